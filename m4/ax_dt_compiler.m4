@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# AX_DT_COMPILER
+#
+# C17 and the warnings of the house. --enable-werror makes warnings errors
+# (on in contrib/check, off in a release). --enable-sanitizer=LIST compiles and
+# links everything with -fsanitize=LIST. --enable-fuzzers builds tests/fuzz
+# (needs clang).
+#
+AC_DEFUN([AX_DT_COMPILER], [
+dt_warn="-Wall -Wextra -Wshadow -Wvla"
+dt_warn_c="-Wstrict-prototypes -Wmissing-prototypes"
+AC_ARG_ENABLE([werror],
+    [AS_HELP_STRING([--enable-werror], [warnings are errors @<:@no@:>@])],
+    [], [enable_werror=no])
+AS_IF([test "x$enable_werror" = xyes], [dt_warn="$dt_warn -Werror"])
+
+AC_ARG_ENABLE([sanitizer],
+    [AS_HELP_STRING([--enable-sanitizer=LIST],
+        [compile with -fsanitize=LIST (address,undefined or thread)])],
+    [], [enable_sanitizer=no])
+dt_sanitize=
+AS_IF([test "x$enable_sanitizer" != xno],
+    [dt_sanitize="-fsanitize=$enable_sanitizer -fno-omit-frame-pointer"])
+AM_CONDITIONAL([SANITIZER], [test "x$enable_sanitizer" != xno])
+
+AC_ARG_ENABLE([fuzzers],
+    [AS_HELP_STRING([--enable-fuzzers],
+        [build the fuzz targets (clang only) @<:@no@:>@])],
+    [], [enable_fuzzers=no])
+AS_IF([test "x$enable_fuzzers" = xyes],
+    [dt_sanitize="$dt_sanitize -fsanitize=fuzzer-no-link"])
+
+AC_SUBST([DT_CFLAGS], ["-std=gnu17 $dt_warn $dt_warn_c $dt_sanitize"])
+AC_SUBST([DT_CXXFLAGS], ["-std=gnu++17 $dt_warn $dt_sanitize"])
+AC_SUBST([DT_LDFLAGS], ["$dt_sanitize"])
+])

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* error.c - filling and prefixing struct dt_error */
+#include "config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+int dt_error_set(struct dt_error *err, int status, const char *fmt, ...)
+{
+    if (err) {
+        va_list ap;
+        err->status = status;
+        va_start(ap, fmt);
+        vsnprintf(err->text, sizeof(err->text), fmt, ap);
+        va_end(ap);
+    }
+    return -1;
+}
+
+int dt_error_prefix(struct dt_error *err, const char *fmt, ...)
+{
+    if (err) {
+        char prefix[sizeof(err->text)];
+        va_list ap;
+        va_start(ap, fmt);
+        vsnprintf(prefix, sizeof(prefix), fmt, ap);
+        va_end(ap);
+        size_t n = strlen(prefix);
+        size_t room = sizeof(err->text) - 1;
+        n = n < room - 2 ? n : room - 2;
+        size_t rest = strlen(err->text);
+        rest = rest < room - n - 2 ? rest : room - n - 2;
+        memmove(err->text + n + 2, err->text, rest);
+        memcpy(err->text, prefix, n);
+        memcpy(err->text + n, ": ", 2);
+        err->text[n + 2 + rest] = '\0';
+    }
+    return -1;
+}
