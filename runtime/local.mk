@@ -9,6 +9,7 @@ runtime_libdisttrain_a_CPPFLAGS = -I$(top_srcdir)/runtime \
 runtime_libdisttrain_a_SOURCES = \
 	runtime/base/error.c \
 	runtime/base/error.h \
+	runtime/launch/contract.h \
 	# End of runtime_libdisttrain_a_SOURCES
 
 runtime_libs = runtime/libdisttrain.a $(GLOO_LIBS) $(ONEDNN_LIBS) \
