@@ -1,0 +1,156 @@
+# shellcheck shell=bash disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# slurm.sh - the configuration and the daemons of a cluster
+
+# The accounts of this machine and one more that exists in the cluster only.
+write_etc() {
+    local uid=60900 i
+    mkdir -p "$dir/home" && chown "$uid:$uid" "$dir/home" || return
+    cat /etc/passwd - >"$dir/etc/passwd" <<END
+dtuser:x:$uid:$uid:devcluster:$dir/home:/bin/sh
+END
+    cat /etc/group - >"$dir/etc/group" <<END
+dtuser:x:$uid:
+END
+    {
+        echo 127.0.0.1 localhost
+        echo "$subnet.254 head"
+        for ((i = 1; i <= nodes; i++)); do
+            echo "$subnet.$i n$i"
+        done
+    } >"$dir/etc/hosts"
+}
+
+# slurm_conf: prints slurm.conf without the changes of --conf. Plugins that
+# some release no longer has under that name are left to their default.
+slurm_conf() {
+    local memory gres='' i
+    ((gpus == 0)) || gres=Gres=gpu:$gpus
+    memory=$(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
+    cat <<END
+ClusterName=$name
+SlurmctldHost=head($subnet.254)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket=$dir/munge/socket,cred_expire=5
+StateSaveLocation=$dir/ctl
+SlurmctldPidFile=$dir/ctl/pid
+SlurmdPidFile=$dir/node/%n/pid
+SlurmdSpoolDir=$dir/node/%n/spool
+SlurmdLogFile=$dir/log/%n.log
+TmpFS=$dir/node/%n/tmp
+PlugStackConfig=$dir/conf/plugstack.conf
+ProctrackType=proctrack/linuxproc
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+SchedulerParameters=batch_sched_delay=0
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=10
+MessageTimeout=10
+KillWait=5
+GresTypes=gpu
+NodeName=DEFAULT Sockets=1 CoresPerSocket=$cpus RealMemory=$memory $gres
+END
+    for ((i = 1; i <= nodes; i++)); do
+        echo "NodeName=n$i NodeAddr=$subnet.$i"
+    done
+    echo "PartitionName=main Nodes=ALL Default=YES"
+}
+
+# Prints slurm.conf with the lines of --conf in place of ours.
+slurm_conf_changed() {
+    local line
+    slurm_conf | awk -v changed="$(printf '%s\n' "${conf[@]%%=*}")" '
+        BEGIN {
+            split(tolower(changed), list, "\n")
+            for (i in list)
+                drop[list[i]]
+        }
+        !(tolower(substr($0, 1, index($0, "=") - 1)) in drop)'
+    for line in "${conf[@]}"; do
+        [[ $line == *= ]] || echo "$line"
+    done
+}
+
+write_conf() {
+    local i version
+    slurm_conf_changed >"$dir/conf/slurm.conf"
+    for ((i = 0; i < gpus; i++)); do
+        mknod "$dir/dev/gpu$i" c 1 3
+        echo "Name=gpu File=$dir/dev/gpu$i" >>"$dir/conf/gres.conf"
+    done
+    version=$(slurmctld -V | sed 's/^[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1\2/')
+    if ((version >= 2405)); then
+        echo CgroupPlugin=disabled
+    else
+        echo IgnoreSystemd=yes
+    fi >"$dir/conf/cgroup.conf"
+    {
+        ((${#plugstack[@]} == 0)) || printf '%s\n' "${plugstack[@]}"
+        [[ -z $plugin ]] || echo "required $plugin${runtime:+ runtime=$runtime}"
+    } >"$dir/conf/plugstack.conf"
+    echo "$runtime" >"$dir/conf/runtime"
+    for ((i = 1; i <= nodes; i++)); do
+        mkdir -p -m 755 "$dir/node/n$i/spool"
+        mkdir -m 1777 "$dir/node/n$i/tmp"
+    done
+    (umask 077 && head -c 128 /dev/urandom >"$dir/munge/key")
+}
+
+# daemon_start SPACE NAME COMMAND...: leaves its process id in daemon_pid.
+daemon_start() {
+    local options
+    options=$(space_options "$1")
+    # shellcheck disable=SC2086
+    SLURM_CONF=$dir/conf/slurm.conf setsid nsenter $options -- "${@:3}" \
+        >>"$dir/log/$2.err" 2>&1 </dev/null &
+    daemon_pid[$2]=$!
+    disown
+}
+
+# daemon_wait NAME COMMAND...: until COMMAND succeeds; fails, and says why, as
+# soon as the daemon has ended or after 20 s.
+daemon_wait() {
+    local deadline=$((SECONDS + 20)) trouble=''
+    until "${@:2}" >/dev/null 2>&1; do
+        if ! kill -0 "${daemon_pid[$1]}" 2>/dev/null; then
+            trouble=ended
+        elif ((SECONDS >= deadline)); then
+            trouble="is not ready after 20 s"
+        fi
+        [[ -z $trouble ]] || {
+            echo "devcluster: $1 $trouble; the end of its log:" >&2
+            tail -n 12 "$dir/log/$1.err" | sed 's/^/    /' >&2
+            return 1
+        }
+        sleep 0.05
+    done
+}
+
+node_is_idle() {
+    [[ $(head_run sinfo --noheader --nodes="$1" --format=%T) == idle ]]
+}
+
+# head_run COMMAND...: a Slurm command as root on the head.
+head_run() {
+    SLURM_CONF=$dir/conf/slurm.conf space_run head timeout 10 "$@"
+}
+
+daemons_start() {
+    local i
+    declare -gA daemon_pid=()
+    daemon_start head munged munged --foreground --key-file="$dir/munge/key" \
+        --socket="$dir/munge/socket" --log-file="$dir/log/munged.log" \
+        --pid-file="$dir/munge/pid" --seed-file="$dir/munge/seed"
+    daemon_wait munged munge --no-input --socket="$dir/munge/socket" || return
+    daemon_start head slurmctld slurmctld -D
+    daemon_wait slurmctld head_run scontrol ping || return
+    for ((i = 1; i <= nodes; i++)); do
+        daemon_start "n$i" "n$i" slurmd -D
+    done
+    for ((i = 1; i <= nodes; i++)); do
+        daemon_wait "n$i" node_is_idle "n$i" || return
+    done
+}
