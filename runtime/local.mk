@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Everything but main.c is one convenience library, so that tests link the
-# same objects as the program.
+# same objects as the program. One fragment a folder.
 
 noinst_LIBRARIES += runtime/libdisttrain.a
-runtime_libdisttrain_a_CPPFLAGS = -I$(top_srcdir)/runtime \
-	$(YAML_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(PMIX_CFLAGS)
-runtime_libdisttrain_a_SOURCES = \
-	runtime/base/error.c \
-	runtime/base/error.h \
-	runtime/launch/contract.h \
-	# End of runtime_libdisttrain_a_SOURCES
+runtime_libdisttrain_a_SOURCES =
 
-runtime_libs = runtime/libdisttrain.a $(GLOO_LIBS) $(ONEDNN_LIBS) \
-	$(PMIX_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS)
+include runtime/base/local.mk
+include runtime/device/local.mk
+include runtime/tensor/local.mk
+include runtime/ops/local.mk
+include runtime/launch/local.mk
+include runtime/comm/local.mk
+include runtime/conf/local.mk
+include runtime/model/local.mk
+include runtime/data/local.mk
+include runtime/optim/local.mk
+include runtime/parallel/local.mk
+include runtime/ckpt/local.mk
+include runtime/report/local.mk
+include runtime/algo/local.mk
+include runtime/cmd/local.mk
 
 bin_PROGRAMS += disttrain
-disttrain_CPPFLAGS = $(runtime_libdisttrain_a_CPPFLAGS)
 disttrain_SOURCES = runtime/cmd/main.c
-disttrain_LDADD = $(runtime_libs)

@@ -3,5 +3,15 @@
 # Every test speaks TAP. Slow ones come first so that a parallel run ends
 # sooner.
 
+# A test program is one line in check_PROGRAMS: its source, flags and libraries
+# are the defaults of Makefile.am.
+
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' CMOCKA_MESSAGE_OUTPUT=TAP \
 	$(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+
+if HAVE_CMOCKA
+include tests/unit/local.mk
+include tests/ops/local.mk
+include tests/parity/local.mk
+TESTS += $(check_PROGRAMS)
+endif

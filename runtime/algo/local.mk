@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+runtime_libdisttrain_a_SOURCES +=

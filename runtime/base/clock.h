@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clock.h - time that never jumps */
+#ifndef DT_BASE_CLOCK_H
+#define DT_BASE_CLOCK_H
+
+/* Seconds on the monotonic clock. Only differences mean anything. */
+double dt_clock_now(void);
+
+/* Sleeps for at least `seconds`, also across signals. */
+void dt_clock_sleep(double seconds);
+
+#endif /* DT_BASE_CLOCK_H */

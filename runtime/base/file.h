@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.h - reading whole files, and writing them so that they survive */
+#ifndef DT_BASE_FILE_H
+#define DT_BASE_FILE_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* A read-only mapping of a whole regular file. */
+struct dt_map {
+    const void *data; /* NULL if the file is empty */
+    size_t bytes;
+};
+
+/* Maps `path`. 0, or -1: EX_NOINPUT if it cannot be opened or is not a regular
+ * file, EX_IOERR if it cannot be mapped. Release with dt_map_fini.
+ */
+int dt_map_init(struct dt_map *map, const char *path, struct dt_error *err);
+void dt_map_fini(struct dt_map *map);
+
+/* The whole text file `path`, NUL-terminated; free() it. NULL and err: as
+ * dt_map_init, and EX_DATAERR if it is larger than `max_bytes` or holds a NUL.
+ */
+char *dt_file_read(const char *path, size_t max_bytes, struct dt_error *err);
+
+/* Creates `path` and its parents as directories (mode 0777 & ~umask); an
+ * existing directory is fine. -1: EX_CANTCREAT.
+ */
+int dt_file_mkdirs(const char *path, struct dt_error *err);
+
+/* Writes `text` to `path`: temporary file beside it, fsync, rename, fsync of
+ * the directory. -1: EX_CANTCREAT or EX_IOERR, and `path` is as it was.
+ */
+int dt_file_replace(const char *path, const char *text, struct dt_error *err);
+
+/* fsync of a directory, so that renames in it are durable. -1: EX_IOERR. */
+int dt_file_sync_dir(const char *path, struct dt_error *err);
+
+/* Removes a directory tree without following symbolic links; a missing one is
+ * fine. -1: EX_IOERR.
+ */
+int dt_file_remove_tree(const char *path, struct dt_error *err);
+
+#endif /* DT_BASE_FILE_H */

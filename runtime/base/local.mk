@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+runtime_libdisttrain_a_SOURCES += \
+	runtime/base/clock.h \
+	runtime/base/error.c \
+	runtime/base/error.h \
+	runtime/base/fault.h \
+	runtime/base/file.h \
+	runtime/base/log.h \
+	runtime/base/rng.h \
+	runtime/base/str.h \
+	# End of runtime/base

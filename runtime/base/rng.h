@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rng.h - counter-based random numbers: Philox4x32-10
+ *
+ * Formula: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
+ * 1, 2, 3", SC'11. A draw is a pure function of (seed, purpose, index), so no
+ * result depends on rank, world size, thread count or call order.
+ */
+#ifndef DT_BASE_RNG_H
+#define DT_BASE_RNG_H
+
+#include <stdint.h>
+
+/* What a stream of draws is for. Values are part of the checkpoint contract:
+ * never renumber.
+ */
+enum dt_rng_purpose {
+    DT_RNG_INIT = 1,    /* weights; index = global element number */
+    DT_RNG_SHUFFLE = 2, /* data order */
+    DT_RNG_SAMPLE = 3,  /* text generation; index = token number */
+    DT_RNG_DROPOUT = 4,
+};
+
+/* Writes the four 32-bit words of draw `index` to out. */
+void dt_rng_block(uint64_t seed, enum dt_rng_purpose purpose, uint64_t index,
+                  uint32_t out[4]);
+
+/* Uniform in [0, 1), 24 bits, from draw `index`. */
+float dt_rng_uniform(uint64_t seed, enum dt_rng_purpose purpose,
+                     uint64_t index);
+
+/* Standard normal (Box-Muller on one block) from draw `index`. */
+float dt_rng_normal(uint64_t seed, enum dt_rng_purpose purpose,
+                    uint64_t index);
+
+/* Position of element `index` in a permutation of 0..count-1 that is a pure
+ * function of (seed, epoch): a keyed Feistel network over the next even power
+ * of two with cycle walking. O(1) time and memory. index < count.
+ */
+uint64_t dt_rng_permute(uint64_t seed, uint64_t epoch, uint64_t index,
+                        uint64_t count);
+
+#endif /* DT_BASE_RNG_H */

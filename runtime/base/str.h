@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* str.h - the nearest of some names, for "did you mean" */
+#ifndef DT_BASE_STR_H
+#define DT_BASE_STR_H
+
+#include <stddef.h>
+
+/* Edits (insert, delete, replace, swap of neighbours) between a and b,
+ * ignoring ASCII case. Strings longer than 127 bytes count as infinitely far.
+ */
+unsigned dt_str_distance(const char *a, const char *b);
+
+/* The one of `names` nearest to `word` within 2 edits (1 for words of up to 3
+ * bytes), or NULL.
+ */
+const char *dt_str_nearest(const char *word, const char *const *names,
+                           size_t count);
+
+#endif /* DT_BASE_STR_H */

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * comm.h - collectives on views
+ *
+ * A backend runs the operations of one communicator in the order in which they
+ * were started, on its own progress thread; every rank starts the same
+ * operations in the same order. Starting returns at once with a ticket; the
+ * view must stay untouched until dt_comm_wait of that ticket (or a later one)
+ * returned. The first failure is final: every later call returns it.
+ *
+ * Results have the same bits on every rank, and the same bits in every run
+ * with the same world size: the order of summation is fixed.
+ */
+#ifndef DT_COMM_COMM_H
+#define DT_COMM_COMM_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "tensor/view.h"
+
+struct dt_comm;
+
+enum dt_reduce {
+    DT_SUM,
+    DT_MAX,
+};
+
+typedef uint64_t dt_ticket_t;
+
+/* How a backend meets its peers before it has a network. All ranks pass the
+ * same size and hosts. The functions are those of launch.h with `ctx` as
+ * launch; the layers below launch do not know it.
+ */
+struct dt_comm_world {
+    int rank, size;
+    const char *(*host)(void *ctx, int rank);
+    int (*put)(void *ctx, const char *key, const void *data, size_t bytes,
+               struct dt_error *err);
+    int (*fence)(void *ctx, int timeout_ms, struct dt_error *err);
+    int (*get)(void *ctx, int rank, const char *key, void **data,
+               size_t *bytes, struct dt_error *err);
+    void *ctx;
+};
+
+struct dt_comm_options {
+    const char *interface; /* NULL: the one that reaches rank 0 */
+    int timeout_ms;        /* of connecting, and of any one operation */
+};
+
+/* A communicator over `backend` ("self" for a world of one, "gloo"). `world`
+ * is only used during the call. NULL and err (EX_UNAVAILABLE) if a peer does
+ * not come, EX_CONFIG if the backend is not built in or the interface is not
+ * there.
+ */
+struct dt_comm *dt_comm_create(const char *backend,
+                               const struct dt_comm_world *world,
+                               const struct dt_comm_options *options,
+                               struct dt_error *err);
+void dt_comm_destroy(struct dt_comm *comm); /* NULL is fine; never blocks */
+
+int dt_comm_rank(const struct dt_comm *comm);
+int dt_comm_size(const struct dt_comm *comm);
+const char *dt_comm_backend(const struct dt_comm *comm);
+
+/* v = op over ranks of v, in place. `wire` is what travels: DT_F32, or DT_BF16
+ * for half the bytes (each contribution is rounded once, sums are made in
+ * fp32, the result is rounded once). v is DT_F32 or DT_BF16 (wire DT_BF16).
+ */
+int dt_comm_all_reduce(struct dt_comm *comm, struct dt_view v,
+                       enum dt_reduce op, enum dt_dtype wire,
+                       dt_ticket_t *ticket, struct dt_error *err);
+
+/* v has size * n elements; afterwards part `rank` of v holds the op over all
+ * ranks of that part, the other parts are undefined. wire as above.
+ */
+int dt_comm_reduce_scatter(struct dt_comm *comm, struct dt_view v,
+                           enum dt_reduce op, enum dt_dtype wire,
+                           dt_ticket_t *ticket, struct dt_error *err);
+
+/* v has size * n elements; part `rank` is this rank's; afterwards all parts
+ * are there. Any dtype.
+ */
+int dt_comm_all_gather(struct dt_comm *comm, struct dt_view v,
+                       dt_ticket_t *ticket, struct dt_error *err);
+
+/* v of rank `root` to all. Any dtype. */
+int dt_comm_broadcast(struct dt_comm *comm, struct dt_view v, int root,
+                      dt_ticket_t *ticket, struct dt_error *err);
+
+/* Returns when operation `ticket` and all before it are done. -1:
+ * EX_UNAVAILABLE with the operation, its size, and the rank and host of the
+ * peer that was lost or did not answer within the time-out.
+ */
+int dt_comm_wait(struct dt_comm *comm, dt_ticket_t ticket,
+                 struct dt_error *err);
+
+/* Returns when all ranks have called it. */
+int dt_comm_barrier(struct dt_comm *comm, struct dt_error *err);
+
+/* Sum or max of `count` doubles over ranks, in place, done on return. For the
+ * few scalars of a step (loss, norm, counts), not for tensors.
+ */
+int dt_comm_reduce_scalars(struct dt_comm *comm, double *values, size_t count,
+                           enum dt_reduce op, struct dt_error *err);
+
+#endif /* DT_COMM_COMM_H */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * device.h - memory of one piece of hardware, and the queue its work runs on
+ *
+ * `cpu` is built in: its memory is anonymous pages (huge where the kernel
+ * grants them), its only stream is NULL and everything on it is done when the
+ * call returns.
+ */
+#ifndef DT_DEVICE_DEVICE_H
+#define DT_DEVICE_DEVICE_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct dt_stream; /* in-order queue of work; NULL on the cpu */
+
+struct dt_buffer {
+    void *data;   /* 64-byte aligned, zero when created */
+    size_t bytes;
+};
+
+/* Allocates zeroed memory (bytes > 0). NULL and err (EX_OSERR, with the number
+ * of bytes and what they are `what` for) if there is none.
+ */
+struct dt_buffer *dt_buffer_create(size_t bytes, const char *what,
+                                   struct dt_error *err);
+void dt_buffer_destroy(struct dt_buffer *buf); /* NULL is fine */
+
+/* Largest resident set of this process so far, in bytes. */
+size_t dt_device_peak_bytes(void);
+
+#endif /* DT_DEVICE_DEVICE_H */

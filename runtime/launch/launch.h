@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * launch.h - who this process is among how many, and a small exchange of
+ * bytes between them before any network of ours exists
+ *
+ * Whoever started us is asked over PMIx: srun, mpirun, prterun, flux. Without
+ * a PMIx server it is a world of one, unless Slurm says that the step has more
+ * tasks, which is an error that shows the srun line with --mpi=pmix.
+ */
+#ifndef DT_LAUNCH_LAUNCH_H
+#define DT_LAUNCH_LAUNCH_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct dt_launch;
+
+/* Joins the world within `timeout_ms`. NULL and err (EX_UNAVAILABLE, or
+ * EX_CONFIG for contradicting identities) if it does not come about.
+ */
+struct dt_launch *dt_launch_create(int timeout_ms, struct dt_error *err);
+
+/* Leaves in order: every rank calls it, or none. NULL is fine. */
+void dt_launch_destroy(struct dt_launch *launch);
+
+const char *dt_launch_backend(const struct dt_launch *launch); /* "pmix" */
+int dt_launch_rank(const struct dt_launch *launch);
+int dt_launch_size(const struct dt_launch *launch);
+int dt_launch_local_rank(const struct dt_launch *launch);
+int dt_launch_local_size(const struct dt_launch *launch);
+
+/* Host name of `rank` as the launcher knows it; owned by launch, never NULL. */
+const char *dt_launch_host(const struct dt_launch *launch, int rank);
+
+/* Offers `bytes` of `data` under `key` (at most 64 characters) to all ranks;
+ * seen by them after the next fence. -1: EX_UNAVAILABLE.
+ */
+int dt_launch_put(struct dt_launch *launch, const char *key, const void *data,
+                  size_t bytes, struct dt_error *err);
+
+/* Waits for all ranks and exchanges what was put. A miss of the deadline is
+ * EX_UNAVAILABLE and, where the launcher can tell, names who did not come.
+ */
+int dt_launch_fence(struct dt_launch *launch, int timeout_ms,
+                    struct dt_error *err);
+
+/* What `rank` put under `key`: *data is malloc'ed, the caller frees it. */
+int dt_launch_get(struct dt_launch *launch, int rank, const char *key,
+                  void **data, size_t *bytes, struct dt_error *err);
+
+/* Ends the whole job with exit code `status`; does not return. `reason` goes
+ * to the launcher.
+ */
+void dt_launch_abort(struct dt_launch *launch, int status, const char *reason)
+    __attribute__((noreturn));
+
+#endif /* DT_LAUNCH_LAUNCH_H */

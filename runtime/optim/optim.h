@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* optim.h - AdamW on ranges of the flat buffers, clipping, schedules */
+#ifndef DT_OPTIM_OPTIM_H
+#define DT_OPTIM_OPTIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "ops/ops.h"
+#include "tensor/layout.h"
+
+struct dt_optim_options {
+    double beta1, beta2, eps, weight_decay;
+};
+
+/* AdamW state for all parameters of a layout: m and v, fp32, zero at first. */
+struct dt_optim;
+
+struct dt_optim *dt_optim_create(const struct dt_layout *layout,
+                                 const struct dt_ops *ops,
+                                 const struct dt_optim_options *options,
+                                 struct dt_error *err);
+void dt_optim_destroy(struct dt_optim *optim); /* NULL is fine */
+
+/* L2 norm of grad_scale * grads over all parameters. */
+double dt_optim_grad_norm(const struct dt_optim *optim, struct dt_view grads,
+                          double grad_scale);
+
+/* The factor min(1, max_norm / (norm + 1e-6)) of torch's clip_grad_norm_;
+ * 1 if max_norm <= 0.
+ */
+double dt_optim_clip(double norm, double max_norm);
+
+/* One step on every parameter: gradients are multiplied by grad_scale first;
+ * weight decay only where the layout says so.
+ */
+void dt_optim_step(struct dt_optim *optim, struct dt_view weights,
+                   struct dt_view grads, double lr, double grad_scale);
+
+/* State for checkpoints: flat m and v in the layout, and the step count n. */
+struct dt_view dt_optim_m(const struct dt_optim *optim);
+struct dt_view dt_optim_v(const struct dt_optim *optim);
+long dt_optim_steps(const struct dt_optim *optim);
+void dt_optim_set_steps(struct dt_optim *optim, long steps);
+
+enum dt_schedule_name {
+    DT_SCHEDULE_CONSTANT,             /* 1, warm-up ignored as in HF */
+    DT_SCHEDULE_CONSTANT_WITH_WARMUP,
+    DT_SCHEDULE_LINEAR,
+    DT_SCHEDULE_COSINE,
+    DT_SCHEDULE_COSINE_WITH_MIN_LR,
+};
+
+struct dt_schedule {
+    enum dt_schedule_name name;
+    double lr;        /* base */
+    double min_lr;    /* cosine_with_min_lr */
+    long warmup;      /* optimizer steps w */
+    long total;       /* optimizer steps T */
+};
+
+/* Learning rate of optimizer step k = 0, 1, ... (Hugging Face's get_scheduler;
+ * with warm-up the first step has rate 0).
+ */
+double dt_schedule_lr(const struct dt_schedule *schedule, long k);
+
+#endif /* DT_OPTIM_OPTIM_H */

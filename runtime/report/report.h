@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * report.h - what the user sees of a run, from rank 0 only
+ *
+ * A progress line that rewrites itself on a terminal, plain lines otherwise,
+ * on stdout; metrics.jsonl for machines; a summary at the end.
+ */
+#ifndef DT_REPORT_REPORT_H
+#define DT_REPORT_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct dt_report;
+
+struct dt_report_options {
+    const char *metrics_path; /* NULL: no metrics.jsonl */
+    long first_step;          /* > 0: resumed; later lines of an existing
+                                 metrics file with step > first_step are cut */
+    long total_steps;
+    bool console;
+};
+
+struct dt_report *dt_report_create(const struct dt_report_options *options,
+                                   struct dt_error *err);
+void dt_report_destroy(struct dt_report *report); /* NULL is fine */
+
+struct dt_report_step {
+    long step;            /* optimizer steps done */
+    double epoch;
+    double loss;          /* mean over tokens since the last report */
+    double lr, grad_norm;
+    double tokens;        /* of all ranks, since the last report */
+    double seconds;       /* wall time, since the last report */
+};
+
+/* One training line (console and metrics.jsonl, flushed). -1: EX_IOERR. */
+int dt_report_step(struct dt_report *report, const struct dt_report_step *step,
+                   struct dt_error *err);
+
+/* One evaluation line: mean token loss on held-out data. */
+int dt_report_eval(struct dt_report *report, long step, double loss,
+                   double tokens, struct dt_error *err);
+
+/* A line of text that does not tear the progress line. */
+void dt_report_note(struct dt_report *report, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* fsync of metrics.jsonl, before a checkpoint commits. */
+int dt_report_sync(struct dt_report *report, struct dt_error *err);
+
+struct dt_report_summary {
+    long steps;
+    double seconds, tokens, first_loss, last_loss, eval_loss; /* NAN: none */
+    size_t peak_bytes;
+    const char *output; /* where the model is, may be NULL */
+};
+
+/* The closing lines. */
+void dt_report_summary(struct dt_report *report,
+                       const struct dt_report_summary *summary);
+
+#endif /* DT_REPORT_REPORT_H */

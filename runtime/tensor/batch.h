@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batch.h - the rows that one forward pass of one rank sees */
+#ifndef DT_TENSOR_BATCH_H
+#define DT_TENSOR_BATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    DT_IGNORE = -100, /* a target that is no target: no loss, no gradient */
+};
+
+struct dt_batch {
+    size_t B, T;            /* rows, positions in a row */
+    const int32_t *inputs;  /* (B, T) token ids */
+    const int32_t *targets; /* (B, T) next token ids, or DT_IGNORE */
+    size_t target_count;    /* targets that are not DT_IGNORE */
+};
+
+#endif /* DT_TENSOR_BATCH_H */

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layout.h - where every parameter lies in the flat buffers
+ *
+ * One flat buffer per kind (weights, gradients, m, v) with the same layout:
+ * units in model order, each padded to a multiple of world x 128 elements so
+ * that a unit is one contiguous reduce-scatter or all-gather. A model declares
+ * named ranges; optim updates ranges; parallel reduces ranges; ckpt stores
+ * ranges. Every offset comes from here. Padding stays zero in every buffer.
+ */
+#ifndef DT_TENSOR_LAYOUT_H
+#define DT_TENSOR_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "tensor/view.h"
+
+enum {
+    DT_PARAM_MAX_DIMS = 4,
+    DT_LAYOUT_ALIGN = 128, /* elements */
+};
+
+struct dt_param {
+    char *name;    /* as in model.safetensors */
+    size_t unit;
+    size_t offset; /* elements from the start of the flat buffer */
+    size_t count;
+    int ndim;
+    size_t shape[DT_PARAM_MAX_DIMS];
+    bool decay;    /* weight decay applies */
+};
+
+struct dt_unit {
+    size_t first_param, param_count;
+    size_t offset; /* elements from the start of the flat buffer */
+    size_t count;  /* with padding */
+};
+
+struct dt_layout {
+    struct dt_param *params;
+    size_t param_count;
+    struct dt_unit *units;
+    size_t unit_count;
+    size_t count;       /* elements of a flat buffer, padding included */
+    size_t param_total; /* elements of all parameters, without padding */
+};
+
+/* An empty layout, or NULL and err. */
+struct dt_layout *dt_layout_create(struct dt_error *err);
+void dt_layout_destroy(struct dt_layout *layout); /* NULL is fine */
+
+/* Opens the next unit; parameters added from now on belong to it. */
+int dt_layout_add_unit(struct dt_layout *layout, struct dt_error *err);
+
+/* Adds a parameter to the open unit; `name` is copied. Its index, or -1 and
+ * err if the product of the shape overflows or memory is out.
+ */
+int dt_layout_add_param(struct dt_layout *layout, const char *name, bool decay,
+                        int ndim, const size_t *shape, struct dt_error *err);
+
+/* Fixes all offsets for `world` ranks. Call once, after the last parameter. */
+void dt_layout_finish(struct dt_layout *layout, int world);
+
+/* The range of parameter i, or of unit u, in the flat buffer `flat`. */
+struct dt_view dt_layout_param(const struct dt_layout *layout,
+                               struct dt_view flat, size_t i);
+struct dt_view dt_layout_unit(const struct dt_layout *layout,
+                              struct dt_view flat, size_t u);
+
+/* Index of the parameter called `name`, or -1. */
+int dt_layout_find(const struct dt_layout *layout, const char *name);
+
+#endif /* DT_TENSOR_LAYOUT_H */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_error.c - struct dt_error is filled, prefixed and cut, never overrun */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+
+static void test_set(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    assert_int_equal(dt_error_set(&err, EX_CONFIG, "lr %d", 3), -1);
+    assert_string_equal(err.text, "lr 3");
+    assert_int_equal(err.status, EX_CONFIG);
+    assert_int_equal(dt_error_set(NULL, EX_CONFIG, "x"), -1);
+}
+
+static void test_prefix(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    dt_error_set(&err, EX_IOERR, "disk full");
+    assert_int_equal(dt_error_prefix(&err, "saving %s", "a"), -1);
+    assert_string_equal(err.text, "saving a: disk full");
+    assert_int_equal(err.status, EX_IOERR);
+    assert_int_equal(dt_error_prefix(NULL, "x"), -1);
+}
+
+static void test_cut(void **state)
+{
+    char longer[3 * DT_ERROR_TEXT_BYTES];
+    struct dt_error err;
+    (void)state;
+    memset(longer, 'x', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    dt_error_set(&err, EX_IOERR, "%s", longer);
+    assert_int_equal(strlen(err.text), DT_ERROR_TEXT_BYTES - 1);
+    dt_error_prefix(&err, "a");
+    assert_memory_equal(err.text, "a: xx", 5);
+    assert_int_equal(strlen(err.text), DT_ERROR_TEXT_BYTES - 1);
+    dt_error_prefix(&err, "%s", longer);
+    assert_true(strlen(err.text) < DT_ERROR_TEXT_BYTES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_cut),
+    };
+    return cmocka_run_group_tests_name("error", tests, NULL, NULL);
+}
