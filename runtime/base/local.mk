@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/base/clock.c \
 	runtime/base/clock.h \
 	runtime/base/error.c \
 	runtime/base/error.h \
+	runtime/base/fault.c \
 	runtime/base/fault.h \
+	runtime/base/file.c \
 	runtime/base/file.h \
+	runtime/base/log.c \
 	runtime/base/log.h \
+	runtime/base/rng.c \
 	runtime/base/rng.h \
+	runtime/base/str.c \
 	runtime/base/str.h \
 	# End of runtime/base

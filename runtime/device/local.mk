@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/device/device.h \
+	runtime/device/device_cpu.c \
 	# End of runtime/device

@@ -3,7 +3,7 @@
  * layout.h - where every parameter lies in the flat buffers
  *
  * One flat buffer per kind (weights, gradients, m, v) with the same layout:
- * units in model order, each padded to a multiple of world x 128 elements so
+ * units in model order, every parameter aligned, each unit padded to a multiple of world x 128 elements so
  * that a unit is one contiguous reduce-scatter or all-gather. A model declares
  * named ranges; optim updates ranges; parallel reduces ranges; ckpt stores
  * ranges. Every offset comes from here. Padding stays zero in every buffer.
@@ -19,7 +19,8 @@
 
 enum {
     DT_PARAM_MAX_DIMS = 4,
-    DT_LAYOUT_ALIGN = 128, /* elements */
+    DT_LAYOUT_ALIGN = 128, /* elements, times world: a unit */
+    DT_PARAM_ALIGN = 16,   /* elements: a parameter, 64 bytes of fp32 */
 };
 
 struct dt_param {

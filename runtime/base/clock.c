@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clock.c - CLOCK_MONOTONIC */
+#include "config.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+double dt_clock_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void dt_clock_sleep(double seconds)
+{
+    struct timespec left = {
+        .tv_sec = (time_t)seconds,
+        .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9),
+    };
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
+        continue;
+}

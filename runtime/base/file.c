@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.c - mapping, reading, replacing and removing files */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+/* O_NONBLOCK: a FIFO must not hang us; it is refused below. */
+static int open_regular(const char *path, struct stat *st,
+                        struct dt_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", path,
+                            strerror(errno));
+    if (fstat(fd, st) == 0 && S_ISREG(st->st_mode))
+        return fd;
+    close(fd);
+    return dt_error_set(err, EX_NOINPUT, "%s: not a regular file", path);
+}
+
+int dt_map_init(struct dt_map *map, const char *path, struct dt_error *err)
+{
+    struct stat st;
+    int fd = open_regular(path, &st, err);
+    if (fd < 0)
+        return -1;
+    map->bytes = (size_t)st.st_size;
+    map->data = NULL;
+    if (map->bytes > 0) {
+        void *data = mmap(NULL, map->bytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (data == MAP_FAILED) {
+            dt_error_set(err, EX_IOERR, "%s: cannot map %zu bytes: %s", path,
+                         map->bytes, strerror(errno));
+            close(fd);
+            return -1;
+        }
+        map->data = data;
+    }
+    close(fd);
+    return 0;
+}
+
+void dt_map_fini(struct dt_map *map)
+{
+    if (map->data)
+        munmap((void *)(uintptr_t)map->data, map->bytes);
+    map->data = NULL;
+    map->bytes = 0;
+}
+
+char *dt_file_read(const char *path, size_t max_bytes, struct dt_error *err)
+{
+    struct dt_map map;
+    if (dt_map_init(&map, path, err) < 0)
+        return NULL;
+    char *text = NULL;
+    if (map.bytes > max_bytes)
+        dt_error_set(err, EX_DATAERR, "%s: %zu bytes; at most %zu are read",
+                     path, map.bytes, max_bytes);
+    else if (map.bytes > 0 && memchr(map.data, '\0', map.bytes))
+        dt_error_set(err, EX_DATAERR, "%s: not a text file: it holds a "
+                     "zero byte", path);
+    else if (!(text = malloc(map.bytes + 1)))
+        dt_error_set(err, EX_OSERR, "%s: out of memory", path);
+    if (text) {
+        if (map.bytes > 0)
+            memcpy(text, map.data, map.bytes);
+        text[map.bytes] = '\0';
+    }
+    dt_map_fini(&map);
+    return text;
+}
+
+int dt_file_mkdirs(const char *path, struct dt_error *err)
+{
+    char part[PATH_MAX];
+    size_t n = strlen(path);
+    if (n == 0 || n >= sizeof(part))
+        return dt_error_set(err, EX_CANTCREAT, "%s: path too long", path);
+    for (size_t i = 1; i <= n; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        struct stat st;
+        if (mkdir(part, 0777) < 0 && errno != EEXIST)
+            return dt_error_set(err, EX_CANTCREAT,
+                                "%s: cannot create directory: %s", part,
+                                strerror(errno));
+        if (stat(part, &st) < 0 || !S_ISDIR(st.st_mode))
+            return dt_error_set(err, EX_CANTCREAT, "%s: not a directory",
+                                part);
+    }
+    return 0;
+}
+
+int dt_file_sync_dir(const char *path, struct dt_error *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int bad = fd < 0 || fsync(fd) < 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    if (bad)
+        return dt_error_set(err, EX_IOERR, "%s: cannot sync directory: %s",
+                            path, strerror(bad));
+    return 0;
+}
+
+static int write_all(int fd, const char *data, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t n = write(fd, data, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        data += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Directory part of path into dir (PATH_MAX). */
+static void parent_of(const char *path, char *dir)
+{
+    snprintf(dir, PATH_MAX, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (!slash)
+        strcpy(dir, ".");
+    else if (slash == dir)
+        dir[1] = '\0';
+    else
+        *slash = '\0';
+}
+
+int dt_file_replace(const char *path, const char *text, struct dt_error *err)
+{
+    char temp[PATH_MAX], dir[PATH_MAX];
+    if (snprintf(temp, sizeof(temp), "%s.tmp-%ld", path, (long)getpid()) >=
+        (int)sizeof(temp))
+        return dt_error_set(err, EX_CANTCREAT, "%s: path too long", path);
+    int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s", temp,
+                            strerror(errno));
+    int bad = write_all(fd, text, strlen(text)) < 0 || fsync(fd) < 0 ? errno
+                                                                     : 0;
+    if (close(fd) < 0 && !bad)
+        bad = errno;
+    if (!bad && rename(temp, path) < 0)
+        bad = errno;
+    if (bad) {
+        unlink(temp);
+        return dt_error_set(err, EX_IOERR, "%s: cannot write: %s", path,
+                            strerror(bad));
+    }
+    parent_of(path, dir);
+    return dt_file_sync_dir(dir, err);
+}
+
+/* Empties the directory behind fd (closed here). 0 or an errno. */
+static int remove_entries(int fd)
+{
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        int bad = errno;
+        close(fd);
+        return bad;
+    }
+    int bad = 0;
+    struct dirent *entry;
+    while (!bad && (entry = readdir(dir))) {
+        const char *name = entry->d_name;
+        if (!strcmp(name, ".") || !strcmp(name, ".."))
+            continue;
+        int here = dirfd(dir);
+        if (unlinkat(here, name, 0) == 0)
+            continue;
+        if (errno != EISDIR && errno != EPERM) {
+            bad = errno;
+            break;
+        }
+        int sub = openat(here, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+                                         O_CLOEXEC);
+        bad = sub < 0 ? errno : remove_entries(sub);
+        if (!bad && unlinkat(here, name, AT_REMOVEDIR) < 0)
+            bad = errno;
+    }
+    closedir(dir);
+    return bad;
+}
+
+int dt_file_remove_tree(const char *path, struct dt_error *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int bad = fd < 0 ? errno : remove_entries(fd);
+    if (!bad && rmdir(path) < 0)
+        bad = errno;
+    if (bad && bad != ENOENT)
+        return dt_error_set(err, EX_IOERR, "%s: cannot remove: %s", path,
+                            strerror(bad));
+    return 0;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layout.c - units, parameters and their offsets */
+#include "config.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/layout.h"
+
+const char *dt_dtype_name(enum dt_dtype dtype)
+{
+    static const char *const names[] = {
+        [DT_F32] = "F32",
+        [DT_BF16] = "BF16",
+        [DT_I32] = "I32",
+        [DT_I64] = "I64",
+    };
+    return names[dtype];
+}
+
+struct dt_layout *dt_layout_create(struct dt_error *err)
+{
+    struct dt_layout *layout = calloc(1, sizeof(*layout));
+    if (!layout)
+        dt_error_set(err, EX_OSERR, "out of memory");
+    return layout;
+}
+
+void dt_layout_destroy(struct dt_layout *layout)
+{
+    if (!layout)
+        return;
+    for (size_t i = 0; i < layout->param_count; i++)
+        free(layout->params[i].name);
+    free(layout->params);
+    free(layout->units);
+    free(layout);
+}
+
+int dt_layout_add_unit(struct dt_layout *layout, struct dt_error *err)
+{
+    size_t n = layout->unit_count;
+    struct dt_unit *units =
+        reallocarray(layout->units, n + 1, sizeof(*units));
+    if (!units)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    units[n] = (struct dt_unit){.first_param = layout->param_count};
+    layout->units = units;
+    layout->unit_count = n + 1;
+    return 0;
+}
+
+int dt_layout_add_param(struct dt_layout *layout, const char *name, bool decay,
+                        int ndim, const size_t *shape, struct dt_error *err)
+{
+    size_t n = layout->param_count;
+    struct dt_param param = {
+        .unit = layout->unit_count - 1,
+        .count = 1,
+        .ndim = ndim,
+        .decay = decay,
+    };
+    assert(layout->unit_count > 0 && ndim >= 0 && ndim <= DT_PARAM_MAX_DIMS);
+    for (int d = 0; d < ndim; d++) {
+        param.shape[d] = shape[d];
+        /* 2^48 elements: bytes and sums of a model can not overflow either */
+        if (__builtin_mul_overflow(param.count, shape[d], &param.count) ||
+            param.count > (size_t)1 << 48)
+            return dt_error_set(err, EX_DATAERR, "%s: too many elements",
+                                name);
+    }
+    struct dt_param *params =
+        reallocarray(layout->params, n + 1, sizeof(*params));
+    if (params)
+        layout->params = params;
+    if (!params || !(param.name = strdup(name)))
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    params[n] = param;
+    layout->param_count = n + 1;
+    layout->units[param.unit].param_count++;
+    return (int)n;
+}
+
+static size_t round_up(size_t n, size_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+void dt_layout_finish(struct dt_layout *layout, int world)
+{
+    size_t align = (size_t)world * DT_LAYOUT_ALIGN, offset = 0;
+    for (size_t u = 0; u < layout->unit_count; u++) {
+        struct dt_unit *unit = &layout->units[u];
+        unit->offset = offset;
+        for (size_t i = 0; i < unit->param_count; i++) {
+            struct dt_param *param = &layout->params[unit->first_param + i];
+            offset = round_up(offset, DT_PARAM_ALIGN);
+            param->offset = offset;
+            offset += param->count;
+            layout->param_total += param->count;
+        }
+        unit->count = round_up(offset - unit->offset, align);
+        offset = unit->offset + unit->count;
+    }
+    layout->count = offset;
+}
+
+struct dt_view dt_layout_param(const struct dt_layout *layout,
+                               struct dt_view flat, size_t i)
+{
+    const struct dt_param *param = &layout->params[i];
+    return dt_view_slice(flat, param->offset, param->count);
+}
+
+struct dt_view dt_layout_unit(const struct dt_layout *layout,
+                              struct dt_view flat, size_t u)
+{
+    const struct dt_unit *unit = &layout->units[u];
+    return dt_view_slice(flat, unit->offset, unit->count);
+}
+
+int dt_layout_find(const struct dt_layout *layout, const char *name)
+{
+    for (size_t i = 0; i < layout->param_count; i++)
+        if (!strcmp(layout->params[i].name, name))
+            return (int)i;
+    return -1;
+}

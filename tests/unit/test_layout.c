@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_layout.c - offsets, padding and refusals of the flat layout */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tensor/layout.h"
+
+static struct dt_layout *two_units(int world)
+{
+    struct dt_layout *layout = dt_layout_create(NULL);
+    assert_non_null(layout);
+    assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
+    assert_int_equal(dt_layout_add_param(layout, "wte", true, 2,
+                                         (size_t[]){5, 3}, NULL), 0);
+    assert_int_equal(dt_layout_add_param(layout, "wpe", true, 1,
+                                         (size_t[]){4}, NULL), 1);
+    assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
+    assert_int_equal(dt_layout_add_param(layout, "ln_f", false, 1,
+                                         (size_t[]){257}, NULL), 2);
+    dt_layout_finish(layout, world);
+    return layout;
+}
+
+static void test_offsets(void **state)
+{
+    (void)state;
+    struct dt_layout *layout = two_units(2);
+    assert_int_equal(layout->params[0].offset, 0);
+    assert_int_equal(layout->params[1].offset, 16);
+    assert_int_equal(layout->units[0].count, 256);
+    assert_int_equal(layout->params[2].offset, 256);
+    assert_int_equal(layout->units[1].count, 512);
+    assert_int_equal(layout->count, 768);
+    assert_int_equal(layout->param_total, 15 + 4 + 257);
+    assert_int_equal(dt_layout_find(layout, "ln_f"), 2);
+    assert_int_equal(dt_layout_find(layout, "lm_head"), -1);
+    dt_layout_destroy(layout);
+    dt_layout_destroy(NULL);
+}
+
+static void test_views(void **state)
+{
+    (void)state;
+    struct dt_layout *layout = two_units(1);
+    struct dt_buffer *buf =
+        dt_buffer_create(layout->count * sizeof(float), "test", NULL);
+    struct dt_view flat = dt_view_of(buf, DT_F32);
+    assert_int_equal(flat.count, layout->count);
+    struct dt_view ln = dt_layout_param(layout, flat, 2);
+    assert_ptr_equal(dt_view_f32(ln), (float *)buf->data + 128);
+    assert_int_equal(ln.count, 257);
+    assert_int_equal(dt_layout_unit(layout, flat, 1).count, 384);
+    dt_buffer_destroy(buf);
+    dt_layout_destroy(layout);
+}
+
+static void test_overflow(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    struct dt_layout *layout = dt_layout_create(&err);
+    assert_int_equal(dt_layout_add_unit(layout, &err), 0);
+    assert_int_equal(dt_layout_add_param(layout, "huge", true, 2,
+                                         (size_t[]){SIZE_MAX, 2}, &err), -1);
+    assert_string_equal(err.text, "huge: too many elements");
+    assert_int_equal(layout->param_count, 0);
+    dt_layout_destroy(layout);
+}
+
+static void test_no_memory(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    assert_null(dt_buffer_create((size_t)1 << 62, "weights", &err));
+    assert_non_null(strstr(err.text, "cannot allocate 4611686018427387904 "
+                                     "bytes for weights: "));
+    assert_int_equal(err.status, EX_OSERR);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
+}
