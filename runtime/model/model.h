@@ -27,9 +27,9 @@ struct dt_model_config {
     size_t n_layer;
     size_t n_head;        /* NH */
     size_t n_inner;       /* width of the MLP, 4*C by default */
-    float layer_norm_epsilon;
-    float initializer_range;
-    bool tie_word_embeddings;
+    double layer_norm_epsilon;
+    double initializer_range;
+    bool tie_word_embeddings; /* the head is wte; otherwise lm_head.weight */
     bool has_dropout;     /* the file asks for dropout, which is not applied */
 };
 
@@ -74,9 +74,11 @@ struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  size_t B, size_t T, struct dt_error *err);
 void dt_model_destroy(struct dt_model *model); /* NULL is fine */
 
-/* Activation bytes of dt_model_create, known before. */
+/* Activation bytes of dt_model_create, known before; `train` if the model will
+ * have gradients. SIZE_MAX if they do not fit into a size_t.
+ */
 size_t dt_model_activation_bytes(const struct dt_model_config *config,
-                                 size_t B, size_t T);
+                                 size_t B, size_t T, bool train);
 
 /* Forward of unit u < unit_count - 1; units in order 0, 1, ... The batch must
  * stay until the backward pass of unit 0. Token ids must be < V.

@@ -132,6 +132,9 @@ struct dt_ops {
                                    size_t N, size_t C, size_t V,
                                    bool accumulate);
 
+    /* x = 0, element by element */
+    void (*zero)(struct dt_stream *stream, struct dt_view x);
+
     /* Sum of squares in double; the same bits for any number of threads. */
     double (*sum_of_squares)(struct dt_stream *stream, struct dt_view x);
 
