@@ -10,8 +10,17 @@
 #include "ops/ops.h"
 #include "tensor/layout.h"
 
+/* Which parameters decay. */
+enum dt_decay_filter {
+    DT_DECAY_HF,    /* what the layout says: no biases, no norms */
+    DT_DECAY_NDIM2, /* tensors of two or more dimensions */
+    DT_DECAY_ALL,
+    DT_DECAY_NONE,
+};
+
 struct dt_optim_options {
     double beta1, beta2, eps, weight_decay;
+    enum dt_decay_filter decay_filter;
 };
 
 /* AdamW state for all parameters of a layout: m and v, fp32, zero at first. */
@@ -23,7 +32,7 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
                                  struct dt_error *err);
 void dt_optim_destroy(struct dt_optim *optim); /* NULL is fine */
 
-/* L2 norm of grad_scale * grads over all parameters. */
+/* L2 norm of grad_scale * grads over all parameters (padding is zero). */
 double dt_optim_grad_norm(const struct dt_optim *optim, struct dt_view grads,
                           double grad_scale);
 
@@ -32,9 +41,7 @@ double dt_optim_grad_norm(const struct dt_optim *optim, struct dt_view grads,
  */
 double dt_optim_clip(double norm, double max_norm);
 
-/* One step on every parameter: gradients are multiplied by grad_scale first;
- * weight decay only where the layout says so.
- */
+/* One step on every parameter; gradients are multiplied by grad_scale first. */
 void dt_optim_step(struct dt_optim *optim, struct dt_view weights,
                    struct dt_view grads, double lr, double grad_scale);
 
