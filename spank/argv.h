@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * argv.h - srun's own command line: where --disttrain is, where the command is
+ *
+ * srun wants a command before it asks any plugin, and no plugin interface can
+ * give it one. But srun reads its options twice, and after the first reading
+ * `optind` says where the command begins. A callback that srun makes between
+ * the two can therefore complete the very array that srun is about to read
+ * again. Its length cannot change: for every word put in, one has to go.
+ */
+#ifndef DTSPANK_ARGV_H
+#define DTSPANK_ARGV_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+/* The first "--disttrain=VALUE" or "--disttrain" "VALUE" (or the option
+ * abbreviated as far as srun allows) anywhere in argv[1..argc): its index, and
+ * *value inside argv. -1 if there is none. It may be an argument of the
+ * user's program: only optind can tell.
+ */
+int dtspank_argv_find(int argc, char **argv, const char **value);
+
+/* Whether argv certainly has no command, because every word begins with "-" (or
+ * is the ":" between the components of a heterogeneous job).
+ */
+bool dtspank_argv_only_options(int argc, char **argv);
+
+/* Whether a word of argv is the program at path, by its last component. */
+bool dtspank_argv_names(int argc, char **argv, const char *path);
+
+/* Drops the option found at index `option` and makes `command` the last word.
+ * first_option (NULL: none) becomes argv[1], before the user's own options, if
+ * there is room: if `option` was two words, or another option and its value
+ * can be written as one word. argv must have no command. Merged words are
+ * allocated and belong to argv, which is never freed. Fails on --multi-prog, or
+ * without memory.
+ */
+int dtspank_argv_place(int argc, char **argv, int option, char *command,
+                       char *first_option, struct dt_error *err);
+
+#endif /* DTSPANK_ARGV_H */

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - `RUNTIME check --contract FILE` and its answer */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch/contract.h"
+#include "spank/check.h"
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Starts argv with stdout on out_fd, and with the signals of a fresh process:
+ * srun has blocked or caught most of them by now.
+ */
+static int spawn(char *const argv[], int out_fd, pid_t *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    sigset_t all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null",
+                                     O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&files, out_fd, STDOUT_FILENO);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int rc = posix_spawn(pid, argv[0], &files, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    return rc;
+}
+
+/* Reads to the end of fd into text[DT_CONTRACT_BYTES + 1] and terminates it. */
+static int read_answer(int fd, int64_t deadline, char *text,
+                       struct dt_error *err)
+{
+    size_t used = 0;
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int64_t left = deadline - now_ms();
+        int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
+        if (ready == 0)
+            return dt_error_set(err, EX_UNAVAILABLE, "no answer in time");
+        ssize_t n =
+            ready < 0 ? -1 : read(fd, text + used, DT_CONTRACT_BYTES - used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return dt_error_set(err, EX_IOERR, "read: %s", strerror(errno));
+        if (n == 0)
+            break;
+        used += (size_t)n;
+        if (used == DT_CONTRACT_BYTES)
+            return dt_error_set(err, EX_PROTOCOL,
+                                "the answer is longer than %d bytes",
+                                DT_CONTRACT_BYTES);
+    }
+    text[used] = '\0';
+    if (strlen(text) != used)
+        return dt_error_set(err, EX_PROTOCOL, "the answer has a NUL byte");
+    return 0;
+}
+
+static int wait_child(pid_t pid, int64_t deadline, int *status,
+                      struct dt_error *err)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    for (;;) {
+        pid_t got = waitpid(pid, status, WNOHANG);
+        if (got == pid)
+            return 0;
+        if (got < 0 && errno != EINTR)
+            return dt_error_set(err, EX_OSERR, "waitpid: %s", strerror(errno));
+        if (now_ms() > deadline)
+            return dt_error_set(err, EX_UNAVAILABLE, "it does not end");
+        nanosleep(&nap, NULL);
+    }
+}
+
+/* Runs argv to its end; text gets its stdout, *status what waitpid says. */
+static int run_child(char *const argv[], int deadline_ms, char *text,
+                     int *status, struct dt_error *err)
+{
+    int64_t deadline = now_ms() + deadline_ms;
+    int fd[2];
+    pid_t pid;
+    if (pipe2(fd, O_CLOEXEC) != 0)
+        return dt_error_set(err, EX_OSERR, "pipe: %s", strerror(errno));
+    int rc = spawn(argv, fd[1], &pid);
+    close(fd[1]);
+    if (rc != 0) {
+        close(fd[0]);
+        return dt_error_set(err, EX_UNAVAILABLE, "%s", strerror(rc));
+    }
+    rc = read_answer(fd[0], deadline, text, err);
+    close(fd[0]);
+    if (rc == 0)
+        rc = wait_child(pid, deadline, status, err);
+    if (rc != 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, WNOHANG);
+    }
+    return rc;
+}
+
+/* Undoes \\ and \n in place. Returns false on any other escape. */
+static bool unescape(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        char c = *from;
+        if (c == '\\') {
+            from++;
+            if (*from != '\\' && *from != 'n')
+                return false;
+            c = *from == 'n' ? '\n' : '\\';
+        }
+        *to++ = c;
+    }
+    *to = '\0';
+    return true;
+}
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* NAME=... with a name as the shell would have it. */
+static bool is_assignment(const char *text)
+{
+    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                              "abcdefghijklmnopqrstuvwxyz_0123456789");
+    return len > 0 && strchr("0123456789", text[0]) == NULL &&
+           text[len] == '=';
+}
+
+/* One line after the first; contract->env has room for it. */
+static bool take_line(char *line, struct dtspank_contract *contract)
+{
+    if (!unescape(line))
+        return false;
+    if (starts_with(line, DT_CONTRACT_CONFIG "/") && !contract->config) {
+        contract->config = line + strlen(DT_CONTRACT_CONFIG);
+        return true;
+    }
+    if (!starts_with(line, DT_CONTRACT_ENV))
+        return false;
+    char *entry = line + strlen(DT_CONTRACT_ENV);
+    contract->env[contract->env_count++] = entry;
+    return is_assignment(entry);
+}
+
+int dtspank_contract_parse(char *text, struct dtspank_contract *contract,
+                           struct dt_error *err)
+{
+    *contract = (struct dtspank_contract){.text = text};
+    size_t lines = 0;
+    for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++)
+        lines++;
+    contract->env = calloc(lines + 1, sizeof(*contract->env));
+    if (!contract->env)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+
+    char *rest = text;
+    char *line = strsep(&rest, "\n");
+    if (strcmp(line, DT_CONTRACT_VERSION_LINE) != 0)
+        return dt_error_set(err, EX_PROTOCOL,
+                            "expected \"%s\", got \"%.64s\": plugin and "
+                            "runtime are not of the same release",
+                            DT_CONTRACT_VERSION_LINE, line);
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (!rest && line[0] == '\0')
+            break;
+        if (!rest || !take_line(line, contract))
+            return dt_error_set(err, EX_PROTOCOL,
+                                "unexpected line \"%.64s\"", line);
+    }
+    if (!contract->config)
+        return dt_error_set(err, EX_PROTOCOL, "no line \"%s/...\"",
+                            DT_CONTRACT_CONFIG);
+    return 0;
+}
+
+void dtspank_contract_fini(struct dtspank_contract *contract)
+{
+    free(contract->env);
+    free(contract->text);
+    *contract = (struct dtspank_contract){0};
+}
+
+int dtspank_check_run(const char *runtime, const char *file, int deadline_ms,
+                      struct dtspank_contract *contract, struct dt_error *err)
+{
+    char *const argv[] = {(char *)runtime, "check", "--contract", (char *)file,
+                          NULL};
+    int status = 0;
+    *contract = (struct dtspank_contract){0};
+    char *text = malloc(DT_CONTRACT_BYTES + 1);
+    if (!text)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    int rc = run_child(argv, deadline_ms, text, &status, err);
+    if (rc == 0 && WIFSIGNALED(status))
+        rc = dt_error_set(err, EX_SOFTWARE, "killed by signal %d",
+                          WTERMSIG(status));
+    if (rc != 0) {
+        free(text);
+        return dt_error_prefix(err, "%s check", runtime);
+    }
+    if (WEXITSTATUS(status) != 0) {
+        free(text);
+        return dt_error_set(err, EX_CONFIG, "%s: nothing is submitted", file);
+    }
+    if (dtspank_contract_parse(text, contract, err) != 0) {
+        dtspank_contract_fini(contract);
+        return dt_error_prefix(err, "%s check", runtime);
+    }
+    return 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * check.h - asks the runtime, as a child process, what a config says
+ *
+ * The plugin does not read the config: `RUNTIME check --contract FILE` does, as
+ * the user, on the submit host. The grammar is in launch/contract.h.
+ */
+#ifndef DTSPANK_CHECK_H
+#define DTSPANK_CHECK_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct dtspank_contract {
+    char *text;         /* owns what the others point into */
+    const char *config; /* absolute path */
+    size_t env_count;
+    char **env; /* NAME=value, unescaped */
+};
+
+/* Runs the check and fills contract on success (fini it). The child writes its
+ * complaints to our stderr by itself; err says only that nothing is submitted,
+ * or why there was no answer. Waits at most deadline_ms.
+ */
+int dtspank_check_run(const char *runtime, const char *file, int deadline_ms,
+                      struct dtspank_contract *contract, struct dt_error *err);
+
+/* Takes the answer apart; text (from malloc) then belongs to contract, also on
+ * failure, which means that the runtime is not of our release.
+ */
+int dtspank_contract_parse(char *text, struct dtspank_contract *contract,
+                           struct dt_error *err);
+
+/* Frees what contract owns; an all-zero contract is fine. */
+void dtspank_contract_fini(struct dtspank_contract *contract);
+
+#endif /* DTSPANK_CHECK_H */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hostlist.c - the n-th host of a host list, by counting and not expanding */
+#include "config.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "spank/hostlist.h"
+
+enum {
+    NUMBER_DIGITS = 9,       /* longest number in a range */
+    NAME_HOSTS_MAX = 1 << 20, /* hosts that one bracketed name may stand for */
+};
+
+struct range {
+    uint32_t first;
+    uint32_t last;
+    int width; /* digits, counting leading zeros */
+};
+
+/* The digits at *p; moves *p behind them. Returns their count, 0 if there is
+ * none or too many.
+ */
+static int take_number(const char **p, uint32_t *value)
+{
+    int digits = 0;
+    *value = 0;
+    while (isdigit((unsigned char)**p) && digits <= NUMBER_DIGITS) {
+        *value = *value * 10 + (uint32_t)(**p - '0');
+        (*p)++;
+        digits++;
+    }
+    return digits <= NUMBER_DIGITS ? digits : 0;
+}
+
+/* One "8" or "08-10" at *p, which must end at "," or "]". */
+static bool take_range(const char **p, struct range *r)
+{
+    r->width = take_number(p, &r->first);
+    if (r->width == 0)
+        return false;
+    r->last = r->first;
+    if (**p == '-') {
+        (*p)++;
+        if (take_number(p, &r->last) == 0)
+            return false;
+    }
+    return r->last >= r->first && (**p == ',' || **p == ']');
+}
+
+/* How many numbers the bracket that opens at p stands for; *end is set behind
+ * its "]". 0: malformed or too many.
+ */
+static uint64_t bracket_count(const char *p, const char **end)
+{
+    uint64_t count = 0;
+    do {
+        struct range r;
+        p++;
+        if (!take_range(&p, &r))
+            return 0;
+        count += r.last - r.first + 1;
+    } while (*p == ',' && count <= NAME_HOSTS_MAX);
+    *end = p + 1;
+    return count <= NAME_HOSTS_MAX ? count : 0;
+}
+
+/* How many hosts the name at p stands for; *end is set to the "," or the
+ * terminator behind it. 0: malformed or too many.
+ */
+static uint64_t name_count(const char *p, const char **end)
+{
+    const char *start = p;
+    uint64_t count = 1;
+    while (*p != '\0' && *p != ',') {
+        if (*p == ']')
+            return 0;
+        if (*p == '[') {
+            count *= bracket_count(p, &p);
+            if (count == 0 || count > NAME_HOSTS_MAX)
+                return 0;
+        } else {
+            p++;
+        }
+    }
+    *end = p;
+    return p > start ? count : 0;
+}
+
+/* The n-th number of the valid bracket at p, as text with leading zeros. */
+static int bracket_nth(const char *p, uint64_t n, char *text, size_t size)
+{
+    struct range r;
+    for (;;) {
+        p++;
+        take_range(&p, &r);
+        uint64_t count = r.last - r.first + 1;
+        if (n < count)
+            break;
+        n -= count;
+    }
+    return snprintf(text, size, "%0*u", r.width, (unsigned)(r.first + n));
+}
+
+/* Host n of the valid name at p that stands for count hosts. Returns false if
+ * it does not fit.
+ */
+static bool name_nth(const char *p, uint64_t count, uint64_t n, char *host,
+                     size_t size)
+{
+    size_t used = 0;
+    while (*p != '\0' && *p != ',') {
+        if (*p == '[') {
+            const char *end;
+            uint64_t numbers = bracket_count(p, &end);
+            count /= numbers;
+            used += (size_t)bracket_nth(p, n / count % numbers, host + used,
+                                        size - used);
+            p = end;
+        } else {
+            host[used++] = *p++;
+        }
+        if (used >= size)
+            return false;
+    }
+    host[used] = '\0';
+    return true;
+}
+
+int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
+                         struct dt_error *err)
+{
+    uint64_t left = n;
+    const char *p = list;
+    for (;;) {
+        const char *end = p;
+        uint64_t count = name_count(p, &end);
+        if (count == 0)
+            return dt_error_set(err, EX_DATAERR,
+                                "malformed host list at \"%.32s\"", p);
+        if (left < count) {
+            if (!name_nth(p, count, left, host, size))
+                return dt_error_set(err, EX_DATAERR,
+                                    "host name longer than %zu at \"%.32s\"",
+                                    size - 1, p);
+            return 0;
+        }
+        left -= count;
+        if (*end == '\0')
+            return dt_error_set(err, EX_DATAERR,
+                                "host list \"%.64s\" has no host %u", list,
+                                (unsigned)n);
+        p = end + 1;
+    }
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hostlist.h - Slurm's host list notation, as far as the plugin needs it */
+#ifndef DTSPANK_HOSTLIST_H
+#define DTSPANK_HOSTLIST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Writes the n-th host (from 0) of a list such as "a,n[08-10,12],r[0-1]c[1-2]x"
+ * to host[size], terminated. The last bracket of a name varies fastest and
+ * leading zeros are kept, as in Slurm. Reads no further than that host. Fails
+ * if the text is malformed, the list has fewer hosts, or the name does not fit;
+ * host is then undefined.
+ */
+int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
+                         struct dt_error *err);
+
+#endif /* DTSPANK_HOSTLIST_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h - the options that the plugin adds to srun, sbatch and salloc */
+#ifndef DTSPANK_OPTIONS_H
+#define DTSPANK_OPTIONS_H
+
+#include <slurm/spank.h>
+
+/* srun, sbatch and salloc accept the option preset in this variable; Slurm
+ * makes the name from those of the plugin and of the option.
+ */
+#define DTSPANK_PRESET "SLURM_SPANK__SLURM_SPANK_OPTION_disttrain_disttrain"
+
+/* The value that switches the plugin off. */
+#define DTSPANK_OFF "none"
+
+/* Registers the option table; to be called from slurm_spank_init, in every
+ * context. Returns 0 or -1, after a message.
+ */
+int dtspank_options_register(spank_t spank);
+
+#endif /* DTSPANK_OPTIONS_H */

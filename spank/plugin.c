@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plugin.c - the functions that Slurm calls, each a switch on the context
+ *
+ * Everything with a slurm_spank_ or plugin_ name is here, and nothing else is
+ * visible outside of the shared object.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <slurm/spank.h>
+
+#include "spank/step.h"
+#include "spank/submit.h"
+
+SPANK_PLUGIN(disttrain, 1)
+
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
+/* A failure of ours fails the job, and does not drain the node. */
+int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
+#endif
+
+int slurm_spank_init(spank_t spank, int ac, char *argv[])
+{
+    switch (spank_context()) {
+    case S_CTX_LOCAL:
+    case S_CTX_ALLOCATOR:
+        return dtspank_submit_init(spank, ac, argv);
+    case S_CTX_REMOTE:
+        return dtspank_step_init(spank, ac, argv);
+    default:
+        return 0;
+    }
+}
+
+int slurm_spank_init_post_opt(spank_t spank, int ac, char *argv[])
+{
+    (void)spank;
+    (void)ac;
+    (void)argv;
+    switch (spank_context()) {
+    case S_CTX_LOCAL:
+    case S_CTX_ALLOCATOR:
+        /* Slurm would ignore -1 from an optional plugin and submit. */
+        if (dtspank_submit_post_opt() != 0)
+            exit(EXIT_FAILURE);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+int slurm_spank_local_user_init(spank_t spank, int ac, char *argv[])
+{
+    (void)ac;
+    (void)argv;
+    return dtspank_submit_step_created(spank);
+}
+
+int slurm_spank_task_init(spank_t spank, int ac, char *argv[])
+{
+    (void)ac;
+    (void)argv;
+    /* This is the process that becomes the task, not slurmstepd. Slurm would
+     * ignore -1 from an optional plugin and run the task with wrong ranks.
+     */
+    if (dtspank_step_task_init(spank) != 0)
+        _exit(EXIT_FAILURE);
+    return 0;
+}

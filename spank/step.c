@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.c - RANK, WORLD_SIZE, MASTER_ADDR and the like, in each task */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <slurm/slurm.h>
+
+#include "launch/contract.h"
+#include "spank/hostlist.h"
+#include "spank/options.h"
+#include "spank/siteconf.h"
+#include "spank/step.h"
+
+enum {
+    VALUE_BYTES = HOST_NAME_MAX + 1, /* longest value that we make */
+    CPU_SETS = 8,                    /* 8192 CPUs */
+};
+
+static struct {
+    struct dtspank_siteconf conf;
+    struct dt_error conf_error; /* empty text: none */
+} step;
+
+/* A variable of the task, NULL if unset. Points into Slurm's copy: the next
+ * change of the environment ends its life.
+ */
+static const char *task_getenv(spank_t spank, const char *name)
+{
+    char **env = NULL;
+    size_t len = strlen(name);
+    if (spank_get_item(spank, S_JOB_ENV, &env) != ESPANK_SUCCESS || !env)
+        return NULL;
+    for (; *env; env++)
+        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+            return *env + len + 1;
+    return NULL;
+}
+
+static int task_setenv(spank_t spank, const char *name, const char *value,
+                       struct dt_error *err)
+{
+    spank_err_t rc = spank_setenv(spank, name, value, 1);
+    if (rc != ESPANK_SUCCESS)
+        return dt_error_set(err, EX_OSERR, "cannot set %s: %s", name,
+                            spank_strerror(rc));
+    return 0;
+}
+
+/* A decimal number that Slurm put into the environment. */
+static bool task_number(spank_t spank, const char *name, uint32_t *number)
+{
+    const char *text = task_getenv(spank, name);
+    char *end = NULL;
+    if (!text || text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    *number = (uint32_t)value;
+    return errno == 0 && value <= UINT32_MAX && *end == '\0';
+}
+
+/* One way to a value: `from` is the row's second column. */
+typedef int(value_f)(spank_t spank, const char *from, char *value,
+                     struct dt_error *err);
+
+static int from_number(spank_t spank, const char *from, char *value,
+                       struct dt_error *err)
+{
+    uint32_t number;
+    if (!task_number(spank, from, &number))
+        return dt_error_set(err, EX_SOFTWARE,
+                            "Slurm gave this task no number in %s", from);
+    snprintf(value, VALUE_BYTES, "%u", (unsigned)number);
+    return 0;
+}
+
+static int local_tasks(spank_t spank, const char *from, char *value,
+                       struct dt_error *err)
+{
+    uint32_t count = 0;
+    spank_err_t rc = spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &count);
+    if (rc != ESPANK_SUCCESS)
+        return dt_error_set(err, EX_SOFTWARE, "cannot get the %s: %s", from,
+                            spank_strerror(rc));
+    snprintf(value, VALUE_BYTES, "%u", (unsigned)count);
+    return 0;
+}
+
+/* srun has asked for rank 0's host; if it could not, the first of the list is
+ * right for every distribution but "arbitrary".
+ */
+static int master_addr(spank_t spank, const char *from, char *value,
+                       struct dt_error *err)
+{
+    const char *host = task_getenv(spank, DT_ENV_MASTER);
+    const char *list = host ? host : task_getenv(spank, from);
+    return dtspank_hostlist_nth(list ? list : "", 0, value, VALUE_BYTES, err);
+}
+
+/* Equal on all ranks, different for steps of one job, and, if Slurm reserves
+ * ports for steps, reserved.
+ */
+static int master_port(spank_t spank, const char *from, char *value,
+                       struct dt_error *err)
+{
+    uint32_t job;
+    uint32_t id;
+    const char *reserved = task_getenv(spank, from);
+    unsigned port = reserved ? (unsigned)strtoul(reserved, NULL, 10) : 0;
+    if (port == 0 || port > UINT16_MAX) {
+        if (!task_number(spank, "SLURM_JOB_ID", &job) ||
+            !task_number(spank, "SLURM_STEP_ID", &id))
+            return dt_error_set(err, EX_SOFTWARE,
+                                "Slurm gave this task no job or step id");
+        /* 2^64 over the golden ratio spreads neighbours far apart. */
+        uint64_t hash =
+            ((uint64_t)job << 32 | id) * UINT64_C(0x9E3779B97F4A7C15);
+        port = step.conf.port_first +
+               (unsigned)((hash >> 32) %
+                          (step.conf.port_last - step.conf.port_first + 1));
+    }
+    snprintf(value, VALUE_BYTES, "%u", port);
+    return 0;
+}
+
+/* The CPUs that this task may use: its affinity mask, but no more than its
+ * share, because without a task plugin every task of a node has the same mask.
+ */
+static int omp_threads(spank_t spank, const char *from, char *value,
+                       struct dt_error *err)
+{
+    cpu_set_t mask[CPU_SETS];
+    uint32_t cpus = 1;
+    uint32_t share = 0;
+    uint32_t on_node = 0;
+    uint32_t tasks = 1;
+    (void)err;
+    memset(mask, 0, sizeof(mask));
+    if (sched_getaffinity(0, sizeof(mask), mask) == 0)
+        cpus = (uint32_t)CPU_COUNT_S(sizeof(mask), mask);
+    if (!task_number(spank, from, &share) &&
+        task_number(spank, "SLURM_CPUS_ON_NODE", &on_node) &&
+        spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) ==
+            ESPANK_SUCCESS &&
+        tasks > 0)
+        share = on_node > tasks ? on_node / tasks : 1;
+    if (share > 0 && share < cpus)
+        cpus = share;
+    snprintf(value, VALUE_BYTES, "%u", (unsigned)cpus);
+    return 0;
+}
+
+/* What every task gets. A `fixed` variable that the user has set to something
+ * else is a contradiction; any other belongs to the user.
+ */
+static const struct variable {
+    const char *name;
+    const char *from;
+    value_f *value;
+    bool fixed;
+} variables[] = {
+    {"RANK", "SLURM_PROCID", from_number, true},
+    {"WORLD_SIZE", "SLURM_STEP_NUM_TASKS", from_number, true},
+    {"LOCAL_RANK", "SLURM_LOCALID", from_number, true},
+    {"LOCAL_WORLD_SIZE", "number of tasks on this node", local_tasks, true},
+    {"NODE_RANK", "SLURM_NODEID", from_number, true},
+    {"GROUP_RANK", "SLURM_NODEID", from_number, true},
+    {"MASTER_ADDR", "SLURM_STEP_NODELIST", master_addr, false},
+    {"MASTER_PORT", "SLURM_STEP_RESV_PORTS", master_port, false},
+    {"OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK", omp_threads, false},
+};
+
+/* Sets one variable, and adds it to the list of what we have set. */
+static int export_variable(spank_t spank, const struct variable *var,
+                           char *exported, size_t size, struct dt_error *err)
+{
+    char value[VALUE_BYTES];
+    const char *users = task_getenv(spank, var->name);
+    bool is_set = users && users[0] != '\0';
+    if (is_set && !var->fixed)
+        return 0;
+    if (var->value(spank, var->from, value, err) != 0)
+        return dt_error_prefix(err, "%s", var->name);
+    if (is_set && strcmp(users, value) == 0)
+        return 0;
+    if (is_set)
+        return dt_error_set(err, EX_USAGE,
+                            "the environment has %s=%.32s, but the %s of this "
+                            "task is %s; unset %s before srun",
+                            var->name, users, var->from, value, var->name);
+    size_t used = strlen(exported);
+    snprintf(exported + used, size - used, "%s%s=%s", used ? " " : "",
+             var->name, value);
+    return task_setenv(spank, var->name, value, err);
+}
+
+static int export_variables(spank_t spank, struct dt_error *err)
+{
+    enum { COUNT = sizeof(variables) / sizeof(*variables) };
+    char exported[COUNT * (VALUE_BYTES + 32)] = "";
+    for (int i = 0; i < COUNT; i++)
+        if (export_variable(spank, &variables[i], exported, sizeof(exported),
+                            err) != 0)
+            return -1;
+    return task_setenv(spank, DT_ENV_EXPORTED, exported, err);
+}
+
+/* Moves one `env:` entry from its carrier to its own name. What the user has in
+ * the environment stays; rank 0 says so.
+ */
+static int unpack_entry(spank_t spank, char *entry, struct dt_error *err)
+{
+    char *equals = strchr(entry, '=');
+    *equals = '\0';
+    const char *name = entry + strlen(DT_ENV_CARRY);
+    const char *value = equals + 1;
+    spank_unsetenv(spank, entry);
+    const char *users = task_getenv(spank, name);
+    if (!users)
+        return task_setenv(spank, name, value, err);
+    uint32_t rank = 0;
+    if (strcmp(users, value) != 0 &&
+        task_number(spank, "SLURM_PROCID", &rank) && rank == 0)
+        slurm_spank_log("disttrain: env: %s=%s of the config is not used: the "
+                        "environment has %s=%s",
+                        name, value, name, users);
+    return 0;
+}
+
+static int unpack_env(spank_t spank, struct dt_error *err)
+{
+    char **env = NULL;
+    size_t i = 0;
+    while (spank_get_item(spank, S_JOB_ENV, &env) == ESPANK_SUCCESS && env &&
+           env[i]) {
+        if (strncmp(env[i], DT_ENV_CARRY, strlen(DT_ENV_CARRY)) != 0 ||
+            !strchr(env[i], '=')) {
+            i++;
+            continue;
+        }
+        char *entry = strdup(env[i]);
+        if (!entry)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+        int rc = unpack_entry(spank, entry, err);
+        free(entry);
+        if (rc != 0)
+            return -1;
+        i = 0; /* the array has changed */
+    }
+    return 0;
+}
+
+int dtspank_step_init(spank_t spank, int ac, char **av)
+{
+    if (dtspank_siteconf_parse(ac, av, &step.conf, &step.conf_error) != 0)
+        slurm_error("disttrain: %s", step.conf_error.text);
+    return dtspank_options_register(spank);
+}
+
+int dtspank_step_task_init(spank_t spank)
+{
+    struct dt_error err = step.conf_error;
+    uint32_t id = 0;
+    const char *rank;
+    if (spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS ||
+        id > SLURM_MAX_NORMAL_STEP_ID)
+        return 0;
+    /* Batch and interactive steps keep it, for the sruns that they start; a
+     * task must not hand it on to the sruns that it starts.
+     */
+    spank_unsetenv(spank, DTSPANK_PRESET);
+    if (!task_getenv(spank, DT_ENV_CONFIG))
+        return 0;
+    if (err.text[0] == '\0' && unpack_env(spank, &err) == 0 &&
+        export_variables(spank, &err) == 0)
+        return 0;
+    rank = task_getenv(spank, "SLURM_PROCID");
+    slurm_error("disttrain: rank %.16s: %s", rank ? rank : "?", err.text);
+    return -1;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.h - the side of slurmstepd, on each node */
+#ifndef DTSPANK_STEP_H
+#define DTSPANK_STEP_H
+
+#include <slurm/spank.h>
+
+/* slurm_spank_init, as root: registers the option and keeps plugstack.conf's
+ * arguments. Looks at nothing of the user's. Returns 0, or -1 after a message.
+ */
+int dtspank_step_init(spank_t spank, int ac, char **av);
+
+/* slurm_spank_task_init, as the user, in the process that becomes the task:
+ * exports the launch variables if the step was started with --disttrain.
+ * Returns 0, or -1 after a message; the task must not run then.
+ */
+int dtspank_step_task_init(spank_t spank);
+
+#endif /* DTSPANK_STEP_H */
