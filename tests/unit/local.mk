@@ -3,4 +3,5 @@ check_PROGRAMS += \
 	tests/unit/test_base \
 	tests/unit/test_error \
 	tests/unit/test_layout \
+	tests/unit/test_model_config \
 	# End of tests/unit
