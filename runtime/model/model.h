@@ -40,9 +40,7 @@ struct dt_model_config {
 int dt_model_config_parse(struct dt_model_config *config, const char *json,
                           const char *name, struct dt_error *err);
 
-/* Checks a config from elsewhere (inline keys) by the same rules. -1:
- * EX_CONFIG.
- */
+/* Checks a config from elsewhere (inline keys) by the same rules. */
 int dt_model_config_check(const struct dt_model_config *config,
                           struct dt_error *err);
 

@@ -1,4 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
+#
+# The kernels are compiled once for each instruction set; cpu.c chooses one at
+# run time.
 runtime_libdisttrain_a_SOURCES += \
+	runtime/ops/cpu/cpu.c \
+	runtime/ops/cpu/cpu.h \
 	runtime/ops/ops.h \
 	# End of runtime/ops
+
+cpu_kernels = \
+	runtime/ops/cpu/adamw.c \
+	runtime/ops/cpu/attention.c \
+	runtime/ops/cpu/cross_entropy.c \
+	runtime/ops/cpu/elementwise.c \
+	runtime/ops/cpu/embedding.c \
+	runtime/ops/cpu/gelu.c \
+	runtime/ops/cpu/layernorm.c \
+	runtime/ops/cpu/linear.c \
+	runtime/ops/cpu/matmul.c \
+	runtime/ops/cpu/reduce.c \
+	runtime/ops/cpu/table.c \
+	runtime/ops/cpu/tile.c \
+	runtime/ops/cpu/vec.h
+cpu_cflags = $(AM_CFLAGS) -fno-math-errno -fno-trapping-math \
+	-ffp-contract=fast
+
+noinst_LIBRARIES += runtime/ops/libgeneric.a
+runtime_ops_libgeneric_a_SOURCES = $(cpu_kernels)
+runtime_ops_libgeneric_a_CPPFLAGS = $(AM_CPPFLAGS) -DDT_CPU_VARIANT=generic
+runtime_ops_libgeneric_a_CFLAGS = $(cpu_cflags)
+CPU_LIBS = runtime/ops/libgeneric.a
+
+if X86_64
+noinst_LIBRARIES += runtime/ops/libavx2.a runtime/ops/libavx512.a
+runtime_ops_libavx2_a_SOURCES = $(cpu_kernels)
+runtime_ops_libavx2_a_CPPFLAGS = $(AM_CPPFLAGS) -DDT_CPU_VARIANT=avx2
+runtime_ops_libavx2_a_CFLAGS = $(cpu_cflags) -mavx2 -mfma -mbmi2
+runtime_ops_libavx512_a_SOURCES = $(cpu_kernels)
+runtime_ops_libavx512_a_CPPFLAGS = $(AM_CPPFLAGS) -DDT_CPU_VARIANT=avx512
+runtime_ops_libavx512_a_CFLAGS = $(cpu_cflags) -mavx2 -mfma -mbmi2 -mavx512f \
+	-mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+CPU_LIBS += runtime/ops/libavx512.a runtime/ops/libavx2.a
+endif

@@ -41,7 +41,7 @@ struct dt_adamw {
 };
 
 struct dt_ops {
-    const char *name; /* "cpu" */
+    const char *name; /* "cpu/avx512" */
 
     /* out(N,C) = wte(V,C)[ids(N)] + wpe(P,C)[position], T <= P */
     void (*embedding_forward)(struct dt_stream *stream, struct dt_view out,
@@ -144,9 +144,10 @@ struct dt_ops {
                   const struct dt_adamw *args);
 };
 
-/* The CPU backend: OpenMP, matrix products by oneDNN where it was built in.
- * Vector code is chosen at run time for the processor at hand. fp32 only.
+/* The CPU backend in the fastest variant that this processor runs
+ * (cpu/avx512, cpu/avx2, cpu/generic): OpenMP, matrix products by oneDNN where
+ * it was built in. fp32 only.
  */
-extern const struct dt_ops dt_ops_cpu;
+const struct dt_ops *dt_ops_cpu(void);
 
 #endif /* DT_OPS_OPS_H */

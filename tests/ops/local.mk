@@ -1,2 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-check_PROGRAMS +=
+check_PROGRAMS += \
+	tests/ops/test_ops \
+	# End of tests/ops
+tests_ops_test_ops_SOURCES = \
+	tests/ops/case_attention.c \
+	tests/ops/case_linear.c \
+	tests/ops/case_loss.c \
+	tests/ops/case_norm.c \
+	tests/ops/case_update.c \
+	tests/ops/harness.c \
+	tests/ops/harness.h \
+	tests/ops/test_ops.c

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* adamw.c - one AdamW step on a range, in one pass over the memory */
+#include "config.h"
+
+#include <math.h>
+
+#include "ops/cpu/cpu.h"
+
+void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p,
+                   struct dt_view g, struct dt_view m, struct dt_view v,
+                   const struct dt_adamw *args)
+{
+    float *restrict weight = dt_view_f32(p);
+    const float *restrict grad = dt_cpu_f32(g, p.count);
+    float *restrict mean = dt_cpu_f32(m, p.count);
+    float *restrict square = dt_cpu_f32(v, p.count);
+    const struct dt_adamw a = *args;
+    const float keep = 1.0f - a.lr * a.weight_decay;
+    const float rate = (float)(a.lr / a.bias1);
+    const float root = (float)(1.0 / sqrt(a.bias2));
+    (void)stream;
+
+#pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < p.count; i++) {
+        float d = a.grad_scale * grad[i];
+        float m1 = a.beta1 * mean[i] + (1.0f - a.beta1) * d;
+        float v1 = a.beta2 * square[i] + (1.0f - a.beta2) * d * d;
+        mean[i] = m1;
+        square[i] = v1;
+        weight[i] = keep * weight[i] - rate * m1 / (sqrtf(v1) * root + a.eps);
+    }
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cpu.h - what the files of the CPU backend share
+ *
+ * Every file of this folder but cpu.c is compiled once for each instruction
+ * set (variant): DT_CPU_VARIANT is its name, DT_CPU(x) the name of x in it.
+ * Code is plain C that the compiler turns into vectors of that variant.
+ */
+#ifndef DT_OPS_CPU_CPU_H
+#define DT_OPS_CPU_CPU_H
+
+#include <assert.h>
+#include <omp.h>
+#include <stddef.h>
+
+#include "ops/ops.h"
+#include "tensor/view.h"
+
+/* The i-th variant that this processor runs, the fastest first; NULL after
+ * the last. dt_ops_cpu() is variant 0.
+ */
+const struct dt_ops *dt_cpu_variant(size_t i);
+
+#define DT_CPU_PASTE(name, variant) dt_cpu_##name##_##variant
+#define DT_CPU_EXPAND(name, variant) DT_CPU_PASTE(name, variant)
+#define DT_CPU(name) DT_CPU_EXPAND(name, DT_CPU_VARIANT)
+
+#ifdef DT_CPU_VARIANT
+/* One slot of struct dt_ops, with the type it has there. */
+#define DT_CPU_OP(op) extern __typeof__(*((struct dt_ops *)NULL)->op) DT_CPU(op)
+
+DT_CPU_OP(embedding_forward);
+DT_CPU_OP(embedding_backward);
+DT_CPU_OP(linear_forward);
+DT_CPU_OP(linear_backward);
+DT_CPU_OP(layernorm_forward);
+DT_CPU_OP(residual_layernorm_forward);
+DT_CPU_OP(layernorm_backward);
+DT_CPU_OP(residual_forward);
+DT_CPU_OP(gelu_forward);
+DT_CPU_OP(gelu_backward);
+DT_CPU_OP(attention_forward);
+DT_CPU_OP(attention_backward);
+DT_CPU_OP(linear_cross_entropy);
+DT_CPU_OP(zero);
+DT_CPU_OP(sum_of_squares);
+DT_CPU_OP(adamw);
+
+/* A matrix as a matrix product reads it: element (i, j) of the operand is
+ * data[i*cols_of_storage + j], or with the indices swapped if transposed.
+ */
+struct dt_cpu_matrix {
+    const float *data;
+    size_t stride;   /* elements from one stored row to the next */
+    bool transposed; /* stored as (columns, rows) */
+};
+
+/* c(M,N) = a(M,K) b(K,N), plus what c held with `accumulate`; c's rows are N
+ * apart. All threads of the team.
+ */
+void DT_CPU(matmul)(float *c, struct dt_cpu_matrix a, struct dt_cpu_matrix b,
+                    size_t M, size_t N, size_t K, bool accumulate);
+
+/* The same within one thread, for products that fit into the cache: a(i, k) is
+ * a[i*row_step + k*column_step]; rows of b are b_stride apart, of c c_stride.
+ */
+void DT_CPU(tile_matmul)(float *c, size_t c_stride, const float *a,
+                         size_t row_step, size_t column_step, const float *b,
+                         size_t b_stride, size_t M, size_t N, size_t K,
+                         bool accumulate);
+#endif
+
+/* The data of v, which must hold `count` floats. */
+static inline float *dt_cpu_f32(struct dt_view v, size_t count)
+{
+    assert(v.count == count);
+    (void)count;
+    return dt_view_f32(v);
+}
+
+/* In a parallel region: the part [*first, *end) of 0..count that belongs to
+ * the calling thread; bounds are multiples of a cache line of floats.
+ */
+static inline void dt_cpu_share(size_t count, size_t *first, size_t *end)
+{
+    size_t line = 64 / sizeof(float);
+    size_t lines = (count + line - 1) / line;
+    size_t threads = (size_t)omp_get_num_threads();
+    size_t i = (size_t)omp_get_thread_num();
+
+    *first = lines * i / threads * line;
+    *end = lines * (i + 1) / threads * line;
+    if (*first > count)
+        *first = count;
+    if (*end > count)
+        *end = count;
+}
+
+#endif /* DT_OPS_CPU_CPU_H */

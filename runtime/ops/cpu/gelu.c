@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gelu.c - GELU by the tanh approximation
+ *
+ * With u = sqrt(2/pi) (x + 0.044715 x^3), 0.5 (1 + tanh u) is the logistic
+ * function s(2u), so that one exp and one division are all it takes:
+ *   gelu(x) = x s,  gelu'(x) = s + x s (1 - s) 2 u'(x)
+ */
+#include "config.h"
+
+#include "ops/cpu/cpu.h"
+#include "ops/cpu/vec.h"
+
+static const float TWO_U1 = 1.59576912f;    /* 2 sqrt(2/pi) */
+static const float TWO_U3 = 0.0713548163f;  /* 2 sqrt(2/pi) 0.044715 */
+
+static inline float logistic_2u(float x)
+{
+    return 1.0f / (1.0f + dt_expf(-x * (TWO_U1 + TWO_U3 * x * x)));
+}
+
+void DT_CPU(gelu_forward)(struct dt_stream *stream, struct dt_view out,
+                          struct dt_view x)
+{
+    float *to = dt_cpu_f32(out, x.count);
+    const float *from = dt_view_f32(x);
+    (void)stream;
+
+#pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < x.count; i++)
+        to[i] = from[i] * logistic_2u(from[i]);
+}
+
+void DT_CPU(gelu_backward)(struct dt_stream *stream, struct dt_view dx,
+                           struct dt_view dout, struct dt_view x)
+{
+    float *to = dt_cpu_f32(dx, x.count);
+    const float *g = dt_cpu_f32(dout, x.count);
+    const float *from = dt_view_f32(x);
+    (void)stream;
+
+#pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < x.count; i++) {
+        float v = from[i];
+        float s = logistic_2u(v);
+        float slope = TWO_U1 + 3.0f * TWO_U3 * v * v;
+        to[i] = g[i] * (s + v * s * (1.0f - s) * slope);
+    }
+}

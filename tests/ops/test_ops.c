@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ops.c - every operation of every CPU variant this processor runs */
+#include "config.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+#include "ops/cpu/cpu.h"
+
+static const struct {
+    const char *name;
+    void (*run)(void **state);
+} CASES[] = {
+    {"embedding", test_embedding},
+    {"linear", test_linear},
+    {"layernorm", test_layernorm},
+    {"gelu", test_gelu},
+    {"attention", test_attention},
+    {"cross_entropy", test_cross_entropy},
+    {"elementwise", test_elementwise},
+    {"sum_of_squares", test_sum_of_squares},
+    {"adamw", test_adamw},
+    {"same bits with 1, 2 and 3 threads", test_threads},
+};
+
+enum {
+    CASE_COUNT = sizeof(CASES) / sizeof(CASES[0]),
+    MAX_VARIANTS = 8,
+    NAME_BYTES = 64,
+};
+
+static const struct dt_ops *variants[MAX_VARIANTS];
+static size_t variant_count;
+
+/* A backend may lack an operation, the CPU may not. */
+static void test_support(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < variant_count; i++) {
+        const struct dt_ops *o = variants[i];
+        assert_true(o->embedding_forward && o->embedding_backward);
+        assert_true(o->linear_forward && o->linear_backward);
+        assert_true(o->layernorm_forward && o->residual_layernorm_forward);
+        assert_true(o->layernorm_backward && o->residual_forward);
+        assert_true(o->gelu_forward && o->gelu_backward);
+        assert_true(o->attention_forward && o->attention_backward);
+        assert_true(o->linear_cross_entropy && o->zero);
+        assert_true(o->sum_of_squares && o->adamw);
+    }
+    assert_ptr_equal(dt_ops_cpu(), variants[0]);
+}
+
+int main(void)
+{
+    static char names[MAX_VARIANTS][CASE_COUNT][NAME_BYTES];
+    static struct CMUnitTest tests[MAX_VARIANTS * CASE_COUNT + 1];
+    size_t count = 0;
+
+    while (variant_count < MAX_VARIANTS && dt_cpu_variant(variant_count)) {
+        variants[variant_count] = dt_cpu_variant(variant_count);
+        printf("# supported: %s\n", variants[variant_count]->name);
+        variant_count++;
+    }
+    omp_set_num_threads(3);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_support);
+    for (size_t i = 0; i < variant_count; i++) {
+        for (size_t j = 0; j < CASE_COUNT; j++) {
+            snprintf(names[i][j], NAME_BYTES, "%s: %s", variants[i]->name,
+                     CASES[j].name);
+            tests[count++] = (struct CMUnitTest){
+                names[i][j], CASES[j].run, case_setup, case_teardown,
+                (void *)variants[i]};
+        }
+    }
+    return _cmocka_run_group_tests("ops", tests, count, NULL, NULL);
+}
