@@ -3,8 +3,8 @@
  * gelu.c - GELU by the tanh approximation
  *
  * With u = sqrt(2/pi) (x + 0.044715 x^3), 0.5 (1 + tanh u) is the logistic
- * function s(2u), so that one exp and one division are all it takes:
- *   gelu(x) = x s,  gelu'(x) = s + x s (1 - s) 2 u'(x)
+ * function s = 1 / (1 + e), e = exp(-2u): one exp and one division.
+ *   gelu(x) = x s,  gelu'(x) = s + x s (e s) 2 u'(x), e s being 1 - s
  */
 #include "config.h"
 
@@ -14,9 +14,9 @@
 static const float TWO_U1 = 1.59576912f;    /* 2 sqrt(2/pi) */
 static const float TWO_U3 = 0.0713548163f;  /* 2 sqrt(2/pi) 0.044715 */
 
-static inline float logistic_2u(float x)
+static inline float exp_minus_2u(float x)
 {
-    return 1.0f / (1.0f + dt_expf(-x * (TWO_U1 + TWO_U3 * x * x)));
+    return dt_expf(-x * (TWO_U1 + TWO_U3 * x * x));
 }
 
 void DT_CPU(gelu_forward)(struct dt_stream *stream, struct dt_view out,
@@ -28,7 +28,7 @@ void DT_CPU(gelu_forward)(struct dt_stream *stream, struct dt_view out,
 
 #pragma omp parallel for simd schedule(static)
     for (size_t i = 0; i < x.count; i++)
-        to[i] = from[i] * logistic_2u(from[i]);
+        to[i] = from[i] / (1.0f + exp_minus_2u(from[i]));
 }
 
 void DT_CPU(gelu_backward)(struct dt_stream *stream, struct dt_view dx,
@@ -42,8 +42,8 @@ void DT_CPU(gelu_backward)(struct dt_stream *stream, struct dt_view dx,
 #pragma omp parallel for simd schedule(static)
     for (size_t i = 0; i < x.count; i++) {
         float v = from[i];
-        float s = logistic_2u(v);
+        float e = exp_minus_2u(v), s = 1.0f / (1.0f + e);
         float slope = TWO_U1 + 3.0f * TWO_U3 * v * v;
-        to[i] = g[i] * (s + v * s * (1.0f - s) * slope);
+        to[i] = g[i] * (s + v * s * (e * s) * slope);
     }
 }
