@@ -5,7 +5,9 @@
  * <root>/checkpoint-<step>/ is written as <root>/.tmp-checkpoint-<step>, every
  * file is checksummed (XXH3-64, in `checksums.txt`, written last) and synced,
  * then the directory is renamed and the symbolic link <root>/latest replaced.
- * Knows bytes, not models.
+ * `xxhsum -c checksums.txt` checks the same by hand. Knows bytes, not models.
+ *
+ * Fault points: ckpt.write, ckpt.fsync, ckpt.rename.
  */
 #ifndef DT_CKPT_CKPT_H
 #define DT_CKPT_CKPT_H
@@ -27,28 +29,32 @@ struct dt_ckpt_tensor {
 
 /* Writes a safetensors file (tensors by name within decreasing alignment,
  * header padded to 8, "format": "pt"), synced, and gives its XXH3-64. -1:
- * EX_CANTCREAT, EX_IOERR with path and cause.
+ * EX_CANTCREAT, EX_IOERR with path and cause, and no file is left.
  */
 int dt_safetensors_write(const char *path,
                          const struct dt_ckpt_tensor *tensors, size_t count,
                          uint64_t *xxh3, struct dt_error *err);
 
-struct dt_safetensors; /* a mapped file whose header was checked in full */
+struct dt_safetensors; /* an open file whose header was checked in full */
 
 /* Opens and checks every rule of the format: header length and JSON, ranges
  * contiguous without hole or overlap to the end of the file, sizes equal to
- * shape x dtype without overflow, no duplicate names. NULL and err:
- * EX_NOINPUT, EX_DATAERR naming file and tensor.
+ * shape x dtype without overflow, no duplicate names. Up to 8 dimensions.
+ * NULL and err: EX_NOINPUT, EX_DATAERR naming file and tensor.
  */
 struct dt_safetensors *dt_safetensors_open(const char *path,
                                            struct dt_error *err);
 void dt_safetensors_close(struct dt_safetensors *file); /* NULL is fine */
 
+/* Tensors in the file, and the name of tensor i < count, sorted by name (valid
+ * until the file is closed).
+ */
 size_t dt_safetensors_count(const struct dt_safetensors *file);
 const char *dt_safetensors_name(const struct dt_safetensors *file, size_t i);
 
-/* Copies tensor `name` into view (F32, or BF16/F16 widened to F32). -1:
- * EX_DATAERR if it is missing or its shape or dtype does not fit, with both.
+/* Reads tensor `name` into view, whose count is the product of shape. The
+ * dtypes are equal, or BF16/F16 are widened to F32. -1: EX_DATAERR if it is
+ * missing or its shape or dtype does not fit, with both; EX_IOERR.
  */
 int dt_safetensors_read(const struct dt_safetensors *file, const char *name,
                         int ndim, const size_t *shape, struct dt_view view,
@@ -58,18 +64,26 @@ int dt_safetensors_read(const struct dt_safetensors *file, const char *name,
 
 struct dt_ckpt_writer;
 
-/* Begins checkpoint-<step> under root (created). One process only. */
+/* Begins checkpoint-<step> (step >= 0) under root (created), and removes what
+ * interrupted saves left there and a damaged checkpoint of the same step. One
+ * process only. NULL and err: EX_CANTCREAT, EX_IOERR.
+ */
 struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
                                      struct dt_error *err);
+
+/* Adds a file (a plain name) of tensors, or of text. -1: EX_CANTCREAT,
+ * EX_IOERR; the caller then abandons.
+ */
 int dt_ckpt_add_tensors(struct dt_ckpt_writer *writer, const char *file,
                         const struct dt_ckpt_tensor *tensors, size_t count,
                         struct dt_error *err);
 int dt_ckpt_add_text(struct dt_ckpt_writer *writer, const char *file,
                      const char *text, struct dt_error *err);
 
-/* Makes it durable and visible, then removes the oldest beyond `total_limit`
- * (0: keep all), never the new one. Frees writer in any case. On failure the
- * temporary directory is removed and older checkpoints are untouched.
+/* Makes it durable and visible, in place of a checkpoint of the same step,
+ * then removes the lowest steps beyond `total_limit` (0: keep all), never the
+ * new one. Frees writer in any case. -1: EX_IOERR; nothing temporary is left,
+ * and every checkpoint that was whole is still whole or was one to remove.
  */
 int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
                    struct dt_error *err);
@@ -77,9 +91,10 @@ int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
 /* Gives up: removes the temporary directory, frees writer. NULL is fine. */
 void dt_ckpt_abandon(struct dt_ckpt_writer *writer);
 
-/* Newest whole checkpoint under root: *path is malloc'ed, or NULL with 0 if
- * there is none. Each damaged or half-written one that was passed over is told
- * to `note` (may be NULL) with what is wrong with it.
+/* Whole checkpoint of the highest step under root: *path is malloc'ed, or NULL
+ * with 0 if there is none. Each damaged or half-written one that was passed
+ * over is told to `note` (may be NULL) with what is wrong with it. -1:
+ * EX_NOINPUT if root cannot be listed.
  */
 int dt_ckpt_find(const char *root, char **path,
                  void (*note)(void *ctx, const char *text), void *ctx,

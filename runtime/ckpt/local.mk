@@ -1,4 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/ckpt/checkpoint.c \
 	runtime/ckpt/ckpt.h \
+	runtime/ckpt/safetensors.c \
+	runtime/ckpt/safetensors_write.c \
+	runtime/ckpt/sink.c \
+	runtime/ckpt/sink.h \
 	# End of runtime/ckpt

@@ -40,7 +40,9 @@ struct dt_model_config {
 int dt_model_config_parse(struct dt_model_config *config, const char *json,
                           const char *name, struct dt_error *err);
 
-/* Checks a config from elsewhere (inline keys) by the same rules. */
+/* Checks a config from elsewhere (inline keys) by the same rules. -1:
+ * EX_CONFIG.
+ */
 int dt_model_config_check(const struct dt_model_config *config,
                           struct dt_error *err);
 

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* safetensors_write.c - named tensors into one safetensors file */
+#include "config.h"
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "ckpt/ckpt.h"
+#include "ckpt/sink.h"
+
+/* The order of the reference writer: wide types first, so that every tensor
+ * is aligned to its element.
+ */
+static int dtype_rank(enum dt_dtype dtype)
+{
+    switch (dtype) {
+    case DT_I64:
+        return 0;
+    case DT_F32:
+        return 1;
+    case DT_I32:
+        return 2;
+    default:
+        return 3;
+    }
+}
+
+static int compare(const void *pa, const void *pb)
+{
+    const struct dt_ckpt_tensor *a = *(const struct dt_ckpt_tensor *const *)pa;
+    const struct dt_ckpt_tensor *b = *(const struct dt_ckpt_tensor *const *)pb;
+    int d = dtype_rank(a->view.dtype) - dtype_rank(b->view.dtype);
+    return d ? d : strcmp(a->name, b->name);
+}
+
+static size_t view_bytes(struct dt_view view)
+{
+    return view.count * dt_dtype_bytes(view.dtype);
+}
+
+/* {"dtype": .., "shape": [..], "data_offsets": [begin, end]}, or NULL */
+static json_t *describe(const struct dt_ckpt_tensor *tensor, size_t begin)
+{
+    json_t *shape = json_array();
+    for (int d = 0; shape && d < tensor->ndim; d++)
+        json_array_append_new(shape,
+                              json_integer((json_int_t)tensor->shape[d]));
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype",
+                     dt_dtype_name(tensor->view.dtype), "shape", shape,
+                     "data_offsets", (json_int_t)begin,
+                     (json_int_t)(begin + view_bytes(tensor->view)));
+}
+
+/* The header as text padded with spaces to *bytes, a multiple of 8, or NULL. */
+static char *make_header(const struct dt_ckpt_tensor **sorted, size_t count,
+                         size_t *bytes)
+{
+    json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    size_t begin = 0;
+    bool ok = root != NULL;
+    for (size_t i = 0; ok && i < count; i++) {
+        ok = json_object_set_new(root, sorted[i]->name,
+                                 describe(sorted[i], begin)) == 0;
+        begin += view_bytes(sorted[i]->view);
+    }
+    char *text = ok ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    if (!text)
+        return NULL;
+    size_t n = strlen(text);
+    *bytes = (n + 7) / 8 * 8;
+    char *padded = realloc(text, *bytes + 1);
+    if (!padded) {
+        free(text);
+        return NULL;
+    }
+    memset(padded + n, ' ', *bytes - n);
+    return padded;
+}
+
+static int write_all(struct dt_ckpt_sink *sink,
+                     const struct dt_ckpt_tensor **sorted, size_t count,
+                     const char *header, size_t header_bytes,
+                     struct dt_error *err)
+{
+    uint64_t length = htole64(header_bytes);
+    if (dt_ckpt_sink_write(sink, &length, sizeof(length), err) < 0 ||
+        dt_ckpt_sink_write(sink, header, header_bytes, err) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (dt_ckpt_sink_write(sink, dt_view_data(sorted[i]->view),
+                               view_bytes(sorted[i]->view), err) < 0)
+            return -1;
+    return 0;
+}
+
+int dt_safetensors_write(const char *path, const struct dt_ckpt_tensor *tensors,
+                         size_t count, uint64_t *xxh3, struct dt_error *err)
+{
+    struct dt_ckpt_sink sink;
+    size_t header_bytes;
+    int rc = -1;
+    const struct dt_ckpt_tensor **sorted = calloc(count + 1, sizeof(*sorted));
+    for (size_t i = 0; sorted && i < count; i++)
+        sorted[i] = &tensors[i];
+    if (sorted)
+        qsort(sorted, count, sizeof(*sorted), compare);
+    char *header = sorted ? make_header(sorted, count, &header_bytes) : NULL;
+    if (!header) {
+        dt_error_set(err, EX_OSERR, "%s: out of memory", path);
+    } else if (dt_ckpt_sink_init(&sink, path, err) == 0) {
+        rc = write_all(&sink, sorted, count, header, header_bytes, err);
+        if (rc < 0)
+            dt_ckpt_sink_abandon(&sink);
+        else
+            rc = dt_ckpt_sink_finish(&sink, xxh3, err);
+    }
+    free(header);
+    free(sorted);
+    return rc;
+}

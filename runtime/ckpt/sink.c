@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sink.c - a file of a checkpoint, checksummed while it is written */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "ckpt/sink.h"
+
+enum {
+    CHUNK_BYTES = 4 << 20, /* hashed, then written while still in cache */
+};
+
+static void release(struct dt_ckpt_sink *sink)
+{
+    XXH3_freeState(sink->state);
+    free(sink->path);
+}
+
+int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, const char *path,
+                      struct dt_error *err)
+{
+    sink->path = strdup(path);
+    sink->state = XXH3_createState();
+    if (!sink->path || !sink->state) {
+        release(sink);
+        return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
+    }
+    XXH3_64bits_reset(sink->state);
+    sink->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (sink->fd < 0) {
+        release(sink);
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s", path,
+                            strerror(errno));
+    }
+    return 0;
+}
+
+/* write(2), or the failure that a test asked for */
+static ssize_t write_some(int fd, const void *data, size_t bytes)
+{
+    if (dt_fault("ckpt.write")) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return write(fd, data, bytes);
+}
+
+static int write_chunk(struct dt_ckpt_sink *sink, const char *data,
+                       size_t bytes, struct dt_error *err)
+{
+    while (bytes) {
+        ssize_t n = write_some(sink->fd, data, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return dt_error_set(err, EX_IOERR, "%s: cannot write: %s",
+                                sink->path, strerror(errno));
+        data += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+int dt_ckpt_sink_write(struct dt_ckpt_sink *sink, const void *data,
+                       size_t bytes, struct dt_error *err)
+{
+    const char *p = data;
+    while (bytes) {
+        size_t n = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        XXH3_64bits_update(sink->state, p, n);
+        if (write_chunk(sink, p, n, err) < 0)
+            return -1;
+        p += n;
+        bytes -= n;
+    }
+    return 0;
+}
+
+int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
+                        struct dt_error *err)
+{
+    int rc = dt_fault("ckpt.fsync") ? (errno = EIO, -1) : fsync(sink->fd);
+    if (close(sink->fd) < 0)
+        rc = -1;
+    if (rc < 0) {
+        dt_error_set(err, EX_IOERR, "%s: cannot sync: %s", sink->path,
+                     strerror(errno));
+        unlink(sink->path);
+    }
+    *xxh3 = XXH3_64bits_digest(sink->state);
+    release(sink);
+    return rc;
+}
+
+void dt_ckpt_sink_abandon(struct dt_ckpt_sink *sink)
+{
+    close(sink->fd);
+    unlink(sink->path);
+    release(sink);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sink.h - a file of a checkpoint, checksummed while it is written */
+#ifndef DT_CKPT_SINK_H
+#define DT_CKPT_SINK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xxhash.h>
+
+#include "base/error.h"
+
+struct dt_ckpt_sink {
+    int fd;
+    char *path;
+    XXH3_state_t *state;
+};
+
+/* Creates or empties the file `path`. -1: EX_CANTCREAT, EX_OSERR. After 0 the
+ * caller ends with exactly one of finish and abandon.
+ */
+int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, const char *path,
+                      struct dt_error *err);
+
+/* Appends `bytes` bytes. -1: EX_IOERR with path and cause. */
+int dt_ckpt_sink_write(struct dt_ckpt_sink *sink, const void *data,
+                       size_t bytes, struct dt_error *err);
+
+/* Syncs and closes the file and gives the XXH3-64 of its content. -1: EX_IOERR
+ * and the file is removed.
+ */
+int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
+                        struct dt_error *err);
+
+/* Closes and removes the file. */
+void dt_ckpt_sink_abandon(struct dt_ckpt_sink *sink);
+
+#endif /* DT_CKPT_SINK_H */

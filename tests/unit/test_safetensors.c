@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_safetensors.c - written files read back; every malformed one is told */
+#include "config.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "ckpt/ckpt.h"
+#include "scratch.h"
+
+static struct dt_view view_of(void *data, size_t count, enum dt_dtype dtype,
+                              struct dt_buffer *buf)
+{
+    *buf = (struct dt_buffer){data, count * dt_dtype_bytes(dtype)};
+    return dt_view_of(buf, dtype);
+}
+
+/* A file of a length word, a header and `bytes` bytes 0, 1, 2 .. of data. */
+static const char *put(const char *header, size_t bytes)
+{
+    static unsigned char file[1 << 16];
+    uint64_t length = strlen(header);
+    memcpy(file, &length, 8);
+    memcpy(file + 8, header, length);
+    for (size_t i = 0; i < bytes; i++)
+        file[8 + length + i] = (unsigned char)i;
+    return scratch_write("x.safetensors", file, 8 + length + bytes);
+}
+
+static void expect_bad(const char *path, const char *text)
+{
+    struct dt_error err = {0};
+    struct dt_safetensors *file = dt_safetensors_open(path, &err);
+    dt_safetensors_close(file);
+    if (file || !strstr(err.text, text) ||
+        strncmp(err.text, path, strlen(path)) != 0)
+        fail_msg("expected \"%s\", got \"%s\"", text, err.text);
+}
+
+#define T(fields) "{\"a\":{" fields "}}"
+#define F32_2 "\"dtype\":\"F32\",\"shape\":[2]"
+
+static const struct {
+    const char *header;
+    size_t bytes;
+    const char *text;
+} bad_headers[] = {
+    {"", 0, "header does not begin with '{'"},
+    {" {}", 0, "header does not begin with '{'"},
+    {"[]", 0, "header does not begin with '{'"},
+    {"{", 0, "header byte 1: string or '}' expected near end of file"},
+    {"{}x", 0, "header byte 3: end of file expected near 'x'"},
+    {"{\"\xff\":1}", 0, "unable to decode byte 0xff"},
+    {"{\"a\\u0000b\":1}", 0, "NUL byte in object key"},
+    {"{\"__metadata__\":1}", 0, "__metadata__ is not an object"},
+    {"{\"__metadata__\":{\"format\":1}}", 0,
+     "__metadata__: \"format\" is not a string"},
+    {"{\"a\":1}", 0, "tensor \"a\": not an object"},
+    {"{\"a\\nb\":1}", 0, "tensor \"a?b\": not an object"},
+    {T("\"shape\":[]"), 0, "tensor \"a\": no dtype"},
+    {T("\"dtype\":\"F31\""), 0, "tensor \"a\": unknown dtype \"F31\""},
+    {T("\"dtype\":\"F32\""), 0, "tensor \"a\": no shape"},
+    {T("\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1]"), 0,
+     "tensor \"a\": 9 dimensions, at most 8 are supported"},
+    {T("\"dtype\":\"F32\",\"shape\":[-1]"), 0,
+     "tensor \"a\": dimension 0 is not an integer >= 0"},
+    {T("\"dtype\":\"F32\",\"shape\":[2, 1.5]"), 0,
+     "tensor \"a\": dimension 1 is not an integer >= 0"},
+    {T("\"dtype\":\"F32\",\"shape\":[99999999999999999999]"), 0,
+     "too big integer"},
+    {T("\"dtype\":\"F32\",\"shape\":[4611686018427387904]"), 0,
+     "tensor \"a\": the product of its shape overflows"},
+    {T("\"dtype\":\"U8\",\"shape\":[4294967296,4294967296]"), 0,
+     "tensor \"a\": the product of its shape overflows"},
+    {T("\"dtype\":\"F4\",\"shape\":[3]"), 0,
+     "tensor \"a\": 12 bits are no whole number of bytes"},
+    {T(F32_2), 8, "tensor \"a\": data_offsets are not two ascending"},
+    {T(F32_2 ",\"data_offsets\":[0,8,8]"), 8, "data_offsets are not two"},
+    {T(F32_2 ",\"data_offsets\":[0,\"8\"]"), 8, "data_offsets are not two"},
+    {T(F32_2 ",\"data_offsets\":[-8,0]"), 8, "data_offsets are not two"},
+    {T(F32_2 ",\"data_offsets\":[8,0]"), 8, "data_offsets are not two"},
+    {T(F32_2 ",\"data_offsets\":[0,4]"), 8,
+     "data_offsets span 4 bytes, its shape and dtype take 8"},
+    {T(F32_2 ",\"data_offsets\":[4,12]"), 12,
+     "tensor \"a\": begins at 4, after a hole; the data before it that ends "
+     "at 0"},
+    {"{\"a\":{" F32_2 ",\"data_offsets\":[0,8]},"
+     "\"b\":{" F32_2 ",\"data_offsets\":[4,12]}}",
+     12,
+     "tensor \"b\": begins at 4, inside the tensor before it that ends at 8"},
+    {"{\"a\":{" F32_2 ",\"data_offsets\":[0,8]},"
+     "\"a\":{" F32_2 ",\"data_offsets\":[8,16]}}",
+     16, "duplicate object key"},
+    {T(F32_2 ",\"data_offsets\":[0,8]"), 7,
+     "cut short: tensors take 8 bytes, the file has 7"},
+    {T(F32_2 ",\"data_offsets\":[0,8]"), 9,
+     "bytes after the last one: tensors take 8 bytes, the file has 9"},
+    {T(F32_2 ",\"data_offsets\":[9223372036854775800,9223372036854775807]"), 8,
+     "data_offsets span 7 bytes"},
+};
+
+static void test_bad_headers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad_headers) / sizeof(*bad_headers); i++)
+        expect_bad(put(bad_headers[i].header, bad_headers[i].bytes),
+                   bad_headers[i].text);
+}
+
+static void test_bad_lengths(void **state)
+{
+    uint64_t file[2] = {0};
+    (void)state;
+    expect_bad(scratch_write("x.safetensors", "1234567", 7),
+               "7 bytes, shorter than the header length");
+    file[0] = 9;
+    expect_bad(scratch_write("x.safetensors", file, 16),
+               "cut short: header of 9 bytes in a file of 16");
+    file[0] = 100000001;
+    expect_bad(scratch_write("x.safetensors", file, 16),
+               "header of 100000001 bytes, at most 100000000 are allowed");
+    file[0] = UINT64_MAX;
+    expect_bad(scratch_write("x.safetensors", file, 16),
+               "header of 18446744073709551615 bytes, at most");
+    expect_bad(scratch_path("missing"), "cannot open: No such file");
+    expect_bad(scratch_path(""), "not a regular file");
+    assert_int_equal(mkfifo(scratch_path("fifo"), 0600), 0);
+    expect_bad(scratch_path("fifo"), "not a regular file");
+}
+
+/* What the format allows and few files have. */
+static void test_legal(void **state)
+{
+    static const char *headers[] = {
+        "{}",
+        "{}       ",
+        "{\"__metadata__\":{}}",
+        "{\"s\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}",
+        "{\"b\":{\"dtype\":\"F4\",\"shape\":[2],\"data_offsets\":[0,1]},"
+        "\"z\":{\"dtype\":\"F64\",\"shape\":[0,7],\"data_offsets\":[0,0]},"
+        "\"e\":{\"dtype\":\"F64\",\"shape\":[0],\"data_offsets\":[1,1]}}",
+    };
+    static const size_t bytes[] = {0, 0, 0, 1, 1}, counts[] = {0, 0, 0, 1, 3};
+    struct dt_error err;
+    (void)state;
+    for (size_t i = 0; i < sizeof(headers) / sizeof(*headers); i++) {
+        struct dt_safetensors *file =
+            dt_safetensors_open(put(headers[i], bytes[i]), &err);
+        if (!file)
+            fail_msg("%s: %s", headers[i], err.text);
+        assert_int_equal(dt_safetensors_count(file), counts[i]);
+        dt_safetensors_close(file);
+    }
+    dt_safetensors_close(NULL);
+}
+
+static void test_read_errors(void **state)
+{
+    struct dt_error err;
+    struct dt_buffer buf;
+    float data[6];
+    const size_t shape[] = {2, 3}, swapped[] = {3, 2};
+    (void)state;
+    struct dt_safetensors *file =
+        dt_safetensors_open(put("{\"w\":{\"dtype\":\"F64\",\"shape\":[2,3],"
+                                "\"data_offsets\":[0,48]}}",
+                                48),
+                            &err);
+    assert_non_null(file);
+    struct dt_view view = view_of(data, 6, DT_F32, &buf);
+    assert_int_equal(dt_safetensors_read(file, "v", 2, shape, view, &err), -1);
+    assert_non_null(strstr(err.text, "x.safetensors: no tensor \"v\""));
+    assert_int_equal(dt_safetensors_read(file, "w", 2, swapped, view, &err),
+                     -1);
+    assert_non_null(
+        strstr(err.text, "tensor \"w\" is [2, 3], expected [3, 2]"));
+    assert_int_equal(dt_safetensors_read(file, "w", 1, shape, view, &err), -1);
+    assert_non_null(strstr(err.text, "tensor \"w\" is [2, 3], expected [2]"));
+    assert_int_equal(dt_safetensors_read(file, "w", 2, shape, view, &err), -1);
+    assert_non_null(
+        strstr(err.text, "tensor \"w\" is F64, expected F32, BF16 or F16"));
+    view = view_of(data, 6, DT_I32, &buf);
+    assert_int_equal(dt_safetensors_read(file, "w", 2, shape, view, &err), -1);
+    assert_non_null(strstr(err.text, "tensor \"w\" is F64, expected I32"));
+    dt_safetensors_close(file);
+}
+
+/* A file that shrinks under us is an error, not a signal. */
+static void test_shrinks(void **state)
+{
+    struct dt_error err;
+    struct dt_buffer buf;
+    float data[2];
+    const size_t shape[] = {2};
+    const char *path = put(T(F32_2 ",\"data_offsets\":[0,8]"), 8);
+    (void)state;
+    struct dt_safetensors *file = dt_safetensors_open(path, &err);
+    assert_non_null(file);
+    assert_int_equal(truncate(path, 16), 0);
+    assert_int_equal(dt_safetensors_read(file, "a", 1, shape,
+                                         view_of(data, 2, DT_F32, &buf), &err),
+                     -1);
+    assert_non_null(strstr(err.text, "became shorter while it was read"));
+    dt_safetensors_close(file);
+}
+
+static void test_widen(void **state)
+{
+    static const uint16_t half[] = {0x3c00, 0xc000, 0x0001, 0x03ff, 0x0400,
+                                    0x7bff, 0x7c00, 0xfc00, 0x8000, 0x7e00};
+    static const float half_value[] = {1.0f,     -2.0f,    0x1p-24f, 0x3ffp-24f,
+                                       0x1p-14f, 65504.0f, INFINITY, -INFINITY,
+                                       -0.0f,    NAN};
+    static const uint16_t brain[] = {0x3f80, 0xc000, 0x0001, 0x7f80, 0x7fc0};
+    static const float brain_value[] = {1.0f, -2.0f, 0x1p-133f, INFINITY, NAN};
+    char file_text[256];
+    struct dt_error err;
+    struct dt_buffer buf;
+    float out[10];
+    const size_t ten[] = {10}, five[] = {5};
+    (void)state;
+    int n = snprintf(file_text + 8, 200,
+                     "{\"b\":{\"dtype\":\"BF16\",\"shape\":[5],"
+                     "\"data_offsets\":[20,30]},\"h\":{\"dtype\":\"F16\","
+                     "\"shape\":[10],\"data_offsets\":[0,20]}}");
+    uint64_t length = (uint64_t)n;
+    memcpy(file_text, &length, 8);
+    memcpy(file_text + 8 + n, half, 20);
+    memcpy(file_text + 28 + n, brain, 10);
+    struct dt_safetensors *file = dt_safetensors_open(
+        scratch_write("w.safetensors", file_text, 38 + (size_t)n), &err);
+    assert_non_null(file);
+    assert_int_equal(dt_safetensors_read(file, "h", 1, ten,
+                                         view_of(out, 10, DT_F32, &buf), &err),
+                     0);
+    assert_memory_equal(out, half_value, 9 * sizeof(float));
+    assert_true(isnan(out[9]));
+    assert_int_equal(dt_safetensors_read(file, "b", 1, five,
+                                         view_of(out, 5, DT_F32, &buf), &err),
+                     0);
+    assert_memory_equal(out, brain_value, 4 * sizeof(float));
+    assert_true(isnan(out[4]));
+    uint16_t same[5];
+    assert_int_equal(dt_safetensors_read(file, "b", 1, five,
+                                         view_of(same, 5, DT_BF16, &buf), &err),
+                     0);
+    assert_memory_equal(same, brain, sizeof(brain));
+    dt_safetensors_close(file);
+}
+
+/* A widened tensor larger than the staging buffer. */
+static void test_widen_long(void **state)
+{
+    enum { N = 150000 };
+    uint16_t *in = calloc(N, sizeof(*in));
+    float *out = calloc(N, sizeof(*out));
+    struct dt_buffer in_buf, out_buf;
+    struct dt_error err;
+    uint64_t xxh3;
+    struct dt_ckpt_tensor tensor = {
+        "w", 1, {N}, view_of(in, N, DT_BF16, &in_buf)};
+    const char *path = scratch_path("long.safetensors");
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        in[i] = (uint16_t)(i % 0x7f80);
+    assert_int_equal(dt_safetensors_write(path, &tensor, 1, &xxh3, &err), 0);
+    struct dt_safetensors *file = dt_safetensors_open(path, &err);
+    assert_non_null(file);
+    assert_int_equal(dt_safetensors_read(file, "w", 1, tensor.shape,
+                                         view_of(out, N, DT_F32, &out_buf),
+                                         &err),
+                     0);
+    for (size_t i = 0; i < N; i++) {
+        uint32_t bits;
+        memcpy(&bits, &out[i], 4);
+        assert_int_equal(bits, (uint32_t)in[i] << 16);
+    }
+    dt_safetensors_close(file);
+    free(in);
+    free(out);
+}
+
+static void test_round_trip(void **state)
+{
+    int32_t ids[3] = {1, -2, 3};
+    int64_t wide[1] = {INT64_MIN};
+    uint16_t brain[2] = {0x3f80, 0xbf80};
+    float a[6] = {0, 1, 2, 3, 4, 5}, b[6], none[1], scalar[1] = {7.0f};
+    struct dt_buffer bufs[7];
+    struct dt_ckpt_tensor tensors[] = {
+        {"brain", 1, {2}, view_of(brain, 2, DT_BF16, &bufs[0])},
+        {"ids", 1, {3}, view_of(ids, 3, DT_I32, &bufs[1])},
+        {"b \"quoted\"", 2, {2, 3}, view_of(a, 6, DT_F32, &bufs[2])},
+        {"a", 0, {0}, view_of(scalar, 1, DT_F32, &bufs[3])},
+        {"empty", 2, {0, 4}, view_of(none, 0, DT_F32, &bufs[4])},
+        {"wide", 1, {1}, view_of(wide, 1, DT_I64, &bufs[5])},
+    };
+    const char *path = scratch_path("round.safetensors");
+    struct dt_error err;
+    struct dt_map map;
+    uint64_t xxh3;
+    (void)state;
+    assert_int_equal(dt_safetensors_write(path, tensors, 6, &xxh3, &err), 0);
+    assert_int_equal(dt_map_init(&map, path, &err), 0);
+    static const char header[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},"
+        "\"wide\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]},"
+        "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[8,12]},"
+        "\"b \\\"quoted\\\"\":{\"dtype\":\"F32\",\"shape\":[2,3],"
+        "\"data_offsets\":[12,36]},"
+        "\"empty\":{\"dtype\":\"F32\",\"shape\":[0,4],"
+        "\"data_offsets\":[36,36]},"
+        "\"ids\":{\"dtype\":\"I32\",\"shape\":[3],\"data_offsets\":[36,48]},"
+        "\"brain\":{\"dtype\":\"BF16\",\"shape\":[2],"
+        "\"data_offsets\":[48,52]}}";
+    assert_memory_equal((const char *)map.data + 8, header, strlen(header));
+    uint64_t length;
+    memcpy(&length, map.data, 8);
+    assert_int_equal(length, (strlen(header) + 7) / 8 * 8);
+    assert_true(xxh3 == XXH3_64bits(map.data, map.bytes));
+    dt_map_fini(&map);
+
+    struct dt_safetensors *file = dt_safetensors_open(path, &err);
+    assert_non_null(file);
+    assert_int_equal(dt_safetensors_count(file), 6);
+    assert_string_equal(dt_safetensors_name(file, 0), "a");
+    assert_string_equal(dt_safetensors_name(file, 5), "wide");
+    assert_int_equal(dt_safetensors_read(file, "b \"quoted\"", 2,
+                                         tensors[2].shape,
+                                         view_of(b, 6, DT_F32, &bufs[6]), &err),
+                     0);
+    assert_memory_equal(a, b, sizeof(a));
+    assert_int_equal(dt_safetensors_read(file, "a", 0, NULL,
+                                         view_of(b, 1, DT_F32, &bufs[6]), &err),
+                     0);
+    assert_true(b[0] == 7.0f);
+    dt_safetensors_close(file);
+}
+
+static void test_write_errors(void **state)
+{
+    struct dt_error err;
+    uint64_t xxh3;
+    (void)state;
+    assert_int_equal(
+        dt_safetensors_write(scratch_path("no/such"), NULL, 0, &xxh3, &err),
+        -1);
+    assert_int_equal(err.status, EX_CANTCREAT);
+    assert_non_null(strstr(err.text, "no/such: cannot create: No such file"));
+    if (access("/dev/full", W_OK) != 0)
+        skip();
+    assert_int_equal(symlink("/dev/full", scratch_path("full")), 0);
+    assert_int_equal(
+        dt_safetensors_write(scratch_path("full"), NULL, 0, &xxh3, &err), -1);
+    assert_int_equal(err.status, EX_IOERR);
+    assert_non_null(strstr(err.text, "full: cannot write: No space left"));
+    assert_int_not_equal(access(scratch_path("full"), F_OK), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_headers),  cmocka_unit_test(test_bad_lengths),
+        cmocka_unit_test(test_legal),        cmocka_unit_test(test_read_errors),
+        cmocka_unit_test(test_shrinks),      cmocka_unit_test(test_widen),
+        cmocka_unit_test(test_widen_long),   cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_write_errors),
+    };
+    return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
+}
