@@ -2,11 +2,17 @@
 /*
  * data.h - the batch that this rank gets, resumable at any step
  *
- * A dataset is a memory-mapped stream of tokens cut into samples: sample i is
- * tokens [i*T, i*T + T] (T inputs, the targets one further). The global order
- * is a permutation of the samples that depends on (seed, epoch, index) only;
- * every (rows, world, accumulation) with an equal product sees the same
- * samples in the same optimizer step.
+ * A dataset is a memory-mapped stream of tokens. A range of it is cut into
+ * samples: sample i is tokens [i*T, i*T + T] of the range (T inputs, the
+ * targets one further), and what is left at the end is never a sample.
+ *
+ * The order is one endless stream of global sample numbers p: epoch p / n, and
+ * there place p % n of a permutation of the n samples that depends on (seed,
+ * epoch, p % n) only. Micro-batch k of rank r holds p = (k*world + r)*B .. + B.
+ * An epoch that is no multiple of world*B just continues into the next one: no
+ * sample is dropped or seen twice. So every (B, world, accumulation) with an
+ * equal product sees the same samples in the same order in each optimizer
+ * step, and any p can be resumed at in O(1).
  */
 #ifndef DT_DATA_DATA_H
 #define DT_DATA_DATA_H
@@ -34,29 +40,39 @@ enum dt_data_format {
 
 /* Opens one or more files as one stream (documents in text are whole files,
  * each followed by the EOT token). Token files are nanoGPT (raw uint16) or
- * llm.c (magic 20240520 v1 uint16, 20240801 v7 uint32) shards. NULL and err:
- * EX_NOINPUT, or EX_DATAERR with the file and the byte offset: text that is
- * not UTF-8, a bad header, a token id >= vocab_size.
+ * llm.c (magic 20240520 v1 uint16, 20240801 v7 uint32) shards. Text is checked
+ * in full, token ids in samples all over the stream (in full up to 1M tokens):
+ * dt_dataset_read checks the rest. NULL and err: EX_NOINPUT, or EX_DATAERR with
+ * the file and the byte offset: text that is not UTF-8, a bad header, a token
+ * id >= vocab_size, text and tokens mixed.
  */
 struct dt_dataset *dt_dataset_open(const char *const *paths, size_t path_count,
                                    enum dt_data_format format,
                                    size_t vocab_size, struct dt_error *err);
 void dt_dataset_close(struct dt_dataset *dataset); /* NULL is fine */
 
-/* Tokens in all, and a fingerprint (XXH3 of sizes and sampled content) that a
- * resumed run compares.
+/* Tokens in all, and a fingerprint (XXH3 of their number and of samples all
+ * over the stream, however it is cut into files) that a resumed run compares.
  */
 size_t dt_dataset_tokens(const struct dt_dataset *dataset);
 uint64_t dt_dataset_hash(const struct dt_dataset *dataset);
 
-/* Copies tokens [first, first + count) to out. */
-void dt_dataset_read(const struct dt_dataset *dataset, size_t first,
-                     size_t count, int32_t *out);
+/* Copies tokens [first, first + count) to out. -1: EX_DATAERR with file and
+ * byte offset if one of them is >= vocab_size.
+ */
+int dt_dataset_read(const struct dt_dataset *dataset, size_t first,
+                    size_t count, int32_t *out, struct dt_error *err);
 
-/* A range of tokens of a dataset, for train/validation split. */
+/* A range of tokens of a dataset. */
 struct dt_data_range {
     size_t first, count;
 };
+
+/* Cuts `tokens` tokens in two: the first floor(tokens * (1 - validation)) are
+ * for training, the rest for validation. 0 <= validation <= 1.
+ */
+void dt_data_split(size_t tokens, double validation,
+                   struct dt_data_range *train, struct dt_data_range *valid);
 
 struct dt_loader_options {
     size_t B, T;
@@ -67,6 +83,7 @@ struct dt_loader_options {
                           one pass, last batches padded with DT_IGNORE so that
                           all ranks see equally many batches */
     size_t prefetch;   /* batches made ahead by the loader thread, >= 1 */
+    int timeout_ms;    /* of waiting for one batch */
 };
 
 struct dt_loader;
@@ -85,9 +102,11 @@ uint64_t dt_loader_epoch_samples(const struct dt_loader *loader);
 
 /* The next micro-batch of this rank: rows are global samples position +
  * rank*B + i of the order, and position advances by world*B. *batch is valid
- * until the next call. 1 = a batch, 0 = end of the pass.
+ * until the next call. 1 = a batch, 0 = end of the pass, -1 = EX_DATAERR as
+ * dt_dataset_read, EX_IOERR if none came within timeout_ms.
  */
-int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch);
+int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
+                   struct dt_error *err);
 
 /* Global sample number that the next batch starts at (of the caller's side,
  * not of the prefetch): what a checkpoint stores.
