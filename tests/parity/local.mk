@@ -1,2 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-check_PROGRAMS +=
+check_PROGRAMS += \
+	tests/parity/test_gpt2_gradients \
+	tests/parity/test_gpt2_parity \
+	# End of tests/parity
+
+EXTRA_DIST += \
+	tests/parity/gpt2_tiny.json \
+	tests/parity/gpt2_tiny.safetensors \
+	tests/parity/make_gpt2_reference.py \
+	tests/parity/subject.h \
+	# End of tests/parity
