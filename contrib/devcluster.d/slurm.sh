@@ -35,6 +35,7 @@ AuthType=auth/munge
 AuthInfo=socket=$dir/munge/socket,cred_expire=5
 StateSaveLocation=$dir/ctl
 SlurmctldPidFile=$dir/ctl/pid
+SlurmctldLogFile=$dir/log/slurmctld.log
 SlurmdPidFile=$dir/node/%n/pid
 SlurmdSpoolDir=$dir/node/%n/spool
 SlurmdLogFile=$dir/log/%n.log
@@ -46,9 +47,10 @@ SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 SchedulerParameters=batch_sched_delay=0
 MpiDefault=none
+MailProg=/bin/true
 ReturnToService=2
 SlurmdTimeout=10
-MessageTimeout=10
+MessageTimeout=5
 KillWait=5
 GresTypes=gpu
 NodeName=DEFAULT Sockets=1 CoresPerSocket=$cpus RealMemory=$memory $gres
@@ -142,8 +144,7 @@ daemons_start() {
     local i
     declare -gA daemon_pid=()
     daemon_start head munged munged --foreground --key-file="$dir/munge/key" \
-        --socket="$dir/munge/socket" --log-file="$dir/log/munged.log" \
-        --pid-file="$dir/munge/pid" --seed-file="$dir/munge/seed"
+        --socket="$dir/munge/socket" --pid-file="$dir/munge/pid" --seed-file="$dir/munge/seed"
     daemon_wait munged munge --no-input --socket="$dir/munge/socket" || return
     daemon_start head slurmctld slurmctld -D
     daemon_wait slurmctld head_run scontrol ping || return

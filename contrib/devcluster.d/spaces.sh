@@ -52,9 +52,13 @@ space_create() {
     # shellcheck disable=SC2086
     read -r pid < <(exec setsid unshare --net --mount --uts $own \
         --propagation slave "$here/devcluster.d/holder.sh" "$1" "$dir" \
-        </dev/null) &&
+        </dev/null 2>"$dir/log/$1.err") &&
         net=$(readlink "/proc/$pid/ns/net") &&
-        echo "$pid $net" >"$dir/ns/$1"
+        echo "$pid $net" >"$dir/ns/$1" || {
+        echo "devcluster: cannot create namespaces for $1:" >&2
+        cat "$dir/log/$1.err" >&2
+        return 1
+    }
 }
 
 # spaces_pids [NAME]: prints the processes of one space or of all of them.
@@ -140,9 +144,6 @@ nodes_create() {
     local i
     head_link || return
     for ((i = 1; i <= nodes; i++)); do
-        if ! { space_create "n$i" && node_link "$i"; }; then
-            echo "devcluster: the kernel refuses node n$i" >&2
-            return 1
-        fi
+        space_create "n$i" && node_link "$i" || return
     done
 }

@@ -5,8 +5,6 @@ check_PROGRAMS += \
 	tests/unit/test_error \
 	tests/unit/test_layout \
 	tests/unit/test_model_config \
-	tests/unit/test_optim \
-	tests/unit/test_report \
 	tests/unit/test_safetensors \
 	# End of tests/unit
 

@@ -1,0 +1,218 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016
+# SPDX-License-Identifier: Apache-2.0
+# devcluster.bats - contrib/devcluster gives a real Slurm and takes it away
+
+load helpers
+
+setup_file() {
+    dt_cluster_up --nodes 4 --cpus 2 --gpus 2 --conf KillWait=7
+}
+
+teardown_file() {
+    dt_cluster_down
+}
+
+teardown() {
+    [[ ! -d /run/disttrain-devcluster/$DT_CLUSTER-b ]] ||
+        devcluster down --name "$DT_CLUSTER-b"
+}
+
+devcluster() {
+    "$DT_SRCDIR/contrib/devcluster" "$@"
+}
+
+# Prints all that a cluster could leave behind. Other programs of the machine
+# come and go, so only those of a cluster count.
+traces() {
+    local name=$1
+    pgrep -af "devcluster/$name" || true
+    ip -oneline link | cut -d: -f2
+    lsns --noheadings --type net --output NS | wc -l
+    grep "$name" /proc/self/mountinfo || true
+    find /run /dev /tmp -maxdepth 2 -name "*$name*" \
+        -not -name "bats*" -not -path "$BATS_RUN_TMPDIR/*"
+    ls -d /run/mount 2>/dev/null || true
+}
+
+@test "a job runs on all four nodes" {
+    run -0 dt_srun -N4 --ntasks-per-node=2 hostname
+    [[ $(sort -u <<<"$output" | tr '\n' ' ') == "n1 n2 n3 n4 " ]]
+    ((${#lines[@]} == 8))
+}
+
+@test "four nodes are up in less than 5 s and up says so" {
+    run -0 devcluster up --name "$DT_CLUSTER-b" --nodes 4 --plugin none
+    [[ $output =~ ": 4 nodes up in "([0-9]+)\.[0-9]" s"$ ]]
+    ((BASH_REMATCH[1] < 5))
+}
+
+@test "a job of an ordinary user runs as that user" {
+    run -0 dt_srun_user -N2 sh -c 'id -un; id -u; echo $HOME'
+    [[ $output != *root* ]]
+    ((${#lines[@]} == 6))
+    [[ $(sort -u <<<"$output" | wc -l) == 3 ]]
+    run -0 dt_run --user nobody srun id -un
+    [[ $output == nobody ]]
+}
+
+@test "the ordinary user exists inside the cluster only" {
+    run -2 getent passwd dtuser
+    run -0 dt_run --node n3 getent passwd dtuser
+}
+
+@test "run --user refuses an account that does not exist" {
+    run -64 devcluster run --name "$DT_CLUSTER" --user nosuchuser true
+    [[ $output == "devcluster: --user: the cluster has no account 'nosuchuser'" ]]
+}
+
+@test "each task sees its own fake GPU" {
+    run -0 dt_srun -N2 --ntasks-per-node=2 --gpus-per-task=1 \
+        sh -c 'echo $CUDA_VISIBLE_DEVICES'
+    [[ $(sort <<<"$output" | tr '\n' ' ') == "0 0 1 1 " ]]
+    run -0 dt_srun -N1 --gpus-per-node=2 sh -c 'echo $CUDA_VISIBLE_DEVICES'
+    [[ $output == 0,1 ]]
+    run -1 dt_srun -N1 --gpus-per-node=3 true
+    [[ $output == *"node configuration is not available"* ]]
+}
+
+@test "a PMIx fence carries data across nodes" {
+    [[ -x $DT_BUILDDIR/tests/job/pmix_ring ]] || skip "built without PMIx"
+    run -0 dt_srun -N4 --ntasks-per-node=2 --mpi=pmix \
+        "$DT_BUILDDIR/tests/job/pmix_ring"
+    ((${#lines[@]} == 8))
+    [[ $output == *"7 of 8 got 1000"* ]]
+    [[ $output == *"0 of 8 got 1001"* ]]
+}
+
+@test "nodes have their own processes and shared memory" {
+    dt_run --node n1 touch /dev/shm/mark
+    run -0 dt_srun -N4 sh -c 'ls /dev/shm; ps -e | grep -c slurmd'
+    [[ $(grep -c mark <<<"$output") == 1 ]]
+    [[ $(grep -cx 1 <<<"$output") == 4 ]]
+    [[ ! -e /dev/shm/mark ]]
+}
+
+@test "run passes on the exit status and the directory" {
+    cd "$BATS_TEST_TMPDIR"
+    run -0 dt_run pwd
+    [[ $output == "$BATS_TEST_TMPDIR" ]]
+    run -23 dt_run sh -c 'exit 23'
+}
+
+@test "--conf replaces a line of slurm.conf" {
+    run -0 dt_run scontrol show config
+    [[ $output =~ KillWait\ +=\ 7\ sec ]]
+    run -0 grep -ci '^killwait=' "/run/disttrain-devcluster/$DT_CLUSTER/conf/slurm.conf"
+}
+
+@test "status and logs show the cluster" {
+    run -0 dt_devcluster status
+    [[ $output == "cluster $DT_CLUSTER in /run/"*n4*idle* ]]
+    run -0 dt_devcluster logs
+    [[ $output == *munged*slurmctld* ]]
+    run -0 dt_devcluster logs n2
+    [[ $output == *"slurmd version"* ]]
+    run -64 dt_devcluster logs n9
+    [[ $output == "devcluster: cluster $DT_CLUSTER has no node 'n9'" ]]
+}
+
+@test "a name that is up is refused, and its cluster lives on" {
+    run -69 devcluster up --name "$DT_CLUSTER"
+    [[ $output == *"is up already: use another --name"* ]]
+    dt_srun true
+}
+
+@test "two clusters know nothing of each other" {
+    devcluster up --name "$DT_CLUSTER-b" --nodes 1 --plugin none
+    run -0 devcluster run --name "$DT_CLUSTER-b" -- sinfo -h -o %D
+    [[ $output == 1 ]]
+    run -0 dt_run sinfo -h -o %D
+    [[ $output == 4 ]]
+}
+
+@test "--rate limits a node's link" {
+    local start spent
+    devcluster up --name "$DT_CLUSTER-b" --nodes 1 --plugin none --rate 20mbit
+    start=${EPOCHREALTIME/./}
+    run -0 devcluster run --name "$DT_CLUSTER-b" -- \
+        sh -c 'srun head -c 2000000 /dev/zero | wc -c'
+    spent=$((${EPOCHREALTIME/./} - start))
+    [[ $output == 2000000 ]]
+    # 2 MB less the bucket of 128 KiB at 20 Mbit/s
+    ((spent > 740000))
+}
+
+@test "kill cuts a node off, and its job ends" {
+    devcluster up --name "$DT_CLUSTER-b" --nodes 2 --plugin none
+    dt_b() { devcluster run --name "$DT_CLUSTER-b" "$@"; }
+    dt_b srun -N2 sleep 100 >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    until [[ $(dt_b --node n2 ps -eo args) == *"sleep 100"* ]]; do
+        sleep 0.1
+    done
+    start=$SECONDS status=0
+    devcluster kill --name "$DT_CLUSTER-b" n2
+    run -69 dt_b --node n2 true
+    [[ $output == "devcluster: node n2 is off" ]]
+    run -69 devcluster kill --name "$DT_CLUSTER-b" n2
+    wait $! || status=$?
+    echo "srun: $status"
+    ((status == 143))
+    grep "srun: error: Node failure on n2" "$BATS_TEST_TMPDIR/out"
+    ((SECONDS - start < 30))
+    [[ $(dt_b sinfo -h -n n2 -o %T) == down\* ]]
+}
+
+@test "up and down leave nothing behind, also with a job running" {
+    traces "$DT_CLUSTER-b" >"$BATS_TEST_TMPDIR/before"
+    devcluster up --name "$DT_CLUSTER-b" --nodes 3 --gpus 1 --rate 1gbit
+    devcluster run --name "$DT_CLUSTER-b" -- srun -N3 sleep 100 3>&- &
+    until [[ $(devcluster run --name "$DT_CLUSTER-b" -- squeue -h -o %T) == \
+        RUNNING ]]; do
+        sleep 0.1
+    done
+    [[ $(traces "$DT_CLUSTER-b") == *"holder.sh n3"* ]]
+    devcluster down --name "$DT_CLUSTER-b"
+    wait
+    traces "$DT_CLUSTER-b" >"$BATS_TEST_TMPDIR/after"
+    diff "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/after"
+}
+
+@test "a failed up names the daemon and leaves nothing behind" {
+    traces "$DT_CLUSTER-b" >"$BATS_TEST_TMPDIR/before"
+    run -70 devcluster up --name "$DT_CLUSTER-b" --conf SlurmctldPort=abc
+    [[ $output == *"slurmctld ended; the end of its log:"*"Invalid SlurmctldPort abc"* ]]
+    run -70 devcluster up --name "$DT_CLUSTER-b" \
+        --plugstack "required /nonexistent.so"
+    [[ $output == *"n1 ended; the end of its log:"*"/nonexistent.so"* ]]
+    traces "$DT_CLUSTER-b" >"$BATS_TEST_TMPDIR/after"
+    diff "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/after"
+}
+
+@test "who is not root is told what to do" {
+    run -77 unshare --user "$DT_SRCDIR/contrib/devcluster" up
+    [[ $output == "devcluster: namespaces and slurmd need root: use sudo devcluster up" ]]
+    run -77 unshare --user "$DT_SRCDIR/contrib/devcluster" down
+    [[ $output == "devcluster: only root reaches a cluster: use sudo devcluster down" ]]
+}
+
+@test "wrong words are usage errors" {
+    refuse() {
+        run -64 devcluster "${@:2}"
+        [[ ${lines[0]} == "devcluster: $1" ]]
+    }
+    refuse "there is no command 'raise'" raise
+    refuse "up has no option --node" up --node 3
+    refuse "--nodes: expected a number from 1 to 200, got '0'" up --nodes 0
+    refuse "--rate: expected e.g. 10gbit, got 'fast'" up --rate=fast
+    refuse "--conf: expected KEY=VALUE, got 'x'" up --conf x
+    refuse "--name: expected up to 16 of a-z 0-9 -, got 'A/b'" up --name A/b
+    refuse "--name needs a value" down --name
+    refuse "down takes no 'n1'" down n1
+    refuse "run needs a command" run
+    refuse "--plugin: there is no file /no.so" up --plugin /no.so
+    run -69 devcluster run --name "$DT_CLUSTER-c" true
+    [[ $output == "devcluster: no cluster $DT_CLUSTER-c: start it with"* ]]
+    run -0 devcluster up --help
+    [[ ${lines[0]} == "Usage: devcluster up"* ]]
+}

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Job tests run one after another, also under make -j: they measure time.
+
+TEST_EXTENSIONS = .bats
+BATS_LOG_DRIVER = $(LOG_DRIVER)
+BATS_LOG_COMPILER = flock Makefile bats
+AM_BATS_LOG_FLAGS = --tap
+AM_TESTS_ENVIRONMENT = DT_SRCDIR='$(abs_top_srcdir)' \
+	DT_BUILDDIR='$(abs_top_builddir)'; export DT_SRCDIR DT_BUILDDIR;
+
+job_tests = \
+	tests/job/devcluster.bats \
+	# End of job_tests
+
+EXTRA_DIST += $(job_tests) tests/job/helpers.bash
+
+if HAVE_BATS
+TESTS += $(job_tests)
+endif
+
+# A program for the tests, not a test.
+if HAVE_PMIX
+noinst_PROGRAMS += tests/job/pmix_ring
+tests_job_pmix_ring_LDADD = $(PMIX_LIBS)
+endif
