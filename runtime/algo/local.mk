@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-runtime_libdisttrain_a_SOURCES +=
+runtime_libdisttrain_a_SOURCES += \
+	runtime/algo/weights.c \
+	runtime/algo/weights.h \
+	# End of runtime/algo

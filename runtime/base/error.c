@@ -40,3 +40,19 @@ int dt_error_prefix(struct dt_error *err, const char *fmt, ...)
     }
     return -1;
 }
+
+int dt_error_add(struct dt_error *err, int status, const char *fmt, ...)
+{
+    size_t used = strlen(err->text), room = sizeof(err->text) - used;
+    va_list ap;
+    if (used > 0) {
+        snprintf(err->text + used, room, "; ");
+        used = strlen(err->text);
+        room = sizeof(err->text) - used;
+    }
+    err->status = status;
+    va_start(ap, fmt);
+    vsnprintf(err->text + used, room, fmt, ap);
+    va_end(ap);
+    return -1;
+}

@@ -32,4 +32,10 @@ int dt_error_set(struct dt_error *err, int status, const char *fmt, ...)
 int dt_error_prefix(struct dt_error *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Adds one more problem to err, joined by "; " to those that it holds (none:
+ * an empty text), cut where it no longer fits. Always returns -1.
+ */
+int dt_error_add(struct dt_error *err, int status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 #endif /* DT_BASE_ERROR_H */

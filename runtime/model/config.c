@@ -2,7 +2,6 @@
 /* config.c - config.json of a model: read, checked, written back */
 #include "config.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,39 +54,17 @@ static const char *const dropouts[] = {"embd_pdrop", "attn_pdrop",
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* All problems found so far, joined by "; ". */
-struct problems {
-    char text[DT_ERROR_TEXT_BYTES];
-    size_t used; /* < sizeof(text) */
-};
-
-static void add_problem(struct problems *problems, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void add_problem(struct problems *problems, const char *fmt, ...)
-{
-    char one[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(one, sizeof(one), fmt, ap);
-    va_end(ap);
-    size_t room = sizeof(problems->text) - problems->used;
-    int n = snprintf(problems->text + problems->used, room, "%s%s",
-                     problems->used ? "; " : "", one);
-    problems->used += (size_t)n < room ? (size_t)n : room - 1;
-}
-
-static void add_unexpected(struct problems *problems, const struct field *field,
+static void add_unexpected(struct dt_error *problems, const struct field *field,
                            const char *got)
 {
     if (field->type == FLAG)
-        add_problem(problems, "%s: expected true or false, got %s", field->key,
-                    got);
+        dt_error_add(problems, EX_DATAERR, "%s: expected true or false, got %s",
+                     field->key, got);
     else
-        add_problem(problems, "%s: expected %s from %.15g to %.15g, got %s",
-                    field->key,
-                    field->type == COUNT ? "an integer" : "a number",
-                    field->min, field->max, got);
+        dt_error_add(problems, EX_DATAERR,
+                     "%s: expected %s from %.15g to %.15g, got %s", field->key,
+                     field->type == COUNT ? "an integer" : "a number",
+                     field->min, field->max, got);
 }
 
 static double get_field(const struct dt_model_config *config,
@@ -127,20 +104,22 @@ static bool in_range(const struct field *field, double value)
 
 /* What no single field can tell. Fields with a problem of their own are 0. */
 static void check_relations(const struct dt_model_config *config,
-                            struct problems *problems)
+                            struct dt_error *problems)
 {
     if (config->n_head > 0 && config->n_embd % config->n_head != 0)
-        add_problem(problems, "n_embd: %zu is not a multiple of n_head %zu",
-                    config->n_embd, config->n_head);
+        dt_error_add(problems, EX_DATAERR,
+                     "n_embd: %zu is not a multiple of n_head %zu",
+                     config->n_embd, config->n_head);
 }
 
 int dt_model_config_check(const struct dt_model_config *config,
                           struct dt_error *err)
 {
-    struct problems problems = {.used = 0};
+    struct dt_error problems = {0};
     if (strcmp(config->model_type, "gpt2"))
-        add_problem(&problems, "model_type: expected one of %s, got \"%s\"",
-                    MODEL_TYPES, config->model_type);
+        dt_error_add(&problems, EX_DATAERR,
+                     "model_type: expected one of %s, got \"%s\"", MODEL_TYPES,
+                     config->model_type);
     for (size_t i = 0; i < LENGTH(fields); i++) {
         double value = get_field(config, &fields[i]);
         char got[32];
@@ -149,7 +128,7 @@ int dt_model_config_check(const struct dt_model_config *config,
             add_unexpected(&problems, &fields[i], got);
     }
     check_relations(config, &problems);
-    if (problems.used)
+    if (problems.text[0])
         return dt_error_set(err, EX_CONFIG, "%s", problems.text);
     return 0;
 }
@@ -166,7 +145,7 @@ static const char *shown(const json_t *value, char text[64])
 
 static void parse_field(struct dt_model_config *config,
                         const struct field *field, const json_t *value,
-                        struct problems *problems)
+                        struct dt_error *problems)
 {
     char text[64];
     bool fits = field->type == COUNT  ? json_is_integer(value)
@@ -181,57 +160,59 @@ static void parse_field(struct dt_model_config *config,
 }
 
 static void parse_architecture(struct dt_model_config *config,
-                               const json_t *root, struct problems *problems)
+                               const json_t *root, struct dt_error *problems)
 {
     const json_t *type = json_object_get(root, "model_type");
     const json_t *list = json_object_get(root, "architectures");
     const json_t *first = json_array_get(list, 0);
     char text[64];
     if (!type)
-        add_problem(problems, "model_type: missing, expected one of %s",
-                    MODEL_TYPES);
+        dt_error_add(problems, EX_DATAERR,
+                     "model_type: missing, expected one of %s", MODEL_TYPES);
     else if (!json_is_string(type) || strcmp(json_string_value(type), "gpt2"))
-        add_problem(problems, "model_type: expected one of %s, got %s",
-                    MODEL_TYPES, shown(type, text));
+        dt_error_add(problems, EX_DATAERR,
+                     "model_type: expected one of %s, got %s", MODEL_TYPES,
+                     shown(type, text));
     else if (first && (!json_is_string(first) ||
                        strcmp(json_string_value(first), ARCHITECTURE)))
-        add_problem(problems, "architectures: expected %s, got %s",
-                    ARCHITECTURE, shown(first, text));
+        dt_error_add(problems, EX_DATAERR, "architectures: expected %s, got %s",
+                     ARCHITECTURE, shown(first, text));
     strcpy(config->model_type, "gpt2");
 }
 
 static void parse_mathematics(struct dt_model_config *config,
-                              const json_t *root, struct problems *problems)
+                              const json_t *root, struct dt_error *problems)
 {
     char text[64];
     for (size_t i = 0; i < LENGTH(switches); i++) {
         const json_t *value = json_object_get(root, switches[i].key);
         bool want = switches[i].value;
         if (value && !(want ? json_is_true(value) : json_is_false(value)))
-            add_problem(problems, "%s: only %s is supported, got %s",
-                        switches[i].key, want ? "true" : "false",
-                        shown(value, text));
+            dt_error_add(problems, EX_DATAERR,
+                         "%s: only %s is supported, got %s", switches[i].key,
+                         want ? "true" : "false", shown(value, text));
     }
     const json_t *act = json_object_get(root, "activation_function");
     const char *name = json_string_value(act);
     if (act && !(name && (!strcmp(name, "gelu_new") ||
                           !strcmp(name, "gelu_pytorch_tanh"))))
-        add_problem(problems,
-                    "activation_function: only gelu_new is supported, got %s",
-                    shown(act, text));
+        dt_error_add(problems, EX_DATAERR,
+                     "activation_function: only gelu_new is supported, got %s",
+                     shown(act, text));
     for (size_t i = 0; i < LENGTH(dropouts); i++) {
         const json_t *p = json_object_get(root, dropouts[i]);
         double value = json_number_value(p);
         if (p && !(json_is_number(p) && value >= 0 && value < 1))
-            add_problem(problems, "%s: expected a number in [0, 1), got %s",
-                        dropouts[i], shown(p, text));
+            dt_error_add(problems, EX_DATAERR,
+                         "%s: expected a number in [0, 1), got %s", dropouts[i],
+                         shown(p, text));
         config->has_dropout |= value > 0;
     }
 }
 
 /* Fills config (zero but for the defaults) from the object `root`. */
 static void parse_object(struct dt_model_config *config, const json_t *root,
-                         struct problems *problems)
+                         struct dt_error *problems)
 {
     parse_architecture(config, root, problems);
     for (size_t i = 0; i < LENGTH(fields); i++) {
@@ -255,7 +236,7 @@ int dt_model_config_parse(struct dt_model_config *config, const char *json,
         .initializer_range = 0.02,
         .tie_word_embeddings = true,
     };
-    struct problems problems = {.used = 0};
+    struct dt_error problems = {0};
     json_error_t where;
     json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, &where);
     if (!root)
@@ -264,9 +245,9 @@ int dt_model_config_parse(struct dt_model_config *config, const char *json,
     if (json_is_object(root))
         parse_object(&parsed, root, &problems);
     else
-        add_problem(&problems, "expected a JSON object");
+        dt_error_add(&problems, EX_DATAERR, "expected a JSON object");
     json_decref(root);
-    if (problems.used)
+    if (problems.text[0])
         return dt_error_set(err, EX_DATAERR, "%s: %s", name, problems.text);
     *config = parsed;
     return 0;

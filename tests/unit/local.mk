@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	tests/unit/test_layout \
 	tests/unit/test_model_config \
 	tests/unit/test_safetensors \
+	tests/unit/test_weights \
 	# End of tests/unit
 
 EXTRA_DIST += tests/unit/scratch.h

@@ -33,6 +33,23 @@ static void test_prefix(void **state)
     assert_int_equal(dt_error_prefix(NULL, "x"), -1);
 }
 
+static void test_add(void **state)
+{
+    struct dt_error err = {0};
+    size_t length = 0;
+    (void)state;
+    assert_int_equal(dt_error_add(&err, EX_DATAERR, "a: %d", 1), -1);
+    assert_string_equal(err.text, "a: 1");
+    assert_int_equal(err.status, EX_DATAERR);
+    dt_error_add(&err, EX_DATAERR, "b");
+    assert_string_equal(err.text, "a: 1; b");
+    while (strlen(err.text) > length) { /* ends only if the text is cut */
+        length = strlen(err.text);
+        dt_error_add(&err, EX_DATAERR, "%0*d", (int)length % 37, 0);
+    }
+    assert_int_equal(length, DT_ERROR_TEXT_BYTES - 1);
+}
+
 static void test_cut(void **state)
 {
     char longer[3 * DT_ERROR_TEXT_BYTES];
@@ -54,6 +71,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_add),
         cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests_name("error", tests, NULL, NULL);
