@@ -17,6 +17,11 @@
 
 #include "base/error.h"
 
+/* Where something stands: line and column (in characters) from 1. */
+struct dt_conf_place {
+    int line, column;
+};
+
 struct dt_conf_env {
     char *name, *value;
 };
@@ -26,32 +31,62 @@ struct dt_conf_paths {
     size_t count;
 };
 
-enum { DT_CONF_ADAMW };
-enum { DT_CONF_AUTO_BACKEND, DT_CONF_GLOO };
-enum { DT_CONF_RESUME_NONE, DT_CONF_RESUME_AUTO, DT_CONF_RESUME_PATH };
-enum { DT_CONF_NO, DT_CONF_STEPS, DT_CONF_EPOCH };
+enum dt_conf_algorithm { DT_CONF_SFT };
+enum dt_conf_device { DT_CONF_AUTO_DEVICE, DT_CONF_CPU };
+enum dt_conf_format {
+    DT_CONF_FORMAT_AUTO,
+    DT_CONF_FORMAT_TEXT,
+    DT_CONF_FORMAT_TOKENS_BIN,
+};
+enum dt_conf_when { DT_CONF_NO, DT_CONF_STEPS, DT_CONF_EPOCH };
+enum dt_conf_resume {
+    DT_CONF_RESUME_NONE,
+    DT_CONF_RESUME_AUTO,
+    DT_CONF_RESUME_PATH,
+};
+enum dt_conf_strategy { DT_CONF_AUTO_STRATEGY, DT_CONF_DDP };
+enum dt_conf_backend { DT_CONF_AUTO_BACKEND, DT_CONF_GLOO };
+enum dt_conf_optimizer { DT_CONF_ADAMW };
+enum dt_conf_decay {
+    DT_CONF_DECAY_HF,    /* no bias and no norm */
+    DT_CONF_DECAY_NDIM2, /* only tensors with two or more dimensions */
+    DT_CONF_DECAY_ALL,
+    DT_CONF_DECAY_NONE,
+};
+enum dt_conf_schedule {
+    DT_CONF_CONSTANT,
+    DT_CONF_CONSTANT_WITH_WARMUP,
+    DT_CONF_LINEAR,
+    DT_CONF_COSINE,
+    DT_CONF_COSINE_WITH_MIN_LR,
+};
 
 /* Field names are the keys. Strings are NUL-terminated and owned by the
- * configuration; NULL means not given. Paths are absolute.
+ * configuration; NULL means not given. Paths are absolute. A number of steps
+ * with a ratio above 0 beside it is ceil(ratio * all steps): see
+ * dt_conf_resolve_steps.
  */
 struct dt_conf {
     char *file; /* absolute path of the file itself */
+    long version;
+    int algorithm;              /* enum dt_conf_algorithm */
     struct {
         char *name, *output_dir;
         bool overwrite;
+        int device;             /* enum dt_conf_device */
         uint64_t seed, data_seed;
     } run;
     struct {
-        char *path;        /* directory with config.json, or NULL: inline */
-        bool random_init;  /* model.init: random | pretrained */
-        char *type;        /* inline keys, as config.json spells them */
+        char *path;             /* directory with config.json, or NULL: inline */
+        int random_init;        /* model.init: random (1) | pretrained (0) */
+        char *type;             /* inline keys, as config.json spells them */
         long vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
         double layer_norm_epsilon, initializer_range;
-        char *tokenizer;   /* "byte" */
+        char *tokenizer;        /* "byte" */
     } model;
     struct {
         struct dt_conf_paths train, eval;
-        int format;             /* enum dt_data_format */
+        int format;             /* enum dt_conf_format */
         long max_length;        /* T */
         double validation_split; /* last part of train, when eval is empty */
         bool shuffle;
@@ -59,48 +94,61 @@ struct dt_conf {
     } data;
     struct {
         long per_device_batch_size, global_micro_batch_size, train_batch_size;
+        long batch_size;        /* 0, or one of the three, by batch_size_is */
+        int batch_size_is;      /* 0, or 1, 2, 3 in the order above */
         long gradient_accumulation_steps;
         double epochs;
         long max_steps;         /* -1: by epochs */
         double max_grad_norm;
-        int eval_strategy;      /* DT_CONF_NO | STEPS | EPOCH */
+        int eval_strategy;      /* enum dt_conf_when */
         long eval_steps;
-        int resume;             /* DT_CONF_RESUME_* */
+        double eval_steps_ratio;
+        int resume;             /* enum dt_conf_resume */
         char *resume_path;
     } training;
     struct {
-        int backend;
-        char *interface;
+        int strategy;           /* enum dt_conf_strategy */
+        int backend;            /* enum dt_conf_backend */
+        char *interface;        /* NULL: the one that reaches rank 0 */
         long timeout_s;
         long bucket_cap_mb;
     } distributed;
     struct {
-        int name;
+        int name;               /* enum dt_conf_optimizer */
         double lr, beta1, beta2, eps, weight_decay;
-        int decay_filter;       /* hf | ndim2 | all | none */
+        int decay_filter;       /* enum dt_conf_decay */
     } optimizer;
     struct {
-        int name;               /* enum dt_schedule_name */
-        double warmup_steps;    /* < 1: a ratio */
-        double warmup_ratio;
-        double min_lr;
+        int name;               /* enum dt_conf_schedule */
+        double warmup_steps;    /* < 1: a ratio of all steps */
+        double warmup_ratio;    /* used when warmup_steps is 0 */
+        double min_lr;          /* absolute, also when min_lr_rate is given */
+        double min_lr_rate;
     } scheduler;
     struct {
-        bool reduce_bf16;       /* precision.reduce_dtype: bf16 */
+        int compute;            /* 0: fp32 */
+        int reduce_bf16;        /* precision.reduce_dtype: bf16 (1) | fp32 */
     } precision;
     struct {
-        int strategy;           /* DT_CONF_NO | STEPS */
-        long steps, total_limit;
+        int strategy;           /* DT_CONF_NO | DT_CONF_STEPS */
+        long steps;
+        double steps_ratio;
+        long total_limit;       /* 0: keep all */
     } checkpoint;
     struct {
         long steps;
+        double steps_ratio;
         bool first_step, to_stdout, to_jsonl;
         int level;              /* enum dt_log_level */
         char *dir;
     } logging;
     struct dt_conf_env *env;
     size_t env_count;
-    uint64_t fingerprint;       /* of everything that changes the result */
+    uint64_t fingerprint;       /* of everything that changes the result, and
+                                   of no path; complete after
+                                   dt_conf_resolve_batch */
+    struct dt_conf_place *place; /* of each key, in the order of the schema;
+                                    line 0: default, -1: worked out */
 };
 
 /* A list of problems, in file order. */
@@ -110,8 +158,9 @@ struct dt_conf_problems {
 };
 void dt_conf_problems_fini(struct dt_conf_problems *problems);
 
-/* Reads and checks `path`. NULL if there is any problem (all in *problems, at
- * least one entry then); free with dt_conf_destroy. Warnings go to *warnings.
+/* Reads and checks `path`. NULL if there is any problem: all are in *problems
+ * then (no entry: out of memory). Free with dt_conf_destroy. Warnings go to
+ * *warnings. Both lists are filled in any case: dt_conf_problems_fini.
  */
 struct dt_conf *dt_conf_load(const char *path,
                              struct dt_conf_problems *problems,
@@ -119,17 +168,28 @@ struct dt_conf *dt_conf_load(const char *path,
 void dt_conf_destroy(struct dt_conf *conf); /* NULL is fine */
 
 /* What depends on the world: fills per_device_batch_size,
- * global_micro_batch_size and train_batch_size from those that are given. -1:
- * EX_CONFIG with all numbers if no exact division exists.
+ * global_micro_batch_size, train_batch_size and gradient_accumulation_steps
+ * from those that are given. -1: EX_CONFIG with all numbers if no exact
+ * division exists.
  */
 int dt_conf_resolve_batch(struct dt_conf *conf, int world,
                           struct dt_error *err);
 
-/* Writes the final configuration as YAML, every key with its value. */
+/* What depends on the number of optimizer steps of the run, `total` >= 1:
+ * turns the ratios of eval, checkpoint and logging steps into steps. Without
+ * the call those steps are LONG_MAX.
+ */
+void dt_conf_resolve_steps(struct dt_conf *conf, long total);
+
+/* Writes the final configuration as YAML, every key with its value and, as a
+ * comment, where it comes from. Reading it back gives the same configuration.
+ */
 void dt_conf_dump(const struct dt_conf *conf, FILE *out);
 
-/* Writes the schema, one `path type default help` line a key, tab-separated:
- * what tests compare disttrain.yaml(5) with.
+/* Writes the schema, one line a key, tab-separated: path, type, default ("-"
+ * for none), aliases (space-separated, "-" for none), help; for a key that is
+ * only known, the type is "later" and the help says what it waits for. Tests
+ * compare disttrain.yaml(5) with it.
  */
 void dt_conf_schema(FILE *out);
 

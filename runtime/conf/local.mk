@@ -1,4 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/conf/batch.c \
+	runtime/conf/check.c \
 	runtime/conf/conf.h \
+	runtime/conf/dump.c \
+	runtime/conf/later.c \
+	runtime/conf/load.c \
+	runtime/conf/names.c \
+	runtime/conf/notes.c \
+	runtime/conf/notes.h \
+	runtime/conf/number.c \
+	runtime/conf/path.c \
+	runtime/conf/read.h \
+	runtime/conf/schema.c \
+	runtime/conf/schema.h \
+	runtime/conf/tree.h \
+	runtime/conf/value.c \
+	runtime/conf/yaml.c \
 	# End of runtime/conf

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - `disttrain check`: every mistake of a config, before it runs */
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "conf/conf.h"
+#include "launch/contract.h"
+
+static const char usage[] =
+    "usage: disttrain check [--contract | --resolved] [--world N] FILE\n"
+    "       disttrain check --keys\n";
+
+static const char help[] =
+    "\n"
+    "Reads a configuration and prints every mistake in it as\n"
+    "file:line:col: key: text. Exit status: 0 no mistake, 78 mistakes,\n"
+    "64 wrong usage.\n"
+    "\n"
+    "  --resolved   print the final configuration with the source of each "
+    "value\n"
+    "  --world N    also work out the batch sizes for N ranks\n"
+    "  --contract   print what the Slurm plugin needs\n"
+    "  --keys       print all keys: name, type, default, other names, "
+    "meaning\n"
+    "  --help       this text\n"
+    "\n"
+    "All keys are described in disttrain.yaml(5).\n";
+
+struct options {
+    bool contract, resolved, keys, help;
+    int world; /* 0: not given */
+    const char *file;
+};
+
+static int parse_world(const char *text, int *world)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (*end || value < 1 || value > 1000000) {
+        fprintf(stderr, "disttrain check: --world %s: expected a number of "
+                "ranks from 1 to 1000000\n", text);
+        return -1;
+    }
+    *world = (int)value;
+    return 0;
+}
+
+/* -1 and a message on stderr if the arguments make no sense. */
+static int parse_options(int argc, char **argv, struct options *options)
+{
+    static const struct option table[] = {
+        {"contract", no_argument, NULL, 'c'},
+        {"resolved", no_argument, NULL, 'r'},
+        {"world", required_argument, NULL, 'w'},
+        {"keys", no_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    int c;
+    opterr = 0;
+    optind = 1;
+    while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+        options->contract |= c == 'c';
+        options->resolved |= c == 'r';
+        options->keys |= c == 'k';
+        options->help |= c == 'h';
+        if (c == 'w' && parse_world(optarg, &options->world) < 0)
+            return -1;
+        if (c == '?' || c == ':') {
+            fprintf(stderr, "disttrain check: %s %s\n",
+                    c == '?' ? "unknown option" : "a value is missing after",
+                    argv[optind - 1]);
+            return -1;
+        }
+    }
+    if (options->help || (options->keys && optind == argc))
+        return 0;
+    if (options->keys || (options->contract && options->resolved) ||
+        argc - optind != 1) {
+        fprintf(stderr, "disttrain check: %s\n",
+                options->keys ? "--keys stands alone"
+                : argc - optind == 1 ? "--contract or --resolved, not both"
+                                     : "expected one FILE");
+        return -1;
+    }
+    options->file = argv[optind];
+    return 0;
+}
+
+/* A value as contract.h wants it: on one line. */
+static void print_escaped(const char *text, FILE *out)
+{
+    for (; *text; text++) {
+        if (*text == '\\' || *text == '\n')
+            putc('\\', out);
+        putc(*text == '\n' ? 'n' : *text, out);
+    }
+    putc('\n', out);
+}
+
+static int print_contract(const struct dt_conf *conf)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return EX_OSERR;
+    fputs(DT_CONTRACT_VERSION_LINE "\n" DT_CONTRACT_CONFIG, out);
+    print_escaped(conf->file, out);
+    for (size_t i = 0; i < conf->env_count; i++) {
+        fprintf(out, DT_CONTRACT_ENV "%s=", conf->env[i].name);
+        print_escaped(conf->env[i].value, out);
+    }
+    int status = fclose(out) ? EX_OSERR : EX_OK;
+    if (status == EX_OK && bytes > DT_CONTRACT_BYTES) {
+        fprintf(stderr, "%s: env: more than %d bytes\n", conf->file,
+                DT_CONTRACT_BYTES);
+        status = EX_CONFIG;
+    }
+    if (status == EX_OK)
+        fwrite(text, 1, bytes, stdout);
+    free(text);
+    return status;
+}
+
+static int check_loaded(const struct options *options, struct dt_conf *conf)
+{
+    struct dt_error err;
+    if (options->world > 0 &&
+        dt_conf_resolve_batch(conf, options->world, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return err.status;
+    }
+    if (options->contract)
+        return print_contract(conf);
+    if (options->resolved)
+        dt_conf_dump(conf, stdout);
+    else
+        printf("%s: no mistakes\n", options->file);
+    return EX_OK;
+}
+
+static int check_file(const struct options *options)
+{
+    struct dt_conf_problems problems, warnings;
+    struct dt_conf *conf = dt_conf_load(options->file, &problems, &warnings);
+    int status = conf ? check_loaded(options, conf) : EX_CONFIG;
+    for (size_t i = 0; i < warnings.count; i++)
+        fprintf(stderr, "warning: %s\n", warnings.text[i]);
+    for (size_t i = 0; i < problems.count; i++)
+        fprintf(stderr, "%s\n", problems.text[i]);
+    if (!conf && problems.count == 0) {
+        fputs("disttrain check: out of memory\n", stderr);
+        status = EX_OSERR;
+    }
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+    dt_conf_destroy(conf);
+    return status;
+}
+
+int dt_cmd_check(int argc, char **argv)
+{
+    struct options options = {0};
+    if (parse_options(argc, argv, &options) < 0) {
+        fputs(usage, stderr);
+        return EX_USAGE;
+    }
+    if (options.help)
+        printf("%s%s", usage, help);
+    else if (options.keys)
+        dt_conf_schema(stdout);
+    int status = options.file ? check_file(&options) : EX_OK;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("disttrain check: stdout");
+        return EX_IOERR;
+    }
+    return status;
+}

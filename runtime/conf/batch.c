@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * batch.c - the batch sizes: train = per_device * accumulation * world
+ *
+ * Any of the sizes may be given; the others follow, by exact division only.
+ */
+#include "config.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/read.h"
+
+#define PER_DEVICE "training.per_device_batch_size"
+#define GLOBAL_MICRO "training.global_micro_batch_size"
+#define TRAIN "training.train_batch_size"
+#define ACCUMULATION "training.gradient_accumulation_steps"
+
+/* 0: not given. */
+static long accumulation_given(const struct dt_conf *conf)
+{
+    return conf->place[dt_conf_key_find(ACCUMULATION)].line != 0
+               ? conf->training.gradient_accumulation_steps : 0;
+}
+
+/* batch_size goes where batch_size_is says. */
+static void settle_batch_size(struct dt_conf_reader *reader)
+{
+    static const char *const names[] = {PER_DEVICE, GLOBAL_MICRO, TRAIN};
+    struct dt_conf *conf = reader->conf;
+    struct dt_conf_place *from =
+        &conf->place[dt_conf_key_find("training.batch_size")];
+    struct dt_conf_place *is =
+        &conf->place[dt_conf_key_find("training.batch_size_is")];
+    long size = conf->training.batch_size;
+    long a = conf->training.gradient_accumulation_steps;
+    long *fields[] = {&conf->training.per_device_batch_size,
+                      &conf->training.global_micro_batch_size,
+                      &conf->training.train_batch_size};
+    if (is->line > 0 && from->line <= 0)
+        dt_conf_note(&reader->problems, *is, "training.batch_size_is",
+                     "there is no batch_size that it could explain");
+    if (size == 0)
+        return;
+    if (is->line <= 0) {
+        dt_conf_note(&reader->problems, *from, "training.batch_size",
+                     "E101 %ld is ambiguous: with accumulation %ld on W ranks "
+                     "set batch_size_is to per_device (%ld*W rows a step), "
+                     "global_micro (%ld) or train (%ld)", size, a, size * a,
+                     size * a, size);
+        return;
+    }
+    int which = conf->training.batch_size_is - 1;
+    if (which < 0)
+        return;
+    if (*fields[which] > 0 && *fields[which] != size)
+        dt_conf_note(&reader->problems, *from, "training.batch_size",
+                     "%ld here, but %s is %ld", size, names[which],
+                     *fields[which]);
+    *fields[which] = size;
+    conf->place[dt_conf_key_find(names[which])] = *from;
+    conf->training.batch_size = 0;
+    conf->training.batch_size_is = 0;
+    from->line = is->line = 0;
+}
+
+void dt_conf_check_batch(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    settle_batch_size(reader);
+    long b = conf->training.per_device_batch_size;
+    long g = conf->training.global_micro_batch_size;
+    long B = conf->training.train_batch_size;
+    long a = accumulation_given(conf);
+    long part = (g ? g : b ? b : 1) * (a ? a : 1);
+    if (!dt_conf_given(conf, PER_DEVICE) &&
+        !dt_conf_given(conf, GLOBAL_MICRO) && !dt_conf_given(conf, TRAIN) &&
+        !dt_conf_given(conf, "training.batch_size"))
+        dt_conf_note(&reader->problems, dt_conf_place_of(conf, PER_DEVICE),
+                     PER_DEVICE, "required, or train_batch_size");
+    if (b && g && g % b != 0)
+        dt_conf_note(&reader->problems, dt_conf_place_of(conf, GLOBAL_MICRO),
+                     GLOBAL_MICRO, "E102 %ld is not a multiple of "
+                     "per_device_batch_size %ld", g, b);
+    if (B % part != 0)
+        dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
+                     "E102 %ld is not a multiple of %ld (%s) * %ld "
+                     "(accumulation)", B, part / (a ? a : 1),
+                     g ? "global_micro" : b ? "per device" : "any",
+                     a ? a : 1);
+    else if (B && g && a && B != g * a)
+        dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
+                     "E103 %ld != %ld (global_micro) * %ld (accumulation) = "
+                     "%ld", B, g, a, g * a);
+    if (B % 8 != 0)
+        dt_conf_note(&reader->warnings, dt_conf_place_of(conf, TRAIN), TRAIN,
+                     "%ld is not a multiple of 8", B);
+}
+
+/* Exact quotient, or -1 and E102 with the neighbours that would do. */
+static long divide(const struct dt_conf *conf, const char *key, long whole,
+                   long part, const char *parts, struct dt_error *err)
+{
+    if (whole % part == 0 && whole > 0)
+        return whole / part;
+    long below = whole / part * part;
+    struct dt_conf_place place = dt_conf_place_of(conf, key);
+    if (below > 0)
+        return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: E102 %ld cannot be "
+                            "divided by %ld (%s); nearest are %ld and %ld",
+                            conf->file, place.line, place.column, key, whole,
+                            part, parts, below, below + part);
+    return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: E102 %ld cannot be "
+                        "divided by %ld (%s); the smallest is %ld", conf->file,
+                        place.line, place.column, key, whole, part, parts,
+                        part);
+}
+
+static int mismatch(const struct dt_conf *conf, long B, long b, long a,
+                    long W, struct dt_error *err)
+{
+    char other[64] = "";
+    struct dt_conf_place place = dt_conf_place_of(conf, TRAIN);
+    if (B % (b * W) == 0)
+        snprintf(other, sizeof(other), " or accumulation %ld", B / (b * W));
+    return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: E103 train_batch_size "
+                        "does not match: %ld != %ld (per device) * %ld "
+                        "(accumulation) * %ld (world) = %ld; use "
+                        "train_batch_size %ld%s", conf->file, place.line,
+                        place.column, TRAIN, B, b, a, W, b * a * W, b * a * W,
+                        other);
+}
+
+/* The rows of one rank from global_micro, which must agree with b. */
+static long per_device(const struct dt_conf *conf, long W,
+                       struct dt_error *err)
+{
+    long b = conf->training.per_device_batch_size;
+    long g = conf->training.global_micro_batch_size;
+    if (g == 0)
+        return b;
+    long each = divide(conf, GLOBAL_MICRO, g, W, "world", err);
+    if (each > 0 && b > 0 && each != b) {
+        struct dt_conf_place place = dt_conf_place_of(conf, GLOBAL_MICRO);
+        return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: E103 %ld != %ld "
+                            "(per device) * %ld (world) = %ld", conf->file,
+                            place.line, place.column, GLOBAL_MICRO, g, b, W,
+                            b * W);
+    }
+    return each;
+}
+
+static void store(struct dt_conf *conf, const char *path, long *slot,
+                  long value)
+{
+    struct dt_conf_place *place = &conf->place[dt_conf_key_find(path)];
+    *slot = value;
+    if (place->line == 0)
+        place->line = -1;
+}
+
+int dt_conf_resolve_batch(struct dt_conf *conf, int world,
+                          struct dt_error *err)
+{
+    long W = world, b = per_device(conf, W, err);
+    long B = conf->training.train_batch_size, a = accumulation_given(conf);
+    if (b < 0)
+        return -1;
+    if (b > 0 && B > 0 && a > 0) {
+        if (B != b * a * W)
+            return mismatch(conf, B, b, a, W, err);
+    } else if (b > 0 && B > 0) {
+        a = divide(conf, TRAIN, B, b * W, "per device * world", err);
+    } else if (b > 0) {
+        a = a ? a : 1;
+        B = b * a * W;
+    } else {
+        a = a ? a : 1;
+        b = divide(conf, TRAIN, B, a * W, "accumulation * world", err);
+    }
+    if (a < 0 || b < 0)
+        return -1;
+    store(conf, PER_DEVICE, &conf->training.per_device_batch_size, b);
+    store(conf, GLOBAL_MICRO, &conf->training.global_micro_batch_size, b * W);
+    store(conf, TRAIN, &conf->training.train_batch_size, B);
+    store(conf, ACCUMULATION, &conf->training.gradient_accumulation_steps, a);
+    conf->fingerprint = dt_conf_fingerprint(conf);
+    return 0;
+}
+
+static void settle_steps(long *steps, double ratio, long total)
+{
+    if (ratio > 0)
+        *steps = (long)ceil(ratio * (double)total);
+}
+
+void dt_conf_resolve_steps(struct dt_conf *conf, long total)
+{
+    settle_steps(&conf->training.eval_steps, conf->training.eval_steps_ratio,
+                 total);
+    settle_steps(&conf->checkpoint.steps, conf->checkpoint.steps_ratio, total);
+    settle_steps(&conf->logging.steps, conf->logging.steps_ratio, total);
+}

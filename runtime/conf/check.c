@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - defaults that follow from other keys, and rules between keys */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "conf/read.h"
+
+enum { BYTE_VOCAB = 257 }; /* what the byte tokenizer makes */
+
+#define PROBLEM(reader, path, ...)                                             \
+    dt_conf_note(&(reader)->problems, dt_conf_place_of((reader)->conf, path),  \
+                 path, __VA_ARGS__)
+#define WARNING(reader, path, ...)                                             \
+    dt_conf_note(&(reader)->warnings, dt_conf_place_of((reader)->conf, path),  \
+                 path, __VA_ARGS__)
+
+static bool given(const struct dt_conf_reader *reader, const char *path)
+{
+    return dt_conf_given(reader->conf, path);
+}
+
+static bool failed(const struct dt_conf_reader *reader, const char *path)
+{
+    return reader->failed[dt_conf_key_find(path)];
+}
+
+static void mark_derived(struct dt_conf_reader *reader, const char *path)
+{
+    reader->conf->place[dt_conf_key_find(path)].line = -1;
+}
+
+/* Stores directory/middle + name for a path that is not given. */
+static void derive_dir(struct dt_conf_reader *reader, const char *path,
+                       char **slot, const char *directory, const char *middle,
+                       const char *name)
+{
+    if (*slot)
+        return;
+    const char *top = strcmp(directory, "/") == 0 ? "" : directory;
+    if (asprintf(slot, "%s/%s%s", top, middle, name) < 0) {
+        *slot = NULL;
+        reader->problems.out_of_memory = true;
+    }
+    mark_derived(reader, path);
+}
+
+static void derive_paths(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    if (conf->run.name)
+        derive_dir(reader, "run.output_dir", &conf->run.output_dir,
+                   reader->directory, "outputs/", conf->run.name);
+    if (conf->run.output_dir)
+        derive_dir(reader, "logging.dir", &conf->logging.dir,
+                   conf->run.output_dir, "", "logs");
+}
+
+/* beta1 and beta2 alone are other spellings of the pair. */
+static void derive_betas(struct dt_conf_reader *reader)
+{
+    static const char *const names[] = {"optimizer.beta1", "optimizer.beta2"};
+    struct dt_conf_place *pair =
+        &reader->conf->place[dt_conf_key_find("optimizer.betas")];
+    bool pair_given = pair->line > 0;
+    for (int i = 0; i < 2; i++) {
+        struct dt_conf_place *one =
+            &reader->conf->place[dt_conf_key_find(names[i])];
+        if (one->line > 0 && pair_given)
+            dt_conf_note(&reader->problems, *one, names[i],
+                         "given twice: optimizer.betas is in line %d",
+                         pair->line);
+        else if (one->line > 0)
+            *pair = *one;
+        one->line = 0;
+    }
+}
+
+void dt_conf_derive(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    derive_paths(reader);
+    derive_betas(reader);
+    if (!given(reader, "run.data_seed")) {
+        conf->run.data_seed = conf->run.seed;
+        mark_derived(reader, "run.data_seed");
+    }
+    if (!given(reader, "model.init")) {
+        conf->model.random_init = !given(reader, "model.path");
+        mark_derived(reader, "model.init");
+    }
+    if (!given(reader, "model.n_inner")) {
+        conf->model.n_inner = 4 * conf->model.n_embd;
+        mark_derived(reader, "model.n_inner");
+    }
+    if (!given(reader, "training.eval_steps")) {
+        conf->training.eval_steps = conf->logging.steps;
+        conf->training.eval_steps_ratio = conf->logging.steps_ratio;
+        mark_derived(reader, "training.eval_steps");
+    }
+    if (given(reader, "scheduler.min_lr_rate") &&
+        !given(reader, "scheduler.min_lr"))
+        conf->scheduler.min_lr = conf->scheduler.min_lr_rate *
+                                 conf->optimizer.lr;
+}
+
+static void check_required(struct dt_conf_reader *reader)
+{
+    if (!given(reader, "algorithm"))
+        PROBLEM(reader, "algorithm", "required: write algorithm: sft");
+    if (!given(reader, "data.train"))
+        PROBLEM(reader, "data.train", "required: a file or a list of files");
+}
+
+static void check_model(struct dt_conf_reader *reader)
+{
+    static const char *const shape[] = {
+        "model.type",    "model.vocab_size", "model.n_positions",
+        "model.n_embd",  "model.n_layer",    "model.n_head",
+        "model.n_inner", "model.layer_norm_epsilon",
+    };
+    const struct dt_conf *conf = reader->conf;
+    bool described = false;
+    for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
+        described |= given(reader, shape[i]);
+        if (given(reader, shape[i]) && given(reader, "model.path"))
+            PROBLEM(reader, shape[i], "not with model.path: its config.json "
+                    "describes the model");
+    }
+    if (!described && !given(reader, "model.path"))
+        PROBLEM(reader, "model.path", "required, or the model's shape: "
+                "n_embd, n_layer, n_head");
+    if (!given(reader, "model.path") && !conf->model.random_init)
+        PROBLEM(reader, "model.init", "pretrained needs model.path");
+    if (strcasecmp(conf->model.type, "gpt2") != 0)
+        PROBLEM(reader, "model.type", "%.60s waits for other model families, "
+                "which this version does not have", conf->model.type);
+    if (strcasecmp(conf->model.tokenizer, "byte") != 0)
+        PROBLEM(reader, "model.tokenizer", "%.60s waits for tokenizer.json, "
+                "which this version does not have; use byte",
+                conf->model.tokenizer);
+    if (conf->model.n_embd % conf->model.n_head != 0 &&
+        !failed(reader, "model.n_embd") && !failed(reader, "model.n_head"))
+        PROBLEM(reader, given(reader, "model.n_head") ? "model.n_head"
+                                                      : "model.n_embd",
+                "n_embd %ld is not a multiple of n_head %ld",
+                conf->model.n_embd, conf->model.n_head);
+}
+
+static bool is_tokens(const struct dt_conf *conf)
+{
+    if (conf->data.format != DT_CONF_FORMAT_AUTO)
+        return conf->data.format == DT_CONF_FORMAT_TOKENS_BIN;
+    for (size_t i = 0; i < conf->data.train.count; i++) {
+        const char *path = conf->data.train.path[i];
+        size_t n = strlen(path);
+        if (n >= 4 && strcmp(path + n - 4, ".bin") == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_data(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    bool inline_model = !given(reader, "model.path");
+    if (inline_model && conf->data.max_length > conf->model.n_positions)
+        PROBLEM(reader, "data.max_length", "E119 %ld tokens do not fit into "
+                "model.n_positions %ld", conf->data.max_length,
+                conf->model.n_positions);
+    if (inline_model && !is_tokens(conf) &&
+        conf->model.vocab_size < BYTE_VOCAB)
+        PROBLEM(reader, "model.vocab_size", "E120 %ld rows are too few for "
+                "the byte tokenizer: at least %d", conf->model.vocab_size,
+                (int)BYTE_VOCAB);
+    if (given(reader, "data.eval") && conf->data.validation_split > 0)
+        WARNING(reader, "data.validation_split",
+                "no effect: data.eval is given");
+    if (conf->training.eval_strategy != DT_CONF_NO &&
+        !given(reader, "data.eval") && conf->data.validation_split <= 0)
+        PROBLEM(reader, "training.eval_strategy", "E128 nothing to evaluate "
+                "on: give data.eval or data.validation_split");
+}
+
+static void check_schedule(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    bool has_min = given(reader, "scheduler.min_lr");
+    bool has_rate = given(reader, "scheduler.min_lr_rate");
+    double steps = conf->scheduler.warmup_steps;
+    if (steps > 0 && conf->scheduler.warmup_ratio > 0)
+        PROBLEM(reader, "scheduler.warmup_ratio", "E107 warmup_steps is given "
+                "too: remove one of them");
+    if (steps >= 1 && steps != (double)(long)steps)
+        PROBLEM(reader, "scheduler.warmup_steps", "expected an integer or a "
+                "ratio in [0, 1), got %g", steps);
+    if (conf->training.max_steps > 0 &&
+        steps > (double)conf->training.max_steps)
+        WARNING(reader, "scheduler.warmup_steps", "E110 longer than the run "
+                "of %ld steps", conf->training.max_steps);
+    if (conf->scheduler.name == DT_CONF_CONSTANT &&
+        (steps > 0 || conf->scheduler.warmup_ratio > 0))
+        WARNING(reader, steps > 0 ? "scheduler.warmup_steps"
+                                  : "scheduler.warmup_ratio",
+                "no effect with scheduler constant: use constant_with_warmup");
+    if (conf->scheduler.name != DT_CONF_COSINE_WITH_MIN_LR) {
+        if (has_min || has_rate)
+            WARNING(reader, has_min ? "scheduler.min_lr"
+                                    : "scheduler.min_lr_rate",
+                    "no effect: only cosine_with_min_lr has a minimum");
+    } else if (has_min == has_rate) {
+        PROBLEM(reader, "scheduler.name", "E108 cosine_with_min_lr needs "
+                "exactly one of min_lr and min_lr_rate");
+    } else if (conf->scheduler.min_lr > conf->optimizer.lr) {
+        PROBLEM(reader, "scheduler.min_lr", "%g is above optimizer.lr %g",
+                conf->scheduler.min_lr, conf->optimizer.lr);
+    }
+}
+
+static void check_training(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (conf->training.max_steps == 0)
+        PROBLEM(reader, "training.max_steps", "expected an integer >= 1, or "
+                "-1 to go by epochs, got 0");
+    if (conf->training.max_grad_norm <= 0 &&
+        !failed(reader, "training.max_grad_norm"))
+        WARNING(reader, "training.max_grad_norm",
+                "0: gradients are not clipped");
+    if (!conf->model.random_init && conf->optimizer.lr > 1e-4 &&
+        conf->scheduler.warmup_steps <= 0 && conf->scheduler.warmup_ratio <= 0)
+        WARNING(reader, "optimizer.lr", "%g without warm-up is high for "
+                "pretrained weights", conf->optimizer.lr);
+}
+
+void dt_conf_check_env(struct dt_conf_reader *reader,
+                       const struct dt_tree *node)
+{
+    static const struct {
+        const char *name; /* a trailing _ makes it a prefix */
+        bool refused;
+        const char *text;
+    } rules[] = {
+        {"RANK", true, "is different on each rank: the plugin sets it"},
+        {"LOCAL_RANK", true, "is different on each rank: the plugin sets it"},
+        {"NODE_RANK", true, "is different on each rank: the plugin sets it"},
+        {"GROUP_RANK", true, "is different on each rank: the plugin sets it"},
+        {"WORLD_SIZE", true, "follows from the job: the plugin sets it"},
+        {"LOCAL_WORLD_SIZE", true, "follows from the job: the plugin sets it"},
+        {"SLURM_", true, "belongs to Slurm"},
+        {"PMIX_", true, "belongs to PMIx"},
+        {"NCCL_TIMEOUT", false,
+         "read by nothing: use distributed.timeout_s"},
+        {"DEEPSPEED_LOG_LEVEL", false, "read by nothing: use logging.level"},
+        {"XLA_", false, "read by JAX only"},
+        {"JAX_", false, "read by JAX only"},
+    };
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        size_t n = strlen(rules[i].name);
+        bool prefix = rules[i].name[n - 1] == '_';
+        char key[64];
+        if (strncmp(node->key, rules[i].name, n + !prefix) != 0)
+            continue;
+        snprintf(key, sizeof(key), "env.%.50s", node->key);
+        dt_conf_note(rules[i].refused ? &reader->problems : &reader->warnings,
+                     node->key_place, key, "%s", rules[i].text);
+    }
+}
+
+void dt_conf_check(struct dt_conf_reader *reader)
+{
+    check_required(reader);
+    check_model(reader);
+    check_data(reader);
+    check_schedule(reader);
+    check_training(reader);
+    dt_conf_check_batch(reader);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dump.c - values as YAML again, the schema for tests, the fingerprint */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "conf/read.h"
+
+static const void *field(const struct dt_conf *conf, size_t offset)
+{
+    return (const char *)conf + offset;
+}
+
+void dt_conf_string_print(const char *text, FILE *out)
+{
+    putc('"', out);
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            fprintf(out, "\\%c", *p);
+        else if (*p < 0x20 || *p == 0x7f)
+            fprintf(out, "\\x%02x", *p);
+        else
+            putc(*p, out);
+    }
+    putc('"', out);
+}
+
+/* The shorter of 15 and 17 digits that reads back as the same number. */
+static void print_float(double value, FILE *out)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%.15g", value);
+    if (strtod(text, NULL) != value)
+        snprintf(text, sizeof(text), "%.17g", value);
+    fputs(text, out);
+}
+
+static void print_word(const struct dt_conf_key *key, long value, FILE *out)
+{
+    for (const struct dt_conf_word *w = key->words; w->name; w++) {
+        if (w->value == value && !w->waits) {
+            fputs(w->name, out);
+            return;
+        }
+    }
+}
+
+static void print_set(const struct dt_conf *conf,
+                      const struct dt_conf_key *key, FILE *out)
+{
+    const char *comma = "";
+    putc('[', out);
+    for (const struct dt_conf_word *w = key->words; w->name; w++) {
+        if (!w->waits && *(const bool *)field(conf, (size_t)w->value)) {
+            fprintf(out, "%s%s", comma, w->name);
+            comma = ", ";
+        }
+    }
+    putc(']', out);
+}
+
+static void print_files(const struct dt_conf_paths *paths, FILE *out)
+{
+    putc('[', out);
+    for (size_t i = 0; i < paths->count; i++) {
+        fputs(i ? ", " : "", out);
+        dt_conf_string_print(paths->path[i], out);
+    }
+    putc(']', out);
+}
+
+void dt_conf_value_print(const struct dt_conf *conf,
+                         const struct dt_conf_key *key, FILE *out)
+{
+    const void *at = field(conf, key->offset);
+    const void *second = field(conf, key->second);
+    switch (key->type) {
+    case DT_CONF_BOOL:
+        fputs(*(const bool *)at ? "true" : "false", out);
+        break;
+    case DT_CONF_COUNT:
+        if (*(const double *)second > 0) {
+            print_float(*(const double *)second, out);
+            break;
+        }
+        /* fall through */
+    case DT_CONF_INT:
+        fprintf(out, "%ld", *(const long *)at);
+        break;
+    case DT_CONF_U64:
+        fprintf(out, "%" PRIu64, *(const uint64_t *)at);
+        break;
+    case DT_CONF_FLOAT:
+        print_float(*(const double *)at, out);
+        break;
+    case DT_CONF_STRING:
+    case DT_CONF_DIR:
+    case DT_CONF_OLD_DIR:
+        dt_conf_string_print(*(char *const *)at, out);
+        break;
+    case DT_CONF_FILES:
+        print_files(at, out);
+        break;
+    case DT_CONF_ENUM:
+        print_word(key, *(const int *)at, out);
+        break;
+    case DT_CONF_SET:
+        print_set(conf, key, out);
+        break;
+    case DT_CONF_OLD_OR_WORD:
+        if (*(const int *)at == key->other)
+            dt_conf_string_print(*(char *const *)second, out);
+        else
+            print_word(key, *(const int *)at, out);
+        break;
+    case DT_CONF_BETAS:
+        putc('[', out);
+        print_float(*(const double *)at, out);
+        fputs(", ", out);
+        print_float(*(const double *)second, out);
+        putc(']', out);
+        break;
+    case DT_CONF_IGNORED:
+        break;
+    }
+}
+
+static bool has_value(const struct dt_conf *conf, size_t row)
+{
+    return dt_conf_keys[row].type != DT_CONF_IGNORED &&
+           (conf->place[row].line != 0 || dt_conf_keys[row].fallback);
+}
+
+static void print_source(struct dt_conf_place place, FILE *out)
+{
+    if (place.line > 0)
+        fprintf(out, "  # line %d\n", place.line);
+    else
+        fprintf(out, "  # %s\n", place.line < 0 ? "worked out" : "default");
+}
+
+void dt_conf_dump(const struct dt_conf *conf, FILE *out)
+{
+    char section[64] = "";
+    fputs("# ", out);
+    dt_conf_string_print(conf->file, out);
+    putc('\n', out);
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        const char *path = dt_conf_keys[i].path;
+        const char *name = strchr(path, '.');
+        if (!has_value(conf, i))
+            continue;
+        size_t n = name ? (size_t)(name - path) : 0;
+        if (n != strlen(section) || strncmp(section, path, n) != 0) {
+            snprintf(section, sizeof(section), "%.*s", (int)n, path);
+            fprintf(out, "%s:\n", section);
+        }
+        fprintf(out, "%s%s: ", n ? "  " : "", n ? name + 1 : path);
+        dt_conf_value_print(conf, &dt_conf_keys[i], out);
+        print_source(conf->place[i], out);
+    }
+    if (conf->env_count > 0)
+        fputs("env:\n", out);
+    for (size_t i = 0; i < conf->env_count; i++) {
+        fprintf(out, "  %s: ", conf->env[i].name);
+        dt_conf_string_print(conf->env[i].value, out);
+        putc('\n', out);
+    }
+}
+
+static void print_names(const char *const *names, FILE *out)
+{
+    if (!names || !*names)
+        putc('-', out);
+    for (; names && *names; names++)
+        fprintf(out, "%s%s", *names, names[1] ? " " : "");
+}
+
+void dt_conf_schema(FILE *out)
+{
+    static const char *const types[] = {
+        [DT_CONF_BOOL] = "bool",     [DT_CONF_INT] = "int",
+        [DT_CONF_U64] = "int",       [DT_CONF_FLOAT] = "float",
+        [DT_CONF_COUNT] = "int or ratio", [DT_CONF_STRING] = "string",
+        [DT_CONF_DIR] = "path",      [DT_CONF_OLD_DIR] = "path",
+        [DT_CONF_FILES] = "paths",   [DT_CONF_ENUM] = "word",
+        [DT_CONF_SET] = "words",     [DT_CONF_OLD_OR_WORD] = "word or path",
+        [DT_CONF_BETAS] = "two floats", [DT_CONF_IGNORED] = "ignored",
+    };
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        const struct dt_conf_key *key = &dt_conf_keys[i];
+        fprintf(out, "%s\t%s\t%s\t", key->path, types[key->type],
+                key->fallback ? key->fallback : "-");
+        print_names(key->aliases, out);
+        fprintf(out, "\t%s%s%s%s\n", key->help, key->unit ? " (" : "",
+                key->unit ? key->unit : "", key->unit ? ")" : "");
+    }
+    for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++)
+        for (const char *const *k = l->keys; *k; k++)
+            fprintf(out, "%s%s%s\tlater\t-\t-\t%s\n", l->section,
+                    *l->section ? "." : "", *k, l->waits);
+}
+
+uint64_t dt_conf_fingerprint(const struct dt_conf *conf)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream)
+        return 0;
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        if (!dt_conf_keys[i].result || !has_value(conf, i))
+            continue;
+        fprintf(stream, "%s: ", dt_conf_keys[i].path);
+        dt_conf_value_print(conf, &dt_conf_keys[i], stream);
+        putc('\n', stream);
+    }
+    fclose(stream);
+    uint64_t fingerprint = XXH3_64bits(text, bytes);
+    free(text);
+    return fingerprint;
+}

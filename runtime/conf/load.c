@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c - from a file to a checked configuration, or to all its problems */
+#include "config.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "conf/read.h"
+
+static const struct dt_conf_place nowhere = {1, 1};
+
+bool dt_conf_given(const struct dt_conf *conf, const char *path)
+{
+    return conf->place[dt_conf_key_find(path)].line > 0;
+}
+
+struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
+                                      const char *path)
+{
+    return dt_conf_given(conf, path) ? conf->place[dt_conf_key_find(path)]
+                                     : nowhere;
+}
+
+static bool is_null(const struct dt_tree *node)
+{
+    static const char *const nulls[] = {"~", "null", "Null", "NULL"};
+    if (node->kind != DT_TREE_SCALAR || node->quoted)
+        return false;
+    for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++)
+        if (strcmp(node->text, nulls[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_empty(const struct dt_tree *node)
+{
+    return node->kind == DT_TREE_SCALAR && !node->quoted && !*node->text;
+}
+
+/* The value of a row as the dump writes it, malloc'ed, or NULL. */
+static char *printed(const struct dt_conf *conf, const struct dt_conf_key *key)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream)
+        return NULL;
+    dt_conf_value_print(conf, key, stream);
+    if (fclose(stream) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Takes the value of a row, under its own name or another one. */
+static void take(struct dt_conf_reader *reader, int row,
+                 const struct dt_tree *node)
+{
+    const struct dt_conf_key *key = &dt_conf_keys[row];
+    struct dt_conf_place *place = &reader->conf->place[row], before = *place;
+    char *old = before.line > 0 && !reader->failed[row]
+                    ? printed(reader->conf, key) : NULL;
+    *place = node->place;
+    if (is_null(node))
+        *place = before;
+    else if (is_empty(node))
+        dt_conf_note(&reader->problems, node->key_place, key->path,
+                     "no value: write null for the default");
+    if (is_null(node) || is_empty(node)) {
+        free(old);
+        return;
+    }
+    if (dt_conf_value_set(reader, key, node) < 0)
+        reader->failed[row] = true;
+    char *now = old && !reader->failed[row] ? printed(reader->conf, key)
+                                            : NULL;
+    if (now && strcmp(old, now) != 0)
+        dt_conf_note(&reader->problems, node->place, key->path,
+                     "%.200s here (%.60s), but %.200s in line %d", now,
+                     node->key, old, before.line);
+    free(now);
+    free(old);
+}
+
+/* `bf16: true` and the like. */
+static void take_switch(struct dt_conf_reader *reader,
+                        const struct dt_conf_switch *s,
+                        const struct dt_tree *node)
+{
+    struct dt_tree meant = *node;
+    bool on;
+    const struct dt_conf_key key = {.path = s->alias, .type = DT_CONF_BOOL};
+    if (dt_conf_bool(reader, &key, node, &on) < 0 || !on)
+        return;
+    meant.text = strdup(s->value);
+    if (meant.text)
+        take(reader, dt_conf_key_find(s->path), &meant);
+    else
+        reader->problems.out_of_memory = true;
+    free(meant.text);
+}
+
+static bool is_name(const char *text)
+{
+    if (!isalpha((unsigned char)*text) && *text != '_')
+        return false;
+    while (isalnum((unsigned char)*text) || *text == '_')
+        text++;
+    return *text == '\0';
+}
+
+static void take_env(struct dt_conf_reader *reader, const struct dt_tree *map)
+{
+    struct dt_conf *conf = reader->conf;
+    size_t count = 0;
+    for (const struct dt_tree *c = map->child; c; c = c->next)
+        count++;
+    conf->env = calloc(count + 1, sizeof(conf->env[0]));
+    reader->problems.out_of_memory |= !conf->env;
+    for (const struct dt_tree *c = map->child; c && conf->env; c = c->next) {
+        char key[64];
+        snprintf(key, sizeof(key), "env.%.50s", c->key);
+        if (!is_name(c->key)) {
+            dt_conf_note(&reader->problems, c->key_place, key,
+                         "not a name of a variable");
+        } else if (c->kind != DT_TREE_SCALAR || is_null(c) || is_empty(c)) {
+            dt_conf_note(&reader->problems, c->place, key,
+                         "expected a string (\"\" for an empty one)");
+        } else {
+            struct dt_conf_env *env = &conf->env[conf->env_count++];
+            env->name = strdup(c->key);
+            env->value = strdup(c->text);
+            reader->problems.out_of_memory |= !env->name || !env->value;
+            dt_conf_check_env(reader, c);
+        }
+    }
+}
+
+static void note_unknown(struct dt_conf_reader *reader,
+                         const struct dt_tree *node, const char *path)
+{
+    char buffer[256];
+    const char *nearest = dt_conf_nearest(path, buffer, sizeof(buffer));
+    if (nearest)
+        dt_conf_note(&reader->problems, node->key_place, path,
+                     "unknown key; did you mean %s?", nearest);
+    else
+        dt_conf_note(&reader->problems, node->key_place, path, "unknown key");
+}
+
+static void walk(struct dt_conf_reader *reader, const struct dt_tree *map,
+                 const char *prefix)
+{
+    for (const struct dt_tree *c = map->child; c; c = c->next) {
+        char path[256];
+        snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "",
+                 c->key);
+        int row = dt_conf_key_match(path);
+        const struct dt_conf_switch *s = dt_conf_switch_match(path);
+        const char *waits = dt_conf_later_match(path);
+        if (row >= 0)
+            take(reader, row, c);
+        else if (s)
+            take_switch(reader, s, c);
+        else if (waits)
+            dt_conf_note(&reader->problems, c->key_place, path,
+                         "waits for %s, which this version does not have",
+                         waits);
+        else if (!dt_conf_section_match(path))
+            note_unknown(reader, c, path);
+        else if (c->kind == DT_TREE_MAP && strcmp(path, "env") == 0)
+            take_env(reader, c);
+        else if (c->kind == DT_TREE_MAP)
+            walk(reader, c, path);
+        else if (!is_empty(c) && !is_null(c))
+            dt_conf_note(&reader->problems, c->place, path,
+                         "expected a section with keys");
+    }
+}
+
+static void set_defaults(struct dt_conf_reader *reader)
+{
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        const struct dt_conf_key *key = &dt_conf_keys[i];
+        if (!key->fallback)
+            continue;
+        struct dt_tree *tree = dt_tree_parse(
+            key->fallback, strlen(key->fallback), &reader->problems);
+        if (tree)
+            dt_conf_value_set(reader, key, tree);
+        dt_tree_destroy(tree);
+    }
+}
+
+static void read_tree(struct dt_conf_reader *reader, const char *text,
+                      size_t bytes)
+{
+    struct dt_tree *tree = dt_tree_parse(text, bytes, &reader->problems);
+    if (tree && tree->kind != DT_TREE_MAP)
+        dt_conf_note(&reader->problems, tree->place, NULL,
+                     "expected `key: value` lines");
+    else if (tree) {
+        walk(reader, tree, "");
+        dt_conf_derive(reader);
+        dt_conf_check(reader);
+        reader->conf->fingerprint = dt_conf_fingerprint(reader->conf);
+    }
+    dt_tree_destroy(tree);
+}
+
+void dt_conf_destroy(struct dt_conf *conf)
+{
+    if (!conf)
+        return;
+    for (size_t i = 0; i < dt_conf_key_count; i++)
+        dt_conf_value_clear(conf, &dt_conf_keys[i]);
+    for (size_t i = 0; i < conf->env_count; i++) {
+        free(conf->env[i].name);
+        free(conf->env[i].value);
+    }
+    free(conf->env);
+    free(conf->place);
+    free(conf->file);
+    free(conf);
+}
+
+/* An empty configuration of the file, or NULL: out of memory. */
+static struct dt_conf *create(const char *file)
+{
+    char here[PATH_MAX], *absolute;
+    struct dt_conf *conf = calloc(1, sizeof(*conf));
+    if (!conf)
+        return NULL;
+    conf->place = calloc(dt_conf_key_count, sizeof(conf->place[0]));
+    if (file[0] == '/')
+        conf->file = strdup(file);
+    else if (getcwd(here, sizeof(here)) &&
+             asprintf(&absolute, "%s/%s", strcmp(here, "/") ? here : "",
+                      file) >= 0)
+        conf->file = absolute;
+    if (!conf->place || !conf->file) {
+        dt_conf_destroy(conf);
+        return NULL;
+    }
+    return conf;
+}
+
+static char *directory_of(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash == file ? strdup("/") : strndup(file, (size_t)(slash - file));
+}
+
+struct dt_conf *dt_conf_load_text(const char *file, const char *text,
+                                  size_t bytes,
+                                  struct dt_conf_problems *problems,
+                                  struct dt_conf_problems *warnings)
+{
+    struct dt_conf_reader reader = {.problems = {.file = file},
+                                    .warnings = {.file = file}};
+    char *directory = NULL;
+    reader.failed = calloc(dt_conf_key_count, sizeof(reader.failed[0]));
+    reader.conf = create(file);
+    reader.directory = directory = reader.conf ? directory_of(reader.conf->file)
+                                               : NULL;
+    if (reader.failed && directory) {
+        set_defaults(&reader);
+        read_tree(&reader, text, bytes);
+    }
+    if (!reader.failed || !directory || reader.problems.count > 0 ||
+        reader.problems.out_of_memory) {
+        dt_conf_destroy(reader.conf);
+        reader.conf = NULL;
+    }
+    free(reader.failed);
+    free(directory);
+    dt_conf_notes_move(&reader.problems, problems);
+    dt_conf_notes_move(&reader.warnings, warnings);
+    return reader.conf;
+}
+
+struct dt_conf *dt_conf_load(const char *path,
+                             struct dt_conf_problems *problems,
+                             struct dt_conf_problems *warnings)
+{
+    struct dt_error err;
+    char *text = dt_file_read(path, DT_TREE_BYTES_MAX, &err);
+    if (text) {
+        struct dt_conf *conf = dt_conf_load_text(path, text, strlen(text),
+                                                 problems, warnings);
+        free(text);
+        return conf;
+    }
+    *warnings = (struct dt_conf_problems){0};
+    *problems = (struct dt_conf_problems){.text = calloc(1, sizeof(char *))};
+    if (problems->text && (problems->text[0] = strdup(err.text)))
+        problems->count = 1;
+    return NULL;
+}

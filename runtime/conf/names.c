@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* names.c - which row of the schema a path in a file means */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "conf/schema.h"
+
+enum { CANDIDATES_MAX = 512 };
+
+static const char *const no_names[] = {NULL};
+static const char *const sections[] = {
+    "run",        "model",   "data",   "training", "distributed", "optimizer",
+    "scheduler",  "precision", "checkpoint", "logging", "launch", "rm",
+    "dpo",        "ppo",     "grpo",   "reward",   "env",         NULL,
+};
+
+/* The bytes of `path` up to its last dot, 0 at top level. */
+static size_t section_length(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? (size_t)(dot - path) : 0;
+}
+
+static const char *last_name(const char *path)
+{
+    size_t n = section_length(path);
+    return n ? path + n + 1 : path;
+}
+
+static bool is_in_section(const char *path, const char *section, size_t n)
+{
+    return section_length(path) == n && strncmp(path, section, n) == 0;
+}
+
+/* Whether `path` is `alias` at a place where an alias of a key of the section
+ * may stand.
+ */
+static bool is_alias(const char *path, const char *alias, const char *section,
+                     size_t section_bytes)
+{
+    if (strncmp(path, "training.", 9) == 0 && strcmp(path + 9, alias) == 0)
+        return true;
+    if (strcmp(path, alias) == 0)
+        return true;
+    return section_bytes > 0 && !strchr(alias, '.') &&
+           is_in_section(path, section, section_bytes) &&
+           strcmp(last_name(path), alias) == 0;
+}
+
+int dt_conf_key_find(const char *path)
+{
+    for (size_t i = 0; i < dt_conf_key_count; i++)
+        if (strcmp(dt_conf_keys[i].path, path) == 0)
+            return (int)i;
+    return -1;
+}
+
+static const char *const *aliases_of(const struct dt_conf_key *key)
+{
+    return key->aliases ? key->aliases : no_names;
+}
+
+int dt_conf_key_match(const char *path)
+{
+    int row = dt_conf_key_find(path);
+    for (size_t i = 0; row < 0 && i < dt_conf_key_count; i++) {
+        const struct dt_conf_key *key = &dt_conf_keys[i];
+        for (const char *const *a = aliases_of(key); *a; a++)
+            if (is_alias(path, *a, key->path, section_length(key->path)))
+                row = (int)i;
+    }
+    return row;
+}
+
+const struct dt_conf_switch *dt_conf_switch_match(const char *path)
+{
+    for (const struct dt_conf_switch *s = dt_conf_switches; s->alias; s++)
+        if (is_alias(path, s->alias, s->path, section_length(s->path)))
+            return s;
+    return NULL;
+}
+
+const char *dt_conf_later_match(const char *path)
+{
+    for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++) {
+        size_t n = strlen(l->section);
+        for (const char *const *k = l->keys; *k; k++)
+            if (is_in_section(path, l->section, n) &&
+                strcmp(last_name(path), *k) == 0)
+                return l->waits;
+        for (const char *const *a = l->aliases; *a; a++)
+            if (is_alias(path, *a, l->section, n))
+                return l->waits;
+    }
+    return NULL;
+}
+
+/* Whether `known` is a path below `section`, or below its part after
+ * `training.`.
+ */
+static bool is_below(const char *known, const char *section)
+{
+    size_t n = strlen(section);
+    if (strncmp(known, section, n) == 0 && known[n] == '.')
+        return true;
+    return strncmp(section, "training.", 9) == 0 && is_below(known, section + 9);
+}
+
+bool dt_conf_section_match(const char *path)
+{
+    for (const char *const *s = sections; *s; s++)
+        if (strcmp(path, *s) == 0)
+            return true;
+    for (size_t i = 0; i < dt_conf_key_count; i++)
+        for (const char *const *a = aliases_of(&dt_conf_keys[i]); *a; a++)
+            if (is_below(*a, path))
+                return true;
+    for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++)
+        for (const char *const *a = l->aliases; *a; a++)
+            if (is_below(*a, path))
+                return true;
+    return false;
+}
+
+struct candidates {
+    const char *name[CANDIDATES_MAX];
+    size_t count;
+};
+
+static void add(struct candidates *c, const char *name)
+{
+    if (c->count < CANDIDATES_MAX)
+        c->name[c->count++] = name;
+}
+
+/* The names that may stand in the section of `path`. */
+static void collect(struct candidates *c, const char *path, size_t n)
+{
+    bool anywhere = n == 0 || (n == 8 && strncmp(path, "training", n) == 0);
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        bool inside = is_in_section(dt_conf_keys[i].path, path, n);
+        if (inside)
+            add(c, last_name(dt_conf_keys[i].path));
+        for (const char *const *a = aliases_of(&dt_conf_keys[i]); *a; a++)
+            if (inside || anywhere)
+                add(c, *a);
+    }
+    for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++) {
+        bool inside = strlen(l->section) == n &&
+                      strncmp(l->section, path, n) == 0;
+        for (const char *const *k = l->keys; *k && inside; k++)
+            add(c, *k);
+    }
+    for (const char *const *s = sections; *s && n == 0; s++)
+        add(c, *s);
+}
+
+const char *dt_conf_nearest(const char *path, char *buffer, size_t bytes)
+{
+    struct candidates c = {.count = 0};
+    size_t n = section_length(path);
+    collect(&c, path, n);
+    const char *name = dt_str_nearest(last_name(path), c.name, c.count);
+    if (name) {
+        snprintf(buffer, bytes, "%.*s%s%s", (int)n, path, n ? "." : "", name);
+        return buffer;
+    }
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        if (strcmp(last_name(dt_conf_keys[i].path), last_name(path)) == 0) {
+            snprintf(buffer, bytes, "%s", dt_conf_keys[i].path);
+            return buffer;
+        }
+    }
+    return NULL;
+}

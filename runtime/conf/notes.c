@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* notes.c - collecting problems in any order and giving them in file order */
+#include "config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/notes.h"
+
+/* Also the C1 controls, which UTF-8 writes as C2 80 .. C2 9F. */
+static void replace_controls(char *text)
+{
+    for (unsigned char *p = (unsigned char *)text; *p; p++) {
+        if (*p < 0x20 || *p == 0x7f)
+            *p = '?';
+        else if (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
+            p[0] = p[1] = '?';
+    }
+}
+
+void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
+                  const char *key, const char *fmt, ...)
+{
+    char text[2048];
+    va_list ap;
+    if (notes->count == DT_CONF_NOTES_MAX) {
+        notes->left_out++;
+        return;
+    }
+    int n = snprintf(text, sizeof(text) / 2, "%.500s:%d:%d: %.200s%s",
+                     notes->file, place.line, place.column, key ? key : "",
+                     key ? ": " : "");
+    va_start(ap, fmt);
+    vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
+    va_end(ap);
+    replace_controls(text);
+    struct dt_conf_note *note = &notes->note[notes->count];
+    note->place = place;
+    note->order = notes->count;
+    note->text = strdup(text);
+    if (note->text)
+        notes->count++;
+    else
+        notes->out_of_memory = true;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const struct dt_conf_note *a = left, *b = right;
+    if (a->place.line != b->place.line)
+        return a->place.line < b->place.line ? -1 : 1;
+    if (a->place.column != b->place.column)
+        return a->place.column < b->place.column ? -1 : 1;
+    return a->order < b->order ? -1 : 1;
+}
+
+void dt_conf_notes_move(struct dt_conf_notes *notes,
+                        struct dt_conf_problems *list)
+{
+    size_t count = notes->count;
+    qsort(notes->note, count, sizeof(notes->note[0]), by_place);
+    list->count = 0;
+    list->text = calloc(count + 1, sizeof(list->text[0]));
+    for (size_t i = 0; i < count; i++) {
+        if (list->text)
+            list->text[list->count++] = notes->note[i].text;
+        else
+            free(notes->note[i].text);
+    }
+    char more[600];
+    snprintf(more, sizeof(more), "%.500s: and %zu more", notes->file,
+             notes->left_out);
+    if (list->text && notes->left_out > 0 &&
+        (list->text[count] = strdup(more)))
+        list->count++;
+    notes->count = 0;
+}
+
+void dt_conf_problems_fini(struct dt_conf_problems *problems)
+{
+    for (size_t i = 0; i < problems->count; i++)
+        free(problems->text[i]);
+    free(problems->text);
+    problems->text = NULL;
+    problems->count = 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* notes.h - problems (or warnings) of one file while it is read */
+#ifndef DT_CONF_NOTES_H
+#define DT_CONF_NOTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "conf/conf.h"
+
+enum {
+    DT_CONF_NOTES_MAX = 100,  /* more are only counted */
+    DT_CONF_SHOWN_BYTES = 60, /* of a user's value in a message */
+};
+
+struct dt_conf_note {
+    struct dt_conf_place place;
+    size_t order; /* of being found, for two at one place */
+    char *text;
+};
+
+struct dt_conf_notes {
+    const char *file; /* as the user wrote it; not owned */
+    struct dt_conf_note note[DT_CONF_NOTES_MAX];
+    size_t count, left_out;
+    bool out_of_memory;
+};
+
+/* Adds "file:line:col: key: text"; key may be NULL. Control characters are
+ * replaced, so that a file cannot write to the terminal.
+ */
+void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
+                  const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Moves the notes to *list in file order; notes is empty afterwards. */
+void dt_conf_notes_move(struct dt_conf_notes *notes,
+                        struct dt_conf_problems *list);
+
+#endif /* DT_CONF_NOTES_H */

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* number.c - numbers as the YAML 1.2 core schema writes them */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/read.h"
+
+static const char decimal[] = "0123456789";
+
+bool dt_conf_parse_float(const char *text, double *value)
+{
+    const char *p = text + (*text == '-' || *text == '+');
+    size_t whole = strspn(p, decimal);
+    p += whole;
+    size_t fraction = *p == '.' ? strspn(p + 1, decimal) + 1 : 0;
+    p += fraction;
+    if (whole == 0 && fraction < 2)
+        return false;
+    if (*p == 'e' || *p == 'E') {
+        p += 1 + (p[1] == '-' || p[1] == '+');
+        size_t digits = strspn(p, decimal);
+        if (digits == 0)
+            return false;
+        p += digits;
+    }
+    *value = strtod(text, NULL);
+    return *p == '\0' && isfinite(*value);
+}
+
+static bool parse_digits(const char *text, int base, uint64_t *value)
+{
+    static const char digits[] = "0123456789abcdefABCDEF";
+    char set[sizeof(digits)];
+    memcpy(set, digits, sizeof(digits));
+    if (base < 16)
+        set[base] = '\0';
+    if (*text == '\0' || text[strspn(text, set)] != '\0')
+        return false;
+    errno = 0;
+    *value = strtoull(text, NULL, base);
+    return errno == 0;
+}
+
+bool dt_conf_parse_u64(const char *text, uint64_t *value)
+{
+    const char *p = text + (*text == '+');
+    double number;
+    if (strncmp(text, "0x", 2) == 0)
+        return parse_digits(text + 2, 16, value);
+    if (strncmp(text, "0o", 2) == 0)
+        return parse_digits(text + 2, 8, value);
+    if (parse_digits(p, 10, value))
+        return true;
+    if (!strpbrk(text, ".eE") || !dt_conf_parse_float(text, &number) ||
+        number < 0 || number > 0x1p53 || number != floor(number))
+        return false;
+    *value = (uint64_t)number;
+    return true;
+}
+
+bool dt_conf_parse_int(const char *text, long *value)
+{
+    bool minus = *text == '-';
+    uint64_t magnitude;
+    if ((minus && (text[1] == '+' || strncmp(text + 1, "0x", 2) == 0 ||
+                   strncmp(text + 1, "0o", 2) == 0)) ||
+        !dt_conf_parse_u64(text + minus, &magnitude) || magnitude > LONG_MAX)
+        return false;
+    *value = minus ? -(long)magnitude : (long)magnitude;
+    return true;
+}

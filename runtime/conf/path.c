@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* path.c - ~, ${NAME} and relative paths become absolute ones */
+#include "config.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/read.h"
+
+struct text {
+    char bytes[PATH_MAX];
+    size_t count;
+};
+
+static int append(struct text *text, const char *from, size_t count,
+                  struct dt_error *err)
+{
+    if (count >= sizeof(text->bytes) - text->count)
+        return dt_error_set(err, EX_CONFIG, "the path is longer than %zu bytes",
+                            sizeof(text->bytes) - 1);
+    memcpy(text->bytes + text->count, from, count);
+    text->count += count;
+    text->bytes[text->count] = '\0';
+    return 0;
+}
+
+/* Appends what ${...} stands for; `body` is what is between the braces. */
+static int append_variable(struct text *text, const char *body, size_t count,
+                           struct dt_error *err)
+{
+    char name[256];
+    size_t n = 0;
+    while (n < count && n < sizeof(name) - 1 &&
+           (isalnum((unsigned char)body[n]) || body[n] == '_'))
+        n++;
+    memcpy(name, body, n);
+    name[n] = '\0';
+    bool has_default = count >= n + 2 && memcmp(body + n, ":-", 2) == 0;
+    if (n == 0 || (n < count && !has_default))
+        return dt_error_set(err, EX_CONFIG, "${%.*s}: expected ${NAME} or "
+                            "${NAME:-default}", (int)count, body);
+    const char *value = getenv(name);
+    if (has_default && (!value || !*value))
+        return append(text, body + n + 2, count - n - 2, err);
+    if (!value)
+        return dt_error_set(err, EX_CONFIG, "the environment variable %s is "
+                            "not set: set it, or write ${%s:-default}", name,
+                            name);
+    return append(text, value, strlen(value), err);
+}
+
+static int append_home(struct text *text, const char *from,
+                       struct dt_error *err)
+{
+    const char *home = getenv("HOME");
+    if (from[1] != '/' && from[1] != '\0')
+        return dt_error_set(err, EX_CONFIG, "%.*s: only ~/ is expanded, not "
+                            "the home of others",
+                            (int)strcspn(from, "/"), from);
+    if (!home || home[0] != '/')
+        return dt_error_set(err, EX_CONFIG, "~: the environment variable HOME "
+                            "is not set");
+    return append(text, home, strlen(home), err);
+}
+
+static int expand(struct text *text, const char *from, struct dt_error *err)
+{
+    if (*from == '~') {
+        if (append_home(text, from, err) < 0)
+            return -1;
+        from++;
+    }
+    while (*from) {
+        size_t plain = strcspn(from, "$");
+        if (append(text, from, plain, err) < 0)
+            return -1;
+        from += plain;
+        if (from[0] == '$' && from[1] == '{') {
+            const char *end = strchr(from, '}');
+            if (!end)
+                return dt_error_set(err, EX_CONFIG, "${ without }");
+            if (append_variable(text, from + 2, (size_t)(end - from) - 2,
+                                err) < 0)
+                return -1;
+            from = end + 1;
+        } else if (*from) {
+            if (append(text, from++, 1, err) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+char *dt_conf_path(const char *directory, const char *text,
+                   struct dt_error *err)
+{
+    struct text expanded = {.count = 0}, whole = {.count = 0};
+    if (expand(&expanded, text, err) < 0)
+        return NULL;
+    const char *rest = expanded.bytes;
+    if (*rest == '\0') {
+        dt_error_set(err, EX_CONFIG, "expected a path, got an empty string");
+        return NULL;
+    }
+    while (rest[0] == '.' && rest[1] == '/')
+        rest += 2 + strspn(rest + 2, "/");
+    if (rest[0] != '/' &&
+        (append(&whole, directory, strlen(directory), err) < 0 ||
+         append(&whole, "/", directory[1] != '\0', err) < 0))
+        return NULL;
+    if (append(&whole, rest, strlen(rest), err) < 0)
+        return NULL;
+    char *path = strdup(whole.bytes);
+    if (!path)
+        dt_error_set(err, EX_OSERR, "out of memory");
+    return path;
+}

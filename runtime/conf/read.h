@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* read.h - what the parts of the reader share while one file is read */
+#ifndef DT_CONF_READ_H
+#define DT_CONF_READ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "conf/conf.h"
+#include "conf/notes.h"
+#include "conf/schema.h"
+#include "conf/tree.h"
+
+struct dt_conf_reader {
+    struct dt_conf *conf;
+    const char *directory; /* of the file: paths start here */
+    bool *failed;          /* by row: given, and not a good value */
+    struct dt_conf_notes problems, warnings;
+};
+
+/* Numbers as the YAML 1.2 core schema writes them. False if text is none (or
+ * not finite, or out of range of the C type).
+ */
+bool dt_conf_parse_float(const char *text, double *value);
+
+/* The same for whole numbers, decimal, 0o and 0x; a float with an integral
+ * value of up to 2^53 counts.
+ */
+bool dt_conf_parse_int(const char *text, long *value);
+bool dt_conf_parse_u64(const char *text, uint64_t *value);
+
+/* Types one value and stores it. -1: noted, and the field is as it was. */
+int dt_conf_value_set(struct dt_conf_reader *reader,
+                      const struct dt_conf_key *key,
+                      const struct dt_tree *node);
+
+/* Reads true or false; -1: noted under key->path. */
+int dt_conf_bool(struct dt_conf_reader *reader, const struct dt_conf_key *key,
+                 const struct dt_tree *node, bool *value);
+
+/* Releases what the field of `key` owns and sets it to zero. */
+void dt_conf_value_clear(struct dt_conf *conf, const struct dt_conf_key *key);
+
+/* Writes the value of `key` as YAML on one line. */
+void dt_conf_value_print(const struct dt_conf *conf,
+                         const struct dt_conf_key *key, FILE *out);
+
+/* Writes `text` as a double-quoted YAML string. */
+void dt_conf_string_print(const char *text, FILE *out);
+
+/* `text` with ~/, ${NAME} and ${NAME:-default} replaced, relative to
+ * `directory`; malloc'ed. NULL and err (EX_CONFIG).
+ */
+char *dt_conf_path(const char *directory, const char *text,
+                   struct dt_error *err);
+
+/* True if the file gives the key. */
+bool dt_conf_given(const struct dt_conf *conf, const char *path);
+
+/* Where the key stands, or 1:1 if the file does not give it. */
+struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
+                                      const char *path);
+
+/* dt_conf_load of a text that is already in memory; `file` names it. */
+struct dt_conf *dt_conf_load_text(const char *file, const char *text,
+                                  size_t bytes,
+                                  struct dt_conf_problems *problems,
+                                  struct dt_conf_problems *warnings);
+
+/* Defaults that follow from other keys, and the rules between keys. Values of
+ * keys with a problem of their own are their defaults here.
+ */
+void dt_conf_derive(struct dt_conf_reader *reader);
+void dt_conf_check_batch(struct dt_conf_reader *reader);
+void dt_conf_check(struct dt_conf_reader *reader);
+
+/* Refuses or warns of one variable of `env`. */
+void dt_conf_check_env(struct dt_conf_reader *reader,
+                       const struct dt_tree *node);
+
+/* The fingerprint of conf as it is now. */
+uint64_t dt_conf_fingerprint(const struct dt_conf *conf);
+
+#endif /* DT_CONF_READ_H */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tree.h - a YAML document as a tree in which everything knows its place
+ *
+ * Untrusted input: bytes, nesting and number of values are limited; anchors,
+ * aliases, merge keys and tags are refused, so that a tree is never larger
+ * than its text.
+ */
+#ifndef DT_CONF_TREE_H
+#define DT_CONF_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "conf/notes.h"
+
+enum {
+    DT_TREE_BYTES_MAX = 1024 * 1024,
+    DT_TREE_DEPTH_MAX = 16,
+    DT_TREE_NODES_MAX = 16384,
+};
+
+enum dt_tree_kind { DT_TREE_SCALAR, DT_TREE_LIST, DT_TREE_MAP };
+
+struct dt_tree {
+    enum dt_tree_kind kind;
+    struct dt_conf_place place; /* of the value */
+    char *text;                 /* scalar: as written, without quotes */
+    bool quoted;                /* scalar: a string, whatever it looks like */
+    char *key;                  /* in the map around it, or NULL */
+    struct dt_conf_place key_place;
+    struct dt_tree *child;      /* first of a list or map */
+    struct dt_tree *next;       /* in the list or map around it */
+};
+
+/* Parses a document of `bytes` bytes. Duplicate keys and refused features are
+ * noted and left out of the tree. NULL if nothing is left: a note says why, or
+ * notes->out_of_memory. Free with dt_tree_destroy.
+ */
+struct dt_tree *dt_tree_parse(const char *text, size_t bytes,
+                              struct dt_conf_notes *notes);
+void dt_tree_destroy(struct dt_tree *tree); /* NULL is fine */
+
+#endif /* DT_CONF_TREE_H */
