@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The plugin runs inside srun and, as root, inside slurmstepd: it links nothing
-# but libc, shows nothing but what Slurm calls, and is hardened.
+# but libc, shows nothing but what Slurm calls, and is hardened. Everything but
+# plugin.c is one convenience library, so that tests link the same objects.
 
 EXTRA_DIST += contrib/plugstack/zz-disttrain.conf
 
-spank_sources = \
+spank_cppflags = -I$(top_srcdir) -I$(top_srcdir)/runtime $(SLURM_CPPFLAGS) \
+	-DDTSPANK_RUNTIME='"$(bindir)/disttrain"'
+
+if HAVE_SLURM
+noinst_LTLIBRARIES = spank/libdtspank.la
+spank_libdtspank_la_CPPFLAGS = $(spank_cppflags)
+spank_libdtspank_la_CFLAGS = $(DT_CFLAGS) $(DT_HARDEN_CFLAGS)
+spank_libdtspank_la_LDFLAGS = $(DT_LDFLAGS)
+spank_libdtspank_la_SOURCES = \
 	runtime/base/error.c \
 	runtime/base/error.h \
 	runtime/launch/contract.h \
@@ -23,19 +32,16 @@ spank_sources = \
 	spank/step.h \
 	spank/submit.c \
 	spank/submit.h \
-	# End of spank_sources
+	# End of spank_libdtspank_la_SOURCES
 
-spank_cppflags = -I$(top_srcdir) -I$(top_srcdir)/runtime $(SLURM_CPPFLAGS) \
-	-DDTSPANK_RUNTIME='"$(bindir)/disttrain"'
-
-if HAVE_SLURM
 spank_LTLIBRARIES = spank/spank_disttrain.la
 spank_spank_disttrain_la_CPPFLAGS = $(spank_cppflags)
-spank_spank_disttrain_la_CFLAGS = $(DT_CFLAGS) -O2 -fstack-protector-strong \
-	-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+spank_spank_disttrain_la_CFLAGS = $(spank_libdtspank_la_CFLAGS)
 spank_spank_disttrain_la_LDFLAGS = -module -avoid-version -shared \
 	-export-symbols-regex '^(plugin_|slurm_spank_)' \
-	-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
-spank_spank_disttrain_la_SOURCES = $(spank_sources) spank/plugin.c
-spank_spank_disttrain_la_LIBADD =
+	$(DT_LDFLAGS) $(DT_HARDEN_LDFLAGS)
+spank_spank_disttrain_la_SOURCES = spank/plugin.c
+spank_spank_disttrain_la_LIBADD = spank/libdtspank.la
+
+dist_man_MANS += man/spank_disttrain.8
 endif

@@ -5,10 +5,15 @@
 
 #include <slurm/spank.h>
 
-/* srun, sbatch and salloc accept the option preset in this variable; Slurm
- * makes the name from those of the plugin and of the option.
+/* Slurm keeps the option of a job in its job control environment under this
+ * name, made from those of the plugin and of the option, ...
  */
-#define DTSPANK_PRESET "SLURM_SPANK__SLURM_SPANK_OPTION_disttrain_disttrain"
+#define DTSPANK_JOB_OPTION "_SLURM_SPANK_OPTION_disttrain_disttrain"
+
+/* ... sbatch and salloc hand that environment on to the job with a prefix, and
+ * srun, sbatch and salloc take a variable of that name for the option.
+ */
+#define DTSPANK_PRESET "SLURM_SPANK_" DTSPANK_JOB_OPTION
 
 /* The value that switches the plugin off. */
 #define DTSPANK_OFF "none"

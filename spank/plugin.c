@@ -37,14 +37,13 @@ int slurm_spank_init(spank_t spank, int ac, char *argv[])
 
 int slurm_spank_init_post_opt(spank_t spank, int ac, char *argv[])
 {
-    (void)spank;
     (void)ac;
     (void)argv;
     switch (spank_context()) {
     case S_CTX_LOCAL:
     case S_CTX_ALLOCATOR:
         /* Slurm would ignore -1 from an optional plugin and submit. */
-        if (dtspank_submit_post_opt() != 0)
+        if (dtspank_submit_post_opt(spank) != 0)
             exit(EXIT_FAILURE);
         return 0;
     default:

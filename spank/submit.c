@@ -167,6 +167,12 @@ static int complete_argv(int option, struct dt_error *err)
                               set_mpi ? "--mpi=pmix" : NULL, err);
 }
 
+/* A bare `srun` in a batch job has no word that could become the command. */
+static bool lacks_command(void)
+{
+    return submit.in_srun && main_argc > 0 && optind >= main_argc;
+}
+
 int dtspank_submit_init(spank_t spank, int ac, char **av)
 {
     struct dt_error err;
@@ -195,9 +201,13 @@ int dtspank_submit_option(const char *value)
         return report(&err);
     }
     bool active = value && strcmp(value, DTSPANK_OFF) != 0;
-    if (option > 0 && option < optind && active &&
+    if (active && option > 0 && option < optind &&
         complete_argv(option, &err) != 0)
         return report(&err);
+    if (active && option == 0 && !submit.value && lacks_command())
+        slurm_error("disttrain: --disttrain=%s comes from the job, and leaves "
+                    "no place for a command: write \"srun disttrain\"",
+                    value);
     return keep(&submit.value, value);
 }
 
@@ -218,21 +228,30 @@ static int export_env(const struct dtspank_contract *contract)
     return 0;
 }
 
-/* srun's tasks get the contract. sbatch and salloc only hand the file on: the
- * steps of the job are checked again, each by its own srun.
+/* srun's tasks get the contract. sbatch and salloc only hand the file on, by
+ * its absolute path because the job may change its directory: the steps of the
+ * job are checked again, each by its own srun.
  */
-static int export_contract(const struct dtspank_contract *contract)
+static int export_contract(spank_t spank,
+                           const struct dtspank_contract *contract)
 {
-    int rc = submit.in_srun ? setenv(DT_ENV_CONFIG, contract->config, 1)
-                            : setenv(DTSPANK_PRESET, contract->config, 1);
-    if (rc == 0 && submit.in_srun)
-        rc = export_env(contract);
-    if (rc != 0)
+    if (!submit.in_srun) {
+        spank_err_t rc = spank_job_control_setenv(spank, DTSPANK_JOB_OPTION,
+                                                  contract->config, 1);
+        if (rc != ESPANK_SUCCESS)
+            slurm_error("disttrain: cannot hand the config on to the job: %s",
+                        spank_strerror(rc));
+        return rc == ESPANK_SUCCESS ? 0 : -1;
+    }
+    if (setenv(DT_ENV_CONFIG, contract->config, 1) != 0 ||
+        export_env(contract) != 0) {
         slurm_error("disttrain: out of memory");
-    return rc;
+        return -1;
+    }
+    return 0;
 }
 
-int dtspank_submit_post_opt(void)
+int dtspank_submit_post_opt(spank_t spank)
 {
     struct dt_error err;
     struct dtspank_contract contract;
@@ -250,11 +269,11 @@ int dtspank_submit_post_opt(void)
     if (keep(&submit.committed, submit.value) != 0)
         return -1;
     if (strcmp(submit.value, DTSPANK_OFF) == 0)
-        return submit.in_srun ? 0 : setenv(DTSPANK_PRESET, DTSPANK_OFF, 1);
+        return 0;
     if (dtspank_check_run(submit.conf.runtime, submit.value, CHECK_DEADLINE_MS,
                           &contract, &err) != 0)
         return report(&err);
-    int rc = export_contract(&contract);
+    int rc = export_contract(spank, &contract);
     dtspank_contract_fini(&contract);
     return rc;
 }

@@ -21,7 +21,7 @@ int dtspank_submit_option(const char *value);
 /* slurm_spank_init_post_opt: has the config checked, once, and puts what the
  * tasks need into the environment.
  */
-int dtspank_submit_post_opt(void);
+int dtspank_submit_post_opt(spank_t spank);
 
 /* slurm_spank_local_user_init, srun only, the step exists: finds out where rank
  * 0 runs.

@@ -10,3 +10,34 @@ check_PROGRAMS += \
 	# End of tests/unit
 
 EXTRA_DIST += tests/unit/scratch.h
+
+# The plugin's modules, with stubs for the functions of Slurm.
+if HAVE_SLURM
+spank_tests = \
+	tests/unit/test_hostlist \
+	tests/unit/test_siteconf \
+	tests/unit/test_spank_argv \
+	tests/unit/test_spank_check \
+	tests/unit/test_spank_step \
+	tests/unit/test_spank_submit \
+	# End of spank_tests
+check_PROGRAMS += $(spank_tests)
+check_LTLIBRARIES = tests/unit/libspankstub.la
+tests_unit_libspankstub_la_SOURCES = \
+	tests/unit/spank_stub.c \
+	tests/unit/spank_stub.h
+tests_unit_libspankstub_la_CPPFLAGS = $(spank_cppflags)
+spank_test_libs = spank/libdtspank.la tests/unit/libspankstub.la $(CMOCKA_LIBS)
+tests_unit_test_hostlist_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_hostlist_LDADD = $(spank_test_libs)
+tests_unit_test_siteconf_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_siteconf_LDADD = $(spank_test_libs)
+tests_unit_test_spank_argv_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_argv_LDADD = $(spank_test_libs)
+tests_unit_test_spank_check_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_check_LDADD = $(spank_test_libs)
+tests_unit_test_spank_step_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_step_LDADD = $(spank_test_libs)
+tests_unit_test_spank_submit_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_submit_LDADD = $(spank_test_libs)
+endif

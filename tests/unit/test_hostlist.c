@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hostlist.c - the n-th host of a host list, and what is no host list */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "spank/hostlist.h"
+
+/* Every host of each list, in order. */
+static void test_lists(void **state)
+{
+    static const struct {
+        const char *list;
+        const char *hosts[8];
+    } cases[] = {
+        {"a", {"a"}},
+        {"a1,b[2-3],c", {"a1", "b2", "b3", "c"}},
+        {"n[08-10]", {"n08", "n09", "n10"}},
+        {"n[8-10]", {"n8", "n9", "n10"}},
+        {"n[001,3,7-8]", {"n001", "n3", "n7", "n8"}},
+        {"r[0-1]n[08-10]", {"r0n08", "r0n09", "r0n10", "r1n08", "r1n09", "r1n10"}},
+        {"n[01-02]-ib", {"n01-ib", "n02-ib"}},
+        {"a-b.example.org,[3-4]", {"a-b.example.org", "3", "4"}},
+        {"x[1]y[2]z[3-4]", {"x1y2z3", "x1y2z4"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char host[64];
+        uint32_t n = 0;
+        for (; cases[i].hosts[n]; n++) {
+            assert_int_equal(dtspank_hostlist_nth(cases[i].list, n, host,
+                                                  sizeof(host), NULL),
+                             0);
+            assert_string_equal(host, cases[i].hosts[n]);
+        }
+        assert_int_equal(
+            dtspank_hostlist_nth(cases[i].list, n, host, sizeof(host), NULL),
+            -1);
+    }
+}
+
+static void test_far(void **state)
+{
+    char host[32];
+    (void)state;
+    assert_int_equal(dtspank_hostlist_nth("r[1-1000]n[1-1000]", 999999, host,
+                                          sizeof(host), NULL),
+                     0);
+    assert_string_equal(host, "r1000n1000");
+}
+
+/* Exactly as long as the buffer, and one byte more. */
+static void test_fit(void **state)
+{
+    struct dt_error err;
+    char host[6];
+    (void)state;
+    assert_int_equal(dtspank_hostlist_nth("abc12", 0, host, 6, NULL), 0);
+    assert_string_equal(host, "abc12");
+    assert_int_equal(dtspank_hostlist_nth("abc[12]", 0, host, 6, NULL), 0);
+    assert_string_equal(host, "abc12");
+    assert_int_equal(dtspank_hostlist_nth("abc123", 0, host, 6, &err), -1);
+    assert_string_equal(err.text, "host name longer than 5 at \"abc123\"");
+    assert_int_equal(dtspank_hostlist_nth("abc[123]", 0, host, 6, NULL), -1);
+    assert_int_equal(dtspank_hostlist_nth("[12345678]d", 0, host, 6, NULL), -1);
+}
+
+static void test_malformed(void **state)
+{
+    static const char *const lists[] = {
+        "",        ",",        "a,,b",   "n[1",           "n[",
+        "n]",      "n[]",      "n[3-1]", "n[a-b]",        "n[1-]",
+        "n[-1]",   "n[1,]",    "n[1 ]",  "n[[1]]",        "n[1-2-3]",
+        "n[0-1]]", "n[1-2",    "[",      "n[1234567890]", "n[1-999999999]",
+        "a[1-2000]b[1-2000]", "a[1-99999]b[1-99999]c[1-99999]d[1-99999]",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+        char host[64];
+        struct dt_error err = {0};
+        assert_int_equal(
+            dtspank_hostlist_nth(lists[i], 3, host, sizeof(host), &err), -1);
+        assert_non_null(strstr(err.text, "malformed host list at \""));
+    }
+}
+
+static void test_too_few(void **state)
+{
+    char host[64];
+    struct dt_error err;
+    (void)state;
+    assert_int_equal(
+        dtspank_hostlist_nth("n[1-2]", 2, host, sizeof(host), &err), -1);
+    assert_string_equal(err.text, "host list \"n[1-2]\" has no host 2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists), cmocka_unit_test(test_far),
+        cmocka_unit_test(test_fit),   cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_too_few),
+    };
+    return cmocka_run_group_tests_name("hostlist", tests, NULL, NULL);
+}

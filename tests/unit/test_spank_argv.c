@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_spank_argv.c - srun's command line is found and completed in place */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "spank/argv.h"
+
+enum {
+    WORDS_MAX = 16,
+};
+
+/* Splits "srun -n2 ..." at single blanks; "''" is the empty word. */
+static int split(char *line, char **argv)
+{
+    int argc = 0;
+    for (char *word; (word = strsep(&line, " ")) != NULL;)
+        argv[argc++] = strcmp(word, "''") == 0 ? "" : word;
+    argv[argc] = NULL;
+    return argc;
+}
+
+static void test_find(void **state)
+{
+    static const struct {
+        const char *line;
+        int index;
+        const char *value;
+    } cases[] = {
+        {"srun --disttrain=c -n2", 1, "c"},
+        {"srun -n 2 --disttrain c prog", 3, "c"},
+        {"srun --distt=c", 1, "c"},
+        {"srun --disttr c", 1, "c"},
+        {"srun --disttrain=", 1, ""},
+        {"srun --disttrain=a=b", 1, "a=b"},
+        {"srun prog --disttrain=x", 2, "x"},
+        {"srun --disttrain=c prog --disttrain=x", 1, "c"},
+        {"srun --disttrain", -1, NULL},
+        {"srun --dist=cyclic prog", -1, NULL},
+        {"srun --disttrainer=c prog", -1, NULL},
+        {"srun -disttrain=c prog", -1, NULL},
+        {"srun", -1, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char line[128];
+        char *argv[WORDS_MAX];
+        const char *value = NULL;
+        snprintf(line, sizeof(line), "%s", cases[i].line);
+        int argc = split(line, argv);
+        assert_int_equal(dtspank_argv_find(argc, argv, &value),
+                         cases[i].index);
+        if (cases[i].index > 0)
+            assert_string_equal(value, cases[i].value);
+    }
+}
+
+static void test_only_options(void **state)
+{
+    static const struct {
+        const char *line;
+        bool only;
+    } cases[] = {
+        {"srun", true},
+        {"srun --disttrain=c -n2 -N2", true},
+        {"srun --disttrain=c -n1 : -n2", true},
+        {"srun --disttrain=c --", true},
+        {"srun --disttrain=c -- -prog", false},
+        {"srun --disttrain=c -n 2", false},
+        {"srun --disttrain=c -", false},
+        {"srun -n2 prog", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char line[128];
+        char *argv[WORDS_MAX];
+        snprintf(line, sizeof(line), "%s", cases[i].line);
+        int argc = split(line, argv);
+        assert_int_equal(dtspank_argv_only_options(argc, argv), cases[i].only);
+    }
+}
+
+static void test_names(void **state)
+{
+    char *argv[] = {"disttrain", "-n2", "/opt/bin/disttrain", NULL};
+    (void)state;
+    assert_true(dtspank_argv_names(3, argv, "/usr/bin/disttrain"));
+    assert_false(dtspank_argv_names(2, argv, "/usr/bin/disttrain"));
+}
+
+/* The command line before and after; nothing grows. */
+static void test_place(void **state)
+{
+    static const struct {
+        const char *before;
+        const char *mpi;
+        const char *after;
+    } cases[] = {
+        {"srun --disttrain=c", NULL, "srun RUN"},
+        {"srun --disttrain=c -n2 -N2", NULL, "srun -n2 -N2 RUN"},
+        {"srun -n2 --disttrain=c --", NULL, "srun -n2 -- RUN"},
+        {"srun --disttrain c", NULL, "srun --disttrain=c RUN"},
+        {"srun -n 4 --disttrain c -N2", NULL,
+         "srun -n 4 --disttrain=c -N2 RUN"},
+        {"srun --disttrain=c -n1 : -n2", NULL, "srun -n1 : -n2 RUN"},
+        {"srun -n 4 --disttrain=c", "--mpi=pmix", "srun --mpi=pmix -n4 RUN"},
+        {"srun --ntasks 4 -N 2 --disttrain=c", "--mpi=pmix",
+         "srun --mpi=pmix --ntasks=4 -N 2 RUN"},
+        {"srun --disttrain c -n 4", "--mpi=pmix",
+         "srun --mpi=pmix -n 4 RUN"},
+        {"srun --comment '' -n 4 --disttrain=c", "--mpi=pmix",
+         "srun --mpi=pmix --comment '' -n4 RUN"},
+        {"srun -n 4 --disttrain=c --mpi=none", "--mpi=pmix",
+         "srun --mpi=pmix -n4 --mpi=none RUN"},
+        {"srun --disttrain=c -n4", "--mpi=pmix", "srun -n4 RUN"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char before[128];
+        char after[128];
+        char *argv[WORDS_MAX];
+        char *want[WORDS_MAX];
+        const char *value;
+        snprintf(before, sizeof(before), "%s", cases[i].before);
+        snprintf(after, sizeof(after), "%s", cases[i].after);
+        int argc = split(before, argv);
+        int left = split(after, want);
+        int option = dtspank_argv_find(argc, argv, &value);
+        assert_int_equal(dtspank_argv_place(argc, argv, option, "RUN",
+                                            (char *)cases[i].mpi, NULL),
+                         0);
+        assert_int_equal(left, argc);
+        for (int w = 0; w < argc; w++)
+            assert_string_equal(argv[w], want[w]);
+        assert_null(argv[argc]);
+    }
+}
+
+static void test_multi_prog(void **state)
+{
+    char *argv[] = {"srun", "--multi-prog", "--disttrain=c", NULL};
+    struct dt_error err;
+    (void)state;
+    assert_int_equal(dtspank_argv_place(3, argv, 2, "RUN", NULL, &err), -1);
+    assert_string_equal(err.text, "--multi-prog needs its file as the command");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_find),  cmocka_unit_test(test_only_options),
+        cmocka_unit_test(test_names), cmocka_unit_test(test_place),
+        cmocka_unit_test(test_multi_prog),
+    };
+    return cmocka_run_group_tests_name("spank_argv", tests, NULL, NULL);
+}

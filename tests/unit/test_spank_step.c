@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_spank_step.c - what a task gets, and what it is refused for */
+#include "config.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "launch/contract.h"
+#include "spank/options.h"
+#include "spank/step.h"
+#include "tests/unit/spank_stub.h"
+
+enum {
+    BATCH_STEP = 0xfffffffb,
+    INTERACTIVE_STEP = 0xfffffffa,
+    EXTERN_STEP = 0xfffffffc,
+};
+
+static void set(const char *name, const char *value)
+{
+    spank_setenv(NULL, name, value, 1);
+}
+
+/* Rank 5 of 8 on the second of three nodes, in an active step. */
+static int setup(void **state)
+{
+    (void)state;
+    stub_reset();
+    stub.local_tasks = 3;
+    set("SLURM_PROCID", "5");
+    set("SLURM_STEP_NUM_TASKS", "8");
+    set("SLURM_LOCALID", "2");
+    set("SLURM_NODEID", "1");
+    set("SLURM_STEP_NODELIST", "n[07-09]");
+    set("SLURM_JOB_ID", "4711");
+    set("SLURM_STEP_ID", "3");
+    set(DT_ENV_CONFIG, "/home/u/c.yaml");
+    set(DT_ENV_MASTER, "n08");
+    assert_int_equal(dtspank_step_init(NULL, 0, NULL), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stub_reset();
+    return 0;
+}
+
+static void assert_set(const char *name, const char *value)
+{
+    assert_non_null(stub_getenv(name));
+    assert_string_equal(stub_getenv(name), value);
+}
+
+static void assert_refused(const char *text)
+{
+    assert_int_equal(dtspank_step_task_init(NULL), -1);
+    assert_string_equal(stub.said, text);
+}
+
+static void test_table(void **state)
+{
+    (void)state;
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("RANK", "5");
+    assert_set("WORLD_SIZE", "8");
+    assert_set("LOCAL_RANK", "2");
+    assert_set("LOCAL_WORLD_SIZE", "3");
+    assert_set("NODE_RANK", "1");
+    assert_set("GROUP_RANK", "1");
+    assert_set("MASTER_ADDR", "n08");
+    assert_non_null(strstr(stub_getenv(DT_ENV_EXPORTED),
+                           "RANK=5 WORLD_SIZE=8 LOCAL_RANK=2 "
+                           "LOCAL_WORLD_SIZE=3 NODE_RANK=1 GROUP_RANK=1 "
+                           "MASTER_ADDR=n08 MASTER_PORT=6"));
+    assert_string_equal(stub.said, "");
+}
+
+/* Without srun's answer the first node is taken. */
+static void test_first_node(void **state)
+{
+    (void)state;
+    spank_unsetenv(NULL, DT_ENV_MASTER);
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("MASTER_ADDR", "n07");
+}
+
+static void test_no_node(void **state)
+{
+    (void)state;
+    spank_unsetenv(NULL, DT_ENV_MASTER);
+    set("SLURM_STEP_NODELIST", "n[7");
+    assert_refused("disttrain: rank 5: MASTER_ADDR: malformed host list at "
+                   "\"n[7\"\n");
+}
+
+static long port_of(const char *job, const char *id)
+{
+    spank_unsetenv(NULL, "MASTER_PORT");
+    set("SLURM_JOB_ID", job);
+    set("SLURM_STEP_ID", id);
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    return strtol(stub_getenv("MASTER_PORT"), NULL, 10);
+}
+
+/* Stable, in range, and different for neighbours. */
+static void test_port_hash(void **state)
+{
+    (void)state;
+    long port = port_of("4711", "3");
+    assert_in_range(port, 61000, 65535);
+    assert_int_equal(port, port_of("4711", "3"));
+    assert_int_not_equal(port, port_of("4711", "4"));
+    assert_int_not_equal(port, port_of("4712", "3"));
+    assert_in_range(port_of("4294967295", "4294901759"), 61000, 65535);
+}
+
+static void test_port_range(void **state)
+{
+    char *av[] = {"port_range=20000-20001"};
+    (void)state;
+    assert_int_equal(dtspank_step_init(NULL, 1, av), 0);
+    for (char id = '0'; id <= '9'; id++) {
+        char text[] = {id, '\0'};
+        assert_in_range(port_of("1", text), 20000, 20001);
+    }
+}
+
+static void test_port_reserved(void **state)
+{
+    (void)state;
+    set("SLURM_STEP_RESV_PORTS", "12003-12004,12009");
+    assert_int_equal(port_of("1", "0"), 12003);
+    set("SLURM_STEP_RESV_PORTS", "hello");
+    assert_in_range(port_of("1", "0"), 61000, 65535);
+}
+
+/* A mask of one CPU, or of all, and a share of the node. */
+static void test_omp(void **state)
+{
+    cpu_set_t all;
+    cpu_set_t one;
+    char text[16];
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    snprintf(text, sizeof(text), "%d", CPU_COUNT(&all));
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("OMP_NUM_THREADS", text); /* Slurm says nothing */
+
+    spank_unsetenv(NULL, "OMP_NUM_THREADS");
+    set("SLURM_CPUS_ON_NODE", "3"); /* of three tasks */
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("OMP_NUM_THREADS", "1");
+
+    spank_unsetenv(NULL, "OMP_NUM_THREADS");
+    set("SLURM_CPUS_PER_TASK", "4096"); /* more than the mask */
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("OMP_NUM_THREADS", text);
+
+    spank_unsetenv(NULL, "OMP_NUM_THREADS");
+    CPU_ZERO(&one);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    assert_set("OMP_NUM_THREADS", "1");
+}
+
+/* What the user has set stays, and is not listed as ours. */
+static void test_users_own(void **state)
+{
+    (void)state;
+    set("MASTER_ADDR", "10.0.0.5");
+    set("MASTER_PORT", "29500");
+    set("OMP_NUM_THREADS", "7");
+    set("RANK", "5");
+    set("WORLD_SIZE", "");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("MASTER_ADDR", "10.0.0.5");
+    assert_set("MASTER_PORT", "29500");
+    assert_set("OMP_NUM_THREADS", "7");
+    assert_set("WORLD_SIZE", "8");
+    assert_set(DT_ENV_EXPORTED, "WORLD_SIZE=8 LOCAL_RANK=2 LOCAL_WORLD_SIZE=3 "
+                                "NODE_RANK=1 GROUP_RANK=1");
+}
+
+static void test_contradictions(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *text;
+    } cases[] = {
+        {"RANK", "disttrain: rank 5: the environment has RANK=77, but the "
+                 "SLURM_PROCID of this task is 5; unset RANK before srun\n"},
+        {"WORLD_SIZE",
+         "disttrain: rank 5: the environment has WORLD_SIZE=77, but the "
+         "SLURM_STEP_NUM_TASKS of this task is 8; unset WORLD_SIZE before "
+         "srun\n"},
+        {"LOCAL_RANK",
+         "disttrain: rank 5: the environment has LOCAL_RANK=77, but the "
+         "SLURM_LOCALID of this task is 2; unset LOCAL_RANK before srun\n"},
+        {"LOCAL_WORLD_SIZE",
+         "disttrain: rank 5: the environment has LOCAL_WORLD_SIZE=77, but the "
+         "number of tasks on this node of this task is 3; unset "
+         "LOCAL_WORLD_SIZE before srun\n"},
+        {"NODE_RANK",
+         "disttrain: rank 5: the environment has NODE_RANK=77, but the "
+         "SLURM_NODEID of this task is 1; unset NODE_RANK before srun\n"},
+        {"GROUP_RANK",
+         "disttrain: rank 5: the environment has GROUP_RANK=77, but the "
+         "SLURM_NODEID of this task is 1; unset GROUP_RANK before srun\n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        setup(state);
+        set(cases[i].name, "77");
+        assert_refused(cases[i].text);
+    }
+}
+
+static void test_missing(void **state)
+{
+    (void)state;
+    spank_unsetenv(NULL, "SLURM_LOCALID");
+    assert_refused("disttrain: rank 5: LOCAL_RANK: Slurm gave this task no "
+                   "number in SLURM_LOCALID\n");
+}
+
+static void test_not_a_number(void **state)
+{
+    static const char *const values[] = {"", "-1", "5x", " 5", "4294967296",
+                                         "99999999999999999999"};
+    for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+        setup(state);
+        set("SLURM_NODEID", values[i]);
+        assert_refused("disttrain: rank 5: NODE_RANK: Slurm gave this task no "
+                       "number in SLURM_NODEID\n");
+    }
+}
+
+static void test_config_env(void **state)
+{
+    (void)state;
+    set(DT_ENV_CARRY "A", "one two=three");
+    set(DT_ENV_CARRY "B", "");
+    set(DT_ENV_CARRY "MASTER_PORT", "31000");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("A", "one two=three");
+    assert_set("B", "");
+    assert_set("MASTER_PORT", "31000");
+    assert_null(stub_getenv(DT_ENV_CARRY "A"));
+    assert_null(stub_getenv(DT_ENV_CARRY "B"));
+    assert_string_equal(stub.said, "");
+}
+
+/* The environment wins; rank 0 says it, unless the two agree. */
+static void test_config_env_conflict(void **state)
+{
+    (void)state;
+    set("A", "mine");
+    set("B", "same");
+    set(DT_ENV_CARRY "A", "config's");
+    set(DT_ENV_CARRY "B", "same");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("A", "mine");
+    assert_null(stub_getenv(DT_ENV_CARRY "A"));
+    assert_string_equal(stub.said, "");
+
+    spank_unsetenv(NULL, "RANK");
+    set("SLURM_PROCID", "0");
+    set(DT_ENV_CARRY "A", "config's");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_string_equal(stub.said,
+                        "disttrain: env: A=config's of the config is not "
+                        "used: the environment has A=mine\n");
+}
+
+/* No option, no variables; but the preset goes. */
+static void test_inactive(void **state)
+{
+    (void)state;
+    spank_unsetenv(NULL, DT_ENV_CONFIG);
+    set("RANK", "77");
+    set(DTSPANK_PRESET, "c.yaml");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("RANK", "77");
+    assert_null(stub_getenv("WORLD_SIZE"));
+    assert_null(stub_getenv(DTSPANK_PRESET));
+}
+
+/* Batch, interactive and extern steps are left alone. */
+static void test_special_steps(void **state)
+{
+    static const uint32_t ids[] = {BATCH_STEP, INTERACTIVE_STEP, EXTERN_STEP};
+    (void)state;
+    set(DTSPANK_PRESET, "c.yaml");
+    for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
+        stub.step_id = ids[i];
+        assert_int_equal(dtspank_step_task_init(NULL), 0);
+        assert_null(stub_getenv("RANK"));
+        assert_set(DTSPANK_PRESET, "c.yaml");
+    }
+}
+
+/* A wrong plugstack.conf on a node stops the tasks, not slurmstepd. */
+static void test_siteconf_error(void **state)
+{
+    char *av[] = {"prot_range=1-2"};
+    (void)state;
+    assert_int_equal(dtspank_step_init(NULL, 1, av), 0);
+    stub.said[0] = '\0';
+    assert_refused("disttrain: rank 5: plugstack.conf: unknown argument "
+                   "\"prot_range=1-2\": expected runtime=PATH or "
+                   "port_range=A-B\n");
+    stub.said[0] = '\0';
+    spank_unsetenv(NULL, DT_ENV_CONFIG);
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+}
+
+/* Whatever the user puts into the variables that the plugin reads. */
+static void test_hostile(void **state)
+{
+    static char longest[100000];
+    static const char *const values[] = {
+        longest, "%n%s%999999d", "a\nb\r\x1b[31m", "\xff\xfe\x80",
+        "[[[[",  "=",            "n[0-4294967295]",
+    };
+    static const char *const names[] = {
+        DT_ENV_CONFIG, DT_ENV_MASTER, DT_ENV_EXPORTED, DT_ENV_CARRY,
+        DT_ENV_CARRY "X", "SLURM_STEP_NODELIST", "SLURM_PROCID",
+        "SLURM_STEP_RESV_PORTS", "SLURM_CPUS_PER_TASK", "RANK",
+        "MASTER_ADDR", DTSPANK_PRESET,
+    };
+    memset(longest, 'x', sizeof(longest) - 1);
+    for (size_t n = 0; n < sizeof(names) / sizeof(*names); n++)
+        for (size_t v = 0; v < sizeof(values) / sizeof(*values); v++) {
+            setup(state);
+            set(names[n], values[v]);
+            int rc = dtspank_step_task_init(NULL);
+            assert_true(rc == 0 || strlen(stub.said) > 0);
+            assert_true(strlen(stub.said) < 1200 ||
+                        strncmp(names[n], DT_ENV_CARRY, 10) == 0);
+        }
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_table),          TEST(test_first_node),
+        TEST(test_no_node),        TEST(test_port_hash),
+        TEST(test_port_range),     TEST(test_port_reserved),
+        TEST(test_omp),            TEST(test_users_own),
+        TEST(test_contradictions), TEST(test_missing),
+        TEST(test_not_a_number),   TEST(test_config_env),
+        TEST(test_config_env_conflict),
+        TEST(test_inactive),       TEST(test_special_steps),
+        TEST(test_siteconf_error), TEST(test_hostile),
+    };
+    return cmocka_run_group_tests_name("spank_step", tests, NULL, NULL);
+}
