@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/data/data.h \
+	runtime/data/dataset.c \
+	runtime/data/loader.c \
+	runtime/data/utf8.c \
+	runtime/data/utf8.h \
 	# End of runtime/data

@@ -2,8 +2,10 @@
 check_PROGRAMS += \
 	tests/unit/test_base \
 	tests/unit/test_ckpt \
+	tests/unit/test_dataset \
 	tests/unit/test_error \
 	tests/unit/test_layout \
+	tests/unit/test_loader \
 	tests/unit/test_model_config \
 	tests/unit/test_safetensors \
 	tests/unit/test_weights \
