@@ -35,8 +35,9 @@ enum dt_weight_order {
  *   p -= lr/bias1 * m / (sqrt(v)/sqrt(bias2) + eps),  biasi = 1 - betai^n
  */
 struct dt_adamw {
-    float lr, beta1, beta2, eps, weight_decay;
-    float grad_scale;   /* clipping and normalisation, applied to g */
+    /* double: 1 - beta2 of a float would be off by 5e-5 of itself */
+    double lr, beta1, beta2, eps, weight_decay;
+    double grad_scale; /* clipping and normalisation, applied to g */
     double bias1, bias2;
 };
 

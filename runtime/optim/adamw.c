@@ -116,17 +116,17 @@ void dt_optim_step(struct dt_optim *optim, struct dt_view weights,
     const struct dt_optim_options *options = &optim->options;
     long n = ++optim->steps;
     struct dt_adamw args = {
-        .lr = (float)lr,
-        .beta1 = (float)options->beta1,
-        .beta2 = (float)options->beta2,
-        .eps = (float)options->eps,
-        .grad_scale = (float)grad_scale,
+        .lr = lr,
+        .beta1 = options->beta1,
+        .beta2 = options->beta2,
+        .eps = options->eps,
+        .grad_scale = grad_scale,
         .bias1 = 1.0 - pow(options->beta1, (double)n),
         .bias2 = 1.0 - pow(options->beta2, (double)n),
     };
     for (size_t i = 0; i < optim->run_count; i++) {
         const struct run *run = &optim->runs[i];
-        args.weight_decay = run->decay ? (float)options->weight_decay : 0.0f;
+        args.weight_decay = run->decay ? options->weight_decay : 0.0;
         optim->ops->adamw(NULL, dt_view_slice(weights, run->first, run->count),
                           dt_view_slice(grads, run->first, run->count),
                           dt_view_slice(optim->m, run->first, run->count),

@@ -18,8 +18,8 @@ struct dt_report;
 
 struct dt_report_options {
     const char *metrics_path; /* NULL: no metrics.jsonl */
-    long first_step;          /* > 0: resumed; later lines of an existing
-                                 metrics file with step > first_step are cut */
+    long first_step;          /* steps done before: lines of an existing
+                                 metrics file beyond it are cut away */
     long total_steps;
     bool console;
 };
@@ -62,5 +62,11 @@ struct dt_report_summary {
 /* The closing lines. */
 void dt_report_summary(struct dt_report *report,
                        const struct dt_report_summary *summary);
+
+/* The failure of this process on stderr, in one write so that lines of several
+ * ranks do not mix: which rank, on which host, what and what to do next.
+ */
+void dt_report_failure(int rank, int size, const char *host,
+                       const struct dt_error *err);
 
 #endif /* DT_REPORT_REPORT_H */

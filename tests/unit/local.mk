@@ -7,6 +7,8 @@ check_PROGRAMS += \
 	tests/unit/test_layout \
 	tests/unit/test_loader \
 	tests/unit/test_model_config \
+	tests/unit/test_optim \
+	tests/unit/test_report \
 	tests/unit/test_safetensors \
 	tests/unit/test_weights \
 	# End of tests/unit

@@ -14,19 +14,21 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p,
     const float *restrict grad = dt_cpu_f32(g, p.count);
     float *restrict mean = dt_cpu_f32(m, p.count);
     float *restrict square = dt_cpu_f32(v, p.count);
-    const struct dt_adamw a = *args;
-    const float keep = 1.0f - a.lr * a.weight_decay;
-    const float rate = (float)(a.lr / a.bias1);
-    const float root = (float)(1.0 / sqrt(a.bias2));
+    const float scale = (float)args->grad_scale, eps = (float)args->eps;
+    const float b1 = (float)args->beta1, c1 = (float)(1.0 - args->beta1);
+    const float b2 = (float)args->beta2, c2 = (float)(1.0 - args->beta2);
+    const float keep = (float)(1.0 - args->lr * args->weight_decay);
+    const float rate = (float)(args->lr / args->bias1);
+    const float root = (float)(1.0 / sqrt(args->bias2));
     (void)stream;
 
 #pragma omp parallel for simd schedule(static)
     for (size_t i = 0; i < p.count; i++) {
-        float d = a.grad_scale * grad[i];
-        float m1 = a.beta1 * mean[i] + (1.0f - a.beta1) * d;
-        float v1 = a.beta2 * square[i] + (1.0f - a.beta2) * d * d;
+        float d = scale * grad[i];
+        float m1 = b1 * mean[i] + c1 * d;
+        float v1 = b2 * square[i] + c2 * d * d;
         mean[i] = m1;
         square[i] = v1;
-        weight[i] = keep * weight[i] - rate * m1 / (sqrtf(v1) * root + a.eps);
+        weight[i] = keep * weight[i] - rate * m1 / (sqrtf(v1) * root + eps);
     }
 }

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c - console lines, metrics.jsonl, summary */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "report/report.h"
+
+struct dt_report {
+    struct dt_report_options options;
+    char *metrics_path;
+    FILE *metrics;   /* NULL: none */
+    bool terminal;   /* stdout rewrites its last line */
+    bool line_open;  /* the progress line is on the screen */
+    double start;
+};
+
+/* Length of the metrics file up to the last whole line with step <= last:
+ * what a crash left beyond the checkpoint is written again.
+ */
+static off_t kept_bytes(FILE *file, long last)
+{
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t n;
+    off_t kept = 0;
+    while ((n = getline(&line, &size, file)) > 0 && line[n - 1] == '\n') {
+        json_t *object = json_loads(line, 0, NULL);
+        bool keep = object && json_integer_value(json_object_get(
+                                  object, "step")) <= last;
+        json_decref(object);
+        if (!keep)
+            break;
+        kept += n;
+    }
+    free(line);
+    return kept;
+}
+
+static int open_metrics(struct dt_report *report, struct dt_error *err)
+{
+    const char *path = report->metrics_path;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    report->metrics = fd < 0 ? NULL : fdopen(fd, "r+");
+    if (!report->metrics) {
+        dt_error_set(err, EX_CANTCREAT, "%s: cannot open: %s", path,
+                     strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    off_t kept = kept_bytes(report->metrics, report->options.first_step);
+    if (ftruncate(fd, kept) < 0 || fseeko(report->metrics, kept, SEEK_SET) < 0)
+        return dt_error_set(err, EX_IOERR, "%s: cannot continue: %s", path,
+                            strerror(errno));
+    return 0;
+}
+
+void dt_report_destroy(struct dt_report *report)
+{
+    if (!report)
+        return;
+    if (report->line_open)
+        putchar('\n');
+    if (report->metrics)
+        fclose(report->metrics);
+    free(report->metrics_path);
+    free(report);
+}
+
+struct dt_report *dt_report_create(const struct dt_report_options *options,
+                                   struct dt_error *err)
+{
+    struct dt_report *report = calloc(1, sizeof(*report));
+    if (!report)
+        goto no_memory;
+    report->options = *options;
+    report->terminal = isatty(STDOUT_FILENO);
+    report->start = dt_clock_now();
+    if (options->metrics_path) {
+        if (!(report->metrics_path = strdup(options->metrics_path)))
+            goto no_memory;
+        if (open_metrics(report, err) < 0)
+            goto error;
+    }
+    return report;
+no_memory:
+    dt_error_set(err, EX_OSERR, "out of memory");
+error:
+    dt_report_destroy(report);
+    return NULL;
+}
+
+/* "1:02:03" or "02:03" */
+static void format_time(double seconds, char *text, size_t size)
+{
+    long s = isfinite(seconds) && seconds > 0 ? (long)(seconds + 0.5) : 0;
+    if (s >= 3600)
+        snprintf(text, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(text, size, "%02ld:%02ld", s / 60, s % 60);
+}
+
+/* On a terminal a transient line is rewritten by the next one. */
+static void print_line(struct dt_report *report, bool transient,
+                       const char *text)
+{
+    if (!report->options.console)
+        return;
+    if (report->terminal)
+        printf("\r\033[K%s%s", text, transient ? "" : "\n");
+    else
+        printf("%s\n", text);
+    report->line_open = report->terminal && transient;
+    fflush(stdout);
+}
+
+/* A number as JSON has it: NaN and infinities are null. */
+static void put_number(FILE *out, const char *key, double value)
+{
+    if (isfinite(value))
+        fprintf(out, ", \"%s\": %.9g", key, value);
+    else
+        fprintf(out, ", \"%s\": null", key);
+}
+
+static int end_metrics_line(struct dt_report *report, struct dt_error *err)
+{
+    put_number(report->metrics, "time", dt_clock_now() - report->start);
+    fputs("}\n", report->metrics);
+    if (fflush(report->metrics) != 0 || ferror(report->metrics))
+        return dt_error_set(err, EX_IOERR, "%s: cannot write: %s",
+                            report->metrics_path, strerror(errno));
+    return 0;
+}
+
+int dt_report_step(struct dt_report *report, const struct dt_report_step *step,
+                   struct dt_error *err)
+{
+    char text[256], left[32];
+    long total = report->options.total_steps;
+    double rate = step->seconds > 0 ? step->tokens / step->seconds : 0.0;
+    double per_step = (dt_clock_now() - report->start) /
+                      (double)(step->step - report->options.first_step);
+
+    format_time(per_step * (double)(total - step->step), left, sizeof(left));
+    snprintf(text, sizeof(text),
+             "step %ld/%ld  loss %.4f  lr %.3g  grad norm %.3g  "
+             "%.0f tokens/s  left %s",
+             step->step, total, step->loss, step->lr, step->grad_norm, rate,
+             left);
+    print_line(report, true, text);
+    if (!report->metrics)
+        return 0;
+    fprintf(report->metrics, "{\"step\": %ld, \"split\": \"train\"",
+            step->step);
+    put_number(report->metrics, "epoch", step->epoch);
+    put_number(report->metrics, "loss", step->loss);
+    put_number(report->metrics, "lr", step->lr);
+    put_number(report->metrics, "grad_norm", step->grad_norm);
+    put_number(report->metrics, "tokens_per_s", rate);
+    return end_metrics_line(report, err);
+}
+
+int dt_report_eval(struct dt_report *report, long step, double loss,
+                   double tokens, struct dt_error *err)
+{
+    char text[128];
+    snprintf(text, sizeof(text),
+             "step %ld  held-out loss %.4f  perplexity %.2f  (%.0f tokens)",
+             step, loss, exp(loss), tokens);
+    print_line(report, false, text);
+    if (!report->metrics)
+        return 0;
+    fprintf(report->metrics, "{\"step\": %ld, \"split\": \"eval\"", step);
+    put_number(report->metrics, "loss", loss);
+    put_number(report->metrics, "perplexity", exp(loss));
+    put_number(report->metrics, "tokens", tokens);
+    return end_metrics_line(report, err);
+}
+
+void dt_report_note(struct dt_report *report, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (report->line_open && report->options.console)
+        putchar('\n');
+    report->line_open = false;
+    print_line(report, false, text);
+}
+
+int dt_report_sync(struct dt_report *report, struct dt_error *err)
+{
+    if (report->metrics && fsync(fileno(report->metrics)) < 0)
+        return dt_error_set(err, EX_IOERR, "%s: cannot sync: %s",
+                            report->metrics_path, strerror(errno));
+    return 0;
+}
+
+void dt_report_summary(struct dt_report *report,
+                       const struct dt_report_summary *summary)
+{
+    char took[32];
+    format_time(summary->seconds, took, sizeof(took));
+    dt_report_note(report, "done: %ld steps in %s, %.0f tokens/s, "
+                   "peak memory of rank 0 %.2f GiB",
+                   summary->steps, took,
+                   summary->seconds > 0 ? summary->tokens / summary->seconds
+                                        : 0.0,
+                   (double)summary->peak_bytes / 0x1p30);
+    if (isfinite(summary->first_loss))
+        dt_report_note(report, "loss %.4f -> %.4f", summary->first_loss,
+                       summary->last_loss);
+    if (isfinite(summary->eval_loss))
+        dt_report_note(report, "held-out loss %.4f", summary->eval_loss);
+    if (summary->output)
+        dt_report_note(report, "model: %s", summary->output);
+}
+
+void dt_report_failure(int rank, int size, const char *host,
+                       const struct dt_error *err)
+{
+    char text[DT_ERROR_TEXT_BYTES + 512];
+    int n = size > 1 ? snprintf(text, sizeof(text),
+                                "disttrain: rank %d of %d on %s failed: %s\n",
+                                rank, size, host, err->text)
+                     : snprintf(text, sizeof(text), "disttrain: %s\n",
+                                err->text);
+    size_t bytes = (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+    if (write(STDERR_FILENO, text, bytes) < 0)
+        return; /* nobody is listening */
+}

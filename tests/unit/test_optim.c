@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_optim.c - AdamW against known values, decay groups, clip, schedules */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "optim/optim.h"
+
+static void assert_near(double got, double want, double tolerance)
+{
+    if (!(fabs(got - want) <= tolerance))
+        fail_msg("got %.15g, expected %.15g", got, want);
+}
+
+/* One matrix that decays, one bias that does not. */
+static struct dt_layout *two_params(void)
+{
+    struct dt_layout *layout = dt_layout_create(NULL);
+    assert_non_null(layout);
+    assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
+    assert_int_equal(dt_layout_add_param(layout, "w", true, 2,
+                                         (size_t[]){1, 1}, NULL), 0);
+    assert_int_equal(dt_layout_add_param(layout, "b", false, 1,
+                                         (size_t[]){1}, NULL), 1);
+    dt_layout_finish(layout, 1);
+    return layout;
+}
+
+struct setup {
+    struct dt_layout *layout;
+    struct dt_buffer *weights, *grads;
+    struct dt_optim *optim;
+    float *w, *b, *gw, *gb;
+};
+
+static void setup_init(struct setup *s, enum dt_decay_filter filter)
+{
+    const struct dt_optim_options options = {0.9, 0.999, 1e-8, 0.01, filter};
+    s->layout = two_params();
+    size_t bytes = s->layout->count * sizeof(float);
+    s->weights = dt_buffer_create(bytes, "weights", NULL);
+    s->grads = dt_buffer_create(bytes, "grads", NULL);
+    s->optim = dt_optim_create(s->layout, dt_ops_cpu(), &options, NULL);
+    assert_true(s->weights && s->grads && s->optim);
+    s->w = s->weights->data;
+    s->b = s->w + s->layout->params[1].offset;
+    s->gw = s->grads->data;
+    s->gb = s->gw + s->layout->params[1].offset;
+    *s->w = *s->b = 1.0f;
+}
+
+static void setup_fini(struct setup *s)
+{
+    dt_optim_destroy(s->optim);
+    dt_buffer_destroy(s->weights);
+    dt_buffer_destroy(s->grads);
+    dt_layout_destroy(s->layout);
+}
+
+static void setup_step(struct setup *s, double scale)
+{
+    dt_optim_step(s->optim, dt_view_of(s->weights, DT_F32),
+                  dt_view_of(s->grads, DT_F32), 1e-3, scale);
+}
+
+/* p=1, lr 1e-3, wd .01, g=.1,-.2,.3, computed in double from the formula. */
+static void test_adamw(void **state)
+{
+    static const double g[] = {0.1, -0.2, 0.3};
+    static const double want[] = {0.9989900001, 0.9993461137038839,
+                                  0.9989928791783396};
+    struct setup s;
+    (void)state;
+    setup_init(&s, DT_DECAY_HF);
+    for (int i = 0; i < 3; i++) {
+        *s.gw = *s.gb = (float)(g[i] * 2.0);
+        setup_step(&s, 0.5);
+        assert_near(*s.w, want[i], 2e-7);
+    }
+    assert_near(dt_view_f32(dt_optim_m(s.optim))[0], 0.0201, 1e-8);
+    assert_near(dt_view_f32(dt_optim_v(s.optim))[0], 1.3994001e-4, 1e-10);
+    assert_int_equal(dt_optim_steps(s.optim), 3);
+    assert_true(*s.b > *s.w + 2e-5f); /* the bias did not decay */
+    for (size_t i = 2; i < s.layout->count; i++) /* padding stays zero */
+        if (i != s.layout->params[1].offset)
+            assert_true(s.w[i] == 0.0f);
+    setup_fini(&s);
+}
+
+static void test_decay_filters(void **state)
+{
+    static const struct {
+        enum dt_decay_filter filter;
+        int w, b;
+    } cases[] = {{DT_DECAY_HF, 1, 0},
+                 {DT_DECAY_NDIM2, 1, 0},
+                 {DT_DECAY_ALL, 1, 1},
+                 {DT_DECAY_NONE, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct setup s;
+        setup_init(&s, cases[i].filter);
+        setup_step(&s, 1.0); /* no gradient: only decay moves a weight */
+        assert_int_equal(*s.w < 1.0f, cases[i].w);
+        assert_int_equal(*s.b < 1.0f, cases[i].b);
+        setup_fini(&s);
+    }
+}
+
+static void test_clip(void **state)
+{
+    struct setup s;
+    (void)state;
+    setup_init(&s, DT_DECAY_HF);
+    *s.gw = 3.0f;
+    *s.gb = 4.0f;
+    struct dt_view grads = dt_view_of(s.grads, DT_F32);
+    assert_near(dt_optim_grad_norm(s.optim, grads, 2.0), 10.0, 1e-6);
+    assert_near(dt_optim_clip(10.0, 1.0), 1.0 / (10.0 + 1e-6), 1e-12);
+    assert_near(dt_optim_clip(0.5, 1.0), 1.0, 0.0);
+    assert_near(dt_optim_clip(10.0, 0.0), 1.0, 0.0);
+    setup_fini(&s);
+}
+
+static void test_cosine(void **state)
+{
+    static const struct {
+        long k;
+        double factor;
+    } want[] = {{0, 0},           {1, .1},  {5, .5},           {10, 1},
+                {11, .999695414}, {55, .5}, {99, .000304586}, {100, 0},
+                {1000, 0}};
+    struct dt_schedule s = {DT_SCHEDULE_COSINE, 1.0, 0.0, 10, 100};
+    (void)state;
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+        assert_near(dt_schedule_lr(&s, want[i].k), want[i].factor, 1e-9);
+    s = (struct dt_schedule){DT_SCHEDULE_COSINE_WITH_MIN_LR, 2.0, 0.2, 10, 100};
+    assert_near(dt_schedule_lr(&s, 55), 1.1, 1e-9);
+    assert_near(dt_schedule_lr(&s, 100), 0.2, 1e-9);
+    assert_near(dt_schedule_lr(&s, 5), 1.0, 1e-9);
+}
+
+static void test_other_schedules(void **state)
+{
+    struct dt_schedule s = {DT_SCHEDULE_LINEAR, 1.0, 0.0, 10, 110};
+    (void)state;
+    assert_near(dt_schedule_lr(&s, 0), 0.0, 0.0);
+    assert_near(dt_schedule_lr(&s, 10), 1.0, 1e-12);
+    assert_near(dt_schedule_lr(&s, 60), 0.5, 1e-12);
+    assert_near(dt_schedule_lr(&s, 200), 0.0, 0.0);
+    s.name = DT_SCHEDULE_CONSTANT;
+    assert_near(dt_schedule_lr(&s, 0), 1.0, 0.0);
+    s.name = DT_SCHEDULE_CONSTANT_WITH_WARMUP;
+    assert_near(dt_schedule_lr(&s, 5), 0.5, 1e-12);
+    assert_near(dt_schedule_lr(&s, 500), 1.0, 0.0);
+    s = (struct dt_schedule){DT_SCHEDULE_LINEAR, 1.0, 0.0, 0, 1};
+    assert_near(dt_schedule_lr(&s, 0), 1.0, 0.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_decay_filters),
+        cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_cosine),
+        cmocka_unit_test(test_other_schedules),
+    };
+    return cmocka_run_group_tests_name("optim", tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_report.c - metrics.jsonl, the console lines, the failure line */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/file.h"
+#include "report/report.h"
+
+static char dir[64], path[128];
+
+static int make_dir(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/dt-test-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof(path), "%s/metrics.jsonl", dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    return dt_file_remove_tree(dir, NULL);
+}
+
+static struct dt_report *create(long first_step, bool console)
+{
+    const struct dt_report_options options = {path, first_step, 10, console};
+    struct dt_error err;
+    struct dt_report *report = dt_report_create(&options, &err);
+    if (!report)
+        fail_msg("%s", err.text);
+    return report;
+}
+
+static void step(struct dt_report *report, long n, double loss)
+{
+    const struct dt_report_step line = {n, 0.5, loss, 1e-3, 2.0, 100, 0.5};
+    assert_int_equal(dt_report_step(report, &line, NULL), 0);
+}
+
+static void test_metrics(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    struct dt_report *report = create(0, false);
+    step(report, 1, 3.25);
+    step(report, 2, NAN);
+    assert_int_equal(dt_report_eval(report, 2, 2.0, 64, &err), 0);
+    assert_int_equal(dt_report_sync(report, &err), 0);
+    dt_report_destroy(report);
+
+    char *text = dt_file_read(path, 4096, &err);
+    assert_non_null(text);
+    char *second = strchr(text, '\n') + 1, *third = strchr(second, '\n') + 1;
+    assert_non_null(strstr(text, "{\"step\": 1, \"split\": \"train\", "
+                                 "\"epoch\": 0.5, \"loss\": 3.25, "
+                                 "\"lr\": 0.001, \"grad_norm\": 2, "
+                                 "\"tokens_per_s\": 200, \"time\": "));
+    assert_non_null(strstr(second, "\"loss\": null"));
+    assert_non_null(strstr(third, "{\"step\": 2, \"split\": \"eval\", "
+                                  "\"loss\": 2, \"perplexity\": 7.3890561, "
+                                  "\"tokens\": 64"));
+    json_t *object = json_loadb(text, (size_t)(second - text), 0, NULL);
+    assert_non_null(object);
+    json_decref(object);
+    free(text);
+}
+
+/* A run that is resumed at step 2 writes step 3 and the torn line again. */
+static void test_resume_cuts(void **state)
+{
+    static const char old[] = "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n"
+                              "{\"step\": 4";
+    struct dt_error err;
+    (void)state;
+    assert_int_equal(dt_file_replace(path, old, &err), 0);
+    struct dt_report *report = create(2, false);
+    step(report, 3, 1.0);
+    dt_report_destroy(report);
+    char *text = dt_file_read(path, 4096, &err);
+    assert_memory_equal(text, old, 24);
+    assert_memory_equal(text + 24, "{\"step\": 3, \"split\"", 19);
+    free(text);
+
+    report = create(0, false); /* a run that starts anew keeps nothing */
+    dt_report_destroy(report);
+    text = dt_file_read(path, 4096, &err);
+    assert_string_equal(text, "");
+    free(text);
+}
+
+static void test_cannot_open(void **state)
+{
+    const struct dt_report_options options = {"/nowhere/m.jsonl", 0, 1, false};
+    struct dt_error err;
+    (void)state;
+    assert_null(dt_report_create(&options, &err));
+    assert_string_equal(err.text, "/nowhere/m.jsonl: cannot open: "
+                                  "No such file or directory");
+    assert_int_equal(err.status, EX_CANTCREAT);
+}
+
+/* Runs `body` with descriptor fd going to a file; returns what came. */
+static char *captured(int fd, void (*body)(void))
+{
+    char file[128];
+    snprintf(file, sizeof(file), "%s/captured", dir);
+    fflush(stdout);
+    int saved = dup(fd);
+    assert_non_null(freopen(file, "w", fd == 1 ? stdout : stderr));
+    body();
+    fflush(stdout);
+    assert_int_equal(dup2(saved, fd), fd);
+    close(saved);
+    return dt_file_read(file, 4096, NULL);
+}
+
+static void print_lines(void)
+{
+    struct dt_report *report = create(0, true);
+    const struct dt_report_summary summary = {
+        2, 61.0, 200, 3.0, 2.5, NAN, (size_t)1 << 30, "out/latest"};
+    step(report, 1, 3.0);
+    dt_report_note(report, "saved %d", 1);
+    dt_report_summary(report, &summary);
+    dt_report_destroy(report);
+}
+
+static void test_console(void **state)
+{
+    (void)state;
+    char *text = captured(STDOUT_FILENO, print_lines);
+    assert_non_null(strstr(text, "step 1/10  loss 3.0000  lr 0.001  "
+                                 "grad norm 2  200 tokens/s  left 00:0"));
+    assert_non_null(strstr(text, "\nsaved 1\ndone: 2 steps in 01:01, 3 "
+                                 "tokens/s, peak memory of rank 0 1.00 GiB\n"
+                                 "loss 3.0000 -> 2.5000\n"
+                                 "model: out/latest\n"));
+    free(text);
+}
+
+static void print_failures(void)
+{
+    struct dt_error err;
+    dt_error_set(&err, EX_IOERR, "disk full");
+    dt_report_failure(3, 8, "n2", &err);
+    dt_report_failure(0, 1, "n1", &err);
+}
+
+static void test_failure(void **state)
+{
+    (void)state;
+    char *text = captured(STDERR_FILENO, print_failures);
+    assert_string_equal(text, "disttrain: rank 3 of 8 on n2 failed: disk full\n"
+                              "disttrain: disk full\n");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_metrics), cmocka_unit_test(test_resume_cuts),
+        cmocka_unit_test(test_cannot_open), cmocka_unit_test(test_console),
+        cmocka_unit_test(test_failure),
+    };
+    return cmocka_run_group_tests_name("report", tests, make_dir, remove_dir);
+}
