@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.h - what one way of being started has to provide; for launch/ only */
+#ifndef DT_LAUNCH_BACKEND_H
+#define DT_LAUNCH_BACKEND_H
+
+#include <stdbool.h>
+
+#include "launch/launch.h"
+
+/* The functions are those of launch.h; deadlines are already in them. */
+struct dt_launch_backend {
+    const char *name;
+    int (*put)(struct dt_launch *launch, const char *key, const void *data,
+               size_t bytes, struct dt_error *err);
+    int (*fence)(struct dt_launch *launch, int timeout_ms,
+                 struct dt_error *err);
+    int (*get)(struct dt_launch *launch, int rank, const char *key,
+               void **data, size_t *bytes, struct dt_error *err);
+    void (*abort)(struct dt_launch *launch, int status, const char *reason);
+    void (*destroy)(struct dt_launch *launch); /* all but hosts */
+};
+
+/* A backend allocates this as the first member of its own struct. */
+struct dt_launch {
+    const struct dt_launch_backend *backend;
+    int rank, size;
+    int local_rank, local_size;
+    char **hosts; /* [size], each malloc'ed */
+};
+
+/* A world of one. NULL: EX_OSERR. */
+struct dt_launch *dt_launch_single(struct dt_error *err);
+
+/* The world of the PMIx server that started this process. NULL:
+ * EX_UNAVAILABLE, or EX_OSERR without memory.
+ */
+struct dt_launch *dt_launch_pmix(int timeout_ms, struct dt_error *err);
+
+/* Allocates launch->hosts for launch->size ranks. -1: EX_OSERR. */
+int dt_launch_alloc_hosts(struct dt_launch *launch, struct dt_error *err);
+
+/* Checks that the environment agrees with `launch`: RANK, WORLD_SIZE,
+ * LOCAL_RANK and LOCAL_WORLD_SIZE where they are set, and with `in_step` (Slurm
+ * itself is the launcher) also Slurm's own variables. -1: EX_CONFIG with both
+ * values.
+ */
+int dt_launch_check_identity(const struct dt_launch *launch, bool in_step,
+                             struct dt_error *err);
+
+#endif /* DT_LAUNCH_BACKEND_H */
