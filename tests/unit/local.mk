@@ -2,8 +2,10 @@
 check_PROGRAMS += \
 	tests/unit/test_base \
 	tests/unit/test_ckpt \
+	tests/unit/test_comm \
 	tests/unit/test_dataset \
 	tests/unit/test_error \
+	tests/unit/test_launch \
 	tests/unit/test_layout \
 	tests/unit/test_loader \
 	tests/unit/test_model_config \
@@ -14,6 +16,11 @@ check_PROGRAMS += \
 	# End of tests/unit
 
 EXTRA_DIST += tests/unit/scratch.h
+
+comm_world = \
+	tests/unit/world.c \
+	tests/unit/world.h
+tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
 
 # The plugin's modules, with stubs for the functions of Slurm.
 if HAVE_SLURM

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * comm_gloo.cc - the connections of gloo, for callers in C
+ *
+ * Two things are worked around by deriving from gloo's classes. A connection
+ * that breaks in the middle of a message does not wake the one who waits for
+ * that message, and a wait that times out breaks all connections: so a port
+ * waits on gloo's own condition variable, but in slices, and a time-out is no
+ * failure. And gloo does not notice a host that goes silent: so the sockets
+ * are taught to.
+ */
+#include "config.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <gloo/transport/tcp/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/tcp/pair.h>
+#include <gloo/transport/tcp/unbound_buffer.h>
+
+#include "comm/link.h"
+
+namespace tcp = gloo::transport::tcp;
+
+struct dt_link {
+    std::shared_ptr<gloo::transport::Device> device;
+    std::shared_ptr<tcp::Context> context;
+    std::vector<char> doors; /* one after the other, all of one length */
+};
+
+namespace
+{
+
+/* The message of an exception without gloo's source file and line. */
+int set_error(dt_error *err, const char *text)
+{
+    const char *end = text[0] == '[' ? strstr(text, "] ") : nullptr;
+    return dt_error_set(err, EX_UNAVAILABLE, "%s", end ? end + 2 : text);
+}
+
+/* Threads that gloo starts inside this scope take no signals. */
+class SignalsBlocked
+{
+  public:
+    SignalsBlocked()
+    {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    ~SignalsBlocked()
+    {
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    }
+
+  private:
+    sigset_t before;
+};
+
+/* Reaches the socket of a pair. */
+class Socket : public tcp::Pair
+{
+  public:
+    static int of(tcp::Pair &pair)
+    {
+        return pair.*(&Socket::fd_);
+    }
+};
+
+/* Makes the kernel report a peer whose host is silent, whether or not data is
+ * under way. A host that answers is never given up, however late its process.
+ */
+void notice_silence(gloo::transport::Pair &pair)
+{
+    int fd = Socket::of(dynamic_cast<tcp::Pair &>(pair));
+    const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_KEEPIDLE, 1},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 1},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, DT_LINK_SILENCE_MS},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+    };
+    for (const auto &o : options)
+        if (setsockopt(fd, o.level, o.name, &o.value, sizeof(o.value)) < 0)
+            throw std::runtime_error(std::string("setsockopt: ") +
+                                     strerror(errno));
+}
+
+} // namespace
+
+/* Counts the messages that ended, as gloo does, but waits in its own way. */
+struct dt_port : public tcp::UnboundBuffer {
+    using tcp::UnboundBuffer::UnboundBuffer;
+
+    bool wait(dt_way way, std::chrono::milliseconds timeout)
+    {
+        std::unique_lock<std::mutex> lock(m_);
+        int &ended = way == DT_SEND ? sendCompletions_ : recvCompletions_;
+        auto &changed = way == DT_SEND ? sendCv_ : recvCv_;
+        changed.wait_for(lock, timeout, [&] { return ended > 0 || ex_; });
+        if (ended > 0) {
+            ended--;
+            return true;
+        }
+        throwIfException();
+        return false;
+    }
+};
+
+struct dt_link *dt_link_create(int rank, int size, const char *address,
+                               int timeout_ms, struct dt_error *err)
+{
+    try {
+        SignalsBlocked guard;
+        auto link = std::make_unique<dt_link>();
+        link->device = tcp::CreateDevice(tcp::attr(address));
+        link->context = std::dynamic_pointer_cast<tcp::Context>(
+            link->device->createContext(rank, size));
+        /* gloo waits five times as long for a connection */
+        link->context->setTimeout(
+            std::chrono::milliseconds(std::max(timeout_ms / 5, 1)));
+        for (int r = 0; r < size; r++) {
+            if (r == rank)
+                continue;
+            auto door = link->context->createPair(r)->address().bytes();
+            link->doors.insert(link->doors.end(), door.begin(), door.end());
+        }
+        return link.release();
+    } catch (const std::exception &e) {
+        set_error(err, e.what());
+        dt_error_prefix(err, "address %s", address);
+        return nullptr;
+    }
+}
+
+const void *dt_link_doors(const struct dt_link *link, size_t *bytes)
+{
+    *bytes = link->doors.size();
+    return link->doors.data();
+}
+
+int dt_link_connect(struct dt_link *link, int peer, const void *doors,
+                    size_t bytes, struct dt_error *err)
+{
+    int rank = link->context->rank;
+    size_t length = bytes / (link->context->size - 1);
+    const char *door =
+        static_cast<const char *>(doors) + length * (rank - (rank > peer));
+    try {
+        SignalsBlocked guard;
+        auto &pair = link->context->getPair(peer);
+        pair->connect(std::vector<char>(door, door + length));
+        notice_silence(*pair);
+        return 0;
+    } catch (const std::exception &e) {
+        return set_error(err, e.what());
+    }
+}
+
+void dt_link_close(struct dt_link *link)
+{
+    for (int r = 0; r < link->context->size; r++)
+        link->context->getPair(r).reset();
+}
+
+void dt_link_destroy(struct dt_link *link)
+{
+    delete link;
+}
+
+struct dt_port *dt_port_create(struct dt_link *link, void *data, size_t bytes,
+                               struct dt_error *err)
+{
+    try {
+        return new dt_port(link->context, data, bytes);
+    } catch (const std::exception &e) {
+        dt_error_set(err, EX_OSERR, "%s", e.what());
+        return nullptr;
+    }
+}
+
+void dt_port_destroy(struct dt_port *port)
+{
+    delete port;
+}
+
+int dt_port_post(struct dt_port *port, enum dt_way way, int peer,
+                 uint64_t slot, size_t offset, size_t bytes,
+                 struct dt_error *err)
+{
+    try {
+        if (way == DT_SEND)
+            port->send(peer, slot, offset, bytes);
+        else
+            port->recv(peer, slot, offset, bytes);
+        return 0;
+    } catch (const std::exception &e) {
+        return set_error(err, e.what());
+    }
+}
+
+int dt_port_wait(struct dt_port *port, enum dt_way way, int timeout_ms,
+                 struct dt_error *err)
+{
+    try {
+        return port->wait(way, std::chrono::milliseconds(timeout_ms));
+    } catch (const std::exception &e) {
+        return set_error(err, e.what());
+    }
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* impl.h - what a backend of comm has to provide; for comm/ only */
+#ifndef DT_COMM_IMPL_H
+#define DT_COMM_IMPL_H
+
+#include "comm/comm.h"
+
+enum dt_op_kind {
+    DT_OP_ALL_REDUCE,
+    DT_OP_REDUCE_SCATTER,
+    DT_OP_ALL_GATHER,
+    DT_OP_BROADCAST,
+    DT_OP_SCALARS,
+    DT_OP_BARRIER, /* DT_OP_SCALARS by another name */
+};
+
+/* One operation, as its start function was called. */
+struct dt_op {
+    enum dt_op_kind kind;
+    struct dt_view view;
+    enum dt_reduce reduce;
+    enum dt_dtype wire;
+    int root;
+    double *scalars; /* instead of view */
+    size_t scalar_count;
+};
+
+/* Writes "all_reduce(1024 x f32)" to text. */
+void dt_op_describe(const struct dt_op *op, char *text, size_t bytes);
+
+/* Start queues `op` behind the ones before it and returns at once; wait as in
+ * comm.h.
+ */
+struct dt_comm_backend {
+    const char *name;
+    int (*start)(struct dt_comm *comm, const struct dt_op *op,
+                 dt_ticket_t *ticket, struct dt_error *err);
+    int (*wait)(struct dt_comm *comm, dt_ticket_t ticket,
+                struct dt_error *err);
+    void (*destroy)(struct dt_comm *comm);
+};
+
+/* A backend allocates this as the first member of its own struct. */
+struct dt_comm {
+    const struct dt_comm_backend *backend;
+    int rank, size;
+};
+
+struct dt_comm *dt_comm_self(const struct dt_comm_world *world,
+                             struct dt_error *err);
+struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,
+                             const struct dt_comm_options *options,
+                             struct dt_error *err);
+
+#endif /* DT_COMM_IMPL_H */

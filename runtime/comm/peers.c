@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peers.c - last words, deadlines and the search for the rank to blame */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "comm/address.h"
+#include "comm/peers.h"
+
+enum {
+    SLICE_MS = 100,    /* how often a waiting rank looks at all the others */
+    FAREWELL_MS = 300, /* for last words to get out */
+};
+
+static const uint64_t last_words_slot = UINT64_MAX;
+static const char *const doors_key = "dt.comm.doors";
+
+static int peer_lost(const struct dt_peers *p, int peer, const char *why,
+                     struct dt_error *err)
+{
+    return dt_error_set(err, EX_UNAVAILABLE, "lost rank %d on %s: %s", peer,
+                        p->hosts[peer], why);
+}
+
+/* -1 if some rank has failed: its last words if there are any, otherwise what
+ * happened to the connection.
+ */
+static int look_at_all(struct dt_peers *p, struct dt_error *err)
+{
+    struct dt_error why;
+    int broken = -1;
+    char broken_why[DT_LAST_WORDS_BYTES];
+    for (int r = 0; r < p->size; r++) {
+        int rc;
+        if (r == p->rank || p->left[r])
+            continue;
+        rc = dt_port_wait(p->other_ports[r], DT_RECV, 0, &why);
+        if (rc == 1 && p->others[r].reason[0])
+            return dt_error_set(err, EX_UNAVAILABLE,
+                                "%s (as seen by rank %d on %s)",
+                                p->others[r].reason, r, p->hosts[r]);
+        if (rc == 1)
+            p->left[r] = true;
+        if (rc == -1 && broken == -1) {
+            broken = r;
+            memcpy(broken_why, why.text, sizeof(broken_why));
+            broken_why[sizeof(broken_why) - 1] = '\0';
+        }
+    }
+    return broken == -1 ? 0 : peer_lost(p, broken, broken_why, err);
+}
+
+/* The error for a connection to `peer` that turned out to be broken. */
+static int blame(struct dt_peers *p, int peer, const struct dt_error *why,
+                 struct dt_error *err)
+{
+    struct dt_error copy = *why; /* err may be why */
+    if (look_at_all(p, err) < 0)
+        return -1;
+    if (p->left[peer])
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "rank %d on %s has left in order: it started "
+                            "fewer operations than this rank",
+                            peer, p->hosts[peer]);
+    return peer_lost(p, peer, copy.text, err);
+}
+
+int dt_peers_post(struct dt_peers *p, struct dt_port *port, enum dt_way way,
+                  int peer, uint64_t slot, size_t offset, size_t bytes,
+                  struct dt_error *err)
+{
+    struct dt_error why;
+    if (dt_port_post(port, way, peer, slot, offset, bytes, &why) < 0)
+        return blame(p, peer, &why, err);
+    return 0;
+}
+
+int dt_peers_wait(struct dt_peers *p, struct dt_port *port, enum dt_way way,
+                  int peer, struct dt_error *err)
+{
+    double deadline = dt_clock_now() + p->timeout_ms / 1000.0;
+    struct dt_error why;
+    for (;;) {
+        double left_ms = (deadline - dt_clock_now()) * 1000;
+        int slice = left_ms < SLICE_MS ? (int)left_ms + 1 : SLICE_MS;
+        int rc = dt_port_wait(port, way, slice, &why);
+        if (rc == 1)
+            return 0;
+        if (rc == -1)
+            return blame(p, peer, &why, err);
+        if (atomic_load(&p->leaving))
+            return dt_error_set(err, EX_UNAVAILABLE,
+                                "rank %d on %s has left in the middle of it",
+                                p->rank, p->hosts[p->rank]);
+        if (look_at_all(p, err) < 0)
+            return -1;
+        if (dt_clock_now() >= deadline)
+            return dt_error_set(err, EX_UNAVAILABLE,
+                                "rank %d on %s did not answer within %d ms",
+                                peer, p->hosts[peer], p->timeout_ms);
+    }
+}
+
+void dt_peers_leave(struct dt_peers *p, const char *reason)
+{
+    double deadline = dt_clock_now() + FAREWELL_MS / 1000.0;
+    int sent = 0, ms;
+    strncpy(p->own.reason, reason, sizeof(p->own.reason) - 1);
+    for (int r = 0; r < p->size; r++)
+        if (r != p->rank && dt_port_post(p->own_port, DT_SEND, r,
+                                         last_words_slot, 0, sizeof(p->own),
+                                         NULL) == 0)
+            sent++;
+    while (sent > 0 && (ms = (int)((deadline - dt_clock_now()) * 1000)) > 0 &&
+           dt_port_wait(p->own_port, DT_SEND, ms, NULL) == 1)
+        sent--;
+    dt_link_close(p->link);
+}
+
+static int connect_to_all(struct dt_peers *p, const struct dt_comm_world *world,
+                          struct dt_error *err)
+{
+    size_t bytes;
+    const void *own = dt_link_doors(p->link, &bytes);
+    if (world->put(world->ctx, doors_key, own, bytes, err) < 0 ||
+        world->fence(world->ctx, p->timeout_ms, err) < 0)
+        return -1;
+    for (int r = 0; r < p->size; r++) {
+        void *doors;
+        int rc;
+        if (r == p->rank)
+            continue;
+        if (world->get(world->ctx, r, doors_key, &doors, &bytes, err) < 0)
+            return -1;
+        rc = dt_link_connect(p->link, r, doors, bytes, err);
+        free(doors);
+        if (rc < 0)
+            return dt_error_prefix(err, "connecting to rank %d on %s", r,
+                                   p->hosts[r]);
+    }
+    return 0;
+}
+
+/* Memory for what is said on leaving, and messages that wait for it. */
+static int listen_for_last_words(struct dt_peers *p, struct dt_error *err)
+{
+    size_t n = (size_t)p->size;
+    p->others = calloc(n, sizeof(*p->others));
+    p->other_ports = calloc(n, sizeof(struct dt_port *));
+    p->left = calloc(n, sizeof(*p->left));
+    if (!p->others || !p->other_ports || !p->left)
+        return dt_error_set(err, EX_OSERR, "no memory for %d ranks", p->size);
+    p->own_port = dt_port_create(p->link, &p->own, sizeof(p->own), err);
+    if (!p->own_port)
+        return -1;
+    for (int r = 0; r < p->size; r++) {
+        if (r == p->rank)
+            continue;
+        p->other_ports[r] = dt_port_create(p->link, &p->others[r],
+                                           sizeof(p->others[r]), err);
+        if (!p->other_ports[r] ||
+            dt_peers_post(p, p->other_ports[r], DT_RECV, r, last_words_slot,
+                          0, sizeof(p->others[r]), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
+                  const struct dt_comm_options *options, struct dt_error *err)
+{
+    char address[DT_ADDRESS_BYTES];
+    *p = (struct dt_peers){
+        .rank = world->rank,
+        .size = world->size,
+        .timeout_ms = options->timeout_ms,
+        .hosts = calloc((size_t)world->size, sizeof(char *)),
+    };
+    for (int r = 0; p->hosts && r < p->size; r++)
+        if (!(p->hosts[r] = strdup(world->host(world->ctx, r))))
+            return dt_error_set(err, EX_OSERR, "no memory");
+    if (!p->hosts)
+        return dt_error_set(err, EX_OSERR, "no memory");
+    if (dt_address_choose(world, options, address, err) < 0)
+        return -1;
+    p->link = dt_link_create(p->rank, p->size, address, p->timeout_ms, err);
+    if (!p->link || connect_to_all(p, world, err) < 0)
+        return -1;
+    return listen_for_last_words(p, err);
+}
+
+void dt_peers_fini(struct dt_peers *p)
+{
+    if (p->link)
+        dt_link_close(p->link);
+    for (int r = 0; p->other_ports && r < p->size; r++)
+        dt_port_destroy(p->other_ports[r]);
+    dt_port_destroy(p->own_port);
+    dt_link_destroy(p->link);
+    for (int r = 0; p->hosts && r < p->size; r++)
+        free(p->hosts[r]);
+    free(p->hosts);
+    free(p->others);
+    free(p->other_ports);
+    free(p->left);
+}

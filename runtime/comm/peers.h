@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peers.h - waiting for other ranks, and saying which of them is lost; for
+ * comm/ only
+ *
+ * A rank that gives up tells the others why before it closes its connections,
+ * so that all of them name the rank with which it began, and not each other.
+ * All functions but init and fini belong to one thread.
+ */
+#ifndef DT_COMM_PEERS_H
+#define DT_COMM_PEERS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "comm/comm.h"
+#include "comm/link.h"
+
+enum {
+    DT_LAST_WORDS_BYTES = 512,
+};
+
+struct dt_last_words {
+    char reason[DT_LAST_WORDS_BYTES]; /* "": left in order */
+};
+
+struct dt_peers {
+    struct dt_link *link;
+    int rank, size;
+    int timeout_ms;
+    char **hosts;        /* [size], for messages */
+    atomic_bool leaving; /* set by another thread: stop waiting */
+
+    struct dt_last_words own, *others; /* [size] */
+    struct dt_port *own_port;
+    struct dt_port **other_ports; /* [size] */
+    bool *left;                   /* [size]: said that it leaves in order */
+};
+
+/* Connects to all ranks. -1: EX_UNAVAILABLE, EX_CONFIG or EX_OSERR. */
+int dt_peers_init(struct dt_peers *peers, const struct dt_comm_world *world,
+                  const struct dt_comm_options *options,
+                  struct dt_error *err);
+void dt_peers_fini(struct dt_peers *peers); /* zeroed is fine */
+
+/* Posts a message, see dt_port_post. -1: which rank is lost, and why. */
+int dt_peers_post(struct dt_peers *peers, struct dt_port *port,
+                  enum dt_way way, int peer, uint64_t slot, size_t offset,
+                  size_t bytes, struct dt_error *err);
+
+/* Waits for the end of one message with `peer`. -1: any rank is lost, `peer`
+ * did not answer in time, or this rank is leaving.
+ */
+int dt_peers_wait(struct dt_peers *peers, struct dt_port *port,
+                  enum dt_way way, int peer, struct dt_error *err);
+
+/* Tells all ranks that this one leaves, and why ("": in order), and closes the
+ * connections; takes a fraction of a second at most.
+ */
+void dt_peers_leave(struct dt_peers *peers, const char *reason);
+
+#endif /* DT_COMM_PEERS_H */
