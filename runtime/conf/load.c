@@ -144,7 +144,9 @@ static void note_unknown(struct dt_conf_reader *reader,
                          const struct dt_tree *node, const char *path)
 {
     char buffer[256];
-    const char *nearest = dt_conf_nearest(path, buffer, sizeof(buffer));
+    const char *nearest = reader->problems.count < DT_CONF_NOTES_MAX
+                              ? dt_conf_nearest(path, buffer, sizeof(buffer))
+                              : NULL;
     if (nearest)
         dt_conf_note(&reader->problems, node->key_place, path,
                      "unknown key; did you mean %s?", nearest);

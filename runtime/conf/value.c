@@ -293,6 +293,14 @@ static char *parse_path(struct dt_conf_reader *reader,
     return path;
 }
 
+/* Whether text looks like organisation/model on a hub. */
+static bool is_hub_name(const char *text)
+{
+    const char *slash = strchr(text, '/');
+    return slash && slash > text && slash[1] && !strchr(slash + 1, '/') &&
+           !strchr("./~$", text[0]);
+}
+
 /* Notes a path that is not there or not a `type` of stat(2). */
 static int check_exists(struct dt_conf_reader *reader,
                         const struct dt_conf_key *key,
@@ -306,8 +314,9 @@ static int check_exists(struct dt_conf_reader *reader,
         why = strerror(errno);
     else if ((st.st_mode & S_IFMT) == type)
         return 0;
-    dt_conf_note(&reader->problems, node->place, key->path, "%s: %s", path,
-                 why);
+    dt_conf_note(&reader->problems, node->place, key->path, "%s: %s%s", path,
+                 why, type == S_IFDIR && is_hub_name(node->text)
+                          ? " (E129 names on a hub are not looked up)" : "");
     return -1;
 }
 

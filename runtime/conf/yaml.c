@@ -63,12 +63,12 @@ static void note_syntax(struct builder *b)
         break;
     case YAML_READER_ERROR:
         place = place_of_offset(b, p->problem_offset);
-        if (p->problem_value < 0x80)
+        if (strstr(p->problem, "U")) /* UTF-8 or Unicode */
+            dt_conf_note(b->notes, place, NULL, "not UTF-8: %s", p->problem);
+        else
             dt_conf_note(b->notes, place, NULL,
                          "control character 0x%02x in the text",
                          (unsigned)p->problem_value);
-        else
-            dt_conf_note(b->notes, place, NULL, "not UTF-8: %s", p->problem);
         break;
     default:
         if (byte_at(b, p->problem_mark) == '\t')

@@ -3,6 +3,10 @@ check_PROGRAMS += \
 	tests/unit/test_base \
 	tests/unit/test_ckpt \
 	tests/unit/test_comm \
+	tests/unit/test_cmd_check \
+	tests/unit/test_conf_batch \
+	tests/unit/test_conf_broken \
+	tests/unit/test_conf_values \
 	tests/unit/test_dataset \
 	tests/unit/test_error \
 	tests/unit/test_launch \
@@ -15,7 +19,7 @@ check_PROGRAMS += \
 	tests/unit/test_weights \
 	# End of tests/unit
 
-EXTRA_DIST += tests/unit/scratch.h
+EXTRA_DIST += tests/unit/conf.h tests/unit/scratch.h
 
 comm_world = \
 	tests/unit/world.c \

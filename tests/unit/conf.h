@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conf.h - what the tests of configurations share */
+#ifndef DT_TESTS_UNIT_CONF_H
+#define DT_TESTS_UNIT_CONF_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conf/read.h"
+
+/* Four lines that make the least configuration; tests add to it from line 5. */
+#define LEAST                                                                  \
+    "algorithm: sft\n"                                                         \
+    "data.train: train.txt\n"                                                  \
+    "model.n_embd: 96\n"                                                       \
+    "training.per_device_batch_size: 2\n"
+
+static char test_directory[] = "/tmp/disttrain-conf-XXXXXX";
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+        abort();
+}
+
+/* Tests run in a directory of their own, with a data file and a folder. */
+static int enter_directory(void **state)
+{
+    (void)state;
+    if (!mkdtemp(test_directory) || chdir(test_directory) < 0)
+        return -1;
+    write_file("train.txt", "hello\n");
+    write_file("tokens.bin", "ab");
+    return 0;
+}
+
+static int leave_directory(void **state)
+{
+    (void)state;
+    unlink("train.txt");
+    unlink("tokens.bin");
+    unlink("t.yaml");
+    return chdir("/") < 0 || rmdir(test_directory) < 0 ? -1 : 0;
+}
+
+/* The lines of a list, each with \n, malloc'ed. */
+static char *joined(const struct dt_conf_problems *list)
+{
+    size_t bytes = 1;
+    for (size_t i = 0; i < list->count; i++)
+        bytes += strlen(list->text[i]) + 1;
+    char *text = calloc(1, bytes), *end = text;
+    for (size_t i = 0; i < list->count; i++)
+        end += sprintf(end, "%s\n", list->text[i]);
+    return text;
+}
+
+/* Loads `text` as t.yaml of `bytes` bytes; the caller frees *problems and
+ * *warnings, and destroys the configuration.
+ */
+static inline struct dt_conf *load_bytes(const char *text, size_t bytes,
+                                  char **problems, char **warnings)
+{
+    struct dt_conf_problems found, warned;
+    struct dt_conf *conf = dt_conf_load_text("t.yaml", text, bytes, &found,
+                                             &warned);
+    *problems = joined(&found);
+    *warnings = joined(&warned);
+    dt_conf_problems_fini(&found);
+    dt_conf_problems_fini(&warned);
+    return conf;
+}
+
+#endif /* DT_TESTS_UNIT_CONF_H */

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cmd_check.c - what `disttrain check` prints and its exit status */
+#include "config.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "cmd/cmd.h"
+#include "conf.h"
+
+static char out[1 << 20], errors[1 << 16];
+
+static void read_back(const char *path, char *text, size_t bytes)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, bytes - 1, file)] = '\0';
+    fclose(file);
+    unlink(path);
+}
+
+/* Runs `check` with the words of `args` in a child; fills out and errors. */
+static int check(const char *args)
+{
+    char words[256], *argv[16] = {"check"};
+    int argc = 1, status;
+    snprintf(words, sizeof(words), "%s", args);
+    for (char *w = strtok(words, " "); w; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (!freopen("out", "w", stdout) || !freopen("errors", "w", stderr))
+            _exit(99);
+        status = dt_cmd_check(argc, argv);
+        fflush(NULL);
+        _exit(status);
+    }
+    assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    read_back("out", out, sizeof(out));
+    read_back("errors", errors, sizeof(errors));
+    return WEXITSTATUS(status);
+}
+
+#define USAGE                                                                  \
+    "usage: disttrain check [--contract | --resolved] [--world N] FILE\n"      \
+    "       disttrain check --keys\n"
+
+static void test_usage(void **state)
+{
+    static const char *const cases[][2] = {
+        {"", "disttrain check: expected one FILE\n" USAGE},
+        {"a b", "disttrain check: expected one FILE\n" USAGE},
+        {"--foo a", "disttrain check: unknown option --foo\n" USAGE},
+        {"a --world", "disttrain check: a value is missing after --world\n"
+                      USAGE},
+        {"--world two a", "disttrain check: --world two: expected a number of "
+                          "ranks from 1 to 1000000\n" USAGE},
+        {"--world 0 a", "disttrain check: --world 0: expected a number of "
+                        "ranks from 1 to 1000000\n" USAGE},
+        {"--keys a", "disttrain check: --keys stands alone\n" USAGE},
+        {"--contract --resolved a", "disttrain check: --contract or "
+                                    "--resolved, not both\n" USAGE},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(check(cases[i][0]), EX_USAGE);
+        assert_string_equal(errors, cases[i][1]);
+        assert_string_equal(out, "");
+    }
+    assert_int_equal(check("--help"), 0);
+    assert_memory_equal(out, USAGE, strlen(USAGE));
+    assert_non_null(strstr(out, "disttrain.yaml(5)"));
+}
+
+static void test_good(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST);
+    assert_int_equal(check("t.yaml"), 0);
+    assert_string_equal(out, "t.yaml: no mistakes\n");
+    assert_string_equal(errors, "");
+    write_file("t.yaml", LEAST "mode: train\n");
+    assert_int_equal(check("t.yaml --world 3 --resolved"), 0);
+    assert_non_null(strstr(out, "\n  train_batch_size: 6  # worked out\n"));
+    assert_string_equal(errors, "warning: t.yaml:5:7: mode: no effect: "
+                                "`disttrain train` always trains\n");
+}
+
+static void test_mistakes(void **state)
+{
+    char wanted[512];
+    (void)state;
+    write_file("t.yaml", LEAST "lr: fast\nepochs: -1\n");
+    assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
+    assert_string_equal(out, "");
+    assert_string_equal(
+        errors, "t.yaml:5:5: optimizer.lr: expected a number > 0, got "
+                "\"fast\"\n"
+                "t.yaml:6:9: training.epochs: expected a number in (0, "
+                "1000000], got -1\n");
+    write_file("t.yaml", LEAST "train_batch_size: 8\n");
+    assert_int_equal(check("--world 3 t.yaml"), EX_CONFIG);
+    snprintf(wanted, sizeof(wanted), "%s/t.yaml:5:19: "
+             "training.train_batch_size: E102 8 cannot be divided by 6 (per "
+             "device * world); nearest are 6 and 12\n", test_directory);
+    assert_string_equal(errors, wanted);
+    assert_int_equal(check("none.yaml"), EX_CONFIG);
+    assert_string_equal(errors, "none.yaml: cannot open: No such file or "
+                                "directory\n");
+}
+
+static void test_contract(void **state)
+{
+    char wanted[512];
+    (void)state;
+    write_file("t.yaml", LEAST "env: {A: x, B: 'a\\b', C: \"1\\n2\", D: ''}\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    snprintf(wanted, sizeof(wanted), "DISTTRAIN_CONTRACT=1\n"
+             "CONFIG=%s/t.yaml\nENV A=x\nENV B=a\\\\b\nENV C=1\\n2\nENV D=\n",
+             test_directory);
+    assert_string_equal(out, wanted);
+    assert_string_equal(errors, "");
+}
+
+/* A value whose newlines double in the contract, beyond its limit. */
+static void test_contract_too_large(void **state)
+{
+    (void)state;
+    FILE *file = fopen("t.yaml", "w");
+    assert_non_null(file);
+    fputs(LEAST "env:\n  A: \"", file);
+    for (int i = 0; i < 300000; i++)
+        fputs("\\n", file);
+    fputs("\"\n  B: '", file);
+    for (int i = 0; i < 300000; i++)
+        putc('\\', file);
+    fputs("'\n", file);
+    fclose(file);
+    assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
+    assert_non_null(strstr(errors, "/t.yaml: env: more than 1048576 bytes\n"));
+    assert_string_equal(out, "");
+}
+
+static void test_keys(void **state)
+{
+    (void)state;
+    assert_int_equal(check("--keys"), 0);
+    assert_non_null(strstr(out, "\noptimizer.lr\tfloat\t2e-5\tlr "
+                                "learning_rate\tlearning rate\n"));
+    assert_non_null(strstr(out, "\ndistributed.timeout_s\tint\t1800\t"
+                                "ddp_timeout\tlongest wait for another rank "
+                                "(seconds)\n"));
+    assert_non_null(strstr(out, "\ndpo.beta\tlater\t-\t-\talgorithm dpo\n"));
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    pid_t pid = fork();
+    int status;
+    if (pid == 0) {
+        char *argv[] = {"check", "--keys"};
+        if (!freopen("/dev/full", "w", stdout) ||
+            !freopen("errors", "w", stderr))
+            _exit(99);
+        status = dt_cmd_check(2, argv);
+        fflush(stderr);
+        _exit(status);
+    }
+    assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EX_IOERR);
+    read_back("errors", errors, sizeof(errors));
+    assert_string_equal(errors, "disttrain check: stdout: No space left on "
+                                "device\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_contract),
+        cmocka_unit_test(test_contract_too_large),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_full_disk),
+    };
+    return cmocka_run_group_tests_name("cmd check", tests, enter_directory,
+                                       leave_directory);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_conf_values.c - good configurations arrive in the struct as meant */
+#include "config.h"
+
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "conf.h"
+
+/* Loads a text that must be good and give exactly these warnings. */
+static struct dt_conf *load_good(const char *text, const char *warned)
+{
+    char *problems, *warnings;
+    struct dt_conf *conf = load_bytes(text, strlen(text), &problems,
+                                      &warnings);
+    assert_string_equal(problems, "");
+    assert_string_equal(warnings, warned);
+    assert_non_null(conf);
+    free(problems);
+    free(warnings);
+    return conf;
+}
+
+static char *in_directory(const char *name)
+{
+    static char path[2][PATH_MAX];
+    static int turn;
+    turn = !turn;
+    snprintf(path[turn], sizeof(path[turn]), "%s/%s", test_directory, name);
+    return path[turn];
+}
+
+static void test_defaults(void **state)
+{
+    struct dt_conf *conf = load_good(LEAST, "");
+    (void)state;
+    assert_string_equal(conf->file, in_directory("t.yaml"));
+    assert_string_equal(conf->run.output_dir, in_directory("outputs/run"));
+    assert_string_equal(conf->logging.dir, in_directory("outputs/run/logs"));
+    assert_int_equal(conf->run.data_seed, 42);
+    assert_null(conf->model.path);
+    assert_true(conf->model.random_init);
+    assert_int_equal(conf->model.n_inner, 4 * 96);
+    assert_int_equal(conf->model.vocab_size, 50257);
+    assert_int_equal(conf->data.train.count, 1);
+    assert_string_equal(conf->data.train.path[0], in_directory("train.txt"));
+    assert_int_equal(conf->data.eval.count, 0);
+    assert_int_equal(conf->training.max_steps, -1);
+    assert_true(conf->training.epochs == 3);
+    assert_int_equal(conf->training.eval_steps, 10);
+    assert_int_equal(conf->training.resume, DT_CONF_RESUME_NONE);
+    assert_null(conf->distributed.interface);
+    assert_true(conf->optimizer.lr == 2e-5);
+    assert_true(conf->optimizer.beta2 == 0.999);
+    assert_int_equal(conf->scheduler.name, DT_CONF_LINEAR);
+    assert_true(conf->logging.to_stdout && conf->logging.to_jsonl);
+    assert_int_equal(conf->logging.level, DT_LOG_INFO);
+    assert_int_equal(conf->env_count, 0);
+    dt_conf_destroy(conf);
+    dt_conf_destroy(NULL);
+}
+
+static void test_numbers(void **state)
+{
+    struct dt_conf *conf = load_good(
+        LEAST "run: {seed: 0xff, data_seed: 18446744073709551615}\n"
+              "training: {max_steps: 2e3, epochs: .5}\n"
+              "checkpoint: {steps: 0.25, total_limit: 0o17}\n"
+              "logging: {steps: +20}\n"
+              "optimizer: {lr: 3.E-4, eps: 1e-07, adam_beta1: 0.8}\n"
+              "scheduler: {warmup_steps: 0.1}\n", "");
+    (void)state;
+    assert_int_equal(conf->run.seed, 255);
+    assert_true(conf->run.data_seed == UINT64_MAX);
+    assert_int_equal(conf->training.max_steps, 2000);
+    assert_true(conf->training.epochs == 0.5);
+    assert_int_equal(conf->checkpoint.total_limit, 15);
+    assert_true(conf->optimizer.lr == 3e-4);
+    assert_true(conf->optimizer.beta1 == 0.8);
+    assert_true(conf->optimizer.beta2 == 0.999);
+    assert_int_equal(conf->checkpoint.steps, LONG_MAX);
+    dt_conf_resolve_steps(conf, 1001);
+    assert_int_equal(conf->checkpoint.steps, 251);
+    assert_int_equal(conf->logging.steps, 20);
+    assert_int_equal(conf->training.eval_steps, 20);
+    dt_conf_destroy(conf);
+}
+
+static void test_aliases(void **state)
+{
+    struct dt_conf *conf = load_good(
+        LEAST "experiment_name: x\n"
+              "training:\n"
+              "  learning_rate: 1e-3\n"
+              "  num_train_epochs: 2\n"
+              "  grad_accum: 4\n"
+              "  max_seq_length: 64\n"
+              "  distributed_strategy: DDP\n"
+              "  lr_scheduler_type: COSINE\n"
+              "  evaluation_strategy: Epoch\n"
+              "  dataloader: {batch_size: 2, batch_size_is: per_device}\n"
+              "optimizer: {learning_rate: 0.001}\n"
+              "lr: 1.0e-3\n"
+              "use_ddp: true\n"
+              "bf16: false\n"
+              "save_steps: 7\n"
+              "save_total_limit: null\n"
+              "mixed_precision: no\n"
+              "validation_file: train.txt\n"
+              "resume_from_checkpoint: true\n"
+              "report_to: none\n", "");
+    (void)state;
+    assert_string_equal(conf->run.name, "x");
+    assert_true(conf->optimizer.lr == 1e-3);
+    assert_true(conf->training.epochs == 2);
+    assert_int_equal(conf->training.gradient_accumulation_steps, 4);
+    assert_int_equal(conf->training.per_device_batch_size, 2);
+    assert_int_equal(conf->data.max_length, 64);
+    assert_int_equal(conf->data.eval.count, 1);
+    assert_int_equal(conf->distributed.strategy, DT_CONF_DDP);
+    assert_int_equal(conf->scheduler.name, DT_CONF_COSINE);
+    assert_int_equal(conf->training.eval_strategy, DT_CONF_EPOCH);
+    assert_int_equal(conf->checkpoint.steps, 7);
+    assert_int_equal(conf->checkpoint.total_limit, 0);
+    assert_int_equal(conf->training.resume, DT_CONF_RESUME_AUTO);
+    assert_false(conf->logging.to_stdout || conf->logging.to_jsonl);
+    dt_conf_destroy(conf);
+}
+
+static void test_paths(void **state)
+{
+    setenv("DT_DATA", test_directory, 1);
+    setenv("DT_EMPTY", "", 1);
+    setenv("HOME", test_directory, 1);
+    struct dt_conf *conf = load_good(
+        LEAST "data: {eval: [\"${DT_DATA}/train.txt\", ~/train.txt, "
+              "./train.txt, {path: \"${DT_EMPTY:-train}.txt\"}]}\n"
+              "training: {resume: .}\n"
+              "run: {output_dir: ../out}\n", "");
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(conf->data.eval.path[i],
+                            in_directory("train.txt"));
+    assert_int_equal(conf->data.eval.count, 4);
+    assert_int_equal(conf->training.resume, DT_CONF_RESUME_PATH);
+    assert_string_equal(conf->training.resume_path, in_directory("."));
+    assert_string_equal(conf->run.output_dir, in_directory("../out"));
+    dt_conf_destroy(conf);
+}
+
+static void test_env(void **state)
+{
+    struct dt_conf *conf = load_good(
+        LEAST "env:\n"
+              "  NCCL_DEBUG: INFO\n"
+              "  A: ''\n"
+              "  B: 010\n"
+              "  C: |\n"
+              "    two\n"
+              "    lines\n", "");
+    (void)state;
+    assert_int_equal(conf->env_count, 4);
+    assert_string_equal(conf->env[0].name, "NCCL_DEBUG");
+    assert_string_equal(conf->env[0].value, "INFO");
+    assert_string_equal(conf->env[1].value, "");
+    assert_string_equal(conf->env[2].value, "010");
+    assert_string_equal(conf->env[3].value, "two\nlines\n");
+    dt_conf_destroy(conf);
+}
+
+static void test_warnings(void **state)
+{
+    struct dt_conf *conf = load_good(
+        LEAST "run: {overwrite: Yes}\n"
+              "distributed: {find_unused_parameters: true}\n"
+              "data: {eval: train.txt, validation_split: 0.1}\n"
+              "scheduler: {name: constant, warmup_ratio: 0.1, min_lr: 1e-6}\n"
+              "training: {max_grad_norm: 0, train_batch_size: 12}\n"
+              "env: {NCCL_TIMEOUT: 3, XLA_FLAGS: x}\n"
+              "mode: train\n",
+        "t.yaml:5:18: run.overwrite: Yes is a boolean only in old YAML: write "
+        "true\n"
+        "t.yaml:6:39: distributed.find_unused_parameters: no effect: not "
+        "needed here: every parameter is used in every step\n"
+        "t.yaml:7:43: data.validation_split: no effect: data.eval is given\n"
+        "t.yaml:8:43: scheduler.warmup_ratio: no effect with scheduler "
+        "constant: use constant_with_warmup\n"
+        "t.yaml:8:56: scheduler.min_lr: no effect: only cosine_with_min_lr "
+        "has a minimum\n"
+        "t.yaml:9:27: training.max_grad_norm: 0: gradients are not clipped\n"
+        "t.yaml:9:48: training.train_batch_size: 12 is not a multiple of 8\n"
+        "t.yaml:10:7: env.NCCL_TIMEOUT: read by nothing: use "
+        "distributed.timeout_s\n"
+        "t.yaml:10:24: env.XLA_FLAGS: read by JAX only\n"
+        "t.yaml:11:7: mode: no effect: `disttrain train` always trains\n");
+    (void)state;
+    dt_conf_destroy(conf);
+    conf = load_good("algorithm: sft\nmodel: {path: .}\ndata: {train: "
+                     "train.txt}\nbatch_size: 1\nbatch_size_is: train\n"
+                     "lr: 1e-3\ntraining: {max_steps: 5}\n"
+                     "warmup_steps: 6\n",
+                     "t.yaml:4:13: training.train_batch_size: 1 is not a "
+                     "multiple of 8\n"
+                     "t.yaml:8:15: scheduler.warmup_steps: E110 longer than "
+                     "the run of 5 steps\n");
+    dt_conf_destroy(conf);
+    conf = load_good("algorithm: sft\nmodel: {path: .}\ndata: {train: "
+                     "train.txt}\ntraining: {per_device_batch_size: 1}\n"
+                     "lr: 1e-3\n",
+                     "t.yaml:5:5: optimizer.lr: 0.001 without warm-up is high "
+                     "for pretrained weights\n");
+    dt_conf_destroy(conf);
+}
+
+/* The lines of a dump without the comments that say where from. */
+static char *dump(const struct dt_conf *conf)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    dt_conf_dump(conf, out);
+    fclose(out);
+    for (char *p; (p = strstr(text, "  # ")) != NULL;) {
+        char *end = strchr(p, '\n');
+        memmove(p, end, strlen(end) + 1);
+    }
+    return text;
+}
+
+/* Everything that is dumped reads back as the same configuration. */
+static void check_round_trip(const char *text)
+{
+    struct dt_conf *first = load_good(text, "");
+    char *dumped = dump(first);
+    struct dt_conf *second = load_good(dumped, "");
+    char *again = dump(second);
+    assert_string_equal(dumped, again);
+    assert_true(first->fingerprint == second->fingerprint);
+    free(dumped);
+    free(again);
+    dt_conf_destroy(first);
+    dt_conf_destroy(second);
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    check_round_trip(LEAST);
+    check_round_trip(
+        "algorithm: sft\n"
+        "run: {name: 'a \"b\" \\\\ \xc3\xa4\n\n  c', seed: 7}\n"
+        "data: {train: [train.txt, train.txt], validation_split: 0.125}\n"
+        "model: {n_embd: 96, n_layer: 2, init: random}\n"
+        "training: {train_batch_size: 16, gradient_accumulation_steps: 2, "
+        "eval_strategy: steps, eval_steps: 0.1, resume: .}\n"
+        "optimizer: {lr: 0.1, adam_beta2: 0.95, decay_filter: ndim2}\n"
+        "scheduler: {name: cosine_with_min_lr, min_lr_rate: 0.1}\n"
+        "precision: {reduce_dtype: bf16}\n"
+        "logging: {report_to: jsonl, level: debug}\n"
+        "distributed: {interface: lo}\n"
+        "env: {A: \"x\\ny\", B: '~'}\n");
+}
+
+static void test_dump_says_where_from(void **state)
+{
+    struct dt_conf *conf = load_good(LEAST "learning_rate: 1e-3\n", "");
+    struct dt_error err;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    (void)state;
+    assert_int_equal(dt_conf_resolve_batch(conf, 4, &err), 0);
+    dt_conf_dump(conf, out);
+    fclose(out);
+    assert_non_null(strstr(text, "\noptimizer:\n  name: adamw  # default\n"
+                                 "  lr: 0.001  # line 5\n"));
+    assert_non_null(strstr(text, "  train_batch_size: 8  # worked out\n"));
+    free(text);
+    dt_conf_destroy(conf);
+}
+
+static uint64_t fingerprint(const char *more, int world)
+{
+    char text[1024];
+    struct dt_error err;
+    snprintf(text, sizeof(text), "%s%s", LEAST, more);
+    struct dt_conf *conf = load_good(text, "");
+    assert_int_equal(dt_conf_resolve_batch(conf, world, &err), 0);
+    uint64_t value = conf->fingerprint;
+    dt_conf_destroy(conf);
+    return value;
+}
+
+/* It changes with what changes the result, and with nothing else. */
+static void test_fingerprint(void **state)
+{
+    uint64_t base = fingerprint("", 4);
+    (void)state;
+    assert_true(base == fingerprint("seed: 42\n", 4));
+    assert_true(base == fingerprint("logging: {steps: 3}\nrun: {name: y}\n"
+                                    "checkpoint: {steps: 9}\n", 4));
+    assert_true(base == fingerprint("grad_accum: 2\n", 2));
+    assert_true(base != fingerprint("seed: 43\n", 4));
+    assert_true(base != fingerprint("lr: 1e-3\n", 4));
+    assert_true(base != fingerprint("max_length: 8\n", 4));
+    assert_true(base != fingerprint("", 8));
+}
+
+static void test_load_file(void **state)
+{
+    struct dt_conf_problems problems, warnings;
+    (void)state;
+    write_file("t.yaml", LEAST);
+    struct dt_conf *conf = dt_conf_load("t.yaml", &problems, &warnings);
+    assert_non_null(conf);
+    assert_int_equal(problems.count, 0);
+    dt_conf_destroy(conf);
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+    assert_null(dt_conf_load("none.yaml", &problems, &warnings));
+    assert_int_equal(problems.count, 1);
+    assert_string_equal(problems.text[0], "none.yaml: cannot open: No such "
+                                          "file or directory");
+    dt_conf_problems_fini(&problems);
+    assert_null(dt_conf_load(".", &problems, &warnings));
+    assert_string_equal(problems.text[0], ".: not a regular file");
+    dt_conf_problems_fini(&problems);
+}
+
+/* Loads `start` and `unit` repeated `times`; expects the last problem. */
+static void check_large(const char *start, const char *unit, size_t times,
+                        const char *last)
+{
+    size_t n = strlen(unit), first = strlen(start);
+    char *text = malloc(first + n * times + 1), *problems, *warnings;
+    memcpy(text, start, first + 1);
+    for (size_t i = 0; i < times; i++)
+        memcpy(text + first + n * i, unit, n + 1);
+    assert_null(load_bytes(text, strlen(text), &problems, &warnings));
+    size_t all = strlen(problems), wanted = strlen(last);
+    assert_true(all >= wanted);
+    assert_string_equal(problems + all - wanted, last);
+    free(text);
+    free(problems);
+    free(warnings);
+}
+
+static void test_hostile_sizes(void **state)
+{
+    (void)state;
+    check_large("a: {x: 1}\n", "x: 1\n", 8000, "t.yaml: and 7905 more\n");
+    check_large("a: ", "[", 500000, "t.yaml:1:19: nested deeper than 16 "
+                                    "levels\n");
+    check_large("a: [", "1,", 20000, "t.yaml:1:32767: more than 16384 "
+                                     "values\n");
+    check_large("a", "a", 900000, "t.yaml:1:1: expected `key: value` lines\n");
+    struct dt_conf_problems problems, warnings;
+    FILE *file = fopen("t.yaml", "w");
+    assert_non_null(file);
+    for (int i = 0; i < 70000; i++)
+        fputs("# a comment of a file\n", file);
+    fclose(file);
+    assert_null(dt_conf_load("t.yaml", &problems, &warnings));
+    assert_string_equal(problems.text[0],
+                        "t.yaml: 1540000 bytes; at most 1048576 are read");
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_env),
+        cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_dump_says_where_from),
+        cmocka_unit_test(test_fingerprint),
+        cmocka_unit_test(test_load_file),
+        cmocka_unit_test(test_hostile_sizes),
+    };
+    return cmocka_run_group_tests_name("conf values", tests, enter_directory,
+                                       leave_directory);
+}
