@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 EXTRA_DIST += \
+	.ci/run \
+	contrib/build.sh \
+	contrib/check \
 	contrib/devcluster \
 	contrib/devcluster.d/holder.sh \
 	contrib/devcluster.d/slurm.sh \

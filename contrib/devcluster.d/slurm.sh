@@ -76,27 +76,34 @@ slurm_conf_changed() {
     done
 }
 
-write_conf() {
-    local i version
-    slurm_conf_changed >"$dir/conf/slurm.conf"
-    for ((i = 0; i < gpus; i++)); do
-        mknod "$dir/dev/gpu$i" c 1 3
-        echo "Name=gpu File=$dir/dev/gpu$i" >>"$dir/conf/gres.conf"
-    done
+# No release may look for cgroups, which containers and chroots do not have:
+# before 24.05 the v1 plugin is loaded, and nothing here uses it.
+cgroup_conf() {
+    local version
     version=$(slurmctld -V | sed 's/^[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1\2/')
     if ((version >= 2405)); then
         echo CgroupPlugin=disabled
     else
-        echo IgnoreSystemd=yes
-    fi >"$dir/conf/cgroup.conf"
+        echo CgroupPlugin=cgroup/v1
+    fi
+}
+
+write_conf() {
+    local i
+    slurm_conf_changed >"$dir/conf/slurm.conf"
+    cgroup_conf >"$dir/conf/cgroup.conf"
+    for ((i = 0; i < gpus; i++)); do
+        mknod "$dir/dev/gpu$i" c 1 3
+        echo "Name=gpu File=$dir/dev/gpu$i" >>"$dir/conf/gres.conf"
+    done
     {
         ((${#plugstack[@]} == 0)) || printf '%s\n' "${plugstack[@]}"
         [[ -z $plugin ]] || echo "required $plugin${runtime:+ runtime=$runtime}"
     } >"$dir/conf/plugstack.conf"
     echo "$runtime" >"$dir/conf/runtime"
     for ((i = 1; i <= nodes; i++)); do
-        mkdir -p -m 755 "$dir/node/n$i/spool"
-        mkdir -m 1777 "$dir/node/n$i/tmp"
+        mkdir -p "$dir/node/n$i/"{spool,tmp}
+        chmod 1777 "$dir/node/n$i/tmp"
     done
     (umask 077 && head -c 128 /dev/urandom >"$dir/munge/key")
 }

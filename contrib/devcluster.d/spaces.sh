@@ -17,11 +17,12 @@ space_pid() {
         [[ $(readlink "/proc/$pid/ns/net") == "$net" ]] && echo "$pid"
 }
 
-# space_options NAME: prints what nsenter needs to get into the space.
+# space_options NAME: prints what nsenter needs to get into the space. --root
+# matters where this machine is itself a chroot.
 space_options() {
     local pid
     pid=$(space_pid "$1") || return
-    echo --target "$pid" --net --mount --uts
+    echo --target "$pid" --net --mount --uts --root
     [[ $1 == head ]] || echo --ipc --pid
 }
 
@@ -50,22 +51,24 @@ space_create() {
     local own='' pid net
     [[ $1 == head ]] || own="--ipc --pid --fork --kill-child"
     # shellcheck disable=SC2086
-    read -r pid < <(exec setsid unshare --net --mount --uts $own \
+    if read -r pid < <(exec setsid unshare --net --mount --uts $own \
         --propagation slave "$here/devcluster.d/holder.sh" "$1" "$dir" \
         </dev/null 2>"$dir/log/$1.err") &&
-        net=$(readlink "/proc/$pid/ns/net") &&
-        echo "$pid $net" >"$dir/ns/$1" || {
+        net=$(readlink "/proc/$pid/ns/net"); then
+        echo "$pid $net" >"$dir/ns/$1"
+    else
         echo "devcluster: cannot create namespaces for $1:" >&2
         cat "$dir/log/$1.err" >&2
         return 1
-    }
+    fi
 }
 
 # spaces_pids [NAME]: prints the processes of one space or of all of them.
 spaces_pids() {
     local file net match=()
     for file in "$dir"/ns/${1:-*}; do
-        [[ -e $file ]] && read -r _ net <"$file" || continue
+        [[ -e $file ]] || continue
+        read -r _ net <"$file"
         net=${net/\[/\\[}
         match+=(-o -lname "${net/\]/\\]}")
     done
@@ -118,12 +121,12 @@ node_rate() {
     [[ -n $rate ]] || return 0
     shape="root tbf rate $rate burst $(rate_burst) latency 50ms"
     # shellcheck disable=SC2086
-    space_run head tc qdisc add dev "n$1" $shape &&
-        space_run "n$1" tc qdisc add dev eth0 $shape || {
+    if ! { space_run head tc qdisc add dev "n$1" $shape &&
+        space_run "n$1" tc qdisc add dev eth0 $shape; }; then
         echo "devcluster: --rate $rate: the kernel has no tbf" \
             "(CONFIG_NET_SCH_TBF): go without --rate" >&2
         return 1
-    }
+    fi
 }
 
 # rate_burst: prints the bytes of 10 ms at --rate.
