@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <xxhash.h>
 
@@ -14,6 +15,8 @@ struct dt_ckpt_sink {
     int fd;
     char *path;
     XXH3_state_t *state;
+    off_t written; /* bytes */
+    off_t flushed; /* of them, bytes on their way to the disk */
 };
 
 /* Creates or empties the file `path`. -1: EX_CANTCREAT, EX_OSERR. After 0 the
