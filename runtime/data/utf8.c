@@ -12,6 +12,58 @@ enum {
     BLOCK_BYTES = 64,
 };
 
+/* States of an automaton over bytes. All successors of a byte are packed into
+ * one word, six bits for each state, and a state is its place in that word: a
+ * step is one shift, without a branch that real text would mispredict.
+ */
+enum {
+    OK = 0,        /* between two sequences */
+    BAD = 6,       /* for good */
+    ONE_MORE = 12, /* continuation bytes to come */
+    TWO_MORE = 18,
+    THREE_MORE = 24,
+    AFTER_E0 = 30, /* whose next byte has a narrower range */
+    AFTER_ED = 36,
+    AFTER_F0 = 42,
+    AFTER_F4 = 48,
+    STATES_END = 54,
+    STATE_MASK = 63,
+};
+
+/* Bytes low..high lead from one state to another (Unicode, table 3-7). */
+static const struct {
+    uint8_t low, high, from, to;
+} rules[] = {
+    {0x00, 0x7f, OK, OK},
+    {0xc2, 0xdf, OK, ONE_MORE},
+    {0xe0, 0xe0, OK, AFTER_E0},
+    {0xe1, 0xec, OK, TWO_MORE},
+    {0xed, 0xed, OK, AFTER_ED},
+    {0xee, 0xef, OK, TWO_MORE},
+    {0xf0, 0xf0, OK, AFTER_F0},
+    {0xf1, 0xf3, OK, THREE_MORE},
+    {0xf4, 0xf4, OK, AFTER_F4},
+    {0x80, 0xbf, ONE_MORE, OK},
+    {0x80, 0xbf, TWO_MORE, ONE_MORE},
+    {0x80, 0xbf, THREE_MORE, TWO_MORE},
+    {0xa0, 0xbf, AFTER_E0, ONE_MORE},
+    {0x80, 0x9f, AFTER_ED, ONE_MORE},
+    {0x90, 0xbf, AFTER_F0, TWO_MORE},
+    {0x80, 0x8f, AFTER_F4, TWO_MORE},
+};
+
+static void fill_table(uint64_t table[256])
+{
+    uint64_t all_bad = 0;
+    for (int from = 0; from < STATES_END; from += 6)
+        all_bad |= (uint64_t)BAD << from;
+    for (int byte = 0; byte < 256; byte++)
+        table[byte] = all_bad;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        for (int byte = rules[i].low; byte <= rules[i].high; byte++)
+            table[byte] ^= (uint64_t)(BAD ^ rules[i].to) << rules[i].from;
+}
+
 static bool is_ascii(const unsigned char *s)
 {
     uint64_t words[BLOCK_BYTES / 8], any = 0;
@@ -21,48 +73,38 @@ static bool is_ascii(const unsigned char *s)
     return !(any & 0x8080808080808080);
 }
 
-static bool between(unsigned char c, unsigned char low, unsigned char high)
+/* Bytes up to the first sequence that is ill-formed or cut short. */
+static size_t scan(const uint64_t table[256], const unsigned char *s,
+                   size_t bytes)
 {
-    return c >= low && c <= high;
-}
-
-/* Length of the well-formed sequence at s, or 0. */
-static size_t sequence(const unsigned char *s, size_t room)
-{
-    unsigned char c = s[0];
-    if (c < 0x80)
-        return 1;
-    if (between(c, 0xc2, 0xdf) && room >= 2)
-        return between(s[1], 0x80, 0xbf) ? 2 : 0;
-    if (between(c, 0xe0, 0xef) && room >= 3)
-        return between(s[1], c == 0xe0 ? 0xa0 : 0x80,
-                       c == 0xed ? 0x9f : 0xbf) &&
-                       between(s[2], 0x80, 0xbf)
-                   ? 3
-                   : 0;
-    if (between(c, 0xf0, 0xf4) && room >= 4)
-        return between(s[1], c == 0xf0 ? 0x90 : 0x80,
-                       c == 0xf4 ? 0x8f : 0xbf) &&
-                       between(s[2], 0x80, 0xbf) && between(s[3], 0x80, 0xbf)
-                   ? 4
-                   : 0;
-    return 0;
+    uint64_t state = OK;
+    size_t good = 0;
+    for (size_t i = 0; i < bytes && (state & STATE_MASK) != BAD; i++) {
+        state = table[s[i]] >> (state & STATE_MASK);
+        if ((state & STATE_MASK) == OK)
+            good = i + 1;
+    }
+    return good;
 }
 
 size_t dt_utf8_check(const void *text, size_t bytes)
 {
     const unsigned char *s = text;
+    uint64_t table[256];
     size_t i = 0;
-    while (i < bytes) {
-        while (bytes - i >= BLOCK_BYTES && is_ascii(s + i))
-            i += BLOCK_BYTES;
-        size_t stop = bytes - i < BLOCK_BYTES ? bytes : i + BLOCK_BYTES;
-        while (i < stop) {
-            size_t n = sequence(s + i, bytes - i);
-            if (n == 0)
-                return i;
-            i += n;
-        }
+    fill_table(table);
+    while (bytes - i >= BLOCK_BYTES) {
+        uint64_t state = OK;
+        if (!is_ascii(s + i))
+            for (size_t j = 0; j < BLOCK_BYTES; j++)
+                state = table[s[i + j]] >> (state & STATE_MASK);
+        if ((state & STATE_MASK) == BAD)
+            break;
+        i += BLOCK_BYTES;
+        if ((state & STATE_MASK) != OK) /* the next block takes it from there */
+            do
+                i--;
+            while ((s[i] & 0xc0) == 0x80);
     }
-    return bytes;
+    return i + scan(table, s + i, bytes - i);
 }

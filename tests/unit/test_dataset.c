@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -273,6 +274,22 @@ static void test_utf8(void **state)
         }
 }
 
+/* Every code point, as its definition encodes it. */
+static void test_utf8_code_points(void **state)
+{
+    (void)state;
+    for (uint32_t c = 0; c < 0x120000; c++) {
+        unsigned char s[4];
+        size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+        uint32_t rest = c;
+        for (size_t i = n - 1; i > 0; i--, rest >>= 6)
+            s[i] = (unsigned char)(0x80 | (rest & 0x3f));
+        s[0] = (unsigned char)(n == 1 ? rest : (0xf00 >> n & 0xff) | rest);
+        bool legal = c <= 0x10ffff && (c < 0xd800 || c > 0xdfff);
+        assert_int_equal(dt_utf8_check(s, n), legal ? n : 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_utf8_code_points),
     };
     return cmocka_run_group_tests_name("dataset", tests, NULL, NULL);
 }
