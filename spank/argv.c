@@ -38,8 +38,8 @@ static int merge_words(int *argc, char **argv, int at, struct dt_error *err)
 {
     bool is_long = strncmp(argv[at], "--", 2) == 0;
     char *word = NULL;
-    if (asprintf(&word, "%s%s%s", argv[at], is_long ? "=" : "",
-                 argv[at + 1]) < 0)
+    if (asprintf(&word, "%s%s%s", argv[at], is_long ? "=" : "", argv[at + 1]) <
+        0)
         return dt_error_set(err, EX_OSERR, "out of memory");
     argv[at] = word;
     remove_words(argc, argv, at + 1, 1);

@@ -152,8 +152,7 @@ static bool is_assignment(const char *text)
 {
     size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                               "abcdefghijklmnopqrstuvwxyz_0123456789");
-    return len > 0 && strchr("0123456789", text[0]) == NULL &&
-           text[len] == '=';
+    return len > 0 && strchr("0123456789", text[0]) == NULL && text[len] == '=';
 }
 
 /* One line after the first; contract->env has room for it. */
@@ -194,8 +193,8 @@ int dtspank_contract_parse(char *text, struct dtspank_contract *contract,
         if (!rest && line[0] == '\0')
             break;
         if (!rest || !take_line(line, contract))
-            return dt_error_set(err, EX_PROTOCOL,
-                                "unexpected line \"%.64s\"", line);
+            return dt_error_set(err, EX_PROTOCOL, "unexpected line \"%.64s\"",
+                                line);
     }
     if (!contract->config)
         return dt_error_set(err, EX_PROTOCOL, "no line \"%s/...\"",

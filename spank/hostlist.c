@@ -10,7 +10,7 @@
 #include "spank/hostlist.h"
 
 enum {
-    NUMBER_DIGITS = 9,       /* longest number in a range */
+    NUMBER_DIGITS = 9,        /* longest number in a range */
     NAME_HOSTS_MAX = 1 << 20, /* hosts that one bracketed name may stand for */
 };
 

@@ -59,8 +59,7 @@ static int set_key(const char *arg, struct dtspank_siteconf *conf,
 {
     size_t len = strcspn(arg, "=");
     for (size_t i = 0; arg[len] == '=' && i < sizeof(keys) / sizeof(*keys); i++)
-        if (strlen(keys[i].name) == len &&
-            strncmp(keys[i].name, arg, len) == 0)
+        if (strlen(keys[i].name) == len && strncmp(keys[i].name, arg, len) == 0)
             return keys[i].set(arg + len + 1, conf, err);
     return dt_error_set(err, EX_CONFIG,
                         "unknown argument \"%s\": expected runtime=PATH or "

@@ -6,8 +6,8 @@
 #include "base/error.h"
 
 struct dtspank_siteconf {
-    const char *runtime;  /* absolute path of the program disttrain */
-    unsigned port_first;  /* MASTER_PORT is chosen from first..last */
+    const char *runtime; /* absolute path of the program disttrain */
+    unsigned port_first; /* MASTER_PORT is chosen from first..last */
     unsigned port_last;
 };
 

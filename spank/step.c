@@ -94,15 +94,42 @@ static int local_tasks(spank_t spank, const char *from, char *value,
     return 0;
 }
 
-/* srun has asked for rank 0's host; if it could not, the first of the list is
- * right for every distribution but "arbitrary".
+/* Whether this step spans components of a heterogeneous job: the environment
+ * counts the tasks of all of them, the item those of one.
+ */
+static bool is_heterogeneous(spank_t spank)
+{
+    uint32_t all = 0;
+    uint32_t component = 0;
+    return task_number(spank, "SLURM_STEP_NUM_TASKS", &all) &&
+           spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &component) ==
+               ESPANK_SUCCESS &&
+           all != component;
+}
+
+/* srun has asked for rank 0's host. If it could not, the first of the list is
+ * right but for --distribution=arbitrary and the like: then rank 0, who knows
+ * where it is, ends the step before the others wait at the wrong door.
  */
 static int master_addr(spank_t spank, const char *from, char *value,
                        struct dt_error *err)
 {
-    const char *host = task_getenv(spank, DT_ENV_MASTER);
-    const char *list = host ? host : task_getenv(spank, from);
-    return dtspank_hostlist_nth(list ? list : "", 0, value, VALUE_BYTES, err);
+    const char *list = task_getenv(spank, DT_ENV_MASTER);
+    const char *here = task_getenv(spank, "SLURMD_NODENAME");
+    uint32_t rank;
+    if (!list && is_heterogeneous(spank))
+        list = task_getenv(spank, "SLURM_JOB_NODELIST_PACK_GROUP_0");
+    if (!list)
+        list = task_getenv(spank, from);
+    if (dtspank_hostlist_nth(list ? list : "", 0, value, VALUE_BYTES, err) != 0)
+        return -1;
+    if (here && strcmp(here, value) != 0 &&
+        task_number(spank, "SLURM_PROCID", &rank) && rank == 0)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "taken for %s, but this is %.64s; set MASTER_ADDR "
+                            "to the host of rank 0 before srun",
+                            value, here);
+    return 0;
 }
 
 /* Equal on all ranks, different for steps of one job, and, if Slurm reserves

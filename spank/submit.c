@@ -33,6 +33,7 @@ static struct {
     char *preset;    /* DTSPANK_PRESET as the user had it, or NULL */
     char *value;     /* the option as given last, NULL: not given */
     char *committed; /* the value that was checked and exported */
+    int components;  /* of a heterogeneous job; 1 for any other */
 } submit;
 
 /* glibc hands main's arguments to constructors as well: the array that srun is
@@ -255,6 +256,7 @@ int dtspank_submit_post_opt(spank_t spank)
 {
     struct dt_error err;
     struct dtspank_contract contract;
+    submit.components++;
     if (!submit.value)
         return 0;
     if (submit.committed) {
@@ -289,9 +291,10 @@ static int64_t find_rank0(const slurm_step_layout_t *layout)
 }
 
 /* Asks the controller, because only it knows where tasks are under
- * --distribution=arbitrary. Looked up at run time: no plugin of ours needs
- * libslurm to be loaded. Without an answer the first node is taken for it, in
- * the tasks.
+ * --distribution=arbitrary. Looked up at run time, because it is not one of the
+ * functions that Slurm promises to plugins. Without an answer the tasks take
+ * the first node. So they do in a heterogeneous job, for the sake of agreement:
+ * of its components only the one that comes here first would get the variable.
  */
 int dtspank_submit_step_created(spank_t spank)
 {
@@ -299,7 +302,7 @@ int dtspank_submit_step_created(spank_t spank)
     char host[HOST_NAME_MAX + 1];
     slurm_step_layout_t *(*get)(slurm_step_id_t *);
     void (*release)(slurm_step_layout_t *);
-    if (getenv(DT_ENV_CONFIG) == NULL)
+    if (getenv(DT_ENV_CONFIG) == NULL || submit.components > 1)
         return 0;
     *(void **)&get = dlsym(RTLD_DEFAULT, "slurm_job_step_layout_get");
     *(void **)&release = dlsym(RTLD_DEFAULT, "slurm_job_step_layout_free");

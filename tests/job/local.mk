@@ -11,6 +11,7 @@ AM_TESTS_ENVIRONMENT = DT_SRCDIR='$(abs_top_srcdir)' \
 
 job_tests = \
 	tests/job/devcluster.bats \
+	tests/job/plugin.bats \
 	# End of job_tests
 
 EXTRA_DIST += $(job_tests) tests/job/helpers.bash

@@ -22,8 +22,8 @@ static int env_index(const char *name)
 {
     size_t len = strlen(name);
     int i = 0;
-    while (stub.env[i] && (strncmp(stub.env[i], name, len) != 0 ||
-                           stub.env[i][len] != '='))
+    while (stub.env[i] &&
+           (strncmp(stub.env[i], name, len) != 0 || stub.env[i][len] != '='))
         i++;
     return i;
 }
@@ -73,6 +73,9 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
         break;
     case S_JOB_LOCAL_TASK_COUNT:
         *va_arg(ap, uint32_t *) = stub.local_tasks;
+        break;
+    case S_JOB_TOTAL_TASK_COUNT:
+        *va_arg(ap, uint32_t *) = stub.component_tasks;
         break;
     default:
         rc = ESPANK_BAD_ARG;

@@ -17,9 +17,10 @@ struct spank_stub {
     spank_context_t context;
     uint32_t step_id;
     uint32_t local_tasks;
-    char *env[STUB_ENV_MAX];        /* the task's environment */
+    uint32_t component_tasks;         /* S_JOB_TOTAL_TASK_COUNT */
+    char *env[STUB_ENV_MAX];          /* the task's environment */
     char job_option[STUB_TEXT_BYTES]; /* the last spank_job_control_setenv */
-    char said[STUB_TEXT_BYTES];     /* all messages, one a line */
+    char said[STUB_TEXT_BYTES];       /* all messages, one a line */
 };
 
 extern struct spank_stub stub;

@@ -24,7 +24,8 @@ static void test_lists(void **state)
         {"n[08-10]", {"n08", "n09", "n10"}},
         {"n[8-10]", {"n8", "n9", "n10"}},
         {"n[001,3,7-8]", {"n001", "n3", "n7", "n8"}},
-        {"r[0-1]n[08-10]", {"r0n08", "r0n09", "r0n10", "r1n08", "r1n09", "r1n10"}},
+        {"r[0-1]n[08-10]",
+         {"r0n08", "r0n09", "r0n10", "r1n08", "r1n09", "r1n10"}},
         {"n[01-02]-ib", {"n01-ib", "n02-ib"}},
         {"a-b.example.org,[3-4]", {"a-b.example.org", "3", "4"}},
         {"x[1]y[2]z[3-4]", {"x1y2z3", "x1y2z4"}},
@@ -74,11 +75,28 @@ static void test_fit(void **state)
 static void test_malformed(void **state)
 {
     static const char *const lists[] = {
-        "",        ",",        "a,,b",   "n[1",           "n[",
-        "n]",      "n[]",      "n[3-1]", "n[a-b]",        "n[1-]",
-        "n[-1]",   "n[1,]",    "n[1 ]",  "n[[1]]",        "n[1-2-3]",
-        "n[0-1]]", "n[1-2",    "[",      "n[1234567890]", "n[1-999999999]",
-        "a[1-2000]b[1-2000]", "a[1-99999]b[1-99999]c[1-99999]d[1-99999]",
+        "",
+        ",",
+        "a,,b",
+        "n[1",
+        "n[",
+        "n]",
+        "n[]",
+        "n[3-1]",
+        "n[a-b]",
+        "n[1-]",
+        "n[-1]",
+        "n[1,]",
+        "n[1 ]",
+        "n[[1]]",
+        "n[1-2-3]",
+        "n[0-1]]",
+        "n[1-2",
+        "[",
+        "n[1234567890]",
+        "n[1-999999999]",
+        "a[1-2000]b[1-2000]",
+        "a[1-99999]b[1-99999]c[1-99999]d[1-99999]",
     };
     (void)state;
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
@@ -103,8 +121,8 @@ static void test_too_few(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists), cmocka_unit_test(test_far),
-        cmocka_unit_test(test_fit),   cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_lists),   cmocka_unit_test(test_far),
+        cmocka_unit_test(test_fit),     cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_too_few),
     };
     return cmocka_run_group_tests_name("hostlist", tests, NULL, NULL);

@@ -32,11 +32,11 @@ static void test_values(void **state)
     assert_int_equal(conf.port_last, 1024);
 }
 
-#define UNKNOWN(arg) \
-    "plugstack.conf: unknown argument \"" arg \
+#define UNKNOWN(arg)                                                           \
+    "plugstack.conf: unknown argument \"" arg                                  \
     "\": expected runtime=PATH or port_range=A-B"
-#define PORTS(value) \
-    "plugstack.conf: port_range: expected A-B with 1024 <= A <= B <= 65535, " \
+#define PORTS(value)                                                           \
+    "plugstack.conf: port_range: expected A-B with 1024 <= A <= B <= 65535, "  \
     "got \"" value "\""
 
 static void test_mistakes(void **state)

@@ -55,8 +55,7 @@ static void test_find(void **state)
         const char *value = NULL;
         snprintf(line, sizeof(line), "%s", cases[i].line);
         int argc = split(line, argv);
-        assert_int_equal(dtspank_argv_find(argc, argv, &value),
-                         cases[i].index);
+        assert_int_equal(dtspank_argv_find(argc, argv, &value), cases[i].index);
         if (cases[i].index > 0)
             assert_string_equal(value, cases[i].value);
     }
@@ -113,8 +112,7 @@ static void test_place(void **state)
         {"srun -n 4 --disttrain=c", "--mpi=pmix", "srun --mpi=pmix -n4 RUN"},
         {"srun --ntasks 4 -N 2 --disttrain=c", "--mpi=pmix",
          "srun --mpi=pmix --ntasks=4 -N 2 RUN"},
-        {"srun --disttrain c -n 4", "--mpi=pmix",
-         "srun --mpi=pmix -n 4 RUN"},
+        {"srun --disttrain c -n 4", "--mpi=pmix", "srun --mpi=pmix -n 4 RUN"},
         {"srun --comment '' -n 4 --disttrain=c", "--mpi=pmix",
          "srun --mpi=pmix --comment '' -n4 RUN"},
         {"srun -n 4 --disttrain=c --mpi=none", "--mpi=pmix",
@@ -155,8 +153,8 @@ static void test_multi_prog(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),  cmocka_unit_test(test_only_options),
-        cmocka_unit_test(test_names), cmocka_unit_test(test_place),
+        cmocka_unit_test(test_find),       cmocka_unit_test(test_only_options),
+        cmocka_unit_test(test_names),      cmocka_unit_test(test_place),
         cmocka_unit_test(test_multi_prog),
     };
     return cmocka_run_group_tests_name("spank_argv", tests, NULL, NULL);

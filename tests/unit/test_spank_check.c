@@ -48,8 +48,7 @@ static const char *run_fails(const char *body, int deadline_ms)
     struct dtspank_contract contract;
     script(body);
     assert_int_equal(
-        dtspank_check_run(runtime, "c.yaml", deadline_ms, &contract, &err),
-        -1);
+        dtspank_check_run(runtime, "c.yaml", deadline_ms, &contract, &err), -1);
     size_t len = strlen(runtime);
     if (strncmp(err.text, runtime, len) != 0)
         return err.text;
@@ -79,8 +78,8 @@ static void test_answer(void **state)
 static void test_hostile_names(void **state)
 {
     static char longest[100000];
-    static const char *const names[] = {longest, "%s%n", "a\nb", "\xff\xfe",
-                                        "$(reboot)", "-x", " "};
+    static const char *const names[] = {longest,     "%s%n", "a\nb", "\xff\xfe",
+                                        "$(reboot)", "-x",   " "};
     (void)state;
     memset(longest, 'x', sizeof(longest) - 1);
     script("printf 'DISTTRAIN_CONTRACT=1\\nCONFIG=/'\n"

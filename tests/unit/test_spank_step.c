@@ -35,6 +35,7 @@ static int setup(void **state)
     (void)state;
     stub_reset();
     stub.local_tasks = 3;
+    stub.component_tasks = 8;
     set("SLURM_PROCID", "5");
     set("SLURM_STEP_NUM_TASKS", "8");
     set("SLURM_LOCALID", "2");
@@ -92,6 +93,34 @@ static void test_first_node(void **state)
     spank_unsetenv(NULL, DT_ENV_MASTER);
     assert_int_equal(dtspank_step_task_init(NULL), 0);
     assert_set("MASTER_ADDR", "n07");
+}
+
+/* In a heterogeneous job the first node is that of its first component. */
+static void test_components(void **state)
+{
+    (void)state;
+    spank_unsetenv(NULL, DT_ENV_MASTER);
+    set("SLURM_JOB_NODELIST_PACK_GROUP_0", "m[3-4]");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("MASTER_ADDR", "n07"); /* the step is in one component */
+    spank_unsetenv(NULL, "MASTER_ADDR");
+    stub.component_tasks = 6;
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("MASTER_ADDR", "m3");
+}
+
+/* Rank 0 knows better. */
+static void test_wrong_master(void **state)
+{
+    (void)state;
+    set("SLURM_PROCID", "0");
+    set("SLURMD_NODENAME", "n08");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    set("SLURMD_NODENAME", "n09");
+    assert_int_equal(dtspank_step_task_init(NULL), 0); /* as it was */
+    spank_unsetenv(NULL, "MASTER_ADDR");
+    assert_refused("disttrain: rank 0: MASTER_ADDR: taken for n08, but this is "
+                   "n09; set MASTER_ADDR to the host of rank 0 before srun\n");
 }
 
 static void test_no_node(void **state)
@@ -238,8 +267,8 @@ static void test_missing(void **state)
 
 static void test_not_a_number(void **state)
 {
-    static const char *const values[] = {"", "-1", "5x", " 5", "4294967296",
-                                         "99999999999999999999"};
+    static const char *const values[] = {
+        "", "-1", "5x", " 5", "4294967296", "99999999999999999999"};
     for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
         setup(state);
         set("SLURM_NODEID", values[i]);
@@ -332,14 +361,14 @@ static void test_hostile(void **state)
 {
     static char longest[100000];
     static const char *const values[] = {
-        longest, "%n%s%999999d", "a\nb\r\x1b[31m", "\xff\xfe\x80",
-        "[[[[",  "=",            "n[0-4294967295]",
+        longest, "%n%s%999999d",    "a\nb\r\x1b[31m", "\xff\xfe\x80", "[[[[",
+        "=",     "n[0-4294967295]",
     };
     static const char *const names[] = {
-        DT_ENV_CONFIG, DT_ENV_MASTER, DT_ENV_EXPORTED, DT_ENV_CARRY,
-        DT_ENV_CARRY "X", "SLURM_STEP_NODELIST", "SLURM_PROCID",
-        "SLURM_STEP_RESV_PORTS", "SLURM_CPUS_PER_TASK", "RANK",
-        "MASTER_ADDR", DTSPANK_PRESET,
+        DT_ENV_CONFIG,  DT_ENV_MASTER,           DT_ENV_EXPORTED,
+        DT_ENV_CARRY,   DT_ENV_CARRY "X",        "SLURM_STEP_NODELIST",
+        "SLURM_PROCID", "SLURM_STEP_RESV_PORTS", "SLURM_CPUS_PER_TASK",
+        "RANK",         "MASTER_ADDR",           DTSPANK_PRESET,
     };
     memset(longest, 'x', sizeof(longest) - 1);
     for (size_t n = 0; n < sizeof(names) / sizeof(*names); n++)
@@ -357,15 +386,25 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_table),          TEST(test_first_node),
-        TEST(test_no_node),        TEST(test_port_hash),
-        TEST(test_port_range),     TEST(test_port_reserved),
-        TEST(test_omp),            TEST(test_users_own),
-        TEST(test_contradictions), TEST(test_missing),
-        TEST(test_not_a_number),   TEST(test_config_env),
+        TEST(test_table),
+        TEST(test_first_node),
+        TEST(test_components),
+        TEST(test_wrong_master),
+        TEST(test_no_node),
+        TEST(test_port_hash),
+        TEST(test_port_range),
+        TEST(test_port_reserved),
+        TEST(test_omp),
+        TEST(test_users_own),
+        TEST(test_contradictions),
+        TEST(test_missing),
+        TEST(test_not_a_number),
+        TEST(test_config_env),
         TEST(test_config_env_conflict),
-        TEST(test_inactive),       TEST(test_special_steps),
-        TEST(test_siteconf_error), TEST(test_hostile),
+        TEST(test_inactive),
+        TEST(test_special_steps),
+        TEST(test_siteconf_error),
+        TEST(test_hostile),
     };
     return cmocka_run_group_tests_name("spank_step", tests, NULL, NULL);
 }

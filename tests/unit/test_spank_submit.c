@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_spank_submit.c - from the option to the environment, on the submit host */
+/* test_spank_submit.c - from the option to the environment, on the submit host
+ */
 #include "config.h"
 
 #include <getopt.h>
@@ -64,10 +65,10 @@ static void run_case(spank_context_t context, int (*body)(void))
     assert_int_equal(status, 0);
 }
 
-#define EXPECT(condition) \
-    do { \
-        if (!(condition)) \
-            return __LINE__; \
+#define EXPECT(condition)                                                      \
+    do {                                                                       \
+        if (!(condition))                                                      \
+            return __LINE__;                                                   \
     } while (0)
 
 static int is_set(const char *name, const char *value)
@@ -104,9 +105,9 @@ static int components_body(void)
     EXPECT(dtspank_submit_post_opt(NULL) == 0);
     EXPECT(dtspank_submit_option("d.yaml") == 0);
     EXPECT(dtspank_submit_post_opt(NULL) == -1);
-    EXPECT(strcmp(stub.said, "disttrain: the components of a job share one "
-                             "config, but there are two: c.yaml and d.yaml\n")
-           == 0);
+    EXPECT(strcmp(stub.said,
+                  "disttrain: the components of a job share one "
+                  "config, but there are two: c.yaml and d.yaml\n") == 0);
     return 0;
 }
 
@@ -114,8 +115,8 @@ static int refused_body(void)
 {
     EXPECT(dtspank_submit_option("bad.yaml") == 0);
     EXPECT(dtspank_submit_post_opt(NULL) == -1);
-    EXPECT(strcmp(stub.said,
-                  "disttrain: bad.yaml: nothing is submitted\n") == 0);
+    EXPECT(strcmp(stub.said, "disttrain: bad.yaml: nothing is submitted\n") ==
+           0);
     EXPECT(is_set(DT_ENV_CONFIG, NULL));
     return 0;
 }
@@ -278,11 +279,11 @@ static void test_siteconf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_srun),      cmocka_unit_test(test_last_wins),
+        cmocka_unit_test(test_srun),       cmocka_unit_test(test_last_wins),
         cmocka_unit_test(test_components), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_empty),     cmocka_unit_test(test_off),
-        cmocka_unit_test(test_allocator), cmocka_unit_test(test_preset),
-        cmocka_unit_test(test_nested),    cmocka_unit_test(test_no_command),
+        cmocka_unit_test(test_empty),      cmocka_unit_test(test_off),
+        cmocka_unit_test(test_allocator),  cmocka_unit_test(test_preset),
+        cmocka_unit_test(test_nested),     cmocka_unit_test(test_no_command),
         cmocka_unit_test(test_siteconf),
     };
     return cmocka_run_group_tests_name("spank_submit", tests, setup, teardown);
