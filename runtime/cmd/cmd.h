@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd.h - the subcommands of disttrain, one source each
+ * cmd.h - the subcommands of `disttrain`, one source each
  *
- * Each takes the arguments from its own name on, prints, and returns the exit
- * status of the process (sysexits.h).
+ * Each takes the arguments from its own name on, prints for people and returns
+ * the exit status of the process (sysexits.h).
  */
 #ifndef DT_CMD_CMD_H
 #define DT_CMD_CMD_H
 
-int dt_cmd_check(int argc, char **argv); /* disttrain check */
+int dt_cmd_train(int argc, char **argv);
+int dt_cmd_check(int argc, char **argv);
+int dt_cmd_generate(int argc, char **argv);
+int dt_cmd_info(int argc, char **argv);
+
+/* Prints `disttrain NAME: <formatted>` and the hint at --help on stderr;
+ * returns EX_USAGE.
+ */
+int dt_cmd_usage_error(const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif /* DT_CMD_CMD_H */

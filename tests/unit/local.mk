@@ -17,6 +17,8 @@ check_PROGRAMS += \
 	tests/unit/test_report \
 	tests/unit/test_safetensors \
 	tests/unit/test_weights \
+	tests/unit/test_generate \
+	tests/unit/test_sample \
 	# End of tests/unit
 
 EXTRA_DIST += tests/unit/conf.h tests/unit/scratch.h

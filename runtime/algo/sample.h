@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sample.h - one token drawn from the logits of a model */
+#ifndef DT_ALGO_SAMPLE_H
+#define DT_ALGO_SAMPLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dt_sampling {
+    double temperature; /* logits are divided by it; 0: the likeliest token */
+    size_t top_k;       /* only tokens with the k largest logits; 0: all */
+    uint64_t seed;
+};
+
+/* The token drawn from softmax(logits(V) / temperature), as draw `index` of the
+ * seed: the same for the same arguments. Takes O(V * top_k).
+ */
+int32_t dt_sample(const struct dt_sampling *sampling, const float *logits,
+                  size_t V, uint64_t index);
+
+#endif /* DT_ALGO_SAMPLE_H */

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_generate.c - what `disttrain generate` prints, and refuses */
+#include "config.h"
+
+#include <getopt.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include <cmocka.h>
+
+#include "ckpt/ckpt.h"
+#include "cmd/cmd.h"
+#include "cmd/text_out.h"
+#include "data/data.h"
+#include "model/model.h"
+#include "tests/unit/scratch.h"
+
+/* What the last run printed, both channels. */
+static char output[8192];
+
+static int run(const char *const *args)
+{
+    char *argv[16] = {"generate"};
+    int argc = 1, saved[] = {dup(1), dup(2)};
+    while (args[argc - 1]) {
+        argv[argc] = (char *)args[argc - 1];
+        argc++;
+    }
+    FILE *f = fopen(scratch_path("output"), "w+");
+    fflush(NULL);
+    dup2(fileno(f), 1);
+    dup2(fileno(f), 2);
+    optind = 0; /* getopt begins anew */
+    int status = dt_cmd_generate(argc, argv);
+    fflush(stdout);
+    for (int fd = 1; fd <= 2; fd++) {
+        dup2(saved[fd - 1], fd);
+        close(saved[fd - 1]);
+    }
+    rewind(f);
+    output[fread(output, 1, sizeof(output) - 1, f)] = '\0';
+    fclose(f);
+    return status;
+}
+
+#define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
+
+static struct dt_view param(const struct dt_layout *layout,
+                            struct dt_view weights, const char *name)
+{
+    return dt_layout_param(layout, weights,
+                           (size_t)dt_layout_find(layout, name));
+}
+
+/* Writes a model whose likeliest token, whatever came before, is `favourite`:
+ * the norm at the top gives its bias e0, and e0 asks for a row of wte.
+ */
+static void write_model(size_t vocab_size, size_t favourite)
+{
+    const struct dt_model_config config = {.model_type = "gpt2",
+                                           .vocab_size = vocab_size,
+                                           .n_positions = 8,
+                                           .n_embd = 4,
+                                           .n_layer = 1,
+                                           .n_head = 2,
+                                           .n_inner = 16,
+                                           .layer_norm_epsilon = 1e-5,
+                                           .initializer_range = 0.5,
+                                           .tie_word_embeddings = true};
+    struct dt_ckpt_tensor tensors[32] = {0};
+    struct dt_error err;
+    uint64_t hash;
+    struct dt_layout *layout = dt_model_layout(&config, 1, &err);
+    struct dt_buffer *buf = dt_buffer_create(layout->count * 4, "w", &err);
+    struct dt_view weights = dt_view_of(buf, DT_F32);
+    dt_model_init_weights(&config, layout, weights, 1);
+    struct dt_view scale = param(layout, weights, "transformer.ln_f.weight");
+    memset(dt_view_f32(scale), 0, scale.count * sizeof(float));
+    dt_view_f32(param(layout, weights, "transformer.ln_f.bias"))[0] = 1;
+    dt_view_f32(
+        param(layout, weights, "transformer.wte.weight"))[favourite * 4] = 5;
+    for (size_t i = 0; i < layout->param_count; i++) {
+        const struct dt_param *p = &layout->params[i];
+        tensors[i].name = p->name;
+        tensors[i].ndim = p->ndim;
+        memcpy(tensors[i].shape, p->shape, sizeof(p->shape));
+        tensors[i].view = dt_layout_param(layout, weights, i);
+    }
+    assert_int_equal(dt_safetensors_write(scratch_path("model.safetensors"),
+                                          tensors, layout->param_count, &hash,
+                                          &err),
+                     0);
+    char *json = dt_model_config_format(&config, -1, &err);
+    scratch_write("config.json", json, strlen(json));
+    free(json);
+    dt_buffer_destroy(buf);
+    dt_layout_destroy(layout);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    assert_int_equal(RUN("--model", scratch_root, "--prompt",
+                         "say: ", "--max-tokens", "12", "--temperature", "0"),
+                     0);
+    assert_string_equal(output, "say: xxxxxxxxxxxx\n");
+    assert_int_equal(RUN("--model", scratch_root, "--prompt", "",
+                         "--max-tokens", "1", "--temperature", "0"),
+                     0);
+    assert_string_equal(output, "x\n");
+    write_model(DT_BYTE_VOCAB, DT_BYTE_EOT);
+    assert_int_equal(
+        RUN("--model", scratch_root, "--prompt", "end", "--temperature", "0"),
+        0);
+    assert_string_equal(output, "end\n");
+}
+
+static void test_seed(void **state)
+{
+    char first[sizeof(output)];
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    for (int i = 0; i < 2; i++) {
+        strcpy(first, output);
+        assert_int_equal(RUN("--model", scratch_root, "--prompt", "a",
+                             "--max-tokens", "30", "--temperature", "5"),
+                         0);
+    }
+    assert_string_equal(output, first);
+    assert_int_equal(RUN("--model", scratch_root, "--prompt", "a",
+                         "--max-tokens", "30", "--temperature", "5", "--seed",
+                         "1"),
+                     0);
+    assert_string_not_equal(output, first);
+}
+
+static void test_tokens(void **state)
+{
+    (void)state;
+    write_model(300, 299);
+    assert_int_equal(RUN("--model", scratch_root, "--tokens", "1,2,297",
+                         "--max-tokens", "3", "--top-k", "1"),
+                     0);
+    assert_string_equal(output, "299 299 299\n");
+    assert_int_equal(RUN("--model", scratch_root, "--prompt", "a"), EX_USAGE);
+    assert_non_null(strstr(output, "the model has 300 tokens, the byte "
+                                   "tokenizer 257: give the prompt as "
+                                   "--tokens ID,ID,... and get token ids"));
+    assert_int_equal(RUN("--model", scratch_root, "--tokens", "1,300"),
+                     EX_USAGE);
+    assert_non_null(strstr(output, "--tokens: expected ids from 0 to 299 with "
+                                   "commas between them, got '300'"));
+    assert_int_equal(RUN("--model", scratch_root, "--tokens", "1,,2"),
+                     EX_USAGE);
+    assert_non_null(strstr(output, "got ',2'"));
+}
+
+static void test_refused(void **state)
+{
+    static const struct {
+        const char *args[5], *text;
+        int status;
+    } cases[] = {
+        {{"--prompt", "a"}, "which --model DIR?", EX_USAGE},
+        {{"--model", "d"}, "one of --prompt and --tokens", EX_USAGE},
+        {{"--model"}, "'--model' needs a value", EX_USAGE},
+        {{"--modle", "d"}, "unknown option '--modle'", EX_USAGE},
+        {{"d"}, "'d' is too much", EX_USAGE},
+        {{"--top-k", "1.5"},
+         "--top-k: expected an integer from 0 to 1000, got '1.5'",
+         EX_USAGE},
+        {{"--temperature", "hot"},
+         "--temperature: expected a number from 0 to 100, got 'hot'",
+         EX_USAGE},
+        {{"--max-tokens", "0"},
+         "--max-tokens: expected an integer from 1 to 1000000, got '0'",
+         EX_USAGE},
+        {{"--seed", "-1"}, "--seed: expected an integer from 0", EX_USAGE},
+        {{"--model", "/nowhere", "--prompt", "a"},
+         "/nowhere/config.json",
+         EX_NOINPUT},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(run(cases[i].args), cases[i].status);
+        if (!strstr(output, cases[i].text))
+            fail_msg("expected '%s' in '%s'", cases[i].text, output);
+    }
+    assert_int_equal(RUN("--help"), 0);
+    assert_non_null(strstr(output, "usage: disttrain generate --model DIR"));
+}
+
+static void test_text_out(void **state)
+{
+#define FFFD "\xef\xbf\xbd"
+    static const struct {
+        const char *bytes, *shown;
+    } cases[] = {
+        {"a\tb\n", "a\tb\n"},
+        {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x8c\x8d",
+         "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x8c\x8d"},
+        {"\xff"
+         "a",
+         FFFD "a"},
+        {"\x80\x80", FFFD FFFD},
+        {"\xe2\x82"
+         "a",
+         FFFD "a"},
+        {"\xe2\x82\xc3\xa4", FFFD "\xc3\xa4"},
+        {"\xc0\xaf", FFFD},
+        {"\xed\xa0\x80", FFFD},
+        {"\x1b[2J\r\x7f", FFFD "[2J" FFFD FFFD},
+        {"\xc2\x9b", FFFD},
+        {"a\xe2\x82", "a" FFFD},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *text;
+        size_t bytes;
+        struct dt_text_out out = {.file = open_memstream(&text, &bytes)};
+        for (const char *p = cases[i].bytes; *p; p++)
+            dt_text_out_byte(&out, (unsigned char)*p);
+        dt_text_out_end(&out);
+        fclose(out.file);
+        assert_string_equal(text, cases[i].shown);
+        free(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text),     cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_tokens),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_text_out),
+    };
+    return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sample.c - tokens are drawn as their logits say */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "algo/sample.h"
+
+enum { V = 5, DRAWS = 20000 };
+
+static const float logits[V] = {0.5f, -1.0f, 2.0f, 0.0f, 1.0f};
+
+/* Draws DRAWS times and compares with p(V); tokens with p 0 must not come. */
+static void check_frequencies(const struct dt_sampling *sampling,
+                              const double *p)
+{
+    double count[V] = {0};
+    for (uint64_t i = 0; i < DRAWS; i++)
+        count[dt_sample(sampling, logits, V, i)]++;
+    for (size_t v = 0; v < V; v++) {
+        double sigma = sqrt(DRAWS * p[v] * (1 - p[v]));
+        assert_true(fabs(count[v] - DRAWS * p[v]) <= 4 * sigma);
+    }
+}
+
+static void softmax(double *p, const float *z, double temperature)
+{
+    double sum = 0;
+    for (size_t v = 0; v < V; v++)
+        sum += p[v] = exp((double)z[v] / temperature);
+    for (size_t v = 0; v < V; v++)
+        p[v] /= sum;
+}
+
+static void test_greedy(void **state)
+{
+    const struct dt_sampling sampling = {.temperature = 0};
+    (void)state;
+    for (uint64_t i = 0; i < 10; i++)
+        assert_int_equal(dt_sample(&sampling, logits, V, i), 2);
+}
+
+static void test_softmax(void **state)
+{
+    double p[V];
+    (void)state;
+    softmax(p, logits, 1.0);
+    check_frequencies(&(struct dt_sampling){1.0, 0, 7}, p);
+    softmax(p, logits, 0.5);
+    check_frequencies(&(struct dt_sampling){0.5, 0, 8}, p);
+    check_frequencies(&(struct dt_sampling){0.5, V + 3, 9}, p);
+}
+
+static void test_top_k(void **state)
+{
+    const float kept[V] = {-INFINITY, -INFINITY, 2.0f, -INFINITY, 1.0f};
+    double p[V];
+    (void)state;
+    softmax(p, kept, 1.0);
+    check_frequencies(&(struct dt_sampling){1.0, 2, 7}, p);
+}
+
+/* Equal logits stay in together, wherever the cut falls. */
+static void test_ties(void **state)
+{
+    const float flat[V] = {1, 1, 1, 1, 1};
+    const struct dt_sampling sampling = {1.0, 2, 3};
+    unsigned seen = 0;
+    (void)state;
+    for (uint64_t i = 0; i < 200; i++)
+        seen |= 1U << dt_sample(&sampling, flat, V, i);
+    assert_int_equal(seen, (1U << V) - 1);
+}
+
+static void test_repeatable(void **state)
+{
+    const struct dt_sampling a = {1.0, 0, 1}, b = {1.0, 0, 2};
+    size_t same = 0;
+    (void)state;
+    for (uint64_t i = 0; i < 1000; i++) {
+        assert_int_equal(dt_sample(&a, logits, V, i),
+                         dt_sample(&a, logits, V, i));
+        same += dt_sample(&a, logits, V, i) == dt_sample(&b, logits, V, i);
+    }
+    assert_true(same < 600);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greedy),     cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_top_k),      cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_repeatable),
+    };
+    return cmocka_run_group_tests_name("sample", tests, NULL, NULL);
+}
