@@ -10,6 +10,7 @@ LOG_DRIVER = env AM_TAP_AWK='$(AWK)' CMOCKA_MESSAGE_OUTPUT=TAP \
 	$(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 
 include tests/job/local.mk
+include tests/lint/local.mk
 if HAVE_CMOCKA
 include tests/unit/local.mk
 include tests/ops/local.mk

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What a reviewer would look for, and a script finds.
+
+lint_tests = \
+	tests/lint/spank.sh \
+	# End of lint_tests
+
+EXTRA_DIST += $(lint_tests) \
+	tests/lint/slurm_api/slurm/slurm.h \
+	tests/lint/slurm_api/slurm/spank.h
+
+TEST_EXTENSIONS += .sh
+SH_LOG_DRIVER = $(LOG_DRIVER)
+if HAVE_SLURM
+TESTS += tests/lint/spank.sh
+endif
