@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/algo/run.h \
 	runtime/algo/sample.c \
 	runtime/algo/sample.h \
+	runtime/algo/setup.c \
+	runtime/algo/state.c \
+	runtime/algo/trainer.c \
+	runtime/algo/trainer.h \
 	runtime/algo/weights.c \
 	runtime/algo/weights.h \
 	# End of runtime/algo

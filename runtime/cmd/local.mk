@@ -3,7 +3,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/check.c \
 	runtime/cmd/cmd.h \
 	runtime/cmd/generate.c \
+	runtime/cmd/info.c \
 	runtime/cmd/text_out.c \
 	runtime/cmd/text_out.h \
+	runtime/cmd/train.c \
 	runtime/cmd/usage.c \
 	# End of runtime/cmd

@@ -3,9 +3,75 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
 
-int main(void)
+#include "base/str.h"
+#include "cmd/cmd.h"
+#include "launch/contract.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    {"train", dt_cmd_train, "train as a configuration says, on every rank"},
+    {"check", dt_cmd_check, "check a configuration and list every mistake"},
+    {"generate", dt_cmd_generate, "print text sampled from a trained model"},
+    {"info", dt_cmd_info, "print version, features and libraries"},
+};
+
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(FILE *out)
 {
-    puts(PACKAGE_STRING);
-    return 0;
+    fputs("usage: disttrain COMMAND [ARGUMENTS]\n"
+          "       srun [OPTIONS] --disttrain=FILE\n\n"
+          "Trains language models on every rank of a Slurm step.\n\n",
+          out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
+    fputs("\n  --version  print the version\n"
+          "  --help     print this; `disttrain COMMAND --help` says more\n",
+          out);
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[COMMAND_COUNT];
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        names[i] = commands[i].name;
+    const char *nearest = dt_str_nearest(name, names, COMMAND_COUNT);
+    fprintf(stderr, "disttrain: no command '%s'", name);
+    if (nearest)
+        fprintf(stderr, "; did you mean '%s'?", nearest);
+    fputs("\nusage: disttrain COMMAND [ARGUMENTS], see disttrain --help\n",
+          stderr);
+    return EX_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    /* The plugin places one word where srun's command belongs; the config is
+     * in the environment then.
+     */
+    if (argc == 1 && getenv(DT_ENV_CONFIG))
+        return dt_cmd_train(1, (char *[]){"train", NULL});
+    if (argc == 1) {
+        print_help(stderr);
+        return EX_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        print_help(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        puts(PACKAGE_STRING);
+        return 0;
+    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (!strcmp(argv[1], commands[i].name))
+            return commands[i].run(argc - 1, argv + 1);
+    return unknown_command(argv[1]);
 }

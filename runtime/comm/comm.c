@@ -177,3 +177,12 @@ int dt_comm_reduce_scalars(struct dt_comm *comm, double *values, size_t count,
                                .scalar_count = count},
                err);
 }
+
+const char *dt_comm_library(void)
+{
+#ifdef HAVE_GLOO
+    return "gloo";
+#else
+    return "none, built --without-gloo";
+#endif
+}

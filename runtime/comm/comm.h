@@ -104,4 +104,7 @@ int dt_comm_barrier(struct dt_comm *comm, struct dt_error *err);
 int dt_comm_reduce_scalars(struct dt_comm *comm, double *values, size_t count,
                            enum dt_reduce op, struct dt_error *err);
 
+/* What connects the ranks: "gloo", or why there is nothing. */
+const char *dt_comm_library(void);
+
 #endif /* DT_COMM_COMM_H */

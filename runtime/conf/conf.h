@@ -193,4 +193,7 @@ void dt_conf_dump(const struct dt_conf *conf, FILE *out);
  */
 void dt_conf_schema(FILE *out);
 
+/* The YAML reader: "libyaml 0.2.5". */
+const char *dt_conf_library(void);
+
 #endif /* DT_CONF_CONF_H */

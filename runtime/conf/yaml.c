@@ -2,11 +2,13 @@
 /* yaml.c - libyaml's events become a tree with places */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <yaml.h>
 
+#include "conf/conf.h"
 #include "conf/tree.h"
 
 struct builder {
@@ -298,4 +300,11 @@ struct dt_tree *dt_tree_parse(const char *text, size_t bytes,
         dt_conf_note(notes, (struct dt_conf_place){1, 1}, NULL,
                      "the file is empty");
     return tree;
+}
+
+const char *dt_conf_library(void)
+{
+    static char text[32];
+    snprintf(text, sizeof(text), "libyaml %s", yaml_get_version_string());
+    return text;
 }

@@ -183,3 +183,10 @@ void dt_launch_abort(struct dt_launch *launch, int status, const char *reason)
     launch->backend->abort(launch, status, reason);
     _exit(status);
 }
+
+#ifndef HAVE_PMIX
+const char *dt_launch_library(void)
+{
+    return "none, built --without-pmix";
+}
+#endif

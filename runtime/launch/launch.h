@@ -55,4 +55,7 @@ int dt_launch_get(struct dt_launch *launch, int rank, const char *key,
 void dt_launch_abort(struct dt_launch *launch, int status, const char *reason)
     __attribute__((noreturn));
 
+/* What joins the ranks: "OpenPMIx 4.2.2 ...", or why there is nothing. */
+const char *dt_launch_library(void);
+
 #endif /* DT_LAUNCH_LAUNCH_H */

@@ -491,3 +491,8 @@ struct dt_launch *dt_launch_pmix(int timeout_ms, struct dt_error *err)
     }
     return &p->base;
 }
+
+const char *dt_launch_library(void)
+{
+    return PMIx_Get_version();
+}

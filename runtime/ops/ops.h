@@ -44,6 +44,9 @@ struct dt_adamw {
 struct dt_ops {
     const char *name; /* "cpu/avx512" */
 
+    /* Where matrix products come from: "oneDNN 2.6.3", "built-in loops" */
+    const char *(*library)(void);
+
     /* out(N,C) = wte(V,C)[ids(N)] + wpe(P,C)[position], T <= P */
     void (*embedding_forward)(struct dt_stream *stream, struct dt_view out,
                               struct dt_view ids, struct dt_view wte,

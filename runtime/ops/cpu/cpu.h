@@ -29,6 +29,7 @@ const struct dt_ops *dt_cpu_variant(size_t i);
 /* One slot of struct dt_ops, with the type it has there. */
 #define DT_CPU_OP(op) extern __typeof__(*((struct dt_ops *)NULL)->op) DT_CPU(op)
 
+DT_CPU_OP(library);
 DT_CPU_OP(embedding_forward);
 DT_CPU_OP(embedding_backward);
 DT_CPU_OP(linear_forward);

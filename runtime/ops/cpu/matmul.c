@@ -6,7 +6,18 @@
 
 #ifdef HAVE_ONEDNN
 
+#include <stdio.h>
+
 #include <oneapi/dnnl/dnnl.h>
+
+const char *DT_CPU(library)(void)
+{
+    static char text[32];
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(text, sizeof(text), "oneDNN %d.%d.%d", version->major,
+             version->minor, version->patch);
+    return text;
+}
 
 void DT_CPU(matmul)(float *c, struct dt_cpu_matrix a, struct dt_cpu_matrix b,
                     size_t M, size_t N, size_t K, bool accumulate)
@@ -22,6 +33,11 @@ void DT_CPU(matmul)(float *c, struct dt_cpu_matrix a, struct dt_cpu_matrix b,
 }
 
 #else
+
+const char *DT_CPU(library)(void)
+{
+    return "built-in loops";
+}
 
 /* Sides of the blocks that a thread copies: 96 KiB of each operand. */
 enum { BLOCK_M = 96, BLOCK_N = 128, BLOCK_K = 192 };

@@ -11,6 +11,7 @@ extern const struct dt_ops DT_CPU(ops);
 
 const struct dt_ops DT_CPU(ops) = {
     .name = "cpu/" TEXT(DT_CPU_VARIANT),
+    .library = DT_CPU(library),
     .embedding_forward = DT_CPU(embedding_forward),
     .embedding_backward = DT_CPU(embedding_backward),
     .linear_forward = DT_CPU(linear_forward),

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* setup.c - everything a run needs, made in the order in which it can fail */
+#include "config.h"
+
+#include <errno.h>
+#include <dirent.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "algo/run.h"
+#include "base/file.h"
+#include "base/log.h"
+
+enum { CONFIG_JSON_MAX_BYTES = 1 << 20 };
+
+/* --- what to train --- */
+
+static int read_model_config(struct dt_run *run, struct dt_error *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/config.json", run->conf.model.path);
+    char *text = dt_file_read(path, CONFIG_JSON_MAX_BYTES, err);
+    int result = text ? dt_model_config_parse(&run->model_config, text, path,
+                                              err)
+                      : -1;
+    free(text);
+    return result;
+}
+
+/* model.path, or the inline keys of the model section. */
+static int choose_model(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    struct dt_model_config *config = &run->model_config;
+    if (conf->model.path) {
+        if (read_model_config(run, err) < 0)
+            return -1;
+    } else {
+        *config = (struct dt_model_config){
+            .vocab_size = (size_t)conf->model.vocab_size,
+            .n_positions = (size_t)conf->model.n_positions,
+            .n_embd = (size_t)conf->model.n_embd,
+            .n_layer = (size_t)conf->model.n_layer,
+            .n_head = (size_t)conf->model.n_head,
+            .n_inner = (size_t)conf->model.n_inner,
+            .layer_norm_epsilon = conf->model.layer_norm_epsilon,
+            .initializer_range = conf->model.initializer_range,
+            .tie_word_embeddings = true,
+        };
+        snprintf(config->model_type, sizeof(config->model_type), "%s",
+                 conf->model.type);
+        if (dt_model_config_check(config, err) < 0)
+            return dt_error_prefix(err, "%s: model", conf->file);
+    }
+    if (run->T > config->n_positions)
+        return dt_error_set(err, EX_CONFIG, "%s: data.max_length: %zu is more "
+                            "than the %zu positions of the model", conf->file,
+                            run->T, config->n_positions);
+    if (config->has_dropout)
+        dt_log(DT_LOG_WARN, "algo", "the model's config.json asks for "
+               "dropout, which is not applied");
+    return 0;
+}
+
+/* --- what to train on --- */
+
+static struct dt_dataset *open_paths(const struct dt_run *run,
+                                     const struct dt_conf_paths *paths,
+                                     struct dt_error *err)
+{
+    return dt_dataset_open((const char *const *)paths->path, paths->count,
+                           (enum dt_data_format)run->conf.data.format,
+                           run->model_config.vocab_size, err);
+}
+
+static int open_data(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    if (!(run->dataset = open_paths(run, &conf->data.train, err)))
+        return -1;
+    size_t tokens = dt_dataset_tokens(run->dataset);
+    size_t held_out = (size_t)((double)tokens * conf->data.validation_split);
+    run->train_range = (struct dt_data_range){0, tokens - held_out};
+    run->data_hash = dt_dataset_hash(run->dataset);
+    if (conf->data.eval.count > 0) {
+        if (!(run->eval_dataset = open_paths(run, &conf->data.eval, err)))
+            return -1;
+        run->eval_range =
+            (struct dt_data_range){0, dt_dataset_tokens(run->eval_dataset)};
+    } else if (held_out > 0) {
+        run->eval_dataset = run->dataset;
+        run->eval_range = (struct dt_data_range){tokens - held_out, held_out};
+    }
+    return 0;
+}
+
+static int start_loader(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    const struct dt_loader_options options = {
+        .B = run->B,
+        .T = run->T,
+        .rank = run->rank,
+        .world = run->world,
+        .seed = conf->run.data_seed,
+        .shuffle = conf->data.shuffle,
+        .repeat = true,
+        .prefetch = (size_t)conf->data.prefetch_factor,
+        .timeout_ms = dt_run_timeout_ms(run),
+    };
+    run->loader = dt_loader_create(run->dataset, run->train_range, &options,
+                                   run->progress.position, err);
+    if (!run->loader)
+        return -1;
+    run->epoch_samples = dt_loader_epoch_samples(run->loader);
+    return 0;
+}
+
+/* --- what it needs --- */
+
+static int allocate(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    const struct dt_optim_options optim = {
+        .beta1 = conf->optimizer.beta1,
+        .beta2 = conf->optimizer.beta2,
+        .eps = conf->optimizer.eps,
+        .weight_decay = conf->optimizer.weight_decay,
+        .decay_filter = (enum dt_decay_filter)conf->optimizer.decay_filter,
+    };
+    const struct dt_parallel_options ddp = {
+        .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
+        .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
+    };
+    if (!(run->layout = dt_model_layout(&run->model_config, run->world, err)))
+        return -1;
+    size_t bytes = run->layout->count * sizeof(float);
+    if (!(run->weights_buf = dt_buffer_create(bytes, "weights", err)) ||
+        !(run->grads_buf = dt_buffer_create(bytes, "gradients", err)))
+        return -1;
+    run->weights = dt_view_of(run->weights_buf, DT_F32);
+    run->grads = dt_view_of(run->grads_buf, DT_F32);
+    run->model = dt_model_create(&run->model_config, run->layout, dt_ops_cpu(),
+                                 run->weights, run->grads, run->B, run->T,
+                                 err);
+    if (!run->model)
+        return -1;
+    run->optim = dt_optim_create(run->layout, dt_ops_cpu(), &optim, err);
+    if (!run->optim)
+        return -1;
+    run->parallel = dt_parallel_create(run->layout, run->comm, run->grads,
+                                       &ddp, err);
+    return run->parallel ? 0 : -1;
+}
+
+/* Steps of the whole run and the schedule over them. */
+static void plan_steps(struct dt_run *run)
+{
+    struct dt_conf *conf = &run->conf;
+    double per_step = (double)(run->B * run->A * (size_t)run->world);
+    double samples = conf->training.epochs * (double)run->epoch_samples;
+    run->total_steps = conf->training.max_steps > 0
+                           ? conf->training.max_steps
+                           : (long)ceil(samples / per_step);
+    dt_conf_resolve_steps(conf, run->total_steps);
+    double warmup = conf->scheduler.warmup_steps;
+    if (warmup < 1.0)
+        warmup = ceil((warmup > 0.0 ? warmup : conf->scheduler.warmup_ratio) *
+                      (double)run->total_steps);
+    run->schedule = (struct dt_schedule){
+        .name = (enum dt_schedule_name)conf->scheduler.name,
+        .lr = conf->optimizer.lr,
+        .min_lr = conf->scheduler.min_lr,
+        .warmup = (long)warmup,
+        .total = run->total_steps,
+    };
+}
+
+/* --- where the results go (rank 0) --- */
+
+static bool directory_is_empty(const char *path)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+    bool empty = true;
+    while (dir && empty && (entry = readdir(dir)))
+        empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+    if (dir)
+        closedir(dir);
+    return empty;
+}
+
+static int prepare_output(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    const char *output = conf->run.output_dir;
+    if (conf->training.resume == DT_CONF_RESUME_NONE &&
+        !directory_is_empty(output)) {
+        if (!conf->run.overwrite)
+            return dt_error_set(err, EX_CANTCREAT, "%s: run.output_dir is not "
+                                "empty; set training.resume: auto to go on, "
+                                "run.overwrite: true to start anew, or name "
+                                "another directory", output);
+        if (dt_file_remove_tree(run->ckpt_root, err) < 0)
+            return -1;
+    }
+    if (dt_file_mkdirs(output, err) < 0)
+        return -1;
+    return dt_file_mkdirs(conf->logging.dir, err);
+}
+
+static int start_report(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/metrics.jsonl", conf->logging.dir);
+    const struct dt_report_options options = {
+        .metrics_path = conf->logging.to_jsonl ? path : NULL,
+        .first_step = run->progress.step,
+        .total_steps = run->total_steps,
+        .console = conf->logging.to_stdout,
+    };
+    return (run->report = dt_report_create(&options, err)) ? 0 : -1;
+}
+
+static void print_banner(struct dt_run *run)
+{
+    const struct dt_model_config *config = &run->model_config;
+    dt_report_note(run->report,
+                   "%s: %s, %zu layers, %zu channels, %zu parameters",
+                   run->conf.run.name, config->model_type, config->n_layer,
+                   config->n_embd, run->layout->param_total);
+    dt_report_note(run->report,
+                   "%zu rows per rank x %d ranks x %zu accumulation = %zu "
+                   "samples of %zu tokens a step; %" PRIu64
+                   " samples an epoch, %ld steps",
+                   run->B, run->world, run->A,
+                   run->B * (size_t)run->world * run->A, run->T,
+                   run->epoch_samples, run->total_steps);
+}
+
+/* All ranks must run the same configuration on the same data. */
+static int check_agreement(struct dt_run *run, struct dt_error *err)
+{
+    uint64_t mine = run->conf.fingerprint ^ run->data_hash * 31;
+    double id = (double)(mine & 0xffffffffffffu); /* 48 bits: exact */
+    double range[] = {id, -id};
+    if (dt_comm_reduce_scalars(run->comm, range, 2, DT_MAX, err) < 0)
+        return -1;
+    if (range[0] != -range[1])
+        return dt_error_set(err, EX_CONFIG, "%s: the ranks do not see the same "
+                            "configuration and data; are all files on a "
+                            "shared file system?", run->conf.file);
+    return 0;
+}
+
+int dt_run_timeout_ms(const struct dt_run *run)
+{
+    return (int)(run->conf.distributed.timeout_s * 1000);
+}
+
+int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
+                struct dt_comm *comm, struct dt_error *err)
+{
+    run->conf = *conf;
+    run->comm = comm;
+    run->rank = dt_comm_rank(comm);
+    run->world = dt_comm_size(comm);
+    if (dt_conf_resolve_batch(&run->conf, run->world, err) < 0)
+        return -1;
+    run->B = (size_t)run->conf.training.per_device_batch_size;
+    run->T = (size_t)conf->data.max_length;
+    run->A = (size_t)run->conf.training.gradient_accumulation_steps;
+    if (snprintf(run->ckpt_root, sizeof(run->ckpt_root), "%s/checkpoints",
+                 conf->run.output_dir) >= (int)sizeof(run->ckpt_root))
+        return dt_error_set(err, EX_CONFIG, "%s: run.output_dir is too long",
+                            conf->file);
+    if (choose_model(run, err) < 0 || open_data(run, err) < 0 ||
+        check_agreement(run, err) < 0 || allocate(run, err) < 0)
+        return -1;
+    if (run->rank == 0 && prepare_output(run, err) < 0)
+        return -1;
+    if (dt_run_restore(run, err) < 0 || start_loader(run, err) < 0)
+        return -1;
+    plan_steps(run);
+    if (run->rank == 0) {
+        if (start_report(run, err) < 0)
+            return -1;
+        print_banner(run);
+    }
+    return 0;
+}
+
+void dt_run_fini(struct dt_run *run)
+{
+    dt_report_destroy(run->report);
+    dt_loader_destroy(run->loader);
+    if (run->eval_dataset != run->dataset)
+        dt_dataset_close(run->eval_dataset);
+    dt_dataset_close(run->dataset);
+    dt_parallel_destroy(run->parallel);
+    dt_optim_destroy(run->optim);
+    dt_model_destroy(run->model);
+    dt_buffer_destroy(run->grads_buf);
+    dt_buffer_destroy(run->weights_buf);
+    dt_layout_destroy(run->layout);
+}

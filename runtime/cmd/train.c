@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train.c - `disttrain train FILE`: joins the world and trains */
+#include "config.h"
+
+#include <getopt.h>
+#include <omp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sysexits.h>
+
+#include "algo/trainer.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "cmd/cmd.h"
+#include "launch/contract.h"
+#include "launch/launch.h"
+#include "report/report.h"
+
+enum { JOIN_TIMEOUT_MS = 60000 }; /* before the configuration is known */
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_stop(int signal)
+{
+    stop_signal = signal;
+}
+
+/* First thing: the default action of SIGUSR1 and SIGTERM would lose the run. */
+static void install_handlers(void)
+{
+    const int stops[] = {SIGTERM, SIGUSR1, SIGINT};
+    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++)
+        sigaction(stops[i], &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a write error says it better */
+}
+
+/* Without OMP_NUM_THREADS: this rank's share of the CPUs it may run on. */
+static void choose_threads(const struct dt_launch *launch)
+{
+    cpu_set_t cpus;
+    if (getenv("OMP_NUM_THREADS") ||
+        sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
+        return;
+    int share = CPU_COUNT(&cpus) / dt_launch_local_size(launch);
+    omp_set_num_threads(share > 1 ? share : 1);
+}
+
+/* --- how comm reaches launch: the layers do not know each other --- */
+
+static const char *world_host(void *ctx, int rank)
+{
+    return dt_launch_host(ctx, rank);
+}
+
+static int world_put(void *ctx, const char *key, const void *data,
+                     size_t bytes, struct dt_error *err)
+{
+    return dt_launch_put(ctx, key, data, bytes, err);
+}
+
+static int world_fence(void *ctx, int timeout_ms, struct dt_error *err)
+{
+    return dt_launch_fence(ctx, timeout_ms, err);
+}
+
+static int world_get(void *ctx, int rank, const char *key, void **data,
+                     size_t *bytes, struct dt_error *err)
+{
+    return dt_launch_get(ctx, rank, key, data, bytes, err);
+}
+
+static struct dt_comm *connect_ranks(const struct dt_conf *conf,
+                                     struct dt_launch *launch,
+                                     struct dt_error *err)
+{
+    const struct dt_comm_world world = {
+        .rank = dt_launch_rank(launch),
+        .size = dt_launch_size(launch),
+        .host = world_host,
+        .put = world_put,
+        .fence = world_fence,
+        .get = world_get,
+        .ctx = launch,
+    };
+    const struct dt_comm_options options = {
+        .interface = conf->distributed.interface,
+        .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
+    };
+    return dt_comm_create(world.size > 1 ? "gloo" : "self", &world, &options,
+                          err);
+}
+
+/* Every problem of the file, from one rank only. */
+static void print_problems(const struct dt_conf_problems *problems, int rank)
+{
+    for (size_t i = 0; rank == 0 && i < problems->count; i++)
+        fprintf(stderr, "%s\n", problems->text[i]);
+}
+
+/* Tells the user and, if this is not everybody's orderly end, the other ranks.
+ * A rank that only lost a peer holds back: the peer's own words come first.
+ */
+static int fail(struct dt_launch *launch, const struct dt_error *err)
+{
+    int rank = dt_launch_rank(launch), size = dt_launch_size(launch);
+    if (err->status == EX_TEMPFAIL) {
+        if (rank == 0)
+            fprintf(stderr, "disttrain: %s\n", err->text);
+        return EX_TEMPFAIL;
+    }
+    if (err->status == EX_UNAVAILABLE && size > 1)
+        dt_clock_sleep(0.3);
+    dt_report_failure(rank, size, dt_launch_host(launch, rank), err);
+    if (size > 1)
+        dt_launch_abort(launch, err->status, err->text);
+    return err->status;
+}
+
+static int train(const struct dt_conf *conf, struct dt_launch *launch)
+{
+    struct dt_error err;
+    dt_log_init(dt_launch_rank(launch),
+                (enum dt_log_level)conf->logging.level);
+    dt_fault_rank(dt_launch_rank(launch));
+    choose_threads(launch);
+    struct dt_comm *comm = connect_ranks(conf, launch, &err);
+    int status = 0;
+    if (!comm || dt_trainer_run(conf, comm, &stop_signal, &err) < 0)
+        status = fail(launch, &err);
+    dt_comm_destroy(comm);
+    return status;
+}
+
+static int load_and_train(const char *path)
+{
+    struct dt_conf_problems problems = {0}, warnings = {0};
+    struct dt_error err;
+    struct dt_conf *conf = dt_conf_load(path, &problems, &warnings);
+    int status = EX_CONFIG;
+    struct dt_launch *launch = dt_launch_create(
+        conf ? (int)(conf->distributed.timeout_s * 1000) : JOIN_TIMEOUT_MS,
+        &err);
+    if (!launch) {
+        fprintf(stderr, "disttrain: %s\n", err.text);
+        status = err.status;
+    } else {
+        print_problems(&warnings, dt_launch_rank(launch));
+        print_problems(&problems, dt_launch_rank(launch));
+        if (conf)
+            status = train(conf, launch);
+    }
+    dt_launch_destroy(launch);
+    dt_conf_destroy(conf);
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+    return status;
+}
+
+static void print_help(void)
+{
+    fputs("usage: disttrain train FILE\n\n"
+          "Trains as the configuration FILE says, see disttrain.yaml(5). Under\n"
+          "srun, mpirun or any other PMIx launcher every task is a rank;\n"
+          "without one it is a world of one. In a step of\n"
+          "`srun --disttrain=FILE` the file need not be named again.\n\n"
+          "SIGTERM, SIGUSR1 or SIGINT: finish the step, save a checkpoint, "
+          "exit 75.\n",
+          stdout);
+}
+
+int dt_cmd_train(int argc, char **argv)
+{
+    static const struct option options[] = {{"help", no_argument, NULL, 'h'},
+                                            {0}};
+    int c;
+    install_handlers();
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (c != 'h')
+            return dt_cmd_usage_error("train", "unknown option '%s'",
+                                      argv[optind - 1]);
+        print_help();
+        return 0;
+    }
+    const char *path = optind < argc ? argv[optind] : getenv(DT_ENV_CONFIG);
+    if (!path)
+        return dt_cmd_usage_error("train", "which configuration FILE?");
+    if (argc > optind + 1)
+        return dt_cmd_usage_error("train", "one FILE only, '%s' is too much",
+                                  argv[optind + 1]);
+    return load_and_train(path);
+}
