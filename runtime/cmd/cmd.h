@@ -8,6 +8,7 @@
 #ifndef DT_CMD_CMD_H
 #define DT_CMD_CMD_H
 
+/* One for each subcommand. */
 int dt_cmd_train(int argc, char **argv);
 int dt_cmd_check(int argc, char **argv);
 int dt_cmd_generate(int argc, char **argv);

@@ -59,6 +59,7 @@ struct dt_comm *dt_comm_create(const char *backend,
                                struct dt_error *err);
 void dt_comm_destroy(struct dt_comm *comm); /* NULL is fine; never blocks */
 
+/* This process in the world, how many there are, and "self" or "gloo". */
 int dt_comm_rank(const struct dt_comm *comm);
 int dt_comm_size(const struct dt_comm *comm);
 const char *dt_comm_backend(const struct dt_comm *comm);

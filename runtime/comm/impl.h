@@ -46,6 +46,7 @@ struct dt_comm {
     int rank, size;
 };
 
+/* The backends; as dt_comm_create, which is their only caller. */
 struct dt_comm *dt_comm_self(const struct dt_comm_world *world,
                              struct dt_error *err);
 struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,

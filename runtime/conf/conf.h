@@ -156,6 +156,8 @@ struct dt_conf_problems {
     char **text; /* "file:line:col: key: what" */
     size_t count;
 };
+
+/* Frees the texts; the list is empty then. */
 void dt_conf_problems_fini(struct dt_conf_problems *problems);
 
 /* Reads and checks `path`. NULL if there is any problem: all are in *problems

@@ -24,6 +24,9 @@ struct dt_launch *dt_launch_create(int timeout_ms, struct dt_error *err);
 /* Leaves in order: every rank calls it, or none. NULL is fine. */
 void dt_launch_destroy(struct dt_launch *launch);
 
+/* How the world came about; this process in the world and on its host, and how
+ * many there are of each.
+ */
 const char *dt_launch_backend(const struct dt_launch *launch); /* "pmix" */
 int dt_launch_rank(const struct dt_launch *launch);
 int dt_launch_size(const struct dt_launch *launch);

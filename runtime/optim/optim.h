@@ -26,6 +26,7 @@ struct dt_optim_options {
 /* AdamW state for all parameters of a layout: m and v, fp32, zero at first. */
 struct dt_optim;
 
+/* Borrows layout and ops. NULL and err: EX_OSERR. */
 struct dt_optim *dt_optim_create(const struct dt_layout *layout,
                                  const struct dt_ops *ops,
                                  const struct dt_optim_options *options,

@@ -21,6 +21,7 @@ struct dt_parallel_options {
 
 struct dt_parallel;
 
+/* Borrows all but options. NULL and err: EX_OSERR. */
 struct dt_parallel *
 dt_parallel_create(const struct dt_layout *layout, struct dt_comm *comm,
                    struct dt_view grads,

@@ -24,6 +24,7 @@ struct dt_report_options {
     bool console;
 };
 
+/* Opens the metrics file to append. NULL and err: EX_CANTCREAT, EX_IOERR. */
 struct dt_report *dt_report_create(const struct dt_report_options *options,
                                    struct dt_error *err);
 void dt_report_destroy(struct dt_report *report); /* NULL is fine */

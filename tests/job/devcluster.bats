@@ -195,8 +195,10 @@ traces() {
     local nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
     $nobody test -r "$DT_SRCDIR/contrib/devcluster" ||
         skip "nobody may not read $DT_SRCDIR"
+    # shellcheck disable=SC2086 # a command and its arguments
     run -77 $nobody "$DT_SRCDIR/contrib/devcluster" up
     [[ $output == "devcluster: namespaces and slurmd need root: use sudo devcluster up" ]]
+    # shellcheck disable=SC2086
     run -77 $nobody "$DT_SRCDIR/contrib/devcluster" down
     [[ $output == "devcluster: only root reaches a cluster: use sudo devcluster down" ]]
 }

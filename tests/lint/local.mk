@@ -3,15 +3,20 @@
 # What a reviewer would look for, and a script finds.
 
 lint_tests = \
-	tests/lint/spank.sh \
+	tests/lint/layers.sh \
+	tests/lint/sources.sh \
+	tests/lint/texts.sh \
 	# End of lint_tests
 
 EXTRA_DIST += $(lint_tests) \
+	tests/lint/spank.sh \
+	tests/lint/tap.sh \
 	tests/lint/slurm_api/slurm/slurm.h \
 	tests/lint/slurm_api/slurm/spank.h
 
 TEST_EXTENSIONS += .sh
 SH_LOG_DRIVER = $(LOG_DRIVER)
+TESTS += $(lint_tests)
 if HAVE_SLURM
 TESTS += tests/lint/spank.sh
 endif

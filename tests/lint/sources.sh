@@ -1,0 +1,105 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# sources.sh - what every source file has: a licence, a sentence, a size
+
+# shellcheck disable=SC2016,SC2038 # awk programs; names without blanks
+# shellcheck source=tests/lint/tap.sh
+. "$(dirname "$0")/tap.sh"
+
+c_files() {
+    find runtime spank tests \( -name '*.[ch]' -o -name '*.cc' \) -print
+}
+
+# Other files that are code; scripts have no common ending.
+other_files() {
+    find runtime spank tests contrib m4 man configs .ci configure.ac \
+        Makefile.am autogen.sh -type f \( -name '*.mk' -o -name '*.sh' -o \
+        -name '*.am' -o -name '*.ac' -o -name '*dt_*.m4' -o -name '*.bats' \
+        -o -name '*.bash' -o -name '*.py' -o -name '*.yaml' -o -name '*.[158]' \
+        \) -print 2>/dev/null
+}
+
+licence() {
+    c_files | xargs awk '
+        FNR == 1 && $0 != "/* SPDX-License-Identifier: Apache-2.0 */" {
+            print FILENAME ":1: no SPDX line"
+        }'
+    other_files | xargs awk '
+        FNR == 1 { if (open) print last ": no SPDX line"; open = 1 }
+        FNR <= 3 && /SPDX-License-Identifier: Apache-2.0/ { open = 0 }
+        { last = FILENAME }
+        END { if (open) print last ": no SPDX line" }'
+}
+
+# Line 2, or 3 of a longer comment: "name - sentence".
+sentence() {
+    c_files | xargs awk '
+        FNR == 2 || FNR == 3 {
+            name = FILENAME
+            sub(/.*\//, "", name)
+            if (index($0, "* " name " - "))
+                found = FILENAME
+            if (FNR == 3 && found != FILENAME)
+                print FILENAME ":2: expected \"" name " - one sentence\""
+        }'
+}
+
+# A comment ends on the line above a prototype or a group of them, or stands
+# behind it.
+prototypes() {
+    find runtime spank -name '*.h' | xargs awk '
+        function braces(text,    opened) {
+            opened = gsub(/\{/, "{", text)
+            return opened - gsub(/\}/, "}", text)
+        }
+        FNR == 1 { depth = comment = said = 0; statement = "" }
+        comment { if (/\*\//) { comment = 0; said = 1 } next }
+        /^[ \t]*\/\*/ {
+            if (/\*\//) said = 1; else comment = 1
+            next
+        }
+        /^#/ || /^extern "C"/ || /^[ \t]*$/ {
+            if (depth == 0) { said = 0; statement = "" }
+            next
+        }
+        {
+            code = $0
+            behind = sub(/\/\*.*/, "", code)
+            if (behind && !/\*\//) comment = 1
+            was = depth
+            depth += braces(code)
+            if (was > 0 || depth > 0 || code ~ /[{}]/) {
+                said = 0
+                statement = ""
+                next
+            }
+            statement = statement " " code
+            if (code !~ /;[ \t]*$/) next
+            if (statement ~ /^ [a-z].*\(/ && statement !~ /^ typedef/ &&
+                !said && !behind)
+                print FILENAME ":" FNR ": a prototype without a comment"
+            statement = ""
+        }'
+}
+
+sizes() {
+    c_files | xargs awk '
+        FNR > 500 && !(FILENAME in long) {
+            long[FILENAME]
+            print FILENAME ": more than 500 lines"
+        }'
+    find runtime spank \( -name '*.c' -o -name '*.cc' \) -print | xargs awk '
+        FNR == 1 { start = 0 }
+        /^\{/ { start = FNR }
+        /^\}/ && start {
+            if (FNR - start > 60)
+                print FILENAME ":" start ": a function of more than 60 lines"
+            start = 0
+        }'
+}
+
+expect_none "every file says its licence" "$(licence)"
+expect_none "every C file says in a sentence what it is" "$(sentence)"
+expect_none "every prototype in a header has a comment" "$(prototypes)"
+expect_none "files have at most 500 lines, functions 60" "$(sizes)"
+done_testing
