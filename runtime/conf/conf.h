@@ -188,10 +188,10 @@ void dt_conf_resolve_steps(struct dt_conf *conf, long total);
  */
 void dt_conf_dump(const struct dt_conf *conf, FILE *out);
 
-/* Writes the schema, one line a key, tab-separated: path, type, default ("-"
- * for none), aliases (space-separated, "-" for none), help; for a key that is
- * only known, the type is "later" and the help says what it waits for. Tests
- * compare disttrain.yaml(5) with it.
+/* Writes the schema, one line a key, tab-separated: path, what it expects,
+ * default ("-" for none), aliases (space-separated, "-" for none), help. For a
+ * key that is only known, the second word is "later" and the help says what it
+ * waits for. The key list of disttrain.yaml(5) is made of it.
  */
 void dt_conf_schema(FILE *out);
 

@@ -182,18 +182,11 @@ static void print_names(const char *const *names, FILE *out)
 
 void dt_conf_schema(FILE *out)
 {
-    static const char *const types[] = {
-        [DT_CONF_BOOL] = "bool",     [DT_CONF_INT] = "int",
-        [DT_CONF_U64] = "int",       [DT_CONF_FLOAT] = "float",
-        [DT_CONF_COUNT] = "int or ratio", [DT_CONF_STRING] = "string",
-        [DT_CONF_DIR] = "path",      [DT_CONF_OLD_DIR] = "path",
-        [DT_CONF_FILES] = "paths",   [DT_CONF_ENUM] = "word",
-        [DT_CONF_SET] = "words",     [DT_CONF_OLD_OR_WORD] = "word or path",
-        [DT_CONF_BETAS] = "two floats", [DT_CONF_IGNORED] = "ignored",
-    };
     for (size_t i = 0; i < dt_conf_key_count; i++) {
         const struct dt_conf_key *key = &dt_conf_keys[i];
-        fprintf(out, "%s\t%s\t%s\t", key->path, types[key->type],
+        char expects[512];
+        dt_conf_key_expects(key, expects, sizeof(expects));
+        fprintf(out, "%s\t%s\t%s\t", key->path, expects,
                 key->fallback ? key->fallback : "-");
         print_names(key->aliases, out);
         fprintf(out, "\t%s%s%s%s\n", key->help, key->unit ? " (" : "",

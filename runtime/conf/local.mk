@@ -4,6 +4,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/check.c \
 	runtime/conf/conf.h \
 	runtime/conf/dump.c \
+	runtime/conf/expects.c \
 	runtime/conf/later.c \
 	runtime/conf/load.c \
 	runtime/conf/names.c \

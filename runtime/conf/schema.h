@@ -71,6 +71,10 @@ struct dt_conf_later {
 };
 extern const struct dt_conf_later dt_conf_laters[];
 
+/* Writes what the key expects: "an integer from 1 to 64". */
+void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
+                         size_t bytes);
+
 /* Row number of a canonical path, or -1. */
 int dt_conf_key_find(const char *path);
 

@@ -26,33 +26,13 @@ static bool is_word(const char *text, const char *const *words)
     return false;
 }
 
-/* What a key expects, for messages: "an integer from 1 to 64". */
-static void describe(const struct dt_conf_key *key, char *buffer, size_t bytes)
-{
-    bool whole = key->type == DT_CONF_INT || key->type == DT_CONF_COUNT;
-    const char *noun = whole ? "an integer" : "a number";
-    const char *ratio = key->type == DT_CONF_COUNT ? " or a ratio in (0, 1)"
-                                                   : "";
-    if (key->min == 0 && key->max == 0)
-        snprintf(buffer, bytes, "%s", noun);
-    else if (key->max >= 1e12)
-        snprintf(buffer, bytes, "%s %s %.17g%s", noun,
-                 key->above_min ? ">" : ">=", key->min, ratio);
-    else if (whole)
-        snprintf(buffer, bytes, "%s from %.17g to %.17g%s", noun, key->min,
-                 key->max, ratio);
-    else
-        snprintf(buffer, bytes, "%s in %c%.17g, %.17g%c", noun,
-                 key->above_min ? '(' : '[', key->min, key->max,
-                 key->below_max ? ')' : ']');
-}
-
-/* Notes "expected WANTED, got ..."; returns -1. */
+/* Notes "expected ..., got ..."; returns -1. */
 static int expected(struct dt_conf_reader *reader,
-                    const struct dt_conf_key *key, const struct dt_tree *node,
-                    const char *wanted)
+                    const struct dt_conf_key *key, const struct dt_tree *node)
 {
+    char wanted[512];
     double number;
+    dt_conf_key_expects(key, wanted, sizeof(wanted));
     if (node->kind != DT_TREE_SCALAR)
         dt_conf_note(&reader->problems, node->place, key->path,
                      "expected %s, got a %s", wanted,
@@ -89,7 +69,7 @@ int dt_conf_bool(struct dt_conf_reader *reader,
                      "%s is a boolean only in old YAML: write %s", node->text,
                      *value ? "true" : "false");
     } else {
-        return expected(reader, key, node, "true or false");
+        return expected(reader, key, node);
     }
     return 0;
 }
@@ -106,22 +86,19 @@ static int parse_float(struct dt_conf_reader *reader,
                        const struct dt_conf_key *key,
                        const struct dt_tree *node, double *value)
 {
-    char wanted[96];
     double number;
     if (node->kind == DT_TREE_SCALAR && !node->quoted &&
         dt_conf_parse_float(node->text, &number) && in_range(key, number)) {
         *value = number;
         return 0;
     }
-    describe(key, wanted, sizeof(wanted));
-    return expected(reader, key, node, wanted);
+    return expected(reader, key, node);
 }
 
 static int parse_int(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node,
                      long *value)
 {
-    char wanted[96];
     long number;
     if (node->kind == DT_TREE_SCALAR && !node->quoted &&
         dt_conf_parse_int(node->text, &number) &&
@@ -129,8 +106,7 @@ static int parse_int(struct dt_conf_reader *reader,
         *value = number;
         return 0;
     }
-    describe(key, wanted, sizeof(wanted));
-    return expected(reader, key, node, wanted);
+    return expected(reader, key, node);
 }
 
 static int set_count(struct dt_conf_reader *reader,
@@ -155,7 +131,7 @@ static int set_u64(struct dt_conf_reader *reader,
 {
     if (node->kind != DT_TREE_SCALAR || node->quoted ||
         !dt_conf_parse_u64(node->text, field(reader->conf, key->offset)))
-        return expected(reader, key, node, "an integer from 0 to 2^64 - 1");
+        return expected(reader, key, node);
     return 0;
 }
 
@@ -177,7 +153,7 @@ static int set_string(struct dt_conf_reader *reader,
                       const struct dt_tree *node)
 {
     if (node->kind != DT_TREE_SCALAR || !*node->text)
-        return expected(reader, key, node, "a string");
+        return expected(reader, key, node);
     return store_text(reader, key->offset, strdup(node->text));
 }
 
@@ -186,23 +162,17 @@ static const struct dt_conf_word *parse_word(struct dt_conf_reader *reader,
                                              const struct dt_conf_key *key,
                                              const struct dt_tree *node)
 {
-    char wanted[512];
-    size_t n = (size_t)snprintf(wanted, sizeof(wanted), "one of");
     for (const struct dt_conf_word *w = key->words; w->name; w++) {
-        if (node->kind == DT_TREE_SCALAR &&
-            strcasecmp(node->text, w->name) == 0) {
-            if (!w->waits)
-                return w;
-            dt_conf_note(&reader->problems, node->place, key->path,
-                         "%s waits for %s, which this version does not have",
-                         w->name, w->waits);
-            return NULL;
-        }
-        if (!w->waits && n < sizeof(wanted))
-            n += (size_t)snprintf(wanted + n, sizeof(wanted) - n, "%s %s",
-                                  w == key->words ? "" : ",", w->name);
+        if (node->kind != DT_TREE_SCALAR || strcasecmp(node->text, w->name))
+            continue;
+        if (!w->waits)
+            return w;
+        dt_conf_note(&reader->problems, node->place, key->path,
+                     "%s waits for %s, which this version does not have",
+                     w->name, w->waits);
+        return NULL;
     }
-    expected(reader, key, node, wanted);
+    expected(reader, key, node);
     return NULL;
 }
 
@@ -229,7 +199,7 @@ static int set_set(struct dt_conf_reader *reader,
             strcasecmp(item->text, "none") == 0)
             count = 0;
         else if (count == sizeof(chosen) / sizeof(chosen[0]))
-            return expected(reader, key, node, "a shorter list");
+            return expected(reader, key, node);
         else if (!(chosen[count++] = parse_word(reader, key, item)))
             rc = -1;
         if (node->kind != DT_TREE_LIST)
@@ -252,7 +222,7 @@ static int set_betas(struct dt_conf_reader *reader,
     const struct dt_tree *item = node->child;
     if (node->kind != DT_TREE_LIST || !item || !item->next ||
         item->next->next)
-        return expected(reader, key, node, "a list of two numbers");
+        return expected(reader, key, node);
     if (parse_float(reader, key, item, &first) < 0 ||
         parse_float(reader, key, item->next, &second) < 0)
         return -1;
@@ -281,7 +251,7 @@ static char *parse_path(struct dt_conf_reader *reader,
 {
     struct dt_error err;
     if (node->kind != DT_TREE_SCALAR) {
-        expected(reader, key, node, "a path");
+        expected(reader, key, node);
         return NULL;
     }
     char *path = dt_conf_path(reader->directory, node->text, &err);
@@ -385,7 +355,8 @@ static const struct dt_tree *file_item(struct dt_conf_reader *reader,
                          "unknown key %.*s", DT_CONF_SHOWN_BYTES, c->key);
     }
     if (!path)
-        expected(reader, key, item, "a path or a section with a path");
+        dt_conf_note(&reader->problems, item->place, key->path,
+                     "a section here needs the key path");
     return only_path ? path : NULL;
 }
 
@@ -413,7 +384,7 @@ static int set_files(struct dt_conf_reader *reader,
     for (const struct dt_tree *i = first; i; i = is_list ? i->next : NULL)
         count++;
     if (count == 0)
-        return expected(reader, key, node, "a path or a list of paths");
+        return expected(reader, key, node);
     paths.path = calloc(count, sizeof(paths.path[0]));
     if (!paths.path) {
         reader->problems.out_of_memory = true;

@@ -152,10 +152,10 @@ static void test_keys(void **state)
 {
     (void)state;
     assert_int_equal(check("--keys"), 0);
-    assert_non_null(strstr(out, "\noptimizer.lr\tfloat\t2e-5\tlr "
+    assert_non_null(strstr(out, "\noptimizer.lr\ta number > 0\t2e-5\tlr "
                                 "learning_rate\tlearning rate\n"));
-    assert_non_null(strstr(out, "\ndistributed.timeout_s\tint\t1800\t"
-                                "ddp_timeout\tlongest wait for another rank "
+    assert_non_null(strstr(out, "\ndistributed.timeout_s\tan integer from 1 "
+                                "to 1000000\t1800\tddp_timeout\tlongest wait for another rank "
                                 "(seconds)\n"));
     assert_non_null(strstr(out, "\ndpo.beta\tlater\t-\t-\talgorithm dpo\n"));
 }

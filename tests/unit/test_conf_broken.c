@@ -148,13 +148,14 @@ static void test_types(void **state)
          "t.yaml:5:13: optimizer.lr: no value: write null for the default\n"
          "t.yaml:5:24: optimizer.eps: expected a number in (0, 1], got a "
          "list\n"
-         "t.yaml:5:36: optimizer.betas: expected a list of two numbers, got "
-         "0.9\n"},
+         "t.yaml:5:36: optimizer.betas: expected a list of two numbers in "
+         "[0, 1), got 0.9\n"},
         {LEAST "optimizer: {betas: [0.9, 1]}\n",
-         "t.yaml:5:26: optimizer.betas: expected a number in [0, 1), got 1\n"},
+         "t.yaml:5:26: optimizer.betas: expected a list of two numbers in "
+         "[0, 1), got 1\n"},
         {LEAST "optimizer: {betas: [0.9, 0.95, 0.99]}\n",
-         "t.yaml:5:20: optimizer.betas: expected a list of two numbers, got a "
-         "list\n"},
+         "t.yaml:5:20: optimizer.betas: expected a list of two numbers in "
+         "[0, 1), got a list\n"},
         {LEAST "distributed: {bucket_cap_mb: 5000, timeout_s: 1.5}\n",
          "t.yaml:5:30: distributed.bucket_cap_mb: expected an integer from 1 "
          "to 4096, got 5000\n"
@@ -177,7 +178,7 @@ static void test_types(void **state)
         {LEAST "logging: {report_to: [stdout, wandb, paper]}\n",
          "t.yaml:5:31: logging.report_to: wandb waits for Weights & Biases "
          "runs" NOT_YET
-         "t.yaml:5:38: logging.report_to: expected one of stdout, jsonl, got "
+         "t.yaml:5:38: logging.report_to: expected a list of stdout, jsonl, got "
          "\"paper\"\n"},
         {LEAST "data: {format: csv, validation_split: 1}\n",
          "t.yaml:5:16: data.format: expected one of auto, text, tokens_bin, "
@@ -289,12 +290,11 @@ static void test_paths(void **state)
              "t.yaml:10:5: data.train: ~root: only ~/ is expanded, not the "
              "home of others\n"
              "t.yaml:11:5: data.train: expected a path, got an empty string\n"
-             "t.yaml:12:5: data.train: expected a path or a section with a "
-             "path, got a section\n"
+             "t.yaml:12:5: data.train: a section here needs the key path\n"
              "t.yaml:12:6: data.train: unknown key paht\n"
              "t.yaml:13:23: data.train: weight waits for mixtures of datasets"
              NOT_YET
-             "t.yaml:14:9: data.eval: expected a path or a list of paths, got "
+             "t.yaml:14:9: data.eval: expected a file or a list of files, got "
              "a list\n"
              "t.yaml:15:46: training.resume: %s/latest.txt: No such file or "
              "directory\n",
