@@ -189,8 +189,7 @@ void dt_conf_schema(FILE *out)
         fprintf(out, "%s\t%s\t%s\t", key->path, expects,
                 key->fallback ? key->fallback : "-");
         print_names(key->aliases, out);
-        fprintf(out, "\t%s%s%s%s\n", key->help, key->unit ? " (" : "",
-                key->unit ? key->unit : "", key->unit ? ")" : "");
+        fprintf(out, "\t%s\n", key->help);
     }
     for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++)
         for (const char *const *k = l->keys; *k; k++)

@@ -70,4 +70,6 @@ void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
         APPEND(buffer, bytes, " or a ratio in (0, 1)");
     if (key->words)
         append_words(key, buffer, bytes);
+    if (key->unit)
+        APPEND(buffer, bytes, " (%s)", key->unit);
 }

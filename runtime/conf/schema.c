@@ -117,12 +117,12 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"model.tokenizer", DT_CONF_STRING, AT(model.tokenizer),
      .fallback = "byte", .result = true,
      .aliases = ALSO("tokenizer_name_or_path", "tokenizer_name"),
-     .help = "byte: token ids are bytes, 256 ends a document; for text only"},
+     .help = "how text becomes tokens; byte: ids are bytes, 256 ends a document"},
 
     /* data */
     {"data.train", DT_CONF_FILES, AT(data.train),
      .aliases = ALSO("dataset_path", "train_file"),
-     .help = "a file or a list of files; required"},
+     .help = "what is learnt; required"},
     {"data.eval", DT_CONF_FILES, AT(data.eval),
      .aliases = ALSO("eval_dataset", "validation_file"),
      .help = "held-out files"},
@@ -201,7 +201,7 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"training.eval_steps", DT_CONF_COUNT, AT(training.eval_steps),
      AND(training.eval_steps_ratio), .min = 1, .max = 1e12,
      .unit = "optimizer steps", .aliases = ALSO("eval_steps"),
-     .help = "between evaluations, or a ratio of the run; by default "
+     .help = "between evaluations; a ratio is of the run; by default "
              "logging.steps"},
     {"training.resume", DT_CONF_OLD_OR_WORD, AT(training.resume),
      AND(training.resume_path), .fallback = "none",
@@ -212,8 +212,8 @@ const struct dt_conf_key dt_conf_keys[] = {
                     {"true", DT_CONF_RESUME_AUTO, NULL},
                     {"latest", DT_CONF_RESUME_AUTO, NULL}),
      .aliases = ALSO("resume", "resume_from_checkpoint"),
-     .help = "auto: from the newest whole checkpoint in output_dir, if there "
-             "is one; or the directory of a checkpoint"},
+     .help = "where the run begins; auto: at the newest whole checkpoint in "
+             "output_dir, if there is one; or the directory of a checkpoint"},
 
     /* distributed */
     {"distributed.strategy", DT_CONF_ENUM, AT(distributed.strategy),
@@ -249,7 +249,7 @@ const struct dt_conf_key dt_conf_keys[] = {
      .aliases = ALSO("ddp_broadcast_buffers"),
      .help = "not needed here: the models have no buffers"},
     {"distributed.gradient_as_bucket_view", DT_CONF_IGNORED,
-     .help = "not needed here: gradients always are"},
+     .help = "not needed here: gradients are always views of buckets"},
 
     /* optimizer */
     {"optimizer.name", DT_CONF_ENUM, AT(optimizer.name), .fallback = "adamw",
@@ -260,7 +260,7 @@ const struct dt_conf_key dt_conf_keys[] = {
                     {"adamw_hf", DT_CONF_ADAMW, NULL},
                     {"adam", 0, "Adam with coupled weight decay"}),
      .aliases = ALSO("optim", "optimizer.type"),
-     .help = "adamw: as torch.optim.AdamW"},
+     .help = "the rule of a step: torch.optim.AdamW"},
     {"optimizer.lr", DT_CONF_FLOAT, AT(optimizer.lr), .fallback = "2e-5",
      .min = 0, .max = INFINITY, .above_min = true, .result = true,
      .aliases = ALSO("lr", "learning_rate"), .help = "learning rate"},
@@ -286,8 +286,8 @@ const struct dt_conf_key dt_conf_keys[] = {
                     {"ndim2", DT_CONF_DECAY_NDIM2, NULL},
                     {"all", DT_CONF_DECAY_ALL, NULL},
                     {"none", DT_CONF_DECAY_NONE, NULL}),
-     .help = "what decays: hf, no bias and no norm; ndim2, only tensors with "
-             "two dimensions"},
+     .help = "what decays; hf: no bias and no norm; ndim2: tensors with two "
+             "dimensions"},
 
     /* scheduler */
     {"scheduler.name", DT_CONF_ENUM, AT(scheduler.name),
@@ -339,7 +339,7 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"checkpoint.steps", DT_CONF_COUNT, AT(checkpoint.steps),
      AND(checkpoint.steps_ratio), .fallback = "500", .min = 1, .max = 1e12,
      .unit = "optimizer steps", .aliases = ALSO("save_steps"),
-     .help = "between checkpoints, or a ratio of the run"},
+     .help = "between checkpoints; a ratio is of the run"},
     {"checkpoint.total_limit", DT_CONF_INT, AT(checkpoint.total_limit),
      .fallback = "0", .min = 0, .max = 1e6, .unit = "checkpoints",
      .aliases = ALSO("save_total_limit"),
@@ -350,7 +350,7 @@ const struct dt_conf_key dt_conf_keys[] = {
      AND(logging.steps_ratio), .fallback = "10", .min = 1, .max = 1e12,
      .unit = "optimizer steps",
      .aliases = ALSO("logging_steps", "steps_per_print"),
-     .help = "between lines, or a ratio of the run"},
+     .help = "between lines; a ratio is of the run"},
     {"logging.first_step", DT_CONF_BOOL, AT(logging.first_step),
      .fallback = "true", .aliases = ALSO("logging_first_step"),
      .help = "a line for step 1 too"},
@@ -363,7 +363,7 @@ const struct dt_conf_key dt_conf_keys[] = {
          {"all", 0, "TensorBoard files and Weights & Biases runs"}),
      .aliases = ALSO("report_to"),
      .help = "where numbers go: the console, metrics.jsonl in logging.dir; "
-             "none or [] for nowhere"},
+             "none: nowhere"},
     {"logging.dir", DT_CONF_DIR, AT(logging.dir),
      .aliases = ALSO("logging_dir"),
      .help = "by default logs in run.output_dir"},

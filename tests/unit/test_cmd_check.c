@@ -155,8 +155,8 @@ static void test_keys(void **state)
     assert_non_null(strstr(out, "\noptimizer.lr\ta number > 0\t2e-5\tlr "
                                 "learning_rate\tlearning rate\n"));
     assert_non_null(strstr(out, "\ndistributed.timeout_s\tan integer from 1 "
-                                "to 1000000\t1800\tddp_timeout\tlongest wait for another rank "
-                                "(seconds)\n"));
+                                "to 1000000 (seconds)\t1800\tddp_timeout\t"
+                                "longest wait for another rank\n"));
     assert_non_null(strstr(out, "\ndpo.beta\tlater\t-\t-\talgorithm dpo\n"));
 }
 

@@ -158,9 +158,9 @@ static void test_types(void **state)
          "[0, 1), got a list\n"},
         {LEAST "distributed: {bucket_cap_mb: 5000, timeout_s: 1.5}\n",
          "t.yaml:5:30: distributed.bucket_cap_mb: expected an integer from 1 "
-         "to 4096, got 5000\n"
+         "to 4096 (MiB), got 5000\n"
          "t.yaml:5:47: distributed.timeout_s: expected an integer from 1 to "
-         "1000000, got 1.5\n"},
+         "1000000 (seconds), got 1.5\n"},
         {LEAST "run: {seed: 18446744073709551616, overwrite: 1}\n",
          "t.yaml:5:13: run.seed: expected an integer from 0 to 2^64 - 1, got "
          "18446744073709551616\n"
@@ -172,7 +172,7 @@ static void test_types(void **state)
          "t.yaml:5:29: run.output_dir: expected a path, got a list\n"},
         {LEAST "logging: {steps: 0, level: loud}\n",
          "t.yaml:5:18: logging.steps: expected an integer >= 1 or a ratio in "
-         "(0, 1), got 0\n"
+         "(0, 1) (optimizer steps), got 0\n"
          "t.yaml:5:28: logging.level: expected one of error, warning, warn, "
          "info, debug, got \"loud\"\n"},
         {LEAST "logging: {report_to: [stdout, wandb, paper]}\n",
@@ -186,8 +186,8 @@ static void test_types(void **state)
          "t.yaml:5:39: data.validation_split: expected a number in [0, 1), "
          "got 1\n"},
         {LEAST "training: {max_steps: 1_000}\n",
-         "t.yaml:5:23: training.max_steps: expected an integer >= -1, got "
-         "\"1_000\"\n"},
+         "t.yaml:5:23: training.max_steps: expected an integer >= -1 (optimizer "
+         "steps), got \"1_000\"\n"},
         {LEAST "training: {max_steps: 0}\n",
          "t.yaml:5:23: training.max_steps: expected an integer >= 1, or -1 to "
          "go by epochs, got 0\n"},

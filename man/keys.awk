@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# keys.awk - the key list of disttrain.yaml(5) from `disttrain check --keys`
+
+function escape(text)
+{
+    gsub(/-/, "\\-", text)
+    return text
+}
+
+# Prints text in lines of at most 79 bytes, none of which is a request.
+function fold(text,    words, count, i, line)
+{
+    count = split(escape(text), words, " ")
+    line = words[1]
+    for (i = 2; i <= count; i++) {
+        if (length(line) + length(words[i]) < 79) {
+            line = line " " words[i]
+        } else {
+            print line
+            line = (words[i] ~ /^[.']/ ? "\\&" : "") words[i]
+        }
+    }
+    print line
+}
+
+function sentence(text)
+{
+    return toupper(substr(text, 1, 1)) substr(text, 2) "."
+}
+
+BEGIN {
+    FS = "\t"
+}
+
+$2 == "later" {
+    if (!($5 in waiting)) {
+        reasons[++count] = $5
+        waiting[$5] = $1
+    } else {
+        waiting[$5] = waiting[$5] ", " $1
+    }
+    next
+}
+
+{
+    dot = index($1, ".")
+    section = dot ? substr($1, 1, dot - 1) : "Top level"
+    if (section != last)
+        print ".SS " section
+    last = section
+    print ".TP\n.B " escape($1)
+    fold(sentence($5))
+    fold(sentence($2 ($3 == "-" ? "" : "; default " $3)))
+    if ($4 != "-") {
+        gsub(/ /, ", ", $4)
+        fold("Also: " $4 ".")
+    }
+}
+
+END {
+    print ".SH KEYS OF LATER VERSIONS"
+    print "These are known, and an error that says what they wait for."
+    for (i = 1; i <= count; i++) {
+        print ".TP\n.I " escape(reasons[i])
+        fold(waiting[reasons[i]] ".")
+    }
+}
