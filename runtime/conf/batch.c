@@ -74,7 +74,7 @@ void dt_conf_check_batch(struct dt_conf_reader *reader)
     long g = conf->training.global_micro_batch_size;
     long B = conf->training.train_batch_size;
     long a = accumulation_given(conf);
-    long part = (g ? g : b ? b : 1) * (a ? a : 1);
+    long rows = g ? g : b;
     if (!dt_conf_given(conf, PER_DEVICE) &&
         !dt_conf_given(conf, GLOBAL_MICRO) && !dt_conf_given(conf, TRAIN) &&
         !dt_conf_given(conf, "training.batch_size"))
@@ -84,12 +84,15 @@ void dt_conf_check_batch(struct dt_conf_reader *reader)
         dt_conf_note(&reader->problems, dt_conf_place_of(conf, GLOBAL_MICRO),
                      GLOBAL_MICRO, "E102 %ld is not a multiple of "
                      "per_device_batch_size %ld", g, b);
-    if (B % part != 0)
+    if (rows && B % (rows * (a ? a : 1)) != 0)
         dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
                      "E102 %ld is not a multiple of %ld (%s) * %ld "
-                     "(accumulation)", B, part / (a ? a : 1),
-                     g ? "global_micro" : b ? "per device" : "any",
-                     a ? a : 1);
+                     "(accumulation)", B, rows,
+                     g ? "global_micro" : "per device", a ? a : 1);
+    else if (a && B % a != 0)
+        dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
+                     "E102 %ld is not a multiple of "
+                     "gradient_accumulation_steps %ld", B, a);
     else if (B && g && a && B != g * a)
         dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
                      "E103 %ld != %ld (global_micro) * %ld (accumulation) = "

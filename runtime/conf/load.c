@@ -188,13 +188,14 @@ static void set_defaults(struct dt_conf_reader *reader)
 {
     for (size_t i = 0; i < dt_conf_key_count; i++) {
         const struct dt_conf_key *key = &dt_conf_keys[i];
+        struct dt_tree scalar = {.text = (char *)key->fallback}, *list = NULL;
         if (!key->fallback)
             continue;
-        struct dt_tree *tree = dt_tree_parse(
-            key->fallback, strlen(key->fallback), &reader->problems);
-        if (tree)
-            dt_conf_value_set(reader, key, tree);
-        dt_tree_destroy(tree);
+        if (key->fallback[0] == '[')
+            list = dt_tree_parse(key->fallback, strlen(key->fallback),
+                                 &reader->problems);
+        dt_conf_value_set(reader, key, list ? list : &scalar);
+        dt_tree_destroy(list);
     }
 }
 

@@ -74,3 +74,14 @@ bool dt_conf_parse_int(const char *text, long *value)
     *value = minus ? -(long)magnitude : (long)magnitude;
     return true;
 }
+
+bool dt_conf_parse_number(const char *text, double *value)
+{
+    long whole;
+    if (dt_conf_parse_float(text, value))
+        return true;
+    if (!dt_conf_parse_int(text, &whole))
+        return false;
+    *value = (double)whole;
+    return true;
+}

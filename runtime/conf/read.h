@@ -19,16 +19,14 @@ struct dt_conf_reader {
     struct dt_conf_notes problems, warnings;
 };
 
-/* Numbers as the YAML 1.2 core schema writes them. False if text is none (or
- * not finite, or out of range of the C type).
+/* Numbers as the YAML 1.2 core schema writes them: floats, whole numbers
+ * (decimal, 0o and 0x; a float with an integral value of up to 2^53 counts),
+ * either. False if text is none, not finite, or out of range of the C type.
  */
 bool dt_conf_parse_float(const char *text, double *value);
-
-/* The same for whole numbers, decimal, 0o and 0x; a float with an integral
- * value of up to 2^53 counts.
- */
 bool dt_conf_parse_int(const char *text, long *value);
 bool dt_conf_parse_u64(const char *text, uint64_t *value);
+bool dt_conf_parse_number(const char *text, double *value);
 
 /* Types one value and stores it. -1: noted, and the field is as it was. */
 int dt_conf_value_set(struct dt_conf_reader *reader,

@@ -88,7 +88,7 @@ static int parse_float(struct dt_conf_reader *reader,
 {
     double number;
     if (node->kind == DT_TREE_SCALAR && !node->quoted &&
-        dt_conf_parse_float(node->text, &number) && in_range(key, number)) {
+        dt_conf_parse_number(node->text, &number) && in_range(key, number)) {
         *value = number;
         return 0;
     }

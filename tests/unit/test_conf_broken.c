@@ -349,6 +349,10 @@ static void test_rules(void **state)
                "gradient_accumulation_steps: 2}\n",
          "t.yaml:5:30: training.train_batch_size: E103 32 != 4 "
          "(global_micro) * 2 (accumulation) = 8\n"},
+        {"algorithm: sft\ndata.train: train.txt\nmodel.n_embd: 96\n"
+         "training: {train_batch_size: 7, grad_accum: 2}\n",
+         "t.yaml:4:30: training.train_batch_size: E102 7 is not a multiple of "
+         "gradient_accumulation_steps 2\n"},
         {LEAST "scheduler: {warmup_ratio: 0.1, warmup_steps: 5}\n",
          "t.yaml:5:27: scheduler.warmup_ratio: E107 warmup_steps is given "
          "too: remove one of them\n"},

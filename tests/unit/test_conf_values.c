@@ -73,7 +73,7 @@ static void test_numbers(void **state)
               "training: {max_steps: 2e3, epochs: .5}\n"
               "checkpoint: {steps: 0.25, total_limit: 0o17}\n"
               "logging: {steps: +20}\n"
-              "optimizer: {lr: 3.E-4, eps: 1e-07, adam_beta1: 0.8}\n"
+              "optimizer: {lr: 3.E-4, eps: 1e-07, weight_decay: 0x1, adam_beta1: 0.8}\n"
               "scheduler: {warmup_steps: 0.1}\n", "");
     (void)state;
     assert_int_equal(conf->run.seed, 255);
@@ -82,6 +82,7 @@ static void test_numbers(void **state)
     assert_true(conf->training.epochs == 0.5);
     assert_int_equal(conf->checkpoint.total_limit, 15);
     assert_true(conf->optimizer.lr == 3e-4);
+    assert_true(conf->optimizer.weight_decay == 1);
     assert_true(conf->optimizer.beta1 == 0.8);
     assert_true(conf->optimizer.beta2 == 0.999);
     assert_int_equal(conf->checkpoint.steps, LONG_MAX);

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Each target is built twice: with libFuzzer (configure CC=clang
+# --enable-fuzzers, then `make fuzzers` and run it on a copy of its corpus), and
+# as a test that replays the corpus.
+
+check_PROGRAMS += tests/fuzz/replay_conf
+tests_fuzz_replay_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/replay.c
+tests_fuzz_replay_conf_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"conf"'
+
+if FUZZERS
+fuzz_targets = tests/fuzz/fuzz_conf
+EXTRA_PROGRAMS = $(fuzz_targets)
+tests_fuzz_fuzz_conf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+fuzzers: $(fuzz_targets)
+.PHONY: fuzzers
+endif
+
+EXTRA_DIST += tests/fuzz/corpus
