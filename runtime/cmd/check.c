@@ -11,11 +11,9 @@
 #include "conf/conf.h"
 #include "launch/contract.h"
 
-static const char usage[] =
-    "usage: disttrain check [--contract | --resolved] [--world N] FILE\n"
-    "       disttrain check --keys\n";
-
 static const char help[] =
+    "usage: disttrain check [--contract | --resolved] [--world N] FILE\n"
+    "       disttrain check --keys\n"
     "\n"
     "Reads a configuration and prints every mistake in it as\n"
     "file:line:col: key: text. Exit status: 0 no mistake, 78 mistakes,\n"
@@ -41,16 +39,14 @@ static int parse_world(const char *text, int *world)
 {
     char *end;
     long value = strtol(text, &end, 10);
-    if (*end || value < 1 || value > 1000000) {
-        fprintf(stderr, "disttrain check: --world %s: expected a number of "
-                "ranks from 1 to 1000000\n", text);
-        return -1;
-    }
+    if (*end || value < 1 || value > 1000000)
+        return dt_cmd_usage_error("check", "--world %s: expected a number of "
+                                  "ranks from 1 to 1000000", text);
     *world = (int)value;
-    return 0;
+    return EX_OK;
 }
 
-/* -1 and a message on stderr if the arguments make no sense. */
+/* EX_OK, or EX_USAGE and a message on stderr. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option table[] = {
@@ -69,27 +65,26 @@ static int parse_options(int argc, char **argv, struct options *options)
         options->resolved |= c == 'r';
         options->keys |= c == 'k';
         options->help |= c == 'h';
-        if (c == 'w' && parse_world(optarg, &options->world) < 0)
-            return -1;
-        if (c == '?' || c == ':') {
-            fprintf(stderr, "disttrain check: %s %s\n",
-                    c == '?' ? "unknown option" : "a value is missing after",
-                    argv[optind - 1]);
-            return -1;
-        }
+        if (c == 'w' && parse_world(optarg, &options->world) != EX_OK)
+            return EX_USAGE;
+        if (c == '?')
+            return dt_cmd_usage_error("check", "unknown option %s",
+                                      argv[optind - 1]);
+        if (c == ':')
+            return dt_cmd_usage_error("check", "a value is missing after %s",
+                                      argv[optind - 1]);
     }
     if (options->help || (options->keys && optind == argc))
-        return 0;
-    if (options->keys || (options->contract && options->resolved) ||
-        argc - optind != 1) {
-        fprintf(stderr, "disttrain check: %s\n",
-                options->keys ? "--keys stands alone"
-                : argc - optind == 1 ? "--contract or --resolved, not both"
-                                     : "expected one FILE");
-        return -1;
-    }
+        return EX_OK;
+    if (options->keys)
+        return dt_cmd_usage_error("check", "--keys stands alone");
+    if (options->contract && options->resolved)
+        return dt_cmd_usage_error("check",
+                                  "--contract or --resolved, not both");
+    if (argc - optind != 1)
+        return dt_cmd_usage_error("check", "expected one FILE");
     options->file = argv[optind];
-    return 0;
+    return EX_OK;
 }
 
 /* A value as contract.h wants it: on one line. */
@@ -167,12 +162,10 @@ static int check_file(const struct options *options)
 int dt_cmd_check(int argc, char **argv)
 {
     struct options options = {0};
-    if (parse_options(argc, argv, &options) < 0) {
-        fputs(usage, stderr);
+    if (parse_options(argc, argv, &options) != EX_OK)
         return EX_USAGE;
-    }
     if (options.help)
-        printf("%s%s", usage, help);
+        fputs(help, stdout);
     else if (options.keys)
         dt_conf_schema(stdout);
     int status = options.file ? check_file(&options) : EX_OK;

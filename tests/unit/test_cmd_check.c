@@ -48,25 +48,23 @@ static int check(const char *args)
     return WEXITSTATUS(status);
 }
 
-#define USAGE                                                                  \
-    "usage: disttrain check [--contract | --resolved] [--world N] FILE\n"      \
-    "       disttrain check --keys\n"
+#define HINT " (see disttrain check --help)\n"
 
 static void test_usage(void **state)
 {
     static const char *const cases[][2] = {
-        {"", "disttrain check: expected one FILE\n" USAGE},
-        {"a b", "disttrain check: expected one FILE\n" USAGE},
-        {"--foo a", "disttrain check: unknown option --foo\n" USAGE},
-        {"a --world", "disttrain check: a value is missing after --world\n"
-                      USAGE},
+        {"", "disttrain check: expected one FILE" HINT},
+        {"a b", "disttrain check: expected one FILE" HINT},
+        {"--foo a", "disttrain check: unknown option --foo" HINT},
+        {"a --world", "disttrain check: a value is missing after --world"
+                      HINT},
         {"--world two a", "disttrain check: --world two: expected a number of "
-                          "ranks from 1 to 1000000\n" USAGE},
+                          "ranks from 1 to 1000000" HINT},
         {"--world 0 a", "disttrain check: --world 0: expected a number of "
-                        "ranks from 1 to 1000000\n" USAGE},
-        {"--keys a", "disttrain check: --keys stands alone\n" USAGE},
+                        "ranks from 1 to 1000000" HINT},
+        {"--keys a", "disttrain check: --keys stands alone" HINT},
         {"--contract --resolved a", "disttrain check: --contract or "
-                                    "--resolved, not both\n" USAGE},
+                                    "--resolved, not both" HINT},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -75,7 +73,7 @@ static void test_usage(void **state)
         assert_string_equal(out, "");
     }
     assert_int_equal(check("--help"), 0);
-    assert_memory_equal(out, USAGE, strlen(USAGE));
+    assert_memory_equal(out, "usage: disttrain check [--contract", 34);
     assert_non_null(strstr(out, "disttrain.yaml(5)"));
 }
 
