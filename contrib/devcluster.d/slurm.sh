@@ -147,16 +147,34 @@ head_run() {
     SLURM_CONF=$dir/conf/slurm.conf space_run head timeout 10 "$@"
 }
 
+# node_cpus I: prints the CPUs of this machine that node I may use, as many as
+# Slurm believes it has, and no other node's while there are enough.
+node_cpus() {
+    awk -v first=$((($1 - 1) * cpus)) -v count="$cpus" '
+        /^Cpus_allowed_list/ {
+            ranges = split($2, range, ",")
+            for (i = 1; i <= ranges; i++) {
+                ends = split(range[i], end, "-")
+                for (cpu = end[1]; cpu <= end[ends]; cpu++)
+                    real[n++] = cpu
+            }
+            for (i = 0; i < count; i++)
+                printf "%s%d", i ? "," : "", real[(first + i) % n]
+        }' /proc/self/status
+}
+
 daemons_start() {
     local i
     declare -gA daemon_pid=()
     daemon_start head munged munged --foreground --key-file="$dir/munge/key" \
-        --socket="$dir/munge/socket" --pid-file="$dir/munge/pid" --seed-file="$dir/munge/seed"
+        --socket="$dir/munge/socket" --pid-file="$dir/munge/pid" \
+        --seed-file="$dir/munge/seed"
     daemon_wait munged munge --no-input --socket="$dir/munge/socket" || return
     daemon_start head slurmctld slurmctld -D
     daemon_wait slurmctld head_run scontrol ping || return
     for ((i = 1; i <= nodes; i++)); do
-        daemon_start "n$i" "n$i" slurmd -D
+        daemon_start "n$i" "n$i" taskset --cpu-list "$(node_cpus "$i")" \
+            slurmd -D
     done
     for ((i = 1; i <= nodes; i++)); do
         daemon_wait "n$i" node_is_idle "n$i" || return

@@ -122,6 +122,14 @@ traces() {
     dt_srun true
 }
 
+@test "--cpus limits the CPUs of a node's tasks" {
+    devcluster up --name "$DT_CLUSTER-b" --nodes 2 --plugin none --cpus 1
+    run -0 devcluster run --name "$DT_CLUSTER-b" -- srun -N2 \
+        sh -c 'taskset -cp $$ | sed "s/.*: //"'
+    [[ $output != *[-,]* ]]
+    [[ $(sort -u <<<"$output" | wc -l) == $(($(nproc) > 1 ? 2 : 1)) ]]
+}
+
 @test "two clusters know nothing of each other" {
     devcluster up --name "$DT_CLUSTER-b" --nodes 1 --plugin none
     run -0 devcluster run --name "$DT_CLUSTER-b" -- sinfo -h -o %D
@@ -192,15 +200,23 @@ traces() {
 }
 
 @test "who is not root is told what to do" {
-    local nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
-    $nobody test -r "$DT_SRCDIR/contrib/devcluster" ||
+    local nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    "${nobody[@]}" test -r "$DT_SRCDIR/contrib/devcluster" ||
         skip "nobody may not read $DT_SRCDIR"
-    # shellcheck disable=SC2086 # a command and its arguments
-    run -77 $nobody "$DT_SRCDIR/contrib/devcluster" up
+    run -77 "${nobody[@]}" "$DT_SRCDIR/contrib/devcluster" up
     [[ $output == "devcluster: namespaces and slurmd need root: use sudo devcluster up" ]]
-    # shellcheck disable=SC2086
-    run -77 $nobody "$DT_SRCDIR/contrib/devcluster" down
+    run -77 "${nobody[@]}" "$DT_SRCDIR/contrib/devcluster" down
     [[ $output == "devcluster: only root reaches a cluster: use sudo devcluster down" ]]
+}
+
+@test "a missing program is named with its package" {
+    local tool
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    for tool in bash dirname readlink nproc id slurmctld slurmd; do
+        ln -s "$(command -v "$tool")" "$BATS_TEST_TMPDIR/bin"
+    done
+    PATH=$BATS_TEST_TMPDIR/bin run -69 devcluster up
+    [[ $output == "devcluster: srun is missing: install slurm-client" ]]
 }
 
 @test "wrong words are usage errors" {
