@@ -40,8 +40,10 @@ static int parse_world(const char *text, int *world)
     char *end;
     long value = strtol(text, &end, 10);
     if (*end || value < 1 || value > 1000000)
-        return dt_cmd_usage_error("check", "--world %s: expected a number of "
-                                  "ranks from 1 to 1000000", text);
+        return dt_cmd_usage_error("check",
+                                  "--world %s: expected a number of "
+                                  "ranks from 1 to 1000000",
+                                  text);
     *world = (int)value;
     return EX_OK;
 }

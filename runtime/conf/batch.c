@@ -22,7 +22,8 @@
 static long accumulation_given(const struct dt_conf *conf)
 {
     return conf->place[dt_conf_key_find(ACCUMULATION)].line != 0
-               ? conf->training.gradient_accumulation_steps : 0;
+               ? conf->training.gradient_accumulation_steps
+               : 0;
 }
 
 /* batch_size goes where batch_size_is says. */
@@ -48,8 +49,8 @@ static void settle_batch_size(struct dt_conf_reader *reader)
         dt_conf_note(&reader->problems, *from, "training.batch_size",
                      "E101 %ld is ambiguous: with accumulation %ld on W ranks "
                      "set batch_size_is to per_device (%ld*W rows a step), "
-                     "global_micro (%ld) or train (%ld)", size, a, size * a,
-                     size * a, size);
+                     "global_micro (%ld) or train (%ld)",
+                     size, a, size * a, size * a, size);
         return;
     }
     int which = conf->training.batch_size_is - 1;
@@ -82,21 +83,25 @@ void dt_conf_check_batch(struct dt_conf_reader *reader)
                      PER_DEVICE, "required, or train_batch_size");
     if (b && g && g % b != 0)
         dt_conf_note(&reader->problems, dt_conf_place_of(conf, GLOBAL_MICRO),
-                     GLOBAL_MICRO, "E102 %ld is not a multiple of "
-                     "per_device_batch_size %ld", g, b);
+                     GLOBAL_MICRO,
+                     "E102 %ld is not a multiple of "
+                     "per_device_batch_size %ld",
+                     g, b);
     if (rows && B % (rows * (a ? a : 1)) != 0)
         dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
                      "E102 %ld is not a multiple of %ld (%s) * %ld "
-                     "(accumulation)", B, rows,
-                     g ? "global_micro" : "per device", a ? a : 1);
+                     "(accumulation)",
+                     B, rows, g ? "global_micro" : "per device", a ? a : 1);
     else if (a && B % a != 0)
         dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
                      "E102 %ld is not a multiple of "
-                     "gradient_accumulation_steps %ld", B, a);
+                     "gradient_accumulation_steps %ld",
+                     B, a);
     else if (B && g && a && B != g * a)
         dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
                      "E103 %ld != %ld (global_micro) * %ld (accumulation) = "
-                     "%ld", B, g, a, g * a);
+                     "%ld",
+                     B, g, a, g * a);
     if (B % 8 != 0)
         dt_conf_note(&reader->warnings, dt_conf_place_of(conf, TRAIN), TRAIN,
                      "%ld is not a multiple of 8", B);
@@ -111,34 +116,36 @@ static long divide(const struct dt_conf *conf, const char *key, long whole,
     long below = whole / part * part;
     struct dt_conf_place place = dt_conf_place_of(conf, key);
     if (below > 0)
-        return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: E102 %ld cannot be "
+        return dt_error_set(err, EX_CONFIG,
+                            "%s:%d:%d: %s: E102 %ld cannot be "
                             "divided by %ld (%s); nearest are %ld and %ld",
                             conf->file, place.line, place.column, key, whole,
                             part, parts, below, below + part);
-    return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: E102 %ld cannot be "
-                        "divided by %ld (%s); the smallest is %ld", conf->file,
-                        place.line, place.column, key, whole, part, parts,
-                        part);
+    return dt_error_set(err, EX_CONFIG,
+                        "%s:%d:%d: %s: E102 %ld cannot be "
+                        "divided by %ld (%s); the smallest is %ld",
+                        conf->file, place.line, place.column, key, whole, part,
+                        parts, part);
 }
 
-static int mismatch(const struct dt_conf *conf, long B, long b, long a,
-                    long W, struct dt_error *err)
+static int mismatch(const struct dt_conf *conf, long B, long b, long a, long W,
+                    struct dt_error *err)
 {
     char other[64] = "";
     struct dt_conf_place place = dt_conf_place_of(conf, TRAIN);
     if (B % (b * W) == 0)
         snprintf(other, sizeof(other), " or accumulation %ld", B / (b * W));
-    return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: E103 train_batch_size "
+    return dt_error_set(err, EX_CONFIG,
+                        "%s:%d:%d: %s: E103 train_batch_size "
                         "does not match: %ld != %ld (per device) * %ld "
                         "(accumulation) * %ld (world) = %ld; use "
-                        "train_batch_size %ld%s", conf->file, place.line,
-                        place.column, TRAIN, B, b, a, W, b * a * W, b * a * W,
-                        other);
+                        "train_batch_size %ld%s",
+                        conf->file, place.line, place.column, TRAIN, B, b, a, W,
+                        b * a * W, b * a * W, other);
 }
 
 /* The rows of one rank from global_micro, which must agree with b. */
-static long per_device(const struct dt_conf *conf, long W,
-                       struct dt_error *err)
+static long per_device(const struct dt_conf *conf, long W, struct dt_error *err)
 {
     long b = conf->training.per_device_batch_size;
     long g = conf->training.global_micro_batch_size;
@@ -147,10 +154,11 @@ static long per_device(const struct dt_conf *conf, long W,
     long each = divide(conf, GLOBAL_MICRO, g, W, "world", err);
     if (each > 0 && b > 0 && each != b) {
         struct dt_conf_place place = dt_conf_place_of(conf, GLOBAL_MICRO);
-        return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: E103 %ld != %ld "
-                            "(per device) * %ld (world) = %ld", conf->file,
-                            place.line, place.column, GLOBAL_MICRO, g, b, W,
-                            b * W);
+        return dt_error_set(err, EX_CONFIG,
+                            "%s:%d:%d: %s: E103 %ld != %ld "
+                            "(per device) * %ld (world) = %ld",
+                            conf->file, place.line, place.column, GLOBAL_MICRO,
+                            g, b, W, b * W);
     }
     return each;
 }
@@ -164,8 +172,7 @@ static void store(struct dt_conf *conf, const char *path, long *slot,
         place->line = -1;
 }
 
-int dt_conf_resolve_batch(struct dt_conf *conf, int world,
-                          struct dt_error *err)
+int dt_conf_resolve_batch(struct dt_conf *conf, int world, struct dt_error *err)
 {
     long W = world, b = per_device(conf, W, err);
     long B = conf->training.train_batch_size, a = accumulation_given(conf);

@@ -102,8 +102,8 @@ void dt_conf_derive(struct dt_conf_reader *reader)
     }
     if (given(reader, "scheduler.min_lr_rate") &&
         !given(reader, "scheduler.min_lr"))
-        conf->scheduler.min_lr = conf->scheduler.min_lr_rate *
-                                 conf->optimizer.lr;
+        conf->scheduler.min_lr =
+            conf->scheduler.min_lr_rate * conf->optimizer.lr;
 }
 
 static void check_required(struct dt_conf_reader *reader)
@@ -117,34 +117,40 @@ static void check_required(struct dt_conf_reader *reader)
 static void check_model(struct dt_conf_reader *reader)
 {
     static const char *const shape[] = {
-        "model.type",    "model.vocab_size", "model.n_positions",
-        "model.n_embd",  "model.n_layer",    "model.n_head",
-        "model.n_inner", "model.layer_norm_epsilon",
+        "model.type",        "model.vocab_size",
+        "model.n_positions", "model.n_embd",
+        "model.n_layer",     "model.n_head",
+        "model.n_inner",     "model.layer_norm_epsilon",
     };
     const struct dt_conf *conf = reader->conf;
     bool described = false;
     for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
         described |= given(reader, shape[i]);
         if (given(reader, shape[i]) && given(reader, "model.path"))
-            PROBLEM(reader, shape[i], "not with model.path: its config.json "
+            PROBLEM(reader, shape[i],
+                    "not with model.path: its config.json "
                     "describes the model");
     }
     if (!described && !given(reader, "model.path"))
-        PROBLEM(reader, "model.path", "required, or the model's shape: "
+        PROBLEM(reader, "model.path",
+                "required, or the model's shape: "
                 "n_embd, n_layer, n_head");
     if (!given(reader, "model.path") && !conf->model.random_init)
         PROBLEM(reader, "model.init", "pretrained needs model.path");
     if (strcasecmp(conf->model.type, "gpt2") != 0)
-        PROBLEM(reader, "model.type", "%.60s waits for other model families, "
-                "which this version does not have", conf->model.type);
+        PROBLEM(reader, "model.type",
+                "%.60s waits for other model families, "
+                "which this version does not have",
+                conf->model.type);
     if (strcasecmp(conf->model.tokenizer, "byte") != 0)
-        PROBLEM(reader, "model.tokenizer", "%.60s waits for tokenizer.json, "
+        PROBLEM(reader, "model.tokenizer",
+                "%.60s waits for tokenizer.json, "
                 "which this version does not have; use byte",
                 conf->model.tokenizer);
     if (conf->model.n_embd % conf->model.n_head != 0 &&
         !failed(reader, "model.n_embd") && !failed(reader, "model.n_head"))
-        PROBLEM(reader, given(reader, "model.n_head") ? "model.n_head"
-                                                      : "model.n_embd",
+        PROBLEM(reader,
+                given(reader, "model.n_head") ? "model.n_head" : "model.n_embd",
                 "n_embd %ld is not a multiple of n_head %ld",
                 conf->model.n_embd, conf->model.n_head);
 }
@@ -167,20 +173,22 @@ static void check_data(struct dt_conf_reader *reader)
     const struct dt_conf *conf = reader->conf;
     bool inline_model = !given(reader, "model.path");
     if (inline_model && conf->data.max_length > conf->model.n_positions)
-        PROBLEM(reader, "data.max_length", "E119 %ld tokens do not fit into "
-                "model.n_positions %ld", conf->data.max_length,
-                conf->model.n_positions);
-    if (inline_model && !is_tokens(conf) &&
-        conf->model.vocab_size < BYTE_VOCAB)
-        PROBLEM(reader, "model.vocab_size", "E120 %ld rows are too few for "
-                "the byte tokenizer: at least %d", conf->model.vocab_size,
-                (int)BYTE_VOCAB);
+        PROBLEM(reader, "data.max_length",
+                "E119 %ld tokens do not fit into "
+                "model.n_positions %ld",
+                conf->data.max_length, conf->model.n_positions);
+    if (inline_model && !is_tokens(conf) && conf->model.vocab_size < BYTE_VOCAB)
+        PROBLEM(reader, "model.vocab_size",
+                "E120 %ld rows are too few for "
+                "the byte tokenizer: at least %d",
+                conf->model.vocab_size, (int)BYTE_VOCAB);
     if (given(reader, "data.eval") && conf->data.validation_split > 0)
         WARNING(reader, "data.validation_split",
                 "no effect: data.eval is given");
     if (conf->training.eval_strategy != DT_CONF_NO &&
         !given(reader, "data.eval") && conf->data.validation_split <= 0)
-        PROBLEM(reader, "training.eval_strategy", "E128 nothing to evaluate "
+        PROBLEM(reader, "training.eval_strategy",
+                "E128 nothing to evaluate "
                 "on: give data.eval or data.validation_split");
 }
 
@@ -191,27 +199,33 @@ static void check_schedule(struct dt_conf_reader *reader)
     bool has_rate = given(reader, "scheduler.min_lr_rate");
     double steps = conf->scheduler.warmup_steps;
     if (steps > 0 && conf->scheduler.warmup_ratio > 0)
-        PROBLEM(reader, "scheduler.warmup_ratio", "E107 warmup_steps is given "
+        PROBLEM(reader, "scheduler.warmup_ratio",
+                "E107 warmup_steps is given "
                 "too: remove one of them");
     if (steps >= 1 && steps != (double)(long)steps)
-        PROBLEM(reader, "scheduler.warmup_steps", "expected an integer or a "
-                "ratio in [0, 1), got %g", steps);
+        PROBLEM(reader, "scheduler.warmup_steps",
+                "expected an integer or a "
+                "ratio in [0, 1), got %g",
+                steps);
     if (conf->training.max_steps > 0 &&
         steps > (double)conf->training.max_steps)
-        WARNING(reader, "scheduler.warmup_steps", "E110 longer than the run "
-                "of %ld steps", conf->training.max_steps);
+        WARNING(reader, "scheduler.warmup_steps",
+                "E110 longer than the run "
+                "of %ld steps",
+                conf->training.max_steps);
     if (conf->scheduler.name == DT_CONF_CONSTANT &&
         (steps > 0 || conf->scheduler.warmup_ratio > 0))
-        WARNING(reader, steps > 0 ? "scheduler.warmup_steps"
-                                  : "scheduler.warmup_ratio",
+        WARNING(reader,
+                steps > 0 ? "scheduler.warmup_steps" : "scheduler.warmup_ratio",
                 "no effect with scheduler constant: use constant_with_warmup");
     if (conf->scheduler.name != DT_CONF_COSINE_WITH_MIN_LR) {
         if (has_min || has_rate)
-            WARNING(reader, has_min ? "scheduler.min_lr"
-                                    : "scheduler.min_lr_rate",
+            WARNING(reader,
+                    has_min ? "scheduler.min_lr" : "scheduler.min_lr_rate",
                     "no effect: only cosine_with_min_lr has a minimum");
     } else if (has_min == has_rate) {
-        PROBLEM(reader, "scheduler.name", "E108 cosine_with_min_lr needs "
+        PROBLEM(reader, "scheduler.name",
+                "E108 cosine_with_min_lr needs "
                 "exactly one of min_lr and min_lr_rate");
     } else if (conf->scheduler.min_lr > conf->optimizer.lr) {
         PROBLEM(reader, "scheduler.min_lr", "%g is above optimizer.lr %g",
@@ -223,7 +237,8 @@ static void check_training(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
     if (conf->training.max_steps == 0)
-        PROBLEM(reader, "training.max_steps", "expected an integer >= 1, or "
+        PROBLEM(reader, "training.max_steps",
+                "expected an integer >= 1, or "
                 "-1 to go by epochs, got 0");
     if (conf->training.max_grad_norm <= 0 &&
         !failed(reader, "training.max_grad_norm"))
@@ -231,8 +246,10 @@ static void check_training(struct dt_conf_reader *reader)
                 "0: gradients are not clipped");
     if (!conf->model.random_init && conf->optimizer.lr > 1e-4 &&
         conf->scheduler.warmup_steps <= 0 && conf->scheduler.warmup_ratio <= 0)
-        WARNING(reader, "optimizer.lr", "%g without warm-up is high for "
-                "pretrained weights", conf->optimizer.lr);
+        WARNING(reader, "optimizer.lr",
+                "%g without warm-up is high for "
+                "pretrained weights",
+                conf->optimizer.lr);
 }
 
 void dt_conf_check_env(struct dt_conf_reader *reader,
@@ -251,8 +268,7 @@ void dt_conf_check_env(struct dt_conf_reader *reader,
         {"LOCAL_WORLD_SIZE", true, "follows from the job: the plugin sets it"},
         {"SLURM_", true, "belongs to Slurm"},
         {"PMIX_", true, "belongs to PMIx"},
-        {"NCCL_TIMEOUT", false,
-         "read by nothing: use distributed.timeout_s"},
+        {"NCCL_TIMEOUT", false, "read by nothing: use distributed.timeout_s"},
         {"DEEPSPEED_LOG_LEVEL", false, "read by nothing: use logging.level"},
         {"XLA_", false, "read by JAX only"},
         {"JAX_", false, "read by JAX only"},

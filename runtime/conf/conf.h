@@ -69,84 +69,84 @@ enum dt_conf_schedule {
 struct dt_conf {
     char *file; /* absolute path of the file itself */
     long version;
-    int algorithm;              /* enum dt_conf_algorithm */
+    int algorithm; /* enum dt_conf_algorithm */
     struct {
         char *name, *output_dir;
         bool overwrite;
-        int device;             /* enum dt_conf_device */
+        int device; /* enum dt_conf_device */
         uint64_t seed, data_seed;
     } run;
     struct {
-        char *path;             /* directory with config.json, or NULL: inline */
-        int random_init;        /* model.init: random (1) | pretrained (0) */
-        char *type;             /* inline keys, as config.json spells them */
+        char *path;      /* directory with config.json, or NULL: inline */
+        int random_init; /* model.init: random (1) | pretrained (0) */
+        char *type;      /* inline keys, as config.json spells them */
         long vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
         double layer_norm_epsilon, initializer_range;
-        char *tokenizer;        /* "byte" */
+        char *tokenizer; /* "byte" */
     } model;
     struct {
         struct dt_conf_paths train, eval;
-        int format;             /* enum dt_conf_format */
-        long max_length;        /* T */
+        int format;              /* enum dt_conf_format */
+        long max_length;         /* T */
         double validation_split; /* last part of train, when eval is empty */
         bool shuffle;
         long prefetch_factor;
     } data;
     struct {
         long per_device_batch_size, global_micro_batch_size, train_batch_size;
-        long batch_size;        /* 0, or one of the three, by batch_size_is */
-        int batch_size_is;      /* 0, or 1, 2, 3 in the order above */
+        long batch_size;   /* 0, or one of the three, by batch_size_is */
+        int batch_size_is; /* 0, or 1, 2, 3 in the order above */
         long gradient_accumulation_steps;
         double epochs;
-        long max_steps;         /* -1: by epochs */
+        long max_steps; /* -1: by epochs */
         double max_grad_norm;
-        int eval_strategy;      /* enum dt_conf_when */
+        int eval_strategy; /* enum dt_conf_when */
         long eval_steps;
         double eval_steps_ratio;
-        int resume;             /* enum dt_conf_resume */
+        int resume; /* enum dt_conf_resume */
         char *resume_path;
     } training;
     struct {
-        int strategy;           /* enum dt_conf_strategy */
-        int backend;            /* enum dt_conf_backend */
-        char *interface;        /* NULL: the one that reaches rank 0 */
+        int strategy;    /* enum dt_conf_strategy */
+        int backend;     /* enum dt_conf_backend */
+        char *interface; /* NULL: the one that reaches rank 0 */
         long timeout_s;
         long bucket_cap_mb;
     } distributed;
     struct {
-        int name;               /* enum dt_conf_optimizer */
+        int name; /* enum dt_conf_optimizer */
         double lr, beta1, beta2, eps, weight_decay;
-        int decay_filter;       /* enum dt_conf_decay */
+        int decay_filter; /* enum dt_conf_decay */
     } optimizer;
     struct {
-        int name;               /* enum dt_conf_schedule */
-        double warmup_steps;    /* < 1: a ratio of all steps */
-        double warmup_ratio;    /* used when warmup_steps is 0 */
-        double min_lr;          /* absolute, also when min_lr_rate is given */
+        int name;            /* enum dt_conf_schedule */
+        double warmup_steps; /* < 1: a ratio of all steps */
+        double warmup_ratio; /* used when warmup_steps is 0 */
+        double min_lr;       /* absolute, also when min_lr_rate is given */
         double min_lr_rate;
     } scheduler;
     struct {
-        int compute;            /* 0: fp32 */
-        int reduce_bf16;        /* precision.reduce_dtype: bf16 (1) | fp32 */
+        int compute;     /* 0: fp32 */
+        int reduce_bf16; /* precision.reduce_dtype: bf16 (1) | fp32 */
     } precision;
     struct {
-        int strategy;           /* DT_CONF_NO | DT_CONF_STEPS */
+        int strategy; /* DT_CONF_NO | DT_CONF_STEPS */
         long steps;
         double steps_ratio;
-        long total_limit;       /* 0: keep all */
+        long total_limit; /* 0: keep all */
     } checkpoint;
     struct {
         long steps;
         double steps_ratio;
         bool first_step, to_stdout, to_jsonl;
-        int level;              /* enum dt_log_level */
+        int level; /* enum dt_log_level */
         char *dir;
     } logging;
     struct dt_conf_env *env;
     size_t env_count;
-    uint64_t fingerprint;       /* of everything that changes the result, and
-                                   of no path; complete after
-                                   dt_conf_resolve_batch */
+    uint64_t fingerprint;        /* of everything that changes the result, and
+                                    of no path; complete after
+                                    dt_conf_resolve_batch */
     struct dt_conf_place *place; /* of each key, in the order of the schema;
                                     line 0: default, -1: worked out */
 };

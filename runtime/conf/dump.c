@@ -49,8 +49,8 @@ static void print_word(const struct dt_conf_key *key, long value, FILE *out)
     }
 }
 
-static void print_set(const struct dt_conf *conf,
-                      const struct dt_conf_key *key, FILE *out)
+static void print_set(const struct dt_conf *conf, const struct dt_conf_key *key,
+                      FILE *out)
 {
     const char *comma = "";
     putc('[', out);

@@ -31,8 +31,8 @@ static void append_range(const struct dt_conf_key *key, char *buffer,
     if (key->min == 0 && key->max == 0)
         return;
     if (key->max >= 1e12)
-        APPEND(buffer, bytes, " %s %.17g", key->above_min ? ">" : ">=",
-               key->min);
+        APPEND(buffer, bytes, " %s %.17g",
+               key->above_min ? ">" : ">=", key->min);
     else if (whole)
         APPEND(buffer, bytes, " from %.17g to %.17g", key->min, key->max);
     else

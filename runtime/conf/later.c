@@ -8,6 +8,7 @@
 #define KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define NONE KEYS(NULL)
 
+/* clang-format off */
 const struct dt_conf_switch dt_conf_switches[] = {
     {"use_ddp", "distributed.strategy", "ddp"},
     {"bf16", "precision.compute", "bf16"},

@@ -63,7 +63,8 @@ static void take(struct dt_conf_reader *reader, int row,
     const struct dt_conf_key *key = &dt_conf_keys[row];
     struct dt_conf_place *place = &reader->conf->place[row], before = *place;
     char *old = before.line > 0 && !reader->failed[row]
-                    ? printed(reader->conf, key) : NULL;
+                    ? printed(reader->conf, key)
+                    : NULL;
     *place = node->place;
     if (is_null(node))
         *place = before;
@@ -76,8 +77,7 @@ static void take(struct dt_conf_reader *reader, int row,
     }
     if (dt_conf_value_set(reader, key, node) < 0)
         reader->failed[row] = true;
-    char *now = old && !reader->failed[row] ? printed(reader->conf, key)
-                                            : NULL;
+    char *now = old && !reader->failed[row] ? printed(reader->conf, key) : NULL;
     if (now && strcmp(old, now) != 0)
         dt_conf_note(&reader->problems, node->place, key->path,
                      "%.200s here (%.60s), but %.200s in line %d", now,
@@ -268,8 +268,8 @@ struct dt_conf *dt_conf_load_text(const char *file, const char *text,
     char *directory = NULL;
     reader.failed = calloc(dt_conf_key_count, sizeof(reader.failed[0]));
     reader.conf = create(file);
-    reader.directory = directory = reader.conf ? directory_of(reader.conf->file)
-                                               : NULL;
+    reader.directory = directory =
+        reader.conf ? directory_of(reader.conf->file) : NULL;
     if (reader.failed && directory) {
         set_defaults(&reader);
         read_tree(&reader, text, bytes);
@@ -293,8 +293,8 @@ struct dt_conf *dt_conf_load(const char *path,
     struct dt_error err;
     char *text = dt_file_read(path, DT_TREE_BYTES_MAX, &err);
     if (text) {
-        struct dt_conf *conf = dt_conf_load_text(path, text, strlen(text),
-                                                 problems, warnings);
+        struct dt_conf *conf =
+            dt_conf_load_text(path, text, strlen(text), problems, warnings);
         free(text);
         return conf;
     }

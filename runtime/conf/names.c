@@ -12,9 +12,10 @@ enum { CANDIDATES_MAX = 512 };
 
 static const char *const no_names[] = {NULL};
 static const char *const sections[] = {
-    "run",        "model",   "data",   "training", "distributed", "optimizer",
-    "scheduler",  "precision", "checkpoint", "logging", "launch", "rm",
-    "dpo",        "ppo",     "grpo",   "reward",   "env",         NULL,
+    "run",       "model",     "data",      "training",   "distributed",
+    "optimizer", "scheduler", "precision", "checkpoint", "logging",
+    "launch",    "rm",        "dpo",       "ppo",        "grpo",
+    "reward",    "env",       NULL,
 };
 
 /* The bytes of `path` up to its last dot, 0 at top level. */
@@ -106,7 +107,8 @@ static bool is_below(const char *known, const char *section)
     size_t n = strlen(section);
     if (strncmp(known, section, n) == 0 && known[n] == '.')
         return true;
-    return strncmp(section, "training.", 9) == 0 && is_below(known, section + 9);
+    return strncmp(section, "training.", 9) == 0 &&
+           is_below(known, section + 9);
 }
 
 bool dt_conf_section_match(const char *path)
@@ -149,8 +151,8 @@ static void collect(struct candidates *c, const char *path, size_t n)
                 add(c, *a);
     }
     for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++) {
-        bool inside = strlen(l->section) == n &&
-                      strncmp(l->section, path, n) == 0;
+        bool inside =
+            strlen(l->section) == n && strncmp(l->section, path, n) == 0;
         for (const char *const *k = l->keys; *k && inside; k++)
             add(c, *k);
     }

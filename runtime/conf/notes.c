@@ -29,9 +29,9 @@ void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
         notes->left_out++;
         return;
     }
-    int n = snprintf(text, sizeof(text) / 2, "%.500s:%d:%d: %.200s%s",
-                     notes->file, place.line, place.column, key ? key : "",
-                     key ? ": " : "");
+    int n =
+        snprintf(text, sizeof(text) / 2, "%.500s:%d:%d: %.200s%s", notes->file,
+                 place.line, place.column, key ? key : "", key ? ": " : "");
     va_start(ap, fmt);
     vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
     va_end(ap);
@@ -72,8 +72,7 @@ void dt_conf_notes_move(struct dt_conf_notes *notes,
     char more[600];
     snprintf(more, sizeof(more), "%.500s: and %zu more", notes->file,
              notes->left_out);
-    if (list->text && notes->left_out > 0 &&
-        (list->text[count] = strdup(more)))
+    if (list->text && notes->left_out > 0 && (list->text[count] = strdup(more)))
         list->count++;
     notes->count = 0;
 }

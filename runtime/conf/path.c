@@ -40,15 +40,18 @@ static int append_variable(struct text *text, const char *body, size_t count,
     name[n] = '\0';
     bool has_default = count >= n + 2 && memcmp(body + n, ":-", 2) == 0;
     if (n == 0 || (n < count && !has_default))
-        return dt_error_set(err, EX_CONFIG, "${%.*s}: expected ${NAME} or "
-                            "${NAME:-default}", (int)count, body);
+        return dt_error_set(err, EX_CONFIG,
+                            "${%.*s}: expected ${NAME} or "
+                            "${NAME:-default}",
+                            (int)count, body);
     const char *value = getenv(name);
     if (has_default && (!value || !*value))
         return append(text, body + n + 2, count - n - 2, err);
     if (!value)
-        return dt_error_set(err, EX_CONFIG, "the environment variable %s is "
-                            "not set: set it, or write ${%s:-default}", name,
-                            name);
+        return dt_error_set(err, EX_CONFIG,
+                            "the environment variable %s is "
+                            "not set: set it, or write ${%s:-default}",
+                            name, name);
     return append(text, value, strlen(value), err);
 }
 
@@ -57,11 +60,13 @@ static int append_home(struct text *text, const char *from,
 {
     const char *home = getenv("HOME");
     if (from[1] != '/' && from[1] != '\0')
-        return dt_error_set(err, EX_CONFIG, "%.*s: only ~/ is expanded, not "
+        return dt_error_set(err, EX_CONFIG,
+                            "%.*s: only ~/ is expanded, not "
                             "the home of others",
                             (int)strcspn(from, "/"), from);
     if (!home || home[0] != '/')
-        return dt_error_set(err, EX_CONFIG, "~: the environment variable HOME "
+        return dt_error_set(err, EX_CONFIG,
+                            "~: the environment variable HOME "
                             "is not set");
     return append(text, home, strlen(home), err);
 }
@@ -82,8 +87,8 @@ static int expand(struct text *text, const char *from, struct dt_error *err)
             const char *end = strchr(from, '}');
             if (!end)
                 return dt_error_set(err, EX_CONFIG, "${ without }");
-            if (append_variable(text, from + 2, (size_t)(end - from) - 2,
-                                err) < 0)
+            if (append_variable(text, from + 2, (size_t)(end - from) - 2, err) <
+                0)
                 return -1;
             from = end + 1;
         } else if (*from) {

@@ -13,6 +13,7 @@
 #define WORDS(...) ((const struct dt_conf_word[]){__VA_ARGS__, {0}})
 #define ALSO(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+/* clang-format off */
 static const struct dt_conf_word whens[] = {
     {"no", DT_CONF_NO, NULL},
     {"steps", DT_CONF_STEPS, NULL},
@@ -117,7 +118,7 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"model.tokenizer", DT_CONF_STRING, AT(model.tokenizer),
      .fallback = "byte", .result = true,
      .aliases = ALSO("tokenizer_name_or_path", "tokenizer_name"),
-     .help = "how text becomes tokens; byte: ids are bytes, 256 ends a document"},
+     .help = "text to tokens; byte: ids are bytes, 256 ends a document"},
 
     /* data */
     {"data.train", DT_CONF_FILES, AT(data.train),
@@ -373,5 +374,6 @@ const struct dt_conf_key dt_conf_keys[] = {
                     {"info", DT_LOG_INFO, NULL}, {"debug", DT_LOG_DEBUG, NULL}),
      .aliases = ALSO("log_level"), .help = "of messages on stderr"},
 };
+/* clang-format on */
 
 const size_t dt_conf_key_count = sizeof(dt_conf_keys) / sizeof(dt_conf_keys[0]);

@@ -25,8 +25,8 @@ enum dt_conf_type {
     DT_CONF_SET,     /* list of `words`: each has its own bool at its value */
     DT_CONF_OLD_OR_WORD, /* int by `words`, or a path that must exist, which
                             goes to `second` and gives the int `other` */
-    DT_CONF_BETAS,   /* two doubles, `second` for the second one */
-    DT_CONF_IGNORED, /* a bool without effect: `help` says why */
+    DT_CONF_BETAS,       /* two doubles, `second` for the second one */
+    DT_CONF_IGNORED,     /* a bool without effect: `help` says why */
 };
 
 /* One accepted or known word of an enumeration, in any case. */
@@ -39,14 +39,14 @@ struct dt_conf_word {
 struct dt_conf_key {
     const char *path; /* section.key */
     enum dt_conf_type type;
-    size_t offset, second;           /* in struct dt_conf */
-    const char *fallback;            /* default as YAML, NULL: none */
-    double min, max;                 /* numbers; both 0: any */
-    bool above_min, below_max;       /* the limit itself is not allowed */
-    bool result;                     /* part of the fingerprint */
-    int other;                       /* DT_CONF_OLD_OR_WORD */
+    size_t offset, second;            /* in struct dt_conf */
+    const char *fallback;             /* default as YAML, NULL: none */
+    double min, max;                  /* numbers; both 0: any */
+    bool above_min, below_max;        /* the limit itself is not allowed */
+    bool result;                      /* part of the fingerprint */
+    int other;                        /* DT_CONF_OLD_OR_WORD */
     const struct dt_conf_word *words; /* ends with a NULL name */
-    const char *const *aliases;      /* ends with NULL */
+    const char *const *aliases;       /* ends with NULL */
     const char *unit, *help;
 };
 

@@ -29,8 +29,8 @@ struct dt_tree {
     bool quoted;                /* scalar: a string, whatever it looks like */
     char *key;                  /* in the map around it, or NULL */
     struct dt_conf_place key_place;
-    struct dt_tree *child;      /* first of a list or map */
-    struct dt_tree *next;       /* in the list or map around it */
+    struct dt_tree *child; /* first of a list or map */
+    struct dt_tree *next;  /* in the list or map around it */
 };
 
 /* Parses a document of `bytes` bytes. Duplicate keys and refused features are

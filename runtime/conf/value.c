@@ -52,9 +52,8 @@ static int expected(struct dt_conf_reader *reader,
     return -1;
 }
 
-int dt_conf_bool(struct dt_conf_reader *reader,
-                      const struct dt_conf_key *key,
-                      const struct dt_tree *node, bool *value)
+int dt_conf_bool(struct dt_conf_reader *reader, const struct dt_conf_key *key,
+                 const struct dt_tree *node, bool *value)
 {
     static const char *const yes[] = {"yes", "on", NULL};
     static const char *const no[] = {"no", "off", NULL};
@@ -126,8 +125,8 @@ static int set_count(struct dt_conf_reader *reader,
     return 0;
 }
 
-static int set_u64(struct dt_conf_reader *reader,
-                   const struct dt_conf_key *key, const struct dt_tree *node)
+static int set_u64(struct dt_conf_reader *reader, const struct dt_conf_key *key,
+                   const struct dt_tree *node)
 {
     if (node->kind != DT_TREE_SCALAR || node->quoted ||
         !dt_conf_parse_u64(node->text, field(reader->conf, key->offset)))
@@ -149,8 +148,7 @@ static int store_text(struct dt_conf_reader *reader, size_t offset, char *text)
 }
 
 static int set_string(struct dt_conf_reader *reader,
-                      const struct dt_conf_key *key,
-                      const struct dt_tree *node)
+                      const struct dt_conf_key *key, const struct dt_tree *node)
 {
     if (node->kind != DT_TREE_SCALAR || !*node->text)
         return expected(reader, key, node);
@@ -186,17 +184,16 @@ static int set_enum(struct dt_conf_reader *reader,
     return 0;
 }
 
-static int set_set(struct dt_conf_reader *reader,
-                   const struct dt_conf_key *key, const struct dt_tree *node)
+static int set_set(struct dt_conf_reader *reader, const struct dt_conf_key *key,
+                   const struct dt_tree *node)
 {
     const struct dt_conf_word *chosen[16];
     size_t count = 0;
     int rc = 0;
-    const struct dt_tree *item = node->kind == DT_TREE_LIST ? node->child
-                                                            : node;
+    const struct dt_tree *item =
+        node->kind == DT_TREE_LIST ? node->child : node;
     for (; item; item = item->next) {
-        if (item->kind == DT_TREE_SCALAR &&
-            strcasecmp(item->text, "none") == 0)
+        if (item->kind == DT_TREE_SCALAR && strcasecmp(item->text, "none") == 0)
             count = 0;
         else if (count == sizeof(chosen) / sizeof(chosen[0]))
             return expected(reader, key, node);
@@ -220,8 +217,7 @@ static int set_betas(struct dt_conf_reader *reader,
 {
     double first, second;
     const struct dt_tree *item = node->child;
-    if (node->kind != DT_TREE_LIST || !item || !item->next ||
-        item->next->next)
+    if (node->kind != DT_TREE_LIST || !item || !item->next || item->next->next)
         return expected(reader, key, node);
     if (parse_float(reader, key, item, &first) < 0 ||
         parse_float(reader, key, item->next, &second) < 0)
@@ -258,8 +254,7 @@ static char *parse_path(struct dt_conf_reader *reader,
     if (!path && err.status == EX_OSERR)
         reader->problems.out_of_memory = true;
     else if (!path)
-        dt_conf_note(&reader->problems, node->place, key->path, "%s",
-                     err.text);
+        dt_conf_note(&reader->problems, node->place, key->path, "%s", err.text);
     return path;
 }
 
@@ -278,21 +273,22 @@ static int check_exists(struct dt_conf_reader *reader,
                         mode_t type)
 {
     struct stat st;
-    const char *why = type == S_IFDIR ? "not a directory"
-                                      : "not a regular file";
+    const char *why =
+        type == S_IFDIR ? "not a directory" : "not a regular file";
     if (stat(path, &st) < 0 || access(path, R_OK) < 0)
         why = strerror(errno);
     else if ((st.st_mode & S_IFMT) == type)
         return 0;
     dt_conf_note(&reader->problems, node->place, key->path, "%s: %s%s", path,
-                 why, type == S_IFDIR && is_hub_name(node->text)
-                          ? " (E129 names on a hub are not looked up)" : "");
+                 why,
+                 type == S_IFDIR && is_hub_name(node->text)
+                     ? " (E129 names on a hub are not looked up)"
+                     : "");
     return -1;
 }
 
-static int set_dir(struct dt_conf_reader *reader,
-                   const struct dt_conf_key *key, const struct dt_tree *node,
-                   size_t offset)
+static int set_dir(struct dt_conf_reader *reader, const struct dt_conf_key *key,
+                   const struct dt_tree *node, size_t offset)
 {
     char *path = parse_path(reader, key, node);
     if (!path)
@@ -349,7 +345,8 @@ static const struct dt_tree *file_item(struct dt_conf_reader *reader,
         if (strcmp(c->key, "weight") == 0 || strcmp(c->key, "split") == 0)
             dt_conf_note(&reader->problems, c->key_place, key->path,
                          "%s waits for mixtures of datasets, which this "
-                         "version does not have", c->key);
+                         "version does not have",
+                         c->key);
         else
             dt_conf_note(&reader->problems, c->key_place, key->path,
                          "unknown key %.*s", DT_CONF_SHOWN_BYTES, c->key);
@@ -403,8 +400,7 @@ static int set_files(struct dt_conf_reader *reader,
 }
 
 int dt_conf_value_set(struct dt_conf_reader *reader,
-                      const struct dt_conf_key *key,
-                      const struct dt_tree *node)
+                      const struct dt_conf_key *key, const struct dt_tree *node)
 {
     void *slot = field(reader->conf, key->offset);
     switch (key->type) {

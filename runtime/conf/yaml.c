@@ -118,7 +118,8 @@ static bool refuse(struct builder *b, const yaml_event_t *event)
     const yaml_char_t *anchor = NULL, *tag = NULL;
     struct dt_conf_place place = place_of(event->start_mark);
     if (event->type == YAML_ALIAS_EVENT) {
-        dt_conf_note(b->notes, place, NULL, "YAML aliases (*%.60s) are not "
+        dt_conf_note(b->notes, place, NULL,
+                     "YAML aliases (*%.60s) are not "
                      "supported: write the value here",
                      (const char *)event->data.alias.anchor);
         return true;
@@ -134,17 +135,19 @@ static bool refuse(struct builder *b, const yaml_event_t *event)
         tag = event->data.mapping_start.tag;
     }
     if (anchor)
-        dt_conf_note(b->notes, place, NULL, "YAML anchors (&%.60s) are not "
+        dt_conf_note(b->notes, place, NULL,
+                     "YAML anchors (&%.60s) are not "
                      "supported: write the value where it is used",
                      (const char *)anchor);
     if (tag)
-        dt_conf_note(b->notes, place, NULL, "YAML tags (%.60s) are not "
-                     "supported: remove it", (const char *)tag);
+        dt_conf_note(b->notes, place, NULL,
+                     "YAML tags (%.60s) are not "
+                     "supported: remove it",
+                     (const char *)tag);
     return anchor || tag;
 }
 
-static struct dt_tree *build(struct builder *b, yaml_event_t *event,
-                             int depth);
+static struct dt_tree *build(struct builder *b, yaml_event_t *event, int depth);
 
 static void build_list(struct builder *b, struct dt_tree *list, int depth)
 {
@@ -170,14 +173,17 @@ static bool check_key(struct builder *b, const struct dt_tree *map,
         return false;
     }
     if (strcmp(key->text, "<<") == 0 && !key->quoted) {
-        dt_conf_note(b->notes, key->place, NULL, "YAML merge keys (<<) are "
+        dt_conf_note(b->notes, key->place, NULL,
+                     "YAML merge keys (<<) are "
                      "not supported: write the keys here");
         return false;
     }
     for (const struct dt_tree *c = map->child; c; c = c->next) {
         if (strcmp(c->key, key->text) == 0) {
-            dt_conf_note(b->notes, key->place, key->text, "given twice in one "
-                         "section, first in line %d", c->key_place.line);
+            dt_conf_note(b->notes, key->place, key->text,
+                         "given twice in one "
+                         "section, first in line %d",
+                         c->key_place.line);
             return false;
         }
     }
@@ -291,8 +297,7 @@ struct dt_tree *dt_tree_parse(const char *text, size_t bytes,
         return NULL;
     }
     yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&b.parser, (const unsigned char *)text,
-                                 bytes);
+    yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, bytes);
     size_t notes_before = notes->count;
     struct dt_tree *tree = build_stream(&b);
     yaml_parser_delete(&b.parser);

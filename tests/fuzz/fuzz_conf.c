@@ -17,8 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct dt_conf *load(const char *text, size_t bytes)
 {
     struct dt_conf_problems problems, warnings;
-    struct dt_conf *conf = dt_conf_load_text("/fuzz.yaml", text, bytes,
-                                             &problems, &warnings);
+    struct dt_conf *conf =
+        dt_conf_load_text("/fuzz.yaml", text, bytes, &problems, &warnings);
     if (!conf && problems.count == 0)
         abort();
     dt_conf_problems_fini(&problems);

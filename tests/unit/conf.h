@@ -62,11 +62,11 @@ static char *joined(const struct dt_conf_problems *list)
  * *warnings, and destroys the configuration.
  */
 static inline struct dt_conf *load_bytes(const char *text, size_t bytes,
-                                  char **problems, char **warnings)
+                                         char **problems, char **warnings)
 {
     struct dt_conf_problems found, warned;
-    struct dt_conf *conf = dt_conf_load_text("t.yaml", text, bytes, &found,
-                                             &warned);
+    struct dt_conf *conf =
+        dt_conf_load_text("t.yaml", text, bytes, &found, &warned);
     *problems = joined(&found);
     *warnings = joined(&warned);
     dt_conf_problems_fini(&found);

@@ -56,8 +56,7 @@ static void test_usage(void **state)
         {"", "disttrain check: expected one FILE" HINT},
         {"a b", "disttrain check: expected one FILE" HINT},
         {"--foo a", "disttrain check: unknown option --foo" HINT},
-        {"a --world", "disttrain check: a value is missing after --world"
-                      HINT},
+        {"a --world", "disttrain check: a value is missing after --world" HINT},
         {"--world two a", "disttrain check: --world two: expected a number of "
                           "ranks from 1 to 1000000" HINT},
         {"--world 0 a", "disttrain check: --world 0: expected a number of "
@@ -98,16 +97,18 @@ static void test_mistakes(void **state)
     write_file("t.yaml", LEAST "lr: fast\nepochs: -1\n");
     assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
     assert_string_equal(out, "");
-    assert_string_equal(
-        errors, "t.yaml:5:5: optimizer.lr: expected a number > 0, got "
-                "\"fast\"\n"
-                "t.yaml:6:9: training.epochs: expected a number in (0, "
-                "1000000], got -1\n");
+    assert_string_equal(errors,
+                        "t.yaml:5:5: optimizer.lr: expected a number > 0, got "
+                        "\"fast\"\n"
+                        "t.yaml:6:9: training.epochs: expected a number in (0, "
+                        "1000000], got -1\n");
     write_file("t.yaml", LEAST "train_batch_size: 8\n");
     assert_int_equal(check("--world 3 t.yaml"), EX_CONFIG);
-    snprintf(wanted, sizeof(wanted), "%s/t.yaml:5:19: "
+    snprintf(wanted, sizeof(wanted),
+             "%s/t.yaml:5:19: "
              "training.train_batch_size: E102 8 cannot be divided by 6 (per "
-             "device * world); nearest are 6 and 12\n", test_directory);
+             "device * world); nearest are 6 and 12\n",
+             test_directory);
     assert_string_equal(errors, wanted);
     assert_int_equal(check("none.yaml"), EX_CONFIG);
     assert_string_equal(errors, "none.yaml: cannot open: No such file or "
@@ -120,7 +121,8 @@ static void test_contract(void **state)
     (void)state;
     write_file("t.yaml", LEAST "env: {A: x, B: 'a\\b', C: \"1\\n2\", D: ''}\n");
     assert_int_equal(check("--contract t.yaml"), 0);
-    snprintf(wanted, sizeof(wanted), "DISTTRAIN_CONTRACT=1\n"
+    snprintf(wanted, sizeof(wanted),
+             "DISTTRAIN_CONTRACT=1\n"
              "CONFIG=%s/t.yaml\nENV A=x\nENV B=a\\\\b\nENV C=1\\n2\nENV D=\n",
              test_directory);
     assert_string_equal(out, wanted);

@@ -20,10 +20,11 @@ struct sizes {
 static struct dt_conf *load(const char *given)
 {
     char text[512], *problems, *warnings;
-    snprintf(text, sizeof(text), "algorithm: sft\ndata.train: train.txt\n"
-             "model.n_embd: 96\ntraining: {%s}\n", given);
-    struct dt_conf *conf = load_bytes(text, strlen(text), &problems,
-                                      &warnings);
+    snprintf(text, sizeof(text),
+             "algorithm: sft\ndata.train: train.txt\n"
+             "model.n_embd: 96\ntraining: {%s}\n",
+             given);
+    struct dt_conf *conf = load_bytes(text, strlen(text), &problems, &warnings);
     assert_string_equal(problems, "");
     free(problems);
     free(warnings);
@@ -41,7 +42,8 @@ static void test_exact(void **state)
         {"train_batch_size: 24, per_device_batch_size: 2", 3, 2, 6, 24, 4},
         {"train_batch_size: 24, global_micro_batch_size: 6", 3, 2, 6, 24, 4},
         {"train_batch_size: 24, per_device_batch_size: 2, grad_accum: 4, "
-         "global_micro_batch_size: 6", 3, 2, 6, 24, 4},
+         "global_micro_batch_size: 6",
+         3, 2, 6, 24, 4},
         {"batch_size: 24, batch_size_is: train", 3, 8, 24, 24, 1},
         {"batch_size: 24, batch_size_is: global_micro", 3, 8, 24, 24, 1},
         {"batch_size: 24, batch_size_is: per_device", 3, 24, 72, 72, 1},

@@ -17,8 +17,7 @@
 static struct dt_conf *load_good(const char *text, const char *warned)
 {
     char *problems, *warnings;
-    struct dt_conf *conf = load_bytes(text, strlen(text), &problems,
-                                      &warnings);
+    struct dt_conf *conf = load_bytes(text, strlen(text), &problems, &warnings);
     assert_string_equal(problems, "");
     assert_string_equal(warnings, warned);
     assert_non_null(conf);
@@ -68,13 +67,15 @@ static void test_defaults(void **state)
 
 static void test_numbers(void **state)
 {
-    struct dt_conf *conf = load_good(
-        LEAST "run: {seed: 0xff, data_seed: 18446744073709551615}\n"
-              "training: {max_steps: 2e3, epochs: .5}\n"
-              "checkpoint: {steps: 0.25, total_limit: 0o17}\n"
-              "logging: {steps: +20}\n"
-              "optimizer: {lr: 3.E-4, eps: 1e-07, weight_decay: 0x1, adam_beta1: 0.8}\n"
-              "scheduler: {warmup_steps: 0.1}\n", "");
+    struct dt_conf *conf =
+        load_good(LEAST "run: {seed: 0xff, data_seed: 18446744073709551615}\n"
+                        "training: {max_steps: 2e3, epochs: .5}\n"
+                        "checkpoint: {steps: 0.25, total_limit: 0o17}\n"
+                        "logging: {steps: +20}\n"
+                        "optimizer: {lr: 3.E-4, eps: 1e-07, weight_decay: 0x1, "
+                        "adam_beta1: 0.8}\n"
+                        "scheduler: {warmup_steps: 0.1}\n",
+                  "");
     (void)state;
     assert_int_equal(conf->run.seed, 255);
     assert_true(conf->run.data_seed == UINT64_MAX);
@@ -115,7 +116,8 @@ static void test_aliases(void **state)
               "mixed_precision: no\n"
               "validation_file: train.txt\n"
               "resume_from_checkpoint: true\n"
-              "report_to: none\n", "");
+              "report_to: none\n",
+        "");
     (void)state;
     assert_string_equal(conf->run.name, "x");
     assert_true(conf->optimizer.lr == 1e-3);
@@ -139,15 +141,15 @@ static void test_paths(void **state)
     setenv("DT_DATA", test_directory, 1);
     setenv("DT_EMPTY", "", 1);
     setenv("HOME", test_directory, 1);
-    struct dt_conf *conf = load_good(
-        LEAST "data: {eval: [\"${DT_DATA}/train.txt\", ~/train.txt, "
-              "./train.txt, {path: \"${DT_EMPTY:-train}.txt\"}]}\n"
-              "training: {resume: .}\n"
-              "run: {output_dir: ../out}\n", "");
+    struct dt_conf *conf =
+        load_good(LEAST "data: {eval: [\"${DT_DATA}/train.txt\", ~/train.txt, "
+                        "./train.txt, {path: \"${DT_EMPTY:-train}.txt\"}]}\n"
+                        "training: {resume: .}\n"
+                        "run: {output_dir: ../out}\n",
+                  "");
     (void)state;
     for (size_t i = 0; i < 4; i++)
-        assert_string_equal(conf->data.eval.path[i],
-                            in_directory("train.txt"));
+        assert_string_equal(conf->data.eval.path[i], in_directory("train.txt"));
     assert_int_equal(conf->data.eval.count, 4);
     assert_int_equal(conf->training.resume, DT_CONF_RESUME_PATH);
     assert_string_equal(conf->training.resume_path, in_directory("."));
@@ -157,14 +159,14 @@ static void test_paths(void **state)
 
 static void test_env(void **state)
 {
-    struct dt_conf *conf = load_good(
-        LEAST "env:\n"
-              "  NCCL_DEBUG: INFO\n"
-              "  A: ''\n"
-              "  B: 010\n"
-              "  C: |\n"
-              "    two\n"
-              "    lines\n", "");
+    struct dt_conf *conf = load_good(LEAST "env:\n"
+                                           "  NCCL_DEBUG: INFO\n"
+                                           "  A: ''\n"
+                                           "  B: 010\n"
+                                           "  C: |\n"
+                                           "    two\n"
+                                           "    lines\n",
+                                     "");
     (void)state;
     assert_int_equal(conf->env_count, 4);
     assert_string_equal(conf->env[0].name, "NCCL_DEBUG");
@@ -305,7 +307,8 @@ static void test_fingerprint(void **state)
     (void)state;
     assert_true(base == fingerprint("seed: 42\n", 4));
     assert_true(base == fingerprint("logging: {steps: 3}\nrun: {name: y}\n"
-                                    "checkpoint: {steps: 9}\n", 4));
+                                    "checkpoint: {steps: 9}\n",
+                                    4));
     assert_true(base == fingerprint("grad_accum: 2\n", 2));
     assert_true(base != fingerprint("seed: 43\n", 4));
     assert_true(base != fingerprint("lr: 1e-3\n", 4));
@@ -356,10 +359,12 @@ static void test_hostile_sizes(void **state)
 {
     (void)state;
     check_large("a: {x: 1}\n", "x: 1\n", 8000, "t.yaml: and 7905 more\n");
-    check_large("a: ", "[", 500000, "t.yaml:1:19: nested deeper than 16 "
-                                    "levels\n");
-    check_large("a: [", "1,", 20000, "t.yaml:1:32767: more than 16384 "
-                                     "values\n");
+    check_large("a: ", "[", 500000,
+                "t.yaml:1:19: nested deeper than 16 "
+                "levels\n");
+    check_large("a: [", "1,", 20000,
+                "t.yaml:1:32767: more than 16384 "
+                "values\n");
     check_large("a", "a", 900000, "t.yaml:1:1: expected `key: value` lines\n");
     struct dt_conf_problems problems, warnings;
     FILE *file = fopen("t.yaml", "w");
