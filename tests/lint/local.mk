@@ -3,6 +3,7 @@
 # What a reviewer would look for, and a script finds.
 
 lint_tests = \
+	tests/lint/conf.sh \
 	tests/lint/layers.sh \
 	tests/lint/sources.sh \
 	tests/lint/texts.sh \

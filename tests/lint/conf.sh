@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# conf.sh - the manual knows every key, and every example is good
+
+# shellcheck source=tests/lint/tap.sh
+. "$(dirname "$0")/tap.sh"
+disttrain=${DT_BUILDDIR:-.}/disttrain
+data=$(mktemp -d)
+trap 'rm -rf "$data"' EXIT
+
+manual() {
+    man/update-keys "$disttrain" <man/disttrain.yaml.5 >"$data/page" 2>&1
+    diff man/disttrain.yaml.5 "$data/page" ||
+        echo "man/update-keys $disttrain <PAGE >PAGE.new writes it anew"
+}
+
+# One that is good says so in one line, and warns of nothing.
+examples() {
+    for file in configs/*.yaml; do
+        DATA=$data "$disttrain" check --world 8 "$file" 2>&1 |
+            grep -vFx "$file: no mistakes"
+    done
+}
+
+expect_none "disttrain.yaml(5) lists every key as the schema has it" "$(manual)"
+touch "$data/train.bin" "$data/val.bin"
+if [ -d /usr/share/common-licenses ]; then
+    expect_none "every example is good, also on 8 ranks" "$(examples)"
+else
+    skip "every example is good: no /usr/share/common-licenses here"
+fi
+done_testing
