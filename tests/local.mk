@@ -9,6 +9,10 @@
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' CMOCKA_MESSAGE_OUTPUT=TAP \
 	$(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 
+# Threads that wait for each other must not burn the cores of other tests.
+LOG_COMPILER = env
+AM_LOG_FLAGS = OMP_WAIT_POLICY=passive
+
 include tests/job/local.mk
 include tests/lint/local.mk
 if HAVE_CMOCKA

@@ -26,12 +26,14 @@ static void reference_query(const struct attention *a, size_t b, size_t h,
         a->score[s] = dot(q, k + s * 3 * C, a->HS) / sqrt((double)a->HS);
         most = fmax(most, a->score[s]);
     }
-    for (size_t s = 0; s <= t; s++)
-        sum += exp(a->score[s] - most);
+    for (size_t s = 0; s <= t; s++) {
+        a->score[s] = exp(a->score[s] - most);
+        sum += a->score[s];
+    }
     for (size_t d = 0; d < a->HS; d++) {
         out[d] = 0.0;
         for (size_t s = 0; s <= t; s++)
-            out[d] += exp(a->score[s] - most) / sum * k[s * 3 * C + C + d];
+            out[d] += a->score[s] / sum * k[s * 3 * C + C + d];
     }
     a->lse[(b * a->NH + h) * a->T + t] = most + log(sum);
 }

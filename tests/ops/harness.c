@@ -11,7 +11,7 @@
 enum {
     GUARD = 64, /* elements before and behind every tensor */
     MAX_TENSORS = 4096,
-    MAX_DIFFERENCES = 200,
+    MAX_DIFFERENCES = 100,
 };
 
 static const unsigned char GUARD_BYTE = 0xa5;

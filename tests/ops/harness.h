@@ -40,7 +40,7 @@ void check_close(const char *what, struct dt_view v, const double *want,
                  double tolerance);
 
 /* grad must be d loss(context) / d x + before (NULL: 0), by central
- * differences at up to 200 elements; loss reads x.
+ * differences at up to 100 elements; loss reads x.
  */
 void check_gradient(const char *what, struct dt_view grad, double *x,
                     double (*loss)(void *context), void *context,

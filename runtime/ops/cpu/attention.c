@@ -70,12 +70,9 @@ static void softmax_row(float *restrict s, float *m, float *l,
                         float *restrict out, size_t keys, float scale,
                         size_t HS)
 {
-    float most = *m, sum = 0.0f, shrink;
+    float most = fmaxf(*m, scale * dt_max(s, keys, -INFINITY)), sum = 0.0f;
+    float shrink = dt_expf(*m - most);
 
-#pragma omp simd reduction(max : most)
-    for (size_t j = 0; j < keys; j++)
-        most = scale * s[j] > most ? scale * s[j] : most;
-    shrink = dt_expf(*m - most);
 #pragma omp simd reduction(+ : sum)
     for (size_t j = 0; j < keys; j++) {
         s[j] = dt_expf(scale * s[j] - most);

@@ -13,12 +13,9 @@ enum { CHUNK_ROWS = 1024 };
 /* Turns logits(V) into exp(logits - max) and returns their sum. */
 static double exp_row(float *logits, float *max, size_t V)
 {
-    float most = -INFINITY;
+    float most = dt_max(logits, V, -INFINITY);
     double sum = 0.0;
 
-#pragma omp simd reduction(max : most)
-    for (size_t v = 0; v < V; v++)
-        most = logits[v] > most ? logits[v] : most;
 #pragma omp simd reduction(+ : sum)
     for (size_t v = 0; v < V; v++) {
         logits[v] = dt_expf(logits[v] - most);

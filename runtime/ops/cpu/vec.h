@@ -3,6 +3,7 @@
 #ifndef DT_OPS_CPU_VEC_H
 #define DT_OPS_CPU_VEC_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -49,6 +50,28 @@ static inline float dt_expf(float x)
     bits = (bits + 127) << 23;
     memcpy(&power, &bits, sizeof(power));
     return y < -87.0f ? 0.0f : p * power;
+}
+
+/* The largest of most and x(count); NaN counts for nothing. By lanes, because
+ * clang makes no vectors of a reduction to the maximum.
+ */
+static inline float dt_max(const float *x, size_t count, float most)
+{
+    float lane[LANES];
+    size_t i = 0;
+
+    for (int j = 0; j < LANES; j++)
+        lane[j] = most;
+    for (; i + LANES <= count; i += LANES) {
+#pragma omp simd
+        for (int j = 0; j < LANES; j++)
+            lane[j] = x[i + (size_t)j] > lane[j] ? x[i + (size_t)j] : lane[j];
+    }
+    for (; i < count; i++)
+        most = x[i] > most ? x[i] : most;
+    for (int j = 0; j < LANES; j++)
+        most = lane[j] > most ? lane[j] : most;
+    return most;
 }
 
 #endif /* DT_OPS_CPU_VEC_H */
