@@ -51,14 +51,29 @@ float dt_rng_uniform(uint64_t seed, enum dt_rng_purpose purpose,
     return unit_interval(w[0]);
 }
 
-float dt_rng_normal(uint64_t seed, enum dt_rng_purpose purpose,
-                    uint64_t index)
+/* Two normal numbers from two words. */
+static void box_muller(const uint32_t w[2], float out[2])
 {
-    uint32_t w[4];
-    dt_rng_block(seed, purpose, index, w);
-    double u = ((double)w[0] + 1.0) * 0x1p-32; /* (0, 1] */
-    double angle = 2.0 * M_PI * (double)w[1] * 0x1p-32;
-    return (float)(sqrt(-2.0 * log(u)) * cos(angle));
+    float u = ((float)(w[0] >> 8) + 1.0f) * 0x1p-24f; /* (0, 1] */
+    float radius = sqrtf(-2.0f * logf(u));
+    float angle = 2.0f * (float)M_PI * unit_interval(w[1]);
+    out[0] = radius * cosf(angle);
+    out[1] = radius * sinf(angle);
+}
+
+void dt_rng_normals(float *out, size_t count, float std, uint64_t seed,
+                    enum dt_rng_purpose purpose, uint64_t first)
+{
+    size_t i = 0;
+    while (i < count) {
+        uint32_t words[4];
+        float four[4];
+        dt_rng_block(seed, purpose, (first + i) / 4, words);
+        box_muller(words, four);
+        box_muller(words + 2, four + 2);
+        for (size_t lane = (first + i) % 4; lane < 4 && i < count; lane++)
+            out[i++] = std * four[lane];
+    }
 }
 
 /* One pass of the Feistel network over 2*half_bits bits. */

@@ -9,6 +9,7 @@
 #ifndef DT_BASE_RNG_H
 #define DT_BASE_RNG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* What a stream of draws is for. Values are part of the checkpoint contract:
@@ -29,9 +30,11 @@ void dt_rng_block(uint64_t seed, enum dt_rng_purpose purpose, uint64_t index,
 float dt_rng_uniform(uint64_t seed, enum dt_rng_purpose purpose,
                      uint64_t index);
 
-/* Standard normal (Box-Muller on one block) from draw `index`. */
-float dt_rng_normal(uint64_t seed, enum dt_rng_purpose purpose,
-                    uint64_t index);
+/* out[i] = std * the standard normal number first + i, for i < count. Four come
+ * from one block, by Box-Muller (Annals of Math. Statistics 29, 1958).
+ */
+void dt_rng_normals(float *out, size_t count, float std, uint64_t seed,
+                    enum dt_rng_purpose purpose, uint64_t first);
 
 /* Position of element `index` in a permutation of 0..count-1 that is a pure
  * function of (seed, epoch): a keyed Feistel network over the next even power

@@ -118,12 +118,16 @@ void dt_model_init_weights(const struct dt_model_config *config,
         if (ends_with(param->name, "c_proj.weight"))
             std /= sqrt(2.0 * (double)config->n_layer);
         float constant = ends_with(param->name, ".weight") ? 1.0f : 0.0f;
+        size_t row = param->ndim == 2 ? param->shape[1] : param->count;
 #pragma omp parallel for
-        for (size_t j = 0; j < param->count; j++)
-            w[j] =
-                param->ndim == 1
-                    ? constant
-                    : (float)std * dt_rng_normal(seed, DT_RNG_INIT, first + j);
+        for (size_t j = 0; j < param->count; j += row) {
+            if (param->ndim == 2)
+                dt_rng_normals(w + j, row, (float)std, seed, DT_RNG_INIT,
+                               first + j);
+            else
+                for (size_t k = 0; k < row; k++)
+                    w[k] = constant;
+        }
         first += param->count;
     }
 }

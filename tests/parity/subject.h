@@ -49,10 +49,10 @@ static inline void subject_randomize(struct subject *s, double std)
         const struct dt_param *param = &s->layout->params[i];
         float *w = dt_view_f32(dt_layout_param(s->layout, s->weights, i));
         bool norm = strstr(param->name, "ln_") && strstr(param->name, "weight");
-        for (size_t j = 0; j < param->count; j++)
-            w[j] =
-                (norm ? 1.0f : 0.0f) +
-                (float)std * dt_rng_normal(7, DT_RNG_INIT, param->offset + j);
+        dt_rng_normals(w, param->count, (float)std, 7, DT_RNG_INIT,
+                       param->offset);
+        for (size_t j = 0; norm && j < param->count; j++)
+            w[j] += 1.0f;
     }
 }
 

@@ -62,20 +62,35 @@ static void test_philox(void **state)
     assert_memory_equal(got, want, sizeof(want));
 }
 
-static void test_normal(void **state)
+static void test_uniform(void **state)
 {
-    enum { N = 100000 };
-    double sum = 0, squares = 0;
+    double sum = 0;
     (void)state;
-    for (uint64_t i = 0; i < N; i++) {
-        double x = dt_rng_normal(42, DT_RNG_INIT, i);
+    for (uint64_t i = 0; i < 10000; i++) {
         float u = dt_rng_uniform(42, DT_RNG_SAMPLE, i);
         assert_true(u >= 0.0f && u < 1.0f);
-        sum += x;
-        squares += x * x;
+        sum += u;
     }
-    assert_true(sum / N < 0.02 && sum / N > -0.02);
-    assert_true(squares / N < 1.02 && squares / N > 0.98);
+    assert_true(sum > 4900 && sum < 5100);
+}
+
+static void test_normals(void **state)
+{
+    enum { N = 100000 };
+    static float all[N], part[100];
+    double sum = 0, squares = 0;
+    (void)state;
+    dt_rng_normals(all, N, 2.0f, 42, DT_RNG_INIT, 0);
+    for (size_t i = 0; i < N; i++) {
+        sum += all[i];
+        squares += all[i] * all[i];
+    }
+    assert_true(sum / N < 0.04 && sum / N > -0.04);
+    assert_true(squares / N < 4.08 && squares / N > 3.92);
+    for (size_t first = 0; first < 8; first++) { /* any part is the same */
+        dt_rng_normals(part, 97, 2.0f, 42, DT_RNG_INIT, first);
+        assert_memory_equal(part, all + first, 97 * sizeof(float));
+    }
 }
 
 static void test_permute(void **state)
@@ -186,7 +201,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_normal),
+        cmocka_unit_test(test_uniform),
+        cmocka_unit_test(test_normals),
         cmocka_unit_test(test_permute),
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_read),
