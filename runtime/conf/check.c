@@ -8,7 +8,10 @@
 
 #include "conf/read.h"
 
-enum { BYTE_VOCAB = 257 }; /* what the byte tokenizer makes */
+enum {
+    BYTE_VOCAB = 257,   /* what the byte tokenizer makes */
+    GPT2_VOCAB = 50257, /* what token files are mostly made with */
+};
 
 #define PROBLEM(reader, path, ...)                                             \
     dt_conf_note(&(reader)->problems, dt_conf_place_of((reader)->conf, path),  \
@@ -78,6 +81,19 @@ static void derive_betas(struct dt_conf_reader *reader)
     }
 }
 
+static bool is_tokens(const struct dt_conf *conf)
+{
+    if (conf->data.format != DT_CONF_FORMAT_AUTO)
+        return conf->data.format == DT_CONF_FORMAT_TOKENS_BIN;
+    for (size_t i = 0; i < conf->data.train.count; i++) {
+        const char *path = conf->data.train.path[i];
+        size_t n = strlen(path);
+        if (n >= 4 && strcmp(path + n - 4, ".bin") == 0)
+            return true;
+    }
+    return false;
+}
+
 void dt_conf_derive(struct dt_conf_reader *reader)
 {
     struct dt_conf *conf = reader->conf;
@@ -90,6 +106,10 @@ void dt_conf_derive(struct dt_conf_reader *reader)
     if (!given(reader, "model.init")) {
         conf->model.random_init = !given(reader, "model.path");
         mark_derived(reader, "model.init");
+    }
+    if (!given(reader, "model.vocab_size")) {
+        conf->model.vocab_size = is_tokens(conf) ? GPT2_VOCAB : BYTE_VOCAB;
+        mark_derived(reader, "model.vocab_size");
     }
     if (!given(reader, "model.n_inner")) {
         conf->model.n_inner = 4 * conf->model.n_embd;
@@ -153,19 +173,6 @@ static void check_model(struct dt_conf_reader *reader)
                 given(reader, "model.n_head") ? "model.n_head" : "model.n_embd",
                 "n_embd %ld is not a multiple of n_head %ld",
                 conf->model.n_embd, conf->model.n_head);
-}
-
-static bool is_tokens(const struct dt_conf *conf)
-{
-    if (conf->data.format != DT_CONF_FORMAT_AUTO)
-        return conf->data.format == DT_CONF_FORMAT_TOKENS_BIN;
-    for (size_t i = 0; i < conf->data.train.count; i++) {
-        const char *path = conf->data.train.path[i];
-        size_t n = strlen(path);
-        if (n >= 4 && strcmp(path + n - 4, ".bin") == 0)
-            return true;
-    }
-    return false;
 }
 
 static void check_data(struct dt_conf_reader *reader)

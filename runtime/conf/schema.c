@@ -93,9 +93,9 @@ const struct dt_conf_key dt_conf_keys[] = {
      .result = true, .aliases = ALSO("model.model_type"),
      .help = "model family: gpt2"},
     {"model.vocab_size", DT_CONF_INT, AT(model.vocab_size),
-     .fallback = "50257", .min = 1, .max = 1 << 24, .result = true,
-     .unit = "tokens", .help = "rows of the token embedding; 257 is enough for "
-                               "the byte tokenizer"},
+     .min = 1, .max = 1 << 24, .result = true, .unit = "tokens",
+     .help = "rows of the token embedding; by default 257 for text, 50257 "
+             "for token files"},
     {"model.n_positions", DT_CONF_INT, AT(model.n_positions),
      .fallback = "1024", .min = 1, .max = 1 << 24, .result = true,
      .unit = "tokens", .help = "longest sequence"},

@@ -46,7 +46,7 @@ static void test_defaults(void **state)
     assert_null(conf->model.path);
     assert_true(conf->model.random_init);
     assert_int_equal(conf->model.n_inner, 4 * 96);
-    assert_int_equal(conf->model.vocab_size, 50257);
+    assert_int_equal(conf->model.vocab_size, 257);
     assert_int_equal(conf->data.train.count, 1);
     assert_string_equal(conf->data.train.path[0], in_directory("train.txt"));
     assert_int_equal(conf->data.eval.count, 0);
