@@ -68,12 +68,6 @@ struct dt_data_range {
     size_t first, count;
 };
 
-/* Cuts `tokens` tokens in two: the first floor(tokens * (1 - validation)) are
- * for training, the rest for validation. 0 <= validation <= 1.
- */
-void dt_data_split(size_t tokens, double validation,
-                   struct dt_data_range *train, struct dt_data_range *valid);
-
 struct dt_loader_options {
     size_t B, T;
     int rank, world;

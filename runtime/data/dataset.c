@@ -328,11 +328,3 @@ uint64_t dt_dataset_hash(const struct dt_dataset *dataset)
 {
     return dataset->hash;
 }
-
-void dt_data_split(size_t tokens, double validation,
-                   struct dt_data_range *train, struct dt_data_range *valid)
-{
-    size_t count = (size_t)((double)tokens * (1 - validation));
-    *train = (struct dt_data_range){0, count};
-    *valid = (struct dt_data_range){count, tokens - count};
-}

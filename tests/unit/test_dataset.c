@@ -213,23 +213,6 @@ static void test_hash(void **state)
     dt_dataset_close(c);
 }
 
-static void test_split(void **state)
-{
-    struct dt_data_range train, valid;
-    (void)state;
-    dt_data_split(1115394, 0.1, &train, &valid);
-    assert_int_equal(train.first, 0);
-    assert_int_equal(train.count, 1003854);
-    assert_int_equal(valid.first, 1003854);
-    assert_int_equal(valid.count, 111540);
-    dt_data_split(5, 0, &train, &valid);
-    assert_int_equal(train.count, 5);
-    assert_int_equal(valid.count, 0);
-    dt_data_split(5, 1, &train, &valid);
-    assert_int_equal(train.count, 0);
-    assert_int_equal(valid.count, 5);
-}
-
 static const struct {
     const char *text;
     size_t good; /* length of the well-formed part */
@@ -301,7 +284,6 @@ int main(void)
         cmocka_unit_test(test_late_bad_token),
         cmocka_unit_test(test_all_sampled),
         cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_split),
         cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_utf8_code_points),
     };
