@@ -8,10 +8,17 @@ check_PROGRAMS += tests/fuzz/replay_conf
 tests_fuzz_replay_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/replay.c
 tests_fuzz_replay_conf_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"conf"'
 
+check_PROGRAMS += tests/fuzz/replay_safetensors
+tests_fuzz_replay_safetensors_SOURCES = tests/fuzz/fuzz_safetensors.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_safetensors_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DCORPUS='"safetensors"'
+
 if FUZZERS
-fuzz_targets = tests/fuzz/fuzz_conf
+fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_safetensors
 EXTRA_PROGRAMS = $(fuzz_targets)
 tests_fuzz_fuzz_conf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 fuzzers: $(fuzz_targets)
 .PHONY: fuzzers
 endif
