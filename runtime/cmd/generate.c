@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <omp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,10 @@
 #include "data/data.h"
 #include "model/model.h"
 
-enum { CONFIG_MAX_BYTES = 1 << 20 };
+enum {
+    CONFIG_MAX_BYTES = 1 << 20,
+    PARAMS_PER_THREAD = 1 << 22,
+};
 
 struct request {
     const char *dir;    /* --model */
@@ -102,6 +106,16 @@ static int take_tokens(struct speaker *s, const char *list,
     }
 }
 
+/* Threads wait for each other in every operation, of which a small model has
+ * many and short ones.
+ */
+static void choose_threads(const struct dt_layout *layout)
+{
+    int useful = 1 + (int)(layout->param_total / PARAMS_PER_THREAD);
+    if (useful < omp_get_max_threads())
+        omp_set_num_threads(useful);
+}
+
 static int speaker_init(struct speaker *s, const struct request *request,
                         struct dt_error *err)
 {
@@ -122,6 +136,7 @@ static int speaker_init(struct speaker *s, const struct request *request,
     s->layout = dt_model_layout(&s->config, 1, err);
     if (!s->layout)
         return -1;
+    choose_threads(s->layout);
     s->buf = dt_buffer_create(s->layout->count * sizeof(float), "weights", err);
     if (!s->buf)
         return -1;
