@@ -51,7 +51,9 @@ static int spawn(char *const argv[], int out_fd, pid_t *pid)
     return rc;
 }
 
-/* Reads to the end of fd into text[DT_CONTRACT_BYTES + 1] and terminates it. */
+/* Reads to the end of fd into text[DT_CONTRACT_BYTES + 1] and terminates it. A
+ * full buffer has no room for that, and is one byte too much.
+ */
 static int read_answer(int fd, int64_t deadline, char *text,
                        struct dt_error *err)
 {
@@ -62,8 +64,9 @@ static int read_answer(int fd, int64_t deadline, char *text,
         int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
         if (ready == 0)
             return dt_error_set(err, EX_UNAVAILABLE, "no answer in time");
-        ssize_t n =
-            ready < 0 ? -1 : read(fd, text + used, DT_CONTRACT_BYTES - used);
+        ssize_t n = ready < 0
+                        ? -1
+                        : read(fd, text + used, DT_CONTRACT_BYTES + 1 - used);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -71,7 +74,7 @@ static int read_answer(int fd, int64_t deadline, char *text,
         if (n == 0)
             break;
         used += (size_t)n;
-        if (used == DT_CONTRACT_BYTES)
+        if (used > DT_CONTRACT_BYTES)
             return dt_error_set(err, EX_PROTOCOL,
                                 "the answer is longer than %d bytes",
                                 DT_CONTRACT_BYTES);
@@ -111,7 +114,8 @@ static int run_child(char *const argv[], int deadline_ms, char *text,
     close(fd[1]);
     if (rc != 0) {
         close(fd[0]);
-        return dt_error_set(err, EX_UNAVAILABLE, "%s", strerror(rc));
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "%s (runtime= in plugstack.conf)", strerror(rc));
     }
     rc = read_answer(fd[0], deadline, text, err);
     close(fd[0]);

@@ -8,6 +8,10 @@
 
 #include "base/error.h"
 
+enum {
+    DTSPANK_HOST_BYTES = 256, /* room for any host name, terminated */
+};
+
 /* Writes the n-th host (from 0) of a list such as "a,n[08-10,12],r[0-1]c[1-2]x"
  * to host[size], terminated. The last bracket of a name varies fastest and
  * leading zeros are kept, as in Slurm. Reads no further than that host. Fails

@@ -2,8 +2,8 @@
 /* step.c - RANK, WORLD_SIZE, MASTER_ADDR and the like, in each task */
 #include "config.h"
 
+#include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,14 +20,23 @@
 #include "spank/step.h"
 
 enum {
-    VALUE_BYTES = HOST_NAME_MAX + 1, /* longest value that we make */
-    CPU_SETS = 8,                    /* 8192 CPUs */
+    VALUE_BYTES = DTSPANK_HOST_BYTES, /* a host is the longest value */
+    CPU_SETS = 8,                     /* 8192 CPUs */
 };
 
 static struct {
     struct dtspank_siteconf conf;
     struct dt_error conf_error; /* empty text: none */
 } step;
+
+/* Takes control characters out of text that goes to the log of slurmd too. */
+static char *printable(char *text)
+{
+    for (char *c = text; *c; c++)
+        if (iscntrl((unsigned char)*c))
+            *c = '?';
+    return text;
+}
 
 /* A variable of the task, NULL if unset. Points into Slurm's copy: the next
  * change of the environment ends its life.
@@ -197,7 +206,7 @@ static const struct variable {
     {"RANK", "SLURM_PROCID", from_number, true},
     {"WORLD_SIZE", "SLURM_STEP_NUM_TASKS", from_number, true},
     {"LOCAL_RANK", "SLURM_LOCALID", from_number, true},
-    {"LOCAL_WORLD_SIZE", "number of tasks on this node", local_tasks, true},
+    {"LOCAL_WORLD_SIZE", "tasks on this node", local_tasks, true},
     {"NODE_RANK", "SLURM_NODEID", from_number, true},
     {"GROUP_RANK", "SLURM_NODEID", from_number, true},
     {"MASTER_ADDR", "SLURM_STEP_NODELIST", master_addr, false},
@@ -220,9 +229,9 @@ static int export_variable(spank_t spank, const struct variable *var,
         return 0;
     if (is_set)
         return dt_error_set(err, EX_USAGE,
-                            "the environment has %s=%.32s, but the %s of this "
-                            "task is %s; unset %s before srun",
-                            var->name, users, var->from, value, var->name);
+                            "the environment has %s=%.32s, but this task has "
+                            "%s (%s); unset %s before srun",
+                            var->name, users, value, var->from, var->name);
     size_t used = strlen(exported);
     snprintf(exported + used, size - used, "%s%s=%s", used ? " " : "",
              var->name, value);
@@ -241,27 +250,32 @@ static int export_variables(spank_t spank, struct dt_error *err)
 }
 
 /* Moves one `env:` entry from its carrier to its own name. What the user has in
- * the environment stays; rank 0 says so.
+ * the environment stays; rank 0 says so, without the values: they may be
+ * secret.
  */
 static int unpack_entry(spank_t spank, char *entry, struct dt_error *err)
 {
     char *equals = strchr(entry, '=');
     *equals = '\0';
-    const char *name = entry + strlen(DT_ENV_CARRY);
+    char *name = entry + strlen(DT_ENV_CARRY);
     const char *value = equals + 1;
-    spank_unsetenv(spank, entry);
+    spank_err_t rc = spank_unsetenv(spank, entry);
+    if (rc != ESPANK_SUCCESS)
+        return dt_error_set(err, EX_OSERR, "cannot unset %.64s: %s", entry,
+                            spank_strerror(rc));
     const char *users = task_getenv(spank, name);
     if (!users)
         return task_setenv(spank, name, value, err);
     uint32_t rank = 0;
     if (strcmp(users, value) != 0 &&
         task_number(spank, "SLURM_PROCID", &rank) && rank == 0)
-        slurm_spank_log("disttrain: env: %s=%s of the config is not used: the "
-                        "environment has %s=%s",
-                        name, value, name, users);
+        slurm_spank_log("disttrain: env: %s of the config is not used: the "
+                        "environment has another value",
+                        printable(name));
     return 0;
 }
 
+/* An entry that is taken away makes room for the next at the same index. */
 static int unpack_env(spank_t spank, struct dt_error *err)
 {
     char **env = NULL;
@@ -280,7 +294,6 @@ static int unpack_env(spank_t spank, struct dt_error *err)
         free(entry);
         if (rc != 0)
             return -1;
-        i = 0; /* the array has changed */
     }
     return 0;
 }
@@ -296,7 +309,6 @@ int dtspank_step_task_init(spank_t spank)
 {
     struct dt_error err = step.conf_error;
     uint32_t id = 0;
-    const char *rank;
     if (spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS ||
         id > SLURM_MAX_NORMAL_STEP_ID)
         return 0;
@@ -309,7 +321,8 @@ int dtspank_step_task_init(spank_t spank)
     if (err.text[0] == '\0' && unpack_env(spank, &err) == 0 &&
         export_variables(spank, &err) == 0)
         return 0;
-    rank = task_getenv(spank, "SLURM_PROCID");
-    slurm_error("disttrain: rank %.16s: %s", rank ? rank : "?", err.text);
+    const char *rank = task_getenv(spank, "SLURM_PROCID");
+    dt_error_prefix(&err, "rank %.16s", rank ? rank : "?");
+    slurm_error("disttrain: %s", printable(err.text));
     return -1;
 }

@@ -70,7 +70,7 @@ static int keep(char **to, const char *value)
 /* A step started inside a task of ours inherits the task's variables. Those
  * that the plugin had set there, and nobody changed, are not the user's.
  */
-static void forget_enclosing_task(void)
+static void forget_exported(void)
 {
     const char *exported = getenv(DT_ENV_EXPORTED);
     char *list = exported ? strdup(exported) : NULL;
@@ -85,13 +85,17 @@ static void forget_enclosing_task(void)
             unsetenv(name);
     }
     free(list);
+}
 
+/* Neither is anything under our private names. */
+static void forget_private(void)
+{
     char **entry = environ;
     while (*entry) {
         char name[PATH_MAX];
         size_t len = strcspn(*entry, "=");
         if (strncmp(*entry, DT_ENV_PREFIX, strlen(DT_ENV_PREFIX)) == 0 &&
-            len < sizeof(name)) {
+            (*entry)[len] == '=' && len < sizeof(name)) {
             memcpy(name, *entry, len);
             name[len] = '\0';
             unsetenv(name);
@@ -182,7 +186,8 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
         return report(&err);
     if (dtspank_options_register(spank) != 0)
         return -1;
-    forget_enclosing_task();
+    forget_exported();
+    forget_private();
     if (submit.in_srun)
         prepare_srun();
     return 0;
@@ -299,7 +304,7 @@ static int64_t find_rank0(const slurm_step_layout_t *layout)
 int dtspank_submit_step_created(spank_t spank)
 {
     slurm_step_id_t id = {.step_het_comp = NO_VAL};
-    char host[HOST_NAME_MAX + 1];
+    char host[DTSPANK_HOST_BYTES];
     slurm_step_layout_t *(*get)(slurm_step_id_t *);
     void (*release)(slurm_step_layout_t *);
     if (getenv(DT_ENV_CONFIG) == NULL || submit.components > 1)

@@ -171,8 +171,11 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
     [[ $output == "${lines[0]}"$'\n'"${lines[0]}"$'\n'"${lines[0]}" ]]
 }
 
+# Not with PMIx: Slurm 22.05's srun then hangs now and then when it has done
+# (pmixp_abort_agent_stop, once for each component, on one agent).
 @test "a heterogeneous job without a command runs the runtime" {
-    run -0 --separate-stderr dt_srun -N1 -n1 --disttrain=c.yaml : -N2 -n2
+    run -0 --separate-stderr dt_run env SLURM_MPI_TYPE=none \
+        srun -N1 -n1 --disttrain=c.yaml : -N2 -n2
     expect "$(printf '%s\n' '0 3 0 1 0 0 n1 n1 disttrain ' \
         '1 3 0 1 1 1 n1 n2 disttrain ' '2 3 0 1 2 2 n1 n3 disttrain ')"
 }
@@ -349,8 +352,8 @@ srun -n1 -N1 ./show --disttrain=x' --disttrain=c.yaml
 
 @test "a RANK that contradicts the step ends it with a message" {
     run -1 dt_run env RANK=5 srun -n2 -N2 --disttrain=c.yaml ./show
-    [[ $output == *"disttrain: rank 1: the environment has RANK=5, but the \
-SLURM_PROCID of this task is 1; unset RANK before srun"* ]]
+    [[ $output == *"disttrain: rank 1: the environment has RANK=5, but this \
+task has 1 (SLURM_PROCID); unset RANK before srun"* ]]
     [[ $output != *show* ]]
 }
 
@@ -373,8 +376,8 @@ SLURM_PROCID of this task is 1; unset RANK before srun"* ]]
         sh -c 'echo $FROM_CONFIG'
     expect "mine
 mine
-disttrain: env: FROM_CONFIG=one two of the config is not used: \
-the environment has FROM_CONFIG=mine"
+disttrain: env: FROM_CONFIG of the config is not used: the environment has \
+another value"
 }
 
 @test "overlapping steps of a job have different ports" {
@@ -437,7 +440,7 @@ runtime=$WORK/disttrain port_range=2000-2001" \
         [[ $output == "0 1 0 1 0 0 n1 n1 show " ]]
     done
     run -0 dt_run sinfo --noheader --format=%T
-    [[ $output == idle ]]
+    [[ $output != *down* && $output != *drain* ]]
 }
 
 @test "an unknown argument in plugstack.conf is named" {
@@ -458,5 +461,5 @@ argument \"rutime=/x\": expected runtime=PATH or port_range=A-B" ]]
         "required $DT_BUILDDIR/spank/.libs/spank_disttrain.so runtime=/x/y" \
         -- --disttrain=c.yaml
     [[ $output == "srun: error: disttrain: /x/y check: No such file or \
-directory" ]]
+directory (runtime= in plugstack.conf)" ]]
 }

@@ -115,8 +115,9 @@ static void test_broken_runtime(void **state)
     assert_string_equal(run_fails("kill -9 $$", 10000), "killed by signal 9");
     assert_int_equal(
         dtspank_check_run("/nonexistent", "c", 1000, &contract, &err), -1);
-    assert_string_equal(err.text,
-                        "/nonexistent check: No such file or directory");
+    assert_string_equal(
+        err.text, "/nonexistent check: No such file or directory (runtime= "
+                  "in plugstack.conf)");
     assert_string_equal(run_fails("sleep 60", 100), "no answer in time");
     assert_string_equal(run_fails("exec >/dev/null; sleep 60", 100),
                         "it does not end");

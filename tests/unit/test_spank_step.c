@@ -226,35 +226,36 @@ static void test_users_own(void **state)
 
 static void test_contradictions(void **state)
 {
+#define TEXT(name, has)                                                        \
+    "disttrain: rank 5: the environment has " name                             \
+    "=77, but this task has " has "; unset " name " before srun\n"
     static const struct {
         const char *name;
         const char *text;
     } cases[] = {
-        {"RANK", "disttrain: rank 5: the environment has RANK=77, but the "
-                 "SLURM_PROCID of this task is 5; unset RANK before srun\n"},
-        {"WORLD_SIZE",
-         "disttrain: rank 5: the environment has WORLD_SIZE=77, but the "
-         "SLURM_STEP_NUM_TASKS of this task is 8; unset WORLD_SIZE before "
-         "srun\n"},
-        {"LOCAL_RANK",
-         "disttrain: rank 5: the environment has LOCAL_RANK=77, but the "
-         "SLURM_LOCALID of this task is 2; unset LOCAL_RANK before srun\n"},
+        {"RANK", TEXT("RANK", "5 (SLURM_PROCID)")},
+        {"WORLD_SIZE", TEXT("WORLD_SIZE", "8 (SLURM_STEP_NUM_TASKS)")},
+        {"LOCAL_RANK", TEXT("LOCAL_RANK", "2 (SLURM_LOCALID)")},
         {"LOCAL_WORLD_SIZE",
-         "disttrain: rank 5: the environment has LOCAL_WORLD_SIZE=77, but the "
-         "number of tasks on this node of this task is 3; unset "
-         "LOCAL_WORLD_SIZE before srun\n"},
-        {"NODE_RANK",
-         "disttrain: rank 5: the environment has NODE_RANK=77, but the "
-         "SLURM_NODEID of this task is 1; unset NODE_RANK before srun\n"},
-        {"GROUP_RANK",
-         "disttrain: rank 5: the environment has GROUP_RANK=77, but the "
-         "SLURM_NODEID of this task is 1; unset GROUP_RANK before srun\n"},
+         TEXT("LOCAL_WORLD_SIZE", "3 (tasks on this node)")},
+        {"NODE_RANK", TEXT("NODE_RANK", "1 (SLURM_NODEID)")},
+        {"GROUP_RANK", TEXT("GROUP_RANK", "1 (SLURM_NODEID)")},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         setup(state);
         set(cases[i].name, "77");
         assert_refused(cases[i].text);
     }
+}
+
+/* A message is one line, whatever is in the environment. */
+static void test_one_line(void **state)
+{
+    (void)state;
+    set("RANK", "5\nslurmd: fake\x1b[2J");
+    assert_refused("disttrain: rank 5: the environment has RANK=5?slurmd: "
+                   "fake?[2J, but this task has 5 (SLURM_PROCID); unset RANK "
+                   "before srun\n");
 }
 
 static void test_missing(void **state)
@@ -310,8 +311,8 @@ static void test_config_env_conflict(void **state)
     set(DT_ENV_CARRY "A", "config's");
     assert_int_equal(dtspank_step_task_init(NULL), 0);
     assert_string_equal(stub.said,
-                        "disttrain: env: A=config's of the config is not "
-                        "used: the environment has A=mine\n");
+                        "disttrain: env: A of the config is not used: the "
+                        "environment has another value\n");
 }
 
 /* No option, no variables; but the preset goes. */
@@ -397,6 +398,7 @@ int main(void)
         TEST(test_omp),
         TEST(test_users_own),
         TEST(test_contradictions),
+        TEST(test_one_line),
         TEST(test_missing),
         TEST(test_not_a_number),
         TEST(test_config_env),
