@@ -1,0 +1,164 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2154
+# SPDX-License-Identifier: Apache-2.0
+# config.bats - srun --disttrain with the real runtime: a config with a mistake
+# is refused with its message and nothing is queued; a good one reaches tasks
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-config.XXXXXX)
+    export WORK
+    mkdir "$WORK/sub"
+    echo "some text to learn" >"$WORK/train.txt"
+    cat >"$WORK/good.yaml" <<'END'
+algorithm: sft
+model: {n_positions: 8, n_embd: 8, n_layer: 1, n_head: 2}
+data: {train: train.txt, max_length: 8}
+training: {per_device_batch_size: 1, max_steps: 1}
+END
+    dt_cluster_up --nodes 2 --cpus 2
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+}
+
+# jobs: how many jobs Slurm has ever heard of.
+jobs() {
+    dt_run scontrol --oneliner show job | grep -c JobId= || true
+}
+
+# refused FILE MESSAGE: srun prints exactly that, exits with 1, queues nothing.
+refused() {
+    local before
+    before=$(jobs)
+    run -1 dt_srun -N2 -n2 --disttrain="$1"
+    diff <(echo "$output") - <<END
+$2
+srun: error: disttrain: $1: nothing is submitted
+END
+    [[ $(jobs) == "$before" ]]
+}
+
+# refused_line LINE MESSAGE: the same for good.yaml with one more line, the 5th.
+refused_line() {
+    { cat good.yaml && printf '%b\n' "$1"; } >bad.yaml
+    refused bad.yaml "bad.yaml:$2"
+}
+
+# refused_edit SED-SCRIPT MESSAGE: the same for good.yaml with a change.
+refused_edit() {
+    sed "$1" good.yaml >bad.yaml
+    refused bad.yaml "bad.yaml:$2"
+}
+
+@test "an unknown key, with the nearest known one" {
+    refused_line 'optimizer: {learning_rat: 1}' \
+        '5:13: optimizer.learning_rat: unknown key; did you mean optimizer.learning_rate?'
+}
+
+@test "an unknown section" {
+    refused_line 'optimiser: {lr: 1}' \
+        '5:1: optimiser: unknown key; did you mean optimizer?'
+}
+
+@test "a word where a number belongs" {
+    refused_line 'optimizer: {lr: fast}' \
+        '5:17: optimizer.lr: expected a number > 0, got "fast"'
+}
+
+@test "a number out of range" {
+    refused_line 'optimizer: {lr: -1}' \
+        '5:17: optimizer.lr: expected a number > 0, got -1'
+}
+
+@test "a list with a bad element" {
+    refused_line 'optimizer: {betas: [0.9, 1.5]}' \
+        '5:26: optimizer.betas: expected a list of two numbers in [0, 1), got 1.5'
+}
+
+@test "a key given twice" {
+    refused_line 'training: {epochs: 1}' \
+        '5:1: training: given twice in one section, first in line 4'
+}
+
+@test "a required key is missing" {
+    refused_edit '/^algorithm/d' \
+        '1:1: algorithm: required: write algorithm: sft'
+}
+
+@test "an algorithm that is still to come" {
+    refused_edit 's/sft/dpo/' '1:12: algorithm: dpo waits for the DPO trainer, which this version does not have'
+}
+
+@test "two keys that contradict each other" {
+    refused_edit 's/n_head: 2/n_head: 3/' \
+        '2:56: model.n_head: n_embd 8 is not a multiple of n_head 3'
+}
+
+@test "a tab that indents" {
+    refused_line 'run:\n\tname: x' \
+        '6:1: YAML: a tab cannot indent, use spaces'
+}
+
+@test "a bracket that is not closed" {
+    refused_line 'run: {name: x' \
+        "6:1: YAML: did not find expected ',' or '}' while parsing a flow mapping in line 5"
+}
+
+@test "a name that no environment variable can have" {
+    refused_line 'env: {1A: x}' '5:7: env.1A: not a name of a variable'
+}
+
+@test "an empty file" {
+    : >bad.yaml
+    refused bad.yaml "bad.yaml:1:1: the file is empty"
+}
+
+@test "bytes that are not UTF-8" {
+    refused_line 'run: {name: caf\xe9}' \
+        '5:17: not UTF-8: invalid trailing UTF-8 octet'
+}
+
+@test "all mistakes of a file at once" {
+    refused_line 'resum: auto\nevel: 3\noptimizer: {lr: fast}' \
+        '5:1: resum: unknown key; did you mean resume?
+bad.yaml:6:1: evel: unknown key
+bad.yaml:7:17: optimizer.lr: expected a number > 0, got "fast"'
+}
+
+@test "a file that is not there, a folder, a pipe" {
+    refused nosuch.yaml "nosuch.yaml: cannot open: No such file or directory"
+    refused sub "sub: not a regular file"
+    mkfifo pipe
+    refused pipe "pipe: not a regular file"
+}
+
+@test "env: reaches the tasks, whatever is in the values" {
+    cat good.yaml - >env.yaml <<'END'
+env: {A: "two words", B: "back\\slash and\nnew line", C: 3, D: ""}
+END
+    run -0 dt_srun --disttrain=env.yaml \
+        sh -c 'printf "<%s>\n" "$A" "$B" "$C" "${D-unset}"'
+    [[ $output == '<two words>
+<back\slash and
+new line>
+<3>
+<>' ]]
+}
+
+@test "tasks find the config by its absolute path" {
+    cd sub
+    run -0 dt_srun -N2 -n2 --disttrain=../good.yaml \
+        sh -c 'cd / && head -n1 "$SLURM_DISTTRAIN_CONFIG"'
+    [[ $output == $'algorithm: sft\nalgorithm: sft' ]]
+}
