@@ -69,3 +69,10 @@ int slurm_spank_task_init(spank_t spank, int ac, char *argv[])
         _exit(EXIT_FAILURE);
     return 0;
 }
+
+int slurm_spank_task_exit(spank_t spank, int ac, char *argv[])
+{
+    (void)ac;
+    (void)argv;
+    return dtspank_step_task_exit(spank);
+}

@@ -5,11 +5,14 @@
 #include <ctype.h>
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <slurm/slurm.h>
 
@@ -325,4 +328,29 @@ int dtspank_step_task_init(spank_t spank)
     dt_error_prefix(&err, "rank %.16s", rank ? rank : "?");
     slurm_error("disttrain: %s", printable(err.text));
     return -1;
+}
+
+/* A rank that reports its own failure exits; only of a killed one nobody else
+ * can say why. SIGTERM is how Slurm ends a step, and SIGINT how the user does.
+ */
+int dtspank_step_task_exit(spank_t spank)
+{
+    static bool told; /* what Slurm then does to the others is no news */
+    int status = 0;
+    uint32_t task = 0;
+    char host[HOST_NAME_MAX + 1] = "?";
+    if (told || !task_getenv(spank, DT_ENV_CONFIG) ||
+        spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
+        !WIFSIGNALED(status) || WTERMSIG(status) == SIGTERM ||
+        WTERMSIG(status) == SIGINT ||
+        spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
+        return 0;
+    told = true;
+    gethostname(host, sizeof(host) - 1);
+    /* S_TASK_GLOBAL_ID counts within a component of a het job */
+    const char *what = task_getenv(spank, "SLURM_HET_SIZE") ? "task" : "rank";
+    slurm_spank_log("disttrain: %s %u on %s was killed by signal %d (%s)",
+                    what, (unsigned)task, host,
+                    WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return 0;
 }

@@ -16,4 +16,9 @@ int dtspank_step_init(spank_t spank, int ac, char **av);
  */
 int dtspank_step_task_init(spank_t spank);
 
+/* slurm_spank_task_exit, as root: says which rank a signal has killed, on which
+ * host, once a node. Returns 0.
+ */
+int dtspank_step_task_exit(spank_t spank);
+
 #endif /* DTSPANK_STEP_H */

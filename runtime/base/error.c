@@ -13,6 +13,7 @@ int dt_error_set(struct dt_error *err, int status, const char *fmt, ...)
     if (err) {
         va_list ap;
         err->status = status;
+        err->lost_rank = -1;
         va_start(ap, fmt);
         vsnprintf(err->text, sizeof(err->text), fmt, ap);
         va_end(ap);

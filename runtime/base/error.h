@@ -17,11 +17,13 @@ enum {
 
 struct dt_error {
     int status;                      /* sysexits.h code for the process */
+    int lost_rank;                   /* the peer whose end this is about, or
+                                        -1: this process itself has failed */
     char text[DT_ERROR_TEXT_BYTES];  /* one line, no newline at the end */
 };
 
 /* Fills err (NULL is allowed) with a sysexits status and a formatted text that
- * is cut, never overrun. Always returns -1: `return dt_error_set(...)`.
+ * is cut, never overrun; lost_rank becomes -1. Always returns -1: `return dt_error_set(...)`.
  */
 int dt_error_set(struct dt_error *err, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

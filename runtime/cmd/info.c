@@ -28,5 +28,8 @@ int dt_cmd_info(int argc, char **argv)
     printf("vector code:     %s\n", dt_ops_cpu()->name);
     printf("configuration:   %s\n", dt_conf_library());
     printf("processors:      %ld online\n", sysconf(_SC_NPROCESSORS_ONLN));
+#ifdef ENABLE_FAULT_INJECTION
+    puts("fault injection: on");
+#endif
     return 0;
 }

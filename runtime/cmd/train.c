@@ -6,6 +6,7 @@
 #include <omp.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
@@ -101,9 +102,18 @@ static void print_problems(const struct dt_conf_problems *problems, int rank)
         fprintf(stderr, "%s\n", problems->text[i]);
 }
 
-/* Tells the user and, if this is not everybody's orderly end, the other ranks.
- * A rank that only lost a peer holds back: the peer's own words come first.
+/* Of a lost peer one rank tells for all, and only after a moment: if the peer
+ * could still say itself what happened, its words come first.
  */
+static bool speaks(int rank, const struct dt_error *err)
+{
+    if (err->lost_rank < 0)
+        return true;
+    dt_clock_sleep(0.3);
+    return rank == (err->lost_rank == 0 ? 1 : 0);
+}
+
+/* Tells the user and, if this is not everybody's orderly end, the other ranks. */
 static int fail(struct dt_launch *launch, const struct dt_error *err)
 {
     int rank = dt_launch_rank(launch), size = dt_launch_size(launch);
@@ -112,9 +122,8 @@ static int fail(struct dt_launch *launch, const struct dt_error *err)
             fprintf(stderr, "disttrain: %s\n", err->text);
         return EX_TEMPFAIL;
     }
-    if (err->status == EX_UNAVAILABLE && size > 1)
-        dt_clock_sleep(0.3);
-    dt_report_failure(rank, size, dt_launch_host(launch, rank), err);
+    if (speaks(rank, err))
+        dt_report_failure(rank, size, dt_launch_host(launch, rank), err);
     if (size > 1)
         dt_launch_abort(launch, err->status, err->text);
     return err->status;

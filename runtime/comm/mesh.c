@@ -23,7 +23,7 @@ static int mesh_run(void *ctx, const struct dt_op *op, struct dt_error *err)
     if (dt_direct_run(&m->direct, op, err) == 0)
         return 0;
     /* before anybody hears of it: the caller may end the process at once */
-    dt_peers_leave(&m->peers, err->text);
+    dt_peers_leave(&m->peers, err);
     m->left = true;
     dt_op_describe(op, what, sizeof(what));
     return dt_error_prefix(err, "comm/gloo: %s", what);
@@ -33,7 +33,7 @@ static void mesh_leave(void *ctx)
 {
     struct mesh *m = ctx;
     if (!m->left)
-        dt_peers_leave(&m->peers, "");
+        dt_peers_leave(&m->peers, NULL);
 }
 
 static int mesh_start(struct dt_comm *comm, const struct dt_op *op,

@@ -2,6 +2,7 @@
 /* peers.c - last words, deadlines and the search for the rank to blame */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +21,25 @@ static const char *const doors_key = "dt.comm.doors";
 static int peer_lost(const struct dt_peers *p, int peer, const char *why,
                      struct dt_error *err)
 {
-    return dt_error_set(err, EX_UNAVAILABLE, "lost rank %d on %s: %s", peer,
-                        p->hosts[peer], why);
+    dt_error_set(err, EX_UNAVAILABLE, "lost rank %d on %s: %s", peer,
+                 p->hosts[peer], why);
+    if (err)
+        err->lost_rank = peer;
+    return -1;
+}
+
+/* The error that rank r has left behind, with the first who saw it. */
+static int heard_from(const struct dt_peers *p, int r, struct dt_error *err)
+{
+    const char *reason = p->others[r].reason;
+    if (strstr(reason, " (as seen by rank "))
+        dt_error_set(err, EX_UNAVAILABLE, "%s", reason);
+    else
+        dt_error_set(err, EX_UNAVAILABLE, "%s (as seen by rank %d on %s)",
+                     reason, r, p->hosts[r]);
+    if (err)
+        err->lost_rank = p->others[r].lost_rank;
+    return -1;
 }
 
 /* -1 if some rank has failed: its last words if there are any, otherwise what
@@ -38,9 +56,7 @@ static int look_at_all(struct dt_peers *p, struct dt_error *err)
             continue;
         rc = dt_port_wait(p->other_ports[r], DT_RECV, 0, &why);
         if (rc == 1 && p->others[r].reason[0])
-            return dt_error_set(err, EX_UNAVAILABLE,
-                                "%s (as seen by rank %d on %s)",
-                                p->others[r].reason, r, p->hosts[r]);
+            return heard_from(p, r, err);
         if (rc == 1)
             p->left[r] = true;
         if (rc == -1 && broken == -1) {
@@ -103,11 +119,14 @@ int dt_peers_wait(struct dt_peers *p, struct dt_port *port, enum dt_way way,
     }
 }
 
-void dt_peers_leave(struct dt_peers *p, const char *reason)
+void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)
 {
     double deadline = dt_clock_now() + FAREWELL_MS / 1000.0;
     int sent = 0, ms;
-    strncpy(p->own.reason, reason, sizeof(p->own.reason) - 1);
+    p->own.lost_rank = why ? why->lost_rank : -1;
+    if (why)
+        snprintf(p->own.reason, sizeof(p->own.reason), "%.*s",
+                 (int)sizeof(p->own.reason) - 1, why->text);
     for (int r = 0; r < p->size; r++)
         if (r != p->rank && dt_port_post(p->own_port, DT_SEND, r,
                                          last_words_slot, 0, sizeof(p->own),

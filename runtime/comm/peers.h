@@ -21,6 +21,7 @@ enum {
 };
 
 struct dt_last_words {
+    int lost_rank;                    /* as in struct dt_error */
     char reason[DT_LAST_WORDS_BYTES]; /* "": left in order */
 };
 
@@ -54,9 +55,9 @@ int dt_peers_post(struct dt_peers *peers, struct dt_port *port,
 int dt_peers_wait(struct dt_peers *peers, struct dt_port *port,
                   enum dt_way way, int peer, struct dt_error *err);
 
-/* Tells all ranks that this one leaves, and why ("": in order), and closes the
+/* Tells all ranks that this one leaves, and why (NULL: in order), and closes the
  * connections; takes a fraction of a second at most.
  */
-void dt_peers_leave(struct dt_peers *peers, const char *reason);
+void dt_peers_leave(struct dt_peers *peers, const struct dt_error *why);
 
 #endif /* DT_COMM_PEERS_H */

@@ -234,11 +234,13 @@ void dt_report_failure(int rank, int size, const char *host,
                        const struct dt_error *err)
 {
     char text[DT_ERROR_TEXT_BYTES + 512];
-    int n = size > 1 ? snprintf(text, sizeof(text),
-                                "disttrain: rank %d of %d on %s failed: %s\n",
-                                rank, size, host, err->text)
-                     : snprintf(text, sizeof(text), "disttrain: %s\n",
-                                err->text);
+    int n;
+    if (size > 1)
+        n = snprintf(text, sizeof(text), "disttrain: rank %d of %d on %s%s: "
+                     "%s\n", rank, size, host,
+                     err->lost_rank < 0 ? " failed" : "", err->text);
+    else
+        n = snprintf(text, sizeof(text), "disttrain: %s\n", err->text);
     size_t bytes = (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
     if (write(STDERR_FILENO, text, bytes) < 0)
         return; /* nobody is listening */

@@ -13,6 +13,7 @@ job_tests = \
 	tests/job/config.bats \
 	tests/job/devcluster.bats \
 	tests/job/plugin.bats \
+	tests/job/train.bats \
 	# End of job_tests
 
 EXTRA_DIST += $(job_tests) tests/job/helpers.bash

@@ -68,6 +68,12 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
     case S_JOB_ENV:
         *va_arg(ap, char ***) = stub.env;
         break;
+    case S_TASK_GLOBAL_ID:
+        *va_arg(ap, uint32_t *) = stub.task;
+        break;
+    case S_TASK_EXIT_STATUS:
+        *va_arg(ap, int *) = stub.exit_status;
+        break;
     case S_JOB_STEPID:
         *va_arg(ap, uint32_t *) = stub.step_id;
         break;

@@ -18,6 +18,8 @@ struct spank_stub {
     uint32_t step_id;
     uint32_t local_tasks;
     uint32_t component_tasks;         /* S_JOB_TOTAL_TASK_COUNT */
+    uint32_t task;                    /* S_TASK_GLOBAL_ID */
+    int exit_status;                  /* S_TASK_EXIT_STATUS */
     char *env[STUB_ENV_MAX];          /* the task's environment */
     char job_option[STUB_TEXT_BYTES]; /* the last spank_job_control_setenv */
     char said[STUB_TEXT_BYTES];       /* all messages, one a line */

@@ -4,12 +4,14 @@
 
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -383,6 +385,33 @@ static void test_hostile(void **state)
         }
 }
 
+/* Said once a process: what is told must come last. */
+static void test_task_exit(void **state)
+{
+    char expected[128], host[64];
+    (void)state;
+    stub_reset();
+    stub.task = 3;
+    stub.exit_status = SIGKILL; /* as wait() has it */
+    dtspank_step_task_exit(NULL);
+    assert_string_equal(stub.said, ""); /* not a step of ours */
+
+    spank_setenv(NULL, "SLURM_DISTTRAIN_CONFIG", "/c.yaml", 1);
+    stub.exit_status = 69 << 8;
+    dtspank_step_task_exit(NULL);
+    stub.exit_status = SIGTERM;
+    dtspank_step_task_exit(NULL);
+    assert_string_equal(stub.said, "");
+
+    stub.exit_status = SIGKILL;
+    dtspank_step_task_exit(NULL);
+    dtspank_step_task_exit(NULL);
+    gethostname(host, sizeof(host));
+    snprintf(expected, sizeof(expected),
+             "disttrain: rank 3 on %s was killed by signal 9 (Killed)\n", host);
+    assert_string_equal(stub.said, expected);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -407,6 +436,7 @@ int main(void)
         TEST(test_special_steps),
         TEST(test_siteconf_error),
         TEST(test_hostile),
+        TEST(test_task_exit),
     };
     return cmocka_run_group_tests_name("spank_step", tests, NULL, NULL);
 }

@@ -1,0 +1,230 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# train.bats - whole runs on a real Slurm: curves, deaths, resumes
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-train.XXXXXX)
+    export WORK
+    cat /usr/share/common-licenses/{GPL-2,LGPL-2.1} >"$WORK/text"
+    dt_cluster_up --nodes 4 --cpus 4
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+    export OMP_NUM_THREADS=1
+}
+
+# config NAME [LINE]...: NAME.yaml writes to NAME.out; LINEs come last.
+config() {
+    local name=$1
+    shift
+    {
+        cat <<END
+algorithm: sft
+run: {name: $name, output_dir: $name.out, overwrite: true}
+model: {n_positions: 32, n_embd: 32, n_layer: 2, n_head: 2}
+data: {train: text, max_length: 32}
+optimizer: {lr: 1.0e-3, weight_decay: 0.1}
+scheduler: {name: constant}
+END
+        printf '%s\n' "$@"
+        [[ $* == *logging:* ]] || echo "logging: {steps: 1}"
+    } >"$name.yaml"
+}
+
+# losses NAME: the training losses of a run, one a line.
+losses() {
+    sed -n 's/.*"split": "train".*"loss": \([-+.e0-9]*\).*/\1/p' \
+        "$1.out/logs/metrics.jsonl"
+}
+
+# same_weights A B: both runs ended with the same bits, AdamW's too.
+same_weights() {
+    local file
+    for file in model.safetensors optim-rank-00000-of-00001.safetensors; do
+        cmp "$1.out/checkpoints/latest/$file" "$2.out/checkpoints/latest/$file"
+    done
+}
+
+need_faults() {
+    "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
+        skip "built without --enable-fault-injection"
+}
+
+seconds_since() {
+    awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { print b - a }'
+}
+
+@test "all spellings train: =FILE, a word of its own, the runtime by name" {
+    config spell "training: {train_batch_size: 4, max_steps: 2}"
+    local line
+    for line in "--disttrain=spell.yaml" "--disttrain spell.yaml" \
+        "--disttrain=spell.yaml $DT_BUILDDIR/disttrain train" \
+        "--mpi=pmix $DT_BUILDDIR/disttrain train spell.yaml"; do
+        # shellcheck disable=SC2086
+        run dt_srun -N2 -n4 $line
+        echo "$output"
+        ((status == 0))
+        [[ $output == *"1 rows per rank x 4 ranks"* ]]
+        [[ $output == *"step 2/2  loss "* ]]
+        rm -r spell.out
+    done
+}
+
+@test "1, 2 and 4 ranks with the same global batch have the same curve" {
+    local n
+    for n in 1 2 4; do
+        config "ranks$n" "training: {train_batch_size: 8, max_steps: 20}"
+        dt_srun -N"$n" -n"$n" --disttrain="ranks$n.yaml"
+        (($(losses "ranks$n" | wc -l) == 20))
+    done
+    for n in 2 4; do
+        paste <(losses ranks1) <(losses "ranks$n") | awk '
+            { d = ($1 - $2) / $1; if (d < 0) d = -d; if (d > max) max = d }
+            END { print "largest relative difference", max;
+                  exit !(NR == 20 && max < 1e-5) }'
+    done
+    # the curve is one: it falls
+    losses ranks1 | awk 'NR == 1 { a = $1 } END { exit !($1 < a - 0.3) }'
+}
+
+@test "accumulation and ranks are interchangeable" {
+    config accumulate "training: {per_device_batch_size: 2,
+  gradient_accumulation_steps: 4, max_steps: 10}"
+    config spread "training: {per_device_batch_size: 2, max_steps: 10,
+  gradient_accumulation_steps: 1}"
+    dt_srun -n1 --disttrain=accumulate.yaml
+    dt_srun -N4 -n4 --disttrain=spread.yaml
+    paste <(losses accumulate) <(losses spread) | awk '
+        { d = $1 / $2 - 1; if (d * d > 1e-10) bad = 1 }
+        END { exit !(NR == 10 && !bad) }'
+}
+
+@test "kill -9 of a rank: over in 5 s, named once; resume is bit-identical" {
+    need_faults
+    local lines=("training: {train_batch_size: 8, max_steps: 20, resume: auto}"
+        "checkpoint: {steps: 5}")
+    config whole "${lines[@]}"
+    config killed "${lines[@]}"
+    dt_srun -N4 -n4 --disttrain=whole.yaml
+
+    local start
+    start=$(date +%s.%N)
+    DISTTRAIN_FAULT=train.step:rank=2:step=13:kill \
+        run dt_srun -N4 -n4 --disttrain=killed.yaml
+    echo "$output"
+    ((status != 0))
+    seconds_since "$start" | awk '{ exit !($1 < 5) }'
+    [[ $output == *"rank 2 on n3 was killed by signal 9 (Killed)"* ]]
+    (($(grep -c "lost rank 2 on n3" <<<"$output") <= 1))
+    [[ $(readlink killed.out/checkpoints/latest) == checkpoint-10 ]]
+
+    run dt_srun -N4 -n4 --disttrain=killed.yaml
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"resuming from "*"/checkpoint-10"* ]]
+    same_weights whole killed
+    diff <(losses whole) <(losses killed)
+}
+
+@test "power cut of a node: the lost rank is named, resume is bit-identical" {
+    config cut "training: {train_batch_size: 8, max_steps: 1000000,
+  resume: auto}" "checkpoint: {steps: 20, total_limit: 2}" \
+        "logging: {steps: 100000}"
+    dt_srun -N2 -n2 -w n3,n4 --disttrain=cut.yaml &>cut.log &
+    local srun=$!
+    for _ in {1..200}; do
+        [[ ! -e cut.out/checkpoints/latest ]] || break
+        sleep 0.1
+    done
+    dt_devcluster kill n4
+    local start
+    start=$(date +%s.%N)
+    for _ in {1..100}; do
+        ! grep -q 'lost rank 1 on n4' cut.log || break
+        sleep 0.1
+    done
+    cat cut.log
+    seconds_since "$start" | awk '{ print "noticed after", $1, "s"
+        exit !($1 < 6) }'
+    run -1 --separate-stderr grep -q . <(wait "$srun" && echo exit status 0)
+
+    local step
+    step=$(readlink cut.out/checkpoints/latest)
+    step=$((${step#checkpoint-} + 10))
+    sed -i "s/max_steps: 1000000/max_steps: $step/" cut.yaml
+    sed "s/cut.out/uncut.out/" cut.yaml >uncut.yaml
+    dt_srun -N2 -n2 -w n1,n2 --disttrain=cut.yaml
+    dt_srun -N2 -n2 -w n1,n2 --disttrain=uncut.yaml
+    same_weights cut uncut
+}
+
+@test "SIGUSR1: a checkpoint, exit status 75, and the run goes on later" {
+    config usr "training: {train_batch_size: 2, max_steps: 1000000,
+  resume: auto}" "checkpoint: {steps: 1000000}" "logging: {steps: 100000}"
+    dt_srun -N2 -n2 -w n1,n2 -J usr --disttrain=usr.yaml &>usr.log &
+    local srun=$!
+    for _ in {1..200}; do
+        ! grep -q 'step 1/' usr.log || break
+        sleep 0.1
+    done
+    dt_run scancel -s USR1 -n usr
+    local status=0
+    wait "$srun" || status=$?
+    cat usr.log
+    ((status == 75))
+    (($(grep -c 'stopped by a signal after step' usr.log) == 1))
+    [[ -e usr.out/checkpoints/latest/model.safetensors ]]
+    local step
+    step=$(readlink usr.out/checkpoints/latest)
+    step=$((${step#checkpoint-} + 3))
+    sed -i "s/max_steps: 1000000/max_steps: $step/" usr.yaml
+    run dt_srun -N2 -n2 -w n1,n2 --disttrain=usr.yaml
+    [[ $output == *"resuming from "* && $output == *"step $step/$step"* ]]
+}
+
+@test "a damaged checkpoint is passed over with a message" {
+    config damaged "training: {train_batch_size: 2, max_steps: 4, resume: auto}" \
+        "checkpoint: {steps: 2}"
+    dt_srun -n1 -w n1 --disttrain=damaged.yaml
+    printf x | dd of=damaged.out/checkpoints/checkpoint-4/model.safetensors \
+        bs=1 seek=5000 conv=notrunc status=none
+    run dt_srun -n1 -w n1 --disttrain=damaged.yaml
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"checkpoint-4"*"model.safetensors"* ]]
+    [[ $output == *"resuming from "*"/checkpoint-2"* ]]
+}
+
+@test "a failure of one rank is told once, and ends all with its status" {
+    config full "training: {train_batch_size: 2, max_steps: 4}"
+    sed -i 's/output_dir: full.out/output_dir: text\/full/' full.yaml
+    run dt_srun -N2 -n2 -w n1,n2 --disttrain=full.yaml
+    echo "$output"
+    ((status == 73))
+    [[ $output == *"disttrain: rank 0 of 2 on n1 failed: "*"text: not a dir"* ]]
+    (($(grep -c ' failed: ' <<<"$output") == 1))
+}
+
+@test "mpirun: the same curve as srun" {
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
+    local n
+    for n in mpi slurm; do
+        config "$n" "training: {train_batch_size: 4, max_steps: 5}"
+    done
+    mpirun --allow-run-as-root --oversubscribe -n 2 \
+        "$DT_BUILDDIR/disttrain" train mpi.yaml
+    dt_srun -n2 -w n1 --disttrain=slurm.yaml
+    diff <(losses mpi) <(losses slurm)
+}
