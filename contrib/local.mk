@@ -7,4 +7,5 @@ EXTRA_DIST += \
 	contrib/devcluster \
 	contrib/devcluster.d/holder.sh \
 	contrib/devcluster.d/slurm.sh \
-	contrib/devcluster.d/spaces.sh
+	contrib/devcluster.d/spaces.sh \
+	contrib/quickstart

@@ -11,6 +11,7 @@ AM_TESTS_ENVIRONMENT = DT_SRCDIR='$(abs_top_srcdir)' \
 
 job_tests = \
 	tests/job/config.bats \
+	tests/job/quickstart.bats \
 	tests/job/devcluster.bats \
 	tests/job/plugin.bats \
 	tests/job/train.bats \
