@@ -136,18 +136,14 @@ static void check_required(struct dt_conf_reader *reader)
 
 static void check_model(struct dt_conf_reader *reader)
 {
-    static const char *const shape[] = {
-        "model.type",        "model.vocab_size",
-        "model.n_positions", "model.n_embd",
-        "model.n_layer",     "model.n_head",
-        "model.n_inner",     "model.layer_norm_epsilon",
-    };
     const struct dt_conf *conf = reader->conf;
     bool described = false;
-    for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
-        described |= given(reader, shape[i]);
-        if (given(reader, shape[i]) && given(reader, "model.path"))
-            PROBLEM(reader, shape[i],
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        if (!dt_conf_keys[i].shape || conf->place[i].line <= 0)
+            continue;
+        described = true;
+        if (given(reader, "model.path"))
+            PROBLEM(reader, dt_conf_keys[i].path,
                     "not with model.path: its config.json "
                     "describes the model");
     }

@@ -131,8 +131,9 @@ void dt_conf_value_print(const struct dt_conf *conf,
 
 static bool has_value(const struct dt_conf *conf, size_t row)
 {
-    return dt_conf_keys[row].type != DT_CONF_IGNORED &&
-           (conf->place[row].line != 0 || dt_conf_keys[row].fallback);
+    const struct dt_conf_key *key = &dt_conf_keys[row];
+    return key->type != DT_CONF_IGNORED && !(key->shape && conf->model.path) &&
+           (conf->place[row].line != 0 || key->fallback);
 }
 
 static void print_source(struct dt_conf_place place, FILE *out)

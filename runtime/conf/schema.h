@@ -44,6 +44,7 @@ struct dt_conf_key {
     double min, max;                  /* numbers; both 0: any */
     bool above_min, below_max;        /* the limit itself is not allowed */
     bool result;                      /* part of the fingerprint */
+    bool shape;                       /* not with model.path */
     int other;                        /* DT_CONF_OLD_OR_WORD */
     const struct dt_conf_word *words; /* ends with a NULL name */
     const char *const *aliases;       /* ends with NULL */

@@ -270,6 +270,15 @@ static void test_round_trip(void **state)
         "env: {A: \"x\\ny\", B: '~'}\n");
 }
 
+/* A model that is described elsewhere is not described in the dump. */
+static void test_round_trip_of_model_path(void **state)
+{
+    (void)state;
+    check_round_trip("algorithm: sft\nmodel: {path: .}\n"
+                     "data: {train: tokens.bin}\n"
+                     "training: {per_device_batch_size: 1}\n");
+}
+
 static void test_dump_says_where_from(void **state)
 {
     struct dt_conf *conf = load_good(LEAST "learning_rate: 1e-3\n", "");
@@ -389,6 +398,7 @@ int main(void)
         cmocka_unit_test(test_env),
         cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_round_trip_of_model_path),
         cmocka_unit_test(test_dump_says_where_from),
         cmocka_unit_test(test_fingerprint),
         cmocka_unit_test(test_load_file),
