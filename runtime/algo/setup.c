@@ -95,6 +95,11 @@ static int open_data(struct dt_run *run, struct dt_error *err)
         run->eval_dataset = run->dataset;
         run->eval_range = (struct dt_data_range){tokens - held_out, held_out};
     }
+    if (run->eval_dataset && run->eval_range.count <= run->T)
+        return dt_error_set(err, EX_CONFIG, "%s: the held-out data has %zu "
+                            "tokens, less than one sample of data.max_length "
+                            "%zu + 1", conf->file, run->eval_range.count,
+                            run->T);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,6 +233,27 @@ static int note_temps(const char *root,
     return rc;
 }
 
+/* Moves what `latest` names to the front: after a run went on from an older
+ * checkpoint, a higher step may belong to the run that was given up.
+ */
+static void latest_first(const char *root, struct dirent **entries, int n)
+{
+    char link[PATH_MAX], target[NAME_MAX + 1];
+    if (snprintf(link, sizeof(link), "%s/latest", root) >= (int)sizeof(link))
+        return;
+    ssize_t bytes = readlink(link, target, sizeof(target) - 1);
+    if (bytes < 0)
+        return;
+    target[bytes] = '\0';
+    for (int i = 0; i < n; i++) {
+        struct dirent *entry = entries[i];
+        if (strcmp(entry->d_name, target) != 0)
+            continue;
+        memmove(entries + 1, entries, (size_t)i * sizeof(*entries));
+        entries[0] = entry;
+    }
+}
+
 int dt_ckpt_find(const char *root, char **path,
                  void (*note)(void *ctx, const char *text), void *ctx,
                  struct dt_error *err)
@@ -243,6 +265,7 @@ int dt_ckpt_find(const char *root, char **path,
         return -1;
     int n = list_entries(root, &entries, is_step, err);
     int rc = n < 0 ? -1 : 0;
+    latest_first(root, entries, n);
     for (int i = 0; i < n && rc == 0 && !*path; i++) {
         *path = format(err, "%s/%s", root, entries[i]->d_name);
         if (!*path) {

@@ -91,7 +91,8 @@ int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
 /* Gives up: removes the temporary directory, frees writer. NULL is fine. */
 void dt_ckpt_abandon(struct dt_ckpt_writer *writer);
 
-/* Whole checkpoint of the highest step under root: *path is malloc'ed, or NULL
+/* The whole checkpoint to go on from: what `latest` names, otherwise that of the
+ * highest step under root. *path is malloc'ed, or NULL
  * with 0 if there is none. Each damaged or half-written one that was passed
  * over is told to `note` (may be NULL) with what is wrong with it. -1:
  * EX_NOINPUT if root cannot be listed.
