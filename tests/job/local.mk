@@ -19,8 +19,11 @@ job_tests = \
 
 EXTRA_DIST += $(job_tests) tests/job/helpers.bash
 
+# Slurm's own programs cannot load a plugin that wants a sanitizer in them.
 if HAVE_BATS
+if !SANITIZER
 TESTS += $(job_tests)
+endif
 endif
 
 # A program for the tests, not a test.
