@@ -17,9 +17,9 @@
 #include "comm/reduce.h"
 
 enum {
-    WINDOW = 4,
-    CHUNK_BYTES = 256 * 1024,       /* on the wire */
-    ALL_CHUNKS_BYTES = 2048 * 1024, /* at most, of all ranks together */
+    WINDOW = 3,
+    CHUNK_BYTES = 512 * 1024,       /* on the wire */
+    ALL_CHUNKS_BYTES = 4096 * 1024, /* at most, of all ranks together */
     DEPTH = 2 * WINDOW,
 };
 

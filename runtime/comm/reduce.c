@@ -30,12 +30,14 @@ static inline uint16_t narrow(float value)
 
 void dt_reduce_narrow(uint16_t *out, const float *in, size_t count)
 {
+#pragma omp simd
     for (size_t i = 0; i < count; i++)
         out[i] = narrow(in[i]);
 }
 
 void dt_reduce_widen(float *out, const uint16_t *in, size_t count)
 {
+#pragma omp simd
     for (size_t i = 0; i < count; i++)
         out[i] = widen(in[i]);
 }
@@ -43,6 +45,7 @@ void dt_reduce_widen(float *out, const uint16_t *in, size_t count)
 static void block_add(float *restrict acc, const float *restrict in,
                       size_t count)
 {
+#pragma omp simd
     for (size_t i = 0; i < count; i++)
         acc[i] += in[i];
 }
@@ -50,6 +53,7 @@ static void block_add(float *restrict acc, const float *restrict in,
 static void block_max(float *restrict acc, const float *restrict in,
                       size_t count)
 {
+#pragma omp simd
     for (size_t i = 0; i < count; i++)
         acc[i] = acc[i] > in[i] || acc[i] != acc[i] ? acc[i] : in[i];
 }

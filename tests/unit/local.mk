@@ -28,6 +28,11 @@ comm_world = \
 	tests/unit/world.h
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
 
+if HAVE_GLOO
+check_PROGRAMS += tests/unit/test_comm_lost
+tests_unit_test_comm_lost_SOURCES = tests/unit/test_comm_lost.c $(comm_world)
+endif
+
 # The plugin's modules, with stubs for the functions of Slurm.
 if HAVE_SLURM
 spank_tests = \

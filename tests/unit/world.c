@@ -164,3 +164,13 @@ void world_processes(int size, world_rank_f f, void *arg, int *statuses)
         assert_int_equal(waitpid(pids[r], &statuses[r], 0), pids[r]);
     munmap(shared, sizeof(*shared));
 }
+
+void world_refuse(const char *backend, int size,
+                  const struct dt_comm_options *options, struct dt_error *err)
+{
+    struct shared *shared = shared_create(1);
+    struct member m;
+    member_init(&m, shared, 0, size, NULL, NULL);
+    assert_null(dt_comm_create(backend, &m.world, options, err));
+    munmap(shared, sizeof(*shared));
+}

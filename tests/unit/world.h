@@ -25,4 +25,10 @@ void world_threads(int size, world_rank_f f, void *arg);
  */
 void world_processes(int size, world_rank_f f, void *arg, int *statuses);
 
+/* Asserts that rank 0 of `size` cannot create a communicator; no other rank
+ * exists.
+ */
+void world_refuse(const char *backend, int size,
+                  const struct dt_comm_options *options, struct dt_error *err);
+
 #endif /* DT_TESTS_WORLD_H */

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_comm_lost.c - ranks that die, leave, come late or never come */
+#include "config.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "world.h"
+
+/* What one rank has seen. */
+struct seen {
+    int rc;
+    struct dt_error first, later; /* of the failing call, and of the next */
+    double failed_after, destroy_took;
+};
+
+struct scene {
+    void (*act)(struct dt_comm *comm, struct seen *seen);
+    int timeout_ms;
+    struct seen *seen; /* [WORLD_MAX], in shared memory */
+};
+
+static struct seen *seen_create(void)
+{
+    struct seen *seen =
+        mmap(NULL, WORLD_MAX * sizeof(*seen), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(seen != MAP_FAILED);
+    return seen;
+}
+
+/* Reduces `count` floats; keeps what went wrong. */
+static int reduce(struct dt_comm *comm, struct seen *seen, size_t count)
+{
+    struct dt_buffer buf = {calloc(count, 4), count * 4};
+    double begun = dt_clock_now();
+    dt_ticket_t ticket;
+    struct dt_error *err = seen->rc < 0 ? &seen->later : &seen->first;
+    int rc = dt_comm_all_reduce(comm, dt_view_of(&buf, DT_F32), DT_SUM, DT_F32,
+                                &ticket, err);
+    if (rc == 0)
+        rc = dt_comm_wait(comm, ticket, err);
+    free(buf.data);
+    if (rc < 0 && seen->rc == 0) {
+        seen->rc = rc;
+        seen->failed_after = dt_clock_now() - begun;
+    }
+    return rc;
+}
+
+static int rank_main(const struct dt_comm_world *world, void *arg)
+{
+    const struct scene *scene = arg;
+    const struct dt_comm_options options = {"lo", scene->timeout_ms};
+    struct seen *seen = &scene->seen[world->rank];
+    struct dt_comm *comm =
+        dt_comm_create("gloo", world, &options, &seen->first);
+    double begun;
+    if (!comm)
+        return EX_SOFTWARE;
+    scene->act(comm, seen);
+    begun = dt_clock_now();
+    dt_comm_destroy(comm);
+    seen->destroy_took = dt_clock_now() - begun;
+    return 0;
+}
+
+static void assert_seen(const struct seen *seen, const char *text)
+{
+    assert_int_equal(seen->rc, -1);
+    if (!strstr(seen->first.text, text))
+        fail_msg("expected \"%s\", got \"%s\"", text, seen->first.text);
+    assert_int_equal(seen->first.status, EX_UNAVAILABLE);
+    assert_true(seen->destroy_took < 1);
+}
+
+/* Rank 2 is killed in the middle of a stream of operations. */
+static void act_killed(struct dt_comm *comm, struct seen *seen)
+{
+    for (int i = 0; i < 1000000; i++) {
+        if (i == 20 && dt_comm_rank(comm) == 2)
+            raise(SIGKILL);
+        if (reduce(comm, seen, 300000) < 0)
+            break;
+    }
+    reduce(comm, seen, 300000);
+}
+
+static void test_killed(void **state)
+{
+    struct scene scene = {act_killed, 30000, seen_create()};
+    int statuses[WORLD_MAX];
+    (void)state;
+    world_processes(4, rank_main, &scene, statuses);
+    for (int r = 0; r < 4; r++) {
+        if (r == 2) {
+            assert_int_equal(WTERMSIG(statuses[r]), SIGKILL);
+            continue;
+        }
+        assert_int_equal(statuses[r], 0);
+        assert_seen(&scene.seen[r],
+                    "comm/gloo: all_reduce(300000 x f32): lost rank 2 on h2: ");
+        assert_string_equal(scene.seen[r].later.text, scene.seen[r].first.text);
+        assert_true(scene.seen[r].failed_after < 3);
+    }
+}
+
+/* Rank 1 leaves before the others do. */
+static void act_leave(struct dt_comm *comm, struct seen *seen)
+{
+    reduce(comm, seen, 10);
+    if (dt_comm_rank(comm) != 1)
+        reduce(comm, seen, 10);
+}
+
+static void test_left(void **state)
+{
+    struct scene scene = {act_leave, 30000, seen_create()};
+    (void)state;
+    world_threads(3, rank_main, &scene);
+    assert_int_equal(scene.seen[1].rc, 0);
+    for (int r = 0; r < 3; r += 2)
+        assert_seen(&scene.seen[r],
+                    "comm/gloo: all_reduce(10 x f32): rank 1 on h1 has left "
+                    "in order: it started fewer operations than this rank");
+}
+
+/* All leave at once, without waiting for each other. */
+static void act_end(struct dt_comm *comm, struct seen *seen)
+{
+    for (int i = 0; i < 5; i++)
+        reduce(comm, seen, 200000);
+}
+
+static void test_end(void **state)
+{
+    struct scene scene = {act_end, 30000, seen_create()};
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        world_threads(4, rank_main, &scene);
+        for (int r = 0; r < 4; r++) {
+            assert_int_equal(scene.seen[r].rc, 0);
+            assert_true(scene.seen[r].destroy_took < 1);
+        }
+    }
+}
+
+/* Rank 1 comes 700 ms late. */
+static void act_late(struct dt_comm *comm, struct seen *seen)
+{
+    reduce(comm, seen, 100);
+    if (dt_comm_rank(comm) == 1)
+        dt_clock_sleep(0.7);
+    reduce(comm, seen, 100);
+}
+
+static void test_late(void **state)
+{
+    struct scene patient = {act_late, 30000, seen_create()};
+    struct scene hasty = {act_late, 300, seen_create()};
+    (void)state;
+    world_threads(3, rank_main, &patient);
+    for (int r = 0; r < 3; r++)
+        assert_int_equal(patient.seen[r].rc, 0);
+    world_threads(3, rank_main, &hasty);
+    for (int r = 0; r < 3; r++)
+        assert_seen(&hasty.seen[r], "comm/gloo: all_reduce(100 x f32): rank 1 "
+                                    "on h1 did not answer within 300 ms");
+    assert_true(hasty.seen[0].failed_after < 0.7);
+    assert_true(hasty.seen[2].failed_after < 0.7);
+}
+
+/* Two ranks do not do the same. */
+static void act_mismatch(struct dt_comm *comm, struct seen *seen)
+{
+    reduce(comm, seen, dt_comm_rank(comm) ? 100000 : 200000);
+}
+
+static void test_mismatch(void **state)
+{
+    struct scene scene = {act_mismatch, 300, seen_create()};
+    (void)state;
+    world_threads(2, rank_main, &scene);
+    for (int r = 0; r < 2; r++)
+        assert_seen(&scene.seen[r], "did not answer within 300 ms");
+}
+
+/* Rank 0 gives up in the middle of an operation. */
+static void act_give_up(struct dt_comm *comm, struct seen *seen)
+{
+    static float zero[4];
+    static struct dt_buffer buf = {zero, sizeof(zero)};
+    dt_ticket_t ticket;
+    if (dt_comm_rank(comm) == 0) {
+        seen->rc = dt_comm_all_reduce(comm, dt_view_of(&buf, DT_F32), DT_SUM,
+                                      DT_F32, &ticket, &seen->first);
+        dt_clock_sleep(0.1);
+    } else {
+        dt_clock_sleep(1);
+        reduce(comm, seen, 4);
+    }
+}
+
+static void test_give_up(void **state)
+{
+    struct scene scene = {act_give_up, 30000, seen_create()};
+    (void)state;
+    world_threads(2, rank_main, &scene);
+    assert_int_equal(scene.seen[0].rc, 0);
+    assert_true(scene.seen[0].destroy_took < 1);
+    assert_seen(&scene.seen[1],
+                "comm/gloo: all_reduce(4 x f32): rank 0 on h0 has left in the "
+                "middle of it");
+}
+
+static int failing_get(void *ctx, int rank, const char *key, void **data,
+                       size_t *bytes, struct dt_error *err)
+{
+    (void)ctx;
+    (void)rank;
+    (void)key;
+    (void)data;
+    (void)bytes;
+    return dt_error_set(err, EX_UNAVAILABLE, "no such thing");
+}
+
+/* Rank 1 cannot connect; rank 0 has to notice. */
+static int no_connection(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_comm_options options = {"lo", 1000};
+    struct dt_comm_world own = *world;
+    struct seen *seen = &((struct seen *)arg)[world->rank];
+    if (world->rank == 1)
+        own.get = failing_get;
+    seen->rc = dt_comm_create("gloo", &own, &options, &seen->first) ? 0 : -1;
+    return 0;
+}
+
+static void test_no_connection(void **state)
+{
+    struct seen *seen = seen_create();
+    (void)state;
+    world_threads(2, no_connection, seen);
+    assert_string_equal(seen[1].first.text,
+                        "comm/gloo: rank 1 on h1: no such thing");
+    assert_seen(&seen[0],
+                "comm/gloo: rank 0 on h0: connecting to rank 1 on h1: ");
+}
+
+static void refuse(const char *backend, int size, const char *interface,
+                   const char *text)
+{
+    const struct dt_comm_options options = {interface, 1000};
+    struct dt_error err;
+    world_refuse(backend, size, &options, &err);
+    assert_int_equal(err.status, EX_CONFIG);
+    if (!strstr(err.text, text))
+        fail_msg("expected \"%s\", got \"%s\"", text, err.text);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    refuse("self", 2, NULL,
+           "comm: backend self is for one rank, not for 2: use gloo");
+    refuse("mpi", 2, NULL,
+           "comm: there is no backend \"mpi\"; expected self or gloo");
+    refuse("gloo", 2, "eth77",
+           "comm/gloo: rank 0 on h0: distributed.interface: there is no "
+           "interface \"eth77\" with an address on this host; there are: ");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_left),
+        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_give_up),
+        cmocka_unit_test(test_no_connection),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests_name("comm_lost", tests, NULL, NULL);
+}
