@@ -10,6 +10,7 @@ AM_TESTS_ENVIRONMENT = DT_SRCDIR='$(abs_top_srcdir)' \
 	DT_BUILDDIR='$(abs_top_builddir)'; export DT_SRCDIR DT_BUILDDIR;
 
 job_tests = \
+	tests/job/comm.bats \
 	tests/job/config.bats \
 	tests/job/quickstart.bats \
 	tests/job/devcluster.bats \
@@ -26,7 +27,8 @@ TESTS += $(job_tests)
 endif
 endif
 
-# A program for the tests, not a test.
+# Programs for the tests, not tests.
+noinst_PROGRAMS += tests/job/comm_probe
 if HAVE_PMIX
 noinst_PROGRAMS += tests/job/pmix_ring
 tests_job_pmix_ring_LDADD = $(PMIX_LIBS)

@@ -1,0 +1,116 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# comm.bats - ranks of a real Slurm find each other, talk, and miss each other
+
+load helpers
+
+setup_file() {
+    dt_cluster_up --nodes 4 --cpus 2 --plugin none
+}
+
+teardown_file() {
+    dt_cluster_down
+}
+
+setup() {
+    dt_setup
+    dt_run "$probe" hello >/dev/null || skip "there is no comm_probe"
+    # A world of one says so where gloo or PMIx is missing.
+    run dt_srun --mpi=pmix -n2 "$probe" hello
+    [[ $output != *"was built without"* ]] || skip "$output"
+}
+
+probe=$DT_BUILDDIR/tests/job/comm_probe
+
+@test "eight ranks on four nodes know each other and add up" {
+    run -0 dt_srun --mpi=pmix -N4 -n8 "$probe" hello
+    local r want=""
+    for r in 0 1 2 3 4 5 6 7; do
+        want+="rank $r of 8, local $((r % 2)) of 2, on n$((r / 2 + 1)), "
+        want+=$'pmix, gloo, sum 28\n'
+    done
+    [[ $(sort <<<"$output")$'\n' == "$want" ]]
+}
+
+@test "ranks that are dealt out one by one have the right local ranks" {
+    run -0 dt_srun --mpi=pmix -N3 -n6 -m cyclic "$probe" hello
+    [[ $output == *"rank 4 of 6, local 1 of 2, on n2, "* ]]
+    [[ $output == *"rank 2 of 6, local 0 of 2, on n3, "* ]]
+}
+
+@test "all ranks on one node talk over loopback" {
+    run -0 dt_srun --mpi=pmix -N1 -n3 --overcommit "$probe" hello
+    [[ $output == *"rank 2 of 3, local 2 of 3, on n1, pmix, gloo, sum 3"* ]]
+}
+
+@test "mpirun starts the same program" {
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
+    run -0 dt_run env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        mpirun --oversubscribe -n 2 "$probe" hello
+    [[ $output == *"rank 0 of 2, local 0 of 2, on "*", pmix, gloo, sum 1"* ]]
+    [[ $output == *"rank 1 of 2, local 1 of 2, on "*", pmix, gloo, sum 1"* ]]
+}
+
+@test "tasks without PMIx are an error that shows the srun line" {
+    run -69 dt_srun --mpi=none -n2 "$probe" hello
+    [[ $output == *"launch: this Slurm step has 2 tasks, but Slurm gave them \
+no PMIx server: use \`srun --mpi=pmix -n 2 disttrain ...\`"* ]]
+}
+
+@test "a stale RANK from the job script is an error that names both values" {
+    run -78 dt_run env RANK=5 srun --mpi=pmix -N2 -n2 "$probe" hello
+    [[ $output == *"launch: E122: RANK=5 in the environment, but the launcher \
+makes it 0 (rank 0 of 2 on n1): unset RANK where the job is started"* ]]
+}
+
+@test "an interface that is not there is an error that lists those there are" {
+    run -78 dt_srun --mpi=pmix -N2 -n2 "$probe" -i ib9 hello
+    [[ $output == *"comm/gloo: rank 1 on n2: distributed.interface: there is \
+no interface \"ib9\" with an address on this host; there are: lo eth0"* ]]
+}
+
+@test "a rank that is late, but not too late, is waited for" {
+    run -0 dt_srun --mpi=pmix -N2 -n2 "$probe" -n 5000 late
+}
+
+@test "a rank that does not come to the start is named" {
+    run -69 dt_srun --mpi=pmix -N4 -n4 --kill-on-bad-exit=0 "$probe" -t 2000 \
+        absent
+    [[ $output == *"PMIx_Fence on rank 3 on n4: not all ranks came within \
+2000 ms; did not come: rank 1 on n2"* ]]
+}
+
+@test "all survivors name a killed rank within seconds" {
+    grep -q "define ENABLE_FAULT_INJECTION" "$DT_BUILDDIR/config.h" ||
+        skip "configured without --enable-fault-injection"
+    SECONDS=0
+    run dt_run env DISTTRAIN_FAULT=comm.all_reduce:rank=2:step=5:kill \
+        srun --mpi=pmix -N4 -n4 --kill-on-bad-exit=0 "$probe" -n 1000000 loop
+    ((status != 0 && SECONDS < 8))
+    (($(grep -c "lost rank 2 on n3: " <<<"$output") >= 1))
+    [[ $output != *"lost rank "[013]* ]]
+}
+
+@test "all survivors name the rank of a node without power, even at rest" {
+    dt_srun --mpi=pmix -N4 -n4 --kill-on-bad-exit=0 "$probe" -n 60000 \
+        -t 50000 late >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    local job=$! tries=0
+    until grep -q running "$BATS_TEST_TMPDIR/out"; do
+        ((++tries < 100))
+        sleep 0.1
+    done
+    sleep 1
+    SECONDS=0
+    dt_devcluster kill n4
+    until (($(grep -c "^error after" "$BATS_TEST_TMPDIR/out") >= 2)); do
+        ((SECONDS < 10))
+        sleep 0.1
+    done
+    echo "noticed after $SECONDS s"
+    ((SECONDS <= 5))
+    run cat "$BATS_TEST_TMPDIR/out"
+    (($(grep -c "lost rank 3 on n4: " <<<"$output") >= 2))
+    [[ $output != *"lost rank "[012]* ]]
+    dt_run scancel --user root --signal KILL || true
+    wait "$job" || true
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * comm_probe.c - one rank of a job that only talks
+ *
+ * Usage: comm_probe [-i INTERFACE] [-t TIMEOUT_MS] [-n COUNT] WHAT
+ *
+ *   hello   joins, adds up ranks, says who it is
+ *   loop    reduces COUNT floats for ever, until something fails
+ *   late    rank 1 is late by COUNT ms for the second operation
+ *   absent  rank 1 never comes to the exchange of addresses
+ *
+ * An error is printed, and its status is the exit status.
+ */
+#include "config.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "comm/comm.h"
+#include "launch/launch.h"
+
+static struct dt_error err;
+static double started;
+
+static int failed(void)
+{
+    printf("error after %.1f s: %s\n", dt_clock_now() - started, err.text);
+    fflush(stdout);
+    return err.status;
+}
+
+static const char *host(void *ctx, int rank)
+{
+    return dt_launch_host(ctx, rank);
+}
+
+static int put(void *ctx, const char *key, const void *data, size_t bytes,
+               struct dt_error *e)
+{
+    return dt_launch_put(ctx, key, data, bytes, e);
+}
+
+static int fence(void *ctx, int timeout_ms, struct dt_error *e)
+{
+    return dt_launch_fence(ctx, timeout_ms, e);
+}
+
+static int get(void *ctx, int rank, const char *key, void **data,
+               size_t *bytes, struct dt_error *e)
+{
+    return dt_launch_get(ctx, rank, key, data, bytes, e);
+}
+
+static struct dt_comm *join(struct dt_launch *launch, const char *interface,
+                            int timeout_ms)
+{
+    const struct dt_comm_world world = {
+        .rank = dt_launch_rank(launch),
+        .size = dt_launch_size(launch),
+        .host = host,
+        .put = put,
+        .fence = fence,
+        .get = get,
+        .ctx = launch,
+    };
+    const struct dt_comm_options options = {interface, timeout_ms};
+    return dt_comm_create(world.size > 1 ? "gloo" : "self", &world, &options,
+                          &err);
+}
+
+static int hello(struct dt_launch *launch, struct dt_comm *comm)
+{
+    double sum = dt_launch_rank(launch);
+    if (dt_comm_reduce_scalars(comm, &sum, 1, DT_SUM, &err) < 0)
+        return failed();
+    printf("rank %d of %d, local %d of %d, on %s, %s, %s, sum %g\n",
+           dt_launch_rank(launch), dt_launch_size(launch),
+           dt_launch_local_rank(launch), dt_launch_local_size(launch),
+           dt_launch_host(launch, dt_launch_rank(launch)),
+           dt_launch_backend(launch), dt_comm_backend(comm), sum);
+    return 0;
+}
+
+/* Rank 1 sleeps `late_ms` before its second operation, if that is not 0. */
+static int reduce(struct dt_comm *comm, size_t count, long rounds, int late_ms)
+{
+    struct dt_buffer *buf = dt_buffer_create(count * 4, "the probe", &err);
+    dt_ticket_t ticket;
+    if (!buf)
+        return failed();
+    for (long i = 0; i != rounds; i++) {
+        if (i == 1 && dt_comm_rank(comm) == 1)
+            dt_clock_sleep(late_ms / 1000.0);
+        dt_fault_step(i);
+        if (dt_comm_all_reduce(comm, dt_view_of(buf, DT_F32), DT_SUM, DT_F32,
+                               &ticket, &err) < 0 ||
+            dt_comm_wait(comm, ticket, &err) < 0)
+            return failed();
+        if (i == 0 && dt_comm_rank(comm) == 0) {
+            puts("running");
+            fflush(stdout);
+        }
+    }
+    dt_buffer_destroy(buf);
+    return 0;
+}
+
+static int probe(struct dt_launch *launch, struct dt_comm *comm,
+                 const char *what, int count)
+{
+    started = dt_clock_now();
+    if (!strcmp(what, "loop"))
+        return reduce(comm, (size_t)count, -1, 0);
+    if (!strcmp(what, "late"))
+        return reduce(comm, 1000, 3, count);
+    return hello(launch, comm);
+}
+
+int main(int argc, char **argv)
+{
+    const char *interface = NULL;
+    int timeout_ms = 30000, count = 1000, option, rc;
+    struct dt_launch *launch;
+    struct dt_comm *comm;
+    while ((option = getopt(argc, argv, "i:t:n:")) != -1) {
+        if (option == 'i')
+            interface = optarg;
+        else if (option == 't')
+            timeout_ms = atoi(optarg);
+        else if (option == 'n')
+            count = atoi(optarg);
+        else
+            return EX_USAGE;
+    }
+    if (optind + 1 != argc)
+        return EX_USAGE;
+    started = dt_clock_now();
+    launch = dt_launch_create(timeout_ms, &err);
+    if (!launch)
+        return failed();
+    dt_fault_rank(dt_launch_rank(launch));
+    if (!strcmp(argv[optind], "absent") && dt_launch_rank(launch) == 1)
+        dt_clock_sleep(timeout_ms / 1000.0 + 4);
+    comm = join(launch, interface, timeout_ms);
+    rc = comm ? probe(launch, comm, argv[optind], count) : failed();
+    started = dt_clock_now();
+    dt_comm_destroy(comm);
+    if (dt_clock_now() - started > 1)
+        printf("dt_comm_destroy took %.1f s\n", dt_clock_now() - started);
+    dt_launch_destroy(launch);
+    return rc;
+}
