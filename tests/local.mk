@@ -13,6 +13,7 @@ LOG_DRIVER = env AM_TAP_AWK='$(AWK)' CMOCKA_MESSAGE_OUTPUT=TAP \
 LOG_COMPILER = env
 AM_LOG_FLAGS = OMP_WAIT_POLICY=passive
 
+include tests/bench/local.mk
 include tests/job/local.mk
 include tests/lint/local.mk
 if HAVE_CMOCKA

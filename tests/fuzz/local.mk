@@ -29,7 +29,7 @@ tests_fuzz_fuzz_spank_CPPFLAGS = $(spank_cppflags)
 tests_fuzz_fuzz_spank_LDADD = $(spank_test_libs)
 tests_fuzz_fuzz_spank_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 endif
-EXTRA_PROGRAMS = $(fuzz_targets)
+EXTRA_PROGRAMS += $(fuzz_targets)
 tests_fuzz_fuzz_conf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 fuzzers: $(fuzz_targets)
