@@ -113,7 +113,9 @@ static int print_contract(const struct dt_conf *conf)
         fprintf(out, DT_CONTRACT_ENV "%s=", conf->env[i].name);
         print_escaped(conf->env[i].value, out);
     }
-    int status = fclose(out) ? EX_OSERR : EX_OK;
+    int status = ferror(out) ? EX_OSERR : EX_OK;
+    if (fclose(out) != 0 || !text)
+        status = EX_OSERR;
     if (status == EX_OK && bytes > DT_CONTRACT_BYTES) {
         fprintf(stderr, "%s: env: more than %d bytes\n", conf->file,
                 DT_CONTRACT_BYTES);

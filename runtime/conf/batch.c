@@ -196,7 +196,8 @@ int dt_conf_resolve_batch(struct dt_conf *conf, int world, struct dt_error *err)
     store(conf, GLOBAL_MICRO, &conf->training.global_micro_batch_size, b * W);
     store(conf, TRAIN, &conf->training.train_batch_size, B);
     store(conf, ACCUMULATION, &conf->training.gradient_accumulation_steps, a);
-    conf->fingerprint = dt_conf_fingerprint(conf);
+    if (dt_conf_fingerprint(conf) < 0)
+        return dt_error_set(err, EX_OSERR, "%s: out of memory", conf->file);
     return 0;
 }
 

@@ -172,7 +172,7 @@ void dt_conf_destroy(struct dt_conf *conf); /* NULL is fine */
 /* What depends on the world: fills per_device_batch_size,
  * global_micro_batch_size, train_batch_size and gradient_accumulation_steps
  * from those that are given. -1: EX_CONFIG with all numbers if no exact
- * division exists.
+ * division exists, or EX_OSERR.
  */
 int dt_conf_resolve_batch(struct dt_conf *conf, int world,
                           struct dt_error *err);

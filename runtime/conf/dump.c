@@ -198,13 +198,13 @@ void dt_conf_schema(FILE *out)
                     *l->section ? "." : "", *k, l->waits);
 }
 
-uint64_t dt_conf_fingerprint(const struct dt_conf *conf)
+int dt_conf_fingerprint(struct dt_conf *conf)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
     if (!stream)
-        return 0;
+        return -1;
     for (size_t i = 0; i < dt_conf_key_count; i++) {
         if (!dt_conf_keys[i].result || !has_value(conf, i))
             continue;
@@ -212,8 +212,11 @@ uint64_t dt_conf_fingerprint(const struct dt_conf *conf)
         dt_conf_value_print(conf, &dt_conf_keys[i], stream);
         putc('\n', stream);
     }
-    fclose(stream);
-    uint64_t fingerprint = XXH3_64bits(text, bytes);
+    int rc = ferror(stream) ? -1 : 0;
+    if (fclose(stream) != 0 || !text)
+        rc = -1;
+    if (rc == 0)
+        conf->fingerprint = XXH3_64bits(text, bytes);
     free(text);
-    return fingerprint;
+    return rc;
 }

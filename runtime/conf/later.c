@@ -33,7 +33,7 @@ const struct dt_conf_later dt_conf_laters[] = {
      NONE},
     {"model", "dropout", KEYS("disable_dropout"), NONE},
     {"model", "algorithms dpo, ppo and grpo", KEYS("reference_path"),
-     KEYS("ref_model", "sft_model_path")},
+     KEYS("ref_model")},
     {"model", "algorithm ppo", KEYS("reward_path", "value_path"),
      KEYS("reward_model_path", "value_model_path")},
 

@@ -41,18 +41,23 @@ static bool is_empty(const struct dt_tree *node)
     return node->kind == DT_TREE_SCALAR && !node->quoted && !*node->text;
 }
 
-/* The value of a row as the dump writes it, malloc'ed, or NULL. */
-static char *printed(const struct dt_conf *conf, const struct dt_conf_key *key)
+/* The value of a row as the dump writes it, malloc'ed. NULL: out of memory. */
+static char *printed(struct dt_conf_reader *reader,
+                     const struct dt_conf_key *key)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
-    if (!stream)
-        return NULL;
-    dt_conf_value_print(conf, key, stream);
-    if (fclose(stream) == 0)
+    bool good = stream != NULL;
+    if (stream) {
+        dt_conf_value_print(reader->conf, key, stream);
+        good = !ferror(stream);
+        good = fclose(stream) == 0 && text && good;
+    }
+    if (good)
         return text;
     free(text);
+    reader->problems.out_of_memory = true;
     return NULL;
 }
 
@@ -62,9 +67,8 @@ static void take(struct dt_conf_reader *reader, int row,
 {
     const struct dt_conf_key *key = &dt_conf_keys[row];
     struct dt_conf_place *place = &reader->conf->place[row], before = *place;
-    char *old = before.line > 0 && !reader->failed[row]
-                    ? printed(reader->conf, key)
-                    : NULL;
+    char *old =
+        before.line > 0 && !reader->failed[row] ? printed(reader, key) : NULL;
     *place = node->place;
     if (is_null(node))
         *place = before;
@@ -77,7 +81,7 @@ static void take(struct dt_conf_reader *reader, int row,
     }
     if (dt_conf_value_set(reader, key, node) < 0)
         reader->failed[row] = true;
-    char *now = old && !reader->failed[row] ? printed(reader->conf, key) : NULL;
+    char *now = old && !reader->failed[row] ? printed(reader, key) : NULL;
     if (now && strcmp(old, now) != 0)
         dt_conf_note(&reader->problems, node->place, key->path,
                      "%.200s here (%.60s), but %.200s in line %d", now,
@@ -199,20 +203,21 @@ static void set_defaults(struct dt_conf_reader *reader)
     }
 }
 
-static void read_tree(struct dt_conf_reader *reader, const char *text,
-                      size_t bytes)
+/* Rules look at values: they need the defaults and all that was given. */
+static void read_tree(struct dt_conf_reader *reader, const struct dt_tree *tree)
 {
-    struct dt_tree *tree = dt_tree_parse(text, bytes, &reader->problems);
-    if (tree && tree->kind != DT_TREE_MAP)
+    if (tree->kind != DT_TREE_MAP) {
         dt_conf_note(&reader->problems, tree->place, NULL,
                      "expected `key: value` lines");
-    else if (tree) {
-        walk(reader, tree, "");
-        dt_conf_derive(reader);
-        dt_conf_check(reader);
-        reader->conf->fingerprint = dt_conf_fingerprint(reader->conf);
+        return;
     }
-    dt_tree_destroy(tree);
+    walk(reader, tree, "");
+    if (reader->problems.out_of_memory)
+        return;
+    dt_conf_derive(reader);
+    dt_conf_check(reader);
+    if (dt_conf_fingerprint(reader->conf) < 0)
+        reader->problems.out_of_memory = true;
 }
 
 void dt_conf_destroy(struct dt_conf *conf)
@@ -272,7 +277,10 @@ struct dt_conf *dt_conf_load_text(const char *file, const char *text,
         reader.conf ? directory_of(reader.conf->file) : NULL;
     if (reader.failed && directory) {
         set_defaults(&reader);
-        read_tree(&reader, text, bytes);
+        struct dt_tree *tree = dt_tree_parse(text, bytes, &reader.problems);
+        if (tree)
+            read_tree(&reader, tree);
+        dt_tree_destroy(tree);
     }
     if (!reader.failed || !directory || reader.problems.count > 0 ||
         reader.problems.out_of_memory) {

@@ -77,7 +77,7 @@ void dt_conf_check(struct dt_conf_reader *reader);
 void dt_conf_check_env(struct dt_conf_reader *reader,
                        const struct dt_tree *node);
 
-/* The fingerprint of conf as it is now. */
-uint64_t dt_conf_fingerprint(const struct dt_conf *conf);
+/* Sets conf->fingerprint from the other fields. -1: out of memory. */
+int dt_conf_fingerprint(struct dt_conf *conf);
 
 #endif /* DT_CONF_READ_H */

@@ -82,7 +82,7 @@ const struct dt_conf_key dt_conf_keys[] = {
 
     /* model */
     {"model.path", DT_CONF_OLD_DIR, AT(model.path),
-     .aliases = ALSO("model_name_or_path"),
+     .aliases = ALSO("model_name_or_path", "sft_model_path"),
      .help = "Hugging Face model directory; without it the keys type to "
              "initializer_range describe the model"},
     {"model.init", DT_CONF_ENUM, AT(model.random_init), .result = true,
