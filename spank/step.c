@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -308,12 +309,18 @@ int dtspank_step_init(spank_t spank, int ac, char **av)
     return dtspank_options_register(spank);
 }
 
+/* Not the step of a batch script, an interactive shell or adopted processes. */
+static bool is_srun_step(spank_t spank)
+{
+    uint32_t id = 0;
+    return spank_get_item(spank, S_JOB_STEPID, &id) == ESPANK_SUCCESS &&
+           id <= SLURM_MAX_NORMAL_STEP_ID;
+}
+
 int dtspank_step_task_init(spank_t spank)
 {
     struct dt_error err = step.conf_error;
-    uint32_t id = 0;
-    if (spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS ||
-        id > SLURM_MAX_NORMAL_STEP_ID)
+    if (!is_srun_step(spank))
         return 0;
     /* Batch and interactive steps keep it, for the sruns that they start; a
      * task must not hand it on to the sruns that it starts.
@@ -339,7 +346,7 @@ int dtspank_step_task_exit(spank_t spank)
     int status = 0;
     uint32_t task = 0;
     char host[HOST_NAME_MAX + 1] = "?";
-    if (told || !task_getenv(spank, DT_ENV_CONFIG) ||
+    if (told || !is_srun_step(spank) || !task_getenv(spank, DT_ENV_CONFIG) ||
         spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
         !WIFSIGNALED(status) || WTERMSIG(status) == SIGTERM ||
         WTERMSIG(status) == SIGINT ||
@@ -349,8 +356,8 @@ int dtspank_step_task_exit(spank_t spank)
     gethostname(host, sizeof(host) - 1);
     /* S_TASK_GLOBAL_ID counts within a component of a het job */
     const char *what = task_getenv(spank, "SLURM_HET_SIZE") ? "task" : "rank";
-    slurm_spank_log("disttrain: %s %u on %s was killed by signal %d (%s)",
-                    what, (unsigned)task, host,
-                    WTERMSIG(status), strsignal(WTERMSIG(status)));
+    slurm_spank_log("disttrain: %s %u on %s was killed by signal %d (%s)", what,
+                    (unsigned)task, host, WTERMSIG(status),
+                    strsignal(WTERMSIG(status)));
     return 0;
 }

@@ -60,13 +60,14 @@ dt_run() {
         --user root "$@"
 }
 
-# dt_srun WORD...: srun as root.
+# dt_srun WORD...: srun as root; without its notes about waiting in the queue,
+# which come and go.
 dt_srun() {
-    dt_run srun "$@"
+    dt_run srun --quiet "$@"
 }
 
 # dt_srun_user WORD...: srun as an ordinary user, who has no access to root's
 # files: give it a directory of its own with chown dtuser on the cluster.
 dt_srun_user() {
-    dt_run --user dtuser srun "$@"
+    dt_run --user dtuser srun --quiet "$@"
 }

@@ -72,7 +72,7 @@ second_cluster_srun() {
     "$DT_SRCDIR/contrib/devcluster" up --name "$DT_CLUSTER-b" \
         --runtime "$WORK/disttrain" "${up[@]}" >/dev/null
     timeout 60 "$DT_SRCDIR/contrib/devcluster" run --name "$DT_CLUSTER-b" \
-        --user root srun "${@:2}"
+        --user root srun --quiet "${@:2}"
 }
 
 # table MASTER NODE...: what `show` prints for two tasks on each of the nodes,
@@ -123,7 +123,7 @@ batch() {
 
 @test "MASTER_ADDR is rank 0's host with an arbitrary distribution" {
     printf '%s\n' n3 n3 n1 n1 n4 n4 n2 n2 >hosts
-    run -0 dt_run env SLURM_HOSTFILE=hosts srun -n8 --distribution=arbitrary \
+    run -0 dt_run env SLURM_HOSTFILE=hosts srun -Q -n8 --distribution=arbitrary \
         --disttrain=c.yaml sh -c 'echo $RANK $SLURMD_NODENAME $MASTER_ADDR'
     expect "$(printf '%s\n' '0 n3 n3' '1 n3 n3' '2 n1 n3' '3 n1 n3' \
         '4 n4 n3' '5 n4 n3' '6 n2 n3' '7 n2 n3')"
@@ -175,7 +175,7 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
 # (pmixp_abort_agent_stop, once for each component, on one agent).
 @test "a heterogeneous job without a command runs the runtime" {
     run -0 --separate-stderr dt_run env SLURM_MPI_TYPE=none \
-        srun -N1 -n1 --disttrain=c.yaml : -N2 -n2
+        srun -Q -N1 -n1 --disttrain=c.yaml : -N2 -n2
     expect "$(printf '%s\n' '0 3 0 1 0 0 n1 n1 disttrain ' \
         '1 3 0 1 1 1 n1 n2 disttrain ' '2 3 0 1 2 2 n1 n3 disttrain ')"
 }
@@ -206,15 +206,15 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
         "--disttrain=c.yaml $WORK/disttrain" \
         "-n 1 --disttrain c.yaml $WORK/disttrain train c.yaml"; do
         # shellcheck disable=SC2086
-        run -0 dt_run env SHOW_MPI=1 srun $form
+        run -0 dt_run env SHOW_MPI=1 srun -Q $form
         [[ ${lines[0]} == "mpi pmix with a rank" ]]
     done
 }
 
 @test "the user's MPI type stays" {
-    run -0 dt_run env SHOW_MPI=1 srun -n 1 --mpi=pmi2 --disttrain=c.yaml
+    run -0 dt_run env SHOW_MPI=1 srun -Q -n 1 --mpi=pmi2 --disttrain=c.yaml
     [[ ${lines[0]} == "mpi pmi2 " ]]
-    run -0 dt_run env SHOW_MPI=1 SLURM_MPI_TYPE=pmi2 srun --disttrain=c.yaml
+    run -0 dt_run env SHOW_MPI=1 SLURM_MPI_TYPE=pmi2 srun -Q --disttrain=c.yaml
     [[ ${lines[0]} == "mpi pmi2 " ]]
     run -0 dt_srun -n 1 --disttrain=c.yaml sh -c 'echo $SLURM_MPI_TYPE'
     [[ $output == "" ]]
@@ -248,11 +248,11 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
 @test "the option can be preset in the environment" {
     run -0 dt_run env \
         SLURM_SPANK__SLURM_SPANK_OPTION_disttrain_disttrain=c.yaml \
-        srun -N4 --ntasks-per-node=2 ./show
+        srun -Q -N4 --ntasks-per-node=2 ./show
     expect "$(table n1 n1 n2 n3 n4)"
     run -0 dt_run env \
         SLURM_SPANK__SLURM_SPANK_OPTION_disttrain_disttrain=bad.yaml \
-        srun --disttrain=c.yaml sh -c 'echo $SLURM_DISTTRAIN_CONFIG'
+        srun -Q --disttrain=c.yaml sh -c 'echo $SLURM_DISTTRAIN_CONFIG'
     [[ $output == "$WORK/c.yaml" ]]
 }
 
@@ -351,7 +351,7 @@ srun -n1 -N1 ./show --disttrain=x' --disttrain=c.yaml
 }
 
 @test "a RANK that contradicts the step ends it with a message" {
-    run -1 dt_run env RANK=5 srun -n2 -N2 --disttrain=c.yaml ./show
+    run -1 dt_run env RANK=5 srun -Q -n2 -N2 --disttrain=c.yaml ./show
     [[ $output == *"disttrain: rank 1: the environment has RANK=5, but this \
 task has 1 (SLURM_PROCID); unset RANK before srun"* ]]
     [[ $output != *show* ]]
@@ -369,10 +369,10 @@ task has 1 (SLURM_PROCID); unset RANK before srun"* ]]
 
 @test "what the user has set is kept" {
     run -0 dt_run env RANK=0 MASTER_ADDR=10.1.1.1 MASTER_PORT=29500 \
-        OMP_NUM_THREADS=3 srun --disttrain=c.yaml \
+        OMP_NUM_THREADS=3 srun -Q --disttrain=c.yaml \
         sh -c 'echo $RANK $MASTER_ADDR $MASTER_PORT $OMP_NUM_THREADS'
     [[ $output == "0 10.1.1.1 29500 3" ]]
-    run -0 dt_run env FROM_CONFIG=mine srun -n2 --disttrain=c.yaml \
+    run -0 dt_run env FROM_CONFIG=mine srun -Q -n2 --disttrain=c.yaml \
         sh -c 'echo $FROM_CONFIG'
     expect "mine
 mine
@@ -422,7 +422,7 @@ runtime=$WORK/disttrain port_range=2000-2001" \
     run ! dt_srun -n2 --disttrain=c.yaml \
         sh -c '[ $RANK = 0 ] && exit 7; exec sleep 50'
     ((SECONDS < 20))
-    run -7 dt_run env SLURM_KILL_BAD_EXIT=0 srun -n2 --disttrain=c.yaml \
+    run -7 dt_run env SLURM_KILL_BAD_EXIT=0 srun -Q -n2 --disttrain=c.yaml \
         sh -c '[ $RANK = 0 ] && exit 7; sleep 1; echo survived'
     [[ $output == *survived* ]]
 }

@@ -40,6 +40,8 @@ typedef enum {
     S_JOB_LOCAL_TASK_COUNT,
     S_JOB_TOTAL_TASK_COUNT,
     S_JOB_ENV,
+    S_TASK_GLOBAL_ID,
+    S_TASK_EXIT_STATUS,
 } spank_item_t;
 
 struct spank_option {
@@ -55,6 +57,7 @@ extern spank_f slurm_spank_init;
 extern spank_f slurm_spank_init_post_opt;
 extern spank_f slurm_spank_local_user_init;
 extern spank_f slurm_spank_task_init;
+extern spank_f slurm_spank_task_exit;
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
 extern int slurm_spank_init_failure_mode;
 #endif
