@@ -107,8 +107,8 @@ static struct list *exchange(const struct dt_comm_world *world, int timeout_ms,
         return NULL;
     }
     if (list_own(&lists[world->rank], err) < 0 ||
-        world->put(world->ctx, hosts_key, &lists[world->rank],
-                   sizeof(*lists), err) < 0 ||
+        world->put(world->ctx, hosts_key, &lists[world->rank], sizeof(*lists),
+                   err) < 0 ||
         world->fence(world->ctx, timeout_ms, err) < 0)
         goto error;
     for (int r = 0; r < world->size; r++) {
@@ -116,8 +116,8 @@ static struct list *exchange(const struct dt_comm_world *world, int timeout_ms,
         size_t bytes;
         if (world->get(world->ctx, r, hosts_key, &data, &bytes, err) < 0)
             goto error;
-        memcpy(&lists[r], data, bytes < sizeof(*lists) ? bytes
-                                                       : sizeof(*lists));
+        memcpy(&lists[r], data,
+               bytes < sizeof(*lists) ? bytes : sizeof(*lists));
         free(data);
     }
     return lists;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* address.h - at which address the other ranks reach this one; for comm/ only */
+/* address.h - where the other ranks reach this one; for comm/ only */
 #ifndef DT_COMM_ADDRESS_H
 #define DT_COMM_ADDRESS_H
 

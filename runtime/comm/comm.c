@@ -98,12 +98,11 @@ int dt_comm_all_reduce(struct dt_comm *comm, struct dt_view v,
                        dt_ticket_t *ticket, struct dt_error *err)
 {
     assert_reducible(v, wire);
-    return comm->backend->start(comm,
-                                &(struct dt_op){.kind = DT_OP_ALL_REDUCE,
-                                                .view = v,
-                                                .reduce = op,
-                                                .wire = wire},
-                                ticket, err);
+    return comm->backend->start(
+        comm,
+        &(struct dt_op){
+            .kind = DT_OP_ALL_REDUCE, .view = v, .reduce = op, .wire = wire},
+        ticket, err);
 }
 
 int dt_comm_reduce_scatter(struct dt_comm *comm, struct dt_view v,
@@ -134,16 +133,14 @@ int dt_comm_broadcast(struct dt_comm *comm, struct dt_view v, int root,
                       dt_ticket_t *ticket, struct dt_error *err)
 {
     assert(root >= 0 && root < comm->size);
-    return comm->backend->start(comm,
-                                &(struct dt_op){.kind = DT_OP_BROADCAST,
-                                                .view = v,
-                                                .wire = v.dtype,
-                                                .root = root},
-                                ticket, err);
+    return comm->backend->start(
+        comm,
+        &(struct dt_op){
+            .kind = DT_OP_BROADCAST, .view = v, .wire = v.dtype, .root = root},
+        ticket, err);
 }
 
-int dt_comm_wait(struct dt_comm *comm, dt_ticket_t ticket,
-                 struct dt_error *err)
+int dt_comm_wait(struct dt_comm *comm, dt_ticket_t ticket, struct dt_error *err)
 {
     return comm->backend->wait(comm, ticket, err);
 }

@@ -38,17 +38,22 @@ struct dt_comm_world {
     int (*put)(void *ctx, const char *key, const void *data, size_t bytes,
                struct dt_error *err);
     int (*fence)(void *ctx, int timeout_ms, struct dt_error *err);
-    int (*get)(void *ctx, int rank, const char *key, void **data,
-               size_t *bytes, struct dt_error *err);
+    int (*get)(void *ctx, int rank, const char *key, void **data, size_t *bytes,
+               struct dt_error *err);
     void *ctx;
 };
 
+/* A rank that is late is waited for up to timeout_ms, counted anew whenever
+ * some of the data has come. One whose process or host is gone is noticed
+ * within about three seconds whatever the time-out.
+ */
 struct dt_comm_options {
     const char *interface; /* NULL: the one that reaches rank 0 */
-    int timeout_ms;        /* of connecting, and of any one operation */
+    int timeout_ms;
 };
 
-/* A communicator over `backend` ("self" for a world of one, "gloo"). `world`
+/* A communicator over `backend`: "self" for a world of one, where nothing is
+ * moved or rounded, or "gloo", which is "self" then. One in each world. `world`
  * is only used during the call. NULL and err (EX_UNAVAILABLE) if a peer does
  * not come, EX_CONFIG if the backend is not built in or the interface is not
  * there.
@@ -57,7 +62,11 @@ struct dt_comm *dt_comm_create(const char *backend,
                                const struct dt_comm_world *world,
                                const struct dt_comm_options *options,
                                struct dt_error *err);
-void dt_comm_destroy(struct dt_comm *comm); /* NULL is fine; never blocks */
+
+/* Leaves in order; takes less than a second whatever the others do. What has
+ * not been waited for may be dropped. NULL is fine.
+ */
+void dt_comm_destroy(struct dt_comm *comm);
 
 /* This process in the world, how many there are, and "self" or "gloo". */
 int dt_comm_rank(const struct dt_comm *comm);

@@ -198,9 +198,8 @@ void dt_port_destroy(struct dt_port *port)
     delete port;
 }
 
-int dt_port_post(struct dt_port *port, enum dt_way way, int peer,
-                 uint64_t slot, size_t offset, size_t bytes,
-                 struct dt_error *err)
+int dt_port_post(struct dt_port *port, enum dt_way way, int peer, uint64_t slot,
+                 size_t offset, size_t bytes, struct dt_error *err)
 {
     try {
         if (way == DT_SEND)

@@ -27,10 +27,9 @@ void *dt_direct_room(struct dt_direct *d, size_t bytes, struct dt_error *err)
     return d->room;
 }
 
-int dt_direct_post(struct dt_direct *d, const struct dt_op *op,
-                   enum dt_way way, int peer, enum dt_phase phase,
-                   size_t chunk, void *data, size_t bytes, size_t *id,
-                   struct dt_error *err)
+int dt_direct_post(struct dt_direct *d, const struct dt_op *op, enum dt_way way,
+                   int peer, enum dt_phase phase, size_t chunk, void *data,
+                   size_t bytes, size_t *id, struct dt_error *err)
 {
     uint64_t what = (op->view.count + op->scalar_count) * 8 + op->kind;
     uint64_t slot = (d->sequence & 0xffff) << 48 |
@@ -108,16 +107,15 @@ static int reduce_scalars(struct dt_direct *d, const struct dt_op *op,
 {
     int size = d->peers->size;
     size_t bytes = op->scalar_count * sizeof(double);
-    char *room = dt_direct_room(
-        d, (bytes + sizeof(double *)) * (size_t)size, err);
+    char *room =
+        dt_direct_room(d, (bytes + sizeof(double *)) * (size_t)size, err);
     const double **parts;
     if (!room || swap(d, op, op->scalars, bytes, room, err) < 0)
         return -1;
     parts = (void *)(room + bytes * (size_t)size);
     for (int r = 0; r < size; r++)
-        parts[r] = r == d->peers->rank
-                       ? op->scalars
-                       : (void *)(room + bytes * (size_t)r);
+        parts[r] = r == d->peers->rank ? op->scalars
+                                       : (void *)(room + bytes * (size_t)r);
     dt_reduce_scalars(op->scalars, parts, size, op->scalar_count, op->reduce);
     return 0;
 }
@@ -167,8 +165,8 @@ static int all_gather(struct dt_direct *d, const struct dt_op *op,
     for (int i = 1; i < d->peers->size; i++) {
         int r = neighbour(d, i);
         if (post_part(d, op, DT_RECV, r, DT_PHASE_GATHER, r, err) < 0 ||
-            post_part(d, op, DT_SEND, r, DT_PHASE_GATHER, d->peers->rank,
-                      err) < 0)
+            post_part(d, op, DT_SEND, r, DT_PHASE_GATHER, d->peers->rank, err) <
+                0)
             return -1;
     }
     return dt_direct_finish_all(d, err);

@@ -62,13 +62,11 @@ void *dt_direct_room(struct dt_direct *direct, size_t bytes,
  * another. *id (NULL is fine) is for finish.
  */
 int dt_direct_post(struct dt_direct *direct, const struct dt_op *op,
-                   enum dt_way way, int peer, enum dt_phase phase,
-                   size_t chunk, void *data, size_t bytes, size_t *id,
-                   struct dt_error *err);
+                   enum dt_way way, int peer, enum dt_phase phase, size_t chunk,
+                   void *data, size_t bytes, size_t *id, struct dt_error *err);
 
 /* Waits for one message, or for all that are not finished. */
-int dt_direct_finish(struct dt_direct *direct, size_t id,
-                     struct dt_error *err);
+int dt_direct_finish(struct dt_direct *direct, size_t id, struct dt_error *err);
 int dt_direct_finish_all(struct dt_direct *direct, struct dt_error *err);
 
 /* First element of part `part` of `count` elements in `size` parts, whose

@@ -35,8 +35,7 @@ struct dt_comm_backend {
     const char *name;
     int (*start)(struct dt_comm *comm, const struct dt_op *op,
                  dt_ticket_t *ticket, struct dt_error *err);
-    int (*wait)(struct dt_comm *comm, dt_ticket_t ticket,
-                struct dt_error *err);
+    int (*wait)(struct dt_comm *comm, dt_ticket_t ticket, struct dt_error *err);
     void (*destroy)(struct dt_comm *comm);
 };
 

@@ -60,9 +60,8 @@ struct dt_port *dt_port_create(struct dt_link *link, void *data, size_t bytes,
 void dt_port_destroy(struct dt_port *port); /* NULL is fine */
 
 /* Posts one message. -1: the connection is broken. */
-int dt_port_post(struct dt_port *port, enum dt_way way, int peer,
-                 uint64_t slot, size_t offset, size_t bytes,
-                 struct dt_error *err);
+int dt_port_post(struct dt_port *port, enum dt_way way, int peer, uint64_t slot,
+                 size_t offset, size_t bytes, struct dt_error *err);
 
 /* Waits up to `timeout_ms` for the end of one posted message of this way: the
  * oldest one, if all have the same peer. 1 done, 0 not yet, -1: the connection

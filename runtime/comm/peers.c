@@ -128,9 +128,9 @@ void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)
         snprintf(p->own.reason, sizeof(p->own.reason), "%.*s",
                  (int)sizeof(p->own.reason) - 1, why->text);
     for (int r = 0; r < p->size; r++)
-        if (r != p->rank && dt_port_post(p->own_port, DT_SEND, r,
-                                         last_words_slot, 0, sizeof(p->own),
-                                         NULL) == 0)
+        if (r != p->rank &&
+            dt_port_post(p->own_port, DT_SEND, r, last_words_slot, 0,
+                         sizeof(p->own), NULL) == 0)
             sent++;
     while (sent > 0 && (ms = (int)((deadline - dt_clock_now()) * 1000)) > 0 &&
            dt_port_wait(p->own_port, DT_SEND, ms, NULL) == 1)
@@ -177,11 +177,11 @@ static int listen_for_last_words(struct dt_peers *p, struct dt_error *err)
     for (int r = 0; r < p->size; r++) {
         if (r == p->rank)
             continue;
-        p->other_ports[r] = dt_port_create(p->link, &p->others[r],
-                                           sizeof(p->others[r]), err);
+        p->other_ports[r] =
+            dt_port_create(p->link, &p->others[r], sizeof(p->others[r]), err);
         if (!p->other_ports[r] ||
-            dt_peers_post(p, p->other_ports[r], DT_RECV, r, last_words_slot,
-                          0, sizeof(p->others[r]), err) < 0)
+            dt_peers_post(p, p->other_ports[r], DT_RECV, r, last_words_slot, 0,
+                          sizeof(p->others[r]), err) < 0)
             return -1;
     }
     return 0;

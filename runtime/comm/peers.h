@@ -40,23 +40,22 @@ struct dt_peers {
 
 /* Connects to all ranks. -1: EX_UNAVAILABLE, EX_CONFIG or EX_OSERR. */
 int dt_peers_init(struct dt_peers *peers, const struct dt_comm_world *world,
-                  const struct dt_comm_options *options,
-                  struct dt_error *err);
+                  const struct dt_comm_options *options, struct dt_error *err);
 void dt_peers_fini(struct dt_peers *peers); /* zeroed is fine */
 
 /* Posts a message, see dt_port_post. -1: which rank is lost, and why. */
-int dt_peers_post(struct dt_peers *peers, struct dt_port *port,
-                  enum dt_way way, int peer, uint64_t slot, size_t offset,
-                  size_t bytes, struct dt_error *err);
+int dt_peers_post(struct dt_peers *peers, struct dt_port *port, enum dt_way way,
+                  int peer, uint64_t slot, size_t offset, size_t bytes,
+                  struct dt_error *err);
 
 /* Waits for the end of one message with `peer`. -1: any rank is lost, `peer`
  * did not answer in time, or this rank is leaving.
  */
-int dt_peers_wait(struct dt_peers *peers, struct dt_port *port,
-                  enum dt_way way, int peer, struct dt_error *err);
+int dt_peers_wait(struct dt_peers *peers, struct dt_port *port, enum dt_way way,
+                  int peer, struct dt_error *err);
 
-/* Tells all ranks that this one leaves, and why (NULL: in order), and closes the
- * connections; takes a fraction of a second at most.
+/* Tells all ranks that this one leaves, and why (NULL: in order), and closes
+ * the connections; takes a fraction of a second at most.
  */
 void dt_peers_leave(struct dt_peers *peers, const struct dt_error *why);
 

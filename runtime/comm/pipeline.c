@@ -51,8 +51,8 @@ struct pipeline {
 static size_t count_of(const struct pipeline *x, int q, size_t k)
 {
     size_t all = x->op->view.count;
-    size_t n = dt_direct_first(all, x->size, q + 1) -
-               dt_direct_first(all, x->size, q);
+    size_t n =
+        dt_direct_first(all, x->size, q + 1) - dt_direct_first(all, x->size, q);
     if (k * x->chunk >= n)
         return 0;
     return n - k * x->chunk < x->chunk ? n - k * x->chunk : x->chunk;
@@ -121,8 +121,8 @@ static int post_chunk(struct pipeline *x, size_t k, struct dt_error *err)
     for (int i = 1; i < x->size; i++) {
         int q = (x->rank + i) % x->size;
         if (count_of(x, x->rank, k) > 0 &&
-            post(x, FROM_RANK, q, x->rank, k,
-                 in_ring(x, x->in, WINDOW, q, k), err) < 0)
+            post(x, FROM_RANK, q, x->rank, k, in_ring(x, x->in, WINDOW, q, k),
+                 err) < 0)
             return -1;
         if (count_of(x, q, k) == 0)
             continue;
@@ -152,15 +152,13 @@ static int add_chunk(struct pipeline *x, size_t k, struct dt_error *err)
             return -1;
     }
     sum = place_of_sum(x, x->rank, k);
-    dt_reduce_parts(sum, x->parts, x->size, count, x->op->wire,
-                    x->op->reduce);
+    dt_reduce_parts(sum, x->parts, x->size, count, x->op->wire, x->op->reduce);
     if (x->staged)
         dt_reduce_widen(in_view(x, x->rank, k), sum, count);
     if (x->op->kind != DT_OP_ALL_REDUCE)
         return 0;
     for (int i = 1; i < x->size; i++)
-        if (post(x, TO_RANK, (x->rank + i) % x->size, x->rank, k, sum, err) <
-            0)
+        if (post(x, TO_RANK, (x->rank + i) % x->size, x->rank, k, sum, err) < 0)
             return -1;
     return 0;
 }

@@ -148,8 +148,7 @@ int dt_queue_start(struct dt_queue *q, const struct dt_op *op,
     return rc;
 }
 
-int dt_queue_wait(struct dt_queue *q, dt_ticket_t ticket,
-                  struct dt_error *err)
+int dt_queue_wait(struct dt_queue *q, dt_ticket_t ticket, struct dt_error *err)
 {
     int rc = 0;
     pthread_mutex_lock(&q->mutex);

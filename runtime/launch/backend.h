@@ -14,8 +14,8 @@ struct dt_launch_backend {
                size_t bytes, struct dt_error *err);
     int (*fence)(struct dt_launch *launch, int timeout_ms,
                  struct dt_error *err);
-    int (*get)(struct dt_launch *launch, int rank, const char *key,
-               void **data, size_t *bytes, struct dt_error *err);
+    int (*get)(struct dt_launch *launch, int rank, const char *key, void **data,
+               size_t *bytes, struct dt_error *err);
     void (*abort)(struct dt_launch *launch, int status, const char *reason);
     void (*destroy)(struct dt_launch *launch); /* all but hosts */
 };

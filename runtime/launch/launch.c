@@ -72,8 +72,8 @@ int dt_launch_check_identity(const struct dt_launch *launch, bool in_step,
         {"LOCAL_WORLD_SIZE", launch->local_size},
         {"LOCAL_RANK", launch->local_rank},
     };
-    if (in_step && check_claims(slurm, sizeof(slurm) / sizeof(*slurm), launch,
-                                err) < 0)
+    if (in_step &&
+        check_claims(slurm, sizeof(slurm) / sizeof(*slurm), launch, err) < 0)
         return -1;
     return check_claims(others, sizeof(others) / sizeof(*others), launch, err);
 }

@@ -25,9 +25,9 @@
 #include "launch/backend.h"
 
 enum {
-    CALL_MS = 30000,  /* for what only asks the server on this host */
-    ROLL_MS = 2000,   /* for finding out who is missing */
-    LEAVE_MS = 5000,  /* for finalize and abort */
+    CALL_MS = 30000, /* for what only asks the server on this host */
+    ROLL_MS = 2000,  /* for finding out who is missing */
+    LEAVE_MS = 5000, /* for finalize and abort */
     HOST_BYTES = 256,
 };
 
@@ -233,8 +233,8 @@ static int fetch_number(struct pmix *p, pmix_rank_t rank, const char *key,
     return 0;
 }
 
-static int pmix_put(struct dt_launch *launch, const char *key,
-                    const void *data, size_t bytes, struct dt_error *err)
+static int pmix_put(struct dt_launch *launch, const char *key, const void *data,
+                    size_t bytes, struct dt_error *err)
 {
     pmix_value_t value;
     pmix_status_t status;
@@ -303,8 +303,8 @@ static void name_missing(struct pmix *p, char *text, size_t bytes)
         tasks[r]->proc = p->self;
         tasks[r]->proc.rank = (pmix_rank_t)r;
         roll_key(tasks[r]->key, sizeof(tasks[r]->key), p->fences);
-        pmix_status_t status = PMIx_Get_nb(&tasks[r]->proc, tasks[r]->key,
-                                           NULL, 0, on_roll, tasks[r]);
+        pmix_status_t status = PMIx_Get_nb(&tasks[r]->proc, tasks[r]->key, NULL,
+                                           0, on_roll, tasks[r]);
         if (status != PMIX_SUCCESS)
             task_finish(tasks[r], status);
     }
@@ -312,9 +312,9 @@ static void name_missing(struct pmix *p, char *text, size_t bytes)
         if (!tasks[r])
             continue;
         if (task_wait(tasks[r], &deadline) != PMIX_SUCCESS && used < bytes)
-            used += (size_t)snprintf(text + used, bytes - used,
-                                     "%s rank %d on %s", used ? "," : "", r,
-                                     p->base.hosts[r]);
+            used +=
+                (size_t)snprintf(text + used, bytes - used, "%s rank %d on %s",
+                                 used ? "," : "", r, p->base.hosts[r]);
         task_drop(tasks[r]);
     }
     free(tasks);
@@ -355,8 +355,7 @@ static int pmix_fence(struct dt_launch *launch, int timeout_ms,
                                      "not finish the exchange)");
 }
 
-static void pmix_abort(struct dt_launch *launch, int status,
-                       const char *reason)
+static void pmix_abort(struct dt_launch *launch, int status, const char *reason)
 {
     struct task *task = task_create(call_abort);
     (void)launch;
@@ -427,8 +426,8 @@ static int learn_world(struct pmix *p, int timeout_ms, struct dt_error *err)
 {
     struct dt_launch *launch = &p->base;
     launch->rank = (int)p->self.rank;
-    if (fetch_number(p, PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &launch->size,
-                     err) < 0 ||
+    if (fetch_number(p, PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &launch->size, err) <
+            0 ||
         fetch_number(p, PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE,
                      &launch->local_size, err) < 0 ||
         fetch_number(p, p->self.rank, PMIX_LOCAL_RANK, &launch->local_rank,

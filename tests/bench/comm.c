@@ -42,8 +42,8 @@ static int fence(void *ctx, int timeout_ms, struct dt_error *e)
     return dt_launch_fence(ctx, timeout_ms, e);
 }
 
-static int get(void *ctx, int rank, const char *key, void **data,
-               size_t *bytes, struct dt_error *e)
+static int get(void *ctx, int rank, const char *key, void **data, size_t *bytes,
+               struct dt_error *e)
 {
     return dt_launch_get(ctx, rank, key, data, bytes, e);
 }
@@ -146,9 +146,8 @@ int main(int argc, char **argv)
     if (world.rank == 0)
         printf("%d ranks; launch %.1f ms, comm %.1f ms\n%11s %12s %12s %12s "
                "%12s\n",
-               world.size, (launched - begun) * 1e3,
-               (joined - launched) * 1e3, "bytes", "ours ms", "gloo ring ms",
-               "ours bf16 ms", "gloo/ours");
+               world.size, (launched - begun) * 1e3, (joined - launched) * 1e3,
+               "bytes", "ours ms", "gloo ring ms", "ours bf16 ms", "gloo/ours");
     for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
         compare(comm, ring,
                 dt_view_slice(dt_view_of(buf, DT_F32), 0, counts[i]), rounds);

@@ -69,10 +69,8 @@ void gloo_ring_all_reduce(struct gloo_ring *ring, float *data, size_t count)
     gloo::AllreduceOptions options(ring->mesh);
     options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
     options.setOutput(data, count);
-    options.setReduceFunction(
-        [](void *out, const void *a, const void *b, size_t n) {
-            gloo::sum<float>(out, a, b, n);
-        });
+    options.setReduceFunction([](void *out, const void *a, const void *b,
+                                 size_t n) { gloo::sum<float>(out, a, b, n); });
     options.setTag(ring->tag++);
     gloo::allreduce(options);
 }

@@ -50,8 +50,8 @@ static int fence(void *ctx, int timeout_ms, struct dt_error *e)
     return dt_launch_fence(ctx, timeout_ms, e);
 }
 
-static int get(void *ctx, int rank, const char *key, void **data,
-               size_t *bytes, struct dt_error *e)
+static int get(void *ctx, int rank, const char *key, void **data, size_t *bytes,
+               struct dt_error *e)
 {
     return dt_launch_get(ctx, rank, key, data, bytes, e);
 }

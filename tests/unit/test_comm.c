@@ -148,9 +148,9 @@ static bool matches(struct dt_view v, size_t first, size_t count, int size,
 {
     for (size_t i = first; i < first + count; i++) {
         float want = expected(i, size, op, half);
-        if (v.dtype == DT_F32 ? memcmp(&dt_view_f32(v)[i], &want, 4) != 0
-                              : ((uint16_t *)dt_view_data(v))[i] !=
-                                    to_bf16(narrow(want)))
+        if (v.dtype == DT_F32
+                ? memcmp(&dt_view_f32(v)[i], &want, 4) != 0
+                : ((uint16_t *)dt_view_data(v))[i] != to_bf16(narrow(want)))
             return false;
     }
     return true;
@@ -340,6 +340,21 @@ static void test_queue(void **state)
     run(queue);
 }
 
+#ifndef HAVE_GLOO
+static void test_without_gloo(void **state)
+{
+    const struct dt_comm_options options = {.timeout_ms = 1000};
+    struct dt_error err;
+    (void)state;
+    world_refuse("gloo", 2, &options, &err);
+    assert_string_equal(err.text,
+                        "comm: this disttrain was built without gloo, so it "
+                        "cannot use 2 ranks: configure it --with-gloo "
+                        "(Debian: libgloo-dev)");
+    assert_int_equal(err.status, EX_CONFIG);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +364,9 @@ int main(void)
         cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_scalars),
         cmocka_unit_test(test_queue),
+#ifndef HAVE_GLOO
+        cmocka_unit_test(test_without_gloo),
+#endif
     };
     return cmocka_run_group_tests_name("comm", tests, NULL, NULL);
 }

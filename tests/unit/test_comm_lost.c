@@ -285,14 +285,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_left),
-        cmocka_unit_test(test_end),
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_give_up),
-        cmocka_unit_test(test_no_connection),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_killed),        cmocka_unit_test(test_left),
+        cmocka_unit_test(test_end),           cmocka_unit_test(test_late),
+        cmocka_unit_test(test_mismatch),      cmocka_unit_test(test_give_up),
+        cmocka_unit_test(test_no_connection), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("comm_lost", tests, NULL, NULL);
 }

@@ -57,8 +57,8 @@ static struct entry *find(struct member *m, int rank, const char *key)
     return NULL;
 }
 
-static int world_put(void *ctx, const char *key, const void *data,
-                     size_t bytes, struct dt_error *err)
+static int world_put(void *ctx, const char *key, const void *data, size_t bytes,
+                     struct dt_error *err)
 {
     struct member *m = ctx;
     struct entry *entry = find(m, m->world.rank, "");
