@@ -6,6 +6,11 @@
 
 #include "ops/cpu/cpu.h"
 
+enum {
+    LINE = 16,    /* elements of a cache line */
+    AHEAD = 1024, /* elements that the memory is asked for in advance */
+};
+
 void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p,
                    struct dt_view g, struct dt_view m, struct dt_view v,
                    const struct dt_adamw *args)
@@ -22,13 +27,22 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p,
     const float root = (float)(1.0 / sqrt(args->bias2));
     (void)stream;
 
-#pragma omp parallel for simd schedule(static)
-    for (size_t i = 0; i < p.count; i++) {
-        float d = scale * grad[i];
-        float m1 = b1 * mean[i] + c1 * d;
-        float v1 = b2 * square[i] + c2 * d * d;
-        mean[i] = m1;
-        square[i] = v1;
-        weight[i] = keep * weight[i] - rate * m1 / (sqrtf(v1) * root + eps);
+#pragma omp parallel for schedule(static)
+    for (size_t first = 0; first < p.count; first += LINE) {
+        size_t end = p.count - first < LINE ? p.count : first + LINE;
+        __builtin_prefetch(weight + first + AHEAD, 1);
+        __builtin_prefetch(grad + first + AHEAD);
+        __builtin_prefetch(mean + first + AHEAD, 1);
+        __builtin_prefetch(square + first + AHEAD, 1);
+#pragma omp simd
+        for (size_t i = first; i < end; i++) {
+            float d = scale * grad[i];
+            float m1 = b1 * mean[i] + c1 * d;
+            float v1 = b2 * square[i] + c2 * d * d;
+            mean[i] = m1;
+            square[i] = v1;
+            weight[i] =
+                keep * weight[i] - rate * m1 / (sqrtf(v1) * root + eps);
+        }
     }
 }

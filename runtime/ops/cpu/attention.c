@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/vec.h"
@@ -46,14 +47,32 @@ static void dot_products(float *s, const float *a, size_t a_stride,
 
     for (size_t d = 0; d < HS; d += SIDE) {
         size_t depth = side(d, HS);
-        for (size_t c = 0; c < depth; c++) {
-            for (size_t j = 0; j < t->k_count; j++)
-                turned[c * SIDE + j] = b[j * b_stride + d + c];
-            for (size_t j = t->k_count; j < SIDE; j++)
-                turned[c * SIDE + j] = 0.0f;
+        for (size_t j = 0; j < SIDE; j++) {
+            for (size_t c = 0; c < depth; c++)
+                turned[c * SIDE + j] =
+                    j < t->k_count ? b[j * b_stride + d + c] : 0.0f;
         }
         DT_CPU(tile_matmul)(s, SIDE, a + d, a_stride, 1, turned, SIDE,
                             t->q_count, SIDE, depth, d > 0);
+    }
+}
+
+/* c(M, HS) (+)= a(M, K) b(K, HS), K <= SIDE; a(i, k) as in tile_matmul. Rows of
+ * b lie 3 C apart and would fall into few sets of the cache: copied first.
+ */
+static void product(float *c, size_t c_stride, const float *a, size_t row_step,
+                    size_t column_step, const float *b, size_t b_stride,
+                    size_t M, size_t HS, size_t K, bool accumulate)
+{
+    float close[SIDE * SIDE];
+
+    for (size_t d = 0; d < HS; d += SIDE) {
+        size_t width = side(d, HS);
+        for (size_t k = 0; k < K; k++)
+            memcpy(close + k * SIDE, b + k * b_stride + d,
+                   width * sizeof(*b));
+        DT_CPU(tile_matmul)(c + d, c_stride, a, row_step, column_step, close,
+                            SIDE, M, width, K, accumulate);
     }
 }
 
@@ -65,21 +84,24 @@ static size_t visible(const struct tile *t, size_t i)
     return count < t->k_count ? count : t->k_count;
 }
 
-/* Row i of s becomes exp(scale s - m_new); m, l and the row of out follow. */
+/* s, scores of one query, becomes exp(scale s - m_new), 0 from `keys` on; m, l
+ * and out follow.
+ */
 static void softmax_row(float *restrict s, float *m, float *l,
                         float *restrict out, size_t keys, float scale,
                         size_t HS)
 {
-    float most = fmaxf(*m, scale * dt_max(s, keys, -INFINITY)), sum = 0.0f;
-    float shrink = dt_expf(*m - most);
+    float most, shrink, sum = 0.0f;
 
+    for (size_t j = keys; j < SIDE; j++)
+        s[j] = -INFINITY;
+    most = fmaxf(*m, scale * dt_max(s, SIDE, -INFINITY));
+    shrink = dt_expf(*m - most);
 #pragma omp simd reduction(+ : sum)
-    for (size_t j = 0; j < keys; j++) {
+    for (size_t j = 0; j < SIDE; j++) {
         s[j] = dt_expf(scale * s[j] - most);
         sum += s[j];
     }
-    for (size_t j = keys; j < SIDE; j++)
-        s[j] = 0.0f;
     *l = *l * shrink + sum;
     if (shrink != 1.0f) {
 #pragma omp simd
@@ -110,7 +132,7 @@ static void forward_queries(float *out, size_t out_stride, float *lse,
         for (size_t i = 0; i < t.q_count; i++)
             softmax_row(s + i * SIDE, &m[i], &l[i], out + i * out_stride,
                         visible(&t, i), scale, h->HS);
-        DT_CPU(tile_matmul)(out, out_stride, s, SIDE, 1,
+        product(out, out_stride, s, SIDE, 1,
                             h->v + t.k * h->stride, h->stride, t.q_count,
                             h->HS, t.k_count, true);
     }
@@ -169,13 +191,13 @@ static void tile_scores(float *p, float *ds, const struct head *h,
 #pragma omp simd reduction(+ : sum)
         for (size_t d = 0; d < h->HS; d++)
             sum += dout[i * g->out_stride + d] * out[i * g->out_stride + d];
+        for (size_t j = keys; j < SIDE; j++)
+            pi[j] = -INFINITY;
 #pragma omp simd
-        for (size_t j = 0; j < keys; j++) {
+        for (size_t j = 0; j < SIDE; j++) {
             pi[j] = dt_expf(scale * pi[j] - lse);
             dsi[j] = pi[j] * (dsi[j] - sum) * scale;
         }
-        for (size_t j = keys; j < SIDE; j++)
-            pi[j] = dsi[j] = 0.0f;
     }
 }
 
@@ -189,13 +211,13 @@ static void backward_keys(const struct head *h, const struct head_grad *g,
     for (t.q = k; t.q < T; t.q += SIDE) {
         t.q_count = side(t.q, T);
         tile_scores(p, ds, h, g, &t);
-        DT_CPU(tile_matmul)(g->v + k * h->stride, h->stride, p, 1, SIDE,
+        product(g->v + k * h->stride, h->stride, p, 1, SIDE,
                             g->dout + t.q * g->out_stride, g->out_stride,
                             t.k_count, h->HS, t.q_count, t.q > k);
-        DT_CPU(tile_matmul)(g->k + k * h->stride, h->stride, ds, 1, SIDE,
+        product(g->k + k * h->stride, h->stride, ds, 1, SIDE,
                             h->q + t.q * h->stride, h->stride, t.k_count,
                             h->HS, t.q_count, t.q > k);
-        DT_CPU(tile_matmul)(g->q + t.q * h->stride, h->stride, ds, SIDE, 1,
+        product(g->q + t.q * h->stride, h->stride, ds, SIDE, 1,
                             h->k + k * h->stride, h->stride, t.q_count, h->HS,
                             t.k_count, k > 0);
     }

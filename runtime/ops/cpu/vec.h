@@ -11,7 +11,7 @@
  * registers: TILE_ROWS x TILE_VECS accumulators, TILE_VECS of b, one of a.
  */
 #if defined(__AVX512F__)
-enum { LANES = 16, TILE_ROWS = 6, TILE_VECS = 4 };
+enum { LANES = 16, TILE_ROWS = 8, TILE_VECS = 2 };
 #elif defined(__AVX2__)
 enum { LANES = 8, TILE_ROWS = 6, TILE_VECS = 2 };
 #else
@@ -57,21 +57,23 @@ static inline float dt_expf(float x)
  */
 static inline float dt_max(const float *x, size_t count, float most)
 {
+    const size_t whole = count - count % LANES;
     float lane[LANES];
-    size_t i = 0;
 
     for (int j = 0; j < LANES; j++)
         lane[j] = most;
-    for (; i + LANES <= count; i += LANES) {
+    for (size_t i = 0; i < whole; i += LANES) {
 #pragma omp simd
         for (int j = 0; j < LANES; j++)
             lane[j] = x[i + (size_t)j] > lane[j] ? x[i + (size_t)j] : lane[j];
     }
-    for (; i < count; i++)
+    for (size_t i = whole; i < count; i++)
         most = x[i] > most ? x[i] : most;
-    for (int j = 0; j < LANES; j++)
-        most = lane[j] > most ? lane[j] : most;
-    return most;
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int j = 0; j < width; j++)
+            lane[j] = lane[j] > lane[j + width] ? lane[j] : lane[j + width];
+    }
+    return most > lane[0] ? most : lane[0];
 }
 
 #endif /* DT_OPS_CPU_VEC_H */
