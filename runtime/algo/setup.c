@@ -15,21 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 
-enum { CONFIG_JSON_MAX_BYTES = 1 << 20 };
-
 /* --- what to train --- */
-
-static int read_model_config(struct dt_run *run, struct dt_error *err)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/config.json", run->conf.model.path);
-    char *text = dt_file_read(path, CONFIG_JSON_MAX_BYTES, err);
-    int result = text ? dt_model_config_parse(&run->model_config, text, path,
-                                              err)
-                      : -1;
-    free(text);
-    return result;
-}
 
 /* model.path, or the inline keys of the model section. */
 static int choose_model(struct dt_run *run, struct dt_error *err)
@@ -37,7 +23,7 @@ static int choose_model(struct dt_run *run, struct dt_error *err)
     const struct dt_conf *conf = &run->conf;
     struct dt_model_config *config = &run->model_config;
     if (conf->model.path) {
-        if (read_model_config(run, err) < 0)
+        if (dt_model_config_load(config, conf->model.path, err) < 0)
             return -1;
     } else {
         *config = (struct dt_model_config){

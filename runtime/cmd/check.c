@@ -10,6 +10,7 @@
 #include "cmd/cmd.h"
 #include "conf/conf.h"
 #include "launch/contract.h"
+#include "model/model.h"
 
 static const char help[] =
     "usage: disttrain check [--contract | --resolved] [--world N] FILE\n"
@@ -127,9 +128,40 @@ static int print_contract(const struct dt_conf *conf)
     return status;
 }
 
+/* Prints a problem in the form of dt_conf_load; returns EX_CONFIG. */
+static int problem(const struct options *options, const struct dt_conf *conf,
+                   const char *key, const char *text)
+{
+    struct dt_conf_place place = dt_conf_place_of(conf, key);
+    fprintf(stderr, "%s:%d:%d: %s: %s\n", options->file, place.line,
+            place.column, key, text);
+    return EX_CONFIG;
+}
+
+/* What only the model's own config.json can tell. */
+static int check_model(const struct options *options,
+                       const struct dt_conf *conf)
+{
+    struct dt_model_config model;
+    struct dt_error err;
+    char text[128];
+    if (!conf->model.path)
+        return EX_OK;
+    if (dt_model_config_load(&model, conf->model.path, &err) < 0)
+        return problem(options, conf, "model.path", err.text);
+    if ((size_t)conf->data.max_length <= model.n_positions)
+        return EX_OK;
+    snprintf(text, sizeof(text),
+             "E119 %ld tokens do not fit into the %zu positions of the model",
+             conf->data.max_length, model.n_positions);
+    return problem(options, conf, "data.max_length", text);
+}
+
 static int check_loaded(const struct options *options, struct dt_conf *conf)
 {
     struct dt_error err;
+    if (check_model(options, conf) != EX_OK)
+        return EX_CONFIG;
     if (options->world > 0 &&
         dt_conf_resolve_batch(conf, options->world, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <omp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,14 +13,12 @@
 
 #include "algo/sample.h"
 #include "algo/weights.h"
-#include "base/file.h"
 #include "cmd/cmd.h"
 #include "cmd/text_out.h"
 #include "data/data.h"
 #include "model/model.h"
 
 enum {
-    CONFIG_MAX_BYTES = 1 << 20,
     PARAMS_PER_THREAD = 1 << 22,
 };
 
@@ -52,19 +49,6 @@ static void speaker_fini(struct speaker *s)
     dt_layout_destroy(s->layout);
     free(s->logits);
     free(s->ids);
-}
-
-static int read_config(struct dt_model_config *config, const char *dir,
-                       struct dt_error *err)
-{
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/config.json", dir) >=
-        (int)sizeof(path))
-        return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
-    char *json = dt_file_read(path, CONFIG_MAX_BYTES, err);
-    int result = json ? dt_model_config_parse(config, json, path, err) : -1;
-    free(json);
-    return result;
 }
 
 /* Appends the prompt, or the end-of-text token if it is empty. */
@@ -122,7 +106,7 @@ static int speaker_init(struct speaker *s, const struct request *request,
     size_t prompt_bytes =
         strlen(request->prompt ? request->prompt : request->tokens);
     size_t all = prompt_bytes + 1 + request->max_tokens;
-    if (read_config(&s->config, request->dir, err) < 0)
+    if (dt_model_config_load(&s->config, request->dir, err) < 0)
         return -1;
     s->logits = calloc(s->config.vocab_size, sizeof(*s->logits));
     s->ids = calloc(all, sizeof(*s->ids));

@@ -169,6 +169,13 @@ struct dt_conf *dt_conf_load(const char *path,
                              struct dt_conf_problems *warnings);
 void dt_conf_destroy(struct dt_conf *conf); /* NULL is fine */
 
+/* True if the file gives the key `path`, which the schema must have. */
+bool dt_conf_given(const struct dt_conf *conf, const char *path);
+
+/* Where the key stands, or 1:1 if the file does not give it. */
+struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
+                                      const char *path);
+
 /* What depends on the world: fills per_device_batch_size,
  * global_micro_batch_size, train_batch_size and gradient_accumulation_steps
  * from those that are given. -1: EX_CONFIG with all numbers if no exact

@@ -53,13 +53,6 @@ void dt_conf_string_print(const char *text, FILE *out);
 char *dt_conf_path(const char *directory, const char *text,
                    struct dt_error *err);
 
-/* True if the file gives the key. */
-bool dt_conf_given(const struct dt_conf *conf, const char *path);
-
-/* Where the key stands, or 1:1 if the file does not give it. */
-struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
-                                      const char *path);
-
 /* dt_conf_load of a text that is already in memory; `file` names it. */
 struct dt_conf *dt_conf_load_text(const char *file, const char *text,
                                   size_t bytes,

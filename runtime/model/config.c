@@ -2,13 +2,17 @@
 /* config.c - config.json of a model: read, checked, written back */
 #include "config.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
+#include "base/file.h"
 #include "model/model.h"
+
+enum { CONFIG_MAX_BYTES = 1 << 20 };
 
 #define MODEL_TYPES "gpt2"
 #define ARCHITECTURE "GPT2LMHeadModel"
@@ -251,6 +255,19 @@ int dt_model_config_parse(struct dt_model_config *config, const char *json,
         return dt_error_set(err, EX_DATAERR, "%s: %s", name, problems.text);
     *config = parsed;
     return 0;
+}
+
+int dt_model_config_load(struct dt_model_config *config, const char *dir,
+                         struct dt_error *err)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/config.json", dir) >=
+        (int)sizeof(path))
+        return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
+    char *json = dt_file_read(path, CONFIG_MAX_BYTES, err);
+    int result = json ? dt_model_config_parse(config, json, path, err) : -1;
+    free(json);
+    return result;
 }
 
 char *dt_model_config_format(const struct dt_model_config *config, int eos_id,

@@ -40,6 +40,10 @@ struct dt_model_config {
 int dt_model_config_parse(struct dt_model_config *config, const char *json,
                           const char *name, struct dt_error *err);
 
+/* The same for the file config.json in `dir`. -1: EX_NOINPUT or EX_DATAERR. */
+int dt_model_config_load(struct dt_model_config *config, const char *dir,
+                         struct dt_error *err);
+
 /* Checks a config from elsewhere (inline keys) by the same rules. -1:
  * EX_CONFIG.
  */

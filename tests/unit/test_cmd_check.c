@@ -115,6 +115,37 @@ static void test_mistakes(void **state)
                                 "directory\n");
 }
 
+static void test_model_path(void **state)
+{
+    static const char text[] = "algorithm: sft\n"
+                               "model: {path: .}\n"
+                               "data: {train: train.txt, max_length: 64}\n"
+                               "training: {per_device_batch_size: 1}\n";
+    char wanted[512];
+    (void)state;
+    write_file("t.yaml", text);
+    assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
+    snprintf(wanted, sizeof(wanted),
+             "t.yaml:2:15: model.path: %s/./config.json: cannot open: No such "
+             "file or directory\n",
+             test_directory);
+    assert_string_equal(errors, wanted);
+    write_file("config.json",
+               "{\"model_type\": \"gpt2\", \"vocab_size\": 257, "
+               "\"n_positions\": 32, \"n_embd\": 32, \"n_layer\": 1, "
+               "\"n_head\": 2}");
+    assert_int_equal(check("t.yaml"), EX_CONFIG);
+    assert_string_equal(errors,
+                        "t.yaml:3:38: data.max_length: E119 64 tokens do not "
+                        "fit into the 32 positions of the model\n");
+    write_file("config.json",
+               "{\"model_type\": \"gpt2\", \"vocab_size\": 257, "
+               "\"n_positions\": 64, \"n_embd\": 32, \"n_layer\": 1, "
+               "\"n_head\": 2}");
+    assert_int_equal(check("t.yaml"), EX_OK);
+    unlink("config.json");
+}
+
 static void test_contract(void **state)
 {
     char wanted[512];
@@ -188,6 +219,7 @@ int main(void)
         cmocka_unit_test(test_usage),
         cmocka_unit_test(test_good),
         cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_model_path),
         cmocka_unit_test(test_contract),
         cmocka_unit_test(test_contract_too_large),
         cmocka_unit_test(test_keys),
