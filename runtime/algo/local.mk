@@ -9,4 +9,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/trainer.h \
 	runtime/algo/weights.c \
 	runtime/algo/weights.h \
+	runtime/algo/world.c \
+	runtime/algo/world.h \
 	# End of runtime/algo

@@ -12,6 +12,7 @@
 #include <sysexits.h>
 
 #include "algo/trainer.h"
+#include "algo/world.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -50,43 +51,11 @@ static void choose_threads(const struct dt_launch *launch)
     omp_set_num_threads(share > 1 ? share : 1);
 }
 
-/* --- how comm reaches launch: the layers do not know each other --- */
-
-static const char *world_host(void *ctx, int rank)
-{
-    return dt_launch_host(ctx, rank);
-}
-
-static int world_put(void *ctx, const char *key, const void *data,
-                     size_t bytes, struct dt_error *err)
-{
-    return dt_launch_put(ctx, key, data, bytes, err);
-}
-
-static int world_fence(void *ctx, int timeout_ms, struct dt_error *err)
-{
-    return dt_launch_fence(ctx, timeout_ms, err);
-}
-
-static int world_get(void *ctx, int rank, const char *key, void **data,
-                     size_t *bytes, struct dt_error *err)
-{
-    return dt_launch_get(ctx, rank, key, data, bytes, err);
-}
-
 static struct dt_comm *connect_ranks(const struct dt_conf *conf,
                                      struct dt_launch *launch,
                                      struct dt_error *err)
 {
-    const struct dt_comm_world world = {
-        .rank = dt_launch_rank(launch),
-        .size = dt_launch_size(launch),
-        .host = world_host,
-        .put = world_put,
-        .fence = world_fence,
-        .get = world_get,
-        .ctx = launch,
-    };
+    const struct dt_comm_world world = dt_world_of(launch);
     const struct dt_comm_options options = {
         .interface = conf->distributed.interface,
         .timeout_ms = (int)(conf->distributed.timeout_s * 1000),

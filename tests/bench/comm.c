@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "algo/world.h"
 #include "base/clock.h"
 #include "comm/address.h"
 #include "gloo_ring.h"
@@ -24,28 +25,6 @@ static void check(int rc)
         return;
     fprintf(stderr, "%s\n", err.text);
     exit(err.status);
-}
-
-static const char *host(void *ctx, int rank)
-{
-    return dt_launch_host(ctx, rank);
-}
-
-static int put(void *ctx, const char *key, const void *data, size_t bytes,
-               struct dt_error *e)
-{
-    return dt_launch_put(ctx, key, data, bytes, e);
-}
-
-static int fence(void *ctx, int timeout_ms, struct dt_error *e)
-{
-    return dt_launch_fence(ctx, timeout_ms, e);
-}
-
-static int get(void *ctx, int rank, const char *key, void **data, size_t *bytes,
-               struct dt_error *e)
-{
-    return dt_launch_get(ctx, rank, key, data, bytes, e);
 }
 
 static struct gloo_ring *ring_join(struct dt_launch *launch,
@@ -129,13 +108,7 @@ int main(int argc, char **argv)
     struct dt_buffer *buf;
     struct dt_comm *comm;
     check(launch ? 0 : -1);
-    struct dt_comm_world world = {dt_launch_rank(launch),
-                                  dt_launch_size(launch),
-                                  host,
-                                  put,
-                                  fence,
-                                  get,
-                                  launch};
+    struct dt_comm_world world = dt_world_of(launch);
     double launched = dt_clock_now();
     comm = dt_comm_create("gloo", &world, &options, &err);
     check(comm ? 0 : -1);

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/world.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "comm/comm.h"
@@ -34,40 +35,10 @@ static int failed(void)
     return err.status;
 }
 
-static const char *host(void *ctx, int rank)
-{
-    return dt_launch_host(ctx, rank);
-}
-
-static int put(void *ctx, const char *key, const void *data, size_t bytes,
-               struct dt_error *e)
-{
-    return dt_launch_put(ctx, key, data, bytes, e);
-}
-
-static int fence(void *ctx, int timeout_ms, struct dt_error *e)
-{
-    return dt_launch_fence(ctx, timeout_ms, e);
-}
-
-static int get(void *ctx, int rank, const char *key, void **data, size_t *bytes,
-               struct dt_error *e)
-{
-    return dt_launch_get(ctx, rank, key, data, bytes, e);
-}
-
 static struct dt_comm *join(struct dt_launch *launch, const char *interface,
                             int timeout_ms)
 {
-    const struct dt_comm_world world = {
-        .rank = dt_launch_rank(launch),
-        .size = dt_launch_size(launch),
-        .host = host,
-        .put = put,
-        .fence = fence,
-        .get = get,
-        .ctx = launch,
-    };
+    const struct dt_comm_world world = dt_world_of(launch);
     const struct dt_comm_options options = {interface, timeout_ms};
     return dt_comm_create(world.size > 1 ? "gloo" : "self", &world, &options,
                           &err);
