@@ -11,7 +11,8 @@ LOG_DRIVER = env AM_TAP_AWK='$(AWK)' CMOCKA_MESSAGE_OUTPUT=TAP \
 
 # Threads that wait for each other must not burn the cores of other tests.
 LOG_COMPILER = env
-AM_LOG_FLAGS = OMP_WAIT_POLICY=passive
+AM_LOG_FLAGS = OMP_WAIT_POLICY=passive $(SHELL) $(top_srcdir)/tests/cmocka.sh
+EXTRA_DIST += tests/cmocka.sh
 
 include tests/bench/local.mk
 include tests/job/local.mk

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "algo/trainer.h"
 #include "algo/world.h"
@@ -71,30 +72,41 @@ static void print_problems(const struct dt_conf_problems *problems, int rank)
         fprintf(stderr, "%s\n", problems->text[i]);
 }
 
-/* Of a lost peer one rank tells for all, and only after a moment: if the peer
- * could still say itself what happened, its words come first.
+/* Does this rank tell the user? Of its own failure, yes. Of a peer's not, if the
+ * peer could tell itself; of one that was lost without a word, one for all, and
+ * not before Slurm and the plugin have told what they know of it.
  */
 static bool speaks(int rank, const struct dt_error *err)
 {
     if (err->lost_rank < 0)
         return true;
+    if (err->status != EX_UNAVAILABLE)
+        return false;
     dt_clock_sleep(0.3);
     return rank == (err->lost_rank == 0 ? 1 : 0);
 }
 
-/* Tells the user and, if this is not everybody's orderly end, the other ranks. */
-static int fail(struct dt_launch *launch, const struct dt_error *err)
+/* Tells the user and the other ranks, and ends the process: in a world of many
+ * nobody can leave it in order any more. Not through the launcher's abort, which
+ * would kill the others before they know why.
+ */
+static int fail(struct dt_launch *launch, struct dt_comm *comm,
+                const struct dt_error *err)
 {
     int rank = dt_launch_rank(launch), size = dt_launch_size(launch);
     if (err->status == EX_TEMPFAIL) {
         if (rank == 0)
             fprintf(stderr, "disttrain: %s\n", err->text);
+        dt_comm_destroy(comm);
         return EX_TEMPFAIL;
     }
     if (speaks(rank, err))
         dt_report_failure(rank, size, dt_launch_host(launch, rank), err);
-    if (size > 1)
+    if (!comm && size > 1)
         dt_launch_abort(launch, err->status, err->text);
+    dt_comm_abandon(comm, err);
+    if (size > 1)
+        _exit(err->status);
     return err->status;
 }
 
@@ -106,11 +118,10 @@ static int train(const struct dt_conf *conf, struct dt_launch *launch)
     dt_fault_rank(dt_launch_rank(launch));
     choose_threads(launch);
     struct dt_comm *comm = connect_ranks(conf, launch, &err);
-    int status = 0;
     if (!comm || dt_trainer_run(conf, comm, &stop_signal, &err) < 0)
-        status = fail(launch, &err);
+        return fail(launch, comm, &err);
     dt_comm_destroy(comm);
-    return status;
+    return 0;
 }
 
 static int load_and_train(const char *path)

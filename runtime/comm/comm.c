@@ -67,7 +67,13 @@ struct dt_comm *dt_comm_create(const char *backend,
 void dt_comm_destroy(struct dt_comm *comm)
 {
     if (comm)
-        comm->backend->destroy(comm);
+        comm->backend->destroy(comm, NULL);
+}
+
+void dt_comm_abandon(struct dt_comm *comm, const struct dt_error *why)
+{
+    if (comm)
+        comm->backend->destroy(comm, why);
 }
 
 int dt_comm_rank(const struct dt_comm *comm)

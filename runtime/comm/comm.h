@@ -68,6 +68,12 @@ struct dt_comm *dt_comm_create(const char *backend,
  */
 void dt_comm_destroy(struct dt_comm *comm);
 
+/* As dt_comm_destroy, after a failure of this rank: tells all the others why,
+ * within a fraction of a second. Their operations fail with this rank's words
+ * and status, and with it as lost_rank. NULL is fine.
+ */
+void dt_comm_abandon(struct dt_comm *comm, const struct dt_error *why);
+
 /* This process in the world, how many there are, and "self" or "gloo". */
 int dt_comm_rank(const struct dt_comm *comm);
 int dt_comm_size(const struct dt_comm *comm);

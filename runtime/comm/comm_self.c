@@ -25,8 +25,9 @@ static int self_wait(struct dt_comm *comm, dt_ticket_t ticket,
     return 0;
 }
 
-static void self_destroy(struct dt_comm *comm)
+static void self_destroy(struct dt_comm *comm, const struct dt_error *why)
 {
+    (void)why;
     free(comm);
 }
 

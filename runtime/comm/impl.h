@@ -29,14 +29,14 @@ struct dt_op {
 void dt_op_describe(const struct dt_op *op, char *text, size_t bytes);
 
 /* Start queues `op` behind the ones before it and returns at once; wait as in
- * comm.h.
+ * comm.h; destroy gets NULL, or from dt_comm_abandon the reason.
  */
 struct dt_comm_backend {
     const char *name;
     int (*start)(struct dt_comm *comm, const struct dt_op *op,
                  dt_ticket_t *ticket, struct dt_error *err);
     int (*wait)(struct dt_comm *comm, dt_ticket_t ticket, struct dt_error *err);
-    void (*destroy)(struct dt_comm *comm);
+    void (*destroy)(struct dt_comm *comm, const struct dt_error *why);
 };
 
 /* A backend allocates this as the first member of its own struct. */

@@ -13,7 +13,8 @@ struct mesh {
     struct dt_peers peers;
     struct dt_direct direct;
     struct dt_queue *queue;
-    bool left; /* belongs to the queue's thread */
+    const struct dt_error *why; /* of destroy */
+    bool left;                  /* belongs to the queue's thread */
 };
 
 static int mesh_run(void *ctx, const struct dt_op *op, struct dt_error *err)
@@ -33,7 +34,7 @@ static void mesh_leave(void *ctx)
 {
     struct mesh *m = ctx;
     if (!m->left)
-        dt_peers_leave(&m->peers, NULL);
+        dt_peers_leave(&m->peers, m->why);
 }
 
 static int mesh_start(struct dt_comm *comm, const struct dt_op *op,
@@ -48,9 +49,10 @@ static int mesh_wait(struct dt_comm *comm, dt_ticket_t ticket,
     return dt_queue_wait(((struct mesh *)comm)->queue, ticket, err);
 }
 
-static void mesh_destroy(struct dt_comm *comm)
+static void mesh_destroy(struct dt_comm *comm, const struct dt_error *why)
 {
     struct mesh *m = (struct mesh *)comm;
+    m->why = why;
     atomic_store(&m->peers.leaving, true);
     dt_queue_destroy(m->queue);
     dt_direct_fini(&m->direct);
@@ -81,7 +83,7 @@ struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,
     if (!m->queue) {
         dt_error_prefix(err, "comm/gloo: rank %d on %s", world->rank,
                         world->host(world->ctx, world->rank));
-        mesh_destroy(&m->base);
+        mesh_destroy(&m->base, NULL);
         return NULL;
     }
     return &m->base;

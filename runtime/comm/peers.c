@@ -2,6 +2,7 @@
 /* peers.c - last words, deadlines and the search for the rank to blame */
 #include "config.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,27 +19,47 @@ enum {
 static const uint64_t last_words_slot = UINT64_MAX;
 static const char *const doors_key = "dt.comm.doors";
 
-static int peer_lost(const struct dt_peers *p, int peer, const char *why,
-                     struct dt_error *err)
+/* An error about `peer`, which cannot be counted on any more. */
+__attribute__((format(printf, 4, 5))) static int about(const struct dt_peers *p,
+                                                       int peer,
+                                                       struct dt_error *err,
+                                                       const char *fmt, ...)
 {
-    dt_error_set(err, EX_UNAVAILABLE, "lost rank %d on %s: %s", peer,
-                 p->hosts[peer], why);
+    char what[DT_LAST_WORDS_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof(what), fmt, ap);
+    va_end(ap);
+    dt_error_set(err, EX_UNAVAILABLE, "%srank %d on %s%s",
+                 what[0] == ':' ? "lost " : "", peer, p->hosts[peer], what);
     if (err)
         err->lost_rank = peer;
     return -1;
 }
 
-/* The error that rank r has left behind, with the first who saw it. */
+static int peer_lost(const struct dt_peers *p, int peer, const char *why,
+                     struct dt_error *err)
+{
+    return about(p, peer, err, ": %s", why);
+}
+
+/* The error that rank r has left behind: its own, or of a rank that it lost,
+ * with the first who saw it.
+ */
 static int heard_from(const struct dt_peers *p, int r, struct dt_error *err)
 {
-    const char *reason = p->others[r].reason;
-    if (strstr(reason, " (as seen by rank "))
-        dt_error_set(err, EX_UNAVAILABLE, "%s", reason);
+    const struct dt_last_words *words = &p->others[r];
+    if (words->lost_rank == r && words->status != EX_UNAVAILABLE)
+        dt_error_set(err, words->status, "rank %d on %s failed: %s", r,
+                     p->hosts[r], words->reason);
+    else if (words->lost_rank == r || words->status != EX_UNAVAILABLE ||
+             strstr(words->reason, " (as seen by rank "))
+        dt_error_set(err, words->status, "%s", words->reason);
     else
-        dt_error_set(err, EX_UNAVAILABLE, "%s (as seen by rank %d on %s)",
-                     reason, r, p->hosts[r]);
+        dt_error_set(err, words->status, "%s (as seen by rank %d on %s)",
+                     words->reason, r, p->hosts[r]);
     if (err)
-        err->lost_rank = p->others[r].lost_rank;
+        err->lost_rank = words->lost_rank;
     return -1;
 }
 
@@ -76,10 +97,9 @@ static int blame(struct dt_peers *p, int peer, const struct dt_error *why,
     if (look_at_all(p, err) < 0)
         return -1;
     if (p->left[peer])
-        return dt_error_set(err, EX_UNAVAILABLE,
-                            "rank %d on %s has left in order: it started "
-                            "fewer operations than this rank",
-                            peer, p->hosts[peer]);
+        return about(p, peer, err,
+                     " has left in order: it started fewer "
+                     "operations than this rank");
     return peer_lost(p, peer, copy.text, err);
 }
 
@@ -107,15 +127,12 @@ int dt_peers_wait(struct dt_peers *p, struct dt_port *port, enum dt_way way,
         if (rc == -1)
             return blame(p, peer, &why, err);
         if (atomic_load(&p->leaving))
-            return dt_error_set(err, EX_UNAVAILABLE,
-                                "rank %d on %s has left in the middle of it",
-                                p->rank, p->hosts[p->rank]);
+            return about(p, p->rank, err, " has left in the middle of it");
         if (look_at_all(p, err) < 0)
             return -1;
         if (dt_clock_now() >= deadline)
-            return dt_error_set(err, EX_UNAVAILABLE,
-                                "rank %d on %s did not answer within %d ms",
-                                peer, p->hosts[peer], p->timeout_ms);
+            return about(p, peer, err, " did not answer within %d ms",
+                         p->timeout_ms);
     }
 }
 
@@ -123,10 +140,12 @@ void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)
 {
     double deadline = dt_clock_now() + FAREWELL_MS / 1000.0;
     int sent = 0, ms;
-    p->own.lost_rank = why ? why->lost_rank : -1;
-    if (why)
+    if (why) {
+        p->own.status = why->status;
+        p->own.lost_rank = why->lost_rank < 0 ? p->rank : why->lost_rank;
         snprintf(p->own.reason, sizeof(p->own.reason), "%.*s",
                  (int)sizeof(p->own.reason) - 1, why->text);
+    }
     for (int r = 0; r < p->size; r++)
         if (r != p->rank &&
             dt_port_post(p->own_port, DT_SEND, r, last_words_slot, 0,

@@ -21,7 +21,8 @@ enum {
 };
 
 struct dt_last_words {
-    int lost_rank;                    /* as in struct dt_error */
+    int status, lost_rank;            /* as in struct dt_error; a rank that
+                                         failed itself names itself */
     char reason[DT_LAST_WORDS_BYTES]; /* "": left in order */
 };
 

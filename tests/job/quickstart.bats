@@ -9,6 +9,7 @@ setup_file() {
     export DT_SKIP tree=$BATS_FILE_TMPDIR/tree
     mkdir "$tree"
     cp -r "$DT_SRCDIR/contrib" "$DT_SRCDIR/configs" "$tree"
+    chmod -R u+w "$tree" # the source may be read-only, as in distcheck
 }
 
 traces() {

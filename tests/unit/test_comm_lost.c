@@ -72,7 +72,10 @@ static int rank_main(const struct dt_comm_world *world, void *arg)
         return EX_SOFTWARE;
     scene->act(comm, seen);
     begun = dt_clock_now();
-    dt_comm_destroy(comm);
+    if (seen->first.status == EX_IOERR && seen->rc == 0)
+        dt_comm_abandon(comm, &seen->first);
+    else
+        dt_comm_destroy(comm);
     seen->destroy_took = dt_clock_now() - begun;
     return 0;
 }
@@ -225,6 +228,33 @@ static void test_give_up(void **state)
                 "middle of it");
 }
 
+/* Rank 0 fails by itself; the others wait for it in a reduction. */
+static void act_abandon(struct dt_comm *comm, struct seen *seen)
+{
+    if (dt_comm_rank(comm) == 0)
+        dt_error_set(&seen->first, EX_IOERR, "disk full");
+    else
+        reduce(comm, seen, 4);
+}
+
+static void test_abandon(void **state)
+{
+    struct scene scene = {act_abandon, 30000, seen_create()};
+    (void)state;
+    world_threads(3, rank_main, &scene);
+    for (int r = 1; r < 3; r++) {
+        const struct seen *seen = &scene.seen[r];
+        assert_int_equal(seen->rc, -1);
+        assert_string_equal(seen->first.text,
+                            "comm/gloo: all_reduce(4 x f32): rank 0 on h0 "
+                            "failed: disk full");
+        assert_int_equal(seen->first.status, EX_IOERR);
+        assert_int_equal(seen->first.lost_rank, 0);
+        assert_true(seen->failed_after < 1);
+    }
+    assert_true(scene.seen[0].destroy_took < 1);
+}
+
 static int failing_get(void *ctx, int rank, const char *key, void **data,
                        size_t *bytes, struct dt_error *err)
 {
@@ -289,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_end),           cmocka_unit_test(test_late),
         cmocka_unit_test(test_mismatch),      cmocka_unit_test(test_give_up),
         cmocka_unit_test(test_no_connection), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_abandon),
     };
     return cmocka_run_group_tests_name("comm_lost", tests, NULL, NULL);
 }
