@@ -50,21 +50,20 @@ struct dt_ops {
     /* out(N,C) = wte(V,C)[ids(N)] + wpe(P,C)[position], T <= P */
     void (*embedding_forward)(struct dt_stream *stream, struct dt_view out,
                               struct dt_view ids, struct dt_view wte,
-                              struct dt_view wpe, size_t B, size_t T,
-                              size_t C);
+                              struct dt_view wpe, size_t B, size_t T, size_t C);
     /* dwte(V,C) += dout(N,C) at ids (always adds); dwpe(P,C) = or += the sum
      * of dout over rows. Deterministic for any number of threads.
      */
     void (*embedding_backward)(struct dt_stream *stream, struct dt_view dwte,
                                struct dt_view dwpe, struct dt_view dout,
-                               struct dt_view ids, size_t B, size_t T,
-                               size_t C, bool accumulate);
+                               struct dt_view ids, size_t B, size_t T, size_t C,
+                               bool accumulate);
 
     /* out(N,OC) = x(N,C) w + b(OC); b.count == 0 means no bias */
     void (*linear_forward)(struct dt_stream *stream, struct dt_view out,
-                           struct dt_view x, struct dt_view w,
-                           struct dt_view b, enum dt_weight_order order,
-                           size_t N, size_t C, size_t OC);
+                           struct dt_view x, struct dt_view w, struct dt_view b,
+                           enum dt_weight_order order, size_t N, size_t C,
+                           size_t OC);
     /* dx(N,C) = dout(N,OC) w^T; dw = or += x^T dout; db(OC) = or += sum_N dout
      * (db.count == 0: no bias).
      */
@@ -82,11 +81,12 @@ struct dt_ops {
                               struct dt_view x, struct dt_view w,
                               struct dt_view b, float eps, size_t N, size_t C);
     /* sum(N,C) = x(N,C) + y(N,C), then layernorm_forward of sum into out */
-    void (*residual_layernorm_forward)(
-        struct dt_stream *stream, struct dt_view sum, struct dt_view out,
-        struct dt_view mean, struct dt_view rstd, struct dt_view x,
-        struct dt_view y, struct dt_view w, struct dt_view b, float eps,
-        size_t N, size_t C);
+    void (*residual_layernorm_forward)(struct dt_stream *stream,
+                                       struct dt_view sum, struct dt_view out,
+                                       struct dt_view mean, struct dt_view rstd,
+                                       struct dt_view x, struct dt_view y,
+                                       struct dt_view w, struct dt_view b,
+                                       float eps, size_t N, size_t C);
     /* dx(N,C) += gradient through the norm (adds: the residual stream's own
      * gradient is already there); dw(C), db(C) = or +=. x is what was normed.
      */
@@ -114,13 +114,13 @@ struct dt_ops {
      * T x T buffer outlives a tile.
      */
     void (*attention_forward)(struct dt_stream *stream, struct dt_view out,
-                              struct dt_view lse, struct dt_view qkv,
-                              size_t B, size_t T, size_t NH, size_t HS);
+                              struct dt_view lse, struct dt_view qkv, size_t B,
+                              size_t T, size_t NH, size_t HS);
     /* dqkv(B,T,3,NH,HS) = gradient (overwritten); scores are recomputed. */
     void (*attention_backward)(struct dt_stream *stream, struct dt_view dqkv,
                                struct dt_view dout, struct dt_view out,
-                               struct dt_view lse, struct dt_view qkv,
-                               size_t B, size_t T, size_t NH, size_t HS);
+                               struct dt_view lse, struct dt_view qkv, size_t B,
+                               size_t T, size_t NH, size_t HS);
 
     /* Head and cross entropy in one, a chunk of rows at a time: logits(.,V) =
      * x w(V,C)^T live only in `scratch` (any size >= V elements, more is
@@ -128,10 +128,9 @@ struct dt_ops {
      * with target DT_IGNORE left out. With dx.count != 0 also dx(N,C) and
      * dw(V,C) (= or +=) of scale * that sum; with dx.count == 0 loss only.
      */
-    double (*linear_cross_entropy)(struct dt_stream *stream,
-                                   struct dt_view dx, struct dt_view dw,
-                                   struct dt_view x, struct dt_view w,
-                                   struct dt_view targets,
+    double (*linear_cross_entropy)(struct dt_stream *stream, struct dt_view dx,
+                                   struct dt_view dw, struct dt_view x,
+                                   struct dt_view w, struct dt_view targets,
                                    struct dt_view scratch, float scale,
                                    size_t N, size_t C, size_t V,
                                    bool accumulate);
@@ -143,8 +142,8 @@ struct dt_ops {
     double (*sum_of_squares)(struct dt_stream *stream, struct dt_view x);
 
     /* One AdamW step on a range; p, g, m, v all (count), fp32. */
-    void (*adamw)(struct dt_stream *stream, struct dt_view p,
-                  struct dt_view g, struct dt_view m, struct dt_view v,
+    void (*adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view g,
+                  struct dt_view m, struct dt_view v,
                   const struct dt_adamw *args);
 };
 

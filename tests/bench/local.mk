@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Benchmarks are made and run by hand: make tests/bench/comm
+# Benchmarks are made and run by hand: make tests/bench/ops tests/bench/comm
+
+EXTRA_PROGRAMS += tests/bench/ops
 
 if HAVE_GLOO
 EXTRA_PROGRAMS += tests/bench/comm

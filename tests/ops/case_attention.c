@@ -57,15 +57,21 @@ static double attention_loss(void *context)
 }
 
 /* `size` multiplies the scores, so that the running maximum moves. */
-static void attention_case(size_t B, size_t T, size_t NH, size_t HS,
-                           float size)
+static void attention_case(size_t B, size_t T, size_t NH, size_t HS, float size)
 {
     size_t count = B * T * NH * HS;
     struct dt_view qkv = tensor(3 * count), out = tensor(count);
     struct dt_view lse = tensor(B * NH * T), dqkv = tensor(3 * count);
     struct dt_view dout = tensor(count);
-    struct attention a = {B, T, NH, HS, NULL, doubles(dout), zeros(count),
-                          zeros(B * NH * T), zeros(T)};
+    struct attention a = {B,
+                          T,
+                          NH,
+                          HS,
+                          NULL,
+                          doubles(dout),
+                          zeros(count),
+                          zeros(B * NH * T),
+                          zeros(T)};
 
     for (size_t i = 0; i < 3 * count; i++)
         dt_view_f32(qkv)[i] *= size;

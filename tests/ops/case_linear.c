@@ -41,8 +41,14 @@ static void linear_case(size_t N, size_t C, size_t OC,
     struct dt_view dx = tensor(N * C), dw = tensor(C * OC);
     struct dt_view db = tensor(b.count), dout = tensor(N * OC);
     double *dw_before = doubles(dw), *db_before = doubles(db);
-    struct linear l = {N, C, OC, order, doubles(x), doubles(w),
-                       bias ? doubles(b) : NULL, doubles(dout),
+    struct linear l = {N,
+                       C,
+                       OC,
+                       order,
+                       doubles(x),
+                       doubles(w),
+                       bias ? doubles(b) : NULL,
+                       doubles(dout),
                        zeros(N * OC)};
 
     ops->linear_forward(NULL, out, x, w, b, order, N, C, OC);

@@ -42,8 +42,8 @@ static void loss_case(size_t N, size_t C, size_t V, size_t scratch_count,
     struct dt_view targets = tensor_ids(N, V), none = tensor(0);
     struct dt_view scratch = tensor(scratch_count);
     double *before = doubles(dw), want, got, alone;
-    struct head h = {N, C, V, doubles(x), doubles(w), zeros(V),
-                     dt_view_i32(targets), 1.0};
+    struct head h = {
+        N, C, V, doubles(x), doubles(w), zeros(V), dt_view_i32(targets), 1.0};
 
     for (size_t n = 2; n < N; n += 3)
         dt_view_i32(targets)[n] = DT_IGNORE;

@@ -47,8 +47,15 @@ static void norm_case(size_t N, size_t C, bool residual, bool accumulate)
     struct dt_view dx = tensor(N * C), dw = tensor(C), db = tensor(C);
     double *dx_before = doubles(dx), *dw_before = doubles(dw);
     double *db_before = doubles(db);
-    struct norm l = {N, C, doubles(x), doubles(w), doubles(b), doubles(dout),
-                     zeros(N * C), zeros(N), zeros(N)};
+    struct norm l = {N,
+                     C,
+                     doubles(x),
+                     doubles(w),
+                     doubles(b),
+                     doubles(dout),
+                     zeros(N * C),
+                     zeros(N),
+                     zeros(N)};
 
     if (residual) {
         for (size_t i = 0; i < N * C; i++)
@@ -68,10 +75,8 @@ static void norm_case(size_t N, size_t C, bool residual, bool accumulate)
     ops->layernorm_backward(NULL, dx, dw, db, dout, x, w, mean, rstd, N, C,
                             accumulate);
     check_gradient("dx", dx, l.x, norm_loss, &l, dx_before);
-    check_gradient("dw", dw, l.w, norm_loss, &l,
-                   accumulate ? dw_before : NULL);
-    check_gradient("db", db, l.b, norm_loss, &l,
-                   accumulate ? db_before : NULL);
+    check_gradient("dw", dw, l.w, norm_loss, &l, accumulate ? dw_before : NULL);
+    check_gradient("db", db, l.b, norm_loss, &l, accumulate ? db_before : NULL);
 }
 
 void test_layernorm(void **state)

@@ -51,8 +51,11 @@ void test_adamw(void **state)
     ops->zero(NULL, v);
     for (int n = 1; n <= STEPS; n++) {
         struct dt_view g = tensor(COUNT);
-        struct dt_adamw a = {.lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f,
-                             .eps = 1e-8f, .weight_decay = 0.1f,
+        struct dt_adamw a = {.lr = 0.01f,
+                             .beta1 = 0.9f,
+                             .beta2 = 0.95f,
+                             .eps = 1e-8f,
+                             .weight_decay = 0.1f,
                              .grad_scale = 0.5f};
         a.bias1 = 1.0 - pow(0.9, n);
         a.bias2 = 1.0 - pow(0.95, n);

@@ -69,9 +69,9 @@ int main(void)
         for (size_t j = 0; j < CASE_COUNT; j++) {
             snprintf(names[i][j], NAME_BYTES, "%s: %s", variants[i]->name,
                      CASES[j].name);
-            tests[count++] = (struct CMUnitTest){
-                names[i][j], CASES[j].run, case_setup, case_teardown,
-                (void *)variants[i]};
+            tests[count++] =
+                (struct CMUnitTest){names[i][j], CASES[j].run, case_setup,
+                                    case_teardown, (void *)variants[i]};
         }
     }
     return _cmocka_run_group_tests("ops", tests, count, NULL, NULL);

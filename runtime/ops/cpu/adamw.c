@@ -11,8 +11,8 @@ enum {
     AHEAD = 1024, /* elements that the memory is asked for in advance */
 };
 
-void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p,
-                   struct dt_view g, struct dt_view m, struct dt_view v,
+void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view g,
+                   struct dt_view m, struct dt_view v,
                    const struct dt_adamw *args)
 {
     float *restrict weight = dt_view_f32(p);
@@ -41,8 +41,7 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p,
             float v1 = b2 * square[i] + c2 * d * d;
             mean[i] = m1;
             square[i] = v1;
-            weight[i] =
-                keep * weight[i] - rate * m1 / (sqrtf(v1) * root + eps);
+            weight[i] = keep * weight[i] - rate * m1 / (sqrtf(v1) * root + eps);
         }
     }
 }

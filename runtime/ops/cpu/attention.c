@@ -40,8 +40,8 @@ static size_t side(size_t first, size_t T)
  * keys.
  */
 static void dot_products(float *s, const float *a, size_t a_stride,
-                         const float *b, size_t b_stride,
-                         const struct tile *t, size_t HS)
+                         const float *b, size_t b_stride, const struct tile *t,
+                         size_t HS)
 {
     float turned[SIDE * SIDE];
 
@@ -52,8 +52,9 @@ static void dot_products(float *s, const float *a, size_t a_stride,
                 turned[c * SIDE + j] =
                     j < t->k_count ? b[j * b_stride + d + c] : 0.0f;
         }
-        DT_CPU(tile_matmul)(s, SIDE, a + d, a_stride, 1, turned, SIDE,
-                            t->q_count, SIDE, depth, d > 0);
+        DT_CPU(tile_matmul)
+        (s, SIDE, a + d, a_stride, 1, turned, SIDE, t->q_count, SIDE, depth,
+         d > 0);
     }
 }
 
@@ -69,10 +70,10 @@ static void product(float *c, size_t c_stride, const float *a, size_t row_step,
     for (size_t d = 0; d < HS; d += SIDE) {
         size_t width = side(d, HS);
         for (size_t k = 0; k < K; k++)
-            memcpy(close + k * SIDE, b + k * b_stride + d,
-                   width * sizeof(*b));
-        DT_CPU(tile_matmul)(c + d, c_stride, a, row_step, column_step, close,
-                            SIDE, M, width, K, accumulate);
+            memcpy(close + k * SIDE, b + k * b_stride + d, width * sizeof(*b));
+        DT_CPU(tile_matmul)
+        (c + d, c_stride, a, row_step, column_step, close, SIDE, M, width, K,
+         accumulate);
     }
 }
 
@@ -127,14 +128,13 @@ static void forward_queries(float *out, size_t out_stride, float *lse,
     }
     for (t.k = 0; t.k < q + t.q_count; t.k += SIDE) {
         t.k_count = side(t.k, T);
-        dot_products(s, h->q + q * h->stride, h->stride,
-                     h->k + t.k * h->stride, h->stride, &t, h->HS);
+        dot_products(s, h->q + q * h->stride, h->stride, h->k + t.k * h->stride,
+                     h->stride, &t, h->HS);
         for (size_t i = 0; i < t.q_count; i++)
             softmax_row(s + i * SIDE, &m[i], &l[i], out + i * out_stride,
                         visible(&t, i), scale, h->HS);
-        product(out, out_stride, s, SIDE, 1,
-                            h->v + t.k * h->stride, h->stride, t.q_count,
-                            h->HS, t.k_count, true);
+        product(out, out_stride, s, SIDE, 1, h->v + t.k * h->stride, h->stride,
+                t.q_count, h->HS, t.k_count, true);
     }
     for (size_t i = 0; i < t.q_count; i++) {
         for (size_t d = 0; d < h->HS; d++)
@@ -144,8 +144,8 @@ static void forward_queries(float *out, size_t out_stride, float *lse,
 }
 
 void DT_CPU(attention_forward)(struct dt_stream *stream, struct dt_view out,
-                               struct dt_view lse, struct dt_view qkv,
-                               size_t B, size_t T, size_t NH, size_t HS)
+                               struct dt_view lse, struct dt_view qkv, size_t B,
+                               size_t T, size_t NH, size_t HS)
 {
     const size_t C = NH * HS;
     float *to = dt_cpu_f32(out, B * T * C);
@@ -180,10 +180,10 @@ static void tile_scores(float *p, float *ds, const struct head *h,
     const float *out = g->out + t->q * g->out_stride;
     float scale = 1.0f / sqrtf((float)h->HS);
 
-    dot_products(p, h->q + t->q * h->stride, h->stride,
-                 h->k + t->k * h->stride, h->stride, t, h->HS);
-    dot_products(ds, dout, g->out_stride, h->v + t->k * h->stride, h->stride,
-                 t, h->HS);
+    dot_products(p, h->q + t->q * h->stride, h->stride, h->k + t->k * h->stride,
+                 h->stride, t, h->HS);
+    dot_products(ds, dout, g->out_stride, h->v + t->k * h->stride, h->stride, t,
+                 h->HS);
     for (size_t i = 0; i < t->q_count; i++) {
         size_t keys = visible(t, i);
         float lse = g->lse[t->q + i], sum = 0.0f;
@@ -212,14 +212,14 @@ static void backward_keys(const struct head *h, const struct head_grad *g,
         t.q_count = side(t.q, T);
         tile_scores(p, ds, h, g, &t);
         product(g->v + k * h->stride, h->stride, p, 1, SIDE,
-                            g->dout + t.q * g->out_stride, g->out_stride,
-                            t.k_count, h->HS, t.q_count, t.q > k);
+                g->dout + t.q * g->out_stride, g->out_stride, t.k_count, h->HS,
+                t.q_count, t.q > k);
         product(g->k + k * h->stride, h->stride, ds, 1, SIDE,
-                            h->q + t.q * h->stride, h->stride, t.k_count,
-                            h->HS, t.q_count, t.q > k);
+                h->q + t.q * h->stride, h->stride, t.k_count, h->HS, t.q_count,
+                t.q > k);
         product(g->q + t.q * h->stride, h->stride, ds, SIDE, 1,
-                            h->k + k * h->stride, h->stride, t.q_count, h->HS,
-                            t.k_count, k > 0);
+                h->k + k * h->stride, h->stride, t.q_count, h->HS, t.k_count,
+                k > 0);
     }
 }
 
@@ -242,9 +242,13 @@ void DT_CPU(attention_backward)(struct dt_stream *stream, struct dt_view dqkv,
         const float *base = from + 3 * row + column;
         float *to_base = to + 3 * row + column;
         struct head h = {base, base + C, base + 2 * C, 3 * C, HS};
-        struct head_grad g = {to_base, to_base + C, to_base + 2 * C,
-                              grad + row + column, result + row + column,
-                              sums + i * T, C};
+        struct head_grad g = {to_base,
+                              to_base + C,
+                              to_base + 2 * C,
+                              grad + row + column,
+                              result + row + column,
+                              sums + i * T,
+                              C};
         for (size_t k = 0; k < T; k += SIDE)
             backward_keys(&h, &g, k, T);
     }

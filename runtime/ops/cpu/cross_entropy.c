@@ -46,10 +46,9 @@ static double row_loss(float *logits, int32_t target, float scale, size_t V)
     return log(sum) + (double)max - (double)hit;
 }
 
-double DT_CPU(linear_cross_entropy)(struct dt_stream *stream,
-                                    struct dt_view dx, struct dt_view dw,
-                                    struct dt_view x, struct dt_view w,
-                                    struct dt_view targets,
+double DT_CPU(linear_cross_entropy)(struct dt_stream *stream, struct dt_view dx,
+                                    struct dt_view dw, struct dt_view x,
+                                    struct dt_view w, struct dt_view targets,
                                     struct dt_view scratch, float scale,
                                     size_t N, size_t C, size_t V,
                                     bool accumulate)
@@ -70,8 +69,9 @@ double DT_CPU(linear_cross_entropy)(struct dt_stream *stream,
         struct dt_cpu_matrix in = {from + first * C, C, false};
         struct dt_cpu_matrix grad = {logits, V, false};
 
-        DT_CPU(matmul)(logits, in, (struct dt_cpu_matrix){weight, C, true},
-                       rows, V, C, false);
+        DT_CPU(matmul)
+        (logits, in, (struct dt_cpu_matrix){weight, C, true}, rows, V, C,
+         false);
 #pragma omp parallel for schedule(static)
         for (size_t n = 0; n < rows; n++)
             row[n] = row_loss(logits + n * V, target[first + n], scale, V);
@@ -79,12 +79,12 @@ double DT_CPU(linear_cross_entropy)(struct dt_stream *stream,
             total += row[n];
         if (dx.count == 0)
             continue;
-        DT_CPU(matmul)(dt_cpu_f32(dx, N * C) + first * C, grad,
-                       (struct dt_cpu_matrix){weight, C, false}, rows, C, V,
-                       false);
+        DT_CPU(matmul)
+        (dt_cpu_f32(dx, N * C) + first * C, grad,
+         (struct dt_cpu_matrix){weight, C, false}, rows, C, V, false);
         grad.transposed = true;
-        DT_CPU(matmul)(dt_cpu_f32(dw, V * C), grad, in, V, C, rows,
-                       accumulate || first > 0);
+        DT_CPU(matmul)
+        (dt_cpu_f32(dw, V * C), grad, in, V, C, rows, accumulate || first > 0);
     }
     return total;
 }

@@ -8,8 +8,7 @@
 
 void DT_CPU(embedding_forward)(struct dt_stream *stream, struct dt_view out,
                                struct dt_view ids, struct dt_view wte,
-                               struct dt_view wpe, size_t B, size_t T,
-                               size_t C)
+                               struct dt_view wpe, size_t B, size_t T, size_t C)
 {
     float *to = dt_cpu_f32(out, B * T * C);
     const float *token = dt_view_f32(wte);

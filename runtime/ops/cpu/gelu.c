@@ -11,8 +11,8 @@
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/vec.h"
 
-static const float TWO_U1 = 1.59576912f;    /* 2 sqrt(2/pi) */
-static const float TWO_U3 = 0.0713548163f;  /* 2 sqrt(2/pi) 0.044715 */
+static const float TWO_U1 = 1.59576912f;   /* 2 sqrt(2/pi) */
+static const float TWO_U3 = 0.0713548163f; /* 2 sqrt(2/pi) 0.044715 */
 
 static inline float exp_minus_2u(float x)
 {

@@ -48,11 +48,13 @@ void DT_CPU(layernorm_forward)(struct dt_stream *stream, struct dt_view out,
         norm_row(to + n * C, &m[n], &r[n], from + n * C, weight, bias, eps, C);
 }
 
-void DT_CPU(residual_layernorm_forward)(
-    struct dt_stream *stream, struct dt_view sum, struct dt_view out,
-    struct dt_view mean, struct dt_view rstd, struct dt_view x,
-    struct dt_view y, struct dt_view w, struct dt_view b, float eps, size_t N,
-    size_t C)
+void DT_CPU(residual_layernorm_forward)(struct dt_stream *stream,
+                                        struct dt_view sum, struct dt_view out,
+                                        struct dt_view mean,
+                                        struct dt_view rstd, struct dt_view x,
+                                        struct dt_view y, struct dt_view w,
+                                        struct dt_view b, float eps, size_t N,
+                                        size_t C)
 {
     float *total = dt_cpu_f32(sum, N * C);
     float *to = dt_cpu_f32(out, N * C);

@@ -70,12 +70,13 @@ void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
     turned.transposed = !turned.transposed;
     DT_CPU(matmul)(dt_cpu_f32(dx, N * C), rows, turned, N, C, OC, false);
     if (order == DT_WEIGHT_IN_OUT)
-        DT_CPU(matmul)(weight_grad, (struct dt_cpu_matrix){from, C, true},
-                       rows, C, OC, N, accumulate);
+        DT_CPU(matmul)
+        (weight_grad, (struct dt_cpu_matrix){from, C, true}, rows, C, OC, N,
+         accumulate);
     else
-        DT_CPU(matmul)(weight_grad, (struct dt_cpu_matrix){g, OC, true},
-                       (struct dt_cpu_matrix){from, C, false}, OC, C, N,
-                       accumulate);
+        DT_CPU(matmul)
+        (weight_grad, (struct dt_cpu_matrix){g, OC, true},
+         (struct dt_cpu_matrix){from, C, false}, OC, C, N, accumulate);
     if (db.count != 0)
         bias_backward(dt_cpu_f32(db, OC), g, N, OC, accumulate);
 }

@@ -22,11 +22,11 @@ const char *DT_CPU(library)(void)
 void DT_CPU(matmul)(float *c, struct dt_cpu_matrix a, struct dt_cpu_matrix b,
                     size_t M, size_t N, size_t K, bool accumulate)
 {
-    dnnl_status_t status = dnnl_sgemm(
-        a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', (dnnl_dim_t)M,
-        (dnnl_dim_t)N, (dnnl_dim_t)K, 1.0f, a.data, (dnnl_dim_t)a.stride,
-        b.data, (dnnl_dim_t)b.stride, accumulate ? 1.0f : 0.0f, c,
-        (dnnl_dim_t)N);
+    dnnl_status_t status =
+        dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N',
+                   (dnnl_dim_t)M, (dnnl_dim_t)N, (dnnl_dim_t)K, 1.0f, a.data,
+                   (dnnl_dim_t)a.stride, b.data, (dnnl_dim_t)b.stride,
+                   accumulate ? 1.0f : 0.0f, c, (dnnl_dim_t)N);
 
     assert(status == dnnl_success);
     (void)status;
@@ -73,9 +73,9 @@ void DT_CPU(matmul)(float *c, struct dt_cpu_matrix a, struct dt_cpu_matrix b,
                 size_t depth = smaller(BLOCK_K, K - k);
                 copy_block(left, BLOCK_K, a, i, k, m, depth);
                 copy_block(right, BLOCK_N, b, k, j, depth, n);
-                DT_CPU(tile_matmul)(c + i * N + j, N, left, BLOCK_K, 1, right,
-                                    BLOCK_N, m, n, depth,
-                                    accumulate || k > 0);
+                DT_CPU(tile_matmul)
+                (c + i * N + j, N, left, BLOCK_K, 1, right, BLOCK_N, m, n,
+                 depth, accumulate || k > 0);
             }
         }
     }

@@ -8,30 +8,35 @@
 /* A tile of c, rows x (vecs * LANES), held in registers over all of K; rows
  * and vecs are constants at each call.
  */
-static inline __attribute__((always_inline)) void
-tile(int rows, int vecs, float *c, size_t c_stride, const float *a,
-     size_t row_step, size_t column_step, const float *b, size_t b_stride,
-     size_t K, bool accumulate)
+static inline __attribute__((always_inline)) void tile(
+    int rows, int vecs, float *c, size_t c_stride, const float *a,
+    size_t row_step, size_t column_step, const float *b, size_t b_stride,
+    size_t K, bool accumulate)
 {
     dt_vec sum[TILE_ROWS][TILE_VECS];
 
-    DT_UNROLL for (int i = 0; i < rows; i++) {
-        DT_UNROLL for (int j = 0; j < vecs; j++) {
-            const dt_vec *from =
-                (const dt_vec *)(c + (size_t)i * c_stride) + j;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 16
+        for (int j = 0; j < vecs; j++) {
+            const dt_vec *from = (const dt_vec *)(c + (size_t)i * c_stride) + j;
             sum[i][j] = accumulate ? *from : (dt_vec){0.0f};
         }
     }
     for (size_t k = 0; k < K; k++) {
         const dt_vec *row = (const dt_vec *)(b + k * b_stride);
-        DT_UNROLL for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
             float x = a[(size_t)i * row_step + k * column_step];
-            DT_UNROLL for (int j = 0; j < vecs; j++)
+#pragma GCC unroll 16
+            for (int j = 0; j < vecs; j++)
                 sum[i][j] += x * row[j];
         }
     }
-    DT_UNROLL for (int i = 0; i < rows; i++) {
-        DT_UNROLL for (int j = 0; j < vecs; j++)
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 16
+        for (int j = 0; j < vecs; j++)
             ((dt_vec *)(c + (size_t)i * c_stride))[j] = sum[i][j];
     }
 }
@@ -49,10 +54,10 @@ static void column(float *c, size_t c_stride, const float *a, size_t row_step,
 }
 
 /* vecs * LANES columns, all M rows */
-static inline __attribute__((always_inline)) void
-panel(int vecs, float *c, size_t c_stride, const float *a, size_t row_step,
-      size_t column_step, const float *b, size_t b_stride, size_t M, size_t K,
-      bool accumulate)
+static inline __attribute__((always_inline)) void panel(
+    int vecs, float *c, size_t c_stride, const float *a, size_t row_step,
+    size_t column_step, const float *b, size_t b_stride, size_t M, size_t K,
+    bool accumulate)
 {
     size_t i = 0;
 
@@ -78,6 +83,6 @@ void DT_CPU(tile_matmul)(float *c, size_t c_stride, const float *a,
         panel(1, c + j, c_stride, a, row_step, column_step, b + j, b_stride, M,
               K, accumulate);
     for (; j < N; j++)
-        column(c + j, c_stride, a, row_step, column_step, b + j, b_stride, M,
-               K, accumulate);
+        column(c + j, c_stride, a, row_step, column_step, b + j, b_stride, M, K,
+               accumulate);
 }

@@ -22,8 +22,6 @@ enum { LANES = 4, TILE_ROWS = 6, TILE_VECS = 2 };
 typedef float dt_vec
     __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
-#define DT_UNROLL _Pragma("GCC unroll 16")
-
 /* exp(x) for x <= 88 (larger: as for 88), relative error below 1e-7 * (1 +
  * |x|/64) where the result is a normal number, 0 below that; NaN stays NaN.
  * exp(x) = 2^n exp(r), n = round(x / ln 2); the polynomial is Taylor's with
