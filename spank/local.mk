@@ -4,8 +4,6 @@
 # but libc, shows nothing but what Slurm calls, and is hardened. Everything but
 # plugin.c is one convenience library, so that tests link the same objects.
 
-EXTRA_DIST += contrib/plugstack/zz-disttrain.conf
-
 spank_cppflags = -I$(top_srcdir) -I$(top_srcdir)/runtime $(SLURM_CPPFLAGS) \
 	-DDTSPANK_RUNTIME='"$(bindir)/disttrain"'
 

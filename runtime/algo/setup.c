@@ -2,6 +2,7 @@
 /* setup.c - everything a run needs, made in the order in which it can fail */
 #include "config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <dirent.h>
 #include <inttypes.h>
@@ -14,6 +15,14 @@
 #include "algo/run.h"
 #include "base/file.h"
 #include "base/log.h"
+
+/* conf may not know data and optim, and has the same values under other names. */
+static_assert((int)DT_CONF_DECAY_HF == (int)DT_DECAY_HF &&
+                  (int)DT_CONF_DECAY_NONE == (int)DT_DECAY_NONE &&
+                  (int)DT_CONF_FORMAT_TOKENS_BIN == (int)DT_DATA_TOKENS_BIN &&
+                  (int)DT_CONF_COSINE_WITH_MIN_LR ==
+                      (int)DT_SCHEDULE_COSINE_WITH_MIN_LR,
+              "enumerations of conf");
 
 /* --- what to train --- */
 

@@ -19,11 +19,3 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/value.c \
 	runtime/conf/yaml.c \
 	# End of runtime/conf
-
-dist_man_MANS += man/disttrain.yaml.5
-EXTRA_DIST += man/keys.awk man/update-keys
-examplesdir = $(docdir)/examples
-dist_examples_DATA = \
-	configs/gpt2-124m.yaml \
-	configs/quickstart.yaml \
-	# End of dist_examples_DATA
