@@ -18,7 +18,7 @@
 
 enum {
     WINDOW = 3,
-    CHUNK_BYTES = 512 * 1024,       /* on the wire */
+    MIN_CHUNK_BYTES = 256 * 1024,   /* on the wire; below it cost is in calls */
     ALL_CHUNKS_BYTES = 4096 * 1024, /* at most, of all ranks together */
     DEPTH = 2 * WINDOW,
 };
@@ -182,10 +182,12 @@ static int plan(struct pipeline *x, struct dt_error *err)
 {
     size_t size = (size_t)x->size, longest, bytes, ring;
     char *room;
-    bytes = ALL_CHUNKS_BYTES / size;
-    if (bytes > CHUNK_BYTES)
-        bytes = CHUNK_BYTES;
     longest = (x->op->view.count + size - 1) / size;
+    bytes = longest * x->wire_bytes / (WINDOW + 1);
+    if (bytes < MIN_CHUNK_BYTES)
+        bytes = MIN_CHUNK_BYTES;
+    if (bytes > ALL_CHUNKS_BYTES / size)
+        bytes = ALL_CHUNKS_BYTES / size;
     x->chunk = bytes < 64 ? 64 / x->wire_bytes : bytes / x->wire_bytes;
     if (x->chunk > longest)
         x->chunk = longest;
