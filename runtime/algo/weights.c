@@ -20,13 +20,14 @@ enum { NAMES_SHOWN = 4 }; /* of those missing or unexpected */
 /* Index of the parameter that tensor `name` holds, or -1. */
 static int find_param(const struct dt_layout *layout, const char *name)
 {
-    char prefixed[256];
-    int i = dt_layout_find(layout, name);
-    if (i < 0 && strlen(name) < sizeof(prefixed) - sizeof(PREFIX)) {
-        sprintf(prefixed, PREFIX "%s", name);
-        i = dt_layout_find(layout, prefixed);
+    size_t n = strlen(PREFIX);
+    for (size_t i = 0; i < layout->param_count; i++) {
+        const char *own = layout->params[i].name;
+        if (!strcmp(own, name) ||
+            (!strncmp(own, PREFIX, n) && !strcmp(own + n, name)))
+            return (int)i;
     }
-    return i;
+    return -1;
 }
 
 /* Old files carry the causal masks of attention. */
