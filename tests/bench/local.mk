@@ -4,6 +4,19 @@
 
 EXTRA_PROGRAMS += tests/bench/ops
 
+EXTRA_DIST += \
+	tests/bench/README.md \
+	tests/bench/RESULTS.md \
+	tests/bench/common.bash \
+	tests/bench/disttrain_gpt2.py \
+	tests/bench/gpt2_ddp.sh \
+	tests/bench/gpt2_step.sh \
+	tests/bench/llmc_gpt2.py \
+	tests/bench/startup.sh \
+	tests/bench/summary.py \
+	tests/bench/torch_gpt2.py \
+	# End of EXTRA_DIST
+
 if HAVE_GLOO
 EXTRA_PROGRAMS += tests/bench/comm
 tests_bench_comm_SOURCES = \

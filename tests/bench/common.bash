@@ -1,0 +1,93 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# common.bash - what the benchmarks share
+
+bench=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+devcluster=$bench/../../contrib/devcluster
+builddir=$(readlink -f "${DT_BUILDDIR:-$PWD}")
+
+die() {
+    echo "${0##*/}: $*" >&2
+    exit 64
+}
+
+[[ -x $builddir/disttrain ]] ||
+    die "no disttrain in $builddir: go where it was built, or set DT_BUILDDIR"
+
+work=$(mktemp -d)
+cluster=
+cleanup() {
+    [[ -z $cluster ]] || "$devcluster" down --name "$cluster"
+    rm -rf "$work"
+}
+trap cleanup EXIT
+
+# parse [OPTION]... PEER...: sets rounds, steps, out and peers.
+# shellcheck disable=SC2034
+parse() {
+    rounds=3 steps=10 out=$work/results.jsonl
+    while [[ ${1-} == --* ]]; do
+        (($# > 1)) || die "$1 needs a value"
+        case $1 in
+        --rounds) rounds=$2 ;;
+        --steps) steps=$2 ;;
+        --out) out=$2 ;;
+        *) die "there is no option $1" ;;
+        esac
+        shift 2
+    done
+    (($# > 0)) || die "which peers? disttrain, torch=PYTHON ..."
+    peers=("$@")
+}
+
+# Threads that wait must sleep, or they take the CPU from those that work. The
+# OpenBLAS of Debian 12 is older than some processors with AVX-512, and takes
+# them for one with SSE3.
+# PyTorch 2.6 of Debian 13 has no libuv, and does not notice.
+tune() {
+    export OMP_WAIT_POLICY=passive USE_LIBUV=0
+    if grep -q avx512vl /proc/cpuinfo; then
+        export OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-SkylakeX}
+    fi
+}
+
+# Memory that was freed stays with the program: large tensors come and go in
+# each step, and clearing their pages anew takes a fifth of PyTorch's time.
+# shellcheck disable=SC2034
+malloc=(MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=8589934592)
+
+# cluster_up [OPTION]...: a devcluster until the end of the benchmark.
+cluster_up() {
+    "$devcluster" up --name "bench-$$" --builddir "$builddir" "$@" >&2
+    cluster=bench-$$
+}
+
+# cluster_run COMMAND...: on it.
+cluster_run() {
+    "$devcluster" run --name "$cluster" -- "$@"
+}
+
+# tokens FILE VOCABULARY: 131072 random tokens, a shard as llm.c has them.
+tokens() {
+    python3 - "$@" <<'END'
+import array, random, sys
+random.seed(1)
+count, vocab = 1 << 17, int(sys.argv[2])
+with open(sys.argv[1], "wb") as f:
+    array.array("i", [20240520, 1, count] + [0] * 253).tofile(f)
+    array.array("H", (random.randrange(vocab) for _ in range(count))).tofile(f)
+END
+}
+
+# small_config FILE TOKENS: three steps of a model with next to no work. Tasks
+# that run another program under --disttrain=FILE only take their variables.
+small_config() {
+    cat >"$1" <<END
+algorithm: sft
+run: {output_dir: "$work/out", overwrite: true}
+model: {vocab_size: 256, n_positions: 64, n_embd: 64, n_layer: 2, n_head: 2}
+data: {train: "$2", format: tokens_bin, max_length: 64}
+training: {per_device_batch_size: 4, max_steps: 3}
+checkpoint: {strategy: "no"}
+END
+}

@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# gpt2_ddp.sh - GPT-2 124M on two nodes: 2 ranks of 1 thread, 4 x 64 tokens each
+#
+# Usage: gpt2_ddp.sh [--rounds N] [--steps N] [--out FILE] PEER...
+#
+# As gpt2_step.sh, but each peer runs under srun on a devcluster that lives as
+# long as the benchmark, with the variables that --disttrain=FILE gives to its
+# tasks: torch=PYTHON trains by DistributedDataParallel over gloo. Needs root.
+
+set -euo pipefail
+
+# shellcheck source=tests/bench/common.bash
+. "$(dirname "$0")/common.bash"
+
+parse "$@"
+
+tune
+cluster_up --nodes 2 --cpus 1
+tokens "$work/tokens.bin" 50257
+args=(--data "$work/tokens.bin" --steps "$steps")
+small_config "$work/c.yaml" "$work/tokens.bin"
+torch=(cluster_run srun -N2 -n2 --disttrain="$work/c.yaml")
+for ((round = 0; round < rounds; round++)); do
+    for peer in "${peers[@]}"; do
+        case $peer in
+        disttrain)
+            cluster_run "$bench/disttrain_gpt2.py" --ranks 2 "${args[@]}"
+            ;;
+        torch=*)
+            "${torch[@]}" "${peer#*=}" "$bench/torch_gpt2.py" "${args[@]}"
+            ;;
+        malloc=*)
+            "${torch[@]}" env "${malloc[@]}" "${peer#*=}" \
+                "$bench/torch_gpt2.py" "${args[@]}" --suffix ", malloc tuned"
+            ;;
+        *) die "there is no peer $peer" ;;
+        esac >>"$out"
+    done
+done
+"$bench/summary.py" "$out"
