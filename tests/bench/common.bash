@@ -25,14 +25,16 @@ trap cleanup EXIT
 # parse [OPTION]... PEER...: sets rounds, steps, out and peers.
 # shellcheck disable=SC2034
 parse() {
+    local known=$1
+    shift
     rounds=3 steps=10 out=$work/results.jsonl
     while [[ ${1-} == --* ]]; do
         (($# > 1)) || die "$1 needs a value"
+        [[ " $known " == *" $1 "* ]] || die "there is no option $1"
         case $1 in
         --rounds) rounds=$2 ;;
         --steps) steps=$2 ;;
         --out) out=$2 ;;
-        *) die "there is no option $1" ;;
         esac
         shift 2
     done

@@ -13,7 +13,7 @@ set -euo pipefail
 # shellcheck source=tests/bench/common.bash
 . "$(dirname "$0")/common.bash"
 
-parse "$@"
+parse "--rounds --steps --out" "$@"
 
 tune
 cluster_up --nodes 2 --cpus 1

@@ -14,7 +14,7 @@ set -euo pipefail
 # shellcheck source=tests/bench/common.bash
 . "$(dirname "$0")/common.bash"
 
-parse "$@"
+parse "--rounds" "$@"
 
 # first_step COMMAND...: seconds until it says that step 1 is done.
 first_step() {
