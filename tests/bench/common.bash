@@ -22,7 +22,8 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# parse [OPTION]... PEER...: sets rounds, steps, out and peers.
+# parse KNOWN [OPTION]... PEER...: sets rounds, steps, out and peers; KNOWN names
+# the options that the script has.
 # shellcheck disable=SC2034
 parse() {
     local known=$1
