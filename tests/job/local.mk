@@ -10,6 +10,7 @@ AM_TESTS_ENVIRONMENT = DT_SRCDIR='$(abs_top_srcdir)' \
 	DT_BUILDDIR='$(abs_top_builddir)'; export DT_SRCDIR DT_BUILDDIR;
 
 job_tests = \
+	tests/job/cli.bats \
 	tests/job/comm.bats \
 	tests/job/config.bats \
 	tests/job/quickstart.bats \

@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# cli.bats - the command line of disttrain, and runs without any launcher
+
+bats_require_minimum_version 1.5.0
+
+: "${DT_BUILDDIR:=$PWD}"
+
+disttrain() {
+    timeout 60 "$DT_BUILDDIR/disttrain" "$@"
+}
+
+@test "no command: the usage, exit status 64" {
+    run -64 --separate-stderr disttrain
+    [[ -z $output ]]
+    [[ $stderr == "usage: disttrain COMMAND"* ]]
+}
+
+@test "an unknown command: the nearest one, exit status 64" {
+    run -64 disttrain trian
+    [[ ${lines[0]} == "disttrain: no command 'trian'; did you mean 'train'?" ]]
+    [[ ${lines[1]} == "usage: disttrain COMMAND"* ]]
+    run -64 disttrain --frobnicate
+    [[ ${lines[0]} == "disttrain: no command '--frobnicate'" ]]
+}
+
+@test "--help of the program and of each command, --version" {
+    local command
+    run -0 disttrain --help
+    for command in train check generate info; do
+        [[ $output == *"  $command "* ]]
+    done
+    for command in train check generate info; do
+        run -0 disttrain "$command" --help
+        [[ ${lines[0]} == "usage: disttrain $command"* ]]
+    done
+    run -0 disttrain --version
+    [[ $output =~ ^disttrain\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+}
+
+@test "unknown options and words too many: one line, exit status 64" {
+    local command
+    for command in train check generate info; do
+        run -64 disttrain "$command" --frobnicate
+        [[ $output == *"disttrain $command"*"--frobnicate"* ]]
+    done
+    run -64 disttrain train a.yaml b.yaml
+    [[ $output == "disttrain train: one FILE only, 'b.yaml' is too much"* ]]
+    run -64 disttrain train
+    [[ $output == "disttrain train: which configuration FILE?"* ]]
+    run -64 disttrain info now
+    [[ $output == "disttrain info: unexpected 'now'"* ]]
+}
+
+@test "info names the libraries" {
+    run -0 disttrain info
+    [[ ${lines[0]} == "disttrain "* ]]
+    local what
+    for what in start-up collectives "matrix products" "vector code" \
+        configuration; do
+        grep -q "^$what: *[^ ]" <<<"$output"
+    done
+}
+
+@test "a world of one trains, and refuses to write over it" {
+    cd "$BATS_TEST_TMPDIR"
+    cat >one.yaml <<'END'
+algorithm: sft
+run: {name: one}
+model: {n_positions: 16, n_embd: 16, n_layer: 1, n_head: 2}
+data: {train: /usr/share/common-licenses/GPL-2, max_length: 16}
+training: {train_batch_size: 8, max_steps: 3}
+optimizer: {lr: 1.0e-2}
+END
+    run -0 disttrain train one.yaml
+    [[ $output == *"8 rows per rank x 1 ranks"*"step 3/3  loss "* ]]
+    run -0 disttrain generate --model outputs/one/checkpoints/latest \
+        --prompt "The " --max-tokens 8
+    [[ $output == "The "* ]]
+    run -73 disttrain train one.yaml
+    [[ $output == *"run.output_dir is not empty; set training.resume: auto"* ]]
+    sed -i 's/max_steps: 3/max_steps: 3, resume: auto/' one.yaml
+    run -0 disttrain train one.yaml
+    [[ $output == *"resuming from "*"/checkpoint-3"* ]]
+}
+
+@test "a mistake in the configuration: every line of it, exit status 78" {
+    cd "$BATS_TEST_TMPDIR"
+    printf 'algorithm: sft\nmodel: {n_embed: 16}\ndata: {train: none}\n' >x.yaml
+    run -78 disttrain train x.yaml
+    [[ $output == *"x.yaml:2:9: model.n_embed: unknown key; did you mean "* ]]
+    [[ $output == *"x.yaml:3:15: data.train: "*"none: No such file"* ]]
+}
