@@ -108,13 +108,15 @@ write_conf() {
     (umask 077 && head -c 128 /dev/urandom >"$dir/munge/key")
 }
 
-# daemon_start SPACE NAME COMMAND...: leaves its process id in daemon_pid.
+# daemon_start SPACE NAME COMMAND...: leaves its process id in daemon_pid. The
+# present directory may be out of reach in a space of a chroot, which steps of
+# Slurm 22.05 complain of.
 daemon_start() {
     local options
     options=$(space_options "$1")
     # shellcheck disable=SC2086
-    SLURM_CONF=$dir/conf/slurm.conf setsid nsenter $options -- "${@:3}" \
-        >>"$dir/log/$2.err" 2>&1 </dev/null &
+    SLURM_CONF=$dir/conf/slurm.conf setsid nsenter $options -- \
+        env --chdir=/ "${@:3}" >>"$dir/log/$2.err" 2>&1 </dev/null &
     daemon_pid[$2]=$!
     disown
 }
