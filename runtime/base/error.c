@@ -52,6 +52,7 @@ int dt_error_add(struct dt_error *err, int status, const char *fmt, ...)
         room = sizeof(err->text) - used;
     }
     err->status = status;
+    err->lost_rank = -1;
     va_start(ap, fmt);
     vsnprintf(err->text + used, room, fmt, ap);
     va_end(ap);

@@ -23,7 +23,8 @@ struct dt_error {
 };
 
 /* Fills err (NULL is allowed) with a sysexits status and a formatted text that
- * is cut, never overrun; lost_rank becomes -1. Always returns -1: `return dt_error_set(...)`.
+ * is cut, never overrun; lost_rank becomes -1. Always returns -1: `return
+ * dt_error_set(...)`.
  */
 int dt_error_set(struct dt_error *err, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -35,7 +36,8 @@ int dt_error_prefix(struct dt_error *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Adds one more problem to err, joined by "; " to those that it holds (none:
- * an empty text), cut where it no longer fits. Always returns -1.
+ * an empty text), cut where it no longer fits; lost_rank becomes -1. Always
+ * returns -1.
  */
 int dt_error_add(struct dt_error *err, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -92,10 +92,9 @@ int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
 void dt_ckpt_abandon(struct dt_ckpt_writer *writer);
 
 /* The whole checkpoint to go on from: what `latest` names, otherwise that of the
- * highest step under root. *path is malloc'ed, or NULL
- * with 0 if there is none. Each damaged or half-written one that was passed
- * over is told to `note` (may be NULL) with what is wrong with it. -1:
- * EX_NOINPUT if root cannot be listed.
+ * highest step under root. *path is malloc'ed, or NULL with 0 if there is none.
+ * Each damaged or half-written one that was passed over is told to `note` (may
+ * be NULL) with what is wrong with it. -1: EX_NOINPUT if root cannot be listed.
  */
 int dt_ckpt_find(const char *root, char **path,
                  void (*note)(void *ctx, const char *text), void *ctx,

@@ -19,6 +19,7 @@ static void test_set(void **state)
     assert_int_equal(dt_error_set(&err, EX_CONFIG, "lr %d", 3), -1);
     assert_string_equal(err.text, "lr 3");
     assert_int_equal(err.status, EX_CONFIG);
+    assert_int_equal(err.lost_rank, -1);
     assert_int_equal(dt_error_set(NULL, EX_CONFIG, "x"), -1);
 }
 
@@ -41,6 +42,7 @@ static void test_add(void **state)
     assert_int_equal(dt_error_add(&err, EX_DATAERR, "a: %d", 1), -1);
     assert_string_equal(err.text, "a: 1");
     assert_int_equal(err.status, EX_DATAERR);
+    assert_int_equal(err.lost_rank, -1); /* our own: it must be told */
     dt_error_add(&err, EX_DATAERR, "b");
     assert_string_equal(err.text, "a: 1; b");
     while (strlen(err.text) > length) { /* ends only if the text is cut */
