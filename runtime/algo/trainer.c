@@ -178,7 +178,7 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
     return run->report ? dt_report_step(run->report, line, err) : 0;
 }
 
-static int train(struct dt_run *run, const volatile sig_atomic_t *stop,
+static int train(struct dt_run *run, bool (*stop)(void),
                  struct dt_report_summary *summary, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
@@ -190,7 +190,7 @@ static int train(struct dt_run *run, const volatile sig_atomic_t *stop,
         dt_fault_step(p->step + 1);
         if (dt_fault("train.step"))
             return dt_error_set(err, EX_SOFTWARE, "failed on purpose");
-        if (train_step(run, *stop != 0, &stop_asked, &line, err) < 0)
+        if (train_step(run, stop(), &stop_asked, &line, err) < 0)
             return -1;
         bool last = p->step == run->total_steps;
         if (report_step(run, &line, last, &since, err) < 0 ||
@@ -210,7 +210,7 @@ static int train(struct dt_run *run, const volatile sig_atomic_t *stop,
 }
 
 int dt_trainer_run(const struct dt_conf *conf, struct dt_comm *comm,
-                   const volatile sig_atomic_t *stop, struct dt_error *err)
+                   bool (*stop)(void), struct dt_error *err)
 {
     struct dt_run run = {0};
     struct dt_report_summary summary = {.eval_loss = NAN};

@@ -3,19 +3,19 @@
 #ifndef DT_ALGO_TRAINER_H
 #define DT_ALGO_TRAINER_H
 
-#include <signal.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 #include "comm/comm.h"
 #include "conf/conf.h"
 
-/* Trains as `conf` says, every rank of `comm` together. When *stop becomes
- * non-zero on any rank, all of them finish the step and rank 0 saves a
- * checkpoint. 0 when the last step is done. -1: EX_TEMPFAIL after such a
+/* Trains as `conf` says, every rank of `comm` together. `stop` is asked once a
+ * step; when it is true on any rank, all of them finish the step and rank 0
+ * saves a checkpoint. 0 when the last step is done. -1: EX_TEMPFAIL after such a
  * stop (the run can be resumed), anything else is a failure of this rank, and
  * the caller must tell the other ranks.
  */
 int dt_trainer_run(const struct dt_conf *conf, struct dt_comm *comm,
-                   const volatile sig_atomic_t *stop, struct dt_error *err);
+                   bool (*stop)(void), struct dt_error *err);
 
 #endif /* DT_ALGO_TRAINER_H */

@@ -4,12 +4,14 @@
 
 #include <getopt.h>
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "algo/trainer.h"
@@ -24,21 +26,35 @@
 
 enum { JOIN_TIMEOUT_MS = 60000 }; /* before the configuration is known */
 
-static volatile sig_atomic_t stop_signal;
-
-static void on_stop(int signal)
+/* SIGTERM, SIGUSR1 and SIGINT wait until the trainer asks for them, which is
+ * between two steps. No handler: the frame that the kernel would put on the
+ * stack of a thread in a matrix product destroys memory of oneDNN 2.6.
+ */
+static void stop_signals(sigset_t *set)
 {
-    stop_signal = signal;
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGUSR1);
+    sigaddset(set, SIGINT);
 }
 
-/* First thing: the default action of SIGUSR1 and SIGTERM would lose the run. */
-static void install_handlers(void)
+/* First thing, so that every thread inherits it: the default action of these
+ * signals would lose the run.
+ */
+static void hold_signals(void)
 {
-    const int stops[] = {SIGTERM, SIGUSR1, SIGINT};
-    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
-    for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++)
-        sigaction(stops[i], &action, NULL);
+    sigset_t set;
+    stop_signals(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN); /* a write error says it better */
+}
+
+static bool stop_asked(void)
+{
+    const struct timespec now = {0, 0};
+    sigset_t set;
+    stop_signals(&set);
+    return sigtimedwait(&set, NULL, &now) > 0;
 }
 
 /* Without OMP_NUM_THREADS: this rank's share of the CPUs it may run on. */
@@ -72,9 +88,9 @@ static void print_problems(const struct dt_conf_problems *problems, int rank)
         fprintf(stderr, "%s\n", problems->text[i]);
 }
 
-/* Does this rank tell the user? Of its own failure, yes. Of a peer's not, if the
- * peer could tell itself; of one that was lost without a word, one for all, and
- * not before Slurm and the plugin have told what they know of it.
+/* Does this rank tell the user? Of its own failure, yes. Of a peer's not, if
+ * the peer could tell itself; of one that was lost without a word, one for all,
+ * and not before Slurm and the plugin have told what they know of it.
  */
 static bool speaks(int rank, const struct dt_error *err)
 {
@@ -87,8 +103,8 @@ static bool speaks(int rank, const struct dt_error *err)
 }
 
 /* Tells the user and the other ranks, and ends the process: in a world of many
- * nobody can leave it in order any more. Not through the launcher's abort, which
- * would kill the others before they know why.
+ * nobody can leave it in order any more. Not through the launcher's abort,
+ * which would kill the others before they know why.
  */
 static int fail(struct dt_launch *launch, struct dt_comm *comm,
                 const struct dt_error *err)
@@ -113,12 +129,11 @@ static int fail(struct dt_launch *launch, struct dt_comm *comm,
 static int train(const struct dt_conf *conf, struct dt_launch *launch)
 {
     struct dt_error err;
-    dt_log_init(dt_launch_rank(launch),
-                (enum dt_log_level)conf->logging.level);
+    dt_log_init(dt_launch_rank(launch), (enum dt_log_level)conf->logging.level);
     dt_fault_rank(dt_launch_rank(launch));
     choose_threads(launch);
     struct dt_comm *comm = connect_ranks(conf, launch, &err);
-    if (!comm || dt_trainer_run(conf, comm, &stop_signal, &err) < 0)
+    if (!comm || dt_trainer_run(conf, comm, stop_asked, &err) < 0)
         return fail(launch, comm, &err);
     dt_comm_destroy(comm);
     return 0;
@@ -151,14 +166,15 @@ static int load_and_train(const char *path)
 
 static void print_help(void)
 {
-    fputs("usage: disttrain train FILE\n\n"
-          "Trains as the configuration FILE says, see disttrain.yaml(5). Under\n"
-          "srun, mpirun or any other PMIx launcher every task is a rank;\n"
-          "without one it is a world of one. In a step of\n"
-          "`srun --disttrain=FILE` the file need not be named again.\n\n"
-          "SIGTERM, SIGUSR1 or SIGINT: finish the step, save a checkpoint, "
-          "exit 75.\n",
-          stdout);
+    fputs(
+        "usage: disttrain train FILE\n\n"
+        "Trains as the configuration FILE says, see disttrain.yaml(5). Under\n"
+        "srun, mpirun or any other PMIx launcher every task is a rank;\n"
+        "without one it is a world of one. In a step of\n"
+        "`srun --disttrain=FILE` the file need not be named again.\n\n"
+        "SIGTERM, SIGUSR1 or SIGINT: finish the step, save a checkpoint, "
+        "exit 75.\n",
+        stdout);
 }
 
 int dt_cmd_train(int argc, char **argv)
@@ -166,7 +182,7 @@ int dt_cmd_train(int argc, char **argv)
     static const struct option options[] = {{"help", no_argument, NULL, 'h'},
                                             {0}};
     int c;
-    install_handlers();
+    hold_signals();
     opterr = 0;
     while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (c != 'h')

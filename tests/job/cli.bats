@@ -92,3 +92,34 @@ END
     [[ $output == *"x.yaml:2:9: model.n_embed: unknown key; did you mean "* ]]
     [[ $output == *"x.yaml:3:15: data.train: "*"none: No such file"* ]]
 }
+
+# A handler on a thread in a matrix product of oneDNN 2.6 crashed in a third of
+# the runs of this size.
+@test "SIGUSR1 at any moment: a checkpoint, exit status 75" {
+    cd "$BATS_TEST_TMPDIR"
+    cat >usr.yaml <<'END'
+algorithm: sft
+run: {name: usr, overwrite: true}
+model: {n_positions: 256, n_embd: 64, n_layer: 2, n_head: 2}
+data: {train: /usr/share/common-licenses/GPL-2, max_length: 256}
+training: {train_batch_size: 8, max_steps: 1000000}
+checkpoint: {strategy: no}
+END
+    export OMP_NUM_THREADS=1
+    local try status
+    for try in 1 2 3 4 5 6; do
+        "$DT_BUILDDIR/disttrain" train usr.yaml >log 2>&1 &
+        for _ in {1..300}; do
+            ! grep -q 'step 1/' log || break
+            sleep 0.1
+        done
+        sleep "0.$try"
+        kill -USR1 $!
+        status=0
+        wait $! || status=$?
+        cat log
+        ((status == 75))
+        [[ -e outputs/usr/checkpoints/latest/model.safetensors ]]
+        rm -r outputs
+    done
+}
