@@ -19,7 +19,6 @@ enum dt_rng_purpose {
     DT_RNG_INIT = 1,    /* weights; index = global element number */
     DT_RNG_SHUFFLE = 2, /* data order */
     DT_RNG_SAMPLE = 3,  /* text generation; index = token number */
-    DT_RNG_DROPOUT = 4,
 };
 
 /* Writes the four 32-bit words of draw `index` to out. */

@@ -113,13 +113,6 @@ struct dt_view dt_layout_param(const struct dt_layout *layout,
     return dt_view_slice(flat, param->offset, param->count);
 }
 
-struct dt_view dt_layout_unit(const struct dt_layout *layout,
-                              struct dt_view flat, size_t u)
-{
-    const struct dt_unit *unit = &layout->units[u];
-    return dt_view_slice(flat, unit->offset, unit->count);
-}
-
 int dt_layout_find(const struct dt_layout *layout, const char *name)
 {
     for (size_t i = 0; i < layout->param_count; i++)

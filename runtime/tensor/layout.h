@@ -64,11 +64,9 @@ int dt_layout_add_param(struct dt_layout *layout, const char *name, bool decay,
 /* Fixes all offsets for `world` ranks. Call once, after the last parameter. */
 void dt_layout_finish(struct dt_layout *layout, int world);
 
-/* The range of parameter i, or of unit u, in the flat buffer `flat`. */
+/* The range of parameter i in the flat buffer `flat`. */
 struct dt_view dt_layout_param(const struct dt_layout *layout,
                                struct dt_view flat, size_t i);
-struct dt_view dt_layout_unit(const struct dt_layout *layout,
-                              struct dt_view flat, size_t u);
 
 /* Index of the parameter called `name`, or -1. */
 int dt_layout_find(const struct dt_layout *layout, const char *name);
