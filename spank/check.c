@@ -159,7 +159,13 @@ static bool is_assignment(const char *text)
     return len > 0 && strchr("0123456789", text[0]) == NULL && text[len] == '=';
 }
 
-/* One line after the first; contract->env has room for it. */
+static bool is_runs(const char *text)
+{
+    return strcmp(text, "train") == 0 || strcmp(text, "command") == 0 ||
+           strcmp(text, "nothing") == 0;
+}
+
+/* One line after the first; both lists of contract have room for it. */
 static bool take_line(char *line, struct dtspank_contract *contract)
 {
     if (!unescape(line))
@@ -168,11 +174,20 @@ static bool take_line(char *line, struct dtspank_contract *contract)
         contract->config = line + strlen(DT_CONTRACT_CONFIG);
         return true;
     }
-    if (!starts_with(line, DT_CONTRACT_ENV))
+    if (starts_with(line, DT_CONTRACT_RUNS) && !contract->runs) {
+        contract->runs = line + strlen(DT_CONTRACT_RUNS);
+        return is_runs(contract->runs);
+    }
+    if (starts_with(line, DT_CONTRACT_SRUN)) {
+        line += strlen(DT_CONTRACT_SRUN);
+        contract->srun[contract->srun_count++] = line;
+    } else if (starts_with(line, DT_CONTRACT_ENV)) {
+        line += strlen(DT_CONTRACT_ENV);
+        contract->env[contract->env_count++] = line;
+    } else {
         return false;
-    char *entry = line + strlen(DT_CONTRACT_ENV);
-    contract->env[contract->env_count++] = entry;
-    return is_assignment(entry);
+    }
+    return is_assignment(line);
 }
 
 int dtspank_contract_parse(char *text, struct dtspank_contract *contract,
@@ -183,7 +198,8 @@ int dtspank_contract_parse(char *text, struct dtspank_contract *contract,
     for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++)
         lines++;
     contract->env = calloc(lines + 1, sizeof(*contract->env));
-    if (!contract->env)
+    contract->srun = calloc(lines + 1, sizeof(*contract->srun));
+    if (!contract->env || !contract->srun)
         return dt_error_set(err, EX_OSERR, "out of memory");
 
     char *rest = text;
@@ -200,15 +216,17 @@ int dtspank_contract_parse(char *text, struct dtspank_contract *contract,
             return dt_error_set(err, EX_PROTOCOL, "unexpected line \"%.64s\"",
                                 line);
     }
-    if (!contract->config)
-        return dt_error_set(err, EX_PROTOCOL, "no line \"%s/...\"",
-                            DT_CONTRACT_CONFIG);
+    if (!contract->config || !contract->runs)
+        return dt_error_set(err, EX_PROTOCOL, "no line \"%s...\"",
+                            contract->config ? DT_CONTRACT_RUNS
+                                             : DT_CONTRACT_CONFIG "/");
     return 0;
 }
 
 void dtspank_contract_fini(struct dtspank_contract *contract)
 {
     free(contract->env);
+    free(contract->srun);
     free(contract->text);
     *contract = (struct dtspank_contract){0};
 }

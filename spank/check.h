@@ -15,6 +15,9 @@
 struct dtspank_contract {
     char *text;         /* owns what the others point into */
     const char *config; /* absolute path */
+    const char *runs;   /* train, command or nothing: see contract.h */
+    size_t srun_count;
+    char **srun; /* NAME=value, unescaped */
     size_t env_count;
     char **env; /* NAME=value, unescaped */
 };

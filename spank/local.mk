@@ -30,6 +30,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/step.h \
 	spank/submit.c \
 	spank/submit.h \
+	spank/task.c \
+	spank/task.h \
 	# End of spank_libdtspank_la_SOURCES
 
 spank_LTLIBRARIES = spank/spank_disttrain.la

@@ -22,6 +22,7 @@
 #include "spank/options.h"
 #include "spank/siteconf.h"
 #include "spank/step.h"
+#include "spank/task.h"
 
 enum {
     VALUE_BYTES = DTSPANK_HOST_BYTES, /* a host is the longest value */
@@ -33,53 +34,6 @@ static struct {
     struct dt_error conf_error; /* empty text: none */
 } step;
 
-/* Takes control characters out of text that goes to the log of slurmd too. */
-static char *printable(char *text)
-{
-    for (char *c = text; *c; c++)
-        if (iscntrl((unsigned char)*c))
-            *c = '?';
-    return text;
-}
-
-/* A variable of the task, NULL if unset. Points into Slurm's copy: the next
- * change of the environment ends its life.
- */
-static const char *task_getenv(spank_t spank, const char *name)
-{
-    char **env = NULL;
-    size_t len = strlen(name);
-    if (spank_get_item(spank, S_JOB_ENV, &env) != ESPANK_SUCCESS || !env)
-        return NULL;
-    for (; *env; env++)
-        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
-            return *env + len + 1;
-    return NULL;
-}
-
-static int task_setenv(spank_t spank, const char *name, const char *value,
-                       struct dt_error *err)
-{
-    spank_err_t rc = spank_setenv(spank, name, value, 1);
-    if (rc != ESPANK_SUCCESS)
-        return dt_error_set(err, EX_OSERR, "cannot set %s: %s", name,
-                            spank_strerror(rc));
-    return 0;
-}
-
-/* A decimal number that Slurm put into the environment. */
-static bool task_number(spank_t spank, const char *name, uint32_t *number)
-{
-    const char *text = task_getenv(spank, name);
-    char *end = NULL;
-    if (!text || text[0] < '0' || text[0] > '9')
-        return false;
-    errno = 0;
-    unsigned long value = strtoul(text, &end, 10);
-    *number = (uint32_t)value;
-    return errno == 0 && value <= UINT32_MAX && *end == '\0';
-}
-
 /* One way to a value: `from` is the row's second column. */
 typedef int(value_f)(spank_t spank, const char *from, char *value,
                      struct dt_error *err);
@@ -88,7 +42,7 @@ static int from_number(spank_t spank, const char *from, char *value,
                        struct dt_error *err)
 {
     uint32_t number;
-    if (!task_number(spank, from, &number))
+    if (!dtspank_task_number(spank, from, &number))
         return dt_error_set(err, EX_SOFTWARE,
                             "Slurm gave this task no number in %s", from);
     snprintf(value, VALUE_BYTES, "%u", (unsigned)number);
@@ -114,7 +68,7 @@ static bool is_heterogeneous(spank_t spank)
 {
     uint32_t all = 0;
     uint32_t component = 0;
-    return task_number(spank, "SLURM_STEP_NUM_TASKS", &all) &&
+    return dtspank_task_number(spank, "SLURM_STEP_NUM_TASKS", &all) &&
            spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &component) ==
                ESPANK_SUCCESS &&
            all != component;
@@ -127,17 +81,17 @@ static bool is_heterogeneous(spank_t spank)
 static int master_addr(spank_t spank, const char *from, char *value,
                        struct dt_error *err)
 {
-    const char *list = task_getenv(spank, DT_ENV_MASTER);
-    const char *here = task_getenv(spank, "SLURMD_NODENAME");
+    const char *list = dtspank_task_getenv(spank, DT_ENV_MASTER);
+    const char *here = dtspank_task_getenv(spank, "SLURMD_NODENAME");
     uint32_t rank;
     if (!list && is_heterogeneous(spank))
-        list = task_getenv(spank, "SLURM_JOB_NODELIST_PACK_GROUP_0");
+        list = dtspank_task_getenv(spank, "SLURM_JOB_NODELIST_PACK_GROUP_0");
     if (!list)
-        list = task_getenv(spank, from);
+        list = dtspank_task_getenv(spank, from);
     if (dtspank_hostlist_nth(list ? list : "", 0, value, VALUE_BYTES, err) != 0)
         return -1;
     if (here && strcmp(here, value) != 0 &&
-        task_number(spank, "SLURM_PROCID", &rank) && rank == 0)
+        dtspank_task_number(spank, "SLURM_PROCID", &rank) && rank == 0)
         return dt_error_set(err, EX_UNAVAILABLE,
                             "taken for %s, but this is %.64s; set MASTER_ADDR "
                             "to the host of rank 0 before srun",
@@ -153,11 +107,11 @@ static int master_port(spank_t spank, const char *from, char *value,
 {
     uint32_t job;
     uint32_t id;
-    const char *reserved = task_getenv(spank, from);
+    const char *reserved = dtspank_task_getenv(spank, from);
     unsigned port = reserved ? (unsigned)strtoul(reserved, NULL, 10) : 0;
     if (port == 0 || port > UINT16_MAX) {
-        if (!task_number(spank, "SLURM_JOB_ID", &job) ||
-            !task_number(spank, "SLURM_STEP_ID", &id))
+        if (!dtspank_task_number(spank, "SLURM_JOB_ID", &job) ||
+            !dtspank_task_number(spank, "SLURM_STEP_ID", &id))
             return dt_error_set(err, EX_SOFTWARE,
                                 "Slurm gave this task no job or step id");
         /* 2^64 over the golden ratio spreads neighbours far apart. */
@@ -186,8 +140,8 @@ static int omp_threads(spank_t spank, const char *from, char *value,
     memset(mask, 0, sizeof(mask));
     if (sched_getaffinity(0, sizeof(mask), mask) == 0)
         cpus = (uint32_t)CPU_COUNT_S(sizeof(mask), mask);
-    if (!task_number(spank, from, &share) &&
-        task_number(spank, "SLURM_CPUS_ON_NODE", &on_node) &&
+    if (!dtspank_task_number(spank, from, &share) &&
+        dtspank_task_number(spank, "SLURM_CPUS_ON_NODE", &on_node) &&
         spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) ==
             ESPANK_SUCCESS &&
         tasks > 0)
@@ -223,7 +177,7 @@ static int export_variable(spank_t spank, const struct variable *var,
                            char *exported, size_t size, struct dt_error *err)
 {
     char value[VALUE_BYTES];
-    const char *users = task_getenv(spank, var->name);
+    const char *users = dtspank_task_getenv(spank, var->name);
     bool is_set = users && users[0] != '\0';
     if (is_set && !var->fixed)
         return 0;
@@ -239,7 +193,7 @@ static int export_variable(spank_t spank, const struct variable *var,
     size_t used = strlen(exported);
     snprintf(exported + used, size - used, "%s%s=%s", used ? " " : "",
              var->name, value);
-    return task_setenv(spank, var->name, value, err);
+    return dtspank_task_setenv(spank, var->name, value, err);
 }
 
 static int export_variables(spank_t spank, struct dt_error *err)
@@ -250,7 +204,7 @@ static int export_variables(spank_t spank, struct dt_error *err)
         if (export_variable(spank, &variables[i], exported, sizeof(exported),
                             err) != 0)
             return -1;
-    return task_setenv(spank, DT_ENV_EXPORTED, exported, err);
+    return dtspank_task_setenv(spank, DT_ENV_EXPORTED, exported, err);
 }
 
 /* Moves one `env:` entry from its carrier to its own name. What the user has in
@@ -267,15 +221,15 @@ static int unpack_entry(spank_t spank, char *entry, struct dt_error *err)
     if (rc != ESPANK_SUCCESS)
         return dt_error_set(err, EX_OSERR, "cannot unset %.64s: %s", entry,
                             spank_strerror(rc));
-    const char *users = task_getenv(spank, name);
+    const char *users = dtspank_task_getenv(spank, name);
     if (!users)
-        return task_setenv(spank, name, value, err);
+        return dtspank_task_setenv(spank, name, value, err);
     uint32_t rank = 0;
     if (strcmp(users, value) != 0 &&
-        task_number(spank, "SLURM_PROCID", &rank) && rank == 0)
+        dtspank_task_number(spank, "SLURM_PROCID", &rank) && rank == 0)
         slurm_spank_log("disttrain: env: %s of the config is not used: the "
                         "environment has another value",
-                        printable(name));
+                        dtspank_printable(name));
     return 0;
 }
 
@@ -326,14 +280,14 @@ int dtspank_step_task_init(spank_t spank)
      * task must not hand it on to the sruns that it starts.
      */
     spank_unsetenv(spank, DTSPANK_PRESET);
-    if (!task_getenv(spank, DT_ENV_CONFIG))
+    if (!dtspank_task_getenv(spank, DT_ENV_CONFIG))
         return 0;
     if (err.text[0] == '\0' && unpack_env(spank, &err) == 0 &&
         export_variables(spank, &err) == 0)
         return 0;
-    const char *rank = task_getenv(spank, "SLURM_PROCID");
+    const char *rank = dtspank_task_getenv(spank, "SLURM_PROCID");
     dt_error_prefix(&err, "rank %.16s", rank ? rank : "?");
-    slurm_error("disttrain: %s", printable(err.text));
+    slurm_error("disttrain: %s", dtspank_printable(err.text));
     return -1;
 }
 
@@ -346,7 +300,8 @@ int dtspank_step_task_exit(spank_t spank)
     int status = 0;
     uint32_t task = 0;
     char host[HOST_NAME_MAX + 1] = "?";
-    if (told || !is_srun_step(spank) || !task_getenv(spank, DT_ENV_CONFIG) ||
+    if (told || !is_srun_step(spank) ||
+        !dtspank_task_getenv(spank, DT_ENV_CONFIG) ||
         spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
         !WIFSIGNALED(status) || WTERMSIG(status) == SIGTERM ||
         WTERMSIG(status) == SIGINT ||
@@ -355,7 +310,8 @@ int dtspank_step_task_exit(spank_t spank)
     told = true;
     gethostname(host, sizeof(host) - 1);
     /* S_TASK_GLOBAL_ID counts within a component of a het job */
-    const char *what = task_getenv(spank, "SLURM_HET_SIZE") ? "task" : "rank";
+    const char *what =
+        dtspank_task_getenv(spank, "SLURM_HET_SIZE") ? "task" : "rank";
     slurm_spank_log("disttrain: %s %u on %s was killed by signal %d (%s)", what,
                     (unsigned)task, host, WTERMSIG(status),
                     strsignal(WTERMSIG(status)));

@@ -110,6 +110,7 @@ static int print_contract(const struct dt_conf *conf)
         return EX_OSERR;
     fputs(DT_CONTRACT_VERSION_LINE "\n" DT_CONTRACT_CONFIG, out);
     print_escaped(conf->file, out);
+    fputs(DT_CONTRACT_RUNS "train\n", out);
     for (size_t i = 0; i < conf->env_count; i++) {
         fprintf(out, DT_CONTRACT_ENV "%s=", conf->env[i].name);
         print_escaped(conf->env[i].value, out);

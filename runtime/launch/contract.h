@@ -4,12 +4,18 @@
  *
  * The plugin links nothing but libc, so this header holds names and no code.
  *
- * 1. The contract. srun runs `RUNTIME check --contract FILE` as the user,
- * before anything is queued. A config without a mistake gives exit status 0
- * and, on stdout, lines of the form
+ * 1. The contract. srun runs `RUNTIME check --contract FILE -- WORD...` as the
+ * user, before anything is queued; the WORDs are srun's own up to the command.
+ * A config without a mistake gives exit status 0 and, on stdout, lines of the
+ * form
  *
- *     DISTTRAIN_CONTRACT=1          first line: the version of this grammar
+ *     DISTTRAIN_CONTRACT=2          first line: the version of this grammar
  *     CONFIG=/absolute/path         once
+ *     RUNS=train                    once: what `disttrain` without arguments
+ *                                   does: train, command (launch.command) or
+ *                                   nothing (the file has neither)
+ *     SRUN NAME=value               a variable for srun to find before it reads
+ *                                   its SLURM_* input; any number
  *     ENV NAME=value                one for each entry of `env:`, any number
  *
  * A value ends at the newline; in it a backslash is written as \\ and a newline
@@ -27,8 +33,10 @@
 #ifndef DT_LAUNCH_CONTRACT_H
 #define DT_LAUNCH_CONTRACT_H
 
-#define DT_CONTRACT_VERSION_LINE "DISTTRAIN_CONTRACT=1"
+#define DT_CONTRACT_VERSION_LINE "DISTTRAIN_CONTRACT=2"
 #define DT_CONTRACT_CONFIG "CONFIG="
+#define DT_CONTRACT_RUNS "RUNS="
+#define DT_CONTRACT_SRUN "SRUN "
 #define DT_CONTRACT_ENV "ENV "
 #define DT_CONTRACT_BYTES (1024 * 1024)
 
@@ -54,5 +62,41 @@
  * has set in this task (RANK and so on).
  */
 #define DT_ENV_EXPORTED "SLURM_DISTTRAIN_EXPORTED"
+
+/* The rest comes from `launch:` and `logging:`, as SRUN lines, and is absent
+ * where the config says nothing.
+ */
+
+/* Whose variables the tasks get: "torch,jax"; absent: all (launch/variables.h).
+ */
+#define DT_ENV_FRAMEWORKS "SLURM_DISTTRAIN_FRAMEWORKS"
+
+/* "one": each task sees the GPU of its local rank only; absent: all. */
+#define DT_ENV_GPU_VISIBILITY "SLURM_DISTTRAIN_GPU_VISIBILITY"
+
+/* "none": tasks stay where Slurm has bound them; absent: each is bound to the
+ * CPUs near its GPU.
+ */
+#define DT_ENV_CPU_BIND "SLURM_DISTTRAIN_CPU_BIND"
+
+/* "10@300": this signal to every rank that many seconds before the limit. */
+#define DT_ENV_SIGNAL "SLURM_DISTTRAIN_SIGNAL"
+
+/* "1": put the batch job back into the queue when the run asks for it. */
+#define DT_ENV_REQUEUE "SLURM_DISTTRAIN_REQUEUE"
+
+/* "1": `disttrain doctor` on all nodes before the tasks start. */
+#define DT_ENV_PREFLIGHT "SLURM_DISTTRAIN_PREFLIGHT"
+
+/* The words of launch.command, one a line, escaped like the contract: what
+ * `disttrain` without arguments runs instead of training.
+ */
+#define DT_ENV_COMMAND "SLURM_DISTTRAIN_COMMAND"
+
+/* Ranks whose lines are shown: "0,4-7"; absent: all. */
+#define DT_ENV_CONSOLE_RANKS "SLURM_DISTTRAIN_CONSOLE_RANKS"
+
+/* Absolute directory for a log file of each rank; absent: none. */
+#define DT_ENV_RANK_LOGS "SLURM_DISTTRAIN_RANK_LOGS"
 
 #endif /* DT_LAUNCH_CONTRACT_H */

@@ -35,7 +35,8 @@ case $3 in
     exit 78
     ;;
 esac
-echo DISTTRAIN_CONTRACT=1
+echo DISTTRAIN_CONTRACT=2
+echo RUNS=train
 path=$(readlink -f -- "$3" | tr -d '\n')
 echo "CONFIG=${path:-/}"
 echo "ENV FROM_CONFIG=one two"

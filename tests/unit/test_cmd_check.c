@@ -153,8 +153,9 @@ static void test_contract(void **state)
     write_file("t.yaml", LEAST "env: {A: x, B: 'a\\b', C: \"1\\n2\", D: ''}\n");
     assert_int_equal(check("--contract t.yaml"), 0);
     snprintf(wanted, sizeof(wanted),
-             "DISTTRAIN_CONTRACT=1\n"
-             "CONFIG=%s/t.yaml\nENV A=x\nENV B=a\\\\b\nENV C=1\\n2\nENV D=\n",
+             "DISTTRAIN_CONTRACT=2\n"
+             "CONFIG=%s/t.yaml\nRUNS=train\nENV A=x\nENV B=a\\\\b\nENV "
+             "C=1\\n2\nENV D=\n",
              test_directory);
     assert_string_equal(out, wanted);
     assert_string_equal(errors, "");

@@ -61,11 +61,16 @@ static void test_answer(void **state)
     struct dtspank_contract contract;
     (void)state;
     script("[ \"$1 $2 $3 $#\" = 'check --contract a b.yaml 3' ] || exit 9\n"
-           "echo DISTTRAIN_CONTRACT=1; echo CONFIG=/x/a b.yaml\n"
-           "printf '%s\\n' 'ENV A=1' 'ENV _b2=x=y \\\\n\\nz' 'ENV C='");
+           "echo DISTTRAIN_CONTRACT=2; echo CONFIG=/x/a b.yaml\n"
+           "echo RUNS=command\n"
+           "printf '%s\\n' 'SRUN S=1 2' 'ENV A=1' 'ENV _b2=x=y \\\\n\\nz' 'ENV "
+           "C='");
     assert_int_equal(
         dtspank_check_run(runtime, "a b.yaml", 10000, &contract, NULL), 0);
     assert_string_equal(contract.config, "/x/a b.yaml");
+    assert_string_equal(contract.runs, "command");
+    assert_int_equal(contract.srun_count, 1);
+    assert_string_equal(contract.srun[0], "S=1 2");
     assert_int_equal(contract.env_count, 3);
     assert_string_equal(contract.env[0], "A=1");
     assert_string_equal(contract.env[1], "_b2=x=y \\n\nz");
@@ -82,7 +87,7 @@ static void test_hostile_names(void **state)
                                         "$(reboot)", "-x",   " "};
     (void)state;
     memset(longest, 'x', sizeof(longest) - 1);
-    script("printf 'DISTTRAIN_CONTRACT=1\\nCONFIG=/'\n"
+    script("printf 'DISTTRAIN_CONTRACT=2\\nRUNS=train\\nCONFIG=/'\n"
            "printf %s \"$3\" | od -An -v -tx1 | tr -d ' \\n'; echo");
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct dtspank_contract contract;
@@ -121,14 +126,14 @@ static void test_broken_runtime(void **state)
     assert_string_equal(run_fails("sleep 60", 100), "no answer in time");
     assert_string_equal(run_fails("exec >/dev/null; sleep 60", 100),
                         "it does not end");
-    assert_string_equal(run_fails("yes DISTTRAIN_CONTRACT=1", 10000),
+    assert_string_equal(run_fails("yes DISTTRAIN_CONTRACT=2", 10000),
                         "the answer is longer than 1048576 bytes");
     assert_string_equal(
-        run_fails("printf 'DISTTRAIN_CONTRACT=1\\nCONFIG=/a\\0b\\n'", 10000),
+        run_fails("printf 'DISTTRAIN_CONTRACT=2\\nCONFIG=/a\\0b\\n'", 10000),
         "the answer has a NUL byte");
 }
 
-#define HEAD "DISTTRAIN_CONTRACT=1\nCONFIG=/c\n"
+#define HEAD "DISTTRAIN_CONTRACT=2\nCONFIG=/c\n"
 
 static void test_grammar(void **state)
 {
@@ -136,13 +141,16 @@ static void test_grammar(void **state)
         const char *answer;
         const char *text;
     } cases[] = {
-        {"", "expected \"DISTTRAIN_CONTRACT=1\", got \"\": plugin and runtime "
+        {"", "expected \"DISTTRAIN_CONTRACT=2\", got \"\": plugin and runtime "
              "are not of the same release"},
-        {"DISTTRAIN_CONTRACT=2\n",
-         "expected \"DISTTRAIN_CONTRACT=1\", got \"DISTTRAIN_CONTRACT=2\": "
+        {"DISTTRAIN_CONTRACT=1\n",
+         "expected \"DISTTRAIN_CONTRACT=2\", got \"DISTTRAIN_CONTRACT=1\": "
          "plugin and runtime are not of the same release"},
-        {"DISTTRAIN_CONTRACT=1\n", "no line \"CONFIG=/...\""},
-        {"DISTTRAIN_CONTRACT=1\nCONFIG=c\n", "unexpected line \"CONFIG=c\""},
+        {"DISTTRAIN_CONTRACT=2\n", "no line \"CONFIG=/...\""},
+        {"DISTTRAIN_CONTRACT=2\nCONFIG=c\n", "unexpected line \"CONFIG=c\""},
+        {HEAD, "no line \"RUNS=...\""},
+        {HEAD "RUNS=away\n", "unexpected line \"RUNS=away\""},
+        {HEAD "SRUN 1=1\n", "unexpected line \"SRUN 1=1\""},
         {HEAD "CONFIG=/d\n", "unexpected line \"CONFIG=/d\""},
         {HEAD "\n", "unexpected line \"\""},
         {HEAD "SLURM=1\n", "unexpected line \"SLURM=1\""},

@@ -34,7 +34,8 @@ static int setup(void **state)
         return -1;
     dprintf(fd, "#!/bin/sh\n"
                 "case $3 in *bad*) exit 78; esac\n"
-                "echo DISTTRAIN_CONTRACT=1; echo CONFIG=/abs/$3\n"
+                "echo DISTTRAIN_CONTRACT=2; echo RUNS=train\n"
+                "echo CONFIG=/abs/$3\n"
                 "echo ENV FOO=1; echo 'ENV BAR=a b'\n");
     return fchmod(fd, 0700) == 0 ? close(fd) : -1;
 }

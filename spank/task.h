@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * task.h - the environment of a task, as Slurm keeps it
+ *
+ * For slurm_spank_task_init and slurm_spank_task_exit only. It is not environ:
+ * Slurm makes the task's environment of it after the last hook.
+ */
+#ifndef DTSPANK_TASK_H
+#define DTSPANK_TASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <slurm/spank.h>
+
+#include "base/error.h"
+
+/* A variable of the task, NULL if unset. Points into Slurm's copy: the next
+ * change of the environment ends its life.
+ */
+const char *dtspank_task_getenv(spank_t spank, const char *name);
+
+/* Sets a variable of the task, whether or not it was set. */
+int dtspank_task_setenv(spank_t spank, const char *name, const char *value,
+                        struct dt_error *err);
+
+/* Reads a decimal number that Slurm has put into the environment. False, with
+ * *number untouched or undefined, if there is none.
+ */
+bool dtspank_task_number(spank_t spank, const char *name, uint32_t *number);
+
+/* Takes control characters out of text that goes to the log of slurmd too.
+ * Returns text.
+ */
+char *dtspank_printable(char *text);
+
+#endif /* DTSPANK_TASK_H */
