@@ -271,6 +271,22 @@ static bool is_srun_step(spank_t spank)
            id <= SLURM_MAX_NORMAL_STEP_ID;
 }
 
+/* What is done in each task of an active step, in this order; the first failure
+ * ends the task.
+ */
+static int (*const task_steps[])(spank_t spank, struct dt_error *err) = {
+    unpack_env,
+    export_variables,
+};
+
+static int run_task_steps(spank_t spank, struct dt_error *err)
+{
+    for (size_t i = 0; i < sizeof(task_steps) / sizeof(*task_steps); i++)
+        if (task_steps[i](spank, err) != 0)
+            return -1;
+    return 0;
+}
+
 int dtspank_step_task_init(spank_t spank)
 {
     struct dt_error err = step.conf_error;
@@ -282,8 +298,7 @@ int dtspank_step_task_init(spank_t spank)
     spank_unsetenv(spank, DTSPANK_PRESET);
     if (!dtspank_task_getenv(spank, DT_ENV_CONFIG))
         return 0;
-    if (err.text[0] == '\0' && unpack_env(spank, &err) == 0 &&
-        export_variables(spank, &err) == 0)
+    if (err.text[0] == '\0' && run_task_steps(spank, &err) == 0)
         return 0;
     const char *rank = dtspank_task_getenv(spank, "SLURM_PROCID");
     dt_error_prefix(&err, "rank %.16s", rank ? rank : "?");
