@@ -26,6 +26,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/options.h \
 	spank/siteconf.c \
 	spank/siteconf.h \
+	spank/siteenv.c \
+	spank/siteenv.h \
 	spank/step.c \
 	spank/step.h \
 	spank/submit.c \

@@ -3,12 +3,31 @@
 #ifndef DTSPANK_SITECONF_H
 #define DTSPANK_SITECONF_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
+
+/* What off= can name, in the order of the names in siteconf.c. */
+enum dtspank_part {
+    DTSPANK_CONSOLE,   /* first failure, rank filter, log files of ranks */
+    DTSPANK_SIGNAL,    /* launch.signal */
+    DTSPANK_REQUEUE,   /* launch.requeue */
+    DTSPANK_PREFLIGHT, /* launch.preflight */
+    DTSPANK_PORTS,     /* the test of MASTER_PORT */
+    DTSPANK_NET,       /* variables that name a network interface */
+    DTSPANK_GPU,       /* GPU visibility and its warning */
+    DTSPANK_CPU,       /* CPU binding and its warning */
+    DTSPANK_LIMITS,    /* the report of limits that are too small */
+    DTSPANK_PART_COUNT,
+};
 
 struct dtspank_siteconf {
     const char *runtime; /* absolute path of the program disttrain */
     unsigned port_first; /* MASTER_PORT is chosen from first..last */
     unsigned port_last;
+    unsigned off; /* bit 1 << part: the site does not want it */
+    int ac;       /* the arguments themselves, for the functions below */
+    char **av;
 };
 
 /* Fills conf with the defaults and then with av[0..ac), in that order. Strings
@@ -17,5 +36,24 @@ struct dtspank_siteconf {
  */
 int dtspank_siteconf_parse(int ac, char **av, struct dtspank_siteconf *conf,
                            struct dt_error *err);
+
+/* Whether the site has turned this part off. */
+bool dtspank_siteconf_off(const struct dtspank_siteconf *conf,
+                          enum dtspank_part part);
+
+/* The next variable, NAME=VALUE, that the site sets for tasks in a partition by
+ * key, "env" or "force"; NULL after the last. *at is 0 at first and then left
+ * alone. A name comes once: what is said for the partition counts more than
+ * what is said for all, and otherwise the last word counts.
+ */
+const char *dtspank_siteconf_variable(const struct dtspank_siteconf *conf,
+                                      const char *key, const char *partition,
+                                      int *at);
+
+/* Takes the program that the user asks for in place of conf->runtime; path must
+ * outlive conf. Fails unless it is below one of the site's allow_runtime=.
+ */
+int dtspank_siteconf_use_runtime(struct dtspank_siteconf *conf,
+                                 const char *path, struct dt_error *err);
 
 #endif /* DTSPANK_SITECONF_H */

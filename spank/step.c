@@ -21,6 +21,7 @@
 #include "spank/hostlist.h"
 #include "spank/options.h"
 #include "spank/siteconf.h"
+#include "spank/siteenv.h"
 #include "spank/step.h"
 #include "spank/task.h"
 
@@ -271,11 +272,17 @@ static bool is_srun_step(spank_t spank)
            id <= SLURM_MAX_NORMAL_STEP_ID;
 }
 
+static int export_site_env(spank_t spank, struct dt_error *err)
+{
+    return dtspank_siteenv_export(spank, &step.conf, err);
+}
+
 /* What is done in each task of an active step, in this order; the first failure
  * ends the task.
  */
 static int (*const task_steps[])(spank_t spank, struct dt_error *err) = {
     unpack_env,
+    export_site_env,
     export_variables,
 };
 

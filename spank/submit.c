@@ -28,7 +28,8 @@ enum {
 
 static struct {
     struct dtspank_siteconf conf;
-    bool in_srun;    /* and not in sbatch or salloc */
+    struct dt_error runtime_error; /* of DISTTRAIN_RUNTIME; empty text: none */
+    bool in_srun;                  /* and not in sbatch or salloc */
     int option;      /* index in main_argv that is still to be judged, or 0 */
     char *preset;    /* DTSPANK_PRESET as the user had it, or NULL */
     char *value;     /* the option as given last, NULL: not given */
@@ -178,6 +179,16 @@ static bool lacks_command(void)
     return submit.in_srun && main_argc > 0 && optind >= main_argc;
 }
 
+/* A mistake counts only for those who use the plugin. */
+static void choose_runtime(void)
+{
+    const char *wish = getenv("DISTTRAIN_RUNTIME");
+    submit.runtime_error.text[0] = '\0';
+    if (wish && dtspank_siteconf_use_runtime(&submit.conf, wish,
+                                             &submit.runtime_error) != 0)
+        dt_error_prefix(&submit.runtime_error, "DISTTRAIN_RUNTIME");
+}
+
 int dtspank_submit_init(spank_t spank, int ac, char **av)
 {
     struct dt_error err;
@@ -186,6 +197,7 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
         return report(&err);
     if (dtspank_options_register(spank) != 0)
         return -1;
+    choose_runtime();
     forget_exported();
     forget_private();
     if (submit.in_srun)
@@ -207,6 +219,8 @@ int dtspank_submit_option(const char *value)
         return report(&err);
     }
     bool active = value && strcmp(value, DTSPANK_OFF) != 0;
+    if (active && submit.runtime_error.text[0] != '\0')
+        return report(&submit.runtime_error);
     if (active && option > 0 && option < optind &&
         complete_argv(option, &err) != 0)
         return report(&err);

@@ -16,6 +16,7 @@ job_tests = \
 	tests/job/quickstart.bats \
 	tests/job/devcluster.bats \
 	tests/job/plugin.bats \
+	tests/job/site.bats \
 	tests/job/train.bats \
 	# End of job_tests
 

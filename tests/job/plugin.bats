@@ -457,7 +457,8 @@ END
         >plugstack.conf
     run ! env SLURM_CONF="$WORK/slurm.conf" srun --disttrain=c.yaml
     [[ ${lines[0]} == "srun: error: disttrain: plugstack.conf: unknown \
-argument \"rutime=/x\": expected runtime=PATH or port_range=A-B" ]]
+argument \"rutime=/x\": expected runtime=PATH, port_range=A-B, env=NAME=VALUE, \
+force=NAME=VALUE, allow_runtime=DIR or off=PART" ]]
 }
 
 @test "a runtime that is not there is named" {

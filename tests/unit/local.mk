@@ -39,6 +39,7 @@ if HAVE_SLURM
 spank_tests = \
 	tests/unit/test_hostlist \
 	tests/unit/test_siteconf \
+	tests/unit/test_siteenv \
 	tests/unit/test_spank_argv \
 	tests/unit/test_spank_check \
 	tests/unit/test_spank_step \
@@ -55,6 +56,8 @@ tests_unit_test_hostlist_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_hostlist_LDADD = $(spank_test_libs)
 tests_unit_test_siteconf_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_siteconf_LDADD = $(spank_test_libs)
+tests_unit_test_siteenv_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_siteenv_LDADD = $(spank_test_libs)
 tests_unit_test_spank_argv_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_argv_LDADD = $(spank_test_libs)
 tests_unit_test_spank_check_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)

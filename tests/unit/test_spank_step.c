@@ -352,8 +352,9 @@ static void test_siteconf_error(void **state)
     assert_int_equal(dtspank_step_init(NULL, 1, av), 0);
     stub.said[0] = '\0';
     assert_refused("disttrain: rank 5: plugstack.conf: unknown argument "
-                   "\"prot_range=1-2\": expected runtime=PATH or "
-                   "port_range=A-B\n");
+                   "\"prot_range=1-2\": expected runtime=PATH, "
+                   "port_range=A-B, env=NAME=VALUE, force=NAME=VALUE, "
+                   "allow_runtime=DIR or off=PART\n");
     stub.said[0] = '\0';
     spank_unsetenv(NULL, DT_ENV_CONFIG);
     assert_int_equal(dtspank_step_task_init(NULL), 0);

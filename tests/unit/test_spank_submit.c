@@ -266,6 +266,26 @@ static void test_nested(void **state)
     run_case(S_CTX_ALLOCATOR, nested_body);
 }
 
+static int users_runtime_body(void)
+{
+    EXPECT(dtspank_submit_option("none") == 0);
+    EXPECT(stub.said[0] == '\0');
+    EXPECT(dtspank_submit_option("c.yaml") == -1);
+    EXPECT(strstr(stub.said, "disttrain: DISTTRAIN_RUNTIME: this site allows "
+                             "no runtime but its own: /tmp/test_") != NULL);
+    return 0;
+}
+
+/* Refused where it would be used, and only there. */
+static void test_users_runtime(void **state)
+{
+    (void)state;
+    setenv("DISTTRAIN_RUNTIME", "/bin/sh", 1);
+    run_case(S_CTX_LOCAL, users_runtime_body);
+    run_case(S_CTX_ALLOCATOR, users_runtime_body);
+    unsetenv("DISTTRAIN_RUNTIME");
+}
+
 static void test_siteconf(void **state)
 {
     char *av[] = {"runtime=x"};
@@ -285,7 +305,7 @@ int main(void)
         cmocka_unit_test(test_empty),      cmocka_unit_test(test_off),
         cmocka_unit_test(test_allocator),  cmocka_unit_test(test_preset),
         cmocka_unit_test(test_nested),     cmocka_unit_test(test_no_command),
-        cmocka_unit_test(test_siteconf),
+        cmocka_unit_test(test_siteconf),   cmocka_unit_test(test_users_runtime),
     };
     return cmocka_run_group_tests_name("spank_submit", tests, setup, teardown);
 }

@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016
+# SPDX-License-Identifier: Apache-2.0
+# site.bats - what the arguments in plugstack.conf do to the tasks of users
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+# Two partitions, and a runtime that accepts every config and says its name.
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-site.XXXXXX)
+    export WORK
+    chmod 755 "$WORK"
+    mkdir "$WORK/allowed" "$WORK/other"
+    cat >"$WORK/disttrain" <<'END'
+#!/bin/sh
+if [ "$1 $2" != "check --contract" ]; then
+    echo "I am $0"
+    exit
+fi
+printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=train "CONFIG=$(readlink -f "$3")" \
+    "ENV FROM_CONFIG=config"
+END
+    chmod 755 "$WORK/disttrain"
+    cp "$WORK/disttrain" "$WORK/allowed/mine"
+    cp "$WORK/disttrain" "$WORK/other/mine"
+    touch "$WORK/c.yaml"
+    local plugin=$DT_BUILDDIR/spank/.libs/spank_disttrain.so
+    dt_cluster_up --nodes 2 --cpus 2 --plugin none --plugstack "required \
+$plugin runtime=$WORK/disttrain allow_runtime=$WORK/allowed \
+env=COLOUR=blue env[second]=COLOUR=red env=FROM_CONFIG=site \
+env[second]=ONLY=second force=POLICY=strict force[second]=POLICY=lax" \
+        --conf 'PartitionName=main Nodes=ALL Default=YES' \
+        --conf 'PartitionName=second Nodes=ALL'
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+}
+
+show='echo $COLOUR ${ONLY-none} $FROM_CONFIG $POLICY'
+
+@test "tasks get the site's variables, those of their partition first" {
+    run -0 dt_srun --disttrain=c.yaml sh -c "$show"
+    [[ $output == "blue none config strict" ]]
+    run -0 dt_srun -p second --disttrain=c.yaml sh -c "$show"
+    [[ $output == "red second config lax" ]]
+}
+
+@test "so do they with --export=NONE, and in the job of a script" {
+    run -0 dt_srun -p second --export=NONE --disttrain=c.yaml \
+        /bin/sh -c "$show"
+    [[ $output == "red second config lax" ]]
+    printf '#!/bin/sh\nsrun -Q sh -c '\''%s'\''\n' "$show" >job.sh
+    run -0 dt_run sbatch -Q --wait -p second -o out --disttrain=c.yaml job.sh
+    [[ $(<out) == "red second config lax" ]]
+}
+
+@test "the user's variable wins over the default, the site's force over it" {
+    run -0 --separate-stderr dt_run env COLOUR=mine POLICY=mine \
+        srun -Q -N2 -n2 --disttrain=c.yaml sh -c "$show"
+    [[ ${lines[0]} == "mine none config strict" ]]
+    [[ ${lines[1]} == "mine none config strict" ]]
+    # shellcheck disable=SC2154
+    [[ $stderr == "disttrain: POLICY of the job is not used: this site sets \
+POLICY=strict" ]]
+}
+
+@test "a step without the option gets nothing" {
+    run -0 dt_srun sh -c 'echo ${COLOUR-none} ${POLICY-none}'
+    [[ $output == "none none" ]]
+}
+
+@test "a user's own runtime must be where the site allows it" {
+    run -0 dt_run env DISTTRAIN_RUNTIME="$WORK/allowed/mine" \
+        srun -Q --disttrain=c.yaml
+    [[ $output == "I am $WORK/allowed/mine" ]]
+    run -1 dt_run env DISTTRAIN_RUNTIME="$WORK/other/mine" \
+        srun -Q --disttrain=c.yaml
+    [[ $output == "srun: error: disttrain: DISTTRAIN_RUNTIME: \
+$WORK/other/mine is in none of the directories that this site allows" ]]
+    run -0 dt_run env DISTTRAIN_RUNTIME="$WORK/other/mine" srun -Q echo untouched
+    [[ $output == untouched ]]
+}
