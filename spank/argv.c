@@ -92,6 +92,105 @@ bool dtspank_argv_names(int argc, char **argv, const char *path)
     return false;
 }
 
+/* srun's options, 22.05 to 26.05, that do not have the next word as a value:
+ * those without one, and those whose value has to be in the same word.
+ */
+static const char *const alone[] = {
+    "async",
+    "bcast",
+    "bell",
+    "compress",
+    "contiguous",
+    "debugger-test",
+    "disable-status",
+    "exact",
+    "exclusive",
+    "external-launcher",
+    "help",
+    "hold",
+    "immediate",
+    "interactive",
+    "kill-on-bad-exit",
+    "label",
+    "multi-prog",
+    "nice",
+    "no-allocate",
+    "no-bell",
+    "no-kill",
+    "no-requeue",
+    "oom-kill-step",
+    "overcommit",
+    "overlap",
+    "oversubscribe",
+    "preserve-env",
+    "propagate",
+    "pty",
+    "quiet",
+    "quit-on-interrupt",
+    "reboot",
+    "requeue",
+    "resv-ports",
+    "send-libs",
+    "share",
+    "spread-job",
+    "stepmgr",
+    "test-only",
+    "unbuffered",
+    "usage",
+    "use-min-nodes",
+    "verbose",
+    "version",
+    "whole",
+    "x11",
+};
+#define ALONE "EHOQVXZhlsuv" /* short ones without a value ... */
+#define SAME_WORD "IKk"      /* ... or with one in the same word */
+
+/* Whether the long option `word` (without "--") can stand for `name`. */
+static bool abbreviates(const char *word, const char *name)
+{
+    size_t len = strcspn(word, "=");
+    return len > 0 && strncmp(word, name, len) == 0;
+}
+
+/* Whether the value of this option is the next word. */
+static bool takes_next(const char *word)
+{
+    if (word[1] != '-') {
+        size_t i = 1 + strspn(word + 1, ALONE);
+        return word[i] != '\0' && strchr(SAME_WORD, word[i]) == NULL &&
+               word[i + 1] == '\0';
+    }
+    if (strchr(word, '='))
+        return false;
+    for (size_t i = 0; i < sizeof(alone) / sizeof(*alone); i++)
+        if (abbreviates(word + 2, alone[i]))
+            return false;
+    return true;
+}
+
+int dtspank_argv_command(int argc, char **argv)
+{
+    int i = 1;
+    while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0' &&
+           strcmp(argv[i], "--") != 0)
+        i += takes_next(argv[i]) ? 2 : 1;
+    return i < argc ? i : argc;
+}
+
+bool dtspank_argv_has(int end, char **argv, char letter, const char *name)
+{
+    for (int i = 1; i < end; i += takes_next(argv[i]) ? 2 : 1) {
+        if (argv[i][1] == '-' && abbreviates(argv[i] + 2, name))
+            return true;
+        size_t len = 1 + strspn(argv[i] + 1, ALONE);
+        if (argv[i][1] != '-' && letter &&
+            (argv[i][len] == letter || memchr(argv[i] + 1, letter, len - 1)))
+            return true;
+    }
+    return false;
+}
+
 int dtspank_argv_place(int argc, char **argv, int option, char *command,
                        char *first_option, struct dt_error *err)
 {

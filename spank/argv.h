@@ -30,6 +30,19 @@ bool dtspank_argv_only_options(int argc, char **argv);
 /* Whether a word of argv is the program at path, by its last component. */
 bool dtspank_argv_names(int argc, char **argv, const char *path);
 
+/* Index of the first word that is not srun's own, by srun's options as known
+ * here: the command, "--" before it, or argc. For use before srun itself has
+ * read them (optind is exact, later). An option that is not known is taken to
+ * have a value.
+ */
+int dtspank_argv_command(int argc, char **argv);
+
+/* Whether srun's own words argv[1..end) have the option: `letter` in a word of
+ * short ones ('\0': it has none), or `name` as far as srun lets it be
+ * shortened.
+ */
+bool dtspank_argv_has(int end, char **argv, char letter, const char *name);
+
 /* Drops the option found at index `option` and makes `command` the last word.
  * first_option (NULL: none) becomes argv[1], before the user's own options, if
  * there is room: if `option` was two words, or another option and its value

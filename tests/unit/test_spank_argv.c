@@ -155,12 +155,80 @@ static void test_multi_prog(void **state)
     assert_string_equal(err.text, "--multi-prog needs its file as the command");
 }
 
+static void test_command(void **state)
+{
+    static const struct {
+        const char *line;
+        int command;
+    } cases[] = {
+        {"srun", 1},
+        {"srun prog -o x", 1},
+        {"srun -n2 prog", 2},
+        {"srun -n 2 prog -n 3", 3},
+        {"srun -lun 2 prog", 3},
+        {"srun -lun2 prog", 2},
+        {"srun -K prog", 2},
+        {"srun -K0 prog", 2},
+        {"srun -lu prog", 2},
+        {"srun --label --nodes 2 prog", 4},
+        {"srun --nodes=2 --exclusive --overl prog", 4},
+        {"srun --disttrain c prog", 3},
+        {"srun --disttrain=c -n 2", 4},
+        {"srun --disttrain=c -- prog", 2},
+        {"srun --container-image x prog", 3},
+        {"srun --nodes", 2},
+        {"srun - x", 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char line[128];
+        char *argv[WORDS_MAX];
+        snprintf(line, sizeof(line), "%s", cases[i].line);
+        int argc = split(line, argv);
+        assert_int_equal(dtspank_argv_command(argc, argv), cases[i].command);
+    }
+}
+
+static void test_has(void **state)
+{
+    static const struct {
+        const char *line;
+        bool has;
+    } cases[] = {
+        {"srun -o f prog", true},        {"srun -of prog", true},
+        {"srun -lo f prog", true},       {"srun --output f prog", true},
+        {"srun --output=f prog", true},  {"srun --outp=f prog", true},
+        {"srun -Jo prog", false},        {"srun -J o prog", false},
+        {"srun -J -o prog", false},      {"srun prog -o f", false},
+        {"srun prog --output f", false}, {"srun --open-mode=append x", false},
+        {"srun -- -o x", false},         {"srun --overlap -n 2", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char line[128];
+        char *argv[WORDS_MAX];
+        snprintf(line, sizeof(line), "%s", cases[i].line);
+        int argc = split(line, argv);
+        int end = dtspank_argv_command(argc, argv);
+        assert_int_equal(dtspank_argv_has(end, argv, 'o', "output"),
+                         cases[i].has);
+    }
+    char *argv[] = {"srun", "-lu", "--lab", NULL};
+    assert_true(dtspank_argv_has(2, argv, 'l', "label"));
+    assert_true(dtspank_argv_has(2, argv, 'u', "unbuffered"));
+    assert_false(dtspank_argv_has(2, argv, 'O', "overcommit"));
+    assert_false(dtspank_argv_has(2, argv, '\0', "pty"));
+    argv[1] = "-n2";
+    assert_true(dtspank_argv_has(3, argv, 'l', "label"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_find),       cmocka_unit_test(test_only_options),
         cmocka_unit_test(test_names),      cmocka_unit_test(test_place),
-        cmocka_unit_test(test_multi_prog),
+        cmocka_unit_test(test_multi_prog), cmocka_unit_test(test_command),
+        cmocka_unit_test(test_has),
     };
     return cmocka_run_group_tests_name("spank_argv", tests, NULL, NULL);
 }
