@@ -64,10 +64,10 @@ static int choose_model(struct dt_run *run, struct dt_error *err)
 /* --- what to train on --- */
 
 static struct dt_dataset *open_paths(const struct dt_run *run,
-                                     const struct dt_conf_paths *paths,
+                                     const struct dt_conf_list *paths,
                                      struct dt_error *err)
 {
-    return dt_dataset_open((const char *const *)paths->path, paths->count,
+    return dt_dataset_open((const char *const *)paths->text, paths->count,
                            (enum dt_data_format)run->conf.data.format,
                            run->model_config.vocab_size, err);
 }

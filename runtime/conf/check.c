@@ -13,13 +13,6 @@ enum {
     GPT2_VOCAB = 50257, /* what token files are mostly made with */
 };
 
-#define PROBLEM(reader, path, ...)                                             \
-    dt_conf_note(&(reader)->problems, dt_conf_place_of((reader)->conf, path),  \
-                 path, __VA_ARGS__)
-#define WARNING(reader, path, ...)                                             \
-    dt_conf_note(&(reader)->warnings, dt_conf_place_of((reader)->conf, path),  \
-                 path, __VA_ARGS__)
-
 static bool given(const struct dt_conf_reader *reader, const char *path)
 {
     return dt_conf_given(reader->conf, path);
@@ -86,7 +79,7 @@ static bool is_tokens(const struct dt_conf *conf)
     if (conf->data.format != DT_CONF_FORMAT_AUTO)
         return conf->data.format == DT_CONF_FORMAT_TOKENS_BIN;
     for (size_t i = 0; i < conf->data.train.count; i++) {
-        const char *path = conf->data.train.path[i];
+        const char *path = conf->data.train.text[i];
         size_t n = strlen(path);
         if (n >= 4 && strcmp(path + n - 4, ".bin") == 0)
             return true;
@@ -255,41 +248,12 @@ static void check_training(struct dt_conf_reader *reader)
                 conf->optimizer.lr);
 }
 
-void dt_conf_check_env(struct dt_conf_reader *reader,
-                       const struct dt_tree *node)
-{
-    static const struct {
-        const char *name; /* a trailing _ makes it a prefix */
-        bool refused;
-        const char *text;
-    } rules[] = {
-        {"RANK", true, "is different on each rank: the plugin sets it"},
-        {"LOCAL_RANK", true, "is different on each rank: the plugin sets it"},
-        {"NODE_RANK", true, "is different on each rank: the plugin sets it"},
-        {"GROUP_RANK", true, "is different on each rank: the plugin sets it"},
-        {"WORLD_SIZE", true, "follows from the job: the plugin sets it"},
-        {"LOCAL_WORLD_SIZE", true, "follows from the job: the plugin sets it"},
-        {"SLURM_", true, "belongs to Slurm"},
-        {"PMIX_", true, "belongs to PMIx"},
-        {"NCCL_TIMEOUT", false, "read by nothing: use distributed.timeout_s"},
-        {"DEEPSPEED_LOG_LEVEL", false, "read by nothing: use logging.level"},
-        {"XLA_", false, "read by JAX only"},
-        {"JAX_", false, "read by JAX only"},
-    };
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-        size_t n = strlen(rules[i].name);
-        bool prefix = rules[i].name[n - 1] == '_';
-        char key[64];
-        if (strncmp(node->key, rules[i].name, n + !prefix) != 0)
-            continue;
-        snprintf(key, sizeof(key), "env.%.50s", node->key);
-        dt_conf_note(rules[i].refused ? &reader->problems : &reader->warnings,
-                     node->key_place, key, "%s", rules[i].text);
-    }
-}
-
 void dt_conf_check(struct dt_conf_reader *reader)
 {
+    dt_conf_check_launch(reader);
+    dt_conf_check_env(reader);
+    if (!reader->conf->trains)
+        return;
     check_required(reader);
     check_model(reader);
     check_data(reader);

@@ -24,10 +24,11 @@ struct dt_conf_place {
 
 struct dt_conf_env {
     char *name, *value;
+    struct dt_conf_place place; /* of the name */
 };
 
-struct dt_conf_paths {
-    char **path; /* absolute */
+struct dt_conf_list {
+    char **text; /* of files: absolute paths */
     size_t count;
 };
 
@@ -85,7 +86,7 @@ struct dt_conf {
         char *tokenizer; /* "byte" */
     } model;
     struct {
-        struct dt_conf_paths train, eval;
+        struct dt_conf_list train, eval;
         int format;              /* enum dt_conf_format */
         long max_length;         /* T */
         double validation_split; /* last part of train, when eval is empty */
@@ -141,9 +142,28 @@ struct dt_conf {
         bool first_step, to_stdout, to_jsonl;
         int level; /* enum dt_log_level */
         char *dir;
+        bool rank_logs;      /* a file for each rank in dir */
+        char *console_ranks; /* "0,4-7", NULL: all */
     } logging;
+    struct {
+        /* numbers: 0, strings: NULL where the file leaves it to Slurm */
+        long nodes, ntasks_per_node, gpus_per_node, cpus_per_task;
+        long num_processes; /* of all nodes */
+        char *partition, *account, *qos, *time, *mem, *constraint, *exclude;
+        char *container, *master_addr;
+        long master_port;
+        char *signal;      /* NAME or NAME@SECONDS */
+        int signal_number; /* 0: none */
+        long signal_s;     /* before the time limit */
+        bool requeue, preflight;
+        struct dt_conf_list command;    /* run instead of training */
+        struct dt_conf_list frameworks; /* none: all */
+        int one_gpu;                    /* gpu_visibility: one (1) | all */
+        int no_cpu_bind;                /* cpu_bind: none (1) | auto */
+    } launch;
     struct dt_conf_env *env;
     size_t env_count;
+    bool trains; /* false: no key but of launch, env, run and logging */
     uint64_t fingerprint;        /* of everything that changes the result, and
                                     of no path; complete after
                                     dt_conf_resolve_batch */
@@ -160,9 +180,10 @@ struct dt_conf_problems {
 /* Frees the texts; the list is empty then. */
 void dt_conf_problems_fini(struct dt_conf_problems *problems);
 
-/* Reads and checks `path`. NULL if there is any problem: all are in *problems
- * then (no entry: out of memory). Free with dt_conf_destroy. Warnings go to
- * *warnings. Both lists are filled in any case: dt_conf_problems_fini.
+/* Reads and checks `path`; /dev/null is the file without a key. NULL if there
+ * is any problem: all are in *problems then (no entry: out of memory). Free
+ * with dt_conf_destroy. Warnings go to *warnings. Both lists are filled in any
+ * case: dt_conf_problems_fini.
  */
 struct dt_conf *dt_conf_load(const char *path,
                              struct dt_conf_problems *problems,
@@ -175,6 +196,22 @@ bool dt_conf_given(const struct dt_conf *conf, const char *path);
 /* Where the key stands, or 1:1 if the file does not give it. */
 struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
                                       const char *path);
+
+/* What is wrong with a variable that somebody has set for a run, or NULL: it is
+ * read by nothing, has a new name, or costs speed. `trains`: it is for our own
+ * trainer; `nodes`: of the run, 0 if that is not known. *refused: it may not be
+ * set at all.
+ */
+const char *dt_conf_lint_variable(const char *name, const char *value,
+                                  bool trains, long nodes, bool *refused);
+
+/* Reads "5", "1:30:00", "2-12" ... as Slurm does. False if it is no time. */
+bool dt_conf_parse_time(const char *text, long *seconds);
+
+/* Takes the next range of "0,4-7" off *text, "" being the end of the list.
+ * False if it is malformed.
+ */
+bool dt_conf_rank_list_next(const char **text, long *first, long *last);
 
 /* What depends on the world: fills per_device_batch_size,
  * global_micro_batch_size, train_batch_size and gradient_accumulation_steps

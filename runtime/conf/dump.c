@@ -63,12 +63,12 @@ static void print_set(const struct dt_conf *conf, const struct dt_conf_key *key,
     putc(']', out);
 }
 
-static void print_files(const struct dt_conf_paths *paths, FILE *out)
+static void print_list(const struct dt_conf_list *list, FILE *out)
 {
     putc('[', out);
-    for (size_t i = 0; i < paths->count; i++) {
+    for (size_t i = 0; i < list->count; i++) {
         fputs(i ? ", " : "", out);
-        dt_conf_string_print(paths->path[i], out);
+        dt_conf_string_print(list->text[i], out);
     }
     putc(']', out);
 }
@@ -103,7 +103,8 @@ void dt_conf_value_print(const struct dt_conf *conf,
         dt_conf_string_print(*(char *const *)at, out);
         break;
     case DT_CONF_FILES:
-        print_files(at, out);
+    case DT_CONF_STRINGS:
+        print_list(at, out);
         break;
     case DT_CONF_ENUM:
         print_word(key, *(const int *)at, out);
@@ -125,6 +126,7 @@ void dt_conf_value_print(const struct dt_conf *conf,
         putc(']', out);
         break;
     case DT_CONF_IGNORED:
+    case DT_CONF_UNUSED:
         break;
     }
 }
@@ -132,7 +134,8 @@ void dt_conf_value_print(const struct dt_conf *conf,
 static bool has_value(const struct dt_conf *conf, size_t row)
 {
     const struct dt_conf_key *key = &dt_conf_keys[row];
-    return key->type != DT_CONF_IGNORED && !(key->shape && conf->model.path) &&
+    return key->type != DT_CONF_IGNORED && key->type != DT_CONF_UNUSED &&
+           !(key->shape && conf->model.path) &&
            (conf->place[row].line != 0 || key->fallback);
 }
 

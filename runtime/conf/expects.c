@@ -54,11 +54,13 @@ void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
         [DT_CONF_DIR] = "a path",
         [DT_CONF_OLD_DIR] = "a directory",
         [DT_CONF_FILES] = "a file or a list of files",
+        [DT_CONF_STRINGS] = "a list of ",
         [DT_CONF_ENUM] = "one of ",
         [DT_CONF_SET] = "a list of ",
         [DT_CONF_OLD_OR_WORD] = "a directory or one of ",
         [DT_CONF_BETAS] = "a list of two numbers",
         [DT_CONF_IGNORED] = "true or false",
+        [DT_CONF_UNUSED] = "any value",
     };
     buffer[0] = '\0';
     if (key->type == DT_CONF_IGNORED && key->words)
@@ -66,6 +68,8 @@ void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
     else
         APPEND(buffer, bytes, "%s", nouns[key->type]);
     append_range(key, buffer, bytes);
+    if (key->type == DT_CONF_STRINGS && !key->words)
+        APPEND(buffer, bytes, "words");
     if (key->type == DT_CONF_COUNT)
         APPEND(buffer, bytes, " or a ratio in (0, 1)");
     if (key->words)

@@ -96,23 +96,8 @@ const struct dt_conf_later dt_conf_laters[] = {
      KEYS("enable_jit_checkpoint")},
 
     {"logging", "Weights & Biases runs", KEYS("wandb"), NONE},
-    {"logging", "log files by rank", KEYS("rank_logs"),
-     KEYS("enable_each_rank_log")},
     {"logging", "times of the parts of a step", KEYS("wall_clock"),
      KEYS("wall_clock_breakdown")},
-
-    {"launch", "the launcher section (give srun its options instead)",
-     KEYS("nodes", "gpus_per_node", "ntasks_per_node", "node_rank", "rank",
-          "local_rank", "world_size", "master_addr", "master_port",
-          "partition", "account", "qos", "time", "mem", "cpus_per_task",
-          "constraint", "exclude", "container", "signal", "mode", "command",
-          "frameworks", "gpu_visibility", "cpu_bind", "requeue", "preflight"),
-     KEYS("nnodes", "num_nodes", "num_machines", "nproc_per_node", "num_gpus",
-          "num_processes", "machine_rank", "node_rank", "local_rank",
-          "world_size", "main_process_ip", "main_process_port", "master_addr",
-          "master_port", "use_torchrun", "rdzv_backend",
-          "main_training_function", "same_network", "downcast_bf16",
-          "fsdp_devices")},
 
     {"rm", "algorithm rm", KEYS("center_rewards_coefficient", "last_token"),
      NONE},

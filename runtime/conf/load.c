@@ -138,8 +138,8 @@ static void take_env(struct dt_conf_reader *reader, const struct dt_tree *map)
             struct dt_conf_env *env = &conf->env[conf->env_count++];
             env->name = strdup(c->key);
             env->value = strdup(c->text);
+            env->place = c->key_place;
             reader->problems.out_of_memory |= !env->name || !env->value;
-            dt_conf_check_env(reader, c);
         }
     }
 }
@@ -203,6 +203,22 @@ static void set_defaults(struct dt_conf_reader *reader)
     }
 }
 
+/* A file trains if it has any key that is not only about how programs run. */
+static bool trains(const struct dt_conf *conf)
+{
+    static const char *const others[] = {"version", "mode", "launch.",
+                                         "logging.", "run."};
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        bool other = conf->place[i].line <= 0;
+        for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
+            other |= strncmp(dt_conf_keys[i].path, others[k],
+                             strlen(others[k])) == 0;
+        if (!other)
+            return true;
+    }
+    return false;
+}
+
 /* Rules look at values: they need the defaults and all that was given. */
 static void read_tree(struct dt_conf_reader *reader, const struct dt_tree *tree)
 {
@@ -214,6 +230,7 @@ static void read_tree(struct dt_conf_reader *reader, const struct dt_tree *tree)
     walk(reader, tree, "");
     if (reader->problems.out_of_memory)
         return;
+    reader->conf->trains = trains(reader->conf);
     dt_conf_derive(reader);
     dt_conf_check(reader);
     if (dt_conf_fingerprint(reader->conf) < 0)
@@ -298,8 +315,10 @@ struct dt_conf *dt_conf_load(const char *path,
                              struct dt_conf_problems *problems,
                              struct dt_conf_problems *warnings)
 {
-    struct dt_error err;
-    char *text = dt_file_read(path, DT_TREE_BYTES_MAX, &err);
+    struct dt_error err = {.text = "out of memory"};
+    char *text = strcmp(path, "/dev/null") == 0
+                     ? strdup("{}")
+                     : dt_file_read(path, DT_TREE_BYTES_MAX, &err);
     if (text) {
         struct dt_conf *conf =
             dt_conf_load_text(path, text, strlen(text), problems, warnings);

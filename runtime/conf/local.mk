@@ -6,6 +6,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/dump.c \
 	runtime/conf/expects.c \
 	runtime/conf/later.c \
+	runtime/conf/launch.c \
+	runtime/conf/lint.c \
 	runtime/conf/load.c \
 	runtime/conf/names.c \
 	runtime/conf/notes.c \

@@ -12,6 +12,14 @@
 #include "conf/schema.h"
 #include "conf/tree.h"
 
+/* Notes something about a key of the schema, at its place. */
+#define PROBLEM(reader, path, ...)                                             \
+    dt_conf_note(&(reader)->problems, dt_conf_place_of((reader)->conf, path),  \
+                 path, __VA_ARGS__)
+#define WARNING(reader, path, ...)                                             \
+    dt_conf_note(&(reader)->warnings, dt_conf_place_of((reader)->conf, path),  \
+                 path, __VA_ARGS__)
+
 struct dt_conf_reader {
     struct dt_conf *conf;
     const char *directory; /* of the file: paths start here */
@@ -64,11 +72,13 @@ struct dt_conf *dt_conf_load_text(const char *file, const char *text,
  */
 void dt_conf_derive(struct dt_conf_reader *reader);
 void dt_conf_check_batch(struct dt_conf_reader *reader);
+void dt_conf_check_launch(struct dt_conf_reader *reader);
 void dt_conf_check(struct dt_conf_reader *reader);
 
-/* Refuses or warns of one variable of `env`. */
-void dt_conf_check_env(struct dt_conf_reader *reader,
-                       const struct dt_tree *node);
+/* Refuses or warns of variables of `env`, and of launchers in launch.command.
+ */
+void dt_conf_check_env(struct dt_conf_reader *reader);
+void dt_conf_check_command(struct dt_conf_reader *reader);
 
 /* Sets conf->fingerprint from the other fields. -1: out of memory. */
 int dt_conf_fingerprint(struct dt_conf *conf);

@@ -20,13 +20,15 @@ enum dt_conf_type {
     DT_CONF_STRING,  /* char * */
     DT_CONF_DIR,     /* char *, made absolute; need not exist */
     DT_CONF_OLD_DIR, /* char *, made absolute; must exist */
-    DT_CONF_FILES,   /* struct dt_conf_paths; files that must exist */
+    DT_CONF_FILES,   /* struct dt_conf_list; files that must exist */
+    DT_CONF_STRINGS, /* struct dt_conf_list; each one of `words`, if any */
     DT_CONF_ENUM,    /* int, one of `words` */
     DT_CONF_SET,     /* list of `words`: each has its own bool at its value */
     DT_CONF_OLD_OR_WORD, /* int by `words`, or a path that must exist, which
                             goes to `second` and gives the int `other` */
     DT_CONF_BETAS,       /* two doubles, `second` for the second one */
     DT_CONF_IGNORED,     /* a bool without effect: `help` says why */
+    DT_CONF_UNUSED,      /* the same for any scalar */
 };
 
 /* One accepted or known word of an enumeration, in any case. */

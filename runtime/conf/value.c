@@ -227,6 +227,16 @@ static int set_betas(struct dt_conf_reader *reader,
     return 0;
 }
 
+static int set_unused(struct dt_conf_reader *reader,
+                      const struct dt_conf_key *key, const struct dt_tree *node)
+{
+    if (node->kind != DT_TREE_SCALAR)
+        return expected(reader, key, node);
+    dt_conf_note(&reader->warnings, node->place, key->path, "no effect: %s",
+                 key->help);
+    return 0;
+}
+
 static int set_ignored(struct dt_conf_reader *reader,
                        const struct dt_conf_key *key,
                        const struct dt_tree *node)
@@ -319,12 +329,12 @@ static int set_old_or_word(struct dt_conf_reader *reader,
     return 0;
 }
 
-static void clear_paths(struct dt_conf_paths *paths)
+static void clear_list(struct dt_conf_list *list)
 {
-    for (size_t i = 0; i < paths->count; i++)
-        free(paths->path[i]);
-    free(paths->path);
-    *paths = (struct dt_conf_paths){0};
+    for (size_t i = 0; i < list->count; i++)
+        free(list->text[i]);
+    free(list->text);
+    *list = (struct dt_conf_list){0};
 }
 
 /* The scalar of one data file: the item itself or its key `path`. */
@@ -357,46 +367,70 @@ static const struct dt_tree *file_item(struct dt_conf_reader *reader,
     return only_path ? path : NULL;
 }
 
-/* Appends the file that `item` names to paths, which has room for it. */
-static int add_file(struct dt_conf_reader *reader,
-                    const struct dt_conf_key *key, const struct dt_tree *item,
-                    struct dt_conf_paths *paths)
+/* The file that an item names, malloc'ed, or NULL and a note. */
+static char *parse_file(struct dt_conf_reader *reader,
+                        const struct dt_conf_key *key,
+                        const struct dt_tree *item)
 {
     const struct dt_tree *scalar = file_item(reader, key, item);
     char *path = scalar ? parse_path(reader, key, scalar) : NULL;
-    if (!path)
-        return -1;
-    paths->path[paths->count++] = path;
-    return check_exists(reader, key, scalar, path, S_IFREG);
+    if (path && check_exists(reader, key, scalar, path, S_IFREG) < 0) {
+        free(path);
+        path = NULL;
+    }
+    return path;
 }
 
-static int set_files(struct dt_conf_reader *reader,
-                     const struct dt_conf_key *key, const struct dt_tree *node)
+/* The text of an item, malloc'ed, or NULL and a note. */
+static char *parse_text(struct dt_conf_reader *reader,
+                        const struct dt_conf_key *key,
+                        const struct dt_tree *item)
 {
-    struct dt_conf_paths paths = {0};
+    if (key->words && !parse_word(reader, key, item))
+        return NULL;
+    if (item->kind != DT_TREE_SCALAR) {
+        expected(reader, key, item);
+        return NULL;
+    }
+    char *text = strdup(item->text);
+    reader->problems.out_of_memory |= !text;
+    return text;
+}
+
+/* A list, or one item that needs none: not so for free words, where "a b" is
+ * probably meant to be two.
+ */
+static int set_list(struct dt_conf_reader *reader,
+                    const struct dt_conf_key *key, const struct dt_tree *node)
+{
+    struct dt_conf_list list = {0};
     bool is_list = node->kind == DT_TREE_LIST;
+    bool files = key->type == DT_CONF_FILES;
     const struct dt_tree *first = is_list ? node->child : node;
     size_t count = 0;
     int rc = 0;
     for (const struct dt_tree *i = first; i; i = is_list ? i->next : NULL)
         count++;
-    if (count == 0)
+    if (count == 0 || !(is_list || files || key->words))
         return expected(reader, key, node);
-    paths.path = calloc(count, sizeof(paths.path[0]));
-    if (!paths.path) {
+    list.text = calloc(count, sizeof(list.text[0]));
+    if (!list.text) {
         reader->problems.out_of_memory = true;
         return -1;
     }
-    for (const struct dt_tree *i = first; i; i = is_list ? i->next : NULL)
-        if (add_file(reader, key, i, &paths) < 0)
+    for (const struct dt_tree *i = first; i; i = is_list ? i->next : NULL) {
+        char *text =
+            files ? parse_file(reader, key, i) : parse_text(reader, key, i);
+        if (text)
+            list.text[list.count++] = text;
+        else
             rc = -1;
-    if (rc < 0) {
-        clear_paths(&paths);
-        return -1;
     }
-    clear_paths(field(reader->conf, key->offset));
-    *(struct dt_conf_paths *)field(reader->conf, key->offset) = paths;
-    return 0;
+    struct dt_conf_list *slot = field(reader->conf, key->offset);
+    clear_list(rc < 0 ? &list : slot);
+    if (rc == 0)
+        *slot = list;
+    return rc;
 }
 
 int dt_conf_value_set(struct dt_conf_reader *reader,
@@ -420,7 +454,8 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
     case DT_CONF_OLD_DIR:
         return set_dir(reader, key, node, key->offset);
     case DT_CONF_FILES:
-        return set_files(reader, key, node);
+    case DT_CONF_STRINGS:
+        return set_list(reader, key, node);
     case DT_CONF_ENUM:
         return set_enum(reader, key, node);
     case DT_CONF_SET:
@@ -431,6 +466,8 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
         return set_betas(reader, key, node);
     case DT_CONF_IGNORED:
         return set_ignored(reader, key, node);
+    case DT_CONF_UNUSED:
+        return set_unused(reader, key, node);
     }
     return -1;
 }
@@ -440,7 +477,8 @@ void dt_conf_value_clear(struct dt_conf *conf, const struct dt_conf_key *key)
     size_t offset = key->offset;
     switch (key->type) {
     case DT_CONF_FILES:
-        clear_paths(field(conf, offset));
+    case DT_CONF_STRINGS:
+        clear_list(field(conf, offset));
         break;
     case DT_CONF_OLD_OR_WORD:
         offset = key->second;

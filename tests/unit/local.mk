@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	tests/unit/test_cmd_check \
 	tests/unit/test_conf_batch \
 	tests/unit/test_conf_broken \
+	tests/unit/test_conf_launch \
 	tests/unit/test_conf_memory \
 	tests/unit/test_conf_values \
 	tests/unit/test_dataset \

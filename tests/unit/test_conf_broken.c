@@ -229,11 +229,6 @@ static const struct broken later[] = {
      "t.yaml:5:15: run.device: cuda waits for the CUDA backend" NOT_YET
      "t.yaml:6:19: scheduler.name: WarmupLR waits for DeepSpeed "
      "configurations" NOT_YET},
-    {LEAST "launch: {nodes: 2}\nnum_processes: 8\n",
-     "t.yaml:5:10: launch.nodes: waits for the launcher section (give "
-     "srun its options instead)" NOT_YET
-     "t.yaml:6:1: num_processes: waits for the launcher section (give "
-     "srun its options instead)" NOT_YET},
     {LEAST "training: {deepspeed: {stage: 2}, dataloader: {num_workers: "
            "4}}\n",
      "t.yaml:5:12: training.deepspeed: waits for DeepSpeed "

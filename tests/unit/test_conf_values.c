@@ -48,7 +48,7 @@ static void test_defaults(void **state)
     assert_int_equal(conf->model.n_inner, 4 * 96);
     assert_int_equal(conf->model.vocab_size, 257);
     assert_int_equal(conf->data.train.count, 1);
-    assert_string_equal(conf->data.train.path[0], in_directory("train.txt"));
+    assert_string_equal(conf->data.train.text[0], in_directory("train.txt"));
     assert_int_equal(conf->data.eval.count, 0);
     assert_int_equal(conf->training.max_steps, -1);
     assert_true(conf->training.epochs == 3);
@@ -149,7 +149,7 @@ static void test_paths(void **state)
                   "");
     (void)state;
     for (size_t i = 0; i < 4; i++)
-        assert_string_equal(conf->data.eval.path[i], in_directory("train.txt"));
+        assert_string_equal(conf->data.eval.text[i], in_directory("train.txt"));
     assert_int_equal(conf->data.eval.count, 4);
     assert_int_equal(conf->training.resume, DT_CONF_RESUME_PATH);
     assert_string_equal(conf->training.resume_path, in_directory("."));
@@ -198,10 +198,13 @@ static void test_warnings(void **state)
         "has a minimum\n"
         "t.yaml:9:27: training.max_grad_norm: 0: gradients are not clipped\n"
         "t.yaml:9:48: training.train_batch_size: 12 is not a multiple of 8\n"
-        "t.yaml:10:7: env.NCCL_TIMEOUT: read by nothing: use "
+        "t.yaml:10:7: env.NCCL_TIMEOUT: read by nothing: the limit of PyTorch "
+        "is timeout= of init_process_group, of Hugging Face --ddp_timeout, of "
+        "DeepSpeed DEEPSPEED_TIMEOUT (minutes), of disttrain "
         "distributed.timeout_s\n"
         "t.yaml:10:24: env.XLA_FLAGS: read by JAX only\n"
-        "t.yaml:11:7: mode: no effect: `disttrain train` always trains\n");
+        "t.yaml:11:7: mode: no effect: `disttrain train` trains, `disttrain "
+        "sbatch` writes a batch script\n");
     (void)state;
     dt_conf_destroy(conf);
     conf = load_good("algorithm: sft\nmodel: {path: .}\ndata: {train: "
@@ -367,7 +370,7 @@ static void check_large(const char *start, const char *unit, size_t times,
 static void test_hostile_sizes(void **state)
 {
     (void)state;
-    check_large("a: {x: 1}\n", "x: 1\n", 8000, "t.yaml: and 7905 more\n");
+    check_large("a: {x: 1}\n", "x: 1\n", 8000, "t.yaml: and 7901 more\n");
     check_large("a: ", "[", 500000,
                 "t.yaml:1:19: nested deeper than 16 "
                 "levels\n");

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch.c - the rules of `launch:` */
+#include "config.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "conf/read.h"
+
+enum { SIGNAL_DEFAULT_S = 60 }; /* as Slurm's own --signal */
+
+/* Reads digits; false if there are none or too many. */
+static bool take_number(const char **text, long *number)
+{
+    int digits = 0;
+    *number = 0;
+    for (; isdigit((unsigned char)**text) && digits < 9; digits++)
+        *number = *number * 10 + *(*text)++ - '0';
+    return digits > 0 && !isdigit((unsigned char)**text);
+}
+
+bool dt_conf_parse_time(const char *text, long *seconds)
+{
+    long part[4] = {0}; /* before the first "-", ":" ... */
+    bool days = strchr(text, '-') != NULL;
+    int count = 0;
+    do {
+        if (!take_number(&text, &part[count++]))
+            return false;
+    } while (count < 3 + days &&
+             (*text == ':' || (*text == '-' && days && count == 1)) && *text++);
+    if (*text != '\0' || (days && count == 1))
+        return false;
+    if (days)
+        *seconds = part[0] * 86400 + part[1] * 3600 + part[2] * 60 + part[3];
+    else if (count == 1)
+        *seconds = part[0] * 60;
+    else if (count == 2)
+        *seconds = part[0] * 60 + part[1];
+    else
+        *seconds = part[0] * 3600 + part[1] * 60 + part[2];
+    return true;
+}
+
+/* srun hands these four on to every task. */
+static int signal_number(const char *name, size_t len)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } signals[] = {{"USR1", SIGUSR1},
+                   {"USR2", SIGUSR2},
+                   {"TERM", SIGTERM},
+                   {"HUP", SIGHUP}};
+    if (len > 3 && strncasecmp(name, "SIG", 3) == 0) {
+        name += 3;
+        len -= 3;
+    }
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (len == strlen(signals[i].name) &&
+            strncasecmp(name, signals[i].name, len) == 0)
+            return signals[i].number;
+    return 0;
+}
+
+static void check_signal(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    const char *text = conf->launch.signal;
+    long limit;
+    if (!text && conf->launch.requeue)
+        text = "USR1@120";
+    if (!text)
+        return;
+    const char *at = strchrnul(text, '@');
+    conf->launch.signal_number = signal_number(text, (size_t)(at - text));
+    conf->launch.signal_s = SIGNAL_DEFAULT_S;
+    bool bad = *at++ && (!take_number(&at, &conf->launch.signal_s) || *at);
+    if (bad || conf->launch.signal_number == 0)
+        PROBLEM(reader, "launch.signal",
+                "expected USR1, USR2, TERM or HUP, and seconds after @, such "
+                "as USR1@300, got \"%.60s\"",
+                text);
+    else if (conf->launch.time &&
+             dt_conf_parse_time(conf->launch.time, &limit) &&
+             limit <= conf->launch.signal_s)
+        PROBLEM(reader, "launch.signal",
+                "%ld s before the limit is before the start: launch.time is "
+                "%ld s",
+                conf->launch.signal_s, limit);
+}
+
+/* A number and one of K, M, G, T. */
+static bool is_memory(const char *text)
+{
+    long number;
+    return take_number(&text, &number) &&
+           (*text == '\0' || (strchr("KMGTkmgt", *text) && text[1] == '\0'));
+}
+
+bool dt_conf_rank_list_next(const char **text, long *first, long *last)
+{
+    if (!take_number(text, first))
+        return false;
+    *last = *first;
+    if (**text == '-') {
+        ++*text;
+        if (!take_number(text, last) || *last < *first)
+            return false;
+    }
+    if (**text == ',' && (*text)[1])
+        ++*text;
+    else if (**text)
+        return false;
+    return true;
+}
+
+static void check_texts(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    const char *ranks = conf->logging.console_ranks;
+    long number, last;
+    if (conf->launch.time && !dt_conf_parse_time(conf->launch.time, &number))
+        PROBLEM(reader, "launch.time",
+                "expected minutes, HH:MM:SS, D-HH or D-HH:MM:SS, got "
+                "\"%.60s\"",
+                conf->launch.time);
+    if (conf->launch.mem && !is_memory(conf->launch.mem))
+        PROBLEM(reader, "launch.mem",
+                "expected a number and K, M, G or T, such as 64G, got "
+                "\"%.60s\"",
+                conf->launch.mem);
+    while (ranks && *ranks)
+        if (!dt_conf_rank_list_next(&ranks, &number, &last)) {
+            PROBLEM(reader, "logging.console_ranks",
+                    "expected ranks such as 0,4-7, got \"%.60s\"",
+                    conf->logging.console_ranks);
+            break;
+        }
+}
+
+/* num_processes is of all machines, however often it is read as of one. */
+static void settle_tasks(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    long nodes = conf->launch.nodes > 0 ? conf->launch.nodes : 1;
+    long all = conf->launch.num_processes;
+    long tasks = conf->launch.ntasks_per_node;
+    long gpus = conf->launch.gpus_per_node;
+    if (all > 0 && all % nodes != 0)
+        PROBLEM(reader, "launch.num_processes",
+                "%ld ranks cannot be shared evenly by %ld nodes", all, nodes);
+    else if (all > 0 && tasks > 0 && all != nodes * tasks)
+        PROBLEM(reader, "launch.num_processes",
+                "the total of all nodes: %ld x %ld is %ld, not %ld", nodes,
+                tasks, nodes * tasks, all);
+    else if (all > 0 && nodes > 1 && gpus > 0 && all == gpus)
+        PROBLEM(reader, "launch.num_processes",
+                "the total of all nodes: %ld would be %ld on each of %ld "
+                "nodes with %ld GPUs; write %ld",
+                all, all / nodes, nodes, gpus, nodes * gpus);
+    else if (all > 0)
+        tasks = all / nodes;
+    if (tasks == 0)
+        tasks = gpus;
+    if (tasks > 0 && conf->launch.ntasks_per_node == 0) {
+        conf->launch.ntasks_per_node = tasks;
+        reader->conf->place[dt_conf_key_find("launch.ntasks_per_node")].line =
+            -1;
+    }
+}
+
+void dt_conf_check_launch(struct dt_conf_reader *reader)
+{
+    settle_tasks(reader);
+    check_signal(reader);
+    check_texts(reader);
+    dt_conf_check_command(reader);
+}

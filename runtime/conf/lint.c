@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lint.c - settings that do nothing, or not what they seem to do */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/read.h"
+
+enum kind {
+    REFUSED,   /* our own to set */
+    INERT,     /* read by nothing, or by something under another name */
+    DEBUGGING, /* costs speed: worth a word unless it is 0 */
+    FOREIGN,   /* of another framework than our trainer */
+    LOCAL,     /* an address of this host, for a run of several */
+};
+
+static const struct rule {
+    const char *name; /* a trailing _ makes it a prefix */
+    enum kind kind;
+    const char *text;
+} rules[] = {
+    {"RANK", REFUSED, "is different on each rank: the plugin sets it"},
+    {"LOCAL_RANK", REFUSED, "is different on each rank: the plugin sets it"},
+    {"NODE_RANK", REFUSED, "is different on each rank: the plugin sets it"},
+    {"GROUP_RANK", REFUSED, "is different on each rank: the plugin sets it"},
+    {"WORLD_SIZE", REFUSED, "follows from the job: the plugin sets it"},
+    {"LOCAL_WORLD_SIZE", REFUSED, "follows from the job: the plugin sets it"},
+    {"SLURM_", REFUSED, "belongs to Slurm"},
+    {"PMIX_", REFUSED, "belongs to PMIx"},
+    {"NCCL_TIMEOUT", INERT,
+     "read by nothing: the limit of PyTorch is timeout= of "
+     "init_process_group, of Hugging Face --ddp_timeout, of DeepSpeed "
+     "DEEPSPEED_TIMEOUT (minutes), of disttrain distributed.timeout_s"},
+    {"DEEPSPEED_LOG_LEVEL", INERT,
+     "read by nothing: give DeepSpeed programs --log_level, or set "
+     "logging.level"},
+    {"NCCL_ASYNC_ERROR_HANDLING", INERT,
+     "an old name: PyTorch reads TORCH_NCCL_ASYNC_ERROR_HANDLING"},
+    {"NCCL_BLOCKING_WAIT", INERT,
+     "an old name: PyTorch reads TORCH_NCCL_BLOCKING_WAIT"},
+    {"NCCL_DESYNC_DEBUG", INERT,
+     "an old name: PyTorch reads TORCH_NCCL_DESYNC_DEBUG"},
+    {"XLA_PYTHON_CLIENT_MEM_FRACTION", INERT,
+     "an old name: JAX reads XLA_CLIENT_MEM_FRACTION, which needs "
+     "preallocation"},
+    {"JAX_PLATFORM_NAME", INERT, "an old name: JAX reads JAX_PLATFORMS"},
+    {"CUDA_VISIBLE_DEVICES", INERT,
+     "overrides what Slurm has given to the job: leave it out, or use "
+     "launch.gpu_visibility"},
+    {"MASTER_PORT", INERT,
+     "the same for every step: leave it out, and each step has a port of its "
+     "own"},
+    {"NCCL_IB_DISABLE", DEBUGGING, "switches InfiniBand off"},
+    {"NCCL_P2P_DISABLE", DEBUGGING, "switches copies between GPUs off"},
+    {"NCCL_SHM_DISABLE", DEBUGGING, "switches shared memory off"},
+    {"CUDA_LAUNCH_BLOCKING", DEBUGGING, "makes every kernel wait"},
+    {"MASTER_ADDR", LOCAL,
+     "means another host on each node: leave it out, and it is rank 0's"},
+    {"XLA_", FOREIGN, "read by JAX only"},
+    {"JAX_", FOREIGN, "read by JAX only"},
+};
+
+static bool is_local(const char *address)
+{
+    return strcmp(address, "localhost") == 0 ||
+           strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+static bool applies(const struct rule *rule, const char *value, bool trains,
+                    long nodes)
+{
+    switch (rule->kind) {
+    case DEBUGGING:
+        return value[0] != '\0' && strcmp(value, "0") != 0;
+    case FOREIGN:
+        return trains;
+    case LOCAL:
+        return nodes > 1 && is_local(value);
+    default:
+        return true;
+    }
+}
+
+const char *dt_conf_lint_variable(const char *name, const char *value,
+                                  bool trains, long nodes, bool *refused)
+{
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        size_t n = strlen(rules[i].name);
+        bool prefix = rules[i].name[n - 1] == '_';
+        if (strncmp(name, rules[i].name, n + !prefix) == 0 &&
+            applies(&rules[i], value, trains, nodes)) {
+            *refused = rules[i].kind == REFUSED;
+            return rules[i].text;
+        }
+    }
+    return NULL;
+}
+
+void dt_conf_check_env(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    bool trains = conf->trains && conf->launch.command.count == 0;
+    for (size_t i = 0; i < conf->env_count; i++) {
+        const struct dt_conf_env *env = &conf->env[i];
+        bool refused = false;
+        char key[64];
+        const char *text = dt_conf_lint_variable(env->name, env->value, trains,
+                                                 conf->launch.nodes, &refused);
+        snprintf(key, sizeof(key), "env.%.50s", env->name);
+        if (text)
+            dt_conf_note(refused ? &reader->problems : &reader->warnings,
+                         env->place, key, "%s", text);
+    }
+}
+
+static bool has_word(const struct dt_conf_list *words, const char *word)
+{
+    for (size_t i = 0; i < words->count; i++)
+        if (strncmp(words->text[i], word, strlen(word)) == 0 &&
+            strchr("=", words->text[i][strlen(word)]))
+            return true;
+    return false;
+}
+
+/* A launcher as the command starts its own ranks in every task. */
+void dt_conf_check_command(struct dt_conf_reader *reader)
+{
+    static const struct {
+        const char *word, *why;
+    } launchers[] = {
+        {"torchrun", "starts ranks of its own in every task"},
+        {"torch.distributed.run", "starts ranks of its own in every task"},
+        {"torch.distributed.launch",
+         "starts ranks of its own in every task, and appends --local-rank, "
+         "which scripts that know --local_rank refuse: read LOCAL_RANK"},
+        {"accelerate", "starts ranks of its own in every task, and its "
+                       "--num_processes is the total of all machines"},
+        {"deepspeed", "starts ranks of its own in every task, and with "
+                      "--num_nodes but no hostfile takes 127.0.0.1 for the "
+                      "master"},
+        {"mpirun", "starts ranks of its own in every task"},
+        {"srun", "starts a step of its own in every task"},
+    };
+    const struct dt_conf_list *words = &reader->conf->launch.command;
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+        bool starts =
+            words->count > 0 && strcmp(words->text[0], launchers[i].word) == 0;
+        bool module = strchr(launchers[i].word, '.') && has_word(words, "-m") &&
+                      has_word(words, launchers[i].word);
+        if (starts || module)
+            WARNING(reader, "launch.command",
+                    "%s %s; srun has started them already: write the program "
+                    "alone, such as [python3, train.py]",
+                    launchers[i].word, launchers[i].why);
+    }
+}

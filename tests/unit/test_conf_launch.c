@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_conf_launch.c - `launch:`: values, mistakes, and lint, by their text */
+#include "config.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "conf.h"
+
+static struct dt_conf *load(const char *text, char **problems, char **warnings)
+{
+    return load_bytes(text, strlen(text), problems, warnings);
+}
+
+/* A file for launching only, which has no mistake and no warning. */
+static struct dt_conf *load_good(const char *text)
+{
+    char *problems, *warnings;
+    struct dt_conf *conf = load(text, &problems, &warnings);
+    assert_string_equal(problems, "");
+    assert_string_equal(warnings, "");
+    assert_non_null(conf);
+    free(problems);
+    free(warnings);
+    return conf;
+}
+
+static void test_values(void **state)
+{
+    struct dt_conf *conf =
+        load_good("launch:\n"
+                  "  nodes: 4\n  gpus_per_node: 8\n  time: 1-12\n"
+                  "  mem: 64G\n  signal: SIGUSR2@300\n  requeue: true\n"
+                  "  command: [python3, train.py, 1]\n"
+                  "  frameworks: [torch, jax]\n  gpu_visibility: one\n"
+                  "  cpu_bind: none\n  master_port: 2345\n"
+                  "logging: {console_ranks: \"0,4-7\", rank_logs: true}\n");
+    (void)state;
+    assert_false(conf->trains);
+    assert_int_equal(conf->launch.nodes, 4);
+    assert_int_equal(conf->launch.ntasks_per_node, 8); /* one for each GPU */
+    assert_int_equal(conf->launch.cpus_per_task, 0);
+    assert_int_equal(conf->launch.signal_number, SIGUSR2);
+    assert_int_equal(conf->launch.signal_s, 300);
+    assert_true(conf->launch.requeue);
+    assert_false(conf->launch.preflight);
+    assert_int_equal(conf->launch.command.count, 3);
+    assert_string_equal(conf->launch.command.text[2], "1");
+    assert_int_equal(conf->launch.frameworks.count, 2);
+    assert_string_equal(conf->launch.frameworks.text[1], "jax");
+    assert_true(conf->launch.one_gpu);
+    assert_true(conf->launch.no_cpu_bind);
+    assert_int_equal(conf->launch.master_port, 2345);
+    assert_true(conf->logging.rank_logs);
+    dt_conf_destroy(conf);
+}
+
+/* The names under which other launchers know the keys. */
+static void test_aliases(void **state)
+{
+    struct dt_conf *conf = load_good("num_machines: 2\nnproc_per_node: 8\n"
+                                     "num_processes: 16\n"
+                                     "main_process_port: 29500\n"
+                                     "main_process_ip: n1\n");
+    (void)state;
+    assert_int_equal(conf->launch.nodes, 2);
+    assert_int_equal(conf->launch.gpus_per_node, 8);
+    assert_int_equal(conf->launch.ntasks_per_node, 8);
+    assert_int_equal(conf->launch.master_port, 29500);
+    assert_string_equal(conf->launch.master_addr, "n1");
+    dt_conf_destroy(conf);
+}
+
+/* A job that is to be requeued needs to be told in time. */
+static void test_signal(void **state)
+{
+    struct dt_conf *conf = load_good("launch: {requeue: true}\n");
+    (void)state;
+    assert_int_equal(conf->launch.signal_number, SIGUSR1);
+    assert_int_equal(conf->launch.signal_s, 120);
+    dt_conf_destroy(conf);
+    conf = load_good("launch: {signal: term}\n");
+    assert_int_equal(conf->launch.signal_number, SIGTERM);
+    assert_int_equal(conf->launch.signal_s, 60);
+    dt_conf_destroy(conf);
+    conf = load_good("launch: {nodes: 1}\n");
+    assert_int_equal(conf->launch.signal_number, 0);
+    dt_conf_destroy(conf);
+}
+
+static void test_time(void **state)
+{
+    static const struct {
+        const char *text;
+        long seconds;
+    } good[] = {{"5", 300},     {"90:30", 5430},    {"01:00:00", 3600},
+                {"1-2", 93600}, {"1-02:30", 95400}, {"1-00:00:01", 86401},
+                {"0-0", 0}};
+    static const char *const bad[] = {
+        "",   "x",     "1:",  "1:2:3:4", "1-",         "1-2-3",
+        "-1", "1:2-3", "1 h", "1:-2",    "9999999999", "1-2:3:4:5"};
+    long seconds;
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_true(dt_conf_parse_time(good[i].text, &seconds));
+        assert_int_equal(seconds, good[i].seconds);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(dt_conf_parse_time(bad[i], &seconds));
+}
+
+static const struct {
+    const char *text, *problems;
+} broken[] = {
+    {"launch: {time: soon}\n",
+     "t.yaml:1:16: launch.time: expected minutes, HH:MM:SS, D-HH or "
+     "D-HH:MM:SS, got \"soon\"\n"},
+    {"launch: {mem: 3X}\n",
+     "t.yaml:1:15: launch.mem: expected a number and K, M, G or T, such as "
+     "64G, got \"3X\"\n"},
+    {"launch: {signal: INT@30}\n",
+     "t.yaml:1:18: launch.signal: expected USR1, USR2, TERM or HUP, and "
+     "seconds after @, such as USR1@300, got \"INT@30\"\n"},
+    {"launch: {signal: USR1@}\n",
+     "t.yaml:1:18: launch.signal: expected USR1, USR2, TERM or HUP, and "
+     "seconds after @, such as USR1@300, got \"USR1@\"\n"},
+    {"launch: {signal: USR1@600, time: 10}\n",
+     "t.yaml:1:18: launch.signal: 600 s before the limit is before the start: "
+     "launch.time is 600 s\n"},
+    {"launch: {command: python3 train.py}\n",
+     "t.yaml:1:19: launch.command: expected a list of words, got \"python3 "
+     "train.py\"\n"},
+    {"launch: {command: []}\n",
+     "t.yaml:1:19: launch.command: expected a list of words, got a list\n"},
+    {"launch: {command: [a, [b]]}\n",
+     "t.yaml:1:23: launch.command: expected a list of words, got a list\n"},
+    {"launch: {frameworks: [torch, caffe]}\n",
+     "t.yaml:1:30: launch.frameworks: expected a list of torch, accelerate, "
+     "deepspeed, composer, lightning, jax, tensorflow, horovod, megatron, got "
+     "\"caffe\"\n"},
+    {"logging: {console_ranks: 7-4}\n",
+     "t.yaml:1:26: logging.console_ranks: expected ranks such as 0,4-7, got "
+     "\"7-4\"\n"},
+    {"logging: {console_ranks: \"1,\"}\n",
+     "t.yaml:1:26: logging.console_ranks: expected ranks such as 0,4-7, got "
+     "\"1,\"\n"},
+    {"launch: {nodes: 3, num_processes: 8}\n",
+     "t.yaml:1:35: launch.num_processes: 8 ranks cannot be shared evenly by 3 "
+     "nodes\n"},
+    {"launch: {nodes: 2, ntasks_per_node: 8, num_processes: 8}\n",
+     "t.yaml:1:55: launch.num_processes: the total of all nodes: 2 x 8 is 16, "
+     "not 8\n"},
+    {"num_processes: 8\nnum_machines: 2\nlaunch.gpus_per_node: 8\n",
+     "t.yaml:1:16: launch.num_processes: the total of all nodes: 8 would be 4 "
+     "on each of 2 nodes with 8 GPUs; write 16\n"},
+    {"launch: {master_port: 80}\n",
+     "t.yaml:1:23: launch.master_port: expected an integer from 1024 to "
+     "65535, got 80\n"},
+    {"env: {RANK: 0}\n", "t.yaml:1:7: env.RANK: is different on each rank: "
+                         "the plugin sets it\n"},
+};
+
+static void test_broken(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        char *problems, *warnings;
+        struct dt_conf *conf = load(broken[i].text, &problems, &warnings);
+        assert_string_equal(problems, broken[i].problems);
+        assert_null(conf);
+        free(problems);
+        free(warnings);
+    }
+}
+
+#define TOO_MANY "starts ranks of its own in every task"
+#define ALONE                                                                  \
+    "; srun has started them already: write the program alone, such as "       \
+    "[python3, train.py]\n"
+
+static const struct {
+    const char *text, *warnings;
+} lint[] = {
+    {"launch: {command: [torchrun, t.py]}\n",
+     "t.yaml:1:19: launch.command: torchrun " TOO_MANY ALONE},
+    {"launch: {command: [accelerate, launch, --num_processes, 8, t.py]}\n",
+     "t.yaml:1:19: launch.command: accelerate " TOO_MANY
+     ", and its --num_processes is the total of all machines" ALONE},
+    {"launch: {command: [deepspeed, --num_nodes=2, --node_rank=0, t.py]}\n",
+     "t.yaml:1:19: launch.command: deepspeed " TOO_MANY
+     ", and with --num_nodes but no hostfile takes 127.0.0.1 for the "
+     "master" ALONE},
+    {"launch: {command: [python, -m, torch.distributed.launch, t.py]}\n",
+     "t.yaml:1:19: launch.command: torch.distributed.launch " TOO_MANY
+     ", and appends --local-rank, which scripts that know --local_rank "
+     "refuse: read LOCAL_RANK" ALONE},
+    {"launch: {command: [python, torchrun.py, torch.distributed.launch]}\n",
+     ""},
+    {"env: {DEEPSPEED_LOG_LEVEL: info}\n",
+     "t.yaml:1:7: env.DEEPSPEED_LOG_LEVEL: read by nothing: give DeepSpeed "
+     "programs --log_level, or set logging.level\n"},
+    {"env: {NCCL_BLOCKING_WAIT: 1}\n",
+     "t.yaml:1:7: env.NCCL_BLOCKING_WAIT: an old name: PyTorch reads "
+     "TORCH_NCCL_BLOCKING_WAIT\n"},
+    {"env: {CUDA_VISIBLE_DEVICES: \"0,1\"}\n",
+     "t.yaml:1:7: env.CUDA_VISIBLE_DEVICES: overrides what Slurm has given to "
+     "the job: leave it out, or use launch.gpu_visibility\n"},
+    {"env: {NCCL_IB_DISABLE: 1}\n",
+     "t.yaml:1:7: env.NCCL_IB_DISABLE: switches InfiniBand off\n"},
+    {"env: {NCCL_IB_DISABLE: 0, JAX_FLAG: 1, MASTER_ADDR: localhost}\n", ""},
+    {"env: {MASTER_ADDR: 127.0.0.1}\nnum_nodes: 2\n",
+     "t.yaml:1:7: env.MASTER_ADDR: means another host on each node: leave it "
+     "out, and it is rank 0's\n"},
+    {"env: {XLA_PYTHON_CLIENT_MEM_FRACTION: 0.9}\n",
+     "t.yaml:1:7: env.XLA_PYTHON_CLIENT_MEM_FRACTION: an old name: JAX reads "
+     "XLA_CLIENT_MEM_FRACTION, which needs preallocation\n"},
+    {"machine_rank: 1\nrdzv_backend: c10d\nlaunch.mode: manual\n",
+     "t.yaml:1:15: launch.node_rank: no effect: Slurm counts the ranks\n"
+     "t.yaml:2:15: launch.rdzv_backend: no effect: there is no launcher to "
+     "set up\n"
+     "t.yaml:3:14: launch.mode: no effect: srun starts the ranks; without "
+     "Slurm: mpirun -n N disttrain train FILE\n"},
+};
+
+static void test_lint(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(lint) / sizeof(lint[0]); i++) {
+        char *problems, *warnings;
+        struct dt_conf *conf = load(lint[i].text, &problems, &warnings);
+        assert_string_equal(problems, "");
+        assert_string_equal(warnings, lint[i].warnings);
+        dt_conf_destroy(conf);
+        free(problems);
+        free(warnings);
+    }
+}
+
+/* What else a file needs depends on whether it trains. */
+static void test_trains(void **state)
+{
+    char *problems, *warnings;
+    struct dt_conf *conf = load_good(LEAST "launch: {nodes: 2}\n");
+    (void)state;
+    assert_true(conf->trains);
+    dt_conf_destroy(conf);
+    conf = load_good("run: {name: x}\n");
+    assert_false(conf->trains);
+    dt_conf_destroy(conf);
+    assert_null(load("lr: 1\n", &problems, &warnings));
+    assert_non_null(strstr(problems, "algorithm: required"));
+    free(problems);
+    free(warnings);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values), cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_signal), cmocka_unit_test(test_time),
+        cmocka_unit_test(test_broken), cmocka_unit_test(test_lint),
+        cmocka_unit_test(test_trains),
+    };
+    return cmocka_run_group_tests_name("conf_launch", tests, enter_directory,
+                                       leave_directory);
+}
