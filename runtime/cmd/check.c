@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/contract.h"
 #include "conf/conf.h"
-#include "launch/contract.h"
 #include "model/model.h"
 
 static const char help[] =
-    "usage: disttrain check [--contract | --resolved] [--world N] FILE\n"
+    "usage: disttrain check [--resolved] [--world N] FILE\n"
+    "       disttrain check --contract FILE [-- SRUN-OPTION...]\n"
     "       disttrain check --keys\n"
     "\n"
     "Reads a configuration and prints every mistake in it as\n"
@@ -34,6 +35,7 @@ struct options {
     bool contract, resolved, keys, help;
     int world; /* 0: not given */
     const char *file;
+    struct dt_srun_words words; /* with contract */
 };
 
 static int parse_world(const char *text, int *world)
@@ -84,49 +86,12 @@ static int parse_options(int argc, char **argv, struct options *options)
     if (options->contract && options->resolved)
         return dt_cmd_usage_error("check",
                                   "--contract or --resolved, not both");
-    if (argc - optind != 1)
+    if (argc - optind != 1 && !(options->contract && argc > optind))
         return dt_cmd_usage_error("check", "expected one FILE");
     options->file = argv[optind];
+    options->words.word = argv + optind + 1;
+    options->words.count = argc - optind - 1;
     return EX_OK;
-}
-
-/* A value as contract.h wants it: on one line. */
-static void print_escaped(const char *text, FILE *out)
-{
-    for (; *text; text++) {
-        if (*text == '\\' || *text == '\n')
-            putc('\\', out);
-        putc(*text == '\n' ? 'n' : *text, out);
-    }
-    putc('\n', out);
-}
-
-static int print_contract(const struct dt_conf *conf)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out)
-        return EX_OSERR;
-    fputs(DT_CONTRACT_VERSION_LINE "\n" DT_CONTRACT_CONFIG, out);
-    print_escaped(conf->file, out);
-    fputs(DT_CONTRACT_RUNS "train\n", out);
-    for (size_t i = 0; i < conf->env_count; i++) {
-        fprintf(out, DT_CONTRACT_ENV "%s=", conf->env[i].name);
-        print_escaped(conf->env[i].value, out);
-    }
-    int status = ferror(out) ? EX_OSERR : EX_OK;
-    if (fclose(out) != 0 || !text)
-        status = EX_OSERR;
-    if (status == EX_OK && bytes > DT_CONTRACT_BYTES) {
-        fprintf(stderr, "%s: env: more than %d bytes\n", conf->file,
-                DT_CONTRACT_BYTES);
-        status = EX_CONFIG;
-    }
-    if (status == EX_OK)
-        fwrite(text, 1, bytes, stdout);
-    free(text);
-    return status;
 }
 
 /* Prints a problem in the form of dt_conf_load; returns EX_CONFIG. */
@@ -169,11 +134,12 @@ static int check_loaded(const struct options *options, struct dt_conf *conf)
         return err.status;
     }
     if (options->contract)
-        return print_contract(conf);
+        return dt_contract_print(conf, options->file, &options->words);
     if (options->resolved)
         dt_conf_dump(conf, stdout);
     else
-        printf("%s: no mistakes\n", options->file);
+        printf("%s: no mistakes%s\n", options->file,
+               conf->trains ? "" : "; it launches programs and trains nothing");
     return EX_OK;
 }
 

@@ -2,8 +2,12 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/check.c \
 	runtime/cmd/cmd.h \
+	runtime/cmd/contract.c \
+	runtime/cmd/contract.h \
 	runtime/cmd/generate.c \
 	runtime/cmd/info.c \
+	runtime/cmd/settings.c \
+	runtime/cmd/settings.h \
 	runtime/cmd/text_out.c \
 	runtime/cmd/text_out.h \
 	runtime/cmd/train.c \

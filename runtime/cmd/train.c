@@ -154,8 +154,12 @@ static int load_and_train(const char *path)
     } else {
         print_problems(&warnings, dt_launch_rank(launch));
         print_problems(&problems, dt_launch_rank(launch));
-        if (conf)
+        if (conf && conf->trains)
             status = train(conf, launch);
+        else if (conf && dt_launch_rank(launch) == 0)
+            fprintf(stderr,
+                    "disttrain: %s: nothing to train: it has no algorithm\n",
+                    path);
     }
     dt_launch_destroy(launch);
     dt_conf_destroy(conf);

@@ -72,7 +72,7 @@ static void test_usage(void **state)
         assert_string_equal(out, "");
     }
     assert_int_equal(check("--help"), 0);
-    assert_memory_equal(out, "usage: disttrain check [--contract", 34);
+    assert_memory_equal(out, "usage: disttrain check [--resolved", 34);
     assert_non_null(strstr(out, "disttrain.yaml(5)"));
 }
 
@@ -87,7 +87,8 @@ static void test_good(void **state)
     assert_int_equal(check("t.yaml --world 3 --resolved"), 0);
     assert_non_null(strstr(out, "\n  train_batch_size: 6  # worked out\n"));
     assert_string_equal(errors, "warning: t.yaml:5:7: mode: no effect: "
-                                "`disttrain train` always trains\n");
+                                "`disttrain train` trains, `disttrain sbatch` "
+                                "writes a batch script\n");
 }
 
 static void test_mistakes(void **state)
@@ -161,6 +162,93 @@ static void test_contract(void **state)
     assert_string_equal(errors, "");
 }
 
+/* What srun says itself is left out; the rest goes to srun. */
+static void test_contract_launch(void **state)
+{
+    char wanted[2048];
+    (void)state;
+    write_file("t.yaml", "launch:\n"
+                         "  nodes: 2\n  gpus_per_node: 4\n  partition: a\n"
+                         "  time: 60\n  requeue: true\n  mem: 8G\n"
+                         "  command: [sh, -c, 'a\\b', \"c\\nd\"]\n"
+                         "  frameworks: jax\n  master_addr: n7\n"
+                         "logging: {rank_logs: true, console_ranks: 0}\n");
+    setenv("SLURM_MEM_PER_NODE", "4G", 1);
+    assert_int_equal(check("--contract t.yaml -- -pb -Q --time=5"), 0);
+    unsetenv("SLURM_MEM_PER_NODE");
+    snprintf(wanted, sizeof(wanted),
+             "DISTTRAIN_CONTRACT=2\nCONFIG=%s/t.yaml\nRUNS=command\n"
+             "SRUN SLURM_JOB_NUM_NODES=2\nSRUN SLURM_NTASKS_PER_NODE=4\n"
+             "SRUN SLURM_GPUS_PER_NODE=4\n"
+             "SRUN SLURM_DISTTRAIN_FRAMEWORKS=jax\n"
+             "SRUN SLURM_DISTTRAIN_COMMAND=sh\\n-c\\na\\\\\\\\b\\nc\\\\nd\n"
+             "SRUN SLURM_DISTTRAIN_REQUEUE=1\n"
+             "SRUN SLURM_DISTTRAIN_CONSOLE_RANKS=0\n"
+             "SRUN SLURM_DISTTRAIN_RANK_LOGS=%s/outputs/run/logs\n"
+             "SRUN SLURM_DISTTRAIN_SIGNAL=10@120\nENV MASTER_ADDR=n7\n",
+             test_directory, test_directory);
+    assert_string_equal(out, wanted);
+    assert_string_equal(errors, "");
+    assert_int_equal(check("--contract t.yaml -- -n3 --nodes 1"), 0);
+    assert_null(strstr(out, "SLURM_JOB_NUM_NODES"));
+    assert_null(strstr(out, "SLURM_NTASKS_PER_NODE"));
+    assert_int_equal(check("--contract /dev/null"), 0);
+    assert_string_equal(out, "DISTTRAIN_CONTRACT=2\nCONFIG=/dev/null\n"
+                             "RUNS=nothing\n");
+}
+
+/* A step larger than its job, and ranks that do not fit the batch. */
+static void test_contract_contradicts(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST "launch: {nodes: 2, ntasks_per_node: 3}\n"
+                               "train_batch_size: 8\n");
+    assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
+    assert_non_null(strstr(errors, "E102 8 cannot be divided by 12"));
+    write_file("t.yaml", "launch:\n  nodes: 3\n  gpus_per_node: 8\n"
+                         "  cpus_per_task: 4\n  partition: a\n");
+    setenv("SLURM_JOB_ID", "77", 1);
+    setenv("SLURM_JOB_NUM_NODES", "2", 1);
+    setenv("SLURM_GPUS_ON_NODE", "4", 1);
+    setenv("SLURM_JOB_CPUS_PER_NODE", "32(x2),16", 1);
+    setenv("SLURM_JOB_PARTITION", "b", 1);
+    assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
+    assert_string_equal(out, "");
+    assert_string_equal(
+        errors,
+        "t.yaml:2:10: launch.nodes: 3 nodes, but job 77 has 2\n"
+        "t.yaml:3:18: launch.gpus_per_node: 8 GPUs a node, but job 77 has 4\n"
+        "t.yaml:4:18: launch.cpus_per_task: 8 ranks of 4 CPUs are 32 a node, "
+        "but job 77 has 16\n"
+        "warning: t.yaml:5:14: launch.partition: a, but job 77 is in b\n");
+    assert_int_equal(check("--contract t.yaml -- -N2 --gpus-per-node=4 -n 4"),
+                     0);
+    assert_null(strstr(out, "SLURM_PARTITION"));
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_JOB_NUM_NODES");
+    unsetenv("SLURM_GPUS_ON_NODE");
+    unsetenv("SLURM_JOB_CPUS_PER_NODE");
+    unsetenv("SLURM_JOB_PARTITION");
+}
+
+/* What is wrong in the shell that srun is started from. */
+static void test_contract_environment(void **state)
+{
+    (void)state;
+    write_file("t.yaml", "launch: {nodes: 2, exclude: n3}\n");
+    setenv("NCCL_TIMEOUT", "3600", 1);
+    setenv("MASTER_ADDR", "localhost", 1);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_non_null(strstr(errors, "warning: environment: NCCL_TIMEOUT: read "
+                                   "by nothing: "));
+    assert_non_null(strstr(errors, "warning: environment: MASTER_ADDR: means "
+                                   "another host on each node"));
+    assert_non_null(strstr(errors, "warning: t.yaml:1:29: launch.exclude: no "
+                                   "effect on srun: give it --exclude=n3\n"));
+    unsetenv("NCCL_TIMEOUT");
+    unsetenv("MASTER_ADDR");
+}
+
 /* A value whose newlines double in the contract, beyond its limit. */
 static void test_contract_too_large(void **state)
 {
@@ -176,7 +264,7 @@ static void test_contract_too_large(void **state)
     fputs("'\n", file);
     fclose(file);
     assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
-    assert_non_null(strstr(errors, "/t.yaml: env: more than 1048576 bytes\n"));
+    assert_non_null(strstr(errors, "t.yaml: env: more than 1048576 bytes\n"));
     assert_string_equal(out, "");
 }
 
@@ -222,6 +310,9 @@ int main(void)
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_model_path),
         cmocka_unit_test(test_contract),
+        cmocka_unit_test(test_contract_launch),
+        cmocka_unit_test(test_contract_contradicts),
+        cmocka_unit_test(test_contract_environment),
         cmocka_unit_test(test_contract_too_large),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_full_disk),
