@@ -5,6 +5,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/launch/launch.c \
 	runtime/launch/launch.h \
 	runtime/launch/launch_single.c \
+	runtime/launch/variables.c \
+	runtime/launch/variables.h \
 	# End of runtime/launch
 
 if HAVE_PMIX

@@ -18,12 +18,20 @@ check_PROGRAMS += \
 	tests/unit/test_optim \
 	tests/unit/test_report \
 	tests/unit/test_safetensors \
+	tests/unit/test_variables \
 	tests/unit/test_weights \
+	tests/unit/test_frameworks \
 	tests/unit/test_generate \
 	tests/unit/test_sample \
 	# End of tests/unit
 
 EXTRA_DIST += tests/unit/conf.h tests/unit/scratch.h
+
+task_env = \
+	tests/unit/task_env.c \
+	tests/unit/task_env.h
+tests_unit_test_frameworks_SOURCES = tests/unit/test_frameworks.c $(task_env)
+tests_unit_test_variables_SOURCES = tests/unit/test_variables.c $(task_env)
 
 comm_world = \
 	tests/unit/world.c \

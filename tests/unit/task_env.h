@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* task_env.h - the environment that a task gets from srun and variables.c */
+#ifndef TASK_ENV_H
+#define TASK_ENV_H
+
+#include <stdbool.h>
+
+#include "launch/variables.h"
+
+/* Rank 11, on the second of two nodes with 8 tasks each. */
+extern const struct dt_task_facts rank_11;
+
+/* Forgets all variables. */
+void forget_env(void);
+
+/* How many variables there are. */
+int env_count(void);
+
+/* A variable's value, or NULL. */
+const char *get(const char *name);
+
+/* All variables in their order, one a line, "!" behind the fixed ones. */
+void list_env(char *list, size_t size);
+
+/* Takes a variable as the plugin does; each may come only once. */
+int set(void *context, const char *name, const char *value, bool fixed,
+        struct dt_error *err);
+
+/* The environment of a task under srun. */
+void start(const struct dt_task_facts *facts, const char *frameworks);
+
+/* A teardown: forgets all variables. */
+int teardown(void **state);
+
+#endif /* TASK_ENV_H */
