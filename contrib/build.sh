@@ -10,7 +10,7 @@ libslurm-dev libpmix-dev libyaml-dev libjansson-dev libxxhash-dev libdnnl-dev
 libgloo-dev"
 packages_cluster="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 iproute2 procps"
-packages_test="libcmocka-dev bats shellcheck mandoc"
+packages_test="libcmocka-dev bats shellcheck mandoc debhelper rpm"
 
 me=${0##*/}
 source_dir=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)

@@ -9,3 +9,17 @@ EXTRA_DIST += \
 	contrib/devcluster.d/slurm.sh \
 	contrib/devcluster.d/spaces.sh \
 	contrib/quickstart
+
+# Packages: dpkg-buildpackage and rpmbuild also work from a tarball.
+EXTRA_DIST += \
+	contrib/packaging/disttrain.spec \
+	debian/changelog \
+	debian/control \
+	debian/copyright \
+	debian/disttrain.install \
+	debian/not-installed \
+	debian/rules \
+	debian/slurm-wlm-disttrain-plugin.install \
+	debian/slurm-wlm-disttrain-plugin.postrm \
+	debian/slurm-wlm-disttrain-plugin.preinst \
+	debian/source/format

@@ -15,6 +15,7 @@ job_tests = \
 	tests/job/config.bats \
 	tests/job/quickstart.bats \
 	tests/job/devcluster.bats \
+	tests/job/packaging.bats \
 	tests/job/plugin.bats \
 	tests/job/site.bats \
 	tests/job/train.bats \

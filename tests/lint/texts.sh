@@ -7,7 +7,7 @@
 
 # Shell scripts: by their ending or their first line.
 scripts() {
-    find autogen.sh .ci contrib tests -type f 2>/dev/null |
+    find autogen.sh .ci contrib debian tests -type f 2>/dev/null |
         while read -r file; do
             case $file in
             *.sh | *.bash | *.bats) echo "$file" ;;

@@ -1,0 +1,188 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2154
+# SPDX-License-Identifier: Apache-2.0
+# packaging.bats - what is installed works, and goes again; deb, rpm, by hand
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+# A tree as in a release, in which both packages are built.
+setup_file() {
+    DT_SKIP=$(dt_cluster_lacks)
+    WORK=$(mktemp -d /tmp/disttrain-packaging.XXXXXX)
+    VERSION=$("$DT_BUILDDIR/disttrain" --version)
+    VERSION=${VERSION#disttrain }
+    TREE=$WORK/disttrain-$VERSION
+    export DT_SKIP DT_CLUSTER=p$$ WORK VERSION TREE
+    make -s -C "$DT_BUILDDIR" distdir distdir="$TREE" >/dev/null
+}
+
+teardown_file() {
+    rm -rf "$WORK"
+}
+
+setup() {
+    cd "$WORK" || return
+}
+
+teardown() {
+    [[ ! -d /run/disttrain-devcluster/$DT_CLUSTER ]] || dt_devcluster down
+}
+
+# files DIR: every file and link below it.
+files() {
+    (cd "$1" && find . ! -type d -print | sort)
+}
+
+need() {
+    command -v "$1" >/dev/null || skip "$1 is not installed"
+}
+
+# Packages of Debian, built once; the others of the tests need them.
+need_debs() {
+    need dh
+    [[ -e debs ]] || skip "the packages could not be built"
+}
+
+# slurm_series [N]: such as 22.05, N months later.
+slurm_series() {
+    local version year month
+    version=$(dpkg-query --show --showformat='${Version}' libslurm-dev)
+    IFS=. read -r year month _ <<<"$version"
+    printf '%s.%02d\n' "$year" $((10#$month + ${1:-0}))
+}
+
+plugin_deb() {
+    echo "slurm-wlm-disttrain-plugin_${VERSION}_$(dpkg --print-architecture).deb"
+}
+
+runtime_deb() {
+    echo "disttrain_${VERSION}_$(dpkg --print-architecture).deb"
+}
+
+# deb_root COMMAND...: dpkg on a system of its own, where nothing else is
+# installed and no package can ask for a shell.
+deb_root() {
+    dpkg --root="$WORK/root" --force-depends --force-not-root \
+        --force-script-chrootless --log=/dev/null "$@" >dpkg.log 2>&1 || {
+        cat dpkg.log
+        return 1
+    }
+}
+
+@test "make install and make uninstall leave no file" {
+    make -s -C "$DT_BUILDDIR" install DESTDIR="$WORK/dest" >install.log 2>&1
+    files dest >installed
+    grep -q '/bin/disttrain$' installed
+    grep -q '/spank_disttrain.so$' installed
+    grep -q '/man8/spank_disttrain.8$' installed
+    make -s -C "$DT_BUILDDIR" uninstall DESTDIR="$WORK/dest" >>install.log 2>&1
+    run -0 files dest
+    [[ -z $output ]]
+}
+
+@test "plugstack.conf's line is read after that of pyxis" {
+    local snippet
+    snippet=$(cd "$TREE/contrib/plugstack" && echo ./*.conf)
+    mkdir plugstack.conf.d
+    touch plugstack.conf.d/{pyxis.conf,90-pyxis.conf,"$snippet"}
+    cd plugstack.conf.d
+    run -0 bash -c 'LC_ALL=C; printf "%s\n" *.conf | tail -n 1'
+    [[ ./$output == "$snippet" ]]
+}
+
+@test "the packages have the version of the program" {
+    run -0 sed -n '1s/.*(\(.*\)).*/\1/p' "$TREE/debian/changelog"
+    [[ $output == "$VERSION" ]]
+    run -0 sed -n 's/^Version: //p' "$TREE/contrib/packaging/disttrain.spec"
+    [[ $output == "$VERSION" ]]
+}
+
+# debhelper brings the autotools along, and Debian always has a compiler.
+@test "the Debian package is built with what contrib/check is" {
+    # shellcheck source=contrib/build.sh
+    run -0 bash -c '. "$0"; printf "%s\n" $packages_build' \
+        "$TREE/contrib/build.sh"
+    local want
+    want=$(grep -vxE 'autoconf|automake|libtool|make|gcc|g\+\+' <<<"$output")
+    run -0 sed -n '/^Build-Depends/,/^[^ B]/s/.* \([a-z].*[a-z0-9]\),*$/\1/p' \
+        "$TREE/debian/control"
+    diff <(sort <<<"$want") <(sort <<<"$output")
+}
+
+@test "dpkg-buildpackage makes the packages, lintian has no complaint" {
+    need dh
+    cp -r "$TREE" deb
+    DEB_BUILD_OPTIONS="parallel=$(nproc) noautodbgsym" env --chdir=deb \
+        dpkg-buildpackage -us -uc -b -d >deb.log 2>&1 ||
+        { tail -n 30 deb.log && return 1; }
+    touch debs
+    if command -v lintian >/dev/null; then
+        run lintian --allow-root ./*.changes
+        [[ -z $output ]]
+    fi
+}
+
+@test "the Debian plugin wants the release of Slurm it was built for" {
+    need_debs
+    run -0 dpkg-deb --field "$(plugin_deb)" Depends
+    [[ $output == *"slurm-wlm-basic-plugins (>= $(slurm_series)~), "* ]]
+    [[ $output == *"slurm-wlm-basic-plugins (<< $(slurm_series 1)~)"* ]]
+    [[ $output == *"disttrain (= $VERSION)"* ]]
+    run -0 dpkg-deb --field "$(runtime_deb)" Depends
+    [[ $output != *slurm* ]]
+}
+
+@test "a cluster with the Debian packages trains" {
+    [[ -z $DT_SKIP ]] || skip "$DT_SKIP"
+    need_debs
+    dpkg -x "$(plugin_deb)" used
+    dpkg -x "$(runtime_deb)" used
+    sed -e 's/max_steps: .*/max_steps: 2/' -e 's/checkpoint:/&\n  strategy: "no"/' \
+        "$TREE/configs/quickstart.yaml" >c.yaml
+    dt_devcluster up --nodes 2 --cpus 1 --runtime "$WORK/used/usr/bin/disttrain" \
+        --plugin "$(echo "$WORK"/used/usr/lib/*/slurm-wlm/spank_disttrain.so)"
+    run -0 dt_run env DISTTRAIN_OUTPUT="$WORK/out" srun -N2 -n2 \
+        --disttrain=c.yaml
+    [[ $output == *"done: 2 steps"* ]]
+    dt_devcluster down
+}
+
+@test "removing the Debian plugin takes its line out of plugstack.conf" {
+    need_debs
+    mkdir -p root/var/lib/dpkg/{updates,info} root/etc
+    touch root/var/lib/dpkg/{status,available}
+    local line=root/etc/slurm/plugstack.conf.d/zz-disttrain.conf
+    deb_root --install "$(runtime_deb)" "$(plugin_deb)"
+    grep -x 'required spank_disttrain.so' "$line"
+    echo '# ours' >>"$line"
+    deb_root --remove slurm-wlm-disttrain-plugin
+    [[ ! -e $line ]]
+    deb_root --install "$(plugin_deb)"
+    grep -x '# ours' "$line"
+}
+
+@test "purging the Debian packages leaves no file" {
+    need_debs
+    deb_root --purge slurm-wlm-disttrain-plugin disttrain
+    run -0 files root
+    [[ $(grep -v ^./var/lib/dpkg/ <<<"$output") == "" ]]
+}
+
+@test "rpmbuild makes the packages" {
+    need rpmbuild
+    mkdir -p rpm/SOURCES
+    tar -cJf "rpm/SOURCES/disttrain-$VERSION.tar.xz" "disttrain-$VERSION"
+    rpmbuild -bb --nodeps --define "_topdir $WORK/rpm" \
+        "$TREE/contrib/packaging/disttrain.spec" >rpm.log 2>&1 ||
+        { tail -n 30 rpm.log && return 1; }
+    run -0 rpm -qlp rpm/RPMS/*/disttrain-"$VERSION"*.rpm
+    [[ $output == *"/usr/bin/disttrain"*"/man1/disttrain.1"* ]]
+    run -0 rpm -qlp rpm/RPMS/*/disttrain-slurm-"$VERSION"*.rpm
+    [[ $output == *"/slurm/plugstack.conf.d/zz-disttrain.conf"* ]]
+    [[ $output == *"/slurm/spank_disttrain.so"*"/man8/spank_disttrain.8"* ]]
+    run -0 rpm -qp --requires rpm/RPMS/*/disttrain-slurm-"$VERSION"*.rpm
+    [[ $output == *"slurm < $(slurm_series 1)"* ]]
+    [[ $output == *"slurm >= $(slurm_series)"* ]]
+}
