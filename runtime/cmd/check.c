@@ -94,16 +94,6 @@ static int parse_options(int argc, char **argv, struct options *options)
     return EX_OK;
 }
 
-/* Prints a problem in the form of dt_conf_load; returns EX_CONFIG. */
-static int problem(const struct options *options, const struct dt_conf *conf,
-                   const char *key, const char *text)
-{
-    struct dt_conf_place place = dt_conf_place_of(conf, key);
-    fprintf(stderr, "%s:%d:%d: %s: %s\n", options->file, place.line,
-            place.column, key, text);
-    return EX_CONFIG;
-}
-
 /* What only the model's own config.json can tell. */
 static int check_model(const struct options *options,
                        const struct dt_conf *conf)
@@ -114,13 +104,13 @@ static int check_model(const struct options *options,
     if (!conf->model.path)
         return EX_OK;
     if (dt_model_config_load(&model, conf->model.path, &err) < 0)
-        return problem(options, conf, "model.path", err.text);
+        return dt_cmd_problem(options->file, conf, "model.path", err.text);
     if ((size_t)conf->data.max_length <= model.n_positions)
         return EX_OK;
     snprintf(text, sizeof(text),
              "E119 %ld tokens do not fit into the %zu positions of the model",
              conf->data.max_length, model.n_positions);
-    return problem(options, conf, "data.max_length", text);
+    return dt_cmd_problem(options->file, conf, "data.max_length", text);
 }
 
 static int check_loaded(const struct options *options, struct dt_conf *conf)
@@ -145,19 +135,8 @@ static int check_loaded(const struct options *options, struct dt_conf *conf)
 
 static int check_file(const struct options *options)
 {
-    struct dt_conf_problems problems, warnings;
-    struct dt_conf *conf = dt_conf_load(options->file, &problems, &warnings);
+    struct dt_conf *conf = dt_cmd_load("check", options->file, true);
     int status = conf ? check_loaded(options, conf) : EX_CONFIG;
-    for (size_t i = 0; i < warnings.count; i++)
-        fprintf(stderr, "warning: %s\n", warnings.text[i]);
-    for (size_t i = 0; i < problems.count; i++)
-        fprintf(stderr, "%s\n", problems.text[i]);
-    if (!conf && problems.count == 0) {
-        fputs("disttrain check: out of memory\n", stderr);
-        status = EX_OSERR;
-    }
-    dt_conf_problems_fini(&problems);
-    dt_conf_problems_fini(&warnings);
     dt_conf_destroy(conf);
     return status;
 }

@@ -8,9 +8,14 @@
 #ifndef DT_CMD_CMD_H
 #define DT_CMD_CMD_H
 
+#include <stdbool.h>
+
+#include "conf/conf.h"
+
 /* One for each subcommand. */
 int dt_cmd_train(int argc, char **argv);
 int dt_cmd_check(int argc, char **argv);
+int dt_cmd_sbatch(int argc, char **argv);
 int dt_cmd_generate(int argc, char **argv);
 int dt_cmd_info(int argc, char **argv);
 
@@ -19,5 +24,14 @@ int dt_cmd_info(int argc, char **argv);
  */
 int dt_cmd_usage_error(const char *name, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Loads a configuration for the subcommand NAME and prints its problems and, if
+ * asked, its warnings on stderr. NULL if there is a problem.
+ */
+struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn);
+
+/* Prints one more problem of a key, as dt_cmd_load does; returns EX_CONFIG. */
+int dt_cmd_problem(const char *file, const struct dt_conf *conf,
+                   const char *key, const char *text);
 
 #endif /* DT_CMD_CMD_H */

@@ -9,6 +9,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "cmd/cmd.h"
 #include "cmd/contract.h"
 #include "cmd/settings.h"
 #include "launch/contract.h"
@@ -60,34 +61,28 @@ static void print_srun(struct printer *p, const char *name, const char *value)
     print_line(p, DT_CONTRACT_SRUN, name, value);
 }
 
-static void say(const struct printer *p, const char *key, const char *fmt,
-                va_list ap)
-{
-    struct dt_conf_place place = dt_conf_place_of(p->conf, key);
-    fprintf(stderr, "%s:%d:%d: %s: ", p->file, place.line, place.column, key);
-    vfprintf(stderr, fmt, ap);
-    putc('\n', stderr);
-}
-
 __attribute__((format(printf, 3, 4))) static void problem(struct printer *p,
                                                           const char *key,
                                                           const char *fmt, ...)
 {
+    char text[512];
     va_list ap;
     va_start(ap, fmt);
-    say(p, key, fmt, ap);
+    vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    p->status = EX_CONFIG;
+    p->status = dt_cmd_problem(p->file, p->conf, key, text);
 }
 
 __attribute__((format(printf, 3, 4))) static void warning(
     const struct printer *p, const char *key, const char *fmt, ...)
 {
+    char text[512];
     va_list ap;
-    fputs("warning: ", stderr);
     va_start(ap, fmt);
-    say(p, key, fmt, ap);
+    vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    fputs("warning: ", stderr);
+    dt_cmd_problem(p->file, p->conf, key, text);
 }
 
 /* The number at the end of "4" or "a100:4", or the smallest of "16(x2),8"; 0 if

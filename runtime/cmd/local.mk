@@ -6,6 +6,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/contract.h \
 	runtime/cmd/generate.c \
 	runtime/cmd/info.c \
+	runtime/cmd/load.c \
+	runtime/cmd/preview.c \
+	runtime/cmd/preview.h \
+	runtime/cmd/sbatch.c \
 	runtime/cmd/settings.c \
 	runtime/cmd/settings.h \
 	runtime/cmd/text_out.c \

@@ -2,7 +2,7 @@
 /* settings.c - `launch:` in the words of srun and sbatch */
 #include "config.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #include "cmd/settings.h"
 
@@ -59,4 +59,18 @@ const char *dt_setting_text(const struct dt_conf *conf,
         return NULL;
     snprintf(buffer, DT_SETTING_BYTES, "%ld", *(const long *)at);
     return buffer;
+}
+
+void dt_shell_print(const char *word, FILE *out)
+{
+    if (*word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyz"
+                                    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789_-+=:,./@%")]) {
+        fputs(word, out);
+        return;
+    }
+    putc('\'', out);
+    for (; *word; word++)
+        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, '\0'}, out);
+    putc('\'', out);
 }

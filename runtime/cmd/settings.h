@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "conf/conf.h"
 
@@ -32,5 +33,8 @@ enum { DT_SETTING_BYTES = 24 }; /* room for any number, terminated */
  */
 const char *dt_setting_text(const struct dt_conf *conf,
                             const struct dt_setting *setting, char *buffer);
+
+/* Writes a word so that a shell reads it back as one, in quotes if need be. */
+void dt_shell_print(const char *word, FILE *out);
 
 #endif /* DT_CMD_SETTINGS_H */

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sbatch.c - `disttrain sbatch`: a batch script from `launch:` */
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/contract.h"
+#include "cmd/preview.h"
+#include "cmd/settings.h"
+#include "conf/conf.h"
+
+static const char help[] =
+    "usage: disttrain sbatch [--submit | --dry-run] [--array=LIST] FILE\n"
+    "                        [-- --SBATCH-OPTION[=VALUE]...]\n"
+    "\n"
+    "Prints the batch script of the job that launch: in FILE describes.\n"
+    "\n"
+    "  --submit      give it to sbatch instead\n"
+    "  --dry-run     print the srun line and the environment of each rank\n"
+    "                instead; nothing is queued\n"
+    "  --array=LIST  one job for each index; in FILE, ${SLURM_ARRAY_TASK_ID}\n"
+    "                must be part of run.output_dir\n"
+    "  --help        this text\n"
+    "\n"
+    "Options after -- are added to the script, and win over FILE.\n";
+
+struct options {
+    bool submit, dry_run, help;
+    const char *array, *file;
+    struct dt_srun_words extra;
+};
+
+static int parse_extra(const struct dt_srun_words *extra)
+{
+    for (int i = 0; i < extra->count; i++)
+        if (strncmp(extra->word[i], "--", 2) != 0 ||
+            strpbrk(extra->word[i], "\r\n"))
+            return dt_cmd_usage_error(
+                "sbatch", "expected --OPTION or --OPTION=VALUE, got '%s'",
+                extra->word[i]);
+    return EX_OK;
+}
+
+static int parse_options(int argc, char **argv, struct options *options)
+{
+    static const struct option table[] = {
+        {"submit", no_argument, NULL, 's'},
+        {"dry-run", no_argument, NULL, 'd'},
+        {"array", required_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    int c;
+    opterr = 0;
+    optind = 1;
+    while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+        options->submit |= c == 's';
+        options->dry_run |= c == 'd';
+        options->help |= c == 'h';
+        if (c == 'a')
+            options->array = optarg;
+        if (c == '?')
+            return dt_cmd_usage_error("sbatch", "unknown option %s",
+                                      argv[optind - 1]);
+        if (c == ':')
+            return dt_cmd_usage_error("sbatch", "a value is missing after %s",
+                                      argv[optind - 1]);
+    }
+    if (options->help)
+        return EX_OK;
+    if (options->submit && options->dry_run)
+        return dt_cmd_usage_error("sbatch", "--submit or --dry-run, not both");
+    if (options->array &&
+        options->array[strspn(options->array, "0123456789,-:%")] != '\0')
+        return dt_cmd_usage_error("sbatch",
+                                  "--array=%s: expected indexes such as 0-3 "
+                                  "or 1,5%%2",
+                                  options->array);
+    if (optind == argc)
+        return dt_cmd_usage_error("sbatch", "expected one FILE");
+    options->file = argv[optind];
+    options->extra.word = argv + optind + 1;
+    options->extra.count = argc - optind - 1;
+    return parse_extra(&options->extra);
+}
+
+/* sbatch reads these lines much as a shell would. */
+static void print_option(const char *option, const char *value, FILE *out)
+{
+    fprintf(out, "#SBATCH --%s", option);
+    if (value) {
+        putc('=', out);
+        dt_shell_print(value, out);
+    }
+    putc('\n', out);
+}
+
+/* What the user adds for the job has to reach the step as well, where the
+ * file's size would contradict the job's.
+ */
+static void print_srun(const struct options *options,
+                       const struct dt_conf *conf, FILE *out)
+{
+    fputs("srun", out);
+    for (const struct dt_setting *s = dt_settings; s->key; s++) {
+        size_t n = strlen(s->option);
+        for (int i = 0; i < options->extra.count && s->of_step; i++) {
+            const char *word = options->extra.word[i];
+            if (strncmp(word + 2, s->option, n) != 0 || word[2 + n] != '=')
+                continue;
+            putc(' ', out);
+            dt_shell_print(word, out);
+        }
+    }
+    fputs(" --disttrain=", out);
+    dt_shell_print(conf->file, out);
+    putc('\n', out);
+}
+
+static void print_script(const struct options *options,
+                         const struct dt_conf *conf, FILE *out)
+{
+    char text[PATH_MAX], number[DT_SETTING_BYTES];
+    fprintf(out, "#!/bin/bash\n# %s: ", PACKAGE_STRING);
+    fputs("disttrain sbatch ", out);
+    dt_shell_print(conf->file, out);
+    putc('\n', out);
+    print_option("job-name", conf->run.name, out);
+    for (const struct dt_setting *s = dt_settings; s->key; s++) {
+        const char *value = dt_setting_text(conf, s, number);
+        if (value && !dt_srun_has(&options->extra, s->option, '\0'))
+            print_option(s->option, value, out);
+    }
+    if (options->array)
+        print_option("array", options->array, out);
+    snprintf(text, sizeof(text), "%s-%s.out", conf->run.name,
+             options->array ? "%A_%a" : "%j");
+    print_option("output", text, out);
+    print_option("open-mode", "append", out);
+    print_option(conf->launch.requeue ? "requeue" : "no-requeue", NULL, out);
+    for (int i = 0; i < options->extra.count; i++) {
+        fputs("#SBATCH ", out);
+        dt_shell_print(options->extra.word[i], out);
+        putc('\n', out);
+    }
+    putc('\n', out);
+    print_srun(options, conf, out);
+}
+
+/* The jobs of an array must not write over each other's files: a second index
+ * has to give another directory.
+ */
+static int check_array(const struct options *options,
+                       const struct dt_conf *conf)
+{
+    setenv("SLURM_ARRAY_TASK_ID", "1", 1);
+    struct dt_conf *other = dt_cmd_load("sbatch", options->file, false);
+    if (!other)
+        return EX_CONFIG;
+    unsetenv("SLURM_ARRAY_TASK_ID");
+    bool same = strcmp(conf->run.output_dir, other->run.output_dir) == 0;
+    dt_conf_destroy(other);
+    return same && conf->trains
+               ? dt_cmd_problem(options->file, conf, "run.output_dir",
+                                "the same for all jobs of the array: make "
+                                "${SLURM_ARRAY_TASK_ID} part of it")
+               : EX_OK;
+}
+
+static int check(const struct options *options, struct dt_conf *conf)
+{
+    struct dt_error err;
+    long ranks = conf->launch.nodes * conf->launch.ntasks_per_node;
+    if (!conf->trains && conf->launch.command.count == 0)
+        return dt_cmd_problem(
+            options->file, conf, "launch.command",
+            "nothing to run: the file has no algorithm either");
+    if (strpbrk(conf->run.name, "\r\n"))
+        return dt_cmd_problem(options->file, conf, "run.name",
+                              "a name has one line");
+    if (conf->trains && ranks > 0 && ranks <= INT_MAX &&
+        dt_conf_resolve_batch(conf, (int)ranks, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return err.status;
+    }
+    return options->array ? check_array(options, conf) : EX_OK;
+}
+
+/* Gives the script to sbatch; returns its exit status. */
+static int submit(const char *script, size_t bytes)
+{
+    char *const argv[] = {"sbatch", NULL};
+    posix_spawn_file_actions_t files;
+    int fd[2], status = 0;
+    pid_t pid;
+    if (pipe2(fd, O_CLOEXEC) != 0) {
+        perror("disttrain sbatch: pipe");
+        return EX_OSERR;
+    }
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, fd[0], STDIN_FILENO);
+    int rc = posix_spawnp(&pid, argv[0], &files, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    close(fd[0]);
+    if (rc != 0) {
+        fprintf(stderr, "disttrain sbatch: cannot run sbatch: %s\n",
+                strerror(rc));
+        close(fd[1]);
+        return EX_UNAVAILABLE;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    while (bytes > 0) {
+        ssize_t n = write(fd[1], script, bytes);
+        if (n < 0 && errno != EINTR)
+            break; /* sbatch has ended, and says why */
+        script += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
+    }
+    close(fd[1]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EX_SOFTWARE;
+}
+
+static int write_script(const struct options *options,
+                        const struct dt_conf *conf)
+{
+    char *script = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&script, &bytes);
+    if (!out)
+        return EX_OSERR;
+    print_script(options, conf, out);
+    int status = ferror(out) ? EX_OSERR : EX_OK;
+    if (fclose(out) != 0 || !script)
+        status = EX_OSERR;
+    if (status == EX_OK && options->submit)
+        status = submit(script, bytes);
+    else if (status == EX_OK)
+        fwrite(script, 1, bytes, stdout);
+    free(script);
+    return status;
+}
+
+int dt_cmd_sbatch(int argc, char **argv)
+{
+    struct options options = {0};
+    if (parse_options(argc, argv, &options) != EX_OK)
+        return EX_USAGE;
+    if (options.help) {
+        fputs(help, stdout);
+        return EX_OK;
+    }
+    if (options.array)
+        setenv("SLURM_ARRAY_TASK_ID", "0", 1);
+    struct dt_conf *conf = dt_cmd_load("sbatch", options.file, true);
+    int status = conf ? check(&options, conf) : EX_CONFIG;
+    if (status == EX_OK && options.dry_run)
+        status = dt_preview(conf);
+    else if (status == EX_OK)
+        status = write_script(&options, conf);
+    dt_conf_destroy(conf);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("disttrain sbatch: stdout");
+        return EX_IOERR;
+    }
+    return status;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cmd_sbatch.c - batch scripts, previews, and what is refused */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "cmd/cmd.h"
+#include "conf.h"
+
+static char out[1 << 16], errors[1 << 14];
+
+static void read_back(const char *path, char *text, size_t bytes)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, bytes - 1, file)] = '\0';
+    fclose(file);
+    unlink(path);
+}
+
+/* Runs `sbatch` with the words of a NULL-terminated list in a child. */
+static int run(const char *const *words)
+{
+    char *argv[16] = {"sbatch"};
+    int argc = 1, status;
+    for (; words[argc - 1]; argc++)
+        argv[argc] = (char *)words[argc - 1];
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (!freopen("out", "w", stdout) || !freopen("errors", "w", stderr))
+            _exit(99);
+        status = dt_cmd_sbatch(argc, argv);
+        fflush(NULL);
+        _exit(status);
+    }
+    assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    read_back("out", out, sizeof(out));
+    read_back("errors", errors, sizeof(errors));
+    return WEXITSTATUS(status);
+}
+
+#define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
+
+#define JOB                                                                    \
+    "run: {name: my run}\n"                                                    \
+    "launch: {nodes: 2, ntasks_per_node: 2, time: 1-00, partition: gpu,\n"     \
+    "  requeue: true, exclude: 'n[1-2]', command: [python3, t.py, 'a b']}\n"
+
+static void test_script(void **state)
+{
+    char wanted[2048];
+    (void)state;
+    write_file("t.yaml", JOB);
+    assert_int_equal(RUN("t.yaml", "--", "--nodes=4", "--comment=it's", "-H"),
+                     64);
+    assert_int_equal(
+        RUN("t.yaml", "--", "--nodes=4", "--comment=it's", "--hold"), 0);
+    snprintf(wanted, sizeof(wanted),
+             "#!/bin/bash\n"
+             "# " PACKAGE_STRING ": disttrain sbatch %s/t.yaml\n"
+             "#SBATCH --job-name='my run'\n"
+             "#SBATCH --ntasks-per-node=2\n"
+             "#SBATCH --partition=gpu\n"
+             "#SBATCH --time=1-00\n"
+             "#SBATCH --exclude='n[1-2]'\n"
+             "#SBATCH --output='my run-%%j.out'\n"
+             "#SBATCH --open-mode=append\n"
+             "#SBATCH --requeue\n"
+             "#SBATCH --nodes=4\n"
+             "#SBATCH '--comment=it'\\''s'\n"
+             "#SBATCH --hold\n"
+             "\n"
+             "srun --nodes=4 --disttrain=%s/t.yaml\n",
+             test_directory, test_directory);
+    assert_string_equal(out, wanted);
+    assert_string_equal(errors, "");
+}
+
+/* Jobs of an array must not share a directory. */
+static void test_array(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST "launch: {nodes: 1}\n");
+    assert_int_equal(RUN("--array=0-3%2", "t.yaml"), 78);
+    assert_string_equal(errors,
+                        "t.yaml:1:1: run.output_dir: the same for all jobs of "
+                        "the array: make ${SLURM_ARRAY_TASK_ID} part of it\n");
+    write_file("t.yaml", LEAST
+               "output_dir: out/${SLURM_ARRAY_TASK_ID}\nlaunch: {nodes: 1}\n");
+    assert_int_equal(RUN("--array=0-3%2", "t.yaml"), 0);
+    assert_non_null(strstr(out, "#SBATCH --array=0-3%2\n"));
+    assert_non_null(strstr(out, "#SBATCH --output=run-%A_%a.out\n"));
+    assert_non_null(strstr(out, "#SBATCH --no-requeue\n"));
+    assert_int_equal(RUN("--array=a", "t.yaml"), 64);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    write_file("t.yaml", "launch: {nodes: 2}\n");
+    assert_int_equal(RUN("t.yaml"), 78);
+    assert_string_equal(errors, "t.yaml:1:1: launch.command: nothing to run: "
+                                "the file has no algorithm either\n");
+    write_file("t.yaml", "launch: {nods: 2}\n");
+    assert_int_equal(RUN("t.yaml"), 78);
+    assert_string_equal(errors, "t.yaml:1:10: launch.nods: unknown key; did "
+                                "you mean launch.nodes?\n");
+    write_file("t.yaml", LEAST "launch: {nodes: 2, ntasks_per_node: 3}\n"
+                               "train_batch_size: 8\n");
+    assert_int_equal(RUN("t.yaml"), 78);
+    assert_non_null(strstr(errors, "E102 8 cannot be divided by 12"));
+    assert_int_equal(RUN("--submit", "--dry-run", "t.yaml"), 64);
+    assert_int_equal(RUN("--array"), 64);
+    assert_int_equal(RUN("--what", "t.yaml"), 64);
+    assert_int_equal(RUN("--submit"), 64);
+    assert_string_equal(out, "");
+}
+
+static void test_dry_run(void **state)
+{
+    (void)state;
+    write_file("t.yaml", JOB "env: {MASTER_PORT: 1234, A: 'x y'}\n");
+    setenv("HOME", test_directory, 1);
+    write_file(".nccl.conf", "");
+    assert_int_equal(RUN("--dry-run", "t.yaml"), 0);
+    unlink(".nccl.conf");
+    assert_non_null(strstr(out, "srun --nodes=2 --ntasks-per-node=2 "
+                                "--partition=gpu --time=1-00 "
+                                "--exclude='n[1-2]' --disttrain="));
+    assert_non_null(strstr(out, "/t.yaml python3 t.py 'a b'\n"));
+    assert_non_null(strstr(out, "# NCCL also reads "));
+    assert_non_null(strstr(out, "\n    A='x y'\n"));
+    assert_non_null(strstr(out, "\n    MASTER_PORT=1234\n"));
+    assert_non_null(strstr(out, "\n    WORLD_SIZE=4\n"));
+    assert_non_null(strstr(out, "\nrank 3 on node1: RANK=3 LOCAL_RANK=1 "
+                                "NODE_RANK=1 "));
+    assert_null(strstr(out, "rank 4"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_script),
+        cmocka_unit_test(test_array),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_dry_run),
+    };
+    return cmocka_run_group_tests_name("cmd_sbatch", tests, enter_directory,
+                                       leave_directory);
+}
