@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "conf.h"
+#include "launch/variables.h"
 
 static struct dt_conf *load(const char *text, char **problems, char **warnings)
 {
@@ -73,6 +74,22 @@ static void test_aliases(void **state)
     assert_int_equal(conf->launch.ntasks_per_node, 8);
     assert_int_equal(conf->launch.master_port, 29500);
     assert_string_equal(conf->launch.master_addr, "n1");
+    dt_conf_destroy(conf);
+}
+
+/* The plugin knows the frameworks that a file may name. */
+static void test_frameworks(void **state)
+{
+    char text[512] = "launch: {frameworks: [";
+    size_t count = 0;
+    (void)state;
+    for (; dt_variables_frameworks[count]; count++) {
+        strcat(text, count ? ", " : "");
+        strcat(text, dt_variables_frameworks[count]);
+    }
+    strcat(text, "]}\n");
+    struct dt_conf *conf = load_good(text);
+    assert_int_equal(conf->launch.frameworks.count, count);
     dt_conf_destroy(conf);
 }
 
@@ -140,9 +157,9 @@ static const struct {
     {"launch: {command: [a, [b]]}\n",
      "t.yaml:1:23: launch.command: expected a list of words, got a list\n"},
     {"launch: {frameworks: [torch, caffe]}\n",
-     "t.yaml:1:30: launch.frameworks: expected a list of torch, accelerate, "
-     "deepspeed, composer, lightning, jax, tensorflow, horovod, megatron, got "
-     "\"caffe\"\n"},
+     "t.yaml:1:30: launch.frameworks: expected a list of accelerate, composer, "
+     "deepspeed, horovod, jax, lightning, megatron, python, tensorflow, torch, "
+     "got \"caffe\"\n"},
     {"logging: {console_ranks: 7-4}\n",
      "t.yaml:1:26: logging.console_ranks: expected ranks such as 0,4-7, got "
      "\"7-4\"\n"},
@@ -261,10 +278,10 @@ static void test_trains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_aliases),
-        cmocka_unit_test(test_signal), cmocka_unit_test(test_time),
-        cmocka_unit_test(test_broken), cmocka_unit_test(test_lint),
-        cmocka_unit_test(test_trains),
+        cmocka_unit_test(test_values),     cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_frameworks), cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_time),       cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_lint),       cmocka_unit_test(test_trains),
     };
     return cmocka_run_group_tests_name("conf_launch", tests, enter_directory,
                                        leave_directory);
