@@ -59,31 +59,6 @@ static int find_separate_value(int argc, char **argv)
     return -1;
 }
 
-int dtspank_argv_find(int argc, char **argv, const char **value)
-{
-    for (int i = 1; i < argc; i++) {
-        if (!is_option(argv[i]))
-            continue;
-        const char *equals = strchr(argv[i], '=');
-        *value = equals ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
-        return *value ? i : -1;
-    }
-    return -1;
-}
-
-bool dtspank_argv_only_options(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        bool end_of_options = strcmp(argv[i], "--") == 0;
-        if (end_of_options && i < argc - 1)
-            return false;
-        if (strcmp(argv[i], ":") != 0 &&
-            (argv[i][0] != '-' || argv[i][1] == '\0'))
-            return false;
-    }
-    return true;
-}
-
 bool dtspank_argv_names(int argc, char **argv, const char *path)
 {
     for (int i = 1; i < argc; i++)
@@ -100,6 +75,7 @@ static const char *const alone[] = {
     "bcast",
     "bell",
     "compress",
+    "consolidate-segments",
     "contiguous",
     "debugger-test",
     "disable-status",
@@ -122,6 +98,7 @@ static const char *const alone[] = {
     "overcommit",
     "overlap",
     "oversubscribe",
+    "parsable",
     "preserve-env",
     "propagate",
     "pty",
@@ -133,6 +110,7 @@ static const char *const alone[] = {
     "send-libs",
     "share",
     "spread-job",
+    "spread-segments",
     "stepmgr",
     "test-only",
     "unbuffered",
@@ -140,6 +118,7 @@ static const char *const alone[] = {
     "use-min-nodes",
     "verbose",
     "version",
+    "wait-for-children",
     "whole",
     "x11",
 };
@@ -153,34 +132,82 @@ static bool abbreviates(const char *word, const char *name)
     return len > 0 && strncmp(word, name, len) == 0;
 }
 
-/* Whether the value of this option is the next word. */
-static bool takes_next(const char *word)
+static bool stands_alone(const char *name)
 {
-    if (word[1] != '-') {
-        size_t i = 1 + strspn(word + 1, ALONE);
-        return word[i] != '\0' && strchr(SAME_WORD, word[i]) == NULL &&
-               word[i + 1] == '\0';
-    }
-    if (strchr(word, '='))
+    if (strcmp(name, "wait") == 0) /* no abbreviation */
         return false;
     for (size_t i = 0; i < sizeof(alone) / sizeof(*alone); i++)
-        if (abbreviates(word + 2, alone[i]))
-            return false;
+        if (abbreviates(name, alone[i]))
+            return true;
+    return false;
+}
+
+/* Whether the value of the option argv[i] is the next word. Of a long option
+ * that is not known here, such as one of another plugin, that is a guess, and
+ * *sure becomes false; the next word is no value then if it is an option.
+ */
+static bool takes_next(char **argv, int i, bool *sure)
+{
+    const char *word = argv[i];
+    const char *next = argv[i + 1];
+    if (word[1] != '-') {
+        size_t last = 1 + strspn(word + 1, ALONE);
+        return word[last] != '\0' && strchr(SAME_WORD, word[last]) == NULL &&
+               word[last + 1] == '\0';
+    }
+    if (strchr(word, '=') || stands_alone(word + 2))
+        return false;
+    if (is_option(word))
+        return true;
+    if (!next || next[0] == '-' || strcmp(next, ":") == 0)
+        return false;
+    *sure = false;
     return true;
+}
+
+static int find_command(int argc, char **argv, bool *sure)
+{
+    int i = 1;
+    while (i < argc && strcmp(argv[i], "--") != 0 &&
+           strcmp(argv[i], "-") != 0 &&
+           (argv[i][0] == '-' || strcmp(argv[i], ":") == 0))
+        i += takes_next(argv, i, sure) ? 2 : 1;
+    return i < argc ? i : argc;
 }
 
 int dtspank_argv_command(int argc, char **argv)
 {
-    int i = 1;
-    while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0' &&
-           strcmp(argv[i], "--") != 0)
-        i += takes_next(argv[i]) ? 2 : 1;
-    return i < argc ? i : argc;
+    bool sure;
+    return find_command(argc, argv, &sure);
+}
+
+void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
+                       char **words)
+{
+    *found = (struct dtspank_argv){.sure = true};
+    int end = find_command(argc, argv, &found->sure);
+    int count = 0;
+    bool sure;
+    for (int i = 1, taken; i < end; i += taken) {
+        taken = takes_next(argv, i, &sure) ? 2 : 1;
+        if (is_option(argv[i])) {
+            const char *equals = strchr(argv[i], '=');
+            found->value = equals ? equals + 1 : argv[i + 1];
+            found->option = found->option > 0 ? found->option : i;
+            continue;
+        }
+        for (int w = 0; w < taken && i + w < end; w++)
+            words[count++] = argv[i + w];
+    }
+    words[count] = NULL;
+    bool at_dashes = end < argc && strcmp(argv[end], "--") == 0;
+    found->has_command = end + at_dashes < argc;
 }
 
 bool dtspank_argv_has(int end, char **argv, char letter, const char *name)
 {
-    for (int i = 1; i < end; i += takes_next(argv[i]) ? 2 : 1) {
+    bool sure;
+    for (int i = 1; i < end; i += takes_next(argv, i, &sure) ? 2 : 1) {
         if (argv[i][1] == '-' && abbreviates(argv[i] + 2, name))
             return true;
         size_t len = 1 + strspn(argv[i] + 1, ALONE);

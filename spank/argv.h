@@ -15,17 +15,20 @@
 
 #include "base/error.h"
 
-/* The first "--disttrain=VALUE" or "--disttrain" "VALUE" (or the option
- * abbreviated as far as srun allows) anywhere in argv[1..argc): its index, and
- * *value inside argv. -1 if there is none. It may be an argument of the
- * user's program: only optind can tell.
- */
-int dtspank_argv_find(int argc, char **argv, const char **value);
+struct dtspank_argv {
+    int option;        /* index of the first --disttrain; 0: there is none */
+    const char *value; /* of the last one, inside argv; NULL: none */
+    bool has_command;
+    bool sure; /* no word was taken for the value of an option not known here */
+};
 
-/* Whether argv certainly has no command, because every word begins with "-" (or
- * is the ":" between the components of a heterogeneous job).
+/* Finds --disttrain (VALUE as "=VALUE" or as the next word, the option
+ * abbreviated as far as srun allows) among srun's own words, see
+ * dtspank_argv_command. words has room for argc + 1 pointers and gets srun's
+ * own words without --disttrain, and NULL at the end.
  */
-bool dtspank_argv_only_options(int argc, char **argv);
+void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
+                       char **words);
 
 /* Whether a word of argv is the program at path, by its last component. */
 bool dtspank_argv_names(int argc, char **argv, const char *path);
@@ -33,7 +36,8 @@ bool dtspank_argv_names(int argc, char **argv, const char *path);
 /* Index of the first word that is not srun's own, by srun's options as known
  * here: the command, "--" before it, or argc. For use before srun itself has
  * read them (optind is exact, later). An option that is not known is taken to
- * have a value.
+ * have a value, unless another option follows it. A ":" without a command
+ * before it leads on to the next component of a heterogeneous job.
  */
 int dtspank_argv_command(int argc, char **argv);
 

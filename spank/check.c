@@ -231,17 +231,35 @@ void dtspank_contract_fini(struct dtspank_contract *contract)
     *contract = (struct dtspank_contract){0};
 }
 
-int dtspank_check_run(const char *runtime, const char *file, int deadline_ms,
-                      struct dtspank_contract *contract, struct dt_error *err)
+/* argv of the check; the array is the caller's to free. NULL: no memory. */
+static char **check_argv(const char *runtime, const char *file, char **words)
 {
-    char *const argv[] = {(char *)runtime, "check", "--contract", (char *)file,
-                          NULL};
+    char *const head[] = {(char *)runtime, "check", "--contract", (char *)file,
+                          "--"};
+    enum { HEAD = sizeof(head) / sizeof(*head) };
+    size_t count = 0;
+    while (words && words[count])
+        count++;
+    char **argv = calloc(HEAD + count + 1, sizeof(*argv));
+    if (!argv)
+        return NULL;
+    memcpy(argv, head, sizeof(head));
+    for (size_t i = 0; i < count; i++)
+        argv[HEAD + i] = words[i];
+    return argv;
+}
+
+int dtspank_check_run(const char *runtime, const char *file, char **words,
+                      int deadline_ms, struct dtspank_contract *contract,
+                      struct dt_error *err)
+{
     int status = 0;
     *contract = (struct dtspank_contract){0};
+    char **argv = check_argv(runtime, file, words);
     char *text = malloc(DT_CONTRACT_BYTES + 1);
-    if (!text)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    int rc = run_child(argv, deadline_ms, text, &status, err);
+    int rc = argv && text ? run_child(argv, deadline_ms, text, &status, err)
+                          : dt_error_set(err, EX_OSERR, "out of memory");
+    free(argv);
     if (rc == 0 && WIFSIGNALED(status))
         rc = dt_error_set(err, EX_SOFTWARE, "killed by signal %d",
                           WTERMSIG(status));

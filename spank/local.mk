@@ -22,6 +22,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/check.h \
 	spank/hostlist.c \
 	spank/hostlist.h \
+	spank/inherited.c \
+	spank/inherited.h \
 	spank/options.c \
 	spank/options.h \
 	spank/siteconf.c \

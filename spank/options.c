@@ -25,9 +25,10 @@ static struct spank_option options[] = {
     {
         .name = "disttrain",
         .arginfo = "FILE",
-        .usage = "check the training config FILE, export the launch variables "
-                 "(RANK, MASTER_ADDR, ...) to each task and, with no command "
-                 "given, run disttrain; \"none\": switch off",
+        .usage = "check the training config FILE, take srun's defaults from "
+                 "it, export the launch variables (RANK, MASTER_ADDR, ...) to "
+                 "each task and, with no command given, run what FILE says; "
+                 "\"env\": no file, the variables only; \"none\": switch off",
         .has_arg = 1,
         .cb = on_disttrain,
     },

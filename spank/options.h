@@ -15,8 +15,11 @@
  */
 #define DTSPANK_PRESET "SLURM_SPANK_" DTSPANK_JOB_OPTION
 
-/* The value that switches the plugin off. */
+/* The value that switches the plugin off, ... */
 #define DTSPANK_OFF "none"
+
+/* ... and the one for a command that needs the variables and no config. */
+#define DTSPANK_NO_FILE "env"
 
 /* Registers the option table; to be called from slurm_spank_init, in every
  * context. Returns 0 or -1, after a message.

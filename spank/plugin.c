@@ -27,7 +27,12 @@ int slurm_spank_init(spank_t spank, int ac, char *argv[])
     switch (spank_context()) {
     case S_CTX_LOCAL:
     case S_CTX_ALLOCATOR:
-        return dtspank_submit_init(spank, ac, argv);
+        if (dtspank_submit_init(spank, ac, argv) != 0)
+            return -1;
+        /* Slurm would ignore -1 from an optional plugin and submit. */
+        if (dtspank_submit_prepare() != 0)
+            exit(EXIT_FAILURE);
+        return 0;
     case S_CTX_REMOTE:
         return dtspank_step_init(spank, ac, argv);
     default:
@@ -42,7 +47,6 @@ int slurm_spank_init_post_opt(spank_t spank, int ac, char *argv[])
     switch (spank_context()) {
     case S_CTX_LOCAL:
     case S_CTX_ALLOCATOR:
-        /* Slurm would ignore -1 from an optional plugin and submit. */
         if (dtspank_submit_post_opt(spank) != 0)
             exit(EXIT_FAILURE);
         return 0;

@@ -18,6 +18,7 @@
 #include "spank/argv.h"
 #include "spank/check.h"
 #include "spank/hostlist.h"
+#include "spank/inherited.h"
 #include "spank/options.h"
 #include "spank/siteconf.h"
 #include "spank/submit.h"
@@ -30,11 +31,14 @@ static struct {
     struct dtspank_siteconf conf;
     struct dt_error runtime_error; /* of DISTTRAIN_RUNTIME; empty text: none */
     bool in_srun;                  /* and not in sbatch or salloc */
+    struct dtspank_argv argv;      /* as far as it is known in init */
     int option;      /* index in main_argv that is still to be judged, or 0 */
     char *preset;    /* DTSPANK_PRESET as the user had it, or NULL */
     char *value;     /* the option as given last, NULL: not given */
-    char *committed; /* the value that was checked and exported */
+    char *checked;   /* the value that contract is the answer to, or NULL */
+    char *committed; /* the value that was exported */
     int components;  /* of a heterogeneous job; 1 for any other */
+    struct dtspank_contract contract;
 } submit;
 
 /* glibc hands main's arguments to constructors as well: the array that srun is
@@ -68,45 +72,6 @@ static int keep(char **to, const char *value)
     return 0;
 }
 
-/* A step started inside a task of ours inherits the task's variables. Those
- * that the plugin had set there, and nobody changed, are not the user's.
- */
-static void forget_exported(void)
-{
-    const char *exported = getenv(DT_ENV_EXPORTED);
-    char *list = exported ? strdup(exported) : NULL;
-    char *rest = list;
-    for (char *name; (name = strsep(&rest, " ")) != NULL;) {
-        char *value = strchr(name, '=');
-        if (!value)
-            continue;
-        *value++ = '\0';
-        const char *now = getenv(name);
-        if (now && strcmp(now, value) == 0)
-            unsetenv(name);
-    }
-    free(list);
-}
-
-/* Neither is anything under our private names. */
-static void forget_private(void)
-{
-    char **entry = environ;
-    while (*entry) {
-        char name[PATH_MAX];
-        size_t len = strcspn(*entry, "=");
-        if (strncmp(*entry, DT_ENV_PREFIX, strlen(DT_ENV_PREFIX)) == 0 &&
-            (*entry)[len] == '=' && len < sizeof(name)) {
-            memcpy(name, *entry, len);
-            name[len] = '\0';
-            unsetenv(name);
-            entry = environ;
-        } else {
-            entry++;
-        }
-    }
-}
-
 /* Slurm's plugins lie beside libslurmfull, where the spank functions are. */
 static bool have_mpi_pmix(void)
 {
@@ -121,39 +86,99 @@ static bool have_mpi_pmix(void)
     return n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0;
 }
 
-/* srun reads its SLURM_* input right after this, and before it has found out
- * where the command begins. An option that turns out to belong to the user's
- * program can therefore have set SLURM_KILL_BAD_EXIT for it, and no more.
- */
-static void prepare_srun(void)
+static bool is_active(const char *value)
 {
-    const char *value = NULL;
-    int option = dtspank_argv_find(main_argc, main_argv, &value);
-    if (keep(&submit.preset, getenv(DTSPANK_PRESET)) != 0)
-        return;
-    if (option > 0) {
-        setenv(DTSPANK_PRESET, value, 1);
-        submit.option = option;
-    }
-    value = getenv(DTSPANK_PRESET);
-    if (!value || strcmp(value, DTSPANK_OFF) == 0)
-        return;
-    setenv("SLURM_KILL_BAD_EXIT", "1", 0);
-    bool runtime_runs =
-        dtspank_argv_only_options(main_argc, main_argv) ||
-        dtspank_argv_names(main_argc, main_argv, submit.conf.runtime);
-    if (runtime_runs && have_mpi_pmix())
-        setenv("SLURM_MPI_TYPE", "pmix", 0);
+    return value && strcmp(value, DTSPANK_OFF) != 0;
 }
 
-/* The option in argv is not srun's but an argument of the user's program. */
-static const char *withdraw(void)
+/* Has the config checked; words are srun's own, NULL: none. */
+static int check(const char *value, char **words)
 {
+    struct dt_error err;
+    bool no_file = strcmp(value, DTSPANK_NO_FILE) == 0;
+    if (submit.runtime_error.text[0] != '\0')
+        return report(&submit.runtime_error);
+    dtspank_contract_fini(&submit.contract);
+    if (keep(&submit.checked, value) != 0)
+        return -1;
+    if (dtspank_check_run(submit.conf.runtime, no_file ? "/dev/null" : value,
+                          words, CHECK_DEADLINE_MS, &submit.contract,
+                          &err) != 0)
+        return report(&err);
+    return 0;
+}
+
+/* Whether the config has asked for something that srun itself reads. */
+static bool has_srun_input(void)
+{
+    for (size_t i = 0; i < submit.contract.srun_count; i++)
+        if (strncmp(submit.contract.srun[i], DT_ENV_PREFIX,
+                    strlen(DT_ENV_PREFIX)) != 0)
+            return true;
+    return false;
+}
+
+static int set_variable(const char *prefix, const char *assignment)
+{
+    char *name = NULL;
+    if (asprintf(&name, "%s%s", prefix, assignment) < 0)
+        return -1;
+    char *equals = strchr(name, '=');
+    *equals = '\0';
+    int rc = setenv(name, equals + 1, 1);
+    free(name);
+    return rc;
+}
+
+/* Sets prefix + NAME for each NAME=value. */
+static int set_variables(const char *prefix, char **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (set_variable(prefix, list[i]) != 0) {
+            slurm_error("disttrain: out of memory");
+            return -1;
+        }
+    return 0;
+}
+
+static bool trains_natively(void)
+{
+    return strcmp(submit.contract.runs, "train") == 0;
+}
+
+/* The defaults of srun: those of `launch:` and ours. */
+static int set_srun_input(void)
+{
+    const struct dtspank_contract *contract = &submit.contract;
+    if (set_variables("", contract->srun, contract->srun_count) != 0)
+        return -1;
+    setenv("SLURM_KILL_BAD_EXIT", "1", 0);
+    bool runtime_runs =
+        (submit.argv.sure && !submit.argv.has_command) ||
+        dtspank_argv_names(main_argc, main_argv, submit.conf.runtime);
+    if (trains_natively() && runtime_runs && have_mpi_pmix())
+        setenv("SLURM_MPI_TYPE", "pmix", 0);
+    return 0;
+}
+
+/* The option in argv is not srun's but an argument of the user's program. So
+ * the settings of its file were not meant for this srun, which has read them.
+ */
+static int withdraw(struct dt_error *err)
+{
+    if (has_srun_input())
+        return dt_error_set(
+            err, EX_USAGE,
+            "--disttrain=%s is an argument of the command %s, but was taken "
+            "for srun's: write \"--\" before the command, or give srun's long "
+            "options as --name=value",
+            submit.checked, main_argv[optind]);
+    dtspank_inherited_forget_private();
     if (submit.preset)
         setenv(DTSPANK_PRESET, submit.preset, 1);
     else
         unsetenv(DTSPANK_PRESET);
-    return submit.preset;
+    return 0;
 }
 
 /* srun has read its options once: optind is the command, or the end, or the ":"
@@ -161,13 +186,23 @@ static const char *withdraw(void)
  */
 static int complete_argv(int option, struct dt_error *err)
 {
-    bool certain = dtspank_argv_only_options(main_argc, main_argv);
+    bool certain = submit.argv.sure && !submit.argv.has_command;
     bool at_end = optind >= main_argc;
     bool at_colon = !at_end && strcmp(main_argv[optind], ":") == 0;
     if (!at_end && !(at_colon && certain))
         return 0;
-    bool set_mpi =
-        !certain && getenv("SLURM_MPI_TYPE") == NULL && have_mpi_pmix();
+    if (strcmp(submit.checked, DTSPANK_NO_FILE) == 0)
+        return dt_error_set(err, EX_USAGE,
+                            "--disttrain=" DTSPANK_NO_FILE
+                            " needs a command, as there is no file to name "
+                            "one");
+    if (strcmp(submit.contract.runs, "nothing") == 0)
+        return dt_error_set(err, EX_USAGE,
+                            "%s trains nothing (no algorithm:) and names no "
+                            "launch.command: give srun a command",
+                            submit.checked);
+    bool set_mpi = trains_natively() && !certain &&
+                   getenv("SLURM_MPI_TYPE") == NULL && have_mpi_pmix();
     return dtspank_argv_place(main_argc, main_argv, option,
                               (char *)submit.conf.runtime,
                               set_mpi ? "--mpi=pmix" : NULL, err);
@@ -198,11 +233,35 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
     if (dtspank_options_register(spank) != 0)
         return -1;
     choose_runtime();
-    forget_exported();
-    forget_private();
-    if (submit.in_srun)
-        prepare_srun();
+    dtspank_inherited_forget_exported();
+    dtspank_inherited_forget_private();
     return 0;
+}
+
+/* srun reads its SLURM_* input right after this, and before it has found out
+ * where the command begins. dtspank_submit_option sees whether the option was
+ * srun's own indeed.
+ */
+int dtspank_submit_prepare(void)
+{
+    if (!submit.in_srun)
+        return 0;
+    char **words = calloc((size_t)main_argc + 1, sizeof(*words));
+    if (!words || keep(&submit.preset, getenv(DTSPANK_PRESET)) != 0) {
+        free(words);
+        return -1;
+    }
+    dtspank_argv_scan(main_argc, main_argv, &submit.argv, words);
+    if (submit.argv.value) {
+        setenv(DTSPANK_PRESET, submit.argv.value, 1);
+        submit.option = submit.argv.option;
+    }
+    const char *value = getenv(DTSPANK_PRESET);
+    int rc = 0;
+    if (is_active(value) && value[0] != '\0')
+        rc = check(value, words) == 0 ? set_srun_input() : -1;
+    free(words);
+    return rc;
 }
 
 int dtspank_submit_option(const char *value)
@@ -210,71 +269,74 @@ int dtspank_submit_option(const char *value)
     struct dt_error err;
     int option = submit.option;
     submit.option = 0;
-    if (option > 0 && option >= optind)
-        value = withdraw();
+    if (option > 0 && option >= optind) {
+        if (withdraw(&err) != 0)
+            return report(&err);
+        value = submit.preset;
+    }
     if (value && value[0] == '\0') {
         dt_error_set(&err, EX_USAGE,
-                     "--disttrain: expected a file or \"" DTSPANK_OFF
-                     "\", got nothing");
+                     "--disttrain: expected a file, \"" DTSPANK_NO_FILE
+                     "\" or \"" DTSPANK_OFF "\", got nothing");
         return report(&err);
     }
-    bool active = value && strcmp(value, DTSPANK_OFF) != 0;
-    if (active && submit.runtime_error.text[0] != '\0')
-        return report(&submit.runtime_error);
-    if (active && option > 0 && option < optind &&
+    if (is_active(value) && option > 0 && option < optind &&
         complete_argv(option, &err) != 0)
         return report(&err);
-    if (active && option == 0 && !submit.value && lacks_command())
+    if (is_active(value) && option == 0 && !submit.value && lacks_command())
         slurm_error("disttrain: --disttrain=%s comes from the job, and leaves "
                     "no place for a command: write \"srun disttrain\"",
                     value);
     return keep(&submit.value, value);
 }
 
-/* The `env:` entries, under names that survive --export=NONE. */
-static int export_env(const struct dtspank_contract *contract)
-{
-    for (size_t i = 0; i < contract->env_count; i++) {
-        char *entry = NULL;
-        if (asprintf(&entry, DT_ENV_CARRY "%s", contract->env[i]) < 0)
-            return -1;
-        char *equals = strchr(entry, '=');
-        *equals = '\0';
-        int rc = setenv(entry, equals + 1, 1);
-        free(entry);
-        if (rc != 0)
-            return -1;
-    }
-    return 0;
-}
-
 /* srun's tasks get the contract. sbatch and salloc only hand the file on, by
  * its absolute path because the job may change its directory: the steps of the
  * job are checked again, each by its own srun.
  */
-static int export_contract(spank_t spank,
-                           const struct dtspank_contract *contract)
+static int export_contract(spank_t spank)
 {
+    const struct dtspank_contract *contract = &submit.contract;
+    bool no_file = strcmp(submit.value, DTSPANK_NO_FILE) == 0;
     if (!submit.in_srun) {
-        spank_err_t rc = spank_job_control_setenv(spank, DTSPANK_JOB_OPTION,
-                                                  contract->config, 1);
+        spank_err_t rc = spank_job_control_setenv(
+            spank, DTSPANK_JOB_OPTION,
+            no_file ? DTSPANK_NO_FILE : contract->config, 1);
         if (rc != ESPANK_SUCCESS)
             slurm_error("disttrain: cannot hand the config on to the job: %s",
                         spank_strerror(rc));
         return rc == ESPANK_SUCCESS ? 0 : -1;
     }
-    if (setenv(DT_ENV_CONFIG, contract->config, 1) != 0 ||
-        export_env(contract) != 0) {
+    /* `env:` travels under names that survive --export=NONE */
+    if (setenv(DT_ENV_CONFIG, contract->config, 1) != 0) {
         slurm_error("disttrain: out of memory");
         return -1;
     }
-    return 0;
+    return set_variables(DT_ENV_CARRY, contract->env, contract->env_count);
+}
+
+/* The option has come to light after srun has read its SLURM_* input. */
+static int check_late(void)
+{
+    struct dt_error err;
+    if (check(submit.value, NULL) != 0)
+        return -1;
+    if (!submit.in_srun)
+        return 0;
+    if (has_srun_input()) {
+        dt_error_set(&err, EX_USAGE,
+                     "--disttrain=%s comes too late for what the file sets in "
+                     "launch: write it before the command, as the first and "
+                     "only --disttrain",
+                     submit.value);
+        return report(&err);
+    }
+    return set_variables("", submit.contract.srun, submit.contract.srun_count);
 }
 
 int dtspank_submit_post_opt(spank_t spank)
 {
     struct dt_error err;
-    struct dtspank_contract contract;
     submit.components++;
     if (!submit.value)
         return 0;
@@ -289,14 +351,12 @@ int dtspank_submit_post_opt(spank_t spank)
     }
     if (keep(&submit.committed, submit.value) != 0)
         return -1;
-    if (strcmp(submit.value, DTSPANK_OFF) == 0)
+    if (!is_active(submit.value))
         return 0;
-    if (dtspank_check_run(submit.conf.runtime, submit.value, CHECK_DEADLINE_MS,
-                          &contract, &err) != 0)
-        return report(&err);
-    int rc = export_contract(spank, &contract);
-    dtspank_contract_fini(&contract);
-    return rc;
+    bool checked = submit.checked && strcmp(submit.checked, submit.value) == 0;
+    if (!checked && check_late() != 0)
+        return -1;
+    return export_contract(spank);
 }
 
 /* The node that has task 0; -1 if none has. */

@@ -10,16 +10,20 @@
 
 #include <slurm/spank.h>
 
-/* slurm_spank_init: reads plugstack.conf's arguments, registers the option and,
- * in srun, prepares the environment that srun is about to read.
- */
+/* slurm_spank_init: reads plugstack.conf's arguments, registers the option. */
 int dtspank_submit_init(spank_t spank, int ac, char **av);
+
+/* slurm_spank_init, after that: in srun, has the config checked and puts what
+ * it says into the environment that srun is about to read. -1 is the user's
+ * mistake: srun must end.
+ */
+int dtspank_submit_prepare(void);
 
 /* The option's callback. In srun the first call may complete srun's argv. */
 int dtspank_submit_option(const char *value);
 
-/* slurm_spank_init_post_opt: has the config checked, once, and puts what the
- * tasks need into the environment.
+/* slurm_spank_init_post_opt: puts what the tasks need into the environment; has
+ * the config checked if that has not been done.
  */
 int dtspank_submit_post_opt(spank_t spank);
 

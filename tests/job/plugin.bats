@@ -288,7 +288,7 @@ salloc: error: disttrain: bad.yaml: nothing is submitted" ]]
 
 @test "an option without a value is refused" {
     run -1 dt_srun --disttrain= ./show
-    [[ $output == *'--disttrain: expected a file or "none", got nothing' ]]
+    [[ $output == *'--disttrain: expected a file, "env" or "none", got nothing' ]]
 }
 
 @test "#SBATCH --disttrain reaches the sruns of the job and not its script" {

@@ -28,62 +28,68 @@ static int split(char *line, char **argv)
     return argc;
 }
 
-static void test_find(void **state)
+/* What is srun's, and what the runtime is told of it. */
+static void test_scan(void **state)
 {
     static const struct {
         const char *line;
-        int index;
+        int option;
         const char *value;
+        bool has_command;
+        bool sure;
+        const char *words;
     } cases[] = {
-        {"srun --disttrain=c -n2", 1, "c"},
-        {"srun -n 2 --disttrain c prog", 3, "c"},
-        {"srun --distt=c", 1, "c"},
-        {"srun --disttr c", 1, "c"},
-        {"srun --disttrain=", 1, ""},
-        {"srun --disttrain=a=b", 1, "a=b"},
-        {"srun prog --disttrain=x", 2, "x"},
-        {"srun --disttrain=c prog --disttrain=x", 1, "c"},
-        {"srun --disttrain", -1, NULL},
-        {"srun --dist=cyclic prog", -1, NULL},
-        {"srun --disttrainer=c prog", -1, NULL},
-        {"srun -disttrain=c prog", -1, NULL},
-        {"srun", -1, NULL},
+        {"srun", 0, NULL, false, true, ""},
+        {"srun --disttrain=c -n2", 1, "c", false, true, "-n2"},
+        {"srun -n 2 --disttrain c prog", 3, "c", true, true, "-n 2"},
+        {"srun --distt=c", 1, "c", false, true, ""},
+        {"srun --disttr c -N2", 1, "c", false, true, "-N2"},
+        {"srun --disttrain=", 1, "", false, true, ""},
+        {"srun --disttrain=a=b", 1, "a=b", false, true, ""},
+        {"srun --disttrain=a -l --disttrain=b x", 1, "b", true, true, "-l"},
+        {"srun --disttrain", 1, NULL, false, true, ""},
+        {"srun --disttrain -x", 1, "-x", false, true, ""},
+        {"srun --dist=cyclic prog", 0, NULL, true, true, "--dist=cyclic"},
+        {"srun --disttrainer=c prog", 0, NULL, true, true, "--disttrainer=c"},
+        {"srun prog --disttrain=x", 0, NULL, true, true, ""},
+        {"srun --disttrain=c prog --disttrain=x", 1, "c", true, true, ""},
+        {"srun -n1 -- prog --disttrain=x", 0, NULL, true, true, "-n1"},
+        {"srun --disttrain=c --", 1, "c", false, true, ""},
+        {"srun --exclusive prog --disttrain=x", 0, NULL, true, true,
+         "--exclusive"},
+        {"srun -n1 : -n 2 --disttrain=c", 5, "c", false, true, "-n1 : -n 2"},
+        {"srun -n1 a : -n2 --disttrain=c b", 0, NULL, true, true, "-n1"},
+        {"srun --wait 5 --disttrain=c x", 3, "c", true, false, "--wait 5"},
+        {"srun --no-such --disttrain=c -l", 2, "c", false, true,
+         "--no-such -l"},
+        {"srun --no-such : --disttrain=c", 3, "c", false, true, "--no-such :"},
+        {"srun --no-such prog --disttrain=x", 3, "x", false, false,
+         "--no-such prog"},
+        {"srun -l --no-such", 0, NULL, false, true, "-l --no-such"},
+        {"srun -n", 0, NULL, false, true, "-n"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char line[128];
+        char joined[128] = "";
         char *argv[WORDS_MAX];
-        const char *value = NULL;
+        char *words[WORDS_MAX];
+        struct dtspank_argv found;
         snprintf(line, sizeof(line), "%s", cases[i].line);
         int argc = split(line, argv);
-        assert_int_equal(dtspank_argv_find(argc, argv, &value), cases[i].index);
-        if (cases[i].index > 0)
-            assert_string_equal(value, cases[i].value);
-    }
-}
-
-static void test_only_options(void **state)
-{
-    static const struct {
-        const char *line;
-        bool only;
-    } cases[] = {
-        {"srun", true},
-        {"srun --disttrain=c -n2 -N2", true},
-        {"srun --disttrain=c -n1 : -n2", true},
-        {"srun --disttrain=c --", true},
-        {"srun --disttrain=c -- -prog", false},
-        {"srun --disttrain=c -n 2", false},
-        {"srun --disttrain=c -", false},
-        {"srun -n2 prog", false},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        char line[128];
-        char *argv[WORDS_MAX];
-        snprintf(line, sizeof(line), "%s", cases[i].line);
-        int argc = split(line, argv);
-        assert_int_equal(dtspank_argv_only_options(argc, argv), cases[i].only);
+        dtspank_argv_scan(argc, argv, &found, words);
+        assert_int_equal(found.option, cases[i].option);
+        if (cases[i].value)
+            assert_string_equal(found.value, cases[i].value);
+        else
+            assert_null(found.value);
+        assert_int_equal(found.has_command, cases[i].has_command);
+        assert_int_equal(found.sure, cases[i].sure);
+        for (char **w = words; *w; w++) {
+            strcat(joined, w > words ? " " : "");
+            strcat(joined, *w);
+        }
+        assert_string_equal(joined, cases[i].words);
     }
 }
 
@@ -126,13 +132,14 @@ static void test_place(void **state)
         char after[128];
         char *argv[WORDS_MAX];
         char *want[WORDS_MAX];
-        const char *value;
+        char *words[WORDS_MAX];
+        struct dtspank_argv found;
         snprintf(before, sizeof(before), "%s", cases[i].before);
         snprintf(after, sizeof(after), "%s", cases[i].after);
         int argc = split(before, argv);
         int left = split(after, want);
-        int option = dtspank_argv_find(argc, argv, &value);
-        assert_int_equal(dtspank_argv_place(argc, argv, option, "RUN",
+        dtspank_argv_scan(argc, argv, &found, words);
+        assert_int_equal(dtspank_argv_place(argc, argv, found.option, "RUN",
                                             (char *)cases[i].mpi, NULL),
                          0);
         assert_int_equal(left, argc);
@@ -225,10 +232,9 @@ static void test_has(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),       cmocka_unit_test(test_only_options),
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_place),
-        cmocka_unit_test(test_multi_prog), cmocka_unit_test(test_command),
-        cmocka_unit_test(test_has),
+        cmocka_unit_test(test_scan),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_place),   cmocka_unit_test(test_multi_prog),
+        cmocka_unit_test(test_command), cmocka_unit_test(test_has),
     };
     return cmocka_run_group_tests_name("spank_argv", tests, NULL, NULL);
 }

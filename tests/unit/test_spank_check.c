@@ -47,8 +47,9 @@ static const char *run_fails(const char *body, int deadline_ms)
     static struct dt_error err;
     struct dtspank_contract contract;
     script(body);
-    assert_int_equal(
-        dtspank_check_run(runtime, "c.yaml", deadline_ms, &contract, &err), -1);
+    assert_int_equal(dtspank_check_run(runtime, "c.yaml", NULL, deadline_ms,
+                                       &contract, &err),
+                     -1);
     size_t len = strlen(runtime);
     if (strncmp(err.text, runtime, len) != 0)
         return err.text;
@@ -59,14 +60,16 @@ static const char *run_fails(const char *body, int deadline_ms)
 static void test_answer(void **state)
 {
     struct dtspank_contract contract;
+    char *words[] = {"-n", "4 5", NULL};
     (void)state;
-    script("[ \"$1 $2 $3 $#\" = 'check --contract a b.yaml 3' ] || exit 9\n"
+    script("[ \"$*/$#\" = 'check --contract a b.yaml -- -n 4 5/6' ] || exit 9\n"
            "echo DISTTRAIN_CONTRACT=2; echo CONFIG=/x/a b.yaml\n"
            "echo RUNS=command\n"
            "printf '%s\\n' 'SRUN S=1 2' 'ENV A=1' 'ENV _b2=x=y \\\\n\\nz' 'ENV "
            "C='");
     assert_int_equal(
-        dtspank_check_run(runtime, "a b.yaml", 10000, &contract, NULL), 0);
+        dtspank_check_run(runtime, "a b.yaml", words, 10000, &contract, NULL),
+        0);
     assert_string_equal(contract.config, "/x/a b.yaml");
     assert_string_equal(contract.runs, "command");
     assert_int_equal(contract.srun_count, 1);
@@ -92,7 +95,8 @@ static void test_hostile_names(void **state)
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct dtspank_contract contract;
         assert_int_equal(
-            dtspank_check_run(runtime, names[i], 30000, &contract, NULL), 0);
+            dtspank_check_run(runtime, names[i], NULL, 30000, &contract, NULL),
+            0);
         assert_int_equal(strlen(contract.config), 1 + 2 * strlen(names[i]));
         for (size_t b = 0; names[i][b]; b++) {
             char hex[3];
@@ -119,7 +123,8 @@ static void test_broken_runtime(void **state)
     (void)state;
     assert_string_equal(run_fails("kill -9 $$", 10000), "killed by signal 9");
     assert_int_equal(
-        dtspank_check_run("/nonexistent", "c", 1000, &contract, &err), -1);
+        dtspank_check_run("/nonexistent", "c", NULL, 1000, &contract, &err),
+        -1);
     assert_string_equal(
         err.text, "/nonexistent check: No such file or directory (runtime= "
                   "in plugstack.conf)");

@@ -25,7 +25,9 @@
 static char runtime_arg[] = "runtime=/tmp/test_spank_submit.XXXXXX";
 static char *const runtime = runtime_arg + sizeof("runtime=") - 1;
 
-/* A runtime that accepts every config that is not called bad. */
+/* A runtime that accepts every config that is not called bad, and goes by its
+ * name otherwise, too.
+ */
 static int setup(void **state)
 {
     (void)state;
@@ -33,9 +35,13 @@ static int setup(void **state)
     if (fd < 0)
         return -1;
     dprintf(fd, "#!/bin/sh\n"
-                "case $3 in *bad*) exit 78; esac\n"
-                "echo DISTTRAIN_CONTRACT=2; echo RUNS=train\n"
+                "runs=train\n"
+                "case $3 in *bad*) exit 78;; *nothing* | /dev/null)\n"
+                "runs=nothing; esac\n"
+                "echo DISTTRAIN_CONTRACT=2; echo RUNS=$runs\n"
                 "echo CONFIG=/abs/$3\n"
+                "case $3 in *nodes*) echo SRUN SLURM_JOB_NUM_NODES=2; esac\n"
+                "shift 4; echo \"SRUN SLURM_DISTTRAIN_FRAMEWORKS=$*\"\n"
                 "echo ENV FOO=1; echo 'ENV BAR=a b'\n");
     return fchmod(fd, 0700) == 0 ? close(fd) : -1;
 }
@@ -56,7 +62,10 @@ static void run_case(spank_context_t context, int (*body)(void))
         stub_reset();
         stub.context = context;
         optind = 0; /* as if there were a command behind the options */
-        int line = dtspank_submit_init(NULL, 1, av) == 0 ? body() : __LINE__;
+        int line = dtspank_submit_init(NULL, 1, av) == 0 &&
+                           dtspank_submit_prepare() == 0
+                       ? body()
+                       : __LINE__;
         if (line != 0)
             fprintf(stderr, "%s:%d, said: %s\n", __FILE__, line, stub.said);
         _exit(line != 0);
@@ -125,8 +134,8 @@ static int refused_body(void)
 static int empty_body(void)
 {
     EXPECT(dtspank_submit_option("") == -1);
-    EXPECT(strcmp(stub.said, "disttrain: --disttrain: expected a file or "
-                             "\"none\", got nothing\n") == 0);
+    EXPECT(strcmp(stub.said, "disttrain: --disttrain: expected a file, "
+                             "\"env\" or \"none\", got nothing\n") == 0);
     return 0;
 }
 
@@ -270,7 +279,8 @@ static int users_runtime_body(void)
 {
     EXPECT(dtspank_submit_option("none") == 0);
     EXPECT(stub.said[0] == '\0');
-    EXPECT(dtspank_submit_option("c.yaml") == -1);
+    EXPECT(dtspank_submit_option("c.yaml") == 0);
+    EXPECT(dtspank_submit_post_opt(NULL) == -1);
     EXPECT(strstr(stub.said, "disttrain: DISTTRAIN_RUNTIME: this site allows "
                              "no runtime but its own: /tmp/test_") != NULL);
     return 0;
@@ -297,15 +307,154 @@ static void test_siteconf(void **state)
                                    "expected an absolute path, got \"x\"\n");
 }
 
-int main(void)
+/* Plays srun with this process's own command line, of which the words up to
+ * `command` are srun's: reads the option from the environment and then from
+ * there. Says what came of it.
+ */
+static int play_srun(int argc, char **argv, int command)
 {
+    char arg[128];
+    snprintf(arg, sizeof(arg), "runtime=%s", getenv("TEST_RUNTIME"));
+    char *av[] = {arg};
+    stub_reset();
+    stub.context = S_CTX_LOCAL;
+    int rc = dtspank_submit_init(NULL, 1, av);
+    rc = rc == 0 ? dtspank_submit_prepare() : rc;
+    optind = command;
+    const char *preset = getenv(DTSPANK_PRESET);
+    if (rc == 0 && preset)
+        rc = dtspank_submit_option(preset);
+    for (int i = 1; rc == 0 && i < command; i++)
+        if (strncmp(argv[i], "--disttrain=", 12) == 0)
+            rc = dtspank_submit_option(argv[i] + 12);
+    if (rc == 0)
+        rc = dtspank_submit_post_opt(NULL);
+    const char *nodes = getenv("SLURM_JOB_NUM_NODES");
+    const char *told = getenv(DT_ENV_FRAMEWORKS);
+    const char *config = getenv(DT_ENV_CONFIG);
+    printf("%s", stub.said);
+    if (rc == 0)
+        printf("config %s, told %s, nodes %s:", config ? config : "-",
+               told ? told : "-", nodes ? nodes : "-");
+    for (int i = 1; rc == 0 && i < argc; i++)
+        printf(" %s",
+               strcmp(argv[i], getenv("TEST_RUNTIME")) ? argv[i] : "RUN");
+    return 0;
+}
+
+static void srun_says(const char *line, int command, const char *want)
+{
+    char words[128];
+    char number[16];
+    char got[1024] = "";
+    char *argv[16];
+    int argc = 0;
+    int fd[2];
+    snprintf(words, sizeof(words), "%s", line);
+    snprintf(number, sizeof(number), "%d", command);
+    for (char *w = strtok(words, " "); w; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    argv[argc] = NULL;
+    setenv("TEST_COMMAND", number, 1);
+    setenv("TEST_RUNTIME", runtime, 1);
+    assert_int_equal(pipe(fd), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(fd[1], STDOUT_FILENO);
+        execv("/proc/self/exe", argv);
+        _exit(1);
+    }
+    close(fd[1]);
+    for (size_t used = 0; used < sizeof(got) - 1;) {
+        ssize_t n = read(fd[0], got + used, sizeof(got) - 1 - used);
+        if (n <= 0)
+            break;
+        used += (size_t)n;
+    }
+    close(fd[0]);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_string_equal(got, want);
+}
+
+static void test_play(void **state)
+{
+    (void)state;
+    srun_says("srun -n2 --disttrain=c", 3,
+              "config /abs/c, told -n2, nodes -: -n2 RUN");
+    srun_says("srun --disttrain=nodes -n 2 x --disttrain=y", 4,
+              "config /abs/nodes, told -n 2, nodes 2: --disttrain=nodes -n 2 x "
+              "--disttrain=y");
+    srun_says("srun --disttrain=c --disttrain=d x", 3,
+              "config /abs/d, told , nodes -: --disttrain=c --disttrain=d x");
+    srun_says("srun --disttrain=none x", 2,
+              "config -, told -, nodes -: --disttrain=none x");
+    srun_says("srun x --disttrain=bad", 1,
+              "config -, told -, nodes -: x --disttrain=bad");
+    srun_says("srun --disttrain=env x", 2,
+              "config /abs//dev/null, told , nodes -: --disttrain=env x");
+    srun_says("srun --disttrain=nothing x", 2,
+              "config /abs/nothing, told , nodes -: --disttrain=nothing x");
+}
+
+static void test_play_refused(void **state)
+{
+    (void)state;
+    srun_says("srun --disttrain=bad x", 2,
+              "disttrain: bad: nothing is submitted\n");
+    srun_says("srun --disttrain=nothing -n2", 3,
+              "disttrain: nothing trains nothing (no algorithm:) and names no "
+              "launch.command: give srun a command\n");
+    srun_says("srun --disttrain=env -n2", 3,
+              "disttrain: --disttrain=env needs a command, as there is no file "
+              "to name one\n");
+    srun_says("srun --disttrain=", 2,
+              "disttrain: --disttrain: expected a file, \"env\" or \"none\", "
+              "got nothing\n");
+}
+
+/* An option of srun that is not known, and has no value, before the command. */
+static void test_play_mistaken(void **state)
+{
+    (void)state;
+    srun_says("srun --new x --disttrain=c", 2,
+              "config -, told -, nodes -: --new x --disttrain=c");
+    srun_says("srun --new x --disttrain=nodes", 2,
+              "disttrain: --disttrain=nodes is an argument of the command x, "
+              "but was taken for srun's: write \"--\" before the command, or "
+              "give srun's long options as --name=value\n");
+    setenv(DTSPANK_PRESET, "c", 1);
+    srun_says("srun --new x --disttrain=d", 2,
+              "config /abs/c, told , nodes -: --new x --disttrain=d");
+    setenv(DTSPANK_PRESET, "nodes", 1);
+    srun_says("srun --new x --disttrain=d", 2,
+              "disttrain: --disttrain=nodes comes too late for what the file "
+              "sets in launch: write it before the command, as the first and "
+              "only --disttrain\n");
+    unsetenv(DTSPANK_PRESET);
+}
+
+int main(int argc, char **argv)
+{
+    const char *command = getenv("TEST_COMMAND");
+    if (command)
+        return play_srun(argc, argv, atoi(command));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_srun),       cmocka_unit_test(test_last_wins),
-        cmocka_unit_test(test_components), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_empty),      cmocka_unit_test(test_off),
-        cmocka_unit_test(test_allocator),  cmocka_unit_test(test_preset),
-        cmocka_unit_test(test_nested),     cmocka_unit_test(test_no_command),
-        cmocka_unit_test(test_siteconf),   cmocka_unit_test(test_users_runtime),
+        cmocka_unit_test(test_srun),
+        cmocka_unit_test(test_last_wins),
+        cmocka_unit_test(test_components),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_off),
+        cmocka_unit_test(test_allocator),
+        cmocka_unit_test(test_preset),
+        cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_no_command),
+        cmocka_unit_test(test_siteconf),
+        cmocka_unit_test(test_play),
+        cmocka_unit_test(test_play_refused),
+        cmocka_unit_test(test_play_mistaken),
+        cmocka_unit_test(test_users_runtime),
     };
     return cmocka_run_group_tests_name("spank_submit", tests, setup, teardown);
 }
