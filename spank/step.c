@@ -260,7 +260,7 @@ static int unpack_env(spank_t spank, struct dt_error *err)
 int dtspank_step_init(spank_t spank, int ac, char **av)
 {
     if (dtspank_siteconf_parse(ac, av, &step.conf, &step.conf_error) != 0)
-        slurm_error("disttrain: %s", step.conf_error.text);
+        slurm_error("disttrain: %s", dtspank_printable(step.conf_error.text));
     return dtspank_options_register(spank);
 }
 

@@ -8,7 +8,7 @@
 #include <slurm/spank.h>
 
 enum {
-    STUB_ENV_MAX = 64,
+    STUB_ENV_MAX = 128,
     STUB_TEXT_BYTES = 8192,
 };
 
