@@ -16,16 +16,24 @@ spank_libdtspank_la_SOURCES = \
 	runtime/base/error.c \
 	runtime/base/error.h \
 	runtime/launch/contract.h \
+	runtime/launch/variables.c \
+	runtime/launch/variables.h \
 	spank/argv.c \
 	spank/argv.h \
 	spank/check.c \
 	spank/check.h \
+	spank/facts.c \
+	spank/facts.h \
 	spank/hostlist.c \
 	spank/hostlist.h \
 	spank/inherited.c \
 	spank/inherited.h \
+	spank/net.c \
+	spank/net.h \
 	spank/options.c \
 	spank/options.h \
+	spank/port.c \
+	spank/port.h \
 	spank/siteconf.c \
 	spank/siteconf.h \
 	spank/siteenv.c \

@@ -56,8 +56,9 @@ typedef int dt_variables_set_f(void *context, const char *name,
 /* Calls set for each variable that the task gets, always in the same order.
  * `frameworks` is a list such as "torch,jax", or NULL for all; the few
  * variables that would switch other frameworks into a wrong mode are set only
- * for a framework named in it. Fails on an unknown name, or if a framework that
- * is named cannot be served, or with set.
+ * for a framework named in it. The list is read before the first call. Fails on
+ * an unknown name, or if a framework that is named cannot be served, or with
+ * set.
  */
 int dt_variables_each(const struct dt_task_facts *facts, const char *frameworks,
                       dt_variables_set_f *set, void *context,

@@ -357,7 +357,7 @@ srun -n1 -N1 ./show --disttrain=x' --disttrain=c.yaml
 @test "a RANK that contradicts the step ends it with a message" {
     run -1 dt_run env RANK=5 srun -Q -n2 -N2 --disttrain=c.yaml ./show
     [[ $output == *"disttrain: rank 1: the environment has RANK=5, but this \
-task has 1 (SLURM_PROCID); unset RANK before srun"* ]]
+task has 1; unset RANK before srun"* ]]
     [[ $output != *show* ]]
 }
 

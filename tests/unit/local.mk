@@ -47,7 +47,10 @@ endif
 # The plugin's modules, with stubs for the functions of Slurm.
 if HAVE_SLURM
 spank_tests = \
+	tests/unit/test_facts \
 	tests/unit/test_hostlist \
+	tests/unit/test_net \
+	tests/unit/test_port \
 	tests/unit/test_siteconf \
 	tests/unit/test_siteenv \
 	tests/unit/test_spank_argv \
@@ -65,6 +68,12 @@ tests_unit_libspankstub_la_CPPFLAGS = $(spank_cppflags)
 spank_test_libs = spank/libdtspank.la tests/unit/libspankstub.la $(CMOCKA_LIBS)
 tests_unit_test_hostlist_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_hostlist_LDADD = $(spank_test_libs)
+tests_unit_test_facts_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_facts_LDADD = $(spank_test_libs)
+tests_unit_test_net_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_net_LDADD = $(spank_test_libs)
+tests_unit_test_port_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_port_LDADD = $(spank_test_libs)
 tests_unit_test_siteconf_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_siteconf_LDADD = $(spank_test_libs)
 tests_unit_test_siteenv_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)

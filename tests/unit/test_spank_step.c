@@ -31,6 +31,9 @@ static void set(const char *name, const char *value)
     spank_setenv(NULL, name, value, 1);
 }
 
+/* No names are looked up here. */
+static char *no_net[] = {"off=net"};
+
 /* Rank 5 of 8 on the second of three nodes, in an active step. */
 static int setup(void **state)
 {
@@ -42,12 +45,14 @@ static int setup(void **state)
     set("SLURM_STEP_NUM_TASKS", "8");
     set("SLURM_LOCALID", "2");
     set("SLURM_NODEID", "1");
+    set("SLURM_STEP_NUM_NODES", "3");
     set("SLURM_STEP_NODELIST", "n[07-09]");
+    set("SLURM_STEP_TASKS_PER_NODE", "3(x2),2");
     set("SLURM_JOB_ID", "4711");
     set("SLURM_STEP_ID", "3");
     set(DT_ENV_CONFIG, "/home/u/c.yaml");
     set(DT_ENV_MASTER, "n08");
-    assert_int_equal(dtspank_step_init(NULL, 0, NULL), 0);
+    assert_int_equal(dtspank_step_init(NULL, 1, no_net), 0);
     return 0;
 }
 
@@ -81,10 +86,11 @@ static void test_table(void **state)
     assert_set("NODE_RANK", "1");
     assert_set("GROUP_RANK", "1");
     assert_set("MASTER_ADDR", "n08");
-    assert_non_null(strstr(stub_getenv(DT_ENV_EXPORTED),
-                           "RANK=5 WORLD_SIZE=8 LOCAL_RANK=2 "
-                           "LOCAL_WORLD_SIZE=3 NODE_RANK=1 GROUP_RANK=1 "
-                           "MASTER_ADDR=n08 MASTER_PORT=6"));
+    assert_ptr_equal(strstr(stub_getenv(DT_ENV_EXPORTED),
+                            "RANK=5 WORLD_SIZE=8 LOCAL_RANK=2 "
+                            "LOCAL_WORLD_SIZE=3 NODE_RANK=1 MASTER_ADDR=n08 "
+                            "MASTER_PORT=6"),
+                     stub_getenv(DT_ENV_EXPORTED));
     assert_string_equal(stub.said, "");
 }
 
@@ -166,15 +172,6 @@ static void test_port_range(void **state)
     }
 }
 
-static void test_port_reserved(void **state)
-{
-    (void)state;
-    set("SLURM_STEP_RESV_PORTS", "12003-12004,12009");
-    assert_int_equal(port_of("1", "0"), 12003);
-    set("SLURM_STEP_RESV_PORTS", "hello");
-    assert_in_range(port_of("1", "0"), 61000, 65535);
-}
-
 /* A mask of one CPU, or of all, and a share of the node. */
 static void test_omp(void **state)
 {
@@ -217,13 +214,18 @@ static void test_users_own(void **state)
     set("OMP_NUM_THREADS", "7");
     set("RANK", "5");
     set("WORLD_SIZE", "");
+    set("NCCL_RAS_ADDR", "localhost:1");
+    set("PYTHONUNBUFFERED", "");
+    set("PYTHONFAULTHANDLER", "0");
+    set(DT_ENV_FRAMEWORKS, "python");
     assert_int_equal(dtspank_step_task_init(NULL), 0);
     assert_set("MASTER_ADDR", "10.0.0.5");
     assert_set("MASTER_PORT", "29500");
     assert_set("OMP_NUM_THREADS", "7");
     assert_set("WORLD_SIZE", "8");
+    assert_set("PYTHONFAULTHANDLER", "0");
     assert_set(DT_ENV_EXPORTED, "WORLD_SIZE=8 LOCAL_RANK=2 LOCAL_WORLD_SIZE=3 "
-                                "NODE_RANK=1 GROUP_RANK=1");
+                                "NODE_RANK=1 PYTHONUNBUFFERED=1");
 }
 
 static void test_contradictions(void **state)
@@ -235,13 +237,12 @@ static void test_contradictions(void **state)
         const char *name;
         const char *text;
     } cases[] = {
-        {"RANK", TEXT("RANK", "5 (SLURM_PROCID)")},
-        {"WORLD_SIZE", TEXT("WORLD_SIZE", "8 (SLURM_STEP_NUM_TASKS)")},
-        {"LOCAL_RANK", TEXT("LOCAL_RANK", "2 (SLURM_LOCALID)")},
-        {"LOCAL_WORLD_SIZE",
-         TEXT("LOCAL_WORLD_SIZE", "3 (tasks on this node)")},
-        {"NODE_RANK", TEXT("NODE_RANK", "1 (SLURM_NODEID)")},
-        {"GROUP_RANK", TEXT("GROUP_RANK", "1 (SLURM_NODEID)")},
+        {"RANK", TEXT("RANK", "5")},
+        {"WORLD_SIZE", TEXT("WORLD_SIZE", "8")},
+        {"LOCAL_RANK", TEXT("LOCAL_RANK", "2")},
+        {"LOCAL_WORLD_SIZE", TEXT("LOCAL_WORLD_SIZE", "3")},
+        {"NODE_RANK", TEXT("NODE_RANK", "1")},
+        {"GROUP_RANK", TEXT("GROUP_RANK", "1")},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         setup(state);
@@ -250,13 +251,26 @@ static void test_contradictions(void **state)
     }
 }
 
+static void test_frameworks(void **state)
+{
+    (void)state;
+    set(DT_ENV_FRAMEWORKS, "jax");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_non_null(stub_getenv("JAX_COORDINATOR_ADDRESS"));
+    assert_null(stub_getenv("TF_CONFIG"));
+    set(DT_ENV_FRAMEWORKS, "torch,tensorflwo");
+    assert_refused("disttrain: rank 5: unknown framework \"tensorflwo\": "
+                   "expected accelerate, composer, deepspeed, horovod, jax, "
+                   "lightning, megatron, python, tensorflow or torch\n");
+}
+
 /* A message is one line, whatever is in the environment. */
 static void test_one_line(void **state)
 {
     (void)state;
     set("RANK", "5\nslurmd: fake\x1b[2J");
     assert_refused("disttrain: rank 5: the environment has RANK=5?slurmd: "
-                   "fake?[2J, but this task has 5 (SLURM_PROCID); unset RANK "
+                   "fake?[2J, but this task has 5; unset RANK "
                    "before srun\n");
 }
 
@@ -369,10 +383,25 @@ static void test_hostile(void **state)
         "=",     "n[0-4294967295]",
     };
     static const char *const names[] = {
-        DT_ENV_CONFIG,  DT_ENV_MASTER,           DT_ENV_EXPORTED,
-        DT_ENV_CARRY,   DT_ENV_CARRY "X",        "SLURM_STEP_NODELIST",
-        "SLURM_PROCID", "SLURM_STEP_RESV_PORTS", "SLURM_CPUS_PER_TASK",
-        "RANK",         "MASTER_ADDR",           DTSPANK_PRESET,
+        DT_ENV_CONFIG,
+        DT_ENV_MASTER,
+        DT_ENV_EXPORTED,
+        DT_ENV_FRAMEWORKS,
+        "SLURM_STEP_NUM_NODES",
+        "SLURM_STEP_TASKS_PER_NODE",
+        "SLURMD_NODENAME",
+        "SLURM_RESTART_COUNT",
+        "MASTER_PORT",
+        "CUDA_VISIBLE_DEVICES",
+        DT_ENV_CARRY,
+        DT_ENV_CARRY "X",
+        "SLURM_STEP_NODELIST",
+        "SLURM_PROCID",
+        "SLURM_STEP_RESV_PORTS",
+        "SLURM_CPUS_PER_TASK",
+        "RANK",
+        "MASTER_ADDR",
+        DTSPANK_PRESET,
     };
     memset(longest, 'x', sizeof(longest) - 1);
     for (size_t n = 0; n < sizeof(names) / sizeof(*names); n++)
@@ -417,26 +446,16 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_table),
-        TEST(test_first_node),
-        TEST(test_components),
-        TEST(test_wrong_master),
-        TEST(test_no_node),
-        TEST(test_port_hash),
-        TEST(test_port_range),
-        TEST(test_port_reserved),
-        TEST(test_omp),
-        TEST(test_users_own),
-        TEST(test_contradictions),
-        TEST(test_one_line),
-        TEST(test_missing),
-        TEST(test_not_a_number),
-        TEST(test_config_env),
-        TEST(test_config_env_conflict),
-        TEST(test_inactive),
-        TEST(test_special_steps),
-        TEST(test_siteconf_error),
-        TEST(test_hostile),
+        TEST(test_table),          TEST(test_first_node),
+        TEST(test_components),     TEST(test_wrong_master),
+        TEST(test_no_node),        TEST(test_port_hash),
+        TEST(test_port_range),     TEST(test_omp),
+        TEST(test_users_own),      TEST(test_contradictions),
+        TEST(test_frameworks),     TEST(test_one_line),
+        TEST(test_missing),        TEST(test_not_a_number),
+        TEST(test_config_env),     TEST(test_config_env_conflict),
+        TEST(test_inactive),       TEST(test_special_steps),
+        TEST(test_siteconf_error), TEST(test_hostile),
         TEST(test_task_exit),
     };
     return cmocka_run_group_tests_name("spank_step", tests, NULL, NULL);

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_facts.c - what a task knows, from what Slurm says and what it does not
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "launch/contract.h"
+#include "spank/facts.h"
+#include "spank/siteconf.h"
+#include "tests/unit/spank_stub.h"
+
+static struct dtspank_siteconf conf;
+static struct dtspank_facts facts;
+
+static void set(const char *name, const char *value)
+{
+    spank_setenv(NULL, name, value, 1);
+}
+
+/* Rank 5 of 8 on the second of three nodes; no names are looked up. */
+static int setup(void **state)
+{
+    static char *av[] = {"off=net"};
+    (void)state;
+    stub_reset();
+    stub.local_tasks = 3;
+    stub.component_tasks = 8;
+    set("SLURM_PROCID", "5");
+    set("SLURM_STEP_NUM_TASKS", "8");
+    set("SLURM_STEP_NUM_NODES", "3");
+    set("SLURM_LOCALID", "2");
+    set("SLURM_NODEID", "1");
+    set("SLURM_STEP_NODELIST", "n[07-09]");
+    set("SLURM_STEP_TASKS_PER_NODE", "3(x2),2");
+    set("SLURM_JOB_ID", "4711");
+    set("SLURM_STEP_ID", "3");
+    set("SLURMD_NODENAME", "n08");
+    assert_int_equal(dtspank_siteconf_parse(1, av, &conf, NULL), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    dtspank_facts_fini(&facts);
+    stub_reset();
+    return 0;
+}
+
+static const struct dt_task_facts *collect(void)
+{
+    struct dt_error err;
+    dtspank_facts_fini(&facts);
+    if (dtspank_facts_collect(NULL, &conf, &facts, &err) != 0)
+        fail_msg("%s", err.text);
+    return &facts.task;
+}
+
+static void test_all(void **state)
+{
+    const struct dt_task_facts *task = collect();
+    (void)state;
+    assert_int_equal(task->rank, 5);
+    assert_int_equal(task->world_size, 8);
+    assert_int_equal(task->local_rank, 2);
+    assert_int_equal(task->local_size, 3);
+    assert_int_equal(task->node_rank, 1);
+    assert_int_equal(task->nodes, 3);
+    assert_int_equal(task->restarts, 0);
+    assert_string_equal(task->master_addr, "n07");
+    assert_string_equal(task->host, "n08");
+    assert_null(task->interface);
+    assert_string_equal(task->hosts[0], "n07");
+    assert_string_equal(task->hosts[2], "n09");
+    assert_int_equal(task->tasks[0], 3);
+    assert_int_equal(task->tasks[1], 3);
+    assert_int_equal(task->tasks[2], 2);
+}
+
+static void test_restarts(void **state)
+{
+    (void)state;
+    set("SLURM_RESTART_COUNT", "2");
+    assert_int_equal(collect()->restarts, 2);
+}
+
+static void test_gpus(void **state)
+{
+    (void)state;
+    assert_int_equal(collect()->gpus, -1);
+    set("CUDA_VISIBLE_DEVICES", "");
+    assert_int_equal(collect()->gpus, 0);
+    set("CUDA_VISIBLE_DEVICES", "3");
+    assert_int_equal(collect()->gpus, 1);
+    set("CUDA_VISIBLE_DEVICES", "0,1,GPU-5");
+    assert_int_equal(collect()->gpus, 3);
+}
+
+/* Lists that contradict each other, or cannot be: no list. */
+static void test_broken_lists(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *value;
+    } cases[] = {
+        {"SLURM_STEP_TASKS_PER_NODE", "3(x2)"},
+        {"SLURM_STEP_TASKS_PER_NODE", "3(x2),2,1"},
+        {"SLURM_STEP_TASKS_PER_NODE", "3(x2),"},
+        {"SLURM_STEP_TASKS_PER_NODE", "x"},
+        {"SLURM_STEP_TASKS_PER_NODE", ""},
+        {"SLURM_STEP_TASKS_PER_NODE", "3(x999999999),2"},
+        {"SLURM_STEP_TASKS_PER_NODE", "3(x2),2]"},
+        {"SLURM_STEP_NODELIST", "n[07-08]"},
+        {"SLURM_STEP_NUM_NODES", "4294967295"},
+        {"SLURM_STEP_NUM_NODES", "0"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        setup(state);
+        set(cases[i].name, cases[i].value);
+        assert_null(collect()->hosts);
+        assert_null(facts.task.tasks);
+    }
+    setup(state);
+    spank_unsetenv(NULL, "SLURM_STEP_TASKS_PER_NODE");
+    assert_null(collect()->hosts);
+}
+
+/* The user's address counts, but rank 0's node stays what it is. */
+static void test_users_master(void **state)
+{
+    (void)state;
+    set("MASTER_ADDR", "10.0.0.5");
+    set("MASTER_PORT", "29500");
+    assert_string_equal(collect()->master_addr, "10.0.0.5");
+    assert_int_equal(facts.task.master_port, 29500);
+    assert_string_equal(facts.rank0, "n07");
+    set("SLURM_STEP_NODELIST", "n[7");
+    assert_string_equal(collect()->master_addr, "10.0.0.5");
+}
+
+static void test_reserved_ports(void **state)
+{
+    (void)state;
+    set("SLURM_STEP_RESV_PORTS", "12003-12006");
+    assert_int_equal(collect()->master_port, 12003);
+    assert_int_equal(facts.task.jax_port, 12004);
+    assert_int_equal(facts.task.tf_port, 12004);
+    assert_in_range(facts.task.ras_port, 61000, 65535);
+}
+
+/* A reservation and a node list belong to one component only. */
+static void test_heterogeneous(void **state)
+{
+    (void)state;
+    stub.component_tasks = 4;
+    set("SLURM_STEP_RESV_PORTS", "12003-12006");
+    set("SLURM_JOB_NODELIST_PACK_GROUP_0", "m[3-4]");
+    assert_in_range(collect()->master_port, 61000, 65535);
+    assert_null(facts.task.hosts);
+    assert_string_equal(facts.task.master_addr, "m3");
+}
+
+static void test_no_ids(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    spank_unsetenv(NULL, "SLURM_STEP_ID");
+    assert_int_equal(dtspank_facts_collect(NULL, &conf, &facts, &err), -1);
+    assert_string_equal(err.text, "MASTER_PORT: Slurm gave this task no job or "
+                                  "step id");
+}
+
+/* One line from the first task of a node, and no interface. */
+static void test_no_interface(void **state)
+{
+    (void)state;
+    assert_int_equal(dtspank_siteconf_parse(0, NULL, &conf, NULL), 0);
+    set("MASTER_ADDR", "localhost");
+    assert_null(collect()->interface);
+    assert_string_equal(stub.said, "");
+    set("SLURM_LOCALID", "0");
+    assert_null(collect()->interface);
+    assert_string_equal(
+        stub.said, "disttrain: n08: NCCL_SOCKET_IFNAME and the like are not "
+                   "set, because this node does not find MASTER_ADDR "
+                   "localhost: the name leads back to this node\n");
+    stub.said[0] = '\0';
+    set("SLURM_STEP_NUM_NODES", "1");
+    assert_null(collect()->interface);
+    assert_string_equal(stub.said, "");
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_all),           TEST(test_restarts),
+        TEST(test_gpus),          TEST(test_broken_lists),
+        TEST(test_users_master),  TEST(test_reserved_ports),
+        TEST(test_heterogeneous), TEST(test_no_ids),
+        TEST(test_no_interface),
+    };
+    return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
+}

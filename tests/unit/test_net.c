@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_net.c - the interface towards a host, as far as one machine can tell */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "spank/net.h"
+
+static void assert_none(const char *master, const char *other, const char *text)
+{
+    char name[IF_NAMESIZE];
+    struct dt_error err;
+    assert_int_equal(dtspank_net_interface(master, other, name, &err), -1);
+    assert_string_equal(err.text, text);
+}
+
+static void test_loopback(void **state)
+{
+    (void)state;
+    assert_none("127.0.0.1", NULL,
+                "127.0.0.1: the name leads back to this node");
+    assert_none("localhost", "127.0.1.1",
+                "localhost: the name leads back to this node");
+    assert_none("::1", NULL, "::1: the name leads back to this node");
+}
+
+static void test_unresolved(void **state)
+{
+    (void)state;
+    assert_none("no such host", NULL,
+                "no such host: Name or service not known");
+    assert_none("127.0.0.1", "no such host",
+                "no such host: Name or service not known");
+}
+
+static void test_rdma(void **state)
+{
+    char dir[] = "/tmp/disttrain-net.XXXXXX";
+    char device[64];
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_false(dtspank_net_has_rdma(dir));
+    snprintf(device, sizeof(device), "%s/mlx5_0", dir);
+    assert_int_equal(mkdir(device, 0700), 0);
+    assert_true(dtspank_net_has_rdma(dir));
+    rmdir(device);
+    rmdir(dir);
+    assert_false(dtspank_net_has_rdma(dir));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_unresolved),
+        cmocka_unit_test(test_rdma),
+    };
+    return cmocka_run_group_tests_name("net", tests, NULL, NULL);
+}
