@@ -11,6 +11,7 @@ include runtime/device/local.mk
 include runtime/tensor/local.mk
 include runtime/ops/local.mk
 include runtime/launch/local.mk
+include runtime/doctor/local.mk
 include runtime/comm/local.mk
 include runtime/conf/local.mk
 include runtime/model/local.mk

@@ -17,6 +17,7 @@ int dt_cmd_train(int argc, char **argv);
 int dt_cmd_check(int argc, char **argv);
 int dt_cmd_sbatch(int argc, char **argv);
 int dt_cmd_generate(int argc, char **argv);
+int dt_cmd_doctor(int argc, char **argv);
 int dt_cmd_info(int argc, char **argv);
 
 /* Prints `disttrain NAME: <formatted>` and the hint at --help on stderr;

@@ -4,6 +4,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/cmd.h \
 	runtime/cmd/contract.c \
 	runtime/cmd/contract.h \
+	runtime/cmd/doctor.c \
 	runtime/cmd/generate.c \
 	runtime/cmd/info.c \
 	runtime/cmd/load.c \

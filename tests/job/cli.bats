@@ -28,10 +28,10 @@ disttrain() {
 @test "--help of the program and of each command, --version" {
     local command
     run -0 disttrain --help
-    for command in train check generate info; do
+    for command in train check generate doctor info; do
         [[ $output == *"  $command "* ]]
     done
-    for command in train check generate info; do
+    for command in train check generate doctor info; do
         run -0 disttrain "$command" --help
         [[ ${lines[0]} == "usage: disttrain $command"* ]]
     done
@@ -41,7 +41,7 @@ disttrain() {
 
 @test "unknown options and words too many: one line, exit status 64" {
     local command
-    for command in train check generate info; do
+    for command in train check generate doctor info; do
         run -64 disttrain "$command" --frobnicate
         [[ $output == *"disttrain $command"*"--frobnicate"* ]]
     done

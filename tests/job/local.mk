@@ -13,6 +13,7 @@ job_tests = \
 	tests/job/cli.bats \
 	tests/job/comm.bats \
 	tests/job/config.bats \
+	tests/job/doctor.bats \
 	tests/job/quickstart.bats \
 	tests/job/devcluster.bats \
 	tests/job/packaging.bats \

@@ -24,11 +24,12 @@ layers() {
             layer("device conf launch", "base")
             layer("tensor", "base device")
             layer("ops comm", "base device tensor")
+            layer("doctor", "base conf launch")
             low = "base device tensor ops comm conf launch"
             middle = "model data optim parallel ckpt report"
             layer(middle, low)
             layer("algo", low " " middle)
-            layer("cmd", low " " middle " algo")
+            layer("cmd", low " " middle " algo doctor")
             allowed["spank"] = " spank base "
         }
         !/^[ \t]*#[ \t]*include[ \t]*"[^"\/]*\// { next }

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gather.c - the asker's side: starts the probes and hears them out */
+#include "config.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "doctor/child.h"
+#include "doctor/doctor.h"
+
+/* A job may have to wait for its first step; large ones need longer to start.
+ * The last is longer than the probes' own deadlines together.
+ */
+#define FIRST_S 20.0
+#define OTHERS_S 3.0
+#define OTHERS_S_PER_NODE 0.01
+#define CHECKS_S 8.0
+
+enum {
+    LEAVE_MS = 2000,
+    LINE_BYTES = 4096,
+};
+
+struct gathering {
+    struct dt_doctor_report *report;
+    struct dt_doctor_child child;
+    char line[LINE_BYTES];
+    size_t used;
+};
+
+/* Takes what the probes have written, line by line. False: they have ended, or
+ * it is too late.
+ */
+static bool hear(struct gathering *g, double deadline)
+{
+    struct pollfd p = {.fd = g->child.out, .events = POLLIN};
+    double left = deadline - dt_clock_now();
+    if (left <= 0)
+        return false;
+    if (poll(&p, 1, (int)(left * 1e3) + 1) < 0)
+        return errno == EINTR;
+    if (p.revents == 0)
+        return false;
+    ssize_t n =
+        read(g->child.out, g->line + g->used, sizeof(g->line) - 1 - g->used);
+    if (n <= 0)
+        return n < 0 && errno == EINTR;
+    g->used += (size_t)n;
+    g->line[g->used] = '\0';
+    char *rest = g->line;
+    for (char *end; (end = strchr(rest, '\n')) != NULL; rest = end + 1) {
+        *end = '\0';
+        dt_doctor_report_line(g->report, rest);
+    }
+    g->used = strlen(rest);
+    if (g->used == sizeof(g->line) - 1)
+        g->used = 0; /* no line of a probe is that long */
+    memmove(g->line, rest, g->used);
+    return true;
+}
+
+/* False: somebody is missing. */
+static bool hear_hellos(struct gathering *g, size_t all)
+{
+    double deadline = dt_clock_now() + FIRST_S;
+    while (dt_doctor_report_present(g->report) == 0)
+        if (!hear(g, deadline))
+            return false;
+    deadline = dt_clock_now() + OTHERS_S + OTHERS_S_PER_NODE * (double)all;
+    while (dt_doctor_report_present(g->report) < all)
+        if (!hear(g, deadline))
+            return false;
+    return true;
+}
+
+/* Tells each probe about all of them. */
+static bool say_go(const struct gathering *g)
+{
+    FILE *in = fdopen(dup(g->child.in), "w");
+    if (!in)
+        return false;
+    for (size_t i = 0; i < g->report->node_count; i++) {
+        const struct dt_doctor_node *node = &g->report->nodes[i];
+        if (node->address)
+            fprintf(in, "%zu %s %s %u\n", i, node->name, node->address,
+                    node->port);
+    }
+    fputs("go\n", in);
+    return fclose(in) == 0;
+}
+
+int dt_doctor_gather(struct dt_doctor_report *report, size_t count,
+                     char *const argv[], struct dt_error *err)
+{
+    struct gathering g = {.report = report};
+    if (dt_doctor_child_start(&g.child, argv, err) < 0)
+        return -1;
+    if (hear_hellos(&g, count) && say_go(&g)) {
+        double deadline = dt_clock_now() + CHECKS_S;
+        while (dt_doctor_report_done(report) < count && hear(&g, deadline))
+            continue;
+    }
+    bool complete = dt_doctor_report_done(report) == count;
+    dt_doctor_child_wait(&g.child, complete ? LEAVE_MS : 0, NULL);
+    return 0;
+}

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+runtime_libdisttrain_a_SOURCES += \
+	runtime/doctor/address.c \
+	runtime/doctor/address.h \
+	runtime/doctor/child.c \
+	runtime/doctor/child.h \
+	runtime/doctor/doctor.h \
+	runtime/doctor/files.c \
+	runtime/doctor/files.h \
+	runtime/doctor/gather.c \
+	runtime/doctor/judge.c \
+	runtime/doctor/node.c \
+	runtime/doctor/node.h \
+	runtime/doctor/notes.c \
+	runtime/doctor/notes.h \
+	runtime/doctor/pairs.c \
+	runtime/doctor/pairs.h \
+	runtime/doctor/probe.c \
+	runtime/doctor/report.c \
+	runtime/doctor/report.h \
+	runtime/doctor/stale.c \
+	runtime/doctor/table.c \
+	# End of runtime/doctor

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pairs.c - every node connects to every other one at once */
+#include "config.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "doctor/address.h"
+#include "doctor/pairs.h"
+
+enum {
+    ROUNDS = 8, /* exchanges with the lowest node: the fastest one counts */
+    REASON_BYTES = 160,
+};
+
+#define MAGIC UINT32_C(0x64746472) /* "dtdr" */
+
+struct message {
+    uint64_t from; /* MAGIC and the number of the node, big-endian */
+    uint64_t ns;   /* its CLOCK_REALTIME, big-endian */
+};
+
+/* One end of a connection, with the message that is coming in. */
+struct end {
+    int fd; /* -1: closed */
+    size_t have;
+    struct message in;
+};
+
+struct peer {
+    int node;
+    union dt_doctor_address address;
+    socklen_t address_bytes;
+    struct end end;
+    enum { CONNECTING, ASKING, REACHED, MISSED } state;
+    char reason[REASON_BYTES];
+    int rounds; /* still to do */
+    int64_t asked_ns;
+    double round_trip_s; /* of the fastest exchange */
+    double ahead_s;      /* our clock against the peer's, then */
+};
+
+struct dt_doctor_pairs {
+    int node;
+    int listener;
+    struct peer *peers;
+    size_t peer_count;
+    struct end *guests; /* those who connected here */
+    size_t guest_count;
+    struct pollfd *polls; /* room for all of the above and two more */
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+struct dt_doctor_pairs *dt_doctor_pairs_create(int node, struct dt_error *err)
+{
+    struct dt_doctor_pairs *p = calloc(1, sizeof(*p));
+    union dt_doctor_address any = {.v6.sin6_family = AF_INET6};
+    int off = 0;
+    if (!p) {
+        dt_error_set(err, EX_OSERR, "doctor: out of memory");
+        return NULL;
+    }
+    p->node = node;
+    p->listener =
+        socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (p->listener >= 0) {
+        setsockopt(p->listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    } else { /* a kernel without IPv6 */
+        any = (union dt_doctor_address){.v4.sin_family = AF_INET};
+        p->listener =
+            socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    }
+    if (p->listener < 0 || bind(p->listener, &any.any, sizeof(any)) != 0 ||
+        listen(p->listener, SOMAXCONN) != 0) {
+        dt_error_set(err, EX_OSERR, "doctor: cannot listen: %s",
+                     strerror(errno));
+        dt_doctor_pairs_destroy(p);
+        return NULL;
+    }
+    return p;
+}
+
+static void end_close(struct end *end)
+{
+    if (end->fd >= 0)
+        close(end->fd);
+    end->fd = -1;
+}
+
+void dt_doctor_pairs_destroy(struct dt_doctor_pairs *p)
+{
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->peer_count; i++)
+        end_close(&p->peers[i].end);
+    for (size_t i = 0; i < p->guest_count; i++)
+        end_close(&p->guests[i]);
+    if (p->listener >= 0)
+        close(p->listener);
+    free(p->peers);
+    free(p->guests);
+    free(p->polls);
+    free(p);
+}
+
+unsigned dt_doctor_pairs_port(const struct dt_doctor_pairs *p)
+{
+    union dt_doctor_address address = {0};
+    socklen_t bytes = sizeof(address);
+    getsockname(p->listener, &address.any, &bytes);
+    return ntohs(address.v4.sin_port); /* v6 has it in the same place */
+}
+
+int dt_doctor_pairs_add(struct dt_doctor_pairs *p, int node,
+                        const char *address, unsigned port,
+                        struct dt_error *err)
+{
+    struct peer peer = {.node = node, .end.fd = -1, .rounds = 1};
+    if (node == p->node)
+        return 0;
+    peer.address_bytes = dt_doctor_address_parse(&peer.address, address, port);
+    if (peer.address_bytes == 0)
+        return dt_error_set(err, EX_PROTOCOL,
+                            "doctor: node %d is at \"%.64s\", which is no "
+                            "address",
+                            node, address);
+    struct peer *peers =
+        realloc(p->peers, (p->peer_count + 1) * sizeof(*peers));
+    if (!peers)
+        return dt_error_set(err, EX_OSERR, "doctor: out of memory");
+    peers[p->peer_count++] = peer;
+    p->peers = peers;
+    return 0;
+}
+
+static bool end_send(const struct end *end, int node, int64_t ns)
+{
+    struct message m = {
+        .from = htobe64((uint64_t)MAGIC << 32 | (uint32_t)node),
+        .ns = htobe64((uint64_t)ns),
+    };
+    return send(end->fd, &m, sizeof(m), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           (ssize_t)sizeof(m);
+}
+
+/* True: a whole message is in. False with errno EAGAIN: not yet; any other
+ * errno, or 0 for a close: never.
+ */
+static bool end_receive(struct end *end)
+{
+    ssize_t n = recv(end->fd, (char *)&end->in + end->have,
+                     sizeof(end->in) - end->have, MSG_DONTWAIT);
+    if (n <= 0) {
+        errno = n == 0 ? 0 : errno;
+        return false;
+    }
+    end->have += (size_t)n;
+    if (end->have < sizeof(end->in)) {
+        errno = EAGAIN;
+        return false;
+    }
+    end->have = 0;
+    return true;
+}
+
+static void miss(struct peer *peer, int error)
+{
+    char at[DT_DOCTOR_ADDRESS_BYTES];
+    dt_doctor_address_print(&peer->address, at);
+    end_close(&peer->end);
+    peer->state = MISSED;
+    if (error == EHOSTUNREACH || error == ENETUNREACH || error == EINVAL)
+        snprintf(peer->reason, REASON_BYTES, "no route to %s", at);
+    else if (error == ECONNREFUSED)
+        snprintf(peer->reason, REASON_BYTES, "%s refuses the connection", at);
+    else if (error == ETIMEDOUT)
+        snprintf(peer->reason, REASON_BYTES,
+                 "no answer from %s, as with a firewall", at);
+    else if (error == 0)
+        snprintf(peer->reason, REASON_BYTES,
+                 "at %s there is something else than that node", at);
+    else
+        snprintf(peer->reason, REASON_BYTES, "%s: %s", at, strerror(error));
+}
+
+static void peer_connect(struct peer *peer)
+{
+    peer->end.fd = socket(peer->address.any.sa_family,
+                          SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (peer->end.fd < 0 ||
+        (connect(peer->end.fd, &peer->address.any, peer->address_bytes) != 0 &&
+         errno != EINPROGRESS))
+        miss(peer, errno);
+}
+
+static void peer_ask(const struct dt_doctor_pairs *p, struct peer *peer)
+{
+    peer->state = ASKING;
+    peer->asked_ns = now_ns();
+    if (!end_send(&peer->end, p->node, peer->asked_ns))
+        miss(peer, errno);
+}
+
+static void peer_answered(const struct dt_doctor_pairs *p, struct peer *peer)
+{
+    int64_t now = now_ns();
+    uint64_t from = be64toh(peer->end.in.from);
+    if (from >> 32 != MAGIC || (int)(uint32_t)from != peer->node) {
+        miss(peer, 0);
+        return;
+    }
+    double trip = (double)(now - peer->asked_ns) / 1e9;
+    if (peer->round_trip_s == 0 || trip < peer->round_trip_s) {
+        int64_t middle = peer->asked_ns + (now - peer->asked_ns) / 2;
+        peer->round_trip_s = trip;
+        peer->ahead_s =
+            (double)(middle - (int64_t)be64toh(peer->end.in.ns)) / 1e9;
+    }
+    if (--peer->rounds > 0)
+        peer_ask(p, peer);
+    else
+        peer->state = REACHED;
+}
+
+static void peer_event(const struct dt_doctor_pairs *p, struct peer *peer)
+{
+    int error = 0;
+    socklen_t bytes = sizeof(error);
+    if (peer->state == CONNECTING) {
+        getsockopt(peer->end.fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+        if (error != 0)
+            miss(peer, error);
+        else
+            peer_ask(p, peer);
+    } else if (end_receive(&peer->end)) {
+        peer_answered(p, peer);
+    } else if (errno != EAGAIN && errno != EINTR) {
+        miss(peer, errno);
+    }
+}
+
+static void accept_guests(struct dt_doctor_pairs *p)
+{
+    for (;;) {
+        int fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
+        struct end *guests =
+            fd >= 0 ? realloc(p->guests, (p->guest_count + 1) * sizeof(*guests))
+                    : NULL;
+        if (!guests) {
+            if (fd >= 0)
+                close(fd);
+            return;
+        }
+        guests[p->guest_count++] = (struct end){.fd = fd};
+        p->guests = guests;
+    }
+}
+
+static void guest_event(const struct dt_doctor_pairs *p, struct end *guest)
+{
+    if (end_receive(guest) ? !end_send(guest, p->node, now_ns())
+                           : errno != EAGAIN && errno != EINTR)
+        end_close(guest);
+}
+
+/* Waits for one event at most, also on fd, and handles what there is. Returns
+ * false once fd (-1: none) can be read.
+ */
+static bool turn(struct dt_doctor_pairs *p, int fd, int wait_ms)
+{
+    size_t guests = p->guest_count;
+    size_t room = 2 + guests + p->peer_count;
+    struct pollfd *polls = realloc(p->polls, room * sizeof(*polls));
+    if (!polls)
+        return false;
+    p->polls = polls;
+    polls[0] = (struct pollfd){.fd = p->listener, .events = POLLIN};
+    polls[1] = (struct pollfd){.fd = fd, .events = POLLIN};
+    struct pollfd *of_guests = polls + 2;
+    struct pollfd *of_peers = of_guests + guests;
+    for (size_t i = 0; i < guests; i++)
+        of_guests[i] = (struct pollfd){.fd = p->guests[i].fd, .events = POLLIN};
+    for (size_t i = 0; i < p->peer_count; i++)
+        of_peers[i] = (struct pollfd){
+            .fd = p->peers[i].state <= ASKING ? p->peers[i].end.fd : -1,
+            .events = p->peers[i].state == CONNECTING ? POLLOUT : POLLIN};
+    if (poll(polls, room, wait_ms) <= 0)
+        return true;
+    for (size_t i = 0; i < guests; i++)
+        if (of_guests[i].revents)
+            guest_event(p, &p->guests[i]);
+    for (size_t i = 0; i < p->peer_count; i++)
+        if (of_peers[i].revents)
+            peer_event(p, &p->peers[i]);
+    if (polls[0].revents)
+        accept_guests(p);
+    return polls[1].revents == 0;
+}
+
+static struct peer *lowest(const struct dt_doctor_pairs *p)
+{
+    struct peer *found = NULL;
+    for (size_t i = 0; i < p->peer_count; i++)
+        if (p->peers[i].node < (found ? found->node : p->node))
+            found = &p->peers[i];
+    return found;
+}
+
+static bool any_open(const struct dt_doctor_pairs *p)
+{
+    for (size_t i = 0; i < p->peer_count; i++)
+        if (p->peers[i].state <= ASKING)
+            return true;
+    return false;
+}
+
+static void write_results(const struct dt_doctor_pairs *p,
+                          const struct dt_doctor_notes *notes)
+{
+    const struct peer *reference = lowest(p);
+    char interface[64] = "-";
+    size_t reached = 0;
+    for (size_t i = 0; i < p->peer_count; i++) {
+        const struct peer *peer = &p->peers[i];
+        union dt_doctor_address self = {0};
+        socklen_t bytes = sizeof(self);
+        if (peer->state != REACHED) {
+            fprintf(notes->file, "%d miss %d %s\n", notes->node, peer->node,
+                    peer->reason);
+        } else if (reached++ == 0 &&
+                   getsockname(peer->end.fd, &self.any, &bytes) == 0) {
+            dt_doctor_interface(&self, interface, sizeof(interface));
+        }
+    }
+    if (!reference)
+        fprintf(notes->file, "%d clock 0 0\n", notes->node);
+    else if (reference->state == REACHED)
+        fprintf(notes->file, "%d clock %.6f %.6f\n", notes->node,
+                reference->ahead_s, reference->round_trip_s / 2);
+    dt_doctor_cell(notes, DT_DOCTOR_INTERFACE, "%s", interface);
+    if (p->peer_count > 0)
+        dt_doctor_cell(notes, DT_DOCTOR_PEERS, "%zu/%zu", reached,
+                       p->peer_count);
+}
+
+void dt_doctor_pairs_probe(struct dt_doctor_pairs *p, int timeout_ms,
+                           const struct dt_doctor_notes *notes)
+{
+    double deadline = dt_clock_now() + timeout_ms / 1e3;
+    struct peer *reference = lowest(p);
+    if (reference)
+        reference->rounds = ROUNDS;
+    for (size_t i = 0; i < p->peer_count; i++)
+        peer_connect(&p->peers[i]);
+    while (any_open(p)) {
+        double left = deadline - dt_clock_now();
+        if (left <= 0)
+            break;
+        turn(p, -1, (int)(left * 1e3) + 1);
+    }
+    for (size_t i = 0; i < p->peer_count; i++)
+        if (p->peers[i].state <= ASKING)
+            miss(&p->peers[i], ETIMEDOUT);
+    write_results(p, notes);
+}
+
+void dt_doctor_pairs_serve(struct dt_doctor_pairs *p, int fd)
+{
+    while (turn(p, fd, -1))
+        continue;
+}

@@ -1,0 +1,187 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# doctor.bats - disttrain doctor finds the nodes that break runs
+
+load helpers
+
+setup_file() {
+    dt_cluster_up --nodes 4 --cpus 1 --gpus 1
+}
+
+teardown_file() {
+    dt_cluster_down
+}
+
+# Files of a test, for all nodes and both users.
+setup() {
+    dt_setup
+    dir=$(mktemp -d)
+    chmod 755 "$dir"
+}
+
+teardown() {
+    rm -rf "$dir"
+}
+
+# doctor NODES WORD...: in an allocation of its own.
+doctor() {
+    dt_run salloc --quiet -N"$1" disttrain doctor "${@:2}"
+}
+
+@test "four good nodes: a table and exit status 0, in less than 2 s" {
+    local begin=$EPOCHREALTIME took
+    run -0 --separate-stderr doctor 4
+    took=$(awk "BEGIN { print $EPOCHREALTIME - $begin }")
+    echo "$output"
+    [[ ${lines[0]} == node\ *\ peers\ *\ clock\ *\ result ]]
+    for i in 1 2 3 4; do
+        [[ ${lines[i]} == n$i\ *\ 3/3\ *\ ms\ * ]]
+        [[ ${lines[i]} == *ok || ${lines[i]} == *warning ]]
+    done
+    [[ ${lines[5]} == "the same everywhere: interface eth0, disttrain "* ]]
+    [[ ${lines[5]} == *", slurm "* ]]
+    [[ ${lines[-1]} == "4 nodes are good, "* ]]
+    [[ -z $stderr ]]
+    awk "BEGIN { exit !($took < 2) }"
+}
+
+@test "--brief says one line about good nodes" {
+    run -0 doctor 2 --brief
+    [[ $output == "2 nodes are good, "*" warning"* && ${#lines[@]} == 1 ]]
+}
+
+@test "in a step its first task examines the nodes of the step" {
+    run -0 dt_srun -N2 --ntasks=4 --overcommit disttrain doctor
+    [[ ${lines[1]} == n1\ * && ${lines[2]} == n2\ * ]]
+    [[ $output != *n3* ]]
+    [[ $(grep -c '^node' <<<"$output") == 1 ]]
+}
+
+@test "the batch script of an ordinary user examines all nodes of the job" {
+    chown 60900:60900 "$dir"
+    run -0 dt_run --user dtuser sbatch --wait --quiet -N3 \
+        --output="$dir/out" --wrap "disttrain doctor"
+    run -0 cat "$dir/out"
+    [[ ${lines[-1]} == "3 nodes are good, "* ]]
+}
+
+@test "nodes that do not reach each other are named, with the reason" {
+    dt_run --node n1 ip route add blackhole 10.11.12.3
+    run -69 doctor 4
+    dt_run --node n1 ip route del blackhole 10.11.12.3
+    echo "$output"
+    [[ $output == *$'\nn1 -> n3: no route to 10.11.12.3\n'* ]]
+    [[ $output == *$'\nn3 -> n1: no answer from 10.11.12.1, as with'* ]]
+    [[ ${lines[-1]} == "bad nodes: n1,n3" ]]
+}
+
+@test "a node that reaches nobody is the only bad one" {
+    for i in 1 2 4; do
+        dt_run --node n3 ip route add blackhole "10.11.12.$i"
+    done
+    run -69 doctor 4
+    for i in 1 2 4; do
+        dt_run --node n3 ip route del blackhole "10.11.12.$i"
+    done
+    echo "$output"
+    [[ $output == *$'\nn3 -> n2: no route to 10.11.12.2\n'* ]]
+    [[ $output == *$'\nn1,n2,n4 -> n3: no answer from 10.11.12.3, as'* ]]
+    [[ ${lines[-1]} == "bad nodes: n3" ]]
+}
+
+@test "a full file system is bad on its node" {
+    mkdir "$dir/tmp"
+    dt_run --node n2 mount -t tmpfs -o size=64k tmpfs "$dir/tmp"
+    dt_run --node n2 dd if=/dev/zero of="$dir/tmp/file" bs=4k count=99 || true
+    TMPDIR=$dir/tmp run -69 doctor 2
+    dt_run --node n2 umount "$dir/tmp"
+    echo "$output"
+    [[ $output == *$'\n'"n2: $dir/tmp is full: remove files there"* ]]
+    [[ ${lines[-1]} == "bad nodes: n2" ]]
+}
+
+@test "a node whose name is loopback is bad" {
+    dt_run --node n2 sh -c "sed 's/^.* n2$/127.0.1.1 n2/' /etc/hosts \
+        >$dir/hosts && mount --bind $dir/hosts /etc/hosts"
+    run -69 doctor 2
+    dt_run --node n2 umount /etc/hosts
+    echo "$output"
+    [[ $output == *$'\n'"n2: its own name resolves to 127.0.1.1 there, where \
+no other node reaches it: correct /etc/hosts"* ]]
+    [[ ${lines[-1]} == "bad nodes: n2" ]]
+    [[ ${lines[1]} == n1\ *\ 1/1\ * ]]
+}
+
+@test "stale shared memory of the user is a warning that says what to do" {
+    dt_run --user dtuser --node n1 sh -c 'echo x >/dev/shm/torch_left'
+    dt_run --user dtuser --node n1 sh -c 'echo x >/dev/shm/torch_used'
+    dt_run --user dtuser --node n1 sh -c \
+        'exec sleep 20 3</dev/shm/torch_used' 3>&- &
+    run -0 dt_run --user dtuser salloc --quiet -N2 disttrain doctor
+    kill "$!"
+    dt_run --node n1 rm /dev/shm/torch_left /dev/shm/torch_used
+    echo "$output"
+    [[ $output == *$'\n'"n1: warning: /dev/shm has 1 file of yours (2 B) that \
+no process uses: rm /dev/shm/torch_left"* ]]
+    [[ ${lines[-1]} == "2 nodes are good, "* ]]
+}
+
+@test "a process that no job owns is a warning" {
+    dt_run --user dtuser --node n2 setsid python3 -c 'if True:
+        import socket, time
+        s = socket.socket()
+        s.bind(("", 0))
+        s.listen()
+        time.sleep(20)' 3>&- &
+    sleep 0.5
+    run -0 dt_run --user dtuser salloc --quiet -N2 disttrain doctor
+    dt_run --user dtuser --node n2 pkill -u dtuser python3
+    echo "$output"
+    [[ $output =~ "n2: warning: your process "[0-9]+" (python3) of no running \
+job listens on a port: kill "[0-9]+ ]]
+}
+
+@test "a GPU that Slurm counts and the kernel lacks is bad" {
+    [[ ! -e /proc/driver/nvidia ]] || skip "this machine has a driver"
+    run -69 dt_run salloc --quiet -N2 --gpus-per-node=1 disttrain doctor
+    echo "$output"
+    [[ $output == *$'\n'"n1,n2: Slurm gives the job GPUs there, but no NVIDIA \
+driver is loaded"* ]]
+    [[ ${lines[-1]} == "bad nodes: n1,n2" ]]
+}
+
+@test "mistakes on the command line are explained" {
+    run -64 disttrain_here --nodes
+    [[ $output == "disttrain doctor: --nodes needs a value "* ]]
+    run -64 disttrain_here --all
+    [[ $output == "disttrain doctor: unknown option '--all' "* ]]
+    run -64 disttrain_here n1
+    [[ $output == "disttrain doctor: unexpected 'n1' "* ]]
+    run -64 disttrain_here --job=1
+    [[ $output == "disttrain doctor: --job needs --nodes "* ]]
+    run -76 disttrain_here --probe </dev/null
+    [[ $output == *"stdin ended before \"go\"; --probe is not for people" ]]
+}
+
+disttrain_here() {
+    "$DT_BUILDDIR/disttrain" doctor "$@"
+}
+
+# The last one, because there is no way back.
+@test "a node that does not answer is named, and the others are examined" {
+    # shellcheck disable=SC2016 # for the inner shell
+    dt_run salloc --quiet -N4 sh -c \
+        'touch "$0/up"; while [ ! -e "$0/killed" ]; do sleep 0.1; done
+         disttrain doctor; echo "status $?"' "$dir" >"$dir/out" 2>&1 3>&- &
+    while [[ ! -e $dir/up ]]; do sleep 0.1; done
+    dt_devcluster kill n3
+    local begin=$SECONDS
+    touch "$dir/killed"
+    wait "$!" || true
+    cat "$dir/out"
+    ((SECONDS - begin < 10))
+    run -0 cat "$dir/out"
+    [[ $output == *"n3: no answer: see scontrol show node, and slurmd's log"* ]]
+    [[ $output == *$'\n'"n4 "*" 2/2 "* ]]
+    [[ $output == *$'\nbad nodes: n3\nstatus 69'* ]]
+}
