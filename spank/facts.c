@@ -10,6 +10,7 @@
 
 #include "launch/contract.h"
 #include "spank/facts.h"
+#include "spank/gpu.h"
 #include "spank/net.h"
 #include "spank/port.h"
 #include "spank/task.h"
@@ -219,16 +220,6 @@ static uint32_t usable_cpus(spank_t spank, const struct dt_task_facts *task)
     return share > 0 && share < cpus ? share : cpus;
 }
 
-/* -1: the environment does not speak of any. */
-static int visible_gpus(spank_t spank)
-{
-    const char *list = dtspank_task_getenv(spank, "CUDA_VISIBLE_DEVICES");
-    int count = list && *list ? 1 : 0;
-    for (const char *c = list; c && *c; c++)
-        count += *c == ',';
-    return list ? count : -1;
-}
-
 int dtspank_facts_collect(spank_t spank, const struct dtspank_siteconf *conf,
                           struct dtspank_facts *facts, struct dt_error *err)
 {
@@ -251,7 +242,7 @@ int dtspank_facts_collect(spank_t spank, const struct dtspank_siteconf *conf,
     if (!dtspank_siteconf_off(conf, DTSPANK_NET))
         find_interface(facts);
     task->cpus = usable_cpus(spank, task);
-    task->gpus = visible_gpus(spank);
+    task->gpus = dtspank_gpu_visible(spank);
     return 0;
 }
 

@@ -24,6 +24,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/check.h \
 	spank/facts.c \
 	spank/facts.h \
+	spank/gpu.c \
+	spank/gpu.h \
 	spank/hostlist.c \
 	spank/hostlist.h \
 	spank/inherited.c \

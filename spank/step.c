@@ -19,6 +19,7 @@
 #include "launch/contract.h"
 #include "launch/variables.h"
 #include "spank/facts.h"
+#include "spank/gpu.h"
 #include "spank/options.h"
 #include "spank/port.h"
 #include "spank/siteconf.h"
@@ -177,19 +178,25 @@ static int export_site_env(spank_t spank, struct dt_error *err)
     return dtspank_siteenv_export(spank, &step.conf, err);
 }
 
-/* What is done in each task of an active step, in this order; the first failure
+/* What is done in each task of an active step, in this order, unless the site
+ * has turned its part off (DTSPANK_PART_COUNT: it cannot); the first failure
  * ends the task.
  */
-static int (*const task_steps[])(spank_t spank, struct dt_error *err) = {
-    unpack_env,
-    export_site_env,
-    export_variables,
+static const struct task_step {
+    int (*run)(spank_t spank, struct dt_error *err);
+    enum dtspank_part part;
+} task_steps[] = {
+    {unpack_env, DTSPANK_PART_COUNT},
+    {export_site_env, DTSPANK_PART_COUNT},
+    {dtspank_gpu_apply, DTSPANK_GPU},
+    {export_variables, DTSPANK_PART_COUNT},
 };
 
 static int run_task_steps(spank_t spank, struct dt_error *err)
 {
     for (size_t i = 0; i < sizeof(task_steps) / sizeof(*task_steps); i++)
-        if (task_steps[i](spank, err) != 0)
+        if (!dtspank_siteconf_off(&step.conf, task_steps[i].part) &&
+            task_steps[i].run(spank, err) != 0)
             return -1;
     return 0;
 }

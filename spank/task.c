@@ -50,3 +50,17 @@ bool dtspank_task_number(spank_t spank, const char *name, uint32_t *number)
     *number = (uint32_t)value;
     return errno == 0 && value <= UINT32_MAX && *end == '\0';
 }
+
+bool dtspank_task_local(spank_t spank, uint32_t *rank, uint32_t *tasks)
+{
+    return dtspank_task_number(spank, "SLURM_LOCALID", rank) &&
+           spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, tasks) ==
+               ESPANK_SUCCESS &&
+           *rank < *tasks;
+}
+
+const char *dtspank_task_node(spank_t spank)
+{
+    const char *node = dtspank_task_getenv(spank, "SLURMD_NODENAME");
+    return node ? node : "?";
+}

@@ -29,6 +29,13 @@ int dtspank_task_setenv(spank_t spank, const char *name, const char *value,
  */
 bool dtspank_task_number(spank_t spank, const char *name, uint32_t *number);
 
+/* This task among the step's tasks on this node. False if Slurm does not say.
+ */
+bool dtspank_task_local(spank_t spank, uint32_t *rank, uint32_t *tasks);
+
+/* NodeName of this node, for messages; "?" if Slurm does not say. */
+const char *dtspank_task_node(spank_t spank);
+
 /* Takes control characters out of text that goes to the log of slurmd too.
  * Returns text.
  */

@@ -55,6 +55,7 @@ spank_tests = \
 	tests/unit/test_siteenv \
 	tests/unit/test_spank_argv \
 	tests/unit/test_spank_check \
+	tests/unit/test_spank_gpu \
 	tests/unit/test_spank_random \
 	tests/unit/test_spank_step \
 	tests/unit/test_spank_submit \
@@ -82,6 +83,8 @@ tests_unit_test_spank_argv_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_argv_LDADD = $(spank_test_libs)
 tests_unit_test_spank_check_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_check_LDADD = $(spank_test_libs)
+tests_unit_test_spank_gpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_gpu_LDADD = $(spank_test_libs)
 tests_unit_test_spank_random_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_random_LDADD = $(spank_test_libs)
 tests_unit_test_spank_step_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
