@@ -2,13 +2,13 @@
 /* facts.c - what there is to know about a task, from Slurm and from its node */
 #include "config.h"
 
-#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "launch/contract.h"
+#include "spank/cpu.h"
 #include "spank/facts.h"
 #include "spank/gpu.h"
 #include "spank/net.h"
@@ -17,7 +17,6 @@
 
 enum {
     NODES_MAX = 65536,
-    CPU_SETS = 8, /* 8192 CPUs */
 };
 
 static const struct number {
@@ -201,25 +200,6 @@ static void find_interface(struct dtspank_facts *facts)
     }
 }
 
-/* The CPUs that this task may use: its affinity mask, but no more than its
- * share, because without a task plugin every task of a node has the same mask.
- */
-static uint32_t usable_cpus(spank_t spank, const struct dt_task_facts *task)
-{
-    cpu_set_t mask[CPU_SETS];
-    uint32_t cpus = 1;
-    uint32_t share = 0;
-    uint32_t on_node = 0;
-    memset(mask, 0, sizeof(mask));
-    if (sched_getaffinity(0, sizeof(mask), mask) == 0)
-        cpus = (uint32_t)CPU_COUNT_S(sizeof(mask), mask);
-    if (!dtspank_task_number(spank, "SLURM_CPUS_PER_TASK", &share) &&
-        dtspank_task_number(spank, "SLURM_CPUS_ON_NODE", &on_node) &&
-        task->local_size > 0)
-        share = on_node > task->local_size ? on_node / task->local_size : 1;
-    return share > 0 && share < cpus ? share : cpus;
-}
-
 int dtspank_facts_collect(spank_t spank, const struct dtspank_siteconf *conf,
                           struct dtspank_facts *facts, struct dt_error *err)
 {
@@ -241,7 +221,7 @@ int dtspank_facts_collect(spank_t spank, const struct dtspank_siteconf *conf,
     }
     if (!dtspank_siteconf_off(conf, DTSPANK_NET))
         find_interface(facts);
-    task->cpus = usable_cpus(spank, task);
+    task->cpus = dtspank_cpu_usable(spank);
     task->gpus = dtspank_gpu_visible(spank);
     return 0;
 }

@@ -22,6 +22,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/argv.h \
 	spank/check.c \
 	spank/check.h \
+	spank/cpu.c \
+	spank/cpu.h \
 	spank/facts.c \
 	spank/facts.h \
 	spank/gpu.c \
@@ -46,6 +48,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/submit.h \
 	spank/task.c \
 	spank/task.h \
+	spank/topology.c \
+	spank/topology.h \
 	# End of spank_libdtspank_la_SOURCES
 
 spank_LTLIBRARIES = spank/spank_disttrain.la

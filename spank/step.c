@@ -18,6 +18,7 @@
 
 #include "launch/contract.h"
 #include "launch/variables.h"
+#include "spank/cpu.h"
 #include "spank/facts.h"
 #include "spank/gpu.h"
 #include "spank/options.h"
@@ -189,6 +190,7 @@ static const struct task_step {
     {unpack_env, DTSPANK_PART_COUNT},
     {export_site_env, DTSPANK_PART_COUNT},
     {dtspank_gpu_apply, DTSPANK_GPU},
+    {dtspank_cpu_apply, DTSPANK_CPU},
     {export_variables, DTSPANK_PART_COUNT},
 };
 

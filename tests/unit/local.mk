@@ -26,7 +26,7 @@ check_PROGRAMS += \
 	tests/unit/test_sample \
 	# End of tests/unit
 
-EXTRA_DIST += tests/unit/conf.h tests/unit/scratch.h
+EXTRA_DIST += tests/unit/conf.h tests/unit/scratch.h tests/unit/sysfs.h
 
 task_env = \
 	tests/unit/task_env.c \
@@ -55,6 +55,7 @@ spank_tests = \
 	tests/unit/test_siteenv \
 	tests/unit/test_spank_argv \
 	tests/unit/test_spank_check \
+	tests/unit/test_spank_cpu \
 	tests/unit/test_spank_gpu \
 	tests/unit/test_spank_random \
 	tests/unit/test_spank_step \
@@ -83,6 +84,8 @@ tests_unit_test_spank_argv_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_argv_LDADD = $(spank_test_libs)
 tests_unit_test_spank_check_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_check_LDADD = $(spank_test_libs)
+tests_unit_test_spank_cpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_cpu_LDADD = $(spank_test_libs) runtime/libdisttrain.a
 tests_unit_test_spank_gpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_gpu_LDADD = $(spank_test_libs)
 tests_unit_test_spank_random_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
