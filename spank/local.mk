@@ -32,6 +32,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/hostlist.h \
 	spank/inherited.c \
 	spank/inherited.h \
+	spank/limits.c \
+	spank/limits.h \
 	spank/net.c \
 	spank/net.h \
 	spank/options.c \

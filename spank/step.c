@@ -21,6 +21,7 @@
 #include "spank/cpu.h"
 #include "spank/facts.h"
 #include "spank/gpu.h"
+#include "spank/limits.h"
 #include "spank/options.h"
 #include "spank/port.h"
 #include "spank/siteconf.h"
@@ -191,6 +192,7 @@ static const struct task_step {
     {export_site_env, DTSPANK_PART_COUNT},
     {dtspank_gpu_apply, DTSPANK_GPU},
     {dtspank_cpu_apply, DTSPANK_CPU},
+    {dtspank_limits_apply, DTSPANK_LIMITS},
     {export_variables, DTSPANK_PART_COUNT},
 };
 

@@ -19,6 +19,7 @@ job_tests = \
 	tests/job/packaging.bats \
 	tests/job/plugin.bats \
 	tests/job/site.bats \
+	tests/job/resources.bats \
 	tests/job/train.bats \
 	# End of job_tests
 

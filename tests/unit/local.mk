@@ -57,6 +57,7 @@ spank_tests = \
 	tests/unit/test_spank_check \
 	tests/unit/test_spank_cpu \
 	tests/unit/test_spank_gpu \
+	tests/unit/test_spank_limits \
 	tests/unit/test_spank_random \
 	tests/unit/test_spank_step \
 	tests/unit/test_spank_submit \
@@ -88,6 +89,8 @@ tests_unit_test_spank_cpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_cpu_LDADD = $(spank_test_libs) runtime/libdisttrain.a
 tests_unit_test_spank_gpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_gpu_LDADD = $(spank_test_libs)
+tests_unit_test_spank_limits_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_limits_LDADD = $(spank_test_libs) runtime/libdisttrain.a
 tests_unit_test_spank_random_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_random_LDADD = $(spank_test_libs)
 tests_unit_test_spank_step_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)

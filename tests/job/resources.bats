@@ -1,0 +1,207 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016
+# SPDX-License-Identifier: Apache-2.0
+# resources.bats - the GPUs, CPUs and limits of a task, as Slurm and we set them
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+# Slurm believes in 8 CPUs here, whatever the machine has.
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-resources.XXXXXX)
+    export WORK
+    chmod 755 "$WORK"
+    cat >"$WORK/disttrain" <<'END'
+#!/bin/sh
+printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=nothing "CONFIG=$(readlink -f "$3")"
+END
+    chmod 755 "$WORK/disttrain"
+    touch "$WORK/c.yaml"
+    dt_cluster_up --nodes 1 --cpus 8 --gpus 4 --runtime "$WORK/disttrain" \
+        --conf TaskPlugin=task/affinity
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+}
+
+teardown() {
+    [[ ! -d /run/disttrain-devcluster/$DT_CLUSTER-b ]] ||
+        "$DT_SRCDIR/contrib/devcluster" down --name "$DT_CLUSTER-b"
+}
+
+# real_cpus [UP OPTION]...: a second cluster, with the CPUs that there are.
+real_cpus() {
+    local online
+    online=$(getconf _NPROCESSORS_ONLN)
+    (($(nproc) >= 2)) || skip "there is one CPU only"
+    [[ $(nproc) == "$online" ]] || skip "the tests may not use all CPUs"
+    "$DT_SRCDIR/contrib/devcluster" up --name "$DT_CLUSTER-b" --nodes 1 \
+        --cpus "$online" --runtime "$WORK/disttrain" "$@" >/dev/null
+}
+
+real_srun() {
+    timeout 60 "$DT_SRCDIR/contrib/devcluster" run --name "$DT_CLUSTER-b" \
+        --user root srun --quiet --disttrain=c.yaml "$@"
+}
+
+# Two tasks on the first cluster show the GPUs that they see.
+see_gpus() {
+    dt_srun -n2 --disttrain=c.yaml "$@" sh -c 'echo "$LOCAL_RANK:" \
+        "${CUDA_VISIBLE_DEVICES-unset} ${ROCR_VISIBLE_DEVICES-unset}"'
+}
+
+# How many CPUs a task may use, and how many threads it will have.
+show_cpus='echo "$LOCAL_RANK: $(env -u OMP_NUM_THREADS nproc)" \
+    "$OMP_NUM_THREADS"'
+
+# expect LINE...: they are the output, in whatever order.
+expect() {
+    diff <(printf '%s\n' "$@" | sort) <(sort <<<"$output")
+}
+
+each_sees_one="disttrain: n1: each task sees 1 of the step's 2 GPUs: \
+LOCAL_RANK is no device index there, and GPUs may not reach each other (P2P, \
+IPC); use --gpus-per-node=2 without --gpus-per-task and --gpu-bind, or \
+launch.gpu_visibility: one for programs that take device 0"
+
+@test "all tasks see all GPUs that the step has on the node" {
+    run -0 see_gpus --gpus-per-node=2
+    expect "0: 0,1 0,1" "1: 0,1 0,1"
+    run -0 see_gpus --gres=gpu:4
+    expect "0: 0,1,2,3 0,1,2,3" "1: 0,1,2,3 0,1,2,3"
+    run -0 see_gpus
+    expect "0: unset unset" "1: unset unset"
+}
+
+@test "a task that sees its own GPU only is warned, once a node" {
+    local option
+    for option in --gpus-per-task=1 "--gpus-per-node=2 --gpu-bind=single:1"; do
+        # shellcheck disable=SC2086
+        run -0 see_gpus $option
+        expect "0: 0 0" "1: 1 1" "$each_sees_one"
+    done
+    run -0 dt_srun -n1 --disttrain=c.yaml --gpus-per-task=1 true
+    [[ $output == "" ]]
+}
+
+@test "more tasks than GPUs are warned of" {
+    run -0 see_gpus --gpus-per-node=1
+    expect "0: 0 0" "1: 0 0" "disttrain: n1: 2 tasks share 1 GPU: LOCAL_RANK \
+is not always the index of one, and NCCL refuses two ranks on one; use \
+--ntasks-per-node=1"
+}
+
+@test "gpu_visibility: one leaves each task the GPU of its local rank" {
+    local one=--export=ALL,SLURM_DISTTRAIN_GPU_VISIBILITY=one
+    run -0 see_gpus $one --gpus-per-node=4
+    expect "0: 0 0" "1: 1 1"
+    run -0 see_gpus $one --gpus-per-task=1
+    expect "0: 0 0" "1: 1 1"
+    run -0 see_gpus $one --gpus-per-node=1
+    expect "0: 0 0" "1: 0 0" "disttrain: n1: 2 tasks share 1 GPU: NCCL \
+refuses two ranks on one; use --ntasks-per-node=1"
+}
+
+# Before 24.11, none took the list away.
+@test "what --gpu-bind=none leaves is taken as it is" {
+    run -0 see_gpus --gpus-per-node=2 --gpu-bind=none
+    [[ $output != *disttrain* ]]
+    run -0 see_gpus --export=ALL,SLURM_DISTTRAIN_GPU_VISIBILITY=one \
+        --gpus-per-node=2 --gpu-bind=none
+    [[ $output == *"1: 1 1"* || $output == *"one changes nothing, because \
+Slurm does not say which GPUs the step has; drop --gpu-bind=none"* ]]
+}
+
+# A warning with so many CPUs, and the advice.
+few_cpus() {
+    echo "disttrain: n1: each task has $1, but the job has $2 for each; use \
+srun --cpus-per-task=$3, or export SRUN_CPUS_PER_TASK=$3 in the batch script \
+(Slurm 22.05 and 23.02 do not hand sbatch --cpus-per-task on)"
+}
+
+@test "a task with one CPU of many is warned, once a node" {
+    run -0 dt_srun -n1 --exclusive --disttrain=c.yaml sh -c "$show_cpus"
+    expect "0: 1 1" "$(few_cpus "1 CPU" 8 8)"
+    run -0 dt_srun -n2 --exclusive --cpu-bind=cores --disttrain=c.yaml \
+        sh -c "$show_cpus"
+    expect "0: 1 1" "1: 1 1" "$(few_cpus "1 CPU" 4 4)"
+    run -0 dt_srun -n1 --disttrain=c.yaml sh -c "$show_cpus"
+    expect "0: 1 1" # all that the job has
+    run -0 dt_srun -n1 --exclusive --cpus-per-task=1 --disttrain=c.yaml \
+        sh -c "$show_cpus"
+    expect "0: 1 1" # wanted so
+}
+
+@test "so is the srun that has not heard of sbatch --cpus-per-task" {
+    printf '%s\n' '#!/bin/sh' '#SBATCH -n1 -c2 --exclusive -o out' \
+        'srun --exact --disttrain=c.yaml true' \
+        'export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK' \
+        'srun --exact --disttrain=c.yaml true' >job.sh
+    run -0 dt_run sbatch --quiet --wait job.sh
+    [[ $(<out) == $(few_cpus "1 CPU" 8 2) || $(<out) == "" ]]
+    case $(dt_run srun -V) in
+    "slurm-wlm 22.05"* | "slurm 22.05"* | *" 23.02"*) [[ $(<out) != "" ]] ;;
+    *) [[ $(<out) == "" ]] ;;
+    esac
+}
+
+@test "where Slurm binds nobody, tasks share the CPUs of a node of their own" {
+    local all half
+    real_cpus
+    all=$(nproc)
+    half=$((all / 2))
+    run -0 real_srun -n2 --exclusive sh -c \
+        "$show_cpus"'; grep Cpus_allowed_list /proc/self/status >cpus.$RANK'
+    expect "0: $half $half" "1: $half $half"
+    run ! diff cpus.0 cpus.1
+    run -0 real_srun -n1 --exclusive sh -c "$show_cpus"
+    expect "0: $all 1"
+    run -0 real_srun -n2 --exclusive \
+        --export=ALL,SLURM_DISTTRAIN_CPU_BIND=none sh -c "$show_cpus"
+    expect "0: $all 1" "1: $all 1"
+}
+
+@test "tasks that may not be alone on the node are not bound" {
+    real_cpus
+    run -0 real_srun -n2 --overcommit sh -c "$show_cpus"
+    expect "0: $(nproc) 1" "1: $(nproc) 1"
+}
+
+@test "a common mask from Slurm is shared, and a wish for none kept" {
+    local all half
+    real_cpus --conf TaskPlugin=task/affinity
+    all=$(nproc)
+    half=$((all / 2))
+    run -0 real_srun -n2 --exclusive "-c$half" --cpu-bind=sockets \
+        sh -c "$show_cpus"
+    expect "0: $half $half" "1: $half $half"
+    run -0 real_srun -n2 --exclusive "-c$half" --cpu-bind=none \
+        sh -c "$show_cpus"
+    expect "0: $all $half" "1: $all $half"
+}
+
+@test "few open files for many ranks are reported, once a node" {
+    run -0 dt_run sh -c 'ulimit -n 1024 &&
+        exec srun -Q -n65 --overcommit --cpu-bind=none --disttrain=c.yaml true'
+    [[ $output == "disttrain: n1: a task may have 1024 open files, and every \
+rank talks to all others "* ]]
+    run -0 dt_run sh -c 'ulimit -n 4096 &&
+        exec srun -Q -n65 --overcommit --cpu-bind=none --disttrain=c.yaml true'
+    [[ $output == "" ]]
+}
+
+@test "the site can turn each of them off" {
+    real_cpus --gpus 2 --plugin none --plugstack \
+        "required $DT_BUILDDIR/spank/.libs/spank_disttrain.so \
+runtime=$WORK/disttrain off=gpu off=cpu off=limits"
+    run -0 real_srun -n2 --exclusive --gpus-per-task=1 sh -c "$show_cpus"
+    expect "0: $(nproc) 1" "1: $(nproc) 1"
+}
