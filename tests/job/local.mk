@@ -16,6 +16,7 @@ job_tests = \
 	tests/job/doctor.bats \
 	tests/job/quickstart.bats \
 	tests/job/devcluster.bats \
+	tests/job/frameworks.bats \
 	tests/job/packaging.bats \
 	tests/job/plugin.bats \
 	tests/job/site.bats \
@@ -23,7 +24,7 @@ job_tests = \
 	tests/job/train.bats \
 	# End of job_tests
 
-EXTRA_DIST += $(job_tests) tests/job/helpers.bash
+EXTRA_DIST += $(job_tests) tests/job/all_reduce.py tests/job/helpers.bash
 
 # Slurm's own programs cannot load a plugin that wants a sanitizer in them.
 if HAVE_BATS

@@ -1,0 +1,280 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2154
+# SPDX-License-Identifier: Apache-2.0
+# frameworks.bats - a step's environment, ports and interfaces, in real tasks
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-frameworks.XXXXXX)
+    export WORK
+    chmod 755 "$WORK"
+    echo '{}' >"$WORK/c.yaml"
+    # heterogeneous jobs wait for the backfill scheduler
+    export SCHEDULE=SchedulerParameters=batch_sched_delay=0,bf_interval=1
+    dt_cluster_up --nodes 4 --cpus 4 --conf "$SCHEDULE"
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+    unset PYTHONUNBUFFERED PYTHONFAULTHANDLER OMP_NUM_THREADS
+}
+
+teardown() {
+    [[ ! -e $WORK/holder ]] || end_holder
+    [[ ! -d /run/disttrain-devcluster/$DT_CLUSTER-b ]] ||
+        "$DT_SRCDIR/contrib/devcluster" down --name "$DT_CLUSTER-b"
+}
+
+need_torch() {
+    /usr/bin/python3 -c 'import torch.distributed' 2>/dev/null ||
+        skip "/usr/bin/python3 has no torch"
+    export DT_TIMEOUT=120
+}
+
+# second_cluster [UP OPTION]...: one that lives as long as the test.
+second_cluster() {
+    "$DT_SRCDIR/contrib/devcluster" up --name "$DT_CLUSTER-b" --nodes 2 \
+        --conf "$SCHEDULE" "$@" >/dev/null
+}
+
+# second_srun WORD...
+second_srun() {
+    DT_CLUSTER=$DT_CLUSTER-b dt_srun "$@"
+}
+
+# hold_port USER PORT: a process of that user on n1 listens there.
+hold_port() {
+    mkfifo "$WORK/holder"
+    dt_run --user "$1" --node n1 /usr/bin/python3 -c 'import socket, sys
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.bind(("", int(sys.argv[1])))
+server.listen()
+open(sys.argv[2], "w").close()
+open(sys.argv[2]).close()' "$2" "$WORK/holder" 3>&- &
+    : <"$WORK/holder"
+}
+
+end_holder() {
+    timeout 10 sh -c ": >$WORK/holder"
+    rm "$WORK/holder"
+    wait
+}
+
+@test "PyTorch's own env:// and all_reduce, over 4 nodes x 2" {
+    need_torch
+    run -0 dt_srun -N4 --ntasks-per-node=2 --disttrain=c.yaml \
+        /usr/bin/python3 "$DT_SRCDIR/tests/job/all_reduce.py"
+    for rank in {0..7}; do
+        [[ $output == *"rank $rank of 8 port 6"????" sum 36"* ]]
+    done
+    [[ $(wc -l <<<"$output") == 8 ]]
+}
+
+@test "two steps of one job at the same time, each with its own port" {
+    need_torch
+    dt_run salloc --quiet -N2 --ntasks-per-node=2 -c2 sh -c "
+        for i in 1 2; do
+            srun -Q --overlap --disttrain=c.yaml /usr/bin/python3 \
+                $DT_SRCDIR/tests/job/all_reduce.py >step\$i 2>&1 &
+        done
+        wait"
+    grep -c 'of 4 port 6.... sum 10$' step1 step2
+    [[ $(cat step1 step2 | grep -c 'of 4 port 6.... sum 10$') == 8 ]]
+    [[ $(cut -d' ' -f6 step1 | sort -u | wc -l) == 1 ]]
+    [[ $(cut -d' ' -f6 step1 | head -1) != $(cut -d' ' -f6 step2 | head -1) ]]
+}
+
+# env_of_rank_5 FILE: its environment, without what Slurm says.
+env_of_rank_5() {
+    dt_srun -N4 --ntasks-per-node=2 --disttrain="$1" sh -c \
+        '[ $SLURM_PROCID != 5 ] || env' | grep -v '^SLURM_' | sort
+}
+
+@test "the environment of all frameworks" {
+    comm -13 <(env_of_rank_5 none) <(env_of_rank_5 c.yaml) |
+        sed -E 's/(:|PORT=)6[0-9]{4}/\16PORT/g' >got
+    cat >want <<END
+CROSS_RANK=2
+CROSS_SIZE=4
+GLOO_SOCKET_IFNAME=eth0
+GROUP_RANK=2
+GROUP_WORLD_SIZE=4
+JAX_COORDINATOR_ADDRESS=n1:6PORT
+JAX_COORDINATOR_PORT=6PORT
+JAX_LOCAL_DEVICE_IDS=1
+LOCAL_RANK=1
+LOCAL_SIZE=2
+LOCAL_WORLD_SIZE=2
+MASTER_ADDR=n1
+MASTER_PORT=6PORT
+NCCL_RAS_ADDR=localhost:6PORT
+NCCL_SOCKET_IFNAME==eth0
+NODE_RANK=2
+OMP_NUM_THREADS=1
+PYTHONFAULTHANDLER=1
+PYTHONUNBUFFERED=1
+RANK=5
+ROLE_NAME=default
+ROLE_RANK=5
+ROLE_WORLD_SIZE=8
+TF_CONFIG={"cluster":{"worker":["n1:6PORT","n1:6PORT","n2:6PORT","n2:6PORT",\
+"n3:6PORT","n3:6PORT","n4:6PORT","n4:6PORT"]},"task":{"type":"worker",\
+"index":5}}
+TORCHELASTIC_RESTART_COUNT=0
+TORCH_NCCL_ASYNC_ERROR_HANDLING=1
+TP_SOCKET_IFNAME=eth0
+UCX_NET_DEVICES=eth0
+WORLD_SIZE=8
+END
+    [[ ! -d /sys/class/infiniband ]] || sed -i '/^UCX/d' want
+    diff want got
+}
+
+@test "Lightning gets SLURM_NTASKS_PER_NODE where srun does not set it" {
+    run -0 dt_srun -N2 -n2 --disttrain=c.yaml \
+        sh -c 'echo $SLURM_NTASKS_PER_NODE'
+    [[ $output == $'1\n1' ]]
+    run -0 dt_srun -N2 -n3 --disttrain=c.yaml \
+        sh -c 'echo ${SLURM_NTASKS_PER_NODE-none}'
+    [[ $(sort -u <<<"$output") == none ]]
+}
+
+# Ranks are dealt out in turn, workers are counted node by node.
+@test "each TensorFlow worker finds itself, whatever the distribution" {
+    run -0 dt_srun -N3 -n5 -m cyclic --disttrain=c.yaml /usr/bin/python3 -c '
+import json, os
+config = json.loads(os.environ["TF_CONFIG"])
+workers, index = config["cluster"]["worker"], config["task"]["index"]
+host, port = workers[index].split(":")
+base = min(int(w.split(":")[1]) for w in workers)
+assert host == os.environ["SLURMD_NODENAME"]
+assert int(port) == base + int(os.environ["SLURM_LOCALID"])
+print(index, len(workers))'
+    diff <(sort <<<"$output") <(printf '%s 5\n' {0..4})
+}
+
+@test "launch.frameworks narrows the set, and adds what waits for its name" {
+    echo 'launch: {frameworks: [jax]}' >jax.yaml
+    run -0 dt_srun -N2 --disttrain=jax.yaml sh -c 'echo $RANK \
+        ${JAX_COORDINATOR_PORT:+jax} ${TF_CONFIG-} ${CROSS_RANK-} \
+        ${PYTHONUNBUFFERED-} $GLOO_SOCKET_IFNAME'
+    diff <(sort <<<"$output") <(printf '%s\n' '0 jax eth0' '1 jax eth0')
+    echo 'launch: {frameworks: [megatron, horovod]}' >two.yaml
+    run -0 dt_srun -N2 --disttrain=two.yaml sh -c 'echo $HOROVOD_RANK \
+        $HOROVOD_SIZE $HOROVOD_HOSTNAME $HOROVOD_GLOO_IFACE \
+        $CUDA_DEVICE_MAX_CONNECTIONS ${JAX_COORDINATOR_PORT-}'
+    diff <(sort <<<"$output") <(printf '%s\n' '0 2 n1 eth0 1' '1 2 n2 eth0 1')
+}
+
+@test "a heterogeneous job has no TF_CONFIG, and whoever wants it is told" {
+    run -0 --separate-stderr dt_srun -n1 --disttrain=c.yaml \
+        sh -c 'echo ${TF_CONFIG-none}' : -n1 sh -c 'echo ${TF_CONFIG-none}'
+    [[ $output == $'none\nnone' ]]
+    echo 'launch: {frameworks: [tensorflow]}' >tf.yaml
+    run ! dt_srun -n1 --disttrain=tf.yaml true : -n1 true
+    [[ $output == *"TF_CONFIG is not possible, because the step is \
+heterogeneous, has too many tasks, or port_range is too small for them; take \
+tensorflow out of launch.frameworks"* ]]
+}
+
+@test "what the user has set stays" {
+    run -0 dt_run env NCCL_SOCKET_IFNAME=ib GLOO_SOCKET_IFNAME=lo \
+        NCCL_RAS_ADDR=localhost:5 ROLE_NAME=mine JAX_LOCAL_DEVICE_IDS=7 \
+        MASTER_ADDR=10.11.12.1 srun -Q -N2 --disttrain=c.yaml sh -c \
+        'echo $NCCL_SOCKET_IFNAME $GLOO_SOCKET_IFNAME $TP_SOCKET_IFNAME \
+        $NCCL_RAS_ADDR $ROLE_NAME $JAX_LOCAL_DEVICE_IDS \
+        ${JAX_COORDINATOR_ADDRESS%:*}'
+    local line='ib lo eth0 localhost:5 mine 7 10.11.12.1'
+    [[ $output == "$line"$'\n'"$line" ]]
+}
+
+@test "each node names its own interface, and one node none" {
+    dt_run --node n3 sh -c 'ip link set eth0 down && ip link set eth0 name ib7 &&
+        ip link set ib7 up'
+    run -0 dt_srun -w n[1-3] --disttrain=c.yaml sh -c 'echo $RANK \
+        $NCCL_SOCKET_IFNAME $GLOO_SOCKET_IFNAME $TP_SOCKET_IFNAME'
+    dt_run --node n3 sh -c 'ip link set ib7 down &&
+        ip link set ib7 name eth0 && ip link set eth0 up'
+    diff <(sort <<<"$output") <(printf '%s\n' '0 =eth0 eth0 eth0' \
+        '1 =eth0 eth0 eth0' '2 =ib7 ib7 ib7')
+    run -0 dt_srun -n2 -N1 --disttrain=c.yaml \
+        sh -c 'echo ${NCCL_SOCKET_IFNAME-}${UCX_NET_DEVICES-}none'
+    [[ $output == $'none\nnone' ]]
+}
+
+# Debian's installer writes such a line.
+@test "a node that calls itself 127.0.1.1 asks for the way to another" {
+    { echo '127.0.1.1 n1'; dt_run --node n1 cat /etc/hosts; } >hosts
+    dt_run --node n1 mount --bind hosts /etc/hosts
+    run -0 dt_srun -w n[1-2] --disttrain=c.yaml \
+        sh -c 'echo $RANK $NCCL_SOCKET_IFNAME'
+    dt_run --node n1 umount /etc/hosts
+    diff <(sort <<<"$output") <(printf '%s\n' '0 =eth0' '1 =eth0')
+}
+
+@test "a MASTER_ADDR that leads nowhere is one warning a node" {
+    run -0 dt_run env MASTER_ADDR=nosuch.invalid srun -Q -N2 --ntasks-per-node=2 \
+        --disttrain=c.yaml sh -c 'echo ran ${NCCL_SOCKET_IFNAME-}'
+    [[ $(grep -c '^ran$' <<<"$output") == 4 ]]
+    [[ $(grep -c 'not set, because' <<<"$output") == 2 ]]
+    [[ $output == *"disttrain: n2: NCCL_SOCKET_IFNAME and the like are not set, \
+because this node does not find MASTER_ADDR nosuch.invalid: "* ]]
+    run -0 dt_run env MASTER_ADDR=localhost srun -Q -N2 --disttrain=c.yaml true
+    [[ $output == *"n2: NCCL_SOCKET_IFNAME and the like are not set, because \
+this node does not find MASTER_ADDR localhost: the name leads back to this \
+node" ]]
+}
+
+@test "a taken port ends the step, and says who has it" {
+    hold_port root 61001
+    run -1 dt_run env MASTER_PORT=61001 srun -Q -N2 -n2 --disttrain=c.yaml true
+    [[ $output =~ "rank 0: MASTER_PORT: port 61001 is taken by process "[0-9]+\
+" (python3); end that program, start the step again for another port, or set \
+MASTER_PORT to a free one" ]]
+    run -1 dt_run --user dtuser env MASTER_PORT=61001 srun -Q -N2 -n2 \
+        --disttrain=c.yaml true
+    [[ $output == *"port 61001 is taken by a process of user root (uid 0); "* ]]
+}
+
+@test "a port taken on another node, or by the agent of torchelastic, is fine" {
+    hold_port root 61001
+    run -0 dt_run env MASTER_PORT=61001 srun -Q -w n2 --disttrain=c.yaml true
+    run -0 dt_run env MASTER_PORT=61001 TORCHELASTIC_USE_AGENT_STORE=True \
+        srun -Q -w n1 --disttrain=c.yaml true
+}
+
+@test "where Slurm reserves ports, they are used, without an option" {
+    second_cluster --conf MpiParams=ports=12000-12100
+    run -0 second_srun -N2 -n4 --disttrain=c.yaml sh -c 'echo \
+        $SLURM_STEP_RESV_PORTS $MASTER_PORT $JAX_COORDINATOR_PORT $TF_CONFIG'
+    local first line
+    first=${output%%-*}
+    line="$first-$((first + 2)) $first $((first + 1)) {\"cluster\":{\"worker\":\
+[\"n1:$((first + 1))\",\"n1:$((first + 2))\",\"n2:$((first + 1))\",\"n2:\
+$((first + 2))\"]},"
+    [[ $(grep -cF "$line" <<<"$output") == 4 ]]
+    # one short for TensorFlow, none for anybody, and Slurm's own refusal
+    run -0 second_srun -N1 -n2 --resv-ports=2 --disttrain=c.yaml \
+        sh -c 'echo $MASTER_PORT $JAX_COORDINATOR_PORT $TF_CONFIG'
+    [[ $output =~ ^12[01][0-9]{2}" "12[01][0-9]{2}' {"cluster":{"worker":["n1:6' ]]
+    run -0 second_srun --resv-ports=0 --disttrain=c.yaml \
+        sh -c 'echo $MASTER_PORT'
+    [[ $output == 6???? ]]
+}
+
+@test "components have a reservation each, and agree on a port" {
+    second_cluster --conf MpiParams=ports=12000-12100
+    run -0 --separate-stderr second_srun -n1 --disttrain=c.yaml \
+        sh -c 'echo $MASTER_PORT' : -n1 sh -c 'echo $MASTER_PORT'
+    [[ ${lines[0]} == 6???? && ${lines[0]} == "${lines[1]}" ]]
+}
