@@ -110,7 +110,7 @@ is not always the index of one, and NCCL refuses two ranks on one; use \
 refuses two ranks on one; use --ntasks-per-node=1"
 }
 
-# Before 24.11, none took the list away.
+# Slurm 22.05 and 23.02 then set no list.
 @test "what --gpu-bind=none leaves is taken as it is" {
     run -0 see_gpus --gpus-per-node=2 --gpu-bind=none
     [[ $output != *disttrain* ]]
