@@ -126,7 +126,6 @@ static bool parse_tasks(const char *text, uint32_t nodes, uint32_t *tasks)
 /* Whatever is wrong with the lists, the task can do without. */
 static int find_nodes(spank_t spank, struct dtspank_facts *facts)
 {
-    char host[DTSPANK_HOST_BYTES];
     uint32_t nodes = facts->task.nodes;
     const char *list = dtspank_task_getenv(spank, "SLURM_STEP_NODELIST");
     const char *tasks = dtspank_task_getenv(spank, "SLURM_STEP_TASKS_PER_NODE");
@@ -135,12 +134,9 @@ static int find_nodes(spank_t spank, struct dtspank_facts *facts)
     facts->tasks = calloc(nodes, sizeof(*facts->tasks));
     facts->hosts = calloc(nodes, sizeof(*facts->hosts));
     if (!facts->tasks || !facts->hosts ||
-        !parse_tasks(tasks, nodes, facts->tasks))
+        !parse_tasks(tasks, nodes, facts->tasks) ||
+        dtspank_hostlist_expand(list, nodes, facts->hosts) != 0)
         return -1;
-    for (uint32_t i = 0; i < nodes; i++)
-        if (dtspank_hostlist_nth(list, i, host, sizeof(host), NULL) != 0 ||
-            !(facts->hosts[i] = strdup(host)))
-            return -1;
     facts->task.hosts = (const char *const *)facts->hosts;
     facts->task.tasks = facts->tasks;
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hostlist.c - the n-th host of a host list, by counting and not expanding */
+/* hostlist.c - the n-th host of a host list, by counting, and all of them */
 #include "config.h"
 
 #include <ctype.h>
@@ -154,4 +154,57 @@ int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
                                 (unsigned)n);
         p = end + 1;
     }
+}
+
+struct expansion {
+    char **hosts;
+    uint32_t count; /* that are wanted */
+    uint32_t done;
+    char host[DTSPANK_HOST_BYTES];
+};
+
+/* All hosts, or as many as are wanted, of the valid name that goes on at p,
+ * after `used` characters of to->host.
+ */
+static int expand_name(struct expansion *to, const char *p, size_t used)
+{
+    const char *end;
+    struct range r;
+    for (; *p != '\0' && *p != ',' && *p != '['; p++) {
+        if (used >= sizeof(to->host) - 1)
+            return -1;
+        to->host[used++] = *p;
+    }
+    to->host[used] = '\0';
+    if (*p != '[') {
+        to->hosts[to->done] = strdup(to->host);
+        return to->hosts[to->done++] ? 0 : -1;
+    }
+    bracket_count(p, &end);
+    do {
+        p++;
+        take_range(&p, &r);
+        for (uint32_t n = r.first; n <= r.last && to->done < to->count; n++) {
+            size_t left = sizeof(to->host) - used;
+            size_t digits = (size_t)snprintf(to->host + used, left, "%0*u",
+                                             r.width, (unsigned)n);
+            if (digits >= left || expand_name(to, end, used + digits) != 0)
+                return -1;
+        }
+    } while (*p == ',');
+    return 0;
+}
+
+int dtspank_hostlist_expand(const char *list, uint32_t count, char **hosts)
+{
+    struct expansion to = {.hosts = hosts, .count = count};
+    while (to.done < count) {
+        const char *end = list;
+        if (name_count(list, &end) == 0 || expand_name(&to, list, 0) != 0)
+            return -1;
+        if (*end == '\0')
+            return to.done == count ? 0 : -1;
+        list = end + 1;
+    }
+    return 0;
 }

@@ -21,4 +21,10 @@ enum {
 int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
                          struct dt_error *err);
 
+/* Writes the first `count` hosts to hosts[count], each from malloc; hosts must
+ * be all NULL. Fails if the text is malformed, the list has fewer hosts, a name
+ * is too long or memory is short; the caller frees what hosts then holds.
+ */
+int dtspank_hostlist_expand(const char *list, uint32_t count, char **hosts);
+
 #endif /* DTSPANK_HOSTLIST_H */

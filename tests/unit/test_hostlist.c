@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -46,6 +47,49 @@ static void test_lists(void **state)
     }
 }
 
+static void free_hosts(char **hosts, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        free(hosts[i]);
+}
+
+/* The hosts of each list at once are the same as one by one. */
+static void test_expand(void **state)
+{
+    static const char *const lists[] = {
+        "a",
+        "a1,b[2-3],c",
+        "n[001,3,7-8]",
+        "r[0-1]n[08-10]",
+        "n[01-02]-ib",
+        "x[1]y[2]z[3-4]",
+        "a-b.example.org,[3-4]",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+        char host[64];
+        uint32_t count = 0;
+        char *hosts[8] = {NULL};
+        while (dtspank_hostlist_nth(lists[i], count, host, sizeof(host),
+                                    NULL) == 0)
+            count++;
+        for (uint32_t wanted = 1; wanted <= count; wanted++) {
+            char *some[8] = {NULL};
+            assert_int_equal(dtspank_hostlist_expand(lists[i], wanted, some),
+                             0);
+            for (uint32_t n = 0; n < wanted; n++) {
+                dtspank_hostlist_nth(lists[i], n, host, sizeof(host), NULL);
+                assert_string_equal(some[n], host);
+            }
+            assert_null(some[wanted]);
+            free_hosts(some, wanted);
+        }
+        assert_int_equal(dtspank_hostlist_expand(lists[i], count + 1, hosts),
+                         -1);
+        free_hosts(hosts, count);
+    }
+}
+
 static void test_far(void **state)
 {
     char host[32];
@@ -70,6 +114,18 @@ static void test_fit(void **state)
     assert_string_equal(err.text, "host name longer than 5 at \"abc123\"");
     assert_int_equal(dtspank_hostlist_nth("abc[123]", 0, host, 6, NULL), -1);
     assert_int_equal(dtspank_hostlist_nth("[12345678]d", 0, host, 6, NULL), -1);
+
+    char list[DTSPANK_HOST_BYTES + 8];
+    char *hosts[2] = {NULL};
+    memset(list, 'x', sizeof(list));
+    strcpy(list + DTSPANK_HOST_BYTES - 2, "[7-8]");
+    assert_int_equal(dtspank_hostlist_expand(list, 2, hosts), 0);
+    assert_int_equal(strlen(hosts[1]), DTSPANK_HOST_BYTES - 1);
+    free_hosts(hosts, 2);
+    strcpy(list + DTSPANK_HOST_BYTES - 2, "[9-10]");
+    hosts[0] = NULL;
+    assert_int_equal(dtspank_hostlist_expand(list, 2, hosts), -1);
+    free(hosts[0]);
 }
 
 static void test_malformed(void **state)
@@ -104,6 +160,9 @@ static void test_malformed(void **state)
         struct dt_error err = {0};
         assert_int_equal(
             dtspank_hostlist_nth(lists[i], 3, host, sizeof(host), &err), -1);
+        char *hosts[4] = {NULL};
+        assert_int_equal(dtspank_hostlist_expand(lists[i], 4, hosts), -1);
+        free_hosts(hosts, 4);
         assert_non_null(strstr(err.text, "malformed host list at \""));
     }
 }
@@ -121,9 +180,9 @@ static void test_too_few(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),   cmocka_unit_test(test_far),
-        cmocka_unit_test(test_fit),     cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_too_few),
+        cmocka_unit_test(test_lists),     cmocka_unit_test(test_expand),
+        cmocka_unit_test(test_far),       cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_malformed), cmocka_unit_test(test_too_few),
     };
     return cmocka_run_group_tests_name("hostlist", tests, NULL, NULL);
 }
