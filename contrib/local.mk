@@ -10,6 +10,9 @@ EXTRA_DIST += \
 	contrib/devcluster.d/spaces.sh \
 	contrib/quickstart
 
+# configure says where (bashcompletiondir).
+dist_bashcompletion_DATA = contrib/completions/disttrain
+
 # Packages: dpkg-buildpackage and rpmbuild also work from a tarball.
 EXTRA_DIST += \
 	contrib/packaging/disttrain.spec \

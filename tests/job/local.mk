@@ -12,6 +12,7 @@ AM_TESTS_ENVIRONMENT = DT_SRCDIR='$(abs_top_srcdir)' \
 job_tests = \
 	tests/job/cli.bats \
 	tests/job/comm.bats \
+	tests/job/completion.bats \
 	tests/job/config.bats \
 	tests/job/doctor.bats \
 	tests/job/quickstart.bats \

@@ -10,7 +10,7 @@ scripts() {
     find autogen.sh .ci contrib debian tests -type f 2>/dev/null |
         while read -r file; do
             case $file in
-            *.sh | *.bash | *.bats) echo "$file" ;;
+            *.sh | *.bash | *.bats | */completions/*) echo "$file" ;;
             *)
                 case $(head -c 64 "$file" | tr -d '\0' | head -n 1) in
                 '#!'*sh | '#!'*bats) echo "$file" ;;

@@ -1,0 +1,85 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# completion.bats - what bash offers behind `disttrain`
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup() {
+    # shellcheck source=contrib/completions/disttrain
+    source "$DT_SRCDIR/contrib/completions/disttrain"
+    cd "$BATS_TEST_TMPDIR" || return
+    touch a.yaml b.yml c.txt 'd e.yaml'
+    mkdir configs model
+    touch configs/f.yaml
+}
+
+# What bash is asked for besides words; it refuses that outside a completion.
+compopt() {
+    echo "$*" >"$BATS_TEST_TMPDIR/.compopt"
+}
+
+# offers LINE: what the completion of the last word of LINE offers; bash makes a
+# word of each "=", as here of one between blanks.
+offers() {
+    read -ra COMP_WORDS <<<"$1"
+    [[ $1 != *' ' ]] || COMP_WORDS+=('')
+    COMP_WORDS[0]=$DT_BUILDDIR/disttrain
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _disttrain "${COMP_WORDS[0]}"
+    printf '%s\n' "${COMPREPLY[@]}" | sort
+}
+
+# expect LINE WORD...: for LINE, exactly these are offered.
+expect() {
+    diff <(printf '%s\n' "${@:2}" | sort) <(offers "$1")
+}
+
+@test "bash asks our function about disttrain" {
+    [[ $(complete -p disttrain) == "complete -F _disttrain disttrain" ]]
+}
+
+@test "commands are those of disttrain --help" {
+    local command
+    expect "disttrain ch" check
+    expect "disttrain --v" --version
+    expect "disttrain nothing"
+    while read -r command; do
+        [[ $command == --* ]] || "$DT_BUILDDIR/disttrain" "$command" --help
+    done < <(offers "disttrain ")
+    run -0 offers "disttrain "
+    [[ $output == *check* && $output == *train* && $output == *info* ]]
+}
+
+@test "options are those of the command" {
+    expect "disttrain check --" --contract --help --keys --resolved --world
+    expect "disttrain check --re" --resolved
+    expect "disttrain sbatch --a" --array=
+    [[ $(<.compopt) == "-o nospace" ]]
+    expect "disttrain info --model"
+    expect "disttrain nothing --"
+}
+
+@test "an option's value is what the help says it is" {
+    expect "disttrain generate --model " configs model
+    expect "disttrain generate --model m" model
+    expect "disttrain check --world "
+    expect "disttrain sbatch --array ="
+    expect "disttrain sbatch --array = 1"
+}
+
+@test "train, check and sbatch take YAML files, also in folders" {
+    for command in train check sbatch; do
+        expect "disttrain $command " a.yaml b.yml 'd e.yaml' configs model
+    done
+    [[ $(<.compopt) == "-o filenames" ]] # folders get a slash, blanks a \
+    expect "disttrain check --resolved a" a.yaml
+    expect "disttrain train configs/" configs/f.yaml
+    expect "disttrain info "
+}
+
+@test "a program that does not run offers nothing" {
+    DT_BUILDDIR=/nowhere expect "disttrain "
+    DT_BUILDDIR=/nowhere expect "disttrain check --"
+}
