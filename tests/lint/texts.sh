@@ -20,6 +20,18 @@ scripts() {
         done
 }
 
+# Names in the rows of variables.c that spank_disttrain(8) does not have.
+undocumented() {
+    sed -n 's/^    {[A-Z |]*, "\([A-Z_]*\)".*/\1/p' \
+        runtime/launch/variables.c |
+        while read -r name; do
+            grep -q "\<$name\>" man/spank_disttrain.8 || echo "$name"
+        done
+}
+
+expect_none "every variable that tasks get is in spank_disttrain(8)" \
+    "$(undocumented)"
+
 if command -v shellcheck >/dev/null; then
     expect_none "shellcheck accepts every script" \
         "$(scripts | xargs shellcheck -x -f gcc)"
