@@ -26,7 +26,7 @@ check_PROGRAMS += \
 	tests/unit/test_sample \
 	# End of tests/unit
 
-EXTRA_DIST += tests/unit/conf.h tests/unit/scratch.h tests/unit/sysfs.h
+EXTRA_DIST += tests/unit/command.h tests/unit/conf.h tests/unit/scratch.h tests/unit/sysfs.h
 
 task_env = \
 	tests/unit/task_env.c \

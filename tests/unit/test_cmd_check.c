@@ -2,50 +2,26 @@
 /* test_cmd_check.c - what `disttrain check` prints and its exit status */
 #include "config.h"
 
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/wait.h>
 
 #include <cmocka.h>
 
 #include "cmd/cmd.h"
+#include "command.h"
 #include "conf.h"
 
-static char out[1 << 20], errors[1 << 16];
-
-static void read_back(const char *path, char *text, size_t bytes)
-{
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, bytes - 1, file)] = '\0';
-    fclose(file);
-    unlink(path);
-}
-
-/* Runs `check` with the words of `args` in a child; fills out and errors. */
+/* Runs `check` with the words of `args`. */
 static int check(const char *args)
 {
     char words[256], *argv[16] = {"check"};
-    int argc = 1, status;
+    int argc = 1;
     snprintf(words, sizeof(words), "%s", args);
     for (char *w = strtok(words, " "); w; w = strtok(NULL, " "))
         argv[argc++] = w;
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        if (!freopen("out", "w", stdout) || !freopen("errors", "w", stderr))
-            _exit(99);
-        status = dt_cmd_check(argc, argv);
-        fflush(NULL);
-        _exit(status);
-    }
-    assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-    read_back("out", out, sizeof(out));
-    read_back("errors", errors, sizeof(errors));
-    return WEXITSTATUS(status);
+    return run_command(dt_cmd_check, argc, argv);
 }
 
 #define HINT " (see disttrain check --help)\n"

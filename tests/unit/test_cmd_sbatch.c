@@ -6,44 +6,21 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/wait.h>
 
 #include <cmocka.h>
 
 #include "cmd/cmd.h"
+#include "command.h"
 #include "conf.h"
 
-static char out[1 << 16], errors[1 << 14];
-
-static void read_back(const char *path, char *text, size_t bytes)
-{
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, bytes - 1, file)] = '\0';
-    fclose(file);
-    unlink(path);
-}
-
-/* Runs `sbatch` with the words of a NULL-terminated list in a child. */
+/* Runs `sbatch` with the words of a NULL-terminated list. */
 static int run(const char *const *words)
 {
     char *argv[16] = {"sbatch"};
-    int argc = 1, status;
+    int argc = 1;
     for (; words[argc - 1]; argc++)
         argv[argc] = (char *)words[argc - 1];
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        if (!freopen("out", "w", stdout) || !freopen("errors", "w", stderr))
-            _exit(99);
-        status = dt_cmd_sbatch(argc, argv);
-        fflush(NULL);
-        _exit(status);
-    }
-    assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-    read_back("out", out, sizeof(out));
-    read_back("errors", errors, sizeof(errors));
-    return WEXITSTATUS(status);
+    return run_command(dt_cmd_sbatch, argc, argv);
 }
 
 #define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
