@@ -48,21 +48,50 @@ static uint32_t entry_count(const char *list)
     return count;
 }
 
-int dtspank_gpu_visible(spank_t spank)
+static const char *first_list(spank_t spank)
 {
-    for (int i = 0; i < LISTS; i++) {
-        const char *list = dtspank_task_getenv(spank, lists[i]);
-        if (list)
-            return (int)entry_count(list);
-    }
-    return -1;
+    const char *list = NULL;
+    for (int i = 0; i < LISTS && !list; i++)
+        list = dtspank_task_getenv(spank, lists[i]);
+    return list;
 }
 
-static void warn(spank_t spank, bool one, int visible, uint32_t gpus,
-                 uint32_t tasks)
+/* CUDA shows a program no more than one part of a GPU (MIG). */
+static bool is_mig(const char *list)
+{
+    return strncmp(list, "MIG", 3) == 0;
+}
+
+int dtspank_gpu_visible(spank_t spank)
+{
+    const char *list = first_list(spank);
+    if (!list)
+        return -1;
+    return is_mig(list) ? 1 : (int)entry_count(list);
+}
+
+static void warn_few(const char *node, const char *list, uint32_t gpus)
+{
+    uint32_t visible = entry_count(list);
+    if (is_mig(list) && visible > 1)
+        slurm_spank_log("disttrain: %s: CUDA shows each task the same first "
+                        "MIG device of %u; use launch.gpu_visibility: one",
+                        node, visible);
+    else if (visible > 0 && visible < gpus)
+        slurm_spank_log("disttrain: %s: each task sees %u of the step's %u "
+                        "GPUs: LOCAL_RANK is no device index there, and GPUs "
+                        "may not reach each other (P2P, IPC); use "
+                        "--gpus-per-node=%u without --gpus-per-task and "
+                        "--gpu-bind, or launch.gpu_visibility: one for "
+                        "programs that take device 0",
+                        node, visible, gpus, gpus);
+}
+
+static void warn(spank_t spank, bool one, uint32_t gpus, uint32_t tasks)
 {
     const char *node = dtspank_task_node(spank);
-    if (visible < 0 && one)
+    const char *list = first_list(spank);
+    if (!list && one)
         slurm_spank_log("disttrain: %s: launch.gpu_visibility: one changes "
                         "nothing, because Slurm does not say which GPUs the "
                         "step has; drop --gpu-bind=none",
@@ -73,14 +102,8 @@ static void warn(spank_t spank, bool one, int visible, uint32_t gpus,
             "refuses two ranks on one; use --ntasks-per-node=%u",
             node, tasks, gpus, gpus == 1 ? "" : "s",
             one ? "" : "LOCAL_RANK is not always the index of one, and ", gpus);
-    else if (visible > 0 && (uint32_t)visible < gpus && !one)
-        slurm_spank_log("disttrain: %s: each task sees %d of the step's %u "
-                        "GPUs: LOCAL_RANK is no device index there, and GPUs "
-                        "may not reach each other (P2P, IPC); use "
-                        "--gpus-per-node=%u without --gpus-per-task and "
-                        "--gpu-bind, or launch.gpu_visibility: one for "
-                        "programs that take device 0",
-                        node, visible, gpus, gpus);
+    else if (list && !one)
+        warn_few(node, list, gpus);
 }
 
 /* Cuts one list down to a single entry; what is to be one already stays. */
@@ -112,7 +135,7 @@ int dtspank_gpu_apply(spank_t spank, struct dt_error *err)
         return 0;
     if (rank == 0 && tasks > 1 &&
         dtspank_task_number(spank, "SLURM_GPUS_ON_NODE", &gpus) && gpus > 0)
-        warn(spank, one, dtspank_gpu_visible(spank), gpus, tasks);
+        warn(spank, one, gpus, tasks);
     for (int i = 0; one && i < LISTS; i++)
         if (leave_one(spank, lists[i], rank, err) != 0)
             return -1;

@@ -19,8 +19,8 @@
  */
 int dtspank_gpu_apply(spank_t spank, struct dt_error *err);
 
-/* The number of GPUs that the task's environment shows it, 0 included; -1 if it
- * does not speak of any.
+/* The number of GPUs that a program sees by the task's environment, 0 included;
+ * -1 if it does not speak of any.
  */
 int dtspank_gpu_visible(spank_t spank);
 

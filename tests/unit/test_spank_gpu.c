@@ -61,7 +61,8 @@ static void test_visible(void **state)
         {"0,-1,1", 1},
         {"0,,1", 1},
         {"GPU-8932f937-d72c-4106-c12f-20bd9faed9f6,1", 2},
-        {"MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/0", 1},
+        {"MIG-c7384736-a75d-5afc-978f-d2f1294409fd", 1},
+        {"MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/0,MIG-GPU-1/2/0", 1},
         {"0,", 1},
     };
     (void)state;
@@ -129,6 +130,18 @@ static void test_more_tasks(void **state)
           "--ntasks-per-node=1\n");
 }
 
+static void test_mig(void **state)
+{
+    (void)state;
+    step(2, "2", "MIG-a,MIG-b");
+    apply("disttrain: n7: CUDA shows each task the same first MIG device of 2; "
+          "use launch.gpu_visibility: one\n");
+    set(DT_ENV_GPU_VISIBILITY, "one");
+    set("SLURM_LOCALID", "1");
+    apply("");
+    assert_string_equal(stub_getenv("CUDA_VISIBLE_DEVICES"), "MIG-b");
+}
+
 static void assert_sees(const char *local_rank, const char *gpu)
 {
     step(8, "2", "2,GPU-5");
@@ -172,9 +185,13 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_teardown(f, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_visible),    TEST(test_all),
-        TEST(test_one_each),   TEST(test_more_tasks),
-        TEST(test_policy_one), TEST(test_policy_one_without_list),
+        TEST(test_visible),
+        TEST(test_all),
+        TEST(test_one_each),
+        TEST(test_more_tasks),
+        TEST(test_mig),
+        TEST(test_policy_one),
+        TEST(test_policy_one_without_list),
     };
     return cmocka_run_group_tests_name("spank_gpu", tests, NULL, NULL);
 }
