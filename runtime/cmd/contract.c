@@ -197,6 +197,8 @@ static void lint_environment(const struct printer *p)
             continue;
         memcpy(name, *entry, len);
         name[len] = '\0';
+        if (p->job && strcmp(name, "CUDA_VISIBLE_DEVICES") == 0)
+            continue; /* Slurm has set it */
         const char *text = dt_conf_lint_variable(
             name, *entry + len + 1, false, p->conf->launch.nodes, &refused);
         if (text && !refused)
