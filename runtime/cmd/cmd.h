@@ -20,6 +20,12 @@ int dt_cmd_generate(int argc, char **argv);
 int dt_cmd_doctor(int argc, char **argv);
 int dt_cmd_info(int argc, char **argv);
 
+/* Becomes the program of DT_ENV_COMMAND (launch.command), found through PATH.
+ * Returns only on failure, after a message: 127 if there is no such program,
+ * 126 if it cannot be run.
+ */
+int dt_cmd_command(void);
+
 /* Prints `disttrain NAME: <formatted>` and the hint at --help on stderr;
  * returns EX_USAGE.
  */

@@ -58,6 +58,8 @@ int main(int argc, char **argv)
     /* The plugin places one word where srun's command belongs; the config is
      * in the environment then.
      */
+    if (argc == 1 && getenv(DT_ENV_CONFIG) && getenv(DT_ENV_COMMAND))
+        return dt_cmd_command();
     if (argc == 1 && getenv(DT_ENV_CONFIG))
         return dt_cmd_train(1, (char *[]){"train", NULL});
     if (argc == 1) {

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.c - runs launch.command of the configuration in a step */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "launch/contract.h"
+
+enum {
+    CANNOT_RUN = 126, /* as shells have it */
+    NOT_FOUND = 127,
+};
+
+/* Undoes \\ and \n in place. */
+static char *unescape(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        bool escaped = *from == '\\' && from[1] != '\0';
+        if (escaped)
+            from++;
+        *to++ = escaped && *from == 'n' ? '\n' : *from;
+    }
+    *to = '\0';
+    return text;
+}
+
+/* The words of text, one a line, as an argv to free; NULL: no memory. */
+static char **split_words(char *text)
+{
+    size_t count = 1;
+    for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++)
+        count++;
+    char **words = calloc(count + 1, sizeof(*words));
+    for (size_t i = 0; words && i < count; i++)
+        words[i] = unescape(strsep(&text, "\n"));
+    return words;
+}
+
+static int say_why(const char *program)
+{
+    int cause = errno;
+    char host[HOST_NAME_MAX + 1] = "";
+    const char *path = getenv("PATH");
+    gethostname(host, sizeof(host) - 1);
+    if (cause == ENOENT && !strchr(program, '/'))
+        fprintf(stderr,
+                "disttrain: launch.command: %s is not on %s, where PATH is %s; "
+                "give its path, or set PATH in env:\n",
+                program, host, path ? path : "not set");
+    else
+        fprintf(stderr, "disttrain: launch.command: cannot run %s on %s: %s\n",
+                program, host, strerror(cause));
+    return cause == ENOENT ? NOT_FOUND : CANNOT_RUN;
+}
+
+int dt_cmd_command(void)
+{
+    const char *command = getenv(DT_ENV_COMMAND);
+    char *text = strdup(command ? command : "");
+    char **words = text ? split_words(text) : NULL;
+    int status = EX_OSERR;
+    if (words) {
+        unsetenv(DT_ENV_COMMAND);
+        execvp(words[0], words);
+        status = say_why(words[0]);
+    } else {
+        fputs("disttrain: launch.command: out of memory\n", stderr);
+    }
+    free(words);
+    free(text);
+    return status;
+}
