@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The plugin runs inside srun and, as root, inside slurmstepd: it links nothing
-# but libc, shows nothing but what Slurm calls, and is hardened. Everything but
-# plugin.c is one convenience library, so that tests link the same objects.
+# but libc, shows nothing but what Slurm calls, and is hardened. It stays in
+# memory (nodelete) because its thread may sleep on while srun exits. Everything
+# but plugin.c is one convenience library, so that tests link the same objects.
 
 spank_cppflags = -I$(top_srcdir) -I$(top_srcdir)/runtime $(SLURM_CPPFLAGS) \
 	-DDTSPANK_RUNTIME='"$(bindir)/disttrain"'
@@ -24,6 +25,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/check.h \
 	spank/cpu.c \
 	spank/cpu.h \
+	spank/deadline.c \
+	spank/deadline.h \
 	spank/facts.c \
 	spank/facts.h \
 	spank/gpu.c \
@@ -40,6 +43,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/options.h \
 	spank/port.c \
 	spank/port.h \
+	spank/requeue.c \
+	spank/requeue.h \
 	spank/siteconf.c \
 	spank/siteconf.h \
 	spank/siteenv.c \
@@ -58,7 +63,7 @@ spank_LTLIBRARIES = spank/spank_disttrain.la
 spank_spank_disttrain_la_CPPFLAGS = $(spank_cppflags)
 spank_spank_disttrain_la_CFLAGS = $(spank_libdtspank_la_CFLAGS)
 spank_spank_disttrain_la_LDFLAGS = -module -avoid-version -shared \
-	-export-symbols-regex '^(plugin_|slurm_spank_)' \
+	-export-symbols-regex '^(plugin_|slurm_spank_)' -Wl,-z,nodelete \
 	$(DT_LDFLAGS) $(DT_HARDEN_LDFLAGS)
 spank_spank_disttrain_la_SOURCES = spank/plugin.c
 spank_spank_disttrain_la_LIBADD = spank/libdtspank.la

@@ -17,9 +17,11 @@
 #include "launch/contract.h"
 #include "spank/argv.h"
 #include "spank/check.h"
+#include "spank/deadline.h"
 #include "spank/hostlist.h"
 #include "spank/inherited.h"
 #include "spank/options.h"
+#include "spank/requeue.h"
 #include "spank/siteconf.h"
 #include "spank/submit.h"
 
@@ -31,6 +33,7 @@ static struct {
     struct dtspank_siteconf conf;
     struct dt_error runtime_error; /* of DISTTRAIN_RUNTIME; empty text: none */
     bool in_srun;                  /* and not in sbatch or salloc */
+    bool in_job;                   /* started in an allocation */
     struct dtspank_argv argv;      /* as far as it is known in init */
     int option;      /* index in main_argv that is still to be judged, or 0 */
     char *preset;    /* DTSPANK_PRESET as the user had it, or NULL */
@@ -228,6 +231,7 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
 {
     struct dt_error err;
     submit.in_srun = spank_context() == S_CTX_LOCAL;
+    submit.in_job = getenv("SLURM_JOB_ID") != NULL;
     if (dtspank_siteconf_parse(ac, av, &submit.conf, &err) != 0)
         return report(&err);
     if (dtspank_options_register(spank) != 0)
@@ -375,27 +379,50 @@ static int64_t find_rank0(const slurm_step_layout_t *layout)
  * the first node. So they do in a heterogeneous job, for the sake of agreement:
  * of its components only the one that comes here first would get the variable.
  */
-int dtspank_submit_step_created(spank_t spank)
+static void export_rank0(uint32_t job, uint32_t step)
 {
-    slurm_step_id_t id = {.step_het_comp = NO_VAL};
+    slurm_step_id_t id = {
+        .job_id = job, .step_id = step, .step_het_comp = NO_VAL};
     char host[DTSPANK_HOST_BYTES];
     slurm_step_layout_t *(*get)(slurm_step_id_t *);
     void (*release)(slurm_step_layout_t *);
-    if (getenv(DT_ENV_CONFIG) == NULL || submit.components > 1)
-        return 0;
     *(void **)&get = dlsym(RTLD_DEFAULT, "slurm_job_step_layout_get");
     *(void **)&release = dlsym(RTLD_DEFAULT, "slurm_job_step_layout_free");
-    if (!get || !release ||
-        spank_get_item(spank, S_JOB_ID, &id.job_id) != ESPANK_SUCCESS ||
-        spank_get_item(spank, S_JOB_STEPID, &id.step_id) != ESPANK_SUCCESS)
-        return 0;
+    if (!get || !release)
+        return;
     slurm_step_layout_t *layout = get(&id);
     if (!layout)
-        return 0;
+        return;
     int64_t node = find_rank0(layout);
     if (node >= 0 && dtspank_hostlist_nth(layout->node_list, (uint32_t)node,
                                           host, sizeof(host), NULL) == 0)
         setenv(DT_ENV_MASTER, host, 1);
     release(layout);
+}
+
+/* The variable, unless the site has turned that part of the plugin off. */
+static const char *wish(const char *name, enum dtspank_part part)
+{
+    return dtspank_siteconf_off(&submit.conf, part) ? NULL : getenv(name);
+}
+
+int dtspank_submit_step_created(spank_t spank)
+{
+    struct dt_error err;
+    uint32_t job = 0;
+    uint32_t step = 0;
+    if (getenv(DT_ENV_CONFIG) == NULL ||
+        spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
+        return 0;
+    if (submit.components == 1)
+        export_rank0(job, step);
+    const char *when = wish(DT_ENV_SIGNAL, DTSPANK_SIGNAL);
+    if (when &&
+        dtspank_deadline_start(job, step, submit.components, when, &err) != 0)
+        return report(&err);
+    if (wish(DT_ENV_REQUEUE, DTSPANK_REQUEUE) &&
+        dtspank_requeue_arm(submit.in_job, &err) != 0)
+        return report(&err);
     return 0;
 }

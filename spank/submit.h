@@ -28,7 +28,7 @@ int dtspank_submit_option(const char *value);
 int dtspank_submit_post_opt(spank_t spank);
 
 /* slurm_spank_local_user_init, srun only, the step exists: finds out where rank
- * 0 runs.
+ * 0 runs, and prepares for the end (launch.signal, launch.requeue).
  */
 int dtspank_submit_step_created(spank_t spank);
 

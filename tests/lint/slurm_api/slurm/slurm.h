@@ -24,4 +24,15 @@ typedef struct slurm_step_layout {
     uint32_t **tids;
 } slurm_step_layout_t;
 
+#define SLURM_STEP_ID_INITIALIZER                                              \
+    {                                                                          \
+        .job_id = NO_VAL                                                       \
+    }
+
+typedef struct {
+    uint32_t job_array_count;
+    char **job_array_id;
+    uint32_t *error_code;
+} job_array_resp_msg_t;
+
 #endif /* LINT_SLURM_H */

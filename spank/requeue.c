@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * requeue.c - launch.requeue: the batch job goes back into the queue
+ *
+ * srun's exit status is final when it exits, and no earlier: it takes the
+ * highest of all ranks and what PMIx has to say. No hook of Slurm gets it, but
+ * on_exit(3) does, in every release. It runs before slurm_spank_exit and the
+ * removal of the plugin, because srun has registered those earlier.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+
+#include "spank/deadline.h"
+#include "spank/requeue.h"
+
+enum {
+    SHORT_RUN_S = 60,
+    SHORT_RUN_RESTARTS = 3,
+};
+
+static struct {
+    pid_t srun;
+    time_t start;
+    char job[64]; /* "12", of an array "12_3"; "": srun's own allocation */
+} requeue;
+
+static void set_job(void)
+{
+    const char *id = getenv("SLURM_JOB_ID");
+    const char *array = getenv("SLURM_ARRAY_JOB_ID");
+    const char *task = getenv("SLURM_ARRAY_TASK_ID");
+    if (array && task) /* the number alone can mean the whole array */
+        snprintf(requeue.job, sizeof(requeue.job), "%s_%s", array, task);
+    else
+        snprintf(requeue.job, sizeof(requeue.job), "%s", id ? id : "");
+}
+
+/* 0, or a number for slurm_strerror. Looked up at run time, because Slurm does
+ * not promise it to plugins.
+ */
+static int put_back(void)
+{
+    job_array_resp_msg_t *answer = NULL;
+    int (*put)(char *, uint32_t, job_array_resp_msg_t **);
+    *(void **)&put = dlsym(RTLD_DEFAULT, "slurm_requeue2");
+    if (!put)
+        return ENOSYS;
+    if (put(requeue.job, 0, &answer) != 0)
+        return errno;
+    return answer && answer->job_array_count > 0 ? (int)answer->error_code[0]
+                                                 : 0;
+}
+
+static const char *explain(int number)
+{
+    char *(*text)(int);
+    *(void **)&text = dlsym(RTLD_DEFAULT, "slurm_strerror");
+    return text ? text(number) : strerror(number);
+}
+
+static void at_exit(int status, void *unused)
+{
+    const char *count = getenv("SLURM_RESTART_COUNT");
+    long restarts = count ? strtol(count, NULL, 10) : 0;
+    long seconds = (long)(time(NULL) - requeue.start);
+    bool asked = (status & 0xff) == EX_TEMPFAIL ||
+                 ((status & 0xff) != 0 && dtspank_deadline_passed());
+    (void)unused;
+    if (getpid() != requeue.srun || !asked)
+        return;
+    if (requeue.job[0] == '\0') {
+        slurm_error("disttrain: launch.requeue: srun's own allocation cannot "
+                    "be requeued: use sbatch");
+        return;
+    }
+    if (seconds < SHORT_RUN_S && restarts >= SHORT_RUN_RESTARTS) {
+        slurm_error("disttrain: launch.requeue: job %s is not requeued: it has "
+                    "been %ld times, and this step ended after %ld s",
+                    requeue.job, restarts, seconds);
+        return;
+    }
+    int rc = put_back();
+    if (rc != 0)
+        slurm_error("disttrain: launch.requeue: cannot requeue job %s: %s",
+                    requeue.job, explain(rc));
+    else
+        slurm_spank_log("disttrain: job %s goes back into the queue (restart "
+                        "%ld)",
+                        requeue.job, restarts + 1);
+}
+
+int dtspank_requeue_arm(bool in_job, struct dt_error *err)
+{
+    requeue.srun = getpid();
+    requeue.start = time(NULL);
+    if (in_job)
+        set_job();
+    if (on_exit(at_exit, NULL) != 0)
+        return dt_error_set(err, EX_OSERR, "launch.requeue: out of memory");
+    return 0;
+}
