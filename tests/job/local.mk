@@ -15,6 +15,7 @@ job_tests = \
 	tests/job/completion.bats \
 	tests/job/config.bats \
 	tests/job/doctor.bats \
+	tests/job/launch.bats \
 	tests/job/quickstart.bats \
 	tests/job/devcluster.bats \
 	tests/job/frameworks.bats \

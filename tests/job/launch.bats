@@ -1,0 +1,269 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016
+# SPDX-License-Identifier: Apache-2.0
+# launch.bats - launch: of the config: srun's defaults, command, signal, requeue
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+# config NAME LINE...: NAME.yaml with these lines under launch:
+config() {
+    printf 'launch:\n' >"$1.yaml"
+    printf '  %s\n' "${@:2}" >>"$1.yaml"
+}
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-launch.XXXXXX)
+    export WORK
+    chmod 755 "$WORK"
+    cd "$WORK" || return
+    cat >waits <<'END'
+#!/bin/sh
+trap 'echo rank $RANK on $SLURMD_NODENAME has TERM; exit 3' TERM
+trap 'echo rank $RANK on $SLURMD_NODENAME has USR1; exit 3' USR1
+echo up
+i=0
+while [ $i -lt 200 ]; do
+    sleep 0.1
+    i=$((i + 1))
+done
+END
+    chmod 755 waits
+    config four "nodes: 2" "ntasks_per_node: 2"
+    config command \
+        'command: [printf, "%s.", "a\nb\\c", " d", ""]'
+    config mistake "node: 2"
+    config usr1 "time: 1" "nodes: 2" "signal: USR1@57" "command: [./waits]"
+    config term "time: 1" "nodes: 2" "signal: TERM@57" "command: [./waits]"
+    config again "requeue: true" "signal: USR1@10"
+    dt_cluster_up --nodes 4 --cpus 4 --gpus 2 \
+        --conf 'PartitionName=main Nodes=ALL Default=YES' \
+        --conf 'PartitionName=other Nodes=ALL' \
+        --conf SchedulerParameters=batch_sched_delay=0,bf_interval=1
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+}
+
+# batch SCRIPT [SBATCH WORD]...: runs a batch script; its output is the job's.
+batch() {
+    printf '#!/bin/sh\n#SBATCH -o out --open-mode=append\n%s\n' "$1" >job.sh
+    rm -f out
+    dt_run sbatch --quiet --wait "${@:2}" job.sh || true
+    cat out
+}
+
+show='echo $RANK/$WORLD_SIZE $SLURMD_NODENAME'
+
+@test "the file alone says how many nodes and ranks" {
+    run -0 dt_srun --disttrain=four.yaml sh -c "$show"
+    [[ $(sort <<<"$output") == "0/4 n1
+1/4 n1
+2/4 n2
+3/4 n2" ]]
+}
+
+@test "the command line wins, and so does the user's environment" {
+    run -0 dt_srun -N1 --disttrain=four.yaml sh -c "$show"
+    [[ $(sort <<<"$output") == $'0/2 n1\n1/2 n1' ]]
+    run -0 dt_srun --disttrain four.yaml --ntasks-per-node 1 sh -c "$show"
+    [[ $(sort <<<"$output") == $'0/2 n1\n1/2 n2' ]]
+    run -0 dt_run env SLURM_JOB_NUM_NODES=1 srun -Q --disttrain=four.yaml \
+        sh -c "$show"
+    [[ $(sort <<<"$output") == $'0/2 n1\n1/2 n1' ]]
+}
+
+@test "every default of srun arrives" {
+    config all "nodes: 1" "gpus_per_node: 2" "cpus_per_task: 2" \
+        "partition: other" "account: a1" "time: 7" "mem: 100M"
+    run -0 dt_srun --disttrain=all.yaml sh -c 'echo $CUDA_VISIBLE_DEVICES
+        echo CPUS=$SLURM_CPUS_PER_TASK
+        scontrol show job $SLURM_JOB_ID | tr " " "\n"'
+    [[ $output == *0,1* && $output == *CPUS=2* ]]
+    local line
+    for line in Partition=other Account=a1 TimeLimit=00:07:00 \
+        MinMemoryNode=100M; do
+        grep -qx "$line" <<<"$output"
+    done
+}
+
+@test "a step in a job obeys the file, or the job and the file disagree" {
+    run -0 batch 'srun -Q --disttrain=four.yaml sh -c '"'$show'" -N2 --exclusive
+    [[ $(sort <<<"$output") == "0/4 n1
+1/4 n1
+2/4 n2
+3/4 n2" ]]
+    run -0 batch 'srun --disttrain=four.yaml sh -c '"'$show'" -N3
+    [[ $output == *"four.yaml:2:10: launch.nodes: 2 nodes, but job "*" has 3"* ]]
+    [[ $output == *"srun: error: disttrain: four.yaml: nothing is submitted" ]]
+}
+
+@test "launch.command runs, word for word and without PMIx" {
+    run -0 dt_srun -n1 --disttrain=command.yaml
+    [[ $output == $'a\nb\\c. d..' ]]
+    config mpi "command: [sh, -c, 'echo \$PMIX_RANK none']"
+    run -0 dt_srun --disttrain=mpi.yaml
+    [[ $output == none ]]
+}
+
+@test "launch.command runs in a batch job, as disttrain" {
+    run -0 batch 'srun -Q disttrain' -n1 --disttrain=command.yaml
+    [[ $output == $'a\nb\\c. d..' ]]
+}
+
+@test "a command on the command line beats launch.command" {
+    run -0 dt_srun --disttrain=command.yaml sh -c 'echo mine $RANK'
+    [[ $output == "mine 0" ]]
+}
+
+@test "disttrain inside launch.command does not start it again" {
+    config inner "command: [sh, -c, 'echo \${SLURM_DISTTRAIN_COMMAND-gone}']"
+    run -0 dt_srun --disttrain=inner.yaml
+    [[ $output == gone ]]
+}
+
+@test "a launch.command that is not there, or is no program" {
+    config missing "command: [no-such-program]"
+    run -127 dt_srun --disttrain=missing.yaml
+    [[ $output == *"disttrain: launch.command: no-such-program is not on n1, \
+where PATH is "*"; give its path, or set PATH in env:"* ]]
+    config nofile "command: [./no-such-program]"
+    run -127 dt_srun --disttrain=nofile.yaml
+    [[ $output == *"disttrain: launch.command: cannot run ./no-such-program on \
+n1: No such file or directory"* ]]
+    config noexec "command: [./four.yaml]"
+    run -126 dt_srun --disttrain=noexec.yaml
+    [[ $output == *"disttrain: launch.command: cannot run ./four.yaml on n1: \
+Permission denied"* ]]
+}
+
+@test "a file that runs nothing needs a command" {
+    run -1 dt_srun --disttrain=four.yaml
+    [[ $output == "srun: error: disttrain: four.yaml trains nothing (no \
+algorithm:) and names no launch.command: give srun a command" ]]
+}
+
+@test "--disttrain=env has no file, and the variables" {
+    run -0 dt_srun -N2 --ntasks-per-node=1 --disttrain=env sh -c "$show"
+    [[ $(sort <<<"$output") == $'0/2 n1\n1/2 n2' ]]
+    run -1 dt_srun -N2 --disttrain=env
+    [[ $output == "srun: error: disttrain: --disttrain=env needs a command, as \
+there is no file to name one" ]]
+    run -0 batch 'cd /; srun -Q sh -c '"'$show'" -n1 --disttrain=env
+    [[ $output == "0/1 n1" ]]
+}
+
+@test "the config is checked once, and before anything is queued" {
+    cat >disttrain <<END
+#!/bin/sh
+echo "\$*" >>$WORK/checks
+exec $DT_BUILDDIR/disttrain "\$@"
+END
+    chmod 755 disttrain
+    local plugin=$DT_BUILDDIR/spank/.libs/spank_disttrain.so
+    local conf=/run/disttrain-devcluster/$DT_CLUSTER/conf
+    cp "$conf/plugstack.conf" saved
+    echo "required $plugin runtime=$WORK/disttrain" >"$conf/plugstack.conf"
+    run -0 dt_srun -n 1 --disttrain=four.yaml -l true
+    cp saved "$conf/plugstack.conf"
+    [[ $(<checks) == "check --contract four.yaml -- -n 1 -l" ||
+        $(<checks) == "check --contract four.yaml -- --quiet -n 1 -l" ]]
+    run -1 dt_srun --disttrain=mistake.yaml true
+    [[ $output == "mistake.yaml:2:3: launch.node: unknown key; did you mean \
+launch.nodes?"*"nothing is submitted" ]]
+}
+
+@test "an option of the program is not taken for srun's" {
+    run -0 dt_srun sh -c 'echo ${RANK-no} $1' x --disttrain=four.yaml
+    [[ $output == "no --disttrain=four.yaml" ]]
+    run -1 dt_srun --container-new sh -c true --disttrain=four.yaml
+    [[ $output == "srun: error: disttrain: --disttrain=four.yaml is an \
+argument of the command sh, but was taken for srun's: write \"--\" before the \
+command, or give srun's long options as --name=value" ]]
+}
+
+@test "launch.signal reaches every rank of two nodes before the time limit" {
+    run -3 dt_srun --disttrain=usr1.yaml
+    [[ $output == *"disttrain: 5"[5-7]" s to the time limit: SIGUSR1 to every \
+rank"* ]]
+    [[ $output == *"rank 0 on n1 has USR1"* ]]
+    [[ $output == *"rank 1 on n2 has USR1"* ]]
+}
+
+@test "so does SIGTERM, which srun does not forward by itself" {
+    run -3 dt_srun --disttrain=term.yaml
+    [[ $output == *"s to the time limit: SIGTERM to every rank"* ]]
+    [[ $output == *"rank 0 on n1 has TERM"* ]]
+    [[ $output == *"rank 1 on n2 has TERM"* ]]
+}
+
+@test "launch.signal in a heterogeneous job: what srun forwards" {
+    run -3 dt_srun --disttrain=usr1.yaml -N1 ./waits : -N1 ./waits
+    [[ $output == *"rank 0 on n1 has USR1"* ]]
+    [[ $output == *"rank 1 on n2 has USR1"* ]]
+    run ! dt_srun --disttrain=term.yaml -N1 ./waits : -N1 ./waits
+    [[ $output == *"launch.signal: in a heterogeneous job only USR1 and USR2 \
+reach every rank, not SIGTERM"* ]]
+}
+
+@test "signals of scancel and of preemption reach every rank" {
+    local signal
+    for signal in USR1 TERM; do
+        dt_srun -J wait$signal -N2 --disttrain=env ./waits >log 2>&1 &
+        until [[ $(grep -c up log) == 2 ]]; do
+            sleep 0.1
+        done
+        dt_run scancel --signal="$signal" --name=wait$signal
+        wait $! || true
+        grep "rank 0 on n1 has $signal" log
+        grep "rank 1 on n2 has $signal" log
+    done
+}
+
+@test "launch.requeue: status 75 puts a task of an array back, and only it" {
+    run -0 batch 'echo task $SLURM_ARRAY_TASK_ID
+[ $SLURM_ARRAY_TASK_ID = 1 ] || exit 0
+srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exit 75; echo restarted"
+sleep 3' -n1 --array=1-2 --disttrain=again.yaml
+    [[ $(grep -c "task 1" <<<"$output") == 2 ]]
+    [[ $(grep -c "task 2" <<<"$output") == 1 ]]
+    [[ $output =~ "disttrain: job "[0-9]+"_1 goes back into the queue (restart \
+1)" ]]
+    [[ $(grep -c restarted <<<"$output") == 1 ]]
+}
+
+@test "so does a step that fails after launch.signal" {
+    config both "signal: USR1@57" "requeue: true"
+    run -0 batch 'srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exec ./waits
+echo restarted"
+sleep 3' -N2 -t1 --disttrain=both.yaml
+    [[ $output == *"rank 1 on n2 has USR1"*"goes back into the queue (restart \
+1)"*"restarted"* ]]
+}
+
+@test "no requeue after three restarts that ended within a minute" {
+    run -0 batch 'SLURM_RESTART_COUNT=3 srun -Q sh -c "exit 75"
+echo status $?' -n1 --disttrain=again.yaml
+    [[ $output =~ "launch.requeue: job "[0-9]+" is not requeued: it has been 3 \
+times, and this step ended after "[0-9]+" s" ]]
+    [[ $output == *"status 75" ]]
+}
+
+@test "what cannot be requeued is said" {
+    run -75 dt_srun --disttrain=again.yaml sh -c 'exit 75'
+    [[ $output == *"launch.requeue: srun's own allocation cannot be requeued: \
+use sbatch" ]]
+    run dt_run salloc -Q -n1 srun -Q --disttrain=again.yaml sh -c 'exit 75'
+    [[ $output =~ "launch.requeue: cannot requeue job "[0-9]+": Only batch \
+jobs are accepted or processed" ]]
+    run -0 dt_srun --disttrain=again.yaml true
+    [[ $output == "" ]]
+}
