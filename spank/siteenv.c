@@ -24,13 +24,13 @@ static int export_entry(spank_t spank, const char *entry, bool force,
         return dt_error_set(err, EX_OSERR, "out of memory");
     const char *jobs = dtspank_task_getenv(spank, name);
     bool differs = jobs && strcmp(jobs, value) != 0;
-    if (force && differs && dtspank_task_number(spank, "SLURM_PROCID", &rank) &&
-        rank == 0)
-        slurm_spank_log("disttrain: %s of the job is not used: this site sets "
-                        "%s",
-                        name, entry);
     if (!jobs || (force && differs))
         rc = dtspank_task_setenv(spank, name, value, err);
+    if (force && differs && dtspank_task_number(spank, "SLURM_PROCID", &rank) &&
+        rank == 0)
+        slurm_spank_log("disttrain: %s of the job is not used: this site has "
+                        "its own value",
+                        name);
     free(name);
     return rc;
 }

@@ -69,8 +69,8 @@ show='echo $COLOUR ${ONLY-none} $FROM_CONFIG $POLICY'
     [[ ${lines[0]} == "mine none config strict" ]]
     [[ ${lines[1]} == "mine none config strict" ]]
     # shellcheck disable=SC2154
-    [[ $stderr == "disttrain: POLICY of the job is not used: this site sets \
-POLICY=strict" ]]
+    [[ $stderr == "disttrain: POLICY of the job is not used: this site has \
+its own value" ]]
 }
 
 @test "a step without the option gets nothing" {

@@ -97,7 +97,7 @@ static void test_site_force(void **state)
     set(DT_ENV_CARRY "C", "x");
     assert_int_equal(dtspank_step_task_init(NULL), 0);
     assert_string_equal(stub.said, "disttrain: B of the job is not used: this "
-                                   "site sets B=forced\n");
+                                   "site has its own value\n");
 }
 
 /* Without the option the site's variables are not ours to set. */
