@@ -16,6 +16,7 @@
 enum {
     LIST_BYTES = 32 * 1024, /* a list of every second CPU is shorter */
     NO_CORE = UINT16_MAX,
+    PART_CORES = 2, /* at least: with one each, training is 5 % slower */
 };
 
 static void add_range(struct dtspank_cpus *cpus, unsigned first, unsigned last)
@@ -117,7 +118,7 @@ bool dtspank_topology_share(const char *root, const struct dtspank_cpus *from,
 {
     struct cores cores;
     order_cores(root, from, &cores);
-    if (cores.count < count)
+    if (cores.count / PART_CORES < count)
         return false;
     uint32_t first = index * cores.count / count;
     uint32_t end = (index + 1) * cores.count / count;

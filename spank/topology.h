@@ -26,8 +26,9 @@ struct dtspank_cpus {
 struct dtspank_cpus dtspank_topology_online(const char *root);
 
 /* Part `index` of `from` in `count` even parts of whole cores, with all of
- * their threads, in the order of NUMA nodes and then of numbers. False if there
- * are fewer cores than parts.
+ * their threads, in the order of NUMA nodes and then of numbers. False if a
+ * part would be less than two cores: the threads with which a rank reads data
+ * and communicates do better where there is room just now.
  */
 bool dtspank_topology_share(const char *root, const struct dtspank_cpus *from,
                             uint32_t index, uint32_t count,

@@ -95,7 +95,7 @@ static void test_split(void **state)
     (void)state;
     assert_gets(alone(2), root, 0, "0-7,16-23");
     assert_gets(alone(2), root, 1, "8-15,24-31");
-    assert_gets(alone(16), root, 9, "9,25");
+    assert_gets(alone(8), root, 5, "10-11,26-27");
     assert_gets(alone(3), root, 0, "0-4,16-20");
     assert_gets(alone(3), root, 1, "5-9,21-25");
     assert_gets(alone(3), root, 2, "10-15,26-31");
@@ -185,7 +185,7 @@ static void test_not_safe(void **state)
     assert_left(alone(2), root, 16); /* each has half of them */
     assert_left(alone(1), root, 32); /* nothing to share */
     assert_left(alone(0), root, 32);
-    assert_left(alone(17), root, 32); /* fewer cores than tasks */
+    assert_left(alone(9), root, 32); /* fewer than two cores each */
     assert_left(alone(2), scratch_path("nowhere"), 32);
     place = alone(2);
     place.bind = "none"; /* srun --cpu-bind=none */
