@@ -5,51 +5,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "launch/contract.h"
 #include "spank/check.h"
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* Starts argv with stdout on out_fd, and with the signals of a fresh process:
- * srun has blocked or caught most of them by now.
- */
-static int spawn(char *const argv[], int out_fd, pid_t *pid)
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none;
-    sigset_t all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null",
-                                     O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, out_fd, STDOUT_FILENO);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setflags(&attr,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int rc = posix_spawn(pid, argv[0], &files, &attr, argv, environ);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&files);
-    return rc;
-}
+#include "spank/child.h"
 
 /* Reads to the end of fd into text[DT_CONTRACT_BYTES + 1] and terminates it. A
  * full buffer has no room for that, and is one byte too much.
@@ -60,7 +25,7 @@ static int read_answer(int fd, int64_t deadline, char *text,
     size_t used = 0;
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - dtspank_now_ms();
         int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
         if (ready == 0)
             return dt_error_set(err, EX_UNAVAILABLE, "no answer in time");
@@ -85,32 +50,16 @@ static int read_answer(int fd, int64_t deadline, char *text,
     return 0;
 }
 
-static int wait_child(pid_t pid, int64_t deadline, int *status,
-                      struct dt_error *err)
-{
-    const struct timespec nap = {.tv_nsec = 1000000};
-    for (;;) {
-        pid_t got = waitpid(pid, status, WNOHANG);
-        if (got == pid)
-            return 0;
-        if (got < 0 && errno != EINTR)
-            return dt_error_set(err, EX_OSERR, "waitpid: %s", strerror(errno));
-        if (now_ms() > deadline)
-            return dt_error_set(err, EX_UNAVAILABLE, "it does not end");
-        nanosleep(&nap, NULL);
-    }
-}
-
 /* Runs argv to its end; text gets its stdout, *status what waitpid says. */
 static int run_child(char *const argv[], int deadline_ms, char *text,
                      int *status, struct dt_error *err)
 {
-    int64_t deadline = now_ms() + deadline_ms;
+    int64_t deadline = dtspank_now_ms() + deadline_ms;
     int fd[2];
     pid_t pid;
     if (pipe2(fd, O_CLOEXEC) != 0)
         return dt_error_set(err, EX_OSERR, "pipe: %s", strerror(errno));
-    int rc = spawn(argv, fd[1], &pid);
+    int rc = dtspank_child_spawn(argv, fd[1], &pid);
     close(fd[1]);
     if (rc != 0) {
         close(fd[0]);
@@ -120,11 +69,8 @@ static int run_child(char *const argv[], int deadline_ms, char *text,
     rc = read_answer(fd[0], deadline, text, err);
     close(fd[0]);
     if (rc == 0)
-        rc = wait_child(pid, deadline, status, err);
-    if (rc != 0) {
-        kill(pid, SIGKILL);
-        waitpid(pid, NULL, WNOHANG);
-    }
+        return dtspank_child_wait(pid, deadline, status, err);
+    dtspank_child_kill(pid);
     return rc;
 }
 

@@ -23,6 +23,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/argv.h \
 	spank/check.c \
 	spank/check.h \
+	spank/child.c \
+	spank/child.h \
 	spank/cpu.c \
 	spank/cpu.h \
 	spank/deadline.c \
@@ -43,6 +45,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/options.h \
 	spank/port.c \
 	spank/port.h \
+	spank/preflight.c \
+	spank/preflight.h \
 	spank/requeue.c \
 	spank/requeue.h \
 	spank/siteconf.c \

@@ -24,6 +24,7 @@
 #include "spank/limits.h"
 #include "spank/options.h"
 #include "spank/port.h"
+#include "spank/preflight.h"
 #include "spank/siteconf.h"
 #include "spank/siteenv.h"
 #include "spank/step.h"
@@ -216,6 +217,8 @@ int dtspank_step_task_init(spank_t spank)
     spank_unsetenv(spank, DTSPANK_PRESET);
     if (!dtspank_task_getenv(spank, DT_ENV_CONFIG))
         return 0;
+    if (dtspank_preflight_failed(spank))
+        return -1; /* srun has said why */
     if (err.text[0] == '\0' && run_task_steps(spank, &err) == 0)
         return 0;
     const char *rank = dtspank_task_getenv(spank, "SLURM_PROCID");

@@ -21,6 +21,7 @@
 #include "spank/hostlist.h"
 #include "spank/inherited.h"
 #include "spank/options.h"
+#include "spank/preflight.h"
 #include "spank/requeue.h"
 #include "spank/siteconf.h"
 #include "spank/submit.h"
@@ -415,8 +416,14 @@ int dtspank_submit_step_created(spank_t spank)
         spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
         return 0;
-    if (submit.components == 1)
+    if (submit.components == 1) {
         export_rank0(job, step);
+        if (wish(DT_ENV_PREFLIGHT, DTSPANK_PREFLIGHT) &&
+            dtspank_preflight_run(submit.conf.runtime, job, step, &err) != 0) {
+            report(&err);
+            return 0; /* the tasks end by themselves: preflight.h */
+        }
+    }
     const char *when = wish(DT_ENV_SIGNAL, DTSPANK_SIGNAL);
     if (when &&
         dtspank_deadline_start(job, step, submit.components, when, &err) != 0)

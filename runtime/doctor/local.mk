@@ -20,4 +20,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/doctor/report.h \
 	runtime/doctor/stale.c \
 	runtime/doctor/table.c \
+	runtime/doctor/world.c \
+	runtime/doctor/world.h \
 	# End of runtime/doctor

@@ -85,8 +85,11 @@
 /* "1": put the batch job back into the queue when the run asks for it. */
 #define DT_ENV_REQUEUE "SLURM_DISTTRAIN_REQUEUE"
 
-/* "1": `disttrain doctor` on all nodes before the tasks start. */
+/* "1": `disttrain doctor` on all nodes before the tasks start; srun makes it
+ * DT_PREFLIGHT_FAILED if they are not to.
+ */
 #define DT_ENV_PREFLIGHT "SLURM_DISTTRAIN_PREFLIGHT"
+#define DT_PREFLIGHT_FAILED "failed"
 
 /* The words of launch.command, one a line, escaped like the contract: what
  * `disttrain` without arguments runs instead of training.

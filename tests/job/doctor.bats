@@ -151,20 +151,88 @@ driver is loaded"* ]]
 }
 
 @test "mistakes on the command line are explained" {
-    run -64 disttrain_here --nodes
-    [[ $output == "disttrain doctor: --nodes needs a value "* ]]
+    run -64 disttrain_here --job
+    [[ $output == "disttrain doctor: --job needs a value "* ]]
     run -64 disttrain_here --all
     [[ $output == "disttrain doctor: unknown option '--all' "* ]]
     run -64 disttrain_here n1
     [[ $output == "disttrain doctor: unexpected 'n1' "* ]]
-    run -64 disttrain_here --job=1
-    [[ $output == "disttrain doctor: --job needs --nodes "* ]]
+    run -64 disttrain_here --job=n1
+    [[ $output == "disttrain doctor: --job: expected ID or ID.STEP, got 'n1' "* \
+        ]]
     run -76 disttrain_here --probe </dev/null
     [[ $output == *"stdin ended before \"go\"; --probe is not for people" ]]
 }
 
 disttrain_here() {
     "$DT_BUILDDIR/disttrain" doctor "$@"
+}
+
+@test "--job examines a job from outside, or one step of it" {
+    dt_run --user dtuser salloc --quiet --job-name=held -N3 sh -c \
+        'srun --quiet -N2 sleep 20; true' 3>&- &
+    local job='' i
+    for ((i = 0; i < 50; i++)); do
+        job=$(dt_run squeue --noheader --name=held --states=R --format=%A)
+        [[ -z $job || -z $(dt_run squeue --noheader --steps="$job.0") ]] ||
+            break
+        sleep 0.1
+    done
+    run -0 dt_run --user dtuser disttrain doctor --job="$job"
+    [[ ${lines[-1]} == "3 nodes are good, "* ]]
+    run -0 dt_run --user dtuser disttrain doctor --job="$job.0" --brief
+    [[ $output == "2 nodes are good, "* ]]
+    dt_run scancel "$job"
+    wait "$!" || true
+    run -69 dt_run disttrain doctor --job=999
+    [[ $output == "disttrain doctor: squeue: exit status 1" ||
+        $output == "disttrain doctor: job 999 has no nodes" ]]
+}
+
+# preflight_file: a config that asks for a preflight.
+preflight_file() {
+    echo "launch: {preflight: true}" >"$dir/run.yaml"
+}
+
+@test "launch.preflight: good nodes are one line, and the tasks run" {
+    preflight_file
+    run -0 --separate-stderr dt_srun -N2 --ntasks-per-node=1 \
+        --disttrain="$dir/run.yaml" hostname
+    [[ $(sort <<<"$output") == $'n1\nn2' ]]
+    [[ $stderr == "2 nodes are good, "*" warning"* ]]
+    [[ $stderr != *$'\n'* ]]
+}
+
+@test "launch.preflight: a bad node, no task, and nothing stays behind" {
+    preflight_file
+    dt_run --node n3 ip route add blackhole 10.11.12.4
+    run -1 dt_srun -w n3,n4 --ntasks-per-node=1 \
+        --disttrain="$dir/run.yaml" touch "$dir/ran"
+    dt_run --node n3 ip route del blackhole 10.11.12.4
+    echo "$output"
+    [[ $output == *$'\n'"bad nodes: n3,n4"$'\n'* ]]
+    [[ $output == *"disttrain: preflight: no task is started: a node is not \
+fit"* ]]
+    [[ ! -e $dir/ran ]]
+    run -0 dt_run squeue --noheader
+    [[ -z $output ]]
+}
+
+@test "launch.preflight: a batch script goes on with the status" {
+    preflight_file
+    dt_run --node n3 ip route add blackhole 10.11.12.4
+    run -0 dt_run sbatch --wait --quiet -w n2,n3,n4 --output="$dir/out" --wrap "
+        srun --quiet --ntasks-per-node=1 -N3 --disttrain=$dir/run.yaml \
+            touch $dir/ran
+        echo status \$?
+        squeue --noheader --steps --format=%i
+        srun --quiet -N3 hostname"
+    dt_run --node n3 ip route del blackhole 10.11.12.4
+    run -0 cat "$dir/out"
+    echo "$output"
+    [[ $output == *$'\nbad nodes: n3,n4\n'* ]]
+    [[ $output == *$'\nstatus 1\n'*.batch$'\nn'[234]$'\nn'[234]$'\nn'[234] ]]
+    [[ ! -e $dir/ran ]]
 }
 
 # The last one, because there is no way back.

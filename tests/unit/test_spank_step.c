@@ -344,6 +344,18 @@ static void test_inactive(void **state)
     assert_null(stub_getenv(DTSPANK_PRESET));
 }
 
+/* srun has found a bad node, and has said so. */
+static void test_preflight_failed(void **state)
+{
+    (void)state;
+    set(DT_ENV_PREFLIGHT, "1");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    set(DT_ENV_PREFLIGHT, DT_PREFLIGHT_FAILED);
+    stub.said[0] = '\0';
+    assert_int_equal(dtspank_step_task_init(NULL), -1);
+    assert_string_equal(stub.said, "");
+}
+
 /* Batch, interactive and extern steps are left alone. */
 static void test_special_steps(void **state)
 {
@@ -446,16 +458,27 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_table),          TEST(test_first_node),
-        TEST(test_components),     TEST(test_wrong_master),
-        TEST(test_no_node),        TEST(test_port_hash),
-        TEST(test_port_range),     TEST(test_omp),
-        TEST(test_users_own),      TEST(test_contradictions),
-        TEST(test_frameworks),     TEST(test_one_line),
-        TEST(test_missing),        TEST(test_not_a_number),
-        TEST(test_config_env),     TEST(test_config_env_conflict),
-        TEST(test_inactive),       TEST(test_special_steps),
-        TEST(test_siteconf_error), TEST(test_hostile),
+        TEST(test_table),
+        TEST(test_first_node),
+        TEST(test_components),
+        TEST(test_wrong_master),
+        TEST(test_no_node),
+        TEST(test_port_hash),
+        TEST(test_port_range),
+        TEST(test_omp),
+        TEST(test_users_own),
+        TEST(test_contradictions),
+        TEST(test_frameworks),
+        TEST(test_one_line),
+        TEST(test_missing),
+        TEST(test_not_a_number),
+        TEST(test_config_env),
+        TEST(test_config_env_conflict),
+        TEST(test_preflight_failed),
+        TEST(test_inactive),
+        TEST(test_special_steps),
+        TEST(test_siteconf_error),
+        TEST(test_hostile),
         TEST(test_task_exit),
     };
     return cmocka_run_group_tests_name("spank_step", tests, NULL, NULL);

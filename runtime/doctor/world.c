@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world.c - which nodes are examined */
+#include "config.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "doctor/child.h"
+#include "doctor/world.h"
+
+enum {
+    ASK_MS = 5000,
+    TEXT_BYTES = 1024 * 1024,
+};
+
+static int keep(char **to, const char *text, struct dt_error *err)
+{
+    *to = strdup(text);
+    return *to ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+/* In a step its nodes count, otherwise all of the job. The numbers of batch,
+ * interactive and extern steps are above those of any other.
+ */
+static const char *own_nodes(void)
+{
+    const char *step = getenv("SLURM_STEP_ID");
+    const char *nodes = getenv("SLURM_STEP_NODELIST");
+    if (step && nodes && strtoul(step, NULL, 10) < 0xfffffff0)
+        return nodes;
+    return getenv("SLURM_JOB_NODELIST");
+}
+
+/* Runs a program of Slurm for its output. */
+static int ask_slurm(char *const argv[], char *text, struct dt_error *err)
+{
+    int status = dt_doctor_ask(argv, ASK_MS, text, TEXT_BYTES, err);
+    if (status > 0)
+        dt_error_set(err, EX_UNAVAILABLE, "%s: exit status %d", argv[0],
+                     status);
+    return status == 0 ? 0 : -1;
+}
+
+static int ask_nodes(struct dt_doctor_world *world, const char *job,
+                     struct dt_error *err)
+{
+    char which[64];
+    char *const argv[] = {"squeue", "--noheader", "--format=%N", which, NULL};
+    snprintf(which, sizeof(which), "--%s=%s",
+             strchr(job, '.') ? "steps" : "jobs", job);
+    if (ask_slurm(argv, world->text, err) < 0)
+        return -1;
+    world->text[strcspn(world->text, "\n")] = '\0';
+    if (world->text[0] == '\0')
+        return dt_error_set(err, EX_UNAVAILABLE, "job %s has no nodes", job);
+    return keep(&world->list, world->text, err);
+}
+
+/* Fills job, list, and text with the names, one a line. */
+static int find_nodes(struct dt_doctor_world *world, const char *job,
+                      struct dt_error *err)
+{
+    const char *own = getenv("SLURM_JOB_ID");
+    char *argv[] = {"scontrol", "show", "hostnames", NULL, NULL};
+    if (!job && (!own || !own_nodes())) {
+        gethostname(world->text, HOST_NAME_MAX);
+        return 0;
+    }
+    if (keep(&world->job, job ? job : own, err) < 0)
+        return -1;
+    if (job ? ask_nodes(world, job, err) < 0
+            : keep(&world->list, own_nodes(), err) < 0)
+        return -1;
+    world->job[strcspn(world->job, ".")] = '\0';
+    argv[3] = world->list;
+    return ask_slurm(argv, world->text, err);
+}
+
+int dt_doctor_world_init(struct dt_doctor_world *world, const char *job,
+                         struct dt_error *err)
+{
+    *world = (struct dt_doctor_world){.text = calloc(1, TEXT_BYTES)};
+    if (!world->text)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    if (find_nodes(world, job, err) < 0)
+        return -1;
+    size_t lines = 1;
+    for (const char *c = world->text; *c; c++)
+        lines += *c == '\n';
+    world->names = calloc(lines, sizeof(*world->names));
+    if (!world->names)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    char *rest = world->text;
+    for (char *name; (name = strsep(&rest, "\n")) != NULL;)
+        if (name[0])
+            world->names[world->count++] = name;
+    if (world->count == 0)
+        return dt_error_set(err, EX_UNAVAILABLE, "%s: no nodes", world->list);
+    return 0;
+}
+
+void dt_doctor_world_fini(struct dt_doctor_world *world)
+{
+    free(world->job);
+    free(world->list);
+    free(world->text);
+    free(world->names);
+}
