@@ -25,17 +25,19 @@ static void assert_set(const char *name, const char *value)
     assert_string_equal(stub_getenv(name), value);
 }
 
-/* Rank 1 of 2 in an active step. */
+/* Rank 1 of 2 on one node, in an active step. */
 static int setup(void **state)
 {
     (void)state;
     stub_reset();
     stub.component_tasks = 2;
+    stub.local_tasks = 2;
     set("SLURM_PROCID", "1");
     set("SLURM_STEP_NUM_TASKS", "2");
-    set("SLURM_LOCALID", "0");
-    set("SLURM_NODEID", "1");
-    set("SLURM_STEP_NODELIST", "n[1-2]");
+    set("SLURM_LOCALID", "1");
+    set("SLURM_NODEID", "0");
+    set("SLURM_STEP_NODELIST", "n1");
+    set("SLURM_STEP_NUM_NODES", "1");
     set("SLURM_JOB_ID", "1");
     set("SLURM_STEP_ID", "0");
     set("SLURM_JOB_PARTITION", "main");

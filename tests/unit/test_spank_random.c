@@ -36,7 +36,7 @@
 enum {
     CASES = 10000,
     WORDS = 16,     /* of srun's command line */
-    SITE_WORDS = 4, /* of plugstack.conf */
+    SITE_WORDS = 5, /* of plugstack.conf */
     VALUE_BYTES = 70000,
     ENTRIES = 16, /* variables put into an environment at random */
 };
@@ -54,6 +54,7 @@ static char scratch[VALUE_BYTES]; /* the value made last */
 static char dir[] = "/tmp/test_spank_random.XXXXXX";
 static char runtime_arg[128];
 static char no_runtime[] = "runtime=/nonexistent/disttrain";
+static char no_names[] = "off=net"; /* a name server would be asked */
 
 /* xorshift64*, the upper half. */
 static uint32_t draw(uint32_t below)
@@ -158,6 +159,7 @@ static void set_real_task(void)
     spank_setenv(NULL, "SLURM_STEP_NODELIST", "n[07-09]", 1);
     spank_setenv(NULL, "SLURM_STEP_TASKS_PER_NODE", "3(x2),2", 1);
     spank_setenv(NULL, "SLURM_JOB_PARTITION", "main", 1);
+    spank_setenv(NULL, "SLURMD_NODENAME", "n08", 1);
     spank_setenv(NULL, DT_ENV_CONFIG, "/c.yaml", 1);
 }
 
@@ -182,7 +184,6 @@ static const char *const variables[] = {
     "SLURM_JOB_PARTITION",
     "SLURM_JOB_NODELIST_PACK_GROUP_0",
     "SLURM_HET_SIZE",
-    "SLURMD_NODENAME",
     "SLURM_RESTART_COUNT",
     "SLURM_GPUS_ON_NODE",
     "SLURM_STEP_GPUS",
@@ -233,6 +234,7 @@ static char *site_words(char **av, int *ac)
         abort();
     *ac = 0;
     av[(*ac)++] = draw(4) == 0 ? runtime_arg : no_runtime; /* it is slow */
+    av[(*ac)++] = no_names;
     while (*ac < SITE_WORDS && draw(2) == 0) {
         av[(*ac)++] = at;
         if (draw(4) > 0)
