@@ -56,9 +56,11 @@ spank_tests = \
 	tests/unit/test_spank_argv \
 	tests/unit/test_spank_check \
 	tests/unit/test_spank_cpu \
+	tests/unit/test_spank_deadline \
 	tests/unit/test_spank_gpu \
 	tests/unit/test_spank_limits \
 	tests/unit/test_spank_random \
+	tests/unit/test_spank_requeue \
 	tests/unit/test_spank_step \
 	tests/unit/test_spank_submit \
 	# End of spank_tests
@@ -87,6 +89,13 @@ tests_unit_test_spank_check_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_check_LDADD = $(spank_test_libs)
 tests_unit_test_spank_cpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_cpu_LDADD = $(spank_test_libs) runtime/libdisttrain.a
+# These two stand in for Slurm's library, where dlsym() looks.
+tests_unit_test_spank_deadline_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_deadline_LDADD = $(spank_test_libs)
+tests_unit_test_spank_deadline_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_unit_test_spank_requeue_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_requeue_LDADD = $(spank_test_libs)
+tests_unit_test_spank_requeue_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 tests_unit_test_spank_gpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_gpu_LDADD = $(spank_test_libs)
 tests_unit_test_spank_limits_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_spank_requeue.c - which exit status requeues which job */
+#include "config.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <slurm/slurm.h>
+
+#include "spank/deadline.h"
+#include "spank/requeue.h"
+#include "tests/unit/spank_stub.h"
+
+/* Slurm, as the module finds it: what is to come of the next requeue. */
+static int refusal;      /* errno of the call */
+static uint32_t refused; /* in the answer */
+static int out;          /* where the child tells what it has seen */
+
+int slurm_requeue2(char *job, uint32_t flags, job_array_resp_msg_t **answer)
+{
+    static job_array_resp_msg_t one = {.job_array_count = 1};
+    one.error_code = &refused;
+    *answer = &one;
+    dprintf(out, "requeue %s %u\n", job, (unsigned)flags);
+    errno = refusal;
+    return refusal ? -1 : 0;
+}
+
+char *slurm_strerror(int number)
+{
+    return strerror(number);
+}
+
+/* In place of deadline.c's. */
+static bool passed;
+
+bool dtspank_deadline_passed(void)
+{
+    return passed;
+}
+
+static void tell(int status, void *unused)
+{
+    (void)unused;
+    (void)status;
+    dprintf(out, "%s", stub.said);
+}
+
+/* Plays an srun that ends with this status; returns all that it said. */
+static const char *play(int status, bool in_job)
+{
+    static char said[1024];
+    int fd[2];
+    size_t used = 0;
+    assert_int_equal(pipe(fd), 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        out = fd[1];
+        stub_reset();
+        on_exit(tell, NULL);
+        if (dtspank_requeue_arm(in_job, NULL) != 0)
+            _exit(1);
+        if (fork() == 0) /* children of srun have no say */
+            exit(75);
+        wait(NULL);
+        exit(status);
+    }
+    close(fd[1]);
+    for (ssize_t n; used < sizeof(said) - 1; used += (size_t)n)
+        if ((n = read(fd[0], said + used, sizeof(said) - 1 - used)) <= 0)
+            break;
+    said[used] = '\0';
+    close(fd[0]);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    return said;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    setenv("SLURM_JOB_ID", "12", 1);
+    unsetenv("SLURM_ARRAY_JOB_ID");
+    unsetenv("SLURM_ARRAY_TASK_ID");
+    unsetenv("SLURM_RESTART_COUNT");
+    refusal = 0;
+    refused = 0;
+    passed = false;
+    return 0;
+}
+
+static void test_statuses(void **state)
+{
+    static const struct {
+        int status;
+        bool passed;
+        bool requeued;
+    } cases[] = {
+        {0, false, false},   {1, false, false},  {75, false, true},
+        {143, false, false}, {0, true, false},   {1, true, true},
+        {143, true, true},   {256, true, false}, {75, true, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        passed = cases[i].passed;
+        assert_string_equal(play(cases[i].status, true),
+                            cases[i].requeued
+                                ? "requeue 12 0\ndisttrain: job 12 goes back "
+                                  "into the queue (restart 1)\n"
+                                : "");
+    }
+}
+
+static void test_array(void **state)
+{
+    (void)state;
+    setenv("SLURM_ARRAY_JOB_ID", "11", 1);
+    setenv("SLURM_ARRAY_TASK_ID", "4", 1);
+    setenv("SLURM_RESTART_COUNT", "2", 1);
+    assert_string_equal(play(75, true),
+                        "requeue 11_4 0\ndisttrain: job 11_4 goes back into "
+                        "the queue (restart 3)\n");
+}
+
+static void test_loop(void **state)
+{
+    (void)state;
+    setenv("SLURM_RESTART_COUNT", "3", 1);
+    assert_string_equal(play(75, true),
+                        "disttrain: launch.requeue: job 12 is not requeued: it "
+                        "has been 3 times, and this step ended after 0 s\n");
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    refusal = EPERM;
+    assert_string_equal(play(75, true),
+                        "requeue 12 0\ndisttrain: launch.requeue: cannot "
+                        "requeue job 12: Operation not permitted\n");
+    refusal = 0;
+    refused = EBUSY;
+    assert_string_equal(play(75, true),
+                        "requeue 12 0\ndisttrain: launch.requeue: cannot "
+                        "requeue job 12: Device or resource busy\n");
+    assert_string_equal(play(75, false),
+                        "disttrain: launch.requeue: srun's own allocation "
+                        "cannot be requeued: use sbatch\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_statuses, setup),
+        cmocka_unit_test_setup(test_array, setup),
+        cmocka_unit_test_setup(test_loop, setup),
+        cmocka_unit_test_setup(test_refused, setup),
+    };
+    return cmocka_run_group_tests_name("spank_requeue", tests, NULL, NULL);
+}
