@@ -26,7 +26,7 @@ static const struct limit {
     const char *why;
     rlim_t least;
     rlim_t unit; /* in which it is shown */
-    __rlimit_resource_t resource;
+    int resource;
     char option;    /* of ulimit */
     bool zero_good; /* none is no mistake */
     bool rdma;      /* matters only with RDMA, and otherwise with many ranks */

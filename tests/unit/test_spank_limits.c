@@ -18,12 +18,13 @@
 #include "tests/unit/sysfs.h"
 
 /* What the node has: getrlimit of this program says so. Sanitizers ask it too,
- * for others.
+ * for others, and before they are ready.
  */
 static rlim_t soft[RLIMIT_NLIMITS];
 static rlim_t hard[RLIMIT_NLIMITS];
 
-int getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
+__attribute__((no_sanitize("address", "undefined"))) int getrlimit(
+    __rlimit_resource_t resource, struct rlimit *limit)
 {
     if (resource != RLIMIT_MEMLOCK && resource != RLIMIT_CORE &&
         resource != RLIMIT_NOFILE)
