@@ -339,6 +339,24 @@ static int check_late(void)
     return set_variables("", submit.contract.srun, submit.contract.srun_count);
 }
 
+/* srun has read the options of other plugins (launch.container); a step started
+ * inside a task is not to find them. srun reads them again for each component
+ * of a heterogeneous job.
+ */
+static void forget_presets(void)
+{
+    for (int i = 1; i < main_argc; i++)
+        if (strcmp(main_argv[i], ":") == 0)
+            return;
+    for (size_t i = 0; i < submit.contract.srun_count; i++) {
+        char *entry = submit.contract.srun[i];
+        if (strncmp(entry, "SLURM_SPANK_", strlen("SLURM_SPANK_")) == 0) {
+            entry[strcspn(entry, "=")] = '\0';
+            unsetenv(entry);
+        }
+    }
+}
+
 int dtspank_submit_post_opt(spank_t spank)
 {
     struct dt_error err;
@@ -361,6 +379,8 @@ int dtspank_submit_post_opt(spank_t spank)
     bool checked = submit.checked && strcmp(submit.checked, submit.value) == 0;
     if (!checked && check_late() != 0)
         return -1;
+    if (submit.in_srun)
+        forget_presets();
     return export_contract(spank);
 }
 

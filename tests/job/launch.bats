@@ -30,6 +30,27 @@ while [ $i -lt 200 ]; do
 done
 END
     chmod 755 waits
+    # a container plugin that only says what it is asked for
+    cat >pyxis.c <<'END'
+#include <slurm/spank.h>
+SPANK_PLUGIN(pyxis, 1)
+static int on_image(int val, const char *image, int remote)
+{
+    (void)val;
+    if (!remote)
+        slurm_spank_log("image %s", image);
+    return 0;
+}
+static struct spank_option image = {
+    "container-image", "IMAGE", "usage", 1, 0, on_image};
+int slurm_spank_init(spank_t spank, int ac, char **av)
+{
+    (void)ac;
+    (void)av;
+    return spank_option_register(spank, &image);
+}
+END
+    cc -shared -fPIC -o pyxis.so pyxis.c
     config four "nodes: 2" "ntasks_per_node: 2"
     config command \
         'command: [printf, "%s.", "a\nb\\c", " d", ""]'
@@ -38,6 +59,7 @@ END
     config term "time: 1" "nodes: 2" "signal: TERM@57" "command: [./waits]"
     config again "requeue: true" "signal: USR1@10"
     dt_cluster_up --nodes 4 --cpus 4 --gpus 2 \
+        --plugstack "required $WORK/pyxis.so" \
         --conf 'PartitionName=main Nodes=ALL Default=YES' \
         --conf 'PartitionName=other Nodes=ALL' \
         --conf SchedulerParameters=batch_sched_delay=0,bf_interval=1
@@ -93,6 +115,14 @@ show='echo $RANK/$WORLD_SIZE $SLURMD_NODENAME'
         MinMemoryNode=100M; do
         grep -qx "$line" <<<"$output"
     done
+}
+
+@test "launch.container is the image of the step, and of no step inside it" {
+    config box "container: some+image"
+    run -0 dt_srun --disttrain=box.yaml sh -c 'env | grep pyxis_container; true'
+    [[ $output == "image some+image" ]]
+    run -0 dt_srun --container-image=mine --disttrain=box.yaml true
+    [[ $output == "image mine" ]]
 }
 
 @test "a step in a job obeys the file, or the job and the file disagree" {
