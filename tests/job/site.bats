@@ -89,3 +89,24 @@ $WORK/other/mine is in none of the directories that this site allows" ]]
     run -0 dt_run env DISTTRAIN_RUNTIME="$WORK/other/mine" srun -Q echo untouched
     [[ $output == untouched ]]
 }
+
+@test "a line that is added to plugstack.conf counts from the next step on" {
+    local conf=/run/disttrain-devcluster/$DT_CLUSTER/conf/plugstack.conf
+    sed -i 's/$/ env=ADDED=later/' "$conf"
+    run -0 dt_srun --disttrain=c.yaml sh -c 'echo $ADDED'
+    [[ $output == later ]]
+}
+
+@test "a plugin that a node lacks: required ends the step, optional does not" {
+    local conf=/run/disttrain-devcluster/$DT_CLUSTER/conf/plugstack.conf
+    cp "$DT_BUILDDIR/spank/.libs/spank_disttrain.so" "$WORK/plugin.so"
+    dt_run --node n2 mount --bind /dev/null "$WORK/plugin.so"
+    echo "required $WORK/plugin.so runtime=$WORK/disttrain" >"$conf"
+    run dt_srun -w n2 echo started
+    [[ $output == *"Plugin initialization failed"* ]]
+    run -0 dt_srun -w n1 --disttrain=c.yaml sh -c 'echo $RANK'
+    [[ $output == 0 ]]
+    sed -i 's/required/optional/' "$conf"
+    run -0 dt_srun -w n2 --disttrain=c.yaml sh -c 'echo ${RANK-none}'
+    [[ $output == none ]]
+}
