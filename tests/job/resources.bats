@@ -117,6 +117,18 @@ is not always the index of one, and NCCL refuses two ranks on one; use \
 refuses two ranks on one; use --ntasks-per-node=1"
 }
 
+@test "JAX_LOCAL_DEVICE_IDS follows what the task sees" {
+    local show='echo "$LOCAL_RANK: $JAX_LOCAL_DEVICE_IDS"'
+    run -0 dt_srun -n2 --gpus-per-node=2 --disttrain=c.yaml sh -c "$show"
+    expect "0: 0" "1: 1"
+    run -0 --separate-stderr dt_srun -n2 --gpus-per-task=1 --disttrain=c.yaml \
+        sh -c "$show"
+    expect "0: 0" "1: 0"
+    run -0 dt_srun -n2 --gpus-per-node=2 --disttrain=c.yaml \
+        --export=ALL,SLURM_DISTTRAIN_GPU_VISIBILITY=one sh -c "$show"
+    expect "0: 0" "1: 0"
+}
+
 # Slurm 22.05 and 23.02 then set no list.
 @test "what --gpu-bind=none leaves is taken as it is" {
     run -0 see_gpus --gpus-per-node=2 --gpu-bind=none
