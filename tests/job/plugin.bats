@@ -177,7 +177,7 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
 # (pmixp_abort_agent_stop, once for each component, on one agent).
 @test "a heterogeneous job without a command runs the runtime" {
     run -0 --separate-stderr dt_run env SLURM_MPI_TYPE=none \
-        srun -Q -N1 -n1 --disttrain=c.yaml : -N2 -n2
+        srun -Q -N 1 -n1 --disttrain=c.yaml : -N2 -n 2
     expect "$(printf '%s\n' '0 3 0 1 0 0 n1 n1 disttrain ' \
         '1 3 0 1 1 1 n1 n2 disttrain ' '2 3 0 1 2 2 n1 n3 disttrain ')"
 }
