@@ -164,9 +164,10 @@ static int find_ports(spank_t spank, const struct dtspank_siteconf *conf,
                         &ports);
     if (reserved && !heterogeneous)
         dtspank_port_reserve(reserved, tasks, &ports);
-    uint32_t users = 0;
-    if (dtspank_task_number(spank, "MASTER_PORT", &users))
-        ports.master = users;
+    const char *users = dtspank_task_getenv(spank, "MASTER_PORT");
+    if (users && users[0] != '\0' &&
+        !dtspank_task_number(spank, "MASTER_PORT", &ports.master))
+        ports.master = 0;
     task->master_port = ports.master;
     task->jax_port = ports.jax;
     task->tf_port = ports.tf;
@@ -189,10 +190,11 @@ static void find_interface(struct dtspank_facts *facts)
         task->interface = facts->interface;
         task->rdma = dtspank_net_has_rdma("/sys/class/infiniband");
     } else if (task->local_rank == 0) {
-        slurm_spank_log("disttrain: %s: NCCL_SOCKET_IFNAME and the like are "
-                        "not set, because this node does not find MASTER_ADDR "
-                        "%s",
-                        facts->host, dtspank_printable(err.text));
+        dt_error_prefix(&err,
+                        "%s: NCCL_SOCKET_IFNAME and the like are not set, "
+                        "because this node does not find MASTER_ADDR",
+                        facts->host);
+        slurm_spank_log("disttrain: %s", dtspank_printable(err.text));
     }
 }
 

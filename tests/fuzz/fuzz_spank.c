@@ -2,8 +2,9 @@
 /*
  * fuzz_spank.c - any bytes as what the plugin reads: an answer or an error
  *
- * The same bytes are a host list, an argument of plugstack.conf, an answer of
- * the runtime, and the environment of a task, one NAME=value a line.
+ * The same bytes are a host list, reserved ports, an argument of
+ * plugstack.conf, an answer of the runtime, and the environment of a task, one
+ * NAME=value a line.
  */
 #include "config.h"
 
@@ -15,6 +16,7 @@
 #include "launch/contract.h"
 #include "spank/check.h"
 #include "spank/hostlist.h"
+#include "spank/port.h"
 #include "spank/siteconf.h"
 #include "spank/step.h"
 #include "tests/unit/spank_stub.h"
@@ -22,6 +24,9 @@
 enum {
     ENTRIES_MAX = 32,
 };
+
+/* No names are looked up. */
+static char *no_net[] = {"off=net"};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -44,6 +49,18 @@ static void try_hostlist(const char *text)
             must(strnlen(host, sizeof(host)) < sizeof(host) &&
                  !strpbrk(host, "[],"));
     }
+    char *hosts[8] = {NULL};
+    if (dtspank_hostlist_expand(text, 8, hosts) == 0)
+        must(hosts[7] != NULL);
+    for (int i = 0; i < 8; i++)
+        free(hosts[i]);
+}
+
+static void try_ports(const char *text)
+{
+    struct dtspank_ports ports = {0};
+    dtspank_port_reserve(text, 8, &ports);
+    must(ports.master <= 65535 && ports.jax <= 65535 && ports.tf <= 65535 - 7);
 }
 
 static void try_siteconf(char *text)
@@ -82,7 +99,7 @@ static void try_task(char *text)
         *value = '\0';
         spank_setenv(NULL, name, value + 1, 1);
     }
-    must(dtspank_step_init(NULL, 0, NULL) == 0);
+    must(dtspank_step_init(NULL, 1, no_net) == 0);
     if (dtspank_step_task_init(NULL) != 0) /* one line, at the end */
         must(strchr(stub.said, '\n') != NULL);
     must(strpbrk(stub.said, "\r\x1b") == NULL);
@@ -96,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = '\0';
     try_hostlist(text);
+    try_ports(text);
     try_siteconf(text);
     try_contract(strdup(text));
     try_task(text);

@@ -228,10 +228,10 @@ tensorflow out of launch.frameworks"* ]]
     [[ $(grep -c '^ran$' <<<"$output") == 4 ]]
     [[ $(grep -c 'not set, because' <<<"$output") == 2 ]]
     [[ $output == *"disttrain: n2: NCCL_SOCKET_IFNAME and the like are not set, \
-because this node does not find MASTER_ADDR nosuch.invalid: "* ]]
+because this node does not find MASTER_ADDR: nosuch.invalid: "* ]]
     run -0 dt_run env MASTER_ADDR=localhost srun -Q -N2 --disttrain=c.yaml true
     [[ $output == *"n2: NCCL_SOCKET_IFNAME and the like are not set, because \
-this node does not find MASTER_ADDR localhost: the name leads back to this \
+this node does not find MASTER_ADDR: localhost: the name leads back to this \
 node" ]]
 }
 

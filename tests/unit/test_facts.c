@@ -142,6 +142,10 @@ static void test_users_master(void **state)
     assert_string_equal(collect()->master_addr, "10.0.0.5");
     assert_int_equal(facts.task.master_port, 29500);
     assert_string_equal(facts.rank0, "n07");
+    set("MASTER_PORT", "http");
+    assert_int_equal(collect()->master_port, 0);
+    set("MASTER_PORT", "");
+    assert_in_range(collect()->master_port, 61000, 65535);
     set("SLURM_STEP_NODELIST", "n[7");
     assert_string_equal(collect()->master_addr, "10.0.0.5");
 }
@@ -190,8 +194,14 @@ static void test_no_interface(void **state)
     assert_null(collect()->interface);
     assert_string_equal(
         stub.said, "disttrain: n08: NCCL_SOCKET_IFNAME and the like are not "
-                   "set, because this node does not find MASTER_ADDR "
+                   "set, because this node does not find MASTER_ADDR: "
                    "localhost: the name leads back to this node\n");
+    stub.said[0] = '\0';
+    set("SLURMD_NODENAME", "n\n8");
+    set("MASTER_ADDR", "\x1b");
+    assert_null(collect()->interface);
+    assert_non_null(strstr(stub.said, "disttrain: n?8: "));
+    assert_non_null(strstr(stub.said, "MASTER_ADDR: ?: "));
     stub.said[0] = '\0';
     set("SLURM_STEP_NUM_NODES", "1");
     assert_null(collect()->interface);

@@ -2,6 +2,7 @@
 /* test_spank_step.c - what a task gets, and what it is refused for */
 #include "config.h"
 
+#include <netinet/in.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -140,36 +142,48 @@ static void test_no_node(void **state)
                    "\"n[7\"\n");
 }
 
-static long port_of(const char *job, const char *id)
-{
-    spank_unsetenv(NULL, "MASTER_PORT");
-    set("SLURM_JOB_ID", job);
-    set("SLURM_STEP_ID", id);
-    assert_int_equal(dtspank_step_task_init(NULL), 0);
-    return strtol(stub_getenv("MASTER_PORT"), NULL, 10);
-}
-
-/* Stable, in range, and different for neighbours. */
-static void test_port_hash(void **state)
-{
-    (void)state;
-    long port = port_of("4711", "3");
-    assert_in_range(port, 61000, 65535);
-    assert_int_equal(port, port_of("4711", "3"));
-    assert_int_not_equal(port, port_of("4711", "4"));
-    assert_int_not_equal(port, port_of("4712", "3"));
-    assert_in_range(port_of("4294967295", "4294901759"), 61000, 65535);
-}
-
+/* Stable, and in the range of the site. */
 static void test_port_range(void **state)
 {
-    char *av[] = {"port_range=20000-20001"};
+    char *av[] = {"off=net", "port_range=20000-20001"};
+    char port[8];
     (void)state;
-    assert_int_equal(dtspank_step_init(NULL, 1, av), 0);
-    for (char id = '0'; id <= '9'; id++) {
-        char text[] = {id, '\0'};
-        assert_in_range(port_of("1", text), 20000, 20001);
-    }
+    assert_int_equal(dtspank_step_init(NULL, 2, av), 0);
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    snprintf(port, sizeof(port), "%s", stub_getenv("MASTER_PORT"));
+    assert_true(strcmp(port, "20000") == 0 || strcmp(port, "20001") == 0);
+    spank_unsetenv(NULL, "MASTER_PORT");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("MASTER_PORT", port);
+}
+
+/* Rank 0 tries its port, unless the site or torchelastic has it otherwise. */
+static void test_port_taken(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof(address);
+    char *no_ports[] = {"off=net,ports"};
+    char port[8];
+    char text[64];
+    (void)state;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    snprintf(port, sizeof(port), "%u", ntohs(address.sin_port));
+    set("MASTER_PORT", port);
+    assert_int_equal(dtspank_step_task_init(NULL), 0); /* as rank 5 */
+    spank_unsetenv(NULL, "RANK");
+    spank_unsetenv(NULL, "ROLE_RANK");
+    set("SLURM_PROCID", "0");
+    assert_int_equal(dtspank_step_task_init(NULL), -1);
+    snprintf(text, sizeof(text), "rank 0: MASTER_PORT: port %s is taken", port);
+    assert_non_null(strstr(stub.said, text));
+    set("TORCHELASTIC_USE_AGENT_STORE", "True");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    spank_unsetenv(NULL, "TORCHELASTIC_USE_AGENT_STORE");
+    assert_int_equal(dtspank_step_init(NULL, 1, no_ports), 0);
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    close(fd);
 }
 
 /* A mask of one CPU, or of all, and a share of the node. */
@@ -463,8 +477,8 @@ int main(void)
         TEST(test_components),
         TEST(test_wrong_master),
         TEST(test_no_node),
-        TEST(test_port_hash),
         TEST(test_port_range),
+        TEST(test_port_taken),
         TEST(test_omp),
         TEST(test_users_own),
         TEST(test_contradictions),
