@@ -13,6 +13,17 @@ EXTRA_DIST += \
 # configure says where (bashcompletiondir).
 dist_bashcompletion_DATA = contrib/completions/disttrain
 
+# One batch script a framework, and the program that it starts.
+dist_examples_DATA += \
+	contrib/examples/deepspeed.sbatch \
+	contrib/examples/deepspeed_train.py \
+	contrib/examples/jax.sbatch \
+	contrib/examples/jax_train.py \
+	contrib/examples/native.sbatch \
+	contrib/examples/native.yaml \
+	contrib/examples/torch.sbatch \
+	contrib/examples/torch_train.py
+
 # Packages: dpkg-buildpackage and rpmbuild also work from a tarball.
 EXTRA_DIST += \
 	contrib/packaging/disttrain.spec \
