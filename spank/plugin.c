@@ -17,6 +17,13 @@
 
 SPANK_PLUGIN(disttrain, 1)
 
+/* What `disttrain doctor --plugin` looks for in the file. */
+#define TEXT_OF(number) #number
+#define TEXT(macro) TEXT_OF(macro)
+static const char identity[] __attribute__((used)) =
+    "disttrain-spank " PACKAGE_VERSION
+    " for Slurm " TEXT(SLURM_VERSION_NUMBER) " " DTSPANK_RUNTIME;
+
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
 /* A failure of ours fails the job, and does not drain the node. */
 int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;

@@ -15,22 +15,27 @@
 
 #include "cmd/cmd.h"
 #include "doctor/doctor.h"
+#include "doctor/plugin.h"
 #include "doctor/world.h"
 
 struct options {
     const char *job; /* "ID" or "ID.STEP"; NULL: where this process is in */
-    bool brief, probe;
+    bool brief, plugin, probe;
 };
 
 static void print_help(void)
 {
-    puts("usage: disttrain doctor [--brief] [--job=ID[.STEP]]\n\n"
+    puts("usage: disttrain doctor [--brief] [--job=ID[.STEP]]\n"
+         "       disttrain doctor --plugin\n\n"
          "Examines each node of the job, or this machine if there is no job,\n"
          "and prints a table, and what to do about each problem.\n\n"
          "  --brief            one line, if no node is bad\n"
          "  --job=ID[.STEP]    the nodes of another job, or of one step\n"
+         "  --plugin           why srun --help does not show --disttrain\n"
          "  --probe            what it starts on each node\n\n"
-         "Exit status: 0, or 69 if a node is bad; the last line names it.");
+         "Exit status: 0; 69 if a node is bad, which the last line names; 78 "
+         "if\n"
+         "the option --disttrain does not work.");
 }
 
 /* 0, or the exit status; -1: help was asked for. */
@@ -39,6 +44,7 @@ static int parse(int argc, char **argv, struct options *options)
     static const struct option known[] = {
         {"brief", no_argument, NULL, 'b'},
         {"job", required_argument, NULL, 'j'},
+        {"plugin", no_argument, NULL, 's'},
         {"probe", no_argument, NULL, 'p'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -53,6 +59,9 @@ static int parse(int argc, char **argv, struct options *options)
             break;
         case 'j':
             options->job = optarg;
+            break;
+        case 's':
+            options->plugin = true;
             break;
         case 'p':
             options->probe = true;
@@ -205,6 +214,8 @@ int dt_cmd_doctor(int argc, char **argv)
     int rc = parse(argc, argv, &options);
     if (rc != 0)
         return rc < 0 ? 0 : rc;
+    if (options.plugin)
+        return dt_doctor_plugin(stdout) ? 0 : EX_CONFIG;
     if (options.probe)
         return dt_doctor_probe(&err) < 0 ? fail(&err) : 0;
     /* In a step, its first task does it all. */

@@ -15,9 +15,14 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/doctor/notes.h \
 	runtime/doctor/pairs.c \
 	runtime/doctor/pairs.h \
+	runtime/doctor/plugin.c \
+	runtime/doctor/plugin.h \
+	runtime/doctor/plugstack.c \
+	runtime/doctor/plugstack.h \
 	runtime/doctor/probe.c \
 	runtime/doctor/report.c \
 	runtime/doctor/report.h \
+	runtime/doctor/slurm.c \
 	runtime/doctor/stale.c \
 	runtime/doctor/table.c \
 	runtime/doctor/world.c \

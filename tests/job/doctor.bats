@@ -235,6 +235,50 @@ fit"* ]]
     [[ ! -e $dir/ran ]]
 }
 
+# plugin_doctor USER LINE: with a plugstack.conf of this line.
+plugin_doctor() {
+    # shellcheck disable=SC2016 # for the inner shell
+    dt_run sh -c 'sed "s|^PlugStackConfig=.*|PlugStackConfig=$0/plugstack.conf|
+        " "$SLURM_CONF" >"$0/slurm.conf"' "$dir"
+    echo "$2" >"$dir/plugstack.conf"
+    dt_run --user "$1" env SLURM_CONF="$dir/slurm.conf" \
+        disttrain doctor --plugin
+}
+
+@test "--plugin: all is well" {
+    run -0 dt_run disttrain doctor --plugin
+    echo "$output"
+    [[ $output == *$'\nok: '*/spank_disttrain.so" is for Slurm "* ]]
+    [[ $output == *$'\nok: the program '*" is disttrain "* ]]
+    [[ ${lines[-1]} == "verdict: srun shows --disttrain" ]]
+}
+
+@test "--plugin: srun without the plugin, and with one it cannot load" {
+    local plugin=$DT_BUILDDIR/spank/.libs/spank_disttrain.so
+    local runtime=runtime=$DT_BUILDDIR/disttrain
+    run -78 plugin_doctor root "# nothing"
+    [[ $output == *"wrong: no line of $dir/plugstack.conf, "* ]]
+    [[ $output == *"ok: srun --help works, and does not have --disttrain"* ]]
+    run -78 plugin_doctor root "required /no/spank_disttrain.so"
+    [[ $output == *"wrong: /no/spank_disttrain.so: No such file"* ]]
+    run -78 plugin_doctor root "required spank_disttrain.so"
+    [[ $output =~ wrong:\ spank_disttrain.so\ is\ not\ in\ PluginDir=/[^:]*: ]]
+    sed 's/for Slurm 0x..../for Slurm 0x0102/' "$plugin" \
+        >"$dir/spank_disttrain.so"
+    run -78 plugin_doctor root "optional $dir/spank_disttrain.so $runtime"
+    [[ $output == *"was built for Slurm 1.02, and this is 2"* ]]
+    cp "$plugin" "$dir"
+    chmod 600 "$dir/spank_disttrain.so"
+    run -78 plugin_doctor dtuser "optional $dir/spank_disttrain.so $runtime"
+    [[ $output == *"wrong: $dir/spank_disttrain.so: Permission denied"* ]]
+    [[ ${lines[-1]} == "verdict: srun does not show --disttrain, because"* ]]
+    chmod 644 "$dir/spank_disttrain.so"
+    run -0 plugin_doctor dtuser "optional $dir/spank_disttrain.so $runtime"
+    run -78 plugin_doctor dtuser "optional $dir/spank_disttrain.so runtime=/no"
+    [[ ${lines[-1]} == "verdict: srun shows --disttrain, which will not work"* \
+        ]]
+}
+
 # The last one, because there is no way back.
 @test "a node that does not answer is named, and the others are examined" {
     # shellcheck disable=SC2016 # for the inner shell

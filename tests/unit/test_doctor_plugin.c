@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_doctor_plugin.c - every reason for which srun lacks --disttrain */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "doctor/plugin.h"
+#include "tests/unit/scratch.h"
+
+static char text[8192];
+
+/* Writes a file from a string. */
+static void put(const char *name, const char *content)
+{
+    scratch_write(name, content, strlen(content));
+}
+
+/* A shared object as far as its first bytes go, with our words in it. */
+static void put_plugin(const char *name, const char *words)
+{
+    char bytes[512] = {0};
+    FILE *self = fopen("/proc/self/exe", "rb");
+    assert_non_null(self);
+    assert_int_equal(fread(bytes, 1, 64, self), 64);
+    fclose(self);
+    snprintf(bytes + 100, sizeof(bytes) - 100, "%s", words);
+    scratch_write(name, bytes, sizeof(bytes));
+}
+
+static void put_good_plugin(const char *name, const char *slurm)
+{
+    char words[400];
+    snprintf(words, sizeof(words),
+             "disttrain-spank " PACKAGE_VERSION " for Slurm %s %s", slurm,
+             scratch_path("disttrain"));
+    put_plugin(name, words);
+}
+
+/* A cluster in which everything is right. */
+static int setup(void **state)
+{
+    (void)state;
+    unlink(scratch_path("other.conf"));
+    put("slurm.conf", "ClusterName=c\n");
+    put("plugstack.conf", "# ours\nrequired spank_disttrain.so\n");
+    put_good_plugin("spank_disttrain.so", "0x160508");
+    put("disttrain", "#!/bin/sh\necho " PACKAGE_STRING "\n");
+    return chmod(scratch_path("disttrain"), 0755);
+}
+
+static bool check_with(struct dt_doctor_slurm slurm)
+{
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    bool good = dt_doctor_check_plugin(&slurm, out);
+    fclose(out);
+    return good;
+}
+
+static bool check(bool shows)
+{
+    char conf[512];
+    char dirs[512];
+    snprintf(conf, sizeof(conf), "%s", scratch_path("slurm.conf"));
+    snprintf(dirs, sizeof(dirs), "/nowhere:%s", scratch_path(""));
+    dirs[strlen(dirs) - 1] = '\0';
+    return check_with((struct dt_doctor_slurm){.conf = conf,
+                                               .plugin_dir = dirs,
+                                               .version = "22.05.2",
+                                               .helps = true,
+                                               .shows = shows});
+}
+
+/* The scratch directory's name in text becomes "DIR". */
+static void expect(const char *want)
+{
+    char shown[8192] = "";
+    char dir[512];
+    snprintf(dir, sizeof(dir), "%s", scratch_path(""));
+    dir[strlen(dir) - 1] = '\0';
+    const char *rest = text;
+    for (const char *at; (at = strstr(rest, dir)) != NULL;) {
+        strncat(shown, rest, (size_t)(at - rest));
+        strcat(shown, "DIR");
+        rest = at + strlen(dir);
+    }
+    strcat(shown, rest);
+    if (!strstr(shown, want))
+        fail_msg("expected:\n%s\nin:\n%s", want, shown);
+}
+
+static void expect_wrong(const char *want)
+{
+    assert_false(check(false));
+    expect(want);
+    expect("\nverdict: srun does not show --disttrain, because of what is "
+           "wrong above\n");
+}
+
+static void test_good(void **state)
+{
+    (void)state;
+    assert_true(check(true));
+    expect("ok: DIR/slurm.conf\n"
+           "ok: DIR/plugstack.conf:2: spank_disttrain.so\n"
+           "ok: DIR/spank_disttrain.so is for Slurm 22.05\n"
+           "ok: the program DIR/disttrain is " PACKAGE_STRING "\n"
+           "ok: srun --help works, and has --disttrain\n"
+           "verdict: srun shows --disttrain\n");
+    assert_false(check(false));
+    expect("verdict: srun does not show --disttrain, for a reason that is not "
+           "seen here: run srun -vvv --help\n");
+}
+
+static void test_includes(void **state)
+{
+    (void)state;
+    put("slurm.conf", " plugstackconfig = other.conf # relative: not allowed\n"
+                      "PlugStackConfig=ignored\n");
+    expect_wrong("wrong: other.conf: ");
+    char line[600];
+    snprintf(line, sizeof(line), "PlugStackConfig=%s\n",
+             scratch_path("other.conf"));
+    put("slurm.conf", line);
+    put("other.conf", "include plugstack.co*\n  include none.d/*.conf\n");
+    assert_true(check(true));
+    expect("ok: DIR/plugstack.conf:2: spank_disttrain.so\n");
+    expect("warning: DIR/other.conf:2: no file matches include "
+           "DIR/none.d/*.conf\n");
+    put("plugstack.conf", "include plugstack.conf\n");
+    expect_wrong("wrong: DIR/plugstack.conf:1: include plugstack.conf goes too "
+                 "far\n");
+}
+
+static void test_plugstack(void **state)
+{
+    (void)state;
+    put("plugstack.conf", "required other.so\n");
+    expect_wrong("wrong: no line of DIR/plugstack.conf, or of what it "
+                 "includes, names spank_disttrain.so: add \"required "
+                 "spank_disttrain.so\"\n");
+    put("plugstack.conf", "spank_disttrain.so\n");
+    expect_wrong("wrong: DIR/plugstack.conf:1: expected \"required FILE\", "
+                 "\"optional FILE\" or \"include FILES\"\n");
+    unlink(scratch_path("plugstack.conf"));
+    expect_wrong("wrong: DIR/plugstack.conf: ");
+    expect("note: it should have the line \"required spank_disttrain.so\", or "
+           "include a file that has\n");
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    put("plugstack.conf", "optional /x/spank_pyxis.so\n"
+                          "required spank_disttrain.so\n");
+    assert_true(check(true));
+    assert_null(strstr(text, "warning"));
+    put("plugstack.conf", "required spank_disttrain.so\n"
+                          "optional /x/spank_pyxis.so a=b\n"
+                          "optional /y/spank_disttrain.so\n");
+    assert_true(check(true));
+    expect("warning: DIR/plugstack.conf:2: /x/spank_pyxis.so comes after ours "
+           "and will replace the variables of the tasks: move our line, "
+           "DIR/plugstack.conf:1, behind it\n");
+    expect("warning: DIR/plugstack.conf:3: the plugin a second time: remove "
+           "the line\n");
+}
+
+static void test_file(void **state)
+{
+    (void)state;
+    unlink(scratch_path("spank_disttrain.so"));
+    expect_wrong("wrong: spank_disttrain.so is not in PluginDir=/nowhere:DIR: "
+                 "install it there, or write its whole path into "
+                 "DIR/plugstack.conf:2\n");
+    put("plugstack.conf", "required /nowhere/spank_disttrain.so\n");
+    expect_wrong("wrong: /nowhere/spank_disttrain.so: No such file or "
+                 "directory: install the plugin there, on this host too\n");
+    setup(NULL);
+    put("spank_disttrain.so", "text");
+    expect_wrong("wrong: DIR/spank_disttrain.so is not a shared object for "
+                 "this machine: install the one of this architecture\n");
+    put_plugin("spank_disttrain.so", "something else");
+    expect_wrong("wrong: DIR/spank_disttrain.so is not disttrain's plugin, or "
+                 "damaged: install it again\n");
+}
+
+static void test_unreadable(void **state)
+{
+    (void)state;
+    if (geteuid() == 0)
+        skip(); /* root may read everything */
+    chmod(scratch_path("spank_disttrain.so"), 0);
+    expect_wrong("wrong: DIR/spank_disttrain.so: Permission denied: chmod a+r, "
+                 "and a+x for its folders\n");
+}
+
+static void test_release(void **state)
+{
+    (void)state;
+    put_good_plugin("spank_disttrain.so", "0x170b03");
+    expect_wrong("wrong: DIR/spank_disttrain.so was built for Slurm 23.11, and "
+                 "this is 22.05.2: build it again with the headers of this "
+                 "release\n");
+    put_plugin("spank_disttrain.so",
+               "disttrain-spank 9.9.9 for Slurm 0x160501 /bin/true");
+    expect_wrong("wrong: DIR/spank_disttrain.so is of disttrain 9.9.9, and "
+                 "this program of " PACKAGE_VERSION
+                 ": install the same release of both\n");
+}
+
+static void test_runtime(void **state)
+{
+    (void)state;
+    put("plugstack.conf",
+        "required spank_disttrain.so allow_runtime=/a runtime=/gone\n");
+    expect_wrong("wrong: the program /gone: No such file or directory: install "
+                 "it there, or set runtime=PATH in DIR/plugstack.conf:1\n");
+    put("disttrain", "#!/bin/sh\necho disttrain 9.9.9\n");
+    put("plugstack.conf", "required spank_disttrain.so\n");
+    expect_wrong("wrong: the program DIR/disttrain is \"disttrain 9.9.9\", and "
+                 "this one \"" PACKAGE_STRING "\": install the same release of "
+                 "both\n");
+    put("disttrain", "#!/bin/sh\nexit 1\n");
+    expect_wrong("wrong: DIR/disttrain --version: it fails\n");
+}
+
+static void test_no_slurm(void **state)
+{
+    (void)state;
+    assert_false(check_with((struct dt_doctor_slurm){.version = NULL}));
+    expect("wrong: no slurm.conf here, in SLURM_CONF or the usual places: is "
+           "this host part of the cluster?\n"
+           "wrong: srun --help fails: run it to see why\n");
+    char conf[512];
+    snprintf(conf, sizeof(conf), "%s", scratch_path("slurm.conf"));
+    assert_false(check_with((struct dt_doctor_slurm){.conf = conf}));
+    expect("wrong: spank_disttrain.so: PluginDir is unknown: does scontrol "
+           "show config work here?\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_good, setup),
+        cmocka_unit_test_setup(test_includes, setup),
+        cmocka_unit_test_setup(test_plugstack, setup),
+        cmocka_unit_test_setup(test_order, setup),
+        cmocka_unit_test_setup(test_file, setup),
+        cmocka_unit_test_setup(test_unreadable, setup),
+        cmocka_unit_test_setup(test_release, setup),
+        cmocka_unit_test_setup(test_runtime, setup),
+        cmocka_unit_test_setup(test_no_slurm, setup),
+    };
+    return cmocka_run_group_tests_name("doctor_plugin", tests, NULL, NULL);
+}
