@@ -94,3 +94,20 @@ training: {per_device_batch_size: 4, max_steps: 3}
 checkpoint: {strategy: "no"}
 END
 }
+
+# table WHAT UNIT: of lines "NAME VALUE", a row a name, by median.
+table() {
+    sort -k1,1 -k2,2g | awk -v what="$1" -v unit="$2" '
+        !($1 in values) { names[++rows] = $1 }
+        { values[$1] = values[$1] " " $2 }
+        END {
+            printf "| %s | runs | median %s | best %s | worst %s |\n", what,
+                unit, unit, unit
+            print "|---|---|---|---|---|"
+            for (row = 1; row <= rows; row++) {
+                count = split(values[names[row]], v, " ")
+                printf "| %s | %d | %.2f | %.2f | %.2f |\n", names[row], count,
+                    v[int((count + 1) / 2)], v[1], v[count]
+            }
+        }'
+}

@@ -7,13 +7,17 @@ EXTRA_PROGRAMS += tests/bench/ops
 EXTRA_DIST += \
 	tests/bench/README.md \
 	tests/bench/RESULTS.md \
+	tests/bench/allreduce.sh \
 	tests/bench/common.bash \
 	tests/bench/disttrain_gpt2.py \
 	tests/bench/gpt2_ddp.sh \
 	tests/bench/gpt2_step.sh \
 	tests/bench/llmc_gpt2.py \
+	tests/bench/overhead.sh \
+	tests/bench/stamp.c \
 	tests/bench/startup.sh \
 	tests/bench/summary.py \
+	tests/bench/torch_allreduce.py \
 	tests/bench/torch_gpt2.py \
 	# End of EXTRA_DIST
 

@@ -49,14 +49,4 @@ for ((round = 0; round < rounds; round++)); do
         esac
         echo "$peer $took"
     done
-done | sort -k1,1 -k2,2n | awk '
-    { times[$1] = times[$1] " " $2; n[$1]++ }
-    END {
-        print "| peer | runs | median s | best s | worst s |"
-        print "|---|---|---|---|---|"
-        for (peer in times) {
-            count = split(times[peer], t, " ")
-            printf "| %s | %d | %.2f | %.2f | %.2f |\n", peer, n[peer],
-                t[int((count + 1) / 2)], t[1], t[count]
-        }
-    }'
+done | table peer s
