@@ -219,6 +219,9 @@ int dtspank_facts_collect(spank_t spank, const struct dtspank_siteconf *conf,
     }
     if (!dtspank_siteconf_off(conf, DTSPANK_NET))
         find_interface(facts);
+    const char *logs = dtspank_task_getenv(spank, DT_ENV_RANK_LOGS);
+    if (logs && strlen(logs) < sizeof(facts->logs))
+        task->logs = strcpy(facts->logs, logs);
     task->cpus = dtspank_cpu_usable(spank);
     task->gpus = dtspank_gpu_visible(spank);
     return 0;

@@ -3,6 +3,7 @@
 #ifndef DTSPANK_FACTS_H
 #define DTSPANK_FACTS_H
 
+#include <limits.h>
 #include <net/if.h>
 
 #include <slurm/spank.h>
@@ -18,6 +19,7 @@ struct dtspank_facts {
     char master_addr[DTSPANK_HOST_BYTES];
     char host[DTSPANK_HOST_BYTES];
     char interface[IF_NAMESIZE];
+    char logs[PATH_MAX];
     char **hosts;
     uint32_t *tasks;
 };

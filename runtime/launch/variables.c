@@ -67,6 +67,11 @@ static const struct row {
     {TORCH | ACCELERATE, "ROLE_NAME", "default", 0},
     {TORCH | ACCELERATE, "TORCHELASTIC_RESTART_COUNT", "{restarts}", 0},
     {TORCH | ACCELERATE | COMPOSER, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 0},
+    /* the flight recorder of collectives, where there is a place for it */
+    {TORCH | ACCELERATE, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "{logs}/nccl-rank-",
+     0},
+    {TORCH | ACCELERATE, "TORCH_NCCL_TRACE_BUFFER_SIZE", "{logged}2000", 0},
+    {TORCH | ACCELERATE, "TORCH_NCCL_DUMP_ON_TIMEOUT", "{logged}1", 0},
 
     {DEEPSPEED, "CROSS_RANK", "{node_rank}", 0},
     {DEEPSPEED, "CROSS_SIZE", "{nodes}", 0},
@@ -97,6 +102,10 @@ static const struct row {
     {PYTHON | COMPOSER, "PYTHONUNBUFFERED", "1", 0},
     {PYTHON, "PYTHONFAULTHANDLER", "1", 0},
 };
+
+/* A longer value is for those who ask for it, because every process carries it.
+ */
+enum { UNASKED_BYTES = 8192 };
 
 struct text {
     char *bytes; /* DT_VARIABLE_BYTES of them */
@@ -137,6 +146,15 @@ static int add_text(struct text *text, const struct dt_task_facts *facts,
     const char *value = *(const char *const *)field;
     (void)facts;
     return value ? add(text, "%s", value) : -1;
+}
+
+/* Nothing, but only where logs are kept. */
+static int add_logged(struct text *text, const struct dt_task_facts *facts,
+                      const void *field)
+{
+    (void)text;
+    (void)field;
+    return facts->logs ? 0 : -1;
 }
 
 /* In front of ":PORT" an IPv6 address stands in brackets. */
@@ -227,6 +245,8 @@ static const struct word {
     {"{master_host}", add_url_host, FIELD(master_addr)},
     {"{host}", add_text, FIELD(host)},
     {"{interface}", add_text, FIELD(interface)},
+    {"{logs}", add_text, FIELD(logs)},
+    {"{logged}", add_logged, 0},
     {"{ucx_device}", add_ucx_device, FIELD(interface)},
     {"{local_device}", add_device, 0},
     {"{tasks_per_node}", add_tasks_per_node, 0},
@@ -306,7 +326,10 @@ int dt_variables_each(const struct dt_task_facts *facts, const char *frameworks,
         bool by_default = !frameworks && !(row->flags & NAMED);
         if (row->frameworks != ALWAYS && !is_named && !by_default)
             continue;
-        if (write_value(row->value, facts, &text) == 0) {
+        int rc = write_value(row->value, facts, &text);
+        if (rc == 0 && !is_named && text.used > UNASKED_BYTES)
+            continue;
+        if (rc == 0) {
             if (set(context, row->name, value, row->flags & FIXED, err) != 0)
                 return -1;
         } else if (is_named && (row->flags & NEEDED)) {

@@ -36,6 +36,7 @@ struct dt_task_facts {
     unsigned ras_port;        /* of NCCL's health service, on each node */
     const char *master_addr;  /* rank 0's host */
     const char *host;         /* this node's; NULL: unknown */
+    const char *logs;         /* directory for logs of ranks; NULL: none */
     const char *interface;    /* on the way to rank 0; NULL: none or unknown */
     bool rdma;                /* this node has another way, for UCX */
     const char *const *hosts; /* by node rank; NULL: unknown */

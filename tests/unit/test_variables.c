@@ -69,6 +69,32 @@ static void test_unknown(void **state)
     assert_null(get("TF_CONFIG"));
 }
 
+/* A place for logs is one for the flight recorder of collectives, too. */
+static void test_logs(void **state)
+{
+    struct dt_task_facts facts = rank_11;
+    (void)state;
+    facts.logs = "/out/logs";
+    start(&facts, "torch");
+    assert_string_equal(get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"),
+                        "/out/logs/nccl-rank-");
+    assert_string_equal(get("TORCH_NCCL_TRACE_BUFFER_SIZE"), "2000");
+    assert_string_equal(get("TORCH_NCCL_DUMP_ON_TIMEOUT"), "1");
+}
+
+/* Nobody who has not asked for it carries a long TF_CONFIG. */
+static void test_long(void **state)
+{
+    static uint32_t tasks[2] = {8, 800};
+    struct dt_task_facts facts = rank_11;
+    (void)state;
+    facts.tasks = tasks;
+    start(&facts, NULL);
+    assert_null(get("TF_CONFIG"));
+    start(&facts, "tensorflow");
+    assert_true(strlen(get("TF_CONFIG")) > 8192);
+}
+
 static void test_rdma(void **state)
 {
     struct dt_task_facts facts = rank_11;
@@ -196,7 +222,7 @@ static void test_too_large(void **state)
                         "too small for them; take tensorflow out of "
                         "launch.frameworks");
     facts.nodes = 400;
-    start(&facts, NULL);
+    start(&facts, "tensorflow");
     assert_non_null(get("TF_CONFIG"));
 }
 
@@ -224,10 +250,10 @@ int main(void)
 #define TEST(f) cmocka_unit_test_teardown(f, teardown)
     const struct CMUnitTest tests[] = {
 
-        TEST(test_list),          TEST(test_unknown), TEST(test_rdma),
-        TEST(test_jax_devices),   TEST(test_ipv6),    TEST(test_narrowed),
-        TEST(test_only_if_named), TEST(test_names),   TEST(test_too_large),
-        TEST(test_set_fails),
+        TEST(test_list),    TEST(test_logs),      TEST(test_long),
+        TEST(test_unknown), TEST(test_rdma),      TEST(test_jax_devices),
+        TEST(test_ipv6),    TEST(test_narrowed),  TEST(test_only_if_named),
+        TEST(test_names),   TEST(test_too_large), TEST(test_set_fails),
     };
     return cmocka_run_group_tests_name("variables", tests, NULL, NULL);
 }
