@@ -127,7 +127,25 @@ static void print_srun(const struct options *options,
     }
     fputs(" --disttrain=", out);
     dt_shell_print(conf->file, out);
-    putc('\n', out);
+}
+
+/* Status 75 asks for the queue, and whatever ends the job ends the loop. */
+static void print_loop(const struct options *options,
+                       const struct dt_conf *conf, FILE *out)
+{
+    long restarts = conf->launch.max_restarts;
+    fputs("restarts=0\nuntil ", out);
+    print_srun(options, conf, out);
+    fprintf(out,
+            "; do\n"
+            "    status=$?\n"
+            "    if ((status == 75 || restarts == %ld)); then\n"
+            "        exit $status\n"
+            "    fi\n"
+            "    export TORCHELASTIC_RESTART_COUNT=$((++restarts))\n"
+            "    echo \"exit status $status: restart $restarts of %ld\"\n"
+            "done\n",
+            restarts, restarts);
 }
 
 static void print_script(const struct options *options,
@@ -157,7 +175,12 @@ static void print_script(const struct options *options,
         putc('\n', out);
     }
     putc('\n', out);
-    print_srun(options, conf, out);
+    if (conf->launch.max_restarts > 0) {
+        print_loop(options, conf, out);
+    } else {
+        print_srun(options, conf, out);
+        putc('\n', out);
+    }
 }
 
 /* The jobs of an array must not write over each other's files: a second index

@@ -156,6 +156,7 @@ struct dt_conf {
         int signal_number; /* 0: none */
         long signal_s;     /* before the time limit */
         bool requeue, preflight;
+        long max_restarts;
         struct dt_conf_list command;    /* run instead of training */
         struct dt_conf_list frameworks; /* none: all */
         int one_gpu;                    /* gpu_visibility: one (1) | all */

@@ -173,10 +173,25 @@ static void settle_tasks(struct dt_conf_reader *reader)
     }
 }
 
+/* Who comes back without its checkpoint begins anew. */
+static void check_resume(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    const char *path =
+        conf->launch.requeue ? "launch.requeue" : "launch.max_restarts";
+    if (conf->trains && conf->launch.command.count == 0 &&
+        (conf->launch.requeue || conf->launch.max_restarts > 0) &&
+        conf->training.resume == DT_CONF_RESUME_NONE)
+        WARNING(reader, path,
+                "the run would begin anew each time: set training.resume: "
+                "auto");
+}
+
 void dt_conf_check_launch(struct dt_conf_reader *reader)
 {
     settle_tasks(reader);
     check_signal(reader);
     check_texts(reader);
     dt_conf_check_command(reader);
+    check_resume(reader);
 }

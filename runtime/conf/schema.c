@@ -423,6 +423,10 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"launch.requeue", DT_CONF_BOOL, AT(launch.requeue), .fallback = "false",
      .help = "put a batch job back into the queue when a run ends with status "
              "75 or after launch.signal"},
+    {"launch.max_restarts", DT_CONF_INT, AT(launch.max_restarts),
+     .fallback = "0", .max = 1000, .aliases = ALSO("max_restarts"),
+     .help = "how often the batch script of `disttrain sbatch` starts a step "
+             "that has failed again, on the same nodes"},
     {"launch.command", DT_CONF_STRINGS, AT(launch.command),
      .help = "a program and its arguments, run by every rank instead of "
              "training"},

@@ -66,6 +66,20 @@ disttrain() {
     [[ $output == "disttrain sbatch: cannot run sbatch: No such file"* ]]
 }
 
+@test "max_restarts: a step that fails runs again on the same nodes" {
+    job_yaml '  max_restarts: 2' '  command:' '  - sh' '  - -c' \
+        '  - "echo $RANK after $TORCHELASTIC_RESTART_COUNT; exit $((RANK == 3 && TORCHELASTIC_RESTART_COUNT < 2))"'
+    run -0 disttrain sbatch --submit job.yaml -- --wait
+    run -0 cat j-*.out
+    [[ $output == *"exit status 1: restart 1 of 2"* ]]
+    [[ $output == *"exit status 1: restart 2 of 2"* ]]
+    [[ $output == *"0 after 2"* && $output != *"restart 3"* ]]
+    job_yaml '  max_restarts: 2' '  command: [sh, -c, "exit 75"]'
+    rm -f j-*.out
+    run -75 disttrain sbatch --submit job.yaml -- --wait
+    run -1 grep restart j-*.out
+}
+
 @test "an array is one job for each index, with an output of its own" {
     job_yaml '  command: [sh, -c, "echo $SLURM_ARRAY_TASK_ID $RANK"]'
     run -0 disttrain sbatch --submit --array=3,5 job.yaml -- --wait

@@ -60,6 +60,27 @@ static void test_script(void **state)
     assert_string_equal(errors, "");
 }
 
+/* A step that fails is started again, but not one that asks for the queue. */
+static void test_restarts(void **state)
+{
+    char wanted[1024];
+    (void)state;
+    write_file("t.yaml", JOB "max_restarts: 3\n");
+    assert_int_equal(RUN("t.yaml"), 0);
+    snprintf(wanted, sizeof(wanted),
+             "\nrestarts=0\n"
+             "until srun --disttrain=%s/t.yaml; do\n"
+             "    status=$?\n"
+             "    if ((status == 75 || restarts == 3)); then\n"
+             "        exit $status\n"
+             "    fi\n"
+             "    export TORCHELASTIC_RESTART_COUNT=$((++restarts))\n"
+             "    echo \"exit status $status: restart $restarts of 3\"\n"
+             "done\n",
+             test_directory);
+    assert_non_null(strstr(out, wanted));
+}
+
 /* Jobs of an array must not share a directory. */
 static void test_array(void **state)
 {
@@ -124,9 +145,8 @@ static void test_dry_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_script),
-        cmocka_unit_test(test_array),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_script),  cmocka_unit_test(test_restarts),
+        cmocka_unit_test(test_array),   cmocka_unit_test(test_refused),
         cmocka_unit_test(test_dry_run),
     };
     return cmocka_run_group_tests_name("cmd_sbatch", tests, enter_directory,

@@ -236,6 +236,13 @@ static const struct {
     {"env: {XLA_PYTHON_CLIENT_MEM_FRACTION: 0.9}\n",
      "t.yaml:1:7: env.XLA_PYTHON_CLIENT_MEM_FRACTION: an old name: JAX reads "
      "XLA_CLIENT_MEM_FRACTION, which needs preallocation\n"},
+    {LEAST "launch: {requeue: true}\n",
+     "t.yaml:5:19: launch.requeue: the run would begin anew each time: set "
+     "training.resume: auto\n"},
+    {LEAST "launch: {max_restarts: 2}\nresume: auto\n", ""},
+    {LEAST "launch: {max_restarts: 2}\n",
+     "t.yaml:5:24: launch.max_restarts: the run would begin anew each time: "
+     "set training.resume: auto\n"},
     {"machine_rank: 1\nrdzv_backend: c10d\nlaunch.mode: manual\n",
      "t.yaml:1:15: launch.node_rank: no effect: Slurm counts the ranks\n"
      "t.yaml:2:15: launch.rdzv_backend: no effect: there is no launcher to "
