@@ -421,10 +421,16 @@ static void export_rank0(uint32_t job, uint32_t step)
     release(layout);
 }
 
-/* The variable, unless the site has turned that part of the plugin off. */
-static const char *wish(const char *name, enum dtspank_part part)
+/* What the config says for the key, unless the site has turned that part off.
+ */
+static const char *wish(const char *key, const char *name,
+                        enum dtspank_part part)
 {
-    return dtspank_siteconf_off(&submit.conf, part) ? NULL : getenv(name);
+    const char *value = getenv(name);
+    if (!value || !dtspank_siteconf_off(&submit.conf, part))
+        return value;
+    slurm_error("disttrain: %s: this site has turned it off", key);
+    return NULL;
 }
 
 int dtspank_submit_step_created(spank_t spank)
@@ -438,17 +444,21 @@ int dtspank_submit_step_created(spank_t spank)
         return 0;
     if (submit.components == 1) {
         export_rank0(job, step);
-        if (wish(DT_ENV_PREFLIGHT, DTSPANK_PREFLIGHT) &&
+        if (wish("launch.preflight", DT_ENV_PREFLIGHT, DTSPANK_PREFLIGHT) &&
             dtspank_preflight_run(submit.conf.runtime, job, step, &err) != 0) {
             report(&err);
             return 0; /* the tasks end by themselves: preflight.h */
         }
     }
-    const char *when = wish(DT_ENV_SIGNAL, DTSPANK_SIGNAL);
+    /* the tasks see to these, but only srun says so once */
+    wish("launch.gpu_visibility", DT_ENV_GPU_VISIBILITY, DTSPANK_GPU);
+    wish("logging.console_ranks", DT_ENV_CONSOLE_RANKS, DTSPANK_CONSOLE);
+    wish("logging.rank_logs", DT_ENV_RANK_LOGS, DTSPANK_CONSOLE);
+    const char *when = wish("launch.signal", DT_ENV_SIGNAL, DTSPANK_SIGNAL);
     if (when &&
         dtspank_deadline_start(job, step, submit.components, when, &err) != 0)
         return report(&err);
-    if (wish(DT_ENV_REQUEUE, DTSPANK_REQUEUE) &&
+    if (wish("launch.requeue", DT_ENV_REQUEUE, DTSPANK_REQUEUE) &&
         dtspank_requeue_arm(submit.in_job, &err) != 0)
         return report(&err);
     return 0;

@@ -21,6 +21,8 @@ if [ "$1 $2" != "check --contract" ]; then
 fi
 printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=train "CONFIG=$(readlink -f "$3")" \
     "ENV FROM_CONFIG=config"
+cat "${0%/*}/more" 2>/dev/null
+exit 0
 END
     chmod 755 "$WORK/disttrain"
     cp "$WORK/disttrain" "$WORK/allowed/mine"
@@ -88,6 +90,31 @@ its own value" ]]
 $WORK/other/mine is in none of the directories that this site allows" ]]
     run -0 dt_run env DISTTRAIN_RUNTIME="$WORK/other/mine" srun -Q echo untouched
     [[ $output == untouched ]]
+}
+
+@test "a part that is off does nothing, and says so to those who want it" {
+    local conf=/run/disttrain-devcluster/$DT_CLUSTER/conf/plugstack.conf
+    local key
+    for key in PREFLIGHT=1 REQUEUE=1 SIGNAL=10@60 GPU_VISIBILITY=one \
+        CONSOLE_RANKS=1 RANK_LOGS="$WORK/logs"; do
+        echo "SRUN SLURM_DISTTRAIN_$key"
+    done >"$WORK/more"
+    cp "$conf" before
+    sed -i 's/$/ off=preflight,requeue,signal,net,gpu,console/' "$conf"
+    run -0 --separate-stderr dt_srun -N2 -n2 --disttrain=c.yaml \
+        sh -c 'echo ${NCCL_SOCKET_IFNAME-none}'
+    cp before "$conf"
+    rm "$WORK/more"
+    [[ $output == none$'\n'none ]]
+    local said='srun: error: disttrain: %s: this site has turned it off\n'
+    # shellcheck disable=SC2154,SC2059
+    [[ $stderr == "$(printf "$said" launch.preflight launch.gpu_visibility \
+        logging.console_ranks logging.rank_logs launch.signal \
+        launch.requeue)" ]]
+    [[ ! -e $WORK/logs ]]
+    run -0 dt_srun -N2 -n2 --disttrain=c.yaml \
+        sh -c 'echo ${NCCL_SOCKET_IFNAME-none}'
+    [[ $output != *none* ]]
 }
 
 @test "a line that is added to plugstack.conf counts from the next step on" {
