@@ -88,8 +88,7 @@ int dt_doctor_child_wait(struct dt_doctor_child *child, int timeout_ms,
     }
     close(child->out);
     if (!ended)
-        return dt_error_set(err, EX_UNAVAILABLE, "it does not end in %.1f s",
-                            timeout_ms / 1e3);
+        return dt_error_set(err, EX_UNAVAILABLE, "it does not end in time");
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

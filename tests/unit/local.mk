@@ -11,7 +11,9 @@ check_PROGRAMS += \
 	tests/unit/test_conf_memory \
 	tests/unit/test_conf_values \
 	tests/unit/test_dataset \
+	tests/unit/test_doctor_node \
 	tests/unit/test_doctor_plugin \
+	tests/unit/test_doctor_report \
 	tests/unit/test_error \
 	tests/unit/test_launch \
 	tests/unit/test_layout \

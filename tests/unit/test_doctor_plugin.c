@@ -50,6 +50,7 @@ static int setup(void **state)
 {
     (void)state;
     unlink(scratch_path("other.conf"));
+    unlink(scratch_path("spank_disttrain.so"));
     put("slurm.conf", "ClusterName=c\n");
     put("plugstack.conf", "# ours\nrequired spank_disttrain.so\n");
     put_good_plugin("spank_disttrain.so", "0x160508");

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_doctor_report.c - from the notes of the nodes to the table */
+#include "config.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "doctor/child.h"
+#include "doctor/doctor.h"
+#include "doctor/pairs.h"
+
+static struct dt_doctor_report report;
+static char text[16384];
+
+static void take(const char *line)
+{
+    char copy[512];
+    snprintf(copy, sizeof(copy), "%s", line);
+    dt_doctor_report_line(&report, copy);
+}
+
+/* `count` nodes n1, n2 ... that have nothing to complain of. */
+static void begin(int count)
+{
+    struct dt_error err;
+    char line[64];
+    assert_int_equal(dt_doctor_report_init(&report, (size_t)count, &err), 0);
+    for (int i = 0; i < count; i++) {
+        snprintf(line, sizeof(line), "%d hello n%d 10.0.0.%d 4000", i, i + 1,
+                 i + 1);
+        take(line);
+        snprintf(line, sizeof(line), "%d end", i);
+        take(line);
+    }
+}
+
+/* Judges and prints; the report is gone then. */
+static const char *table(bool brief)
+{
+    char *const names[] = {"n1", "n2", "n3", "n4", "n5",
+                           "n6", "n7", "n8", "n9", "n10"};
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    dt_doctor_report_judge(&report, names);
+    assert_false(report.out_of_memory);
+    dt_doctor_report_print(&report, brief, out);
+    fclose(out);
+    dt_doctor_report_fini(&report);
+    return text;
+}
+
+static void expect_part(const char *want)
+{
+    if (!strstr(text, want))
+        fail_msg("expected \"%s\" in:\n%s", want, text);
+}
+
+static void test_table(void **state)
+{
+    (void)state;
+    begin(2);
+    take("0 cell memory 1 GiB");
+    take("1 cell memory 64 GiB");
+    take("0 cell gpus -");
+    take("1 cell gpus -");
+    take("0 cell slurm 22.05.8");
+    take("1 cell slurm 22.05.8");
+    take("0 cell disttrain 0.1.0+aa");
+    take("1 cell disttrain 0.1.0+aa");
+    take("0 warn memory only 1 GiB");
+    assert_string_equal(table(false),
+                        "node  memory  result\n"
+                        "n1    1 GiB!  warning\n"
+                        "n2    64 GiB  ok\n"
+                        "the same everywhere: disttrain 0.1.0+aa, slurm "
+                        "22.05.8\n"
+                        "n1: warning: only 1 GiB\n"
+                        "2 nodes are good, 1 warning\n");
+    begin(2);
+    take("0 warn memory only 1 GiB");
+    assert_string_equal(table(true), "2 nodes are good, 1 warning\n");
+    begin(1);
+    assert_string_equal(table(true), "1 node is good, 0 warnings\n");
+    begin(2);
+    take("0 bad space /tmp is full");
+    assert_string_equal(table(true), "node  space  result\n"
+                                     "n1    -!     BAD\n"
+                                     "n2    -      ok\n"
+                                     "n1: /tmp is full\n"
+                                     "bad nodes: n1\n");
+}
+
+/* One text of several nodes is one line, with as many names as fit. */
+static void test_same_text(void **state)
+{
+    char line[64];
+    (void)state;
+    begin(10);
+    for (int i = 9; i >= 0; i--) {
+        snprintf(line, sizeof(line), "%d bad space /tmp is full", i);
+        take(line);
+    }
+    take("4 warn load busy");
+    take("2 warn load busy");
+    table(false);
+    expect_part("\nn1,n2,n3,n4,n5,n6,n7,n8,... (10 nodes): /tmp is full\n");
+    expect_part("\nn3,n5: warning: busy\n");
+    expect_part("\nbad nodes: n1,n2,n3,n4,n5,n6,n7,n8,n9,n10\n");
+}
+
+static void test_differences(void **state)
+{
+    (void)state;
+    begin(3);
+    take("0 cell driver 550.1");
+    take("1 cell driver 535.2");
+    take("2 cell driver 550.1");
+    take("0 cell rdma 4/4");
+    take("1 cell rdma 4/4");
+    take("2 cell rdma 3/4");
+    take("0 cell interface eth0");
+    take("1 cell interface ens1");
+    take("2 cell interface eth0");
+    take("0 cell slurm 22.05.8");
+    take("1 cell slurm -");
+    take("2 cell slurm 22.05.8");
+    table(false);
+    expect_part("n2: the NVIDIA driver is 535.2, and 550.1 elsewhere: install "
+                "one release everywhere\n");
+    expect_part("n3: the number of active RDMA ports is 3/4, and 4/4 "
+                "elsewhere: see ibstat\n");
+    expect_part("n2: warning: the interface is ens1, and eth0 elsewhere: no "
+                "NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME fits all nodes\n");
+    expect_part("the same everywhere: slurm 22.05.8\n");
+    expect_part("bad nodes: n2,n3\n");
+}
+
+static void test_builds(void **state)
+{
+    (void)state;
+    begin(2);
+    take("0 cell disttrain 0.1.0+aa");
+    take("1 cell disttrain 0.1.0+bb");
+    table(false);
+    expect_part("n2: disttrain is 0.1.0+bb, and 0.1.0+aa elsewhere: install "
+                "one build everywhere\n");
+}
+
+static void test_clocks(void **state)
+{
+    (void)state;
+    begin(4);
+    take("0 clock 0 0");
+    take("1 clock -3.000 0.001");
+    take("2 clock -3.0001 0.001");
+    take("3 clock -2.800 0.001");
+    table(false);
+    expect_part("n1: its clock is 3.0 s ahead of the others: see chronyc "
+                "tracking\n");
+    expect_part("n4: warning: its clock is 0.2 s ahead of the others: see "
+                "chronyc tracking\n");
+    expect_part("n1    +3000.0 ms!  BAD\n");
+    expect_part("n2    +0.0 ms      ok\n");
+    expect_part("bad nodes: n1\n");
+    begin(2); /* a slow answer proves nothing */
+    take("0 clock 0 0");
+    take("1 clock 1.5 1.45");
+    table(true);
+    expect_part("2 nodes are good, 0 warnings\n");
+}
+
+static void test_misses(void **state)
+{
+    (void)state;
+    begin(4);
+    take("0 miss 2 no route to 10.0.0.3");
+    take("2 miss 0 no answer");
+    table(false);
+    expect_part("\nn1 -> n3: no route to 10.0.0.3\n");
+    expect_part("\nn3 -> n1: no answer\n");
+    expect_part("\nbad nodes: n1,n3\n");
+    begin(4); /* nobody reaches n3, which is not the fault of the others */
+    take("0 miss 2 refused");
+    take("1 miss 2 refused");
+    take("3 miss 2 refused");
+    table(false);
+    expect_part("\nn1,n2,n4 -> n3: refused\n");
+    expect_part("\nbad nodes: n3\n");
+    begin(5); /* two such nodes, which have lost each other, too */
+    take("0 miss 2 refused");
+    take("1 miss 2 refused");
+    take("4 miss 2 refused");
+    take("0 miss 3 refused");
+    take("1 miss 3 refused");
+    take("4 miss 3 refused");
+    take("2 miss 3 refused");
+    table(false);
+    expect_part("\nbad nodes: n3,n4\n");
+}
+
+static void test_absent(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    assert_int_equal(dt_doctor_report_init(&report, 3, &err), 0);
+    take("0 hello n3 10.0.0.3 4000");
+    take("0 end");
+    take("1 hello n1 10.0.0.1 4000");
+    take("1 cell gpus -");
+    take("1 cell driver -");
+    assert_int_equal(dt_doctor_report_present(&report), 2);
+    assert_int_equal(dt_doctor_report_done(&report), 1);
+    table(false);
+    expect_part("\nn1: the checks began there and did not end: rdma is the "
+                "first without an answer\n");
+    expect_part("\nn2: no answer: see scontrol show node, and slurmd's log "
+                "there\n");
+    expect_part("\nbad nodes: n1,n2\n");
+}
+
+/* srun may mix lines of its own in, and a node lines of another release. */
+static void test_foreign_lines(void **state)
+{
+    static const char *const lines[] = {
+        "",           "0",          "0 ",         "hello",        "9 end",
+        "-1 end",     "0 hello",    "0 hello a",  "0 hello a b",  "0 cell",
+        "0 cell x y", "0 bad gpus", "0 miss",     "0 miss x",     "0 miss 7 y",
+        "0 clock",    "0 clock x",  "0 colour x", "0 miss -1 no", "0 cell ",
+    };
+    (void)state;
+    begin(2);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+        take(lines[i]);
+    assert_string_equal(table(true), "2 nodes are good, 0 warnings\n");
+}
+
+/* A node in a process of its own that answers until it is killed. */
+static pid_t start_peer(int node, unsigned *port)
+{
+    struct dt_doctor_pairs *peer = dt_doctor_pairs_create(node, NULL);
+    int quiet[2];
+    assert_non_null(peer);
+    assert_int_equal(pipe(quiet), 0);
+    *port = dt_doctor_pairs_port(peer);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dt_doctor_pairs_serve(peer, quiet[0]);
+        _exit(0);
+    }
+    dt_doctor_pairs_destroy(peer);
+    close(quiet[0]);
+    close(quiet[1]);
+    return pid;
+}
+
+static void test_pairs(void **state)
+{
+    struct dt_error err;
+    unsigned port[2];
+    pid_t pid[2] = {start_peer(0, &port[0]), start_peer(1, &port[1])};
+    struct dt_doctor_notes notes = {fmemopen(text, sizeof(text), "w"), 2};
+    struct dt_doctor_pairs *pairs = dt_doctor_pairs_create(2, &err);
+    double ahead_s;
+    double error_s;
+    (void)state;
+    assert_non_null(pairs);
+    assert_int_equal(dt_doctor_pairs_add(pairs, 0, "127.0.0.1", port[0], &err),
+                     0);
+    assert_int_equal(/* node 1 listens there */
+                     dt_doctor_pairs_add(pairs, 3, "127.0.0.1", port[1], &err),
+                     0);
+    assert_int_equal(dt_doctor_pairs_add(pairs, 4, "127.0.0.1", 1, &err), 0);
+    assert_int_equal(dt_doctor_pairs_add(pairs, 2, "127.0.0.1", 1, &err), 0);
+    assert_int_equal(dt_doctor_pairs_add(pairs, 5, "n5", 1, &err), -1);
+    assert_string_equal(err.text, "doctor: node 5 is at \"n5\", which is no "
+                                  "address");
+    dt_doctor_pairs_probe(pairs, 2000, &notes);
+    dt_doctor_pairs_destroy(pairs);
+    fclose(notes.file);
+    expect_part("2 miss 3 at 127.0.0.1 there is something else than that "
+                "node\n");
+    expect_part("2 miss 4 127.0.0.1 refuses the connection\n");
+    expect_part("2 cell interface lo\n2 cell peers 1/3\n");
+    assert_int_equal(
+        sscanf(strstr(text, "2 clock"), "2 clock %lf %lf", &ahead_s, &error_s),
+        2);
+    assert_true(ahead_s < 0.1 && ahead_s > -0.1 && error_s < 0.5);
+    for (int i = 0; i < 2; i++) {
+        kill(pid[i], SIGKILL);
+        waitpid(pid[i], NULL, 0);
+    }
+}
+
+/* Somebody listens there and never says anything. */
+static void test_pairs_deadline(void **state)
+{
+    struct dt_error err;
+    struct dt_doctor_notes notes = {fmemopen(text, sizeof(text), "w"), 1};
+    struct dt_doctor_pairs *silent = dt_doctor_pairs_create(0, &err);
+    struct dt_doctor_pairs *pairs = dt_doctor_pairs_create(1, &err);
+    double start = dt_clock_now();
+    (void)state;
+    dt_doctor_pairs_add(pairs, 0, "127.0.0.1", dt_doctor_pairs_port(silent),
+                        &err);
+    dt_doctor_pairs_probe(pairs, 200, &notes);
+    assert_true(dt_clock_now() - start < 2);
+    fclose(notes.file);
+    assert_string_equal(text, "1 miss 0 no answer from 127.0.0.1, as with a "
+                              "firewall\n"
+                              "1 cell interface -\n1 cell peers 0/1\n");
+    dt_doctor_pairs_destroy(pairs);
+    dt_doctor_pairs_destroy(silent);
+}
+
+static void test_children(void **state)
+{
+    struct dt_error err;
+    char answer[8];
+    char *const none[] = {"/no/such/program", NULL};
+    char *const sleeps[] = {"sleep", "20", NULL};
+    char *const talks[] = {"sh", "-c", "echo 0123456789; exit 3", NULL};
+    double start = dt_clock_now();
+    (void)state;
+    assert_int_equal(dt_doctor_ask(none, 1000, answer, 8, &err), -1);
+    assert_string_equal(err.text,
+                        "/no/such/program: No such file or directory");
+    assert_int_equal(dt_doctor_ask(talks, 5000, answer, 8, &err), 3);
+    assert_string_equal(answer, "0123456");
+    assert_int_equal(dt_doctor_ask(sleeps, 100, answer, 8, &err), -1);
+    assert_string_equal(err.text, "sleep: it does not end in time");
+    assert_true(dt_clock_now() - start < 5);
+}
+
+/* Probes that end at once leave a report without them. */
+static void test_gather_nobody(void **state)
+{
+    struct dt_error err;
+    char *const ends[] = {"true", NULL};
+    char *const none[] = {"/no/such/program", NULL};
+    (void)state;
+    assert_int_equal(dt_doctor_report_init(&report, 2, &err), 0);
+    assert_int_equal(dt_doctor_gather(&report, 2, ends, &err), 0);
+    assert_int_equal(dt_doctor_report_present(&report), 0);
+    assert_int_equal(dt_doctor_gather(&report, 2, none, &err), -1);
+    dt_doctor_report_fini(&report);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_same_text),
+        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_builds),
+        cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_misses),
+        cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_foreign_lines),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_pairs_deadline),
+        cmocka_unit_test(test_children),
+        cmocka_unit_test(test_gather_nobody),
+    };
+    return cmocka_run_group_tests_name("doctor_report", tests, NULL, NULL);
+}
