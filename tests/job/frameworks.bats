@@ -54,14 +54,13 @@ second_srun() {
 # hold_port USER PORT: a process of that user on n1 listens there.
 hold_port() {
     mkfifo "$WORK/holder"
-    dt_run --user "$1" --node n1 /usr/bin/python3 -c 'import socket, sys
-server = socket.socket()
-server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-server.bind(("", int(sys.argv[1])))
-server.listen()
-open(sys.argv[2], "w").close()
-open(sys.argv[2]).close()' "$2" "$WORK/holder" 3>&- &
-    : <"$WORK/holder"
+    dt_run --user "$1" --node n1 perl -MIO::Socket::INET -e '
+        $server = IO::Socket::INET->new(LocalPort => $ARGV[0], Listen => 1,
+            ReuseAddr => 1) or die "$!";
+        open $told, ">", $ARGV[1];
+        close $told;
+        open $told, "<", $ARGV[1];' "$2" "$WORK/holder" 3>&- &
+    timeout 10 sh -c ": <$WORK/holder"
 }
 
 end_holder() {
@@ -151,16 +150,20 @@ END
 
 # Ranks are dealt out in turn, workers are counted node by node.
 @test "each TensorFlow worker finds itself, whatever the distribution" {
-    run -0 dt_srun -N3 -n5 -m cyclic --disttrain=c.yaml /usr/bin/python3 -c '
-import json, os
-config = json.loads(os.environ["TF_CONFIG"])
-workers, index = config["cluster"]["worker"], config["task"]["index"]
-host, port = workers[index].split(":")
-base = min(int(w.split(":")[1]) for w in workers)
-assert host == os.environ["SLURMD_NODENAME"]
-assert int(port) == base + int(os.environ["SLURM_LOCALID"])
-print(index, len(workers))'
-    diff <(sort <<<"$output") <(printf '%s 5\n' {0..4})
+    cat >worker <<'END'
+#!/bin/sh
+index=${TF_CONFIG##*:}
+index=${index%%\}*}
+workers=${TF_CONFIG#*[}
+workers=${workers%%]*}
+first=${workers%%\",*}
+own=$(echo "$workers" | cut -d, -f$((index + 1)) | tr -d '"')
+[ "$own" = "$SLURMD_NODENAME:$((${first##*:} + SLURM_LOCALID))" ] &&
+    echo "$index of $(echo "$workers" | tr ',' '\n' | wc -l)"
+END
+    chmod 755 worker
+    run -0 dt_srun -N3 -n5 -m cyclic --disttrain=c.yaml ./worker
+    diff <(sort <<<"$output") <(printf '%s of 5\n' {0..4})
 }
 
 @test "launch.frameworks narrows the set, and adds what waits for its name" {
@@ -239,7 +242,7 @@ node" ]]
     hold_port root 61001
     run -1 dt_run env MASTER_PORT=61001 srun -Q -N2 -n2 --disttrain=c.yaml true
     [[ $output =~ "rank 0: MASTER_PORT: port 61001 is taken by process "[0-9]+\
-" (python3); end that program, start the step again for another port, or set \
+" (perl); end that program, start the step again for another port, or set \
 MASTER_PORT to a free one" ]]
     run -1 dt_run --user dtuser env MASTER_PORT=61001 srun -Q -N2 -n2 \
         --disttrain=c.yaml true
