@@ -18,7 +18,7 @@ set -euo pipefail
 parse "--rounds" "$@" overhead
 
 stamp_of() {
-    "${CC:-cc}" -shared -fPIC -O2 -DSTAMP="$1" -o "$work/$1.so" \
+    "${CC:-cc}" -shared -fPIC -O2 -I"$builddir" -DSTAMP="$1" -o "$work/$1.so" \
         "$bench/stamp.c"
 }
 

@@ -6,6 +6,8 @@
  * what that one takes in task_init, in microseconds, by the clock and by the
  * time on a CPU.
  */
+#include "config.h"
+
 #include <stdio.h>
 #include <time.h>
 
