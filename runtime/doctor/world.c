@@ -41,6 +41,9 @@ static int ask_slurm(char *const argv[], char *text, struct dt_error *err)
     if (status > 0)
         dt_error_set(err, EX_UNAVAILABLE, "%s: exit status %d", argv[0],
                      status);
+    else if (status < 0)
+        dt_error_prefix(err, "the nodes of a job are examined with Slurm's "
+                             "own programs, outside of a container");
     return status == 0 ? 0 : -1;
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -17,6 +18,8 @@
 #include "doctor/child.h"
 #include "doctor/doctor.h"
 #include "doctor/pairs.h"
+#include "doctor/world.h"
+#include "tests/unit/scratch.h"
 
 static struct dt_doctor_report report;
 static char text[16384];
@@ -354,6 +357,84 @@ static void test_gather_nobody(void **state)
     dt_doctor_report_fini(&report);
 }
 
+/* A program of Slurm that prints, and tells its arguments to a file. */
+static void put_program(const char *name, const char *output)
+{
+    char script[512];
+    snprintf(script, sizeof(script),
+             "#!/bin/sh\necho \"$0 $*\" | sed 's|.*/||' >>%s\nprintf '%s'\n",
+             scratch_path("asked"), output);
+    chmod(scratch_write(name, script, strlen(script)), 0755);
+}
+
+static void expect_world(const char *job, const char *want_job,
+                         const char *want_list, const char *asked)
+{
+    struct dt_doctor_world world;
+    struct dt_error err;
+    unlink(scratch_path("asked"));
+    if (dt_doctor_world_init(&world, job, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_string_equal(world.job, want_job);
+    assert_string_equal(world.list, want_list);
+    assert_int_equal(world.count, 2);
+    assert_string_equal(world.names[0], "n1");
+    assert_string_equal(world.names[1], "n2");
+    dt_doctor_world_fini(&world);
+    char *lines = dt_file_read(scratch_path("asked"), 1000, &err);
+    assert_string_equal(lines, asked);
+    free(lines);
+}
+
+static void set_job_variables(const char *job, const char *step)
+{
+    setenv("SLURM_JOB_ID", job, 1);
+    setenv("SLURM_JOB_NODELIST", "n[1-9]", 1);
+    setenv("SLURM_STEP_ID", step, 1);
+    setenv("SLURM_STEP_NODELIST", "n[1-2]", 1);
+}
+
+static void test_world(void **state)
+{
+    struct dt_doctor_world world;
+    struct dt_error err;
+    char path[1024];
+    char *before = strdup(getenv("PATH"));
+    (void)state;
+    unsetenv("SLURM_JOB_ID");
+    assert_int_equal(dt_doctor_world_init(&world, NULL, &err), 0);
+    assert_null(world.job);
+    assert_int_equal(world.count, 1);
+    dt_doctor_world_fini(&world);
+    snprintf(path, sizeof(path), "%s:%.800s", scratch_path(""), before);
+    setenv("PATH", path, 1);
+    put_program("scontrol", "n1\\nn2\\n");
+    put_program("squeue", "n[3-4]\\n");
+    set_job_variables("7", "0");
+    expect_world(NULL, "7", "n[1-2]", "scontrol show hostnames n[1-2]\n");
+    set_job_variables("7", "4294967290"); /* salloc's shell on the first node */
+    expect_world(NULL, "7", "n[1-9]", "scontrol show hostnames n[1-9]\n");
+    expect_world("8.1", "8", "n[3-4]",
+                 "squeue --noheader --format=%N --steps=8.1\n"
+                 "scontrol show hostnames n[3-4]\n");
+    expect_world("8", "8", "n[3-4]",
+                 "squeue --noheader --format=%N --jobs=8\n"
+                 "scontrol show hostnames n[3-4]\n");
+    put_program("squeue", "");
+    assert_int_equal(dt_doctor_world_init(&world, "9", &err), -1);
+    assert_string_equal(err.text, "job 9 has no nodes");
+    dt_doctor_world_fini(&world);
+    setenv("PATH", "/nowhere", 1);
+    assert_int_equal(dt_doctor_world_init(&world, NULL, &err), -1);
+    assert_string_equal(err.text,
+                        "the nodes of a job are examined with Slurm's own "
+                        "programs, outside of a container: scontrol: No such "
+                        "file or directory");
+    dt_doctor_world_fini(&world);
+    setenv("PATH", before, 1);
+    free(before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_pairs_deadline),
         cmocka_unit_test(test_children),
         cmocka_unit_test(test_gather_nobody),
+        cmocka_unit_test(test_world),
     };
     return cmocka_run_group_tests_name("doctor_report", tests, NULL, NULL);
 }
