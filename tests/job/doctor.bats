@@ -16,11 +16,21 @@ teardown_file() {
 setup() {
     dt_setup
     dir=$(mktemp -d)
-    chmod 755 "$dir"
+    chmod 1777 "$dir"
 }
 
 teardown() {
     rm -rf "$dir"
+}
+
+# wait_for FILE: until it exists, for at most 10 s.
+wait_for() {
+    local i
+    for ((i = 0; i < 100; i++)); do
+        [[ ! -e $1 ]] || return 0
+        sleep 0.1
+    done
+    return 1
 }
 
 # doctor NODES WORD...: in an allocation of its own.
@@ -58,7 +68,6 @@ doctor() {
 }
 
 @test "the batch script of an ordinary user examines all nodes of the job" {
-    chown 60900:60900 "$dir"
     run -0 dt_run --user dtuser sbatch --wait --quiet -N3 \
         --output="$dir/out" --wrap "disttrain doctor"
     run -0 cat "$dir/out"
@@ -116,7 +125,8 @@ no other node reaches it: correct /etc/hosts"* ]]
     dt_run --user dtuser --node n1 sh -c 'echo x >/dev/shm/torch_left'
     dt_run --user dtuser --node n1 sh -c 'echo x >/dev/shm/torch_used'
     dt_run --user dtuser --node n1 sh -c \
-        'exec sleep 20 3</dev/shm/torch_used' 3>&- &
+        "exec 4</dev/shm/torch_used; touch $dir/up; exec sleep 20" 3>&- &
+    wait_for "$dir/up"
     run -0 dt_run --user dtuser salloc --quiet -N2 disttrain doctor
     kill "$!"
     dt_run --node n1 rm /dev/shm/torch_left /dev/shm/torch_used
@@ -127,13 +137,14 @@ no process uses: rm /dev/shm/torch_left"* ]]
 }
 
 @test "a process that no job owns is a warning" {
-    dt_run --user dtuser --node n2 setsid python3 -c 'if True:
+    dt_run --user dtuser --node n2 setsid python3 -c "if True:
         import socket, time
         s = socket.socket()
-        s.bind(("", 0))
+        s.bind(('', 0))
         s.listen()
-        time.sleep(20)' 3>&- &
-    sleep 0.5
+        open('$dir/up', 'w')
+        time.sleep(20)" 3>&- &
+    wait_for "$dir/up"
     run -0 dt_run --user dtuser salloc --quiet -N2 disttrain doctor
     dt_run --user dtuser --node n2 pkill -u dtuser python3
     echo "$output"
@@ -285,7 +296,7 @@ plugin_doctor() {
     dt_run salloc --quiet -N4 sh -c \
         'touch "$0/up"; while [ ! -e "$0/killed" ]; do sleep 0.1; done
          disttrain doctor; echo "status $?"' "$dir" >"$dir/out" 2>&1 3>&- &
-    while [[ ! -e $dir/up ]]; do sleep 0.1; done
+    wait_for "$dir/up"
     dt_devcluster kill n3
     local begin=$SECONDS
     touch "$dir/killed"
