@@ -16,6 +16,7 @@ setup_file() {
     TREE=$WORK/disttrain-$VERSION
     export DT_SKIP DT_CLUSTER=p$$ WORK VERSION TREE
     make -s -C "$DT_BUILDDIR" distdir distdir="$TREE" >/dev/null
+    chmod -R u+w "$TREE" # the source may be read-only, as in distcheck
 }
 
 teardown_file() {
