@@ -67,10 +67,16 @@ static void try_siteconf(char *text)
 {
     struct dtspank_siteconf conf;
     struct dt_error err = {0};
+    const char *entry;
+    int at = 0;
     if (dtspank_siteconf_parse(1, &text, &conf, &err) != 0)
         must(err.text[0] != '\0');
     must(conf.runtime[0] == '/' && conf.port_first >= 1024 &&
          conf.port_first <= conf.port_last && conf.port_last <= 65535);
+    while ((entry = dtspank_siteconf_variable(&conf, "env", "gpu", &at)))
+        must(strchr(entry, '=') != NULL && entry[0] != '=');
+    if (dtspank_siteconf_use_runtime(&conf, text, &err) != 0)
+        must(err.text[0] != '\0');
 }
 
 /* Takes text over. */
