@@ -157,8 +157,12 @@ static int run_without_silent(const char *job_id,
     size_t all = report->node_count;
     char *list = NULL;
     size_t size = 0;
-    if (count == 0 || count == all)
+    if (count == all)
         return 0;
+    if (count == 0)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "no node answers: srun has said why above, or see "
+                            "slurmd's log on the nodes");
     FILE *out = open_memstream(&list, &size);
     const char *separator = "";
     for (size_t i = 0; out && i < all; i++)
@@ -219,7 +223,7 @@ int dt_cmd_doctor(int argc, char **argv)
     if (options.probe)
         return dt_doctor_probe(&err) < 0 ? fail(&err) : 0;
     /* In a step, its first task does it all. */
-    if (task && strcmp(task, "0") != 0)
+    if (!options.job && task && strcmp(task, "0") != 0)
         return 0;
     rc = dt_doctor_world_init(&world, options.job, &err);
     if (rc == 0) {

@@ -191,13 +191,31 @@ disttrain_here() {
     done
     run -0 dt_run --user dtuser disttrain doctor --job="$job"
     [[ ${lines[-1]} == "3 nodes are good, "* ]]
-    run -0 dt_run --user dtuser disttrain doctor --job="$job.0" --brief
+    # What an srun in a task of another job would do.
+    run -0 dt_run --user dtuser env SLURM_PROCID=3 \
+        disttrain doctor --job="$job.0" --brief
     [[ $output == "2 nodes are good, "* ]]
     dt_run scancel "$job"
     wait "$!" || true
     run -69 dt_run disttrain doctor --job=999
     [[ $output == "disttrain doctor: squeue: exit status 1" ||
         $output == "disttrain doctor: job 999 has no nodes" ]]
+}
+
+@test "a job that srun cannot enter is no fault of the nodes" {
+    dt_run salloc --quiet -N1 --job-name=rootsown sleep 20 3>&- &
+    local job='' i
+    for ((i = 0; i < 50; i++)); do
+        job=$(dt_run squeue --noheader --name=rootsown --states=R --format=%A)
+        [[ -z $job ]] || break
+        sleep 0.1
+    done
+    run -69 dt_run --user dtuser disttrain doctor --job="$job"
+    echo "$output"
+    [[ $output == "srun: error: "*$'\n'"disttrain doctor: no node answers: \
+srun has said why above, or see slurmd's log on the nodes" ]]
+    dt_run scancel "$job"
+    wait "$!" || true
 }
 
 # preflight_file: a config that asks for a preflight.
