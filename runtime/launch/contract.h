@@ -29,6 +29,24 @@
  * every other one on the way to the tasks. The plugin removes those that it
  * finds in srun's own environment, so that steps started inside a task begin
  * afresh.
+ *
+ * 3. The console. srun starts `RUNTIME console` as its child, with its own
+ * stdout and stderr, and from then on writes into two pipes, which the child
+ * reads. On the child's stdin are
+ *
+ *     DISTTRAIN_CONSOLE=1      first line: the version of this grammar
+ *     LABELS=none|strip|keep   whether srun begins lines with the rank, and
+ *                              whether the user wants to see it
+ *     TASKS=N
+ *     NODE HOST A-B,C          for each node of the step, in their order: the
+ *                              ranks there; none if srun could not ask
+ *
+ * 4. Records: lines on stderr for the console, which does not show them. A task
+ * that starts writes the first, and slurmstepd the second for a task that
+ * has not ended with exit status 0; STATUS is what waitpid says.
+ *
+ *     disttrain: record: start RANK HOST SECONDS.mmm
+ *     disttrain: record: exit RANK HOST SECONDS.mmm STATUS
  */
 #ifndef DT_LAUNCH_CONTRACT_H
 #define DT_LAUNCH_CONTRACT_H
@@ -101,5 +119,21 @@
 
 /* Absolute directory for a log file of each rank; absent: none. */
 #define DT_ENV_RANK_LOGS "SLURM_DISTTRAIN_RANK_LOGS"
+
+/* "1" or "label": srun has a console, so tasks write records; with "label" the
+ * user has not asked for SLURM_LABELIO.
+ */
+#define DT_ENV_CONSOLE "SLURM_DISTTRAIN_CONSOLE"
+
+#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=1"
+#define DT_CONSOLE_LABELS "LABELS="
+#define DT_CONSOLE_TASKS "TASKS="
+#define DT_CONSOLE_NODE "NODE "
+#define DT_RECORD "disttrain: record: "
+
+enum {
+    DT_CONSOLE_OUT_FD = 3, /* the pipes, in the child */
+    DT_CONSOLE_ERR_FD = 4,
+};
 
 #endif /* DT_LAUNCH_CONTRACT_H */

@@ -10,6 +10,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_launch \
 	tests/unit/test_conf_memory \
 	tests/unit/test_conf_values \
+	tests/unit/test_console \
 	tests/unit/test_dataset \
 	tests/unit/test_doctor_node \
 	tests/unit/test_doctor_plugin \
@@ -20,6 +21,7 @@ check_PROGRAMS += \
 	tests/unit/test_loader \
 	tests/unit/test_model_config \
 	tests/unit/test_optim \
+	tests/unit/test_outcome \
 	tests/unit/test_report \
 	tests/unit/test_safetensors \
 	tests/unit/test_variables \

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* notice.c - what Slurm and the plugin say about a step, line by line */
+#include "config.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "launch/contract.h"
+#include "report/notice.h"
+
+#define STEPD "slurmstepd"
+
+enum {
+    LINE_BYTES = 1024, /* of a line that can be understood */
+};
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* "start RANK HOST SECONDS.mmm" or "exit RANK HOST SECONDS.mmm STATUS" */
+static bool parse_record(const char *text, struct dt_notice *notice)
+{
+    char verb[8];
+    int64_t seconds;
+    int ms;
+    int used = 0;
+    if (sscanf(text, "%7s %" SCNu32 " %255s %" SCNd64 ".%3d%n", verb,
+               &notice->rank, notice->host, &seconds, &ms, &used) != 5 ||
+        seconds < 0 || seconds > INT64_MAX / 1000 - 1 || ms < 0)
+        return false;
+    notice->ms = seconds * 1000 + ms;
+    if (strcmp(verb, "start") == 0) {
+        notice->kind = DT_NOTICE_START;
+        return text[used] == '\0';
+    }
+    int more = 0;
+    notice->kind = DT_NOTICE_EXIT;
+    return strcmp(verb, "exit") == 0 &&
+           sscanf(text + used, " %d%n", &notice->status, &more) == 1 &&
+           text[used + more] == '\0';
+}
+
+/* A record follows a "slurmstepd: " of its own, which may follow the beginning
+ * of a line of the program.
+ */
+static size_t find_begin(const char *line, size_t record)
+{
+    static const char *const ends[] = {STEPD ": ", STEPD "-"};
+    for (size_t i = record; i-- > 0;)
+        for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++)
+            if (starts_with(line + i, ends[k]) &&
+                strcspn(line + i, ":") + i + 2 == record)
+                return i;
+    return record;
+}
+
+/* srun's words for a wait status; -1: they are not. */
+static int parse_status(const char *text)
+{
+    int code;
+    int used = 0;
+    if (sscanf(text, "Exited with exit code %d%n", &code, &used) == 1 &&
+        text[used] == '\0')
+        return W_EXITCODE(code, 0);
+    for (int signal = 1; signal < SIGRTMIN; signal++) {
+        const char *name = strsignal(signal);
+        size_t len = strlen(name);
+        if (starts_with(text, name) &&
+            (text[len] == '\0' || strcmp(text + len, " (core dumped)") == 0))
+            return signal;
+    }
+    return -1;
+}
+
+/* "n3: task 5: Killed", "n[1-2]: tasks 0-3: Exited with exit code 1": also of
+ * tasks whose record is lost, which happens with SIGKILL.
+ */
+static void parse_tasks(const char *text, struct dt_notice *notice)
+{
+    int used = 0;
+    if (sscanf(text, "%255[^: ]: task%*[s ]%511[-,0-9]: %n", notice->host,
+               notice->ranks, &used) != 2 ||
+        used == 0)
+        return;
+    notice->oom = strcmp(text + used, "Out Of Memory") == 0;
+    notice->status = notice->oom ? SIGKILL : parse_status(text + used);
+    if (notice->status >= 0)
+        notice->kind = DT_NOTICE_TASKS;
+}
+
+static void parse_srun(const char *text, struct dt_notice *notice)
+{
+    static const char *const stops[] = {
+        "Job step aborted", "sending Ctrl-C to ", "forcing job termination"};
+    for (size_t i = 0; i < sizeof(stops) / sizeof(*stops); i++)
+        if (starts_with(text, stops[i]))
+            notice->kind = DT_NOTICE_ASKED;
+    if (sscanf(text, "error: Node failure on %255s", notice->host) == 1 ||
+        sscanf(text,
+               "error: Aborting, io error and missing step on node "
+               "%" SCNu32,
+               &notice->node) == 1)
+        notice->kind = DT_NOTICE_NODE_LOST;
+    else if (starts_with(text, "error: "))
+        parse_tasks(text + strlen("error: "), notice);
+}
+
+static void parse_stepd(const char *text, struct dt_notice *notice)
+{
+    if (strstr(text, "*** ") && strstr(text, " CANCELLED AT "))
+        notice->kind = DT_NOTICE_STOP;
+    else if (strstr(text, " oom-kill event") || strstr(text, " oom_kill event"))
+        notice->kind = DT_NOTICE_OOM;
+}
+
+void dt_notice_parse(const char *line, size_t len, struct dt_notice *notice)
+{
+    char text[LINE_BYTES];
+    *notice = (struct dt_notice){.kind = DT_NOTICE_NONE};
+    while (len > 0 && line[len - 1] == '\n')
+        len--;
+    const char *record = memmem(line, len, DT_RECORD, strlen(DT_RECORD));
+    bool srun = len > 6 && memcmp(line, "srun: ", 6) == 0;
+    bool stepd = len > strlen(STEPD) && memcmp(line, STEPD, strlen(STEPD)) == 0;
+    notice->from_slurm = srun || stepd;
+    if (len >= sizeof(text) || (!record && !srun && !stepd))
+        return;
+    memcpy(text, line, len);
+    text[len] = '\0';
+    if (record) {
+        size_t at = (size_t)(record - line);
+        if (parse_record(text + at + strlen(DT_RECORD), notice)) {
+            notice->begin = find_begin(text, at);
+            return;
+        }
+        notice->kind = DT_NOTICE_NONE;
+    }
+    if (srun)
+        parse_srun(text + 6, notice);
+    else if (stepd)
+        parse_stepd(text, notice);
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_console.c - what srun prints is understood and kept */
+#include "config.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "launch/contract.h"
+#include "report/label.h"
+#include "report/notice.h"
+#include "report/ranklogs.h"
+#include "report/rankset.h"
+#include "report/tail.h"
+
+static void test_label(void **state)
+{
+    static const struct {
+        const char *line;
+        uint32_t tasks;
+        size_t bytes;
+        uint32_t rank;
+    } cases[] = {
+        {"0: x\n", 1, 3, 0},
+        {"7: \n", 8, 3, 7},
+        {" 3: x", 12, 4, 3},
+        {"11: x", 12, 4, 11},
+        {"099: x", 1000, 5, 99},
+        {"  9: x", 1000, 5, 9},
+        {"999: x", 1000, 5, 999},
+        {"8: x\n", 8, 0, 0},
+        {"3: x", 12, 0, 0},
+        {"03:x", 12, 0, 0},
+        {"srun: x", 8, 0, 0},
+        {" : x", 8, 0, 0},
+        {"  : x", 12, 0, 0},
+        {"1", 8, 0, 0},
+        {"", 8, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        uint32_t rank = 0;
+        size_t bytes = dt_label_parse(cases[i].line, strlen(cases[i].line),
+                                      cases[i].tasks, &rank);
+        assert_int_equal(bytes, cases[i].bytes);
+        if (bytes > 0)
+            assert_int_equal(rank, cases[i].rank);
+    }
+}
+
+static void test_label_newline(void **state)
+{
+    char text[1026];
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    text[1024] = '\n';
+    assert_true(dt_label_adds_newline(text, 1025));
+    text[1023] = '\n';
+    assert_false(dt_label_adds_newline(text, 1024));
+    text[1025] = '\n';
+    assert_false(dt_label_adds_newline(text, 1026));
+    assert_false(dt_label_adds_newline("x\n", 2));
+}
+
+static char *print_set(const char *text, uint32_t size)
+{
+    struct dt_rankset set;
+    struct dt_error err;
+    char *out = NULL;
+    size_t bytes;
+    assert_int_equal(dt_rankset_init(&set, size, &err), 0);
+    int rc = dt_rankset_parse(&set, text, &err);
+    FILE *file = open_memstream(&out, &bytes);
+    assert_non_null(file);
+    if (rc == 0)
+        dt_rankset_print(&set, file);
+    else
+        fputs(err.text, file);
+    fclose(file);
+    dt_rankset_fini(&set);
+    return out;
+}
+
+static void test_rankset(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *printed;
+    } cases[] = {
+        {"0", "rank 0"},
+        {"4-7,0", "ranks 0, 4-7"},
+        {"1,2,3,5-5", "ranks 1-3, 5"},
+        {"0-4294967295", "ranks 0-8"},
+        {"8,9,10", "rank 8"},
+        {"", "expected ranks like 0,4-7, got \"\""},
+        {"1,", "expected ranks like 0,4-7, got \"1,\""},
+        {"3-1", "expected ranks like 0,4-7, got \"3-1\""},
+        {"-1", "expected ranks like 0,4-7, got \"-1\""},
+        {"1-", "expected ranks like 0,4-7, got \"1-\""},
+        {"1 2", "expected ranks like 0,4-7, got \"1 2\""},
+        {"4294967296", "expected ranks like 0,4-7, got \"4294967296\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char *printed = print_set(cases[i].text, 9);
+        assert_string_equal(printed, cases[i].printed);
+        free(printed);
+    }
+}
+
+static char *print_tail(const struct dt_tail *tail)
+{
+    char *out = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&out, &bytes);
+    assert_non_null(file);
+    bool any = dt_tail_print(tail, "> ", file);
+    fclose(file);
+    assert_int_equal(any, bytes > 0);
+    return out;
+}
+
+static void expect_tail(const char *text, const char *printed)
+{
+    struct dt_tail tail = {.keep = 4096};
+    dt_tail_append(&tail, text, strlen(text));
+    char *out = print_tail(&tail);
+    assert_string_equal(out, printed);
+    free(out);
+    free(tail.text);
+}
+
+#define TB "Traceback (most recent call last):\n"
+#define CAUSE                                                                  \
+    "The above exception was the direct cause of the following exception:\n"
+#define DURING                                                                 \
+    "During handling of the above exception, another exception occurred:\n"
+
+static void test_tail(void **state)
+{
+    (void)state;
+    expect_tail("", "");
+    expect_tail("\n\n", "");
+    expect_tail("a\n\nb\n\n", "> a\n\n> b\n");
+    expect_tail("no newline", "> no newline\n");
+    expect_tail(" 10%\r 50%\r100%\nend\r\n", "> 100%\n> end\n");
+    expect_tail("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16\n17\n18"
+                "\n19\n20\n21\n",
+                "> 2\n> 3\n> 4\n> 5\n> 6\n> 7\n> 8\n> 9\n> 10\n> 11\n> 12\n> 13"
+                "\n> 14\n> 15\n> 16\n> 17\n> 18\n> 19\n> 20\n> 21\n");
+    expect_tail("noise\n" TB "  File\nE: x\n",
+                "> Traceback (most recent call last):\n>   File\n> E: x\n");
+    /* of two that have nothing to do with each other the last */
+    expect_tail(TB "E: 1\n[rank5]: " TB "[rank5]: E: 2\nafter\n",
+                "> [rank5]: Traceback (most recent call last):\n"
+                "> [rank5]: E: 2\n> after\n");
+    /* and all of a chain */
+    expect_tail(TB "E: 0\n" TB "E: 1\n\n" DURING "\n" TB "E: 2\n\n" CAUSE
+                   "\n" TB "E: 3\n",
+                "> Traceback (most recent call last):\n> E: 1\n\n> " DURING
+                "\n> Traceback (most recent call last):\n> E: 2\n\n> " CAUSE
+                "\n> Traceback (most recent call last):\n> E: 3\n");
+    expect_tail("multiprocessing.pool.RemoteTraceback: \n\"\"\"\n" TB
+                "E: 1\n\"\"\"\n\n" CAUSE "\n" TB "E: 1\n",
+                "> Traceback (most recent call last):\n> E: 1\n> \"\"\"\n\n"
+                "> " CAUSE "\n> Traceback (most recent call last):\n> E: 1\n");
+}
+
+static void test_tail_bounds(void **state)
+{
+    struct dt_tail tail = {.keep = 1024};
+    char line[64];
+    (void)state;
+    for (int i = 0; i < 10000; i++) {
+        snprintf(line, sizeof(line), "line %d\n", i);
+        dt_tail_append(&tail, line, strlen(line));
+        assert_true(tail.size <= 2 * tail.keep);
+        assert_true(tail.used <= tail.size);
+        assert_true(i < 200 || tail.used >= tail.keep);
+    }
+    char *out = print_tail(&tail);
+    assert_non_null(strstr(out, "> line 9999\n"));
+    free(out);
+
+    char *big = malloc(100000);
+    assert_non_null(big);
+    memset(big, 'x', 100000);
+    dt_tail_append(&tail, big, 100000);
+    assert_int_equal(tail.used, 1024);
+    out = print_tail(&tail);
+    assert_int_equal(strlen(out), 1024 + 3);
+    free(out);
+
+    /* a line that has lost its beginning is not shown as one */
+    dt_tail_append(&tail, "\nend\n", 5);
+    assert_true(dt_tail_ends_with(&tail, "end"));
+    assert_false(dt_tail_ends_with(&tail, "ends"));
+    out = print_tail(&tail);
+    assert_string_equal(out, "> end\n");
+    free(out);
+    free(big);
+    free(tail.text);
+}
+
+static void test_long_traceback(void **state)
+{
+    struct dt_tail tail = {.keep = 4096};
+    int lines = 0;
+    (void)state;
+    dt_tail_append(&tail, TB, strlen(TB));
+    for (int i = 1; i < 100; i++) {
+        char line[32];
+        snprintf(line, sizeof(line), "  frame %d\n", i);
+        dt_tail_append(&tail, line, strlen(line));
+    }
+    char *out = print_tail(&tail);
+    for (const char *p = out; (p = strchr(p, '\n')) != NULL; p++)
+        lines++;
+    assert_int_equal(lines, DT_TRACEBACK_LINES);
+    assert_non_null(strstr(out, "> Traceback"));
+    assert_non_null(strstr(out, ">   frame 14\n> [41 lines left out]\n"
+                                ">   frame 56\n"));
+    assert_non_null(strstr(out, ">   frame 99\n"));
+    free(out);
+    free(tail.text);
+}
+
+static struct dt_notice parse(const char *line)
+{
+    struct dt_notice notice;
+    dt_notice_parse(line, strlen(line), &notice);
+    return notice;
+}
+
+static void test_records(void **state)
+{
+    struct dt_notice n;
+    (void)state;
+    n = parse(DT_RECORD "start 5 n3 1763642213.042\n");
+    assert_int_equal(n.kind, DT_NOTICE_START);
+    assert_int_equal(n.rank, 5);
+    assert_string_equal(n.host, "n3");
+    assert_int_equal(n.ms, INT64_C(1763642213042));
+    assert_int_equal(n.begin, 0);
+
+    n = parse("slurmstepd: " DT_RECORD "exit 11 n4 17.500 256\n");
+    assert_int_equal(n.kind, DT_NOTICE_EXIT);
+    assert_int_equal(n.rank, 11);
+    assert_int_equal(n.status, 256);
+    assert_int_equal(n.ms, 17500);
+    assert_int_equal(n.begin, 0);
+
+    /* behind the beginning of a line of the program */
+    n = parse("loss 3.1 slurmstepd-n1: " DT_RECORD "exit 1 n1 1.000 9\n");
+    assert_int_equal(n.kind, DT_NOTICE_EXIT);
+    assert_int_equal(n.begin, strlen("loss 3.1 "));
+    assert_false(n.from_slurm);
+
+    static const char *const no_records[] = {
+        DT_RECORD,
+        DT_RECORD "start 5 n3",
+        DT_RECORD "start 5 n3 1.000 9",
+        DT_RECORD "exit 5 n3 1.000",
+        DT_RECORD "exit 5 n3 1.000 9 9",
+        DT_RECORD "stop 5 n3 1.000 9",
+        DT_RECORD "exit x n3 1.000 9",
+        DT_RECORD "exit 5 n3 -1.000 9",
+        "disttrain: rank 0 of 2 failed",
+        "srun: ",
+        "",
+    };
+    for (size_t i = 0; i < sizeof(no_records) / sizeof(*no_records); i++)
+        assert_int_equal(parse(no_records[i]).kind, DT_NOTICE_NONE);
+}
+
+/* As recorded from Slurm 22.05 and 24.11. */
+static void test_slurm_lines(void **state)
+{
+    static const struct {
+        const char *line;
+        enum dt_notice_kind kind;
+        const char *host;
+    } cases[] = {
+        {"srun: Job step aborted: Waiting up to 32 seconds for job step to "
+         "finish.\n",
+         DT_NOTICE_ASKED, ""},
+        {"srun: sending Ctrl-C to StepId=3.0\n", DT_NOTICE_ASKED, ""},
+        {"srun: forcing job termination\n", DT_NOTICE_ASKED, ""},
+        {"slurmstepd: error: *** STEP 2.0 ON n1 CANCELLED AT "
+         "2026-11-20T13:18:32 ***\n",
+         DT_NOTICE_STOP, ""},
+        {"slurmstepd-n1: error: *** JOB 2 ON n1 CANCELLED AT "
+         "2026-11-20T13:18:32 DUE TO TIME LIMIT ***\n",
+         DT_NOTICE_STOP, ""},
+        {"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.0. Some "
+         "of your processes may have been killed by the cgroup out-of-memory "
+         "handler.\n",
+         DT_NOTICE_OOM, ""},
+        {"slurmstepd: error: Detected 2 oom_kill events in StepId=5.0. Some of "
+         "the step tasks have been OOM Killed.\n",
+         DT_NOTICE_OOM, ""},
+        {"srun: error: n3: task 5: Out Of Memory\n", DT_NOTICE_TASKS, "n3"},
+        {"srun: error: n3: tasks 4-5: Out Of Memory\n", DT_NOTICE_TASKS, "n3"},
+        {"srun: error: Node failure on n3\n", DT_NOTICE_NODE_LOST, "n3"},
+        {"srun: error: Aborting, io error and missing step on node 2\n",
+         DT_NOTICE_NODE_LOST, ""},
+        {"srun: error: n[3-4]: tasks 5-6: Killed\n", DT_NOTICE_TASKS, "n[3-4]"},
+        {"srun: interrupt (one more within 1 sec to abort)\n", DT_NOTICE_NONE,
+         ""},
+        {"srun: Job step aborted", DT_NOTICE_ASKED, ""},
+        /* not said by Slurm */
+        {"*** STEP 2.0 ON n1 CANCELLED AT now ***\n", DT_NOTICE_NONE, ""},
+        {"I saw 3 oom_kill events\n", DT_NOTICE_NONE, ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct dt_notice n = parse(cases[i].line);
+        assert_int_equal(n.kind, cases[i].kind);
+        if (cases[i].host)
+            assert_string_equal(n.host, cases[i].host);
+        assert_int_equal(n.from_slurm, cases[i].line[0] == 's');
+    }
+}
+
+static void test_tasks(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *ranks;
+        int status; /* -1: not understood */
+        bool oom;
+    } cases[] = {
+        {"n2: task 5: Exited with exit code 3", "5", 0x300, false},
+        {"n[1-2]: tasks 0-3,5: Terminated", "0-3,5", SIGTERM, false},
+        {"n1: task 2: Segmentation fault (core dumped)", "2", SIGSEGV, false},
+        {"n3: task 5: Out Of Memory", "5", SIGKILL, true},
+        {"n3: task 5: Nonsense", "", -1, false},
+        {"n3: task 5: Exited with exit code", "", -1, false},
+        {"n3: task : Killed", "", -1, false},
+        {"n3: task 5", "", -1, false},
+        {"no such file: task", "", -1, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char line[128];
+        snprintf(line, sizeof(line), "srun: error: %s\n", cases[i].text);
+        struct dt_notice n = parse(line);
+        assert_int_equal(n.kind, cases[i].status >= 0 ? DT_NOTICE_TASKS
+                                                      : DT_NOTICE_NONE);
+        if (cases[i].status < 0)
+            continue;
+        assert_string_equal(n.ranks, cases[i].ranks);
+        assert_int_equal(n.status, cases[i].status);
+        assert_int_equal(n.oom, cases[i].oom);
+    }
+}
+
+static void test_ranklogs(void **state)
+{
+    struct dt_error err;
+    char dir[] = "/tmp/dt-ranklogs.XXXXXX";
+    char path[64];
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/a/b", dir);
+    for (int run = 0; run < 2; run++) { /* the second one appends */
+        struct dt_ranklogs *logs = dt_ranklogs_create(path, 2000, &err);
+        assert_non_null(logs);
+        assert_int_equal(dt_ranklogs_write(logs, 12, "x\n", 2, &err), 0);
+        assert_int_equal(dt_ranklogs_write(logs, 1999, "y", 1, &err), 0);
+        assert_int_equal(dt_ranklogs_flush(logs, &err), 0);
+        dt_ranklogs_destroy(logs);
+    }
+    snprintf(path, sizeof(path), "%s/a/b/rank-0012.log", dir);
+    char *text = dt_file_read(path, 100, &err);
+    assert_string_equal(text, "x\nx\n");
+    free(text);
+
+    /* a directory that cannot be */
+    assert_null(dt_ranklogs_create(path, 2, &err));
+    assert_int_equal(err.status, EX_CANTCREAT);
+    struct dt_ranklogs *logs = dt_ranklogs_create(dir, 2, &err);
+    assert_int_equal(dt_file_remove_tree(dir, &err), 0);
+    assert_int_equal(dt_ranklogs_write(logs, 1, "x", 1, &err), -1);
+    assert_non_null(strstr(err.text, "/rank-0001.log: No such file"));
+    dt_ranklogs_destroy(logs);
+
+    /* a full disk; the test is root or not, and /dev/full is there for all */
+    assert_non_null(mkdtemp(strcpy(dir, "/tmp/dt-ranklogs.XXXXXX")));
+    snprintf(path, sizeof(path), "%s/rank-0000.log", dir);
+    assert_int_equal(symlink("/dev/full", path), 0);
+    logs = dt_ranklogs_create(dir, 1, &err);
+    assert_int_equal(dt_ranklogs_write(logs, 0, "x", 1, &err), 0);
+    assert_int_equal(dt_ranklogs_flush(logs, &err), -1);
+    assert_non_null(strstr(err.text, "rank-0000.log: No space left on device"));
+    dt_ranklogs_destroy(logs);
+    assert_int_equal(dt_file_remove_tree(dir, &err), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_label),
+        cmocka_unit_test(test_label_newline),
+        cmocka_unit_test(test_rankset),
+        cmocka_unit_test(test_tail),
+        cmocka_unit_test(test_tail_bounds),
+        cmocka_unit_test(test_long_traceback),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_slurm_lines),
+        cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_ranklogs),
+    };
+    return cmocka_run_group_tests_name("console", tests, NULL, NULL);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_outcome.c - the first failure of a step, and the ranks that are missing
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "launch/contract.h"
+#include "report/outcome.h"
+
+static struct dt_notice parse(const char *line)
+{
+    struct dt_notice notice;
+    dt_notice_parse(line, strlen(line), &notice);
+    return notice;
+}
+
+/* A step of 8 ranks on n1-n4, launched at 100 s. */
+static struct dt_outcome *step(void)
+{
+    struct dt_error err;
+    char name[3] = "n1";
+    char ranks[4] = "0-1";
+    struct dt_outcome *o = dt_outcome_create(8, 100000, &err);
+    assert_non_null(o);
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof(name), "n%d", i + 1);
+        snprintf(ranks, sizeof(ranks), "%d-%d", 2 * i, 2 * i + 1);
+        assert_int_equal(dt_outcome_add_node(o, name, ranks, &err), 0);
+    }
+    return o;
+}
+
+/* A line of stderr at ms. */
+static void say(struct dt_outcome *o, uint32_t rank, int64_t ms,
+                const char *line)
+{
+    struct dt_notice notice = parse(line);
+    dt_outcome_notice(o, &notice, rank, ms);
+    if (notice.kind == DT_NOTICE_NONE)
+        dt_outcome_text(o, rank, true, line, strlen(line));
+}
+
+static void record(struct dt_outcome *o, int64_t came, const char *verb,
+                   uint32_t rank, int64_t ms, int status)
+{
+    char line[128];
+    int n = snprintf(line, sizeof(line), DT_RECORD "%s %u n%u %d.%03d", verb,
+                     rank, rank / 2 + 1, (int)(ms / 1000), (int)(ms % 1000));
+    if (verb[0] == 'e')
+        snprintf(line + n, sizeof(line) - (size_t)n, " %d", status);
+    say(o, rank, came, line);
+}
+
+static void start_all(struct dt_outcome *o)
+{
+    for (uint32_t rank = 0; rank < 8; rank++)
+        record(o, 101000 + rank, "start", rank, 101000, 0);
+}
+
+static void expect_report(struct dt_outcome *o, const char *want)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    dt_outcome_report(o, out);
+    fclose(out);
+    assert_string_equal(text, want);
+    free(text);
+    dt_outcome_destroy(o);
+}
+
+#define EXIT(code) ((code) << 8)
+
+static void test_first_failure(void **state)
+{
+    struct dt_outcome *o = step();
+    (void)state;
+    start_all(o);
+    say(o, 5, 112000, "Traceback (most recent call last):\nE: x\n");
+    /* comes first, and happened later */
+    record(o, 113500, "exit", 2, 113400, SIGSEGV);
+    record(o, 113600, "exit", 5, 113300, EXIT(1));
+    record(o, 113700, "exit", 7, 113700, EXIT(1));
+    record(o, 113700, "exit", 6, 113600, EXIT(1));
+    say(o, DT_NO_RANK, 113800,
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***");
+    for (uint32_t rank = 0; rank < 2; rank++)
+        record(o, 113900, "exit", rank, 113900, SIGTERM);
+    record(o, 114000, "exit", 3, 114000, EXIT(1));
+    record(o, 144000, "exit", 4, 144000, SIGKILL);
+    expect_report(
+        o, "disttrain: first failure: rank 5 on n3, exit status 1, 12.3 s "
+           "after the start\n"
+           "    Traceback (most recent call last):\n"
+           "    E: x\n"
+           "disttrain: rank 2 on n2: killed by signal 11 (Segmentation fault), "
+           "0.1 s later\n"
+           "disttrain: ranks 6-7: exit status 1, 0.3 to 0.4 s later\n"
+           "disttrain: 4 ranks were ended by Slurm\n");
+}
+
+static void test_clocks(void **state)
+{
+    struct dt_outcome *o = step();
+    (void)state;
+    /* n1 is an hour ahead, n2 ten seconds behind */
+    record(o, 101010, "start", 0, 101000 + 3600000, 0);
+    record(o, 101010, "start", 2, 91000, 0);
+    record(o, 102510, "exit", 0, 102500 + 3600000, EXIT(3));
+    record(o, 102510, "exit", 2, 92400, EXIT(4));
+    expect_report(
+        o, "disttrain: first failure: rank 2 on n2, exit status 4, 1.4 s after "
+           "the start\n"
+           "disttrain: rank 0 on n1: exit status 3, 0.1 s later\n");
+}
+
+static void test_causes(void **state)
+{
+    static const struct {
+        int status;
+        const char *cause; /* NULL: no failure */
+    } cases[] = {
+        {EXIT(1), "exit status 1"},
+        {EXIT(78), "exit status 78 (configuration error)"},
+        {EXIT(69), "exit status 69 (a peer or service is lost)"},
+        {EXIT(139), "exit status 139 (128 + signal 11, Segmentation fault)"},
+        {EXIT(137), "exit status 137 (128 + signal 9, Killed)"},
+        {EXIT(255), "exit status 255"},
+        {SIGABRT | 0x80, "killed by signal 6 (Aborted)"},
+        {SIGKILL, "killed by signal 9 (Killed)"},
+        {SIGUSR1, "killed by signal 10 (User defined signal 1)"},
+        {SIGTERM, NULL},
+        {SIGINT, NULL},
+        {EXIT(143), NULL},
+        {EXIT(130), NULL},
+        {EXIT(EX_TEMPFAIL), NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char want[256] = "";
+        struct dt_outcome *o = step();
+        start_all(o);
+        record(o, 102000, "exit", 1, 102000, cases[i].status);
+        if (cases[i].cause)
+            snprintf(want, sizeof(want),
+                     "disttrain: first failure: rank 1 on n1, %s, 1.0 s after "
+                     "the start\n",
+                     cases[i].cause);
+        expect_report(o, want);
+    }
+}
+
+static void test_oom(void **state)
+{
+    static const char *const lines[] = {
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.0. Some "
+        "of your processes may have been killed by the cgroup out-of-memory "
+        "handler.\n",
+        "srun: error: n3: task 5: Out Of Memory\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct dt_outcome *o = step();
+        start_all(o);
+        record(o, 103000, "exit", 5, 103000, SIGKILL);
+        /* the line of slurmstepd has the label of the node's first task */
+        say(o, i == 0 ? 4 : DT_NO_RANK, 103100, lines[i]);
+        expect_report(o,
+                      "disttrain: first failure: rank 5 on n3, out of memory "
+                      "(killed by the kernel), 2.0 s after the start\n");
+    }
+}
+
+/* Slurm 22.05 may lose the record of a task that SIGKILL has ended. */
+static void test_no_record(void **state)
+{
+    struct dt_outcome *o = step();
+    (void)state;
+    start_all(o);
+    record(o, 102900, "exit", 3, 102900, EXIT(1));
+    say(o, DT_NO_RANK, 103000, "srun: error: n[1-2]: tasks 2-3: Killed\n");
+    expect_report(o, "disttrain: first failure: rank 3 on n2, exit status 1, "
+                     "1.9 s after the start\n"
+                     "disttrain: rank 2 on n2: killed by signal 9 (Killed), "
+                     "0.1 s later\n");
+}
+
+static void test_stopped(void **state)
+{
+    struct dt_outcome *o = step();
+    (void)state;
+    start_all(o);
+    record(o, 104900, "exit", 1, 104800, EXIT(1)); /* as fast as srun */
+    say(o, DT_NO_RANK, 105000, "srun: Job step aborted: Waiting up to 32 s");
+    for (uint32_t rank = 0; rank < 8; rank++)
+        record(o, 105100, "exit", rank, 105050, rank < 4 ? EXIT(1) : SIGKILL);
+    expect_report(o, "");
+    o = step();
+    start_all(o);
+    expect_report(o, "");
+
+    /* what failed long before somebody had enough of it is a failure */
+    o = step();
+    start_all(o);
+    record(o, 104000, "exit", 1, 104000, EXIT(1));
+    say(o, DT_NO_RANK, 105000, "srun: Job step aborted: Waiting up to 32 s");
+    expect_report(o, "disttrain: first failure: rank 1 on n1, exit status 1, "
+                     "3.0 s after the start\n");
+}
+
+static void test_node_lost(void **state)
+{
+    (void)state;
+    struct dt_outcome *o = step();
+    start_all(o);
+    record(o, 103000, "exit", 0, 103000, EXIT(69));
+    say(o, DT_NO_RANK, 111000, "srun: error: Node failure on n3\n");
+    record(o, 111200, "exit", 1, 111200, SIGTERM);
+    expect_report(
+        o, "disttrain: first failure: node n3 was lost, as Slurm says 10.0 s "
+           "after the start: ranks 4-5 on n3\n"
+           "disttrain: rank 0 on n1: exit status 69 (a peer or service is "
+           "lost), 2.0 s after the start\n"
+           "disttrain: 1 rank was ended by Slurm\n");
+    o = step();
+    start_all(o);
+    say(o, DT_NO_RANK, 111000,
+        "srun: error: Aborting, io error and missing step on node 3\n");
+    expect_report(o,
+                  "disttrain: first failure: node n4 was lost, as Slurm says "
+                  "10.0 s after the start: ranks 6-7 on n4\n");
+    o = step();
+    say(o, DT_NO_RANK, 111000, "srun: error: Node failure on x[1-2]\n");
+    expect_report(o, "disttrain: first failure: node x[1-2] was lost, as Slurm "
+                     "says 11.0 s after the start\n");
+}
+
+static void test_texts(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    /* stdout where stderr is silent */
+    struct dt_outcome *o = step();
+    dt_outcome_text(o, 3, false, "on stdout\n", 10);
+    record(o, 102000, "exit", 3, 102000, EXIT(2));
+    expect_report(o, "disttrain: first failure: rank 3 on n2, exit status 2, "
+                     "2.0 s after the start\n    on stdout\n");
+    /* without labels, and without a layout */
+    o = dt_outcome_create(2, 100000, &err);
+    assert_non_null(o);
+    dt_outcome_text(o, DT_NO_RANK, true, "of all\n", 7);
+    record(o, 102000, "exit", 1, 102000, EXIT(2));
+    expect_report(o, "disttrain: first failure: rank 1 on n1, exit status 2, "
+                     "2.0 s after the start\n"
+                     "disttrain: the last lines on stderr, of all ranks:\n"
+                     "    of all\n");
+    /* what our own runtime has said is not said again */
+    o = step();
+    say(o, 3, 102000, "disttrain: rank 3 of 8 on n2 failed: text\n");
+    record(o, 102000, "exit", 3, 102000, EXIT(66));
+    expect_report(o, "");
+    /* records of ranks that cannot be do no harm */
+    o = step();
+    record(o, 102000, "exit", 8, 102000, EXIT(66));
+    record(o, 102000, "exit", UINT32_MAX, 102000, EXIT(66));
+    expect_report(o, "");
+}
+
+static void expect_missing(struct dt_outcome *o, uint32_t count,
+                           const char *want)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    assert_int_equal(dt_outcome_missing(o), count);
+    dt_outcome_print_missing(o, out);
+    fclose(out);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void test_missing(void **state)
+{
+    struct dt_error err;
+    char host[16];
+    char rank[16];
+    (void)state;
+    struct dt_outcome *o = step();
+    expect_missing(o, 8,
+                   "ranks 0-1 on n1; ranks 2-3 on n2; ranks 4-5 on n3; "
+                   "ranks 6-7 on n4");
+    for (uint32_t i = 0; i < 7; i++)
+        if (i != 4)
+            record(o, 101000, "start", i, 101000, 0);
+    expect_missing(o, 2, "rank 4 on n3; rank 7 on n4");
+    dt_outcome_text(o, 4, false, "x", 1); /* whoever writes has started */
+    record(o, 101000, "start", 7, 101000, 0);
+    expect_missing(o, 0, "");
+    dt_outcome_destroy(o);
+
+    o = dt_outcome_create(4, 0, &err);
+    expect_missing(o, 4, "ranks 0-3");
+    dt_outcome_destroy(o);
+
+    o = dt_outcome_create(20, 0, &err);
+    for (int i = 0; i < 20; i++) {
+        snprintf(host, sizeof(host), "n%d", i);
+        snprintf(rank, sizeof(rank), "%d", i);
+        assert_int_equal(dt_outcome_add_node(o, host, rank, &err), 0);
+    }
+    expect_missing(o, 20,
+                   "rank 0 on n0; rank 1 on n1; rank 2 on n2; rank 3 on "
+                   "n3; rank 4 on n4; rank 5 on n5; rank 6 on n6; rank "
+                   "7 on n7; and 12 more");
+    assert_int_equal(dt_outcome_add_node(o, "n", "x", &err), -1);
+    assert_string_equal(err.text, "expected ranks like 0,4-7, got \"x\"");
+    dt_outcome_destroy(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_failure), cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_causes),        cmocka_unit_test(test_oom),
+        cmocka_unit_test(test_no_record),     cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_node_lost),     cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_missing),
+    };
+    return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
+}
