@@ -3,6 +3,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/check.c \
 	runtime/cmd/cmd.h \
 	runtime/cmd/command.c \
+	runtime/cmd/console.c \
 	runtime/cmd/contract.c \
 	runtime/cmd/contract.h \
 	runtime/cmd/doctor.c \

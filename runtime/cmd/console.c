@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* console.c - `disttrain console`: what srun prints, sorted by rank
+ *
+ * A child of srun, between srun and its stdout and stderr. Bytes go on as they
+ * come. A read that does not fill the buffer ends where a write of srun has
+ * ended, so that half a line is never waited for.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cmd/cmd.h"
+#include "launch/contract.h"
+#include "report/label.h"
+#include "report/outcome.h"
+#include "report/ranklogs.h"
+#include "report/rankset.h"
+
+enum {
+    BUFFER_BYTES = 128 * 1024, /* twice what a pipe holds */
+    PATIENCE_S = 30,           /* for all ranks to start */
+};
+
+struct stream {
+    int in; /* -1: at its end */
+    int out;
+    bool is_stderr;
+    bool dead;     /* nobody reads what we write */
+    bool mid_line; /* as far as shown */
+    size_t used, shown;
+    char buf[BUFFER_BYTES];      /* read, and not yet understood */
+    char show[2 * BUFFER_BYTES]; /* to be written */
+};
+
+enum labels { LABELS_NONE, LABELS_STRIP, LABELS_KEEP };
+
+struct console {
+    enum labels labels;
+    uint32_t tasks;
+    struct dt_outcome *outcome;
+    struct dt_ranklogs *logs; /* NULL: none */
+    struct dt_rankset ranks;  /* to be shown; size 0: all */
+    double launched, patience;
+    bool complained; /* about ranks that have not started */
+    bool complete;   /* all have */
+    struct stream streams[2];
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Waits as long as the reader does, as srun would have. */
+static void flush_stream(struct stream *s)
+{
+    size_t done = 0;
+    if (s->shown > 0)
+        s->mid_line = s->show[s->shown - 1] != '\n';
+    while (done < s->shown && !s->dead) {
+        ssize_t n = write(s->out, s->show + done, s->shown - done);
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno == EAGAIN)
+            poll(&(struct pollfd){.fd = s->out, .events = POLLOUT}, 1, -1);
+        else
+            s->dead = errno != EINTR;
+    }
+    s->shown = 0;
+}
+
+static void show(struct stream *s, const char *text, size_t len)
+{
+    if (s->shown + len > sizeof(s->show))
+        flush_stream(s);
+    memcpy(s->show + s->shown, text, len);
+    s->shown += len;
+}
+
+/* A message of the console's own, in a line of its own, on stderr. */
+static void say(struct console *c, const char *text)
+{
+    struct stream *s = &c->streams[1];
+    flush_stream(s);
+    if (s->mid_line)
+        show(s, "\n", 1);
+    while (*text) {
+        size_t len = strnlen(text, BUFFER_BYTES);
+        show(s, text, len);
+        text += len;
+    }
+    flush_stream(s);
+}
+
+/* Logs that cannot be written are given up, and the run goes on. */
+static void lose_logs(struct console *c, const struct dt_error *err)
+{
+    char line[DT_ERROR_TEXT_BYTES + 64];
+    snprintf(line, sizeof(line), "disttrain: no more logs of ranks: %s\n",
+             err->text);
+    say(c, line);
+    dt_ranklogs_destroy(c->logs);
+    c->logs = NULL;
+}
+
+static bool is_shown(const struct console *c, uint32_t rank)
+{
+    return rank == DT_NO_RANK || c->ranks.size == 0 || c->ranks.has[rank];
+}
+
+static void take_line(struct console *c, struct stream *s, const char *line,
+                      size_t len, int64_t now)
+{
+    struct dt_error err;
+    struct dt_notice notice = {.kind = DT_NOTICE_NONE};
+    uint32_t rank = DT_NO_RANK;
+    size_t label = c->labels == LABELS_NONE
+                       ? 0
+                       : dt_label_parse(line, len, c->tasks, &rank);
+    const char *text = line + label;
+    size_t bytes = len - label;
+    if (label > 0 && dt_label_adds_newline(text, bytes))
+        bytes--;
+    if (s->is_stderr) {
+        dt_notice_parse(text, bytes, &notice);
+        dt_outcome_notice(c->outcome, &notice, rank, now);
+    }
+    bool record =
+        notice.kind == DT_NOTICE_START || notice.kind == DT_NOTICE_EXIT;
+    if (record)
+        len = label + (bytes = notice.begin);
+    if (bytes == 0)
+        return;
+    if (record || !notice.from_slurm) {
+        dt_outcome_text(c->outcome, rank, s->is_stderr, text, bytes);
+        if (c->logs && rank != DT_NO_RANK &&
+            dt_ranklogs_write(c->logs, rank, text, bytes, &err) != 0)
+            lose_logs(c, &err);
+        if (!is_shown(c, rank))
+            return;
+    }
+    if (c->labels == LABELS_STRIP)
+        show(s, text, bytes);
+    else
+        show(s, line, len);
+}
+
+static void close_input(struct stream *s)
+{
+    if (s->in >= 0)
+        close(s->in);
+    s->in = -1;
+}
+
+/* Reads once, and takes the lines that are whole, or as whole as they get. */
+static void take_input(struct console *c, struct stream *s)
+{
+    size_t room = sizeof(s->buf) - s->used;
+    ssize_t n = read(s->in, s->buf + s->used, room);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n <= 0) {
+        close_input(s);
+        n = 0;
+    }
+    int64_t now = now_ms();
+    size_t end = s->used + (size_t)n;
+    size_t begin = 0;
+    while (begin < end) {
+        const char *line = s->buf + begin;
+        const char *newline = memchr(line, '\n', end - begin);
+        if (!newline && n == (ssize_t)room && begin > 0)
+            break;
+        size_t len = newline ? (size_t)(newline + 1 - line) : end - begin;
+        take_line(c, s, line, len, now);
+        begin += len;
+    }
+    s->used = end - begin;
+    memmove(s->buf, s->buf + begin, s->used);
+    flush_stream(s);
+    if (s->dead && !s->is_stderr && !c->logs)
+        close_input(s); /* srun learns that nobody reads it */
+}
+
+static void flush_logs(struct console *c)
+{
+    struct dt_error err;
+    if (c->logs && dt_ranklogs_flush(c->logs, &err) != 0)
+        lose_logs(c, &err);
+}
+
+/* Says once who has not started, and once that all have. */
+static void watch_start(struct console *c)
+{
+    char *text = NULL;
+    size_t bytes;
+    double waited = dt_clock_now() - c->launched;
+    if (c->complete || (!c->complained && waited < c->patience))
+        return;
+    uint32_t missing = dt_outcome_missing(c->outcome);
+    c->complete = missing == 0;
+    if (c->complained != c->complete)
+        return;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return;
+    if (missing > 0) {
+        fprintf(out,
+                "disttrain: %.0f s after the launch %" PRIu32 " of %" PRIu32
+                " ranks have not started: ",
+                waited, missing, c->tasks);
+        dt_outcome_print_missing(c->outcome, out);
+    } else {
+        fprintf(out,
+                "disttrain: all %" PRIu32 " ranks have started, %.0f s "
+                "after the launch",
+                c->tasks, waited);
+    }
+    fputc('\n', out);
+    fclose(out);
+    c->complained = true;
+    say(c, text);
+    free(text);
+}
+
+static void run(struct console *c)
+{
+    struct stream *s = c->streams;
+    while (s[0].in >= 0 || s[1].in >= 0) {
+        struct pollfd p[2] = {{.fd = s[0].in, .events = POLLIN},
+                              {.fd = s[1].in, .events = POLLIN}};
+        double left = c->launched + c->patience - dt_clock_now();
+        bool timed = !c->complete && !c->complained;
+        int ready =
+            poll(p, 2, timed ? (left > 0 ? (int)(left * 1000) + 1 : 0) : -1);
+        for (int i = 0; i < 2 && ready > 0; i++)
+            if (p[i].revents)
+                take_input(c, &s[i]);
+        flush_logs(c);
+        watch_start(c);
+    }
+}
+
+static void report(struct console *c)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return;
+    dt_outcome_report(c->outcome, out);
+    fclose(out);
+    if (bytes > 0)
+        say(c, text);
+    free(text);
+}
+
+static int take_labels(struct console *c, const char *word,
+                       struct dt_error *err)
+{
+    static const char *const words[] = {[LABELS_NONE] = "none",
+                                        [LABELS_STRIP] = "strip",
+                                        [LABELS_KEEP] = "keep"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        if (strcmp(word, words[i]) == 0) {
+            c->labels = (enum labels)i;
+            return 0;
+        }
+    return dt_error_set(err, EX_PROTOCOL, "unexpected labels \"%.64s\"", word);
+}
+
+static int take_tasks(struct console *c, const char *number,
+                      struct dt_error *err)
+{
+    if (c->outcome || sscanf(number, "%" SCNu32, &c->tasks) != 1 ||
+        c->tasks == 0 || c->tasks > INT32_MAX)
+        return dt_error_set(err, EX_PROTOCOL, "unexpected tasks \"%.64s\"",
+                            number);
+    c->outcome = dt_outcome_create(c->tasks, now_ms(), err);
+    return c->outcome ? 0 : -1;
+}
+
+/* One line of the step's description, see launch/contract.h. */
+static int take_fact(struct console *c, char *line, struct dt_error *err)
+{
+    static const size_t labels = sizeof(DT_CONSOLE_LABELS) - 1;
+    static const size_t tasks = sizeof(DT_CONSOLE_TASKS) - 1;
+    static const size_t node = sizeof(DT_CONSOLE_NODE) - 1;
+    line[strcspn(line, "\n")] = '\0';
+    if (strncmp(line, DT_CONSOLE_LABELS, labels) == 0)
+        return take_labels(c, line + labels, err);
+    if (strncmp(line, DT_CONSOLE_TASKS, tasks) == 0)
+        return take_tasks(c, line + tasks, err);
+    char *blank = strrchr(line, ' ');
+    if (!c->outcome || strncmp(line, DT_CONSOLE_NODE, node) != 0 ||
+        blank < line + node)
+        return dt_error_set(err, EX_PROTOCOL, "unexpected line \"%.64s\"",
+                            line);
+    *blank = '\0';
+    return dt_outcome_add_node(c->outcome, line + node, blank + 1, err);
+}
+
+static int read_facts(struct console *c, FILE *in, struct dt_error *err)
+{
+    char *line = NULL;
+    size_t size = 0;
+    int rc = 0;
+    if (getline(&line, &size, in) < 0 ||
+        strcmp(line, DT_CONSOLE_VERSION_LINE "\n") != 0)
+        rc = dt_error_set(err, EX_PROTOCOL,
+                          "expected \"%s\" on stdin: it is srun's plugin that "
+                          "starts this",
+                          DT_CONSOLE_VERSION_LINE);
+    while (rc == 0 && getline(&line, &size, in) >= 0)
+        rc = take_fact(c, line, err);
+    free(line);
+    if (rc == 0 && !c->outcome)
+        rc = dt_error_set(err, EX_PROTOCOL, "no line \"%s...\"",
+                          DT_CONSOLE_TASKS);
+    return rc;
+}
+
+/* What the config asks for. That something of it cannot be had does not keep
+ * the output from the user.
+ */
+static void take_wishes(struct console *c)
+{
+    struct dt_error err = {.text = ""};
+    const char *ranks = getenv(DT_ENV_CONSOLE_RANKS);
+    const char *logs = getenv(DT_ENV_RANK_LOGS);
+    if (c->labels == LABELS_NONE && (ranks || logs)) {
+        say(c, "disttrain: with --unbuffered srun does not say which rank a "
+               "line is of: no logs of ranks, and all ranks are shown\n");
+        return;
+    }
+    if (ranks && (dt_rankset_init(&c->ranks, c->tasks, &err) != 0 ||
+                  dt_rankset_parse(&c->ranks, ranks, &err) != 0)) {
+        dt_rankset_fini(&c->ranks);
+        say(c, "disttrain: " DT_ENV_CONSOLE_RANKS ": ");
+        say(c, err.text);
+    }
+    if (logs && !(c->logs = dt_ranklogs_create(logs, c->tasks, &err)))
+        lose_logs(c, &err);
+}
+
+static struct console *create_console(void)
+{
+    struct console *c = calloc(1, sizeof(*c));
+    const char *patience = getenv("DISTTRAIN_PATIENCE"); /* for tests */
+    if (!c)
+        return NULL;
+    c->launched = dt_clock_now();
+    c->patience = patience ? atof(patience) : PATIENCE_S;
+    c->streams[0].in = DT_CONSOLE_OUT_FD;
+    c->streams[0].out = STDOUT_FILENO;
+    c->streams[1].in = DT_CONSOLE_ERR_FD;
+    c->streams[1].out = STDERR_FILENO;
+    c->streams[1].is_stderr = true;
+    return c;
+}
+
+int dt_cmd_console(int argc, char **argv)
+{
+    struct dt_error err;
+    if (argc > 1)
+        return dt_cmd_usage_error("console", "unexpected '%s'", argv[1]);
+    struct console *c = create_console();
+    if (!c)
+        return EX_OSERR;
+    int status = 0;
+    if (read_facts(c, stdin, &err) == 0) {
+        take_wishes(c);
+        run(c);
+        report(c);
+    } else {
+        fprintf(stderr, "disttrain console: %s\n", err.text);
+        status = err.status;
+    }
+    dt_ranklogs_destroy(c->logs);
+    dt_rankset_fini(&c->ranks);
+    dt_outcome_destroy(c->outcome);
+    free(c);
+    return status;
+}
