@@ -25,6 +25,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/check.h \
 	spank/child.c \
 	spank/child.h \
+	spank/console.c \
+	spank/console.h \
 	spank/cpu.c \
 	spank/cpu.h \
 	spank/deadline.c \
@@ -37,6 +39,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/hostlist.h \
 	spank/inherited.c \
 	spank/inherited.h \
+	spank/layout.c \
+	spank/layout.h \
 	spank/limits.c \
 	spank/limits.h \
 	spank/net.c \
@@ -49,6 +53,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/preflight.h \
 	spank/requeue.c \
 	spank/requeue.h \
+	spank/record.c \
+	spank/record.h \
 	spank/siteconf.c \
 	spank/siteconf.h \
 	spank/siteenv.c \

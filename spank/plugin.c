@@ -12,6 +12,7 @@
 
 #include <slurm/spank.h>
 
+#include "spank/console.h"
 #include "spank/step.h"
 #include "spank/submit.h"
 
@@ -67,6 +68,17 @@ int slurm_spank_local_user_init(spank_t spank, int ac, char *argv[])
     (void)ac;
     (void)argv;
     return dtspank_submit_step_created(spank);
+}
+
+/* Also called after a failure. */
+int slurm_spank_exit(spank_t spank, int ac, char *argv[])
+{
+    (void)spank;
+    (void)ac;
+    (void)argv;
+    if (spank_context() == S_CTX_LOCAL)
+        dtspank_console_finish();
+    return 0;
 }
 
 int slurm_spank_task_init(spank_t spank, int ac, char *argv[])

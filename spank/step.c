@@ -25,6 +25,7 @@
 #include "spank/options.h"
 #include "spank/port.h"
 #include "spank/preflight.h"
+#include "spank/record.h"
 #include "spank/siteconf.h"
 #include "spank/siteenv.h"
 #include "spank/step.h"
@@ -189,6 +190,7 @@ static const struct task_step {
     int (*run)(spank_t spank, struct dt_error *err);
     enum dtspank_part part;
 } task_steps[] = {
+    {dtspank_record_start, DTSPANK_CONSOLE},
     {unpack_env, DTSPANK_PART_COUNT},
     {export_site_env, DTSPANK_PART_COUNT},
     {dtspank_gpu_apply, DTSPANK_GPU},
@@ -227,22 +229,17 @@ int dtspank_step_task_init(spank_t spank)
     return -1;
 }
 
-/* A rank that reports its own failure exits; only of a killed one nobody else
- * can say why. SIGTERM is how Slurm ends a step, and SIGINT how the user does.
+/* Without a console: a rank that reports its own failure exits; only of a
+ * killed one nobody else can say why. SIGTERM is how Slurm ends a step, and
+ * SIGINT how the user does.
  */
-int dtspank_step_task_exit(spank_t spank)
+static void tell_killed(spank_t spank, uint32_t task, int status)
 {
     static bool told; /* what Slurm then does to the others is no news */
-    int status = 0;
-    uint32_t task = 0;
     char host[HOST_NAME_MAX + 1] = "?";
-    if (told || !is_srun_step(spank) ||
-        !dtspank_task_getenv(spank, DT_ENV_CONFIG) ||
-        spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
-        !WIFSIGNALED(status) || WTERMSIG(status) == SIGTERM ||
-        WTERMSIG(status) == SIGINT ||
-        spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
-        return 0;
+    if (told || !WIFSIGNALED(status) || WTERMSIG(status) == SIGTERM ||
+        WTERMSIG(status) == SIGINT)
+        return;
     told = true;
     gethostname(host, sizeof(host) - 1);
     /* S_TASK_GLOBAL_ID counts within a component of a het job */
@@ -251,5 +248,19 @@ int dtspank_step_task_exit(spank_t spank)
     slurm_spank_log("disttrain: %s %u on %s was killed by signal %d (%s)", what,
                     (unsigned)task, host, WTERMSIG(status),
                     strsignal(WTERMSIG(status)));
+}
+
+int dtspank_step_task_exit(spank_t spank)
+{
+    int status = 0;
+    uint32_t task = 0;
+    if (!is_srun_step(spank) || !dtspank_task_getenv(spank, DT_ENV_CONFIG) ||
+        spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
+        return 0;
+    if (dtspank_record_wanted(spank))
+        dtspank_record_exit(task, status);
+    else
+        tell_killed(spank, task, status);
     return 0;
 }

@@ -17,9 +17,11 @@
 #include "launch/contract.h"
 #include "spank/argv.h"
 #include "spank/check.h"
+#include "spank/console.h"
 #include "spank/deadline.h"
 #include "spank/hostlist.h"
 #include "spank/inherited.h"
+#include "spank/layout.h"
 #include "spank/options.h"
 #include "spank/preflight.h"
 #include "spank/requeue.h"
@@ -162,6 +164,8 @@ static int set_srun_input(void)
         dtspank_argv_names(main_argc, main_argv, submit.conf.runtime);
     if (trains_natively() && runtime_runs && have_mpi_pmix())
         setenv("SLURM_MPI_TYPE", "pmix", 0);
+    if (!dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
+        dtspank_console_prepare(main_argc, main_argv);
     return 0;
 }
 
@@ -384,43 +388,6 @@ int dtspank_submit_post_opt(spank_t spank)
     return export_contract(spank);
 }
 
-/* The node that has task 0; -1 if none has. */
-static int64_t find_rank0(const slurm_step_layout_t *layout)
-{
-    for (uint32_t node = 0; node < layout->node_cnt; node++)
-        for (uint16_t i = 0; i < layout->tasks[node]; i++)
-            if (layout->tids[node][i] == 0)
-                return node;
-    return -1;
-}
-
-/* Asks the controller, because only it knows where tasks are under
- * --distribution=arbitrary. Looked up at run time, because it is not one of the
- * functions that Slurm promises to plugins. Without an answer the tasks take
- * the first node. So they do in a heterogeneous job, for the sake of agreement:
- * of its components only the one that comes here first would get the variable.
- */
-static void export_rank0(uint32_t job, uint32_t step)
-{
-    slurm_step_id_t id = {
-        .job_id = job, .step_id = step, .step_het_comp = NO_VAL};
-    char host[DTSPANK_HOST_BYTES];
-    slurm_step_layout_t *(*get)(slurm_step_id_t *);
-    void (*release)(slurm_step_layout_t *);
-    *(void **)&get = dlsym(RTLD_DEFAULT, "slurm_job_step_layout_get");
-    *(void **)&release = dlsym(RTLD_DEFAULT, "slurm_job_step_layout_free");
-    if (!get || !release)
-        return;
-    slurm_step_layout_t *layout = get(&id);
-    if (!layout)
-        return;
-    int64_t node = find_rank0(layout);
-    if (node >= 0 && dtspank_hostlist_nth(layout->node_list, (uint32_t)node,
-                                          host, sizeof(host), NULL) == 0)
-        setenv(DT_ENV_MASTER, host, 1);
-    release(layout);
-}
-
 /* What the config says for the key, unless the site has turned that part off.
  */
 static const char *wish(const char *key, const char *name,
@@ -433,6 +400,31 @@ static const char *wish(const char *key, const char *name,
     return NULL;
 }
 
+/* What depends on where the ranks are. Without an answer the tasks take the
+ * first node for that of rank 0. So they do in a heterogeneous job, for the
+ * sake of agreement: of its components only the one that comes here first would
+ * get the variable. Returns false if the nodes are not fit; the tasks end by
+ * themselves then, see preflight.h.
+ */
+static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
+{
+    struct dt_error err;
+    char host[DTSPANK_HOST_BYTES];
+    uint32_t tasks = 0;
+    slurm_step_layout_t *layout = dtspank_layout_get(job, step);
+    if (layout && dtspank_layout_rank0(layout, host, sizeof(host)) == 0)
+        setenv(DT_ENV_MASTER, host, 1);
+    bool fit = !wish("launch.preflight", DT_ENV_PREFLIGHT, DTSPANK_PREFLIGHT) ||
+               dtspank_preflight_run(submit.conf.runtime, job, step, &err) == 0;
+    if (!fit)
+        report(&err);
+    else if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks) ==
+             ESPANK_SUCCESS)
+        dtspank_console_start(submit.conf.runtime, tasks, layout);
+    dtspank_layout_release(layout);
+    return fit;
+}
+
 int dtspank_submit_step_created(spank_t spank)
 {
     struct dt_error err;
@@ -442,14 +434,8 @@ int dtspank_submit_step_created(spank_t spank)
         spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
         return 0;
-    if (submit.components == 1) {
-        export_rank0(job, step);
-        if (wish("launch.preflight", DT_ENV_PREFLIGHT, DTSPANK_PREFLIGHT) &&
-            dtspank_preflight_run(submit.conf.runtime, job, step, &err) != 0) {
-            report(&err);
-            return 0; /* the tasks end by themselves: preflight.h */
-        }
-    }
+    if (submit.components == 1 && !use_layout(spank, job, step))
+        return 0;
     /* the tasks see to these, but only srun says so once */
     wish("launch.gpu_visibility", DT_ENV_GPU_VISIBILITY, DTSPANK_GPU);
     wish("logging.console_ranks", DT_ENV_CONSOLE_RANKS, DTSPANK_CONSOLE);

@@ -194,7 +194,7 @@ there is no file to name one" ]]
 @test "the config is checked once, and before anything is queued" {
     cat >disttrain <<END
 #!/bin/sh
-echo "\$*" >>$WORK/checks
+[ "\$1" = console ] || echo "\$*" >>$WORK/checks
 exec $DT_BUILDDIR/disttrain "\$@"
 END
     chmod 755 disttrain

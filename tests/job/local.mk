@@ -13,6 +13,7 @@ job_tests = \
 	tests/job/cli.bats \
 	tests/job/comm.bats \
 	tests/job/completion.bats \
+	tests/job/console.bats \
 	tests/job/config.bats \
 	tests/job/doctor.bats \
 	tests/job/launch.bats \

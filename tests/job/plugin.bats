@@ -21,8 +21,9 @@ for name in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK \
 done
 echo "$SLURMD_NODENAME ${0##*/} $*"
 END
-    cat >"$WORK/disttrain" <<'END'
-#!/bin/sh
+    printf '#!/bin/sh\n[ "$1" != console ] || exec "%s" console\n' \
+        "$DT_BUILDDIR/disttrain" >"$WORK/disttrain"
+    cat >>"$WORK/disttrain" <<'END'
 if [ "$1 $2" != "check --contract" ]; then
     [ -z "$SHOW_MPI" ] || echo "mpi $SLURM_MPI_TYPE ${PMIX_RANK:+with a rank}"
     . "${0%/*}/show"

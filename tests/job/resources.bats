@@ -12,8 +12,9 @@ setup_file() {
     WORK=$(mktemp -d /tmp/disttrain-resources.XXXXXX)
     export WORK
     chmod 755 "$WORK"
-    cat >"$WORK/disttrain" <<'END'
-#!/bin/sh
+    printf '#!/bin/sh\n[ "$1" != console ] || exec "%s" console\n' \
+        "$DT_BUILDDIR/disttrain" >"$WORK/disttrain"
+    cat >>"$WORK/disttrain" <<'END'
 printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=nothing "CONFIG=$(readlink -f "$3")"
 END
     chmod 755 "$WORK/disttrain"

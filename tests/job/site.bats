@@ -13,8 +13,9 @@ setup_file() {
     export WORK
     chmod 755 "$WORK"
     mkdir "$WORK/allowed" "$WORK/other"
-    cat >"$WORK/disttrain" <<'END'
-#!/bin/sh
+    printf '#!/bin/sh\n[ "$1" != console ] || exec "%s" console\n' \
+        "$DT_BUILDDIR/disttrain" >"$WORK/disttrain"
+    cat >>"$WORK/disttrain" <<'END'
 if [ "$1 $2" != "check --contract" ]; then
     echo "I am $0"
     exit

@@ -126,7 +126,7 @@ seconds_since() {
     # the last thing before it was the line of step 12
     seconds_since "$(stat -c %.Y killed.out/logs/metrics.jsonl)" |
         awk '{ print "over after", $1, "s"; exit !($1 < 5) }'
-    [[ $output == *"rank 2 on n3 was killed by signal 9 (Killed)"* ]]
+    [[ $output == *"first failure: rank 2 on n3, killed by signal 9 (Killed)"* ]]
     (($(grep -c "lost rank 2 on n3" <<<"$output") <= 1))
     [[ $(readlink killed.out/checkpoints/latest) == checkpoint-10 ]]
 

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* console.c - `RUNTIME console` between srun and its stdout and stderr */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <slurm/spank.h>
+
+#include "launch/contract.h"
+#include "spank/argv.h"
+#include "spank/console.h"
+#include "spank/hostlist.h"
+
+enum {
+    FINISH_MS = 10000,
+    LOWEST_FD = 10, /* above those that the console gets */
+    READ = 0,
+    WRITE = 1,
+};
+
+static struct {
+    const char *labels; /* as in the contract; NULL: no console */
+    pid_t pid;          /* 0: not started */
+    int saved[2];       /* srun's own stdout and stderr */
+} console;
+
+/* Whether srun's output goes elsewhere than to its stdout and stderr, or is
+ * that of a terminal or of a heterogeneous job, with labels of its own.
+ */
+static bool is_elsewhere(int argc, char **argv, int command)
+{
+    static const struct {
+        char letter;
+        const char *name;
+    } options[] = {
+        {'o', "output"},       {'e', "error"},      {'\0', "pty"},
+        {'\0', "interactive"}, {'\0', "het-group"}, {'\0', "async"},
+    };
+    for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
+        if (dtspank_argv_has(command, argv, options[i].letter, options[i].name))
+            return true;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], ":") == 0)
+            return true;
+    return getenv("SLURM_STDOUTMODE") || getenv("SLURM_STDERRMODE");
+}
+
+void dtspank_console_prepare(int argc, char **argv)
+{
+    int command = dtspank_argv_command(argc, argv);
+    if (argc == 0 || is_elsewhere(argc, argv, command))
+        return;
+    /* srun ends what it labels with a newline, and so would break the lines of
+     * tasks that are not read line by line.
+     */
+    if (getenv("SLURM_LABELIO") ||
+        dtspank_argv_has(command, argv, 'l', "label"))
+        console.labels = "keep";
+    else if (getenv("SLURM_UNBUFFEREDIO") ||
+             dtspank_argv_has(command, argv, 'u', "unbuffered"))
+        console.labels = "none";
+    else if (setenv("SLURM_LABELIO", "1", 1) == 0)
+        console.labels = "strip";
+}
+
+static void write_node(FILE *out, const slurm_step_layout_t *layout,
+                       uint32_t node)
+{
+    char host[DTSPANK_HOST_BYTES];
+    const uint32_t *tids = layout->tids[node];
+    if (layout->tasks[node] == 0 ||
+        dtspank_hostlist_nth(layout->node_list, node, host, sizeof(host),
+                             NULL) != 0)
+        return;
+    fprintf(out, DT_CONSOLE_NODE "%s", host);
+    for (int i = 0; i < layout->tasks[node]; i++) {
+        int first = i;
+        while (i + 1 < layout->tasks[node] && tids[i + 1] == tids[i] + 1)
+            i++;
+        fprintf(out, "%c%" PRIu32 "-%" PRIu32, first == 0 ? ' ' : ',',
+                tids[first], tids[i]);
+    }
+    fputc('\n', out);
+}
+
+/* A file in memory with what the console has to know, to be read from its
+ * beginning; -1 and errno.
+ */
+static int write_facts(uint32_t tasks, const slurm_step_layout_t *layout)
+{
+    int fd = memfd_create("disttrain", MFD_CLOEXEC);
+    int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
+    FILE *out = copy < 0 ? NULL : fdopen(fd, "w");
+    if (!out) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    fprintf(out,
+            DT_CONSOLE_VERSION_LINE "\n" DT_CONSOLE_LABELS
+                                    "%s\n" DT_CONSOLE_TASKS "%" PRIu32 "\n",
+            console.labels, tasks);
+    for (uint32_t node = 0; layout && node < layout->node_cnt; node++)
+        write_node(out, layout, node);
+    if (fclose(out) != 0 || lseek(copy, 0, SEEK_SET) < 0) {
+        close(copy);
+        return -1;
+    }
+    return copy;
+}
+
+/* A pipe whose ends are high enough to be moved about. */
+static int make_pipe(int fd[2])
+{
+    int low[2];
+    if (pipe2(low, O_CLOEXEC) != 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, LOWEST_FD);
+        close(low[i]);
+    }
+    return fd[READ] < 0 || fd[WRITE] < 0 ? -1 : 0;
+}
+
+/* The console ends when srun does, and not by the signals that the terminal
+ * sends to srun and to it: they stay blocked.
+ */
+static int spawn(const char *runtime, int facts, int out, int err, pid_t *pid)
+{
+    char *const argv[] = {(char *)runtime, "console", NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t all;
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, facts, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, out, DT_CONSOLE_OUT_FD);
+    posix_spawn_file_actions_adddup2(&files, err, DT_CONSOLE_ERR_FD);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &all);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int rc = posix_spawn(pid, runtime, &files, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    return rc;
+}
+
+/* Returns 0, or an errno. All or nothing. */
+static int start(const char *runtime, int facts, int out[2], int err[2])
+{
+    console.saved[0] = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, LOWEST_FD);
+    console.saved[1] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, LOWEST_FD);
+    int rc = errno;
+    if (console.saved[0] >= 0 && console.saved[1] >= 0)
+        rc = spawn(runtime, facts, out[READ], err[READ], &console.pid);
+    if (rc == 0) {
+        fflush(stdout);
+        dup2(out[WRITE], STDOUT_FILENO);
+        dup2(err[WRITE], STDERR_FILENO);
+        return 0;
+    }
+    console.pid = 0;
+    for (int i = 0; i < 2; i++)
+        if (console.saved[i] >= 0)
+            close(console.saved[i]);
+    return rc;
+}
+
+void dtspank_console_start(const char *runtime, uint32_t tasks,
+                           const slurm_step_layout_t *layout)
+{
+    int out[2] = {-1, -1};
+    int err[2] = {-1, -1};
+    if (!console.labels)
+        return;
+    int facts = write_facts(tasks, layout);
+    int rc = errno;
+    if (facts >= 0 && make_pipe(out) == 0 && make_pipe(err) == 0)
+        rc = start(runtime, facts, out, err);
+    else if (facts >= 0)
+        rc = errno;
+    const int fds[] = {facts, out[READ], out[WRITE], err[READ], err[WRITE]};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    if (rc != 0)
+        slurm_error("disttrain: no report of a failure, because the console "
+                    "cannot be started: %s",
+                    strerror(rc));
+    else
+        setenv(DT_ENV_CONSOLE,
+               strcmp(console.labels, "strip") == 0 ? "label" : "1", 1);
+}
+
+void dtspank_console_finish(void)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    int status = 0;
+    if (console.pid == 0)
+        return;
+    fflush(stdout);
+    fflush(stderr);
+    for (int i = 0; i < 2; i++) {
+        dup2(console.saved[i], STDOUT_FILENO + i);
+        close(console.saved[i]);
+    }
+    for (int waited = 0; waited < FINISH_MS; waited++) {
+        pid_t got = waitpid(console.pid, &status, WNOHANG);
+        if (got == console.pid && status != 0)
+            slurm_error("disttrain: the console has failed, with wait status "
+                        "%d: some output may be lost",
+                        status);
+        if (got > 0 || (got < 0 && errno != EINTR))
+            break;
+        nanosleep(&nap, NULL);
+    }
+    console.pid = 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * console.h - `RUNTIME console` between srun and its stdout and stderr
+ *
+ * Nothing that can go wrong here keeps srun from running the step. The grammar
+ * of what the console is told is in launch/contract.h.
+ */
+#ifndef DTSPANK_CONSOLE_H
+#define DTSPANK_CONSOLE_H
+
+#include <stdint.h>
+
+#include <slurm/slurm.h>
+
+/* In slurm_spank_init, where srun's SLURM_* input can still be set: makes srun
+ * label its output, unless srun (by argv or environment) writes it elsewhere or
+ * unbuffered; then there is no console, or one that does not know ranks.
+ */
+void dtspank_console_prepare(int argc, char **argv);
+
+/* Before the launch of a step of `tasks` tasks: starts the console, and puts it
+ * behind descriptors 1 and 2; layout may be NULL. Without success there is a
+ * message, and the output stays as it is.
+ */
+void dtspank_console_start(const char *runtime, uint32_t tasks,
+                           const slurm_step_layout_t *layout);
+
+/* At the end of srun: gives srun its stdout and stderr back, and waits until
+ * the console has shown the rest.
+ */
+void dtspank_console_finish(void);
+
+#endif /* DTSPANK_CONSOLE_H */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* record.c - tells srun's console how tasks begin and end */
+#include "config.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch/contract.h"
+#include "spank/record.h"
+#include "spank/task.h"
+
+enum {
+    RECORD_BYTES = HOST_NAME_MAX + 128,
+};
+
+/* "VERB RANK HOST SECONDS.mmm" of now */
+static void format(char text[RECORD_BYTES], const char *verb, uint32_t rank)
+{
+    char host[HOST_NAME_MAX + 1] = "?";
+    struct timespec now;
+    gethostname(host, sizeof(host) - 1);
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(text, RECORD_BYTES, DT_RECORD "%s %" PRIu32 " %s %jd.%03ld", verb,
+             rank, host, (intmax_t)now.tv_sec, now.tv_nsec / 1000000);
+}
+
+bool dtspank_record_wanted(spank_t spank)
+{
+    return dtspank_task_getenv(spank, DT_ENV_CONSOLE) != NULL;
+}
+
+int dtspank_record_start(spank_t spank, struct dt_error *err)
+{
+    char text[RECORD_BYTES];
+    uint32_t rank;
+    const char *console = dtspank_task_getenv(spank, DT_ENV_CONSOLE);
+    (void)err;
+    if (!console)
+        return 0;
+    if (strcmp(console, "label") == 0)
+        spank_unsetenv(spank, "SLURM_LABELIO");
+    if (dtspank_task_number(spank, "SLURM_PROCID", &rank)) {
+        format(text, "start", rank);
+        dprintf(STDERR_FILENO, "%s\n", text);
+    }
+    return 0;
+}
+
+void dtspank_record_exit(uint32_t rank, int status)
+{
+    char text[RECORD_BYTES];
+    if (status == 0)
+        return;
+    format(text, "exit", rank);
+    slurm_spank_log("%s %d", text, status);
+}

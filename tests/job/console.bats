@@ -1,0 +1,319 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2154
+# SPDX-License-Identifier: Apache-2.0
+# console.bats - what the user sees of a step, above all when a rank fails
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-console.XXXXXX)
+    export WORK
+    chmod 755 "$WORK"
+    cat >"$WORK/disttrain" <<END
+#!/bin/sh
+[ "\$1" != console ] || exec \${CONSOLE:-"$DT_BUILDDIR/disttrain"} "\$@"
+printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=nothing CONFIG=$WORK/c.yaml
+[ -z "\$VANISH" ] || mv "\$0" "\$0.gone"
+[ -z "\$SETTINGS" ] || printf 'SRUN %s\n' \$SETTINGS
+END
+    chmod 755 "$WORK/disttrain"
+    touch "$WORK/c.yaml"
+    dt_cluster_up --nodes 4 --cpus 8 --runtime "$WORK/disttrain" \
+        --conf SlurmdTimeout=8 --conf KillWait=2
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+}
+
+# train WORD...: srun with 8 ranks on 4 nodes; what it prints is in out, err.
+train() {
+    local status=0
+    dt_srun --disttrain=c.yaml -N4 -n8 --ntasks-per-node=2 "$@" \
+        >out 2>err || status=$?
+    cat out err
+    return "$status"
+}
+
+# report: the last part of err, from the first failure on, without the times,
+# and without what depends on them.
+report() {
+    sed -n '/^disttrain: first failure/,$p' err |
+        sed -E 's/[0-9]+\.[0-9] (s|to)/T \1/g'
+}
+
+@test "the rank that fails first is named, with its traceback" {
+    cat >t.py <<'END'
+import os, sys, time
+if os.environ["RANK"] == "5":
+    print("noise", file=sys.stderr)
+    time.sleep(0.5)
+    try:
+        int("x")
+    except ValueError as e:
+        raise RuntimeError("wrapped") from e
+time.sleep(30)
+END
+    run ! train python3 t.py
+    diff - <(report) <<END
+disttrain: first failure: rank 5 on n3, exit status 1, T s after the start
+    Traceback (most recent call last):
+      File "$WORK/t.py", line 6, in <module>
+        int("x")
+    ValueError: invalid literal for int() with base 10: 'x'
+
+    The above exception was the direct cause of the following exception:
+
+    Traceback (most recent call last):
+      File "$WORK/t.py", line 8, in <module>
+        raise RuntimeError("wrapped") from e
+    RuntimeError: wrapped
+disttrain: 7 ranks were ended by Slurm
+END
+    [[ ! -s out && $(cat err) != *"disttrain: record"* ]]
+}
+
+@test "a traceback out of a process pool" {
+    cat >pool.py <<'END'
+import multiprocessing, os, time
+def work(x):
+    return 1 // x
+if __name__ == "__main__":
+    if os.environ["RANK"] == "2":
+        with multiprocessing.Pool(1) as pool:
+            pool.map(work, [0])
+    time.sleep(30)
+END
+    run ! train python3 pool.py
+    report >short
+    [[ $(head -2 short) == "disttrain: first failure: rank 2 on n2, exit \
+status 1, T s after the start
+    Traceback (most recent call last):" ]]
+    grep -q '^        return 1 // x$' short
+    [[ $(grep -c 'ZeroDivisionError: ' short) == 2 ]]
+}
+
+@test "a signal is named; stdout is shown of a rank without stderr" {
+    run ! train sh -c 'echo "my last words"; [ $RANK = 6 ] && kill -SEGV $$
+        exec sleep 30'
+    diff - <(report) <<'END'
+disttrain: first failure: rank 6 on n4, killed by signal 11 (Segmentation fault), T s after the start
+    my last words
+disttrain: 7 ranks were ended by Slurm
+END
+}
+
+@test "an abort of a C library" {
+    run ! train python3 -c 'import os, time
+if os.environ["RANK"] == "0":
+    os.write(2, b"free(): double free\n")
+    os.abort()
+time.sleep(30)'
+    diff - <(report | sed -n '1,2p;$p') <<'END'
+disttrain: first failure: rank 0 on n1, killed by signal 6 (Aborted), T s after the start
+    free(): double free
+disttrain: 7 ranks were ended by Slurm
+END
+}
+
+@test "who fails later is told as well, also without the end of the step" {
+    run ! env SLURM_KILL_BAD_EXIT=0 bash -c "$(declare -f train dt_srun dt_run)"'
+        train sh -c "case \$RANK in
+        1) sleep 0.8; exit 3 ;;
+        2) sleep 0.8; exit 3 ;;
+        7) exit 78 ;;
+        4) sleep 1.5; kill -9 \$\$ ;;
+        esac"'
+    diff - <(report) <<'END'
+disttrain: first failure: rank 7 on n4, exit status 78 (configuration error), T s after the start
+disttrain: ranks 1-2: exit status 3, T to T s later
+disttrain: rank 4 on n3: killed by signal 9 (Killed), T s later
+END
+}
+
+@test "no failure, no report" {
+    run -0 train sh -c 'echo "hello $RANK"; echo "warning $RANK" >&2'
+    diff <(printf 'hello %s\n' {0..7}) <(sort out)
+    diff <(printf 'warning %s\n' {0..7}) <(sort err)
+}
+
+@test "scancel and Ctrl-C are no failure" {
+    local i
+    for i in "scancel --me" "kill -INT -$$"; do
+        dt_run sh -c 'srun --disttrain=c.yaml -N2 -n2 sh -c "echo up
+            trap \"exit 1\" TERM INT; sleep 30 & wait" >out 2>err & 
+            while ! grep -q up out; do sleep 0.1; done
+            '"${i/-$$/\$!; sleep 0.3; kill -INT \$!}"'; wait' || true
+        cat err
+        [[ $(<err) == *"Job step aborted: "* ]]
+        [[ $(<err) != *"first failure"* ]]
+    done
+}
+
+@test "the report is the last thing, and srun's exit status its own" {
+    run -7 dt_srun --disttrain=c.yaml -n1 sh -c 'echo a; exit 7'
+    echo "$output"
+    [[ ${lines[-2]} == "disttrain: first failure: rank 0 on n"[1-4]", exit \
+status 7, "* ]]
+    [[ ${lines[-1]} == "    a" ]]
+    run -0 dt_run sh -c 'srun -Q --disttrain=c.yaml -n1 sh -c "exit 7" 2>&1
+        echo next'
+    [[ ${lines[-1]} == next ]]
+    [[ ${lines[-2]} == "disttrain: first failure: "* ]]
+}
+
+@test "in a batch job it is the same" {
+    run ! dt_run sbatch --quiet --wait -n2 -o out --disttrain=c.yaml \
+        --wrap 'srun sh -c "[ \$RANK = 1 ] && exit 4; sleep 30"'
+    cat out
+    grep '^disttrain: first failure: rank 1 on n[1-4], exit status 4' out
+}
+
+@test "lines of one rank keep together, whatever it writes" {
+    python3 - >want <<'END'
+import random
+random.seed(1)
+for _ in range(300):
+    print("x" * random.choice([0, 1, 80, 1023, 1024, 1025, 2048, 5000]))
+print("\0\r\x1b[1m\xff", end="\n")
+END
+    run -0 train sh -c '[ $RANK != 3 ] || { cat want; cat want >&2; sleep 0.5; }'
+    cmp want out
+    head -c 1000 err
+    cmp want err
+}
+
+@test "unbuffered output is not touched" {
+    head -c 300000 /dev/urandom >want
+    run -0 dt_run sh -c 'srun -u --disttrain=c.yaml -n1 cat want >out'
+    cmp want out
+    run ! train -u sh -c '[ $RANK = 1 ] || exec sleep 30
+        printf "\r50%%" >&2; sleep 0.3; printf "\r100%%" >&2; exit 2'
+    [[ $(head -c 8 err) == $'\r50%\r100' ]]
+    [[ $(report) == "disttrain: first failure: rank 1 on n1, exit status 2,"*"
+disttrain: the last lines on stderr, of all ranks:
+    100%"* ]]
+    run -0 dt_run env SETTINGS=SLURM_DISTTRAIN_RANK_LOGS=/x srun -Qu \
+        --disttrain=c.yaml -n1 true
+    [[ $output == "disttrain: with --unbuffered srun does not say which rank a \
+line is of: no logs of ranks, and all ranks are shown" ]]
+}
+
+@test "labels that the user wants stay, also for sruns in tasks" {
+    local form
+    for form in -l --label -lK1; do
+        run -0 dt_srun "$form" -n12 --disttrain=c.yaml sh -c 'echo hi'
+        diff <(printf '%2d: hi\n' {0..11}) <(sort -n <<<"$output")
+    done
+    run -0 dt_run env SLURM_LABELIO=1 srun -Q --disttrain=c.yaml -n1 \
+        sh -c 'echo $SLURM_LABELIO'
+    [[ $output == "0: 1" ]]
+    run -0 dt_srun --disttrain=c.yaml -n1 sh -c 'echo "<$SLURM_LABELIO>"'
+    [[ $output == "<>" ]]
+}
+
+@test "output that srun writes elsewhere is left alone" {
+    run -3 dt_srun --disttrain=c.yaml -n2 -o file sh -c 'echo hi; exit 3'
+    [[ $output != *disttrain* && $(<file) == $'hi\nhi' ]]
+    run -0 dt_srun --disttrain=c.yaml -n1 --error=file sh -c 'echo hi; env >&2'
+    [[ $output == hi ]]
+    run ! grep -q "SLURM_LABELIO\|SLURM_DISTTRAIN_CONSOLE" file
+    run -0 dt_run script -qec \
+        "srun -Q --disttrain=c.yaml -n1 --pty sh -c 'test -t 1 && echo terminal'" \
+        /dev/null
+    [[ $output == terminal* && $output != *0:* ]]
+}
+
+@test "ranks have log files, and the console shows the ranks asked for" {
+    local i
+    for i in 1 2; do
+        run -0 env SETTINGS="SLURM_DISTTRAIN_RANK_LOGS=$WORK/logs/ranks \
+            SLURM_DISTTRAIN_CONSOLE_RANKS=0,6-7" \
+            bash -c "$(declare -f train dt_srun dt_run)"'
+            train sh -c "echo out \$RANK; sleep 0.3; echo err \$RANK >&2"'
+        [[ $(sort out) == $'out 0\nout 6\nout 7' ]]
+        [[ $(sort err) == $'err 0\nerr 6\nerr 7' ]]
+    done
+    [[ $(ls logs/ranks) == $(printf 'rank-%04d.log\n' {0..7}) ]]
+    # the second run went on where the first had ended
+    [[ $(<logs/ranks/rank-0003.log) == $'out 3\nerr 3\nout 3\nerr 3' ]]
+}
+
+@test "a hidden rank that fails is reported" {
+    SETTINGS=SLURM_DISTTRAIN_CONSOLE_RANKS=0 run ! train sh -c \
+        '[ $RANK = 3 ] && { echo "not to be seen" >&2; exit 2; }; sleep 30'
+    [[ $(grep -n 'not to be seen' err) == *":    not to be seen" ]]
+    report | grep '^disttrain: first failure: rank 3 on n2, exit status 2'
+}
+
+@test "logs that cannot be written are given up, and the run goes on" {
+    SETTINGS=SLURM_DISTTRAIN_RANK_LOGS=/dev/null/x run -0 train sh -c \
+        'echo "out $RANK"'
+    [[ $(wc -l <out) == 8 ]]
+    [[ $(<err) == "disttrain: no more logs of ranks: "*"/dev/null"* ]]
+}
+
+@test "32 ranks" {
+    run ! dt_srun --disttrain=c.yaml -N4 -n32 --overcommit sh -c \
+        'seq $RANK 32 3200; [ $RANK = 31 ] && exit 9; exec sleep 30'
+    [[ $(grep -c '^[0-9]*$' <<<"$output") -ge 3100 ]]
+    [[ $output == *"disttrain: first failure: rank 31 on n4, exit status 9, "* ]]
+    [[ $output == *$'\n'"disttrain: 31 ranks were ended by Slurm" ]]
+}
+
+@test "much output comes through whole, and nobody waits for a closed pipe" {
+    run -0 dt_run sh -c \
+        "srun -Q --disttrain=c.yaml -n1 sh -c 'seq 2000000; sleep 1' | cksum"
+    [[ $output == $(seq 2000000 | cksum) ]]
+    SECONDS=0
+    run -0 dt_run sh -c "srun -Q --disttrain=c.yaml -n1 sh -c \
+        'seq 100000; sleep 1; echo end >&2' | head -1"
+    [[ $output == $'1\nend' ]]
+    ((SECONDS < 20))
+}
+
+@test "a console that cannot start is one message" {
+    VANISH=yes run -0 dt_srun --disttrain=c.yaml -n1 echo hi
+    mv disttrain.gone disttrain
+    [[ $output == "srun: error: disttrain: no report of a failure, because the \
+console cannot be started: No such file or directory
+0: hi" ]]
+    CONSOLE=false run -0 dt_srun --disttrain=c.yaml -n1 true
+    [[ $output == *"disttrain: the console has failed, with wait status 256: \
+some output may be lost" ]]
+}
+
+@test "ranks that do not start are named with their host" {
+    dt_run --node n3 pkill -STOP slurmd
+    (
+        sleep 5
+        dt_run --node n3 pkill -CONT slurmd
+    ) &
+    DISTTRAIN_PATIENCE=2 run -0 train sh -c 'echo hi'
+    wait
+    [[ $(<err) =~ "disttrain: 2 s after the launch 2 of 8 ranks have not \
+started: ranks 4-5 on n3"$'\n'"disttrain: all 8 ranks have started, "[4-9]" s \
+after the launch" ]]
+    DISTTRAIN_PATIENCE=1 run -0 train sleep 2
+    [[ ! -s err ]]
+}
+
+@test "a node that is lost is named with its ranks" {
+    (
+        sleep 1
+        dt_devcluster kill n4
+    ) &
+    run ! train sleep 50
+    wait
+    cat err
+    [[ $(report) == "disttrain: first failure: node n4 was lost, as Slurm says \
+T s after the start: ranks 6-7 on n4"* ]]
+}
