@@ -163,4 +163,5 @@ example() {
     run -0 cat out
     [[ $output == *"step 4"* ]]
     [[ -e outputs/native/checkpoints/latest/model.safetensors ]]
+    grep -q "step 4" outputs/native/logs/rank-0000.log
 }
