@@ -373,6 +373,12 @@ static struct console *create_console(void)
 int dt_cmd_console(int argc, char **argv)
 {
     struct dt_error err;
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        puts("usage: disttrain console\n\n"
+             "What srun's plugin starts between srun and its output: sorts it "
+             "by rank, and\nsays in the end which rank has failed first.");
+        return 0;
+    }
     if (argc > 1)
         return dt_cmd_usage_error("console", "unexpected '%s'", argv[1]);
     struct console *c = create_console();
