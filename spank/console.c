@@ -206,12 +206,13 @@ void dtspank_console_start(const char *runtime, uint32_t tasks,
                strcmp(console.labels, "strip") == 0 ? "label" : "1", 1);
 }
 
-void dtspank_console_finish(void)
+bool dtspank_console_finish(void)
 {
     const struct timespec nap = {.tv_nsec = 1000000};
     int status = 0;
+    bool requeue = false;
     if (console.pid == 0)
-        return;
+        return false;
     fflush(stdout);
     fflush(stderr);
     for (int i = 0; i < 2; i++) {
@@ -220,7 +221,9 @@ void dtspank_console_finish(void)
     }
     for (int waited = 0; waited < FINISH_MS; waited++) {
         pid_t got = waitpid(console.pid, &status, WNOHANG);
-        if (got == console.pid && status != 0)
+        requeue = got == console.pid && WIFEXITED(status) &&
+                  WEXITSTATUS(status) == EX_TEMPFAIL;
+        if (got == console.pid && status != 0 && !requeue)
             slurm_error("disttrain: the console has failed, with wait status "
                         "%d: some output may be lost",
                         status);
@@ -229,4 +232,5 @@ void dtspank_console_finish(void)
         nanosleep(&nap, NULL);
     }
     console.pid = 0;
+    return requeue;
 }

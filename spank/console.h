@@ -8,6 +8,7 @@
 #ifndef DTSPANK_CONSOLE_H
 #define DTSPANK_CONSOLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <slurm/slurm.h>
@@ -26,8 +27,10 @@ void dtspank_console_start(const char *runtime, uint32_t tasks,
                            const slurm_step_layout_t *layout);
 
 /* At the end of srun: gives srun its stdout and stderr back, and waits until
- * the console has shown the rest.
+ * the console has shown the rest. Whether it says that a rank has asked to be
+ * requeued, and none has failed; false as well without a console, and when
+ * called again.
  */
-void dtspank_console_finish(void);
+bool dtspank_console_finish(void);
 
 #endif /* DTSPANK_CONSOLE_H */

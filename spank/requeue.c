@@ -2,10 +2,12 @@
 /*
  * requeue.c - launch.requeue: the batch job goes back into the queue
  *
- * srun's exit status is final when it exits, and no earlier: it takes the
- * highest of all ranks and what PMIx has to say. No hook of Slurm gets it, but
- * on_exit(3) does, in every release. It runs before slurm_spank_exit and the
- * removal of the plugin, because srun has registered those earlier.
+ * srun's exit status is final when it exits, and no earlier. No hook of Slurm
+ * gets it, but on_exit(3) does, in every release; it runs before
+ * slurm_spank_exit and the removal of the plugin, which srun has registered
+ * earlier. The status does not say all: the first rank that ends with
+ * EX_TEMPFAIL makes srun end the others, and their SIGTERM counts more. The
+ * console knows of every rank.
  */
 #include "config.h"
 
@@ -21,6 +23,7 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
+#include "spank/console.h"
 #include "spank/deadline.h"
 #include "spank/requeue.h"
 
@@ -74,10 +77,12 @@ static void at_exit(int status, void *unused)
     const char *count = getenv("SLURM_RESTART_COUNT");
     long restarts = count ? strtol(count, NULL, 10) : 0;
     long seconds = (long)(time(NULL) - requeue.start);
-    bool asked = (status & 0xff) == EX_TEMPFAIL ||
-                 ((status & 0xff) != 0 && dtspank_deadline_passed());
     (void)unused;
-    if (getpid() != requeue.srun || !asked)
+    if (getpid() != requeue.srun)
+        return;
+    bool asked = dtspank_console_finish() || (status & 0xff) == EX_TEMPFAIL ||
+                 ((status & 0xff) != 0 && dtspank_deadline_passed());
+    if (!asked)
         return;
     if (requeue.job[0] == '\0') {
         slurm_error("disttrain: launch.requeue: srun's own allocation cannot "

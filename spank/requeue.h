@@ -8,11 +8,12 @@
 #include "base/error.h"
 
 /* In srun, once, when the step exists: from now on srun puts its batch job back
- * into the queue at its own end, if the status is EX_TEMPFAIL (75: saved, asks
- * to be requeued), or not 0 after the signal of deadline.h. It says what it
- * does, or why it cannot. A job that has been restarted three times is left
- * alone when the step ends within a minute: it would never end. in_job: srun
- * was started in a job, and has not made its own.
+ * into the queue at its own end, if a rank has ended with EX_TEMPFAIL (75:
+ * saved, asks to be requeued) and none has failed, or if the status is not 0
+ * after the signal of deadline.h. It says what it does, or why it cannot. A job
+ * that has been restarted three times is left alone when the step ends within a
+ * minute: it would never end. in_job: srun was started in a job, and has not
+ * made its own.
  */
 int dtspank_requeue_arm(bool in_job, struct dt_error *err);
 

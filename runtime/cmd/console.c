@@ -389,6 +389,7 @@ int dt_cmd_console(int argc, char **argv)
         take_wishes(c);
         run(c);
         report(c);
+        status = dt_outcome_asks_requeue(c->outcome) ? EX_TEMPFAIL : EX_OK;
     } else {
         fprintf(stderr, "disttrain console: %s\n", err.text);
         status = err.status;

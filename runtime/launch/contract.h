@@ -41,6 +41,9 @@
  *     NODE HOST A-B,C          for each node of the step, in their order: the
  *                              ranks there; none if srun could not ask
  *
+ * Its exit status is 75 (EX_TEMPFAIL) if a rank has ended with that, and none
+ * has failed; else 0.
+ *
  * 4. Records: lines on stderr for the console, which does not show them. A task
  * that starts writes the first, and slurmstepd the second for a task that
  * has not ended with exit status 0; STATUS is what waitpid says.

@@ -36,6 +36,11 @@ static int64_t start_ms(const struct dt_outcome *outcome)
     return first == INT64_MAX ? outcome->launch_ms : first;
 }
 
+static bool is_requeue(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
+}
+
 /* Whether a rank that ended like this did so because it was told to: Slurm or
  * the user's terminal had sent it a signal, or it asks to be requeued.
  */
@@ -43,8 +48,7 @@ static bool was_asked(int status)
 {
     int signal =
         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
-    return signal == SIGTERM || signal == SIGINT ||
-           (WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL);
+    return signal == SIGTERM || signal == SIGINT || is_requeue(status);
 }
 
 static int64_t end_ms(const struct dt_outcome *outcome, const struct rank *r)
@@ -240,4 +244,14 @@ void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
             seconds(end_ms(outcome, first) - start_ms(outcome)));
     print_text(outcome, first, out);
     print_others(outcome, first, out);
+}
+
+bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)
+{
+    if (outcome->lost[0] || find_first(outcome))
+        return false;
+    for (uint32_t i = 0; i < outcome->count; i++)
+        if (outcome->ranks[i].ended && is_requeue(outcome->ranks[i].status))
+            return true;
+    return false;
 }

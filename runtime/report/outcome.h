@@ -56,4 +56,10 @@ void dt_outcome_print_missing(const struct dt_outcome *outcome, FILE *out);
  */
 void dt_outcome_report(const struct dt_outcome *outcome, FILE *out);
 
+/* Whether a rank has ended with EX_TEMPFAIL and so asks to be requeued, and no
+ * rank has failed by itself. What the others make of the end of the step, which
+ * comes with the first status that is not 0, does not count.
+ */
+bool dt_outcome_asks_requeue(const struct dt_outcome *outcome);
+
 #endif /* DT_REPORT_OUTCOME_H */

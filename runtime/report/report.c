@@ -19,9 +19,9 @@
 struct dt_report {
     struct dt_report_options options;
     char *metrics_path;
-    FILE *metrics;   /* NULL: none */
-    bool terminal;   /* stdout rewrites its last line */
-    bool line_open;  /* the progress line is on the screen */
+    FILE *metrics;  /* NULL: none */
+    bool terminal;  /* stdout rewrites its last line */
+    bool line_open; /* the progress line is on the screen */
     double start;
 };
 
@@ -36,8 +36,8 @@ static off_t kept_bytes(FILE *file, long last)
     off_t kept = 0;
     while ((n = getline(&line, &size, file)) > 0 && line[n - 1] == '\n') {
         json_t *object = json_loads(line, 0, NULL);
-        bool keep = object && json_integer_value(json_object_get(
-                                  object, "step")) <= last;
+        bool keep = object &&
+                    json_integer_value(json_object_get(object, "step")) <= last;
         json_decref(object);
         if (!keep)
             break;
@@ -215,7 +215,8 @@ void dt_report_summary(struct dt_report *report,
 {
     char took[32];
     format_time(summary->seconds, took, sizeof(took));
-    dt_report_note(report, "done: %ld steps in %s, %.0f tokens/s, "
+    dt_report_note(report,
+                   "done: %ld steps in %s, %.0f tokens/s, "
                    "peak memory of rank 0 %.2f GiB",
                    summary->steps, took,
                    summary->seconds > 0 ? summary->tokens / summary->seconds
@@ -236,9 +237,11 @@ void dt_report_failure(int rank, int size, const char *host,
     char text[DT_ERROR_TEXT_BYTES + 512];
     int n;
     if (size > 1)
-        n = snprintf(text, sizeof(text), "disttrain: rank %d of %d on %s%s: "
-                     "%s\n", rank, size, host,
-                     err->lost_rank < 0 ? " failed" : "", err->text);
+        n = snprintf(text, sizeof(text),
+                     "disttrain: rank %d of %d on %s%s: "
+                     "%s\n",
+                     rank, size, host, err->lost_rank < 0 ? " failed" : "",
+                     err->text);
     else
         n = snprintf(text, sizeof(text), "disttrain: %s\n", err->text);
     size_t bytes = (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;

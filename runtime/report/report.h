@@ -30,12 +30,12 @@ struct dt_report *dt_report_create(const struct dt_report_options *options,
 void dt_report_destroy(struct dt_report *report); /* NULL is fine */
 
 struct dt_report_step {
-    long step;            /* optimizer steps done */
+    long step; /* optimizer steps done */
     double epoch;
-    double loss;          /* mean over tokens since the last report */
+    double loss; /* mean over tokens since the last report */
     double lr, grad_norm;
-    double tokens;        /* of all ranks, since the last report */
-    double seconds;       /* wall time, since the last report */
+    double tokens;  /* of all ranks, since the last report */
+    double seconds; /* wall time, since the last report */
 };
 
 /* One training line (console and metrics.jsonl, flushed). -1: EX_IOERR. */

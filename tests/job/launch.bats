@@ -270,6 +270,15 @@ sleep 3' -n1 --array=1-2 --disttrain=again.yaml
     [[ $(grep -c restarted <<<"$output") == 1 ]]
 }
 
+@test "so does one rank of several, and not if another has failed" {
+    run -0 batch 'srun -Q sh -c "[ \$RANK = 1 ] || exec ./waits
+[ \$SLURM_RESTART_COUNT ] || exit 75; exit 6"
+sleep 3' -N2 -n2 --ntasks-per-node=1 --disttrain=again.yaml
+    [[ $(grep -c "goes back into the queue" <<<"$output") == 1 ]]
+    [[ $output == *"goes back into the queue (restart 1)"*"first failure: rank \
+1 on n2, exit status 6"* ]]
+}
+
 @test "so does a step that fails after launch.signal" {
     config both "signal: USR1@57" "requeue: true"
     run -0 batch 'srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exec ./waits

@@ -110,6 +110,24 @@ static void test_first_failure(void **state)
            "disttrain: 4 ranks were ended by Slurm\n");
 }
 
+/* What Slurm does to the others after that is no failure; a failure is. */
+static void test_requeue(void **state)
+{
+    struct dt_outcome *o = step();
+    (void)state;
+    start_all(o);
+    assert_false(dt_outcome_asks_requeue(o));
+    record(o, 113500, "exit", 2, 113500, EXIT(75));
+    say(o, DT_NO_RANK, 113600,
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***");
+    record(o, 113900, "exit", 0, 113900, SIGTERM);
+    record(o, 114000, "exit", 3, 114000, EXIT(1));
+    assert_true(dt_outcome_asks_requeue(o));
+    record(o, 114000, "exit", 4, 113400, EXIT(1));
+    assert_false(dt_outcome_asks_requeue(o));
+    dt_outcome_destroy(o);
+}
+
 static void test_clocks(void **state)
 {
     struct dt_outcome *o = step();
@@ -336,7 +354,7 @@ int main(void)
         cmocka_unit_test(test_causes),        cmocka_unit_test(test_oom),
         cmocka_unit_test(test_no_record),     cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_node_lost),     cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_missing),       cmocka_unit_test(test_requeue),
     };
     return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
 }

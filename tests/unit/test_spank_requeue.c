@@ -17,6 +17,7 @@
 
 #include <slurm/slurm.h>
 
+#include "spank/console.h"
 #include "spank/deadline.h"
 #include "spank/requeue.h"
 #include "tests/unit/spank_stub.h"
@@ -47,6 +48,14 @@ static bool passed;
 bool dtspank_deadline_passed(void)
 {
     return passed;
+}
+
+/* In place of console.c's. */
+static bool rank_asks;
+
+bool dtspank_console_finish(void)
+{
+    return rank_asks;
 }
 
 static void tell(int status, void *unused)
@@ -97,6 +106,7 @@ static int setup(void **state)
     refusal = 0;
     refused = 0;
     passed = false;
+    rank_asks = false;
     return 0;
 }
 
@@ -120,6 +130,16 @@ static void test_statuses(void **state)
                                   "into the queue (restart 1)\n"
                                 : "");
     }
+}
+
+/* srun ends with what it has done to the other ranks. */
+static void test_one_rank(void **state)
+{
+    (void)state;
+    rank_asks = true;
+    assert_string_equal(play(143, true),
+                        "requeue 12 0\ndisttrain: job 12 goes back into the "
+                        "queue (restart 1)\n");
 }
 
 static void test_array(void **state)
@@ -163,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_statuses, setup),
+        cmocka_unit_test_setup(test_one_rank, setup),
         cmocka_unit_test_setup(test_array, setup),
         cmocka_unit_test_setup(test_loop, setup),
         cmocka_unit_test_setup(test_refused, setup),
