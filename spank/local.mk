@@ -67,6 +67,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/task.h \
 	spank/topology.c \
 	spank/topology.h \
+	spank/watch.c \
+	spank/watch.h \
 	# End of spank_libdtspank_la_SOURCES
 
 spank_LTLIBRARIES = spank/spank_disttrain.la

@@ -30,6 +30,7 @@
 #include "spank/siteenv.h"
 #include "spank/step.h"
 #include "spank/task.h"
+#include "spank/watch.h"
 
 enum {
     EXPORTED_BYTES = DT_VARIABLE_BYTES + 16384,
@@ -182,6 +183,13 @@ static int export_site_env(spank_t spank, struct dt_error *err)
     return dtspank_siteenv_export(spank, &step.conf, err);
 }
 
+static int start_watch(spank_t spank, struct dt_error *err)
+{
+    (void)err;
+    dtspank_watch_start(spank, step.conf.runtime);
+    return 0;
+}
+
 /* What is done in each task of an active step, in this order, unless the site
  * has turned its part off (DTSPANK_PART_COUNT: it cannot); the first failure
  * ends the task.
@@ -197,6 +205,7 @@ static const struct task_step {
     {dtspank_cpu_apply, DTSPANK_CPU},
     {dtspank_limits_apply, DTSPANK_LIMITS},
     {export_variables, DTSPANK_PART_COUNT},
+    {start_watch, DTSPANK_CONSOLE},
 };
 
 static int run_task_steps(spank_t spank, struct dt_error *err)

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/watch.h"
 #include "launch/contract.h"
 #include "report/label.h"
 #include "report/outcome.h"
@@ -114,6 +115,20 @@ static void lose_logs(struct console *c, const struct dt_error *err)
     c->logs = NULL;
 }
 
+/* Who has not connected to rank 0, or that all have. */
+static void tell_absent(struct console *c, const struct dt_notice *notice)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return;
+    dt_outcome_print_absent(c->outcome, notice, out);
+    fclose(out);
+    say(c, text);
+    free(text);
+}
+
 static bool is_shown(const struct console *c, uint32_t rank)
 {
     return rank == DT_NO_RANK || c->ranks.size == 0 || c->ranks.has[rank];
@@ -136,8 +151,11 @@ static void take_line(struct console *c, struct stream *s, const char *line,
         dt_notice_parse(text, bytes, &notice);
         dt_outcome_notice(c->outcome, &notice, rank, now);
     }
-    bool record =
-        notice.kind == DT_NOTICE_START || notice.kind == DT_NOTICE_EXIT;
+    bool record = notice.kind == DT_NOTICE_START ||
+                  notice.kind == DT_NOTICE_EXIT ||
+                  notice.kind == DT_NOTICE_ABSENT;
+    if (notice.kind == DT_NOTICE_ABSENT)
+        tell_absent(c, &notice);
     if (record)
         len = label + (bytes = notice.begin);
     if (bytes == 0)
@@ -379,6 +397,8 @@ int dt_cmd_console(int argc, char **argv)
              "by rank, and\nsays in the end which rank has failed first.");
         return 0;
     }
+    if (argc > 1 && strcmp(argv[1], "--watch") == 0)
+        return dt_cmd_watch(argc - 1, argv + 1);
     if (argc > 1)
         return dt_cmd_usage_error("console", "unexpected '%s'", argv[1]);
     struct console *c = create_console();

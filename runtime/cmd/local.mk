@@ -19,4 +19,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/text_out.h \
 	runtime/cmd/train.c \
 	runtime/cmd/usage.c \
+	runtime/cmd/watch.c \
+	runtime/cmd/watch.h \
 	# End of runtime/cmd

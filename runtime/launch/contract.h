@@ -46,10 +46,13 @@
  *
  * 4. Records: lines on stderr for the console, which does not show them. A task
  * that starts writes the first, and slurmstepd the second for a task that
- * has not ended with exit status 0; STATUS is what waitpid says.
+ * has not ended with exit status 0; STATUS is what waitpid says. The third is
+ * of `RUNTIME console --watch`, which runs beside rank 0: hosts that have not
+ * connected to PORT, on which rank 0 listens for WAITED s; "-": all have.
  *
  *     disttrain: record: start RANK HOST SECONDS.mmm
  *     disttrain: record: exit RANK HOST SECONDS.mmm STATUS
+ *     disttrain: record: absent RANK HOST SECONDS.mmm PORT WAITED HOST,HOST
  */
 #ifndef DT_LAUNCH_CONTRACT_H
 #define DT_LAUNCH_CONTRACT_H

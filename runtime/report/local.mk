@@ -8,6 +8,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/report/outcome.c \
 	runtime/report/outcome.h \
 	runtime/report/outcome_impl.h \
+	runtime/report/peers.c \
+	runtime/report/peers.h \
 	runtime/report/ranklogs.c \
 	runtime/report/ranklogs.h \
 	runtime/report/rankset.c \

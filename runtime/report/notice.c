@@ -22,7 +22,27 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* "start RANK HOST SECONDS.mmm" or "exit RANK HOST SECONDS.mmm STATUS" */
+/* What comes after "VERB RANK HOST SECONDS.mmm", up to the end. */
+static bool parse_rest(const char *verb, const char *text,
+                       struct dt_notice *notice)
+{
+    int used = 0;
+    if (strcmp(verb, "start") == 0) {
+        notice->kind = DT_NOTICE_START;
+        return text[0] == '\0';
+    }
+    if (strcmp(verb, "exit") == 0) {
+        notice->kind = DT_NOTICE_EXIT;
+        return sscanf(text, " %d%n", &notice->status, &used) == 1 &&
+               text[used] == '\0';
+    }
+    notice->kind = DT_NOTICE_ABSENT;
+    return strcmp(verb, "absent") == 0 &&
+           sscanf(text, " %u %d %639s%n", &notice->port, &notice->waited_s,
+                  notice->list, &used) == 3 &&
+           text[used] == '\0';
+}
+
 static bool parse_record(const char *text, struct dt_notice *notice)
 {
     char verb[8];
@@ -34,15 +54,7 @@ static bool parse_record(const char *text, struct dt_notice *notice)
         seconds < 0 || seconds > INT64_MAX / 1000 - 1 || ms < 0)
         return false;
     notice->ms = seconds * 1000 + ms;
-    if (strcmp(verb, "start") == 0) {
-        notice->kind = DT_NOTICE_START;
-        return text[used] == '\0';
-    }
-    int more = 0;
-    notice->kind = DT_NOTICE_EXIT;
-    return strcmp(verb, "exit") == 0 &&
-           sscanf(text + used, " %d%n", &notice->status, &more) == 1 &&
-           text[used + more] == '\0';
+    return parse_rest(verb, text + used, notice);
 }
 
 /* A record follows a "slurmstepd: " of its own, which may follow the beginning
@@ -83,8 +95,8 @@ static int parse_status(const char *text)
 static void parse_tasks(const char *text, struct dt_notice *notice)
 {
     int used = 0;
-    if (sscanf(text, "%255[^: ]: task%*[s ]%511[-,0-9]: %n", notice->host,
-               notice->ranks, &used) != 2 ||
+    if (sscanf(text, "%255[^: ]: task%*[s ]%639[-,0-9]: %n", notice->host,
+               notice->list, &used) != 2 ||
         used == 0)
         return;
     notice->oom = strcmp(text + used, "Out Of Memory") == 0;

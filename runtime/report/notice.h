@@ -16,6 +16,7 @@ enum dt_notice_kind {
     DT_NOTICE_NONE,
     DT_NOTICE_START,     /* record: rank, host, ms */
     DT_NOTICE_EXIT,      /* record: rank, host, ms, status */
+    DT_NOTICE_ABSENT,    /* record: hosts in list do not connect to port */
     DT_NOTICE_TASKS,     /* srun: ranks have ended with status; host, oom */
     DT_NOTICE_STOP,      /* the step is ended */
     DT_NOTICE_ASKED,     /* the same, and the user or a limit wants it */
@@ -33,7 +34,9 @@ struct dt_notice {
     int64_t ms;     /* since 1970, on that host's clock */
     int status;     /* as waitpid has it */
     bool oom;
-    char ranks[512]; /* "4-5,7" */
+    unsigned port;
+    int waited_s;
+    char list[640]; /* of ranks: "4-5,7"; of hosts: "n1,n2", or "-": none */
 };
 
 /* Reads one line of stderr, without its label; the newline does not matter. */

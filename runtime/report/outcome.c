@@ -139,7 +139,7 @@ static void take_tasks(struct dt_outcome *outcome,
     struct dt_rankset set;
     if (dt_rankset_init(&set, outcome->count, NULL) != 0)
         return;
-    dt_rankset_parse(&set, notice->ranks, NULL);
+    dt_rankset_parse(&set, notice->list, NULL);
     for (uint32_t i = 0; i < set.size; i++) {
         struct rank *r = &outcome->ranks[i];
         if (!set.has[i])
@@ -224,6 +224,7 @@ void dt_outcome_notice(struct dt_outcome *outcome,
     case DT_NOTICE_NODE_LOST:
         take_lost(outcome, notice, now_ms);
         break;
+    case DT_NOTICE_ABSENT:
     case DT_NOTICE_NONE:
         break;
     }
@@ -271,4 +272,48 @@ void dt_outcome_print_by_host(const struct dt_outcome *outcome,
 void dt_outcome_print_missing(const struct dt_outcome *outcome, FILE *out)
 {
     dt_outcome_print_by_host(outcome, is_missing, out);
+}
+
+/* "n3 (ranks 4-5)" */
+static void print_host(const struct dt_outcome *outcome, const char *name,
+                       FILE *out)
+{
+    struct dt_rankset set;
+    int host = find_host(outcome, name);
+    fputs(name, out);
+    if (host == NO_HOST || dt_rankset_init(&set, outcome->count, NULL) != 0)
+        return;
+    for (uint32_t i = 0; i < outcome->count; i++)
+        if (outcome->ranks[i].host == host)
+            dt_rankset_add(&set, i);
+    fputs(" (", out);
+    dt_rankset_print(&set, out);
+    fputc(')', out);
+    dt_rankset_fini(&set);
+}
+
+void dt_outcome_print_absent(const struct dt_outcome *outcome,
+                             const struct dt_notice *notice, FILE *out)
+{
+    char list[sizeof(notice->list)];
+    char *rest = list;
+    const char *before = "";
+    if (strcmp(notice->list, "-") == 0) {
+        fprintf(out,
+                "disttrain: all nodes have connected to rank 0, after %d "
+                "s\n",
+                notice->waited_s);
+        return;
+    }
+    fprintf(out,
+            "disttrain: rank 0 on %s has listened on port %u for %d s, but "
+            "nobody on ",
+            notice->host, notice->port, notice->waited_s);
+    strcpy(list, notice->list);
+    for (const char *name; (name = strsep(&rest, ",")) != NULL;) {
+        fputs(before, out);
+        print_host(outcome, name, out);
+        before = ", ";
+    }
+    fputs(" has connected\n", out);
 }

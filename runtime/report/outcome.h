@@ -51,6 +51,10 @@ uint32_t dt_outcome_missing(const struct dt_outcome *outcome);
  */
 void dt_outcome_print_missing(const struct dt_outcome *outcome, FILE *out);
 
+/* Writes the message that a notice of the kind DT_NOTICE_ABSENT asks for. */
+void dt_outcome_print_absent(const struct dt_outcome *outcome,
+                             const struct dt_notice *notice, FILE *out);
+
 /* Writes what failed first, the last of what it has written, and how the others
  * ended: nothing, if no rank has failed by itself.
  */

@@ -43,6 +43,10 @@ train() {
     return "$status"
 }
 
+need_python() {
+    command -v python3 >/dev/null || skip "python3 is not installed"
+}
+
 # report: the last part of err, from the first failure on, without the times,
 # and without what depends on them.
 report() {
@@ -51,6 +55,7 @@ report() {
 }
 
 @test "the rank that fails first is named, with its traceback" {
+    need_python
     cat >t.py <<'END'
 import os, sys, time
 if os.environ["RANK"] == "5":
@@ -82,6 +87,7 @@ END
 }
 
 @test "a traceback out of a process pool" {
+    need_python
     cat >pool.py <<'END'
 import multiprocessing, os, time
 def work(x):
@@ -112,6 +118,7 @@ END
 }
 
 @test "an abort of a C library" {
+    need_python
     run ! train python3 -c 'import os, time
 if os.environ["RANK"] == "0":
     os.write(2, b"free(): double free\n")
@@ -178,6 +185,7 @@ status 7, "* ]]
 }
 
 @test "lines of one rank keep together, whatever it writes" {
+    need_python
     python3 - >want <<'END'
 import random
 random.seed(1)
@@ -304,6 +312,37 @@ started: ranks 4-5 on n3"$'\n'"disttrain: all 8 ranks have started, "[4-9]" s \
 after the launch" ]]
     DISTTRAIN_PATIENCE=1 run -0 train sleep 2
     [[ ! -s err ]]
+}
+
+@test "nodes that do not connect to rank 0 are named" {
+    need_python
+    cat >meet.py <<'END'
+import os, socket, sys, time
+end = time.time() + 6
+port = int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    server = socket.create_server(("", port))
+    server.settimeout(0.2)
+    peers = []
+    while time.time() < end:
+        try:
+            peers.append(server.accept())
+        except OSError:
+            pass
+else:
+    time.sleep(float(sys.argv[1 + (os.environ["SLURMD_NODENAME"] == "n3")]))
+    peer = socket.create_connection((os.environ["MASTER_ADDR"], port))
+    time.sleep(end - time.time())
+END
+    DISTTRAIN_PATIENCE=2 run -0 train python3 meet.py 0.5 4.5
+    [[ $(<err) =~ ^"disttrain: rank 0 on n1 has listened on port "6[0-9]{4}" for \
+2 s, but nobody on n3 (ranks 4-5) has connected
+disttrain: all nodes have connected to rank 0, after "[45]" s"$ ]]
+    DISTTRAIN_PATIENCE=2 run -0 train python3 meet.py 0.5 0.5
+    [[ ! -s err ]]
+    # whatever has no port to meet at has nobody beside it for long
+    run -0 train sleep 1
+    run ! pgrep -f "^$DT_BUILDDIR/disttrain console --watch"
 }
 
 @test "a node that is lost is named with its ranks" {

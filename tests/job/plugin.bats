@@ -21,7 +21,7 @@ for name in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK \
 done
 echo "$SLURMD_NODENAME ${0##*/} $*"
 END
-    printf '#!/bin/sh\n[ "$1" != console ] || exec "%s" console\n' \
+    printf '#!/bin/sh\n[ "$1" != console ] || exec "%s" "$@"\n' \
         "$DT_BUILDDIR/disttrain" >"$WORK/disttrain"
     cat >>"$WORK/disttrain" <<'END'
 if [ "$1 $2" != "check --contract" ]; then

@@ -12,7 +12,7 @@ setup_file() {
     WORK=$(mktemp -d /tmp/disttrain-resources.XXXXXX)
     export WORK
     chmod 755 "$WORK"
-    printf '#!/bin/sh\n[ "$1" != console ] || exec "%s" console\n' \
+    printf '#!/bin/sh\n[ "$1" != console ] || exec "%s" "$@"\n' \
         "$DT_BUILDDIR/disttrain" >"$WORK/disttrain"
     cat >>"$WORK/disttrain" <<'END'
 printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=nothing "CONFIG=$(readlink -f "$3")"

@@ -13,7 +13,7 @@ setup_file() {
     export WORK
     chmod 755 "$WORK"
     mkdir "$WORK/allowed" "$WORK/other"
-    printf '#!/bin/sh\n[ "$1" != console ] || exec "%s" console\n' \
+    printf '#!/bin/sh\n[ "$1" != console ] || exec "%s" "$@"\n' \
         "$DT_BUILDDIR/disttrain" >"$WORK/disttrain"
     cat >>"$WORK/disttrain" <<'END'
 if [ "$1 $2" != "check --contract" ]; then

@@ -358,7 +358,7 @@ static void test_tasks(void **state)
                                                       : DT_NOTICE_NONE);
         if (cases[i].status < 0)
             continue;
-        assert_string_equal(n.ranks, cases[i].ranks);
+        assert_string_equal(n.list, cases[i].ranks);
         assert_int_equal(n.status, cases[i].status);
         assert_int_equal(n.oom, cases[i].oom);
     }

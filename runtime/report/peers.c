@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peers.c - which hosts are connected to a port, as the kernel lists it */
+#include "config.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/peers.h"
+
+enum {
+    STATE_LISTEN = 10, /* TCP_LISTEN of the kernel */
+    HEX_V4 = 8,
+    HEX_V6 = 32,
+};
+
+/* The kernel prints addresses as words in the byte order of the machine. */
+static bool parse_address(const char *hex, struct in6_addr *address)
+{
+    uint32_t words[4] = {0, 0, htonl(0xffff), 0};
+    size_t len = strlen(hex);
+    size_t first = len == HEX_V4 ? 3 : 0;
+    if (len != HEX_V4 && len != HEX_V6)
+        return false;
+    for (size_t i = first; i < 4; i++) {
+        char word[9] = "";
+        memcpy(word, hex + (i - first) * 8, 8);
+        words[i] = (uint32_t)strtoul(word, NULL, 16);
+    }
+    memcpy(address, words, sizeof(words));
+    return true;
+}
+
+static void add(struct dt_peers *peers, const struct in6_addr *address)
+{
+    if (dt_peers_has(peers, address))
+        return;
+    if (peers->count == peers->size) {
+        size_t size = peers->size ? 2 * peers->size : 64;
+        struct in6_addr *more = realloc(peers->addresses, size * sizeof(*more));
+        if (!more)
+            return;
+        peers->addresses = more;
+        peers->size = size;
+    }
+    peers->addresses[peers->count++] = *address;
+}
+
+bool dt_peers_has(const struct dt_peers *peers, const struct in6_addr *address)
+{
+    for (size_t i = 0; i < peers->count; i++)
+        if (memcmp(&peers->addresses[i], address, sizeof(*address)) == 0)
+            return true;
+    return false;
+}
+
+void dt_peers_read(struct dt_peers *peers, FILE *table, unsigned port)
+{
+    char line[512];
+    while (fgets(line, sizeof(line), table)) {
+        char here[HEX_V6 + 1];
+        char there[HEX_V6 + 1];
+        unsigned here_port;
+        unsigned state;
+        struct in6_addr local;
+        struct in6_addr remote;
+        if (sscanf(line, " %*d: %32[0-9A-F]:%x %32[0-9A-F]:%*x %x", here,
+                   &here_port, there, &state) != 4 ||
+            here_port != port || !parse_address(here, &local) ||
+            !parse_address(there, &remote))
+            continue;
+        if (state == STATE_LISTEN)
+            peers->listens = true;
+        else if (memcmp(&local, &remote, sizeof(local)) != 0)
+            add(peers, &remote);
+    }
+}
