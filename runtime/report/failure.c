@@ -224,6 +224,20 @@ static void report_lost(const struct dt_outcome *outcome, FILE *out)
     print_others(outcome, NULL, out);
 }
 
+/* Our own runtime says once what has failed, and then all of its ranks end with
+ * the same status, now and then another one before the one that says it.
+ */
+static bool has_told(const struct dt_outcome *outcome, const struct rank *first)
+{
+    for (uint32_t i = 0; i < outcome->count; i++) {
+        const struct rank *r = &outcome->ranks[i];
+        if (has_failed(outcome, r) && r->status == first->status &&
+            dt_tail_ends_with(&r->err, "disttrain: "))
+            return true;
+    }
+    return false;
+}
+
 void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
 {
     const struct rank *first = find_first(outcome);
@@ -231,8 +245,7 @@ void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
         report_lost(outcome, out);
         return;
     }
-    /* our own runtime says once, for all ranks, what has failed */
-    if (!first || dt_tail_ends_with(&first->err, "disttrain: "))
+    if (!first || has_told(outcome, first))
         return;
     fprintf(out, "disttrain: first failure: rank %" PRIu32,
             (uint32_t)(first - outcome->ranks));

@@ -12,6 +12,7 @@
 #include "report/notice.h"
 
 #define STEPD "slurmstepd"
+#define SECONDS_MAX (INT64_C(1) << 40) /* 30000 years */
 
 enum {
     LINE_BYTES = 1024, /* of a line that can be understood */
@@ -51,7 +52,7 @@ static bool parse_record(const char *text, struct dt_notice *notice)
     int used = 0;
     if (sscanf(text, "%7s %" SCNu32 " %255s %" SCNd64 ".%3d%n", verb,
                &notice->rank, notice->host, &seconds, &ms, &used) != 5 ||
-        seconds < 0 || seconds > INT64_MAX / 1000 - 1 || ms < 0)
+        seconds < 0 || seconds > SECONDS_MAX || ms < 0)
         return false;
     notice->ms = seconds * 1000 + ms;
     return parse_rest(verb, text + used, notice);
@@ -76,8 +77,8 @@ static int parse_status(const char *text)
 {
     int code;
     int used = 0;
-    if (sscanf(text, "Exited with exit code %d%n", &code, &used) == 1 &&
-        text[used] == '\0')
+    if (sscanf(text, "Exited with exit code %3d%n", &code, &used) == 1 &&
+        text[used] == '\0' && code >= 0 && code < 256)
         return W_EXITCODE(code, 0);
     for (int signal = 1; signal < SIGRTMIN; signal++) {
         const char *name = strsignal(signal);

@@ -60,7 +60,7 @@ void dt_tail_append(struct dt_tail *tail, const char *bytes, size_t count)
         tail->used = 0;
         tail->cut = true;
     }
-    if (!make_room(tail, count))
+    if (count == 0 || !make_room(tail, count))
         return;
     memcpy(tail->text + tail->used, bytes, count);
     tail->used += count;

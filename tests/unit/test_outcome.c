@@ -289,7 +289,16 @@ static void test_texts(void **state)
     o = step();
     say(o, 3, 102000, "disttrain: rank 3 of 8 on n2 failed: text\n");
     record(o, 102000, "exit", 3, 102000, EXIT(66));
+    record(o, 102000, "exit", 2, 101990, EXIT(66)); /* told by rank 3 */
     expect_report(o, "");
+    o = step();
+    say(o, 3, 102000, "disttrain: rank 3 of 8 on n2: lost rank 2\n");
+    record(o, 102000, "exit", 3, 102000, EXIT(69));
+    record(o, 102000, "exit", 2, 101990, SIGKILL);
+    expect_report(o, "disttrain: first failure: rank 2 on n2, killed by signal "
+                     "9 (Killed), 2.0 s after the start\n"
+                     "disttrain: rank 3 on n2: exit status 69 (a peer or "
+                     "service is lost), 0.0 s later\n");
     /* records of ranks that cannot be do no harm */
     o = step();
     record(o, 102000, "exit", 8, 102000, EXIT(66));
