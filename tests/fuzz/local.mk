@@ -14,6 +14,11 @@ tests_fuzz_replay_safetensors_SOURCES = tests/fuzz/fuzz_safetensors.c \
 tests_fuzz_replay_safetensors_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DCORPUS='"safetensors"'
 
+check_PROGRAMS += tests/fuzz/replay_console
+tests_fuzz_replay_console_SOURCES = tests/fuzz/fuzz_console.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_console_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"console"'
+
 if HAVE_SLURM
 check_PROGRAMS += tests/fuzz/replay_spank
 tests_fuzz_replay_spank_SOURCES = tests/fuzz/fuzz_spank.c tests/fuzz/replay.c
@@ -22,7 +27,8 @@ tests_fuzz_replay_spank_LDADD = $(spank_test_libs) $(LDADD)
 endif
 
 if FUZZERS
-fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_safetensors
+fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_console \
+	tests/fuzz/fuzz_safetensors
 if HAVE_SLURM
 fuzz_targets += tests/fuzz/fuzz_spank
 tests_fuzz_fuzz_spank_CPPFLAGS = $(spank_cppflags)
@@ -31,6 +37,7 @@ tests_fuzz_fuzz_spank_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 endif
 EXTRA_PROGRAMS += $(fuzz_targets)
 tests_fuzz_fuzz_conf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_console_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 fuzzers: $(fuzz_targets)
 .PHONY: fuzzers
