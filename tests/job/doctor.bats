@@ -137,18 +137,15 @@ no process uses: rm /dev/shm/torch_left"* ]]
 }
 
 @test "a process that no job owns is a warning" {
-    dt_run --user dtuser --node n2 setsid python3 -c "if True:
-        import socket, time
-        s = socket.socket()
-        s.bind(('', 0))
-        s.listen()
-        open('$dir/up', 'w')
-        time.sleep(20)" 3>&- &
+    dt_run --user dtuser --node n2 setsid perl -MSocket -e '
+        socket(S, PF_INET, SOCK_STREAM, 0) && listen(S, 1) || die;
+        open(F, ">", $ARGV[0]) || die;
+        sleep(20)' "$dir/up" 3>&- &
     wait_for "$dir/up"
     run -0 dt_run --user dtuser salloc --quiet -N2 disttrain doctor
-    dt_run --user dtuser --node n2 pkill -u dtuser python3
+    dt_run --user dtuser --node n2 pkill -u dtuser perl
     echo "$output"
-    [[ $output =~ "n2: warning: your process "[0-9]+" (python3) of no running \
+    [[ $output =~ "n2: warning: your process "[0-9]+" (perl) of no running \
 job listens on a port: kill "[0-9]+ ]]
 }
 
