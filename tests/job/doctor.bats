@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2016
 # SPDX-License-Identifier: Apache-2.0
 # doctor.bats - disttrain doctor finds the nodes that break runs
 
