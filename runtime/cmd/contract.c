@@ -266,6 +266,11 @@ static void print_step(struct printer *p)
         print_srun(p, DT_ENV_CPU_BIND, "none");
     if (conf->launch.requeue)
         print_srun(p, DT_ENV_REQUEUE, "1");
+    if (conf->launch.hang_timeout_s > 0) {
+        snprintf(number, sizeof(number), "%ld%s", conf->launch.hang_timeout_s,
+                 conf->launch.hang_ends ? " end" : "");
+        print_srun(p, DT_ENV_HANG, number);
+    }
     if (conf->launch.preflight)
         print_srun(p, DT_ENV_PREFLIGHT, "1");
     if (conf->logging.console_ranks)

@@ -187,6 +187,14 @@ static void check_resume(struct dt_conf_reader *reader)
                 "auto");
 }
 
+static void check_hang(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (conf->launch.hang_ends && conf->launch.hang_timeout_s == 0)
+        PROBLEM(reader, "launch.hang_action",
+                "end needs launch.hang_timeout: after how many seconds?");
+}
+
 void dt_conf_check_launch(struct dt_conf_reader *reader)
 {
     settle_tasks(reader);
@@ -194,4 +202,5 @@ void dt_conf_check_launch(struct dt_conf_reader *reader)
     check_texts(reader);
     dt_conf_check_command(reader);
     check_resume(reader);
+    check_hang(reader);
 }

@@ -427,6 +427,14 @@ const struct dt_conf_key dt_conf_keys[] = {
      .fallback = "0", .max = 1000, .aliases = ALSO("max_restarts"),
      .help = "how often the batch script of `disttrain sbatch` starts a step "
              "that has failed again, on the same nodes"},
+    {"launch.hang_timeout", DT_CONF_INT, AT(launch.hang_timeout_s),
+     .fallback = "0", .max = 1e6, .unit = "seconds",
+     .help = "when no rank has printed anything for so long, srun says what "
+             "each rank is doing; 0: never"},
+    {"launch.hang_action", DT_CONF_ENUM, AT(launch.hang_ends),
+     .fallback = "report",
+     .words = WORDS({"report", 0, NULL}, {"end", 1, NULL}),
+     .help = "what comes after that; end: the step ends, as after a failure"},
     {"launch.command", DT_CONF_STRINGS, AT(launch.command),
      .help = "a program and its arguments, run by every rank instead of "
              "training"},

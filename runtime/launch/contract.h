@@ -115,6 +115,11 @@
 #define DT_ENV_PREFLIGHT "SLURM_DISTTRAIN_PREFLIGHT"
 #define DT_PREFLIGHT_FAILED "failed"
 
+/* "600" or "600 end": seconds without output after which the console says what
+ * each rank is doing, and whether it ends the step then.
+ */
+#define DT_ENV_HANG "SLURM_DISTTRAIN_HANG"
+
 /* The words of launch.command, one a line, escaped like the contract: what
  * `disttrain` without arguments runs instead of training.
  */

@@ -148,6 +148,7 @@ static void test_contract_launch(void **state)
                          "  time: 60\n  requeue: true\n  mem: 8G\n"
                          "  command: [sh, -c, 'a\\b', \"c\\nd\"]\n"
                          "  frameworks: jax\n  master_addr: n7\n"
+                         "  hang_timeout: 600\n  hang_action: end\n"
                          "logging: {rank_logs: true, console_ranks: 0}\n");
     setenv("SLURM_MEM_PER_NODE", "4G", 1);
     assert_int_equal(check("--contract t.yaml -- -pb -Q --time=5"), 0);
@@ -159,6 +160,7 @@ static void test_contract_launch(void **state)
              "SRUN SLURM_DISTTRAIN_FRAMEWORKS=jax\n"
              "SRUN SLURM_DISTTRAIN_COMMAND=sh\\n-c\\na\\\\\\\\b\\nc\\\\nd\n"
              "SRUN SLURM_DISTTRAIN_REQUEUE=1\n"
+             "SRUN SLURM_DISTTRAIN_HANG=600 end\n"
              "SRUN SLURM_DISTTRAIN_CONSOLE_RANKS=0\n"
              "SRUN SLURM_DISTTRAIN_RANK_LOGS=%s/outputs/run/logs\n"
              "SRUN SLURM_DISTTRAIN_SIGNAL=10@120\nENV MASTER_ADDR=n7\n",

@@ -137,6 +137,9 @@ static const struct {
     {"launch: {time: soon}\n",
      "t.yaml:1:16: launch.time: expected minutes, HH:MM:SS, D-HH or "
      "D-HH:MM:SS, got \"soon\"\n"},
+    {"launch: {hang_action: end}\n",
+     "t.yaml:1:23: launch.hang_action: end needs launch.hang_timeout: after "
+     "how many seconds?\n"},
     {"launch: {mem: 3X}\n",
      "t.yaml:1:15: launch.mem: expected a number and K, M, G or T, such as "
      "64G, got \"3X\"\n"},
