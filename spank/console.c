@@ -98,8 +98,9 @@ static void write_node(FILE *out, const slurm_step_layout_t *layout,
 /* A file in memory with what the console has to know, to be read from its
  * beginning; -1 and errno.
  */
-static int write_facts(uint32_t tasks, const slurm_step_layout_t *layout)
+static int write_facts(const struct dtspank_console_step *step)
 {
+    const slurm_step_layout_t *layout = step->layout;
     int fd = memfd_create("disttrain", MFD_CLOEXEC);
     int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
     FILE *out = copy < 0 ? NULL : fdopen(fd, "w");
@@ -109,9 +110,10 @@ static int write_facts(uint32_t tasks, const slurm_step_layout_t *layout)
         return -1;
     }
     fprintf(out,
-            DT_CONSOLE_VERSION_LINE "\n" DT_CONSOLE_LABELS
-                                    "%s\n" DT_CONSOLE_TASKS "%" PRIu32 "\n",
-            console.labels, tasks);
+            DT_CONSOLE_VERSION_LINE
+            "\n" DT_CONSOLE_LABELS "%s\n" DT_CONSOLE_TASKS "%" PRIu32
+            "\n" DT_CONSOLE_STEP "%" PRIu32 ".%" PRIu32 "\n",
+            console.labels, step->tasks, step->job, step->step);
     for (uint32_t node = 0; layout && node < layout->node_cnt; node++)
         write_node(out, layout, node);
     if (fclose(out) != 0 || lseek(copy, 0, SEEK_SET) < 0) {
@@ -180,14 +182,14 @@ static int start(const char *runtime, int facts, int out[2], int err[2])
     return rc;
 }
 
-void dtspank_console_start(const char *runtime, uint32_t tasks,
-                           const slurm_step_layout_t *layout)
+void dtspank_console_start(const char *runtime,
+                           const struct dtspank_console_step *step)
 {
     int out[2] = {-1, -1};
     int err[2] = {-1, -1};
     if (!console.labels)
         return;
-    int facts = write_facts(tasks, layout);
+    int facts = write_facts(step);
     int rc = errno;
     if (facts >= 0 && make_pipe(out) == 0 && make_pipe(err) == 0)
         rc = start(runtime, facts, out, err);

@@ -19,12 +19,17 @@
  */
 void dtspank_console_prepare(int argc, char **argv);
 
-/* Before the launch of a step of `tasks` tasks: starts the console, and puts it
- * behind descriptors 1 and 2; layout may be NULL. Without success there is a
- * message, and the output stays as it is.
+/* A step before its launch. */
+struct dtspank_console_step {
+    uint32_t job, step, tasks;
+    const slurm_step_layout_t *layout; /* NULL: not known */
+};
+
+/* Starts the console, and puts it behind descriptors 1 and 2. Without success
+ * there is a message, and the output stays as it is.
  */
-void dtspank_console_start(const char *runtime, uint32_t tasks,
-                           const slurm_step_layout_t *layout);
+void dtspank_console_start(const char *runtime,
+                           const struct dtspank_console_step *step);
 
 /* At the end of srun: gives srun its stdout and stderr back, and waits until
  * the console has shown the rest. Whether it says that a rank has asked to be

@@ -410,7 +410,7 @@ static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
 {
     struct dt_error err;
     char host[DTSPANK_HOST_BYTES];
-    uint32_t tasks = 0;
+    struct dtspank_console_step launch = {.job = job, .step = step};
     slurm_step_layout_t *layout = dtspank_layout_get(job, step);
     if (layout && dtspank_layout_rank0(layout, host, sizeof(host)) == 0)
         setenv(DT_ENV_MASTER, host, 1);
@@ -418,9 +418,11 @@ static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
                dtspank_preflight_run(submit.conf.runtime, job, step, &err) == 0;
     if (!fit)
         report(&err);
-    else if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks) ==
-             ESPANK_SUCCESS)
-        dtspank_console_start(submit.conf.runtime, tasks, layout);
+    else if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &launch.tasks) ==
+             ESPANK_SUCCESS) {
+        launch.layout = layout;
+        dtspank_console_start(submit.conf.runtime, &launch);
+    }
     dtspank_layout_release(layout);
     return fit;
 }
@@ -439,6 +441,7 @@ int dtspank_submit_step_created(spank_t spank)
     /* the tasks see to these, but only srun says so once */
     wish("launch.gpu_visibility", DT_ENV_GPU_VISIBILITY, DTSPANK_GPU);
     wish("logging.console_ranks", DT_ENV_CONSOLE_RANKS, DTSPANK_CONSOLE);
+    wish("launch.hang_timeout", DT_ENV_HANG, DTSPANK_CONSOLE);
     wish("logging.rank_logs", DT_ENV_RANK_LOGS, DTSPANK_CONSOLE);
     const char *when = wish("launch.signal", DT_ENV_SIGNAL, DTSPANK_SIGNAL);
     if (when &&

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "conf/conf.h"
+#include "doctor/world.h"
 
 /* One for each subcommand. */
 int dt_cmd_train(int argc, char **argv);
@@ -20,6 +21,12 @@ int dt_cmd_generate(int argc, char **argv);
 int dt_cmd_doctor(int argc, char **argv);
 int dt_cmd_console(int argc, char **argv);
 int dt_cmd_info(int argc, char **argv);
+
+/* Prints what the ranks of `step` ("ID.STEP") on the nodes of `world` are
+ * doing. -1: EX_UNAVAILABLE, no node answers; EX_OSERR.
+ */
+int dt_cmd_doctor_ranks(const struct dt_doctor_world *world, const char *step,
+                        struct dt_error *err);
 
 /* Becomes the program of DT_ENV_COMMAND (launch.command), found through PATH.
  * Returns only on failure, after a message: 127 if there is no such program,

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/hang.h"
 #include "cmd/watch.h"
 #include "launch/contract.h"
 #include "report/label.h"
@@ -51,8 +53,10 @@ struct console {
     struct dt_ranklogs *logs; /* NULL: none */
     struct dt_rankset ranks;  /* to be shown; size 0: all */
     double launched, patience;
-    bool complained; /* about ranks that have not started */
-    bool complete;   /* all have */
+    bool complained;      /* about ranks that have not started */
+    bool complete;        /* all have */
+    char step[32];        /* "JOB.STEP" */
+    struct dt_hang *hang; /* NULL: hangs are not looked for */
     struct stream streams[2];
 };
 
@@ -156,6 +160,9 @@ static void take_line(struct console *c, struct stream *s, const char *line,
                   notice.kind == DT_NOTICE_ABSENT;
     if (notice.kind == DT_NOTICE_ABSENT)
         tell_absent(c, &notice);
+    if (c->hang && (notice.kind == DT_NOTICE_START ||
+                    (bytes > 0 && !record && !notice.from_slurm)))
+        dt_hang_break(c->hang);
     if (record)
         len = label + (bytes = notice.begin);
     if (bytes == 0)
@@ -252,21 +259,38 @@ static void watch_start(struct console *c)
     free(text);
 }
 
+static void watch_hang(struct console *c)
+{
+    char *text = c->hang ? dt_hang_watch(c->hang, c->outcome, now_ms()) : NULL;
+    if (text)
+        say(c, text);
+    free(text);
+}
+
+/* How long to wait for input, for poll. */
+static int wait_ms(const struct console *c)
+{
+    double left = c->hang ? dt_hang_left(c->hang) : INFINITY;
+    if (!c->complete && !c->complained)
+        left = fmin(left, c->launched + c->patience - dt_clock_now());
+    return isinf(left) ? -1 : (int)(fmax(left, 0) * 1000) + 1;
+}
+
 static void run(struct console *c)
 {
     struct stream *s = c->streams;
     while (s[0].in >= 0 || s[1].in >= 0) {
-        struct pollfd p[2] = {{.fd = s[0].in, .events = POLLIN},
-                              {.fd = s[1].in, .events = POLLIN}};
-        double left = c->launched + c->patience - dt_clock_now();
-        bool timed = !c->complete && !c->complained;
-        int ready =
-            poll(p, 2, timed ? (left > 0 ? (int)(left * 1000) + 1 : 0) : -1);
+        int doctor = c->hang ? dt_hang_fd(c->hang) : -1;
+        struct pollfd p[3] = {{.fd = s[0].in, .events = POLLIN},
+                              {.fd = s[1].in, .events = POLLIN},
+                              {.fd = doctor, .events = POLLIN}};
+        int ready = poll(p, 3, wait_ms(c));
         for (int i = 0; i < 2 && ready > 0; i++)
             if (p[i].revents)
                 take_input(c, &s[i]);
         flush_logs(c);
         watch_start(c);
+        watch_hang(c);
     }
 }
 
@@ -314,12 +338,17 @@ static int take_fact(struct console *c, char *line, struct dt_error *err)
 {
     static const size_t labels = sizeof(DT_CONSOLE_LABELS) - 1;
     static const size_t tasks = sizeof(DT_CONSOLE_TASKS) - 1;
+    static const size_t step = sizeof(DT_CONSOLE_STEP) - 1;
     static const size_t node = sizeof(DT_CONSOLE_NODE) - 1;
     line[strcspn(line, "\n")] = '\0';
     if (strncmp(line, DT_CONSOLE_LABELS, labels) == 0)
         return take_labels(c, line + labels, err);
     if (strncmp(line, DT_CONSOLE_TASKS, tasks) == 0)
         return take_tasks(c, line + tasks, err);
+    if (strncmp(line, DT_CONSOLE_STEP, step) == 0) {
+        snprintf(c->step, sizeof(c->step), "%s", line + step);
+        return 0;
+    }
     char *blank = strrchr(line, ' ');
     if (!c->outcome || strncmp(line, DT_CONSOLE_NODE, node) != 0 ||
         blank < line + node)
@@ -357,6 +386,7 @@ static void take_wishes(struct console *c)
     struct dt_error err = {.text = ""};
     const char *ranks = getenv(DT_ENV_CONSOLE_RANKS);
     const char *logs = getenv(DT_ENV_RANK_LOGS);
+    c->hang = dt_hang_create(getenv(DT_ENV_HANG), c->step);
     if (c->labels == LABELS_NONE && (ranks || logs)) {
         say(c, "disttrain: with --unbuffered srun does not say which rank a "
                "line is of: no logs of ranks, and all ranks are shown\n");
@@ -414,6 +444,7 @@ int dt_cmd_console(int argc, char **argv)
         fprintf(stderr, "disttrain console: %s\n", err.text);
         status = err.status;
     }
+    dt_hang_destroy(c->hang);
     dt_ranklogs_destroy(c->logs);
     dt_rankset_fini(&c->ranks);
     dt_outcome_destroy(c->outcome);

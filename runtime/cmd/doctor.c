@@ -16,22 +16,26 @@
 #include "cmd/cmd.h"
 #include "doctor/doctor.h"
 #include "doctor/plugin.h"
+#include "doctor/ranks.h"
 #include "doctor/world.h"
 
 struct options {
     const char *job; /* "ID" or "ID.STEP"; NULL: where this process is in */
-    bool brief, plugin, probe;
+    bool brief, plugin, probe, ranks;
 };
 
 static void print_help(void)
 {
     puts("usage: disttrain doctor [--brief] [--job=ID[.STEP]]\n"
+         "       disttrain doctor --ranks --job=ID.STEP\n"
          "       disttrain doctor --plugin\n\n"
          "Examines each node of the job, or this machine if there is no job,\n"
          "and prints a table, and what to do about each problem.\n\n"
          "  --brief            one line, if no node is bad\n"
          "  --job=ID[.STEP]    the nodes of another job, or of one step\n"
          "  --plugin           why srun --help does not show --disttrain\n"
+         "  --ranks            what the ranks of a step are doing, the odd "
+         "ones first\n"
          "  --probe            what it starts on each node\n\n"
          "Exit status: 0; 69 if a node is bad, which the last line names; 78 "
          "if\n"
@@ -46,6 +50,7 @@ static int parse(int argc, char **argv, struct options *options)
         {"job", required_argument, NULL, 'j'},
         {"plugin", no_argument, NULL, 's'},
         {"probe", no_argument, NULL, 'p'},
+        {"ranks", no_argument, NULL, 'r'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -66,6 +71,9 @@ static int parse(int argc, char **argv, struct options *options)
         case 'p':
             options->probe = true;
             break;
+        case 'r':
+            options->ranks = true;
+            break;
         case 'h':
             print_help();
             return -1;
@@ -84,6 +92,9 @@ static int parse(int argc, char **argv, struct options *options)
                                   "--job: expected ID or ID.STEP, "
                                   "got '%s'",
                                   options->job);
+    if (options->ranks && (!options->job || !strchr(options->job, '.')))
+        return dt_cmd_usage_error("doctor", "--ranks needs --job=ID.STEP, of "
+                                            "those of squeue --me --steps");
     return 0;
 }
 
@@ -220,6 +231,10 @@ int dt_cmd_doctor(int argc, char **argv)
         return rc < 0 ? 0 : rc;
     if (options.plugin)
         return dt_doctor_plugin(stdout) ? 0 : EX_CONFIG;
+    if (options.probe && options.ranks) {
+        dt_doctor_ranks_probe(options.job);
+        return 0;
+    }
     if (options.probe)
         return dt_doctor_probe(&err) < 0 ? fail(&err) : 0;
     /* In a step, its first task does it all. */
@@ -229,7 +244,8 @@ int dt_cmd_doctor(int argc, char **argv)
     if (rc == 0) {
         signal(SIGPIPE, SIG_IGN);
         clean_environment();
-        rc = examine(&world, options.brief, &err);
+        rc = options.ranks ? dt_cmd_doctor_ranks(&world, options.job, &err)
+                           : examine(&world, options.brief, &err);
     }
     dt_doctor_world_fini(&world);
     return rc < 0 ? fail(&err) : rc;

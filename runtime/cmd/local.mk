@@ -7,7 +7,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/contract.c \
 	runtime/cmd/contract.h \
 	runtime/cmd/doctor.c \
+	runtime/cmd/doctor_ranks.c \
 	runtime/cmd/generate.c \
+	runtime/cmd/hang.c \
+	runtime/cmd/hang.h \
 	runtime/cmd/info.c \
 	runtime/cmd/load.c \
 	runtime/cmd/preview.c \

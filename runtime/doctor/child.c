@@ -23,6 +23,8 @@ static int start(struct dt_doctor_child *child, char *const argv[], bool quiet,
                  struct dt_error *err)
 {
     posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr; /* the console has all signals blocked */
+    sigset_t none;
     int in[2] = {-1, -1};
     int out[2] = {-1, -1};
     int rc = 0;
@@ -34,8 +36,13 @@ static int start(struct dt_doctor_child *child, char *const argv[], bool quiet,
     if (quiet)
         posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null",
                                          O_WRONLY, 0);
+    sigemptyset(&none);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
     if (rc == 0)
-        rc = posix_spawnp(&child->pid, argv[0], &files, NULL, argv, environ);
+        rc = posix_spawnp(&child->pid, argv[0], &files, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
     if (in[0] >= 0)
         close(in[0]);

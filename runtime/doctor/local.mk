@@ -20,6 +20,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/doctor/plugstack.c \
 	runtime/doctor/plugstack.h \
 	runtime/doctor/probe.c \
+	runtime/doctor/ranks.c \
+	runtime/doctor/ranks.h \
 	runtime/doctor/report.c \
 	runtime/doctor/report.h \
 	runtime/doctor/slurm.c \

@@ -38,6 +38,7 @@
  *     LABELS=none|strip|keep   whether srun begins lines with the rank, and
  *                              whether the user wants to see it
  *     TASKS=N
+ *     STEP=JOB.STEP            their numbers
  *     NODE HOST A-B,C          for each node of the step, in their order: the
  *                              ranks there; none if srun could not ask
  *
@@ -139,6 +140,7 @@
 #define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=1"
 #define DT_CONSOLE_LABELS "LABELS="
 #define DT_CONSOLE_TASKS "TASKS="
+#define DT_CONSOLE_STEP "STEP="
 #define DT_CONSOLE_NODE "NODE "
 #define DT_RECORD "disttrain: record: "
 

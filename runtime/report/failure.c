@@ -245,6 +245,11 @@ void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
         report_lost(outcome, out);
         return;
     }
+    if (!first && outcome->hang) {
+        fprintf(out, "disttrain: first failure: %s\n", outcome->hang);
+        print_others(outcome, NULL, out);
+        return;
+    }
     if (!first || has_told(outcome, first))
         return;
     fprintf(out, "disttrain: first failure: rank %" PRIu32,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/report/doing.c \
+	runtime/report/doing.h \
 	runtime/report/failure.c \
 	runtime/report/label.c \
 	runtime/report/label.h \
@@ -16,6 +18,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/report/rankset.h \
 	runtime/report/report.c \
 	runtime/report/report.h \
+	runtime/report/silence.c \
+	runtime/report/silence.h \
 	runtime/report/tail.c \
 	runtime/report/tail.h \
 	# End of runtime/report

@@ -29,6 +29,7 @@ void dt_outcome_destroy(struct dt_outcome *outcome)
         free(outcome->hosts[i].name);
     free(outcome->hosts);
     free(outcome->ranks);
+    free(outcome->hang);
     free(outcome);
 }
 
@@ -228,6 +229,14 @@ void dt_outcome_notice(struct dt_outcome *outcome,
     case DT_NOTICE_NONE:
         break;
     }
+}
+
+void dt_outcome_hang(struct dt_outcome *outcome, const char *text,
+                     int64_t now_ms)
+{
+    free(outcome->hang);
+    outcome->hang = strdup(text);
+    take_stop(outcome, false, now_ms);
 }
 
 uint32_t dt_outcome_missing(const struct dt_outcome *outcome)

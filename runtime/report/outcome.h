@@ -43,6 +43,12 @@ void dt_outcome_notice(struct dt_outcome *outcome,
                        const struct dt_notice *notice, uint32_t rank,
                        int64_t now_ms);
 
+/* The step is ended because of a hang, which `text` tells in one line, if no
+ * rank has failed before.
+ */
+void dt_outcome_hang(struct dt_outcome *outcome, const char *text,
+                     int64_t now_ms);
+
 /* How many ranks have not been heard of. */
 uint32_t dt_outcome_missing(const struct dt_outcome *outcome);
 

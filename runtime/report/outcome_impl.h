@@ -39,6 +39,7 @@ struct dt_outcome {
     int64_t first_end_ms; /* when the first end of a rank was heard of; or 0 */
     char lost[256];       /* node or nodes, as Slurm names them; empty: none */
     int64_t lost_ms;
+    char *hang; /* NULL: none for which the step was ended */
 };
 
 typedef bool(dt_outcome_holds_f)(const struct dt_outcome *outcome,

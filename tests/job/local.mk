@@ -16,6 +16,7 @@ job_tests = \
 	tests/job/console.bats \
 	tests/job/config.bats \
 	tests/job/doctor.bats \
+	tests/job/hang.bats \
 	tests/job/launch.bats \
 	tests/job/quickstart.bats \
 	tests/job/devcluster.bats \

@@ -17,6 +17,7 @@ check_PROGRAMS += \
 	tests/unit/test_doctor_report \
 	tests/unit/test_error \
 	tests/unit/test_launch \
+	tests/unit/test_hang \
 	tests/unit/test_layout \
 	tests/unit/test_loader \
 	tests/unit/test_model_config \

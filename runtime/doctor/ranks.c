@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ranks.c - what the ranks of a step on this node are doing */
+#include "config.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "doctor/child.h"
+#include "doctor/files.h"
+#include "doctor/ranks.h"
+
+#define INTERVAL_S 0.5
+#define STACKS_S 5.0 /* for those of all ranks together */
+
+enum {
+    STACK_MS = 3000,
+    STACK_BYTES = 64 * 1024,
+    FRAMES = 3,
+    COMMAND_BYTES = 100,
+    STATE_BYTES = 1024,
+    BUSY_PERCENT = 10, /* less is what threads need that only wait */
+    LIFE_S = 15,
+};
+
+struct dt_doctor_process {
+    uint32_t rank;
+    int pid, parent;
+    char state;
+    char name[32];
+    unsigned long long ticks; /* of CPU time */
+    unsigned long long start;
+};
+
+/* "PID (name) S PARENT ...": the name itself may hold blanks and brackets. */
+static bool read_stat(struct dt_doctor_process *p, const char *root)
+{
+    char line[1024];
+    unsigned long long user;
+    unsigned long long sys;
+    if (!dt_doctor_read_line(line, sizeof(line), root, "/proc/%d/stat", p->pid))
+        return false;
+    char *begin = strchr(line, '(');
+    char *end = strrchr(line, ')');
+    if (!begin || !end || end < begin)
+        return false;
+    *end++ = '\0';
+    snprintf(p->name, sizeof(p->name), "%s", begin + 1);
+    bool whole =
+        sscanf(end,
+               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d "
+               "%*d %*d %*d %*d %llu",
+               &p->state, &p->parent, &user, &sys, &p->start) == 5;
+    p->ticks = whole ? user + sys : 0;
+    return whole;
+}
+
+/* Whether the process is a task of the step, or was started by one. */
+static bool read_environment(struct dt_doctor_process *p, const char *root,
+                             const char *step, uint32_t *tasks)
+{
+    FILE *file = dt_doctor_open(root, "/proc/%d/environ", p->pid);
+    char *entry = NULL;
+    size_t size = 0;
+    char job[32] = "";
+    char number[32] = "";
+    char own[72];
+    bool has_rank = false;
+    while (file && getdelim(&entry, &size, '\0', file) > 0) {
+        if (sscanf(entry, "SLURM_PROCID=%" SCNu32, &p->rank) == 1)
+            has_rank = true;
+        sscanf(entry, "SLURM_JOB_ID=%31s", job);
+        sscanf(entry, "SLURM_STEP_ID=%31s", number);
+        sscanf(entry, "SLURM_STEP_NUM_TASKS=%" SCNu32, tasks);
+    }
+    free(entry);
+    if (file)
+        fclose(file);
+    snprintf(own, sizeof(own), "%s.%s", job, number);
+    return has_rank && strcmp(own, step) == 0;
+}
+
+static bool keep(struct dt_doctor_ranks *ranks,
+                 const struct dt_doctor_process *p)
+{
+    if (ranks->count == ranks->size) {
+        size_t size = ranks->size ? 2 * ranks->size : 64;
+        void *list = reallocarray(ranks->list, size, sizeof(*p));
+        if (!list)
+            return false;
+        ranks->list = list;
+        ranks->size = size;
+    }
+    ranks->list[ranks->count++] = *p;
+    return true;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct dt_doctor_process *p = a;
+    const struct dt_doctor_process *q = b;
+    if (p->rank != q->rank)
+        return p->rank < q->rank ? -1 : 1;
+    if (p->start != q->start)
+        return p->start < q->start ? -1 : 1;
+    return p->pid - q->pid;
+}
+
+void dt_doctor_ranks_look(struct dt_doctor_ranks *ranks, const char *root,
+                          uid_t uid, const char *step)
+{
+    DIR *dir = dt_doctor_opendir(root, "/proc");
+    struct stat st;
+    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
+        struct dt_doctor_process p = {0};
+        uint32_t tasks = 0;
+        if (!dt_doctor_is_numbered(entry->d_name, "") ||
+            fstatat(dirfd(dir), entry->d_name, &st, 0) != 0 || st.st_uid != uid)
+            continue;
+        p.pid = atoi(entry->d_name);
+        if (!read_environment(&p, root, step, &tasks) || !read_stat(&p, root) ||
+            !keep(ranks, &p))
+            continue;
+        ranks->tasks = tasks;
+    }
+    if (dir)
+        closedir(dir);
+    if (ranks->count > 0)
+        qsort(ranks->list, ranks->count, sizeof(*ranks->list), by_rank);
+}
+
+void dt_doctor_ranks_fini(struct dt_doctor_ranks *ranks)
+{
+    free(ranks->list);
+    *ranks = (struct dt_doctor_ranks){0};
+}
+
+static const struct dt_doctor_process *find(const struct dt_doctor_ranks *ranks,
+                                            int pid)
+{
+    for (size_t i = 0; i < ranks->count; i++)
+        if (ranks->list[i].pid == pid)
+            return &ranks->list[i];
+    return NULL;
+}
+
+/* A program that only waits for the one it has started. */
+static bool is_wrapper(const char *name)
+{
+    static const char *const wrappers[] = {
+        "sh", "bash", "dash", "ksh", "zsh", "timeout", "time", "env", "xargs"};
+    for (size_t i = 0; i < sizeof(wrappers) / sizeof(*wrappers); i++)
+        if (strcmp(name, wrappers[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Which of a rank's processes tells most, of p[0..count): one that is stopped
+ * or hangs in the kernel, or else the oldest that does something itself.
+ */
+static const struct dt_doctor_process *choose(
+    const struct dt_doctor_process *p, size_t count,
+    const struct dt_doctor_ranks *before)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct dt_doctor_process *old = find(before, p[i].pid);
+        if (p[i].state == 'T' || p[i].state == 't' ||
+            (p[i].state == 'D' && old && old->state == 'D'))
+            return &p[i];
+    }
+    const struct dt_doctor_process *chosen = p;
+    for (size_t i = 1; i < count && is_wrapper(chosen->name); i++)
+        if (p[i].parent == chosen->pid)
+            chosen = &p[i];
+    return chosen;
+}
+
+static double percent(const struct dt_doctor_process *p, size_t count,
+                      const struct dt_doctor_ranks *before, double seconds)
+{
+    double ticks = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct dt_doctor_process *old = find(before, p[i].pid);
+        if (old && old->ticks <= p[i].ticks)
+            ticks += (double)(p[i].ticks - old->ticks);
+    }
+    return 100 * ticks / (double)sysconf(_SC_CLK_TCK) / seconds;
+}
+
+static void describe(char *text, size_t size, const char *root,
+                     const struct dt_doctor_process *p, double cpu)
+{
+    char where[128] = "";
+    dt_doctor_read_line(where, sizeof(where), root, "/proc/%d/wchan", p->pid);
+    bool known = where[0] && strcmp(where, "0") != 0;
+    if (p->state == 'T' || p->state == 't')
+        snprintf(text, size, "stopped (state %c)", p->state);
+    else if (p->state == 'D')
+        snprintf(text, size, "waits in %s (state D)",
+                 known ? where : "the kernel");
+    else if (cpu >= BUSY_PERCENT)
+        snprintf(text, size, "busy (computes, or polls as in a collective)");
+    else if (known)
+        snprintf(text, size, "waits in %s", where);
+    else
+        snprintf(text, size, "sleeps");
+}
+
+/* Adds the innermost frames of a Python program, if py-spy is there. */
+static void add_frames(char *text, size_t size,
+                       const struct dt_doctor_process *p, double deadline)
+{
+    char pid[16];
+    char main_thread[32];
+    char *const argv[] = {"py-spy", "dump", "--nonblocking",
+                          "--pid",  pid,    NULL};
+    double left_ms = 1e3 * (deadline - dt_clock_now());
+    char *dump = calloc(1, STACK_BYTES);
+    snprintf(pid, sizeof(pid), "%d", p->pid);
+    snprintf(main_thread, sizeof(main_thread), "\nThread %d ", p->pid);
+    if (dump && left_ms > 0 && strncmp(p->name, "python", 6) == 0 &&
+        dt_doctor_ask(argv, left_ms < STACK_MS ? (int)left_ms : STACK_MS, dump,
+                      STACK_BYTES, NULL) == 0) {
+        char *rest = strstr(dump, main_thread);
+        const char *before = ", in";
+        for (int i = 0; i < 2 && rest; i++)
+            strsep(&rest, "\n");
+        for (int i = 0; i < FRAMES && rest; i++) {
+            const char *frame = strsep(&rest, "\n");
+            size_t used = strlen(text);
+            if (strncmp(frame, "    ", 4) != 0 || used >= size)
+                break;
+            snprintf(text + used, size - used, "%s %s", before, frame + 4);
+            before = " <";
+        }
+    }
+    free(dump);
+}
+
+/* The words of the command line, or the name of a process that has none. */
+static void read_command(char text[COMMAND_BYTES], const char *root,
+                         const struct dt_doctor_process *p)
+{
+    FILE *file = dt_doctor_open(root, "/proc/%d/cmdline", p->pid);
+    size_t used = file ? fread(text, 1, COMMAND_BYTES - 1, file) : 0;
+    if (file)
+        fclose(file);
+    while (used > 0 && text[used - 1] == '\0')
+        used--;
+    for (size_t i = 0; i < used; i++)
+        if (!isprint((unsigned char)text[i]))
+            text[i] = ' ';
+    text[used] = '\0';
+    if (used == 0)
+        snprintf(text, COMMAND_BYTES, "%s", p->name);
+    /* without the folder of the program */
+    size_t word = strcspn(text, " ");
+    while (word > 0 && text[word - 1] != '/')
+        word--;
+    memmove(text, text + word, strlen(text + word) + 1);
+}
+
+void dt_doctor_ranks_print(const struct dt_doctor_ranks *before,
+                           const struct dt_doctor_ranks *now, double seconds,
+                           const char *root, const char *host, FILE *out)
+{
+    double deadline = dt_clock_now() + STACKS_S;
+    for (size_t i = 0; i < now->count;) {
+        const struct dt_doctor_process *first = &now->list[i];
+        size_t count = 0;
+        char state[STATE_BYTES];
+        char command[COMMAND_BYTES];
+        while (i < now->count && now->list[i].rank == first->rank) {
+            i++;
+            count++;
+        }
+        const struct dt_doctor_process *p = choose(first, count, before);
+        double cpu = percent(first, count, before, seconds);
+        describe(state, sizeof(state), root, p, cpu);
+        add_frames(state, sizeof(state), p, deadline);
+        read_command(command, root, p);
+        fprintf(out, "rank %" PRIu32 " %" PRIu32 " %d %.0f %s\t%s\t%s\n",
+                p->rank, now->tasks, p->pid, cpu, host, state, command);
+    }
+}
+
+void dt_doctor_ranks_probe(const char *step)
+{
+    struct dt_doctor_ranks before = {0};
+    struct dt_doctor_ranks now = {0};
+    const char *name = getenv("SLURMD_NODENAME");
+    char host[256] = "localhost";
+    gethostname(host, sizeof(host) - 1);
+    name = name ? name : host;
+    alarm(LIFE_S);
+    double begin = dt_clock_now();
+    dt_doctor_ranks_look(&before, "", getuid(), step);
+    dt_clock_sleep(INTERVAL_S);
+    double seconds = dt_clock_now() - begin;
+    dt_doctor_ranks_look(&now, "", getuid(), step);
+    dt_doctor_ranks_print(&before, &now, seconds, "", name, stdout);
+    printf("end %s\n", name);
+    fflush(stdout);
+    dt_doctor_ranks_fini(&before);
+    dt_doctor_ranks_fini(&now);
+}

@@ -1,0 +1,134 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# hang.bats - ranks that hang are found, and named
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-hang.XXXXXX)
+    export WORK
+    chmod 755 "$WORK"
+    # rank 5 hangs, and the others compute
+    cat >"$WORK/rank.sh" <<'END'
+end=$((SECONDS + ${LIFE:-40}))
+if [[ $RANK == 5 ]]; then
+    case $HOW in
+    stop) kill -STOP $$ ;;
+    speak) sleep 4 && echo still here ;;
+    esac
+    exec sleep $((end - SECONDS))
+fi
+while ((SECONDS < end)); do
+    [[ $HOW != talk ]] || { sleep 0.5 && echo a step; }
+done
+END
+    dt_cluster_up --nodes 4 --cpus 2
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+}
+
+# config KEY...: in launch:.
+config() {
+    printf 'launch:\n  nodes: 4\n  ntasks_per_node: 2\n' >c.yaml
+    printf '  command: [bash, rank.sh]\n' >>c.yaml
+    (($# == 0)) || printf '  %s\n' "$@" >>c.yaml
+}
+
+# train: srun with 8 ranks on 4 nodes.
+train() {
+    dt_srun --disttrain=c.yaml
+}
+
+silences() {
+    grep -c '^disttrain: no rank has printed anything for ' <<<"$output"
+}
+
+@test "the odd rank and its host come first, again after each silence" {
+    config 'hang_timeout: 2'
+    HOW=speak LIFE=8 run -0 train
+    echo "$output"
+    report=$(sed -n '/^disttrain: no rank .* 2 s; what they are doing:$/,$p' \
+        <<<"$output" | sed -n '2,3p')
+    [[ $report =~ ^"    rank 5 on n3: "(waits in .*|sleeps)", 0 % of a CPU: "\
+"sleep "[48]" (pid "[0-9]+")"$'\n'"    ranks 0-4, 6-7 on n1, n2, n3, n4: busy "\
+"(computes, or polls as in a collective), "[0-9]+-[0-9]+\
+" % of a CPU: bash rank.sh"$ ]]
+    [[ $(silences) == 2 && $output != *"first failure"* ]]
+}
+
+@test "output puts it off, and without hang_timeout nothing is looked for" {
+    config 'hang_timeout: 2'
+    HOW=talk LIFE=5 run -0 train
+    [[ $output == *"a step"* && $output != *"no rank has printed"* ]]
+    config
+    HOW=sleep LIFE=4 run -0 train
+    [[ -z $output ]]
+}
+
+@test "a step that has ended is not looked at" {
+    config 'hang_timeout: 3' 'hang_action: end'
+    HOW=sleep LIFE=2 run -0 train
+    [[ -z $output ]]
+}
+
+@test "end: the step ends at once, and the hang is its first failure" {
+    local begin=$SECONDS
+    config 'hang_timeout: 2' 'hang_action: end'
+    HOW=stop run -137 train
+    echo "$output"
+    ((SECONDS - begin < 10))
+    [[ $output == *"
+    rank 5 on n3: stopped (state T), 0 % of a CPU: bash rank.sh (pid "*"
+disttrain: the step is ended (launch.hang_action: end)
+"*"
+disttrain: first failure: no rank has printed anything for 2 s; suspect: \
+rank 5 on n3: stopped (state T), 0 % of a CPU: bash rank.sh (pid "*"
+disttrain: 8 ranks were ended by Slurm" ]]
+    [[ $(silences) == 1 ]]
+}
+
+@test "end, and max_restarts" {
+    config 'hang_timeout: 2' 'hang_action: end' 'max_restarts: 1'
+    HOW='sleep' run -137 dt_run disttrain sbatch --submit c.yaml -- --wait \
+        --output=log
+    run -0 cat log
+    [[ $output == *"exit status 137: restart 1 of 1"* && $(silences) == 2 ]]
+}
+
+@test "doctor --ranks of any step, and with a node that does not answer" {
+    local step
+    config
+    HOW=sleep LIFE=35 dt_srun --disttrain=c.yaml 3>&- &
+    sleep 2
+    step=$(dt_run squeue --noheader --steps --format=%i | grep '\.0$')
+    run -0 dt_run disttrain doctor --ranks --job="$step"
+    [[ ${lines[0]} == "rank 5 on n3: "* && ${lines[1]} == "ranks 0-4, 6-7 on "* ]]
+    [[ ${#lines[@]} == 2 ]]
+    dt_run --node n4 pkill -STOP slurmd
+    run dt_run disttrain doctor --ranks --job="$step"
+    dt_run --node n4 pkill -CONT slurmd
+    echo "$output"
+    ((status == 0))
+    [[ ${lines[0]} == "node n4 does not answer" ]]
+    [[ ${lines[1]} == "ranks 6-7: there, or not running any more" ]]
+    [[ ${lines[2]} == "rank 5 on n3: "* ]]
+    dt_run scancel "$step"
+    wait || true
+}
+
+@test "doctor --ranks: what it cannot do" {
+    run -64 dt_run disttrain doctor --ranks --job=7
+    [[ $output == *"--ranks needs --job=ID.STEP, of those of squeue --me "* ]]
+    run -69 dt_run disttrain doctor --ranks --job=999.0
+    [[ $output == "disttrain doctor: "* ]]
+}

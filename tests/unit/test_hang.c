@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hang.c - ranks that hang are noticed, and the odd one is told */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "doctor/ranks.h"
+#include "report/doing.h"
+#include "report/outcome.h"
+#include "report/silence.h"
+#include "tests/unit/scratch.h"
+
+static char root[256];
+
+static void put(int pid, const char *name, const char *text, size_t bytes)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/proc/%d", root, pid);
+    assert_int_equal(dt_file_mkdirs(path, NULL), 0);
+    snprintf(path, sizeof(path), "%s/proc/%d/%s", root, pid, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fwrite(text, 1, bytes, file);
+    fclose(file);
+}
+
+static void put_stat(int pid, const char *name, char state, int parent,
+                     int ticks)
+{
+    char line[256];
+    int n = snprintf(line, sizeof(line),
+                     "%d (%s) %c %d 1 1 0 -1 4194304 9 0 0 0 %d 0 0 0 20 0 1 "
+                     "0 %d 1000 200",
+                     pid, name, state, parent, ticks, pid);
+    put(pid, "stat", line, (size_t)n);
+}
+
+/* A process of a rank of step 7.STEP, with 4 tasks. */
+static void put_process(int pid, int rank, int step, const char *command)
+{
+    char environment[256];
+    int n = snprintf(environment, sizeof(environment),
+                     "HOME=/%cSLURM_PROCID=%d%cSLURM_JOB_ID=7%c"
+                     "SLURM_STEP_ID=%d%cSLURM_STEP_NUM_TASKS=4%c",
+                     0, rank, 0, 0, step, 0, 0);
+    put(pid, "environ", environment, (size_t)n);
+    put(pid, "cmdline", command, strlen(command) + 1);
+    put(pid, "wchan", "0", 1);
+}
+
+static char *look_twice(void (*between)(void))
+{
+    struct dt_doctor_ranks before = {0};
+    struct dt_doctor_ranks now = {0};
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    dt_doctor_ranks_look(&before, root, getuid(), "7.0");
+    between();
+    dt_doctor_ranks_look(&now, root, getuid(), "7.0");
+    dt_doctor_ranks_print(&before, &now, 0.5, root, "n1", out);
+    dt_doctor_ranks_fini(&before);
+    dt_doctor_ranks_fini(&now);
+    fclose(out);
+    return text;
+}
+
+/* Half a second later; there are 100 ticks in one. */
+static void half_a_second(void)
+{
+    put_stat(10, "sh", 'S', 1, 5);
+    put_stat(11, "train (x) y", 'R', 10, 150);
+    put_stat(20, "a", 'S', 1, 7);
+    put_stat(21, "b", 'D', 20, 7);
+    put_stat(30, "a", 'T', 1, 7);
+    put_stat(40, "a", 'S', 1, 7);
+    put(40, "wchan", "do_wait", 7);
+}
+
+static void test_processes(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof(root), "%s", scratch_path("root"));
+    put_process(10, 0, 0, "sh\0-c");
+    put_process(11, 0, 0, "/usr/bin/train\0-x");
+    put(11, "cmdline", "/usr/bin/train\0-x\n\0", 19);
+    put_process(20, 1, 0, "a");
+    put_process(21, 1, 0, "/b");
+    put(21, "wchan", "nfs_wait", 8);
+    put_process(30, 2, 0, "");
+    put_process(40, 3, 0, "a b");
+    put_process(50, 0, 1, "another step");
+    put(60, "environ", "SLURM_JOB_ID=7\0SLURM_STEP_ID=0", 31);
+    put_stat(60, "no rank", 'R', 1, 0);
+    half_a_second();
+    put_stat(50, "other", 'R', 1, 0);
+    put_stat(11, "train (x) y", 'R', 10, 100);
+    char *text = look_twice(half_a_second);
+    assert_string_equal(text,
+                        "rank 0 4 11 100 n1\tbusy (computes, or polls as in a "
+                        "collective)\ttrain -x \n"
+                        "rank 1 4 21 0 n1\twaits in nfs_wait (state D)\tb\n"
+                        "rank 2 4 30 0 n1\tstopped (state T)\ta\n"
+                        "rank 3 4 40 0 n1\twaits in do_wait\ta b\n");
+    free(text);
+}
+
+/* A process that ends between the looks, and one that waits for a moment. */
+static void second_ends(void)
+{
+    put_stat(10, "a", 'D', 1, 5);
+    put(20, "environ", "", 0);
+}
+
+static void test_moments(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof(root), "%s", scratch_path("moments"));
+    put_process(10, 0, 0, "a");
+    put_process(20, 0, 0, "b");
+    put_stat(10, "a", 'S', 1, 5);
+    put_stat(20, "b", 'D', 10, 5);
+    char *text = look_twice(second_ends);
+    assert_string_equal(text,
+                        "rank 0 4 10 0 n1\twaits in the kernel (state D)\ta\n");
+    free(text);
+}
+
+/* py-spy is asked about Python programs, and may fail. */
+static void test_frames(void **state)
+{
+    static const char spy[] =
+        "#!/bin/sh\n[ \"$*\" != 'dump --nonblocking --pid 20' ] || exit 1\n"
+        "printf 'Process 10: x\\nPython v3\\n\\nThread 11 (idle)\\n    f (f:1)"
+        "\\n\\nThread 10 (active): \"MainThread\"\\n    a (t.py:3)\\n"
+        "    b (t.py:2)\\n    c (t.py:1)\\n    d (t.py:0)\\n'\n";
+    char path[1024];
+    char *before = strdup(getenv("PATH"));
+    (void)state;
+    chmod(scratch_write("py-spy", spy, sizeof(spy) - 1), 0755);
+    snprintf(path, sizeof(path), "%s:%s", scratch_root, before);
+    setenv("PATH", path, 1);
+    snprintf(root, sizeof(root), "%s", scratch_path("frames"));
+    put_process(10, 0, 0, "python3");
+    put_process(20, 1, 0, "python3");
+    put_stat(10, "python3", 'S', 1, 5);
+    put_stat(20, "python3", 'S', 1, 5);
+    struct dt_doctor_ranks now = {0};
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    dt_doctor_ranks_look(&now, root, getuid(), "7.0");
+    dt_doctor_ranks_print(&now, &now, 0.5, root, "n1", out);
+    dt_doctor_ranks_fini(&now);
+    fclose(out);
+    assert_string_equal(
+        text, "rank 0 4 10 0 n1\tsleeps, in a (t.py:3) < b (t.py:2) < c "
+              "(t.py:1)\tpython3\nrank 1 4 20 0 n1\tsleeps\tpython3\n");
+    free(text);
+    setenv("PATH", before, 1);
+    free(before);
+}
+
+static void expect_doing(const char *said, const char *want)
+{
+    char *nodes[] = {"n1", "n2", NULL};
+    struct dt_error err;
+    char *text = NULL;
+    size_t bytes;
+    char *copy = strdup(said);
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    assert_int_equal(dt_doing_print(copy, nodes, 2, out, &err), 0);
+    fclose(out);
+    assert_string_equal(text, want);
+    free(text);
+    free(copy);
+}
+
+static void test_groups(void **state)
+{
+    (void)state;
+    expect_doing("rank 2 4 9 99 n2\tbusy\tb x=2\nend n2\n"
+                 "rank 0 4 7 100 n1\tbusy\tb x=1\nnoise\nrank x\nrank 1 4 3 2\n"
+                 "rank 1 4 8 0 n1\tsleeps\ta\nrank 3 4 9 98 n2\tbusy\tb x=2\n"
+                 "end n1\n",
+                 "rank 1 on n1: sleeps, 0 % of a CPU: a (pid 8)\n"
+                 "ranks 0, 2-3 on n1, n2: busy, 98-100 % of a CPU: b x=1 "
+                 "...\n");
+    /* of one and one, who computes is not the one */
+    expect_doing("rank 0 2 7 50 n1\tbusy\tb\nrank 1 2 8 1 n2\tsleeps\tb\n"
+                 "end n1\nend n2\n",
+                 "rank 1 on n2: sleeps, 1 % of a CPU: b (pid 8)\n"
+                 "rank 0 on n1: busy, 50 % of a CPU: b (pid 7)\n");
+}
+
+static void test_missing(void **state)
+{
+    (void)state;
+    expect_doing("rank 0 3 7 50 n1\tbusy\tb\nrank 2 3 8 50 n1\tbusy\tb\n"
+                 "end n1\nend n2\n",
+                 "rank 1: not running any more\n"
+                 "ranks 0, 2 on n1: busy, 50 % of a CPU: b\n");
+    expect_doing("rank 0 3 7 50 n1\tbusy\tb\nend n1\nend n2\n",
+                 "rank 0 on n1: busy, 50 % of a CPU: b (pid 7)\n"
+                 "ranks 1-2: not running any more\n");
+    expect_doing("rank 0 2 7 50 n1\tbusy\tb\nend n1\n",
+                 "node n2 does not answer\n"
+                 "rank 1: there, or not running any more\n"
+                 "rank 0 on n1: busy, 50 % of a CPU: b (pid 7)\n");
+    expect_doing("end n1\nend n2\n", "no rank runs\n");
+}
+
+static void test_silence(void **state)
+{
+    struct dt_silence silence = {.limit_s = 10};
+    struct dt_silence none = {.limit_s = 0};
+    (void)state;
+    dt_silence_break(&silence, 100);
+    assert_true(dt_silence_left(&silence, 103) == 7);
+    assert_false(dt_silence_tell(&silence, 109));
+    dt_silence_break(&silence, 109);
+    assert_false(dt_silence_tell(&silence, 118));
+    assert_true(dt_silence_left(&silence, 200) == 0);
+    assert_true(dt_silence_tell(&silence, 119));
+    assert_false(dt_silence_tell(&silence, 200));
+    assert_true(isinf(dt_silence_left(&silence, 200)));
+    dt_silence_break(&silence, 200);
+    assert_true(dt_silence_tell(&silence, 210));
+    assert_true(isinf(dt_silence_left(&none, 1e9)));
+    assert_false(dt_silence_tell(&none, 1e9));
+}
+
+static char *report(struct dt_outcome *outcome)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    dt_outcome_report(outcome, out);
+    fclose(out);
+    return text;
+}
+
+static void test_report(void **state)
+{
+    struct dt_error err;
+    struct dt_notice failed = {
+        .kind = DT_NOTICE_EXIT, .rank = 1, .host = "n1", .status = 256};
+    struct dt_notice killed = {
+        .kind = DT_NOTICE_EXIT, .rank = 0, .host = "n1", .status = 9};
+    (void)state;
+    for (int early = 0; early < 2; early++) {
+        struct dt_outcome *outcome = dt_outcome_create(2, 1000, &err);
+        assert_non_null(outcome);
+        failed.ms = 2000;
+        if (early)
+            dt_outcome_notice(outcome, &failed, 1, 2000);
+        dt_outcome_hang(outcome, "nothing", 5000);
+        killed.ms = 5500;
+        dt_outcome_notice(outcome, &killed, 0, 5500);
+        char *text = report(outcome);
+        assert_string_equal(
+            text, early ? "disttrain: first failure: rank 1 on n1, exit status "
+                          "1, 1.0 s after the start\n"
+                          "disttrain: 1 rank was ended by Slurm\n"
+                        : "disttrain: first failure: nothing\n"
+                          "disttrain: 1 rank was ended by Slurm\n");
+        free(text);
+        dt_outcome_destroy(outcome);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_processes), cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_frames),    cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_missing),   cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_report),
+    };
+    return cmocka_run_group_tests_name("hang", tests, NULL, NULL);
+}
