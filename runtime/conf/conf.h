@@ -157,9 +157,9 @@ struct dt_conf {
         long signal_s;     /* before the time limit */
         bool requeue, preflight;
         long max_restarts;
-        long hang_timeout_s; /* 0: never */
-        int hang_ends;       /* launch.hang_action: end (1) | report */
-        struct dt_conf_list command;    /* run instead of training */
+        long hang_timeout_s;         /* 0: never */
+        int hang_ends;               /* launch.hang_action: end (1) | report */
+        struct dt_conf_list command; /* run instead of training */
         struct dt_conf_list frameworks; /* none: all */
         int one_gpu;                    /* gpu_visibility: one (1) | all */
         int no_cpu_bind;                /* cpu_bind: none (1) | auto */

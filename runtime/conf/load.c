@@ -203,19 +203,12 @@ static void set_defaults(struct dt_conf_reader *reader)
     }
 }
 
-/* A file trains if it has any key that is not only about how programs run. */
+/* A file that only launches has none of the keys that training needs. */
 static bool trains(const struct dt_conf *conf)
 {
-    static const char *const others[] = {"version", "mode", "launch.",
-                                         "logging.", "run."};
-    for (size_t i = 0; i < dt_conf_key_count; i++) {
-        bool other = conf->place[i].line <= 0;
-        for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
-            other |= strncmp(dt_conf_keys[i].path, others[k],
-                             strlen(others[k])) == 0;
-        if (!other)
+    for (size_t i = 0; i < dt_conf_key_count; i++)
+        if (conf->place[i].line > 0 && dt_conf_key_trains(&dt_conf_keys[i]))
             return true;
-    }
     return false;
 }
 

@@ -59,6 +59,16 @@ int dt_conf_key_find(const char *path)
     return -1;
 }
 
+bool dt_conf_key_trains(const struct dt_conf_key *key)
+{
+    static const char *const others[] = {"version", "mode", "launch.",
+                                         "logging.", "run."};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strncmp(key->path, others[i], strlen(others[i])) == 0)
+            return false;
+    return true;
+}
+
 static const char *const *aliases_of(const struct dt_conf_key *key)
 {
     return key->aliases ? key->aliases : no_names;

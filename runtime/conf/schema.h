@@ -87,6 +87,9 @@ int dt_conf_key_find(const char *path);
  */
 int dt_conf_key_match(const char *path);
 
+/* Whether the key is about training, and not only about how programs run. */
+bool dt_conf_key_trains(const struct dt_conf_key *key);
+
 /* The same for the other two tables; NULL if there is none. */
 const struct dt_conf_switch *dt_conf_switch_match(const char *path);
 const char *dt_conf_later_match(const char *path);
