@@ -72,12 +72,8 @@ static int parse_options(int argc, char **argv, struct options *options)
         options->help |= c == 'h';
         if (c == 'w' && parse_world(optarg, &options->world) != EX_OK)
             return EX_USAGE;
-        if (c == '?')
-            return dt_cmd_usage_error("check", "unknown option %s",
-                                      argv[optind - 1]);
-        if (c == ':')
-            return dt_cmd_usage_error("check", "a value is missing after %s",
-                                      argv[optind - 1]);
+        if (c == '?' || c == ':')
+            return dt_cmd_option_error("check", c, argv[optind - 1]);
     }
     if (options->help || (options->keys && optind == argc))
         return EX_OK;

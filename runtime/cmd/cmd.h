@@ -40,6 +40,11 @@ int dt_cmd_command(void);
 int dt_cmd_usage_error(const char *name, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same for what getopt_long has not understood: c is its ':' or '?', word
+ * the argument before optind.
+ */
+int dt_cmd_option_error(const char *name, int c, const char *word);
+
 /* Loads a configuration for the subcommand NAME and prints its problems and, if
  * asked, its warnings on stderr. NULL if there is a problem.
  */

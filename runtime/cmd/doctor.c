@@ -77,12 +77,8 @@ static int parse(int argc, char **argv, struct options *options)
         case 'h':
             print_help();
             return -1;
-        case ':':
-            return dt_cmd_usage_error("doctor", "%s needs a value",
-                                      argv[optind - 1]);
         default:
-            return dt_cmd_usage_error("doctor", "unknown option '%s'",
-                                      argv[optind - 1]);
+            return dt_cmd_option_error("doctor", c, argv[optind - 1]);
         }
     }
     if (optind < argc)

@@ -268,12 +268,8 @@ static int parse_options(struct request *request, int argc, char **argv)
         case 's':
             ok = parse_number("seed", 0, 1e15, true, &seed);
             break;
-        case ':':
-            return dt_cmd_usage_error("generate", "'%s' needs a value",
-                                      argv[optind - 1]);
         default:
-            return dt_cmd_usage_error("generate", "unknown option '%s'",
-                                      argv[optind - 1]);
+            return dt_cmd_option_error("generate", c, argv[optind - 1]);
         }
     }
     request->max_tokens = (size_t)max_tokens;

@@ -72,12 +72,8 @@ static int parse_options(int argc, char **argv, struct options *options)
         options->help |= c == 'h';
         if (c == 'a')
             options->array = optarg;
-        if (c == '?')
-            return dt_cmd_usage_error("sbatch", "unknown option %s",
-                                      argv[optind - 1]);
-        if (c == ':')
-            return dt_cmd_usage_error("sbatch", "a value is missing after %s",
-                                      argv[optind - 1]);
+        if (c == '?' || c == ':')
+            return dt_cmd_option_error("sbatch", c, argv[optind - 1]);
     }
     if (options->help)
         return EX_OK;

@@ -190,8 +190,7 @@ int dt_cmd_train(int argc, char **argv)
     opterr = 0;
     while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (c != 'h')
-            return dt_cmd_usage_error("train", "unknown option '%s'",
-                                      argv[optind - 1]);
+            return dt_cmd_option_error("train", c, argv[optind - 1]);
         print_help();
         return 0;
     }

@@ -18,3 +18,9 @@ int dt_cmd_usage_error(const char *name, const char *fmt, ...)
     fprintf(stderr, " (see disttrain %s --help)\n", name);
     return EX_USAGE;
 }
+
+int dt_cmd_option_error(const char *name, int c, const char *word)
+{
+    return dt_cmd_usage_error(
+        name, c == ':' ? "'%s' needs a value" : "unknown option '%s'", word);
+}

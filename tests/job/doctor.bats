@@ -161,7 +161,7 @@ driver is loaded"* ]]
 
 @test "mistakes on the command line are explained" {
     run -64 disttrain_here --job
-    [[ $output == "disttrain doctor: --job needs a value "* ]]
+    [[ $output == "disttrain doctor: '--job' needs a value "* ]]
     run -64 disttrain_here --all
     [[ $output == "disttrain doctor: unknown option '--all' "* ]]
     run -64 disttrain_here n1

@@ -31,8 +31,8 @@ static void test_usage(void **state)
     static const char *const cases[][2] = {
         {"", "disttrain check: expected one FILE" HINT},
         {"a b", "disttrain check: expected one FILE" HINT},
-        {"--foo a", "disttrain check: unknown option --foo" HINT},
-        {"a --world", "disttrain check: a value is missing after --world" HINT},
+        {"--foo a", "disttrain check: unknown option '--foo'" HINT},
+        {"a --world", "disttrain check: '--world' needs a value" HINT},
         {"--world two a", "disttrain check: --world two: expected a number of "
                           "ranks from 1 to 1000000" HINT},
         {"--world 0 a", "disttrain check: --world 0: expected a number of "
