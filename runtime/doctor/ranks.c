@@ -203,7 +203,7 @@ static void describe(char *text, size_t size, const char *root,
     else if (p->state == 'D')
         snprintf(text, size, "waits in %s (state D)",
                  known ? where : "the kernel");
-    else if (cpu >= BUSY_PERCENT)
+    else if (cpu >= BUSY_PERCENT || p->state == 'R')
         snprintf(text, size, "busy (computes, or polls as in a collective)");
     else if (known)
         snprintf(text, size, "waits in %s", where);

@@ -115,11 +115,14 @@ static void test_processes(void **state)
     free(text);
 }
 
-/* A process that ends between the looks, and one that waits for a moment. */
+/* A process that ends between the looks, one that waits for a moment, and one
+ * that gets no CPU.
+ */
 static void second_ends(void)
 {
     put_stat(10, "a", 'D', 1, 5);
     put(20, "environ", "", 0);
+    put_stat(30, "c", 'R', 1, 5);
 }
 
 static void test_moments(void **state)
@@ -130,9 +133,13 @@ static void test_moments(void **state)
     put_process(20, 0, 0, "b");
     put_stat(10, "a", 'S', 1, 5);
     put_stat(20, "b", 'D', 10, 5);
+    put_process(30, 1, 0, "c");
+    put_stat(30, "c", 'R', 1, 5);
     char *text = look_twice(second_ends);
-    assert_string_equal(text,
-                        "rank 0 4 10 0 n1\twaits in the kernel (state D)\ta\n");
+    assert_string_equal(
+        text,
+        "rank 0 4 10 0 n1\twaits in the kernel (state D)\ta\n"
+        "rank 1 4 30 0 n1\tbusy (computes, or polls as in a collective)\tc\n");
     free(text);
 }
 
