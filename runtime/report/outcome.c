@@ -158,15 +158,17 @@ static void take_tasks(struct dt_outcome *outcome,
 }
 
 /* The user who stops a step in the moment after a rank has ended does so for
- * a reason of his own.
+ * a reason of his own. Who has stopped it may be said later than that it is
+ * stopped.
  */
 static void take_stop(struct dt_outcome *outcome, bool asked, int64_t now_ms)
 {
-    if (outcome->stop_ms != 0)
-        return;
-    outcome->stop_ms = now_ms;
-    outcome->asked = asked && (outcome->first_end_ms == 0 ||
-                               now_ms - outcome->first_end_ms < ASKED_MS);
+    if (outcome->stop_ms == 0)
+        outcome->stop_ms = now_ms;
+    if (asked && now_ms - outcome->stop_ms < ASKED_MS &&
+        (outcome->first_end_ms == 0 ||
+         outcome->stop_ms - outcome->first_end_ms < ASKED_MS))
+        outcome->asked = true;
 }
 
 static void take_lost(struct dt_outcome *outcome,

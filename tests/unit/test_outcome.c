@@ -230,6 +230,16 @@ static void test_stopped(void **state)
     start_all(o);
     expect_report(o, "");
 
+    /* Slurm 24.11 says that the step is cancelled before srun says why */
+    o = step();
+    start_all(o);
+    say(o, 0, 105000,
+        "slurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT now ***");
+    say(o, DT_NO_RANK, 105001, "srun: Job step aborted: Waiting up to 4 s");
+    for (uint32_t rank = 0; rank < 8; rank++)
+        record(o, 105100, "exit", rank, 104990, EXIT(1));
+    expect_report(o, "");
+
     /* what failed long before somebody had enough of it is a failure */
     o = step();
     start_all(o);
