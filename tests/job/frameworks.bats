@@ -240,11 +240,11 @@ node" ]]
 
 @test "a taken port ends the step, and says who has it" {
     hold_port root 61001
-    run -1 dt_run env MASTER_PORT=61001 srun -Q -N2 -n2 --disttrain=c.yaml true
+    run ! dt_run env MASTER_PORT=61001 srun -Q -N2 -n2 --disttrain=c.yaml true
     [[ $output =~ "rank 0: MASTER_PORT: port 61001 is taken by process "[0-9]+\
 " (perl); end that program, start the step again for another port, or set \
 MASTER_PORT to a free one" ]]
-    run -1 dt_run --user dtuser env MASTER_PORT=61001 srun -Q -N2 -n2 \
+    run ! dt_run --user dtuser env MASTER_PORT=61001 srun -Q -N2 -n2 \
         --disttrain=c.yaml true
     [[ $output == *"port 61001 is taken by a process of user root (uid 0); "* ]]
 }
