@@ -23,3 +23,16 @@ void dt_clock_sleep(double seconds)
     while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
         continue;
 }
+
+struct timespec dt_clock_in(clockid_t clock, int ms)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_nsec -= 1000000000;
+        t.tv_sec++;
+    }
+    return t;
+}

@@ -3,10 +3,15 @@
 #ifndef DT_BASE_CLOCK_H
 #define DT_BASE_CLOCK_H
 
+#include <time.h>
+
 /* Seconds on the monotonic clock. Only differences mean anything. */
 double dt_clock_now(void);
 
 /* Sleeps for at least `seconds`, also across signals. */
 void dt_clock_sleep(double seconds);
+
+/* `ms` milliseconds from now on that clock, for waits that end at a time. */
+struct timespec dt_clock_in(clockid_t clock, int ms);
 
 #endif /* DT_BASE_CLOCK_H */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "data/data.h"
 
@@ -240,15 +241,9 @@ uint64_t dt_loader_epoch_samples(const struct dt_loader *loader)
 /* With the lock held: waits for batch `taken`, the end, or the deadline. */
 static int wait_for_batch(struct dt_loader *loader, struct dt_error *err)
 {
-    struct timespec deadline;
+    struct timespec deadline =
+        dt_clock_in(CLOCK_MONOTONIC, loader->opt.timeout_ms);
     int rc = 0;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += loader->opt.timeout_ms / 1000;
-    deadline.tv_nsec += loader->opt.timeout_ms % 1000 * 1000000L;
-    if (deadline.tv_nsec >= 1000000000L) {
-        deadline.tv_sec++;
-        deadline.tv_nsec -= 1000000000L;
-    }
     while (loader->made == loader->taken && !loader->ended && rc == 0)
         rc = pthread_cond_timedwait(&loader->more, &loader->lock, &deadline);
     if (loader->made > loader->taken)

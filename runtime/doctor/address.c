@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "doctor/address.h"
 
 enum {
@@ -133,23 +134,10 @@ static struct question *question_create(const char *name)
     return NULL;
 }
 
-static struct timespec time_in(int ms)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_nsec -= 1000000000;
-        t.tv_sec++;
-    }
-    return t;
-}
-
 bool dt_doctor_resolve(const char *name, int timeout_ms,
                        union dt_doctor_address *address, const char **why)
 {
-    struct timespec until = time_in(timeout_ms);
+    struct timespec until = dt_clock_in(CLOCK_REALTIME, timeout_ms);
     struct question *q = question_create(name);
     pthread_t thread;
     *why = "out of memory";

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "launch/backend.h"
 
 enum {
@@ -95,19 +96,6 @@ static void task_finish(struct task *task, pmix_status_t status)
     task_drop(task);
 }
 
-static struct timespec deadline_in(int ms)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_nsec -= 1000000000;
-        t.tv_sec++;
-    }
-    return t;
-}
-
 /* The status of the task; PMIX_ERR_TIMEOUT if it is not done by `deadline`. */
 static pmix_status_t task_wait(struct task *task,
                                const struct timespec *deadline)
@@ -132,7 +120,7 @@ static void *task_main(void *arg)
 /* Runs task->call in a thread that takes no signals. */
 static pmix_status_t task_run(struct task *task, int timeout_ms)
 {
-    struct timespec deadline = deadline_in(timeout_ms);
+    struct timespec deadline = dt_clock_in(CLOCK_MONOTONIC, timeout_ms);
     sigset_t all, before;
     pthread_attr_t attr;
     pthread_t thread;
@@ -293,7 +281,7 @@ static void roll_key(char *key, size_t bytes, unsigned fence)
  */
 static void name_missing(struct pmix *p, char *text, size_t bytes)
 {
-    struct timespec deadline = deadline_in(ROLL_MS);
+    struct timespec deadline = dt_clock_in(CLOCK_MONOTONIC, ROLL_MS);
     struct task **tasks = calloc((size_t)p->base.size, sizeof(struct task *));
     size_t used = 0;
     text[0] = '\0';
