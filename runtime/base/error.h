@@ -16,10 +16,10 @@ enum {
 };
 
 struct dt_error {
-    int status;                      /* sysexits.h code for the process */
-    int lost_rank;                   /* the peer whose end this is about, or
-                                        -1: this process itself has failed */
-    char text[DT_ERROR_TEXT_BYTES];  /* one line, no newline at the end */
+    int status;                     /* sysexits.h code for the process */
+    int lost_rank;                  /* the peer whose end this is about, or
+                                       -1: this process itself has failed */
+    char text[DT_ERROR_TEXT_BYTES]; /* one line, no newline at the end */
 };
 
 /* Fills err (NULL is allowed) with a sysexits status and a formatted text that

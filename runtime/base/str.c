@@ -59,3 +59,34 @@ const char *dt_str_nearest(const char *word, const char *const *names,
     }
     return nearest;
 }
+
+/* Digits only, unlike strtoul; *text moves behind them. */
+static bool take_number(const char **text, uint32_t *number)
+{
+    uint64_t value = 0;
+    const char *p = *text;
+    for (; *p >= '0' && *p <= '9' && value <= UINT32_MAX; p++)
+        value = value * 10 + (uint64_t)(*p - '0');
+    if (p == *text || value > UINT32_MAX)
+        return false;
+    *text = p;
+    *number = (uint32_t)value;
+    return true;
+}
+
+bool dt_str_next_range(const char **text, uint32_t *first, uint32_t *last)
+{
+    if (!take_number(text, first))
+        return false;
+    *last = *first;
+    if (**text == '-') {
+        ++*text;
+        if (!take_number(text, last) || *last < *first)
+            return false;
+    }
+    if (**text == ',' && (*text)[1])
+        ++*text;
+    else if (**text)
+        return false;
+    return true;
+}

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* str.h - the nearest of some names, for "did you mean" */
+/* str.h - the nearest of some names, and lists of ranges */
 #ifndef DT_BASE_STR_H
 #define DT_BASE_STR_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Edits (insert, delete, replace, swap of neighbours) between a and b,
  * ignoring ASCII case. Strings longer than 127 bytes count as infinitely far.
@@ -15,5 +17,10 @@ unsigned dt_str_distance(const char *a, const char *b);
  */
 const char *dt_str_nearest(const char *word, const char *const *names,
                            size_t count);
+
+/* Takes the next range of a list such as "0,4-7" off *text; "" is its end.
+ * False if it is malformed or has a number beyond 32 bits.
+ */
+bool dt_str_next_range(const char **text, uint32_t *first, uint32_t *last);
 
 #endif /* DT_BASE_STR_H */

@@ -211,11 +211,6 @@ const char *dt_conf_lint_variable(const char *name, const char *value,
 /* Reads "5", "1:30:00", "2-12" ... as Slurm does. False if it is no time. */
 bool dt_conf_parse_time(const char *text, long *seconds);
 
-/* Takes the next range of "0,4-7" off *text, "" being the end of the list.
- * False if it is malformed.
- */
-bool dt_conf_rank_list_next(const char **text, long *first, long *last);
-
 /* What depends on the world: fills per_device_batch_size,
  * global_micro_batch_size, train_batch_size and gradient_accumulation_steps
  * from those that are given. -1: EX_CONFIG with all numbers if no exact

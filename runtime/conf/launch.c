@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/str.h"
 #include "conf/read.h"
 
 enum { SIGNAL_DEFAULT_S = 60 }; /* as Slurm's own --signal */
@@ -101,28 +102,12 @@ static bool is_memory(const char *text)
            (*text == '\0' || (strchr("KMGTkmgt", *text) && text[1] == '\0'));
 }
 
-bool dt_conf_rank_list_next(const char **text, long *first, long *last)
-{
-    if (!take_number(text, first))
-        return false;
-    *last = *first;
-    if (**text == '-') {
-        ++*text;
-        if (!take_number(text, last) || *last < *first)
-            return false;
-    }
-    if (**text == ',' && (*text)[1])
-        ++*text;
-    else if (**text)
-        return false;
-    return true;
-}
-
 static void check_texts(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
     const char *ranks = conf->logging.console_ranks;
-    long number, last;
+    uint32_t first, last;
+    long number;
     if (conf->launch.time && !dt_conf_parse_time(conf->launch.time, &number))
         PROBLEM(reader, "launch.time",
                 "expected minutes, HH:MM:SS, D-HH or D-HH:MM:SS, got "
@@ -134,7 +119,7 @@ static void check_texts(struct dt_conf_reader *reader)
                 "\"%.60s\"",
                 conf->launch.mem);
     while (ranks && *ranks)
-        if (!dt_conf_rank_list_next(&ranks, &number, &last)) {
+        if (!dt_str_next_range(&ranks, &first, &last)) {
             PROBLEM(reader, "logging.console_ranks",
                     "expected ranks such as 0,4-7, got \"%.60s\"",
                     conf->logging.console_ranks);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/str.h"
 #include "report/rankset.h"
 
 int dt_rankset_init(struct dt_rankset *set, uint32_t size, struct dt_error *err)
@@ -28,40 +29,21 @@ void dt_rankset_add(struct dt_rankset *set, uint32_t rank)
     set->count++;
 }
 
-/* Digits only, unlike strtoul; *text moves behind them. */
-static bool parse_number(const char **text, uint32_t *number)
-{
-    uint64_t value = 0;
-    const char *p = *text;
-    for (; *p >= '0' && *p <= '9' && value <= UINT32_MAX; p++)
-        value = value * 10 + (uint64_t)(*p - '0');
-    if (p == *text || value > UINT32_MAX)
-        return false;
-    *text = p;
-    *number = (uint32_t)value;
-    return true;
-}
-
 int dt_rankset_parse(struct dt_rankset *set, const char *text,
                      struct dt_error *err)
 {
     const char *p = text;
-    for (;; p++) {
-        uint32_t first;
-        if (!parse_number(&p, &first))
-            break;
-        uint32_t last = first;
-        if (*p == '-' && (p++, !parse_number(&p, &last) || last < first))
-            break;
+    uint32_t first;
+    uint32_t last;
+    do {
+        if (!dt_str_next_range(&p, &first, &last))
+            return dt_error_set(err, EX_DATAERR,
+                                "expected ranks like 0,4-7, got \"%.64s\"",
+                                text);
         for (uint32_t rank = first; rank <= last && rank < set->size; rank++)
             dt_rankset_add(set, rank);
-        if (*p == '\0')
-            return 0;
-        if (*p != ',')
-            break;
-    }
-    return dt_error_set(err, EX_DATAERR,
-                        "expected ranks like 0,4-7, got \"%.64s\"", text);
+    } while (*p);
+    return 0;
 }
 
 void dt_rankset_print(const struct dt_rankset *set, FILE *out)
