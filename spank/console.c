@@ -75,24 +75,35 @@ void dtspank_console_prepare(int argc, char **argv)
         console.labels = "strip";
 }
 
-static void write_node(FILE *out, const slurm_step_layout_t *layout,
-                       uint32_t node)
+static void write_node(FILE *out, const char *host, const uint32_t *tids,
+                       int tasks)
 {
-    char host[DTSPANK_HOST_BYTES];
-    const uint32_t *tids = layout->tids[node];
-    if (layout->tasks[node] == 0 ||
-        dtspank_hostlist_nth(layout->node_list, node, host, sizeof(host),
-                             NULL) != 0)
-        return;
     fprintf(out, DT_CONSOLE_NODE "%s", host);
-    for (int i = 0; i < layout->tasks[node]; i++) {
+    for (int i = 0; i < tasks; i++) {
         int first = i;
-        while (i + 1 < layout->tasks[node] && tids[i + 1] == tids[i] + 1)
+        while (i + 1 < tasks && tids[i + 1] == tids[i] + 1)
             i++;
         fprintf(out, "%c%" PRIu32 "-%" PRIu32, first == 0 ? ' ' : ',',
                 tids[first], tids[i]);
     }
     fputc('\n', out);
+}
+
+/* Nodes of which no name can be had are not written. */
+static void write_nodes(FILE *out, const slurm_step_layout_t *layout)
+{
+    uint32_t count = layout->node_cnt;
+    char **hosts = calloc(count, sizeof(*hosts));
+    if (!hosts)
+        return;
+    dtspank_hostlist_expand(layout->node_list, count, hosts);
+    for (uint32_t node = 0; node < count; node++) {
+        if (hosts[node] && layout->tasks[node] > 0)
+            write_node(out, hosts[node], layout->tids[node],
+                       layout->tasks[node]);
+        free(hosts[node]);
+    }
+    free(hosts);
 }
 
 /* A file in memory with what the console has to know, to be read from its
@@ -114,8 +125,8 @@ static int write_facts(const struct dtspank_console_step *step)
             "\n" DT_CONSOLE_LABELS "%s\n" DT_CONSOLE_TASKS "%" PRIu32
             "\n" DT_CONSOLE_STEP "%" PRIu32 ".%" PRIu32 "\n",
             console.labels, step->tasks, step->job, step->step);
-    for (uint32_t node = 0; layout && node < layout->node_cnt; node++)
-        write_node(out, layout, node);
+    if (layout)
+        write_nodes(out, layout);
     if (fclose(out) != 0 || lseek(copy, 0, SEEK_SET) < 0) {
         close(copy);
         return -1;

@@ -23,7 +23,6 @@ enum {
 struct command {
     char pidfd[16];
     char ports[2][16];
-    char hosts[NODES_MAX][DTSPANK_HOST_BYTES];
     char *argv[WORDS_BEFORE + NODES_MAX + 1];
 };
 
@@ -35,7 +34,6 @@ static int fill(spank_t spank, const char *runtime, int pidfd, uint32_t nodes,
     const char *patience = dtspank_task_getenv(spank, "DISTTRAIN_PATIENCE");
     uint32_t master = 0;
     uint32_t jax = 0;
-    int i = 0;
     dtspank_task_number(spank, "MASTER_PORT", &master);
     dtspank_task_number(spank, "JAX_COORDINATOR_PORT", &jax);
     if (!list || !own || (master == 0 && jax == 0))
@@ -52,14 +50,7 @@ static int fill(spank_t spank, const char *runtime, int pidfd, uint32_t nodes,
                                        c->ports[1],
                                        (char *)own};
     memcpy(c->argv, words, sizeof(words));
-    for (; i < (int)nodes; i++) {
-        if (dtspank_hostlist_nth(list, (uint32_t)i, c->hosts[i],
-                                 sizeof(c->hosts[i]), NULL) != 0)
-            return -1;
-        c->argv[WORDS_BEFORE + i] = c->hosts[i];
-    }
-    c->argv[WORDS_BEFORE + i] = NULL;
-    return 0;
+    return dtspank_hostlist_expand(list, nodes, c->argv + WORDS_BEFORE);
 }
 
 /* In a child of the task that ends at once, so that the task never finds a
@@ -97,6 +88,8 @@ void dtspank_watch_start(spank_t spank, const char *runtime)
         if (child > 0)
             waitpid(child, NULL, 0);
     }
+    for (uint32_t i = 0; command && i < nodes; i++)
+        free(command->argv[WORDS_BEFORE + i]);
     free(command);
     if (pidfd >= 0)
         close(pidfd);
