@@ -124,35 +124,10 @@ static void clean_environment(void)
 static int run_probes(const char *job_id, const char *list, size_t count,
                       struct dt_doctor_report *report, struct dt_error *err)
 {
-    char self[PATH_MAX] = "";
-    char job[64];
-    char nodes[32];
-    char tasks[32];
-    char *const srun[] = {
-        "srun",
-        job,
-        "--nodelist",
-        (char *)list,
-        nodes,
-        tasks,
-        "--ntasks-per-node=1",
-        "--overlap",
-        "--mpi=none",
-        "--quiet",
-        "--kill-on-bad-exit=0",
-        self,
-        "doctor",
-        "--probe",
-        NULL,
-    };
-    char *const here[] = {self, "doctor", "--probe", NULL};
-    if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-        return dt_error_set(err, EX_OSERR, "/proc/self/exe: %s",
-                            strerror(errno));
-    snprintf(job, sizeof(job), "--jobid=%s", job_id ? job_id : "");
-    snprintf(nodes, sizeof(nodes), "--nodes=%zu", count);
-    snprintf(tasks, sizeof(tasks), "--ntasks=%zu", count);
-    return dt_doctor_gather(report, count, job_id ? srun : here, err);
+    struct dt_doctor_probes probes;
+    if (dt_doctor_probes_init(&probes, job_id, list, count, NULL, err) < 0)
+        return -1;
+    return dt_doctor_gather(report, count, probes.argv, err);
 }
 
 /* If some do not answer, the others are examined without them. */

@@ -22,38 +22,11 @@ enum {
 static int ask(const struct dt_doctor_world *world, const char *step,
                char *text, struct dt_error *err)
 {
-    char self[PATH_MAX] = "";
-    char job[64];
-    char which[64];
-    char nodes[32];
-    char tasks[32];
-    char *const argv[] = {
-        "srun",
-        job,
-        "--nodelist",
-        world->list,
-        nodes,
-        tasks,
-        "--ntasks-per-node=1",
-        "--overlap",
-        "--mpi=none",
-        "--quiet",
-        "--kill-on-bad-exit=0",
-        self,
-        "doctor",
-        "--probe",
-        "--ranks",
-        which,
-        NULL,
-    };
-    if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-        return dt_error_set(err, EX_OSERR, "/proc/self/exe: %s",
-                            strerror(errno));
-    snprintf(job, sizeof(job), "--jobid=%s", world->job);
-    snprintf(which, sizeof(which), "--job=%s", step);
-    snprintf(nodes, sizeof(nodes), "--nodes=%zu", world->count);
-    snprintf(tasks, sizeof(tasks), "--ntasks=%zu", world->count);
-    int status = dt_doctor_ask(argv, ASK_MS, text, TEXT_BYTES, err);
+    struct dt_doctor_probes probes;
+    if (dt_doctor_probes_init(&probes, world->job, world->list, world->count,
+                              step, err) < 0)
+        return -1;
+    int status = dt_doctor_ask(probes.argv, ASK_MS, text, TEXT_BYTES, err);
     if (strstr(text, "end "))
         return 0;
     if (status >= 0)

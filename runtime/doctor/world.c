@@ -2,6 +2,7 @@
 /* world.c - which nodes are examined */
 #include "config.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,4 +112,46 @@ void dt_doctor_world_fini(struct dt_doctor_world *world)
     free(world->list);
     free(world->text);
     free(world->names);
+}
+
+static void say(struct dt_doctor_probes *probes, const char *word)
+{
+    char **end = probes->argv;
+    while (*end)
+        end++;
+    *end = (char *)word;
+}
+
+int dt_doctor_probes_init(struct dt_doctor_probes *probes, const char *job,
+                          const char *list, size_t count, const char *step,
+                          struct dt_error *err)
+{
+    static const char *const always[] = {
+        "--ntasks-per-node=1",  "--overlap", "--mpi=none", "--quiet",
+        "--kill-on-bad-exit=0",
+    };
+    *probes = (struct dt_doctor_probes){.argv = {NULL}};
+    if (readlink("/proc/self/exe", probes->self, sizeof(probes->self) - 1) < 0)
+        return dt_error_set(err, EX_OSERR, "/proc/self/exe: %s",
+                            strerror(errno));
+    snprintf(probes->job, sizeof(probes->job), "--jobid=%s", job ? job : "");
+    snprintf(probes->nodes, sizeof(probes->nodes), "--nodes=%zu", count);
+    snprintf(probes->tasks, sizeof(probes->tasks), "--ntasks=%zu", count);
+    snprintf(probes->step, sizeof(probes->step), "--job=%s", step ? step : "");
+    if (job) {
+        const char *const where[] = {"srun", probes->job,   "--nodelist",
+                                     list,   probes->nodes, probes->tasks};
+        for (size_t i = 0; i < sizeof(where) / sizeof(*where); i++)
+            say(probes, where[i]);
+        for (size_t i = 0; i < sizeof(always) / sizeof(*always); i++)
+            say(probes, always[i]);
+    }
+    say(probes, probes->self);
+    say(probes, "doctor");
+    say(probes, "--probe");
+    if (step) {
+        say(probes, "--ranks");
+        say(probes, probes->step);
+    }
+    return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef DT_DOCTOR_WORLD_H
 #define DT_DOCTOR_WORLD_H
 
+#include <limits.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -22,5 +23,20 @@ struct dt_doctor_world {
 int dt_doctor_world_init(struct dt_doctor_world *world, const char *job,
                          struct dt_error *err);
 void dt_doctor_world_fini(struct dt_doctor_world *world);
+
+/* The command that starts a probe on each node; its strings are its own, and
+ * list, which must outlive it.
+ */
+struct dt_doctor_probes {
+    char self[PATH_MAX], job[64], nodes[32], tasks[32], step[64];
+    char *argv[20]; /* to the NULL */
+};
+
+/* For `count` nodes of list, in a job (NULL: here); with step, "ID.STEP", they
+ * look at its ranks, otherwise at the nodes.
+ */
+int dt_doctor_probes_init(struct dt_doctor_probes *probes, const char *job,
+                          const char *list, size_t count, const char *step,
+                          struct dt_error *err);
 
 #endif /* DT_DOCTOR_WORLD_H */
