@@ -6,8 +6,8 @@
 # The names are the same in Debian 12, Debian 13 and Ubuntu 24.04 (universe).
 
 packages_build="autoconf automake libtool make gcc g++ pkg-config
-libslurm-dev libpmix-dev libyaml-dev libjansson-dev libxxhash-dev libdnnl-dev
-libgloo-dev"
+libslurm-dev libpmix-dev libyaml-dev libjansson-dev libxxhash-dev libpcre2-dev
+libutf8proc-dev libdnnl-dev libgloo-dev"
 packages_cluster="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 iproute2 procps"
 packages_test="libcmocka-dev bats shellcheck mandoc debhelper rpm"
