@@ -20,6 +20,7 @@ static const char *const op_names[] = {
 static const char *const dtype_names[] = {
     [DT_F32] = "f32",
     [DT_BF16] = "bf16",
+    [DT_F16] = "fp16",
     [DT_I32] = "i32",
     [DT_I64] = "i64",
 };

@@ -271,8 +271,11 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
     pthread_mutex_unlock(&loader->lock);
     if (rc == 1) {
         const struct slot *slot = &loader->slots[k % slot_count(loader)];
-        *batch = (struct dt_batch){loader->opt.B, loader->opt.T, slot->inputs,
-                                   slot->targets, slot->target_count};
+        *batch = (struct dt_batch){.B = loader->opt.B,
+                                   .T = loader->opt.T,
+                                   .inputs = slot->inputs,
+                                   .targets = slot->targets,
+                                   .target_count = slot->target_count};
         loader->position += (uint64_t)loader->opt.world * loader->opt.B;
     }
     return rc;

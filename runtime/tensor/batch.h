@@ -14,6 +14,12 @@ struct dt_batch {
     size_t B, T;            /* rows, positions in a row */
     const int32_t *inputs;  /* (B, T) token ids */
     const int32_t *targets; /* (B, T) next token ids, or DT_IGNORE */
+    const int32_t *starts;  /* (B, T) where in the row the document that each
+                               position belongs to begins: it sees nothing
+                               before, and positions count from there; NULL:
+                               every row is one document */
+    const int64_t *rows;    /* (B) global sample numbers, of which random
+                               numbers are made; NULL: none are needed */
     size_t target_count;    /* targets that are not DT_IGNORE */
 };
 

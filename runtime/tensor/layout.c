@@ -11,10 +11,8 @@
 const char *dt_dtype_name(enum dt_dtype dtype)
 {
     static const char *const names[] = {
-        [DT_F32] = "F32",
-        [DT_BF16] = "BF16",
-        [DT_I32] = "I32",
-        [DT_I64] = "I64",
+        [DT_F32] = "F32", [DT_BF16] = "BF16", [DT_F16] = "F16",
+        [DT_I32] = "I32", [DT_I64] = "I64",
     };
     return names[dtype];
 }
@@ -41,8 +39,7 @@ void dt_layout_destroy(struct dt_layout *layout)
 int dt_layout_add_unit(struct dt_layout *layout, struct dt_error *err)
 {
     size_t n = layout->unit_count;
-    struct dt_unit *units =
-        reallocarray(layout->units, n + 1, sizeof(*units));
+    struct dt_unit *units = reallocarray(layout->units, n + 1, sizeof(*units));
     if (!units)
         return dt_error_set(err, EX_OSERR, "out of memory");
     units[n] = (struct dt_unit){.first_param = layout->param_count};
@@ -67,8 +64,7 @@ int dt_layout_add_param(struct dt_layout *layout, const char *name, bool decay,
         /* 2^48 elements: bytes and sums of a model can not overflow either */
         if (__builtin_mul_overflow(param.count, shape[d], &param.count) ||
             param.count > (size_t)1 << 48)
-            return dt_error_set(err, EX_DATAERR, "%s: too many elements",
-                                name);
+            return dt_error_set(err, EX_DATAERR, "%s: too many elements", name);
     }
     struct dt_param *params =
         reallocarray(layout->params, n + 1, sizeof(*params));
@@ -95,7 +91,8 @@ void dt_layout_finish(struct dt_layout *layout, int world)
         unit->offset = offset;
         for (size_t i = 0; i < unit->param_count; i++) {
             struct dt_param *param = &layout->params[unit->first_param + i];
-            offset = round_up(offset, DT_PARAM_ALIGN);
+            if (!param->joined)
+                offset = round_up(offset, DT_PARAM_ALIGN);
             param->offset = offset;
             offset += param->count;
             layout->param_total += param->count;
@@ -111,6 +108,24 @@ struct dt_view dt_layout_param(const struct dt_layout *layout,
 {
     const struct dt_param *param = &layout->params[i];
     return dt_view_slice(flat, param->offset, param->count);
+}
+
+void dt_layout_join(struct dt_layout *layout)
+{
+    struct dt_param *last = &layout->params[layout->param_count - 1];
+    assert(layout->units[last->unit].param_count > 1);
+    last->joined = true;
+}
+
+struct dt_view dt_layout_params(const struct dt_layout *layout,
+                                struct dt_view flat, size_t first, size_t count)
+{
+    const struct dt_param *begin = &layout->params[first];
+    const struct dt_param *end = &begin[count - 1];
+    for (const struct dt_param *p = begin + 1; p <= end; p++)
+        assert(p->joined);
+    return dt_view_slice(flat, begin->offset,
+                         end->offset + end->count - begin->offset);
 }
 
 int dt_layout_find(const struct dt_layout *layout, const char *name)

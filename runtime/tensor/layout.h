@@ -3,10 +3,11 @@
  * layout.h - where every parameter lies in the flat buffers
  *
  * One flat buffer per kind (weights, gradients, m, v) with the same layout:
- * units in model order, every parameter aligned, each unit padded to a multiple of world x 128 elements so
- * that a unit is one contiguous reduce-scatter or all-gather. A model declares
- * named ranges; optim updates ranges; parallel reduces ranges; ckpt stores
- * ranges. Every offset comes from here. Padding stays zero in every buffer.
+ * units in model order, every parameter aligned, each unit padded to a multiple
+ * of world x 128 elements so that a unit is one contiguous reduce-scatter or
+ * all-gather. A model declares named ranges; optim updates ranges; parallel
+ * reduces ranges; ckpt stores ranges. Every offset comes from here. Padding
+ * stays zero in every buffer.
  */
 #ifndef DT_TENSOR_LAYOUT_H
 #define DT_TENSOR_LAYOUT_H
@@ -24,13 +25,14 @@ enum {
 };
 
 struct dt_param {
-    char *name;    /* as in model.safetensors */
+    char *name; /* as in model.safetensors */
     size_t unit;
     size_t offset; /* elements from the start of the flat buffer */
     size_t count;
     int ndim;
     size_t shape[DT_PARAM_MAX_DIMS];
-    bool decay;    /* weight decay applies */
+    bool decay;  /* weight decay applies */
+    bool joined; /* begins where the one before it ends */
 };
 
 struct dt_unit {
@@ -61,12 +63,24 @@ int dt_layout_add_unit(struct dt_layout *layout, struct dt_error *err);
 int dt_layout_add_param(struct dt_layout *layout, const char *name, bool decay,
                         int ndim, const size_t *shape, struct dt_error *err);
 
+/* Lets the parameter added last begin directly after the one before it in its
+ * unit, without alignment.
+ */
+void dt_layout_join(struct dt_layout *layout);
+
 /* Fixes all offsets for `world` ranks. Call once, after the last parameter. */
 void dt_layout_finish(struct dt_layout *layout, int world);
 
 /* The range of parameter i in the flat buffer `flat`. */
 struct dt_view dt_layout_param(const struct dt_layout *layout,
                                struct dt_view flat, size_t i);
+
+/* The range of parameters first .. first + count - 1, all but the first joined:
+ * matrices with rows of equal length then are one matrix.
+ */
+struct dt_view dt_layout_params(const struct dt_layout *layout,
+                                struct dt_view flat, size_t first,
+                                size_t count);
 
 /* Index of the parameter called `name`, or -1. */
 int dt_layout_find(const struct dt_layout *layout, const char *name);

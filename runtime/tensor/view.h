@@ -17,6 +17,7 @@
 enum dt_dtype {
     DT_F32,
     DT_BF16,
+    DT_F16,
     DT_I32,
     DT_I64,
 };
@@ -24,10 +25,18 @@ enum dt_dtype {
 /* Size of one element in bytes. */
 static inline size_t dt_dtype_bytes(enum dt_dtype dtype)
 {
-    return dtype == DT_I64 ? 8 : dtype == DT_BF16 ? 2 : 4;
+    switch (dtype) {
+    case DT_BF16:
+    case DT_F16:
+        return 2;
+    case DT_I64:
+        return 8;
+    default:
+        return 4;
+    }
 }
 
-/* The name safetensors uses: "F32", "BF16", "I32", "I64". */
+/* The name safetensors uses: "F32", "BF16", "F16", "I32", "I64". */
 const char *dt_dtype_name(enum dt_dtype dtype);
 
 struct dt_view {

@@ -340,7 +340,11 @@ int main(int argc, char **argv)
     struct dt_ops timed = TIMED;
     struct run run;
     int32_t *ids = calloc(B * T + 1, sizeof(*ids));
-    struct dt_batch batch = {B, T, ids, ids, B * T};
+    struct dt_batch batch = {.B = B,
+                             .T = T,
+                             .inputs = ids,
+                             .targets = ids,
+                             .target_count = B * T};
     double step_s[MAX_STEPS];
 
     inner = dt_cpu_variant(argc > 4 ? strtoul(argv[4], NULL, 10) : 0);

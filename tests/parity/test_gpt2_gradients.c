@@ -42,7 +42,8 @@ static int32_t inputs[B * T], targets[B * T];
 
 static struct dt_batch make_batch(void)
 {
-    struct dt_batch batch = {B, T, inputs, targets, 0};
+    struct dt_batch batch = {
+        .B = B, .T = T, .inputs = inputs, .targets = targets};
     for (uint32_t i = 0; i < B * T; i++) {
         inputs[i] = (int32_t)(i * 7 + i / T) % V;
         targets[i] = i % 5 == 2 ? DT_IGNORE : (int32_t)(i * 3 + 1) % V;
