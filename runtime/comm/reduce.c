@@ -5,41 +5,24 @@
 #include <string.h>
 
 #include "comm/reduce.h"
+#include "tensor/half.h"
 
 enum {
     BLOCK = 1024, /* elements */
 };
 
-static inline float widen(uint16_t half)
-{
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-/* To nearest, ties to even; NaN stays NaN. */
-static inline uint16_t narrow(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    uint32_t quiet = (bits >> 16) | 0x40;
-    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
-}
-
 void dt_reduce_narrow(uint16_t *out, const float *in, size_t count)
 {
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
-        out[i] = narrow(in[i]);
+        out[i] = dt_f32_to_bf16(in[i]);
 }
 
 void dt_reduce_widen(float *out, const uint16_t *in, size_t count)
 {
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
-        out[i] = widen(in[i]);
+        out[i] = dt_bf16_to_f32(in[i]);
 }
 
 static void block_add(float *restrict acc, const float *restrict in,

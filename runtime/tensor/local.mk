@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/tensor/batch.h \
+	runtime/tensor/half.h \
 	runtime/tensor/layout.c \
 	runtime/tensor/layout.h \
 	runtime/tensor/view.h \

@@ -16,6 +16,7 @@ check_PROGRAMS += \
 	tests/unit/test_doctor_plugin \
 	tests/unit/test_doctor_report \
 	tests/unit/test_error \
+	tests/unit/test_half \
 	tests/unit/test_launch \
 	tests/unit/test_hang \
 	tests/unit/test_layout \
