@@ -8,5 +8,7 @@ EXTRA_DIST += \
 	tests/parity/gpt2_tiny.json \
 	tests/parity/gpt2_tiny.safetensors \
 	tests/parity/make_gpt2_reference.py \
+	tests/parity/make_model_reference.py \
+	tests/parity/models \
 	tests/parity/subject.h \
 	# End of tests/parity
