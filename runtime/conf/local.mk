@@ -5,6 +5,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/conf.h \
 	runtime/conf/dump.c \
 	runtime/conf/expects.c \
+	runtime/conf/keys_launch.h \
+	runtime/conf/keys_optim.h \
 	runtime/conf/later.c \
 	runtime/conf/launch.c \
 	runtime/conf/lint.c \
