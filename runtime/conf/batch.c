@@ -17,6 +17,7 @@
 #define GLOBAL_MICRO "training.global_micro_batch_size"
 #define TRAIN "training.train_batch_size"
 #define ACCUMULATION "training.gradient_accumulation_steps"
+#define PER_DEVICE_EVAL "training.per_device_eval_batch_size"
 
 /* 0: not given. */
 static long accumulation_given(const struct dt_conf *conf)
@@ -196,6 +197,9 @@ int dt_conf_resolve_batch(struct dt_conf *conf, int world, struct dt_error *err)
     store(conf, GLOBAL_MICRO, &conf->training.global_micro_batch_size, b * W);
     store(conf, TRAIN, &conf->training.train_batch_size, B);
     store(conf, ACCUMULATION, &conf->training.gradient_accumulation_steps, a);
+    if (!dt_conf_given(conf, PER_DEVICE_EVAL))
+        store(conf, PER_DEVICE_EVAL, &conf->training.per_device_eval_batch_size,
+              b);
     if (dt_conf_fingerprint(conf) < 0)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", conf->file);
     return 0;

@@ -113,10 +113,7 @@ void dt_conf_derive(struct dt_conf_reader *reader)
         conf->training.eval_steps_ratio = conf->logging.steps_ratio;
         mark_derived(reader, "training.eval_steps");
     }
-    if (given(reader, "scheduler.min_lr_rate") &&
-        !given(reader, "scheduler.min_lr"))
-        conf->scheduler.min_lr =
-            conf->scheduler.min_lr_rate * conf->optimizer.lr;
+    dt_conf_derive_numerics(reader);
 }
 
 static void check_required(struct dt_conf_reader *reader)
@@ -181,52 +178,14 @@ static void check_data(struct dt_conf_reader *reader)
     if (given(reader, "data.eval") && conf->data.validation_split > 0)
         WARNING(reader, "data.validation_split",
                 "no effect: data.eval is given");
-    if (conf->training.eval_strategy != DT_CONF_NO &&
+    if ((conf->training.eval_strategy != DT_CONF_NO ||
+         conf->training.eval_only) &&
         !given(reader, "data.eval") && conf->data.validation_split <= 0)
-        PROBLEM(reader, "training.eval_strategy",
+        PROBLEM(reader,
+                conf->training.eval_only ? "training.eval_only"
+                                         : "training.eval_strategy",
                 "E128 nothing to evaluate "
                 "on: give data.eval or data.validation_split");
-}
-
-static void check_schedule(struct dt_conf_reader *reader)
-{
-    const struct dt_conf *conf = reader->conf;
-    bool has_min = given(reader, "scheduler.min_lr");
-    bool has_rate = given(reader, "scheduler.min_lr_rate");
-    double steps = conf->scheduler.warmup_steps;
-    if (steps > 0 && conf->scheduler.warmup_ratio > 0)
-        PROBLEM(reader, "scheduler.warmup_ratio",
-                "E107 warmup_steps is given "
-                "too: remove one of them");
-    if (steps >= 1 && steps != (double)(long)steps)
-        PROBLEM(reader, "scheduler.warmup_steps",
-                "expected an integer or a "
-                "ratio in [0, 1), got %g",
-                steps);
-    if (conf->training.max_steps > 0 &&
-        steps > (double)conf->training.max_steps)
-        WARNING(reader, "scheduler.warmup_steps",
-                "E110 longer than the run "
-                "of %ld steps",
-                conf->training.max_steps);
-    if (conf->scheduler.name == DT_CONF_CONSTANT &&
-        (steps > 0 || conf->scheduler.warmup_ratio > 0))
-        WARNING(reader,
-                steps > 0 ? "scheduler.warmup_steps" : "scheduler.warmup_ratio",
-                "no effect with scheduler constant: use constant_with_warmup");
-    if (conf->scheduler.name != DT_CONF_COSINE_WITH_MIN_LR) {
-        if (has_min || has_rate)
-            WARNING(reader,
-                    has_min ? "scheduler.min_lr" : "scheduler.min_lr_rate",
-                    "no effect: only cosine_with_min_lr has a minimum");
-    } else if (has_min == has_rate) {
-        PROBLEM(reader, "scheduler.name",
-                "E108 cosine_with_min_lr needs "
-                "exactly one of min_lr and min_lr_rate");
-    } else if (conf->scheduler.min_lr > conf->optimizer.lr) {
-        PROBLEM(reader, "scheduler.min_lr", "%g is above optimizer.lr %g",
-                conf->scheduler.min_lr, conf->optimizer.lr);
-    }
 }
 
 static void check_training(struct dt_conf_reader *reader)
@@ -236,6 +195,11 @@ static void check_training(struct dt_conf_reader *reader)
         PROBLEM(reader, "training.max_steps",
                 "expected an integer >= 1, or "
                 "-1 to go by epochs, got 0");
+    if (conf->checkpoint.only_model &&
+        conf->training.resume != DT_CONF_RESUME_NONE)
+        PROBLEM(reader, "checkpoint.only_model",
+                "E126 not with training.resume: a checkpoint without the "
+                "optimizer cannot be gone on from");
     if (conf->training.max_grad_norm <= 0 &&
         !failed(reader, "training.max_grad_norm"))
         WARNING(reader, "training.max_grad_norm",
@@ -257,7 +221,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
     check_required(reader);
     check_model(reader);
     check_data(reader);
-    check_schedule(reader);
     check_training(reader);
+    dt_conf_check_numerics(reader);
     dt_conf_check_batch(reader);
 }

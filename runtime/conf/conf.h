@@ -54,6 +54,24 @@ enum dt_conf_decay {
     DT_CONF_DECAY_ALL,
     DT_CONF_DECAY_NONE,
 };
+enum dt_conf_dtype {
+    DT_CONF_FP32,
+    DT_CONF_BF16,
+    DT_CONF_FP16,
+    DT_CONF_AUTO_DTYPE,
+};
+enum { DT_CONF_REDUCE_COMPUTE = 2 }; /* only while a file is read */
+enum dt_conf_scaler {
+    DT_CONF_SCALER_STATIC,
+    DT_CONF_SCALER_DEEPSPEED,
+    DT_CONF_SCALER_TORCH,
+    DT_CONF_AUTO_SCALER, /* only while a file is read */
+};
+enum dt_conf_lr_scaling {
+    DT_CONF_LR_AS_GIVEN,
+    DT_CONF_LR_LINEAR,
+    DT_CONF_LR_SQRT,
+};
 enum dt_conf_schedule {
     DT_CONF_CONSTANT,
     DT_CONF_CONSTANT_WITH_WARMUP,
@@ -84,6 +102,7 @@ struct dt_conf {
         long vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
         double layer_norm_epsilon, initializer_range;
         char *tokenizer; /* "byte" */
+        bool gradient_checkpointing, disable_dropout;
     } model;
     struct {
         struct dt_conf_list train, eval;
@@ -97,10 +116,12 @@ struct dt_conf {
         long per_device_batch_size, global_micro_batch_size, train_batch_size;
         long batch_size;   /* 0, or one of the three, by batch_size_is */
         int batch_size_is; /* 0, or 1, 2, 3 in the order above */
+        long per_device_eval_batch_size;
         long gradient_accumulation_steps;
         double epochs;
         long max_steps; /* -1: by epochs */
-        double max_grad_norm;
+        double max_grad_norm, label_smoothing;
+        bool eval_only;
         int eval_strategy; /* enum dt_conf_when */
         long eval_steps;
         double eval_steps_ratio;
@@ -113,6 +134,8 @@ struct dt_conf {
         char *interface; /* NULL: the one that reaches rank 0 */
         long timeout_s;
         long bucket_cap_mb;
+        int lr_scaling; /* enum dt_conf_lr_scaling */
+        long lr_scaling_ref_world;
     } distributed;
     struct {
         int name; /* enum dt_conf_optimizer */
@@ -127,14 +150,25 @@ struct dt_conf {
         double min_lr_rate;
     } scheduler;
     struct {
-        int compute;     /* 0: fp32 */
-        int reduce_bf16; /* precision.reduce_dtype: bf16 (1) | fp32 */
+        int compute;          /* enum dt_conf_dtype: fp32 | bf16 | fp16 */
+        int opt_level;        /* the same, and settled in compute */
+        int grad_accum_dtype; /* fp32 */
+        int reduce_bf16;      /* precision.reduce_dtype: bf16 (1) | fp32 */
+        int loss_scaler;      /* enum dt_conf_scaler; none but with fp16 */
+        double loss_scale;    /* of static */
+        long initial_scale_power, loss_scale_window, hysteresis;
+        bool consecutive_hysteresis;
+        double min_loss_scale;
+        long growth_interval;
     } precision;
     struct {
         int strategy; /* DT_CONF_NO | DT_CONF_STEPS */
         long steps;
         double steps_ratio;
         long total_limit; /* 0: keep all */
+        bool only_model;
+        int save_dtype;      /* enum dt_conf_dtype */
+        long max_shard_size; /* bytes */
     } checkpoint;
     struct {
         long steps;
@@ -212,9 +246,9 @@ const char *dt_conf_lint_variable(const char *name, const char *value,
 bool dt_conf_parse_time(const char *text, long *seconds);
 
 /* What depends on the world: fills per_device_batch_size,
- * global_micro_batch_size, train_batch_size and gradient_accumulation_steps
- * from those that are given. -1: EX_CONFIG with all numbers if no exact
- * division exists, or EX_OSERR.
+ * global_micro_batch_size, train_batch_size, gradient_accumulation_steps and
+ * per_device_eval_batch_size from those that are given. -1: EX_CONFIG with all
+ * numbers if no exact division exists, or EX_OSERR.
  */
 int dt_conf_resolve_batch(struct dt_conf *conf, int world,
                           struct dt_error *err);

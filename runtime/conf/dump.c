@@ -89,6 +89,7 @@ void dt_conf_value_print(const struct dt_conf *conf,
         }
         /* fall through */
     case DT_CONF_INT:
+    case DT_CONF_SIZE:
         fprintf(out, "%ld", *(const long *)at);
         break;
     case DT_CONF_U64:

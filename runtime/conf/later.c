@@ -10,10 +10,11 @@
 
 /* clang-format off */
 const struct dt_conf_switch dt_conf_switches[] = {
-    {"use_ddp", "distributed.strategy", "ddp"},
-    {"bf16", "precision.compute", "bf16"},
-    {"fp16", "precision.compute", "fp16"},
-    {"use_mixed_precision", "precision.compute", "bf16"},
+    {"use_ddp", NULL, "distributed.strategy", "ddp"},
+    {"bf16", NULL, "precision.compute", "bf16"},
+    {"fp16", NULL, "precision.compute", "fp16"},
+    {"use_mixed_precision", NULL, "precision.compute", "bf16"},
+    {"mode", "eval", "training.eval_only", "true"},
     {0},
 };
 
@@ -25,13 +26,10 @@ const struct dt_conf_later dt_conf_laters[] = {
      KEYS("config_path"), NONE},
     {"model", "mixed precision", KEYS("storage_dtype"),
      KEYS("torch_dtype", "dtype")},
-    {"model", "recomputation of activations", KEYS("gradient_checkpointing"),
-     KEYS("gradient_checkpointing", "activation_checkpointing")},
     {"model", "the CUDA backend", KEYS("attention"),
      KEYS("attn_implementation")},
     {"model", "a cache of keys and values in training", KEYS("use_cache"),
      NONE},
-    {"model", "dropout", KEYS("disable_dropout"), NONE},
     {"model", "algorithms dpo, ppo and grpo", KEYS("reference_path"),
      KEYS("ref_model")},
     {"model", "algorithm ppo", KEYS("reward_path", "value_path"),
@@ -54,11 +52,6 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"data", "the CUDA backend", KEYS("pin_memory"),
      KEYS("dataloader_pin_memory", "dataloader.pin_memory")},
 
-    {"training", "evaluation in larger batches",
-     KEYS("per_device_eval_batch_size"), KEYS("per_device_eval_batch_size")},
-    {"training", "label smoothing", KEYS("label_smoothing"),
-     KEYS("label_smoothing_factor")},
-    {"training", "evaluation without training", KEYS("eval_only"), NONE},
     {"training", "parity with other trainers",
      KEYS("accumulation_tail", "loss_report", "ignore_data_skip"),
      KEYS("ignore_data_skip")},
@@ -71,8 +64,6 @@ const struct dt_conf_later dt_conf_laters[] = {
      KEYS("zero", "zero_stage", "strategy_auto_memory"),
      KEYS("zero_stage", "zero_optimization", "deepspeed.stage",
           "offload_optimizer", "offload_param")},
-    {"distributed", "scaling the learning rate by the world size",
-     KEYS("lr_scaling", "lr_scaling_ref_world"), KEYS("lr_scaling")},
 
     {"scheduler", "more schedules",
      KEYS("num_cycles", "power", "decay_steps", "decay_type"),
@@ -80,18 +71,8 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"scheduler", "DeepSpeed configurations",
      KEYS("warmup_type", "total_num_steps", "params"), NONE},
 
-    {"precision", "mixed precision",
-     KEYS("grad_accum_dtype", "loss_scaler", "opt_level"),
-     KEYS("loss_scale", "initial_scale_power", "loss_scale_window",
-          "hysteresis", "consecutive_hysteresis", "min_loss_scale",
-          "growth_interval", "fp16_opt_level", "fp16_full_eval",
-          "bf16_full_eval")},
     {"precision", "the CUDA backend", KEYS("tf32"), KEYS("tf32")},
 
-    {"checkpoint", "checkpoints without optimizer state", KEYS("only_model"),
-     KEYS("save_only_model")},
-    {"checkpoint", "weights in several files",
-     KEYS("max_shard_size", "save_dtype"), NONE},
     {"checkpoint", "checkpoints on a signal", KEYS("on_signal"),
      KEYS("enable_jit_checkpoint")},
 

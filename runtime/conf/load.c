@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -84,10 +85,19 @@ static void take(struct dt_conf_reader *reader, int row,
     char *now = old && !reader->failed[row] ? printed(reader, key) : NULL;
     if (now && strcmp(old, now) != 0)
         dt_conf_note(&reader->problems, node->place, key->path,
-                     "%.200s here (%.60s), but %.200s in line %d", now,
-                     node->key, old, before.line);
+                     "%s%.200s here (%.60s), but %.200s in line %d",
+                     key->clash ? key->clash : "", now, node->key, old,
+                     before.line);
     free(now);
     free(old);
+}
+
+/* Whether the value is one that the switch is about. */
+static bool is_switch(const struct dt_conf_switch *s,
+                      const struct dt_tree *node)
+{
+    return s && (!s->when || (node->kind == DT_TREE_SCALAR &&
+                              strcasecmp(node->text, s->when) == 0));
 }
 
 /* `bf16: true` and the like. */
@@ -96,9 +106,9 @@ static void take_switch(struct dt_conf_reader *reader,
                         const struct dt_tree *node)
 {
     struct dt_tree meant = *node;
-    bool on;
+    bool on = true;
     const struct dt_conf_key key = {.path = s->alias, .type = DT_CONF_BOOL};
-    if (dt_conf_bool(reader, &key, node, &on) < 0 || !on)
+    if (!s->when && (dt_conf_bool(reader, &key, node, &on) < 0 || !on))
         return;
     meant.text = strdup(s->value);
     if (meant.text)
@@ -168,10 +178,10 @@ static void walk(struct dt_conf_reader *reader, const struct dt_tree *map,
         int row = dt_conf_key_match(path);
         const struct dt_conf_switch *s = dt_conf_switch_match(path);
         const char *waits = dt_conf_later_match(path);
-        if (row >= 0)
-            take(reader, row, c);
-        else if (s)
+        if (is_switch(s, c))
             take_switch(reader, s, c);
+        else if (row >= 0)
+            take(reader, row, c);
         else if (waits)
             dt_conf_note(&reader->problems, c->key_place, path,
                          "waits for %s, which this version does not have",

@@ -15,6 +15,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/notes.c \
 	runtime/conf/notes.h \
 	runtime/conf/number.c \
+	runtime/conf/numerics.c \
 	runtime/conf/path.c \
 	runtime/conf/read.h \
 	runtime/conf/schema.c \

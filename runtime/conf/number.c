@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "conf/read.h"
 
@@ -84,4 +86,33 @@ bool dt_conf_parse_number(const char *text, double *value)
         return false;
     *value = (double)whole;
     return true;
+}
+
+bool dt_conf_parse_size(const char *text, long *bytes)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                 {"TiB", 0x1p40}, {"KB", 1e3},     {"MB", 1e6},
+                 {"GB", 1e9},     {"TB", 1e12}};
+    char number[32];
+    double value = 0;
+    size_t n = strlen(text);
+    if (dt_conf_parse_int(text, bytes))
+        return *bytes > 0;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        size_t unit = strlen(units[i].name);
+        if (n <= unit || n - unit >= sizeof(number) ||
+            strcasecmp(text + n - unit, units[i].name) != 0)
+            continue;
+        unit += text[n - unit - 1] == ' ';
+        snprintf(number, sizeof(number), "%.*s", (int)(n - unit), text);
+        if (!dt_conf_parse_float(number, &value))
+            return false;
+        value *= units[i].bytes;
+        break;
+    }
+    *bytes = value >= 1 && value < 0x1p62 ? (long)value : 0;
+    return *bytes > 0;
 }

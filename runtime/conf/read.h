@@ -36,6 +36,11 @@ bool dt_conf_parse_int(const char *text, long *value);
 bool dt_conf_parse_u64(const char *text, uint64_t *value);
 bool dt_conf_parse_number(const char *text, double *value);
 
+/* A number of bytes: a whole number, or a number and KB, MB, GB, TB (of 1000)
+ * or KiB, MiB, GiB, TiB (of 1024). False if text is none, or below one byte.
+ */
+bool dt_conf_parse_size(const char *text, long *bytes);
+
 /* Types one value and stores it. -1: noted, and the field is as it was. */
 int dt_conf_value_set(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key,
@@ -71,6 +76,8 @@ struct dt_conf *dt_conf_load_text(const char *file, const char *text,
  * keys with a problem of their own are their defaults here.
  */
 void dt_conf_derive(struct dt_conf_reader *reader);
+void dt_conf_derive_numerics(struct dt_conf_reader *reader);
+void dt_conf_check_numerics(struct dt_conf_reader *reader);
 void dt_conf_check_batch(struct dt_conf_reader *reader);
 void dt_conf_check_launch(struct dt_conf_reader *reader);
 void dt_conf_check(struct dt_conf_reader *reader);

@@ -16,6 +16,7 @@ enum dt_conf_type {
     DT_CONF_INT,     /* long */
     DT_CONF_U64,     /* uint64_t */
     DT_CONF_FLOAT,   /* double */
+    DT_CONF_SIZE,    /* long, in bytes: 500MB, 2GiB, 1e9 */
     DT_CONF_COUNT,   /* long; a ratio in (0,1) goes to `second`, a double */
     DT_CONF_STRING,  /* char * */
     DT_CONF_DIR,     /* char *, made absolute; need not exist */
@@ -50,17 +51,18 @@ struct dt_conf_key {
     int other;                        /* DT_CONF_OLD_OR_WORD */
     const struct dt_conf_word *words; /* ends with a NULL name */
     const char *const *aliases;       /* ends with NULL */
+    const char *clash; /* id of the error of two different values, or NULL */
     const char *unit, *help;
 };
 
 extern const struct dt_conf_key dt_conf_keys[];
 extern const size_t dt_conf_key_count;
 
-/* An alias that stands for a key only with one value: `bf16: true`. With any
- * other boolean it says nothing.
+/* An alias that stands for a key only with one value: `mode: eval`. `when`
+ * NULL: with true, and it says nothing with false.
  */
 struct dt_conf_switch {
-    const char *alias, *path, *value;
+    const char *alias, *when, *path, *value;
 };
 extern const struct dt_conf_switch dt_conf_switches[];
 

@@ -18,6 +18,11 @@ static void *field(struct dt_conf *conf, size_t offset)
     return (char *)conf + offset;
 }
 
+static bool is_plain(const struct dt_tree *node)
+{
+    return node->kind == DT_TREE_SCALAR && !node->quoted;
+}
+
 static bool is_word(const char *text, const char *const *words)
 {
     for (; *words; words++)
@@ -57,7 +62,7 @@ int dt_conf_bool(struct dt_conf_reader *reader, const struct dt_conf_key *key,
 {
     static const char *const yes[] = {"yes", "on", NULL};
     static const char *const no[] = {"no", "off", NULL};
-    bool plain = node->kind == DT_TREE_SCALAR && !node->quoted;
+    bool plain = is_plain(node);
     if (plain && strcasecmp(node->text, "true") == 0)
         *value = true;
     else if (plain && strcasecmp(node->text, "false") == 0)
@@ -86,8 +91,8 @@ static int parse_float(struct dt_conf_reader *reader,
                        const struct dt_tree *node, double *value)
 {
     double number;
-    if (node->kind == DT_TREE_SCALAR && !node->quoted &&
-        dt_conf_parse_number(node->text, &number) && in_range(key, number)) {
+    if (is_plain(node) && dt_conf_parse_number(node->text, &number) &&
+        in_range(key, number)) {
         *value = number;
         return 0;
     }
@@ -99,8 +104,7 @@ static int parse_int(struct dt_conf_reader *reader,
                      long *value)
 {
     long number;
-    if (node->kind == DT_TREE_SCALAR && !node->quoted &&
-        dt_conf_parse_int(node->text, &number) &&
+    if (is_plain(node) && dt_conf_parse_int(node->text, &number) &&
         in_range(key, (double)number)) {
         *value = number;
         return 0;
@@ -113,8 +117,8 @@ static int set_count(struct dt_conf_reader *reader,
 {
     long *steps = field(reader->conf, key->offset);
     double *ratio = field(reader->conf, key->second), number;
-    if (node->kind == DT_TREE_SCALAR && !node->quoted &&
-        dt_conf_parse_float(node->text, &number) && number > 0 && number < 1) {
+    if (is_plain(node) && dt_conf_parse_float(node->text, &number) &&
+        number > 0 && number < 1) {
         *steps = LONG_MAX;
         *ratio = number;
         return 0;
@@ -122,15 +126,6 @@ static int set_count(struct dt_conf_reader *reader,
     if (parse_int(reader, key, node, steps) < 0)
         return -1;
     *ratio = 0;
-    return 0;
-}
-
-static int set_u64(struct dt_conf_reader *reader, const struct dt_conf_key *key,
-                   const struct dt_tree *node)
-{
-    if (node->kind != DT_TREE_SCALAR || node->quoted ||
-        !dt_conf_parse_u64(node->text, field(reader->conf, key->offset)))
-        return expected(reader, key, node);
     return 0;
 }
 
@@ -443,9 +438,16 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
     case DT_CONF_INT:
         return parse_int(reader, key, node, slot);
     case DT_CONF_U64:
-        return set_u64(reader, key, node);
+        return is_plain(node) && dt_conf_parse_u64(node->text, slot)
+                   ? 0
+                   : expected(reader, key, node);
     case DT_CONF_FLOAT:
         return parse_float(reader, key, node, slot);
+    case DT_CONF_SIZE:
+        return node->kind == DT_TREE_SCALAR &&
+                       dt_conf_parse_size(node->text, slot)
+                   ? 0
+                   : expected(reader, key, node);
     case DT_CONF_COUNT:
         return set_count(reader, key, node);
     case DT_CONF_STRING:

@@ -3,10 +3,16 @@
 #ifndef DT_TESTS_UNIT_CONF_H
 #define DT_TESTS_UNIT_CONF_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "conf/read.h"
 
@@ -71,6 +77,47 @@ static inline struct dt_conf *load_bytes(const char *text, size_t bytes,
     *warnings = joined(&warned);
     dt_conf_problems_fini(&found);
     dt_conf_problems_fini(&warned);
+    return conf;
+}
+
+#define NOT_YET ", which this version does not have\n"
+
+struct broken {
+    const char *text, *problems;
+};
+
+/* All of them must say exactly this, in this order, and nothing more. */
+static inline void check_all(const struct broken *cases, size_t count)
+{
+    int bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        char *problems, *warnings;
+        struct dt_conf *conf = load_bytes(cases[i].text, strlen(cases[i].text),
+                                          &problems, &warnings);
+        if (conf || strcmp(problems, cases[i].problems) != 0) {
+            fprintf(stderr, "case %zu\n%s\nwanted:\n%s\ngot:\n%s\n", i,
+                    cases[i].text, cases[i].problems, problems);
+            bad++;
+        }
+        dt_conf_destroy(conf);
+        free(problems);
+        free(warnings);
+    }
+    assert_int_equal(bad, 0);
+}
+
+#define CHECK_ALL(cases) check_all(cases, sizeof(cases) / sizeof((cases)[0]))
+
+/* Loads a text that must be good and give exactly these warnings. */
+static inline struct dt_conf *load_good(const char *text, const char *warned)
+{
+    char *problems, *warnings;
+    struct dt_conf *conf = load_bytes(text, strlen(text), &problems, &warnings);
+    assert_string_equal(problems, "");
+    assert_string_equal(warnings, warned);
+    assert_non_null(conf);
+    free(problems);
+    free(warnings);
     return conf;
 }
 

@@ -9,6 +9,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_broken \
 	tests/unit/test_conf_launch \
 	tests/unit/test_conf_memory \
+	tests/unit/test_conf_numerics \
 	tests/unit/test_conf_values \
 	tests/unit/test_console \
 	tests/unit/test_dataset \

@@ -18,19 +18,6 @@ static struct dt_conf *load(const char *text, char **problems, char **warnings)
     return load_bytes(text, strlen(text), problems, warnings);
 }
 
-/* A file for launching only, which has no mistake and no warning. */
-static struct dt_conf *load_good(const char *text)
-{
-    char *problems, *warnings;
-    struct dt_conf *conf = load(text, &problems, &warnings);
-    assert_string_equal(problems, "");
-    assert_string_equal(warnings, "");
-    assert_non_null(conf);
-    free(problems);
-    free(warnings);
-    return conf;
-}
-
 static void test_values(void **state)
 {
     struct dt_conf *conf =
@@ -40,7 +27,8 @@ static void test_values(void **state)
                   "  command: [python3, train.py, 1]\n"
                   "  frameworks: [torch, jax]\n  gpu_visibility: one\n"
                   "  cpu_bind: none\n  master_port: 2345\n"
-                  "logging: {console_ranks: \"0,4-7\", rank_logs: true}\n");
+                  "logging: {console_ranks: \"0,4-7\", rank_logs: true}\n",
+                  "");
     (void)state;
     assert_false(conf->trains);
     assert_int_equal(conf->launch.nodes, 4);
@@ -67,7 +55,8 @@ static void test_aliases(void **state)
     struct dt_conf *conf = load_good("num_machines: 2\nnproc_per_node: 8\n"
                                      "num_processes: 16\n"
                                      "main_process_port: 29500\n"
-                                     "main_process_ip: n1\n");
+                                     "main_process_ip: n1\n",
+                                     "");
     (void)state;
     assert_int_equal(conf->launch.nodes, 2);
     assert_int_equal(conf->launch.gpus_per_node, 8);
@@ -88,7 +77,7 @@ static void test_frameworks(void **state)
         strcat(text, dt_variables_frameworks[count]);
     }
     strcat(text, "]}\n");
-    struct dt_conf *conf = load_good(text);
+    struct dt_conf *conf = load_good(text, "");
     assert_int_equal(conf->launch.frameworks.count, count);
     dt_conf_destroy(conf);
 }
@@ -96,16 +85,16 @@ static void test_frameworks(void **state)
 /* A job that is to be requeued needs to be told in time. */
 static void test_signal(void **state)
 {
-    struct dt_conf *conf = load_good("launch: {requeue: true}\n");
+    struct dt_conf *conf = load_good("launch: {requeue: true}\n", "");
     (void)state;
     assert_int_equal(conf->launch.signal_number, SIGUSR1);
     assert_int_equal(conf->launch.signal_s, 120);
     dt_conf_destroy(conf);
-    conf = load_good("launch: {signal: term}\n");
+    conf = load_good("launch: {signal: term}\n", "");
     assert_int_equal(conf->launch.signal_number, SIGTERM);
     assert_int_equal(conf->launch.signal_s, 60);
     dt_conf_destroy(conf);
-    conf = load_good("launch: {nodes: 1}\n");
+    conf = load_good("launch: {nodes: 1}\n", "");
     assert_int_equal(conf->launch.signal_number, 0);
     dt_conf_destroy(conf);
 }
@@ -272,11 +261,11 @@ static void test_lint(void **state)
 static void test_trains(void **state)
 {
     char *problems, *warnings;
-    struct dt_conf *conf = load_good(LEAST "launch: {nodes: 2}\n");
+    struct dt_conf *conf = load_good(LEAST "launch: {nodes: 2}\n", "");
     (void)state;
     assert_true(conf->trains);
     dt_conf_destroy(conf);
-    conf = load_good("run: {name: x}\n");
+    conf = load_good("run: {name: x}\n", "");
     assert_false(conf->trains);
     dt_conf_destroy(conf);
     assert_null(load("lr: 1\n", &problems, &warnings));

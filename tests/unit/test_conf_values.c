@@ -13,19 +13,6 @@
 #include "base/log.h"
 #include "conf.h"
 
-/* Loads a text that must be good and give exactly these warnings. */
-static struct dt_conf *load_good(const char *text, const char *warned)
-{
-    char *problems, *warnings;
-    struct dt_conf *conf = load_bytes(text, strlen(text), &problems, &warnings);
-    assert_string_equal(problems, "");
-    assert_string_equal(warnings, warned);
-    assert_non_null(conf);
-    free(problems);
-    free(warnings);
-    return conf;
-}
-
 static char *in_directory(const char *name)
 {
     static char path[2][PATH_MAX];
