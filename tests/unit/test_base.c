@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/guard.h"
 #include "base/rng.h"
 #include "base/str.h"
 
@@ -189,6 +192,49 @@ static void test_tree(void **state)
     assert_int_equal(dt_file_remove_tree(in_dir("a"), &err), 0);
 }
 
+static void read_byte(void *ctx)
+{
+    memcpy(ctx, *(const char **)ctx, 1);
+}
+
+/* What is mapped and not there is a result in a guarded read, and anywhere else
+ * the end of the process, also after one.
+ */
+static void test_guard(void **state)
+{
+    struct dt_map map;
+    struct dt_error err;
+    union {
+        const char *at;
+        char byte;
+    } ctx;
+    const char *path = in_dir("guard");
+    (void)state;
+    write_bytes(path, "abc", 3);
+    assert_int_equal(dt_map_init(&map, path, &err), 0);
+    ctx.at = map.data;
+    assert_int_equal(dt_guard_run(read_byte, &ctx), 0);
+    assert_int_equal(ctx.byte, 'a');
+    assert_int_equal(truncate(path, 0), 0);
+    for (int i = 0; i < 2; i++) {
+        ctx.at = map.data;
+        assert_int_equal(dt_guard_run(read_byte, &ctx), -1);
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        signal(SIGBUS, SIG_DFL);
+        ctx.at = map.data;
+        dt_guard_run(read_byte, &ctx);
+        ctx.at = map.data;
+        read_byte(&ctx);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    dt_map_fini(&map);
+}
+
 static void test_sleep(void **state)
 {
     double start = dt_clock_now();
@@ -208,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_replace),
         cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_guard),
         cmocka_unit_test(test_sleep),
     };
     return cmocka_run_group_tests_name("base", tests, make_dir, remove_dir);
