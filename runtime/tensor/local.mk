@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/tensor/batch.h \
+	runtime/tensor/convert.c \
+	runtime/tensor/convert.h \
 	runtime/tensor/half.h \
 	runtime/tensor/layout.c \
 	runtime/tensor/layout.h \

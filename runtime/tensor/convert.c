@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* convert.c - elements of one type as elements of another */
+#include "config.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "tensor/convert.h"
+#include "tensor/half.h"
+
+static inline uint16_t bf16_to_f16(uint16_t half)
+{
+    return dt_f32_to_f16(dt_bf16_to_f32(half));
+}
+
+static inline uint16_t f16_to_bf16(uint16_t half)
+{
+    return dt_f32_to_bf16(dt_f16_to_f32(half));
+}
+
+/* A loop of `function`, which takes FROM and gives TO. */
+#define LOOP(name, function, TO, FROM)                                         \
+    static void name(char *restrict to, const char *restrict from,             \
+                     size_t count)                                             \
+    {                                                                          \
+        _Pragma("omp simd") for (size_t i = 0; i < count; i++)                 \
+        {                                                                      \
+            FROM in;                                                           \
+            memcpy(&in, from + i * sizeof(in), sizeof(in));                    \
+            TO out = function(in);                                             \
+            memcpy(to + i * sizeof(out), &out, sizeof(out));                   \
+        }                                                                      \
+    }
+
+LOOP(f32_from_bf16, dt_bf16_to_f32, float, uint16_t)
+LOOP(f32_from_f16, dt_f16_to_f32, float, uint16_t)
+LOOP(bf16_from_f32, dt_f32_to_bf16, uint16_t, float)
+LOOP(bf16_from_f16, f16_to_bf16, uint16_t, uint16_t)
+LOOP(f16_from_f32, dt_f32_to_f16, uint16_t, float)
+LOOP(f16_from_bf16, bf16_to_f16, uint16_t, uint16_t)
+
+void dt_convert(void *to, enum dt_dtype to_dtype, const void *from,
+                enum dt_dtype from_dtype, size_t count)
+{
+    static void (*const loops[3][3])(char *restrict, const char *restrict,
+                                     size_t) = {
+        [DT_F32] = {[DT_BF16] = f32_from_bf16, [DT_F16] = f32_from_f16},
+        [DT_BF16] = {[DT_F32] = bf16_from_f32, [DT_F16] = bf16_from_f16},
+        [DT_F16] = {[DT_F32] = f16_from_f32, [DT_BF16] = f16_from_bf16},
+    };
+    if (to_dtype == from_dtype) {
+        if (count > 0)
+            memcpy(to, from, count * dt_dtype_bytes(to_dtype));
+        return;
+    }
+    assert(dt_dtype_is_float(to_dtype) && dt_dtype_is_float(from_dtype));
+    loops[to_dtype][from_dtype](to, from, count);
+}

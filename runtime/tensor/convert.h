@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* convert.h - elements of one type as elements of another */
+#ifndef DT_TENSOR_CONVERT_H
+#define DT_TENSOR_CONVERT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tensor/view.h"
+
+/* F32, BF16 or F16. */
+static inline bool dt_dtype_is_float(enum dt_dtype dtype)
+{
+    return dtype == DT_F32 || dtype == DT_BF16 || dtype == DT_F16;
+}
+
+/* to(count) = from(count), rounded as half.h says. The types are equal, or both
+ * floats. The memory does not overlap and needs no alignment.
+ */
+void dt_convert(void *to, enum dt_dtype to_dtype, const void *from,
+                enum dt_dtype from_dtype, size_t count);
+
+#endif /* DT_TENSOR_CONVERT_H */
