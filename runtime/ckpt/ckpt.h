@@ -12,53 +12,11 @@
 #ifndef DT_CKPT_CKPT_H
 #define DT_CKPT_CKPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/error.h"
-#include "tensor/view.h"
-
-struct dt_ckpt_tensor {
-    const char *name;
-    int ndim;
-    size_t shape[4];
-    struct dt_view view; /* count == product of shape */
-};
-
-/* --- safetensors --- */
-
-/* Writes a safetensors file (tensors by name within decreasing alignment,
- * header padded to 8, "format": "pt"), synced, and gives its XXH3-64. -1:
- * EX_CANTCREAT, EX_IOERR with path and cause, and no file is left.
- */
-int dt_safetensors_write(const char *path,
-                         const struct dt_ckpt_tensor *tensors, size_t count,
-                         uint64_t *xxh3, struct dt_error *err);
-
-struct dt_safetensors; /* an open file whose header was checked in full */
-
-/* Opens and checks every rule of the format: header length and JSON, ranges
- * contiguous without hole or overlap to the end of the file, sizes equal to
- * shape x dtype without overflow, no duplicate names. Up to 8 dimensions.
- * NULL and err: EX_NOINPUT, EX_DATAERR naming file and tensor.
- */
-struct dt_safetensors *dt_safetensors_open(const char *path,
-                                           struct dt_error *err);
-void dt_safetensors_close(struct dt_safetensors *file); /* NULL is fine */
-
-/* Tensors in the file, and the name of tensor i < count, sorted by name (valid
- * until the file is closed).
- */
-size_t dt_safetensors_count(const struct dt_safetensors *file);
-const char *dt_safetensors_name(const struct dt_safetensors *file, size_t i);
-
-/* Reads tensor `name` into view, whose count is the product of shape. The
- * dtypes are equal, or BF16/F16 are widened to F32. -1: EX_DATAERR if it is
- * missing or its shape or dtype does not fit, with both; EX_IOERR.
- */
-int dt_safetensors_read(const struct dt_safetensors *file, const char *name,
-                        int ndim, const size_t *shape, struct dt_view view,
-                        struct dt_error *err);
+#include "ckpt/safetensors.h"
 
 /* --- checkpoint directories --- */
 

@@ -3,6 +3,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ckpt/checkpoint.c \
 	runtime/ckpt/ckpt.h \
 	runtime/ckpt/safetensors.c \
+	runtime/ckpt/safetensors.h \
+	runtime/ckpt/safetensors_header.c \
+	runtime/ckpt/safetensors_impl.h \
+	runtime/ckpt/safetensors_model.c \
 	runtime/ckpt/safetensors_write.c \
 	runtime/ckpt/sink.c \
 	runtime/ckpt/sink.h \

@@ -9,8 +9,13 @@
 
 #include <jansson.h>
 
-#include "ckpt/ckpt.h"
+#include "ckpt/safetensors.h"
 #include "ckpt/sink.h"
+#include "tensor/convert.h"
+
+enum {
+    STAGE = 1 << 20, /* elements converted at a time */
+};
 
 /* The order of the reference writer: wide types first, so that every tensor
  * is aligned to its element.
@@ -24,8 +29,10 @@ static int dtype_rank(enum dt_dtype dtype)
         return 1;
     case DT_I32:
         return 2;
-    default:
+    case DT_BF16:
         return 3;
+    default:
+        return 4;
     }
 }
 
@@ -33,13 +40,13 @@ static int compare(const void *pa, const void *pb)
 {
     const struct dt_ckpt_tensor *a = *(const struct dt_ckpt_tensor *const *)pa;
     const struct dt_ckpt_tensor *b = *(const struct dt_ckpt_tensor *const *)pb;
-    int d = dtype_rank(a->view.dtype) - dtype_rank(b->view.dtype);
+    int d = dtype_rank(a->stored) - dtype_rank(b->stored);
     return d ? d : strcmp(a->name, b->name);
 }
 
-static size_t view_bytes(struct dt_view view)
+static size_t stored_bytes(const struct dt_ckpt_tensor *tensor)
 {
-    return view.count * dt_dtype_bytes(view.dtype);
+    return tensor->view.count * dt_dtype_bytes(tensor->stored);
 }
 
 /* {"dtype": .., "shape": [..], "data_offsets": [begin, end]}, or NULL */
@@ -50,9 +57,9 @@ static json_t *describe(const struct dt_ckpt_tensor *tensor, size_t begin)
         json_array_append_new(shape,
                               json_integer((json_int_t)tensor->shape[d]));
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype",
-                     dt_dtype_name(tensor->view.dtype), "shape", shape,
+                     dt_dtype_name(tensor->stored), "shape", shape,
                      "data_offsets", (json_int_t)begin,
-                     (json_int_t)(begin + view_bytes(tensor->view)));
+                     (json_int_t)(begin + stored_bytes(tensor)));
 }
 
 /* The header as text padded with spaces to *bytes, a multiple of 8, or NULL. */
@@ -65,7 +72,7 @@ static char *make_header(const struct dt_ckpt_tensor **sorted, size_t count,
     for (size_t i = 0; ok && i < count; i++) {
         ok = json_object_set_new(root, sorted[i]->name,
                                  describe(sorted[i], begin)) == 0;
-        begin += view_bytes(sorted[i]->view);
+        begin += stored_bytes(sorted[i]);
     }
     char *text = ok ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
@@ -82,9 +89,45 @@ static char *make_header(const struct dt_ckpt_tensor **sorted, size_t count,
     return padded;
 }
 
+static void convert(void *stage, enum dt_dtype stored, struct dt_view view)
+{
+    const char *from = dt_view_data(view);
+    char *to = stage;
+    size_t from_bytes = dt_dtype_bytes(view.dtype);
+    size_t to_bytes = dt_dtype_bytes(stored);
+    enum { PIECE = STAGE / 16 };
+#pragma omp parallel for
+    for (size_t first = 0; first < view.count; first += PIECE) {
+        size_t left = view.count - first;
+        dt_convert(to + first * to_bytes, stored, from + first * from_bytes,
+                   view.dtype, left < PIECE ? left : PIECE);
+    }
+}
+
+static int write_tensor(struct dt_ckpt_sink *sink,
+                        const struct dt_ckpt_tensor *tensor, void *stage,
+                        struct dt_error *err)
+{
+    struct dt_view view = tensor->view;
+    if (tensor->stored == view.dtype)
+        return dt_ckpt_sink_write(sink, dt_view_data(view),
+                                  stored_bytes(tensor), err);
+    for (size_t first = 0; first < view.count; first += STAGE) {
+        size_t left = view.count - first;
+        struct dt_view part =
+            dt_view_slice(view, first, left < STAGE ? left : STAGE);
+        convert(stage, tensor->stored, part);
+        if (dt_ckpt_sink_write(sink, stage,
+                               part.count * dt_dtype_bytes(tensor->stored),
+                               err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int write_all(struct dt_ckpt_sink *sink,
                      const struct dt_ckpt_tensor **sorted, size_t count,
-                     const char *header, size_t header_bytes,
+                     const char *header, size_t header_bytes, void *stage,
                      struct dt_error *err)
 {
     uint64_t length = htole64(header_bytes);
@@ -92,8 +135,7 @@ static int write_all(struct dt_ckpt_sink *sink,
         dt_ckpt_sink_write(sink, header, header_bytes, err) < 0)
         return -1;
     for (size_t i = 0; i < count; i++)
-        if (dt_ckpt_sink_write(sink, dt_view_data(sorted[i]->view),
-                               view_bytes(sorted[i]->view), err) < 0)
+        if (write_tensor(sink, sorted[i], stage, err) < 0)
             return -1;
     return 0;
 }
@@ -110,15 +152,17 @@ int dt_safetensors_write(const char *path, const struct dt_ckpt_tensor *tensors,
     if (sorted)
         qsort(sorted, count, sizeof(*sorted), compare);
     char *header = sorted ? make_header(sorted, count, &header_bytes) : NULL;
-    if (!header) {
+    float *stage = malloc(STAGE * sizeof(*stage));
+    if (!header || !stage) {
         dt_error_set(err, EX_OSERR, "%s: out of memory", path);
     } else if (dt_ckpt_sink_init(&sink, path, err) == 0) {
-        rc = write_all(&sink, sorted, count, header, header_bytes, err);
+        rc = write_all(&sink, sorted, count, header, header_bytes, stage, err);
         if (rc < 0)
             dt_ckpt_sink_abandon(&sink);
         else
             rc = dt_ckpt_sink_finish(&sink, xxh3, err);
     }
+    free(stage);
     free(header);
     free(sorted);
     return rc;

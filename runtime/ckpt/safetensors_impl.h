@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* safetensors_impl.h - open safetensors files from inside; for ckpt/ only */
+#ifndef DT_CKPT_SAFETENSORS_IMPL_H
+#define DT_CKPT_SAFETENSORS_IMPL_H
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "ckpt/safetensors.h"
+
+enum {
+    ST_MAX_DIMS = 8,
+};
+
+/* A type of the format. */
+struct st_dtype {
+    const char *name;
+    unsigned bits;
+    int dtype; /* enum dt_dtype, or -1: only files have it */
+};
+
+/* One file. */
+struct st_part {
+    char *path;
+    int fd;
+    const char *map; /* of the whole file; touched in dt_guard_run only */
+    size_t bytes;
+    uint64_t data; /* where in the file the data begins */
+    json_t *header;
+};
+
+struct st_entry {
+    const char *name; /* owned by the header */
+    const struct st_part *part;
+    const struct st_dtype *dtype;
+    int ndim;
+    size_t shape[ST_MAX_DIMS];
+    uint64_t begin, end; /* bytes from the start of the data */
+};
+
+struct dt_safetensors {
+    struct st_part *parts;
+    size_t part_count;
+    struct st_entry *entries; /* by name once open */
+    size_t count;
+};
+
+/* Room for `parts` files, none open yet. NULL and err: EX_OSERR. */
+struct dt_safetensors *dt_safetensors_create(size_t parts,
+                                             struct dt_error *err);
+
+/* Opens the file `path` as the next part, checks its header in full and adds
+ * its entries. -1: as dt_safetensors_open.
+ */
+int dt_safetensors_add(struct dt_safetensors *st, const char *path,
+                       struct dt_error *err);
+
+/* Sorts all entries by name. -1: EX_DATAERR, a name is in two files. */
+int dt_safetensors_sort(struct dt_safetensors *st, struct dt_error *err);
+
+/* The entry called `name`, or NULL. */
+const struct st_entry *dt_safetensors_find(const struct dt_safetensors *st,
+                                           const char *name);
+
+/* EX_DATAERR "<path>: <formatted>", where control characters are '?': names in
+ * the text come from files. Returns -1.
+ */
+int dt_safetensors_bad(const char *path, struct dt_error *err, const char *fmt,
+                       ...) __attribute__((format(printf, 3, 4)));
+
+/* 0 if what dt_guard_run has copied from the mapping (`result`: of it) was all
+ * there: pages beyond a new end are lost, the rest of the last one reads as
+ * zeros. -1: EX_IOERR.
+ */
+int dt_safetensors_verify(const struct st_part *part, int result,
+                          struct dt_error *err);
+
+#endif /* DT_CKPT_SAFETENSORS_IMPL_H */

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* safetensors_model.c - the files of a model, by themselves or by an index */
+#include "config.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "ckpt/safetensors_impl.h"
+
+#define SINGLE "model.safetensors"
+#define INDEX SINGLE ".index.json"
+
+enum {
+    MAX_INDEX_BYTES = 100 * 1000 * 1000,
+};
+
+static const char *file_of(const struct st_part *part)
+{
+    return strrchr(part->path, '/') + 1;
+}
+
+/* Opens <dir>/<file> unless it is open already. */
+static int add_file(struct dt_safetensors *st, const char *dir,
+                    const char *file, struct dt_error *err)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; i < st->part_count; i++)
+        if (strcmp(file_of(&st->parts[i]), file) == 0)
+            return 0;
+    if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path))
+        return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
+    return dt_safetensors_add(st, path, err);
+}
+
+/* Opens every file that `map` names. */
+static int add_files(struct dt_safetensors *st, const char *dir,
+                     const char *index, json_t *map, struct dt_error *err)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value)
+    {
+        const char *file = json_string_value(value);
+        if (!file)
+            return dt_safetensors_bad(index, err,
+                                      "tensor \"%s\": expected the name of a "
+                                      "file",
+                                      name);
+        if (!*file || strchr(file, '/') || strstr(file, ".."))
+            return dt_safetensors_bad(index, err,
+                                      "tensor \"%s\": \"%s\" is no plain name "
+                                      "of a file",
+                                      name, file);
+        if (add_file(st, dir, file, err) < 0)
+            return dt_error_prefix(err, "%s", index);
+    }
+    return 0;
+}
+
+/* Index and files say the same. */
+static int check_map(const struct dt_safetensors *st, const char *index,
+                     json_t *map, struct dt_error *err)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value)
+    {
+        const struct st_entry *entry = dt_safetensors_find(st, name);
+        const char *file = json_string_value(value);
+        if (!entry)
+            return dt_safetensors_bad(index, err,
+                                      "tensor \"%s\" is not in %s, nor in any "
+                                      "other file",
+                                      name, file);
+        if (strcmp(file_of(entry->part), file) != 0)
+            return dt_safetensors_bad(index, err,
+                                      "tensor \"%s\" is in %s, not in %s", name,
+                                      file_of(entry->part), file);
+    }
+    for (size_t i = 0; i < st->count; i++)
+        if (!json_object_get(map, st->entries[i].name))
+            return dt_safetensors_bad(
+                index, err, "tensor \"%s\" of %s is not listed",
+                st->entries[i].name, file_of(st->entries[i].part));
+    return 0;
+}
+
+static struct dt_safetensors *open_map(const char *dir, const char *index,
+                                       json_t *map, struct dt_error *err)
+{
+    if (json_object_size(map) == 0) {
+        dt_safetensors_bad(index, err, "no weight_map");
+        return NULL;
+    }
+    struct dt_safetensors *st =
+        dt_safetensors_create(json_object_size(map), err);
+    if (st && add_files(st, dir, index, map, err) == 0 &&
+        dt_safetensors_sort(st, err) == 0 &&
+        check_map(st, index, map, err) == 0)
+        return st;
+    dt_safetensors_close(st);
+    return NULL;
+}
+
+static struct dt_safetensors *open_index(const char *dir, const char *index,
+                                         struct dt_error *err)
+{
+    json_error_t why;
+    char *text = dt_file_read(index, MAX_INDEX_BYTES, err);
+    if (!text)
+        return NULL;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    free(text);
+    if (!root) {
+        dt_safetensors_bad(index, err, "line %d, column %d: %s", why.line,
+                           why.column, why.text);
+        return NULL;
+    }
+    struct dt_safetensors *st =
+        open_map(dir, index, json_object_get(root, "weight_map"), err);
+    json_decref(root);
+    return st;
+}
+
+struct dt_safetensors *dt_safetensors_open_model(const char *dir,
+                                                 struct dt_error *err)
+{
+    char single[PATH_MAX], index[PATH_MAX];
+    if (snprintf(single, sizeof(single), "%s/" SINGLE, dir) >=
+            (int)sizeof(single) ||
+        snprintf(index, sizeof(index), "%s/" INDEX, dir) >=
+            (int)sizeof(index)) {
+        dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
+        return NULL;
+    }
+    if (access(single, F_OK) != 0 && access(index, F_OK) == 0)
+        return open_index(dir, index, err);
+    return dt_safetensors_open(single, err);
+}
