@@ -124,6 +124,14 @@ static void check_required(struct dt_conf_reader *reader)
         PROBLEM(reader, "data.train", "required: a file or a list of files");
 }
 
+/* The key whose directory has the model's config.json, or NULL. */
+static const char *described_elsewhere(const struct dt_conf_reader *reader)
+{
+    return given(reader, "model.path")          ? "model.path"
+           : given(reader, "model.config_path") ? "model.config_path"
+                                                : NULL;
+}
+
 static void check_model(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -132,12 +140,12 @@ static void check_model(struct dt_conf_reader *reader)
         if (!dt_conf_keys[i].shape || conf->place[i].line <= 0)
             continue;
         described = true;
-        if (given(reader, "model.path"))
+        if (described_elsewhere(reader))
             PROBLEM(reader, dt_conf_keys[i].path,
-                    "not with model.path: its config.json "
-                    "describes the model");
+                    "not with %s: its config.json describes the model",
+                    described_elsewhere(reader));
     }
-    if (!described && !given(reader, "model.path"))
+    if (!described && !described_elsewhere(reader))
         PROBLEM(reader, "model.path",
                 "required, or the model's shape: "
                 "n_embd, n_layer, n_head");
@@ -145,14 +153,11 @@ static void check_model(struct dt_conf_reader *reader)
         PROBLEM(reader, "model.init", "pretrained needs model.path");
     if (strcasecmp(conf->model.type, "gpt2") != 0)
         PROBLEM(reader, "model.type",
-                "%.60s waits for other model families, "
-                "which this version does not have",
+                "%.60s: only gpt2 is described by these keys; write a "
+                "config.json and name its directory in model.config_path",
                 conf->model.type);
-    if (strcasecmp(conf->model.tokenizer, "byte") != 0)
-        PROBLEM(reader, "model.tokenizer",
-                "%.60s waits for tokenizer.json, "
-                "which this version does not have; use byte",
-                conf->model.tokenizer);
+    if (given(reader, "model.path") && given(reader, "model.config_path"))
+        PROBLEM(reader, "model.config_path", "not with model.path");
     if (conf->model.n_embd % conf->model.n_head != 0 &&
         !failed(reader, "model.n_embd") && !failed(reader, "model.n_head"))
         PROBLEM(reader,
@@ -164,13 +169,15 @@ static void check_model(struct dt_conf_reader *reader)
 static void check_data(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
-    bool inline_model = !given(reader, "model.path");
+    bool inline_model = !described_elsewhere(reader);
+    bool bytes = conf->model.tokenizer != DT_CONF_TOKENIZER_PATH;
     if (inline_model && conf->data.max_length > conf->model.n_positions)
         PROBLEM(reader, "data.max_length",
                 "E119 %ld tokens do not fit into "
                 "model.n_positions %ld",
                 conf->data.max_length, conf->model.n_positions);
-    if (inline_model && !is_tokens(conf) && conf->model.vocab_size < BYTE_VOCAB)
+    if (inline_model && bytes && !is_tokens(conf) &&
+        conf->model.vocab_size < BYTE_VOCAB)
         PROBLEM(reader, "model.vocab_size",
                 "E120 %ld rows are too few for "
                 "the byte tokenizer: at least %d",
@@ -186,6 +193,36 @@ static void check_data(struct dt_conf_reader *reader)
                                          : "training.eval_strategy",
                 "E128 nothing to evaluate "
                 "on: give data.eval or data.validation_split");
+}
+
+/* Whose tokens are learnt must be something that the lines have. */
+static void check_loss(struct dt_conf_reader *reader)
+{
+    static const char *const formats[] = {
+        [DT_CONF_FORMAT_TEXT] = "text",
+        [DT_CONF_FORMAT_TOKENS_BIN] = "tokens_bin",
+        [DT_CONF_FORMAT_PROMPT] = "prompt_completion",
+        [DT_CONF_FORMAT_MESSAGES] = "messages",
+        [DT_CONF_FORMAT_TOKENISED] = "tokenised",
+    };
+    const struct dt_conf *conf = reader->conf;
+    int loss = conf->data.loss_on, format = conf->data.format;
+    bool chat = format == DT_CONF_FORMAT_MESSAGES;
+    bool prompt = format == DT_CONF_FORMAT_PROMPT;
+    if (format == DT_CONF_FORMAT_AUTO)
+        return; /* known when the file is read */
+    if (loss == DT_CONF_LOSS_ASSISTANT && !chat && !prompt)
+        PROBLEM(reader, "data.loss_on",
+                "E112 assistant: data.format %s has no conversations",
+                formats[format]);
+    if (loss == DT_CONF_LOSS_COMPLETION && !prompt)
+        PROBLEM(reader, "data.loss_on",
+                "E112 completion: data.format %s has no completions",
+                formats[format]);
+    if (conf->data.packing != DT_CONF_PACK_NONE &&
+        format == DT_CONF_FORMAT_TOKENS_BIN)
+        WARNING(reader, "data.packing",
+                "no effect: token files are one stream");
 }
 
 static void check_training(struct dt_conf_reader *reader)
@@ -221,6 +258,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
     check_required(reader);
     check_model(reader);
     check_data(reader);
+    check_loss(reader);
     check_training(reader);
     dt_conf_check_numerics(reader);
     dt_conf_check_batch(reader);

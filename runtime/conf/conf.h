@@ -28,7 +28,8 @@ struct dt_conf_env {
 };
 
 struct dt_conf_list {
-    char **text; /* of files: absolute paths */
+    char **text;    /* of files: absolute paths */
+    double *weight; /* of files: how many times an epoch has each */
     size_t count;
 };
 
@@ -38,6 +39,37 @@ enum dt_conf_format {
     DT_CONF_FORMAT_AUTO,
     DT_CONF_FORMAT_TEXT,
     DT_CONF_FORMAT_TOKENS_BIN,
+    DT_CONF_FORMAT_PROMPT, /* the others: lines of JSON */
+    DT_CONF_FORMAT_MESSAGES,
+    DT_CONF_FORMAT_TOKENISED,
+};
+enum dt_conf_tokenizer {
+    DT_CONF_TOKENIZER_AUTO,
+    DT_CONF_TOKENIZER_BYTE,
+    DT_CONF_TOKENIZER_PATH,
+};
+enum dt_conf_chat {
+    DT_CONF_CHAT_AUTO,
+    DT_CONF_CHAT_NONE,
+    DT_CONF_CHATML,
+    DT_CONF_CHAT_QWEN25,
+    DT_CONF_CHAT_QWEN3,
+    DT_CONF_CHAT_LLAMA2,
+    DT_CONF_CHAT_LLAMA3,
+    DT_CONF_CHAT_LLAMA31,
+    DT_CONF_CHAT_MISTRAL,
+};
+enum dt_conf_loss {
+    DT_CONF_LOSS_AUTO,
+    DT_CONF_LOSS_FULL,
+    DT_CONF_LOSS_COMPLETION,
+    DT_CONF_LOSS_ASSISTANT,
+};
+enum dt_conf_packing {
+    DT_CONF_PACK_NONE,
+    DT_CONF_PACK_BFD,
+    DT_CONF_PACK_BFD_SPLIT,
+    DT_CONF_PACK_WRAPPED,
 };
 enum dt_conf_when { DT_CONF_NO, DT_CONF_STEPS, DT_CONF_EPOCH };
 enum dt_conf_resume {
@@ -96,12 +128,14 @@ struct dt_conf {
         uint64_t seed, data_seed;
     } run;
     struct {
-        char *path;      /* directory with config.json, or NULL: inline */
-        int random_init; /* model.init: random (1) | pretrained (0) */
-        char *type;      /* inline keys, as config.json spells them */
+        char *path;        /* directory with config.json, or NULL: inline */
+        char *config_path; /* the same, with random weights */
+        int random_init;   /* model.init: random (1) | pretrained (0) */
+        char *type;        /* inline keys, as config.json spells them */
         long vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
         double layer_norm_epsilon, initializer_range;
-        char *tokenizer; /* "byte" */
+        int tokenizer; /* enum dt_conf_tokenizer */
+        char *tokenizer_path;
         bool gradient_checkpointing, disable_dropout;
     } model;
     struct {
@@ -110,7 +144,17 @@ struct dt_conf {
         long max_length;         /* T */
         double validation_split; /* last part of train, when eval is empty */
         bool shuffle;
-        long prefetch_factor;
+        long num_workers, prefetch_factor;
+        char *text_column, *prompt_column, *completion_column;
+        char *messages_column;
+        int chat_template; /* enum dt_conf_chat */
+        bool parse_special;
+        int loss_on;    /* enum dt_conf_loss */
+        int packing;    /* enum dt_conf_packing */
+        int truncation; /* keep_start (0) | keep_end (1) */
+        long pad_to_multiple_of;
+        double bad_lines; /* share that may be malformed */
+        char *cache_dir;  /* NULL: beside the files */
     } data;
     struct {
         long per_device_batch_size, global_micro_batch_size, train_batch_size;

@@ -67,8 +67,12 @@ static void print_list(const struct dt_conf_list *list, FILE *out)
 {
     putc('[', out);
     for (size_t i = 0; i < list->count; i++) {
+        bool weighs = list->weight[i] > 0 && list->weight[i] != 1.0;
         fputs(i ? ", " : "", out);
+        fputs(weighs ? "{path: " : "", out);
         dt_conf_string_print(list->text[i], out);
+        if (weighs)
+            fprintf(out, ", weight: %.17g}", list->weight[i]);
     }
     putc(']', out);
 }

@@ -5,11 +5,13 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/conf.h \
 	runtime/conf/dump.c \
 	runtime/conf/expects.c \
+	runtime/conf/keys_data.h \
 	runtime/conf/keys_launch.h \
 	runtime/conf/keys_optim.h \
 	runtime/conf/later.c \
 	runtime/conf/launch.c \
 	runtime/conf/lint.c \
+	runtime/conf/list.c \
 	runtime/conf/load.c \
 	runtime/conf/names.c \
 	runtime/conf/notes.c \

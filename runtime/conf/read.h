@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "conf/conf.h"
 #include "conf/notes.h"
@@ -45,6 +46,31 @@ bool dt_conf_parse_size(const char *text, long *bytes);
 int dt_conf_value_set(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key,
                       const struct dt_tree *node);
+
+/* Notes "expected ..., got ..."; returns -1. */
+int dt_conf_expected(struct dt_conf_reader *reader,
+                     const struct dt_conf_key *key, const struct dt_tree *node);
+
+/* The word of key->words that node is, or NULL and a note. */
+const struct dt_conf_word *dt_conf_parse_word(struct dt_conf_reader *reader,
+                                              const struct dt_conf_key *key,
+                                              const struct dt_tree *node);
+
+/* The absolute path that a scalar means, malloc'ed, or NULL and a note. */
+char *dt_conf_parse_path(struct dt_conf_reader *reader,
+                         const struct dt_conf_key *key,
+                         const struct dt_tree *node);
+
+/* Notes a path that is not there or not a `type` of stat(2); returns -1. */
+int dt_conf_check_exists(struct dt_conf_reader *reader,
+                         const struct dt_conf_key *key,
+                         const struct dt_tree *node, const char *path,
+                         mode_t type);
+
+/* The lists of dt_conf_value_set. */
+int dt_conf_list_set(struct dt_conf_reader *reader,
+                     const struct dt_conf_key *key, const struct dt_tree *node);
+void dt_conf_list_clear(struct dt_conf_list *list);
 
 /* Reads true or false; -1: noted under key->path. */
 int dt_conf_bool(struct dt_conf_reader *reader, const struct dt_conf_key *key,
