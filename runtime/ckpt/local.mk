@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/ckpt/add.c \
+	runtime/ckpt/add_model.c \
 	runtime/ckpt/checkpoint.c \
+	runtime/ckpt/checkpoint_impl.h \
 	runtime/ckpt/ckpt.h \
+	runtime/ckpt/find.c \
 	runtime/ckpt/safetensors.c \
 	runtime/ckpt/safetensors.h \
 	runtime/ckpt/safetensors_header.c \

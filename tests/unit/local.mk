@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/unit/test_base \
 	tests/unit/test_ckpt \
+	tests/unit/test_ckpt_dir \
 	tests/unit/test_comm \
 	tests/unit/test_cmd_check \
 	tests/unit/test_cmd_sbatch \
