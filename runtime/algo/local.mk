@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/algo/numerics.c \
+	runtime/algo/numerics.h \
 	runtime/algo/run.h \
 	runtime/algo/sample.c \
 	runtime/algo/sample.h \

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/numerics.h"
 #include "algo/run.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -19,9 +20,7 @@
 /* conf may not know data and optim, and has the same values under other names. */
 static_assert((int)DT_CONF_DECAY_HF == (int)DT_DECAY_HF &&
                   (int)DT_CONF_DECAY_NONE == (int)DT_DECAY_NONE &&
-                  (int)DT_CONF_FORMAT_TOKENS_BIN == (int)DT_DATA_TOKENS_BIN &&
-                  (int)DT_CONF_COSINE_WITH_MIN_LR ==
-                      (int)DT_SCHEDULE_COSINE_WITH_MIN_LR,
+                  (int)DT_CONF_FORMAT_TOKENS_BIN == (int)DT_DATA_TOKENS_BIN,
               "enumerations of conf");
 
 /* --- what to train --- */
@@ -158,7 +157,7 @@ static int allocate(struct dt_run *run, struct dt_error *err)
 }
 
 /* Steps of the whole run and the schedule over them. */
-static void plan_steps(struct dt_run *run)
+static int plan_steps(struct dt_run *run, struct dt_error *err)
 {
     struct dt_conf *conf = &run->conf;
     double per_step = (double)(run->B * run->A * (size_t)run->world);
@@ -166,18 +165,15 @@ static void plan_steps(struct dt_run *run)
     run->total_steps = conf->training.max_steps > 0
                            ? conf->training.max_steps
                            : (long)ceil(samples / per_step);
-    dt_conf_resolve_steps(conf, run->total_steps);
-    double warmup = conf->scheduler.warmup_steps;
-    if (warmup < 1.0)
-        warmup = ceil((warmup > 0.0 ? warmup : conf->scheduler.warmup_ratio) *
-                      (double)run->total_steps);
-    run->schedule = (struct dt_schedule){
-        .name = (enum dt_schedule_name)conf->scheduler.name,
-        .lr = conf->optimizer.lr,
-        .min_lr = conf->scheduler.min_lr,
-        .warmup = (long)warmup,
-        .total = run->total_steps,
-    };
+    if (dt_conf_resolve_steps(conf, run->total_steps, err) < 0)
+        return -1;
+    run->schedule = dt_run_schedule(conf, run->world, run->total_steps);
+    if (conf->training.max_steps <= 0 &&
+        run->schedule.warmup > run->total_steps)
+        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+               "E110 the run ends after %ld of %ld steps of warm-up",
+               run->total_steps, run->schedule.warmup);
+    return 0;
 }
 
 /* --- where the results go (rank 0) --- */
@@ -229,6 +225,7 @@ static int start_report(struct dt_run *run, struct dt_error *err)
 
 static void print_banner(struct dt_run *run)
 {
+    char lr[160];
     const struct dt_model_config *config = &run->model_config;
     dt_report_note(run->report,
                    "%s: %s, %zu layers, %zu channels, %zu parameters",
@@ -241,6 +238,9 @@ static void print_banner(struct dt_run *run)
                    run->B, run->world, run->A,
                    run->B * (size_t)run->world * run->A, run->T,
                    run->epoch_samples, run->total_steps);
+    dt_run_lr_note(&run->conf, run->world, lr, sizeof(lr));
+    if (lr[0])
+        dt_report_note(run->report, "%s", lr);
 }
 
 /* All ranks must run the same configuration on the same data. */
@@ -286,7 +286,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         return -1;
     if (dt_run_restore(run, err) < 0 || start_loader(run, err) < 0)
         return -1;
-    plan_steps(run);
+    if (plan_steps(run, err) < 0)
+        return -1;
     if (run->rank == 0) {
         if (start_report(run, err) < 0)
             return -1;

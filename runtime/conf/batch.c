@@ -204,17 +204,3 @@ int dt_conf_resolve_batch(struct dt_conf *conf, int world, struct dt_error *err)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", conf->file);
     return 0;
 }
-
-static void settle_steps(long *steps, double ratio, long total)
-{
-    if (ratio > 0)
-        *steps = (long)ceil(ratio * (double)total);
-}
-
-void dt_conf_resolve_steps(struct dt_conf *conf, long total)
-{
-    settle_steps(&conf->training.eval_steps, conf->training.eval_steps_ratio,
-                 total);
-    settle_steps(&conf->checkpoint.steps, conf->checkpoint.steps_ratio, total);
-    settle_steps(&conf->logging.steps, conf->logging.steps_ratio, total);
-}

@@ -109,7 +109,22 @@ enum dt_conf_schedule {
     DT_CONF_CONSTANT_WITH_WARMUP,
     DT_CONF_LINEAR,
     DT_CONF_COSINE,
+    DT_CONF_COSINE_WITH_RESTARTS,
     DT_CONF_COSINE_WITH_MIN_LR,
+    DT_CONF_COSINE_WARMUP_WITH_MIN_LR,
+    DT_CONF_POLYNOMIAL,
+    DT_CONF_INVERSE_SQRT,
+    DT_CONF_WARMUP_STABLE_DECAY,
+    DT_CONF_NANOGPT,
+    DT_CONF_WARMUP_LR, /* DeepSpeed's are the last ones */
+    DT_CONF_WARMUP_DECAY_LR,
+    DT_CONF_WARMUP_COSINE_LR,
+};
+enum dt_conf_curve {
+    DT_CONF_CURVE_LINEAR,
+    DT_CONF_CURVE_LOG,
+    DT_CONF_CURVE_COSINE,
+    DT_CONF_CURVE_SQRT,
 };
 
 /* Field names are the keys. Strings are NUL-terminated and owned by the
@@ -192,6 +207,14 @@ struct dt_conf {
         double warmup_ratio; /* used when warmup_steps is 0 */
         double min_lr;       /* absolute, also when min_lr_rate is given */
         double min_lr_rate;
+        double num_cycles, power;
+        long timescale;                 /* 0: warmup_steps, or 10000 without */
+        long decay_steps, stable_steps; /* 0: what is left of the run */
+        double decay_steps_ratio, stable_steps_ratio;
+        int warmup_type, decay_type; /* enum dt_conf_curve */
+        double warmup_lr_rate;       /* -1: 1 / warmup_steps */
+        double warmup_min_lr, warmup_max_lr;
+        long total_num_steps; /* 0: not given */
     } scheduler;
     struct {
         int compute;          /* enum dt_conf_dtype: fp32 | bf16 | fp16 */
@@ -298,10 +321,12 @@ int dt_conf_resolve_batch(struct dt_conf *conf, int world,
                           struct dt_error *err);
 
 /* What depends on the number of optimizer steps of the run, `total` >= 1:
- * turns the ratios of eval, checkpoint and logging steps into steps. Without
- * the call those steps are LONG_MAX.
+ * turns the ratios of eval, checkpoint, logging, warm-up and decay steps into
+ * steps. Without the call those steps are LONG_MAX. -1: EX_CONFIG, a schedule
+ * of another length.
  */
-void dt_conf_resolve_steps(struct dt_conf *conf, long total);
+int dt_conf_resolve_steps(struct dt_conf *conf, long total,
+                          struct dt_error *err);
 
 /* Writes the final configuration as YAML, every key with its value and, as a
  * comment, where it comes from. Reading it back gives the same configuration.

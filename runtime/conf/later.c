@@ -53,12 +53,6 @@ const struct dt_conf_later dt_conf_laters[] = {
      KEYS("zero_stage", "zero_optimization", "deepspeed.stage",
           "offload_optimizer", "offload_param")},
 
-    {"scheduler", "more schedules",
-     KEYS("num_cycles", "power", "decay_steps", "decay_type"),
-     KEYS("lr_scheduler_kwargs.num_cycles", "lr_scheduler_kwargs.power")},
-    {"scheduler", "DeepSpeed configurations",
-     KEYS("warmup_type", "total_num_steps", "params"), NONE},
-
     {"precision", "the CUDA backend", KEYS("tf32"), KEYS("tf32")},
 
     {"checkpoint", "checkpoints on a signal", KEYS("on_signal"),

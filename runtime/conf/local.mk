@@ -22,6 +22,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/read.h \
 	runtime/conf/schema.c \
 	runtime/conf/schema.h \
+	runtime/conf/steps.c \
 	runtime/conf/tree.h \
 	runtime/conf/value.c \
 	runtime/conf/yaml.c \

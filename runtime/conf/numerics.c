@@ -6,6 +6,15 @@
 
 #include "conf/read.h"
 
+#define BIT(name) (1u << DT_CONF_##name)
+#define DEEPSPEED                                                              \
+    (BIT(WARMUP_LR) | BIT(WARMUP_DECAY_LR) | BIT(WARMUP_COSINE_LR))
+/* Those that end at min_lr. */
+#define ENDS                                                                   \
+    (BIT(COSINE_WITH_MIN_LR) | BIT(COSINE_WARMUP_WITH_MIN_LR) |                \
+     BIT(POLYNOMIAL) | BIT(WARMUP_STABLE_DECAY) | BIT(NANOGPT) |               \
+     BIT(WARMUP_COSINE_LR))
+
 static bool given(const struct dt_conf_reader *reader, const char *path)
 {
     return dt_conf_given(reader->conf, path);
@@ -58,6 +67,53 @@ static void settle_scaler(struct dt_conf_reader *reader)
     place_of(reader, "precision.loss_scaler")->line = -1;
 }
 
+static double default_min_lr(const struct dt_conf *conf)
+{
+    switch (conf->scheduler.name) {
+    case DT_CONF_POLYNOMIAL:
+        return 1e-7;
+    case DT_CONF_NANOGPT:
+        return conf->optimizer.lr / 10;
+    case DT_CONF_WARMUP_COSINE_LR:
+        return conf->optimizer.lr * 1e-4;
+    default:
+        return 0;
+    }
+}
+
+/* The defaults that depend on the name. */
+static void derive_schedule(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    int name = conf->scheduler.name;
+    bool deepspeed = name >= DT_CONF_WARMUP_LR;
+    if (given(reader, "scheduler.min_lr_rate") &&
+        !given(reader, "scheduler.min_lr"))
+        conf->scheduler.min_lr =
+            conf->scheduler.min_lr_rate * conf->optimizer.lr;
+    else if (!given(reader, "scheduler.min_lr"))
+        conf->scheduler.min_lr = default_min_lr(conf);
+    if (deepspeed && !given(reader, "scheduler.warmup_steps") &&
+        !given(reader, "scheduler.warmup_ratio")) {
+        conf->scheduler.warmup_steps = 1000;
+        place_of(reader, "scheduler.warmup_steps")->line = -1;
+    }
+    if (!given(reader, "scheduler.num_cycles"))
+        conf->scheduler.num_cycles =
+            name == DT_CONF_COSINE_WITH_RESTARTS ? 1 : 0.5;
+    if (!given(reader, "scheduler.power"))
+        conf->scheduler.power = 1;
+    if (!given(reader, "scheduler.warmup_type"))
+        conf->scheduler.warmup_type =
+            deepspeed ? DT_CONF_CURVE_LOG : DT_CONF_CURVE_LINEAR;
+    if (!given(reader, "scheduler.decay_type"))
+        conf->scheduler.decay_type = DT_CONF_CURVE_COSINE;
+    if (!given(reader, "scheduler.warmup_lr_rate"))
+        conf->scheduler.warmup_lr_rate = deepspeed ? 0 : -1;
+    if (!given(reader, "scheduler.warmup_max_lr"))
+        conf->scheduler.warmup_max_lr = conf->optimizer.lr;
+}
+
 void dt_conf_derive_numerics(struct dt_conf_reader *reader)
 {
     struct dt_conf *conf = reader->conf;
@@ -65,10 +121,7 @@ void dt_conf_derive_numerics(struct dt_conf_reader *reader)
     settle_scaler(reader);
     if (conf->precision.reduce_bf16 == DT_CONF_REDUCE_COMPUTE)
         conf->precision.reduce_bf16 = conf->precision.compute == DT_CONF_BF16;
-    if (given(reader, "scheduler.min_lr_rate") &&
-        !given(reader, "scheduler.min_lr"))
-        conf->scheduler.min_lr =
-            conf->scheduler.min_lr_rate * conf->optimizer.lr;
+    derive_schedule(reader);
 }
 
 static void check_precision(struct dt_conf_reader *reader)
@@ -94,45 +147,118 @@ static void check_precision(struct dt_conf_reader *reader)
                 conf->precision.initial_scale_power);
 }
 
-static void check_schedule(struct dt_conf_reader *reader)
+static const char *schedule_name(const struct dt_conf *conf)
+{
+    const struct dt_conf_word *word =
+        dt_conf_keys[dt_conf_key_find("scheduler.name")].words;
+    while (word->value != conf->scheduler.name)
+        word++;
+    return word->name;
+}
+
+/* Keys that only these names look at. */
+static void warn_of_unused(struct dt_conf_reader *reader)
+{
+    static const struct {
+        const char *path;
+        unsigned names;
+    } used[] = {
+        {"scheduler.min_lr", ENDS},
+        {"scheduler.min_lr_rate", ENDS},
+        {"scheduler.num_cycles",
+         BIT(COSINE) | BIT(COSINE_WITH_RESTARTS) | BIT(COSINE_WITH_MIN_LR) |
+             BIT(COSINE_WARMUP_WITH_MIN_LR) | BIT(WARMUP_STABLE_DECAY)},
+        {"scheduler.power", BIT(POLYNOMIAL)},
+        {"scheduler.timescale", BIT(INVERSE_SQRT)},
+        {"scheduler.decay_steps", BIT(WARMUP_STABLE_DECAY)},
+        {"scheduler.stable_steps", BIT(WARMUP_STABLE_DECAY)},
+        {"scheduler.decay_type", BIT(WARMUP_STABLE_DECAY)},
+        {"scheduler.warmup_type", BIT(WARMUP_STABLE_DECAY) | DEEPSPEED},
+        {"scheduler.warmup_lr_rate",
+         BIT(COSINE_WARMUP_WITH_MIN_LR) | BIT(WARMUP_COSINE_LR)},
+        {"scheduler.warmup_min_lr", BIT(WARMUP_LR) | BIT(WARMUP_DECAY_LR)},
+        {"scheduler.warmup_max_lr", BIT(WARMUP_LR) | BIT(WARMUP_DECAY_LR)},
+    };
+    const struct dt_conf *conf = reader->conf;
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
+        if (given(reader, used[i].path) &&
+            !(used[i].names & 1u << conf->scheduler.name))
+            WARNING(reader, used[i].path, "no effect with scheduler %s",
+                    schedule_name(conf));
+}
+
+static void check_warmup(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
-    bool has_min = given(reader, "scheduler.min_lr");
-    bool has_rate = given(reader, "scheduler.min_lr_rate");
     double steps = conf->scheduler.warmup_steps;
-    if (steps > 0 && conf->scheduler.warmup_ratio > 0)
+    double ratio = conf->scheduler.warmup_ratio;
+    int curve = conf->scheduler.warmup_type;
+    bool deepspeed = conf->scheduler.name >= DT_CONF_WARMUP_LR;
+    if (steps > 0 && ratio > 0)
         PROBLEM(reader, "scheduler.warmup_ratio",
-                "E107 warmup_steps is given "
-                "too: remove one of them");
+                "E107 warmup_steps is given too: remove one of them");
     if (steps >= 1 && steps != (double)(long)steps)
         PROBLEM(reader, "scheduler.warmup_steps",
-                "expected an integer or a "
-                "ratio in [0, 1), got %g",
-                steps);
+                "expected an integer or a ratio in [0, 1), got %g", steps);
+    if (deepspeed && steps == 0 && ratio == 0)
+        PROBLEM(reader, "scheduler.warmup_steps",
+                "%s needs at least 1 step of warm-up", schedule_name(conf));
     if (conf->training.max_steps > 0 &&
         steps > (double)conf->training.max_steps)
         WARNING(reader, "scheduler.warmup_steps",
-                "E110 longer than the run "
-                "of %ld steps",
+                "E110 longer than the run of %ld steps",
                 conf->training.max_steps);
-    if (conf->scheduler.name == DT_CONF_CONSTANT &&
-        (steps > 0 || conf->scheduler.warmup_ratio > 0))
+    if (conf->scheduler.name == DT_CONF_CONSTANT && (steps > 0 || ratio > 0))
         WARNING(reader,
                 steps > 0 ? "scheduler.warmup_steps" : "scheduler.warmup_ratio",
                 "no effect with scheduler constant: use constant_with_warmup");
-    if (conf->scheduler.name != DT_CONF_COSINE_WITH_MIN_LR) {
-        if (has_min || has_rate)
-            WARNING(reader,
-                    has_min ? "scheduler.min_lr" : "scheduler.min_lr_rate",
-                    "no effect: only cosine_with_min_lr has a minimum");
-    } else if (has_min == has_rate) {
+    if (deepspeed && curve != DT_CONF_CURVE_LOG &&
+        curve != DT_CONF_CURVE_LINEAR)
+        PROBLEM(reader, "scheduler.warmup_type",
+                "only log and linear with scheduler %s", schedule_name(conf));
+    if (conf->scheduler.name == DT_CONF_WARMUP_STABLE_DECAY &&
+        curve == DT_CONF_CURVE_LOG)
+        PROBLEM(reader, "scheduler.warmup_type",
+                "log is for DeepSpeed's schedules only");
+}
+
+/* Where the rate ends, and how long it takes. */
+static void check_end(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    int name = conf->scheduler.name;
+    unsigned bit = 1u << name;
+    double lr = conf->optimizer.lr, min_lr = conf->scheduler.min_lr;
+    bool has_min = given(reader, "scheduler.min_lr");
+    bool has_rate = given(reader, "scheduler.min_lr_rate");
+    bool needs = name == DT_CONF_COSINE_WITH_MIN_LR ||
+                 name == DT_CONF_COSINE_WARMUP_WITH_MIN_LR;
+    if (needs && has_min == has_rate)
         PROBLEM(reader, "scheduler.name",
-                "E108 cosine_with_min_lr needs "
-                "exactly one of min_lr and min_lr_rate");
-    } else if (conf->scheduler.min_lr > conf->optimizer.lr) {
-        PROBLEM(reader, "scheduler.min_lr", "%g is above optimizer.lr %g",
-                conf->scheduler.min_lr, conf->optimizer.lr);
-    }
+                "E108 %s needs exactly one of min_lr and min_lr_rate",
+                schedule_name(conf));
+    else if (has_min && has_rate)
+        PROBLEM(reader, "scheduler.min_lr_rate",
+                "E108 min_lr is given too: remove one of them");
+    else if (bit & ENDS &&
+             (min_lr > lr || (name == DT_CONF_POLYNOMIAL && min_lr == lr)))
+        PROBLEM(reader, "scheduler.min_lr", "%g is %s optimizer.lr %g", min_lr,
+                min_lr > lr ? "above" : "not below", lr);
+    if (name == DT_CONF_WARMUP_STABLE_DECAY &&
+        !given(reader, "scheduler.decay_steps"))
+        PROBLEM(reader, "scheduler.name",
+                "E108 warmup_stable_decay needs decay_steps");
+    if (bit & (BIT(WARMUP_LR) | BIT(WARMUP_DECAY_LR)) &&
+        conf->scheduler.warmup_min_lr > conf->scheduler.warmup_max_lr)
+        PROBLEM(reader, "scheduler.warmup_min_lr",
+                "%g is above the highest rate %g",
+                conf->scheduler.warmup_min_lr, conf->scheduler.warmup_max_lr);
+    char text[DT_CONF_MISFIT_BYTES];
+    const char *key = conf->training.max_steps > 0
+                          ? dt_conf_misfit(conf, conf->training.max_steps, text)
+                          : NULL;
+    if (key)
+        PROBLEM(reader, key, "%s", text);
 }
 
 void dt_conf_check_numerics(struct dt_conf_reader *reader)
@@ -143,5 +269,7 @@ void dt_conf_check_numerics(struct dt_conf_reader *reader)
         WARNING(reader, "distributed.lr_scaling_ref_world",
                 "no effect without lr_scaling");
     check_precision(reader);
-    check_schedule(reader);
+    check_warmup(reader);
+    check_end(reader);
+    warn_of_unused(reader);
 }

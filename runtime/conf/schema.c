@@ -21,21 +21,11 @@ static const struct dt_conf_word whens[] = {
     {0},
 };
 
-static const struct dt_conf_word schedules[] = {
-    {"constant", DT_CONF_CONSTANT, NULL},
-    {"constant_with_warmup", DT_CONF_CONSTANT_WITH_WARMUP, NULL},
-    {"linear", DT_CONF_LINEAR, NULL},
-    {"cosine", DT_CONF_COSINE, NULL},
-    {"cosine_with_min_lr", DT_CONF_COSINE_WITH_MIN_LR, NULL},
-    {"cosine_with_restarts", 0, "more schedules"},
-    {"cosine_warmup_with_min_lr", 0, "more schedules"},
-    {"polynomial", 0, "more schedules"},
-    {"inverse_sqrt", 0, "more schedules"},
-    {"warmup_stable_decay", 0, "more schedules"},
-    {"nanogpt", 0, "more schedules"},
-    {"WarmupLR", 0, "DeepSpeed configurations"},
-    {"WarmupDecayLR", 0, "DeepSpeed configurations"},
-    {"WarmupCosineLR", 0, "DeepSpeed configurations"},
+static const struct dt_conf_word curves[] = {
+    {"log", DT_CONF_CURVE_LOG, NULL}, /* not for decay_type */
+    {"linear", DT_CONF_CURVE_LINEAR, NULL},
+    {"cosine", DT_CONF_CURVE_COSINE, NULL},
+    {"1-sqrt", DT_CONF_CURVE_SQRT, NULL},
     {0},
 };
 

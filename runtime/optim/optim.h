@@ -53,23 +53,49 @@ long dt_optim_steps(const struct dt_optim *optim);
 void dt_optim_set_steps(struct dt_optim *optim, long steps);
 
 enum dt_schedule_name {
-    DT_SCHEDULE_CONSTANT,             /* 1, warm-up ignored as in HF */
+    DT_SCHEDULE_CONSTANT, /* warm-up ignored, as in Hugging Face */
     DT_SCHEDULE_CONSTANT_WITH_WARMUP,
     DT_SCHEDULE_LINEAR,
     DT_SCHEDULE_COSINE,
+    DT_SCHEDULE_COSINE_WITH_RESTARTS,
     DT_SCHEDULE_COSINE_WITH_MIN_LR,
+    DT_SCHEDULE_COSINE_WARMUP_WITH_MIN_LR,
+    DT_SCHEDULE_POLYNOMIAL,
+    DT_SCHEDULE_INVERSE_SQRT,
+    DT_SCHEDULE_WARMUP_STABLE_DECAY,
+    DT_SCHEDULE_NANOGPT,
+    DT_SCHEDULE_DS_WARMUP, /* DeepSpeed's are the last ones */
+    DT_SCHEDULE_DS_WARMUP_DECAY,
+    DT_SCHEDULE_DS_WARMUP_COSINE,
 };
 
+enum dt_curve {
+    DT_CURVE_LINEAR,
+    DT_CURVE_LOG,    /* DeepSpeed's warm-up */
+    DT_CURVE_COSINE, /* these two: warmup_stable_decay */
+    DT_CURVE_SQRT,   /* 1 - sqrt(..) */
+};
+
+/* Rates are absolute, numbers of steps those of the optimizer. What a name
+ * does not use is not looked at.
+ */
 struct dt_schedule {
     enum dt_schedule_name name;
-    double lr;        /* base */
-    double min_lr;    /* cosine_with_min_lr */
-    long warmup;      /* optimizer steps w */
-    long total;       /* optimizer steps T */
+    double lr;        /* the highest */
+    double min_lr;    /* where it ends */
+    double warmup_lr; /* where warm-up begins: DeepSpeed's, and
+                         cosine_warmup_with_min_lr */
+    double num_cycles, power;
+    long warmup, total;
+    long stable; /* 0: what warm-up and decay leave */
+    long decay;
+    long timescale; /* 0: warmup, or 10000 without */
+    enum dt_curve warmup_curve, decay_curve;
 };
 
-/* Learning rate of optimizer step k = 0, 1, ... (Hugging Face's get_scheduler;
- * with warm-up the first step has rate 0).
+/* Learning rate of optimizer step k = 0, 1, ... not counting skipped ones
+ * (Hugging Face's get_scheduler, DeepSpeed's lr_schedules: with warm-up most
+ * begin with rate 0).
  */
 double dt_schedule_lr(const struct dt_schedule *schedule, long k);
 

@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dt_conf_destroy(again);
     for (int world = 1; world < 5; world++)
         if (dt_conf_resolve_batch(conf, world, &err) == 0)
-            dt_conf_resolve_steps(conf, world);
+            dt_conf_resolve_steps(conf, world, &err);
     dt_conf_destroy(conf);
     return 0;
 }

@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/parity/test_gpt2_gradients \
 	tests/parity/test_gpt2_parity \
+	tests/parity/test_schedules \
 	# End of tests/parity
 
 EXTRA_DIST += \
@@ -9,6 +10,8 @@ EXTRA_DIST += \
 	tests/parity/gpt2_tiny.safetensors \
 	tests/parity/make_gpt2_reference.py \
 	tests/parity/make_model_reference.py \
+	tests/parity/make_schedule_reference.py \
 	tests/parity/models \
+	tests/parity/schedules.json \
 	tests/parity/subject.h \
 	# End of tests/parity

@@ -194,10 +194,10 @@ static const struct broken later[] = {
      "t.yaml:5:25: distributed.strategy: zero3 waits for ZeRO" NOT_YET
      "t.yaml:5:41: distributed.backend: nccl waits for the CUDA "
      "backend" NOT_YET "t.yaml:5:47: distributed.zero: waits for ZeRO" NOT_YET},
-    {LEAST "run: {device: cuda}\nscheduler: {name: WarmupLR}\n",
+    {LEAST "run: {device: cuda}\nscheduler: {name: OneCycle}\n",
      "t.yaml:5:15: run.device: cuda waits for the CUDA backend" NOT_YET
-     "t.yaml:6:19: scheduler.name: WarmupLR waits for DeepSpeed "
-     "configurations" NOT_YET},
+     "t.yaml:6:19: scheduler.name: OneCycle waits for cyclic "
+     "schedules" NOT_YET},
     {LEAST "training: {deepspeed: {stage: 2}, dataloader: {num_workers: "
            "4}}\n",
      "t.yaml:5:12: training.deepspeed: waits for DeepSpeed "

@@ -201,6 +201,122 @@ static void test_broken_precision(void **state)
     CHECK_ALL(cases);
 }
 
+/* The defaults that depend on the name; every key in Hugging Face's words. */
+static void test_schedule(void **state)
+{
+    struct dt_conf *conf = load_good(
+        LEAST "training:\n"
+              "  max_steps: 100\n"
+              "  lr_scheduler_type: warmup_stable_decay\n"
+              "  lr_scheduler_kwargs: {num_decay_steps: 0.2, min_lr_ratio: 0.5,"
+              " num_stable_steps: 10, warmup_type: 1-sqrt, decay_type: linear, "
+              "num_cycles: 2}\n",
+        "");
+    (void)state;
+    assert_int_equal(conf->scheduler.name, DT_CONF_WARMUP_STABLE_DECAY);
+    assert_true(conf->scheduler.min_lr == 1e-5);
+    assert_true(conf->scheduler.num_cycles == 2);
+    assert_int_equal(conf->scheduler.stable_steps, 10);
+    assert_int_equal(conf->scheduler.warmup_type, DT_CONF_CURVE_SQRT);
+    assert_int_equal(conf->scheduler.decay_type, DT_CONF_CURVE_LINEAR);
+    assert_int_equal(dt_conf_resolve_steps(conf, 100, NULL), 0);
+    assert_int_equal(conf->scheduler.decay_steps, 20);
+    dt_conf_destroy(conf);
+    conf = load_good(LEAST "scheduler: {name: polynomial}\n", "");
+    assert_true(conf->scheduler.min_lr == 1e-7 && conf->scheduler.power == 1);
+    dt_conf_destroy(conf);
+    conf = load_good(LEAST "lr_scheduler_type: cosine_with_restarts\n", "");
+    assert_true(conf->scheduler.num_cycles == 1);
+    dt_conf_destroy(conf);
+    conf = load_good(LEAST "scheduler: {type: WarmupLR}\nlr: 1e-3\n", "");
+    assert_true(conf->scheduler.warmup_steps == 1000);
+    assert_true(conf->scheduler.warmup_max_lr == 1e-3);
+    assert_int_equal(conf->scheduler.warmup_type, DT_CONF_CURVE_LOG);
+    dt_conf_destroy(conf);
+}
+
+#define WSD LEAST "scheduler:\n  name: warmup_stable_decay\n"
+static void test_broken_schedule(void **state)
+{
+    static const struct broken cases[] = {
+        {WSD, "t.yaml:6:9: scheduler.name: E108 warmup_stable_decay needs "
+              "decay_steps\n"},
+        {WSD "  decay_steps: 10\n  warmup_type: log\n",
+         "t.yaml:8:16: scheduler.warmup_type: log is for DeepSpeed's schedules "
+         "only\n"},
+        {WSD "  decay_steps: 80\n  warmup_steps: 0.3\nmax_steps: 100\n",
+         "t.yaml:7:16: scheduler.decay_steps: E110 80, with 30 of warm-up and "
+         "0 stable ones, do not fit into a run of 100 steps\n"},
+        {LEAST "scheduler: {name: cosine_warmup_with_min_lr}\n",
+         "t.yaml:5:19: scheduler.name: E108 cosine_warmup_with_min_lr needs "
+         "exactly one of min_lr and min_lr_rate\n"},
+        {LEAST "scheduler: {name: nanogpt, min_lr: 1e-6, min_lr_rate: 0.1}\n",
+         "t.yaml:5:55: scheduler.min_lr_rate: E108 min_lr is given too: remove "
+         "one of them\n"},
+        {LEAST "scheduler: {name: polynomial, lr_end: 2e-5}\n",
+         "t.yaml:5:39: scheduler.min_lr: 2e-05 is not below optimizer.lr "
+         "2e-05\n"},
+        {LEAST "scheduler: {name: WarmupLR, warmup_num_steps: 0}\n",
+         "t.yaml:5:47: scheduler.warmup_steps: WarmupLR needs at least 1 step "
+         "of warm-up\n"},
+        {LEAST "scheduler: {name: WarmupLR, warmup_type: cosine}\n",
+         "t.yaml:5:42: scheduler.warmup_type: only log and linear with "
+         "scheduler WarmupLR\n"},
+        {LEAST "scheduler: {name: WarmupLR, params: {warmup_min_lr: 1, "
+               "momentum: 1}}\n",
+         "t.yaml:5:53: scheduler.warmup_min_lr: 1 is above the highest rate "
+         "2e-05\n"
+         "t.yaml:5:56: scheduler.params.momentum: unknown key\n"},
+        {LEAST "scheduler: {name: WarmupDecayLR, total_num_steps: 7}\n"
+               "warmup_steps: 2\nmax_steps: 8\n",
+         "t.yaml:5:51: scheduler.total_num_steps: E110 7, but the run has 8 "
+         "steps\n"},
+        {LEAST "lr_scheduler_type: reduce_lr_on_plateau\n",
+         "t.yaml:5:20: scheduler.name: reduce_lr_on_plateau waits for "
+         "schedules that follow the loss" NOT_YET},
+    };
+    struct dt_conf *conf = load_good(LEAST "total_num_steps: 7\n", "");
+    struct dt_error err;
+    (void)state;
+    CHECK_ALL(cases);
+    assert_int_equal(dt_conf_resolve_steps(conf, 7, &err), 0);
+    assert_int_equal(dt_conf_resolve_steps(conf, 9, &err), -1);
+    assert_int_equal(err.status, EX_CONFIG);
+    assert_non_null(strstr(err.text, "t.yaml:5:18: scheduler.total_num_steps: "
+                                     "E110 7, but the run has 9 steps"));
+    dt_conf_destroy(conf);
+}
+
+/* Each key with a schedule that does not look at it. */
+static void test_unused(void **state)
+{
+    struct dt_conf *conf = load_good(
+        LEAST "scheduler:\n  min_lr_rate: 0.1\n  num_cycles: 2\n  power: 2\n"
+              "  timescale: 5\n  decay_steps: 5\n  stable_steps: 5\n"
+              "  decay_type: linear\n  warmup_type: log\n"
+              "  warmup_lr_rate: 0.1\n  warmup_min_lr: 0\n"
+              "  warmup_max_lr: 1\n",
+        "t.yaml:6:16: scheduler.min_lr_rate: no effect with scheduler linear\n"
+        "t.yaml:7:15: scheduler.num_cycles: no effect with scheduler linear\n"
+        "t.yaml:8:10: scheduler.power: no effect with scheduler linear\n"
+        "t.yaml:9:14: scheduler.timescale: no effect with scheduler linear\n"
+        "t.yaml:10:16: scheduler.decay_steps: no effect with scheduler "
+        "linear\n"
+        "t.yaml:11:17: scheduler.stable_steps: no effect with scheduler "
+        "linear\n"
+        "t.yaml:12:15: scheduler.decay_type: no effect with scheduler linear\n"
+        "t.yaml:13:16: scheduler.warmup_type: no effect with scheduler "
+        "linear\n"
+        "t.yaml:14:19: scheduler.warmup_lr_rate: no effect with scheduler "
+        "linear\n"
+        "t.yaml:15:18: scheduler.warmup_min_lr: no effect with scheduler "
+        "linear\n"
+        "t.yaml:16:18: scheduler.warmup_max_lr: no effect with scheduler "
+        "linear\n");
+    (void)state;
+    dt_conf_destroy(conf);
+}
+
 static void test_warnings(void **state)
 {
     struct dt_conf *conf = load_good(
@@ -226,6 +342,9 @@ int main(void)
         cmocka_unit_test(test_scaler),
         cmocka_unit_test(test_reduce_dtype),
         cmocka_unit_test(test_broken_precision),
+        cmocka_unit_test(test_schedule),
+        cmocka_unit_test(test_broken_schedule),
+        cmocka_unit_test(test_unused),
         cmocka_unit_test(test_warnings),
     };
     return cmocka_run_group_tests_name("conf numerics", tests, enter_directory,

@@ -74,7 +74,8 @@ static void test_numbers(void **state)
     assert_true(conf->optimizer.beta1 == 0.8);
     assert_true(conf->optimizer.beta2 == 0.999);
     assert_int_equal(conf->checkpoint.steps, LONG_MAX);
-    dt_conf_resolve_steps(conf, 1001);
+    assert_int_equal(dt_conf_resolve_steps(conf, 1001, NULL), 0);
+    assert_true(conf->scheduler.warmup_steps == 101);
     assert_int_equal(conf->checkpoint.steps, 251);
     assert_int_equal(conf->logging.steps, 20);
     assert_int_equal(conf->training.eval_steps, 20);
@@ -181,8 +182,7 @@ static void test_warnings(void **state)
         "t.yaml:7:43: data.validation_split: no effect: data.eval is given\n"
         "t.yaml:8:43: scheduler.warmup_ratio: no effect with scheduler "
         "constant: use constant_with_warmup\n"
-        "t.yaml:8:56: scheduler.min_lr: no effect: only cosine_with_min_lr "
-        "has a minimum\n"
+        "t.yaml:8:56: scheduler.min_lr: no effect with scheduler constant\n"
         "t.yaml:9:27: training.max_grad_norm: 0: gradients are not clipped\n"
         "t.yaml:9:48: training.train_batch_size: 12 is not a multiple of 8\n"
         "t.yaml:10:7: env.NCCL_TIMEOUT: read by nothing: the limit of PyTorch "
@@ -245,6 +245,12 @@ static void test_round_trip(void **state)
 {
     (void)state;
     check_round_trip(LEAST);
+    check_round_trip(LEAST "scheduler: {name: WarmupCosineLR, warmup_type: "
+                           "linear}\nfp16_opt_level: O1\n"
+                           "initial_scale_power: 8\nreduce_dtype: compute\n");
+    check_round_trip(LEAST "lr_scheduler_type: warmup_stable_decay\n"
+                           "num_decay_steps: 0.2\nmin_lr_ratio: 0.1\n"
+                           "loss_scale: 8\nfp16: true\n");
     check_round_trip(
         "algorithm: sft\n"
         "run: {name: 'a \"b\" \\\\ \xc3\xa4\n\n  c', seed: 7}\n"

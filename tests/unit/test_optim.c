@@ -24,10 +24,10 @@ static struct dt_layout *two_params(void)
     struct dt_layout *layout = dt_layout_create(NULL);
     assert_non_null(layout);
     assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
-    assert_int_equal(dt_layout_add_param(layout, "w", true, 2,
-                                         (size_t[]){1, 1}, NULL), 0);
-    assert_int_equal(dt_layout_add_param(layout, "b", false, 1,
-                                         (size_t[]){1}, NULL), 1);
+    assert_int_equal(
+        dt_layout_add_param(layout, "w", true, 2, (size_t[]){1, 1}, NULL), 0);
+    assert_int_equal(
+        dt_layout_add_param(layout, "b", false, 1, (size_t[]){1}, NULL), 1);
     dt_layout_finish(layout, 1);
     return layout;
 }
@@ -86,7 +86,7 @@ static void test_adamw(void **state)
     assert_near(dt_view_f32(dt_optim_m(s.optim))[0], 0.0201, 1e-8);
     assert_near(dt_view_f32(dt_optim_v(s.optim))[0], 1.3994001e-4, 1e-10);
     assert_int_equal(dt_optim_steps(s.optim), 3);
-    assert_true(*s.b > *s.w + 2e-5f); /* the bias did not decay */
+    assert_true(*s.b > *s.w + 2e-5f);            /* the bias did not decay */
     for (size_t i = 2; i < s.layout->count; i++) /* padding stays zero */
         if (i != s.layout->params[1].offset)
             assert_true(s.w[i] == 0.0f);
@@ -128,49 +128,127 @@ static void test_clip(void **state)
     setup_fini(&s);
 }
 
-static void test_cosine(void **state)
+/* A cosine over 100 steps; others differ in what they set. */
+static struct dt_schedule base_schedule(enum dt_schedule_name name, long warmup)
 {
-    static const struct {
-        long k;
-        double factor;
-    } want[] = {{0, 0},           {1, .1},  {5, .5},           {10, 1},
-                {11, .999695414}, {55, .5}, {99, .000304586}, {100, 0},
-                {1000, 0}};
-    struct dt_schedule s = {DT_SCHEDULE_COSINE, 1.0, 0.0, 10, 100};
-    (void)state;
-    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
-        assert_near(dt_schedule_lr(&s, want[i].k), want[i].factor, 1e-9);
-    s = (struct dt_schedule){DT_SCHEDULE_COSINE_WITH_MIN_LR, 2.0, 0.2, 10, 100};
-    assert_near(dt_schedule_lr(&s, 55), 1.1, 1e-9);
-    assert_near(dt_schedule_lr(&s, 100), 0.2, 1e-9);
-    assert_near(dt_schedule_lr(&s, 5), 1.0, 1e-9);
+    return (struct dt_schedule){.name = name,
+                                .lr = 1.0,
+                                .num_cycles = 0.5,
+                                .power = 1.0,
+                                .warmup = warmup,
+                                .total = 100};
 }
 
-static void test_other_schedules(void **state)
+struct rate {
+    long k;
+    double lr;
+};
+
+static void check_rates(const struct dt_schedule *schedule,
+                        const struct rate *rates, size_t count)
 {
-    struct dt_schedule s = {DT_SCHEDULE_LINEAR, 1.0, 0.0, 10, 110};
+    for (size_t i = 0; i < count; i++)
+        assert_near(dt_schedule_lr(schedule, rates[i].k), rates[i].lr, 1e-9);
+}
+
+#define CHECK_RATES(schedule, rates)                                           \
+    check_rates(schedule, rates, sizeof(rates) / sizeof((rates)[0]))
+
+static void test_cosine(void **state)
+{
+    static const struct rate want[] = {
+        {0, 0},   {1, .1},          {5, .5},  {10, 1},  {11, .999695414},
+        {55, .5}, {99, .000304586}, {100, 0}, {1000, 0}};
+    static const struct rate with_min[] = {{5, 1.0}, {55, 1.1}, {100, 0.2}};
+    struct dt_schedule s = base_schedule(DT_SCHEDULE_COSINE, 10);
     (void)state;
-    assert_near(dt_schedule_lr(&s, 0), 0.0, 0.0);
-    assert_near(dt_schedule_lr(&s, 10), 1.0, 1e-12);
-    assert_near(dt_schedule_lr(&s, 60), 0.5, 1e-12);
+    CHECK_RATES(&s, want);
+    s.name = DT_SCHEDULE_COSINE_WITH_MIN_LR;
+    s.lr = 2.0;
+    s.min_lr = 0.2;
+    CHECK_RATES(&s, with_min);
+}
+
+/* Beyond the stored runs of transformers: the ends, and runs of one step. */
+static void test_ends(void **state)
+{
+    struct dt_schedule s = base_schedule(DT_SCHEDULE_LINEAR, 10);
+    (void)state;
     assert_near(dt_schedule_lr(&s, 200), 0.0, 0.0);
+    s.name = DT_SCHEDULE_COSINE_WITH_RESTARTS;
+    s.num_cycles = 1.0;
+    assert_near(dt_schedule_lr(&s, 100), 0.0, 0.0);
     s.name = DT_SCHEDULE_CONSTANT;
     assert_near(dt_schedule_lr(&s, 0), 1.0, 0.0);
     s.name = DT_SCHEDULE_CONSTANT_WITH_WARMUP;
-    assert_near(dt_schedule_lr(&s, 5), 0.5, 1e-12);
     assert_near(dt_schedule_lr(&s, 500), 1.0, 0.0);
-    s = (struct dt_schedule){DT_SCHEDULE_LINEAR, 1.0, 0.0, 0, 1};
-    assert_near(dt_schedule_lr(&s, 0), 1.0, 0.0);
+    s.name = DT_SCHEDULE_POLYNOMIAL;
+    s.power = 2.5;
+    s.min_lr = 0.1;
+    assert_near(dt_schedule_lr(&s, 100), 0.1, 0.0);
+    assert_near(dt_schedule_lr(&s, 300), 0.1, 0.0);
+    s.name = DT_SCHEDULE_WARMUP_STABLE_DECAY;
+    s.decay = 20;
+    assert_near(dt_schedule_lr(&s, 100), 0.1, 0.0);
+    s = base_schedule(DT_SCHEDULE_LINEAR, 0);
+    s.total = 1;
+    for (int name = DT_SCHEDULE_CONSTANT; name <= DT_SCHEDULE_NANOGPT; name++) {
+        s.name = (enum dt_schedule_name)name;
+        assert_true(isfinite(dt_schedule_lr(&s, 0)));
+        assert_true(isfinite(dt_schedule_lr(&s, 1)));
+    }
+}
+
+/* lr 1, minimum 0.1: (k+1)/(w+1), then half a cosine, then the minimum. */
+static void test_nanogpt(void **state)
+{
+    static const struct rate want[] = {{0, 1.0 / 11}, {9, 10.0 / 11},
+                                       {10, 1.0},     {55, 0.55},
+                                       {100, 0.1},    {500, 0.1}};
+    struct dt_schedule s = base_schedule(DT_SCHEDULE_NANOGPT, 10);
+    (void)state;
+    s.min_lr = 0.1;
+    CHECK_RATES(&s, want);
+}
+
+static void test_deepspeed(void **state)
+{
+    static const struct rate log_500[] = {{0, 0},
+                                          {1, 0},
+                                          {2, .111535139},
+                                          {3, .176779013},
+                                          {10, .370511713},
+                                          {100, .741023426},
+                                          {250, .888464861},
+                                          {499, .999677855},
+                                          {500, 1},
+                                          {5000, 1}};
+    static const struct rate decay[] = {{0, .2},   {1, .2},   {6, .6},
+                                        {10, .92}, {11, 1.0}, {56, .6},
+                                        {101, .2}, {500, .2}};
+    static const struct rate cosine[] = {{0, 0},    {1, .2},   {6, .6},
+                                         {55, .55}, {100, .1}, {200, .1}};
+    struct dt_schedule s = base_schedule(DT_SCHEDULE_DS_WARMUP, 500);
+    (void)state;
+    s.warmup_curve = DT_CURVE_LOG;
+    CHECK_RATES(&s, log_500);
+    s.warmup = 1; /* raised to 2 */
+    assert_near(dt_schedule_lr(&s, 2), 1.0, 1e-12);
+    s = base_schedule(DT_SCHEDULE_DS_WARMUP_DECAY, 10);
+    s.warmup_lr = 0.2;
+    CHECK_RATES(&s, decay);
+    s.name = DT_SCHEDULE_DS_WARMUP_COSINE;
+    s.min_lr = 0.1;
+    CHECK_RATES(&s, cosine);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adamw),
-        cmocka_unit_test(test_decay_filters),
-        cmocka_unit_test(test_clip),
-        cmocka_unit_test(test_cosine),
-        cmocka_unit_test(test_other_schedules),
+        cmocka_unit_test(test_adamw),     cmocka_unit_test(test_decay_filters),
+        cmocka_unit_test(test_clip),      cmocka_unit_test(test_cosine),
+        cmocka_unit_test(test_ends),      cmocka_unit_test(test_nanogpt),
+        cmocka_unit_test(test_deepspeed),
     };
     return cmocka_run_group_tests_name("optim", tests, NULL, NULL);
 }

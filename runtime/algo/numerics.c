@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* numerics.c - what the configuration means for learning rates */
+#include "config.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "algo/numerics.h"
+
+/* conf may not know optim, and has the same values under other names. */
+static_assert((int)DT_CONF_COSINE_WITH_MIN_LR ==
+                      (int)DT_SCHEDULE_COSINE_WITH_MIN_LR &&
+                  (int)DT_CONF_WARMUP_COSINE_LR ==
+                      (int)DT_SCHEDULE_DS_WARMUP_COSINE &&
+                  (int)DT_CONF_CURVE_LOG == (int)DT_CURVE_LOG &&
+                  (int)DT_CONF_CURVE_SQRT == (int)DT_CURVE_SQRT,
+              "enumerations of conf");
+
+double dt_run_lr_factor(const struct dt_conf *conf, int world)
+{
+    double ratio =
+        (double)world / (double)conf->distributed.lr_scaling_ref_world;
+    switch (conf->distributed.lr_scaling) {
+    case DT_CONF_LR_LINEAR:
+        return ratio;
+    case DT_CONF_LR_SQRT:
+        return sqrt(ratio);
+    default:
+        return 1.0;
+    }
+}
+
+struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
+                                   long total)
+{
+    double factor = dt_run_lr_factor(conf, world);
+    long warmup = (long)conf->scheduler.warmup_steps;
+    double lr = conf->optimizer.lr, rate = conf->scheduler.warmup_lr_rate;
+    double warmup_lr = lr * (rate < 0 ? 1.0 / fmax(1.0, (double)warmup) : rate);
+    if (conf->scheduler.name == DT_CONF_WARMUP_LR ||
+        conf->scheduler.name == DT_CONF_WARMUP_DECAY_LR) {
+        lr = conf->scheduler.warmup_max_lr;
+        warmup_lr = conf->scheduler.warmup_min_lr;
+    }
+    return (struct dt_schedule){
+        .name = (enum dt_schedule_name)conf->scheduler.name,
+        .lr = factor * lr,
+        .min_lr = factor * conf->scheduler.min_lr,
+        .warmup_lr = factor * warmup_lr,
+        .num_cycles = conf->scheduler.num_cycles,
+        .power = conf->scheduler.power,
+        .warmup = warmup,
+        .total = total,
+        .stable = conf->scheduler.stable_steps,
+        .decay = conf->scheduler.decay_steps,
+        .timescale = conf->scheduler.timescale,
+        .warmup_curve = (enum dt_curve)conf->scheduler.warmup_type,
+        .decay_curve = (enum dt_curve)conf->scheduler.decay_type,
+    };
+}
+
+void dt_run_lr_note(const struct dt_conf *conf, int world, char *text,
+                    size_t bytes)
+{
+    static const char *const rules[] = {
+        [DT_CONF_LR_LINEAR] = "linear", [DT_CONF_LR_SQRT] = "sqrt"};
+    const char *rule = rules[conf->distributed.lr_scaling];
+    double factor = dt_run_lr_factor(conf, world);
+    long ref = conf->distributed.lr_scaling_ref_world;
+    text[0] = '\0';
+    if (!rule)
+        return;
+    int n = snprintf(text, bytes, "lr %g x %g (%s, world %d",
+                     conf->optimizer.lr, factor, rule, world);
+    if (ref != 1)
+        n += snprintf(text + n, bytes - (size_t)n, " instead of %ld", ref);
+    snprintf(text + n, bytes - (size_t)n, ") = %g",
+             conf->optimizer.lr * factor);
+}

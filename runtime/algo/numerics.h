@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* numerics.h - what the configuration means for learning rates */
+#ifndef DT_ALGO_NUMERICS_H
+#define DT_ALGO_NUMERICS_H
+
+#include <stddef.h>
+
+#include "conf/conf.h"
+#include "optim/optim.h"
+
+/* The factor of distributed.lr_scaling for `world` ranks; 1 without. */
+double dt_run_lr_factor(const struct dt_conf *conf, int world);
+
+/* The schedule of a run of `total` steps, after dt_conf_resolve_steps; all its
+ * rates are multiplied by that factor.
+ */
+struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
+                                   long total);
+
+/* Writes "lr 2e-05 x 4 (linear, world 4) = 8e-05"; empty without a factor. */
+void dt_run_lr_note(const struct dt_conf *conf, int world, char *text,
+                    size_t bytes);
+
+#endif /* DT_ALGO_NUMERICS_H */

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* steps.c - what depends on the number of optimizer steps of the run */
+#include "config.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "conf/read.h"
+
+static void settle(long *steps, double ratio, long total)
+{
+    if (ratio > 0)
+        *steps = (long)ceil(ratio * (double)total);
+}
+
+/* Also the number 0.1, by which Hugging Face means a ratio. */
+static void settle_warmup(struct dt_conf *conf, long total)
+{
+    double *steps = &conf->scheduler.warmup_steps;
+    double ratio = *steps > 0 ? *steps : conf->scheduler.warmup_ratio;
+    if (*steps < 1)
+        *steps = ceil(ratio * (double)total);
+    conf->scheduler.warmup_ratio = 0;
+}
+
+static void settle_all(struct dt_conf *conf, long total)
+{
+    settle(&conf->training.eval_steps, conf->training.eval_steps_ratio, total);
+    settle(&conf->checkpoint.steps, conf->checkpoint.steps_ratio, total);
+    settle(&conf->logging.steps, conf->logging.steps_ratio, total);
+    settle(&conf->scheduler.decay_steps, conf->scheduler.decay_steps_ratio,
+           total);
+    settle(&conf->scheduler.stable_steps, conf->scheduler.stable_steps_ratio,
+           total);
+    settle_warmup(conf, total);
+}
+
+const char *dt_conf_misfit(const struct dt_conf *conf, long total,
+                           char text[DT_CONF_MISFIT_BYTES])
+{
+    struct dt_conf settled = *conf;
+    settle_all(&settled, total);
+    long wanted = settled.scheduler.total_num_steps;
+    long warmup = (long)settled.scheduler.warmup_steps;
+    long stable = settled.scheduler.stable_steps;
+    long decay = settled.scheduler.decay_steps;
+    if (wanted > 0 && wanted != total) {
+        snprintf(text, DT_CONF_MISFIT_BYTES,
+                 "E110 %ld, but the run has %ld steps", wanted, total);
+        return "scheduler.total_num_steps";
+    }
+    if (conf->scheduler.name == DT_CONF_WARMUP_STABLE_DECAY &&
+        warmup + stable + decay > total) {
+        snprintf(text, DT_CONF_MISFIT_BYTES,
+                 "E110 %ld, with %ld of warm-up and %ld stable ones, do not "
+                 "fit into a run of %ld steps",
+                 decay, warmup, stable, total);
+        return "scheduler.decay_steps";
+    }
+    return NULL;
+}
+
+int dt_conf_resolve_steps(struct dt_conf *conf, long total,
+                          struct dt_error *err)
+{
+    char text[DT_CONF_MISFIT_BYTES];
+    const char *key = dt_conf_misfit(conf, total, text);
+    if (key) {
+        struct dt_conf_place place = dt_conf_place_of(conf, key);
+        return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: %s", conf->file,
+                            place.line, place.column, key, text);
+    }
+    settle_all(conf, total);
+    return 0;
+}
