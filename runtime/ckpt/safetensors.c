@@ -148,17 +148,30 @@ static int check_dtype(const struct st_entry *entry, enum dt_dtype dtype,
         is_float ? "F32, BF16 or F16" : dt_dtype_name(dtype));
 }
 
+static const struct st_entry *find(const struct dt_safetensors *st,
+                                   const char *name, struct dt_error *err)
+{
+    const struct st_entry *entry = dt_safetensors_find(st, name);
+    if (!entry)
+        dt_safetensors_bad(st->parts[0].path, err, "no tensor \"%s\"", name);
+    return entry;
+}
+
 int dt_safetensors_check(const struct dt_safetensors *st, const char *name,
                          int ndim, const size_t *shape, enum dt_dtype dtype,
                          struct dt_error *err)
 {
-    const struct st_entry *entry = dt_safetensors_find(st, name);
+    const struct st_entry *entry = find(st, name, err);
     if (!entry)
-        return dt_safetensors_bad(st->parts[0].path, err, "no tensor \"%s\"",
-                                  name);
+        return -1;
     return check_shape(entry, ndim, shape, err) < 0
                ? -1
                : check_dtype(entry, dtype, err);
+}
+
+static const char *data_of(const struct st_entry *entry)
+{
+    return entry->part->map + entry->part->data + entry->begin;
 }
 
 /* A piece of a tensor on its way from the mapping to a view. */
@@ -196,7 +209,7 @@ int dt_safetensors_read(const struct dt_safetensors *st, const char *name,
     enum dt_dtype from = (enum dt_dtype)entry->dtype->dtype;
     size_t from_bytes = dt_dtype_bytes(from);
     size_t to_bytes = dt_dtype_bytes(view.dtype);
-    const char *data = part->map + part->data + entry->begin;
+    const char *data = data_of(entry);
     char *to = dt_view_data(view);
     size_t chunks = (view.count + CHUNK - 1) / CHUNK;
     bool lost = false;
@@ -210,4 +223,34 @@ int dt_safetensors_read(const struct dt_safetensors *st, const char *name,
         lost = lost || dt_guard_run(convert_piece, &piece) < 0;
     }
     return dt_safetensors_verify(part, lost ? -1 : 0, err);
+}
+
+/* What dt_safetensors_equal compares in dt_guard_run. */
+struct pair {
+    const struct st_entry *a, *b;
+    bool equal;
+};
+
+static void compare(void *ctx)
+{
+    struct pair *pair = ctx;
+    size_t bytes = pair->a->end - pair->a->begin;
+    pair->equal = memcmp(data_of(pair->a), data_of(pair->b), bytes) == 0;
+}
+
+int dt_safetensors_equal(const struct dt_safetensors *st, const char *a,
+                         const char *b, struct dt_error *err)
+{
+    struct pair pair = {.a = find(st, a, err)};
+    pair.b = pair.a ? find(st, b, err) : NULL;
+    if (!pair.b)
+        return -1;
+    if (pair.a->dtype != pair.b->dtype ||
+        check_shape(pair.a, pair.b->ndim, pair.b->shape, NULL) < 0)
+        return 0;
+    int rc = dt_guard_run(compare, &pair);
+    if (dt_safetensors_verify(pair.a->part, rc, err) < 0 ||
+        dt_safetensors_verify(pair.b->part, rc, err) < 0)
+        return -1;
+    return pair.equal;
 }

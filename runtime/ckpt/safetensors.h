@@ -80,4 +80,10 @@ int dt_safetensors_read(const struct dt_safetensors *st, const char *name,
                         int ndim, const size_t *shape, struct dt_view view,
                         struct dt_error *err);
 
+/* Whether tensors a and b hold the same bytes with the same shape and dtype: 1
+ * or 0. -1: EX_DATAERR, one is missing; EX_IOERR.
+ */
+int dt_safetensors_equal(const struct dt_safetensors *st, const char *a,
+                         const char *b, struct dt_error *err);
+
 #endif /* DT_CKPT_SAFETENSORS_H */

@@ -420,6 +420,37 @@ static void test_round_trip(void **state)
     dt_safetensors_close(file);
 }
 
+static void test_equal(void **state)
+{
+    float a[6] = {0, 1, 2, 3, 4, 5}, b[6] = {0, 1, 2, 3, 4, 6};
+    struct dt_buffer bufs[2];
+    struct dt_view va = view_of(a, 6, DT_F32, &bufs[0]);
+    struct dt_ckpt_tensor tensors[] = {
+        {"a", 2, {2, 3}, va, DT_F32},
+        {"same", 2, {2, 3}, va, DT_F32},
+        {"other", 2, {2, 3}, view_of(b, 6, DT_F32, &bufs[1]), DT_F32},
+        {"shape", 2, {3, 2}, va, DT_F32},
+        {"dtype", 2, {2, 3}, va, DT_BF16},
+    };
+    static const int expected[] = {1, 1, 0, 0, 0};
+    const char *path = scratch_path("equal.safetensors");
+    struct dt_error err;
+    (void)state;
+    assert_int_equal(
+        dt_safetensors_write(path, tensors, 5, &(uint64_t){0}, &err), 0);
+    struct dt_safetensors *file = dt_safetensors_open(path, &err);
+    assert_non_null(file);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(dt_safetensors_equal(file, "a", tensors[i].name, &err),
+                         expected[i]);
+    assert_int_equal(dt_safetensors_equal(file, "a", "b", &err), -1);
+    assert_non_null(strstr(err.text, "no tensor \"b\""));
+    assert_int_equal(truncate(path, 100), 0);
+    assert_int_equal(dt_safetensors_equal(file, "a", "same", &err), -1);
+    assert_int_equal(err.status, EX_IOERR);
+    dt_safetensors_close(file);
+}
+
 static void test_write_errors(void **state)
 {
     struct dt_error err;
@@ -443,11 +474,12 @@ static void test_write_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_headers), cmocka_unit_test(test_bad_lengths),
-        cmocka_unit_test(test_legal),       cmocka_unit_test(test_read_errors),
-        cmocka_unit_test(test_shrinks),     cmocka_unit_test(test_widen),
-        cmocka_unit_test(test_conversions), cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_write_errors),
+        cmocka_unit_test(test_bad_headers),  cmocka_unit_test(test_bad_lengths),
+        cmocka_unit_test(test_legal),        cmocka_unit_test(test_read_errors),
+        cmocka_unit_test(test_shrinks),      cmocka_unit_test(test_widen),
+        cmocka_unit_test(test_conversions),  cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_write_errors),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }
