@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/algo/names.c \
+	runtime/algo/names.h \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \
 	runtime/algo/run.h \

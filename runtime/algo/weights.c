@@ -2,38 +2,71 @@
 /* weights.c - matching the tensors of a file with the parameters of a model */
 #include "config.h"
 
-#include <limits.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/names.h"
 #include "algo/weights.h"
-#include "ckpt/ckpt.h"
+#include "ckpt/safetensors.h"
 
-#define PREFIX "transformer."
 #define HEAD "lm_head.weight"
-#define EMBEDDING PREFIX "wte.weight"
 
-enum { NAMES_SHOWN = 4 }; /* of those missing or unexpected */
+enum { MISFITS_SHOWN = 4 };
 
-/* Index of the parameter that tensor `name` holds, or -1. */
+/* Which tensor fills which parameter, and what is wrong. Names belong to the
+ * files and to the layout.
+ */
+struct match {
+    const struct dt_safetensors *st;
+    const struct dt_layout *layout;
+    const char **sources; /* (param_count) names of tensors, or NULL */
+    const char **missing, **unexpected;
+    size_t missing_count, unexpected_count;
+    bool tied_head; /* a head for which the layout has no parameter */
+};
+
+static int match_init(struct match *m, const struct dt_safetensors *st,
+                      const struct dt_layout *layout, struct dt_error *err)
+{
+    *m = (struct match){.st = st, .layout = layout};
+    m->sources = calloc(layout->param_count, sizeof(*m->sources));
+    m->missing = calloc(layout->param_count, sizeof(*m->missing));
+    m->unexpected =
+        calloc(dt_safetensors_count(st) + 1, sizeof(*m->unexpected));
+    if (m->sources && m->missing && m->unexpected)
+        return 0;
+    return dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+static void match_fini(struct match *m)
+{
+    free(m->sources);
+    free(m->missing);
+    free(m->unexpected);
+}
+
+/* Index of the parameter that tensor `name` holds, or -1. Files of the part of
+ * a model below its head lack the first word of its names.
+ */
 static int find_param(const struct dt_layout *layout, const char *name)
 {
-    size_t n = strlen(PREFIX);
+    const char *first = layout->params[0].name;
+    size_t prefix = strcspn(first, ".") + 1;
     for (size_t i = 0; i < layout->param_count; i++) {
         const char *own = layout->params[i].name;
         if (!strcmp(own, name) ||
-            (!strncmp(own, PREFIX, n) && !strcmp(own + n, name)))
+            (!strncmp(own, first, prefix) && !strcmp(own + prefix, name)))
             return (int)i;
     }
     return -1;
 }
 
-/* Old files carry the causal masks of attention. */
-static bool is_mask(const char *name)
+/* Old files carry the causal masks of attention, and frequencies of RoPE. */
+static bool is_buffer(const char *name)
 {
-    static const char *const ends[] = {".attn.bias", ".attn.masked_bias"};
+    static const char *const ends[] = {".attn.bias", ".attn.masked_bias",
+                                       ".rotary_emb.inv_freq"};
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         if (n > strlen(ends[i]) && !strcmp(name + n - strlen(ends[i]), ends[i]))
@@ -41,110 +74,104 @@ static bool is_mask(const char *name)
     return false;
 }
 
-/* Names that share a complaint; the first few are told. */
-struct names {
-    char text[512];
-    size_t count;
-};
-
-static void add_name(struct names *names, const char *name)
+static void match_names(struct match *m)
 {
-    size_t used = strlen(names->text);
-    if (names->count++ < NAMES_SHOWN)
-        snprintf(names->text + used, sizeof(names->text) - used, "%s%.100s",
-                 used ? ", " : "", name);
-    for (char *p = names->text + used; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = '?'; /* names come from the file */
+    for (size_t t = 0; t < dt_safetensors_count(m->st); t++) {
+        const char *name = dt_safetensors_name(m->st, t);
+        int i = find_param(m->layout, name);
+        if (i >= 0 && !m->sources[i])
+            m->sources[i] = name;
+        else if (i < 0 && !strcmp(name, HEAD))
+            m->tied_head = true;
+        else if (!is_buffer(name))
+            m->unexpected[m->unexpected_count++] = name;
+    }
+    for (size_t i = 0; i < m->layout->param_count; i++)
+        if (!m->sources[i])
+            m->missing[m->missing_count++] = m->layout->params[i].name;
 }
 
-static void complain(struct dt_error *problems, const char *path,
-                     const char *what, const struct names *names)
+static void complain(struct dt_error *problems, const char *what,
+                     const char **names, size_t count)
 {
-    if (names->count > NAMES_SHOWN)
-        dt_error_add(problems, EX_DATAERR, "%s: %s %s and %zu more", path, what,
-                     names->text, names->count - NAMES_SHOWN);
-    else if (names->count > 0)
-        dt_error_add(problems, EX_DATAERR, "%s: %s %s", path, what,
-                     names->text);
+    char text[DT_ERROR_TEXT_BYTES / 2];
+    dt_names_print(text, sizeof(text), names, count);
+    if (count > 0)
+        dt_error_add(problems, EX_DATAERR, "%s %s", what, text);
 }
 
-/* A head in the file, though the model ties it to the embedding: fine if both
+static void check_shapes(const struct match *m, enum dt_dtype dtype,
+                         struct dt_error *problems)
+{
+    struct dt_error one;
+    size_t count = 0;
+    for (size_t i = 0; i < m->layout->param_count; i++) {
+        const struct dt_param *param = &m->layout->params[i];
+        if (m->sources[i] &&
+            dt_safetensors_check(m->st, m->sources[i], param->ndim,
+                                 param->shape, dtype, &one) < 0 &&
+            count++ < MISFITS_SHOWN)
+            dt_error_add(problems, EX_DATAERR, "%s", one.text);
+    }
+    if (count > MISFITS_SHOWN)
+        dt_error_add(problems, EX_DATAERR, "%zu more tensors do not fit",
+                     count - MISFITS_SHOWN);
+}
+
+/* A head in the files, though the model ties it to the embedding: fine if both
  * are the same.
  */
-static int check_tied(const struct dt_safetensors *file, const char *path,
-                      const struct dt_layout *layout, struct dt_view weights,
+static int check_tied(const struct match *m, const char *dir,
                       struct dt_error *err)
 {
-    const struct dt_param *wte =
-        &layout->params[dt_layout_find(layout, EMBEDDING)];
-    size_t bytes = wte->count * sizeof(float);
-    struct dt_buffer *head = dt_buffer_create(bytes, HEAD, err);
-    if (!head)
-        return -1;
-    int result = dt_safetensors_read(file, HEAD, wte->ndim, wte->shape,
-                                     dt_view_of(head, DT_F32), err);
-    const float *embedding =
-        dt_view_f32(dt_view_slice(weights, wte->offset, wte->count));
-    if (result == 0 && memcmp(head->data, embedding, bytes))
-        result = dt_error_set(err, EX_DATAERR,
-                              "%s: " HEAD " differs from " EMBEDDING
-                              ", but config.json ties them",
-                              path);
-    dt_buffer_destroy(head);
-    return result;
+    int equal = dt_safetensors_equal(m->st, HEAD, m->sources[0], err);
+    if (equal == 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: " HEAD
+                            " differs from %s, but config.json ties them",
+                            dir, m->layout->params[0].name);
+    return equal < 0 ? -1 : 0;
 }
 
-/* Reads every tensor; found(param_count) says which were there. */
-static int read_tensors(const struct dt_safetensors *file, const char *path,
-                        const struct dt_layout *layout, struct dt_view weights,
-                        bool *found, struct dt_error *err)
+static int check(struct match *m, const char *dir, enum dt_dtype dtype,
+                 struct dt_error *err)
 {
-    struct dt_error problems = {0}, unread = {0}, one;
-    struct names missing = {0}, unexpected = {0};
-    bool extra_head = false;
-    for (size_t t = 0; t < dt_safetensors_count(file); t++) {
-        const char *name = dt_safetensors_name(file, t);
-        int i = find_param(layout, name);
-        if (i >= 0 && !found[i]) {
-            const struct dt_param *param = &layout->params[i];
-            found[i] = true;
-            if (dt_safetensors_read(file, name, param->ndim, param->shape,
-                                    dt_layout_param(layout, weights, (size_t)i),
-                                    &one) < 0)
-                dt_error_add(&unread, one.status, "%s", one.text);
-        } else if (i < 0 && !strcmp(name, HEAD)) {
-            extra_head = true;
-        } else if (!is_mask(name)) {
-            add_name(&unexpected, name);
-        }
-    }
-    for (size_t i = 0; i < layout->param_count; i++)
-        if (!found[i])
-            add_name(&missing, layout->params[i].name);
-    complain(&problems, path, "missing", &missing);
-    complain(&problems, path, "unexpected", &unexpected);
-    if (unread.text[0])
-        dt_error_add(&problems, unread.status, "%s", unread.text);
+    struct dt_error problems = {0};
+    match_names(m);
+    complain(&problems, "missing", m->missing, m->missing_count);
+    complain(&problems, "unexpected", m->unexpected, m->unexpected_count);
+    check_shapes(m, dtype, &problems);
     if (problems.text[0])
-        return dt_error_set(err, problems.status, "%s", problems.text);
-    return extra_head ? check_tied(file, path, layout, weights, err) : 0;
+        return dt_error_set(err, EX_DATAERR, "%s: %s", dir, problems.text);
+    return m->tied_head ? check_tied(m, dir, err) : 0;
+}
+
+static int read_tensors(const struct match *m, struct dt_view weights,
+                        struct dt_error *err)
+{
+    for (size_t i = 0; i < m->layout->param_count; i++) {
+        const struct dt_param *param = &m->layout->params[i];
+        if (dt_safetensors_read(m->st, m->sources[i], param->ndim, param->shape,
+                                dt_layout_param(m->layout, weights, i),
+                                err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int dt_weights_load(const char *dir, const struct dt_layout *layout,
                     struct dt_view weights, struct dt_error *err)
 {
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/model.safetensors", dir) >=
-        (int)sizeof(path))
-        return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
-    struct dt_safetensors *file = dt_safetensors_open(path, err);
-    if (!file)
+    struct match match;
+    struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
+    if (!st)
         return -1;
-    bool *found = calloc(layout->param_count, sizeof(*found));
-    int result = found ? read_tensors(file, path, layout, weights, found, err)
-                       : dt_error_set(err, EX_OSERR, "out of memory");
-    free(found);
-    dt_safetensors_close(file);
-    return result;
+    int rc = match_init(&match, st, layout, err);
+    if (rc == 0)
+        rc = check(&match, dir, weights.dtype, err);
+    if (rc == 0)
+        rc = read_tensors(&match, weights, err);
+    match_fini(&match);
+    dt_safetensors_close(st);
+    return rc;
 }

@@ -25,6 +25,7 @@ check_PROGRAMS += \
 	tests/unit/test_layout \
 	tests/unit/test_loader \
 	tests/unit/test_model_config \
+	tests/unit/test_names \
 	tests/unit/test_optim \
 	tests/unit/test_outcome \
 	tests/unit/test_report \

@@ -13,6 +13,7 @@
 #include "algo/weights.h"
 #include "ckpt/ckpt.h"
 #include "model/model.h"
+#include "tensor/convert.h"
 #include "tests/unit/scratch.h"
 
 enum { MAX_TENSORS = 40 };
@@ -75,23 +76,32 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Writes the tensors and loads them; -1 with the text after the path. */
-static int write_and_load(struct sample *s, char text[DT_ERROR_TEXT_BYTES])
+/* What is loaded in `dir`; -1 with the text without the directory. */
+static int load(struct sample *s, const char *dir, char *text)
 {
     struct dt_error err = {0};
-    const char *path = scratch_path("model.safetensors");
-    assert_int_equal(
-        dt_safetensors_write(path, s->tensors, s->count, &(uint64_t){0}, &err),
-        0);
-    int result = dt_weights_load(scratch_root, s->layout, s->into, &err);
+    size_t n = strlen(dir);
+    memset(s->loaded->data, 0, s->loaded->bytes);
+    int result = dt_weights_load(dir, s->layout, s->into, &err);
     strcpy(text, err.text);
-    for (char *at; (at = strstr(text, path));)
-        memmove(at, at + strlen(path) + 2, strlen(at + strlen(path) + 2) + 1);
+    for (char *at; (at = strstr(text, dir));)
+        memmove(at, at + n, strlen(at + n) + 1);
     if (result < 0)
         assert_int_equal(err.status, EX_DATAERR);
     else
         assert_memory_equal(s->buf->data, s->loaded->data, s->buf->bytes);
     return result;
+}
+
+/* Writes the tensors into one file and loads them. */
+static int write_and_load(struct sample *s, char text[DT_ERROR_TEXT_BYTES])
+{
+    struct dt_error err;
+    const char *path = scratch_path("model.safetensors");
+    assert_int_equal(
+        dt_safetensors_write(path, s->tensors, s->count, &(uint64_t){0}, &err),
+        0);
+    return load(s, scratch_root, text);
 }
 
 static void test_prefixed(void **state)
@@ -113,7 +123,7 @@ static void test_bare(void **state)
     assert_int_equal(write_and_load(s, text), 0);
     s->tensors[s->count - 1].view.offset++;
     assert_int_equal(write_and_load(s, text), -1);
-    assert_string_equal(text, "lm_head.weight differs from "
+    assert_string_equal(text, ": lm_head.weight differs from "
                               "transformer.wte.weight, but config.json ties "
                               "them");
 }
@@ -126,9 +136,10 @@ static void test_misfits(void **state)
     s->tensors[1].shape[0] = 2;
     s->tensors[1].view.count = 8;
     assert_int_equal(write_and_load(s, text), -1);
-    assert_string_equal(text, "missing transformer.wte.weight; "
+    assert_string_equal(text, ": missing transformer.wte.weight; "
                               "unexpected score.weight?; "
-                              "tensor \"transformer.wpe.weight\" is [2, 4], "
+                              "/model.safetensors: tensor "
+                              "\"transformer.wpe.weight\" is [2, 4], "
                               "expected [4, 4]");
 }
 
@@ -141,9 +152,104 @@ static void test_many_missing(void **state)
     s->count = 2;
     assert_int_equal(write_and_load(s, text), -1);
     assert_string_equal(
-        text, "missing transformer.wpe.weight, transformer.h.0.ln_1.weight, "
-              "transformer.h.0.ln_1.bias, transformer.h.0.attn.c_attn.weight "
-              "and 11 more; unexpected wte.weight");
+        text, ": missing transformer.h.0.attn.c_attn.bias, "
+              "transformer.h.0.attn.c_attn.weight, "
+              "transformer.h.0.attn.c_proj.bias, "
+              "transformer.h.0.attn.c_proj.weight, transformer.h.0.ln_1.bias, "
+              "transformer.h.0.ln_1.weight, transformer.h.0.ln_2.bias, "
+              "transformer.h.0.ln_2.weight and 7 more; unexpected wte.weight");
+}
+
+/* Four shapes are told, and how many more there are. */
+static void test_many_misfits(void **state)
+{
+    struct sample *s = *state;
+    char text[DT_ERROR_TEXT_BYTES];
+    for (size_t i = 0; i < 6; i++) {
+        s->tensors[i].ndim = 1;
+        s->tensors[i].shape[0] = 1;
+        s->tensors[i].view.count = 1;
+    }
+    assert_int_equal(write_and_load(s, text), -1);
+    assert_non_null(strstr(text, "tensor \"transformer.h.0.ln_1.bias\" is [1], "
+                                 "expected [4]; 2 more tensors do not fit"));
+}
+
+static void test_shards(void **state)
+{
+    struct sample *s = *state;
+    char text[DT_ERROR_TEXT_BYTES];
+    struct dt_error err;
+    struct dt_ckpt_writer *writer =
+        dt_ckpt_begin_dir(scratch_path("shards"), true, &err);
+    assert_non_null(writer);
+    assert_int_equal(dt_ckpt_add_model(writer, s->tensors, s->count, 300, &err),
+                     0);
+    assert_int_equal(dt_ckpt_commit(writer, 0, &err), 0);
+    assert_int_equal(load(s, scratch_path("shards"), text), 0);
+}
+
+/* Weights of a model are kept in half precision, and so were those of others.
+ */
+static void test_half(void **state)
+{
+    struct sample *s = *state;
+    static const enum dt_dtype types[] = {DT_BF16, DT_F16};
+    struct dt_error err;
+    const char *path = scratch_path("model.safetensors");
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < s->count; i++)
+            s->tensors[i].stored = types[1 - k];
+        assert_int_equal(dt_safetensors_write(path, s->tensors, s->count,
+                                              &(uint64_t){0}, &err),
+                         0);
+        struct dt_view into = {s->loaded, 0, s->layout->count, types[k]};
+        if (dt_weights_load(scratch_root, s->layout, into, &err) < 0)
+            fail_msg("%s", err.text);
+        for (size_t i = 0; i < s->count; i++) {
+            float value, want = *dt_view_f32(s->tensors[i].view);
+            dt_convert(&value, DT_F32,
+                       dt_view_data(dt_layout_param(s->layout, into, i)),
+                       types[k], 1);
+            assert_true(value - want <= 0.01f && want - value <= 0.01f);
+            assert_true(want == 0 || value != 0);
+        }
+    }
+}
+
+/* A layout of another family: its own prefix, a head that is not tied. */
+static void test_llama_names(void **state)
+{
+    static const char *const names[] = {
+        "model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight",
+        "model.layers.1.self_attn.q_proj.weight", "lm_head.weight"};
+    struct dt_error err;
+    struct sample s = {.layout = dt_layout_create(&err)};
+    char text[DT_ERROR_TEXT_BYTES];
+    (void)state;
+    dt_layout_add_unit(s.layout, &err);
+    for (size_t i = 0; i < 4; i++)
+        dt_layout_add_param(s.layout, names[i], true, 1, (size_t[]){4}, &err);
+    dt_layout_finish(s.layout, 1);
+    s.buf = dt_buffer_create(s.layout->count * 4, "weights", &err);
+    s.loaded = dt_buffer_create(s.layout->count * 4, "weights", &err);
+    s.weights = dt_view_of(s.buf, DT_F32);
+    s.into = dt_view_of(s.loaded, DT_F32);
+    for (size_t i = 0; i < 4; i++) {
+        add_tensor(&s, names[i] + (i < 2 ? strlen("model.") : 0), 1, 4, 0);
+        s.tensors[i].view = dt_layout_param(s.layout, s.weights, i);
+        *dt_view_f32(s.tensors[i].view) = (float)i;
+    }
+    add_tensor(&s, "model.layers.0.self_attn.rotary_emb.inv_freq", 1, 2, 0);
+    assert_int_equal(write_and_load(&s, text), 0);
+    s.count = 3; /* a file of the part below the head */
+    s.tensors[2].name = "layers.7.self_attn.q_proj.weight";
+    assert_int_equal(write_and_load(&s, text), -1);
+    assert_string_equal(text,
+                        ": missing lm_head.weight, "
+                        "model.layers.1.self_attn.q_proj.weight; unexpected "
+                        "layers.7.self_attn.q_proj.weight");
+    teardown((void *[]){&s});
 }
 
 static void test_no_file(void **state)
@@ -159,8 +265,15 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_prefixed),     TEST(test_bare),    TEST(test_misfits),
-        TEST(test_many_missing), TEST(test_no_file),
+        TEST(test_prefixed),
+        TEST(test_bare),
+        TEST(test_misfits),
+        TEST(test_many_missing),
+        TEST(test_many_misfits),
+        TEST(test_shards),
+        TEST(test_half),
+        TEST(test_no_file),
+        cmocka_unit_test(test_llama_names),
     };
     return cmocka_run_group_tests_name("weights", tests, NULL, NULL);
 }
