@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numerics.c - what the configuration means for learning rates */
+/* numerics.c - learning rates and loss scale that the configuration means */
 #include "config.h"
 
 #include <assert.h>
@@ -14,7 +14,9 @@ static_assert((int)DT_CONF_COSINE_WITH_MIN_LR ==
                   (int)DT_CONF_WARMUP_COSINE_LR ==
                       (int)DT_SCHEDULE_DS_WARMUP_COSINE &&
                   (int)DT_CONF_CURVE_LOG == (int)DT_CURVE_LOG &&
-                  (int)DT_CONF_CURVE_SQRT == (int)DT_CURVE_SQRT,
+                  (int)DT_CONF_CURVE_SQRT == (int)DT_CURVE_SQRT &&
+                  (int)DT_CONF_SCALER_STATIC == (int)DT_SCALER_STATIC &&
+                  (int)DT_CONF_SCALER_TORCH == (int)DT_SCALER_TORCH,
               "enumerations of conf");
 
 double dt_run_lr_factor(const struct dt_conf *conf, int world)
@@ -58,6 +60,25 @@ struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
         .warmup_curve = (enum dt_curve)conf->scheduler.warmup_type,
         .decay_curve = (enum dt_curve)conf->scheduler.decay_type,
     };
+}
+
+struct dt_scaler dt_run_scaler(const struct dt_conf *conf)
+{
+    struct dt_scaler_options options = {
+        .kind = (enum dt_scaler_kind)conf->precision.loss_scaler,
+        .scale = ldexp(1.0, (int)conf->precision.initial_scale_power),
+        .window = conf->precision.loss_scale_window,
+        .hysteresis = conf->precision.hysteresis,
+        .consecutive_hysteresis = conf->precision.consecutive_hysteresis,
+        .min_scale = conf->precision.min_loss_scale,
+    };
+    if (options.kind == DT_SCALER_TORCH)
+        options.window = conf->precision.growth_interval;
+    if (options.kind == DT_SCALER_STATIC)
+        options.scale = conf->precision.loss_scale;
+    if (conf->precision.compute != DT_CONF_FP16)
+        options = (struct dt_scaler_options){.scale = 1.0};
+    return dt_scaler_init(&options);
 }
 
 void dt_run_lr_note(const struct dt_conf *conf, int world, char *text,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numerics.h - what the configuration means for learning rates */
+/* numerics.h - learning rates and loss scale that the configuration means */
 #ifndef DT_ALGO_NUMERICS_H
 #define DT_ALGO_NUMERICS_H
 
@@ -16,6 +16,11 @@ double dt_run_lr_factor(const struct dt_conf *conf, int world);
  */
 struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
                                    long total);
+
+/* The loss scaler of precision.*, before the first step; but in fp16 a static
+ * scale of 1.
+ */
+struct dt_scaler dt_run_scaler(const struct dt_conf *conf);
 
 /* Writes "lr 2e-05 x 4 (linear, world 4) = 8e-05"; empty without a factor. */
 void dt_run_lr_note(const struct dt_conf *conf, int world, char *text,

@@ -108,10 +108,11 @@ void dt_conf_check_batch(struct dt_conf_reader *reader);
 void dt_conf_check_launch(struct dt_conf_reader *reader);
 void dt_conf_check(struct dt_conf_reader *reader);
 
+enum { DT_CONF_MISFIT_BYTES = 160 };
+
 /* The key of a schedule that cannot be that of a run of `total` steps, with
  * what is wrong in `text`, or NULL.
  */
-enum { DT_CONF_MISFIT_BYTES = 160 };
 const char *dt_conf_misfit(const struct dt_conf *conf, long total,
                            char text[DT_CONF_MISFIT_BYTES]);
 

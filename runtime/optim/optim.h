@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim.h - AdamW on ranges of the flat buffers, clipping, schedules */
+/* optim.h - AdamW on the flat buffers, clipping, schedules, loss scaling */
 #ifndef DT_OPTIM_OPTIM_H
 #define DT_OPTIM_OPTIM_H
 
@@ -98,5 +98,40 @@ struct dt_schedule {
  * begin with rate 0).
  */
 double dt_schedule_lr(const struct dt_schedule *schedule, long k);
+
+enum dt_scaler_kind { DT_SCALER_STATIC, DT_SCALER_DEEPSPEED, DT_SCALER_TORCH };
+
+struct dt_scaler_options {
+    enum dt_scaler_kind kind;
+    double scale; /* at first */
+    long window;  /* steps without overflow until the scale is doubled */
+    /* DeepSpeed's only: */
+    long hysteresis; /* overflows until it is halved */
+    bool consecutive_hysteresis;
+    double min_scale;
+};
+
+/* The factor of the loss. A step multiplies its loss by `scale`, divides its
+ * gradients by the same, and calls dt_scaler_update at its end: gradients are
+ * always divided by the scale that made them. The state is of plain numbers,
+ * for checkpoints to store.
+ */
+struct dt_scaler {
+    struct dt_scaler_options options;
+    double scale;
+    long steps;         /* updates so far */
+    long last_overflow; /* which of them, from 0; -1: none */
+    long hysteresis;    /* overflows left */
+};
+
+/* The state before the first step. */
+struct dt_scaler dt_scaler_init(const struct dt_scaler_options *options);
+
+/* The scale of the next step, after one whose gradients did or did not have a
+ * non-finite value on any rank: on all ranks the same. -1: EX_DATAERR,
+ * DeepSpeed's scale cannot be lowered any further.
+ */
+int dt_scaler_update(struct dt_scaler *scaler, bool overflow,
+                     struct dt_error *err);
 
 #endif /* DT_OPTIM_OPTIM_H */

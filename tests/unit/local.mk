@@ -30,6 +30,7 @@ check_PROGRAMS += \
 	tests/unit/test_outcome \
 	tests/unit/test_report \
 	tests/unit/test_safetensors \
+	tests/unit/test_scaler \
 	tests/unit/test_safetensors_model \
 	tests/unit/test_variables \
 	tests/unit/test_weights \
