@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/data/chat.c \
+	runtime/data/chat.h \
+	runtime/data/chat_render.c \
+	runtime/data/chat_style.c \
+	runtime/data/chat_style.h \
 	runtime/data/data.h \
 	runtime/data/dataset.c \
 	runtime/data/loader.c \

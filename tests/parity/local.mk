@@ -6,8 +6,10 @@ check_PROGRAMS += \
 	# End of tests/parity
 
 EXTRA_DIST += \
+	tests/parity/chat_reference.json \
 	tests/parity/gpt2_tiny.json \
 	tests/parity/gpt2_tiny.safetensors \
+	tests/parity/make_chat_reference.py \
 	tests/parity/make_gpt2_reference.py \
 	tests/parity/make_model_reference.py \
 	tests/parity/make_schedule_reference.py \

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""make_chat_reference.py - what transformers renders by published templates
+
+usage: make_chat_reference.py TEMPLATES OUT.json
+
+TEMPLATES holds chat templates as models carry them, one NAME.jinja each (NAME
+in the table below), and for some the form NAME_training.jinja that TRL trains
+with, which marks the assistant's words. They are others' work and not kept
+here: only what they make of a few conversations is. Written with transformers
+5.23.
+"""
+
+import json
+import pathlib
+import sys
+
+from transformers.utils.chat_template_utils import render_jinja_template
+
+# NAME: our name, BOS, EOS, is there a place for a system message?, for tools'
+# answers?, and by which marks our program must know it without a name.
+IM = "<|im_start|> <|im_end|> message "
+TOOLS = IM + "<tool_response> tool_call.arguments You are provided with "
+H = "<|start_header_id|> <|end_header_id|> <|eot_id|> trim "
+M = "bos_token eos_token "
+TEMPLATES = {
+    "chatml": ("chatml", "", "<|im_end|>", True, False, IM),
+    "qwen2": (
+        "", "", "<|im_end|>", True, False,
+        IM + "loop.first '<|im_start|>system\\nYou are a helpful assistant."
+        "<|im_end|>\\n'"),
+    "qwen2_5": (
+        "qwen2.5", "", "<|im_end|>", True, True,
+        TOOLS + "You are Qwen, created by Alibaba Cloud. You are a helpful "
+        "assistant."),
+    "qwen3": (
+        "qwen3", "", "<|im_end|>", True, True,
+        TOOLS + "reasoning_content last_query_index enable_thinking is false "
+        "</think>"),
+    "qwen3_instruct_2507": ("", "", "<|im_end|>", True, True, TOOLS),
+    "llama2": (
+        "llama2", "<s>", "</s>", True, False,
+        "<<SYS>>\\n bos_token + '[INST] ' + content.strip() + ' [/INST]' "
+        "' '  + content.strip() + ' ' + eos_token"),
+    "llama3": ("llama3", "<|begin_of_text|>", "<|eot_id|>", True, False, H),
+    "llama3_1": (
+        "llama3.1", "<|begin_of_text|>", "<|eot_id|>", True, True,
+        H + "Cutting Knowledge Date: December 2023 Today Date: 26 Jul 2024"),
+    "mistral_v0_1": (
+        "", "<s>", "</s>", False, False,
+        M + "'[INST] ' ' [/INST]' message['content'] + eos_token + ' '"),
+    "mistral_v0_2": (
+        "", "<s>", "</s>", False, False,
+        M + "'[INST] ' ' [/INST]' message['content'] + eos_token"),
+    "mistral_v0_2_system": (
+        "", "<s>", "</s>", True, False,
+        M + '" [INST] " " [/INST]" " " + message["content"] + eos_token '
+        "loop.first and system_message"),
+    "mistral_v0_3": (
+        "", "<s>", "</s>", True, False,
+        M + '"[INST] " "[/INST]" " " + message["content"]|trim + eos_token'),
+    "mistral_nemo": (
+        "", "<s>", "</s>", True, False,
+        M + '"[INST]" "[/INST]" message["content"] + eos_token'),
+}
+
+
+def turns(*texts):
+    roles = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
+    return [{"role": roles[t[0]], "content": t[2:]} for t in texts]
+
+
+CONVERSATIONS = [
+    turns("u Hello.", "a Hi!"),
+    turns("s Be brief.", "u  Two\nlines ", "a \n one \n", "u And\t?", "a No."),
+    turns("u \u00a0caf\u00e9\u3000", "a \u2003\U0001f600 \u4f60\u597d\u0085"),
+    turns("s  x ", "u <b>&amp;</b>", "a "),
+    turns(
+        "u Why?",
+        "a <think>\nfirst\n</think>\n\nBecause.",
+        "u Sure?",
+        "a \n<think>\n\nsecond\n</think>\nYes.\n",
+    ),
+    turns("u 1+1", "a 2", "u 2+2", "a </think>\n4"),
+]
+WITH_TOOLS = [
+    turns("u Add.", "a I ask.", 't {"sum": "4\\\\"}', "a It is 4."),
+    turns("u Add.", "a I ask.", "t 1", "t 2", "a <think>h</think>3", "u ok"),
+]
+
+
+def render(template, messages, prompt, bos, eos, spans=False):
+    texts, indices = render_jinja_template(
+        conversations=[messages],
+        chat_template=template,
+        add_generation_prompt=prompt,
+        return_assistant_tokens_mask=spans,
+        bos_token=bos,
+        eos_token=eos,
+        date_string="26 Jul 2024",
+    )
+    return texts[0], indices[0] if spans else []
+
+
+def cases_of(folder, name):
+    ours, bos, eos, system, tools, marks = TEMPLATES[name]
+    plain = (folder / f"{name}.jinja").read_text()
+    training = folder / f"{name}_training.jinja"
+    for messages in CONVERSATIONS + (WITH_TOOLS if tools else []):
+        if messages[0]["role"] == "system" and not system:
+            continue
+        case = {"name": ours, "bos": bos, "eos": eos, "marks": marks}
+        case["messages"] = messages
+        case["text"], _ = render(plain, messages, False, bos, eos)
+        asked = [m for m in messages]
+        while asked[-1]["role"] == "assistant":
+            asked.pop()
+        case["prompt_turns"] = len(asked)
+        case["prompt"], _ = render(plain, asked, True, bos, eos)
+        if training.exists():
+            text, spans = render(
+                training.read_text(), messages, False, bos, eos, True
+            )
+            case["training"] = text
+            case["trained"] = [text[begin:end] for begin, end in spans]
+        yield case
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    cases = [case for name in TEMPLATES for case in cases_of(folder, name)]
+    lines = ",\n".join(json.dumps(case) for case in cases)
+    pathlib.Path(sys.argv[2]).write_text(f"[\n{lines}\n]\n")
+
+
+main()
