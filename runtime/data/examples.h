@@ -2,10 +2,15 @@
 /*
  * examples.h - the tokenised examples of a file, from a memory-mapped cache
  *
- * One JSONL file (or UTF-8 text) becomes one cache: a header with a hash of
- * everything that its content depends on (the file's bytes, the tokenizer, the
- * options), an array of offsets, and the tokens. A token is a u32: the id, with
- * DT_TARGET_BIT set if the model is to learn to predict it.
+ * One file becomes one cache: a header with a hash of everything that its
+ * content depends on (the file's bytes, the tokenizer, the options), an array
+ * of offsets, and the tokens. A token is a u32: the id, with DT_TARGET_BIT set
+ * if the model is to learn to predict it; the first token of an example has the
+ * bit, too, and a batch where it is first must leave it out.
+ *
+ * A file is JSONL if its name ends in .jsonl or .json, or its first byte that
+ * is not blank is '{', or options ask for a layout that text does not have.
+ * Any other is UTF-8 text, one example.
  */
 #ifndef DT_DATA_EXAMPLES_H
 #define DT_DATA_EXAMPLES_H
@@ -19,12 +24,16 @@
 
 #define DT_TARGET_BIT UINT32_C(0x80000000)
 
-enum dt_layout_kind { /* of the lines of a JSONL file */
-    DT_LINES_AUTO,    /* by the keys of the first line */
+/* Lines of a JSONL file. AUTO: by the keys of the first one. MESSAGES: also
+ * {"conversations": [{"from", "value"}]}. TOKENS: {"input_ids": [..], and
+ * perhaps "labels": [..]}.
+ */
+enum dt_layout_kind {
+    DT_LINES_AUTO,
     DT_LINES_TEXT,
     DT_LINES_PROMPT_COMPLETION,
-    DT_LINES_MESSAGES, /* also {"conversations": [{"from", "value"}]} */
-    DT_LINES_TOKENS,   /* {"input_ids": [..], "labels": [..]?} */
+    DT_LINES_MESSAGES,
+    DT_LINES_TOKENS,
 };
 
 enum dt_loss_on {
@@ -37,16 +46,17 @@ enum dt_loss_on {
 struct dt_example_options {
     enum dt_layout_kind layout;
     enum dt_loss_on loss_on;
+    /* Names of keys; NULL: those above. */
     const char *text_key, *prompt_key, *completion_key, *messages_key;
-                               /* NULL: the names above */
     const char *chat_template; /* a name of chat.h, "auto" or "none" */
-    bool parse_special;  /* text that spells a control token becomes it */
-    double bad_limit;    /* more than this share of bad lines is an error */
+    bool parse_special;        /* text that spells a control token becomes it */
+    double bad_limit; /* more than this share of bad lines is an error */
     int threads;
     const char *cache_dir; /* NULL: beside the file, in .disttrain-cache */
-    void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes; may
-                                                                   be NULL */
-    void (*note)(void *ctx, const char *text); /* a bad line; may be NULL */
+    /* Bytes done, from any thread but one at a time; may be NULL. */
+    void (*progress)(void *ctx, uint64_t done, uint64_t total);
+    /* A bad line, or what was taken for something else; may be NULL. */
+    void (*note)(void *ctx, const char *text);
     void *ctx;
 };
 
@@ -57,8 +67,9 @@ struct dt_examples; /* an open cache */
  * (temporary file, rename); one that was killed goes on from its last finished
  * part. *made: false if a fitting cache was there. NULL and err: EX_NOINPUT,
  * EX_DATAERR (file:line: what, of the first bad lines, when more than
- * bad_limit are bad, or the loss asked for does not fit the layout),
- * EX_CANTCREAT.
+ * bad_limit are bad; more than 1 % of the prompts do not join their completions
+ * in tokens; the loss asked for does not fit the layout), EX_CONFIG (the chat
+ * template is unknown), EX_CANTCREAT, EX_IOERR.
  */
 struct dt_examples *dt_examples_open(const char *path,
                                      const struct dt_tokenizer *tokenizer,
@@ -66,10 +77,13 @@ struct dt_examples *dt_examples_open(const char *path,
                                      bool *made, struct dt_error *err);
 void dt_examples_close(struct dt_examples *examples); /* NULL is fine */
 
+/* Examples, and lines that gave none because they were bad. */
 size_t dt_examples_count(const struct dt_examples *examples);
+uint64_t dt_examples_bad_lines(const struct dt_examples *examples);
+
 uint64_t dt_examples_tokens(const struct dt_examples *examples);  /* in all */
 uint64_t dt_examples_targets(const struct dt_examples *examples); /* of them */
-uint64_t dt_examples_hash(const struct dt_examples *examples); /* the key */
+uint64_t dt_examples_hash(const struct dt_examples *examples);    /* the key */
 
 /* Tokens of example i < count; valid until close. Untruncated. */
 const uint32_t *dt_example(const struct dt_examples *examples, size_t i,

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* examples_make.c - parts of a file, tokenised by threads and joined */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "data/examples_make.h"
+#include "data/mask.h"
+
+enum {
+    PART_BYTES = 4 << 20, /* of the file, tokenised and kept at a time */
+    PART_NOTES = 8,       /* bad lines told, of a part */
+    CACHE_NOTES = 32,     /* and of all */
+    PATIENCE_S = 1800,    /* that another maker may be without progress */
+};
+
+#define LOOK_S 0.2 /* how often one looks whether the other is done */
+
+void dt_make_note(const struct dt_make *make, const char *fmt, ...)
+{
+    char text[DT_ERROR_TEXT_BYTES];
+    va_list ap;
+    if (!make->options->note)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    make->options->note(make->options->ctx, text);
+}
+
+/* --- one part --- */
+
+/* What a thread makes of a part, in memory. */
+struct draft {
+    struct dt_marked marked;
+    uint64_t *offsets;
+    size_t count, capacity; /* of offsets but the first */
+    struct dt_cache_counts counts;
+    char *notes;
+    size_t notes_bytes, note_count;
+};
+
+static void draft_fini(struct draft *draft)
+{
+    free(draft->marked.tokens);
+    free(draft->offsets);
+    free(draft->notes);
+}
+
+static int end_example(struct draft *draft, struct dt_error *err)
+{
+    if (draft->count + 2 > draft->capacity) {
+        size_t capacity = 2 * draft->capacity + 64;
+        uint64_t *offsets =
+            realloc(draft->offsets, capacity * sizeof(*offsets));
+        if (!offsets)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+        draft->offsets = offsets;
+        draft->capacity = capacity;
+    }
+    draft->offsets[0] = 0;
+    draft->offsets[++draft->count] = draft->marked.count;
+    return 0;
+}
+
+/* Counts a bad line, and keeps what is wrong with it if it is an early one. */
+static int note_bad(struct draft *draft, uint64_t line,
+                    const struct dt_error *what, struct dt_error *err)
+{
+    char text[DT_ERROR_TEXT_BYTES + 32];
+    draft->counts.bad++;
+    if (draft->note_count == PART_NOTES)
+        return 0;
+    size_t n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 ": %s", line,
+                                what->text) +
+               1;
+    char *notes = realloc(draft->notes, draft->notes_bytes + n);
+    if (!notes)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    memcpy(notes + draft->notes_bytes, text, n);
+    draft->notes = notes;
+    draft->notes_bytes += n;
+    draft->note_count++;
+    return 0;
+}
+
+/* Adds one line. A bad one is noted; -1 is worse. */
+static int add_line(const struct dt_make *make, struct dt_masker *masker,
+                    const char *line, size_t length, uint64_t number,
+                    struct draft *draft, struct dt_error *err)
+{
+    struct dt_record record;
+    struct dt_error what;
+    bool seam = false;
+    size_t before = draft->marked.count;
+    int rc =
+        dt_jsonl_read(line, length, make->layout, make->options,
+                      dt_tokenizer_vocab_size(make->tokenizer), &record, &what);
+    if (rc == 0)
+        rc = dt_masker_add(masker, &record, &draft->marked, &seam, &what);
+    if (rc == 0) {
+        draft->counts.pairs += record.layout == DT_LINES_PROMPT_COMPLETION;
+        draft->counts.seams += seam;
+        draft->counts.renamed += record.renamed;
+        for (size_t i = before; i < draft->marked.count; i++)
+            draft->counts.targets +=
+                (draft->marked.tokens[i] & DT_TARGET_BIT) != 0;
+    }
+    dt_record_fini(&record);
+    draft->counts.lines++;
+    if (rc == 0)
+        return end_example(draft, err);
+    draft->marked.count = before;
+    if (what.status == EX_DATAERR)
+        return note_bad(draft, number, &what, err);
+    *err = what;
+    return dt_error_prefix(err, "%s:%" PRIu64, make->path, number);
+}
+
+static int add_document(const struct dt_make *make, struct dt_masker *masker,
+                        struct draft *draft, struct dt_error *err)
+{
+    if (dt_masker_add_text(masker, make->map.data, make->map.bytes,
+                           &draft->marked, err) < 0)
+        return dt_error_prefix(err, "%s", make->path);
+    draft->counts.lines = 1;
+    draft->counts.targets = draft->marked.count;
+    return end_example(draft, err);
+}
+
+static int make_draft(const struct dt_make *make, struct dt_masker *masker,
+                      const struct dt_part *part, struct draft *draft,
+                      struct dt_error *err)
+{
+    const char *line;
+    size_t at = part->begin, length;
+    uint64_t number = part->line - 1;
+    draft->offsets = calloc(1, sizeof(*draft->offsets));
+    if (!draft->offsets)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    if (make->is_text)
+        return add_document(make, masker, draft, err);
+    while ((line = dt_jsonl_next(make->map.data, part->end, &at, &number,
+                                 &length)) != NULL)
+        if (add_line(make, masker, line, length, number, draft, err) < 0)
+            return -1;
+    return 0;
+}
+
+static void part_path(const struct dt_make *make, size_t i, char *out,
+                      size_t size)
+{
+    snprintf(out, size, "%s/%08zu", make->parts_dir, i);
+}
+
+/* A name that no other process writes to. */
+static void temporary_path(const struct dt_make *make, size_t i, char *out,
+                           size_t size)
+{
+    char host[64] = "";
+    gethostname(host, sizeof(host) - 1);
+    snprintf(out, size, "%s/%08zu-%s-%ld", make->parts_dir, i, host,
+             (long)getpid());
+}
+
+static int make_part(const struct dt_make *make, struct dt_masker *masker,
+                     const struct dt_part *part, size_t i, struct dt_error *err)
+{
+    char path[PATH_MAX + 64], temporary[PATH_MAX + 160];
+    struct draft draft = {0};
+    int rc = make_draft(make, masker, part, &draft, err);
+    if (rc == 0) {
+        struct dt_cache cache = {
+            .counts = draft.counts,
+            .count = draft.count,
+            .token_count = draft.marked.count,
+            .notes_bytes = draft.notes_bytes,
+            .offsets = draft.offsets,
+            .tokens = draft.marked.tokens,
+            .notes = draft.notes,
+        };
+        part_path(make, i, path, sizeof(path));
+        temporary_path(make, i, temporary, sizeof(temporary));
+        rc = dt_cache_write(path, temporary, make->key, &cache, 1, PART_NOTES,
+                            err);
+    }
+    draft_fini(&draft);
+    if (rc == 0 && dt_fault("data.part"))
+        rc = dt_error_set(err, EX_IOERR, "%s: an error as asked for", path);
+    return rc;
+}
+
+/* --- all parts --- */
+
+struct work {
+    const struct dt_make *make;
+    const struct dt_part *parts;
+    size_t count;
+    pthread_mutex_t lock; /* of all below */
+    size_t next;
+    uint64_t done; /* bytes of the file */
+    bool failed;
+    struct dt_error err;
+};
+
+/* The next part for a thread; false: no more, or another one has failed. */
+static bool take_part(struct work *work, size_t *i)
+{
+    pthread_mutex_lock(&work->lock);
+    bool more = !work->failed && work->next < work->count;
+    *i = work->next;
+    work->next += more;
+    pthread_mutex_unlock(&work->lock);
+    return more;
+}
+
+static void report_part(struct work *work, size_t i, int rc,
+                        const struct dt_error *err)
+{
+    const struct dt_example_options *options = work->make->options;
+    pthread_mutex_lock(&work->lock);
+    if (rc < 0 && !work->failed)
+        work->err = *err;
+    work->failed |= rc < 0;
+    work->done += work->parts[i].end - work->parts[i].begin;
+    if (options->progress && !work->failed)
+        options->progress(options->ctx, work->done, work->make->map.bytes);
+    pthread_mutex_unlock(&work->lock);
+}
+
+/* Is the part there, whole, from a run that was killed? */
+static bool part_exists(const struct dt_make *make, size_t i)
+{
+    char path[PATH_MAX + 64];
+    struct dt_cache cache;
+    part_path(make, i, path, sizeof(path));
+    if (dt_cache_open(&cache, path, make->key,
+                      dt_tokenizer_vocab_size(make->tokenizer), NULL) < 0)
+        return false;
+    dt_cache_close(&cache);
+    return true;
+}
+
+static void *work_thread(void *arg)
+{
+    struct work *work = arg;
+    const struct dt_make *make = work->make;
+    struct dt_error err;
+    size_t i;
+    struct dt_masker *masker =
+        dt_masker_create(make->tokenizer, make->chat, &make->no_chat,
+                         make->loss_on, make->options->parse_special, &err);
+    while (take_part(work, &i)) {
+        int rc = masker ? 0 : -1;
+        if (masker && !part_exists(make, i))
+            rc = make_part(make, masker, &work->parts[i], i, &err);
+        report_part(work, i, rc, &err);
+    }
+    dt_masker_destroy(masker);
+    return NULL;
+}
+
+/* Makes the parts that are not there yet. */
+static int make_parts(const struct dt_make *make, const struct dt_part *parts,
+                      size_t count, struct dt_error *err)
+{
+    struct work work = {.make = make, .parts = parts, .count = count};
+    size_t threads = make->options->threads > 1 ? make->options->threads : 1;
+    size_t started = 0;
+    threads = threads < count ? threads : count;
+    pthread_t *ids = calloc(threads, sizeof(*ids));
+    if (!ids)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    pthread_mutex_init(&work.lock, NULL);
+    while (started + 1 < threads &&
+           pthread_create(&ids[started], NULL, work_thread, &work) == 0)
+        started++;
+    work_thread(&work);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(ids[i], NULL);
+    pthread_mutex_destroy(&work.lock);
+    free(ids);
+    if (work.failed && err)
+        *err = work.err;
+    return work.failed ? -1 : 0;
+}
+
+/* Writes the cache from the files of its parts. */
+static int join_parts(const struct dt_make *make, size_t count,
+                      struct dt_error *err)
+{
+    char path[PATH_MAX + 64], temporary[PATH_MAX + 160];
+    size_t vocab_size = dt_tokenizer_vocab_size(make->tokenizer), opened = 0;
+    struct dt_cache *parts = calloc(count, sizeof(*parts));
+    int rc = 0;
+    if (!parts)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (; rc == 0 && opened < count; opened++) {
+        part_path(make, opened, path, sizeof(path));
+        rc = dt_cache_open(&parts[opened], path, make->key, vocab_size, err);
+    }
+    temporary_path(make, count, temporary, sizeof(temporary));
+    if (rc == 0)
+        rc = dt_cache_write(make->cache, temporary, make->key, parts, count,
+                            CACHE_NOTES, err);
+    for (size_t i = 0; i < opened; i++)
+        dt_cache_close(&parts[i]);
+    free(parts);
+    return rc;
+}
+
+static int make_cache(const struct dt_make *make, struct dt_error *err)
+{
+    size_t count;
+    struct dt_part *parts = dt_jsonl_parts(
+        make->map.data, make->map.bytes,
+        make->is_text ? make->map.bytes : PART_BYTES, &count, err);
+    if (!parts)
+        return -1;
+    int rc = make_parts(make, parts, count, err);
+    if (rc == 0)
+        rc = join_parts(make, count, err);
+    if (rc == 0)
+        rc = dt_file_sync_dir(make->dir, err);
+    if (rc == 0)
+        rc = dt_file_remove_tree(make->parts_dir, err);
+    free(parts);
+    return rc;
+}
+
+/* --- one maker at a time --- */
+
+/* When the maker has last finished a part, as the file system sees it. */
+static struct timespec progress_of(const struct dt_make *make)
+{
+    struct stat st;
+    return stat(make->parts_dir, &st) == 0 ? st.st_mtim : (struct timespec){0};
+}
+
+/* Waits until no other process holds the lock; where locks do not work, or the
+ * holder makes no progress, goes on without: parts are written so that two
+ * makers do not harm each other. Returns a descriptor to close.
+ */
+static int lock_parts(const struct dt_make *make)
+{
+    char path[PATH_MAX + 64];
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct timespec last = progress_of(make);
+    double since = dt_clock_now();
+    snprintf(path, sizeof(path), "%s/lock", make->parts_dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    while (fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) < 0 &&
+           (errno == EAGAIN || errno == EACCES)) {
+        struct timespec now = progress_of(make);
+        if (now.tv_sec != last.tv_sec || now.tv_nsec != last.tv_nsec) {
+            last = now;
+            since = dt_clock_now();
+        }
+        if (dt_clock_now() - since > PATIENCE_S) {
+            dt_make_note(make,
+                         "%s: its holder has made nothing for %d minutes; "
+                         "going on without it",
+                         path, PATIENCE_S / 60);
+            break;
+        }
+        dt_clock_sleep(LOOK_S);
+    }
+    return fd;
+}
+
+/* Opens the cache; a file that is there and does not fit is told about. */
+static int open_cache(const struct dt_make *make, struct dt_cache *cache,
+                      bool tell, struct dt_error *err)
+{
+    int rc = dt_cache_open(cache, make->cache, make->key,
+                           dt_tokenizer_vocab_size(make->tokenizer), err);
+    if (rc < 0 && tell && err->status != EX_NOINPUT)
+        dt_make_note(make, "%s; made again", err->text);
+    return rc;
+}
+
+int dt_make_run(const struct dt_make *make, struct dt_cache *cache, bool *made,
+                struct dt_error *err)
+{
+    struct dt_error open_err;
+    *made = false;
+    if (open_cache(make, cache, true, &open_err) == 0)
+        return 0;
+    if (dt_file_mkdirs(make->parts_dir, err) < 0)
+        return dt_error_prefix(err,
+                               "no place for the tokens of %s "
+                               "(data.cache_dir names one)",
+                               make->path);
+    int lock = lock_parts(make);
+    int rc = open_cache(make, cache, false, &open_err);
+    if (rc < 0 && (rc = make_cache(make, err)) == 0) {
+        rc = open_cache(make, cache, false, err);
+        *made = rc == 0;
+    } else if (rc < 0) { /* perhaps because another process was faster */
+        rc = open_cache(make, cache, false, &open_err);
+    }
+    if (lock >= 0)
+        close(lock);
+    return rc;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mask.c - tokens of a record, and which of them are targets */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/mask.h"
+
+struct dt_masker {
+    struct dt_encoder *encoder;
+    const struct dt_chat *chat;
+    struct dt_error no_chat;
+    enum dt_loss_on loss_on;
+    unsigned special; /* DT_ENCODE_SPECIAL, or 0 if text must not parse */
+    int32_t eos;
+    struct dt_tokens tokens, prompt, part;
+    struct dt_chat_text chat_text;
+    char *joined; /* prompt and completion */
+    size_t joined_capacity;
+};
+
+struct dt_masker *dt_masker_create(const struct dt_tokenizer *tokenizer,
+                                   const struct dt_chat *chat,
+                                   const struct dt_error *no_chat,
+                                   enum dt_loss_on loss_on, bool parse_special,
+                                   struct dt_error *err)
+{
+    struct dt_masker *masker = calloc(1, sizeof(*masker));
+    if (!masker) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    masker->chat = chat;
+    masker->no_chat = *no_chat;
+    masker->loss_on = loss_on;
+    masker->special = parse_special ? DT_ENCODE_SPECIAL : 0;
+    masker->eos = dt_tokenizer_special(tokenizer, DT_TOKEN_EOS);
+    masker->encoder = dt_encoder_create(tokenizer, err);
+    if (!masker->encoder) {
+        dt_masker_destroy(masker);
+        return NULL;
+    }
+    return masker;
+}
+
+void dt_masker_destroy(struct dt_masker *masker)
+{
+    if (!masker)
+        return;
+    dt_encoder_destroy(masker->encoder);
+    dt_tokens_fini(&masker->tokens);
+    dt_tokens_fini(&masker->prompt);
+    dt_tokens_fini(&masker->part);
+    dt_chat_text_fini(&masker->chat_text);
+    free(masker->joined);
+    free(masker);
+}
+
+/* Room for `more` tokens behind those of out; NULL and err if there is none. */
+static uint32_t *make_room(struct dt_marked *out, size_t more,
+                           struct dt_error *err)
+{
+    size_t needed = out->count + more;
+    if (needed > out->capacity) {
+        size_t capacity = needed + needed / 2 + 1024;
+        uint32_t *tokens =
+            realloc(out->tokens, capacity * sizeof(*out->tokens));
+        if (!tokens) {
+            dt_error_set(err, EX_OSERR, "out of memory");
+            return NULL;
+        }
+        out->tokens = tokens;
+        out->capacity = capacity;
+    }
+    return out->tokens + out->count;
+}
+
+/* Appends masker->tokens, from `first_target` on to be learned, and EOS unless
+ * it is there.
+ */
+static int add_tokens(struct dt_masker *masker, size_t first_target, bool end,
+                      struct dt_marked *out, struct dt_error *err)
+{
+    const struct dt_tokens *tokens = &masker->tokens;
+    size_t n = tokens->count;
+    uint32_t *to = make_room(out, n + 1, err);
+    if (!to)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        to[i] =
+            (uint32_t)tokens->ids[i] | (i < first_target ? 0 : DT_TARGET_BIT);
+    if (end && masker->eos >= 0 &&
+        (n == 0 || tokens->ids[n - 1] != masker->eos))
+        to[n++] = (uint32_t)masker->eos | DT_TARGET_BIT;
+    out->count += n;
+    return 0;
+}
+
+int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
+                       struct dt_marked *out, struct dt_error *err)
+{
+    if (dt_encode(masker->encoder, text, bytes,
+                  DT_ENCODE_POST | masker->special, &masker->tokens, err) < 0)
+        return -1;
+    return add_tokens(masker, 0, true, out, err);
+}
+
+/* Does `all` begin with `first`? */
+static bool begins_with(const struct dt_tokens *all,
+                        const struct dt_tokens *first)
+{
+    return first->count <= all->count &&
+           (first->count == 0 || memcmp(all->ids, first->ids,
+                                        first->count * sizeof(*all->ids)) == 0);
+}
+
+static int add_pair(struct dt_masker *masker, const struct dt_record *record,
+                    struct dt_marked *out, bool *seam, struct dt_error *err)
+{
+    size_t prompt = strlen(record->prompt);
+    size_t completion = strlen(record->completion);
+    unsigned flags = DT_ENCODE_POST | masker->special;
+    if (prompt + completion > masker->joined_capacity) {
+        char *joined = realloc(masker->joined, prompt + completion);
+        if (!joined)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+        masker->joined = joined;
+        masker->joined_capacity = prompt + completion;
+    }
+    if (prompt + completion > 0) {
+        memcpy(masker->joined, record->prompt, prompt);
+        memcpy(masker->joined + prompt, record->completion, completion);
+    }
+    if (dt_encode(masker->encoder, record->prompt, prompt, flags,
+                  &masker->prompt, err) < 0 ||
+        dt_encode(masker->encoder, masker->joined, prompt + completion, flags,
+                  &masker->tokens, err) < 0)
+        return -1;
+    *seam = !begins_with(&masker->tokens, &masker->prompt);
+    return add_tokens(
+        masker, masker->loss_on == DT_LOSS_FULL ? 0 : masker->prompt.count,
+        true, out, err);
+}
+
+/* --- messages --- */
+
+/* Appends masker->part, tokens of a text that begins at `at`, to *out. */
+static int append_part(const struct dt_tokens *part, size_t at,
+                       struct dt_tokens *out, struct dt_error *err)
+{
+    size_t needed = out->count + part->count;
+    if (needed > out->capacity) {
+        size_t capacity = needed + needed / 2 + 64;
+        int32_t *ids = realloc(out->ids, capacity * sizeof(*ids));
+        uint32_t *begin = realloc(out->begin, capacity * sizeof(*begin));
+        uint32_t *end = realloc(out->end, capacity * sizeof(*end));
+        out->ids = ids ? ids : out->ids;
+        out->begin = begin ? begin : out->begin;
+        out->end = end ? end : out->end;
+        if (!ids || !begin || !end)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+        out->capacity = capacity;
+    }
+    for (size_t i = 0; i < part->count; i++) {
+        out->ids[out->count] = part->ids[i];
+        out->begin[out->count] = part->begin[i] + (uint32_t)at;
+        out->end[out->count++] = part->end[i] + (uint32_t)at;
+    }
+    return 0;
+}
+
+/* Does the user's own text spell a control token? 1, 0 or -1. */
+static int spells_control(struct dt_masker *masker, struct dt_error *err)
+{
+    const struct dt_chat_text *chat = &masker->chat_text;
+    size_t begin = 0;
+    for (size_t i = 0; i < chat->piece_count; i++) {
+        const struct dt_chat_piece *piece = &chat->pieces[i];
+        const char *text = chat->text + begin;
+        size_t bytes = piece->end - begin;
+        begin = piece->end;
+        if (!(piece->kind & DT_CHAT_CONTENT))
+            continue;
+        if (dt_encode(masker->encoder, text, bytes, 0, &masker->part, err) <
+                0 ||
+            dt_encode(masker->encoder, text, bytes, DT_ENCODE_SPECIAL,
+                      &masker->tokens, err) < 0)
+            return -1;
+        if (masker->part.count != masker->tokens.count ||
+            !begins_with(&masker->tokens, &masker->part))
+            return 1;
+    }
+    return 0;
+}
+
+/* Encodes the rendered text, control tokens only where the template has them.
+ * They separate text anyhow, so that its parts encode alone as in the whole.
+ */
+static int encode_parts(struct dt_masker *masker, struct dt_tokens *out,
+                        struct dt_error *err)
+{
+    const struct dt_chat_text *chat = &masker->chat_text;
+    size_t begin = 0;
+    out->count = 0;
+    for (size_t i = 0; i < chat->piece_count; i++) {
+        bool control = chat->pieces[i].kind & DT_CHAT_CONTROL;
+        bool last = control || i + 1 == chat->piece_count ||
+                    chat->pieces[i + 1].kind & DT_CHAT_CONTROL;
+        if (!last)
+            continue;
+        size_t end = chat->pieces[i].end;
+        if (dt_encode(masker->encoder, chat->text + begin, end - begin,
+                      DT_ENCODE_OFFSETS | (control ? DT_ENCODE_SPECIAL : 0),
+                      &masker->part, err) < 0 ||
+            append_part(&masker->part, begin, out, err) < 0)
+            return -1;
+        begin = end;
+    }
+    return 0;
+}
+
+/* Renders messages and encodes them with offsets. */
+static int encode_turns(struct dt_masker *masker,
+                        const struct dt_chat_message *messages, size_t count,
+                        unsigned flags, struct dt_tokens *out,
+                        struct dt_error *err)
+{
+    struct dt_chat_text *chat = &masker->chat_text;
+    if (masker->loss_on == DT_LOSS_ASSISTANT)
+        flags |= DT_CHAT_TRAINING;
+    if (dt_chat_render(masker->chat, messages, count, flags, chat, err) < 0)
+        return -1;
+    int spelled = masker->special ? 0 : spells_control(masker, err);
+    if (spelled)
+        return spelled < 0 ? -1 : encode_parts(masker, out, err);
+    return dt_encode(masker->encoder, chat->text, chat->bytes,
+                     DT_ENCODE_OFFSETS | DT_ENCODE_SPECIAL, out, err);
+}
+
+/* Does token i hold a byte of a trained piece, `first` or later? */
+static bool is_trained(const struct dt_masker *masker, size_t i, size_t first)
+{
+    const struct dt_chat_text *chat = &masker->chat_text;
+    const struct dt_tokens *tokens = &masker->tokens;
+    size_t begin = tokens->begin[i];
+    for (size_t p = first; p < chat->piece_count && begin < tokens->end[i];
+         p++) {
+        if (chat->pieces[p].kind & DT_CHAT_TRAINED)
+            return true;
+        begin = chat->pieces[p].end;
+    }
+    return false;
+}
+
+/* Leaves only those targets that hold a byte of a trained piece. */
+static void keep_trained(const struct dt_masker *masker, uint32_t *marked)
+{
+    const struct dt_chat_text *chat = &masker->chat_text;
+    const struct dt_tokens *tokens = &masker->tokens;
+    size_t piece = 0;
+    for (size_t i = 0; i < tokens->count; i++) {
+        while (piece < chat->piece_count &&
+               chat->pieces[piece].end <= tokens->begin[i])
+            piece++;
+        if (!is_trained(masker, i, piece))
+            marked[i] &= ~DT_TARGET_BIT;
+    }
+}
+
+static int add_turns(struct dt_masker *masker, const struct dt_record *record,
+                     struct dt_marked *out, bool *seam, struct dt_error *err)
+{
+    const struct dt_turns *turns = &record->turns;
+    size_t first_target = 0, at = out->count;
+    if (!masker->chat) {
+        if (err)
+            *err = masker->no_chat;
+        return -1;
+    }
+    if (record->prompt_turns > 0 &&
+        encode_turns(masker, turns->messages, record->prompt_turns,
+                     DT_CHAT_PROMPT, &masker->prompt, err) < 0)
+        return -1;
+    if (encode_turns(masker, turns->messages, turns->count, 0, &masker->tokens,
+                     err) < 0)
+        return -1;
+    if (record->prompt_turns > 0) {
+        *seam = !begins_with(&masker->tokens, &masker->prompt);
+        if (masker->loss_on != DT_LOSS_FULL)
+            first_target = masker->prompt.count;
+    }
+    if (add_tokens(masker, first_target, false, out, err) < 0)
+        return -1;
+    if (masker->loss_on == DT_LOSS_ASSISTANT)
+        keep_trained(masker, out->tokens + at);
+    return 0;
+}
+
+/* --- any record --- */
+
+static int add_ids(const struct dt_record *record, struct dt_marked *out,
+                   struct dt_error *err)
+{
+    uint32_t *to = make_room(out, record->id_count, err);
+    if (!to)
+        return -1;
+    for (size_t i = 0; i < record->id_count; i++)
+        to[i] =
+            (uint32_t)record->ids[i] | (record->targets[i] ? DT_TARGET_BIT : 0);
+    out->count += record->id_count;
+    return 0;
+}
+
+int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
+                  struct dt_marked *out, bool *seam, struct dt_error *err)
+{
+    *seam = false;
+    if (record->ids)
+        return add_ids(record, out, err);
+    if (record->text)
+        return dt_masker_add_text(masker, record->text, strlen(record->text),
+                                  out, err);
+    if (record->prompt)
+        return add_pair(masker, record, out, seam, err);
+    return add_turns(masker, record, out, seam, err);
+}
