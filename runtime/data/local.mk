@@ -18,6 +18,27 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/loader.c \
 	runtime/data/mask.c \
 	runtime/data/mask.h \
+	runtime/data/tok.h \
+	runtime/data/tok_added.c \
+	runtime/data/tok_bpe.c \
+	runtime/data/tok_decode.c \
+	runtime/data/tok_decoder.c \
+	runtime/data/tok_encode.c \
+	runtime/data/tok_files.c \
+	runtime/data/tok_json.c \
+	runtime/data/tok_map.c \
+	runtime/data/tok_model.c \
+	runtime/data/tok_normalize.c \
+	runtime/data/tok_post.c \
+	runtime/data/tok_regex.c \
+	runtime/data/tok_split.c \
+	runtime/data/tok_steps.c \
+	runtime/data/tok_text.c \
+	runtime/data/tok_unicode.c \
+	runtime/data/tok_vocab.c \
+	runtime/data/tok_words.c \
+	runtime/data/tokenizer.c \
+	runtime/data/tokenizer.h \
 	runtime/data/utf8.c \
 	runtime/data/utf8.h \
 	# End of runtime/data

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Benchmarks are made and run by hand: make tests/bench/ops tests/bench/comm
+# Benchmarks are made and run by hand: make tests/bench/ops and so on
 
-EXTRA_PROGRAMS += tests/bench/ops
+EXTRA_PROGRAMS += tests/bench/ops tests/bench/tokenize
 
 EXTRA_DIST += \
 	tests/bench/README.md \
