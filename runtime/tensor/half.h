@@ -27,6 +27,15 @@ static inline float dt_f32_of_bits(uint32_t bits)
     return value;
 }
 
+/* yes if what is 1, no if it is 0. The compiler makes a branch of ?: and leaves
+ * it there, because what floats compute could trap.
+ */
+static inline uint32_t dt_half_select(int what, uint32_t yes, uint32_t no)
+{
+    uint32_t mask = 0 - (uint32_t)what;
+    return (yes & mask) | (no & ~mask);
+}
+
 /* bf16: sign, 8 bits of exponent, 7 of mantissa: the upper half of an fp32. */
 static inline float dt_bf16_to_f32(uint16_t half)
 {
@@ -47,22 +56,24 @@ static inline float dt_f16_to_f32(uint16_t half)
     uint32_t magnitude = half & 0x7fff;
     uint32_t normal = (magnitude << 13) + (112U << 23);
     uint32_t subnormal = dt_f32_bits((float)(int32_t)magnitude * 0x1p-24f);
-    uint32_t bits = magnitude < 0x400 ? subnormal : normal;
-    bits = magnitude >= 0x7c00 ? normal + (112U << 23) : bits;
+    uint32_t bits = dt_half_select(magnitude < 0x400, subnormal, normal);
+    bits = dt_half_select(magnitude >= 0x7c00, normal + (112U << 23), bits);
     return dt_f32_of_bits(bits | (uint32_t)(half & 0x8000) << 16);
 }
 
 static inline uint16_t dt_f32_to_f16(float value)
 {
     uint32_t bits = dt_f32_bits(value), magnitude = bits & 0x7fffffff;
+    int32_t order = (int32_t)magnitude; /* SSE2 compares signed numbers */
     uint32_t normal = magnitude - (112U << 23);
     normal = (normal + 0xfff + (normal >> 13 & 1)) >> 13;
     /* 0.5 counts in steps of 2^-24, as subnormal f16 do */
     uint32_t subnormal =
         dt_f32_bits(dt_f32_of_bits(magnitude) + 0.5f) - dt_f32_bits(0.5f);
-    uint32_t half = magnitude < 0x38800000 ? subnormal : normal;
-    half = magnitude >= 0x47800000 ? 0x7c00 : half;
-    half = magnitude > 0x7f800000 ? 0x7e00 | (magnitude >> 13 & 0x3ff) : half;
+    uint32_t half = dt_half_select(order < 0x38800000, subnormal, normal);
+    half = dt_half_select(order >= 0x47800000, 0x7c00, half);
+    uint32_t nan = 0x7e00 | (magnitude >> 13 & 0x3ff);
+    half = dt_half_select(order > 0x7f800000, nan, half);
     return (uint16_t)(half | (bits >> 16 & 0x8000));
 }
 
