@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,15 @@ static int add_file(struct dt_safetensors *st, const char *dir,
     return dt_safetensors_add(st, path, err);
 }
 
+/* A name of a file in the same directory, fit to be shown. */
+static bool is_plain(const char *file)
+{
+    for (const char *p = file; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '/')
+            return false;
+    return *file && !strstr(file, "..");
+}
+
 /* Opens every file that `map` names. */
 static int add_files(struct dt_safetensors *st, const char *dir,
                      const char *index, json_t *map, struct dt_error *err)
@@ -50,7 +60,7 @@ static int add_files(struct dt_safetensors *st, const char *dir,
                                       "tensor \"%s\": expected the name of a "
                                       "file",
                                       name);
-        if (!*file || strchr(file, '/') || strstr(file, ".."))
+        if (!is_plain(file))
             return dt_safetensors_bad(index, err,
                                       "tensor \"%s\": \"%s\" is no plain name "
                                       "of a file",

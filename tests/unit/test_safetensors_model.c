@@ -117,6 +117,8 @@ static const struct {
     {MAP("\"a\": \"../m-1.safetensors\""),
      ": tensor \"a\": \"../m-1.safetensors\" is no plain name of a file",
      EX_DATAERR},
+    {MAP("\"a\": \"a\\nb\""),
+     ": tensor \"a\": \"a?b\" is no plain name of a file", EX_DATAERR},
     {MAP("\"a\": \"..\""), ": tensor \"a\": \"..\" is no plain name of a file",
      EX_DATAERR},
     {MAP("\"a\": \".\""), "/.: not a regular file", EX_NOINPUT},
