@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/algo/export.c \
+	runtime/algo/export.h \
 	runtime/algo/names.c \
 	runtime/algo/names.h \
 	runtime/algo/numerics.c \
@@ -13,6 +15,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/trainer.h \
 	runtime/algo/weights.c \
 	runtime/algo/weights.h \
+	runtime/algo/weights_save.c \
 	runtime/algo/world.c \
 	runtime/algo/world.h \
 	# End of runtime/algo

@@ -13,40 +13,9 @@
 #include "base/file.h"
 #include "base/log.h"
 
-#define OPTIM_FILE "optim-rank-00000-of-00001.safetensors"
 #define STATE_FILE "trainer_state.json"
 
 enum { STATE_VERSION = 1, STATE_MAX_BYTES = 1 << 20 };
-
-/* One list entry a parameter for `flat`, with "<prefix><name>" as names; free
- * with free_tensors. NULL if out of memory.
- */
-static struct dt_ckpt_tensor *list_tensors(const struct dt_layout *layout,
-                                           struct dt_view flat,
-                                           const char *prefix,
-                                           struct dt_ckpt_tensor *out)
-{
-    for (size_t i = 0; i < layout->param_count; i++) {
-        const struct dt_param *param = &layout->params[i];
-        char *name;
-        if (asprintf(&name, "%s%s", prefix, param->name) < 0)
-            return NULL;
-        out[i] = (struct dt_ckpt_tensor){
-            .name = name,
-            .ndim = param->ndim,
-            .view = dt_layout_param(layout, flat, i),
-        };
-        memcpy(out[i].shape, param->shape, sizeof(param->shape));
-    }
-    return out;
-}
-
-static void free_tensors(struct dt_ckpt_tensor *tensors, size_t count)
-{
-    for (size_t i = 0; tensors && i < count; i++)
-        free((char *)(uintptr_t)tensors[i].name);
-    free(tensors);
-}
 
 /* Adds one file with the parameters of `count` flat buffers. */
 static int add_flat(struct dt_run *run, struct dt_ckpt_writer *writer,
@@ -54,19 +23,12 @@ static int add_flat(struct dt_run *run, struct dt_ckpt_writer *writer,
                     const char *const *prefixes, size_t count,
                     struct dt_error *err)
 {
-    size_t n = run->layout->param_count;
-    struct dt_ckpt_tensor *tensors = calloc(n * count, sizeof(*tensors));
-    int result = -1;
-    for (size_t i = 0; i < count; i++)
-        if (!tensors || !list_tensors(run->layout, flats[i], prefixes[i],
-                                      tensors + i * n)) {
-            dt_error_set(err, EX_OSERR, "out of memory");
-            goto done;
-        }
-    result = dt_ckpt_add_tensors(writer, file, tensors, n * count, err);
-done:
-    free_tensors(tensors, n * count);
-    return result;
+    size_t n = run->layout->param_count * count;
+    struct dt_ckpt_tensor *tensors =
+        dt_weights_list(run->layout, flats, prefixes, count, DT_F32, err);
+    int rc = tensors ? dt_ckpt_add_tensors(writer, file, tensors, n, err) : -1;
+    dt_weights_free_list(tensors, n);
+    return rc;
 }
 
 static char *format_state(const struct dt_run *run, struct dt_error *err)
@@ -123,7 +85,7 @@ int dt_run_save(struct dt_run *run, struct dt_error *err)
                                       dt_optim_v(run->optim)};
     if (add_flat(run, writer, "model.safetensors", &run->weights,
                  (const char *const[]){""}, 1, err) < 0 ||
-        add_flat(run, writer, OPTIM_FILE, moments,
+        add_flat(run, writer, DT_OPTIM_FILE, moments,
                  (const char *const[]){"m/", "v/"}, 2, err) < 0 ||
         add_texts(run, writer, err) < 0) {
         dt_ckpt_abandon(writer);
@@ -142,7 +104,7 @@ static int load_moments(struct dt_run *run, const char *dir,
                         struct dt_error *err)
 {
     char path[PATH_MAX], name[512];
-    snprintf(path, sizeof(path), "%s/%s", dir, OPTIM_FILE);
+    snprintf(path, sizeof(path), "%s/%s", dir, DT_OPTIM_FILE);
     struct dt_safetensors *file = dt_safetensors_open(path, err);
     int result = file ? 0 : -1;
     for (size_t i = 0; i < 2 * run->layout->param_count && result == 0; i++) {

@@ -2,13 +2,16 @@
 /* weights.c - matching the tensors of a file with the parameters of a model */
 #include "config.h"
 
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "algo/names.h"
 #include "algo/weights.h"
-#include "ckpt/safetensors.h"
+#include "tensor/convert.h"
 
 #define HEAD "lm_head.weight"
 
@@ -172,6 +175,59 @@ int dt_weights_load(const char *dir, const struct dt_layout *layout,
     if (rc == 0)
         rc = read_tensors(&match, weights, err);
     match_fini(&match);
+    dt_safetensors_close(st);
+    return rc;
+}
+
+int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
+                     enum dt_dtype *dtype, struct dt_error *err)
+{
+    struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
+    if (!st)
+        return -1;
+    bool found = false;
+    for (size_t t = 0; t < dt_safetensors_count(st) && !found; t++) {
+        const char *name = dt_safetensors_name(st, t);
+        found = find_param(layout, name) == 0 &&
+                dt_safetensors_dtype(st, name, dtype) == 0 &&
+                dt_dtype_is_float(*dtype);
+    }
+    dt_safetensors_close(st);
+    return found ? 0
+                 : dt_error_set(err, EX_DATAERR,
+                                "%s: no tensor %s of F32, BF16 or F16", dir,
+                                layout->params[0].name);
+}
+
+static int read_masters(const struct dt_safetensors *st,
+                        const struct dt_layout *layout, struct dt_view weights,
+                        struct dt_error *err)
+{
+    enum dt_dtype dtype;
+    for (size_t i = 0; i < layout->param_count; i++) {
+        const struct dt_param *param = &layout->params[i];
+        char name[512];
+        snprintf(name, sizeof(name), DT_OPTIM_MASTER "%s", param->name);
+        if (i == 0 && dt_safetensors_dtype(st, name, &dtype) < 0)
+            return 0;
+        if (dt_safetensors_read(st, name, param->ndim, param->shape,
+                                dt_layout_param(layout, weights, i), err) < 0)
+            return -1;
+    }
+    return 1;
+}
+
+int dt_weights_load_master(const char *dir, const struct dt_layout *layout,
+                           struct dt_view weights, struct dt_error *err)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/" DT_OPTIM_FILE, dir) >=
+        (int)sizeof(path))
+        return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
+    if (access(path, F_OK) < 0)
+        return 0;
+    struct dt_safetensors *st = dt_safetensors_open(path, err);
+    int rc = st ? read_masters(st, layout, weights, err) : -1;
     dt_safetensors_close(st);
     return rc;
 }
