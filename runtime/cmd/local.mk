@@ -8,6 +8,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/contract.h \
 	runtime/cmd/doctor.c \
 	runtime/cmd/doctor_ranks.c \
+	runtime/cmd/export.c \
 	runtime/cmd/generate.c \
 	runtime/cmd/hang.c \
 	runtime/cmd/hang.h \

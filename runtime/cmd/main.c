@@ -20,6 +20,7 @@ static const struct {
     {"check", dt_cmd_check, "check a configuration and list every mistake"},
     {"sbatch", dt_cmd_sbatch, "print or submit the batch script of a job"},
     {"generate", dt_cmd_generate, "print text sampled from a trained model"},
+    {"export", dt_cmd_export, "write a checkpoint as a Hugging Face model"},
     {"doctor", dt_cmd_doctor, "find the nodes of a job that break runs"},
     {"console", dt_cmd_console, "sort what srun prints; srun starts it"},
     {"info", dt_cmd_info, "print version, features and libraries"},

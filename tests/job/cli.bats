@@ -28,10 +28,10 @@ disttrain() {
 @test "--help of the program and of each command, --version" {
     local command
     run -0 disttrain --help
-    for command in train check generate doctor info; do
+    for command in train check generate export doctor info; do
         [[ $output == *"  $command "* ]]
     done
-    for command in train check generate doctor info; do
+    for command in train check generate export doctor info; do
         run -0 disttrain "$command" --help
         [[ ${lines[0]} == "usage: disttrain $command"* ]]
     done
@@ -41,7 +41,7 @@ disttrain() {
 
 @test "unknown options and words too many: one line, exit status 64" {
     local command
-    for command in train check generate doctor info; do
+    for command in train check generate export doctor info; do
         run -64 disttrain "$command" --frobnicate
         [[ $output == *"disttrain $command"*"--frobnicate"* ]]
     done
@@ -77,6 +77,12 @@ END
     [[ $output == *"8 rows per rank x 1 ranks"*"step 3/3  loss "* ]]
     run -0 disttrain generate --model outputs/one/checkpoints/latest \
         --prompt "The " --max-tokens 8
+    [[ $output == "The "* ]]
+    run -0 disttrain export outputs/one one --dtype bf16
+    [[ $output == "one: "*" parameters in bf16, from "*"/checkpoint-3" ]]
+    run -0 ls one
+    [[ $output == $'config.json\nmodel.safetensors' ]]
+    run -0 disttrain generate --model one --prompt "The " --max-tokens 8
     [[ $output == "The "* ]]
     run -73 disttrain train one.yaml
     [[ $output == *"run.output_dir is not empty; set training.resume: auto"* ]]

@@ -64,6 +64,9 @@ expect() {
 @test "an option's value is what the help says it is" {
     expect "disttrain generate --model " configs model
     expect "disttrain generate --model m" model
+    expect "disttrain export --dtype " bf16 fp16 fp32
+    expect "disttrain export --dtype b" bf16
+    expect "disttrain export --max-shard-size "
     expect "disttrain check --world "
     expect "disttrain sbatch --array ="
     expect "disttrain sbatch --array = 1"
@@ -77,6 +80,12 @@ expect() {
     expect "disttrain check --resolved a" a.yaml
     expect "disttrain train configs/" configs/f.yaml
     expect "disttrain info "
+}
+
+@test "export takes folders" {
+    expect "disttrain export " configs model
+    expect "disttrain export model c" configs
+    expect "disttrain export --o" --overwrite
 }
 
 @test "a program that does not run offers nothing" {

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* export.c - `disttrain export`: a checkpoint to a Hugging Face directory */
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "algo/export.h"
+#include "cmd/cmd.h"
+#include "conf/read.h"
+
+static const struct {
+    const char *name;
+    enum dt_dtype dtype;
+} dtypes[] = {{"fp32", DT_F32}, {"bf16", DT_BF16}, {"fp16", DT_F16}};
+
+enum { DTYPE_COUNT = sizeof(dtypes) / sizeof(dtypes[0]) };
+
+static void print_help(void)
+{
+    fputs("usage: disttrain export CHECKPOINT DIR [OPTIONS]\n\n"
+          "Writes the model of CHECKPOINT, a checkpoint or the run.output_dir\n"
+          "of a run, to the directory DIR as Hugging Face has it: weights,\n"
+          "config.json and the tokenizer's files, nothing of the training.\n\n"
+          "  --dtype fp32|bf16|fp16  of the weights [as in CHECKPOINT]\n"
+          "  --max-shard-size SIZE   split larger weights into files of up to\n"
+          "                          500MB, 2GiB ... [5GB]\n"
+          "  --overwrite             replace a model that is in DIR\n",
+          stdout);
+}
+
+static int take_dtype(struct dt_export *export)
+{
+    for (size_t i = 0; i < DTYPE_COUNT; i++)
+        if (!strcmp(optarg, dtypes[i].name)) {
+            export->same_dtype = false;
+            export->dtype = dtypes[i].dtype;
+            return 0;
+        }
+    return dt_cmd_usage_error(
+        "export", "--dtype: expected fp32, bf16 or fp16, got '%s'", optarg);
+}
+
+static int take_size(struct dt_export *export)
+{
+    long bytes;
+    if (!dt_conf_parse_size(optarg, &bytes))
+        return dt_cmd_usage_error("export",
+                                  "--max-shard-size: expected a size such as "
+                                  "500MB or 2GiB, got '%s'",
+                                  optarg);
+    export->max_shard_bytes = (size_t)bytes;
+    return 0;
+}
+
+/* Fills export. -1 to go on, or the exit code. */
+static int parse_options(struct dt_export *export, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"help", no_argument, NULL, 'h'},
+        {"dtype", required_argument, NULL, 'd'},
+        {"max-shard-size", required_argument, NULL, 's'},
+        {"overwrite", no_argument, NULL, 'o'},
+        {0},
+    };
+    int c, status = 0;
+    opterr = 0;
+    while (!status && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1)
+        switch (c) {
+        case 'h':
+            print_help();
+            return 0;
+        case 'd':
+            status = take_dtype(export);
+            break;
+        case 's':
+            status = take_size(export);
+            break;
+        case 'o':
+            export->overwrite = true;
+            break;
+        default:
+            return dt_cmd_option_error("export", c, argv[optind - 1]);
+        }
+    return status ? status : -1;
+}
+
+static const char *dtype_name(enum dt_dtype dtype)
+{
+    size_t i = 0;
+    while (dtypes[i].dtype != dtype)
+        i++;
+    return dtypes[i].name;
+}
+
+int dt_cmd_export(int argc, char **argv)
+{
+    struct dt_error err;
+    struct dt_export export = {.same_dtype = true,
+                               .max_shard_bytes = 5000000000};
+    int status = parse_options(&export, argc, argv);
+    if (status >= 0)
+        return status;
+    if (argc - optind < 2)
+        return dt_cmd_usage_error("export", argc == optind
+                                                ? "which CHECKPOINT, to "
+                                                  "which DIR?"
+                                                : "to which DIR?");
+    if (argc - optind > 2)
+        return dt_cmd_usage_error("export", "'%s' is too much",
+                                  argv[optind + 2]);
+    export.from = argv[optind];
+    export.to = argv[optind + 1];
+    if (dt_export(&export, &err) < 0) {
+        fprintf(stderr, "disttrain: %s\n", err.text);
+        return err.status;
+    }
+    printf("%s: %zu parameters in %s, from %s\n", export.to, export.param_count,
+           dtype_name(export.dtype), export.found);
+    return 0;
+}

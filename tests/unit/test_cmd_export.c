@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cmd_export.c - what `disttrain export` writes, and refuses */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "algo/weights.h"
+#include "cmd/cmd.h"
+#include "command.h"
+#include "model/model.h"
+#include "tests/unit/scratch.h"
+
+static const char config_json[] =
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4,"
+    " \"n_embd\": 4, \"n_layer\": 2, \"n_head\": 2}";
+
+static struct dt_layout *layout;
+static struct dt_buffer *buf; /* the fp32 weights of the checkpoint */
+
+static void must(bool ok, const struct dt_error *err)
+{
+    if (!ok)
+        fail_msg("%s", err->text);
+}
+
+static int run(const char *const *words)
+{
+    char *argv[16] = {"export"};
+    int argc = 1;
+    for (; words[argc - 1]; argc++)
+        argv[argc] = (char *)words[argc - 1];
+    return run_command(dt_cmd_export, argc, argv);
+}
+
+#define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
+
+/* Writes run/checkpoints/checkpoint-7 with the weights as `stored`, and with
+ * `master` the fp32 ones beside them.
+ */
+static void write_checkpoint(enum dt_dtype stored, bool master)
+{
+    struct dt_error err;
+    struct dt_ckpt_writer *writer = dt_ckpt_begin("run/checkpoints", 7, &err);
+    must(writer, &err);
+    const struct dt_view weights = dt_view_of(buf, DT_F32);
+    const struct dt_weights_files files = {.config = config_json,
+                                           .layout = layout,
+                                           .weights = weights,
+                                           .stored = stored,
+                                           .max_shard_bytes = 1 << 20,
+                                           .source = "tokenizer"};
+    must(dt_weights_save(writer, &files, &err) == 0, &err);
+    struct dt_ckpt_tensor *tensors = dt_weights_list(
+        layout, &weights, (const char *const[]){master ? "master/" : "m/"}, 1,
+        DT_F32, &err);
+    must(tensors, &err);
+    must(dt_ckpt_add_tensors(writer, DT_OPTIM_FILE, tensors,
+                             layout->param_count, &err) == 0,
+         &err);
+    dt_weights_free_list(tensors, layout->param_count);
+    must(dt_ckpt_add_text(writer, "trainer_state.json", "{}", &err) == 0, &err);
+    must(dt_ckpt_commit(writer, 0, &err) == 0, &err);
+}
+
+static int group_setup(void **state)
+{
+    struct dt_model_config config;
+    struct dt_error err;
+    (void)state;
+    scratch_write("config.json", config_json, strlen(config_json));
+    must(chdir(scratch_root) == 0 &&
+             dt_model_config_load(&config, scratch_root, &err) == 0,
+         &err);
+    layout = dt_model_layout(&config, 1, &err);
+    buf = dt_buffer_create(layout->count * sizeof(float), "weights", &err);
+    must(buf, &err);
+    dt_model_init_weights(&config, layout, dt_view_of(buf, DT_F32), 3);
+    unlink("config.json");
+    mkdir("tokenizer", 0777);
+    scratch_write("tokenizer/tokenizer.json", "{\"t\": 1}", 8);
+    scratch_write("tokenizer/generation_config.json", "{}", 2);
+    scratch_write("tokenizer/optimizer.pt", "no", 2);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    dt_layout_destroy(layout);
+    dt_buffer_destroy(buf);
+    return chdir("/");
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    dt_file_remove_tree("model", NULL);
+    dt_file_remove_tree("run", NULL);
+    write_checkpoint(DT_F32, false);
+    return 0;
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* What is in model/ is stored as `dtype` and differs by at most `bound`. */
+static void expect_weights(enum dt_dtype dtype, float bound)
+{
+    struct dt_error err;
+    enum dt_dtype found;
+    struct dt_buffer *loaded = dt_buffer_create(buf->bytes, "loaded", &err);
+    must(loaded && dt_weights_dtype("model", layout, &found, &err) == 0 &&
+             dt_weights_load("model", layout, dt_view_of(loaded, DT_F32),
+                             &err) == 0,
+         &err);
+    assert_int_equal(found, dtype);
+    const float *a = buf->data, *b = loaded->data;
+    for (size_t i = 0; i < layout->count; i++)
+        if (!(a[i] - b[i] <= bound && b[i] - a[i] <= bound))
+            fail_msg("element %zu is %g, expected %g", i, b[i], a[i]);
+    dt_buffer_destroy(loaded);
+}
+
+static void test_model(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("run/checkpoints/checkpoint-7", "model"), 0);
+    assert_string_equal(errors, "");
+    assert_non_null(strstr(out, "model: 532 parameters in fp32, from /"));
+    assert_non_null(strstr(out, "/run/checkpoints/checkpoint-7\n"));
+    expect_weights(DT_F32, 0);
+    assert_true(exists("model/config.json") && exists("model/tokenizer.json") &&
+                exists("model/generation_config.json"));
+    assert_false(exists("model/" DT_OPTIM_FILE) ||
+                 exists("model/optimizer.pt") ||
+                 exists("model/trainer_state.json") ||
+                 exists("model/checksums.txt") || exists(".tmp-model"));
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("run", "model", "--dtype", "bf16"), 0);
+    expect_weights(DT_BF16, 1e-3f);
+    assert_int_equal(RUN("run", "model", "--dtype=fp16", "--overwrite",
+                         "--max-shard-size", "0.5KB"),
+                     0);
+    expect_weights(DT_F16, 1e-4f);
+    assert_true(exists("model/model.safetensors.index.json"));
+    assert_false(exists("model/model.safetensors"));
+    assert_int_equal(RUN("model", "model", "--overwrite"), 0); /* convert */
+    expect_weights(DT_F16, 1e-4f);
+    assert_true(exists("model/model.safetensors"));
+}
+
+/* A bf16 run: its fp32 weights are exported, if fp32 is asked for. */
+static void test_master(void **state)
+{
+    (void)state;
+    dt_file_remove_tree("run", NULL);
+    write_checkpoint(DT_BF16, true);
+    assert_int_equal(RUN("run", "model"), 0);
+    expect_weights(DT_BF16, 1e-3f);
+    assert_int_equal(RUN("run", "model", "--dtype", "fp32", "--overwrite"), 0);
+    expect_weights(DT_F32, 0);
+}
+
+static void test_refused(void **state)
+{
+    static const struct {
+        const char *args[5], *text;
+        int status;
+    } cases[] = {
+        {{NULL}, "which CHECKPOINT, to which DIR?", EX_USAGE},
+        {{"run"}, "to which DIR?", EX_USAGE},
+        {{"run", "model", "more"}, "'more' is too much", EX_USAGE},
+        {{"run", "model", "--dtype"}, "'--dtype' needs a value", EX_USAGE},
+        {{"run", "model", "--dtype", "int8"},
+         "--dtype: expected fp32, bf16 or fp16, got 'int8'",
+         EX_USAGE},
+        {{"run", "model", "--max-shard-size", "5 potatoes"},
+         "--max-shard-size: expected a size such as 500MB or 2GiB, got "
+         "'5 potatoes'",
+         EX_USAGE},
+        {{"run", "model", "--replace"}, "unknown option '--replace'", EX_USAGE},
+        {{"nowhere", "model"},
+         "nowhere: no checkpoint, nor a run.output_dir with one: there is no "
+         "config.json and no checkpoints/latest",
+         EX_NOINPUT},
+        {{"run", "file"}, "file: cannot open: Not a directory", EX_CANTCREAT},
+        {{"run", "tokenizer"},
+         "tokenizer: not empty; --overwrite replaces a model there",
+         EX_CANTCREAT},
+        {{"run", "tokenizer", "--overwrite"},
+         "tokenizer: not just the files of a model, so it is not overwritten",
+         EX_CANTCREAT},
+        {{"run", ".", "--overwrite"},
+         ".: not just the files of a model, so it is not overwritten",
+         EX_CANTCREAT},
+        {{"run", "run/checkpoints/checkpoint-7", "--overwrite"},
+         "checkpoint-7: not just the files of a model",
+         EX_CANTCREAT},
+    };
+    (void)state;
+    scratch_write("file", "", 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int status = run(cases[i].args);
+        if (status != cases[i].status || !strstr(errors, cases[i].text))
+            fail_msg("expected %d '%s', got %d '%s'", cases[i].status,
+                     cases[i].text, status, errors);
+    }
+    assert_false(exists("model"));
+    assert_int_equal(RUN("--help"), 0);
+    assert_non_null(strstr(out, "usage: disttrain export CHECKPOINT DIR"));
+}
+
+/* What is wrong with the checkpoint is said, and nothing is written. */
+static void test_damaged(void **state)
+{
+    (void)state;
+    FILE *f = fopen("run/checkpoints/latest/tokenizer.json", "a");
+    assert_non_null(f);
+    fclose(f);
+    assert_int_equal(RUN("run", "model"), 0);
+    f = fopen("run/checkpoints/latest/tokenizer.json", "a");
+    fputs(" ", f);
+    fclose(f);
+    assert_int_equal(RUN("run", "model", "--overwrite"), EX_DATAERR);
+    assert_non_null(strstr(errors, "tokenizer.json: damaged: checksum"));
+    expect_weights(DT_F32, 0);
+    unlink("run/checkpoints/latest/checksums.txt");
+    unlink("run/checkpoints/latest/model.safetensors");
+    assert_int_equal(RUN("run", "new"), EX_NOINPUT);
+    assert_non_null(strstr(errors, "/model.safetensors: cannot open"));
+    assert_false(exists("new") || exists(".tmp-new"));
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup(f, setup)
+    const struct CMUnitTest tests[] = {
+        TEST(test_model),   TEST(test_options), TEST(test_master),
+        TEST(test_refused), TEST(test_damaged),
+    };
+    return cmocka_run_group_tests_name("cmd_export", tests, group_setup,
+                                       group_teardown);
+}
