@@ -103,21 +103,19 @@ int dt_run_save(struct dt_run *run, struct dt_error *err)
 static int load_moments(struct dt_run *run, const char *dir,
                         struct dt_error *err)
 {
-    char path[PATH_MAX], name[512];
+    char path[PATH_MAX];
+    size_t n = 2 * run->layout->param_count;
+    const struct dt_view moments[] = {dt_optim_m(run->optim),
+                                      dt_optim_v(run->optim)};
     snprintf(path, sizeof(path), "%s/%s", dir, DT_OPTIM_FILE);
-    struct dt_safetensors *file = dt_safetensors_open(path, err);
-    int result = file ? 0 : -1;
-    for (size_t i = 0; i < 2 * run->layout->param_count && result == 0; i++) {
-        const struct dt_param *param = &run->layout->params[i / 2];
-        struct dt_view flat = i % 2 ? dt_optim_v(run->optim)
-                                    : dt_optim_m(run->optim);
-        snprintf(name, sizeof(name), "%s/%s", i % 2 ? "v" : "m", param->name);
-        result = dt_safetensors_read(
-            file, name, param->ndim, param->shape,
-            dt_layout_param(run->layout, flat, i / 2), err);
-    }
-    dt_safetensors_close(file);
-    return result;
+    struct dt_ckpt_tensor *tensors =
+        dt_weights_list(run->layout, moments,
+                        (const char *const[]){"m/", "v/"}, 2, DT_F32, err);
+    struct dt_safetensors *st = tensors ? dt_safetensors_open(path, err) : NULL;
+    int rc = st ? dt_safetensors_read_all(st, tensors, n, err) : -1;
+    dt_safetensors_close(st);
+    dt_weights_free_list(tensors, n);
+    return rc;
 }
 
 /* A resumed run must be the same run: the same data in the same order. */

@@ -152,14 +152,15 @@ static int check(struct match *m, const char *dir, enum dt_dtype dtype,
 static int read_tensors(const struct match *m, struct dt_view weights,
                         struct dt_error *err)
 {
-    for (size_t i = 0; i < m->layout->param_count; i++) {
-        const struct dt_param *param = &m->layout->params[i];
-        if (dt_safetensors_read(m->st, m->sources[i], param->ndim, param->shape,
-                                dt_layout_param(m->layout, weights, i),
-                                err) < 0)
-            return -1;
-    }
-    return 0;
+    size_t n = m->layout->param_count;
+    struct dt_ckpt_tensor *tensors = calloc(n, sizeof(*tensors));
+    if (!tensors)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        tensors[i] = dt_weights_tensor(m->layout, weights, i, m->sources[i]);
+    int rc = dt_safetensors_read_all(m->st, tensors, n, err);
+    free(tensors);
+    return rc;
 }
 
 int dt_weights_load(const char *dir, const struct dt_layout *layout,
@@ -199,22 +200,23 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
                                 layout->params[0].name);
 }
 
+/* 1 if the first of them, and so all, are there; 0 if it is not. */
 static int read_masters(const struct dt_safetensors *st,
                         const struct dt_layout *layout, struct dt_view weights,
                         struct dt_error *err)
 {
     enum dt_dtype dtype;
-    for (size_t i = 0; i < layout->param_count; i++) {
-        const struct dt_param *param = &layout->params[i];
-        char name[512];
-        snprintf(name, sizeof(name), DT_OPTIM_MASTER "%s", param->name);
-        if (i == 0 && dt_safetensors_dtype(st, name, &dtype) < 0)
-            return 0;
-        if (dt_safetensors_read(st, name, param->ndim, param->shape,
-                                dt_layout_param(layout, weights, i), err) < 0)
-            return -1;
-    }
-    return 1;
+    struct dt_ckpt_tensor *tensors =
+        dt_weights_list(layout, &weights,
+                        (const char *const[]){DT_OPTIM_MASTER}, 1, DT_F32, err);
+    if (!tensors)
+        return -1;
+    int rc = dt_safetensors_dtype(st, tensors[0].name, &dtype) == 0;
+    if (rc &&
+        dt_safetensors_read_all(st, tensors, layout->param_count, err) < 0)
+        rc = -1;
+    dt_weights_free_list(tensors, layout->param_count);
+    return rc;
 }
 
 int dt_weights_load_master(const char *dir, const struct dt_layout *layout,

@@ -37,9 +37,15 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
 int dt_weights_load_master(const char *dir, const struct dt_layout *layout,
                            struct dt_view weights, struct dt_error *err);
 
-/* The parameters of flats(count) as count * param_count tensors to write as
- * `stored`, those of flats[i] with prefixes[i] before their names. NULL and
- * err: EX_OSERR. Release with dt_weights_free_list, which takes NULL.
+/* Parameter i of a flat buffer as a tensor with a name of the caller's. */
+struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
+                                        struct dt_view flat, size_t i,
+                                        const char *name);
+
+/* The parameters of flats(count) as count * param_count tensors, to read
+ * or to write as `stored`, those of flats[i] with prefixes[i] before their
+ * names. NULL and err: EX_OSERR. Release with dt_weights_free_list, which takes
+ * NULL.
  */
 struct dt_ckpt_tensor *dt_weights_list(const struct dt_layout *layout,
                                        const struct dt_view *flats,

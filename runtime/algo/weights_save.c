@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights_save.c - flat buffers as named tensors, and as a model directory */
+/* weights_save.c - flat buffers as named tensors and as model directories */
 #include "config.h"
 
 #include <stdint.h>
@@ -12,6 +12,18 @@
 enum {
     COPY_MAX_BYTES = 64 << 20, /* of a file beside the weights */
 };
+
+struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
+                                        struct dt_view flat, size_t i,
+                                        const char *name)
+{
+    const struct dt_param *param = &layout->params[i];
+    struct dt_ckpt_tensor tensor = {.name = name,
+                                    .ndim = param->ndim,
+                                    .view = dt_layout_param(layout, flat, i)};
+    memcpy(tensor.shape, param->shape, sizeof(param->shape));
+    return tensor;
+}
 
 void dt_weights_free_list(struct dt_ckpt_tensor *tensors, size_t count)
 {
@@ -29,20 +41,15 @@ struct dt_ckpt_tensor *dt_weights_list(const struct dt_layout *layout,
     size_t n = layout->param_count;
     struct dt_ckpt_tensor *tensors = calloc(n * count, sizeof(*tensors));
     for (size_t i = 0; tensors && i < n * count; i++) {
-        const struct dt_param *param = &layout->params[i % n];
         char *name;
-        if (asprintf(&name, "%s%s", prefixes[i / n], param->name) < 0) {
+        if (asprintf(&name, "%s%s", prefixes[i / n],
+                     layout->params[i % n].name) < 0) {
             dt_weights_free_list(tensors, i);
             tensors = NULL;
             break;
         }
-        tensors[i] = (struct dt_ckpt_tensor){
-            .name = name,
-            .ndim = param->ndim,
-            .view = dt_layout_param(layout, flats[i / n], i % n),
-            .stored = stored,
-        };
-        memcpy(tensors[i].shape, param->shape, sizeof(param->shape));
+        tensors[i] = dt_weights_tensor(layout, flats[i / n], i % n, name);
+        tensors[i].stored = stored;
     }
     if (!tensors)
         dt_error_set(err, EX_OSERR, "out of memory");

@@ -19,6 +19,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 enum {
     CHUNK = 1 << 18, /* elements that a thread takes at a time */
+    AHEAD = 16,      /* of them the disk is ahead */
 };
 
 struct dt_safetensors *dt_safetensors_create(size_t parts, struct dt_error *err)
@@ -174,12 +175,14 @@ static const char *data_of(const struct st_entry *entry)
     return entry->part->map + entry->part->data + entry->begin;
 }
 
-/* A piece of a tensor on its way from the mapping to a view. */
+/* A part of a tensor on its way from the mapping to a view. */
 struct piece {
+    const struct st_part *part;
     void *to;
-    const void *from;
+    const char *from;
     enum dt_dtype to_dtype, from_dtype;
     size_t count;
+    bool lost;
 };
 
 static void convert_piece(void *ctx)
@@ -188,41 +191,96 @@ static void convert_piece(void *ctx)
     dt_convert(p->to, p->to_dtype, p->from, p->from_dtype, p->count);
 }
 
-/* Starts to read ahead: the threads would wait for each page they touch. Only
- * a hint, so its result does not matter.
+static size_t pieces_of(const struct dt_ckpt_tensor *tensor)
+{
+    return (tensor->view.count + CHUNK - 1) / CHUNK;
+}
+
+static void cut(const struct st_entry *entry,
+                const struct dt_ckpt_tensor *tensor, struct piece *pieces)
+{
+    struct dt_view view = tensor->view;
+    enum dt_dtype from = (enum dt_dtype)entry->dtype->dtype;
+    assert(view.count * dt_dtype_bytes(from) == entry->end - entry->begin);
+    for (size_t i = 0; i < pieces_of(tensor); i++) {
+        size_t first = i * CHUNK, left = view.count - first;
+        struct dt_view to =
+            dt_view_slice(view, first, left < CHUNK ? left : CHUNK);
+        pieces[i] = (struct piece){
+            .part = entry->part,
+            .to = dt_view_data(to),
+            .from = data_of(entry) + first * dt_dtype_bytes(from),
+            .to_dtype = view.dtype,
+            .from_dtype = from,
+            .count = to.count,
+        };
+    }
+}
+
+/* Lets the disk begin with a piece, or a thread would wait for every page of
+ * it. Only a hint, so its result does not matter.
  */
-static void read_ahead(const char *data, size_t bytes)
+static void read_ahead(const struct piece *piece)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t begin = (uintptr_t)data / page * page;
-    madvise((void *)begin, (uintptr_t)data + bytes - begin, MADV_WILLNEED);
+    uintptr_t begin = (uintptr_t)piece->from / page * page;
+    uintptr_t end = (uintptr_t)piece->from +
+                    piece->count * dt_dtype_bytes(piece->from_dtype);
+    madvise((void *)begin, end - begin, MADV_WILLNEED);
+}
+
+static int read_pieces(struct piece *pieces, size_t count, struct dt_error *err)
+{
+    for (size_t i = 0; i < count && i < AHEAD; i++)
+        read_ahead(&pieces[i]);
+#pragma omp parallel for schedule(dynamic) if (count > 1)
+    for (size_t i = 0; i < count; i++) {
+        if (i + AHEAD < count)
+            read_ahead(&pieces[i + AHEAD]);
+        pieces[i].lost = dt_guard_run(convert_piece, &pieces[i]) < 0;
+    }
+    for (size_t i = 0; i < count; i++)
+        if ((pieces[i].lost || i == 0 ||
+             pieces[i].part != pieces[i - 1].part) &&
+            dt_safetensors_verify(pieces[i].part, pieces[i].lost ? -1 : 0,
+                                  err) < 0)
+            return -1;
+    return 0;
+}
+
+int dt_safetensors_read_all(const struct dt_safetensors *st,
+                            const struct dt_ckpt_tensor *tensors, size_t count,
+                            struct dt_error *err)
+{
+    size_t piece_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct dt_ckpt_tensor *t = &tensors[i];
+        if (dt_safetensors_check(st, t->name, t->ndim, t->shape, t->view.dtype,
+                                 err) < 0)
+            return -1;
+        piece_count += pieces_of(t);
+    }
+    struct piece *pieces = calloc(piece_count + 1, sizeof(*pieces));
+    if (!pieces)
+        return dt_error_set(err, EX_OSERR, "safetensors: out of memory");
+    size_t first = 0;
+    for (size_t i = 0; i < count; first += pieces_of(&tensors[i++]))
+        cut(dt_safetensors_find(st, tensors[i].name), &tensors[i],
+            pieces + first);
+    int rc = read_pieces(pieces, piece_count, err);
+    free(pieces);
+    return rc;
 }
 
 int dt_safetensors_read(const struct dt_safetensors *st, const char *name,
                         int ndim, const size_t *shape, struct dt_view view,
                         struct dt_error *err)
 {
-    if (dt_safetensors_check(st, name, ndim, shape, view.dtype, err) < 0)
-        return -1;
-    const struct st_entry *entry = dt_safetensors_find(st, name);
-    const struct st_part *part = entry->part;
-    enum dt_dtype from = (enum dt_dtype)entry->dtype->dtype;
-    size_t from_bytes = dt_dtype_bytes(from);
-    size_t to_bytes = dt_dtype_bytes(view.dtype);
-    const char *data = data_of(entry);
-    char *to = dt_view_data(view);
-    size_t chunks = (view.count + CHUNK - 1) / CHUNK;
-    bool lost = false;
-    assert(view.count * from_bytes == entry->end - entry->begin);
-    read_ahead(data, view.count * from_bytes);
-#pragma omp parallel for schedule(dynamic) reduction(|| : lost) if (chunks > 1)
-    for (size_t i = 0; i < chunks; i++) {
-        size_t first = i * CHUNK, left = view.count - first;
-        struct piece piece = {to + first * to_bytes, data + first * from_bytes,
-                              view.dtype, from, left < CHUNK ? left : CHUNK};
-        lost = lost || dt_guard_run(convert_piece, &piece) < 0;
-    }
-    return dt_safetensors_verify(part, lost ? -1 : 0, err);
+    struct dt_ckpt_tensor tensor = {.name = name, .ndim = ndim, .view = view};
+    assert(ndim <= (int)(sizeof(tensor.shape) / sizeof(tensor.shape[0])));
+    for (int d = 0; d < ndim; d++)
+        tensor.shape[d] = shape[d];
+    return dt_safetensors_read_all(st, &tensor, 1, err);
 }
 
 /* What dt_safetensors_equal compares in dt_guard_run. */

@@ -17,13 +17,13 @@
 #include "base/error.h"
 #include "tensor/view.h"
 
-/* A tensor to write. */
+/* A tensor to write, or to read. */
 struct dt_ckpt_tensor {
     const char *name;
     int ndim;
     size_t shape[4];
     struct dt_view view;  /* count == product of shape */
-    enum dt_dtype stored; /* in the file: as the view, or both are floats */
+    enum dt_dtype stored; /* to write: as the view, or both are floats */
 };
 
 /* Writes a safetensors file (tensors by name within decreasing alignment,
@@ -72,10 +72,15 @@ int dt_safetensors_check(const struct dt_safetensors *st, const char *name,
                          int ndim, const size_t *shape, enum dt_dtype dtype,
                          struct dt_error *err);
 
-/* Reads tensor `name` into view, whose count is the product of shape; floats
- * are converted, rounded to nearest even. -1: EX_DATAERR as from check;
- * EX_IOERR.
+/* Reads tensors by name into their views; floats are converted, rounded to
+ * nearest even. All threads read, so one call for many tensors is best. -1:
+ * EX_DATAERR as from check, before anything is read; EX_IOERR.
  */
+int dt_safetensors_read_all(const struct dt_safetensors *st,
+                            const struct dt_ckpt_tensor *tensors, size_t count,
+                            struct dt_error *err);
+
+/* The same for one tensor, of up to 4 dimensions. */
 int dt_safetensors_read(const struct dt_safetensors *st, const char *name,
                         int ndim, const size_t *shape, struct dt_view view,
                         struct dt_error *err);

@@ -14,7 +14,7 @@
 #include "tensor/convert.h"
 
 enum {
-    STAGE = 1 << 20, /* elements converted at a time */
+    STAGE = 1 << 22, /* elements converted at a time */
 };
 
 /* The order of the reference writer: wide types first, so that every tensor
@@ -95,7 +95,7 @@ static void convert(void *stage, enum dt_dtype stored, struct dt_view view)
     char *to = stage;
     size_t from_bytes = dt_dtype_bytes(view.dtype);
     size_t to_bytes = dt_dtype_bytes(stored);
-    enum { PIECE = STAGE / 16 };
+    enum { PIECE = STAGE / 64 };
 #pragma omp parallel for
     for (size_t first = 0; first < view.count; first += PIECE) {
         size_t left = view.count - first;
