@@ -40,23 +40,32 @@ static bool make_room(void **array, size_t *capacity, size_t needed,
     return true;
 }
 
+/* Makes the text `bytes` long, NUL-terminated. */
+static void end_text(struct writer *w, size_t bytes)
+{
+    void *text = w->out->text;
+    w->failed |= !make_room(&text, &w->out->capacity, bytes + 1, 1);
+    w->out->text = text;
+    if (w->failed)
+        return;
+    w->out->bytes = bytes;
+    w->out->text[bytes] = '\0';
+}
+
 static void put_bytes(struct writer *w, unsigned kind, struct text text)
 {
     struct dt_chat_text *out = w->out;
-    void *bytes = out->text, *pieces = out->pieces;
-    if (w->failed || text.bytes == 0)
+    void *pieces = out->pieces;
+    size_t at = out->bytes;
+    if (text.bytes == 0)
         return;
-    w->failed =
-        !make_room(&bytes, &out->capacity, out->bytes + text.bytes + 1, 1);
-    out->text = bytes;
+    end_text(w, at + text.bytes);
     w->failed |= !make_room(&pieces, &out->piece_capacity, out->piece_count + 1,
                             sizeof(*out->pieces));
     out->pieces = pieces;
     if (w->failed)
         return;
-    memcpy(out->text + out->bytes, text.begin, text.bytes);
-    out->bytes += text.bytes;
-    out->text[out->bytes] = '\0';
+    memcpy(out->text + at, text.begin, text.bytes);
     out->pieces[out->piece_count++] =
         (struct dt_chat_piece){.end = out->bytes, .kind = kind};
 }
@@ -385,7 +394,8 @@ int dt_chat_render(const struct dt_chat *chat,
 {
     struct writer w = {.chat = chat, .out = out, .flags = flags};
     assert(count > 0);
-    out->bytes = out->piece_count = 0;
+    out->piece_count = 0;
+    end_text(&w, 0);
     switch (chat->style.family) {
     case DT_CHATML:
         render_chatml(&w, messages, count);

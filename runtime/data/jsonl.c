@@ -84,7 +84,7 @@ static int syntax_error(const json_error_t *at, struct dt_error *err)
 {
     char text[JSON_ERROR_TEXT_LENGTH];
     make_printable(at->text, text, sizeof(text));
-    return dt_error_set(err, EX_DATAERR, "byte %d: %s", at->position + 1,
+    return dt_error_set(err, EX_DATAERR, "byte %d: %s", at->position,
                         json_error_code(at) == json_error_null_character
                             ? "U+0000 in a string"
                             : text);
@@ -104,8 +104,7 @@ static json_t *parse(const char *line, size_t length, struct dt_error *err)
         return NULL;
     }
     if (!json_is_object(root)) {
-        dt_error_set(err, EX_DATAERR, "expected an object, got %s",
-                     json_is_array(root) ? "an array" : "a single value");
+        dt_error_set(err, EX_DATAERR, "expected an object, got an array");
         json_decref(root);
         return NULL;
     }

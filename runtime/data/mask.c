@@ -202,6 +202,8 @@ static int encode_parts(struct dt_masker *masker, struct dt_tokens *out,
 {
     const struct dt_chat_text *chat = &masker->chat_text;
     size_t begin = 0;
+    if (!out->begin) /* it was encoded to without offsets */
+        dt_tokens_fini(out);
     out->count = 0;
     for (size_t i = 0; i < chat->piece_count; i++) {
         bool control = chat->pieces[i].kind & DT_CHAT_CONTROL;

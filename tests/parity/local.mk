@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 check_PROGRAMS += \
+	tests/parity/test_chat_reference \
 	tests/parity/test_gpt2_gradients \
 	tests/parity/test_gpt2_parity \
 	tests/parity/test_schedules \

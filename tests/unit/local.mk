@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 check_PROGRAMS += \
 	tests/unit/test_base \
+	tests/unit/test_cache \
+	tests/unit/test_chat \
 	tests/unit/test_ckpt \
 	tests/unit/test_ckpt_dir \
 	tests/unit/test_comm \
@@ -20,6 +22,8 @@ check_PROGRAMS += \
 	tests/unit/test_doctor_plugin \
 	tests/unit/test_doctor_report \
 	tests/unit/test_error \
+	tests/unit/test_examples \
+	tests/unit/test_jsonl \
 	tests/unit/test_half \
 	tests/unit/test_launch \
 	tests/unit/test_hang \
@@ -40,7 +44,7 @@ check_PROGRAMS += \
 	tests/unit/test_sample \
 	# End of tests/unit
 
-EXTRA_DIST += tests/unit/command.h tests/unit/conf.h tests/unit/scratch.h tests/unit/sysfs.h
+EXTRA_DIST += tests/unit/bytes_tokenizer.h tests/unit/command.h tests/unit/conf.h tests/unit/examples_file.h tests/unit/scratch.h tests/unit/sysfs.h
 
 task_env = \
 	tests/unit/task_env.c \

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz_jsonl.c - any bytes as lines of JSON: an error or tokens */
+#include "config.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/jsonl.h"
+#include "data/mask.h"
+#include "tests/unit/bytes_tokenizer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *const styles[] = {"chatml", "qwen2.5",  "qwen3",  "llama2",
+                                     "llama3", "llama3.1", "mistral"};
+
+enum { STYLES = sizeof(styles) / sizeof(styles[0]) };
+
+static struct dt_tokenizer *tokenizer;
+static struct dt_masker *maskers[STYLES][2]; /* all; the assistant's as text */
+
+static void prepare(void)
+{
+    struct dt_error err = {0};
+    tokenizer = bytes_tokenizer("tokenizer", "<s>", "</s>", NULL);
+    for (int i = 0; i < STYLES; i++) {
+        struct dt_chat *chat = dt_chat_create(styles[i], tokenizer, &err);
+        maskers[i][0] = dt_masker_create(tokenizer, chat, &err,
+                                         DT_LOSS_COMPLETION, true, &err);
+        maskers[i][1] = dt_masker_create(tokenizer, chat, &err,
+                                         DT_LOSS_ASSISTANT, false, &err);
+    }
+}
+
+/* An error is one line of text. */
+static void check_error(const struct dt_error *err)
+{
+    if (!err->text[0] || strpbrk(err->text, "\n\r\x1b"))
+        abort();
+}
+
+static void mask(struct dt_masker *masker, const struct dt_record *record)
+{
+    struct dt_marked marked = {0};
+    struct dt_error err = {0};
+    bool seam;
+    if (dt_masker_add(masker, record, &marked, &seam, &err) < 0)
+        check_error(&err);
+    else
+        for (size_t i = 0; i < marked.count; i++)
+            if ((marked.tokens[i] & ~DT_TARGET_BIT) >=
+                dt_tokenizer_vocab_size(tokenizer))
+                abort();
+    free(marked.tokens);
+}
+
+static void read_line(const char *line, size_t length)
+{
+    static const struct dt_example_options options;
+    enum dt_layout_kind layout;
+    struct dt_error err = {0};
+    if (dt_jsonl_layout(line, length, &options, &layout, &err) < 0)
+        check_error(&err);
+    for (int i = DT_LINES_TEXT; i <= DT_LINES_TOKENS; i++) {
+        struct dt_record record;
+        err.text[0] = '\0';
+        if (dt_jsonl_read(line, length, (enum dt_layout_kind)i, &options,
+                          dt_tokenizer_vocab_size(tokenizer), &record,
+                          &err) < 0)
+            check_error(&err);
+        else
+            for (int s = 0; s < STYLES; s++) {
+                mask(maskers[s][0], &record);
+                mask(maskers[s][1], &record);
+            }
+        dt_record_fini(&record);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *line, *text = (const char *)data;
+    size_t at = 0, length, count = 0;
+    uint64_t number = 0;
+    struct dt_error err;
+    if (!tokenizer)
+        prepare();
+    while ((line = dt_jsonl_next(text, size, &at, &number, &length)) != NULL)
+        read_line(line, length);
+    struct dt_part *parts = dt_jsonl_parts(text, size, 3, &count, &err);
+    if (!parts || (count > 0 && parts[count - 1].end != size))
+        abort();
+    free(parts);
+    return 0;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_chat_reference.c - chat templates render what transformers does
+ *
+ * make_chat_reference.py has written chat_reference.json.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "data/chat.h"
+#include "tests/unit/bytes_tokenizer.h"
+
+enum { MOST = 8 }; /* messages of a conversation */
+
+static const char *string_of(const json_t *json, const char *key)
+{
+    return json_string_value(json_object_get(json, key));
+}
+
+static size_t read_messages(const json_t *json,
+                            struct dt_chat_message messages[MOST])
+{
+    size_t count = json_array_size(json);
+    assert_in_range(count, 1, MOST);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *message = json_array_get(json, i);
+        messages[i] =
+            (struct dt_chat_message){.role = string_of(message, "role"),
+                                     .content = string_of(message, "content")};
+    }
+    return count;
+}
+
+/* The runs of trained pieces, in order, are the spans of the reference. */
+static void check_trained(const struct dt_chat_text *out, const json_t *spans)
+{
+    size_t begin = 0, span = 0;
+    char run[4096] = "";
+    for (size_t i = 0; i <= out->piece_count; i++) {
+        bool trained =
+            i < out->piece_count && out->pieces[i].kind & DT_CHAT_TRAINED;
+        if (trained)
+            strncat(run, out->text + begin, out->pieces[i].end - begin);
+        else if (run[0])
+            assert_string_equal(
+                run, json_string_value(json_array_get(spans, span++)));
+        if (!trained)
+            run[0] = '\0';
+        if (i < out->piece_count)
+            begin = out->pieces[i].end;
+    }
+    assert_int_equal(begin, out->bytes);
+    assert_int_equal(span, json_array_size(spans));
+}
+
+static void check_case(const json_t *json, const struct dt_chat *chat)
+{
+    struct dt_chat_message messages[MOST];
+    struct dt_chat_text out = {0};
+    struct dt_error err;
+    const char *training = string_of(json, "training");
+    size_t count = read_messages(json_object_get(json, "messages"), messages);
+    size_t prompt =
+        (size_t)json_integer_value(json_object_get(json, "prompt_turns"));
+    assert_int_equal(dt_chat_render(chat, messages, count, 0, &out, &err), 0);
+    assert_string_equal(out.text, string_of(json, "text"));
+    assert_int_equal(
+        dt_chat_render(chat, messages, prompt, DT_CHAT_PROMPT, &out, &err), 0);
+    assert_string_equal(out.text, string_of(json, "prompt"));
+    if (training) {
+        assert_int_equal(
+            dt_chat_render(chat, messages, count, DT_CHAT_TRAINING, &out, &err),
+            0);
+        assert_string_equal(out.text, training);
+        check_trained(&out, json_object_get(json, "trained"));
+    }
+    dt_chat_text_fini(&out);
+}
+
+/* By name, where it has one, and by the marks of its Jinja text. */
+static void test_reference(void **state)
+{
+    char path[4096];
+    const char *root = getenv("DT_SRCDIR");
+    json_error_t at;
+    size_t i;
+    json_t *cases, *json;
+    (void)state;
+    snprintf(path, sizeof(path), "%s/tests/parity/chat_reference.json",
+             root ? root : ".");
+    cases = json_load_file(path, 0, &at);
+    assert_true(json_array_size(cases) > 50);
+    json_array_foreach(cases, i, json)
+    {
+        struct dt_error err;
+        const char *name = string_of(json, "name");
+        const char *bos = string_of(json, "bos");
+        struct dt_tokenizer *tokenizer =
+            bytes_tokenizer("tokenizer", bos[0] ? bos : NULL,
+                            string_of(json, "eos"), string_of(json, "marks"));
+        struct dt_chat *chat = dt_chat_create("auto", tokenizer, &err);
+        if (!chat)
+            fail_msg("%s: %s", string_of(json, "marks"), err.text);
+        check_case(json, chat);
+        dt_chat_destroy(chat);
+        if (name[0]) {
+            chat = dt_chat_create(name, tokenizer, &err);
+            assert_string_equal(dt_chat_name(chat), name);
+            check_case(json, chat);
+            dt_chat_destroy(chat);
+        }
+        dt_tokenizer_destroy(tokenizer);
+    }
+    json_decref(cases);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reference),
+    };
+    return cmocka_run_group_tests_name("chat reference", tests, NULL, NULL);
+}

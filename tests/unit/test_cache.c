@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cache.c - caches of tokens: found, stale, damaged, shared, resumed */
+#include "config.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/examples_file.h"
+
+/* Files of the folder; the path of one of them. */
+static int files_in(const char *folder, char *one, size_t size)
+{
+    int count = 0;
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+        if (e->d_name[0] != '.') {
+            snprintf(one, size, "%s/%s", folder, e->d_name);
+            count++;
+        }
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+static void test_cache(void **state)
+{
+    static const char text[] = "{\"text\": \"one\"}\n{\"text\": \"two\"}";
+    struct dt_example_options options = usual();
+    char folder[512], file[1024];
+    (void)state;
+    snprintf(folder, sizeof(folder), "%s", scratch_path("caches"));
+    options.cache_dir = folder;
+    scratch_write("c.jsonl", text, sizeof(text) - 1);
+    struct dt_examples *examples = open_good(scratch_path("c.jsonl"), &options);
+    uint64_t hash = dt_examples_hash(examples);
+    assert_true(made);
+    assert_int_equal(dt_examples_tokens(examples), 8);
+    assert_int_equal(dt_examples_targets(examples), 8);
+    assert_string_equal(shown(examples, 1), "[two$]");
+    dt_examples_close(examples);
+    assert_int_equal(files_in(folder, file, sizeof(file)), 1);
+
+    examples = open_good(scratch_path("c.jsonl"), &options);
+    assert_false(made);
+    assert_int_equal(dt_examples_hash(examples), hash);
+    assert_string_equal(shown(examples, 0), "[one$]");
+    dt_examples_close(examples);
+
+    scratch_write("c.jsonl", "{\"text\": \"new\"}", 15);
+    examples = open_good(scratch_path("c.jsonl"), &options);
+    assert_true(made);
+    assert_int_not_equal(dt_examples_hash(examples), hash);
+    assert_string_equal(shown(examples, 0), "[new$]");
+    dt_examples_close(examples);
+    assert_non_null(strstr(notes, ": made from other content, another "
+                                  "tokenizer or other options; made again"));
+    assert_int_equal(files_in(folder, file, sizeof(file)), 1);
+
+    options.parse_special = false; /* another cache, beside it */
+    dt_examples_close(open_good(scratch_path("c.jsonl"), &options));
+    assert_true(made);
+    assert_int_equal(files_in(folder, file, sizeof(file)), 2);
+}
+
+/* Whichever byte is another one, and wherever it ends: noticed. Every field is
+ * longer than three bytes.
+ */
+static void test_damaged_cache(void **state)
+{
+    static const char text[] = "{\"text\": \"one\"}\nx\n";
+    struct dt_example_options options = usual();
+    char folder[512], file[1024], good[1024], bad[1024];
+    (void)state;
+    options.bad_limit = 0.5;
+    snprintf(folder, sizeof(folder), "%s", scratch_path("damaged"));
+    options.cache_dir = folder;
+    scratch_write("d.jsonl", text, sizeof(text) - 1);
+    dt_examples_close(open_good(scratch_path("d.jsonl"), &options));
+    assert_int_equal(files_in(folder, file, sizeof(file)), 1);
+    FILE *f = fopen(file, "r");
+    size_t bytes = fread(good, 1, sizeof(good), f);
+    fclose(f);
+    assert_in_range(bytes, 120, sizeof(good) - 1);
+    for (size_t i = 0; i < 2 * bytes; i += 3) {
+        bool flips = i < bytes;
+        memcpy(bad, good, bytes);
+        bad[i % bytes] ^= 0x10;
+        f = fopen(file, "w");
+        fwrite(bad, 1, flips ? bytes : i % bytes, f);
+        fclose(f);
+        dt_examples_close(open_good(scratch_path("d.jsonl"), &options));
+        assert_true(made);
+        assert_non_null(strstr(notes, "; made again"));
+    }
+}
+
+static void test_no_place(void **state)
+{
+    struct dt_example_options options = usual();
+    struct dt_error err;
+    char folder[512];
+    (void)state;
+    snprintf(folder, sizeof(folder), "%s/below", scratch_write("file", "a", 1));
+    options.cache_dir = folder;
+    scratch_write("p.jsonl", "{\"text\": \"a\"}", 13);
+    assert_null(open_file(scratch_path("p.jsonl"), &options, &err));
+    assert_int_equal(err.status, EX_CANTCREAT);
+    assert_non_null(strstr(err.text, "no place for the tokens of "));
+    assert_non_null(strstr(err.text, "(data.cache_dir names one): "));
+}
+
+/* --- parts, threads, processes --- */
+
+enum { LINES = 150000 }; /* 13 MB, four parts */
+
+static const char *big_file(void)
+{
+    FILE *f = fopen(scratch_path("big.jsonl"), "w");
+    for (int i = 0; i < LINES; i++)
+        fprintf(f, "{\"text\": \"%08d %0*d\"}\n", i, 50 + i % 31, i);
+    fclose(f);
+    return scratch_path("big.jsonl");
+}
+
+static void check_big(const struct dt_examples *examples)
+{
+    char expected[128];
+    assert_int_equal(dt_examples_count(examples), LINES);
+    for (int i = 0; i < LINES; i += i < LINES / 2 ? 1 : 997) {
+        snprintf(expected, sizeof(expected), "[%08d %0*d$]", i, 50 + i % 31, i);
+        assert_string_equal(shown(examples, (size_t)i), expected);
+    }
+}
+
+/* Opens the big file in a child, with a fault. Its exit status is 0 if the
+ * cache was made; as waitpid has it.
+ */
+static int open_in_child(const struct dt_example_options *options,
+                         const char *fault)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("DISTTRAIN_FAULT", fault, 1);
+        struct dt_examples *examples =
+            open_file(scratch_path("big.jsonl"), options, NULL);
+        _exit(examples && made ? 0 : 9);
+    }
+    waitpid(pid, &status, 0);
+    return status;
+}
+
+/* One process is killed behind its second part; the next one makes two. This
+ * comes first: a process reads its fault only once.
+ */
+static void test_killed(void **state)
+{
+    struct dt_example_options options = usual();
+    char folder[512];
+    (void)state;
+#ifndef ENABLE_FAULT_INJECTION
+    skip();
+#endif
+    big_file();
+    snprintf(folder, sizeof(folder), "%s", scratch_path("killed"));
+    options.cache_dir = folder;
+    options.threads = 1;
+    assert_true(WIFSIGNALED(open_in_child(&options, "data.part:nth=2:kill")));
+    assert_int_equal(open_in_child(&options, "data.part:nth=2:error"), 9 << 8);
+    assert_int_equal(open_in_child(&options, "data.part:nth=1:error"), 0);
+    struct dt_examples *examples =
+        open_good(scratch_path("big.jsonl"), &options);
+    assert_false(made);
+    check_big(examples);
+    dt_examples_close(examples);
+}
+
+/* Several at a time: one makes it, all have it. */
+static void test_processes(void **state)
+{
+    struct dt_example_options options = usual();
+    char folder[512], file[1024];
+    int makers = 0;
+    (void)state;
+    big_file();
+    snprintf(folder, sizeof(folder), "%s", scratch_path("shared"));
+    options.cache_dir = folder;
+    for (int i = 0; i < 4; i++)
+        if (fork() == 0) {
+            struct dt_examples *examples =
+                open_file(scratch_path("big.jsonl"), &options, NULL);
+            bool whole = examples && dt_examples_count(examples) == LINES;
+            _exit(whole ? made : 9);
+        }
+    for (int i = 0; i < 4; i++) {
+        int status;
+        wait(&status);
+        assert_true(WIFEXITED(status));
+        assert_in_range(WEXITSTATUS(status), 0, 1);
+        makers += WEXITSTATUS(status);
+    }
+    assert_int_equal(makers, 1);
+    assert_int_equal(files_in(folder, file, sizeof(file)), 1);
+    struct dt_examples *examples =
+        open_good(scratch_path("big.jsonl"), &options);
+    assert_false(made);
+    check_big(examples);
+    dt_examples_close(examples);
+}
+
+static uint64_t done_bytes;
+
+static void keep_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    (void)ctx;
+    assert_true(done > done_bytes && done <= total);
+    done_bytes = done;
+}
+
+static void test_threads(void **state)
+{
+    struct dt_example_options options = usual();
+    struct stat st;
+    char folder[512];
+    uint64_t hash = 0;
+    (void)state;
+    big_file();
+    stat(scratch_path("big.jsonl"), &st);
+    for (int threads = 1; threads <= 8; threads += 7) {
+        struct dt_error err;
+        snprintf(folder, sizeof(folder), "%s-%d", scratch_path("threads"),
+                 threads);
+        dt_file_remove_tree(folder, &err);
+        options.cache_dir = folder;
+        options.threads = threads;
+        options.progress = keep_progress;
+        done_bytes = 0;
+        struct dt_examples *examples =
+            open_good(scratch_path("big.jsonl"), &options);
+        assert_true(made);
+        assert_int_equal(done_bytes, st.st_size);
+        assert_true(threads == 1 || dt_examples_hash(examples) == hash);
+        hash = dt_examples_hash(examples);
+        check_big(examples);
+        dt_examples_close(examples);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed),        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_damaged_cache), cmocka_unit_test(test_no_place),
+        cmocka_unit_test(test_processes),     cmocka_unit_test(test_threads),
+    };
+    tokenizer = bytes_tokenizer("tokenizer", NULL, "</s>", CHATML);
+    int rc = cmocka_run_group_tests_name("cache", tests, NULL, NULL);
+    dt_tokenizer_destroy(tokenizer);
+    return rc;
+}

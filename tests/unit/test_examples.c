@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_examples.c - lines as tokens, the targets in them, and bad lines */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/examples_file.h"
+
+/* The error of opening a file with these contents. */
+static const char *refusal(const char *name, const char *text,
+                           const struct dt_example_options *options, int status)
+{
+    static struct dt_error err;
+    assert_null(
+        open_file(scratch_write(name, text, strlen(text)), options, &err));
+    assert_int_equal(err.status, status);
+    return err.text;
+}
+
+/* --- tokens --- */
+
+/* The only example of a file with that line. */
+static const char *shown_line(const char *line,
+                              const struct dt_example_options *options)
+{
+    struct dt_examples *examples =
+        open_good(scratch_write("line.jsonl", line, strlen(line)), options);
+    assert_int_equal(dt_examples_count(examples), 1);
+    const char *text = shown(examples, 0);
+    dt_examples_close(examples);
+    return text;
+}
+
+static void test_text(void **state)
+{
+    struct dt_example_options options = usual();
+    (void)state;
+    assert_string_equal(shown_line("{\"text\": \"ab\"}", &options), "[ab$]");
+    assert_string_equal(shown_line("{\"text\": \"ab</s>\"}", &options),
+                        "[ab$]");
+    assert_string_equal(shown_line("{\"text\": \"\"}", &options), "[$]");
+    assert_string_equal(shown_line("{\"text\": \"<|im_end|>\"}", &options),
+                        "[#$]");
+    options.parse_special = false;
+    assert_string_equal(shown_line("{\"text\": \"a</s>\"}", &options),
+                        "[a</s>$]");
+}
+
+static void test_pair(void **state)
+{
+    static const char line[] = "{\"prompt\": \"ab\", \"completion\": \"cd\"}";
+    struct dt_example_options options = usual();
+    (void)state;
+    assert_string_equal(shown_line(line, &options), "ab[cd$]");
+    options.loss_on = DT_LOSS_COMPLETION;
+    assert_string_equal(shown_line(line, &options), "ab[cd$]");
+    options.loss_on = DT_LOSS_FULL;
+    assert_string_equal(shown_line(line, &options), "[abcd$]");
+    assert_string_equal(
+        shown_line("{\"prompt\": \"\", \"completion\": \"\"}", &options),
+        "[$]");
+}
+
+#define MESSAGE(role, content)                                                 \
+    "{\"role\": \"" role "\", \"content\": \"" content "\"}"
+
+static void test_pair_of_messages(void **state)
+{
+    static const char line
+        [] = "{\"prompt\": [" MESSAGE("user", "u") ", " MESSAGE("assistant", "x") ", " MESSAGE(
+            "user",
+            "v") "], \"completion\": [" MESSAGE("assistant",
+                                                "a") ", " MESSAGE("user",
+                                                                  "w") ","
+                                                                       " " MESSAGE(
+                                                                           "ass"
+                                                                           "ist"
+                                                                           "an"
+                                                                           "t",
+                                                                           "b") "]}";
+    struct dt_example_options options = usual();
+    (void)state;
+    assert_string_equal(
+        shown_line(line, &options),
+        "#user\nu#\n#assistant\nx#\n#user\nv#\n#assistant\n[a#\n#user\nw#\n"
+        "#assistant\nb#\n]");
+    options.loss_on = DT_LOSS_ASSISTANT;
+    assert_string_equal(
+        shown_line(line, &options),
+        "#user\nu#\n#assistant\nx#\n#user\nv#\n#assistant\n[a#\n]#user\nw#\n"
+        "#assistant\n[b#\n]");
+}
+
+static void test_messages(void **state)
+{
+    static const char line[] =
+        "{\"messages\": [" MESSAGE("user", "u") ", " MESSAGE(
+            "assistant", "\\u00e9\\n") ", " MESSAGE("user", "") "]}";
+    struct dt_example_options options = usual();
+    (void)state;
+    assert_string_equal(shown_line(line, &options),
+                        "[#user\nu#\n#assistant\n\xc3\xa9\n#\n#user\n#\n]");
+    options.loss_on = DT_LOSS_ASSISTANT;
+    assert_string_equal(shown_line(line, &options),
+                        "#user\nu#\n#assistant\n[\xc3\xa9\n#\n]#user\n#\n");
+    options.chat_template = "qwen2.5";
+    assert_string_equal(
+        shown_line(line, &options),
+        "#system\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
+        "assistant.#\n#user\nu#\n#assistant[\n\xc3\xa9\n#\n]#user\n#\n");
+    options.chat_template = "qwen3";
+    assert_string_equal(
+        shown_line(line, &options),
+        "#user\nu#\n#assistant\n[#\n\n#\n\n\xc3\xa9\n#\n]#user\n#\n");
+}
+
+/* Text that spells control tokens is text, the template's are not. */
+static void test_parse_special(void **state)
+{
+    static const char line[] = "{\"messages\": [" MESSAGE(
+        "user", "<|im_end|>") ", " MESSAGE("assistant", "</s>a") "]}";
+    struct dt_example_options options = usual();
+    (void)state;
+    options.loss_on = DT_LOSS_ASSISTANT;
+    assert_string_equal(shown_line(line, &options),
+                        "#user\n##\n#assistant\n[$a#\n]");
+    options.parse_special = false;
+    assert_string_equal(shown_line(line, &options),
+                        "#user\n<|im_end|>#\n#assistant\n[</s>a#\n]");
+}
+
+static void test_ids(void **state)
+{
+    struct dt_example_options options = usual();
+    (void)state;
+    assert_string_equal(
+        shown_line("{\"input_ids\": [97, 98, 257, 99], \"labels\": [-100, 98, "
+                   "257, -100]}",
+                   &options),
+        "a[b$]c");
+}
+
+static void test_text_file(void **state)
+{
+    struct dt_example_options options = usual();
+    (void)state;
+    struct dt_examples *examples =
+        open_good(scratch_write("a.txt", "[1]\n</s>{", 9), &options);
+    assert_int_equal(dt_examples_count(examples), 1);
+    assert_int_equal(dt_examples_targets(examples), 7);
+    assert_string_equal(shown(examples, 0), "[[1]\n${$]");
+    dt_examples_close(examples);
+    examples = open_good(scratch_write("b.txt", "\n{\"text\": \"a\"}\n", 15),
+                         &options);
+    assert_string_equal(shown(examples, 0), "[a$]");
+    dt_examples_close(examples);
+}
+
+/* --- files that are refused --- */
+
+static void test_refused(void **state)
+{
+    static const struct {
+        const char *name, *text, *why;
+    } cases[] = {
+        {"r.jsonl", "", "r.jsonl: empty"},
+        {"r.jsonl", "\n \n", "r.jsonl: empty"},
+        {"r.txt", "", "r.txt: empty"},
+        {"r.txt", "a\xff", "r.txt: byte 1 (0xff): not UTF-8 text"},
+        {"r.json", " [{\"text\": \"a\"}]",
+         "r.json: a JSON array; expected JSONL, an object on each line"},
+        {"r.jsonl", "\n{\"txt\": \"a\"}",
+         "r.jsonl:2: expected the key text, prompt and completion, messages"},
+        {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx",
+         "2 of 3 lines of "},
+        {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx",
+         "are bad, more than the 0 % allowed; "},
+        {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx",
+         "r.jsonl:3: text: expected a string, got a number; "},
+        {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx",
+         "r.jsonl:4: byte 1: '[' or '{' expected near 'x'"},
+    };
+    struct dt_example_options options = usual();
+    struct dt_error err;
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *why =
+            refusal(cases[i].name, cases[i].text, &options, EX_DATAERR);
+        if (!strstr(why, cases[i].why))
+            fail_msg("'%s', not '%s'", why, cases[i].why);
+    }
+    assert_null(open_file(scratch_path("nothing"), &options, &err));
+    assert_int_equal(err.status, EX_NOINPUT);
+    options.bad_limit = 1;
+    assert_non_null(
+        strstr(refusal("r.jsonl", "{\"text\": 1}", &options, EX_DATAERR),
+               "r.jsonl: no example in it"));
+}
+
+static void test_loss_that_does_not_fit(void **state)
+{
+    static const struct {
+        enum dt_loss_on loss_on;
+        const char *text, *why;
+    } cases[] = {
+        {DT_LOSS_COMPLETION, "{\"text\": \"a\"}",
+         "data.loss_on: completion needs prompt and completion, the file "
+         "holds text"},
+        {DT_LOSS_COMPLETION, "{\"messages\": []}", "the file holds messages"},
+        {DT_LOSS_ASSISTANT, "{\"input_ids\": []}",
+         "data.loss_on: assistant needs messages, the file holds tokens"},
+        {DT_LOSS_ASSISTANT, "text", "the file holds text"},
+    };
+    struct dt_example_options options = usual();
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        options.loss_on = cases[i].loss_on;
+        const char *why =
+            refusal("loss.txt", cases[i].text, &options, EX_DATAERR);
+        if (!strstr(why, cases[i].why))
+            fail_msg("'%s', not '%s'", why, cases[i].why);
+    }
+}
+
+static void test_no_chat_template(void **state)
+{
+    static const char turns[] = "{\"messages\": [" MESSAGE("user", "u") "]}";
+    static const char pair[] = "{\"prompt\": [" MESSAGE(
+        "user", "u") "], \"completion\": [" MESSAGE("assistant", "a") "]}";
+    struct dt_example_options options = usual();
+    (void)state;
+    options.chat_template = "none";
+    assert_non_null(strstr(refusal("n.jsonl", turns, &options, EX_CONFIG),
+                           "n.jsonl: messages need a chat template, and "
+                           "data.chat_template is none; there are chatml"));
+    assert_non_null(strstr(refusal("n.jsonl", pair, &options, EX_CONFIG),
+                           "n.jsonl:1: messages need a chat template"));
+    options.chat_template = "vicuna";
+    assert_non_null(strstr(refusal("n.jsonl", turns, &options, EX_CONFIG),
+                           "n.jsonl: no chat template 'vicuna'"));
+}
+
+/* A control token that the prompt begins and the completion ends. */
+static void test_seams(void **state)
+{
+    static const char seam[] =
+        "{\"prompt\": \"<|im_\", \"completion\": \"end|>\"}\n";
+    static const char good[] = "{\"prompt\": \"a\", \"completion\": \"b\"}\n";
+    struct dt_example_options options = usual();
+    char text[8192] = "";
+    (void)state;
+    strcpy(text, seam);
+    for (int i = 0; i < 98; i++)
+        strcat(text, good);
+    assert_non_null(strstr(refusal("s.jsonl", text, &options, EX_DATAERR),
+                           "s.jsonl: in 1 of 99 lines the last token of the "
+                           "prompt takes in the beginning of the completion"));
+    strcat(text, good);
+    dt_examples_close(
+        open_good(scratch_write("s.jsonl", text, strlen(text)), &options));
+    assert_non_null(strstr(notes, "s.jsonl: 1 of 100 prompts do not join their "
+                                  "completions in tokens\n"));
+}
+
+static void test_notes(void **state)
+{
+    struct dt_example_options options = usual();
+    char text[4096] = "{\"messages\": [" MESSAGE("human", "u") "]}\n";
+    (void)state;
+    options.bad_limit = 0.95;
+    for (int i = 0; i < 10; i++)
+        strcat(text, "{}\n");
+    scratch_write("n.jsonl", text, strlen(text));
+    for (int i = 0; i < 2; i++) { /* made, then found */
+        struct dt_examples *examples =
+            open_good(scratch_path("n.jsonl"), &options);
+        assert_int_equal(made, i == 0);
+        assert_int_equal(dt_examples_bad_lines(examples), 10);
+        assert_int_equal(dt_examples_count(examples), 1);
+        dt_examples_close(examples);
+        assert_non_null(strstr(notes, "n.jsonl:9: messages: expected an array "
+                                      "of messages, got nothing\n"));
+        assert_null(strstr(notes, "n.jsonl:10:"));
+        assert_non_null(strstr(notes, "n.jsonl: 2 more bad lines\n"));
+        assert_non_null(strstr(notes, "n.jsonl: 1 messages of human and gpt "
+                                      "are taken for those of user and "
+                                      "assistant\n"));
+    }
+    options.bad_limit = 0.9;
+    assert_non_null(strstr(refusal("n.jsonl", text, &options, EX_DATAERR),
+                           "10 of 11 lines of"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_pair),
+        cmocka_unit_test(test_pair_of_messages),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_parse_special),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_text_file),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_loss_that_does_not_fit),
+        cmocka_unit_test(test_no_chat_template),
+        cmocka_unit_test(test_seams),
+        cmocka_unit_test(test_notes),
+    };
+    tokenizer = bytes_tokenizer("tokenizer", NULL, "</s>", CHATML);
+    int rc = cmocka_run_group_tests_name("examples", tests, NULL, NULL);
+    dt_tokenizer_destroy(tokenizer);
+    return rc;
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_jsonl.c - lines of JSONL, and what each layout makes of them */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data/jsonl.h"
+
+static const struct dt_example_options usual;
+
+/* --- lines --- */
+
+static void test_next(void **state)
+{
+    static const char data[] = "\xef\xbb\xbf{1}\r\n\r\n \t\n{2}\n\n\xef\xbb\xbf"
+                               "{3}\n{4}\r";
+    static const struct {
+        const char *text;
+        uint64_t line;
+    } expected[] = {{"{1}", 1}, {"{2}", 4}, {"\xef\xbb\xbf{3}", 6}, {"{4}", 7}};
+    size_t at = 0, length;
+    uint64_t line = 0;
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        const char *text =
+            dt_jsonl_next(data, sizeof(data) - 1, &at, &line, &length);
+        assert_non_null(text);
+        assert_int_equal(length, strlen(expected[i].text));
+        assert_memory_equal(text, expected[i].text, length);
+        assert_int_equal(line, expected[i].line);
+    }
+    assert_null(dt_jsonl_next(data, sizeof(data) - 1, &at, &line, &length));
+    at = 0;
+    assert_null(dt_jsonl_next("\xef\xbb\xbf", 3, &at, &line, &length));
+    at = 0;
+    assert_non_null(dt_jsonl_next("\0", 1, &at, &line, &length));
+}
+
+/* However long the parts, they are the file, whole lines each. */
+static void test_parts(void **state)
+{
+    static const char data[] = "a\n\nbbbbbbbb\ncc\nd\n\n\neeeeeee";
+    size_t bytes = sizeof(data) - 1;
+    (void)state;
+    for (size_t size = 1; size <= bytes + 1; size++) {
+        struct dt_error err;
+        size_t count;
+        uint64_t lines = 1;
+        struct dt_part *parts = dt_jsonl_parts(data, bytes, size, &count, &err);
+        assert_non_null(parts);
+        assert_int_equal(parts[0].begin, 0);
+        assert_int_equal(parts[count - 1].end, bytes);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(parts[i].line, lines);
+            assert_true(i == 0 || (parts[i].begin == parts[i - 1].end &&
+                                   data[parts[i].begin - 1] == '\n'));
+            assert_true(parts[i].end - parts[i].begin >= size ||
+                        i == count - 1);
+            for (size_t b = parts[i].begin; b < parts[i].end; b++)
+                lines += data[b] == '\n';
+        }
+        free(parts);
+    }
+}
+
+/* --- records --- */
+
+static struct dt_record read_good(const char *line, enum dt_layout_kind layout,
+                                  const struct dt_example_options *options)
+{
+    struct dt_record record;
+    struct dt_error err;
+    if (dt_jsonl_read(line, strlen(line), layout, options, 300, &record, &err) <
+        0)
+        fail_msg("%s: %s", line, err.text);
+    return record;
+}
+
+static void check_message(const struct dt_record *record, size_t i,
+                          const char *role, const char *content)
+{
+    assert_true(i < record->turns.count);
+    assert_string_equal(record->turns.messages[i].role, role);
+    assert_string_equal(record->turns.messages[i].content, content);
+}
+
+static void test_text(void **state)
+{
+    struct dt_example_options other = {.text_key = "body"};
+    (void)state;
+    struct dt_record record =
+        read_good("{\"text\": \"a\\u00e9\\n\", \"id\": 99999999999999999999}",
+                  DT_LINES_TEXT, &usual);
+    assert_string_equal(record.text, "a\xc3\xa9\n");
+    dt_record_fini(&record);
+    record = read_good("{\"body\": \"b\", \"text\": 1}", DT_LINES_TEXT, &other);
+    assert_string_equal(record.text, "b");
+    dt_record_fini(&record);
+}
+
+static void test_pairs(void **state)
+{
+    struct dt_example_options other = {.prompt_key = "q",
+                                       .completion_key = "a"};
+    (void)state;
+    struct dt_record record =
+        read_good("{\"prompt\": \"p\", \"completion\": \"c\"}",
+                  DT_LINES_PROMPT_COMPLETION, &usual);
+    assert_string_equal(record.prompt, "p");
+    assert_string_equal(record.completion, "c");
+    assert_int_equal(record.prompt_turns, 0);
+    dt_record_fini(&record);
+    record = read_good(
+        "{\"q\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": "
+        "\"user\", \"content\": \"u\"}], \"a\": [{\"role\": \"assistant\", "
+        "\"content\": \"r\"}]}",
+        DT_LINES_PROMPT_COMPLETION, &other);
+    assert_null(record.prompt);
+    assert_int_equal(record.prompt_turns, 2);
+    assert_int_equal(record.turns.count, 3);
+    check_message(&record, 1, "user", "u");
+    check_message(&record, 2, "assistant", "r");
+    dt_record_fini(&record);
+}
+
+static void test_messages(void **state)
+{
+    struct dt_example_options other = {.messages_key = "chat"};
+    (void)state;
+    struct dt_record record = read_good(
+        "{\"messages\": [{\"role\": \"tool\", \"content\": \"t\"}, {\"role\": "
+        "\"assistant\", \"content\": \"a\", \"reasoning_content\": \"r\", "
+        "\"tool_calls\": []}], \"tools\": null}",
+        DT_LINES_MESSAGES, &usual);
+    check_message(&record, 0, "tool", "t");
+    check_message(&record, 1, "assistant", "a");
+    assert_string_equal(record.turns.messages[1].reasoning, "r");
+    assert_int_equal(record.renamed, 0);
+    dt_record_fini(&record);
+    record = read_good(
+        "{\"conversations\": [{\"from\": \"human\", \"value\": \"h\"}, "
+        "{\"from\": \"gpt\", \"value\": \"g\"}, {\"from\": \"user\", "
+        "\"value\": \"u\"}]}",
+        DT_LINES_MESSAGES, &usual);
+    check_message(&record, 0, "user", "h");
+    check_message(&record, 1, "assistant", "g");
+    check_message(&record, 2, "user", "u");
+    assert_int_equal(record.renamed, 2);
+    dt_record_fini(&record);
+    record = read_good("{\"chat\": [{\"role\": \"user\", \"content\": \"\"}]}",
+                       DT_LINES_MESSAGES, &other);
+    check_message(&record, 0, "user", "");
+    dt_record_fini(&record);
+}
+
+static void test_tokens(void **state)
+{
+    (void)state;
+    struct dt_record record =
+        read_good("{\"input_ids\": [0, 7, 299]}", DT_LINES_TOKENS, &usual);
+    assert_int_equal(record.id_count, 3);
+    assert_int_equal(record.ids[2], 299);
+    assert_true(record.targets[0] && record.targets[1] && record.targets[2]);
+    dt_record_fini(&record);
+    record =
+        read_good("{\"input_ids\": [1, 2, 3], \"labels\": [-100, 2, -100]}",
+                  DT_LINES_TOKENS, &usual);
+    assert_true(!record.targets[0] && record.targets[1] && !record.targets[2]);
+    dt_record_fini(&record);
+}
+
+static const struct {
+    enum dt_layout_kind layout;
+    const char *line, *text;
+} bad[] = {
+    {DT_LINES_TEXT, "{\"text\": \"a\"", "byte 12: '}' expected near end"},
+    {DT_LINES_TEXT, "{\"text\": \"a\"} x", "end of file expected near 'x'"},
+    {DT_LINES_TEXT, "{\"text\": \"\\ud800\"}", "invalid Unicode '\\uD800'"},
+    {DT_LINES_TEXT, "{\"text\": \"\xff\"}", "unable to decode byte 0xff"},
+    {DT_LINES_TEXT, "{\"text\": \"\\u0000\"}", "U+0000 in a string"},
+    {DT_LINES_TEXT, "{\"text\": \"a\x1b\"}",
+     "control character 0x1b near '\"a'"},
+    {DT_LINES_TEXT, "{\"text\": 1, \"text\": 2}", "duplicate object key"},
+    {DT_LINES_TEXT, "{\"text\": \"a\", \"n\": 1e999}", "real number overflow"},
+    {DT_LINES_TEXT, "[1]", "expected an object, got an array"},
+    {DT_LINES_TEXT, "{}", "text: expected a string, got nothing"},
+    {DT_LINES_TEXT, "{\"text\": null}", "text: expected a string, got null"},
+    {DT_LINES_TEXT, "{\"text\": []}", "text: expected a string, got an array"},
+    {DT_LINES_TEXT, "{\"text\": true}", "expected a string, got a boolean"},
+    {DT_LINES_PROMPT_COMPLETION, "{\"prompt\": \"a\"}",
+     "prompt and completion: expected two strings or two arrays of messages, "
+     "got a string and nothing"},
+    {DT_LINES_PROMPT_COMPLETION, "{\"prompt\": \"a\", \"completion\": []}",
+     "got a string and an array"},
+    {DT_LINES_PROMPT_COMPLETION, "{\"prompt\": [], \"completion\": []}",
+     "prompt: no messages"},
+    {DT_LINES_PROMPT_COMPLETION,
+     "{\"prompt\": [{\"role\": \"assistant\", \"content\": \"\"}], "
+     "\"completion\": []}",
+     "prompt: the last message is the assistant's"},
+    {DT_LINES_MESSAGES, "{}",
+     "messages: expected an array of messages, got "
+     "nothing"},
+    {DT_LINES_MESSAGES, "{\"conversations\": 1}",
+     "conversations: expected an array of messages, got a number"},
+    {DT_LINES_MESSAGES, "{\"messages\": [\"a\"]}",
+     "messages: message 1: expected an object, got a string"},
+    {DT_LINES_MESSAGES, "{\"messages\": [{\"content\": \"a\"}]}",
+     "messages: message 1: role: expected a string, got nothing"},
+    {DT_LINES_MESSAGES, "{\"messages\": [{\"role\": \"x\\ny\"}]}",
+     "messages: message 1: role 'x?y': expected system, user, assistant, "
+     "tool, human or gpt"},
+    {DT_LINES_MESSAGES, "{\"messages\": [{\"role\": \"user\"}]}",
+     "message 1: content: expected a string, got nothing"},
+    {DT_LINES_MESSAGES, "{\"messages\": [{\"from\": \"gpt\", \"value\": {}}]}",
+     "message 1: value: expected a string, got an object"},
+    {DT_LINES_MESSAGES, "{\"messages\": [], \"tools\": [{}]}",
+     "tools are not rendered here: give such conversations as text"},
+    {DT_LINES_MESSAGES,
+     "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [{}]}]}",
+     "message 1: tool_calls are not rendered here"},
+    {DT_LINES_TOKENS, "{}", "input_ids: expected an array of ids, got nothing"},
+    {DT_LINES_TOKENS, "{\"input_ids\": []}", "got an empty one"},
+    {DT_LINES_TOKENS, "{\"input_ids\": [1, 300]}",
+     "input_ids[1]: expected an integer from 0 to 299"},
+    {DT_LINES_TOKENS, "{\"input_ids\": [-1]}", "input_ids[0]"},
+    {DT_LINES_TOKENS, "{\"input_ids\": [1.0]}", "input_ids[0]"},
+    {DT_LINES_TOKENS, "{\"input_ids\": [1], \"labels\": []}",
+     "labels: expected an array as long as input_ids, 1"},
+    {DT_LINES_TOKENS, "{\"input_ids\": [1], \"labels\": [2]}",
+     "labels[0]: expected -100 or the id at the same place"},
+    {DT_LINES_TOKENS, "{\"input_ids\": [1], \"labels\": [\"a\"]}", "labels[0]"},
+};
+
+static void test_bad(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct dt_record record;
+        struct dt_error err = {0};
+        int rc = dt_jsonl_read(bad[i].line, strlen(bad[i].line), bad[i].layout,
+                               &usual, 300, &record, &err);
+        if (rc != -1 || !strstr(err.text, bad[i].text) ||
+            strpbrk(err.text, "\n\x1b"))
+            fail_msg("%s: '%s', not '%s'", bad[i].line, err.text, bad[i].text);
+        assert_int_equal(err.status, EX_DATAERR);
+        dt_record_fini(&record);
+    }
+}
+
+/* --- layouts --- */
+
+static void test_layout(void **state)
+{
+    static const struct {
+        const char *line;
+        enum dt_layout_kind layout;
+    } good[] = {
+        {"{\"text\": 0, \"meta\": {}}", DT_LINES_TEXT},
+        {"{\"text\": 0, \"messages\": []}", DT_LINES_MESSAGES},
+        {"{\"conversations\": []}", DT_LINES_MESSAGES},
+        {"{\"completion\": 0, \"prompt\": 0, \"text\": 0}",
+         DT_LINES_PROMPT_COMPLETION},
+        {"{\"input_ids\": []}", DT_LINES_TOKENS},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        enum dt_layout_kind layout;
+        struct dt_error err;
+        assert_int_equal(dt_jsonl_layout(good[i].line, strlen(good[i].line),
+                                         &usual, &layout, &err),
+                         0);
+        assert_int_equal(layout, good[i].layout);
+    }
+}
+
+static void test_no_layout(void **state)
+{
+    static const struct {
+        const char *line, *text;
+    } cases[] = {
+        {"{\"prompt\": \"a\", \"b\\nc\": 1}",
+         "expected the key text, prompt and completion, messages, "
+         "conversations or input_ids; got prompt, b?c (data.columns renames "
+         "keys)"},
+        {"{}", "got none"},
+        {"{\"chosen\": 1, \"rejected\": 1}",
+         "chosen and rejected are for preference training"},
+        {"{\"prompt\": \"\", \"completion\": \"\", \"label\": true}",
+         "prompt and completion with a label are unpaired preferences"},
+        {"3", "byte 1: '[' or '{' expected near '3'"},
+        {"{x", "byte 2: string or '}' expected near 'x'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        enum dt_layout_kind layout;
+        struct dt_error err;
+        assert_int_equal(dt_jsonl_layout(cases[i].line, strlen(cases[i].line),
+                                         &usual, &layout, &err),
+                         -1);
+        if (!strstr(err.text, cases[i].text))
+            fail_msg("%s: '%s'", cases[i].line, err.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_next),      cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_text),      cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_messages),  cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_bad),       cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_no_layout),
+    };
+    return cmocka_run_group_tests_name("jsonl", tests, NULL, NULL);
+}
