@@ -17,6 +17,7 @@
 int dt_cmd_train(int argc, char **argv);
 int dt_cmd_check(int argc, char **argv);
 int dt_cmd_sbatch(int argc, char **argv);
+int dt_cmd_prepare(int argc, char **argv);
 int dt_cmd_generate(int argc, char **argv);
 int dt_cmd_export(int argc, char **argv);
 int dt_cmd_doctor(int argc, char **argv);

@@ -14,6 +14,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/hang.h \
 	runtime/cmd/info.c \
 	runtime/cmd/load.c \
+	runtime/cmd/prepare.c \
 	runtime/cmd/preview.c \
 	runtime/cmd/preview.h \
 	runtime/cmd/sbatch.c \

@@ -10,7 +10,7 @@ setup() {
     # shellcheck source=contrib/completions/disttrain
     source "$DT_SRCDIR/contrib/completions/disttrain"
     cd "$BATS_TEST_TMPDIR" || return
-    touch a.yaml b.yml c.txt 'd e.yaml'
+    touch a.yaml b.yml c.txt 'd e.yaml' g.jsonl h.json
     mkdir configs model
     touch configs/f.yaml
 }
@@ -86,6 +86,13 @@ expect() {
     expect "disttrain export " configs model
     expect "disttrain export model c" configs
     expect "disttrain export --o" --overwrite
+}
+
+@test "prepare takes data files" {
+    expect "disttrain prepare " c.txt g.jsonl h.json configs model
+    expect "disttrain prepare --tokenizer " configs model
+    expect "disttrain prepare --f" --format
+    expect "disttrain prepare --format "
 }
 
 @test "a program that does not run offers nothing" {

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* prepare.c - `disttrain prepare`: files tokenised before they are needed */
+#include "config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <omp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cmd/cmd.h"
+#include "data/chat.h"
+#include "data/examples.h"
+
+static const char help[] =
+    "usage: disttrain prepare --tokenizer DIR [OPTIONS] FILE...\n"
+    "\n"
+    "Tokenises data files (lines of JSON, or text) into the cache that "
+    "training\n"
+    "with the same settings finds. One that fits already is only checked.\n"
+    "\n"
+    "  --tokenizer DIR       directory of tokenizer.json, or the word byte\n"
+    "  --format FORMAT       auto, text, prompt_completion, messages or\n"
+    "                        tokenised [auto]\n"
+    "  --chat-template NAME  of conversations: auto, none, " DT_CHAT_NAMES "\n"
+    "                        [auto: as the tokenizer's files say]\n"
+    "  --loss-on WHAT        auto, full, completion or assistant [auto]\n"
+    "  --bad-lines SHARE     of lines that may be malformed [0]\n"
+    "  --threads N           [all CPUs]\n"
+    "  --cache-dir DIR       [.disttrain-cache beside each file]\n"
+    "  --help                this text\n";
+
+struct request {
+    const char *tokenizer;
+    struct dt_example_options options;
+    bool help;
+};
+
+/* --- one file --- */
+
+/* A line that the next one replaces, and what it is about. */
+struct display {
+    const char *path;
+    bool shown;
+};
+
+static void clear_progress(struct display *display)
+{
+    if (display->shown)
+        fputs("\r\033[K", stderr);
+    display->shown = false;
+}
+
+static void show_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    struct display *display = ctx;
+    display->shown = true;
+    fprintf(stderr, "\r%s: %3.0f %% of %.1f MB", display->path,
+            100.0 * (double)done / (double)total, (double)total / 1e6);
+}
+
+static void show_note(void *ctx, const char *text)
+{
+    clear_progress(ctx);
+    fprintf(stderr, "warning: %s\n", text);
+}
+
+static int prepare(const char *path, const struct dt_tokenizer *tokenizer,
+                   const struct request *request)
+{
+    struct display display = {.path = path};
+    struct dt_example_options options = request->options;
+    struct dt_error err;
+    bool made;
+    double begin = dt_clock_now();
+    options.ctx = &display;
+    options.note = show_note;
+    if (isatty(STDERR_FILENO))
+        options.progress = show_progress;
+    struct dt_examples *examples =
+        dt_examples_open(path, tokenizer, &options, &made, &err);
+    clear_progress(&display);
+    if (!examples) {
+        fprintf(stderr, "disttrain prepare: %s\n", err.text);
+        return err.status;
+    }
+    uint64_t tokens = dt_examples_tokens(examples);
+    printf("%s: %zu examples, %" PRIu64 " tokens, %" PRIu64 " targets, %" PRIu64
+           " bad lines; ",
+           path, dt_examples_count(examples), tokens,
+           dt_examples_targets(examples), dt_examples_bad_lines(examples));
+    if (made)
+        printf("%.3g million tokens/s\n",
+               1e-6 * (double)tokens / (dt_clock_now() - begin));
+    else
+        puts("prepared already");
+    dt_examples_close(examples);
+    return EX_OK;
+}
+
+/* --- options --- */
+
+/* The place of a word in a list, or -1 and a message. */
+static int parse_word(const char *option, const char *const *words,
+                      size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(optarg, words[i]) == 0)
+            return (int)i;
+    fprintf(stderr, "disttrain prepare: --%s %s: expected %s", option, optarg,
+            words[0]);
+    for (size_t i = 1; i < count; i++)
+        fprintf(stderr, "%s%s", i + 1 < count ? ", " : " or ", words[i]);
+    fputs(" (see disttrain prepare --help)\n", stderr);
+    return -1;
+}
+
+static bool parse_format(struct request *request)
+{
+    static const char *const words[] = {
+        [DT_LINES_AUTO] = "auto",
+        [DT_LINES_TEXT] = "text",
+        [DT_LINES_PROMPT_COMPLETION] = "prompt_completion",
+        [DT_LINES_MESSAGES] = "messages",
+        [DT_LINES_TOKENS] = "tokenised",
+    };
+    int word = parse_word("format", words, sizeof(words) / sizeof(words[0]));
+    request->options.layout = (enum dt_layout_kind)word;
+    return word >= 0;
+}
+
+static bool parse_loss(struct request *request)
+{
+    static const char *const words[] = {
+        [DT_LOSS_AUTO] = "auto",
+        [DT_LOSS_FULL] = "full",
+        [DT_LOSS_COMPLETION] = "completion",
+        [DT_LOSS_ASSISTANT] = "assistant",
+    };
+    int word = parse_word("loss-on", words, sizeof(words) / sizeof(words[0]));
+    request->options.loss_on = (enum dt_loss_on)word;
+    return word >= 0;
+}
+
+static bool parse_number(const char *option, double min, double max,
+                         double *value)
+{
+    char *end;
+    *value = strtod(optarg, &end);
+    bool ok = end != optarg && !*end && *value >= min && *value <= max;
+    if (!ok)
+        dt_cmd_usage_error("prepare",
+                           "--%s %s: expected a number from %g to %g", option,
+                           optarg, min, max);
+    return ok;
+}
+
+static bool parse_option(struct request *request, int c)
+{
+    double number;
+    switch (c) {
+    case 'h':
+        request->help = true;
+        return true;
+    case 'k':
+        request->tokenizer = optarg;
+        return true;
+    case 'f':
+        return parse_format(request);
+    case 'c':
+        request->options.chat_template = optarg;
+        return true;
+    case 'l':
+        return parse_loss(request);
+    case 'b':
+        return parse_number("bad-lines", 0, 1, &request->options.bad_limit);
+    case 't':
+        if (!parse_number("threads", 1, 4096, &number))
+            return false;
+        request->options.threads = (int)number;
+        return true;
+    default:
+        request->options.cache_dir = optarg;
+        return true;
+    }
+}
+
+static int parse_options(struct request *request, int argc, char **argv)
+{
+    static const struct option table[] = {
+        {"help", no_argument, NULL, 'h'},
+        {"tokenizer", required_argument, NULL, 'k'},
+        {"format", required_argument, NULL, 'f'},
+        {"chat-template", required_argument, NULL, 'c'},
+        {"loss-on", required_argument, NULL, 'l'},
+        {"bad-lines", required_argument, NULL, 'b'},
+        {"threads", required_argument, NULL, 't'},
+        {"cache-dir", required_argument, NULL, 'd'},
+        {0},
+    };
+    int c;
+    opterr = 0;
+    optind = 0; /* begin anew */
+    while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+        if (c == '?' || c == ':')
+            return dt_cmd_option_error("prepare", c, argv[optind - 1]);
+        if (!parse_option(request, c))
+            return EX_USAGE;
+    }
+    if (request->help)
+        return EX_OK;
+    if (optind == argc)
+        return dt_cmd_usage_error("prepare", "which FILE?");
+    if (!request->tokenizer)
+        return dt_cmd_usage_error("prepare", "which --tokenizer DIR?");
+    return EX_OK;
+}
+
+int dt_cmd_prepare(int argc, char **argv)
+{
+    struct request request = {.options = {.chat_template = "auto",
+                                          .parse_special = true,
+                                          .threads = omp_get_num_procs()}};
+    struct dt_error err;
+    int status = parse_options(&request, argc, argv);
+    if (request.help && status == EX_OK)
+        fputs(help, stdout);
+    if (request.help || status != EX_OK)
+        return status;
+    struct dt_tokenizer *tokenizer = dt_tokenizer_load(request.tokenizer, &err);
+    if (!tokenizer) {
+        fprintf(stderr, "disttrain prepare: %s\n", err.text);
+        return err.status;
+    }
+    for (int i = optind; i < argc; i++) {
+        int failed = prepare(argv[i], tokenizer, &request);
+        status = status ? status : failed;
+    }
+    dt_tokenizer_destroy(tokenizer);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("disttrain prepare: stdout");
+        return EX_IOERR;
+    }
+    return status;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cmd_prepare.c - what `disttrain prepare` prints, and its exit status */
+#include "config.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include <cmocka.h>
+
+#include "cmd/cmd.h"
+#include "tests/unit/command.h"
+#include "tests/unit/scratch.h"
+
+/* Runs in the scratch directory; fills out and errors. */
+static int run(const char *const *args)
+{
+    char *argv[16] = {"prepare"};
+    int argc = 1;
+    for (; args[argc - 1]; argc++)
+        argv[argc] = (char *)args[argc - 1];
+    return run_command(dt_cmd_prepare, argc, argv);
+}
+
+#define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_prepare(void **state)
+{
+    static const char text[] = "{\"prompt\": \"ab\", \"completion\": \"c\"}\n"
+                               "\n{}\n{\"prompt\": \"\", \"completion\": \"\"}";
+    (void)state;
+    scratch_write("a.jsonl", text, sizeof(text) - 1);
+    assert_int_equal(RUN("--tokenizer", "byte", "--bad-lines", "0.5",
+                         "--threads", "2", "--cache-dir", "c", "a.jsonl"),
+                     EX_OK);
+    assert_non_null(
+        strstr(out, "a.jsonl: 2 examples, 5 tokens, 3 targets, 1 bad lines; "));
+    assert_non_null(strstr(out, " million tokens/s\n"));
+    assert_string_equal(errors, "warning: a.jsonl:3: prompt and completion: "
+                                "expected two strings or two arrays of "
+                                "messages, got nothing and nothing\n");
+    assert_int_equal(RUN("--tokenizer", "byte", "--bad-lines", "0.5",
+                         "--cache-dir", "c", "a.jsonl"),
+                     EX_OK);
+    assert_string_equal(out, "a.jsonl: 2 examples, 5 tokens, 3 targets, 1 bad "
+                             "lines; prepared already\n");
+    assert_int_equal(RUN("--tokenizer=byte", "--bad-lines=0.5", "--cache-dir=c",
+                         "--loss-on=full", "--format=prompt_completion",
+                         "a.jsonl"),
+                     EX_OK);
+    assert_non_null(strstr(out, "5 tokens, 5 targets"));
+}
+
+/* The first failure is the status, and the others are done. */
+static void test_several(void **state)
+{
+    (void)state;
+    scratch_write("b.txt", "abc", 3);
+    assert_int_equal(RUN("--tokenizer", "byte", "nothing", "b.txt"),
+                     EX_NOINPUT);
+    assert_string_equal(errors, "disttrain prepare: nothing: cannot open: No "
+                                "such file or directory\n");
+    assert_non_null(strstr(out, "b.txt: 1 examples, 4 tokens, 4 targets, 0 "
+                                "bad lines; "));
+}
+
+static void test_refused(void **state)
+{
+    static const struct {
+        const char *args[4], *text;
+        int status;
+    } cases[] = {
+        {{"--tokenizer", "byte"}, "which FILE?", EX_USAGE},
+        {{"a"}, "which --tokenizer DIR?", EX_USAGE},
+        {{"--tokenizer"}, "'--tokenizer' needs a value", EX_USAGE},
+        {{"--toknizer=a"}, "unknown option '--toknizer=a'", EX_USAGE},
+        {{"--format=jsonl", "a"},
+         "--format jsonl: expected auto, text, prompt_completion, messages or "
+         "tokenised",
+         EX_USAGE},
+        {{"--loss-on=all", "a"},
+         "--loss-on all: expected auto, full, completion or assistant",
+         EX_USAGE},
+        {{"--threads=0", "a"},
+         "--threads 0: expected a number from 1 to 4096",
+         EX_USAGE},
+        {{"--bad-lines=x", "a"},
+         "--bad-lines x: expected a number from 0 to 1",
+         EX_USAGE},
+        {{"--tokenizer=nowhere", "a"}, "nowhere", EX_NOINPUT},
+        {{"--tokenizer=byte", "--chat-template=x", "m.jsonl"},
+         "m.jsonl: no chat template 'x'; there are chatml, qwen2.5",
+         EX_CONFIG},
+    };
+    (void)state;
+    scratch_write("m.jsonl", "{\"messages\": []}", 16);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(run(cases[i].args), cases[i].status);
+        if (!strstr(errors, cases[i].text))
+            fail_msg("'%s', not '%s'", errors, cases[i].text);
+    }
+}
+
+static void test_help(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("--help"), EX_OK);
+    assert_non_null(strstr(out, "usage: disttrain prepare "));
+}
+
+static int on_terminal(int argc, char **argv)
+{
+    int slave = open(getenv("TERMINAL"), O_RDWR | O_NOCTTY);
+    if (slave < 0 || dup2(slave, STDERR_FILENO) < 0)
+        return 99;
+    return dt_cmd_prepare(argc, argv);
+}
+
+/* On a terminal, how far it is is shown, and taken away at the end. */
+static void test_progress(void **state)
+{
+    char shown[256];
+    char *argv[] = {"prepare", "--tokenizer=byte", "--cache-dir=p", "b.txt"};
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    (void)state;
+    assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    setenv("TERMINAL", ptsname(master), 1);
+    assert_int_equal(run_command(on_terminal, 4, argv), EX_OK);
+    shown[read(master, shown, sizeof(shown) - 1)] = '\0';
+    close(master);
+    assert_non_null(strstr(shown, "\rb.txt: 100 % of 0.0 MB\r\033[K"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_prepare),  cmocka_unit_test(test_several),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_help),
+        cmocka_unit_test(test_progress),
+    };
+    scratch_path("");
+    if (chdir(scratch_root) < 0)
+        return 1;
+    return cmocka_run_group_tests_name("prepare", tests, NULL, NULL);
+}
