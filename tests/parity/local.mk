@@ -8,6 +8,7 @@ check_PROGRAMS += \
 
 EXTRA_DIST += \
 	tests/parity/chat_reference.json \
+	tests/parity/chat_tokenizer \
 	tests/parity/gpt2_tiny.json \
 	tests/parity/gpt2_tiny.safetensors \
 	tests/parity/make_chat_reference.py \

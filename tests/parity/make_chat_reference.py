@@ -2,19 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """make_chat_reference.py - what transformers renders by published templates
 
-usage: make_chat_reference.py TEMPLATES OUT.json
+usage: make_chat_reference.py TEMPLATES OUT
+
+Writes OUT/chat_reference.json and OUT/chat_tokenizer/, a byte-level BPE with a
+few merges, which the tokens of the former are of.
 
 TEMPLATES holds chat templates as models carry them, one NAME.jinja each (NAME
 in the table below), and for some the form NAME_training.jinja that TRL trains
 with, which marks the assistant's words. They are others' work and not kept
 here: only what they make of a few conversations is. Written with transformers
-5.23.
+5.23 and tokenizers 0.23.
 """
 
 import json
 import pathlib
 import sys
 
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
+from tokenizers import pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import render_jinja_template
 
 # NAME: our name, BOS, EOS, is there a place for a system message?, for tools'
@@ -89,6 +95,51 @@ WITH_TOOLS = [
 ]
 
 
+CONTROL = [
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|begin_of_text|>",
+    "<|eot_id|>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<think>",
+    "</think>",
+]
+WORDS = (
+    r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def make_tokenizer(folder):
+    """Learns merges of the conversations, new lines above all."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(WORDS), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    texts = [m["content"] for turns in CONVERSATIONS for m in turns]
+    texts += ["system\nuser\nassistant\n\n", "a\n\nb\n\n\nc.\n"] * 9
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_special_tokens(
+        [AddedToken(text, normalized=False) for text in CONTROL]
+    )
+    folder.mkdir(exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    special = {"bos_token": "<|begin_of_text|>", "eos_token": "<|im_end|>"}
+    text = json.dumps(special, indent=1)
+    (folder / "tokenizer_config.json").write_text(text + "\n")
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+
+
 def render(template, messages, prompt, bos, eos, spans=False):
     texts, indices = render_jinja_template(
         conversations=[messages],
@@ -102,7 +153,7 @@ def render(template, messages, prompt, bos, eos, spans=False):
     return texts[0], indices[0] if spans else []
 
 
-def cases_of(folder, name):
+def cases_of(folder, name, tokenizer):
     ours, bos, eos, system, tools, marks = TEMPLATES[name]
     plain = (folder / f"{name}.jinja").read_text()
     training = folder / f"{name}_training.jinja"
@@ -123,14 +174,26 @@ def cases_of(folder, name):
             )
             case["training"] = text
             case["trained"] = [text[begin:end] for begin, end in spans]
+            out = tokenizer.apply_chat_template(
+                messages,
+                chat_template=training.read_text(),
+                tokenize=True,
+                return_dict=True,
+                return_assistant_tokens_mask=True,
+            )
+            case["ids"] = out["input_ids"]
+            case["mask"] = out["assistant_masks"]
         yield case
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
-    cases = [case for name in TEMPLATES for case in cases_of(folder, name)]
+    folder, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    tokenizer = make_tokenizer(out / "chat_tokenizer")
+    cases = [
+        case for name in TEMPLATES for case in cases_of(folder, name, tokenizer)
+    ]
     lines = ",\n".join(json.dumps(case) for case in cases)
-    pathlib.Path(sys.argv[2]).write_text(f"[\n{lines}\n]\n")
+    (out / "chat_reference.json").write_text(f"[\n{lines}\n]\n")
 
 
 main()

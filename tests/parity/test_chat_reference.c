@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_chat_reference.c - chat templates render what transformers does
+ * test_chat_reference.c - conversations are the text and tokens of transformers
  *
  * make_chat_reference.py has written chat_reference.json.
  */
@@ -17,6 +17,7 @@
 #include <jansson.h>
 
 #include "data/chat.h"
+#include "data/mask.h"
 #include "tests/unit/bytes_tokenizer.h"
 
 enum { MOST = 8 }; /* messages of a conversation */
@@ -86,19 +87,29 @@ static void check_case(const json_t *json, const struct dt_chat *chat)
     dt_chat_text_fini(&out);
 }
 
+/* A file of the folder of this test. */
+static const char *file_here(const char *name)
+{
+    static char path[4096];
+    const char *root = getenv("DT_SRCDIR");
+    snprintf(path, sizeof(path), "%s/tests/parity/%s", root ? root : ".", name);
+    return path;
+}
+
+static json_t *load_cases(void)
+{
+    json_error_t at;
+    json_t *cases = json_load_file(file_here("chat_reference.json"), 0, &at);
+    assert_true(json_array_size(cases) > 50);
+    return cases;
+}
+
 /* By name, where it has one, and by the marks of its Jinja text. */
 static void test_reference(void **state)
 {
-    char path[4096];
-    const char *root = getenv("DT_SRCDIR");
-    json_error_t at;
     size_t i;
-    json_t *cases, *json;
+    json_t *cases = load_cases(), *json;
     (void)state;
-    snprintf(path, sizeof(path), "%s/tests/parity/chat_reference.json",
-             root ? root : ".");
-    cases = json_load_file(path, 0, &at);
-    assert_true(json_array_size(cases) > 50);
     json_array_foreach(cases, i, json)
     {
         struct dt_error err;
@@ -123,10 +134,62 @@ static void test_reference(void **state)
     json_decref(cases);
 }
 
+static void check_tokens(const json_t *json,
+                         const struct dt_tokenizer *tokenizer)
+{
+    struct dt_chat_message messages[MOST];
+    struct dt_error err;
+    struct dt_marked marked = {0};
+    bool seam;
+    const json_t *ids = json_object_get(json, "ids");
+    const json_t *mask = json_object_get(json, "mask");
+    struct dt_record record = {.turns.messages = messages};
+    struct dt_chat *chat =
+        dt_chat_create(string_of(json, "name"), tokenizer, &err);
+    struct dt_masker *masker =
+        dt_masker_create(tokenizer, chat, &err, DT_LOSS_ASSISTANT, true, &err);
+    record.turns.count =
+        read_messages(json_object_get(json, "messages"), messages);
+    assert_int_equal(dt_masker_add(masker, &record, &marked, &seam, &err), 0);
+    assert_int_equal(marked.count, json_array_size(ids));
+    for (size_t i = 0; i < marked.count; i++) {
+        assert_int_equal(marked.tokens[i] & ~DT_TARGET_BIT,
+                         json_integer_value(json_array_get(ids, i)));
+        assert_int_equal(marked.tokens[i] >> 31,
+                         json_integer_value(json_array_get(mask, i)));
+    }
+    free(marked.tokens);
+    dt_masker_destroy(masker);
+    dt_chat_destroy(chat);
+}
+
+/* With a tokenizer whose words reach over the seams of a template. */
+static void test_tokens(void **state)
+{
+    struct dt_error err;
+    size_t i, checked = 0;
+    json_t *cases = load_cases(), *json;
+    struct dt_tokenizer *tokenizer =
+        dt_tokenizer_load(file_here("chat_tokenizer"), &err);
+    (void)state;
+    assert_non_null(tokenizer);
+    json_array_foreach(cases, i, json)
+    {
+        if (!string_of(json, "name")[0] || !json_object_get(json, "ids"))
+            continue;
+        check_tokens(json, tokenizer);
+        checked++;
+    }
+    assert_in_range(checked, 20, 99);
+    dt_tokenizer_destroy(tokenizer);
+    json_decref(cases);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_tokens),
     };
     return cmocka_run_group_tests_name("chat reference", tests, NULL, NULL);
 }
