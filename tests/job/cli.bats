@@ -91,6 +91,51 @@ END
     [[ $output == *"resuming from "*"/checkpoint-3"* ]]
 }
 
+# model RATE: trains one step with this learning rate, into outputs/lrRATE.
+model() {
+    cat >"lr$1.yaml" <<END
+algorithm: sft
+run: {name: lr$1}
+model: {n_positions: 16, n_embd: 8, n_layer: 1, n_head: 1}
+data: {train: /usr/share/common-licenses/GPL-2, max_length: 16}
+training: {train_batch_size: 8, max_steps: 1}
+optimizer: {lr: $1}
+END
+    disttrain train "lr$1.yaml"
+}
+
+# Renaming is the step that counts; the sync behind it may fail, too.
+@test "an export that fails or is killed leaves the model that was there" {
+    cd "$BATS_TEST_TMPDIR"
+    disttrain info | grep -q 'fault injection: on' ||
+        skip "configured without --enable-fault-injection"
+    model 1
+    model 2
+    disttrain export outputs/lr1 out
+    disttrain export outputs/lr2 new --max-shard-size 2KB
+    local old new now point action nth status
+    old=$(cd out && sha256sum ./*)
+    new=$(cd new && sha256sum ./*)
+    for point in ckpt.write ckpt.fsync ckpt.rename; do
+        for action in error kill; do
+            for nth in {1..30}; do
+                status=0
+                DISTTRAIN_FAULT=$point:nth=$nth:$action disttrain export \
+                    outputs/lr2 out --overwrite --max-shard-size 2KB \
+                    2>errors || status=$?
+                ((status != 0)) || break
+                [[ $action == kill || $(<errors) == "disttrain: "*out* ]]
+                now=$(cd out && sha256sum ./*)
+                [[ $now == "$old" || ($point == ckpt.fsync && $now == "$new") ]]
+                [[ $action == kill || ! -e .tmp-out ]]
+            done
+            ((status == 0 && nth > 1))
+            disttrain export outputs/lr1 out --overwrite
+            [[ $(cd out && sha256sum ./*) == "$old" && ! -e .tmp-out ]]
+        done
+    done
+}
+
 @test "a mistake in the configuration: every line of it, exit status 78" {
     cd "$BATS_TEST_TMPDIR"
     printf 'algorithm: sft\nmodel: {n_embed: 16}\ndata: {train: none}\n' >x.yaml
