@@ -204,13 +204,15 @@ static int put_notes(struct sink *sink, const struct dt_cache *parts,
     return 0;
 }
 
-static int put_body(struct sink *sink, const struct dt_cache *parts,
-                    size_t part_count, size_t notes_limit,
-                    struct header *header)
+static int put_offsets(struct sink *sink, const struct dt_cache *parts,
+                       size_t part_count, const struct header *header,
+                       bool one_example)
 {
     uint64_t offset = 0;
     if (put(sink, &offset, sizeof(offset)) < 0)
         return -1;
+    if (one_example)
+        return put(sink, &header->token_count, sizeof(header->token_count));
     for (size_t i = 0; i < part_count; i++) {
         for (uint64_t e = 1; e <= parts[i].count; e++) {
             uint64_t end = offset + parts[i].offsets[e];
@@ -219,6 +221,15 @@ static int put_body(struct sink *sink, const struct dt_cache *parts,
         }
         offset += parts[i].token_count;
     }
+    return 0;
+}
+
+static int put_body(struct sink *sink, const struct dt_cache *parts,
+                    size_t part_count, bool one_example, size_t notes_limit,
+                    struct header *header)
+{
+    if (put_offsets(sink, parts, part_count, header, one_example) < 0)
+        return -1;
     for (size_t i = 0; i < part_count; i++)
         if (put(sink, parts[i].tokens,
                 parts[i].token_count * sizeof(*parts[i].tokens)) < 0)
@@ -250,16 +261,19 @@ static struct header sum_up(uint64_t key, const struct dt_cache *parts,
 /* Everything, with the header last. -1 and errno. */
 static int write_cache(struct sink *sink, uint64_t key,
                        const struct dt_cache *parts, size_t part_count,
-                       size_t notes_limit)
+                       bool one_example, size_t notes_limit)
 {
     struct header header = sum_up(key, parts, part_count);
+    if (one_example)
+        header.count = header.counts.lines = 1;
     if (!sink->hash || !sink->buffer) {
         errno = ENOMEM;
         return -1;
     }
     XXH3_64bits_reset(sink->hash);
     if (lseek(sink->fd, sizeof(header), SEEK_SET) < 0 ||
-        put_body(sink, parts, part_count, notes_limit, &header) < 0)
+        put_body(sink, parts, part_count, one_example, notes_limit, &header) <
+            0)
         return -1;
     header.body_hash = XXH3_64bits_digest(sink->hash);
     header.hash = header_hash(&header);
@@ -270,7 +284,7 @@ static int write_cache(struct sink *sink, uint64_t key,
 
 int dt_cache_write(const char *path, const char *temporary, uint64_t key,
                    const struct dt_cache *parts, size_t part_count,
-                   size_t notes_limit, struct dt_error *err)
+                   bool one_example, size_t notes_limit, struct dt_error *err)
 {
     struct sink sink = {
         .fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
@@ -279,7 +293,8 @@ int dt_cache_write(const char *path, const char *temporary, uint64_t key,
                             temporary, strerror(errno));
     sink.hash = XXH3_createState();
     sink.buffer = malloc(WRITE_BYTES);
-    int rc = write_cache(&sink, key, parts, part_count, notes_limit);
+    int rc =
+        write_cache(&sink, key, parts, part_count, one_example, notes_limit);
     int cause = errno;
     XXH3_freeState(sink.hash);
     free(sink.buffer);

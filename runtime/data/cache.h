@@ -9,6 +9,7 @@
 #ifndef DT_DATA_CACHE_H
 #define DT_DATA_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,11 +45,11 @@ int dt_cache_open(struct dt_cache *cache, const char *path, uint64_t key,
 void dt_cache_close(struct dt_cache *cache); /* a zeroed one is fine */
 
 /* Writes `parts`, joined, as `path`: to `temporary` (of the same file system),
- * fsync, rename. At most notes_limit notes are kept. -1: EX_CANTCREAT,
- * EX_IOERR, and `path` is as it was.
+ * fsync, rename. one_example: they are pieces of one. At most notes_limit notes
+ * are kept. -1: EX_CANTCREAT, EX_IOERR, and `path` is as it was.
  */
 int dt_cache_write(const char *path, const char *temporary, uint64_t key,
                    const struct dt_cache *parts, size_t part_count,
-                   size_t notes_limit, struct dt_error *err);
+                   bool one_example, size_t notes_limit, struct dt_error *err);
 
 #endif /* DT_DATA_CACHE_H */

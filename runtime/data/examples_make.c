@@ -128,11 +128,15 @@ static int add_line(const struct dt_make *make, struct dt_masker *masker,
     return dt_error_prefix(err, "%s:%" PRIu64, make->path, number);
 }
 
-static int add_document(const struct dt_make *make, struct dt_masker *masker,
-                        struct draft *draft, struct dt_error *err)
+/* A piece of a text, all of whose tokens are learnt. */
+static int add_text(const struct dt_make *make, struct dt_masker *masker,
+                    const struct dt_part *part, struct draft *draft,
+                    struct dt_error *err)
 {
-    if (dt_masker_add_text(masker, make->map.data, make->map.bytes,
-                           &draft->marked, err) < 0)
+    if (dt_masker_add_text(masker, (const char *)make->map.data + part->begin,
+                           part->end - part->begin, part->begin == 0,
+                           part->end == make->map.bytes, &draft->marked,
+                           err) < 0)
         return dt_error_prefix(err, "%s", make->path);
     draft->counts.lines = 1;
     draft->counts.targets = draft->marked.count;
@@ -150,7 +154,7 @@ static int make_draft(const struct dt_make *make, struct dt_masker *masker,
     if (!draft->offsets)
         return dt_error_set(err, EX_OSERR, "out of memory");
     if (make->is_text)
-        return add_document(make, masker, draft, err);
+        return add_text(make, masker, part, draft, err);
     while ((line = dt_jsonl_next(make->map.data, part->end, &at, &number,
                                  &length)) != NULL)
         if (add_line(make, masker, line, length, number, draft, err) < 0)
@@ -192,8 +196,8 @@ static int make_part(const struct dt_make *make, struct dt_masker *masker,
         };
         part_path(make, i, path, sizeof(path));
         temporary_path(make, i, temporary, sizeof(temporary));
-        rc = dt_cache_write(path, temporary, make->key, &cache, 1, PART_NOTES,
-                            err);
+        rc = dt_cache_write(path, temporary, make->key, &cache, 1, false,
+                            PART_NOTES, err);
     }
     draft_fini(&draft);
     if (rc == 0 && dt_fault("data.part"))
@@ -313,19 +317,40 @@ static int join_parts(const struct dt_make *make, size_t count,
     temporary_path(make, count, temporary, sizeof(temporary));
     if (rc == 0)
         rc = dt_cache_write(make->cache, temporary, make->key, parts, count,
-                            CACHE_NOTES, err);
+                            make->is_text, CACHE_NOTES, err);
     for (size_t i = 0; i < opened; i++)
         dt_cache_close(&parts[i]);
     free(parts);
     return rc;
 }
 
+/* Cuts a text where that changes no token; free() the array. */
+static struct dt_part *cut_text(const struct dt_make *make, size_t *count,
+                                struct dt_error *err)
+{
+    const char *text = make->map.data;
+    size_t bytes = make->map.bytes, begin = 0;
+    struct dt_part *parts = calloc(bytes / PART_BYTES + 1, sizeof(*parts));
+    if (!parts) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    for (*count = 0; begin < bytes; ++*count) {
+        size_t end =
+            dt_tokenizer_cut(make->tokenizer, text, bytes, begin + PART_BYTES);
+        parts[*count] = (struct dt_part){.begin = begin, .end = end};
+        begin = end;
+    }
+    return parts;
+}
+
 static int make_cache(const struct dt_make *make, struct dt_error *err)
 {
     size_t count;
-    struct dt_part *parts = dt_jsonl_parts(
-        make->map.data, make->map.bytes,
-        make->is_text ? make->map.bytes : PART_BYTES, &count, err);
+    struct dt_part *parts =
+        make->is_text ? cut_text(make, &count, err)
+                      : dt_jsonl_parts(make->map.data, make->map.bytes,
+                                       PART_BYTES, &count, err);
     if (!parts)
         return -1;
     int rc = make_parts(make, parts, count, err);

@@ -21,6 +21,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/tok.h \
 	runtime/data/tok_added.c \
 	runtime/data/tok_bpe.c \
+	runtime/data/tok_cut.c \
 	runtime/data/tok_decode.c \
 	runtime/data/tok_decoder.c \
 	runtime/data/tok_encode.c \

@@ -98,12 +98,14 @@ static int add_tokens(struct dt_masker *masker, size_t first_target, bool end,
 }
 
 int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
-                       struct dt_marked *out, struct dt_error *err)
+                       bool first, bool last, struct dt_marked *out,
+                       struct dt_error *err)
 {
-    if (dt_encode(masker->encoder, text, bytes,
-                  DT_ENCODE_POST | masker->special, &masker->tokens, err) < 0)
+    unsigned flags = masker->special | (first ? DT_ENCODE_POST : 0);
+    if (dt_encode(masker->encoder, text, bytes, flags, &masker->tokens, err) <
+        0)
         return -1;
-    return add_tokens(masker, 0, true, out, err);
+    return add_tokens(masker, 0, last, out, err);
 }
 
 /* Does `all` begin with `first`? */
@@ -322,7 +324,7 @@ int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
         return add_ids(record, out, err);
     if (record->text)
         return dt_masker_add_text(masker, record->text, strlen(record->text),
-                                  out, err);
+                                  true, true, out, err);
     if (record->prompt)
         return add_pair(masker, record, out, seam, err);
     return add_turns(masker, record, out, seam, err);

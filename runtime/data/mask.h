@@ -37,8 +37,11 @@ void dt_masker_destroy(struct dt_masker *masker); /* NULL is fine */
 int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
                   struct dt_marked *out, bool *seam, struct dt_error *err);
 
-/* The same for a text of any length, as a record with that text. */
+/* The same for a text, or a piece of one: `first` gets what the tokenizer puts
+ * in front of texts, `last` EOS.
+ */
 int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
-                       struct dt_marked *out, struct dt_error *err);
+                       bool first, bool last, struct dt_marked *out,
+                       struct dt_error *err);
 
 #endif /* DT_DATA_MASK_H */

@@ -73,6 +73,14 @@ void dt_encoder_destroy(struct dt_encoder *encoder); /* NULL is fine */
 int dt_encode(struct dt_encoder *encoder, const char *text, size_t bytes,
               unsigned flags, struct dt_tokens *tokens, struct dt_error *err);
 
+/* The first place at or after `from` where a text can be cut into two that
+ * encode, one behind the other and DT_ENCODE_POST for the first only, to the
+ * tokens of the whole: between a letter and a newline, if the tokenizer is one
+ * of which that is known. Else `bytes`.
+ */
+size_t dt_tokenizer_cut(const struct dt_tokenizer *tokenizer, const char *text,
+                        size_t bytes, size_t from);
+
 /* Turns a stream of ids into text: bytes of a character that is not complete
  * yet wait for the next token.
  */

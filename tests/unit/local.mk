@@ -18,6 +18,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_numerics \
 	tests/unit/test_conf_values \
 	tests/unit/test_console \
+	tests/unit/test_cut \
 	tests/unit/test_dataset \
 	tests/unit/test_doctor_node \
 	tests/unit/test_doctor_plugin \

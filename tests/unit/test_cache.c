@@ -218,6 +218,34 @@ static void test_processes(void **state)
     dt_examples_close(examples);
 }
 
+/* A text in pieces is one example, and no byte of it is lost. */
+static void test_text_pieces(void **state)
+{
+    struct dt_example_options options = usual();
+    char folder[512];
+    size_t count;
+    struct dt_map map;
+    (void)state;
+    FILE *f = fopen(scratch_path("big.txt"), "w");
+    for (int i = 0; i < LINES; i++)
+        fprintf(f, "%d lines of %0*d letters\n", i, 50 + i % 31, i);
+    fclose(f);
+    snprintf(folder, sizeof(folder), "%s", scratch_path("texts"));
+    options.cache_dir = folder;
+    struct dt_examples *examples = open_good(scratch_path("big.txt"), &options);
+    assert_int_equal(dt_map_init(&map, scratch_path("big.txt"), NULL), 0);
+    assert_int_equal(dt_examples_count(examples), 1);
+    assert_int_equal(dt_examples_targets(examples), map.bytes + 1);
+    const uint32_t *tokens = dt_example(examples, 0, &count);
+    assert_int_equal(count, map.bytes + 1);
+    for (size_t i = 0; i < map.bytes; i++)
+        if ((tokens[i] & 0xff) != ((const unsigned char *)map.data)[i])
+            fail_msg("byte %zu is %u", i, tokens[i]);
+    assert_int_equal(tokens[map.bytes], 257 | DT_TARGET_BIT);
+    dt_map_fini(&map);
+    dt_examples_close(examples);
+}
+
 static uint64_t done_bytes;
 
 static void keep_progress(void *ctx, uint64_t done, uint64_t total)
@@ -259,9 +287,13 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_damaged_cache), cmocka_unit_test(test_no_place),
-        cmocka_unit_test(test_processes),     cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_damaged_cache),
+        cmocka_unit_test(test_no_place),
+        cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_text_pieces),
+        cmocka_unit_test(test_threads),
     };
     tokenizer = bytes_tokenizer("tokenizer", NULL, "</s>", CHATML);
     int rc = cmocka_run_group_tests_name("cache", tests, NULL, NULL);
