@@ -392,7 +392,7 @@ static int lock_parts(const struct dt_make *make)
             last = now;
             since = dt_clock_now();
         }
-        if (dt_clock_now() - since > PATIENCE_S) {
+        if (dt_clock_now() - since > PATIENCE_S || dt_fault("data.lock")) {
             dt_make_note(make,
                          "%s: its holder has made nothing for %d minutes; "
                          "going on without it",

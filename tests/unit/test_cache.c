@@ -3,12 +3,15 @@
 #include "config.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -142,8 +145,8 @@ static void check_big(const struct dt_examples *examples)
     }
 }
 
-/* Opens the big file in a child, with a fault. Its exit status is 0 if the
- * cache was made; as waitpid has it.
+/* Opens the big file in a child, with a fault, and keeps its notes in a file.
+ * Its exit status is 0 if the cache was made; as waitpid has it.
  */
 static int open_in_child(const struct dt_example_options *options,
                          const char *fault)
@@ -154,14 +157,15 @@ static int open_in_child(const struct dt_example_options *options,
         setenv("DISTTRAIN_FAULT", fault, 1);
         struct dt_examples *examples =
             open_file(scratch_path("big.jsonl"), options, NULL);
+        scratch_write("notes", notes, sizeof(notes));
         _exit(examples && made ? 0 : 9);
     }
     waitpid(pid, &status, 0);
     return status;
 }
 
-/* One process is killed behind its second part; the next one makes two. This
- * comes first: a process reads its fault only once.
+/* One process is killed behind its second part; the next one makes two. These
+ * two come first: a process reads its fault only once.
  */
 static void test_killed(void **state)
 {
@@ -183,6 +187,59 @@ static void test_killed(void **state)
     assert_false(made);
     check_big(examples);
     dt_examples_close(examples);
+}
+
+/* Another process holds the lock, and does nothing. */
+static void test_idle_maker(void **state)
+{
+    struct dt_example_options options = usual();
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char folder[512], parts[1024], path[1100];
+    (void)state;
+#ifndef ENABLE_FAULT_INJECTION
+    skip();
+#endif
+    big_file();
+    snprintf(folder, sizeof(folder), "%s", scratch_path("idle"));
+    options.cache_dir = folder;
+    open_in_child(&options, "data.part:nth=1:kill");
+    assert_int_equal(files_in(folder, parts, sizeof(parts)), 1);
+    snprintf(path, sizeof(path), "%s/lock", parts);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0);
+    assert_int_equal(open_in_child(&options, "data.lock:nth=3:error"), 0);
+    close(fd);
+    FILE *f = fopen(scratch_path("notes"), "r");
+    notes[fread(notes, 1, sizeof(notes) - 1, f)] = '\0';
+    fclose(f);
+    assert_non_null(strstr(notes, "/lock: its holder has made nothing for 30 "
+                                  "minutes; going on without it\n"));
+}
+
+/* Files may not be longer than 100 kB: an error with a name, and no cache. */
+static void test_no_room(void **state)
+{
+    struct dt_example_options options = usual();
+    struct dt_error err;
+    struct rlimit limit, less;
+    char folder[512];
+    (void)state;
+    big_file();
+    snprintf(folder, sizeof(folder), "%s", scratch_path("full"));
+    options.cache_dir = folder;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    less = limit;
+    less.rlim_cur = 100000;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &less);
+    struct dt_examples *examples =
+        open_file(scratch_path("big.jsonl"), &options, &err);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    assert_null(examples);
+    assert_int_equal(err.status, EX_IOERR);
+    assert_non_null(strstr(err.text, ": cannot write: File too large"));
+    dt_examples_close(open_good(scratch_path("big.jsonl"), &options));
+    assert_true(made);
 }
 
 /* Several at a time: one makes it, all have it. */
@@ -287,12 +344,10 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_damaged_cache),
-        cmocka_unit_test(test_no_place),
-        cmocka_unit_test(test_processes),
-        cmocka_unit_test(test_text_pieces),
+        cmocka_unit_test(test_killed),    cmocka_unit_test(test_idle_maker),
+        cmocka_unit_test(test_cache),     cmocka_unit_test(test_damaged_cache),
+        cmocka_unit_test(test_no_place),  cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_processes), cmocka_unit_test(test_text_pieces),
         cmocka_unit_test(test_threads),
     };
     tokenizer = bytes_tokenizer("tokenizer", NULL, "</s>", CHATML);
