@@ -16,6 +16,7 @@ EXTRA_DIST += \
 	tests/parity/make_model_reference.py \
 	tests/parity/make_schedule_reference.py \
 	tests/parity/models \
+	tests/parity/pair_reference.json \
 	tests/parity/schedules.json \
 	tests/parity/subject.h \
 	# End of tests/parity

@@ -4,8 +4,8 @@
 
 usage: make_chat_reference.py TEMPLATES OUT
 
-Writes OUT/chat_reference.json and OUT/chat_tokenizer/, a byte-level BPE with a
-few merges, which the tokens of the former are of.
+Writes OUT/chat_reference.json, OUT/pair_reference.json and OUT/chat_tokenizer/,
+a byte-level BPE with a few merges, which the tokens of the former two are of.
 
 TEMPLATES holds chat templates as models carry them, one NAME.jinja each (NAME
 in the table below), and for some the form NAME_training.jinja that TRL trains
@@ -186,14 +186,48 @@ def cases_of(folder, name, tokenizer):
         yield case
 
 
+PAIRS = [
+    ("Hello ", "world.\n"),
+    ("Hello", "\n\nworld"),
+    ("a\n", "\nb"),
+    ("", "x"),
+    ("q?", " yes"),
+    ("1+1=", "2<|im_end|>"),
+    ("<|im_start|>user\nWhy?<|im_end|>\n", "Because."),
+    (" \u00a0caf\u00e9", "\u0301\u3000"),
+]
+
+
+def pair_of(tokenizer, prompt, completion):
+    """As TRL: the prompt alone, then both with EOS."""
+    if not completion.endswith(tokenizer.eos_token):
+        text = prompt + completion + tokenizer.eos_token
+    else:
+        text = prompt + completion
+    alone, both = tokenizer(prompt).input_ids, tokenizer(text).input_ids
+    return {
+        "prompt": prompt,
+        "completion": completion,
+        "ids": both,
+        "prompt_count": len(alone),
+        "seam": both[: len(alone)] != alone,
+    }
+
+
+def save(path, rows):
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    path.write_text(f"[\n{lines}\n]\n")
+
+
 def main():
     folder, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     tokenizer = make_tokenizer(out / "chat_tokenizer")
     cases = [
         case for name in TEMPLATES for case in cases_of(folder, name, tokenizer)
     ]
-    lines = ",\n".join(json.dumps(case) for case in cases)
-    (out / "chat_reference.json").write_text(f"[\n{lines}\n]\n")
+    save(out / "chat_reference.json", cases)
+    pairs = [pair_of(tokenizer, *pair) for pair in PAIRS]
+    save(out / "pair_reference.json", pairs)
 
 
 main()

@@ -2,7 +2,8 @@
 /*
  * test_chat_reference.c - conversations are the text and tokens of transformers
  *
- * make_chat_reference.py has written chat_reference.json.
+ * make_chat_reference.py has written chat_reference.json and
+ * pair_reference.json.
  */
 #include "config.h"
 
@@ -96,11 +97,11 @@ static const char *file_here(const char *name)
     return path;
 }
 
-static json_t *load_cases(void)
+static json_t *load_cases(const char *name, size_t least)
 {
     json_error_t at;
-    json_t *cases = json_load_file(file_here("chat_reference.json"), 0, &at);
-    assert_true(json_array_size(cases) > 50);
+    json_t *cases = json_load_file(file_here(name), 0, &at);
+    assert_true(json_array_size(cases) >= least);
     return cases;
 }
 
@@ -108,7 +109,7 @@ static json_t *load_cases(void)
 static void test_reference(void **state)
 {
     size_t i;
-    json_t *cases = load_cases(), *json;
+    json_t *cases = load_cases("chat_reference.json", 50), *json;
     (void)state;
     json_array_foreach(cases, i, json)
     {
@@ -168,7 +169,7 @@ static void test_tokens(void **state)
 {
     struct dt_error err;
     size_t i, checked = 0;
-    json_t *cases = load_cases(), *json;
+    json_t *cases = load_cases("chat_reference.json", 50), *json;
     struct dt_tokenizer *tokenizer =
         dt_tokenizer_load(file_here("chat_tokenizer"), &err);
     (void)state;
@@ -185,11 +186,51 @@ static void test_tokens(void **state)
     json_decref(cases);
 }
 
+static void check_pair(const json_t *json, struct dt_masker *masker)
+{
+    struct dt_error err;
+    struct dt_marked marked = {0};
+    bool seam;
+    const struct dt_record record = {.prompt = string_of(json, "prompt"),
+                                     .completion =
+                                         string_of(json, "completion")};
+    const json_t *ids = json_object_get(json, "ids");
+    size_t prompt =
+        (size_t)json_integer_value(json_object_get(json, "prompt_count"));
+    assert_int_equal(dt_masker_add(masker, &record, &marked, &seam, &err), 0);
+    assert_int_equal(seam, json_is_true(json_object_get(json, "seam")));
+    assert_int_equal(marked.count, json_array_size(ids));
+    for (size_t i = 0; i < marked.count; i++) {
+        assert_int_equal(marked.tokens[i] & ~DT_TARGET_BIT,
+                         json_integer_value(json_array_get(ids, i)));
+        assert_int_equal(marked.tokens[i] >> 31, i >= prompt);
+    }
+    free(marked.tokens);
+}
+
+static void test_pairs(void **state)
+{
+    struct dt_error err;
+    size_t i;
+    json_t *cases = load_cases("pair_reference.json", 8), *json;
+    struct dt_tokenizer *tokenizer =
+        dt_tokenizer_load(file_here("chat_tokenizer"), &err);
+    (void)state;
+    assert_non_null(tokenizer);
+    struct dt_masker *masker =
+        dt_masker_create(tokenizer, NULL, &err, DT_LOSS_COMPLETION, true, &err);
+    json_array_foreach(cases, i, json) check_pair(json, masker);
+    dt_masker_destroy(masker);
+    dt_tokenizer_destroy(tokenizer);
+    json_decref(cases);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference),
         cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_pairs),
     };
     return cmocka_run_group_tests_name("chat reference", tests, NULL, NULL);
 }
