@@ -140,7 +140,7 @@ struct dt_tok_span {
     bool first; /* nothing is before it */
 };
 
-/* Bytes [from, to) of a span. */
+/* Bytes [from, to) of a span; where byte i of it begins, and ends. */
 struct dt_tok_span dt_tok_span_part(const struct dt_tok_span *span, size_t from,
                                     size_t to);
 uint32_t dt_tok_span_begin(const struct dt_tok_span *span, size_t i);
@@ -155,6 +155,7 @@ struct dt_tok_text {
     bool full; /* memory is out: nothing is added any more */
 };
 
+/* Frees a text; makes it empty; adds bytes [from, to) of a span. */
 void dt_tok_text_fini(struct dt_tok_text *text);
 void dt_tok_text_clear(struct dt_tok_text *text, bool offsets);
 void dt_tok_text_copy(struct dt_tok_text *text, const struct dt_tok_span *span,
@@ -225,7 +226,7 @@ int dt_tok_nfc(const struct dt_tok_span *span, struct dt_tok_text *text,
 /* False if normal form C would change nothing. */
 bool dt_tok_nfc_needed(const char *s, size_t n);
 
-const char *dt_tok_unicode_library(void);
+const char *dt_tok_unicode_library(void); /* the version of utf8proc */
 
 /* ---- tok_regex.c: regular expressions as Oniguruma reads them ---- */
 
@@ -237,9 +238,10 @@ struct dt_tok_regex *dt_tok_regex_create(const char *pattern, size_t bytes,
                                          struct dt_error *err);
 void dt_tok_regex_destroy(struct dt_tok_regex *regex); /* NULL is fine */
 
-struct dt_tok_matcher; /* one thread's working memory for them */
+struct dt_tok_matcher;
 
-struct dt_tok_matcher *dt_tok_matcher_create(void); /* NULL: memory is out */
+/* One thread's working memory for them. NULL: memory is out. */
+struct dt_tok_matcher *dt_tok_matcher_create(void);
 void dt_tok_matcher_destroy(struct dt_tok_matcher *matcher);
 
 /* The first match at or after `from` in s[0..n), well-formed UTF-8. 1 = found,
@@ -250,7 +252,7 @@ int dt_tok_regex_find(const struct dt_tok_regex *regex,
                       size_t from, size_t *begin, size_t *end,
                       struct dt_error *err);
 
-const char *dt_tok_regex_library(void);
+const char *dt_tok_regex_library(void); /* the version of PCRE2 */
 
 /* ---- tok_words.c: the patterns of the families, by hand ---- */
 
@@ -316,6 +318,7 @@ struct dt_tok_normalizer {
     size_t pattern_bytes, content_bytes;
 };
 
+/* Reads the normalizer. -1: EX_DATAERR, EX_OSERR. */
 int dt_tok_normalizer_read(struct dt_tokenizer *tokenizer, const json_t *value,
                            struct dt_error *err);
 
@@ -393,9 +396,10 @@ int dt_tok_char_byte(uint32_t code_point);
 /* Fills model.bytes from the vocabulary. */
 void dt_tok_model_bytes(struct dt_tokenizer *tokenizer);
 
-struct dt_tok_bpe; /* a cache of pieces, and memory for long ones */
+struct dt_tok_bpe;
 
-struct dt_tok_bpe *dt_tok_bpe_create(void); /* NULL: memory is out */
+/* A cache of pieces, and memory for long ones. NULL: memory is out. */
+struct dt_tok_bpe *dt_tok_bpe_create(void);
 void dt_tok_bpe_destroy(struct dt_tok_bpe *bpe);
 
 /* Adds the tokens of a piece to e->tokens. -1: EX_OSERR. */
@@ -419,6 +423,7 @@ struct dt_tok_decoder {
     bool strip_pattern; /* Metaspace: all of them go from token 0 */
 };
 
+/* Reads the decoder. -1: EX_DATAERR, EX_OSERR. */
 int dt_tok_decoder_read(struct dt_tokenizer *tokenizer, const json_t *value,
                         struct dt_error *err);
 

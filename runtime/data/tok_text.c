@@ -75,7 +75,7 @@ static bool reserve(struct dt_tok_text *text, size_t more)
 void dt_tok_text_copy(struct dt_tok_text *text, const struct dt_tok_span *span,
                       size_t from, size_t to)
 {
-    if (!reserve(text, to - from))
+    if (from == to || !reserve(text, to - from))
         return;
     memcpy(text->bytes + text->count, span->s + from, to - from);
     for (size_t i = from; text->offsets && i < to; i++) {
@@ -88,7 +88,7 @@ void dt_tok_text_copy(struct dt_tok_text *text, const struct dt_tok_span *span,
 void dt_tok_text_add(struct dt_tok_text *text, const char *s, size_t n,
                      uint32_t begin, uint32_t end)
 {
-    if (!reserve(text, n))
+    if (n == 0 || !reserve(text, n))
         return;
     memcpy(text->bytes + text->count, s, n);
     for (size_t i = 0; text->offsets && i < n; i++) {

@@ -35,8 +35,9 @@ uint64_t dt_tokenizer_hash(const struct dt_tokenizer *tokenizer);
 /* Id of the token with exactly this text (added tokens first), or -1. */
 int32_t dt_tokenizer_id(const struct dt_tokenizer *tokenizer, const char *text);
 
-/* Special tokens by role, -1 if there is none. */
 enum dt_token_role { DT_TOKEN_BOS, DT_TOKEN_EOS, DT_TOKEN_PAD, DT_TOKEN_UNK };
+
+/* Special tokens by role, -1 if there is none. */
 int32_t dt_tokenizer_special(const struct dt_tokenizer *tokenizer,
                              enum dt_token_role role);
 
@@ -45,14 +46,15 @@ int32_t dt_tokenizer_special(const struct dt_tokenizer *tokenizer,
  */
 const char *dt_tokenizer_chat_template(const struct dt_tokenizer *tokenizer);
 
-/* Tokens of one text; grows as needed. Zero it first, dt_tokens_fini frees. */
+/* Tokens of one text; grows as needed. Zero it first. */
 struct dt_tokens {
     int32_t *ids;
     uint32_t *begin, *end; /* bytes of the text that each token stands for;
                               NULL unless asked for with DT_ENCODE_OFFSETS */
     size_t count, capacity;
 };
-void dt_tokens_fini(struct dt_tokens *tokens);
+
+void dt_tokens_fini(struct dt_tokens *tokens); /* may be used again */
 
 enum dt_encode_flags {
     DT_ENCODE_POST = 1,    /* what the post-processor adds: BOS and the like */
@@ -60,8 +62,9 @@ enum dt_encode_flags {
     DT_ENCODE_OFFSETS = 4,
 };
 
-struct dt_encoder; /* one thread's working memory and cache */
+struct dt_encoder;
 
+/* One thread's working memory and cache. NULL and err: EX_OSERR. */
 struct dt_encoder *dt_encoder_create(const struct dt_tokenizer *tokenizer,
                                      struct dt_error *err);
 void dt_encoder_destroy(struct dt_encoder *encoder); /* NULL is fine */

@@ -18,6 +18,11 @@ tests_fuzz_replay_safetensors_SOURCES = tests/fuzz/fuzz_safetensors.c \
 tests_fuzz_replay_safetensors_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DCORPUS='"safetensors"'
 
+check_PROGRAMS += tests/fuzz/replay_tokenizer
+tests_fuzz_replay_tokenizer_SOURCES = tests/fuzz/fuzz_tokenizer.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_tokenizer_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"tokenizer"'
+
 check_PROGRAMS += tests/fuzz/replay_console
 tests_fuzz_replay_console_SOURCES = tests/fuzz/fuzz_console.c \
 	tests/fuzz/replay.c
@@ -32,7 +37,8 @@ endif
 
 if FUZZERS
 fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_console \
-	tests/fuzz/fuzz_jsonl tests/fuzz/fuzz_safetensors
+	tests/fuzz/fuzz_jsonl tests/fuzz/fuzz_safetensors \
+	tests/fuzz/fuzz_tokenizer
 if HAVE_SLURM
 fuzz_targets += tests/fuzz/fuzz_spank
 tests_fuzz_fuzz_spank_CPPFLAGS = $(spank_cppflags)
@@ -44,6 +50,7 @@ tests_fuzz_fuzz_conf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_console_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_jsonl_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_tokenizer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 fuzzers: $(fuzz_targets)
 .PHONY: fuzzers
 endif

@@ -4,6 +4,7 @@ check_PROGRAMS += \
 	tests/parity/test_gpt2_gradients \
 	tests/parity/test_gpt2_parity \
 	tests/parity/test_schedules \
+	tests/parity/test_tokenizer_parity \
 	# End of tests/parity
 
 EXTRA_DIST += \
@@ -15,8 +16,10 @@ EXTRA_DIST += \
 	tests/parity/make_gpt2_reference.py \
 	tests/parity/make_model_reference.py \
 	tests/parity/make_schedule_reference.py \
+	tests/parity/make_tokenizer_reference.py \
 	tests/parity/models \
 	tests/parity/pair_reference.json \
 	tests/parity/schedules.json \
 	tests/parity/subject.h \
+	tests/parity/tokenizers \
 	# End of tests/parity

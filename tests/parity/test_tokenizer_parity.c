@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tokenizer_parity.c - difficult texts become the reference's tokens */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "data/tokenizer.h"
+
+static json_t *reference; /* what make_tokenizer_reference.py wrote */
+
+static void fixture_path(char path[4096], const char *name)
+{
+    const char *srcdir = getenv("srcdir"); /* set by automake's harness */
+    snprintf(path, 4096, "%s/tests/parity/tokenizers/%s.json",
+             srcdir ? srcdir : ".", name);
+}
+
+static int load_reference(void **state)
+{
+    char path[4096];
+    (void)state;
+    fixture_path(path, "reference");
+    reference = json_load_file(path, JSON_ALLOW_NUL, NULL);
+    return reference ? 0 : -1;
+}
+
+static int drop_reference(void **state)
+{
+    (void)state;
+    json_decref(reference);
+    return 0;
+}
+
+static void expect_ids(const struct dt_tokens *tokens, const json_t *ids,
+                       size_t text)
+{
+    for (size_t i = 0; i < json_array_size(ids) || i < tokens->count; i++) {
+        long expected = i < json_array_size(ids)
+                            ? (long)json_integer_value(json_array_get(ids, i))
+                            : -1;
+        long got = i < tokens->count ? tokens->ids[i] : -1;
+        if (got != expected)
+            fail_msg("text %zu, token %zu: expected %ld, got %ld", text, i,
+                     expected, got);
+    }
+}
+
+/* The stream of ids gives the reference's text. */
+static void expect_text(const struct dt_tokenizer *tokenizer,
+                        const struct dt_tokens *tokens, bool skip_special,
+                        const json_t *expected, size_t text)
+{
+    struct dt_detokenizer state = {.tokenizer = tokenizer,
+                                   .skip_special = skip_special};
+    char out[4096];
+    size_t n = 0;
+    for (size_t i = 0; i < tokens->count; i++)
+        n += dt_detokenize(&state, tokens->ids[i], out + n, sizeof(out) - n);
+    n += dt_detokenize_end(&state, out + n, sizeof(out) - n);
+    if (n != json_string_length(expected) ||
+        memcmp(out, json_string_value(expected), n) != 0)
+        fail_msg("text %zu: expected \"%s\", got \"%s\"", text,
+                 json_string_value(expected), out);
+}
+
+static void test_family(void **state)
+{
+    const json_t *expected = json_object_get(reference, *state);
+    const json_t *texts = json_object_get(reference, "texts");
+    struct dt_error err = {0};
+    struct dt_tokens tokens = {0};
+    char path[4096];
+    fixture_path(path, *state);
+    struct dt_tokenizer *tokenizer = dt_tokenizer_load(path, &err);
+    if (!tokenizer)
+        fail_msg("%s", err.text);
+    struct dt_encoder *encoder = dt_encoder_create(tokenizer, &err);
+    assert_true(json_array_size(texts) > 20);
+    /* twice: from the cache, and with offsets */
+    for (unsigned offsets = 0; offsets <= DT_ENCODE_OFFSETS;
+         offsets += DT_ENCODE_OFFSETS)
+        for (size_t i = 0; i < json_array_size(texts); i++) {
+            const json_t *text = json_array_get(texts, i);
+            assert_int_equal(
+                dt_encode(encoder, json_string_value(text),
+                          json_string_length(text),
+                          DT_ENCODE_POST | DT_ENCODE_SPECIAL | offsets, &tokens,
+                          &err),
+                0);
+            expect_ids(&tokens,
+                       json_array_get(json_object_get(expected, "ids"), i), i);
+            expect_text(tokenizer, &tokens, false,
+                        json_array_get(json_object_get(expected, "kept"), i),
+                        i);
+            expect_text(tokenizer, &tokens, true,
+                        json_array_get(json_object_get(expected, "skipped"), i),
+                        i);
+        }
+    dt_tokens_fini(&tokens);
+    dt_encoder_destroy(encoder);
+    dt_tokenizer_destroy(tokenizer);
+}
+
+#define FAMILY(name)                                                           \
+    {                                                                          \
+#name, test_family, NULL, NULL, (void *)(uintptr_t) #name              \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAMILY(gpt2),   FAMILY(llama3),  FAMILY(qwen),  FAMILY(cased),
+        FAMILY(llama2), FAMILY(mistral), FAMILY(gemma),
+    };
+    return cmocka_run_group_tests(tests, load_reference, drop_reference);
+}
