@@ -128,11 +128,11 @@ static int examine(struct dt_make *make, struct dt_error *err)
                        choose_chat(make, err) < 0
                    ? -1
                    : 0;
-    size_t good = dt_utf8_check(map->data, map->bytes);
     make->layout = DT_LINES_TEXT;
     make->is_text = true;
     if (map->bytes == 0)
         return dt_error_set(err, EX_DATAERR, "%s: empty", make->path);
+    size_t good = dt_utf8_check(map->data, map->bytes);
     if (good < map->bytes)
         return dt_error_set(err, EX_DATAERR,
                             "%s: byte %zu (0x%02x): not UTF-8 text", make->path,

@@ -192,7 +192,7 @@ static int make_part(const struct dt_make *make, struct dt_masker *masker,
             .notes_bytes = draft.notes_bytes,
             .offsets = draft.offsets,
             .tokens = draft.marked.tokens,
-            .notes = draft.notes,
+            .notes = draft.notes ? draft.notes : "",
         };
         part_path(make, i, path, sizeof(path));
         temporary_path(make, i, temporary, sizeof(temporary));
@@ -429,10 +429,12 @@ int dt_make_run(const struct dt_make *make, struct dt_cache *cache, bool *made,
                                make->path);
     int lock = lock_parts(make);
     int rc = open_cache(make, cache, false, &open_err);
-    if (rc < 0 && (rc = make_cache(make, err)) == 0) {
+    if (rc == 0) { /* another process has made it, and needs no parts more */
+        dt_file_remove_tree(make->parts_dir, NULL);
+    } else if (make_cache(make, err) == 0) {
         rc = open_cache(make, cache, false, err);
         *made = rc == 0;
-    } else if (rc < 0) { /* perhaps because another process was faster */
+    } else { /* perhaps because another process was faster */
         rc = open_cache(make, cache, false, &open_err);
     }
     if (lock >= 0)

@@ -123,17 +123,15 @@ static int add_pair(struct dt_masker *masker, const struct dt_record *record,
     size_t prompt = strlen(record->prompt);
     size_t completion = strlen(record->completion);
     unsigned flags = DT_ENCODE_POST | masker->special;
-    if (prompt + completion > masker->joined_capacity) {
-        char *joined = realloc(masker->joined, prompt + completion);
+    if (prompt + completion >= masker->joined_capacity) {
+        char *joined = realloc(masker->joined, prompt + completion + 1);
         if (!joined)
             return dt_error_set(err, EX_OSERR, "out of memory");
         masker->joined = joined;
-        masker->joined_capacity = prompt + completion;
+        masker->joined_capacity = prompt + completion + 1;
     }
-    if (prompt + completion > 0) {
-        memcpy(masker->joined, record->prompt, prompt);
-        memcpy(masker->joined + prompt, record->completion, completion);
-    }
+    memcpy(masker->joined, record->prompt, prompt);
+    memcpy(masker->joined + prompt, record->completion, completion);
     if (dt_encode(masker->encoder, record->prompt, prompt, flags,
                   &masker->prompt, err) < 0 ||
         dt_encode(masker->encoder, masker->joined, prompt + completion, flags,
