@@ -39,6 +39,8 @@ check_PROGRAMS += \
 	tests/unit/test_safetensors \
 	tests/unit/test_scaler \
 	tests/unit/test_safetensors_model \
+	tests/unit/test_tokenizer \
+	tests/unit/test_tokenizer_words \
 	tests/unit/test_variables \
 	tests/unit/test_weights \
 	tests/unit/test_frameworks \

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tokenizer.c - tokenizer.json: what is read, refused, and made of text */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "data/tok.h"
+#include "tests/unit/scratch.h"
+
+/* The parts of a small file, in its order. */
+#define TOKEN(id, text, more)                                                  \
+    "{\"id\": " #id ", \"content\": \"" text "\", \"normalized\": false" more  \
+    "}"
+#define MODEL "\"type\": \"BPE\", \"vocab\": {"
+#define LETTERS                                                                \
+    "\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \"abc\": 4, \"\u0120\": 5"
+#define MERGES "}, \"merges\": [\"a b\", [\"ab\", \"c\"]]"
+#define FILE_OF(parts)                                                         \
+    "{\"model\": {" MODEL LETTERS MERGES "}, \"pre_tokenizer\": "              \
+    "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}, "                 \
+    "\"decoder\": {\"type\": \"ByteLevel\"}" parts "}"
+
+static struct dt_tokenizer *try_load(const char *json, struct dt_error *err)
+{
+    return dt_tokenizer_load(scratch_write("t.json", json, strlen(json)), err);
+}
+
+static struct dt_tokenizer *load(const char *json)
+{
+    struct dt_error err = {0};
+    struct dt_tokenizer *tokenizer = try_load(json, &err);
+    if (!tokenizer)
+        fail_msg("%s", err.text);
+    return tokenizer;
+}
+
+/* Ids of a text as "1 2 3", with "@begin-end" behind each if asked for. */
+static const char *encode_with(const struct dt_tokenizer *tokenizer,
+                               const char *text, size_t bytes, unsigned flags)
+{
+    static char out[1024];
+    struct dt_error err = {0};
+    struct dt_tokens tokens = {0};
+    struct dt_encoder *encoder = dt_encoder_create(tokenizer, &err);
+    size_t n = 0;
+    if (dt_encode(encoder, text, bytes, flags, &tokens, &err) < 0)
+        fail_msg("%s", err.text);
+    out[0] = '\0';
+    for (size_t i = 0; i < tokens.count; i++) {
+        n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%d", i ? " " : "",
+                              (int)tokens.ids[i]);
+        if (flags & DT_ENCODE_OFFSETS)
+            n += (size_t)snprintf(out + n, sizeof(out) - n, "@%u-%u",
+                                  tokens.begin[i], tokens.end[i]);
+    }
+    dt_tokens_fini(&tokens);
+    dt_encoder_destroy(encoder);
+    return out;
+}
+
+static const char *encode(const struct dt_tokenizer *tokenizer,
+                          const char *text)
+{
+    return encode_with(tokenizer, text, strlen(text), DT_ENCODE_SPECIAL);
+}
+
+static void test_bytes(void **state)
+{
+    struct dt_error err = {0};
+    struct dt_tokenizer *t = dt_tokenizer_load("byte", &err);
+    struct dt_detokenizer d = {.tokenizer = t};
+    char out[8];
+    (void)state;
+    assert_non_null(t);
+    assert_int_equal(dt_tokenizer_vocab_size(t), 257);
+    assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_EOS), 256);
+    assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_BOS), -1);
+    assert_int_equal(dt_tokenizer_id(t, ""), -1);
+    assert_int_equal(dt_tokenizer_id(t, "a"), 'a');
+    assert_null(dt_tokenizer_chat_template(t));
+    assert_string_equal(encode_with(t, "a\0\u00e9", 4, DT_ENCODE_POST),
+                        "97 0 195 169");
+    assert_int_equal(dt_detokenize(&d, 195, out, sizeof(out)), 0);
+    assert_int_equal(dt_detokenize(&d, 169, out, sizeof(out)), 2);
+    assert_string_equal(out, "\u00e9");
+    assert_int_equal(dt_detokenize(&d, 256, out, sizeof(out)), 0);
+    assert_int_equal(dt_detokenize(&d, -1, out, sizeof(out)), 0);
+    assert_int_equal(dt_detokenize(&d, 257, out, sizeof(out)), 0);
+    dt_tokenizer_destroy(t);
+}
+
+/* One token for each malformed part, with the bytes that it stands for. */
+static void test_malformed(void **state)
+{
+    static const struct {
+        const char *text, *ids;
+    } rows[] = {
+        {"a\xff"
+         "b",
+         "97@0-1 239@1-2 191@1-2 189@1-2 98@2-3"},
+        {"\xe2\x82", "239@0-2 191@0-2 189@0-2"},
+        {"\xed\xa0", "239@0-1 191@0-1 189@0-1 239@1-2 191@1-2 189@1-2"},
+        {"\xf0\x9f\x98!", "239@0-3 191@0-3 189@0-3 33@3-4"},
+    };
+    struct dt_tokenizer *t = dt_tokenizer_load("byte", NULL);
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_string_equal(encode_with(t, rows[i].text, strlen(rows[i].text),
+                                        DT_ENCODE_OFFSETS),
+                            rows[i].ids);
+    dt_tokenizer_destroy(t);
+}
+
+static void test_merges(void **state)
+{
+    struct dt_tokenizer *t = load(FILE_OF(""));
+    (void)state;
+    assert_int_equal(dt_tokenizer_vocab_size(t), 6);
+    assert_string_equal(encode(t, "abc cab"), "4 5 2 3");
+    assert_string_equal(encode_with(t, "abc cab", 7, DT_ENCODE_OFFSETS),
+                        "4@0-3 5@3-4 2@4-5 3@5-7");
+    /* a long piece gives what short ones give */
+    assert_string_equal(encode(t, "abcabcabcabcabcabcabcabcabcabcabcabcabab"),
+                        "4 4 4 4 4 4 4 4 4 4 4 4 3 3");
+    dt_tokenizer_destroy(t);
+}
+
+static void test_added(void **state)
+{
+    struct dt_tokenizer *t = load(
+        FILE_OF(", \"added_tokens\": [" TOKEN(6, "<s>", ", \"special\": true") ", " TOKEN(
+            7, "<s>a",
+            "") ", " TOKEN(8, "-w-",
+                           ", \"single_word\": true") ", " TOKEN(9, "[x]",
+                                                                 ", "
+                                                                 "\"lstrip\": "
+                                                                 "true, "
+                                                                 "\"rstrip\": "
+                                                                 "true") "]"));
+    (void)state;
+    assert_string_equal(encode(t, "a<s>b"), "0 6 1");
+    assert_string_equal(encode(t, "a<s>ab"), "0 7 1");
+    assert_string_equal(encode_with(t, "a<s>b<s>ab", 10, 0), "0 1 7 1");
+    assert_string_equal(encode(t, "-w- a-w-\u00e9"), "8 5 0");
+    assert_string_equal(encode_with(t, "a [x]  b", 8, DT_ENCODE_OFFSETS),
+                        "0@0-1 9@1-7 1@7-8");
+    assert_int_equal(dt_tokenizer_id(t, "<s>"), 6);
+    assert_int_equal(dt_tokenizer_id(t, "abc"), 4);
+    assert_int_equal(dt_tokenizer_id(t, "<t>"), -1);
+    dt_tokenizer_destroy(t);
+}
+
+#define TEMPLATE                                                               \
+    ", \"added_tokens\": [" TOKEN(                                             \
+        6, "<s>",                                                              \
+        ", \"special\": true") "], \"post_processor\": {\"type\": "            \
+                               "\"TemplateProcessing\", \"single\": "          \
+                               "[{\"SpecialToken\": {\"id\": \"<s>\"}}, "      \
+                               "{\"Sequence\": {\"id\": \"A\"}}, "             \
+                               "{\"SpecialToken\": {\"id\": \"<s>\"}}], "      \
+                               "\"special_tokens\": "                          \
+                               "{\"<s>\": {\"ids\": [6]}}}"
+
+static void test_post(void **state)
+{
+    struct dt_tokenizer *t = load(FILE_OF(TEMPLATE));
+    (void)state;
+    assert_string_equal(
+        encode_with(t, "ab", 2, DT_ENCODE_POST | DT_ENCODE_OFFSETS),
+        "6@0-0 3@0-2 6@2-2");
+    assert_string_equal(encode_with(t, "ab", 2, 0), "3");
+    dt_tokenizer_destroy(t);
+}
+
+/* What detokenizing ids gives, one after the other in a buffer of `size`. */
+static const char *decode(const struct dt_tokenizer *tokenizer,
+                          const int32_t *ids, size_t count, size_t size)
+{
+    static char out[256];
+    char one[64];
+    struct dt_detokenizer state = {.tokenizer = tokenizer};
+    out[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        dt_detokenize(&state, ids[i], one, size);
+        strcat(out, one);
+        strcat(out, "|");
+    }
+    dt_detokenize_end(&state, one, size);
+    return strcat(out, one);
+}
+
+static void test_decode_bytes(void **state)
+{
+    struct dt_tokenizer *t = dt_tokenizer_load("byte", NULL);
+    const int32_t ids[] = {0xe2, 0x82, 0xac, 0xe2, 0x82, 'x', 0xff, 0xf0, 0x9f};
+    (void)state;
+    assert_string_equal(decode(t, ids, 9, 64),
+                        "||\u20ac|||\ufffdx|\ufffd|||\ufffd");
+    assert_string_equal(decode(t, ids, 3, 3), "|||"); /* no room for it */
+    dt_tokenizer_destroy(t);
+}
+
+#define MARK "\u2581"
+static const char pieces[] = "{\"added_tokens\": [" TOKEN(
+    0, "<u>",
+    ", \"special\": true") "], \"normalizer\": {\"type\": \"Sequence\", "
+                           "\"normalizers\": "
+                           "[{\"type\": \"Prepend\", \"prepend\": \"" MARK
+                           "\"}, {\"type\": "
+                           "\"Replace\", \"pattern\": {\"String\": \" \"}, "
+                           "\"content\": \"" MARK
+                           "\"}]}, \"model\": {\"unk_token\": \"<u>\", "
+                           "\"fuse_unk\": true, "
+                           "\"byte_fallback\": true, \"vocab\": {\"<u>\": 0, "
+                           "\"a\": 1, \"" MARK "\": 2, \"" MARK
+                           "a\": 3, \"<0xC3>\": 4, \"<0xA9>\": 5}, \"merges\": "
+                           "[\"" MARK " a\"]}, \"decoder\": {\"type\": "
+                           "\"Sequence\", \"decoders\": "
+                           "[{\"type\": \"Replace\", \"pattern\": {\"String\": "
+                           "\"" MARK "\"}, "
+                           "\"content\": \" \"}, {\"type\": \"ByteFallback\"}, "
+                           "{\"type\": \"Fuse\"}, "
+                           "{\"type\": \"Strip\", \"content\": \" \", "
+                           "\"start\": 1, \"stop\": 0}]}}";
+
+static void test_sentencepiece(void **state)
+{
+    struct dt_tokenizer *t = load(pieces);
+    const int32_t ids[] = {3, 3, 4, 5, 4, 4, 1};
+    (void)state;
+    assert_string_equal(encode(t, "a a\u00e9xyz a"), "3 3 4 5 0 3");
+    assert_string_equal(encode_with(t, "a \u00e9xy", 6, DT_ENCODE_OFFSETS),
+                        "3@0-1 2@1-2 4@2-3 5@3-4 0@4-6");
+    assert_string_equal(encode(t, "<u>a"), "0 3");
+    assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_UNK), 0);
+    assert_string_equal(decode(t, ids, 7, 64), "a| a||\u00e9||\ufffd|\ufffda|");
+    dt_tokenizer_destroy(t);
+}
+
+/* Roles and the template of a directory: the later file counts more. */
+static void test_directory(void **state)
+{
+    static const char *const files[][2] = {
+        {"tokenizer.json", FILE_OF(TEMPLATE)},
+        {"special_tokens_map.json",
+         "{\"eos_token\": {\"content\": \"c\"}, \"pad_token\": \"b\"}"},
+        {"tokenizer_config.json",
+         "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"<s>\", "
+         "\"unk_token\": null, \"chat_template\": [{\"name\": \"tool\", "
+         "\"template\": \"no\"}, {\"name\": \"default\", \"template\": "
+         "\"yes\"}]}"},
+    };
+    char directory[512];
+    struct dt_error err = {0};
+    (void)state;
+    snprintf(directory, sizeof(directory), "%s", scratch_path("model"));
+    assert_int_equal(mkdir(directory, 0777), 0);
+    for (size_t i = 0; i < 3; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "model/%s", files[i][0]);
+        scratch_write(name, files[i][1], strlen(files[i][1]));
+    }
+    struct dt_tokenizer *t = dt_tokenizer_load(directory, &err);
+    if (!t)
+        fail_msg("%s", err.text);
+    assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_BOS), 6);
+    assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_EOS), 6);
+    assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_PAD), 1);
+    assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_UNK), -1);
+    assert_string_equal(dt_tokenizer_chat_template(t), "yes");
+    dt_tokenizer_destroy(t);
+    scratch_write("model/chat_template.jinja", "own", 3);
+    t = dt_tokenizer_load(directory, &err);
+    assert_string_equal(dt_tokenizer_chat_template(t), "own");
+    dt_tokenizer_destroy(t);
+    scratch_write("model/tokenizer_config.json", "{\"bos_token\": 1}", 16);
+    assert_null(dt_tokenizer_load(directory, &err));
+    assert_non_null(strstr(err.text, "tokenizer_config.json: bos_token: "
+                                     "expected a string"));
+}
+
+static void test_hash(void **state)
+{
+    struct dt_tokenizer *a = load(FILE_OF("")), *b = load(FILE_OF("")),
+                        *c = load(FILE_OF(TEMPLATE));
+    (void)state;
+    assert_true(dt_tokenizer_hash(a) == dt_tokenizer_hash(b));
+    assert_true(dt_tokenizer_hash(a) != dt_tokenizer_hash(c));
+    assert_non_null(strstr(dt_tokenizer_library(), "PCRE2 10."));
+    assert_non_null(strstr(dt_tokenizer_library(), "utf8proc "));
+    dt_tokenizer_destroy(a);
+    dt_tokenizer_destroy(b);
+    dt_tokenizer_destroy(c);
+}
+
+#define WITH_MODEL(parts) "{\"model\": {" MODEL LETTERS parts "}}"
+#define WITH(parts) "{\"model\": {" MODEL LETTERS MERGES "}, " parts "}"
+
+/* Files that are refused, and with which text behind the path. */
+static const struct {
+    const char *json, *text;
+} refused[] = {
+    {"[]", ": expected an object"},
+    {"{\n\"model\": x}", ":2:10: invalid token near 'x'"},
+    {"{\"a\": 1, \"a\": 2}", ": duplicate object key"},
+    {"{\"a\": \"\\ud800\"}", ": invalid Unicode '\\uD800'"},
+    {"{}", ": model: missing, expected an object"},
+    {"{\"model\": {}}", ": model: vocab: missing, expected an object"},
+    {"{\"model\": {\"vocab\": {\"a\": -1}}}",
+     ": model: vocab: \"a\": expected an id from 0 to 4194303"},
+    {"{\"model\": {\"vocab\": {\"a\": 4194304}}}", ": model: vocab: \"a\": "},
+    {"{\"model\": {\"vocab\": {\"a\": 1.5}}}", ": model: vocab: \"a\": "},
+    {"{\"model\": {\"vocab\": {\"a\": 1, \"b\": 1}}}",
+     ": model: vocab: id 1 is \"a\" and \"b\""},
+    {WITH_MODEL("}"), ": model: merges: missing, expected an array"},
+    {WITH_MODEL("}, \"merges\": [\"ab\"]"),
+     ": model: merges[0]: expected \"A B\" or [\"A\", \"B\"]"},
+    {WITH_MODEL("}, \"merges\": [\"a b\", [\"a\", \"x\"]]"),
+     ": model: merges[1]: the result of \"ax\" is not in the vocabulary"},
+    {WITH_MODEL("}, \"merges\": [[\"\", \"ab\"]]"),
+     ": model: merges[0]: a half of \"ab\" is not in the vocabulary"},
+    {WITH_MODEL(MERGES ", \"dropout\": 0.1"),
+     ": model: dropout: expected null"},
+    {WITH_MODEL(MERGES ", \"fuse_unk\": 1"),
+     ": model: fuse_unk: expected true or false"},
+    {WITH_MODEL(MERGES ", \"unk_token\": \"<unk>\""),
+     ": model: unk_token: expected a text of the vocabulary"},
+    {WITH_MODEL(MERGES ", \"end_of_word_suffix\": \"</w>\""),
+     ": model: end_of_word_suffix: not supported"},
+    {"{\"model\": {\"type\": \"Unigram\", \"vocab\": {}}}",
+     ": model: type: expected \"BPE\", got \"Unigram\""},
+    {WITH("\"added_tokens\": {}"), ": added_tokens: expected a list"},
+    {WITH("\"added_tokens\": [" TOKEN(-1, "x", "") "]"),
+     ": added_tokens[0]: id: expected 0 to 4194303, got -1"},
+    {WITH("\"added_tokens\": [" TOKEN(6, "x", "") ", " TOKEN(6, "y", "") "]"),
+     ": added_tokens[1]: id 6 is \"x\" and \"y\""},
+    {WITH("\"added_tokens\": [" TOKEN(6, "ab", "") "]"),
+     ": added_tokens[0]: \"ab\" has the ids 3 and 6"},
+    {WITH("\"normalizer\": {\"type\": \"Ba\\nd\"}"),
+     ": normalizer: type: \"Ba?d\" is not supported; NFC, Prepend, Replace and "
+     "Sequence are"},
+    {WITH("\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{}]}"),
+     ": normalizer: normalizers[0]: type: missing, expected a string"},
+    {WITH("\"pre_tokenizer\": {\"type\": \"Whitespace\"}"),
+     ": pre_tokenizer: type: \"Whitespace\" is not supported; ByteLevel, "
+     "Split, Digits, Metaspace and Sequence are"},
+    {WITH(
+         "\"pre_tokenizer\": {\"type\": \"Split\", \"behavior\": \"Isolated\", "
+         "\"pattern\": {\"Regex\": \"\\\\w+\"}}"),
+     ": pre_tokenizer: pattern: the regular expression at byte 0, \"\\w+\": "
+     "not supported"},
+    {WITH("\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": "
+          "[{\"type\": \"ByteLevel\"}, {\"type\": \"Digits\"}]}"),
+     ": pre_tokenizer: pretokenizers[1]: nothing may follow ByteLevel"},
+    {WITH("\"post_processor\": {\"type\": \"BertProcessing\"}"),
+     ": post_processor: type: \"BertProcessing\" is not supported; "
+     "TemplateProcessing, ByteLevel and Sequence are"},
+    {WITH("\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
+          "[{\"SpecialToken\": {\"id\": \"x\"}}], \"special_tokens\": {}}"),
+     ": post_processor: single[0]: \"x\" is not in special_tokens"},
+    {WITH("\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
+          "[{\"SpecialToken\": {\"id\": \"x\"}}], \"special_tokens\": "
+          "{\"x\": {\"ids\": [6]}}}"),
+     ": post_processor: single[0]: special_tokens: x: ids[0]: expected an id "
+     "below 6"},
+    {WITH("\"decoder\": {\"type\": \"WordPiece\"}"),
+     ": decoder: type: \"WordPiece\" is not supported; ByteLevel, Replace, "
+     "Metaspace, ByteFallback, Fuse, Strip and Sequence are"},
+    {WITH("\"decoder\": {\"type\": \"Sequence\", \"decoders\": "
+          "[{\"type\": \"Fuse\"}, {\"type\": \"ByteFallback\"}]}"),
+     ": decoder: decoders[1]: ByteFallback: not in this place"},
+};
+
+static void test_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        struct dt_error err = {0};
+        const char *path = scratch_path("t.json");
+        struct dt_tokenizer *t = try_load(refused[i].json, &err);
+        dt_tokenizer_destroy(t);
+        if (t || err.status != EX_DATAERR ||
+            strncmp(err.text, path, strlen(path)) != 0 ||
+            !strstr(err.text, refused[i].text))
+            fail_msg("%s: %s", refused[i].json, err.text);
+    }
+}
+
+static void test_missing(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    assert_null(dt_tokenizer_load(scratch_path("none"), &err));
+    assert_int_equal(err.status, EX_NOINPUT);
+    assert_non_null(strstr(err.text, "/none: cannot open: No such file"));
+}
+
+/* A text bomb stops before memory is out. */
+static void test_growth(void **state)
+{
+    struct dt_error err = {0};
+    struct dt_tokens tokens = {0};
+    struct dt_tokenizer *t = load(WITH(
+        "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": "
+        "\"a\"}, \"content\": \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}"));
+    struct dt_encoder *encoder = dt_encoder_create(t, &err);
+    char text[1000];
+    (void)state;
+    memset(text, 'a', sizeof(text));
+    assert_int_equal(dt_encode(encoder, text, sizeof(text), 0, &tokens, &err),
+                     -1);
+    assert_string_equal(err.text, "the normalizer makes 32000 bytes of 1000");
+    assert_int_equal(
+        dt_encode(encoder, text, (size_t)INT32_MAX + 1, 0, &tokens, &err), -1);
+    assert_string_equal(err.text, "a text of 2147483648 bytes: at most "
+                                  "2147483647 can be encoded");
+    dt_tokens_fini(&tokens);
+    dt_encoder_destroy(encoder);
+    dt_tokenizer_destroy(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_merges),
+        cmocka_unit_test(test_added),
+        cmocka_unit_test(test_post),
+        cmocka_unit_test(test_decode_bytes),
+        cmocka_unit_test(test_sentencepiece),
+        cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_growth),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
