@@ -9,6 +9,7 @@
 #include "cmd/cmd.h"
 #include "comm/comm.h"
 #include "conf/conf.h"
+#include "data/tokenizer.h"
 #include "launch/launch.h"
 #include "ops/ops.h"
 
@@ -26,6 +27,7 @@ int dt_cmd_info(int argc, char **argv)
     printf("collectives:     %s\n", dt_comm_library());
     printf("matrix products: %s\n", dt_ops_cpu()->library());
     printf("vector code:     %s\n", dt_ops_cpu()->name);
+    printf("tokenizers:      %s\n", dt_tokenizer_library());
     printf("configuration:   %s\n", dt_conf_library());
     printf("processors:      %ld online\n", sysconf(_SC_NPROCESSORS_ONLN));
 #ifdef ENABLE_FAULT_INJECTION

@@ -17,6 +17,9 @@ EXTRA_DIST += \
 	tests/bench/stamp.c \
 	tests/bench/startup.sh \
 	tests/bench/summary.py \
+	tests/bench/tokenizer.sh \
+	tests/bench/tokenizer_peer.py \
+	tests/bench/tokenizer_texts.py \
 	tests/bench/torch_allreduce.py \
 	tests/bench/torch_gpt2.py \
 	# End of EXTRA_DIST
