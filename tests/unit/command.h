@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.h - a subcommand run in a child: what it prints, how it ends */
+/* command.h - a subcommand run: what it prints, how it ends */
 #ifndef DT_TESTS_UNIT_COMMAND_H
 #define DT_TESTS_UNIT_COMMAND_H
 
+#include <getopt.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,11 +19,11 @@ static void read_back(const char *path, char *text, size_t bytes)
     unlink(path);
 }
 
-/* Returns the exit status, and fills out and errors. Writes in the present
- * directory.
+/* Runs it in a child: returns the exit status, and fills out and errors. Writes
+ * in the present directory.
  */
-static int run_command(int (*command)(int argc, char **argv), int argc,
-                       char **argv)
+static inline int run_command(int (*command)(int argc, char **argv), int argc,
+                              char **argv)
 {
     int status;
     fflush(NULL);
@@ -38,6 +39,30 @@ static int run_command(int (*command)(int argc, char **argv), int argc,
     read_back("out", out, sizeof(out));
     read_back("errors", errors, sizeof(errors));
     return WEXITSTATUS(status);
+}
+
+/* The same in this process: OpenMP has no threads in a child. */
+static inline int run_command_here(int (*command)(int argc, char **argv),
+                                   int argc, char **argv)
+{
+    int saved[] = {dup(1), dup(2)};
+    fflush(NULL);
+    for (int fd = 1; fd <= 2; fd++) {
+        FILE *file = fopen(fd == 1 ? "out" : "errors", "w");
+        assert_non_null(file);
+        dup2(fileno(file), fd);
+        fclose(file);
+    }
+    optind = 0; /* getopt begins anew */
+    int status = command(argc, argv);
+    fflush(NULL);
+    for (int fd = 1; fd <= 2; fd++) {
+        dup2(saved[fd - 1], fd);
+        close(saved[fd - 1]);
+    }
+    read_back("out", out, sizeof(out));
+    read_back("errors", errors, sizeof(errors));
+    return status;
 }
 
 #endif /* DT_TESTS_UNIT_COMMAND_H */

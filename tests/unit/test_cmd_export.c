@@ -40,7 +40,7 @@ static int run(const char *const *words)
     int argc = 1;
     for (; words[argc - 1]; argc++)
         argv[argc] = (char *)words[argc - 1];
-    return run_command(dt_cmd_export, argc, argv);
+    return run_command_here(dt_cmd_export, argc, argv);
 }
 
 #define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
