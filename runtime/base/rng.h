@@ -29,6 +29,13 @@ void dt_rng_block(uint64_t seed, enum dt_rng_purpose purpose, uint64_t index,
 float dt_rng_uniform(uint64_t seed, enum dt_rng_purpose purpose,
                      uint64_t index);
 
+/* The random word for dropout of element `element` < 2^48 of row `row` at
+ * `place` < 2^16 of the model: word element % 4 of the block with the counter
+ * (element / 4, low and high part with place above it, row, row's high part).
+ */
+uint32_t dt_rng_dropout(uint64_t seed, uint32_t place, uint64_t row,
+                        uint64_t element);
+
 /* out[i] = std * the standard normal number first + i, for i < count. Four come
  * from one block, by Box-Muller (Annals of Math. Statistics 29, 1958).
  */

@@ -2,10 +2,10 @@
 /*
  * model.h - a transformer from config.json: parameters, units, passes
  *
- * Units: 0 the embedding, 1..n_layer the blocks, n_layer + 1 the final norm and
- * head. Weights are stored as Hugging Face stores them, under its names, so a
- * checkpoint is a copy. Now: GPT-2 (Radford et al. 2019; pre-norm blocks,
- * learned positions, tanh GELU, tied head).
+ * GPT-2, Llama 2 and 3, Mistral, Qwen2 and Qwen3 are one model with switches:
+ * pre-norm blocks of attention and MLP. Units: 0 the embedding, 1..n_layer the
+ * blocks, n_layer + 1 the final norm and head. Weights are stored as Hugging
+ * Face stores them, under its names, so a checkpoint is a copy.
  */
 #ifndef DT_MODEL_MODEL_H
 #define DT_MODEL_MODEL_H
@@ -19,29 +19,66 @@
 #include "tensor/batch.h"
 #include "tensor/layout.h"
 
-struct dt_model_config {
-    char model_type[16];  /* "gpt2" */
-    size_t vocab_size;    /* V */
-    size_t n_positions;   /* P */
-    size_t n_embd;        /* C, a multiple of n_head */
-    size_t n_layer;
-    size_t n_head;        /* NH */
-    size_t n_inner;       /* width of the MLP, 4*C by default */
-    double layer_norm_epsilon;
-    double initializer_range;
-    bool tie_word_embeddings; /* the head is wte; otherwise lm_head.weight */
-    bool has_dropout;     /* the file asks for dropout, which is not applied */
+enum dt_model_family {
+    DT_GPT2,
+    DT_LLAMA,
+    DT_MISTRAL,
+    DT_QWEN2,
+    DT_QWEN3,
 };
 
-/* Reads config.json text (`name` for messages). -1: EX_DATAERR, every problem
- * of the file in err, with key and what was expected; architectures we do not
- * know are refused with the list of those we do.
+enum dt_rope_scaling {
+    DT_ROPE_DEFAULT,
+    DT_ROPE_LINEAR,
+    DT_ROPE_LLAMA3,
+};
+
+enum { DT_MODEL_MAX_EOS = 8 };
+
+struct dt_model_config {
+    enum dt_model_family family;
+    size_t vocab_size;  /* V */
+    size_t n_positions; /* P */
+    size_t n_embd;      /* C, the hidden size */
+    size_t n_layer;
+    size_t n_head;    /* NH, of queries */
+    size_t n_kv_head; /* NKV, of keys and values; divides n_head */
+    size_t head_size; /* HS; n_head * head_size may differ from n_embd */
+    size_t n_inner;   /* I, width of the MLP */
+    double norm_epsilon;
+    double initializer_range;
+    bool tie_word_embeddings; /* the head is the token embedding */
+    bool qkv_bias, out_bias, mlp_bias;
+    double rope_theta; /* not of GPT-2, which learns positions */
+    enum dt_rope_scaling rope_scaling;
+    double rope_factor, rope_low, rope_high; /* of the scaling */
+    size_t rope_original;                    /* positions before it */
+    size_t window;      /* sliding window of attention, 0: none ... */
+    size_t window_from; /* ... in the layers from this one on */
+    double embd_dropout, attn_dropout, resid_dropout;
+    int32_t bos, pad; /* -1: none */
+    int32_t eos[DT_MODEL_MAX_EOS];
+    size_t eos_count;
+    char *text; /* the config.json it was read from, or NULL: keys that we do
+                   not know are written back as they were; owned */
+};
+
+/* "gpt2", "llama", ...: model_type in config.json */
+const char *dt_model_family_name(enum dt_model_family family);
+
+/* Reads config.json text (`name` for messages), in the spelling of
+ * transformers 4 or 5. -1: EX_DATAERR, every problem of the file in err, with
+ * key and what was expected; architectures and mathematics that we do not know
+ * are refused with the list of those we do. dt_model_config_fini in any case.
  */
 int dt_model_config_parse(struct dt_model_config *config, const char *json,
                           const char *name, struct dt_error *err);
+void dt_model_config_fini(struct dt_model_config *config);
 
-/* The same for the file config.json in `dir`. -1: EX_NOINPUT or EX_DATAERR. */
-int dt_model_config_load(struct dt_model_config *config, const char *dir,
+/* The same for the file config.json in `dir`, or a file of another name. -1:
+ * EX_NOINPUT or EX_DATAERR.
+ */
+int dt_model_config_load(struct dt_model_config *config, const char *path,
                          struct dt_error *err);
 
 /* Checks a config from elsewhere (inline keys) by the same rules. -1:
@@ -50,50 +87,75 @@ int dt_model_config_load(struct dt_model_config *config, const char *dir,
 int dt_model_config_check(const struct dt_model_config *config,
                           struct dt_error *err);
 
-/* config.json that transformers reads; malloc'ed, NULL and err if out of
- * memory. bos/eos ids are written if >= 0.
+/* config.json that transformers reads, weights being of `dtype`: the text it
+ * came from with torch_dtype or dtype changed, or all keys of the family.
+ * malloc'ed, NULL and err if out of memory.
  */
-char *dt_model_config_format(const struct dt_model_config *config, int eos_id,
-                             struct dt_error *err);
+char *dt_model_config_format(const struct dt_model_config *config,
+                             enum dt_dtype dtype, struct dt_error *err);
 
-/* The layout of all parameters, finished for `world` ranks. */
+/* Names of the token embedding, (V, C), and of the head, which is no parameter
+ * of its own if they are tied.
+ */
+const char *dt_model_embedding_name(const struct dt_model_config *config);
+const char *dt_model_head_name(const struct dt_model_config *config);
+
+/* The layout of all parameters, finished for `world` ranks. Parameters that are
+ * multiplied as one are joined: q, k, v; gate and up.
+ */
 struct dt_layout *dt_model_layout(const struct dt_model_config *config,
                                   int world, struct dt_error *err);
 
-/* Random weights as Hugging Face initialises them: normal(0,
- * initializer_range), residual projections divided by sqrt(2 n_layer), biases
- * 0, norms 1. A function of (seed, element) only, never of world size.
+/* Random weights, fp32, as Hugging Face initialises them: normal(0,
+ * initializer_range), GPT-2's residual projections divided by sqrt(2 n_layer),
+ * biases 0, norms 1. A function of (seed, element) only, never of world size.
  */
 void dt_model_init_weights(const struct dt_model_config *config,
                            const struct dt_layout *layout,
                            struct dt_view weights, uint64_t seed);
 
+/* --- training --- */
+
+struct dt_model_options {
+    size_t B, T;           /* largest batch */
+    enum dt_dtype compute; /* of weights and activations */
+    bool train;            /* there will be backward passes */
+    bool checkpointing;    /* keep one boundary per unit and compute a block
+                              again in its backward pass: the same bits */
+    bool dropout;          /* apply the config's, in training */
+    uint64_t seed;         /* of dropout */
+    float label_smoothing;
+};
+
 struct dt_model;
 
-/* A model bound to its flat buffers (not owned; grads.count == 0: forward
- * only), with activations for batches of up to B x T. NULL and err.
+/* A model bound to its flat buffers (not owned): weights of type compute; grads
+ * fp32, count 0 without `train`. NULL and err.
  */
 struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  const struct dt_layout *layout,
                                  const struct dt_ops *ops,
                                  struct dt_view weights, struct dt_view grads,
-                                 size_t B, size_t T, struct dt_error *err);
+                                 const struct dt_model_options *options,
+                                 struct dt_error *err);
 void dt_model_destroy(struct dt_model *model); /* NULL is fine */
 
-/* Activation bytes of dt_model_create, known before; `train` if the model will
- * have gradients. SIZE_MAX if they do not fit into a size_t.
+/* Bytes that dt_model_create allocates, known before. SIZE_MAX if they do not
+ * fit into a size_t.
  */
 size_t dt_model_activation_bytes(const struct dt_model_config *config,
-                                 size_t B, size_t T, bool train);
+                                 const struct dt_model_options *options);
 
 /* Forward of unit u < unit_count - 1; units in order 0, 1, ... The batch must
- * stay until the backward pass of unit 0. Token ids must be < V.
+ * stay until the backward pass of unit 0. Token ids must be < V. `train`: with
+ * dropout, and a backward pass will follow.
  */
 void dt_model_forward(struct dt_model *model, size_t u,
-                      const struct dt_batch *batch);
+                      const struct dt_batch *batch, bool train);
 
 /* Forward and, with `train`, backward of the last unit: returns the sum of the
- * token losses of the batch; gradients are those of scale * sum.
+ * token losses of the batch; gradients are those of scale * sum. Without
+ * `train` there is no label smoothing.
  */
 double dt_model_loss(struct dt_model *model, const struct dt_batch *batch,
                      bool train, float scale, bool accumulate);
@@ -108,7 +170,33 @@ void dt_model_backward(struct dt_model *model, size_t u,
 /* After forward of all units but the last: logits(V) of position t of row b,
  * written to `logits` (host memory).
  */
-void dt_model_logits(struct dt_model *model, size_t b, size_t t,
+void dt_model_logits(struct dt_model *model, size_t b, size_t t, float *logits);
+
+/* --- generation --- */
+
+/* Sequences that are continued token by token, their keys and values kept. */
+struct dt_decoder;
+
+/* Room for `rows` sequences of up to `length` tokens. Weights as above. NULL
+ * and err.
+ */
+struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
+                                     const struct dt_layout *layout,
+                                     const struct dt_ops *ops,
+                                     struct dt_view weights, size_t rows,
+                                     size_t length, struct dt_error *err);
+void dt_decoder_destroy(struct dt_decoder *decoder); /* NULL is fine */
+
+/* Begins all sequences anew with prompts: ids(rows, T), of which row b has
+ * counts[b] >= 1. logits(rows, V): of what comes next in each row.
+ */
+void dt_decoder_begin(struct dt_decoder *decoder, const int32_t *ids,
+                      const size_t *counts, size_t T, float *logits);
+
+/* Continues row b by ids[b]; negative: the row has ended and its logits are not
+ * made. No row may become longer than `length`.
+ */
+void dt_decoder_next(struct dt_decoder *decoder, const int32_t *ids,
                      float *logits);
 
 #endif /* DT_MODEL_MODEL_H */

@@ -3,16 +3,23 @@
  * ops.h - the table of math functions; a backend fills it
  *
  * Letters: B rows of a batch, T positions in a row, N = B*T, C channels,
- * OC output channels, NH heads, HS = C/NH head size, V vocabulary, P learned
- * positions. All tensors are contiguous, row-major; the shape stands after
- * each name. Views are asserted to hold exactly that many elements.
+ * OC output channels, NH query heads, NKV heads of keys and values (NH is a
+ * multiple), HS head size, V vocabulary, P positions, I width of the MLP. All
+ * tensors are contiguous, row-major; the shape stands after each name. Views
+ * are asserted to hold exactly that many elements.
+ *
+ * Types: activations, their gradients and weights have the compute type X:
+ * DT_F32, DT_BF16 or DT_F16, the same in all of one call; everything is
+ * computed in fp32 and rounded once. Gradients of parameters, statistics (mean,
+ * rstd, lse) and the optimizer's state are DT_F32, ids and positions DT_I32.
  *
  * Functions run in the order of `stream` (cpu: NULL, done on return), never
  * allocate device memory and never fail: shapes are the caller's promise. A
  * NULL slot means that the backend does not have the function.
  *
  * `accumulate`: false overwrites the gradient of a parameter, true adds to it,
- * so that the first micro-batch of a step needs no zeroing pass.
+ * so that the first micro-batch of a step needs no zeroing pass. A view with
+ * count 0 is one that is not there.
  */
 #ifndef DT_OPS_OPS_H
 #define DT_OPS_OPS_H
@@ -26,6 +33,46 @@
 enum dt_weight_order {
     DT_WEIGHT_IN_OUT, /* w(C, OC), y = x w: GPT-2's Conv1D */
     DT_WEIGHT_OUT_IN, /* w(OC, C), y = x w^T: Linear and tied embeddings */
+};
+
+/* Dropout: an element is kept with probability 1 - rate and divided by it. The
+ * decision is a function of (seed, place, row's global number, element of the
+ * row) and of nothing else: dt_rng_dropout in base/rng.h.
+ */
+struct dt_dropout {
+    double rate; /* 0: none */
+    uint64_t seed;
+    uint32_t place;      /* which dropout of the model, < 2^16 */
+    struct dt_view rows; /* (B) I64, global sample numbers */
+};
+
+/* Causal attention: position t of a row sees s if start(t) <= s <= t and
+ * t - s < window; scale HS^-0.5. Query head h reads head h / (NH / NKV) of keys
+ * and values. qkv is (N, (NH + 2 NKV) HS): all heads of q, of k, of v.
+ */
+struct dt_attention {
+    size_t B, T, NH, NKV, HS;
+    size_t window;         /* 0: no limit */
+    struct dt_view starts; /* (N) I32, count 0: all 0 */
+    struct dt_dropout
+        dropout; /* of the probabilities; element (h*T + t)*T + s */
+};
+
+/* What happens to the heads of q and k before attention. */
+struct dt_rotary {
+    size_t NH, NKV, HS;
+    struct dt_view positions;      /* (N) I32, < P */
+    struct dt_view table;          /* (P, HS) F32: HS/2 cosines, HS/2 sines */
+    struct dt_view q_norm, k_norm; /* (HS) X, weights of RMSNorm over a head
+                                      before it is rotated; count 0: none */
+    float eps;
+};
+
+/* Keys and values of B sequences that are being continued. */
+struct dt_kv {
+    size_t B, S, NH, NKV, HS; /* S: longest sequence */
+    size_t window;            /* as in struct dt_attention */
+    struct dt_view k, v;      /* (B, S, NKV*HS) X */
 };
 
 /* AdamW of torch.optim.AdamW (Loshchilov, Hutter, "Decoupled weight decay
@@ -47,25 +94,36 @@ struct dt_ops {
     /* Where matrix products come from: "oneDNN 2.6.3", "built-in loops" */
     const char *(*library)(void);
 
-    /* out(N,C) = wte(V,C)[ids(N)] + wpe(P,C)[position], T <= P */
+    /* How matrix products of compute type X are done: NULL if natively, else
+     * what happens instead ("bf16 is computed in fp32: ...").
+     */
+    const char *(*emulation)(enum dt_dtype type);
+
+    /* out(N,C) = wte(V,C)[ids(N)] + wpe(P,C)[positions(N)], wpe may be absent;
+     * then dropout of element t*C + c.
+     */
     void (*embedding_forward)(struct dt_stream *stream, struct dt_view out,
-                              struct dt_view ids, struct dt_view wte,
-                              struct dt_view wpe, size_t B, size_t T, size_t C);
+                              struct dt_view ids, struct dt_view positions,
+                              struct dt_view wte, struct dt_view wpe, size_t N,
+                              size_t C, const struct dt_dropout *dropout);
     /* dwte(V,C) += dout(N,C) at ids (always adds); dwpe(P,C) = or += the sum
-     * of dout over rows. Deterministic for any number of threads.
+     * of dout at positions. dout is that before dropout: see dropout_backward.
+     * Deterministic for any number of threads.
      */
     void (*embedding_backward)(struct dt_stream *stream, struct dt_view dwte,
                                struct dt_view dwpe, struct dt_view dout,
-                               struct dt_view ids, size_t B, size_t T, size_t C,
-                               bool accumulate);
+                               struct dt_view ids, struct dt_view positions,
+                               size_t N, size_t C, bool accumulate);
 
-    /* out(N,OC) = x(N,C) w + b(OC); b.count == 0 means no bias */
+    /* out(N,OC) = x(N,C) w + b(OC); b may be absent. out may be F32 where x is
+     * not.
+     */
     void (*linear_forward)(struct dt_stream *stream, struct dt_view out,
                            struct dt_view x, struct dt_view w, struct dt_view b,
                            enum dt_weight_order order, size_t N, size_t C,
                            size_t OC);
-    /* dx(N,C) = dout(N,OC) w^T; dw = or += x^T dout; db(OC) = or += sum_N dout
-     * (db.count == 0: no bias).
+    /* dx(N,C) = dout(N,OC) w^T; dw = or += x^T dout; db(OC) = or += sum_N dout;
+     * db may be absent.
      */
     void (*linear_backward)(struct dt_stream *stream, struct dt_view dx,
                             struct dt_view dw, struct dt_view db,
@@ -73,33 +131,39 @@ struct dt_ops {
                             struct dt_view w, enum dt_weight_order order,
                             size_t N, size_t C, size_t OC, bool accumulate);
 
-    /* out(N,C) = (x - mean) * rstd * w(C) + b(C), row by row; keeps mean(N)
-     * and rstd(N) = 1/sqrt(var + eps) for the backward pass.
+    /* LayerNorm: out(N,C) = (x - mean) * rstd * w(C) + b(C), row by row; keeps
+     * mean(N) and rstd(N) = 1/sqrt(var + eps) for the backward pass. Without b
+     * and mean: RMSNorm, out = x * rstd * w, rstd = 1/sqrt(mean of x^2 + eps).
      */
-    void (*layernorm_forward)(struct dt_stream *stream, struct dt_view out,
-                              struct dt_view mean, struct dt_view rstd,
-                              struct dt_view x, struct dt_view w,
-                              struct dt_view b, float eps, size_t N, size_t C);
-    /* sum(N,C) = x(N,C) + y(N,C), then layernorm_forward of sum into out */
-    void (*residual_layernorm_forward)(struct dt_stream *stream,
-                                       struct dt_view sum, struct dt_view out,
-                                       struct dt_view mean, struct dt_view rstd,
-                                       struct dt_view x, struct dt_view y,
-                                       struct dt_view w, struct dt_view b,
-                                       float eps, size_t N, size_t C);
+    void (*norm_forward)(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view mean, struct dt_view rstd,
+                         struct dt_view x, struct dt_view w, struct dt_view b,
+                         float eps, size_t N, size_t C);
+    /* sum(N,C) = x(N,C) + dropout of y(N,C), element t*C + c; then norm_forward
+     * of sum into out. sum may be x.
+     */
+    void (*residual_norm_forward)(struct dt_stream *stream, struct dt_view sum,
+                                  struct dt_view out, struct dt_view mean,
+                                  struct dt_view rstd, struct dt_view x,
+                                  struct dt_view y, struct dt_view w,
+                                  struct dt_view b, float eps, size_t N,
+                                  size_t C, const struct dt_dropout *dropout);
     /* dx(N,C) += gradient through the norm (adds: the residual stream's own
      * gradient is already there); dw(C), db(C) = or +=. x is what was normed.
      */
-    void (*layernorm_backward)(struct dt_stream *stream, struct dt_view dx,
-                               struct dt_view dw, struct dt_view db,
-                               struct dt_view dout, struct dt_view x,
-                               struct dt_view w, struct dt_view mean,
-                               struct dt_view rstd, size_t N, size_t C,
-                               bool accumulate);
+    void (*norm_backward)(struct dt_stream *stream, struct dt_view dx,
+                          struct dt_view dw, struct dt_view db,
+                          struct dt_view dout, struct dt_view x,
+                          struct dt_view w, struct dt_view mean,
+                          struct dt_view rstd, size_t N, size_t C,
+                          bool accumulate);
 
-    /* sum = x + y, element by element; sum may be x */
-    void (*residual_forward)(struct dt_stream *stream, struct dt_view sum,
-                             struct dt_view x, struct dt_view y);
+    /* dx(N,C) = dout(N,C) where the forward pass kept the element t*C + c,
+     * divided by 1 - rate, else 0; dx may be dout.
+     */
+    void (*dropout_backward)(struct dt_stream *stream, struct dt_view dx,
+                             struct dt_view dout, size_t N, size_t C,
+                             const struct dt_dropout *dropout);
 
     /* tanh approximation, GPT-2's gelu_new (Hendrycks, Gimpel, sec. 2) */
     void (*gelu_forward)(struct dt_stream *stream, struct dt_view out,
@@ -108,48 +172,97 @@ struct dt_ops {
     void (*gelu_backward)(struct dt_stream *stream, struct dt_view dx,
                           struct dt_view dout, struct dt_view x);
 
-    /* Causal softmax attention, scale HS^-0.5. qkv(B,T,3,NH,HS) ->
-     * out(B,T,NH,HS); lse(B,NH,T) = log-sum-exp of the scaled scores, all that
+    /* x(N,2I) is the gate g and the input u of each row, side by side:
+     * out(N,I) = g / (1 + exp(-g)) * u (Shazeer, "GLU variants", eq. 6).
+     */
+    void (*swiglu_forward)(struct dt_stream *stream, struct dt_view out,
+                           struct dt_view x, size_t N, size_t I);
+    /* dx(N,2I) from dout(N,I) and x(N,2I) */
+    void (*swiglu_backward)(struct dt_stream *stream, struct dt_view dx,
+                            struct dt_view dout, struct dt_view x, size_t N,
+                            size_t I);
+
+    /* out = qkv(N, (NH + 2 NKV) HS) with the heads of q and k normed, if there
+     * are weights for it, and rotated by their position: element j and j + HS/2
+     * are a pair (Su et al., RoFormer, eq. 34, in Hugging Face's order); v is
+     * copied. rstd(N, NH + NKV) is kept for the backward pass, absent without
+     * norms; then out may be qkv.
+     */
+    void (*rotary_forward)(struct dt_stream *stream, struct dt_view out,
+                           struct dt_view rstd, struct dt_view qkv, size_t N,
+                           const struct dt_rotary *rotary);
+    /* dqkv, in place, from the gradient of out to that of qkv; dq_norm(HS),
+     * dk_norm(HS) = or +=. qkv and rstd only with norms.
+     */
+    void (*rotary_backward)(struct dt_stream *stream, struct dt_view dqkv,
+                            struct dt_view dq_norm, struct dt_view dk_norm,
+                            struct dt_view qkv, struct dt_view rstd, size_t N,
+                            const struct dt_rotary *rotary, bool accumulate);
+
+    /* out(N, NH*HS); lse(B,NH,T) = log-sum-exp of the scaled scores, all that
      * is kept for the backward pass (Dao et al., FlashAttention, alg. 1): no
      * T x T buffer outlives a tile.
      */
     void (*attention_forward)(struct dt_stream *stream, struct dt_view out,
-                              struct dt_view lse, struct dt_view qkv, size_t B,
-                              size_t T, size_t NH, size_t HS);
-    /* dqkv(B,T,3,NH,HS) = gradient (overwritten); scores are recomputed. */
+                              struct dt_view lse, struct dt_view qkv,
+                              const struct dt_attention *attention);
+    /* dqkv = gradient (overwritten); scores are recomputed. */
     void (*attention_backward)(struct dt_stream *stream, struct dt_view dqkv,
                                struct dt_view dout, struct dt_view out,
-                               struct dt_view lse, struct dt_view qkv, size_t B,
-                               size_t T, size_t NH, size_t HS);
+                               struct dt_view lse, struct dt_view qkv,
+                               const struct dt_attention *attention);
+
+    /* Puts keys and values of qkv(B*T, (NH + 2 NKV) HS) into the cache, those
+     * of row b position t at place positions(B*T); negative: nowhere.
+     */
+    void (*kv_store)(struct dt_stream *stream, const struct dt_kv *kv,
+                     struct dt_view qkv, struct dt_view positions, size_t T);
+    /* out(B, NH*HS) of one new position a row, qkv(B, (NH + 2 NKV) HS), whose
+     * keys and values are stored already: row b sees the places up to
+     * positions(B).
+     */
+    void (*kv_attention)(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view qkv, struct dt_view positions,
+                         const struct dt_kv *kv);
 
     /* Head and cross entropy in one, a chunk of rows at a time: logits(.,V) =
-     * x w(V,C)^T live only in `scratch` (any size >= V elements, more is
-     * faster). Returns the sum over rows of logsumexp - logit[target], rows
-     * with target DT_IGNORE left out. With dx.count != 0 also dx(N,C) and
-     * dw(V,C) (= or +=) of scale * that sum; with dx.count == 0 loss only.
+     * x w(V,C)^T live only in `scratch` (F32, any size >= V elements, more is
+     * faster), and only of rows that have a target. Returns the sum over rows
+     * of the token loss, rows with target DT_IGNORE left out:
+     *   (1 - smoothing) * nll(target) + smoothing / V * sum over v of nll(v)
+     * With dx also dx(N,C) and dw(V,C) (= or +=) of scale * that sum; without
+     * it the loss only.
      */
     double (*linear_cross_entropy)(struct dt_stream *stream, struct dt_view dx,
                                    struct dt_view dw, struct dt_view x,
                                    struct dt_view w, struct dt_view targets,
                                    struct dt_view scratch, float scale,
-                                   size_t N, size_t C, size_t V,
-                                   bool accumulate);
+                                   float smoothing, size_t N, size_t C,
+                                   size_t V, bool accumulate);
 
-    /* x = 0, element by element */
+    /* x = 0, element by element, any type */
     void (*zero)(struct dt_stream *stream, struct dt_view x);
 
-    /* Sum of squares in double; the same bits for any number of threads. */
+    /* out = x, element by element, from or to F32; rounds to nearest even */
+    void (*convert)(struct dt_stream *stream, struct dt_view out,
+                    struct dt_view x);
+
+    /* Sum of squares of F32 in double; the same bits for any number of
+     * threads. NaN or infinite if an element is.
+     */
     double (*sum_of_squares)(struct dt_stream *stream, struct dt_view x);
 
-    /* One AdamW step on a range; p, g, m, v all (count), fp32. */
-    void (*adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view g,
-                  struct dt_view m, struct dt_view v,
+    /* One AdamW step on a range; p, g, m, v all (count), F32. w(count) X
+     * becomes p, rounded to nearest even; absent if p itself is computed with.
+     */
+    void (*adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view w,
+                  struct dt_view g, struct dt_view m, struct dt_view v,
                   const struct dt_adamw *args);
 };
 
 /* The CPU backend in the fastest variant that this processor runs
  * (cpu/avx512, cpu/avx2, cpu/generic): OpenMP, matrix products by oneDNN where
- * it was built in. fp32 only.
+ * it was built in.
  */
 const struct dt_ops *dt_ops_cpu(void);
 
