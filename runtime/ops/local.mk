@@ -5,6 +5,9 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/cpu.c \
 	runtime/ops/cpu/cpu.h \
+	runtime/ops/cpu/matmul.h \
+	runtime/ops/cpu/onednn.c \
+	runtime/ops/cpu/rows.h \
 	runtime/ops/ops.h \
 	# End of runtime/ops
 

@@ -57,7 +57,7 @@ vendors() {
             home["pmix"] = "^runtime/launch/launch_pmix\\.c$"
             home["yaml"] = "^runtime/conf/yaml\\.c$"
             home["gloo"] = "^runtime/comm/comm_gloo\\.cc$"
-            home["oneapi"] = "^runtime/ops/cpu/matmul\\.c$"
+            home["oneapi"] = "^runtime/ops/cpu/onednn\\.c$"
             home["slurm"] = "^spank/"
         }
         /^[ \t]*#[ \t]*include[ \t]*</ {

@@ -5,14 +5,15 @@
 #include <math.h>
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/rows.h"
 
 enum {
     LINE = 16,    /* elements of a cache line */
     AHEAD = 1024, /* elements that the memory is asked for in advance */
 };
 
-void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view g,
-                   struct dt_view m, struct dt_view v,
+void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view w,
+                   struct dt_view g, struct dt_view m, struct dt_view v,
                    const struct dt_adamw *args)
 {
     float *restrict weight = dt_view_f32(p);
@@ -25,7 +26,9 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view g,
     const float keep = (float)(1.0 - args->lr * args->weight_decay);
     const float rate = (float)(args->lr / args->bias1);
     const float root = (float)(1.0 / sqrt(args->bias2));
+    char *out = w.count > 0 ? dt_view_data(w) : NULL;
     (void)stream;
+    assert(w.count == 0 || w.count == p.count);
 
 #pragma omp parallel for schedule(static)
     for (size_t first = 0; first < p.count; first += LINE) {
@@ -43,5 +46,8 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view g,
             square[i] = v1;
             weight[i] = keep * weight[i] - rate * m1 / (sqrtf(v1) * root + eps);
         }
+        if (out)
+            dt_cpu_narrow(out + first * dt_dtype_bytes(w.dtype), weight + first,
+                          w.dtype, end - first);
     }
 }

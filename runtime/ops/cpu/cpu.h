@@ -30,39 +30,33 @@ const struct dt_ops *dt_cpu_variant(size_t i);
 #define DT_CPU_OP(op) extern __typeof__(*((struct dt_ops *)NULL)->op) DT_CPU(op)
 
 DT_CPU_OP(library);
+DT_CPU_OP(emulation);
 DT_CPU_OP(embedding_forward);
 DT_CPU_OP(embedding_backward);
 DT_CPU_OP(linear_forward);
 DT_CPU_OP(linear_backward);
-DT_CPU_OP(layernorm_forward);
-DT_CPU_OP(residual_layernorm_forward);
-DT_CPU_OP(layernorm_backward);
-DT_CPU_OP(residual_forward);
+DT_CPU_OP(norm_forward);
+DT_CPU_OP(residual_norm_forward);
+DT_CPU_OP(norm_backward);
+DT_CPU_OP(dropout_backward);
 DT_CPU_OP(gelu_forward);
 DT_CPU_OP(gelu_backward);
+DT_CPU_OP(swiglu_forward);
+DT_CPU_OP(swiglu_backward);
+DT_CPU_OP(rotary_forward);
+DT_CPU_OP(rotary_backward);
 DT_CPU_OP(attention_forward);
 DT_CPU_OP(attention_backward);
+DT_CPU_OP(kv_store);
+DT_CPU_OP(kv_attention);
 DT_CPU_OP(linear_cross_entropy);
 DT_CPU_OP(zero);
+DT_CPU_OP(convert);
 DT_CPU_OP(sum_of_squares);
 DT_CPU_OP(adamw);
 
-/* A matrix as a matrix product reads it: element (i, j) of the operand is
- * data[i*cols_of_storage + j], or with the indices swapped if transposed.
- */
-struct dt_cpu_matrix {
-    const float *data;
-    size_t stride;   /* elements from one stored row to the next */
-    bool transposed; /* stored as (columns, rows) */
-};
-
-/* c(M,N) = a(M,K) b(K,N), plus what c held with `accumulate`; c's rows are N
- * apart. All threads of the team.
- */
-void DT_CPU(matmul)(float *c, struct dt_cpu_matrix a, struct dt_cpu_matrix b,
-                    size_t M, size_t N, size_t K, bool accumulate);
-
-/* The same within one thread, for products that fit into the cache: a(i, k) is
+/* c(M,N) = a(M,K) b(K,N), plus what c held with `accumulate`, within one
+ * thread, for products that fit into the cache: a(i, k) is
  * a[i*row_step + k*column_step]; rows of b are b_stride apart, of c c_stride.
  */
 void DT_CPU(tile_matmul)(float *c, size_t c_stride, const float *a,

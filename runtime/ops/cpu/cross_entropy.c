@@ -5,86 +5,198 @@
 #include <math.h>
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/matmul.h"
+#include "ops/cpu/rows.h"
 #include "ops/cpu/vec.h"
 #include "tensor/batch.h"
 
-enum { CHUNK_ROWS = 1024 };
+enum { CHUNK_ROWS = 1024, PIECE = 256 };
+
+/* The operands of all chunks. */
+struct head {
+    const char *x, *w;
+    char *dx; /* NULL: only the loss */
+    float *dw, *logits;
+    char *packed; /* rows of x, then of dx, if those with a target are apart */
+    const int32_t *targets;
+    enum dt_dtype type;
+    size_t C, V;
+    float scale, smoothing;
+    bool accumulate;
+};
 
 /* Turns logits(V) into exp(logits - max) and returns their sum. */
-static double exp_row(float *logits, float *max, size_t V)
+static double exp_row(float *logits, float max, size_t V)
 {
-    float most = dt_max(logits, V, -INFINITY);
     double sum = 0.0;
 
 #pragma omp simd reduction(+ : sum)
     for (size_t v = 0; v < V; v++) {
-        logits[v] = dt_expf(logits[v] - most);
+        logits[v] = dt_expf(logits[v] - max);
         sum += (double)logits[v];
     }
-    *max = most;
     return sum;
 }
 
-/* The loss of a row; its logits become scale * (softmax - one-hot target). */
-static double row_loss(float *logits, int32_t target, float scale, size_t V)
+static double sum_row(const float *logits, size_t V)
 {
-    float max, factor, hit;
-    double sum;
+    double sum = 0.0;
 
-    if (target == DT_IGNORE) {
-        for (size_t v = 0; v < V; v++)
-            logits[v] = 0.0f;
-        return 0.0;
-    }
-    hit = logits[target];
-    sum = exp_row(logits, &max, V);
-    factor = (float)((double)scale / sum);
-#pragma omp simd
+#pragma omp simd reduction(+ : sum)
     for (size_t v = 0; v < V; v++)
-        logits[v] *= factor;
-    logits[target] -= scale;
-    return log(sum) + (double)max - (double)hit;
+        sum += (double)logits[v];
+    return sum;
+}
+
+/* The loss of a row; its logits become the gradient, of the compute type and
+ * packed at the beginning of the row:
+ *   scale * (softmax - smoothing / V - (1 - smoothing) * one-hot target)
+ */
+static double row_loss(const struct head *h, float *logits, int32_t target)
+{
+    const float max = dt_max(logits, h->V, -INFINITY);
+    const float spread = h->smoothing / (float)h->V;
+    const double hit = (1.0 - (double)h->smoothing) * (double)logits[target];
+    const double all = spread > 0.0f ? sum_row(logits, h->V) : 0.0;
+    const double sum = exp_row(logits, max, h->V);
+    const float factor = (float)((double)h->scale / sum);
+    float piece[PIECE];
+
+    for (size_t first = 0; first < h->V && h->dx; first += PIECE) {
+        size_t n = h->V - first < PIECE ? h->V - first : PIECE;
+        size_t there = (size_t)target - first;
+#pragma omp simd
+        for (size_t v = 0; v < n; v++)
+            piece[v] = logits[first + v] * factor - h->scale * spread;
+        if (there < n)
+            piece[there] -= h->scale * (1.0f - h->smoothing);
+        dt_cpu_narrow((char *)logits + first * dt_dtype_bytes(h->type), piece,
+                      h->type, n);
+    }
+    return log(sum) + (double)max - hit - (double)spread * all;
+}
+
+/* dx and dw of `rows` rows, from the gradients that row_loss left */
+static void backward(const struct head *h, const char *x, char *dx, size_t rows,
+                     bool accumulate)
+{
+    /* a row of logits keeps its place, whatever the size of its elements */
+    const size_t stride = h->V * sizeof(float) / dt_dtype_bytes(h->type);
+    const struct dt_cpu_product back = {
+        .M = rows,
+        .N = h->C,
+        .K = h->V,
+        .a = {h->logits, stride, false},
+        .b = {h->w, h->C, false},
+        .type = h->type,
+        .c_type = h->type,
+        .c = dx,
+    };
+    const struct dt_cpu_product weights = {
+        .M = h->V,
+        .N = h->C,
+        .K = rows,
+        .a = {h->logits, stride, true},
+        .b = {x, h->C, false},
+        .type = h->type,
+        .c_type = DT_F32,
+        .c = h->dw,
+        .accumulate = accumulate,
+    };
+
+    DT_CPU(matmul)(&back);
+    DT_CPU(matmul)(&weights);
+}
+
+/* The sum of the losses of the rows index[0..rows), with their gradients. */
+static double chunk_loss(const struct head *h, const size_t *index, size_t rows,
+                         bool accumulate)
+{
+    const size_t bytes = h->C * dt_dtype_bytes(h->type);
+    const bool apart = index[rows - 1] - index[0] != rows - 1;
+    const char *x = apart ? h->packed : h->x + index[0] * bytes;
+    double row[CHUNK_ROWS], total = 0.0;
+    char *dx = NULL;
+
+    if (h->dx)
+        dx = apart ? h->packed + rows * bytes : h->dx + index[0] * bytes;
+    for (size_t n = 0; n < rows && apart; n++)
+        memcpy(h->packed + n * bytes, h->x + index[n] * bytes, bytes);
+    DT_CPU(matmul)
+    (&(struct dt_cpu_product){
+        .M = rows,
+        .N = h->V,
+        .K = h->C,
+        .a = {x, h->C, false},
+        .b = {h->w, h->C, true},
+        .type = h->type,
+        .c_type = DT_F32,
+        .c = h->logits,
+    });
+#pragma omp parallel for schedule(static)
+    for (size_t n = 0; n < rows; n++)
+        row[n] = row_loss(h, h->logits + n * h->V, h->targets[index[n]]);
+    for (size_t n = 0; n < rows; n++)
+        total += row[n];
+    if (dx)
+        backward(h, x, dx, rows, accumulate);
+    for (size_t n = 0; n < rows && dx && apart; n++)
+        memcpy(h->dx + index[n] * bytes, dx + n * bytes, bytes);
+    return total;
+}
+
+/* The loss of all rows, at most `chunk` at a time */
+static double all_loss(const struct head *h, size_t N, size_t chunk)
+{
+    const size_t bytes = h->C * dt_dtype_bytes(h->type);
+    size_t index[CHUNK_ROWS], rows = 0;
+    bool accumulate = h->accumulate;
+    double total = 0.0;
+
+    for (size_t n = 0; n < N; n++) {
+        if (h->targets[n] != DT_IGNORE)
+            index[rows++] = n;
+        else if (h->dx)
+            memset(h->dx + n * bytes, 0, bytes);
+        if (rows == 0 || (rows < chunk && n + 1 < N))
+            continue;
+        total += chunk_loss(h, index, rows, accumulate);
+        accumulate = true;
+        rows = 0;
+    }
+    if (h->dx && !accumulate)
+        memset(h->dw, 0, h->V * h->C * sizeof(*h->dw));
+    return total;
 }
 
 double DT_CPU(linear_cross_entropy)(struct dt_stream *stream, struct dt_view dx,
                                     struct dt_view dw, struct dt_view x,
                                     struct dt_view w, struct dt_view targets,
                                     struct dt_view scratch, float scale,
-                                    size_t N, size_t C, size_t V,
-                                    bool accumulate)
+                                    float smoothing, size_t N, size_t C,
+                                    size_t V, bool accumulate)
 {
-    const float *from = dt_cpu_f32(x, N * C);
-    const float *weight = dt_cpu_f32(w, V * C);
-    const int32_t *target = dt_view_i32(targets);
-    float *logits = dt_view_f32(scratch);
-    size_t chunk = scratch.count / V;
-    double row[CHUNK_ROWS], total = 0.0;
+    const size_t chunk = scratch.count / (V + 2 * C);
+    const size_t rows = chunk < 1 ? 1 : chunk > CHUNK_ROWS ? CHUNK_ROWS : chunk;
+    const struct head h = {
+        .x = dt_view_data(x),
+        .w = dt_view_data(w),
+        .dx = dx.count > 0 ? dt_view_data(dx) : NULL,
+        .dw = dx.count > 0 ? dt_cpu_f32(dw, V * C) : NULL,
+        .logits = dt_view_f32(scratch),
+        .packed = (char *)(dt_view_f32(scratch) + rows * V),
+        .targets = dt_view_i32(targets),
+        .type = x.dtype,
+        .C = C,
+        .V = V,
+        .scale = scale,
+        .smoothing = smoothing,
+        .accumulate = accumulate,
+    };
     (void)stream;
-    assert(targets.count == N && chunk > 0);
+    assert(x.count == N * C && w.count == V * C && w.dtype == x.dtype);
+    assert(targets.count == N && scratch.count >= V);
+    assert(dx.count == 0 || (dx.count == N * C && dx.dtype == x.dtype));
 
-    if (chunk > CHUNK_ROWS)
-        chunk = CHUNK_ROWS;
-    for (size_t first = 0; first < N; first += chunk) {
-        size_t rows = N - first < chunk ? N - first : chunk;
-        struct dt_cpu_matrix in = {from + first * C, C, false};
-        struct dt_cpu_matrix grad = {logits, V, false};
-
-        DT_CPU(matmul)
-        (logits, in, (struct dt_cpu_matrix){weight, C, true}, rows, V, C,
-         false);
-#pragma omp parallel for schedule(static)
-        for (size_t n = 0; n < rows; n++)
-            row[n] = row_loss(logits + n * V, target[first + n], scale, V);
-        for (size_t n = 0; n < rows; n++)
-            total += row[n];
-        if (dx.count == 0)
-            continue;
-        DT_CPU(matmul)
-        (dt_cpu_f32(dx, N * C) + first * C, grad,
-         (struct dt_cpu_matrix){weight, C, false}, rows, C, V, false);
-        grad.transposed = true;
-        DT_CPU(matmul)
-        (dt_cpu_f32(dw, V * C), grad, in, V, C, rows, accumulate || first > 0);
-    }
-    return total;
+    return all_loss(&h, N, rows);
 }

@@ -3,6 +3,8 @@
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/matmul.h"
+#include "ops/cpu/rows.h"
 
 /* w as the (C, OC) operand of y = x w */
 static struct dt_cpu_matrix weight(struct dt_view w, enum dt_weight_order order,
@@ -10,7 +12,8 @@ static struct dt_cpu_matrix weight(struct dt_view w, enum dt_weight_order order,
 {
     bool transposed = order == DT_WEIGHT_OUT_IN;
 
-    return (struct dt_cpu_matrix){dt_cpu_f32(w, C * OC), transposed ? C : OC,
+    assert(w.count == C * OC);
+    return (struct dt_cpu_matrix){dt_view_data(w), transposed ? C : OC,
                                   transposed};
 }
 
@@ -19,37 +22,40 @@ void DT_CPU(linear_forward)(struct dt_stream *stream, struct dt_view out,
                             struct dt_view b, enum dt_weight_order order,
                             size_t N, size_t C, size_t OC)
 {
-    struct dt_cpu_matrix from = {dt_cpu_f32(x, N * C), C, false};
-    float *to = dt_cpu_f32(out, N * OC);
-    const float *bias;
+    const struct dt_cpu_product product = {
+        .M = N,
+        .N = OC,
+        .K = C,
+        .a = {dt_view_data(x), C, false},
+        .b = weight(w, order, C, OC),
+        .type = x.dtype,
+        .c_type = out.dtype,
+        .c = dt_view_data(out),
+        .bias = b.count > 0 ? dt_view_data(b) : NULL,
+    };
     (void)stream;
+    assert(x.count == N * C && out.count == N * OC && w.dtype == x.dtype);
+    assert(b.count == 0 || (b.count == OC && b.dtype == x.dtype));
 
-    DT_CPU(matmul)(to, from, weight(w, order, C, OC), N, OC, C, false);
-    if (b.count == 0)
-        return;
-    bias = dt_cpu_f32(b, OC);
-#pragma omp parallel for schedule(static)
-    for (size_t n = 0; n < N; n++) {
-#pragma omp simd
-        for (size_t c = 0; c < OC; c++)
-            to[n * OC + c] += bias[c];
-    }
+    DT_CPU(matmul)(&product);
 }
 
 /* db(OC) = or += the sum of g(N,OC) over rows, in the order of rows */
-static void bias_backward(float *db, const float *g, size_t N, size_t OC,
-                          bool accumulate)
+static void bias_backward(float *db, const void *g, enum dt_dtype type,
+                          size_t N, size_t OC, bool accumulate)
 {
-#pragma omp parallel
-    {
-        size_t first, end;
-        dt_cpu_share(OC, &first, &end);
-        for (size_t c = first; c < end && !accumulate; c++)
-            db[c] = 0.0f;
+    enum { WIDTH = 256 };
+#pragma omp parallel for schedule(static)
+    for (size_t first = 0; first < OC; first += WIDTH) {
+        size_t count = OC - first < WIDTH ? OC - first : WIDTH;
+        float row[WIDTH], *sum = db + first;
+        for (size_t c = 0; c < count && !accumulate; c++)
+            sum[c] = 0.0f;
         for (size_t n = 0; n < N; n++) {
+            dt_cpu_widen(row, dt_cpu_at(g, type, n * OC + first), type, count);
 #pragma omp simd
-            for (size_t c = first; c < end; c++)
-                db[c] += g[n * OC + c];
+            for (size_t c = 0; c < count; c++)
+                sum[c] += row[c];
         }
     }
 }
@@ -60,23 +66,39 @@ void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
                              struct dt_view w, enum dt_weight_order order,
                              size_t N, size_t C, size_t OC, bool accumulate)
 {
-    const float *from = dt_cpu_f32(x, N * C);
-    const float *g = dt_cpu_f32(dout, N * OC);
-    float *weight_grad = dt_cpu_f32(dw, C * OC);
-    struct dt_cpu_matrix rows = {g, OC, false};
-    struct dt_cpu_matrix turned = weight(w, order, C, OC);
+    const bool out_in = order == DT_WEIGHT_OUT_IN;
+    const struct dt_cpu_matrix in = {dt_view_data(x), C, false};
+    const struct dt_cpu_matrix grad = {dt_view_data(dout), OC, false};
+    struct dt_cpu_product back = {
+        .M = N,
+        .N = C,
+        .K = OC,
+        .a = grad,
+        .b = weight(w, order, C, OC),
+        .type = x.dtype,
+        .c_type = dx.dtype,
+        .c = dt_view_data(dx),
+    };
+    struct dt_cpu_product weights = {
+        .M = out_in ? OC : C,
+        .N = out_in ? C : OC,
+        .K = N,
+        .a = out_in ? grad : in,
+        .b = out_in ? in : grad,
+        .type = x.dtype,
+        .c_type = DT_F32,
+        .c = dt_cpu_f32(dw, C * OC),
+        .accumulate = accumulate,
+    };
     (void)stream;
+    assert(dx.count == N * C && x.count == N * C && dout.count == N * OC);
+    assert(w.dtype == x.dtype && dout.dtype == x.dtype);
 
-    turned.transposed = !turned.transposed;
-    DT_CPU(matmul)(dt_cpu_f32(dx, N * C), rows, turned, N, C, OC, false);
-    if (order == DT_WEIGHT_IN_OUT)
-        DT_CPU(matmul)
-        (weight_grad, (struct dt_cpu_matrix){from, C, true}, rows, C, OC, N,
-         accumulate);
-    else
-        DT_CPU(matmul)
-        (weight_grad, (struct dt_cpu_matrix){g, OC, true},
-         (struct dt_cpu_matrix){from, C, false}, OC, C, N, accumulate);
+    back.b.transposed = !back.b.transposed;
+    weights.a.transposed = true;
+    DT_CPU(matmul)(&back);
+    DT_CPU(matmul)(&weights);
     if (db.count != 0)
-        bias_backward(dt_cpu_f32(db, OC), g, N, OC, accumulate);
+        bias_backward(dt_cpu_f32(db, OC), grad.data, x.dtype, N, OC,
+                      accumulate);
 }
