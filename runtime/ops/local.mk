@@ -5,6 +5,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/cpu.c \
 	runtime/ops/cpu/cpu.h \
+	runtime/ops/cpu/attention.h \
+	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/onednn.c \
 	runtime/ops/cpu/rows.h \
@@ -14,14 +16,19 @@ runtime_libdisttrain_a_SOURCES += \
 cpu_kernels = \
 	runtime/ops/cpu/adamw.c \
 	runtime/ops/cpu/attention.c \
+	runtime/ops/cpu/attention_backward.c \
 	runtime/ops/cpu/cross_entropy.c \
+	runtime/ops/cpu/dropout.c \
 	runtime/ops/cpu/elementwise.c \
 	runtime/ops/cpu/embedding.c \
 	runtime/ops/cpu/gelu.c \
-	runtime/ops/cpu/layernorm.c \
+	runtime/ops/cpu/kv.c \
 	runtime/ops/cpu/linear.c \
 	runtime/ops/cpu/matmul.c \
+	runtime/ops/cpu/norm.c \
 	runtime/ops/cpu/reduce.c \
+	runtime/ops/cpu/rotary.c \
+	runtime/ops/cpu/swiglu.c \
 	runtime/ops/cpu/table.c \
 	runtime/ops/cpu/tile.c \
 	runtime/ops/cpu/vec.h

@@ -37,7 +37,7 @@ enum dt_weight_order {
 
 /* Dropout: an element is kept with probability 1 - rate and divided by it. The
  * decision is a function of (seed, place, row's global number, element of the
- * row) and of nothing else: dt_rng_dropout in base/rng.h.
+ * row) and of nothing else: kept if dt_rng_dropout (base/rng.h) >= rate * 2^32.
  */
 struct dt_dropout {
     double rate; /* 0: none */
@@ -46,9 +46,12 @@ struct dt_dropout {
     struct dt_view rows; /* (B) I64, global sample numbers */
 };
 
+enum { DT_MAX_HEAD_SIZE = 1024 };
+
 /* Causal attention: position t of a row sees s if start(t) <= s <= t and
  * t - s < window; scale HS^-0.5. Query head h reads head h / (NH / NKV) of keys
- * and values. qkv is (N, (NH + 2 NKV) HS): all heads of q, of k, of v.
+ * and values. qkv is (N, (NH + 2 NKV) HS): all heads of q, of k, of v. HS is
+ * even and at most DT_MAX_HEAD_SIZE, here and below.
  */
 struct dt_attention {
     size_t B, T, NH, NKV, HS;
@@ -206,11 +209,18 @@ struct dt_ops {
     void (*attention_forward)(struct dt_stream *stream, struct dt_view out,
                               struct dt_view lse, struct dt_view qkv,
                               const struct dt_attention *attention);
-    /* dqkv = gradient (overwritten); scores are recomputed. */
+    /* dqkv = gradient (overwritten); scores are recomputed. scratch: F32, any
+     * size from attention_scratch on.
+     */
     void (*attention_backward)(struct dt_stream *stream, struct dt_view dqkv,
                                struct dt_view dout, struct dt_view out,
                                struct dt_view lse, struct dt_view qkv,
+                               struct dt_view scratch,
                                const struct dt_attention *attention);
+    /* Elements of scratch with which attention_backward uses all threads; only
+     * the sizes of `attention` are looked at.
+     */
+    size_t (*attention_scratch)(const struct dt_attention *attention);
 
     /* Puts keys and values of qkv(B*T, (NH + 2 NKV) HS) into the cache, those
      * of row b position t at place positions(B*T); negative: nowhere.

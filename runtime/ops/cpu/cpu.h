@@ -47,6 +47,7 @@ DT_CPU_OP(rotary_forward);
 DT_CPU_OP(rotary_backward);
 DT_CPU_OP(attention_forward);
 DT_CPU_OP(attention_backward);
+DT_CPU_OP(attention_scratch);
 DT_CPU_OP(kv_store);
 DT_CPU_OP(kv_attention);
 DT_CPU_OP(linear_cross_entropy);

@@ -1,28 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elementwise.c - sums and zeros, element by element */
+/* elementwise.c - zeros and conversions, element by element */
 #include "config.h"
 
+#include <string.h>
+
 #include "ops/cpu/cpu.h"
-
-void DT_CPU(residual_forward)(struct dt_stream *stream, struct dt_view sum,
-                              struct dt_view x, struct dt_view y)
-{
-    float *to = dt_cpu_f32(sum, x.count);
-    const float *a = dt_view_f32(x);
-    const float *b = dt_cpu_f32(y, x.count);
-    (void)stream;
-
-#pragma omp parallel for simd schedule(static)
-    for (size_t i = 0; i < x.count; i++)
-        to[i] = a[i] + b[i];
-}
+#include "ops/cpu/rows.h"
 
 void DT_CPU(zero)(struct dt_stream *stream, struct dt_view x)
 {
-    float *to = dt_view_f32(x);
+    const size_t size = dt_dtype_bytes(x.dtype);
+    char *to = dt_view_data(x);
     (void)stream;
 
-#pragma omp parallel for simd schedule(static)
-    for (size_t i = 0; i < x.count; i++)
-        to[i] = 0.0f;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < x.count; i += DT_CPU_BLOCK)
+        memset(to + i * size, 0, dt_cpu_block(i, x.count) * size);
+}
+
+void DT_CPU(convert)(struct dt_stream *stream, struct dt_view out,
+                     struct dt_view x)
+{
+    (void)stream;
+    assert(out.count == x.count);
+    assert(out.dtype == DT_F32 || x.dtype == DT_F32);
+
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < x.count; i += DT_CPU_BLOCK) {
+        size_t count = dt_cpu_block(i, x.count);
+        const void *from = dt_cpu_at(dt_view_data(x), x.dtype, i);
+        if (out.dtype == DT_F32)
+            dt_cpu_widen(dt_view_f32(out) + i, from, x.dtype, count);
+        else
+            dt_cpu_write(out, i, from, count);
+    }
 }

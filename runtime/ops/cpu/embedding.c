@@ -4,27 +4,62 @@
 
 #include <string.h>
 
-#include "ops/cpu/cpu.h"
+#include "ops/cpu/dropout.h"
+#include "ops/cpu/rows.h"
 
 void DT_CPU(embedding_forward)(struct dt_stream *stream, struct dt_view out,
-                               struct dt_view ids, struct dt_view wte,
-                               struct dt_view wpe, size_t B, size_t T, size_t C)
+                               struct dt_view ids, struct dt_view positions,
+                               struct dt_view wte, struct dt_view wpe, size_t N,
+                               size_t C, const struct dt_dropout *dropout)
 {
-    float *to = dt_cpu_f32(out, B * T * C);
-    const float *token = dt_view_f32(wte);
-    const float *position = dt_view_f32(wpe);
     const int32_t *id = dt_view_i32(ids);
+    const int32_t *position = wpe.count ? dt_view_i32(positions) : NULL;
+    const size_t T = dropout->rate > 0.0 ? N / dropout->rows.count : N;
     (void)stream;
-    assert(ids.count == B * T && wpe.count >= T * C);
+    assert(ids.count == N && (!position || positions.count == N));
 
 #pragma omp parallel for schedule(static)
-    for (size_t n = 0; n < B * T; n++) {
-        const float *a = token + (size_t)id[n] * C;
-        const float *b = position + n % T * C;
-        float *sum = to + n * C;
+    for (size_t n = 0; n < N; n++) {
+        for (size_t c = 0; c < C; c += DT_CPU_BLOCK) {
+            float token[DT_CPU_BLOCK], place[DT_CPU_BLOCK], sum[DT_CPU_BLOCK];
+            size_t count = dt_cpu_block(c, C), at = n * C + c;
+            const float *a =
+                dt_cpu_read(token, wte, (size_t)id[n] * C + c, count);
+            float *to = dt_cpu_place(sum, out, at);
+            memcpy(to, a, count * sizeof(*to));
+            if (position) {
+                const float *b =
+                    dt_cpu_read(place, wpe, (size_t)position[n] * C + c, count);
 #pragma omp simd
-        for (size_t c = 0; c < C; c++)
-            sum[c] = a[c] + b[c];
+                for (size_t i = 0; i < count; i++)
+                    to[i] += b[i];
+            }
+            if (dropout->rate > 0.0)
+                DT_CPU(dropout_apply)(to, dropout, n / T, n % T * C + c, count);
+            dt_cpu_write(out, at, to, count);
+        }
+    }
+}
+
+/* What the columns [first, first + count) of all rows of dout add. */
+static void add_columns(struct dt_view dout, float *token, float *position,
+                        const int32_t *id, const int32_t *place, size_t N,
+                        size_t C, size_t first, size_t count)
+{
+    float grad[DT_CPU_BLOCK];
+
+    for (size_t n = 0; n < N; n++) {
+        const float *g = dt_cpu_read(grad, dout, n * C + first, count);
+        float *a = token + (size_t)id[n] * C + first;
+        float *b = position ? position + (size_t)place[n] * C + first : NULL;
+#pragma omp simd
+        for (size_t c = 0; c < count; c++)
+            a[c] += g[c];
+        if (!b)
+            continue;
+#pragma omp simd
+        for (size_t c = 0; c < count; c++)
+            b[c] += g[c];
     }
 }
 
@@ -33,33 +68,24 @@ void DT_CPU(embedding_forward)(struct dt_stream *stream, struct dt_view out,
  */
 void DT_CPU(embedding_backward)(struct dt_stream *stream, struct dt_view dwte,
                                 struct dt_view dwpe, struct dt_view dout,
-                                struct dt_view ids, size_t B, size_t T,
-                                size_t C, bool accumulate)
+                                struct dt_view ids, struct dt_view positions,
+                                size_t N, size_t C, bool accumulate)
 {
     float *token = dt_view_f32(dwte);
-    float *position = dt_view_f32(dwpe);
-    const float *from = dt_cpu_f32(dout, B * T * C);
+    float *position = dwpe.count ? dt_view_f32(dwpe) : NULL;
     const int32_t *id = dt_view_i32(ids);
-    size_t P = dwpe.count / C;
+    const int32_t *place = position ? dt_view_i32(positions) : NULL;
     (void)stream;
-    assert(ids.count == B * T && P >= T);
+    assert(ids.count == N && dout.count == N * C);
 
+    if (position && !accumulate)
+        DT_CPU(zero)(stream, dwpe);
 #pragma omp parallel
     {
         size_t first, end;
         dt_cpu_share(C, &first, &end);
-        for (size_t t = 0; t < P && !accumulate && first < end; t++)
-            memset(position + t * C + first, 0,
-                   (end - first) * sizeof(*position));
-        for (size_t n = 0; n < B * T; n++) {
-            const float *g = from + n * C;
-            float *a = token + (size_t)id[n] * C;
-            float *b = position + n % T * C;
-#pragma omp simd
-            for (size_t c = first; c < end; c++) {
-                a[c] += g[c];
-                b[c] += g[c];
-            }
-        }
+        for (; first < end; first += DT_CPU_BLOCK)
+            add_columns(dout, token, position, id, place, N, C, first,
+                        dt_cpu_block(first, end));
     }
 }

@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/rows.h"
 #include "ops/cpu/vec.h"
 
 static const float TWO_U1 = 1.59576912f;   /* 2 sqrt(2/pi) */
@@ -22,28 +23,42 @@ static inline float exp_minus_2u(float x)
 void DT_CPU(gelu_forward)(struct dt_stream *stream, struct dt_view out,
                           struct dt_view x)
 {
-    float *to = dt_cpu_f32(out, x.count);
-    const float *from = dt_view_f32(x);
     (void)stream;
+    assert(out.count == x.count);
 
-#pragma omp parallel for simd schedule(static)
-    for (size_t i = 0; i < x.count; i++)
-        to[i] = from[i] / (1.0f + exp_minus_2u(from[i]));
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < x.count; i += DT_CPU_BLOCK) {
+        float input[DT_CPU_BLOCK], output[DT_CPU_BLOCK];
+        size_t count = dt_cpu_block(i, x.count);
+        const float *from = dt_cpu_read(input, x, i, count);
+        float *to = dt_cpu_place(output, out, i);
+#pragma omp simd
+        for (size_t j = 0; j < count; j++)
+            to[j] = from[j] / (1.0f + exp_minus_2u(from[j]));
+        dt_cpu_write(out, i, to, count);
+    }
 }
 
 void DT_CPU(gelu_backward)(struct dt_stream *stream, struct dt_view dx,
                            struct dt_view dout, struct dt_view x)
 {
-    float *to = dt_cpu_f32(dx, x.count);
-    const float *g = dt_cpu_f32(dout, x.count);
-    const float *from = dt_view_f32(x);
     (void)stream;
+    assert(dx.count == x.count && dout.count == x.count);
 
-#pragma omp parallel for simd schedule(static)
-    for (size_t i = 0; i < x.count; i++) {
-        float v = from[i];
-        float e = exp_minus_2u(v), s = 1.0f / (1.0f + e);
-        float slope = TWO_U1 + 3.0f * TWO_U3 * v * v;
-        to[i] = g[i] * (s + v * s * (e * s) * slope);
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < x.count; i += DT_CPU_BLOCK) {
+        float input[DT_CPU_BLOCK], grad[DT_CPU_BLOCK], output[DT_CPU_BLOCK];
+        size_t count = dt_cpu_block(i, x.count);
+        const float *from = dt_cpu_read(input, x, i, count);
+        const float *g = dt_cpu_read(grad, dout, i, count);
+        float *to = dt_cpu_place(output, dx, i);
+#pragma omp simd
+        for (size_t j = 0; j < count; j++) {
+            float v = from[j];
+            float e = exp_minus_2u(v), s = 1.0f / (1.0f + e);
+            float slope = TWO_U1 + 3.0f * TWO_U3 * v * v;
+            to[j] = g[j] * (s + v * s * (e * s) * slope);
+        }
+        dt_cpu_write(dx, i, to, count);
     }
 }

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.h - elements of a compute type X as fp32 and back, in vector loops */
+/*
+ * rows.h - elements of a compute type X as fp32 and back, in vector loops
+ *
+ * One implementation for all types: a block of elements is read as fp32 into
+ * scratch on the stack, computed with, and rounded when it is written. F32 is
+ * read and written where it lies.
+ */
 #ifndef DT_OPS_CPU_ROWS_H
 #define DT_OPS_CPU_ROWS_H
 
+#include <assert.h>
 #include <string.h>
 
 #include "tensor/half.h"
@@ -41,6 +48,45 @@ static inline void dt_cpu_narrow(void *to, const float *from,
         half[i] = dt_f32_to_bf16(from[i]);
     for (size_t i = 0; i < count && type == DT_F16; i++)
         half[i] = dt_f32_to_f16(from[i]);
+}
+
+enum { DT_CPU_BLOCK = 1024 }; /* elements of a block: 4 KiB, four fit into L1 */
+
+/* Elements [first, first + count) of v as fp32: in scratch, or where they are.
+ */
+static inline const float *dt_cpu_read(float *scratch, struct dt_view v,
+                                       size_t first, size_t count)
+{
+    const void *from = dt_cpu_at(dt_view_data(v), v.dtype, first);
+
+    assert(count <= DT_CPU_BLOCK && first + count <= v.count);
+    if (v.dtype == DT_F32)
+        return from;
+    dt_cpu_widen(scratch, from, v.dtype, count);
+    return scratch;
+}
+
+/* Where to put what dt_cpu_write will write to elements first... of v. */
+static inline float *dt_cpu_place(float *scratch, struct dt_view v,
+                                  size_t first)
+{
+    return v.dtype == DT_F32 ? dt_view_f32(v) + first : scratch;
+}
+
+/* Ends the writing of `count` elements that began with dt_cpu_place. */
+static inline void dt_cpu_write(struct dt_view v, size_t first,
+                                const float *place, size_t count)
+{
+    assert(count <= DT_CPU_BLOCK && first + count <= v.count);
+    if (v.dtype != DT_F32)
+        dt_cpu_narrow((uint16_t *)dt_view_data(v) + first, place, v.dtype,
+                      count);
+}
+
+/* Elements of the block of 0..count that begins at first. */
+static inline size_t dt_cpu_block(size_t first, size_t count)
+{
+    return count - first < DT_CPU_BLOCK ? count - first : DT_CPU_BLOCK;
 }
 
 #endif /* DT_OPS_CPU_ROWS_H */

@@ -29,6 +29,7 @@ const struct dt_ops DT_CPU(ops) = {
     .rotary_backward = DT_CPU(rotary_backward),
     .attention_forward = DT_CPU(attention_forward),
     .attention_backward = DT_CPU(attention_backward),
+    .attention_scratch = DT_CPU(attention_scratch),
     .kv_store = DT_CPU(kv_store),
     .kv_attention = DT_CPU(kv_attention),
     .linear_cross_entropy = DT_CPU(linear_cross_entropy),

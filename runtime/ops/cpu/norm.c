@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* norm.c - LayerNorm, RMSNorm and the residual additions before them */
+#include "config.h"
+
+#include <math.h>
+
+#include "ops/cpu/dropout.h"
+#include "ops/cpu/rows.h"
+
+/* A row of C elements, in blocks. */
+struct norm {
+    struct dt_view out, mean, rstd, x, w, b; /* mean and b absent: RMSNorm */
+    float eps;
+    size_t C;
+};
+
+static float mean_of_row(const struct norm *l, size_t n)
+{
+    float scratch[DT_CPU_BLOCK], sum = 0.0f;
+
+    for (size_t c = 0; c < l->C; c += DT_CPU_BLOCK) {
+        size_t count = dt_cpu_block(c, l->C);
+        const float *x = dt_cpu_read(scratch, l->x, n * l->C + c, count);
+#pragma omp simd reduction(+ : sum)
+        for (size_t i = 0; i < count; i++)
+            sum += x[i];
+    }
+    return sum / (float)l->C;
+}
+
+/* The mean of (x - center)^2: a second pass over a row that stays in the
+ * cache, because a variance from the sum of squares would lose digits.
+ */
+static float square_of_row(const struct norm *l, size_t n, float center)
+{
+    float scratch[DT_CPU_BLOCK], sum = 0.0f;
+
+    for (size_t c = 0; c < l->C; c += DT_CPU_BLOCK) {
+        size_t count = dt_cpu_block(c, l->C);
+        const float *x = dt_cpu_read(scratch, l->x, n * l->C + c, count);
+#pragma omp simd reduction(+ : sum)
+        for (size_t i = 0; i < count; i++)
+            sum += (x[i] - center) * (x[i] - center);
+    }
+    return sum / (float)l->C;
+}
+
+static void norm_block(const struct norm *l, size_t n, size_t c, float center,
+                       float scale)
+{
+    float input[DT_CPU_BLOCK], weight[DT_CPU_BLOCK], bias[DT_CPU_BLOCK];
+    float output[DT_CPU_BLOCK];
+    size_t count = dt_cpu_block(c, l->C), at = n * l->C + c;
+    const float *x = dt_cpu_read(input, l->x, at, count);
+    const float *w = dt_cpu_read(weight, l->w, c, count);
+    float *out = dt_cpu_place(output, l->out, at);
+
+    if (l->b.count != 0) {
+        const float *b = dt_cpu_read(bias, l->b, c, count);
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            out[i] = (x[i] - center) * scale * w[i] + b[i];
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            out[i] = x[i] * scale * w[i];
+    }
+    dt_cpu_write(l->out, at, out, count);
+}
+
+static void norm_row(const struct norm *l, size_t n)
+{
+    bool centered = l->mean.count != 0;
+    float center = centered ? mean_of_row(l, n) : 0.0f;
+    float scale = 1.0f / sqrtf(square_of_row(l, n, center) + l->eps);
+
+    for (size_t c = 0; c < l->C; c += DT_CPU_BLOCK)
+        norm_block(l, n, c, center, scale);
+    if (centered)
+        dt_view_f32(l->mean)[n] = center;
+    dt_view_f32(l->rstd)[n] = scale;
+}
+
+static void check_norm(const struct norm *l, size_t N)
+{
+    assert(l->out.count == N * l->C && l->x.count == N * l->C);
+    assert(l->w.count == l->C && l->rstd.count == N);
+    assert((l->b.count == 0) == (l->mean.count == 0));
+    (void)l;
+    (void)N;
+}
+
+void DT_CPU(norm_forward)(struct dt_stream *stream, struct dt_view out,
+                          struct dt_view mean, struct dt_view rstd,
+                          struct dt_view x, struct dt_view w, struct dt_view b,
+                          float eps, size_t N, size_t C)
+{
+    const struct norm l = {out, mean, rstd, x, w, b, eps, C};
+    (void)stream;
+
+    check_norm(&l, N);
+#pragma omp parallel for schedule(static)
+    for (size_t n = 0; n < N; n++)
+        norm_row(&l, n);
+}
+
+/* Elements [at, at + count) of sum = x + dropout of y, `first` in their row b.
+ */
+static void add_block(struct dt_view sum, struct dt_view x, struct dt_view y,
+                      const struct dt_dropout *dropout, size_t at, size_t b,
+                      size_t first, size_t count)
+{
+    float left[DT_CPU_BLOCK], right[DT_CPU_BLOCK], output[DT_CPU_BLOCK];
+    const float *l = dt_cpu_read(left, x, at, count);
+    const float *r = dt_cpu_read(right, y, at, count);
+    float *out = dt_cpu_place(output, sum, at);
+
+    if (dropout->rate > 0.0) {
+        memmove(right, r, count * sizeof(*right));
+        DT_CPU(dropout_apply)(right, dropout, b, first, count);
+        r = right;
+    }
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        out[i] = l[i] + r[i];
+    dt_cpu_write(sum, at, out, count);
+}
+
+void DT_CPU(residual_norm_forward)(struct dt_stream *stream, struct dt_view sum,
+                                   struct dt_view out, struct dt_view mean,
+                                   struct dt_view rstd, struct dt_view x,
+                                   struct dt_view y, struct dt_view w,
+                                   struct dt_view b, float eps, size_t N,
+                                   size_t C, const struct dt_dropout *dropout)
+{
+    const struct norm l = {out, mean, rstd, sum, w, b, eps, C};
+    const size_t T = dropout->rate > 0.0 ? N / dropout->rows.count : N;
+    (void)stream;
+    check_norm(&l, N);
+    assert(x.count == N * C && y.count == N * C);
+
+#pragma omp parallel for schedule(static)
+    for (size_t n = 0; n < N; n++) {
+        for (size_t c = 0; c < C; c += DT_CPU_BLOCK)
+            add_block(sum, x, y, dropout, n * C + c, n / T, n % T * C + c,
+                      dt_cpu_block(c, C));
+        norm_row(&l, n);
+    }
+}
+
+struct norm_grad {
+    struct dt_view dx, dout, x, w, mean, rstd; /* mean absent: RMSNorm */
+    size_t C;
+};
+
+static float center_of(const struct norm_grad *g, size_t n)
+{
+    return g->mean.count != 0 ? dt_view_f32(g->mean)[n] : 0.0f;
+}
+
+/* With h = (x - mean) rstd and g = w dout, of a row:
+ *   dx += rstd (g - mean(g) - h mean(g h)), for RMSNorm without mean(g)
+ */
+static void backward_row(const struct norm_grad *l, size_t n)
+{
+    float grad[DT_CPU_BLOCK], input[DT_CPU_BLOCK], weight[DT_CPU_BLOCK];
+    float result[DT_CPU_BLOCK];
+    float mean = center_of(l, n), rstd = dt_view_f32(l->rstd)[n];
+    float sum = 0.0f, product = 0.0f;
+
+    for (size_t c = 0; c < l->C; c += DT_CPU_BLOCK) {
+        size_t count = dt_cpu_block(c, l->C), at = n * l->C + c;
+        const float *g = dt_cpu_read(grad, l->dout, at, count);
+        const float *x = dt_cpu_read(input, l->x, at, count);
+        const float *w = dt_cpu_read(weight, l->w, c, count);
+#pragma omp simd reduction(+ : sum, product)
+        for (size_t i = 0; i < count; i++) {
+            float wg = w[i] * g[i];
+            sum += wg;
+            product += wg * (x[i] - mean);
+        }
+    }
+    sum = l->mean.count != 0 ? sum / (float)l->C : 0.0f;
+    product *= rstd * rstd / (float)l->C;
+    for (size_t c = 0; c < l->C; c += DT_CPU_BLOCK) {
+        size_t count = dt_cpu_block(c, l->C), at = n * l->C + c;
+        const float *g = dt_cpu_read(grad, l->dout, at, count);
+        const float *x = dt_cpu_read(input, l->x, at, count);
+        const float *w = dt_cpu_read(weight, l->w, c, count);
+        const float *before = dt_cpu_read(result, l->dx, at, count);
+        float *dx = dt_cpu_place(result, l->dx, at);
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            dx[i] = before[i] +
+                    rstd * (w[i] * g[i] - sum - (x[i] - mean) * product);
+        dt_cpu_write(l->dx, at, dx, count);
+    }
+}
+
+/* dw and, unless it is NULL, db of the columns [first, first + count), summed
+ * in the order of rows.
+ */
+static void backward_columns(const struct norm_grad *l, float *restrict dw,
+                             float *restrict db, size_t N, size_t first,
+                             size_t count)
+{
+    float grad[DT_CPU_BLOCK], input[DT_CPU_BLOCK];
+
+    for (size_t n = 0; n < N; n++) {
+        const float *g = dt_cpu_read(grad, l->dout, n * l->C + first, count);
+        const float *x = dt_cpu_read(input, l->x, n * l->C + first, count);
+        float mean = center_of(l, n), rstd = dt_view_f32(l->rstd)[n];
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            dw[i] += g[i] * (x[i] - mean) * rstd;
+        if (!db)
+            continue;
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            db[i] += g[i];
+    }
+}
+
+void DT_CPU(norm_backward)(struct dt_stream *stream, struct dt_view dx,
+                           struct dt_view dw, struct dt_view db,
+                           struct dt_view dout, struct dt_view x,
+                           struct dt_view w, struct dt_view mean,
+                           struct dt_view rstd, size_t N, size_t C,
+                           bool accumulate)
+{
+    const struct norm_grad l = {dx, dout, x, w, mean, rstd, C};
+    float *weight = dt_cpu_f32(dw, C);
+    float *bias = db.count != 0 ? dt_cpu_f32(db, C) : NULL;
+    (void)stream;
+    assert(dx.count == N * C && dout.count == N * C && x.count == N * C);
+    assert((mean.count == 0) == (db.count == 0));
+
+#pragma omp parallel
+    {
+        size_t first, end;
+#pragma omp for schedule(static) nowait
+        for (size_t n = 0; n < N; n++)
+            backward_row(&l, n);
+        dt_cpu_share(C, &first, &end);
+        for (size_t c = first; c < end && !accumulate; c++) {
+            weight[c] = 0.0f;
+            if (bias)
+                bias[c] = 0.0f;
+        }
+        for (; first < end; first += DT_CPU_BLOCK)
+            backward_columns(&l, weight + first, bias ? bias + first : NULL, N,
+                             first, dt_cpu_block(first, end));
+    }
+}

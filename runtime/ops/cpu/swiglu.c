@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * swiglu.c - the gated MLP's activation
+ *
+ * With s = 1 / (1 + e), e = exp(-g), 1 - s being e s:
+ *   out = g s u,  dg = dout u s (1 + g e s),  du = dout g s
+ */
+#include "config.h"
+
+#include "ops/cpu/cpu.h"
+#include "ops/cpu/rows.h"
+#include "ops/cpu/vec.h"
+
+static void forward_block(struct dt_view out, struct dt_view x, size_t n,
+                          size_t first, size_t I)
+{
+    float gate[DT_CPU_BLOCK], input[DT_CPU_BLOCK], output[DT_CPU_BLOCK];
+    size_t count = dt_cpu_block(first, I);
+    const float *g = dt_cpu_read(gate, x, n * 2 * I + first, count);
+    const float *u = dt_cpu_read(input, x, n * 2 * I + I + first, count);
+    float *to = dt_cpu_place(output, out, n * I + first);
+
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        to[i] = g[i] / (1.0f + dt_expf(-g[i])) * u[i];
+    dt_cpu_write(out, n * I + first, to, count);
+}
+
+void DT_CPU(swiglu_forward)(struct dt_stream *stream, struct dt_view out,
+                            struct dt_view x, size_t N, size_t I)
+{
+    (void)stream;
+    assert(out.count == N * I && x.count == 2 * N * I);
+
+#pragma omp parallel for schedule(static)
+    for (size_t n = 0; n < N; n++) {
+        for (size_t i = 0; i < I; i += DT_CPU_BLOCK)
+            forward_block(out, x, n, i, I);
+    }
+}
+
+static void backward_block(struct dt_view dx, struct dt_view dout,
+                           struct dt_view x, size_t n, size_t first, size_t I)
+{
+    float gate[DT_CPU_BLOCK], input[DT_CPU_BLOCK], grad[DT_CPU_BLOCK];
+    float gate_grad[DT_CPU_BLOCK], input_grad[DT_CPU_BLOCK];
+    size_t count = dt_cpu_block(first, I), at = n * 2 * I + first;
+    const float *g = dt_cpu_read(gate, x, at, count);
+    const float *u = dt_cpu_read(input, x, at + I, count);
+    const float *d = dt_cpu_read(grad, dout, n * I + first, count);
+    float *dg = dt_cpu_place(gate_grad, dx, at);
+    float *du = dt_cpu_place(input_grad, dx, at + I);
+
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        float e = dt_expf(-g[i]), s = 1.0f / (1.0f + e);
+        dg[i] = d[i] * u[i] * s * (1.0f + g[i] * (e * s));
+        du[i] = d[i] * g[i] * s;
+    }
+    dt_cpu_write(dx, at, dg, count);
+    dt_cpu_write(dx, at + I, du, count);
+}
+
+void DT_CPU(swiglu_backward)(struct dt_stream *stream, struct dt_view dx,
+                             struct dt_view dout, struct dt_view x, size_t N,
+                             size_t I)
+{
+    (void)stream;
+    assert(dx.count == 2 * N * I && dout.count == N * I && x.count == dx.count);
+
+#pragma omp parallel for schedule(static)
+    for (size_t n = 0; n < N; n++) {
+        for (size_t i = 0; i < I; i += DT_CPU_BLOCK)
+            backward_block(dx, dout, x, n, i, I);
+    }
+}
