@@ -1,97 +1,161 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* case_attention.c - causal attention */
+/* case_attention.c - causal attention: groups, documents, window, dropout */
 #include "config.h"
 
 #include <math.h>
+#include <omp.h>
+#include <string.h>
 
 #include "harness.h"
 
 struct attention {
-    size_t B, T, NH, HS;
+    const struct dt_attention *args;
     double *qkv, *dout, *out, *lse;
     double *score; /* (T) */
 };
 
-/* One query: position t of head h of row b. */
-static void reference_query(const struct attention *a, size_t b, size_t h,
-                            size_t t)
+static size_t row_width(const struct dt_attention *a)
 {
-    size_t C = a->NH * a->HS;
-    const double *q = a->qkv + (b * a->T + t) * 3 * C + h * a->HS;
-    const double *k = a->qkv + b * a->T * 3 * C + C + h * a->HS;
-    double *out = a->out + (b * a->T + t) * C + h * a->HS;
-    double most = -INFINITY, sum = 0.0;
-
-    for (size_t s = 0; s <= t; s++) {
-        a->score[s] = dot(q, k + s * 3 * C, a->HS) / sqrt((double)a->HS);
-        most = fmax(most, a->score[s]);
-    }
-    for (size_t s = 0; s <= t; s++) {
-        a->score[s] = exp(a->score[s] - most);
-        sum += a->score[s];
-    }
-    for (size_t d = 0; d < a->HS; d++) {
-        out[d] = 0.0;
-        for (size_t s = 0; s <= t; s++)
-            out[d] += a->score[s] / sum * k[s * 3 * C + C + d];
-    }
-    a->lse[(b * a->NH + h) * a->T + t] = most + log(sum);
+    return (a->NH + 2 * a->NKV) * a->HS;
 }
 
-static void reference_attention(const struct attention *a)
+static size_t first_seen(const struct dt_attention *a, size_t b, size_t t)
 {
-    for (size_t b = 0; b < a->B; b++) {
-        for (size_t h = 0; h < a->NH; h++) {
-            for (size_t t = 0; t < a->T; t++)
-                reference_query(a, b, h, t);
-        }
+    size_t start =
+        a->starts.count ? (size_t)dt_view_i32(a->starts)[b * a->T + t] : 0;
+    size_t edge = a->window && t >= a->window ? t - a->window + 1 : 0;
+
+    return start > edge ? start : edge;
+}
+
+/* One query: position t of head h of row b. */
+static void reference_query(const struct attention *r, size_t b, size_t h,
+                            size_t t)
+{
+    const struct dt_attention *a = r->args;
+    const size_t width = row_width(a), HS = a->HS;
+    const double *q = r->qkv + (b * a->T + t) * width + h * HS;
+    const double *k =
+        r->qkv + b * a->T * width + (a->NH + h / (a->NH / a->NKV)) * HS;
+    double *out = r->out + ((b * a->T + t) * a->NH + h) * HS;
+    double most = -INFINITY, sum = 0.0;
+
+    for (size_t s = first_seen(a, b, t); s <= t; s++) {
+        r->score[s] = dot(q, k + s * width, HS) / sqrt((double)HS);
+        most = fmax(most, r->score[s]);
     }
+    for (size_t s = first_seen(a, b, t); s <= t; s++)
+        sum += exp(r->score[s] - most);
+    memset(out, 0, HS * sizeof(*out));
+    for (size_t s = first_seen(a, b, t); s <= t; s++) {
+        double p = exp(r->score[s] - most) / sum *
+                   dropout_factor(&a->dropout, b, (h * a->T + t) * a->T + s);
+        for (size_t d = 0; d < HS; d++)
+            out[d] += p * k[s * width + a->NKV * HS + d];
+    }
+    r->lse[(b * a->NH + h) * a->T + t] = most + log(sum);
 }
 
 static double attention_loss(void *context)
 {
-    struct attention *a = context;
+    struct attention *r = context;
+    const struct dt_attention *a = r->args;
 
-    reference_attention(a);
-    return dot(a->out, a->dout, a->B * a->T * a->NH * a->HS);
+    for (size_t i = 0; i < a->B * a->NH * a->T; i++)
+        reference_query(r, i / a->T / a->NH, i / a->T % a->NH, i % a->T);
+    return dot(r->out, r->dout, a->B * a->T * a->NH * a->HS);
 }
 
-/* `size` multiplies the scores, so that the running maximum moves. */
-static void attention_case(size_t B, size_t T, size_t NH, size_t HS, float size)
+/* Documents of 1, 2, ... `longest` positions, 1, ...; one row after another. */
+static struct dt_view documents(size_t B, size_t T, size_t longest)
 {
-    size_t count = B * T * NH * HS;
-    struct dt_view qkv = tensor(3 * count), out = tensor(count);
-    struct dt_view lse = tensor(B * NH * T), dqkv = tensor(3 * count);
-    struct dt_view dout = tensor(count);
-    struct attention a = {B,
-                          T,
-                          NH,
-                          HS,
-                          NULL,
-                          doubles(dout),
-                          zeros(count),
-                          zeros(B * NH * T),
-                          zeros(T)};
+    struct dt_view starts = tensor_ids(longest ? B * T : 0, 1);
+    size_t length = 1;
 
-    for (size_t i = 0; i < 3 * count; i++)
-        dt_view_f32(qkv)[i] *= size;
-    a.qkv = doubles(qkv);
-    ops->attention_forward(NULL, out, lse, qkv, B, T, NH, HS);
-    reference_attention(&a);
-    check_close("out", out, a.out, 3e-6);
-    check_close("lse", lse, a.lse, 3e-6);
-    ops->attention_backward(NULL, dqkv, dout, out, lse, qkv, B, T, NH, HS);
-    check_gradient("dqkv", dqkv, a.qkv, attention_loss, &a, NULL);
+    for (size_t b = 0; b < B && longest; b++) {
+        for (size_t start = 0; start < T; start += length) {
+            length = length % longest + 1;
+            for (size_t t = start; t < start + length && t < T; t++)
+                dt_view_i32(starts)[b * T + t] = (int32_t)start;
+        }
+    }
+    return starts;
+}
+
+struct sizes {
+    size_t B, T, NH, NKV, HS;
+    double size; /* of the scores, so that the running maximum moves */
+    size_t longest, window;
+    double rate;
+};
+
+static void attention_case(enum dt_dtype type, struct sizes z)
+{
+    struct dt_attention a = {.B = z.B,
+                             .T = z.T,
+                             .NH = z.NH,
+                             .NKV = z.NKV,
+                             .HS = z.HS,
+                             .window = z.window,
+                             .starts = documents(z.B, z.T, z.longest),
+                             .dropout = dropout_of(z.rate, z.B)};
+    const size_t count = z.B * z.T * z.NH * z.HS, rows = z.B * z.T;
+    struct dt_view qkv = tensor_of(type, rows * row_width(&a));
+    struct dt_view out = tensor_of(type, count), lse = tensor(rows * z.NH);
+    struct dt_view dqkv = tensor_of(type, qkv.count);
+    struct dt_view dout = tensor_of(type, count);
+    struct dt_view space = scratch(ops->attention_scratch(&a));
+    struct attention r = {
+        &a, NULL, doubles(dout), zeros(count), zeros(lse.count), zeros(z.T)};
+
+    for (size_t i = 0; i < qkv.count; i++)
+        set_element(qkv, i, element(qkv, i) * z.size);
+    r.qkv = doubles(qkv);
+    attention_loss(&r);
+    ops->attention_forward(NULL, out, lse, qkv, &a);
+    check_close("out", out, r.out, 3e-6);
+    check_close("lse", lse, r.lse, 3e-6);
+    ops->attention_backward(NULL, dqkv, dout, out, lse, qkv, space, &a);
+    check_gradient("dqkv", dqkv, r.qkv, attention_loss, &r, NULL);
 }
 
 void test_attention(void **state)
 {
+    const struct sizes SIZES[] = {
+        {1, 1, 1, 1, 2, 1.0, 0, 0, 0.0},
+        {2, 5, 3, 3, 6, 1.0, 0, 0, 0.0},
+        {1, 64, 2, 2, 16, 1.0, 0, 0, 0.0},
+        {1, 65, 1, 1, 10, 4.0, 0, 0, 0.0},
+        {1, 131, 1, 1, 64, 1.0, 0, 0, 0.0},
+        {1, 67, 2, 2, 70, 2.0, 0, 0, 0.0},
+        {2, 9, 1, 1, 130, 1.0, 0, 0, 0.0},
+        {1, 33, 6, 2, 8, 1.0, 0, 0, 0.0},
+        {2, 70, 4, 1, 34, 1.0, 0, 0, 0.0},
+        {1, 40, 17, 1, 4, 1.0, 0, 0, 0.0},
+        {1, 150, 2, 1, 12, 1.0, 0, 1, 0.0},
+        {1, 150, 2, 1, 12, 1.0, 0, 40, 0.0},
+        {2, 140, 2, 1, 12, 3.0, 60, 0, 0.0},
+        {2, 99, 4, 2, 16, 1.0, 13, 9, 0.0},
+    };
     (void)state;
-    attention_case(1, 1, 1, 1, 1.0f);
-    attention_case(2, 5, 3, 7, 1.0f);
-    attention_case(1, 64, 2, 16, 1.0f);
-    attention_case(1, 65, 1, 5, 4.0f);
-    attention_case(1, 131, 1, 64, 1.0f);
-    attention_case(1, 67, 2, 70, 2.0f);
-    attention_case(2, 9, 1, 129, 1.0f);
+
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        for (size_t j = 0; j < sizeof(SIZES) / sizeof(SIZES[0]); j++)
+            attention_case(TYPES[i], SIZES[j]);
+    }
+}
+
+void test_attention_dropout(void **state)
+{
+    const struct sizes SIZES[] = {
+        {1, 1, 1, 1, 2, 1.0, 0, 0, 0.5},     {2, 5, 3, 3, 6, 1.0, 0, 0, 0.1},
+        {2, 68, 2, 2, 16, 1.0, 0, 0, 0.3},   {2, 131, 4, 2, 10, 2.0, 0, 0, 0.1},
+        {2, 99, 4, 1, 64, 1.0, 40, 23, 0.2},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        for (size_t j = 0; j < sizeof(SIZES) / sizeof(SIZES[0]); j++)
+            attention_case(TYPES[i], SIZES[j]);
+    }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* case_linear.c - linear layers and embeddings */
+/* case_linear.c - linear layers */
 #include "config.h"
 
 #include "harness.h"
@@ -73,40 +73,4 @@ void test_linear(void **state)
     linear_case(17, 131, 67, DT_WEIGHT_OUT_IN, true, false);
     linear_case(101, 33, 3, DT_WEIGHT_OUT_IN, false, true);
     linear_case(2, 257, 48, DT_WEIGHT_IN_OUT, true, false);
-}
-
-static void embedding_case(size_t B, size_t T, size_t C, size_t V, size_t P,
-                           bool accumulate)
-{
-    struct dt_view out = tensor(B * T * C), ids = tensor_ids(B * T, V);
-    struct dt_view wte = tensor(V * C), wpe = tensor(P * C);
-    struct dt_view dwte = tensor(V * C), dwpe = tensor(P * C);
-    struct dt_view dout = tensor(B * T * C);
-    double *want = zeros(B * T * C), *token = doubles(dwte);
-    double *position = accumulate ? doubles(dwpe) : zeros(P * C);
-    const int32_t *id = dt_view_i32(ids);
-
-    ops->embedding_forward(NULL, out, ids, wte, wpe, B, T, C);
-    ops->embedding_backward(NULL, dwte, dwpe, dout, ids, B, T, C, accumulate);
-    for (size_t n = 0; n < B * T; n++) {
-        for (size_t c = 0; c < C; c++) {
-            size_t t = n % T * C + c, v = (size_t)id[n] * C + c;
-            want[n * C + c] =
-                (double)dt_view_f32(wte)[v] + (double)dt_view_f32(wpe)[t];
-            token[v] += (double)dt_view_f32(dout)[n * C + c];
-            position[t] += (double)dt_view_f32(dout)[n * C + c];
-        }
-    }
-    check_close("out", out, want, 1e-7);
-    check_close("dwte", dwte, token, 1e-6);
-    check_close("dwpe", dwpe, position, 1e-6);
-}
-
-void test_embedding(void **state)
-{
-    (void)state;
-    embedding_case(1, 1, 1, 1, 1, false);
-    embedding_case(3, 5, 7, 4, 5, false);
-    embedding_case(2, 9, 33, 257, 16, true);
-    embedding_case(2, 9, 130, 5, 11, false);
 }

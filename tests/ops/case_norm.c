@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* case_norm.c - layer norm and GELU */
+/* case_norm.c - LayerNorm and RMSNorm */
 #include "config.h"
 
 #include <math.h>
@@ -10,6 +10,7 @@ static const double EPS = 1e-5;
 
 struct norm {
     size_t N, C;
+    bool centered; /* LayerNorm */
     double *x, *w, *b, *dout;
     double *out, *mean, *rstd;
 };
@@ -19,15 +20,15 @@ static void reference_norm(const struct norm *l)
     for (size_t n = 0; n < l->N; n++) {
         const double *x = l->x + n * l->C;
         double mean = 0.0, var = 0.0;
-        for (size_t c = 0; c < l->C; c++)
+        for (size_t c = 0; c < l->C && l->centered; c++)
             mean += x[c] / (double)l->C;
         for (size_t c = 0; c < l->C; c++)
             var += (x[c] - mean) * (x[c] - mean) / (double)l->C;
         l->mean[n] = mean;
         l->rstd[n] = 1.0 / sqrt(var + EPS);
         for (size_t c = 0; c < l->C; c++)
-            l->out[n * l->C + c] =
-                (x[c] - mean) * l->rstd[n] * l->w[c] + l->b[c];
+            l->out[n * l->C + c] = (x[c] - mean) * l->rstd[n] * l->w[c] +
+                                   (l->centered ? l->b[c] : 0.0);
     }
 }
 
@@ -39,105 +40,78 @@ static double norm_loss(void *context)
     return dot(l->out, l->dout, l->N * l->C);
 }
 
-static void norm_case(size_t N, size_t C, bool residual, bool accumulate)
+/* x += dropout of y */
+static void add(struct norm *l, struct dt_view y, size_t B,
+                const struct dt_dropout *dropout)
 {
-    struct dt_view x = tensor(N * C), y = tensor(N * C), sum = tensor(N * C);
-    struct dt_view w = tensor(C), b = tensor(C), out = tensor(N * C);
-    struct dt_view mean = tensor(N), rstd = tensor(N), dout = tensor(N * C);
-    struct dt_view dx = tensor(N * C), dw = tensor(C), db = tensor(C);
+    const size_t row = l->N / B * l->C;
+
+    for (size_t i = 0; i < l->N * l->C; i++)
+        l->x[i] += element(y, i) * dropout_factor(dropout, i / row, i % row);
+}
+
+struct sizes {
+    size_t B, T, C;
+    bool centered, residual, accumulate;
+    double rate;
+};
+
+static void norm_case(enum dt_dtype type, struct sizes z)
+{
+    const size_t N = z.B * z.T, C = z.C, bias = z.centered ? C : 0;
+    struct dt_dropout dropout = dropout_of(z.rate, z.B);
+    struct dt_view x = tensor_of(type, N * C), y = tensor_of(type, N * C);
+    struct dt_view w = tensor_of(type, C), b = tensor_of(type, bias);
+    struct dt_view out = tensor_of(type, N * C), rstd = tensor(N);
+    struct dt_view mean = tensor(z.centered ? N : 0);
+    struct dt_view dout = tensor_of(type, N * C), dx = tensor_of(type, N * C);
+    struct dt_view dw = tensor(C), db = tensor(bias);
     double *dx_before = doubles(dx), *dw_before = doubles(dw);
     double *db_before = doubles(db);
-    struct norm l = {N,
-                     C,
-                     doubles(x),
-                     doubles(w),
-                     doubles(b),
-                     doubles(dout),
-                     zeros(N * C),
-                     zeros(N),
-                     zeros(N)};
+    struct norm l = {N,          C,          z.centered,    doubles(x),
+                     doubles(w), doubles(b), doubles(dout), zeros(N * C),
+                     zeros(N),   zeros(N)};
 
-    if (residual) {
-        for (size_t i = 0; i < N * C; i++)
-            l.x[i] += (double)dt_view_f32(y)[i];
-        ops->residual_layernorm_forward(NULL, sum, out, mean, rstd, x, y, w, b,
-                                        (float)EPS, N, C);
-        check_close("sum", sum, l.x, 1e-6);
-        x = sum;
+    if (z.residual) {
+        add(&l, y, z.B, &dropout);
+        ops->residual_norm_forward(NULL, x, out, mean, rstd, x, y, w, b,
+                                   (float)EPS, N, C, &dropout);
+        check_close("sum", x, l.x, 1e-6);
+        l.x = doubles(x);
     } else {
-        ops->layernorm_forward(NULL, out, mean, rstd, x, w, b, (float)EPS, N,
-                               C);
+        ops->norm_forward(NULL, out, mean, rstd, x, w, b, (float)EPS, N, C);
     }
     reference_norm(&l);
     check_close("out", out, l.out, 2e-6);
     check_close("mean", mean, l.mean, 2e-6);
     check_close("rstd", rstd, l.rstd, 2e-6);
-    ops->layernorm_backward(NULL, dx, dw, db, dout, x, w, mean, rstd, N, C,
-                            accumulate);
+    ops->norm_backward(NULL, dx, dw, db, dout, x, w, mean, rstd, N, C,
+                       z.accumulate);
     check_gradient("dx", dx, l.x, norm_loss, &l, dx_before);
-    check_gradient("dw", dw, l.w, norm_loss, &l, accumulate ? dw_before : NULL);
-    check_gradient("db", db, l.b, norm_loss, &l, accumulate ? db_before : NULL);
+    check_gradient("dw", dw, l.w, norm_loss, &l,
+                   z.accumulate ? dw_before : NULL);
+    if (z.centered)
+        check_gradient("db", db, l.b, norm_loss, &l,
+                       z.accumulate ? db_before : NULL);
 }
 
-void test_layernorm(void **state)
+void test_norm(void **state)
 {
-    (void)state;
-    norm_case(1, 7, false, false);
-    norm_case(1, 5, true, true);
-    norm_case(11, 33, false, true);
-    norm_case(9, 130, true, false);
-}
-
-static double reference_gelu(double x)
-{
-    double u = sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
-
-    return 0.5 * x * (1.0 + tanh(u));
-}
-
-static double gelu_slope(double x)
-{
-    double u = sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
-    double du = sqrt(2.0 / M_PI) * (1.0 + 3.0 * 0.044715 * x * x);
-
-    return 0.5 * (1.0 + tanh(u)) + 0.5 * x * (1.0 - tanh(u) * tanh(u)) * du;
-}
-
-/* 1e-6 relative, or 5e-8 absolute: gelu' has a zero, and far down tanh in
- * double has no digits left.
- */
-static void check_gelu(const char *what, float got, double want, double x)
-{
-    double allowed = 1e-6 * (fabs(want) + 0.05);
-
-    if (!(fabs((double)got - want) <= allowed))
-        fail_msg("%s(%g) is %.9g, should be %.9g", what, x, (double)got, want);
-}
-
-void test_gelu(void **state)
-{
-    enum { COUNT = 20011 };
-    struct dt_view x = tensor(COUNT), out = tensor(COUNT);
-    struct dt_view dout = tensor(COUNT), dx = tensor(COUNT);
-    const float special[] = {0.0f, 1e4f, -1e4f, 1e30f, -1e30f, 1e-30f};
+    const struct sizes SIZES[] = {
+        {1, 1, 7, true, false, false, 0.0},
+        {1, 1, 5, true, true, true, 0.0},
+        {11, 1, 33, true, false, true, 0.0},
+        {3, 3, 130, true, true, false, 0.3},
+        {2, 2, 1100, true, true, true, 0.1},
+        {1, 1, 3, false, false, true, 0.0},
+        {2, 5, 67, false, true, false, 0.0},
+        {3, 4, 33, false, true, true, 0.5},
+        {1, 3, 2049, false, false, false, 0.0},
+    };
     (void)state;
 
-    for (size_t i = 0; i < COUNT; i++)
-        dt_view_f32(x)[i] = ((float)i - COUNT / 2) * 1e-3f;
-    for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++)
-        dt_view_f32(x)[i] = special[i];
-    ops->gelu_forward(NULL, out, x);
-    ops->gelu_backward(NULL, dx, dout, x);
-    for (size_t i = 0; i < COUNT; i++) {
-        double v = (double)dt_view_f32(x)[i], g = (double)dt_view_f32(dout)[i];
-        if (fabs(v) < 1e5)
-            check_gelu("gelu'", dt_view_f32(dx)[i], g * gelu_slope(v), v);
-        check_gelu("gelu", dt_view_f32(out)[i], reference_gelu(v), v);
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        for (size_t j = 0; j < sizeof(SIZES) / sizeof(SIZES[0]); j++)
+            norm_case(TYPES[i], SIZES[j]);
     }
-    dt_view_f32(x)[7] = NAN;
-    ops->gelu_forward(NULL, out, x);
-    ops->gelu_backward(NULL, dout, dout, x);
-    assert_true(isnan(dt_view_f32(out)[7]) && isnan(dt_view_f32(dout)[7]));
-    assert_memory_equal(dt_view_f32(dout) + 8, dt_view_f32(dx) + 8,
-                        (COUNT - 8) * sizeof(float));
 }

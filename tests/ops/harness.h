@@ -26,39 +26,74 @@ extern const struct dt_ops *ops;
 /* Memory of these lives until the end of the case, which checks the guards on
  * both sides of every tensor.
  */
-struct dt_view tensor(size_t count);               /* random in [-1, 1) */
+struct dt_view tensor(size_t count); /* F32, random in [-1, 1) */
+struct dt_view tensor_of(enum dt_dtype type, size_t count); /* likewise */
 struct dt_view tensor_ids(size_t count, size_t V); /* random in 0..V-1 */
-double *doubles(struct dt_view v);                 /* a copy of v */
+struct dt_view tensor_rows(size_t B); /* I64, numbers that need 64 bits */
+struct dt_view scratch(size_t count); /* F32, what is in it never matters */
+double *doubles(struct dt_view v);    /* a copy of v */
 double *zeros(size_t count);
+
+/* The compute types. */
+enum { TYPE_COUNT = 3 };
+extern const enum dt_dtype TYPES[TYPE_COUNT];
+
+/* Element i of a view of a compute type. */
+double element(struct dt_view v, size_t i);
+void set_element(struct dt_view v, size_t i, double value);
+
+/* Largest relative error of rounding to `type`; 0 for F32, whose rounding is
+ * among the errors of computing.
+ */
+double rounding(enum dt_dtype type);
 
 /* cmocka's hooks around a case. */
 int case_setup(void **state);
 int case_teardown(void **state);
 
-/* Fails unless |v - want| <= tolerance * the largest |want| everywhere. */
+/* Fails unless |v - want| <= tolerance * the largest |want| everywhere, plus
+ * one rounding of want to v's type.
+ */
 void check_close(const char *what, struct dt_view v, const double *want,
                  double tolerance);
 
 /* grad must be d loss(context) / d x + before (NULL: 0), by central
- * differences at up to 100 elements; loss reads x.
+ * differences at up to 100 elements; loss reads x. Allowed: 1e-5 of 1 + |grad|,
+ * or four roundings of it to grad's type.
  */
 void check_gradient(const char *what, struct dt_view grad, double *x,
                     double (*loss)(void *context), void *context,
                     const double *before);
+
+/* Dropout of B rows with numbers of their own, and what it multiplies an
+ * element by.
+ */
+struct dt_dropout dropout_of(double rate, size_t B);
+double dropout_factor(const struct dt_dropout *d, size_t b, uint64_t element);
+
+/* Runs the case with 1, 2 and 3 threads: every tensor but scratch must have the
+ * same bits afterwards.
+ */
+void check_threads(void (*run)(void **state), void **state);
 
 /* sum of a[i] * b[i] */
 double dot(const double *a, const double *b, size_t count);
 
 /* The cases, one file a family. */
 void test_embedding(void **state);
+void test_dropout(void **state);
 void test_linear(void **state);
-void test_layernorm(void **state);
+void test_norm(void **state);
 void test_gelu(void **state);
+void test_swiglu(void **state);
+void test_rotary(void **state);
 void test_attention(void **state);
+void test_attention_dropout(void **state);
+void test_kv(void **state);
 void test_cross_entropy(void **state);
-void test_elementwise(void **state);
+void test_zero(void **state);
+void test_convert(void **state);
 void test_sum_of_squares(void **state);
 void test_adamw(void **state);
-void test_threads(void **state);
 
 #endif /* TESTS_OPS_HARNESS_H */

@@ -14,15 +14,20 @@ static const struct {
     void (*run)(void **state);
 } CASES[] = {
     {"embedding", test_embedding},
+    {"dropout", test_dropout},
     {"linear", test_linear},
-    {"layernorm", test_layernorm},
+    {"norm", test_norm},
     {"gelu", test_gelu},
+    {"swiglu", test_swiglu},
+    {"rotary", test_rotary},
     {"attention", test_attention},
+    {"attention with dropout", test_attention_dropout},
+    {"kv", test_kv},
     {"cross_entropy", test_cross_entropy},
-    {"elementwise", test_elementwise},
+    {"zero", test_zero},
+    {"convert", test_convert},
     {"sum_of_squares", test_sum_of_squares},
     {"adamw", test_adamw},
-    {"same bits with 1, 2 and 3 threads", test_threads},
 };
 
 enum {
@@ -34,19 +39,32 @@ enum {
 static const struct dt_ops *variants[MAX_VARIANTS];
 static size_t variant_count;
 
+static void test_threads(void **state)
+{
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        check_threads(CASES[i].run, state);
+        assert_int_equal(case_teardown(state), 0);
+        case_setup(state);
+    }
+}
+
 /* A backend may lack an operation, the CPU may not. */
 static void test_support(void **state)
 {
     (void)state;
     for (size_t i = 0; i < variant_count; i++) {
         const struct dt_ops *o = variants[i];
+        assert_true(o->library && o->emulation);
         assert_true(o->embedding_forward && o->embedding_backward);
         assert_true(o->linear_forward && o->linear_backward);
-        assert_true(o->layernorm_forward && o->residual_layernorm_forward);
-        assert_true(o->layernorm_backward && o->residual_forward);
+        assert_true(o->norm_forward && o->residual_norm_forward);
+        assert_true(o->norm_backward && o->dropout_backward);
         assert_true(o->gelu_forward && o->gelu_backward);
+        assert_true(o->swiglu_forward && o->swiglu_backward);
+        assert_true(o->rotary_forward && o->rotary_backward);
         assert_true(o->attention_forward && o->attention_backward);
-        assert_true(o->linear_cross_entropy && o->zero);
+        assert_true(o->attention_scratch && o->kv_store && o->kv_attention);
+        assert_true(o->linear_cross_entropy && o->zero && o->convert);
         assert_true(o->sum_of_squares && o->adamw);
     }
     assert_ptr_equal(dt_ops_cpu(), variants[0]);
@@ -54,8 +72,8 @@ static void test_support(void **state)
 
 int main(void)
 {
-    static char names[MAX_VARIANTS][CASE_COUNT][NAME_BYTES];
-    static struct CMUnitTest tests[MAX_VARIANTS * CASE_COUNT + 1];
+    static char names[MAX_VARIANTS][CASE_COUNT + 1][NAME_BYTES];
+    static struct CMUnitTest tests[MAX_VARIANTS * (CASE_COUNT + 1) + 1];
     size_t count = 0;
 
     while (variant_count < MAX_VARIANTS && dt_cpu_variant(variant_count)) {
@@ -66,12 +84,14 @@ int main(void)
     omp_set_num_threads(3);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_support);
     for (size_t i = 0; i < variant_count; i++) {
-        for (size_t j = 0; j < CASE_COUNT; j++) {
+        for (size_t j = 0; j <= CASE_COUNT; j++) {
+            bool last = j == CASE_COUNT;
             snprintf(names[i][j], NAME_BYTES, "%s: %s", variants[i]->name,
-                     CASES[j].name);
-            tests[count++] =
-                (struct CMUnitTest){names[i][j], CASES[j].run, case_setup,
-                                    case_teardown, (void *)variants[i]};
+                     last ? "same bits with 1, 2 and 3 threads"
+                          : CASES[j].name);
+            tests[count++] = (struct CMUnitTest){
+                names[i][j], last ? test_threads : CASES[j].run, case_setup,
+                case_teardown, (void *)variants[i]};
         }
     }
     return _cmocka_run_group_tests("ops", tests, count, NULL, NULL);

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* case_activation.c - GELU and SwiGLU */
+#include "config.h"
+
+#include <math.h>
+
+#include "harness.h"
+
+static const double SPECIAL[] = {0.0, 1e4, -1e4, 1e30, -1e30, 1e-30};
+enum { SPECIAL_COUNT = sizeof(SPECIAL) / sizeof(SPECIAL[0]) };
+
+static double reference_gelu(double x)
+{
+    double u = sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
+
+    return 0.5 * x * (1.0 + tanh(u));
+}
+
+static double gelu_slope(double x)
+{
+    double u = sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
+    double du = sqrt(2.0 / M_PI) * (1.0 + 3.0 * 0.044715 * x * x);
+
+    return 0.5 * (1.0 + tanh(u)) + 0.5 * x * (1.0 - tanh(u) * tanh(u)) * du;
+}
+
+/* 1e-6 relative, or 5e-8 absolute: gelu' has a zero, and far down tanh in
+ * double has no digits left.
+ */
+static void check_gelu(const char *what, struct dt_view v, size_t i,
+                       double want, double x)
+{
+    double got = element(v, i);
+    double allowed =
+        1e-6 * (fabs(want) + 0.05) + rounding(v.dtype) * fabs(want);
+
+    if (!(fabs(got - want) <= allowed))
+        fail_msg("%s(%g) is %.9g, should be %.9g", what, x, got, want);
+}
+
+static void gelu_case(enum dt_dtype type)
+{
+    enum { COUNT = 20011 };
+    struct dt_view x = tensor_of(type, COUNT), out = tensor_of(type, COUNT);
+    struct dt_view dout = tensor_of(type, COUNT), dx = tensor_of(type, COUNT);
+
+    for (size_t i = 0; i < COUNT; i++)
+        set_element(x, i, ((double)i - COUNT / 2) * 1e-3);
+    for (size_t i = 0; i < SPECIAL_COUNT && type != DT_F16; i++)
+        set_element(x, i, SPECIAL[i]);
+    ops->gelu_forward(NULL, out, x);
+    ops->gelu_backward(NULL, dx, dout, x);
+    for (size_t i = 0; i < COUNT; i++) {
+        double v = element(x, i), g = element(dout, i);
+        if (fabs(v) < 1e5)
+            check_gelu("gelu'", dx, i, g * gelu_slope(v), v);
+        check_gelu("gelu", out, i, reference_gelu(v), v);
+    }
+    set_element(x, 7, NAN);
+    ops->gelu_forward(NULL, out, x);
+    ops->gelu_backward(NULL, dout, dout, x);
+    assert_true(isnan(element(out, 7)) && isnan(element(dout, 7)));
+    for (size_t i = 8; i < COUNT; i++)
+        assert_true(element(dout, i) == element(dx, i));
+}
+
+void test_gelu(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TYPE_COUNT; i++)
+        gelu_case(TYPES[i]);
+}
+
+struct swiglu {
+    size_t N, I;
+    double *x, *dout, *out;
+};
+
+static double swiglu_loss(void *context)
+{
+    struct swiglu *s = context;
+
+    for (size_t i = 0; i < s->N * s->I; i++) {
+        const double *x = s->x + i / s->I * 2 * s->I + i % s->I;
+        s->out[i] = x[0] / (1.0 + exp(-x[0])) * x[s->I];
+    }
+    return dot(s->out, s->dout, s->N * s->I);
+}
+
+static void swiglu_case(enum dt_dtype type, size_t N, size_t I, double size)
+{
+    struct dt_view x = tensor_of(type, 2 * N * I), out = tensor_of(type, N * I);
+    struct dt_view dout = tensor_of(type, N * I);
+    struct dt_view dx = tensor_of(type, 2 * N * I);
+    struct swiglu s = {N, I, NULL, doubles(dout), zeros(N * I)};
+
+    for (size_t i = 0; i < x.count; i++)
+        set_element(x, i, element(x, i) * size);
+    s.x = doubles(x);
+    swiglu_loss(&s);
+    ops->swiglu_forward(NULL, out, x, N, I);
+    check_close("out", out, s.out, 1e-6);
+    ops->swiglu_backward(NULL, dx, dout, x, N, I);
+    check_gradient("dx", dx, s.x, swiglu_loss, &s, NULL);
+}
+
+/* Far out nothing overflows; NaN stays NaN. */
+static void swiglu_special(void)
+{
+    struct dt_view x = tensor(2 * SPECIAL_COUNT), out = tensor(SPECIAL_COUNT);
+    struct dt_view dout = tensor(SPECIAL_COUNT), dx = tensor(2 * SPECIAL_COUNT);
+    double *want = zeros(SPECIAL_COUNT);
+
+    for (size_t i = 0; i < SPECIAL_COUNT; i++) {
+        set_element(x, i, SPECIAL[i]);
+        want[i] = fmax(SPECIAL[i], 0.0) * element(x, SPECIAL_COUNT + i);
+    }
+    ops->swiglu_forward(NULL, out, x, 1, SPECIAL_COUNT);
+    ops->swiglu_backward(NULL, dx, dout, x, 1, SPECIAL_COUNT);
+    check_close("far out", out, want, 1e-6);
+    for (size_t i = 0; i < dx.count; i++)
+        assert_true(isfinite(element(dx, i)));
+    set_element(x, 2, NAN);
+    ops->swiglu_forward(NULL, out, x, 1, SPECIAL_COUNT);
+    assert_true(isnan(element(out, 2)));
+}
+
+void test_swiglu(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        swiglu_case(TYPES[i], 1, 1, 1.0);
+        swiglu_case(TYPES[i], 5, 33, 4.0);
+        swiglu_case(TYPES[i], 2, 1030, 1.0);
+        swiglu_case(TYPES[i], 3, 257, 8.0);
+    }
+    swiglu_special();
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* case_embedding.c - embeddings, and the decisions of dropout */
+#include "config.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "harness.h"
+
+struct dt_dropout dropout_of(double rate, size_t B)
+{
+    return (struct dt_dropout){.rate = rate,
+                               .seed = 0x123456789abcdefu,
+                               .place = 513,
+                               .rows = tensor_rows(B)};
+}
+
+double dropout_factor(const struct dt_dropout *d, size_t b, uint64_t element)
+{
+    const int64_t *rows = dt_view_data(d->rows);
+    uint32_t word =
+        dt_rng_dropout(d->seed, d->place, (uint64_t)rows[b], element);
+
+    if (d->rate == 0.0)
+        return 1.0;
+    return (double)word < d->rate * 0x1p32 ? 0.0 : 1.0 / (1.0 - d->rate);
+}
+
+struct sizes {
+    size_t B, T, C, V, P; /* P = 0: no positions */
+    double rate;
+};
+
+static void embedding_case(enum dt_dtype type, struct sizes z, bool accumulate)
+{
+    const size_t N = z.B * z.T, C = z.C;
+    struct dt_dropout dropout = dropout_of(z.rate, z.B);
+    struct dt_view out = tensor_of(type, N * C), ids = tensor_ids(N, z.V);
+    struct dt_view positions = tensor_ids(N, z.P);
+    struct dt_view wte = tensor_of(type, z.V * C);
+    struct dt_view wpe = tensor_of(type, z.P * C);
+    struct dt_view dwte = tensor(z.V * C), dwpe = tensor(z.P * C);
+    struct dt_view dout = tensor_of(type, N * C);
+    double *want = zeros(N * C), *token = doubles(dwte);
+    double *position = accumulate ? doubles(dwpe) : zeros(z.P * C);
+
+    ops->embedding_forward(NULL, out, ids, positions, wte, wpe, N, C, &dropout);
+    ops->embedding_backward(NULL, dwte, dwpe, dout, ids, positions, N, C,
+                            accumulate);
+    for (size_t i = 0; i < N * C; i++) {
+        size_t n = i / C, v = (size_t)dt_view_i32(ids)[n] * C + i % C;
+        want[i] = element(wte, v);
+        token[v] += element(dout, i);
+        if (z.P != 0) {
+            size_t p = (size_t)dt_view_i32(positions)[n] * C + i % C;
+            want[i] += element(wpe, p);
+            position[p] += element(dout, i);
+        }
+        want[i] *= dropout_factor(&dropout, n / z.T, i % (z.T * C));
+    }
+    check_close("out", out, want, 2e-7);
+    check_close("dwte", dwte, token, 1e-6);
+    check_close("dwpe", dwpe, position, 1e-6);
+}
+
+void test_embedding(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        embedding_case(TYPES[i], (struct sizes){1, 1, 1, 1, 1, 0.0}, false);
+        embedding_case(TYPES[i], (struct sizes){3, 5, 7, 4, 5, 0.5}, false);
+        embedding_case(TYPES[i], (struct sizes){2, 9, 33, 257, 16, 0.0}, true);
+        embedding_case(TYPES[i], (struct sizes){2, 9, 130, 5, 0, 0.1}, false);
+        embedding_case(TYPES[i], (struct sizes){1, 3, 2050, 5, 4, 0.1}, true);
+    }
+}
+
+static void dropout_case(enum dt_dtype type, size_t B, size_t T, size_t C,
+                         double rate)
+{
+    const size_t N = B * T;
+    struct dt_dropout dropout = dropout_of(rate, B);
+    struct dt_view dout = tensor_of(type, N * C), dx = tensor_of(type, N * C);
+    double *want = doubles(dout);
+
+    for (size_t i = 0; i < N * C; i++)
+        want[i] *= dropout_factor(&dropout, i / (T * C), i % (T * C));
+    ops->dropout_backward(NULL, dx, dout, N, C, &dropout);
+    check_close("dx", dx, want, 1e-7);
+    ops->dropout_backward(NULL, dout, dout, N, C, &dropout);
+    check_close("dx in place", dout, want, 1e-7);
+}
+
+void test_dropout(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        dropout_case(TYPES[i], 1, 1, 1, 0.5);
+        dropout_case(TYPES[i], 2, 3, 5, 0.1);
+        dropout_case(TYPES[i], 3, 7, 67, 0.9);
+        dropout_case(TYPES[i], 1, 2, 2500, 0.3);
+        dropout_case(TYPES[i], 2, 2, 9, 0.0);
+    }
+}
