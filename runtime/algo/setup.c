@@ -34,19 +34,29 @@ static int choose_model(struct dt_run *run, struct dt_error *err)
         if (dt_model_config_load(config, conf->model.path, err) < 0)
             return -1;
     } else {
+        size_t heads = (size_t)conf->model.n_head;
+        int32_t eos = conf->model.vocab_size == DT_BYTE_VOCAB ? DT_BYTE_EOT : -1;
         *config = (struct dt_model_config){
+            .family = DT_GPT2,
             .vocab_size = (size_t)conf->model.vocab_size,
             .n_positions = (size_t)conf->model.n_positions,
             .n_embd = (size_t)conf->model.n_embd,
             .n_layer = (size_t)conf->model.n_layer,
-            .n_head = (size_t)conf->model.n_head,
+            .n_head = heads,
+            .n_kv_head = heads,
+            .head_size = (size_t)conf->model.n_embd / heads,
             .n_inner = (size_t)conf->model.n_inner,
-            .layer_norm_epsilon = conf->model.layer_norm_epsilon,
+            .norm_epsilon = conf->model.layer_norm_epsilon,
             .initializer_range = conf->model.initializer_range,
             .tie_word_embeddings = true,
+            .qkv_bias = true,
+            .out_bias = true,
+            .mlp_bias = true,
+            .bos = eos,
+            .pad = -1,
+            .eos = {eos},
+            .eos_count = eos >= 0,
         };
-        snprintf(config->model_type, sizeof(config->model_type), "%s",
-                 conf->model.type);
         if (dt_model_config_check(config, err) < 0)
             return dt_error_prefix(err, "%s: model", conf->file);
     }
@@ -54,7 +64,8 @@ static int choose_model(struct dt_run *run, struct dt_error *err)
         return dt_error_set(err, EX_CONFIG, "%s: data.max_length: %zu is more "
                             "than the %zu positions of the model", conf->file,
                             run->T, config->n_positions);
-    if (config->has_dropout)
+    if (config->embd_dropout > 0 || config->attn_dropout > 0 ||
+        config->resid_dropout > 0)
         dt_log(DT_LOG_WARN, "algo", "the model's config.json asks for "
                "dropout, which is not applied");
     return 0;
@@ -135,6 +146,8 @@ static int allocate(struct dt_run *run, struct dt_error *err)
         .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
         .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
     };
+    const struct dt_model_options options = {
+        .B = run->B, .T = run->T, .compute = DT_F32, .train = true};
     if (!(run->layout = dt_model_layout(&run->model_config, run->world, err)))
         return -1;
     size_t bytes = run->layout->count * sizeof(float);
@@ -144,8 +157,7 @@ static int allocate(struct dt_run *run, struct dt_error *err)
     run->weights = dt_view_of(run->weights_buf, DT_F32);
     run->grads = dt_view_of(run->grads_buf, DT_F32);
     run->model = dt_model_create(&run->model_config, run->layout, dt_ops_cpu(),
-                                 run->weights, run->grads, run->B, run->T,
-                                 err);
+                                 run->weights, run->grads, &options, err);
     if (!run->model)
         return -1;
     run->optim = dt_optim_create(run->layout, dt_ops_cpu(), &optim, err);
@@ -229,8 +241,8 @@ static void print_banner(struct dt_run *run)
     const struct dt_model_config *config = &run->model_config;
     dt_report_note(run->report,
                    "%s: %s, %zu layers, %zu channels, %zu parameters",
-                   run->conf.run.name, config->model_type, config->n_layer,
-                   config->n_embd, run->layout->param_total);
+                   run->conf.run.name, dt_model_family_name(config->family),
+                   config->n_layer, config->n_embd, run->layout->param_total);
     dt_report_note(run->report,
                    "%zu rows per rank x %d ranks x %zu accumulation = %zu "
                    "samples of %zu tokens a step; %" PRIu64
@@ -309,4 +321,5 @@ void dt_run_fini(struct dt_run *run)
     dt_buffer_destroy(run->grads_buf);
     dt_buffer_destroy(run->weights_buf);
     dt_layout_destroy(run->layout);
+    dt_model_config_fini(&run->model_config);
 }

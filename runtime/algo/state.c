@@ -60,8 +60,7 @@ static char *format_state(const struct dt_run *run, struct dt_error *err)
 static int add_texts(struct dt_run *run, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
-    int eos = run->model_config.vocab_size == DT_BYTE_VOCAB ? DT_BYTE_EOT : -1;
-    char *config = dt_model_config_format(&run->model_config, eos, err);
+    char *config = dt_model_config_format(&run->model_config, DT_F32, err);
     char *state = config ? format_state(run, err) : NULL;
     int result = -1;
     if (state && dt_ckpt_add_text(writer, "config.json", config, err) == 0)

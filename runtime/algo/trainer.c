@@ -29,7 +29,7 @@ static int micro_batch(struct dt_run *run, bool first, bool last,
     if (dt_loader_next(run->loader, &batch, err) < 0)
         return -1;
     for (size_t u = 0; u < head; u++)
-        dt_model_forward(run->model, u, &batch);
+        dt_model_forward(run->model, u, &batch, true);
     sums[SUM_LOSS] += dt_model_loss(run->model, &batch, true, 1.0f, !first);
     sums[SUM_TARGETS] += (double)batch.target_count;
     if (last && dt_parallel_ready(run->parallel, head, err) < 0)
@@ -115,7 +115,7 @@ static int evaluate(struct dt_run *run, double *loss, struct dt_error *err)
     int more;
     while ((more = dt_loader_next(loader, &batch, err)) > 0) {
         for (size_t u = 0; u + 1 < run->layout->unit_count; u++)
-            dt_model_forward(run->model, u, &batch);
+            dt_model_forward(run->model, u, &batch, false);
         sums[0] += dt_model_loss(run->model, &batch, false, 0.0f, false);
         sums[1] += (double)batch.target_count;
     }

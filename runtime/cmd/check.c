@@ -101,6 +101,7 @@ static int check_model(const struct options *options,
         return EX_OK;
     if (dt_model_config_load(&model, conf->model.path, &err) < 0)
         return dt_cmd_problem(options->file, conf, "model.path", err.text);
+    dt_model_config_fini(&model);
     if ((size_t)conf->data.max_length <= model.n_positions)
         return EX_OK;
     snprintf(text, sizeof(text),

@@ -47,6 +47,7 @@ static void speaker_fini(struct speaker *s)
     dt_model_destroy(s->model);
     dt_buffer_destroy(s->buf);
     dt_layout_destroy(s->layout);
+    dt_model_config_fini(&s->config);
     free(s->logits);
     free(s->ids);
 }
@@ -127,8 +128,10 @@ static int speaker_init(struct speaker *s, const struct request *request,
     struct dt_view weights = dt_view_of(s->buf, DT_F32);
     if (dt_weights_load(request->dir, s->layout, weights, err) < 0)
         return -1;
+    const struct dt_model_options options = {
+        .B = 1, .T = s->T, .compute = DT_F32};
     s->model = dt_model_create(&s->config, s->layout, dt_ops_cpu(), weights,
-                               (struct dt_view){0}, 1, s->T, err);
+                               (struct dt_view){0}, &options, err);
     return s->model ? 0 : -1;
 }
 
@@ -139,7 +142,7 @@ static int32_t next_token(struct speaker *s, const struct dt_sampling *sampling)
     struct dt_batch batch = {
         .B = 1, .T = length, .inputs = s->ids + s->count - length};
     for (size_t u = 0; u <= s->config.n_layer; u++)
-        dt_model_forward(s->model, u, &batch);
+        dt_model_forward(s->model, u, &batch, false);
     dt_model_logits(s->model, 0, length - 1, s->logits);
     return dt_sample(sampling, s->logits, s->config.vocab_size, s->count);
 }

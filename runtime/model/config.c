@@ -1,300 +1,385 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.c - config.json of a model: read, checked, written back */
+/* config.c - config.json of a model, read and checked */
 #include "config.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <jansson.h>
 
 #include "base/file.h"
-#include "model/model.h"
+#include "model/config_fields.h"
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
 
-#define MODEL_TYPES "gpt2"
-#define ARCHITECTURE "GPT2LMHeadModel"
-
-enum field_type { COUNT, REAL, FLAG };
-
-/* One key of config.json that is a field of struct dt_model_config. */
-struct field {
-    const char *key;
-    enum field_type type;
-    bool required;
-    size_t offset;
-    double min, max;
-};
-
-#define AT(name) offsetof(struct dt_model_config, name)
-
-static const struct field fields[] = {
-    {"vocab_size", COUNT, true, AT(vocab_size), 1, 1 << 24},
-    {"n_positions", COUNT, true, AT(n_positions), 1, 1 << 24},
-    {"n_embd", COUNT, true, AT(n_embd), 1, 1 << 16},
-    {"n_layer", COUNT, true, AT(n_layer), 1, 1 << 10},
-    {"n_head", COUNT, true, AT(n_head), 1, 1 << 16},
-    {"n_inner", COUNT, false, AT(n_inner), 1, 1 << 20},
-    {"layer_norm_epsilon", REAL, false, AT(layer_norm_epsilon), 1e-12, 1},
-    {"initializer_range", REAL, false, AT(initializer_range), 0, 10},
-    {"tie_word_embeddings", FLAG, false, AT(tie_word_embeddings), 0, 1},
-};
-
-/* Keys that change the mathematics, with the only value we compute. */
-static const struct {
-    const char *key;
-    bool value;
-} switches[] = {
-    {"scale_attn_weights", true},
-    {"scale_attn_by_inverse_layer_idx", false},
-    {"reorder_and_upcast_attn", false},
-    {"add_cross_attention", false},
-};
-
-static const char *const dropouts[] = {"embd_pdrop", "attn_pdrop",
-                                       "resid_pdrop"};
+#define FAMILIES "gpt2, llama, mistral, qwen2, qwen3"
+#define SCALINGS "default, linear, llama3"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-static void add_unexpected(struct dt_error *problems, const struct field *field,
-                           const char *got)
-{
-    if (field->type == FLAG)
-        dt_error_add(problems, EX_DATAERR, "%s: expected true or false, got %s",
-                     field->key, got);
-    else
-        dt_error_add(problems, EX_DATAERR,
-                     "%s: expected %s from %.15g to %.15g, got %s", field->key,
-                     field->type == COUNT ? "an integer" : "a number",
-                     field->min, field->max, got);
-}
-
-static double get_field(const struct dt_model_config *config,
-                        const struct field *field)
-{
-    const void *at = (const char *)config + field->offset;
-    switch (field->type) {
-    case COUNT:
-        return (double)*(const size_t *)at;
-    case REAL:
-        return *(const double *)at;
-    default:
-        return *(const bool *)at;
-    }
-}
-
-static void set_field(struct dt_model_config *config, const struct field *field,
-                      double value)
-{
-    void *at = (char *)config + field->offset;
-    switch (field->type) {
-    case COUNT:
-        *(size_t *)at = (size_t)value;
-        break;
-    case REAL:
-        *(double *)at = value;
-        break;
-    default:
-        *(bool *)at = value != 0;
-    }
-}
-
-static bool in_range(const struct field *field, double value)
-{
-    return value >= field->min && value <= field->max;
-}
-
-/* What no single field can tell. Fields with a problem of their own are 0. */
-static void check_relations(const struct dt_model_config *config,
-                            struct dt_error *problems)
-{
-    if (config->n_head > 0 && config->n_embd % config->n_head != 0)
-        dt_error_add(problems, EX_DATAERR,
-                     "n_embd: %zu is not a multiple of n_head %zu",
-                     config->n_embd, config->n_head);
-}
-
-int dt_model_config_check(const struct dt_model_config *config,
-                          struct dt_error *err)
-{
-    struct dt_error problems = {0};
-    if (strcmp(config->model_type, "gpt2"))
-        dt_error_add(&problems, EX_DATAERR,
-                     "model_type: expected one of %s, got \"%s\"", MODEL_TYPES,
-                     config->model_type);
-    for (size_t i = 0; i < LENGTH(fields); i++) {
-        double value = get_field(config, &fields[i]);
-        char got[32];
-        snprintf(got, sizeof(got), "%.15g", value);
-        if (!in_range(&fields[i], value))
-            add_unexpected(&problems, &fields[i], got);
-    }
-    check_relations(config, &problems);
-    if (problems.text[0])
-        return dt_error_set(err, EX_CONFIG, "%s", problems.text);
-    return 0;
-}
+/* Keys that change the mathematics, with the only value we compute. */
+static const struct {
+    const char *key, *value; /* as JSON */
+} only[] = {
+    {"scale_attn_weights", "true"},
+    {"scale_attn_by_inverse_layer_idx", "false"},
+    {"reorder_and_upcast_attn", "false"},
+    {"add_cross_attention", "false"},
+    {"partial_rotary_factor", "1.0"},
+    {"quantization_config", "null"},
+};
 
 /* The JSON text of a value, shortened, for "got ...". */
 static const char *shown(const json_t *value, char text[64])
 {
-    char *json = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *json = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT)
+                       : strdup("nothing");
     snprintf(text, 64, strlen(json ? json : "") < 60 ? "%s" : "%.57s...",
              json ? json : "something else");
     free(json);
     return text;
 }
 
-static void parse_field(struct dt_model_config *config,
-                        const struct field *field, const json_t *value,
-                        struct dt_error *problems)
+static void expected(struct dt_error *problems, const char *prefix,
+                     const char *key, const char *what, const json_t *got)
 {
     char text[64];
-    bool fits = field->type == COUNT  ? json_is_integer(value)
-                : field->type == REAL ? json_is_number(value)
-                                      : json_is_boolean(value);
-    double number =
-        field->type == FLAG ? json_is_true(value) : json_number_value(value);
-    if (fits && in_range(field, number))
-        set_field(config, field, number);
-    else
-        add_unexpected(problems, field, shown(value, text));
+    dt_error_add(problems, EX_DATAERR, "%s%s: expected %s, got %s", prefix, key,
+                 what, shown(got, text));
 }
 
-static void parse_architecture(struct dt_model_config *config,
-                               const json_t *root, struct dt_error *problems)
+/* --- plain fields --- */
+
+static void parse_field(struct dt_model_config *config,
+                        const struct dt_field *field, const char *prefix,
+                        const json_t *value, struct dt_error *problems)
+{
+    char text[64];
+    bool fits = field->type == DT_FIELD_COUNT  ? json_is_integer(value)
+                : field->type == DT_FIELD_REAL ? json_is_number(value)
+                                               : json_is_boolean(value);
+    double number = field->type == DT_FIELD_FLAG ? json_is_true(value)
+                                                 : json_number_value(value);
+    if (fits && dt_field_in_range(field, number))
+        dt_field_set(config, field, number);
+    else
+        dt_field_unexpected(field, prefix, shown(value, text), problems);
+}
+
+static void parse_fields(struct dt_model_config *config,
+                         const struct dt_field *fields, size_t count,
+                         const char *prefix, const json_t *object,
+                         struct dt_error *problems)
+{
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_object_get(object, fields[i].key);
+        bool given = value && !json_is_null(value);
+        if (dt_field_of(&fields[i], config->family) &&
+            (given || fields[i].required))
+            parse_field(config, &fields[i], prefix, value, problems);
+    }
+}
+
+/* --- what is not a plain field --- */
+
+/* Sets the family. False: unknown, and then nothing else can be read. */
+static bool parse_family(struct dt_model_config *config, const json_t *root,
+                         struct dt_error *problems)
 {
     const json_t *type = json_object_get(root, "model_type");
-    const json_t *list = json_object_get(root, "architectures");
-    const json_t *first = json_array_get(list, 0);
-    char text[64];
-    if (!type)
-        dt_error_add(problems, EX_DATAERR,
-                     "model_type: missing, expected one of %s", MODEL_TYPES);
-    else if (!json_is_string(type) || strcmp(json_string_value(type), "gpt2"))
-        dt_error_add(problems, EX_DATAERR,
-                     "model_type: expected one of %s, got %s", MODEL_TYPES,
-                     shown(type, text));
-    else if (first && (!json_is_string(first) ||
-                       strcmp(json_string_value(first), ARCHITECTURE)))
-        dt_error_add(problems, EX_DATAERR, "architectures: expected %s, got %s",
-                     ARCHITECTURE, shown(first, text));
-    strcpy(config->model_type, "gpt2");
+    const char *name = json_string_value(type);
+    for (int family = DT_GPT2; name && family <= DT_QWEN3; family++)
+        if (!strcmp(name, dt_model_family_name(family))) {
+            config->family = family;
+            return true;
+        }
+    expected(problems, "", "model_type", "one of " FAMILIES, type);
+    return false;
 }
 
-static void parse_mathematics(struct dt_model_config *config,
+static void parse_architecture(const struct dt_model_config *config,
+                               const json_t *root, struct dt_error *problems)
+{
+    const char *known = dt_model_architecture(config->family);
+    const json_t *list = json_object_get(root, "architectures");
+    const json_t *first = json_array_get(list, 0);
+    const char *name = json_string_value(first);
+    if (first && (!name || strcmp(name, known)))
+        expected(problems, "", "architectures", known, first);
+}
+
+static void parse_mathematics(const struct dt_model_config *config,
                               const json_t *root, struct dt_error *problems)
 {
     char text[64];
-    for (size_t i = 0; i < LENGTH(switches); i++) {
-        const json_t *value = json_object_get(root, switches[i].key);
-        bool want = switches[i].value;
-        if (value && !(want ? json_is_true(value) : json_is_false(value)))
-            dt_error_add(problems, EX_DATAERR,
-                         "%s: only %s is supported, got %s", switches[i].key,
-                         want ? "true" : "false", shown(value, text));
+    for (size_t i = 0; i < LENGTH(only); i++) {
+        const json_t *value = json_object_get(root, only[i].key);
+        if (value && strcmp(shown(value, text), only[i].value) != 0)
+            expected(problems, "", only[i].key, only[i].value, value);
     }
-    const json_t *act = json_object_get(root, "activation_function");
+    bool gpt2 = config->family == DT_GPT2;
+    const char *key = gpt2 ? "activation_function" : "hidden_act";
+    const char *want[] = {gpt2 ? "gelu_new" : "silu",
+                          gpt2 ? "gelu_pytorch_tanh" : "swish"};
+    const json_t *act = json_object_get(root, key);
     const char *name = json_string_value(act);
-    if (act && !(name && (!strcmp(name, "gelu_new") ||
-                          !strcmp(name, "gelu_pytorch_tanh"))))
+    if (act && !(name && (!strcmp(name, want[0]) || !strcmp(name, want[1]))))
+        expected(problems, "", key, want[0], act);
+}
+
+/* A token id, or null. Ids that no token has, which published files contain,
+ * are none.
+ */
+static int32_t parse_id(const struct dt_model_config *config, const char *key,
+                        const json_t *value, struct dt_error *problems)
+{
+    json_int_t id = json_integer_value(value);
+    if (!value || json_is_null(value))
+        return -1;
+    if (!json_is_integer(value))
+        expected(problems, "", key, "a token id", value);
+    return id < 0 || id >= (json_int_t)config->vocab_size ? -1 : (int32_t)id;
+}
+
+static void parse_ids(struct dt_model_config *config, const json_t *root,
+                      struct dt_error *problems)
+{
+    const json_t *eos = json_object_get(root, "eos_token_id");
+    size_t count = json_is_array(eos) ? json_array_size(eos) : 1;
+    config->bos = parse_id(config, "bos_token_id",
+                           json_object_get(root, "bos_token_id"), problems);
+    config->pad = parse_id(config, "pad_token_id",
+                           json_object_get(root, "pad_token_id"), problems);
+    if (count > DT_MODEL_MAX_EOS) {
         dt_error_add(problems, EX_DATAERR,
-                     "activation_function: only gelu_new is supported, got %s",
-                     shown(act, text));
-    for (size_t i = 0; i < LENGTH(dropouts); i++) {
-        const json_t *p = json_object_get(root, dropouts[i]);
-        double value = json_number_value(p);
-        if (p && !(json_is_number(p) && value >= 0 && value < 1))
-            dt_error_add(problems, EX_DATAERR,
-                         "%s: expected a number in [0, 1), got %s", dropouts[i],
-                         shown(p, text));
-        config->has_dropout |= value > 0;
+                     "eos_token_id: expected at most %d ids, got %zu",
+                     DT_MODEL_MAX_EOS, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_t *one = json_is_array(eos) ? json_array_get(eos, i) : eos;
+        int32_t id = parse_id(config, "eos_token_id", one, problems);
+        if (id >= 0)
+            config->eos[config->eos_count++] = id;
     }
 }
 
-/* Fills config (zero but for the defaults) from the object `root`. */
+/* --- positions --- */
+
+static void parse_scaling(struct dt_model_config *config, const char *prefix,
+                          const json_t *rope, struct dt_error *problems)
+{
+    const json_t *type = json_object_get(rope, "rope_type");
+    bool old = !type && json_object_get(rope, "type");
+    if (old)
+        type = json_object_get(rope, "type");
+    const char *name = type ? json_string_value(type) : "default";
+    int scaling = DT_ROPE_LLAMA3;
+    while (name && scaling >= 0 && strcmp(name, dt_rope_scaling_name(scaling)))
+        scaling--;
+    if (!name || scaling < 0) {
+        expected(problems, prefix, old ? "type" : "rope_type",
+                 "one of " SCALINGS, type);
+        return;
+    }
+    config->rope_scaling = scaling;
+    config->rope_original = config->n_positions;
+    parse_fields(config, dt_rope_fields, dt_rope_field_count(scaling), prefix,
+                 rope, problems);
+}
+
+/* transformers 4 has rope_theta and rope_scaling; 5 has both in
+ * rope_parameters.
+ */
+static void parse_rope(struct dt_model_config *config, const json_t *root,
+                       struct dt_error *problems)
+{
+    const char *key = "rope_parameters", *prefix = "rope_parameters.";
+    const json_t *rope = json_object_get(root, key);
+    if (!rope || json_is_null(rope)) {
+        key = "rope_scaling";
+        prefix = "rope_scaling.";
+        rope = json_object_get(root, key);
+    }
+    if (!rope || json_is_null(rope))
+        return;
+    if (!json_is_object(rope)) {
+        expected(problems, "", key, "an object", rope);
+        return;
+    }
+    for (size_t i = 0; i < dt_model_field_count; i++)
+        if (!strcmp(dt_model_fields[i].key, "rope_theta"))
+            parse_fields(config, &dt_model_fields[i], 1, prefix, rope,
+                         problems);
+    parse_scaling(config, prefix, rope, problems);
+}
+
+/* --- sliding windows --- */
+
+/* The layers of layer_types that have a window: all from one on. */
+static void parse_layer_types(struct dt_model_config *config,
+                              const json_t *types, struct dt_error *problems)
+{
+    size_t count = json_array_size(types), from = count;
+    if (count != config->n_layer) {
+        dt_error_add(problems, EX_DATAERR,
+                     "layer_types: expected a list of %zu, got %zu",
+                     config->n_layer, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_t *type = json_array_get(types, i);
+        const char *name = json_is_string(type) ? json_string_value(type) : "";
+        bool sliding = !strcmp(name, "sliding_attention");
+        if (sliding && from == count)
+            from = i;
+        if (sliding ? false : strcmp(name, "full_attention") || from < count) {
+            expected(problems, "", "layer_types",
+                     "full_attention, then sliding_attention", type);
+            return;
+        }
+    }
+    config->window_from = from;
+}
+
+/* Reads an integer >= min that may be missing or null; then it stays. */
+static void parse_optional(const json_t *root, const char *key, json_int_t min,
+                           size_t *out, struct dt_error *problems)
+{
+    const json_t *value = json_object_get(root, key);
+    if (!value || json_is_null(value))
+        return;
+    if (json_is_integer(value) && json_integer_value(value) >= min)
+        *out = (size_t)json_integer_value(value);
+    else
+        expected(problems, "", key, min ? "an integer > 0" : "an integer >= 0",
+                 value);
+}
+
+/* Mistral has a window unless it is null, Qwen if use_sliding_window says so,
+ * then in the layers from max_window_layers on.
+ */
+static void parse_window(struct dt_model_config *config, const json_t *root,
+                         struct dt_error *problems)
+{
+    const json_t *use = json_object_get(root, "use_sliding_window");
+    const json_t *types = json_object_get(root, "layer_types");
+    bool qwen = config->family == DT_QWEN2 || config->family == DT_QWEN3;
+    if (!qwen && config->family != DT_MISTRAL)
+        return;
+    if (qwen && use && !json_is_boolean(use))
+        expected(problems, "", "use_sliding_window", "true or false", use);
+    config->window = json_is_null(json_object_get(root, "sliding_window")) ||
+                             (qwen && !json_is_true(use))
+                         ? 0
+                         : 4096;
+    if (config->window > 0)
+        parse_optional(root, "sliding_window", 1, &config->window, problems);
+    if (qwen) {
+        config->window_from = 28;
+        parse_optional(root, "max_window_layers", 0, &config->window_from,
+                       problems);
+    }
+    if (types && !json_is_null(types))
+        parse_layer_types(config, types, problems);
+    if (config->window_from >= config->n_layer)
+        config->window = 0;
+}
+
+/* --- all of it --- */
+
+/* What a file need not say. */
+static void set_defaults(struct dt_model_config *config)
+{
+    bool gpt2 = config->family == DT_GPT2;
+    config->norm_epsilon = gpt2 ? 1e-5 : 1e-6;
+    config->initializer_range = 0.02;
+    config->tie_word_embeddings = gpt2;
+    config->rope_theta = gpt2 ? 0 : 1e4;
+    if (gpt2)
+        config->embd_dropout = config->attn_dropout = config->resid_dropout =
+            0.1;
+}
+
+/* What follows from the fields. */
+static void complete(struct dt_model_config *config)
+{
+    enum dt_model_family family = config->family;
+    if (family == DT_GPT2)
+        config->qkv_bias = config->mlp_bias = true;
+    if (family == DT_QWEN2)
+        config->qkv_bias = true;
+    config->out_bias = family != DT_QWEN2 && config->qkv_bias;
+    if (config->n_inner == 0)
+        config->n_inner = 4 * config->n_embd;
+    if (config->n_kv_head == 0)
+        config->n_kv_head = config->n_head;
+    if (config->head_size == 0 && config->n_head > 0)
+        config->head_size = config->n_embd / config->n_head;
+}
+
+/* Fills config, which is zero, from the object `root`. */
 static void parse_object(struct dt_model_config *config, const json_t *root,
                          struct dt_error *problems)
 {
+    if (!parse_family(config, root, problems))
+        return;
     parse_architecture(config, root, problems);
-    for (size_t i = 0; i < LENGTH(fields); i++) {
-        const json_t *value = json_object_get(root, fields[i].key);
-        if (value && !(json_is_null(value) && !fields[i].required))
-            parse_field(config, &fields[i], value, problems);
-        else if (fields[i].required)
-            add_unexpected(problems, &fields[i], "nothing");
-    }
-    if (config->n_inner == 0)
-        config->n_inner = 4 * config->n_embd;
-    check_relations(config, problems);
+    set_defaults(config);
+    parse_fields(config, dt_model_fields, dt_model_field_count, "", root,
+                 problems);
     parse_mathematics(config, root, problems);
+    if (config->family != DT_GPT2)
+        parse_rope(config, root, problems);
+    parse_window(config, root, problems);
+    parse_ids(config, root, problems);
+    dt_model_config_relations(config, problems);
+    complete(config);
 }
 
 int dt_model_config_parse(struct dt_model_config *config, const char *json,
                           const char *name, struct dt_error *err)
 {
-    struct dt_model_config parsed = {
-        .layer_norm_epsilon = 1e-5,
-        .initializer_range = 0.02,
-        .tie_word_embeddings = true,
-    };
     struct dt_error problems = {0};
     json_error_t where;
     json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, &where);
+    *config = (struct dt_model_config){0};
     if (!root)
         return dt_error_set(err, EX_DATAERR, "%s:%d:%d: not JSON: %s", name,
                             where.line, where.column, where.text);
     if (json_is_object(root))
-        parse_object(&parsed, root, &problems);
+        parse_object(config, root, &problems);
     else
         dt_error_add(&problems, EX_DATAERR, "expected a JSON object");
     json_decref(root);
     if (problems.text[0])
         return dt_error_set(err, EX_DATAERR, "%s: %s", name, problems.text);
-    *config = parsed;
+    if (!(config->text = strdup(json)))
+        return dt_error_set(err, EX_OSERR, "out of memory");
     return 0;
 }
 
-int dt_model_config_load(struct dt_model_config *config, const char *dir,
-                         struct dt_error *err)
+void dt_model_config_fini(struct dt_model_config *config)
 {
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/config.json", dir) >=
-        (int)sizeof(path))
-        return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
-    char *json = dt_file_read(path, CONFIG_MAX_BYTES, err);
-    int result = json ? dt_model_config_parse(config, json, path, err) : -1;
-    free(json);
-    return result;
+    free(config->text);
+    config->text = NULL;
 }
 
-char *dt_model_config_format(const struct dt_model_config *config, int eos_id,
-                             struct dt_error *err)
+int dt_model_config_load(struct dt_model_config *config, const char *path,
+                         struct dt_error *err)
 {
-    json_t *root = json_pack(
-        "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f,"
-        " s:f, s:b, s:s}",
-        "architectures", ARCHITECTURE, "model_type", config->model_type,
-        "vocab_size", (json_int_t)config->vocab_size, "n_positions",
-        (json_int_t)config->n_positions, "n_embd", (json_int_t)config->n_embd,
-        "n_layer", (json_int_t)config->n_layer, "n_head",
-        (json_int_t)config->n_head, "n_inner", (json_int_t)config->n_inner,
-        "activation_function", "gelu_new", "layer_norm_epsilon",
-        config->layer_norm_epsilon, "initializer_range",
-        config->initializer_range, "embd_pdrop", 0.0, "attn_pdrop", 0.0,
-        "resid_pdrop", 0.0, "tie_word_embeddings",
-        (int)config->tie_word_embeddings, "torch_dtype", "float32");
-    bool ok = root != NULL;
-    if (ok && eos_id >= 0)
-        ok = !json_object_set_new(root, "bos_token_id", json_integer(eos_id)) &&
-             !json_object_set_new(root, "eos_token_id", json_integer(eos_id));
-    /* 15 digits write a decimal number back as it was read */
-    char *text =
-        ok ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
-    json_decref(root);
-    if (!text)
-        dt_error_set(err, EX_OSERR, "out of memory");
-    return text;
+    char file[PATH_MAX];
+    struct stat st;
+    bool is_file = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    *config = (struct dt_model_config){0};
+    if (snprintf(file, sizeof(file), "%s%s", path,
+                 is_file ? "" : "/config.json") >= (int)sizeof(file))
+        return dt_error_set(err, EX_NOINPUT, "%s: path too long", path);
+    char *json = dt_file_read(file, CONFIG_MAX_BYTES, err);
+    int result = json ? dt_model_config_parse(config, json, file, err) : -1;
+    free(json);
+    return result;
 }

@@ -1,8 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/model/acts.c \
+	runtime/model/acts.h \
+	runtime/model/block.c \
 	runtime/model/config.c \
-	runtime/model/gpt2.c \
-	runtime/model/gpt2.h \
-	runtime/model/gpt2_params.c \
+	runtime/model/config_fields.c \
+	runtime/model/config_fields.h \
+	runtime/model/config_format.c \
+	runtime/model/decode.c \
 	runtime/model/model.h \
+	runtime/model/params.c \
+	runtime/model/params.h \
+	runtime/model/rope.c \
+	runtime/model/rope.h \
+	runtime/model/transformer.c \
+	runtime/model/transformer.h \
 	# End of runtime/model

@@ -144,6 +144,7 @@ void dt_model_destroy(struct dt_model *model); /* NULL is fine */
  * fit into a size_t.
  */
 size_t dt_model_activation_bytes(const struct dt_model_config *config,
+                                 const struct dt_ops *ops,
                                  const struct dt_model_options *options);
 
 /* Forward of unit u < unit_count - 1; units in order 0, 1, ... The batch must

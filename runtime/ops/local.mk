@@ -8,7 +8,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/attention.h \
 	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/matmul.h \
-	runtime/ops/cpu/onednn.c \
 	runtime/ops/cpu/rows.h \
 	runtime/ops/ops.h \
 	# End of runtime/ops
@@ -52,3 +51,8 @@ runtime_ops_libavx512_a_CFLAGS = $(cpu_cflags) -mavx2 -mfma -mbmi2 -mavx512f \
 	-mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
 CPU_LIBS += runtime/ops/libavx512.a runtime/ops/libavx2.a
 endif
+
+# After the kernels, which call it.
+noinst_LIBRARIES += runtime/ops/libonednn.a
+runtime_ops_libonednn_a_SOURCES = runtime/ops/cpu/onednn.c
+CPU_LIBS += runtime/ops/libonednn.a

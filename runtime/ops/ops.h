@@ -171,7 +171,7 @@ struct dt_ops {
     /* tanh approximation, GPT-2's gelu_new (Hendrycks, Gimpel, sec. 2) */
     void (*gelu_forward)(struct dt_stream *stream, struct dt_view out,
                          struct dt_view x);
-    /* dx = dout * gelu'(x); dx may be dout */
+    /* dx = dout * gelu'(x); dx may be dout or x */
     void (*gelu_backward)(struct dt_stream *stream, struct dt_view dx,
                           struct dt_view dout, struct dt_view x);
 
@@ -180,7 +180,7 @@ struct dt_ops {
      */
     void (*swiglu_forward)(struct dt_stream *stream, struct dt_view out,
                            struct dt_view x, size_t N, size_t I);
-    /* dx(N,2I) from dout(N,I) and x(N,2I) */
+    /* dx(N,2I) from dout(N,I) and x(N,2I); dx may be x */
     void (*swiglu_backward)(struct dt_stream *stream, struct dt_view dx,
                             struct dt_view dout, struct dt_view x, size_t N,
                             size_t I);

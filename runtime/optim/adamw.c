@@ -128,6 +128,7 @@ void dt_optim_step(struct dt_optim *optim, struct dt_view weights,
         const struct run *run = &optim->runs[i];
         args.weight_decay = run->decay ? options->weight_decay : 0.0;
         optim->ops->adamw(NULL, dt_view_slice(weights, run->first, run->count),
+                          (struct dt_view){0},
                           dt_view_slice(grads, run->first, run->count),
                           dt_view_slice(optim->m, run->first, run->count),
                           dt_view_slice(optim->v, run->first, run->count),

@@ -29,8 +29,9 @@ static inline void subject_init(struct subject *s,
     s->weights = dt_view_of(s->weights_buf, DT_F32);
     if (train)
         s->grads = dt_view_of(s->grads_buf, DT_F32);
+    const struct dt_model_options options = {.B = B, .T = T, .train = train};
     s->model = dt_model_create(config, s->layout, dt_ops_cpu(), s->weights,
-                               s->grads, B, T, &err);
+                               s->grads, &options, &err);
     assert_non_null(s->model);
 }
 
@@ -57,10 +58,10 @@ static inline void subject_randomize(struct subject *s, double std)
 }
 
 static inline void subject_forward(struct subject *s,
-                                   const struct dt_batch *batch)
+                                   const struct dt_batch *batch, bool train)
 {
     for (size_t u = 0; u <= s->config.n_layer; u++)
-        dt_model_forward(s->model, u, batch);
+        dt_model_forward(s->model, u, batch, train);
 }
 
 /* Sum of the losses of a batch; its gradients times scale, in s->grads. */
@@ -68,7 +69,7 @@ static inline double subject_gradients(struct subject *s,
                                        const struct dt_batch *batch,
                                        float scale, bool accumulate)
 {
-    subject_forward(s, batch);
+    subject_forward(s, batch, true);
     double loss = dt_model_loss(s->model, batch, true, scale, accumulate);
     for (size_t u = s->config.n_layer + 1; u-- > 0;)
         dt_model_backward(s->model, u, batch, accumulate);
@@ -79,7 +80,7 @@ static inline double subject_gradients(struct subject *s,
 static inline double subject_loss(struct subject *s,
                                   const struct dt_batch *batch)
 {
-    subject_forward(s, batch);
+    subject_forward(s, batch, false);
     return dt_model_loss(s->model, batch, false, 0, false);
 }
 

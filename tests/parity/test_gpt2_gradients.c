@@ -19,16 +19,21 @@ enum { B = 4, T = 6, V = 11 };
 
 /* Odd sizes: nothing is a multiple of a vector, I is not 4C. */
 static const struct dt_model_config tied = {
-    .model_type = "gpt2",
+    .family = DT_GPT2,
     .vocab_size = V,
     .n_positions = 8,
     .n_embd = 12,
     .n_layer = 2,
     .n_head = 3,
+    .n_kv_head = 3,
+    .head_size = 4,
     .n_inner = 20,
-    .layer_norm_epsilon = 1e-5,
+    .norm_epsilon = 1e-5,
     .initializer_range = 0.02,
     .tie_word_embeddings = true,
+    .qkv_bias = true,
+    .out_bias = true,
+    .mlp_bias = true,
 };
 
 static struct dt_model_config untied(void)
@@ -178,8 +183,8 @@ static void test_forward_only(void **state)
     subject_init(&infer, &tied, B, T, false);
     subject_randomize(&train, 0.3);
     subject_randomize(&infer, 0.3);
-    subject_forward(&train, &batch);
-    subject_forward(&infer, &batch);
+    subject_forward(&train, &batch, false);
+    subject_forward(&infer, &batch, false);
     for (size_t row = 0; row < B * T; row++) {
         dt_model_logits(train.model, row / T, row % T, a);
         dt_model_logits(infer.model, row / T, row % T, b);
@@ -213,6 +218,7 @@ static void test_init(void **state)
     struct dt_error err;
     (void)state;
     config.n_embd = 96;
+    config.head_size = 32;
     config.vocab_size = 500;
     struct dt_layout *one = dt_model_layout(&config, 1, &err);
     struct dt_layout *six = dt_model_layout(&config, 6, &err);

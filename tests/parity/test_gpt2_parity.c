@@ -99,6 +99,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct reference *r = *state;
+    dt_model_config_fini(&r->subject.config);
     subject_fini(&r->subject);
     free((void *)r->batch.inputs);
     free((void *)r->batch.targets);
@@ -117,7 +118,7 @@ static void test_logits(void **state)
     float *want = buf->data, *got = calloc(V, sizeof(*got));
     double worst = 0;
     read_tensor(r, "logits", &shape, dt_view_of(buf, DT_F32));
-    subject_forward(&r->subject, &r->batch);
+    subject_forward(&r->subject, &r->batch, false);
     for (size_t row = 0; row < B * T; row++) {
         dt_model_logits(r->subject.model, row / T, row % T, got);
         for (size_t v = 0; v < V; v++)

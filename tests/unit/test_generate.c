@@ -61,16 +61,21 @@ static struct dt_view param(const struct dt_layout *layout,
  */
 static void write_model(size_t vocab_size, size_t favourite)
 {
-    const struct dt_model_config config = {.model_type = "gpt2",
+    const struct dt_model_config config = {.family = DT_GPT2,
                                            .vocab_size = vocab_size,
                                            .n_positions = 8,
                                            .n_embd = 4,
                                            .n_layer = 1,
                                            .n_head = 2,
+                                           .n_kv_head = 2,
+                                           .head_size = 2,
                                            .n_inner = 16,
-                                           .layer_norm_epsilon = 1e-5,
+                                           .norm_epsilon = 1e-5,
                                            .initializer_range = 0.5,
-                                           .tie_word_embeddings = true};
+                                           .tie_word_embeddings = true,
+                                           .qkv_bias = true,
+                                           .out_bias = true,
+                                           .mlp_bias = true};
     struct dt_ckpt_tensor tensors[32] = {0};
     struct dt_error err;
     uint64_t hash;
@@ -94,7 +99,7 @@ static void write_model(size_t vocab_size, size_t favourite)
                                           tensors, layout->param_count, &hash,
                                           &err),
                      0);
-    char *json = dt_model_config_format(&config, -1, &err);
+    char *json = dt_model_config_format(&config, DT_F32, &err);
     scratch_write("config.json", json, strlen(json));
     free(json);
     dt_buffer_destroy(buf);

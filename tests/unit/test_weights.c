@@ -19,16 +19,21 @@
 enum { MAX_TENSORS = 40 };
 
 static const struct dt_model_config config = {
-    .model_type = "gpt2",
+    .family = DT_GPT2,
     .vocab_size = 5,
     .n_positions = 4,
     .n_embd = 4,
     .n_layer = 1,
     .n_head = 2,
+    .n_kv_head = 2,
+    .head_size = 2,
     .n_inner = 16,
-    .layer_norm_epsilon = 1e-5,
+    .norm_epsilon = 1e-5,
     .initializer_range = 0.02,
     .tie_word_embeddings = true,
+    .qkv_bias = true,
+    .out_bias = true,
+    .mlp_bias = true,
 };
 
 /* A model with random weights, and the tensors of a file that holds them. */

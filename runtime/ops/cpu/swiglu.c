@@ -53,9 +53,10 @@ static void backward_block(struct dt_view dx, struct dt_view dout,
 
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
-        float e = dt_expf(-g[i]), s = 1.0f / (1.0f + e);
-        dg[i] = d[i] * u[i] * s * (1.0f + g[i] * (e * s));
-        du[i] = d[i] * g[i] * s;
+        float gi = g[i], ui = u[i]; /* dx may be x */
+        float e = dt_expf(-gi), s = 1.0f / (1.0f + e);
+        dg[i] = d[i] * ui * s * (1.0f + gi * (e * s));
+        du[i] = d[i] * gi * s;
     }
     dt_cpu_write(dx, at, dg, count);
     dt_cpu_write(dx, at + I, du, count);

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* acts.c - the plan of the activations */
+#include "config.h"
+
+#include "model/acts.h"
+
+/* Elements of the logits that are alive at a time: 64 MiB. */
+enum { LOGITS_ELEMENTS = 1 << 24 };
+
+enum { ALIGN = 64 };
+
+/* A buffer being cut into tensors. */
+struct arena {
+    struct dt_buffer *buf; /* NULL: only count */
+    enum dt_dtype compute;
+    size_t used, peak; /* bytes; SIZE_MAX once they overflow */
+};
+
+/* The next rows x cols elements. */
+static struct dt_view take_of(struct arena *arena, enum dt_dtype dtype,
+                              size_t rows, size_t cols)
+{
+    size_t count, bytes, first = arena->used;
+    size_t size = dt_dtype_bytes(dtype);
+    if (__builtin_mul_overflow(rows, cols, &count) ||
+        __builtin_mul_overflow(count, size, &bytes) ||
+        __builtin_add_overflow(bytes, ALIGN - 1, &bytes) ||
+        __builtin_add_overflow(first, bytes / ALIGN * ALIGN, &arena->used))
+        arena->used = SIZE_MAX;
+    if (arena->used > arena->peak)
+        arena->peak = arena->used;
+    return (struct dt_view){arena->buf, first / size, count, dtype};
+}
+
+static struct dt_view take(struct arena *arena, size_t rows, size_t cols)
+{
+    return take_of(arena, arena->compute, rows, cols);
+}
+
+static void take_block(struct arena *arena, struct dt_block *block,
+                       const struct dt_model_config *config, size_t N)
+{
+    size_t queries = config->n_head * config->head_size;
+    size_t keys = config->n_kv_head * config->head_size;
+    bool gated = config->family != DT_GPT2;
+    block->qkv = take(arena, N, queries + 2 * keys);
+    block->attention = take(arena, N, queries);
+    block->lse = take_of(arena, DT_F32, N, config->n_head);
+    block->x_mid = take(arena, N, config->n_embd);
+    block->fc = take(arena, N, gated ? 2 * config->n_inner : config->n_inner);
+}
+
+static void take_blocks(struct arena *arena, struct dt_block *blocks,
+                        const struct dt_acts_for *plan, size_t N)
+{
+    const struct dt_model_config *config = plan->config;
+    bool train = plan->options->train;
+    bool keep_all = train && !plan->options->checkpointing;
+    struct dt_block block;
+    for (size_t l = 0; l < config->n_layer; l++) {
+        if (l == 0 || keep_all)
+            take_block(arena, &block, config, N);
+        if (l == 0 || train)
+            block.x = train ? take(arena, N, config->n_embd) : block.x_mid;
+        if (blocks)
+            blocks[l] = block;
+    }
+}
+
+static void take_attention(struct arena *arena, struct dt_acts *acts,
+                           const struct dt_acts_for *plan, size_t N)
+{
+    size_t NH = plan->config->n_head, NKV = plan->config->n_kv_head;
+    size_t HS = plan->config->head_size;
+    const struct dt_attention attention = {
+        .B = plan->B, .T = plan->T, .NH = NH, .NKV = NKV, .HS = HS};
+    if (plan->config->family == DT_QWEN3) {
+        acts->heads = take(arena, N, (NH + 2 * NKV) * HS);
+        acts->head_rstd = take_of(arena, DT_F32, N, NH + NKV);
+    }
+    if (plan->options->train) {
+        acts->d_attention = take(arena, N, NH * HS);
+        acts->d_qkv = take(arena, N, (NH + 2 * NKV) * HS);
+        acts->scratch =
+            take_of(arena, DT_F32, plan->ops->attention_scratch(&attention), 1);
+    }
+}
+
+size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
+                    struct dt_buffer *buf, const struct dt_acts_for *plan)
+{
+    const struct dt_model_config *config = plan->config;
+    bool train = plan->options->train;
+    struct arena arena = {.buf = buf, .compute = plan->options->compute};
+    size_t N, C = config->n_embd, V = config->vocab_size;
+    size_t rows = LOGITS_ELEMENTS / V > 0 ? LOGITS_ELEMENTS / V : 1;
+    if (__builtin_mul_overflow(plan->B, plan->T, &N))
+        return SIZE_MAX;
+    *acts = (struct dt_acts){0};
+    if (config->family != DT_GPT2)
+        acts->rope =
+            take_of(&arena, DT_F32, plan->options->T, config->head_size);
+    acts->positions = take_of(&arena, DT_I32, N, 1);
+    acts->top = take(&arena, N, C);
+    acts->norm.out = take(&arena, N, C);
+    acts->norm.rstd = take_of(&arena, DT_F32, N, 1);
+    if (config->family == DT_GPT2)
+        acts->norm.mean = take_of(&arena, DT_F32, N, 1);
+    acts->branch = take(&arena, N, C);
+    if (train)
+        acts->d_stream = take(&arena, N, C);
+    take_blocks(&arena, blocks, plan, N);
+
+    size_t start = arena.used;
+    acts->act = take(&arena, N, config->n_inner);
+    if (train)
+        acts->d_act = take(&arena, N, config->n_inner);
+    arena.used = start;
+    take_attention(&arena, acts, plan, N);
+    arena.used = start;
+    acts->logits = take_of(&arena, DT_F32, rows < N ? rows : N, V);
+    return arena.peak;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * decode.c - sequences that are continued, keys and values kept
+ *
+ * Every row has its own length: prompts are stored without their padding, so
+ * that position and place in the cache are the same number.
+ */
+#include "config.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/transformer.h"
+
+/* Tokens of prompts that are computed at a time, if that is more than one
+ * prompt: enough for products of full speed.
+ */
+enum { PROMPT_TOKENS = 2048 };
+
+struct dt_decoder {
+    struct dt_model *model;
+    struct dt_buffer *buf; /* keys and values */
+    struct dt_cache cache;
+    size_t *lengths; /* (rows) */
+    size_t tokens;   /* that fit into a batch */
+    int32_t *ids;    /* (tokens) of the batch at hand */
+    int32_t *places; /* (tokens) its cache.places */
+    struct dt_buffer places_buf;
+};
+
+/* Bytes of keys and values; SIZE_MAX if they do not fit into a size_t. */
+static size_t cache_bytes(const struct dt_model_config *config,
+                          enum dt_dtype dtype, size_t rows, size_t length)
+{
+    size_t bytes = 2 * dt_dtype_bytes(dtype) * config->n_layer *
+                   config->n_kv_head * config->head_size;
+    if (__builtin_mul_overflow(bytes, rows, &bytes) ||
+        __builtin_mul_overflow(bytes, length, &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+static int allocate(struct dt_decoder *d, const struct dt_model_config *config,
+                    enum dt_dtype dtype, struct dt_error *err)
+{
+    d->buf =
+        dt_buffer_create(cache_bytes(config, dtype, d->cache.rows, d->cache.S),
+                         "keys and values", err);
+    if (!d->buf)
+        return -1;
+    struct dt_view all = dt_view_of(d->buf, dtype);
+    d->cache.k = dt_view_slice(all, 0, all.count / 2);
+    d->cache.v = dt_view_slice(all, all.count / 2, all.count / 2);
+    d->lengths = calloc(d->cache.rows, sizeof(*d->lengths));
+    d->ids = calloc(d->tokens, sizeof(*d->ids));
+    d->places = calloc(d->tokens, sizeof(*d->places));
+    if (!d->lengths || !d->ids || !d->places)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    return 0;
+}
+
+/* Rows of a batch of prompts of `length` tokens; with one token each, all rows
+ * are a batch.
+ */
+static size_t batch_rows(size_t rows, size_t length)
+{
+    size_t many = PROMPT_TOKENS / length, least = (rows + length - 1) / length;
+    size_t some = many < rows ? many : rows;
+    return some > least ? some : least;
+}
+
+struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
+                                     const struct dt_layout *layout,
+                                     const struct dt_ops *ops,
+                                     struct dt_view weights, size_t rows,
+                                     size_t length, struct dt_error *err)
+{
+    const struct dt_model_options options = {
+        .B = batch_rows(rows, length), .T = length, .compute = weights.dtype};
+    struct dt_decoder *d = calloc(1, sizeof(*d));
+    if (!d) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    *d = (struct dt_decoder){
+        .cache = {.rows = rows, .S = length},
+        .tokens = options.B * options.T,
+    };
+    d->model = dt_model_create(config, layout, ops, weights,
+                               (struct dt_view){0}, &options, err);
+    if (!d->model || allocate(d, config, weights.dtype, err) < 0) {
+        dt_decoder_destroy(d);
+        return NULL;
+    }
+    d->model->cache = &d->cache;
+    return d;
+}
+
+void dt_decoder_destroy(struct dt_decoder *d)
+{
+    if (!d)
+        return;
+    dt_model_destroy(d->model);
+    dt_buffer_destroy(d->buf);
+    free(d->lengths);
+    free(d->ids);
+    free(d->places);
+    free(d);
+}
+
+/* All units but the last for B x T tokens in d->ids. */
+static void forward(struct dt_decoder *d, size_t B, size_t T)
+{
+    const struct dt_batch batch = {.B = B, .T = T, .inputs = d->ids};
+    assert(B * T <= d->tokens);
+    d->cache.places = dt_host_view(&d->places_buf, d->places, B * T, DT_I32);
+    for (size_t u = 0; u <= d->model->config.n_layer; u++)
+        dt_model_forward(d->model, u, &batch, false);
+}
+
+void dt_decoder_begin(struct dt_decoder *d, const int32_t *ids,
+                      const size_t *counts, size_t T, float *logits)
+{
+    size_t V = d->model->config.vocab_size, rows = d->cache.rows;
+    size_t some = d->tokens / T < rows ? d->tokens / T : rows;
+    assert(T <= d->cache.S);
+    d->cache.next = false;
+    for (size_t first = 0; first < rows; first += some) {
+        size_t B = some < rows - first ? some : rows - first;
+        for (size_t i = 0; i < B * T; i++) {
+            bool padding = i % T >= counts[first + i / T];
+            d->ids[i] = padding ? 0 : ids[first * T + i];
+            d->places[i] = padding ? -1 : (int32_t)(i % T);
+        }
+        d->cache.first = first;
+        forward(d, B, T);
+        for (size_t b = 0; b < B; b++) {
+            size_t count = d->lengths[first + b] = counts[first + b];
+            dt_model_logits(d->model, b, count - 1, logits + (first + b) * V);
+        }
+    }
+}
+
+void dt_decoder_next(struct dt_decoder *d, const int32_t *ids, float *logits)
+{
+    size_t V = d->model->config.vocab_size, rows = d->cache.rows;
+    struct dt_buffer buf;
+    for (size_t b = 0; b < rows; b++) {
+        bool ended = ids[b] < 0;
+        assert(ended || d->lengths[b] < d->cache.S);
+        d->ids[b] = ended ? 0 : ids[b];
+        d->places[b] = ended ? -1 : (int32_t)d->lengths[b]++;
+    }
+    d->cache.first = 0;
+    d->cache.next = true;
+    forward(d, rows, 1);
+    dt_model_head(d->model, dt_host_view(&buf, logits, rows * V, DT_F32), 0,
+                  rows);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* params.c - names, shapes and first values of a model's parameters */
+#include "config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "model/params.h"
+
+/* Lengths, see ops.h. */
+enum size { NONE, V, P, C, I, HS, QUERIES, KEYS, Q };
+
+/* When a parameter exists. */
+enum when { ALWAYS, QKV_BIAS, OUT_BIAS, MLP_BIAS, HEAD_NORM, UNTIED };
+
+struct param {
+    enum dt_role role;
+    const char *name;
+    enum size rows, cols; /* cols NONE: a vector */
+    enum when when;
+};
+
+/* In the order of the layout. No name ends a unit: embedding, block, head. */
+static const struct param gpt2[] = {
+    {DT_WTE, "transformer.wte.weight", V, C, ALWAYS},
+    {DT_WPE, "transformer.wpe.weight", P, C, ALWAYS},
+    {0},
+    {DT_NORM_1_W, "ln_1.weight", C, NONE, ALWAYS},
+    {DT_NORM_1_B, "ln_1.bias", C, NONE, ALWAYS},
+    {DT_QKV_W, "attn.c_attn.weight", C, Q, ALWAYS},
+    {DT_QKV_B, "attn.c_attn.bias", Q, NONE, ALWAYS},
+    {DT_OUT_W, "attn.c_proj.weight", C, C, ALWAYS},
+    {DT_OUT_B, "attn.c_proj.bias", C, NONE, ALWAYS},
+    {DT_NORM_2_W, "ln_2.weight", C, NONE, ALWAYS},
+    {DT_NORM_2_B, "ln_2.bias", C, NONE, ALWAYS},
+    {DT_FC_W, "mlp.c_fc.weight", C, I, ALWAYS},
+    {DT_FC_B, "mlp.c_fc.bias", I, NONE, ALWAYS},
+    {DT_PROJ_W, "mlp.c_proj.weight", I, C, ALWAYS},
+    {DT_PROJ_B, "mlp.c_proj.bias", C, NONE, ALWAYS},
+    {0},
+    {DT_NORM_F_W, "transformer.ln_f.weight", C, NONE, ALWAYS},
+    {DT_NORM_F_B, "transformer.ln_f.bias", C, NONE, ALWAYS},
+    {DT_HEAD, "lm_head.weight", V, C, UNTIED},
+    {0},
+};
+
+static const struct param llama[] = {
+    {DT_WTE, "model.embed_tokens.weight", V, C, ALWAYS},
+    {0},
+    {DT_NORM_1_W, "input_layernorm.weight", C, NONE, ALWAYS},
+    {DT_QKV_W, "self_attn.q_proj.weight", QUERIES, C, ALWAYS},
+    {DT_QKV_W, "self_attn.k_proj.weight", KEYS, C, ALWAYS},
+    {DT_QKV_W, "self_attn.v_proj.weight", KEYS, C, ALWAYS},
+    {DT_QKV_B, "self_attn.q_proj.bias", QUERIES, NONE, QKV_BIAS},
+    {DT_QKV_B, "self_attn.k_proj.bias", KEYS, NONE, QKV_BIAS},
+    {DT_QKV_B, "self_attn.v_proj.bias", KEYS, NONE, QKV_BIAS},
+    {DT_Q_NORM, "self_attn.q_norm.weight", HS, NONE, HEAD_NORM},
+    {DT_K_NORM, "self_attn.k_norm.weight", HS, NONE, HEAD_NORM},
+    {DT_OUT_W, "self_attn.o_proj.weight", C, QUERIES, ALWAYS},
+    {DT_OUT_B, "self_attn.o_proj.bias", C, NONE, OUT_BIAS},
+    {DT_NORM_2_W, "post_attention_layernorm.weight", C, NONE, ALWAYS},
+    {DT_FC_W, "mlp.gate_proj.weight", I, C, ALWAYS},
+    {DT_FC_W, "mlp.up_proj.weight", I, C, ALWAYS},
+    {DT_FC_B, "mlp.gate_proj.bias", I, NONE, MLP_BIAS},
+    {DT_FC_B, "mlp.up_proj.bias", I, NONE, MLP_BIAS},
+    {DT_PROJ_W, "mlp.down_proj.weight", C, I, ALWAYS},
+    {DT_PROJ_B, "mlp.down_proj.bias", C, NONE, MLP_BIAS},
+    {0},
+    {DT_NORM_F_W, "model.norm.weight", C, NONE, ALWAYS},
+    {DT_HEAD, "lm_head.weight", V, C, UNTIED},
+    {0},
+};
+
+static const struct param *table_of(const struct dt_model_config *config)
+{
+    return config->family == DT_GPT2 ? gpt2 : llama;
+}
+
+static size_t length(const struct dt_model_config *config, enum size size)
+{
+    size_t queries = config->n_head * config->head_size;
+    size_t keys = config->n_kv_head * config->head_size;
+    const size_t lengths[] = {
+        [V] = config->vocab_size,
+        [P] = config->n_positions,
+        [C] = config->n_embd,
+        [I] = config->n_inner,
+        [HS] = config->head_size,
+        [QUERIES] = queries,
+        [KEYS] = keys,
+        [Q] = queries + 2 * keys,
+    };
+    return lengths[size];
+}
+
+static bool exists(const struct dt_model_config *config, enum when when)
+{
+    const bool there[] = {
+        [ALWAYS] = true,
+        [QKV_BIAS] = config->qkv_bias,
+        [OUT_BIAS] = config->out_bias,
+        [MLP_BIAS] = config->mlp_bias,
+        [HEAD_NORM] = config->family == DT_QWEN3,
+        [UNTIED] = !config->tie_word_embeddings,
+    };
+    return there[when];
+}
+
+/* Adds a parameter, joined to the one before it if they share a role. Weight
+ * decay applies to matrices: that is everything but biases and norms.
+ */
+static int add_param(struct dt_layout *layout,
+                     const struct dt_model_config *config, const char *prefix,
+                     const struct param *param, bool joined,
+                     struct dt_error *err)
+{
+    char name[96];
+    const size_t shape[] = {length(config, param->rows),
+                            length(config, param->cols)};
+    bool matrix = param->cols != NONE;
+    snprintf(name, sizeof(name), "%s%s", prefix, param->name);
+    if (dt_layout_add_param(layout, name, matrix, matrix ? 2 : 1, shape, err) <
+        0)
+        return -1;
+    if (joined)
+        dt_layout_join(layout);
+    return 0;
+}
+
+/* Opens a unit and adds the parameters of `params` up to its end. */
+static int add_unit(struct dt_layout *layout,
+                    const struct dt_model_config *config, const char *prefix,
+                    const struct param *params, struct dt_error *err)
+{
+    if (dt_layout_add_unit(layout, err) < 0)
+        return -1;
+    for (const struct param *p = params; p->name; p++)
+        if (exists(config, p->when) &&
+            add_param(layout, config, prefix, p,
+                      p > params && p[-1].role == p->role, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* The part of the table behind the next end of a unit. */
+static const struct param *next_unit(const struct param *params)
+{
+    while (params->name)
+        params++;
+    return params + 1;
+}
+
+struct dt_layout *dt_model_layout(const struct dt_model_config *config,
+                                  int world, struct dt_error *err)
+{
+    const struct param *embedding = table_of(config);
+    const struct param *block = next_unit(embedding), *head = next_unit(block);
+    struct dt_layout *layout = dt_layout_create(err);
+    if (!layout || add_unit(layout, config, "", embedding, err) < 0)
+        goto error;
+    for (size_t l = 0; l < config->n_layer; l++) {
+        char prefix[40];
+        snprintf(prefix, sizeof(prefix),
+                 config->family == DT_GPT2 ? "transformer.h.%zu."
+                                           : "model.layers.%zu.",
+                 l);
+        if (add_unit(layout, config, prefix, block, err) < 0)
+            goto error;
+    }
+    if (add_unit(layout, config, "", head, err) < 0)
+        goto error;
+    dt_layout_finish(layout, world);
+    return layout;
+error:
+    dt_layout_destroy(layout);
+    return NULL;
+}
+
+void dt_params_find(const struct dt_model_config *config,
+                    struct dt_role_range ranges[DT_ROLES])
+{
+    const struct param *params = table_of(config);
+    memset(ranges, 0, DT_ROLES * sizeof(*ranges));
+    for (int unit = 0; unit < 3; unit++, params = next_unit(params)) {
+        size_t i = 0; /* in the unit */
+        for (const struct param *p = params; p->name; p++)
+            if (exists(config, p->when)) {
+                if (ranges[p->role].count++ == 0)
+                    ranges[p->role].first = i;
+                i++;
+            }
+    }
+}
+
+struct dt_view dt_params_view(const struct dt_layout *layout,
+                              struct dt_view flat, size_t u,
+                              struct dt_role_range range)
+{
+    if (range.count == 0)
+        return (struct dt_view){0};
+    return dt_layout_params(
+        layout, flat, layout->units[u].first_param + range.first, range.count);
+}
+
+static const char *name_of(const struct dt_model_config *config,
+                           enum dt_role role)
+{
+    const struct param *param = table_of(config);
+    while (!param->name || param->role != role)
+        param++;
+    return param->name;
+}
+
+const char *dt_model_embedding_name(const struct dt_model_config *config)
+{
+    return name_of(config, DT_WTE);
+}
+
+const char *dt_model_head_name(const struct dt_model_config *config)
+{
+    return name_of(config, DT_HEAD);
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+void dt_model_init_weights(const struct dt_model_config *config,
+                           const struct dt_layout *layout,
+                           struct dt_view weights, uint64_t seed)
+{
+    uint64_t first = 0; /* elements before this parameter, padding left out */
+    for (size_t i = 0; i < layout->param_count; i++) {
+        const struct dt_param *param = &layout->params[i];
+        float *w = dt_view_f32(dt_layout_param(layout, weights, i));
+        double std = config->initializer_range;
+        /* what GPT-2 adds to the residual stream 2 n_layer times */
+        if (ends_with(param->name, "c_proj.weight"))
+            std /= sqrt(2.0 * (double)config->n_layer);
+        float constant = ends_with(param->name, ".weight") ? 1.0f : 0.0f;
+        size_t row = param->ndim == 2 ? param->shape[1] : param->count;
+#pragma omp parallel for
+        for (size_t j = 0; j < param->count; j += row) {
+            if (param->ndim == 2)
+                dt_rng_normals(w + j, row, (float)std, seed, DT_RNG_INIT,
+                               first + j);
+            else
+                for (size_t k = 0; k < row; k++)
+                    w[k] = constant;
+        }
+        first += param->count;
+    }
+}
