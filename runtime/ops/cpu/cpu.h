@@ -64,6 +64,14 @@ void DT_CPU(tile_matmul)(float *c, size_t c_stride, const float *a,
                          size_t row_step, size_t column_step, const float *b,
                          size_t b_stride, size_t M, size_t N, size_t K,
                          bool accumulate);
+
+/* c(PACKED_ROWS, vecs * LANES) = or += a b, both packed: element (i, k) of a is
+ * a[k*LANES + i]; (k, j) of b is b[(j/LANES*b_strip + k)*LANES + j%LANES]. vecs
+ * is at most PACKED_VECS.
+ */
+void DT_CPU(tile_packed)(float *c, size_t c_stride, const float *a,
+                         const float *b, size_t b_strip, size_t vecs, size_t K,
+                         bool accumulate);
 #endif
 
 /* The data of v, which must hold `count` floats. */

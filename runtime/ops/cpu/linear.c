@@ -40,23 +40,25 @@ void DT_CPU(linear_forward)(struct dt_stream *stream, struct dt_view out,
     DT_CPU(matmul)(&product);
 }
 
-/* db(OC) = or += the sum of g(N,OC) over rows, in the order of rows */
-static void bias_backward(float *db, const void *g, enum dt_dtype type,
-                          size_t N, size_t OC, bool accumulate)
+/* db(OC) = or += the sum of dout(N,OC) over rows, in the order of rows */
+static void bias_backward(float *db, struct dt_view dout, size_t N, size_t OC,
+                          bool accumulate)
 {
     enum { WIDTH = 256 };
+
 #pragma omp parallel for schedule(static)
     for (size_t first = 0; first < OC; first += WIDTH) {
         size_t count = OC - first < WIDTH ? OC - first : WIDTH;
-        float row[WIDTH], *sum = db + first;
-        for (size_t c = 0; c < count && !accumulate; c++)
-            sum[c] = 0.0f;
+        float scratch[WIDTH], sum[WIDTH];
+        for (size_t c = 0; c < count; c++)
+            sum[c] = accumulate ? db[first + c] : 0.0f;
         for (size_t n = 0; n < N; n++) {
-            dt_cpu_widen(row, dt_cpu_at(g, type, n * OC + first), type, count);
+            const float *g = dt_cpu_read(scratch, dout, n * OC + first, count);
 #pragma omp simd
             for (size_t c = 0; c < count; c++)
-                sum[c] += row[c];
+                sum[c] += g[c];
         }
+        memcpy(db + first, sum, count * sizeof(*sum));
     }
 }
 
@@ -99,6 +101,5 @@ void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
     DT_CPU(matmul)(&back);
     DT_CPU(matmul)(&weights);
     if (db.count != 0)
-        bias_backward(dt_cpu_f32(db, OC), grad.data, x.dtype, N, OC,
-                      accumulate);
+        bias_backward(dt_cpu_f32(db, OC), dout, N, OC, accumulate);
 }

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul.c - large matrix products: oneDNN, or blocks of tiles without it */
+/* matmul.c - large matrix products: oneDNN where it is faster, or blocks */
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/matmul.h"
 #include "ops/cpu/rows.h"
+#include "ops/cpu/vec.h"
 
-/* Sides of the blocks that a thread copies: some 96 KiB of each operand. */
-enum { BLOCK_M = 96, BLOCK_N = 128, BLOCK_K = 192 };
+/* A thread packs a block of a, MC x KC (256 KiB), for the second-level cache,
+ * and KC x NR of b for the first; for results that are not fp32 it keeps MC x
+ * NC sums.
+ */
+enum {
+    NR = PACKED_VECS * LANES,
+    MC = 256,
+    KC = 256,
+    NC = 384 / NR * NR,
+};
 
 const char *DT_CPU(library)(void)
 {
@@ -25,31 +34,12 @@ const char *DT_CPU(emulation)(enum dt_dtype type)
     if (type == DT_F16)
         return "fp16 is stored, but computed in fp32";
 #ifdef HAVE_ONEDNN
-    if (dt_onednn_native(type))
+    if (dt_onednn_fastest(type))
         return NULL;
-    return "bf16 is stored, but computed in fp32: this CPU has no AVX512-BF16";
+    return "bf16 is stored, but computed in fp32: the fastest on this CPU";
 #else
     return "bf16 is stored, but computed in fp32: built without oneDNN";
 #endif
-}
-
-/* to(rows, columns) = the block of m that begins at (i, j) */
-static void copy_block(float *to, size_t to_stride, struct dt_cpu_matrix m,
-                       enum dt_dtype type, size_t i, size_t j, size_t rows,
-                       size_t columns)
-{
-    float line[BLOCK_K];
-
-    for (size_t r = 0; r < rows && !m.transposed; r++)
-        dt_cpu_widen(to + r * to_stride,
-                     dt_cpu_at(m.data, type, (i + r) * m.stride + j), type,
-                     columns);
-    for (size_t c = 0; c < columns && m.transposed; c++) {
-        dt_cpu_widen(line, dt_cpu_at(m.data, type, (j + c) * m.stride + i),
-                     type, rows);
-        for (size_t r = 0; r < rows; r++)
-            to[r * to_stride + c] = line[r];
-    }
 }
 
 static size_t smaller(size_t a, size_t b)
@@ -57,46 +47,184 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The block of c that begins at (i, j) */
-static void block(const struct dt_cpu_product *p, size_t i, size_t j)
+static inline dt_vec load_lanes(const void *from, enum dt_dtype type)
 {
-    float left[BLOCK_M * BLOCK_K], right[BLOCK_K * BLOCK_N];
-    float sum[BLOCK_M * BLOCK_N], bias[BLOCK_N];
-    size_t m = smaller(BLOCK_M, p->M - i), n = smaller(BLOCK_N, p->N - j);
+    float lane[LANES];
+
+    if (type == DT_F32)
+        return *(const dt_vec *)from;
+    if (type == DT_BF16)
+        return dt_widen_bf16(from);
+    for (int i = 0; i < LANES; i++)
+        lane[i] = dt_f16_to_f32(((const uint16_t *)from)[i]);
+    return *(const dt_vec *)lane;
+}
+
+/* The first `count` lanes, then 0 */
+static dt_vec load_some(const void *from, enum dt_dtype type, size_t count)
+{
+    float lane[LANES] = {0.0f};
+
+    dt_cpu_widen(lane, from, type, count);
+    return *(const dt_vec *)lane;
+}
+
+/* to(depth, LANES) = rows i.. of m, columns k.., turned; 0 behind `rows` */
+static void pack_lanes(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
+                       size_t i, size_t k, size_t rows, size_t depth)
+{
+    const size_t first = m.transposed ? k * m.stride + i : i * m.stride + k;
+    const size_t step = m.stride * dt_dtype_bytes(type);
+    const char *from = dt_cpu_at(m.data, type, first);
+    dt_vec square[LANES];
+
+    for (size_t d = 0; d < depth && m.transposed; d++, from += step)
+        ((dt_vec *)to)[d] = rows == LANES ? load_lanes(from, type)
+                                          : load_some(from, type, rows);
+    if (m.transposed)
+        return;
+    for (size_t d = 0; d < depth; d += LANES) {
+        const char *row = from + d * dt_dtype_bytes(type);
+        size_t columns = smaller(LANES, depth - d);
+        if (rows == LANES && columns == LANES) {
+#pragma GCC unroll 16
+            for (size_t r = 0; r < LANES; r++)
+                square[r] = load_lanes(row + r * step, type);
+        } else {
+            for (size_t r = 0; r < LANES; r++)
+                square[r] =
+                    load_some(row + r * step, type, r < rows ? columns : 0);
+        }
+        dt_transpose(square);
+        memcpy(to + d * LANES, square, columns * sizeof(*square));
+    }
+}
+
+/* to(rows / LANES, KC, LANES): a block of m in strips of LANES rows */
+static void pack(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
+                 size_t i, size_t k, size_t rows, size_t depth)
+{
+    for (size_t r = 0; r < rows; r += LANES)
+        pack_lanes(to + r * KC, m, type, i + r, k, smaller(LANES, rows - r),
+                   depth);
+}
+
+/* c(rows, columns), a part of a block, = or += the product of packed operands.
+ */
+static void multiply(float *c, size_t stride, const float *a, const float *b,
+                     size_t columns, size_t depth, size_t rows, bool add)
+{
+    const size_t vecs = (columns + LANES - 1) / LANES;
+    float edge[PACKED_ROWS * NR];
+
+    if (rows == PACKED_ROWS && columns % LANES == 0) {
+        DT_CPU(tile_packed)(c, stride, a, b, KC, vecs, depth, add);
+        return;
+    }
+    DT_CPU(tile_packed)(edge, NR, a, b, KC, vecs, depth, false);
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t n = 0; n < columns; n++)
+            c[r * stride + n] =
+                edge[r * NR + n] + (add ? c[r * stride + n] : 0.0f);
+    }
+}
+
+/* c(m, n), fp32, of the block of the product that begins at (i, j) */
+static void block(const struct dt_cpu_product *p, float *c, size_t stride,
+                  size_t i, size_t j, size_t m, size_t n)
+{
+    _Alignas(64) float left[MC * KC], right[KC * NR];
+    struct dt_cpu_matrix turned = p->b;
+
+    turned.transposed = !turned.transposed;
+    for (size_t k = 0; k < p->K; k += KC) {
+        size_t depth = smaller(KC, p->K - k);
+        bool add = p->accumulate || p->bias || k > 0;
+        pack(left, p->a, p->type, i, k, m, depth);
+        for (size_t l = 0; l < n; l += NR) {
+            size_t columns = smaller(NR, n - l);
+            for (size_t r = 0; r < m && k == 0 && p->bias; r++)
+                dt_cpu_widen(c + r * stride + l,
+                             dt_cpu_at(p->bias, p->type, j + l), p->type,
+                             columns);
+            pack(right, turned, p->type, j + l, k, columns, depth);
+            for (size_t r = 0; r < m; r += PACKED_ROWS)
+                multiply(c + r * stride + l, stride,
+                         left + r / LANES * LANES * KC + r % LANES, right,
+                         columns, depth, smaller(PACKED_ROWS, m - r), add);
+        }
+    }
+}
+
+/* The block of a result that is not fp32, or all of it if it is empty */
+static void narrow_block(const struct dt_cpu_product *p, size_t i, size_t j,
+                         size_t m, size_t n)
+{
+    _Alignas(64) float sum[MC * NC];
     char *c = p->c;
 
-    if (p->bias)
-        dt_cpu_widen(bias, dt_cpu_at(p->bias, p->type, j), p->type, n);
-    for (size_t r = 0; r < m; r++) {
-        float *row = sum + r * BLOCK_N;
-        if (p->accumulate)
-            memcpy(row, (float *)p->c + (i + r) * p->N + j, n * sizeof(*row));
-        else if (p->bias)
-            memcpy(row, bias, n * sizeof(*row));
-        else
-            memset(row, 0, n * sizeof(*row));
-    }
-    for (size_t k = 0; k < p->K; k += BLOCK_K) {
-        size_t depth = smaller(BLOCK_K, p->K - k);
-        copy_block(left, BLOCK_K, p->a, p->type, i, k, m, depth);
-        copy_block(right, BLOCK_N, p->b, p->type, k, j, depth, n);
-        DT_CPU(tile_matmul)
-        (sum, BLOCK_N, left, BLOCK_K, 1, right, BLOCK_N, m, n, depth, true);
-    }
+    block(p, sum, NC, i, j, m, n);
     for (size_t r = 0; r < m; r++)
         dt_cpu_narrow(c + ((i + r) * p->N + j) * dt_dtype_bytes(p->c_type),
-                      sum + r * BLOCK_N, p->c_type, n);
+                      sum + r * NC, p->c_type, n);
+}
+
+/* Into how many parts the rows are split, the columns being split into threads
+ * / parts: the least work of a thread, an element to be packed counting as
+ * much as 16 products.
+ */
+static size_t row_parts(size_t M, size_t N, size_t threads)
+{
+    size_t best = 1, least = SIZE_MAX;
+
+    for (size_t parts = 1; parts <= threads; parts++) {
+        size_t m = (M / LANES / parts + 1) * LANES;
+        size_t n = (N / LANES / (threads / parts) + 1) * LANES;
+        size_t work = m * n + 16 * (m + n);
+        if (threads % parts == 0 && work < least) {
+            least = work;
+            best = parts;
+        }
+    }
+    return best;
+}
+
+/* Part i of `parts` of 0..count, in whole vectors */
+static void part(size_t count, size_t i, size_t parts, size_t *first,
+                 size_t *end)
+{
+    size_t strips = (count + LANES - 1) / LANES;
+
+    *first = smaller(strips * i / parts * LANES, count);
+    *end = smaller(strips * (i + 1) / parts * LANES, count);
+}
+
+/* The share of the calling thread */
+static void share(const struct dt_cpu_product *p)
+{
+    size_t threads = (size_t)omp_get_num_threads();
+    size_t thread = (size_t)omp_get_thread_num();
+    size_t down = row_parts(p->M, p->N, threads), across = threads / down;
+    size_t top, bottom, left, right;
+
+    part(p->M, thread / across, down, &top, &bottom);
+    part(p->N, thread % across, across, &left, &right);
+    for (size_t i = top; i < bottom; i += MC) {
+        size_t m = smaller(MC, bottom - i);
+        if (p->c_type == DT_F32)
+            block(p, (float *)p->c + i * p->N + left, p->N, i, left, m,
+                  right - left);
+        for (size_t j = left; j < right && p->c_type != DT_F32; j += NC)
+            narrow_block(p, i, j, m, smaller(NC, right - j));
+    }
 }
 
 void DT_CPU(matmul)(const struct dt_cpu_product *p)
 {
 #ifdef HAVE_ONEDNN
-    if (dt_onednn_matmul(p))
+    if (dt_onednn_fastest(p->type) && dt_onednn_matmul(p))
         return;
 #endif
-#pragma omp parallel for collapse(2) schedule(dynamic)
-    for (size_t j = 0; j < p->N; j += BLOCK_N) {
-        for (size_t i = 0; i < p->M; i += BLOCK_M)
-            block(p, i, j);
-    }
+#pragma omp parallel
+    share(p);
 }

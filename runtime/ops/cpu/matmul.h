@@ -38,11 +38,11 @@ void DT_CPU(matmul)(const struct dt_cpu_product *p);
 /* "oneDNN 2.6.3" */
 const char *dt_onednn_version(void);
 
-/* Whether products of `type` are computed natively. */
-bool dt_onednn_native(enum dt_dtype type);
+/* Whether oneDNN is the fastest for products of `type` on this CPU. */
+bool dt_onednn_fastest(enum dt_dtype type);
 
-/* The product by oneDNN; false, and nothing done, if its type is not native or
- * oneDNN cannot.
+/* The product by oneDNN; false if it cannot, c being undefined then. One thread
+ * at a time.
  */
 bool dt_onednn_matmul(const struct dt_cpu_product *p);
 #endif

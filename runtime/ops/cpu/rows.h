@@ -30,10 +30,16 @@ static inline void dt_cpu_widen(float *to, const void *from, enum dt_dtype type,
 
     if (type == DT_F32)
         memcpy(to, from, count * sizeof(*to));
-    for (size_t i = 0; i < count && type == DT_BF16; i++)
-        to[i] = dt_bf16_to_f32(half[i]);
-    for (size_t i = 0; i < count && type == DT_F16; i++)
-        to[i] = dt_f16_to_f32(half[i]);
+    if (type == DT_BF16) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            to[i] = dt_bf16_to_f32(half[i]);
+    }
+    if (type == DT_F16) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            to[i] = dt_f16_to_f32(half[i]);
+    }
 }
 
 /* to(count) of `type` = from(count), rounded to nearest even */
@@ -44,10 +50,16 @@ static inline void dt_cpu_narrow(void *to, const float *from,
 
     if (type == DT_F32)
         memcpy(to, from, count * sizeof(*from));
-    for (size_t i = 0; i < count && type == DT_BF16; i++)
-        half[i] = dt_f32_to_bf16(from[i]);
-    for (size_t i = 0; i < count && type == DT_F16; i++)
-        half[i] = dt_f32_to_f16(from[i]);
+    if (type == DT_BF16) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            half[i] = dt_f32_to_bf16(from[i]);
+    }
+    if (type == DT_F16) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            half[i] = dt_f32_to_f16(from[i]);
+    }
 }
 
 enum { DT_CPU_BLOCK = 1024 }; /* elements of a block: 4 KiB, four fit into L1 */

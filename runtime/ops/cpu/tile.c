@@ -86,3 +86,52 @@ void DT_CPU(tile_matmul)(float *c, size_t c_stride, const float *a,
         column(c + j, c_stride, a, row_step, column_step, b + j, b_stride, M, K,
                accumulate);
 }
+
+/* c(PACKED_ROWS, vecs * LANES); vecs is a constant at each call */
+static inline __attribute__((always_inline)) void packed(
+    size_t vecs, float *c, size_t c_stride, const float *a, const float *b,
+    size_t b_strip, size_t K, bool accumulate)
+{
+    dt_vec sum[PACKED_ROWS][PACKED_VECS];
+
+#pragma GCC unroll 16
+    for (size_t i = 0; i < PACKED_ROWS; i++) {
+#pragma GCC unroll 16
+        for (size_t j = 0; j < vecs; j++) {
+            __builtin_prefetch(c + i * c_stride + j * LANES, 1);
+            sum[i][j] = (dt_vec){0.0f};
+        }
+    }
+    for (size_t k = 0; k < K; k++) {
+        const dt_vec *row = (const dt_vec *)(b + k * LANES);
+#pragma GCC unroll 16
+        for (size_t i = 0; i < PACKED_ROWS; i++) {
+            float x = a[k * LANES + i];
+#pragma GCC unroll 16
+            for (size_t j = 0; j < vecs; j++)
+                sum[i][j] += x * row[j * b_strip];
+        }
+    }
+#pragma GCC unroll 16
+    for (size_t i = 0; i < PACKED_ROWS; i++) {
+#pragma GCC unroll 16
+        for (size_t j = 0; j < vecs; j++) {
+            dt_vec *to = (dt_vec *)(c + i * c_stride) + j;
+            if (accumulate)
+                sum[i][j] += *to;
+            *to = sum[i][j];
+        }
+    }
+}
+
+void DT_CPU(tile_packed)(float *c, size_t c_stride, const float *a,
+                         const float *b, size_t b_strip, size_t vecs, size_t K,
+                         bool accumulate)
+{
+    if (vecs == 1)
+        packed(1, c, c_stride, a, b, b_strip, K, accumulate);
+    else if (vecs == 2)
+        packed(2, c, c_stride, a, b, b_strip, K, accumulate);
+    else
+        packed(PACKED_VECS, c, c_stride, a, b, b_strip, K, accumulate);
+}

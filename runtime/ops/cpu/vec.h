@@ -7,20 +7,69 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Lanes of a vector, and the tile of a matrix product that fits into the
- * registers: TILE_ROWS x TILE_VECS accumulators, TILE_VECS of b, one of a.
+/* Lanes of a vector; the tile of a matrix product that fits into the registers:
+ * TILE_ROWS x TILE_VECS accumulators, TILE_VECS of b, one of a; and the same
+ * where both operands were packed, PACKED_ROWS a divisor of LANES.
  */
 #if defined(__AVX512F__)
 enum { LANES = 16, TILE_ROWS = 8, TILE_VECS = 2 };
+enum { PACKED_ROWS = 8, PACKED_VECS = 3 };
 #elif defined(__AVX2__)
 enum { LANES = 8, TILE_ROWS = 6, TILE_VECS = 2 };
+enum { PACKED_ROWS = 4, PACKED_VECS = 3 };
 #else
 enum { LANES = 4, TILE_ROWS = 6, TILE_VECS = 2 };
+enum { PACKED_ROWS = 4, PACKED_VECS = 2 };
 #endif
 
 /* Loads and stores of any alignment. */
 typedef float dt_vec
     __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+/* LANES numbers of bf16, from any address, as fp32 */
+static inline dt_vec dt_widen_bf16(const void *from)
+{
+    typedef uint16_t halves
+        __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+    typedef uint32_t words __attribute__((vector_size(LANES * 4)));
+
+    return (dt_vec)(__builtin_convertvector(*(const halves *)from, words)
+                    << 16);
+}
+
+/* Takes lanes of a and b in turn: those of the lower or of the upper half. */
+#if defined(__AVX512F__)
+#define DT_LOWER 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define DT_UPPER 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif defined(__AVX2__)
+#define DT_LOWER 0, 8, 1, 9, 2, 10, 3, 11
+#define DT_UPPER 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define DT_LOWER 0, 4, 1, 5
+#define DT_UPPER 2, 6, 3, 7
+#endif
+
+/* rows(LANES, LANES) becomes its transpose. A perfect shuffle of all elements
+ * moves each bit of an index up by one place: as many as an index of a lane has
+ * bits swap row and lane.
+ */
+static inline void dt_transpose(dt_vec rows[LANES])
+{
+    dt_vec next[LANES];
+
+#pragma GCC unroll 4
+    for (int bit = 1; bit < LANES; bit *= 2) {
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES / 2; i++) {
+            dt_vec a = rows[i], b = rows[i + LANES / 2];
+            next[2 * i] = __builtin_shufflevector(a, b, DT_LOWER);
+            next[2 * i + 1] = __builtin_shufflevector(a, b, DT_UPPER);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++)
+            rows[i] = next[i];
+    }
+}
 
 /* exp(x) for x <= 88 (larger: as for 88), relative error below 1e-7 * (1 +
  * |x|/64) where the result is a normal number, 0 below that; NaN stays NaN.
