@@ -165,20 +165,20 @@ void dt_model_config_relations(const struct dt_model_config *config,
     enum dt_model_family family = config->family;
     size_t C = config->n_embd, NH = config->n_head, NKV = config->n_kv_head;
     bool derived = family == DT_GPT2 || config->head_size == 0;
+    size_t HS = derived && NH > 0 ? C / NH : config->head_size;
     if (derived && NH > 0 && C % NH != 0)
         dt_error_add(
             problems, EX_DATAERR, "%s: %zu is not a multiple of %s %zu",
             key_of(family, AT(n_embd)), C, key_of(family, AT(n_head)), NH);
+    else if (HS % 2 != 0 || HS > DT_MAX_HEAD_SIZE)
+        dt_error_add(problems, EX_DATAERR,
+                     "%s: expected heads of an even size up to %d, got %zu",
+                     key_of(family, AT(n_head)), DT_MAX_HEAD_SIZE, HS);
     if (NKV > 0 && NH % NKV != 0)
         dt_error_add(problems, EX_DATAERR,
                      "num_key_value_heads: %zu does not divide "
                      "num_attention_heads %zu",
                      NKV, NH);
-    size_t HS = derived && NH > 0 ? C / NH : config->head_size;
-    if (HS % 2 != 0 || HS > DT_MAX_HEAD_SIZE)
-        dt_error_add(problems, EX_DATAERR,
-                     "%s: expected heads of an even size up to %d, got %zu",
-                     key_of(family, AT(n_head)), DT_MAX_HEAD_SIZE, HS);
     if (config->rope_scaling == DT_ROPE_LLAMA3 && config->rope_low > 0 &&
         config->rope_high > 0 && config->rope_high <= config->rope_low)
         dt_error_add(problems, EX_DATAERR,

@@ -32,6 +32,8 @@ check_PROGRAMS += \
 	tests/unit/test_layout \
 	tests/unit/test_loader \
 	tests/unit/test_model_config \
+	tests/unit/test_model_format \
+	tests/unit/test_model_layout \
 	tests/unit/test_names \
 	tests/unit/test_optim \
 	tests/unit/test_outcome \
@@ -49,6 +51,8 @@ check_PROGRAMS += \
 	# End of tests/unit
 
 EXTRA_DIST += tests/unit/bytes_tokenizer.h tests/unit/command.h tests/unit/conf.h tests/unit/examples_file.h tests/unit/scratch.h tests/unit/sysfs.h
+EXTRA_DIST += tests/unit/command.h tests/unit/conf.h tests/unit/model.h \
+	tests/unit/scratch.h tests/unit/sysfs.h
 
 task_env = \
 	tests/unit/task_env.c \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_model_config.c - config.json: what is read, refused and written back */
+/* test_model_config.c - config.json: what is read and what is refused */
 #include "config.h"
 
 #include <setjmp.h>
@@ -12,12 +12,7 @@
 
 #include <cmocka.h>
 
-#include "model/model.h"
-
-#define SIZES                                                                  \
-    "\"vocab_size\": 97, \"n_positions\": 24, \"n_embd\": 32,"                 \
-    "\"n_layer\": 2, \"n_head\": 4"
-#define GPT2 "\"model_type\": \"gpt2\", " SIZES
+#include "tests/unit/model.h"
 
 /* The file of the smallest published GPT-2, keys in its order. */
 static const char hub_file[] =
@@ -32,66 +27,200 @@ static const char hub_file[] =
     " \"task_specific_params\": {\"text-generation\": {\"max_length\": 50}},"
     " \"vocab_size\": 50257}";
 
-static void test_read(void **state)
+/* A Llama 3.2 in the spelling of transformers 4. */
+static const char llama_file[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"attention_bias\": false,"
+    " \"attention_dropout\": 0.0, \"bos_token_id\": 128000,"
+    " \"eos_token_id\": [128001, 128008, 128009], \"head_dim\": 64,"
+    " \"hidden_act\": \"silu\", \"hidden_size\": 2048,"
+    " \"initializer_range\": 0.02, \"intermediate_size\": 8192,"
+    " \"max_position_embeddings\": 131072, \"mlp_bias\": false,"
+    " \"model_type\": \"llama\", \"num_attention_heads\": 32,"
+    " \"num_hidden_layers\": 16, \"num_key_value_heads\": 8,"
+    " \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-05,"
+    " \"rope_scaling\": {\"factor\": 32.0, \"high_freq_factor\": 4.0,"
+    "  \"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 8192,"
+    "  \"rope_type\": \"llama3\"}, \"rope_theta\": 500000.0,"
+    " \"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\","
+    " \"transformers_version\": \"4.45.0.dev0\", \"use_cache\": true,"
+    " \"vocab_size\": 128256}";
+
+static void test_read_gpt2(void **state)
 {
     struct dt_model_config c;
     struct dt_error err;
     (void)state;
-    assert_int_equal(dt_model_config_parse(&c, hub_file, "c", &err), 0);
-    assert_string_equal(c.model_type, "gpt2");
+    parse(&c, hub_file);
+    assert_string_equal(dt_model_family_name(c.family), "gpt2");
     assert_int_equal(c.vocab_size, 50257);
     assert_int_equal(c.n_positions, 1024);
     assert_int_equal(c.n_embd, 768);
     assert_int_equal(c.n_layer, 12);
     assert_int_equal(c.n_head, 12);
+    assert_int_equal(c.n_kv_head, 12);
+    assert_int_equal(c.head_size, 64);
     assert_int_equal(c.n_inner, 4 * 768);
-    assert_true(c.layer_norm_epsilon == 1e-5);
+    assert_true(c.norm_epsilon == 1e-5);
     assert_true(c.initializer_range == 0.02);
     assert_true(c.tie_word_embeddings);
-    assert_true(c.has_dropout);
+    assert_true(c.qkv_bias && c.out_bias && c.mlp_bias);
+    assert_true(c.embd_dropout == 0.1 && c.attn_dropout == 0.1);
+    assert_true(c.resid_dropout == 0.1);
+    assert_int_equal(c.bos, 50256);
+    assert_int_equal(c.pad, -1);
+    assert_int_equal(c.eos_count, 1);
+    assert_int_equal(c.eos[0], 50256);
     assert_int_equal(dt_model_config_check(&c, &err), 0);
+    dt_model_config_fini(&c);
 }
 
-static void test_round_trip(void **state)
+static void test_read_llama(void **state)
 {
-    static const char json[] =
-        "{" GPT2 ", \"n_inner\": 80, \"layer_norm_epsilon\": 3e-06,"
-        " \"initializer_range\": 0.1, \"tie_word_embeddings\": false}";
-    struct dt_model_config before, after;
+    struct dt_model_config c;
     struct dt_error err;
     (void)state;
-    memset(&before, 0, sizeof(before));
-    memset(&after, 0, sizeof(after));
-    assert_int_equal(dt_model_config_parse(&before, json, "c", &err), 0);
-    char *text = dt_model_config_format(&before, 96, &err);
-    assert_non_null(text);
-    assert_int_equal(dt_model_config_parse(&after, text, "c", &err), 0);
-    assert_int_equal(after.n_inner, 80);
-    assert_true(before.layer_norm_epsilon == after.layer_norm_epsilon);
-    assert_true(before.initializer_range == after.initializer_range);
-    assert_false(after.tie_word_embeddings);
-    assert_non_null(strstr(text, "\"layer_norm_epsilon\": 3e-6"));
-    assert_non_null(strstr(text, "\"architectures\": ["));
-    assert_non_null(strstr(text, "\"eos_token_id\": 96"));
-    free(text);
-    text = dt_model_config_format(&before, -1, &err);
-    assert_null(strstr(text, "eos_token_id"));
-    free(text);
+    parse(&c, llama_file);
+    assert_string_equal(dt_model_family_name(c.family), "llama");
+    assert_int_equal(c.n_positions, 131072);
+    assert_int_equal(c.n_embd, 2048);
+    assert_int_equal(c.n_layer, 16);
+    assert_int_equal(c.n_head, 32);
+    assert_int_equal(c.n_kv_head, 8);
+    assert_int_equal(c.head_size, 64);
+    assert_int_equal(c.n_inner, 8192);
+    assert_true(c.norm_epsilon == 1e-5);
+    assert_true(c.tie_word_embeddings);
+    assert_false(c.qkv_bias || c.out_bias || c.mlp_bias);
+    assert_true(c.rope_theta == 5e5);
+    assert_int_equal(c.rope_scaling, DT_ROPE_LLAMA3);
+    assert_true(c.rope_factor == 32 && c.rope_low == 1 && c.rope_high == 4);
+    assert_int_equal(c.rope_original, 8192);
+    assert_int_equal(c.window, 0);
+    assert_int_equal(c.eos_count, 3);
+    assert_int_equal(c.eos[2], 128009);
+    assert_int_equal(dt_model_config_check(&c, &err), 0);
+    dt_model_config_fini(&c);
+}
+
+/* What a family does where its file says nothing. */
+static void test_defaults(void **state)
+{
+    static const struct {
+        const char *json;
+        bool qkv_bias, out_bias;
+        size_t window;
+    } cases[] = {
+        {OTHER("llama", "\"sliding_window\": 3"), false, false, 0},
+        {OTHER("llama", "\"attention_bias\": true"), true, true, 0},
+        {OTHER("mistral", "\"head_dim\": null"), false, false, 4096},
+        {OTHER("qwen2", "\"sliding_window\": 7"), true, false, 0},
+        {OTHER("qwen3", "\"num_key_value_heads\": null"), false, false, 0},
+        {OTHER("qwen3", "\"attention_bias\": true"), true, true, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_model_config c;
+        parse(&c, cases[i].json);
+        assert_int_equal(c.n_kv_head, 4);
+        assert_int_equal(c.head_size, 8);
+        assert_true(c.norm_epsilon == 1e-6);
+        assert_true(c.rope_theta == 1e4);
+        assert_int_equal(c.rope_scaling, DT_ROPE_DEFAULT);
+        assert_false(c.tie_word_embeddings);
+        assert_true(c.attn_dropout == 0);
+        assert_int_equal(c.qkv_bias, cases[i].qkv_bias);
+        assert_int_equal(c.out_bias, cases[i].out_bias);
+        assert_int_equal(c.window, cases[i].window);
+        assert_int_equal(c.eos_count, 0);
+        dt_model_config_fini(&c);
+    }
+    struct dt_model_config gpt2;
+    parse(&gpt2, "{" GPT2 "}");
+    assert_true(gpt2.embd_dropout == 0.1 && gpt2.attn_dropout == 0.1);
+    dt_model_config_fini(&gpt2);
+}
+
+static void test_windows(void **state)
+{
+#define FULL "\"full_attention\""
+#define SLIDING "\"sliding_attention\""
+    static const struct {
+        const char *json;
+        size_t window, from;
+    } cases[] = {
+        {OTHER("mistral", "\"sliding_window\": 8"), 8, 0},
+        {OTHER("mistral", "\"sliding_window\": null"), 0, 0},
+        {OTHER("qwen2", "\"use_sliding_window\": true, \"sliding_window\": 8,"
+                        " \"max_window_layers\": 3"),
+         8, 3},
+        {OTHER("qwen2", "\"use_sliding_window\": true, \"sliding_window\": 8"),
+         0, 28},
+        {OTHER("qwen3", "\"use_sliding_window\": true, \"sliding_window\": 8,"
+                        " \"layer_types\": [" FULL ", " FULL ", " SLIDING
+                        ", " SLIDING "]"),
+         8, 2},
+        {OTHER("qwen3",
+               "\"use_sliding_window\": true, \"sliding_window\": 8,"
+               " \"layer_types\": [" FULL ", " FULL ", " FULL ", " FULL "]"),
+         0, 4},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_model_config c;
+        parse(&c, cases[i].json);
+        assert_int_equal(c.window, cases[i].window);
+        assert_int_equal(c.window_from, cases[i].from);
+        dt_model_config_fini(&c);
+    }
+}
+
+static void test_rope_spellings(void **state)
+{
+    static const char *const files[] = {
+        OTHER("llama", "\"rope_theta\": 1e6, \"rope_scaling\":"
+                       " {\"type\": \"linear\", \"factor\": 2.5}"),
+        OTHER("llama", "\"rope_theta\": 1e6, \"rope_scaling\":"
+                       " {\"rope_type\": \"linear\", \"factor\": 2.5}"),
+        OTHER("llama", "\"rope_parameters\": {\"rope_type\": \"linear\","
+                       " \"factor\": 2.5, \"rope_theta\": 1e6}"),
+    };
+    struct dt_model_config c;
+    (void)state;
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        parse(&c, files[i]);
+        assert_int_equal(c.rope_scaling, DT_ROPE_LINEAR);
+        assert_true(c.rope_factor == 2.5);
+        assert_true(c.rope_theta == 1e6);
+        dt_model_config_fini(&c);
+    }
+    parse(&c, OTHER("qwen2", "\"rope_scaling\": null, \"rope_theta\": 1e6"));
+    assert_int_equal(c.rope_scaling, DT_ROPE_DEFAULT);
+    dt_model_config_fini(&c);
+    parse(&c, OTHER("llama", "\"rope_scaling\": {\"rope_type\": \"llama3\","
+                             " \"factor\": 8, \"low_freq_factor\": 1,"
+                             " \"high_freq_factor\": 4}"));
+    assert_int_equal(c.rope_original, 24);
+    dt_model_config_fini(&c);
 }
 
 static void test_refused(void **state)
 {
 #define OPTIONAL(key) "{" GPT2 ", " key "}"
+#define LLAMA(key) OTHER("llama", key)
     static const struct {
         const char *json, *text;
     } cases[] = {
         {"[]", "c: expected a JSON object"},
-        {"{" SIZES "}", "c: model_type: missing, expected one of gpt2"},
-        {"{\"model_type\": \"llama\", " SIZES "}",
-         "c: model_type: expected one of gpt2, got \"llama\""},
+        {"{" SIZES "}", "c: model_type: expected one of gpt2, llama, mistral, "
+                        "qwen2, qwen3, got nothing"},
+        {"{\"model_type\": \"qwen2_moe\", " SIZES "}",
+         "c: model_type: expected one of gpt2, llama, mistral, qwen2, qwen3, "
+         "got \"qwen2_moe\""},
         {OPTIONAL("\"architectures\": [\"GPT2ForSequenceClassification\"]"),
          "c: architectures: expected GPT2LMHeadModel, got "
          "\"GPT2ForSequenceClassification\""},
+        {LLAMA("\"architectures\": [\"LlamaModel\"]"),
+         "c: architectures: expected LlamaForCausalLM, got \"LlamaModel\""},
         {"{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 8,"
          " \"n_embd\": \"x\", \"n_layer\": 0}",
          "c: n_embd: expected an integer from 1 to 65536, got \"x\"; "
@@ -100,6 +229,9 @@ static void test_refused(void **state)
         {"{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 8,"
          " \"n_embd\": 30, \"n_layer\": 1, \"n_head\": 4}",
          "c: n_embd: 30 is not a multiple of n_head 4"},
+        {"{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 8,"
+         " \"n_embd\": 20, \"n_layer\": 1, \"n_head\": 4}",
+         "c: n_head: expected heads of an even size up to 1024, got 5"},
         {OPTIONAL("\"n_inner\": 1.5"),
          "c: n_inner: expected an integer from 1 to 1048576, got 1.5"},
         {OPTIONAL("\"layer_norm_epsilon\": 0"),
@@ -109,27 +241,73 @@ static void test_refused(void **state)
         {OPTIONAL("\"tie_word_embeddings\": 1"),
          "c: tie_word_embeddings: expected true or false, got 1"},
         {OPTIONAL("\"activation_function\": \"relu\""),
-         "c: activation_function: only gelu_new is supported, got \"relu\""},
+         "c: activation_function: expected gelu_new, got \"relu\""},
         {OPTIONAL("\"scale_attn_weights\": false"),
-         "c: scale_attn_weights: only true is supported, got false"},
+         "c: scale_attn_weights: expected true, got false"},
         {OPTIONAL("\"reorder_and_upcast_attn\": true"),
-         "c: reorder_and_upcast_attn: only false is supported, got true"},
+         "c: reorder_and_upcast_attn: expected false, got true"},
         {OPTIONAL("\"attn_pdrop\": 2"),
-         "c: attn_pdrop: expected a number in [0, 1), got 2"},
+         "c: attn_pdrop: expected a number from 0 to 0.99, got 2"},
         {OPTIONAL("\"attn_pdrop\": \"0123456789012345678901234567890123456789"
                   "012345678901234567890123456789\""),
-         "c: attn_pdrop: expected a number in [0, 1), got "
+         "c: attn_pdrop: expected a number from 0 to 0.99, got "
          "\"01234567890123456789012345678901234567890123456789012345..."},
+        {OPTIONAL("\"eos_token_id\": [1, 2, 3, 4, 5, 6, 7, 8, 9]"),
+         "c: eos_token_id: expected at most 8 ids, got 9"},
+        {OPTIONAL("\"eos_token_id\": [\"x\"], \"bos_token_id\": 0.5"),
+         "c: bos_token_id: expected a token id, got 0.5; "
+         "eos_token_id: expected a token id, got \"x\""},
+        {LLAMA("\"hidden_act\": \"gelu\""),
+         "c: hidden_act: expected silu, got \"gelu\""},
+        {LLAMA("\"quantization_config\": {\"bits\": 4}"),
+         "c: quantization_config: expected null, got {\"bits\":4}"},
+        {LLAMA("\"num_key_value_heads\": 3"),
+         "c: num_key_value_heads: 3 does not divide num_attention_heads 4"},
+        {LLAMA("\"head_dim\": 7"), "c: num_attention_heads: expected heads of "
+                                   "an even size up to 1024, got 7"},
+        {LLAMA("\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}"),
+         "c: rope_scaling.type: expected one of default, linear, llama3, got "
+         "\"dynamic\""},
+        {LLAMA("\"rope_parameters\": {\"rope_type\": \"yarn\"}"),
+         "c: rope_parameters.rope_type: expected one of default, linear, "
+         "llama3, got \"yarn\""},
+        {LLAMA("\"rope_scaling\": {\"rope_type\": \"linear\"}"),
+         "c: rope_scaling.factor: expected a number from 1 to 1000000, got "
+         "nothing"},
+        {LLAMA("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8,"
+               " \"low_freq_factor\": 4, \"high_freq_factor\": 4}"),
+         "c: high_freq_factor: expected more than low_freq_factor 4, got 4"},
+        {LLAMA("\"rope_parameters\": {\"rope_theta\": \"x\"}"),
+         "c: rope_parameters.rope_theta: expected a number from 1 to "
+         "1000000000000, got \"x\""},
+        {LLAMA("\"rope_scaling\": 2"),
+         "c: rope_scaling: expected an object, got 2"},
+        {OTHER("mistral", "\"sliding_window\": 0"),
+         "c: sliding_window: expected an integer > 0, got 0"},
+        {OTHER("qwen2", "\"use_sliding_window\": 1"),
+         "c: use_sliding_window: expected true or false, got 1"},
+        {OTHER("qwen2", "\"max_window_layers\": -1"),
+         "c: max_window_layers: expected an integer >= 0, got -1"},
+        {OTHER("qwen3", "\"layer_types\": [\"full_attention\"]"),
+         "c: layer_types: expected a list of 4, got 1"},
+        {OTHER("qwen3",
+               "\"layer_types\": [" SLIDING ", " FULL ", " FULL ", " FULL "]"),
+         "c: layer_types: expected full_attention, then sliding_attention, got "
+         "\"full_attention\""},
+        {OTHER("qwen3", "\"layer_types\": [" FULL ", \"linear_attention\", "
+                        "1, 2]"),
+         "c: layer_types: expected full_attention, then sliding_attention, got "
+         "\"linear_attention\""},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct dt_model_config c = {.n_head = 7};
+        struct dt_model_config c;
         struct dt_error err = {0};
         assert_int_equal(dt_model_config_parse(&c, cases[i].json, "c", &err),
                          -1);
         assert_string_equal(err.text, cases[i].text);
         assert_int_equal(err.status, EX_DATAERR);
-        assert_int_equal(c.n_head, 7);
+        assert_null(c.text);
     }
 }
 
@@ -151,7 +329,7 @@ static void test_not_json(void **state)
 /* More problems than a message holds: it is cut, and nothing else happens. */
 static void test_many_problems(void **state)
 {
-    char json[4096] = "{";
+    char json[4096] = "{\"model_type\": \"gpt2\"";
     static const char *const keys[] = {"vocab_size",
                                        "n_positions",
                                        "n_embd",
@@ -166,23 +344,30 @@ static void test_many_problems(void **state)
                                        "embd_pdrop",
                                        "attn_pdrop",
                                        "resid_pdrop",
-                                       "model_type"};
+                                       "eos_token_id"};
     struct dt_model_config c;
     struct dt_error err;
     (void)state;
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        sprintf(json + strlen(json), "%s\"%s\": {\"%060d\": 1}", i ? ", " : "",
-                keys[i], 0);
+        sprintf(json + strlen(json), ", \"%s\": {\"%060d\": 1}", keys[i], 0);
     strcat(json, "}");
     assert_int_equal(dt_model_config_parse(&c, json, "c", &err), -1);
     assert_int_equal(strlen(err.text), DT_ERROR_TEXT_BYTES - 1);
-    assert_memory_equal(err.text, "c: model_type: expected one of gpt2", 35);
+    assert_memory_equal(err.text, "c: vocab_size: expected an integer", 34);
 }
 
 static void test_check(void **state)
 {
-    struct dt_model_config c = {"gpt2", 97,   24,   30,   0,    4,
-                                120,    1e-5, 0.02, true, false};
+    struct dt_model_config c = {.family = DT_GPT2,
+                                .vocab_size = 97,
+                                .n_positions = 24,
+                                .n_embd = 30,
+                                .n_head = 4,
+                                .n_kv_head = 4,
+                                .head_size = 7,
+                                .n_inner = 120,
+                                .norm_epsilon = 1e-5,
+                                .initializer_range = 0.02};
     struct dt_error err;
     (void)state;
     assert_int_equal(dt_model_config_check(&c, &err), -1);
@@ -190,70 +375,27 @@ static void test_check(void **state)
     assert_string_equal(err.text,
                         "n_layer: expected an integer from 1 to 1024, got 0; "
                         "n_embd: 30 is not a multiple of n_head 4");
-    strcpy(c.model_type, "bert");
+    c.family = DT_QWEN3;
     c.n_layer = 1;
-    c.n_embd = 32;
     assert_int_equal(dt_model_config_check(&c, &err), -1);
     assert_string_equal(err.text,
-                        "model_type: expected one of gpt2, got \"bert\"");
-}
-
-static void test_layout(void **state)
-{
-    struct dt_model_config c;
-    struct dt_error err;
-    (void)state;
-    assert_int_equal(dt_model_config_parse(&c, hub_file, "c", &err), 0);
-    struct dt_layout *layout = dt_model_layout(&c, 8, &err);
-    assert_non_null(layout);
-    assert_int_equal(layout->param_total, 124439808);
-    assert_int_equal(layout->unit_count, 14);
-    assert_int_equal(layout->param_count, 2 + 12 * 12 + 2);
-    int i = dt_layout_find(layout, "transformer.h.11.mlp.c_fc.weight");
-    assert_true(i >= 0);
-    assert_int_equal(layout->params[i].unit, 12);
-    assert_int_equal(layout->params[i].shape[0], 768);
-    assert_int_equal(layout->params[i].shape[1], 3072);
-    assert_true(layout->params[i].decay);
-    i = dt_layout_find(layout, "transformer.ln_f.weight");
-    assert_false(layout->params[i].decay);
-    assert_int_equal(dt_layout_find(layout, "lm_head.weight"), -1);
-    dt_layout_destroy(layout);
-
-    c.tie_word_embeddings = false;
-    layout = dt_model_layout(&c, 1, &err);
-    i = dt_layout_find(layout, "lm_head.weight");
-    assert_int_equal(layout->params[i].unit, 13);
-    dt_layout_destroy(layout);
-}
-
-static void test_activation_bytes(void **state)
-{
-    struct dt_model_config c;
-    struct dt_error err;
-    (void)state;
-    assert_int_equal(dt_model_config_parse(&c, hub_file, "c", &err), 0);
-    size_t train = dt_model_activation_bytes(&c, 4, 64, true);
-    assert_in_range(train, 150e6, 220e6);
-    assert_in_range(dt_model_activation_bytes(&c, 4, 64, false), 1, train / 2);
-    assert_in_range(dt_model_activation_bytes(&c, 4, 512, true), 1, 1.4e9);
-    assert_true(dt_model_activation_bytes(&c, (size_t)1 << 40, (size_t)1 << 40,
-                                          true) == SIZE_MAX);
-    assert_true(dt_model_activation_bytes(&c, (size_t)1 << 30, (size_t)1 << 30,
-                                          true) == SIZE_MAX);
+                        "rope_theta: expected a number from 1 to "
+                        "1000000000000, got 0; num_attention_heads: expected "
+                        "heads of an even size up to 1024, got 7");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_read_gpt2),
+        cmocka_unit_test(test_read_llama),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_rope_spellings),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_not_json),
         cmocka_unit_test(test_many_problems),
         cmocka_unit_test(test_check),
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_activation_bytes),
     };
     return cmocka_run_group_tests_name("model_config", tests, NULL, NULL);
 }
