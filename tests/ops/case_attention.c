@@ -109,7 +109,7 @@ static void attention_case(enum dt_dtype type, struct sizes z)
         &a, NULL, doubles(dout), zeros(count), zeros(lse.count), zeros(z.T)};
 
     for (size_t i = 0; i < qkv.count; i++)
-        set_element(qkv, i, element(qkv, i) * z.size);
+        set_element(qkv, i, element(qkv, i) * (type == DT_F32 ? z.size : 1.0));
     r.qkv = doubles(qkv);
     attention_loss(&r);
     ops->attention_forward(NULL, out, lse, qkv, &a);

@@ -116,7 +116,7 @@ struct dt_view tensor_rows(size_t B)
 
 struct dt_view scratch(size_t count)
 {
-    struct dt_view v = tensor(count);
+    struct dt_view v = guarded(count, DT_F32);
 
     pool.scratch[pool.count - 1] = true;
     return v;

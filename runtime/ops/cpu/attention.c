@@ -1,60 +1,206 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c - causal softmax attention */
+/*
+ * attention.c - causal softmax attention, forward
+ *
+ * Dao et al., FlashAttention, alg. 1: for each panel of queries, over the tiles
+ * of keys that it sees, with a running maximum m and sum l of each query; what
+ * `out` holds is rescaled when m grows.
+ */
 #include "config.h"
 
-#include <math.h>
-#include <string.h>
-
-#include "base/rng.h"
 #include "ops/cpu/attention.h"
-#include "ops/cpu/dropout.h"
-#include "ops/cpu/rows.h"
-#include "ops/cpu/vec.h"
+#include "ops/cpu/cpu.h"
+
+enum { SPACE = DT_MAX_HEAD_SIZE * WIDTH };
+
+/* A panel on its way through the keys. */
+struct pass {
+    struct panel panel;
+    float m[WIDTH], l[WIDTH];
+    float *q, *out; /* (HS, WIDTH), q scaled */
+};
+
+struct operands {
+    struct dt_view out, lse, qkv;
+    const struct dt_attention *a;
+};
+
+/* Scores s(keys, WIDTH) become 2^(s - m). Returns whether m grew; then shrink
+ * is what is to be multiplied with what was summed before.
+ */
+static bool soften(struct pass *p, float *restrict s, float *restrict shrink,
+                   size_t keys)
+{
+    float max[WIDTH], sum[WIDTH] = {0.0f};
+    bool grew = false;
+
+    memcpy(max, p->m, sizeof(max));
+    for (size_t i = 0; i < keys; i++) {
+#pragma omp simd
+        for (size_t j = 0; j < WIDTH; j++)
+            max[j] = s[i * WIDTH + j] > max[j] ? s[i * WIDTH + j] : max[j];
+    }
+    for (size_t i = 0; i < keys; i++) {
+#pragma omp simd
+        for (size_t j = 0; j < WIDTH; j++) {
+            s[i * WIDTH + j] = exp2_of(s[i * WIDTH + j] - max[j]);
+            sum[j] += s[i * WIDTH + j];
+        }
+    }
+#pragma omp simd reduction(|| : grew)
+    for (size_t j = 0; j < WIDTH; j++) {
+        shrink[j] = exp2_of(p->m[j] - max[j]);
+        p->l[j] = p->l[j] * shrink[j] + sum[j];
+        p->m[j] = max[j];
+        grew = grew || shrink[j] != 1.0f;
+    }
+    return grew;
+}
+
+/* k, v: (KEYS, HS) of the tile `all` */
+static void see_tile(struct pass *p, const float *k, const float *v,
+                     const struct keys *all, const struct dt_attention *a)
+{
+    const struct keys keys = panel_keys(&p->panel, all);
+    const size_t first = (keys.k - all->k) * a->HS;
+    float s[KEYS * WIDTH], factors[KEYS * WIDTH], shrink[WIDTH];
+
+    if (keys.count == 0)
+        return;
+    DT_CPU(tile_matmul)
+    (s, WIDTH, k + first, a->HS, 1, p->q, WIDTH, keys.count, WIDTH, a->HS,
+     false);
+    hide(s, &p->panel, &keys);
+    if (soften(p, s, shrink, keys.count)) {
+        for (size_t d = 0; d < a->HS; d++) {
+#pragma omp simd
+            for (size_t j = 0; j < WIDTH; j++)
+                p->out[d * WIDTH + j] *= shrink[j];
+        }
+    }
+    if (a->dropout.rate > 0.0) {
+        tile_dropout(factors, &p->panel, &keys, a);
+#pragma omp simd
+        for (size_t i = 0; i < keys.count * WIDTH; i++)
+            s[i] *= factors[i];
+    }
+    DT_CPU(tile_matmul)
+    (p->out, WIDTH, v + first, 1, a->HS, s, WIDTH, a->HS, WIDTH, keys.count,
+     true);
+}
+
+/* rows(WIDTH, HS) is scratch here and below */
+static void begin(struct pass *p, float *rows, const struct operands *o)
+{
+    const struct dt_attention *a = o->a;
+    const struct panel *panel = &p->panel;
+    const float scale = (float)(M_LOG2E / sqrt((double)a->HS));
+
+    load_rows(rows, o->qkv, head_at(a, panel->b, panel->t, panel->head),
+              head_at(a, 0, 1, 0), a->HS, panel->count, WIDTH);
+    turn(p->q, WIDTH, rows, a->HS, WIDTH, a->HS, scale);
+    memset(p->out, 0, a->HS * WIDTH * sizeof(*p->out));
+    for (size_t j = 0; j < WIDTH; j++) {
+        p->m[j] = -1e30f; /* finite: nothing seen yet is no NaN */
+        p->l[j] = 0.0f;
+    }
+}
+
+static void finish(struct pass *p, float *rows, const struct operands *o)
+{
+    const struct dt_attention *a = o->a;
+    const struct panel *panel = &p->panel;
+    float *lse = dt_view_f32(o->lse) + (panel->b * a->NH + panel->head) * a->T +
+                 panel->t;
+    char *out = dt_view_data(o->out);
+
+    for (size_t d = 0; d < a->HS; d++) {
+#pragma omp simd
+        for (size_t j = 0; j < WIDTH; j++)
+            p->out[d * WIDTH + j] /= p->l[j];
+    }
+    turn(rows, a->HS, p->out, WIDTH, a->HS, WIDTH, 1.0f);
+    for (size_t j = 0; j < panel->count; j++) {
+        size_t at = out_at(a, panel->b, panel->t + j, panel->head);
+        dt_cpu_narrow(out + at * dt_dtype_bytes(o->out.dtype), rows + j * a->HS,
+                      o->out.dtype, a->HS);
+        lse[j] = (p->m[j] + log2f(p->l[j])) * (float)M_LN2;
+    }
+}
+
+/* How the queries that share a head of keys and values are cut: `heads` of
+ * them, `span` positions each, at a time.
+ */
+struct cut {
+    size_t heads, span;
+};
+
+static struct cut cut_of(const struct dt_attention *a)
+{
+    size_t panels = least(PANELS, SPACE / (a->HS * WIDTH));
+    size_t heads = least(panels, heads_shared(a));
+
+    return (struct cut){heads, panels / heads * WIDTH};
+}
+
+/* Queries t ... of heads head ... of row b */
+static void forward_queries(const struct operands *o, const struct cut *cut,
+                            size_t b, size_t head, size_t t)
+{
+    const struct dt_attention *a = o->a;
+    const size_t kv_head = head / heads_shared(a), stride = head_at(a, 0, 1, 0);
+    const size_t end = least(t + cut->span, a->T);
+    const size_t last =
+        least(head + cut->heads, (kv_head + 1) * heads_shared(a));
+    float q[SPACE], out[SPACE], rows[SPACE];
+    float k[KEYS * DT_MAX_HEAD_SIZE], v[KEYS * DT_MAX_HEAD_SIZE];
+    struct pass passes[PANELS];
+    struct keys keys = {.k = t};
+    size_t count = 0;
+
+    for (size_t h = head; h < last; h++) {
+        for (size_t i = t; i < end; i += WIDTH, count++) {
+            struct pass *p = &passes[count];
+            panel_init(&p->panel, a, b, h, i);
+            p->q = q + count * a->HS * WIDTH;
+            p->out = out + count * a->HS * WIDTH;
+            begin(p, rows, o);
+            keys.k = least(keys.k, p->panel.first);
+        }
+    }
+    for (; keys.k < end; keys.k += KEYS) {
+        size_t at = head_at(a, b, keys.k, a->NH + kv_head);
+        keys.count = least(KEYS, end - keys.k);
+        load_rows(k, o->qkv, at, stride, a->HS, keys.count, keys.count);
+        load_rows(v, o->qkv, at + a->NKV * a->HS, stride, a->HS, keys.count,
+                  keys.count);
+        for (size_t i = 0; i < count; i++)
+            see_tile(&passes[i], k, v, &keys, a);
+    }
+    for (size_t i = 0; i < count; i++)
+        finish(&passes[i], rows, o);
+}
 
 void DT_CPU(attention_forward)(struct dt_stream *stream, struct dt_view out,
                                struct dt_view lse, struct dt_view qkv,
-                               const struct dt_attention *a)
+                               const struct dt_attention *attention)
 {
+    const struct dt_attention *a = attention;
+    const struct operands o = {out, lse, qkv, a};
+    const struct cut cut = cut_of(a);
+    const size_t spans = (a->T + cut.span - 1) / cut.span;
+    const size_t parts = (heads_shared(a) + cut.heads - 1) / cut.heads;
     (void)stream;
-#pragma omp parallel for collapse(2) schedule(dynamic)
-    for (size_t bh = 0; bh < a->B * a->NH; bh++) {
-        for (size_t t = 0; t < a->T; t++) {
-            float q[DT_CPU_BLOCK], k[DT_CPU_BLOCK], sum[DT_CPU_BLOCK] = {0.0f};
-            float factor, m = -INFINITY, l = 0.0f;
-            size_t b = bh / a->NH, h = bh % a->NH;
-            size_t kvh = h / (a->NH / a->NKV), W = dt_attention_width(a);
-            const float *qt =
-                dt_cpu_read(q, qkv, (b * a->T + t) * W + h * a->HS, a->HS);
-            for (size_t s = dt_attention_first(a, b, t); s <= t; s++) {
-                const float *ks = dt_cpu_read(
-                    k, qkv, (b * a->T + s) * W + (a->NH + kvh) * a->HS, a->HS);
-                float dot = 0.0f, most, p;
-                for (size_t d = 0; d < a->HS; d++)
-                    dot += qt[d] * ks[d];
-                dot /= sqrtf((float)a->HS);
-                most = dot > m ? dot : m;
-                p = dt_expf(dot - most);
-                l = l * dt_expf(m - most) + p;
-                ks = dt_cpu_read(
-                    k, qkv, (b * a->T + s) * W + (a->NH + a->NKV + kvh) * a->HS,
-                    a->HS);
-                factor = 1.0f;
-                if (a->dropout.rate > 0.0)
-                    DT_CPU(dropout_factors)
-                    (&factor, &a->dropout,
-                     ((int64_t *)dt_view_data(a->dropout.rows))[b],
-                     (h * a->T + t) * a->T + s, 1);
-                for (size_t d = 0; d < a->HS; d++)
-                    sum[d] = sum[d] * dt_expf(m - most) + p * factor * ks[d];
-                m = most;
-            }
-            for (size_t d = 0; d < a->HS; d++)
-                sum[d] /= l;
-            dt_cpu_narrow(
-                (void *)dt_cpu_at(dt_view_data(out), out.dtype,
-                                  (b * a->T + t) * a->NH * a->HS + h * a->HS),
-                sum, out.dtype, a->HS);
-            dt_view_f32(lse)[bh * a->T + t] = m + logf(l);
-        }
+    assert(a->HS % 2 == 0 && a->HS <= DT_MAX_HEAD_SIZE);
+    assert(out.count == a->B * a->T * a->NH * a->HS);
+    assert(lse.count == a->B * a->NH * a->T);
+    assert(qkv.count == head_at(a, a->B, 0, 0));
+
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < a->B * a->NKV * parts * spans; i++) {
+        size_t part = i / spans % parts, group = i / spans / parts;
+        size_t head = group % a->NKV * heads_shared(a) + part * cut.heads;
+        forward_queries(&o, &cut, group / a->NKV, head,
+                        (spans - 1 - i % spans) * cut.span);
     }
 }

@@ -1,26 +1,202 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.h - what both passes of attention share */
+/*
+ * attention.h - tiles of scores: what both passes of attention share
+ *
+ * A tile has keys for rows and queries for columns: vectors run along queries,
+ * so that maxima and sums over keys need nothing across lanes, and keys and
+ * values are read as they lie. Its columns are a panel: WIDTH positions of one
+ * head. Scores are in units of ln 2: exp is 2^x.
+ */
 #ifndef DT_OPS_CPU_ATTENTION_H
 #define DT_OPS_CPU_ATTENTION_H
 
-#include "ops/ops.h"
+#include <math.h>
+#include <string.h>
 
-/* Elements of a row of qkv. */
-static inline size_t dt_attention_width(const struct dt_attention *a)
+#include "ops/cpu/dropout.h"
+#include "ops/cpu/rows.h"
+
+enum {
+    WIDTH = TILE_VECS * LANES, /* columns of a tile */
+    KEYS = 64,                 /* its rows */
+    PANELS = 8,                /* that read the same keys and values */
+};
+
+/* Queries t ... t + count - 1 of a head, and the first position that each sees;
+ * columns from count on see nothing.
+ */
+struct panel {
+    size_t b, head, t, count;
+    size_t first, common; /* least and largest of seen */
+    int32_t seen[WIDTH];
+};
+
+/* Rows of a tile: positions k ... k + count - 1. */
+struct keys {
+    size_t k, count;
+};
+
+static inline size_t least(size_t a, size_t b)
 {
-    return (a->NH + 2 * a->NKV) * a->HS;
+    return a < b ? a : b;
+}
+
+static inline size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Query heads that share a head of keys and values. */
+static inline size_t heads_shared(const struct dt_attention *a)
+{
+    return a->NH / a->NKV;
+}
+
+/* Where in qkv head h of position t lies: heads of q, then of k, then of v. */
+static inline size_t head_at(const struct dt_attention *a, size_t b, size_t t,
+                             size_t h)
+{
+    return ((b * a->T + t) * (a->NH + 2 * a->NKV) + h) * a->HS;
+}
+
+/* Where in out it lies. */
+static inline size_t out_at(const struct dt_attention *a, size_t b, size_t t,
+                            size_t h)
+{
+    return ((b * a->T + t) * a->NH + h) * a->HS;
 }
 
 /* The first position that position t of row b sees. */
-static inline size_t dt_attention_first(const struct dt_attention *a, size_t b,
-                                        size_t t)
+static inline size_t first_seen(const struct dt_attention *a, size_t b,
+                                size_t t)
 {
-    size_t first = a->window && t >= a->window ? t - a->window + 1 : 0;
+    size_t edge = a->window && t >= a->window ? t - a->window + 1 : 0;
     size_t start = 0;
 
     if (a->starts.count != 0)
         start = (size_t)dt_view_i32(a->starts)[b * a->T + t];
-    return start > first ? start : first;
+    return most(start, edge);
+}
+
+static inline void panel_init(struct panel *p, const struct dt_attention *a,
+                              size_t b, size_t head, size_t t)
+{
+    *p = (struct panel){.b = b,
+                        .head = head,
+                        .t = t,
+                        .count = least(WIDTH, a->T - t),
+                        .first = t};
+    for (size_t j = 0; j < WIDTH; j++) {
+        size_t seen = j < p->count ? first_seen(a, b, t + j) : a->T;
+        p->seen[j] = (int32_t)seen;
+        p->first = least(p->first, seen);
+        p->common = most(p->common, seen);
+    }
+}
+
+/* The keys of tile `all` that the panel sees some of; count 0: none */
+static inline struct keys panel_keys(const struct panel *p,
+                                     const struct keys *all)
+{
+    size_t k = most(all->k, p->first);
+    size_t end = least(all->k + all->count, p->t + p->count);
+
+    return (struct keys){k, end > k ? end - k : 0};
+}
+
+/* Scores that a query does not see become -infinity. */
+static inline void hide(float *restrict s, const struct panel *p,
+                        const struct keys *keys)
+{
+    if (keys->k >= p->common && keys->k + keys->count <= p->t + 1)
+        return;
+    for (size_t i = 0; i < keys->count; i++) {
+        int32_t key = (int32_t)(keys->k + i);
+        int32_t ahead = key - (int32_t)p->t;
+#pragma omp simd
+        for (int32_t j = 0; j < WIDTH; j++) {
+            bool seen = p->seen[j] <= key && ahead <= j;
+            s[i * WIDTH + (size_t)j] =
+                seen ? s[i * WIDTH + (size_t)j] : -INFINITY;
+        }
+    }
+}
+
+/* 2^x for x < 128, relative error below 2e-7; 0 below -126; NaN stays NaN. The
+ * polynomial is the one of least relative error on [-1/2, 1/2].
+ */
+static inline float exp2_of(float x)
+{
+    const float round = 12582912.0f; /* 1.5 * 2^23: the sum has no fraction */
+    float y = x < -126.0f ? -126.0f : x;
+    float t = y + round;
+    float r = y - (t - round);
+    float p = 1.534581180e-4f;
+
+    p = p * r + 1.339993122e-3f;
+    p = p * r + 9.618488958e-3f;
+    p = p * r + 5.550328777e-2f;
+    p = p * r + 2.402264689e-1f;
+    p = p * r + 6.931472057e-1f;
+    p = p * r + 1.0f;
+    p = dt_f32_of_bits(dt_f32_bits(p) + (dt_f32_bits(t) << 23));
+    return x < -126.0f ? 0.0f : p;
+}
+
+/* to(columns, to_stride) = scale from(rows, from_stride) turned */
+static inline void turn(float *restrict to, size_t to_stride,
+                        const float *restrict from, size_t from_stride,
+                        size_t rows, size_t columns, float scale)
+{
+    for (size_t j = 0; j < columns; j++) {
+        for (size_t i = 0; i < rows; i++)
+            to[j * to_stride + i] = scale * from[i * from_stride + j];
+    }
+}
+
+/* to(count, HS) = rows of v, `stride` apart, as fp32; 0 up to `total` rows */
+static inline void load_rows(float *restrict to, struct dt_view v, size_t first,
+                             size_t stride, size_t HS, size_t count,
+                             size_t total)
+{
+    const void *data = dt_view_data(v);
+
+    for (size_t i = 0; i < count; i++)
+        dt_cpu_widen(to + i * HS, dt_cpu_at(data, v.dtype, first + i * stride),
+                     v.dtype, HS);
+    memset(to + count * HS, 0, (total - count) * HS * sizeof(*to));
+}
+
+/* factors(keys, WIDTH) of the probabilities of a tile */
+static inline void tile_dropout(float *restrict factors, const struct panel *p,
+                                const struct keys *keys,
+                                const struct dt_attention *a)
+{
+    const uint64_t row = dt_dropout_row(&a->dropout, p->b);
+    uint32_t words[(KEYS + 6) / 4 * 4 * LANES];
+    uint64_t block[LANES];
+    size_t phase[LANES];
+
+    for (size_t v = 0; v < WIDTH; v += LANES) {
+        for (size_t j = 0; j < LANES; j++) {
+            size_t query = p->head * a->T + p->t + v + j;
+            uint64_t element = (uint64_t)query * a->T + keys->k;
+            block[j] = element / 4;
+            phase[j] = element % 4 * LANES + j;
+        }
+        for (size_t i = 0; i < keys->count + 3; i += 4) {
+            dt_dropout_words((uint32_t(*)[LANES])(words + i * LANES),
+                             &a->dropout, row, block);
+            for (size_t j = 0; j < LANES; j++)
+                block[j]++;
+        }
+        for (size_t i = 0; i < keys->count; i++) {
+#pragma omp simd
+            for (size_t j = 0; j < LANES; j++)
+                factors[i * WIDTH + v + j] =
+                    dt_dropout_factor(&a->dropout, words[i * LANES + phase[j]]);
+        }
+    }
 }
 
 #endif /* DT_OPS_CPU_ATTENTION_H */

@@ -1,92 +1,244 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward.c - gradients of causal softmax attention */
+/*
+ * attention_backward.c - gradients of causal softmax attention
+ *
+ * With P = exp(S - lse), f the factors of dropout (1 without) and D = sum(dout
+ * out) of each query:
+ *   dV += (P f)^T dO;  dS = P (f dO V^T - D) scale;  dQ += dS K;  dK += dS^T Q
+ * A thread owns a head of keys and values: it goes over the queries that share
+ * the head in the order of their positions, and sums dK and dV in its scratch.
+ */
 #include "config.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "ops/cpu/attention.h"
-#include "ops/cpu/dropout.h"
-#include "ops/cpu/rows.h"
-#include "ops/cpu/vec.h"
+#include "ops/cpu/cpu.h"
 
-static void backward_head(struct dt_view dqkv, struct dt_view dout,
-                          struct dt_view out, struct dt_view lse,
-                          struct dt_view qkv, const struct dt_attention *a,
-                          size_t b, size_t kvh, float *g)
+/* A panel; all but the two turned ones (HS, WIDTH) are (WIDTH, HS). */
+struct pass {
+    struct panel panel;
+    float lse[WIDTH], delta[WIDTH]; /* delta is D */
+    float *q, *q_turned, *dout, *dout_turned, *dq;
+};
+
+struct operands {
+    struct dt_view dqkv, dout, out, lse, qkv;
+    const struct dt_attention *a;
+};
+
+/* What a thread has in its part of the scratch. */
+struct space {
+    float *dk, *dv;      /* (T, HS) */
+    float *k, *v;        /* (KEYS, HS) */
+    float *pass[PANELS]; /* (5, WIDTH, HS) */
+};
+
+static size_t space_floats(const struct dt_attention *a)
 {
-    size_t W = dt_attention_width(a), G = a->NH / a->NKV, HS = a->HS, T = a->T;
-    float *dk = g, *dv = g + T * HS;
-    float q[DT_CPU_BLOCK], k[DT_CPU_BLOCK], v[DT_CPU_BLOCK], o[DT_CPU_BLOCK],
-        go[DT_CPU_BLOCK], dq[DT_CPU_BLOCK];
-    memset(g, 0, 2 * T * HS * sizeof(*g));
-    for (size_t h = kvh * G; h < (kvh + 1) * G; h++)
-        for (size_t t = 0; t < T; t++) {
-            size_t n = b * T + t;
-            const float *qt = dt_cpu_read(q, qkv, n * W + h * HS, HS);
-            const float *ot = dt_cpu_read(o, out, (n * a->NH + h) * HS, HS);
-            const float *gt = dt_cpu_read(go, dout, (n * a->NH + h) * HS, HS);
-            float D = 0.0f, scale = 1.0f / sqrtf((float)HS);
-            for (size_t d = 0; d < HS; d++) {
-                D += ot[d] * gt[d];
-                dq[d] = 0.0f;
+    return (2 * a->T + 2 * KEYS + PANELS * 5 * WIDTH) * a->HS;
+}
+
+static struct space space_of(float *scratch, const struct dt_attention *a)
+{
+    struct space s = {.dk = scratch, .dv = scratch + a->T * a->HS};
+    s.k = s.dv + a->T * a->HS;
+    s.v = s.k + KEYS * a->HS;
+    s.pass[0] = s.v + KEYS * a->HS;
+    for (size_t i = 1; i < PANELS; i++)
+        s.pass[i] = s.pass[i - 1] + 5 * WIDTH * a->HS;
+    return s;
+}
+
+/* p = scores and ds = dO V^T become P f and dS, without scale */
+static void tile_gradient(const struct pass *p, float *restrict s,
+                          float *restrict ds, const struct keys *keys,
+                          const struct dt_attention *a)
+{
+    float factors[KEYS * WIDTH];
+
+    hide(s, &p->panel, keys);
+    if (a->dropout.rate > 0.0)
+        tile_dropout(factors, &p->panel, keys, a);
+    for (size_t i = 0; i < keys->count; i++) {
+        float *restrict si = s + i * WIDTH, *restrict dsi = ds + i * WIDTH;
+        const float *restrict f = factors + i * WIDTH;
+        if (a->dropout.rate > 0.0) {
+#pragma omp simd
+            for (size_t j = 0; j < WIDTH; j++) {
+                float e = exp2_of(si[j] - p->lse[j]);
+                si[j] = e * f[j];
+                dsi[j] = e * (f[j] * dsi[j] - p->delta[j]);
             }
-            for (size_t s = dt_attention_first(a, b, t); s <= t; s++) {
-                const float *ks = dt_cpu_read(
-                    k, qkv, (b * T + s) * W + (a->NH + kvh) * HS, HS);
-                const float *vs = dt_cpu_read(
-                    v, qkv, (b * T + s) * W + (a->NH + a->NKV + kvh) * HS, HS);
-                float dot = 0.0f, dp = 0.0f, p, ds, factor = 1.0f;
-                for (size_t d = 0; d < HS; d++) {
-                    dot += qt[d] * ks[d];
-                    dp += gt[d] * vs[d];
-                }
-                if (a->dropout.rate > 0.0)
-                    DT_CPU(dropout_factors)
-                    (&factor, &a->dropout,
-                     ((int64_t *)dt_view_data(a->dropout.rows))[b],
-                     (h * T + t) * T + s, 1);
-                p = dt_expf(dot * scale -
-                            dt_view_f32(lse)[(b * a->NH + h) * T + t]);
-                ds = p * (dp * factor - D) * scale;
-                for (size_t d = 0; d < HS; d++) {
-                    dq[d] += ds * ks[d];
-                    dk[s * HS + d] += ds * qt[d];
-                    dv[s * HS + d] += p * factor * gt[d];
-                }
+        } else {
+#pragma omp simd
+            for (size_t j = 0; j < WIDTH; j++) {
+                si[j] = exp2_of(si[j] - p->lse[j]);
+                dsi[j] = si[j] * (dsi[j] - p->delta[j]);
             }
-            dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(dqkv), dqkv.dtype,
-                                            n * W + h * HS),
-                          dq, dqkv.dtype, HS);
         }
-    for (size_t t = 0; t < T; t++) {
-        size_t at = (b * T + t) * W + (a->NH + kvh) * HS;
-        dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(dqkv), dqkv.dtype, at),
-                      dk + t * HS, dqkv.dtype, HS);
-        dt_cpu_narrow(
-            (void *)dt_cpu_at(dt_view_data(dqkv), dqkv.dtype, at + a->NKV * HS),
-            dv + t * HS, dqkv.dtype, HS);
     }
 }
 
-size_t DT_CPU(attention_scratch)(const struct dt_attention *a)
+static void see_tile(struct pass *p, const struct space *s,
+                     const struct keys *all, const struct dt_attention *a)
 {
-    return (size_t)omp_get_max_threads() * 2 * a->T * a->HS;
+    const struct keys keys = panel_keys(&p->panel, all);
+    const size_t HS = a->HS, first = (keys.k - all->k) * HS;
+    float e[KEYS * WIDTH], ds[KEYS * WIDTH];
+
+    if (keys.count == 0)
+        return;
+    DT_CPU(tile_matmul)
+    (e, WIDTH, s->k + first, HS, 1, p->q_turned, WIDTH, keys.count, WIDTH, HS,
+     false);
+    DT_CPU(tile_matmul)
+    (ds, WIDTH, s->v + first, HS, 1, p->dout_turned, WIDTH, keys.count, WIDTH,
+     HS, false);
+    tile_gradient(p, e, ds, &keys, a);
+    DT_CPU(tile_matmul)
+    (s->dv + keys.k * HS, HS, e, WIDTH, 1, p->dout, HS, keys.count, HS, WIDTH,
+     true);
+    DT_CPU(tile_matmul)
+    (s->dk + keys.k * HS, HS, ds, WIDTH, 1, p->q, HS, keys.count, HS, WIDTH,
+     true);
+    DT_CPU(tile_matmul)
+    (p->dq, HS, ds, 1, WIDTH, s->k + first, HS, WIDTH, HS, keys.count, true);
+}
+
+/* space(5, WIDTH, HS) */
+static void begin(struct pass *p, float *space, const struct operands *o)
+{
+    const struct dt_attention *a = o->a;
+    const struct panel *panel = &p->panel;
+    const size_t HS = a->HS, size = WIDTH * HS;
+    const size_t at = out_at(a, panel->b, panel->t, panel->head);
+    const float scale = (float)(M_LOG2E / sqrt((double)HS));
+    const float *lse = dt_view_f32(o->lse) +
+                       (panel->b * a->NH + panel->head) * a->T + panel->t;
+
+    p->q = space;
+    p->q_turned = space + size;
+    p->dout = space + 2 * size;
+    p->dout_turned = space + 3 * size;
+    p->dq = space + 4 * size;
+    load_rows(p->q, o->qkv, head_at(a, panel->b, panel->t, panel->head),
+              head_at(a, 0, 1, 0), HS, panel->count, WIDTH);
+    load_rows(p->dout, o->dout, at, out_at(a, 0, 1, 0), HS, panel->count,
+              WIDTH);
+    load_rows(p->dq, o->out, at, out_at(a, 0, 1, 0), HS, panel->count, WIDTH);
+    for (size_t j = 0; j < WIDTH; j++) {
+        const float *out = p->dq + j * HS, *dout = p->dout + j * HS;
+        float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+        for (size_t d = 0; d < HS; d++)
+            sum += out[d] * dout[d];
+        p->delta[j] = sum;
+        p->lse[j] = j < panel->count ? lse[j] * (float)M_LOG2E : INFINITY;
+    }
+    turn(p->q_turned, WIDTH, p->q, HS, WIDTH, HS, scale);
+    turn(p->dout_turned, WIDTH, p->dout, HS, WIDTH, HS, 1.0f);
+    memset(p->dq, 0, size * sizeof(*p->dq));
+}
+
+/* Rows of v, `stride` apart, = scale from(count, HS) */
+static void store_rows(struct dt_view v, size_t first, size_t stride,
+                       float *restrict from, float scale, size_t HS,
+                       size_t count)
+{
+    char *data = dt_view_data(v);
+
+    for (size_t i = 0; i < count; i++) {
+        float *row = from + i * HS;
+#pragma omp simd
+        for (size_t d = 0; d < HS; d++)
+            row[d] *= scale;
+        dt_cpu_narrow(data + (first + i * stride) * dt_dtype_bytes(v.dtype),
+                      row, v.dtype, HS);
+    }
+}
+
+/* `count` passes, which begin at position t and end before `end` */
+static void backward_queries(const struct operands *o, const struct space *s,
+                             struct pass *passes, size_t count, size_t end)
+{
+    const struct dt_attention *a = o->a;
+    const struct panel *first = &passes[0].panel;
+    const size_t stride = head_at(a, 0, 1, 0);
+    const size_t kv_head = a->NH + first->head / heads_shared(a);
+    struct keys keys = {.k = first->t};
+
+    for (size_t i = 0; i < count; i++) {
+        begin(&passes[i], s->pass[i], o);
+        keys.k = least(keys.k, passes[i].panel.first);
+    }
+    for (; keys.k < end; keys.k += KEYS) {
+        size_t at = head_at(a, first->b, keys.k, kv_head);
+        keys.count = least(KEYS, end - keys.k);
+        load_rows(s->k, o->qkv, at, stride, a->HS, keys.count, keys.count);
+        load_rows(s->v, o->qkv, at + a->NKV * a->HS, stride, a->HS, keys.count,
+                  keys.count);
+        for (size_t i = 0; i < count; i++)
+            see_tile(&passes[i], s, &keys, a);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct panel *p = &passes[i].panel;
+        store_rows(o->dqkv, head_at(a, p->b, p->t, p->head), stride,
+                   passes[i].dq, (float)(1.0 / sqrt((double)a->HS)), a->HS,
+                   p->count);
+    }
+}
+
+/* All queries that read head kv_head of keys and values of row b */
+static void backward_head(const struct operands *o, float *scratch, size_t b,
+                          size_t kv_head)
+{
+    const struct dt_attention *a = o->a;
+    const struct space s = space_of(scratch, a);
+    const size_t heads = heads_shared(a), stride = head_at(a, 0, 1, 0);
+    const size_t at = head_at(a, b, 0, a->NH + kv_head);
+    struct pass passes[PANELS];
+    size_t count = 0;
+
+    memset(s.dk, 0, 2 * a->T * a->HS * sizeof(*s.dk));
+    for (size_t t = 0; t < a->T; t += WIDTH) {
+        for (size_t h = 0; h < heads; h++) {
+            size_t end = least(t + WIDTH, a->T);
+            panel_init(&passes[count++].panel, a, b, kv_head * heads + h, t);
+            if (count < PANELS && (end < a->T || h + 1 < heads))
+                continue;
+            backward_queries(o, &s, passes, count, end);
+            count = 0;
+        }
+    }
+    store_rows(o->dqkv, at, stride, s.dk, (float)(1.0 / sqrt((double)a->HS)),
+               a->HS, a->T);
+    store_rows(o->dqkv, at + a->NKV * a->HS, stride, s.dv, 1.0f, a->HS, a->T);
+}
+
+size_t DT_CPU(attention_scratch)(const struct dt_attention *attention)
+{
+    return (size_t)omp_get_max_threads() * space_floats(attention);
 }
 
 void DT_CPU(attention_backward)(struct dt_stream *stream, struct dt_view dqkv,
                                 struct dt_view dout, struct dt_view out,
                                 struct dt_view lse, struct dt_view qkv,
                                 struct dt_view scratch,
-                                const struct dt_attention *a)
+                                const struct dt_attention *attention)
 {
-    size_t parts = scratch.count / (2 * a->T * a->HS);
-    int threads =
-        (int)parts < omp_get_max_threads() ? (int)parts : omp_get_max_threads();
+    const struct dt_attention *a = attention;
+    const struct operands o = {dqkv, dout, out, lse, qkv, a};
+    const size_t parts = scratch.count / space_floats(a);
+    const size_t threads = least(parts, (size_t)omp_get_max_threads());
+    float *space = dt_view_f32(scratch);
     (void)stream;
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    assert(a->HS % 2 == 0 && a->HS <= DT_MAX_HEAD_SIZE && parts > 0);
+    assert(dqkv.count == head_at(a, a->B, 0, 0) && qkv.count == dqkv.count);
+    assert(out.count == a->B * a->T * a->NH * a->HS);
+    assert(dout.count == out.count && lse.count == a->B * a->NH * a->T);
+
+#pragma omp parallel for num_threads((int)threads) schedule(dynamic)
     for (size_t i = 0; i < a->B * a->NKV; i++)
-        backward_head(dqkv, dout, out, lse, qkv, a, i / a->NKV, i % a->NKV,
-                      dt_view_f32(scratch) +
-                          (size_t)omp_get_thread_num() * 2 * a->T * a->HS);
+        backward_head(&o,
+                      space + (size_t)omp_get_thread_num() * space_floats(a),
+                      i / a->NKV, i % a->NKV);
 }

@@ -2,35 +2,28 @@
 /* dropout.c - dropout, decided by the words of dt_rng_dropout */
 #include "config.h"
 
-#include "base/rng.h"
 #include "ops/cpu/dropout.h"
 #include "ops/cpu/rows.h"
-
-void DT_CPU(dropout_factors)(float *factors, const struct dt_dropout *dropout,
-                             int64_t row, uint64_t first, size_t count)
-{
-    const uint32_t limit = dt_dropout_limit(dropout);
-    const float scale = dt_dropout_scale(dropout);
-
-    for (size_t i = 0; i < count; i++) {
-        uint32_t word = dt_rng_dropout(dropout->seed, dropout->place,
-                                       (uint64_t)row, first + i);
-        factors[i] = word < limit ? 0.0f : scale;
-    }
-}
 
 void DT_CPU(dropout_apply)(float *x, const struct dt_dropout *dropout, size_t b,
                            uint64_t first, size_t count)
 {
-    const int64_t *rows = dt_view_data(dropout->rows);
-    float factors[DT_CPU_BLOCK];
+    const uint64_t row = dt_dropout_row(dropout, b);
+    const size_t skip = first % 4; /* elements of the first block */
 
-    assert(dropout->rows.dtype == DT_I64 && b < dropout->rows.count);
-    assert(count <= DT_CPU_BLOCK);
-    DT_CPU(dropout_factors)(factors, dropout, rows[b], first, count);
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        x[i] *= factors[i];
+    for (size_t i = 0; i < skip + count; i += 4 * LANES) {
+        size_t from = i < skip ? skip : i;
+        size_t end =
+            i + 4 * LANES < skip + count ? i + 4 * LANES : skip + count;
+        uint32_t words[4][LANES];
+        uint64_t block[LANES];
+        for (size_t j = 0; j < LANES; j++)
+            block[j] = (first - skip + i) / 4 + j;
+        dt_dropout_words(words, dropout, row, block);
+        for (size_t e = from; e < end; e++)
+            x[e - skip] *=
+                dt_dropout_factor(dropout, words[(e - i) % 4][(e - i) / 4]);
+    }
 }
 
 void DT_CPU(dropout_backward)(struct dt_stream *stream, struct dt_view dx,
