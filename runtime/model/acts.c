@@ -4,8 +4,8 @@
 
 #include "model/acts.h"
 
-/* Elements of the logits that are alive at a time: 64 MiB. */
-enum { LOGITS_ELEMENTS = 1 << 24 };
+/* Elements of the logits that are alive at a time: 32 MiB. */
+enum { LOGITS_ELEMENTS = 1 << 23 };
 
 enum { ALIGN = 64 };
 
@@ -86,6 +86,14 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
     }
 }
 
+/* Rows of logits at a time: parts of N that are about equal. */
+static size_t logits_rows(size_t N, size_t V)
+{
+    size_t most = LOGITS_ELEMENTS / V > 0 ? LOGITS_ELEMENTS / V : 1;
+    size_t parts = N / most + (N % most != 0);
+    return N / parts + (N % parts != 0);
+}
+
 size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
                     struct dt_buffer *buf, const struct dt_acts_for *plan)
 {
@@ -93,7 +101,6 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     bool train = plan->options->train;
     struct arena arena = {.buf = buf, .compute = plan->options->compute};
     size_t N, C = config->n_embd, V = config->vocab_size;
-    size_t rows = LOGITS_ELEMENTS / V > 0 ? LOGITS_ELEMENTS / V : 1;
     if (__builtin_mul_overflow(plan->B, plan->T, &N))
         return SIZE_MAX;
     *acts = (struct dt_acts){0};
@@ -118,6 +125,6 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     arena.used = start;
     take_attention(&arena, acts, plan, N);
     arena.used = start;
-    acts->logits = take_of(&arena, DT_F32, rows < N ? rows : N, V);
+    acts->logits = take_of(&arena, DT_F32, logits_rows(N, V), V);
     return arena.peak;
 }

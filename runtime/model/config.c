@@ -28,7 +28,6 @@ static const struct {
     {"scale_attn_by_inverse_layer_idx", "false"},
     {"reorder_and_upcast_attn", "false"},
     {"add_cross_attention", "false"},
-    {"partial_rotary_factor", "1.0"},
     {"quantization_config", "null"},
 };
 

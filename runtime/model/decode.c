@@ -83,18 +83,26 @@ struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
         dt_error_set(err, EX_OSERR, "out of memory");
         return NULL;
     }
+    if (length > config->n_positions) {
+        dt_error_set(err, EX_USAGE,
+                     "%zu tokens do not fit into the %zu positions of the "
+                     "model",
+                     length, config->n_positions);
+        goto error;
+    }
     *d = (struct dt_decoder){
         .cache = {.rows = rows, .S = length},
         .tokens = options.B * options.T,
     };
     d->model = dt_model_create(config, layout, ops, weights,
                                (struct dt_view){0}, &options, err);
-    if (!d->model || allocate(d, config, weights.dtype, err) < 0) {
-        dt_decoder_destroy(d);
-        return NULL;
-    }
+    if (!d->model || allocate(d, config, weights.dtype, err) < 0)
+        goto error;
     d->model->cache = &d->cache;
     return d;
+error:
+    dt_decoder_destroy(d);
+    return NULL;
 }
 
 void dt_decoder_destroy(struct dt_decoder *d)

@@ -179,7 +179,7 @@ void dt_model_logits(struct dt_model *model, size_t b, size_t t, float *logits);
 struct dt_decoder;
 
 /* Room for `rows` sequences of up to `length` tokens. Weights as above. NULL
- * and err.
+ * and err: EX_USAGE if the model has fewer positions.
  */
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
                                      const struct dt_layout *layout,

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timed.h - operations that measure each call and pass it on */
+#ifndef TESTS_BENCH_TIMED_H
+#define TESTS_BENCH_TIMED_H
+
+#include "ops/ops.h"
+
+enum { TIMED_MAX_STEPS = 100 };
+
+/* The table that measures `ops`. */
+struct dt_ops timed_ops(const struct dt_ops *ops);
+
+/* The next step begins. */
+void timed_next(void);
+
+/* What each operation took: medians of the steps after the first, and shares of
+ * `all` seconds.
+ */
+void timed_print(double all);
+
+/* The median of s[count], which becomes sorted. */
+double timed_median(double *s, int count);
+
+#endif /* TESTS_BENCH_TIMED_H */
