@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "data/utf8.h"
 
 enum {

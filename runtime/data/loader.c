@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.c - a thread that makes this rank's batches ahead, in a fixed order */
+/* loader.c - threads that make this rank's batches ahead, in a fixed order */
 #include "config.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,34 +10,39 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "data/data.h"
+#include "data/loader.h"
 
 struct slot {
-    int32_t *inputs, *targets; /* (B, T) */
+    int32_t *inputs, *targets, *starts; /* (B, T) */
+    int64_t *rows;                      /* (B) */
+    size_t T;                           /* of the batch in it */
     size_t target_count;
+    uint64_t made; /* number of the batch in it + 1, 0: none yet */
+    bool failed;
+    struct dt_error error;
 };
 
 struct dt_loader {
-    const struct dt_dataset *dataset;
-    struct dt_data_range range;
+    const struct dt_rows *rows;
     struct dt_loader_options opt;
+    size_t T;          /* longest batch */
     uint64_t samples;  /* of one epoch */
     uint64_t position; /* of the next batch that is handed out */
-    int32_t *row;      /* T + 1 tokens, of the thread */
+    uint64_t first;    /* position of batch 0 */
+    uint64_t total;    /* batches of the pass; UINT64_MAX: no end */
+    pthread_t *threads;
+    size_t thread_count;
 
     /* Batch k lies in slot k % (prefetch + 1): `prefetch` of them ahead, and
-     * the one that the caller reads.
+     * the one that the caller reads. Each is made by the thread that claims it,
+     * and handed out in order.
      */
     struct slot *slots;
-    pthread_t thread;
-    pthread_mutex_t lock; /* of all below */
-    pthread_cond_t more;  /* made or ended changed */
+    pthread_mutex_t lock; /* of all below, and of slot->made */
+    pthread_cond_t more;  /* a batch was made */
     pthread_cond_t room;  /* taken or stop changed */
-    uint64_t made, taken;
-    bool ended; /* the thread makes no more: end of the pass or `error` */
-    bool failed;
+    uint64_t claimed, taken;
     bool stop;
-    struct dt_error error;
 };
 
 static size_t slot_count(const struct dt_loader *loader)
@@ -46,53 +50,79 @@ static size_t slot_count(const struct dt_loader *loader)
     return loader->opt.prefetch + 1;
 }
 
-/* --- the thread --- */
-
-/* Sample `p` of the endless order as row i of slot. */
-static int fill_row(struct dt_loader *loader, struct slot *slot, size_t i,
-                    uint64_t p, struct dt_error *err)
+static struct slot *slot_of(const struct dt_loader *loader, uint64_t k)
 {
-    size_t T = loader->opt.T;
-    int32_t *inputs = slot->inputs + i * T, *targets = slot->targets + i * T;
-    if (!loader->opt.repeat && p >= loader->samples) {
-        memset(inputs, 0, T * sizeof(*inputs));
-        for (size_t t = 0; t < T; t++)
-            targets[t] = DT_IGNORE;
-        return 0;
-    }
-    uint64_t sample = p % loader->samples;
-    if (loader->opt.shuffle)
-        sample = dt_rng_permute(loader->opt.seed, p / loader->samples, sample,
-                                loader->samples);
-    if (dt_dataset_read(loader->dataset, loader->range.first + sample * T,
-                        T + 1, loader->row, err) < 0)
-        return -1;
-    memcpy(inputs, loader->row, T * sizeof(*inputs));
-    memcpy(targets, loader->row + 1, T * sizeof(*targets));
-    slot->target_count += T;
-    return 0;
+    return &loader->slots[k % slot_count(loader)];
 }
 
-static int fill(struct dt_loader *loader, struct slot *slot, uint64_t position,
+/* --- the threads --- */
+
+/* The row at place `p` of the endless order, or none after the end of a pass.
+ */
+static bool row_at(const struct dt_loader *loader, uint64_t p, uint64_t *row)
+{
+    if (!loader->opt.repeat && p >= loader->samples)
+        return false;
+    *row = p % loader->samples;
+    if (loader->opt.shuffle)
+        *row = dt_rng_permute(loader->opt.seed, p / loader->samples, *row,
+                              loader->samples);
+    return true;
+}
+
+/* Positions of the batch whose first row is place p. */
+static size_t batch_length(const struct dt_loader *loader, uint64_t p)
+{
+    size_t length = 1, step = loader->opt.multiple_of;
+    uint64_t row;
+    for (size_t i = 0; i < loader->opt.B; i++) {
+        size_t need =
+            row_at(loader, p + i, &row) ? dt_rows_length(loader->rows, row) : 0;
+        length = need > length ? need : length;
+    }
+    length = (length + step - 1) / step * step;
+    return length < loader->T ? length : loader->T;
+}
+
+static int fill(struct dt_loader *loader, struct slot *slot, uint64_t k,
                 struct dt_error *err)
 {
-    size_t B = loader->opt.B;
-    uint64_t first = position + (uint64_t)loader->opt.rank * B;
+    size_t B = loader->opt.B, world = (size_t)loader->opt.world;
+    uint64_t p = loader->first + (k * world + (size_t)loader->opt.rank) * B;
+    uint64_t row;
+    slot->T = batch_length(loader, p);
     slot->target_count = 0;
-    for (size_t i = 0; i < B; i++)
-        if (fill_row(loader, slot, i, first + i, err) < 0)
-            return -1;
+    for (size_t i = 0; i < B; i++) {
+        size_t at = i * slot->T;
+        slot->rows[i] = (int64_t)(p + i);
+        if (row_at(loader, p + i, &row)) {
+            if (dt_rows_read(loader->rows, row, slot->T, slot->inputs + at,
+                             slot->targets + at, slot->starts + at,
+                             &slot->target_count, err) < 0)
+                return -1;
+            continue;
+        }
+        for (size_t t = 0; t < slot->T; t++) {
+            slot->inputs[at + t] = 0;
+            slot->targets[at + t] = DT_IGNORE;
+            slot->starts[at + t] = (int32_t)t;
+        }
+    }
     return 0;
 }
 
-/* Waits until batch `made` may be written. False: stop. */
-static bool wait_for_room(struct dt_loader *loader)
+/* Waits until there is room for batch *k, the caller's from then on. False:
+ * there is nothing more to do.
+ */
+static bool claim(struct dt_loader *loader, uint64_t *k)
 {
     pthread_mutex_lock(&loader->lock);
-    while (!loader->stop &&
-           loader->made - loader->taken >= loader->opt.prefetch)
+    while (!loader->stop && loader->claimed < loader->total &&
+           loader->claimed - loader->taken >= loader->opt.prefetch)
         pthread_cond_wait(&loader->room, &loader->lock);
-    bool go = !loader->stop;
+    bool go = !loader->stop && loader->claimed < loader->total;
+    if (go)
+        *k = loader->claimed++;
     pthread_mutex_unlock(&loader->lock);
     return go;
 }
@@ -100,25 +130,13 @@ static bool wait_for_room(struct dt_loader *loader)
 static void *run(void *arg)
 {
     struct dt_loader *loader = arg;
-    uint64_t position = loader->position, k = 0;
-    bool ended = false;
-    while (!ended && wait_for_room(loader)) {
-        struct dt_error err;
-        int rc = 0;
-        ended = !loader->opt.repeat && position >= loader->samples;
-        if (!ended)
-            rc = fill(loader, &loader->slots[k % slot_count(loader)], position,
-                      &err);
-        ended = ended || rc < 0;
-        position += (uint64_t)loader->opt.world * loader->opt.B;
-        k++;
+    uint64_t k;
+    while (claim(loader, &k)) {
+        struct slot *slot = slot_of(loader, k);
+        bool failed = fill(loader, slot, k, &slot->error) < 0;
         pthread_mutex_lock(&loader->lock);
-        loader->made += !ended;
-        loader->ended = ended;
-        if (rc < 0) {
-            loader->failed = true;
-            loader->error = err;
-        }
+        slot->failed = failed;
+        slot->made = k + 1;
         pthread_cond_signal(&loader->more);
         pthread_mutex_unlock(&loader->lock);
     }
@@ -129,13 +147,19 @@ static void *run(void *arg)
 static int start(struct dt_loader *loader)
 {
     sigset_t all, old;
+    int rc = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&loader->thread, NULL, run, loader);
+    while (loader->thread_count < loader->opt.workers && rc == 0) {
+        pthread_t *thread = &loader->threads[loader->thread_count];
+        rc = pthread_create(thread, NULL, run, loader);
+        if (rc == 0) {
+            pthread_setname_np(*thread, "loader");
+            loader->thread_count++;
+        }
+    }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc == 0)
-        pthread_setname_np(loader->thread, "loader");
-    return rc;
+    return loader->thread_count > 0 ? 0 : rc; /* fewer do as well */
 }
 
 /* --- the caller's side --- */
@@ -159,56 +183,60 @@ static void loader_free(struct dt_loader *loader)
     for (size_t i = 0; loader->slots && i < slot_count(loader); i++) {
         free(loader->slots[i].inputs);
         free(loader->slots[i].targets);
+        free(loader->slots[i].starts);
+        free(loader->slots[i].rows);
     }
     free(loader->slots);
-    free(loader->row);
+    free(loader->threads);
     free(loader);
 }
 
 static int allocate(struct dt_loader *loader, struct dt_error *err)
 {
-    size_t T = loader->opt.T, bytes;
-    bool ok =
-        !__builtin_mul_overflow(loader->opt.B, T * sizeof(int32_t), &bytes);
-    loader->row = calloc(T + 1, sizeof(*loader->row));
+    size_t B = loader->opt.B, T = loader->T, bytes;
+    bool ok = !__builtin_mul_overflow(B, T * sizeof(int32_t), &bytes);
+    loader->threads = calloc(loader->opt.workers, sizeof(*loader->threads));
     loader->slots = calloc(slot_count(loader), sizeof(*loader->slots));
-    ok = ok && loader->row && loader->slots;
+    ok = ok && loader->threads && loader->slots;
     for (size_t i = 0; ok && i < slot_count(loader); i++) {
         struct slot *slot = &loader->slots[i];
         slot->inputs = malloc(bytes);
         slot->targets = malloc(bytes);
-        ok = slot->inputs && slot->targets;
+        slot->starts = malloc(bytes);
+        slot->rows = calloc(B, sizeof(*slot->rows));
+        ok = slot->inputs && slot->targets && slot->starts && slot->rows;
     }
     if (!ok)
         return dt_error_set(err, EX_OSERR,
                             "data: out of memory for %zu "
                             "batches of %zu x %zu tokens",
-                            slot_count(loader), loader->opt.B, T);
+                            slot_count(loader), B, T);
     return 0;
 }
 
-struct dt_loader *dt_loader_create(const struct dt_dataset *dataset,
-                                   struct dt_data_range range,
+static uint64_t batches_of_pass(const struct dt_loader *loader)
+{
+    uint64_t each = loader->opt.B * (uint64_t)loader->opt.world;
+    uint64_t left =
+        loader->first < loader->samples ? loader->samples - loader->first : 0;
+    return loader->opt.repeat ? UINT64_MAX : (left + each - 1) / each;
+}
+
+struct dt_loader *dt_loader_create(const struct dt_rows *rows,
                                    const struct dt_loader_options *options,
                                    uint64_t position, struct dt_error *err)
 {
-    if (range.count < options->T + 1) {
-        dt_error_set(err, EX_DATAERR,
-                     "data: %zu tokens hold no sample of "
-                     "%zu + 1: give more data or a smaller max_length",
-                     range.count, options->T);
-        return NULL;
-    }
     struct dt_loader *loader = calloc(1, sizeof(*loader));
     if (!loader) {
         dt_error_set(err, EX_OSERR, "data: out of memory");
         return NULL;
     }
-    loader->dataset = dataset;
-    loader->range = range;
+    loader->rows = rows;
     loader->opt = *options;
-    loader->samples = (range.count - 1) / options->T;
-    loader->position = position;
+    loader->T = dt_rows_max_length(rows);
+    loader->samples = dt_rows_count(rows);
+    loader->position = loader->first = position;
+    loader->total = batches_of_pass(loader);
     init_sync(loader);
     int rc = allocate(loader, err);
     if (rc == 0 && (rc = start(loader)) != 0)
@@ -227,31 +255,24 @@ void dt_loader_destroy(struct dt_loader *loader)
         return;
     pthread_mutex_lock(&loader->lock);
     loader->stop = true;
-    pthread_cond_signal(&loader->room);
+    pthread_cond_broadcast(&loader->room);
     pthread_mutex_unlock(&loader->lock);
-    pthread_join(loader->thread, NULL);
+    for (size_t i = 0; i < loader->thread_count; i++)
+        pthread_join(loader->threads[i], NULL);
     loader_free(loader);
 }
 
-uint64_t dt_loader_epoch_samples(const struct dt_loader *loader)
-{
-    return loader->samples;
-}
-
-/* With the lock held: waits for batch `taken`, the end, or the deadline. */
-static int wait_for_batch(struct dt_loader *loader, struct dt_error *err)
+/* With the lock held: waits for the batch in slot, or the deadline. */
+static int wait_for_batch(struct dt_loader *loader, const struct slot *slot,
+                          struct dt_error *err)
 {
     struct timespec deadline =
         dt_clock_in(CLOCK_MONOTONIC, loader->opt.timeout_ms);
     int rc = 0;
-    while (loader->made == loader->taken && !loader->ended && rc == 0)
+    while (slot->made != loader->taken + 1 && rc == 0)
         rc = pthread_cond_timedwait(&loader->more, &loader->lock, &deadline);
-    if (loader->made > loader->taken)
-        return 1;
-    if (loader->failed && err)
-        *err = loader->error;
-    if (loader->ended)
-        return loader->failed ? -1 : 0;
+    if (slot->made == loader->taken + 1)
+        return 0;
     return dt_error_set(err, EX_IOERR,
                         "data: no batch within %d ms: does the "
                         "file system of the data hang?",
@@ -261,24 +282,32 @@ static int wait_for_batch(struct dt_loader *loader, struct dt_error *err)
 int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
                    struct dt_error *err)
 {
+    if (loader->taken == loader->total)
+        return 0;
+    const struct slot *slot = slot_of(loader, loader->taken);
     pthread_mutex_lock(&loader->lock);
-    int rc = wait_for_batch(loader, err);
-    uint64_t k = loader->taken;
-    if (rc == 1) {
+    int rc = wait_for_batch(loader, slot, err);
+    if (rc == 0 && slot->failed) {
+        if (err)
+            *err = slot->error;
+        rc = -1;
+    }
+    if (rc == 0) {
         loader->taken++;
         pthread_cond_signal(&loader->room);
     }
     pthread_mutex_unlock(&loader->lock);
-    if (rc == 1) {
-        const struct slot *slot = &loader->slots[k % slot_count(loader)];
-        *batch = (struct dt_batch){.B = loader->opt.B,
-                                   .T = loader->opt.T,
-                                   .inputs = slot->inputs,
-                                   .targets = slot->targets,
-                                   .target_count = slot->target_count};
-        loader->position += (uint64_t)loader->opt.world * loader->opt.B;
-    }
-    return rc;
+    if (rc < 0)
+        return -1;
+    *batch = (struct dt_batch){.B = loader->opt.B,
+                               .T = slot->T,
+                               .inputs = slot->inputs,
+                               .targets = slot->targets,
+                               .starts = slot->starts,
+                               .rows = slot->rows,
+                               .target_count = slot->target_count};
+    loader->position += (uint64_t)loader->opt.world * loader->opt.B;
+    return 1;
 }
 
 uint64_t dt_loader_position(const struct dt_loader *loader)

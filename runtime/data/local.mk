@@ -7,8 +7,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/chat_render.c \
 	runtime/data/chat_style.c \
 	runtime/data/chat_style.h \
-	runtime/data/data.h \
 	runtime/data/dataset.c \
+	runtime/data/dataset.h \
 	runtime/data/examples.c \
 	runtime/data/examples.h \
 	runtime/data/examples_make.c \
@@ -16,8 +16,13 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/jsonl.c \
 	runtime/data/jsonl.h \
 	runtime/data/loader.c \
+	runtime/data/loader.h \
 	runtime/data/mask.c \
 	runtime/data/mask.h \
+	runtime/data/pack.c \
+	runtime/data/pack.h \
+	runtime/data/rows.c \
+	runtime/data/rows.h \
 	runtime/data/tok.h \
 	runtime/data/tok_added.c \
 	runtime/data/tok_bpe.c \

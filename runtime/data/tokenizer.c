@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "data/tok.h"
 
 /* Everything but the texts beside it. */

@@ -31,6 +31,7 @@ check_PROGRAMS += \
 	tests/unit/test_hang \
 	tests/unit/test_layout \
 	tests/unit/test_loader \
+	tests/unit/test_memory \
 	tests/unit/test_model_config \
 	tests/unit/test_model_format \
 	tests/unit/test_model_layout \
@@ -38,6 +39,7 @@ check_PROGRAMS += \
 	tests/unit/test_optim \
 	tests/unit/test_outcome \
 	tests/unit/test_report \
+	tests/unit/test_rows \
 	tests/unit/test_safetensors \
 	tests/unit/test_scaler \
 	tests/unit/test_safetensors_model \

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "data/data.h"
+#include "data/dataset.h"
 #include "data/utf8.h"
 #include "scratch.h"
 

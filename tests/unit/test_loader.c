@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "data/data.h"
+#include "data/loader.h"
 #include "scratch.h"
 
 enum {
@@ -25,7 +25,7 @@ enum {
 };
 
 static struct dt_dataset *dataset; /* token i has the id i */
-static const struct dt_data_range range = {FIRST, TOKENS - FIRST};
+static struct dt_rows *rows;
 
 static int setup(void **state)
 {
@@ -35,12 +35,15 @@ static int setup(void **state)
         ids[i] = (uint16_t)i;
     const char *path = scratch_write("ids.bin", ids, sizeof(ids));
     dataset = dt_dataset_open(&path, 1, DT_DATA_AUTO, TOKENS, NULL);
-    return dataset ? 0 : -1;
+    if (dataset)
+        rows = dt_rows_of_stream(dataset, FIRST, TOKENS - FIRST, T, NULL);
+    return rows ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     (void)state;
+    dt_rows_destroy(rows);
     dt_dataset_close(dataset);
     return 0;
 }
@@ -49,8 +52,7 @@ static struct dt_loader *must_create(const struct dt_loader_options *opt,
                                      uint64_t position)
 {
     struct dt_error err = {0};
-    struct dt_loader *loader =
-        dt_loader_create(dataset, range, opt, position, &err);
+    struct dt_loader *loader = dt_loader_create(rows, opt, position, &err);
     if (!loader)
         fail_msg("%s", err.text);
     return loader;
@@ -82,7 +84,8 @@ static void check_stream(size_t B, int world, bool shuffle, uint64_t position)
 {
     struct dt_loader *loaders[8];
     struct dt_loader_options opt = {.B = B,
-                                    .T = T,
+                                    .multiple_of = 1,
+                                    .workers = 1,
                                     .world = world,
                                     .seed = 42,
                                     .shuffle = shuffle,
@@ -109,7 +112,6 @@ static void check_stream(size_t B, int world, bool shuffle, uint64_t position)
         assert_int_equal(dt_loader_position(loaders[0]), p);
     }
     for (int rank = 0; rank < world; rank++) {
-        assert_int_equal(dt_loader_epoch_samples(loaders[rank]), SAMPLES);
         dt_loader_destroy(loaders[rank]);
     }
 }
@@ -138,7 +140,8 @@ static void test_resume(void **state)
 static void test_epochs(void **state)
 {
     struct dt_loader_options opt = {.B = 1,
-                                    .T = T,
+                                    .multiple_of = 1,
+                                    .workers = 1,
                                     .world = 1,
                                     .seed = 7,
                                     .shuffle = true,
@@ -170,20 +173,24 @@ static void check_evaluation(size_t B, int world, size_t expected_batches)
 {
     size_t targets = 0;
     bool seen[SAMPLES] = {false};
-    struct dt_loader_options opt = {
-        .B = B, .T = T, .world = world, .prefetch = 3, .timeout_ms = 60000};
+    struct dt_loader_options opt = {.B = B,
+                                    .multiple_of = 1,
+                                    .workers = 1,
+                                    .world = world,
+                                    .prefetch = 3,
+                                    .timeout_ms = 60000};
     for (opt.rank = 0; opt.rank < world; opt.rank++) {
         struct dt_loader *loader = must_create(&opt, 0);
         struct dt_batch batch;
         size_t batches = 0;
         int rc;
         while ((rc = dt_loader_next(loader, &batch, NULL)) == 1) {
-            size_t rows = batch.target_count / T;
-            for (size_t i = 0; i < rows; i++) {
+            size_t full = batch.target_count / T;
+            for (size_t i = 0; i < full; i++) {
                 seen[sample_of(&batch, i)] = true;
                 targets += T;
             }
-            for (size_t i = rows * T; i < B * T; i++) {
+            for (size_t i = full * T; i < B * batch.T; i++) {
                 assert_int_equal(batch.inputs[i], 0);
                 assert_int_equal(batch.targets[i], DT_IGNORE);
             }
@@ -213,33 +220,31 @@ static void test_evaluation(void **state)
 
 static void test_too_short(void **state)
 {
-    struct dt_loader_options opt = {
-        .B = 1, .T = 100, .world = 1, .prefetch = 1, .timeout_ms = 1000};
-    struct dt_data_range small = {0, 100};
     struct dt_error err;
     (void)state;
-    assert_null(dt_loader_create(dataset, small, &opt, 0, &err));
+    assert_null(dt_rows_of_stream(dataset, 0, 100, 100, &err));
     assert_int_equal(err.status, EX_DATAERR);
     assert_string_equal(err.text, "data: 100 tokens hold no sample of 100 + 1: "
                                   "give more data or a smaller max_length");
-    small.count = 101;
-    struct dt_loader *loader = dt_loader_create(dataset, small, &opt, 0, &err);
-    assert_non_null(loader);
-    assert_int_equal(dt_loader_epoch_samples(loader), 1);
-    dt_loader_destroy(loader);
+    struct dt_rows *one = dt_rows_of_stream(dataset, 0, 101, 100, &err);
+    assert_non_null(one);
+    assert_int_equal(dt_rows_count(one), 1);
+    dt_rows_destroy(one);
+    dt_rows_destroy(NULL);
     dt_loader_destroy(NULL);
 }
 
 static void test_too_large(void **state)
 {
     struct dt_loader_options opt = {.B = SIZE_MAX / 8,
-                                    .T = T,
+                                    .multiple_of = 1,
+                                    .workers = 1,
                                     .world = 1,
                                     .prefetch = 1,
                                     .timeout_ms = 1000};
     struct dt_error err;
     (void)state;
-    assert_null(dt_loader_create(dataset, range, &opt, 0, &err));
+    assert_null(dt_loader_create(rows, &opt, 0, &err));
     assert_int_equal(err.status, EX_OSERR);
     assert_non_null(strstr(err.text, "data: out of memory for 2 batches of "));
 }
@@ -248,8 +253,12 @@ static void test_too_large(void **state)
 static void test_bad_token(void **state)
 {
     enum { N = 3000000, BAD = 20000 };
-    struct dt_loader_options opt = {
-        .B = 1, .T = 1000, .world = 1, .prefetch = 4, .timeout_ms = 60000};
+    struct dt_loader_options opt = {.B = 1,
+                                    .multiple_of = 1,
+                                    .workers = 1,
+                                    .world = 1,
+                                    .prefetch = 4,
+                                    .timeout_ms = 60000};
     uint16_t *ids = calloc(N, sizeof(*ids));
     struct dt_batch batch;
     struct dt_error err;
@@ -260,8 +269,8 @@ static void test_bad_token(void **state)
     struct dt_dataset *late =
         dt_dataset_open(&path, 1, DT_DATA_AUTO, 500, NULL);
     assert_non_null(late);
-    struct dt_loader *loader =
-        dt_loader_create(late, (struct dt_data_range){0, N}, &opt, 0, &err);
+    struct dt_rows *late_rows = dt_rows_of_stream(late, 0, N, 1000, &err);
+    struct dt_loader *loader = dt_loader_create(late_rows, &opt, 0, &err);
     for (int i = 0; i < 19; i++)
         assert_int_equal(dt_loader_next(loader, &batch, NULL), 1);
     for (int i = 0; i < 2; i++) {
@@ -271,6 +280,7 @@ static void test_bad_token(void **state)
     }
     assert_int_equal(dt_loader_position(loader), 19);
     dt_loader_destroy(loader);
+    dt_rows_destroy(late_rows);
     dt_dataset_close(late);
     free(ids);
 }
@@ -279,7 +289,8 @@ static void test_bad_token(void **state)
 static void test_timeout(void **state)
 {
     struct dt_loader_options opt = {.B = 20000,
-                                    .T = T,
+                                    .multiple_of = 1,
+                                    .workers = 1,
                                     .world = 1,
                                     .repeat = true,
                                     .shuffle = true,
@@ -328,8 +339,12 @@ static unsigned long long loader_mask(void)
 
 static void test_signals(void **state)
 {
-    struct dt_loader_options opt = {
-        .B = 1, .T = T, .world = 1, .prefetch = 1, .timeout_ms = 60000};
+    struct dt_loader_options opt = {.B = 1,
+                                    .multiple_of = 1,
+                                    .workers = 1,
+                                    .world = 1,
+                                    .prefetch = 1,
+                                    .timeout_ms = 60000};
     struct dt_loader *loader = must_create(&opt, 0);
     static const int signals[] = {1, 2, 10, 12,
                                   15}; /* HUP INT USR1 USR2 TERM */

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.c - streams and examples as rows */
+#include "config.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "data/pack.h"
+#include "data/rows.h"
+#include "tensor/batch.h"
+
+/* Keys of permutations that are no epoch's. */
+static const uint64_t CHOICE = UINT64_MAX, WRAP_ORDER = UINT64_MAX - 1;
+
+/* A document, or the part of one that is in a row. */
+struct piece {
+    const uint32_t *tokens; /* with DT_TARGET_BIT */
+    size_t count;
+};
+
+struct dt_rows {
+    size_t T, count;
+    struct dt_rows_stats stats;
+    size_t vocab_size;
+
+    /* a stream */
+    const struct dt_dataset *dataset;
+    size_t first;
+
+    /* examples: row i has pieces begin[i] .. begin[i + 1] - 1 of order (NULL:
+     * piece i), or wrapped: the tokens of piece order[i] begin at begin[i]
+     */
+    struct piece *pieces;
+    size_t piece_count, piece_room;
+    size_t *order, *begin;
+    bool wrapped;
+};
+
+void dt_rows_destroy(struct dt_rows *rows)
+{
+    if (!rows)
+        return;
+    free(rows->pieces);
+    free(rows->order);
+    free(rows->begin);
+    free(rows);
+}
+
+static struct dt_rows *create(size_t T, struct dt_error *err)
+{
+    struct dt_rows *rows = calloc(1, sizeof(*rows));
+    if (rows)
+        rows->T = T;
+    else
+        dt_error_set(err, EX_OSERR, "data: out of memory");
+    return rows;
+}
+
+struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
+                                  size_t first, size_t count, size_t T,
+                                  struct dt_error *err)
+{
+    if (count < T + 1) {
+        dt_error_set(err, EX_DATAERR,
+                     "data: %zu tokens hold no sample of %zu + 1: give more "
+                     "data or a smaller max_length",
+                     count, T);
+        return NULL;
+    }
+    struct dt_rows *rows = create(T, err);
+    if (!rows)
+        return NULL;
+    rows->dataset = dataset;
+    rows->first = first;
+    rows->count = (count - 1) / T;
+    rows->stats.tokens = rows->stats.targets = (uint64_t)rows->count * T;
+    return rows;
+}
+
+/* --- examples into pieces --- */
+
+static bool has_target(const uint32_t *tokens, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (tokens[i] & DT_TARGET_BIT)
+            return true;
+    return false;
+}
+
+static int add_piece(struct dt_rows *rows, const uint32_t *tokens, size_t count,
+                     struct dt_error *err)
+{
+    if (rows->piece_count == rows->piece_room) {
+        size_t room = rows->piece_room ? rows->piece_room * 2 : 1024;
+        struct piece *pieces =
+            reallocarray(rows->pieces, room, sizeof(*pieces));
+        if (!pieces)
+            return dt_error_set(err, EX_OSERR, "data: out of memory");
+        rows->pieces = pieces;
+        rows->piece_room = room;
+    }
+    rows->pieces[rows->piece_count++] = (struct piece){tokens, count};
+    return 0;
+}
+
+static int add_example(struct dt_rows *rows, const uint32_t *tokens,
+                       size_t count, const struct dt_rows_options *opt,
+                       struct dt_error *err)
+{
+    rows->stats.examples++;
+    if (count > rows->T &&
+        (opt->packing == DT_PACK_NONE || opt->packing == DT_PACK_BFD)) {
+        if (opt->keep_end)
+            tokens += count - rows->T;
+        count = rows->T;
+        rows->stats.truncated++;
+    }
+    if (!has_target(tokens, count)) {
+        rows->stats.dropped++;
+        return 0;
+    }
+    if (opt->packing != DT_PACK_BFD_SPLIT)
+        return add_piece(rows, tokens, count, err);
+    for (size_t i = 0; i < count; i += rows->T) {
+        size_t n = count - i < rows->T ? count - i : rows->T;
+        if (add_piece(rows, tokens + i, n, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* All copies of the chosen range of a source. */
+static int add_source(struct dt_rows *rows, const struct dt_rows_source *source,
+                      const struct dt_rows_options *opt, struct dt_error *err)
+{
+    size_t all = dt_examples_count(source->examples);
+    size_t first = (size_t)llround(opt->begin * (double)all);
+    size_t n = (size_t)llround(opt->end * (double)all) - first;
+    double whole = floor(source->weight);
+    size_t part = (size_t)llround((source->weight - whole) * (double)n);
+    for (size_t i = 0; i < (size_t)whole * n + part; i++) {
+        size_t at = i % n, count;
+        if (i >= (size_t)whole * n)
+            at = dt_rng_permute(opt->seed, CHOICE, at, n);
+        const uint32_t *tokens =
+            dt_example(source->examples, first + at, &count);
+        if (add_example(rows, tokens, count, opt, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- pieces into rows --- */
+
+static int pack(struct dt_rows *rows, struct dt_error *err)
+{
+    size_t n = rows->piece_count;
+    uint32_t *lengths = malloc((n + 1) * sizeof(*lengths));
+    rows->order = malloc((n + 1) * sizeof(*rows->order));
+    rows->begin = malloc((n + 1) * sizeof(*rows->begin));
+    rows->count = SIZE_MAX;
+    if (lengths && rows->order && rows->begin) {
+        for (size_t i = 0; i < n; i++)
+            lengths[i] = (uint32_t)rows->pieces[i].count; /* <= T */
+        rows->count = dt_pack_best_fit(lengths, n, (uint32_t)rows->T,
+                                       rows->order, rows->begin);
+    }
+    free(lengths);
+    return rows->count == SIZE_MAX
+               ? dt_error_set(err, EX_OSERR, "data: out of memory")
+               : 0;
+}
+
+static int wrap(struct dt_rows *rows, uint64_t seed, struct dt_error *err)
+{
+    size_t n = rows->piece_count, total = 0;
+    rows->wrapped = true;
+    rows->order = malloc((n + 1) * sizeof(*rows->order));
+    rows->begin = malloc((n + 1) * sizeof(*rows->begin));
+    if (!rows->order || !rows->begin)
+        return dt_error_set(err, EX_OSERR, "data: out of memory");
+    for (size_t i = 0; i < n; i++) {
+        rows->order[i] = dt_rng_permute(seed, WRAP_ORDER, i, n);
+        rows->begin[i] = total;
+        total += rows->pieces[rows->order[i]].count;
+    }
+    rows->begin[n] = total;
+    rows->count = total > 0 ? (total - 1) / rows->T : 0;
+    return 0;
+}
+
+static void count_tokens(struct dt_rows *rows)
+{
+    for (size_t i = 0; i < rows->piece_count; i++) {
+        const struct piece *piece = &rows->pieces[i];
+        rows->stats.tokens += piece->count;
+        for (size_t t = 1; t < piece->count; t++)
+            rows->stats.targets += piece->tokens[t] / DT_TARGET_BIT;
+    }
+}
+
+struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
+                                    size_t count,
+                                    const struct dt_rows_options *options,
+                                    struct dt_error *err)
+{
+    struct dt_rows *rows = create(options->T, err);
+    int result = rows ? 0 : -1;
+    for (size_t i = 0; i < count && result == 0; i++)
+        result = add_source(rows, &sources[i], options, err);
+    if (result == 0) {
+        rows->vocab_size = options->vocab_size;
+        rows->count = rows->piece_count;
+        count_tokens(rows);
+        if (options->packing == DT_PACK_WRAPPED)
+            result = wrap(rows, options->seed, err);
+        else if (options->packing != DT_PACK_NONE)
+            result = pack(rows, err);
+    }
+    if (result == 0 && rows->count == 0)
+        result =
+            dt_error_set(err, EX_DATAERR,
+                         "data: of %zu examples none is left to learn "
+                         "from (%zu have no target within max_length "
+                         "%zu)%s",
+                         rows->stats.examples, rows->stats.dropped, rows->T,
+                         rows->wrapped ? ", or all of them are less than "
+                                         "one row"
+                                       : "");
+    if (result < 0) {
+        dt_rows_destroy(rows);
+        return NULL;
+    }
+    return rows;
+}
+
+size_t dt_rows_count(const struct dt_rows *rows)
+{
+    return rows->count;
+}
+
+size_t dt_rows_max_length(const struct dt_rows *rows)
+{
+    return rows->T;
+}
+
+struct dt_rows_stats dt_rows_stats(const struct dt_rows *rows)
+{
+    return rows->stats;
+}
+
+/* --- reading a row --- */
+
+/* Pieces begin .. end - 1 of order make row i. */
+static void row_pieces(const struct dt_rows *rows, size_t i, size_t *begin,
+                       size_t *end)
+{
+    *begin = rows->begin ? rows->begin[i] : i;
+    *end = rows->begin ? rows->begin[i + 1] : i + 1;
+}
+
+static const struct piece *piece_at(const struct dt_rows *rows, size_t k)
+{
+    return &rows->pieces[rows->order ? rows->order[k] : k];
+}
+
+size_t dt_rows_length(const struct dt_rows *rows, size_t i)
+{
+    size_t begin, end, length = 0;
+    if (rows->dataset || rows->wrapped)
+        return rows->T;
+    row_pieces(rows, i, &begin, &end);
+    for (size_t k = begin; k < end; k++)
+        length += piece_at(rows, k)->count;
+    return length;
+}
+
+static int read_stream(const struct dt_rows *rows, size_t i, int32_t *inputs,
+                       int32_t *targets, struct dt_error *err)
+{
+    size_t T = rows->T, at = rows->first + i * T;
+    if (dt_dataset_read(rows->dataset, at, T, inputs, err) < 0)
+        return -1;
+    return dt_dataset_read(rows->dataset, at + 1, T, targets, err);
+}
+
+/* The piece that token `at` of the wrapped stream is in. */
+static size_t find_piece(const struct dt_rows *rows, size_t at)
+{
+    size_t low = 0, high = rows->piece_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (rows->begin[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int check_id(const struct dt_rows *rows, uint32_t token, int32_t *id,
+                    struct dt_error *err)
+{
+    *id = (int32_t)(token & ~DT_TARGET_BIT);
+    if ((size_t)*id < rows->vocab_size)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "data: token id %d, but the model's vocab_size is "
+                        "%zu: is this the tokenizer of the model?",
+                        *id, rows->vocab_size);
+}
+
+static int read_wrapped(const struct dt_rows *rows, size_t i, int32_t *inputs,
+                        int32_t *targets, struct dt_error *err)
+{
+    size_t at = i * rows->T, k = find_piece(rows, at);
+    size_t inside = at - rows->begin[k];
+    for (size_t t = 0; t <= rows->T; t++, inside++) {
+        int32_t id;
+        for (; inside == piece_at(rows, k)->count; inside = 0)
+            k++;
+        uint32_t token = piece_at(rows, k)->tokens[inside];
+        if (check_id(rows, token, &id, err) < 0)
+            return -1;
+        if (t < rows->T)
+            inputs[t] = id;
+        if (t > 0)
+            targets[t - 1] = token & DT_TARGET_BIT ? id : DT_IGNORE;
+    }
+    return 0;
+}
+
+static int read_pieces(const struct dt_rows *rows, size_t i, int32_t *inputs,
+                       int32_t *targets, int32_t *starts, struct dt_error *err)
+{
+    size_t begin, end, t = 0;
+    row_pieces(rows, i, &begin, &end);
+    for (size_t k = begin; k < end; k++) {
+        const struct piece *piece = piece_at(rows, k);
+        size_t start = t;
+        for (size_t n = 0; n < piece->count; n++, t++) {
+            uint32_t token = piece->tokens[n];
+            if (check_id(rows, token, &inputs[t], err) < 0)
+                return -1;
+            starts[t] = (int32_t)start;
+            targets[t] = DT_IGNORE;
+            if (n > 0 && token & DT_TARGET_BIT)
+                targets[t - 1] = inputs[t];
+        }
+    }
+    return 0;
+}
+
+int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
+                 int32_t *inputs, int32_t *targets, int32_t *starts,
+                 size_t *target_count, struct dt_error *err)
+{
+    size_t used = dt_rows_length(rows, i);
+    bool one = rows->dataset || rows->wrapped; /* document */
+    assert(i < rows->count && used <= length);
+    if (rows->dataset ? read_stream(rows, i, inputs, targets, err) < 0
+        : rows->wrapped
+            ? read_wrapped(rows, i, inputs, targets, err) < 0
+            : read_pieces(rows, i, inputs, targets, starts, err) < 0)
+        return -1;
+    for (size_t t = 0; t < used && one; t++)
+        starts[t] = 0;
+    for (size_t t = used; t < length; t++) {
+        inputs[t] = 0;
+        targets[t] = DT_IGNORE;
+        starts[t] = (int32_t)t;
+    }
+    for (size_t t = 0; t < used; t++)
+        *target_count += targets[t] != DT_IGNORE;
+    return 0;
+}
