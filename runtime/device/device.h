@@ -30,4 +30,11 @@ void dt_buffer_destroy(struct dt_buffer *buf); /* NULL is fine */
 /* Largest resident set of this process so far, in bytes. */
 size_t dt_device_peak_bytes(void);
 
+/* Bytes of memory that processes of this job may still use on this node: what
+ * the kernel and the control groups of this process (versions 1 and 2) leave,
+ * page cache not counted as used. `root` stands before /proc and /sys ("").
+ * SIZE_MAX if nothing says so.
+ */
+size_t dt_memory_available(const char *root);
+
 #endif /* DT_DEVICE_DEVICE_H */

@@ -2,4 +2,5 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/device/device.h \
 	runtime/device/device_cpu.c \
+	runtime/device/memory.c \
 	# End of runtime/device

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_memory.c - what the kernel and control groups leave to a process */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "device/device.h"
+#include "tests/unit/sysfs.h"
+
+#define MEMINFO                                                                \
+    "MemTotal:       32000 kB\nMemFree:         1000 kB\n"                     \
+    "MemAvailable:   20000 kB\n"
+
+static size_t available(const char *root)
+{
+    return dt_memory_available(scratch_path(root));
+}
+
+static void test_no_groups(void **state)
+{
+    (void)state;
+    sysfs_write("plain", MEMINFO, "proc/meminfo");
+    assert_int_equal(available("plain"), 20000 * 1024);
+    assert_int_equal(available("nothing"), SIZE_MAX);
+}
+
+/* The closest limit counts, wherever it is; page cache is given back. */
+static void test_version_2(void **state)
+{
+    (void)state;
+    sysfs_write("v2", MEMINFO, "proc/meminfo");
+    sysfs_write("v2", "0::/slurm/job_7/step_0\n", "proc/self/cgroup");
+    sysfs_write("v2", "max\n", "sys/fs/cgroup/slurm/job_7/step_0/memory.max");
+    sysfs_write("v2", "500\n",
+                "sys/fs/cgroup/slurm/job_7/step_0/memory.current");
+    assert_int_equal(available("v2"), 20000 * 1024);
+    sysfs_write("v2", "10000000\n", "sys/fs/cgroup/slurm/job_7/memory.max");
+    sysfs_write("v2", "4000000\n", "sys/fs/cgroup/slurm/job_7/memory.current");
+    assert_int_equal(available("v2"), 6000000);
+    sysfs_write("v2",
+                "anon 1000000\nactive_file 2000000\ninactive_file 500000\n",
+                "sys/fs/cgroup/slurm/job_7/memory.stat");
+    assert_int_equal(available("v2"), 8500000);
+    sysfs_write("v2", "300\n", "sys/fs/cgroup/slurm/job_7/step_0/memory.max");
+    assert_int_equal(available("v2"), 0);
+}
+
+static void test_version_1(void **state)
+{
+    (void)state;
+    sysfs_write("v1", MEMINFO, "proc/meminfo");
+    sysfs_write("v1", "5:cpuset:/x\n4:memory:/slurm/job_7\n1:name=systemd:/\n",
+                "proc/self/cgroup");
+    sysfs_write("v1", "9223372036854771712\n",
+                "sys/fs/cgroup/memory/memory.limit_in_bytes");
+    sysfs_write("v1", "77\n", "sys/fs/cgroup/memory/memory.usage_in_bytes");
+    sysfs_write("v1", "3000000\n",
+                "sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes");
+    sysfs_write("v1", "1000000\n",
+                "sys/fs/cgroup/memory/slurm/job_7/memory.usage_in_bytes");
+    sysfs_write("v1", "total_inactive_file 250000\n",
+                "sys/fs/cgroup/memory/slurm/job_7/memory.stat");
+    assert_int_equal(available("v1"), 2250000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_groups),
+        cmocka_unit_test(test_version_2),
+        cmocka_unit_test(test_version_1),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
