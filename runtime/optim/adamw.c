@@ -110,8 +110,9 @@ double dt_optim_clip(double norm, double max_norm)
     return max_norm > 0.0 && coef < 1.0 ? coef : 1.0;
 }
 
-void dt_optim_step(struct dt_optim *optim, struct dt_view weights,
-                   struct dt_view grads, double lr, double grad_scale)
+void dt_optim_step(struct dt_optim *optim, struct dt_view master,
+                   struct dt_view weights, struct dt_view grads, double lr,
+                   double grad_scale)
 {
     const struct dt_optim_options *options = &optim->options;
     long n = ++optim->steps;
@@ -127,9 +128,11 @@ void dt_optim_step(struct dt_optim *optim, struct dt_view weights,
     for (size_t i = 0; i < optim->run_count; i++) {
         const struct run *run = &optim->runs[i];
         args.weight_decay = run->decay ? options->weight_decay : 0.0;
-        optim->ops->adamw(NULL, dt_view_slice(weights, run->first, run->count),
-                          (struct dt_view){0},
-                          dt_view_slice(grads, run->first, run->count),
+        struct dt_view copy = weights;
+        if (copy.count > 0)
+            copy = dt_view_slice(weights, run->first, run->count);
+        optim->ops->adamw(NULL, dt_view_slice(master, run->first, run->count),
+                          copy, dt_view_slice(grads, run->first, run->count),
                           dt_view_slice(optim->m, run->first, run->count),
                           dt_view_slice(optim->v, run->first, run->count),
                           &args);

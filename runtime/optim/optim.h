@@ -42,9 +42,13 @@ double dt_optim_grad_norm(const struct dt_optim *optim, struct dt_view grads,
  */
 double dt_optim_clip(double norm, double max_norm);
 
-/* One step on every parameter; gradients are multiplied by grad_scale first. */
-void dt_optim_step(struct dt_optim *optim, struct dt_view weights,
-                   struct dt_view grads, double lr, double grad_scale);
+/* One step on every parameter of `master`, fp32; gradients are multiplied by
+ * grad_scale first. `weights` becomes master, rounded; absent (count 0) if
+ * master itself is computed with.
+ */
+void dt_optim_step(struct dt_optim *optim, struct dt_view master,
+                   struct dt_view weights, struct dt_view grads, double lr,
+                   double grad_scale);
 
 /* State for checkpoints: flat m and v in the layout, and the step count n. */
 struct dt_view dt_optim_m(const struct dt_optim *optim);

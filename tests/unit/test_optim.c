@@ -65,7 +65,7 @@ static void setup_fini(struct setup *s)
 
 static void setup_step(struct setup *s, double scale)
 {
-    dt_optim_step(s->optim, dt_view_of(s->weights, DT_F32),
+    dt_optim_step(s->optim, dt_view_of(s->weights, DT_F32), (struct dt_view){0},
                   dt_view_of(s->grads, DT_F32), 1e-3, scale);
 }
 
