@@ -4,8 +4,16 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/export.h \
 	runtime/algo/names.c \
 	runtime/algo/names.h \
+	runtime/algo/generate.c \
+	runtime/algo/generate.h \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \
+	runtime/algo/data.c \
+	runtime/algo/data.h \
+	runtime/algo/plan.c \
+	runtime/algo/plan.h \
+	runtime/algo/progress.c \
+	runtime/algo/progress.h \
 	runtime/algo/run.h \
 	runtime/algo/sample.c \
 	runtime/algo/sample.h \

@@ -4,210 +4,220 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <omp.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sysexits.h>
 
-#include "algo/sample.h"
-#include "algo/weights.h"
 #include "cmd/cmd.h"
+#include "cmd/generate_file.h"
+#include "cmd/speaker.h"
 #include "cmd/text_out.h"
-#include "data/data.h"
-#include "model/model.h"
 
-enum {
-    PARAMS_PER_THREAD = 1 << 22,
-};
+enum { STOPS = 16, TEXT_BYTES = 4096 };
 
 struct request {
     const char *dir;    /* --model */
-    const char *prompt; /* --prompt, or */
-    const char *tokens; /* --tokens */
-    size_t max_tokens;
-    struct dt_sampling sampling;
+    const char *prompt; /* one of these: --prompt, --tokens, --prompts */
+    const char *tokens, *file;
+    bool chat;
+    const char *system, *template; /* of --chat */
+    const char *stop[STOPS];
+    size_t stop_count;
+    double batch; /* of --prompts */
+    enum dt_dtype dtype;
+    struct dt_generation generation;
 };
-
-/* A model that only computes, with a window of T tokens. */
-struct speaker {
-    struct dt_model_config config;
-    struct dt_layout *layout;
-    struct dt_buffer *buf; /* the weights */
-    struct dt_model *model;
-    size_t T;
-    float *logits; /* (V) */
-    int32_t *ids;  /* prompt, then what was drawn */
-    size_t count;
-};
-
-static void speaker_fini(struct speaker *s)
-{
-    dt_model_destroy(s->model);
-    dt_buffer_destroy(s->buf);
-    dt_layout_destroy(s->layout);
-    dt_model_config_fini(&s->config);
-    free(s->logits);
-    free(s->ids);
-}
-
-/* Appends the prompt, or the end-of-text token if it is empty. */
-static int take_prompt(struct speaker *s, const struct request *request,
-                       struct dt_error *err)
-{
-    if (s->config.vocab_size != DT_BYTE_VOCAB)
-        return dt_error_set(
-            err, EX_USAGE,
-            "%s: the model has %zu tokens, the byte tokenizer %d: give the "
-            "prompt as --tokens ID,ID,... and get token ids",
-            request->dir, s->config.vocab_size, DT_BYTE_VOCAB);
-    for (const char *p = request->prompt; *p; p++)
-        s->ids[s->count++] = (unsigned char)*p;
-    if (s->count == 0)
-        s->ids[s->count++] = DT_BYTE_EOT;
-    return 0;
-}
 
 /* Appends the ids of a list "1,2,3". */
-static int take_tokens(struct speaker *s, const char *list,
-                       struct dt_error *err)
+static int parse_tokens(const struct dt_speaker *s, const char *list,
+                        struct dt_tokens *out, struct dt_error *err)
 {
+    size_t V = s->config.vocab_size;
     const char *p = list;
+    out->ids = calloc(strlen(list) + 1, sizeof(*out->ids));
+    if (!out->ids)
+        return dt_error_set(err, EX_OSERR, "out of memory");
     for (;;) {
         char *end;
         errno = 0;
         long id = strtol(p, &end, 10);
-        if (end == p || errno || id < 0 || (size_t)id >= s->config.vocab_size ||
+        if (end == p || errno || id < 0 || (size_t)id >= V ||
             (*end && *end != ','))
             return dt_error_set(err, EX_USAGE,
                                 "--tokens: expected ids from 0 to %zu with "
                                 "commas between them, got '%s'",
-                                s->config.vocab_size - 1, p);
-        s->ids[s->count++] = (int32_t)id;
+                                V - 1, p);
+        out->ids[out->count++] = (int32_t)id;
         if (!*end)
             return 0;
         p = end + 1;
     }
 }
 
-/* Threads wait for each other in every operation, of which a small model has
- * many and short ones.
- */
-static void choose_threads(const struct dt_layout *layout)
-{
-    int useful = 1 + (int)(layout->param_total / PARAMS_PER_THREAD);
-    if (useful < omp_get_max_threads())
-        omp_set_num_threads(useful);
-}
+/* What is shown of one row while it comes. */
+struct screen {
+    struct dt_detokenizer text;
+    struct dt_text_out out;
+    const struct dt_speaker *speaker; /* its stop tokens are not shown */
+    bool ids;
+    size_t count; /* tokens so far */
+};
 
-static int speaker_init(struct speaker *s, const struct request *request,
-                        struct dt_error *err)
+static void show(void *ctx, size_t row, int32_t id)
 {
-    size_t prompt_bytes =
-        strlen(request->prompt ? request->prompt : request->tokens);
-    size_t all = prompt_bytes + 1 + request->max_tokens;
-    if (dt_model_config_load(&s->config, request->dir, err) < 0)
-        return -1;
-    s->logits = calloc(s->config.vocab_size, sizeof(*s->logits));
-    s->ids = calloc(all, sizeof(*s->ids));
-    if (!s->logits || !s->ids)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    if (request->prompt ? take_prompt(s, request, err)
-                        : take_tokens(s, request->tokens, err))
-        return -1;
-
-    s->T = all < s->config.n_positions ? all : s->config.n_positions;
-    s->layout = dt_model_layout(&s->config, 1, err);
-    if (!s->layout)
-        return -1;
-    choose_threads(s->layout);
-    s->buf = dt_buffer_create(s->layout->count * sizeof(float), "weights", err);
-    if (!s->buf)
-        return -1;
-    struct dt_view weights = dt_view_of(s->buf, DT_F32);
-    if (dt_weights_load(request->dir, s->layout, weights, err) < 0)
-        return -1;
-    const struct dt_model_options options = {
-        .B = 1, .T = s->T, .compute = DT_F32};
-    s->model = dt_model_create(&s->config, s->layout, dt_ops_cpu(), weights,
-                               (struct dt_view){0}, &options, err);
-    return s->model ? 0 : -1;
-}
-
-/* Draws the next token from the last T. */
-static int32_t next_token(struct speaker *s, const struct dt_sampling *sampling)
-{
-    size_t length = s->count < s->T ? s->count : s->T;
-    struct dt_batch batch = {
-        .B = 1, .T = length, .inputs = s->ids + s->count - length};
-    for (size_t u = 0; u <= s->config.n_layer; u++)
-        dt_model_forward(s->model, u, &batch, false);
-    dt_model_logits(s->model, 0, length - 1, s->logits);
-    return dt_sample(sampling, s->logits, s->config.vocab_size, s->count);
-}
-
-static void speak_text(struct speaker *s, const struct request *request)
-{
-    struct dt_text_out out = {.file = stdout};
-    fputs(request->prompt, stdout);
-    fflush(stdout);
-    for (size_t i = 0; i < request->max_tokens; i++) {
-        int32_t id = next_token(s, &request->sampling);
-        if (id == DT_BYTE_EOT)
-            break;
-        s->ids[s->count++] = id;
-        dt_text_out_byte(&out, (unsigned char)id);
-    }
-    dt_text_out_end(&out);
-    putchar('\n');
-}
-
-static void speak_tokens(struct speaker *s, const struct request *request)
-{
-    for (size_t i = 0; i < request->max_tokens; i++) {
-        int32_t id = next_token(s, &request->sampling);
-        s->ids[s->count++] = id;
-        printf("%s%d", i ? " " : "", id);
+    struct screen *screen = ctx;
+    char text[TEXT_BYTES];
+    (void)row;
+    if (screen->ids) {
+        printf("%s%d", screen->count ? " " : "", id);
         fflush(stdout);
     }
-    putchar('\n');
+    screen->count++;
+    if (screen->ids)
+        return;
+    for (size_t i = 0; i < screen->speaker->stop_count; i++)
+        if (screen->speaker->stop[i] == id)
+            return;
+    size_t bytes = dt_detokenize(&screen->text, id, text, sizeof(text));
+    for (size_t i = 0; i < bytes; i++)
+        dt_text_out_byte(&screen->out, (unsigned char)text[i]);
+}
+
+/* The prompt in tokens, whatever it was given as. */
+static int encode(struct dt_speaker *s, const struct request *request,
+                  const struct dt_chat *chat, struct dt_tokens *out,
+                  struct dt_error *err)
+{
+    struct dt_chat_message messages[2];
+    size_t count = 0;
+    if (request->tokens)
+        return parse_tokens(s, request->tokens, out, err);
+    if (!request->chat)
+        return dt_speaker_encode(s, request->prompt, out, err);
+    if (request->system)
+        messages[count++] =
+            (struct dt_chat_message){"system", request->system, NULL};
+    messages[count++] = (struct dt_chat_message){"user", request->prompt, NULL};
+    return dt_speaker_encode_chat(s, chat, messages, count, out, err);
+}
+
+static void note_full(const struct dt_speaker *s, size_t tokens)
+{
+    if (tokens < s->config.n_positions)
+        return;
+    fflush(stdout);
+    fprintf(stderr,
+            "disttrain: the text is as long as the model's %zu positions\n",
+            s->config.n_positions);
+}
+
+/* One prompt, shown while it is continued. */
+static int speak(struct dt_speaker *s, const struct request *request,
+                 const struct dt_chat *chat, struct dt_error *err)
+{
+    struct dt_tokens prompt = {0};
+    struct screen screen = {
+        .text = {.tokenizer = s->tokenizer, .skip_special = true},
+        .out = {.file = stdout},
+        .speaker = s,
+        .ids = request->tokens != NULL,
+    };
+    struct dt_generation generation = request->generation;
+    char text[TEXT_BYTES];
+    int result = encode(s, request, chat, &prompt, err);
+    generation.token = show;
+    generation.ctx = &screen;
+    if (request->prompt && !request->chat && result == 0) {
+        fputs(request->prompt, stdout);
+        fflush(stdout);
+        for (size_t i = 0; i < prompt.count; i++) /* what a decoder strips */
+            dt_detokenize(&screen.text, prompt.ids[i], text, sizeof(text));
+    }
+    if (result == 0)
+        result = dt_speaker_speak(s, &prompt, 1, generation, err);
+    if (result == 0) {
+        size_t bytes =
+            screen.ids ? 0
+                       : dt_detokenize_end(&screen.text, text, sizeof(text));
+        for (size_t i = 0; i < bytes; i++)
+            dt_text_out_byte(&screen.out, (unsigned char)text[i]);
+        dt_text_out_end(&screen.out);
+        putchar('\n');
+        note_full(s, prompt.count + screen.count);
+    }
+    dt_tokens_fini(&prompt);
+    return result;
+}
+
+static int generate_with(struct dt_speaker *s, const struct request *request,
+                         struct dt_error *err)
+{
+    struct dt_chat *chat = NULL;
+    int result = 0;
+    if (dt_speaker_open(s, request->dir, request->dtype, err) < 0)
+        return -1;
+    for (size_t i = 0; i < request->stop_count; i++)
+        if (dt_speaker_add_stop(s, request->stop[i], err) < 0)
+            return -1;
+    if ((request->chat || request->file) && s->tokenizer)
+        chat = dt_chat_create(request->template, s->tokenizer, err);
+    if (request->chat && !chat)
+        return s->tokenizer ? -1
+                            : dt_error_set(err, EX_USAGE,
+                                           "--chat: the model has no "
+                                           "tokenizer.json");
+    if (request->file)
+        result =
+            dt_generate_file(s, request->file, chat, (size_t)request->batch,
+                             &request->generation, err);
+    else
+        result = speak(s, request, chat, err);
+    dt_chat_destroy(chat);
+    return result;
 }
 
 static int generate(const struct request *request)
 {
-    struct speaker speaker = {0};
+    struct dt_speaker speaker = {0};
     struct dt_error err;
     int status = 0;
-    if (speaker_init(&speaker, request, &err) < 0) {
+    if (generate_with(&speaker, request, &err) < 0) {
         fprintf(stderr, "disttrain: %s\n", err.text);
         status = err.status;
-    } else {
-        if (request->prompt)
-            speak_text(&speaker, request);
-        else
-            speak_tokens(&speaker, request);
-        if (fflush(stdout) || ferror(stdout)) {
-            fprintf(stderr, "disttrain: cannot write: %s\n", strerror(errno));
-            status = EX_IOERR;
-        }
+    } else if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "disttrain: cannot write: %s\n", strerror(errno));
+        status = EX_IOERR;
     }
-    speaker_fini(&speaker);
+    dt_speaker_close(&speaker);
     return status;
 }
 
 static void print_help(void)
 {
     fputs("usage: disttrain generate --model DIR --prompt TEXT [OPTIONS]\n\n"
-          "Prints TEXT and what the model in DIR (config.json and\n"
-          "model.safetensors) makes of it, one token at a time.\n\n"
+          "Prints TEXT and what the model in DIR makes of it, one token at a\n"
+          "time, until the model ends the text.\n\n"
           "  --model DIR        a checkpoint, or a Hugging Face directory\n"
-          "  --prompt TEXT      how the text begins (byte tokenizer)\n"
-          "  --tokens ID,ID,... the same for other vocabularies; prints ids\n"
+          "  --prompt TEXT      how the text begins\n"
+          "  --chat             TEXT is what a user says: print the answer\n"
+          "  --system TEXT      what the assistant is told before\n"
+          "  --chat-template T  one of " DT_CHAT_NAMES "\n"
+          "                     [as the tokenizer's files say]\n"
+          "  --prompts FILE     lines of JSON with prompt or messages; prints\n"
+          "                     each with its completion\n"
+          "  --batch N          of these lines, at a time [8]\n"
+          "  --tokens ID,ID,... a prompt in tokens; prints ids\n"
           "  --max-tokens N     stop after N tokens [200]\n"
           "  --temperature X    0: always the likeliest token [0.8]\n"
-          "  --top-k K          only among the K likeliest, up to 1000\n"
-          "                     [0: all]\n"
+          "  --top-k K          only among the K likeliest [0: all]\n"
+          "  --top-p P          only among the likeliest with the part P of\n"
+          "                     the probability [1: all]\n"
+          "  --stop TOKEN       ends the text too, may be repeated\n"
+          "  --dtype TYPE       computed in fp32, bf16 or fp16 [fp32]\n"
           "  --seed S           other seeds, other texts [42]\n",
           stdout);
 }
@@ -227,6 +237,73 @@ static bool parse_number(const char *option, double min, double max,
     return ok;
 }
 
+static bool parse_dtype(enum dt_dtype *dtype)
+{
+    static const char *const names[] = {"fp32", "bf16", "fp16"};
+    static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
+    for (size_t i = 0; i < 3; i++)
+        if (!strcasecmp(optarg, names[i])) {
+            *dtype = types[i];
+            return true;
+        }
+    dt_cmd_usage_error("generate",
+                       "--dtype: expected fp32, bf16 or fp16, got "
+                       "'%s'",
+                       optarg);
+    return false;
+}
+
+/* The numbers among the options. */
+struct numbers {
+    double max_tokens, temperature, top_k, top_p, seed;
+};
+
+static bool parse_option(struct request *request, struct numbers *numbers,
+                         int c)
+{
+    switch (c) {
+    case 'm':
+        request->dir = optarg;
+        return true;
+    case 'p':
+        request->prompt = optarg;
+        return true;
+    case 't':
+        request->tokens = optarg;
+        return true;
+    case 'f':
+        request->file = optarg;
+        return true;
+    case 'c':
+        return request->chat = true;
+    case 'y':
+        request->system = optarg;
+        return true;
+    case 'C':
+        request->template = optarg;
+        return true;
+    case 'b':
+        return parse_number("batch", 1, 4096, true, &request->batch);
+    case 'n':
+        return parse_number("max-tokens", 1, 1e6, true, &numbers->max_tokens);
+    case 'T':
+        return parse_number("temperature", 0, 100, false,
+                            &numbers->temperature);
+    case 'k':
+        return parse_number("top-k", 0, 1e6, true, &numbers->top_k);
+    case 'P':
+        return parse_number("top-p", 1e-6, 1, false, &numbers->top_p);
+    case 'S':
+        if (request->stop_count < STOPS)
+            request->stop[request->stop_count++] = optarg;
+        return true;
+    case 'd':
+        return parse_dtype(&request->dtype);
+    default:
+        return parse_number("seed", 0, 1e15, true, &numbers->seed);
+    }
+}
+
 /* Fills request. -1 to go on, or the exit code. */
 static int parse_options(struct request *request, int argc, char **argv)
 {
@@ -235,58 +312,46 @@ static int parse_options(struct request *request, int argc, char **argv)
         {"model", required_argument, NULL, 'm'},
         {"prompt", required_argument, NULL, 'p'},
         {"tokens", required_argument, NULL, 't'},
+        {"prompts", required_argument, NULL, 'f'},
+        {"chat", no_argument, NULL, 'c'},
+        {"system", required_argument, NULL, 'y'},
+        {"chat-template", required_argument, NULL, 'C'},
+        {"batch", required_argument, NULL, 'b'},
         {"max-tokens", required_argument, NULL, 'n'},
         {"temperature", required_argument, NULL, 'T'},
         {"top-k", required_argument, NULL, 'k'},
+        {"top-p", required_argument, NULL, 'P'},
+        {"stop", required_argument, NULL, 'S'},
+        {"dtype", required_argument, NULL, 'd'},
         {"seed", required_argument, NULL, 's'},
         {0},
     };
-    double max_tokens = 200, temperature = 0.8, top_k = 0, seed = 42;
+    struct numbers numbers = {200, 0.8, 0, 1, 42};
     bool ok = true;
     int c;
     opterr = 0;
     while (ok && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (c) {
-        case 'h':
+        if (c == 'h') {
             print_help();
             return 0;
-        case 'm':
-            request->dir = optarg;
-            break;
-        case 'p':
-            request->prompt = optarg;
-            break;
-        case 't':
-            request->tokens = optarg;
-            break;
-        case 'n':
-            ok = parse_number("max-tokens", 1, 1e6, true, &max_tokens);
-            break;
-        case 'T':
-            ok = parse_number("temperature", 0, 100, false, &temperature);
-            break;
-        case 'k':
-            ok = parse_number("top-k", 0, 1000, true, &top_k);
-            break;
-        case 's':
-            ok = parse_number("seed", 0, 1e15, true, &seed);
-            break;
-        default:
-            return dt_cmd_option_error("generate", c, argv[optind - 1]);
         }
+        if (c == '?' || c == ':')
+            return dt_cmd_option_error("generate", c, argv[optind - 1]);
+        ok = parse_option(request, &numbers, c);
     }
-    request->max_tokens = (size_t)max_tokens;
-    request->sampling = (struct dt_sampling){
-        .temperature = temperature,
-        .top_k = (size_t)top_k,
-        .seed = (uint64_t)seed,
+    request->generation = (struct dt_generation){
+        .sampling = {.temperature = numbers.temperature,
+                     .top_k = (size_t)numbers.top_k,
+                     .top_p = numbers.top_p,
+                     .seed = (uint64_t)numbers.seed},
+        .max_tokens = (size_t)numbers.max_tokens,
     };
     return ok ? -1 : EX_USAGE;
 }
 
 int dt_cmd_generate(int argc, char **argv)
 {
-    struct request request = {0};
+    struct request request = {.template = "auto", .batch = 8};
     int status = parse_options(&request, argc, argv);
     if (status >= 0)
         return status;
@@ -294,8 +359,12 @@ int dt_cmd_generate(int argc, char **argv)
         return dt_cmd_usage_error("generate", "'%s' is too much", argv[optind]);
     if (!request.dir)
         return dt_cmd_usage_error("generate", "which --model DIR?");
-    if (!request.prompt == !request.tokens)
-        return dt_cmd_usage_error("generate",
-                                  "one of --prompt and --tokens is needed");
+    if (!!request.prompt + !!request.tokens + !!request.file != 1)
+        return dt_cmd_usage_error(
+            "generate", "one of --prompt, --prompts and --tokens is needed");
+    if (request.chat && !request.prompt)
+        return dt_cmd_usage_error("generate", "--chat needs --prompt");
+    if (request.system && !request.chat)
+        return dt_cmd_usage_error("generate", "--system needs --chat");
     return generate(&request);
 }

@@ -10,6 +10,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/doctor_ranks.c \
 	runtime/cmd/export.c \
 	runtime/cmd/generate.c \
+	runtime/cmd/generate_file.c \
+	runtime/cmd/generate_file.h \
 	runtime/cmd/hang.c \
 	runtime/cmd/hang.h \
 	runtime/cmd/info.c \
@@ -20,6 +22,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/sbatch.c \
 	runtime/cmd/settings.c \
 	runtime/cmd/settings.h \
+	runtime/cmd/speaker.c \
+	runtime/cmd/speaker.h \
 	runtime/cmd/text_out.c \
 	runtime/cmd/text_out.h \
 	runtime/cmd/train.c \

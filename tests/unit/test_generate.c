@@ -15,7 +15,7 @@
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "cmd/text_out.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "model/model.h"
 #include "tests/unit/scratch.h"
 
@@ -63,7 +63,7 @@ static void write_model(size_t vocab_size, size_t favourite)
 {
     const struct dt_model_config config = {.family = DT_GPT2,
                                            .vocab_size = vocab_size,
-                                           .n_positions = 8,
+                                           .n_positions = 40,
                                            .n_embd = 4,
                                            .n_layer = 1,
                                            .n_head = 2,
@@ -153,9 +153,9 @@ static void test_tokens(void **state)
                      0);
     assert_string_equal(output, "299 299 299\n");
     assert_int_equal(RUN("--model", scratch_root, "--prompt", "a"), EX_USAGE);
-    assert_non_null(strstr(output, "the model has 300 tokens, the byte "
-                                   "tokenizer 257: give the prompt as "
-                                   "--tokens ID,ID,... and get token ids"));
+    assert_non_null(strstr(output, "the model has 300 tokens and no "
+                                   "tokenizer.json: give the prompt as ids "
+                                   "with --tokens"));
     assert_int_equal(RUN("--model", scratch_root, "--tokens", "1,300"),
                      EX_USAGE);
     assert_non_null(strstr(output, "--tokens: expected ids from 0 to 299 with "
@@ -165,25 +165,117 @@ static void test_tokens(void **state)
     assert_non_null(strstr(output, "got ',2'"));
 }
 
+/* A text ends where the model has no more positions. */
+static void test_full(void **state)
+{
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    assert_int_equal(RUN("--model", scratch_root, "--prompt", "0123456789",
+                         "--temperature", "0"),
+                     0);
+    assert_non_null(
+        strstr(output, "0123456789xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"));
+    assert_non_null(strstr(output, "the text is as long as the model's 40 "
+                                   "positions"));
+}
+
+static void test_types(void **state)
+{
+    static const char *const types[] = {"fp32", "bf16", "fp16"};
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(RUN("--model", scratch_root, "--prompt", "a",
+                             "--max-tokens", "3", "--temperature", "0",
+                             "--dtype", types[i]),
+                         0);
+        assert_string_equal(output, "axxx\n");
+    }
+}
+
+/* Lines come back in order with what was made of each, the same whatever the
+ * batch.
+ */
+static void test_file(void **state)
+{
+    static const char lines[] = "{\"prompt\": \"a\", \"id\": 1}\n\n"
+                                "{\"prompt\": \"longer than the others\"}\n"
+                                "{\"prompt\": \"\"}\n";
+    char first[sizeof(output)] = "";
+    static const char *const batches[] = {"1", "2", "8"};
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    char path[512];
+    strcpy(path, scratch_write("p.jsonl", lines, sizeof(lines) - 1));
+    assert_int_equal(RUN("--model", scratch_root, "--prompts", path,
+                         "--max-tokens", "2", "--temperature", "0"),
+                     0);
+    assert_string_equal(output,
+                        "{\"prompt\":\"a\",\"id\":1,\"completion\":\"xx\"}\n"
+                        "{\"prompt\":\"longer than the others\","
+                        "\"completion\":\"xx\"}\n"
+                        "{\"prompt\":\"\",\"completion\":\"xx\"}\n");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(RUN("--model", scratch_root, "--prompts", path,
+                             "--max-tokens", "9", "--temperature", "9",
+                             "--batch", batches[i]),
+                         0);
+        if (i > 0)
+            assert_string_equal(output, first);
+        strcpy(first, output);
+    }
+}
+
+static void test_bad_file(void **state)
+{
+    static const struct {
+        const char *lines, *text;
+    } cases[] = {
+        {"{\"prompt\": \"a\"}\n{", ":2: string or '}' expected"},
+        {"{\"text\": \"a\"}\n", ":1: expected an object with prompt or "
+                                "messages"},
+        {"{\"messages\": []}\n", ":1: messages need a chat template"},
+        {"{\"prompt\": \"0123456789012345678901234567890123456789\"}\n",
+         "a prompt of 40 tokens leaves no room: the model has 40 positions"},
+    };
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *path =
+            scratch_write("bad.jsonl", cases[i].lines, strlen(cases[i].lines));
+        assert_int_equal(RUN("--model", scratch_root, "--prompts", path),
+                         EX_DATAERR);
+        if (!strstr(output, cases[i].text))
+            fail_msg("expected '%s' in '%s'", cases[i].text, output);
+    }
+}
+
 static void test_refused(void **state)
 {
     static const struct {
-        const char *args[5], *text;
+        const char *args[7], *text;
         int status;
     } cases[] = {
         {{"--prompt", "a"}, "which --model DIR?", EX_USAGE},
-        {{"--model", "d"}, "one of --prompt and --tokens", EX_USAGE},
+        {{"--model", "d"}, "one of --prompt, --prompts and --tokens", EX_USAGE},
         {{"--model"}, "'--model' needs a value", EX_USAGE},
         {{"--modle", "d"}, "unknown option '--modle'", EX_USAGE},
         {{"d"}, "'d' is too much", EX_USAGE},
         {{"--top-k", "1.5"},
-         "--top-k: expected an integer from 0 to 1000, got '1.5'",
+         "--top-k: expected an integer from 0 to 1000000, got '1.5'",
          EX_USAGE},
         {{"--temperature", "hot"},
          "--temperature: expected a number from 0 to 100, got 'hot'",
          EX_USAGE},
         {{"--max-tokens", "0"},
          "--max-tokens: expected an integer from 1 to 1000000, got '0'",
+         EX_USAGE},
+        {{"--top-p", "0"},
+         "--top-p: expected a number from 1e-06 to 1, got '0'",
+         EX_USAGE},
+        {{"--dtype", "int8"}, "expected fp32, bf16 or fp16", EX_USAGE},
+        {{"--model", "d", "--tokens", "1", "--chat"},
+         "--chat needs --prompt",
          EX_USAGE},
         {{"--seed", "-1"}, "--seed: expected an integer from 0", EX_USAGE},
         {{"--model", "/nowhere", "--prompt", "a"},
@@ -242,7 +334,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text),     cmocka_unit_test(test_seed),
         cmocka_unit_test(test_tokens),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_text_out),
+        cmocka_unit_test(test_text_out), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_types),    cmocka_unit_test(test_file),
+        cmocka_unit_test(test_bad_file),
     };
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
 }

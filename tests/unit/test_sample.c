@@ -14,6 +14,7 @@
 
 enum { V = 5, DRAWS = 20000 };
 
+static float scratch[2 * V];
 static const float logits[V] = {0.5f, -1.0f, 2.0f, 0.0f, 1.0f};
 
 /* Draws DRAWS times and compares with p(V); tokens with p 0 must not come. */
@@ -22,7 +23,7 @@ static void check_frequencies(const struct dt_sampling *sampling,
 {
     double count[V] = {0};
     for (uint64_t i = 0; i < DRAWS; i++)
-        count[dt_sample(sampling, logits, V, i)]++;
+        count[dt_sample(sampling, logits, V, scratch, i)]++;
     for (size_t v = 0; v < V; v++) {
         double sigma = sqrt(DRAWS * p[v] * (1 - p[v]));
         assert_true(fabs(count[v] - DRAWS * p[v]) <= 4 * sigma);
@@ -43,7 +44,7 @@ static void test_greedy(void **state)
     const struct dt_sampling sampling = {.temperature = 0};
     (void)state;
     for (uint64_t i = 0; i < 10; i++)
-        assert_int_equal(dt_sample(&sampling, logits, V, i), 2);
+        assert_int_equal(dt_sample(&sampling, logits, V, scratch, i), 2);
 }
 
 static void test_softmax(void **state)
@@ -51,10 +52,10 @@ static void test_softmax(void **state)
     double p[V];
     (void)state;
     softmax(p, logits, 1.0);
-    check_frequencies(&(struct dt_sampling){1.0, 0, 7}, p);
+    check_frequencies(&(struct dt_sampling){1.0, 0, 1.0, 7}, p);
     softmax(p, logits, 0.5);
-    check_frequencies(&(struct dt_sampling){0.5, 0, 8}, p);
-    check_frequencies(&(struct dt_sampling){0.5, V + 3, 9}, p);
+    check_frequencies(&(struct dt_sampling){0.5, 0, 1.0, 8}, p);
+    check_frequencies(&(struct dt_sampling){0.5, V + 3, 1.0, 9}, p);
 }
 
 static void test_top_k(void **state)
@@ -63,30 +64,49 @@ static void test_top_k(void **state)
     double p[V];
     (void)state;
     softmax(p, kept, 1.0);
-    check_frequencies(&(struct dt_sampling){1.0, 2, 7}, p);
+    check_frequencies(&(struct dt_sampling){1.0, 2, 1.0, 7}, p);
 }
 
 /* Equal logits stay in together, wherever the cut falls. */
 static void test_ties(void **state)
 {
     const float flat[V] = {1, 1, 1, 1, 1};
-    const struct dt_sampling sampling = {1.0, 2, 3};
+    const struct dt_sampling sampling = {1.0, 2, 1.0, 3};
     unsigned seen = 0;
     (void)state;
     for (uint64_t i = 0; i < 200; i++)
-        seen |= 1U << dt_sample(&sampling, flat, V, i);
+        seen |= 1U << dt_sample(&sampling, flat, V, scratch, i);
     assert_int_equal(seen, (1U << V) - 1);
+}
+
+/* Probabilities are 0.57, 0.21, 0.13, 0.08, 0.03: the first two have 0.78. */
+static void test_top_p(void **state)
+{
+    const float two[V] = {-INFINITY, -INFINITY, 2.0f, -INFINITY, 1.0f};
+    const float one[V] = {-INFINITY, -INFINITY, 2.0f, -INFINITY, -INFINITY};
+    const float all[V] = {0.5f, -1.0f, 2.0f, 0.0f, 1.0f};
+    double p[V];
+    (void)state;
+    softmax(p, two, 1.0);
+    check_frequencies(&(struct dt_sampling){1.0, 0, 0.7, 7}, p);
+    check_frequencies(&(struct dt_sampling){1.0, 3, 0.8, 7}, p);
+    softmax(p, one, 1.0);
+    check_frequencies(&(struct dt_sampling){1.0, 0, 0.5, 7}, p);
+    check_frequencies(&(struct dt_sampling){1.0, 1, 0.99, 7}, p);
+    softmax(p, all, 1.0);
+    check_frequencies(&(struct dt_sampling){1.0, 0, 0.999, 7}, p);
 }
 
 static void test_repeatable(void **state)
 {
-    const struct dt_sampling a = {1.0, 0, 1}, b = {1.0, 0, 2};
+    const struct dt_sampling a = {1.0, 0, 1.0, 1}, b = {1.0, 0, 1.0, 2};
     size_t same = 0;
     (void)state;
     for (uint64_t i = 0; i < 1000; i++) {
-        assert_int_equal(dt_sample(&a, logits, V, i),
-                         dt_sample(&a, logits, V, i));
-        same += dt_sample(&a, logits, V, i) == dt_sample(&b, logits, V, i);
+        assert_int_equal(dt_sample(&a, logits, V, scratch, i),
+                         dt_sample(&a, logits, V, scratch, i));
+        same += dt_sample(&a, logits, V, scratch, i) ==
+                dt_sample(&b, logits, V, scratch, i);
     }
     assert_true(same < 600);
 }
@@ -96,7 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy),     cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_top_k),      cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_repeatable), cmocka_unit_test(test_top_p),
     };
     return cmocka_run_group_tests_name("sample", tests, NULL, NULL);
 }
