@@ -62,6 +62,16 @@ struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
     };
 }
 
+enum dt_dtype dt_run_dtype(int dtype)
+{
+    static const enum dt_dtype types[] = {
+        [DT_CONF_FP32] = DT_F32,
+        [DT_CONF_BF16] = DT_BF16,
+        [DT_CONF_FP16] = DT_F16,
+    };
+    return types[dtype];
+}
+
 struct dt_scaler dt_run_scaler(const struct dt_conf *conf)
 {
     struct dt_scaler_options options = {

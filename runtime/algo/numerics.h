@@ -26,4 +26,7 @@ struct dt_scaler dt_run_scaler(const struct dt_conf *conf);
 void dt_run_lr_note(const struct dt_conf *conf, int world, char *text,
                     size_t bytes);
 
+/* The type that a word of the configuration means: fp32, bf16, fp16. */
+enum dt_dtype dt_run_dtype(int dtype);
+
 #endif /* DT_ALGO_NUMERICS_H */

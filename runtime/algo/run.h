@@ -6,10 +6,11 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include "algo/data.h"
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
 #include "conf/conf.h"
-#include "data/data.h"
+#include "data/loader.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "parallel/parallel.h"
@@ -20,26 +21,29 @@ struct dt_run {
                              its strings belong to the caller */
     struct dt_comm *comm; /* not owned */
     int rank, world;
-    size_t B, T, A;       /* rows, positions, micro-batches a step */
+    size_t B, T, A; /* rows, positions, micro-batches a step */
+    size_t eval_B;  /* rows of an evaluation */
 
     struct dt_model_config model_config;
     struct dt_layout *layout;
-    struct dt_buffer *weights_buf, *grads_buf;
-    struct dt_view weights, grads; /* flat, fp32 */
+    struct dt_buffer *master_buf, *weights_buf, *grads_buf;
+    struct dt_view master;  /* flat, fp32: what the optimizer updates */
+    struct dt_view weights; /* flat, in the compute type: what is computed
+                               with; in fp32 the same as master */
+    struct dt_view grads;   /* flat, fp32 */
     struct dt_model *model;
     struct dt_optim *optim;
     struct dt_schedule schedule;
+    struct dt_scaler scaler; /* of the loss; scale 1 but with fp16 */
     struct dt_parallel *parallel;
 
-    struct dt_dataset *dataset, *eval_dataset; /* may be the same */
-    struct dt_data_range train_range, eval_range;
-    uint64_t data_hash;
+    struct dt_run_data data;
     struct dt_loader *loader;
     uint64_t epoch_samples;
 
     struct dt_report *report;
     char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
-    char ckpt_path[PATH_MAX]; /* of the newest one, empty before it */
+    char ckpt_path[PATH_MAX];      /* of the newest one, empty before it */
 
     /* What a checkpoint stores beside tensors: dt_run_save, dt_run_restore. */
     struct dt_progress {
@@ -53,12 +57,19 @@ struct dt_run {
     long total_steps;
 };
 
-/* setup.c: fills run up to the loader; run is zeroed before. dt_run_fini
- * releases whatever there is.
+/* setup.c: fills run up to the loader; run is zeroed before. This node has
+ * `local_size` ranks. dt_run_fini releases whatever there is.
  */
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
-                struct dt_comm *comm, struct dt_error *err);
+                struct dt_comm *comm, int local_size, struct dt_error *err);
 void dt_run_fini(struct dt_run *run);
+
+/* The loader of the training rows, or of one pass over the held-out ones. */
+struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
+                                struct dt_error *err);
+
+/* Batches that the loader makes ahead. */
+size_t dt_run_prefetch(const struct dt_run *run);
 
 /* distributed.timeout_s: of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);

@@ -13,11 +13,13 @@
 #include <unistd.h>
 
 #include "algo/numerics.h"
+#include "algo/plan.h"
 #include "algo/run.h"
 #include "base/file.h"
 #include "base/log.h"
 
-/* conf may not know data and optim, and has the same values under other names. */
+/* conf may not know data and optim, and has the same values under other names.
+ */
 static_assert((int)DT_CONF_DECAY_HF == (int)DT_DECAY_HF &&
                   (int)DT_CONF_DECAY_NONE == (int)DT_DECAY_NONE &&
                   (int)DT_CONF_FORMAT_TOKENS_BIN == (int)DT_DATA_TOKENS_BIN,
@@ -25,26 +27,26 @@ static_assert((int)DT_CONF_DECAY_HF == (int)DT_DECAY_HF &&
 
 /* --- what to train --- */
 
-/* model.path, or the inline keys of the model section. */
+/* model.path, model.config_path, or the inline keys of the model section. */
 static int choose_model(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
     struct dt_model_config *config = &run->model_config;
-    if (conf->model.path) {
-        if (dt_model_config_load(config, conf->model.path, err) < 0)
+    const char *dir =
+        conf->model.path ? conf->model.path : conf->model.config_path;
+    if (dir) {
+        if (dt_model_config_load(config, dir, err) < 0)
             return -1;
     } else {
-        size_t heads = (size_t)conf->model.n_head;
-        int32_t eos = conf->model.vocab_size == DT_BYTE_VOCAB ? DT_BYTE_EOT : -1;
         *config = (struct dt_model_config){
             .family = DT_GPT2,
             .vocab_size = (size_t)conf->model.vocab_size,
             .n_positions = (size_t)conf->model.n_positions,
             .n_embd = (size_t)conf->model.n_embd,
             .n_layer = (size_t)conf->model.n_layer,
-            .n_head = heads,
-            .n_kv_head = heads,
-            .head_size = (size_t)conf->model.n_embd / heads,
+            .n_head = (size_t)conf->model.n_head,
+            .n_kv_head = (size_t)conf->model.n_head,
+            .head_size = (size_t)(conf->model.n_embd / conf->model.n_head),
             .n_inner = (size_t)conf->model.n_inner,
             .norm_epsilon = conf->model.layer_norm_epsilon,
             .initializer_range = conf->model.initializer_range,
@@ -52,89 +54,107 @@ static int choose_model(struct dt_run *run, struct dt_error *err)
             .qkv_bias = true,
             .out_bias = true,
             .mlp_bias = true,
-            .bos = eos,
+            .bos = -1,
             .pad = -1,
-            .eos = {eos},
-            .eos_count = eos >= 0,
         };
         if (dt_model_config_check(config, err) < 0)
             return dt_error_prefix(err, "%s: model", conf->file);
     }
     if (run->T > config->n_positions)
-        return dt_error_set(err, EX_CONFIG, "%s: data.max_length: %zu is more "
-                            "than the %zu positions of the model", conf->file,
-                            run->T, config->n_positions);
-    if (config->embd_dropout > 0 || config->attn_dropout > 0 ||
-        config->resid_dropout > 0)
-        dt_log(DT_LOG_WARN, "algo", "the model's config.json asks for "
-               "dropout, which is not applied");
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: data.max_length: %zu is more "
+                            "than the %zu positions of the model",
+                            conf->file, run->T, config->n_positions);
     return 0;
+}
+
+/* Ids that end a document, for config.json of a model that was described by
+ * keys.
+ */
+static void choose_eos(struct dt_run *run)
+{
+    struct dt_model_config *config = &run->model_config;
+    int32_t eos = config->vocab_size == DT_BYTE_VOCAB ? DT_BYTE_EOT : -1;
+    if (run->data.tokenizer)
+        eos = dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_EOS);
+    if (config->text || eos < 0)
+        return;
+    config->eos[0] = config->bos = eos;
+    config->eos_count = 1;
 }
 
 /* --- what to train on --- */
 
-static struct dt_dataset *open_paths(const struct dt_run *run,
-                                     const struct dt_conf_list *paths,
-                                     struct dt_error *err)
+size_t dt_run_prefetch(const struct dt_run *run)
 {
-    return dt_dataset_open((const char *const *)paths->text, paths->count,
-                           (enum dt_data_format)run->conf.data.format,
-                           run->model_config.vocab_size, err);
+    long workers = run->conf.data.num_workers;
+    return (size_t)(run->conf.data.prefetch_factor *
+                    (workers > 1 ? workers : 1));
 }
 
-static int open_data(struct dt_run *run, struct dt_error *err)
-{
-    const struct dt_conf *conf = &run->conf;
-    if (!(run->dataset = open_paths(run, &conf->data.train, err)))
-        return -1;
-    size_t tokens = dt_dataset_tokens(run->dataset);
-    size_t held_out = (size_t)((double)tokens * conf->data.validation_split);
-    run->train_range = (struct dt_data_range){0, tokens - held_out};
-    run->data_hash = dt_dataset_hash(run->dataset);
-    if (conf->data.eval.count > 0) {
-        if (!(run->eval_dataset = open_paths(run, &conf->data.eval, err)))
-            return -1;
-        run->eval_range =
-            (struct dt_data_range){0, dt_dataset_tokens(run->eval_dataset)};
-    } else if (held_out > 0) {
-        run->eval_dataset = run->dataset;
-        run->eval_range = (struct dt_data_range){tokens - held_out, held_out};
-    }
-    if (run->eval_dataset && run->eval_range.count <= run->T)
-        return dt_error_set(err, EX_CONFIG, "%s: the held-out data has %zu "
-                            "tokens, less than one sample of data.max_length "
-                            "%zu + 1", conf->file, run->eval_range.count,
-                            run->T);
-    return 0;
-}
-
-static int start_loader(struct dt_run *run, struct dt_error *err)
+struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
+                                struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
     const struct dt_loader_options options = {
-        .B = run->B,
-        .T = run->T,
+        .B = train ? run->B : run->eval_B,
+        .multiple_of = (size_t)conf->data.pad_to_multiple_of,
         .rank = run->rank,
         .world = run->world,
         .seed = conf->run.data_seed,
-        .shuffle = conf->data.shuffle,
-        .repeat = true,
-        .prefetch = (size_t)conf->data.prefetch_factor,
+        .shuffle = train && conf->data.shuffle,
+        .repeat = train,
+        .workers =
+            conf->data.num_workers > 1 ? (size_t)conf->data.num_workers : 1,
+        .prefetch = dt_run_prefetch(run),
         .timeout_ms = dt_run_timeout_ms(run),
     };
-    run->loader = dt_loader_create(run->dataset, run->train_range, &options,
-                                   run->progress.position, err);
-    if (!run->loader)
-        return -1;
-    run->epoch_samples = dt_loader_epoch_samples(run->loader);
-    return 0;
+    return dt_loader_create(train ? run->data.train : run->data.eval, &options,
+                            train ? run->progress.position : 0, err);
 }
 
 /* --- what it needs --- */
 
-static int allocate(struct dt_run *run, struct dt_error *err)
+static struct dt_model_options model_options(const struct dt_run *run)
 {
     const struct dt_conf *conf = &run->conf;
+    return (struct dt_model_options){
+        .B = run->eval_B > run->B ? run->eval_B : run->B,
+        .T = run->T,
+        .compute = dt_run_dtype(conf->precision.compute),
+        .train = true,
+        .checkpointing = conf->model.gradient_checkpointing,
+        .dropout = !conf->model.disable_dropout,
+        .seed = conf->run.seed,
+        .label_smoothing = (float)conf->training.label_smoothing,
+    };
+}
+
+/* The flat buffers. */
+static int allocate_flat(struct dt_run *run, enum dt_dtype compute,
+                         struct dt_error *err)
+{
+    size_t bytes = run->layout->count * sizeof(float);
+    if (!(run->master_buf = dt_buffer_create(bytes, "weights", err)) ||
+        !(run->grads_buf = dt_buffer_create(bytes, "gradients", err)))
+        return -1;
+    run->master = run->weights = dt_view_of(run->master_buf, DT_F32);
+    run->grads = dt_view_of(run->grads_buf, DT_F32);
+    if (compute == DT_F32)
+        return 0;
+    bytes = run->layout->count * dt_dtype_bytes(compute);
+    run->weights_buf = dt_buffer_create(bytes, "weights", err);
+    if (!run->weights_buf)
+        return -1;
+    run->weights = dt_view_of(run->weights_buf, compute);
+    return 0;
+}
+
+static int allocate(struct dt_run *run, const struct dt_model_options *options,
+                    struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    const struct dt_ops *ops = dt_ops_cpu();
     const struct dt_optim_options optim = {
         .beta1 = conf->optimizer.beta1,
         .beta2 = conf->optimizer.beta2,
@@ -146,25 +166,21 @@ static int allocate(struct dt_run *run, struct dt_error *err)
         .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
         .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
     };
-    const struct dt_model_options options = {
-        .B = run->B, .T = run->T, .compute = DT_F32, .train = true};
-    if (!(run->layout = dt_model_layout(&run->model_config, run->world, err)))
+    const char *emulated = ops->emulation(options->compute);
+    if (emulated)
+        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
+               emulated);
+    if (allocate_flat(run, options->compute, err) < 0)
         return -1;
-    size_t bytes = run->layout->count * sizeof(float);
-    if (!(run->weights_buf = dt_buffer_create(bytes, "weights", err)) ||
-        !(run->grads_buf = dt_buffer_create(bytes, "gradients", err)))
-        return -1;
-    run->weights = dt_view_of(run->weights_buf, DT_F32);
-    run->grads = dt_view_of(run->grads_buf, DT_F32);
-    run->model = dt_model_create(&run->model_config, run->layout, dt_ops_cpu(),
-                                 run->weights, run->grads, &options, err);
+    run->model = dt_model_create(&run->model_config, run->layout, ops,
+                                 run->weights, run->grads, options, err);
     if (!run->model)
         return -1;
-    run->optim = dt_optim_create(run->layout, dt_ops_cpu(), &optim, err);
+    run->optim = dt_optim_create(run->layout, ops, &optim, err);
     if (!run->optim)
         return -1;
-    run->parallel = dt_parallel_create(run->layout, run->comm, run->grads,
-                                       &ddp, err);
+    run->parallel =
+        dt_parallel_create(run->layout, run->comm, run->grads, &ddp, err);
     return run->parallel ? 0 : -1;
 }
 
@@ -209,10 +225,12 @@ static int prepare_output(struct dt_run *run, struct dt_error *err)
     if (conf->training.resume == DT_CONF_RESUME_NONE &&
         !directory_is_empty(output)) {
         if (!conf->run.overwrite)
-            return dt_error_set(err, EX_CANTCREAT, "%s: run.output_dir is not "
+            return dt_error_set(err, EX_CANTCREAT,
+                                "%s: run.output_dir is not "
                                 "empty; set training.resume: auto to go on, "
                                 "run.overwrite: true to start anew, or name "
-                                "another directory", output);
+                                "another directory",
+                                output);
         if (dt_file_remove_tree(run->ckpt_root, err) < 0)
             return -1;
     }
@@ -243,13 +261,12 @@ static void print_banner(struct dt_run *run)
                    "%s: %s, %zu layers, %zu channels, %zu parameters",
                    run->conf.run.name, dt_model_family_name(config->family),
                    config->n_layer, config->n_embd, run->layout->param_total);
-    dt_report_note(run->report,
-                   "%zu rows per rank x %d ranks x %zu accumulation = %zu "
-                   "samples of %zu tokens a step; %" PRIu64
-                   " samples an epoch, %ld steps",
-                   run->B, run->world, run->A,
-                   run->B * (size_t)run->world * run->A, run->T,
-                   run->epoch_samples, run->total_steps);
+    dt_report_note(
+        run->report,
+        "%zu rows per rank x %d ranks x %zu accumulation = %zu "
+        "samples of %zu tokens a step; %" PRIu64 " samples an epoch, %ld steps",
+        run->B, run->world, run->A, run->B * (size_t)run->world * run->A,
+        run->T, run->epoch_samples, run->total_steps);
     dt_run_lr_note(&run->conf, run->world, lr, sizeof(lr));
     if (lr[0])
         dt_report_note(run->report, "%s", lr);
@@ -258,15 +275,17 @@ static void print_banner(struct dt_run *run)
 /* All ranks must run the same configuration on the same data. */
 static int check_agreement(struct dt_run *run, struct dt_error *err)
 {
-    uint64_t mine = run->conf.fingerprint ^ run->data_hash * 31;
+    uint64_t mine = run->conf.fingerprint ^ run->data.hash * 31;
     double id = (double)(mine & 0xffffffffffffu); /* 48 bits: exact */
     double range[] = {id, -id};
     if (dt_comm_reduce_scalars(run->comm, range, 2, DT_MAX, err) < 0)
         return -1;
     if (range[0] != -range[1])
-        return dt_error_set(err, EX_CONFIG, "%s: the ranks do not see the same "
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: the ranks do not see the same "
                             "configuration and data; are all files on a "
-                            "shared file system?", run->conf.file);
+                            "shared file system?",
+                            run->conf.file);
     return 0;
 }
 
@@ -275,30 +294,51 @@ int dt_run_timeout_ms(const struct dt_run *run)
     return (int)(run->conf.distributed.timeout_s * 1000);
 }
 
+/* What can be said of the run without its data. */
+static int prepare(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_conf *conf = &run->conf;
+    if (dt_conf_resolve_batch(conf, run->world, err) < 0)
+        return -1;
+    run->B = (size_t)conf->training.per_device_batch_size;
+    run->eval_B = conf->training.per_device_eval_batch_size > 0
+                      ? (size_t)conf->training.per_device_eval_batch_size
+                      : run->B;
+    run->T = (size_t)conf->data.max_length;
+    run->A = (size_t)conf->training.gradient_accumulation_steps;
+    if (snprintf(run->ckpt_root, sizeof(run->ckpt_root), "%s/checkpoints",
+                 conf->run.output_dir) >= (int)sizeof(run->ckpt_root))
+        return dt_error_set(err, EX_CONFIG, "%s: run.output_dir is too long",
+                            conf->file);
+    if (choose_model(run, err) < 0)
+        return -1;
+    run->layout = dt_model_layout(&run->model_config, run->world, err);
+    return run->layout ? 0 : -1;
+}
+
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
-                struct dt_comm *comm, struct dt_error *err)
+                struct dt_comm *comm, int local_size, struct dt_error *err)
 {
     run->conf = *conf;
     run->comm = comm;
     run->rank = dt_comm_rank(comm);
     run->world = dt_comm_size(comm);
-    if (dt_conf_resolve_batch(&run->conf, run->world, err) < 0)
+    if (prepare(run, err) < 0)
         return -1;
-    run->B = (size_t)run->conf.training.per_device_batch_size;
-    run->T = (size_t)conf->data.max_length;
-    run->A = (size_t)run->conf.training.gradient_accumulation_steps;
-    if (snprintf(run->ckpt_root, sizeof(run->ckpt_root), "%s/checkpoints",
-                 conf->run.output_dir) >= (int)sizeof(run->ckpt_root))
-        return dt_error_set(err, EX_CONFIG, "%s: run.output_dir is too long",
-                            conf->file);
-    if (choose_model(run, err) < 0 || open_data(run, err) < 0 ||
-        check_agreement(run, err) < 0 || allocate(run, err) < 0)
+    const struct dt_model_options options = model_options(run);
+    if (dt_plan_check(run, &options, local_size, err) < 0 ||
+        dt_run_data_open(&run->data, conf, run->model_config.vocab_size, comm,
+                         err) < 0 ||
+        check_agreement(run, err) < 0 || allocate(run, &options, err) < 0)
         return -1;
+    choose_eos(run);
+    run->epoch_samples = dt_rows_count(run->data.train);
+    run->scaler = dt_run_scaler(conf);
     if (run->rank == 0 && prepare_output(run, err) < 0)
         return -1;
-    if (dt_run_restore(run, err) < 0 || start_loader(run, err) < 0)
-        return -1;
-    if (plan_steps(run, err) < 0)
+    if (dt_run_restore(run, err) < 0 ||
+        !(run->loader = dt_run_loader(run, true, err)) ||
+        plan_steps(run, err) < 0)
         return -1;
     if (run->rank == 0) {
         if (start_report(run, err) < 0)
@@ -312,14 +352,13 @@ void dt_run_fini(struct dt_run *run)
 {
     dt_report_destroy(run->report);
     dt_loader_destroy(run->loader);
-    if (run->eval_dataset != run->dataset)
-        dt_dataset_close(run->eval_dataset);
-    dt_dataset_close(run->dataset);
     dt_parallel_destroy(run->parallel);
     dt_optim_destroy(run->optim);
     dt_model_destroy(run->model);
     dt_buffer_destroy(run->grads_buf);
     dt_buffer_destroy(run->weights_buf);
+    dt_buffer_destroy(run->master_buf);
+    dt_run_data_fini(&run->data);
     dt_layout_destroy(run->layout);
     dt_model_config_fini(&run->model_config);
 }

@@ -16,10 +16,19 @@ enum { MAX_SKIPPED_IN_ROW = 50 };
 /* What the ranks tell each other once a step, in one small reduction. */
 enum { SUM_LOSS, SUM_TARGETS, SUM_STOP, SUM_COUNT };
 
-/* One micro-batch up and down. Gradients are those of the sum of the token
- * losses: the mean over all ranks and micro-batches needs only one division,
- * by the number of targets, which is known after the step's reduction.
+/* Gradients are those of the sum of the token losses: the mean over all ranks
+ * and micro-batches needs only one division, by the number of targets, which is
+ * known after the step's reduction. Sums of many tokens would not fit into
+ * fp16, so that there the sum is divided by the most targets a step can have,
+ * and multiplied by the scaler's scale.
  */
+static double loss_scale(const struct dt_run *run)
+{
+    double most = (double)(run->B * run->T * run->A * (size_t)run->world);
+    return run->weights.dtype == DT_F16 ? run->scaler.scale / most : 1.0;
+}
+
+/* One micro-batch up and down. */
 static int micro_batch(struct dt_run *run, bool first, bool last,
                        double sums[SUM_COUNT], struct dt_error *err)
 {
@@ -30,7 +39,8 @@ static int micro_batch(struct dt_run *run, bool first, bool last,
         return -1;
     for (size_t u = 0; u < head; u++)
         dt_model_forward(run->model, u, &batch, true);
-    sums[SUM_LOSS] += dt_model_loss(run->model, &batch, true, 1.0f, !first);
+    sums[SUM_LOSS] +=
+        dt_model_loss(run->model, &batch, true, (float)loss_scale(run), !first);
     sums[SUM_TARGETS] += (double)batch.target_count;
     if (last && dt_parallel_ready(run->parallel, head, err) < 0)
         return -1;
@@ -47,27 +57,30 @@ static int update(struct dt_run *run, double targets, double lr,
                   double *grad_norm, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
-    double scale = targets > 0 ? 1.0 / targets : 0.0;
+    struct dt_view copy = run->weights_buf ? run->weights : (struct dt_view){0};
+    double scale = targets > 0 ? 1.0 / (targets * loss_scale(run)) : 0.0;
     double norm = dt_optim_grad_norm(run->optim, run->grads, scale);
 
     *grad_norm = norm;
     if (isfinite(norm) && targets > 0) {
         double clip = dt_optim_clip(norm, run->conf.training.max_grad_norm);
-        dt_optim_step(run->optim, run->weights, run->grads, lr, clip * scale);
+        dt_optim_step(run->optim, run->master, copy, run->grads, lr,
+                      clip * scale);
         p->skipped_in_row = 0;
-        return 0;
+        return dt_scaler_update(&run->scaler, false, err);
     }
     p->skipped_in_row++;
     dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
            "step %ld skipped: %s", p->step + 1,
            targets > 0 ? "the gradient norm is not finite" : "no targets");
     if (p->skipped_in_row >= MAX_SKIPPED_IN_ROW)
-        return dt_error_set(err, EX_DATAERR, "%d steps in a row had no finite "
+        return dt_error_set(err, EX_DATAERR,
+                            "%d steps in a row had no finite "
                             "gradient: lower optimizer.lr, or look at the "
                             "data near global sample %llu",
                             MAX_SKIPPED_IN_ROW,
                             (unsigned long long)p->position);
-    return 0;
+    return targets > 0 ? dt_scaler_update(&run->scaler, true, err) : 0;
 }
 
 /* One optimizer step; *stop_asked if any rank was told to stop. */
@@ -83,7 +96,7 @@ static int train_step(struct dt_run *run, bool stop_here, bool *stop_asked,
     if (dt_parallel_finish(run->parallel, err) < 0 ||
         dt_comm_reduce_scalars(run->comm, sums, SUM_COUNT, DT_SUM, err) < 0)
         return -1;
-    line->lr = dt_schedule_lr(&run->schedule, p->step);
+    line->lr = dt_schedule_lr(&run->schedule, dt_optim_steps(run->optim));
     if (update(run, sums[SUM_TARGETS], line->lr, &line->grad_norm, err) < 0)
         return -1;
 
@@ -98,18 +111,12 @@ static int train_step(struct dt_run *run, bool stop_here, bool *stop_asked,
     return 0;
 }
 
-/* Mean token loss on the held-out range, over all ranks. */
+/* Mean token loss on the held-out rows, over all ranks. */
 static int evaluate(struct dt_run *run, double *loss, struct dt_error *err)
 {
-    const struct dt_loader_options options = {
-        .B = run->B, .T = run->T, .rank = run->rank, .world = run->world,
-        .prefetch = (size_t)run->conf.data.prefetch_factor,
-        .timeout_ms = dt_run_timeout_ms(run),
-    };
     double sums[2] = {0};
     struct dt_batch batch;
-    struct dt_loader *loader = dt_loader_create(
-        run->eval_dataset, run->eval_range, &options, 0, err);
+    struct dt_loader *loader = dt_run_loader(run, false, err);
     if (!loader)
         return dt_error_prefix(err, "evaluation");
     int more;
@@ -141,7 +148,7 @@ static bool eval_due(const struct dt_run *run, bool last)
     const struct dt_conf *conf = &run->conf;
     long step = run->progress.step;
     double per_step = (double)(run->B * run->A * (size_t)run->world);
-    if (!run->eval_dataset || conf->training.eval_strategy == DT_CONF_NO)
+    if (!run->data.eval || conf->training.eval_strategy == DT_CONF_NO)
         return false;
     if (last)
         return true;
@@ -159,7 +166,8 @@ static bool save_due(const struct dt_run *run, bool last)
                     every(conf->checkpoint.steps, run->progress.step));
 }
 
-/* The line of a step, when logging.steps or the first or last one ask for it. */
+/* The line of a step, when logging.steps or the first or last one ask for it.
+ */
 static int report_step(struct dt_run *run, struct dt_report_step *line,
                        bool last, double *since, struct dt_error *err)
 {
@@ -186,6 +194,8 @@ static int train(struct dt_run *run, bool (*stop)(void),
     bool stop_asked = false;
     double since = dt_clock_now();
 
+    if (run->conf.training.eval_only)
+        return evaluate(run, &summary->eval_loss, err);
     while (p->step < run->total_steps && !stop_asked) {
         dt_fault_step(p->step + 1);
         if (dt_fault("train.step"))
@@ -202,19 +212,20 @@ static int train(struct dt_run *run, bool (*stop)(void),
     }
     summary->last_loss = line.loss;
     if (p->step < run->total_steps)
-        return dt_error_set(err, EX_TEMPFAIL, "stopped by a signal after step "
+        return dt_error_set(err, EX_TEMPFAIL,
+                            "stopped by a signal after step "
                             "%ld of %ld; the checkpoint is saved, go on with "
-                            "training.resume: auto", p->step,
-                            run->total_steps);
+                            "training.resume: auto",
+                            p->step, run->total_steps);
     return 0;
 }
 
 int dt_trainer_run(const struct dt_conf *conf, struct dt_comm *comm,
-                   bool (*stop)(void), struct dt_error *err)
+                   int local_size, bool (*stop)(void), struct dt_error *err)
 {
     struct dt_run run = {0};
     struct dt_report_summary summary = {.eval_loss = NAN};
-    int result = dt_run_init(&run, conf, comm, err);
+    int result = dt_run_init(&run, conf, comm, local_size, err);
     if (result == 0) {
         double start = dt_clock_now(), tokens = run.progress.tokens;
         result = train(&run, stop, &summary, err);

@@ -133,7 +133,8 @@ static int train(const struct dt_conf *conf, struct dt_launch *launch)
     dt_fault_rank(dt_launch_rank(launch));
     choose_threads(launch);
     struct dt_comm *comm = connect_ranks(conf, launch, &err);
-    if (!comm || dt_trainer_run(conf, comm, stop_asked, &err) < 0)
+    if (!comm || dt_trainer_run(conf, comm, dt_launch_local_size(launch),
+                                stop_asked, &err) < 0)
         return fail(launch, comm, &err);
     dt_comm_destroy(comm);
     return 0;

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* data.c - what a configuration's data section names, as rows */
+#include "config.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "algo/data.h"
+#include "base/log.h"
+
+/* --- the tokenizer --- */
+
+static bool has_tokenizer(const char *dir)
+{
+    char path[PATH_MAX];
+    return dir &&
+           snprintf(path, sizeof(path), "%s/tokenizer.json", dir) <
+               (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
+/* Where text gets its tokens from: a directory, or "byte". */
+static const char *tokenizer_path(const struct dt_conf *conf)
+{
+    switch ((enum dt_conf_tokenizer)conf->model.tokenizer) {
+    case DT_CONF_TOKENIZER_PATH:
+        return conf->model.tokenizer_path;
+    case DT_CONF_TOKENIZER_AUTO:
+        if (has_tokenizer(conf->model.path))
+            return conf->model.path;
+        if (has_tokenizer(conf->model.config_path))
+            return conf->model.config_path;
+        break;
+    case DT_CONF_TOKENIZER_BYTE:
+        break;
+    }
+    return "byte";
+}
+
+const char *dt_run_tokenizer_dir(const struct dt_conf *conf)
+{
+    const char *path = tokenizer_path(conf);
+    return strcmp(path, "byte") != 0 ? path : conf->model.path;
+}
+
+static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
+                          size_t vocab_size, struct dt_error *err)
+{
+    const char *path = tokenizer_path(conf);
+    if (!(data->tokenizer = dt_tokenizer_load(path, err)))
+        return -1;
+    size_t tokens = dt_tokenizer_vocab_size(data->tokenizer);
+    if (tokens > vocab_size)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: E120 the tokenizer %s has %zu tokens, but "
+                            "the model's vocab_size is %zu: is it the "
+                            "tokenizer of this model?",
+                            conf->file, path, tokens, vocab_size);
+    return 0;
+}
+
+/* --- streams --- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+static bool is_lines(const char *path)
+{
+    return ends_with(path, ".jsonl") || ends_with(path, ".json");
+}
+
+/* Token files, and text whose bytes are its tokens. */
+static bool is_stream(const struct dt_conf *conf)
+{
+    const char *first = conf->data.train.text[0];
+    switch ((enum dt_conf_format)conf->data.format) {
+    case DT_CONF_FORMAT_TOKENS_BIN:
+        return true;
+    case DT_CONF_FORMAT_AUTO:
+        if (ends_with(first, ".bin"))
+            return true;
+        break;
+    case DT_CONF_FORMAT_TEXT:
+        break;
+    default:
+        return false;
+    }
+    return !is_lines(first) && !strcmp(tokenizer_path(conf), "byte");
+}
+
+static struct dt_dataset *open_stream(const struct dt_conf *conf,
+                                      const struct dt_conf_list *paths,
+                                      size_t vocab_size, struct dt_error *err)
+{
+    return dt_dataset_open((const char *const *)paths->text, paths->count,
+                           (enum dt_data_format)conf->data.format, vocab_size,
+                           err);
+}
+
+static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
+                        size_t vocab_size, struct dt_error *err)
+{
+    size_t T = (size_t)conf->data.max_length;
+    data->stream = open_stream(conf, &conf->data.train, vocab_size, err);
+    if (!data->stream)
+        return -1;
+    size_t tokens = dt_dataset_tokens(data->stream), held_out = 0;
+    if (conf->data.eval.count == 0)
+        held_out = (size_t)((double)tokens * conf->data.validation_split);
+    data->hash = dt_dataset_hash(data->stream);
+    data->train = dt_rows_of_stream(data->stream, 0, tokens - held_out, T, err);
+    if (!data->train)
+        return -1;
+    if (conf->data.eval.count > 0) {
+        data->eval_stream =
+            open_stream(conf, &conf->data.eval, vocab_size, err);
+        if (!data->eval_stream)
+            return -1;
+        data->eval = dt_rows_of_stream(
+            data->eval_stream, 0, dt_dataset_tokens(data->eval_stream), T, err);
+    } else if (held_out > 0) {
+        data->eval = dt_rows_of_stream(data->stream, tokens - held_out,
+                                       held_out, T, err);
+    } else {
+        return 0;
+    }
+    return data->eval ? 0
+                      : dt_error_prefix(err, "%s: held-out data", conf->file);
+}
+
+/* --- examples --- */
+
+static void show_note(void *ctx, const char *text)
+{
+    (void)ctx;
+    dt_log(DT_LOG_WARN, "data", "%s", text);
+}
+
+static struct dt_example_options example_options(const struct dt_conf *conf)
+{
+    static const enum dt_layout_kind layouts[] = {
+        [DT_CONF_FORMAT_AUTO] = DT_LINES_AUTO,
+        [DT_CONF_FORMAT_TEXT] = DT_LINES_TEXT,
+        [DT_CONF_FORMAT_PROMPT] = DT_LINES_PROMPT_COMPLETION,
+        [DT_CONF_FORMAT_MESSAGES] = DT_LINES_MESSAGES,
+        [DT_CONF_FORMAT_TOKENISED] = DT_LINES_TOKENS,
+    };
+    static const enum dt_loss_on losses[] = {
+        [DT_CONF_LOSS_AUTO] = DT_LOSS_AUTO,
+        [DT_CONF_LOSS_FULL] = DT_LOSS_FULL,
+        [DT_CONF_LOSS_COMPLETION] = DT_LOSS_COMPLETION,
+        [DT_CONF_LOSS_ASSISTANT] = DT_LOSS_ASSISTANT,
+    };
+    static const char *const templates[] = {
+        [DT_CONF_CHAT_AUTO] = "auto",       [DT_CONF_CHAT_NONE] = "none",
+        [DT_CONF_CHATML] = "chatml",        [DT_CONF_CHAT_QWEN25] = "qwen2.5",
+        [DT_CONF_CHAT_QWEN3] = "qwen3",     [DT_CONF_CHAT_LLAMA2] = "llama2",
+        [DT_CONF_CHAT_LLAMA3] = "llama3",   [DT_CONF_CHAT_LLAMA31] = "llama3.1",
+        [DT_CONF_CHAT_MISTRAL] = "mistral",
+    };
+    return (struct dt_example_options){
+        .layout = layouts[conf->data.format],
+        .loss_on = losses[conf->data.loss_on],
+        .text_key = conf->data.text_column,
+        .prompt_key = conf->data.prompt_column,
+        .completion_key = conf->data.completion_column,
+        .messages_key = conf->data.messages_column,
+        .chat_template = templates[conf->data.chat_template],
+        .parse_special = conf->data.parse_special,
+        .bad_limit = conf->data.bad_lines,
+        .threads = omp_get_max_threads(),
+        .cache_dir = conf->data.cache_dir,
+        .note = show_note,
+    };
+}
+
+static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
+                      const struct dt_conf_list *files, struct dt_error *err)
+{
+    const struct dt_example_options options = example_options(conf);
+    for (size_t i = 0; i < files->count; i++) {
+        bool made;
+        struct dt_examples *examples = dt_examples_open(
+            files->text[i], data->tokenizer, &options, &made, err);
+        if (!examples)
+            return -1;
+        data->examples[data->example_count++] = examples;
+        if (made)
+            dt_log(DT_LOG_INFO, "data",
+                   "%s: %zu examples, %" PRIu64 " tokens, %" PRIu64
+                   " of them targets",
+                   files->text[i], dt_examples_count(examples),
+                   dt_examples_tokens(examples), dt_examples_targets(examples));
+    }
+    return 0;
+}
+
+/* Rank 0 makes the caches, the others find them, or make their own where the
+ * file system is not shared. A failure of rank 0 reaches them as that of a
+ * peer.
+ */
+static int open_all(struct dt_run_data *data, const struct dt_conf *conf,
+                    struct dt_comm *comm, struct dt_error *err)
+{
+    size_t count = conf->data.train.count + conf->data.eval.count;
+    data->examples = calloc(count, sizeof(struct dt_examples *));
+    if (!data->examples)
+        return dt_error_set(err, EX_OSERR, "data: out of memory");
+    if (dt_comm_rank(comm) > 0 && dt_comm_barrier(comm, err) < 0)
+        return -1;
+    if (open_files(data, conf, &conf->data.train, err) < 0 ||
+        open_files(data, conf, &conf->data.eval, err) < 0)
+        return -1;
+    return dt_comm_rank(comm) == 0 ? dt_comm_barrier(comm, err) : 0;
+}
+
+/* A file of plain text is one example, longer than any row. */
+static enum dt_packing packing_of(const struct dt_conf *conf)
+{
+    if (conf->data.format <= (int)DT_CONF_FORMAT_TEXT &&
+        !is_lines(conf->data.train.text[0]))
+        return DT_PACK_WRAPPED;
+    return (enum dt_packing)conf->data.packing;
+}
+
+static struct dt_rows *make_rows(const struct dt_run_data *data,
+                                 const struct dt_conf *conf, size_t first,
+                                 const struct dt_conf_list *files,
+                                 const struct dt_rows_options *options,
+                                 struct dt_error *err)
+{
+    struct dt_rows_source *sources = calloc(files->count, sizeof(*sources));
+    struct dt_rows *rows = NULL;
+    for (size_t i = 0; sources && i < files->count; i++)
+        sources[i] = (struct dt_rows_source){data->examples[first + i],
+                                             files->weight[i]};
+    if (sources)
+        rows = dt_rows_of_examples(sources, files->count, options, err);
+    else
+        dt_error_set(err, EX_OSERR, "data: out of memory");
+    free(sources);
+    if (!rows)
+        dt_error_prefix(err, "%s", conf->file);
+    return rows;
+}
+
+/* A word from rank 0 about all ranks. */
+static enum dt_log_level level_of(const struct dt_comm *comm)
+{
+    return dt_comm_rank(comm) == 0 ? DT_LOG_INFO : DT_LOG_DEBUG;
+}
+
+static void tell(const char *what, const struct dt_rows *rows,
+                 enum dt_log_level level)
+{
+    struct dt_rows_stats s = dt_rows_stats(rows);
+    double room =
+        (double)dt_rows_count(rows) * (double)dt_rows_max_length(rows);
+    dt_log(level, "data",
+           "%s: %zu examples in %zu rows, %.1f %% of %zu positions used; %zu "
+           "cut, %zu dropped without a target",
+           what, s.examples, dt_rows_count(rows),
+           100.0 * fmin((double)s.tokens / room, 1.0), dt_rows_max_length(rows),
+           s.truncated, s.dropped);
+}
+
+static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
+                         size_t vocab_size, struct dt_comm *comm,
+                         struct dt_error *err)
+{
+    bool split = conf->data.eval.count == 0 && conf->data.validation_split > 0;
+    struct dt_rows_options options = {
+        .T = (size_t)conf->data.max_length,
+        .packing = packing_of(conf),
+        .keep_end = conf->data.truncation,
+        .end = split ? 1.0 - conf->data.validation_split : 1.0,
+        .seed = conf->run.data_seed,
+        .vocab_size = vocab_size,
+    };
+    if (options.T < 2)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: data.max_length: examples need at least 2",
+                            conf->file);
+    if (open_tokenizer(data, conf, vocab_size, err) < 0 ||
+        open_all(data, conf, comm, err) < 0)
+        return -1;
+    data->train = make_rows(data, conf, 0, &conf->data.train, &options, err);
+    if (!data->train)
+        return -1;
+    for (size_t i = 0; i < conf->data.train.count; i++)
+        data->hash = data->hash * 31 + dt_examples_hash(data->examples[i]);
+    data->hash = data->hash * 31 + dt_rows_count(data->train); /* weights */
+    tell("data.train", data->train, level_of(comm));
+    if (conf->data.eval.count > 0) {
+        options.end = 1.0;
+        data->eval = make_rows(data, conf, conf->data.train.count,
+                               &conf->data.eval, &options, err);
+    } else if (split) {
+        options.begin = options.end;
+        options.end = 1.0;
+        data->eval = make_rows(data, conf, 0, &conf->data.train, &options, err);
+    } else {
+        return 0;
+    }
+    if (!data->eval)
+        return dt_error_prefix(err, "held-out data");
+    tell("held out", data->eval, level_of(comm));
+    return 0;
+}
+
+int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
+                     size_t vocab_size, struct dt_comm *comm,
+                     struct dt_error *err)
+{
+    return is_stream(conf) ? open_streams(data, conf, vocab_size, err)
+                           : open_examples(data, conf, vocab_size, comm, err);
+}
+
+void dt_run_data_fini(struct dt_run_data *data)
+{
+    dt_rows_destroy(data->eval);
+    dt_rows_destroy(data->train);
+    for (size_t i = 0; i < data->example_count; i++)
+        dt_examples_close(data->examples[i]);
+    free(data->examples);
+    dt_dataset_close(data->eval_stream);
+    dt_dataset_close(data->stream);
+    dt_tokenizer_destroy(data->tokenizer);
+}

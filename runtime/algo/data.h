@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* data.h - files, tokenizer and rows of a run (private to algo/) */
+#ifndef DT_ALGO_DATA_H
+#define DT_ALGO_DATA_H
+
+#include <stdint.h>
+
+#include "comm/comm.h"
+#include "conf/conf.h"
+#include "data/dataset.h"
+#include "data/rows.h"
+#include "data/tokenizer.h"
+
+/* What was opened; zeroed before, released with dt_run_data_fini. */
+struct dt_run_data {
+    struct dt_tokenizer *tokenizer; /* NULL: streams need none */
+    struct dt_dataset *stream, *eval_stream;
+    struct dt_examples **examples; /* of data.train, then data.eval */
+    size_t example_count;
+    struct dt_rows *train, *eval; /* eval may be NULL */
+    uint64_t hash; /* of all that decides which rows are learnt from */
+};
+
+/* Opens data.train and data.eval of conf: token files and bytes of text as
+ * streams, anything else as examples, tokenised by rank 0 first if there is no
+ * cache of it. Ids will be below vocab_size. All ranks call it. -1: as the
+ * functions of data/, EX_CONFIG.
+ */
+int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
+                     size_t vocab_size, struct dt_comm *comm,
+                     struct dt_error *err);
+void dt_run_data_fini(struct dt_run_data *data);
+
+/* The directory of the run's tokenizer.json, or of model.path; NULL: neither.
+ */
+const char *dt_run_tokenizer_dir(const struct dt_conf *conf);
+
+#endif /* DT_ALGO_DATA_H */

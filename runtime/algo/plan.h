@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - the memory of a rank, known before any of it is allocated */
+#ifndef DT_ALGO_PLAN_H
+#define DT_ALGO_PLAN_H
+
+#include "algo/run.h"
+
+/* Bytes of one rank. */
+struct dt_plan {
+    size_t weights; /* in the compute type, if that is not fp32 */
+    size_t master;  /* fp32 weights */
+    size_t gradients;
+    size_t optimizer;   /* m and v */
+    size_t activations; /* and logits */
+    size_t batches;     /* made ahead by the loader */
+};
+
+/* What a run with these options will allocate. */
+struct dt_plan dt_plan_make(const struct dt_run *run,
+                            const struct dt_model_options *options);
+
+/* SIZE_MAX if it does not fit into a size_t. */
+size_t dt_plan_total(const struct dt_plan *plan);
+
+/* Prints the plan (rank 0) and compares it with what the node has left, of
+ * which this rank gets a part in `local_size`. -1: EX_CONFIG with the numbers
+ * and the settings that would fit.
+ */
+int dt_plan_check(const struct dt_run *run,
+                  const struct dt_model_options *options, int local_size,
+                  struct dt_error *err);
+
+#endif /* DT_ALGO_PLAN_H */

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.c - trainer_state.json: where a run is, beside its tensors */
+#include "config.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/progress.h"
+#include "base/file.h"
+#include "base/log.h"
+
+enum { STATE_VERSION = 2, STATE_MAX_BYTES = 1 << 20 };
+
+char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_progress *p = &run->progress;
+    char hash[17];
+    snprintf(hash, sizeof(hash), "%016" PRIx64, run->data.hash);
+    json_t *state = json_pack(
+        "{s:i, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:I, s:s, s:I,"
+        " s:I, s:{s:f, s:I, s:I, s:I}}",
+        "version", STATE_VERSION, "step", (json_int_t)p->step,
+        "optimizer_steps", (json_int_t)dt_optim_steps(run->optim),
+        "skipped_in_row", (json_int_t)p->skipped_in_row, "position",
+        (json_int_t)p->position, "tokens", p->tokens, "first_loss",
+        p->first_loss, "loss_sum", p->loss_sum, "loss_tokens", p->loss_tokens,
+        "world", run->world, "samples_per_step",
+        (json_int_t)(run->B * run->A * (size_t)run->world), "data_hash", hash,
+        "max_length", (json_int_t)run->T, "data_seed",
+        (json_int_t)run->conf.run.data_seed, "scaler", "scale",
+        run->scaler.scale, "steps", (json_int_t)run->scaler.steps,
+        "last_overflow", (json_int_t)run->scaler.last_overflow, "hysteresis",
+        (json_int_t)run->scaler.hysteresis);
+    char *text =
+        state ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
+              : NULL;
+    json_decref(state);
+    if (!text)
+        dt_error_set(err, EX_OSERR, DT_PROGRESS_FILE ": cannot be formatted");
+    return text;
+}
+
+/* A resumed run must be the same run: the same data in the same order. */
+static int check_same_run(const struct dt_run *run, const char *path,
+                          const char *hash, json_int_t length, json_int_t seed,
+                          json_int_t samples, struct dt_error *err)
+{
+    char mine[17];
+    snprintf(mine, sizeof(mine), "%016" PRIx64, run->data.hash);
+    if (strcmp(mine, hash) != 0)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: was trained on other data "
+                            "(hash %s, data.train has %s); use the same data, "
+                            "or start anew in another run.output_dir",
+                            path, hash, mine);
+    if ((size_t)length != run->T)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: was trained with "
+                            "data.max_length %lld, not %zu",
+                            path, (long long)length, run->T);
+    if ((uint64_t)seed != run->conf.run.data_seed)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: was trained with "
+                            "run.data_seed %lld, not %" PRIu64,
+                            path, (long long)seed, run->conf.run.data_seed);
+    size_t now = run->B * run->A * (size_t)run->world;
+    if ((size_t)samples != now)
+        dt_log(DT_LOG_WARN, "algo",
+               "the effective batch was %lld samples "
+               "before and is %zu now: the curve will differ from an "
+               "uninterrupted run",
+               (long long)samples, now);
+    return 0;
+}
+
+static int parse_state(struct dt_run *run, const char *path, const char *text,
+                       struct dt_error *err)
+{
+    struct dt_progress *p = &run->progress;
+    json_error_t why;
+    json_int_t step, steps, skipped, position, length, seed, samples;
+    json_int_t scaler_steps, last_overflow, hysteresis;
+    const char *hash;
+    int version;
+    json_t *state = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    int result = -1;
+    if (!state ||
+        json_unpack_ex(
+            state, &why, 0,
+            "{s:i, s:I, s:I, s:I, s:I, s:F, s:F, s:F, s:F, s:s,"
+            " s:I, s:I, s:I, s:{s:F, s:I, s:I, s:I}}",
+            "version", &version, "step", &step, "optimizer_steps", &steps,
+            "skipped_in_row", &skipped, "position", &position, "tokens",
+            &p->tokens, "first_loss", &p->first_loss, "loss_sum", &p->loss_sum,
+            "loss_tokens", &p->loss_tokens, "data_hash", &hash, "max_length",
+            &length, "data_seed", &seed, "samples_per_step", &samples, "scaler",
+            "scale", &run->scaler.scale, "steps", &scaler_steps,
+            "last_overflow", &last_overflow, "hysteresis", &hysteresis) < 0)
+        dt_error_set(err, EX_DATAERR, "%s:%d:%d: %s", path, why.line,
+                     why.column, why.text);
+    else if (version != STATE_VERSION || step < 0 || steps < 0 || position < 0)
+        dt_error_set(err, EX_DATAERR,
+                     "%s: version %d, step %lld: not written "
+                     "by this version",
+                     path, version, (long long)step);
+    else
+        result = check_same_run(run, path, hash, length, seed, samples, err);
+    if (result == 0) {
+        p->step = (long)step;
+        p->skipped_in_row = (long)skipped;
+        p->position = (uint64_t)position;
+        dt_optim_set_steps(run->optim, (long)steps);
+        run->scaler.steps = (long)scaler_steps;
+        run->scaler.last_overflow = (long)last_overflow;
+        run->scaler.hysteresis = (long)hysteresis;
+    }
+    json_decref(state);
+    return result;
+}
+
+int dt_progress_load(struct dt_run *run, const char *dir, struct dt_error *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", dir, DT_PROGRESS_FILE);
+    char *text = dt_file_read(path, STATE_MAX_BYTES, err);
+    int result = text ? parse_state(run, path, text, err) : -1;
+    free(text);
+    return result;
+}
+
+int dt_progress_share(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_progress *p = &run->progress;
+    struct dt_scaler *s = &run->scaler;
+    double values[] = {(double)p->step,
+                       (double)p->skipped_in_row,
+                       (double)p->position,
+                       p->tokens,
+                       p->first_loss,
+                       p->loss_sum,
+                       p->loss_tokens,
+                       (double)dt_optim_steps(run->optim),
+                       s->scale,
+                       (double)s->steps,
+                       (double)s->last_overflow,
+                       (double)s->hysteresis};
+    size_t count = sizeof(values) / sizeof(values[0]);
+    if (run->rank != 0)
+        memset(values, 0, sizeof(values));
+    if (dt_comm_reduce_scalars(run->comm, values, count, DT_SUM, err) < 0)
+        return -1;
+    *p = (struct dt_progress){
+        (long)values[0], (long)values[1], (uint64_t)values[2],
+        values[3],       values[4],       values[5],
+        values[6]};
+    dt_optim_set_steps(run->optim, (long)values[7]);
+    s->scale = values[8];
+    s->steps = (long)values[9];
+    s->last_overflow = (long)values[10];
+    s->hysteresis = (long)values[11];
+    return 0;
+}
