@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "harness.h"
+#include "ops/cpu/matmul.h"
 
 struct linear {
     size_t N, C, OC;
@@ -33,13 +34,14 @@ static double linear_loss(void *context)
     return dot(l->out, l->dout, l->N * l->OC);
 }
 
-static void linear_case(size_t N, size_t C, size_t OC,
+static void linear_case(enum dt_dtype type, size_t N, size_t C, size_t OC,
                         enum dt_weight_order order, bool bias, bool accumulate)
 {
-    struct dt_view x = tensor(N * C), w = tensor(C * OC);
-    struct dt_view b = tensor(bias ? OC : 0), out = tensor(N * OC);
-    struct dt_view dx = tensor(N * C), dw = tensor(C * OC);
-    struct dt_view db = tensor(b.count), dout = tensor(N * OC);
+    struct dt_view x = tensor_of(type, N * C), w = tensor_of(type, C * OC);
+    struct dt_view b = tensor_of(type, bias ? OC : 0);
+    struct dt_view out = tensor_of(type, N * OC), exact = tensor(N * OC);
+    struct dt_view dx = tensor_of(type, N * C), dw = tensor(C * OC);
+    struct dt_view db = tensor(b.count), dout = tensor_of(type, N * OC);
     double *dw_before = doubles(dw), *db_before = doubles(db);
     struct linear l = {N,
                        C,
@@ -52,8 +54,10 @@ static void linear_case(size_t N, size_t C, size_t OC,
                        zeros(N * OC)};
 
     ops->linear_forward(NULL, out, x, w, b, order, N, C, OC);
+    ops->linear_forward(NULL, exact, x, w, b, order, N, C, OC);
     reference_linear(&l);
     check_close("out", out, l.out, 1e-6);
+    check_close("out as fp32", exact, l.out, 1e-6);
     ops->linear_backward(NULL, dx, dw, db, dout, x, w, order, N, C, OC,
                          accumulate);
     check_gradient("dx", dx, l.x, linear_loss, &l, NULL);
@@ -66,11 +70,110 @@ static void linear_case(size_t N, size_t C, size_t OC,
 void test_linear(void **state)
 {
     (void)state;
-    linear_case(1, 1, 1, DT_WEIGHT_IN_OUT, true, false);
-    linear_case(1, 7, 3, DT_WEIGHT_OUT_IN, true, true);
-    linear_case(5, 3, 3, DT_WEIGHT_IN_OUT, false, false);
-    linear_case(17, 67, 131, DT_WEIGHT_IN_OUT, true, true);
-    linear_case(17, 131, 67, DT_WEIGHT_OUT_IN, true, false);
-    linear_case(101, 33, 3, DT_WEIGHT_OUT_IN, false, true);
-    linear_case(2, 257, 48, DT_WEIGHT_IN_OUT, true, false);
+    for (int i = 0; i < TYPE_COUNT; i++) {
+        enum dt_dtype type = TYPES[i];
+        linear_case(type, 1, 1, 1, DT_WEIGHT_IN_OUT, true, false);
+        linear_case(type, 1, 7, 3, DT_WEIGHT_OUT_IN, true, true);
+        linear_case(type, 5, 3, 3, DT_WEIGHT_IN_OUT, false, false);
+        linear_case(type, 17, 67, 131, DT_WEIGHT_IN_OUT, true, true);
+        linear_case(type, 17, 131, 67, DT_WEIGHT_OUT_IN, true, false);
+        linear_case(type, 101, 33, 3, DT_WEIGHT_OUT_IN, false, true);
+        linear_case(type, 2, 257, 48, DT_WEIGHT_IN_OUT, true, false);
+    }
 }
+
+/* c(M,N) += a(M,K) b(K,N); element (i, k) of a is a[i*a_i + k*a_k] */
+static void multiply(double *c, const double *a, size_t a_i, size_t a_k,
+                     const double *b, size_t b_k, size_t b_j, size_t M,
+                     size_t N, size_t K)
+{
+    for (size_t i = 0; i < M; i++) {
+        for (size_t j = 0; j < N; j++) {
+            for (size_t k = 0; k < K; k++)
+                c[i * N + j] += a[i * a_i + k * a_k] * b[k * b_k + j * b_j];
+        }
+    }
+}
+
+/* Larger than a block of a packed product in every direction. */
+void test_linear_blocks(void **state)
+{
+    enum { N = 275, C = 261, OC = 397 };
+    struct dt_view x = tensor_of(DT_BF16, N * C);
+    struct dt_view w = tensor_of(DT_BF16, OC * C);
+    struct dt_view dout = tensor_of(DT_BF16, N * OC), none = tensor(0);
+    struct dt_view out = tensor_of(DT_BF16, N * OC);
+    struct dt_view dx = tensor_of(DT_BF16, N * C), dw = tensor(OC * C);
+    double *in = doubles(x), *weight = doubles(w), *grad = doubles(dout);
+    double *want = zeros(N * OC), *want_dx = zeros(N * C), *want_dw;
+    (void)state;
+
+    want_dw = doubles(dw);
+    ops->linear_forward(NULL, out, x, w, none, DT_WEIGHT_OUT_IN, N, C, OC);
+    ops->linear_backward(NULL, dx, dw, none, dout, x, w, DT_WEIGHT_OUT_IN, N, C,
+                         OC, true);
+    multiply(want, in, C, 1, weight, 1, C, N, OC, C);
+    multiply(want_dx, grad, OC, 1, weight, C, 1, N, C, OC);
+    multiply(want_dw, grad, 1, OC, in, C, 1, OC, C, N);
+    check_close("out", out, want, 1e-6);
+    check_close("dx", dx, want_dx, 1e-6);
+    check_close("dw", dw, want_dw, 1e-6);
+}
+
+#ifdef HAVE_ONEDNN
+
+/* oneDNN's bf16, which is chosen only where it is fast. More shapes than it
+ * keeps primitives for, so that some are made twice.
+ */
+void test_onednn(void **state)
+{
+    enum { M = 5, N = 9, SHAPES = 70 };
+    (void)state;
+
+    for (size_t i = 0; i < 2 * SHAPES; i++) {
+        const size_t K = i % SHAPES + 1;
+        const bool turned = i % 2;
+        struct dt_view a = tensor_of(DT_BF16, M * K), c = tensor(M * N);
+        struct dt_view b = tensor_of(DT_BF16, K * N);
+        struct dt_view bias = tensor_of(DT_BF16, N);
+        struct dt_view rounded = tensor_of(DT_BF16, M * N);
+        struct dt_cpu_product p = {
+            .M = M,
+            .N = N,
+            .K = K,
+            .a = {dt_view_data(a), turned ? M : K, turned},
+            .b = {dt_view_data(b), turned ? N : K, !turned},
+            .type = DT_BF16,
+            .c_type = DT_F32,
+            .c = dt_view_data(c),
+            .accumulate = true,
+        };
+        double *sum = doubles(c), *in = doubles(b), *from = doubles(a);
+        double *start = zeros(M * N);
+        if (!dt_onednn_matmul(&p))
+            skip();
+        multiply(sum, from, turned ? 1 : K, turned ? M : 1, in, turned ? N : 1,
+                 turned ? 1 : K, M, N, K);
+        check_close("c", c, sum, 1e-6);
+        p.bias = dt_view_data(bias);
+        p.c = dt_view_data(rounded);
+        p.c_type = DT_BF16;
+        p.accumulate = false;
+        assert_true(dt_onednn_matmul(&p));
+        for (size_t j = 0; j < (size_t)M * N; j++)
+            start[j] = element(bias, j % N);
+        multiply(start, from, turned ? 1 : K, turned ? M : 1, in,
+                 turned ? N : 1, turned ? 1 : K, M, N, K);
+        check_close("rounded", rounded, start, 1e-6);
+    }
+}
+
+#else
+
+void test_onednn(void **state)
+{
+    (void)state;
+    skip();
+}
+
+#endif

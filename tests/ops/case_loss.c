@@ -11,7 +11,7 @@ struct head {
     size_t N, C, V;
     double *x, *w, *logits; /* logits(V) */
     const int32_t *target;
-    double scale;
+    double scale, smoothing;
 };
 
 static double head_loss(void *context)
@@ -20,51 +20,115 @@ static double head_loss(void *context)
     double total = 0.0;
 
     for (size_t n = 0; n < h->N; n++) {
-        double most = -INFINITY, sum = 0.0;
+        double most = -INFINITY, sum = 0.0, mean = 0.0;
         if (h->target[n] == DT_IGNORE)
             continue;
         for (size_t v = 0; v < h->V; v++) {
             h->logits[v] = dot(h->x + n * h->C, h->w + v * h->C, h->C);
             most = fmax(most, h->logits[v]);
+            mean += h->logits[v] / (double)h->V;
         }
         for (size_t v = 0; v < h->V; v++)
             sum += exp(h->logits[v] - most);
-        total += most + log(sum) - h->logits[h->target[n]];
+        total += most + log(sum) - h->smoothing * mean -
+                 (1.0 - h->smoothing) * h->logits[h->target[n]];
     }
     return h->scale * total;
 }
 
+/* Rows first, first + step, ... have no target. */
+static void ignore(struct dt_view targets, size_t first, size_t step)
+{
+    for (size_t n = first; n < targets.count; n += step)
+        dt_view_i32(targets)[n] = DT_IGNORE;
+}
+
 static void loss_case(size_t N, size_t C, size_t V, size_t scratch_count,
-                      bool accumulate)
+                      float smoothing, bool accumulate)
 {
     struct dt_view x = tensor(N * C), w = tensor(V * C);
     struct dt_view dx = tensor(N * C), dw = tensor(V * C);
     struct dt_view targets = tensor_ids(N, V), none = tensor(0);
-    struct dt_view scratch = tensor(scratch_count);
+    struct dt_view space = scratch(scratch_count);
     double *before = doubles(dw), want, got, alone;
-    struct head h = {
-        N, C, V, doubles(x), doubles(w), zeros(V), dt_view_i32(targets), 1.0};
+    struct head h = {.N = N,
+                     .C = C,
+                     .V = V,
+                     .x = doubles(x),
+                     .w = doubles(w),
+                     .logits = zeros(V),
+                     .target = dt_view_i32(targets),
+                     .scale = 1.0,
+                     .smoothing = (double)smoothing};
 
-    for (size_t n = 2; n < N; n += 3)
-        dt_view_i32(targets)[n] = DT_IGNORE;
+    ignore(targets, 2, 3);
     want = head_loss(&h);
-    alone = ops->linear_cross_entropy(NULL, none, none, x, w, targets, scratch,
-                                      0.0f, 0.0f, N, C, V, false);
+    alone = ops->linear_cross_entropy(NULL, none, none, x, w, targets, space,
+                                      0.0f, smoothing, N, C, V, false);
     h.scale = 0.25;
-    got = ops->linear_cross_entropy(NULL, dx, dw, x, w, targets, scratch,
-                                    (float)h.scale, 0.0f, N, C, V, accumulate);
+    got = ops->linear_cross_entropy(NULL, dx, dw, x, w, targets, space,
+                                    (float)h.scale, smoothing, N, C, V,
+                                    accumulate);
     assert_true(fabs(got - want) <= 1e-6 * fabs(want));
     assert_true(got == alone);
     check_gradient("dx", dx, h.x, head_loss, &h, NULL);
     check_gradient("dw", dw, h.w, head_loss, &h, accumulate ? before : NULL);
 }
 
+/* Against fp32: the gradients of the logits are rounded before they are
+ * multiplied.
+ */
+static void half_case(enum dt_dtype type, float smoothing)
+{
+    enum { N = 10, C = 16, V = 257 };
+    struct dt_view x = tensor_of(type, N * C), w = tensor_of(type, V * C);
+    struct dt_view dx = tensor_of(type, N * C), dw = tensor(V * C);
+    struct dt_view targets = tensor_ids(N, V), space = scratch(1500);
+    struct dt_view wide_x = tensor(N * C), wide_w = tensor(V * C);
+    struct dt_view wide_dx = tensor(N * C), wide_dw = tensor(V * C);
+    double got, want;
+
+    ignore(targets, 2, 3);
+    ops->convert(NULL, wide_x, x);
+    ops->convert(NULL, wide_w, w);
+    got = ops->linear_cross_entropy(NULL, dx, dw, x, w, targets, space, 2.0f,
+                                    smoothing, N, C, V, false);
+    want = ops->linear_cross_entropy(NULL, wide_dx, wide_dw, wide_x, wide_w,
+                                     targets, space, 2.0f, smoothing, N, C, V,
+                                     false);
+    assert_true(fabs(got - want) <= 1e-6 * fabs(want));
+    check_close("dx", dx, doubles(wide_dx), rounding(type));
+    check_close("dw", dw, doubles(wide_dw), rounding(type));
+}
+
 void test_cross_entropy(void **state)
 {
     (void)state;
-    loss_case(1, 3, 257, 257, false);
-    loss_case(5, 3, 3, 3 * 5, false);
-    loss_case(7, 33, 257, 257 * 2 + 5, true);
-    loss_case(10, 16, 257, 257 * 4, false);
-    loss_case(1100, 4, 5, 5 * 2000, true);
+    loss_case(1, 3, 257, 257, 0.0f, false);
+    loss_case(5, 3, 3, 3 * 5, 0.1f, false);
+    loss_case(7, 33, 257, (257 + 66) * 2 + 5, 0.0f, true);
+    loss_case(10, 16, 257, (257 + 32) * 4, 0.1f, false);
+    loss_case(1100, 4, 5, 13 * 2000, 0.0f, true);
+    half_case(DT_BF16, 0.0f);
+    half_case(DT_F16, 0.1f);
+}
+
+/* Without a target there is no loss and no gradient. */
+void test_no_targets(void **state)
+{
+    enum { N = 3, C = 4, V = 5 };
+    struct dt_view x = tensor(N * C), w = tensor(V * C), dx = tensor(N * C);
+    struct dt_view dw = tensor(V * C), targets = tensor_ids(N, V);
+    double *before = doubles(dw);
+    (void)state;
+
+    ignore(targets, 0, 1);
+    assert_true(ops->linear_cross_entropy(NULL, dx, dw, x, w, targets,
+                                          scratch(V), 1.0f, 0.0f, N, C, V,
+                                          true) == 0.0);
+    check_close("dx", dx, zeros(N * C), 0.0);
+    check_close("dw", dw, before, 0.0);
+    ops->linear_cross_entropy(NULL, dx, dw, x, w, targets, scratch(V), 1.0f,
+                              0.0f, N, C, V, false);
+    check_close("dw from nothing", dw, zeros(V * C), 0.0);
 }

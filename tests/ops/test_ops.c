@@ -17,6 +17,7 @@ static const struct {
     {"embedding", test_embedding, false},
     {"dropout", test_dropout, false},
     {"linear", test_linear, true},
+    {"linear, several blocks", test_linear_blocks, true},
     {"norm", test_norm, false},
     {"gelu", test_gelu, false},
     {"swiglu", test_swiglu, false},
@@ -25,6 +26,7 @@ static const struct {
     {"attention with dropout", test_attention_dropout, false},
     {"kv", test_kv, false},
     {"cross_entropy", test_cross_entropy, true},
+    {"cross_entropy without targets", test_no_targets, false},
     {"zero", test_zero, false},
     {"convert", test_convert, false},
     {"sum_of_squares", test_sum_of_squares, false},
@@ -76,7 +78,7 @@ static void test_support(void **state)
 int main(void)
 {
     static char names[MAX_VARIANTS][CASE_COUNT + 1][NAME_BYTES];
-    static struct CMUnitTest tests[MAX_VARIANTS * (CASE_COUNT + 1) + 1];
+    static struct CMUnitTest tests[MAX_VARIANTS * (CASE_COUNT + 1) + 2];
     size_t count = 0;
 
     while (variant_count < MAX_VARIANTS && dt_cpu_variant(variant_count)) {
@@ -86,6 +88,9 @@ int main(void)
     }
     omp_set_num_threads(3);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_support);
+    tests[count++] =
+        (struct CMUnitTest){"bf16 by oneDNN", test_onednn, case_setup,
+                            case_teardown, (void *)variants[0]};
     for (size_t i = 0; i < variant_count; i++) {
         for (size_t j = 0; j <= CASE_COUNT; j++) {
             bool last = j == CASE_COUNT;
