@@ -148,7 +148,7 @@ static void forward_queries(const struct operands *o, const struct cut *cut,
                             size_t b, size_t head, size_t t)
 {
     const struct dt_attention *a = o->a;
-    const size_t kv_head = head / heads_shared(a), stride = head_at(a, 0, 1, 0);
+    const size_t kv_head = head / heads_shared(a);
     const size_t end = least(t + cut->span, a->T);
     const size_t last =
         least(head + cut->heads, (kv_head + 1) * heads_shared(a));
@@ -169,11 +169,8 @@ static void forward_queries(const struct operands *o, const struct cut *cut,
         }
     }
     for (; keys.k < end; keys.k += KEYS) {
-        size_t at = head_at(a, b, keys.k, a->NH + kv_head);
         keys.count = least(KEYS, end - keys.k);
-        load_rows(k, o->qkv, at, stride, a->HS, keys.count, keys.count);
-        load_rows(v, o->qkv, at + a->NKV * a->HS, stride, a->HS, keys.count,
-                  keys.count);
+        load_keys(k, v, o->qkv, &keys, b, kv_head, a);
         for (size_t i = 0; i < count; i++)
             see_tile(&passes[i], k, v, &keys, a);
     }

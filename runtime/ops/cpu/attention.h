@@ -167,34 +167,51 @@ static inline void load_rows(float *restrict to, struct dt_view v, size_t first,
     memset(to + count * HS, 0, (total - count) * HS * sizeof(*to));
 }
 
-/* factors(keys, WIDTH) of the probabilities of a tile */
+/* k and v(count, HS): the keys and values of head kv_head of row b */
+static inline void load_keys(float *k, float *v, struct dt_view qkv,
+                             const struct keys *keys, size_t b, size_t kv_head,
+                             const struct dt_attention *a)
+{
+    const size_t stride = head_at(a, 0, 1, 0);
+    const size_t at = head_at(a, b, keys->k, a->NH + kv_head);
+
+    load_rows(k, qkv, at, stride, a->HS, keys->count, keys->count);
+    load_rows(v, qkv, at + a->NKV * a->HS, stride, a->HS, keys->count,
+              keys->count);
+}
+
+/* factors(keys, WIDTH) of the probabilities of a tile. The elements of a query
+ * are in the order of keys, four to a block; its first key is the element
+ * `phase` of its first block.
+ */
 static inline void tile_dropout(float *restrict factors, const struct panel *p,
                                 const struct keys *keys,
                                 const struct dt_attention *a)
 {
-    const uint64_t row = dt_dropout_row(&a->dropout, p->b);
-    uint32_t words[(KEYS + 6) / 4 * 4 * LANES];
+    const struct dt_drops drops = dt_drops_of(&a->dropout, p->b);
+    uint32_t words[(KEYS + 6) / 4 * 4][LANES], phase[LANES];
     uint64_t block[LANES];
-    size_t phase[LANES];
 
     for (size_t v = 0; v < WIDTH; v += LANES) {
         for (size_t j = 0; j < LANES; j++) {
             size_t query = p->head * a->T + p->t + v + j;
             uint64_t element = (uint64_t)query * a->T + keys->k;
             block[j] = element / 4;
-            phase[j] = element % 4 * LANES + j;
+            phase[j] = element % 4;
         }
         for (size_t i = 0; i < keys->count + 3; i += 4) {
-            dt_dropout_words((uint32_t(*)[LANES])(words + i * LANES),
-                             &a->dropout, row, block);
+            dt_drop_words(words + i, &drops, block);
             for (size_t j = 0; j < LANES; j++)
                 block[j]++;
         }
         for (size_t i = 0; i < keys->count; i++) {
 #pragma omp simd
-            for (size_t j = 0; j < LANES; j++)
+            for (size_t j = 0; j < LANES; j++) {
+                uint32_t even = phase[j] & 2 ? words[i + 2][j] : words[i][j];
+                uint32_t odd = phase[j] & 2 ? words[i + 3][j] : words[i + 1][j];
                 factors[i * WIDTH + v + j] =
-                    dt_dropout_factor(&a->dropout, words[i * LANES + phase[j]]);
+                    dt_drop_factor(&drops, phase[j] & 1 ? odd : even);
+            }
         }
     }
 }

@@ -163,7 +163,6 @@ static void backward_queries(const struct operands *o, const struct space *s,
     const struct dt_attention *a = o->a;
     const struct panel *first = &passes[0].panel;
     const size_t stride = head_at(a, 0, 1, 0);
-    const size_t kv_head = a->NH + first->head / heads_shared(a);
     struct keys keys = {.k = first->t};
 
     for (size_t i = 0; i < count; i++) {
@@ -171,11 +170,9 @@ static void backward_queries(const struct operands *o, const struct space *s,
         keys.k = least(keys.k, passes[i].panel.first);
     }
     for (; keys.k < end; keys.k += KEYS) {
-        size_t at = head_at(a, first->b, keys.k, kv_head);
         keys.count = least(KEYS, end - keys.k);
-        load_rows(s->k, o->qkv, at, stride, a->HS, keys.count, keys.count);
-        load_rows(s->v, o->qkv, at + a->NKV * a->HS, stride, a->HS, keys.count,
-                  keys.count);
+        load_keys(s->k, s->v, o->qkv, &keys, first->b,
+                  first->head / heads_shared(a), a);
         for (size_t i = 0; i < count; i++)
             see_tile(&passes[i], s, &keys, a);
     }

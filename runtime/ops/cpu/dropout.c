@@ -8,21 +8,27 @@
 void DT_CPU(dropout_apply)(float *x, const struct dt_dropout *dropout, size_t b,
                            uint64_t first, size_t count)
 {
-    const uint64_t row = dt_dropout_row(dropout, b);
+    enum { STEP = 4 * LANES };
+    const struct dt_drops drops = dt_drops_of(dropout, b);
     const size_t skip = first % 4; /* elements of the first block */
 
-    for (size_t i = 0; i < skip + count; i += 4 * LANES) {
-        size_t from = i < skip ? skip : i;
-        size_t end =
-            i + 4 * LANES < skip + count ? i + 4 * LANES : skip + count;
+    for (size_t i = 0; i < skip + count; i += STEP) {
+        size_t from = i < skip ? skip - i : 0;
+        size_t end = skip + count - i < STEP ? skip + count - i : STEP;
+        float factors[STEP];
         uint32_t words[4][LANES];
         uint64_t block[LANES];
         for (size_t j = 0; j < LANES; j++)
             block[j] = (first - skip + i) / 4 + j;
-        dt_dropout_words(words, dropout, row, block);
+        dt_drop_words(words, &drops, block);
+#pragma omp simd
+        for (size_t j = 0; j < LANES; j++) {
+            for (size_t w = 0; w < 4; w++)
+                factors[4 * j + w] = dt_drop_factor(&drops, words[w][j]);
+        }
+#pragma omp simd
         for (size_t e = from; e < end; e++)
-            x[e - skip] *=
-                dt_dropout_factor(dropout, words[(e - i) % 4][(e - i) / 4]);
+            x[i + e - skip] *= factors[e];
     }
 }
 

@@ -3,64 +3,101 @@
 #ifndef DT_OPS_CPU_DROPOUT_H
 #define DT_OPS_CPU_DROPOUT_H
 
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/vec.h"
 
-/* The global number of row b of the batch. */
-static inline uint64_t dt_dropout_row(const struct dt_dropout *dropout,
-                                      size_t b)
+/* Dropout of one row of the batch. */
+struct dt_drops {
+    uint32_t key[2], counter[3]; /* counter: without the block's low word */
+    uint32_t limit;              /* smaller words drop their element */
+    float scale;                 /* of what is kept */
+};
+
+static inline struct dt_drops dt_drops_of(const struct dt_dropout *dropout,
+                                          size_t b)
 {
-    const int64_t *rows = dt_view_data(dropout->rows);
+    const uint64_t row = ((const uint64_t *)dt_view_data(dropout->rows))[b];
 
     assert(dropout->rows.dtype == DT_I64 && b < dropout->rows.count);
-    return (uint64_t)rows[b];
+    return (struct dt_drops){
+        .key = {(uint32_t)dropout->seed, (uint32_t)(dropout->seed >> 32)},
+        .counter = {dropout->place << 16, (uint32_t)row,
+                    (uint32_t)(row >> 32) | 1u << 31},
+        .limit = (uint32_t)(dropout->rate * 0x1p32),
+        .scale = (float)(1.0 / (1.0 - dropout->rate))};
 }
 
-/* What an element with this word is multiplied by. */
-static inline float dt_dropout_factor(const struct dt_dropout *dropout,
-                                      uint32_t word)
-{
-    bool kept = word >= (uint32_t)(dropout->rate * 0x1p32);
+typedef uint64_t dt_wide __attribute__((vector_size(LANES * 4)));
 
-    return kept ? (float)(1.0 / (1.0 - dropout->rate)) : 0.0f;
+enum { WIDE = LANES / 2 }; /* lanes of it */
+
+static const uint64_t LOW_WORD = 0xffffffff;
+
+/* Products of the low words. Compilers do not see that one instruction does it.
+ */
+static inline dt_wide dt_wide_product(dt_wide a, uint64_t b)
+{
+    dt_wide factor = (dt_wide){0} + b;
+#if defined(__AVX512F__)
+    return (dt_wide)_mm512_mul_epu32((__m512i)a, (__m512i)factor);
+#elif defined(__AVX2__)
+    return (dt_wide)_mm256_mul_epu32((__m256i)a, (__m256i)factor);
+#elif defined(__SSE2__)
+    return (dt_wide)_mm_mul_epu32((__m128i)a, (__m128i)factor);
+#else
+    return (a & LOW_WORD) * factor;
+#endif
 }
 
-static inline __attribute__((always_inline)) void dt_philox_round(uint32_t c[4],
-                                                                  uint32_t k0,
-                                                                  uint32_t k1)
+/* One round of Philox4x32-10 on WIDE counters. Only low words count. */
+static inline __attribute__((always_inline)) void dt_philox_round(
+    dt_wide c[4], const uint32_t key[2], uint32_t round)
 {
-    uint64_t p0 = (uint64_t)0xD2511F53u * c[0];
-    uint64_t p1 = (uint64_t)0xCD9E8D57u * c[2];
+    dt_wide p0 = dt_wide_product(c[0], 0xD2511F53);
+    dt_wide p1 = dt_wide_product(c[2], 0xCD9E8D57);
 
-    c[0] = (uint32_t)(p1 >> 32) ^ c[1] ^ k0;
-    c[1] = (uint32_t)p1;
-    c[2] = (uint32_t)(p0 >> 32) ^ c[3] ^ k1;
-    c[3] = (uint32_t)p0;
+    c[0] = (p1 >> 32) ^ c[1] ^ (key[0] + round * 0x9E3779B9);
+    c[1] = p1;
+    c[2] = (p0 >> 32) ^ c[3] ^ (key[1] + round * 0xBB67AE85);
+    c[3] = p0;
 }
 
 /* The words of dt_rng_dropout (base/rng.h) for LANES blocks of four elements:
  * words[i][j] is that of element 4 block[j] + i.
  */
-static inline void dt_dropout_words(uint32_t words[4][LANES],
-                                    const struct dt_dropout *dropout,
-                                    uint64_t row, const uint64_t block[LANES])
+static inline void dt_drop_words(uint32_t words[4][LANES],
+                                 const struct dt_drops *d,
+                                 const uint64_t block[LANES])
 {
-    const uint32_t k0 = (uint32_t)dropout->seed;
-    const uint32_t k1 = (uint32_t)(dropout->seed >> 32);
-    const uint32_t place = dropout->place << 16;
-    const uint32_t low = (uint32_t)row;
-    const uint32_t high = (uint32_t)(row >> 32) | 1u << 31;
+    typedef uint32_t half __attribute__((vector_size(LANES * 2), aligned(4)));
+    dt_wide c[2][4];
 
-#pragma omp simd
-    for (int j = 0; j < LANES; j++) {
-        uint32_t c[4] = {(uint32_t)block[j], (uint32_t)(block[j] >> 32) | place,
-                         low, high};
-#pragma GCC unroll 10
-        for (uint32_t i = 0; i < 10; i++)
-            dt_philox_round(c, k0 + i * 0x9E3779B9u, k1 + i * 0xBB67AE85u);
-        for (int i = 0; i < 4; i++)
-            words[i][j] = c[i];
+    for (size_t h = 0; h < 2; h++) {
+        memcpy(&c[h][0], block + h * WIDE, sizeof(c[h][0]));
+        c[h][1] = c[h][0] >> 32 | d->counter[0];
+        c[h][2] = (dt_wide){0} + d->counter[1];
+        c[h][3] = (dt_wide){0} + d->counter[2];
     }
+#pragma GCC unroll 10
+    for (uint32_t i = 0; i < 10; i++) {
+        dt_philox_round(c[0], d->key, i);
+        dt_philox_round(c[1], d->key, i);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        half low = __builtin_convertvector(c[0][i] & LOW_WORD, half);
+        half high = __builtin_convertvector(c[1][i] & LOW_WORD, half);
+        memcpy(words[i], &low, sizeof(low));
+        memcpy(words[i] + WIDE, &high, sizeof(high));
+    }
+}
+
+static inline float dt_drop_factor(const struct dt_drops *d, uint32_t word)
+{
+    return word < d->limit ? 0.0f : d->scale;
 }
 
 #ifdef DT_CPU_VARIANT
