@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_model_layout.c - parameters, first weights, angles, activations */
+/* test_model_layout.c - parameters, first weights, angles, memory */
 #include "config.h"
 
 #include <math.h>
@@ -191,6 +191,20 @@ static void test_rope_frequencies(void **state)
     assert_true(fabsf(table[2 * 64 + 32] - sinf(2)) < 1e-6f);
 }
 
+static void test_too_long(void **state)
+{
+    struct dt_model_config c;
+    struct dt_error err;
+    (void)state;
+    parse(&c, qwen3);
+    assert_null(dt_decoder_create(&c, NULL, dt_ops_cpu(), (struct dt_view){0},
+                                  1, 25, &err));
+    assert_int_equal(err.status, EX_USAGE);
+    assert_string_equal(
+        err.text, "25 tokens do not fit into the 24 positions of the model");
+    dt_model_config_fini(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_init),
         cmocka_unit_test(test_activation_bytes),
         cmocka_unit_test(test_rope_frequencies),
+        cmocka_unit_test(test_too_long),
     };
     return cmocka_run_group_tests_name("model_layout", tests, NULL, NULL);
 }
