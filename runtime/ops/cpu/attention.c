@@ -98,7 +98,10 @@ static void begin(struct pass *p, float *rows, const struct operands *o)
 
     load_rows(rows, o->qkv, head_at(a, panel->b, panel->t, panel->head),
               head_at(a, 0, 1, 0), a->HS, panel->count, WIDTH);
-    turn(p->q, WIDTH, rows, a->HS, WIDTH, a->HS, scale);
+#pragma omp simd
+    for (size_t i = 0; i < WIDTH * a->HS; i++)
+        rows[i] *= scale;
+    turn(p->q, WIDTH, rows, a->HS, WIDTH, a->HS);
     memset(p->out, 0, a->HS * WIDTH * sizeof(*p->out));
     for (size_t j = 0; j < WIDTH; j++) {
         p->m[j] = -1e30f; /* finite: nothing seen yet is no NaN */
@@ -119,7 +122,7 @@ static void finish(struct pass *p, float *rows, const struct operands *o)
         for (size_t j = 0; j < WIDTH; j++)
             p->out[d * WIDTH + j] /= p->l[j];
     }
-    turn(rows, a->HS, p->out, WIDTH, a->HS, WIDTH, 1.0f);
+    turn(rows, a->HS, p->out, WIDTH, a->HS, WIDTH);
     for (size_t j = 0; j < panel->count; j++) {
         size_t at = out_at(a, panel->b, panel->t + j, panel->head);
         dt_cpu_narrow(out + at * dt_dtype_bytes(o->out.dtype), rows + j * a->HS,

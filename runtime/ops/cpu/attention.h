@@ -143,14 +143,25 @@ static inline float exp2_of(float x)
     return x < -126.0f ? 0.0f : p;
 }
 
-/* to(columns, to_stride) = scale from(rows, from_stride) turned */
+/* to(columns, to_stride) = from(rows, from_stride) turned */
 static inline void turn(float *restrict to, size_t to_stride,
                         const float *restrict from, size_t from_stride,
-                        size_t rows, size_t columns, float scale)
+                        size_t rows, size_t columns)
 {
-    for (size_t j = 0; j < columns; j++) {
-        for (size_t i = 0; i < rows; i++)
-            to[j * to_stride + i] = scale * from[i * from_stride + j];
+    for (size_t i = 0; i + LANES <= rows; i += LANES) {
+        for (size_t j = 0; j + LANES <= columns; j += LANES) {
+            dt_vec square[LANES];
+            for (size_t k = 0; k < LANES; k++)
+                square[k] = *(const dt_vec *)(from + (i + k) * from_stride + j);
+            dt_transpose(square);
+            for (size_t k = 0; k < LANES; k++)
+                *(dt_vec *)(to + (j + k) * to_stride + i) = square[k];
+        }
+    }
+    for (size_t i = 0; i < rows; i++) {
+        size_t whole = i < rows / LANES * LANES ? columns / LANES * LANES : 0;
+        for (size_t j = whole; j < columns; j++)
+            to[j * to_stride + i] = from[i * from_stride + j];
     }
 }
 
@@ -189,7 +200,8 @@ static inline void tile_dropout(float *restrict factors, const struct panel *p,
                                 const struct dt_attention *a)
 {
     const struct dt_drops drops = dt_drops_of(&a->dropout, p->b);
-    uint32_t words[(KEYS + 6) / 4 * 4][LANES], phase[LANES];
+    dt_words words[(KEYS + 6) / 4 * 4];
+    uint32_t phase[LANES];
     uint64_t block[LANES];
 
     for (size_t v = 0; v < WIDTH; v += LANES) {

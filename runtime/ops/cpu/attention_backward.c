@@ -134,8 +134,11 @@ static void begin(struct pass *p, float *space, const struct operands *o)
         p->delta[j] = sum;
         p->lse[j] = j < panel->count ? lse[j] * (float)M_LOG2E : INFINITY;
     }
-    turn(p->q_turned, WIDTH, p->q, HS, WIDTH, HS, scale);
-    turn(p->dout_turned, WIDTH, p->dout, HS, WIDTH, HS, 1.0f);
+    turn(p->q_turned, WIDTH, p->q, HS, WIDTH, HS);
+    turn(p->dout_turned, WIDTH, p->dout, HS, WIDTH, HS);
+#pragma omp simd
+    for (size_t i = 0; i < size; i++)
+        p->q_turned[i] *= scale;
     memset(p->dq, 0, size * sizeof(*p->dq));
 }
 

@@ -5,6 +5,15 @@
 #include "ops/cpu/dropout.h"
 #include "ops/cpu/rows.h"
 
+/* Lanes of a and b in turn: the lower halves into a, the upper into b. */
+static void zip(dt_words *a, dt_words *b)
+{
+    dt_words lower = __builtin_shufflevector(*a, *b, DT_LOWER);
+
+    *b = __builtin_shufflevector(*a, *b, DT_UPPER);
+    *a = lower;
+}
+
 void DT_CPU(dropout_apply)(float *x, const struct dt_dropout *dropout, size_t b,
                            uint64_t first, size_t count)
 {
@@ -15,20 +24,20 @@ void DT_CPU(dropout_apply)(float *x, const struct dt_dropout *dropout, size_t b,
     for (size_t i = 0; i < skip + count; i += STEP) {
         size_t from = i < skip ? skip - i : 0;
         size_t end = skip + count - i < STEP ? skip + count - i : STEP;
-        float factors[STEP];
-        uint32_t words[4][LANES];
         uint64_t block[LANES];
+        uint32_t words[STEP];
+        dt_words w[4];
         for (size_t j = 0; j < LANES; j++)
             block[j] = (first - skip + i) / 4 + j;
-        dt_drop_words(words, &drops, block);
-#pragma omp simd
-        for (size_t j = 0; j < LANES; j++) {
-            for (size_t w = 0; w < 4; w++)
-                factors[4 * j + w] = dt_drop_factor(&drops, words[w][j]);
-        }
+        dt_drop_words(w, &drops, block);
+        zip(&w[0], &w[2]);
+        zip(&w[1], &w[3]);
+        zip(&w[0], &w[1]);
+        zip(&w[2], &w[3]);
+        memcpy(words, w, sizeof(words));
 #pragma omp simd
         for (size_t e = from; e < end; e++)
-            x[i + e - skip] *= factors[e];
+            x[i + e - skip] *= dt_drop_factor(&drops, words[e]);
     }
 }
 

@@ -31,6 +31,7 @@ static inline struct dt_drops dt_drops_of(const struct dt_dropout *dropout,
         .scale = (float)(1.0 / (1.0 - dropout->rate))};
 }
 
+typedef uint32_t dt_words __attribute__((vector_size(LANES * 4)));
 typedef uint64_t dt_wide __attribute__((vector_size(LANES * 4)));
 
 enum { WIDE = LANES / 2 }; /* lanes of it */
@@ -67,14 +68,14 @@ static inline __attribute__((always_inline)) void dt_philox_round(
 }
 
 /* The words of dt_rng_dropout (base/rng.h) for LANES blocks of four elements:
- * words[i][j] is that of element 4 block[j] + i.
+ * lane j of words[i] is that of element 4 block[j] + i.
  */
-static inline void dt_drop_words(uint32_t words[4][LANES],
-                                 const struct dt_drops *d,
+static inline void dt_drop_words(dt_words words[4], const struct dt_drops *d,
                                  const uint64_t block[LANES])
 {
-    typedef uint32_t half __attribute__((vector_size(LANES * 2), aligned(4)));
+    typedef uint32_t half __attribute__((vector_size(LANES * 2)));
     dt_wide c[2][4];
+    half part[2];
 
     for (size_t h = 0; h < 2; h++) {
         memcpy(&c[h][0], block + h * WIDE, sizeof(c[h][0]));
@@ -87,11 +88,11 @@ static inline void dt_drop_words(uint32_t words[4][LANES],
         dt_philox_round(c[0], d->key, i);
         dt_philox_round(c[1], d->key, i);
     }
+#pragma GCC unroll 4
     for (size_t i = 0; i < 4; i++) {
-        half low = __builtin_convertvector(c[0][i] & LOW_WORD, half);
-        half high = __builtin_convertvector(c[1][i] & LOW_WORD, half);
-        memcpy(words[i], &low, sizeof(low));
-        memcpy(words[i] + WIDE, &high, sizeof(high));
+        part[0] = __builtin_convertvector(c[0][i] & LOW_WORD, half);
+        part[1] = __builtin_convertvector(c[1][i] & LOW_WORD, half);
+        memcpy(&words[i], part, sizeof(words[i]));
     }
 }
 

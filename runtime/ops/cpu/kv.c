@@ -12,6 +12,8 @@
 /* Query heads that read a key together, and keys of a step. */
 enum { HEADS = 8, KEYS = 32 };
 
+_Static_assert(KEYS % LANES == 0, "scores are made by vectors of keys");
+
 static size_t row_width(const struct dt_kv *kv)
 {
     return (kv->NH + 2 * kv->NKV) * kv->HS;
@@ -42,65 +44,84 @@ void DT_CPU(kv_store)(struct dt_stream *stream, const struct dt_kv *kv,
 
 /* Some query heads of one row that share a head of keys and values. */
 struct group {
-    size_t count;                       /* of heads */
-    float q[HEADS][DT_MAX_HEAD_SIZE];   /* scaled */
-    float sum[HEADS][DT_MAX_HEAD_SIZE]; /* of exp(score - most) v */
-    float most[HEADS], weight[HEADS];   /* largest score, sum of exp */
-    float score[HEADS][KEYS];
+    size_t count;                        /* of heads */
+    size_t stride;                       /* HS in whole vectors, filled by 0 */
+    float q[HEADS * DT_MAX_HEAD_SIZE];   /* scaled */
+    float sum[HEADS * DT_MAX_HEAD_SIZE]; /* of exp(score - most) v */
+    float rows[KEYS * DT_MAX_HEAD_SIZE]; /* keys, then values, of a step */
+    float most[HEADS], weight[HEADS];    /* largest score, sum of exp */
+    float score[HEADS * KEYS];
 };
 
-static float product(const float *restrict a, const float *restrict b,
-                     size_t count)
+/* rows = `count` rows of a cache from element `at` on, 0 behind them */
+static void load_rows(struct group *g, struct dt_view cache, size_t at,
+                      size_t count, const struct dt_kv *kv)
 {
-    float sum = 0.0f;
+    const size_t step = kv->NKV * kv->HS;
+    const void *data = dt_view_data(cache);
 
-#pragma omp simd reduction(+ : sum)
-    for (size_t i = 0; i < count; i++)
-        sum += a[i] * b[i];
-    return sum;
+    for (size_t j = 0; j < count; j++)
+        dt_cpu_widen(g->rows + j * g->stride,
+                     dt_cpu_at(data, cache.dtype, at + j * step), cache.dtype,
+                     kv->HS);
+    for (size_t j = count; j < KEYS; j++)
+        memset(g->rows + j * g->stride, 0, kv->HS * sizeof(*g->rows));
 }
 
-/* Scores become exp(score - most); what was summed before follows. */
-static void soften(struct group *g, size_t i, size_t keys, size_t HS)
+/* score(KEYS) of query q: the sums of LANES products are vectors of their own
+ * until they are turned, so that none is added up by itself.
+ */
+static void scores(float *score, const float *q, const struct group *g)
 {
-    float most = dt_max(g->score[i], keys, g->most[i]);
-    float shrink = dt_expf(g->most[i] - most), sum = 0.0f;
+    for (size_t first = 0; first < KEYS; first += LANES) {
+        dt_vec part[LANES], sum = {0.0f};
+        for (size_t j = 0; j < LANES; j++) {
+            const float *k = g->rows + (first + j) * g->stride;
+            part[j] = (dt_vec){0.0f};
+            for (size_t d = 0; d < g->stride; d += LANES)
+                part[j] += *(const dt_vec *)(q + d) * *(const dt_vec *)(k + d);
+        }
+        dt_transpose(part);
+        for (size_t i = 0; i < LANES; i++)
+            sum += part[i];
+        *(dt_vec *)(score + first) = sum;
+    }
+}
+
+/* Scores become exp(score - most), 0 from `keys` on; what was summed before
+ * follows.
+ */
+static void soften(struct group *g, size_t i, size_t keys)
+{
+    float *score = g->score + i * KEYS;
+    float max = dt_max(score, keys, g->most[i]), sum = 0.0f;
+    float shrink = dt_expf(g->most[i] - max);
 
 #pragma omp simd reduction(+ : sum)
-    for (size_t j = 0; j < keys; j++) {
-        g->score[i][j] = dt_expf(g->score[i][j] - most);
-        sum += g->score[i][j];
+    for (size_t j = 0; j < KEYS; j++) {
+        score[j] = j < keys ? dt_expf(score[j] - max) : 0.0f;
+        sum += score[j];
     }
-    g->most[i] = most;
+    g->most[i] = max;
     g->weight[i] = g->weight[i] * shrink + sum;
 #pragma omp simd
-    for (size_t d = 0; d < HS; d++)
-        g->sum[i][d] *= shrink;
+    for (size_t d = 0; d < g->stride; d++)
+        g->sum[i * g->stride + d] *= shrink;
 }
 
-/* The keys that are elements at, at + stride ... of the cache */
+/* The keys that are elements `at` ... of the cache */
 static void see_keys(struct group *g, const struct dt_kv *kv, size_t at,
                      size_t keys)
 {
-    const size_t stride = kv->NKV * kv->HS, HS = kv->HS;
-    float scratch[DT_CPU_BLOCK];
-
-    for (size_t j = 0; j < keys; j++) {
-        const float *k = dt_cpu_read(scratch, kv->k, at + j * stride, HS);
-        for (size_t i = 0; i < g->count; i++)
-            g->score[i][j] = product(g->q[i], k, HS);
+    load_rows(g, kv->k, at, keys, kv);
+    for (size_t i = 0; i < g->count; i++) {
+        scores(g->score + i * KEYS, g->q + i * g->stride, g);
+        soften(g, i, keys);
     }
-    for (size_t i = 0; i < g->count; i++)
-        soften(g, i, keys, HS);
-    for (size_t j = 0; j < keys; j++) {
-        const float *v = dt_cpu_read(scratch, kv->v, at + j * stride, HS);
-        for (size_t i = 0; i < g->count; i++) {
-            float p = g->score[i][j], *sum = g->sum[i];
-#pragma omp simd
-            for (size_t d = 0; d < HS; d++)
-                sum[d] += p * v[d];
-        }
-    }
+    load_rows(g, kv->v, at, keys, kv);
+    DT_CPU(tile_matmul)
+    (g->sum, g->stride, g->score, KEYS, 1, g->rows, g->stride, g->count,
+     g->stride, KEYS, true);
 }
 
 /* Query heads [head, head + count) of row b. */
@@ -113,24 +134,33 @@ static void attend(struct dt_view out, struct dt_view qkv, size_t b,
     const float scale = 1.0f / sqrtf((float)HS);
     size_t end = (size_t)(position + 1), keys;
     size_t first = kv->window && end > kv->window ? end - kv->window : 0;
-    struct group g = {.count = count};
+    struct group g;
 
+    g.count = count;
+    g.stride = (HS + LANES - 1) / LANES * LANES;
+    memset(g.q, 0, count * g.stride * sizeof(*g.q));
+    memset(g.sum, 0, count * g.stride * sizeof(*g.sum));
+    memset(g.rows, 0, KEYS * g.stride * sizeof(*g.rows));
     for (size_t i = 0; i < count; i++) {
-        const float *q = dt_cpu_read(g.q[i], qkv, from + i * HS, HS);
+        float *q = g.q + i * g.stride;
+        dt_cpu_widen(q, dt_cpu_at(dt_view_data(qkv), qkv.dtype, from + i * HS),
+                     qkv.dtype, HS);
         for (size_t d = 0; d < HS; d++)
-            g.q[i][d] = q[d] * scale;
+            q[d] *= scale;
         g.most[i] = -INFINITY;
+        g.weight[i] = 0.0f;
     }
     for (; first < end; first += keys) {
         keys = end - first < KEYS ? end - first : KEYS;
         see_keys(&g, kv, ((b * kv->S + first) * kv->NKV + kv_head) * HS, keys);
     }
     for (size_t i = 0; i < count; i++) {
+        float *sum = g.sum + i * g.stride;
         size_t to = (b * kv->NH + head + i) * HS;
         for (size_t d = 0; d < HS && end > 0; d++)
-            g.sum[i][d] /= g.weight[i];
-        dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(out), out.dtype, to),
-                      g.sum[i], out.dtype, HS);
+            sum[d] /= g.weight[i];
+        dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(out), out.dtype, to), sum,
+                      out.dtype, HS);
     }
 }
 
