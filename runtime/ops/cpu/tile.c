@@ -64,6 +64,9 @@ static inline __attribute__((always_inline)) void panel(
     for (; i + TILE_ROWS <= M; i += TILE_ROWS)
         tile(TILE_ROWS, vecs, c + i * c_stride, c_stride, a + i * row_step,
              row_step, column_step, b, b_stride, K, accumulate);
+    for (; i + 4 <= M; i += 4)
+        tile(4, vecs, c + i * c_stride, c_stride, a + i * row_step, row_step,
+             column_step, b, b_stride, K, accumulate);
     for (; i < M; i++)
         tile(1, vecs, c + i * c_stride, c_stride, a + i * row_step, row_step,
              column_step, b, b_stride, K, accumulate);
