@@ -52,9 +52,15 @@ check_PROGRAMS += \
 	tests/unit/test_sample \
 	# End of tests/unit
 
-EXTRA_DIST += tests/unit/bytes_tokenizer.h tests/unit/command.h tests/unit/conf.h tests/unit/examples_file.h tests/unit/scratch.h tests/unit/sysfs.h
-EXTRA_DIST += tests/unit/command.h tests/unit/conf.h tests/unit/model.h \
-	tests/unit/scratch.h tests/unit/sysfs.h
+EXTRA_DIST += \
+	tests/unit/bytes_tokenizer.h \
+	tests/unit/command.h \
+	tests/unit/conf.h \
+	tests/unit/examples_file.h \
+	tests/unit/model.h \
+	tests/unit/scratch.h \
+	tests/unit/sysfs.h \
+	# End of tests/unit
 
 task_env = \
 	tests/unit/task_env.c \
