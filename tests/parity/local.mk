@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 check_PROGRAMS += \
 	tests/parity/test_chat_reference \
+	tests/parity/test_decay \
 	tests/parity/test_gpt2_gradients \
 	tests/parity/test_gpt2_parity \
 	tests/parity/test_schedules \
@@ -10,9 +11,11 @@ check_PROGRAMS += \
 EXTRA_DIST += \
 	tests/parity/chat_reference.json \
 	tests/parity/chat_tokenizer \
+	tests/parity/decay.json \
 	tests/parity/gpt2_tiny.json \
 	tests/parity/gpt2_tiny.safetensors \
 	tests/parity/make_chat_reference.py \
+	tests/parity/make_decay_reference.py \
 	tests/parity/make_gpt2_reference.py \
 	tests/parity/make_model_reference.py \
 	tests/parity/make_schedule_reference.py \
@@ -22,4 +25,3 @@ EXTRA_DIST += \
 	tests/parity/schedules.json \
 	tests/parity/subject.h \
 	tests/parity/tokenizers \
-	# End of tests/parity
