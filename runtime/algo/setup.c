@@ -160,6 +160,7 @@ static int allocate(struct dt_run *run, const struct dt_model_options *options,
         .beta2 = conf->optimizer.beta2,
         .eps = conf->optimizer.eps,
         .weight_decay = conf->optimizer.weight_decay,
+        .coupled = conf->optimizer.name == DT_CONF_ADAM,
         .decay_filter = (enum dt_decay_filter)conf->optimizer.decay_filter,
     };
     const struct dt_parallel_options ddp = {

@@ -79,7 +79,7 @@ enum dt_conf_resume {
 };
 enum dt_conf_strategy { DT_CONF_AUTO_STRATEGY, DT_CONF_DDP };
 enum dt_conf_backend { DT_CONF_AUTO_BACKEND, DT_CONF_GLOO };
-enum dt_conf_optimizer { DT_CONF_ADAMW };
+enum dt_conf_optimizer { DT_CONF_ADAMW, DT_CONF_ADAM };
 enum dt_conf_decay {
     DT_CONF_DECAY_HF,    /* no bias and no norm */
     DT_CONF_DECAY_NDIM2, /* only tensors with two or more dimensions */

@@ -15,6 +15,8 @@ const struct dt_conf_switch dt_conf_switches[] = {
     {"fp16", NULL, "precision.compute", "fp16"},
     {"use_mixed_precision", NULL, "precision.compute", "bf16"},
     {"mode", "eval", "training.eval_only", "true"},
+    /* DeepSpeed's Adam decouples the decay */
+    {"optimizer.type", "Adam", "optimizer.name", "adamw"},
     {"completion_only_loss", NULL, "data.loss_on", "completion"},
     {"assistant_only_loss", NULL, "data.loss_on", "assistant"},
     {"train_on_inputs", NULL, "data.loss_on", "full"},

@@ -83,12 +83,15 @@ struct dt_kv {
  *   g' = grad_scale * g;  p -= lr*weight_decay * p
  *   m = beta1*m + (1-beta1)*g';  v = beta2*v + (1-beta2)*g'*g'
  *   p -= lr/bias1 * m / (sqrt(v)/sqrt(bias2) + eps),  biasi = 1 - betai^n
+ * `coupled` is torch.optim.Adam: g' = grad_scale * g + weight_decay * p, and p
+ * does not decay by itself.
  */
 struct dt_adamw {
     /* double: 1 - beta2 of a float would be off by 5e-5 of itself */
     double lr, beta1, beta2, eps, weight_decay;
     double grad_scale; /* clipping and normalisation, applied to g */
     double bias1, bias2;
+    bool coupled;
 };
 
 struct dt_ops {

@@ -124,6 +124,7 @@ void dt_optim_step(struct dt_optim *optim, struct dt_view master,
         .grad_scale = grad_scale,
         .bias1 = 1.0 - pow(options->beta1, (double)n),
         .bias2 = 1.0 - pow(options->beta2, (double)n),
+        .coupled = options->coupled,
     };
     for (size_t i = 0; i < optim->run_count; i++) {
         const struct run *run = &optim->runs[i];

@@ -20,6 +20,7 @@ enum dt_decay_filter {
 
 struct dt_optim_options {
     double beta1, beta2, eps, weight_decay;
+    bool coupled; /* Adam: the decay is part of the gradient */
     enum dt_decay_filter decay_filter;
 };
 

@@ -52,7 +52,7 @@ void test_sum_of_squares(void **state)
     }
 }
 
-static void adamw_case(enum dt_dtype type)
+static void adamw_case(enum dt_dtype type, bool coupled)
 {
     enum { COUNT = 1003, STEPS = 3 };
     struct dt_view p = tensor(COUNT), m = tensor(COUNT), v = tensor(COUNT);
@@ -69,15 +69,17 @@ static void adamw_case(enum dt_dtype type)
                              .beta2 = 0.95f,
                              .eps = 1e-8f,
                              .weight_decay = 0.1f,
-                             .grad_scale = 0.5f};
+                             .grad_scale = 0.5f,
+                             .coupled = coupled};
         a.bias1 = 1.0 - pow(0.9, n);
         a.bias2 = 1.0 - pow(0.95, n);
         ops->adamw(NULL, p, w, g, m, v, &a);
         for (size_t i = 0; i < COUNT; i++) {
             double d = 0.5 * (double)dt_view_f32(g)[i];
+            d += coupled ? 0.1 * want_p[i] : 0.0;
             want_m[i] = 0.9 * want_m[i] + 0.1 * d;
             want_v[i] = 0.95 * want_v[i] + 0.05 * d * d;
-            want_p[i] -= 0.01 * 0.1 * want_p[i];
+            want_p[i] -= coupled ? 0.0 : 0.01 * 0.1 * want_p[i];
             want_p[i] -= 0.01 / a.bias1 * want_m[i] /
                          (sqrt(want_v[i]) / sqrt(a.bias2) + 1e-8);
         }
@@ -96,6 +98,8 @@ static void adamw_case(enum dt_dtype type)
 void test_adamw(void **state)
 {
     (void)state;
-    for (int i = 0; i < TYPE_COUNT; i++)
-        adamw_case(TYPES[i]);
+    for (int i = 0; i < TYPE_COUNT; i++) {
+        adamw_case(TYPES[i], false);
+        adamw_case(TYPES[i], true);
+    }
 }

@@ -101,6 +101,21 @@ static void test_sizes(void **state)
     CHECK_ALL(bad);
 }
 
+/* DeepSpeed's Adam is AdamW. */
+static void test_optimizer(void **state)
+{
+    struct dt_conf *conf = load_good(LEAST "optim: adam\n", "");
+    (void)state;
+    assert_int_equal(conf->optimizer.name, DT_CONF_ADAM);
+    dt_conf_destroy(conf);
+    conf = load_good(LEAST "optimizer: {type: Adam}\n", "");
+    assert_int_equal(conf->optimizer.name, DT_CONF_ADAMW);
+    dt_conf_destroy(conf);
+    conf = load_good(LEAST "training: {optim: adamw_torch_fused}\n", "");
+    assert_int_equal(conf->optimizer.name, DT_CONF_ADAMW);
+    dt_conf_destroy(conf);
+}
+
 /* Every spelling of precision.compute. */
 static void test_compute(void **state)
 {
@@ -338,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_optimizer),
         cmocka_unit_test(test_compute),
         cmocka_unit_test(test_scaler),
         cmocka_unit_test(test_reduce_dtype),

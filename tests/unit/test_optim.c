@@ -11,6 +11,9 @@
 #include <cmocka.h>
 
 #include "optim/optim.h"
+#include "tensor/half.h"
+
+static const struct dt_view none; /* the model computes with the master */
 
 static void assert_near(double got, double want, double tolerance)
 {
@@ -39,9 +42,15 @@ struct setup {
     float *w, *b, *gw, *gb;
 };
 
-static void setup_init(struct setup *s, enum dt_decay_filter filter)
+static void setup_init(struct setup *s, enum dt_decay_filter filter,
+                       bool coupled)
 {
-    const struct dt_optim_options options = {0.9, 0.999, 1e-8, 0.01, filter};
+    const struct dt_optim_options options = {.beta1 = 0.9,
+                                             .beta2 = 0.999,
+                                             .eps = 1e-8,
+                                             .weight_decay = 0.01,
+                                             .coupled = coupled,
+                                             .decay_filter = filter};
     s->layout = two_params();
     size_t bytes = s->layout->count * sizeof(float);
     s->weights = dt_buffer_create(bytes, "weights", NULL);
@@ -63,9 +72,9 @@ static void setup_fini(struct setup *s)
     dt_layout_destroy(s->layout);
 }
 
-static void setup_step(struct setup *s, double scale)
+static void setup_step(struct setup *s, struct dt_view rounded, double scale)
 {
-    dt_optim_step(s->optim, dt_view_of(s->weights, DT_F32), (struct dt_view){0},
+    dt_optim_step(s->optim, dt_view_of(s->weights, DT_F32), rounded,
                   dt_view_of(s->grads, DT_F32), 1e-3, scale);
 }
 
@@ -77,10 +86,10 @@ static void test_adamw(void **state)
                                   0.9989928791783396};
     struct setup s;
     (void)state;
-    setup_init(&s, DT_DECAY_HF);
+    setup_init(&s, DT_DECAY_HF, false);
     for (int i = 0; i < 3; i++) {
         *s.gw = *s.gb = (float)(g[i] * 2.0);
-        setup_step(&s, 0.5);
+        setup_step(&s, none, 0.5);
         assert_near(*s.w, want[i], 2e-7);
     }
     assert_near(dt_view_f32(dt_optim_m(s.optim))[0], 0.0201, 1e-8);
@@ -91,6 +100,58 @@ static void test_adamw(void **state)
         if (i != s.layout->params[1].offset)
             assert_true(s.w[i] == 0.0f);
     setup_fini(&s);
+}
+
+/* The same steps with torch.optim.Adam in double. */
+static void test_adam(void **state)
+{
+    static const double g[] = {0.1, -0.2, 0.3};
+    static const double want[] = {0.9990000000909091, 0.9993085005102668,
+                                  0.9989248573749913};
+    struct setup s;
+    (void)state;
+    setup_init(&s, DT_DECAY_HF, true);
+    for (int i = 0; i < 3; i++) {
+        *s.gw = *s.gb = (float)g[i];
+        setup_step(&s, none, 1.0);
+        assert_near(*s.w, want[i], 2e-7);
+    }
+    assert_near(dt_view_f32(dt_optim_m(s.optim))[0], .022808408500592077, 1e-8);
+    assert_near(dt_view_f32(dt_optim_v(s.optim))[0], 1.4423922115053582e-4,
+                1e-10);
+    assert_near(dt_view_f32(dt_optim_m(s.optim))[s.b - s.w], 0.0201, 1e-8);
+    setup_fini(&s);
+}
+
+/* The model's weights are the master's, rounded; the master does not feel it:
+ * steps too small for 16 bits add up.
+ */
+static void test_rounded_weights(void **state)
+{
+    static const enum dt_dtype types[] = {DT_BF16, DT_F16};
+    (void)state;
+    for (size_t t = 0; t < 2; t++) {
+        struct setup one, two;
+        setup_init(&one, DT_DECAY_HF, false);
+        setup_init(&two, DT_DECAY_HF, false);
+        struct dt_buffer *buf =
+            dt_buffer_create(one.layout->count * 2, "rounded", NULL);
+        const uint16_t *got = buf->data;
+        for (int i = 0; i < 8; i++) {
+            *one.gw = *two.gw = *one.gb = *two.gb = 0.1f;
+            setup_step(&one, dt_view_of(buf, types[t]), 1.0);
+            setup_step(&two, none, 1.0);
+            assert_true(*one.w == *two.w && *one.b == *two.b);
+            for (size_t j = 0; j < one.layout->count; j++)
+                assert_int_equal(got[j], types[t] == DT_BF16
+                                             ? dt_f32_to_bf16(one.w[j])
+                                             : dt_f32_to_f16(one.w[j]));
+        }
+        assert_near(*one.b, 0.992, 1e-5);
+        dt_buffer_destroy(buf);
+        setup_fini(&one);
+        setup_fini(&two);
+    }
 }
 
 static void test_decay_filters(void **state)
@@ -105,8 +166,8 @@ static void test_decay_filters(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct setup s;
-        setup_init(&s, cases[i].filter);
-        setup_step(&s, 1.0); /* no gradient: only decay moves a weight */
+        setup_init(&s, cases[i].filter, false);
+        setup_step(&s, none, 1.0); /* no gradient: only decay moves a weight */
         assert_int_equal(*s.w < 1.0f, cases[i].w);
         assert_int_equal(*s.b < 1.0f, cases[i].b);
         setup_fini(&s);
@@ -117,7 +178,7 @@ static void test_clip(void **state)
 {
     struct setup s;
     (void)state;
-    setup_init(&s, DT_DECAY_HF);
+    setup_init(&s, DT_DECAY_HF, false);
     *s.gw = 3.0f;
     *s.gb = 4.0f;
     struct dt_view grads = dt_view_of(s.grads, DT_F32);
@@ -245,9 +306,14 @@ static void test_deepspeed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adamw),     cmocka_unit_test(test_decay_filters),
-        cmocka_unit_test(test_clip),      cmocka_unit_test(test_cosine),
-        cmocka_unit_test(test_ends),      cmocka_unit_test(test_nanogpt),
+        cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_decay_filters),
+        cmocka_unit_test(test_adam),
+        cmocka_unit_test(test_rounded_weights),
+        cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_cosine),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_nanogpt),
         cmocka_unit_test(test_deepspeed),
     };
     return cmocka_run_group_tests_name("optim", tests, NULL, NULL);

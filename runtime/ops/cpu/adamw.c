@@ -23,7 +23,9 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view w,
     const float scale = (float)args->grad_scale, eps = (float)args->eps;
     const float b1 = (float)args->beta1, c1 = (float)(1.0 - args->beta1);
     const float b2 = (float)args->beta2, c2 = (float)(1.0 - args->beta2);
-    const float keep = (float)(1.0 - args->lr * args->weight_decay);
+    const double decay = args->weight_decay;
+    const float couple = (float)(args->coupled ? decay : 0.0);
+    const float keep = (float)(args->coupled ? 1.0 : 1.0 - args->lr * decay);
     const float rate = (float)(args->lr / args->bias1);
     const float root = (float)(1.0 / sqrt(args->bias2));
     char *out = w.count > 0 ? dt_view_data(w) : NULL;
@@ -39,7 +41,7 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view w,
         __builtin_prefetch(square + first + AHEAD, 1);
 #pragma omp simd
         for (size_t i = first; i < end; i++) {
-            float d = scale * grad[i];
+            float d = scale * grad[i] + couple * weight[i];
             float m1 = b1 * mean[i] + c1 * d;
             float v1 = b2 * square[i] + c2 * d * d;
             mean[i] = m1;
