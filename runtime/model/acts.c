@@ -4,8 +4,10 @@
 
 #include "model/acts.h"
 
-/* Elements of the logits that are alive at a time: 32 MiB. */
-enum { LOGITS_ELEMENTS = 1 << 23 };
+/* Elements of the logits that are alive at a time: 128 MiB. Each part of the
+ * rows adds to the gradient of the head, which may be four times as large.
+ */
+enum { LOGITS_ELEMENTS = 1 << 25 };
 
 enum { ALIGN = 64 };
 
@@ -125,6 +127,6 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     arena.used = start;
     take_attention(&arena, acts, plan, N);
     arena.used = start;
-    acts->logits = take_of(&arena, DT_F32, logits_rows(N, V), V);
+    acts->logits = take_of(&arena, DT_F32, logits_rows(N, V), V + 2 * C);
     return arena.peak;
 }

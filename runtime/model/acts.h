@@ -46,7 +46,7 @@ struct dt_acts {
     struct dt_view d_attention; /* (N, NH*HS) */
     struct dt_view d_qkv;       /* (N, Q) */
     struct dt_view scratch;     /* F32, of attention's backward pass */
-    struct dt_view logits;      /* (some rows, V) F32, scratch of the loss */
+    struct dt_view logits; /* (some rows, V + 2C) F32, scratch of the loss */
 };
 
 /* What the sizes depend on. */

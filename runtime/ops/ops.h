@@ -239,8 +239,8 @@ struct dt_ops {
                          const struct dt_kv *kv);
 
     /* Head and cross entropy in one, a chunk of rows at a time: logits(.,V) =
-     * x w(V,C)^T live only in `scratch` (F32, any size >= V elements, more is
-     * faster), and only of rows that have a target. Returns the sum over rows
+     * x w(V,C)^T live only in `scratch` (F32, any size >= V elements; V + 2C
+     * for each row of a chunk), and only of rows that have a target. Returns the sum over rows
      * of the token loss, rows with target DT_IGNORE left out:
      *   (1 - smoothing) * nll(target) + smoothing / V * sum over v of nll(v)
      * With dx also dx(N,C) and dw(V,C) (= or +=) of scale * that sum; without

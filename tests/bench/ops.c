@@ -90,10 +90,10 @@ static double run_step(struct run *run, const struct dt_batch *batch)
     for (size_t u = last; u-- > 0;)
         dt_model_backward(run->model, u, batch, false);
     norm = dt_optim_grad_norm(run->optim, run->grads, 1.0);
-    dt_optim_step(run->optim, run->master, run->grads, 1e-5,
-                  dt_optim_clip(norm, 1.0));
-    if (run->options.compute != DT_F32)
-        run->ops.convert(NULL, run->weights, run->master);
+    dt_optim_step(run->optim, run->master,
+                  run->options.compute == DT_F32 ? (struct dt_view){0}
+                                                 : run->weights,
+                  run->grads, 1e-5, dt_optim_clip(norm, 1.0));
     return dt_clock_now() - start;
 }
 

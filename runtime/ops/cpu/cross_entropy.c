@@ -145,10 +145,22 @@ static double chunk_loss(const struct head *h, const size_t *index, size_t rows,
     return total;
 }
 
-/* The loss of all rows, at most `chunk` at a time */
-static double all_loss(const struct head *h, size_t N, size_t chunk)
+static size_t target_count(const struct head *h, size_t N)
+{
+    size_t count = 0;
+
+    for (size_t n = 0; n < N; n++)
+        count += h->targets[n] != DT_IGNORE;
+    return count;
+}
+
+/* The loss of all rows, at most `most` at a time, in about equal parts */
+static double all_loss(const struct head *h, size_t N, size_t most)
 {
     const size_t bytes = h->C * dt_dtype_bytes(h->type);
+    const size_t count = target_count(h, N);
+    const size_t parts = (count + most - 1) / most;
+    const size_t chunk = parts > 0 ? (count + parts - 1) / parts : 1;
     size_t index[CHUNK_ROWS], rows = 0;
     bool accumulate = h->accumulate;
     double total = 0.0;

@@ -254,24 +254,30 @@ static bool matmul_bf16(const struct dt_cpu_product *p)
            dnnl_stream_wait(cache.stream) == dnnl_success;
 }
 
-static void start_with_bias(float *c, const struct dt_cpu_product *p)
+static void add_bias(const struct dt_cpu_product *p)
 {
+    const float *bias = p->bias;
+
 #pragma omp parallel for schedule(static)
-    for (size_t m = 0; m < p->M; m++)
-        memcpy(c + m * p->N, p->bias, p->N * sizeof(*c));
+    for (size_t m = 0; m < p->M; m++) {
+        float *row = (float *)p->c + m * p->N;
+#pragma omp simd
+        for (size_t n = 0; n < p->N; n++)
+            row[n] += bias[n];
+    }
 }
 
 static bool matmul_f32(const struct dt_cpu_product *p)
 {
-    float beta = p->accumulate || p->bias ? 1.0f : 0.0f;
+    dnnl_status_t status = dnnl_sgemm(
+        p->a.transposed ? 'T' : 'N', p->b.transposed ? 'T' : 'N',
+        (dnnl_dim_t)p->M, (dnnl_dim_t)p->N, (dnnl_dim_t)p->K, 1.0f, p->a.data,
+        (dnnl_dim_t)p->a.stride, p->b.data, (dnnl_dim_t)p->b.stride,
+        p->accumulate ? 1.0f : 0.0f, p->c, (dnnl_dim_t)p->N);
 
-    if (p->bias)
-        start_with_bias(p->c, p);
-    return dnnl_sgemm(p->a.transposed ? 'T' : 'N', p->b.transposed ? 'T' : 'N',
-                      (dnnl_dim_t)p->M, (dnnl_dim_t)p->N, (dnnl_dim_t)p->K,
-                      1.0f, p->a.data, (dnnl_dim_t)p->a.stride, p->b.data,
-                      (dnnl_dim_t)p->b.stride, beta, p->c,
-                      (dnnl_dim_t)p->N) == dnnl_success;
+    if (status == dnnl_success && p->bias)
+        add_bias(p);
+    return status == dnnl_success;
 }
 
 bool dt_onednn_matmul(const struct dt_cpu_product *p)
