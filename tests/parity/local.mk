@@ -25,3 +25,4 @@ EXTRA_DIST += \
 	tests/parity/schedules.json \
 	tests/parity/subject.h \
 	tests/parity/tokenizers \
+	# End of tests/parity
