@@ -60,8 +60,9 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     struct dt_error *err);
 void dt_rows_destroy(struct dt_rows *rows); /* NULL is fine */
 
+/* Rows of one epoch, and the longest that one can be, T. */
 size_t dt_rows_count(const struct dt_rows *rows);
-size_t dt_rows_max_length(const struct dt_rows *rows); /* T */
+size_t dt_rows_max_length(const struct dt_rows *rows);
 
 /* What became of the examples. */
 struct dt_rows_stats {
@@ -71,6 +72,8 @@ struct dt_rows_stats {
     uint64_t tokens;  /* in rows */
     uint64_t targets; /* of them */
 };
+
+/* The same for these rows. */
 struct dt_rows_stats dt_rows_stats(const struct dt_rows *rows);
 
 /* Positions that row i needs, <= T. */

@@ -31,6 +31,7 @@ struct dt_cpu_product {
 };
 
 #ifdef DT_CPU_VARIANT
+/* c = a b + bias, or += ; all threads of the team. */
 void DT_CPU(matmul)(const struct dt_cpu_product *p);
 #endif
 
