@@ -103,7 +103,7 @@ static int write_model(const struct dt_export *export,
                        const struct dt_layout *layout, struct dt_view weights,
                        struct dt_error *err)
 {
-    char *text = dt_model_config_format(config, -1, err);
+    char *text = dt_model_config_format(config, weights.dtype, err);
     if (!text)
         return -1;
     const struct dt_weights_files files = {.config = text,
@@ -146,12 +146,15 @@ static int convert(struct dt_export *export,
 
 int dt_export(struct dt_export *export, struct dt_error *err)
 {
-    struct dt_model_config config;
-    if (find_source(export, err) < 0 || check_target(export, err) < 0 ||
-        dt_model_config_load(&config, export->found, err) < 0)
-        return -1;
-    struct dt_layout *layout = dt_model_layout(&config, 1, err);
-    int rc = layout ? convert(export, &config, layout, err) : -1;
+    struct dt_model_config config = {0};
+    struct dt_layout *layout = NULL;
+    int rc = -1;
+    if (find_source(export, err) == 0 && check_target(export, err) == 0 &&
+        dt_model_config_load(&config, export->found, err) == 0)
+        layout = dt_model_layout(&config, 1, err);
+    if (layout)
+        rc = convert(export, &config, layout, err);
     dt_layout_destroy(layout);
+    dt_model_config_fini(&config);
     return rc;
 }

@@ -2,12 +2,14 @@
 /* test_cmd_export.c - what `disttrain export` writes, and refuses */
 #include "config.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
@@ -25,6 +27,7 @@ static const char config_json[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4,"
     " \"n_embd\": 4, \"n_layer\": 2, \"n_head\": 2}";
 
+static char srcdir[PATH_MAX];
 static struct dt_layout *layout;
 static struct dt_buffer *buf; /* the fp32 weights of the checkpoint */
 
@@ -77,7 +80,9 @@ static int group_setup(void **state)
 {
     struct dt_model_config config;
     struct dt_error err;
+    const char *top = getenv("srcdir"); /* set by automake's harness */
     (void)state;
+    assert_non_null(realpath(top ? top : ".", srcdir));
     scratch_write("config.json", config_json, strlen(config_json));
     must(chdir(scratch_root) == 0 &&
              dt_model_config_load(&config, scratch_root, &err) == 0,
@@ -86,6 +91,7 @@ static int group_setup(void **state)
     buf = dt_buffer_create(layout->count * sizeof(float), "weights", &err);
     must(buf, &err);
     dt_model_init_weights(&config, layout, dt_view_of(buf, DT_F32), 3);
+    dt_model_config_fini(&config);
     unlink("config.json");
     mkdir("tokenizer", 0777);
     scratch_write("tokenizer/tokenizer.json", "{\"t\": 1}", 8);
@@ -178,6 +184,53 @@ static void test_master(void **state)
     expect_weights(DT_F32, 0);
 }
 
+/* Flat weights of the model in `dir`, of its own layout; free with
+ * dt_buffer_destroy.
+ */
+static struct dt_buffer *load_any(const char *dir, enum dt_dtype dtype)
+{
+    struct dt_model_config config;
+    struct dt_error err;
+    must(dt_model_config_load(&config, dir, &err) == 0, &err);
+    struct dt_layout *any = dt_model_layout(&config, 1, &err);
+    must(any, &err);
+    struct dt_buffer *weights =
+        dt_buffer_create(any->count * dt_dtype_bytes(dtype), "weights", &err);
+    must(weights &&
+             dt_weights_load(dir, any, dt_view_of(weights, dtype), &err) == 0,
+         &err);
+    dt_layout_destroy(any);
+    dt_model_config_fini(&config);
+    return weights;
+}
+
+/* Every family as transformers writes it comes out as it went in. */
+static void test_families(void **state)
+{
+    static const char *const families[] = {"gpt2",    "llama", "llama_linear",
+                                           "mistral", "qwen2", "qwen3"};
+    static const struct {
+        const char *name;
+        enum dt_dtype dtype;
+    } types[] = {{"fp32", DT_F32}, {"bf16", DT_BF16}, {"fp16", DT_F16}};
+    char dir[PATH_MAX + 64];
+    (void)state;
+    for (size_t i = 0; i < 3 * sizeof(families) / sizeof(families[0]); i++) {
+        snprintf(dir, sizeof(dir), "%s/tests/parity/models/%s", srcdir,
+                 families[i / 3]);
+        if (RUN(dir, "model", "--overwrite", "--dtype", types[i % 3].name,
+                "--max-shard-size", "30KB") != 0)
+            fail_msg("%s", errors);
+        assert_true(exists("model/model.safetensors.index.json"));
+        struct dt_buffer *a = load_any(dir, types[i % 3].dtype);
+        struct dt_buffer *b = load_any("model", types[i % 3].dtype);
+        assert_int_equal(a->bytes, b->bytes);
+        assert_memory_equal(a->data, b->data, a->bytes);
+        dt_buffer_destroy(a);
+        dt_buffer_destroy(b);
+    }
+}
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -252,8 +305,8 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, setup)
     const struct CMUnitTest tests[] = {
-        TEST(test_model),   TEST(test_options), TEST(test_master),
-        TEST(test_refused), TEST(test_damaged),
+        TEST(test_model),    TEST(test_options), TEST(test_master),
+        TEST(test_families), TEST(test_refused), TEST(test_damaged),
     };
     return cmocka_run_group_tests_name("cmd_export", tests, group_setup,
                                        group_teardown);
