@@ -58,10 +58,10 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
     size_t tokens = dt_tokenizer_vocab_size(data->tokenizer);
     if (tokens > vocab_size)
         return dt_error_set(err, EX_CONFIG,
-                            "%s: E120 the tokenizer %s has %zu tokens, but "
-                            "the model's vocab_size is %zu: is it the "
-                            "tokenizer of this model?",
-                            conf->file, path, tokens, vocab_size);
+                            "E120 the tokenizer %s has %zu tokens, but the "
+                            "model's vocab_size is %zu: is it the tokenizer "
+                            "of this model?",
+                            path, tokens, vocab_size);
     return 0;
 }
 
@@ -315,6 +315,17 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
         return dt_error_prefix(err, "held-out data");
     tell("held out", data->eval, level_of(comm));
     return 0;
+}
+
+int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
+                      struct dt_error *err)
+{
+    struct dt_run_data data = {0};
+    if (is_stream(conf))
+        return 0;
+    int result = open_tokenizer(&data, conf, vocab_size, err);
+    dt_run_data_fini(&data);
+    return result;
 }
 
 int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,

@@ -31,6 +31,13 @@ int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
                      struct dt_error *err);
 void dt_run_data_fini(struct dt_run_data *data);
 
+/* What can be said of the data section without its files: whether there is a
+ * tokenizer, and whether it is one of a model with vocab_size tokens. -1:
+ * EX_CONFIG, or as dt_tokenizer_load.
+ */
+int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
+                      struct dt_error *err);
+
 /* The directory of the run's tokenizer.json, or of model.path; NULL: neither.
  */
 const char *dt_run_tokenizer_dir(const struct dt_conf *conf);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/data.h"
 #include "cmd/cmd.h"
 #include "cmd/contract.h"
 #include "conf/conf.h"
@@ -90,18 +91,24 @@ static int parse_options(int argc, char **argv, struct options *options)
     return EX_OK;
 }
 
-/* What only the model's own config.json can tell. */
+/* What only the model's own config.json can tell; *vocab_size is set. */
 static int check_model(const struct options *options,
-                       const struct dt_conf *conf)
+                       const struct dt_conf *conf, size_t *vocab_size)
 {
     struct dt_model_config model;
     struct dt_error err;
     char text[128];
-    if (!conf->model.path)
+    const char *key = conf->model.path ? "model.path" : "model.config_path";
+    const char *dir =
+        conf->model.path ? conf->model.path : conf->model.config_path;
+    *vocab_size = (size_t)conf->model.vocab_size;
+    if (!dir)
         return EX_OK;
-    if (dt_model_config_load(&model, conf->model.path, &err) < 0)
-        return dt_cmd_problem(options->file, conf, "model.path", err.text);
+    int loaded = dt_model_config_load(&model, dir, &err);
     dt_model_config_fini(&model);
+    if (loaded < 0)
+        return dt_cmd_problem(options->file, conf, key, err.text);
+    *vocab_size = model.vocab_size;
     if ((size_t)conf->data.max_length <= model.n_positions)
         return EX_OK;
     snprintf(text, sizeof(text),
@@ -110,10 +117,25 @@ static int check_model(const struct options *options,
     return dt_cmd_problem(options->file, conf, "data.max_length", text);
 }
 
+/* What model and tokenizer tell of each other. */
+static int check_training(const struct options *options,
+                          const struct dt_conf *conf)
+{
+    struct dt_error err;
+    size_t vocab_size;
+    if (!conf->trains)
+        return EX_OK;
+    if (check_model(options, conf, &vocab_size) != EX_OK)
+        return EX_CONFIG;
+    if (dt_run_data_check(conf, vocab_size, &err) < 0)
+        return dt_cmd_problem(options->file, conf, "model.tokenizer", err.text);
+    return EX_OK;
+}
+
 static int check_loaded(const struct options *options, struct dt_conf *conf)
 {
     struct dt_error err;
-    if (check_model(options, conf) != EX_OK)
+    if (check_training(options, conf) != EX_OK)
         return EX_CONFIG;
     if (options->world > 0 &&
         dt_conf_resolve_batch(conf, options->world, &err) < 0) {

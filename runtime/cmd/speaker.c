@@ -9,11 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
 #include "algo/weights.h"
+#include "base/file.h"
 #include "cmd/speaker.h"
 #include "data/dataset.h"
 
-enum { PARAMS_PER_THREAD = 1 << 22 };
+enum { PARAMS_PER_THREAD = 1 << 22, CONFIG_MAX_BYTES = 1 << 20 };
 
 void dt_speaker_close(struct dt_speaker *speaker)
 {
@@ -36,9 +39,43 @@ static void choose_threads(const struct dt_layout *layout)
 
 static int add_stop_id(struct dt_speaker *speaker, int32_t id)
 {
+    for (size_t i = 0; i < speaker->stop_count; i++)
+        if (speaker->stop[i] == id)
+            return 0;
     if (speaker->stop_count == DT_SPEAKER_STOPS)
         return -1;
     speaker->stop[speaker->stop_count++] = id;
+    return 0;
+}
+
+/* The ends of a text that generation_config.json names: one id or a list. -1:
+ * EX_DATAERR, EX_NOINPUT; no such file is fine.
+ */
+static int read_stops(struct dt_speaker *speaker, const char *dir,
+                      struct dt_error *err)
+{
+    char path[PATH_MAX];
+    json_error_t why;
+    snprintf(path, sizeof(path), "%s/generation_config.json", dir);
+    if (access(path, F_OK) < 0)
+        return 0;
+    char *text = dt_file_read(path, CONFIG_MAX_BYTES, err);
+    if (!text)
+        return -1;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    free(text);
+    if (!root)
+        return dt_error_set(err, EX_DATAERR, "%s:%d:%d: %s", path, why.line,
+                            why.column, why.text);
+    const json_t *eos = json_object_get(root, "eos_token_id");
+    size_t count = json_is_array(eos) ? json_array_size(eos) : 1;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *id = json_is_array(eos) ? json_array_get(eos, i) : eos;
+        json_int_t value = json_is_integer(id) ? json_integer_value(id) : -1;
+        if (value >= 0 && value < (json_int_t)speaker->config.vocab_size)
+            add_stop_id(speaker, (int32_t)value);
+    }
+    json_decref(root);
     return 0;
 }
 
@@ -79,7 +116,8 @@ int dt_speaker_open(struct dt_speaker *speaker, const char *dir,
     speaker->weights = dt_view_of(speaker->buf, dtype);
     for (size_t i = 0; i < speaker->config.eos_count; i++)
         add_stop_id(speaker, speaker->config.eos[i]);
-    if (dt_weights_load(dir, speaker->layout, speaker->weights, err) < 0)
+    if (read_stops(speaker, dir, err) < 0 ||
+        dt_weights_load(dir, speaker->layout, speaker->weights, err) < 0)
         return -1;
     return open_tokenizer(speaker, dir, err);
 }

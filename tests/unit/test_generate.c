@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -179,6 +180,34 @@ static void test_full(void **state)
                                    "positions"));
 }
 
+/* What generation_config.json calls the end of a text ends it. */
+static void test_stops(void **state)
+{
+    static const char one[] = "{\"eos_token_id\": 120}";
+    static const char list[] = "{\"eos_token_id\": [7, 120, 100000]}";
+    static const char bad[] = "{\"eos_token_id\": ";
+    static const char *const texts[] = {one, list};
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    for (int i = 0; i < 2; i++) {
+        scratch_write("generation_config.json", texts[i], strlen(texts[i]));
+        assert_int_equal(
+            RUN("--model", scratch_root, "--prompt", "a", "--temperature", "0"),
+            0);
+        assert_string_equal(output, "a\n");
+    }
+    scratch_write("generation_config.json", bad, strlen(bad));
+    assert_int_equal(RUN("--model", scratch_root, "--prompt", "a"), EX_DATAERR);
+    assert_non_null(strstr(output, "generation_config.json:1:17: "));
+    assert_int_equal(unlink(scratch_path("generation_config.json")), 0);
+    assert_int_equal(RUN("--model", scratch_root, "--prompt", "a",
+                         "--temperature", "0", "--max-tokens", "2", "--stop",
+                         "no such token"),
+                     EX_USAGE);
+    assert_non_null(
+        strstr(output, "--stop: the tokenizer has no token 'no such token'"));
+}
+
 static void test_types(void **state)
 {
     static const char *const types[] = {"fp32", "bf16", "fp16"};
@@ -336,7 +365,7 @@ int main(void)
         cmocka_unit_test(test_tokens),   cmocka_unit_test(test_refused),
         cmocka_unit_test(test_text_out), cmocka_unit_test(test_full),
         cmocka_unit_test(test_types),    cmocka_unit_test(test_file),
-        cmocka_unit_test(test_bad_file),
+        cmocka_unit_test(test_bad_file), cmocka_unit_test(test_stops),
     };
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
 }
