@@ -2,7 +2,7 @@
 #
 # Benchmarks are made and run by hand: make tests/bench/ops and so on
 
-EXTRA_PROGRAMS += tests/bench/ops tests/bench/tokenize
+EXTRA_PROGRAMS += tests/bench/gemm tests/bench/ops tests/bench/tokenize
 tests_bench_ops_SOURCES = tests/bench/ops.c tests/bench/timed.c \
 	tests/bench/timed.h
 

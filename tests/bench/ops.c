@@ -58,7 +58,8 @@ static struct dt_view flat(const struct run *run, enum dt_dtype dtype,
 
 static void init(struct run *run)
 {
-    const struct dt_optim_options options = {0.9, 0.95, 1e-8, 0.1, DT_DECAY_HF};
+    const struct dt_optim_options options = {
+        .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
     struct dt_error err;
 
     run->layout = dt_model_layout(&run->config, 1, &err);

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gemm.c - the least time in which a training step could be done: that of its
+ * matrix products by themselves
+ *
+ * Usage: gemm [-c CONFIG.JSON] [B [T [ROUNDS]]]
+ *
+ * GPT-2 124M unless another model is named, by default 4 64 5. Each product is
+ * computed as disttrain does and by oneDNN in fp32 and in bf16; the best of all
+ * rounds and ways counts, whatever the layers have to do beside it.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "model/model.h"
+#include "ops/cpu/cpu.h"
+#include "ops/cpu/matmul.h"
+
+static const char gpt2[] =
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024,"
+    " \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12}";
+
+/* A linear layer, `count` times in a step. */
+struct layer {
+    size_t C, OC, count;
+    enum dt_weight_order order;
+};
+
+enum { LAYERS = 5 };
+
+/* Buffers that are large enough for each layer: N rows of input, its gradient
+ * and output; weight and gradient.
+ */
+struct memory {
+    struct dt_view in, back, out, weight, grad;
+};
+
+static void must(bool done, const struct dt_error *err)
+{
+    if (done)
+        return;
+    fprintf(stderr, "%s\n", err->text);
+    exit(err->status);
+}
+
+static void layers_of(const struct dt_model_config *c,
+                      struct layer layers[LAYERS])
+{
+    const bool gated = c->family != DT_GPT2;
+    const enum dt_weight_order order =
+        !gated ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
+    const size_t C = c->n_embd, L = c->n_layer, Q = c->n_head * c->head_size;
+    const size_t KV = 2 * c->n_kv_head * c->head_size;
+    const size_t up = gated ? 2 * c->n_inner : c->n_inner;
+
+    layers[0] = (struct layer){C, Q + KV, L, order};
+    layers[1] = (struct layer){Q, C, L, order};
+    layers[2] = (struct layer){C, up, L, order};
+    layers[3] = (struct layer){c->n_inner, C, L, order};
+    layers[4] = (struct layer){C, c->vocab_size, 1, DT_WEIGHT_OUT_IN};
+}
+
+static struct dt_view buffer(size_t count)
+{
+    struct dt_error err;
+    struct dt_buffer *buf =
+        dt_buffer_create(count * sizeof(float), "operands", &err);
+
+    must(buf, &err);
+    for (size_t i = 0; i < count; i++)
+        ((float *)buf->data)[i] = 1e-3f;
+    return dt_view_of(buf, DT_F32);
+}
+
+/* The first `count` elements of `type` in the memory of v */
+static struct dt_view as(struct dt_view v, enum dt_dtype type, size_t count)
+{
+    v.dtype = type;
+    v.count = count;
+    return v;
+}
+
+/* Seconds of forward, both backward products, as disttrain does it */
+static double by_disttrain(const struct dt_ops *ops, const struct memory *m,
+                           const struct layer *l, size_t N, enum dt_dtype type)
+{
+    const struct dt_view x = as(m->in, type, N * l->C);
+    const struct dt_view y = as(m->out, type, N * l->OC);
+    const struct dt_view dx = as(m->back, type, N * l->C);
+    const struct dt_view w = as(m->weight, type, l->C * l->OC), none = {0};
+    const struct dt_view dw = as(m->grad, DT_F32, l->C * l->OC);
+    double start = dt_clock_now();
+
+    ops->linear_forward(NULL, y, x, w, none, l->order, N, l->C, l->OC);
+    ops->linear_backward(NULL, dx, dw, none, y, x, w, l->order, N, l->C, l->OC,
+                         false);
+    return dt_clock_now() - start;
+}
+
+#ifdef HAVE_ONEDNN
+
+static bool multiply(struct dt_view c, struct dt_view a, size_t a_stride,
+                     bool a_turned, struct dt_view b, size_t b_stride,
+                     bool b_turned, enum dt_dtype type, size_t M, size_t N,
+                     size_t K)
+{
+    const struct dt_cpu_product p = {
+        .M = M,
+        .N = N,
+        .K = K,
+        .a = {dt_view_data(a), a_stride, a_turned},
+        .b = {dt_view_data(b), b_stride, b_turned},
+        .type = type,
+        .c_type = c.dtype,
+        .c = dt_view_data(c),
+    };
+
+    return dt_onednn_matmul(&p);
+}
+
+/* The same by oneDNN; infinite if it cannot */
+static double by_onednn(const struct memory *m, const struct layer *l, size_t N,
+                        enum dt_dtype type)
+{
+    const bool turned = l->order == DT_WEIGHT_OUT_IN;
+    const size_t C = l->C, OC = l->OC, stride = turned ? C : OC;
+    const struct dt_view y = as(m->out, type, N * OC);
+    const struct dt_view dx = as(m->back, type, N * C);
+    const double start = dt_clock_now();
+    bool ok;
+
+    ok = multiply(y, m->in, C, false, m->weight, stride, turned, type, N, OC,
+                  C) &&
+         multiply(dx, m->out, OC, false, m->weight, stride, !turned, type, N, C,
+                  OC);
+    if (turned)
+        ok = ok && multiply(m->grad, m->out, OC, true, m->in, C, false, type,
+                            OC, C, N);
+    else
+        ok = ok && multiply(m->grad, m->in, C, true, m->out, OC, false, type, C,
+                            OC, N);
+    return ok ? dt_clock_now() - start : INFINITY;
+}
+
+#else
+
+static double by_onednn(const struct memory *m, const struct layer *l, size_t N,
+                        enum dt_dtype type)
+{
+    (void)m;
+    (void)l;
+    (void)N;
+    (void)type;
+    return INFINITY;
+}
+
+#endif
+
+enum { FP32, FP32_ONEDNN, BF16, BF16_ONEDNN, WAYS };
+
+/* Adds the least times of the layer to limit[fp32, bf16], and prints its rates.
+ */
+static void measure(const struct dt_ops *ops, const struct memory *m,
+                    const struct layer *l, size_t N, int rounds,
+                    double limit[2])
+{
+    const double flops = 6.0 * (double)(N * l->C * l->OC);
+    double best[WAYS] = {INFINITY, INFINITY, INFINITY, INFINITY}, fp32, bf16;
+
+    for (int round = 0; round < rounds; round++) {
+        const double s[WAYS] = {
+            [FP32] = by_disttrain(ops, m, l, N, DT_F32),
+            [FP32_ONEDNN] = by_onednn(m, l, N, DT_F32),
+            [BF16] = by_disttrain(ops, m, l, N, DT_BF16),
+            [BF16_ONEDNN] = by_onednn(m, l, N, DT_BF16),
+        };
+        for (int way = 0; way < WAYS; way++)
+            best[way] = fmin(best[way], s[way]);
+    }
+    printf("%6zu to %6zu: GFLOP/s %7.1f %7.1f %7.1f %7.1f\n", l->C, l->OC,
+           flops / best[FP32] * 1e-9, flops / best[FP32_ONEDNN] * 1e-9,
+           flops / best[BF16] * 1e-9, flops / best[BF16_ONEDNN] * 1e-9);
+    fp32 = fmin(best[FP32], best[FP32_ONEDNN]);
+    bf16 = fmin(best[BF16], best[BF16_ONEDNN]);
+    limit[0] += (double)l->count * fp32;
+    /* what is stored as bf16 may be computed in fp32 */
+    limit[1] += (double)l->count * fmin(fp32, bf16);
+}
+
+static void run(const struct dt_model_config *config, size_t N, int rounds)
+{
+    const struct dt_ops *ops = dt_ops_cpu();
+    struct layer layers[LAYERS];
+    size_t in = 0, out = 0, weight = 0;
+    double limit[2] = {0.0, 0.0};
+    struct memory m;
+
+    layers_of(config, layers);
+    for (size_t i = 0; i < LAYERS; i++) {
+        size_t C = layers[i].C, OC = layers[i].OC;
+        in = C > in ? C : in;
+        out = OC > out ? OC : out;
+        weight = C * OC > weight ? C * OC : weight;
+    }
+    m = (struct memory){buffer(N * in), buffer(N * in), buffer(N * out),
+                        buffer(weight), buffer(weight)};
+    printf("%s, %s, %d threads, %zu tokens\n", ops->name, ops->library(),
+           omp_get_max_threads(), N);
+    printf("by                         disttrain  oneDNN disttrain oneDNN\n");
+    printf("of                            fp32    fp32    bf16    bf16\n");
+    for (size_t i = 0; i < LAYERS; i++)
+        measure(ops, &m, &layers[i], N, rounds, limit);
+    for (int i = 0; i < 2; i++)
+        printf("%s: %.3f s a step, at most %.0f tokens/s\n",
+               i ? "bf16" : "fp32", limit[i], (double)N / limit[i]);
+}
+
+int main(int argc, char **argv)
+{
+    struct dt_model_config config;
+    struct dt_error err;
+    size_t B, T;
+    int c, rounds;
+
+    must(dt_model_config_parse(&config, gpt2, "GPT-2", &err) == 0, &err);
+    while ((c = getopt(argc, argv, "c:")) != -1) {
+        if (c != 'c') {
+            fprintf(stderr, "Usage: gemm [-c CONFIG.JSON] [B [T [ROUNDS]]]\n");
+            return EX_USAGE;
+        }
+        dt_model_config_fini(&config);
+        must(dt_model_config_load(&config, optarg, &err) == 0, &err);
+    }
+    B = argc > optind ? strtoul(argv[optind], NULL, 10) : 4;
+    T = argc > optind + 1 ? strtoul(argv[optind + 1], NULL, 10) : 64;
+    rounds = argc > optind + 2 ? atoi(argv[optind + 2]) : 5;
+    run(&config, B * T, rounds);
+    dt_model_config_fini(&config);
+    return 0;
+}
