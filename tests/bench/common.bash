@@ -22,13 +22,14 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# parse KNOWN [OPTION]... PEER...: sets rounds, steps, out and peers; KNOWN names
-# the options that the script has.
+# parse KNOWN [OPTION]... PEER...: sets rounds, steps, out, peers, model, precision
+# and row_tokens; KNOWN names the options that the script has.
 # shellcheck disable=SC2034
 parse() {
     local known=$1
     shift
     rounds=3 steps=10 out=$work/results.jsonl
+    model=gpt2 precision=fp32 row_tokens=64
     while [[ ${1-} == --* ]]; do
         (($# > 1)) || die "$1 needs a value"
         [[ " $known " == *" $1 "* ]] || die "there is no option $1"
@@ -36,6 +37,9 @@ parse() {
         --rounds) rounds=$2 ;;
         --steps) steps=$2 ;;
         --out) out=$2 ;;
+        --model) model=$2 ;;
+        --precision) precision=$2 ;;
+        --tokens) row_tokens=$2 ;;
         esac
         shift 2
     done

@@ -4,7 +4,7 @@
 #
 # Usage: gpt2_ddp.sh [--rounds N] [--steps N] [--out FILE] PEER...
 #
-# As gpt2_step.sh, but each peer runs under srun on a devcluster that lives as
+# As step.sh, but each peer runs under srun on a devcluster that lives as
 # long as the benchmark, with the variables that --disttrain=FILE gives to its
 # tasks: torch=PYTHON trains by DistributedDataParallel over gloo. Needs root.
 
@@ -25,7 +25,7 @@ for ((round = 0; round < rounds; round++)); do
     for peer in "${peers[@]}"; do
         case $peer in
         disttrain)
-            cluster_run "$bench/disttrain_gpt2.py" --ranks 2 "${args[@]}"
+            cluster_run "$bench/disttrain_step.py" --ranks 2 "${args[@]}"
             ;;
         torch=*)
             "${torch[@]}" "${peer#*=}" "$bench/torch_gpt2.py" "${args[@]}"

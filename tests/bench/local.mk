@@ -11,19 +11,21 @@ EXTRA_DIST += \
 	tests/bench/RESULTS.md \
 	tests/bench/allreduce.sh \
 	tests/bench/common.bash \
-	tests/bench/disttrain_gpt2.py \
+	tests/bench/disttrain_step.py \
 	tests/bench/gpt2_ddp.sh \
-	tests/bench/gpt2_step.sh \
 	tests/bench/llmc_gpt2.py \
 	tests/bench/overhead.sh \
 	tests/bench/stamp.c \
 	tests/bench/startup.sh \
+	tests/bench/step.sh \
 	tests/bench/summary.py \
 	tests/bench/tokenizer.sh \
 	tests/bench/tokenizer_peer.py \
 	tests/bench/tokenizer_texts.py \
 	tests/bench/torch_allreduce.py \
 	tests/bench/torch_gpt2.py \
+	tests/bench/torch_llama.py \
+	tests/bench/torch_step.py \
 	# End of EXTRA_DIST
 
 if HAVE_GLOO

@@ -1,30 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""torch_gpt2.py - training steps of GPT-2 in PyTorch, timed: the peer.
-
-Written as somebody would who wants speed from PyTorch on a CPU: few large
-operations, fused attention, fused AdamW and grouped clipping where the version
-at hand has them. (AdamW with foreach=True is no faster on a CPU than the plain
-one, and needs 600 MB more.) With WORLD_SIZE > 1 (set by torchrun or by srun) the
-ranks train together through DistributedDataParallel over gloo.
-
-The shards are llm.c's: 256 int32 of header, then uint16 tokens. Rank 0 prints
-one line of JSON: the time of every step without warm-up, and peak memory.
-"""
-import argparse
-import json
+"""torch_gpt2.py - training steps of GPT-2 in PyTorch, timed: the peer."""
 import math
-import os
-import resource
-import sys
-import time
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import torch_step
+
 HAS_SDPA = hasattr(F, "scaled_dot_product_attention")
-HAS_FUSED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)
 
 
 class Block(nn.Module):
@@ -95,86 +80,6 @@ class GPT2(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def make_optimizer(model):
-    params = list(model.parameters())
-    groups = [
-        {"params": [p for p in params if p.dim() > 1], "weight_decay": 0.1},
-        {"params": [p for p in params if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    kind = {"fused": True} if HAS_FUSED else {}
-    return torch.optim.AdamW(groups, lr=1e-4, **kind)
-
-
-def batches(path, B, T, rank, world):
-    """Endless (ids, targets), B x T each; ranks take turns."""
-    data = torch.from_file(
-        path, dtype=torch.int16, size=os.path.getsize(path) // 2
-    )[512:]
-    data = data.to(torch.int64) & 0xFFFF
-    count = (len(data) - 1) // (B * T)
-    i = rank
-    while True:
-        at = i % count * B * T
-        piece = data[at : at + B * T + 1]
-        yield piece[:-1].view(B, T), piece[1:].view(B, T)
-        i += world
-
-
-def parse():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--data", required=True, help="a shard of tokens")
-    p.add_argument("--batch", type=int, default=4)
-    p.add_argument("--tokens", type=int, default=64)
-    p.add_argument("--layers", type=int, default=12)
-    p.add_argument("--heads", type=int, default=12)
-    p.add_argument("--width", type=int, default=768)
-    p.add_argument("--vocab", type=int, default=50257)
-    p.add_argument("--positions", type=int, default=1024)
-    p.add_argument("--steps", type=int, default=10)
-    p.add_argument("--warmup", type=int, default=3)
-    p.add_argument("--suffix", default="", help="to the name in the result")
-    return p.parse_args()
-
-
-def main():
-    args = parse()
-    rank = int(os.environ.get("RANK", 0))
-    world = int(os.environ.get("WORLD_SIZE", 1))
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-    torch.manual_seed(1)
-    model = GPT2(args)
-    params = list(model.parameters())
-    optimizer = make_optimizer(model)
-    if world > 1:
-        torch.distributed.init_process_group("gloo")
-        model = nn.parallel.DistributedDataParallel(
-            model, gradient_as_bucket_view=True, static_graph=True
-        )
-    source = batches(args.data, args.batch, args.tokens, rank, world)
-    times, losses = [], []
-    for step in range(args.warmup + args.steps):
-        start = time.perf_counter()
-        loss = model(*next(source))
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(params, 1.0)
-        optimizer.step()
-        losses.append(loss.item())
-        times.append(time.perf_counter() - start)
-        if rank == 0:
-            print(f"step {step + 1} loss {losses[-1]:.4f}", file=sys.stderr)
-    if rank == 0:
-        print(json.dumps({
-            "name": f"PyTorch {torch.__version__}{args.suffix}",
-            "tokens": args.batch * args.tokens * world,
-            "seconds": [round(t, 6) for t in times[args.warmup :]],
-            "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            // 1024,
-            "loss": losses[-1],
-        }))
-    if world > 1:
-        torch.distributed.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    torch_step.run(GPT2, torch_step.parse(
+        __doc__, layers=12, heads=12, width=768, vocab=50257, positions=1024))

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""disttrain_gpt2.py - the same steps as torch_gpt2.py in disttrain, timed.
+"""disttrain_step.py - the same steps as torch_step.py in disttrain, timed.
 
-Writes a configuration for a random model of the given shape, trains with it,
+Writes a configuration for a random model of the given shape (GPT-2 124M, or
+with --llama that of Qwen2.5-0.5B), trains with it,
 alone or as --ranks tasks of srun on as many nodes, and prints the same line of
-JSON as torch_gpt2.py.
+JSON as torch_step.py.
 """
 import argparse
 import json
@@ -16,8 +17,8 @@ import tempfile
 CONFIG = """\
 algorithm: sft
 run: {{output_dir: "{dir}/out", seed: 1}}
-model: {{vocab_size: {vocab}, n_positions: {positions}, n_embd: {width},
-        n_layer: {layers}, n_head: {heads}, init: random}}
+model: {{config_path: "{dir}", init: random}}
+precision: {{compute: {precision}}}
 data: {{train: "{data}", format: tokens_bin, max_length: {tokens}}}
 training: {{per_device_batch_size: {batch}, max_steps: {total},
            max_grad_norm: 1.0}}
@@ -27,19 +28,28 @@ checkpoint: {{strategy: "no"}}
 logging: {{steps: 1, report_to: [stdout, jsonl], dir: "{dir}"}}
 """
 
+GPT2 = {"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024,
+        "n_embd": 768, "n_layer": 12, "n_head": 12, "embd_pdrop": 0.0,
+        "attn_pdrop": 0.0, "resid_pdrop": 0.0}
+LLAMA = {"model_type": "qwen2", "vocab_size": 151936, "hidden_size": 896,
+         "intermediate_size": 4864, "num_hidden_layers": 24,
+         "num_attention_heads": 14, "num_key_value_heads": 2,
+         "max_position_embeddings": 32768, "rms_norm_eps": 1e-06,
+         "rope_theta": 1000000.0, "tie_word_embeddings": True,
+         "hidden_act": "silu"}
+
 
 def parse():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--data", required=True, help="a shard of tokens")
+    p.add_argument("--data", help="a shard of tokens")
+    p.add_argument("--print-model", action="store_true",
+                   help="print config.json, do nothing else")
     p.add_argument("--disttrain", default="disttrain", help="the program")
     p.add_argument("--ranks", type=int, default=1, help="by srun if > 1")
     p.add_argument("--batch", type=int, default=4)
     p.add_argument("--tokens", type=int, default=64)
-    p.add_argument("--layers", type=int, default=12)
-    p.add_argument("--heads", type=int, default=12)
-    p.add_argument("--width", type=int, default=768)
-    p.add_argument("--vocab", type=int, default=50257)
-    p.add_argument("--positions", type=int, default=1024)
+    p.add_argument("--llama", action="store_true")
+    p.add_argument("--precision", default="fp32")
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--warmup", type=int, default=3)
     return p.parse_args()
@@ -47,6 +57,8 @@ def parse():
 
 def train(args, work):
     """Runs it; returns what it printed and the lines of its metrics."""
+    with open(f"{work}/config.json", "w", encoding="utf-8") as f:
+        json.dump(LLAMA if args.llama else GPT2, f)
     config = f"{work}/config.yaml"
     with open(config, "w", encoding="utf-8") as f:
         f.write(CONFIG.format(dir=work, total=args.warmup + args.steps,
@@ -59,7 +71,7 @@ def train(args, work):
                           check=False)
     sys.stderr.write(done.stdout)
     if done.returncode != 0:
-        sys.exit(f"disttrain_gpt2.py: {command[0]}: exit status "
+        sys.exit(f"disttrain_step.py: {command[0]}: exit status "
                  f"{done.returncode}")
     with open(f"{work}/metrics.jsonl", encoding="utf-8") as f:
         return done.stdout, [json.loads(line) for line in f]
@@ -67,6 +79,9 @@ def train(args, work):
 
 def main():
     args = parse()
+    if args.print_model:
+        print(json.dumps(LLAMA if args.llama else GPT2))
+        return
     with tempfile.TemporaryDirectory() as work:
         output, lines = train(args, work)
     tokens = args.batch * args.tokens * args.ranks

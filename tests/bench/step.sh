@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# step.sh - the time of an optimizer step of one rank of 2 threads
+#
+# Usage: step.sh [--model gpt2|llama] [--precision fp32|bf16] [--tokens N]
+#                [--rounds N] [--steps N] [--out FILE] PEER...
+#
+# GPT-2 124M or a model of the shape of Qwen2.5-0.5B, by default GPT-2 in fp32
+# with 4 x 64 tokens. PEER is disttrain, torch=PYTHON, malloc=PYTHON (torch, with
+# tuned malloc) or llmc=DIRECTORY (GPT-2 in fp32 with 4 x 64 tokens only). Each
+# round runs each peer once, in the order given. With --out, results are added
+# to those in FILE; the table is of all of them. Then the limit: what the matrix
+# products of a step take by themselves.
+
+set -euo pipefail
+
+# shellcheck source=tests/bench/common.bash
+. "$(dirname "$0")/common.bash"
+
+parse "--model --precision --tokens --rounds --steps --out" "$@"
+
+case $model in
+gpt2) ours=() ;;
+llama) ours=(--llama) ;;
+*) die "there is no model $model" ;;
+esac
+case $precision in
+fp32) torch=() ;;
+bf16) torch=(--bf16) ;;
+*) die "PyTorch and disttrain are compared in fp32 and bf16, not $precision" ;;
+esac
+
+export OMP_NUM_THREADS=2
+tune
+tokens "$work/tokens.bin" 50257
+args=(--data "$work/tokens.bin" --steps "$steps")
+torch+=("${args[@]}" --tokens "$row_tokens")
+for ((round = 0; round < rounds; round++)); do
+    for peer in "${peers[@]}"; do
+        case $peer in
+        disttrain)
+            "$bench/disttrain_step.py" --disttrain "$builddir/disttrain" \
+                "${ours[@]}" --precision "$precision" --tokens "$row_tokens" \
+                "${args[@]}"
+            ;;
+        torch=*) "${peer#*=}" "$bench/torch_$model.py" "${torch[@]}" ;;
+        malloc=*)
+            env "${malloc[@]}" "${peer#*=}" "$bench/torch_$model.py" \
+                "${torch[@]}" --suffix ", malloc tuned"
+            ;;
+        llmc=*) "$bench/llmc_gpt2.py" --llmc "${peer#*=}" "${args[@]}" ;;
+        *) die "there is no peer $peer" ;;
+        esac >>"$out"
+    done
+done
+"$bench/summary.py" "$out"
+if [[ -x $builddir/tests/bench/gemm ]]; then
+    "$bench/disttrain_step.py" "${ours[@]}" --print-model >"$work/config.json"
+    "$builddir/tests/bench/gemm" -c "$work/config.json" 4 "$row_tokens"
+fi
