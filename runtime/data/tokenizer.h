@@ -85,7 +85,9 @@ size_t dt_tokenizer_cut(const struct dt_tokenizer *tokenizer, const char *text,
                         size_t bytes, size_t from);
 
 /* Turns a stream of ids into text: bytes of a character that is not complete
- * yet wait for the next token.
+ * yet wait for the next token. What cannot become one is U+FFFD: for each
+ * maximal bad part, or with byte fallback for each byte of it (the reference,
+ * which sees all tokens at once, for each byte of the whole run).
  */
 struct dt_detokenizer {
     const struct dt_tokenizer *tokenizer;
