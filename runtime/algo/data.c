@@ -12,7 +12,10 @@
 #include <unistd.h>
 
 #include "algo/data.h"
+#include "base/clock.h"
 #include "base/log.h"
+
+enum { PROGRESS_SECONDS = 10 };
 
 /* --- the tokenizer --- */
 
@@ -25,8 +28,7 @@ static bool has_tokenizer(const char *dir)
            access(path, F_OK) == 0;
 }
 
-/* Where text gets its tokens from: a directory, or "byte". */
-static const char *tokenizer_path(const struct dt_conf *conf)
+const char *dt_run_tokenizer_path(const struct dt_conf *conf)
 {
     switch ((enum dt_conf_tokenizer)conf->model.tokenizer) {
     case DT_CONF_TOKENIZER_PATH:
@@ -45,14 +47,14 @@ static const char *tokenizer_path(const struct dt_conf *conf)
 
 const char *dt_run_tokenizer_dir(const struct dt_conf *conf)
 {
-    const char *path = tokenizer_path(conf);
+    const char *path = dt_run_tokenizer_path(conf);
     return strcmp(path, "byte") != 0 ? path : conf->model.path;
 }
 
 static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
                           size_t vocab_size, struct dt_error *err)
 {
-    const char *path = tokenizer_path(conf);
+    const char *path = dt_run_tokenizer_path(conf);
     if (!(data->tokenizer = dt_tokenizer_load(path, err)))
         return -1;
     size_t tokens = dt_tokenizer_vocab_size(data->tokenizer);
@@ -78,8 +80,7 @@ static bool is_lines(const char *path)
     return ends_with(path, ".jsonl") || ends_with(path, ".json");
 }
 
-/* Token files, and text whose bytes are its tokens. */
-static bool is_stream(const struct dt_conf *conf)
+bool dt_run_is_stream(const struct dt_conf *conf)
 {
     const char *first = conf->data.train.text[0];
     switch ((enum dt_conf_format)conf->data.format) {
@@ -94,7 +95,7 @@ static bool is_stream(const struct dt_conf *conf)
     default:
         return false;
     }
-    return !is_lines(first) && !strcmp(tokenizer_path(conf), "byte");
+    return !is_lines(first) && !strcmp(dt_run_tokenizer_path(conf), "byte");
 }
 
 static struct dt_dataset *open_stream(const struct dt_conf *conf,
@@ -139,13 +140,7 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
 
 /* --- examples --- */
 
-static void show_note(void *ctx, const char *text)
-{
-    (void)ctx;
-    dt_log(DT_LOG_WARN, "data", "%s", text);
-}
-
-static struct dt_example_options example_options(const struct dt_conf *conf)
+struct dt_example_options dt_run_example_options(const struct dt_conf *conf)
 {
     static const enum dt_layout_kind layouts[] = {
         [DT_CONF_FORMAT_AUTO] = DT_LINES_AUTO,
@@ -179,16 +174,45 @@ static struct dt_example_options example_options(const struct dt_conf *conf)
         .bad_limit = conf->data.bad_lines,
         .threads = omp_get_max_threads(),
         .cache_dir = conf->data.cache_dir,
-        .note = show_note,
     };
 }
 
-static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
-                      const struct dt_conf_list *files, struct dt_error *err)
+/* Of a file that takes long. */
+struct display {
+    const char *path;
+    double next; /* line, on the clock */
+};
+
+static void show_progress(void *ctx, uint64_t done, uint64_t total)
 {
-    const struct dt_example_options options = example_options(conf);
+    struct display *display = ctx;
+    if (dt_clock_now() < display->next)
+        return;
+    display->next = dt_clock_now() + PROGRESS_SECONDS;
+    dt_log(DT_LOG_INFO, "data", "%s: %.0f %% of %.1f MB tokenised",
+           display->path, 100.0 * (double)done / (double)total,
+           (double)total / 1e6);
+}
+
+static void show_note(void *ctx, const char *text)
+{
+    (void)ctx;
+    dt_log(DT_LOG_WARN, "data", "%s", text);
+}
+
+/* `speaks`: this rank tells of the files. */
+static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
+                      const struct dt_conf_list *files, bool speaks,
+                      struct dt_error *err)
+{
+    struct dt_example_options options = dt_run_example_options(conf);
     for (size_t i = 0; i < files->count; i++) {
+        struct display display = {files->text[i],
+                                  dt_clock_now() + PROGRESS_SECONDS};
         bool made;
+        options.ctx = &display;
+        options.note = speaks ? show_note : NULL;
+        options.progress = speaks ? show_progress : NULL;
         struct dt_examples *examples = dt_examples_open(
             files->text[i], data->tokenizer, &options, &made, err);
         if (!examples)
@@ -215,12 +239,13 @@ static int open_all(struct dt_run_data *data, const struct dt_conf *conf,
     data->examples = calloc(count, sizeof(struct dt_examples *));
     if (!data->examples)
         return dt_error_set(err, EX_OSERR, "data: out of memory");
-    if (dt_comm_rank(comm) > 0 && dt_comm_barrier(comm, err) < 0)
+    bool first = dt_comm_rank(comm) == 0;
+    if (!first && dt_comm_barrier(comm, err) < 0)
         return -1;
-    if (open_files(data, conf, &conf->data.train, err) < 0 ||
-        open_files(data, conf, &conf->data.eval, err) < 0)
+    if (open_files(data, conf, &conf->data.train, first, err) < 0 ||
+        open_files(data, conf, &conf->data.eval, first, err) < 0)
         return -1;
-    return dt_comm_rank(comm) == 0 ? dt_comm_barrier(comm, err) : 0;
+    return first ? dt_comm_barrier(comm, err) : 0;
 }
 
 /* A file of plain text is one example, longer than any row. */
@@ -321,7 +346,7 @@ int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
                       struct dt_error *err)
 {
     struct dt_run_data data = {0};
-    if (is_stream(conf))
+    if (dt_run_is_stream(conf))
         return 0;
     int result = open_tokenizer(&data, conf, vocab_size, err);
     dt_run_data_fini(&data);
@@ -332,8 +357,9 @@ int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
                      size_t vocab_size, struct dt_comm *comm,
                      struct dt_error *err)
 {
-    return is_stream(conf) ? open_streams(data, conf, vocab_size, err)
-                           : open_examples(data, conf, vocab_size, comm, err);
+    return dt_run_is_stream(conf)
+               ? open_streams(data, conf, vocab_size, err)
+               : open_examples(data, conf, vocab_size, comm, err);
 }
 
 void dt_run_data_fini(struct dt_run_data *data)

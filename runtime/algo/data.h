@@ -3,6 +3,7 @@
 #ifndef DT_ALGO_DATA_H
 #define DT_ALGO_DATA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "comm/comm.h"
@@ -37,6 +38,17 @@ void dt_run_data_fini(struct dt_run_data *data);
  */
 int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
                       struct dt_error *err);
+
+/* Is data.train read as it is, without a tokenizer and a cache? True of token
+ * files and of text whose bytes are its tokens.
+ */
+bool dt_run_is_stream(const struct dt_conf *conf);
+
+/* Where text gets its tokens from: a directory, or "byte". */
+const char *dt_run_tokenizer_path(const struct dt_conf *conf);
+
+/* What data of conf asks for; note, progress and ctx are left NULL. */
+struct dt_example_options dt_run_example_options(const struct dt_conf *conf);
 
 /* The directory of the run's tokenizer.json, or of model.path; NULL: neither.
  */

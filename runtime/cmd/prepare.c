@@ -13,18 +13,21 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "algo/data.h"
 #include "base/clock.h"
 #include "cmd/cmd.h"
 #include "data/chat.h"
 #include "data/examples.h"
 
 static const char help[] =
-    "usage: disttrain prepare --tokenizer DIR [OPTIONS] FILE...\n"
+    "usage: disttrain prepare --config CONFIG\n"
+    "       disttrain prepare --tokenizer DIR [OPTIONS] FILE...\n"
     "\n"
     "Tokenises data files (lines of JSON, or text) into the cache that "
     "training\n"
     "with the same settings finds. One that fits already is only checked.\n"
     "\n"
+    "  --config CONFIG       files and settings of a training configuration\n"
     "  --tokenizer DIR       directory of tokenizer.json, or the word byte\n"
     "  --format FORMAT       auto, text, prompt_completion, messages or\n"
     "                        tokenised [auto]\n"
@@ -37,7 +40,9 @@ static const char help[] =
     "  --help                this text\n";
 
 struct request {
+    const char *config; /* the file, or */
     const char *tokenizer;
+    const char *setting; /* the last option that config would have, too */
     struct dt_example_options options;
     bool help;
 };
@@ -104,6 +109,51 @@ static int prepare(const char *path, const struct dt_tokenizer *tokenizer,
     return EX_OK;
 }
 
+/* The first failure is the status, and the others are done. */
+static int prepare_all(const char *tokenizer_path,
+                       const struct dt_conf_list lists[2],
+                       const struct request *request)
+{
+    struct dt_error err;
+    int status = EX_OK;
+    struct dt_tokenizer *tokenizer = dt_tokenizer_load(tokenizer_path, &err);
+    if (!tokenizer) {
+        fprintf(stderr, "disttrain prepare: %s\n", err.text);
+        return err.status;
+    }
+    for (size_t i = 0; i < lists[0].count + lists[1].count; i++) {
+        size_t count = lists[0].count;
+        int failed =
+            prepare(i < count ? lists[0].text[i] : lists[1].text[i - count],
+                    tokenizer, request);
+        status = status ? status : failed;
+    }
+    dt_tokenizer_destroy(tokenizer);
+    return status;
+}
+
+/* The files of a configuration, as it wants them. */
+static int prepare_config(struct request *request)
+{
+    struct dt_conf *conf = dt_cmd_load("prepare", request->config, true);
+    int threads = request->options.threads, status = EX_OK;
+    if (!conf)
+        return EX_CONFIG;
+    if (!conf->trains) {
+        printf("%s: nothing to prepare: it trains nothing\n", request->config);
+    } else if (dt_run_is_stream(conf)) {
+        printf("%s: nothing to prepare: data.train is read as it is\n",
+               request->config);
+    } else {
+        const struct dt_conf_list lists[] = {conf->data.train, conf->data.eval};
+        request->options = dt_run_example_options(conf);
+        request->options.threads = threads;
+        status = prepare_all(dt_run_tokenizer_path(conf), lists, request);
+    }
+    dt_conf_destroy(conf);
+    return status;
+}
+
 /* --- options --- */
 
 /* The place of a word in a list, or -1 and a message. */
@@ -168,6 +218,9 @@ static bool parse_option(struct request *request, int c)
     case 'h':
         request->help = true;
         return true;
+    case 'F':
+        request->config = optarg;
+        return true;
     case 'k':
         request->tokenizer = optarg;
         return true;
@@ -195,6 +248,7 @@ static int parse_options(struct request *request, int argc, char **argv)
 {
     static const struct option table[] = {
         {"help", no_argument, NULL, 'h'},
+        {"config", required_argument, NULL, 'F'},
         {"tokenizer", required_argument, NULL, 'k'},
         {"format", required_argument, NULL, 'f'},
         {"chat-template", required_argument, NULL, 'c'},
@@ -204,20 +258,30 @@ static int parse_options(struct request *request, int argc, char **argv)
         {"cache-dir", required_argument, NULL, 'd'},
         {0},
     };
-    int c;
+    int c, option = 0;
     opterr = 0;
     optind = 0; /* begin anew */
-    while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, ":h", table, &option)) != -1) {
         if (c == '?' || c == ':')
             return dt_cmd_option_error("prepare", c, argv[optind - 1]);
         if (!parse_option(request, c))
             return EX_USAGE;
+        if (c != 'F' && c != 't' && c != 'h')
+            request->setting = table[option].name;
     }
     if (request->help)
         return EX_OK;
-    if (optind == argc)
+    if (request->config && request->setting)
+        return dt_cmd_usage_error("prepare", "--%s is a setting of --config",
+                                  request->setting);
+    if (request->config && optind < argc)
+        return dt_cmd_usage_error("prepare",
+                                  "the files are those of --config: '%s' is "
+                                  "too much",
+                                  argv[optind]);
+    if (!request->config && optind == argc)
         return dt_cmd_usage_error("prepare", "which FILE?");
-    if (!request->tokenizer)
+    if (!request->config && !request->tokenizer)
         return dt_cmd_usage_error("prepare", "which --tokenizer DIR?");
     return EX_OK;
 }
@@ -227,22 +291,15 @@ int dt_cmd_prepare(int argc, char **argv)
     struct request request = {.options = {.chat_template = "auto",
                                           .parse_special = true,
                                           .threads = omp_get_num_procs()}};
-    struct dt_error err;
     int status = parse_options(&request, argc, argv);
     if (request.help && status == EX_OK)
         fputs(help, stdout);
     if (request.help || status != EX_OK)
         return status;
-    struct dt_tokenizer *tokenizer = dt_tokenizer_load(request.tokenizer, &err);
-    if (!tokenizer) {
-        fprintf(stderr, "disttrain prepare: %s\n", err.text);
-        return err.status;
-    }
-    for (int i = optind; i < argc; i++) {
-        int failed = prepare(argv[i], tokenizer, &request);
-        status = status ? status : failed;
-    }
-    dt_tokenizer_destroy(tokenizer);
+    const struct dt_conf_list files[] = {
+        {.text = argv + optind, .count = (size_t)(argc - optind)}, {0}};
+    status = request.config ? prepare_config(&request)
+                            : prepare_all(request.tokenizer, files, &request);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("disttrain prepare: stdout");
         return EX_IOERR;

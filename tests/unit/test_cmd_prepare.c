@@ -69,6 +69,49 @@ static void test_several(void **state)
                                 "bad lines; "));
 }
 
+static void write_config(const char *data)
+{
+    char text[256];
+    int n = snprintf(text, sizeof(text),
+                     "algorithm: sft\n"
+                     "model: {n_embd: 8, n_layer: 1, n_head: 1}\n"
+                     "training: {train_batch_size: 8}\n%s\n",
+                     data);
+    scratch_write("c.yaml", text, (size_t)n);
+}
+
+/* A configuration has the same cache as its settings, given one by one. */
+static void test_config(void **state)
+{
+    static const char line[] = "{\"text\": \"xyz\"}\n";
+    (void)state;
+    scratch_write("t.jsonl", line, sizeof(line) - 1);
+    scratch_write("e.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}", 34);
+    write_config("data: {train: e.jsonl, eval: t.jsonl,"
+                 " cache_dir: k, loss_on: full}");
+    assert_int_equal(RUN("--config=c.yaml", "--threads", "1"), EX_OK);
+    assert_non_null(strstr(out, "/e.jsonl: 1 examples, 3 tokens, 3 targets"));
+    assert_non_null(strstr(out, "/t.jsonl: 1 examples, 4 tokens, 4 targets"));
+    assert_null(strstr(out, "prepared already"));
+    assert_int_equal(
+        RUN("--tokenizer=byte", "--loss-on=full", "--cache-dir=k", "e.jsonl"),
+        EX_OK);
+    assert_non_null(strstr(out, "prepared already"));
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    scratch_write("b.txt", "abc", 3);
+    write_config("data: {train: b.txt}");
+    assert_int_equal(RUN("--config=c.yaml"), EX_OK);
+    assert_string_equal(out, "c.yaml: nothing to prepare: data.train is read "
+                             "as it is\n");
+    scratch_write("c.yaml", "launch: {nodes: 1}\n", 19);
+    assert_int_equal(RUN("--config=c.yaml"), EX_OK);
+    assert_string_equal(out, "c.yaml: nothing to prepare: it trains nothing\n");
+}
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -92,6 +135,13 @@ static void test_refused(void **state)
         {{"--bad-lines=x", "a"},
          "--bad-lines x: expected a number from 0 to 1",
          EX_USAGE},
+        {{"--config=c.yaml", "--loss-on=full", "--threads=1"},
+         "--loss-on is a setting of --config",
+         EX_USAGE},
+        {{"--config=c.yaml", "a"},
+         "the files are those of --config: 'a' is too much",
+         EX_USAGE},
+        {{"--config=none.yaml"}, "none.yaml", EX_CONFIG},
         {{"--tokenizer=nowhere", "a"}, "nowhere", EX_NOINPUT},
         {{"--tokenizer=byte", "--chat-template=x", "m.jsonl"},
          "m.jsonl: no chat template 'x'; there are chatml, qwen2.5",
@@ -141,7 +191,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prepare),  cmocka_unit_test(test_several),
         cmocka_unit_test(test_refused),  cmocka_unit_test(test_help),
-        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_progress), cmocka_unit_test(test_config),
+        cmocka_unit_test(test_nothing),
     };
     scratch_path("");
     if (chdir(scratch_root) < 0)
