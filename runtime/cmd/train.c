@@ -82,10 +82,11 @@ static struct dt_comm *connect_ranks(const struct dt_conf *conf,
 }
 
 /* Every problem of the file, from one rank only. */
-static void print_problems(const struct dt_conf_problems *problems, int rank)
+static void print_problems(const char *before,
+                           const struct dt_conf_problems *problems, int rank)
 {
     for (size_t i = 0; rank == 0 && i < problems->count; i++)
-        fprintf(stderr, "%s\n", problems->text[i]);
+        fprintf(stderr, "%s%s\n", before, problems->text[i]);
 }
 
 /* Does this rank tell the user? Of its own failure, yes. Of a peer's not, if
@@ -153,8 +154,8 @@ static int load_and_train(const char *path)
         fprintf(stderr, "disttrain: %s\n", err.text);
         status = err.status;
     } else {
-        print_problems(&warnings, dt_launch_rank(launch));
-        print_problems(&problems, dt_launch_rank(launch));
+        print_problems("warning: ", &warnings, dt_launch_rank(launch));
+        print_problems("", &problems, dt_launch_rank(launch));
         if (conf && conf->trains)
             status = train(conf, launch);
         else if (conf && dt_launch_rank(launch) == 0)
