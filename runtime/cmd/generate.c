@@ -217,7 +217,7 @@ static void print_help(void)
           "  --top-p P          only among the likeliest with the part P of\n"
           "                     the probability [1: all]\n"
           "  --stop TOKEN       ends the text too, may be repeated\n"
-          "  --dtype TYPE       computed in fp32, bf16 or fp16 [fp32]\n"
+          "  --dtype fp32|bf16|fp16  what is computed in [fp32]\n"
           "  --seed S           other seeds, other texts [42]\n",
           stdout);
 }

@@ -64,6 +64,9 @@ expect() {
 @test "an option's value is what the help says it is" {
     expect "disttrain generate --model " configs model
     expect "disttrain generate --model m" model
+    expect "disttrain generate --prompts " g.jsonl h.json configs model
+    expect "disttrain generate --dtype " bf16 fp16 fp32
+    expect "disttrain generate --prompt "
     expect "disttrain export --dtype " bf16 fp16 fp32
     expect "disttrain export --dtype b" bf16
     expect "disttrain export --max-shard-size "
@@ -91,6 +94,7 @@ expect() {
 @test "prepare takes data files" {
     expect "disttrain prepare " c.txt g.jsonl h.json configs model
     expect "disttrain prepare --tokenizer " configs model
+    expect "disttrain prepare --config " a.yaml b.yml 'd e.yaml' configs model
     expect "disttrain prepare --f" --format
     expect "disttrain prepare --format "
 }
