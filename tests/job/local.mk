@@ -25,6 +25,7 @@ job_tests = \
 	tests/job/plugin.bats \
 	tests/job/resume.bats \
 	tests/job/sbatch.bats \
+	tests/job/sft.bats \
 	tests/job/site.bats \
 	tests/job/resources.bats \
 	tests/job/train.bats \

@@ -17,13 +17,16 @@ manual() {
 # One that is good says so in one line, and warns of nothing.
 examples() {
     for file in configs/*.yaml; do
-        DATA=$data "$disttrain" check --world 8 "$file" 2>&1 |
+        DATA=$data MODEL=$data CHATS=$data/chats.jsonl \
+            "$disttrain" check --world 8 "$file" 2>&1 |
             grep -vFx "$file: no mistakes"
     done
 }
 
 expect_none "disttrain.yaml(5) lists every key as the schema has it" "$(manual)"
-touch "$data/train.bin" "$data/val.bin"
+touch "$data/train.bin" "$data/val.bin" "$data/chats.jsonl"
+echo '{"model_type": "gpt2", "vocab_size": 50257, "n_positions": 2048,
+    "n_embd": 768, "n_layer": 12, "n_head": 12}' >"$data/config.json"
 if [ -d /usr/share/common-licenses ]; then
     expect_none "every example is good, also on 8 ranks" "$(examples)"
 else

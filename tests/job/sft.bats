@@ -1,0 +1,156 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# sft.bats - configs/sft.yaml on four nodes, from conversations to an answer
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-sft.XXXXXX)
+    export WORK MODEL=$WORK/model CHATS=$WORK/chats.jsonl OMP_NUM_THREADS=1
+    make_chats >"$CHATS"
+    make_model
+    dt_cluster_up --nodes 4 --cpus 2
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+}
+
+# make_chats: 300 conversations about the number after a number.
+make_chats() {
+    awk 'BEGIN {
+        for (i = 1; i <= 300; i++)
+            printf "{\"messages\": [" \
+                "{\"role\": \"user\", \"content\": \"And after %d?\"}, " \
+                "{\"role\": \"assistant\", \"content\": \"After %d it is %d.\"}" \
+                "]}\n", i, i, i + 1
+    }'
+}
+
+# make_model: a Hugging Face directory, MODEL: a tiny Llama that knows nothing.
+make_model() {
+    mkdir "$WORK/random"
+    cp "$DT_SRCDIR"/tests/parity/chat_tokenizer/* "$WORK/random"
+    cat >"$WORK/random/chat_template.jinja" <<'END'
+{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' +
+message['content'] + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}
+{{ '<|im_start|>assistant\n' }}{% endif %}
+END
+    cat >"$WORK/random/config.json" <<'END'
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama",
+ "vocab_size": 338, "hidden_size": 64, "intermediate_size": 128,
+ "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+ "max_position_embeddings": 256, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
+ "hidden_act": "silu", "tie_word_embeddings": true, "initializer_range": 0.05,
+ "bos_token_id": 332, "eos_token_id": 331}
+END
+    cat >"$WORK/random.yaml" <<END
+algorithm: sft
+run: {name: random, output_dir: random.out}
+model: {config_path: random}
+data: {train: chats.jsonl, max_length: 64}
+training: {train_batch_size: 1, max_steps: 1}
+END
+    "$DT_BUILDDIR/disttrain" train "$WORK/random.yaml"
+    "$DT_BUILDDIR/disttrain" export "$WORK/random.out" "$MODEL" --dtype bf16
+    rm -r "$WORK/.disttrain-cache"
+}
+
+# config NAME: NAME.yaml is configs/sft.yaml for a small model and a short run.
+config() {
+    sed -e 's/max_length: .*/max_length: 128/' \
+        -e 's/train_batch_size: .*/train_batch_size: 8/' \
+        -e 's/epochs: .*/max_steps: 60/' -e 's/eval_steps: .*/eval_steps: 20/' \
+        -e 's/ lr: .*/ lr: 1.0e-2/' -e 's/  steps: 100/  steps: 25/' \
+        -e 's/  steps: 10$/  steps: 1/' \
+        "$DT_SRCDIR/configs/sft.yaml" >"$1.yaml"
+}
+
+# metric SPLIT KEY NAME: those of a run, one a line.
+metric() {
+    sed -n "s/.*\"split\": \"$1\".*\"$2\": \([-+.e0-9]*\).*/\1/p" \
+        "$3.out/logs/metrics.jsonl"
+}
+
+# sft NAME: trains NAME.yaml to NAME.out.
+sft() {
+    OUTPUT=$WORK/$1.out dt_srun -N4 --ntasks-per-node=1 -J sft \
+        --disttrain="$1.yaml"
+}
+
+@test "conversations are prepared, and training finds them" {
+    config whole
+    run -0 "$DT_BUILDDIR/disttrain" prepare --config whole.yaml
+    [[ $output == *"chats.jsonl: 300 examples, "*" targets, 0 bad lines; "* ]]
+    local made
+    made=$(stat -c '%n %Y %i' .disttrain-cache/*)
+    run sft whole
+    echo "$output"
+    ((status == 0))
+    [[ $output != *"300 examples, "*" of them targets"* ]]
+    [[ $(stat -c '%n %Y %i' .disttrain-cache/*) == "$made" ]]
+    [[ $output == *"data.train: 285 examples in "*" rows, "* ]]
+    [[ $output == *"held out: 15 examples in "*" rows, "* ]]
+    [[ $output == *"1 rows per rank x 4 ranks x 2 accumulation = 8 samples"* ]]
+    [[ $output == *"done: 60 steps"* ]]
+}
+
+@test "the loss falls, of training and of what was held out" {
+    (($(metric train loss whole | wc -l) == 60))
+    metric train loss whole | awk 'NR == 1 { first = $1 }
+        END { print "loss", first, "to", $1; exit !($1 < first / 3) }'
+    (($(metric eval loss whole | wc -l) == 3))
+    metric eval loss whole | awk 'NR == 1 { first = $1 }
+        END { print "held out", first, "to", $1; exit !($1 < first) }'
+}
+
+@test "stopped by a signal, it goes on to the same weights" {
+    "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
+        skip "built without --enable-fault-injection"
+    config stopped
+    # rank 2 stands still in step 33 until all have the signal
+    DISTTRAIN_FAULT=train.step:rank=2:step=33:stop sft stopped &>stopped.log &
+    local srun=$! status=0
+    for _ in {1..300}; do
+        ! grep -q 'step 32/' stopped.log || break
+        sleep 0.1
+    done
+    dt_run sh -c 'scancel -s USR1 -n sft; sleep 0.5
+        scancel -s CONT -n sft'
+    wait "$srun" || status=$?
+    cat stopped.log
+    ((status == 75))
+    [[ $(readlink stopped.out/checkpoints/latest) == checkpoint-33 ]]
+    run sft stopped
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"resuming from "*"/checkpoint-33"* ]]
+    diff <(metric train loss whole) <(metric train loss stopped)
+    (cd whole.out/checkpoints/latest && sha256sum ./*.safetensors) >sums
+    (cd stopped.out/checkpoints/latest && sha256sum -c "$WORK/sums")
+}
+
+@test "the exported model answers" {
+    run -0 "$DT_BUILDDIR/disttrain" export whole.out answers --dtype bf16
+    echo "$output"
+    [[ $output == "answers: "*" parameters in bf16, from "*"/checkpoint-60" ]]
+    local file
+    for file in config.json model.safetensors tokenizer.json \
+        tokenizer_config.json chat_template.jinja; do
+        [[ -s answers/$file ]]
+    done
+    cmp random/tokenizer.json answers/tokenizer.json
+    run -0 "$DT_BUILDDIR/disttrain" generate --model answers --chat \
+        --prompt "And after 120?" --temperature 0 --max-tokens 40
+    echo "$output"
+    [[ $output == "After 1"*" it is 1"*. ]]
+}
