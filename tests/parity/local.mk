@@ -2,27 +2,51 @@
 check_PROGRAMS += \
 	tests/parity/test_chat_reference \
 	tests/parity/test_decay \
-	tests/parity/test_gpt2_gradients \
-	tests/parity/test_gpt2_parity \
+	tests/parity/test_model_dropout \
+	tests/parity/test_model_gradients \
+	tests/parity/test_model_logits \
+	tests/parity/test_model_sft \
 	tests/parity/test_schedules \
 	tests/parity/test_tokenizer_parity \
 	# End of tests/parity
+
+parity_common = \
+	tests/parity/reference.c \
+	tests/parity/reference.h \
+	tests/parity/rows.c \
+	tests/parity/rows.h \
+	tests/parity/subject.c \
+	tests/parity/subject.h \
+	# End of parity_common
+tests_parity_test_model_dropout_SOURCES = \
+	tests/parity/test_model_dropout.c $(parity_common)
+tests_parity_test_model_gradients_SOURCES = \
+	tests/parity/test_model_gradients.c $(parity_common)
+tests_parity_test_model_logits_SOURCES = \
+	tests/parity/test_model_logits.c $(parity_common)
+tests_parity_test_model_sft_SOURCES = \
+	tests/parity/test_model_sft.c $(parity_common) \
+	tests/unit/world.c tests/unit/world.h
+
+# Against the reference library itself, where there is one.
+noinst_PROGRAMS += tests/parity/logits_probe
+if HAVE_BATS
+TESTS += tests/parity/transformers.bats
+endif
 
 EXTRA_DIST += \
 	tests/parity/chat_reference.json \
 	tests/parity/chat_tokenizer \
 	tests/parity/decay.json \
-	tests/parity/gpt2_tiny.json \
-	tests/parity/gpt2_tiny.safetensors \
 	tests/parity/make_chat_reference.py \
 	tests/parity/make_decay_reference.py \
-	tests/parity/make_gpt2_reference.py \
 	tests/parity/make_model_reference.py \
 	tests/parity/make_schedule_reference.py \
 	tests/parity/make_tokenizer_reference.py \
 	tests/parity/models \
 	tests/parity/pair_reference.json \
+	tests/parity/peer.py \
 	tests/parity/schedules.json \
-	tests/parity/subject.h \
 	tests/parity/tokenizers \
+	tests/parity/transformers.bats \
 	# End of tests/parity

@@ -49,7 +49,8 @@ FAMILIES = {
         **SIZES, sliding_window=8, rms_norm_eps=1e-5,
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
     "qwen2": transformers.Qwen2Config(
-        **SIZES, tie_word_embeddings=True,
+        **SIZES, tie_word_embeddings=True, use_sliding_window=True,
+        sliding_window=8, max_window_layers=1,
         rope_parameters={"rope_type": "default", "rope_theta": 1e6}),
     "qwen3": transformers.Qwen3Config(
         **SIZES, head_dim=16, tie_word_embeddings=True,
@@ -182,14 +183,22 @@ def compute_first(model, padded, packed):
     return tensors
 
 
-def compute_low(model, dtype, scale, packed, want):
+def compute_low(model, dtype, scale, packed, first):
     """How far the reference itself is off in bf16 or fp16."""
+    def error(got, want):
+        got, want = (torch.cat([x.flatten() for x in xs])
+                     for xs in (got, want))
+        return ((got - want).norm() / want.norm()).item()
+
+    worker = copy.deepcopy(model).to(dtype)
+    (packed[0].loss(worker) * scale).backward()
+    grads = [(p.grad.float() / scale, first["grad." + name])
+             for name, p in worker.named_parameters()]
     with torch.no_grad():
-        worker = copy.deepcopy(model).to(dtype)
-        got = packed[0].by_document(packed[0].logits(worker)).float()
-    error = (got - want).square().mean().sqrt() / want.square().mean().sqrt()
+        logits = packed[0].by_document(packed[0].logits(worker)).float()
     return dict(train(model, packed, dtype=dtype, scale=scale),
-                logits_error=error.item())
+                logits_error=error([logits], [first["logits"]]),
+                grads_error=error(*zip(*grads)))
 
 
 def write_v4(name, path):
@@ -211,7 +220,7 @@ def write_v4(name, path):
         old = "type" if kind == "linear" else "rope_type"
         config["rope_scaling"] = (
             {old: kind, **rope} if kind != "default" else None)
-    if name == "qwen2":  # a window that is not in use
+    if name == "qwen3":  # a window that is not in use
         config["sliding_window"] = 8
     text = json.dumps(config, indent=2) + "\n"
     (path / "config_v4.json").write_text(text)
@@ -254,10 +263,8 @@ def make_family(name, config, steps):
         "packed": train(model, packed),
         "assistant": train(model, batches["padded", True]),
         "smoothed": train(model, batches["packed", True], SMOOTHING),
-        "bf16": compute_low(model, torch.bfloat16, 1.0, packed,
-                            tensors["logits"]),
-        "fp16": compute_low(model, torch.float16, 128.0, packed,
-                            tensors["logits"]),
+        "bf16": compute_low(model, torch.bfloat16, 1.0, packed, tensors),
+        "fp16": compute_low(model, torch.float16, 128.0, packed, tensors),
     }
     double = train(model.double(), padded, dtype=torch.float64)
     print(f"{name}: loss {runs['padded']['losses'][0]:.3f} to "

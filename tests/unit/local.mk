@@ -34,6 +34,7 @@ check_PROGRAMS += \
 	tests/unit/test_memory \
 	tests/unit/test_model_config \
 	tests/unit/test_model_format \
+	tests/unit/test_model_init \
 	tests/unit/test_model_layout \
 	tests/unit/test_names \
 	tests/unit/test_optim \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_model_layout.c - parameters, first weights, angles, memory */
+/* test_model_layout.c - parameters, angles, memory */
 #include "config.h"
 
 #include <math.h>
@@ -98,33 +98,6 @@ static void test_layout_qwen3(void **state)
     dt_model_config_fini(&c);
 }
 
-/* First weights: norms 1, biases 0, matrices as wide as asked. */
-static void test_init(void **state)
-{
-    struct dt_model_config c;
-    struct dt_error err;
-    (void)state;
-    parse(&c, qwen3);
-    struct dt_layout *layout = dt_model_layout(&c, 1, &err);
-    struct dt_buffer *buf = dt_buffer_create(layout->count * 4, "w", &err);
-    struct dt_view weights = dt_view_of(buf, DT_F32);
-    dt_model_init_weights(&c, layout, weights, 5);
-    for (size_t i = 0; i < layout->param_count; i++) {
-        const struct dt_param *p = &layout->params[i];
-        const float *w = dt_view_f32(dt_layout_param(layout, weights, i));
-        double squares = 0, want = p->ndim == 2              ? 0.05
-                                   : strstr(p->name, "bias") ? 0
-                                                             : 1;
-        for (size_t j = 0; j < p->count; j++)
-            squares += (double)w[j] * w[j];
-        assert_true(fabs(sqrt(squares / (double)p->count) - want) <=
-                    0.1 * want);
-    }
-    dt_buffer_destroy(buf);
-    dt_layout_destroy(layout);
-    dt_model_config_fini(&c);
-}
-
 static void test_activation_bytes(void **state)
 {
     struct dt_model_options o = {.B = 4, .T = 64, .train = true};
@@ -210,7 +183,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_gpt2),
         cmocka_unit_test(test_layout_qwen3),
-        cmocka_unit_test(test_init),
         cmocka_unit_test(test_activation_bytes),
         cmocka_unit_test(test_rope_frequencies),
         cmocka_unit_test(test_too_long),

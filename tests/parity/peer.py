@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# peer.py - what transformers has to say about model directories
+#
+#     peer.py compare IDS DIR...   fails unless the logits of each DIR for the
+#                                  tokens IDS are those in DIR.logits
+#     peer.py save TO SIZE DIR...  saves each DIR as TO/name.dtype, for three
+#                                  dtypes, in files of at most SIZE
+import pathlib
+import sys
+
+import torch
+from transformers import AutoModelForCausalLM, logging
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+
+
+def load(path, dtype):
+    model, info = AutoModelForCausalLM.from_pretrained(
+        path, dtype=dtype, output_loading_info=True)
+    problems = {what: names for what, names in info.items() if names}
+    if problems:
+        sys.exit(f"{path}: {problems}")
+    return model
+
+
+def compare(ids, *paths):
+    for path in paths:
+        lines = pathlib.Path(path + ".logits").read_text().splitlines()
+        ours = torch.tensor([[float(x) for x in line.split()]
+                             for line in lines])
+        with torch.no_grad():
+            theirs = load(path, torch.float32)(
+                torch.tensor([[int(i) for i in ids.split()]])).logits[0]
+        largest = (ours - theirs).abs().max().item()
+        print(f"{path}: largest difference of a logit: {largest:.2g}")
+        if not largest < 1e-4:
+            sys.exit(1)
+
+
+def save(target, size, *paths):
+    for path in map(pathlib.Path, paths):
+        for name, dtype in DTYPES.items():
+            load(path, dtype).save_pretrained(
+                f"{target}/{path.name}.{name}", max_shard_size=size)
+
+
+logging.set_verbosity_error()
+{"compare": compare, "save": save}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# transformers.bats - model directories go both ways
+#
+# Needs a Python with transformers: python3, or $DT_REFERENCE_PYTHON.
+
+bats_require_minimum_version 1.5.0
+
+: "${DT_SRCDIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
+: "${DT_BUILDDIR:=$DT_SRCDIR}"
+: "${DT_REFERENCE_PYTHON:=python3}"
+
+FAMILIES=(gpt2 llama llama_linear mistral qwen2 qwen3)
+IDS="7 0 3 78 24 24 51 4 1 15 41 16 13 60 2 9 33 70 5 5"
+
+setup() {
+    echo "import transformers, torch" | "$DT_REFERENCE_PYTHON" - 2>/dev/null ||
+        skip "$DT_REFERENCE_PYTHON has no transformers"
+    cd "$BATS_TEST_TMPDIR" || return
+    export OMP_NUM_THREADS=1
+}
+
+peer() {
+    "$DT_REFERENCE_PYTHON" - "$@" <"$DT_SRCDIR/tests/parity/peer.py"
+}
+
+# same DIR...: disttrain and transformers find the same logits in each.
+same() {
+    local dir
+    for dir; do
+        # shellcheck disable=SC2086 # a list
+        "$DT_BUILDDIR/tests/parity/logits_probe" "$dir" $IDS >"$dir.logits"
+    done
+    peer compare "$IDS" "${@/#/$PWD/}"
+}
+
+# train FAMILY [LINE]...: two steps, checkpoint in FAMILY.out; LINEs come last.
+train() {
+    tr -dc '!-@' <"$DT_SRCDIR/LICENSE" | sed 's/./&\x00/g' | tr -d '\n' \
+        >tokens.bin
+    cat >"$1.yaml" <<END
+algorithm: sft
+run: {output_dir: $1.out}
+model: {path: $DT_SRCDIR/tests/parity/models/$1}
+data: {train: tokens.bin, format: tokens_bin, max_length: 16}
+optimizer: {lr: 1.0e-2}
+scheduler: {name: constant}
+training: {train_batch_size: 4, max_steps: 2}
+END
+    printf '%s\n' "${@:2}" >>"$1.yaml"
+    "$DT_BUILDDIR/disttrain" train "$1.yaml"
+}
+
+@test "transformers gives the logits of what was trained here" {
+    local family
+    for family in "${FAMILIES[@]}"; do
+        train "$family"
+        mv "$(realpath "$family.out/checkpoints/latest")" "$family"
+        run ! cmp -s {"$DT_SRCDIR/tests/parity/models/",}"$family/model.safetensors"
+    done
+    same "${FAMILIES[@]}"
+}
+
+@test "transformers gives the logits of what was exported" {
+    local type
+    for type in fp32 bf16 fp16; do
+        "$DT_BUILDDIR/disttrain" export --dtype "$type" \
+            --max-shard-size 40KB "$DT_SRCDIR/tests/parity/models/qwen3" "$type"
+    done
+    [[ -e bf16/model.safetensors.index.json ]]
+    same fp32 bf16 fp16
+}
+
+@test "what transformers saves is read: in parts, in 16 bits" {
+    cp -r "$DT_SRCDIR/tests/parity/models" .
+    peer save "$PWD" 40KB "${FAMILIES[@]/#/$PWD/models/}"
+    [[ -e qwen3.bf16/model.safetensors.index.json ]]
+    same "${FAMILIES[@]/%/.f32}" "${FAMILIES[@]/%/.bf16}" "${FAMILIES[@]/%/.f16}"
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_model_init.c - first weights are what Hugging Face would draw */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "model/model.h"
+
+static struct dt_model_config make_config(enum dt_model_family family)
+{
+    bool gpt2 = family == DT_GPT2;
+    return (struct dt_model_config){
+        .family = family,
+        .vocab_size = 500,
+        .n_positions = 64,
+        .n_embd = 96,
+        .n_layer = 2,
+        .n_head = 6,
+        .n_kv_head = gpt2 ? 6 : 2,
+        .head_size = 16,
+        .n_inner = 200,
+        .norm_epsilon = 1e-5,
+        .initializer_range = 0.02,
+        .tie_word_embeddings = gpt2,
+        .qkv_bias = true,
+        .out_bias = gpt2,
+        .mlp_bias = gpt2,
+        .rope_theta = 1e4,
+    };
+}
+
+/* GPT-2's projections into the residual stream are smaller. */
+static double expected(const struct dt_model_config *config,
+                       const struct dt_param *param)
+{
+    if (strstr(param->name, "bias"))
+        return 0;
+    if (param->ndim == 1)
+        return 1;
+    if (strstr(param->name, "c_proj.weight"))
+        return 0.02 / sqrt(2.0 * (double)config->n_layer);
+    return 0.02;
+}
+
+static void check_init(enum dt_model_family family)
+{
+    struct dt_model_config config = make_config(family);
+    struct dt_layout *one = dt_model_layout(&config, 1, NULL);
+    struct dt_layout *six = dt_model_layout(&config, 6, NULL);
+    struct dt_buffer *a = dt_buffer_create(one->count * 4, "a", NULL);
+    struct dt_buffer *b = dt_buffer_create(six->count * 4, "b", NULL);
+    struct dt_view wa = dt_view_of(a, DT_F32), wb = dt_view_of(b, DT_F32);
+    assert_true(one->count != six->count);
+    dt_model_init_weights(&config, one, wa, 5);
+    dt_model_init_weights(&config, six, wb, 5);
+    for (size_t i = 0; i < one->param_count; i++) {
+        const struct dt_param *param = &one->params[i];
+        const float *w = dt_view_f32(dt_layout_param(one, wa, i));
+        double squares = 0, want = expected(&config, param);
+        assert_memory_equal(w, dt_view_f32(dt_layout_param(six, wb, i)),
+                            param->count * sizeof(*w));
+        for (size_t j = 0; j < param->count; j++)
+            squares += (double)w[j] * w[j];
+        double got = sqrt(squares / (double)param->count);
+        if (fabs(got - want) > 0.05 * want)
+            fail_msg("%s: %g, expected %g", param->name, got, want);
+    }
+    dt_buffer_destroy(a);
+    dt_buffer_destroy(b);
+    dt_layout_destroy(one);
+    dt_layout_destroy(six);
+}
+
+/* The same for any world size, and as large as they should be. */
+static void test_init(void **state)
+{
+    (void)state;
+    check_init(DT_GPT2);
+    check_init(DT_QWEN3);
+}
+
+static void test_seed(void **state)
+{
+    struct dt_model_config config = make_config(DT_LLAMA);
+    struct dt_layout *layout = dt_model_layout(&config, 1, NULL);
+    struct dt_buffer *bufs[2];
+    (void)state;
+    for (uint64_t i = 0; i < 2; i++) {
+        bufs[i] = dt_buffer_create(layout->count * 4, "a test", NULL);
+        dt_model_init_weights(&config, layout, dt_view_of(bufs[i], DT_F32), i);
+    }
+    assert_memory_not_equal(bufs[0]->data, bufs[1]->data, 400);
+    dt_buffer_destroy(bufs[0]);
+    dt_buffer_destroy(bufs[1]);
+    dt_layout_destroy(layout);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_init),
+        cmocka_unit_test(test_seed),
+    };
+    return cmocka_run_group_tests_name("model_init", tests, NULL, NULL);
+}
