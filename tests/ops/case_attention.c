@@ -159,3 +159,78 @@ void test_attention_dropout(void **state)
             attention_case(TYPES[i], SIZES[j]);
     }
 }
+
+/* One head of 64 positions, the second half another document; scratch for one
+ * thread.
+ */
+struct two {
+    struct dt_attention args;
+    struct dt_view qkv, out, lse, dout, dqkv;
+};
+
+enum { T = 64, HS = 8, WIDTH = 3 * HS };
+
+static struct two two_documents(void)
+{
+    struct two x = {.args = {.B = 1, .T = T, .NH = 1, .NKV = 1, .HS = HS},
+                    .qkv = tensor(T * WIDTH),
+                    .out = tensor(T * HS),
+                    .lse = tensor(T),
+                    .dout = tensor(T * HS),
+                    .dqkv = tensor(T * WIDTH)};
+
+    x.args.starts = tensor_ids(T, 1);
+    for (size_t t = T / 2; t < T; t++)
+        dt_view_i32(x.args.starts)[t] = T / 2;
+    return x;
+}
+
+static void run(const struct two *x)
+{
+    const int threads = omp_get_max_threads();
+    struct dt_view space;
+
+    omp_set_num_threads(1);
+    space = scratch(ops->attention_scratch(&x->args));
+    omp_set_num_threads(threads);
+    ops->attention_forward(NULL, x->out, x->lse, x->qkv, &x->args);
+    ops->attention_backward(NULL, x->dqkv, x->dout, x->out, x->lse, x->qkv,
+                            space, &x->args);
+}
+
+void test_attention_isolation(void **state)
+{
+    const size_t half = T / 2 * WIDTH;
+    struct two a = two_documents(), b = two_documents();
+    (void)state;
+
+    memcpy(dt_view_f32(b.dout), dt_view_f32(a.dout), T * HS * sizeof(float));
+    memcpy(dt_view_f32(b.qkv) + half, dt_view_f32(a.qkv) + half,
+           half * sizeof(float));
+    run(&a);
+    run(&b);
+    assert_memory_equal(dt_view_f32(b.out) + T / 2 * HS,
+                        dt_view_f32(a.out) + T / 2 * HS,
+                        T / 2 * HS * sizeof(float));
+    assert_memory_equal(dt_view_f32(b.dqkv) + half, dt_view_f32(a.dqkv) + half,
+                        half * sizeof(float));
+    assert_memory_not_equal(dt_view_f32(b.dqkv), dt_view_f32(a.dqkv),
+                            half * sizeof(float));
+}
+
+/* What is not a number is not lost: an overflow must be noticed. */
+void test_attention_nan(void **state)
+{
+    struct two x = two_documents();
+    (void)state;
+
+    set_element(x.qkv, 7 * WIDTH, NAN);      /* a query */
+    set_element(x.qkv, 9 * WIDTH + HS, NAN); /* a key */
+    run(&x);
+    for (size_t t = 0; t < T; t++) {
+        bool bad = t == 7 || (t >= 9 && t < T / 2);
+        assert_true(isnan(element(x.out, t * HS)) == bad);
+        assert_true(isnan(element(x.lse, t)) == bad);
+        assert_true(isnan(element(x.dqkv, t * WIDTH)) || !bad);
+    }
+}

@@ -91,6 +91,8 @@ void test_swiglu(void **state);
 void test_rotary(void **state);
 void test_attention(void **state);
 void test_attention_dropout(void **state);
+void test_attention_isolation(void **state);
+void test_attention_nan(void **state);
 void test_kv(void **state);
 void test_cross_entropy(void **state);
 void test_no_targets(void **state);

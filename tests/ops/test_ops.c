@@ -24,6 +24,8 @@ static const struct {
     {"rotary", test_rotary, false},
     {"attention", test_attention, false},
     {"attention with dropout", test_attention_dropout, false},
+    {"documents do not see each other", test_attention_isolation, false},
+    {"attention keeps NaN", test_attention_nan, false},
     {"kv", test_kv, false},
     {"cross_entropy", test_cross_entropy, true},
     {"cross_entropy without targets", test_no_targets, false},

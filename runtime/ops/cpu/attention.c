@@ -47,13 +47,14 @@ static bool soften(struct pass *p, float *restrict s, float *restrict shrink,
             sum[j] += s[i * WIDTH + j];
         }
     }
-#pragma omp simd reduction(|| : grew)
+#pragma omp simd
     for (size_t j = 0; j < WIDTH; j++) {
         shrink[j] = exp2_of(p->m[j] - max[j]);
         p->l[j] = p->l[j] * shrink[j] + sum[j];
         p->m[j] = max[j];
-        grew = grew || shrink[j] != 1.0f;
     }
+    for (size_t j = 0; j < WIDTH; j++)
+        grew |= shrink[j] != 1.0f;
     return grew;
 }
 

@@ -191,6 +191,12 @@ static inline void load_keys(float *k, float *v, struct dt_view qkv,
               keys->count);
 }
 
+/* Lanes of a where `second` is 0, of b where it is 1. */
+static inline dt_words choose(dt_words second, dt_words a, dt_words b)
+{
+    return a ^ ((a ^ b) & (0 - second));
+}
+
 /* factors(keys, WIDTH) of the probabilities of a tile. The elements of a query
  * are in the order of keys, four to a block; its first key is the element
  * `phase` of its first block.
@@ -200,8 +206,7 @@ static inline void tile_dropout(float *restrict factors, const struct panel *p,
                                 const struct dt_attention *a)
 {
     const struct dt_drops drops = dt_drops_of(&a->dropout, p->b);
-    dt_words words[(KEYS + 6) / 4 * 4];
-    uint32_t phase[LANES];
+    dt_words words[(KEYS + 6) / 4 * 4], phase;
     uint64_t block[LANES];
 
     for (size_t v = 0; v < WIDTH; v += LANES) {
@@ -209,7 +214,7 @@ static inline void tile_dropout(float *restrict factors, const struct panel *p,
             size_t query = p->head * a->T + p->t + v + j;
             uint64_t element = (uint64_t)query * a->T + keys->k;
             block[j] = element / 4;
-            phase[j] = element % 4;
+            phase[j] = (uint32_t)element % 4;
         }
         for (size_t i = 0; i < keys->count + 3; i += 4) {
             dt_drop_words(words + i, &drops, block);
@@ -217,13 +222,12 @@ static inline void tile_dropout(float *restrict factors, const struct panel *p,
                 block[j]++;
         }
         for (size_t i = 0; i < keys->count; i++) {
-#pragma omp simd
-            for (size_t j = 0; j < LANES; j++) {
-                uint32_t even = phase[j] & 2 ? words[i + 2][j] : words[i][j];
-                uint32_t odd = phase[j] & 2 ? words[i + 3][j] : words[i + 1][j];
-                factors[i * WIDTH + v + j] =
-                    dt_drop_factor(&drops, phase[j] & 1 ? odd : even);
-            }
+            const dt_words *w = words + i;
+            const dt_words even = choose(phase / 2, w[0], w[2]);
+            const dt_words odd = choose(phase / 2, w[1], w[3]);
+            const dt_vec f =
+                dt_drop_factors(&drops, choose(phase % 2, even, odd));
+            memcpy(factors + i * WIDTH + v, &f, sizeof(f));
         }
     }
 }

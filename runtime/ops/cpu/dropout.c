@@ -25,7 +25,7 @@ void DT_CPU(dropout_apply)(float *x, const struct dt_dropout *dropout, size_t b,
         size_t from = i < skip ? skip - i : 0;
         size_t end = skip + count - i < STEP ? skip + count - i : STEP;
         uint64_t block[LANES];
-        uint32_t words[STEP];
+        float factors[STEP];
         dt_words w[4];
         for (size_t j = 0; j < LANES; j++)
             block[j] = (first - skip + i) / 4 + j;
@@ -34,10 +34,11 @@ void DT_CPU(dropout_apply)(float *x, const struct dt_dropout *dropout, size_t b,
         zip(&w[1], &w[3]);
         zip(&w[0], &w[1]);
         zip(&w[2], &w[3]);
-        memcpy(words, w, sizeof(words));
+        for (size_t j = 0; j < 4; j++)
+            *(dt_vec *)(factors + j * LANES) = dt_drop_factors(&drops, w[j]);
 #pragma omp simd
         for (size_t e = from; e < end; e++)
-            x[i + e - skip] *= dt_drop_factor(&drops, words[e]);
+            x[i + e - skip] *= factors[e];
     }
 }
 

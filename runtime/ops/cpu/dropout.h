@@ -9,6 +9,7 @@
 
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/vec.h"
+#include "tensor/half.h"
 
 /* Dropout of one row of the batch. */
 struct dt_drops {
@@ -96,9 +97,12 @@ static inline void dt_drop_words(dt_words words[4], const struct dt_drops *d,
     }
 }
 
-static inline float dt_drop_factor(const struct dt_drops *d, uint32_t word)
+/* What elements with these words are multiplied by. */
+static inline dt_vec dt_drop_factors(const struct dt_drops *d, dt_words words)
 {
-    return word < d->limit ? 0.0f : d->scale;
+    dt_words kept = (dt_words)(words >= d->limit);
+
+    return (dt_vec)(kept & dt_f32_bits(d->scale));
 }
 
 #ifdef DT_CPU_VARIANT
