@@ -51,7 +51,7 @@ struct dt_run {
         long skipped_in_row; /* steps without an update: non-finite gradients */
         uint64_t position;   /* global samples consumed */
         double tokens;       /* targets consumed, all ranks */
-        double first_loss;   /* of step 1 */
+        double first_loss;   /* the first finite one, 0: none yet */
         double loss_sum, loss_tokens; /* since the last report */
     } progress;
     long total_steps;

@@ -223,8 +223,9 @@ static int prepare_output(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
     const char *output = conf->run.output_dir;
-    if (conf->training.resume == DT_CONF_RESUME_NONE &&
-        !directory_is_empty(output)) {
+    bool anew = conf->training.resume == DT_CONF_RESUME_NONE &&
+                !conf->training.eval_only;
+    if (anew && !directory_is_empty(output)) {
         if (!conf->run.overwrite)
             return dt_error_set(err, EX_CANTCREAT,
                                 "%s: run.output_dir is not "
@@ -247,7 +248,7 @@ static int start_report(struct dt_run *run, struct dt_error *err)
     snprintf(path, sizeof(path), "%s/metrics.jsonl", conf->logging.dir);
     const struct dt_report_options options = {
         .metrics_path = conf->logging.to_jsonl ? path : NULL,
-        .first_step = run->progress.step,
+        .first_step = conf->training.eval_only ? LONG_MAX : run->progress.step,
         .total_steps = run->total_steps,
         .console = conf->logging.to_stdout,
     };

@@ -83,6 +83,19 @@ static int update(struct dt_run *run, double targets, double lr,
     return targets > 0 ? dt_scaler_update(&run->scaler, true, err) : 0;
 }
 
+/* A step whose loss is not finite updates nothing, and has no part in the mean.
+ */
+static void add_loss(struct dt_progress *p, double sum, double targets)
+{
+    double loss = sum / targets;
+    if (!isfinite(loss))
+        return;
+    if (p->first_loss == 0)
+        p->first_loss = loss;
+    p->loss_sum += sum;
+    p->loss_tokens += targets;
+}
+
 /* One optimizer step; *stop_asked if any rank was told to stop. */
 static int train_step(struct dt_run *run, bool stop_here, bool *stop_asked,
                       struct dt_report_step *line, struct dt_error *err)
@@ -103,10 +116,7 @@ static int train_step(struct dt_run *run, bool stop_here, bool *stop_asked,
     p->step++;
     p->position = dt_loader_position(run->loader);
     p->tokens += sums[SUM_TARGETS];
-    p->loss_sum += sums[SUM_LOSS];
-    p->loss_tokens += sums[SUM_TARGETS];
-    if (p->step == 1)
-        p->first_loss = sums[SUM_LOSS] / sums[SUM_TARGETS];
+    add_loss(p, sums[SUM_LOSS], sums[SUM_TARGETS]);
     *stop_asked = sums[SUM_STOP] > 0;
     return 0;
 }
@@ -213,10 +223,13 @@ static int train(struct dt_run *run, bool (*stop)(void),
     summary->last_loss = line.loss;
     if (p->step < run->total_steps)
         return dt_error_set(err, EX_TEMPFAIL,
-                            "stopped by a signal after step "
-                            "%ld of %ld; the checkpoint is saved, go on with "
-                            "training.resume: auto",
-                            p->step, run->total_steps);
+                            "stopped by a signal after step %ld of %ld; %s",
+                            p->step, run->total_steps,
+                            run->conf.checkpoint.only_model
+                                ? "the weights are saved, but "
+                                  "checkpoint.only_model lets no run go on"
+                                : "the checkpoint is saved, go on with "
+                                  "training.resume: auto");
     return 0;
 }
 
@@ -224,14 +237,15 @@ int dt_trainer_run(const struct dt_conf *conf, struct dt_comm *comm,
                    int local_size, bool (*stop)(void), struct dt_error *err)
 {
     struct dt_run run = {0};
-    struct dt_report_summary summary = {.eval_loss = NAN};
+    struct dt_report_summary summary = {.first_loss = NAN, .eval_loss = NAN};
     int result = dt_run_init(&run, conf, comm, local_size, err);
     if (result == 0) {
         double start = dt_clock_now(), tokens = run.progress.tokens;
         result = train(&run, stop, &summary, err);
         summary.seconds = dt_clock_now() - start;
         summary.tokens = run.progress.tokens - tokens;
-        summary.first_loss = run.progress.first_loss;
+        if (summary.steps > 0 && run.progress.first_loss != 0)
+            summary.first_loss = run.progress.first_loss;
         summary.peak_bytes = dt_device_peak_bytes();
         summary.output = run.ckpt_path[0] ? run.ckpt_path : NULL;
         if (result == 0 && run.report)

@@ -213,15 +213,14 @@ int dt_report_sync(struct dt_report *report, struct dt_error *err)
 void dt_report_summary(struct dt_report *report,
                        const struct dt_report_summary *summary)
 {
-    char took[32];
+    char took[32], rate[64] = "";
     format_time(summary->seconds, took, sizeof(took));
-    dt_report_note(report,
-                   "done: %ld steps in %s, %.0f tokens/s, "
-                   "peak memory of rank 0 %.2f GiB",
-                   summary->steps, took,
-                   summary->seconds > 0 ? summary->tokens / summary->seconds
-                                        : 0.0,
-                   (double)summary->peak_bytes / 0x1p30);
+    if (summary->steps > 0 && summary->seconds > 0)
+        snprintf(rate, sizeof(rate), "%.0f tokens/s, ",
+                 summary->tokens / summary->seconds);
+    dt_report_note(
+        report, "done: %ld steps in %s, %speak memory of rank 0 %.2f GiB",
+        summary->steps, took, rate, (double)summary->peak_bytes / 0x1p30);
     if (isfinite(summary->first_loss))
         dt_report_note(report, "loss %.4f -> %.4f", summary->first_loss,
                        summary->last_loss);
