@@ -17,6 +17,12 @@
 
 enum { PROGRESS_SECONDS = 10 };
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
 /* --- the tokenizer --- */
 
 static bool has_tokenizer(const char *dir)
@@ -51,6 +57,26 @@ const char *dt_run_tokenizer_dir(const struct dt_conf *conf)
     return strcmp(path, "byte") != 0 ? path : conf->model.path;
 }
 
+/* A model without its tokenizer is not one of bytes, unless it is made so. */
+static int need_tokenizer(const struct dt_conf *conf, size_t vocab_size,
+                          struct dt_error *err)
+{
+    bool ids = conf->data.format == DT_CONF_FORMAT_TOKENS_BIN ||
+               conf->data.format == DT_CONF_FORMAT_TOKENISED ||
+               ends_with(conf->data.train.text[0], ".bin");
+    if (ids || !conf->model.path || vocab_size == DT_BYTE_VOCAB ||
+        conf->model.tokenizer != DT_CONF_TOKENIZER_AUTO ||
+        has_tokenizer(conf->model.path))
+        return 0;
+    return dt_error_set(err, EX_CONFIG,
+                        "%s has no tokenizer.json: let transformers write one, "
+                        "AutoTokenizer.from_pretrained(DIR).save_pretrained("
+                        "DIR), or name a tokenizer's directory, or byte, as "
+                        "model.tokenizer; lines of token ids need data.format: "
+                        "tokenised",
+                        conf->model.path);
+}
+
 static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
                           size_t vocab_size, struct dt_error *err)
 {
@@ -68,12 +94,6 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
 }
 
 /* --- streams --- */
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
 
 static bool is_lines(const char *path)
 {
@@ -346,6 +366,8 @@ int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
                       struct dt_error *err)
 {
     struct dt_run_data data = {0};
+    if (need_tokenizer(conf, vocab_size, err) < 0)
+        return -1;
     if (dt_run_is_stream(conf))
         return 0;
     int result = open_tokenizer(&data, conf, vocab_size, err);
@@ -357,6 +379,8 @@ int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
                      size_t vocab_size, struct dt_comm *comm,
                      struct dt_error *err)
 {
+    if (need_tokenizer(conf, vocab_size, err) < 0)
+        return -1;
     return dt_run_is_stream(conf)
                ? open_streams(data, conf, vocab_size, err)
                : open_examples(data, conf, vocab_size, comm, err);

@@ -144,9 +144,9 @@ static int check(struct match *m, const char *dir, enum dt_dtype dtype,
     complain(&problems, "missing", m->missing, m->missing_count);
     complain(&problems, "unexpected", m->unexpected, m->unexpected_count);
     check_shapes(m, dtype, &problems);
-    if (problems.text[0])
-        return dt_error_set(err, EX_DATAERR, "%s: %s", dir, problems.text);
-    return m->tied_head ? check_tied(m, dir, err) : 0;
+    return problems.text[0]
+               ? dt_error_set(err, EX_DATAERR, "%s: %s", dir, problems.text)
+               : 0;
 }
 
 static int read_tensors(const struct match *m, struct dt_view weights,
@@ -173,8 +173,25 @@ int dt_weights_load(const char *dir, const struct dt_layout *layout,
     int rc = match_init(&match, st, layout, err);
     if (rc == 0)
         rc = check(&match, dir, weights.dtype, err);
+    if (rc == 0 && match.tied_head)
+        rc = check_tied(&match, dir, err);
     if (rc == 0)
         rc = read_tensors(&match, weights, err);
+    match_fini(&match);
+    dt_safetensors_close(st);
+    return rc;
+}
+
+int dt_weights_check(const char *dir, const struct dt_layout *layout,
+                     struct dt_error *err)
+{
+    struct match match;
+    struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
+    if (!st)
+        return -1;
+    int rc = match_init(&match, st, layout, err);
+    if (rc == 0)
+        rc = check(&match, dir, DT_F32, err);
     match_fini(&match);
     dt_safetensors_close(st);
     return rc;

@@ -25,6 +25,12 @@
 int dt_weights_load(const char *dir, const struct dt_layout *layout,
                     struct dt_view weights, struct dt_error *err);
 
+/* Whether dt_weights_load will find what it needs in `dir`, from names and
+ * shapes alone. -1: as there.
+ */
+int dt_weights_check(const char *dir, const struct dt_layout *layout,
+                     struct dt_error *err);
+
 /* What the embedding is stored as in `dir`: F32, BF16 or F16. -1: EX_NOINPUT,
  * EX_DATAERR.
  */

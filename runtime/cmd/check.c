@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "algo/data.h"
+#include "algo/weights.h"
 #include "cmd/cmd.h"
 #include "cmd/contract.h"
 #include "conf/conf.h"
@@ -91,51 +92,66 @@ static int parse_options(int argc, char **argv, struct options *options)
     return EX_OK;
 }
 
-/* What only the model's own config.json can tell; *vocab_size is set. */
-static int check_model(const struct options *options,
-                       const struct dt_conf *conf, size_t *vocab_size)
+static int check_weights(const struct dt_model_config *model, const char *dir,
+                         struct dt_error *err)
 {
-    struct dt_model_config model;
+    struct dt_layout *layout = dt_model_layout(model, 1, err);
+    int result = layout ? dt_weights_check(dir, layout, err) : -1;
+    dt_layout_destroy(layout);
+    return result;
+}
+
+/* What only the model's own config.json can tell; *vocab_size is set. */
+static int check_model(const char *file, const struct dt_conf *conf,
+                       size_t *vocab_size)
+{
+    struct dt_model_config model = {0};
     struct dt_error err;
     char text[128];
     const char *key = conf->model.path ? "model.path" : "model.config_path";
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
+    int status = EX_OK;
     *vocab_size = (size_t)conf->model.vocab_size;
     if (!dir)
         return EX_OK;
-    int loaded = dt_model_config_load(&model, dir, &err);
-    dt_model_config_fini(&model);
-    if (loaded < 0)
-        return dt_cmd_problem(options->file, conf, key, err.text);
+    if (dt_model_config_load(&model, dir, &err) < 0) {
+        status = dt_cmd_problem(file, conf, key, err.text);
+    } else if ((size_t)conf->data.max_length > model.n_positions) {
+        snprintf(text, sizeof(text),
+                 "E119 %ld tokens do not fit into the %zu positions of the "
+                 "model",
+                 conf->data.max_length, model.n_positions);
+        status = dt_cmd_problem(file, conf, "data.max_length", text);
+    } else if (!conf->model.random_init &&
+               check_weights(&model, dir, &err) < 0) {
+        status = dt_cmd_problem(file, conf, key, err.text);
+    }
     *vocab_size = model.vocab_size;
-    if ((size_t)conf->data.max_length <= model.n_positions)
-        return EX_OK;
-    snprintf(text, sizeof(text),
-             "E119 %ld tokens do not fit into the %zu positions of the model",
-             conf->data.max_length, model.n_positions);
-    return dt_cmd_problem(options->file, conf, "data.max_length", text);
+    dt_model_config_fini(&model);
+    return status;
 }
 
-/* What model and tokenizer tell of each other. */
-static int check_training(const struct options *options,
-                          const struct dt_conf *conf)
+int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
 {
     struct dt_error err;
     size_t vocab_size;
+    bool of_model =
+        conf->model.path && conf->model.tokenizer == DT_CONF_TOKENIZER_AUTO;
     if (!conf->trains)
         return EX_OK;
-    if (check_model(options, conf, &vocab_size) != EX_OK)
+    if (check_model(file, conf, &vocab_size) != EX_OK)
         return EX_CONFIG;
     if (dt_run_data_check(conf, vocab_size, &err) < 0)
-        return dt_cmd_problem(options->file, conf, "model.tokenizer", err.text);
+        return dt_cmd_problem(
+            file, conf, of_model ? "model.path" : "model.tokenizer", err.text);
     return EX_OK;
 }
 
 static int check_loaded(const struct options *options, struct dt_conf *conf)
 {
     struct dt_error err;
-    if (check_training(options, conf) != EX_OK)
+    if (dt_cmd_check_training(options->file, conf) != EX_OK)
         return EX_CONFIG;
     if (options->world > 0 &&
         dt_conf_resolve_batch(conf, options->world, &err) < 0) {

@@ -52,6 +52,11 @@ int dt_cmd_option_error(const char *name, int c, const char *word);
  */
 struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn);
 
+/* Checks what the model and the tokenizer of a configuration tell of it, and
+ * prints a problem as dt_cmd_load does: EX_CONFIG; EX_OK if there is none.
+ */
+int dt_cmd_check_training(const char *file, const struct dt_conf *conf);
+
 /* Prints one more problem of a key, as dt_cmd_load does; returns EX_CONFIG. */
 int dt_cmd_problem(const char *file, const struct dt_conf *conf,
                    const char *key, const char *text);

@@ -148,7 +148,9 @@ static int prepare_config(struct request *request)
         const struct dt_conf_list lists[] = {conf->data.train, conf->data.eval};
         request->options = dt_run_example_options(conf);
         request->options.threads = threads;
-        status = prepare_all(dt_run_tokenizer_path(conf), lists, request);
+        status = dt_cmd_check_training(request->config, conf);
+        if (status == EX_OK)
+            status = prepare_all(dt_run_tokenizer_path(conf), lists, request);
     }
     dt_conf_destroy(conf);
     return status;

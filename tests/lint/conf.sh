@@ -25,8 +25,11 @@ examples() {
 
 expect_none "disttrain.yaml(5) lists every key as the schema has it" "$(manual)"
 touch "$data/train.bin" "$data/val.bin" "$data/chats.jsonl"
-echo '{"model_type": "gpt2", "vocab_size": 50257, "n_positions": 2048,
-    "n_embd": 768, "n_layer": 12, "n_head": 12}' >"$data/config.json"
+cp tests/parity/models/llama/model.safetensors "$data"
+sed 's/"max_position_embeddings": .*/"max_position_embeddings": 2048,/' \
+    tests/parity/models/llama/config.json >"$data/config.json"
+echo '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}' \
+    >"$data/tokenizer.json"
 if [ -d /usr/share/common-licenses ]; then
     expect_none "every example is good, also on 8 ranks" "$(examples)"
 else

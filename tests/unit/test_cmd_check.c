@@ -98,6 +98,10 @@ static void test_model_path(void **state)
                                "model: {path: .}\n"
                                "data: {train: train.txt, max_length: 64}\n"
                                "training: {per_device_batch_size: 1}\n";
+    static const char random[] = "algorithm: sft\n"
+                                 "model: {path: ., init: random}\n"
+                                 "data: {train: train.txt, max_length: 64}\n"
+                                 "training: {per_device_batch_size: 1}\n";
     char wanted[512];
     (void)state;
     write_file("t.yaml", text);
@@ -119,7 +123,27 @@ static void test_model_path(void **state)
                "{\"model_type\": \"gpt2\", \"vocab_size\": 257, "
                "\"n_positions\": 64, \"n_embd\": 32, \"n_layer\": 1, "
                "\"n_head\": 2}");
+    assert_int_equal(check("t.yaml"), EX_CONFIG);
+    snprintf(wanted, sizeof(wanted),
+             "t.yaml:2:15: model.path: %s/./model.safetensors: cannot open: No "
+             "such file or directory\n",
+             test_directory);
+    assert_string_equal(errors, wanted);
+    write_file("t.yaml", random);
     assert_int_equal(check("t.yaml"), EX_OK);
+    write_file("config.json",
+               "{\"model_type\": \"gpt2\", \"vocab_size\": 300, "
+               "\"n_positions\": 64, \"n_embd\": 32, \"n_layer\": 1, "
+               "\"n_head\": 2}");
+    assert_int_equal(check("t.yaml"), EX_CONFIG);
+    snprintf(wanted, sizeof(wanted),
+             "t.yaml:2:15: model.path: %s/. has no tokenizer.json: let "
+             "transformers write one, AutoTokenizer.from_pretrained(DIR)."
+             "save_pretrained(DIR), or name a tokenizer's directory, or byte, "
+             "as model.tokenizer; lines of token ids need data.format: "
+             "tokenised\n",
+             test_directory);
+    assert_string_equal(errors, wanted);
     unlink("config.json");
 }
 
