@@ -27,9 +27,15 @@ char *dt_conf_parse_path(struct dt_conf_reader *reader,
     return path;
 }
 
-/* Whether text looks like organisation/model on a hub. */
-static bool is_hub_name(const char *text)
+/* Whether text, or a variable in its place, looks like organisation/model on a
+ * hub.
+ */
+static bool is_hub_name(const char *text, const char *path,
+                        const char *directory)
 {
+    size_t n = strlen(directory);
+    if (text[0] == '$' && strncmp(path, directory, n) == 0 && path[n] == '/')
+        text = path + n + 1;
     const char *slash = strchr(text, '/');
     return slash && slash > text && slash[1] && !strchr(slash + 1, '/') &&
            !strchr("./~$", text[0]);
@@ -47,11 +53,11 @@ int dt_conf_check_exists(struct dt_conf_reader *reader,
         why = strerror(errno);
     else if ((st.st_mode & S_IFMT) == type)
         return 0;
-    dt_conf_note(&reader->problems, node->place, key->path, "%s: %s%s", path,
-                 why,
-                 type == S_IFDIR && is_hub_name(node->text)
-                     ? " (E129 names on a hub are not looked up)"
-                     : "");
+    dt_conf_note(
+        &reader->problems, node->place, key->path, "%s: %s%s", path, why,
+        type == S_IFDIR && is_hub_name(node->text, path, reader->directory)
+            ? " (E129 names on a hub are not looked up)"
+            : "");
     return -1;
 }
 

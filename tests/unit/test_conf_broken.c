@@ -204,8 +204,7 @@ static const struct broken later[] = {
      "configurations" NOT_YET},
     {LEAST "mode: generate\nlora: {r: 8}\n",
      "t.yaml:5:7: mode: generate waits for `disttrain generate` from a "
-     "file" NOT_YET
-     "t.yaml:6:1: lora: waits for adapters: all weights are "
+     "file" NOT_YET "t.yaml:6:1: lora: waits for adapters: all weights are "
      "trained" NOT_YET},
 };
 
@@ -280,8 +279,16 @@ static void test_paths(void **state)
         "  eval: []\n"
         "training: {per_device_batch_size: 1, resume: latest.txt}\n",
         wanted};
+    const struct broken variable = {"algorithm: sft\n"
+                                    "model: {path: \"${DT_HUB}\"}\n"
+                                    "data: {train: train.txt}\n"
+                                    "training: {per_device_batch_size: 1}\n",
+                                    wanted};
     (void)state;
     check_all(&one, 1);
+    setenv("DT_HUB", "openai/gpt2", 1);
+    *(strchr(wanted, '\n') + 1) = '\0'; /* the same */
+    check_all(&variable, 1);
 }
 
 static const struct broken rules[] = {
