@@ -276,8 +276,10 @@ static int open_or_make(struct dt_make *make, struct dt_cache *cache,
     if (examine(make, err) < 0 || name_cache(make, err) < 0 ||
         dt_make_run(make, cache, made, err) < 0)
         return -1;
+    if (judge(make, cache, err) < 0)
+        return -1;
     tell(make, cache);
-    return judge(make, cache, err);
+    return 0;
 }
 
 struct dt_examples *dt_examples_open(const char *path,

@@ -220,7 +220,9 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
         else if (options->packing != DT_PACK_NONE)
             result = pack(rows, err);
     }
-    if (result == 0 && rows->count == 0)
+    if (result == 0 && rows->stats.examples == 0)
+        result = dt_error_set(err, EX_DATAERR, "data: no example in this part");
+    else if (result == 0 && rows->count == 0)
         result =
             dt_error_set(err, EX_DATAERR,
                          "data: of %zu examples none is left to learn "

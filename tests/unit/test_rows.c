@@ -318,6 +318,9 @@ static void test_errors(void **state)
     assert_string_equal(err.text,
                         "data: of 2 examples none is left to learn from (2 "
                         "have no target within max_length 4)");
+    options.begin = 0.999;
+    assert_null(dt_rows_of_examples(&source, 1, &options, &err));
+    assert_string_equal(err.text, "data: no example in this part");
 }
 
 /* Batches are as long as their longest row, rounded up, and the same whatever
