@@ -24,20 +24,10 @@ static bool has(const char *dir, const char *name)
            access(path, F_OK) == 0;
 }
 
-/* Fills export->found, without symbolic links: `latest` may move on. */
 static int find_source(struct dt_export *export, struct dt_error *err)
 {
-    char latest[PATH_MAX];
-    const char *dir = export->from;
-    if (!has(dir, "config.json") &&
-        snprintf(latest, sizeof(latest), "%s/checkpoints/latest", dir) <
-            (int)sizeof(latest))
-        dir = latest;
-    if (!has(dir, "config.json") || !realpath(dir, export->found))
-        return dt_error_set(err, EX_NOINPUT,
-                            "%s: no checkpoint, nor a run.output_dir with one: "
-                            "there is no config.json and no checkpoints/latest",
-                            export->from);
+    if (dt_weights_find(export->from, export->found, err) < 0)
+        return -1;
     if (has(export->found, "checksums.txt"))
         return dt_ckpt_verify(export->found, err);
     return 0;

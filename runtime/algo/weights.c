@@ -163,6 +163,24 @@ static int read_tensors(const struct match *m, struct dt_view weights,
     return rc;
 }
 
+int dt_weights_find(const char *dir, char found[PATH_MAX], struct dt_error *err)
+{
+    static const char *const below[] = {"", "/checkpoints/latest"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
+        int n = snprintf(path, sizeof(path), "%s%s/config.json", dir, below[i]);
+        if (n >= (int)sizeof(path) || access(path, F_OK) < 0)
+            continue;
+        *strrchr(path, '/') = '\0';
+        if (realpath(path, found))
+            return 0;
+    }
+    return dt_error_set(err, EX_NOINPUT,
+                        "%s: neither a model nor the run.output_dir of a run: "
+                        "there is no config.json and no checkpoints/latest",
+                        dir);
+}
+
 int dt_weights_load(const char *dir, const struct dt_layout *layout,
                     struct dt_view weights, struct dt_error *err)
 {

@@ -3,6 +3,8 @@
 #ifndef DT_ALGO_WEIGHTS_H
 #define DT_ALGO_WEIGHTS_H
 
+#include <limits.h>
+
 #include "base/error.h"
 #include "ckpt/ckpt.h"
 #include "tensor/layout.h"
@@ -13,6 +15,13 @@
  */
 #define DT_OPTIM_FILE "optim-rank-00000-of-00001.safetensors"
 #define DT_OPTIM_MASTER "master/"
+
+/* The model that `dir` means: itself, or the newest checkpoint of the run whose
+ * output_dir it is. `found` is without symbolic links: `latest` may move on.
+ * -1: EX_NOINPUT.
+ */
+int dt_weights_find(const char *dir, char found[PATH_MAX],
+                    struct dt_error *err);
 
 /* Reads the model in `dir` (dt_safetensors_open_model) into the flat buffer
  * `weights` of F32, BF16 or F16. The names in the files may lack the prefix of

@@ -54,7 +54,7 @@ static int add_stop_id(struct dt_speaker *speaker, int32_t id)
 static int read_stops(struct dt_speaker *speaker, const char *dir,
                       struct dt_error *err)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX + 32];
     json_error_t why;
     snprintf(path, sizeof(path), "%s/generation_config.json", dir);
     if (access(path, F_OK) < 0)
@@ -82,7 +82,7 @@ static int read_stops(struct dt_speaker *speaker, const char *dir,
 static int open_tokenizer(struct dt_speaker *speaker, const char *dir,
                           struct dt_error *err)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX + 32];
     bool bytes = speaker->config.vocab_size == DT_BYTE_VOCAB;
     snprintf(path, sizeof(path), "%s/tokenizer.json", dir);
     if (access(path, F_OK) == 0)
@@ -103,6 +103,10 @@ static int open_tokenizer(struct dt_speaker *speaker, const char *dir,
 int dt_speaker_open(struct dt_speaker *speaker, const char *dir,
                     enum dt_dtype dtype, struct dt_error *err)
 {
+    char found[PATH_MAX];
+    if (dt_weights_find(dir, found, err) < 0)
+        return -1;
+    dir = found;
     if (dt_model_config_load(&speaker->config, dir, err) < 0)
         return -1;
     speaker->layout = dt_model_layout(&speaker->config, 1, err);

@@ -22,9 +22,10 @@ struct dt_speaker {
     size_t stop_count;
 };
 
-/* Loads the model in `dir` to compute in `dtype`, and its tokenizer, if there
- * is one or the model's tokens are bytes. What the model's files name as the
- * end of a text stops a row. -1: EX_NOINPUT, EX_DATAERR, EX_OSERR.
+/* Loads the model that `dir` means (dt_weights_find) to compute in `dtype`, and
+ * its tokenizer, if there is one or the model's tokens are bytes. What the
+ * model's files name as the end of a text stops a row. -1: EX_NOINPUT,
+ * EX_DATAERR, EX_OSERR.
  */
 int dt_speaker_open(struct dt_speaker *speaker, const char *dir,
                     enum dt_dtype dtype, struct dt_error *err);

@@ -44,14 +44,15 @@ static int choose_style(struct dt_chat_style *style, const char *name,
     if (!jinja)
         return dt_error_set(
             err, EX_CONFIG,
-            "messages need a chat template, and the tokenizer "
-            "has none: name one as data.chat_template, of " DT_CHAT_NAMES);
+            "messages need a chat template, and the tokenizer has none: name "
+            "one (data.chat_template, --chat-template) of " DT_CHAT_NAMES);
     if (!dt_chat_style_of(jinja, style))
-        return dt_error_set(err, EX_CONFIG,
-                            "the tokenizer's chat template is not one of those "
-                            "known here: name the one that it is like as "
-                            "data.chat_template, of " DT_CHAT_NAMES
-                            ", or give the conversations as rendered text");
+        return dt_error_set(
+            err, EX_CONFIG,
+            "the tokenizer's chat template is not one of those "
+            "known here: name the one that it is like "
+            "(data.chat_template, --chat-template) of " DT_CHAT_NAMES
+            ", or give the conversations as rendered text");
     return 0;
 }
 

@@ -153,4 +153,8 @@ sft() {
         --prompt "And after 120?" --temperature 0 --max-tokens 40
     echo "$output"
     [[ $output == "After 1"*" it is 1"*. ]]
+    # in fp32, from the run itself
+    run -0 "$DT_BUILDDIR/disttrain" generate --model whole.out --chat \
+        --prompt "And after 120?" --temperature 0 --max-tokens 40
+    [[ $output == "After 1"*" it is 1"*. ]]
 }

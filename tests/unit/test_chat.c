@@ -63,13 +63,15 @@ static void test_unknown(void **state)
         assert_string_equal(
             found(templates[i]),
             "the tokenizer's chat template is not one of those known here: "
-            "name the one that it is like as data.chat_template, of chatml, "
-            "qwen2.5, qwen3, llama2, llama3, llama3.1, mistral, or give the "
+            "name the one that it is like (data.chat_template, "
+            "--chat-template) of chatml, qwen2.5, qwen3, llama2, llama3, "
+            "llama3.1, mistral, or give the "
             "conversations as rendered text");
     assert_string_equal(
         found(NULL),
         "messages need a chat template, and the tokenizer has none: name one "
-        "as data.chat_template, of chatml, qwen2.5, qwen3, llama2, llama3, "
+        "(data.chat_template, --chat-template) of chatml, qwen2.5, qwen3, "
+        "llama2, llama3, "
         "llama3.1, mistral");
 }
 

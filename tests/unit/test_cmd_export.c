@@ -250,7 +250,8 @@ static void test_refused(void **state)
          EX_USAGE},
         {{"run", "model", "--replace"}, "unknown option '--replace'", EX_USAGE},
         {{"nowhere", "model"},
-         "nowhere: no checkpoint, nor a run.output_dir with one: there is no "
+         "nowhere: neither a model nor the run.output_dir of a run: there is "
+         "no "
          "config.json and no checkpoints/latest",
          EX_NOINPUT},
         {{"run", "file"}, "file: cannot open: Not a directory", EX_CANTCREAT},

@@ -308,7 +308,7 @@ static void test_refused(void **state)
          EX_USAGE},
         {{"--seed", "-1"}, "--seed: expected an integer from 0", EX_USAGE},
         {{"--model", "/nowhere", "--prompt", "a"},
-         "/nowhere/config.json",
+         "/nowhere: neither a model nor the run.output_dir",
          EX_NOINPUT},
     };
     (void)state;
