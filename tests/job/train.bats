@@ -217,6 +217,15 @@ seconds_since() {
     (($(grep -c 'disttrain: ' <<<"$output") == 1))
 }
 
+@test "a mistake that all ranks find is told once" {
+    config three "training: {train_batch_size: 4, max_steps: 4}"
+    run dt_srun -N3 -n3 --disttrain=three.yaml
+    echo "$output"
+    ((status == 78))
+    [[ $output == *"disttrain: rank 0 of 3 on n1 failed: "*"E102 4 cannot be "* ]]
+    (($(grep -c 'disttrain: ' <<<"$output") == 1))
+}
+
 @test "mpirun: the same curve as srun" {
     command -v mpirun >/dev/null || skip "mpirun is not installed"
     local n
