@@ -24,7 +24,6 @@ enum {
 
 /* --- what is under root --- */
 
-/* The step of a directory name, or -1 if it is not one of ours. */
 long dt_ckpt_step_of(const char *name)
 {
     const char *digits = name + strlen(STEP_PREFIX);
@@ -53,9 +52,6 @@ static int newest_first(const struct dirent **a, const struct dirent **b)
     return (x < y) - (x > y);
 }
 
-/* Entries of root that `keep` accepts: their number, or -1. A missing root
- * has none. Release with free_entries.
- */
 int dt_ckpt_list(const char *root, struct dirent ***entries,
                  int (*keep)(const struct dirent *), struct dt_error *err)
 {
