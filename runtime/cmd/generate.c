@@ -254,6 +254,17 @@ static bool parse_dtype(enum dt_dtype *dtype)
     return false;
 }
 
+static bool add_stop(struct request *request)
+{
+    if (request->stop_count == STOPS) {
+        dt_cmd_usage_error("generate", "--stop: more than %d tokens",
+                           (int)STOPS);
+        return false;
+    }
+    request->stop[request->stop_count++] = optarg;
+    return true;
+}
+
 /* The numbers among the options. */
 struct numbers {
     double max_tokens, temperature, top_k, top_p, seed;
@@ -295,9 +306,7 @@ static bool parse_option(struct request *request, struct numbers *numbers,
     case 'P':
         return parse_number("top-p", 1e-6, 1, false, &numbers->top_p);
     case 'S':
-        if (request->stop_count < STOPS)
-            request->stop[request->stop_count++] = optarg;
-        return true;
+        return add_stop(request);
     case 'd':
         return parse_dtype(&request->dtype);
     default:

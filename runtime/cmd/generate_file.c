@@ -132,7 +132,8 @@ static int print_line(struct work *work, struct line *line)
     char text[TEXT_BYTES];
     append(work, line, text,
            dt_detokenize_end(&line->text, text, sizeof(text)));
-    json_t *completion = json_string(line->completion ? line->completion : "");
+    json_t *completion =
+        json_stringn(line->completion ? line->completion : "", line->bytes);
     if (!completion ||
         json_object_set_new(line->object, "completion", completion) < 0)
         return -1;

@@ -25,7 +25,7 @@ static char output[8192];
 
 static int run(const char *const *args)
 {
-    char *argv[16] = {"generate"};
+    char *argv[24] = {"generate"};
     int argc = 1, saved[] = {dup(1), dup(2)};
     while (args[argc - 1]) {
         argv[argc] = (char *)args[argc - 1];
@@ -253,6 +253,11 @@ static void test_file(void **state)
             assert_string_equal(output, first);
         strcpy(first, output);
     }
+    write_model(DT_BYTE_VOCAB, 0); /* a byte that ends strings */
+    assert_int_equal(RUN("--model", scratch_root, "--prompts", path,
+                         "--max-tokens", "2", "--temperature", "0"),
+                     0);
+    assert_non_null(strstr(output, "\"completion\":\"\\u0000\\u0000\"}\n"));
 }
 
 static void test_bad_file(void **state)
@@ -317,6 +322,11 @@ static void test_refused(void **state)
         if (!strstr(output, cases[i].text))
             fail_msg("expected '%s' in '%s'", cases[i].text, output);
     }
+    const char *stops[18] = {0};
+    for (size_t i = 0; i < 17; i++)
+        stops[i] = "--stop=a";
+    assert_int_equal(run(stops), EX_USAGE);
+    assert_non_null(strstr(output, "--stop: more than 16 tokens"));
     assert_int_equal(RUN("--help"), 0);
     assert_non_null(strstr(output, "usage: disttrain generate --model DIR"));
 }
