@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "algo/data.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -127,10 +129,27 @@ static struct dt_dataset *open_stream(const struct dt_conf *conf,
                            err);
 }
 
+/* Every token of a stream is learnt once an epoch. */
+static int check_weights(const struct dt_conf *conf, struct dt_error *err)
+{
+    const struct dt_conf_list *files[] = {&conf->data.train, &conf->data.eval};
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0; i < files[k]->count; i++)
+            if (files[k]->weight[i] != 1.0)
+                return dt_error_set(err, EX_CONFIG,
+                                    "%s: a weight is for files of examples, "
+                                    "not for a stream of tokens: name the "
+                                    "file more than once",
+                                    files[k]->text[i]);
+    return 0;
+}
+
 static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
                         size_t vocab_size, struct dt_error *err)
 {
     size_t T = (size_t)conf->data.max_length;
+    if (check_weights(conf, err) < 0)
+        return -1;
     data->stream = open_stream(conf, &conf->data.train, vocab_size, err);
     if (!data->stream)
         return -1;
@@ -148,7 +167,7 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
             return -1;
         data->eval = dt_rows_of_stream(
             data->eval_stream, 0, dt_dataset_tokens(data->eval_stream), T, err);
-    } else if (held_out > 0) {
+    } else if (conf->data.validation_split > 0) {
         data->eval = dt_rows_of_stream(data->stream, tokens - held_out,
                                        held_out, T, err);
     } else {
@@ -298,6 +317,23 @@ static struct dt_rows *make_rows(const struct dt_run_data *data,
     return rows;
 }
 
+/* Of which examples there are, how often, and which of them share a row. */
+static uint64_t hash_rows(const struct dt_run_data *data,
+                          const struct dt_conf *conf,
+                          const struct dt_rows_options *options)
+{
+    const double numbers[] = {options->packing, options->keep_end, options->end,
+                              (double)dt_rows_count(data->train)};
+    uint64_t hash = XXH3_64bits(numbers, sizeof(numbers));
+    for (size_t i = 0; i < conf->data.train.count; i++) {
+        uint64_t example = dt_examples_hash(data->examples[i]);
+        hash = XXH3_64bits_withSeed(&example, sizeof(example), hash);
+        hash = XXH3_64bits_withSeed(&conf->data.train.weight[i], sizeof(double),
+                                    hash);
+    }
+    return hash;
+}
+
 /* A word from rank 0 about all ranks. */
 static enum dt_log_level level_of(const struct dt_comm *comm)
 {
@@ -341,9 +377,7 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     data->train = make_rows(data, conf, 0, &conf->data.train, &options, err);
     if (!data->train)
         return -1;
-    for (size_t i = 0; i < conf->data.train.count; i++)
-        data->hash = data->hash * 31 + dt_examples_hash(data->examples[i]);
-    data->hash = data->hash * 31 + dt_rows_count(data->train); /* weights */
+    data->hash = hash_rows(data, conf, &options);
     tell("data.train", data->train, level_of(comm));
     if (conf->data.eval.count > 0) {
         options.end = 1.0;
@@ -369,7 +403,7 @@ int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
     if (need_tokenizer(conf, vocab_size, err) < 0)
         return -1;
     if (dt_run_is_stream(conf))
-        return 0;
+        return check_weights(conf, err);
     int result = open_tokenizer(&data, conf, vocab_size, err);
     dt_run_data_fini(&data);
     return result;

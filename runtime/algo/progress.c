@@ -21,7 +21,7 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
     snprintf(hash, sizeof(hash), "%016" PRIx64, run->data.hash);
     json_t *state = json_pack(
         "{s:i, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:I, s:s, s:I,"
-        " s:I, s:{s:f, s:I, s:I, s:I}}",
+        " s:I, s:{s:i, s:f, s:I, s:I, s:I}}",
         "version", STATE_VERSION, "step", (json_int_t)p->step,
         "optimizer_steps", (json_int_t)dt_optim_steps(run->optim),
         "skipped_in_row", (json_int_t)p->skipped_in_row, "position",
@@ -30,9 +30,10 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
         "world", run->world, "samples_per_step",
         (json_int_t)(run->B * run->A * (size_t)run->world), "data_hash", hash,
         "max_length", (json_int_t)run->T, "data_seed",
-        (json_int_t)run->conf.run.data_seed, "scaler", "scale",
-        run->scaler.scale, "steps", (json_int_t)run->scaler.steps,
-        "last_overflow", (json_int_t)run->scaler.last_overflow, "hysteresis",
+        (json_int_t)run->conf.run.data_seed, "scaler", "kind",
+        (int)run->scaler.options.kind, "scale", run->scaler.scale, "steps",
+        (json_int_t)run->scaler.steps, "last_overflow",
+        (json_int_t)run->scaler.last_overflow, "hysteresis",
         (json_int_t)run->scaler.hysteresis);
     char *text =
         state ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
@@ -83,29 +84,36 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
     json_error_t why;
     json_int_t step, steps, skipped, position, length, seed, samples;
     json_int_t scaler_steps, last_overflow, hysteresis;
+    double scale;
+    int kind;
     const char *hash;
-    int version;
     json_t *state = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    json_int_t version = json_integer_value(json_object_get(state, "version"));
     int result = -1;
-    if (!state ||
-        json_unpack_ex(
-            state, &why, 0,
-            "{s:i, s:I, s:I, s:I, s:I, s:F, s:F, s:F, s:F, s:s,"
-            " s:I, s:I, s:I, s:{s:F, s:I, s:I, s:I}}",
-            "version", &version, "step", &step, "optimizer_steps", &steps,
-            "skipped_in_row", &skipped, "position", &position, "tokens",
-            &p->tokens, "first_loss", &p->first_loss, "loss_sum", &p->loss_sum,
-            "loss_tokens", &p->loss_tokens, "data_hash", &hash, "max_length",
-            &length, "data_seed", &seed, "samples_per_step", &samples, "scaler",
-            "scale", &run->scaler.scale, "steps", &scaler_steps,
-            "last_overflow", &last_overflow, "hysteresis", &hysteresis) < 0)
+    if (state && version != STATE_VERSION)
+        dt_error_set(err, EX_DATAERR,
+                     "%s: of version %lld, this program reads version %d: name "
+                     "the checkpoint in model.path to start from its weights",
+                     path, (long long)version, STATE_VERSION);
+    else if (!state ||
+             json_unpack_ex(state, &why, 0,
+                            "{s:I, s:I, s:I, s:I, s:F, s:F, s:F, s:F, s:s,"
+                            " s:I, s:I, s:I, s:{s:i, s:F, s:I, s:I, s:I}}",
+                            "step", &step, "optimizer_steps", &steps,
+                            "skipped_in_row", &skipped, "position", &position,
+                            "tokens", &p->tokens, "first_loss", &p->first_loss,
+                            "loss_sum", &p->loss_sum, "loss_tokens",
+                            &p->loss_tokens, "data_hash", &hash, "max_length",
+                            &length, "data_seed", &seed, "samples_per_step",
+                            &samples, "scaler", "kind", &kind, "scale", &scale,
+                            "steps", &scaler_steps, "last_overflow",
+                            &last_overflow, "hysteresis", &hysteresis) < 0)
         dt_error_set(err, EX_DATAERR, "%s:%d:%d: %s", path, why.line,
                      why.column, why.text);
-    else if (version != STATE_VERSION || step < 0 || steps < 0 || position < 0)
+    else if (step < 0 || steps < 0 || position < 0)
         dt_error_set(err, EX_DATAERR,
-                     "%s: version %d, step %lld: not written "
-                     "by this version",
-                     path, version, (long long)step);
+                     "%s: step %lld, position %lld: expected numbers >= 0",
+                     path, (long long)step, (long long)position);
     else
         result = check_same_run(run, path, hash, length, seed, samples, err);
     if (result == 0) {
@@ -115,7 +123,11 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
         dt_optim_set_steps(run->optim, (long)steps);
         run->scaler.steps = (long)scaler_steps;
         run->scaler.last_overflow = (long)last_overflow;
-        run->scaler.hysteresis = (long)hysteresis;
+        /* another rule begins as it is told to */
+        if (kind == (int)run->scaler.options.kind && kind != DT_SCALER_STATIC) {
+            run->scaler.scale = scale;
+            run->scaler.hysteresis = (long)hysteresis;
+        }
     }
     json_decref(state);
     return result;

@@ -23,6 +23,7 @@ job_tests = \
 	tests/job/frameworks.bats \
 	tests/job/packaging.bats \
 	tests/job/plugin.bats \
+	tests/job/refuse.bats \
 	tests/job/resume.bats \
 	tests/job/sbatch.bats \
 	tests/job/sft.bats \
