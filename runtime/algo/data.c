@@ -391,7 +391,8 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
         return 0;
     }
     if (!data->eval)
-        return dt_error_prefix(err, "held-out data");
+        return dt_error_prefix(err,
+                               split ? "data.validation_split" : "data.eval");
     tell("held out", data->eval, level_of(comm));
     return 0;
 }

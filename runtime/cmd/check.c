@@ -101,6 +101,12 @@ static int check_weights(const struct dt_model_config *model, const char *dir,
     return result;
 }
 
+/* Which key names the directory of config.json, if one does. */
+static const char *model_key(const struct dt_conf *conf)
+{
+    return conf->model.path ? "model.path" : "model.config_path";
+}
+
 /* What only the model's own config.json can tell; *vocab_size is set. */
 static int check_model(const char *file, const struct dt_conf *conf,
                        size_t *vocab_size)
@@ -108,7 +114,7 @@ static int check_model(const char *file, const struct dt_conf *conf,
     struct dt_model_config model = {0};
     struct dt_error err;
     char text[128];
-    const char *key = conf->model.path ? "model.path" : "model.config_path";
+    const char *key = model_key(conf);
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
     int status = EX_OK;
@@ -136,15 +142,16 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
 {
     struct dt_error err;
     size_t vocab_size;
-    bool of_model =
-        conf->model.path && conf->model.tokenizer == DT_CONF_TOKENIZER_AUTO;
+    bool of_model = conf->model.tokenizer == DT_CONF_TOKENIZER_AUTO &&
+                    (conf->model.path || conf->model.config_path);
     if (!conf->trains)
         return EX_OK;
     if (check_model(file, conf, &vocab_size) != EX_OK)
         return EX_CONFIG;
     if (dt_run_data_check(conf, vocab_size, &err) < 0)
-        return dt_cmd_problem(
-            file, conf, of_model ? "model.path" : "model.tokenizer", err.text);
+        return dt_cmd_problem(file, conf,
+                              of_model ? model_key(conf) : "model.tokenizer",
+                              err.text);
     return EX_OK;
 }
 

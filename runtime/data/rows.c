@@ -132,11 +132,27 @@ static int add_example(struct dt_rows *rows, const uint32_t *tokens,
     return 0;
 }
 
+/* A text that is the only example: the range is one of its tokens. */
+static int add_text(struct dt_rows *rows, const struct dt_rows_source *source,
+                    const struct dt_rows_options *opt, struct dt_error *err)
+{
+    size_t all;
+    const uint32_t *tokens = dt_example(source->examples, 0, &all);
+    size_t first = (size_t)llround(opt->begin * (double)all);
+    size_t n = (size_t)llround(opt->end * (double)all) - first;
+    for (size_t i = 0; i < (size_t)llround(source->weight); i++)
+        if (add_example(rows, tokens + first, n, opt, err) < 0)
+            return -1;
+    return 0;
+}
+
 /* All copies of the chosen range of a source. */
 static int add_source(struct dt_rows *rows, const struct dt_rows_source *source,
                       const struct dt_rows_options *opt, struct dt_error *err)
 {
     size_t all = dt_examples_count(source->examples);
+    if (all == 1 && opt->packing == DT_PACK_WRAPPED)
+        return add_text(rows, source, opt, err);
     size_t first = (size_t)llround(opt->begin * (double)all);
     size_t n = (size_t)llround(opt->end * (double)all) - first;
     double whole = floor(source->weight);
@@ -221,7 +237,8 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
             result = pack(rows, err);
     }
     if (result == 0 && rows->stats.examples == 0)
-        result = dt_error_set(err, EX_DATAERR, "data: no example in this part");
+        result = dt_error_set(err, EX_DATAERR,
+                              "data: no example in this share of the files");
     else if (result == 0 && rows->count == 0)
         result =
             dt_error_set(err, EX_DATAERR,

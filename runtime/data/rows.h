@@ -48,7 +48,8 @@ struct dt_rows_options {
     size_t T; /* positions of a row, >= 2 */
     enum dt_packing packing;
     bool keep_end;     /* of what is too long, keep the end */
-    double begin, end; /* shares of each file, 0 <= begin < end <= 1 */
+    double begin, end; /* shares of each file, 0 <= begin < end <= 1: of its
+                          examples, or of the tokens of a single wrapped one */
     uint64_t seed;
     size_t vocab_size; /* of the model: ids are below it */
 };

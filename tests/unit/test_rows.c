@@ -295,6 +295,28 @@ static void test_shares(void **state)
     dt_rows_destroy(held);
 }
 
+/* Of a text that is one example, a share of its tokens. */
+static void test_shares_of_text(void **state)
+{
+    struct dt_examples examples = make(1, (size_t[]){8});
+    const struct dt_rows_source source = {&examples, 1.0};
+    struct dt_rows_options options = {
+        .T = 2, .packing = DT_PACK_WRAPPED, .end = 0.5, .vocab_size = 10000};
+    struct dt_rows *train = dt_rows_of_examples(&source, 1, &options, NULL);
+    options.begin = 0.5;
+    options.end = 1.0;
+    struct dt_rows *held = dt_rows_of_examples(&source, 1, &options, NULL);
+    (void)state;
+    assert_int_equal(dt_rows_count(train), 1);
+    assert_int_equal(dt_rows_count(held), 1);
+    check_row(train, 0, 2, (int32_t[]){1, 2}, (int32_t[]){2, 3},
+              (int32_t[]){0, 0});
+    check_row(held, 0, 2, (int32_t[]){5, 6}, (int32_t[]){6, 7},
+              (int32_t[]){0, 0});
+    dt_rows_destroy(train);
+    dt_rows_destroy(held);
+}
+
 static void test_errors(void **state)
 {
     struct dt_examples examples = make(2, (size_t[]){3, 1});
@@ -320,7 +342,8 @@ static void test_errors(void **state)
                         "have no target within max_length 4)");
     options.begin = 0.999;
     assert_null(dt_rows_of_examples(&source, 1, &options, &err));
-    assert_string_equal(err.text, "data: no example in this part");
+    assert_string_equal(err.text,
+                        "data: no example in this share of the files");
 }
 
 /* Batches are as long as their longest row, rounded up, and the same whatever
@@ -373,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_wrapped),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_shares_of_text),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_batches),
     };
