@@ -142,7 +142,7 @@ static bool has_value(const struct dt_conf *conf, size_t row)
     const struct dt_conf_key *key = &dt_conf_keys[row];
     return key->type != DT_CONF_IGNORED && key->type != DT_CONF_UNUSED &&
            (conf->trains || !dt_conf_key_trains(key)) &&
-           !(key->shape && conf->model.path) &&
+           !(key->shape && (conf->model.path || conf->model.config_path)) &&
            (conf->place[row].line != 0 || key->fallback);
 }
 

@@ -273,6 +273,9 @@ static void test_round_trip_of_model_path(void **state)
     check_round_trip("algorithm: sft\nmodel: {path: .}\n"
                      "data: {train: tokens.bin}\n"
                      "training: {per_device_batch_size: 1}\n");
+    check_round_trip("algorithm: sft\nmodel: {config_path: .}\n"
+                     "data: {train: [{path: tokens.bin, weight: 2}]}\n"
+                     "training: {per_device_batch_size: 1}\n");
 }
 
 static void test_dump_says_where_from(void **state)
