@@ -11,6 +11,7 @@
 
 #include "algo/names.h"
 #include "algo/weights.h"
+#include "base/str.h"
 #include "tensor/convert.h"
 
 #define HEAD "lm_head.weight"
@@ -70,9 +71,8 @@ static bool is_buffer(const char *name)
 {
     static const char *const ends[] = {".attn.bias", ".attn.masked_bias",
                                        ".rotary_emb.inv_freq"};
-    size_t n = strlen(name);
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (n > strlen(ends[i]) && !strcmp(name + n - strlen(ends[i]), ends[i]))
+        if (dt_str_ends_with(name, ends[i]))
             return true;
     return false;
 }

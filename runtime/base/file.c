@@ -17,8 +17,7 @@
 #include "base/file.h"
 
 /* O_NONBLOCK: a FIFO must not hang us; it is refused below. */
-static int open_regular(const char *path, struct stat *st,
-                        struct dt_error *err)
+static int open_regular(const char *path, struct stat *st, struct dt_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
@@ -70,8 +69,10 @@ char *dt_file_read(const char *path, size_t max_bytes, struct dt_error *err)
         dt_error_set(err, EX_DATAERR, "%s: %zu bytes; at most %zu are read",
                      path, map.bytes, max_bytes);
     else if (map.bytes > 0 && memchr(map.data, '\0', map.bytes))
-        dt_error_set(err, EX_DATAERR, "%s: not a text file: it holds a "
-                     "zero byte", path);
+        dt_error_set(err, EX_DATAERR,
+                     "%s: not a text file: it holds a "
+                     "zero byte",
+                     path);
     else if (!(text = malloc(map.bytes + 1)))
         dt_error_set(err, EX_OSERR, "%s: out of memory", path);
     if (text) {
@@ -100,8 +101,7 @@ int dt_file_mkdirs(const char *path, struct dt_error *err)
                                 "%s: cannot create directory: %s", part,
                                 strerror(errno));
         if (stat(part, &st) < 0 || !S_ISDIR(st.st_mode))
-            return dt_error_set(err, EX_CANTCREAT, "%s: not a directory",
-                                part);
+            return dt_error_set(err, EX_CANTCREAT, "%s: not a directory", part);
     }
     return 0;
 }
@@ -116,58 +116,6 @@ int dt_file_sync_dir(const char *path, struct dt_error *err)
         return dt_error_set(err, EX_IOERR, "%s: cannot sync directory: %s",
                             path, strerror(bad));
     return 0;
-}
-
-static int write_all(int fd, const char *data, size_t bytes)
-{
-    while (bytes > 0) {
-        ssize_t n = write(fd, data, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        data += n;
-        bytes -= (size_t)n;
-    }
-    return 0;
-}
-
-/* Directory part of path into dir (PATH_MAX). */
-static void parent_of(const char *path, char *dir)
-{
-    snprintf(dir, PATH_MAX, "%s", path);
-    char *slash = strrchr(dir, '/');
-    if (!slash)
-        strcpy(dir, ".");
-    else if (slash == dir)
-        dir[1] = '\0';
-    else
-        *slash = '\0';
-}
-
-int dt_file_replace(const char *path, const char *text, struct dt_error *err)
-{
-    char temp[PATH_MAX], dir[PATH_MAX];
-    if (snprintf(temp, sizeof(temp), "%s.tmp-%ld", path, (long)getpid()) >=
-        (int)sizeof(temp))
-        return dt_error_set(err, EX_CANTCREAT, "%s: path too long", path);
-    int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s", temp,
-                            strerror(errno));
-    int bad = write_all(fd, text, strlen(text)) < 0 || fsync(fd) < 0 ? errno
-                                                                     : 0;
-    if (close(fd) < 0 && !bad)
-        bad = errno;
-    if (!bad && rename(temp, path) < 0)
-        bad = errno;
-    if (bad) {
-        unlink(temp);
-        return dt_error_set(err, EX_IOERR, "%s: cannot write: %s", path,
-                            strerror(bad));
-    }
-    parent_of(path, dir);
-    return dt_file_sync_dir(dir, err);
 }
 
 /* Empties the directory behind fd (closed here). 0 or an errno. */
@@ -192,8 +140,8 @@ static int remove_entries(int fd)
             bad = errno;
             break;
         }
-        int sub = openat(here, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-                                         O_CLOEXEC);
+        int sub =
+            openat(here, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         bad = sub < 0 ? errno : remove_entries(sub);
         if (!bad && unlinkat(here, name, AT_REMOVEDIR) < 0)
             bad = errno;

@@ -29,11 +29,6 @@ char *dt_file_read(const char *path, size_t max_bytes, struct dt_error *err);
  */
 int dt_file_mkdirs(const char *path, struct dt_error *err);
 
-/* Writes `text` to `path`: temporary file beside it, fsync, rename, fsync of
- * the directory. -1: EX_CANTCREAT or EX_IOERR, and `path` is as it was.
- */
-int dt_file_replace(const char *path, const char *text, struct dt_error *err);
-
 /* fsync of a directory, so that renames in it are durable. -1: EX_IOERR. */
 int dt_file_sync_dir(const char *path, struct dt_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* str.c - edit distance (optimal string alignment) */
+/* str.c - ends of names, edit distance (optimal string alignment), ranges */
 #include "config.h"
 
 #include <ctype.h>
@@ -9,6 +9,12 @@
 #include "base/str.h"
 
 enum { MAX_WORD = 128 };
+
+bool dt_str_ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
 
 static unsigned min3(unsigned a, unsigned b, unsigned c)
 {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* str.h - the nearest of some names, and lists of ranges */
+/* str.h - ends of names, the nearest of some, and lists of ranges */
 #ifndef DT_BASE_STR_H
 #define DT_BASE_STR_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* True if `text` is `end` or something before it. */
+bool dt_str_ends_with(const char *text, const char *end);
 
 /* Edits (insert, delete, replace, swap of neighbours) between a and b,
  * ignoring ASCII case. Strings longer than 127 bytes count as infinitely far.

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/str.h"
 #include "conf/read.h"
 
 enum {
@@ -78,12 +79,9 @@ static bool is_tokens(const struct dt_conf *conf)
 {
     if (conf->data.format != DT_CONF_FORMAT_AUTO)
         return conf->data.format == DT_CONF_FORMAT_TOKENS_BIN;
-    for (size_t i = 0; i < conf->data.train.count; i++) {
-        const char *path = conf->data.train.text[i];
-        size_t n = strlen(path);
-        if (n >= 4 && strcmp(path + n - 4, ".bin") == 0)
+    for (size_t i = 0; i < conf->data.train.count; i++)
+        if (dt_str_ends_with(conf->data.train.text[i], ".bin"))
             return true;
-    }
     return false;
 }
 

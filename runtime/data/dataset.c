@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/str.h"
 #include "data/dataset.h"
 #include "data/utf8.h"
 
@@ -132,7 +133,6 @@ static int open_text(struct shard *shard, struct dt_error *err)
 static int open_shard(struct shard *shard, const char *path,
                       enum dt_data_format format, struct dt_error *err)
 {
-    size_t n = strlen(path);
     shard->path = strdup(path);
     if (!shard->path)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
@@ -144,7 +144,7 @@ static int open_shard(struct shard *shard, const char *path,
     if (kind >= 0)
         return open_llmc(shard, kind, err);
     if (format == DT_DATA_TOKENS_BIN ||
-        (format == DT_DATA_AUTO && n > 4 && strcmp(path + n - 4, ".bin") == 0))
+        (format == DT_DATA_AUTO && dt_str_ends_with(path, ".bin")))
         return open_raw(shard, err);
     return open_text(shard, err);
 }

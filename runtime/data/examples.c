@@ -10,6 +10,7 @@
 
 #include <xxhash.h>
 
+#include "base/str.h"
 #include "data/examples_make.h"
 #include "data/utf8.h"
 
@@ -26,12 +27,6 @@ struct dt_examples {
 
 /* --- what is in the file? --- */
 
-static bool ends_in(const char *path, const char *ending)
-{
-    size_t n = strlen(path), m = strlen(ending);
-    return n > m && strcmp(path + n - m, ending) == 0;
-}
-
 /* The first byte that is no white space and no byte order mark, or 0. */
 static char first_byte(const struct dt_map *map)
 {
@@ -45,7 +40,8 @@ static char first_byte(const struct dt_map *map)
 static bool is_jsonl(const struct dt_make *make)
 {
     enum dt_layout_kind asked = make->options->layout;
-    return ends_in(make->path, ".jsonl") || ends_in(make->path, ".json") ||
+    return dt_str_ends_with(make->path, ".jsonl") ||
+           dt_str_ends_with(make->path, ".json") ||
            first_byte(&make->map) == '{' ||
            (asked != DT_LINES_AUTO && asked != DT_LINES_TEXT);
 }

@@ -94,12 +94,6 @@ int dt_model_config_check(const struct dt_model_config *config,
 char *dt_model_config_format(const struct dt_model_config *config,
                              enum dt_dtype dtype, struct dt_error *err);
 
-/* Names of the token embedding, (V, C), and of the head, which is no parameter
- * of its own if they are tied.
- */
-const char *dt_model_embedding_name(const struct dt_model_config *config);
-const char *dt_model_head_name(const struct dt_model_config *config);
-
 /* The layout of all parameters, finished for `world` ranks. Parameters that are
  * multiplied as one are joined: q, k, v; gate and up.
  */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/str.h"
 #include "model/params.h"
 
 /* Lengths, see ops.h. */
@@ -204,31 +205,6 @@ struct dt_view dt_params_view(const struct dt_layout *layout,
         layout, flat, layout->units[u].first_param + range.first, range.count);
 }
 
-static const char *name_of(const struct dt_model_config *config,
-                           enum dt_role role)
-{
-    const struct param *param = table_of(config);
-    while (!param->name || param->role != role)
-        param++;
-    return param->name;
-}
-
-const char *dt_model_embedding_name(const struct dt_model_config *config)
-{
-    return name_of(config, DT_WTE);
-}
-
-const char *dt_model_head_name(const struct dt_model_config *config)
-{
-    return name_of(config, DT_HEAD);
-}
-
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 void dt_model_init_weights(const struct dt_model_config *config,
                            const struct dt_layout *layout,
                            struct dt_view weights, uint64_t seed)
@@ -239,9 +215,9 @@ void dt_model_init_weights(const struct dt_model_config *config,
         float *w = dt_view_f32(dt_layout_param(layout, weights, i));
         double std = config->initializer_range;
         /* what GPT-2 adds to the residual stream 2 n_layer times */
-        if (ends_with(param->name, "c_proj.weight"))
+        if (dt_str_ends_with(param->name, "c_proj.weight"))
             std /= sqrt(2.0 * (double)config->n_layer);
-        float constant = ends_with(param->name, ".weight") ? 1.0f : 0.0f;
+        float constant = dt_str_ends_with(param->name, ".weight") ? 1.0f : 0.0f;
         size_t row = param->ndim == 2 ? param->shape[1] : param->count;
 #pragma omp parallel for
         for (size_t j = 0; j < param->count; j += row) {

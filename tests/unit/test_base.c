@@ -123,6 +123,10 @@ static void test_nearest(void **state)
 {
     static const char *const names[] = {"max_steps", "max_length", "lr"};
     (void)state;
+    assert_true(dt_str_ends_with("a.bin", ".bin"));
+    assert_true(dt_str_ends_with(".bin", ".bin"));
+    assert_false(dt_str_ends_with("a.bin2", ".bin"));
+    assert_false(dt_str_ends_with("bin", ".bin"));
     assert_int_equal(dt_str_distance("abc", "acb"), 1);
     assert_int_equal(dt_str_distance("", "abc"), 3);
     assert_int_equal(dt_str_distance("LR", "lr"), 0);
@@ -159,20 +163,6 @@ static void test_read(void **state)
     assert_non_null(text);
     assert_string_equal(text, "");
     free(text);
-}
-
-static void test_replace(void **state)
-{
-    struct dt_error err;
-    (void)state;
-    assert_int_equal(dt_file_replace(in_dir("new"), "one", &err), 0);
-    assert_int_equal(dt_file_replace(in_dir("new"), "two", &err), 0);
-    char *text = dt_file_read(in_dir("new"), 9, &err);
-    assert_string_equal(text, "two");
-    free(text);
-    assert_int_equal(dt_file_replace(in_dir("no/new"), "x", &err), -1);
-    assert_non_null(strstr(err.text, "cannot create: No such file"));
-    assert_int_equal(err.status, EX_CANTCREAT);
 }
 
 static void test_tree(void **state)
@@ -246,15 +236,10 @@ static void test_sleep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_normals),
-        cmocka_unit_test(test_permute),
-        cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_replace),
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_guard),
+        cmocka_unit_test(test_philox),  cmocka_unit_test(test_uniform),
+        cmocka_unit_test(test_normals), cmocka_unit_test(test_permute),
+        cmocka_unit_test(test_nearest), cmocka_unit_test(test_read),
+        cmocka_unit_test(test_tree),    cmocka_unit_test(test_guard),
         cmocka_unit_test(test_sleep),
     };
     return cmocka_run_group_tests_name("base", tests, make_dir, remove_dir);

@@ -58,9 +58,9 @@ static void test_layout_gpt2(void **state)
 
     c.tie_word_embeddings = false;
     layout = dt_model_layout(&c, 1, &err);
-    i = find(layout, dt_model_head_name(&c));
+    i = find(layout, "lm_head.weight");
     assert_int_equal(layout->params[i].unit, 13);
-    assert_int_equal(find(layout, dt_model_embedding_name(&c)), 0);
+    assert_int_equal(find(layout, "transformer.wte.weight"), 0);
     dt_layout_destroy(layout);
     dt_model_config_fini(&c);
 }

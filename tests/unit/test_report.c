@@ -87,7 +87,10 @@ static void test_resume_cuts(void **state)
                               "{\"step\": 4";
     struct dt_error err;
     (void)state;
-    assert_int_equal(dt_file_replace(path, old, &err), 0);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(old, f);
+    fclose(f);
     struct dt_report *report = create(2, false);
     step(report, 3, 1.0);
     dt_report_destroy(report);
@@ -173,7 +176,7 @@ static void test_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics), cmocka_unit_test(test_resume_cuts),
+        cmocka_unit_test(test_metrics),     cmocka_unit_test(test_resume_cuts),
         cmocka_unit_test(test_cannot_open), cmocka_unit_test(test_console),
         cmocka_unit_test(test_failure),
     };
