@@ -16,14 +16,9 @@
 #include "algo/data.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 
 enum { PROGRESS_SECONDS = 10 };
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
 
 /* --- the tokenizer --- */
 
@@ -65,7 +60,7 @@ static int need_tokenizer(const struct dt_conf *conf, size_t vocab_size,
 {
     bool ids = conf->data.format == DT_CONF_FORMAT_TOKENS_BIN ||
                conf->data.format == DT_CONF_FORMAT_TOKENISED ||
-               ends_with(conf->data.train.text[0], ".bin");
+               dt_str_ends_with(conf->data.train.text[0], ".bin");
     if (ids || !conf->model.path || vocab_size == DT_BYTE_VOCAB ||
         conf->model.tokenizer != DT_CONF_TOKENIZER_AUTO ||
         has_tokenizer(conf->model.path))
@@ -99,7 +94,7 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
 
 static bool is_lines(const char *path)
 {
-    return ends_with(path, ".jsonl") || ends_with(path, ".json");
+    return dt_str_ends_with(path, ".jsonl") || dt_str_ends_with(path, ".json");
 }
 
 bool dt_run_is_stream(const struct dt_conf *conf)
@@ -109,7 +104,7 @@ bool dt_run_is_stream(const struct dt_conf *conf)
     case DT_CONF_FORMAT_TOKENS_BIN:
         return true;
     case DT_CONF_FORMAT_AUTO:
-        if (ends_with(first, ".bin"))
+        if (dt_str_ends_with(first, ".bin"))
             return true;
         break;
     case DT_CONF_FORMAT_TEXT:
@@ -130,9 +125,10 @@ static struct dt_dataset *open_stream(const struct dt_conf *conf,
 }
 
 /* Every token of a stream is learnt once an epoch. */
-static int check_weights(const struct dt_conf *conf, struct dt_error *err)
+static int check_stream(const struct dt_conf *conf, struct dt_error *err)
 {
     const struct dt_conf_list *files[] = {&conf->data.train, &conf->data.eval};
+    int loss = conf->data.loss_on;
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < files[k]->count; i++)
             if (files[k]->weight[i] != 1.0)
@@ -141,6 +137,11 @@ static int check_weights(const struct dt_conf *conf, struct dt_error *err)
                                     "not for a stream of tokens: name the "
                                     "file more than once",
                                     files[k]->text[i]);
+    if (loss == DT_CONF_LOSS_COMPLETION || loss == DT_CONF_LOSS_ASSISTANT)
+        return dt_error_set(
+            err, EX_CONFIG, "data.loss_on: E112 %s is one stream, without %s",
+            files[0]->text[0],
+            loss == DT_CONF_LOSS_COMPLETION ? "completions" : "conversations");
     return 0;
 }
 
@@ -148,7 +149,7 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
                         size_t vocab_size, struct dt_error *err)
 {
     size_t T = (size_t)conf->data.max_length;
-    if (check_weights(conf, err) < 0)
+    if (check_stream(conf, err) < 0)
         return -1;
     data->stream = open_stream(conf, &conf->data.train, vocab_size, err);
     if (!data->stream)
@@ -404,7 +405,7 @@ int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
     if (need_tokenizer(conf, vocab_size, err) < 0)
         return -1;
     if (dt_run_is_stream(conf))
-        return check_weights(conf, err);
+        return check_stream(conf, err);
     int result = open_tokenizer(&data, conf, vocab_size, err);
     dt_run_data_fini(&data);
     return result;

@@ -71,6 +71,20 @@ more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
     [[ $output == *"train.txt: $text"* ]]
 }
 
+@test "the loss of a part of a file that has none: refused, by check too" {
+    local text="data.loss_on: E112 $WORK/train.txt is one stream, without"
+    train "data: {train: train.txt, max_length: 32}" "$steps" \
+        "completion_only_loss: true"
+    ((status == 78))
+    [[ $output == *"$text completions"* ]]
+    train "data: {train: train.txt, max_length: 32}" "$steps" \
+        "assistant_only_loss: true"
+    [[ $output == *"$text conversations"* ]]
+    run "$DT_BUILDDIR/disttrain" check small.yaml
+    ((status == 78))
+    [[ $output == *"$text conversations"* ]]
+}
+
 @test "resumed with other weights, packing or truncation: other data" {
     data() {
         echo "data: {train: [{path: a.jsonl, weight: $1}, {path: b.jsonl,
