@@ -57,7 +57,8 @@ const struct dt_conf_later dt_conf_laters[] = {
 
     {"precision", "the CUDA backend", KEYS("tf32"), KEYS("tf32")},
 
-    {"checkpoint", "checkpoints on a signal", KEYS("on_signal"),
+    {"checkpoint", "a choice of signals (SIGTERM and SIGUSR1 always save)",
+     KEYS("on_signal"),
      KEYS("enable_jit_checkpoint")},
 
     {"logging", "Weights & Biases runs", KEYS("wandb"), NONE},
