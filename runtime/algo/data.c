@@ -268,24 +268,16 @@ static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
     return 0;
 }
 
-/* Rank 0 makes the caches, the others find them, or make their own where the
- * file system is not shared. A failure of rank 0 reaches them as that of a
- * peer.
- */
 static int open_all(struct dt_run_data *data, const struct dt_conf *conf,
-                    struct dt_comm *comm, struct dt_error *err)
+                    bool speaks, struct dt_error *err)
 {
     size_t count = conf->data.train.count + conf->data.eval.count;
     data->examples = calloc(count, sizeof(struct dt_examples *));
     if (!data->examples)
         return dt_error_set(err, EX_OSERR, "data: out of memory");
-    bool first = dt_comm_rank(comm) == 0;
-    if (!first && dt_comm_barrier(comm, err) < 0)
+    if (open_files(data, conf, &conf->data.train, speaks, err) < 0)
         return -1;
-    if (open_files(data, conf, &conf->data.train, first, err) < 0 ||
-        open_files(data, conf, &conf->data.eval, first, err) < 0)
-        return -1;
-    return first ? dt_comm_barrier(comm, err) : 0;
+    return open_files(data, conf, &conf->data.eval, speaks, err);
 }
 
 /* A file of plain text is one example, longer than any row. */
@@ -335,19 +327,12 @@ static uint64_t hash_rows(const struct dt_run_data *data,
     return hash;
 }
 
-/* A word from rank 0 about all ranks. */
-static enum dt_log_level level_of(const struct dt_comm *comm)
-{
-    return dt_comm_rank(comm) == 0 ? DT_LOG_INFO : DT_LOG_DEBUG;
-}
-
-static void tell(const char *what, const struct dt_rows *rows,
-                 enum dt_log_level level)
+static void tell(const char *what, const struct dt_rows *rows, bool speaks)
 {
     struct dt_rows_stats s = dt_rows_stats(rows);
     double room =
         (double)dt_rows_count(rows) * (double)dt_rows_max_length(rows);
-    dt_log(level, "data",
+    dt_log(speaks ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
            "%s: %zu examples in %zu rows, %.1f %% of %zu positions used; %zu "
            "cut, %zu dropped without a target",
            what, s.examples, dt_rows_count(rows),
@@ -356,8 +341,7 @@ static void tell(const char *what, const struct dt_rows *rows,
 }
 
 static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
-                         size_t vocab_size, struct dt_comm *comm,
-                         struct dt_error *err)
+                         size_t vocab_size, bool speaks, struct dt_error *err)
 {
     bool split = conf->data.eval.count == 0 && conf->data.validation_split > 0;
     struct dt_rows_options options = {
@@ -373,13 +357,13 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
                             "%s: data.max_length: examples need at least 2",
                             conf->file);
     if (open_tokenizer(data, conf, vocab_size, err) < 0 ||
-        open_all(data, conf, comm, err) < 0)
+        open_all(data, conf, speaks, err) < 0)
         return -1;
     data->train = make_rows(data, conf, 0, &conf->data.train, &options, err);
     if (!data->train)
         return -1;
     data->hash = hash_rows(data, conf, &options);
-    tell("data.train", data->train, level_of(comm));
+    tell("data.train", data->train, speaks);
     if (conf->data.eval.count > 0) {
         options.end = 1.0;
         data->eval = make_rows(data, conf, conf->data.train.count,
@@ -394,7 +378,7 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     if (!data->eval)
         return dt_error_prefix(err,
                                split ? "data.validation_split" : "data.eval");
-    tell("held out", data->eval, level_of(comm));
+    tell("held out", data->eval, speaks);
     return 0;
 }
 
@@ -412,14 +396,13 @@ int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
 }
 
 int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
-                     size_t vocab_size, struct dt_comm *comm,
-                     struct dt_error *err)
+                     size_t vocab_size, bool speaks, struct dt_error *err)
 {
     if (need_tokenizer(conf, vocab_size, err) < 0)
         return -1;
     return dt_run_is_stream(conf)
                ? open_streams(data, conf, vocab_size, err)
-               : open_examples(data, conf, vocab_size, comm, err);
+               : open_examples(data, conf, vocab_size, speaks, err);
 }
 
 void dt_run_data_fini(struct dt_run_data *data)

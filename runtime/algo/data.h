@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "comm/comm.h"
 #include "conf/conf.h"
 #include "data/dataset.h"
 #include "data/rows.h"
@@ -23,13 +22,12 @@ struct dt_run_data {
 };
 
 /* Opens data.train and data.eval of conf: token files and bytes of text as
- * streams, anything else as examples, tokenised by rank 0 first if there is no
- * cache of it. Ids will be below vocab_size. All ranks call it. -1: as the
- * functions of data/, EX_CONFIG.
+ * streams, anything else as examples, tokenised if there is no cache of it. Ids
+ * will be below vocab_size. `speaks`: logs what was found. -1: as the functions
+ * of data/, EX_CONFIG.
  */
 int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
-                     size_t vocab_size, struct dt_comm *comm,
-                     struct dt_error *err);
+                     size_t vocab_size, bool speaks, struct dt_error *err);
 void dt_run_data_fini(struct dt_run_data *data);
 
 /* What can be said of the data section without its files: whether there is a

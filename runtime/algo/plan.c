@@ -30,6 +30,8 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
     size_t count = run->layout->count; /* at most 2^48 */
     bool mixed = options->compute != DT_F32;
     size_t batch = options->B * options->T * 3 * sizeof(int32_t);
+    bool held_out =
+        run->conf.data.eval.count > 0 || run->conf.data.validation_split > 0;
     return (struct dt_plan){
         .weights = mixed ? count * dt_dtype_bytes(options->compute) : 0,
         .master = count * sizeof(float),
@@ -37,7 +39,7 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         .optimizer = 2 * count * sizeof(float),
         .activations = dt_model_activation_bytes(&run->model_config,
                                                  dt_ops_cpu(), options),
-        .batches = batch * (dt_run_prefetch(run) + 1),
+        .batches = batch * (dt_run_prefetch(run) + 1) * (held_out ? 2 : 1),
     };
 }
 
@@ -52,63 +54,90 @@ static const char *shown(size_t bytes)
     return to;
 }
 
-/* Appends "; or <what>: <bytes>" if the options need no more than `most`. */
-static void offer(const struct dt_run *run,
-                  const struct dt_model_options *options, const char *what,
-                  size_t most, char *text, size_t size)
+/* What fits, as text: several things with "; or " between them. */
+struct offers {
+    const struct dt_run *run;
+    size_t most; /* bytes that a rank may have */
+    char text[512];
+};
+
+/* Adds `what` if these options need no more than there is. */
+static bool offer(struct offers *offers, const struct dt_model_options *options,
+                  const char *what)
 {
-    struct dt_plan plan = dt_plan_make(run, options);
-    size_t total = dt_plan_total(&plan), used = strlen(text);
-    if (total <= most)
-        snprintf(text + used, size - used, "%s%s (%s)", used ? "; or " : "",
-                 what, shown(total));
+    struct dt_plan plan = dt_plan_make(offers->run, options);
+    size_t total = dt_plan_total(&plan), used = strlen(offers->text);
+    if (total > offers->most)
+        return false;
+    snprintf(offers->text + used, sizeof(offers->text) - used, "%s%s (%s)",
+             used ? "; or " : "", what, shown(total));
+    return true;
 }
 
-/* What would fit, smallest change first. */
-static void offer_all(const struct dt_run *run,
-                      const struct dt_model_options *options, size_t most,
-                      char *text, size_t size)
+/* Offers `also` with the largest batch that fits and divides the one there is,
+ * so that more accumulation makes it up.
+ */
+static bool offer_batch(struct offers *offers, struct dt_model_options options,
+                        const char *also)
+{
+    const struct dt_run *run = offers->run;
+    bool eval_given =
+        dt_conf_given(&run->conf, "training.per_device_eval_batch_size");
+    char what[256], train[96], eval[64];
+    for (size_t B = run->B; B > 0; B--) {
+        if (run->B % B != 0)
+            continue;
+        train[0] = eval[0] = '\0';
+        if (B < run->B)
+            snprintf(train, sizeof(train),
+                     "training.per_device_batch_size: %zu with %zu times the "
+                     "accumulation steps",
+                     B, run->B / B);
+        if (eval_given && run->eval_B > B)
+            snprintf(eval, sizeof(eval),
+                     "%straining.per_device_eval_batch_size: %zu",
+                     *train ? ", " : "", B);
+        snprintf(what, sizeof(what), "%s%s%s", train, eval, also);
+        options.B = B;
+        if ((*train || *eval) && offer(offers, &options, what))
+            return true;
+    }
+    return false;
+}
+
+/* Smallest change first. */
+static void offer_all(struct offers *offers,
+                      const struct dt_model_options *options, size_t node,
+                      int local_size)
 {
     struct dt_model_options less = *options;
-    char what[96];
+    struct dt_plan plan = dt_plan_make(offers->run, options);
+    size_t total = dt_plan_total(&plan), used;
     less.checkpointing = true;
-    if (!options->checkpointing)
-        offer(run, &less, "model.gradient_checkpointing: true", most, text,
-              size);
-    for (size_t B = options->B / 2; B > 0 && !*text; B /= 2) {
-        less = *options;
-        less.B = B;
-        snprintf(what, sizeof(what),
-                 "training.per_device_batch_size: %zu with %zu times the "
-                 "accumulation steps",
-                 B, (options->B + B - 1) / B);
-        offer(run, &less, what, most, text, size);
-    }
-    for (size_t B = options->B; B > 0 && !*text; B /= 2) {
-        less = *options;
-        less.B = B;
-        less.checkpointing = true;
-        snprintf(what, sizeof(what),
-                 "training.per_device_batch_size: %zu and "
-                 "model.gradient_checkpointing: true",
-                 B);
-        offer(run, &less, what, most, text, size);
-    }
-    if (!*text)
-        snprintf(text, size,
-                 "no batch size would: take a smaller model or nodes with "
-                 "more memory");
+    bool found = !options->checkpointing &&
+                 offer(offers, &less, "model.gradient_checkpointing: true");
+    found =
+        found || offer_batch(offers, *options, "") ||
+        (!options->checkpointing &&
+         offer_batch(offers, less, " and model.gradient_checkpointing: true"));
+    used = strlen(offers->text);
+    if (local_size > 1 && total <= node)
+        snprintf(offers->text + used, sizeof(offers->text) - used,
+                 "%slaunch.ntasks_per_node: %zu", used ? "; or " : "",
+                 node / total);
+    else if (!found)
+        snprintf(offers->text, sizeof(offers->text),
+                 "a smaller model, or nodes with more memory");
 }
 
 int dt_plan_check(const struct dt_run *run,
-                  const struct dt_model_options *options, int local_size,
-                  struct dt_error *err)
+                  const struct dt_model_options *options, size_t node,
+                  int local_size, struct dt_error *err)
 {
     struct dt_plan plan = dt_plan_make(run, options);
     size_t total = dt_plan_total(&plan);
-    size_t node = dt_memory_available("");
     size_t mine = node / (size_t)local_size;
-    char text[512] = "";
+    struct offers offers = {.run = run, .most = mine};
     dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
            "memory of a rank: weights %s, gradients %s, optimizer %s, "
            "activations %s, batches %s: %s of %s",
@@ -117,7 +146,7 @@ int dt_plan_check(const struct dt_run *run,
            shown(total), shown(mine));
     if (total <= mine)
         return 0;
-    offer_all(run, options, mine, text, sizeof(text));
+    offer_all(&offers, options, node, local_size);
     return dt_error_set(
         err, EX_CONFIG,
         "%s: this run needs %s of memory a rank (weights %s, "
@@ -125,5 +154,5 @@ int dt_plan_check(const struct dt_run *run,
         "node has %s left for %d rank%s; what would fit: %s",
         run->conf.file, shown(total), shown(add(plan.weights, plan.master)),
         shown(plan.gradients), shown(plan.optimizer), shown(plan.activations),
-        shown(node), local_size, local_size == 1 ? "" : "s", text);
+        shown(node), local_size, local_size == 1 ? "" : "s", offers.text);
 }

@@ -12,7 +12,7 @@ struct dt_plan {
     size_t gradients;
     size_t optimizer;   /* m and v */
     size_t activations; /* and logits */
-    size_t batches;     /* made ahead by the loader */
+    size_t batches;     /* made ahead by the loaders */
 };
 
 /* What a run with these options will allocate. */
@@ -22,12 +22,12 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
 /* SIZE_MAX if it does not fit into a size_t. */
 size_t dt_plan_total(const struct dt_plan *plan);
 
-/* Prints the plan (rank 0) and compares it with what the node has left, of
- * which this rank gets a part in `local_size`. -1: EX_CONFIG with the numbers
- * and the settings that would fit.
+/* Prints the plan (rank 0) and compares it with the `node` bytes that the node
+ * has left, of which this rank gets one part in `local_size`. -1: EX_CONFIG
+ * with the numbers and the settings that would fit.
  */
 int dt_plan_check(const struct dt_run *run,
-                  const struct dt_model_options *options, int local_size,
-                  struct dt_error *err);
+                  const struct dt_model_options *options, size_t node,
+                  int local_size, struct dt_error *err);
 
 #endif /* DT_ALGO_PLAN_H */

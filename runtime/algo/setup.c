@@ -318,38 +318,43 @@ static int prepare(struct dt_run *run, struct dt_error *err)
     return run->layout ? 0 : -1;
 }
 
-/* A failure that all ranks have is told by rank 0. */
-static int prepare_all(struct dt_run *run, int local_size, struct dt_error *err)
+/* Model, memory and data, as this rank sees them. */
+static int look(struct dt_run *run, struct dt_model_options *options,
+                int local_size, struct dt_error *err)
 {
-    struct dt_error lost;
-    int result = prepare(run, err);
-    if (result == 0) {
-        const struct dt_model_options options = model_options(run);
-        result = dt_plan_check(run, &options, local_size, err);
-    }
-    double good = result == 0;
-    if (dt_comm_reduce_scalars(run->comm, &good, 1, DT_MAX, &lost) < 0) {
-        if (result == 0)
-            *err = lost;
+    if (prepare(run, err) < 0)
         return -1;
-    }
-    if (good == 0 && run->rank > 0)
-        err->lost_rank = 0;
-    return result;
+    *options = model_options(run);
+    if (dt_plan_check(run, options, dt_memory_available(""), local_size, err) <
+        0)
+        return -1;
+    return dt_run_data_open(&run->data, &run->conf,
+                            run->model_config.vocab_size, run->rank == 0, err);
+}
+
+/* Rank 0 is the first, and makes the caches of the data. What it finds wrong
+ * the others would find, too: they learn that it has failed.
+ */
+static int look_in_turn(struct dt_run *run, struct dt_model_options *options,
+                        int local_size, struct dt_error *err)
+{
+    bool first = run->rank == 0;
+    if (!first && dt_comm_barrier(run->comm, err) < 0)
+        return -1;
+    if (look(run, options, local_size, err) < 0)
+        return -1;
+    return first ? dt_comm_barrier(run->comm, err) : 0;
 }
 
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 struct dt_comm *comm, int local_size, struct dt_error *err)
 {
+    struct dt_model_options options;
     run->conf = *conf;
     run->comm = comm;
     run->rank = dt_comm_rank(comm);
     run->world = dt_comm_size(comm);
-    if (prepare_all(run, local_size, err) < 0)
-        return -1;
-    const struct dt_model_options options = model_options(run);
-    if (dt_run_data_open(&run->data, conf, run->model_config.vocab_size, comm,
-                         err) < 0 ||
+    if (look_in_turn(run, &options, local_size, err) < 0 ||
         check_agreement(run, err) < 0 || allocate(run, &options, err) < 0)
         return -1;
     choose_eos(run);
