@@ -29,6 +29,7 @@ teardown_file() {
 
 setup() {
     cd "$WORK" || return
+    rm -rf ./*.out
     export OMP_NUM_THREADS=1
 }
 
@@ -111,7 +112,6 @@ same_curve() {
 resumes() {
     local ranks=$1 steps=$2 count=$3 step file
     shift 3
-    rm -rf whole.out
     config whole "$@" "checkpoint: {steps: 1}"
     train "$ranks" whole
     for step in $(shuf -i "1-$((steps - 1))" -n "$count"); do
@@ -165,7 +165,6 @@ everything=(
     local data="data: {train: train.jsonl, eval: eval.jsonl, max_length: 48}"
     config whole "$data" "training: {per_device_batch_size: 4, max_steps: 3,
   eval_strategy: steps, eval_steps: 3}"
-    rm -rf whole.out
     train 1 whole
     local before
     before=$(cksum whole.out/checkpoints/checkpoint-3/*)
@@ -353,4 +352,63 @@ everything=(
     [[ $output == *"50 steps in a row had no finite gradient: lower"* ]]
     [[ $(readlink blown.out/checkpoints/latest) == checkpoint-50 ]]
     metrics blown | grep -q '"step": 50, .*"loss": null'
+}
+
+# peak NAME LINE...: the planned and the real peak of a short run, in MB.
+peak() {
+    config "$@" "checkpoint: {only_model: true}"
+    train 1 "$1" &>log || { cat log && return 1; }
+    sed -nE -e 's/.*plan: memory of a rank: .*: ([0-9.]+) MB of .*/\1/p' \
+        -e 's/.*peak memory of rank 0 ([0-9.]+) GiB/\1 1073.7/p' log |
+        awk 'NR == 1 { planned = $1 } NR == 2 { real = $1 * $2 }
+            END { print "planned", planned, "real", real
+                  exit !(NR == 2 && real / planned > 0.8 &&
+                         real / planned < 1.2) }'
+    rm -r "$1.out"
+}
+
+@test "the planned memory is that of the run: weights, activations, logits" {
+    local file=/usr/share/common-licenses/GPL-3
+    local text="data: {train: $file, max_length: 512}"
+    local acts="n_positions: 512, n_layer: 3, n_head: 2, n_embd: 128"
+    local rows="training: {per_device_batch_size: 16, max_steps: 1}"
+    [[ -e $file ]] || skip "no licence texts"
+    peak acts "$text" "$rows" "model: {$acts}"
+    peak less "$text" "training: {per_device_batch_size: 32, max_steps: 1}" \
+        "model: {$acts, gradient_checkpointing: true}"
+    peak bf16 "$text" "training: {per_device_batch_size: 32, max_steps: 1}" \
+        "model: {$acts}" "precision: {compute: bf16}"
+    peak logits "$text" "training: {per_device_batch_size: 1, max_steps: 1}" \
+        "model: {n_positions: 512, n_layer: 1, n_head: 2, n_embd: 64,
+  vocab_size: 100000}"
+}
+
+@test "a run that cannot fit stops at once, with what would fit, told once" {
+    need_mpirun
+    local rows
+    config large "model: {n_positions: 2048, n_layer: 80, n_head: 64,
+  n_embd: 8192}" "training: {per_device_batch_size: 8}" \
+        "data: {train: train.jsonl, max_length: 2048}"
+    run train 2 large
+    echo "$output"
+    ((status == 78))
+    [[ $output == *"large.yaml: this run needs 1467.51 GB of memory a rank"\
+*"(weights 257.81 GB, gradients 257.81 GB, optimizer 515.62 GB, activations"\
+*"left for 2 ranks; what would fit: a smaller model, or nodes with more"* ]]
+    (($(grep -c 'disttrain: ' <<<"$output") == 1))
+    [[ ! -e large.out ]]
+    # to look at it no memory is needed
+    "$DT_BUILDDIR/disttrain" check large.yaml
+
+    config rows "model: {n_positions: 2048, n_layer: 2, n_head: 4,
+  n_embd: 256}" "training: {per_device_batch_size: 1000000}" \
+        "data: {train: train.jsonl, max_length: 2048}"
+    run train 1 rows
+    echo "$output"
+    ((status == 78))
+    rows=$(sed -n 's/.*per_device_batch_size: \([0-9]*\) with .*/\1/p' \
+        <<<"$output")
+    ((rows > 0 && 1000000 % rows == 0))
+    [[ $output == *" with $((1000000 / rows)) times the accumulation steps"* ]]
+    [[ $output != *eval* ]]
 }

@@ -39,6 +39,7 @@ check_PROGRAMS += \
 	tests/unit/test_names \
 	tests/unit/test_optim \
 	tests/unit/test_outcome \
+	tests/unit/test_plan \
 	tests/unit/test_report \
 	tests/unit/test_rows \
 	tests/unit/test_safetensors \

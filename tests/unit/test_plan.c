@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_plan.c - the memory of a rank: every part counted, every offer true */
+#include "config.h"
+
+#include "algo/plan.h"
+#include "tests/unit/conf.h"
+
+enum { ROWS = 24 };
+
+static struct dt_run run = {
+    .world = 1,
+    .B = ROWS,
+    .eval_B = ROWS,
+    .T = 256,
+    .A = 1,
+    .model_config = {.family = DT_GPT2,
+                     .vocab_size = 257,
+                     .n_positions = 256,
+                     .n_embd = 64,
+                     .n_layer = 4,
+                     .n_head = 2,
+                     .n_kv_head = 2,
+                     .head_size = 32,
+                     .n_inner = 256,
+                     .tie_word_embeddings = true,
+                     .qkv_bias = true,
+                     .out_bias = true,
+                     .mlp_bias = true},
+};
+
+static struct dt_model_options options = {
+    .B = ROWS, .T = 256, .compute = DT_F32, .train = true};
+
+static struct dt_error err;
+
+/* Configurations with and without an eval batch of its own. */
+static struct dt_conf *plain, *eval;
+
+static int setup(void **state)
+{
+    if (enter_directory(state) < 0)
+        return -1;
+    plain = load_good(LEAST, "");
+    eval = load_good(LEAST "training.per_device_eval_batch_size: 100\n", "");
+    run.conf = *plain;
+    run.layout = dt_model_layout(&run.model_config, 1, &err);
+    return run.layout ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    dt_layout_destroy(run.layout);
+    dt_conf_destroy(plain);
+    dt_conf_destroy(eval);
+    return leave_directory(state);
+}
+
+static size_t total(size_t B, bool checkpointing)
+{
+    struct dt_model_options changed = options;
+    changed.B = B;
+    changed.checkpointing = checkpointing;
+    struct dt_plan plan = dt_plan_make(&run, &changed);
+    return dt_plan_total(&plan);
+}
+
+/* What would fit into `node`, as the message says it. */
+static const char *offers(size_t node, int ranks)
+{
+    err = (struct dt_error){0};
+    assert_int_equal(dt_plan_check(&run, &options, node, ranks, &err), -1);
+    assert_int_equal(err.status, EX_CONFIG);
+    const char *text = strstr(err.text, "what would fit: ");
+    assert_non_null(text);
+    return text + strlen("what would fit: ");
+}
+
+static void test_parts(void **state)
+{
+    (void)state;
+    size_t count = run.layout->count;
+    struct dt_plan plan = dt_plan_make(&run, &options);
+    assert_int_equal(plan.weights, 0);
+    assert_int_equal(plan.master, 4 * count);
+    assert_int_equal(plan.gradients, 4 * count);
+    assert_int_equal(plan.optimizer, 8 * count);
+    assert_int_equal(
+        plan.activations,
+        dt_model_activation_bytes(&run.model_config, dt_ops_cpu(), &options));
+    /* logits of all rows are kept at once in a model as small as this */
+    assert_true(plan.activations > 4 * (size_t)257 * ROWS * 256);
+    /* inputs, targets, starts; four batches ahead, and the one in use */
+    assert_int_equal(plan.batches, (size_t)12 * ROWS * 256 * 5);
+    assert_int_equal(dt_plan_total(&plan),
+                     16 * count + plan.activations + plan.batches);
+
+    run.conf.data.validation_split = 0.1;
+    assert_int_equal(dt_plan_make(&run, &options).batches, 2 * plan.batches);
+    run.conf.data.validation_split = 0;
+    options.compute = DT_BF16;
+    assert_int_equal(dt_plan_make(&run, &options).weights, 2 * count);
+    assert_true(dt_plan_make(&run, &options).activations < plan.activations);
+    options.compute = DT_F32;
+}
+
+static void test_fits(void **state)
+{
+    (void)state;
+    size_t all = total(ROWS, false);
+    assert_int_equal(dt_plan_check(&run, &options, all, 1, &err), 0);
+    assert_int_equal(dt_plan_check(&run, &options, 3 * all, 3, &err), 0);
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    char start[512];
+    struct dt_plan plan = dt_plan_make(&run, &options);
+    size_t all = dt_plan_total(&plan);
+    offers(all - 1, 1);
+    snprintf(start, sizeof(start),
+             "%s: this run needs %.1f MB of memory a rank (weights %.1f "
+             "MB, gradients %.1f MB, optimizer %.1f MB, activations %.1f MB), "
+             "but the node has %.1f MB left for 1 rank; what would fit: ",
+             run.conf.file, (double)all / 1e6, (double)plan.master / 1e6,
+             (double)plan.gradients / 1e6, (double)plan.optimizer / 1e6,
+             (double)plan.activations / 1e6, (double)(all - 1) / 1e6);
+    assert_memory_equal(err.text, start, strlen(start));
+}
+
+static void test_checkpointing(void **state)
+{
+    (void)state;
+    char text[128];
+    size_t less = total(ROWS, true);
+    snprintf(text, sizeof(text), "model.gradient_checkpointing: true (%.1f MB)",
+             (double)less / 1e6);
+    assert_string_equal(offers(less, 1), text);
+    assert_string_equal(offers(total(ROWS, false) - 1, 1), text);
+}
+
+/* The largest batch that divides the old one: no total of 13 .. 23 rows. */
+static void test_batch(void **state)
+{
+    (void)state;
+    char text[160];
+    options.checkpointing = true;
+    snprintf(text, sizeof(text),
+             "training.per_device_batch_size: 12 with 2 times the accumulation "
+             "steps (%.1f MB)",
+             (double)total(12, true) / 1e6);
+    assert_string_equal(offers(total(12, true), 1), text);
+    assert_string_equal(offers(total(23, true), 1), text);
+    assert_non_null(
+        strstr(offers(total(12, true) - 1, 1), "batch_size: 8 with 3 times"));
+    options.checkpointing = false;
+}
+
+static void test_both(void **state)
+{
+    (void)state;
+    char text[160];
+    assert_true(total(2, true) < total(1, false));
+    snprintf(text, sizeof(text),
+             "training.per_device_batch_size: 2 with 12 times the accumulation "
+             "steps and model.gradient_checkpointing: true (%.1f MB)",
+             (double)total(2, true) / 1e6);
+    assert_string_equal(offers(total(2, true), 1), text);
+}
+
+/* A batch of the evaluation that is larger than that of training. */
+static void test_evaluation(void **state)
+{
+    (void)state;
+    run.conf = *eval;
+    run.eval_B = options.B = 100;
+    options.checkpointing = true;
+    const char *text = offers(total(ROWS, true), 1);
+    assert_memory_equal(text, "training.per_device_eval_batch_size: 24 (", 41);
+    text = offers(total(6, true), 1);
+    assert_memory_equal(text,
+                        "training.per_device_batch_size: 6 with 4 times the "
+                        "accumulation steps, "
+                        "training.per_device_eval_batch_size: 6 (",
+                        110);
+    options.checkpointing = false;
+    run.conf = *plain;
+    run.eval_B = options.B = ROWS;
+}
+
+static void test_ranks(void **state)
+{
+    (void)state;
+    size_t all = total(ROWS, false);
+    assert_non_null(
+        strstr(offers(3 * all, 4), "); or launch.ntasks_per_node: 3"));
+    assert_null(strstr(offers(all - 1, 4), "ntasks_per_node"));
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    assert_string_equal(offers(total(1, true) - 1, 1),
+                        "a smaller model, or nodes with more memory");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts),      cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_checkpointing),
+        cmocka_unit_test(test_batch),      cmocka_unit_test(test_both),
+        cmocka_unit_test(test_evaluation), cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_nothing),
+    };
+    return cmocka_run_group_tests_name("plan", tests, setup, teardown);
+}
