@@ -74,12 +74,14 @@ static int update(struct dt_run *run, double targets, double lr,
            "step %ld skipped: %s", p->step + 1,
            targets > 0 ? "the gradient norm is not finite" : "no targets");
     if (p->skipped_in_row >= MAX_SKIPPED_IN_ROW)
-        return dt_error_set(err, EX_DATAERR,
-                            "%d steps in a row had no finite "
-                            "gradient: lower optimizer.lr, or look at the "
-                            "data near global sample %llu",
-                            MAX_SKIPPED_IN_ROW,
-                            (unsigned long long)p->position);
+        return dt_error_set(
+            err, EX_DATAERR,
+            "%d steps in a row had no finite gradient: lower "
+            "optimizer.lr%s, or look at the data near global "
+            "sample %llu",
+            MAX_SKIPPED_IN_ROW,
+            run->weights.dtype == DT_F16 ? " or precision.loss_scale" : "",
+            (unsigned long long)p->position);
     return targets > 0 ? dt_scaler_update(&run->scaler, true, err) : 0;
 }
 

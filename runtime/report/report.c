@@ -157,8 +157,8 @@ int dt_report_step(struct dt_report *report, const struct dt_report_step *step,
     snprintf(text, sizeof(text),
              "step %ld/%ld  loss %.4f  lr %.3g  grad norm %.3g  "
              "%.0f tokens/s  left %s",
-             step->step, total, step->loss, step->lr, step->grad_norm, rate,
-             left);
+             step->step, total, step->loss, step->lr, fabs(step->grad_norm),
+             rate, left);
     print_line(report, true, text);
     if (!report->metrics)
         return 0;

@@ -203,6 +203,11 @@ everything=(
         grep -q '(91 tokens)' log
         same_curve eval1x1 "$name" eval
     done
+    config packed "data: {train: train.jsonl, eval: eval.jsonl,
+  max_length: 48, packing: bfd}" \
+        "training: {train_batch_size: 4, eval_only: true}"
+    train 2 packed
+    same_curve eval1x1 packed eval
 }
 
 @test "checkpoint.only_model: no optimizer, and no run goes on from it" {
@@ -217,6 +222,13 @@ everything=(
     ((status == 66))
     [[ $output == *"checkpoint-3: has no optimizer state"* ]]
     [[ $output == *"(checkpoint.only_model was set): name it in model.path"* ]]
+    # stopped by a signal, it says what that means
+    config stopped "checkpoint: {only_model: true}" \
+        "training: {train_batch_size: 4, max_steps: 100000000}"
+    run timeout --preserve-status -s USR1 0.5 \
+        "$DT_BUILDDIR/disttrain" train stopped.yaml
+    ((status == 75))
+    [[ $output == *"saved, but checkpoint.only_model lets no run go on"* ]]
     config next "model: {path: only.out/checkpoints/latest, tokenizer: byte}"
     train 1 next
 }
@@ -352,6 +364,22 @@ everything=(
     [[ $output == *"50 steps in a row had no finite gradient: lower"* ]]
     [[ $(readlink blown.out/checkpoints/latest) == checkpoint-50 ]]
     metrics blown | grep -q '"step": 50, .*"loss": null'
+}
+
+@test "fp16 whose loss scale never fits: 50 steps, or the smallest scale" {
+    config static "training: {train_batch_size: 4, max_steps: 60}" \
+        "precision: {compute: fp16, loss_scale: 1.0e+30}"
+    run train 1 static
+    ((status == 65))
+    [[ $output == *"lower optimizer.lr or precision.loss_scale, or look at"* ]]
+    [[ $output == *"step 49/60  loss 5."*"grad norm nan"* ]]
+    config least "training: {train_batch_size: 4, max_steps: 60}" \
+        "precision: {compute: fp16, initial_scale_power: 60, hysteresis: 1,
+  min_loss_scale: 1.0e+12}"
+    run train 1 least
+    echo "$output" | tail -n 3
+    ((status == 65))
+    [[ $output == *"loss scale already at its minimum 1e+12: lower opt"* ]]
 }
 
 # peak NAME LINE...: the planned and the real peak of a short run, in MB.
