@@ -12,6 +12,7 @@
 
 #include "conf/conf.h"
 #include "doctor/world.h"
+#include "tensor/view.h"
 
 /* One for each subcommand. */
 int dt_cmd_train(int argc, char **argv);
@@ -46,6 +47,15 @@ int dt_cmd_usage_error(const char *name, const char *fmt, ...)
  * the argument before optind.
  */
 int dt_cmd_option_error(const char *name, int c, const char *word);
+
+/* The value of --dtype of the subcommand NAME, fp32, bf16 or fp16 in any case,
+ * into *dtype. 0, or EX_USAGE after a message.
+ */
+int dt_cmd_take_dtype(const char *name, const char *value,
+                      enum dt_dtype *dtype);
+
+/* The same back. */
+const char *dt_cmd_dtype_name(enum dt_dtype dtype);
 
 /* Loads a configuration for the subcommand NAME and prints its problems and, if
  * asked, its warnings on stderr. NULL if there is a problem.

@@ -4,19 +4,10 @@
 
 #include <getopt.h>
 #include <stdio.h>
-#include <string.h>
 #include <sysexits.h>
 
 #include "algo/export.h"
 #include "cmd/cmd.h"
-#include "conf/read.h"
-
-static const struct {
-    const char *name;
-    enum dt_dtype dtype;
-} dtypes[] = {{"fp32", DT_F32}, {"bf16", DT_BF16}, {"fp16", DT_F16}};
-
-enum { DTYPE_COUNT = sizeof(dtypes) / sizeof(dtypes[0]) };
 
 static void print_help(void)
 {
@@ -29,18 +20,6 @@ static void print_help(void)
           "                          500MB, 2GiB ... [5GB]\n"
           "  --overwrite             replace a model that is in DIR\n",
           stdout);
-}
-
-static int take_dtype(struct dt_export *export)
-{
-    for (size_t i = 0; i < DTYPE_COUNT; i++)
-        if (!strcmp(optarg, dtypes[i].name)) {
-            export->same_dtype = false;
-            export->dtype = dtypes[i].dtype;
-            return 0;
-        }
-    return dt_cmd_usage_error(
-        "export", "--dtype: expected fp32, bf16 or fp16, got '%s'", optarg);
 }
 
 static int take_size(struct dt_export *export)
@@ -73,7 +52,8 @@ static int parse_options(struct dt_export *export, int argc, char **argv)
             print_help();
             return 0;
         case 'd':
-            status = take_dtype(export);
+            export->same_dtype = false;
+            status = dt_cmd_take_dtype("export", optarg, &export->dtype);
             break;
         case 's':
             status = take_size(export);
@@ -85,14 +65,6 @@ static int parse_options(struct dt_export *export, int argc, char **argv)
             return dt_cmd_option_error("export", c, argv[optind - 1]);
         }
     return status ? status : -1;
-}
-
-static const char *dtype_name(enum dt_dtype dtype)
-{
-    size_t i = 0;
-    while (dtypes[i].dtype != dtype)
-        i++;
-    return dtypes[i].name;
 }
 
 int dt_cmd_export(int argc, char **argv)
@@ -118,6 +90,6 @@ int dt_cmd_export(int argc, char **argv)
         return err.status;
     }
     printf("%s: %zu parameters in %s, from %s\n", export.to, export.param_count,
-           dtype_name(export.dtype), export.found);
+           dt_cmd_dtype_name(export.dtype), export.found);
     return 0;
 }

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sysexits.h>
 
 #include "cmd/cmd.h"
@@ -238,22 +237,6 @@ static bool parse_number(const char *option, double min, double max,
     return ok;
 }
 
-static bool parse_dtype(enum dt_dtype *dtype)
-{
-    static const char *const names[] = {"fp32", "bf16", "fp16"};
-    static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
-    for (size_t i = 0; i < 3; i++)
-        if (!strcasecmp(optarg, names[i])) {
-            *dtype = types[i];
-            return true;
-        }
-    dt_cmd_usage_error("generate",
-                       "--dtype: expected fp32, bf16 or fp16, got "
-                       "'%s'",
-                       optarg);
-    return false;
-}
-
 static bool add_stop(struct request *request)
 {
     if (request->stop_count == STOPS) {
@@ -308,7 +291,7 @@ static bool parse_option(struct request *request, struct numbers *numbers,
     case 'S':
         return add_stop(request);
     case 'd':
-        return parse_dtype(&request->dtype);
+        return dt_cmd_take_dtype("generate", optarg, &request->dtype) == 0;
     default:
         return parse_number("seed", 0, 1e15, true, &numbers->seed);
     }

@@ -312,6 +312,11 @@ const char *dt_conf_lint_variable(const char *name, const char *value,
 /* Reads "5", "1:30:00", "2-12" ... as Slurm does. False if it is no time. */
 bool dt_conf_parse_time(const char *text, long *seconds);
 
+/* A number of bytes: a whole number, or a number and KB, MB, GB, TB (of 1000)
+ * or KiB, MiB, GiB, TiB (of 1024). False if text is none, or below one byte.
+ */
+bool dt_conf_parse_size(const char *text, long *bytes);
+
 /* What depends on the world: fills per_device_batch_size,
  * global_micro_batch_size, train_batch_size, gradient_accumulation_steps and
  * per_device_eval_batch_size from those that are given. -1: EX_CONFIG with all

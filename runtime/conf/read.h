@@ -37,11 +37,6 @@ bool dt_conf_parse_int(const char *text, long *value);
 bool dt_conf_parse_u64(const char *text, uint64_t *value);
 bool dt_conf_parse_number(const char *text, double *value);
 
-/* A number of bytes: a whole number, or a number and KB, MB, GB, TB (of 1000)
- * or KiB, MiB, GiB, TiB (of 1024). False if text is none, or below one byte.
- */
-bool dt_conf_parse_size(const char *text, long *bytes);
-
 /* Types one value and stores it. -1: noted, and the field is as it was. */
 int dt_conf_value_set(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key,
