@@ -173,7 +173,8 @@ void dt_model_config_relations(const struct dt_model_config *config,
     else if (HS % 2 != 0 || HS > DT_MAX_HEAD_SIZE)
         dt_error_add(problems, EX_DATAERR,
                      "%s: expected heads of an even size up to %d, got %zu",
-                     key_of(family, AT(n_head)), DT_MAX_HEAD_SIZE, HS);
+                     key_of(family, derived ? AT(n_head) : AT(head_size)),
+                     DT_MAX_HEAD_SIZE, HS);
     if (NKV > 0 && NH % NKV != 0)
         dt_error_add(problems, EX_DATAERR,
                      "num_key_value_heads: %zu does not divide "

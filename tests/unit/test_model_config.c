@@ -263,7 +263,7 @@ static void test_refused(void **state)
          "c: quantization_config: expected null, got {\"bits\":4}"},
         {LLAMA("\"num_key_value_heads\": 3"),
          "c: num_key_value_heads: 3 does not divide num_attention_heads 4"},
-        {LLAMA("\"head_dim\": 7"), "c: num_attention_heads: expected heads of "
+        {LLAMA("\"head_dim\": 7"), "c: head_dim: expected heads of "
                                    "an even size up to 1024, got 7"},
         {LLAMA("\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}"),
          "c: rope_scaling.type: expected one of default, linear, llama3, got "
@@ -378,10 +378,9 @@ static void test_check(void **state)
     c.family = DT_QWEN3;
     c.n_layer = 1;
     assert_int_equal(dt_model_config_check(&c, &err), -1);
-    assert_string_equal(err.text,
-                        "rope_theta: expected a number from 1 to "
-                        "1000000000000, got 0; num_attention_heads: expected "
-                        "heads of an even size up to 1024, got 7");
+    assert_string_equal(err.text, "rope_theta: expected a number from 1 to "
+                                  "1000000000000, got 0; head_dim: expected "
+                                  "heads of an even size up to 1024, got 7");
 }
 
 int main(void)
