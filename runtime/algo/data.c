@@ -2,6 +2,7 @@
 /* data.c - what a configuration's data section names, as rows */
 #include "config.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -19,6 +20,13 @@
 #include "base/str.h"
 
 enum { PROGRESS_SECONDS = 10 };
+
+/* conf may not know data, and has the same values under other names. */
+static_assert((int)DT_CONF_FORMAT_TEXT == (int)DT_DATA_TEXT &&
+                  (int)DT_CONF_FORMAT_TOKENS_BIN == (int)DT_DATA_TOKENS_BIN &&
+                  (int)DT_CONF_PACK_BFD == (int)DT_PACK_BFD &&
+                  (int)DT_CONF_PACK_WRAPPED == (int)DT_PACK_WRAPPED,
+              "enumerations of conf");
 
 /* --- the tokenizer --- */
 

@@ -18,11 +18,10 @@
 #include "base/file.h"
 #include "base/log.h"
 
-/* conf may not know data and optim, and has the same values under other names.
+/* conf may not know optim, and has the same values under other names.
  */
 static_assert((int)DT_CONF_DECAY_HF == (int)DT_DECAY_HF &&
-                  (int)DT_CONF_DECAY_NONE == (int)DT_DECAY_NONE &&
-                  (int)DT_CONF_FORMAT_TOKENS_BIN == (int)DT_DATA_TOKENS_BIN,
+                  (int)DT_CONF_DECAY_NONE == (int)DT_DECAY_NONE,
               "enumerations of conf");
 
 /* --- what to train --- */
