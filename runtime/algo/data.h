@@ -31,8 +31,9 @@ int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
 void dt_run_data_fini(struct dt_run_data *data);
 
 /* What can be said of the data section without its files: whether there is a
- * tokenizer, and whether it is one of a model with vocab_size tokens. -1:
- * EX_CONFIG, or as dt_tokenizer_load.
+ * tokenizer, and whether it is one of a model with vocab_size tokens; for a
+ * stream, that no weight and no part of examples is asked for. -1: EX_CONFIG,
+ * or as dt_tokenizer_load.
  */
 int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
                       struct dt_error *err);
