@@ -217,10 +217,26 @@ static void check_loss(struct dt_conf_reader *reader)
         PROBLEM(reader, "data.loss_on",
                 "E112 completion: data.format %s has no completions",
                 formats[format]);
-    if (conf->data.packing != DT_CONF_PACK_NONE &&
-        format == DT_CONF_FORMAT_TOKENS_BIN)
-        WARNING(reader, "data.packing",
-                "no effect: token files are one stream");
+}
+
+/* Only lines of JSON are examples that can be packed, cut or left out. */
+static void warn_of_stream(struct dt_conf_reader *reader)
+{
+    static const char no_effect[] = "no effect: data.train is one stream";
+    const struct dt_conf *conf = reader->conf;
+    const char *first =
+        conf->data.train.count > 0 ? conf->data.train.text[0] : ".json";
+    if (conf->data.format > DT_CONF_FORMAT_TOKENS_BIN ||
+        (conf->data.format != DT_CONF_FORMAT_TOKENS_BIN &&
+         (dt_str_ends_with(first, ".json") ||
+          dt_str_ends_with(first, ".jsonl"))))
+        return;
+    if (conf->data.packing != DT_CONF_PACK_NONE)
+        WARNING(reader, "data.packing", no_effect);
+    if (conf->data.truncation)
+        WARNING(reader, "data.truncation", no_effect);
+    if (conf->data.bad_lines > 0)
+        WARNING(reader, "data.bad_lines", no_effect);
 }
 
 static void check_training(struct dt_conf_reader *reader)
@@ -257,6 +273,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
     check_model(reader);
     check_data(reader);
     check_loss(reader);
+    warn_of_stream(reader);
     check_training(reader);
     dt_conf_check_numerics(reader);
     dt_conf_check_batch(reader);

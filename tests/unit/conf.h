@@ -39,6 +39,7 @@ static int enter_directory(void **state)
     if (!mkdtemp(test_directory) || chdir(test_directory) < 0)
         return -1;
     write_file("train.txt", "hello\n");
+    write_file("train.jsonl", "{\"text\": \"hello\"}\n");
     write_file("tokens.bin", "ab");
     return 0;
 }
@@ -47,6 +48,7 @@ static int leave_directory(void **state)
 {
     (void)state;
     unlink("train.txt");
+    unlink("train.jsonl");
     unlink("tokens.bin");
     unlink("t.yaml");
     return chdir("/") < 0 || rmdir(test_directory) < 0 ? -1 : 0;

@@ -73,7 +73,10 @@ static void test_spellings(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[512];
-        snprintf(text, sizeof(text), "%s%s", LEAST, rows[i].text);
+        snprintf(text, sizeof(text),
+                 "algorithm: sft\ndata.train: train.jsonl\nmodel.n_embd: 96\n"
+                 "training.per_device_batch_size: 2\n%s",
+                 rows[i].text);
         struct dt_conf *conf = load_good(text, "");
         if (*(int *)((char *)conf + rows[i].offset) != rows[i].value)
             fail_msg("%s", rows[i].text);
@@ -149,8 +152,14 @@ static void test_no_effect(void **state)
         "goes on into the next one, and no example is left out\n"));
     dt_conf_destroy(
         load_good(LEAST "data: {format: tokens_bin, packing: bfd}\n",
-                  "t.yaml:5:37: data.packing: no effect: token files are one "
+                  "t.yaml:5:37: data.packing: no effect: data.train is one "
                   "stream\n"));
+    dt_conf_destroy(load_good(
+        LEAST "data: {bad_lines: 0.5, packing: bfd, truncation: keep_end}\n",
+        "t.yaml:5:19: data.bad_lines: no effect: data.train is one stream\n"
+        "t.yaml:5:33: data.packing: no effect: data.train is one stream\n"
+        "t.yaml:5:50: data.truncation: no effect: data.train is one "
+        "stream\n"));
 }
 
 static const struct broken mistakes[] = {
