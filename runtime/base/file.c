@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/guard.h"
 
 /* O_NONBLOCK: a FIFO must not hang us; it is refused below. */
 static int open_regular(const char *path, struct stat *st, struct dt_error *err)
@@ -59,29 +61,44 @@ void dt_map_fini(struct dt_map *map)
     map->bytes = 0;
 }
 
+struct text_copy {
+    const struct dt_map *map;
+    char *to;
+    bool zero;
+};
+
+static void copy_text(void *ctx)
+{
+    struct text_copy *copy = ctx;
+    memcpy(copy->to, copy->map->data, copy->map->bytes);
+    copy->zero = memchr(copy->to, '\0', copy->map->bytes) != NULL;
+}
+
 char *dt_file_read(const char *path, size_t max_bytes, struct dt_error *err)
 {
     struct dt_map map;
     if (dt_map_init(&map, path, err) < 0)
         return NULL;
-    char *text = NULL;
+    struct text_copy copy = {.map = &map};
+    bool good = false;
     if (map.bytes > max_bytes)
         dt_error_set(err, EX_DATAERR, "%s: %zu bytes; at most %zu are read",
                      path, map.bytes, max_bytes);
-    else if (map.bytes > 0 && memchr(map.data, '\0', map.bytes))
-        dt_error_set(err, EX_DATAERR,
-                     "%s: not a text file: it holds a "
-                     "zero byte",
-                     path);
-    else if (!(text = malloc(map.bytes + 1)))
+    else if (!(copy.to = calloc(map.bytes + 1, 1)))
         dt_error_set(err, EX_OSERR, "%s: out of memory", path);
-    if (text) {
-        if (map.bytes > 0)
-            memcpy(text, map.data, map.bytes);
-        text[map.bytes] = '\0';
-    }
+    else if (map.bytes > 0 && dt_guard_run(copy_text, &copy) < 0)
+        dt_error_set(err, EX_IOERR,
+                     "%s: cut short while it is read, or its disk fails", path);
+    else if (copy.zero)
+        dt_error_set(err, EX_DATAERR,
+                     "%s: not a text file: it holds a zero byte", path);
+    else
+        good = true;
     dt_map_fini(&map);
-    return text;
+    if (good)
+        return copy.to;
+    free(copy.to);
+    return NULL;
 }
 
 int dt_file_mkdirs(const char *path, struct dt_error *err)
