@@ -21,10 +21,17 @@ enum {
     DT_TOK_IDS_MAX = 1 << 22, /* an id is below it */
     DT_TOK_STEPS_MAX = 16,    /* of a normalizer or a pre-tokenizer */
     DT_TOK_CODE_POINTS = 0x110000,
+    DT_TOK_FILE_MAX_BYTES = 1 << 28, /* several times the largest known */
 };
 
 /* ---- tok_json.c: keys of a JSON object, each error begins with the key ----
  */
+
+/* The object that the text of a file is; json_decref it. NULL and err:
+ * EX_DATAERR with the path, the line and the column.
+ */
+json_t *dt_tok_json_parse(const char *path, const char *text,
+                          struct dt_error *err);
 
 /* object[key] of that type. NULL and err: EX_DATAERR, what was expected. */
 const json_t *dt_tok_json_get(const json_t *object, const char *key,
@@ -145,6 +152,11 @@ struct dt_tok_span dt_tok_span_part(const struct dt_tok_span *span, size_t from,
                                     size_t to);
 uint32_t dt_tok_span_begin(const struct dt_tok_span *span, size_t i);
 uint32_t dt_tok_span_end(const struct dt_tok_span *span, size_t i);
+
+/* Makes room for `count` items in *array, a pointer to them of any type. False:
+ * memory is out, and the array is as it was.
+ */
+bool dt_tok_grow(void *array, size_t count, size_t size);
 
 /* A text that is being made from a span. */
 struct dt_tok_text {

@@ -237,7 +237,9 @@ static int reserve(struct dt_tok_bpe *bpe, size_t n, struct dt_error *err)
 {
     void *grown;
     if (n > INT32_MAX)
-        return dt_error_set(err, EX_DATAERR, "a piece of %zu bytes", n);
+        return dt_error_set(err, EX_DATAERR,
+                            "a piece of %zu bytes: at most %d can be merged", n,
+                            INT32_MAX);
     if (n > bpe->capacity) {
         size_t capacity = n + n / 2 + SHORT;
         grown = realloc(bpe->symbols, capacity * sizeof(bpe->symbols[0]));

@@ -9,14 +9,6 @@
 #include "data/tok.h"
 #include "data/utf8.h"
 
-static bool grow(void **array, size_t count, size_t size)
-{
-    void *grown = realloc(*array, count * size);
-    if (grown)
-        *array = grown;
-    return grown;
-}
-
 int dt_tok_reserve(struct dt_encoder *e, size_t more)
 {
     struct dt_tokens *t = e->tokens;
@@ -25,9 +17,9 @@ int dt_tok_reserve(struct dt_encoder *e, size_t more)
     if (capacity <= t->capacity)
         return 0;
     capacity += capacity / 2 + 64;
-    if (!grow((void **)&t->ids, capacity, sizeof(t->ids[0])) ||
-        (offsets && (!grow((void **)&t->begin, capacity, sizeof(t->begin[0])) ||
-                     !grow((void **)&t->end, capacity, sizeof(t->end[0])))))
+    if (!dt_tok_grow(&t->ids, capacity, sizeof(t->ids[0])) ||
+        (offsets && (!dt_tok_grow(&t->begin, capacity, sizeof(t->begin[0])) ||
+                     !dt_tok_grow(&t->end, capacity, sizeof(t->end[0])))))
         return dt_error_set(e->err, EX_OSERR, "out of memory for %zu tokens",
                             capacity);
     t->capacity = capacity;

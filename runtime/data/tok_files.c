@@ -11,8 +11,6 @@
 #include "base/file.h"
 #include "data/tok.h"
 
-enum { TEXT_MAX_BYTES = 64 << 20 };
-
 static const char *const role_keys[] = {
     [DT_TOKEN_BOS] = "bos_token",
     [DT_TOKEN_EOS] = "eos_token",
@@ -34,27 +32,15 @@ static int find_file(const char *directory, const char *name,
 static json_t *load(const char *directory, const char *name, int *rc,
                     struct dt_error *err)
 {
-    char path[PATH_MAX], *text = NULL;
-    json_error_t error;
-    json_t *root = NULL;
+    char path[PATH_MAX], *text;
     *rc = find_file(directory, name, path, err);
     if (*rc <= 0)
         return NULL;
-    text = dt_file_read(path, TEXT_MAX_BYTES, err);
-    *rc = text ? 0 : -1;
-    if (!text)
-        return NULL;
-    root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
+    json_t *root = text ? dt_tok_json_parse(path, text, err) : NULL;
+    *rc = root ? 0 : -1;
     free(text);
-    if (!root)
-        *rc = dt_error_set(err, EX_DATAERR, "%s:%d:%d: %s", path, error.line,
-                           error.column, error.text);
-    else if (!json_is_object(root))
-        *rc = dt_error_set(err, EX_DATAERR, "%s: expected an object", path);
-    if (*rc == 0)
-        return root;
-    json_decref(root);
-    return NULL;
+    return root;
 }
 
 /* "bos_token": a text, an object with "content", or null. */
@@ -124,6 +110,6 @@ int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
     if (rc <= 0)
         return rc;
     free(tokenizer->chat_template);
-    tokenizer->chat_template = dt_file_read(path, TEXT_MAX_BYTES, err);
+    tokenizer->chat_template = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
     return tokenizer->chat_template ? 0 : -1;
 }

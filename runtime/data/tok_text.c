@@ -49,11 +49,13 @@ void dt_tok_text_clear(struct dt_tok_text *text, bool offsets)
     text->full = false;
 }
 
-static bool grow(void **array, size_t count, size_t size)
+bool dt_tok_grow(void *array, size_t count, size_t size)
 {
-    void *grown = realloc(*array, count * size);
+    void *old;
+    memcpy(&old, array, sizeof(old));
+    void *grown = reallocarray(old, count, size);
     if (grown)
-        *array = grown;
+        memcpy(array, &grown, sizeof(grown));
     return grown;
 }
 
@@ -63,10 +65,10 @@ static bool reserve(struct dt_tok_text *text, size_t more)
     if (text->full || capacity <= text->capacity)
         return !text->full;
     capacity += capacity / 2 + 64;
-    text->full = !grow((void **)&text->bytes, capacity, 1) ||
+    text->full = !dt_tok_grow(&text->bytes, capacity, 1) ||
                  (text->offsets &&
-                  (!grow((void **)&text->begin, capacity, sizeof(uint32_t)) ||
-                   !grow((void **)&text->end, capacity, sizeof(uint32_t))));
+                  (!dt_tok_grow(&text->begin, capacity, sizeof(uint32_t)) ||
+                   !dt_tok_grow(&text->end, capacity, sizeof(uint32_t))));
     if (!text->full)
         text->capacity = capacity;
     return !text->full;

@@ -55,21 +55,15 @@ static uint64_t hash(const void *data, size_t bytes)
 static int read_file(struct dt_tokenizer *tokenizer, const char *path,
                      struct dt_error *err)
 {
-    struct dt_map map;
-    json_error_t error;
-    json_t *root;
-    if (dt_map_init(&map, path, err) < 0)
+    char *text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
+    if (!text)
         return -1;
-    root = json_loadb(map.data ? map.data : "", map.bytes,
-                      JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    tokenizer->hash = hash(map.data, map.bytes);
-    dt_map_fini(&map);
+    tokenizer->hash = hash(text, strlen(text));
+    json_t *root = dt_tok_json_parse(path, text, err);
+    free(text);
     if (!root)
-        return dt_error_set(err, EX_DATAERR, "%s:%d:%d: %s", path, error.line,
-                            error.column, error.text);
-    int rc = json_is_object(root)
-                 ? read_root(tokenizer, root, err)
-                 : dt_error_set(err, EX_DATAERR, "expected an object");
+        return -1;
+    int rc = read_root(tokenizer, root, err);
     json_decref(root);
     return rc < 0 ? dt_error_prefix(err, "%s", path) : 0;
 }

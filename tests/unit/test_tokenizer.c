@@ -311,6 +311,7 @@ static const struct {
 } refused[] = {
     {"[]", ": expected an object"},
     {"{\n\"model\": x}", ":2:10: invalid token near 'x'"},
+    {"{\"model\": \x1b[2J}", ":1:11: invalid token near '?'"},
     {"{\"a\": 1, \"a\": 2}", ": duplicate object key"},
     {"{\"a\": \"\\ud800\"}", ": invalid Unicode '\\uD800'"},
     {"{}", ": model: missing, expected an object"},
