@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/guard.h"
 #include "base/str.h"
 #include "data/dataset.h"
 #include "data/utf8.h"
@@ -115,16 +116,40 @@ static int open_raw(struct shard *shard, struct dt_error *err)
     return 0;
 }
 
+/* A file that another one cuts short, or a disk that fails. */
+static int lost_file(const struct shard *shard, struct dt_error *err)
+{
+    return dt_error_set(err, EX_IOERR,
+                        "%s: cut short while it is read, or its disk fails",
+                        shard->path);
+}
+
+struct text_check {
+    const struct dt_map *map;
+    size_t good;
+    unsigned char bad;
+};
+
+static void check_text(void *ctx)
+{
+    struct text_check *check = ctx;
+    const unsigned char *text = check->map->data;
+    check->good = dt_utf8_check(text, check->map->bytes);
+    if (check->good < check->map->bytes)
+        check->bad = text[check->good];
+}
+
 static int open_text(struct shard *shard, struct dt_error *err)
 {
-    const unsigned char *text = shard->map.data;
-    size_t good = dt_utf8_check(text, shard->map.bytes);
-    if (good < shard->map.bytes)
+    struct text_check check = {.map = &shard->map};
+    if (dt_guard_run(check_text, &check) < 0)
+        return lost_file(shard, err);
+    if (check.good < shard->map.bytes)
         return dt_error_set(err, EX_DATAERR,
                             "%s: byte %zu (0x%02x): not "
                             "UTF-8 text; token files end in .bin",
-                            shard->path, good, text[good]);
-    shard->data = text;
+                            shard->path, check.good, check.bad);
+    shard->data = shard->map.data;
     shard->width = 1;
     shard->count = shard->map.bytes + 1;
     return 0;
@@ -167,8 +192,8 @@ static const struct shard *find_shard(const struct dt_dataset *dataset,
 }
 
 /* Copies tokens of one shard and gives the largest. */
-static uint32_t copy_tokens(const struct shard *shard, size_t first,
-                            size_t count, int32_t *out)
+static uint32_t copy_from(const struct shard *shard, size_t first, size_t count,
+                          int32_t *out)
 {
     uint32_t largest = 0, id;
     if (shard->width == 1) {
@@ -188,6 +213,19 @@ static uint32_t copy_tokens(const struct shard *shard, size_t first,
         largest = largest > id ? largest : id;
     }
     return largest;
+}
+
+struct copy {
+    const struct shard *shard;
+    size_t first, count;
+    int32_t *out;
+    uint32_t largest;
+};
+
+static void copy_tokens(void *ctx)
+{
+    struct copy *copy = ctx;
+    copy->largest = copy_from(copy->shard, copy->first, copy->count, copy->out);
 }
 
 /* The error for the first of the tokens just read that is too large. */
@@ -217,7 +255,10 @@ int dt_dataset_read(const struct dt_dataset *dataset, size_t first,
     for (const struct shard *s = find_shard(dataset, first); count; s++) {
         size_t at = first - s->first;
         size_t n = s->count - at < count ? s->count - at : count;
-        if (copy_tokens(s, at, n, out) >= dataset->vocab_size)
+        struct copy copy = {s, at, n, out, 0};
+        if (dt_guard_run(copy_tokens, &copy) < 0)
+            return lost_file(s, err);
+        if (copy.largest >= dataset->vocab_size)
             return bad_token(dataset, s, at, out, err);
         first += n;
         count -= n;

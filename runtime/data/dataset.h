@@ -44,7 +44,8 @@ size_t dt_dataset_tokens(const struct dt_dataset *dataset);
 uint64_t dt_dataset_hash(const struct dt_dataset *dataset);
 
 /* Copies tokens [first, first + count) to out. -1: EX_DATAERR with file and
- * byte offset if one of them is >= vocab_size.
+ * byte offset if one of them is >= vocab_size; EX_IOERR if the file was cut
+ * short since it was opened.
  */
 int dt_dataset_read(const struct dt_dataset *dataset, size_t first,
                     size_t count, int32_t *out, struct dt_error *err);

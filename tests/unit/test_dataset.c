@@ -196,6 +196,22 @@ static void test_all_sampled(void **state)
     free(ids);
 }
 
+/* A file that is cut short while it is in use. */
+static void test_cut_short(void **state)
+{
+    const char *path = put_u16("cut.bin", (uint16_t[]){1, 2, 3}, 3);
+    struct dt_dataset *dataset = must_open(&path, 1, 10);
+    struct dt_error err;
+    int32_t tokens[3];
+    (void)state;
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(dt_dataset_read(dataset, 0, 3, tokens, &err), -1);
+    assert_int_equal(err.status, EX_IOERR);
+    assert_non_null(strstr(err.text, "cut.bin: cut short while it is read, or "
+                                     "its disk fails"));
+    dt_dataset_close(dataset);
+}
+
 static void test_hash(void **state)
 {
     const uint16_t ids[] = {1, 2, 3, 4, 5, 6};
@@ -284,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_late_bad_token),
         cmocka_unit_test(test_all_sampled),
         cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_utf8_code_points),
     };
