@@ -7,30 +7,64 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <xxhash.h>
 
+#include "base/guard.h"
 #include "data/cache.h"
-#include "data/examples.h"
 
 enum {
     WRITE_BYTES = 1 << 20, /* at a time */
+    SAMPLES = 64,          /* of the tokens, in the sum */
+    SAMPLE_TOKENS = 16384,
 };
 
-#define MAGIC UINT64_C(0x534e4b5454440a01) /* of version 1 */
+#define MAGIC UINT64_C(0x534e4b5454440a02) /* of version 2 */
 
 struct header {
-    uint64_t magic, key;
+    uint64_t magic, key, stamp;
     uint64_t count, token_count, notes_bytes;
     struct dt_cache_counts counts;
-    uint64_t body_hash; /* XXH3 of all behind the header */
-    uint64_t hash;      /* XXH3 of the header before it */
+    uint64_t body_hash;
+    uint64_t hash; /* XXH3 of the header before it */
 };
 
 static uint64_t header_hash(const struct header *header)
 {
     return XXH3_64bits(header, offsetof(struct header, hash));
+}
+
+/* Where the parts of a mapped cache are. */
+static void locate(struct dt_cache *cache, const struct header *header)
+{
+    const char *body = (const char *)cache->map.data + sizeof(*header);
+    cache->counts = header->counts;
+    cache->count = header->count;
+    cache->token_count = header->token_count;
+    cache->notes_bytes = header->notes_bytes;
+    cache->offsets = (const void *)body;
+    cache->tokens = (const void *)(cache->offsets + header->count + 1);
+    cache->notes = (const char *)(cache->tokens + header->token_count);
+}
+
+/* XXH3 of the offsets, the notes and samples all over the tokens. */
+static uint64_t body_hash(const struct dt_cache *cache)
+{
+    const uint64_t n = SAMPLE_TOKENS, tokens = cache->token_count;
+    uint64_t samples = (tokens + n - 1) / n;
+    samples = samples < SAMPLES ? samples : SAMPLES;
+    uint64_t hash = XXH3_64bits(cache->offsets,
+                                (cache->count + 1) * sizeof(*cache->offsets));
+    hash = XXH3_64bits_withSeed(cache->notes, cache->notes_bytes, hash);
+    for (uint64_t i = 0; i < samples; i++) {
+        uint64_t at = samples > 1 ? (tokens - n) * i / (samples - 1) : 0;
+        hash = XXH3_64bits_withSeed(
+            cache->tokens + at,
+            (tokens < n ? tokens : n) * sizeof(*cache->tokens), hash);
+    }
+    return hash;
 }
 
 /* --- reading --- */
@@ -65,16 +99,6 @@ static bool offsets_fit(const struct dt_cache *cache)
     return fit;
 }
 
-static bool ids_fit(const struct dt_cache *cache, size_t vocab_size)
-{
-    uint32_t largest = 0;
-    for (uint64_t i = 0; i < cache->token_count; i++) {
-        uint32_t id = cache->tokens[i] & ~DT_TARGET_BIT;
-        largest = largest > id ? largest : id;
-    }
-    return cache->token_count == 0 || largest < vocab_size;
-}
-
 /* Strings without control characters. */
 static bool notes_fit(const struct dt_cache *cache)
 {
@@ -86,8 +110,7 @@ static bool notes_fit(const struct dt_cache *cache)
 }
 
 /* What is wrong with the file, or NULL; fills the rest of *cache. */
-static const char *examine(struct dt_cache *cache, uint64_t key,
-                           size_t vocab_size)
+static const char *examine(struct dt_cache *cache, uint64_t key)
 {
     struct header header;
     if (cache->map.bytes < sizeof(header))
@@ -101,33 +124,54 @@ static const char *examine(struct dt_cache *cache, uint64_t key,
         return "made from other content, another tokenizer or other options";
     if (!sizes_fit(&header, cache->map.bytes) || !counts_fit(&header))
         return "not of the size that its header says";
-    const char *body = (const char *)cache->map.data + sizeof(header);
-    if (header.body_hash !=
-        XXH3_64bits(body, cache->map.bytes - sizeof(header)))
+    locate(cache, &header);
+    if (header.body_hash != body_hash(cache))
         return "damaged";
-    cache->counts = header.counts;
-    cache->count = header.count;
-    cache->token_count = header.token_count;
-    cache->notes_bytes = header.notes_bytes;
-    cache->offsets = (const void *)body;
-    cache->tokens = (const void *)(cache->offsets + header.count + 1);
-    cache->notes = (const char *)(cache->tokens + header.token_count);
-    if (!offsets_fit(cache) || !ids_fit(cache, vocab_size) || !notes_fit(cache))
-        return "its offsets, tokens or notes are out of range";
+    if (!offsets_fit(cache) || !notes_fit(cache))
+        return "its offsets or notes are out of range";
     return NULL;
 }
 
-int dt_cache_open(struct dt_cache *cache, const char *path, uint64_t key,
-                  size_t vocab_size, struct dt_error *err)
+struct examination {
+    struct dt_cache *cache;
+    uint64_t key;
+    const char *wrong;
+};
+
+static void guarded_examine(void *ctx)
 {
+    struct examination *e = ctx;
+    e->wrong = examine(e->cache, e->key);
+}
+
+int dt_cache_open(struct dt_cache *cache, const char *path, uint64_t key,
+                  struct dt_error *err)
+{
+    struct examination e = {.cache = cache, .key = key};
     *cache = (struct dt_cache){0};
     if (dt_map_init(&cache->map, path, err) < 0)
         return -1;
-    const char *wrong = examine(cache, key, vocab_size);
-    if (!wrong)
+    if (dt_guard_run(guarded_examine, &e) < 0)
+        e.wrong = "cut short while it is read, or its disk fails";
+    if (!e.wrong)
         return 0;
     dt_cache_close(cache);
-    return dt_error_set(err, EX_DATAERR, "%s: %s", path, wrong);
+    return dt_error_set(err, EX_DATAERR, "%s: %s", path, e.wrong);
+}
+
+bool dt_cache_key(const char *path, uint64_t stamp, uint64_t *key)
+{
+    struct header header;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool known = fd >= 0 && stamp != 0 &&
+                 read(fd, &header, sizeof(header)) == sizeof(header) &&
+                 header.magic == MAGIC && header.hash == header_hash(&header) &&
+                 header.stamp == stamp;
+    if (fd >= 0)
+        close(fd);
+    if (known)
+        *key = header.key;
+    return known;
 }
 
 void dt_cache_close(struct dt_cache *cache)
@@ -140,7 +184,6 @@ void dt_cache_close(struct dt_cache *cache)
 
 struct sink {
     int fd;
-    XXH3_state_t *hash;
     unsigned char *buffer; /* WRITE_BYTES */
     size_t held;
 };
@@ -163,7 +206,6 @@ static int write_all(int fd, const void *data, size_t bytes, off_t at)
 
 static int flush_sink(struct sink *sink)
 {
-    XXH3_64bits_update(sink->hash, sink->buffer, sink->held);
     int rc = write_all(sink->fd, sink->buffer, sink->held, -1);
     sink->held = 0;
     return rc;
@@ -240,10 +282,10 @@ static int put_body(struct sink *sink, const struct dt_cache *parts,
     return flush_sink(sink);
 }
 
-static struct header sum_up(uint64_t key, const struct dt_cache *parts,
-                            size_t part_count)
+static struct header sum_up(uint64_t key, uint64_t stamp,
+                            const struct dt_cache *parts, size_t part_count)
 {
-    struct header header = {.magic = MAGIC, .key = key};
+    struct header header = {.magic = MAGIC, .key = key, .stamp = stamp};
     for (size_t i = 0; i < part_count; i++) {
         const struct dt_cache_counts *counts = &parts[i].counts;
         header.count += parts[i].count;
@@ -258,24 +300,35 @@ static struct header sum_up(uint64_t key, const struct dt_cache *parts,
     return header;
 }
 
+/* Reads back what is summed. -1 and errno. */
+static int sum_body(const struct sink *sink, struct header *header)
+{
+    struct dt_cache cache = {.map.bytes =
+                                 sizeof(*header) + header->notes_bytes};
+    cache.map.bytes += (header->count + 1) * sizeof(*cache.offsets) +
+                       header->token_count * sizeof(*cache.tokens);
+    void *data =
+        mmap(NULL, cache.map.bytes, PROT_READ, MAP_SHARED, sink->fd, 0);
+    if (data == MAP_FAILED)
+        return -1;
+    cache.map.data = data;
+    locate(&cache, header);
+    header->body_hash = body_hash(&cache);
+    return munmap(data, cache.map.bytes);
+}
+
 /* Everything, with the header last. -1 and errno. */
-static int write_cache(struct sink *sink, uint64_t key,
+static int write_cache(struct sink *sink, struct header header,
                        const struct dt_cache *parts, size_t part_count,
                        bool one_example, size_t notes_limit)
 {
-    struct header header = sum_up(key, parts, part_count);
     if (one_example)
         header.count = header.counts.lines = 1;
-    if (!sink->hash || !sink->buffer) {
-        errno = ENOMEM;
-        return -1;
-    }
-    XXH3_64bits_reset(sink->hash);
-    if (lseek(sink->fd, sizeof(header), SEEK_SET) < 0 ||
+    if (!sink->buffer || lseek(sink->fd, sizeof(header), SEEK_SET) < 0 ||
         put_body(sink, parts, part_count, one_example, notes_limit, &header) <
-            0)
+            0 ||
+        sum_body(sink, &header) < 0)
         return -1;
-    header.body_hash = XXH3_64bits_digest(sink->hash);
     header.hash = header_hash(&header);
     if (write_all(sink->fd, &header, sizeof(header), 0) < 0)
         return -1;
@@ -283,20 +336,19 @@ static int write_cache(struct sink *sink, uint64_t key,
 }
 
 int dt_cache_write(const char *path, const char *temporary, uint64_t key,
-                   const struct dt_cache *parts, size_t part_count,
-                   bool one_example, size_t notes_limit, struct dt_error *err)
+                   uint64_t stamp, const struct dt_cache *parts,
+                   size_t part_count, bool one_example, size_t notes_limit,
+                   struct dt_error *err)
 {
     struct sink sink = {
-        .fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+        .fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
     if (sink.fd < 0)
         return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s",
                             temporary, strerror(errno));
-    sink.hash = XXH3_createState();
     sink.buffer = malloc(WRITE_BYTES);
-    int rc =
-        write_cache(&sink, key, parts, part_count, one_example, notes_limit);
+    int rc = write_cache(&sink, sum_up(key, stamp, parts, part_count), parts,
+                         part_count, one_example, notes_limit);
     int cause = errno;
-    XXH3_freeState(sink.hash);
     free(sink.buffer);
     if (close(sink.fd) < 0 && rc == 0) {
         rc = -1;

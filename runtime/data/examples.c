@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include <xxhash.h>
 
@@ -18,6 +20,7 @@ enum {
     FIRST_LINES = 100, /* looked at for the layout */
     SHOWN = 3,         /* bad lines in an error */
     SEAM_SHARE = 100,  /* one in so many pairs may not join */
+    YOUNG_S = 2,       /* longer than the clock of any file system */
 };
 
 struct dt_examples {
@@ -63,6 +66,8 @@ static int find_layout(struct dt_make *make, struct dt_error *err)
         return 0;
     for (int i = 0; i < FIRST_LINES; i++) {
         line = dt_jsonl_next(data, make->map.bytes, &at, &number, &length);
+        if (!line && i == 0)
+            dt_error_set(err, EX_DATAERR, "%s: empty", make->path);
         if (!line)
             break;
         if (dt_jsonl_layout(line, length, make->options, &make->layout,
@@ -71,7 +76,7 @@ static int find_layout(struct dt_make *make, struct dt_error *err)
         if (i == 0)
             dt_error_prefix(err, "%s:%" PRIu64, make->path, number);
     }
-    return number ? -1 : dt_error_set(err, EX_DATAERR, "%s: empty", make->path);
+    return -1;
 }
 
 /* The loss of AUTO, or a complaint. */
@@ -112,13 +117,13 @@ static int choose_chat(struct dt_make *make, struct dt_error *err)
         make->chat = dt_chat_create(name, make->tokenizer, &make->no_chat);
     if (make->chat || make->layout == DT_LINES_PROMPT_COMPLETION)
         return 0;
-    *err = make->no_chat;
+    if (err)
+        *err = make->no_chat;
     return dt_error_prefix(err, "%s", make->path);
 }
 
 static int examine(struct dt_make *make, struct dt_error *err)
 {
-    const struct dt_map *map = &make->map;
     if (is_jsonl(make))
         return find_layout(make, err) < 0 || choose_loss(make, err) < 0 ||
                        choose_chat(make, err) < 0
@@ -126,13 +131,8 @@ static int examine(struct dt_make *make, struct dt_error *err)
                    : 0;
     make->layout = DT_LINES_TEXT;
     make->is_text = true;
-    if (map->bytes == 0)
+    if (make->map.bytes == 0)
         return dt_error_set(err, EX_DATAERR, "%s: empty", make->path);
-    size_t good = dt_utf8_check(map->data, map->bytes);
-    if (good < map->bytes)
-        return dt_error_set(err, EX_DATAERR,
-                            "%s: byte %zu (0x%02x): not UTF-8 text", make->path,
-                            good, ((const unsigned char *)map->data)[good]);
     return choose_loss(make, err);
 }
 
@@ -145,15 +145,14 @@ static void hash_string(XXH3_state_t *state, const char *string)
     XXH3_64bits_update(state, "", 1);
 }
 
-/* What the tokens depend on besides the file; with the file's own place if
- * caches of several folders meet in one.
- */
+/* What the tokens depend on besides the file. */
 static void hash_options(XXH3_state_t *state, const struct dt_make *make)
 {
     const struct dt_example_options *options = make->options;
-    char real[PATH_MAX];
     const uint64_t numbers[] = {
         dt_tokenizer_hash(make->tokenizer),
+        (uint64_t)dt_tokenizer_special(make->tokenizer, DT_TOKEN_BOS),
+        (uint64_t)dt_tokenizer_special(make->tokenizer, DT_TOKEN_EOS),
         make->layout,
         make->loss_on,
         options->parse_special,
@@ -168,26 +167,79 @@ static void hash_options(XXH3_state_t *state, const struct dt_make *make)
                 options->messages_key ? options->messages_key : "messages");
     hash_string(state, options->chat_template);
     hash_string(state, dt_tokenizer_chat_template(make->tokenizer));
-    if (options->cache_dir && realpath(make->path, real))
-        hash_string(state, real);
 }
 
-/* Fills make->key and the names of the files. */
+/* What shows that a file was changed, in place or by another one; 0 for one so
+ * young that its time may stay as it is.
+ */
+static uint64_t stamp_of(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) < 0 || time(NULL) - st.st_ctim.tv_sec < YOUNG_S)
+        return 0;
+    const int64_t numbers[] = {
+        st.st_size,         (int64_t)st.st_ino, st.st_mtim.tv_sec,
+        st.st_mtim.tv_nsec, st.st_ctim.tv_sec,  st.st_ctim.tv_nsec,
+    };
+    return XXH3_64bits(numbers, sizeof(numbers));
+}
+
+/* The whole file. */
+struct content {
+    const struct dt_make *make;
+    uint64_t seed, hash;
+    size_t good; /* bytes of UTF-8, of a text */
+    unsigned char bad;
+};
+
+static void read_content(void *ctx)
+{
+    struct content *content = ctx;
+    const struct dt_map *map = &content->make->map;
+    const unsigned char *bytes = map->data;
+    content->hash = XXH3_64bits_withSeed(bytes, map->bytes, content->seed);
+    content->good = map->bytes;
+    if (content->make->is_text)
+        content->good = dt_utf8_check(bytes, map->bytes);
+    if (content->good < map->bytes)
+        content->bad = bytes[content->good];
+}
+
+/* Fills make->key, from the cache if the file is known to be as it was. */
+static int find_key(struct dt_make *make, uint64_t seed, struct dt_error *err)
+{
+    struct content content = {.make = make, .seed = seed};
+    if (dt_cache_key(make->cache, make->stamp, &make->key))
+        return 0;
+    if (dt_make_read(make, read_content, &content, err) < 0)
+        return -1;
+    make->key = content.hash;
+    if (content.good == make->map.bytes)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: byte %zu (0x%02x): not UTF-8 text", make->path,
+                        content.good, content.bad);
+}
+
+/* Fills make->key and the names of the files. Caches of several folders may
+ * meet in cache_dir.
+ */
 static int name_cache(struct dt_make *make, struct dt_error *err)
 {
     const char *slash = strrchr(make->path, '/');
     const char *base = slash ? slash + 1 : make->path;
     const char *dir = make->options->cache_dir;
+    char real[PATH_MAX];
     XXH3_state_t *state = XXH3_createState();
     int n;
     if (!state)
         return dt_error_set(err, EX_OSERR, "out of memory");
     XXH3_64bits_reset(state);
     hash_options(state, make);
-    uint64_t name = XXH3_64bits_digest(state);
-    XXH3_64bits_update(state, make->map.data, make->map.bytes);
-    make->key = XXH3_64bits_digest(state);
+    uint64_t seed = XXH3_64bits_digest(state), name = seed;
     XXH3_freeState(state);
+    if (dir && realpath(make->path, real))
+        name = XXH3_64bits_withSeed(real, strlen(real), seed);
     if (dir)
         n = snprintf(make->dir, sizeof(make->dir), "%s", dir);
     else
@@ -199,7 +251,7 @@ static int name_cache(struct dt_make *make, struct dt_error *err)
     if ((size_t)n >= sizeof(make->cache))
         return dt_error_set(err, EX_CANTCREAT, "%s: path too long", make->path);
     snprintf(make->parts_dir, sizeof(make->parts_dir), "%s.parts", make->cache);
-    return 0;
+    return find_key(make, seed, err);
 }
 
 /* --- is it good enough? --- */
@@ -267,6 +319,7 @@ static void tell(const struct dt_make *make, const struct dt_cache *cache)
 static int open_or_make(struct dt_make *make, struct dt_cache *cache,
                         bool *made, struct dt_error *err)
 {
+    make->stamp = stamp_of(make->path);
     if (dt_map_init(&make->map, make->path, err) < 0)
         return -1;
     if (examine(make, err) < 0 || name_cache(make, err) < 0 ||

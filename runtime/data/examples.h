@@ -4,9 +4,10 @@
  *
  * One file becomes one cache: a header with a hash of everything that its
  * content depends on (the file's bytes, the tokenizer, the options), an array
- * of offsets, and the tokens. A token is a u32: the id, with DT_TARGET_BIT set
- * if the model is to learn to predict it; the first token of an example has the
- * bit, too, and a batch where it is first must leave it out.
+ * of offsets, and the tokens. A file with the size, inode and times that it had
+ * when its cache was made is not read again. A token is a u32: the id, with
+ * DT_TARGET_BIT set if the model is to learn to predict it; the first token of
+ * an example has the bit, too, and a batch where it is first must leave it out.
  *
  * A file is JSONL if its name ends in .jsonl or .json, or its first byte that
  * is not blank is '{', or options ask for a layout that text does not have.
@@ -85,7 +86,9 @@ uint64_t dt_examples_tokens(const struct dt_examples *examples);  /* in all */
 uint64_t dt_examples_targets(const struct dt_examples *examples); /* of them */
 uint64_t dt_examples_hash(const struct dt_examples *examples);    /* the key */
 
-/* Tokens of example i < count; valid until close. Untruncated. */
+/* Tokens of example i < count; valid until close. Untruncated. They are in the
+ * mapped cache: to be read in dt_guard_run, and ids are to be checked.
+ */
 const uint32_t *dt_example(const struct dt_examples *examples, size_t i,
                            size_t *count);
 

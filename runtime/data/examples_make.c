@@ -15,11 +15,13 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/guard.h"
 #include "data/examples_make.h"
 #include "data/mask.h"
 
 enum {
-    PART_BYTES = 4 << 20, /* of the file, tokenised and kept at a time */
+    PART_BYTES = 4 << 20, /* of the file, tokenised and kept at a time, */
+    PARTS_MAX = 8192,     /* or more: all parts are mapped in the end */
     PART_NOTES = 8,       /* bad lines told, of a part */
     CACHE_NOTES = 32,     /* and of all */
     PATIENCE_S = 1800,    /* that another maker may be without progress */
@@ -39,10 +41,21 @@ void dt_make_note(const struct dt_make *make, const char *fmt, ...)
     make->options->note(make->options->ctx, text);
 }
 
+int dt_make_read(const struct dt_make *make, void (*read)(void *ctx), void *ctx,
+                 struct dt_error *err)
+{
+    if (dt_guard_run(read, ctx) == 0)
+        return 0;
+    return dt_error_set(err, EX_IOERR,
+                        "%s: cut short while it is read, or its disk fails",
+                        make->path);
+}
+
 /* --- one part --- */
 
 /* What a thread makes of a part, in memory. */
 struct draft {
+    char *source; /* a copy, which nobody changes */
     struct dt_marked marked;
     uint64_t *offsets;
     size_t count, capacity; /* of offsets but the first */
@@ -53,6 +66,7 @@ struct draft {
 
 static void draft_fini(struct draft *draft)
 {
+    free(draft->source);
     free(draft->marked.tokens);
     free(draft->offsets);
     free(draft->notes);
@@ -130,17 +144,28 @@ static int add_line(const struct dt_make *make, struct dt_masker *masker,
 
 /* A piece of a text, all of whose tokens are learnt. */
 static int add_text(const struct dt_make *make, struct dt_masker *masker,
-                    const struct dt_part *part, struct draft *draft,
-                    struct dt_error *err)
+                    const struct dt_part *part, const char *text,
+                    struct draft *draft, struct dt_error *err)
 {
-    if (dt_masker_add_text(masker, (const char *)make->map.data + part->begin,
-                           part->end - part->begin, part->begin == 0,
-                           part->end == make->map.bytes, &draft->marked,
-                           err) < 0)
+    if (dt_masker_add_text(masker, text, part->end - part->begin,
+                           part->begin == 0, part->end == make->map.bytes,
+                           &draft->marked, err) < 0)
         return dt_error_prefix(err, "%s", make->path);
     draft->counts.lines = 1;
     draft->counts.targets = draft->marked.count;
     return end_example(draft, err);
+}
+
+struct copy {
+    char *to;
+    const char *from;
+    size_t bytes;
+};
+
+static void copy_bytes(void *ctx)
+{
+    const struct copy *copy = ctx;
+    memcpy(copy->to, copy->from, copy->bytes);
 }
 
 static int make_draft(const struct dt_make *make, struct dt_masker *masker,
@@ -148,15 +173,21 @@ static int make_draft(const struct dt_make *make, struct dt_masker *masker,
                       struct dt_error *err)
 {
     const char *line;
-    size_t at = part->begin, length;
+    size_t at = part->begin > 0; /* 0: a byte order mark may be there */
+    size_t end = at + (part->end - part->begin), length;
     uint64_t number = part->line - 1;
+    draft->source = malloc(end);
     draft->offsets = calloc(1, sizeof(*draft->offsets));
-    if (!draft->offsets)
+    if (!draft->source || !draft->offsets)
         return dt_error_set(err, EX_OSERR, "out of memory");
+    struct copy copy = {draft->source + at,
+                        (const char *)make->map.data + part->begin, end - at};
+    if (dt_make_read(make, copy_bytes, &copy, err) < 0)
+        return -1;
     if (make->is_text)
-        return add_text(make, masker, part, draft, err);
-    while ((line = dt_jsonl_next(make->map.data, part->end, &at, &number,
-                                 &length)) != NULL)
+        return add_text(make, masker, part, copy.to, draft, err);
+    while ((line = dt_jsonl_next(draft->source, end, &at, &number, &length)) !=
+           NULL)
         if (add_line(make, masker, line, length, number, draft, err) < 0)
             return -1;
     return 0;
@@ -196,7 +227,7 @@ static int make_part(const struct dt_make *make, struct dt_masker *masker,
         };
         part_path(make, i, path, sizeof(path));
         temporary_path(make, i, temporary, sizeof(temporary));
-        rc = dt_cache_write(path, temporary, make->key, &cache, 1, false,
+        rc = dt_cache_write(path, temporary, make->key, 0, &cache, 1, false,
                             PART_NOTES, err);
     }
     draft_fini(&draft);
@@ -249,8 +280,7 @@ static bool part_exists(const struct dt_make *make, size_t i)
     char path[PATH_MAX + 64];
     struct dt_cache cache;
     part_path(make, i, path, sizeof(path));
-    if (dt_cache_open(&cache, path, make->key,
-                      dt_tokenizer_vocab_size(make->tokenizer), NULL) < 0)
+    if (dt_cache_open(&cache, path, make->key, NULL) < 0)
         return false;
     dt_cache_close(&cache);
     return true;
@@ -305,62 +335,69 @@ static int join_parts(const struct dt_make *make, size_t count,
                       struct dt_error *err)
 {
     char path[PATH_MAX + 64], temporary[PATH_MAX + 160];
-    size_t vocab_size = dt_tokenizer_vocab_size(make->tokenizer), opened = 0;
     struct dt_cache *parts = calloc(count, sizeof(*parts));
+    size_t opened = 0;
     int rc = 0;
     if (!parts)
         return dt_error_set(err, EX_OSERR, "out of memory");
     for (; rc == 0 && opened < count; opened++) {
         part_path(make, opened, path, sizeof(path));
-        rc = dt_cache_open(&parts[opened], path, make->key, vocab_size, err);
+        rc = dt_cache_open(&parts[opened], path, make->key, err);
     }
     temporary_path(make, count, temporary, sizeof(temporary));
     if (rc == 0)
-        rc = dt_cache_write(make->cache, temporary, make->key, parts, count,
-                            make->is_text, CACHE_NOTES, err);
+        rc = dt_cache_write(make->cache, temporary, make->key, make->stamp,
+                            parts, count, make->is_text, CACHE_NOTES, err);
     for (size_t i = 0; i < opened; i++)
         dt_cache_close(&parts[i]);
     free(parts);
     return rc;
 }
 
-/* Cuts a text where that changes no token; free() the array. */
-static struct dt_part *cut_text(const struct dt_make *make, size_t *count,
-                                struct dt_error *err)
+struct cutting {
+    const struct dt_make *make;
+    size_t part_bytes;
+    struct dt_part *parts;
+    size_t count;
+};
+
+/* Cuts lines anywhere between two, and a text where that changes no token. */
+static void cut(void *ctx)
 {
-    const char *text = make->map.data;
-    size_t bytes = make->map.bytes, begin = 0;
-    struct dt_part *parts = calloc(bytes / PART_BYTES + 1, sizeof(*parts));
-    if (!parts) {
-        dt_error_set(err, EX_OSERR, "out of memory");
-        return NULL;
+    struct cutting *c = ctx;
+    const struct dt_map *map = &c->make->map;
+    if (!c->make->is_text) {
+        c->count =
+            dt_jsonl_parts(map->data, map->bytes, c->part_bytes, c->parts);
+        return;
     }
-    for (*count = 0; begin < bytes; ++*count) {
-        size_t end =
-            dt_tokenizer_cut(make->tokenizer, text, bytes, begin + PART_BYTES);
-        parts[*count] = (struct dt_part){.begin = begin, .end = end};
+    for (size_t begin = 0; begin < map->bytes; c->count++) {
+        size_t end = dt_tokenizer_cut(c->make->tokenizer, map->data, map->bytes,
+                                      begin + c->part_bytes);
+        c->parts[c->count] = (struct dt_part){.begin = begin, .end = end};
         begin = end;
     }
-    return parts;
 }
 
 static int make_cache(const struct dt_make *make, struct dt_error *err)
 {
-    size_t count;
-    struct dt_part *parts =
-        make->is_text ? cut_text(make, &count, err)
-                      : dt_jsonl_parts(make->map.data, make->map.bytes,
-                                       PART_BYTES, &count, err);
-    if (!parts)
-        return -1;
-    int rc = make_parts(make, parts, count, err);
+    size_t bytes = make->map.bytes;
+    struct cutting c = {.make = make, .part_bytes = PART_BYTES};
+    if (c.part_bytes < bytes / PARTS_MAX)
+        c.part_bytes = bytes / PARTS_MAX;
+    c.parts = calloc(bytes / c.part_bytes + 1, sizeof(*c.parts));
+    if (!c.parts)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    int rc = dt_make_read(make, cut, &c, err);
     if (rc == 0)
-        rc = join_parts(make, count, err);
+        rc = make_parts(make, c.parts, c.count, err);
+    if (rc == 0)
+        rc = join_parts(make, c.count, err);
     if (rc == 0)
         rc = dt_file_sync_dir(make->dir, err);
     if (rc == 0)
         rc = dt_file_remove_tree(make->parts_dir, err);
-    free(parts);
+    free(c.parts);
     return rc;
 }
 
@@ -408,8 +445,7 @@ static int lock_parts(const struct dt_make *make)
 static int open_cache(const struct dt_make *make, struct dt_cache *cache,
                       bool tell, struct dt_error *err)
 {
-    int rc = dt_cache_open(cache, make->cache, make->key,
-                           dt_tokenizer_vocab_size(make->tokenizer), err);
+    int rc = dt_cache_open(cache, make->cache, make->key, err);
     if (rc < 0 && tell && err->status != EX_NOINPUT)
         dt_make_note(make, "%s; made again", err->text);
     return rc;

@@ -25,6 +25,7 @@ struct dt_make {
     enum dt_loss_on loss_on;
     struct dt_chat *chat; /* or why there is none: */
     struct dt_error no_chat;
+    uint64_t stamp; /* of the file as it is now, or 0 */
     uint64_t key;
     char dir[PATH_MAX]; /* and in it: */
     char cache[PATH_MAX], parts_dir[PATH_MAX + 8];
@@ -36,6 +37,10 @@ struct dt_make {
  */
 int dt_make_run(const struct dt_make *make, struct dt_cache *cache, bool *made,
                 struct dt_error *err);
+
+/* Calls read(ctx) in dt_guard_run: -1 and EX_IOERR if the file is cut short. */
+int dt_make_read(const struct dt_make *make, void (*read)(void *ctx), void *ctx,
+                 struct dt_error *err);
 
 /* Hands a formatted text to options->note, if there is one. */
 void dt_make_note(const struct dt_make *make, const char *fmt, ...)

@@ -16,18 +16,12 @@ enum {
 
 /* --- lines --- */
 
-struct dt_part *dt_jsonl_parts(const char *data, size_t bytes,
-                               size_t part_bytes, size_t *count,
-                               struct dt_error *err)
+size_t dt_jsonl_parts(const char *data, size_t bytes, size_t part_bytes,
+                      struct dt_part *parts)
 {
-    size_t room = bytes / part_bytes + 1, begin = 0;
+    size_t begin = 0, count = 0;
     uint64_t line = 1;
-    struct dt_part *parts = calloc(room, sizeof(*parts));
-    if (!parts) {
-        dt_error_set(err, EX_OSERR, "out of memory");
-        return NULL;
-    }
-    for (*count = 0; begin < bytes; ++*count) {
+    for (; begin < bytes; count++) {
         size_t end = bytes;
         if (bytes - begin > part_bytes) {
             const char *least = data + begin + part_bytes - 1;
@@ -35,13 +29,13 @@ struct dt_part *dt_jsonl_parts(const char *data, size_t bytes,
                 memchr(least, '\n', (size_t)(data + bytes - least));
             end = lf ? (size_t)(lf - data) + 1 : bytes;
         }
-        parts[*count] = (struct dt_part){begin, end, line};
+        parts[count] = (struct dt_part){begin, end, line};
         for (const char *p = data + begin;
              (p = memchr(p, '\n', (size_t)(data + end - p))) != NULL; p++)
             line++;
         begin = end;
     }
-    return parts;
+    return count;
 }
 
 const char *dt_jsonl_next(const char *data, size_t bytes, size_t *at,

@@ -16,12 +16,11 @@ struct dt_part {
     uint64_t line;       /* number of its first line, from 1 */
 };
 
-/* Cuts a file into parts of about part_bytes, the last line of each whole.
- * Only the file decides where. free() the array. NULL and err: EX_OSERR.
+/* Cuts a file into parts of part_bytes or more, the last line of each whole.
+ * Only the file decides where. parts(bytes / part_bytes + 1); how many.
  */
-struct dt_part *dt_jsonl_parts(const char *data, size_t bytes,
-                               size_t part_bytes, size_t *count,
-                               struct dt_error *err);
+size_t dt_jsonl_parts(const char *data, size_t bytes, size_t part_bytes,
+                      struct dt_part *parts);
 
 /* The next line at *at < bytes that is not blank: its first byte and, in
  * *length, its bytes without the end (LF or CR LF). *at moves behind it and

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/guard.h"
 #include "base/rng.h"
 #include "data/pack.h"
 #include "data/rows.h"
@@ -76,16 +77,17 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
     rows->dataset = dataset;
     rows->first = first;
     rows->count = (count - 1) / T;
-    rows->stats.tokens = rows->stats.targets = (uint64_t)rows->count * T;
+    rows->stats.tokens = (uint64_t)rows->count * T;
     return rows;
 }
 
 /* --- examples into pieces --- */
 
+/* From the end, which mostly is one. */
 static bool has_target(const uint32_t *tokens, size_t count)
 {
-    for (size_t i = 1; i < count; i++)
-        if (tokens[i] & DT_TARGET_BIT)
+    while (count > 1)
+        if (tokens[--count] & DT_TARGET_BIT)
             return true;
     return false;
 }
@@ -103,6 +105,7 @@ static int add_piece(struct dt_rows *rows, const uint32_t *tokens, size_t count,
         rows->piece_room = room;
     }
     rows->pieces[rows->piece_count++] = (struct piece){tokens, count};
+    rows->stats.tokens += count;
     return 0;
 }
 
@@ -169,6 +172,31 @@ static int add_source(struct dt_rows *rows, const struct dt_rows_source *source,
     return 0;
 }
 
+/* What add_sources does in dt_guard_run; all that it allocates is of rows. */
+struct adding {
+    struct dt_rows *rows;
+    const struct dt_rows_source *sources;
+    size_t count;
+    const struct dt_rows_options *options;
+    struct dt_error *err;
+    int result;
+};
+
+static void add_sources(void *ctx)
+{
+    struct adding *adding = ctx;
+    for (size_t i = 0; i < adding->count && adding->result == 0; i++)
+        adding->result = add_source(adding->rows, &adding->sources[i],
+                                    adding->options, adding->err);
+}
+
+static int lost_cache(struct dt_error *err)
+{
+    return dt_error_set(err, EX_IOERR,
+                        "data: a cache of tokens was cut short while it is "
+                        "read, or its disk fails");
+}
+
 /* --- pieces into rows --- */
 
 static int pack(struct dt_rows *rows, struct dt_error *err)
@@ -208,29 +236,20 @@ static int wrap(struct dt_rows *rows, uint64_t seed, struct dt_error *err)
     return 0;
 }
 
-static void count_tokens(struct dt_rows *rows)
-{
-    for (size_t i = 0; i < rows->piece_count; i++) {
-        const struct piece *piece = &rows->pieces[i];
-        rows->stats.tokens += piece->count;
-        for (size_t t = 1; t < piece->count; t++)
-            rows->stats.targets += piece->tokens[t] / DT_TARGET_BIT;
-    }
-}
-
 struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     size_t count,
                                     const struct dt_rows_options *options,
                                     struct dt_error *err)
 {
     struct dt_rows *rows = create(options->T, err);
-    int result = rows ? 0 : -1;
-    for (size_t i = 0; i < count && result == 0; i++)
-        result = add_source(rows, &sources[i], options, err);
+    struct adding adding = {rows, sources, count, options, err, 0};
+    if (!rows)
+        return NULL;
+    int result = dt_guard_run(add_sources, &adding) < 0 ? lost_cache(err)
+                                                        : adding.result;
     if (result == 0) {
         rows->vocab_size = options->vocab_size;
         rows->count = rows->piece_count;
-        count_tokens(rows);
         if (options->packing == DT_PACK_WRAPPED)
             result = wrap(rows, options->seed, err);
         else if (options->packing != DT_PACK_NONE)
@@ -373,6 +392,24 @@ static int read_pieces(const struct dt_rows *rows, size_t i, int32_t *inputs,
     return 0;
 }
 
+/* A row of examples, in dt_guard_run. */
+struct reading {
+    const struct dt_rows *rows;
+    size_t i;
+    int32_t *inputs, *targets, *starts;
+    struct dt_error *err;
+    int result;
+};
+
+static void read_examples(void *ctx)
+{
+    struct reading *r = ctx;
+    r->result = r->rows->wrapped
+                    ? read_wrapped(r->rows, r->i, r->inputs, r->targets, r->err)
+                    : read_pieces(r->rows, r->i, r->inputs, r->targets,
+                                  r->starts, r->err);
+}
+
 int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
                  int32_t *inputs, int32_t *targets, int32_t *starts,
                  size_t *target_count, struct dt_error *err)
@@ -380,10 +417,12 @@ int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
     size_t used = dt_rows_length(rows, i);
     bool one = rows->dataset || rows->wrapped; /* document */
     assert(i < rows->count && used <= length);
-    if (rows->dataset ? read_stream(rows, i, inputs, targets, err) < 0
-        : rows->wrapped
-            ? read_wrapped(rows, i, inputs, targets, err) < 0
-            : read_pieces(rows, i, inputs, targets, starts, err) < 0)
+    struct reading reading = {rows, i, inputs, targets, starts, err, 0};
+    if (rows->dataset)
+        reading.result = read_stream(rows, i, inputs, targets, err);
+    else if (dt_guard_run(read_examples, &reading) < 0)
+        return lost_cache(err);
+    if (reading.result < 0)
         return -1;
     for (size_t t = 0; t < used && one; t++)
         starts[t] = 0;

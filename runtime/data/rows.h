@@ -54,7 +54,9 @@ struct dt_rows_options {
     size_t vocab_size; /* of the model: ids are below it */
 };
 
-/* NULL and err: EX_OSERR, EX_DATAERR if nothing is left. */
+/* NULL and err: EX_OSERR, EX_DATAERR if nothing is left, EX_IOERR as
+ * dt_rows_read.
+ */
 struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     size_t count,
                                     const struct dt_rows_options *options,
@@ -69,9 +71,8 @@ size_t dt_rows_max_length(const struct dt_rows *rows);
 struct dt_rows_stats {
     size_t examples; /* with copies */
     size_t truncated;
-    size_t dropped;   /* without a target, after truncation */
-    uint64_t tokens;  /* in rows */
-    uint64_t targets; /* of them */
+    size_t dropped;  /* without a target, after truncation */
+    uint64_t tokens; /* in rows */
 };
 
 /* The same for these rows. */
@@ -82,8 +83,8 @@ size_t dt_rows_length(const struct dt_rows *rows, size_t i);
 
 /* Fills `length` >= dt_rows_length positions with row i; the rest is padding:
  * documents of one token without a target. starts as in struct dt_batch.
- * *targets_count += targets of the row. -1: EX_DATAERR, a token id that the
- * model does not have.
+ * *target_count += targets of the row. -1: EX_DATAERR, a token id that the
+ * model does not have; EX_IOERR, a file that was cut short.
  */
 int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
                  int32_t *inputs, int32_t *targets, int32_t *starts,

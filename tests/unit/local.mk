@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/unit/test_base \
 	tests/unit/test_cache \
+	tests/unit/test_cache_file \
 	tests/unit/test_chat \
 	tests/unit/test_ckpt \
 	tests/unit/test_ckpt_dir \

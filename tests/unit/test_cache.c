@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "data/rows.h"
 #include "tests/unit/examples_file.h"
 
 /* Files of the folder; the path of one of them. */
@@ -105,6 +106,100 @@ static void test_damaged_cache(void **state)
         assert_true(made);
         assert_non_null(strstr(notes, "; made again"));
     }
+}
+
+/* The end of an example is that of the tokenizer's files. */
+static void test_other_eos(void **state)
+{
+    struct dt_example_options options = usual();
+    struct dt_tokenizer *before = tokenizer;
+    (void)state;
+    scratch_write("e.jsonl", "{\"text\": \"one\"}", 15);
+    dt_examples_close(open_good(scratch_path("e.jsonl"), &options));
+    tokenizer = bytes_tokenizer("other-eos", NULL, "<|im_end|>", CHATML);
+    struct dt_examples *examples = open_good(scratch_path("e.jsonl"), &options);
+    assert_true(made);
+    assert_string_equal(shown(examples, 0), "[one#]");
+    dt_examples_close(examples);
+    dt_tokenizer_destroy(tokenizer);
+    tokenizer = before;
+}
+
+/* Two folders' files of one name have caches of their own, and one hash. */
+static void test_folders(void **state)
+{
+    struct dt_example_options options = usual();
+    struct dt_examples *examples[2];
+    static const char *const folders[] = {"one", "two"};
+    static const char *const files[] = {"one/f.jsonl", "two/f.jsonl"};
+    char folder[512], file[1024];
+    (void)state;
+    snprintf(folder, sizeof(folder), "%s", scratch_path("common"));
+    options.cache_dir = folder;
+    for (int i = 0; i < 2; i++) {
+        dt_file_mkdirs(scratch_path(folders[i]), NULL);
+        scratch_write(files[i], "{\"text\": \"a\"}", 13);
+        examples[i] = open_good(scratch_path(files[i]), &options);
+        assert_true(made);
+    }
+    assert_int_equal(files_in(folder, file, sizeof(file)), 2);
+    assert_int_equal(dt_examples_hash(examples[0]),
+                     dt_examples_hash(examples[1]));
+    for (int i = 0; i < 2; i++)
+        dt_examples_close(examples[i]);
+}
+
+/* A file that was written again is read again, whatever its size and time. */
+static void test_stamp(void **state)
+{
+    const struct timespec times[] = {{1, 0}, {1, 0}};
+    struct dt_example_options options = usual();
+    char file[512];
+    (void)state;
+    snprintf(file, sizeof(file), "%s", scratch_path("s.jsonl"));
+    scratch_write("s.jsonl", "{\"text\": \"one\"}", 15);
+    utimensat(AT_FDCWD, file, times, 0);
+    sleep(3); /* then it is not young */
+    dt_examples_close(open_good(file, &options));
+    dt_examples_close(open_good(file, &options));
+    assert_false(made);
+    scratch_write("s.jsonl", "{\"text\": \"two\"}", 15);
+    utimensat(AT_FDCWD, file, times, 0);
+    struct dt_examples *examples = open_good(file, &options);
+    assert_true(made);
+    assert_string_equal(shown(examples, 0), "[two$]");
+    dt_examples_close(examples);
+}
+
+/* A cache, or the file itself, that is cut short while it is in use. */
+static void test_cut_short(void **state)
+{
+    struct dt_example_options options = usual();
+    const struct dt_rows_options row_options = {
+        .T = 16, .end = 1.0, .vocab_size = 300};
+    struct dt_error err;
+    char folder[512], file[1024];
+    int32_t in[16], out[16], starts[16];
+    size_t count = 0;
+    (void)state;
+    snprintf(folder, sizeof(folder), "%s", scratch_path("short"));
+    options.cache_dir = folder;
+    scratch_write("h.jsonl", "{\"text\": \"one\"}", 15);
+    struct dt_examples *examples = open_good(scratch_path("h.jsonl"), &options);
+    const struct dt_rows_source source = {examples, 1.0};
+    struct dt_rows *rows = dt_rows_of_examples(&source, 1, &row_options, &err);
+    assert_non_null(rows);
+    assert_int_equal(files_in(folder, file, sizeof(file)), 1);
+    assert_int_equal(truncate(file, 0), 0);
+    assert_int_equal(dt_rows_read(rows, 0, 16, in, out, starts, &count, &err),
+                     -1);
+    assert_int_equal(err.status, EX_IOERR);
+    assert_string_equal(err.text, "data: a cache of tokens was cut short while "
+                                  "it is read, or its disk fails");
+    assert_null(dt_rows_of_examples(&source, 1, &row_options, &err));
+    assert_int_equal(err.status, EX_IOERR);
+    dt_rows_destroy(rows);
+    dt_examples_close(examples);
 }
 
 static void test_no_place(void **state)
@@ -341,6 +436,32 @@ static void test_threads(void **state)
     }
 }
 
+/* The second part is not there any more when it is read. */
+static void cut_big(void *ctx, uint64_t done, uint64_t total)
+{
+    (void)ctx;
+    (void)done;
+    (void)total;
+    assert_int_equal(truncate(scratch_path("big.jsonl"), 4096), 0);
+}
+
+static void test_cut_source(void **state)
+{
+    struct dt_example_options options = usual();
+    struct dt_error err;
+    char folder[512];
+    (void)state;
+    big_file();
+    snprintf(folder, sizeof(folder), "%s", scratch_path("cut"));
+    options.cache_dir = folder;
+    options.threads = 1;
+    options.progress = cut_big;
+    assert_null(open_file(scratch_path("big.jsonl"), &options, &err));
+    assert_int_equal(err.status, EX_IOERR);
+    assert_non_null(strstr(err.text, "big.jsonl: cut short while it is read, "
+                                     "or its disk fails"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,7 +469,9 @@ int main(void)
         cmocka_unit_test(test_cache),     cmocka_unit_test(test_damaged_cache),
         cmocka_unit_test(test_no_place),  cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_processes), cmocka_unit_test(test_text_pieces),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads),   cmocka_unit_test(test_other_eos),
+        cmocka_unit_test(test_folders),   cmocka_unit_test(test_stamp),
+        cmocka_unit_test(test_cut_short), cmocka_unit_test(test_cut_source),
     };
     tokenizer = bytes_tokenizer("tokenizer", NULL, "</s>", CHATML);
     int rc = cmocka_run_group_tests_name("cache", tests, NULL, NULL);

@@ -18,6 +18,7 @@ static const char *refusal(const char *name, const char *text,
                            const struct dt_example_options *options, int status)
 {
     static struct dt_error err;
+    err = (struct dt_error){0};
     assert_null(
         open_file(scratch_write(name, text, strlen(text)), options, &err));
     assert_int_equal(err.status, status);
@@ -196,6 +197,7 @@ static void test_refused(void **state)
         if (!strstr(why, cases[i].why))
             fail_msg("'%s', not '%s'", why, cases[i].why);
     }
+    assert_null(open_file(scratch_path("nothing"), &options, NULL));
     assert_null(open_file(scratch_path("nothing"), &options, &err));
     assert_int_equal(err.status, EX_NOINPUT);
     options.bad_limit = 1;

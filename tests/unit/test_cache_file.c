@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cache_file.c - one file of a cache: its stamp, and what is summed */
+#include "config.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "data/cache.h"
+#include "tests/unit/scratch.h"
+
+/* The key of a file that is as it was is in its cache. */
+static void test_stamp(void **state)
+{
+    static const uint64_t offsets[] = {0, 1};
+    static const uint32_t tokens[] = {7};
+    const struct dt_cache part = {.counts.lines = 1,
+                                  .count = 1,
+                                  .token_count = 1,
+                                  .offsets = offsets,
+                                  .tokens = tokens,
+                                  .notes = ""};
+    char path[512];
+    struct dt_error err;
+    uint64_t key = 0;
+    (void)state;
+    snprintf(path, sizeof(path), "%s", scratch_path("stamped"));
+    assert_false(dt_cache_key(path, 5, &key));
+    assert_int_equal(dt_cache_write(path, scratch_path("temporary"), 3, 5,
+                                    &part, 1, false, 0, &err),
+                     0);
+    assert_false(dt_cache_key(path, 6, &key));
+    assert_true(dt_cache_key(path, 5, &key));
+    assert_int_equal(key, 3);
+    assert_int_equal(dt_cache_write(path, scratch_path("temporary"), 3, 0,
+                                    &part, 1, false, 0, &err),
+                     0);
+    assert_false(dt_cache_key(path, 0, &key));
+}
+
+/* Another token at `at` is noticed. */
+static void check_noticed(const struct dt_cache *cache, size_t at)
+{
+    struct dt_cache read;
+    struct dt_error err;
+    char path[512];
+    snprintf(path, sizeof(path), "%s", scratch_path("samples"));
+    assert_int_equal(dt_cache_write(path, scratch_path("temporary"), 3, 0,
+                                    cache, 1, false, 0, &err),
+                     0);
+    assert_int_equal(dt_cache_open(&read, path, 3, &err), 0);
+    off_t place =
+        (const char *)(read.tokens + at) - (const char *)read.map.data;
+    dt_cache_close(&read);
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, "x", 1, place), 1);
+    close(fd);
+    assert_int_equal(dt_cache_open(&read, path, 3, &err), -1);
+    assert_non_null(strstr(err.text, "samples: damaged"));
+}
+
+/* All of up to a million tokens is summed; of more, the ends and samples. */
+static void test_samples(void **state)
+{
+    static const size_t sizes[] = {16384, 3 * 16384 - 1, 64 * 16384 - 1,
+                                   1 << 21};
+    uint32_t *tokens = calloc(1 << 21, sizeof(*tokens));
+    (void)state;
+    for (size_t s = 0; s < 4; s++) {
+        const uint64_t offsets[] = {0, sizes[s]};
+        struct dt_cache cache = {.counts.lines = 1,
+                                 .count = 1,
+                                 .token_count = sizes[s],
+                                 .offsets = offsets,
+                                 .tokens = tokens,
+                                 .notes = ""};
+        for (size_t i = 0; i <= 10; i += s < 3 ? 1 : 10)
+            check_noticed(&cache, (sizes[s] - 1) * i / 10);
+    }
+    free(tokens);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stamp),
+        cmocka_unit_test(test_samples),
+    };
+    return cmocka_run_group_tests_name("cache_file", tests, NULL, NULL);
+}
