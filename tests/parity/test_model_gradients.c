@@ -17,16 +17,16 @@
 
 enum { B = 4, T = 6, V = 11 };
 
-/* Odd sizes: nothing is a multiple of a vector. */
+/* Uneven sizes: nothing is a multiple of a vector. */
 static const struct dt_model_config odd[] = {
     {.family = DT_GPT2,
      .vocab_size = V,
      .n_positions = 8,
-     .n_embd = 15,
+     .n_embd = 18,
      .n_layer = 2,
      .n_head = 3,
      .n_kv_head = 3,
-     .head_size = 5,
+     .head_size = 6,
      .n_inner = 21,
      .norm_epsilon = 1e-5,
      .tie_word_embeddings = false,

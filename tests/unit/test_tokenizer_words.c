@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <utf8proc.h>
 
 #include "data/tok.h"
 
@@ -146,6 +147,8 @@ static void test_classes(void **state)
             char text[4];
             size_t begin, end, n = dt_tok_encode(cp, text);
             bool expected = dt_tok_classes()[cp] & rows[i].class;
+            if (utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_CN)
+                continue; /* younger than utf8proc, not than PCRE2 */
             if (dt_tok_regex_find(regex, matcher, text, n, 0, &begin, &end,
                                   &err) != expected)
                 fail_msg("%s and U+%04X", rows[i].pattern, (unsigned)cp);
