@@ -45,12 +45,11 @@ enum dt_chat_flags {
                              qwen3 keeps the reasoning of every answer */
 };
 
-enum dt_chat_kind { /* of a piece of text */
-                    DT_CHAT_CONTROL =
-                        1, /* exactly one control token, on purpose */
-                    DT_CHAT_CONTENT = 2, /* the user's own words */
-                    DT_CHAT_TRAINED =
-                        4, /* what assistant-only loss is taken on */
+/* What a piece of text is. */
+enum dt_chat_kind {
+    DT_CHAT_CONTROL = 1, /* exactly one control token, on purpose */
+    DT_CHAT_CONTENT = 2, /* the user's own words */
+    DT_CHAT_TRAINED = 4, /* what assistant-only loss is taken on */
 };
 
 /* Text from the end of the piece before it to `end`. */
