@@ -44,6 +44,14 @@ int dt_tok_json_flag(const json_t *object, const char *key, bool fallback,
 /* The "type" of a part of the file. NULL and err. */
 const char *dt_tok_json_type(const json_t *object, struct dt_error *err);
 
+/* Reads a part of the file: nothing if it is null, each of part[key] if its
+ * type is "Sequence", else the part itself. -1: as `read`, with the place.
+ */
+int dt_tok_json_parts(const json_t *part, const char *key,
+                      int (*read)(void *ctx, const json_t *one,
+                                  struct dt_error *err),
+                      void *ctx, struct dt_error *err);
+
 /* The text of {"String": text}: a pattern. NULL and err. */
 const json_t *dt_tok_json_string_pattern(const json_t *object,
                                          struct dt_error *err);

@@ -70,8 +70,13 @@ static int read_strip(struct dt_tok_decoder *decoder, const json_t *value,
     return 0;
 }
 
-static int read_one(struct dt_tok_decoder *decoder, const json_t *value,
-                    enum stage *stage, struct dt_error *err)
+/* A decoder that is being read, and how far it is. */
+struct reading {
+    struct dt_tok_decoder *decoder;
+    enum stage stage;
+};
+
+static int read_one(void *ctx, const json_t *value, struct dt_error *err)
 {
     static const struct {
         const char *type;
@@ -80,7 +85,9 @@ static int read_one(struct dt_tok_decoder *decoder, const json_t *value,
                  {"ByteFallback", FALLEN_BACK}, {"Fuse", FUSED},
                  {"Strip", STRIPPED},           {"ByteLevel", BYTES}};
     const char *type = dt_tok_json_type(value, err);
-    enum stage next = START, before = *stage;
+    struct reading *reading = ctx;
+    struct dt_tok_decoder *decoder = reading->decoder;
+    enum stage next = START, before = reading->stage;
     char shown[DT_TOK_SHOWN_BYTES];
     if (!type)
         return -1;
@@ -95,7 +102,7 @@ static int read_one(struct dt_tok_decoder *decoder, const json_t *value,
                             dt_tok_shown(type, 40, shown));
     if (next <= before || (next == BYTES && before != START))
         return dt_error_set(err, EX_DATAERR, "%s: not in this place", type);
-    *stage = next;
+    reading->stage = next;
     decoder->fallback |= next == FALLEN_BACK;
     decoder->byte_level |= next == BYTES;
     if (next == REPLACED)
@@ -107,27 +114,7 @@ static int read_one(struct dt_tok_decoder *decoder, const json_t *value,
 int dt_tok_decoder_read(struct dt_tokenizer *tokenizer, const json_t *value,
                         struct dt_error *err)
 {
-    struct dt_tok_decoder *decoder = &tokenizer->decoder;
-    enum stage stage = START;
-    const char *type;
-    const json_t *list;
-    json_t *item;
-    size_t i;
-    decoder->join = !value || json_is_null(value);
-    if (decoder->join)
-        return 0;
-    type = dt_tok_json_type(value, err);
-    if (!type)
-        return -1;
-    if (strcmp(type, "Sequence") != 0)
-        return read_one(decoder, value, &stage, err);
-    list = dt_tok_json_get(value, "decoders", JSON_ARRAY, err);
-    if (!list)
-        return -1;
-    json_array_foreach(list, i, item)
-    {
-        if (read_one(decoder, item, &stage, err) < 0)
-            return dt_error_prefix(err, "decoders[%zu]", i);
-    }
-    return 0;
+    struct reading reading = {&tokenizer->decoder, START};
+    tokenizer->decoder.join = !value || json_is_null(value);
+    return dt_tok_json_parts(value, "decoders", read_one, &reading, err);
 }

@@ -69,6 +69,31 @@ const char *dt_tok_json_type(const json_t *object, struct dt_error *err)
     return type ? json_string_value(type) : NULL;
 }
 
+int dt_tok_json_parts(const json_t *part, const char *key,
+                      int (*read)(void *ctx, const json_t *one,
+                                  struct dt_error *err),
+                      void *ctx, struct dt_error *err)
+{
+    json_t *item;
+    size_t i;
+    if (!part || json_is_null(part))
+        return 0;
+    const char *type = dt_tok_json_type(part, err);
+    if (!type)
+        return -1;
+    if (strcmp(type, "Sequence") != 0)
+        return read(ctx, part, err);
+    const json_t *list = dt_tok_json_get(part, key, JSON_ARRAY, err);
+    if (!list)
+        return -1;
+    json_array_foreach(list, i, item)
+    {
+        if (read(ctx, item, err) < 0)
+            return dt_error_prefix(err, "%s[%zu]", key, i);
+    }
+    return 0;
+}
+
 const json_t *dt_tok_json_string_pattern(const json_t *object,
                                          struct dt_error *err)
 {

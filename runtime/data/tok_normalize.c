@@ -56,9 +56,9 @@ static int read_prepend(struct dt_tok_normalizer *normalizer,
     return 0;
 }
 
-static int read_one(struct dt_tokenizer *tokenizer, const json_t *value,
-                    struct dt_error *err)
+static int read_one(void *ctx, const json_t *value, struct dt_error *err)
 {
+    struct dt_tokenizer *tokenizer = ctx;
     const char *type = dt_tok_json_type(value, err);
     struct dt_tok_normalizer *normalizer;
     char shown[DT_TOK_SHOWN_BYTES];
@@ -82,26 +82,7 @@ static int read_one(struct dt_tokenizer *tokenizer, const json_t *value,
 int dt_tok_normalizer_read(struct dt_tokenizer *tokenizer, const json_t *value,
                            struct dt_error *err)
 {
-    const char *type;
-    const json_t *list;
-    json_t *item;
-    size_t i;
-    if (!value || json_is_null(value))
-        return 0;
-    type = dt_tok_json_type(value, err);
-    if (!type)
-        return -1;
-    if (strcmp(type, "Sequence") != 0)
-        return read_one(tokenizer, value, err);
-    list = dt_tok_json_get(value, "normalizers", JSON_ARRAY, err);
-    if (!list)
-        return -1;
-    json_array_foreach(list, i, item)
-    {
-        if (read_one(tokenizer, item, err) < 0)
-            return dt_error_prefix(err, "normalizers[%zu]", i);
-    }
-    return 0;
+    return dt_tok_json_parts(value, "normalizers", read_one, tokenizer, err);
 }
 
 static void replace(const struct dt_tok_normalizer *normalizer,

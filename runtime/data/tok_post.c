@@ -115,9 +115,9 @@ static int read_template(struct dt_tokenizer *tokenizer, const json_t *value,
                     false, err);
 }
 
-static int read_one(struct dt_tokenizer *tokenizer, const json_t *value,
-                    struct dt_error *err)
+static int read_one(void *ctx, const json_t *value, struct dt_error *err)
 {
+    struct dt_tokenizer *tokenizer = ctx;
     const char *type = dt_tok_json_type(value, err);
     char shown[DT_TOK_SHOWN_BYTES];
     if (!type)
@@ -135,24 +135,5 @@ static int read_one(struct dt_tokenizer *tokenizer, const json_t *value,
 int dt_tok_post_read(struct dt_tokenizer *tokenizer, const json_t *value,
                      struct dt_error *err)
 {
-    const char *type;
-    const json_t *list;
-    json_t *item;
-    size_t i;
-    if (!value || json_is_null(value))
-        return 0;
-    type = dt_tok_json_type(value, err);
-    if (!type)
-        return -1;
-    if (strcmp(type, "Sequence") != 0)
-        return read_one(tokenizer, value, err);
-    list = dt_tok_json_get(value, "processors", JSON_ARRAY, err);
-    if (!list)
-        return -1;
-    json_array_foreach(list, i, item)
-    {
-        if (read_one(tokenizer, item, err) < 0)
-            return dt_error_prefix(err, "processors[%zu]", i);
-    }
-    return 0;
+    return dt_tok_json_parts(value, "processors", read_one, tokenizer, err);
 }

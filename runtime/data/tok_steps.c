@@ -174,9 +174,9 @@ static int read_metaspace(struct dt_tokenizer *tokenizer, const json_t *value,
                     err);
 }
 
-static int read_one(struct dt_tokenizer *tokenizer, const json_t *value,
-                    struct dt_error *err)
+static int read_one(void *ctx, const json_t *value, struct dt_error *err)
 {
+    struct dt_tokenizer *tokenizer = ctx;
     const char *type = dt_tok_json_type(value, err);
     char shown[DT_TOK_SHOWN_BYTES];
     if (!type)
@@ -200,26 +200,7 @@ static int read_one(struct dt_tokenizer *tokenizer, const json_t *value,
 int dt_tok_steps_read(struct dt_tokenizer *tokenizer, const json_t *value,
                       struct dt_error *err)
 {
-    const char *type;
-    const json_t *list;
-    json_t *item;
-    size_t i;
-    if (!value || json_is_null(value))
-        return 0;
-    type = dt_tok_json_type(value, err);
-    if (!type)
-        return -1;
-    if (strcmp(type, "Sequence") != 0)
-        return read_one(tokenizer, value, err);
-    list = dt_tok_json_get(value, "pretokenizers", JSON_ARRAY, err);
-    if (!list)
-        return -1;
-    json_array_foreach(list, i, item)
-    {
-        if (read_one(tokenizer, item, err) < 0)
-            return dt_error_prefix(err, "pretokenizers[%zu]", i);
-    }
-    return 0;
+    return dt_tok_json_parts(value, "pretokenizers", read_one, tokenizer, err);
 }
 
 static bool begins_with_mark(const struct dt_tokenizer *tokenizer, uint64_t id)
