@@ -11,6 +11,10 @@
 
 #include <sysexits.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     DT_ERROR_TEXT_BYTES = 1024,
 };
@@ -41,5 +45,9 @@ int dt_error_prefix(struct dt_error *err, const char *fmt, ...)
  */
 int dt_error_add(struct dt_error *err, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* DT_BASE_ERROR_H */

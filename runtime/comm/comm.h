@@ -3,7 +3,8 @@
  * comm.h - collectives on views
  *
  * A backend runs the operations of one communicator in the order in which they
- * were started, on its own progress thread; every rank starts the same
+ * were started, on its own progress thread or stream, after the work that was
+ * in options.stream when they were started; every rank starts the same
  * operations in the same order. Starting returns at once with a ticket; the
  * view must stay untouched until dt_comm_wait of that ticket (or a later one)
  * returned. The first failure is final: every later call returns it.
@@ -50,6 +51,7 @@ struct dt_comm_world {
 struct dt_comm_options {
     const char *interface; /* NULL: the one that reaches rank 0 */
     int timeout_ms;
+    struct dt_stream *stream; /* where the views are computed; cpu: NULL */
 };
 
 /* A communicator over `backend`: "self" for a world of one, where nothing is
@@ -74,14 +76,16 @@ void dt_comm_destroy(struct dt_comm *comm);
  */
 void dt_comm_abandon(struct dt_comm *comm, const struct dt_error *why);
 
-/* This process in the world, how many there are, and "self" or "gloo". */
+/* This process in the world, how many there are, and "self", "gloo" or "nccl".
+ */
 int dt_comm_rank(const struct dt_comm *comm);
 int dt_comm_size(const struct dt_comm *comm);
 const char *dt_comm_backend(const struct dt_comm *comm);
 
 /* v = op over ranks of v, in place. `wire` is what travels: DT_F32, or DT_BF16
  * for half the bytes (each contribution is rounded once, sums are made in
- * fp32, the result is rounded once). v is DT_F32 or DT_BF16 (wire DT_BF16).
+ * fp32, the result is rounded once). v is DT_F32 or DT_BF16 (wire DT_BF16), or
+ * DT_F64 for the few scalars of a step (wire is not looked at).
  */
 int dt_comm_all_reduce(struct dt_comm *comm, struct dt_view v,
                        enum dt_reduce op, enum dt_dtype wire,
@@ -104,12 +108,20 @@ int dt_comm_all_gather(struct dt_comm *comm, struct dt_view v,
 int dt_comm_broadcast(struct dt_comm *comm, struct dt_view v, int root,
                       dt_ticket_t *ticket, struct dt_error *err);
 
-/* Returns when operation `ticket` and all before it are done. -1:
- * EX_UNAVAILABLE with the operation, its size, and the rank and host of the
+/* What options.stream does from here on comes after operation `ticket` and all
+ * before it; on the cpu, where there is no stream, returns when they are done.
+ * -1: EX_UNAVAILABLE with the operation, its size, and the rank and host of the
  * peer that was lost or did not answer within the time-out.
  */
 int dt_comm_wait(struct dt_comm *comm, dt_ticket_t ticket,
                  struct dt_error *err);
+
+/* dt_event_wait for an event of options.stream that may stand behind
+ * operations: fails as they do if a peer is lost or late. What a rank waits for
+ * besides has to be waited for with this, or a lost peer means waiting for ever.
+ */
+int dt_comm_wait_event(struct dt_comm *comm, const struct dt_device *device,
+                       struct dt_event *event, struct dt_error *err);
 
 /* Returns when all ranks have called it. */
 int dt_comm_barrier(struct dt_comm *comm, struct dt_error *err);

@@ -1,34 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device.h - memory of one piece of hardware, and the queue its work runs on
+ * device.h - memory of one piece of hardware, and the queue its work runs in
  *
- * `cpu` is built in: its memory is anonymous pages (huge where the kernel
- * grants them), its only stream is NULL and everything on it is done when the
- * call returns.
+ * A device is a table of functions; a process has one of each kind. `cpu` is
+ * built in: its memory is anonymous pages (huge where the kernel grants them),
+ * its only stream is NULL, its events are NULL, and everything on it is done
+ * when the call returns. Others come with their backend (backend/backend.h).
  */
 #ifndef DT_DEVICE_DEVICE_H
 #define DT_DEVICE_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
 
-struct dt_stream; /* in-order queue of work; NULL on the cpu */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_stream; /* in-order queue of work */
+struct dt_event;  /* a point in a stream */
+struct dt_graph;  /* work that was recorded once, to be repeated */
+
+/* What a device can do. Functions that queue work return at once; an error of
+ * work that was queued comes out of a later call that waits. Only one thread
+ * uses a device, but for events, which any may wait for.
+ */
+struct dt_device {
+    const char *name; /* "cpu", "cuda" */
+    bool is_host;     /* memory is the host's, work is done on return */
+
+    /* Zeroed memory, 256-byte aligned. -1: EX_OSERR, with what there is. */
+    int (*allocate)(size_t bytes, void **data, struct dt_error *err);
+    void (*release)(void *data, size_t bytes);
+    /* Memory of the host that copies run from and to without waiting. */
+    int (*allocate_staging)(size_t bytes, void **data, struct dt_error *err);
+    void (*release_staging)(void *data, size_t bytes);
+
+    int (*stream_create)(struct dt_stream **stream, struct dt_error *err);
+    void (*stream_destroy)(struct dt_stream *stream);
+    /* Waits until all that was queued is done. */
+    int (*stream_wait)(struct dt_stream *stream, struct dt_error *err);
+
+    /* Queues a copy between any two of device, staging and host memory. The
+     * source must stay until it is done; host memory that is not staging is
+     * copied before the call returns.
+     */
+    int (*copy)(struct dt_stream *stream, void *to, const void *from,
+                size_t bytes, struct dt_error *err);
+
+    int (*event_create)(struct dt_event **event, struct dt_error *err);
+    void (*event_destroy)(struct dt_event *event);
+    /* The event becomes the point that `stream` is at now. */
+    int (*event_record)(struct dt_event *event, struct dt_stream *stream,
+                        struct dt_error *err);
+    /* 1: the point has been passed, 0: not yet, -1: work before it failed. An
+     * event that was never recorded has been passed.
+     */
+    int (*event_done)(struct dt_event *event, struct dt_error *err);
+
+    /* Between begin and end, what is queued to the stream is recorded and not
+     * run; replay queues all of it. NULL: the device has no graphs.
+     */
+    int (*record_begin)(struct dt_stream *stream, struct dt_error *err);
+    int (*record_end)(struct dt_stream *stream, struct dt_graph **graph,
+                      struct dt_error *err);
+    int (*replay)(struct dt_stream *stream, struct dt_graph *graph,
+                  struct dt_error *err);
+    void (*graph_destroy)(struct dt_graph *graph);
+
+    /* Bytes this process may still allocate (SIZE_MAX: not known), and the
+     * most it has had so far.
+     */
+    size_t (*available_bytes)(void);
+    size_t (*peak_bytes)(void);
+    /* "NVIDIA H200, 139.8 GiB, sm_90, driver 13.0": valid until the next call.
+     */
+    const char *(*describe)(void);
+};
+
+/* The host itself. */
+extern const struct dt_device dt_cpu;
 
 struct dt_buffer {
-    void *data;   /* 64-byte aligned, zero when created */
+    void *data; /* zero when created; the host may touch it only on is_host */
     size_t bytes;
+    const struct dt_device *device;
 };
 
 /* Allocates zeroed memory (bytes > 0). NULL and err (EX_OSERR, with the number
  * of bytes and what they are `what` for) if there is none.
  */
-struct dt_buffer *dt_buffer_create(size_t bytes, const char *what,
-                                   struct dt_error *err);
+struct dt_buffer *dt_buffer_create(const struct dt_device *device, size_t bytes,
+                                   const char *what, struct dt_error *err);
 void dt_buffer_destroy(struct dt_buffer *buf); /* NULL is fine */
 
-/* Largest resident set of this process so far, in bytes. */
-size_t dt_device_peak_bytes(void);
+/* Returns when the event has been passed, looking every few microseconds. -1:
+ * work before it failed.
+ */
+int dt_event_wait(const struct dt_device *device, struct dt_event *event,
+                  struct dt_error *err);
 
 /* Bytes of memory that processes of this job may still use on this node: what
  * the kernel and the control groups of this process (versions 1 and 2) leave,
@@ -36,5 +108,9 @@ size_t dt_device_peak_bytes(void);
  * SIZE_MAX if nothing says so.
  */
 size_t dt_memory_available(const char *root);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* DT_DEVICE_DEVICE_H */

@@ -29,6 +29,10 @@
 
 #include "tensor/view.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* How a weight of a linear layer is stored. */
 enum dt_weight_order {
     DT_WEIGHT_IN_OUT, /* w(C, OC), y = x w: GPT-2's Conv1D */
@@ -78,20 +82,53 @@ struct dt_kv {
     struct dt_view k, v;      /* (B, S, NKV*HS) X */
 };
 
+/* The scalars of an optimizer step. They stay on the device, so that no step
+ * waits for the host, which reads them when the step is over: elements of a
+ * view of DT_STEP_COUNT F64, called `step` below.
+ */
+enum dt_step_scalar {
+    DT_STEP_LOSS,    /* sum of the token losses, of this rank at first    */
+    DT_STEP_TARGETS, /* how many tokens have one                          */
+    DT_STEP_STOP,    /* how many ranks were told to stop: these three are */
+    DT_STEP_SUMS,    /* (their count) summed over ranks in one reduction  */
+    DT_STEP_SQUARES = DT_STEP_SUMS, /* sum of squares of the gradients */
+    DT_STEP_LOSS_SCALE,             /* of the rule that was chosen: */
+    DT_STEP_LR,
+    DT_STEP_BIAS1,
+    DT_STEP_BIAS2,
+    DT_STEP_NORM,       /* L2 norm of the gradients of the mean loss */
+    DT_STEP_GRAD_SCALE, /* what gradients are multiplied by: 1 / (targets
+                           loss_scale) and the clip factor */
+    DT_STEP_OUTCOME,    /* enum dt_step_outcome */
+    DT_STEP_COUNT
+};
+
+enum dt_step_outcome {
+    DT_STEP_TAKEN,
+    DT_STEP_OVERFLOW, /* no update: the norm is not finite */
+    DT_STEP_EMPTY,    /* no update: there were no targets */
+    DT_STEP_OUTCOMES
+};
+
+/* What a step is made with; biasi = 1 - betai^n for optimizer step n >= 1. */
+struct dt_step_rule {
+    double loss_scale, lr, bias1, bias2;
+};
+
 /* AdamW of torch.optim.AdamW (Loshchilov, Hutter, "Decoupled weight decay
- * regularization", alg. 2), for optimizer step n >= 1:
+ * regularization", alg. 2), with lr, biasi and grad_scale of `step`:
  *   g' = grad_scale * g;  p -= lr*weight_decay * p
  *   m = beta1*m + (1-beta1)*g';  v = beta2*v + (1-beta2)*g'*g'
- *   p -= lr/bias1 * m / (sqrt(v)/sqrt(bias2) + eps),  biasi = 1 - betai^n
+ *   p -= lr/bias1 * m / (sqrt(v)/sqrt(bias2) + eps)
  * `coupled` is torch.optim.Adam: g' = grad_scale * g + weight_decay * p, and p
- * does not decay by itself.
+ * does not decay by itself. Runs of elements that decay and that do not take
+ * turns: run i is [bounds[i], bounds[i + 1]), and decays if i is odd.
  */
 struct dt_adamw {
     /* double: 1 - beta2 of a float would be off by 5e-5 of itself */
-    double lr, beta1, beta2, eps, weight_decay;
-    double grad_scale; /* clipping and normalisation, applied to g */
-    double bias1, bias2;
+    double beta1, beta2, eps, weight_decay;
     bool coupled;
+    struct dt_view bounds; /* (runs + 1) I64, from 0 to the count of p */
 };
 
 struct dt_ops {
@@ -171,6 +208,22 @@ struct dt_ops {
                              struct dt_view dout, size_t N, size_t C,
                              const struct dt_dropout *dropout);
 
+    /* linear_forward into pre(N,OC), and gelu of it into out(N,OC) */
+    void (*linear_gelu_forward)(struct dt_stream *stream, struct dt_view out,
+                                struct dt_view pre, struct dt_view x,
+                                struct dt_view w, struct dt_view b,
+                                enum dt_weight_order order, size_t N, size_t C,
+                                size_t OC);
+    /* Of a linear layer that takes x(N,C) = gelu(pre(N,C)): linear_backward,
+     * but with dpre(N,C) = dx * gelu'(pre) instead of dx. dpre may be pre.
+     */
+    void (*linear_gelu_backward)(struct dt_stream *stream, struct dt_view dpre,
+                                 struct dt_view dw, struct dt_view db,
+                                 struct dt_view dout, struct dt_view x,
+                                 struct dt_view pre, struct dt_view w,
+                                 enum dt_weight_order order, size_t N, size_t C,
+                                 size_t OC, bool accumulate);
+
     /* tanh approximation, GPT-2's gelu_new (Hendrycks, Gimpel, sec. 2) */
     void (*gelu_forward)(struct dt_stream *stream, struct dt_view out,
                          struct dt_view x);
@@ -220,8 +273,9 @@ struct dt_ops {
                                struct dt_view lse, struct dt_view qkv,
                                struct dt_view scratch,
                                const struct dt_attention *attention);
-    /* Elements of scratch with which attention_backward uses all threads; only
-     * the sizes of `attention` are looked at.
+    /* Elements of scratch with which attention_backward uses all of the
+     * hardware; only the sizes of `attention` are looked at, and whether there
+     * are starts and dropout.
      */
     size_t (*attention_scratch)(const struct dt_attention *attention);
 
@@ -240,18 +294,18 @@ struct dt_ops {
 
     /* Head and cross entropy in one, a chunk of rows at a time: logits(.,V) =
      * x w(V,C)^T live only in `scratch` (F32, any size >= V elements; V + 2C
-     * for each row of a chunk), and only of rows that have a target. Returns the sum over rows
-     * of the token loss, rows with target DT_IGNORE left out:
+     * for each row of a chunk). Adds to DT_STEP_LOSS the sum over rows of the
+     * token loss, rows with target DT_IGNORE left out:
      *   (1 - smoothing) * nll(target) + smoothing / V * sum over v of nll(v)
-     * With dx also dx(N,C) and dw(V,C) (= or +=) of scale * that sum; without
-     * it the loss only.
+     * With dx also dx(N,C) and dw(V,C) (= or +=) of DT_STEP_LOSS_SCALE * that
+     * sum; without it the loss only.
      */
-    double (*linear_cross_entropy)(struct dt_stream *stream, struct dt_view dx,
-                                   struct dt_view dw, struct dt_view x,
-                                   struct dt_view w, struct dt_view targets,
-                                   struct dt_view scratch, float scale,
-                                   float smoothing, size_t N, size_t C,
-                                   size_t V, bool accumulate);
+    void (*linear_cross_entropy)(struct dt_stream *stream, struct dt_view step,
+                                 struct dt_view dx, struct dt_view dw,
+                                 struct dt_view x, struct dt_view w,
+                                 struct dt_view targets, struct dt_view scratch,
+                                 float smoothing, size_t N, size_t C, size_t V,
+                                 bool accumulate);
 
     /* x = 0, element by element, any type */
     void (*zero)(struct dt_stream *stream, struct dt_view x);
@@ -260,17 +314,39 @@ struct dt_ops {
     void (*convert)(struct dt_stream *stream, struct dt_view out,
                     struct dt_view x);
 
-    /* Sum of squares of F32 in double; the same bits for any number of
-     * threads. NaN or infinite if an element is.
+    /* Begins a step: its sums are 0, and it is made with rules[outcome of the
+     * step before], DT_STEP_TAKEN if `step` is all zero.
      */
-    double (*sum_of_squares)(struct dt_stream *stream, struct dt_view x);
-
-    /* One AdamW step on a range; p, g, m, v all (count), F32. w(count) X
-     * becomes p, rounded to nearest even; absent if p itself is computed with.
+    void (*step_begin)(struct dt_stream *stream, struct dt_view step,
+                       const struct dt_step_rule rules[DT_STEP_OUTCOMES]);
+    /* Adds what the host knows to DT_STEP_TARGETS and DT_STEP_STOP. */
+    void (*step_add)(struct dt_stream *stream, struct dt_view step,
+                     double targets, double stop);
+    /* Adds to DT_STEP_SQUARES the sum of squares of x, F32, in double; the
+     * same bits for any number of threads. NaN or infinite if an element is.
      */
-    void (*adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view w,
-                  struct dt_view g, struct dt_view m, struct dt_view v,
+    void (*sum_of_squares)(struct dt_stream *stream, struct dt_view step,
+                           struct dt_view x);
+    /* With the sums complete: norm, outcome and grad_scale. Clips as torch's
+     * clip_grad_norm_: min(1, max_norm / (norm + 1e-6)); not if max_norm <= 0.
+     */
+    void (*step_decide)(struct dt_stream *stream, struct dt_view step,
+                        double max_norm);
+    /* One AdamW step on p, g, m, v, all (count) F32, if the outcome is
+     * DT_STEP_TAKEN. w(count) X becomes p, rounded to nearest even; absent if
+     * p itself is computed with.
+     */
+    void (*adamw)(struct dt_stream *stream, struct dt_view step,
+                  struct dt_view p, struct dt_view w, struct dt_view g,
+                  struct dt_view m, struct dt_view v,
                   const struct dt_adamw *args);
+};
+
+/* Where work is done: the functions, and the stream that they run in. */
+struct dt_exec {
+    const struct dt_device *device;
+    const struct dt_ops *ops;
+    struct dt_stream *stream;
 };
 
 /* The CPU backend in the fastest variant that this processor runs
@@ -278,5 +354,12 @@ struct dt_ops {
  * it was built in.
  */
 const struct dt_ops *dt_ops_cpu(void);
+
+/* The host: dt_cpu and dt_ops_cpu(). */
+struct dt_exec dt_exec_cpu(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* DT_OPS_OPS_H */

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda.h - the operations on an NVIDIA GPU (private to ops/cuda and the module)
+ *
+ * One function for each slot of struct dt_ops, dt_cuda_<slot>, in the file of
+ * its family: kernels and their launches in .cu, what calls a library of NVIDIA
+ * in .c. One thread of a process uses them.
+ */
+#ifndef DT_OPS_CUDA_CUDA_H
+#define DT_OPS_CUDA_CUDA_H
+
+#include <cuda_runtime_api.h>
+
+#include "ops/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Made by device_cuda.c. Everything in `workspace` is over when the operation
+ * that used it has run: operations of one stream share it.
+ */
+struct dt_stream {
+    cudaStream_t cuda;
+    void *workspace; /* 256-byte aligned */
+    size_t workspace_bytes;
+};
+
+/* workspace_bytes of every stream. */
+enum { DT_CUDA_WORKSPACE = 64 << 20 };
+
+/* What the operations need to know of card and user; set once by
+ * dt_cuda_ops_open.
+ */
+struct dt_cuda_facts {
+    int multiprocessors;
+    int capability; /* 90 for sm_90 */
+    bool deterministic, tf32;
+    int attention; /* enum dt_attention_kind of backend.h */
+};
+extern struct dt_cuda_facts dt_cuda_facts;
+
+/* Handles of cuBLASLt and, where it is built in and found, cuDNN. -1:
+ * EX_UNAVAILABLE.
+ */
+int dt_cuda_ops_open(const struct dt_cuda_facts *facts, struct dt_error *err);
+int dt_cuda_matmul_open(struct dt_error *err);
+int dt_cuda_attention_open(struct dt_error *err);
+
+extern const struct dt_ops dt_cuda_ops;
+
+/* d(M,N) = alpha a b + beta d, row-major, in one call of cuBLASLt; see
+ * matmul.c. ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). lda.. are
+ * row strides in elements. `alpha` is 1.
+ */
+enum dt_cuda_epilogue {
+    DT_EPILOGUE_NONE,
+    DT_EPILOGUE_BIAS,           /* + bias(N) X */
+    DT_EPILOGUE_GELU_AUX,       /* aux(M,N) = product (+ bias); d = gelu(aux) */
+    DT_EPILOGUE_DGELU,          /* d = product * gelu'(aux(M,N)) */
+};
+struct dt_cuda_matmul {
+    size_t M, N, K;
+    bool ta, tb;
+    struct dt_view a, b, d; /* a, b: X; d: X or F32 */
+    bool accumulate;        /* beta 1, else 0 */
+    enum dt_cuda_epilogue epilogue;
+    struct dt_view bias, aux; /* count 0: none */
+};
+void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm);
+
+/* db(OC) F32 = or += column sums of dout(N,OC) X; the same bits every time. */
+void dt_cuda_bias_backward(struct dt_stream *stream, struct dt_view db,
+                           struct dt_view dout, size_t N, size_t OC,
+                           bool accumulate);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DT_OPS_CUDA_CUDA_H */
