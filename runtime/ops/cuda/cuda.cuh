@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda.cuh - what kernels share (private to ops/cuda)
+ *
+ * Kernels compute in fp32 and round once. They use no atomics on floats: every
+ * sum has one order, so that every run has the same bits. So that tests/simt
+ * can run them without a GPU, kernels keep to a subset: started by launch(),
+ * static shared memory only, blocks of whole warps, all lanes of a warp at
+ * every shuffle.
+ */
+#ifndef DT_OPS_CUDA_CUDA_CUH
+#define DT_OPS_CUDA_CUDA_CUH
+
+#include <assert.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "ops/cuda/cuda.h"
+
+enum { WARP = 32 };
+
+/* Starts kernel(args...) in the stream. An error of it comes out where the
+ * host waits for the stream.
+ */
+template <typename... Params, typename... Args>
+static inline void launch(struct dt_stream *stream, void (*kernel)(Params...),
+                          dim3 grid, dim3 block, Args... args)
+{
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.stream = stream->cuda;
+    cudaLaunchKernelEx(&config, kernel, Params(args)...);
+}
+
+static inline unsigned blocks_for(size_t count, size_t per_block)
+{
+    return (unsigned)((count + per_block - 1) / per_block);
+}
+
+/* --- types --- */
+
+__device__ static inline float to_float(float x) { return x; }
+__device__ static inline float to_float(__nv_bfloat16 x)
+{
+    return __bfloat162float(x);
+}
+__device__ static inline float to_float(__half x) { return __half2float(x); }
+
+template <typename X> __device__ static inline X from_float(float x);
+template <> __device__ inline float from_float<float>(float x) { return x; }
+template <> __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
+template <> __device__ inline __half from_float<__half>(float x)
+{
+    return __float2half_rn(x);
+}
+
+/* Calls f(X()) with the C type of dtype, one of the compute types. */
+template <typename F> static inline void with_type(enum dt_dtype dtype, F f)
+{
+    switch (dtype) {
+    case DT_BF16:
+        f(__nv_bfloat16());
+        break;
+    case DT_F16:
+        f(__half());
+        break;
+    default:
+        assert(dtype == DT_F32);
+        f(float());
+    }
+}
+
+/* The elements of a view, NULL if it is absent. */
+template <typename X> static inline X *data_of(struct dt_view v)
+{
+    assert(v.count == 0 || dt_dtype_bytes(v.dtype) == sizeof(X));
+    return v.count > 0 ? (X *)dt_view_data(v) : nullptr;
+}
+
+/* --- vectors: W neighbouring elements in one access --- */
+
+template <typename X, int W> struct alignas(sizeof(X) * W) Vec {
+    X v[W];
+};
+
+/* Elements of X in 16 bytes. */
+template <typename X> constexpr int wide()
+{
+    return (int)(16 / sizeof(X));
+}
+
+/* Can rows of C elements of these addresses be read W at a time? An absent
+ * tensor can.
+ */
+static inline bool aligned(size_t C, int W, size_t size, const void *a,
+                           const void *b = nullptr, const void *c = nullptr,
+                           const void *d = nullptr)
+{
+    uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d;
+    return C % (size_t)W == 0 && all % ((size_t)W * size) == 0;
+}
+
+/* --- sums over warps and blocks, in a fixed order --- */
+
+template <typename T> __device__ static inline T warp_sum(T x)
+{
+    for (int step = WARP / 2; step > 0; step /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
+}
+
+__device__ static inline float warp_max(float x)
+{
+    for (int step = WARP / 2; step > 0; step /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
+    return x;
+}
+
+/* All threads of the block (at most 1024) get the sum; `shared` is theirs
+ * before and after.
+ */
+template <typename T>
+__device__ static inline T block_sum(T x, T (&shared)[WARP])
+{
+    unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    x = warp_sum(x);
+    __syncthreads();
+    if (lane == 0)
+        shared[warp] = x;
+    __syncthreads();
+    x = lane < blockDim.x / WARP ? shared[lane] : T(0);
+    return warp_sum(x);
+}
+
+__device__ static inline float block_max(float x, float (&shared)[WARP])
+{
+    unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    x = warp_max(x);
+    __syncthreads();
+    if (lane == 0)
+        shared[warp] = x;
+    __syncthreads();
+    x = lane < blockDim.x / WARP ? shared[lane] : -INFINITY;
+    return warp_max(x);
+}
+
+#endif /* DT_OPS_CUDA_CUDA_CUH */
