@@ -293,8 +293,8 @@ struct dt_ops {
                          const struct dt_kv *kv);
 
     /* Head and cross entropy in one, a chunk of rows at a time: logits(.,V) =
-     * x w(V,C)^T live only in `scratch` (F32, any size >= V elements; V + 2C
-     * for each row of a chunk). Adds to DT_STEP_LOSS the sum over rows of the
+     * x w(V,C)^T live only in `scratch` (F32, at least loss_scratch of one row).
+     * Adds to DT_STEP_LOSS the sum over rows of the
      * token loss, rows with target DT_IGNORE left out:
      *   (1 - smoothing) * nll(target) + smoothing / V * sum over v of nll(v)
      * With dx also dx(N,C) and dw(V,C) (= or +=) of DT_STEP_LOSS_SCALE * that
@@ -306,6 +306,11 @@ struct dt_ops {
                                  struct dt_view targets, struct dt_view scratch,
                                  float smoothing, size_t N, size_t C, size_t V,
                                  bool accumulate);
+
+    /* Elements of scratch with which linear_cross_entropy of rows of type X is
+     * as fast as it gets; less makes smaller chunks.
+     */
+    size_t (*loss_scratch)(enum dt_dtype type, size_t N, size_t C, size_t V);
 
     /* x = 0, element by element, any type */
     void (*zero)(struct dt_stream *stream, struct dt_view x);
