@@ -50,8 +50,9 @@ int dt_cuda_attention_open(struct dt_error *err);
 extern const struct dt_ops dt_cuda_ops;
 
 /* d(M,N) = alpha a b + beta d, row-major, in one call of cuBLASLt; see
- * matmul.c. ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). lda.. are
- * row strides in elements. `alpha` is 1.
+ * matmul.c. ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). `alpha` is
+ * 1. lda, ldb, ldd are the row strides in elements, 0: rows follow one another
+ * without a gap. A view with a stride holds at least rows x stride elements.
  */
 enum dt_cuda_epilogue {
     DT_EPILOGUE_NONE,
@@ -63,6 +64,7 @@ struct dt_cuda_matmul {
     size_t M, N, K;
     bool ta, tb;
     struct dt_view a, b, d; /* a, b: X; d: X or F32 */
+    size_t lda, ldb, ldd;
     bool accumulate;        /* beta 1, else 0 */
     enum dt_cuda_epilogue epilogue;
     struct dt_view bias, aux; /* count 0: none */
