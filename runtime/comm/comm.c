@@ -23,6 +23,7 @@ static const char *const dtype_names[] = {
     [DT_F16] = "fp16",
     [DT_I32] = "i32",
     [DT_I64] = "i64",
+    [DT_F64] = "f64",
 };
 
 void dt_op_describe(const struct dt_op *op, char *text, size_t bytes)
@@ -104,12 +105,16 @@ int dt_comm_all_reduce(struct dt_comm *comm, struct dt_view v,
                        enum dt_reduce op, enum dt_dtype wire,
                        dt_ticket_t *ticket, struct dt_error *err)
 {
-    assert_reducible(v, wire);
-    return comm->backend->start(
-        comm,
-        &(struct dt_op){
-            .kind = DT_OP_ALL_REDUCE, .view = v, .reduce = op, .wire = wire},
-        ticket, err);
+    struct dt_op all_reduce = {
+        .kind = DT_OP_ALL_REDUCE, .view = v, .reduce = op, .wire = wire};
+    if (v.dtype != DT_F64) {
+        assert_reducible(v, wire);
+    } else if (!comm->backend->wait_event) {
+        all_reduce.kind = DT_OP_SCALARS;
+        all_reduce.scalars = dt_view_f64(v);
+        all_reduce.scalar_count = v.count;
+    }
+    return comm->backend->start(comm, &all_reduce, ticket, err);
 }
 
 int dt_comm_reduce_scatter(struct dt_comm *comm, struct dt_view v,
@@ -150,6 +155,14 @@ int dt_comm_broadcast(struct dt_comm *comm, struct dt_view v, int root,
 int dt_comm_wait(struct dt_comm *comm, dt_ticket_t ticket, struct dt_error *err)
 {
     return comm->backend->wait(comm, ticket, err);
+}
+
+int dt_comm_wait_event(struct dt_comm *comm, const struct dt_device *device,
+                       struct dt_event *event, struct dt_error *err)
+{
+    if (comm->backend->wait_event)
+        return comm->backend->wait_event(comm, device, event, err);
+    return dt_event_wait(device, event, err);
 }
 
 static int run(struct dt_comm *comm, const struct dt_op *op,

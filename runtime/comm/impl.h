@@ -28,14 +28,18 @@ struct dt_op {
 /* Writes "all_reduce(1024 x f32)" to text. */
 void dt_op_describe(const struct dt_op *op, char *text, size_t bytes);
 
-/* Start queues `op` behind the ones before it and returns at once; wait as in
- * comm.h; destroy gets NULL, or from dt_comm_abandon the reason.
+/* Start queues `op` behind the ones before it and returns at once; an all-reduce
+ * of F64 comes as DT_OP_SCALARS where views are the host's (wait_event is NULL).
+ * Wait as in comm.h; destroy gets NULL, or from dt_comm_abandon the reason.
  */
 struct dt_comm_backend {
     const char *name;
     int (*start)(struct dt_comm *comm, const struct dt_op *op,
                  dt_ticket_t *ticket, struct dt_error *err);
     int (*wait)(struct dt_comm *comm, dt_ticket_t ticket, struct dt_error *err);
+    /* as dt_comm_wait_event; NULL: operations are never in a stream */
+    int (*wait_event)(struct dt_comm *comm, const struct dt_device *device,
+                      struct dt_event *event, struct dt_error *err);
     void (*destroy)(struct dt_comm *comm, const struct dt_error *why);
 };
 

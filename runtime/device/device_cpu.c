@@ -10,36 +10,112 @@
 
 #include "device/device.h"
 
-struct dt_buffer *dt_buffer_create(size_t bytes, const char *what,
-                                   struct dt_error *err)
+static int allocate(size_t bytes, void **data, struct dt_error *err)
 {
-    struct dt_buffer *buf = malloc(sizeof(*buf));
-    void *data = buf ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                     : MAP_FAILED;
-    if (data == MAP_FAILED) {
-        dt_error_set(err, EX_OSERR, "cannot allocate %zu bytes for %s: %s",
-                     bytes, what, strerror(errno));
-        free(buf);
-        return NULL;
-    }
-    madvise(data, bytes, MADV_HUGEPAGE); /* a wish: refusal costs only speed */
-    buf->data = data;
-    buf->bytes = bytes;
-    return buf;
+    *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (*data == MAP_FAILED)
+        return dt_error_set(err, EX_OSERR, "%s", strerror(errno));
+    madvise(*data, bytes, MADV_HUGEPAGE); /* a wish: refusal costs only speed */
+    return 0;
 }
 
-void dt_buffer_destroy(struct dt_buffer *buf)
+static void release(void *data, size_t bytes)
 {
-    if (!buf)
-        return;
-    munmap(buf->data, buf->bytes);
-    free(buf);
+    munmap(data, bytes);
 }
 
-size_t dt_device_peak_bytes(void)
+/* --- nothing is ever under way --- */
+
+static int stream_create(struct dt_stream **stream, struct dt_error *err)
+{
+    (void)err;
+    *stream = NULL;
+    return 0;
+}
+
+static void stream_destroy(struct dt_stream *stream)
+{
+    (void)stream;
+}
+
+static int stream_wait(struct dt_stream *stream, struct dt_error *err)
+{
+    (void)stream;
+    (void)err;
+    return 0;
+}
+
+static int copy(struct dt_stream *stream, void *to, const void *from,
+                size_t bytes, struct dt_error *err)
+{
+    (void)stream;
+    (void)err;
+    memcpy(to, from, bytes);
+    return 0;
+}
+
+static int event_create(struct dt_event **event, struct dt_error *err)
+{
+    (void)err;
+    *event = NULL;
+    return 0;
+}
+
+static void event_destroy(struct dt_event *event)
+{
+    (void)event;
+}
+
+static int event_record(struct dt_event *event, struct dt_stream *stream,
+                        struct dt_error *err)
+{
+    (void)event;
+    (void)stream;
+    (void)err;
+    return 0;
+}
+
+static int event_done(struct dt_event *event, struct dt_error *err)
+{
+    (void)event;
+    (void)err;
+    return 1;
+}
+
+static size_t available_bytes(void)
+{
+    return dt_memory_available("");
+}
+
+static size_t peak_bytes(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (size_t)usage.ru_maxrss * 1024;
 }
+
+static const char *describe(void)
+{
+    return "the processors of this host";
+}
+
+const struct dt_device dt_cpu = {
+    .name = "cpu",
+    .is_host = true,
+    .allocate = allocate,
+    .release = release,
+    .allocate_staging = allocate,
+    .release_staging = release,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_wait = stream_wait,
+    .copy = copy,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_done = event_done,
+    .available_bytes = available_bytes,
+    .peak_bytes = peak_bytes,
+    .describe = describe,
+};
