@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * simt.h - what fakes of CUDA's libraries need of the fake CUDA runtime
+ *
+ * tests/simt runs the module for NVIDIA GPUs on the CPU, where there is neither
+ * toolkit nor card. It is made to find mistakes: work that was queued runs only
+ * while the host waits, heads of streams in an order that $SIMT_SEED chooses;
+ * device memory can be touched only meanwhile; blocks and threads of a kernel
+ * run in an order that the seed chooses.
+ */
+#ifndef DT_TESTS_SIMT_H
+#define DT_TESTS_SIMT_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a piece of queued work says when it is asked to go on. */
+enum simt_progress {
+    SIMT_BLOCKED, /* nothing could be done yet: ask again later */
+    SIMT_DONE,
+    SIMT_MOVED, /* something was done, but not all */
+};
+
+/* Queues work at the end of `stream`. When everything before it is done and
+ * the host waits for something, `progress(ctx)` is called again and again until
+ * it returns SIMT_DONE; device memory can be touched inside it, and it must not
+ * wait nor call the runtime. Between two calls work of other streams may run.
+ * Then `release(ctx)` (may be NULL) frees it.
+ *
+ * In a stream that is captured the work becomes part of the graph: it runs once
+ * for each launch (a call after SIMT_DONE starts again) and is released with the
+ * last of graph and executables. On failure (a stream that does not exist, a
+ * capture that was broken) `release` is called and the error returned.
+ */
+cudaError_t simt_enqueue(cudaStream_t stream,
+                         enum simt_progress (*progress)(void *ctx),
+                         void (*release)(void *ctx), void *ctx);
+
+/* Are these bytes inside one living allocation of device memory? */
+bool simt_is_device(const void *data, size_t bytes);
+
+/* Inside memory that cudaMallocHost gave? */
+bool simt_is_pinned(const void *data, size_t bytes);
+
+/* Ends the process with "simt: ...": the program broke a rule of CUDA that the
+ * real one would punish by undefined behaviour.
+ */
+void simt_fail(const char *format, ...)
+    __attribute__((noreturn, format(printf, 1, 2)));
+
+/* The next number of the sequence that $SIMT_SEED began: below `bound`, and
+ * always 0 for seed 0. Inside `progress` only.
+ */
+uint32_t simt_random(uint32_t bound);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DT_TESTS_SIMT_H */
