@@ -52,7 +52,7 @@ extern const struct dt_ops dt_cuda_ops;
 /* d(M,N) = alpha a b + beta d, row-major, in one call of cuBLASLt; see
  * matmul.c. ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). `alpha` is
  * 1. lda, ldb, ldd are the row strides in elements, 0: rows follow one another
- * without a gap. A view with a stride holds at least rows x stride elements.
+ * without a gap. A view then has any count that reaches the last element.
  */
 enum dt_cuda_epilogue {
     DT_EPILOGUE_NONE,
