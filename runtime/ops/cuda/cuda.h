@@ -56,25 +56,70 @@ extern const struct dt_ops dt_cuda_ops;
  */
 enum dt_cuda_epilogue {
     DT_EPILOGUE_NONE,
-    DT_EPILOGUE_BIAS,           /* + bias(N) X */
-    DT_EPILOGUE_GELU_AUX,       /* aux(M,N) = product (+ bias); d = gelu(aux) */
-    DT_EPILOGUE_DGELU,          /* d = product * gelu'(aux(M,N)) */
+    DT_EPILOGUE_BIAS,     /* + bias(N) X */
+    DT_EPILOGUE_GELU_AUX, /* aux(M,N) = product (+ bias); d = gelu(aux) */
+    DT_EPILOGUE_DGELU,    /* d = product * gelu'(aux(M,N)) */
 };
 struct dt_cuda_matmul {
     size_t M, N, K;
     bool ta, tb;
     struct dt_view a, b, d; /* a, b: X; d: X or F32 */
     size_t lda, ldb, ldd;
-    bool accumulate;        /* beta 1, else 0 */
+    bool accumulate; /* beta 1, else 0 */
     enum dt_cuda_epilogue epilogue;
     struct dt_view bias, aux; /* count 0: none */
 };
 void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm);
 
+/* Operations cannot fail, but libraries can: the first text that
+ * dt_cuda_ops_fail was given is kept ("cublasLtMatmul(...): not supported"),
+ * and functions that wait for a stream fail with it. dt_cuda_ops_error: that
+ * text, valid as long as the process, or NULL if nothing went wrong.
+ */
+void dt_cuda_ops_fail(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2)));
+const char *dt_cuda_ops_error(void);
+
 /* db(OC) F32 = or += column sums of dout(N,OC) X; the same bits every time. */
 void dt_cuda_bias_backward(struct dt_stream *stream, struct dt_view db,
                            struct dt_view dout, size_t N, size_t OC,
                            bool accumulate);
+
+/* One slot of struct dt_ops, with the type it has there. */
+#define DT_CUDA_OP(op) extern __typeof__(*((struct dt_ops *)0)->op) dt_cuda_##op
+
+DT_CUDA_OP(library);
+DT_CUDA_OP(emulation);
+DT_CUDA_OP(embedding_forward);
+DT_CUDA_OP(embedding_backward);
+DT_CUDA_OP(linear_forward);
+DT_CUDA_OP(linear_backward);
+DT_CUDA_OP(norm_forward);
+DT_CUDA_OP(residual_norm_forward);
+DT_CUDA_OP(norm_backward);
+DT_CUDA_OP(dropout_backward);
+DT_CUDA_OP(linear_gelu_forward);
+DT_CUDA_OP(linear_gelu_backward);
+DT_CUDA_OP(gelu_forward);
+DT_CUDA_OP(gelu_backward);
+DT_CUDA_OP(swiglu_forward);
+DT_CUDA_OP(swiglu_backward);
+DT_CUDA_OP(rotary_forward);
+DT_CUDA_OP(rotary_backward);
+DT_CUDA_OP(attention_forward);
+DT_CUDA_OP(attention_backward);
+DT_CUDA_OP(attention_scratch);
+DT_CUDA_OP(kv_store);
+DT_CUDA_OP(kv_attention);
+DT_CUDA_OP(linear_cross_entropy);
+DT_CUDA_OP(loss_scratch);
+DT_CUDA_OP(zero);
+DT_CUDA_OP(convert);
+DT_CUDA_OP(step_begin);
+DT_CUDA_OP(step_add);
+DT_CUDA_OP(sum_of_squares);
+DT_CUDA_OP(step_decide);
+DT_CUDA_OP(adamw);
 
 #ifdef __cplusplus
 }
