@@ -68,6 +68,7 @@ enum dt_dtype dt_run_dtype(int dtype)
         [DT_CONF_FP32] = DT_F32,
         [DT_CONF_BF16] = DT_BF16,
         [DT_CONF_FP16] = DT_F16,
+        [DT_CONF_AUTO_DTYPE] = DT_F32, /* on the cpu */
     };
     return types[dtype];
 }

@@ -112,6 +112,7 @@ void dt_conf_derive(struct dt_conf_reader *reader)
         mark_derived(reader, "training.eval_steps");
     }
     dt_conf_derive_numerics(reader);
+    dt_conf_derive_device(reader);
 }
 
 static void check_required(struct dt_conf_reader *reader)
@@ -275,6 +276,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
     check_loss(reader);
     warn_of_stream(reader);
     check_training(reader);
+    dt_conf_check_device(reader);
     dt_conf_check_numerics(reader);
     dt_conf_check_batch(reader);
 }

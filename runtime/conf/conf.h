@@ -34,7 +34,12 @@ struct dt_conf_list {
 };
 
 enum dt_conf_algorithm { DT_CONF_SFT };
-enum dt_conf_device { DT_CONF_AUTO_DEVICE, DT_CONF_CPU };
+enum dt_conf_device { DT_CONF_AUTO_DEVICE, DT_CONF_CPU, DT_CONF_CUDA };
+enum dt_conf_attention {
+    DT_CONF_AUTO_ATTENTION,
+    DT_CONF_FLASH,
+    DT_CONF_MATH,
+};
 enum dt_conf_format {
     DT_CONF_FORMAT_AUTO,
     DT_CONF_FORMAT_TEXT,
@@ -78,7 +83,7 @@ enum dt_conf_resume {
     DT_CONF_RESUME_PATH,
 };
 enum dt_conf_strategy { DT_CONF_AUTO_STRATEGY, DT_CONF_DDP };
-enum dt_conf_backend { DT_CONF_AUTO_BACKEND, DT_CONF_GLOO };
+enum dt_conf_backend { DT_CONF_AUTO_BACKEND, DT_CONF_GLOO, DT_CONF_NCCL };
 enum dt_conf_optimizer { DT_CONF_ADAMW, DT_CONF_ADAM };
 enum dt_conf_decay {
     DT_CONF_DECAY_HF,    /* no bias and no norm */
@@ -140,6 +145,7 @@ struct dt_conf {
         char *name, *output_dir;
         bool overwrite;
         int device; /* enum dt_conf_device */
+        bool deterministic;
         uint64_t seed, data_seed;
     } run;
     struct {
@@ -151,6 +157,7 @@ struct dt_conf {
         double layer_norm_epsilon, initializer_range;
         int tokenizer; /* enum dt_conf_tokenizer */
         char *tokenizer_path;
+        int attention; /* enum dt_conf_attention */
         bool gradient_checkpointing, disable_dropout;
     } model;
     struct {
@@ -217,9 +224,11 @@ struct dt_conf {
         long total_num_steps; /* 0: not given */
     } scheduler;
     struct {
-        int compute;          /* enum dt_conf_dtype: fp32 | bf16 | fp16 */
+        int compute;          /* enum dt_conf_dtype; auto until
+                                 dt_conf_resolve_device */
         int opt_level;        /* the same, and settled in compute */
         int grad_accum_dtype; /* fp32 */
+        bool tf32; /* products of fp32 may round their factors */
         int reduce_bf16;      /* precision.reduce_dtype: bf16 (1) | fp32 */
         int loss_scaler;      /* enum dt_conf_scaler; none but with fp16 */
         double loss_scale;    /* of static */
@@ -270,7 +279,7 @@ struct dt_conf {
     bool trains; /* false: no key but of launch, env, run and logging */
     uint64_t fingerprint;        /* of everything that changes the result, and
                                     of no path; complete after
-                                    dt_conf_resolve_batch */
+                                    dt_conf_resolve_device and _batch */
     struct dt_conf_place *place; /* of each key, in the order of the schema;
                                     line 0: default, -1: worked out */
 };
@@ -316,6 +325,13 @@ bool dt_conf_parse_time(const char *text, long *seconds);
  * or KiB, MiB, GiB, TiB (of 1024). False if text is none, or below one byte.
  */
 bool dt_conf_parse_size(const char *text, long *bytes);
+
+/* What depends on the device that was chosen: run.device, distributed.backend
+ * and precision.compute are not auto any more. -1: EX_CONFIG, a key that asks
+ * for what this device does not do, or EX_OSERR.
+ */
+int dt_conf_resolve_device(struct dt_conf *conf, enum dt_conf_device device,
+                           struct dt_error *err);
 
 /* What depends on the world: fills per_device_batch_size,
  * global_micro_batch_size, train_batch_size, gradient_accumulation_steps and

@@ -55,6 +55,17 @@
              "precision.compute is what is computed with"},
     {"model.use_cache", DT_CONF_IGNORED, .aliases = ALSO("use_cache"),
      .help = "not needed here: training keeps no keys and values"},
+    {"model.attention", DT_CONF_ENUM, AT(model.attention), .fallback = "auto",
+     .words = WORDS({"auto", DT_CONF_AUTO_ATTENTION, NULL},
+                    {"flash", DT_CONF_FLASH, NULL},
+                    {"flash_attention_2", DT_CONF_FLASH, NULL},
+                    {"flash_attention_3", DT_CONF_FLASH, NULL},
+                    {"math", DT_CONF_MATH, NULL},
+                    {"eager", DT_CONF_MATH, NULL},
+                    {"sdpa", DT_CONF_AUTO_ATTENTION, NULL}),
+     .aliases = ALSO("attn_implementation"),
+     .help = "on cuda flash is cuDNN's, which keeps no matrix of scores, and "
+             "math kernels of our own for any type; auto: flash where it can"},
     {"model.gradient_checkpointing", DT_CONF_BOOL,
      AT(model.gradient_checkpointing), .fallback = "false",
      .aliases = ALSO("gradient_checkpointing", "activation_checkpointing"),
@@ -172,6 +183,10 @@
      .fallback = "2", .min = 1, .max = 64, .unit = "batches",
      .aliases = ALSO("dataloader_prefetch_factor"),
      .help = "made ahead by each worker"},
+    {"data.pin_memory", DT_CONF_IGNORED,
+     .aliases = ALSO("dataloader_pin_memory", "dataloader.pin_memory"),
+     .help = "not needed here: batches always reach a GPU through page-locked "
+             "memory, a few hundred KiB of it"},
     {"data.drop_last", DT_CONF_IGNORED,
      .aliases = ALSO("dataloader_drop_last"),
      .help = "not needed here: an epoch goes on into the next one, and no "

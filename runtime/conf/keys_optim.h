@@ -148,13 +148,15 @@
 
     /* precision */
     {"precision.compute", DT_CONF_ENUM, AT(precision.compute),
-     .fallback = "fp32", .result = true,
-     .words = WORDS({"fp32", DT_CONF_FP32, NULL}, {"no", DT_CONF_FP32, NULL},
+     .fallback = "auto", .result = true,
+     .words = WORDS({"auto", DT_CONF_AUTO_DTYPE, NULL},
+                    {"fp32", DT_CONF_FP32, NULL}, {"no", DT_CONF_FP32, NULL},
                     {"bf16", DT_CONF_BF16, NULL},
                     {"fp16", DT_CONF_FP16, NULL}),
      .clash = "E104 ", .aliases = ALSO("mixed_precision"),
-     .help = "of weights and activations in forward and backward pass; the "
-             "optimizer's weights are fp32 with any of them"},
+     .help = "of weights and activations in forward and backward pass; auto: "
+             "bf16 on cuda, fp32 on cpu; the optimizer's weights are fp32 "
+             "with any of them"},
     {"precision.opt_level", DT_CONF_ENUM, AT(precision.opt_level),
      .words = WORDS({"O0", DT_CONF_FP32, NULL}, {"O1", DT_CONF_FP16, NULL},
                     {"O2", DT_CONF_FP16, NULL},
@@ -174,6 +176,10 @@
      .aliases = ALSO("reduce_dtype"),
      .help = "of gradients on the wire; bf16 halves the traffic; sums are in "
              "fp32; compute: bf16 when precision.compute is"},
+    {"precision.tf32", DT_CONF_BOOL, AT(precision.tf32), .fallback = "false",
+     .result = true, .aliases = ALSO("tf32"),
+     .help = "matrix products of fp32 round their factors to 10 bits on GPUs, "
+             "and are several times as fast"},
     {"precision.loss_scaler", DT_CONF_ENUM, AT(precision.loss_scaler),
      .fallback = "auto", .result = true,
      .words = WORDS({"auto", DT_CONF_AUTO_SCALER, NULL},

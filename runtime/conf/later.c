@@ -24,11 +24,6 @@ const struct dt_conf_switch dt_conf_switches[] = {
 };
 
 const struct dt_conf_later dt_conf_laters[] = {
-    {"run", "the CUDA backend (on cpu every run is deterministic)",
-     KEYS("deterministic"), KEYS("full_determinism")},
-
-    {"model", "the CUDA backend", KEYS("attention"),
-     KEYS("attn_implementation")},
     {"model", "algorithms dpo, ppo and grpo", KEYS("reference_path"),
      KEYS("ref_model")},
     {"model", "algorithm ppo", KEYS("reward_path", "value_path"),
@@ -39,8 +34,6 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"data", "algorithms ppo and grpo",
      KEYS("max_prompt_length", "prompt_overflow"), NONE},
     {"data", "more samplers", KEYS("sampler"), NONE},
-    {"data", "the CUDA backend", KEYS("pin_memory"),
-     KEYS("dataloader_pin_memory", "dataloader.pin_memory")},
 
     {"training", "parity with other trainers",
      KEYS("accumulation_tail", "loss_report", "ignore_data_skip"),
@@ -54,8 +47,6 @@ const struct dt_conf_later dt_conf_laters[] = {
      KEYS("zero", "zero_stage", "strategy_auto_memory"),
      KEYS("zero_stage", "zero_optimization", "deepspeed.stage",
           "offload_optimizer", "offload_param")},
-
-    {"precision", "the CUDA backend", KEYS("tf32"), KEYS("tf32")},
 
     {"checkpoint", "a choice of signals (SIGTERM and SIGUSR1 always save)",
      KEYS("on_signal"),

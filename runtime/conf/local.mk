@@ -3,6 +3,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/batch.c \
 	runtime/conf/check.c \
 	runtime/conf/conf.h \
+	runtime/conf/device.c \
 	runtime/conf/dump.c \
 	runtime/conf/expects.c \
 	runtime/conf/keys_data.h \

@@ -116,11 +116,8 @@ static void derive_schedule(struct dt_conf_reader *reader)
 
 void dt_conf_derive_numerics(struct dt_conf_reader *reader)
 {
-    struct dt_conf *conf = reader->conf;
     settle_opt_level(reader);
     settle_scaler(reader);
-    if (conf->precision.reduce_bf16 == DT_CONF_REDUCE_COMPUTE)
-        conf->precision.reduce_bf16 = conf->precision.compute == DT_CONF_BF16;
     derive_schedule(reader);
 }
 

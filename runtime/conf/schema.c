@@ -63,8 +63,13 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"run.device", DT_CONF_ENUM, AT(run.device), .fallback = "auto",
      .words = WORDS({"auto", DT_CONF_AUTO_DEVICE, NULL},
                     {"cpu", DT_CONF_CPU, NULL},
-                    {"cuda", 0, "the CUDA backend"}),
-     .help = "where tensors live; auto is cpu in this version"},
+                    {"cuda", DT_CONF_CUDA, NULL}),
+     .help = "where tensors live; auto is cuda where the rank sees a GPU that "
+             "can be used, else cpu"},
+    {"run.deterministic", DT_CONF_BOOL, AT(run.deterministic),
+     .fallback = "false", .aliases = ALSO("full_determinism"),
+     .help = "every run has the same bits on GPUs too, where that may cost "
+             "speed; on cpu it always has"},
     {"run.seed", DT_CONF_U64, AT(run.seed), .fallback = "42", .result = true,
      .aliases = ALSO("seed"), .help = "of everything that is random"},
     {"run.data_seed", DT_CONF_U64, AT(run.data_seed), .result = true,
@@ -162,9 +167,10 @@ const struct dt_conf_key dt_conf_keys[] = {
      .fallback = "auto",
      .words = WORDS({"auto", DT_CONF_AUTO_BACKEND, NULL},
                     {"gloo", DT_CONF_GLOO, NULL},
-                    {"nccl", 0, "the CUDA backend"}),
+                    {"nccl", DT_CONF_NCCL, NULL}),
      .aliases = ALSO("distributed_backend", "ddp_backend"),
-     .help = "library for collectives; auto is gloo in this version"},
+     .help = "library for collectives; auto is nccl on cuda and gloo on cpu, "
+             "and there is no other choice"},
     {"distributed.interface", DT_CONF_STRING, AT(distributed.interface),
      .help = "network interface; by default the one that reaches rank 0"},
     {"distributed.timeout_s", DT_CONF_INT, AT(distributed.timeout_s),

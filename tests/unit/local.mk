@@ -14,6 +14,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_batch \
 	tests/unit/test_conf_broken \
 	tests/unit/test_conf_data \
+	tests/unit/test_conf_device \
 	tests/unit/test_conf_launch \
 	tests/unit/test_conf_memory \
 	tests/unit/test_conf_numerics \

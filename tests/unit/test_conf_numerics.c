@@ -9,7 +9,7 @@ static void test_defaults(void **state)
     struct dt_conf *conf = load_good(LEAST, "");
     struct dt_error err;
     (void)state;
-    assert_int_equal(conf->precision.compute, DT_CONF_FP32);
+    assert_int_equal(conf->precision.compute, DT_CONF_AUTO_DTYPE);
     assert_int_equal(conf->precision.grad_accum_dtype, DT_CONF_FP32);
     assert_int_equal(conf->precision.loss_scaler, DT_CONF_SCALER_TORCH);
     assert_int_equal(conf->precision.initial_scale_power, 16);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.c - keys that depend on the device, and what a device cannot do */
+#include "config.h"
+
+#include "conf/read.h"
+
+/* E131 and its like: why a key does not go together with the device. */
+struct clash {
+    const char *path; /* NULL: there is none */
+    const char *text;
+};
+
+static struct clash find_clash(const struct dt_conf *conf, int device)
+{
+    struct clash none = {NULL, NULL};
+    if (device == DT_CONF_CPU && conf->distributed.backend == DT_CONF_NCCL)
+        return (struct clash){"distributed.backend",
+                              "E131 nccl connects GPUs, and run.device is "
+                              "cpu: write gloo or auto"};
+    if (device == DT_CONF_CUDA && conf->distributed.backend == DT_CONF_GLOO)
+        return (struct clash){"distributed.backend",
+                              "E131 gloo connects CPUs, and run.device is "
+                              "cuda: write nccl or auto"};
+    if (device == DT_CONF_CPU && conf->model.attention == DT_CONF_FLASH)
+        return (struct clash){"model.attention",
+                              "E131 flash is for GPUs, and run.device is cpu: "
+                              "write auto"};
+    if (device != DT_CONF_CPU && conf->model.attention == DT_CONF_FLASH &&
+        conf->precision.compute == DT_CONF_FP32)
+        return (struct clash){"model.attention",
+                              "flash computes in bf16 and fp16, and "
+                              "precision.compute is fp32: write auto"};
+    return none;
+}
+
+static void set(struct dt_conf *conf, const char *path, int *field, int value)
+{
+    struct dt_conf_place *place = &conf->place[dt_conf_key_find(path)];
+    *field = value;
+    if (place->line <= 0)
+        place->line = -1;
+}
+
+static void settle_precision(struct dt_conf *conf, int device)
+{
+    if (conf->precision.compute == DT_CONF_AUTO_DTYPE &&
+        device != DT_CONF_AUTO_DEVICE)
+        set(conf, "precision.compute", &conf->precision.compute,
+            device == DT_CONF_CUDA ? DT_CONF_BF16 : DT_CONF_FP32);
+    if (conf->precision.reduce_bf16 == DT_CONF_REDUCE_COMPUTE &&
+        conf->precision.compute != DT_CONF_AUTO_DTYPE)
+        conf->precision.reduce_bf16 = conf->precision.compute == DT_CONF_BF16;
+}
+
+void dt_conf_derive_device(struct dt_conf_reader *reader)
+{
+    settle_precision(reader->conf, reader->conf->run.device);
+}
+
+void dt_conf_check_device(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    struct clash clash = find_clash(conf, conf->run.device);
+    if (clash.path)
+        PROBLEM(reader, clash.path, "%s", clash.text);
+    if (conf->precision.tf32 && conf->run.device == DT_CONF_CPU)
+        WARNING(reader, "precision.tf32", "no effect on cpu");
+    else if (conf->precision.tf32 && (conf->precision.compute == DT_CONF_BF16 ||
+                                      conf->precision.compute == DT_CONF_FP16))
+        WARNING(reader, "precision.tf32",
+                "no effect: it is about products of fp32");
+}
+
+int dt_conf_resolve_device(struct dt_conf *conf, enum dt_conf_device device,
+                           struct dt_error *err)
+{
+    settle_precision(conf, device);
+    struct clash clash = find_clash(conf, device);
+    if (clash.path) {
+        struct dt_conf_place place = dt_conf_place_of(conf, clash.path);
+        return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: %s", conf->file,
+                            place.line, place.column, clash.path, clash.text);
+    }
+    set(conf, "run.device", &conf->run.device, (int)device);
+    set(conf, "distributed.backend", &conf->distributed.backend,
+        device == DT_CONF_CUDA ? DT_CONF_NCCL : DT_CONF_GLOO);
+    if (dt_conf_fingerprint(conf) < 0)
+        return dt_error_set(err, EX_OSERR, "%s: out of memory", conf->file);
+    return 0;
+}
