@@ -52,7 +52,9 @@ runtime_ops_libavx512_a_CFLAGS = $(cpu_cflags) -mavx2 -mfma -mbmi2 -mavx512f \
 CPU_LIBS += runtime/ops/libavx512.a runtime/ops/libavx2.a
 endif
 
-# After the kernels, which call it.
-noinst_LIBRARIES += runtime/ops/libonednn.a
-runtime_ops_libonednn_a_SOURCES = runtime/ops/cpu/onednn.c
-CPU_LIBS += runtime/ops/libonednn.a
+# What all variants call, and therefore after them.
+noinst_LIBRARIES += runtime/ops/libcommon.a
+runtime_ops_libcommon_a_SOURCES = \
+	runtime/ops/cpu/onednn.c \
+	runtime/ops/cpu/step.c
+CPU_LIBS += runtime/ops/libcommon.a

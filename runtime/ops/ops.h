@@ -215,7 +215,8 @@ struct dt_ops {
                                 enum dt_weight_order order, size_t N, size_t C,
                                 size_t OC);
     /* Of a linear layer that takes x(N,C) = gelu(pre(N,C)): linear_backward,
-     * but with dpre(N,C) = dx * gelu'(pre) instead of dx. dpre may be pre.
+     * but with dpre(N,C) = dx * gelu'(pre) instead of dx. dpre may be pre; x
+     * may be something else afterwards.
      */
     void (*linear_gelu_backward)(struct dt_stream *stream, struct dt_view dpre,
                                  struct dt_view dw, struct dt_view db,

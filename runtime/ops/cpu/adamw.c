@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adamw.c - one AdamW step on a range, in one pass over the memory */
+/* adamw.c - one AdamW step, in one pass over the memory */
 #include "config.h"
 
 #include <math.h>
@@ -12,44 +12,100 @@ enum {
     AHEAD = 1024, /* elements that the memory is asked for in advance */
 };
 
-void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view p, struct dt_view w,
-                   struct dt_view g, struct dt_view m, struct dt_view v,
+/* The tensors, and the factors of a run. */
+struct update {
+    float *restrict weight, *restrict mean, *restrict square;
+    const float *restrict grad;
+    char *rounded; /* NULL: not asked for */
+    enum dt_dtype type;
+    float scale, couple, keep, rate, root, eps;
+    float b1, c1, b2, c2;
+};
+
+/* With `decay` or without. */
+static void set_decay(struct update *u, double decay, double lr, bool coupled)
+{
+    u->couple = (float)(coupled ? decay : 0.0);
+    u->keep = (float)(coupled ? 1.0 : 1.0 - lr * decay);
+}
+
+/* Elements [begin, end) of a run. */
+static void update(const struct update *update, size_t begin, size_t end)
+{
+    const struct update u = *update;
+
+    for (size_t first = begin; first < end; first += LINE) {
+        size_t last = end - first < LINE ? end : first + LINE;
+        __builtin_prefetch(u.weight + first + AHEAD, 1);
+        __builtin_prefetch(u.grad + first + AHEAD);
+        __builtin_prefetch(u.mean + first + AHEAD, 1);
+        __builtin_prefetch(u.square + first + AHEAD, 1);
+#pragma omp simd
+        for (size_t i = first; i < last; i++) {
+            float d = u.scale * u.grad[i] + u.couple * u.weight[i];
+            float m = u.b1 * u.mean[i] + u.c1 * d;
+            float v = u.b2 * u.square[i] + u.c2 * d * d;
+            u.mean[i] = m;
+            u.square[i] = v;
+            u.weight[i] =
+                u.keep * u.weight[i] - u.rate * m / (sqrtf(v) * u.root + u.eps);
+        }
+        if (u.rounded)
+            dt_cpu_narrow(u.rounded + first * dt_dtype_bytes(u.type),
+                          u.weight + first, u.type, last - first);
+    }
+}
+
+/* A thread's part: what it has of each run. */
+static void update_share(struct update u, size_t first, size_t end, double lr,
+                         const struct dt_adamw *args)
+{
+    const int64_t *bounds = dt_view_i64(args->bounds);
+
+    for (size_t i = 0; i + 1 < args->bounds.count; i++) {
+        size_t from = (size_t)bounds[i], to = (size_t)bounds[i + 1];
+        if (to <= first || from >= end)
+            continue;
+        set_decay(&u, i % 2 ? args->weight_decay : 0.0, lr, args->coupled);
+        update(&u, from > first ? from : first, to < end ? to : end);
+    }
+}
+
+void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view step,
+                   struct dt_view p, struct dt_view w, struct dt_view g,
+                   struct dt_view m, struct dt_view v,
                    const struct dt_adamw *args)
 {
-    float *restrict weight = dt_view_f32(p);
-    const float *restrict grad = dt_cpu_f32(g, p.count);
-    float *restrict mean = dt_cpu_f32(m, p.count);
-    float *restrict square = dt_cpu_f32(v, p.count);
-    const float scale = (float)args->grad_scale, eps = (float)args->eps;
-    const float b1 = (float)args->beta1, c1 = (float)(1.0 - args->beta1);
-    const float b2 = (float)args->beta2, c2 = (float)(1.0 - args->beta2);
-    const double decay = args->weight_decay;
-    const float couple = (float)(args->coupled ? decay : 0.0);
-    const float keep = (float)(args->coupled ? 1.0 : 1.0 - args->lr * decay);
-    const float rate = (float)(args->lr / args->bias1);
-    const float root = (float)(1.0 / sqrt(args->bias2));
-    char *out = w.count > 0 ? dt_view_data(w) : NULL;
+    const double *s = dt_view_f64(step), lr = s[DT_STEP_LR];
+    const struct update u = {
+        .weight = dt_view_f32(p),
+        .grad = dt_cpu_f32(g, p.count),
+        .mean = dt_cpu_f32(m, p.count),
+        .square = dt_cpu_f32(v, p.count),
+        .rounded = w.count > 0 ? dt_view_data(w) : NULL,
+        .type = w.dtype,
+        .scale = (float)s[DT_STEP_GRAD_SCALE],
+        .rate = (float)(lr / s[DT_STEP_BIAS1]),
+        .root = (float)(1.0 / sqrt(s[DT_STEP_BIAS2])),
+        .eps = (float)args->eps,
+        .b1 = (float)args->beta1,
+        .c1 = (float)(1.0 - args->beta1),
+        .b2 = (float)args->beta2,
+        .c2 = (float)(1.0 - args->beta2),
+    };
     (void)stream;
+    assert(step.count == DT_STEP_COUNT && args->bounds.count > 0);
     assert(w.count == 0 || w.count == p.count);
+    assert(dt_view_i64(args->bounds)[0] == 0);
+    assert(dt_view_i64(args->bounds)[args->bounds.count - 1] ==
+           (int64_t)p.count);
 
-#pragma omp parallel for schedule(static)
-    for (size_t first = 0; first < p.count; first += LINE) {
-        size_t end = p.count - first < LINE ? p.count : first + LINE;
-        __builtin_prefetch(weight + first + AHEAD, 1);
-        __builtin_prefetch(grad + first + AHEAD);
-        __builtin_prefetch(mean + first + AHEAD, 1);
-        __builtin_prefetch(square + first + AHEAD, 1);
-#pragma omp simd
-        for (size_t i = first; i < end; i++) {
-            float d = scale * grad[i] + couple * weight[i];
-            float m1 = b1 * mean[i] + c1 * d;
-            float v1 = b2 * square[i] + c2 * d * d;
-            mean[i] = m1;
-            square[i] = v1;
-            weight[i] = keep * weight[i] - rate * m1 / (sqrtf(v1) * root + eps);
-        }
-        if (out)
-            dt_cpu_narrow(out + first * dt_dtype_bytes(w.dtype), weight + first,
-                          w.dtype, end - first);
+    if (s[DT_STEP_OUTCOME] != DT_STEP_TAKEN)
+        return;
+#pragma omp parallel
+    {
+        size_t first, end;
+        dt_cpu_share(p.count, &first, &end);
+        update_share(u, first, end, lr, args);
     }
 }

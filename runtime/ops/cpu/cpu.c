@@ -50,3 +50,8 @@ const struct dt_ops *dt_ops_cpu(void)
 {
     return dt_cpu_variant(0);
 }
+
+struct dt_exec dt_exec_cpu(void)
+{
+    return (struct dt_exec){.device = &dt_cpu, .ops = dt_ops_cpu()};
+}

@@ -2,8 +2,9 @@
 /*
  * cpu.h - what the files of the CPU backend share
  *
- * Every file of this folder but cpu.c is compiled once for each instruction
- * set (variant): DT_CPU_VARIANT is its name, DT_CPU(x) the name of x in it.
+ * Every file of this folder but cpu.c, step.c and onednn.c is compiled once for
+ * each instruction set (variant): DT_CPU_VARIANT is its name, DT_CPU(x) the
+ * name of x in it.
  * Code is plain C that the compiler turns into vectors of that variant.
  */
 #ifndef DT_OPS_CPU_CPU_H
@@ -25,9 +26,16 @@ const struct dt_ops *dt_cpu_variant(size_t i);
 #define DT_CPU_EXPAND(name, variant) DT_CPU_PASTE(name, variant)
 #define DT_CPU(name) DT_CPU_EXPAND(name, DT_CPU_VARIANT)
 
-#ifdef DT_CPU_VARIANT
 /* One slot of struct dt_ops, with the type it has there. */
-#define DT_CPU_OP(op) extern __typeof__(*((struct dt_ops *)NULL)->op) DT_CPU(op)
+#define DT_CPU_SLOT(op, name)                                                  \
+    extern __typeof__(*((struct dt_ops *)NULL)->op) name
+
+DT_CPU_SLOT(step_begin, dt_cpu_step_begin);
+DT_CPU_SLOT(step_add, dt_cpu_step_add);
+DT_CPU_SLOT(step_decide, dt_cpu_step_decide);
+
+#ifdef DT_CPU_VARIANT
+#define DT_CPU_OP(op) DT_CPU_SLOT(op, DT_CPU(op))
 
 DT_CPU_OP(library);
 DT_CPU_OP(emulation);
@@ -39,6 +47,8 @@ DT_CPU_OP(norm_forward);
 DT_CPU_OP(residual_norm_forward);
 DT_CPU_OP(norm_backward);
 DT_CPU_OP(dropout_backward);
+DT_CPU_OP(linear_gelu_forward);
+DT_CPU_OP(linear_gelu_backward);
 DT_CPU_OP(gelu_forward);
 DT_CPU_OP(gelu_backward);
 DT_CPU_OP(swiglu_forward);
@@ -51,6 +61,7 @@ DT_CPU_OP(attention_scratch);
 DT_CPU_OP(kv_store);
 DT_CPU_OP(kv_attention);
 DT_CPU_OP(linear_cross_entropy);
+DT_CPU_OP(loss_scratch);
 DT_CPU_OP(zero);
 DT_CPU_OP(convert);
 DT_CPU_OP(sum_of_squares);

@@ -12,6 +12,11 @@
 
 enum { CHUNK_ROWS = 1024, PIECE = 256 };
 
+/* Elements of the logits that are alive at a time: 128 MiB. Each part of the
+ * rows adds to the gradient of the head, which may be four times as large.
+ */
+enum { LOGITS_ELEMENTS = 1 << 25 };
+
 /* The operands of all chunks. */
 struct head {
     const char *x, *w;
@@ -181,15 +186,33 @@ static double all_loss(const struct head *h, size_t N, size_t most)
     return total;
 }
 
-double DT_CPU(linear_cross_entropy)(struct dt_stream *stream, struct dt_view dx,
-                                    struct dt_view dw, struct dt_view x,
-                                    struct dt_view w, struct dt_view targets,
-                                    struct dt_view scratch, float scale,
-                                    float smoothing, size_t N, size_t C,
-                                    size_t V, bool accumulate)
+/* Floats of scratch for a row: its logits, and x and dx if they are packed. */
+static size_t row_scratch(size_t C, size_t V)
 {
-    const size_t chunk = scratch.count / (V + 2 * C);
-    const size_t rows = chunk < 1 ? 1 : chunk > CHUNK_ROWS ? CHUNK_ROWS : chunk;
+    return V + 2 * C;
+}
+
+/* Parts of N rows that are about equal. */
+size_t DT_CPU(loss_scratch)(enum dt_dtype type, size_t N, size_t C, size_t V)
+{
+    size_t most = LOGITS_ELEMENTS / V > 0 ? LOGITS_ELEMENTS / V : 1;
+    size_t parts = N / most + (N % most != 0);
+    size_t rows = N / parts + (N % parts != 0);
+    (void)type;
+
+    return rows * row_scratch(C, V);
+}
+
+void DT_CPU(linear_cross_entropy)(struct dt_stream *stream, struct dt_view step,
+                                  struct dt_view dx, struct dt_view dw,
+                                  struct dt_view x, struct dt_view w,
+                                  struct dt_view targets,
+                                  struct dt_view scratch, float smoothing,
+                                  size_t N, size_t C, size_t V, bool accumulate)
+{
+    const size_t chunk = scratch.count / row_scratch(C, V);
+    const size_t rows = chunk > CHUNK_ROWS ? CHUNK_ROWS : chunk;
+    double *scalars = dt_view_f64(step);
     const struct head h = {
         .x = dt_view_data(x),
         .w = dt_view_data(w),
@@ -201,14 +224,14 @@ double DT_CPU(linear_cross_entropy)(struct dt_stream *stream, struct dt_view dx,
         .type = x.dtype,
         .C = C,
         .V = V,
-        .scale = scale,
+        .scale = (float)scalars[DT_STEP_LOSS_SCALE],
         .smoothing = smoothing,
         .accumulate = accumulate,
     };
     (void)stream;
     assert(x.count == N * C && w.count == V * C && w.dtype == x.dtype);
-    assert(targets.count == N && scratch.count >= V);
+    assert(targets.count == N && rows > 0 && step.count == DT_STEP_COUNT);
     assert(dx.count == 0 || (dx.count == N * C && dx.dtype == x.dtype));
 
-    return all_loss(&h, N, rows);
+    scalars[DT_STEP_LOSS] += all_loss(&h, N, rows);
 }

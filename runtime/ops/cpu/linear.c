@@ -62,26 +62,37 @@ static void bias_backward(float *db, struct dt_view dout, size_t N, size_t OC,
     }
 }
 
-void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
-                             struct dt_view dw, struct dt_view db,
-                             struct dt_view dout, struct dt_view x,
-                             struct dt_view w, enum dt_weight_order order,
-                             size_t N, size_t C, size_t OC, bool accumulate)
+/* dx(N,C) = dout(N,OC) w^T */
+static void input_backward(struct dt_view dx, struct dt_view dout,
+                           struct dt_view w, enum dt_weight_order order,
+                           size_t N, size_t C, size_t OC)
+{
+    struct dt_cpu_product product = {
+        .M = N,
+        .N = C,
+        .K = OC,
+        .a = {dt_view_data(dout), OC, false},
+        .b = weight(w, order, C, OC),
+        .type = dout.dtype,
+        .c_type = dx.dtype,
+        .c = dt_view_data(dx),
+    };
+    assert(dx.count == N * C && dout.count == N * OC);
+    assert(w.dtype == dout.dtype);
+
+    product.b.transposed = !product.b.transposed;
+    DT_CPU(matmul)(&product);
+}
+
+/* dw = or += x^T dout */
+static void weight_backward(struct dt_view dw, struct dt_view dout,
+                            struct dt_view x, enum dt_weight_order order,
+                            size_t N, size_t C, size_t OC, bool accumulate)
 {
     const bool out_in = order == DT_WEIGHT_OUT_IN;
     const struct dt_cpu_matrix in = {dt_view_data(x), C, false};
     const struct dt_cpu_matrix grad = {dt_view_data(dout), OC, false};
-    struct dt_cpu_product back = {
-        .M = N,
-        .N = C,
-        .K = OC,
-        .a = grad,
-        .b = weight(w, order, C, OC),
-        .type = x.dtype,
-        .c_type = dx.dtype,
-        .c = dt_view_data(dx),
-    };
-    struct dt_cpu_product weights = {
+    struct dt_cpu_product product = {
         .M = out_in ? OC : C,
         .N = out_in ? C : OC,
         .K = N,
@@ -92,14 +103,49 @@ void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
         .c = dt_cpu_f32(dw, C * OC),
         .accumulate = accumulate,
     };
-    (void)stream;
-    assert(dx.count == N * C && x.count == N * C && dout.count == N * OC);
-    assert(w.dtype == x.dtype && dout.dtype == x.dtype);
+    assert(x.count == N * C && dout.count == N * OC);
+    assert(dout.dtype == x.dtype);
 
-    back.b.transposed = !back.b.transposed;
-    weights.a.transposed = true;
-    DT_CPU(matmul)(&back);
-    DT_CPU(matmul)(&weights);
+    product.a.transposed = true;
+    DT_CPU(matmul)(&product);
+}
+
+void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
+                             struct dt_view dw, struct dt_view db,
+                             struct dt_view dout, struct dt_view x,
+                             struct dt_view w, enum dt_weight_order order,
+                             size_t N, size_t C, size_t OC, bool accumulate)
+{
+    (void)stream;
+
+    input_backward(dx, dout, w, order, N, C, OC);
+    weight_backward(dw, dout, x, order, N, C, OC, accumulate);
     if (db.count != 0)
         bias_backward(dt_cpu_f32(db, OC), dout, N, OC, accumulate);
+}
+
+void DT_CPU(linear_gelu_forward)(struct dt_stream *stream, struct dt_view out,
+                                 struct dt_view pre, struct dt_view x,
+                                 struct dt_view w, struct dt_view b,
+                                 enum dt_weight_order order, size_t N, size_t C,
+                                 size_t OC)
+{
+    DT_CPU(linear_forward)(stream, pre, x, w, b, order, N, C, OC);
+    DT_CPU(gelu_forward)(stream, out, pre);
+}
+
+/* dpre may be pre, so that dx needs another place: x, when dw is done with it.
+ */
+void DT_CPU(linear_gelu_backward)(struct dt_stream *stream, struct dt_view dpre,
+                                  struct dt_view dw, struct dt_view db,
+                                  struct dt_view dout, struct dt_view x,
+                                  struct dt_view pre, struct dt_view w,
+                                  enum dt_weight_order order, size_t N,
+                                  size_t C, size_t OC, bool accumulate)
+{
+    weight_backward(dw, dout, x, order, N, C, OC, accumulate);
+    if (db.count != 0)
+        bias_backward(dt_cpu_f32(db, OC), dout, N, OC, accumulate);
+    input_backward(x, dout, w, order, N, C, OC);
+    DT_CPU(gelu_backward)(stream, dpre, x, pre);
 }

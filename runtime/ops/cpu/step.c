@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * step.c - the scalars of an optimizer step
+ *
+ * Compiled once, without the instruction set and the fused sums of a variant:
+ * every processor decides alike.
+ */
+#include "config.h"
+
+#include <math.h>
+
+#include "ops/cpu/cpu.h"
+
+static double *scalars(struct dt_view step)
+{
+    assert(step.count == DT_STEP_COUNT);
+    return dt_view_f64(step);
+}
+
+void dt_cpu_step_begin(struct dt_stream *stream, struct dt_view step,
+                       const struct dt_step_rule rules[DT_STEP_OUTCOMES])
+{
+    double *s = scalars(step);
+    const struct dt_step_rule *rule = &rules[(int)s[DT_STEP_OUTCOME]];
+    (void)stream;
+
+    s[DT_STEP_LOSS] = 0.0;
+    s[DT_STEP_TARGETS] = 0.0;
+    s[DT_STEP_STOP] = 0.0;
+    s[DT_STEP_SQUARES] = 0.0;
+    s[DT_STEP_LOSS_SCALE] = rule->loss_scale;
+    s[DT_STEP_LR] = rule->lr;
+    s[DT_STEP_BIAS1] = rule->bias1;
+    s[DT_STEP_BIAS2] = rule->bias2;
+}
+
+void dt_cpu_step_add(struct dt_stream *stream, struct dt_view step,
+                     double targets, double stop)
+{
+    double *s = scalars(step);
+    (void)stream;
+
+    s[DT_STEP_TARGETS] += targets;
+    s[DT_STEP_STOP] += stop;
+}
+
+static double clip(double norm, double max_norm)
+{
+    double factor = max_norm / (norm + 1e-6);
+
+    return max_norm > 0.0 && factor < 1.0 ? factor : 1.0;
+}
+
+void dt_cpu_step_decide(struct dt_stream *stream, struct dt_view step,
+                        double max_norm)
+{
+    double *s = scalars(step);
+    const double targets = s[DT_STEP_TARGETS];
+    const double scale =
+        targets > 0.0 ? 1.0 / (targets * s[DT_STEP_LOSS_SCALE]) : 0.0;
+    const double norm = scale * sqrt(s[DT_STEP_SQUARES]);
+    (void)stream;
+
+    s[DT_STEP_NORM] = norm;
+    s[DT_STEP_GRAD_SCALE] = clip(norm, max_norm) * scale;
+    s[DT_STEP_OUTCOME] = !(targets > 0.0)  ? DT_STEP_EMPTY
+                         : !isfinite(norm) ? DT_STEP_OVERFLOW
+                                           : DT_STEP_TAKEN;
+}
