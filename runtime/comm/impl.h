@@ -56,4 +56,12 @@ struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,
                              const struct dt_comm_options *options,
                              struct dt_error *err);
 
+/* In the module for CUDA; options->stream is where the views are computed. */
+struct dt_comm *dt_comm_nccl(const struct dt_comm_world *world,
+                             const struct dt_comm_options *options,
+                             struct dt_error *err);
+
+/* "NCCL 2.28.9", or why there is none. */
+const char *dt_comm_nccl_library(void);
+
 #endif /* DT_COMM_IMPL_H */

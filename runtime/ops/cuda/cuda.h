@@ -47,6 +47,9 @@ int dt_cuda_ops_open(const struct dt_cuda_facts *facts, struct dt_error *err);
 int dt_cuda_matmul_open(struct dt_error *err);
 int dt_cuda_attention_open(struct dt_error *err);
 
+/* "cuDNN 9.19.0", or why there is none; open is not needed. */
+const char *dt_cuda_attention_library(void);
+
 extern const struct dt_ops dt_cuda_ops;
 
 /* d(M,N) = alpha a b + beta d, row-major, in one call of cuBLASLt; see
