@@ -122,7 +122,7 @@ static int convert(struct dt_export *export,
         dt_weights_dtype(export->found, layout, &export->dtype, err) < 0)
         return -1;
     struct dt_buffer *buf = dt_buffer_create(
-        layout->count * dt_dtype_bytes(export->dtype), "weights", err);
+        &dt_cpu, layout->count * dt_dtype_bytes(export->dtype), "weights", err);
     if (!buf)
         return -1;
     struct dt_view weights = dt_view_of(buf, export->dtype);

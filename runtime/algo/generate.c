@@ -49,11 +49,12 @@ int dt_generate(struct dt_decoder *decoder, const int32_t *ids,
     if (logits && next) {
         for (size_t b = 0; b < rows; b++)
             next[b] = counts[b] < length ? 0 : -1;
-        dt_decoder_begin(decoder, ids, counts, T, logits);
-        for (size_t n = 0; draw(generation, n, logits, logits + rows * V, rows,
+        result = dt_decoder_begin(decoder, ids, counts, T, logits, err);
+        for (size_t n = 0; result == 0 &&
+                           draw(generation, n, logits, logits + rows * V, rows,
                                 V, counts, length, next) > 0;
              n++)
-            dt_decoder_next(decoder, next, logits);
+            result = dt_decoder_next(decoder, next, logits, err);
     } else {
         result = dt_error_set(err, EX_OSERR, "out of memory for the logits");
     }

@@ -2,6 +2,10 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/export.c \
 	runtime/algo/export.h \
+	runtime/algo/graphs.c \
+	runtime/algo/graphs.h \
+	runtime/algo/mirror.c \
+	runtime/algo/mirror.h \
 	runtime/algo/names.c \
 	runtime/algo/names.h \
 	runtime/algo/generate.c \
@@ -19,6 +23,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/sample.h \
 	runtime/algo/setup.c \
 	runtime/algo/state.c \
+	runtime/algo/step.c \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
 	runtime/algo/weights.c \

@@ -30,6 +30,7 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
     size_t count = run->layout->count; /* at most 2^48 */
     bool mixed = options->compute != DT_F32;
     size_t batch = options->B * options->T * 3 * sizeof(int32_t);
+    bool here = run->exec.device->is_host;
     bool held_out =
         run->conf.data.eval.count > 0 || run->conf.data.validation_split > 0;
     return (struct dt_plan){
@@ -38,8 +39,9 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         .gradients = count * sizeof(float),
         .optimizer = 2 * count * sizeof(float),
         .activations = dt_model_activation_bytes(&run->model_config,
-                                                 dt_ops_cpu(), options),
-        .batches = batch * (dt_run_prefetch(run) + 1) * (held_out ? 2 : 1),
+                                                 run->exec.ops, options),
+        .batches =
+            here ? batch * (dt_run_prefetch(run) + 1) * (held_out ? 2 : 1) : 0,
     };
 }
 
@@ -105,6 +107,12 @@ static bool offer_batch(struct offers *offers, struct dt_model_options options,
     return false;
 }
 
+/* Where a rank has its memory. */
+static const char *place_of(const struct dt_run *run)
+{
+    return run->exec.device->is_host ? "node" : "GPU";
+}
+
 /* Smallest change first. */
 static void offer_all(struct offers *offers,
                       const struct dt_model_options *options, size_t node,
@@ -121,22 +129,24 @@ static void offer_all(struct offers *offers,
         (!options->checkpointing &&
          offer_batch(offers, less, " and model.gradient_checkpointing: true"));
     used = strlen(offers->text);
-    if (local_size > 1 && total <= node)
+    if (offers->run->exec.device->is_host && local_size > 1 && total <= node)
         snprintf(offers->text + used, sizeof(offers->text) - used,
                  "%slaunch.ntasks_per_node: %zu", used ? "; or " : "",
                  node / total);
     else if (!found)
         snprintf(offers->text, sizeof(offers->text),
-                 "a smaller model, or nodes with more memory");
+                 "a smaller model, or %ss with more memory",
+                 place_of(offers->run));
 }
 
 int dt_plan_check(const struct dt_run *run,
-                  const struct dt_model_options *options, size_t node,
+                  const struct dt_model_options *options, size_t left,
                   int local_size, struct dt_error *err)
 {
     struct dt_plan plan = dt_plan_make(run, options);
     size_t total = dt_plan_total(&plan);
-    size_t mine = node / (size_t)local_size;
+    bool shared = run->exec.device->is_host; /* by the ranks of the node */
+    size_t mine = shared ? left / (size_t)local_size : left;
     struct offers offers = {.run = run, .most = mine};
     dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
            "memory of a rank: weights %s, gradients %s, optimizer %s, "
@@ -146,13 +156,17 @@ int dt_plan_check(const struct dt_run *run,
            shown(total), shown(mine));
     if (total <= mine)
         return 0;
-    offer_all(&offers, options, node, local_size);
+    offer_all(&offers, options, left, local_size);
+    char ranks[32] = "";
+    if (shared)
+        snprintf(ranks, sizeof(ranks), " for %d rank%s", local_size,
+                 local_size == 1 ? "" : "s");
     return dt_error_set(
         err, EX_CONFIG,
         "%s: this run needs %s of memory a rank (weights %s, "
         "gradients %s, optimizer %s, activations %s), but the "
-        "node has %s left for %d rank%s; what would fit: %s",
+        "%s has %s left%s; what would fit: %s",
         run->conf.file, shown(total), shown(add(plan.weights, plan.master)),
         shown(plan.gradients), shown(plan.optimizer), shown(plan.activations),
-        shown(node), local_size, local_size == 1 ? "" : "s", offers.text);
+        place_of(run), shown(left), ranks, offers.text);
 }

@@ -22,12 +22,12 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
 /* SIZE_MAX if it does not fit into a size_t. */
 size_t dt_plan_total(const struct dt_plan *plan);
 
-/* Prints the plan (rank 0) and compares it with the `node` bytes that the node
- * has left, of which this rank gets one part in `local_size`. -1: EX_CONFIG
- * with the numbers and the settings that would fit.
+/* Prints the plan (rank 0) and compares it with the `left` bytes that the
+ * device has left; of those of a node this rank gets one part in `local_size`.
+ * -1: EX_CONFIG with the numbers and the settings that would fit.
  */
 int dt_plan_check(const struct dt_run *run,
-                  const struct dt_model_options *options, size_t node,
+                  const struct dt_model_options *options, size_t left,
                   int local_size, struct dt_error *err);
 
 #endif /* DT_ALGO_PLAN_H */

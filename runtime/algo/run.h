@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "algo/data.h"
+#include "algo/graphs.h"
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
 #include "conf/conf.h"
@@ -16,9 +17,20 @@
 #include "parallel/parallel.h"
 #include "report/report.h"
 
+/* A step that was queued, until the host has read how it went. */
+struct dt_flight {
+    bool open;
+    double *scalars;       /* (DT_STEP_COUNT) staging memory */
+    struct dt_event *done; /* they are there */
+    uint64_t position;     /* global samples consumed after it */
+};
+
+enum { DT_FLIGHTS = 2 }; /* the one that is read, and one behind it */
+
 struct dt_run {
-    struct dt_conf conf;  /* a copy with the batch resolved for this world;
-                             its strings belong to the caller */
+    struct dt_conf conf; /* a copy with the batch resolved for this world;
+                            its strings belong to the caller */
+    struct dt_exec exec;
     struct dt_comm *comm; /* not owned */
     int rank, world;
     size_t B, T, A; /* rows, positions, micro-batches a step */
@@ -36,6 +48,12 @@ struct dt_run {
     struct dt_schedule schedule;
     struct dt_scaler scaler; /* of the loss; scale 1 but with fp16 */
     struct dt_parallel *parallel;
+    struct dt_graphs *graphs;
+
+    struct dt_buffer *step_buf;
+    struct dt_view step, eval; /* (DT_STEP_COUNT) F64 each: ops.h */
+    struct dt_flight flights[DT_FLIGHTS];
+    long queued; /* steps of the run so far, those under way included */
 
     struct dt_run_data data;
     struct dt_loader *loader;
@@ -61,7 +79,8 @@ struct dt_run {
  * `local_size` ranks. dt_run_fini releases whatever there is.
  */
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
-                struct dt_comm *comm, int local_size, struct dt_error *err);
+                const struct dt_exec *exec, struct dt_comm *comm,
+                int local_size, struct dt_error *err);
 void dt_run_fini(struct dt_run *run);
 
 /* The loader of the training rows, or of one pass over the held-out ones. */
@@ -73,6 +92,25 @@ size_t dt_run_prefetch(const struct dt_run *run);
 
 /* distributed.timeout_s: of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);
+
+/* step.c: queues the next optimizer step; `stop` tells the ranks that this one
+ * was told to stop. At most one step may be under way.
+ */
+int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err);
+
+/* step.c: waits for the oldest step that is under way, if there is one: 1, or
+ * 0. Its results go to progress and `line`; *stop_asked becomes true if any
+ * rank was told to stop. -1: the device or a peer failed, or the run makes no
+ * sense any more (EX_DATAERR).
+ */
+int dt_run_settle(struct dt_run *run, struct dt_report_step *line,
+                  bool *stop_asked, struct dt_error *err);
+
+/* step.c: the mean token loss on the held-out rows, over all ranks, and how
+ * many tokens it is of. No step is under way.
+ */
+int dt_run_evaluate(struct dt_run *run, double *loss, double *tokens,
+                    struct dt_error *err);
 
 /* state.c: writes checkpoint-<step> (rank 0; the others return at once). */
 int dt_run_save(struct dt_run *run, struct dt_error *err);

@@ -133,27 +133,62 @@ static struct dt_model_options model_options(const struct dt_run *run)
 static int allocate_flat(struct dt_run *run, enum dt_dtype compute,
                          struct dt_error *err)
 {
+    const struct dt_device *device = run->exec.device;
     size_t bytes = run->layout->count * sizeof(float);
-    if (!(run->master_buf = dt_buffer_create(bytes, "weights", err)) ||
-        !(run->grads_buf = dt_buffer_create(bytes, "gradients", err)))
+    if (!(run->master_buf = dt_buffer_create(device, bytes, "weights", err)) ||
+        !(run->grads_buf = dt_buffer_create(device, bytes, "gradients", err)))
         return -1;
     run->master = run->weights = dt_view_of(run->master_buf, DT_F32);
     run->grads = dt_view_of(run->grads_buf, DT_F32);
     if (compute == DT_F32)
         return 0;
     bytes = run->layout->count * dt_dtype_bytes(compute);
-    run->weights_buf = dt_buffer_create(bytes, "weights", err);
+    run->weights_buf = dt_buffer_create(device, bytes, "weights", err);
     if (!run->weights_buf)
         return -1;
     run->weights = dt_view_of(run->weights_buf, compute);
     return 0;
 }
 
+/* The scalars of steps, and where they arrive. */
+static int allocate_steps(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_device *device = run->exec.device;
+    size_t bytes = DT_STEP_COUNT * sizeof(double);
+    run->step_buf = dt_buffer_create(device, 2 * bytes, "scalars", err);
+    if (!run->step_buf)
+        return -1;
+    struct dt_view both = dt_view_of(run->step_buf, DT_F64);
+    run->step = dt_view_slice(both, 0, DT_STEP_COUNT);
+    run->eval = dt_view_slice(both, DT_STEP_COUNT, DT_STEP_COUNT);
+    for (int i = 0; i < DT_FLIGHTS; i++) {
+        void *scalars;
+        if (device->allocate_staging(bytes, &scalars, err) < 0)
+            return -1;
+        run->flights[i].scalars = scalars;
+        if (device->event_create(&run->flights[i].done, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void release_steps(struct dt_run *run)
+{
+    const struct dt_device *device = run->exec.device;
+    for (int i = 0; i < DT_FLIGHTS; i++) {
+        if (run->flights[i].done)
+            device->event_destroy(run->flights[i].done);
+        if (run->flights[i].scalars)
+            device->release_staging(run->flights[i].scalars,
+                                    DT_STEP_COUNT * sizeof(double));
+    }
+    dt_buffer_destroy(run->step_buf);
+}
+
 static int allocate(struct dt_run *run, const struct dt_model_options *options,
                     struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
-    const struct dt_ops *ops = dt_ops_cpu();
     const struct dt_optim_options optim = {
         .beta1 = conf->optimizer.beta1,
         .beta2 = conf->optimizer.beta2,
@@ -166,18 +201,21 @@ static int allocate(struct dt_run *run, const struct dt_model_options *options,
         .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
         .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
     };
-    const char *emulated = ops->emulation(options->compute);
+    const char *emulated = run->exec.ops->emulation(options->compute);
     if (emulated)
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
                emulated);
     if (allocate_flat(run, options->compute, err) < 0)
         return -1;
-    run->model = dt_model_create(&run->model_config, run->layout, ops,
+    run->model = dt_model_create(&run->model_config, run->layout, &run->exec,
                                  run->weights, run->grads, options, err);
     if (!run->model)
         return -1;
-    run->optim = dt_optim_create(run->layout, ops, &optim, err);
-    if (!run->optim)
+    run->optim = dt_optim_create(run->layout, &run->exec, &optim, err);
+    if (!run->optim || allocate_steps(run, err) < 0)
+        return -1;
+    run->graphs = dt_graphs_create(&run->exec, run->layout->unit_count, err);
+    if (!run->graphs)
         return -1;
     run->parallel =
         dt_parallel_create(run->layout, run->comm, run->grads, &ddp, err);
@@ -324,8 +362,8 @@ static int look(struct dt_run *run, struct dt_model_options *options,
     if (prepare(run, err) < 0)
         return -1;
     *options = model_options(run);
-    if (dt_plan_check(run, options, dt_memory_available(""), local_size, err) <
-        0)
+    if (dt_plan_check(run, options, run->exec.device->available_bytes(),
+                      local_size, err) < 0)
         return -1;
     return dt_run_data_open(&run->data, &run->conf,
                             run->model_config.vocab_size, run->rank == 0, err);
@@ -346,10 +384,12 @@ static int look_in_turn(struct dt_run *run, struct dt_model_options *options,
 }
 
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
-                struct dt_comm *comm, int local_size, struct dt_error *err)
+                const struct dt_exec *exec, struct dt_comm *comm,
+                int local_size, struct dt_error *err)
 {
     struct dt_model_options options;
     run->conf = *conf;
+    run->exec = *exec;
     run->comm = comm;
     run->rank = dt_comm_rank(comm);
     run->world = dt_comm_size(comm);
@@ -375,9 +415,14 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
 
 void dt_run_fini(struct dt_run *run)
 {
+    struct dt_error late; /* what is under way ends before its memory goes */
+    if (run->exec.device)
+        run->exec.device->stream_wait(run->exec.stream, &late);
     dt_report_destroy(run->report);
     dt_loader_destroy(run->loader);
     dt_parallel_destroy(run->parallel);
+    dt_graphs_destroy(run->graphs);
+    release_steps(run);
     dt_optim_destroy(run->optim);
     dt_model_destroy(run->model);
     dt_buffer_destroy(run->grads_buf);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/mirror.h"
 #include "algo/numerics.h"
 #include "algo/progress.h"
 #include "algo/run.h"
@@ -21,16 +22,49 @@ static enum dt_dtype stored_type(const struct dt_run *run)
                                         : dt_run_dtype(wanted);
 }
 
+/* The flat buffers of a checkpoint, as the host sees them. */
+enum flat { MASTER, M, V, FLATS };
+
+struct flats {
+    struct dt_mirror mirror[FLATS];
+    struct dt_view view[FLATS];
+};
+
+static void close_flats(struct flats *flats)
+{
+    for (int i = 0; i < FLATS; i++)
+        dt_mirror_close(&flats->mirror[i]);
+}
+
+/* The first `count` of them, with what they hold if `fetch`. */
+static int open_flats(struct flats *flats, const struct dt_run *run, int count,
+                      bool fetch, struct dt_error *err)
+{
+    const struct dt_view there[FLATS] = {run->master, dt_optim_m(run->optim),
+                                         dt_optim_v(run->optim)};
+    *flats = (struct flats){0};
+    for (int i = 0; i < count; i++) {
+        if (dt_mirror_open(&flats->mirror[i], &run->exec, there[i], fetch,
+                           err) < 0) {
+            close_flats(flats);
+            return -1;
+        }
+        flats->view[i] = flats->mirror[i].here;
+    }
+    return 0;
+}
+
 /* config.json, weights, and what stood beside them where they came from. */
-static int add_model(struct dt_run *run, struct dt_ckpt_writer *writer,
-                     enum dt_dtype stored, struct dt_error *err)
+static int add_model(struct dt_run *run, const struct flats *flats,
+                     struct dt_ckpt_writer *writer, enum dt_dtype stored,
+                     struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
     char *config = dt_model_config_format(&run->model_config, stored, err);
     const struct dt_weights_files files = {
         .config = config,
         .layout = run->layout,
-        .weights = run->master,
+        .weights = flats->view[MASTER],
         .stored = stored,
         .max_shard_bytes = (size_t)conf->checkpoint.max_shard_size,
         .source = dt_run_tokenizer_dir(conf),
@@ -42,15 +76,16 @@ static int add_model(struct dt_run *run, struct dt_ckpt_writer *writer,
 
 /* AdamW's state, and the weights in full if the model's file has them rounded.
  */
-static int add_optim(struct dt_run *run, struct dt_ckpt_writer *writer,
-                     enum dt_dtype stored, struct dt_error *err)
+static int add_optim(struct dt_run *run, const struct flats *flats,
+                     struct dt_ckpt_writer *writer, enum dt_dtype stored,
+                     struct dt_error *err)
 {
-    const struct dt_view flats[] = {dt_optim_m(run->optim),
-                                    dt_optim_v(run->optim), run->master};
+    const struct dt_view all[] = {flats->view[M], flats->view[V],
+                                  flats->view[MASTER]};
     size_t kinds = stored == DT_F32 ? 2 : 3;
     size_t count = run->layout->param_count * kinds;
     struct dt_ckpt_tensor *tensors = dt_weights_list(
-        run->layout, flats, (const char *const[]){"m/", "v/", DT_OPTIM_MASTER},
+        run->layout, all, (const char *const[]){"m/", "v/", DT_OPTIM_MASTER},
         kinds, DT_F32, err);
     char *text = tensors ? dt_progress_format(run, err) : NULL;
     int result = -1;
@@ -62,39 +97,48 @@ static int add_optim(struct dt_run *run, struct dt_ckpt_writer *writer,
     return result;
 }
 
-int dt_run_save(struct dt_run *run, struct dt_error *err)
+static int write_checkpoint(struct dt_run *run, const struct flats *flats,
+                            struct dt_error *err)
 {
     enum dt_dtype stored = stored_type(run);
-    if (run->rank != 0)
-        return 0;
-    if (dt_report_sync(run->report, err) < 0)
-        return -1;
     struct dt_ckpt_writer *writer =
         dt_ckpt_begin(run->ckpt_root, run->progress.step, err);
     if (!writer)
         return -1;
-    if (add_model(run, writer, stored, err) < 0 ||
+    if (add_model(run, flats, writer, stored, err) < 0 ||
         (!run->conf.checkpoint.only_model &&
-         add_optim(run, writer, stored, err) < 0)) {
+         add_optim(run, flats, writer, stored, err) < 0)) {
         dt_ckpt_abandon(writer);
         return -1;
     }
-    if (dt_ckpt_commit(writer, (int)run->conf.checkpoint.total_limit, err) < 0)
+    return dt_ckpt_commit(writer, (int)run->conf.checkpoint.total_limit, err);
+}
+
+int dt_run_save(struct dt_run *run, struct dt_error *err)
+{
+    struct flats flats;
+    int count = run->conf.checkpoint.only_model ? 1 : FLATS;
+    if (run->rank != 0)
+        return 0;
+    if (dt_report_sync(run->report, err) < 0 ||
+        open_flats(&flats, run, count, true, err) < 0)
         return -1;
-    snprintf(run->ckpt_path, sizeof(run->ckpt_path), "%s/latest",
-             run->ckpt_root);
-    return 0;
+    int result = write_checkpoint(run, &flats, err);
+    close_flats(&flats);
+    if (result == 0)
+        snprintf(run->ckpt_path, sizeof(run->ckpt_path), "%s/latest",
+                 run->ckpt_root);
+    return result;
 }
 
 /* --- restoring, on rank 0 --- */
 
-static int load_moments(struct dt_run *run, const char *dir,
-                        struct dt_error *err)
+static int load_moments(struct dt_run *run, const struct flats *flats,
+                        const char *dir, struct dt_error *err)
 {
     char path[PATH_MAX];
     size_t n = 2 * run->layout->param_count;
-    const struct dt_view moments[] = {dt_optim_m(run->optim),
-                                      dt_optim_v(run->optim)};
+    const struct dt_view moments[] = {flats->view[M], flats->view[V]};
     snprintf(path, sizeof(path), "%s/%s", dir, DT_OPTIM_FILE);
     if (access(path, F_OK) < 0)
         return dt_error_set(err, EX_NOINPUT,
@@ -103,8 +147,8 @@ static int load_moments(struct dt_run *run, const char *dir,
                             "its weights",
                             dir);
     struct dt_ckpt_tensor *tensors =
-        dt_weights_list(run->layout, moments,
-                        (const char *const[]){"m/", "v/"}, 2, DT_F32, err);
+        dt_weights_list(run->layout, moments, (const char *const[]){"m/", "v/"},
+                        2, DT_F32, err);
     struct dt_safetensors *st = tensors ? dt_safetensors_open(path, err) : NULL;
     int rc = st ? dt_safetensors_read_all(st, tensors, n, err) : -1;
     dt_safetensors_close(st);
@@ -113,12 +157,11 @@ static int load_moments(struct dt_run *run, const char *dir,
 }
 
 /* The fp32 weights of a checkpoint, beside its model or as its model. */
-static int load_weights(struct dt_run *run, const char *dir,
-                        struct dt_error *err)
+static int load_weights(struct dt_run *run, struct dt_view master,
+                        const char *dir, struct dt_error *err)
 {
-    int found = dt_weights_load_master(dir, run->layout, run->master, err);
-    return found == 0 ? dt_weights_load(dir, run->layout, run->master, err)
-                      : found;
+    int found = dt_weights_load_master(dir, run->layout, master, err);
+    return found == 0 ? dt_weights_load(dir, run->layout, master, err) : found;
 }
 
 static void note_damaged(void *ctx, const char *text)
@@ -144,25 +187,45 @@ static int choose_checkpoint(struct dt_run *run, char **dir,
     return 0;
 }
 
-static int restore_here(struct dt_run *run, struct dt_error *err)
+/* Fills the flat buffers from a checkpoint, or the weights from what the run
+ * begins with.
+ */
+static int read_flats(struct dt_run *run, const struct flats *flats,
+                      const char *dir, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
+    struct dt_view master = flats->view[MASTER];
+    if (dir) {
+        dt_log(DT_LOG_INFO, "algo", "resuming from %s", dir);
+        return load_moments(run, flats, dir, err) < 0 ||
+                       dt_progress_load(run, dir, err) < 0 ||
+                       load_weights(run, master, dir, err) < 0
+                   ? -1
+                   : 0;
+    }
+    if (!conf->model.random_init)
+        return dt_weights_load(conf->model.path, run->layout, master, err);
+    dt_model_init_weights(&run->model_config, run->layout, master,
+                          conf->run.seed);
+    return 0;
+}
+
+static int restore_here(struct dt_run *run, struct dt_error *err)
+{
+    struct flats flats;
     char *dir;
     if (choose_checkpoint(run, &dir, err) < 0)
         return -1;
-    if (dir) {
-        dt_log(DT_LOG_INFO, "algo", "resuming from %s", dir);
-        int result = load_moments(run, dir, err) < 0 ||
-                     dt_progress_load(run, dir, err) < 0 ||
-                     load_weights(run, dir, err) < 0;
-        free(dir);
-        return result ? -1 : 0;
+    int count = dir ? FLATS : 1;
+    int result = open_flats(&flats, run, count, false, err);
+    if (result == 0) {
+        result = read_flats(run, &flats, dir, err);
+        for (int i = 0; result == 0 && i < count; i++)
+            result = dt_mirror_publish(&flats.mirror[i], err);
+        close_flats(&flats);
     }
-    if (!conf->model.random_init)
-        return dt_weights_load(conf->model.path, run->layout, run->master, err);
-    dt_model_init_weights(&run->model_config, run->layout, run->master,
-                          conf->run.seed);
-    return 0;
+    free(dir);
+    return result;
 }
 
 /* --- and from rank 0 to the others --- */
@@ -189,6 +252,7 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
     if (run->world > 1 && share(run, err) < 0)
         return -1;
     if (run->weights_buf)
-        dt_ops_cpu()->convert(NULL, run->weights, run->master);
+        run->exec.ops->convert(run->exec.stream, run->weights, run->master);
+    run->queued = run->progress.step;
     return 0;
 }

@@ -181,7 +181,7 @@ static int generate_with(struct dt_speaker *s, const struct request *request,
 
 static int generate(const struct request *request)
 {
-    struct dt_speaker speaker = {0};
+    struct dt_speaker speaker = {.exec = dt_exec_cpu()};
     struct dt_error err;
     int status = 0;
     if (generate_with(&speaker, request, &err) < 0) {

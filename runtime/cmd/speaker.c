@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "algo/mirror.h"
 #include "algo/weights.h"
 #include "base/file.h"
 #include "cmd/speaker.h"
@@ -100,6 +101,19 @@ static int open_tokenizer(struct dt_speaker *speaker, const char *dir,
     return speaker->encoder ? 0 : -1;
 }
 
+static int load(struct dt_speaker *speaker, const char *dir,
+                struct dt_error *err)
+{
+    struct dt_mirror mirror;
+    int result = -1;
+    if (dt_mirror_open(&mirror, &speaker->exec, speaker->weights, false, err) ==
+            0 &&
+        dt_weights_load(dir, speaker->layout, mirror.here, err) == 0)
+        result = dt_mirror_publish(&mirror, err);
+    dt_mirror_close(&mirror);
+    return result;
+}
+
 int dt_speaker_open(struct dt_speaker *speaker, const char *dir,
                     enum dt_dtype dtype, struct dt_error *err)
 {
@@ -114,14 +128,14 @@ int dt_speaker_open(struct dt_speaker *speaker, const char *dir,
         return -1;
     choose_threads(speaker->layout);
     speaker->buf = dt_buffer_create(
-        speaker->layout->count * dt_dtype_bytes(dtype), "weights", err);
+        speaker->exec.device, speaker->layout->count * dt_dtype_bytes(dtype),
+        "weights", err);
     if (!speaker->buf)
         return -1;
     speaker->weights = dt_view_of(speaker->buf, dtype);
     for (size_t i = 0; i < speaker->config.eos_count; i++)
         add_stop_id(speaker, speaker->config.eos[i]);
-    if (read_stops(speaker, dir, err) < 0 ||
-        dt_weights_load(dir, speaker->layout, speaker->weights, err) < 0)
+    if (read_stops(speaker, dir, err) < 0 || load(speaker, dir, err) < 0)
         return -1;
     return open_tokenizer(speaker, dir, err);
 }
@@ -255,7 +269,7 @@ int dt_speaker_speak(struct dt_speaker *speaker,
         make_rows(speaker, prompts, rows, generation.max_tokens, &batch, err);
     if (result == 0) {
         decoder =
-            dt_decoder_create(&speaker->config, speaker->layout, dt_ops_cpu(),
+            dt_decoder_create(&speaker->config, speaker->layout, &speaker->exec,
                               speaker->weights, rows, batch.length, err);
         generation.stop = speaker->stop;
         generation.stop_count = speaker->stop_count;

@@ -10,8 +10,9 @@
 
 enum { DT_SPEAKER_STOPS = 32 };
 
-/* Zeroed before dt_speaker_open, released with dt_speaker_close. */
+/* Zeroed but for exec before dt_speaker_open, released with dt_speaker_close. */
 struct dt_speaker {
+    struct dt_exec exec; /* what computes */
     struct dt_model_config config;
     struct dt_layout *layout;
     struct dt_buffer *buf; /* the weights */

@@ -16,6 +16,7 @@
 
 #include "algo/trainer.h"
 #include "algo/world.h"
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -68,7 +69,45 @@ static void choose_threads(const struct dt_launch *launch)
     omp_set_num_threads(share > 1 ? share : 1);
 }
 
+/* The hardware that run.device asks for, with a stream for all work. */
+static const struct dt_backend *open_hardware(const struct dt_conf *conf,
+                                              const struct dt_launch *launch,
+                                              struct dt_exec *exec,
+                                              struct dt_error *err)
+{
+    static const char *const names[] = {
+        [DT_CONF_AUTO_DEVICE] = "auto",
+        [DT_CONF_CPU] = "cpu",
+        [DT_CONF_CUDA] = "cuda",
+    };
+    static const enum dt_attention_kind kinds[] = {
+        [DT_CONF_AUTO_ATTENTION] = DT_ATTENTION_AUTO,
+        [DT_CONF_FLASH] = DT_ATTENTION_FLASH,
+        [DT_CONF_MATH] = DT_ATTENTION_MATH,
+    };
+    const struct dt_backend_options options = {
+        .local_rank = dt_launch_local_rank(launch),
+        .deterministic = conf->run.deterministic,
+        .tf32 = conf->precision.tf32,
+        .attention = kinds[conf->model.attention],
+    };
+    char note[512];
+    const struct dt_backend *backend = dt_backend_open(
+        names[conf->run.device], &options, note, sizeof(note), err);
+    if (!backend)
+        return NULL;
+    if (note[0])
+        dt_log(dt_launch_rank(launch) == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "cmd",
+               "%s", note);
+    *exec = (struct dt_exec){backend->device, backend->ops, NULL};
+    if (backend->device->stream_create(&exec->stream, err) < 0)
+        return NULL;
+    return backend;
+}
+
 static struct dt_comm *connect_ranks(const struct dt_conf *conf,
+                                     const struct dt_backend *backend,
+                                     struct dt_stream *stream,
                                      struct dt_launch *launch,
                                      struct dt_error *err)
 {
@@ -76,9 +115,9 @@ static struct dt_comm *connect_ranks(const struct dt_conf *conf,
     const struct dt_comm_options options = {
         .interface = conf->distributed.interface,
         .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
+        .stream = stream,
     };
-    return dt_comm_create(world.size > 1 ? "gloo" : "self", &world, &options,
-                          err);
+    return dt_backend_connect(backend, &world, &options, err);
 }
 
 /* Every problem of the file, from one rank only. */
@@ -129,15 +168,20 @@ static int fail(struct dt_launch *launch, struct dt_comm *comm,
 
 static int train(const struct dt_conf *conf, struct dt_launch *launch)
 {
+    struct dt_exec exec;
     struct dt_error err;
     dt_log_init(dt_launch_rank(launch), (enum dt_log_level)conf->logging.level);
     dt_fault_rank(dt_launch_rank(launch));
     choose_threads(launch);
-    struct dt_comm *comm = connect_ranks(conf, launch, &err);
-    if (!comm || dt_trainer_run(conf, comm, dt_launch_local_size(launch),
+    const struct dt_backend *backend = open_hardware(conf, launch, &exec, &err);
+    struct dt_comm *comm =
+        backend ? connect_ranks(conf, backend, exec.stream, launch, &err)
+                : NULL;
+    if (!comm || dt_trainer_run(conf, &exec, comm, dt_launch_local_size(launch),
                                 stop_asked, &err) < 0)
         return fail(launch, comm, &err);
     dt_comm_destroy(comm);
+    exec.device->stream_destroy(exec.stream);
     return 0;
 }
 

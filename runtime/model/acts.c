@@ -4,12 +4,7 @@
 
 #include "model/acts.h"
 
-/* Elements of the logits that are alive at a time: 128 MiB. Each part of the
- * rows adds to the gradient of the head, which may be four times as large.
- */
-enum { LOGITS_ELEMENTS = 1 << 25 };
-
-enum { ALIGN = 64 };
+enum { ALIGN = 256 };
 
 /* A buffer being cut into tensors. */
 struct arena {
@@ -88,14 +83,6 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
     }
 }
 
-/* Rows of logits at a time: parts of N that are about equal. */
-static size_t logits_rows(size_t N, size_t V)
-{
-    size_t most = LOGITS_ELEMENTS / V > 0 ? LOGITS_ELEMENTS / V : 1;
-    size_t parts = N / most + (N % most != 0);
-    return N / parts + (N % parts != 0);
-}
-
 size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
                     struct dt_buffer *buf, const struct dt_acts_for *plan)
 {
@@ -109,7 +96,6 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     if (config->family != DT_GPT2)
         acts->rope =
             take_of(&arena, DT_F32, plan->options->T, config->head_size);
-    acts->positions = take_of(&arena, DT_I32, N, 1);
     acts->top = take(&arena, N, C);
     acts->norm.out = take(&arena, N, C);
     acts->norm.rstd = take_of(&arena, DT_F32, N, 1);
@@ -127,6 +113,8 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     arena.used = start;
     take_attention(&arena, acts, plan, N);
     arena.used = start;
-    acts->logits = take_of(&arena, DT_F32, logits_rows(N, V), V + 2 * C);
+    acts->logits =
+        take_of(&arena, DT_F32,
+                plan->ops->loss_scratch(plan->options->compute, N, C, V), 1);
     return arena.peak;
 }

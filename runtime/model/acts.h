@@ -30,9 +30,8 @@ struct dt_norm {
 };
 
 struct dt_acts {
-    struct dt_view rope;      /* (T, HS) F32, angles */
-    struct dt_view positions; /* (N) I32 */
-    struct dt_view top;       /* (N, C) the residual stream at the top */
+    struct dt_view rope; /* (T, HS) F32, angles */
+    struct dt_view top;  /* (N, C) the residual stream at the top */
     struct dt_norm norm;
     struct dt_view branch;   /* (N, C) what a branch adds to the stream; later
                                 the gradient inside a branch */
@@ -46,7 +45,7 @@ struct dt_acts {
     struct dt_view d_attention; /* (N, NH*HS) */
     struct dt_view d_qkv;       /* (N, Q) */
     struct dt_view scratch;     /* F32, of attention's backward pass */
-    struct dt_view logits; /* (some rows, V + 2C) F32, scratch of the loss */
+    struct dt_view logits;      /* F32, scratch of the loss, >= V */
 };
 
 /* What the sizes depend on. */

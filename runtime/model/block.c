@@ -52,7 +52,7 @@ static size_t all_heads(const struct dt_model *m)
 static void linear(const struct dt_model *m, size_t u, enum dt_role role,
                    struct dt_view out, struct dt_view x, size_t C, size_t OC)
 {
-    m->ops->linear_forward(NULL, out, x, dt_model_weight(m, u, role),
+    m->ops->linear_forward(m->stream, out, x, dt_model_weight(m, u, role),
                            dt_model_weight(m, u, role + 1), order(m), m->N, C,
                            OC);
 }
@@ -62,7 +62,7 @@ static void d_linear(const struct dt_model *m, size_t u, enum dt_role role,
                      struct dt_view dx, struct dt_view dout, struct dt_view x,
                      size_t C, size_t OC, bool accumulate)
 {
-    m->ops->linear_backward(NULL, dx, dt_model_grad(m, u, role),
+    m->ops->linear_backward(m->stream, dx, dt_model_grad(m, u, role),
                             dt_model_grad(m, u, role + 1), dout, x,
                             dt_model_weight(m, u, role), order(m), m->N, C, OC,
                             accumulate);
@@ -72,7 +72,7 @@ static void norm_forward(const struct dt_model *m, size_t u, enum dt_role role,
                          struct dt_view x)
 {
     const struct dt_norm *norm = &m->acts.norm;
-    m->ops->norm_forward(NULL, norm->out, norm->mean, norm->rstd, x,
+    m->ops->norm_forward(m->stream, norm->out, norm->mean, norm->rstd, x,
                          dt_model_weight(m, u, role),
                          dt_model_weight(m, u, role + 1),
                          (float)m->config.norm_epsilon, m->N, m->config.n_embd);
@@ -84,7 +84,7 @@ void dt_norm_add_forward(struct dt_model *m, size_t u, enum dt_role role,
 {
     const struct dt_norm *norm = &m->acts.norm;
     m->ops->residual_norm_forward(
-        NULL, rows(m, sum, first, count), rows(m, norm->out, first, count),
+        m->stream, rows(m, sum, first, count), rows(m, norm->out, first, count),
         rows(m, norm->mean, first, count), rows(m, norm->rstd, first, count),
         rows(m, x, first, count), rows(m, m->acts.branch, first, count),
         dt_model_weight(m, u, role), dt_model_weight(m, u, role + 1),
@@ -95,7 +95,8 @@ void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
                       struct dt_view x, bool accumulate)
 {
     const struct dt_norm *norm = &m->acts.norm;
-    m->ops->norm_backward(NULL, m->acts.d_stream, dt_model_grad(m, u, role),
+    m->ops->norm_backward(m->stream, m->acts.d_stream,
+                          dt_model_grad(m, u, role),
                           dt_model_grad(m, u, role + 1), m->acts.branch, x,
                           dt_model_weight(m, u, role), norm->mean, norm->rstd,
                           m->N, m->config.n_embd, accumulate);
@@ -113,7 +114,7 @@ static struct dt_attention attention_of(const struct dt_model *m, size_t u)
         .NKV = c->n_kv_head,
         .HS = c->head_size,
         .window = u - 1 >= c->window_from ? c->window : 0,
-        .starts = m->starts,
+        .starts = m->feed.starts,
         .dropout = dt_model_dropout(m, c->attn_dropout, u, DT_PLACE_ATTENTION),
     };
 }
@@ -125,7 +126,7 @@ static struct dt_rotary rotary_of(const struct dt_model *m, size_t u)
         .NH = c->n_head,
         .NKV = c->n_kv_head,
         .HS = c->head_size,
-        .positions = m->acts.positions,
+        .positions = m->feed.positions,
         .table = m->acts.rope,
         .q_norm = dt_model_weight(m, u, DT_Q_NORM),
         .k_norm = dt_model_weight(m, u, DT_K_NORM),
@@ -142,7 +143,7 @@ static struct dt_view heads_forward(const struct dt_model *m, size_t u)
     struct dt_view out = m->acts.heads.count > 0 ? m->acts.heads : b->qkv;
     struct dt_rotary rotary = rotary_of(m, u);
     if (m->acts.rope.count > 0)
-        m->ops->rotary_forward(NULL, out, m->acts.head_rstd, b->qkv, m->N,
+        m->ops->rotary_forward(m->stream, out, m->acts.head_rstd, b->qkv, m->N,
                                &rotary);
     return out;
 }
@@ -174,12 +175,14 @@ static void attend(const struct dt_model *m, size_t u, struct dt_view qkv)
     struct dt_kv kv;
     if (m->cache) {
         kv = kv_of(m, u);
-        m->ops->kv_store(NULL, &kv, qkv, m->cache->places, m->T);
+        m->ops->kv_store(m->stream, &kv, qkv, m->feed.places, m->T);
     }
     if (m->cache && m->cache->next)
-        m->ops->kv_attention(NULL, b->attention, qkv, m->acts.positions, &kv);
+        m->ops->kv_attention(m->stream, b->attention, qkv, m->feed.positions,
+                             &kv);
     else
-        m->ops->attention_forward(NULL, b->attention, b->lse, qkv, &attention);
+        m->ops->attention_forward(m->stream, b->attention, b->lse, qkv,
+                                  &attention);
 }
 
 /* --- forward --- */
@@ -197,7 +200,24 @@ static void begin(struct dt_model *m, size_t u)
                             &dropout);
 }
 
-/* From norm_1 to fc: all that the block keeps. */
+/* fc and what comes of it. */
+static void widen(struct dt_model *m, size_t u)
+{
+    const struct dt_block *b = &m->blocks[u - 1];
+    const struct dt_acts *a = &m->acts;
+    size_t C = m->config.n_embd, I = m->config.n_inner;
+    if (!gated(m)) {
+        m->ops->linear_gelu_forward(m->stream, a->act, b->fc, a->norm.out,
+                                    dt_model_weight(m, u, DT_FC_W),
+                                    dt_model_weight(m, u, DT_FC_W + 1),
+                                    order(m), m->N, C, I);
+        return;
+    }
+    linear(m, u, DT_FC_W, b->fc, a->norm.out, C, wide(m));
+    m->ops->swiglu_forward(m->stream, a->act, b->fc, m->N, I);
+}
+
+/* From norm_1 to act: all that the block keeps, and what its end needs. */
 static void middle(struct dt_model *m, size_t u)
 {
     const struct dt_block *b = &m->blocks[u - 1];
@@ -210,23 +230,24 @@ static void middle(struct dt_model *m, size_t u)
     attend(m, u, heads_forward(m, u));
     linear(m, u, DT_OUT_W, a->branch, b->attention, queries(m), C);
     dt_norm_add_forward(m, u, DT_NORM_2_W, b->x_mid, b->x, 0, m->N, &dropout);
-    linear(m, u, DT_FC_W, b->fc, a->norm.out, C, wide(m));
+    widen(m, u);
 }
 
+/* act of an fc that was kept. */
 static void activate(const struct dt_model *m, size_t u)
 {
     struct dt_view fc = m->blocks[u - 1].fc;
     if (gated(m))
-        m->ops->swiglu_forward(NULL, m->acts.act, fc, m->N, m->config.n_inner);
+        m->ops->swiglu_forward(m->stream, m->acts.act, fc, m->N,
+                               m->config.n_inner);
     else
-        m->ops->gelu_forward(NULL, m->acts.act, fc);
+        m->ops->gelu_forward(m->stream, m->acts.act, fc);
 }
 
 void dt_block_forward(struct dt_model *m, size_t u)
 {
     begin(m, u);
     middle(m, u);
-    activate(m, u);
     linear(m, u, DT_PROJ_W, m->acts.branch, m->acts.act, m->config.n_inner,
            m->config.n_embd);
 }
@@ -242,27 +263,31 @@ static struct dt_view d_branch(const struct dt_model *m, size_t u,
         dt_model_dropout(m, m->config.resid_dropout, u, place);
     if (dropout.rate == 0)
         return a->d_stream;
-    m->ops->dropout_backward(NULL, a->branch, a->d_stream, m->N,
+    m->ops->dropout_backward(m->stream, a->branch, a->d_stream, m->N,
                              m->config.n_embd, &dropout);
     return a->branch;
 }
 
+/* fc and act are there; the gradient of fc goes to d_act, or in its place. */
 static void mlp_backward(struct dt_model *m, size_t u, bool accumulate)
 {
     const struct dt_block *b = &m->blocks[u - 1];
     const struct dt_acts *a = &m->acts;
     size_t C = m->config.n_embd, I = m->config.n_inner;
+    struct dt_view d_out = d_branch(m, u, DT_PLACE_MLP_BRANCH);
+    struct dt_view d_fc = gated(m) ? b->fc : a->d_act;
 
-    activate(m, u);
-    d_linear(m, u, DT_PROJ_W, a->d_act, d_branch(m, u, DT_PLACE_MLP_BRANCH),
-             a->act, I, C, accumulate);
-    /* fc becomes its own gradient */
-    if (gated(m))
-        m->ops->swiglu_backward(NULL, b->fc, a->d_act, b->fc, m->N, I);
-    else
-        m->ops->gelu_backward(NULL, b->fc, a->d_act, b->fc);
+    if (gated(m)) {
+        d_linear(m, u, DT_PROJ_W, a->d_act, d_out, a->act, I, C, accumulate);
+        m->ops->swiglu_backward(m->stream, d_fc, a->d_act, b->fc, m->N, I);
+    } else {
+        m->ops->linear_gelu_backward(
+            m->stream, d_fc, dt_model_grad(m, u, DT_PROJ_W),
+            dt_model_grad(m, u, DT_PROJ_W + 1), d_out, a->act, b->fc,
+            dt_model_weight(m, u, DT_PROJ_W), order(m), m->N, I, C, accumulate);
+    }
     norm_forward(m, u, DT_NORM_2_W, b->x_mid);
-    d_linear(m, u, DT_FC_W, a->branch, b->fc, a->norm.out, C, wide(m),
+    d_linear(m, u, DT_FC_W, a->branch, d_fc, a->norm.out, C, wide(m),
              accumulate);
     dt_norm_backward(m, u, DT_NORM_2_W, b->x_mid, accumulate);
 }
@@ -272,7 +297,7 @@ static void heads_backward(const struct dt_model *m, size_t u, bool accumulate)
     struct dt_rotary rotary = rotary_of(m, u);
     if (m->acts.rope.count > 0)
         m->ops->rotary_backward(
-            NULL, m->acts.d_qkv, dt_model_grad(m, u, DT_Q_NORM),
+            m->stream, m->acts.d_qkv, dt_model_grad(m, u, DT_Q_NORM),
             dt_model_grad(m, u, DT_K_NORM), m->blocks[u - 1].qkv,
             m->acts.head_rstd, m->N, &rotary, accumulate);
 }
@@ -289,8 +314,9 @@ static void attention_backward(struct dt_model *m, size_t u, bool accumulate)
     d_linear(m, u, DT_OUT_W, a->d_attention,
              d_branch(m, u, DT_PLACE_ATTENTION_BRANCH), b->attention,
              queries(m), C, accumulate);
-    m->ops->attention_backward(NULL, a->d_qkv, a->d_attention, b->attention,
-                               b->lse, qkv, a->scratch, &attention);
+    m->ops->attention_backward(m->stream, a->d_qkv, a->d_attention,
+                               b->attention, b->lse, qkv, a->scratch,
+                               &attention);
     heads_backward(m, u, accumulate);
     norm_forward(m, u, DT_NORM_1_W, b->x);
     d_linear(m, u, DT_QKV_W, a->branch, a->d_qkv, a->norm.out, C, all_heads(m),
@@ -304,6 +330,8 @@ void dt_block_backward(struct dt_model *m, size_t u, bool accumulate)
     if (m->options.checkpointing && u < m->config.n_layer) {
         norm_forward(m, u, DT_NORM_1_W, m->blocks[u - 1].x);
         middle(m, u);
+    } else {
+        activate(m, u);
     }
     mlp_backward(m, u, accumulate);
     attention_backward(m, u, accumulate);

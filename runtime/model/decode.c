@@ -20,13 +20,13 @@ enum { PROMPT_TOKENS = 2048 };
 
 struct dt_decoder {
     struct dt_model *model;
-    struct dt_buffer *buf; /* keys and values */
+    struct dt_buffer *buf;        /* keys and values */
+    struct dt_buffer *logits_buf; /* (rows, V) F32 */
     struct dt_cache cache;
     size_t *lengths; /* (rows) */
     size_t tokens;   /* that fit into a batch */
     int32_t *ids;    /* (tokens) of the batch at hand */
     int32_t *places; /* (tokens) its cache.places */
-    struct dt_buffer places_buf;
 };
 
 /* Bytes of keys and values; SIZE_MAX if they do not fit into a size_t. */
@@ -44,10 +44,14 @@ static size_t cache_bytes(const struct dt_model_config *config,
 static int allocate(struct dt_decoder *d, const struct dt_model_config *config,
                     enum dt_dtype dtype, struct dt_error *err)
 {
-    d->buf =
-        dt_buffer_create(cache_bytes(config, dtype, d->cache.rows, d->cache.S),
-                         "keys and values", err);
-    if (!d->buf)
+    const struct dt_device *device = d->model->exec.device;
+    d->buf = dt_buffer_create(
+        device, cache_bytes(config, dtype, d->cache.rows, d->cache.S),
+        "keys and values", err);
+    d->logits_buf = dt_buffer_create(
+        device, d->cache.rows * config->vocab_size * sizeof(float), "logits",
+        err);
+    if (!d->buf || !d->logits_buf)
         return -1;
     struct dt_view all = dt_view_of(d->buf, dtype);
     d->cache.k = dt_view_slice(all, 0, all.count / 2);
@@ -55,6 +59,7 @@ static int allocate(struct dt_decoder *d, const struct dt_model_config *config,
     d->lengths = calloc(d->cache.rows, sizeof(*d->lengths));
     d->ids = calloc(d->tokens, sizeof(*d->ids));
     d->places = calloc(d->tokens, sizeof(*d->places));
+    d->cache.places = d->places;
     if (!d->lengths || !d->ids || !d->places)
         return dt_error_set(err, EX_OSERR, "out of memory");
     return 0;
@@ -72,7 +77,7 @@ static size_t batch_rows(size_t rows, size_t length)
 
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
                                      const struct dt_layout *layout,
-                                     const struct dt_ops *ops,
+                                     const struct dt_exec *exec,
                                      struct dt_view weights, size_t rows,
                                      size_t length, struct dt_error *err)
 {
@@ -94,7 +99,7 @@ struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
         .cache = {.rows = rows, .S = length},
         .tokens = options.B * options.T,
     };
-    d->model = dt_model_create(config, layout, ops, weights,
+    d->model = dt_model_create(config, layout, exec, weights,
                                (struct dt_view){0}, &options, err);
     if (!d->model || allocate(d, config, weights.dtype, err) < 0)
         goto error;
@@ -111,6 +116,7 @@ void dt_decoder_destroy(struct dt_decoder *d)
         return;
     dt_model_destroy(d->model);
     dt_buffer_destroy(d->buf);
+    dt_buffer_destroy(d->logits_buf);
     free(d->lengths);
     free(d->ids);
     free(d->places);
@@ -118,20 +124,35 @@ void dt_decoder_destroy(struct dt_decoder *d)
 }
 
 /* All units but the last for B x T tokens in d->ids. */
-static void forward(struct dt_decoder *d, size_t B, size_t T)
+static int forward(struct dt_decoder *d, size_t B, size_t T,
+                   struct dt_error *err)
 {
     const struct dt_batch batch = {.B = B, .T = T, .inputs = d->ids};
     assert(B * T <= d->tokens);
-    d->cache.places = dt_host_view(&d->places_buf, d->places, B * T, DT_I32);
+    if (dt_model_bind(d->model, &batch, false, err) < 0)
+        return -1;
     for (size_t u = 0; u <= d->model->config.n_layer; u++)
-        dt_model_forward(d->model, u, &batch, false);
+        dt_model_forward(d->model, u);
+    return 0;
 }
 
-void dt_decoder_begin(struct dt_decoder *d, const int32_t *ids,
-                      const size_t *counts, size_t T, float *logits)
+/* All logits, from the device. */
+static int fetch(struct dt_decoder *d, float *logits, struct dt_error *err)
+{
+    const struct dt_exec *exec = &d->model->exec;
+    if (exec->device->copy(exec->stream, logits, d->logits_buf->data,
+                           d->logits_buf->bytes, err) < 0)
+        return -1;
+    return exec->device->stream_wait(exec->stream, err);
+}
+
+int dt_decoder_begin(struct dt_decoder *d, const int32_t *ids,
+                     const size_t *counts, size_t T, float *logits,
+                     struct dt_error *err)
 {
     size_t V = d->model->config.vocab_size, rows = d->cache.rows;
     size_t some = d->tokens / T < rows ? d->tokens / T : rows;
+    struct dt_view all = dt_view_of(d->logits_buf, DT_F32);
     assert(T <= d->cache.S);
     d->cache.next = false;
     for (size_t first = 0; first < rows; first += some) {
@@ -142,18 +163,21 @@ void dt_decoder_begin(struct dt_decoder *d, const int32_t *ids,
             d->places[i] = padding ? -1 : (int32_t)(i % T);
         }
         d->cache.first = first;
-        forward(d, B, T);
+        if (forward(d, B, T, err) < 0)
+            return -1;
         for (size_t b = 0; b < B; b++) {
             size_t count = d->lengths[first + b] = counts[first + b];
-            dt_model_logits(d->model, b, count - 1, logits + (first + b) * V);
+            dt_model_head(d->model, dt_view_slice(all, (first + b) * V, V),
+                          b * T + count - 1, 1);
         }
     }
+    return fetch(d, logits, err);
 }
 
-void dt_decoder_next(struct dt_decoder *d, const int32_t *ids, float *logits)
+int dt_decoder_next(struct dt_decoder *d, const int32_t *ids, float *logits,
+                    struct dt_error *err)
 {
-    size_t V = d->model->config.vocab_size, rows = d->cache.rows;
-    struct dt_buffer buf;
+    size_t rows = d->cache.rows;
     for (size_t b = 0; b < rows; b++) {
         bool ended = ids[b] < 0;
         assert(ended || d->lengths[b] < d->cache.S);
@@ -162,7 +186,8 @@ void dt_decoder_next(struct dt_decoder *d, const int32_t *ids, float *logits)
     }
     d->cache.first = 0;
     d->cache.next = true;
-    forward(d, rows, 1);
-    dt_model_head(d->model, dt_host_view(&buf, logits, rows * V, DT_F32), 0,
-                  rows);
+    if (forward(d, rows, 1, err) < 0)
+        return -1;
+    dt_model_head(d->model, dt_view_of(d->logits_buf, DT_F32), 0, rows);
+    return fetch(d, logits, err);
 }

@@ -8,6 +8,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/config_fields.h \
 	runtime/model/config_format.c \
 	runtime/model/decode.c \
+	runtime/model/feed.c \
+	runtime/model/feed.h \
 	runtime/model/model.h \
 	runtime/model/params.c \
 	runtime/model/params.h \

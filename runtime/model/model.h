@@ -123,49 +123,53 @@ struct dt_model_options {
 
 struct dt_model;
 
-/* A model bound to its flat buffers (not owned): weights of type compute; grads
- * fp32, count 0 without `train`. NULL and err.
+/* A model bound to its flat buffers (not owned) on exec->device: weights of type
+ * compute; grads fp32, count 0 without `train`. NULL and err.
  */
 struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  const struct dt_layout *layout,
-                                 const struct dt_ops *ops,
+                                 const struct dt_exec *exec,
                                  struct dt_view weights, struct dt_view grads,
                                  const struct dt_model_options *options,
                                  struct dt_error *err);
 void dt_model_destroy(struct dt_model *model); /* NULL is fine */
 
-/* Bytes that dt_model_create allocates, known before. SIZE_MAX if they do not
- * fit into a size_t.
+/* Bytes of the device that dt_model_create allocates, known before. SIZE_MAX if
+ * they do not fit into a size_t.
  */
 size_t dt_model_activation_bytes(const struct dt_model_config *config,
                                  const struct dt_ops *ops,
                                  const struct dt_model_options *options);
 
-/* Forward of unit u < unit_count - 1; units in order 0, 1, ... The batch must
- * stay until the backward pass of unit 0. Token ids must be < V. `train`: with
- * dropout, and a backward pass will follow.
+/* Gives the model a batch, at most as large as it was made for, whose arrays may
+ * change when the call has returned; its sizes hold until the next one. `train`:
+ * with dropout, and a backward pass will follow. Token ids must be < V. -1: the
+ * device failed.
  */
-void dt_model_forward(struct dt_model *model, size_t u,
-                      const struct dt_batch *batch, bool train);
+int dt_model_bind(struct dt_model *model, const struct dt_batch *batch,
+                  bool train, struct dt_error *err);
 
-/* Forward and, with `train`, backward of the last unit: returns the sum of the
- * token losses of the batch; gradients are those of scale * sum. Without
- * `train` there is no label smoothing.
- */
-double dt_model_loss(struct dt_model *model, const struct dt_batch *batch,
-                     bool train, float scale, bool accumulate);
+/* Queues the forward pass of unit u < unit_count - 1; units in order 0, 1, ... */
+void dt_model_forward(struct dt_model *model, size_t u);
 
-/* Backward of unit u < unit_count - 1; units in order ..., 1, 0. Afterwards the
- * gradients of unit u are final for this micro-batch (with a tied head those
- * of unit 0 are final after u = 0, including the head's share).
+/* Queues forward and, in training, backward of the last unit: adds the sum of
+ * the token losses of the batch to `step` (ops.h); gradients are those of its
+ * loss scale times that sum. Without training there is no label smoothing.
  */
-void dt_model_backward(struct dt_model *model, size_t u,
-                       const struct dt_batch *batch, bool accumulate);
+void dt_model_loss(struct dt_model *model, struct dt_view step,
+                   bool accumulate);
+
+/* Queues the backward pass of unit u < unit_count - 1; units in order ..., 1,
+ * 0. Afterwards the gradients of unit u are final for this micro-batch (with a
+ * tied head those of unit 0 are final after u = 0, including the head's share).
+ */
+void dt_model_backward(struct dt_model *model, size_t u, bool accumulate);
 
 /* After forward of all units but the last: logits(V) of position t of row b,
- * written to `logits` (host memory).
+ * written to `logits` (host memory) on return. -1: the device failed.
  */
-void dt_model_logits(struct dt_model *model, size_t b, size_t t, float *logits);
+int dt_model_logits(struct dt_model *model, size_t b, size_t t, float *logits,
+                    struct dt_error *err);
 
 /* --- generation --- */
 
@@ -177,21 +181,23 @@ struct dt_decoder;
  */
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
                                      const struct dt_layout *layout,
-                                     const struct dt_ops *ops,
+                                     const struct dt_exec *exec,
                                      struct dt_view weights, size_t rows,
                                      size_t length, struct dt_error *err);
 void dt_decoder_destroy(struct dt_decoder *decoder); /* NULL is fine */
 
 /* Begins all sequences anew with prompts: ids(rows, T), of which row b has
- * counts[b] >= 1. logits(rows, V): of what comes next in each row.
+ * counts[b] >= 1. logits(rows, V): of what comes next in each row, there on
+ * return. -1, here and below: the device failed.
  */
-void dt_decoder_begin(struct dt_decoder *decoder, const int32_t *ids,
-                      const size_t *counts, size_t T, float *logits);
+int dt_decoder_begin(struct dt_decoder *decoder, const int32_t *ids,
+                     const size_t *counts, size_t T, float *logits,
+                     struct dt_error *err);
 
 /* Continues row b by ids[b]; negative: the row has ended and its logits are not
  * made. No row may become longer than `length`.
  */
-void dt_decoder_next(struct dt_decoder *decoder, const int32_t *ids,
-                     float *logits);
+int dt_decoder_next(struct dt_decoder *decoder, const int32_t *ids,
+                    float *logits, struct dt_error *err);
 
 #endif /* DT_MODEL_MODEL_H */

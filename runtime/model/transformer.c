@@ -15,7 +15,12 @@ size_t dt_model_activation_bytes(const struct dt_model_config *config,
     const struct dt_acts_for plan = {config, ops, options, options->B,
                                      options->T};
     struct dt_acts acts;
-    return dt_acts_plan(&acts, NULL, NULL, &plan);
+    size_t bytes = dt_acts_plan(&acts, NULL, NULL, &plan);
+    size_t N = options->B * options->T; /* a plan of all that overflows fails */
+    if (bytes == SIZE_MAX ||
+        __builtin_add_overflow(bytes, dt_feed_bytes(options->B, N), &bytes))
+        return SIZE_MAX;
+    return bytes;
 }
 
 /* Lays the activations out for a batch, at most as large as created. */
@@ -27,57 +32,79 @@ static void lay_out(struct dt_model *m, size_t B, size_t T)
     (void)bytes;
 }
 
+/* The table of rotary embeddings, made here and copied. */
+static int upload_rope(struct dt_model *m, struct dt_error *err)
+{
+    struct dt_view to = m->acts.rope;
+    if (to.count == 0)
+        return 0;
+    float *table = malloc(to.count * sizeof(*table));
+    if (!table)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    dt_rope_table(&m->config, table, m->options.T);
+    int result = m->exec.device->copy(m->stream, dt_view_data(to), table,
+                                      to.count * sizeof(*table), err);
+    free(table);
+    return result;
+}
+
+static int allocate(struct dt_model *m, struct dt_error *err)
+{
+    const struct dt_model_options *options = &m->options;
+    const struct dt_acts_for plan = {&m->config, m->ops, options, options->B,
+                                     options->T};
+    size_t bytes = dt_acts_plan(&m->acts, NULL, NULL, &plan);
+    if (dt_feed_init(&m->feed, &m->exec, options->B, options->B * options->T,
+                     err) < 0)
+        return -1;
+    m->buf = dt_buffer_create(m->exec.device, bytes, "activations", err);
+    if (!m->buf)
+        return -1;
+    lay_out(m, options->B, options->T);
+    return upload_rope(m, err);
+}
+
 struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  const struct dt_layout *layout,
-                                 const struct dt_ops *ops,
+                                 const struct dt_exec *exec,
                                  struct dt_view weights, struct dt_view grads,
                                  const struct dt_model_options *options,
                                  struct dt_error *err)
 {
-    size_t bytes = dt_model_activation_bytes(config, ops, options);
     struct dt_model *m = calloc(1, sizeof(*m));
     struct dt_block *blocks = calloc(config->n_layer, sizeof(*blocks));
     if (!m || !blocks) {
         dt_error_set(err, EX_OSERR, "out of memory");
-        goto error;
+        free(blocks);
+        free(m);
+        return NULL;
     }
     *m = (struct dt_model){.config = *config,
                            .options = *options,
                            .layout = layout,
-                           .ops = ops,
+                           .exec = *exec,
+                           .ops = exec->ops,
+                           .stream = exec->stream,
                            .weights = weights,
                            .grads = grads,
                            .blocks = blocks};
     m->config.text = NULL;
     dt_params_find(config, m->roles);
-    m->buf = dt_buffer_create(bytes, "activations", err);
-    if (!m->buf)
-        goto error;
-    lay_out(m, options->B, options->T);
-    if (m->acts.rope.count > 0)
-        dt_rope_table(config, dt_view_f32(m->acts.rope), options->T);
+    if (allocate(m, err) < 0) {
+        dt_model_destroy(m);
+        return NULL;
+    }
     return m;
-error:
-    free(blocks);
-    free(m);
-    return NULL;
 }
 
 void dt_model_destroy(struct dt_model *m)
 {
     if (!m)
         return;
+    dt_feed_fini(&m->feed);
     dt_buffer_destroy(m->buf);
     free(m->blocks);
     free(m);
-}
-
-struct dt_view dt_host_view(struct dt_buffer *buf, const void *data,
-                            size_t count, enum dt_dtype dtype)
-{
-    *buf = (struct dt_buffer){(void *)(uintptr_t)data,
-                              data ? count * dt_dtype_bytes(dtype) : 0};
-    return dt_view_of(buf, dtype);
 }
 
 struct dt_view dt_model_weight(const struct dt_model *m, size_t u,
@@ -100,7 +127,7 @@ struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,
         .rate = on ? rate : 0,
         .seed = m->options.seed,
         .place = u > 0 ? (uint32_t)(3 * (u - 1)) + place : place,
-        .rows = m->rows,
+        .rows = m->feed.rows,
     };
 }
 
@@ -117,56 +144,35 @@ static enum dt_role head_role(const struct dt_model *m)
 
 /* --- forward --- */
 
-/* Positions count from the start of a document. A sequence that is continued
- * has one in its cache, or has ended.
- */
-static void set_positions(struct dt_model *m, const struct dt_batch *batch)
+int dt_model_bind(struct dt_model *m, const struct dt_batch *batch, bool train,
+                  struct dt_error *err)
 {
-    int32_t *positions = dt_view_i32(m->acts.positions);
-    for (size_t n = 0; n < m->N; n++) {
-        int32_t t = (int32_t)(n % m->T);
-        if (m->cache && m->cache->next)
-            t = dt_view_i32(m->cache->places)[n];
-        else if (batch->starts)
-            t -= batch->starts[n];
-        positions[n] = t > 0 ? t : 0;
-        assert((size_t)positions[n] < m->config.n_positions);
-    }
-}
-
-static void bind_batch(struct dt_model *m, const struct dt_batch *batch,
-                       bool train)
-{
+    const struct dt_cache *cache = m->cache;
     lay_out(m, batch->B, batch->T);
     m->B = batch->B;
     m->T = batch->T;
     m->N = batch->B * batch->T;
     m->train = train;
-    m->starts = dt_host_view(&m->starts_buf, batch->starts, m->N, DT_I32);
-    m->rows = dt_host_view(&m->rows_buf, batch->rows, m->B, DT_I64);
-    set_positions(m, batch);
+    return dt_feed_batch(&m->feed, batch, cache ? cache->places : NULL,
+                         cache && cache->next, err);
 }
 
-static void embedding_forward(struct dt_model *m, const struct dt_batch *batch)
+static void embedding_forward(struct dt_model *m)
 {
-    struct dt_buffer buf;
     struct dt_dropout dropout =
         dt_model_dropout(m, m->config.embd_dropout, 0, DT_PLACE_EMBEDDING);
-    m->ops->embedding_forward(
-        NULL, m->blocks[0].x, dt_host_view(&buf, batch->inputs, m->N, DT_I32),
-        m->acts.positions, dt_model_weight(m, 0, DT_WTE),
-        dt_model_weight(m, 0, DT_WPE), m->N, m->config.n_embd, &dropout);
+    m->ops->embedding_forward(m->stream, m->blocks[0].x, m->feed.inputs,
+                              m->feed.positions, dt_model_weight(m, 0, DT_WTE),
+                              dt_model_weight(m, 0, DT_WPE), m->N,
+                              m->config.n_embd, &dropout);
 }
 
-void dt_model_forward(struct dt_model *m, size_t u,
-                      const struct dt_batch *batch, bool train)
+void dt_model_forward(struct dt_model *m, size_t u)
 {
-    if (u == 0) {
-        bind_batch(m, batch, train);
-        embedding_forward(m, batch);
-    } else {
+    if (u == 0)
+        embedding_forward(m);
+    else
         dt_block_forward(m, u);
-    }
 }
 
 /* The stream at the top and its norm, for `count` rows from `first`. */
@@ -186,68 +192,69 @@ void dt_model_head(struct dt_model *m, struct dt_view logits, size_t first,
     assert(!m->train || !m->options.dropout);
     final_norm(m, first, count);
     m->ops->linear_forward(
-        NULL, logits, dt_view_slice(m->acts.norm.out, first * C, count * C),
+        m->stream, logits,
+        dt_view_slice(m->acts.norm.out, first * C, count * C),
         dt_model_weight(m, head_unit(m), head_role(m)), (struct dt_view){0},
         DT_WEIGHT_OUT_IN, count, C, m->config.vocab_size);
 }
 
-void dt_model_logits(struct dt_model *m, size_t b, size_t t, float *logits)
+int dt_model_logits(struct dt_model *m, size_t b, size_t t, float *logits,
+                    struct dt_error *err)
 {
-    struct dt_buffer buf;
-    dt_model_head(m, dt_host_view(&buf, logits, m->config.vocab_size, DT_F32),
-                  b * m->T + t, 1);
+    const struct dt_device *device = m->exec.device;
+    size_t V = m->config.vocab_size;
+    struct dt_view row = dt_view_slice(m->acts.logits, 0, V);
+    dt_model_head(m, row, b * m->T + t, 1);
+    if (device->copy(m->stream, logits, dt_view_data(row), V * sizeof(*logits),
+                     err) < 0)
+        return -1;
+    return device->stream_wait(m->stream, err);
 }
 
 /* --- backward --- */
 
-double dt_model_loss(struct dt_model *m, const struct dt_batch *batch,
-                     bool train, float scale, bool accumulate)
+void dt_model_loss(struct dt_model *m, struct dt_view step, bool accumulate)
 {
     const struct dt_acts *a = &m->acts;
-    struct dt_view none = {0};
-    struct dt_buffer buf;
-
+    struct dt_view dw = {0}, dx = {0};
+    if (m->train) {
+        dx = a->branch;
+        dw = dt_model_grad(m, head_unit(m), head_role(m));
+    }
     final_norm(m, 0, m->N);
-    double loss = m->ops->linear_cross_entropy(
-        NULL, train ? a->branch : none,
-        train ? dt_model_grad(m, head_unit(m), head_role(m)) : none,
-        a->norm.out, dt_model_weight(m, head_unit(m), head_role(m)),
-        dt_host_view(&buf, batch->targets, m->N, DT_I32), a->logits, scale,
-        train ? m->options.label_smoothing : 0.0f, m->N, m->config.n_embd,
-        m->config.vocab_size, accumulate);
-    if (train) {
-        m->ops->zero(NULL, a->d_stream);
+    m->ops->linear_cross_entropy(
+        m->stream, step, dx, dw, a->norm.out,
+        dt_model_weight(m, head_unit(m), head_role(m)), m->feed.targets,
+        a->logits, m->train ? m->options.label_smoothing : 0.0f, m->N,
+        m->config.n_embd, m->config.vocab_size, accumulate);
+    if (m->train) {
+        m->ops->zero(m->stream, a->d_stream);
         dt_norm_backward(m, m->config.n_layer + 1, DT_NORM_F_W, a->top,
                          accumulate);
     }
-    return loss;
 }
 
 /* The lookup always adds: with a tied head wte has the head's share already. */
-static void embedding_backward(struct dt_model *m, const struct dt_batch *batch,
-                               bool accumulate)
+static void embedding_backward(struct dt_model *m, bool accumulate)
 {
     struct dt_view d_stream = m->acts.d_stream;
     struct dt_view dwte = dt_model_grad(m, 0, DT_WTE);
-    struct dt_buffer buf;
     struct dt_dropout dropout =
         dt_model_dropout(m, m->config.embd_dropout, 0, DT_PLACE_EMBEDDING);
     if (dropout.rate > 0)
-        m->ops->dropout_backward(NULL, d_stream, d_stream, m->N,
+        m->ops->dropout_backward(m->stream, d_stream, d_stream, m->N,
                                  m->config.n_embd, &dropout);
     if (!m->config.tie_word_embeddings && !accumulate)
-        m->ops->zero(NULL, dwte);
-    m->ops->embedding_backward(
-        NULL, dwte, dt_model_grad(m, 0, DT_WPE), d_stream,
-        dt_host_view(&buf, batch->inputs, m->N, DT_I32), m->acts.positions,
-        m->N, m->config.n_embd, accumulate);
+        m->ops->zero(m->stream, dwte);
+    m->ops->embedding_backward(m->stream, dwte, dt_model_grad(m, 0, DT_WPE),
+                               d_stream, m->feed.inputs, m->feed.positions,
+                               m->N, m->config.n_embd, accumulate);
 }
 
-void dt_model_backward(struct dt_model *m, size_t u,
-                       const struct dt_batch *batch, bool accumulate)
+void dt_model_backward(struct dt_model *m, size_t u, bool accumulate)
 {
     if (u == 0)
-        embedding_backward(m, batch, accumulate);
+        embedding_backward(m, accumulate);
     else
         dt_block_backward(m, u, accumulate);
 }

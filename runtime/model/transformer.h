@@ -4,6 +4,7 @@
 #define DT_MODEL_TRANSFORMER_H
 
 #include "model/acts.h"
+#include "model/feed.h"
 #include "model/model.h"
 #include "model/params.h"
 
@@ -12,7 +13,7 @@ struct dt_cache {
     struct dt_view k, v;   /* (n_layer, rows, S, NKV*HS) */
     size_t rows, S;        /* sequences, length of the longest */
     size_t first;          /* the sequence that is row 0 of the batch */
-    struct dt_view places; /* (B*T) I32, where keys and values go; negative:
+    const int32_t *places; /* (B*T), where keys and values go; negative:
                               nowhere */
     bool next;             /* T is 1 and attention sees what is stored */
 };
@@ -21,7 +22,9 @@ struct dt_model {
     struct dt_model_config config; /* without its text */
     struct dt_model_options options;
     const struct dt_layout *layout;
-    const struct dt_ops *ops;
+    struct dt_exec exec;
+    const struct dt_ops *ops; /* exec's */
+    struct dt_stream *stream; /* exec's */
     struct dt_view weights, grads;
     struct dt_role_range roles[DT_ROLES];
     struct dt_buffer *buf; /* of the activations */
@@ -31,16 +34,9 @@ struct dt_model {
 
     /* the batch at hand */
     size_t B, T, N;
-    bool train; /* with dropout */
-    struct dt_buffer starts_buf, rows_buf;
-    struct dt_view starts, rows; /* (N) I32, (B) I64, or absent */
+    bool train; /* with dropout, and a backward pass */
+    struct dt_feed feed;
 };
-
-/* Memory of the host as a view, which holds as long as *buf; absent if data is
- * NULL.
- */
-struct dt_view dt_host_view(struct dt_buffer *buf, const void *data,
-                            size_t count, enum dt_dtype dtype);
 
 /* The weight or gradient of a role in unit u; absent if there is none. */
 struct dt_view dt_model_weight(const struct dt_model *m, size_t u,

@@ -7,20 +7,13 @@
 
 #include "optim/optim.h"
 
-/* Neighbouring parameters with the same weight decay, updated in one call. */
-struct run {
-    size_t first, count;
-    bool decay;
-};
-
 struct dt_optim {
-    const struct dt_ops *ops;
+    struct dt_exec exec;
     struct dt_optim_options options;
-    struct dt_buffer *m_buf, *v_buf;
+    struct dt_buffer *m_buf, *v_buf, *bounds_buf;
     struct dt_view m, v;
-    struct run *runs;
-    size_t run_count;
-    long steps; /* n of the formula: steps taken so far */
+    struct dt_adamw adamw;
+    long steps;
 };
 
 static bool decays(const struct dt_param *param,
@@ -39,23 +32,46 @@ static bool decays(const struct dt_param *param,
     return false;
 }
 
-/* Padding between parameters joins the run before it: all its values are zero
- * and AdamW keeps them zero.
+/* Where runs of parameters that decay begin and end, as struct dt_adamw has
+ * them, into bounds(param_count + 3); returns their number. Padding between
+ * parameters joins the run before it: all its values are zero and AdamW keeps
+ * them zero.
  */
-static void find_runs(struct dt_optim *optim, const struct dt_layout *layout)
+static size_t find_runs(const struct dt_optim *optim,
+                        const struct dt_layout *layout, int64_t *bounds)
 {
+    size_t count = 0;
+    bool decaying = false;
+    bounds[count++] = 0;
     for (size_t i = 0; i < layout->param_count; i++) {
         const struct dt_param *param = &layout->params[i];
         bool decay = optim->options.weight_decay != 0.0 &&
                      decays(param, &optim->options);
-        struct run *last = &optim->runs[optim->run_count];
-        if (optim->run_count == 0 || last[-1].decay != decay) {
-            *last = (struct run){param->offset, 0, decay};
-            optim->run_count++;
-            last++;
-        }
-        last[-1].count = param->offset + param->count - last[-1].first;
+        if (decay != decaying)
+            bounds[count++] = (int64_t)param->offset;
+        decaying = decay;
     }
+    bounds[count++] = (int64_t)layout->count;
+    return count;
+}
+
+/* The runs, where AdamW finds them. */
+static int upload_runs(struct dt_optim *optim, const struct dt_layout *layout,
+                       struct dt_error *err)
+{
+    const struct dt_exec *exec = &optim->exec;
+    int64_t *bounds = calloc(layout->param_count + 3, sizeof(*bounds));
+    int result = -1;
+    if (!bounds)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    size_t bytes = find_runs(optim, layout, bounds) * sizeof(*bounds);
+    optim->bounds_buf =
+        dt_buffer_create(exec->device, bytes, "AdamW's runs", err);
+    if (optim->bounds_buf)
+        result = exec->device->copy(exec->stream, optim->bounds_buf->data,
+                                    bounds, bytes, err);
+    free(bounds);
+    return result;
 }
 
 void dt_optim_destroy(struct dt_optim *optim)
@@ -64,12 +80,12 @@ void dt_optim_destroy(struct dt_optim *optim)
         return;
     dt_buffer_destroy(optim->m_buf);
     dt_buffer_destroy(optim->v_buf);
-    free(optim->runs);
+    dt_buffer_destroy(optim->bounds_buf);
     free(optim);
 }
 
 struct dt_optim *dt_optim_create(const struct dt_layout *layout,
-                                 const struct dt_ops *ops,
+                                 const struct dt_exec *exec,
                                  const struct dt_optim_options *options,
                                  struct dt_error *err)
 {
@@ -79,65 +95,49 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
         dt_error_set(err, EX_OSERR, "out of memory");
         return NULL;
     }
-    optim->ops = ops;
+    optim->exec = *exec;
     optim->options = *options;
-    optim->runs = calloc(layout->param_count, sizeof(*optim->runs));
-    if (!optim->runs) {
-        dt_error_set(err, EX_OSERR, "out of memory");
-        goto error;
+    if (!(optim->m_buf =
+              dt_buffer_create(exec->device, bytes, "AdamW's m", err)) ||
+        !(optim->v_buf =
+              dt_buffer_create(exec->device, bytes, "AdamW's v", err)) ||
+        upload_runs(optim, layout, err) < 0) {
+        dt_optim_destroy(optim);
+        return NULL;
     }
-    if (!(optim->m_buf = dt_buffer_create(bytes, "AdamW's m", err)) ||
-        !(optim->v_buf = dt_buffer_create(bytes, "AdamW's v", err)))
-        goto error;
     optim->m = dt_view_of(optim->m_buf, DT_F32);
     optim->v = dt_view_of(optim->v_buf, DT_F32);
-    find_runs(optim, layout);
-    return optim;
-error:
-    dt_optim_destroy(optim);
-    return NULL;
-}
-
-double dt_optim_grad_norm(const struct dt_optim *optim, struct dt_view grads,
-                          double grad_scale)
-{
-    return grad_scale * sqrt(optim->ops->sum_of_squares(NULL, grads));
-}
-
-double dt_optim_clip(double norm, double max_norm)
-{
-    double coef = max_norm / (norm + 1e-6);
-    return max_norm > 0.0 && coef < 1.0 ? coef : 1.0;
-}
-
-void dt_optim_step(struct dt_optim *optim, struct dt_view master,
-                   struct dt_view weights, struct dt_view grads, double lr,
-                   double grad_scale)
-{
-    const struct dt_optim_options *options = &optim->options;
-    long n = ++optim->steps;
-    struct dt_adamw args = {
-        .lr = lr,
+    optim->adamw = (struct dt_adamw){
         .beta1 = options->beta1,
         .beta2 = options->beta2,
         .eps = options->eps,
-        .grad_scale = grad_scale,
-        .bias1 = 1.0 - pow(options->beta1, (double)n),
-        .bias2 = 1.0 - pow(options->beta2, (double)n),
+        .weight_decay = options->weight_decay,
         .coupled = options->coupled,
+        .bounds = dt_view_of(optim->bounds_buf, DT_I64),
     };
-    for (size_t i = 0; i < optim->run_count; i++) {
-        const struct run *run = &optim->runs[i];
-        args.weight_decay = run->decay ? options->weight_decay : 0.0;
-        struct dt_view copy = weights;
-        if (copy.count > 0)
-            copy = dt_view_slice(weights, run->first, run->count);
-        optim->ops->adamw(NULL, dt_view_slice(master, run->first, run->count),
-                          copy, dt_view_slice(grads, run->first, run->count),
-                          dt_view_slice(optim->m, run->first, run->count),
-                          dt_view_slice(optim->v, run->first, run->count),
-                          &args);
-    }
+    return optim;
+}
+
+struct dt_step_rule dt_optim_rule(const struct dt_optim *optim, long n,
+                                  double lr)
+{
+    return (struct dt_step_rule){
+        .lr = lr,
+        .bias1 = 1.0 - pow(optim->options.beta1, (double)n),
+        .bias2 = 1.0 - pow(optim->options.beta2, (double)n),
+    };
+}
+
+void dt_optim_step(struct dt_optim *optim, struct dt_view step,
+                   struct dt_view master, struct dt_view weights,
+                   struct dt_view grads, double max_norm)
+{
+    const struct dt_ops *ops = optim->exec.ops;
+    struct dt_stream *stream = optim->exec.stream;
+    ops->sum_of_squares(stream, step, grads);
+    ops->step_decide(stream, step, max_norm);
+    ops->adamw(stream, step, master, weights, grads, optim->m, optim->v,
+               &optim->adamw);
 }
 
 struct dt_view dt_optim_m(const struct dt_optim *optim)

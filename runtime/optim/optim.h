@@ -27,31 +27,30 @@ struct dt_optim_options {
 /* AdamW state for all parameters of a layout: m and v, fp32, zero at first. */
 struct dt_optim;
 
-/* Borrows layout and ops. NULL and err: EX_OSERR. */
+/* State in memory of exec->device; layout is borrowed. NULL and err: EX_OSERR.
+ */
 struct dt_optim *dt_optim_create(const struct dt_layout *layout,
-                                 const struct dt_ops *ops,
+                                 const struct dt_exec *exec,
                                  const struct dt_optim_options *options,
                                  struct dt_error *err);
 void dt_optim_destroy(struct dt_optim *optim); /* NULL is fine */
 
-/* L2 norm of grad_scale * grads over all parameters (padding is zero). */
-double dt_optim_grad_norm(const struct dt_optim *optim, struct dt_view grads,
-                          double grad_scale);
+/* The rule of optimizer step n = 1, 2, ... but for its loss_scale. */
+struct dt_step_rule dt_optim_rule(const struct dt_optim *optim, long n,
+                                  double lr);
 
-/* The factor min(1, max_norm / (norm + 1e-6)) of torch's clip_grad_norm_;
- * 1 if max_norm <= 0.
+/* Ends a step (ops.h): the norm of `grads` over all parameters (padding is
+ * zero), clipping to max_norm, the outcome, and if it is DT_STEP_TAKEN AdamW on
+ * every parameter of `master`, fp32. `weights` becomes master, rounded; absent
+ * (count 0) if master itself is computed with.
  */
-double dt_optim_clip(double norm, double max_norm);
+void dt_optim_step(struct dt_optim *optim, struct dt_view step,
+                   struct dt_view master, struct dt_view weights,
+                   struct dt_view grads, double max_norm);
 
-/* One step on every parameter of `master`, fp32; gradients are multiplied by
- * grad_scale first. `weights` becomes master, rounded; absent (count 0) if
- * master itself is computed with.
+/* State for checkpoints: flat m and v in the layout, and how many steps were
+ * taken, which its user counts.
  */
-void dt_optim_step(struct dt_optim *optim, struct dt_view master,
-                   struct dt_view weights, struct dt_view grads, double lr,
-                   double grad_scale);
-
-/* State for checkpoints: flat m and v in the layout, and the step count n. */
 struct dt_view dt_optim_m(const struct dt_optim *optim);
 struct dt_view dt_optim_v(const struct dt_optim *optim);
 long dt_optim_steps(const struct dt_optim *optim);
