@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * activation.cu - GELU by the tanh approximation, and the gated MLP's SwiGLU
+ *
+ * With u = sqrt(2/pi) (x + 0.044715 x^3), 0.5 (1 + tanh u) is the logistic
+ * function s = 1 / (1 + e), e = exp(-2u): one exp and one division.
+ *   gelu(x) = x s,  gelu'(x) = s + x s (e s) 2 u'(x), e s being 1 - s
+ * SwiGLU, with s = 1 / (1 + e), e = exp(-g):
+ *   out = g s u,  dg = dout u s (1 + g e s),  du = dout g s
+ */
+#include "config.h"
+
+#include "ops/cuda/rows.cuh"
+
+static constexpr float TWO_U1 = 1.59576912f;   /* 2 sqrt(2/pi) */
+static constexpr float TWO_U3 = 0.0713548163f; /* 2 sqrt(2/pi) 0.044715 */
+
+/* exp(-x) and the logistic function of x. The exponential is bounded, so that
+ * the product of both is no infinity times zero.
+ */
+__device__ static inline float logistic(float x, float &e)
+{
+    e = __expf(fminf(-x, 80.0f));
+    return __fdividef(1.0f, 1.0f + e);
+}
+
+struct Gelu {
+    __device__ float operator()(float x) const
+    {
+        float e;
+        return x * logistic(x * (TWO_U1 + TWO_U3 * x * x), e);
+    }
+};
+
+struct GeluBackward {
+    __device__ float operator()(float d, float x) const
+    {
+        float e, s = logistic(x * (TWO_U1 + TWO_U3 * x * x), e);
+        float slope = TWO_U1 + 3.0f * TWO_U3 * x * x;
+        return d * (s + x * s * (e * s) * slope);
+    }
+};
+
+/* out = f(x), or f(d, x) if d is there, element by element */
+template <typename X, int W, typename F>
+__global__ static void __launch_bounds__(TILE_THREADS)
+    map(X *out, const X *d, const X *x, size_t vecs, F f)
+{
+    constexpr bool TWO = std::is_same<F, GeluBackward>::value;
+    const size_t first = flat_first();
+    Vec<X, W> xs[TILE_VECS], ds[TILE_VECS];
+
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        size_t v = first + i * TILE_THREADS;
+        if (v < vecs) {
+            xs[i] = load_vec<X, W>(x + v * W);
+            if constexpr (TWO)
+                ds[i] = load_vec<X, W>(d + v * W);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        size_t v = first + i * TILE_THREADS;
+        if (v < vecs) {
+            float in[W], grad[W], to[W];
+            to_floats<X, W>(in, xs[i]);
+            if constexpr (TWO)
+                to_floats<X, W>(grad, ds[i]);
+#pragma unroll
+            for (int j = 0; j < W; j++) {
+                if constexpr (TWO)
+                    to[j] = f(grad[j], in[j]);
+                else
+                    to[j] = f(in[j]);
+            }
+            store_floats<X, W>(out + v * W, to);
+        }
+    }
+}
+
+template <typename F>
+static void start_map(struct dt_stream *stream, struct dt_view out,
+                      struct dt_view d, struct dt_view x, F f)
+{
+    if (x.count == 0)
+        return;
+    with_type(x.dtype, [&](auto zero) {
+        using X = decltype(zero);
+        X *to = data_of<X>(out);
+        const X *grad = data_of<const X>(d), *in = data_of<const X>(x);
+        with_width<X>(aligned(x.count, wide<X>(), sizeof(X), to, grad, in),
+                      [&](auto width) {
+                          constexpr int W = decltype(width)::value;
+                          launch(stream, map<X, W, F>, flat_blocks(x.count / W),
+                                 TILE_THREADS, to, grad, in, x.count / W, f);
+                      });
+    });
+}
+
+extern "C" void dt_cuda_gelu_forward(struct dt_stream *stream,
+                                     struct dt_view out, struct dt_view x)
+{
+    assert(out.count == x.count);
+    start_map(stream, out, {}, x, Gelu());
+}
+
+extern "C" void dt_cuda_gelu_backward(struct dt_stream *stream,
+                                      struct dt_view dx, struct dt_view dout,
+                                      struct dt_view x)
+{
+    assert(dx.count == x.count && dout.count == x.count);
+    start_map(stream, dx, dout, x, GeluBackward());
+}
+
+/* A row of x is g(I), then u(I). */
+template <typename X, int W>
+__global__ static void __launch_bounds__(TILE_THREADS)
+    swiglu(X *out, const X *x, size_t N, unsigned I, unsigned per_row)
+{
+    const Tile tile = this_tile(per_row);
+    const unsigned vecs = tile.n < N ? I / W : 0;
+    const X *row = x + tile.n * 2 * I;
+    Vec<X, W> gs[TILE_VECS], us[TILE_VECS];
+
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        unsigned v = tile.first + i * WARP;
+        if (v < vecs) {
+            gs[i] = load_vec<X, W>(row + v * W);
+            us[i] = load_vec<X, W>(row + I + v * W);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        unsigned v = tile.first + i * WARP;
+        if (v < vecs) {
+            float g[W], u[W], e;
+            to_floats<X, W>(g, gs[i]);
+            to_floats<X, W>(u, us[i]);
+#pragma unroll
+            for (int j = 0; j < W; j++)
+                g[j] = g[j] * logistic(g[j], e) * u[j];
+            store_floats<X, W>(out + tile.n * I + v * W, g);
+        }
+    }
+}
+
+/* Half as many vectors at a time: three inputs and two outputs. */
+enum { BACKWARD_VECS = TILE_VECS / 2 };
+
+template <typename X, int W>
+__device__ static inline void swiglu_gradient(X *to, unsigned I,
+                                              const Vec<X, W> &ds,
+                                              const Vec<X, W> &gs,
+                                              const Vec<X, W> &us)
+{
+    float d[W], g[W], u[W];
+
+    to_floats<X, W>(d, ds);
+    to_floats<X, W>(g, gs);
+    to_floats<X, W>(u, us);
+#pragma unroll
+    for (int j = 0; j < W; j++) {
+        float e, s = logistic(g[j], e);
+        u[j] = d[j] * u[j] * s * (1.0f + g[j] * (e * s));
+        g[j] = d[j] * g[j] * s;
+    }
+    store_floats<X, W>(to, u);
+    store_floats<X, W>(to + I, g);
+}
+
+template <typename X, int W>
+__global__ static void __launch_bounds__(TILE_THREADS)
+    swiglu_backward(X *dx, const X *dout, const X *x, size_t N, unsigned I,
+                    unsigned per_row)
+{
+    const Tile tile = this_tile(per_row);
+    const unsigned vecs = tile.n < N ? I / W : 0;
+    const X *row = x + tile.n * 2 * I;
+    Vec<X, W> ds[BACKWARD_VECS], gs[BACKWARD_VECS], us[BACKWARD_VECS];
+
+    for (int part = 0; part < TILE_VECS; part += BACKWARD_VECS) {
+        const unsigned first = tile.first + part * WARP;
+#pragma unroll
+        for (int i = 0; i < BACKWARD_VECS; i++) {
+            unsigned v = first + i * WARP;
+            if (v < vecs) {
+                ds[i] = load_vec<X, W>(dout + tile.n * I + v * W);
+                gs[i] = load_vec<X, W>(row + v * W);
+                us[i] = load_vec<X, W>(row + I + v * W);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < BACKWARD_VECS; i++) {
+            unsigned v = first + i * WARP;
+            if (v < vecs)
+                swiglu_gradient<X, W>(dx + tile.n * 2 * I + v * W, I, ds[i],
+                                      gs[i], us[i]);
+        }
+    }
+}
+
+/* dx(N,2I) and dout(N,I), or, forward, out(N,I) alone. */
+static void start_swiglu(struct dt_stream *stream, struct dt_view dx,
+                         struct dt_view out, struct dt_view x, size_t N,
+                         size_t I)
+{
+    assert(out.count == N * I && x.count == 2 * N * I && I <= INT32_MAX);
+    if (N * I == 0)
+        return;
+    with_type(x.dtype, [&](auto zero) {
+        using X = decltype(zero);
+        X *grad = data_of<X>(dx), *to = data_of<X>(out);
+        const X *in = data_of<const X>(x);
+        with_width<X>(
+            aligned(I, wide<X>(), sizeof(X), grad, to, in), [&](auto width) {
+                constexpr int W = decltype(width)::value;
+                const unsigned blocks = tile_blocks(N, I / W);
+                const unsigned per_row = tiles_of_row(I / W);
+                if (grad)
+                    launch(stream, swiglu_backward<X, W>, blocks, TILE_THREADS,
+                           grad, to, in, N, (unsigned)I, per_row);
+                else
+                    launch(stream, swiglu<X, W>, blocks, TILE_THREADS, to, in,
+                           N, (unsigned)I, per_row);
+            });
+    });
+}
+
+extern "C" void dt_cuda_swiglu_forward(struct dt_stream *stream,
+                                       struct dt_view out, struct dt_view x,
+                                       size_t N, size_t I)
+{
+    start_swiglu(stream, {}, out, x, N, I);
+}
+
+extern "C" void dt_cuda_swiglu_backward(struct dt_stream *stream,
+                                        struct dt_view dx, struct dt_view dout,
+                                        struct dt_view x, size_t N, size_t I)
+{
+    assert(dx.count == x.count);
+    start_swiglu(stream, dx, dout, x, N, I);
+}

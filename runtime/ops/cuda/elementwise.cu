@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* elementwise.cu - zeros and conversions, element by element */
+#include "config.h"
+
+#include "ops/cuda/rows.cuh"
+
+extern "C" void dt_cuda_zero(struct dt_stream *stream, struct dt_view x)
+{
+    if (x.count > 0)
+        cudaMemsetAsync(dt_view_data(x), 0, x.count * dt_dtype_bytes(x.dtype),
+                        stream->cuda);
+}
+
+template <typename To, typename From, int W>
+__global__ static void __launch_bounds__(TILE_THREADS)
+    convert(To *to, const From *from, size_t vecs)
+{
+    const size_t first = flat_first();
+    Vec<From, W> held[TILE_VECS];
+
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        size_t v = first + i * TILE_THREADS;
+        if (v < vecs)
+            held[i] = load_vec<From, W>(from + v * W);
+    }
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        size_t v = first + i * TILE_THREADS;
+        if (v < vecs) {
+            float x[W];
+            to_floats<From, W>(x, held[i]);
+            store_floats<To, W>(to + v * W, x);
+        }
+    }
+}
+
+/* Four at a time: 16 bytes of the wider type, with neighbours beside each
+ * other on both sides.
+ */
+template <typename To, typename From>
+static void start(struct dt_stream *stream, struct dt_view out,
+                  struct dt_view x)
+{
+    To *to = data_of<To>(out);
+    const From *from = data_of<const From>(x);
+    if (aligned(x.count, 4, sizeof(To), to) &&
+        aligned(x.count, 4, sizeof(From), from))
+        launch(stream, convert<To, From, 4>, flat_blocks(x.count / 4),
+               TILE_THREADS, to, from, x.count / 4);
+    else
+        launch(stream, convert<To, From, 1>, flat_blocks(x.count), TILE_THREADS,
+               to, from, x.count);
+}
+
+extern "C" void dt_cuda_convert(struct dt_stream *stream, struct dt_view out,
+                                struct dt_view x)
+{
+    assert(out.count == x.count);
+    assert(out.dtype == DT_F32 || x.dtype == DT_F32);
+    if (x.count == 0)
+        return;
+    if (x.dtype == DT_F32)
+        with_type(out.dtype, [&](auto zero) {
+            start<decltype(zero), float>(stream, out, x);
+        });
+    else
+        with_type(x.dtype, [&](auto zero) {
+            start<float, decltype(zero)>(stream, out, x);
+        });
+}

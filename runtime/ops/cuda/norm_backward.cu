@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * norm_backward.cu - gradients of LayerNorm and RMSNorm
+ *
+ * With h = (x - mean) rstd and g = w dout, of a row:
+ *   dx += rstd (g - mean(g) - h mean(g h)), for RMSNorm without mean(g)
+ *   dw += dout h,  db += dout
+ * One pass over the memory: blocks stay and take rows in turn, each thread with
+ * the same columns of all of them, whose sums of dw and db it holds.
+ */
+#include "config.h"
+
+#include "ops/cuda/parts.cuh"
+#include "ops/cuda/rows.cuh"
+
+/* Threads of a block whose warps have rows of their own, and how many of those
+ * blocks a multiprocessor runs, as the registers allow; the same for threads of
+ * blocks that have a row each; long rows.
+ */
+enum { WARPS = 4, WARP_BLOCKS = 3, ROW_THREADS = 512 };
+enum { LONG_THREADS = 512, LONG_PARTS = 256 };
+
+template <int THREADS> struct Shape {
+    static constexpr int block = THREADS == WARP ? WARPS * WARP : THREADS;
+    static constexpr int rows = THREADS == WARP ? WARPS : 1;
+    static constexpr int resident =
+        THREADS == WARP ? WARP_BLOCKS : ROW_THREADS / THREADS;
+};
+
+template <typename X> struct NormGrad {
+    X *dx;
+    const X *dout, *x, *w;
+    const float *mean, *rstd; /* mean: NULL for RMSNorm */
+    float *partial;           /* (blocks, C dw, then C db) */
+    size_t N;
+    unsigned C, columns; /* columns: of partial */
+};
+
+/* Sums of a and b over the threads of a row. */
+template <int THREADS>
+__device__ static inline void row_sums(float &a, float &b,
+                                       float (&shared)[2][WARP])
+{
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    a = warp_sum(a);
+    b = warp_sum(b);
+    if constexpr (THREADS > WARP) {
+        __syncthreads();
+        if (lane == 0) {
+            shared[0][warp] = a;
+            shared[1][warp] = b;
+        }
+        __syncthreads();
+        a = warp_sum(lane < THREADS / WARP ? shared[0][lane] : 0.0f);
+        b = warp_sum(lane < THREADS / WARP ? shared[1][lane] : 0.0f);
+    }
+}
+
+/* What a thread holds: PER vectors of a row, THREADS vectors apart. */
+template <typename X, int THREADS, int PER> struct Held {
+    static constexpr int W = wide<X>();
+    Vec<X, W> dout[PER], x[PER], dx[PER], w[PER];
+    float dw[PER][W], db[PER][W];
+
+    __device__ static unsigned at(int p)
+    {
+        return (threadIdx.x % THREADS + p * THREADS) * W;
+    }
+
+    __device__ void load(const NormGrad<X> &a, size_t n)
+    {
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+            if (n < a.N && at(p) < a.C) {
+                dout[p] = load_vec<X, W>(a.dout + n * a.C + at(p));
+                x[p] = load_vec<X, W>(a.x + n * a.C + at(p));
+                dx[p] = load_vec<X, W>(a.dx + n * a.C + at(p));
+            }
+        }
+    }
+
+    /* Adds to dw and db; `sum` of g and `product` of g (x - mean) */
+    __device__ void add(const NormGrad<X> &a, float mean, float rstd,
+                        float &sum, float &product)
+    {
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+            if (at(p) < a.C) {
+                float d[W], in[W], weight[W];
+                to_floats<X, W>(d, dout[p]);
+                to_floats<X, W>(in, x[p]);
+                to_floats<X, W>(weight, w[p]);
+#pragma unroll
+                for (int i = 0; i < W; i++) {
+                    float g = weight[i] * d[i], xc = in[i] - mean;
+                    dw[p][i] += d[i] * (xc * rstd);
+                    db[p][i] += d[i];
+                    sum += g;
+                    product += g * xc;
+                }
+            }
+        }
+    }
+
+    __device__ void store(const NormGrad<X> &a, size_t n, float mean,
+                          float rstd, float sum, float product)
+    {
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+            if (at(p) < a.C) {
+                float d[W], in[W], weight[W], to[W];
+                to_floats<X, W>(d, dout[p]);
+                to_floats<X, W>(in, x[p]);
+                to_floats<X, W>(weight, w[p]);
+                to_floats<X, W>(to, dx[p]);
+#pragma unroll
+                for (int i = 0; i < W; i++) {
+                    float g = weight[i] * d[i], xc = in[i] - mean;
+                    to[i] += rstd * (g - sum - xc * product);
+                }
+                store_floats<X, W>(a.dx + n * a.C + at(p), to);
+            }
+        }
+    }
+};
+
+/* partial(block, first ...) = the sums of all warps, each of which had whole
+ * rows, in their order
+ */
+template <int PER, int W, typename At>
+__device__ static inline void add_warps(float *to, const float (&sums)[PER][W],
+                                        float *shared, unsigned C, At at)
+{
+    const int warp = threadIdx.x / WARP;
+
+    for (int turn = 0; turn < WARPS; turn++) {
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+#pragma unroll
+            for (int i = 0; i < W; i++) {
+                if (warp == turn && at(p) < C) {
+                    float before = turn > 0 ? shared[at(p) + i] : 0.0f;
+                    shared[at(p) + i] = before + sums[p][i];
+                }
+            }
+        }
+        __syncthreads();
+    }
+    for (unsigned c = threadIdx.x; c < C; c += WARPS * WARP)
+        to[c] = shared[c];
+    __syncthreads();
+}
+
+/* A row is held by THREADS threads: a warp (of WARPS in a block), or a block.
+ */
+template <typename X, int THREADS, int PER, bool CENTERED>
+__global__ static void __launch_bounds__(Shape<THREADS>::block,
+                                         Shape<THREADS>::resident)
+    norm_held(NormGrad<X> a)
+{
+    constexpr int W = wide<X>();
+    constexpr size_t ROWS = Shape<THREADS>::rows;
+    __shared__ float shared[2][WARP];
+    __shared__ float columns[THREADS == WARP ? PER * W * WARP : 1];
+    Held<X, THREADS, PER> held;
+    float *partial = a.partial + (size_t)blockIdx.x * a.columns;
+
+#pragma unroll
+    for (int p = 0; p < PER; p++) {
+        if (held.at(p) < a.C)
+            held.w[p] = load_vec<X, W>(a.w + held.at(p));
+#pragma unroll
+        for (int i = 0; i < W; i++)
+            held.dw[p][i] = held.db[p][i] = 0.0f;
+    }
+    for (size_t first = blockIdx.x * ROWS; first < a.N;
+         first += gridDim.x * ROWS) {
+        size_t n = THREADS == WARP ? first + threadIdx.x / WARP : first;
+        float mean = 0.0f, rstd = 0.0f, sum = 0.0f, product = 0.0f;
+        held.load(a, n);
+        if (n < a.N) {
+            mean = CENTERED ? a.mean[n] : 0.0f;
+            rstd = a.rstd[n];
+            held.add(a, mean, rstd, sum, product);
+        }
+        row_sums<THREADS>(sum, product, shared);
+        if (n < a.N)
+            held.store(a, n, mean, rstd, CENTERED ? sum / (float)a.C : 0.0f,
+                       product * (rstd * rstd / (float)a.C));
+    }
+    if constexpr (THREADS == WARP) {
+        add_warps<PER, W>(partial, held.dw, columns, a.C, held.at);
+        if (CENTERED)
+            add_warps<PER, W>(partial + a.C, held.db, columns, a.C, held.at);
+    } else {
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+            if (held.at(p) < a.C) {
+                store_floats<float, W>(partial + held.at(p), held.dw[p]);
+                if (CENTERED)
+                    store_floats<float, W>(partial + a.C + held.at(p),
+                                           held.db[p]);
+            }
+        }
+    }
+}
+
+/* Rows that are too long or not aligned: dx, block n reading row n twice. */
+template <typename X>
+__global__ static void __launch_bounds__(LONG_THREADS) norm_long(NormGrad<X> a)
+{
+    __shared__ float shared[2][WARP];
+    const size_t n = blockIdx.x;
+    const X *dout = a.dout + n * a.C, *x = a.x + n * a.C;
+    X *dx = a.dx + n * a.C;
+    const float mean = a.mean ? a.mean[n] : 0.0f, rstd = a.rstd[n];
+    float sum = 0.0f, product = 0.0f;
+
+    for (unsigned c = threadIdx.x; c < a.C; c += LONG_THREADS) {
+        float g = to_float(a.w[c]) * to_float(dout[c]);
+        sum += g;
+        product += g * (to_float(x[c]) - mean);
+    }
+    row_sums<LONG_THREADS>(sum, product, shared);
+    sum = a.mean ? sum / (float)a.C : 0.0f;
+    product *= rstd * rstd / (float)a.C;
+    for (unsigned c = threadIdx.x; c < a.C; c += LONG_THREADS) {
+        float g = to_float(a.w[c]) * to_float(dout[c]);
+        float xc = to_float(x[c]) - mean;
+        dx[c] =
+            from_float<X>(to_float(dx[c]) + rstd * (g - sum - xc * product));
+    }
+}
+
+/* Their dw and db: a warp takes 32 columns of a share of the rows. */
+template <typename X>
+__global__ static void __launch_bounds__(WARP *WARP) columns_long(NormGrad<X> a)
+{
+    __shared__ float sums[WARP][WARP + 1];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const size_t step = (size_t)gridDim.y * WARP;
+    unsigned c = blockIdx.x * WARP + lane;
+    float dw = 0.0f, db = 0.0f;
+
+    if (c < a.C) {
+        for (size_t n = blockIdx.y * WARP + warp; n < a.N; n += step) {
+            float d = to_float(a.dout[n * a.C + c]);
+            float mean = a.mean ? a.mean[n] : 0.0f;
+            dw += d * ((to_float(a.x[n * a.C + c]) - mean) * a.rstd[n]);
+            db += d;
+        }
+    }
+    sums[warp][lane] = dw;
+    __syncthreads();
+    dw = warp_sum(sums[lane][warp]);
+    __syncthreads();
+    sums[warp][lane] = db;
+    __syncthreads();
+    db = warp_sum(sums[lane][warp]);
+    c = blockIdx.x * WARP + warp;
+    if (lane == 0 && c < a.C) {
+        float *to = a.partial + (size_t)blockIdx.y * a.columns + c;
+        to[0] = dw;
+        if (a.mean)
+            to[a.C] = db;
+    }
+}
+
+/* Returns how many parts there are. */
+template <typename X>
+static size_t start_long(struct dt_stream *stream, const NormGrad<X> &a)
+{
+    size_t parts =
+        parts_that_fit(stream, a.columns, blocks_for(a.N, 4 * (size_t)WARP));
+    if (parts > LONG_PARTS)
+        parts = LONG_PARTS;
+    launch(stream, columns_long<X>,
+           dim3(blocks_for(a.C, WARP), (unsigned)parts), WARP * WARP, a);
+    launch(stream, norm_long<X>, (unsigned)a.N, LONG_THREADS, a);
+    return parts;
+}
+
+template <typename X, int THREADS, int HELD>
+static size_t start_held(struct dt_stream *stream, const NormGrad<X> &a)
+{
+    constexpr int PER = HELD / wide<X>();
+    const unsigned threads = Shape<THREADS>::block;
+    const size_t blocks = blocks_for(a.N, Shape<THREADS>::rows);
+    const size_t resident =
+        (size_t)dt_cuda_facts.multiprocessors * Shape<THREADS>::resident;
+    const size_t parts = parts_that_fit(stream, a.columns,
+                                        blocks < resident ? blocks : resident);
+
+    if (a.mean)
+        launch(stream, norm_held<X, THREADS, PER, true>, (unsigned)parts,
+               threads, a);
+    else
+        launch(stream, norm_held<X, THREADS, PER, false>, (unsigned)parts,
+               threads, a);
+    return parts;
+}
+
+template <typename X>
+static size_t start(struct dt_stream *stream, const NormGrad<X> &a)
+{
+    if (!aligned(a.C, wide<X>(), sizeof(X), a.dx, a.dout, a.x, a.w))
+        return start_long(stream, a);
+    if (a.C <= WARP * 24)
+        return start_held<X, WARP, 24>(stream, a);
+    if (a.C <= 64 * 16)
+        return start_held<X, 64, 16>(stream, a);
+    if (a.C <= 128 * 16)
+        return start_held<X, 128, 16>(stream, a);
+    if (a.C <= 256 * 16)
+        return start_held<X, 256, 16>(stream, a);
+    if (a.C <= 512 * 16)
+        return start_held<X, 512, 16>(stream, a);
+    return start_long(stream, a);
+}
+
+extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
+                                      struct dt_view dx, struct dt_view dw,
+                                      struct dt_view db, struct dt_view dout,
+                                      struct dt_view x, struct dt_view w,
+                                      struct dt_view mean, struct dt_view rstd,
+                                      size_t N, size_t C, bool accumulate)
+{
+    size_t parts = 0;
+
+    assert(dx.count == N * C && dout.count == N * C && x.count == N * C);
+    assert(dw.count == C && w.count == C && rstd.count == N);
+    assert((mean.count == 0) == (db.count == 0) && N <= INT32_MAX);
+    if (N * C > 0) {
+        with_type(x.dtype, [&](auto zero) {
+            using X = decltype(zero);
+            NormGrad<X> a = {};
+            a.dx = data_of<X>(dx);
+            a.dout = data_of<const X>(dout);
+            a.x = data_of<const X>(x);
+            a.w = data_of<const X>(w);
+            a.mean = data_of<const float>(mean);
+            a.rstd = data_of<const float>(rstd);
+            a.partial = (float *)stream->workspace;
+            a.N = N;
+            a.C = (unsigned)C;
+            a.columns = (unsigned)(db.count > 0 ? 2 * C : C);
+            parts = start<X>(stream, a);
+        });
+    }
+    if (C > 0)
+        add_parts(stream, data_of<float>(dw), data_of<float>(db),
+                  (const float *)stream->workspace, parts, C, accumulate);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * parts.cuh - sums over rows that blocks made in parts, in the workspace
+ *
+ * partial(parts, columns): gradients of parameters that every row of a tensor
+ * adds to. Blocks take their rows in a fixed turn and the parts are summed in
+ * their order, so that the bits are the same in every run on one kind of card.
+ */
+#ifndef DT_OPS_CUDA_PARTS_CUH
+#define DT_OPS_CUDA_PARTS_CUH
+
+#include "ops/cuda/cuda.cuh"
+
+/* Parts of so many columns that the workspace holds, `wanted` at most. */
+static inline size_t parts_that_fit(const struct dt_stream *stream,
+                                    size_t columns, size_t wanted)
+{
+    size_t most = stream->workspace_bytes / (columns * sizeof(float));
+    assert(most > 0);
+    return wanted < most ? wanted : most;
+}
+
+/* Columns c < C of the parts belong to a, the others to b. A warp reads a line
+ * of 32 columns; warp i those of the parts i, i + WARP, ...
+ */
+__global__ static void __launch_bounds__(WARP *WARP)
+    sum_parts(float *a, float *b, const float *partial, unsigned parts,
+              unsigned C, unsigned columns, bool accumulate)
+{
+    __shared__ float sums[WARP][WARP + 1];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    unsigned c = blockIdx.x * WARP + lane;
+    float sum = 0.0f;
+
+    if (c < columns) {
+#pragma unroll 8
+        for (unsigned i = warp; i < parts; i += WARP)
+            sum += partial[(size_t)i * columns + c];
+    }
+    sums[warp][lane] = sum;
+    __syncthreads();
+    sum = warp_sum(sums[lane][warp]);
+    c = blockIdx.x * WARP + warp;
+    if (lane == 0 && c < columns) {
+        float *to = c < C ? a + c : b + (c - C);
+        *to = accumulate ? *to + sum : sum;
+    }
+}
+
+/* a(C) and b(C), F32, = or += the sums of partial(parts, C or, with b, 2 C). */
+static inline void add_parts(struct dt_stream *stream, float *a, float *b,
+                             const float *partial, size_t parts, size_t C,
+                             bool accumulate)
+{
+    const unsigned columns = (unsigned)(b ? 2 * C : C);
+    launch(stream, sum_parts, blocks_for(columns, WARP), WARP * WARP, a, b,
+           partial, (unsigned)parts, (unsigned)C, columns, accumulate);
+}
+
+#endif /* DT_OPS_CUDA_PARTS_CUH */

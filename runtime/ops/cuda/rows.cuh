@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rows.cuh - how warps share tensors, and vectors of X as fp32
+ *
+ * A kernel first reads all that a thread works on and then writes: outputs may
+ * be inputs, so that the compiler cannot move a read above a write by itself.
+ */
+#ifndef DT_OPS_CUDA_ROWS_CUH
+#define DT_OPS_CUDA_ROWS_CUH
+
+#include <string.h>
+#include <type_traits>
+
+#include "ops/cuda/cuda.cuh"
+
+template <typename X, int W>
+__device__ static inline Vec<X, W> load_vec(const X *from)
+{
+    return *(const Vec<X, W> *)from;
+}
+
+template <typename X, int W>
+__device__ static inline void store_vec(X *to, const Vec<X, W> &v)
+{
+    *(Vec<X, W> *)to = v;
+}
+
+/* Where W elements are that were rounded to X. */
+template <typename X, int W>
+__device__ static inline void store_floats(X *to, const float (&from)[W])
+{
+    Vec<X, W> v;
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        v.v[i] = from_float<X>(from[i]);
+    store_vec<X, W>(to, v);
+}
+
+/* Two numbers of bf16 that share a register are widened where they are. */
+template <typename X, int W>
+__device__ static inline void to_floats(float (&to)[W], const Vec<X, W> &v)
+{
+    if constexpr (std::is_same<X, __nv_bfloat16>::value && W % 2 == 0) {
+#pragma unroll
+        for (int i = 0; i < W; i += 2) {
+            uint32_t pair;
+            memcpy(&pair, &v.v[i], sizeof(pair));
+            to[i] = __uint_as_float(pair << 16);
+            to[i + 1] = __uint_as_float(pair & 0xffff0000u);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < W; i++)
+            to[i] = to_float(v.v[i]);
+    }
+}
+
+template <typename X, int W>
+__device__ static inline void load_floats(float (&to)[W], const X *from)
+{
+    to_floats<X, W>(to, load_vec<X, W>(from));
+}
+
+/* Calls f with the constants W = wide<X>() or 1. */
+template <int W> struct Width {
+    static constexpr int value = W;
+};
+template <typename X, typename F>
+static inline void with_width(bool is_wide, F f)
+{
+    if (is_wide)
+        f(Width<wide<X>()>());
+    else
+        f(Width<1>());
+}
+
+/* --- tiles: a warp takes up to WARP * TILE_VECS vectors of one row --- */
+
+enum { TILE_VECS = 4, TILE_WARPS = 8, TILE_THREADS = TILE_WARPS * WARP };
+
+static inline unsigned tiles_of_row(size_t vecs)
+{
+    return blocks_for(vecs, WARP * TILE_VECS);
+}
+
+/* Blocks of TILE_THREADS for N rows. */
+static inline unsigned tile_blocks(size_t N, size_t vecs)
+{
+    assert(N * tiles_of_row(vecs) <= UINT32_MAX);
+    return blocks_for(N * tiles_of_row(vecs), TILE_WARPS);
+}
+
+/* Vectors first, first + WARP, ... of row n are those of this thread; their
+ * number is TILE_VECS, less at the end of the row, 0 if n is none.
+ */
+struct Tile {
+    size_t n;
+    unsigned first;
+};
+__device__ static inline Tile this_tile(unsigned per_row)
+{
+    unsigned tile = blockIdx.x * TILE_WARPS + threadIdx.x / WARP;
+    unsigned part = tile % per_row;
+    return {tile / per_row, part * WARP * TILE_VECS + threadIdx.x % WARP};
+}
+
+/* Blocks of TILE_THREADS for a tensor without rows; each thread has TILE_VECS
+ * vectors, TILE_THREADS apart, the first of which is flat_first().
+ */
+static inline unsigned flat_blocks(size_t vecs)
+{
+    return blocks_for(vecs, TILE_THREADS * TILE_VECS);
+}
+
+__device__ static inline size_t flat_first()
+{
+    return (size_t)blockIdx.x * (TILE_THREADS * TILE_VECS) + threadIdx.x;
+}
+
+#endif /* DT_OPS_CUDA_ROWS_CUH */
