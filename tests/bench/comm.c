@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     comm = dt_comm_create("gloo", &world, &options, &err);
     check(comm ? 0 : -1);
     double joined = dt_clock_now();
-    buf = dt_buffer_create(counts[5] * 4, "the bench", &err);
+    buf = dt_buffer_create(&dt_cpu, counts[5] * 4, "the bench", &err);
     check(buf && rounds > 0 && rounds <= 101 ? 0 : -1);
     ring = ring_join(launch, &world, &options);
     if (world.rank == 0)

@@ -70,7 +70,7 @@ static struct dt_view buffer(size_t count)
 {
     struct dt_error err;
     struct dt_buffer *buf =
-        dt_buffer_create(count * sizeof(float), "operands", &err);
+        dt_buffer_create(&dt_cpu, count * sizeof(float), "operands", &err);
 
     must(buf, &err);
     for (size_t i = 0; i < count; i++)

@@ -50,7 +50,7 @@ static struct dt_view flat(const struct run *run, enum dt_dtype dtype,
 {
     struct dt_error err;
     struct dt_buffer *buf = dt_buffer_create(
-        run->layout->count * dt_dtype_bytes(dtype), what, &err);
+        &dt_cpu, run->layout->count * dt_dtype_bytes(dtype), what, &err);
 
     must(buf, &err);
     return dt_view_of(buf, dtype);

@@ -60,7 +60,8 @@ static int hello(struct dt_launch *launch, struct dt_comm *comm)
 /* Rank 1 sleeps `late_ms` before its second operation, if that is not 0. */
 static int reduce(struct dt_comm *comm, size_t count, long rounds, int late_ms)
 {
-    struct dt_buffer *buf = dt_buffer_create(count * 4, "the probe", &err);
+    struct dt_buffer *buf =
+        dt_buffer_create(&dt_cpu, count * 4, "the probe", &err);
     dt_ticket_t ticket;
     if (!buf)
         return failed();

@@ -38,21 +38,22 @@ int main(int argc, char **argv)
     if (dt_model_config_load(&config, argv[1], &err) < 0)
         return fail();
     struct dt_layout *layout = dt_model_layout(&config, 1, &err);
-    struct dt_buffer *buf =
-        dt_buffer_create(layout->count * sizeof(float), "weights", &err);
+    struct dt_buffer *buf = dt_buffer_create(
+        &dt_cpu, layout->count * sizeof(float), "weights", &err);
     struct dt_view weights = dt_view_of(buf, DT_F32);
     if (dt_weights_load(argv[1], layout, weights, &err) < 0)
         return fail();
-    struct dt_model *model =
-        dt_model_create(&config, layout, dt_ops_cpu(), weights,
-                        (struct dt_view){0}, &options, &err);
-    if (!model)
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_model *model = dt_model_create(
+        &config, layout, &exec, weights, (struct dt_view){0}, &options, &err);
+    if (!model || dt_model_bind(model, &batch, false, &err) < 0)
         return fail();
     float *logits = calloc(config.vocab_size, sizeof(*logits));
     for (size_t u = 0; u + 1 < layout->unit_count; u++)
-        dt_model_forward(model, u, &batch, false);
+        dt_model_forward(model, u);
     for (size_t t = 0; t < T; t++) {
-        dt_model_logits(model, 0, t, logits);
+        if (dt_model_logits(model, 0, t, logits, &err) < 0)
+            return fail();
         for (size_t v = 0; v < config.vocab_size; v++)
             printf("%.9g%c", (double)logits[v],
                    v + 1 < config.vocab_size ? ' ' : '\n');

@@ -72,8 +72,10 @@ void reference_load(const struct reference *r, struct subject *s)
 {
     for (size_t i = 0; i < s->layout->param_count; i++) {
         const struct dt_param *param = &s->layout->params[i];
+        struct dt_buffer here = {subject_weights(s, i),
+                                 param->count * sizeof(float), &dt_cpu};
         read_tensor(r->model, param->name, param->ndim, param->shape,
-                    dt_layout_param(s->layout, s->master, i));
+                    dt_view_of(&here, DT_F32));
     }
     subject_publish(s);
 }
@@ -85,7 +87,7 @@ float *reference_tensor(const struct reference *r, const char *name, int ndim,
     for (int d = 0; d < ndim; d++)
         count *= shape[d];
     struct dt_buffer *buf =
-        dt_buffer_create(count * sizeof(float), "a test", NULL);
+        dt_buffer_create(&dt_cpu, count * sizeof(float), "a test", NULL);
     float *data = malloc(count * sizeof(float));
     assert_true(buf && data);
     read_tensor(r->first, name, ndim, shape, dt_view_of(buf, DT_F32));

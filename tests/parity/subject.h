@@ -8,14 +8,22 @@
 
 #include "model/model.h"
 
+/* The hardware under test: the host, or what $DT_TEST_DEVICE names ("cuda").
+ * Asserts that it can be opened.
+ */
+const struct dt_exec *subject_exec(void);
+
 struct subject {
     const struct dt_model_config *config; /* not owned */
     struct dt_model_options options;
+    const struct dt_exec *exec;
     struct dt_layout *layout;
-    struct dt_buffer *master_buf, *copy_buf, *grads_buf;
+    struct dt_buffer *master_buf, *copy_buf, *grads_buf, *step_buf;
     struct dt_view master, grads; /* fp32 */
     struct dt_view copy; /* of the master in the compute type; none if fp32 */
+    struct dt_view step; /* scalars, as in ops.h */
     struct dt_model *model;
+    float *weights_here, *grads_here; /* as the host sees them */
 };
 
 /* Asserts that there is memory for it. All weights are zero. */
@@ -23,12 +31,24 @@ void subject_init(struct subject *s, const struct dt_model_config *config,
                   const struct dt_model_options *options);
 void subject_fini(struct subject *s);
 
-/* The master weights and the gradients of parameter i. */
+/* The master weights and the gradients of parameter i, as the host sees them:
+ * gradients those of the last subject_train, weights those of subject_fetch or
+ * what was written there, which subject_publish takes to the device.
+ */
 float *subject_weights(const struct subject *s, size_t i);
 float *subject_grads(const struct subject *s, size_t i);
 
-/* Rounds the master weights to the compute type, for the next pass. */
+/* Takes the weights to the device, and rounds them to the compute type, for the
+ * next pass.
+ */
 void subject_publish(struct subject *s);
+
+/* Makes the weights of the device visible. */
+void subject_fetch(struct subject *s);
+
+/* Begins a step with this rule, and reads the scalars of one. */
+void subject_begin(struct subject *s, const struct dt_step_rule *rule);
+void subject_scalars(struct subject *s, double scalars[DT_STEP_COUNT]);
 
 /* Weights far from their usual first values, so that no gradient is trivial;
  * published.

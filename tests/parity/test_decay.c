@@ -31,16 +31,25 @@ static void check_family(const struct dt_layout *layout, const json_t *wanted,
                                              .weight_decay = 0.1,
                                              .decay_filter = filter};
     size_t bytes = layout->count * sizeof(float);
-    struct dt_buffer *weights = dt_buffer_create(bytes, "weights", NULL);
-    struct dt_buffer *grads = dt_buffer_create(bytes, "gradients", NULL);
-    struct dt_optim *optim =
-        dt_optim_create(layout, dt_ops_cpu(), &options, NULL);
-    assert_true(weights && grads && optim);
+    struct dt_buffer *weights =
+        dt_buffer_create(&dt_cpu, bytes, "weights", NULL);
+    struct dt_buffer *grads =
+        dt_buffer_create(&dt_cpu, bytes, "gradients", NULL);
+    struct dt_buffer *scalars = dt_buffer_create(
+        &dt_cpu, DT_STEP_COUNT * sizeof(double), "scalars", NULL);
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_optim *optim = dt_optim_create(layout, &exec, &options, NULL);
+    assert_true(weights && grads && scalars && optim);
     float *w = weights->data;
     for (size_t i = 0; i < layout->count; i++)
         w[i] = 1.0f;
-    dt_optim_step(optim, dt_view_of(weights, DT_F32), (struct dt_view){0},
-                  dt_view_of(grads, DT_F32), 0.1, 1.0);
+    double *step = scalars->data;
+    step[DT_STEP_LOSS_SCALE] = step[DT_STEP_TARGETS] = 1;
+    step[DT_STEP_BIAS1] = step[DT_STEP_BIAS2] = 1;
+    step[DT_STEP_LR] = 0.1;
+    dt_optim_step(optim, dt_view_of(scalars, DT_F64),
+                  dt_view_of(weights, DT_F32), (struct dt_view){0},
+                  dt_view_of(grads, DT_F32), 0);
     assert_int_equal(layout->param_count, json_object_size(wanted));
     for (size_t i = 0; i < layout->param_count; i++) {
         const struct dt_param *param = &layout->params[i];
@@ -54,6 +63,7 @@ static void check_family(const struct dt_layout *layout, const json_t *wanted,
     dt_optim_destroy(optim);
     dt_buffer_destroy(weights);
     dt_buffer_destroy(grads);
+    dt_buffer_destroy(scalars);
 }
 
 static void test_families(void **state)

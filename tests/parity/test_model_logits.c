@@ -61,7 +61,9 @@ static struct difference check_rows(const struct reference *r, bool packed,
         struct document document;
         reference_document(r, 0, i, false, &document);
         for (size_t t = 0; t < document.count; t++, n++) {
-            dt_model_logits(s.model, places[i][0], places[i][1] + t, got);
+            assert_int_equal(dt_model_logits(s.model, places[i][0],
+                                             places[i][1] + t, got, NULL),
+                             0);
             compare(&d, got, want + n * V, V);
         }
     }
@@ -137,10 +139,12 @@ static void decoding(void **state)
         base += documents[i].count;
     }
     struct dt_decoder *decoder =
-        dt_decoder_create(&r.config, s.layout, dt_ops_cpu(), s.master,
+        dt_decoder_create(&r.config, s.layout, s.exec, s.master,
                           REFERENCE_DOCUMENTS, ROWS_WIDTH, NULL);
     assert_non_null(decoder);
-    dt_decoder_begin(decoder, rows.inputs, counts, ROWS_WIDTH, got);
+    assert_int_equal(
+        dt_decoder_begin(decoder, rows.inputs, counts, ROWS_WIDTH, got, NULL),
+        0);
     for (bool more = true; more;) {
         more = false;
         for (size_t i = 0; i < REFERENCE_DOCUMENTS; i++) {
@@ -151,7 +155,7 @@ static void decoding(void **state)
             counts[i]++;
             more |= goes_on;
         }
-        dt_decoder_next(decoder, next, got);
+        assert_int_equal(dt_decoder_next(decoder, next, got, NULL), 0);
     }
     print_message("largest difference: %.2g\n", d.largest);
     assert_true(d.largest < 1e-4);

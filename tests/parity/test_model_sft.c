@@ -72,7 +72,8 @@ static void learner_init(struct learner *l, const struct reference *r,
         .reference = r, .mode = mode, .rank = rank, .size = size};
     subject_init(&l->subject, &r->config, &model);
     reference_load(r, &l->subject);
-    l->optim = dt_optim_create(l->subject.layout, dt_ops_cpu(), &options, NULL);
+    l->optim =
+        dt_optim_create(l->subject.layout, l->subject.exec, &options, NULL);
     assert_non_null(l->optim);
 }
 
@@ -115,8 +116,9 @@ static int step(struct learner *l, size_t k, struct dt_parallel *parallel,
                 struct dt_comm *comm)
 {
     const struct reference *r = l->reference;
-    const struct dt_layout *layout = l->subject.layout;
-    double unscale = 1 / (double)l->mode->loss_scale;
+    struct subject *s = &l->subject;
+    const struct dt_layout *layout = s->layout;
+    double scalars[DT_STEP_COUNT];
     size_t targets;
     double loss = accumulate(l, k, &targets);
     for (size_t u = layout->unit_count; comm && u-- > 0;)
@@ -125,13 +127,16 @@ static int step(struct learner *l, size_t k, struct dt_parallel *parallel,
     if (comm && (dt_parallel_finish(parallel, &l->err) < 0 ||
                  dt_comm_reduce_scalars(comm, &loss, 1, DT_SUM, &l->err) < 0))
         return -1;
-    double norm = dt_optim_grad_norm(l->optim, l->subject.grads, unscale);
-    double clip = dt_optim_clip(norm, reference_number(r, "max_norm"));
-    dt_optim_step(l->optim, l->subject.master, l->subject.copy,
-                  l->subject.grads, reference_listed(r, "lr", k),
-                  clip * unscale);
+    struct dt_step_rule rule =
+        dt_optim_rule(l->optim, (long)k + 1, reference_listed(r, "lr", k));
+    rule.loss_scale = (double)l->mode->loss_scale; /* losses are means here */
+    subject_begin(s, &rule);
+    s->exec->ops->step_add(s->exec->stream, s->step, 1, 0);
+    dt_optim_step(l->optim, s->step, s->master, s->copy, s->grads,
+                  reference_number(r, "max_norm"));
+    subject_scalars(s, scalars);
     l->curve.losses[k] = loss / (double)targets;
-    l->curve.norms[k] = norm;
+    l->curve.norms[k] = scalars[DT_STEP_NORM];
     return 0;
 }
 

@@ -88,7 +88,8 @@ static int group_setup(void **state)
              dt_model_config_load(&config, scratch_root, &err) == 0,
          &err);
     layout = dt_model_layout(&config, 1, &err);
-    buf = dt_buffer_create(layout->count * sizeof(float), "weights", &err);
+    buf = dt_buffer_create(&dt_cpu, layout->count * sizeof(float), "weights",
+                           &err);
     must(buf, &err);
     dt_model_init_weights(&config, layout, dt_view_of(buf, DT_F32), 3);
     dt_model_config_fini(&config);
@@ -127,7 +128,8 @@ static void expect_weights(enum dt_dtype dtype, float bound)
 {
     struct dt_error err;
     enum dt_dtype found;
-    struct dt_buffer *loaded = dt_buffer_create(buf->bytes, "loaded", &err);
+    struct dt_buffer *loaded =
+        dt_buffer_create(&dt_cpu, buf->bytes, "loaded", &err);
     must(loaded && dt_weights_dtype("model", layout, &found, &err) == 0 &&
              dt_weights_load("model", layout, dt_view_of(loaded, DT_F32),
                              &err) == 0,
@@ -194,8 +196,8 @@ static struct dt_buffer *load_any(const char *dir, enum dt_dtype dtype)
     must(dt_model_config_load(&config, dir, &err) == 0, &err);
     struct dt_layout *any = dt_model_layout(&config, 1, &err);
     must(any, &err);
-    struct dt_buffer *weights =
-        dt_buffer_create(any->count * dt_dtype_bytes(dtype), "weights", &err);
+    struct dt_buffer *weights = dt_buffer_create(
+        &dt_cpu, any->count * dt_dtype_bytes(dtype), "weights", &err);
     must(weights &&
              dt_weights_load(dir, any, dt_view_of(weights, dtype), &err) == 0,
          &err);

@@ -81,7 +81,8 @@ static void write_model(size_t vocab_size, size_t favourite)
     struct dt_error err;
     uint64_t hash;
     struct dt_layout *layout = dt_model_layout(&config, 1, &err);
-    struct dt_buffer *buf = dt_buffer_create(layout->count * 4, "w", &err);
+    struct dt_buffer *buf =
+        dt_buffer_create(&dt_cpu, layout->count * 4, "w", &err);
     struct dt_view weights = dt_view_of(buf, DT_F32);
     dt_model_init_weights(&config, layout, weights, 1);
     struct dt_view scale = param(layout, weights, "transformer.ln_f.weight");

@@ -17,13 +17,14 @@ static struct dt_layout *two_units(int world)
     struct dt_layout *layout = dt_layout_create(NULL);
     assert_non_null(layout);
     assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
-    assert_int_equal(dt_layout_add_param(layout, "wte", true, 2,
-                                         (size_t[]){5, 3}, NULL), 0);
-    assert_int_equal(dt_layout_add_param(layout, "wpe", true, 1,
-                                         (size_t[]){4}, NULL), 1);
+    assert_int_equal(
+        dt_layout_add_param(layout, "wte", true, 2, (size_t[]){5, 3}, NULL), 0);
+    assert_int_equal(
+        dt_layout_add_param(layout, "wpe", true, 1, (size_t[]){4}, NULL), 1);
     assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
-    assert_int_equal(dt_layout_add_param(layout, "ln_f", false, 1,
-                                         (size_t[]){257}, NULL), 2);
+    assert_int_equal(
+        dt_layout_add_param(layout, "ln_f", false, 1, (size_t[]){257}, NULL),
+        2);
     dt_layout_finish(layout, world);
     return layout;
 }
@@ -50,7 +51,7 @@ static void test_views(void **state)
     (void)state;
     struct dt_layout *layout = two_units(1);
     struct dt_buffer *buf =
-        dt_buffer_create(layout->count * sizeof(float), "test", NULL);
+        dt_buffer_create(&dt_cpu, layout->count * sizeof(float), "test", NULL);
     struct dt_view flat = dt_view_of(buf, DT_F32);
     assert_int_equal(flat.count, layout->count);
     struct dt_view ln = dt_layout_param(layout, flat, 2);
@@ -68,7 +69,8 @@ static void test_overflow(void **state)
     struct dt_layout *layout = dt_layout_create(&err);
     assert_int_equal(dt_layout_add_unit(layout, &err), 0);
     assert_int_equal(dt_layout_add_param(layout, "huge", true, 2,
-                                         (size_t[]){SIZE_MAX, 2}, &err), -1);
+                                         (size_t[]){SIZE_MAX, 2}, &err),
+                     -1);
     assert_string_equal(err.text, "huge: too many elements");
     assert_int_equal(layout->param_count, 0);
     dt_layout_destroy(layout);
@@ -78,7 +80,7 @@ static void test_no_memory(void **state)
 {
     struct dt_error err;
     (void)state;
-    assert_null(dt_buffer_create((size_t)1 << 62, "weights", &err));
+    assert_null(dt_buffer_create(&dt_cpu, (size_t)1 << 62, "weights", &err));
     assert_non_null(strstr(err.text, "cannot allocate 4611686018427387904 "
                                      "bytes for weights: "));
     assert_int_equal(err.status, EX_OSERR);

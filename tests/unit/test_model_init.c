@@ -53,8 +53,8 @@ static void check_init(enum dt_model_family family)
     struct dt_model_config config = make_config(family);
     struct dt_layout *one = dt_model_layout(&config, 1, NULL);
     struct dt_layout *six = dt_model_layout(&config, 6, NULL);
-    struct dt_buffer *a = dt_buffer_create(one->count * 4, "a", NULL);
-    struct dt_buffer *b = dt_buffer_create(six->count * 4, "b", NULL);
+    struct dt_buffer *a = dt_buffer_create(&dt_cpu, one->count * 4, "a", NULL);
+    struct dt_buffer *b = dt_buffer_create(&dt_cpu, six->count * 4, "b", NULL);
     struct dt_view wa = dt_view_of(a, DT_F32), wb = dt_view_of(b, DT_F32);
     assert_true(one->count != six->count);
     dt_model_init_weights(&config, one, wa, 5);
@@ -92,7 +92,7 @@ static void test_seed(void **state)
     struct dt_buffer *bufs[2];
     (void)state;
     for (uint64_t i = 0; i < 2; i++) {
-        bufs[i] = dt_buffer_create(layout->count * 4, "a test", NULL);
+        bufs[i] = dt_buffer_create(&dt_cpu, layout->count * 4, "a test", NULL);
         dt_model_init_weights(&config, layout, dt_view_of(bufs[i], DT_F32), i);
     }
     assert_memory_not_equal(bufs[0]->data, bufs[1]->data, 400);

@@ -170,8 +170,9 @@ static void test_too_long(void **state)
     struct dt_error err;
     (void)state;
     parse(&c, qwen3);
-    assert_null(dt_decoder_create(&c, NULL, dt_ops_cpu(), (struct dt_view){0},
-                                  1, 25, &err));
+    const struct dt_exec exec = dt_exec_cpu();
+    assert_null(
+        dt_decoder_create(&c, NULL, &exec, (struct dt_view){0}, 1, 25, &err));
     assert_int_equal(err.status, EX_USAGE);
     assert_string_equal(
         err.text, "25 tokens do not fit into the 24 positions of the model");

@@ -36,8 +36,9 @@ static struct dt_layout *two_params(void)
 }
 
 struct setup {
+    struct dt_exec exec;
     struct dt_layout *layout;
-    struct dt_buffer *weights, *grads;
+    struct dt_buffer *weights, *grads, *scalars;
     struct dt_optim *optim;
     float *w, *b, *gw, *gb;
 };
@@ -51,12 +52,15 @@ static void setup_init(struct setup *s, enum dt_decay_filter filter,
                                              .weight_decay = 0.01,
                                              .coupled = coupled,
                                              .decay_filter = filter};
+    s->exec = dt_exec_cpu();
     s->layout = two_params();
     size_t bytes = s->layout->count * sizeof(float);
-    s->weights = dt_buffer_create(bytes, "weights", NULL);
-    s->grads = dt_buffer_create(bytes, "grads", NULL);
-    s->optim = dt_optim_create(s->layout, dt_ops_cpu(), &options, NULL);
-    assert_true(s->weights && s->grads && s->optim);
+    s->weights = dt_buffer_create(&dt_cpu, bytes, "weights", NULL);
+    s->grads = dt_buffer_create(&dt_cpu, bytes, "grads", NULL);
+    s->scalars = dt_buffer_create(&dt_cpu, DT_STEP_COUNT * sizeof(double),
+                                  "scalars", NULL);
+    s->optim = dt_optim_create(s->layout, &s->exec, &options, NULL);
+    assert_true(s->weights && s->grads && s->scalars && s->optim);
     s->w = s->weights->data;
     s->b = s->w + s->layout->params[1].offset;
     s->gw = s->grads->data;
@@ -69,13 +73,31 @@ static void setup_fini(struct setup *s)
     dt_optim_destroy(s->optim);
     dt_buffer_destroy(s->weights);
     dt_buffer_destroy(s->grads);
+    dt_buffer_destroy(s->scalars);
     dt_layout_destroy(s->layout);
+}
+
+/* A step whose gradients are multiplied by `scale`, clipped to max_norm. */
+static void clipped_step(struct setup *s, struct dt_view rounded, double scale,
+                         double max_norm)
+{
+    struct dt_view step = dt_view_of(s->scalars, DT_F64);
+    long n = dt_optim_steps(s->optim) + 1;
+    struct dt_step_rule rules[DT_STEP_OUTCOMES];
+    for (int i = 0; i < DT_STEP_OUTCOMES; i++) {
+        rules[i] = dt_optim_rule(s->optim, n, 1e-3);
+        rules[i].loss_scale = 1.0 / scale;
+    }
+    s->exec.ops->step_begin(NULL, step, rules);
+    s->exec.ops->step_add(NULL, step, 1, 0);
+    dt_optim_step(s->optim, step, dt_view_of(s->weights, DT_F32), rounded,
+                  dt_view_of(s->grads, DT_F32), max_norm);
+    dt_optim_set_steps(s->optim, n);
 }
 
 static void setup_step(struct setup *s, struct dt_view rounded, double scale)
 {
-    dt_optim_step(s->optim, dt_view_of(s->weights, DT_F32), rounded,
-                  dt_view_of(s->grads, DT_F32), 1e-3, scale);
+    clipped_step(s, rounded, scale, 0);
 }
 
 /* p=1, lr 1e-3, wd .01, g=.1,-.2,.3, computed in double from the formula. */
@@ -135,7 +157,7 @@ static void test_rounded_weights(void **state)
         setup_init(&one, DT_DECAY_HF, false);
         setup_init(&two, DT_DECAY_HF, false);
         struct dt_buffer *buf =
-            dt_buffer_create(one.layout->count * 2, "rounded", NULL);
+            dt_buffer_create(&dt_cpu, one.layout->count * 2, "rounded", NULL);
         const uint16_t *got = buf->data;
         for (int i = 0; i < 8; i++) {
             *one.gw = *two.gw = *one.gb = *two.gb = 0.1f;
@@ -181,11 +203,15 @@ static void test_clip(void **state)
     setup_init(&s, DT_DECAY_HF, false);
     *s.gw = 3.0f;
     *s.gb = 4.0f;
-    struct dt_view grads = dt_view_of(s.grads, DT_F32);
-    assert_near(dt_optim_grad_norm(s.optim, grads, 2.0), 10.0, 1e-6);
-    assert_near(dt_optim_clip(10.0, 1.0), 1.0 / (10.0 + 1e-6), 1e-12);
-    assert_near(dt_optim_clip(0.5, 1.0), 1.0, 0.0);
-    assert_near(dt_optim_clip(10.0, 0.0), 1.0, 0.0);
+    const double *scalars = s.scalars->data;
+    clipped_step(&s, none, 2.0, 1.0);
+    assert_near(scalars[DT_STEP_NORM], 10.0, 1e-6);
+    assert_near(scalars[DT_STEP_GRAD_SCALE], 2.0 / (10.0 + 1e-6), 1e-12);
+    assert_near(dt_view_f32(dt_optim_m(s.optim))[0], 0.06, 1e-7);
+    clipped_step(&s, none, 0.1, 1.0);
+    assert_near(scalars[DT_STEP_GRAD_SCALE], 0.1, 0.0);
+    clipped_step(&s, none, 2.0, 0.0);
+    assert_near(scalars[DT_STEP_GRAD_SCALE], 2.0, 0.0);
     setup_fini(&s);
 }
 

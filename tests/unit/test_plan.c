@@ -43,6 +43,7 @@ static int setup(void **state)
     plain = load_good(LEAST, "");
     eval = load_good(LEAST "training.per_device_eval_batch_size: 100\n", "");
     run.conf = *plain;
+    run.exec = dt_exec_cpu();
     run.layout = dt_model_layout(&run.model_config, 1, &err);
     return run.layout ? 0 : -1;
 }
@@ -185,6 +186,7 @@ static void test_evaluation(void **state)
                         110);
     options.checkpointing = false;
     run.conf = *plain;
+    run.exec = dt_exec_cpu();
     run.eval_B = options.B = ROWS;
 }
 

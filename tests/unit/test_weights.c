@@ -58,8 +58,8 @@ static int setup(void **state)
     static struct sample s;
     struct dt_error err;
     s = (struct sample){.layout = dt_model_layout(&config, 1, &err)};
-    s.buf = dt_buffer_create(s.layout->count * 4, "weights", &err);
-    s.loaded = dt_buffer_create(s.layout->count * 4, "weights", &err);
+    s.buf = dt_buffer_create(&dt_cpu, s.layout->count * 4, "weights", &err);
+    s.loaded = dt_buffer_create(&dt_cpu, s.layout->count * 4, "weights", &err);
     s.weights = dt_view_of(s.buf, DT_F32);
     s.into = dt_view_of(s.loaded, DT_F32);
     dt_model_init_weights(&config, s.layout, s.weights, 1);
@@ -236,8 +236,8 @@ static void test_llama_names(void **state)
     for (size_t i = 0; i < 4; i++)
         dt_layout_add_param(s.layout, names[i], true, 1, (size_t[]){4}, &err);
     dt_layout_finish(s.layout, 1);
-    s.buf = dt_buffer_create(s.layout->count * 4, "weights", &err);
-    s.loaded = dt_buffer_create(s.layout->count * 4, "weights", &err);
+    s.buf = dt_buffer_create(&dt_cpu, s.layout->count * 4, "weights", &err);
+    s.loaded = dt_buffer_create(&dt_cpu, s.layout->count * 4, "weights", &err);
     s.weights = dt_view_of(s.buf, DT_F32);
     s.into = dt_view_of(s.loaded, DT_F32);
     for (size_t i = 0; i < 4; i++) {

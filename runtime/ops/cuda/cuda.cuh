@@ -85,6 +85,9 @@ template <typename X> static inline X *data_of(struct dt_view v)
 
 /* --- vectors: W neighbouring elements in one access --- */
 
+/* Copied whole, or passed by value: nvcc reads the members of a reference one
+ * by one.
+ */
 template <typename X, int W> struct alignas(sizeof(X) * W) Vec {
     X v[W];
 };

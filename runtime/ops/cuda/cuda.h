@@ -52,27 +52,37 @@ const char *dt_cuda_attention_library(void);
 
 extern const struct dt_ops dt_cuda_ops;
 
-/* d(M,N) = alpha a b + beta d, row-major, in one call of cuBLASLt; see
- * matmul.c. ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). `alpha` is
- * 1. lda, ldb, ldd are the row strides in elements, 0: rows follow one another
- * without a gap. A view then has any count that reaches the last element.
+/* d(M,N) = a b, or += with `accumulate`, row-major, computed in fp32 and
+ * rounded once. ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). lda,
+ * ldb, ldd are the row strides in elements, 0: rows follow one another without
+ * a gap. A view then has any count that reaches the last element.
+ *
+ * Uses all of the stream's workspace. The first time that a shape is seen the
+ * host may wait, and time algorithms for a few milliseconds.
  */
 enum dt_cuda_epilogue {
     DT_EPILOGUE_NONE,
     DT_EPILOGUE_BIAS,     /* + bias(N) X */
     DT_EPILOGUE_GELU_AUX, /* aux(M,N) = product (+ bias); d = gelu(aux) */
-    DT_EPILOGUE_DGELU,    /* d = product * gelu'(aux(M,N)) */
+    DT_EPILOGUE_DGELU,    /* d = product * gelu'(aux(M,N)); d may be aux if a
+                             is not transposed */
+    DT_EPILOGUE_SUM_A,    /* bias(M) F32 = or += sum over k of a, with ta */
+    DT_EPILOGUE_SUM_B,    /* bias(N) F32 = or += sum over k of b, without tb */
 };
 struct dt_cuda_matmul {
     size_t M, N, K;
     bool ta, tb;
     struct dt_view a, b, d; /* a, b: X; d: X or F32 */
     size_t lda, ldb, ldd;
-    bool accumulate; /* beta 1, else 0 */
+    bool accumulate;
     enum dt_cuda_epilogue epilogue;
     struct dt_view bias, aux; /* count 0: none */
 };
 void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm);
+
+/* The same product with GELU or sums in kernels of their own. */
+void dt_cuda_matmul_apart(struct dt_stream *stream,
+                          const struct dt_cuda_matmul *mm);
 
 /* Operations cannot fail, but libraries can: the first text that
  * dt_cuda_ops_fail was given is kept ("cublasLtMatmul(...): not supported"),
@@ -83,7 +93,9 @@ void dt_cuda_ops_fail(const char *fmt, ...)
     __attribute__((format(printf, 1, 2)));
 const char *dt_cuda_ops_error(void);
 
-/* db(OC) F32 = or += column sums of dout(N,OC) X; the same bits every time. */
+/* db(OC) F32 = or += column sums of dout(N,OC) X; the same bits every time.
+ * Uses the first half of the workspace.
+ */
 void dt_cuda_bias_backward(struct dt_stream *stream, struct dt_view db,
                            struct dt_view dout, size_t N, size_t OC,
                            bool accumulate);

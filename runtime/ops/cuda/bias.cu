@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bias.cu - the gradient of a bias: column sums
+ *
+ * A block adds up some rows of some columns: each thread its W columns of every
+ * WARPS-th row, then the warps' sums one after the other. If there is more than
+ * one block for the same columns, a second kernel adds theirs, in order too.
+ */
+#include "config.h"
+
+#include "ops/cuda/cuda.cuh"
+
+enum {
+    WARPS = 8,
+    AHEAD = 4,          /* rows that a thread reads before it adds them */
+    BLOCKS_PER_CORE = 4 /* multiprocessor */
+};
+
+/* partial(chunks, OC) = sums of `rows` rows each of dout(N,OC) */
+template <typename X, int W>
+static __global__ void sum_rows(float *partial, const X *dout, size_t N,
+                                size_t OC, size_t rows, bool accumulate)
+{
+    typedef Vec<X, W> V;
+    __shared__ float sums[WARPS][WARP * W];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const size_t col = ((size_t)blockIdx.x * WARP + lane) * W;
+    const size_t first = blockIdx.y * rows;
+    const size_t end = first + rows < N ? first + rows : N;
+    float sum[W] = {};
+
+    if (col < OC) {
+        size_t n = first + warp;
+        for (; n + (AHEAD - 1) * WARPS < end; n += AHEAD * WARPS) {
+            V x[AHEAD];
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++)
+                x[i] = *(const V *)&dout[(n + i * WARPS) * OC + col];
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++)
+#pragma unroll
+                for (int w = 0; w < W; w++)
+                    sum[w] += to_float(x[i].v[w]);
+        }
+        for (; n < end; n += WARPS) {
+            V x = *(const V *)&dout[n * OC + col];
+#pragma unroll
+            for (int w = 0; w < W; w++)
+                sum[w] += to_float(x.v[w]);
+        }
+    }
+    /* One row of banks for each w, so that lanes do not meet in one. */
+#pragma unroll
+    for (int w = 0; w < W; w++)
+        sums[warp][w * WARP + lane] = sum[w];
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < WARP * W; i += WARPS * WARP) {
+        size_t c = ((size_t)blockIdx.x * WARP + i % WARP) * W + i / WARP;
+        float total = 0.0f;
+        for (int j = 0; j < WARPS; j++)
+            total += sums[j][i];
+        if (c < OC) {
+            float *to = &partial[blockIdx.y * OC + c];
+            *to = accumulate ? *to + total : total;
+        }
+    }
+}
+
+/* db(OC) = or += sum of partial(chunks, OC) */
+static __global__ void sum_partials(float *db, const float *partial,
+                                    size_t chunks, size_t OC, bool accumulate)
+{
+    __shared__ float sums[WARP][WARP];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const size_t c = (size_t)blockIdx.x * WARP + lane;
+    float sum = 0.0f;
+
+    if (c < OC)
+        for (size_t i = warp; i < chunks; i += WARP)
+            sum += partial[i * OC + c];
+    sums[warp][lane] = sum;
+    __syncthreads();
+    if (warp == 0 && c < OC) {
+        float total = accumulate ? db[c] : 0.0f;
+        for (int j = 0; j < WARP; j++)
+            total += sums[j][lane];
+        db[c] = total;
+    }
+}
+
+template <typename X, int W>
+static void sum_columns(struct dt_stream *stream, float *db, const X *dout,
+                        size_t N, size_t OC, bool accumulate)
+{
+    const unsigned tiles = blocks_for(OC, WARP * W);
+    size_t most = stream->workspace_bytes / 2 / (OC * sizeof(float));
+    size_t chunks = blocks_for(
+        (size_t)BLOCKS_PER_CORE * (size_t)dt_cuda_facts.multiprocessors, tiles);
+    size_t rows;
+
+    chunks = chunks < most ? chunks : most;
+    chunks = chunks > 0 ? chunks : 1;
+    rows = (N + chunks - 1) / chunks;
+    rows = (rows + WARPS - 1) / WARPS * WARPS;
+    chunks = blocks_for(N, rows);
+    if (chunks <= 1) {
+        launch(stream, sum_rows<X, W>, dim3(tiles), dim3(WARPS * WARP), db,
+               dout, N, OC, rows, accumulate);
+        return;
+    }
+    float *partial = (float *)stream->workspace;
+    launch(stream, sum_rows<X, W>, dim3(tiles, (unsigned)chunks),
+           dim3(WARPS * WARP), partial, dout, N, OC, rows, false);
+    launch(stream, sum_partials, dim3(blocks_for(OC, WARP)), dim3(WARP * WARP),
+           db, (const float *)partial, chunks, OC, accumulate);
+}
+
+void dt_cuda_bias_backward(struct dt_stream *stream, struct dt_view db,
+                           struct dt_view dout, size_t N, size_t OC,
+                           bool accumulate)
+{
+    float *to = dt_view_f32(db);
+
+    assert(N > 0 && db.count == OC && dout.count >= N * OC);
+    with_type(dout.dtype, [&](auto x) {
+        typedef decltype(x) X;
+        const X *from = data_of<X>(dout);
+        if (aligned(OC, wide<X>(), sizeof(X), from))
+            sum_columns<X, wide<X>()>(stream, to, from, N, OC, accumulate);
+        else
+            sum_columns<X, 1>(stream, to, from, N, OC, accumulate);
+    });
+}

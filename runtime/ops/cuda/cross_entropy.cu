@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cross_entropy.cu - the head and its loss, a chunk of rows at a time
+ *
+ * A chunk is three products and one kernel, which reads the logits of a row,
+ * and replaces them by their gradient: 2 reads and 1 write of a row, of which
+ * the second read comes from caches. Two rows at a time are a multiprocessor's:
+ * 200 KiB of its 256 for GPT-2 in bf16, 26 MiB of 50 in the L2 of an H200.
+ */
+#include "config.h"
+
+#include "ops/cuda/cuda.cuh"
+#include "tensor/batch.h"
+
+namespace
+{
+
+enum {
+    BLOCK = 1024,
+    UNIT = 8,   /* columns that products like a multiple of */
+    PAD = 64,   /* columns; a row then begins at 128 bytes */
+    TILE = 256, /* rows of the widest tiles of a product */
+};
+constexpr size_t MOST_ROWS = 1 << 16;
+
+/* dw is read and written once a chunk, 8 V C bytes, while the chunk's products
+ * are 6 rows V C operations: at 4.8 TB/s and 700 TFLOP/s the former is 195 /
+ * rows of the latter, 1.2 % of it with 16384 rows. These are 1.65 GB for GPT-2
+ * in bf16, 2 bytes * 50304 * 16384; more would be for little.
+ */
+constexpr size_t MOST_BYTES = (size_t)2 << 30;
+
+/* What a row says about itself before its gradient can be known. */
+struct Row {
+    float max;
+    float sum; /* of exp(x - max) */
+    float all; /* of x, if it is smoothed */
+};
+
+/* The gradient is factor * exp(x - max) - spread, less `peak` at the target. */
+struct Slope {
+    float max, factor, spread, peak;
+};
+
+/* 2^x to 2 ulp, and 0 where exp2f would spend instructions on denormals. */
+__device__ float exp2_fast(float x)
+{
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}
+
+/* exp(x - max). For logits of 8 or 11 bits, exp2 of one fused multiply-add is
+ * exact enough: the error is below 4e-6 where the result is above 1e-9.
+ */
+template <typename X> __device__ float exp_of(float x, float max)
+{
+    constexpr float LOG2E = 1.44269504f;
+
+    if (sizeof(X) == sizeof(float))
+        return expf(x - max);
+    return exp2_fast(fmaf(x, LOG2E, -max * LOG2E));
+}
+
+template <typename X, int W> __device__ void widen(float (&to)[W], Vec<X, W> x)
+{
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        to[j] = to_float(x.v[j]);
+}
+
+/* Only the first `there` of x count; the others are 0. */
+template <typename X, bool SMOOTH, int W>
+__device__ void add_vec(Row &row, float (&x)[W], unsigned there)
+{
+    float top = row.max, sum = 0.0f;
+
+#pragma unroll
+    for (int j = 0; j < W && SMOOTH; j++)
+        row.all += x[j];
+    if (there < W)
+        for (int j = 0; j < W; j++)
+            x[j] = j < (int)there ? x[j] : -INFINITY;
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        top = fmaxf(top, x[j]);
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        sum += exp_of<X>(x[j], top);
+    row.sum = row.sum * exp_of<X>(row.max, top) + sum;
+    row.max = top;
+}
+
+/* What a thread has of x(V), from the last vector to the first: those that were
+ * read last are read first when they are replaced.
+ */
+template <typename X, bool SMOOTH>
+__device__ Row read_row(const X *x, unsigned V)
+{
+    constexpr int W = wide<X>();
+    const unsigned rounds = V / W / BLOCK, i = rounds * BLOCK + threadIdx.x;
+    const Vec<X, W> *at = (const Vec<X, W> *)x + i;
+    Row row = {-INFINITY, 0.0f, 0.0f};
+    float v[W];
+
+    if (i * W < V) {
+        widen(v, *at);
+        add_vec<X, SMOOTH>(row, v, V - i * W);
+    }
+#pragma unroll 2
+    for (unsigned left = rounds; left > 0; left--) {
+        at -= BLOCK;
+        widen(v, *at);
+        add_vec<X, SMOOTH>(row, v, W);
+    }
+    return row;
+}
+
+/* The row as all threads of the block saw it. */
+template <typename X, bool SMOOTH>
+__device__ Row join(Row part, float (&shared)[WARP])
+{
+    Row row = part;
+
+    row.max = block_max(part.max, shared);
+    row.sum = block_sum(part.sum * exp_of<X>(part.max, row.max), shared);
+    if (SMOOTH)
+        row.all = block_sum(part.all, shared);
+    return row;
+}
+
+template <typename X> __device__ float slope_at(float x, const Slope &s)
+{
+    return exp_of<X>(x, s.max) * s.factor - s.spread;
+}
+
+/* The gradient of x; only the first `there` columns have one. */
+template <typename X, int W>
+__device__ Vec<X, W> slopes(Vec<X, W> x, const Slope &s, unsigned there)
+{
+    Vec<X, W> out;
+    float v[W];
+
+    widen(v, x);
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        v[j] = slope_at<X>(v[j], s);
+    if (there < W)
+        for (int j = 0; j < W; j++)
+            v[j] = j < (int)there ? v[j] : 0.0f;
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        out.v[j] = from_float<X>(v[j]);
+    return out;
+}
+
+/* x(columns), V of them real, becomes its gradient; x was `hit` at target. */
+template <typename X>
+__device__ void replace_row(X *x, const Slope &s, unsigned target, float hit,
+                            unsigned V, unsigned columns)
+{
+    constexpr int W = wide<X>();
+    const unsigned rounds = V / W / BLOCK;
+    Vec<X, W> *at = (Vec<X, W> *)x + threadIdx.x;
+
+#pragma unroll 2
+    for (unsigned left = rounds; left > 0; left--, at += BLOCK)
+        *at = slopes(*at, s, W);
+    for (unsigned i = rounds * BLOCK + threadIdx.x; i * W < columns;
+         i += BLOCK, at += BLOCK)
+        *at = slopes(*at, s, i * W < V ? V - i * W : 0);
+    if (target / W % BLOCK == threadIdx.x) /* who wrote it just now */
+        x[target] = from_float<X>(slope_at<X>(hit, s) - s.peak);
+}
+
+template <typename X> __device__ void zero_row(X *x, unsigned columns)
+{
+    constexpr int W = wide<X>();
+    Vec<X, W> zero;
+
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        zero.v[j] = from_float<X>(0.0f);
+    for (unsigned i = threadIdx.x; i * W < columns; i += BLOCK)
+        ((Vec<X, W> *)x)[i] = zero;
+}
+
+/* A block has a row of logits(gridDim, columns), V of them real: its loss, and
+ * with `backward` its gradient in place. The products wrote the last rows last
+ * and will read the first ones first: so does the order of blocks, for what the
+ * L2 still has.
+ */
+template <typename X, bool SMOOTH>
+__global__ void __launch_bounds__(BLOCK, 2)
+    loss_kernel(double *losses, X *logits, const int32_t *targets,
+                const double *step, float smoothing, unsigned V,
+                unsigned columns, bool backward)
+{
+    __shared__ float shared[WARP];
+    const size_t n = gridDim.x - 1 - blockIdx.x;
+    X *x = logits + n * columns;
+    const int32_t target = targets[n];
+
+    if (target == DT_IGNORE) {
+        if (backward)
+            zero_row(x, columns);
+        if (threadIdx.x == 0)
+            losses[n] = 0.0;
+    } else {
+        const float hit = to_float(x[target]);
+        const float spread = SMOOTH ? smoothing / (float)V : 0.0f;
+        Row row = join<X, SMOOTH>(read_row<X, SMOOTH>(x, V), shared);
+        float scale = (float)step[DT_STEP_LOSS_SCALE];
+        if (threadIdx.x == 0)
+            losses[n] = (double)logf(row.sum) + (double)row.max -
+                        (1.0 - (double)smoothing) * (double)hit -
+                        (double)spread * (double)row.all;
+        Slope slope = {row.max, scale / row.sum, scale * spread,
+                       scale * (1.0f - smoothing)};
+        if (backward)
+            replace_row(x, slope, (unsigned)target, hit, V, columns);
+    }
+}
+
+/* step += the sum of losses(count), one block */
+__global__ void __launch_bounds__(BLOCK)
+    losses_kernel(double *step, const double *losses, unsigned count)
+{
+    __shared__ double shared[WARP];
+    double sum = 0.0;
+
+    for (unsigned i = threadIdx.x; i < count; i += BLOCK)
+        sum += losses[i];
+    sum = block_sum(sum, shared);
+    if (threadIdx.x == 0)
+        step[DT_STEP_LOSS] += sum;
+}
+
+/* --- chunks --- */
+
+size_t round_up(size_t x, size_t unit)
+{
+    return (x + unit - 1) / unit * unit;
+}
+
+/* Columns of the logits. Products are at their fastest where extents are
+ * multiples of 16 bytes (cuBLAS's documentation, "Tensor Core Usage"), and
+ * GPT-2's 50257 is odd.
+ */
+size_t columns_of(size_t V)
+{
+    return V % UNIT == 0 ? V : round_up(V, PAD);
+}
+
+/* Bytes of a copy of w(V,C) with rows of zeros behind it, to have that many
+ * columns; 0: w is used as it is. The copy costs 4 V C bytes of traffic a call,
+ * as much as half of one dw.
+ */
+size_t copy_bytes(enum dt_dtype type, size_t C, size_t V)
+{
+    return V % UNIT == 0 ? 0 : columns_of(V) * C * dt_dtype_bytes(type);
+}
+
+/* The parts of N rows, about equal, that `bytes` of logits are enough for. */
+size_t chunk_rows(enum dt_dtype type, size_t N, size_t V, size_t bytes)
+{
+    size_t most = bytes / (columns_of(V) * dt_dtype_bytes(type));
+    most = most < 1 ? 1 : most > MOST_ROWS ? MOST_ROWS : most;
+    size_t parts = (N + most - 1) / most, rows = (N + parts - 1) / parts;
+
+    if (parts > 1 && round_up(rows, TILE) <= most)
+        rows = round_up(rows, TILE);
+    return rows;
+}
+
+/* The operands of all chunks. */
+struct Head {
+    struct dt_stream *stream;
+    struct dt_view step, dx, dw, x, w, targets;
+    struct dt_view padded; /* w, (columns, C) */
+    struct dt_view logits; /* (rows of a chunk, columns) */
+    size_t C, V, columns;
+    float smoothing;
+};
+
+/* Copies w to where it has rows of zeros behind it. */
+struct dt_view pad(const Head &h, struct dt_view to)
+{
+    const size_t bytes = h.w.count * dt_dtype_bytes(to.dtype);
+    char *data = (char *)dt_view_data(to);
+
+    cudaMemcpyAsync(data, dt_view_data(h.w), bytes, cudaMemcpyDeviceToDevice,
+                    h.stream->cuda);
+    cudaMemsetAsync(data + bytes, 0,
+                    to.count * dt_dtype_bytes(to.dtype) - bytes,
+                    h.stream->cuda);
+    return to;
+}
+
+/* The losses of `rows` rows from `first` on; logits become gradients. */
+void chunk_loss(const Head &h, size_t first, size_t rows)
+{
+    double *losses = (double *)h.stream->workspace, *step = dt_view_f64(h.step);
+    const int32_t *targets = dt_view_i32(h.targets) + first;
+
+    with_type(h.x.dtype, [&](auto type) {
+        typedef decltype(type) X;
+        launch(h.stream,
+               h.smoothing > 0.0f ? loss_kernel<X, true>
+                                  : loss_kernel<X, false>,
+               (unsigned)rows, BLOCK, losses, data_of<X>(h.logits), targets,
+               (const double *)step, h.smoothing, (unsigned)h.V,
+               (unsigned)h.columns, h.dx.count > 0);
+    });
+    launch(h.stream, losses_kernel, 1, BLOCK, step, (const double *)losses,
+           (unsigned)rows);
+}
+
+/* dw rows [first, end) = or += logits^T x of a chunk. */
+void chunk_dw(const Head &h, struct dt_view x, size_t first, size_t end,
+              bool accumulate)
+{
+    const size_t rows = x.count / h.C;
+    struct dt_cuda_matmul mm = {};
+
+    if (first == end)
+        return;
+    mm.M = end - first;
+    mm.N = h.C;
+    mm.K = rows;
+    mm.ta = true;
+    mm.a = dt_view_slice(h.logits, first, rows * h.columns - first);
+    mm.lda = h.columns;
+    mm.b = x;
+    mm.d = dt_view_slice(h.dw, first * h.C, (end - first) * h.C);
+    mm.accumulate = accumulate;
+    dt_cuda_matmul(h.stream, &mm);
+}
+
+void chunk(const Head &h, size_t first, size_t rows, bool accumulate)
+{
+    const size_t whole = h.V - h.V % UNIT;
+    struct dt_view x = dt_view_slice(h.x, first * h.C, rows * h.C);
+    struct dt_view logits = dt_view_slice(h.logits, 0, rows * h.columns);
+    struct dt_cuda_matmul head = {}, back = {};
+
+    head.M = rows;
+    head.N = h.columns;
+    head.K = h.C;
+    head.tb = true;
+    head.a = x;
+    head.b = h.padded;
+    head.d = logits;
+    dt_cuda_matmul(h.stream, &head);
+    chunk_loss(h, first, rows);
+    if (h.dx.count == 0)
+        return;
+    back.M = rows;
+    back.N = h.C;
+    back.K = h.columns;
+    back.a = logits;
+    back.b = h.padded;
+    back.d = dt_view_slice(h.dx, first * h.C, rows * h.C);
+    dt_cuda_matmul(h.stream, &back);
+    /* dw has no rows for the padding: what makes its extent odd goes apart */
+    chunk_dw(h, x, 0, whole, accumulate);
+    chunk_dw(h, x, whole, h.V, accumulate);
+}
+
+/* Elements of a view of F32, taken as elements of type. */
+struct dt_view as(struct dt_view scratch, enum dt_dtype type)
+{
+    const size_t ratio = sizeof(float) / dt_dtype_bytes(type);
+    struct dt_view v = {scratch.buf, scratch.offset * ratio,
+                        scratch.count * ratio, type};
+
+    return v;
+}
+
+} // namespace
+
+extern "C" void dt_cuda_linear_cross_entropy(
+    struct dt_stream *stream, struct dt_view step, struct dt_view dx,
+    struct dt_view dw, struct dt_view x, struct dt_view w,
+    struct dt_view targets, struct dt_view scratch, float smoothing, size_t N,
+    size_t C, size_t V, bool accumulate)
+{
+    const size_t columns = columns_of(V);
+    const size_t copy = copy_bytes(x.dtype, C, V);
+    Head h = {stream, step, dx, dw, x,       w,        targets,
+              w,      {},   C,  V,  columns, smoothing};
+    struct dt_view room = as(scratch, x.dtype);
+    assert(N > 0 && step.count == DT_STEP_COUNT && targets.count == N);
+    assert(x.count == N * C && w.count == V * C && w.dtype == x.dtype);
+    assert(dx.count == 0 || (dx.count == N * C && dx.dtype == x.dtype));
+    assert(dx.count == 0 || (dw.count == V * C && dw.dtype == DT_F32));
+    assert(scratch.dtype == DT_F32);
+    assert(scratch.count >= dt_cuda_loss_scratch(x.dtype, 1, C, V));
+    assert(aligned(0, 4, sizeof(float), dt_view_f32(scratch)));
+
+    const size_t rows =
+        chunk_rows(x.dtype, N, V, scratch.count * sizeof(float) - copy);
+    const size_t copied = copy / dt_dtype_bytes(x.dtype);
+    h.logits = dt_view_slice(room, copied, rows * columns);
+    if (copy > 0)
+        h.padded = pad(h, dt_view_slice(room, 0, copied));
+    for (size_t first = 0; first < N; first += rows)
+        chunk(h, first, N - first < rows ? N - first : rows,
+              accumulate || first > 0);
+}
+
+extern "C" size_t dt_cuda_loss_scratch(enum dt_dtype type, size_t N, size_t C,
+                                       size_t V)
+{
+    const size_t copy = copy_bytes(type, C, V);
+    const size_t room = copy < MOST_BYTES ? MOST_BYTES - copy : 0;
+    const size_t row = columns_of(V) * dt_dtype_bytes(type);
+
+    return (copy + chunk_rows(type, N, V, room) * row) / sizeof(float);
+}

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * matmul.c - matrix products by cuBLASLt
+ *
+ * cuBLASLt thinks in columns: a row-major (M,N) matrix is a column-major (N,M)
+ * one, and d = a b is d^T = b^T a^T. So `b` comes first, M and N change places,
+ * and everything else stays, transposition included.
+ *
+ * What the library needs to know about a product is put together once for each
+ * shape and kept in a plan, together with the algorithm. The first time that a
+ * shape is seen the candidates are timed, on the operands themselves, and where
+ * the product comes with more than a bias, against doing that in a kernel of
+ * its own. Not while the stream is recorded (the heuristic's first choice
+ * serves until the shape comes again), and not in deterministic mode, where
+ * every run has to choose the same.
+ */
+#include "config.h"
+
+#include <cublasLt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "ops/cuda/cuda.h"
+
+enum {
+    /* The first half of a stream's workspace is for cuBLASLt, the second for
+     * what is ours.
+     */
+    HALF = DT_CUDA_WORKSPACE / 2,
+    ALIGNMENT = 16, /* the most that an algorithm asks for */
+    BUCKETS = 1024,
+
+    /* Candidates to ask for, and how many are timed whatever it costs. */
+    CANDIDATES = 16,
+    CANDIDATES_TIMED = 2,
+};
+
+/* Seconds that timing may take: after this many no more candidates of a shape,
+ * and no more shapes of the process.
+ */
+static const double SHAPE_SECONDS = 0.01, PROCESS_SECONDS = 1.0;
+
+/* Everything that a choice of algorithm depends on. Compared as bytes. */
+struct key {
+    size_t M, N, K, lda, ldb, ldd;
+    uint8_t ta, tb, type, out, epilogue, bias, accumulate;
+    uint8_t in_place; /* d is aux */
+    uint8_t fits; /* the epilogue's operands are as the library needs them */
+    uint8_t align_a, align_b, align_d;
+};
+
+enum state {
+    UNKNOWN,
+    GUESSED, /* the heuristic's first choice, until there is time */
+    CHOSEN,
+    IMPOSSIBLE,
+};
+
+struct plan {
+    struct key key;
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t a, b, d; /* of our a, b, d */
+    cublasLtMatmulAlgo_t algo;
+    enum state state;
+    bool apart; /* the epilogue in a kernel of its own */
+    struct plan *next;
+};
+
+static cublasLtHandle_t handle;
+static cudaEvent_t started, ended;
+static struct plan *plans[BUCKETS];
+static double seconds_spent;
+
+const char *dt_cuda_library(void)
+{
+    static char text[40];
+    size_t version = cublasLtGetVersion();
+
+    snprintf(text, sizeof(text), "cuBLASLt %zu.%zu.%zu", version / 10000,
+             version / 100 % 100, version % 100);
+    return text;
+}
+
+const char *dt_cuda_emulation(enum dt_dtype type)
+{
+    if (type == DT_BF16 && dt_cuda_facts.capability < 80)
+        return "bf16 is stored, but computed without tensor cores, which "
+               "need sm_80 for it: fp16 is faster on this GPU";
+    return NULL;
+}
+
+int dt_cuda_matmul_open(struct dt_error *err)
+{
+    cublasStatus_t status;
+    cudaError_t error;
+
+    if (handle)
+        return 0;
+    status = cublasLtCreate(&handle);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return dt_error_set(err, EX_UNAVAILABLE, "cublasLtCreate: %s",
+                            cublasLtGetStatusString(status));
+    error = cudaEventCreate(&started);
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&ended);
+    if (error != cudaSuccess)
+        return dt_error_set(err, EX_UNAVAILABLE, "cudaEventCreate: %s",
+                            cudaGetErrorString(error));
+    return 0;
+}
+
+/* --- plans --- */
+
+/* Keeps what went wrong in `function` for those who wait. */
+static bool done(cublasStatus_t status, const char *function,
+                 const struct key *key)
+{
+    if (status != CUBLAS_STATUS_SUCCESS)
+        dt_cuda_ops_fail("%s((%zu, %zu)%s x (%zu, %zu)%s, %s to %s, "
+                         "epilogue %d): %s",
+                         function, key->M, key->K, key->ta ? "^T" : "", key->K,
+                         key->N, key->tb ? "^T" : "",
+                         dt_dtype_name((enum dt_dtype)key->type),
+                         dt_dtype_name((enum dt_dtype)key->out), key->epilogue,
+                         cublasLtGetStatusString(status));
+    return status == CUBLAS_STATUS_SUCCESS;
+}
+#define TRY(key, function, ...) done(function(__VA_ARGS__), #function, key)
+
+#define DESCRIBE(plan, name, value)                                            \
+    TRY(&(plan)->key, cublasLtMatmulDescSetAttribute, (plan)->product,         \
+        CUBLASLT_MATMUL_DESC_##name, &(value), sizeof(value))
+
+static cudaDataType_t cuda_type(enum dt_dtype type)
+{
+    return type == DT_BF16  ? CUDA_R_16BF
+           : type == DT_F16 ? CUDA_R_16F
+                            : CUDA_R_32F;
+}
+
+static uint8_t alignment(struct dt_view v)
+{
+    uintptr_t address = (uintptr_t)dt_view_data(v) | ALIGNMENT;
+    return (uint8_t)(address & -address);
+}
+
+static bool has_gelu(const struct dt_cuda_matmul *mm)
+{
+    return mm->epilogue == DT_EPILOGUE_GELU_AUX ||
+           mm->epilogue == DT_EPILOGUE_DGELU;
+}
+
+static bool has_sum(const struct dt_cuda_matmul *mm)
+{
+    return mm->epilogue == DT_EPILOGUE_SUM_A ||
+           mm->epilogue == DT_EPILOGUE_SUM_B;
+}
+
+/* More than a product with a bias, which can be had apart. */
+static bool has_extra(const struct dt_cuda_matmul *mm)
+{
+    return has_gelu(mm) || has_sum(mm);
+}
+
+/* The library applies GELU to rows that it can read 16 bytes at a time only
+ * (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD is a multiple of 8), and sums over k
+ * come in the type of d, of operands that lie like this.
+ */
+static bool fits(const struct dt_cuda_matmul *mm)
+{
+    switch (mm->epilogue) {
+    case DT_EPILOGUE_GELU_AUX:
+    case DT_EPILOGUE_DGELU:
+        return mm->N % 8 == 0 && alignment(mm->aux) == ALIGNMENT &&
+               alignment(mm->d) == ALIGNMENT;
+    case DT_EPILOGUE_SUM_A:
+    case DT_EPILOGUE_SUM_B:
+        return mm->d.dtype == DT_F32 && alignment(mm->bias) == ALIGNMENT &&
+               (mm->epilogue == DT_EPILOGUE_SUM_A ? mm->ta : !mm->tb);
+    default:
+        return true;
+    }
+}
+
+static struct key key_of(const struct dt_cuda_matmul *mm)
+{
+    struct key key;
+
+    memset(&key, 0, sizeof(key));
+    key.M = mm->M;
+    key.N = mm->N;
+    key.K = mm->K;
+    key.lda = mm->lda ? mm->lda : mm->ta ? mm->M : mm->K;
+    key.ldb = mm->ldb ? mm->ldb : mm->tb ? mm->K : mm->N;
+    key.ldd = mm->ldd ? mm->ldd : mm->N;
+    key.ta = mm->ta;
+    key.tb = mm->tb;
+    key.type = (uint8_t)mm->a.dtype;
+    key.out = (uint8_t)mm->d.dtype;
+    key.epilogue = (uint8_t)mm->epilogue;
+    key.bias = mm->bias.count > 0;
+    key.accumulate = mm->accumulate;
+    key.in_place = has_gelu(mm) && dt_view_data(mm->d) == dt_view_data(mm->aux);
+    key.fits = fits(mm);
+    key.align_a = alignment(mm->a);
+    key.align_b = alignment(mm->b);
+    key.align_d = alignment(mm->d);
+    return key;
+}
+
+static cublasLtEpilogue_t epilogue_of(const struct key *key)
+{
+    switch ((enum dt_cuda_epilogue)key->epilogue) {
+    case DT_EPILOGUE_GELU_AUX:
+        return key->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                         : CUBLASLT_EPILOGUE_GELU_AUX;
+    case DT_EPILOGUE_DGELU:
+        return CUBLASLT_EPILOGUE_DGELU;
+    case DT_EPILOGUE_BIAS:
+        return CUBLASLT_EPILOGUE_BIAS;
+    case DT_EPILOGUE_SUM_A: /* a is the library's second operand */
+        return CUBLASLT_EPILOGUE_BGRADB;
+    case DT_EPILOGUE_SUM_B:
+        return CUBLASLT_EPILOGUE_BGRADA;
+    default:
+        return CUBLASLT_EPILOGUE_DEFAULT;
+    }
+}
+
+/* The layout of a row-major matrix, as columns. */
+static bool describe_matrix(cublasLtMatrixLayout_t *layout,
+                            const struct key *key, enum dt_dtype type,
+                            bool transposed, size_t rows, size_t cols,
+                            size_t stride)
+{
+    return TRY(key, cublasLtMatrixLayoutCreate, layout, cuda_type(type),
+               transposed ? rows : cols, transposed ? cols : rows,
+               (int64_t)stride);
+}
+
+static bool describe(struct plan *plan)
+{
+    const struct key *key = &plan->key;
+    enum dt_dtype type = (enum dt_dtype)key->type;
+    cublasOperation_t a = key->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t b = key->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(key);
+    int64_t aux_stride = (int64_t)key->N;
+    bool tf32 = type == DT_F32 && dt_cuda_facts.tf32;
+
+    return TRY(key, cublasLtMatmulDescCreate, &plan->product,
+               tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+               CUDA_R_32F) &&
+           DESCRIBE(plan, TRANSA, b) && DESCRIBE(plan, TRANSB, a) &&
+           DESCRIBE(plan, EPILOGUE, epilogue) &&
+           DESCRIBE(plan, EPILOGUE_AUX_LD, aux_stride) &&
+           describe_matrix(&plan->a, key, type, key->ta, key->M, key->K,
+                           key->lda) &&
+           describe_matrix(&plan->b, key, type, key->tb, key->K, key->N,
+                           key->ldb) &&
+           describe_matrix(&plan->d, key, (enum dt_dtype)key->out, false,
+                           key->M, key->N, key->ldd);
+}
+
+static struct plan *plan_of(const struct dt_cuda_matmul *mm)
+{
+    const struct key key = key_of(mm);
+    const unsigned char *bytes = (const unsigned char *)&key;
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    struct plan **place, *plan;
+
+    for (size_t i = 0; i < sizeof(key); i++)
+        hash = (hash ^ bytes[i]) * 16777619u;
+    place = &plans[hash % BUCKETS];
+    for (plan = *place; plan; plan = plan->next)
+        if (memcmp(&plan->key, &key, sizeof(key)) == 0)
+            return plan;
+
+    plan = calloc(1, sizeof(*plan));
+    if (!plan) {
+        dt_cuda_ops_fail("calloc(%zu): out of memory", sizeof(*plan));
+        return NULL;
+    }
+    plan->key = key;
+    plan->apart = !key.fits;
+    if (plan->apart)
+        plan->state = CHOSEN;
+    else if (!describe(plan))
+        plan->state = IMPOSSIBLE;
+    plan->next = *place;
+    *place = plan;
+    return plan;
+}
+
+/* --- products --- */
+
+/* Tells the plan where bias and aux are now. */
+static bool locate(struct plan *plan, const struct dt_cuda_matmul *mm)
+{
+    const void *bias = mm->bias.count > 0 ? dt_view_data(mm->bias) : NULL;
+    const void *aux = has_gelu(mm) ? dt_view_data(mm->aux) : NULL;
+
+    return (!bias || DESCRIBE(plan, BIAS_POINTER, bias)) &&
+           (!aux || DESCRIBE(plan, EPILOGUE_AUX_POINTER, aux));
+}
+
+static cublasStatus_t multiply(struct dt_stream *stream,
+                               const struct plan *plan,
+                               const struct dt_cuda_matmul *mm,
+                               const cublasLtMatmulAlgo_t *algo)
+{
+    const float alpha = 1.0f, beta = mm->accumulate ? 1.0f : 0.0f;
+    void *d = dt_view_data(mm->d);
+
+    return cublasLtMatmul(handle, plan->product, &alpha, dt_view_data(mm->b),
+                          plan->b, dt_view_data(mm->a), plan->a, &beta, d,
+                          plan->d, d, plan->d, algo, stream->workspace, HALF,
+                          stream->cuda);
+}
+
+/* --- the choice of an algorithm --- */
+
+/* Candidates that add up in fp32, each sum in one order, the best guess first.
+ * Parts of a long sum may be computed side by side ("split k"), but only if
+ * they are kept in fp32 and added in a fixed order at the end; the scheme that
+ * adds them in d as they come is left to fp32 results that need not be the same
+ * bits every time. Returns how many there are.
+ */
+static int candidates(const struct plan *plan, bool extra,
+                      cublasLtMatmulHeuristicResult_t found[CANDIDATES])
+{
+    const struct key *key = &plan->key;
+    uint64_t workspace = HALF;
+    uint32_t a = key->align_a, b = key->align_b, d = key->align_d;
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    cublasLtMatmulPreference_t wish;
+    cublasStatus_t status;
+    int count = 0;
+
+    if (key->out == DT_F32 && key->epilogue == DT_EPILOGUE_NONE &&
+        !dt_cuda_facts.deterministic)
+        schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
+    if (!TRY(key, cublasLtMatmulPreferenceCreate, &wish))
+        return 0;
+#define WISH(name, value)                                                      \
+    TRY(key, cublasLtMatmulPreferenceSetAttribute, wish,                       \
+        CUBLASLT_MATMUL_PREF_##name, &(value), sizeof(value))
+    /* clang-format off */
+    if (WISH(MAX_WORKSPACE_BYTES, workspace) &&
+        WISH(REDUCTION_SCHEME_MASK, schemes) &&
+        WISH(MIN_ALIGNMENT_A_BYTES, b) && WISH(MIN_ALIGNMENT_B_BYTES, a) &&
+        WISH(MIN_ALIGNMENT_C_BYTES, d) && WISH(MIN_ALIGNMENT_D_BYTES, d)) {
+        /* clang-format on */
+        status = cublasLtMatmulAlgoGetHeuristic(handle, plan->product, plan->b,
+                                                plan->a, plan->d, plan->d, wish,
+                                                CANDIDATES, found, &count);
+        if (count == 0 && !extra)
+            done(status != CUBLAS_STATUS_SUCCESS ? status
+                                                 : CUBLAS_STATUS_NOT_SUPPORTED,
+                 "cublasLtMatmulAlgoGetHeuristic", key);
+    }
+#undef WISH
+    cublasLtMatmulPreferenceDestroy(wish);
+    return count;
+}
+
+/* What is timed. */
+struct trial {
+    struct dt_stream *stream;
+    const struct plan *plan;
+    const struct dt_cuda_matmul *mm;
+    const cublasLtMatmulAlgo_t *algo; /* NULL: the epilogue apart */
+};
+
+static bool attempt(const struct trial *t)
+{
+    if (t->algo)
+        return multiply(t->stream, t->plan, t->mm, t->algo) ==
+               CUBLAS_STATUS_SUCCESS;
+    dt_cuda_matmul_apart(t->stream, t->mm);
+    return true;
+}
+
+/* Milliseconds of one of `count` runs; INFINITY if it cannot be done. */
+static float time_of(const struct trial *t, int count)
+{
+    float ms = 0.0f;
+    bool good = cudaEventRecord(started, t->stream->cuda) == cudaSuccess;
+
+    for (int i = 0; good && i < count; i++)
+        good = attempt(t);
+    if (!good || cudaEventRecord(ended, t->stream->cuda) != cudaSuccess ||
+        cudaEventSynchronize(ended) != cudaSuccess ||
+        cudaEventElapsedTime(&ms, started, ended) != cudaSuccess)
+        return INFINITY;
+    return ms / (float)count;
+}
+
+/* The first run loads the kernel; short ones are repeated for 0.2 ms. */
+static float measure(const struct trial *t)
+{
+    float ms = attempt(t) ? time_of(t, 1) : INFINITY;
+
+    if (ms > 0.1f)
+        return ms;
+    return time_of(t, ms > 0.02f ? (int)(0.2f / ms) : 10);
+}
+
+/* Times the candidates, and the epilogue apart, and keeps the fastest. */
+static void race(struct dt_stream *stream, struct plan *plan,
+                 const struct dt_cuda_matmul *mm,
+                 const cublasLtMatmulHeuristicResult_t *found, int count)
+{
+    struct trial trial = {stream, plan, mm, NULL};
+    double begin = dt_clock_now();
+    float best = INFINITY;
+
+    for (int i = 0; i < count; i++) {
+        if (i >= CANDIDATES_TIMED && dt_clock_now() - begin > SHAPE_SECONDS)
+            break;
+        trial.algo = &found[i].algo;
+        float ms = measure(&trial);
+        if (ms < best) {
+            best = ms;
+            plan->algo = found[i].algo;
+        }
+    }
+    if (has_extra(mm) && !plan->key.in_place) {
+        trial.algo = NULL;
+        plan->apart = measure(&trial) <= best;
+    }
+    seconds_spent += dt_clock_now() - begin;
+}
+
+/* A race must not change what d holds where it is an operand: then d is other
+ * memory meanwhile. The sums of b or a, if there are any, are in the workspace
+ * already.
+ */
+static void tune(struct dt_stream *stream, struct plan *plan,
+                 const struct dt_cuda_matmul *mm,
+                 const cublasLtMatmulHeuristicResult_t *found, int count)
+{
+    struct dt_buffer own = {NULL, 0, NULL};
+    struct dt_cuda_matmul aside = *mm;
+
+    if (cudaStreamSynchronize(stream->cuda) != cudaSuccess)
+        return;
+    if (mm->accumulate || plan->key.in_place) {
+        aside.d =
+            (struct dt_view){&own, 0, plan->key.M * plan->key.ldd, mm->d.dtype};
+        own.bytes = aside.d.count * dt_dtype_bytes(mm->d.dtype);
+        if (cudaMalloc(&own.data, own.bytes) != cudaSuccess) {
+            cudaGetLastError(); /* no memory is no failure here */
+            return;
+        }
+        cudaMemsetAsync(own.data, 0, own.bytes, stream->cuda);
+    }
+    race(stream, plan, &aside, found, count);
+    cudaFree(own.data);
+}
+
+static bool is_recorded(struct dt_stream *stream)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+
+    cudaStreamIsCapturing(stream->cuda, &status);
+    return status != cudaStreamCaptureStatusNone;
+}
+
+static void choose(struct dt_stream *stream, struct plan *plan,
+                   const struct dt_cuda_matmul *mm)
+{
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    bool final = dt_cuda_facts.deterministic || seconds_spent > PROCESS_SECONDS;
+    bool later = !final && is_recorded(stream);
+    int count;
+
+    if (plan->state == GUESSED && later)
+        return;
+    plan->state = later ? GUESSED : CHOSEN;
+    /* Sums are taken from the library only if that was seen to be faster. */
+    plan->apart = has_sum(mm) && (final || later);
+    if (plan->apart)
+        return;
+    count = candidates(plan, has_extra(mm), found);
+    if (count == 0) {
+        plan->apart = has_extra(mm);
+        plan->state = plan->apart ? CHOSEN : IMPOSSIBLE;
+        return;
+    }
+    plan->algo = found[0].algo;
+    if (!final && !later)
+        tune(stream, plan, mm, found, count);
+}
+
+/* Where the library gets the bias from, aligned and of the type of d: X or, if
+ * d is not, F32; or puts sums that are to be added to others.
+ */
+static struct dt_view place_bias(struct dt_stream *stream,
+                                 const struct dt_cuda_matmul *mm,
+                                 struct dt_buffer *place)
+{
+    struct dt_view bias = {place, 0, mm->bias.count, mm->d.dtype};
+
+    assert(mm->bias.count * dt_dtype_bytes(bias.dtype) <= place->bytes);
+    if (mm->bias.count == 0 || (has_sum(mm) && !mm->accumulate))
+        return mm->bias;
+    if (has_sum(mm))
+        return bias;
+    if (mm->bias.dtype != mm->d.dtype)
+        dt_cuda_convert(stream, bias, mm->bias);
+    else if (alignment(mm->bias) < ALIGNMENT)
+        cudaMemcpyAsync(place->data, dt_view_data(mm->bias),
+                        bias.count * dt_dtype_bytes(bias.dtype),
+                        cudaMemcpyDeviceToDevice, stream->cuda);
+    else
+        return mm->bias;
+    return bias;
+}
+
+static void check(const struct dt_stream *stream,
+                  const struct dt_cuda_matmul *mm)
+{
+    (void)stream;
+    (void)mm;
+    assert(stream->workspace_bytes >= DT_CUDA_WORKSPACE);
+    assert(mm->K > 0 && mm->a.dtype == mm->b.dtype);
+    assert(mm->d.dtype == mm->a.dtype || mm->d.dtype == DT_F32);
+    assert(mm->bias.count == 0 ||
+           mm->bias.count ==
+               (mm->epilogue == DT_EPILOGUE_SUM_A ? mm->M : mm->N));
+    assert(!has_gelu(mm) || (mm->d.dtype == mm->a.dtype && !mm->accumulate &&
+                             (mm->ldd == 0 || mm->ldd == mm->N)));
+}
+
+void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm)
+{
+    struct dt_buffer half = {(char *)stream->workspace + HALF, HALF, NULL};
+    struct dt_cuda_matmul placed = *mm;
+    cublasStatus_t status;
+    struct plan *plan;
+
+    check(stream, mm);
+    if (mm->M == 0 || mm->N == 0)
+        return;
+    placed.bias = place_bias(stream, mm, &half);
+    plan = plan_of(&placed);
+    if (!plan || plan->state == IMPOSSIBLE)
+        return;
+    if (plan->key.fits && !locate(plan, &placed))
+        return;
+    if (plan->state != CHOSEN)
+        choose(stream, plan, &placed);
+    if (plan->state == IMPOSSIBLE)
+        return;
+    if (!plan->apart) {
+        status = multiply(stream, plan, &placed, &plan->algo);
+        plan->apart = status != CUBLAS_STATUS_SUCCESS && has_extra(mm);
+        if (!plan->apart)
+            done(status, "cublasLtMatmul", &plan->key);
+    }
+    if (plan->apart)
+        dt_cuda_matmul_apart(stream, mm);
+    else if (has_sum(mm) && mm->accumulate)
+        dt_cuda_bias_backward(stream, mm->bias, placed.bias, 1, mm->bias.count,
+                              true);
+}
