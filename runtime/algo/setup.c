@@ -355,6 +355,17 @@ static int prepare(struct dt_run *run, struct dt_error *err)
     return run->layout ? 0 : -1;
 }
 
+/* Memory of a card that nothing else wants is spent on speed. */
+static bool room_to_keep(const struct dt_run *run,
+                         const struct dt_model_options *options)
+{
+    struct dt_model_options more = *options;
+    more.keep = true;
+    struct dt_plan plan = dt_plan_make(run, &more);
+    return !run->exec.device->is_host && !options->checkpointing &&
+           dt_plan_total(&plan) <= run->exec.device->available_bytes();
+}
+
 /* Model, memory and data, as this rank sees them. */
 static int look(struct dt_run *run, struct dt_model_options *options,
                 int local_size, struct dt_error *err)
@@ -362,6 +373,7 @@ static int look(struct dt_run *run, struct dt_model_options *options,
     if (prepare(run, err) < 0)
         return -1;
     *options = model_options(run);
+    options->keep = room_to_keep(run, options);
     if (dt_plan_check(run, options, run->exec.device->available_bytes(),
                       local_size, err) < 0)
         return -1;

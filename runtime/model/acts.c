@@ -34,9 +34,21 @@ static struct dt_view take(struct arena *arena, size_t rows, size_t cols)
     return take_of(arena, arena->compute, rows, cols);
 }
 
-static void take_block(struct arena *arena, struct dt_block *block,
-                       const struct dt_model_config *config, size_t N)
+static struct dt_norm take_norm(struct arena *arena,
+                                const struct dt_model_config *config, size_t N)
 {
+    struct dt_norm norm = {.out = take(arena, N, config->n_embd),
+                           .rstd = take_of(arena, DT_F32, N, 1)};
+    if (config->family == DT_GPT2)
+        norm.mean = take_of(arena, DT_F32, N, 1);
+    return norm;
+}
+
+static void take_block(struct arena *arena, struct dt_block *block,
+                       const struct dt_acts *acts,
+                       const struct dt_acts_for *plan, size_t N)
+{
+    const struct dt_model_config *config = plan->config;
     size_t queries = config->n_head * config->head_size;
     size_t keys = config->n_kv_head * config->head_size;
     bool gated = config->family != DT_GPT2;
@@ -45,23 +57,39 @@ static void take_block(struct arena *arena, struct dt_block *block,
     block->lse = take_of(arena, DT_F32, N, config->n_head);
     block->x_mid = take(arena, N, config->n_embd);
     block->fc = take(arena, N, gated ? 2 * config->n_inner : config->n_inner);
+    block->norm_1 = block->norm_2 = acts->norm;
+    block->act = (struct dt_view){0};
+    if (plan->options->keep) {
+        block->norm_1 = take_norm(arena, config, N);
+        block->norm_2 = take_norm(arena, config, N);
+        block->act = take(arena, N, config->n_inner);
+    }
 }
 
 static void take_blocks(struct arena *arena, struct dt_block *blocks,
+                        const struct dt_acts *acts,
                         const struct dt_acts_for *plan, size_t N)
 {
-    const struct dt_model_config *config = plan->config;
     bool train = plan->options->train;
     bool keep_all = train && !plan->options->checkpointing;
     struct dt_block block;
-    for (size_t l = 0; l < config->n_layer; l++) {
+    for (size_t l = 0; l < plan->config->n_layer; l++) {
         if (l == 0 || keep_all)
-            take_block(arena, &block, config, N);
+            take_block(arena, &block, acts, plan, N);
         if (l == 0 || train)
-            block.x = train ? take(arena, N, config->n_embd) : block.x_mid;
+            block.x =
+                train ? take(arena, N, plan->config->n_embd) : block.x_mid;
         if (blocks)
             blocks[l] = block;
     }
+}
+
+/* Blocks that do not keep their activation share one. */
+static void share_act(struct dt_block *blocks, struct dt_view act,
+                      const struct dt_acts_for *plan)
+{
+    for (size_t l = 0; blocks && l < plan->config->n_layer; l++)
+        blocks[l].act = act;
 }
 
 static void take_attention(struct arena *arena, struct dt_acts *acts,
@@ -97,17 +125,15 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
         acts->rope =
             take_of(&arena, DT_F32, plan->options->T, config->head_size);
     acts->top = take(&arena, N, C);
-    acts->norm.out = take(&arena, N, C);
-    acts->norm.rstd = take_of(&arena, DT_F32, N, 1);
-    if (config->family == DT_GPT2)
-        acts->norm.mean = take_of(&arena, DT_F32, N, 1);
+    acts->norm = take_norm(&arena, config, N);
     acts->branch = take(&arena, N, C);
     if (train)
         acts->d_stream = take(&arena, N, C);
-    take_blocks(&arena, blocks, plan, N);
+    take_blocks(&arena, blocks, acts, plan, N);
 
     size_t start = arena.used;
-    acts->act = take(&arena, N, config->n_inner);
+    if (!plan->options->keep)
+        share_act(blocks, take(&arena, N, config->n_inner), plan);
     if (train)
         acts->d_act = take(&arena, N, config->n_inner);
     arena.used = start;

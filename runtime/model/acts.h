@@ -3,13 +3,19 @@
  * acts.h - where activations lie in one buffer (private to model/)
  *
  * Letters as in ops.h; Q is (NH + 2 NKV) HS, F is I, or 2I with a gate. Kept
- * for the backward pass is only what is dear to compute: norms and the MLP's
- * activation are computed again.
+ * for the backward pass is only what is dear to compute; norms and the MLP's
+ * activation are computed again, unless options.keep says that there is room.
  */
 #ifndef DT_MODEL_ACTS_H
 #define DT_MODEL_ACTS_H
 
 #include "model/model.h"
+
+/* Output and statistics of a norm. */
+struct dt_norm {
+    struct dt_view out;        /* (N, C) */
+    struct dt_view mean, rstd; /* (N) F32; mean only of LayerNorm */
+};
 
 /* What a block keeps. Without a backward pass all blocks share one place; with
  * checkpointing they share all but x.
@@ -21,24 +27,22 @@ struct dt_block {
     struct dt_view lse;       /* (B, NH, T) F32 */
     struct dt_view x_mid;     /* (N, C) the stream between the two branches */
     struct dt_view fc;        /* (N, F) */
-};
-
-/* Output and statistics of the norm at hand. */
-struct dt_norm {
-    struct dt_view out;        /* (N, C) */
-    struct dt_view mean, rstd; /* (N) F32; mean only of LayerNorm */
+    struct dt_norm norm_1, norm_2; /* of x and x_mid, and act of fc: the */
+    struct dt_view act;            /* block's own if they are kept, else those
+                                      of struct dt_acts, which come and go */
 };
 
 struct dt_acts {
-    struct dt_view rope; /* (T, HS) F32, angles */
-    struct dt_view top;  /* (N, C) the residual stream at the top */
-    struct dt_norm norm;
+    struct dt_view rope;     /* (T, HS) F32, angles */
+    struct dt_view top;      /* (N, C) the residual stream at the top */
+    struct dt_norm norm;     /* the one at hand */
     struct dt_view branch;   /* (N, C) what a branch adds to the stream; later
                                 the gradient inside a branch */
     struct dt_view d_stream; /* (N, C) gradient of the stream */
 
-    /* These share their place: the MLP, attention and the loss never meet. */
-    struct dt_view act;         /* (N, I) */
+    /* These share their place: the MLP (with an act that is not kept),
+     * attention and the loss never meet.
+     */
     struct dt_view d_act;       /* (N, I) */
     struct dt_view heads;       /* (N, Q) normed and rotated, if they are */
     struct dt_view head_rstd;   /* (N, NH + NKV) F32 */

@@ -69,9 +69,8 @@ static void d_linear(const struct dt_model *m, size_t u, enum dt_role role,
 }
 
 static void norm_forward(const struct dt_model *m, size_t u, enum dt_role role,
-                         struct dt_view x)
+                         const struct dt_norm *norm, struct dt_view x)
 {
-    const struct dt_norm *norm = &m->acts.norm;
     m->ops->norm_forward(m->stream, norm->out, norm->mean, norm->rstd, x,
                          dt_model_weight(m, u, role),
                          dt_model_weight(m, u, role + 1),
@@ -79,10 +78,10 @@ static void norm_forward(const struct dt_model *m, size_t u, enum dt_role role,
 }
 
 void dt_norm_add_forward(struct dt_model *m, size_t u, enum dt_role role,
-                         struct dt_view sum, struct dt_view x, size_t first,
-                         size_t count, const struct dt_dropout *dropout)
+                         const struct dt_norm *norm, struct dt_view sum,
+                         struct dt_view x, size_t first, size_t count,
+                         const struct dt_dropout *dropout)
 {
-    const struct dt_norm *norm = &m->acts.norm;
     m->ops->residual_norm_forward(
         m->stream, rows(m, sum, first, count), rows(m, norm->out, first, count),
         rows(m, norm->mean, first, count), rows(m, norm->rstd, first, count),
@@ -92,9 +91,9 @@ void dt_norm_add_forward(struct dt_model *m, size_t u, enum dt_role role,
 }
 
 void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
-                      struct dt_view x, bool accumulate)
+                      const struct dt_norm *norm, struct dt_view x,
+                      bool accumulate)
 {
-    const struct dt_norm *norm = &m->acts.norm;
     m->ops->norm_backward(m->stream, m->acts.d_stream,
                           dt_model_grad(m, u, role),
                           dt_model_grad(m, u, role + 1), m->acts.branch, x,
@@ -194,27 +193,26 @@ static void begin(struct dt_model *m, size_t u)
     struct dt_dropout dropout = dt_model_dropout(m, m->config.resid_dropout,
                                                  u - 1, DT_PLACE_MLP_BRANCH);
     if (u == 1)
-        norm_forward(m, u, DT_NORM_1_W, b->x);
+        norm_forward(m, u, DT_NORM_1_W, &b->norm_1, b->x);
     else
-        dt_norm_add_forward(m, u, DT_NORM_1_W, b->x, b[-1].x_mid, 0, m->N,
-                            &dropout);
+        dt_norm_add_forward(m, u, DT_NORM_1_W, &b->norm_1, b->x, b[-1].x_mid, 0,
+                            m->N, &dropout);
 }
 
 /* fc and what comes of it. */
 static void widen(struct dt_model *m, size_t u)
 {
     const struct dt_block *b = &m->blocks[u - 1];
-    const struct dt_acts *a = &m->acts;
     size_t C = m->config.n_embd, I = m->config.n_inner;
     if (!gated(m)) {
-        m->ops->linear_gelu_forward(m->stream, a->act, b->fc, a->norm.out,
+        m->ops->linear_gelu_forward(m->stream, b->act, b->fc, b->norm_2.out,
                                     dt_model_weight(m, u, DT_FC_W),
                                     dt_model_weight(m, u, DT_FC_W + 1),
                                     order(m), m->N, C, I);
         return;
     }
-    linear(m, u, DT_FC_W, b->fc, a->norm.out, C, wide(m));
-    m->ops->swiglu_forward(m->stream, a->act, b->fc, m->N, I);
+    linear(m, u, DT_FC_W, b->fc, b->norm_2.out, C, wide(m));
+    m->ops->swiglu_forward(m->stream, b->act, b->fc, m->N, I);
 }
 
 /* From norm_1 to act: all that the block keeps, and what its end needs. */
@@ -226,33 +224,43 @@ static void middle(struct dt_model *m, size_t u)
     struct dt_dropout dropout = dt_model_dropout(m, m->config.resid_dropout, u,
                                                  DT_PLACE_ATTENTION_BRANCH);
 
-    linear(m, u, DT_QKV_W, b->qkv, a->norm.out, C, all_heads(m));
+    linear(m, u, DT_QKV_W, b->qkv, b->norm_1.out, C, all_heads(m));
     attend(m, u, heads_forward(m, u));
     linear(m, u, DT_OUT_W, a->branch, b->attention, queries(m), C);
-    dt_norm_add_forward(m, u, DT_NORM_2_W, b->x_mid, b->x, 0, m->N, &dropout);
+    dt_norm_add_forward(m, u, DT_NORM_2_W, &b->norm_2, b->x_mid, b->x, 0, m->N,
+                        &dropout);
     widen(m, u);
-}
-
-/* act of an fc that was kept. */
-static void activate(const struct dt_model *m, size_t u)
-{
-    struct dt_view fc = m->blocks[u - 1].fc;
-    if (gated(m))
-        m->ops->swiglu_forward(m->stream, m->acts.act, fc, m->N,
-                               m->config.n_inner);
-    else
-        m->ops->gelu_forward(m->stream, m->acts.act, fc);
 }
 
 void dt_block_forward(struct dt_model *m, size_t u)
 {
     begin(m, u);
     middle(m, u);
-    linear(m, u, DT_PROJ_W, m->acts.branch, m->acts.act, m->config.n_inner,
-           m->config.n_embd);
+    linear(m, u, DT_PROJ_W, m->acts.branch, m->blocks[u - 1].act,
+           m->config.n_inner, m->config.n_embd);
 }
 
 /* --- backward --- */
+
+/* What was not kept. */
+static void activate_again(const struct dt_model *m, size_t u)
+{
+    const struct dt_block *b = &m->blocks[u - 1];
+    if (m->options.keep)
+        return;
+    if (gated(m))
+        m->ops->swiglu_forward(m->stream, b->act, b->fc, m->N,
+                               m->config.n_inner);
+    else
+        m->ops->gelu_forward(m->stream, b->act, b->fc);
+}
+
+static void norm_again(const struct dt_model *m, size_t u, enum dt_role role,
+                       const struct dt_norm *norm, struct dt_view x)
+{
+    if (!m->options.keep)
+        norm_forward(m, u, role, norm, x);
+}
 
 /* The gradient of what a branch gave: that of the stream, through dropout. */
 static struct dt_view d_branch(const struct dt_model *m, size_t u,
@@ -268,7 +276,7 @@ static struct dt_view d_branch(const struct dt_model *m, size_t u,
     return a->branch;
 }
 
-/* fc and act are there; the gradient of fc goes to d_act, or in its place. */
+/* fc and act are there. The gradient of fc goes to d_act, or in its place. */
 static void mlp_backward(struct dt_model *m, size_t u, bool accumulate)
 {
     const struct dt_block *b = &m->blocks[u - 1];
@@ -278,18 +286,18 @@ static void mlp_backward(struct dt_model *m, size_t u, bool accumulate)
     struct dt_view d_fc = gated(m) ? b->fc : a->d_act;
 
     if (gated(m)) {
-        d_linear(m, u, DT_PROJ_W, a->d_act, d_out, a->act, I, C, accumulate);
+        d_linear(m, u, DT_PROJ_W, a->d_act, d_out, b->act, I, C, accumulate);
         m->ops->swiglu_backward(m->stream, d_fc, a->d_act, b->fc, m->N, I);
     } else {
         m->ops->linear_gelu_backward(
             m->stream, d_fc, dt_model_grad(m, u, DT_PROJ_W),
-            dt_model_grad(m, u, DT_PROJ_W + 1), d_out, a->act, b->fc,
+            dt_model_grad(m, u, DT_PROJ_W + 1), d_out, b->act, b->fc,
             dt_model_weight(m, u, DT_PROJ_W), order(m), m->N, I, C, accumulate);
     }
-    norm_forward(m, u, DT_NORM_2_W, b->x_mid);
-    d_linear(m, u, DT_FC_W, a->branch, d_fc, a->norm.out, C, wide(m),
+    norm_again(m, u, DT_NORM_2_W, &b->norm_2, b->x_mid);
+    d_linear(m, u, DT_FC_W, a->branch, d_fc, b->norm_2.out, C, wide(m),
              accumulate);
-    dt_norm_backward(m, u, DT_NORM_2_W, b->x_mid, accumulate);
+    dt_norm_backward(m, u, DT_NORM_2_W, &b->norm_2, b->x_mid, accumulate);
 }
 
 static void heads_backward(const struct dt_model *m, size_t u, bool accumulate)
@@ -318,20 +326,20 @@ static void attention_backward(struct dt_model *m, size_t u, bool accumulate)
                                b->attention, b->lse, qkv, a->scratch,
                                &attention);
     heads_backward(m, u, accumulate);
-    norm_forward(m, u, DT_NORM_1_W, b->x);
-    d_linear(m, u, DT_QKV_W, a->branch, a->d_qkv, a->norm.out, C, all_heads(m),
-             accumulate);
-    dt_norm_backward(m, u, DT_NORM_1_W, b->x, accumulate);
+    norm_again(m, u, DT_NORM_1_W, &b->norm_1, b->x);
+    d_linear(m, u, DT_QKV_W, a->branch, a->d_qkv, b->norm_1.out, C,
+             all_heads(m), accumulate);
+    dt_norm_backward(m, u, DT_NORM_1_W, &b->norm_1, b->x, accumulate);
 }
 
 void dt_block_backward(struct dt_model *m, size_t u, bool accumulate)
 {
     /* the last block has only just been computed */
     if (m->options.checkpointing && u < m->config.n_layer) {
-        norm_forward(m, u, DT_NORM_1_W, m->blocks[u - 1].x);
+        norm_forward(m, u, DT_NORM_1_W, &m->acts.norm, m->blocks[u - 1].x);
         middle(m, u);
     } else {
-        activate(m, u);
+        activate_again(m, u);
     }
     mlp_backward(m, u, accumulate);
     attention_backward(m, u, accumulate);

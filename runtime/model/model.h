@@ -116,6 +116,8 @@ struct dt_model_options {
     bool train;            /* there will be backward passes */
     bool checkpointing;    /* keep one boundary per unit and compute a block
                               again in its backward pass: the same bits */
+    bool keep;             /* norms and activations of the MLP too, which are
+                              else computed again: the same bits */
     bool dropout;          /* apply the config's, in training */
     uint64_t seed;         /* of dropout */
     float label_smoothing;
@@ -123,8 +125,8 @@ struct dt_model_options {
 
 struct dt_model;
 
-/* A model bound to its flat buffers (not owned) on exec->device: weights of type
- * compute; grads fp32, count 0 without `train`. NULL and err.
+/* A model bound to its flat buffers (not owned) on exec->device: weights of
+ * type compute; grads fp32, count 0 without `train`. NULL and err.
  */
 struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  const struct dt_layout *layout,
@@ -141,15 +143,16 @@ size_t dt_model_activation_bytes(const struct dt_model_config *config,
                                  const struct dt_ops *ops,
                                  const struct dt_model_options *options);
 
-/* Gives the model a batch, at most as large as it was made for, whose arrays may
- * change when the call has returned; its sizes hold until the next one. `train`:
- * with dropout, and a backward pass will follow. Token ids must be < V. -1: the
- * device failed.
+/* Gives the model a batch, at most as large as it was made for, whose arrays
+ * may change when the call has returned; its sizes hold until the next one.
+ * `train`: with dropout, and a backward pass will follow. Token ids must be <
+ * V. -1: the device failed.
  */
 int dt_model_bind(struct dt_model *model, const struct dt_batch *batch,
                   bool train, struct dt_error *err);
 
-/* Queues the forward pass of unit u < unit_count - 1; units in order 0, 1, ... */
+/* Queues the forward pass of unit u < unit_count - 1; units in order 0, 1, ...
+ */
 void dt_model_forward(struct dt_model *model, size_t u);
 
 /* Queues forward and, in training, backward of the last unit: adds the sum of

@@ -181,7 +181,7 @@ static void final_norm(struct dt_model *m, size_t first, size_t count)
     size_t L = m->config.n_layer;
     struct dt_dropout dropout =
         dt_model_dropout(m, m->config.resid_dropout, L, DT_PLACE_MLP_BRANCH);
-    dt_norm_add_forward(m, L + 1, DT_NORM_F_W, m->acts.top,
+    dt_norm_add_forward(m, L + 1, DT_NORM_F_W, &m->acts.norm, m->acts.top,
                         m->blocks[L - 1].x_mid, first, count, &dropout);
 }
 
@@ -229,8 +229,8 @@ void dt_model_loss(struct dt_model *m, struct dt_view step, bool accumulate)
         m->config.n_embd, m->config.vocab_size, accumulate);
     if (m->train) {
         m->ops->zero(m->stream, a->d_stream);
-        dt_norm_backward(m, m->config.n_layer + 1, DT_NORM_F_W, a->top,
-                         accumulate);
+        dt_norm_backward(m, m->config.n_layer + 1, DT_NORM_F_W, &a->norm,
+                         a->top, accumulate);
     }
 }
 

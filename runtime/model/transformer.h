@@ -69,17 +69,20 @@ void dt_block_forward(struct dt_model *m, size_t u);
 void dt_block_backward(struct dt_model *m, size_t u, bool accumulate);
 
 /* For `count` rows from `first` on: sum = x + dropout of branch, and its norm
- * with the weight `role` of unit u.
+ * with the weight `role` of unit u,
+ * into `norm`.
  */
 void dt_norm_add_forward(struct dt_model *m, size_t u, enum dt_role role,
-                         struct dt_view sum, struct dt_view x, size_t first,
-                         size_t count, const struct dt_dropout *dropout);
+                         const struct dt_norm *norm, struct dt_view sum,
+                         struct dt_view x, size_t first, size_t count,
+                         const struct dt_dropout *dropout);
 
 /* Adds to d_stream what comes back through the norm of x; the gradient of its
- * output is in branch, its statistics are in norm.
+ * output is in branch.
  */
 void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
-                      struct dt_view x, bool accumulate);
+                      const struct dt_norm *norm, struct dt_view x,
+                      bool accumulate);
 
 /* --- transformer.c --- */
 

@@ -208,6 +208,7 @@ static void test_smaller_batch(void **state)
         check_same_bits(&odd[i], &plain, &larger, &three.batch);
 }
 
+/* Computed again or kept: the same. */
 static void checkpointing(void **state)
 {
     static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
@@ -228,6 +229,11 @@ static void checkpointing(void **state)
         struct dt_model_options again = keep;
         again.checkpointing = true;
         assert_true(dt_model_activation_bytes(&r.config, dt_ops_cpu(), &again) <
+                    dt_model_activation_bytes(&r.config, dt_ops_cpu(), &keep));
+        check_same_bits(&r.config, &keep, &again, &rows.batch);
+        again = keep;
+        again.keep = true;
+        assert_true(dt_model_activation_bytes(&r.config, dt_ops_cpu(), &again) >
                     dt_model_activation_bytes(&r.config, dt_ops_cpu(), &keep));
         check_same_bits(&r.config, &keep, &again, &rows.batch);
     }
