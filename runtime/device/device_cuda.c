@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device_cuda.c - memory, streams, events and graphs of one NVIDIA GPU */
+#include "config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cuda_runtime_api.h>
+
+#include "device/device_cuda.h"
+#include "ops/cuda/cuda.h"
+
+static const double GiB = 1 << 30;
+
+static struct {
+    int index;          /* of the card that was opened */
+    size_t bytes, peak; /* that were allocated on it */
+    char text[160];     /* of describe */
+} card = {.index = -1};
+
+/* "<formatted call>: <what CUDA says>"; CUDA forgets the error, if it can. */
+__attribute__((format(printf, 3, 4))) static int failed(struct dt_error *err,
+                                                        cudaError_t code,
+                                                        const char *fmt, ...)
+{
+    char call[128];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(call, sizeof(call), fmt, args);
+    va_end(args);
+    cudaGetLastError();
+    bool hardware = code == cudaErrorECCUncorrectable ||
+                    code == cudaErrorNvlinkUncorrectable ||
+                    code == cudaErrorHardwareStackError;
+    return dt_error_set(err, EX_OSERR, "%s: %s (%s)%s", call,
+                        cudaGetErrorString(code), cudaGetErrorName(code),
+                        hardware ? ": the kernel's log has more under Xid"
+                                 : "");
+}
+
+/* --- memory --- */
+
+static int no_memory(struct dt_error *err, size_t bytes)
+{
+    size_t free_bytes = 0, total = 0;
+    cudaGetLastError();
+    if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess)
+        total = 0;
+    return dt_error_set(
+        err, EX_OSERR,
+        "cudaMalloc(%zu bytes): out of memory: %.1f of %.1f GiB of GPU %d are "
+        "free, this process has %.1f",
+        bytes, (double)free_bytes / GiB, (double)total / GiB, card.index,
+        (double)card.bytes / GiB);
+}
+
+/* Everything is allocated before the first step, so a pool would gain nothing;
+ * what is allocated later must be zero before any stream looks at it.
+ */
+static int allocate(size_t bytes, void **data, struct dt_error *err)
+{
+    cudaError_t code = cudaMalloc(data, bytes);
+    if (code == cudaErrorMemoryAllocation)
+        return no_memory(err, bytes);
+    if (code != cudaSuccess)
+        return failed(err, code, "cudaMalloc(%zu bytes)", bytes);
+    code = cudaMemset(*data, 0, bytes);
+    if (code == cudaSuccess)
+        code = cudaStreamSynchronize(NULL);
+    if (code != cudaSuccess) {
+        cudaFree(*data);
+        return failed(err, code, "cudaMemset(%zu bytes)", bytes);
+    }
+    card.bytes += bytes;
+    if (card.bytes > card.peak)
+        card.peak = card.bytes;
+    return 0;
+}
+
+static void release(void *data, size_t bytes)
+{
+    cudaFree(data);
+    card.bytes -= bytes;
+}
+
+static int allocate_staging(size_t bytes, void **data, struct dt_error *err)
+{
+    cudaError_t code = cudaMallocHost(data, bytes);
+    if (code != cudaSuccess)
+        return failed(err, code,
+                      "cudaMallocHost(%zu bytes of page-locked memory)", bytes);
+    memset(*data, 0, bytes);
+    return 0;
+}
+
+static void release_staging(void *data, size_t bytes)
+{
+    (void)bytes;
+    cudaFreeHost(data);
+}
+
+static size_t available_bytes(void)
+{
+    size_t free_bytes, total;
+    return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes
+                                                              : SIZE_MAX;
+}
+
+static size_t peak_bytes(void)
+{
+    return card.peak;
+}
+
+/* --- streams --- */
+
+static void stream_destroy(struct dt_stream *stream)
+{
+    if (!stream)
+        return;
+    if (stream->workspace)
+        release(stream->workspace, stream->workspace_bytes);
+    if (stream->cuda)
+        cudaStreamDestroy(stream->cuda);
+    free(stream);
+}
+
+static int stream_create(struct dt_stream **stream, struct dt_error *err)
+{
+    struct dt_stream *s = calloc(1, sizeof(*s));
+    if (!s)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    cudaError_t code =
+        cudaStreamCreateWithFlags(&s->cuda, cudaStreamNonBlocking);
+    if (code != cudaSuccess) {
+        failed(err, code, "cudaStreamCreateWithFlags");
+        goto error;
+    }
+    if (allocate(DT_CUDA_WORKSPACE, &s->workspace, err) < 0)
+        goto error;
+    s->workspace_bytes = DT_CUDA_WORKSPACE;
+    *stream = s;
+    return 0;
+error:
+    stream_destroy(s);
+    return -1;
+}
+
+/* Launches return nothing and leave their errors behind, for each thread. An
+ * event that was not done yet is no error, but may be left like one.
+ */
+static int check_launches(struct dt_error *err)
+{
+    cudaError_t code = cudaGetLastError();
+    if (code != cudaSuccess && code != cudaErrorNotReady)
+        return failed(err, code, "a kernel could not be started");
+    return 0;
+}
+
+/* The same for the operations of the thread that queues them. */
+static int check_queued(struct dt_error *err)
+{
+    const char *text = dt_cuda_ops_error();
+    if (text)
+        return dt_error_set(err, EX_SOFTWARE, "%s", text);
+    return check_launches(err);
+}
+
+static int stream_wait(struct dt_stream *stream, struct dt_error *err)
+{
+    if (check_queued(err) < 0)
+        return -1;
+    cudaError_t code = cudaStreamSynchronize(stream->cuda);
+    if (code != cudaSuccess)
+        return failed(err, code,
+                      "cudaStreamSynchronize, of work queued before");
+    return 0;
+}
+
+/* Pageable memory of the host is copied by the driver before it returns. */
+static int copy(struct dt_stream *stream, void *to, const void *from,
+                size_t bytes, struct dt_error *err)
+{
+    cudaError_t code =
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->cuda);
+    if (code != cudaSuccess)
+        return failed(err, code, "cudaMemcpyAsync(%zu bytes)", bytes);
+    return 0;
+}
+
+/* --- events: a struct dt_event is CUDA's own --- */
+
+static int event_create(struct dt_event **event, struct dt_error *err)
+{
+    cudaEvent_t cuda;
+    cudaError_t code = cudaEventCreateWithFlags(&cuda, cudaEventDisableTiming);
+    if (code != cudaSuccess)
+        return failed(err, code, "cudaEventCreateWithFlags");
+    *event = (struct dt_event *)cuda;
+    return 0;
+}
+
+static void event_destroy(struct dt_event *event)
+{
+    if (event)
+        cudaEventDestroy((cudaEvent_t)event);
+}
+
+static int event_record(struct dt_event *event, struct dt_stream *stream,
+                        struct dt_error *err)
+{
+    if (check_queued(err) < 0)
+        return -1;
+    cudaError_t code = cudaEventRecord((cudaEvent_t)event, stream->cuda);
+    if (code != cudaSuccess)
+        return failed(err, code, "cudaEventRecord");
+    return 0;
+}
+
+/* A thread that never chose a card would make a context on card 0. */
+static void choose_card(void)
+{
+    static _Thread_local bool chosen;
+    if (!chosen)
+        cudaSetDevice(card.index);
+    chosen = true;
+}
+
+static int event_done(struct dt_event *event, struct dt_error *err)
+{
+    choose_card();
+    if (check_launches(err) < 0)
+        return -1;
+    cudaError_t code = cudaEventQuery((cudaEvent_t)event);
+    if (code == cudaErrorNotReady)
+        return 0;
+    if (code != cudaSuccess)
+        return failed(err, code, "cudaEventQuery, of work queued before");
+    return 1;
+}
+
+/* --- graphs: a struct dt_graph is CUDA's executable one --- */
+
+/* Only this thread's calls are held to what can be recorded: others go on
+ * waiting for their events.
+ */
+static int record_begin(struct dt_stream *stream, struct dt_error *err)
+{
+    if (check_queued(err) < 0)
+        return -1;
+    cudaError_t code =
+        cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal);
+    if (code != cudaSuccess)
+        return failed(err, code, "cudaStreamBeginCapture");
+    return 0;
+}
+
+static int record_end(struct dt_stream *stream, struct dt_graph **graph,
+                      struct dt_error *err)
+{
+    cudaGraph_t recorded = NULL;
+    cudaGraphExec_t exec = NULL;
+    int queued = check_queued(err); /* says more than what follows from it */
+    const char *call = "cudaStreamEndCapture";
+    cudaError_t code = cudaStreamEndCapture(stream->cuda, &recorded);
+    if (code == cudaSuccess) {
+        call = "cudaGraphInstantiate";
+        code = cudaGraphInstantiate(&exec, recorded, 0);
+    }
+    if (code == cudaSuccess) {
+        call = "cudaGraphUpload";
+        code = cudaGraphUpload(exec, stream->cuda);
+    }
+    if (recorded)
+        cudaGraphDestroy(recorded);
+    if (queued == 0 && code == cudaSuccess) {
+        *graph = (struct dt_graph *)exec;
+        return 0;
+    }
+    if (exec)
+        cudaGraphExecDestroy(exec);
+    return queued < 0 ? -1 : failed(err, code, "%s", call);
+}
+
+static int replay(struct dt_stream *stream, struct dt_graph *graph,
+                  struct dt_error *err)
+{
+    cudaError_t code = cudaGraphLaunch((cudaGraphExec_t)graph, stream->cuda);
+    if (code != cudaSuccess)
+        return failed(err, code, "cudaGraphLaunch");
+    return 0;
+}
+
+static void graph_destroy(struct dt_graph *graph)
+{
+    if (graph)
+        cudaGraphExecDestroy((cudaGraphExec_t)graph);
+}
+
+static const char *describe(void)
+{
+    return card.text;
+}
+
+int dt_cuda_device_open(int local_rank, int *capability, int *multiprocessors,
+                        struct dt_error *err)
+{
+    int index = dt_cuda_card_choose(local_rank, capability, err);
+    if (index < 0)
+        return -1;
+    cudaError_t code = cudaSetDevice(index);
+    if (code != cudaSuccess)
+        return dt_error_set(err, EX_UNAVAILABLE, "cudaSetDevice(%d): %s", index,
+                            cudaGetErrorString(code));
+    code = cudaDeviceGetAttribute(multiprocessors,
+                                  cudaDevAttrMultiProcessorCount, index);
+    if (code != cudaSuccess)
+        return failed(err, code, "cudaDeviceGetAttribute(%d)", index);
+    card.index = index;
+    dt_cuda_card_describe(index, card.text, sizeof(card.text));
+    return 0;
+}
+
+const struct dt_device dt_cuda_device = {
+    .name = "cuda",
+    .is_host = false,
+    .allocate = allocate,
+    .release = release,
+    .allocate_staging = allocate_staging,
+    .release_staging = release_staging,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_wait = stream_wait,
+    .copy = copy,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_done = event_done,
+    .record_begin = record_begin,
+    .record_end = record_end,
+    .replay = replay,
+    .graph_destroy = graph_destroy,
+    .available_bytes = available_bytes,
+    .peak_bytes = peak_bytes,
+    .describe = describe,
+};
