@@ -13,7 +13,11 @@ dt_warn_c="-Wstrict-prototypes -Wmissing-prototypes"
 AC_ARG_ENABLE([werror],
     [AS_HELP_STRING([--enable-werror], [warnings are errors @<:@no@:>@])],
     [], [enable_werror=no])
-AS_IF([test "x$enable_werror" = xyes], [dt_warn="$dt_warn -Werror"])
+dt_warn_nvcc="-Xcompiler -Wall,-Wextra"
+AS_IF([test "x$enable_werror" = xyes], [
+    dt_warn="$dt_warn -Werror"
+    dt_warn_nvcc="$dt_warn_nvcc -Werror all-warnings"
+])
 
 AC_ARG_ENABLE([sanitizer],
     [AS_HELP_STRING([--enable-sanitizer=LIST],
@@ -33,5 +37,6 @@ AS_IF([test "x$enable_fuzzers" = xyes],
 
 AC_SUBST([DT_CFLAGS], ["-std=gnu17 $dt_warn $dt_warn_c $dt_sanitize"])
 AC_SUBST([DT_CXXFLAGS], ["-std=gnu++17 $dt_warn $dt_sanitize"])
+AC_SUBST([DT_NVCC_WARN], ["$dt_warn_nvcc"])
 AC_SUBST([DT_LDFLAGS], ["$dt_sanitize"])
 ])

@@ -13,6 +13,7 @@ include runtime/ops/local.mk
 include runtime/launch/local.mk
 include runtime/doctor/local.mk
 include runtime/comm/local.mk
+include runtime/backend/local.mk
 include runtime/conf/local.mk
 include runtime/model/local.mk
 include runtime/data/local.mk

@@ -45,12 +45,12 @@ struct dt_backend {
      */
     int (*open)(const struct dt_backend_options *options, struct dt_error *err);
     /* Several lines "name: value\n" about libraries, driver and cards, for
-     * `disttrain info`: whether there is any or not. open is not needed.
+     * `disttrain info`: what there is, or why not. open is not needed.
      */
     void (*describe)(char *text, size_t bytes);
     const struct dt_device *device;
     const struct dt_ops *ops;
-    /* As dt_comm_create, for a world of two and more. NULL: there is none. */
+    /* As dt_comm_create, for a world of two and more. */
     struct dt_comm *(*connect)(const struct dt_comm_world *world,
                                const struct dt_comm_options *options,
                                struct dt_error *err);
@@ -58,15 +58,16 @@ struct dt_backend {
 
 /* The symbol of a module. */
 #define DT_BACKEND_SYMBOL "dt_backend_module"
-extern const struct dt_backend dt_backend_module;
+extern const struct dt_backend dt_backend_module
+    __attribute__((visibility("default")));
 
 /* The backend "cpu" or "cuda", opened; or with "auto" cuda where there is a
  * card, else cpu, and why is left in note("" for nothing to say). NULL and err:
  * EX_CONFIG, what cuda lacks.
  */
-const struct dt_backend *
-dt_backend_open(const char *name, const struct dt_backend_options *options,
-                char *note, size_t note_bytes, struct dt_error *err);
+const struct dt_backend *dt_backend_open(
+    const char *name, const struct dt_backend_options *options, char *note,
+    size_t note_bytes, struct dt_error *err);
 
 /* The cuda module without opening the hardware; NULL and err if there is none.
  */

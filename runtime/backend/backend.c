@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.c - the hardware of the host, and the module for GPUs */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+
+#define MODULE "disttrain-cuda.so"
+
+/* --- cpu --- */
+
+static int open_cpu(const struct dt_backend_options *options,
+                    struct dt_error *err)
+{
+    (void)options;
+    (void)err;
+    return 0;
+}
+
+static void describe_cpu(char *text, size_t bytes)
+{
+    snprintf(text, bytes, "matrix products: %s\nvector code: %s\n",
+             dt_ops_cpu()->library(), dt_ops_cpu()->name);
+}
+
+static struct dt_comm *connect_cpu(const struct dt_comm_world *world,
+                                   const struct dt_comm_options *options,
+                                   struct dt_error *err)
+{
+    return dt_comm_create("gloo", world, options, err);
+}
+
+static const struct dt_backend *cpu(void)
+{
+    static struct dt_backend backend = {
+        .version = DT_BACKEND_VERSION,
+        .name = "cpu",
+        .open = open_cpu,
+        .describe = describe_cpu,
+        .device = &dt_cpu,
+        .connect = connect_cpu,
+    };
+    backend.ops = dt_ops_cpu();
+    return &backend;
+}
+
+/* --- cuda --- */
+
+/* Where the module is: as $DISTTRAIN_CUDA_MODULE says, beside a program that
+ * was built but not installed, or where `make install` puts it.
+ */
+static void find_module(char path[PATH_MAX])
+{
+    const char *named = getenv("DISTTRAIN_CUDA_MODULE");
+    if (named && *named) {
+        snprintf(path, PATH_MAX, "%s", named);
+        return;
+    }
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - sizeof(MODULE));
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    if (n > 0) {
+        memcpy(path + n, MODULE, sizeof(MODULE));
+        if (access(path, F_OK) == 0)
+            return;
+    }
+    snprintf(path, PATH_MAX, "%s/%s", DT_MODULE_DIR, MODULE);
+}
+
+static const struct dt_backend *no_module(const char *path,
+                                          struct dt_error *err)
+{
+    const char *why = dlerror();
+    if (access(path, F_OK) != 0)
+#ifdef HAVE_CUDA
+        dt_error_set(err, EX_CONFIG,
+                     "there is no %.400s: `make install` puts "
+                     "it there",
+                     path);
+#else
+        dt_error_set(err, EX_CONFIG,
+                     "this disttrain was built without CUDA: "
+                     "configure it --with-cuda");
+#endif
+    else
+        dt_error_set(err, EX_CONFIG, "%.800s%s", why ? why : path,
+                     why && strstr(why, "cannot open shared object file")
+                         ? ": the folder that has it must be in "
+                           "LD_LIBRARY_PATH"
+                         : "");
+    return NULL;
+}
+
+const struct dt_backend *dt_backend_load(struct dt_error *err)
+{
+    char path[PATH_MAX];
+    find_module(path);
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module)
+        return no_module(path, err);
+    const struct dt_backend *backend = dlsym(module, DT_BACKEND_SYMBOL);
+    if (backend && backend->version == DT_BACKEND_VERSION)
+        return backend;
+    dt_error_set(err, EX_CONFIG,
+                 "%.400s is not of this disttrain: install the two together",
+                 path);
+    dlclose(module);
+    return NULL;
+}
+
+static const struct dt_backend *open_cuda(
+    const struct dt_backend_options *options, struct dt_error *err)
+{
+    const struct dt_backend *backend = dt_backend_load(err);
+    return backend && backend->open(options, err) == 0 ? backend : NULL;
+}
+
+/* --- both --- */
+
+const struct dt_backend *dt_backend_open(
+    const char *name, const struct dt_backend_options *options, char *note,
+    size_t note_bytes, struct dt_error *err)
+{
+    struct dt_error why;
+    note[0] = '\0';
+    if (strcmp(name, "cpu") == 0)
+        return cpu();
+    const struct dt_backend *backend = open_cuda(options, &why);
+    if (backend)
+        return backend;
+    if (strcmp(name, "cuda") == 0) {
+        dt_error_set(err, EX_CONFIG, "run.device cuda: %s", why.text);
+        return NULL;
+    }
+    /* Where there is no NVIDIA driver there is nothing to wonder at. */
+    if (access("/proc/driver/nvidia/version", F_OK) == 0)
+        snprintf(note, note_bytes, "%s", why.text);
+    return cpu();
+}
+
+struct dt_comm *dt_backend_connect(const struct dt_backend *backend,
+                                   const struct dt_comm_world *world,
+                                   const struct dt_comm_options *options,
+                                   struct dt_error *err)
+{
+    if (world->size == 1)
+        return dt_comm_create("self", world, options, err);
+    return backend->connect(world, options, err);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda.c - what the module disttrain-cuda.so is to the program */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <cuda_runtime_api.h>
+
+#include "backend/backend.h"
+#include "comm/impl.h"
+#include "device/device_cuda.h"
+#include "ops/cuda/cuda.h"
+
+static int open_card(const struct dt_backend_options *options,
+                     struct dt_error *err)
+{
+    struct dt_cuda_facts facts = {
+        .deterministic = options->deterministic,
+        .tf32 = options->tf32,
+        .attention = options->attention,
+    };
+    if (dt_cuda_device_open(options->local_rank, &facts.capability,
+                            &facts.multiprocessors, err) < 0)
+        return -1;
+    return dt_cuda_ops_open(&facts, err);
+}
+
+static void describe(char *text, size_t bytes)
+{
+    int toolkit = 0;
+    cudaRuntimeGetVersion(&toolkit);
+    int n = snprintf(text, bytes,
+                     "CUDA: %d.%d, for sm_" DT_CUDA_ARCHS "\n"
+                     "CUDA products: %s\n"
+                     "CUDA attention: %s\n"
+                     "CUDA collectives: %s\n",
+                     toolkit / 1000, toolkit % 1000 / 10, dt_cuda_ops.library(),
+                     dt_cuda_attention_library(), dt_comm_nccl_library());
+    if (n > 0 && (size_t)n < bytes)
+        dt_cuda_card_list(text + n, bytes - (size_t)n);
+}
+
+const struct dt_backend dt_backend_module = {
+    .version = DT_BACKEND_VERSION,
+    .name = "cuda",
+    .open = open_card,
+    .describe = describe,
+    .device = &dt_cuda_device,
+    .ops = &dt_cuda_ops,
+    .connect = dt_comm_nccl,
+};

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c - the operations of an NVIDIA GPU */
+#include "config.h"
+
+#include "ops/cuda/cuda.h"
+
+struct dt_cuda_facts dt_cuda_facts;
+
+int dt_cuda_ops_open(const struct dt_cuda_facts *facts, struct dt_error *err)
+{
+    dt_cuda_facts = *facts;
+    return dt_cuda_matmul_open(err) < 0 || dt_cuda_attention_open(err) < 0 ? -1
+                                                                           : 0;
+}
+
+/* clang-format off */
+#define SLOT(op) .op = dt_cuda_##op
+
+const struct dt_ops dt_cuda_ops = {
+    .name = "cuda",
+    SLOT(library),
+    SLOT(emulation),
+    SLOT(embedding_forward),
+    SLOT(embedding_backward),
+    SLOT(linear_forward),
+    SLOT(linear_backward),
+    SLOT(norm_forward),
+    SLOT(residual_norm_forward),
+    SLOT(norm_backward),
+    SLOT(dropout_backward),
+    SLOT(linear_gelu_forward),
+    SLOT(linear_gelu_backward),
+    SLOT(gelu_forward),
+    SLOT(gelu_backward),
+    SLOT(swiglu_forward),
+    SLOT(swiglu_backward),
+    SLOT(rotary_forward),
+    SLOT(rotary_backward),
+    SLOT(attention_forward),
+    SLOT(attention_backward),
+    SLOT(attention_scratch),
+    SLOT(kv_store),
+    SLOT(kv_attention),
+    SLOT(linear_cross_entropy),
+    SLOT(loss_scratch),
+    SLOT(zero),
+    SLOT(convert),
+    SLOT(step_begin),
+    SLOT(step_add),
+    SLOT(sum_of_squares),
+    SLOT(step_decide),
+    SLOT(adamw),
+};
+/* clang-format on */
