@@ -84,6 +84,18 @@ void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm);
 void dt_cuda_matmul_apart(struct dt_stream *stream,
                           const struct dt_cuda_matmul *mm);
 
+/* Can ways to do the same be timed? Never in deterministic mode, nor when that
+ * has taken long enough; later, if the stream is being recorded.
+ */
+enum dt_cuda_race { DT_RACE_NEVER, DT_RACE_LATER, DT_RACE_NOW };
+enum dt_cuda_race dt_cuda_race_when(struct dt_stream *stream);
+/* Which of `count` ways is the fastest, the first two at least and then as many
+ * as fit into some milliseconds: attempt(ctx, i) queues work, again and again,
+ * or says that it cannot. Waits for the stream. -1: none worked.
+ */
+int dt_cuda_race(struct dt_stream *stream, int count,
+                 bool (*attempt)(void *ctx, int i), void *ctx);
+
 /* Operations cannot fail, but libraries can: the first text that
  * dt_cuda_ops_fail was given is kept ("cublasLtMatmul(...): not supported"),
  * and functions that wait for a stream fail with it. dt_cuda_ops_error: that

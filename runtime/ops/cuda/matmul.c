@@ -17,12 +17,10 @@
 #include "config.h"
 
 #include <cublasLt.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "ops/cuda/cuda.h"
 
 enum {
@@ -32,22 +30,15 @@ enum {
     HALF = DT_CUDA_WORKSPACE / 2,
     ALIGNMENT = 16, /* the most that an algorithm asks for */
     BUCKETS = 1024,
-
-    /* Candidates to ask for, and how many are timed whatever it costs. */
     CANDIDATES = 16,
-    CANDIDATES_TIMED = 2,
 };
-
-/* Seconds that timing may take: after this many no more candidates of a shape,
- * and no more shapes of the process.
- */
-static const double SHAPE_SECONDS = 0.01, PROCESS_SECONDS = 1.0;
 
 /* Everything that a choice of algorithm depends on. Compared as bytes. */
 struct key {
     size_t M, N, K, lda, ldb, ldd;
     uint8_t ta, tb, type, out, epilogue, bias, accumulate;
-    uint8_t in_place; /* d is aux */
+    uint8_t gelu, sum; /* what the epilogue is, if it can be had apart */
+    uint8_t in_place;  /* d is aux */
     uint8_t fits; /* the epilogue's operands are as the library needs them */
     uint8_t align_a, align_b, align_d;
 };
@@ -70,9 +61,7 @@ struct plan {
 };
 
 static cublasLtHandle_t handle;
-static cudaEvent_t started, ended;
 static struct plan *plans[BUCKETS];
-static double seconds_spent;
 
 const char *dt_cuda_library(void)
 {
@@ -94,21 +83,12 @@ const char *dt_cuda_emulation(enum dt_dtype type)
 
 int dt_cuda_matmul_open(struct dt_error *err)
 {
-    cublasStatus_t status;
-    cudaError_t error;
+    cublasStatus_t status =
+        handle ? CUBLAS_STATUS_SUCCESS : cublasLtCreate(&handle);
 
-    if (handle)
-        return 0;
-    status = cublasLtCreate(&handle);
     if (status != CUBLAS_STATUS_SUCCESS)
         return dt_error_set(err, EX_UNAVAILABLE, "cublasLtCreate: %s",
                             cublasLtGetStatusString(status));
-    error = cudaEventCreate(&started);
-    if (error == cudaSuccess)
-        error = cudaEventCreate(&ended);
-    if (error != cudaSuccess)
-        return dt_error_set(err, EX_UNAVAILABLE, "cudaEventCreate: %s",
-                            cudaGetErrorString(error));
     return 0;
 }
 
@@ -147,22 +127,14 @@ static uint8_t alignment(struct dt_view v)
     return (uint8_t)(address & -address);
 }
 
-static bool has_gelu(const struct dt_cuda_matmul *mm)
+static bool is_gelu(enum dt_cuda_epilogue epilogue)
 {
-    return mm->epilogue == DT_EPILOGUE_GELU_AUX ||
-           mm->epilogue == DT_EPILOGUE_DGELU;
+    return epilogue == DT_EPILOGUE_GELU_AUX || epilogue == DT_EPILOGUE_DGELU;
 }
 
-static bool has_sum(const struct dt_cuda_matmul *mm)
+static bool is_sum(enum dt_cuda_epilogue epilogue)
 {
-    return mm->epilogue == DT_EPILOGUE_SUM_A ||
-           mm->epilogue == DT_EPILOGUE_SUM_B;
-}
-
-/* More than a product with a bias, which can be had apart. */
-static bool has_extra(const struct dt_cuda_matmul *mm)
-{
-    return has_gelu(mm) || has_sum(mm);
+    return epilogue == DT_EPILOGUE_SUM_A || epilogue == DT_EPILOGUE_SUM_B;
 }
 
 /* The library applies GELU to rows that it can read 16 bytes at a time only
@@ -203,7 +175,9 @@ static struct key key_of(const struct dt_cuda_matmul *mm)
     key.epilogue = (uint8_t)mm->epilogue;
     key.bias = mm->bias.count > 0;
     key.accumulate = mm->accumulate;
-    key.in_place = has_gelu(mm) && dt_view_data(mm->d) == dt_view_data(mm->aux);
+    key.gelu = is_gelu(mm->epilogue);
+    key.sum = is_sum(mm->epilogue);
+    key.in_place = key.gelu && dt_view_data(mm->d) == dt_view_data(mm->aux);
     key.fits = fits(mm);
     key.align_a = alignment(mm->a);
     key.align_b = alignment(mm->b);
@@ -231,38 +205,33 @@ static cublasLtEpilogue_t epilogue_of(const struct key *key)
 }
 
 /* The layout of a row-major matrix, as columns. */
-static bool describe_matrix(cublasLtMatrixLayout_t *layout,
-                            const struct key *key, enum dt_dtype type,
-                            bool transposed, size_t rows, size_t cols,
-                            size_t stride)
+static bool lay_out(cublasLtMatrixLayout_t *layout, const struct key *key,
+                    uint8_t type, size_t rows, size_t cols, size_t stride)
 {
-    return TRY(key, cublasLtMatrixLayoutCreate, layout, cuda_type(type),
-               transposed ? rows : cols, transposed ? cols : rows,
-               (int64_t)stride);
+    return TRY(key, cublasLtMatrixLayoutCreate, layout,
+               cuda_type((enum dt_dtype)type), cols, rows, (int64_t)stride);
 }
 
 static bool describe(struct plan *plan)
 {
-    const struct key *key = &plan->key;
-    enum dt_dtype type = (enum dt_dtype)key->type;
-    cublasOperation_t a = key->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t b = key->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t epilogue = epilogue_of(key);
-    int64_t aux_stride = (int64_t)key->N;
-    bool tf32 = type == DT_F32 && dt_cuda_facts.tf32;
+    const struct key *k = &plan->key;
+    cublasOperation_t a = k->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t b = k->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(k);
+    int64_t aux_stride = (int64_t)k->N;
+    bool tf32 = k->type == DT_F32 && dt_cuda_facts.tf32;
 
-    return TRY(key, cublasLtMatmulDescCreate, &plan->product,
+    return TRY(k, cublasLtMatmulDescCreate, &plan->product,
                tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                CUDA_R_32F) &&
            DESCRIBE(plan, TRANSA, b) && DESCRIBE(plan, TRANSB, a) &&
            DESCRIBE(plan, EPILOGUE, epilogue) &&
-           DESCRIBE(plan, EPILOGUE_AUX_LD, aux_stride) &&
-           describe_matrix(&plan->a, key, type, key->ta, key->M, key->K,
-                           key->lda) &&
-           describe_matrix(&plan->b, key, type, key->tb, key->K, key->N,
-                           key->ldb) &&
-           describe_matrix(&plan->d, key, (enum dt_dtype)key->out, false,
-                           key->M, key->N, key->ldd);
+           (!k->gelu || DESCRIBE(plan, EPILOGUE_AUX_LD, aux_stride)) &&
+           lay_out(&plan->a, k, k->type, k->ta ? k->K : k->M,
+                   k->ta ? k->M : k->K, k->lda) &&
+           lay_out(&plan->b, k, k->type, k->tb ? k->N : k->K,
+                   k->tb ? k->K : k->N, k->ldb) &&
+           lay_out(&plan->d, k, k->out, k->M, k->N, k->ldd);
 }
 
 static struct plan *plan_of(const struct dt_cuda_matmul *mm)
@@ -301,7 +270,7 @@ static struct plan *plan_of(const struct dt_cuda_matmul *mm)
 static bool locate(struct plan *plan, const struct dt_cuda_matmul *mm)
 {
     const void *bias = mm->bias.count > 0 ? dt_view_data(mm->bias) : NULL;
-    const void *aux = has_gelu(mm) ? dt_view_data(mm->aux) : NULL;
+    const void *aux = plan->key.gelu ? dt_view_data(mm->aux) : NULL;
 
     return (!bias || DESCRIBE(plan, BIAS_POINTER, bias)) &&
            (!aux || DESCRIBE(plan, EPILOGUE_AUX_POINTER, aux));
@@ -329,7 +298,7 @@ static cublasStatus_t multiply(struct dt_stream *stream,
  * adds them in d as they come is left to fp32 results that need not be the same
  * bits every time. Returns how many there are.
  */
-static int candidates(const struct plan *plan, bool extra,
+static int candidates(const struct plan *plan,
                       cublasLtMatmulHeuristicResult_t found[CANDIDATES])
 {
     const struct key *key = &plan->key;
@@ -338,7 +307,7 @@ static int candidates(const struct plan *plan, bool extra,
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     cublasLtMatmulPreference_t wish;
     cublasStatus_t status;
-    int count = 0;
+    int count = 0, usable = 0;
 
     if (key->out == DT_F32 && key->epilogue == DT_EPILOGUE_NONE &&
         !dt_cuda_facts.deterministic)
@@ -348,109 +317,65 @@ static int candidates(const struct plan *plan, bool extra,
 #define WISH(name, value)                                                      \
     TRY(key, cublasLtMatmulPreferenceSetAttribute, wish,                       \
         CUBLASLT_MATMUL_PREF_##name, &(value), sizeof(value))
-    /* clang-format off */
     if (WISH(MAX_WORKSPACE_BYTES, workspace) &&
         WISH(REDUCTION_SCHEME_MASK, schemes) &&
         WISH(MIN_ALIGNMENT_A_BYTES, b) && WISH(MIN_ALIGNMENT_B_BYTES, a) &&
         WISH(MIN_ALIGNMENT_C_BYTES, d) && WISH(MIN_ALIGNMENT_D_BYTES, d)) {
-        /* clang-format on */
         status = cublasLtMatmulAlgoGetHeuristic(handle, plan->product, plan->b,
                                                 plan->a, plan->d, plan->d, wish,
                                                 CANDIDATES, found, &count);
-        if (count == 0 && !extra)
-            done(status != CUBLAS_STATUS_SUCCESS ? status
-                                                 : CUBLAS_STATUS_NOT_SUPPORTED,
-                 "cublasLtMatmulAlgoGetHeuristic", key);
+        for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; i++)
+            if (found[i].state == CUBLAS_STATUS_SUCCESS)
+                found[usable++] = found[i];
+        if (status == CUBLAS_STATUS_SUCCESS && usable == 0)
+            status = CUBLAS_STATUS_NOT_SUPPORTED;
+        if (!key->gelu && !key->sum)
+            done(status, "cublasLtMatmulAlgoGetHeuristic", key);
     }
 #undef WISH
     cublasLtMatmulPreferenceDestroy(wish);
-    return count;
+    return usable;
 }
 
-/* What is timed. */
-struct trial {
+struct race {
     struct dt_stream *stream;
-    const struct plan *plan;
+    struct plan *plan;
     const struct dt_cuda_matmul *mm;
-    const cublasLtMatmulAlgo_t *algo; /* NULL: the epilogue apart */
+    const cublasLtMatmulHeuristicResult_t *found;
+    int apart; /* 1: the first of all does the epilogue apart */
 };
 
-static bool attempt(const struct trial *t)
+static bool attempt(void *ctx, int i)
 {
-    if (t->algo)
-        return multiply(t->stream, t->plan, t->mm, t->algo) ==
+    const struct race *race = ctx;
+
+    if (i >= race->apart)
+        return multiply(race->stream, race->plan, race->mm,
+                        &race->found[i - race->apart].algo) ==
                CUBLAS_STATUS_SUCCESS;
-    dt_cuda_matmul_apart(t->stream, t->mm);
+    dt_cuda_matmul_apart(race->stream, race->mm);
     return true;
 }
 
-/* Milliseconds of one of `count` runs; INFINITY if it cannot be done. */
-static float time_of(const struct trial *t, int count)
-{
-    float ms = 0.0f;
-    bool good = cudaEventRecord(started, t->stream->cuda) == cudaSuccess;
-
-    for (int i = 0; good && i < count; i++)
-        good = attempt(t);
-    if (!good || cudaEventRecord(ended, t->stream->cuda) != cudaSuccess ||
-        cudaEventSynchronize(ended) != cudaSuccess ||
-        cudaEventElapsedTime(&ms, started, ended) != cudaSuccess)
-        return INFINITY;
-    return ms / (float)count;
-}
-
-/* The first run loads the kernel; short ones are repeated for 0.2 ms. */
-static float measure(const struct trial *t)
-{
-    float ms = attempt(t) ? time_of(t, 1) : INFINITY;
-
-    if (ms > 0.1f)
-        return ms;
-    return time_of(t, ms > 0.02f ? (int)(0.2f / ms) : 10);
-}
-
-/* Times the candidates, and the epilogue apart, and keeps the fastest. */
-static void race(struct dt_stream *stream, struct plan *plan,
-                 const struct dt_cuda_matmul *mm,
-                 const cublasLtMatmulHeuristicResult_t *found, int count)
-{
-    struct trial trial = {stream, plan, mm, NULL};
-    double begin = dt_clock_now();
-    float best = INFINITY;
-
-    for (int i = 0; i < count; i++) {
-        if (i >= CANDIDATES_TIMED && dt_clock_now() - begin > SHAPE_SECONDS)
-            break;
-        trial.algo = &found[i].algo;
-        float ms = measure(&trial);
-        if (ms < best) {
-            best = ms;
-            plan->algo = found[i].algo;
-        }
-    }
-    if (has_extra(mm) && !plan->key.in_place) {
-        trial.algo = NULL;
-        plan->apart = measure(&trial) <= best;
-    }
-    seconds_spent += dt_clock_now() - begin;
-}
-
-/* A race must not change what d holds where it is an operand: then d is other
- * memory meanwhile. The sums of b or a, if there are any, are in the workspace
- * already.
+/* Times the candidates and keeps the fastest. What d holds must not change if
+ * it is an operand: then d is other memory meanwhile. Sums that are to be added
+ * to others are in the workspace already.
  */
 static void tune(struct dt_stream *stream, struct plan *plan,
                  const struct dt_cuda_matmul *mm,
                  const cublasLtMatmulHeuristicResult_t *found, int count)
 {
+    const struct key *key = &plan->key;
     struct dt_buffer own = {NULL, 0, NULL};
     struct dt_cuda_matmul aside = *mm;
+    struct race race = {stream, plan, &aside, found,
+                        (key->gelu && !key->in_place) || key->sum};
+    int winner;
 
-    if (cudaStreamSynchronize(stream->cuda) != cudaSuccess)
-        return;
-    if (mm->accumulate || plan->key.in_place) {
-        aside.d =
-            (struct dt_view){&own, 0, plan->key.M * plan->key.ldd, mm->d.dtype};
+    /* Sums are taken from the library only if that was seen to be faster. */
+    plan->apart = key->sum;
+    if (key->accumulate || key->in_place) {
+        aside.d = (struct dt_view){&own, 0, key->M * key->ldd, mm->d.dtype};
         own.bytes = aside.d.count * dt_dtype_bytes(mm->d.dtype);
         if (cudaMalloc(&own.data, own.bytes) != cudaSuccess) {
             cudaGetLastError(); /* no memory is no failure here */
@@ -458,41 +383,37 @@ static void tune(struct dt_stream *stream, struct plan *plan,
         }
         cudaMemsetAsync(own.data, 0, own.bytes, stream->cuda);
     }
-    race(stream, plan, &aside, found, count);
+    if (race.apart)
+        dt_cuda_matmul_apart(stream, &aside); /* has a race of its own */
+    winner = dt_cuda_race(stream, race.apart + count, attempt, &race);
+    if (winner >= 0)
+        plan->apart = winner < race.apart;
+    if (winner >= race.apart)
+        plan->algo = found[winner - race.apart].algo;
     cudaFree(own.data);
-}
-
-static bool is_recorded(struct dt_stream *stream)
-{
-    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-
-    cudaStreamIsCapturing(stream->cuda, &status);
-    return status != cudaStreamCaptureStatusNone;
 }
 
 static void choose(struct dt_stream *stream, struct plan *plan,
                    const struct dt_cuda_matmul *mm)
 {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
-    bool final = dt_cuda_facts.deterministic || seconds_spent > PROCESS_SECONDS;
-    bool later = !final && is_recorded(stream);
+    enum dt_cuda_race when = dt_cuda_race_when(stream);
     int count;
 
-    if (plan->state == GUESSED && later)
+    if (plan->state == GUESSED && when == DT_RACE_LATER)
         return;
-    plan->state = later ? GUESSED : CHOSEN;
-    /* Sums are taken from the library only if that was seen to be faster. */
-    plan->apart = has_sum(mm) && (final || later);
+    plan->state = when == DT_RACE_LATER ? GUESSED : CHOSEN;
+    plan->apart = plan->key.sum && when != DT_RACE_NOW;
     if (plan->apart)
         return;
-    count = candidates(plan, has_extra(mm), found);
+    count = candidates(plan, found);
     if (count == 0) {
-        plan->apart = has_extra(mm);
+        plan->apart = plan->key.gelu || plan->key.sum;
         plan->state = plan->apart ? CHOSEN : IMPOSSIBLE;
         return;
     }
     plan->algo = found[0].algo;
-    if (!final && !later)
+    if (when == DT_RACE_NOW)
         tune(stream, plan, mm, found, count);
 }
 
@@ -506,9 +427,9 @@ static struct dt_view place_bias(struct dt_stream *stream,
     struct dt_view bias = {place, 0, mm->bias.count, mm->d.dtype};
 
     assert(mm->bias.count * dt_dtype_bytes(bias.dtype) <= place->bytes);
-    if (mm->bias.count == 0 || (has_sum(mm) && !mm->accumulate))
+    if (mm->bias.count == 0 || (is_sum(mm->epilogue) && !mm->accumulate))
         return mm->bias;
-    if (has_sum(mm))
+    if (is_sum(mm->epilogue))
         return bias;
     if (mm->bias.dtype != mm->d.dtype)
         dt_cuda_convert(stream, bias, mm->bias);
@@ -532,8 +453,9 @@ static void check(const struct dt_stream *stream,
     assert(mm->bias.count == 0 ||
            mm->bias.count ==
                (mm->epilogue == DT_EPILOGUE_SUM_A ? mm->M : mm->N));
-    assert(!has_gelu(mm) || (mm->d.dtype == mm->a.dtype && !mm->accumulate &&
-                             (mm->ldd == 0 || mm->ldd == mm->N)));
+    assert(!is_gelu(mm->epilogue) ||
+           (mm->d.dtype == mm->a.dtype && !mm->accumulate &&
+            (mm->ldd == 0 || mm->ldd == mm->N)));
 }
 
 void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm)
@@ -558,13 +480,14 @@ void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm)
         return;
     if (!plan->apart) {
         status = multiply(stream, plan, &placed, &plan->algo);
-        plan->apart = status != CUBLAS_STATUS_SUCCESS && has_extra(mm);
+        plan->apart = status != CUBLAS_STATUS_SUCCESS &&
+                      (plan->key.gelu || plan->key.sum);
         if (!plan->apart)
             done(status, "cublasLtMatmul", &plan->key);
     }
     if (plan->apart)
         dt_cuda_matmul_apart(stream, mm);
-    else if (has_sum(mm) && mm->accumulate)
+    else if (is_sum(mm->epilogue) && mm->accumulate)
         dt_cuda_bias_backward(stream, mm->bias, placed.bias, 1, mm->bias.count,
                               true);
 }
