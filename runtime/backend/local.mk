@@ -27,6 +27,7 @@ cuda_sources = \
 	runtime/ops/cuda/norm.cu \
 	runtime/ops/cuda/norm_backward.cu \
 	runtime/ops/cuda/parts.cuh \
+	runtime/ops/cuda/race.c \
 	runtime/ops/cuda/rows.cuh \
 	runtime/ops/cuda/step.cu \
 	runtime/ops/cuda/table.c \

@@ -38,7 +38,6 @@ struct key {
     size_t M, N, K, lda, ldb, ldd;
     uint8_t ta, tb, type, out, epilogue, bias, accumulate;
     uint8_t gelu, sum; /* what the epilogue is, if it can be had apart */
-    uint8_t in_place;  /* d is aux */
     uint8_t fits; /* the epilogue's operands are as the library needs them */
     uint8_t align_a, align_b, align_d;
 };
@@ -138,8 +137,9 @@ static bool is_sum(enum dt_cuda_epilogue epilogue)
 }
 
 /* The library applies GELU to rows that it can read 16 bytes at a time only
- * (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD is a multiple of 8), and sums over k
- * come in the type of d, of operands that lie like this.
+ * (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD is a multiple of 8), and does not say
+ * that aux may be d. Sums over k come in the type of d, of operands that lie
+ * like this.
  */
 static bool fits(const struct dt_cuda_matmul *mm)
 {
@@ -147,7 +147,8 @@ static bool fits(const struct dt_cuda_matmul *mm)
     case DT_EPILOGUE_GELU_AUX:
     case DT_EPILOGUE_DGELU:
         return mm->N % 8 == 0 && alignment(mm->aux) == ALIGNMENT &&
-               alignment(mm->d) == ALIGNMENT;
+               alignment(mm->d) == ALIGNMENT &&
+               dt_view_data(mm->d) != dt_view_data(mm->aux);
     case DT_EPILOGUE_SUM_A:
     case DT_EPILOGUE_SUM_B:
         return mm->d.dtype == DT_F32 && alignment(mm->bias) == ALIGNMENT &&
@@ -177,7 +178,6 @@ static struct key key_of(const struct dt_cuda_matmul *mm)
     key.accumulate = mm->accumulate;
     key.gelu = is_gelu(mm->epilogue);
     key.sum = is_sum(mm->epilogue);
-    key.in_place = key.gelu && dt_view_data(mm->d) == dt_view_data(mm->aux);
     key.fits = fits(mm);
     key.align_a = alignment(mm->a);
     key.align_b = alignment(mm->b);
@@ -368,13 +368,12 @@ static void tune(struct dt_stream *stream, struct plan *plan,
     const struct key *key = &plan->key;
     struct dt_buffer own = {NULL, 0, NULL};
     struct dt_cuda_matmul aside = *mm;
-    struct race race = {stream, plan, &aside, found,
-                        (key->gelu && !key->in_place) || key->sum};
+    struct race race = {stream, plan, &aside, found, key->gelu || key->sum};
     int winner;
 
     /* Sums are taken from the library only if that was seen to be faster. */
     plan->apart = key->sum;
-    if (key->accumulate || key->in_place) {
+    if (key->accumulate) {
         aside.d = (struct dt_view){&own, 0, key->M * key->ldd, mm->d.dtype};
         own.bytes = aside.d.count * dt_dtype_bytes(mm->d.dtype);
         if (cudaMalloc(&own.data, own.bytes) != cudaSuccess) {
