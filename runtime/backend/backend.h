@@ -58,6 +58,7 @@ struct dt_backend {
 
 /* The symbol of a module. */
 #define DT_BACKEND_SYMBOL "dt_backend_module"
+/* What it is. */
 extern const struct dt_backend dt_backend_module
     __attribute__((visibility("default")));
 

@@ -32,9 +32,9 @@ static void describe(char *text, size_t bytes)
     cudaRuntimeGetVersion(&toolkit);
     int n = snprintf(text, bytes,
                      "CUDA: %d.%d, for sm_" DT_CUDA_ARCHS "\n"
-                     "CUDA products: %s\n"
-                     "CUDA attention: %s\n"
-                     "CUDA collectives: %s\n",
+                     "GPU products: %s\n"
+                     "GPU attention: %s\n"
+                     "GPU collectives: %s\n",
                      toolkit / 1000, toolkit % 1000 / 10, dt_cuda_ops.library(),
                      dt_cuda_attention_library(), dt_comm_nccl_library());
     if (n > 0 && (size_t)n < bytes)

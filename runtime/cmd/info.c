@@ -6,12 +6,33 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "cmd/cmd.h"
 #include "comm/comm.h"
 #include "conf/conf.h"
 #include "data/tokenizer.h"
 #include "launch/launch.h"
 #include "ops/ops.h"
+
+/* What the module says, or why there is none, in lines "name: value". */
+static void print_cuda(void)
+{
+    char text[4096], *next = text;
+    struct dt_error err;
+    const struct dt_backend *cuda = dt_backend_load(&err);
+    if (!cuda) {
+        printf("%-16s none, %s\n", "CUDA:", err.text);
+        return;
+    }
+    cuda->describe(text, sizeof(text));
+    while (*next) {
+        char *line = strsep(&next, "\n"), *value = strstr(line, ": ");
+        if (value)
+            printf("%.*s%*s %s\n", (int)(value - line + 1), line,
+                   (int)(value - line < 15 ? 15 - (value - line) : 0), "",
+                   value + 2);
+    }
+}
 
 int dt_cmd_info(int argc, char **argv)
 {
@@ -29,6 +50,7 @@ int dt_cmd_info(int argc, char **argv)
     printf("vector code:     %s\n", dt_ops_cpu()->name);
     printf("tokenizers:      %s\n", dt_tokenizer_library());
     printf("configuration:   %s\n", dt_conf_library());
+    print_cuda();
     printf("processors:      %ld online\n", sysconf(_SC_NPROCESSORS_ONLN));
 #ifdef ENABLE_FAULT_INJECTION
     puts("fault injection: on");

@@ -58,7 +58,7 @@ disttrain() {
     [[ ${lines[0]} == "disttrain "* ]]
     local what
     for what in start-up collectives "matrix products" "vector code" \
-        tokenizers configuration; do
+        tokenizers configuration CUDA; do
         grep -q "^$what: *[^ ]" <<<"$output"
     done
 }

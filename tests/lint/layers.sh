@@ -8,7 +8,8 @@
 
 sources() {
     find runtime spank -path runtime/comm/compat -prune -o \
-        \( -name '*.[ch]' -o -name '*.cc' \) -print
+        \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \
+        -o -name '*.cuh' \) -print
 }
 
 # Folders of runtime/ and what each may include besides itself.
@@ -24,12 +25,15 @@ layers() {
             layer("device conf launch", "base")
             layer("tensor", "base device")
             layer("ops comm", "base device tensor")
+            layer("backend", "base device tensor ops comm")
             layer("doctor", "base conf launch")
             low = "base device tensor ops comm conf launch"
             middle = "model data optim parallel ckpt report"
             layer(middle, low)
-            layer("algo", low " " middle)
-            layer("cmd", low " " middle " algo doctor")
+            layer("algo", low " " middle " backend")
+            layer("cmd", low " " middle " algo backend doctor")
+            # one module, which shares its streams
+            cuda = "^runtime/(device/device_cuda|comm/(comm_)?nccl)"
             allowed["spank"] = " spank base "
         }
         !/^[ \t]*#[ \t]*include[ \t]*"[^"\/]*\// { next }
@@ -41,6 +45,8 @@ layers() {
             sub(/".*/, "", header)
             to = header
             sub(/\/.*/, "", to)
+            if (FILENAME ~ cuda && header == "ops/cuda/cuda.h")
+                next
             if (from == "spank" && header ~ /^launch\/(contract|variables)\.h$/)
                 next
             if (!(from in allowed))
@@ -59,6 +65,12 @@ vendors() {
             home["gloo"] = "^runtime/comm/comm_gloo\\.cc$"
             home["oneapi"] = "^runtime/ops/cpu/onednn\\.c$"
             home["slurm"] = "^spank/"
+            home["cuda"] = "^runtime/(ops/cuda/|backend/cuda\\.c$|" \
+                "device/device_cuda|comm/(comm_)?nccl)"
+            home["cub"] = "^runtime/ops/cuda/.*\\.cu$"
+            home["cublasLt"] = "^runtime/ops/cuda/matmul"
+            home["cudnn"] = "^runtime/ops/cuda/.*cudnn"
+            home["nccl"] = "^runtime/comm/(comm_)?nccl"
         }
         /^[ \t]*#[ \t]*include[ \t]*</ {
             name = $0
@@ -71,7 +83,8 @@ vendors() {
 
 config_first() {
     find runtime spank tests -name config.h
-    find runtime spank tests -name '*.c' -o -name '*.cc' | xargs awk '
+    find runtime spank tests \( -name '*.c' -o -name '*.cc' -o -name '*.cu' \
+        \) -print | xargs awk '
         FNR == 1 { seen = 0 }
         !seen && /^[ \t]*#[ \t]*include/ {
             seen = 1

@@ -10,6 +10,7 @@ lint_tests = \
 	# End of lint_tests
 
 EXTRA_DIST += $(lint_tests) \
+	tests/lint/module.sh \
 	tests/lint/spank.sh \
 	tests/lint/tap.sh \
 	tests/lint/slurm_api/slurm/slurm.h \
@@ -20,4 +21,7 @@ SH_LOG_DRIVER = $(LOG_DRIVER)
 TESTS += $(lint_tests)
 if HAVE_SLURM
 TESTS += tests/lint/spank.sh
+endif
+if HAVE_CUDA
+TESTS += tests/lint/module.sh
 endif

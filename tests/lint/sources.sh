@@ -7,7 +7,8 @@
 . "$(dirname "$0")/tap.sh"
 
 c_files() {
-    find runtime spank tests \( -name '*.[ch]' -o -name '*.cc' \) -print
+    find runtime spank tests \( -name '*.[ch]' -o -name '*.cc' \
+        -o -name '*.cu' -o -name '*.cuh' \) -print
 }
 
 # Other files that are code; scripts have no common ending.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 check_PROGRAMS += \
+	tests/unit/test_backend \
 	tests/unit/test_base \
 	tests/unit/test_cache \
 	tests/unit/test_cache_file \
@@ -76,6 +77,25 @@ comm_world = \
 	tests/unit/world.c \
 	tests/unit/world.h
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
+
+# What test_backend loads: a module, and one of another version.
+EXTRA_PROGRAMS += tests/unit/stub.so tests/unit/stub_newer.so
+EXTRA_tests_unit_test_backend_DEPENDENCIES = \
+	tests/unit/stub.so \
+	tests/unit/stub_newer.so
+CLEANFILES += $(EXTRA_tests_unit_test_backend_DEPENDENCIES)
+stub_link = $(CC) -shared $(DT_LDFLAGS) -o $@
+tests_unit_stub_so_SOURCES = tests/unit/stub_backend.c runtime/base/error.c
+tests_unit_stub_so_CPPFLAGS = $(AM_CPPFLAGS) -DSTUB_VERSION=DT_BACKEND_VERSION
+tests_unit_stub_so_CFLAGS = $(DT_CFLAGS) -fPIC
+tests_unit_stub_so_LINK = $(stub_link)
+tests_unit_stub_so_LDADD =
+tests_unit_stub_newer_so_SOURCES = $(tests_unit_stub_so_SOURCES)
+tests_unit_stub_newer_so_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTUB_VERSION=DT_BACKEND_VERSION+1
+tests_unit_stub_newer_so_CFLAGS = $(DT_CFLAGS) -fPIC
+tests_unit_stub_newer_so_LINK = $(stub_link)
+tests_unit_stub_newer_so_LDADD =
 
 if HAVE_GLOO
 check_PROGRAMS += tests/unit/test_comm_lost

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_backend.c - which backend is opened, and what is wrong with a module */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend/backend.h"
+
+static const struct dt_backend_options options = {.local_rank = 3};
+
+/* Stubs of the module lie beside this program. */
+static void use_stub(const char *name)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
+    assert_true(n > 0);
+    path[n] = '\0';
+    strcpy(strrchr(path, '/') + 1, name);
+    setenv("DISTTRAIN_CUDA_MODULE", path, 1);
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    unsetenv("DISTTRAIN_CUDA_MODULE");
+    unsetenv("STUB_ERROR");
+    return 0;
+}
+
+static void test_cpu(void **state)
+{
+    char note[64] = "?";
+    struct dt_error err;
+    (void)state;
+    use_stub("stub.so");
+    const struct dt_backend *backend =
+        dt_backend_open("cpu", &options, note, sizeof(note), &err);
+    assert_non_null(backend);
+    assert_string_equal(backend->name, "cpu");
+    assert_ptr_equal(backend->device, &dt_cpu);
+    assert_ptr_equal(backend->ops, dt_ops_cpu());
+    assert_string_equal(note, "");
+}
+
+static void test_cuda(void **state)
+{
+    static const char *const names[] = {"cuda", "auto"};
+    (void)state;
+    use_stub("stub.so");
+    for (size_t i = 0; i < 2; i++) {
+        char note[64] = "?", text[64];
+        struct dt_error err;
+        const struct dt_backend *backend =
+            dt_backend_open(names[i], &options, note, sizeof(note), &err);
+        assert_non_null(backend);
+        assert_string_equal(backend->name, "cuda");
+        assert_string_equal(note, "");
+        backend->describe(text, sizeof(text));
+        assert_string_equal(text, "CUDA: a stub\nGPU 0: none of course\n");
+    }
+}
+
+/* auto computes on the cpu then; where there is a driver, it says why. */
+static void test_no_card(void **state)
+{
+    char note[64];
+    struct dt_error err;
+    bool driver = access("/proc/driver/nvidia/version", F_OK) == 0;
+    (void)state;
+    use_stub("stub.so");
+    setenv("STUB_ERROR", "no card", 1);
+    assert_null(dt_backend_open("cuda", &options, note, sizeof(note), &err));
+    assert_int_equal(err.status, EX_CONFIG);
+    assert_string_equal(err.text, "run.device cuda: no card, local rank 3");
+    const struct dt_backend *backend =
+        dt_backend_open("auto", &options, note, sizeof(note), &err);
+    assert_non_null(backend);
+    assert_string_equal(backend->name, "cpu");
+    assert_string_equal(note, driver ? "no card, local rank 3" : "");
+}
+
+static void test_no_module(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    setenv("DISTTRAIN_CUDA_MODULE", "/nowhere/disttrain-cuda.so", 1);
+    assert_null(dt_backend_load(&err));
+    assert_int_equal(err.status, EX_CONFIG);
+#ifdef HAVE_CUDA
+    assert_string_equal(err.text, "there is no /nowhere/disttrain-cuda.so: "
+                                  "`make install` puts it there");
+#else
+    assert_string_equal(err.text, "this disttrain was built without CUDA: "
+                                  "configure it --with-cuda");
+#endif
+}
+
+static void test_bad_module(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    setenv("DISTTRAIN_CUDA_MODULE", "/etc/passwd", 1);
+    assert_null(dt_backend_load(&err));
+    assert_non_null(strstr(err.text, "/etc/passwd: "));
+    use_stub("stub_newer.so");
+    assert_null(dt_backend_load(&err));
+    assert_int_equal(err.status, EX_CONFIG);
+    assert_non_null(strstr(err.text, "stub_newer.so is not of this disttrain: "
+                                     "install the two together"));
+}
+
+static const char *host_of(void *ctx, int rank)
+{
+    (void)ctx;
+    (void)rank;
+    return "here";
+}
+
+/* One rank needs no library, several need that of their backend. */
+static void test_connect(void **state)
+{
+    struct dt_comm_world world = {.size = 1, .host = host_of};
+    const struct dt_comm_options comm_options = {.timeout_ms = 1000};
+    struct dt_error err;
+    (void)state;
+    use_stub("stub.so");
+    const struct dt_backend *backend = dt_backend_load(&err);
+    assert_non_null(backend);
+    struct dt_comm *comm =
+        dt_backend_connect(backend, &world, &comm_options, &err);
+    assert_non_null(comm);
+    assert_string_equal(dt_comm_backend(comm), "self");
+    dt_comm_destroy(comm);
+    world.size = 2;
+    assert_null(dt_backend_connect(backend, &world, &comm_options, &err));
+    assert_string_equal(err.text, "stub of 2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_cpu, forget),
+        cmocka_unit_test_teardown(test_cuda, forget),
+        cmocka_unit_test_teardown(test_no_card, forget),
+        cmocka_unit_test_teardown(test_no_module, forget),
+        cmocka_unit_test_teardown(test_bad_module, forget),
+        cmocka_unit_test_teardown(test_connect, forget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
