@@ -38,7 +38,8 @@ template <typename X> struct Range {
     const float *g;
     X *w; /* NULL: no copy */
     const int64_t *bounds;
-    size_t runs, count;
+    unsigned runs;
+    size_t count;
 };
 
 __device__ Factors factors_of(const double *step, const Constants &c)
@@ -56,12 +57,12 @@ __device__ Factors factors_of(const double *step, const Constants &c)
 }
 
 /* The run that element i is in. */
-__device__ size_t find_run(const int64_t *bounds, size_t runs, size_t i)
+__device__ unsigned find_run(const int64_t *bounds, unsigned runs, size_t i)
 {
-    size_t low = 0, high = runs;
+    unsigned low = 0, high = runs;
 
     while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
+        unsigned middle = low + (high - low) / 2;
         if ((size_t)bounds[middle] <= i)
             low = middle;
         else
@@ -70,36 +71,25 @@ __device__ size_t find_run(const int64_t *bounds, size_t runs, size_t i)
     return low;
 }
 
-/* One element, its run decaying or not. */
-__device__ void update(float &p, float &m, float &v, float g, bool decays,
+/* Elements [i, i + W) of one run, which decays or does not. */
+template <typename X, int W>
+__device__ void update(const Range<X> &r, size_t i, bool decays,
                        const Factors &f, const Constants &c)
 {
-    float keep = decays ? f.keep : 1.0f, couple = decays ? f.couple : 0.0f;
-    float d = f.scale * g + couple * p;
-
-    m = c.b1 * m + c.c1 * d;
-    v = c.b2 * v + c.c2 * d * d;
-    p = keep * p - f.rate * m / (sqrtf(v) * f.root + c.eps);
-}
-
-/* Elements [i, i + W). `run` is the run of an element before, and then that of
- * the last one: parameters are longer than vectors, so that nearly every vector
- * lies in one run.
- */
-template <typename X, int W>
-__device__ void update_vec(const Range<X> &r, size_t i, size_t &run,
-                           size_t &end, const Factors &f, const Constants &c)
-{
     typedef Vec<float, W> Floats;
+    const float keep = decays ? f.keep : 1.0f;
+    const float couple = decays ? f.couple : 0.0f;
     Floats p = *(const Floats *)(r.p + i), m = *(const Floats *)(r.m + i);
     Floats v = *(const Floats *)(r.v + i), g = *(const Floats *)(r.g + i);
     Vec<X, W> w;
 
 #pragma unroll
     for (int j = 0; j < W; j++) {
-        while (i + j >= end)
-            end = (size_t)r.bounds[++run + 1];
-        update(p.v[j], m.v[j], v.v[j], g.v[j], run % 2, f, c);
+        float d = f.scale * g.v[j] + couple * p.v[j];
+        m.v[j] = c.b1 * m.v[j] + c.c1 * d;
+        v.v[j] = c.b2 * v.v[j] + c.c2 * d * d;
+        p.v[j] =
+            keep * p.v[j] - f.rate * m.v[j] / (sqrtf(v.v[j]) * f.root + c.eps);
         w.v[j] = from_float<X>(p.v[j]);
     }
     *(Floats *)(r.p + i) = p;
@@ -110,7 +100,8 @@ __device__ void update_vec(const Range<X> &r, size_t i, size_t &run,
 }
 
 /* A block has W * BLOCK * TURNS neighbouring elements. A warp reads and writes
- * 16 bytes a lane side by side, and of w the 8 that belong to them.
+ * 16 bytes a lane side by side, and of w the 8 that belong to them. Vectors in
+ * which a run ends, and what follows the last one, are done one by one.
  */
 template <typename X, int W>
 __global__ void __launch_bounds__(BLOCK)
@@ -118,7 +109,7 @@ __global__ void __launch_bounds__(BLOCK)
 {
     __shared__ Factors shared;
     const size_t first = (size_t)blockIdx.x * (W * BLOCK * TURNS);
-    size_t run = find_run(r.bounds, r.runs, first);
+    unsigned run = find_run(r.bounds, r.runs, first);
     size_t end = (size_t)r.bounds[run + 1], i = first + W * threadIdx.x;
 
     if (threadIdx.x == 0)
@@ -128,11 +119,16 @@ __global__ void __launch_bounds__(BLOCK)
     if (!f.taken)
         return;
     for (int turn = 0; turn < TURNS; turn++, i += W * BLOCK) {
-        if (i + W <= r.count)
-            update_vec<X, W>(r, i, run, end, f, c);
-        else
-            for (; i < r.count; i++)
-                update_vec<X, 1>(r, i, run, end, f, c);
+        size_t stop = i + W < r.count ? i + W : r.count;
+        for (size_t k = i; k < stop; k++) {
+            while (k >= end)
+                end = (size_t)r.bounds[++run + 1];
+            if (k == i && i + W <= end) {
+                update<X, W>(r, i, run % 2, f, c);
+                break;
+            }
+            update<X, 1>(r, k, run % 2, f, c);
+        }
     }
 }
 
@@ -186,7 +182,7 @@ extern "C" void dt_cuda_adamw(struct dt_stream *stream, struct dt_view step,
         r.g = dt_view_f32(g);
         r.w = data_of<X>(w);
         r.bounds = dt_view_i64(args->bounds);
-        r.runs = args->bounds.count - 1;
+        r.runs = (unsigned)(args->bounds.count - 1);
         r.count = p.count;
         start(stream, dt_view_f64(step), r, c);
     });
