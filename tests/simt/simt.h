@@ -30,7 +30,7 @@ enum simt_progress {
 /* Queues work at the end of `stream`. When everything before it is done and
  * the host waits for something, `progress(ctx)` is called again and again until
  * it returns SIMT_DONE; device memory can be touched inside it, and it must not
- * wait nor call the runtime. Between two calls work of other streams may run.
+ * wait nor call the runtime (simt_is_*, simt_fail, simt_random are allowed). Between two calls work of other streams may run.
  * Then `release(ctx)` (may be NULL) frees it.
  *
  * In a stream that is captured the work becomes part of the graph: it runs once
@@ -42,8 +42,15 @@ cudaError_t simt_enqueue(cudaStream_t stream,
                          enum simt_progress (*progress)(void *ctx),
                          void (*release)(void *ctx), void *ctx);
 
+/* simt_enqueue for a function that never has to wait. `release` may be NULL. */
+cudaError_t simt_enqueue_call(cudaStream_t stream, void (*function)(void *data),
+                              void (*release)(void *data), void *data);
+
 /* Are these bytes inside one living allocation of device memory? */
 bool simt_is_device(const void *data, size_t bytes);
+
+/* Ends the process with `what` unless they are. */
+void simt_expect_device(const void *data, size_t bytes, const char *what);
 
 /* Inside memory that cudaMallocHost gave? */
 bool simt_is_pinned(const void *data, size_t bytes);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fiber.h - stacks of their own for threads of a kernel
+ */
+#ifndef DT_SIMT_FIBER_H
+#define DT_SIMT_FIBER_H
+
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+struct simt_fiber {
+#if defined(__x86_64__)
+    void *stack_pointer; /* while it does not run */
+#else
+    ucontext_t context;
+#endif
+};
+
+/* A fiber that will call run, which must not return; it is never freed. */
+struct simt_fiber *simt_fiber_create(void (*run)(void));
+
+/* Goes on in `to`; returns when somebody switches to `from`. */
+void simt_fiber_switch(struct simt_fiber *from, struct simt_fiber *to);
+
+#endif /* DT_SIMT_FIBER_H */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel.h - what include/cuda_runtime.h declares for C++, for kernel.c
+ */
+#ifndef DT_SIMT_KERNEL_H
+#define DT_SIMT_KERNEL_H
+
+#include "simt.h"
+
+struct simt_kernel {
+    const void *address;
+    void (*body)(void *call);
+    void (*release)(void *call);
+    void *call;
+    char *shared, *shared_end;
+};
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+/* Waits for all threads of the block; the sum of their values. */
+unsigned simt_barrier(unsigned value);
+/* Waits for all lanes of the warp; their values, valid until this lane's next
+ * call.
+ */
+const uint64_t *simt_gather(unsigned mask, uint64_t value);
+/* Queues a kernel and takes kernel->call. `pointers`: its arguments that are
+ * addresses, counted from 1.
+ */
+cudaError_t simt_launch(const cudaLaunchConfig_t *config,
+                        const struct simt_kernel *kernel,
+                        const void *const *pointers, size_t pointer_count);
+
+#endif /* DT_SIMT_KERNEL_H */
