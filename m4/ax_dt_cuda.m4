@@ -168,7 +168,7 @@ DT_WITH([nccl], [collectives between GPUs; =DIR: where its headers are], [
 ])
 DT_WITH([cudnn], [attention by cuDNN; =DIR: where its headers are], [
     DT_CUDA_HEADER([cudnn], [cudnn.h], [CUDNN_MAJOR], [CUDNN_MINOR],
-        [CUDNN_PATCHLEVEL], [9.0.0])
+        [CUDNN_PATCHLEVEL], [9.8.0])
 ])
 AS_IF([test "x$dt_have_cuda" = xyes],
     [AC_DEFINE([HAVE_CUDA], [1], [The module for NVIDIA GPUs])])

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dnn.h - cuDNN: the library, and graphs of operations (private to ops/cuda)
+ *
+ * cuDNN is opened when it is asked for, so that the module runs without it. A
+ * graph is built node by node over the backend API; tensors have four
+ * dimensions: rows of the batch, heads, rows and columns of a matrix. The first
+ * call that fails is kept and the rest of the graph does nothing, so that only
+ * dt_cuda_dnn_plan has to be looked at.
+ */
+#ifndef DT_OPS_CUDA_DNN_H
+#define DT_OPS_CUDA_DNN_H
+
+#include <cudnn.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+
+/* Opens libcudnn.so.9, once. -1: EX_UNAVAILABLE, what is missing. */
+int dt_cuda_dnn_load(struct dt_error *err);
+
+/* "cuDNN 9.19.0"; only after dt_cuda_dnn_load. */
+const char *dt_cuda_dnn_version(void);
+
+/* Makes plans for, and runs them on, the current card. -1: EX_UNAVAILABLE. */
+int dt_cuda_dnn_open(struct dt_error *err);
+
+/* Makes plans for a card that is not there, as cuDNN describes it in JSON; they
+ * cannot be run. -1: EX_UNAVAILABLE.
+ */
+int dt_cuda_dnn_open_absent(const char *json, struct dt_error *err);
+
+/* A matrix for each row of the batch and each head. */
+struct dt_cuda_dnn_tensor {
+    cudnnBackendDescriptor_t desc;
+    int64_t dims[4];
+};
+
+struct dt_cuda_dnn_graph;
+
+/* An empty graph; NULL if there is no memory. Destroying takes its plan. */
+struct dt_cuda_dnn_graph *dt_cuda_dnn_graph_create(void);
+void dt_cuda_dnn_graph_destroy(struct dt_cuda_dnn_graph *g); /* NULL is fine */
+
+/* A tensor in memory, which dt_cuda_dnn_run is given by its number `uid`, from
+ * 1 to 99; 16-byte aligned. Strides are in elements.
+ */
+struct dt_cuda_dnn_tensor dt_cuda_dnn_tensor(struct dt_cuda_dnn_graph *g,
+                                             int64_t uid, cudnnDataType_t type,
+                                             const int64_t dims[4],
+                                             const int64_t strides[4]);
+/* One number for the whole tensor, which dt_cuda_dnn_run reads on the host. */
+struct dt_cuda_dnn_tensor dt_cuda_dnn_scalar(struct dt_cuda_dnn_graph *g,
+                                             int64_t uid, cudnnDataType_t type);
+/* What is between two operations and never in memory. Strides still tell a
+ * matrix from one that is turned; NULL: row-major.
+ */
+struct dt_cuda_dnn_tensor dt_cuda_dnn_between(struct dt_cuda_dnn_graph *g,
+                                              cudnnDataType_t type,
+                                              const int64_t dims[4],
+                                              const int64_t strides[4]);
+
+/* c = a b, sums in fp32 */
+void dt_cuda_dnn_matmul(struct dt_cuda_dnn_graph *g,
+                        struct dt_cuda_dnn_tensor c,
+                        struct dt_cuda_dnn_tensor a,
+                        struct dt_cuda_dnn_tensor b);
+/* y = x reduced over the dimensions in which y has one element */
+void dt_cuda_dnn_reduce(struct dt_cuda_dnn_graph *g,
+                        struct dt_cuda_dnn_tensor y, cudnnReduceTensorOp_t op,
+                        struct dt_cuda_dnn_tensor x);
+/* y = x in the dimensions of y */
+void dt_cuda_dnn_reshape(struct dt_cuda_dnn_graph *g,
+                         struct dt_cuda_dnn_tensor y,
+                         struct dt_cuda_dnn_tensor x);
+/* y = mode(x, b, t) element by element, computed in `type`; b and t are NULL
+ * where the mode has fewer operands
+ */
+void dt_cuda_dnn_map(struct dt_cuda_dnn_graph *g, struct dt_cuda_dnn_tensor y,
+                     cudnnPointwiseMode_t mode, cudnnDataType_t type,
+                     struct dt_cuda_dnn_tensor x,
+                     const struct dt_cuda_dnn_tensor *b,
+                     const struct dt_cuda_dnn_tensor *t);
+/* y = the index of each element of x along a dimension */
+void dt_cuda_dnn_index(struct dt_cuda_dnn_graph *g, struct dt_cuda_dnn_tensor y,
+                       struct dt_cuda_dnn_tensor x, int64_t axis);
+
+/* Finds the fastest plan that cuDNN has for the graph, of engines that give the
+ * same bits every time if `deterministic`. Takes up to seconds. -1:
+ * EX_UNAVAILABLE, which call failed or that no engine takes the graph.
+ */
+int dt_cuda_dnn_plan(struct dt_cuda_dnn_graph *g, bool deterministic,
+                     struct dt_error *err);
+
+/* Of the plan: bytes of workspace that a run needs, and the number of its
+ * engine among those that take the graph.
+ */
+size_t dt_cuda_dnn_workspace(const struct dt_cuda_dnn_graph *g);
+int64_t dt_cuda_dnn_engine(const struct dt_cuda_dnn_graph *g);
+
+/* Queues the plan to `stream`; data[i] is tensor uids[i], workspace is 256-byte
+ * aligned. A failure goes to dt_cuda_ops_fail.
+ */
+void dt_cuda_dnn_run(struct dt_cuda_dnn_graph *g, cudaStream_t stream,
+                     size_t count, const int64_t *uids, void *const *data,
+                     void *workspace);
+
+#endif /* DT_OPS_CUDA_DNN_H */
