@@ -20,13 +20,6 @@
 extern "C" {
 #endif
 
-/* Which attention is computed with. */
-enum dt_attention_kind {
-    DT_ATTENTION_AUTO,  /* the fastest there is */
-    DT_ATTENTION_FLASH, /* the library's, or none at all */
-    DT_ATTENTION_MATH,  /* our own plain kernel */
-};
-
 struct dt_backend_options {
     int local_rank;     /* which card, if more than one is visible */
     bool deterministic; /* the same bits in every run */

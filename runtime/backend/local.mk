@@ -14,10 +14,22 @@ cuda_sources = \
 	runtime/device/device_cuda_card.c \
 	runtime/ops/cuda/activation.cu \
 	runtime/ops/cuda/adamw.cu \
+	runtime/ops/cuda/attention.c \
+	runtime/ops/cuda/attention.h \
+	runtime/ops/cuda/attention_cudnn.c \
+	runtime/ops/cuda/attention_graph.c \
+	runtime/ops/cuda/attention_graph.h \
+	runtime/ops/cuda/attention_math.cu \
+	runtime/ops/cuda/attention_math_backward.cu \
+	runtime/ops/cuda/attention_tile.cuh \
 	runtime/ops/cuda/bias.cu \
 	runtime/ops/cuda/cross_entropy.cu \
 	runtime/ops/cuda/cuda.cuh \
 	runtime/ops/cuda/cuda.h \
+	runtime/ops/cuda/dnn.c \
+	runtime/ops/cuda/dnn.h \
+	runtime/ops/cuda/dnn_graph.c \
+	runtime/ops/cuda/dnn_impl.h \
 	runtime/ops/cuda/dropout.cu \
 	runtime/ops/cuda/dropout.cuh \
 	runtime/ops/cuda/elementwise.cu \

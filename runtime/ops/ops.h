@@ -65,6 +65,13 @@ struct dt_attention {
         dropout; /* of the probabilities; element (h*T + t)*T + s */
 };
 
+/* Which attention is computed with. */
+enum dt_attention_kind {
+    DT_ATTENTION_AUTO,  /* the fastest there is */
+    DT_ATTENTION_FLASH, /* the library's, or none at all */
+    DT_ATTENTION_MATH,  /* our own plain kernel */
+};
+
 /* What happens to the heads of q and k before attention. */
 struct dt_rotary {
     size_t NH, NKV, HS;

@@ -36,7 +36,7 @@ struct dt_cuda_facts {
     int multiprocessors;
     int capability; /* 90 for sm_90 */
     bool deterministic, tf32;
-    int attention; /* enum dt_attention_kind of backend.h */
+    int attention; /* enum dt_attention_kind */
 };
 extern struct dt_cuda_facts dt_cuda_facts;
 

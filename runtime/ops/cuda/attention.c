@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention.c - which implementation of attention is used
+ *
+ * attention_math.cu does everything, in fp32 on the ordinary cores. cuDNN's
+ * fused kernels on the tensor cores (attention_cudnn.c) are many times faster;
+ * they take bf16 and fp16, no dropout, heads of a multiple of 8 up to what
+ * cuDNN's engines do on the card (sm_90: 256), windows and documents, sizes
+ * that were met before the stream is recorded. DT_ATTENTION_AUTO: each pass by
+ * cuDNN if it can, else math. DT_ATTENTION_FLASH: math is an error.
+ * DT_ATTENTION_MATH: cuDNN is not even opened. Both keep the same lse, so that
+ * forward and backward need not be by the same.
+ */
+#include "config.h"
+
+#include "ops/cuda/attention.h"
+
+static bool cudnn; /* is open */
+
+const char *dt_cuda_attention_library(void)
+{
+    return dt_cuda_attention_cudnn_library();
+}
+
+int dt_cuda_attention_open(struct dt_error *err)
+{
+    struct dt_error why;
+
+    cudnn = dt_cuda_facts.attention != DT_ATTENTION_MATH &&
+            dt_cuda_attention_cudnn_open(&why) == 0;
+    if (!cudnn && dt_cuda_facts.attention == DT_ATTENTION_FLASH)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "model.attention: flash needs cuDNN: %s; choose "
+                            "auto or math to do without",
+                            why.text);
+    return 0;
+}
+
+/* cuDNN could not do it: may math? */
+static bool math_allowed(enum dt_dtype type, const struct dt_attention *a)
+{
+    if (dt_cuda_facts.attention != DT_ATTENTION_FLASH)
+        return true;
+    dt_cuda_ops_fail("model.attention: flash cannot do %s, %zu heads of %zu "
+                     "for %zu, %zu positions, dropout %g; choose auto or math",
+                     dt_dtype_name(type), a->NKV, a->HS, a->NH, a->T,
+                     a->dropout.rate);
+    return false;
+}
+
+void dt_cuda_attention_forward(struct dt_stream *stream, struct dt_view out,
+                               struct dt_view lse, struct dt_view qkv,
+                               const struct dt_attention *attention)
+{
+    if (cudnn &&
+        dt_cuda_attention_cudnn_forward(stream, out, lse, qkv, attention))
+        return;
+    if (math_allowed(qkv.dtype, attention))
+        dt_cuda_attention_math_forward(stream, out, lse, qkv, attention);
+}
+
+void dt_cuda_attention_backward(struct dt_stream *stream, struct dt_view dqkv,
+                                struct dt_view dout, struct dt_view out,
+                                struct dt_view lse, struct dt_view qkv,
+                                struct dt_view scratch,
+                                const struct dt_attention *attention)
+{
+    if (cudnn && dt_cuda_attention_cudnn_backward(stream, dqkv, dout, out, lse,
+                                                  qkv, scratch, attention))
+        return;
+    if (math_allowed(qkv.dtype, attention))
+        dt_cuda_attention_math_backward(stream, dqkv, dout, out, lse, qkv,
+                                        scratch, attention);
+}
+
+size_t dt_cuda_attention_scratch(const struct dt_attention *attention)
+{
+    size_t math = dt_cuda_attention_math_scratch(attention);
+    size_t fused = cudnn ? dt_cuda_attention_cudnn_scratch(attention) : 0;
+
+    return fused > math ? fused : math;
+}

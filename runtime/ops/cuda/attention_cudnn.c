@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention_cudnn.c - causal attention by cuDNN's fused kernels
+ *
+ * cuDNN recognises attention in a graph of matrix products, maps and
+ * reductions (attention_graph.c), and runs all of it as one kernel (backward:
+ * three) that keeps no matrix of scores. A plan fits one set of sizes; it takes
+ * a good part of a second to find and is kept for the process, as graphs of the
+ * device may have recorded its kernels.
+ */
+#include "config.h"
+
+#ifdef HAVE_CUDNN
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "ops/cuda/attention.h"
+#include "ops/cuda/attention_graph.h"
+
+struct plan {
+    struct dt_attention_shape shape;
+    struct dt_cuda_dnn_graph *graph; /* NULL: cuDNN has no engine for it */
+    struct dt_error why;
+};
+
+enum { MOST_PLANS = 256 };
+
+static struct {
+    struct plan *plans[MOST_PLANS];
+    size_t count;
+} cache;
+
+/* --- plans --- */
+
+static bool same_shape(const struct dt_attention_shape *a,
+                       const struct dt_attention_shape *b)
+{
+    return a->B == b->B && a->T == b->T && a->NH == b->NH && a->NKV == b->NKV &&
+           a->HS == b->HS && a->window == b->window && a->starts == b->starts &&
+           a->backward == b->backward && a->type == b->type;
+}
+
+/* Without dropout, whose random numbers must be ours. */
+static bool shape_of(struct dt_attention_shape *s, const struct dt_attention *a,
+                     enum dt_dtype type, bool backward)
+{
+    *s = (struct dt_attention_shape){
+        .B = (int64_t)a->B,
+        .T = (int64_t)a->T,
+        .NH = (int64_t)a->NH,
+        .NKV = (int64_t)a->NKV,
+        .HS = (int64_t)a->HS,
+        .window = a->window < a->T ? (int64_t)a->window : 0,
+        .starts = a->starts.count > 0,
+        .backward = backward,
+        .type = type};
+    return type != DT_F32 && !(a->dropout.rate > 0.0) && a->HS % 8 == 0;
+}
+
+static struct plan *plan_create(const struct dt_attention_shape *s)
+{
+    struct plan *plan = calloc(1, sizeof(*plan));
+
+    if (!plan)
+        return NULL;
+    plan->shape = *s;
+    plan->graph = dt_cuda_dnn_graph_create();
+    if (!plan->graph)
+        return plan;
+    dt_cuda_attention_graph(plan->graph, s, dt_cuda_facts.deterministic);
+    if (dt_cuda_dnn_plan(plan->graph, dt_cuda_facts.deterministic, &plan->why) <
+        0) {
+        dt_cuda_dnn_graph_destroy(plan->graph);
+        plan->graph = NULL;
+    }
+    return plan;
+}
+
+/* The plan for a shape, NULL if cuDNN has none. While `stream` (may be NULL) is
+ * recorded none is made: that loads kernels.
+ */
+static struct plan *plan_for(const struct dt_attention_shape *s,
+                             struct dt_stream *stream)
+{
+    enum cudaStreamCaptureStatus recorded = cudaStreamCaptureStatusNone;
+    struct plan *plan;
+
+    for (size_t i = 0; i < cache.count; i++) {
+        plan = cache.plans[i];
+        if (same_shape(&plan->shape, s))
+            return plan->graph ? plan : NULL;
+    }
+    if (stream)
+        cudaStreamIsCapturing(stream->cuda, &recorded);
+    if (recorded != cudaStreamCaptureStatusNone || cache.count == MOST_PLANS)
+        return NULL;
+    plan = plan_create(s);
+    if (!plan)
+        return NULL;
+    cache.plans[cache.count++] = plan;
+    return plan->graph ? plan : NULL;
+}
+
+/* --- what a run is given --- */
+
+struct run {
+    int64_t uids[UID_COUNT];
+    void *data[UID_COUNT];
+    size_t count;
+    bool aligned;
+    float scale, hidden, window, one;
+};
+
+static void give(struct run *r, int64_t uid, void *data)
+{
+    r->uids[r->count] = uid;
+    r->data[r->count++] = data;
+    r->aligned &= (uintptr_t)data % 16 == 0;
+}
+
+/* Element `first` of a view */
+static void give_view(struct run *r, int64_t uid, struct dt_view v,
+                      size_t first)
+{
+    give(r, uid, (char *)dt_view_data(v) + first * dt_dtype_bytes(v.dtype));
+}
+
+/* Numbers are read when the run is queued. */
+static void give_number(struct run *r, int64_t uid, float *where, float number)
+{
+    *where = number;
+    r->uids[r->count] = uid;
+    r->data[r->count++] = where;
+}
+
+/* Heads of q, k and v of qkv, or of their gradients */
+static void give_packed(struct run *r, const int64_t uids[3],
+                        struct dt_view qkv, const struct dt_attention *a)
+{
+    give_view(r, uids[0], qkv, 0);
+    give_view(r, uids[1], qkv, a->NH * a->HS);
+    give_view(r, uids[2], qkv, (a->NH + a->NKV) * a->HS);
+}
+
+static void give_mask(struct run *r, const struct dt_attention_shape *s,
+                      const struct dt_attention *a)
+{
+    give_number(r, SCALE, &r->scale, (float)(1.0 / sqrt((double)a->HS)));
+    give_number(r, HIDDEN, &r->hidden, -INFINITY);
+    if (s->window > 0)
+        give_number(r, WINDOW, &r->window, (float)s->window);
+    if (s->starts)
+        give_view(r, STARTS, a->starts, 0);
+}
+
+/* Parts of the scratch of a backward pass: bytes to the next. */
+static size_t part(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+static size_t delta_bytes(const struct dt_attention *a)
+{
+    return part(a->B * a->NH * a->T * sizeof(float));
+}
+
+static size_t sum_bytes(const struct dt_attention *a)
+{
+    return dt_cuda_facts.deterministic
+               ? 0
+               : part(a->B * a->NH * a->T * a->HS * sizeof(float));
+}
+
+/* In all, with what it takes to begin at a multiple of 256. */
+static size_t scratch_bytes(const struct dt_attention *a,
+                            const struct plan *plan)
+{
+    return 256 + delta_bytes(a) + sum_bytes(a) +
+           dt_cuda_dnn_workspace(plan->graph);
+}
+
+/* --- the interface --- */
+
+int dt_cuda_attention_cudnn_open(struct dt_error *err)
+{
+    if (dt_cuda_dnn_load(err) < 0)
+        return -1;
+    return dt_cuda_dnn_open(err);
+}
+
+const char *dt_cuda_attention_cudnn_library(void)
+{
+    static struct dt_error why;
+
+    return dt_cuda_dnn_load(&why) < 0 ? why.text : dt_cuda_dnn_version();
+}
+
+size_t dt_cuda_attention_cudnn_scratch(const struct dt_attention *a)
+{
+    struct dt_attention_shape s;
+    struct plan *plan =
+        shape_of(&s, a, DT_BF16, true) ? plan_for(&s, NULL) : NULL;
+
+    return plan ? scratch_bytes(a, plan) / sizeof(float) : 0;
+}
+
+bool dt_cuda_attention_cudnn_forward(struct dt_stream *stream,
+                                     struct dt_view out, struct dt_view lse,
+                                     struct dt_view qkv,
+                                     const struct dt_attention *a)
+{
+    struct dt_attention_shape s;
+    struct run r = {.aligned = true};
+    struct plan *plan =
+        shape_of(&s, a, qkv.dtype, false) ? plan_for(&s, stream) : NULL;
+
+    if (!plan || dt_cuda_dnn_workspace(plan->graph) > stream->workspace_bytes)
+        return false;
+    give_packed(&r, (int64_t[]){Q, K, V}, qkv, a);
+    give_view(&r, O, out, 0);
+    give_view(&r, LSE, lse, 0);
+    give_mask(&r, &s, a);
+    if (!r.aligned)
+        return false;
+    dt_cuda_dnn_run(plan->graph, stream->cuda, r.count, r.uids, r.data,
+                    stream->workspace);
+    return true;
+}
+
+bool dt_cuda_attention_cudnn_backward(struct dt_stream *stream,
+                                      struct dt_view dqkv, struct dt_view dout,
+                                      struct dt_view out, struct dt_view lse,
+                                      struct dt_view qkv,
+                                      struct dt_view scratch,
+                                      const struct dt_attention *a)
+{
+    struct dt_attention_shape s;
+    struct run r = {.aligned = true};
+    struct plan *plan =
+        shape_of(&s, a, qkv.dtype, true) ? plan_for(&s, stream) : NULL;
+    char *space = dt_view_data(scratch);
+
+    if (!plan || scratch.count * sizeof(float) < scratch_bytes(a, plan))
+        return false;
+    space += (256 - (uintptr_t)space % 256) % 256;
+    give_packed(&r, (int64_t[]){Q, K, V}, qkv, a);
+    give_packed(&r, (int64_t[]){DQ, DK, DV}, dqkv, a);
+    give_view(&r, O, out, 0);
+    give_view(&r, DO, dout, 0);
+    give_view(&r, LSE, lse, 0);
+    give(&r, DELTA, space);
+    space += delta_bytes(a);
+    if (!dt_cuda_facts.deterministic)
+        give(&r, DQ_SUM, space);
+    space += sum_bytes(a);
+    give_mask(&r, &s, a);
+    give_number(&r, ONE, &r.one, 1.0f);
+    if (!r.aligned)
+        return false;
+    dt_cuda_dnn_run(plan->graph, stream->cuda, r.count, r.uids, r.data, space);
+    return true;
+}
+
+#endif /* HAVE_CUDNN */

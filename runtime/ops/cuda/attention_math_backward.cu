@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention_math_backward.cu - gradients of attention in plain fp32
+ *
+ * With P = exp(S - lse), f the factors of dropout (1 without) and D = sum(dout
+ * out) of each query:
+ *   dV = (P f)^T dO;  dS = P (f dO V^T - D) scale;  dQ = dS K;  dK = dS^T Q
+ * One kernel for D, one for dQ and one for dK and dV: the last two compute the
+ * scores again, so that nothing is added by more than one block.
+ */
+#include "config.h"
+
+#include "ops/cuda/attention_tile.cuh"
+
+/* delta(B, NH, T) = sum of dout out over a head, a warp each */
+template <typename X>
+__global__ void delta_kernel(float *delta, const X *dout, const X *out,
+                             Problem p)
+{
+    const size_t i =
+        blockIdx.x * (size_t)(blockDim.x / WARP) + threadIdx.x / WARP;
+    const bool there = i < p.B * p.NH * (size_t)p.T;
+    const size_t lane = threadIdx.x % WARP, t = i % (size_t)p.T;
+    const size_t b = i / (size_t)p.T / p.NH, h = i / (size_t)p.T % p.NH;
+    const size_t at = ((b * (size_t)p.T + t) * p.NH + h) * p.HS;
+    float sum = 0.0f;
+
+    for (size_t d = lane; there && d < p.HS; d += WARP)
+        sum += to_float(dout[at + d]) * to_float(out[at + d]);
+    sum = warp_sum(sum);
+    if (there && lane == 0)
+        delta[i] = sum;
+}
+
+/* What the backward pass knows of a query. */
+struct Query {
+    int t, first;
+    float lse, delta; /* lse in units of ln 2 */
+};
+
+__device__ static inline Query query_of(const float *lse, const float *delta,
+                                        const Place &at, int t,
+                                        const Problem &p)
+{
+    Query query = {t, first_seen(p, at.b, t), 0.0f, 0.0f};
+
+    if (t < p.T) {
+        size_t i = (at.b * p.NH + at.head) * (size_t)p.T + (size_t)t;
+        query.lse = lse[i] * (float)M_LOG2E;
+        query.delta = delta[i];
+    }
+    return query;
+}
+
+/* A score and dO V^T of it become P f and dS, without scale. */
+__device__ static inline void gradient(float &score, float &ds,
+                                       const Query &query, int s, float f,
+                                       const Problem &p)
+{
+    bool seen = s >= query.first && s <= query.t;
+    float e = exp2f(score * p.log2_scale - query.lse);
+
+    score = seen ? e * f : 0.0f;
+    ds = seen ? e * (f * ds - query.delta) : 0.0f;
+}
+
+template <typename X, int SLICE>
+__global__ void __launch_bounds__(THREADS)
+    backward_queries_kernel(X *dqkv, const X *dout, const float *lse,
+                            const float *delta, const X *qkv, Problem p)
+{
+    __shared__ Space space;
+    Place at = place_of(p, p.NH, SLICE);
+    at.t = (p.T - 1) / TILE * TILE - at.t;
+    const size_t kv_head = p.NH + at.head / heads_shared(p);
+    const Head<const X> q = head_of(qkv, at.b, at.head, p);
+    const Head<const X> k = head_of(qkv, at.b, kv_head, p);
+    const Head<const X> v = head_of(qkv, at.b, kv_head + p.NKV, p);
+    const Head<const X> dy = out_head(dout, at.b, at.head, p);
+    const int row = thread_row(), column = thread_column();
+    const float scale[EACH] = {p.scale, p.scale, p.scale, p.scale};
+    Sums<SLICE> sums = {};
+    Query query[EACH];
+
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+        query[i] = query_of(lse, delta, at, at.t + row + i, p);
+    for (int s = first_of_tile(p, at.b, at.t) / TILE * TILE;
+         s < min(at.t + TILE, p.T); s += TILE) {
+        float score[EACH][EACH] = {}, ds[EACH][EACH] = {};
+        multiply_tiles(score, space, q, at.t, k, s, p);
+        multiply_tiles(ds, space, dy, at.t, v, s, p);
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            float f[EACH] = {1.0f, 1.0f, 1.0f, 1.0f};
+            if (p.drops.rows)
+                dropout_factors(f, p, at.b, at.head, query[i].t, s + column);
+            for (int j = 0; j < EACH; j++)
+                gradient(score[i][j], ds[i][j], query[i], s + column + j, f[j],
+                         p);
+        }
+        share_weights(space, ds);
+        add_weighted<SLICE>(sums, space, k, s, at.d, p);
+    }
+    store_sums<SLICE>(head_of(dqkv, at.b, at.head, p), at.t, at.d, sums, scale,
+                      p);
+}
+
+/* A key sees the queries that see it, of all heads that share it. */
+template <typename X, int SLICE>
+__global__ void __launch_bounds__(THREADS)
+    backward_keys_kernel(X *dqkv, const X *dout, const float *lse,
+                         const float *delta, const X *qkv, Problem p)
+{
+    __shared__ Space space;
+    const Place at = place_of(p, p.NKV, SLICE);
+    const size_t kv_head = p.NH + at.head;
+    const Head<const X> k = head_of(qkv, at.b, kv_head, p);
+    const Head<const X> v = head_of(qkv, at.b, kv_head + p.NKV, p);
+    const int row = thread_row(), column = thread_column();
+    const int last = min(at.t + TILE, p.T) - 1;
+    const int end =
+        p.window > 0 && p.window < p.T - last ? last + p.window : p.T;
+    const float scale[EACH] = {p.scale, p.scale, p.scale, p.scale};
+    const float one[EACH] = {1.0f, 1.0f, 1.0f, 1.0f};
+    Sums<SLICE> dk = {}, dv = {};
+
+    for (int t = at.t; t < end; t += TILE) {
+        if (first_of_tile(p, at.b, t) > last)
+            continue;
+        for (size_t h = 0; h < heads_shared(p); h++) {
+            const Place of = {at.b, at.head * heads_shared(p) + h, t, at.d};
+            const Head<const X> q = head_of(qkv, at.b, of.head, p);
+            const Head<const X> dy = out_head(dout, at.b, of.head, p);
+            float score[EACH][EACH] = {}, ds[EACH][EACH] = {};
+            multiply_tiles(score, space, k, at.t, q, t, p);
+            multiply_tiles(ds, space, v, at.t, dy, t, p);
+#pragma unroll
+            for (int j = 0; j < EACH; j++) {
+                const Query query = query_of(lse, delta, of, t + column + j, p);
+                float f[EACH] = {1.0f, 1.0f, 1.0f, 1.0f};
+                if (p.drops.rows)
+                    dropout_factors(f, p, at.b, of.head, query.t, at.t + row);
+#pragma unroll
+                for (int i = 0; i < EACH; i++)
+                    gradient(score[i][j], ds[i][j], query, at.t + row + i, f[i],
+                             p);
+            }
+            share_weights(space, score);
+            add_weighted<SLICE>(dv, space, dy, t, at.d, p);
+            share_weights(space, ds);
+            add_weighted<SLICE>(dk, space, q, t, at.d, p);
+        }
+    }
+    store_sums<SLICE>(head_of(dqkv, at.b, kv_head, p), at.t, at.d, dk, scale,
+                      p);
+    store_sums<SLICE>(head_of(dqkv, at.b, kv_head + p.NKV, p), at.t, at.d, dv,
+                      one, p);
+}
+
+size_t dt_cuda_attention_math_scratch(const struct dt_attention *a)
+{
+    return a->B * a->NH * a->T;
+}
+
+void dt_cuda_attention_math_backward(struct dt_stream *stream,
+                                     struct dt_view dqkv, struct dt_view dout,
+                                     struct dt_view out, struct dt_view lse,
+                                     struct dt_view qkv, struct dt_view scratch,
+                                     const struct dt_attention *a)
+{
+    assert_shapes(a, out, lse, qkv);
+    assert(dqkv.count == qkv.count && dout.count == out.count);
+    assert(scratch.count >= dt_cuda_attention_math_scratch(a));
+    with_type(qkv.dtype, [=](auto x) {
+        using X = decltype(x);
+        using Kernel = void (*)(X *, const X *, const float *, const float *,
+                                const X *, Problem);
+        X *to = data_of<X>(dqkv), *dy = data_of<X>(dout);
+        X *y = data_of<X>(out), *from = data_of<X>(qkv);
+        float *delta = dt_view_f32(scratch);
+        Problem p =
+            problem_of(a, aligned(a->HS, wide<X>(), sizeof(X), to, dy, from));
+        const bool narrow = slice_of(a) == NARROW_SLICE;
+        Kernel queries = narrow ? backward_queries_kernel<X, NARROW_SLICE>
+                                : backward_queries_kernel<X, WIDE_SLICE>;
+        Kernel keys = narrow ? backward_keys_kernel<X, NARROW_SLICE>
+                             : backward_keys_kernel<X, WIDE_SLICE>;
+        launch(stream, delta_kernel<X>, blocks_for(lse.count, THREADS / WARP),
+               THREADS, delta, dy, y, p);
+        launch(stream, queries, blocks_of(p, p.NH), THREADS, to, dy,
+               dt_view_f32(lse), delta, from, p);
+        launch(stream, keys, blocks_of(p, p.NKV), THREADS, to, dy,
+               dt_view_f32(lse), delta, from, p);
+    });
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention_tile.cuh - tiles of scores: what both passes of attention share
+ *
+ * A block owns a tile of queries (forward, dQ) or of keys (dK and dV) of one
+ * head, and of its sums SLICE elements of the head; more than one slice
+ * computes the scores again. So every sum has one owner and one order.
+ *
+ * A tile of scores has a row for what the block owns, a column for what passes
+ * by. A thread has EACH x EACH neighbours of it, and EACH rows of the sums.
+ */
+#ifndef DT_OPS_CUDA_ATTENTION_TILE_CUH
+#define DT_OPS_CUDA_ATTENTION_TILE_CUH
+
+#include <limits.h>
+#include <math.h>
+
+#include "ops/cuda/attention.h"
+#include "ops/cuda/dropout.cuh"
+
+enum {
+    TILE = 64, /* rows and columns of a tile */
+    EACH = 4,  /* of them a thread has */
+    SIDE = TILE / EACH,
+    THREADS = SIDE * SIDE,
+    DEPTH = 32,        /* elements of the heads that are read at a time */
+    PITCH = TILE + 4,  /* of a row of a tile, so that banks differ */
+    ROWS_FLOATS = 4096 /* rows that are read at a time, SLICE elements each */
+};
+
+/* struct dt_attention as kernels take it. */
+struct Problem {
+    size_t B, NH, NKV, HS;
+    int T, window, slices;
+    bool wide; /* 16-byte accesses are aligned */
+    const int32_t *starts;
+    float scale, log2_scale; /* of the scores, in units of 1 and of ln 2 */
+    Drops drops;             /* without rows: none */
+};
+
+/* One head of a tensor: element d of position t is at[t * stride + d]. */
+template <typename X> struct Head {
+    X *at;
+    size_t stride;
+};
+
+/* What a block works on: `head` of row b, the tile at position t, elements
+ * from d on.
+ */
+struct Place {
+    size_t b, head;
+    int t, d;
+};
+
+struct alignas(16) Space {
+    union {
+        float turned[2][DEPTH][PITCH]; /* of rows and of columns */
+        float rows[ROWS_FLOATS];
+    };
+    float weights[TILE][PITCH]; /* (columns, rows) of the tile */
+};
+
+__device__ static inline int thread_row()
+{
+    return (int)threadIdx.x / SIDE * EACH;
+}
+
+__device__ static inline int thread_column()
+{
+    return (int)threadIdx.x % SIDE * EACH;
+}
+
+__device__ static inline size_t heads_shared(const Problem &p)
+{
+    return p.NH / p.NKV;
+}
+
+/* Head h of qkv, of q, k and v in this order. */
+template <typename X>
+__device__ static inline Head<X> head_of(X *qkv, size_t b, size_t h,
+                                         const Problem &p)
+{
+    size_t stride = (p.NH + 2 * p.NKV) * p.HS;
+    return {qkv + b * (size_t)p.T * stride + h * p.HS, stride};
+}
+
+template <typename X>
+__device__ static inline Head<X> out_head(X *out, size_t b, size_t h,
+                                          const Problem &p)
+{
+    size_t stride = p.NH * p.HS;
+    return {out + b * (size_t)p.T * stride + h * p.HS, stride};
+}
+
+/* Blocks of the same tile follow each other. */
+__device__ static inline Place place_of(const Problem &p, size_t heads,
+                                        int slice)
+{
+    size_t i = blockIdx.x;
+    Place place;
+
+    place.d = (int)(i % (size_t)p.slices) * slice;
+    i /= (size_t)p.slices;
+    place.head = i % heads;
+    place.b = i / heads % p.B;
+    place.t = (int)(i / heads / p.B) * TILE;
+    return place;
+}
+
+/* The first position that position t of row b sees; beyond the end none. */
+__device__ static inline int first_seen(const Problem &p, size_t b, int t)
+{
+    if (t >= p.T)
+        return INT_MAX;
+    int start = p.starts ? p.starts[b * (size_t)p.T + (size_t)t] : 0;
+    int edge = p.window > 0 ? t - p.window + 1 : 0;
+    return max(start, edge);
+}
+
+/* The least of it in the tile at t, in all threads. */
+__device__ static inline int first_of_tile(const Problem &p, size_t b, int t)
+{
+    int lane = (int)threadIdx.x % WARP;
+    int least = first_seen(p, b, t + lane);
+
+    for (int i = WARP; i < TILE; i += WARP)
+        least = min(least, first_seen(p, b, t + i + lane));
+    for (int step = WARP / 2; step > 0; step /= 2)
+        least = min(least, __shfl_xor_sync(0xffffffffu, least, step));
+    return least;
+}
+
+/* x = W elements, or 0 if there are none. */
+template <int W, typename X>
+__device__ static inline void load(float (&x)[W], const X *from, bool there,
+                                   bool wide)
+{
+    constexpr int STEP = W < 16 / (int)sizeof(X) ? W : 16 / (int)sizeof(X);
+
+    for (int i = 0; i < W; i++)
+        x[i] = 0.0f;
+    if (there && wide) {
+        for (int i = 0; i < W; i += STEP) {
+            Vec<X, STEP> some = *(const Vec<X, STEP> *)(from + i);
+            for (int j = 0; j < STEP; j++)
+                x[i + j] = to_float(some.v[j]);
+        }
+    } else if (there) {
+        for (int i = 0; i < W; i++)
+            x[i] = to_float(from[i]);
+    }
+}
+
+/* to(DEPTH, TILE): elements d... of positions t... of the head, turned; 0 where
+ * there are none
+ */
+template <typename X>
+__device__ static void load_turned(float (*to)[PITCH], Head<X> head, int t,
+                                   int d, const Problem &p)
+{
+    constexpr int W = 4, PARTS = THREADS / TILE;
+    const int row = (int)threadIdx.x % TILE;
+    const X *from = head.at + (size_t)(t + row) * head.stride;
+
+#pragma unroll
+    for (int i = 0; i < DEPTH; i += W * PARTS) {
+        const int at = i + (int)threadIdx.x / TILE * W;
+        const int left = (int)p.HS - d - at;
+        float x[W];
+        load(x, from + d + at, t + row < p.T && left >= W, p.wide);
+        if (t + row < p.T && left > 0 && left < W) {
+            for (int j = 0; j < W; j++)
+                x[j] = j < left ? to_float(from[d + at + j]) : 0.0f;
+        }
+        for (int j = 0; j < W; j++)
+            to[at + j][row] = x[j];
+    }
+}
+
+/* product(EACH, EACH) += the dot products of positions t... of a and u... of b
+ */
+template <typename X, typename Y>
+__device__ static void multiply_tiles(float (&product)[EACH][EACH],
+                                      Space &space, Head<X> a, int t, Head<Y> b,
+                                      int u, const Problem &p)
+{
+    const int row = thread_row(), column = thread_column();
+
+    for (int d = 0; d < (int)p.HS; d += DEPTH) {
+        __syncthreads();
+        load_turned(space.turned[0], a, t, d, p);
+        load_turned(space.turned[1], b, u, d, p);
+        __syncthreads();
+#pragma unroll 8
+        for (int k = 0; k < DEPTH; k++) {
+            const auto x = *(const Vec<float, EACH> *)&space.turned[0][k][row];
+            const auto y =
+                *(const Vec<float, EACH> *)&space.turned[1][k][column];
+#pragma unroll
+            for (int i = 0; i < EACH; i++)
+                for (int j = 0; j < EACH; j++)
+                    product[i][j] += x.v[i] * y.v[j];
+        }
+    }
+}
+
+/* Puts a thread's part of a tile where all can read it. */
+__device__ static void share_weights(Space &space,
+                                     const float (&weights)[EACH][EACH])
+{
+    const int row = thread_row(), column = thread_column();
+
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        Vec<float, EACH> x;
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            x.v[i] = weights[i][j];
+        *(Vec<float, EACH> *)&space.weights[column + j][row] = x;
+    }
+}
+
+/* A thread's part of sums(TILE, SLICE): element c of a row is column
+ * column_of(c).
+ */
+template <int SLICE> using Sums = float[EACH][SLICE / SIDE];
+
+__device__ static inline int column_of(int c)
+{
+    return thread_column() + c / EACH * TILE + c % EACH;
+}
+
+/* sums += weights x elements d... of positions u... of the head */
+template <int SLICE, typename X>
+__device__ static void add_weighted(Sums<SLICE> &sums, Space &space,
+                                    Head<X> head, int u, int d,
+                                    const Problem &p)
+{
+    constexpr int COUNT = ROWS_FLOATS / SLICE, W = EACH;
+    const int row = thread_row();
+
+    for (int first = 0; first < TILE; first += COUNT) {
+        __syncthreads();
+#pragma unroll 4
+        for (int i = (int)threadIdx.x * W; i < ROWS_FLOATS; i += THREADS * W) {
+            const int t = u + first + i / SLICE, at = d + i % SLICE;
+            const X *from = head.at + (size_t)t * head.stride + at;
+            const int left = (int)p.HS - at;
+            float x[W];
+            load(x, from, t < p.T && left >= W, p.wide);
+            if (t < p.T && left > 0 && left < W) {
+                for (int j = 0; j < W; j++)
+                    x[j] = j < left ? to_float(from[j]) : 0.0f;
+            }
+            for (int j = 0; j < W; j++)
+                space.rows[i + j] = x[j];
+        }
+        __syncthreads();
+        for (int k = 0; k < COUNT; k++) {
+            const auto w =
+                *(const Vec<float, EACH> *)&space.weights[first + k][row];
+#pragma unroll
+            for (int c = 0; c < SLICE / SIDE; c += EACH) {
+                const auto x = *(const Vec<float, EACH> *)&space
+                                    .rows[k * SLICE + column_of(c)];
+#pragma unroll
+                for (int i = 0; i < EACH; i++)
+                    for (int j = 0; j < EACH; j++)
+                        sums[i][c + j] += w.v[i] * x.v[j];
+            }
+        }
+    }
+}
+
+/* Positions t... of the head = sums, row i times factor[i] */
+template <int SLICE, typename X>
+__device__ static void store_sums(Head<X> head, int t, int d,
+                                  const Sums<SLICE> &sums,
+                                  const float (&factor)[EACH], const Problem &p)
+{
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int row = t + thread_row() + i;
+        if (row >= p.T)
+            break;
+        X *to = head.at + (size_t)row * head.stride;
+#pragma unroll
+        for (int c = 0; c < SLICE / SIDE; c += EACH) {
+            const int at = d + column_of(c);
+            Vec<X, EACH> x;
+            for (int j = 0; j < EACH; j++)
+                x.v[j] = from_float<X>(sums[i][c + j] * factor[i]);
+            if (p.wide && at < (int)p.HS) {
+                *(Vec<X, EACH> *)(to + at) = x;
+            } else {
+                for (int j = 0; j < EACH && at + j < (int)p.HS; j++)
+                    to[at + j] = x.v[j];
+            }
+        }
+    }
+}
+
+/* Factors of dropout of keys s... of the query at t: elements of a row in the
+ * order of queries and keys, four to a block of random words.
+ */
+__device__ static inline void dropout_factors(float (&f)[EACH],
+                                              const Problem &p, size_t b,
+                                              size_t head, int t, int s)
+{
+    const uint64_t query = head * (uint64_t)p.T + (uint64_t)t;
+    const uint64_t element = query * (uint64_t)p.T + (uint64_t)s;
+    const uint64_t row = (uint64_t)p.drops.rows[b];
+    const int phase = (int)(element % EACH);
+    float next[EACH] = {}, all[2 * EACH];
+
+    drop_factors(f, p.drops, row, element / EACH);
+    if (phase != 0)
+        drop_factors(next, p.drops, row, element / EACH + 1);
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        all[j] = f[j];
+        all[EACH + j] = next[j];
+    }
+    for (int j = 0; j + 1 < 2 * EACH; j++)
+        all[j] = phase & 1 ? all[j + 1] : all[j];
+    for (int j = 0; j + 2 < 2 * EACH; j++)
+        all[j] = phase & 2 ? all[j + 2] : all[j];
+    for (int j = 0; j < EACH; j++)
+        f[j] = all[j];
+}
+
+/* --- launches --- */
+
+/* The widest slice: sums of it still fit into registers. */
+enum { NARROW_SLICE = 64, WIDE_SLICE = 128 };
+
+static inline int slice_of(const struct dt_attention *a)
+{
+    return a->HS <= NARROW_SLICE ? NARROW_SLICE : WIDE_SLICE;
+}
+
+static inline Problem problem_of(const struct dt_attention *a, bool wide)
+{
+    const int slice = slice_of(a);
+    const double scale = 1.0 / sqrt((double)a->HS);
+    Problem p = {};
+
+    p.B = a->B;
+    p.NH = a->NH;
+    p.NKV = a->NKV;
+    p.HS = a->HS;
+    p.T = (int)a->T;
+    p.window = a->window < a->T ? (int)a->window : 0;
+    p.slices = ((int)a->HS + slice - 1) / slice;
+    p.wide = wide;
+    p.starts = data_of<int32_t>(a->starts);
+    p.scale = (float)scale;
+    p.log2_scale = (float)(scale * M_LOG2E);
+    p.drops = drops_of(&a->dropout, a->B * a->T);
+    return p;
+}
+
+/* A block for each tile of positions of `heads` heads a row. */
+static inline unsigned blocks_of(const Problem &p, size_t heads)
+{
+    return (unsigned)(p.B * heads * (size_t)p.slices) *
+           blocks_for((size_t)p.T, TILE);
+}
+
+static inline void assert_shapes(const struct dt_attention *a,
+                                 struct dt_view out, struct dt_view lse,
+                                 struct dt_view qkv)
+{
+    assert(a->HS % 2 == 0 && a->HS <= DT_MAX_HEAD_SIZE);
+    assert(a->T < INT_MAX - TILE && a->NH % a->NKV == 0);
+    assert(out.count == a->B * a->T * a->NH * a->HS);
+    assert(lse.count == a->B * a->NH * a->T && lse.dtype == DT_F32);
+    assert(qkv.count == a->B * a->T * (a->NH + 2 * a->NKV) * a->HS);
+    (void)a, (void)out, (void)lse, (void)qkv;
+}
+
+#endif /* DT_OPS_CUDA_ATTENTION_TILE_CUH */
