@@ -4,6 +4,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/comm.h \
 	runtime/comm/comm_self.c \
 	runtime/comm/impl.h \
+	runtime/comm/op.c \
 	# End of runtime/comm
 
 if HAVE_GLOO

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* op.c - operations in words */
+#include "config.h"
+
+#include <stdio.h>
+
+#include "comm/impl.h"
+
+static const char *const op_names[] = {
+    [DT_OP_ALL_REDUCE] = "all_reduce",
+    [DT_OP_REDUCE_SCATTER] = "reduce_scatter",
+    [DT_OP_ALL_GATHER] = "all_gather",
+    [DT_OP_BROADCAST] = "broadcast",
+    [DT_OP_SCALARS] = "reduce_scalars",
+    [DT_OP_BARRIER] = "barrier",
+};
+
+static const char *const dtype_names[] = {
+    [DT_F32] = "f32", [DT_BF16] = "bf16", [DT_F16] = "fp16",
+    [DT_I32] = "i32", [DT_I64] = "i64",   [DT_F64] = "f64",
+};
+
+void dt_op_describe(const struct dt_op *op, char *text, size_t bytes)
+{
+    if (op->kind == DT_OP_BARRIER)
+        snprintf(text, bytes, "barrier");
+    else if (op->kind == DT_OP_SCALARS)
+        snprintf(text, bytes, "reduce_scalars(%zu x f64)", op->scalar_count);
+    else
+        snprintf(text, bytes, "%s(%zu x %s)", op_names[op->kind],
+                 op->view.count, dtype_names[op->view.dtype]);
+}
