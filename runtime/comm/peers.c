@@ -19,11 +19,8 @@ enum {
 static const uint64_t last_words_slot = UINT64_MAX;
 static const char *const doors_key = "dt.comm.doors";
 
-/* An error about `peer`, which cannot be counted on any more. */
-__attribute__((format(printf, 4, 5))) static int about(const struct dt_peers *p,
-                                                       int peer,
-                                                       struct dt_error *err,
-                                                       const char *fmt, ...)
+int dt_peers_about(const struct dt_peers *p, int peer, struct dt_error *err,
+                   const char *fmt, ...)
 {
     char what[DT_LAST_WORDS_BYTES];
     va_list ap;
@@ -40,7 +37,7 @@ __attribute__((format(printf, 4, 5))) static int about(const struct dt_peers *p,
 static int peer_lost(const struct dt_peers *p, int peer, const char *why,
                      struct dt_error *err)
 {
-    return about(p, peer, err, ": %s", why);
+    return dt_peers_about(p, peer, err, ": %s", why);
 }
 
 /* The error that rank r has left behind: its own, or of a rank that it lost,
@@ -63,10 +60,10 @@ static int heard_from(const struct dt_peers *p, int r, struct dt_error *err)
     return -1;
 }
 
-/* -1 if some rank has failed: its last words if there are any, otherwise what
- * happened to the connection.
+/* The last words of a rank if there are any, otherwise what happened to the
+ * connection.
  */
-static int look_at_all(struct dt_peers *p, struct dt_error *err)
+int dt_peers_look(struct dt_peers *p, struct dt_error *err)
 {
     struct dt_error why;
     int broken = -1;
@@ -94,12 +91,12 @@ static int blame(struct dt_peers *p, int peer, const struct dt_error *why,
                  struct dt_error *err)
 {
     struct dt_error copy = *why; /* err may be why */
-    if (look_at_all(p, err) < 0)
+    if (dt_peers_look(p, err) < 0)
         return -1;
     if (p->left[peer])
-        return about(p, peer, err,
-                     " has left in order: it started fewer "
-                     "operations than this rank");
+        return dt_peers_about(p, peer, err,
+                              " has left in order: it started fewer "
+                              "operations than this rank");
     return peer_lost(p, peer, copy.text, err);
 }
 
@@ -127,12 +124,13 @@ int dt_peers_wait(struct dt_peers *p, struct dt_port *port, enum dt_way way,
         if (rc == -1)
             return blame(p, peer, &why, err);
         if (atomic_load(&p->leaving))
-            return about(p, p->rank, err, " has left in the middle of it");
-        if (look_at_all(p, err) < 0)
+            return dt_peers_about(p, p->rank, err,
+                                  " has left in the middle of it");
+        if (dt_peers_look(p, err) < 0)
             return -1;
         if (dt_clock_now() >= deadline)
-            return about(p, peer, err, " did not answer within %d ms",
-                         p->timeout_ms);
+            return dt_peers_about(p, peer, err, " did not answer within %d ms",
+                                  p->timeout_ms);
     }
 }
 

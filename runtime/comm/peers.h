@@ -23,6 +23,7 @@ enum {
 struct dt_last_words {
     int status, lost_rank;            /* as in struct dt_error; a rank that
                                          failed itself names itself */
+    uint64_t started;                 /* operations so far, if counted */
     char reason[DT_LAST_WORDS_BYTES]; /* "": left in order */
 };
 
@@ -54,6 +55,17 @@ int dt_peers_post(struct dt_peers *peers, struct dt_port *port, enum dt_way way,
  */
 int dt_peers_wait(struct dt_peers *peers, struct dt_port *port, enum dt_way way,
                   int peer, struct dt_error *err);
+
+/* Has a rank failed, or is its process or host gone? -1: which, and why. For a
+ * backend whose operations are not messages of the link.
+ */
+int dt_peers_look(struct dt_peers *peers, struct dt_error *err);
+
+/* The error "rank <peer> on <host><fmt...>", or "lost rank <peer> on <host>:
+ * .." for a text that begins with a colon, with `peer` as lost_rank: always -1.
+ */
+int dt_peers_about(const struct dt_peers *peers, int peer, struct dt_error *err,
+                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* Tells all ranks that this one leaves, and why (NULL: in order), and closes
  * the connections; takes a fraction of a second at most.
