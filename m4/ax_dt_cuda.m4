@@ -163,8 +163,10 @@ DT_WITH([cuda], [the CUDA backend; =DIR: the toolkit], [
     AS_IF([test "x$dt_have_cuda" = xyes], [DT_CUDA_COMPILES])
 ])
 DT_WITH([nccl], [collectives between GPUs; =DIR: where its headers are], [
-    DT_CUDA_HEADER([nccl], [nccl.h], [NCCL_MAJOR], [NCCL_MINOR], [NCCL_PATCH],
-        [2.23.0])
+    AS_IF([test "x$dt_have_gloo" = xyes],
+        [DT_CUDA_HEADER([nccl], [nccl.h], [NCCL_MAJOR], [NCCL_MINOR],
+            [NCCL_PATCH], [2.23.0])],
+        [dt_why_nccl="it needs gloo, which notices lost ranks"])
 ])
 DT_WITH([cudnn], [attention by cuDNN; =DIR: where its headers are], [
     DT_CUDA_HEADER([cudnn], [cudnn.h], [CUDNN_MAJOR], [CUDNN_MINOR],
@@ -179,6 +181,7 @@ AS_IF([test "x$dt_have_cudnn" = xyes],
 AC_DEFINE_UNQUOTED([DT_CUDA_ARCHS], ["$dt_cuda_archs"],
     [Compute capabilities with machine code in the module])
 AM_CONDITIONAL([HAVE_CUDA], [test "x$dt_have_cuda" = xyes])
+AM_CONDITIONAL([HAVE_NCCL], [test "x$dt_have_nccl" = xyes])
 AC_SUBST([DT_NVCCFLAGS])
 AC_SUBST([CUDA_CPPFLAGS])
 AC_SUBST([CUDA_LDFLAGS])

@@ -49,10 +49,11 @@ cuda_sources = \
 if HAVE_CUDA
 moduledir = $(pkglibdir)
 module_PROGRAMS = disttrain-cuda.so
-disttrain_cuda_so_SOURCES = $(cuda_sources)
+disttrain_cuda_so_SOURCES = $(cuda_sources) $(nccl_sources)
 disttrain_cuda_so_CPPFLAGS = -I$(top_srcdir)/runtime $(CUDA_CPPFLAGS)
 disttrain_cuda_so_CFLAGS = $(DT_CFLAGS) -fPIC -fvisibility=hidden
-disttrain_cuda_so_LDADD = $(CUDA_LDFLAGS) $(CUDA_LIBS)
+disttrain_cuda_so_CXXFLAGS = $(AM_CXXFLAGS) -fPIC -fvisibility=hidden
+disttrain_cuda_so_LDADD = $(CUDA_LDFLAGS) $(CUDA_LIBS) $(nccl_libs)
 EXTRA_disttrain_cuda_so_DEPENDENCIES = runtime/backend/module.map
 # One symbol is the program's business, nothing of it is the module's.
 disttrain_cuda_so_LINK = $(CXX) -shared $(CXXFLAGS) $(DT_LDFLAGS) $(LDFLAGS) \
@@ -66,8 +67,8 @@ disttrain_cuda_so_LINK = $(CXX) -shared $(CXXFLAGS) $(DT_LDFLAGS) $(LDFLAGS) \
 		-Xcompiler -fPIC,-fvisibility=hidden $(DT_NVCC_WARN) \
 		-MD -MP -MF $(@:.o=.d) -c -o $@ $<
 
--include runtime/ops/cuda/*.d
-CLEANFILES += runtime/ops/cuda/*.d
+-include runtime/ops/cuda/*.d runtime/comm/*.d
+CLEANFILES += runtime/ops/cuda/*.d runtime/comm/*.d
 endif
 EXTRA_DIST += runtime/backend/module.map
 SUFFIXES = .cu

@@ -25,3 +25,28 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/reduce.c \
 	runtime/comm/reduce.h
 endif
+
+# Collectives of the module for NVIDIA GPUs; runtime/backend/local.mk.
+if HAVE_NCCL
+nccl_sources = \
+	runtime/base/fault.c \
+	runtime/comm/address.c \
+	runtime/comm/comm_gloo.cc \
+	runtime/comm/comm_nccl.c \
+	runtime/comm/comm_nccl.h \
+	runtime/comm/nccl_bootstrap.c \
+	runtime/comm/nccl_bootstrap.h \
+	runtime/comm/nccl_lane.c \
+	runtime/comm/nccl_lane.h \
+	runtime/comm/nccl_watch.c \
+	runtime/comm/nccl_wire.cu \
+	runtime/comm/nccl_wire.h \
+	runtime/comm/op.c \
+	runtime/comm/peers.c \
+	runtime/comm/roll.c \
+	runtime/comm/roll.h \
+	# End of nccl_sources
+nccl_libs = $(GLOO_LIBS)
+else
+nccl_sources = runtime/comm/nccl_none.c
+endif
