@@ -349,5 +349,6 @@ extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
     }
     if (C > 0)
         add_parts(stream, data_of<float>(dw), data_of<float>(db),
-                  (const float *)stream->workspace, parts, C, accumulate);
+                  (const float *)stream->workspace, parts, C,
+                  db.count > 0 ? 2 * C : C, accumulate);
 }

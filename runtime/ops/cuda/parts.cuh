@@ -42,19 +42,24 @@ __global__ static void __launch_bounds__(WARP *WARP)
     sum = warp_sum(sums[lane][warp]);
     c = blockIdx.x * WARP + warp;
     if (lane == 0 && c < columns) {
-        float *to = c < C ? a + c : b + (c - C);
-        *to = accumulate ? *to + sum : sum;
+        float *to = c < C ? a : b;
+        if (to) {
+            to += c < C ? c : c - C;
+            *to = accumulate ? *to + sum : sum;
+        }
     }
 }
 
-/* a(C) and b(C), F32, = or += the sums of partial(parts, C or, with b, 2 C). */
+/* a(C) and b(C), F32, = or += the sums of partial(parts, columns): `columns` is
+ * C or, for both, 2 C. NULL is left out.
+ */
 static inline void add_parts(struct dt_stream *stream, float *a, float *b,
                              const float *partial, size_t parts, size_t C,
-                             bool accumulate)
+                             size_t columns, bool accumulate)
 {
-    const unsigned columns = (unsigned)(b ? 2 * C : C);
     launch(stream, sum_parts, blocks_for(columns, WARP), WARP * WARP, a, b,
-           partial, (unsigned)parts, (unsigned)C, columns, accumulate);
+           partial, (unsigned)parts, (unsigned)C, (unsigned)columns,
+           accumulate);
 }
 
 #endif /* DT_OPS_CUDA_PARTS_CUH */

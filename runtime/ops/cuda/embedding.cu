@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * embedding.cu - token and position embeddings
+ *
+ * Backward, many rows of dout add to one row of a table. They are sorted by it
+ * (a stable radix sort, so that the order is that of the batch) and cut into
+ * pieces of equal length. A run of one table row that lies in a piece is added
+ * by it; where runs go on in the next piece, each piece leaves its sum in the
+ * workspace, and a second kernel adds those, piece by piece. So one frequent
+ * token is the work of many blocks, and every sum has one order.
+ */
+#include "config.h"
+
+#include <cub/device/device_radix_sort.cuh>
+
+#include "ops/cuda/dropout.cuh"
+#include "ops/cuda/rows.cuh"
+
+template <typename X> struct Tables {
+    X *out;
+    const X *wte, *wpe; /* wpe: NULL for none */
+    const int32_t *ids, *positions;
+    size_t N;
+    unsigned C, per_row;
+    Drops drops;
+};
+
+template <typename X, int W, bool DROP>
+__global__ static void __launch_bounds__(TILE_THREADS) embed(Tables<X> a)
+{
+    const Tile tile = this_tile(a.per_row);
+    const unsigned vecs = tile.n < a.N ? a.C / W : 0;
+    Vec<X, W> token[TILE_VECS], place[TILE_VECS];
+    DropRow row = {};
+
+    if (tile.first >= vecs)
+        return;
+    const X *from = a.wte + (size_t)a.ids[tile.n] * a.C;
+    const X *at = a.wpe ? a.wpe + (size_t)a.positions[tile.n] * a.C : nullptr;
+    if constexpr (DROP)
+        row = drop_row(a.drops, tile.n, a.C);
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        unsigned v = tile.first + i * WARP;
+        if (v < vecs) {
+            token[i] = load_vec<X, W>(from + v * W);
+            if (at)
+                place[i] = load_vec<X, W>(at + v * W);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        unsigned v = tile.first + i * WARP;
+        if (v < vecs) {
+            float x[W], y[W];
+            to_floats<X, W>(x, token[i]);
+            if (at) {
+                to_floats<X, W>(y, place[i]);
+#pragma unroll
+                for (int j = 0; j < W; j++)
+                    x[j] += y[j];
+            }
+            if constexpr (DROP)
+                drop<W>(x, a.drops, row, v * W);
+            store_floats<X, W>(a.out + tile.n * a.C + v * W, x);
+        }
+    }
+}
+
+extern "C" void dt_cuda_embedding_forward(
+    struct dt_stream *stream, struct dt_view out, struct dt_view ids,
+    struct dt_view positions, struct dt_view wte, struct dt_view wpe, size_t N,
+    size_t C, const struct dt_dropout *dropout)
+{
+    assert(out.count == N * C && ids.count == N && C <= INT32_MAX);
+    assert(wpe.count == 0 || positions.count == N);
+    if (N * C == 0)
+        return;
+    with_type(out.dtype, [&](auto zero) {
+        using X = decltype(zero);
+        Tables<X> a = {};
+        a.out = data_of<X>(out);
+        a.wte = data_of<const X>(wte);
+        a.wpe = data_of<const X>(wpe);
+        a.ids = data_of<const int32_t>(ids);
+        a.positions = data_of<const int32_t>(positions);
+        a.N = N;
+        a.C = (unsigned)C;
+        a.drops = drops_of(dropout, N);
+        with_width<X>(aligned(C, wide<X>(), sizeof(X), a.out, a.wte, a.wpe),
+                      [&](auto width) {
+                          constexpr int W = decltype(width)::value;
+                          a.per_row = tiles_of_row(C / W);
+                          if (a.drops.rows)
+                              launch(stream, embed<X, W, true>,
+                                     tile_blocks(N, C / W), TILE_THREADS, a);
+                          else
+                              launch(stream, embed<X, W, false>,
+                                     tile_blocks(N, C / W), TILE_THREADS, a);
+                      });
+    });
+}
+
+/* --- backward --- */
+
+/* Rows that are sorted at once; the shortest piece, threads of a piece, partial
+ * sums that a block adds at a time.
+ */
+static constexpr size_t SLAB = 1 << 18;
+enum { PIECE = 32, PIECE_THREADS = 128, ADDERS = 8 };
+
+/* table(rows, C) += dout at keys; see the head of this file. */
+struct Scatter {
+    float *table;
+    const int32_t *keys; /* (N) sorted */
+    const int32_t *from; /* (N) rows of dout */
+    float *partial;      /* (pieces, 2, C): of the first run, of the last */
+    unsigned N, C, piece, pieces;
+};
+
+__global__ static void number(int32_t *to, unsigned N)
+{
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < N)
+        to[i] = (int32_t)i;
+}
+
+/* The end of a run: where its sum belongs. `begun`: it began in this piece. */
+template <int W>
+__device__ static inline void end_run(const Scatter &a, const float (&sum)[W],
+                                      int32_t key, bool begun, bool ended,
+                                      unsigned c)
+{
+    if (begun && ended) {
+        float before[W];
+        float *to = a.table + (size_t)key * a.C + c;
+        load_floats<float, W>(before, to);
+#pragma unroll
+        for (int i = 0; i < W; i++)
+            before[i] += sum[i];
+        store_floats<float, W>(to, before);
+    } else {
+        size_t slot = 2 * (size_t)blockIdx.x + (begun ? 1 : 0);
+        store_floats<float, W>(a.partial + slot * a.C + c, sum);
+    }
+}
+
+/* Block (piece, columns): a thread has W neighbouring columns. Rows are read
+ * AHEAD at a time, whether or not runs end between them.
+ */
+template <typename X, int W>
+__global__ static void __launch_bounds__(PIECE_THREADS)
+    add_runs(Scatter a, const X *dout)
+{
+    constexpr unsigned AHEAD = 8;
+    const unsigned first = blockIdx.x * a.piece;
+    const unsigned end = a.N - first < a.piece ? a.N : first + a.piece;
+    const unsigned c = (blockIdx.y * PIECE_THREADS + threadIdx.x) * W;
+    bool begun = first == 0 || a.keys[first - 1] != a.keys[first];
+    int32_t key = a.keys[first];
+    float sum[W] = {};
+
+    if (c >= a.C)
+        return;
+    for (unsigned i = first; i < end; i += AHEAD) {
+        Vec<X, W> rows[AHEAD];
+        int32_t keys[AHEAD];
+#pragma unroll
+        for (unsigned j = 0; j < AHEAD; j++) {
+            if (i + j < end) {
+                keys[j] = a.keys[i + j];
+                rows[j] =
+                    load_vec<X, W>(dout + (size_t)a.from[i + j] * a.C + c);
+            }
+        }
+#pragma unroll
+        for (unsigned j = 0; j < AHEAD; j++) {
+            if (i + j < end) {
+                float x[W];
+                if (keys[j] != key) {
+                    end_run<W>(a, sum, key, begun, true, c);
+                    begun = true;
+                    key = keys[j];
+#pragma unroll
+                    for (int k = 0; k < W; k++)
+                        sum[k] = 0.0f;
+                }
+                to_floats<X, W>(x, rows[j]);
+#pragma unroll
+                for (int k = 0; k < W; k++)
+                    sum[k] += x[k];
+            }
+        }
+    }
+    end_run<W>(a, sum, key, begun, end == a.N || a.keys[end] != key, c);
+}
+
+/* Block (piece, columns): if a run begins in the piece and goes on behind it,
+ * adds what all pieces left of it. Warps take the pieces in turn.
+ */
+__global__ static void __launch_bounds__(ADDERS *WARP) add_pieces(Scatter a)
+{
+    __shared__ float sums[ADDERS][WARP];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const unsigned c = blockIdx.y * WARP + lane, here = blockIdx.x;
+    const unsigned first = here * a.piece, next = first + a.piece;
+    const int32_t key = next < a.N ? a.keys[next - 1] : -1;
+    const bool goes_on = next < a.N && a.keys[next] == key;
+    const bool begins = first == 0 || a.keys[first - 1] != key;
+    unsigned low = here + 1, high = a.pieces;
+    float sum = 0.0f;
+
+    if (!goes_on || !begins)
+        return;
+    /* the first piece that begins with another key: most often the next but
+     * one, so steps grow before they are halved
+     */
+    for (unsigned step = 1; low + step < high; step *= 2) {
+        if (a.keys[(low + step) * a.piece] != key)
+            high = low + step;
+        else
+            low += step;
+    }
+    while (high - low > 1) {
+        unsigned middle = low + (high - low) / 2;
+        if (a.keys[middle * a.piece] != key)
+            high = middle;
+        else
+            low = middle;
+    }
+    if (c < a.C) {
+#pragma unroll 4
+        for (unsigned i = here + warp; i < high; i += ADDERS)
+            sum += a.partial[(2 * (size_t)i + (i == here)) * a.C + c];
+    }
+    sums[warp][lane] = sum;
+    __syncthreads();
+    if (warp == 0 && c < a.C) {
+        for (unsigned i = 1; i < ADDERS; i++)
+            sum += sums[i][lane];
+        a.table[(size_t)key * a.C + c] += sum;
+    }
+}
+
+/* Bytes of a part of the workspace. */
+static size_t room(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* keys(N) in order, and their numbers: by the lowest `bits`. */
+static void sort_keys(struct dt_stream *stream, Scatter *a, const int32_t *keys,
+                      int bits)
+{
+    char *at = (char *)stream->workspace;
+    const size_t each = room(a->N * sizeof(int32_t));
+    int32_t *sorted = (int32_t *)at, *from = (int32_t *)(at + each);
+    int32_t *numbers = (int32_t *)(at + 2 * each);
+    size_t bytes = 0;
+
+    cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted, numbers, from,
+                                    (int)a->N, 0, bits, stream->cuda);
+    assert(3 * each + room(bytes) < stream->workspace_bytes);
+    launch(stream, number, blocks_for(a->N, 256), 256, numbers, a->N);
+    cub::DeviceRadixSort::SortPairs(at + 3 * each, bytes, keys, sorted, numbers,
+                                    from, (int)a->N, 0, bits, stream->cuda);
+    a->keys = sorted;
+    a->from = from;
+    /* what the sort alone needed is free again */
+    a->partial = (float *)(at + 2 * each);
+    const size_t pair = 2 * (size_t)a->C * sizeof(float);
+    const size_t most = (stream->workspace_bytes - 2 * each) / pair;
+    assert(most > 0);
+    a->piece = PIECE;
+    while (blocks_for(a->N, a->piece) > most)
+        a->piece *= 2;
+    a->pieces = blocks_for(a->N, a->piece);
+}
+
+template <typename X, int W>
+static void add_slab(struct dt_stream *stream, const Scatter &a, const X *dout)
+{
+    launch(stream, add_runs<X, W>,
+           dim3(a.pieces, blocks_for(a.C / W, PIECE_THREADS)), PIECE_THREADS, a,
+           dout);
+    if (a.pieces > 1)
+        launch(stream, add_pieces, dim3(a.pieces, blocks_for(a.C, WARP)),
+               ADDERS * WARP, a);
+}
+
+/* table(., C) F32 += dout(N,C) at keys(N). */
+static void scatter(struct dt_stream *stream, struct dt_view table,
+                    struct dt_view dout, struct dt_view keys, size_t N,
+                    size_t C)
+{
+    const size_t rows = table.count / C;
+    int bits = 1;
+
+    while (bits < 31 && rows > (size_t)1 << bits)
+        bits++;
+    for (size_t first = 0; first < N; first += SLAB) {
+        Scatter a = {};
+        a.table = data_of<float>(table);
+        a.N = (unsigned)(N - first < SLAB ? N - first : SLAB);
+        a.C = (unsigned)C;
+        sort_keys(stream, &a, data_of<const int32_t>(keys) + first, bits);
+        with_type(dout.dtype, [&](auto zero) {
+            using X = decltype(zero);
+            const X *grad = data_of<const X>(dout) + first * C;
+            const bool is_wide =
+                aligned(C, wide<X>(), sizeof(X), grad) &&
+                aligned(C, wide<X>(), sizeof(float), a.table, a.partial);
+            with_width<X>(is_wide, [&](auto width) {
+                add_slab<X, decltype(width)::value>(stream, a, grad);
+            });
+        });
+    }
+}
+
+extern "C" void dt_cuda_embedding_backward(
+    struct dt_stream *stream, struct dt_view dwte, struct dt_view dwpe,
+    struct dt_view dout, struct dt_view ids, struct dt_view positions, size_t N,
+    size_t C, bool accumulate)
+{
+    assert(ids.count == N && dout.count == N * C && C <= INT32_MAX);
+    if (dwpe.count > 0 && !accumulate)
+        dt_cuda_zero(stream, dwpe);
+    if (N * C == 0)
+        return;
+    scatter(stream, dwte, dout, ids, N, C);
+    if (dwpe.count > 0)
+        scatter(stream, dwpe, dout, positions, N, C);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kv.cu - attention of one new position to the cached keys and values
+ *
+ * A block has the query heads that share a head of keys and values, and a part
+ * of the places, so that a cache is read once and by the whole card even if
+ * there are few rows. In a warp, groups of lanes take turns at the places: each
+ * goes on with a maximum m, a sum l and a sum of values of its own (Milakov,
+ * Gimelshein, "Online normalizer calculation for softmax", alg. 3), which are
+ * put together in the end: groups of a warp, warps of a block, parts.
+ */
+#include "config.h"
+
+#include "ops/cuda/rows.cuh"
+
+template <typename X, int W>
+__global__ static void __launch_bounds__(TILE_THREADS)
+    store(X *k, X *v, const X *qkv, const int32_t *positions, size_t N,
+          unsigned T, unsigned S, unsigned keys, unsigned row, unsigned per_row)
+{
+    const Tile tile = this_tile(per_row);
+    const unsigned vecs = tile.n < N ? keys / W : 0;
+    Vec<X, W> ks[TILE_VECS], vs[TILE_VECS];
+
+    if (tile.first >= vecs)
+        return;
+    const int32_t position = positions[tile.n];
+    if (position < 0)
+        return;
+    const X *from = qkv + tile.n * row + (row - 2 * keys);
+    const size_t to = ((size_t)((unsigned)tile.n / T) * S + position) * keys;
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        unsigned at = (tile.first + i * WARP) * W;
+        if (at < keys) {
+            ks[i] = load_vec<X, W>(from + at);
+            vs[i] = load_vec<X, W>(from + keys + at);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        unsigned at = (tile.first + i * WARP) * W;
+        if (at < keys) {
+            store_vec<X, W>(k + to + at, ks[i]);
+            store_vec<X, W>(v + to + at, vs[i]);
+        }
+    }
+}
+
+extern "C" void dt_cuda_kv_store(struct dt_stream *stream,
+                                 const struct dt_kv *kv, struct dt_view qkv,
+                                 struct dt_view positions, size_t T)
+{
+    const size_t keys = kv->NKV * kv->HS, N = kv->B * T;
+    const size_t row = kv->NH * kv->HS + 2 * keys;
+
+    assert(qkv.count == N * row && positions.count == N);
+    assert(kv->k.dtype == qkv.dtype && kv->v.dtype == qkv.dtype);
+    if (N * keys == 0)
+        return;
+    with_type(qkv.dtype, [&](auto zero) {
+        using X = decltype(zero);
+        X *k = data_of<X>(kv->k), *v = data_of<X>(kv->v);
+        const X *from = data_of<const X>(qkv);
+        const bool is_wide = aligned(keys, wide<X>(), sizeof(X), k, v, from) &&
+                             row % wide<X>() == 0;
+        with_width<X>(is_wide, [&](auto width) {
+            constexpr int W = decltype(width)::value;
+            launch(stream, ::store<X, W>, tile_blocks(N, keys / W),
+                   TILE_THREADS, k, v, from, data_of<const int32_t>(positions),
+                   N, (unsigned)T, (unsigned)kv->S, (unsigned)keys,
+                   (unsigned)row, tiles_of_row(keys / W));
+        });
+    });
+}
+
+/* Warps of a block, the fewest places of a part, blocks that a multiprocessor
+ * is given.
+ */
+enum { WARPS = 4, PART = 256, BLOCKS = 4 };
+
+template <typename X> struct Decode {
+    X *out;
+    const X *qkv, *k, *v;
+    const int32_t *positions;
+    float *partial; /* (B, NH, parts, HS + 2): m, l, sum; NULL: one part */
+    unsigned S, NH, NKV, HS, window;
+    unsigned lanes; /* that share a head */
+    unsigned cuts;  /* blocks that share the query heads of a head of keys */
+    unsigned parts;
+    float scale; /* with log2(e): weights are powers of 2 */
+};
+
+/* What was summed for a query head. A lane has PER vectors of W elements. */
+template <int W, int PER> struct Sum {
+    float m, l, v[PER][W];
+
+    /* Everything so far belongs to the maximum `next`. */
+    __device__ void shrink(float next)
+    {
+        float by = m > -INFINITY ? exp2f(m - next) : 0.0f;
+        m = next;
+        l *= by;
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                v[p][i] *= by;
+        }
+    }
+
+    /* With that of the lanes `step` away. */
+    __device__ void join(unsigned step)
+    {
+        shrink(fmaxf(m, __shfl_xor_sync(0xffffffffu, m, step)));
+        l += __shfl_xor_sync(0xffffffffu, l, step);
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                v[p][i] += __shfl_xor_sync(0xffffffffu, v[p][i], step);
+        }
+    }
+};
+
+/* A lane's part of a head: q of H heads, and keys and values of as many places
+ * as are on their way; place j is `step` behind place j - 1.
+ */
+template <typename X, int W, int PER, int H> struct Lane {
+    static constexpr int PLACES = PER == 1 ? 4 : 1;
+    Vec<X, W> q[H][PER], k[PLACES][PER], v[PLACES][PER];
+    Sum<W, PER> sums[H];
+    unsigned first, apart, HS; /* element(p) is there if below HS */
+
+    __device__ unsigned element(int p) const
+    {
+        return first + p * apart;
+    }
+
+    __device__ void load(const X *keys, const X *values, size_t stride,
+                         unsigned place, unsigned step, unsigned end)
+    {
+#pragma unroll
+        for (int j = 0; j < PLACES; j++) {
+            const size_t s = place + j * step;
+#pragma unroll
+            for (int p = 0; p < PER; p++) {
+                if (s < end && element(p) < HS) {
+                    k[j][p] = load_vec<X, W>(keys + s * stride + element(p));
+                    v[j][p] = load_vec<X, W>(values + s * stride + element(p));
+                }
+            }
+        }
+    }
+
+    /* Head h sees the places below `end`. */
+    __device__ void see(int h, unsigned place, unsigned step, unsigned end,
+                        unsigned lanes, float scale)
+    {
+        float scores[PLACES], most = sums[h].m;
+#pragma unroll
+        for (int j = 0; j < PLACES; j++) {
+            const bool there = place + j * step < end;
+            float sum = 0.0f;
+#pragma unroll
+            for (int p = 0; p < PER; p++) {
+                if (there && element(p) < HS) {
+                    float a[W], b[W];
+                    to_floats<X, W>(a, q[h][p]);
+                    to_floats<X, W>(b, k[j][p]);
+#pragma unroll
+                    for (int i = 0; i < W; i++)
+                        sum += a[i] * b[i];
+                }
+            }
+            for (unsigned i = lanes / 2; i > 0; i /= 2)
+                sum += __shfl_xor_sync(0xffffffffu, sum, i);
+            scores[j] = there ? sum * scale : -INFINITY;
+            most = fmaxf(most, scores[j]);
+        }
+        sums[h].shrink(most);
+#pragma unroll
+        for (int j = 0; j < PLACES; j++) {
+            if (place + j * step >= end)
+                continue;
+            const float weight = exp2f(scores[j] - most);
+            sums[h].l += weight;
+#pragma unroll
+            for (int p = 0; p < PER; p++) {
+                if (element(p) < HS) {
+                    float x[W];
+                    to_floats<X, W>(x, v[j][p]);
+#pragma unroll
+                    for (int i = 0; i < W; i++)
+                        sums[h].v[p][i] += weight * x[i];
+                }
+            }
+        }
+    }
+};
+
+/* What warps (or parts) of one head left, element d of the sum put together;
+ * m and l are `stride` apart, and so are the sums.
+ */
+__device__ static inline float put_together(float &m, float &l, const float *ms,
+                                            const float *ls, const float *sums,
+                                            unsigned count, size_t stride,
+                                            size_t sum_stride)
+{
+    float sum = 0.0f;
+
+    m = -INFINITY;
+    l = 0.0f;
+    for (unsigned i = 0; i < count; i++)
+        m = fmaxf(m, ms[i * stride]);
+    for (unsigned i = 0; i < count; i++) {
+        float by = ms[i * stride] > -INFINITY ? exp2f(ms[i * stride] - m) : 0;
+        l += by * ls[i * stride];
+        sum += by * sums[i * sum_stride];
+    }
+    return sum;
+}
+
+/* Block (row, head of keys, cut; part): H query heads */
+template <typename X, int W, int PER, int H>
+__global__ static void __launch_bounds__(WARPS *WARP) attend(Decode<X> a)
+{
+    __shared__ alignas(32) float sums[WARPS][H][WARP * W * PER];
+    __shared__ float ms[WARPS][H], ls[WARPS][H];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const unsigned shared = a.NH / a.NKV, cut = blockIdx.x % a.cuts;
+    const unsigned kv_head = blockIdx.x / a.cuts % a.NKV;
+    const size_t b = blockIdx.x / a.cuts / a.NKV;
+    const unsigned head = kv_head * shared + cut * H;
+    const unsigned heads = shared - cut * H < H ? shared - cut * H : H;
+    const unsigned all = (unsigned)(a.positions[b] + 1);
+    const unsigned skip = a.window > 0 && all > a.window ? all - a.window : 0;
+    const unsigned length = (all - skip + a.parts - 1) / a.parts;
+    const unsigned from = skip + blockIdx.y * length;
+    const unsigned end =
+        all - skip < (blockIdx.y + 1) * length ? all : from + length;
+    const unsigned groups = WARP / a.lanes, step = WARPS * groups;
+    const size_t cache = (b * a.S * a.NKV + kv_head) * a.HS;
+    Lane<X, W, PER, H> own;
+
+    own.first = lane % a.lanes * W;
+    own.apart = a.lanes * W;
+    own.HS = a.HS;
+#pragma unroll
+    for (int h = 0; h < H; h++) {
+        own.sums[h] = {-INFINITY, 0.0f, {}};
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+            size_t at = (b * (a.NH + 2 * a.NKV) + head + h) * a.HS;
+            own.q[h][p] = {};
+            if ((unsigned)h < heads && own.element(p) < a.HS)
+                own.q[h][p] = load_vec<X, W>(a.qkv + at + own.element(p));
+        }
+    }
+    for (unsigned base = from; base < end; base += step * own.PLACES) {
+        const unsigned place = base + warp * groups + lane / a.lanes;
+        own.load(a.k + cache, a.v + cache, (size_t)a.NKV * a.HS, place, step,
+                 end);
+#pragma unroll
+        for (int h = 0; h < H; h++)
+            own.see(h, place, step, end, a.lanes, a.scale);
+    }
+#pragma unroll
+    for (int h = 0; h < H; h++) {
+        for (unsigned i = a.lanes; i < WARP; i *= 2)
+            own.sums[h].join(i);
+        if (lane == 0) {
+            ms[warp][h] = own.sums[h].m;
+            ls[warp][h] = own.sums[h].l;
+        }
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+            if (lane < a.lanes && own.element(p) < a.HS)
+                store_floats<float, W>(&sums[warp][h][own.element(p)],
+                                       own.sums[h].v[p]);
+        }
+    }
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < heads * a.HS; i += WARPS * WARP) {
+        const unsigned h = i / a.HS, d = i % a.HS;
+        float m, l;
+        float sum = put_together(m, l, &ms[0][h], &ls[0][h], &sums[0][h][d],
+                                 WARPS, H, (size_t)H * (WARP * W * PER));
+        if (a.partial) {
+            float *to =
+                a.partial +
+                ((b * a.NH + head + h) * a.parts + blockIdx.y) * (a.HS + 2);
+            to[2 + d] = sum;
+            if (d == 0) {
+                to[0] = m;
+                to[1] = l;
+            }
+        } else {
+            a.out[(b * a.NH + head + h) * a.HS + d] =
+                from_float<X>(l == 0.0f ? 0.0f : sum / l);
+        }
+    }
+}
+
+/* out(row, head) from its parts; a block has one */
+template <typename X>
+__global__ static void __launch_bounds__(WARPS *WARP) join_parts(Decode<X> a)
+{
+    const size_t stride = a.HS + 2;
+    const float *partial = a.partial + blockIdx.x * a.parts * stride;
+
+    for (unsigned d = threadIdx.x; d < a.HS; d += WARPS * WARP) {
+        float m, l;
+        float sum = put_together(m, l, partial, partial + 1, partial + 2 + d,
+                                 a.parts, stride, stride);
+        a.out[blockIdx.x * (size_t)a.HS + d] =
+            from_float<X>(l == 0.0f ? 0.0f : sum / l);
+    }
+}
+
+/* Parts that give every multiprocessor something to do. */
+static unsigned parts_for(const struct dt_kv *kv, size_t blocks)
+{
+    size_t places = kv->window > 0 && kv->window < kv->S ? kv->window : kv->S;
+    size_t most = blocks_for(places, PART);
+    size_t parts = (size_t)dt_cuda_facts.multiprocessors * BLOCKS / blocks;
+
+    parts = parts < most ? parts : most;
+    return parts > 0 ? (unsigned)parts : 1;
+}
+
+template <typename X, int W, int PER, int H>
+static void start(struct dt_stream *stream, Decode<X> a, const struct dt_kv *kv)
+{
+    a.cuts = blocks_for(a.NH / a.NKV, H);
+    const size_t blocks = kv->B * a.NKV * a.cuts;
+    a.parts = parts_for(kv, blocks);
+    a.partial = a.parts > 1 ? (float *)stream->workspace : nullptr;
+    assert(kv->B * kv->NH * a.parts * (kv->HS + 2) * sizeof(float) <=
+               stream->workspace_bytes ||
+           a.parts == 1);
+    launch(stream, attend<X, W, PER, H>, dim3((unsigned)blocks, a.parts),
+           WARPS * WARP, a);
+    if (a.partial)
+        launch(stream, join_parts<X>, (unsigned)(kv->B * kv->NH), WARPS * WARP,
+               a);
+}
+
+template <typename X>
+static void start(struct dt_stream *stream, Decode<X> a, const struct dt_kv *kv)
+{
+    constexpr int W = wide<X>();
+    const size_t vecs = kv->HS / W, shared = kv->NH / kv->NKV;
+
+    a.lanes = 1;
+    while (a.lanes < WARP && a.lanes < vecs)
+        a.lanes *= 2;
+    if (!aligned(kv->HS, W, sizeof(X), a.k, a.v, a.qkv) || vecs > WARP) {
+        a.lanes = WARP;
+        start<X, 1, DT_MAX_HEAD_SIZE / WARP, 1>(stream, a, kv);
+    } else if (shared == 1) {
+        start<X, W, 1, 1>(stream, a, kv);
+    } else if (shared == 2) {
+        start<X, W, 1, 2>(stream, a, kv);
+    } else if (shared <= 4) {
+        start<X, W, 1, 4>(stream, a, kv);
+    } else {
+        start<X, W, 1, 8>(stream, a, kv);
+    }
+}
+
+extern "C" void dt_cuda_kv_attention(struct dt_stream *stream,
+                                     struct dt_view out, struct dt_view qkv,
+                                     struct dt_view positions,
+                                     const struct dt_kv *kv)
+{
+    assert(out.count == kv->B * kv->NH * kv->HS && positions.count == kv->B);
+    assert(qkv.count == kv->B * (kv->NH + 2 * kv->NKV) * kv->HS);
+    assert(kv->HS <= DT_MAX_HEAD_SIZE && kv->S < INT32_MAX);
+    if (kv->B == 0)
+        return;
+    with_type(qkv.dtype, [&](auto zero) {
+        using X = decltype(zero);
+        Decode<X> a = {};
+        a.out = data_of<X>(out);
+        a.qkv = data_of<const X>(qkv);
+        a.k = data_of<const X>(kv->k);
+        a.v = data_of<const X>(kv->v);
+        a.positions = data_of<const int32_t>(positions);
+        a.S = (unsigned)kv->S;
+        a.NH = (unsigned)kv->NH;
+        a.NKV = (unsigned)kv->NKV;
+        a.HS = (unsigned)kv->HS;
+        a.window = kv->window < kv->S ? (unsigned)kv->window : 0;
+        a.scale = (float)(1.4426950408889634 / sqrt((double)kv->HS));
+        start<X>(stream, a, kv);
+    });
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rotary.cu - the heads of q and k normed and rotated by their position
+ *
+ * With the norm y = x rstd w of a head and the pairs (a, b) = y[j], y[j +
+ * HS/2]: out = (a cos - b sin, b cos + a sin). Backward: dy is dout rotated the
+ * other way, and dw += dy x rstd,  dx = rstd (w dy - x rstd^2 mean(w dy x)).
+ *
+ * A warp has some heads of one row, several side by side: the lanes of a group
+ * share a head, each with W pairs (PER times W where a head is not aligned), so
+ * that the angles are read once for all heads of the warp.
+ */
+#include "config.h"
+
+#include "ops/cuda/parts.cuh"
+#include "ops/cuda/rows.cuh"
+
+/* Heads of a group that are on their way at once; blocks that stay. */
+enum { AHEAD = 4, GRAD_BLOCKS = 2 };
+
+template <typename X> struct Rotary {
+    X *out;
+    const X *in;
+    float *rstd; /* (N, NH + NKV) */
+    const int32_t *positions;
+    const float *table;
+    const X *q_norm, *k_norm; /* NULL for none */
+    float eps, sign;          /* sign -1: the other way */
+    size_t N;
+    unsigned NH, rotated, heads, width; /* rotated: NH + NKV; heads: of them
+        and of v that are treated; width: of a row, in elements */
+    unsigned HS, lanes;                 /* of a head */
+    unsigned per_row, tiles;            /* a tile is for one warp */
+    const X *x;                         /* backward: what was normed */
+    float *partial; /* (blocks, HS of dq_norm, HS of dk_norm) */
+};
+
+/* Where a lane is: its row, the first of its heads and the step to the next;
+ * pair k of its p-th vector is element(p) + k, if that is below HS / 2.
+ */
+template <typename X, int W> struct Place {
+    size_t n;
+    unsigned head, step, lane, lanes;
+
+    __device__ Place(const Rotary<X> &a, unsigned tile, int ahead)
+    {
+        const unsigned thread = threadIdx.x % WARP;
+        n = tile / a.per_row;
+        lanes = a.lanes;
+        step = WARP / lanes;
+        head = tile % a.per_row * step * ahead + thread / lanes;
+        lane = thread % lanes;
+    }
+    __device__ unsigned element(int p) const
+    {
+        return (lane + p * lanes) * W;
+    }
+    /* The sum over the lanes of a head. */
+    __device__ float sum(float x) const
+    {
+        for (unsigned i = lanes / 2; i > 0; i /= 2)
+            x += __shfl_xor_sync(0xffffffffu, x, i);
+        return x;
+    }
+};
+
+/* The two halves of W pairs. */
+template <typename X, int W> struct Pairs {
+    Vec<X, W> low, high;
+
+    __device__ void load(const X *from, unsigned HS)
+    {
+        low = load_vec<X, W>(from);
+        high = load_vec<X, W>(from + HS / 2);
+    }
+};
+
+/* (a, b) turned by an angle */
+template <int W>
+__device__ static inline void turn(float (&a)[W], float (&b)[W],
+                                   const float (&cosine)[W],
+                                   const float (&sine)[W], float sign)
+{
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        float s = sign * sine[i], x = a[i], y = b[i];
+        a[i] = x * cosine[i] - y * s;
+        b[i] = y * cosine[i] + x * s;
+    }
+}
+
+template <typename X, int W, int PER>
+__device__ static inline void load_angles(float (&cosine)[PER][W],
+                                          float (&sine)[PER][W],
+                                          const Rotary<X> &a,
+                                          const Place<X, W> &at)
+{
+    const float *table = a.table + (size_t)a.positions[at.n] * a.HS;
+#pragma unroll
+    for (int p = 0; p < PER; p++) {
+        if (at.element(p) < a.HS / 2) {
+            load_floats<float, W>(cosine[p], table + at.element(p));
+            load_floats<float, W>(sine[p], table + a.HS / 2 + at.element(p));
+        }
+    }
+}
+
+/* One head of v, or one that is turned; `in` is what it was. */
+template <typename X, int W, int PER, bool NORM>
+__device__ static inline void turn_head(const Rotary<X> &a,
+                                        const Place<X, W> &at, unsigned h,
+                                        const Pairs<X, W> (&in)[PER],
+                                        const float (&cosine)[PER][W],
+                                        const float (&sine)[PER][W])
+{
+    const X *weight = h < a.NH ? a.q_norm : a.k_norm;
+    const bool there = at.n < a.N && h < a.heads;
+    X *to = a.out + at.n * a.width + (size_t)h * a.HS;
+    float rstd = 1.0f;
+
+    if constexpr (NORM) {
+        float square = 0.0f;
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+            if (there && at.element(p) < a.HS / 2) {
+                float low[W], high[W];
+                to_floats<X, W>(low, in[p].low);
+                to_floats<X, W>(high, in[p].high);
+#pragma unroll
+                for (int i = 0; i < W; i++)
+                    square += low[i] * low[i] + high[i] * high[i];
+            }
+        }
+        rstd = rsqrtf(at.sum(square) / (float)a.HS + a.eps);
+        if (there && h < a.rotated && weight && at.lane == 0)
+            a.rstd[at.n * a.rotated + h] = rstd;
+    }
+#pragma unroll
+    for (int p = 0; p < PER; p++) {
+        const unsigned j = at.element(p);
+        float low[W], high[W];
+        if (!there || j >= a.HS / 2)
+            continue;
+        if (h >= a.rotated) {
+            store_vec<X, W>(to + j, in[p].low);
+            store_vec<X, W>(to + a.HS / 2 + j, in[p].high);
+            continue;
+        }
+        to_floats<X, W>(low, in[p].low);
+        to_floats<X, W>(high, in[p].high);
+        if (NORM && weight) {
+            float w[2][W];
+            load_floats<X, W>(w[0], weight + j);
+            load_floats<X, W>(w[1], weight + a.HS / 2 + j);
+#pragma unroll
+            for (int i = 0; i < W; i++) {
+                low[i] *= rstd * w[0][i];
+                high[i] *= rstd * w[1][i];
+            }
+        }
+        turn<W>(low, high, cosine[p], sine[p], a.sign);
+        store_floats<X, W>(to + j, low);
+        store_floats<X, W>(to + a.HS / 2 + j, high);
+    }
+}
+
+template <typename X, int W, int PER, bool NORM>
+__global__ static void __launch_bounds__(TILE_THREADS) rotate(Rotary<X> a)
+{
+    constexpr int HEADS = PER == 1 ? AHEAD : 1;
+    const Place<X, W> at(a, blockIdx.x * TILE_WARPS + threadIdx.x / WARP,
+                         HEADS);
+    Pairs<X, W> in[HEADS][PER];
+    float cosine[PER][W], sine[PER][W];
+
+#pragma unroll
+    for (int i = 0; i < HEADS; i++) {
+        const unsigned h = at.head + i * at.step;
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+            if (at.n < a.N && h < a.heads && at.element(p) < a.HS / 2)
+                in[i][p].load(a.in + at.n * a.width + (size_t)h * a.HS +
+                                  at.element(p),
+                              a.HS);
+        }
+    }
+    if (at.n < a.N)
+        load_angles<X, W, PER>(cosine, sine, a, at);
+#pragma unroll
+    for (int i = 0; i < HEADS; i++)
+        turn_head<X, W, PER, NORM>(a, at, at.head + i * at.step, in[i], cosine,
+                                   sine);
+}
+
+/* What a lane adds to dq_norm and dk_norm: of the first half, of the second */
+template <int W, int PER> struct Weights {
+    float q[PER][2][W], k[PER][2][W];
+};
+
+/* One head: dy becomes dx, sums += dy x rstd. */
+template <typename X, int W, int PER>
+__device__ static inline void turn_back(const Rotary<X> &a,
+                                        const Place<X, W> &at, unsigned h,
+                                        const Pairs<X, W> (&dy)[PER],
+                                        const Pairs<X, W> (&x)[PER],
+                                        const float (&cosine)[PER][W],
+                                        const float (&sine)[PER][W],
+                                        Weights<W, PER> &sums)
+{
+    const bool there = h < a.rotated;
+    const X *weight = h < a.NH ? a.q_norm : a.k_norm;
+    const float rstd = there && weight ? a.rstd[at.n * a.rotated + h] : 0.0f;
+    X *to = a.out + at.n * a.width + (size_t)h * a.HS;
+    float g[PER][2][W], in[PER][2][W], w[PER][2][W], product = 0.0f;
+
+#pragma unroll
+    for (int p = 0; p < PER; p++) {
+        const unsigned j = at.element(p);
+        if (!there || j >= a.HS / 2)
+            continue;
+        to_floats<X, W>(g[p][0], dy[p].low);
+        to_floats<X, W>(g[p][1], dy[p].high);
+        turn<W>(g[p][0], g[p][1], cosine[p], sine[p], -1.0f);
+        if (!weight)
+            continue;
+        to_floats<X, W>(in[p][0], x[p].low);
+        to_floats<X, W>(in[p][1], x[p].high);
+        load_floats<X, W>(w[p][0], weight + j);
+        load_floats<X, W>(w[p][1], weight + a.HS / 2 + j);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+#pragma unroll
+            for (int i = 0; i < W; i++) {
+                float dw = g[p][half][i] * in[p][half][i] * rstd;
+                sums.q[p][half][i] += h < a.NH ? dw : 0.0f;
+                sums.k[p][half][i] += h < a.NH ? 0.0f : dw;
+                g[p][half][i] *= w[p][half][i];
+                product += g[p][half][i] * in[p][half][i];
+            }
+        }
+    }
+    product = at.sum(product) * (rstd * rstd / (float)a.HS);
+#pragma unroll
+    for (int p = 0; p < PER; p++) {
+        const unsigned j = at.element(p);
+        if (!there || j >= a.HS / 2)
+            continue;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+#pragma unroll
+            for (int i = 0; i < W; i++) {
+                if (weight)
+                    g[p][half][i] =
+                        rstd * (g[p][half][i] - in[p][half][i] * product);
+            }
+            store_floats<X, W>(to + half * (a.HS / 2) + j, g[p][half]);
+        }
+    }
+}
+
+/* partial(HS) of the block = the sums of all its lanes: first those of a warp,
+ * then warp by warp.
+ */
+template <int W, int PER>
+__device__ static inline void add_block(float *partial,
+                                        float (&sums)[PER][2][W],
+                                        unsigned lanes, unsigned HS,
+                                        float (&shared)[DT_MAX_HEAD_SIZE])
+{
+    const unsigned thread = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+
+#pragma unroll
+    for (int p = 0; p < PER; p++) {
+#pragma unroll
+        for (int i = 0; i < 2 * W; i++) {
+            float &x = sums[p][i / W][i % W];
+            for (unsigned step = lanes; step < WARP; step *= 2)
+                x += __shfl_xor_sync(0xffffffffu, x, step);
+        }
+    }
+    for (unsigned round = 0; round < TILE_WARPS; round++) {
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+            const unsigned j = (thread + p * lanes) * W;
+            if (warp != round || thread >= lanes || j >= HS / 2)
+                continue;
+#pragma unroll
+            for (int i = 0; i < 2 * W; i++) {
+                float &to = shared[i / W * (HS / 2) + j + i % W];
+                to = (round > 0 ? to : 0.0f) + sums[p][i / W][i % W];
+            }
+        }
+        __syncthreads();
+    }
+    for (unsigned j = threadIdx.x; j < HS; j += TILE_THREADS)
+        partial[j] = shared[j];
+    __syncthreads();
+}
+
+/* Gradients with a norm. Blocks stay and take tiles in turn. */
+template <typename X, int W, int PER>
+__global__ static void __launch_bounds__(TILE_THREADS, PER == 1 ? 2 : 1)
+    rotate_back(Rotary<X> a)
+{
+    __shared__ float shared[DT_MAX_HEAD_SIZE];
+    Weights<W, PER> sums = {};
+
+    for (unsigned tile = blockIdx.x * TILE_WARPS + threadIdx.x / WARP;
+         tile < a.tiles; tile += gridDim.x * TILE_WARPS) {
+        const Place<X, W> at(a, tile, 1);
+        const size_t from = at.n * a.width + (size_t)at.head * a.HS;
+        Pairs<X, W> dy[PER], x[PER];
+        float cosine[PER][W], sine[PER][W];
+#pragma unroll
+        for (int p = 0; p < PER; p++) {
+            if (at.head < a.rotated && at.element(p) < a.HS / 2) {
+                dy[p].load(a.in + from + at.element(p), a.HS);
+                x[p].load(a.x + from + at.element(p), a.HS);
+            }
+        }
+        load_angles<X, W, PER>(cosine, sine, a, at);
+        turn_back<X, W, PER>(a, at, at.head, dy, x, cosine, sine, sums);
+    }
+    float *partial = a.partial + (size_t)blockIdx.x * 2 * a.HS;
+    add_block<W, PER>(partial, sums.q, a.lanes, a.HS, shared);
+    add_block<W, PER>(partial + a.HS, sums.k, a.lanes, a.HS, shared);
+}
+
+/* Lanes for `vecs` vectors: a power of two. */
+static unsigned lanes_for(size_t vecs)
+{
+    unsigned lanes = 1;
+    while (lanes < vecs)
+        lanes *= 2;
+    return lanes;
+}
+
+/* Fills in the shape of the work. Whether vectors of W pairs do; then a group
+ * has so many heads of its own.
+ */
+template <typename X> static bool shape(Rotary<X> *a, int wide_heads)
+{
+    const unsigned W = wide<X>(), pairs = a->HS / 2;
+    const bool is_wide = aligned(pairs, (int)W, sizeof(X), a->in, a->out,
+                                 a->q_norm, a->k_norm) &&
+                         aligned(pairs, (int)W, sizeof(X), a->x) &&
+                         aligned(pairs, (int)W, sizeof(float), a->table) &&
+                         pairs / W <= (unsigned)WARP;
+    const unsigned heads = is_wide ? (unsigned)wide_heads : 1;
+
+    a->lanes = is_wide ? lanes_for(pairs / W) : (unsigned)WARP;
+    a->per_row = blocks_for(a->heads, WARP / a->lanes * heads);
+    assert(a->N * a->per_row <= UINT32_MAX);
+    a->tiles = (unsigned)(a->N * a->per_row);
+    return is_wide;
+}
+
+template <typename X>
+static Rotary<X> rotary_of(const struct dt_rotary *r, size_t N)
+{
+    Rotary<X> a = {};
+
+    assert(r->HS % 2 == 0 && r->HS <= DT_MAX_HEAD_SIZE);
+    assert(r->positions.count == N);
+    a.positions = data_of<const int32_t>(r->positions);
+    a.table = data_of<const float>(r->table);
+    a.q_norm = data_of<const X>(r->q_norm);
+    a.k_norm = data_of<const X>(r->k_norm);
+    a.eps = r->eps;
+    a.sign = 1.0f;
+    a.N = N;
+    a.NH = (unsigned)r->NH;
+    a.rotated = a.heads = (unsigned)(r->NH + r->NKV);
+    a.width = (unsigned)((r->NH + 2 * r->NKV) * r->HS);
+    a.HS = (unsigned)r->HS;
+    return a;
+}
+
+/* Pairs of a lane where heads are not aligned. */
+enum { NARROW = DT_MAX_HEAD_SIZE / 2 / WARP };
+
+template <typename X, bool NORM>
+static void start(struct dt_stream *stream, Rotary<X> a)
+{
+    const bool is_wide = shape(&a, AHEAD);
+    const unsigned blocks = blocks_for(a.tiles, TILE_WARPS);
+    if (is_wide)
+        launch(stream, rotate<X, wide<X>(), 1, NORM>, blocks, TILE_THREADS, a);
+    else
+        launch(stream, rotate<X, 1, NARROW, NORM>, blocks, TILE_THREADS, a);
+}
+
+extern "C" void dt_cuda_rotary_forward(struct dt_stream *stream,
+                                       struct dt_view out, struct dt_view rstd,
+                                       struct dt_view qkv, size_t N,
+                                       const struct dt_rotary *rotary)
+{
+    assert(out.count == qkv.count);
+    if (N == 0)
+        return;
+    with_type(qkv.dtype, [&](auto zero) {
+        using X = decltype(zero);
+        Rotary<X> a = rotary_of<X>(rotary, N);
+        assert(qkv.count == N * a.width);
+        a.out = data_of<X>(out);
+        a.in = data_of<const X>(qkv);
+        a.rstd = data_of<float>(rstd);
+        if (a.out != a.in)
+            a.heads += (unsigned)rotary->NKV;
+        if (a.q_norm || a.k_norm)
+            start<X, true>(stream, a);
+        else
+            start<X, false>(stream, a);
+    });
+}
+
+template <typename X>
+static void start_back(struct dt_stream *stream, Rotary<X> a, float *dq,
+                       float *dk, bool accumulate)
+{
+    const bool is_wide = shape(&a, 1);
+    const size_t blocks = blocks_for(a.tiles, TILE_WARPS);
+    const size_t resident = (size_t)dt_cuda_facts.multiprocessors * GRAD_BLOCKS;
+    const size_t parts =
+        parts_that_fit(stream, 2 * a.HS, blocks < resident ? blocks : resident);
+
+    a.partial = (float *)stream->workspace;
+    if (parts > 0 && is_wide)
+        launch(stream, rotate_back<X, wide<X>(), 1>, (unsigned)parts,
+               TILE_THREADS, a);
+    else if (parts > 0)
+        launch(stream, rotate_back<X, 1, NARROW>, (unsigned)parts, TILE_THREADS,
+               a);
+    add_parts(stream, dq, dk, a.partial, parts, a.HS, 2 * a.HS, accumulate);
+}
+
+extern "C" void dt_cuda_rotary_backward(
+    struct dt_stream *stream, struct dt_view dqkv, struct dt_view dq_norm,
+    struct dt_view dk_norm, struct dt_view qkv, struct dt_view rstd, size_t N,
+    const struct dt_rotary *rotary, bool accumulate)
+{
+    with_type(dqkv.dtype, [&](auto zero) {
+        using X = decltype(zero);
+        Rotary<X> a = rotary_of<X>(rotary, N);
+        assert(dqkv.count == N * a.width);
+        a.out = data_of<X>(dqkv);
+        a.in = a.out;
+        a.rstd = data_of<float>(rstd);
+        a.sign = -1.0f;
+        if (!a.q_norm && !a.k_norm) {
+            if (N > 0)
+                start<X, false>(stream, a);
+            return;
+        }
+        assert(qkv.count == dqkv.count && rstd.count == N * a.rotated);
+        a.x = data_of<const X>(qkv);
+        start_back<X>(stream, a, data_of<float>(dq_norm),
+                      data_of<float>(dk_norm), accumulate);
+    });
+}
