@@ -33,13 +33,16 @@ cuda_sources = \
 	runtime/ops/cuda/dropout.cu \
 	runtime/ops/cuda/dropout.cuh \
 	runtime/ops/cuda/elementwise.cu \
+	runtime/ops/cuda/embedding.cu \
 	runtime/ops/cuda/error.c \
+	runtime/ops/cuda/kv.cu \
 	runtime/ops/cuda/linear.c \
 	runtime/ops/cuda/matmul.c \
 	runtime/ops/cuda/norm.cu \
 	runtime/ops/cuda/norm_backward.cu \
 	runtime/ops/cuda/parts.cuh \
 	runtime/ops/cuda/race.c \
+	runtime/ops/cuda/rotary.cu \
 	runtime/ops/cuda/rows.cuh \
 	runtime/ops/cuda/step.cu \
 	runtime/ops/cuda/table.c \
