@@ -52,14 +52,7 @@ const char *dt_cuda_attention_library(void);
 
 extern const struct dt_ops dt_cuda_ops;
 
-/* d(M,N) = a b, or += with `accumulate`, row-major, computed in fp32 and
- * rounded once. ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). lda,
- * ldb, ldd are the row strides in elements, 0: rows follow one another without
- * a gap. A view then has any count that reaches the last element.
- *
- * Uses all of the stream's workspace. The first time that a shape is seen the
- * host may wait, and time algorithms for a few milliseconds.
- */
+/* What a product comes with. */
 enum dt_cuda_epilogue {
     DT_EPILOGUE_NONE,
     DT_EPILOGUE_BIAS,     /* + bias(N) X */
@@ -69,6 +62,11 @@ enum dt_cuda_epilogue {
     DT_EPILOGUE_SUM_A,    /* bias(M) F32 = or += sum over k of a, with ta */
     DT_EPILOGUE_SUM_B,    /* bias(N) F32 = or += sum over k of b, without tb */
 };
+
+/* ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). lda, ldb, ldd are the
+ * row strides in elements, 0: rows follow one another without a gap. A view
+ * then has any count that reaches the last element.
+ */
 struct dt_cuda_matmul {
     size_t M, N, K;
     bool ta, tb;
@@ -78,17 +76,24 @@ struct dt_cuda_matmul {
     enum dt_cuda_epilogue epilogue;
     struct dt_view bias, aux; /* count 0: none */
 };
+
+/* d(M,N) = a b, or += with `accumulate`, row-major, computed in fp32 and
+ * rounded once. Uses all of the stream's workspace. The first time that a shape
+ * is seen the host may wait, and time algorithms for a few milliseconds.
+ */
 void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm);
 
 /* The same product with GELU or sums in kernels of their own. */
 void dt_cuda_matmul_apart(struct dt_stream *stream,
                           const struct dt_cuda_matmul *mm);
 
+enum dt_cuda_race { DT_RACE_NEVER, DT_RACE_LATER, DT_RACE_NOW };
+
 /* Can ways to do the same be timed? Never in deterministic mode, nor when that
  * has taken long enough; later, if the stream is being recorded.
  */
-enum dt_cuda_race { DT_RACE_NEVER, DT_RACE_LATER, DT_RACE_NOW };
 enum dt_cuda_race dt_cuda_race_when(struct dt_stream *stream);
+
 /* Which of `count` ways is the fastest, the first two at least and then as many
  * as fit into some milliseconds: attempt(ctx, i) queues work, again and again,
  * or says that it cannot. Waits for the stream. -1: none worked.

@@ -86,8 +86,10 @@ int dt_cuda_matmul_open(struct dt_error *err)
         handle ? CUBLAS_STATUS_SUCCESS : cublasLtCreate(&handle);
 
     if (status != CUBLAS_STATUS_SUCCESS)
-        return dt_error_set(err, EX_UNAVAILABLE, "cublasLtCreate: %s",
-                            cublasLtGetStatusString(status));
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "cublasLtCreate: %s; expected a GPU and a driver "
+                            "that %s supports",
+                            cublasLtGetStatusString(status), dt_cuda_library());
     return 0;
 }
 

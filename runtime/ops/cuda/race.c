@@ -13,7 +13,7 @@ enum { TIMED = 2 };
 /* After so many seconds no more candidates join a race, and after so many in
  * all there are no more races in this process: a run starts within seconds.
  */
-static const double RACE_SECONDS = 0.01, PROCESS_SECONDS = 1.0;
+static const double RACE_SECONDS = 0.02, PROCESS_SECONDS = 1.0;
 
 static double seconds_spent;
 
