@@ -167,7 +167,7 @@ extern "C" void dt_cuda_adamw(struct dt_stream *stream, struct dt_view step,
                               struct dt_view v, const struct dt_adamw *args)
 {
     const Constants c = constants_of(args);
-    assert(step.count == DT_STEP_COUNT && args->bounds.count > 1);
+    assert(step.count == DT_STEP_COUNT && args->bounds.count > 0);
     assert(g.count == p.count && m.count == p.count && v.count == p.count);
     assert(w.count == 0 || w.count == p.count);
 
