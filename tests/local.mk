@@ -21,6 +21,7 @@ if HAVE_CMOCKA
 include tests/unit/local.mk
 include tests/ops/local.mk
 include tests/parity/local.mk
+include tests/gpu/local.mk
 include tests/fuzz/local.mk
 TESTS += $(check_PROGRAMS)
 endif

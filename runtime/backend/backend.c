@@ -128,7 +128,8 @@ const struct dt_backend *dt_backend_open(
     size_t note_bytes, struct dt_error *err)
 {
     struct dt_error why;
-    note[0] = '\0';
+    if (note)
+        note[0] = '\0';
     if (strcmp(name, "cpu") == 0)
         return cpu();
     const struct dt_backend *backend = open_cuda(options, &why);
@@ -139,7 +140,7 @@ const struct dt_backend *dt_backend_open(
         return NULL;
     }
     /* Where there is no NVIDIA driver there is nothing to wonder at. */
-    if (access("/proc/driver/nvidia/version", F_OK) == 0)
+    if (note && access("/proc/driver/nvidia/version", F_OK) == 0)
         snprintf(note, note_bytes, "%s", why.text);
     return cpu();
 }

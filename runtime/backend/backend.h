@@ -56,8 +56,8 @@ extern const struct dt_backend dt_backend_module
     __attribute__((visibility("default")));
 
 /* The backend "cpu" or "cuda", opened; or with "auto" cuda where there is a
- * card, else cpu, and why is left in note("" for nothing to say). NULL and err:
- * EX_CONFIG, what cuda lacks.
+ * card, else cpu, and why is left in note ("" for nothing to say), which may be
+ * NULL. NULL and err: EX_CONFIG, what cuda lacks.
  */
 const struct dt_backend *dt_backend_open(
     const char *name, const struct dt_backend_options *options, char *note,
