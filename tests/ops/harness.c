@@ -7,24 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bridge.h"
 #include "harness.h"
 #include "tensor/half.h"
 
 enum {
-    GUARD = 64,              /* elements before and behind every tensor */
-    GUARD_BYTES = GUARD * 2, /* at least */
     MAX_TENSORS = 4096,
     MAX_DIFFERENCES = 100,
 };
 
-static const unsigned char GUARD_BYTE = 0xa5;
+/* A NaN of every type, so that reading a guard is noticed too. */
+static const unsigned char GUARD_BYTE = 0xff;
 
 const struct dt_ops *ops;
 const enum dt_dtype TYPES[TYPE_COUNT] = {DT_F32, DT_BF16, DT_F16};
 
 static struct {
-    struct dt_buffer buffers[MAX_TENSORS];
-    bool scratch[MAX_TENSORS];
+    struct tensor tensors[MAX_TENSORS];
     size_t count;
     void *others[MAX_TENSORS];
     size_t other_count;
@@ -41,16 +40,16 @@ static double uniform(void)
 static struct dt_view guarded(size_t count, enum dt_dtype dtype)
 {
     size_t bytes = (count + 2 * GUARD) * dt_dtype_bytes(dtype);
-    struct dt_buffer *buf = &pool.buffers[pool.count];
+    struct tensor *t = &pool.tensors[pool.count];
 
     assert_true(pool.count < MAX_TENSORS);
-    buf->data = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_non_null(buf->data);
-    buf->bytes = bytes;
-    pool.scratch[pool.count] = false;
-    memset(buf->data, GUARD_BYTE, bytes);
+    *t = (struct tensor){.type = dtype};
+    t->host.data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    assert_non_null(t->host.data);
+    t->host.bytes = bytes;
+    memset(t->host.data, GUARD_BYTE, bytes);
     pool.count++;
-    return (struct dt_view){buf, GUARD, count, dtype};
+    return (struct dt_view){&t->host, GUARD, count, dtype};
 }
 
 double element(struct dt_view v, size_t i)
@@ -61,7 +60,11 @@ double element(struct dt_view v, size_t i)
         return (double)dt_bf16_to_f32(((const uint16_t *)data)[i]);
     if (v.dtype == DT_F16)
         return (double)dt_f16_to_f32(((const uint16_t *)data)[i]);
-    return (double)dt_view_f32(v)[i];
+    if (v.dtype == DT_I32)
+        return (double)dt_view_i32(v)[i];
+    if (v.dtype == DT_I64)
+        return (double)dt_view_i64(v)[i];
+    return v.dtype == DT_F64 ? dt_view_f64(v)[i] : (double)dt_view_f32(v)[i];
 }
 
 void set_element(struct dt_view v, size_t i, double value)
@@ -79,6 +82,11 @@ void set_element(struct dt_view v, size_t i, double value)
 double rounding(enum dt_dtype type)
 {
     return type == DT_BF16 ? 0x1p-8 : type == DT_F16 ? 0x1p-11 : 0.0;
+}
+
+double inner(enum dt_dtype type)
+{
+    return ops == &bridge_table ? rounding(type) : 0.0;
 }
 
 struct dt_view tensor_of(enum dt_dtype type, size_t count)
@@ -107,10 +115,27 @@ struct dt_view tensor_ids(size_t count, size_t V)
 struct dt_view tensor_rows(size_t B)
 {
     struct dt_view v = guarded(B, DT_I64);
-    int64_t *rows = dt_view_data(v);
+    int64_t *rows = dt_view_i64(v);
 
     for (size_t b = 0; b < B; b++)
         rows[b] = (int64_t)(uniform() * 0x1p40);
+    return v;
+}
+
+struct dt_view tensor_bounds(size_t count, const int64_t *bounds)
+{
+    struct dt_view v = guarded(count, DT_I64);
+
+    memcpy(dt_view_i64(v), bounds, count * sizeof(*bounds));
+    return v;
+}
+
+struct dt_view tensor_step(double loss_scale)
+{
+    struct dt_view v = guarded(DT_STEP_COUNT, DT_F64);
+
+    memset(dt_view_f64(v), 0, DT_STEP_COUNT * sizeof(double));
+    dt_view_f64(v)[DT_STEP_LOSS_SCALE] = loss_scale;
     return v;
 }
 
@@ -118,7 +143,7 @@ struct dt_view scratch(size_t count)
 {
     struct dt_view v = guarded(count, DT_F32);
 
-    pool.scratch[pool.count - 1] = true;
+    pool.tensors[pool.count - 1].scratch = true;
     return v;
 }
 
@@ -148,13 +173,13 @@ int case_setup(void **state)
     return 0;
 }
 
-static int guard_intact(const unsigned char *bytes)
+static bool guard_intact(const unsigned char *bytes, size_t count)
 {
-    for (size_t i = 0; i < GUARD_BYTES; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (bytes[i] != GUARD_BYTE)
-            return 0;
+            return false;
     }
-    return 1;
+    return true;
 }
 
 int case_teardown(void **state)
@@ -163,13 +188,16 @@ int case_teardown(void **state)
     (void)state;
 
     for (size_t i = 0; i < pool.count; i++) {
-        unsigned char *data = pool.buffers[i].data;
-        size_t bytes = pool.buffers[i].bytes;
-        if (!guard_intact(data) || !guard_intact(data + bytes - GUARD_BYTES)) {
+        struct tensor *t = &pool.tensors[i];
+        const unsigned char *data = t->host.data;
+        size_t guard = GUARD * dt_dtype_bytes(t->type);
+        if (!guard_intact(data, guard) ||
+            !guard_intact(data + t->host.bytes - guard, guard)) {
             print_error("tensor %zu of the case: written outside\n", i);
             status = -1;
         }
-        free(data);
+        bridge_forget(t);
+        free(t->host.data);
     }
     for (size_t i = 0; i < pool.other_count; i++)
         free(pool.others[i]);
@@ -231,10 +259,10 @@ void check_threads(void (*run)(void **state), void **state)
         run(state);
         assert_true(pool.count - first == count);
         for (size_t j = 0; j < count; j++) {
-            if (!pool.scratch[j])
-                assert_memory_equal(pool.buffers[first + j].data,
-                                    pool.buffers[j].data,
-                                    pool.buffers[j].bytes);
+            const struct tensor *t = &pool.tensors[j];
+            if (!t->scratch)
+                assert_memory_equal(t[first].host.data, t->host.data,
+                                    t->host.bytes);
         }
     }
     omp_set_num_threads(threads);

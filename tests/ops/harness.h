@@ -4,8 +4,9 @@
  *
  * A case calls an operation of `ops`, computes the same in double precision
  * the obvious way, and compares. A backward operation is compared with central
- * differences of the obvious forward. To add a case: a function in the file of
- * its family, a line in the list of test_ops.c.
+ * differences of the obvious forward. Tensors are the host's; where `ops` is
+ * not, bridge.h stands between. To add a case: a function in the file of its
+ * family, a line in the list of test_ops.c.
  */
 #ifndef TESTS_OPS_HARNESS_H
 #define TESTS_OPS_HARNESS_H
@@ -26,10 +27,13 @@ extern const struct dt_ops *ops;
 /* Memory of these lives until the end of the case, which checks the guards on
  * both sides of every tensor.
  */
+enum { GUARD = 64 };                 /* elements */
 struct dt_view tensor(size_t count); /* F32, random in [-1, 1) */
 struct dt_view tensor_of(enum dt_dtype type, size_t count); /* likewise */
 struct dt_view tensor_ids(size_t count, size_t V); /* random in 0..V-1 */
 struct dt_view tensor_rows(size_t B); /* I64, numbers that need 64 bits */
+struct dt_view tensor_bounds(size_t count, const int64_t *bounds); /* I64 */
+struct dt_view tensor_step(double loss_scale); /* F64, else 0 */
 struct dt_view scratch(size_t count); /* F32, what is in it never matters */
 double *doubles(struct dt_view v);    /* a copy of v */
 double *zeros(size_t count);
@@ -46,6 +50,12 @@ void set_element(struct dt_view v, size_t i, double value);
  * among the errors of computing.
  */
 double rounding(enum dt_dtype type);
+
+/* What may be off by roundings inside an operation, relative to the largest of
+ * the result: probabilities, logits and activations between two products may
+ * have the compute type on other devices than the CPU. 0 for F32.
+ */
+double inner(enum dt_dtype type);
 
 /* cmocka's hooks around a case. */
 int case_setup(void **state);
@@ -71,6 +81,11 @@ void check_gradient(const char *what, struct dt_view grad, double *x,
 struct dt_dropout dropout_of(double rate, size_t B);
 double dropout_factor(const struct dt_dropout *d, size_t b, uint64_t element);
 
+/* `starts` of attention: documents of 1, 2, ... `longest` positions, 1, ...;
+ * one row after another. None if longest is 0.
+ */
+struct dt_view documents(size_t B, size_t T, size_t longest);
+
 /* Runs the case with 1, 2 and 3 threads: every tensor but scratch must have the
  * same bits afterwards.
  */
@@ -84,6 +99,7 @@ void test_embedding(void **state);
 void test_dropout(void **state);
 void test_linear(void **state);
 void test_linear_blocks(void **state);
+void test_linear_gelu(void **state);
 void test_onednn(void **state);
 void test_norm(void **state);
 void test_gelu(void **state);
@@ -99,6 +115,20 @@ void test_no_targets(void **state);
 void test_zero(void **state);
 void test_convert(void **state);
 void test_sum_of_squares(void **state);
+void test_step_begin(void **state);
+void test_step_decide(void **state);
+void test_step_overflow(void **state);
+void test_step_large(void **state);
 void test_adamw(void **state);
+void test_adamw_skipped(void **state);
+void test_large_linear(void **state);
+void test_large_norm(void **state);
+void test_large_embedding(void **state);
+void test_large_activation(void **state);
+void test_large_rotary(void **state);
+void test_large_attention(void **state);
+void test_large_kv(void **state);
+void test_large_loss(void **state);
+void test_large_update(void **state);
 
 #endif /* TESTS_OPS_HARNESS_H */

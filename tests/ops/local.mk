@@ -3,15 +3,21 @@ check_PROGRAMS += \
 	tests/ops/test_ops \
 	# End of tests/ops
 tests_ops_test_ops_SOURCES = \
+	tests/ops/bridge.c \
+	tests/ops/bridge.h \
+	tests/ops/bridge_table.c \
 	tests/ops/case_activation.c \
 	tests/ops/case_attention.c \
+	tests/ops/case_elementwise.c \
 	tests/ops/case_embedding.c \
 	tests/ops/case_kv.c \
+	tests/ops/case_large.c \
 	tests/ops/case_linear.c \
+	tests/ops/case_linear_gelu.c \
 	tests/ops/case_loss.c \
 	tests/ops/case_norm.c \
 	tests/ops/case_rotary.c \
-	tests/ops/case_update.c \
+	tests/ops/case_step.c \
 	tests/ops/harness.c \
 	tests/ops/harness.h \
 	tests/ops/test_ops.c

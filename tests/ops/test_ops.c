@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_ops.c - every operation of every CPU variant this processor runs */
+/*
+ * test_ops.c - every operation of a backend
+ *
+ *   test_ops        of every CPU variant this processor runs
+ *   test_ops cuda   of the module for NVIDIA GPUs, where there is one
+ */
 #include "config.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bridge.h"
 #include "harness.h"
 #include "ops/cpu/cpu.h"
 
@@ -18,6 +24,7 @@ static const struct {
     {"dropout", test_dropout, false},
     {"linear", test_linear, true},
     {"linear, several blocks", test_linear_blocks, true},
+    {"linear with gelu", test_linear_gelu, true},
     {"norm", test_norm, false},
     {"gelu", test_gelu, false},
     {"swiglu", test_swiglu, false},
@@ -32,11 +39,33 @@ static const struct {
     {"zero", test_zero, false},
     {"convert", test_convert, false},
     {"sum_of_squares", test_sum_of_squares, false},
+    {"step_begin", test_step_begin, false},
+    {"step_decide", test_step_decide, false},
+    {"a step that overflows", test_step_overflow, false},
+    {"a step with large gradients", test_step_large, false},
     {"adamw", test_adamw, false},
+    {"adamw of a step that is skipped", test_adamw_skipped, false},
+};
+
+/* Only on hardware, where they take seconds. */
+static const struct {
+    const char *name;
+    void (*run)(void **state);
+} LARGE[] = {
+    {"large linear layers", test_large_linear},
+    {"large norms", test_large_norm},
+    {"large embeddings", test_large_embedding},
+    {"large activations", test_large_activation},
+    {"large rotations", test_large_rotary},
+    {"large attention", test_large_attention},
+    {"large caches", test_large_kv},
+    {"large heads", test_large_loss},
+    {"large updates", test_large_update},
 };
 
 enum {
     CASE_COUNT = sizeof(CASES) / sizeof(CASES[0]),
+    LARGE_COUNT = sizeof(LARGE) / sizeof(LARGE[0]),
     MAX_VARIANTS = 8,
     NAME_BYTES = 64,
 };
@@ -55,7 +84,7 @@ static void test_threads(void **state)
     }
 }
 
-/* A backend may lack an operation, the CPU may not. */
+/* Another backend may lack an operation, the CPU may not. */
 static void test_support(void **state)
 {
     (void)state;
@@ -66,18 +95,20 @@ static void test_support(void **state)
         assert_true(o->linear_forward && o->linear_backward);
         assert_true(o->norm_forward && o->residual_norm_forward);
         assert_true(o->norm_backward && o->dropout_backward);
+        assert_true(o->linear_gelu_forward && o->linear_gelu_backward);
         assert_true(o->gelu_forward && o->gelu_backward);
         assert_true(o->swiglu_forward && o->swiglu_backward);
         assert_true(o->rotary_forward && o->rotary_backward);
         assert_true(o->attention_forward && o->attention_backward);
         assert_true(o->attention_scratch && o->kv_store && o->kv_attention);
-        assert_true(o->linear_cross_entropy && o->zero && o->convert);
-        assert_true(o->sum_of_squares && o->adamw);
+        assert_true(o->linear_cross_entropy && o->loss_scratch);
+        assert_true(o->zero && o->convert && o->step_begin && o->step_add);
+        assert_true(o->sum_of_squares && o->step_decide && o->adamw);
     }
     assert_ptr_equal(dt_ops_cpu(), variants[0]);
 }
 
-int main(void)
+static int test_cpu(void)
 {
     static char names[MAX_VARIANTS][CASE_COUNT + 1][NAME_BYTES];
     static struct CMUnitTest tests[MAX_VARIANTS * (CASE_COUNT + 1) + 2];
@@ -88,7 +119,6 @@ int main(void)
         printf("# supported: %s\n", variants[variant_count]->name);
         variant_count++;
     }
-    omp_set_num_threads(3);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_support);
     tests[count++] =
         (struct CMUnitTest){"bf16 by oneDNN", test_onednn, case_setup,
@@ -105,4 +135,34 @@ int main(void)
         }
     }
     return _cmocka_run_group_tests("ops", tests, count, NULL, NULL);
+}
+
+static int test_backend(const char *name)
+{
+    static char names[CASE_COUNT + LARGE_COUNT][NAME_BYTES];
+    static struct CMUnitTest tests[CASE_COUNT + LARGE_COUNT];
+    struct dt_error err;
+    const struct dt_ops *table = bridge_open(name, &err);
+
+    if (!table) {
+        printf("1..0 # SKIP %s\n", err.text);
+        return 0;
+    }
+    size_t count = CASE_COUNT + (bridge_is_real() ? LARGE_COUNT : 0);
+    for (size_t i = 0; i < count; i++) {
+        size_t j = i - CASE_COUNT;
+        bool large = i >= CASE_COUNT;
+        snprintf(names[i], NAME_BYTES, "%s: %s", name,
+                 large ? LARGE[j].name : CASES[i].name);
+        tests[i] =
+            (struct CMUnitTest){names[i], large ? LARGE[j].run : CASES[i].run,
+                                case_setup, case_teardown, (void *)table};
+    }
+    return _cmocka_run_group_tests("ops", tests, count, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    omp_set_num_threads(3);
+    return argc > 1 ? test_backend(argv[1]) : test_cpu();
 }

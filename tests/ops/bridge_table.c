@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bridge_table.c - one wrapper for each operation; see bridge.h */
+#include "config.h"
+
+#include "bridge.h"
+#include "harness.h"
+
+/* Calls the operation in every pass; arguments are those of the pass. */
+#define CALL(op, slack, ...)                                                   \
+    for (bridge_begin(#op, bridge_ops->op != NULL, slack); bridge_pass();)     \
+    bridge_now->op(bridge_stream, __VA_ARGS__)
+
+/* Structs of arguments, with the views of this pass; until the next one. */
+
+static const struct dt_dropout *dropout_at(const struct dt_dropout *dropout)
+{
+    static struct dt_dropout there;
+
+    there = *dropout;
+    there.rows = at(dropout->rows);
+    return &there;
+}
+
+static const struct dt_attention *attention_at(
+    const struct dt_attention *attention)
+{
+    static struct dt_attention there;
+
+    there = *attention;
+    there.starts = at(attention->starts);
+    there.dropout.rows = at(attention->dropout.rows);
+    return &there;
+}
+
+static const struct dt_rotary *rotary_at(const struct dt_rotary *rotary)
+{
+    static struct dt_rotary there;
+
+    there = *rotary;
+    there.positions = at(rotary->positions);
+    there.table = at(rotary->table);
+    there.q_norm = at(rotary->q_norm);
+    there.k_norm = at(rotary->k_norm);
+    return &there;
+}
+
+static const struct dt_kv *kv_at(const struct dt_kv *kv)
+{
+    static struct dt_kv there;
+
+    there = *kv;
+    there.k = at(kv->k);
+    there.v = at(kv->v);
+    return &there;
+}
+
+static const struct dt_adamw *adamw_at(const struct dt_adamw *args)
+{
+    static struct dt_adamw there;
+
+    there = *args;
+    there.bounds = at(args->bounds);
+    return &there;
+}
+
+static const char *library(void)
+{
+    return bridge_ops->library();
+}
+
+static const char *emulation(enum dt_dtype type)
+{
+    return bridge_ops->emulation(type);
+}
+
+static void embedding_forward(struct dt_stream *stream, struct dt_view out,
+                              struct dt_view ids, struct dt_view positions,
+                              struct dt_view wte, struct dt_view wpe, size_t N,
+                              size_t C, const struct dt_dropout *dropout)
+{
+    (void)stream;
+    CALL(embedding_forward, 0.0, at(out), at(ids), at(positions), at(wte),
+         at(wpe), N, C, dropout_at(dropout));
+}
+
+static void embedding_backward(struct dt_stream *stream, struct dt_view dwte,
+                               struct dt_view dwpe, struct dt_view dout,
+                               struct dt_view ids, struct dt_view positions,
+                               size_t N, size_t C, bool accumulate)
+{
+    (void)stream;
+    CALL(embedding_backward, 0.0, at(dwte), at(dwpe), at(dout), at(ids),
+         at(positions), N, C, accumulate);
+}
+
+static void linear_forward(struct dt_stream *stream, struct dt_view out,
+                           struct dt_view x, struct dt_view w, struct dt_view b,
+                           enum dt_weight_order order, size_t N, size_t C,
+                           size_t OC)
+{
+    (void)stream;
+    CALL(linear_forward, 0.0, at(out), at(x), at(w), at(b), order, N, C, OC);
+}
+
+static void linear_backward(struct dt_stream *stream, struct dt_view dx,
+                            struct dt_view dw, struct dt_view db,
+                            struct dt_view dout, struct dt_view x,
+                            struct dt_view w, enum dt_weight_order order,
+                            size_t N, size_t C, size_t OC, bool accumulate)
+{
+    (void)stream;
+    CALL(linear_backward, 0.0, at(dx), at(dw), at(db), at(dout), at(x), at(w),
+         order, N, C, OC, accumulate);
+}
+
+static void norm_forward(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view mean, struct dt_view rstd,
+                         struct dt_view x, struct dt_view w, struct dt_view b,
+                         float eps, size_t N, size_t C)
+{
+    (void)stream;
+    CALL(norm_forward, 0.0, at(out), at(mean), at(rstd), at(x), at(w), at(b),
+         eps, N, C);
+}
+
+static void residual_norm_forward(struct dt_stream *stream, struct dt_view sum,
+                                  struct dt_view out, struct dt_view mean,
+                                  struct dt_view rstd, struct dt_view x,
+                                  struct dt_view y, struct dt_view w,
+                                  struct dt_view b, float eps, size_t N,
+                                  size_t C, const struct dt_dropout *dropout)
+{
+    (void)stream;
+    CALL(residual_norm_forward, 0.0, at(sum), at(out), at(mean), at(rstd),
+         at(x), at(y), at(w), at(b), eps, N, C, dropout_at(dropout));
+}
+
+static void norm_backward(struct dt_stream *stream, struct dt_view dx,
+                          struct dt_view dw, struct dt_view db,
+                          struct dt_view dout, struct dt_view x,
+                          struct dt_view w, struct dt_view mean,
+                          struct dt_view rstd, size_t N, size_t C,
+                          bool accumulate)
+{
+    (void)stream;
+    CALL(norm_backward, 0.0, at(dx), at(dw), at(db), at(dout), at(x), at(w),
+         at(mean), at(rstd), N, C, accumulate);
+}
+
+static void dropout_backward(struct dt_stream *stream, struct dt_view dx,
+                             struct dt_view dout, size_t N, size_t C,
+                             const struct dt_dropout *dropout)
+{
+    (void)stream;
+    CALL(dropout_backward, 0.0, at(dx), at(dout), N, C, dropout_at(dropout));
+}
+
+static void linear_gelu_forward(struct dt_stream *stream, struct dt_view out,
+                                struct dt_view pre, struct dt_view x,
+                                struct dt_view w, struct dt_view b,
+                                enum dt_weight_order order, size_t N, size_t C,
+                                size_t OC)
+{
+    (void)stream;
+    CALL(linear_gelu_forward, inner(x.dtype), at(out), at(pre), at(x), at(w),
+         at(b), order, N, C, OC);
+}
+
+static void linear_gelu_backward(struct dt_stream *stream, struct dt_view dpre,
+                                 struct dt_view dw, struct dt_view db,
+                                 struct dt_view dout, struct dt_view x,
+                                 struct dt_view pre, struct dt_view w,
+                                 enum dt_weight_order order, size_t N, size_t C,
+                                 size_t OC, bool accumulate)
+{
+    (void)stream;
+    CALL(linear_gelu_backward, inner(x.dtype), at(dpre), at(dw), at(db),
+         at(dout), at_lost(x), at(pre), at(w), order, N, C, OC, accumulate);
+}
+
+static void gelu_forward(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view x)
+{
+    (void)stream;
+    CALL(gelu_forward, 0.0, at(out), at(x));
+}
+
+static void gelu_backward(struct dt_stream *stream, struct dt_view dx,
+                          struct dt_view dout, struct dt_view x)
+{
+    (void)stream;
+    CALL(gelu_backward, 0.0, at(dx), at(dout), at(x));
+}
+
+static void swiglu_forward(struct dt_stream *stream, struct dt_view out,
+                           struct dt_view x, size_t N, size_t I)
+{
+    (void)stream;
+    CALL(swiglu_forward, 0.0, at(out), at(x), N, I);
+}
+
+static void swiglu_backward(struct dt_stream *stream, struct dt_view dx,
+                            struct dt_view dout, struct dt_view x, size_t N,
+                            size_t I)
+{
+    (void)stream;
+    CALL(swiglu_backward, 0.0, at(dx), at(dout), at(x), N, I);
+}
+
+static void rotary_forward(struct dt_stream *stream, struct dt_view out,
+                           struct dt_view rstd, struct dt_view qkv, size_t N,
+                           const struct dt_rotary *rotary)
+{
+    (void)stream;
+    CALL(rotary_forward, 0.0, at(out), at(rstd), at(qkv), N, rotary_at(rotary));
+}
+
+static void rotary_backward(struct dt_stream *stream, struct dt_view dqkv,
+                            struct dt_view dq_norm, struct dt_view dk_norm,
+                            struct dt_view qkv, struct dt_view rstd, size_t N,
+                            const struct dt_rotary *rotary, bool accumulate)
+{
+    (void)stream;
+    CALL(rotary_backward, 0.0, at(dqkv), at(dq_norm), at(dk_norm), at(qkv),
+         at(rstd), N, rotary_at(rotary), accumulate);
+}
+
+static void attention_forward(struct dt_stream *stream, struct dt_view out,
+                              struct dt_view lse, struct dt_view qkv,
+                              const struct dt_attention *attention)
+{
+    (void)stream;
+    CALL(attention_forward, inner(qkv.dtype), at(out), at(lse), at(qkv),
+         attention_at(attention));
+}
+
+static void attention_backward(struct dt_stream *stream, struct dt_view dqkv,
+                               struct dt_view dout, struct dt_view out,
+                               struct dt_view lse, struct dt_view qkv,
+                               struct dt_view scratch,
+                               const struct dt_attention *attention)
+{
+    (void)stream;
+    CALL(attention_backward, inner(qkv.dtype), at(dqkv), at(dout), at(out),
+         at(lse), at(qkv),
+         at_scratch(scratch, dt_ops_cpu()->attention_scratch(attention)),
+         attention_at(attention));
+}
+
+static size_t attention_scratch(const struct dt_attention *attention)
+{
+    bridge_begin("attention_scratch", bridge_ops->attention_scratch != NULL,
+                 0.0);
+    return bridge_ops->attention_scratch(attention);
+}
+
+static void kv_store(struct dt_stream *stream, const struct dt_kv *kv,
+                     struct dt_view qkv, struct dt_view positions, size_t T)
+{
+    (void)stream;
+    CALL(kv_store, 0.0, kv_at(kv), at(qkv), at(positions), T);
+}
+
+static void kv_attention(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view qkv, struct dt_view positions,
+                         const struct dt_kv *kv)
+{
+    (void)stream;
+    CALL(kv_attention, 0.0, at(out), at(qkv), at(positions), kv_at(kv));
+}
+
+static void linear_cross_entropy(struct dt_stream *stream, struct dt_view step,
+                                 struct dt_view dx, struct dt_view dw,
+                                 struct dt_view x, struct dt_view w,
+                                 struct dt_view targets, struct dt_view scratch,
+                                 float smoothing, size_t N, size_t C, size_t V,
+                                 bool accumulate)
+{
+    (void)stream;
+    CALL(linear_cross_entropy, inner(x.dtype), at(step), at(dx), at(dw), at(x),
+         at(w), at(targets), at_scratch(scratch, V + 2 * C), smoothing, N, C, V,
+         accumulate);
+}
+
+static size_t loss_scratch(enum dt_dtype type, size_t N, size_t C, size_t V)
+{
+    bridge_begin("loss_scratch", bridge_ops->loss_scratch != NULL, 0.0);
+    return bridge_ops->loss_scratch(type, N, C, V);
+}
+
+static void zero(struct dt_stream *stream, struct dt_view x)
+{
+    (void)stream;
+    CALL(zero, 0.0, at(x));
+}
+
+static void convert(struct dt_stream *stream, struct dt_view out,
+                    struct dt_view x)
+{
+    (void)stream;
+    CALL(convert, 0.0, at(out), at(x));
+}
+
+static void step_begin(struct dt_stream *stream, struct dt_view step,
+                       const struct dt_step_rule rules[DT_STEP_OUTCOMES])
+{
+    (void)stream;
+    CALL(step_begin, 0.0, at(step), rules);
+}
+
+static void step_add(struct dt_stream *stream, struct dt_view step,
+                     double targets, double stop)
+{
+    (void)stream;
+    CALL(step_add, 0.0, at(step), targets, stop);
+}
+
+static void sum_of_squares(struct dt_stream *stream, struct dt_view step,
+                           struct dt_view x)
+{
+    (void)stream;
+    CALL(sum_of_squares, 0.0, at(step), at(x));
+}
+
+static void step_decide(struct dt_stream *stream, struct dt_view step,
+                        double max_norm)
+{
+    (void)stream;
+    CALL(step_decide, 0.0, at(step), max_norm);
+}
+
+static void adamw(struct dt_stream *stream, struct dt_view step,
+                  struct dt_view p, struct dt_view w, struct dt_view g,
+                  struct dt_view m, struct dt_view v,
+                  const struct dt_adamw *args)
+{
+    (void)stream;
+    CALL(adamw, 0.0, at(step), at(p), at(w), at(g), at(m), at(v),
+         adamw_at(args));
+}
+
+struct dt_ops bridge_table = {
+    .library = library,
+    .emulation = emulation,
+    .embedding_forward = embedding_forward,
+    .embedding_backward = embedding_backward,
+    .linear_forward = linear_forward,
+    .linear_backward = linear_backward,
+    .norm_forward = norm_forward,
+    .residual_norm_forward = residual_norm_forward,
+    .norm_backward = norm_backward,
+    .dropout_backward = dropout_backward,
+    .linear_gelu_forward = linear_gelu_forward,
+    .linear_gelu_backward = linear_gelu_backward,
+    .gelu_forward = gelu_forward,
+    .gelu_backward = gelu_backward,
+    .swiglu_forward = swiglu_forward,
+    .swiglu_backward = swiglu_backward,
+    .rotary_forward = rotary_forward,
+    .rotary_backward = rotary_backward,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .attention_scratch = attention_scratch,
+    .kv_store = kv_store,
+    .kv_attention = kv_attention,
+    .linear_cross_entropy = linear_cross_entropy,
+    .loss_scratch = loss_scratch,
+    .zero = zero,
+    .convert = convert,
+    .step_begin = step_begin,
+    .step_add = step_add,
+    .sum_of_squares = sum_of_squares,
+    .step_decide = step_decide,
+    .adamw = adamw,
+};
