@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "backend/backend.h"
 #include "cmd/cmd.h"
 #include "cmd/generate_file.h"
 #include "cmd/speaker.h"
@@ -27,6 +28,7 @@ struct request {
     const char *stop[STOPS];
     size_t stop_count;
     double batch; /* of --prompts */
+    const char *device;
     enum dt_dtype dtype;
     struct dt_generation generation;
 };
@@ -179,12 +181,27 @@ static int generate_with(struct dt_speaker *s, const struct request *request,
     return result;
 }
 
+/* What --device names. */
+static int open_device(const char *name, struct dt_exec *exec,
+                       struct dt_error *err)
+{
+    const struct dt_backend_options options = {0};
+    char note[512]; /* that it is the cpu needs no words here */
+    const struct dt_backend *backend =
+        dt_backend_open(name, &options, note, sizeof(note), err);
+    if (!backend)
+        return -1;
+    *exec = (struct dt_exec){backend->device, backend->ops, NULL};
+    return exec->device->stream_create(&exec->stream, err);
+}
+
 static int generate(const struct request *request)
 {
-    struct dt_speaker speaker = {.exec = dt_exec_cpu()};
+    struct dt_speaker speaker = {0};
     struct dt_error err;
     int status = 0;
-    if (generate_with(&speaker, request, &err) < 0) {
+    if (open_device(request->device, &speaker.exec, &err) < 0 ||
+        generate_with(&speaker, request, &err) < 0) {
         fprintf(stderr, "disttrain: %s\n", err.text);
         status = err.status;
     } else if (fflush(stdout) || ferror(stdout)) {
@@ -192,6 +209,8 @@ static int generate(const struct request *request)
         status = EX_IOERR;
     }
     dt_speaker_close(&speaker);
+    if (speaker.exec.stream)
+        speaker.exec.device->stream_destroy(speaker.exec.stream);
     return status;
 }
 
@@ -218,6 +237,8 @@ static void print_help(void)
           "                     the probability [1: all]\n"
           "  --stop TOKEN       ends the text too, may be repeated\n"
           "  --dtype fp32|bf16|fp16  what is computed in [fp32]\n"
+          "  --device auto|cpu|cuda  what computes [auto: a GPU if there is\n"
+          "                     one]\n"
           "  --seed S           other seeds, other texts [42]\n",
           stdout);
 }
@@ -246,6 +267,17 @@ static bool add_stop(struct request *request)
     }
     request->stop[request->stop_count++] = optarg;
     return true;
+}
+
+static bool take_device(struct request *request)
+{
+    request->device = optarg;
+    if (!strcmp(optarg, "auto") || !strcmp(optarg, "cpu") ||
+        !strcmp(optarg, "cuda"))
+        return true;
+    dt_cmd_usage_error(
+        "generate", "--device: expected auto, cpu or cuda, got '%s'", optarg);
+    return false;
 }
 
 /* The numbers among the options. */
@@ -290,6 +322,8 @@ static bool parse_option(struct request *request, struct numbers *numbers,
         return parse_number("top-p", 1e-6, 1, false, &numbers->top_p);
     case 'S':
         return add_stop(request);
+    case 'D':
+        return take_device(request);
     case 'd':
         return dt_cmd_take_dtype("generate", optarg, &request->dtype) == 0;
     default:
@@ -316,6 +350,7 @@ static int parse_options(struct request *request, int argc, char **argv)
         {"top-p", required_argument, NULL, 'P'},
         {"stop", required_argument, NULL, 'S'},
         {"dtype", required_argument, NULL, 'd'},
+        {"device", required_argument, NULL, 'D'},
         {"seed", required_argument, NULL, 's'},
         {0},
     };
@@ -344,7 +379,7 @@ static int parse_options(struct request *request, int argc, char **argv)
 
 int dt_cmd_generate(int argc, char **argv)
 {
-    struct request request = {.template = "auto", .batch = 8};
+    struct request request = {.template = "auto", .batch = 8, .device = "auto"};
     int status = parse_options(&request, argc, argv);
     if (status >= 0)
         return status;

@@ -100,7 +100,7 @@ static void compare(struct dt_comm *comm, struct gloo_ring *ring,
 int main(int argc, char **argv)
 {
     static const size_t counts[] = {1, 1024, 16384, 262144, 2097152, 16777216};
-    const struct dt_comm_options options = {NULL, 60000};
+    const struct dt_comm_options options = {.timeout_ms = 60000};
     int rounds = argc > 1 ? atoi(argv[1]) : 11;
     double begun = dt_clock_now();
     struct dt_launch *launch = dt_launch_create(30000, &err);

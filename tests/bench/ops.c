@@ -2,11 +2,11 @@
 /*
  * ops.c - where the time and the memory of a training step go
  *
- * Usage: ops [-c CONFIG.JSON] [-t fp32|bf16|fp16] [-k] [-v VARIANT]
- *            [B [T [STEPS]]]
+ * Usage: ops [-c CONFIG.JSON] [-t fp32|bf16|fp16] [-k] [-K] [-d cpu|cuda]
+ *            [-v VARIANT] [B [T [STEPS]]]
  *
  * GPT-2 124M with fp32 unless another model is named, by default 4 64 9; -k is
- * checkpointing. Prints medians over the steps after the first.
+ * checkpointing, -K keeps everything. Prints medians over the steps after the first.
  */
 #include "config.h"
 
@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/mirror.h"
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "model/model.h"
 #include "ops/cpu/cpu.h"
@@ -29,9 +31,12 @@ static const char gpt2[] =
 struct run {
     struct dt_model_config config;
     struct dt_model_options options;
+    const char *device; /* "cpu", "cuda" */
     struct dt_ops ops;
+    struct dt_exec exec; /* with these ops */
     struct dt_layout *layout;
     struct dt_view master, weights, grads; /* master is weights in fp32 */
+    struct dt_view scalars;
     struct dt_model *model;
     struct dt_optim *optim;
     size_t steps, variant;
@@ -45,15 +50,34 @@ static void must(bool done, const struct dt_error *err)
     exit(err->status);
 }
 
-static struct dt_view flat(const struct run *run, enum dt_dtype dtype,
-                           const char *what)
+static struct dt_view allocate(const struct run *run, size_t count,
+                               enum dt_dtype dtype, const char *what)
 {
     struct dt_error err;
     struct dt_buffer *buf = dt_buffer_create(
-        &dt_cpu, run->layout->count * dt_dtype_bytes(dtype), what, &err);
+        run->exec.device, count * dt_dtype_bytes(dtype), what, &err);
 
     must(buf, &err);
     return dt_view_of(buf, dtype);
+}
+
+static struct dt_view flat(const struct run *run, enum dt_dtype dtype,
+                           const char *what)
+{
+    return allocate(run, run->layout->count, dtype, what);
+}
+
+/* Random weights, made by the host. */
+static void fill(struct run *run)
+{
+    struct dt_mirror mirror;
+    struct dt_error err;
+
+    must(dt_mirror_open(&mirror, &run->exec, run->master, false, &err) == 0,
+         &err);
+    dt_model_init_weights(&run->config, run->layout, mirror.here, 1);
+    must(dt_mirror_publish(&mirror, &err) == 0, &err);
+    dt_mirror_close(&mirror);
 }
 
 static void init(struct run *run)
@@ -66,35 +90,45 @@ static void init(struct run *run)
     must(run->layout, &err);
     run->master = run->weights = flat(run, DT_F32, "weights");
     run->grads = flat(run, DT_F32, "gradients");
-    dt_model_init_weights(&run->config, run->layout, run->master, 1);
+    run->scalars = allocate(run, DT_STEP_COUNT, DT_F64, "scalars");
+    fill(run);
     if (run->options.compute != DT_F32) {
         run->weights = flat(run, run->options.compute, "weights");
-        run->ops.convert(NULL, run->weights, run->master);
+        run->ops.convert(run->exec.stream, run->weights, run->master);
     }
-    run->model = dt_model_create(&run->config, run->layout, &run->ops,
+    run->model = dt_model_create(&run->config, run->layout, &run->exec,
                                  run->weights, run->grads, &run->options, &err);
     must(run->model, &err);
-    run->optim = dt_optim_create(run->layout, &run->ops, &options, &err);
+    run->optim = dt_optim_create(run->layout, &run->exec, &options, &err);
     must(run->optim, &err);
 }
 
 /* Seconds of one step. */
 static double run_step(struct run *run, const struct dt_batch *batch)
 {
-    double start = dt_clock_now(), norm;
+    double start = dt_clock_now();
     size_t last = run->layout->unit_count - 1;
+    struct dt_step_rule rules[DT_STEP_OUTCOMES];
+    struct dt_error err;
 
+    for (int i = 0; i < DT_STEP_OUTCOMES; i++) {
+        rules[i] = dt_optim_rule(run->optim, 1, 1e-5);
+        rules[i].loss_scale = 1.0;
+    }
+    run->ops.step_begin(run->exec.stream, run->scalars, rules);
+    run->ops.step_add(run->exec.stream, run->scalars,
+                      (double)batch->target_count, 0);
+    must(dt_model_bind(run->model, batch, true, &err) == 0, &err);
     for (size_t u = 0; u < last; u++)
-        dt_model_forward(run->model, u, batch, true);
-    dt_model_loss(run->model, batch, true, 1.0f / (float)batch->target_count,
-                  false);
+        dt_model_forward(run->model, u);
+    dt_model_loss(run->model, run->scalars, false);
     for (size_t u = last; u-- > 0;)
-        dt_model_backward(run->model, u, batch, false);
-    norm = dt_optim_grad_norm(run->optim, run->grads, 1.0);
-    dt_optim_step(run->optim, run->master,
+        dt_model_backward(run->model, u, false);
+    dt_optim_step(run->optim, run->scalars, run->master,
                   run->options.compute == DT_F32 ? (struct dt_view){0}
                                                  : run->weights,
-                  run->grads, 1e-5, dt_optim_clip(norm, 1.0));
+                  run->grads, 1.0);
+    must(run->exec.device->stream_wait(run->exec.stream, &err) == 0, &err);
     return dt_clock_now() - start;
 }
 
@@ -119,9 +153,13 @@ static bool parse(struct run *run, int argc, char **argv)
     int c;
 
     must(dt_model_config_parse(&run->config, gpt2, "GPT-2", &err) == 0, &err);
-    while ((c = getopt(argc, argv, "c:t:kv:")) != -1) {
+    while ((c = getopt(argc, argv, "c:d:t:kKv:")) != -1) {
         if (c == 'c')
             must(dt_model_config_load(&run->config, optarg, &err) == 0, &err);
+        else if (c == 'd')
+            run->device = optarg;
+        else if (c == 'K')
+            run->options.keep = true;
         else if (c == 't')
             ok &= choose_type(run, optarg);
         else if (c == 'k')
@@ -167,22 +205,39 @@ static void measure(struct run *run)
            (double)dt_model_activation_bytes(&run->config, &run->ops,
                                              &run->options) *
                1e-6,
-           (double)dt_device_peak_bytes() * 1e-6);
+           (double)run->exec.device->peak_bytes() * 1e-6);
     timed_print(all);
     free(ids);
 }
 
+/* The hardware, and its operations measured. */
+static void open_device(struct run *run)
+{
+    const struct dt_backend_options options = {0};
+    struct dt_error err;
+    const struct dt_backend *backend =
+        dt_backend_open(run->device, &options, NULL, 0, &err);
+
+    must(backend, &err);
+    run->exec = (struct dt_exec){backend->device, backend->ops, NULL};
+    must(run->exec.device->stream_create(&run->exec.stream, &err) == 0, &err);
+    if (run->exec.device->is_host && dt_cpu_variant(run->variant))
+        run->exec.ops = dt_cpu_variant(run->variant);
+    run->ops = timed_ops(&run->exec);
+    run->exec.ops = &run->ops;
+    printf("%s\n", run->exec.device->describe());
+}
+
 int main(int argc, char **argv)
 {
-    struct run run = {.options = {.train = true}};
-    const struct dt_ops *inner;
+    struct run run = {.device = "cpu", .options = {.train = true}};
 
-    if (!parse(&run, argc, argv) || !(inner = dt_cpu_variant(run.variant))) {
+    if (!parse(&run, argc, argv)) {
         fprintf(stderr, "Usage: ops [-c CONFIG.JSON] [-t fp32|bf16|fp16] [-k] "
-                        "[-v VARIANT] [B [T [STEPS]]]\n");
+                        "[-K] [-d cpu|cuda] [-v VARIANT] [B [T [STEPS]]]\n");
         return EX_USAGE;
     }
-    run.ops = timed_ops(inner);
+    open_device(&run);
     init(&run);
     measure(&run);
     return 0;

@@ -18,13 +18,15 @@ struct kind {
     double s[TIMED_MAX_STEPS];
 };
 
-static const struct dt_ops *inner;
+static struct dt_exec inner;
 static struct kind kinds[MAX_KINDS];
 static size_t kind_count;
 static int step;
 
+/* The work was queued from `start` on; it is over when this returns. */
 static void note(const char *name, double start, double flops, double moved)
 {
+    inner.device->stream_wait(inner.stream, NULL);
     double s = dt_clock_now() - start;
     size_t i = 0;
 
@@ -53,8 +55,8 @@ static void embedding_forward(struct dt_stream *stream, struct dt_view out,
 {
     double start = dt_clock_now();
 
-    inner->embedding_forward(stream, out, ids, positions, wte, wpe, N, C,
-                             dropout);
+    inner.ops->embedding_forward(stream, out, ids, positions, wte, wpe, N, C,
+                                 dropout);
     note("embedding forward", start, 0.0, 3.0 * bytes(out));
 }
 
@@ -65,8 +67,8 @@ static void embedding_backward(struct dt_stream *stream, struct dt_view dwte,
 {
     double start = dt_clock_now();
 
-    inner->embedding_backward(stream, dwte, dwpe, dout, ids, positions, N, C,
-                              accumulate);
+    inner.ops->embedding_backward(stream, dwte, dwpe, dout, ids, positions, N,
+                                  C, accumulate);
     note("embedding backward", start, 0.0, 20.0 * (double)(N * C));
 }
 
@@ -78,7 +80,7 @@ static void linear_forward(struct dt_stream *stream, struct dt_view out,
     char name[NAME_BYTES];
     double start = dt_clock_now();
 
-    inner->linear_forward(stream, out, x, w, b, order, N, C, OC);
+    inner.ops->linear_forward(stream, out, x, w, b, order, N, C, OC);
     snprintf(name, sizeof(name), "linear forward %zu to %zu", C, OC);
     note(name, start, 2.0 * (double)(N * C * OC), 0.0);
 }
@@ -92,10 +94,36 @@ static void linear_backward(struct dt_stream *stream, struct dt_view dx,
     char name[NAME_BYTES];
     double start = dt_clock_now();
 
-    inner->linear_backward(stream, dx, dw, db, dout, x, w, order, N, C, OC,
-                           accumulate);
+    inner.ops->linear_backward(stream, dx, dw, db, dout, x, w, order, N, C, OC,
+                               accumulate);
     snprintf(name, sizeof(name), "linear backward %zu to %zu", C, OC);
     note(name, start, 4.0 * (double)(N * C * OC), 0.0);
+}
+
+static void linear_gelu_forward(struct dt_stream *stream, struct dt_view out,
+                                struct dt_view pre, struct dt_view x,
+                                struct dt_view w, struct dt_view b,
+                                enum dt_weight_order order, size_t N, size_t C,
+                                size_t OC)
+{
+    double start = dt_clock_now();
+
+    inner.ops->linear_gelu_forward(stream, out, pre, x, w, b, order, N, C, OC);
+    note("linear + gelu forward", start, 2.0 * (double)(N * C * OC), 0.0);
+}
+
+static void linear_gelu_backward(struct dt_stream *stream, struct dt_view dpre,
+                                 struct dt_view dw, struct dt_view db,
+                                 struct dt_view dout, struct dt_view x,
+                                 struct dt_view pre, struct dt_view w,
+                                 enum dt_weight_order order, size_t N, size_t C,
+                                 size_t OC, bool accumulate)
+{
+    double start = dt_clock_now();
+
+    inner.ops->linear_gelu_backward(stream, dpre, dw, db, dout, x, pre, w,
+                                    order, N, C, OC, accumulate);
+    note("linear + gelu backward", start, 4.0 * (double)(N * C * OC), 0.0);
 }
 
 static void norm_forward(struct dt_stream *stream, struct dt_view out,
@@ -105,7 +133,7 @@ static void norm_forward(struct dt_stream *stream, struct dt_view out,
 {
     double start = dt_clock_now();
 
-    inner->norm_forward(stream, out, mean, rstd, x, w, b, eps, N, C);
+    inner.ops->norm_forward(stream, out, mean, rstd, x, w, b, eps, N, C);
     note("norm forward", start, 0.0, 2.0 * bytes(x));
 }
 
@@ -118,8 +146,8 @@ static void residual_norm_forward(struct dt_stream *stream, struct dt_view sum,
 {
     double start = dt_clock_now();
 
-    inner->residual_norm_forward(stream, sum, out, mean, rstd, x, y, w, b, eps,
-                                 N, C, dropout);
+    inner.ops->residual_norm_forward(stream, sum, out, mean, rstd, x, y, w, b,
+                                     eps, N, C, dropout);
     note("residual + norm forward", start, 0.0, 4.0 * bytes(x));
 }
 
@@ -132,8 +160,8 @@ static void norm_backward(struct dt_stream *stream, struct dt_view dx,
 {
     double start = dt_clock_now();
 
-    inner->norm_backward(stream, dx, dw, db, dout, x, w, mean, rstd, N, C,
-                         accumulate);
+    inner.ops->norm_backward(stream, dx, dw, db, dout, x, w, mean, rstd, N, C,
+                             accumulate);
     note("norm backward", start, 0.0, 4.0 * bytes(x));
 }
 
@@ -143,7 +171,7 @@ static void dropout_backward(struct dt_stream *stream, struct dt_view dx,
 {
     double start = dt_clock_now();
 
-    inner->dropout_backward(stream, dx, dout, N, C, dropout);
+    inner.ops->dropout_backward(stream, dx, dout, N, C, dropout);
     note("dropout backward", start, 0.0, 2.0 * bytes(dx));
 }
 
@@ -152,7 +180,7 @@ static void gelu_forward(struct dt_stream *stream, struct dt_view out,
 {
     double start = dt_clock_now();
 
-    inner->gelu_forward(stream, out, x);
+    inner.ops->gelu_forward(stream, out, x);
     note("gelu forward", start, 0.0, 2.0 * bytes(x));
 }
 
@@ -161,7 +189,7 @@ static void gelu_backward(struct dt_stream *stream, struct dt_view dx,
 {
     double start = dt_clock_now();
 
-    inner->gelu_backward(stream, dx, dout, x);
+    inner.ops->gelu_backward(stream, dx, dout, x);
     note("gelu backward", start, 0.0, 3.0 * bytes(x));
 }
 
@@ -170,7 +198,7 @@ static void swiglu_forward(struct dt_stream *stream, struct dt_view out,
 {
     double start = dt_clock_now();
 
-    inner->swiglu_forward(stream, out, x, N, I);
+    inner.ops->swiglu_forward(stream, out, x, N, I);
     note("swiglu forward", start, 0.0, 1.5 * bytes(x));
 }
 
@@ -180,7 +208,7 @@ static void swiglu_backward(struct dt_stream *stream, struct dt_view dx,
 {
     double start = dt_clock_now();
 
-    inner->swiglu_backward(stream, dx, dout, x, N, I);
+    inner.ops->swiglu_backward(stream, dx, dout, x, N, I);
     note("swiglu backward", start, 0.0, 2.5 * bytes(x));
 }
 
@@ -190,7 +218,7 @@ static void rotary_forward(struct dt_stream *stream, struct dt_view out,
 {
     double start = dt_clock_now();
 
-    inner->rotary_forward(stream, out, rstd, qkv, N, rotary);
+    inner.ops->rotary_forward(stream, out, rstd, qkv, N, rotary);
     note("rotary forward", start, 0.0, 2.0 * bytes(qkv));
 }
 
@@ -201,8 +229,8 @@ static void rotary_backward(struct dt_stream *stream, struct dt_view dqkv,
 {
     double start = dt_clock_now();
 
-    inner->rotary_backward(stream, dqkv, dq_norm, dk_norm, qkv, rstd, N, rotary,
-                           accumulate);
+    inner.ops->rotary_backward(stream, dqkv, dq_norm, dk_norm, qkv, rstd, N,
+                               rotary, accumulate);
     note("rotary backward", start, 0.0, 2.0 * bytes(dqkv));
 }
 
@@ -218,7 +246,7 @@ static void attention_forward(struct dt_stream *stream, struct dt_view out,
 {
     double start = dt_clock_now();
 
-    inner->attention_forward(stream, out, lse, qkv, attention);
+    inner.ops->attention_forward(stream, out, lse, qkv, attention);
     note("attention forward", start, 2.0 * scores(attention), 0.0);
 }
 
@@ -230,32 +258,30 @@ static void attention_backward(struct dt_stream *stream, struct dt_view dqkv,
 {
     double start = dt_clock_now();
 
-    inner->attention_backward(stream, dqkv, dout, out, lse, qkv, scratch,
-                              attention);
+    inner.ops->attention_backward(stream, dqkv, dout, out, lse, qkv, scratch,
+                                  attention);
     note("attention backward", start, 5.0 * scores(attention), 0.0);
 }
 
-static double linear_cross_entropy(struct dt_stream *stream, struct dt_view dx,
-                                   struct dt_view dw, struct dt_view x,
-                                   struct dt_view w, struct dt_view targets,
-                                   struct dt_view scratch, float scale,
-                                   float smoothing, size_t N, size_t C,
-                                   size_t V, bool accumulate)
+static void linear_cross_entropy(struct dt_stream *stream,
+                                 struct dt_view scalars, struct dt_view dx,
+                                 struct dt_view dw, struct dt_view x,
+                                 struct dt_view w, struct dt_view targets,
+                                 struct dt_view scratch, float smoothing,
+                                 size_t N, size_t C, size_t V, bool accumulate)
 {
     double start = dt_clock_now();
-    double loss =
-        inner->linear_cross_entropy(stream, dx, dw, x, w, targets, scratch,
-                                    scale, smoothing, N, C, V, accumulate);
 
+    inner.ops->linear_cross_entropy(stream, scalars, dx, dw, x, w, targets,
+                                    scratch, smoothing, N, C, V, accumulate);
     note("head and loss, both ways", start, 6.0 * (double)(N * C * V), 0.0);
-    return loss;
 }
 
 static void zero(struct dt_stream *stream, struct dt_view x)
 {
     double start = dt_clock_now();
 
-    inner->zero(stream, x);
+    inner.ops->zero(stream, x);
     note("zero", start, 0.0, bytes(x));
 }
 
@@ -264,58 +290,58 @@ static void convert(struct dt_stream *stream, struct dt_view out,
 {
     double start = dt_clock_now();
 
-    inner->convert(stream, out, x);
+    inner.ops->convert(stream, out, x);
     note("convert", start, 0.0, bytes(out) + bytes(x));
 }
 
-static double sum_of_squares(struct dt_stream *stream, struct dt_view x)
+static void sum_of_squares(struct dt_stream *stream, struct dt_view scalars,
+                           struct dt_view x)
 {
-    double start = dt_clock_now(), sum = inner->sum_of_squares(stream, x);
+    double start = dt_clock_now();
 
+    inner.ops->sum_of_squares(stream, scalars, x);
     note("sum of squares", start, 0.0, bytes(x));
-    return sum;
 }
 
-static void adamw(struct dt_stream *stream, struct dt_view p, struct dt_view w,
-                  struct dt_view g, struct dt_view m, struct dt_view v,
+static void adamw(struct dt_stream *stream, struct dt_view scalars,
+                  struct dt_view p, struct dt_view w, struct dt_view g,
+                  struct dt_view m, struct dt_view v,
                   const struct dt_adamw *args)
 {
     double start = dt_clock_now();
 
-    inner->adamw(stream, p, w, g, m, v, args);
+    inner.ops->adamw(stream, scalars, p, w, g, m, v, args);
     note("adamw", start, 0.0, 7.0 * bytes(p) + bytes(w));
 }
 
-struct dt_ops timed_ops(const struct dt_ops *ops)
+struct dt_ops timed_ops(const struct dt_exec *exec)
 {
-    inner = ops;
-    return (struct dt_ops){
-        .name = ops->name,
-        .library = ops->library,
-        .emulation = ops->emulation,
-        .embedding_forward = embedding_forward,
-        .embedding_backward = embedding_backward,
-        .linear_forward = linear_forward,
-        .linear_backward = linear_backward,
-        .norm_forward = norm_forward,
-        .residual_norm_forward = residual_norm_forward,
-        .norm_backward = norm_backward,
-        .dropout_backward = dropout_backward,
-        .gelu_forward = gelu_forward,
-        .gelu_backward = gelu_backward,
-        .swiglu_forward = swiglu_forward,
-        .swiglu_backward = swiglu_backward,
-        .rotary_forward = rotary_forward,
-        .rotary_backward = rotary_backward,
-        .attention_forward = attention_forward,
-        .attention_backward = attention_backward,
-        .attention_scratch = ops->attention_scratch,
-        .linear_cross_entropy = linear_cross_entropy,
-        .zero = zero,
-        .convert = convert,
-        .sum_of_squares = sum_of_squares,
-        .adamw = adamw,
-    };
+    struct dt_ops ops = *exec->ops;
+    inner = *exec;
+    ops.embedding_forward = embedding_forward;
+    ops.embedding_backward = embedding_backward;
+    ops.linear_forward = linear_forward;
+    ops.linear_backward = linear_backward;
+    ops.linear_gelu_forward = linear_gelu_forward;
+    ops.linear_gelu_backward = linear_gelu_backward;
+    ops.norm_forward = norm_forward;
+    ops.residual_norm_forward = residual_norm_forward;
+    ops.norm_backward = norm_backward;
+    ops.dropout_backward = dropout_backward;
+    ops.gelu_forward = gelu_forward;
+    ops.gelu_backward = gelu_backward;
+    ops.swiglu_forward = swiglu_forward;
+    ops.swiglu_backward = swiglu_backward;
+    ops.rotary_forward = rotary_forward;
+    ops.rotary_backward = rotary_backward;
+    ops.attention_forward = attention_forward;
+    ops.attention_backward = attention_backward;
+    ops.linear_cross_entropy = linear_cross_entropy;
+    ops.zero = zero;
+    ops.convert = convert;
+    ops.sum_of_squares = sum_of_squares;
+    ops.adamw = adamw;
+    return ops;
 }
 
 static int compare(const void *a, const void *b)

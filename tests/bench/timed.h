@@ -7,8 +7,8 @@
 
 enum { TIMED_MAX_STEPS = 100 };
 
-/* The table that measures `ops`. */
-struct dt_ops timed_ops(const struct dt_ops *ops);
+/* exec's table, made to measure each operation from its call to its end. */
+struct dt_ops timed_ops(const struct dt_exec *exec);
 
 /* The next step begins. */
 void timed_next(void);

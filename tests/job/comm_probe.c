@@ -39,7 +39,8 @@ static struct dt_comm *join(struct dt_launch *launch, const char *interface,
                             int timeout_ms)
 {
     const struct dt_comm_world world = dt_world_of(launch);
-    const struct dt_comm_options options = {interface, timeout_ms};
+    const struct dt_comm_options options = {.interface = interface,
+                                            .timeout_ms = timeout_ms};
     return dt_comm_create(world.size > 1 ? "gloo" : "self", &world, &options,
                           &err);
 }

@@ -66,7 +66,8 @@ static int reduce(struct dt_comm *comm, struct seen *seen, size_t count)
 static int rank_main(const struct dt_comm_world *world, void *arg)
 {
     const struct scene *scene = arg;
-    const struct dt_comm_options options = {"lo", scene->timeout_ms};
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = scene->timeout_ms};
     struct seen *seen = &scene->seen[world->rank];
     struct dt_comm *comm =
         dt_comm_create("gloo", world, &options, &seen->first);
@@ -272,7 +273,8 @@ static int failing_get(void *ctx, int rank, const char *key, void **data,
  */
 static int no_connection(const struct dt_comm_world *world, void *arg)
 {
-    const struct dt_comm_options options = {"lo", 1000};
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = 1000};
     struct dt_comm_world own = *world;
     struct seen *seen = &((struct seen *)arg)[world->rank];
     if (world->rank == 1)
@@ -299,7 +301,8 @@ static void test_no_connection(void **state)
 static void refuse(const char *backend, int size, const char *interface,
                    const char *text)
 {
-    const struct dt_comm_options options = {interface, 1000};
+    const struct dt_comm_options options = {.interface = interface,
+                                            .timeout_ms = 1000};
     struct dt_error err;
     world_refuse(backend, size, &options, &err);
     assert_int_equal(err.status, EX_CONFIG);
