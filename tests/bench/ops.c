@@ -6,7 +6,8 @@
  *            [-v VARIANT] [B [T [STEPS]]]
  *
  * GPT-2 124M with fp32 unless another model is named, by default 4 64 9; -k is
- * checkpointing, -K keeps everything. Prints medians over the steps after the first.
+ * checkpointing, -K keeps everything. Prints medians over the steps after the
+ * first.
  */
 #include "config.h"
 

@@ -47,7 +47,7 @@ static struct seen *seen_create(void)
 /* Reduces `count` floats; keeps what went wrong. */
 static int reduce(struct dt_comm *comm, struct seen *seen, size_t count)
 {
-    struct dt_buffer buf = {calloc(count, 4), count * 4};
+    struct dt_buffer buf = {calloc(count, 4), count * 4, &dt_cpu};
     double begun = dt_clock_now();
     dt_ticket_t ticket;
     struct dt_error *err = seen->rc < 0 ? &seen->later : &seen->first;
@@ -206,7 +206,7 @@ static void test_mismatch(void **state)
 static void act_give_up(struct dt_comm *comm, struct seen *seen)
 {
     static float zero[4];
-    static struct dt_buffer buf = {zero, sizeof(zero)};
+    static struct dt_buffer buf = {zero, sizeof(zero), &dt_cpu};
     dt_ticket_t ticket;
     if (dt_comm_rank(comm) == 0) {
         seen->rc = dt_comm_all_reduce(comm, dt_view_of(&buf, DT_F32), DT_SUM,
