@@ -20,4 +20,3 @@ else
 check-gpu:
 	@echo "skipped: built without CUDA, see the summary of configure"
 endif
-.PHONY: check-gpu

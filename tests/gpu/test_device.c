@@ -45,7 +45,8 @@ static int open_device(void **state)
 static int close_device(void **state)
 {
     (void)state;
-    device->stream_destroy(stream);
+    if (device)
+        device->stream_destroy(stream);
     return 0;
 }
 
