@@ -13,8 +13,8 @@ symbols() {
 # Of CUDA only cuBLASLt; the driver, NCCL and cuDNN are looked for at run time.
 libraries() {
     readelf -d "$module" | sed -n 's/.*NEEDED.*\[\(.*\)\].*/\1/p' |
-        grep -v -e '^libcublasLt\.so\.' -e '^libc\.so\.' -e '^libm\.so\.' \
-            -e '^libstdc++\.so\.' -e '^libgcc_s\.so\.' -e '^ld-linux'
+        grep -e '^libcu' -e '^libnv' -e '^libnccl' |
+        grep -v '^libcublasLt\.so\.'
 }
 
 missing() {
