@@ -45,7 +45,7 @@ layers() {
             sub(/".*/, "", header)
             to = header
             sub(/\/.*/, "", to)
-            if (FILENAME ~ cuda && header == "ops/cuda/cuda.h")
+            if (FILENAME ~ cuda && header ~ /^ops\/cuda\/cuda\./)
                 next
             if (from == "spank" && header ~ /^launch\/(contract|variables)\.h$/)
                 next
@@ -69,7 +69,7 @@ vendors() {
                 "device/device_cuda|comm/(comm_)?nccl)"
             home["cub"] = "^runtime/ops/cuda/.*\\.cu$"
             home["cublasLt"] = "^runtime/ops/cuda/matmul"
-            home["cudnn"] = "^runtime/ops/cuda/.*cudnn"
+            home["cudnn"] = "^runtime/ops/cuda/dnn"
             home["nccl"] = "^runtime/comm/(comm_)?nccl"
         }
         /^[ \t]*#[ \t]*include[ \t]*</ {
