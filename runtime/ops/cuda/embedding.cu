@@ -112,23 +112,23 @@ enum { PIECE = 32, PIECE_THREADS = 128, ADDERS = 8 };
 /* table(rows, C) += dout at keys; see the head of this file. */
 struct Scatter {
     float *table;
-    const int32_t *keys; /* (N) sorted */
-    const int32_t *from; /* (N) rows of dout */
-    float *partial;      /* (pieces, 2, C): of the first run, of the last */
+    const uint32_t *keys; /* (N) sorted */
+    const uint32_t *from; /* (N) rows of dout */
+    float *partial;       /* (pieces, 2, C): of the first run, of the last */
     unsigned N, C, piece, pieces;
 };
 
-__global__ static void number(int32_t *to, unsigned N)
+__global__ static void number(uint32_t *to, unsigned N)
 {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < N)
-        to[i] = (int32_t)i;
+        to[i] = i;
 }
 
 /* The end of a run: where its sum belongs. `begun`: it began in this piece. */
 template <int W>
 __device__ static inline void end_run(const Scatter &a, const float (&sum)[W],
-                                      int32_t key, bool begun, bool ended,
+                                      uint32_t key, bool begun, bool ended,
                                       unsigned c)
 {
     if (begun && ended) {
@@ -157,14 +157,14 @@ __global__ static void __launch_bounds__(PIECE_THREADS)
     const unsigned end = a.N - first < a.piece ? a.N : first + a.piece;
     const unsigned c = (blockIdx.y * PIECE_THREADS + threadIdx.x) * W;
     bool begun = first == 0 || a.keys[first - 1] != a.keys[first];
-    int32_t key = a.keys[first];
+    uint32_t key = a.keys[first];
     float sum[W] = {};
 
     if (c >= a.C)
         return;
     for (unsigned i = first; i < end; i += AHEAD) {
         Vec<X, W> rows[AHEAD];
-        int32_t keys[AHEAD];
+        uint32_t keys[AHEAD];
 #pragma unroll
         for (unsigned j = 0; j < AHEAD; j++) {
             if (i + j < end) {
@@ -204,7 +204,7 @@ __global__ static void __launch_bounds__(ADDERS *WARP) add_pieces(Scatter a)
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const unsigned c = blockIdx.y * WARP + lane, here = blockIdx.x;
     const unsigned first = here * a.piece, next = first + a.piece;
-    const int32_t key = next < a.N ? a.keys[next - 1] : -1;
+    const uint32_t key = next < a.N ? a.keys[next - 1] : 0;
     const bool goes_on = next < a.N && a.keys[next] == key;
     const bool begins = first == 0 || a.keys[first - 1] != key;
     unsigned low = here + 1, high = a.pieces;
@@ -249,13 +249,13 @@ static size_t room(size_t bytes)
 }
 
 /* keys(N) in order, and their numbers: by the lowest `bits`. */
-static void sort_keys(struct dt_stream *stream, Scatter *a, const int32_t *keys,
-                      int bits)
+static void sort_keys(struct dt_stream *stream, Scatter *a,
+                      const uint32_t *keys, int bits)
 {
     char *at = (char *)stream->workspace;
-    const size_t each = room(a->N * sizeof(int32_t));
-    int32_t *sorted = (int32_t *)at, *from = (int32_t *)(at + each);
-    int32_t *numbers = (int32_t *)(at + 2 * each);
+    const size_t each = room(a->N * sizeof(uint32_t));
+    uint32_t *sorted = (uint32_t *)at, *from = (uint32_t *)(at + each);
+    uint32_t *numbers = (uint32_t *)(at + 2 * each);
     size_t bytes = 0;
 
     cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted, numbers, from,
@@ -303,7 +303,7 @@ static void scatter(struct dt_stream *stream, struct dt_view table,
         a.table = data_of<float>(table);
         a.N = (unsigned)(N - first < SLAB ? N - first : SLAB);
         a.C = (unsigned)C;
-        sort_keys(stream, &a, data_of<const int32_t>(keys) + first, bits);
+        sort_keys(stream, &a, data_of<const uint32_t>(keys) + first, bits);
         with_type(dout.dtype, [&](auto zero) {
             using X = decltype(zero);
             const X *grad = data_of<const X>(dout) + first * C;

@@ -225,7 +225,7 @@ __device__ static inline float put_together(float &m, float &l, const float *ms,
 template <typename X, int W, int PER, int H>
 __global__ static void __launch_bounds__(WARPS *WARP) attend(Decode<X> a)
 {
-    __shared__ alignas(32) float sums[WARPS][H][WARP * W * PER];
+    alignas(32) __shared__ float sums[WARPS][H][WARP * W * PER];
     __shared__ float ms[WARPS][H], ls[WARPS][H];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const unsigned shared = a.NH / a.NKV, cut = blockIdx.x % a.cuts;

@@ -47,13 +47,13 @@ __device__ static inline void add_vec(float (&x)[W], const Norm<X> &a,
     to_floats<X, W>(x, xs);
     if constexpr (KIND != PLAIN) {
         float y[W];
-        Vec<X, W> sum;
         to_floats<X, W>(y, ys);
         if constexpr (KIND == DROP)
             drop<W>(y, a.drops, drops, c);
 #pragma unroll
         for (int i = 0; i < W; i++)
-            sum.v[i] = from_float<X>(x[i] + y[i]);
+            y[i] += x[i];
+        const Vec<X, W> sum = from_floats<X, W>(y);
         store_vec<X, W>(a.sum + n * a.C + c, sum);
         to_floats<X, W>(x, sum);
     }

@@ -25,15 +25,39 @@ __device__ static inline void store_vec(X *to, const Vec<X, W> &v)
     *(Vec<X, W> *)to = v;
 }
 
-/* Where W elements are that were rounded to X. */
+/* Two numbers that share a register are rounded by one instruction. */
+__device__ static inline __nv_bfloat162 round_pair(__nv_bfloat16, float low,
+                                                   float high)
+{
+    return __floats2bfloat162_rn(low, high);
+}
+__device__ static inline __half2 round_pair(__half, float low, float high)
+{
+    return __floats2half2_rn(low, high);
+}
+
+template <typename X, int W>
+__device__ static inline Vec<X, W> from_floats(const float (&from)[W])
+{
+    Vec<X, W> v;
+    if constexpr (sizeof(X) == 2 && W % 2 == 0) {
+#pragma unroll
+        for (int i = 0; i < W; i += 2) {
+            auto pair = round_pair(X(), from[i], from[i + 1]);
+            memcpy((void *)&v.v[i], &pair, sizeof(pair));
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < W; i++)
+            v.v[i] = from_float<X>(from[i]);
+    }
+    return v;
+}
+
 template <typename X, int W>
 __device__ static inline void store_floats(X *to, const float (&from)[W])
 {
-    Vec<X, W> v;
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        v.v[i] = from_float<X>(from[i]);
-    store_vec<X, W>(to, v);
+    store_vec<X, W>(to, from_floats<X, W>(from));
 }
 
 /* Two numbers of bf16 that share a register are widened where they are. */
