@@ -91,15 +91,15 @@ static tensor map(graph *g, const struct dt_attention_shape *s,
 
 /* x where a mode b, else -infinity */
 static tensor keep_where(graph *g, const struct dt_attention_shape *s, tensor x,
-                         const tensor *hidden, cudnnPointwiseMode_t mode,
-                         tensor a, tensor b)
+                         tensor hidden, cudnnPointwiseMode_t mode, tensor a,
+                         tensor b)
 {
     tensor seen = like_scores(g, s, CUDNN_DATA_BOOLEAN);
     tensor y = like_scores(g, s, CUDNN_DATA_FLOAT);
 
     dt_cuda_dnn_map(g, seen, mode, CUDNN_DATA_BOOLEAN, a, &b, NULL);
     dt_cuda_dnn_map(g, y, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, x,
-                    hidden, &seen);
+                    &hidden, &seen);
     return y;
 }
 
@@ -112,30 +112,33 @@ static tensor position(graph *g, const struct dt_attention_shape *s, tensor x,
     return y;
 }
 
-/* Scores that a query does not see become -infinity. In this order and form
- * engines know them.
- */
-static tensor hide(graph *g, const struct dt_attention_shape *s, tensor x)
+/* Scores of other documents become -infinity. */
+static tensor hide_documents(graph *g, const struct dt_attention_shape *s,
+                             tensor x, tensor hidden)
 {
-    const tensor hidden = scalar(g, HIDDEN);
+    const int64_t dims[4] = {s->B, 1, s->T, 1};
+    const int64_t strides[4] = {s->T, s->T, 1, 1};
+    tensor first;
 
-    if (s->starts) {
-        const int64_t dims[4] = {s->B, 1, s->T, 1};
-        const int64_t strides[4] = {s->T, s->T, 1, 1};
-        tensor first =
-            dt_cuda_dnn_tensor(g, STARTS, CUDNN_DATA_INT32, dims, strides);
-        x = keep_where(g, s, x, &hidden, CUDNN_POINTWISE_CMP_GE,
-                       position(g, s, x, 3), first);
-    }
-    {
-        tensor t = position(g, s, x, 2), k = position(g, s, x, 3);
-        x = keep_where(g, s, x, &hidden, CUDNN_POINTWISE_CMP_GE, t, k);
-    }
+    if (!s->starts)
+        return x;
+    first = dt_cuda_dnn_tensor(g, STARTS, CUDNN_DATA_INT32, dims, strides);
+    return keep_where(g, s, x, hidden, CUDNN_POINTWISE_CMP_GE,
+                      position(g, s, x, 3), first);
+}
+
+/* And those of the future and beyond the window, so that engines know them. */
+static tensor hide_band(graph *g, const struct dt_attention_shape *s, tensor x,
+                        tensor hidden)
+{
+    tensor t = position(g, s, x, 2), k = position(g, s, x, 3);
+
+    x = keep_where(g, s, x, hidden, CUDNN_POINTWISE_CMP_GE, t, k);
     if (s->window > 0) {
         const tensor window = scalar(g, WINDOW);
-        tensor t = position(g, s, x, 2), k = position(g, s, x, 3);
-        k = map(g, s, CUDNN_POINTWISE_ADD, k, &window);
-        x = keep_where(g, s, x, &hidden, CUDNN_POINTWISE_CMP_GT, k, t);
+        t = position(g, s, x, 2);
+        k = map(g, s, CUDNN_POINTWISE_ADD, position(g, s, x, 3), &window);
+        x = keep_where(g, s, x, hidden, CUDNN_POINTWISE_CMP_GT, k, t);
     }
     return x;
 }
@@ -144,7 +147,7 @@ static tensor hide(graph *g, const struct dt_attention_shape *s, tensor x)
 
 static void forward_graph(graph *g, const struct dt_attention_shape *s)
 {
-    const tensor scale = scalar(g, SCALE);
+    const tensor scale = scalar(g, SCALE), hidden = scalar(g, HIDDEN);
     tensor x = like_scores(g, s, CUDNN_DATA_FLOAT), p, log_sum;
     tensor most = per_query(g, s, NONE), sum = per_query(g, s, NONE);
     const tensor lse = per_query(g, s, LSE);
@@ -152,7 +155,8 @@ static void forward_graph(graph *g, const struct dt_attention_shape *s)
     dt_cuda_dnn_matmul(g, x, packed(g, s, Q, s->NH, false),
                        packed(g, s, K, s->NKV, true));
     x = map(g, s, CUDNN_POINTWISE_MUL, x, &scale);
-    x = hide(g, s, x);
+    x = hide_documents(g, s, x, hidden);
+    x = hide_band(g, s, x, hidden);
     dt_cuda_dnn_reduce(g, most, CUDNN_REDUCE_TENSOR_MAX, x);
     x = map(g, s, CUDNN_POINTWISE_SUB, x, &most);
     x = map(g, s, CUDNN_POINTWISE_EXP, x, NULL);
@@ -234,7 +238,7 @@ static void query_gradient(graph *g, const struct dt_attention_shape *s,
 static void backward_graph(graph *g, const struct dt_attention_shape *s,
                            bool deterministic)
 {
-    const tensor scale = scalar(g, SCALE);
+    const tensor scale = scalar(g, SCALE), hidden = scalar(g, HIDDEN);
     const tensor lse = per_query(g, s, LSE);
     tensor q = packed(g, s, Q, s->NH, false), k = packed(g, s, K, s->NKV, true);
     tensor dout = unpacked(g, s, DO), delta = delta_of(g, s, dout);
@@ -242,8 +246,9 @@ static void backward_graph(graph *g, const struct dt_attention_shape *s,
 
     dt_cuda_dnn_matmul(g, x, q, k);
     x = map(g, s, CUDNN_POINTWISE_MUL, x, &scale);
+    x = hide_documents(g, s, x, hidden);
     x = map(g, s, CUDNN_POINTWISE_SUB, x, &lse);
-    x = hide(g, s, x);
+    x = hide_band(g, s, x, hidden);
     p = map(g, s, CUDNN_POINTWISE_EXP, x, NULL);
     times_turned(g, s, DV, p, dout);
     x = like_scores(g, s, CUDNN_DATA_FLOAT);

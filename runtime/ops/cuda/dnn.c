@@ -31,9 +31,15 @@ int dt_cuda_dnn_load(struct dt_error *err)
 
     if (dt_cuda_dnn.loaded)
         return 0;
-    library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return dt_error_set(err, EX_UNAVAILABLE, "dlopen: %s", dlerror());
+    library = RTLD_DEFAULT; /* one that was preloaded goes first */
+    if (!dlsym(library, "cudnnGetVersion")) {
+        library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+        if (!library)
+            return dt_error_set(err, EX_UNAVAILABLE,
+                                "%s: install cuDNN 9 of NVIDIA, or let "
+                                "LD_LIBRARY_PATH name its folder",
+                                dlerror());
+    }
 #define FIND(name)                                                             \
     dt_cuda_dnn.name = (__typeof__(name) *)(uintptr_t)dlsym(library, #name);   \
     if (!dt_cuda_dnn.name)                                                     \
