@@ -297,9 +297,10 @@ static void print_banner(struct dt_run *run)
     char lr[160];
     const struct dt_model_config *config = &run->model_config;
     dt_report_note(run->report,
-                   "%s: %s, %zu layers, %zu channels, %zu parameters",
+                   "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
                    run->conf.run.name, dt_model_family_name(config->family),
-                   config->n_layer, config->n_embd, run->layout->param_total);
+                   config->n_layer, config->n_embd, run->layout->param_total,
+                   run->exec.device->describe());
     dt_report_note(
         run->report,
         "%zu rows per rank x %d ranks x %zu accumulation = %zu "

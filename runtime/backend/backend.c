@@ -139,10 +139,33 @@ const struct dt_backend *dt_backend_open(
         dt_error_set(err, EX_CONFIG, "run.device cuda: %s", why.text);
         return NULL;
     }
-    /* Where there is no NVIDIA driver there is nothing to wonder at. */
-    if (note && access("/proc/driver/nvidia/version", F_OK) == 0)
-        snprintf(note, note_bytes, "%s", why.text);
+    if (note)
+        snprintf(note, note_bytes, "the CPU computes: %s", why.text);
     return cpu();
+}
+
+int dt_backend_agree(const struct dt_backend *backend,
+                     const struct dt_comm_world *world, int timeout_ms,
+                     struct dt_error *err)
+{
+    static const char key[] = "disttrain.device";
+    size_t bytes, mine = strlen(backend->name);
+    void *first;
+    if (world->put(world->ctx, key, backend->name, mine, err) < 0 ||
+        world->fence(world->ctx, timeout_ms, err) < 0 ||
+        world->get(world->ctx, 0, key, &first, &bytes, err) < 0)
+        return -1;
+    bool same = bytes == mine && memcmp(first, backend->name, bytes) == 0;
+    if (!same)
+        dt_error_set(err, EX_CONFIG,
+                     "E131 run.device auto is %s on %s (rank %d) and %.*s on "
+                     "%s (rank 0): allocate nodes that are alike, or set "
+                     "run.device: cpu",
+                     backend->name, world->host(world->ctx, world->rank),
+                     world->rank, (int)bytes, (const char *)first,
+                     world->host(world->ctx, 0));
+    free(first);
+    return same ? 0 : -1;
 }
 
 struct dt_comm *dt_backend_connect(const struct dt_backend *backend,

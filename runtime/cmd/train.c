@@ -117,6 +117,9 @@ static struct dt_comm *connect_ranks(const struct dt_conf *conf,
         .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
         .stream = stream,
     };
+    if (conf->run.device == DT_CONF_AUTO_DEVICE && world.size > 1 &&
+        dt_backend_agree(backend, &world, options.timeout_ms, err) < 0)
+        return NULL;
     return dt_backend_connect(backend, &world, &options, err);
 }
 

@@ -77,6 +77,7 @@ comm_world = \
 	tests/unit/world.c \
 	tests/unit/world.h
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
+tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 
 # What test_backend loads: a module, and one of another version.
 EXTRA_PROGRAMS += tests/unit/stub.so tests/unit/stub_newer.so

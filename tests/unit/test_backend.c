@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "backend/backend.h"
+#include "tests/unit/world.h"
 
 static const struct dt_backend_options options = {.local_rank = 3};
 
@@ -69,12 +70,11 @@ static void test_cuda(void **state)
     }
 }
 
-/* auto computes on the cpu then; where there is a driver, it says why. */
+/* auto computes on the cpu then, and says why. */
 static void test_no_card(void **state)
 {
     char note[64];
     struct dt_error err;
-    bool driver = access("/proc/driver/nvidia/version", F_OK) == 0;
     (void)state;
     use_stub("stub.so");
     setenv("STUB_ERROR", "no card", 1);
@@ -85,7 +85,32 @@ static void test_no_card(void **state)
         dt_backend_open("auto", &options, note, sizeof(note), &err);
     assert_non_null(backend);
     assert_string_equal(backend->name, "cpu");
-    assert_string_equal(note, driver ? "no card, local rank 3" : "");
+    assert_string_equal(note, "the CPU computes: no card, local rank 3");
+}
+
+/* A rank without a card among three. */
+static int agree(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_backend backend = {.name =
+                                           world->rank == 2 ? "cpu" : "cuda"};
+    struct dt_error err;
+    (void)arg;
+    int result = dt_backend_agree(&backend, world, 1000, &err);
+    if (world->rank < 2)
+        return result;
+    assert_int_equal(result, -1);
+    assert_int_equal(err.status, EX_CONFIG);
+    assert_string_equal(err.text,
+                        "E131 run.device auto is cpu on h2 (rank 2) and cuda "
+                        "on h0 (rank 0): allocate nodes that are alike, or set "
+                        "run.device: cpu");
+    return 0;
+}
+
+static void test_agree(void **state)
+{
+    (void)state;
+    world_threads(3, agree, NULL);
 }
 
 static void test_no_module(void **state)
@@ -151,6 +176,7 @@ int main(void)
         cmocka_unit_test_teardown(test_cpu, forget),
         cmocka_unit_test_teardown(test_cuda, forget),
         cmocka_unit_test_teardown(test_no_card, forget),
+        cmocka_unit_test(test_agree),
         cmocka_unit_test_teardown(test_no_module, forget),
         cmocka_unit_test_teardown(test_bad_module, forget),
         cmocka_unit_test_teardown(test_connect, forget),
