@@ -8,6 +8,8 @@ EXTRA_DIST += \
 	contrib/devcluster.d/holder.sh \
 	contrib/devcluster.d/slurm.sh \
 	contrib/devcluster.d/spaces.sh \
+	contrib/portable \
+	contrib/portable.d/build \
 	contrib/quickstart
 
 # configure says where (bashcompletiondir).

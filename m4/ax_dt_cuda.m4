@@ -86,24 +86,30 @@ for dt_dir in lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib \
         [dt_cuda_libdir=$dt_cuda_root/$dt_dir])
 done
 # found without help where the system keeps its own
-AS_CASE([$dt_cuda_root], [/usr], [CUDA_CPPFLAGS= CUDA_LDFLAGS=],
-    [CUDA_LDFLAGS="-L$dt_cuda_libdir -Wl,-rpath,$dt_cuda_libdir"])
-CUDA_LIBS="-lcublasLt -lcudart_static -ldl -lrt -lpthread"
+CUDA_LDFLAGS=${dt_cuda_libdir:+"-L$dt_cuda_libdir -Wl,-rpath,$dt_cuda_libdir"}
+AS_CASE([$dt_cuda_root], [/usr], [CUDA_CPPFLAGS= CUDA_LDFLAGS=])
 dt_save_CPPFLAGS=$CPPFLAGS dt_save_LIBS=$LIBS
 CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
-LIBS="$CUDA_LDFLAGS $CUDA_LIBS $LIBS"
 dt_why_cuda=
 AC_CHECK_HEADERS([cuda_runtime_api.h cublasLt.h], [],
     [dt_why_cuda="no $ac_header in $dt_cuda_root/include"; break])
 AS_IF([test "x$dt_why_cuda" = x], [
     AC_MSG_CHECKING([whether libcudart_static and libcublasLt link])
+    # the second is how packages of Python have it
+    for dt_lib in cublasLt :libcublasLt.so.${dt_with_cuda%%.*}; do
+    AS_IF([test "x$dt_have_cuda" = xyes], [break])
+    CUDA_LIBS="-l$dt_lib -lcudart_static -ldl -lrt -lpthread"
+    LIBS="$CUDA_LDFLAGS $CUDA_LIBS $dt_save_LIBS"
     AC_LINK_IFELSE([AC_LANG_PROGRAM([[
             #include <cuda_runtime_api.h>
             #include <cublasLt.h>
         ]], [[
             int count;
             return (int)cudaGetDeviceCount(&count) + (int)cublasLtGetVersion();
-        ]])], [dt_have_cuda=yes], [dt_why_cuda="libcudart_static.a and libcublasLt.so of $dt_cuda_root do not link"])
+        ]])], [dt_have_cuda=yes])
+    done
+    AS_IF([test "x$dt_have_cuda" != xyes],
+        [dt_why_cuda="libcudart_static.a and libcublasLt.so of $dt_cuda_root do not link"])
     AC_MSG_RESULT([$dt_have_cuda])
 ])
 CPPFLAGS=$dt_save_CPPFLAGS LIBS=$dt_save_LIBS
