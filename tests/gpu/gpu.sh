@@ -20,11 +20,13 @@ fi
 count=0
 # run PROGRAM [WORD ...]
 run() {
-    count=$((count + 1))
-    if output=$("$build/$@" 2>&1); then
-        echo "ok $count - $*"
+    count=$((count + 1)) name=$*
+    program=$build/$1
+    shift
+    if output=$("$program" "$@" 2>&1); then
+        echo "ok $count - $name"
     else
-        echo "not ok $count - $*"
+        echo "not ok $count - $name"
         printf '%s\n' "$output" | sed 's/^/# /'
     fi
 }
