@@ -22,6 +22,7 @@ include tests/unit/local.mk
 include tests/ops/local.mk
 include tests/parity/local.mk
 include tests/gpu/local.mk
+include tests/simt/local.mk
 include tests/fuzz/local.mk
 TESTS += $(check_PROGRAMS)
 endif

@@ -120,7 +120,10 @@ static const struct {
     cudaError_t error;
     const char *name, *text;
 } errors[] = {
-#define ERROR(name, text) {cudaError##name, "cudaError" #name, text}
+#define ERROR(name, text)                                                      \
+    {                                                                          \
+        cudaError##name, "cudaError" #name, text                               \
+    }
     {cudaSuccess, "cudaSuccess", "no error"},
     ERROR(InvalidValue, "invalid argument"),
     ERROR(MemoryAllocation, "out of memory"),
@@ -144,8 +147,7 @@ static const struct {
                               "capture sequences"),
     ERROR(StreamCaptureUnmatched,
           "capture was not ended in the same stream as it began"),
-    ERROR(StreamCaptureUnjoined,
-          "capturing stream has unjoined work"),
+    ERROR(StreamCaptureUnjoined, "capturing stream has unjoined work"),
     ERROR(StreamCaptureIsolation,
           "dependency created on uncaptured work in another stream"),
     ERROR(StreamCaptureImplicit, "operation would make the legacy stream "

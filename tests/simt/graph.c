@@ -81,8 +81,8 @@ void simt_tail_join(struct simt_tail *tail, const struct simt_tail *other)
 void simt_graph_add(struct CUgraph_st *graph, struct simt_tail *tail,
                     struct simt_work work)
 {
-    graph->nodes = simt_checked(realloc(
-        graph->nodes, (graph->count + 1) * sizeof(*graph->nodes)));
+    graph->nodes = simt_checked(
+        realloc(graph->nodes, (graph->count + 1) * sizeof(*graph->nodes)));
     struct node *node = &graph->nodes[graph->count];
     *node = (struct node){.work = work};
     simt_tail_join(&node->after, tail);

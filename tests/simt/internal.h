@@ -2,8 +2,8 @@
 /*
  * internal.h - what the files of the emulation share
  *
- * One recursive lock guards everything. Functions *_locked are called with it held; work
- * runs with it held.
+ * One recursive lock guards everything. Functions *_locked are called with it
+ * held; work runs with it held.
  */
 #ifndef DT_SIMT_INTERNAL_H
 #define DT_SIMT_INTERNAL_H
@@ -62,12 +62,11 @@ struct CUstream_st {
     int device;
     bool blocking, destroyed;
     struct item *head, *tail;
-    size_t queued, done; /* so far */
+    size_t queued, done;        /* so far */
     struct CUgraph_st *capture; /* NULL: none */
-    struct simt_tail last; /* what the next node of it comes after */
+    struct simt_tail last;      /* what the next node of it comes after */
     struct CUstream_st *next;
 };
-
 
 extern struct CUstream_st *simt_streams; /* all there are, of all devices */
 

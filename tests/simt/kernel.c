@@ -46,8 +46,7 @@ static struct simt_fiber *running = &scheduler;
 
 static unsigned thread_number(void)
 {
-    return threadIdx.x +
-           blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
 
 const char *simt_where(void)
@@ -334,8 +333,8 @@ cudaError_t simt_launch(const cudaLaunchConfig_t *config,
                       "shared memory are emulated",
                       b.x * b.y * b.z, config->dynamicSmemBytes);
         check_pointers(pointers, pointer_count, stream->device);
-        error = simt_enqueue(config->stream, run_launch, release_launch,
-                             launch);
+        error =
+            simt_enqueue(config->stream, run_launch, release_launch, launch);
     }
     simt_unlock();
     return simt_error(error);

@@ -30,13 +30,14 @@ enum simt_progress {
 /* Queues work at the end of `stream`. When everything before it is done and
  * the host waits for something, `progress(ctx)` is called again and again until
  * it returns SIMT_DONE; device memory can be touched inside it, and it must not
- * wait nor call the runtime (simt_is_*, simt_fail, simt_random are allowed). Between two calls work of other streams may run.
- * Then `release(ctx)` (may be NULL) frees it.
+ * wait nor call the runtime (simt_is_*, simt_fail, simt_random are allowed).
+ * Between two calls work of other streams may run. Then `release(ctx)` (may be
+ * NULL) frees it.
  *
  * In a stream that is captured the work becomes part of the graph: it runs once
- * for each launch (a call after SIMT_DONE starts again) and is released with the
- * last of graph and executables. On failure (a stream that does not exist, a
- * capture that was broken) `release` is called and the error returned.
+ * for each launch (a call after SIMT_DONE starts again) and is released with
+ * the last of graph and executables. On failure (a stream that does not exist,
+ * a capture that was broken) `release` is called and the error returned.
  */
 cudaError_t simt_enqueue(cudaStream_t stream,
                          enum simt_progress (*progress)(void *ctx),

@@ -20,7 +20,6 @@ struct CUstream_st *simt_streams;
 static struct CUstream_st legacy[SIMT_MAX_DEVICES];
 static unsigned long next_number;
 
-
 void simt_unref(struct ticket *ticket)
 {
     if (ticket && --ticket->references == 0)
@@ -247,8 +246,8 @@ cudaError_t simt_enqueue(cudaStream_t stream,
     struct CUstream_st *s = simt_stream_locked(stream);
     cudaError_t error = cudaErrorInvalidResourceHandle;
     if (s)
-        error = simt_enqueue_locked(
-            s, (struct simt_work){progress, release, ctx});
+        error =
+            simt_enqueue_locked(s, (struct simt_work){progress, release, ctx});
     else if (release)
         release(ctx);
     simt_unlock();

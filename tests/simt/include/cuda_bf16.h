@@ -6,19 +6,7 @@
 #define DT_SIMT_CUDA_BF16_H
 
 #include "cuda_runtime.h"
-
-/* NaN becomes the NaN that NVIDIA's conversion gives, others round to even. */
-static inline unsigned short simt_to_bf16(float x)
-{
-    uint32_t bits = __float_as_uint(x);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return 0x7fff;
-    return (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-static inline float simt_from_bf16(unsigned short bits)
-{
-    return __uint_as_float((uint32_t)bits << 16);
-}
+#include "simt_round.h"
 
 #define SIMT_HALF __nv_bfloat16
 #define SIMT_HALF2 __nv_bfloat162

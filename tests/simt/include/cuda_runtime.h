@@ -44,8 +44,8 @@ unsigned simt_barrier(unsigned value);
 const uint64_t *simt_gather(unsigned mask, uint64_t value);
 
 struct simt_kernel {
-    const void *address;       /* of the kernel, for messages */
-    void (*body)(void *call);  /* runs it as the present thread */
+    const void *address;      /* of the kernel, for messages */
+    void (*body)(void *call); /* runs it as the present thread */
     void (*release)(void *call);
     void *call;
     char *shared, *shared_end; /* all __shared__ of this program or module */
@@ -55,8 +55,7 @@ cudaError_t simt_launch(const cudaLaunchConfig_t *config,
                         const struct simt_kernel *kernel,
                         const void *const *pointers, size_t pointer_count);
 
-extern char __start_simt_shared[]
-    __attribute__((weak, visibility("hidden")));
+extern char __start_simt_shared[] __attribute__((weak, visibility("hidden")));
 extern char __stop_simt_shared[] __attribute__((weak, visibility("hidden")));
 }
 
@@ -95,12 +94,10 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config,
     using Call = simt_call<Params...>;
     return [&](Params... a) {
         const void *pointers[] = {nullptr, simt_address(a)...};
-        struct simt_kernel k = {(const void *)kernel,
-                                Call::body,
-                                Call::release,
-                                new Call{kernel, std::tuple<Params...>(a...)},
-                                __start_simt_shared,
-                                __stop_simt_shared};
+        struct simt_kernel k = {
+            (const void *)kernel, Call::body,
+            Call::release,        new Call{kernel, std::tuple<Params...>(a...)},
+            __start_simt_shared,  __stop_simt_shared};
         return simt_launch(config, &k, pointers,
                            sizeof(pointers) / sizeof(*pointers));
     }(std::forward<Args>(args)...);
@@ -131,10 +128,8 @@ static inline cudaError_t cudaFuncSetAttribute(void (*kernel)(P...),
     return ::cudaFuncSetAttribute((const void *)kernel, attr, value);
 }
 template <typename... P>
-static inline cudaError_t
-cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kernel)(P...),
-                                              int block_size,
-                                              size_t shared_bytes)
+static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    int *blocks, void (*kernel)(P...), int block_size, size_t shared_bytes)
 {
     return ::cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks, (const void *)kernel, block_size, shared_bytes);

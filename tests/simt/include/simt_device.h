@@ -122,7 +122,8 @@ static inline unsigned __reduce_max_sync(unsigned, unsigned x)
 
 /* --- atomics: of integers only, floats would add in any order --- */
 
-template <typename T> using simt_integer = std::enable_if_t<
+template <typename T>
+using simt_integer = std::enable_if_t<
     std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), T>;
 
 template <typename T>
@@ -419,15 +420,15 @@ static inline std::common_type_t<A, B> min(A a, B b)
 #define SIMT_MAKE(base, type)                                                  \
     static inline base##2 make_##base##2(type x, type y)                       \
     {                                                                          \
-        return base##2{x, y};                                                  \
+        return base##2 {x, y};                                                 \
     }                                                                          \
     static inline base##3 make_##base##3(type x, type y, type z)               \
     {                                                                          \
-        return base##3{x, y, z};                                               \
+        return base##3 {x, y, z};                                              \
     }                                                                          \
     static inline base##4 make_##base##4(type x, type y, type z, type w)       \
     {                                                                          \
-        return base##4{x, y, z, w};                                            \
+        return base##4 {x, y, z, w};                                           \
     }
 SIMT_MAKE(int, int)
 SIMT_MAKE(uint, unsigned)

@@ -6,18 +6,26 @@
 #define DT_SIMT_VECTOR_TYPES_H
 
 #define SIMT_VECTORS(base, type, align2, align4)                               \
-    typedef struct base##1 {                                                   \
+    typedef struct base##1                                                     \
+    {                                                                          \
         type x;                                                                \
-    } base##1;                                                                 \
-    typedef struct __attribute__((aligned(align2))) base##2 {                  \
+    }                                                                          \
+    base##1;                                                                   \
+    typedef struct __attribute__((aligned(align2))) base##2                    \
+    {                                                                          \
         type x, y;                                                             \
-    } base##2;                                                                 \
-    typedef struct base##3 {                                                   \
+    }                                                                          \
+    base##2;                                                                   \
+    typedef struct base##3                                                     \
+    {                                                                          \
         type x, y, z;                                                          \
-    } base##3;                                                                 \
-    typedef struct __attribute__((aligned(align4))) base##4 {                  \
+    }                                                                          \
+    base##3;                                                                   \
+    typedef struct __attribute__((aligned(align4))) base##4                    \
+    {                                                                          \
         type x, y, z, w;                                                       \
-    } base##4;
+    }                                                                          \
+    base##4;
 
 SIMT_VECTORS(char, signed char, 2, 4)
 SIMT_VECTORS(uchar, unsigned char, 2, 4)

@@ -33,20 +33,25 @@ template <typename Key, typename Value> struct simt_sort {
     Value *values_out;
     int begin_bit, end_bit;
 
-    Key bits(size_t i) const
+    /* What is compared; negative keys come first. */
+    auto bits(size_t i) const
     {
-        Key below = end_bit < (int)sizeof(Key) * 8 ? (Key(1) << end_bit) - 1
-                                                   : ~Key(0);
-        return (keys_in[i] & below) >> begin_bit;
+        using Bits = std::make_unsigned_t<Key>;
+        const int width = (int)sizeof(Key) * 8;
+        Bits x = (Bits)keys_in[i];
+        if (std::is_signed_v<Key>)
+            x ^= Bits(1) << (width - 1);
+        return (Bits)((Bits)(x << (width - end_bit)) >>
+                      (width - end_bit + begin_bit));
     }
     void run() const
     {
         memset(storage, 0xee, storage_bytes);
         std::vector<size_t> order(count);
         std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
-            return bits(a) < bits(b);
-        });
+        std::stable_sort(
+            order.begin(), order.end(),
+            [this](size_t a, size_t b) { return bits(a) < bits(b); });
         for (size_t i = 0; i < count; i++) {
             keys_out[i] = keys_in[order[i]];
             values_out[i] = values_in[order[i]];
@@ -64,13 +69,13 @@ template <typename Key, typename Value> struct simt_sort {
 
 struct DeviceRadixSort {
     template <typename Key, typename Value, typename Count>
-    static cudaError_t
-    SortPairs(void *storage, size_t &storage_bytes, const Key *keys_in,
-              Key *keys_out, const Value *values_in, Value *values_out,
-              Count count, int begin_bit = 0, int end_bit = sizeof(Key) * 8,
-              cudaStream_t stream = 0)
+    static cudaError_t SortPairs(void *storage, size_t &storage_bytes,
+                                 const Key *keys_in, Key *keys_out,
+                                 const Value *values_in, Value *values_out,
+                                 Count count, int begin_bit = 0,
+                                 int end_bit = sizeof(Key) * 8,
+                                 cudaStream_t stream = 0)
     {
-        static_assert(std::is_unsigned_v<Key>, "signed keys are not emulated");
         size_t n = (size_t)count;
         size_t needed = n * (sizeof(Key) + sizeof(Value)) + 1024;
         if (!storage) {
@@ -85,9 +90,9 @@ struct DeviceRadixSort {
         simt_expect_device(values_in, n * sizeof(Value), "values");
         simt_expect_device(values_out, n * sizeof(Value), "sorted values");
         using Sort = simt_sort<Key, Value>;
-        Sort *sort = new Sort{storage,   storage_bytes, n,
-                              keys_in,   keys_out,      values_in,
-                              values_out, begin_bit,    end_bit};
+        Sort *sort =
+            new Sort{storage,   storage_bytes, n,         keys_in, keys_out,
+                     values_in, values_out,    begin_bit, end_bit};
         return simt_enqueue_call(stream, Sort::call, Sort::release, sort);
     }
 };

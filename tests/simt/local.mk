@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The module for NVIDIA GPUs on a machine without one: what stands for CUDA's
+# libraries, and the module's sources compiled against it. module.mk says how.
+EXTRA_DIST += \
+	tests/simt/blas.c \
+	tests/simt/blas.h \
+	tests/simt/blas_matmul.c \
+	tests/simt/copy.c \
+	tests/simt/device.c \
+	tests/simt/event.c \
+	tests/simt/fiber.c \
+	tests/simt/fiber.h \
+	tests/simt/gemm.c \
+	tests/simt/graph.c \
+	tests/simt/include \
+	tests/simt/internal.h \
+	tests/simt/kernel.c \
+	tests/simt/kernel.h \
+	tests/simt/memory.c \
+	tests/simt/module.mk \
+	tests/simt/simt.h \
+	tests/simt/stream.c \
+	tests/simt/test_simt.cu \
+	# End of tests/simt
+
+TESTS += tests/simt/test_simt
+check_DATA = tests/simt/disttrain-cuda.so
+CLEANFILES += tests/simt/*.so
+clean-local: simt-clean
+
+# For GNU make, and not for automake to understand.
+-include $(top_srcdir)/tests/simt/module.mk

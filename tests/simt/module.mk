@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# module.mk - libsimt.so, disttrain-cuda.so and test_simt (GNU make)
+#
+# Everything is compiled into tests/simt/built, with the name of its source: the
+# sources of the module have other objects where there is CUDA.
+
+SIMT = $(top_srcdir)/tests/simt
+simt_built = tests/simt/built
+
+simt_sources = \
+	tests/simt/blas.c \
+	tests/simt/blas_matmul.c \
+	tests/simt/copy.c \
+	tests/simt/device.c \
+	tests/simt/event.c \
+	tests/simt/fiber.c \
+	tests/simt/gemm.c \
+	tests/simt/graph.c \
+	tests/simt/kernel.c \
+	tests/simt/memory.c \
+	tests/simt/stream.c
+simt_objects = $(simt_sources:%=$(simt_built)/%.o)
+simt_module_objects = $(patsubst %,$(simt_built)/%.o, \
+	$(filter %.c %.cc %.cu,$(cuda_sources) runtime/comm/nccl_none.c))
+
+# The headers of CUDA come first, and cuDNN is never there.
+SIMT_CPPFLAGS = -I$(simt_built) -I$(top_srcdir)/runtime -I$(SIMT) \
+	-isystem $(SIMT)/include $(CPPFLAGS) -fPIC -MD -MP
+SIMT_CFLAGS = $(DT_CFLAGS) $(CFLAGS)
+# What nvcc allows, and functions that are called as a struct; an access that is
+# not aligned ends the process.
+SIMT_CXXFLAGS = $(DT_CXXFLAGS) $(CXXFLAGS) -Wno-unknown-pragmas \
+	-Wno-shadow -fno-strict-aliasing -fsanitize=alignment \
+	-fsanitize-undefined-trap-on-error
+
+$(simt_built)/config.h: config.h
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed /HAVE_CUDNN/d config.h >$@
+
+$(simt_built)/tests/simt/%.c.o: tests/simt/%.c $(simt_built)/config.h
+	$(AM_V_CC)$(MKDIR_P) $(@D) && \
+	$(CC) $(SIMT_CPPFLAGS) $(SIMT_CFLAGS) -c -o $@ $<
+
+$(simt_built)/runtime/%.c.o: runtime/%.c $(simt_built)/config.h
+	$(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(SIMT_CPPFLAGS) $(SIMT_CFLAGS) \
+		-fvisibility=hidden -c -o $@ $<
+
+$(simt_built)/%.cu.o: %.cu $(simt_built)/config.h
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(CXX) $(SIMT_CPPFLAGS) $(SIMT_CXXFLAGS) \
+		-fvisibility=hidden -x c++ -c -o $@ $<
+
+tests/simt/libsimt.so: $(simt_objects)
+	$(AM_V_CCLD)$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(simt_objects) -lm
+
+simt_link = $(CXX) $(CXXFLAGS) $(DT_LDFLAGS) $(LDFLAGS) -o $@ \
+	$(filter %.o,$^) -Ltests/simt -lsimt -Wl,-rpath,'$$ORIGIN' $(LIBS)
+
+tests/simt/disttrain-cuda.so: $(simt_module_objects) tests/simt/libsimt.so
+	$(AM_V_CXXLD)$(simt_link) -shared \
+		-Wl,--version-script=$(top_srcdir)/runtime/backend/module.map
+
+tests/simt/test_simt: $(simt_built)/tests/simt/test_simt.cu.o \
+		tests/simt/libsimt.so
+	$(AM_V_CXXLD)$(simt_link) $(CMOCKA_LIBS)
+
+simt-clean:
+	rm -rf $(simt_built) tests/simt/test_simt
+.PHONY: simt-clean
+
+-include $(simt_objects:.o=.d) $(simt_module_objects:.o=.d) \
+	$(simt_built)/tests/simt/test_simt.cu.d
