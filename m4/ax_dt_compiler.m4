@@ -13,7 +13,8 @@ dt_warn_c="-Wstrict-prototypes -Wmissing-prototypes"
 AC_ARG_ENABLE([werror],
     [AS_HELP_STRING([--enable-werror], [warnings are errors @<:@no@:>@])],
     [], [enable_werror=no])
-dt_warn_nvcc="-Xcompiler -Wall,-Wextra"
+# functions of the GPU are unused ones to the host compiler
+dt_warn_nvcc="-Xcompiler -Wall,-Wextra,-Wno-unused-function"
 AS_IF([test "x$enable_werror" = xyes], [
     dt_warn="$dt_warn -Werror"
     dt_warn_nvcc="$dt_warn_nvcc -Werror all-warnings"
