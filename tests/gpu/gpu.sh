@@ -34,6 +34,8 @@ run() {
 "$build/disttrain" info | sed -n 's/^\(CUDA\|GPU\)/# &/p'
 run tests/gpu/test_device
 run tests/ops/test_ops cuda
+run tests/ops/test_ops cuda fast
+run tests/ops/test_ops cuda math
 run tests/parity/test_model_logits
 run tests/parity/test_model_gradients
 run tests/parity/test_model_sft

@@ -6,7 +6,8 @@
  * them. A call copies what it is given to the device, guards too, runs the
  * operation there, and copies all of it back. On the way it checks what holds
  * for every operation:
- *   - recorded, and replayed twice, it gives the same bits as when called,
+ *   - recorded, and replayed twice, it gives the same bits as when called, if
+ *     the backend was asked to be deterministic,
  *   - the CPU backend gives the same from the same, but for rounding.
  * An operation that the backend lacks skips the case.
  */
@@ -16,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "backend/backend.h"
 #include "device/device.h"
 #include "ops/ops.h"
 
@@ -30,8 +32,13 @@ struct tensor {
     bool lost;              /* this call leaves anything in it */
 };
 
-/* Opens the backend; NULL and err if there is none here. Once. */
-const struct dt_ops *bridge_open(const char *backend, struct dt_error *err);
+/* Opens the backend; NULL and err if there is none here. Once. Unless it is
+ * deterministic, bits are not compared, and what is compared with the CPU are
+ * results of a replay.
+ */
+const struct dt_ops *bridge_open(const char *backend,
+                                 const struct dt_backend_options *options,
+                                 struct dt_error *err);
 
 /* Whether that is hardware, for which no shape is too large. */
 bool bridge_is_real(void);

@@ -32,7 +32,7 @@ static void check_gelu(const char *what, struct dt_view v, size_t i,
 {
     double got = element(v, i);
     double allowed =
-        1e-6 * (fabs(want) + 0.05) + rounding(v.dtype) * fabs(want);
+        fp32(1e-6) * (fabs(want) + 0.05) + rounding(v.dtype) * fabs(want);
 
     if (!(fabs(got - want) <= allowed))
         fail_msg("%s(%g) is %.9g, should be %.9g", what, x, got, want);

@@ -57,19 +57,25 @@ double rounding(enum dt_dtype type);
  */
 double inner(enum dt_dtype type);
 
+/* A tolerance for fp32, four times as large where exp, division and square root
+ * are the hardware's, good to two units and not to half of one.
+ */
+double fp32(double tolerance);
+
 /* cmocka's hooks around a case. */
 int case_setup(void **state);
 int case_teardown(void **state);
 
-/* Fails unless |v - want| <= tolerance * the largest |want| everywhere, plus
- * one rounding of want to v's type.
+/* Fails unless |v - want| <= fp32(tolerance) * the largest |want| everywhere,
+ * plus one rounding of want to v's type.
  */
 void check_close(const char *what, struct dt_view v, const double *want,
                  double tolerance);
 
 /* grad must be d loss(context) / d x + before (NULL: 0), by central
- * differences at up to 100 elements; loss reads x. Allowed: 1e-5 of 1 + |grad|,
- * or four roundings of it to grad's type.
+ * differences at up to 100 elements, or 20 where the bridge compares all of
+ * them with the CPU's; loss reads x. Allowed: 1e-5 of 1 + |grad|, or four
+ * roundings of it to grad's type.
  */
 void check_gradient(const char *what, struct dt_view grad, double *x,
                     double (*loss)(void *context), void *context,

@@ -21,3 +21,6 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/harness.c \
 	tests/ops/harness.h \
 	tests/ops/test_ops.c
+
+EXTRA_DIST += tests/ops/simt.sh
+TESTS += tests/ops/simt.sh

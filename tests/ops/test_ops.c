@@ -2,14 +2,18 @@
 /*
  * test_ops.c - every operation of a backend
  *
- *   test_ops        of every CPU variant this processor runs
- *   test_ops cuda   of the module for NVIDIA GPUs, where there is one
+ *   test_ops                 of every CPU variant this processor runs
+ *   test_ops cuda [WORD ...] of the module for NVIDIA GPUs, where there is one
+ *
+ * `fast` lets it give other bits in every run, `math` lets no library compute
+ * the attention.
  */
 #include "config.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bridge.h"
 #include "harness.h"
@@ -137,12 +141,13 @@ static int test_cpu(void)
     return _cmocka_run_group_tests("ops", tests, count, NULL, NULL);
 }
 
-static int test_backend(const char *name)
+static int test_backend(const char *name,
+                        const struct dt_backend_options *options)
 {
     static char names[CASE_COUNT + LARGE_COUNT][NAME_BYTES];
     static struct CMUnitTest tests[CASE_COUNT + LARGE_COUNT];
     struct dt_error err;
-    const struct dt_ops *table = bridge_open(name, &err);
+    const struct dt_ops *table = bridge_open(name, options, &err);
 
     if (!table) {
         printf("1..0 # SKIP %s\n", err.text);
@@ -163,6 +168,14 @@ static int test_backend(const char *name)
 
 int main(int argc, char **argv)
 {
+    struct dt_backend_options options = {.deterministic = true};
+
     omp_set_num_threads(3);
-    return argc > 1 ? test_backend(argv[1]) : test_cpu();
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "fast") == 0)
+            options.deterministic = false;
+        if (strcmp(argv[i], "math") == 0)
+            options.attention = DT_ATTENTION_MATH;
+    }
+    return argc > 1 ? test_backend(argv[1], &options) : test_cpu();
 }
