@@ -338,7 +338,10 @@ int dt_run_timeout_ms(const struct dt_run *run)
 static int prepare(struct dt_run *run, struct dt_error *err)
 {
     struct dt_conf *conf = &run->conf;
-    if (dt_conf_resolve_batch(conf, run->world, err) < 0)
+    if (dt_conf_resolve_device(
+            conf, run->exec.device->is_host ? DT_CONF_CPU : DT_CONF_CUDA, err) <
+            0 ||
+        dt_conf_resolve_batch(conf, run->world, err) < 0)
         return -1;
     run->B = (size_t)conf->training.per_device_batch_size;
     run->eval_B = conf->training.per_device_eval_batch_size > 0
