@@ -359,14 +359,17 @@ static int prepare(struct dt_run *run, struct dt_error *err)
     return run->layout ? 0 : -1;
 }
 
-/* Memory of a card that nothing else wants is spent on speed. */
+/* Memory of a card that nothing else wants is spent on speed; but how much of
+ * it happens to be free must not change the bits of a deterministic run.
+ */
 static bool room_to_keep(const struct dt_run *run,
                          const struct dt_model_options *options)
 {
     struct dt_model_options more = *options;
     more.keep = true;
     struct dt_plan plan = dt_plan_make(run, &more);
-    return !run->exec.device->is_host && !options->checkpointing &&
+    return !run->exec.device->is_host && !run->conf.run.deterministic &&
+           !options->checkpointing &&
            dt_plan_total(&plan) <= run->exec.device->available_bytes();
 }
 

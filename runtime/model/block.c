@@ -199,12 +199,24 @@ static void begin(struct dt_model *m, size_t u)
                             m->N, &dropout);
 }
 
-/* fc and what comes of it. */
+static void activate(const struct dt_model *m, size_t u)
+{
+    const struct dt_block *b = &m->blocks[u - 1];
+    if (gated(m))
+        m->ops->swiglu_forward(m->stream, b->act, b->fc, m->N,
+                               m->config.n_inner);
+    else
+        m->ops->gelu_forward(m->stream, b->act, b->fc);
+}
+
+/* fc and what comes of it: in one operation if it stays, which a library may
+ * round in another way than two that can be repeated one by one.
+ */
 static void widen(struct dt_model *m, size_t u)
 {
     const struct dt_block *b = &m->blocks[u - 1];
     size_t C = m->config.n_embd, I = m->config.n_inner;
-    if (!gated(m)) {
+    if (!gated(m) && m->options.keep) {
         m->ops->linear_gelu_forward(m->stream, b->act, b->fc, b->norm_2.out,
                                     dt_model_weight(m, u, DT_FC_W),
                                     dt_model_weight(m, u, DT_FC_W + 1),
@@ -212,7 +224,7 @@ static void widen(struct dt_model *m, size_t u)
         return;
     }
     linear(m, u, DT_FC_W, b->fc, b->norm_2.out, C, wide(m));
-    m->ops->swiglu_forward(m->stream, b->act, b->fc, m->N, I);
+    activate(m, u);
 }
 
 /* From norm_1 to act: all that the block keeps, and what its end needs. */
@@ -242,17 +254,11 @@ void dt_block_forward(struct dt_model *m, size_t u)
 
 /* --- backward --- */
 
-/* What was not kept. */
+/* What was not kept: twice the same bits. */
 static void activate_again(const struct dt_model *m, size_t u)
 {
-    const struct dt_block *b = &m->blocks[u - 1];
-    if (m->options.keep)
-        return;
-    if (gated(m))
-        m->ops->swiglu_forward(m->stream, b->act, b->fc, m->N,
-                               m->config.n_inner);
-    else
-        m->ops->gelu_forward(m->stream, b->act, b->fc);
+    if (!m->options.keep)
+        activate(m, u);
 }
 
 static void norm_again(const struct dt_model *m, size_t u, enum dt_role role,

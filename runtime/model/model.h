@@ -117,7 +117,7 @@ struct dt_model_options {
     bool checkpointing;    /* keep one boundary per unit and compute a block
                               again in its backward pass: the same bits */
     bool keep;             /* norms and activations of the MLP too, which are
-                              else computed again: the same bits */
+                              else computed again; on the cpu the same bits */
     bool dropout;          /* apply the config's, in training */
     uint64_t seed;         /* of dropout */
     float label_smoothing;

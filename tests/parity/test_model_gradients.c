@@ -195,6 +195,31 @@ static void check_same_bits(const struct dt_model_config *config,
     subject_fini(&b);
 }
 
+/* Gradients that differ in their rounding only. */
+static void check_alike(const struct dt_model_config *config,
+                        const struct dt_model_options *one,
+                        const struct dt_model_options *other,
+                        const struct dt_batch *batch, double tolerance)
+{
+    struct subject a, b;
+    double off = 0, all = 0;
+    subject_init(&a, config, one);
+    subject_init(&b, config, other);
+    subject_randomize(&a, 0.3);
+    subject_randomize(&b, 0.3);
+    subject_train(&a, batch, 1.0f, false);
+    subject_train(&b, batch, 1.0f, false);
+    for (size_t i = 0; i < a.layout->count; i++) {
+        double x = (double)a.grads_here[i], y = (double)b.grads_here[i];
+        off += (x - y) * (x - y);
+        all += x * x;
+    }
+    print_message("relative difference: %.2g\n", sqrt(off / all));
+    assert_true(all > 0 && sqrt(off / all) <= tolerance);
+    subject_fini(&a);
+    subject_fini(&b);
+}
+
 /* A model made for more rows and positions gives the same bits. */
 static void test_smaller_batch(void **state)
 {
@@ -212,6 +237,7 @@ static void test_smaller_batch(void **state)
 static void checkpointing(void **state)
 {
     static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
+    static const double tolerances[] = {1e-5, 2e-2, 3e-3};
     struct reference r;
     struct rows rows;
     reference_open(&r, *state);
@@ -235,7 +261,10 @@ static void checkpointing(void **state)
         again.keep = true;
         assert_true(dt_model_activation_bytes(&r.config, dt_ops_cpu(), &again) >
                     dt_model_activation_bytes(&r.config, dt_ops_cpu(), &keep));
-        check_same_bits(&r.config, &keep, &again, &rows.batch);
+        if (subject_exec()->device->is_host)
+            check_same_bits(&r.config, &keep, &again, &rows.batch);
+        else
+            check_alike(&r.config, &keep, &again, &rows.batch, tolerances[i]);
     }
     reference_close(&r);
 }
