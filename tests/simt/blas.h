@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blas.h - a matrix product that was described (blas.c), checked (blas_matmul.c)
- * and run (gemm.c)
+ * blas.h - a matrix product that was described (blas.c), checked
+ * (blas_matmul.c) and run (gemm.c)
  */
 #ifndef DT_SIMT_BLAS_H
 #define DT_SIMT_BLAS_H

@@ -16,7 +16,8 @@
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static _Thread_local cudaError_t last_error;
 static _Thread_local int current;
-static uint64_t random_state;
+static unsigned seed;
+static uint64_t random_state; /* 0 for seed 0 */
 
 void simt_lock(void)
 {
@@ -58,9 +59,17 @@ static unsigned long long setting(const char *name, unsigned long long fallback)
     return value;
 }
 
+void simt_read_seed_locked(void)
+{
+    unsigned now = (unsigned)setting("SIMT_SEED", 0);
+    if (now != seed)
+        random_state = now * 0x9e3779b97f4a7c15u;
+    seed = now;
+}
+
 unsigned simt_seed(void)
 {
-    return (unsigned)setting("SIMT_SEED", 0);
+    return seed;
 }
 
 int simt_device_count(void)
@@ -84,10 +93,6 @@ int simt_device(void)
  */
 uint32_t simt_random(uint32_t bound)
 {
-    static bool begun;
-    if (!begun)
-        random_state = simt_seed() * 0x9e3779b97f4a7c15u;
-    begun = true;
     if (random_state == 0 || bound < 2)
         return 0;
     random_state ^= random_state >> 12;
@@ -219,7 +224,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     if (!exists(device))
         return simt_error(cudaErrorInvalidDevice);
     *prop = (struct cudaDeviceProp){
-        .name = "SIMT",
+        .name = "simt",
         .totalGlobalMem = simt_memory(),
         .sharedMemPerBlock = 48 << 10,
         .sharedMemPerBlockOptin = 227 << 10,

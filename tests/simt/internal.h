@@ -28,7 +28,9 @@ struct simt_tail {
 
 void simt_lock(void);
 void simt_unlock(void);
-unsigned simt_seed(void);    /* $SIMT_SEED */
+/* $SIMT_SEED, and what it was when it was read last: before work is run. */
+void simt_read_seed_locked(void);
+unsigned simt_seed(void);
 int simt_device_count(void); /* $SIMT_DEVICES */
 size_t simt_memory(void);    /* bytes of a device, $SIMT_MEMORY */
 int simt_device(void);       /* of this thread */

@@ -7,6 +7,9 @@ EXTRA_DIST += \
 	tests/simt/blas.h \
 	tests/simt/blas_matmul.c \
 	tests/simt/copy.c \
+	tests/simt/cudnn.c \
+	tests/simt/cudnn_impl.h \
+	tests/simt/cudnn_run.c \
 	tests/simt/device.c \
 	tests/simt/event.c \
 	tests/simt/fiber.c \
@@ -21,7 +24,11 @@ EXTRA_DIST += \
 	tests/simt/module.mk \
 	tests/simt/simt.h \
 	tests/simt/stream.c \
+	tests/simt/test_gemm.c \
 	tests/simt/test_simt.cu \
+	tests/simt/test_simt.cuh \
+	tests/simt/test_simt.h \
+	tests/simt/test_stream.cu \
 	# End of tests/simt
 
 TESTS += tests/simt/test_simt

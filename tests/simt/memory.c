@@ -82,15 +82,25 @@ static void on_fault(int number, siginfo_t *info, void *context)
     sigaction(number, &arena.before, NULL);
 }
 
+/* Makes us the first to hear of faults, also where a test framework wants to
+ * be.
+ */
+static void watch(void)
+{
+    struct sigaction action = {.sa_sigaction = on_fault,
+                               .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    struct sigaction now;
+    sigaction(SIGSEGV, NULL, &now);
+    if (!(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != on_fault)
+        sigaction(SIGSEGV, &action, &arena.before);
+}
+
 static void reserve(void)
 {
     arena.base = mmap(NULL, RESERVED, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (arena.base == MAP_FAILED)
         simt_fail("cannot reserve addresses");
-    struct sigaction action = {.sa_sigaction = on_fault,
-                               .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    sigaction(SIGSEGV, &action, &arena.before);
 }
 
 static void protect(const struct allocation *a, int how)
@@ -108,6 +118,7 @@ void simt_memory_open_locked(void)
 
 void simt_memory_close_locked(void)
 {
+    watch();
     for (size_t i = 0; i < arena.count && arena.open; i++)
         protect(&arena.live[i], PROT_NONE);
     arena.open = false;
@@ -147,6 +158,7 @@ static cudaError_t allocate_locked(void **data, size_t bytes)
         return cudaSuccess;
     if (!arena.base)
         reserve();
+    watch();
     if (bytes > simt_memory() - arena.device_bytes[device])
         return cudaErrorMemoryAllocation;
     /* at least ALIGN bytes in front */
@@ -160,6 +172,7 @@ static cudaError_t allocate_locked(void **data, size_t bytes)
     a.data = a.pages + (pages - bytes) / ALIGN * ALIGN;
     arena.used += pages + PAGE;
     protect(&a, PROT_READ | PROT_WRITE);
+    madvise(a.pages, pages, MADV_HUGEPAGE); /* sooner protected */
     memset(a.pages, ZONE, (size_t)(a.data - a.pages));
     memset(a.data, 0xff, bytes);
     memset(a.data + bytes, ZONE, pages - (size_t)(a.data - a.pages) - bytes);

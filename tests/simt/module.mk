@@ -12,6 +12,8 @@ simt_sources = \
 	tests/simt/blas.c \
 	tests/simt/blas_matmul.c \
 	tests/simt/copy.c \
+	tests/simt/cudnn.c \
+	tests/simt/cudnn_run.c \
 	tests/simt/device.c \
 	tests/simt/event.c \
 	tests/simt/fiber.c \
@@ -24,7 +26,7 @@ simt_objects = $(simt_sources:%=$(simt_built)/%.o)
 simt_module_objects = $(patsubst %,$(simt_built)/%.o, \
 	$(filter %.c %.cc %.cu,$(cuda_sources) runtime/comm/nccl_none.c))
 
-# The headers of CUDA come first, and cuDNN is never there.
+# The headers of CUDA come first; cuDNN is always there.
 SIMT_CPPFLAGS = -I$(simt_built) -I$(top_srcdir)/runtime -I$(SIMT) \
 	-isystem $(SIMT)/include $(CPPFLAGS) -fPIC -MD -MP
 SIMT_CFLAGS = $(DT_CFLAGS) $(CFLAGS)
@@ -35,7 +37,9 @@ SIMT_CXXFLAGS = $(DT_CXXFLAGS) $(CXXFLAGS) -Wno-unknown-pragmas \
 	-fsanitize-undefined-trap-on-error
 
 $(simt_built)/config.h: config.h
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed /HAVE_CUDNN/d config.h >$@
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && { \
+		sed /HAVE_CUDNN/d config.h && echo '#define HAVE_CUDNN 1'; \
+	} >$@
 
 $(simt_built)/tests/simt/%.c.o: tests/simt/%.c $(simt_built)/config.h
 	$(AM_V_CC)$(MKDIR_P) $(@D) && \
@@ -45,9 +49,16 @@ $(simt_built)/runtime/%.c.o: runtime/%.c $(simt_built)/config.h
 	$(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(SIMT_CPPFLAGS) $(SIMT_CFLAGS) \
 		-fvisibility=hidden -c -o $@ $<
 
+# Shared memory of templates goes to the section of the others.
+simt_shared = s/^[ \t]*\.comm[ \t]*\(_ZZ[^,]*\),\([0-9]*\),256$$/\
+	.pushsection simt_shared,"aw",@progbits; .balign 256; \1: .zero \2; \
+	.popsection/
+
 $(simt_built)/%.cu.o: %.cu $(simt_built)/config.h
 	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(CXX) $(SIMT_CPPFLAGS) $(SIMT_CXXFLAGS) \
-		-fvisibility=hidden -x c++ -c -o $@ $<
+		-fvisibility=hidden -MF $(@:.o=.d) -MT $@ -x c++ -S -o $@.s $< && \
+	sed '$(simt_shared)' $@.s >$@.shared.s && \
+	$(CXX) -c -o $@ $@.shared.s && rm -f $@.s $@.shared.s
 
 tests/simt/libsimt.so: $(simt_objects)
 	$(AM_V_CCLD)$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(simt_objects) -lm
@@ -59,8 +70,11 @@ tests/simt/disttrain-cuda.so: $(simt_module_objects) tests/simt/libsimt.so
 	$(AM_V_CXXLD)$(simt_link) -shared \
 		-Wl,--version-script=$(top_srcdir)/runtime/backend/module.map
 
-tests/simt/test_simt: $(simt_built)/tests/simt/test_simt.cu.o \
-		tests/simt/libsimt.so
+simt_test_objects = $(simt_built)/tests/simt/test_simt.cu.o \
+	$(simt_built)/tests/simt/test_stream.cu.o \
+	$(simt_built)/tests/simt/test_gemm.c.o
+
+tests/simt/test_simt: $(simt_test_objects) tests/simt/libsimt.so
 	$(AM_V_CXXLD)$(simt_link) $(CMOCKA_LIBS)
 
 simt-clean:
@@ -68,4 +82,4 @@ simt-clean:
 .PHONY: simt-clean
 
 -include $(simt_objects:.o=.d) $(simt_module_objects:.o=.d) \
-	$(simt_built)/tests/simt/test_simt.cu.d
+	$(simt_test_objects:.o=.d)

@@ -108,6 +108,7 @@ static void pause_unlocked(unsigned attempt)
 void simt_wait_locked(const struct ticket *ticket)
 {
     unsigned attempt = 0;
+    simt_read_seed_locked();
     while (!ticket->passed) {
         simt_memory_open_locked();
         bool moved = true;
@@ -127,6 +128,7 @@ void simt_wait_locked(const struct ticket *ticket)
 /* Some work that a query lets run. */
 void simt_poll_locked(void)
 {
+    simt_read_seed_locked();
     simt_memory_open_locked();
     for (uint32_t steps = 1 + simt_random(3); steps > 0; steps--)
         if (!step_locked())

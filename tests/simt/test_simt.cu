@@ -1,3 +1,334 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_simt.cu - the emulation computes what CUDA would, and finds mistakes
+ */
 #include "config.h"
-int main(void) { return 0; }
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test_simt.cuh"
+
+/* Runs f in a process of its own: how that ended, and what it said. */
+static int in_child(void (*f)(void), char *text, size_t bytes)
+{
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], 2);
+        close(ends[0]);
+        signal(SIGSEGV, SIG_DFL); /* cmocka has handlers */
+        signal(SIGABRT, SIG_DFL);
+        f();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t n;
+    while ((n = read(ends[0], text + used, bytes - 1 - used)) > 0)
+        used += (size_t)n;
+    text[used] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void expect_death(void (*f)(void), int how, const char *what)
+{
+    char text[2048];
+    int status = in_child(f, text, sizeof(text));
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != how || !strstr(text, what))
+        fail_msg("status %#x: \"%s\" instead of \"%s\"", (unsigned)status, text,
+                 what);
+}
+
+/* --- kernels --- */
+
+static void test_threads(void **state)
+{
+    enum { COUNT = 100000 };
+    (void)state;
+    static int host[COUNT];
+    int *data = new_ints(COUNT);
+    for (unsigned seed = 0; seed < 3; seed++) {
+        set_seed(seed);
+        cudaStream_t stream = new_stream();
+        check(cudaMemsetAsync(data, 0, sizeof(host), stream));
+        check(start(stream, (COUNT + 255) / 256, 256, number, data, COUNT));
+        check(cudaMemcpyAsync(host, data, sizeof(host), cudaMemcpyDeviceToHost,
+                              stream));
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(host[i], i);
+        check(cudaStreamDestroy(stream));
+    }
+    check(cudaFree(data));
+}
+
+/* Sums of a block by each of the shuffles and by shared memory. */
+__global__ void sums(int *out)
+{
+    __shared__ int shared[256];
+    int lane = (int)threadIdx.x % 32, x = (int)threadIdx.x + 1;
+    int by_xor = x, by_down = x, by_up = x;
+    for (int step = 16; step > 0; step /= 2) {
+        by_xor += __shfl_xor_sync(0xffffffffu, by_xor, step);
+        by_down += __shfl_down_sync(0xffffffffu, by_down, (unsigned)step);
+    }
+    for (int step = 1; step < 32; step *= 2) {
+        int other = __shfl_up_sync(0xffffffffu, by_up, (unsigned)step);
+        by_up += lane >= step ? other : 0;
+    }
+    shared[threadIdx.x] = x;
+    __syncthreads();
+    int by_memory = 0;
+    for (int i = 0; i < 32; i++)
+        by_memory += shared[threadIdx.x / 32 * 32 + (unsigned)i];
+    int last = __shfl_sync(0xffffffffu, by_up, 31);
+    int first = __shfl_sync(0xffffffffu, by_down, 0);
+    bool same = by_xor == by_memory && last == by_memory && first == by_memory;
+    unsigned odd = __ballot_sync(0xffffffffu, threadIdx.x & 1);
+    if (__syncthreads_and(same && odd == 0xaaaaaaaau) && threadIdx.x == 0)
+        out[blockIdx.x] = 1;
+}
+
+static void test_warps(void **state)
+{
+    (void)state;
+    int *out = new_ints(10), host[10];
+    for (unsigned seed = 0; seed < SEEDS; seed++) {
+        set_seed(seed);
+        check(cudaMemset(out, 0, sizeof(host)));
+        check(start(0, 10, 256, sums, out));
+        check(cudaMemcpy(host, out, sizeof(host), cudaMemcpyDefault));
+        for (int i = 0; i < 10; i++)
+            assert_int_equal(host[i], 1);
+    }
+    check(cudaFree(out));
+}
+
+/* Neighbours exchange numbers, with or without a barrier between. */
+template <bool BARRIER> __global__ static void exchange(int *wrong)
+{
+    __shared__ unsigned shared[128];
+    unsigned next = (threadIdx.x + 1) % 128;
+    shared[threadIdx.x] = threadIdx.x;
+    if (BARRIER)
+        __syncthreads();
+    if (shared[next] != next)
+        atomicAdd(wrong, 1);
+}
+
+template <bool BARRIER> static int seeds_that_fail(void)
+{
+    int *wrong = new_ints(1), failed = 0;
+    for (unsigned seed = 0; seed < SEEDS; seed++) {
+        set_seed(seed);
+        check(cudaMemset(wrong, 0, sizeof(*wrong)));
+        check(start(0, 1, 128, exchange<BARRIER>, wrong));
+        failed += first_of(wrong) > 0;
+    }
+    check(cudaFree(wrong));
+    return failed;
+}
+
+static void test_race_in_block(void **state)
+{
+    (void)state;
+    assert_int_equal(seeds_that_fail<true>(), 0);
+    assert_int_equal(seeds_that_fail<false>(), SEEDS);
+}
+
+__global__ void lonely_barrier(int *out)
+{
+    if (threadIdx.x < 40)
+        __syncthreads();
+    out[0] = 1;
+}
+
+__global__ void lonely_shuffle(int *out)
+{
+    if (threadIdx.x != 5)
+        out[0] = __shfl_xor_sync(0xffffffffu, 1, 1);
+}
+
+static void run_lonely_barrier(void)
+{
+    check(start(0, 1, 64, lonely_barrier, new_ints(1)));
+    cudaDeviceSynchronize();
+}
+
+static void run_lonely_shuffle(void)
+{
+    check(start(0, 1, 64, lonely_shuffle, new_ints(1)));
+    cudaDeviceSynchronize();
+}
+
+static void test_deadlocks(void **state)
+{
+    (void)state;
+    expect_death(run_lonely_barrier, SIGABRT,
+                 "40 of 64 threads wait at __syncthreads, 24 have returned");
+    expect_death(run_lonely_shuffle, SIGABRT,
+                 "31 lanes of warp 0 wait at a shuffle");
+}
+
+static void launch_pageable(void)
+{
+    static int host;
+    start(0, 1, 32, number, &host, 1);
+}
+
+static void test_launches(void **state)
+{
+    (void)state;
+    int *out = new_ints(1);
+    assert_int_equal(start(0, 1, 2048, number, out, 1),
+                     cudaErrorInvalidConfiguration);
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    assert_int_equal(start(0, 0, 32, number, out, 1),
+                     cudaErrorInvalidConfiguration);
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(1, 65536);
+    config.blockDim = dim3(32);
+    assert_int_equal(cudaLaunchKernelEx(&config, number, out, (size_t)1),
+                     cudaErrorInvalidConfiguration);
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+    expect_death(launch_pageable, SIGABRT, "argument 1 of a kernel");
+    check(cudaFree(out));
+}
+
+/* --- memory --- */
+
+static void touch(void)
+{
+    *(volatile int *)new_ints(1) = 1;
+}
+
+__global__ void write_at(char *data, ptrdiff_t at)
+{
+    data[at] = 1;
+}
+
+static char *thousand(void)
+{
+    char *data;
+    check(cudaMalloc(&data, 1000));
+    return data;
+}
+
+static void write_after(void)
+{
+    check(start(0, 1, 32, write_at, thousand(), 1000));
+    cudaDeviceSynchronize();
+}
+
+static void write_before(void)
+{
+    check(start(0, 1, 32, write_at, thousand(), -1));
+    cudaDeviceSynchronize();
+}
+
+static void write_far(void)
+{
+    check(start(0, 1, 32, write_at, thousand(), 2000));
+    cudaDeviceSynchronize();
+}
+
+static void copy_too_much(void)
+{
+    char host[1001];
+    cudaMemcpy(thousand(), host, sizeof(host), cudaMemcpyDefault);
+}
+
+static void test_bounds(void **state)
+{
+    (void)state;
+    expect_death(touch, SIGSEGV, "of the host to device memory");
+    expect_death(write_after, SIGABRT,
+                 "bytes after an allocation of 1000 bytes were written");
+    expect_death(write_before, SIGABRT,
+                 "bytes before an allocation of 1000 bytes were written");
+    expect_death(write_far, SIGSEGV,
+                 "to byte 2000 of an allocation of 1000 bytes");
+    expect_death(copy_too_much, SIGABRT, "leaves an allocation");
+}
+
+__global__ void look(const float *data, float *out)
+{
+    __shared__ float shared[32];
+    out[threadIdx.x] = data[threadIdx.x];
+    out[threadIdx.x + 32] = shared[threadIdx.x];
+}
+
+static void test_fresh_memory(void **state)
+{
+    (void)state;
+    float *data = (float *)new_ints(32), *out = (float *)new_ints(64), host[64];
+    check(start(0, 1, 32, look, (const float *)data, out));
+    check(cudaMemcpy(host, out, sizeof(host), cudaMemcpyDefault));
+    for (int i = 0; i < 64; i++)
+        assert_true(isnan(host[i]));
+    size_t before, after, total;
+    check(cudaMemGetInfo(&before, &total));
+    check(cudaFree(data));
+    check(cudaMemGetInfo(&after, &total));
+    assert_int_equal(after - before, 32 * sizeof(float));
+    assert_int_equal(cudaMalloc(&data, total + 1), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaGetLastError(), cudaErrorMemoryAllocation);
+    check(cudaFree(out));
+}
+
+/* Pinned memory is read when the copy runs, other memory at once. */
+static void test_late_copies(void **state)
+{
+    (void)state;
+    cudaStream_t stream = new_stream();
+    int *data = new_ints(2), *pinned, pageable = 1, host[2];
+    check(cudaMallocHost(&pinned, sizeof(int)));
+    *pinned = 1;
+    check(cudaMemcpyAsync(data, pinned, 4, cudaMemcpyDefault, stream));
+    check(cudaMemcpyAsync(data + 1, &pageable, 4, cudaMemcpyDefault, stream));
+    *pinned = pageable = 2;
+    check(cudaMemcpyAsync(host, data, 8, cudaMemcpyDefault, stream));
+    assert_int_equal(host[0], 2);
+    assert_int_equal(host[1], 1);
+    assert_int_equal(cudaMemcpy(data, host, 8, cudaMemcpyDeviceToHost),
+                     cudaErrorInvalidMemcpyDirection);
+    cudaGetLastError();
+    check(cudaFreeHost(pinned));
+    check(cudaFree(data));
+    check(cudaStreamDestroy(stream));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_warps),
+        cmocka_unit_test(test_race_in_block),
+        cmocka_unit_test(test_deadlocks),
+        cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_fresh_memory),
+        cmocka_unit_test(test_late_copies),
+        cmocka_unit_test(test_missing_event),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_graph),
+        cmocka_unit_test(test_broken_capture),
+        cmocka_unit_test(test_half),
+        cmocka_unit_test(test_sort),
+        cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_gemm_refusals),
+    };
+    setenv("SIMT_DEVICES", "1", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -4,7 +4,8 @@
  *
  * Each thread of a block is a fiber of ../kernel.c. Blocks run one after
  * another, so that __shared__ is static; its section lets the emulation fill
- * it with garbage.
+ * it with garbage. GCC 12 does not put what is in a template there:
+ * ../module.mk does, and knows it by its alignment.
  */
 #ifndef DT_SIMT_CUDA_RUNTIME_H
 #define DT_SIMT_CUDA_RUNTIME_H
@@ -27,7 +28,7 @@
 #define __device__
 #define __host__
 #define __constant__ static
-#define __shared__ static __attribute__((section("simt_shared")))
+#define __shared__ static __attribute__((section("simt_shared"), aligned(256)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
