@@ -24,6 +24,7 @@ int dt_mirror_open(struct dt_mirror *mirror, const struct dt_exec *exec,
 /* Copies what the host wrote to the device. */
 int dt_mirror_publish(const struct dt_mirror *mirror, struct dt_error *err);
 
+/* Frees what stands for the view. */
 void dt_mirror_close(struct dt_mirror *mirror);
 
 #endif /* DT_ALGO_MIRROR_H */
