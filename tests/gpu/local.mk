@@ -8,7 +8,7 @@ gpu_programs = \
 	tests/parity/test_model_logits \
 	tests/parity/test_model_sft
 
-EXTRA_PROGRAMS += tests/gpu/test_device
+EXTRA_PROGRAMS += tests/gpu/test_device tests/gpu/fake_driver.so
 EXTRA_DIST += tests/gpu/gpu.sh
 if HAVE_CUDA
 TESTS += tests/gpu/gpu.sh
@@ -16,6 +16,22 @@ tests/gpu/gpu.log: $(gpu_programs)
 check-gpu: all $(gpu_programs)
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS=tests/gpu/gpu.sh
 	$(AM_V_at)cat tests/gpu/gpu.log
+
+# cuDNN without a GPU
+check_PROGRAMS += tests/gpu/test_cudnn
+tests_gpu_test_cudnn_SOURCES = \
+	runtime/ops/cuda/attention_graph.c \
+	runtime/ops/cuda/dnn.c \
+	runtime/ops/cuda/dnn_graph.c \
+	runtime/ops/cuda/error.c \
+	tests/gpu/test_cudnn.c
+tests_gpu_test_cudnn_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_gpu_test_cudnn_LDFLAGS = $(AM_LDFLAGS) $(CUDA_LDFLAGS)
+EXTRA_tests_gpu_test_cudnn_DEPENDENCIES = tests/gpu/fake_driver.so
+tests_gpu_fake_driver_so_SOURCES = tests/gpu/fake_driver.c
+tests_gpu_fake_driver_so_CFLAGS = $(DT_CFLAGS) -fPIC
+tests_gpu_fake_driver_so_LDADD =
+tests_gpu_fake_driver_so_LINK = $(CC) -shared -Wl,-soname,libcuda.so.1 -o $@
 else
 check-gpu:
 	@echo "skipped: built without CUDA, see the summary of configure"

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_cudnn.c - does cuDNN take our graphs of attention, for a card that is
+ * not there?
+ *
+ * It makes plans for an H200 from its description, compiles the kernels and
+ * loads them into fake_driver.c. Nothing can be run: that the graphs mean
+ * attention is for tests/ops.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#ifdef HAVE_CUDNN
+
+#include "ops/cuda/attention_graph.h"
+#include "ops/cuda/cuda.h"
+
+static const char H200[] =
+    "{\"deviceName\":\"NVIDIA H200\",\"deviceVer\":900,\"driverVer\":13000,"
+    "\"multiProcessorCount\":132,\"regsPerBlock\":65536,\"warpSize\":32,"
+    "\"maxSharedMemoryPerBlock\":49152,\"maxRegistersPerSM\":65536,"
+    "\"maxSharedMemoryPerBlockOptin\":232448,\"maxCtasPerSM\":32,"
+    "\"reservedSharedMemoryPerBlock\":1024,\"maxThreadsPerBlock\":1024,"
+    "\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,\"isTccDriver\":0,"
+    "\"supportCoopLaunch\":1,\"totalGlobalMem\":150754820096,"
+    "\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"
+    "\"l2CacheSize\":62914560,\"cudaDeviceId\":0,"
+    "\"maxGridSize\":[2147483647,65535,65535],"
+    "\"maxBlockSize\":[1024,1024,64]}";
+
+static bool open_h200(void)
+{
+    static bool tried, opened;
+    struct dt_error err;
+    char path[4096];
+    const char *build = getenv("DT_BUILDDIR");
+
+    if (tried)
+        return opened;
+    tried = true;
+    snprintf(path, sizeof(path), "%s/tests/gpu/fake_driver.so",
+             build ? build : ".");
+    if (dt_cuda_dnn_load(&err) < 0)
+        print_message("# %s\n", err.text);
+    else if (!dlopen(path, RTLD_NOW | RTLD_GLOBAL))
+        fail_msg("%s", dlerror());
+    else if (dt_cuda_dnn_open_absent(H200, &err) < 0)
+        fail_msg("%s", err.text);
+    else
+        opened = true;
+    return opened;
+}
+
+/* Bytes of workspace of the plan, -1: there is none, and why. */
+static int64_t plan(struct dt_attention_shape s, bool backward,
+                    bool deterministic, struct dt_error *err)
+{
+    struct dt_cuda_dnn_graph *g = dt_cuda_dnn_graph_create();
+    int64_t bytes = -1;
+
+    assert_non_null(g);
+    s.backward = backward;
+    dt_cuda_attention_graph(g, &s, deterministic);
+    if (dt_cuda_dnn_plan(g, deterministic, err) == 0)
+        bytes = (int64_t)dt_cuda_dnn_workspace(g);
+    dt_cuda_dnn_graph_destroy(g);
+    return bytes;
+}
+
+/* Forward and backward; the workspace of the latter. */
+static int64_t both(struct dt_attention_shape s, bool deterministic)
+{
+    struct dt_error err;
+    int64_t forward = plan(s, false, deterministic, &err);
+    int64_t backward = plan(s, true, deterministic, &err);
+
+    if (forward < 0 || backward < 0)
+        fail_msg("T %ld, %ld for %ld heads of %ld: %s", (long)s.T, (long)s.NKV,
+                 (long)s.NH, (long)s.HS, err.text);
+    assert_true(forward <= DT_CUDA_WORKSPACE);
+    return backward;
+}
+
+static void test_plain(void **state)
+{
+    (void)state;
+    if (!open_h200())
+        skip();
+    both((struct dt_attention_shape){8, 1024, 12, 12, 64, .type = DT_BF16}, 0);
+    both((struct dt_attention_shape){2, 512, 12, 12, 64, .type = DT_F16}, 0);
+    both((struct dt_attention_shape){2, 1000, 8, 1, 256, .type = DT_BF16}, 0);
+    both((struct dt_attention_shape){3, 77, 6, 2, 8, .type = DT_F16}, 0);
+}
+
+static void test_masks(void **state)
+{
+    struct dt_attention_shape s = {2, 1024, 16, 8, 128, .type = DT_BF16};
+    (void)state;
+
+    if (!open_h200())
+        skip();
+    s.starts = true;
+    both(s, false);
+    s.window = 256;
+    both(s, false);
+}
+
+/* Engines with one order of sums keep dS: 2 bytes a score. */
+static void test_deterministic(void **state)
+{
+    struct dt_attention_shape s = {8, 1024, 12, 12, 64, .type = DT_BF16};
+    const int64_t scores = s.B * s.NH * s.T * s.T;
+    (void)state;
+
+    if (!open_h200())
+        skip();
+    assert_in_range(both(s, true), 2 * scores, 2 * scores + 1024);
+    s.starts = true;
+    s.window = 100;
+    assert_in_range(both(s, true), 2 * scores, 2 * scores + 1024);
+}
+
+static void test_refused(void **state)
+{
+    struct dt_attention_shape s = {1, 64, 2, 2, 12, .type = DT_BF16};
+    struct dt_error err;
+    (void)state;
+
+    if (!open_h200())
+        skip();
+    assert_int_equal(plan(s, false, false, &err), -1);
+    assert_string_equal(err.text, "no engine takes the graph");
+    s.HS = 264;
+    assert_int_equal(plan(s, true, false, &err), -1);
+    assert_string_equal(err.text, "no engine takes the graph");
+}
+
+#else
+
+#define test_plain test_nothing
+#define test_masks test_nothing
+#define test_deterministic test_nothing
+#define test_refused test_nothing
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    skip();
+}
+
+#endif /* HAVE_CUDNN */
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
