@@ -15,38 +15,51 @@
 static constexpr float TWO_U1 = 1.59576912f;   /* 2 sqrt(2/pi) */
 static constexpr float TWO_U3 = 0.0713548163f; /* 2 sqrt(2/pi) 0.044715 */
 
-/* exp(-x) and the logistic function of x. The exponential is bounded, so that
- * the product of both is no infinity times zero.
- */
-__device__ static inline float logistic(float x, float &e)
+/* exp(x) and 1 / x, as exact as X can tell. */
+template <typename X> __device__ static inline float exp_for(float x)
 {
-    e = __expf(fminf(-x, 80.0f));
-    return __fdividef(1.0f, 1.0f + e);
+    return std::is_same<X, float>::value ? expf(x) : __expf(x);
+}
+template <typename X> __device__ static inline float inverse_for(float x)
+{
+    return std::is_same<X, float>::value ? 1.0f / x : __fdividef(1.0f, x);
+}
+
+template <typename X> __device__ static inline float logistic(float x)
+{
+    return inverse_for<X>(1.0f + exp_for<X>(-x));
+}
+
+/* Also e = exp(-x), so bounded that e s is no infinity times zero. */
+template <typename X> __device__ static inline float logistic(float x, float &e)
+{
+    e = exp_for<X>(fminf(-x, 80.0f));
+    return inverse_for<X>(1.0f + e);
 }
 
 struct Gelu {
-    __device__ float operator()(float x) const
+    static constexpr bool TWO = false; /* inputs */
+    template <typename X> __device__ static float of(float, float x)
     {
-        /* far down the exponential is infinite, and x over that is 0 */
-        return __fdividef(x, 1.0f + __expf(-x * (TWO_U1 + TWO_U3 * x * x)));
+        return x * logistic<X>(x * (TWO_U1 + TWO_U3 * x * x));
     }
 };
 
 struct GeluBackward {
-    __device__ float operator()(float d, float x) const
+    static constexpr bool TWO = true;
+    template <typename X> __device__ static float of(float d, float x)
     {
-        float e, s = logistic(x * (TWO_U1 + TWO_U3 * x * x), e);
+        float e, s = logistic<X>(x * (TWO_U1 + TWO_U3 * x * x), e);
         float slope = TWO_U1 + 3.0f * TWO_U3 * x * x;
         return d * (s + x * s * (e * s) * slope);
     }
 };
 
-/* out = f(x), or f(d, x) if d is there, element by element */
+/* out = F of d, if F takes it, and x, element by element */
 template <typename X, int W, typename F>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    map(X *out, const X *d, const X *x, size_t vecs, F f)
+    map(X *out, const X *d, const X *x, size_t vecs)
 {
-    constexpr bool TWO = std::is_same<F, GeluBackward>::value;
     const size_t first = flat_first();
     Vec<X, W> xs[TILE_VECS], ds[TILE_VECS];
 
@@ -55,7 +68,7 @@ __global__ static void __launch_bounds__(TILE_THREADS)
         size_t v = first + i * TILE_THREADS;
         if (v < vecs) {
             xs[i] = load_vec<X, W>(x + v * W);
-            if constexpr (TWO)
+            if constexpr (F::TWO)
                 ds[i] = load_vec<X, W>(d + v * W);
         }
     }
@@ -63,17 +76,13 @@ __global__ static void __launch_bounds__(TILE_THREADS)
     for (int i = 0; i < TILE_VECS; i++) {
         size_t v = first + i * TILE_THREADS;
         if (v < vecs) {
-            float in[W], grad[W], to[W];
+            float in[W], grad[W] = {}, to[W];
             to_floats<X, W>(in, xs[i]);
-            if constexpr (TWO)
+            if constexpr (F::TWO)
                 to_floats<X, W>(grad, ds[i]);
 #pragma unroll
-            for (int j = 0; j < W; j++) {
-                if constexpr (TWO)
-                    to[j] = f(grad[j], in[j]);
-                else
-                    to[j] = f(in[j]);
-            }
+            for (int j = 0; j < W; j++)
+                to[j] = F::template of<X>(grad[j], in[j]);
             store_floats<X, W>(out + v * W, to);
         }
     }
@@ -81,7 +90,7 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 
 template <typename F>
 static void start_map(struct dt_stream *stream, struct dt_view out,
-                      struct dt_view d, struct dt_view x, F f)
+                      struct dt_view d, struct dt_view x)
 {
     if (x.count == 0)
         return;
@@ -93,7 +102,7 @@ static void start_map(struct dt_stream *stream, struct dt_view out,
                       [&](auto width) {
                           constexpr int W = decltype(width)::value;
                           launch(stream, map<X, W, F>, flat_blocks(x.count / W),
-                                 TILE_THREADS, to, grad, in, x.count / W, f);
+                                 TILE_THREADS, to, grad, in, x.count / W);
                       });
     });
 }
@@ -102,7 +111,7 @@ extern "C" void dt_cuda_gelu_forward(struct dt_stream *stream,
                                      struct dt_view out, struct dt_view x)
 {
     assert(out.count == x.count);
-    start_map(stream, out, {}, x, Gelu());
+    start_map<Gelu>(stream, out, {}, x);
 }
 
 extern "C" void dt_cuda_gelu_backward(struct dt_stream *stream,
@@ -110,7 +119,7 @@ extern "C" void dt_cuda_gelu_backward(struct dt_stream *stream,
                                       struct dt_view x)
 {
     assert(dx.count == x.count && dout.count == x.count);
-    start_map(stream, dx, dout, x, GeluBackward());
+    start_map<GeluBackward>(stream, dx, dout, x);
 }
 
 /* A row of x is g(I), then u(I). */
@@ -135,12 +144,12 @@ __global__ static void __launch_bounds__(TILE_THREADS)
     for (int i = 0; i < TILE_VECS; i++) {
         unsigned v = tile.first + i * WARP;
         if (v < vecs) {
-            float g[W], u[W], e;
+            float g[W], u[W];
             to_floats<X, W>(g, gs[i]);
             to_floats<X, W>(u, us[i]);
 #pragma unroll
             for (int j = 0; j < W; j++)
-                g[j] = g[j] * logistic(g[j], e) * u[j];
+                g[j] = g[j] * logistic<X>(g[j]) * u[j];
             store_floats<X, W>(out + tile.n * I + v * W, g);
         }
     }
@@ -162,7 +171,7 @@ __device__ static inline void swiglu_gradient(X *to, unsigned I,
     to_floats<X, W>(u, us);
 #pragma unroll
     for (int j = 0; j < W; j++) {
-        float e, s = logistic(g[j], e);
+        float e, s = logistic<X>(g[j], e);
         u[j] = d[j] * u[j] * s * (1.0f + g[j] * (e * s));
         g[j] = d[j] * g[j] * s;
     }
