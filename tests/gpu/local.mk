@@ -4,18 +4,22 @@
 gpu_programs = \
 	tests/gpu/test_device \
 	tests/ops/test_ops \
+	tests/parity/test_model_dropout \
 	tests/parity/test_model_gradients \
 	tests/parity/test_model_logits \
 	tests/parity/test_model_sft
 
 EXTRA_PROGRAMS += tests/gpu/test_device tests/gpu/fake_driver.so
-EXTRA_DIST += tests/gpu/gpu.sh
+gpu_tests = \
+	tests/gpu/gpu.sh \
+	tests/gpu/train.sh
+EXTRA_DIST += $(gpu_tests) tests/gpu/common.sh
 if HAVE_CUDA
-TESTS += tests/gpu/gpu.sh
+TESTS += $(gpu_tests)
 tests/gpu/gpu.log: $(gpu_programs)
 check-gpu: all $(gpu_programs)
-	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS=tests/gpu/gpu.sh
-	$(AM_V_at)cat tests/gpu/gpu.log
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(gpu_tests)'
+	$(AM_V_at)cat $(gpu_tests:.sh=.log)
 
 # cuDNN without a GPU
 check_PROGRAMS += tests/gpu/test_cudnn
