@@ -15,6 +15,7 @@ job_tests = \
 	tests/job/completion.bats \
 	tests/job/console.bats \
 	tests/job/config.bats \
+	tests/job/cuda.bats \
 	tests/job/doctor.bats \
 	tests/job/hang.bats \
 	tests/job/launch.bats \

@@ -1,0 +1,216 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# cuda.bats - whole runs on a GPU: a real one with $DT_CUDA_MODULE, else that of
+# tests/simt, which runs the module's kernels on the CPU
+
+bats_require_minimum_version 1.5.0
+
+: "${DT_SRCDIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
+: "${DT_BUILDDIR:=$DT_SRCDIR}"
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-cuda.XXXXXX)
+    export WORK
+    cd "$WORK" || return
+    mkdir model
+    cat >model/config.json <<END
+{"model_type": "gpt2", "vocab_size": 257, "n_positions": 32, "n_embd": 16,
+ "n_layer": 2, "n_head": 2, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
+ "resid_pdrop": 0.1}
+END
+    examples 24 >train.jsonl
+    examples 5 >eval.jsonl
+}
+
+teardown_file() {
+    rm -rf "$WORK"
+}
+
+setup() {
+    export DISTTRAIN_CUDA_MODULE=${DT_CUDA_MODULE:-$DT_BUILDDIR/tests/simt/disttrain-cuda.so}
+    [[ -e $DISTTRAIN_CUDA_MODULE ]] || skip "there is no $DISTTRAIN_CUDA_MODULE"
+    cd "$WORK" || return
+    rm -rf ./*.out
+    export OMP_NUM_THREADS=1
+}
+
+# examples COUNT: lines of prompt and completion, of 7 to 30 tokens.
+examples() {
+    awk -v n="$1" 'BEGIN {
+        for (i = 0; i < n; i++) {
+            text = substr("abcdefghijklmnopqrstuvwxyz", 1, 1 + i * 11 % 24)
+            printf "{\"prompt\": \"%d:\", \"completion\": \" %s\"}\n",
+                   i % 7, text
+        }
+    }'
+}
+
+# config NAME DEVICE [LINE]...: NAME.yaml writes to NAME.out. A LINE replaces
+# that of its section.
+config() {
+    local name=$1 line
+    local -A lines=(
+        [run]="{name: $1, output_dir: $1.out, device: $2}"
+        [model]="{config_path: model, init: random}"
+        [data]="{train: train.jsonl, eval: eval.jsonl, max_length: 32}"
+        [training]="{train_batch_size: 4, max_steps: 4, eval_strategy: steps, eval_steps: 2}"
+        [optimizer]="{lr: 1.0e-3, weight_decay: 0.1}"
+        [precision]="{compute: fp32}"
+        [logging]="{steps: 1}"
+    )
+    shift 2
+    for line; do
+        lines[${line%%:*}]=${line#*: }
+    done
+    {
+        echo "algorithm: sft"
+        for line in "${!lines[@]}"; do
+            echo "$line: ${lines[$line]}"
+        done
+    } >"$name.yaml"
+}
+
+train() {
+    timeout 120 "$DT_BUILDDIR/disttrain" train "$1.yaml"
+}
+
+# same_curve A B TOLERANCE: of the numbers that two runs measured, the largest
+# relative difference.
+same_curve() {
+    paste <(numbers "$1") <(numbers "$2") | awk -v most="$3" '
+        NF != 2 { print "other lines: " $0; bad = 1 }
+        {
+            off = ($1 - $2) / ($1 + 1e-9)
+            off = off < 0 ? -off : off
+            worst = off > worst ? off : worst
+        }
+        END {
+            print NR " numbers, largest relative difference " worst
+            exit bad || NR < 8 || worst > most
+        }'
+}
+
+numbers() {
+    grep -oE '"(loss|grad_norm|eval_loss)": ?[-0-9.e]+' \
+        "$1.out/logs/metrics.jsonl" | sed 's/.*: *//'
+}
+
+@test "info shows the module and its card" {
+    run -0 "$DT_BUILDDIR/disttrain" info
+    [[ $output == *"GPU products:    cuBLASLt "* ]]
+    [[ $output == *"GPU 0:           "*" GiB, sm_"* ]]
+}
+
+@test "the curve is the CPU's, dropout included" {
+    config gpu cuda
+    config cpu cpu
+    run -0 train gpu
+    [[ $output == *"on "*" GiB, sm_"* ]]
+    run -0 train cpu
+    run -0 same_curve gpu cpu 2e-5
+}
+
+@test "the curve is the CPU's in half precision, to its rounding" {
+    for type in bf16 fp16; do
+        config gpu cuda "precision: {compute: $type}"
+        config cpu cpu "precision: {compute: $type}"
+        rm -rf ./*.out
+        run -0 train gpu
+        run -0 train cpu
+        run -0 same_curve gpu cpu 2e-2
+    done
+}
+
+@test "with packed rows, accumulation and checkpointing, too" {
+    local data="data: {train: train.jsonl, max_length: 32, packing: true}"
+    local steps="training: {train_batch_size: 4, per_device_batch_size: 1, max_steps: 4}"
+    local model="model: {config_path: model, init: random, gradient_checkpointing: true}"
+    config gpu cuda "$data" "$steps" "$model"
+    config cpu cpu "$data" "$steps" "$model"
+    run -0 train gpu
+    run -0 train cpu
+    run -0 same_curve gpu cpu 2e-5
+}
+
+@test "deterministic runs have the same bits, whatever comes first" {
+    config one cuda "run: {name: one, output_dir: one.out, device: cuda, deterministic: true}"
+    config two cuda "run: {name: two, output_dir: two.out, device: cuda, deterministic: true}"
+    run -0 train one
+    SIMT_SEED=7 run -0 train two
+    cmp one.out/checkpoints/latest/model.safetensors \
+        two.out/checkpoints/latest/model.safetensors
+}
+
+@test "a resumed run has the bits of one that was never stopped" {
+    local run="device: cuda, deterministic: true"
+    local whole="train_batch_size: 4, max_steps: 6, resume: auto"
+    config one cuda "run: {name: one, output_dir: one.out, $run}" \
+        "training: {$whole}" "precision: {compute: bf16}"
+    config two cuda "run: {name: two, output_dir: two.out, $run}" \
+        "training: {$whole}" "precision: {compute: bf16}" \
+        "checkpoint: {steps: 3}"
+    run -0 train one
+    DISTTRAIN_FAULT=train.step:step=5:kill run train two
+    [[ $status == 137 ]] || skip "this disttrain obeys no DISTTRAIN_FAULT"
+    [[ -e two.out/checkpoints/checkpoint-3 ]]
+    run -0 train two
+    cmp one.out/checkpoints/latest/model.safetensors \
+        two.out/checkpoints/latest/model.safetensors
+    cmp one.out/checkpoints/latest/optim-rank-00000-of-00001.safetensors \
+        two.out/checkpoints/latest/optim-rank-00000-of-00001.safetensors
+}
+
+@test "a step whose gradients overflow is skipped, on the card as on the CPU" {
+    local scale="precision: {compute: fp16, initial_scale_power: 40}"
+    config gpu cuda "$scale" "training: {train_batch_size: 4, max_steps: 12}"
+    config cpu cpu "$scale" "training: {train_batch_size: 4, max_steps: 12}"
+    run -0 train gpu
+    local gpu
+    gpu=$(grep -o "step [0-9]* skipped.*" <<<"$output")
+    [[ -n $gpu ]]
+    run -0 train cpu
+    [[ $(grep -o "step [0-9]* skipped.*" <<<"$output") == "$gpu" ]]
+}
+
+@test "the card's model says what the CPU's says" {
+    config gpu cuda
+    run -0 train gpu
+    run -0 --separate-stderr "$DT_BUILDDIR/disttrain" generate --model gpu.out \
+        --prompt "1:" --max-tokens 8 --temperature 0 --device cuda
+    local said=$output
+    run -0 --separate-stderr "$DT_BUILDDIR/disttrain" generate --model gpu.out \
+        --prompt "1:" --max-tokens 8 --temperature 0 --device cpu
+    [[ $said == "$output" ]]
+}
+
+@test "a run that does not fit says what would" {
+    config gpu cuda "training: {train_batch_size: 4096, per_device_batch_size: 4096, max_steps: 2}"
+    SIMT_MEMORY=200000000 run -78 train gpu
+    [[ $output == *"but the GPU has "*"what would fit: "* ]]
+}
+
+@test "without a card auto takes the CPU and says so, cuda is an error" {
+    [[ -z $DT_CUDA_MODULE ]] || skip "there is a card"
+    export SIMT_DEVICES=0
+    config gpu auto "logging: {steps: 1, level: info}"
+    run -0 train gpu
+    [[ $output == *"the CPU computes: "* ]]
+    config gpu cuda "run: {name: gpu, output_dir: gpu.out, device: cuda, overwrite: true}"
+    run -78 train gpu
+    [[ $output == *"run.device cuda: there is no NVIDIA driver here"* ]]
+}
+
+@test "SIGTERM: the step under way is finished and saved" {
+    config gpu cuda "training: {train_batch_size: 4, max_steps: 100000, resume: auto}"
+    timeout 120 "$DT_BUILDDIR/disttrain" train gpu.yaml >log 2>&1 &
+    local pid=$!
+    for _ in $(seq 600); do
+        grep -q "^step 2/" log && break
+        sleep 0.1
+    done
+    kill -TERM "$pid" # timeout passes it on
+    run -75 wait "$pid"
+    grep -q "stopped by a signal after step .*; the checkpoint is saved" log
+    [[ -e gpu.out/checkpoints/latest/model.safetensors ]]
+}
