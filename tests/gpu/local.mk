@@ -13,7 +13,13 @@ EXTRA_PROGRAMS += tests/gpu/test_device tests/gpu/fake_driver.so
 gpu_tests = \
 	tests/gpu/gpu.sh \
 	tests/gpu/train.sh
-EXTRA_DIST += $(gpu_tests) tests/gpu/common.sh
+# The same on the CPU, with tests/simt.
+simt_tests = \
+	tests/gpu/simt_device.sh \
+	tests/gpu/simt_train.sh
+TESTS += $(simt_tests)
+tests/gpu/simt_device.log: tests/gpu/test_device
+EXTRA_DIST += $(gpu_tests) $(simt_tests) tests/gpu/common.sh
 if HAVE_CUDA
 TESTS += $(gpu_tests)
 tests/gpu/gpu.log: $(gpu_programs)
