@@ -139,8 +139,7 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     arena.used = start;
     take_attention(&arena, acts, plan, N);
     arena.used = start;
-    acts->logits =
-        take_of(&arena, DT_F32,
-                plan->ops->loss_scratch(plan->options->compute, N, C, V), 1);
+    size_t logits = plan->ops->loss_scratch(plan->options->compute, N, C, V);
+    acts->logits = take_of(&arena, DT_F32, logits > V ? logits : V, 1);
     return arena.peak;
 }
