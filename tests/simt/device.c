@@ -224,7 +224,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     if (!exists(device))
         return simt_error(cudaErrorInvalidDevice);
     *prop = (struct cudaDeviceProp){
-        .name = "simt",
+        .name = "SIMT",
         .totalGlobalMem = simt_memory(),
         .sharedMemPerBlock = 48 << 10,
         .sharedMemPerBlockOptin = 227 << 10,

@@ -13,7 +13,7 @@
 #include "simt_round.h"
 
 /* Rows and columns that are computed together. */
-enum { STRIP = 8, GROUP = 4 };
+enum { STRIP = 4, GROUP = 4 };
 
 typedef float strip __attribute__((vector_size(STRIP * sizeof(float))));
 
@@ -54,7 +54,7 @@ static strip *pack_a(const struct simt_gemm *g)
 {
     size_t strips = (g->m + STRIP - 1) / STRIP;
     strip *packed =
-        simt_checked(aligned_alloc(64, (strips * g->k + 1) / 2 * 64));
+        simt_checked(aligned_alloc(64, (strips * g->k + 3) / 4 * 64));
     for (size_t s = 0; s < strips; s++)
         for (size_t k = 0; k < g->k; k++)
             for (size_t i = 0; i < STRIP; i++) {
@@ -149,12 +149,17 @@ static void multiply(const struct simt_gemm *g, const strip *a, const float *b,
         sums[j] = (strip){0};
     for (unsigned part = 1; part <= g->parts; part++) {
         size_t end = g->k * part / g->parts;
-        strip x[GROUP] = {{0}};
-        for (size_t k = begin; k < end; k++)
-            for (size_t j = 0; j < GROUP; j++)
-                x[j] += a[k] * b[j * g->k + k];
-        for (int j = 0; j < GROUP; j++)
-            sums[j] += x[j];
+        strip x0 = {0}, x1 = {0}, x2 = {0}, x3 = {0};
+        for (size_t k = begin; k < end; k++) {
+            x0 += a[k] * b[k];
+            x1 += a[k] * b[k + g->k];
+            x2 += a[k] * b[k + 2 * g->k];
+            x3 += a[k] * b[k + 3 * g->k];
+        }
+        sums[0] += x0;
+        sums[1] += x1;
+        sums[2] += x2;
+        sums[3] += x3;
         begin = end;
     }
 }
