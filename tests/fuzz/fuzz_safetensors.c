@@ -39,7 +39,7 @@ static void check_text(int rc, const struct dt_error *err, const char *path)
 static void read_all(const struct dt_safetensors *st, const char *path)
 {
     int64_t out[4];
-    struct dt_buffer buf = {out, sizeof(out)};
+    struct dt_buffer buf = {out, sizeof(out), &dt_cpu};
     const size_t shape[] = {2, 2};
     for (size_t i = 0; i < dt_safetensors_count(st); i++) {
         const char *name = dt_safetensors_name(st, i);

@@ -54,7 +54,7 @@ static int save(const char *dir, long step, float value, int total_limit,
                 struct dt_error *err)
 {
     float data[WEIGHTS];
-    struct dt_buffer buf = {data, sizeof(data)};
+    struct dt_buffer buf = {data, sizeof(data), &dt_cpu};
     struct dt_ckpt_tensor tensor = {
         "w", 1, {WEIGHTS}, dt_view_of(&buf, DT_F32), DT_F32};
     for (int i = 0; i < WEIGHTS; i++)
@@ -89,7 +89,7 @@ static float found_value(void)
 {
     struct dt_error err = {0};
     float data[WEIGHTS];
-    struct dt_buffer buf = {data, sizeof(data)};
+    struct dt_buffer buf = {data, sizeof(data), &dt_cpu};
     const size_t shape[] = {WEIGHTS};
     char *path, model[700];
     notes[0] = '\0';

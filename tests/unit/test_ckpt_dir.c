@@ -18,7 +18,7 @@
 enum { TENSORS = 5 };
 
 static float values[64];
-static struct dt_buffer buf = {values, sizeof(values)};
+static struct dt_buffer buf = {values, sizeof(values), &dt_cpu};
 
 /* Tensors a .. e of 8, 24, 4, 16 and 0 floats, stored as `stored`. */
 static void make_tensors(struct dt_ckpt_tensor tensors[TENSORS],
@@ -77,7 +77,7 @@ static void expect_values(const char *dir)
     struct dt_ckpt_tensor tensors[TENSORS];
     struct dt_error err = {0};
     float out[24];
-    struct dt_buffer out_buf = {out, sizeof(out)};
+    struct dt_buffer out_buf = {out, sizeof(out), &dt_cpu};
     struct dt_safetensors *st =
         dt_safetensors_open_model(scratch_path(dir), &err);
     must(st ? 0 : -1, &err);

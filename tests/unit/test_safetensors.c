@@ -25,7 +25,7 @@
 static struct dt_view view_of(void *data, size_t count, enum dt_dtype dtype,
                               struct dt_buffer *buf)
 {
-    *buf = (struct dt_buffer){data, count * dt_dtype_bytes(dtype)};
+    *buf = (struct dt_buffer){data, count * dt_dtype_bytes(dtype), &dt_cpu};
     return dt_view_of(buf, dtype);
 }
 

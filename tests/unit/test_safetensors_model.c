@@ -21,7 +21,7 @@ static void write_file(const char *file, const char *const *names)
 {
     struct dt_ckpt_tensor tensors[8] = {0};
     float values[8];
-    struct dt_buffer buf = {values, sizeof(values)};
+    struct dt_buffer buf = {values, sizeof(values), &dt_cpu};
     struct dt_error err;
     size_t count = 0;
     for (; names[count]; count++) {
@@ -60,7 +60,7 @@ static struct dt_safetensors *open_index(const char *text, struct dt_error *err)
 static float read_one(const struct dt_safetensors *st, const char *name)
 {
     float value = -1;
-    struct dt_buffer buf = {&value, sizeof(value)};
+    struct dt_buffer buf = {&value, sizeof(value), &dt_cpu};
     struct dt_error err;
     if (dt_safetensors_read(st, name, 0, NULL, dt_view_of(&buf, DT_F32), &err) <
         0)
