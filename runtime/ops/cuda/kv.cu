@@ -137,6 +137,21 @@ template <typename X, int W, int PER, int H> struct Lane {
         return first + p * apart;
     }
 
+    /* Nothing was seen; q is of `heads` heads, 0 of the others. */
+    __device__ void begin(const X *from, unsigned heads)
+    {
+#pragma unroll
+        for (int h = 0; h < H; h++) {
+            sums[h] = {-INFINITY, 0.0f, {}};
+#pragma unroll
+            for (int p = 0; p < PER; p++) {
+                q[h][p] = {};
+                if ((unsigned)h < heads && element(p) < HS)
+                    q[h][p] = load_vec<X, W>(from + h * HS + element(p));
+            }
+        }
+    }
+
     __device__ void load(const X *keys, const X *values, size_t stride,
                          unsigned place, unsigned step, unsigned end)
     {
@@ -221,6 +236,39 @@ __device__ static inline float put_together(float &m, float &l, const float *ms,
     return sum;
 }
 
+/* The places [from, end) of part `part` of what row b sees. */
+struct Range {
+    unsigned from, end;
+};
+template <typename X>
+__device__ static inline Range places_of(const Decode<X> &a, size_t b,
+                                         unsigned part)
+{
+    const unsigned all = (unsigned)(a.positions[b] + 1);
+    const unsigned skip = a.window > 0 && all > a.window ? all - a.window : 0;
+    const unsigned length = (all - skip + a.parts - 1) / a.parts;
+    const unsigned from = skip + part * length;
+    return {from, all - from < length || from > all ? all : from + length};
+}
+
+/* Element d of the query head that is number `head` of all rows */
+template <typename X>
+__device__ static inline void give(const Decode<X> &a, size_t head, unsigned d,
+                                   float m, float l, float sum)
+{
+    if (a.partial) {
+        float *to =
+            a.partial + (head * a.parts + blockIdx.y) * (size_t)(a.HS + 2);
+        to[2 + d] = sum;
+        if (d == 0) {
+            to[0] = m;
+            to[1] = l;
+        }
+    } else {
+        a.out[head * a.HS + d] = from_float<X>(l == 0.0f ? 0.0f : sum / l);
+    }
+}
+
 /* Block (row, head of keys, cut; part): H query heads */
 template <typename X, int W, int PER, int H>
 __global__ static void __launch_bounds__(WARPS *WARP) attend(Decode<X> a)
@@ -233,12 +281,7 @@ __global__ static void __launch_bounds__(WARPS *WARP) attend(Decode<X> a)
     const size_t b = blockIdx.x / a.cuts / a.NKV;
     const unsigned head = kv_head * shared + cut * H;
     const unsigned heads = shared - cut * H < H ? shared - cut * H : H;
-    const unsigned all = (unsigned)(a.positions[b] + 1);
-    const unsigned skip = a.window > 0 && all > a.window ? all - a.window : 0;
-    const unsigned length = (all - skip + a.parts - 1) / a.parts;
-    const unsigned from = skip + blockIdx.y * length;
-    const unsigned end =
-        all - skip < (blockIdx.y + 1) * length ? all : from + length;
+    const Range places = places_of(a, b, blockIdx.y);
     const unsigned groups = WARP / a.lanes, step = WARPS * groups;
     const size_t cache = (b * a.S * a.NKV + kv_head) * a.HS;
     Lane<X, W, PER, H> own;
@@ -246,24 +289,15 @@ __global__ static void __launch_bounds__(WARPS *WARP) attend(Decode<X> a)
     own.first = lane % a.lanes * W;
     own.apart = a.lanes * W;
     own.HS = a.HS;
-#pragma unroll
-    for (int h = 0; h < H; h++) {
-        own.sums[h] = {-INFINITY, 0.0f, {}};
-#pragma unroll
-        for (int p = 0; p < PER; p++) {
-            size_t at = (b * (a.NH + 2 * a.NKV) + head + h) * a.HS;
-            own.q[h][p] = {};
-            if ((unsigned)h < heads && own.element(p) < a.HS)
-                own.q[h][p] = load_vec<X, W>(a.qkv + at + own.element(p));
-        }
-    }
-    for (unsigned base = from; base < end; base += step * own.PLACES) {
+    own.begin(a.qkv + (b * (a.NH + 2 * a.NKV) + head) * a.HS, heads);
+    for (unsigned base = places.from; base < places.end;
+         base += step * own.PLACES) {
         const unsigned place = base + warp * groups + lane / a.lanes;
         own.load(a.k + cache, a.v + cache, (size_t)a.NKV * a.HS, place, step,
-                 end);
+                 places.end);
 #pragma unroll
         for (int h = 0; h < H; h++)
-            own.see(h, place, step, end, a.lanes, a.scale);
+            own.see(h, place, step, places.end, a.lanes, a.scale);
     }
 #pragma unroll
     for (int h = 0; h < H; h++) {
@@ -286,19 +320,7 @@ __global__ static void __launch_bounds__(WARPS *WARP) attend(Decode<X> a)
         float m, l;
         float sum = put_together(m, l, &ms[0][h], &ls[0][h], &sums[0][h][d],
                                  WARPS, H, (size_t)H * (WARP * W * PER));
-        if (a.partial) {
-            float *to =
-                a.partial +
-                ((b * a.NH + head + h) * a.parts + blockIdx.y) * (a.HS + 2);
-            to[2 + d] = sum;
-            if (d == 0) {
-                to[0] = m;
-                to[1] = l;
-            }
-        } else {
-            a.out[(b * a.NH + head + h) * a.HS + d] =
-                from_float<X>(l == 0.0f ? 0.0f : sum / l);
-        }
+        give(a, b * a.NH + head + h, d, m, l, sum);
     }
 }
 
