@@ -21,6 +21,14 @@ enum {
     PAD = 64,   /* columns; a row then begins at 128 bytes */
     TILE = 256, /* rows of the widest tiles of a product */
 };
+/* A multiprocessor of these holds 1536 threads, of all others 2048. */
+#if defined(__CUDA_ARCH__) &&                                                  \
+    (__CUDA_ARCH__ / 100 == 8 || __CUDA_ARCH__ >= 1100) &&                     \
+    __CUDA_ARCH__ != 800
+enum { BLOCKS = 1 };
+#else
+enum { BLOCKS = 2 };
+#endif
 constexpr size_t MOST_ROWS = 1 << 16;
 
 /* dw is read and written once a chunk, 8 V C bytes, while the chunk's products
@@ -195,7 +203,7 @@ template <typename X> __device__ void zero_row(X *x, unsigned columns)
  * L2 still has.
  */
 template <typename X, bool SMOOTH>
-__global__ void __launch_bounds__(BLOCK, 2)
+__global__ void __launch_bounds__(BLOCK, BLOCKS)
     loss_kernel(double *losses, X *logits, const int32_t *targets,
                 const double *step, float smoothing, unsigned V,
                 unsigned columns, bool backward)
