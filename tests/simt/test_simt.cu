@@ -115,24 +115,24 @@ static void test_warps(void **state)
 }
 
 /* Neighbours exchange numbers, with or without a barrier between. */
-template <bool BARRIER> __global__ static void exchange(int *wrong)
+__global__ static void exchange(int *wrong, bool barrier)
 {
     __shared__ unsigned shared[128];
     unsigned next = (threadIdx.x + 1) % 128;
     shared[threadIdx.x] = threadIdx.x;
-    if (BARRIER)
+    if (barrier)
         __syncthreads();
     if (shared[next] != next)
         atomicAdd(wrong, 1);
 }
 
-template <bool BARRIER> static int seeds_that_fail(void)
+static int seeds_that_fail(bool barrier)
 {
     int *wrong = new_ints(1), failed = 0;
     for (unsigned seed = 0; seed < SEEDS; seed++) {
         set_seed(seed);
         check(cudaMemset(wrong, 0, sizeof(*wrong)));
-        check(start(0, 1, 128, exchange<BARRIER>, wrong));
+        check(start(0, 1, 128, exchange, wrong, barrier));
         failed += first_of(wrong) > 0;
     }
     check(cudaFree(wrong));
@@ -142,8 +142,8 @@ template <bool BARRIER> static int seeds_that_fail(void)
 static void test_race_in_block(void **state)
 {
     (void)state;
-    assert_int_equal(seeds_that_fail<true>(), 0);
-    assert_int_equal(seeds_that_fail<false>(), SEEDS);
+    assert_int_equal(seeds_that_fail(true), 0);
+    assert_int_equal(seeds_that_fail(false), SEEDS);
 }
 
 __global__ void lonely_barrier(int *out)
@@ -262,21 +262,35 @@ static void test_bounds(void **state)
     expect_death(copy_too_much, SIGABRT, "leaves an allocation");
 }
 
-__global__ void look(const float *data, float *out)
+template <typename T>
+__device__ static inline void read_fresh(const T *data, T *out)
 {
-    __shared__ float shared[32];
+    __shared__ T shared[32];
+    if (data[0] == T(1)) /* never, but the compiler cannot know */
+        shared[threadIdx.x] = T(1);
     out[threadIdx.x] = data[threadIdx.x];
     out[threadIdx.x + 32] = shared[threadIdx.x];
+}
+
+__global__ static void look(const float *data, float *out)
+{
+    __shared__ float shared[32];
+    read_fresh(data, out);
+    out[threadIdx.x + 64] = shared[threadIdx.x];
 }
 
 static void test_fresh_memory(void **state)
 {
     (void)state;
-    float *data = (float *)new_ints(32), *out = (float *)new_ints(64), host[64];
+    float *data = (float *)new_ints(32), *out = (float *)new_ints(96), host[96];
     check(start(0, 1, 32, look, (const float *)data, out));
     check(cudaMemcpy(host, out, sizeof(host), cudaMemcpyDefault));
-    for (int i = 0; i < 64; i++)
-        assert_true(isnan(host[i]));
+    for (int i = 0; i < 96; i++)
+#ifdef __SANITIZE_ADDRESS__ /* has places of its own for what is in templates  \
+                             */
+        if (i < 32 || i >= 64)
+#endif
+            assert_true(isnan(host[i]));
     size_t before, after, total;
     check(cudaMemGetInfo(&before, &total));
     check(cudaFree(data));
