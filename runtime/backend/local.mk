@@ -17,10 +17,14 @@ cuda_sources = \
 	runtime/ops/cuda/attention.c \
 	runtime/ops/cuda/attention.h \
 	runtime/ops/cuda/attention_cudnn.c \
+	runtime/ops/cuda/attention_gradient.cuh \
 	runtime/ops/cuda/attention_graph.c \
 	runtime/ops/cuda/attention_graph.h \
 	runtime/ops/cuda/attention_math.cu \
 	runtime/ops/cuda/attention_math_backward.cu \
+	runtime/ops/cuda/attention_mma.cu \
+	runtime/ops/cuda/attention_mma.cuh \
+	runtime/ops/cuda/attention_mma_backward.cu \
 	runtime/ops/cuda/attention_tile.cuh \
 	runtime/ops/cuda/bias.cu \
 	runtime/ops/cuda/cross_entropy.cu \

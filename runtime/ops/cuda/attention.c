@@ -2,14 +2,16 @@
 /*
  * attention.c - which implementation of attention is used
  *
- * attention_math.cu does everything, in fp32 on the ordinary cores. cuDNN's
- * fused kernels on the tensor cores (attention_cudnn.c) are many times faster;
- * they take bf16 and fp16, no dropout, heads of a multiple of 8 up to what
- * cuDNN's engines do on the card (sm_90: 256), windows and documents, sizes
- * that were met before the stream is recorded. DT_ATTENTION_AUTO: each pass by
- * cuDNN if it can, else math. DT_ATTENTION_FLASH: math is an error.
- * DT_ATTENTION_MATH: cuDNN is not even opened. Both keep the same lse, so that
- * forward and backward need not be by the same.
+ * From fast to slow, each pass by the first that can:
+ * 1. cuDNN's fused kernels (attention_cudnn.c): bf16 and fp16, no dropout,
+ *    heads of a multiple of 8 up to what its engines do on the card (sm_90:
+ *    256), windows and documents, sizes that were met before the stream is
+ *    recorded.
+ * 2. Our own on tensor cores (attention_mma.cu): bf16 and fp16 with heads of a
+ *    multiple of 8 up to 128, all masks, dropout.
+ * 3. Our own in plain fp32 (attention_math.cu): everything; the reference.
+ * DT_ATTENTION_FLASH: anything but 1 is an error. DT_ATTENTION_MATH: 3. All
+ * keep the same lse, so that forward and backward need not be by the same.
  */
 #include "config.h"
 
@@ -36,8 +38,8 @@ int dt_cuda_attention_open(struct dt_error *err)
     return 0;
 }
 
-/* cuDNN could not do it: may math? */
-static bool math_allowed(enum dt_dtype type, const struct dt_attention *a)
+/* cuDNN could not do it: may our own kernels? */
+static bool own_allowed(enum dt_dtype type, const struct dt_attention *a)
 {
     if (dt_cuda_facts.attention != DT_ATTENTION_FLASH)
         return true;
@@ -55,7 +57,10 @@ void dt_cuda_attention_forward(struct dt_stream *stream, struct dt_view out,
     if (cudnn &&
         dt_cuda_attention_cudnn_forward(stream, out, lse, qkv, attention))
         return;
-    if (math_allowed(qkv.dtype, attention))
+    if (!own_allowed(qkv.dtype, attention))
+        return;
+    if (dt_cuda_facts.attention == DT_ATTENTION_MATH ||
+        !dt_cuda_attention_mma_forward(stream, out, lse, qkv, attention))
         dt_cuda_attention_math_forward(stream, out, lse, qkv, attention);
 }
 
@@ -68,7 +73,11 @@ void dt_cuda_attention_backward(struct dt_stream *stream, struct dt_view dqkv,
     if (cudnn && dt_cuda_attention_cudnn_backward(stream, dqkv, dout, out, lse,
                                                   qkv, scratch, attention))
         return;
-    if (math_allowed(qkv.dtype, attention))
+    if (!own_allowed(qkv.dtype, attention))
+        return;
+    if (dt_cuda_facts.attention == DT_ATTENTION_MATH ||
+        !dt_cuda_attention_mma_backward(stream, dqkv, dout, out, lse, qkv,
+                                        scratch, attention))
         dt_cuda_attention_math_backward(stream, dqkv, dout, out, lse, qkv,
                                         scratch, attention);
 }

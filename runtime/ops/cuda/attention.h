@@ -28,6 +28,19 @@ void dt_cuda_attention_math_backward(struct dt_stream *stream,
                                      const struct dt_attention *a);
 size_t dt_cuda_attention_math_scratch(const struct dt_attention *a);
 
+/* The same on tensor cores (attention_mma.cu), for bf16 and fp16, heads of a
+ * multiple of 8 up to 128 and addresses that are multiples of 16. false:
+ * something else, nothing was done.
+ */
+bool dt_cuda_attention_mma_forward(struct dt_stream *stream, struct dt_view out,
+                                   struct dt_view lse, struct dt_view qkv,
+                                   const struct dt_attention *a);
+bool dt_cuda_attention_mma_backward(struct dt_stream *stream,
+                                    struct dt_view dqkv, struct dt_view dout,
+                                    struct dt_view out, struct dt_view lse,
+                                    struct dt_view qkv, struct dt_view scratch,
+                                    const struct dt_attention *a);
+
 #ifdef HAVE_CUDNN
 
 /* cuDNN (attention_cudnn.c). open: -1: EX_UNAVAILABLE, what is missing. The

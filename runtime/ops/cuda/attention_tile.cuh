@@ -205,8 +205,8 @@ __device__ static void multiply_tiles(float (&product)[EACH][EACH],
 }
 
 /* Puts a thread's part of a tile where all can read it. */
-__device__ static void share_weights(Space &space,
-                                     const float (&weights)[EACH][EACH])
+__device__ static inline void share_weights(Space &space,
+                                            const float (&weights)[EACH][EACH])
 {
     const int row = thread_row(), column = thread_column();
 
