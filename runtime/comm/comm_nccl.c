@@ -80,7 +80,7 @@ static int failed(struct dt_nccl *nccl, const char *call, ncclResult_t rc,
     const char *more =
         lib.GetLastError ? lib.GetLastError(nccl ? nccl->comm : NULL) : NULL;
     int length = more ? (int)strcspn(more, "\n") : 0;
-    return dt_error_set(err, EX_UNAVAILABLE, "%s: %s%s%.*s", call,
+    return dt_error_set(err, EX_OSERR, "%s: %s%s%.*s", call,
                         lib.GetErrorString(rc), length > 0 ? ": " : "", length,
                         length > 0 ? more : "");
 }

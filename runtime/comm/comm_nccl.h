@@ -6,8 +6,8 @@
  * The library is opened when the first communicator is made, so that one card
  * needs no NCCL. Calls return at once: until dt_nccl_state says that the last
  * one is through, no other may be made, and the work is not yet in the stream.
- * One thread makes all calls. Errors are EX_UNAVAILABLE with the name of the
- * function and the words of NCCL.
+ * One thread makes all calls. Errors are EX_OSERR with the name of the function
+ * and the words of NCCL.
  */
 #ifndef DT_COMM_NCCL_H
 #define DT_COMM_NCCL_H
@@ -29,7 +29,8 @@ struct dt_nccl_id {
 };
 
 /* Opens libnccl.so.2, or takes the one that is in the process already, and
- * writes its version (22809 is 2.28.9). -1: it is missing or too old.
+ * writes its version (22809 is 2.28.9). -1: it is missing or too old
+ * (EX_UNAVAILABLE).
  */
 int dt_nccl_open(int *version, struct dt_error *err);
 

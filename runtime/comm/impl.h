@@ -56,7 +56,9 @@ struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,
                              const struct dt_comm_options *options,
                              struct dt_error *err);
 
-/* In the module for CUDA; options->stream is where the views are computed. */
+/* In the module for CUDA; options->stream is where the views are computed. The
+ * caller's thread talks to the peers itself: the process must ignore SIGPIPE.
+ */
 struct dt_comm *dt_comm_nccl(const struct dt_comm_world *world,
                              const struct dt_comm_options *options,
                              struct dt_error *err);

@@ -81,29 +81,36 @@ static int get(const struct dt_comm_world *world, int rank, const char *key,
     return 0;
 }
 
-static const char *host_of(const struct dt_comm_world *world, int rank,
-                           char host[256])
+/* The names of two hosts; world->host may write over the one before. */
+struct hosts {
+    char a[256], b[256];
+};
+
+static struct hosts hosts_of(const struct dt_comm_world *world, int a, int b)
 {
-    snprintf(host, 256, "%s", world->host(world->ctx, rank));
-    return host;
+    struct hosts hosts;
+    snprintf(hosts.a, sizeof(hosts.a), "%s", world->host(world->ctx, a));
+    snprintf(hosts.b, sizeof(hosts.b), "%s", world->host(world->ctx, b));
+    return hosts;
 }
 
 static bool same_gpu(const struct dt_comm_world *world,
                      const struct dt_nccl_facts *all, int a, int b)
 {
-    char host[256];
+    struct hosts hosts;
     if (strcmp(all[a].gpu, all[b].gpu) != 0 || all[a].shared)
         return false;
     if (all[a].node[0] || all[b].node[0])
         return !strcmp(all[a].node, all[b].node);
-    return !strcmp(host_of(world, a, host), world->host(world->ctx, b));
+    hosts = hosts_of(world, a, b);
+    return !strcmp(hosts.a, hosts.b);
 }
 
 static int refuse_gpu(const struct dt_comm_world *world,
                       const struct dt_nccl_facts *all, int a, int b,
                       struct dt_error *err)
 {
-    char host[256], visible[96] = "is not set";
+    char visible[96] = "is not set";
     if (all[b].visible[0])
         snprintf(visible, sizeof(visible), "is \"%s\"", all[b].visible);
     return dt_error_set(
@@ -112,22 +119,22 @@ static int refuse_gpu(const struct dt_comm_world *world,
         "of its own. Give each task a card (srun --gpus-per-task=1), or start "
         "no more tasks on a node than it has cards; CUDA_VISIBLE_DEVICES of "
         "rank %d %s",
-        a, b, host_of(world, a, host), all[a].gpu, all[a].card, b, visible);
+        a, b, world->host(world->ctx, a), all[a].gpu, all[a].card, b, visible);
 }
 
 static int refuse_version(const struct dt_comm_world *world,
                           const struct dt_nccl_facts *all, int r,
                           struct dt_error *err)
 {
-    char host[256];
     const int a = all[0].version, b = all[r].version;
+    struct hosts hosts = hosts_of(world, 0, r);
     return dt_error_set(
         err, EX_CONFIG,
         "rank 0 on %s has NCCL %d.%d.%d, rank %d on %s has %d.%d.%d: all ranks "
         "need the same one; see LD_LIBRARY_PATH and the installed libnccl2 "
         "there",
-        host_of(world, 0, host), a / 10000, a / 100 % 100, a % 100, r,
-        world->host(world->ctx, r), b / 10000, b / 100 % 100, b % 100);
+        hosts.a, a / 10000, a / 100 % 100, a % 100, r, hosts.b, b / 10000,
+        b / 100 % 100, b % 100);
 }
 
 static int judge(const struct dt_comm_world *world,

@@ -28,12 +28,12 @@ static int begin(struct dt_lane *l, const struct dt_op *op,
     uint64_t n = l->started + 1;
     struct dt_lane_slot *slot = &l->slots[n % DT_LANE_SLOTS];
     char point[64];
-    if (dt_lane_watch(l, err) < 0)
-        return -1;
     if (n > DT_LANE_SLOTS && dt_lane_finish(l, n - DT_LANE_SLOTS, err) < 0)
         return -1;
     dt_op_describe(op, slot->what, sizeof(slot->what));
     l->settling = true;
+    if (dt_lane_watch(l, err) < 0)
+        return -1;
     snprintf(point, sizeof(point), "comm.%.*s", (int)strcspn(slot->what, "("),
              slot->what);
     if (dt_fault(point)) {
@@ -244,15 +244,16 @@ static int lane_wait_event(struct dt_comm *comm, const struct dt_device *device,
 {
     struct dt_lane *l = (struct dt_lane *)comm;
     struct dt_error room;
-    int done = 0;
+    int done;
     err = err ? err : &room;
-    while (dt_lane_watch(l, err) == 0) {
-        done = device->event_done(event, err);
-        if (done != 0)
-            return done < 0 ? -1 : 0;
+    if (l->failed)
+        return dt_lane_watch(l, err);
+    while ((done = device->event_done(event, err)) == 0) {
+        if (dt_lane_watch(l, err) < 0)
+            return -1;
         dt_clock_sleep(DT_LANE_PAUSE_US * 1e-6);
     }
-    return -1;
+    return done < 0 ? -1 : 0;
 }
 
 /* --- coming and going --- */

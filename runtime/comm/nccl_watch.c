@@ -129,7 +129,8 @@ static int look(struct dt_lane *l, struct dt_error *err)
     double now = dt_clock_now();
     if (advance(l, err) < 0)
         return -1;
-    if (now < l->next_look)
+    /* who waits for nobody learns of losses in its next operation */
+    if (now < l->next_look || (l->finished == l->started && !l->settling))
         return 0;
     l->next_look = now + LOOK_MS / 1000.0;
     if (dt_nccl_state(l->nccl, err) < 0)
@@ -168,13 +169,12 @@ int dt_lane_settle(struct dt_lane *l, int rc, struct dt_error *err)
 
 int dt_lane_finish(struct dt_lane *l, uint64_t n, struct dt_error *err)
 {
-    for (;;) {
+    while (l->finished < n) {
         if (dt_lane_watch(l, err) < 0)
             return -1;
-        if (l->finished >= n)
-            return 0;
         dt_clock_sleep(DT_LANE_PAUSE_US * 1e-6);
     }
+    return 0;
 }
 
 bool dt_lane_drain(struct dt_lane *l, int timeout_ms)
