@@ -26,9 +26,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/reduce.h
 endif
 
-# Collectives of the module for NVIDIA GPUs; runtime/backend/local.mk.
-if HAVE_NCCL
-nccl_sources = \
+# Collectives of the module for NVIDIA GPUs; see runtime/backend/local.mk, and
+# tests/simt/module.mk, which compiles the same against another nccl.h.
+nccl_all = \
 	runtime/base/fault.c \
 	runtime/comm/address.c \
 	runtime/comm/comm_gloo.cc \
@@ -45,8 +45,12 @@ nccl_sources = \
 	runtime/comm/peers.c \
 	runtime/comm/roll.c \
 	runtime/comm/roll.h \
-	# End of nccl_sources
+	# End of nccl_all
+nccl_none = runtime/comm/nccl_none.c
+
+if HAVE_NCCL
+nccl_sources = $(nccl_all)
 nccl_libs = $(GLOO_LIBS)
 else
-nccl_sources = runtime/comm/nccl_none.c
+nccl_sources = $(nccl_none)
 endif

@@ -22,6 +22,11 @@ EXTRA_DIST += \
 	tests/simt/kernel.h \
 	tests/simt/memory.c \
 	tests/simt/module.mk \
+	tests/simt/nccl.c \
+	tests/simt/nccl_net.c \
+	tests/simt/nccl_net.h \
+	tests/simt/nccl_operation.c \
+	tests/simt/nccl_operation.h \
 	tests/simt/simt.h \
 	tests/simt/stream.c \
 	tests/simt/test_gemm.c \
@@ -35,6 +40,24 @@ TESTS += tests/simt/test_simt
 check_DATA = tests/simt/disttrain-cuda.so
 CLEANFILES += tests/simt/*.so
 clean-local: simt-clean
+
+# Ranks with a card each; programs beside the module find it by themselves.
+if HAVE_GLOO
+simt_nccl = $(nccl_all)
+check_PROGRAMS += \
+	tests/simt/test_comm \
+	tests/simt/test_comm_faults \
+	tests/simt/test_nccl_meet
+tests_simt_test_comm_SOURCES = tests/gpu/test_comm.c $(comm_world)
+tests_simt_test_comm_faults_SOURCES = tests/simt/test_comm_faults.c \
+	$(comm_world)
+tests_simt_test_nccl_meet_SOURCES = tests/simt/test_nccl_meet.c \
+	runtime/comm/nccl_bootstrap.c
+tests_simt_test_nccl_meet_CPPFLAGS = $(AM_CPPFLAGS) \
+	-isystem $(top_srcdir)/tests/simt/include
+else
+simt_nccl = $(nccl_none)
+endif
 
 # For GNU make, and not for automake to understand.
 -include $(top_srcdir)/tests/simt/module.mk

@@ -21,10 +21,13 @@ simt_sources = \
 	tests/simt/graph.c \
 	tests/simt/kernel.c \
 	tests/simt/memory.c \
+	tests/simt/nccl.c \
+	tests/simt/nccl_net.c \
+	tests/simt/nccl_operation.c \
 	tests/simt/stream.c
 simt_objects = $(simt_sources:%=$(simt_built)/%.o)
 simt_module_objects = $(patsubst %,$(simt_built)/%.o, \
-	$(filter %.c %.cc %.cu,$(cuda_sources) runtime/comm/nccl_none.c))
+	$(filter %.c %.cc %.cu,$(cuda_sources) $(simt_nccl)))
 
 # The headers of CUDA come first; cuDNN is always there.
 SIMT_CPPFLAGS = -I$(simt_built) -I$(top_srcdir)/runtime -I$(SIMT) \
@@ -49,6 +52,10 @@ $(simt_built)/runtime/%.c.o: runtime/%.c $(simt_built)/config.h
 	$(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(SIMT_CPPFLAGS) $(SIMT_CFLAGS) \
 		-fvisibility=hidden -c -o $@ $<
 
+$(simt_built)/runtime/%.cc.o: runtime/%.cc $(simt_built)/config.h
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(CXX) $(SIMT_CPPFLAGS) $(AM_CXXFLAGS) \
+		$(CXXFLAGS) -fvisibility=hidden -c -o $@ $<
+
 # Shared memory of templates goes to the section of the others.
 simt_shared = s/^[ \t]*\.comm[ \t]*\(_ZZ[^,]*\),\([0-9]*\),256$$/\
 	.pushsection simt_shared,"aw",@progbits; .balign 256; \1: .zero \2; \
@@ -67,7 +74,7 @@ simt_link = $(CXX) $(CXXFLAGS) $(DT_LDFLAGS) $(LDFLAGS) -o $@ \
 	$(filter %.o,$^) -Ltests/simt -lsimt -Wl,-rpath,'$$ORIGIN' $(LIBS)
 
 tests/simt/disttrain-cuda.so: $(simt_module_objects) tests/simt/libsimt.so
-	$(AM_V_CXXLD)$(simt_link) -shared \
+	$(AM_V_CXXLD)$(simt_link) -shared $(GLOO_LIBS) \
 		-Wl,--version-script=$(top_srcdir)/runtime/backend/module.map
 
 simt_test_objects = $(simt_built)/tests/simt/test_simt.cu.o \

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nccl.c - NCCL between processes whose GPUs are emulated
+ *
+ * Made to find mistakes, like the rest of tests/simt. Every call but one is
+ * through only when ncclCommGetAsyncError has been asked for it twice; another
+ * call meanwhile ends the process. Buffers have to be device memory. A rank
+ * that is gone, or that does something else than the others, lets operations
+ * hang, as the real library does.
+ *
+ * SIMT_NCCL_VERSION=22703   another version
+ * SIMT_NCCL_FAIL=N          the N-th call of a collective fails later on
+ * SIMT_NCCL_ABSENT=1        this rank never comes to ncclCommInitRank
+ */
+#include "config.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nccl_operation.h"
+
+static _Thread_local int group_depth;
+static _Thread_local struct nccl_operation *group;
+
+static long number_of(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value ? atol(value) : 0;
+}
+
+static void check(const char *name, const void *data, size_t bytes)
+{
+    if (bytes > 0 && !simt_is_device(data, bytes))
+        simt_fail("%s: %zu bytes at %p are no device memory", name, bytes,
+                  data);
+}
+
+static void check_idle(const struct ncclComm *comm, const char *name)
+{
+    if (comm->calling)
+        simt_fail("%s: the call before it is not through", name);
+}
+
+/* The call is made; it goes to the stream a little later. */
+static ncclResult_t call(struct ncclComm *comm, struct nccl_operation *o)
+{
+    static long calls;
+    struct nccl_operation **last = &comm->waiting;
+    while (*last)
+        last = &(*last)->next;
+    *last = o;
+    o->what.number = ++comm->issued;
+    comm->calling = true;
+    comm->asked = 0;
+    if (++calls == number_of("SIMT_NCCL_FAIL"))
+        comm->failed = true;
+    return ncclInProgress;
+}
+
+static ncclResult_t collective(enum nccl_kind kind, const void *from, void *to,
+                               size_t count, int type, int op, int root,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+    static const char *const names[] = {"ncclAllReduce", "ncclReduceScatter",
+                                        "ncclAllGather", "ncclBroadcast"};
+    size_t n = (size_t)comm->size, bytes = count * nccl_width(type);
+    struct nccl_operation *o;
+    if (group_depth > 0)
+        simt_fail("%s: no collectives in groups here", names[kind]);
+    check_idle(comm, names[kind]);
+    check(names[kind], from, kind == REDUCE_SCATTER ? bytes * n : bytes);
+    check(names[kind], to, kind == ALL_GATHER ? bytes * n : bytes);
+    o = nccl_operation(comm, kind, stream);
+    o->from = from;
+    o->to = to;
+    o->count = count;
+    o->what.type = type;
+    o->what.op = op;
+    o->what.root = root;
+    if (kind == ALL_REDUCE || kind == REDUCE_SCATTER)
+        o->room = malloc(bytes * n + 1);
+    for (int r = 0; r < comm->size; r++) {
+        char *mine = (char *)from, *theirs = o->room;
+        if (kind == REDUCE_SCATTER)
+            mine += bytes * (size_t)r;
+        if (kind == ALL_GATHER || kind == BROADCAST)
+            theirs = to;
+        if (kind != BROADCAST)
+            theirs += bytes * (size_t)r;
+        if (kind != BROADCAST || root == comm->rank)
+            o->out[r] = (struct nccl_transfer){.data = mine, .bytes = bytes};
+        if (kind != BROADCAST || root == r)
+            o->in[r] = (struct nccl_transfer){.data = theirs, .bytes = bytes};
+    }
+    return call(comm, o);
+}
+
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t count,
+                           ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    return collective(ALL_REDUCE, from, to, count, (int)type, (int)op, 0, comm,
+                      stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(REDUCE_SCATTER, from, to, count, (int)type, (int)op, 0,
+                      comm, stream);
+}
+
+ncclResult_t ncclAllGather(const void *from, void *to, size_t count,
+                           ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    return collective(ALL_GATHER, from, to, count, (int)type, 0, 0, comm,
+                      stream);
+}
+
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t count,
+                           ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    return collective(BROADCAST, from, to, count, (int)type, 0, root, comm,
+                      stream);
+}
+
+/* --- messages between two, in one group --- */
+
+static struct nccl_operation *in_group(ncclComm_t comm, cudaStream_t stream,
+                                       const char *name, int peer)
+{
+    if (group_depth == 0 || peer == comm->rank)
+        simt_fail("%s: only in groups, and to others, here", name);
+    check_idle(comm, name);
+    if (!group)
+        group = nccl_operation(comm, SEND_RECEIVE, stream);
+    if (group->comm != comm || group->stream != stream)
+        simt_fail("%s: one communicator and stream in a group here", name);
+    return group;
+}
+
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type,
+                      int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    struct nccl_operation *o = in_group(comm, stream, "ncclSend", peer);
+    size_t bytes = count * nccl_width((int)type);
+    check("ncclSend", from, bytes);
+    if (o->out[peer].data)
+        simt_fail("ncclSend: one message to rank %d in a group here", peer);
+    o->out[peer] = (struct nccl_transfer){.data = (char *)from, .bytes = bytes};
+    return ncclSuccess;
+}
+
+ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream)
+{
+    struct nccl_operation *o = in_group(comm, stream, "ncclRecv", peer);
+    size_t bytes = count * nccl_width((int)type);
+    check("ncclRecv", to, bytes);
+    if (o->in[peer].data)
+        simt_fail("ncclRecv: one message of rank %d in a group here", peer);
+    o->in[peer] = (struct nccl_transfer){.data = to, .bytes = bytes};
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart(void)
+{
+    group_depth++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    struct nccl_operation *o = group;
+    if (--group_depth < 0)
+        simt_fail("ncclGroupEnd: there is no group");
+    if (group_depth > 0 || !o)
+        return ncclSuccess;
+    group = NULL;
+    return call(o->comm, o);
+}
+
+/* --- communicators --- */
+
+static void *join_main(void *arg)
+{
+    struct ncclComm *comm = arg;
+    bool ok = nccl_net_join(&comm->door, comm->rank, comm->size, comm->fds,
+                            &comm->stop);
+    atomic_store(&comm->joined, ok ? 1 : -1);
+    return NULL;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    struct nccl_door door;
+    memset(&door, 0, sizeof(door));
+    memset(id, 0, sizeof(*id));
+    if (!nccl_net_open(&door))
+        return ncclSystemError;
+    memcpy(id, &door, sizeof(door));
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
+                                    int rank, ncclConfig_t *config)
+{
+    struct ncclComm *c = calloc(1, sizeof(*c));
+    sigset_t all, before;
+    if (config->blocking != 0)
+        simt_fail("ncclCommInitRankConfig: only with blocking = 0 here");
+    c->rank = rank;
+    c->size = size;
+    c->fds = malloc((size_t)size * sizeof(int));
+    for (int r = 0; r < size; r++)
+        c->fds[r] = -1;
+    memcpy(&c->door, &id, sizeof(c->door));
+    c->references = 1;
+    c->calling = true;
+    *comm = c;
+    if (number_of("SIMT_NCCL_ABSENT"))
+        return ncclInProgress;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&c->thread, NULL, join_main, c) != 0)
+        simt_fail("ncclCommInitRankConfig: no thread");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ncclInProgress;
+}
+
+/* All ranks meet at the first id here. */
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int size, int rank,
+                                      int id_count, ncclUniqueId *ids,
+                                      ncclConfig_t *config)
+{
+    if (id_count < 1 || id_count > size)
+        return ncclInvalidArgument;
+    return ncclCommInitRankConfig(comm, size, ids[0], rank, config);
+}
+
+/* What the last call has left for later. */
+static void queue_waiting(struct ncclComm *comm)
+{
+    struct nccl_operation *next;
+    for (struct nccl_operation *o = comm->waiting; o; o = next) {
+        next = o->next;
+        simt_enqueue(o->stream, nccl_operation_progress, nccl_operation_release,
+                     o);
+    }
+    comm->waiting = NULL;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
+{
+    int joined = atomic_load(&comm->joined);
+    *state = ncclInProgress;
+    if (joined < 0)
+        *state = ncclRemoteError;
+    else if (comm->failed && comm->asked > 0)
+        *state = ncclSystemError;
+    else if (joined > 0 && comm->asked > 0) {
+        queue_waiting(comm);
+        comm->calling = false;
+        *state = ncclSuccess;
+    }
+    comm->asked++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    check_idle(comm, "ncclCommFinalize");
+    if (comm->finished != comm->issued)
+        simt_fail("ncclCommFinalize: operations are under way");
+    comm->calling = true;
+    comm->asked = 0;
+    return ncclInProgress;
+}
+
+static void end_thread(struct ncclComm *comm)
+{
+    atomic_store(&comm->stop, true);
+    if (comm->thread)
+        pthread_join(comm->thread, NULL);
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    check_idle(comm, "ncclCommDestroy");
+    end_thread(comm);
+    nccl_comm_unref(comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    struct nccl_operation *next;
+    end_thread(comm);
+    for (struct nccl_operation *o = comm->waiting; o; o = next) {
+        next = o->next;
+        nccl_operation_release(o);
+    }
+    nccl_comm_unref(comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *data, size_t bytes,
+                              void **handle)
+{
+    check_idle(comm, "ncclCommRegister");
+    check("ncclCommRegister", data, bytes);
+    *handle = data;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+    check_idle(comm, "ncclCommDeregister");
+    return handle ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    long other = number_of("SIMT_NCCL_VERSION");
+    *version = other ? (int)other : NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    static const char *const texts[] = {
+        "no error",
+        "unhandled cuda error",
+        "unhandled system error",
+        "internal error",
+        "invalid argument",
+        "invalid usage",
+        "remote process exited or there was a network error",
+        "NCCL operation in progress"};
+    return texts[result];
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    return comm && comm->failed ? "SIMT_NCCL_FAIL\n" : "";
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nccl_operation.c - moving bytes between ranks, and adding them up */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "nccl_operation.h"
+
+/* --- moving --- */
+
+size_t nccl_width(int type)
+{
+    static const size_t widths[] = {[ncclInt8] = 1,
+                                    [ncclFloat32] = 4,
+                                    [ncclFloat64] = 8,
+                                    [ncclBfloat16] = 2};
+    return widths[type];
+}
+
+/* Moves what can be moved of `bytes` from `*done` on; true if all is there. */
+static bool move(struct nccl_operation *o, int fd, void *data, size_t bytes,
+                 size_t *done, bool sends)
+{
+    while (*done < bytes) {
+        char *at = (char *)data + *done;
+        ssize_t n = sends ? send(fd, at, bytes - *done, MSG_NOSIGNAL)
+                          : recv(fd, at, bytes - *done, 0);
+        if (n <= 0)
+            return false; /* not now, or never again */
+        *done += (size_t)n;
+        o->moved = true;
+    }
+    return true;
+}
+
+static bool send_on(struct nccl_operation *o, int peer)
+{
+    struct nccl_transfer *t = &o->out[peer];
+    int fd = o->comm->fds[peer];
+    if (!t->data)
+        return true;
+    t->header = o->what;
+    t->header.bytes = t->bytes;
+    return move(o, fd, &t->header, sizeof(t->header), &t->header_done, true) &&
+           move(o, fd, t->data, t->bytes, &t->done, true);
+}
+
+static bool receive_on(struct nccl_operation *o, int peer)
+{
+    struct nccl_transfer *t = &o->in[peer];
+    struct nccl_header want = o->what;
+    int fd = o->comm->fds[peer];
+    if (!t->data)
+        return true;
+    if (!move(o, fd, &t->header, sizeof(t->header), &t->header_done, false))
+        return false;
+    want.bytes = t->bytes;
+    if (memcmp(&want, &t->header, sizeof(want)) != 0) {
+        if (!o->said)
+            fprintf(stderr,
+                    "simt: nccl: rank %d and rank %d do not agree on "
+                    "operation %u\n",
+                    o->comm->rank, peer, want.number);
+        o->said = true;
+        return false;
+    }
+    return move(o, fd, t->data, t->bytes, &t->done, false);
+}
+
+/* --- adding --- */
+
+static double element(const char *data, int type, size_t i)
+{
+    uint32_t bits;
+    uint16_t half;
+    float f;
+    double d;
+    if (type == ncclFloat64) {
+        memcpy(&d, data + i * 8, 8);
+        return d;
+    }
+    if (type == ncclBfloat16) {
+        memcpy(&half, data + i * 2, 2);
+        bits = (uint32_t)half << 16;
+        memcpy(&f, &bits, 4);
+        return (double)f;
+    }
+    memcpy(&f, data + i * 4, 4);
+    return (double)f;
+}
+
+static void set_element(char *data, int type, size_t i, double x)
+{
+    float f = (float)x;
+    uint32_t bits;
+    uint16_t half;
+    if (type == ncclFloat64) {
+        memcpy(data + i * 8, &x, 8);
+    } else if (type == ncclBfloat16) {
+        memcpy(&bits, &f, 4);
+        half = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+        memcpy(data + i * 2, &half, 2);
+    } else {
+        memcpy(data + i * 4, &f, 4);
+    }
+}
+
+/* to = op over ranks of their parts, upwards, rounded after each. */
+static void add_up(struct nccl_operation *o)
+{
+    int type = o->what.type;
+    size_t bytes = o->count * nccl_width(type);
+    const char *own = o->from;
+    if (o->what.kind == REDUCE_SCATTER)
+        own += bytes * (size_t)o->comm->rank;
+    memmove(o->room + bytes * (size_t)o->comm->rank, own, bytes);
+    memmove(o->to, o->room, bytes);
+    for (int r = 1; r < o->comm->size; r++)
+        for (size_t i = 0; i < o->count; i++) {
+            double a = element(o->to, type, i);
+            double b = element(o->room + bytes * (size_t)r, type, i);
+            double greater = a > b || a != a ? a : b;
+            set_element(o->to, type, i,
+                        o->what.op == ncclMax ? greater : a + b);
+        }
+}
+
+static void finish(struct nccl_operation *o)
+{
+    size_t bytes = o->count * nccl_width(o->what.type);
+    if (o->what.kind == ALL_REDUCE || o->what.kind == REDUCE_SCATTER)
+        add_up(o);
+    else if (o->what.kind == ALL_GATHER)
+        memmove(o->to + bytes * (size_t)o->comm->rank, o->from, bytes);
+    else if (o->what.kind == BROADCAST && o->comm->rank == o->what.root)
+        memmove(o->to, o->from, bytes);
+}
+
+enum simt_progress nccl_operation_progress(void *ctx)
+{
+    struct nccl_operation *o = ctx;
+    bool all = true;
+    if (atomic_load(&o->comm->stop))
+        return SIMT_DONE;
+    if (o->comm->finished + 1 != o->what.number)
+        return SIMT_BLOCKED;
+    o->moved = false;
+    for (int r = 0; r < o->comm->size; r++)
+        if (r != o->comm->rank) {
+            all &= send_on(o, r);
+            all &= receive_on(o, r);
+        }
+    if (!all)
+        return o->moved ? SIMT_MOVED : SIMT_BLOCKED;
+    finish(o);
+    o->comm->finished++;
+    return SIMT_DONE;
+}
+
+/* --- coming and going --- */
+
+void nccl_comm_unref(struct ncclComm *comm)
+{
+    if (atomic_fetch_sub(&comm->references, 1) > 1)
+        return;
+    for (int r = 0; r < comm->size; r++)
+        if (comm->fds[r] >= 0)
+            close(comm->fds[r]);
+    free(comm->fds);
+    free(comm);
+}
+
+void nccl_operation_release(void *ctx)
+{
+    struct nccl_operation *o = ctx;
+    nccl_comm_unref(o->comm);
+    free(o->out);
+    free(o->in);
+    free(o->room);
+    free(o);
+}
+
+struct nccl_operation *nccl_operation(struct ncclComm *comm,
+                                      enum nccl_kind kind, cudaStream_t stream)
+{
+    size_t n = (size_t)comm->size;
+    struct nccl_operation *o = calloc(1, sizeof(*o));
+    *o = (struct nccl_operation){
+        .comm = comm,
+        .stream = stream,
+        .out = calloc(n, sizeof(struct nccl_transfer)),
+        .in = calloc(n, sizeof(struct nccl_transfer)),
+    };
+    o->what.kind = (int)kind;
+    comm->references++;
+    return o;
+}
