@@ -114,3 +114,30 @@ no interface \"ib9\" with an address on this host; there are: lo eth0"* ]]
     dt_run scancel --user root --signal KILL || true
     wait "$job" || true
 }
+
+# What a job with GPUs exchanges before NCCL connects them.
+needs_nccl() {
+    [[ -x $DT_BUILDDIR/tests/job/nccl_probe ]] ||
+        skip "built without NCCL or gloo"
+    local why
+    why=$(dt_srun --mpi=pmix -n1 "$DT_BUILDDIR/tests/job/nccl_probe" @) ||
+        [[ $why != *libnccl* ]] || skip "$why"
+}
+
+@test "the id of NCCL comes to all ranks of four nodes" {
+    needs_nccl
+    run -0 dt_srun --mpi=pmix -N4 -n8 "$DT_BUILDDIR/tests/job/nccl_probe" @
+    (($(grep -c "^rank [0-7] of 8, on n[1-4], NCCL 2[0-9]*, id " \
+        <<<"$output") == 8))
+    (($(grep -o "id .*" <<<"$output" | sort -u | wc -l) == 1))
+}
+
+@test "two ranks on one GPU are an error that names them and the node" {
+    needs_nccl
+    run -78 dt_srun --mpi=pmix -N4 -n5 -m block \
+        "$DT_BUILDDIR/tests/job/nccl_probe" 0000:17:00.0
+    [[ $output == *"ranks 0 and 1 on n1 have the same GPU, 0000:17:00.0 \
+(none): each rank needs one of its own. Give each task a card (srun \
+--gpus-per-task=1), or start no more tasks on a node than it has cards; \
+CUDA_VISIBLE_DEVICES of rank 1 is"* ]]
+}

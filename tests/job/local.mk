@@ -48,3 +48,10 @@ if HAVE_PMIX
 noinst_PROGRAMS += tests/job/pmix_ring
 tests_job_pmix_ring_LDADD = $(PMIX_LIBS)
 endif
+if HAVE_NCCL
+noinst_PROGRAMS += tests/job/nccl_probe
+tests_job_nccl_probe_SOURCES = tests/job/nccl_probe.c \
+	runtime/comm/comm_nccl.c runtime/comm/nccl_bootstrap.c
+tests_job_nccl_probe_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_job_nccl_probe_LDFLAGS = $(AM_LDFLAGS) $(CUDA_LDFLAGS)
+endif
