@@ -92,14 +92,14 @@ static int settle(struct dt_run *run, long open, struct loop *loop,
 }
 
 /* Queues a step, and does what is due after it. */
-static int next_step(struct dt_run *run, bool stop, struct loop *loop,
+static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
                      struct dt_error *err)
 {
     long step = run->queued + 1;
     dt_fault_step(step);
     if (dt_fault("train.step"))
         return dt_error_set(err, EX_SOFTWARE, "failed on purpose");
-    if (dt_run_queue_step(run, stop, err) < 0)
+    if (dt_run_queue_step(run, stop(), err) < 0)
         return -1;
     bool due = eval_due(run, step) || save_due(run, step);
     if (settle(run, due || run->exec.device->is_host ? 0 : 1, loop, err) < 0)
@@ -124,7 +124,7 @@ static int train(struct dt_run *run, bool (*stop)(void),
     if (run->conf.training.eval_only)
         return evaluate(run, summary, err);
     while (run->queued < run->total_steps && !loop.stop_asked)
-        if (next_step(run, stop(), &loop, err) < 0)
+        if (next_step(run, stop, &loop, err) < 0)
             return -1;
     summary->last_loss = loop.line.loss;
     if (p->step < run->total_steps)

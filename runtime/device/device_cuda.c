@@ -12,6 +12,11 @@
 #include "device/device_cuda.h"
 #include "ops/cuda/cuda.h"
 
+/* Of the card's memory: kernels, ours and of libraries, are loaded when they
+ * are first started.
+ */
+enum { STILL_TO_COME = 512 << 20 };
+
 static const double GiB = 1 << 30;
 
 static struct {
@@ -104,8 +109,9 @@ static void release_staging(void *data, size_t bytes)
 static size_t available_bytes(void)
 {
     size_t free_bytes, total;
-    return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes
-                                                              : SIZE_MAX;
+    if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess)
+        return SIZE_MAX;
+    return free_bytes > STILL_TO_COME ? free_bytes - STILL_TO_COME : 0;
 }
 
 static size_t peak_bytes(void)
