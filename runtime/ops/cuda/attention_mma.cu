@@ -90,12 +90,16 @@ __global__ void __launch_bounds__(MMA_THREADS)
         }
         if (p.drops.rows) {
 #pragma unroll
-            for (int n = 0; n < N; n++)
+            for (int n = 0; n < N; n++) {
 #pragma unroll
-                for (int j = 0; j < 4; j++)
-                    score[n][j] *=
-                        score_factor(p, at.b, at.head, t[j / 2],
-                                     s + n * 8 + group_column() + j % 2);
+                for (int i = 0; i < 2; i++) {
+                    float f[2];
+                    pair_factors(f, p, at.b, at.head, t[i],
+                                 s + n * 8 + group_column());
+                    score[n][2 * i] *= f[0];
+                    score[n][2 * i + 1] *= f[1];
+                }
+            }
         }
         add_product<X, D, COLUMNS>(sums, score, values);
     }

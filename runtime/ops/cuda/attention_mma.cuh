@@ -221,7 +221,9 @@ __device__ static void store_rows(Head<X> head, int t,
     }
 }
 
-/* The factor of dropout of one score. */
+/* The factor of dropout of one score, and of two neighbours in a row, which are
+ * mostly of the same block of random words.
+ */
 __device__ static inline float score_factor(const Problem &p, size_t b,
                                             size_t head, int t, int s)
 {
@@ -229,6 +231,21 @@ __device__ static inline float score_factor(const Problem &p, size_t b,
 
     return drop_factor(p.drops, (uint64_t)p.drops.rows[b],
                        query * (uint64_t)p.T + (uint64_t)s);
+}
+
+__device__ static inline void pair_factors(float (&f)[2], const Problem &p,
+                                           size_t b, size_t head, int t, int s)
+{
+    const uint64_t query = head * (uint64_t)p.T + (uint64_t)t;
+    const uint64_t element = query * (uint64_t)p.T + (uint64_t)s;
+    const bool odd = element & 1, high = element & 2;
+    float x[4];
+
+    drop_factors(x, p.drops, (uint64_t)p.drops.rows[b], element / 4);
+    f[0] = high ? (odd ? x[3] : x[2]) : (odd ? x[1] : x[0]);
+    f[1] = high ? x[3] : (odd ? x[2] : x[1]);
+    if (odd && high)
+        f[1] = score_factor(p, b, head, t, s + 1);
 }
 
 #endif /* DT_OPS_CUDA_ATTENTION_MMA_CUH */

@@ -44,12 +44,15 @@ __global__ void __launch_bounds__(MMA_THREADS)
 #pragma unroll
         for (int n = 0; n < N; n++) {
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const int key = s + n * 8 + group_column() + j % 2;
-                const float f = p.drops.rows ? score_factor(p, at.b, at.head,
-                                                            query[j / 2].t, key)
-                                             : 1.0f;
-                gradient(score[n][j], ds[n][j], query[j / 2], key, f, p);
+            for (int i = 0; i < 2; i++) {
+                const int key = s + n * 8 + group_column();
+                float f[2] = {1.0f, 1.0f};
+                if (p.drops.rows)
+                    pair_factors(f, p, at.b, at.head, query[i].t, key);
+#pragma unroll
+                for (int j = 0; j < 2; j++)
+                    gradient(score[n][2 * i + j], ds[n][2 * i + j], query[i],
+                             key + j, f[j], p);
             }
         }
         add_product<X, D, COLUMNS>(sums, ds, turned_keys);
