@@ -22,14 +22,14 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# parse KNOWN [OPTION]... PEER...: sets rounds, steps, out, peers, model, precision
-# and row_tokens; KNOWN names the options that the script has.
+# parse KNOWN [OPTION]... PEER...: sets rounds, steps, out, peers, model, precision,
+# row_tokens and limit; KNOWN names the options that the script has.
 # shellcheck disable=SC2034
 parse() {
     local known=$1
     shift
     rounds=3 steps=10 out=$work/results.jsonl
-    model=gpt2 precision=fp32 row_tokens=64
+    model=gpt2 precision=fp32 row_tokens=64 limit=570
     while [[ ${1-} == --* ]]; do
         (($# > 1)) || die "$1 needs a value"
         [[ " $known " == *" $1 "* ]] || die "there is no option $1"
@@ -40,6 +40,7 @@ parse() {
         --model) model=$2 ;;
         --precision) precision=$2 ;;
         --tokens) row_tokens=$2 ;;
+        --limit) limit=$2 ;;
         esac
         shift 2
     done

@@ -3,11 +3,13 @@
  * gemm.c - the least time in which a training step could be done: that of its
  * matrix products by themselves
  *
- * Usage: gemm [-c CONFIG.JSON] [B [T [ROUNDS]]]
+ * Usage: gemm [-c CONFIG.JSON] [-d cpu|cuda] [-s SIZE] [B [T [ROUNDS]]]
  *
  * GPT-2 124M unless another model is named, by default 4 64 5. Each product is
- * computed as disttrain does and by oneDNN in fp32 and in bf16; the best of all
- * rounds and ways counts, whatever the layers have to do beside it.
+ * computed as disttrain does and, on the CPU, by oneDNN in fp32 and in bf16;
+ * the best of all rounds and ways counts, whatever the layers have to do beside
+ * it. With -s first the rates of one product of square matrices with SIZE rows,
+ * in bf16, and of copies: the ceiling of the hardware.
  */
 #include "config.h"
 
@@ -17,10 +19,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "model/model.h"
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/matmul.h"
+#include "tests/bench/roof.h"
 
 static const char gpt2[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024,"
@@ -66,16 +70,9 @@ static void layers_of(const struct dt_model_config *c,
     layers[4] = (struct layer){C, c->vocab_size, 1, DT_WEIGHT_OUT_IN};
 }
 
-static struct dt_view buffer(size_t count)
+static struct dt_view buffer(const struct dt_exec *exec, size_t count)
 {
-    struct dt_error err;
-    struct dt_buffer *buf =
-        dt_buffer_create(&dt_cpu, count * sizeof(float), "operands", &err);
-
-    must(buf, &err);
-    for (size_t i = 0; i < count; i++)
-        ((float *)buf->data)[i] = 1e-3f;
-    return dt_view_of(buf, DT_F32);
+    return dt_view_of(roof_buffer(exec, count * sizeof(float)), DT_F32);
 }
 
 /* The first `count` elements of `type` in the memory of v */
@@ -86,8 +83,10 @@ static struct dt_view as(struct dt_view v, enum dt_dtype type, size_t count)
     return v;
 }
 
-/* Seconds of forward, both backward products, as disttrain does it */
-static double by_disttrain(const struct dt_ops *ops, const struct memory *m,
+/* Seconds of forward, both backward products, as disttrain does it; on a GPU
+ * several are queued, so that the wait for it is not what is measured.
+ */
+static double by_disttrain(const struct dt_exec *exec, const struct memory *m,
                            const struct layer *l, size_t N, enum dt_dtype type)
 {
     const struct dt_view x = as(m->in, type, N * l->C);
@@ -95,12 +94,18 @@ static double by_disttrain(const struct dt_ops *ops, const struct memory *m,
     const struct dt_view dx = as(m->back, type, N * l->C);
     const struct dt_view w = as(m->weight, type, l->C * l->OC), none = {0};
     const struct dt_view dw = as(m->grad, DT_F32, l->C * l->OC);
+    const int times = exec->device->is_host ? 1 : 4;
     double start = dt_clock_now();
+    struct dt_error err;
 
-    ops->linear_forward(NULL, y, x, w, none, l->order, N, l->C, l->OC);
-    ops->linear_backward(NULL, dx, dw, none, y, x, w, l->order, N, l->C, l->OC,
-                         false);
-    return dt_clock_now() - start;
+    for (int i = 0; i < times; i++) {
+        exec->ops->linear_forward(exec->stream, y, x, w, none, l->order, N,
+                                  l->C, l->OC);
+        exec->ops->linear_backward(exec->stream, dx, dw, none, y, x, w,
+                                   l->order, N, l->C, l->OC, false);
+    }
+    must(exec->device->stream_wait(exec->stream, &err) == 0, &err);
+    return (dt_clock_now() - start) / times;
 }
 
 #ifdef HAVE_ONEDNN
@@ -125,17 +130,18 @@ static bool multiply(struct dt_view c, struct dt_view a, size_t a_stride,
 }
 
 /* The same by oneDNN; infinite if it cannot */
-static double by_onednn(const struct memory *m, const struct layer *l, size_t N,
-                        enum dt_dtype type)
+static double by_onednn(const struct dt_exec *exec, const struct memory *m,
+                        const struct layer *l, size_t N, enum dt_dtype type)
 {
     const bool turned = l->order == DT_WEIGHT_OUT_IN;
     const size_t C = l->C, OC = l->OC, stride = turned ? C : OC;
     const struct dt_view y = as(m->out, type, N * OC);
     const struct dt_view dx = as(m->back, type, N * C);
     const double start = dt_clock_now();
-    bool ok;
+    bool ok = exec->device->is_host;
 
-    ok = multiply(y, m->in, C, false, m->weight, stride, turned, type, N, OC,
+    ok = ok &&
+         multiply(y, m->in, C, false, m->weight, stride, turned, type, N, OC,
                   C) &&
          multiply(dx, m->out, OC, false, m->weight, stride, !turned, type, N, C,
                   OC);
@@ -150,9 +156,10 @@ static double by_onednn(const struct memory *m, const struct layer *l, size_t N,
 
 #else
 
-static double by_onednn(const struct memory *m, const struct layer *l, size_t N,
-                        enum dt_dtype type)
+static double by_onednn(const struct dt_exec *exec, const struct memory *m,
+                        const struct layer *l, size_t N, enum dt_dtype type)
 {
+    (void)exec;
     (void)m;
     (void)l;
     (void)N;
@@ -166,7 +173,7 @@ enum { FP32, FP32_ONEDNN, BF16, BF16_ONEDNN, WAYS };
 
 /* Adds the least times of the layer to limit[fp32, bf16], and prints its rates.
  */
-static void measure(const struct dt_ops *ops, const struct memory *m,
+static void measure(const struct dt_exec *exec, const struct memory *m,
                     const struct layer *l, size_t N, int rounds,
                     double limit[2])
 {
@@ -175,10 +182,10 @@ static void measure(const struct dt_ops *ops, const struct memory *m,
 
     for (int round = 0; round < rounds; round++) {
         const double s[WAYS] = {
-            [FP32] = by_disttrain(ops, m, l, N, DT_F32),
-            [FP32_ONEDNN] = by_onednn(m, l, N, DT_F32),
-            [BF16] = by_disttrain(ops, m, l, N, DT_BF16),
-            [BF16_ONEDNN] = by_onednn(m, l, N, DT_BF16),
+            [FP32] = by_disttrain(exec, m, l, N, DT_F32),
+            [FP32_ONEDNN] = by_onednn(exec, m, l, N, DT_F32),
+            [BF16] = by_disttrain(exec, m, l, N, DT_BF16),
+            [BF16_ONEDNN] = by_onednn(exec, m, l, N, DT_BF16),
         };
         for (int way = 0; way < WAYS; way++)
             best[way] = fmin(best[way], s[way]);
@@ -193,9 +200,9 @@ static void measure(const struct dt_ops *ops, const struct memory *m,
     limit[1] += (double)l->count * fmin(fp32, bf16);
 }
 
-static void run(const struct dt_model_config *config, size_t N, int rounds)
+static void run(const struct dt_exec *exec,
+                const struct dt_model_config *config, size_t N, int rounds)
 {
-    const struct dt_ops *ops = dt_ops_cpu();
     struct layer layers[LAYERS];
     size_t in = 0, out = 0, weight = 0;
     double limit[2] = {0.0, 0.0};
@@ -208,39 +215,74 @@ static void run(const struct dt_model_config *config, size_t N, int rounds)
         out = OC > out ? OC : out;
         weight = C * OC > weight ? C * OC : weight;
     }
-    m = (struct memory){buffer(N * in), buffer(N * in), buffer(N * out),
-                        buffer(weight), buffer(weight)};
-    printf("%s, %s, %d threads, %zu tokens\n", ops->name, ops->library(),
-           omp_get_max_threads(), N);
+    m = (struct memory){buffer(exec, N * in), buffer(exec, N * in),
+                        buffer(exec, N * out), buffer(exec, weight),
+                        buffer(exec, weight)};
+    printf("%s, %s, %d threads, %zu tokens\n", exec->ops->name,
+           exec->ops->library(), omp_get_max_threads(), N);
     printf("by                         disttrain  oneDNN disttrain oneDNN\n");
     printf("of                            fp32    fp32    bf16    bf16\n");
     for (size_t i = 0; i < LAYERS; i++)
-        measure(ops, &m, &layers[i], N, rounds, limit);
+        measure(exec, &m, &layers[i], N, rounds, limit);
     for (int i = 0; i < 2; i++)
         printf("%s: %.3f s a step, at most %.0f tokens/s\n",
                i ? "bf16" : "fp32", limit[i], (double)N / limit[i]);
+}
+
+static void ceiling(const struct dt_exec *exec, size_t size)
+{
+    printf("%s\n", exec->device->describe());
+    printf("ceiling: %.4g TFLOP/s, bf16, squares of %zu\n",
+           roof_product(exec, DT_BF16, size) * 1e-12, size);
+    printf("copies: %.0f GB/s\n",
+           roof_copy(exec, size * size * sizeof(float)) * 1e-9);
+}
+
+static struct dt_exec open_device(const char *name)
+{
+    const struct dt_backend_options options = {0};
+    struct dt_error err;
+    const struct dt_backend *backend =
+        dt_backend_open(name, &options, NULL, 0, &err);
+    struct dt_exec exec;
+
+    must(backend, &err);
+    exec = (struct dt_exec){backend->device, backend->ops, NULL};
+    must(exec.device->stream_create(&exec.stream, &err) == 0, &err);
+    return exec;
 }
 
 int main(int argc, char **argv)
 {
     struct dt_model_config config;
     struct dt_error err;
-    size_t B, T;
+    struct dt_exec exec;
+    const char *device = "cpu";
+    size_t B, T, size = 0;
     int c, rounds;
 
     must(dt_model_config_parse(&config, gpt2, "GPT-2", &err) == 0, &err);
-    while ((c = getopt(argc, argv, "c:")) != -1) {
-        if (c != 'c') {
-            fprintf(stderr, "Usage: gemm [-c CONFIG.JSON] [B [T [ROUNDS]]]\n");
+    while ((c = getopt(argc, argv, "c:d:s:")) != -1) {
+        if (c == 'c') {
+            dt_model_config_fini(&config);
+            must(dt_model_config_load(&config, optarg, &err) == 0, &err);
+        } else if (c == 'd') {
+            device = optarg;
+        } else if (c == 's') {
+            size = strtoul(optarg, NULL, 10);
+        } else {
+            fprintf(stderr, "Usage: gemm [-c CONFIG.JSON] [-d cpu|cuda] "
+                            "[-s SIZE] [B [T [ROUNDS]]]\n");
             return EX_USAGE;
         }
-        dt_model_config_fini(&config);
-        must(dt_model_config_load(&config, optarg, &err) == 0, &err);
     }
     B = argc > optind ? strtoul(argv[optind], NULL, 10) : 4;
     T = argc > optind + 1 ? strtoul(argv[optind + 1], NULL, 10) : 64;
     rounds = argc > optind + 2 ? atoi(argv[optind + 2]) : 5;
-    run(&config, B * T, rounds);
+    exec = open_device(device);
+    if (size > 0)
+        ceiling(&exec, size);
+    run(&exec, &config, B * T, rounds);
     dt_model_config_fini(&config);
     return 0;
 }

@@ -3,8 +3,10 @@
 # Benchmarks are made and run by hand: make tests/bench/ops and so on
 
 EXTRA_PROGRAMS += tests/bench/gemm tests/bench/ops tests/bench/tokenize
-tests_bench_ops_SOURCES = tests/bench/ops.c tests/bench/timed.c \
-	tests/bench/timed.h
+tests_bench_gemm_SOURCES = tests/bench/gemm.c tests/bench/roof.c \
+	tests/bench/roof.h
+tests_bench_ops_SOURCES = tests/bench/ops.c tests/bench/roof.c \
+	tests/bench/roof.h tests/bench/timed.c tests/bench/timed.h
 
 EXTRA_DIST += \
 	tests/bench/README.md \
@@ -13,6 +15,8 @@ EXTRA_DIST += \
 	tests/bench/common.bash \
 	tests/bench/disttrain_step.py \
 	tests/bench/gpt2_ddp.sh \
+	tests/bench/gpu.sh \
+	tests/bench/gpu_step.sh \
 	tests/bench/llmc_gpt2.py \
 	tests/bench/overhead.sh \
 	tests/bench/stamp.c \

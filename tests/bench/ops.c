@@ -3,11 +3,12 @@
  * ops.c - where the time and the memory of a training step go
  *
  * Usage: ops [-c CONFIG.JSON] [-t fp32|bf16|fp16] [-k] [-K] [-d cpu|cuda]
- *            [-v VARIANT] [B [T [STEPS]]]
+ *            [-v VARIANT] [-r SIZE] [B [T [STEPS]]]
  *
  * GPT-2 124M with fp32 unless another model is named, by default 4 64 9; -k is
  * checkpointing, -K keeps everything. Prints medians over the steps after the
- * first.
+ * first. With -r also what part each is of the roof, which is measured first,
+ * by products of square matrices with SIZE rows and by copies of such.
  */
 #include "config.h"
 
@@ -23,6 +24,7 @@
 #include "model/model.h"
 #include "ops/cpu/cpu.h"
 #include "optim/optim.h"
+#include "tests/bench/roof.h"
 #include "tests/bench/timed.h"
 
 static const char gpt2[] =
@@ -40,7 +42,8 @@ struct run {
     struct dt_view scalars;
     struct dt_model *model;
     struct dt_optim *optim;
-    size_t steps, variant;
+    size_t steps, variant, roof_size; /* 0: no roof */
+    struct roof roof;
 };
 
 static void must(bool done, const struct dt_error *err)
@@ -154,7 +157,7 @@ static bool parse(struct run *run, int argc, char **argv)
     int c;
 
     must(dt_model_config_parse(&run->config, gpt2, "GPT-2", &err) == 0, &err);
-    while ((c = getopt(argc, argv, "c:d:t:kKv:")) != -1) {
+    while ((c = getopt(argc, argv, "c:d:t:kKr:v:")) != -1) {
         if (c == 'c')
             must(dt_model_config_load(&run->config, optarg, &err) == 0, &err);
         else if (c == 'd')
@@ -165,6 +168,8 @@ static bool parse(struct run *run, int argc, char **argv)
             ok &= choose_type(run, optarg);
         else if (c == 'k')
             run->options.checkpointing = true;
+        else if (c == 'r')
+            run->roof_size = strtoul(optarg, NULL, 10);
         else if (c == 'v')
             run->variant = strtoul(optarg, NULL, 10);
         else
@@ -207,8 +212,18 @@ static void measure(struct run *run)
                                              &run->options) *
                1e-6,
            (double)run->exec.device->peak_bytes() * 1e-6);
-    timed_print(all);
+    timed_print(all, run->roof_size > 0 ? &run->roof : NULL);
     free(ids);
+}
+
+static void measure_roof(struct run *run)
+{
+    const size_t size = run->roof_size;
+
+    run->roof.flops = roof_product(&run->exec, run->options.compute, size);
+    run->roof.bytes = roof_copy(&run->exec, size * size * sizeof(float));
+    printf("roof: %.4g TFLOP/s, %.0f GB/s\n", run->roof.flops * 1e-12,
+           run->roof.bytes * 1e-9);
 }
 
 /* The hardware, and its operations measured. */
@@ -224,6 +239,8 @@ static void open_device(struct run *run)
     must(run->exec.device->stream_create(&run->exec.stream, &err) == 0, &err);
     if (run->exec.device->is_host && dt_cpu_variant(run->variant))
         run->exec.ops = dt_cpu_variant(run->variant);
+    if (run->roof_size > 0)
+        measure_roof(run);
     run->ops = timed_ops(&run->exec);
     run->exec.ops = &run->ops;
     printf("%s\n", run->exec.device->describe());
@@ -235,7 +252,8 @@ int main(int argc, char **argv)
 
     if (!parse(&run, argc, argv)) {
         fprintf(stderr, "Usage: ops [-c CONFIG.JSON] [-t fp32|bf16|fp16] [-k] "
-                        "[-K] [-d cpu|cuda] [-v VARIANT] [B [T [STEPS]]]\n");
+                        "[-K] [-d cpu|cuda] [-v VARIANT] [-r SIZE] "
+                        "[B [T [STEPS]]]\n");
         return EX_USAGE;
     }
     open_device(&run);

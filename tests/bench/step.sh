@@ -19,11 +19,7 @@ set -euo pipefail
 
 parse "--model --precision --tokens --rounds --steps --out" "$@"
 
-case $model in
-gpt2) ours=() ;;
-llama) ours=(--llama) ;;
-*) die "there is no model $model" ;;
-esac
+[[ $model == @(gpt2|llama) ]] || die "there is no model $model"
 case $precision in
 fp32) torch=() ;;
 bf16) torch=(--bf16) ;;
@@ -40,7 +36,7 @@ for ((round = 0; round < rounds; round++)); do
         case $peer in
         disttrain)
             "$bench/disttrain_step.py" --disttrain "$builddir/disttrain" \
-                "${ours[@]}" --precision "$precision" --tokens "$row_tokens" \
+                --model "$model" --precision "$precision" --tokens "$row_tokens" \
                 "${args[@]}"
             ;;
         torch=*) "${peer#*=}" "$bench/torch_$model.py" "${torch[@]}" ;;
@@ -55,6 +51,6 @@ for ((round = 0; round < rounds; round++)); do
 done
 "$bench/summary.py" "$out"
 if [[ -x $builddir/tests/bench/gemm ]]; then
-    "$bench/disttrain_step.py" "${ours[@]}" --print-model >"$work/config.json"
+    "$bench/disttrain_step.py" --model "$model" --print-model >"$work/config.json"
     "$builddir/tests/bench/gemm" -c "$work/config.json" 4 "$row_tokens"
 fi

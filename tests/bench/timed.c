@@ -14,11 +14,14 @@ enum { MAX_KINDS = 64, NAME_BYTES = 40 };
 /* Calls of one operation with one shape. */
 struct kind {
     char name[NAME_BYTES];
-    double flops, bytes; /* of a step; bytes only where they are the limit */
+    double flops,
+        bytes;    /* of a step; the fewest that can be read and written */
+    size_t calls; /* of the first step */
     double s[TIMED_MAX_STEPS];
 };
 
 static struct dt_exec inner;
+static double latency; /* of queueing next to nothing and waiting for it */
 static struct kind kinds[MAX_KINDS];
 static size_t kind_count;
 static int step;
@@ -27,7 +30,7 @@ static int step;
 static void note(const char *name, double start, double flops, double moved)
 {
     inner.device->stream_wait(inner.stream, NULL);
-    double s = dt_clock_now() - start;
+    double s = dt_clock_now() - start - latency;
     size_t i = 0;
 
     while (i < kind_count && strcmp(kinds[i].name, name) != 0)
@@ -36,8 +39,9 @@ static void note(const char *name, double start, double flops, double moved)
         return;
     if (i == kind_count)
         snprintf(kinds[kind_count++].name, NAME_BYTES, "%s", name);
-    kinds[i].s[step] += s;
+    kinds[i].s[step] += s > 0.0 ? s : 0.0;
     if (step == 0) {
+        kinds[i].calls++;
         kinds[i].flops += flops;
         kinds[i].bytes += moved;
     }
@@ -46,6 +50,12 @@ static void note(const char *name, double start, double flops, double moved)
 static double bytes(struct dt_view v)
 {
     return (double)(v.count * dt_dtype_bytes(v.dtype));
+}
+
+/* Those of a gradient that is written, or read and written. */
+static double updated(struct dt_view v, bool accumulate)
+{
+    return (accumulate ? 2.0 : 1.0) * bytes(v);
 }
 
 static void embedding_forward(struct dt_stream *stream, struct dt_view out,
@@ -57,7 +67,8 @@ static void embedding_forward(struct dt_stream *stream, struct dt_view out,
 
     inner.ops->embedding_forward(stream, out, ids, positions, wte, wpe, N, C,
                                  dropout);
-    note("embedding forward", start, 0.0, 3.0 * bytes(out));
+    note("embedding forward", start, 0.0,
+         2.0 * bytes(out) + bytes(ids) + bytes(positions) + bytes(wpe));
 }
 
 static void embedding_backward(struct dt_stream *stream, struct dt_view dwte,
@@ -66,10 +77,15 @@ static void embedding_backward(struct dt_stream *stream, struct dt_view dwte,
                                size_t N, size_t C, bool accumulate)
 {
     double start = dt_clock_now();
+    /* rows of dwte that change, if tokens are as different as can be */
+    size_t rows = N * C < dwte.count ? N * C : dwte.count;
 
     inner.ops->embedding_backward(stream, dwte, dwpe, dout, ids, positions, N,
                                   C, accumulate);
-    note("embedding backward", start, 0.0, 20.0 * (double)(N * C));
+    note("embedding backward", start, 0.0,
+         bytes(dout) + bytes(ids) + bytes(positions) +
+             2.0 * bytes(dt_view_slice(dwte, 0, rows)) +
+             updated(dwpe, accumulate));
 }
 
 static void linear_forward(struct dt_stream *stream, struct dt_view out,
@@ -82,7 +98,8 @@ static void linear_forward(struct dt_stream *stream, struct dt_view out,
 
     inner.ops->linear_forward(stream, out, x, w, b, order, N, C, OC);
     snprintf(name, sizeof(name), "linear forward %zu to %zu", C, OC);
-    note(name, start, 2.0 * (double)(N * C * OC), 0.0);
+    note(name, start, 2.0 * (double)(N * C * OC),
+         bytes(x) + bytes(w) + bytes(b) + bytes(out));
 }
 
 static void linear_backward(struct dt_stream *stream, struct dt_view dx,
@@ -97,7 +114,9 @@ static void linear_backward(struct dt_stream *stream, struct dt_view dx,
     inner.ops->linear_backward(stream, dx, dw, db, dout, x, w, order, N, C, OC,
                                accumulate);
     snprintf(name, sizeof(name), "linear backward %zu to %zu", C, OC);
-    note(name, start, 4.0 * (double)(N * C * OC), 0.0);
+    note(name, start, 4.0 * (double)(N * C * OC),
+         bytes(dout) + bytes(x) + bytes(w) + bytes(dx) +
+             updated(dw, accumulate) + updated(db, accumulate));
 }
 
 static void linear_gelu_forward(struct dt_stream *stream, struct dt_view out,
@@ -109,7 +128,8 @@ static void linear_gelu_forward(struct dt_stream *stream, struct dt_view out,
     double start = dt_clock_now();
 
     inner.ops->linear_gelu_forward(stream, out, pre, x, w, b, order, N, C, OC);
-    note("linear + gelu forward", start, 2.0 * (double)(N * C * OC), 0.0);
+    note("linear + gelu forward", start, 2.0 * (double)(N * C * OC),
+         bytes(x) + bytes(w) + bytes(b) + bytes(pre) + bytes(out));
 }
 
 static void linear_gelu_backward(struct dt_stream *stream, struct dt_view dpre,
@@ -123,7 +143,9 @@ static void linear_gelu_backward(struct dt_stream *stream, struct dt_view dpre,
 
     inner.ops->linear_gelu_backward(stream, dpre, dw, db, dout, x, pre, w,
                                     order, N, C, OC, accumulate);
-    note("linear + gelu backward", start, 4.0 * (double)(N * C * OC), 0.0);
+    note("linear + gelu backward", start, 4.0 * (double)(N * C * OC),
+         bytes(dout) + bytes(x) + bytes(pre) + bytes(w) + bytes(dpre) +
+             updated(dw, accumulate) + updated(db, accumulate));
 }
 
 static void norm_forward(struct dt_stream *stream, struct dt_view out,
@@ -212,6 +234,17 @@ static void swiglu_backward(struct dt_stream *stream, struct dt_view dx,
     note("swiglu backward", start, 0.0, 2.5 * bytes(x));
 }
 
+/* Bytes of a rotation from one to the other: v stays, if they are the same. */
+static double rotated(struct dt_view to, struct dt_view from,
+                      const struct dt_rotary *r)
+{
+    const bool same = to.buf == from.buf && to.offset == from.offset;
+    const double turned = (double)(r->NH + r->NKV);
+
+    return 2.0 * bytes(from) *
+           (same ? turned / (turned + (double)r->NKV) : 1.0);
+}
+
 static void rotary_forward(struct dt_stream *stream, struct dt_view out,
                            struct dt_view rstd, struct dt_view qkv, size_t N,
                            const struct dt_rotary *rotary)
@@ -219,7 +252,7 @@ static void rotary_forward(struct dt_stream *stream, struct dt_view out,
     double start = dt_clock_now();
 
     inner.ops->rotary_forward(stream, out, rstd, qkv, N, rotary);
-    note("rotary forward", start, 0.0, 2.0 * bytes(qkv));
+    note("rotary forward", start, 0.0, rotated(out, qkv, rotary));
 }
 
 static void rotary_backward(struct dt_stream *stream, struct dt_view dqkv,
@@ -231,7 +264,8 @@ static void rotary_backward(struct dt_stream *stream, struct dt_view dqkv,
 
     inner.ops->rotary_backward(stream, dqkv, dq_norm, dk_norm, qkv, rstd, N,
                                rotary, accumulate);
-    note("rotary backward", start, 0.0, 2.0 * bytes(dqkv));
+    note("rotary backward", start, 0.0,
+         rotated(dqkv, dqkv, rotary) + bytes(qkv));
 }
 
 /* Multiplications and additions of one product over the scores. */
@@ -247,7 +281,8 @@ static void attention_forward(struct dt_stream *stream, struct dt_view out,
     double start = dt_clock_now();
 
     inner.ops->attention_forward(stream, out, lse, qkv, attention);
-    note("attention forward", start, 2.0 * scores(attention), 0.0);
+    note("attention forward", start, 2.0 * scores(attention),
+         bytes(qkv) + bytes(out) + bytes(lse));
 }
 
 static void attention_backward(struct dt_stream *stream, struct dt_view dqkv,
@@ -260,7 +295,8 @@ static void attention_backward(struct dt_stream *stream, struct dt_view dqkv,
 
     inner.ops->attention_backward(stream, dqkv, dout, out, lse, qkv, scratch,
                                   attention);
-    note("attention backward", start, 5.0 * scores(attention), 0.0);
+    note("attention backward", start, 5.0 * scores(attention),
+         bytes(qkv) + bytes(out) + bytes(lse) + bytes(dout) + bytes(dqkv));
 }
 
 static void linear_cross_entropy(struct dt_stream *stream,
@@ -274,7 +310,9 @@ static void linear_cross_entropy(struct dt_stream *stream,
 
     inner.ops->linear_cross_entropy(stream, scalars, dx, dw, x, w, targets,
                                     scratch, smoothing, N, C, V, accumulate);
-    note("head and loss, both ways", start, 6.0 * (double)(N * C * V), 0.0);
+    note("head and loss, both ways", start, 6.0 * (double)(N * C * V),
+         bytes(x) + bytes(w) + bytes(targets) + bytes(dx) +
+             updated(dw, accumulate));
 }
 
 static void zero(struct dt_stream *stream, struct dt_view x)
@@ -314,10 +352,32 @@ static void adamw(struct dt_stream *stream, struct dt_view scalars,
     note("adamw", start, 0.0, 7.0 * bytes(p) + bytes(w));
 }
 
+/* The median of what clearing one number takes, from the call to its end. */
+static double measure_latency(void)
+{
+    double s[TIMED_MAX_STEPS];
+    struct dt_error err;
+    struct dt_buffer *buf =
+        dt_buffer_create(inner.device, sizeof(float), "one number", &err);
+
+    for (int i = 0; buf && i < TIMED_MAX_STEPS; i++) {
+        double start = dt_clock_now();
+        inner.ops->zero(inner.stream, dt_view_of(buf, DT_F32));
+        inner.device->stream_wait(inner.stream, NULL);
+        s[i] = dt_clock_now() - start;
+    }
+    if (!buf)
+        return 0.0;
+    dt_buffer_destroy(buf);
+    return timed_median(s, TIMED_MAX_STEPS);
+}
+
 struct dt_ops timed_ops(const struct dt_exec *exec)
 {
     struct dt_ops ops = *exec->ops;
+
     inner = *exec;
+    latency = measure_latency();
     ops.embedding_forward = embedding_forward;
     ops.embedding_backward = embedding_backward;
     ops.linear_forward = linear_forward;
@@ -362,15 +422,40 @@ void timed_next(void)
     step++;
 }
 
-void timed_print(double all)
+/* Its share of what the roof allows for so many flops and bytes, and which of
+ * them is the limit.
+ */
+static void print_share(const struct kind *k, double s, const struct roof *roof)
 {
+    double flops = k->flops / roof->flops, moved = k->bytes / roof->bytes;
+    double least = flops > moved ? flops : moved;
+
+    printf(" %5.1f %% %s", 100.0 * least / s,
+           flops > moved ? "flops" : "bytes");
+}
+
+void timed_print(double all, const struct roof *roof)
+{
+    double sum = 0.0;
+
+    printf("%-30s %5s %11s %7s %15s %15s %10s%s\n", "operation", "calls",
+           "time", "share", "flops", "least bytes", "intensity",
+           roof ? " of the roof" : "");
     for (size_t i = 0; i < kind_count; i++) {
         struct kind *k = &kinds[i];
         double s = timed_median(k->s + 1, step - 1);
-        printf("%-30s %8.2f ms %5.1f %%", k->name, s * 1e3, 100.0 * s / all);
-        if (k->flops > 0.0)
-            printf(" %7.1f GFLOP/s\n", k->flops / s * 1e-9);
-        else
-            printf(" %7.1f GB/s\n", k->bytes / s * 1e-9);
+        if (s <= 0.0) /* before the first step only */
+            continue;
+        printf("%-30s %5zu %8.3f ms %5.1f %% %7.1f GFLOP/s %10.1f GB/s "
+               "%10.1f",
+               k->name, k->calls, s * 1e3, 100.0 * s / all, k->flops / s * 1e-9,
+               k->bytes / s * 1e-9, k->flops / k->bytes);
+        if (roof)
+            print_share(k, s, roof);
+        putchar('\n');
+        sum += s;
     }
+    printf("all operations %.2f ms, of steps of %.2f ms that waited for each; "
+           "%.1f us of queueing and waiting taken off each call\n",
+           sum * 1e3, all * 1e3, latency * 1e6);
 }

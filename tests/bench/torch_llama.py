@@ -10,6 +10,9 @@ from torch import nn
 
 import torch_step
 
+# the CPU's attention has no groups of heads of its own
+HAS_GROUPS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 5)
+
 
 class RMSNorm(nn.Module):
     def __init__(self, width):
@@ -50,10 +53,14 @@ class Block(nn.Module):
         q, k, v = self.qkv(x).split(self.sizes, 2)
         q, k = self.heads_of(q, rotation), self.heads_of(k, rotation)
         v = v.view(B, T, self.kv_heads, -1).transpose(1, 2)
-        q = q.to(v.dtype)
-        k = k.to(v.dtype).repeat_interleave(self.heads // self.kv_heads, 1)
-        v = v.repeat_interleave(self.heads // self.kv_heads, 1)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        q, k = q.to(v.dtype), k.to(v.dtype)
+        groups = {}
+        if HAS_GROUPS and x.is_cuda:
+            groups["enable_gqa"] = True
+        else:
+            k = k.repeat_interleave(self.heads // self.kv_heads, 1)
+            v = v.repeat_interleave(self.heads // self.kv_heads, 1)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, **groups)
         return self.out(y.transpose(1, 2).reshape(B, T, width))
 
     def forward(self, x, rotation):
