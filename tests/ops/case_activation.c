@@ -132,6 +132,7 @@ void test_swiglu(void **state)
         swiglu_case(TYPES[i], 1, 1, 1.0);
         swiglu_case(TYPES[i], 5, 33, 4.0);
         swiglu_case(TYPES[i], 2, 1030, 1.0);
+        swiglu_case(TYPES[i], 3, 1032, 1.0);
         swiglu_case(TYPES[i], 3, 257, 8.0);
     }
     swiglu_special();

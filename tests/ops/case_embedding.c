@@ -72,6 +72,10 @@ void test_embedding(void **state)
         embedding_case(TYPES[i], (struct sizes){2, 9, 33, 257, 16, 0.0}, true);
         embedding_case(TYPES[i], (struct sizes){2, 9, 130, 5, 0, 0.1}, false);
         embedding_case(TYPES[i], (struct sizes){1, 3, 2050, 5, 4, 0.1}, true);
+        /* runs that begin, go on and end in other pieces */
+        embedding_case(TYPES[i], (struct sizes){3, 70, 136, 4, 70, 0.1}, true);
+        embedding_case(TYPES[i], (struct sizes){1, 400, 33, 2, 90, 0.0}, false);
+        embedding_case(TYPES[i], (struct sizes){2, 49, 1032, 40, 1, 0.0}, true);
     }
 }
 

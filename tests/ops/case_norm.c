@@ -107,6 +107,13 @@ void test_norm(void **state)
         {2, 5, 67, false, true, false, 0.0},
         {3, 4, 33, false, true, true, 0.5},
         {1, 3, 2049, false, false, false, 0.0},
+        /* rows that are read 16 bytes at a time, by more and more threads */
+        {2, 200, 8, true, true, false, 0.0},
+        {3, 2, 264, false, true, true, 0.3},
+        {1, 9, 768, true, true, false, 0.0},
+        {1, 3, 1024, true, false, true, 0.0},
+        {2, 1, 2056, true, true, true, 0.1},
+        {1, 2, 4104, false, true, false, 0.0},
     };
     (void)state;
 
