@@ -196,22 +196,28 @@ __global__ static void __launch_bounds__(PIECE_THREADS)
 }
 
 /* Block (piece, columns): if a run begins in the piece and goes on behind it,
- * adds what all pieces left of it. Warps take the pieces in turn.
+ * adds what all pieces left of it. Warps take the pieces in turn, a lane has W
+ * neighbouring columns. Most blocks find nothing to do, or little: what they
+ * take is the time of their first reads, so that there are few of them.
  */
+template <int W>
 __global__ static void __launch_bounds__(ADDERS *WARP) add_pieces(Scatter a)
 {
-    __shared__ float sums[ADDERS][WARP];
+    __shared__ float sums[ADDERS][W * WARP];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const unsigned c = blockIdx.y * WARP + lane, here = blockIdx.x;
+    const unsigned c = (blockIdx.y * WARP + lane) * W, here = blockIdx.x;
     const unsigned first = here * a.piece, next = first + a.piece;
     const uint32_t key = next < a.N ? a.keys[next - 1] : 0;
     const bool goes_on = next < a.N && a.keys[next] == key;
     const bool begins = first == 0 || a.keys[first - 1] != key;
     unsigned low = here + 1, high = a.pieces;
-    float sum = 0.0f;
+    float *to = a.table + (size_t)key * a.C + c;
+    float sum[W] = {}, total[W] = {};
 
     if (!goes_on || !begins)
         return;
+    if (warp == 0 && c < a.C)
+        load_floats<float, W>(total, to);
     /* the first piece that begins with another key: most often the next but
      * one, so steps grow before they are halved
      */
@@ -230,15 +236,28 @@ __global__ static void __launch_bounds__(ADDERS *WARP) add_pieces(Scatter a)
     }
     if (c < a.C) {
 #pragma unroll 4
-        for (unsigned i = here + warp; i < high; i += ADDERS)
-            sum += a.partial[(2 * (size_t)i + (i == here)) * a.C + c];
+        for (unsigned i = here + warp; i < high; i += ADDERS) {
+            float x[W];
+            load_floats<float, W>(
+                x, a.partial + (2 * (size_t)i + (i == here)) * a.C + c);
+#pragma unroll
+            for (int j = 0; j < W; j++)
+                sum[j] += x[j];
+        }
     }
-    sums[warp][lane] = sum;
+    /* one row of banks for each j, so that lanes do not meet in one */
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        sums[warp][j * WARP + lane] = sum[j];
     __syncthreads();
     if (warp == 0 && c < a.C) {
-        for (unsigned i = 1; i < ADDERS; i++)
-            sum += sums[i][lane];
-        a.table[(size_t)key * a.C + c] += sum;
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            for (unsigned i = 1; i < ADDERS; i++)
+                sum[j] += sums[i][j * WARP + lane];
+            total[j] += sum[j];
+        }
+        store_floats<float, W>(to, total);
     }
 }
 
@@ -283,9 +302,12 @@ static void add_slab(struct dt_stream *stream, const Scatter &a, const X *dout)
     launch(stream, add_runs<X, W>,
            dim3(a.pieces, blocks_for(a.C / W, PIECE_THREADS)), PIECE_THREADS, a,
            dout);
-    if (a.pieces > 1)
-        launch(stream, add_pieces, dim3(a.pieces, blocks_for(a.C, WARP)),
-               ADDERS * WARP, a);
+    if (a.pieces > 1) {
+        constexpr int FLOATS = W > 1 ? wide<float>() : 1;
+        launch(stream, add_pieces<FLOATS>,
+               dim3(a.pieces, blocks_for(a.C, WARP * FLOATS)), ADDERS * WARP,
+               a);
+    }
 }
 
 /* table(., C) F32 += dout(N,C) at keys(N). */
