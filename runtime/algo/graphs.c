@@ -6,7 +6,7 @@
 
 #include "algo/graphs.h"
 
-enum { MAX_SHAPES = 8 };
+enum { MAX_SHAPES = 64 };
 
 /* A piece of the work of a shape. */
 struct piece {

@@ -29,7 +29,7 @@ void dt_graphs_destroy(struct dt_graphs *graphs); /* NULL is fine */
 
 /* Queues what work(ctx) queues. It is called the first time a piece of a shape
  * is met, so that it can prepare what it needs, and the second time, to be
- * recorded; not from then on. Shapes beyond the first eight are not recorded.
+ * recorded; not from then on. Shapes beyond the first 64 are not recorded.
  * -1: the device failed.
  */
 int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,

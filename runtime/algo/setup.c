@@ -18,6 +18,8 @@
 #include "base/file.h"
 #include "base/log.h"
 
+enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
+
 /* conf may not know optim, and has the same values under other names.
  */
 static_assert((int)DT_CONF_DECAY_HF == (int)DT_DECAY_HF &&
@@ -91,13 +93,25 @@ size_t dt_run_prefetch(const struct dt_run *run)
                     (workers > 1 ? workers : 1));
 }
 
+/* What the length of a batch is rounded up to. A device prepares every length
+ * that it has not met: there should not be one for every batch.
+ */
+static size_t length_step(const struct dt_run *run)
+{
+    const struct dt_conf *conf = &run->conf;
+    bool given = dt_conf_given(conf, "data.pad_to_multiple_of");
+    return given || run->exec.device->is_host
+               ? (size_t)conf->data.pad_to_multiple_of
+               : DEVICE_LENGTH_STEP;
+}
+
 struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
                                 struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
     const struct dt_loader_options options = {
         .B = train ? run->B : run->eval_B,
-        .multiple_of = (size_t)conf->data.pad_to_multiple_of,
+        .multiple_of = length_step(run),
         .rank = run->rank,
         .world = run->world,
         .seed = conf->run.data_seed,

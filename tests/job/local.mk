@@ -16,6 +16,7 @@ job_tests = \
 	tests/job/console.bats \
 	tests/job/config.bats \
 	tests/job/cuda.bats \
+	tests/job/cuda_step.bats \
 	tests/job/doctor.bats \
 	tests/job/hang.bats \
 	tests/job/launch.bats \

@@ -1,0 +1,145 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# cuda_step.bats - steps of a real Slurm whose ranks compute on GPUs: those of
+# tests/simt, which runs the module's kernels on the CPU and has an NCCL that
+# misses no peer by itself
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-cuda-step.XXXXXX)
+    export WORK
+    head -c 6000 /usr/share/common-licenses/GPL-2 >"$WORK/text"
+    dt_cluster_up --nodes 2 --cpus 4
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    export DISTTRAIN_CUDA_MODULE=$DT_BUILDDIR/tests/simt/disttrain-cuda.so
+    [[ -e $DISTTRAIN_CUDA_MODULE ]] || skip "there is no $DISTTRAIN_CUDA_MODULE"
+    cd "$WORK" || return
+    export OMP_NUM_THREADS=1 SIMT_DEVICES=2
+}
+
+# config NAME [LINE]...: NAME.yaml writes to NAME.out; LINEs come last.
+config() {
+    local name=$1
+    shift
+    {
+        cat <<END
+algorithm: sft
+model: {n_positions: 32, n_embd: 16, n_layer: 2, n_head: 2}
+data: {train: text, max_length: 32}
+training: {train_batch_size: 4, max_steps: 5}
+optimizer: {lr: 1.0e-3, weight_decay: 0.1}
+logging: {steps: 1}
+run.name: $name
+run.output_dir: $name.out
+run.overwrite: true
+END
+        printf '%s\n' "$@"
+        [[ $* == *run.device* ]] || echo "run.device: cuda"
+        [[ $* == *precision* ]] || echo "precision.compute: fp32"
+    } >"$name.yaml"
+}
+
+losses() {
+    sed -n 's/.*"split": "train".*"loss": \([-+.e0-9]*\).*/\1/p' \
+        "$1.out/logs/metrics.jsonl"
+}
+
+# agree A B: the same losses, to the rounding of sums in another order.
+agree() {
+    paste <(losses "$1") <(losses "$2") | awk '
+        { off = ($1 - $2) / $1; if (off * off > 4e-12) bad = 1 }
+        { print }
+        END { exit bad || NR != 5 }'
+}
+
+need_faults() {
+    "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
+        skip "built without --enable-fault-injection"
+}
+
+@test "four GPUs of two nodes learn what one learns" {
+    config one
+    config four
+    run -0 "$DT_BUILDDIR/disttrain" train one.yaml
+    run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain=four.yaml
+    [[ $output == *"1 rows per rank x 4 ranks x 1 accumulation"* ]]
+    run -0 agree one four
+}
+
+@test "with half of the bytes on the wire, to its rounding" {
+    config one "precision: {compute: bf16}"
+    config two "precision: {compute: bf16, reduce_dtype: bf16}"
+    run -0 "$DT_BUILDDIR/disttrain" train one.yaml
+    run -0 dt_srun -N2 -n2 --disttrain=two.yaml
+    paste <(losses one) <(losses two) | awk '
+        { off = ($1 - $2) / $1; if (off * off > 1e-4) bad = 1 }
+        END { exit bad || NR != 5 }'
+}
+
+@test "a rank that is killed is named within seconds" {
+    need_faults
+    config killed
+    local begun=$SECONDS
+    DISTTRAIN_FAULT=train.step:rank=2:step=3:kill run dt_srun -N2 --ntasks-per-node=2 \
+        --disttrain=killed.yaml
+    ((status != 0))
+    ((SECONDS - begun < 30))
+    [[ $output == *"first failure: rank 2 on n2, killed by signal 9"* ]]
+}
+
+@test "a rank that hangs is named after timeout_s" {
+    need_faults
+    config hung "distributed.timeout_s: 10"
+    DISTTRAIN_FAULT=train.step:rank=3:step=3:stop run dt_srun -N2 --ntasks-per-node=2 \
+        --disttrain=hung.yaml
+    ((status != 0))
+    [[ $output == *"rank 3 on n2 did not answer within 10000 ms"* ]]
+}
+
+@test "what a rank says when it fails is what all ranks say" {
+    need_faults
+    config failed
+    DISTTRAIN_FAULT=train.step:rank=1:step=3:error run dt_srun -N2 --ntasks-per-node=2 \
+        --disttrain=failed.yaml
+    ((status != 0))
+    [[ $output == *"rank 1 of 4 on n1 failed: failed on purpose"* ]]
+}
+
+@test "two ranks with one GPU are told, and what to do" {
+    config same
+    SIMT_DEVICES=1 run -78 dt_srun -N2 --ntasks-per-node=2 --disttrain=same.yaml
+    [[ $output == *"ranks 0 and 1 on n1 have the same GPU, "* ]]
+    [[ $output == *"srun --gpus-per-task=1"* ]]
+}
+
+@test "more ranks on a node than cards are told, too" {
+    config many
+    run dt_srun -N1 -n3 --disttrain=many.yaml
+    ((status != 0))
+    [[ $output == *"this is local rank 2, and only 2 GPUs are visible on n1"* ]]
+}
+
+@test "auto on nodes that differ is an error that names both" {
+    config mixed "run.device: auto"
+    cat >rank.sh <<END
+#!/bin/sh
+[ "\$SLURM_PROCID" = 0 ] || export SIMT_DEVICES=0
+exec "$DT_BUILDDIR/disttrain" train mixed.yaml
+END
+    chmod +x rank.sh
+    run -78 dt_srun --mpi=pmix -N2 -n2 ./rank.sh
+    [[ $output == *"E131 run.device auto is cpu on n2 (rank 1) and cuda on n1 \
+(rank 0): allocate nodes that are alike, or set run.device: cpu"* ]]
+}
