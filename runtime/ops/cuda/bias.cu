@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bias.cu - the gradient of a bias: column sums
+ * bias.cu - the gradient of a bias: column sums, also weighted ones
  *
  * A block adds up some rows of some columns: each thread its W columns of every
  * WARPS-th row, then the warps' sums one after the other. If there is more than
@@ -16,10 +16,28 @@ enum {
     BLOCKS_PER_CORE = 4 /* multiprocessor */
 };
 
+/* What rows are multiplied with: that of row n is at[n * stride]. */
+template <typename X> struct RowWeights {
+    const X *at;
+    size_t stride;
+
+    __device__ float of(size_t n) const
+    {
+        return to_float(at[n * stride]);
+    }
+};
+struct Unweighted {
+    __device__ float of(size_t) const
+    {
+        return 1.0f;
+    }
+};
+
 /* partial(chunks, OC) = sums of `rows` rows each of dout(N,OC) */
-template <typename X, int W>
-static __global__ void sum_rows(float *partial, const X *dout, size_t N,
-                                size_t OC, size_t rows, bool accumulate)
+template <typename X, int W, typename F>
+static __global__ void sum_rows(float *partial, const X *dout, F factors,
+                                size_t N, size_t OC, size_t rows,
+                                bool accumulate)
 {
     typedef Vec<X, W> V;
     __shared__ float sums[WARPS][WARP * W];
@@ -33,20 +51,24 @@ static __global__ void sum_rows(float *partial, const X *dout, size_t N,
         size_t n = first + warp;
         for (; n + (AHEAD - 1) * WARPS < end; n += AHEAD * WARPS) {
             V x[AHEAD];
+            float factor[AHEAD];
 #pragma unroll
-            for (int i = 0; i < AHEAD; i++)
+            for (int i = 0; i < AHEAD; i++) {
                 x[i] = *(const V *)&dout[(n + i * WARPS) * OC + col];
+                factor[i] = factors.of(n + i * WARPS);
+            }
 #pragma unroll
             for (int i = 0; i < AHEAD; i++)
 #pragma unroll
                 for (int w = 0; w < W; w++)
-                    sum[w] += to_float(x[i].v[w]);
+                    sum[w] += factor[i] * to_float(x[i].v[w]);
         }
         for (; n < end; n += WARPS) {
             V x = *(const V *)&dout[n * OC + col];
+            float factor = factors.of(n);
 #pragma unroll
             for (int w = 0; w < W; w++)
-                sum[w] += to_float(x.v[w]);
+                sum[w] += factor * to_float(x.v[w]);
         }
     }
     /* One row of banks for each w, so that lanes do not meet in one. */
@@ -88,9 +110,9 @@ static __global__ void sum_partials(float *db, const float *partial,
     }
 }
 
-template <typename X, int W>
+template <typename X, int W, typename F>
 static void sum_columns(struct dt_stream *stream, float *db, const X *dout,
-                        size_t N, size_t OC, bool accumulate)
+                        F factors, size_t N, size_t OC, bool accumulate)
 {
     const unsigned tiles = blocks_for(OC, WARP * W);
     size_t most = stream->workspace_bytes / 2 / (OC * sizeof(float));
@@ -104,15 +126,25 @@ static void sum_columns(struct dt_stream *stream, float *db, const X *dout,
     rows = (rows + WARPS - 1) / WARPS * WARPS;
     chunks = blocks_for(N, rows);
     if (chunks <= 1) {
-        launch(stream, sum_rows<X, W>, dim3(tiles), dim3(WARPS * WARP), db,
-               dout, N, OC, rows, accumulate);
+        launch(stream, sum_rows<X, W, F>, dim3(tiles), dim3(WARPS * WARP), db,
+               dout, factors, N, OC, rows, accumulate);
         return;
     }
     float *partial = (float *)stream->workspace;
-    launch(stream, sum_rows<X, W>, dim3(tiles, (unsigned)chunks),
-           dim3(WARPS * WARP), partial, dout, N, OC, rows, false);
+    launch(stream, sum_rows<X, W, F>, dim3(tiles, (unsigned)chunks),
+           dim3(WARPS * WARP), partial, dout, factors, N, OC, rows, false);
     launch(stream, sum_partials, dim3(blocks_for(OC, WARP)), dim3(WARP * WARP),
            db, (const float *)partial, chunks, OC, accumulate);
+}
+
+template <typename X, typename F>
+static void start(struct dt_stream *stream, float *db, const X *dout, F factors,
+                  size_t N, size_t OC, bool accumulate)
+{
+    if (aligned(OC, wide<X>(), sizeof(X), dout))
+        sum_columns<X, wide<X>()>(stream, db, dout, factors, N, OC, accumulate);
+    else
+        sum_columns<X, 1>(stream, db, dout, factors, N, OC, accumulate);
 }
 
 void dt_cuda_bias_backward(struct dt_stream *stream, struct dt_view db,
@@ -124,10 +156,21 @@ void dt_cuda_bias_backward(struct dt_stream *stream, struct dt_view db,
     assert(N > 0 && db.count == OC && dout.count >= N * OC);
     with_type(dout.dtype, [&](auto x) {
         typedef decltype(x) X;
-        const X *from = data_of<X>(dout);
-        if (aligned(OC, wide<X>(), sizeof(X), from))
-            sum_columns<X, wide<X>()>(stream, to, from, N, OC, accumulate);
-        else
-            sum_columns<X, 1>(stream, to, from, N, OC, accumulate);
+        start<X>(stream, to, data_of<X>(dout), Unweighted(), N, OC, accumulate);
+    });
+}
+
+void dt_cuda_weighted_sums(struct dt_stream *stream, struct dt_view sums,
+                           struct dt_view x, struct dt_view weights,
+                           size_t stride, size_t N, size_t C, bool accumulate)
+{
+    float *to = dt_view_f32(sums);
+
+    assert(N > 0 && sums.count == C && x.count == N * C);
+    assert(weights.count > (N - 1) * stride && weights.dtype == x.dtype);
+    with_type(x.dtype, [&](auto zero) {
+        typedef decltype(zero) X;
+        const RowWeights<X> factors = {data_of<const X>(weights), stride};
+        start<X>(stream, to, data_of<X>(x), factors, N, C, accumulate);
     });
 }

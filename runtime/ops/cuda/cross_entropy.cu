@@ -329,30 +329,33 @@ void chunk_loss(const Head &h, size_t first, size_t rows)
            (unsigned)rows);
 }
 
-/* dw rows [first, end) = or += logits^T x of a chunk. */
-void chunk_dw(const Head &h, struct dt_view x, size_t first, size_t end,
-              bool accumulate)
+/* dw = or += logits^T x of a chunk. dw has no rows for the padding: what makes
+ * its extent odd goes apart, as sums of the rows of x, because the library's
+ * tiles are for more than one to seven rows.
+ */
+void chunk_dw(const Head &h, struct dt_view x, bool accumulate)
 {
-    const size_t rows = x.count / h.C;
+    const size_t rows = x.count / h.C, whole = h.V - h.V % UNIT;
     struct dt_cuda_matmul mm = {};
 
-    if (first == end)
-        return;
-    mm.M = end - first;
+    mm.M = whole;
     mm.N = h.C;
     mm.K = rows;
     mm.ta = true;
-    mm.a = dt_view_slice(h.logits, first, rows * h.columns - first);
+    mm.a = dt_view_slice(h.logits, 0, rows * h.columns);
     mm.lda = h.columns;
     mm.b = x;
-    mm.d = dt_view_slice(h.dw, first * h.C, (end - first) * h.C);
+    mm.d = dt_view_slice(h.dw, 0, whole * h.C);
     mm.accumulate = accumulate;
     dt_cuda_matmul(h.stream, &mm);
+    for (size_t v = whole; v < h.V; v++)
+        dt_cuda_weighted_sums(h.stream, dt_view_slice(h.dw, v * h.C, h.C), x,
+                              dt_view_slice(h.logits, v, rows * h.columns - v),
+                              h.columns, rows, h.C, accumulate);
 }
 
 void chunk(const Head &h, size_t first, size_t rows, bool accumulate)
 {
-    const size_t whole = h.V - h.V % UNIT;
     struct dt_view x = dt_view_slice(h.x, first * h.C, rows * h.C);
     struct dt_view logits = dt_view_slice(h.logits, 0, rows * h.columns);
     struct dt_cuda_matmul head = {}, back = {};
@@ -375,9 +378,7 @@ void chunk(const Head &h, size_t first, size_t rows, bool accumulate)
     back.b = h.padded;
     back.d = dt_view_slice(h.dx, first * h.C, rows * h.C);
     dt_cuda_matmul(h.stream, &back);
-    /* dw has no rows for the padding: what makes its extent odd goes apart */
-    chunk_dw(h, x, 0, whole, accumulate);
-    chunk_dw(h, x, whole, h.V, accumulate);
+    chunk_dw(h, x, accumulate);
 }
 
 /* Elements of a view of F32, taken as elements of type. */

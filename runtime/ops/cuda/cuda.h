@@ -117,6 +117,13 @@ void dt_cuda_bias_backward(struct dt_stream *stream, struct dt_view db,
                            struct dt_view dout, size_t N, size_t OC,
                            bool accumulate);
 
+/* sums(C) F32 = or += sum over n of weights[n * stride] x(N,C); the same bits
+ * every time. Uses the first half of the workspace.
+ */
+void dt_cuda_weighted_sums(struct dt_stream *stream, struct dt_view sums,
+                           struct dt_view x, struct dt_view weights,
+                           size_t stride, size_t N, size_t C, bool accumulate);
+
 /* One slot of struct dt_ops, with the type it has there. */
 #define DT_CUDA_OP(op) extern __typeof__(*((struct dt_ops *)0)->op) dt_cuda_##op
 
