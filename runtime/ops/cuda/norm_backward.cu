@@ -125,7 +125,8 @@ template <typename X, int THREADS, int PER> struct Held {
 };
 
 /* partial(block, first ...) = the sums of all warps, each of which had whole
- * rows, in their order
+ * rows, in their order. Vectors at a time: single elements of lanes that are W
+ * apart would be in few banks of the shared memory.
  */
 template <int PER, int W, typename At>
 __device__ static inline void add_warps(float *to, const float (&sums)[PER][W],
@@ -136,13 +137,15 @@ __device__ static inline void add_warps(float *to, const float (&sums)[PER][W],
     for (int turn = 0; turn < WARPS; turn++) {
 #pragma unroll
         for (int p = 0; p < PER; p++) {
+            float sum[W] = {};
+            if (warp != turn || at(p) >= C)
+                continue;
+            if (turn > 0)
+                load_floats<float, W>(sum, shared + at(p));
 #pragma unroll
-            for (int i = 0; i < W; i++) {
-                if (warp == turn && at(p) < C) {
-                    float before = turn > 0 ? shared[at(p) + i] : 0.0f;
-                    shared[at(p) + i] = before + sums[p][i];
-                }
-            }
+            for (int i = 0; i < W; i++)
+                sum[i] += sums[p][i];
+            store_floats<float, W>(shared + at(p), sum);
         }
         __syncthreads();
     }
@@ -161,7 +164,8 @@ __global__ static void __launch_bounds__(Shape<THREADS>::block,
     constexpr int W = wide<X>();
     constexpr size_t ROWS = Shape<THREADS>::rows;
     __shared__ float shared[2][WARP];
-    __shared__ float columns[THREADS == WARP ? PER * W * WARP : 1];
+    alignas(4 * W)
+        __shared__ float columns[THREADS == WARP ? PER * W * WARP : 1];
     Held<X, THREADS, PER> held;
     float *partial = a.partial + (size_t)blockIdx.x * a.columns;
 
