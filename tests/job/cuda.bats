@@ -47,13 +47,14 @@ examples() {
 }
 
 # config NAME DEVICE [LINE]...: NAME.yaml writes to NAME.out. A LINE replaces
-# that of its section.
+# that of its section. Both devices pad rows alike: which scores attention's
+# dropout takes depends on the length.
 config() {
     local name=$1 line
     local -A lines=(
         [run]="{name: $1, output_dir: $1.out, device: $2}"
         [model]="{config_path: model, init: random}"
-        [data]="{train: train.jsonl, eval: eval.jsonl, max_length: 32}"
+        [data]="{train: train.jsonl, eval: eval.jsonl, max_length: 32, pad_to_multiple_of: 1}"
         [training]="{train_batch_size: 4, max_steps: 4, eval_strategy: steps, eval_steps: 2}"
         [optimizer]="{lr: 1.0e-3, weight_decay: 0.1}"
         [precision]="{compute: fp32}"
@@ -123,7 +124,7 @@ numbers() {
 }
 
 @test "with packed rows, accumulation and checkpointing, too" {
-    local data="data: {train: train.jsonl, max_length: 32, packing: true}"
+    local data="data: {train: train.jsonl, max_length: 32, packing: true, pad_to_multiple_of: 1}"
     local steps="training: {train_batch_size: 4, per_device_batch_size: 1, max_steps: 4}"
     local model="model: {config_path: model, init: random, gradient_checkpointing: true}"
     config gpu cuda "$data" "$steps" "$model"
