@@ -48,8 +48,9 @@ void dt_graphs_destroy(struct dt_graphs *graphs)
     free(graphs);
 }
 
-/* The place of a shape; -1: there are too many. */
-static int find(struct dt_graphs *graphs, const struct dt_graph_shape *shape)
+/* The place of a shape; -1: it has none. */
+static int find(const struct dt_graphs *graphs,
+                const struct dt_graph_shape *shape)
 {
     for (size_t i = 0; i < graphs->shape_count; i++) {
         const struct dt_graph_shape *it = &graphs->shapes[i];
@@ -57,6 +58,22 @@ static int find(struct dt_graphs *graphs, const struct dt_graph_shape *shape)
             it->starts == shape->starts && it->accumulate == shape->accumulate)
             return (int)i;
     }
+    return -1;
+}
+
+bool dt_graphs_met(const struct dt_graphs *graphs,
+                   const struct dt_graph_shape *shape)
+{
+    return find(graphs, shape) >= 0;
+}
+
+/* The same, with a place for a new shape; -1: there are too many. */
+static int place_of(struct dt_graphs *graphs,
+                    const struct dt_graph_shape *shape)
+{
+    int place = find(graphs, shape);
+    if (place >= 0)
+        return place;
     if (graphs->shape_count == MAX_SHAPES)
         return -1;
     graphs->shapes[graphs->shape_count] = *shape;
@@ -69,7 +86,7 @@ int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
 {
     const struct dt_device *device = graphs->exec.device;
     struct dt_stream *stream = graphs->exec.stream;
-    int place = device->record_begin ? find(graphs, shape) : -1;
+    int place = device->record_begin ? place_of(graphs, shape) : -1;
     struct piece *it =
         place < 0 ? NULL
                   : &graphs->piece[(size_t)place * graphs->pieces + piece];

@@ -27,6 +27,12 @@ struct dt_graphs *dt_graphs_create(const struct dt_exec *exec, size_t pieces,
                                    struct dt_error *err);
 void dt_graphs_destroy(struct dt_graphs *graphs); /* NULL is fine */
 
+/* Has a piece of this shape been met, so that nothing is prepared any more for
+ * it? No, if the device has no graphs.
+ */
+bool dt_graphs_met(const struct dt_graphs *graphs,
+                   const struct dt_graph_shape *shape);
+
 /* Queues what work(ctx) queues. It is called the first time a piece of a shape
  * is met, so that it can prepare what it needs, and the second time, to be
  * recorded; not from then on. Shapes beyond the first 64 are not recorded.

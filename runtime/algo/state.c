@@ -242,7 +242,10 @@ static int share(struct dt_run *run, struct dt_error *err)
          dt_comm_broadcast(run->comm, dt_optim_v(run->optim), 0, &ticket, err) <
              0))
         return -1;
-    return dt_comm_wait(run->comm, ticket, err);
+    /* here, where a lost peer is noticed: later waits are for the device */
+    if (dt_comm_wait(run->comm, ticket, err) < 0)
+        return -1;
+    return dt_comm_barrier(run->comm, err);
 }
 
 int dt_run_restore(struct dt_run *run, struct dt_error *err)

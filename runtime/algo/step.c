@@ -40,18 +40,34 @@ static void backward(void *ctx)
     dt_model_backward(work->run->model, work->u, work->accumulate);
 }
 
-static int micro_batch(struct dt_run *run, bool first, bool last,
-                       struct dt_error *err)
+/* From the third batch of a step on the host waits for memory of the one before
+ * last, and with a new shape for all that is in the stream: there the sums of
+ * the step before may stand, which a lost peer will never send. comm waits for
+ * those, as nobody else would notice.
+ */
+static int catch_up(struct dt_run *run, const struct dt_graph_shape *shape,
+                    size_t a, struct dt_error *err)
+{
+    const struct dt_flight *before = &run->flights[run->queued % DT_FLIGHTS];
+    if (a < DT_MODEL_BATCHES && dt_graphs_met(run->graphs, shape))
+        return 0;
+    return dt_comm_wait_event(run->comm, run->exec.device, before->done, err);
+}
+
+/* Micro-batch `a` of run->A. */
+static int micro_batch(struct dt_run *run, size_t a, struct dt_error *err)
 {
     struct dt_batch batch;
     size_t head = run->layout->unit_count - 1;
-    struct work work = {run, head, !first};
+    struct work work = {run, head, a > 0};
+    bool last = a + 1 == run->A;
 
-    if (dt_loader_next(run->loader, &batch, err) < 0 ||
+    if (dt_loader_next(run->loader, &batch, err) < 0)
+        return -1;
+    const struct dt_graph_shape shape = {batch.B, batch.T, batch.starts, a > 0};
+    if (catch_up(run, &shape, a, err) < 0 ||
         dt_model_bind(run->model, &batch, true, err) < 0)
         return -1;
-    const struct dt_graph_shape shape = {batch.B, batch.T, batch.starts,
-                                         !first};
     if (dt_graphs_run(run->graphs, &shape, head, forward_and_loss, &work, err) <
         0)
         return -1;
@@ -138,7 +154,7 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     exec->ops->step_begin(exec->stream, run->step, rules);
     exec->ops->step_add(exec->stream, run->step, 0, stop);
     for (size_t a = 0; a < run->A; a++)
-        if (micro_batch(run, a == 0, a + 1 == run->A, err) < 0)
+        if (micro_batch(run, a, err) < 0)
             return -1;
     if (dt_parallel_finish(run->parallel, err) < 0 ||
         reduce(run, run->step, err) < 0)

@@ -28,7 +28,7 @@ int dt_feed_init(struct dt_feed *feed, const struct dt_exec *exec, size_t B,
     feed->buf = dt_buffer_create(exec->device, feed->bytes, "batches", err);
     if (!feed->buf)
         return -1;
-    for (size_t i = 0; i < DT_FEED_SLOTS; i++)
+    for (size_t i = 0; i < DT_MODEL_BATCHES; i++)
         if (exec->device->allocate_staging(feed->bytes, &feed->slots[i].staging,
                                            err) < 0 ||
             exec->device->event_create(&feed->slots[i].copied, err) < 0)
@@ -38,7 +38,7 @@ int dt_feed_init(struct dt_feed *feed, const struct dt_exec *exec, size_t B,
 
 void dt_feed_fini(struct dt_feed *feed)
 {
-    for (size_t i = 0; i < DT_FEED_SLOTS; i++) {
+    for (size_t i = 0; i < DT_MODEL_BATCHES; i++) {
         if (feed->slots[i].copied)
             feed->exec.device->event_destroy(feed->slots[i].copied);
         if (feed->slots[i].staging)
@@ -89,7 +89,7 @@ int dt_feed_batch(struct dt_feed *feed, const struct dt_batch *batch,
                   const int32_t *places, bool next, struct dt_error *err)
 {
     const struct dt_device *device = feed->exec.device;
-    size_t slot = feed->turn++ % DT_FEED_SLOTS, N = batch->B * batch->T;
+    size_t slot = feed->turn++ % DT_MODEL_BATCHES, N = batch->B * batch->T;
     struct place place = {feed, feed->slots[slot].staging, 0};
     assert(batch->B <= feed->B && N <= feed->N);
     if (dt_event_wait(device, feed->slots[slot].copied, err) < 0)

@@ -8,10 +8,9 @@
 #ifndef DT_MODEL_FEED_H
 #define DT_MODEL_FEED_H
 
+#include "model/model.h"
 #include "ops/ops.h"
 #include "tensor/batch.h"
-
-enum { DT_FEED_SLOTS = 2 };
 
 struct dt_feed {
     struct dt_exec exec;
@@ -20,7 +19,7 @@ struct dt_feed {
     struct {
         void *staging;
         struct dt_event *copied; /* the staging memory may be filled again */
-    } slots[DT_FEED_SLOTS];
+    } slots[DT_MODEL_BATCHES];
     unsigned turn;
 
     /* the batch at hand, on the device */

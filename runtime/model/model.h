@@ -143,8 +143,12 @@ size_t dt_model_activation_bytes(const struct dt_model_config *config,
                                  const struct dt_ops *ops,
                                  const struct dt_model_options *options);
 
+/* Batches that may be on their way to the device. */
+enum { DT_MODEL_BATCHES = 2 };
+
 /* Gives the model a batch, at most as large as it was made for, whose arrays
  * may change when the call has returned; its sizes hold until the next one.
+ * Waits until the device has got the batch DT_MODEL_BATCHES before this one.
  * `train`: with dropout, and a backward pass will follow. Token ids must be <
  * V. -1: the device failed.
  */

@@ -38,7 +38,6 @@ config() {
 algorithm: sft
 model: {n_positions: 32, n_embd: 16, n_layer: 2, n_head: 2}
 data: {train: text, max_length: 32}
-training: {train_batch_size: 4, max_steps: 5}
 optimizer: {lr: 1.0e-3, weight_decay: 0.1}
 logging: {steps: 1}
 run.name: $name
@@ -46,6 +45,8 @@ run.output_dir: $name.out
 run.overwrite: true
 END
         printf '%s\n' "$@"
+        [[ $* == *training:* ]] ||
+            echo "training: {train_batch_size: 4, max_steps: 5}"
         [[ $* == *run.device* ]] || echo "run.device: cuda"
         [[ $* == *precision* ]] || echo "precision.compute: fp32"
     } >"$name.yaml"
@@ -97,6 +98,16 @@ need_faults() {
     ((status != 0))
     ((SECONDS - begun < 30))
     [[ $output == *"first failure: rank 2 on n2, killed by signal 9"* ]]
+}
+
+@test "a rank that hangs is named by those with many batches a step, too" {
+    need_faults
+    config hung "distributed.timeout_s: 10" \
+        "training: {train_batch_size: 16, per_device_batch_size: 1, max_steps: 5}"
+    DISTTRAIN_FAULT=train.step:rank=3:step=3:stop run dt_srun -N2 \
+        --ntasks-per-node=2 --disttrain=hung.yaml
+    ((status != 0))
+    [[ $output == *"rank 3 on n2 did not answer within 10000 ms"* ]]
 }
 
 @test "a rank that hangs is named after timeout_s" {
