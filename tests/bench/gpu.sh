@@ -92,7 +92,7 @@ operations() {
     local config=$out/$1.json
     "$bench/disttrain_step.py" --model "$1" --print-model >"$config"
     printf '\n%s, %s x %s tokens, bf16\n\n' "$1" "$3" "$4"
-    "$build/tests/bench/ops" -d cuda -t bf16 -r "$2" -c "$config" "${@:3}"
+    "$build/tests/bench/ops" -d cuda -t bf16 -K -r "$2" -c "$config" "${@:3}"
 }
 
 ops() {

@@ -86,6 +86,7 @@ summary() {
 "$bench/disttrain_step.py" --model "$model" --print-model \
     >"$work/config.json"
 tokens "$work/tokens.bin" "$vocab"
+touch "$work/search" "$out"
 within "$builddir/tests/bench/gemm" -d cuda -s "$square" \
     -c "$work/config.json" "${batches[0]}" "$row_tokens" 3 | tee "$work/gemm"
 ceiling=$(sed -n 's/^ceiling: \([0-9.]*\) .*/\1/p' "$work/gemm")
