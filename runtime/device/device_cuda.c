@@ -184,12 +184,23 @@ static int stream_wait(struct dt_stream *stream, struct dt_error *err)
     return 0;
 }
 
-/* Pageable memory of the host is copied by the driver before it returns. */
+static bool is_pageable(const void *data)
+{
+    struct cudaPointerAttributes is;
+    return cudaPointerGetAttributes(&is, data) == cudaSuccess &&
+           is.type == cudaMemoryTypeUnregistered;
+}
+
+/* A card that reads pageable memory by itself (HMM, ATS) may do so after the
+ * call has returned.
+ */
 static int copy(struct dt_stream *stream, void *to, const void *from,
                 size_t bytes, struct dt_error *err)
 {
     cudaError_t code =
         cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->cuda);
+    if (code == cudaSuccess && (is_pageable(from) || is_pageable(to)))
+        code = cudaStreamSynchronize(stream->cuda);
     if (code != cudaSuccess)
         return failed(err, code, "cudaMemcpyAsync(%zu bytes)", bytes);
     return 0;
