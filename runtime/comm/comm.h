@@ -67,8 +67,8 @@ struct dt_comm *dt_comm_create(const char *backend,
                                const struct dt_comm_options *options,
                                struct dt_error *err);
 
-/* Leaves in order; takes less than a second whatever the others do. What has
- * not been waited for may be dropped. NULL is fine.
+/* Leaves in order; takes less than a second whatever the others do, and NCCL
+ * six at most. What has not been waited for may be dropped. NULL is fine.
  */
 void dt_comm_destroy(struct dt_comm *comm);
 
@@ -120,7 +120,8 @@ int dt_comm_wait(struct dt_comm *comm, dt_ticket_t ticket,
 
 /* dt_event_wait for an event of options.stream that may stand behind
  * operations: fails as they do if a peer is lost or late. What a rank waits for
- * besides has to be waited for with this, or a lost peer means waiting for ever.
+ * besides has to be waited for with this, or a lost peer means waiting for
+ * ever.
  */
 int dt_comm_wait_event(struct dt_comm *comm, const struct dt_device *device,
                        struct dt_event *event, struct dt_error *err);

@@ -64,7 +64,7 @@ struct registration {
  */
 struct dt_nccl {
     ncclComm_t comm;
-    int rank, size;
+    int rank, size, device;
     const char *call; /* the last one, for messages */
     struct registration registrations[REGISTRATIONS];
     int registration_count;
@@ -210,6 +210,7 @@ struct dt_nccl *dt_nccl_create(int rank, int size, const struct dt_nccl_id *ids,
     }
     nccl->rank = rank;
     nccl->size = size;
+    cudaGetDevice(&nccl->device);
     pthread_mutex_init(&nccl->mutex, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -250,13 +251,17 @@ static void leave_in_order(struct dt_nccl *nccl)
     while (lib.CommGetAsyncError(nccl->comm, &state) == ncclSuccess &&
            state == ncclInProgress)
         dt_clock_sleep(1e-3);
-    lib.CommDestroy(nccl->comm);
+    if (state == ncclSuccess)
+        lib.CommDestroy(nccl->comm);
+    else
+        lib.CommAbort(nccl->comm);
 }
 
 static void *end_main(void *arg)
 {
     struct dt_nccl *nccl = arg;
     bool left_behind;
+    cudaSetDevice(nccl->device); /* a new thread has card 0 */
     if (nccl->in_order)
         leave_in_order(nccl);
     else
