@@ -297,6 +297,13 @@ static enum dt_packing packing_of(const struct dt_conf *conf)
     return (enum dt_packing)conf->data.packing;
 }
 
+bool dt_run_packs(const struct dt_conf *conf)
+{
+    enum dt_packing packing = packing_of(conf);
+    return !dt_run_is_stream(conf) &&
+           (packing == DT_PACK_BFD || packing == DT_PACK_BFD_SPLIT);
+}
+
 static struct dt_rows *make_rows(const struct dt_run_data *data,
                                  const struct dt_conf *conf, size_t first,
                                  const struct dt_conf_list *files,

@@ -43,6 +43,9 @@ int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
  */
 bool dt_run_is_stream(const struct dt_conf *conf);
 
+/* May a row of the run hold several documents? */
+bool dt_run_packs(const struct dt_conf *conf);
+
 /* Where text gets its tokens from: a directory, or "byte". */
 const char *dt_run_tokenizer_path(const struct dt_conf *conf);
 

@@ -136,6 +136,7 @@ static struct dt_model_options model_options(const struct dt_run *run)
         .T = run->T,
         .compute = dt_run_dtype(conf->precision.compute),
         .train = true,
+        .documents = dt_run_packs(conf),
         .checkpointing = conf->model.gradient_checkpointing,
         .dropout = !conf->model.disable_dropout,
         .seed = conf->run.seed,

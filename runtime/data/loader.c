@@ -299,11 +299,13 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
     pthread_mutex_unlock(&loader->lock);
     if (rc < 0)
         return -1;
+    /* Padding comes last in a row, so that no document sees it. */
+    bool shared = dt_rows_shared(loader->rows);
     *batch = (struct dt_batch){.B = loader->opt.B,
                                .T = slot->T,
                                .inputs = slot->inputs,
                                .targets = slot->targets,
-                               .starts = slot->starts,
+                               .starts = shared ? slot->starts : NULL,
                                .rows = slot->rows,
                                .target_count = slot->target_count};
     loader->position += (uint64_t)loader->opt.world * loader->opt.B;

@@ -392,6 +392,11 @@ static int read_pieces(const struct dt_rows *rows, size_t i, int32_t *inputs,
     return 0;
 }
 
+bool dt_rows_shared(const struct dt_rows *rows)
+{
+    return rows->order && !rows->wrapped;
+}
+
 /* A row of examples, in dt_guard_run. */
 struct reading {
     const struct dt_rows *rows;

@@ -78,6 +78,9 @@ struct dt_rows_stats {
 /* The same for these rows. */
 struct dt_rows_stats dt_rows_stats(const struct dt_rows *rows);
 
+/* May a row hold several documents? */
+bool dt_rows_shared(const struct dt_rows *rows);
+
 /* Positions that row i needs, <= T. */
 size_t dt_rows_length(const struct dt_rows *rows, size_t i);
 

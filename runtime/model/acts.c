@@ -92,13 +92,36 @@ static void share_act(struct dt_block *blocks, struct dt_view act,
         blocks[l].act = act;
 }
 
+/* Of attention's backward pass, in blocks with and without a window. */
+static size_t scratch_of(const struct dt_acts_for *plan, size_t N)
+{
+    const struct dt_model_config *config = plan->config;
+    struct dt_attention attention = {
+        .B = plan->B,
+        .T = plan->T,
+        .NH = config->n_head,
+        .NKV = config->n_kv_head,
+        .HS = config->head_size,
+        .starts = {.count = plan->options->documents ? N : 0},
+        .dropout = {.rate = plan->options->dropout ? config->attn_dropout : 0},
+    };
+    enum dt_dtype type = plan->options->compute;
+    size_t most = 0;
+    if (config->window == 0 || config->window_from > 0)
+        most = plan->ops->attention_scratch(type, &attention);
+    attention.window = config->window;
+    if (config->window > 0) {
+        size_t count = plan->ops->attention_scratch(type, &attention);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
 static void take_attention(struct arena *arena, struct dt_acts *acts,
                            const struct dt_acts_for *plan, size_t N)
 {
     size_t NH = plan->config->n_head, NKV = plan->config->n_kv_head;
     size_t HS = plan->config->head_size;
-    const struct dt_attention attention = {
-        .B = plan->B, .T = plan->T, .NH = NH, .NKV = NKV, .HS = HS};
     if (plan->config->family == DT_QWEN3) {
         acts->heads = take(arena, N, (NH + 2 * NKV) * HS);
         acts->head_rstd = take_of(arena, DT_F32, N, NH + NKV);
@@ -106,8 +129,7 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
     if (plan->options->train) {
         acts->d_attention = take(arena, N, NH * HS);
         acts->d_qkv = take(arena, N, (NH + 2 * NKV) * HS);
-        acts->scratch =
-            take_of(arena, DT_F32, plan->ops->attention_scratch(&attention), 1);
+        acts->scratch = take_of(arena, DT_F32, scratch_of(plan, N), 1);
     }
 }
 

@@ -114,6 +114,8 @@ struct dt_model_options {
     size_t B, T;           /* largest batch */
     enum dt_dtype compute; /* of weights and activations */
     bool train;            /* there will be backward passes */
+    bool documents;        /* batches will have starts: what is planned for,
+                              not a promise */
     bool checkpointing;    /* keep one boundary per unit and compute a block
                               again in its backward pass: the same bits */
     bool keep;             /* norms and activations of the MLP too, which are

@@ -281,11 +281,12 @@ struct dt_ops {
                                struct dt_view lse, struct dt_view qkv,
                                struct dt_view scratch,
                                const struct dt_attention *attention);
-    /* Elements of scratch with which attention_backward uses all of the
-     * hardware; only the sizes of `attention` are looked at, and whether there
-     * are starts and dropout.
+    /* Elements of scratch with which attention_backward of X uses all of the
+     * hardware; only the sizes and the window of `attention` are looked at, and
+     * whether there are starts and dropout.
      */
-    size_t (*attention_scratch)(const struct dt_attention *attention);
+    size_t (*attention_scratch)(enum dt_dtype type,
+                                const struct dt_attention *attention);
 
     /* Puts keys and values of qkv(B*T, (NH + 2 NKV) HS) into the cache, those
      * of row b position t at place positions(B*T); negative: nowhere.
@@ -301,12 +302,11 @@ struct dt_ops {
                          const struct dt_kv *kv);
 
     /* Head and cross entropy in one, a chunk of rows at a time: logits(.,V) =
-     * x w(V,C)^T live only in `scratch` (F32, at least loss_scratch of one row).
-     * Adds to DT_STEP_LOSS the sum over rows of the
-     * token loss, rows with target DT_IGNORE left out:
-     *   (1 - smoothing) * nll(target) + smoothing / V * sum over v of nll(v)
-     * With dx also dx(N,C) and dw(V,C) (= or +=) of DT_STEP_LOSS_SCALE * that
-     * sum; without it the loss only.
+     * x w(V,C)^T live only in `scratch` (F32, at least loss_scratch of one
+     * row). Adds to DT_STEP_LOSS the sum over rows of the token loss, rows with
+     * target DT_IGNORE left out: (1 - smoothing) * nll(target) + smoothing / V
+     * * sum over v of nll(v) With dx also dx(N,C) and dw(V,C) (= or +=) of
+     * DT_STEP_LOSS_SCALE * that sum; without it the loss only.
      */
     void (*linear_cross_entropy)(struct dt_stream *stream, struct dt_view step,
                                  struct dt_view dx, struct dt_view dw,

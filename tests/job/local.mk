@@ -55,4 +55,5 @@ tests_job_nccl_probe_SOURCES = tests/job/nccl_probe.c \
 	runtime/comm/comm_nccl.c runtime/comm/nccl_bootstrap.c
 tests_job_nccl_probe_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_job_nccl_probe_LDFLAGS = $(AM_LDFLAGS) $(CUDA_LDFLAGS)
+tests_job_nccl_probe_LDADD = $(LDADD) -lcudart_static -ldl -lrt -lpthread
 endif

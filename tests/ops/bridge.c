@@ -58,7 +58,7 @@ const struct dt_ops *bridge_open(const char *backend,
 
 bool bridge_is_real(void)
 {
-    return !strstr(bridge.backend->device->describe(), "simt");
+    return !strcasestr(bridge.backend->device->describe(), "simt");
 }
 
 void bridge_forget(struct tensor *tensor)

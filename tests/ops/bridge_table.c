@@ -243,15 +243,17 @@ static void attention_backward(struct dt_stream *stream, struct dt_view dqkv,
     (void)stream;
     CALL(attention_backward, inner(qkv.dtype), at(dqkv), at(dout), at(out),
          at(lse), at(qkv),
-         at_scratch(scratch, dt_ops_cpu()->attention_scratch(attention)),
+         at_scratch(scratch,
+                    dt_ops_cpu()->attention_scratch(qkv.dtype, attention)),
          attention_at(attention));
 }
 
-static size_t attention_scratch(const struct dt_attention *attention)
+static size_t attention_scratch(enum dt_dtype type,
+                                const struct dt_attention *attention)
 {
     bridge_begin("attention_scratch", bridge_ops->attention_scratch != NULL,
                  0.0);
-    return bridge_ops->attention_scratch(attention);
+    return bridge_ops->attention_scratch(type, attention);
 }
 
 static void kv_store(struct dt_stream *stream, const struct dt_kv *kv,

@@ -103,7 +103,7 @@ static void attention_case(enum dt_dtype type, struct sizes z)
     struct dt_view out = tensor_of(type, count), lse = tensor(rows * z.NH);
     struct dt_view dqkv = tensor_of(type, qkv.count);
     struct dt_view dout = tensor_of(type, count);
-    struct dt_view space = scratch(ops->attention_scratch(&a));
+    struct dt_view space = scratch(ops->attention_scratch(type, &a));
     struct attention r = {
         &a, NULL, doubles(dout), zeros(count), zeros(lse.count), zeros(z.T)};
 
@@ -190,7 +190,7 @@ static void run(const struct two *x)
     struct dt_view space;
 
     omp_set_num_threads(1);
-    space = scratch(ops->attention_scratch(&x->args));
+    space = scratch(ops->attention_scratch(x->qkv.dtype, &x->args));
     omp_set_num_threads(threads);
     ops->attention_forward(NULL, x->out, x->lse, x->qkv, &x->args);
     ops->attention_backward(NULL, x->dqkv, x->dout, x->out, x->lse, x->qkv,

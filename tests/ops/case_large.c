@@ -172,7 +172,7 @@ static void attention(enum dt_dtype type, struct sizes z)
     struct dt_view out = tensor_of(type, count), lse = tensor(N * z.NH);
     struct dt_view dout = tensor_of(type, count);
     struct dt_view dqkv = tensor_of(type, qkv.count);
-    struct dt_view space = scratch(ops->attention_scratch(&args));
+    struct dt_view space = scratch(ops->attention_scratch(type, &args));
 
     ops->attention_forward(NULL, out, lse, qkv, &args);
     ops->attention_backward(NULL, dqkv, dout, out, lse, qkv, space, &args);

@@ -214,8 +214,10 @@ static void backward_head(const struct operands *o, float *scratch, size_t b,
     store_rows(o->dqkv, at + a->NKV * a->HS, stride, s.dv, 1.0f, a->HS, a->T);
 }
 
-size_t DT_CPU(attention_scratch)(const struct dt_attention *attention)
+size_t DT_CPU(attention_scratch)(enum dt_dtype type,
+                                 const struct dt_attention *attention)
 {
+    (void)type;
     return (size_t)omp_get_max_threads() * space_floats(attention);
 }
 

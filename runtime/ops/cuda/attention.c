@@ -82,10 +82,11 @@ void dt_cuda_attention_backward(struct dt_stream *stream, struct dt_view dqkv,
                                         scratch, attention);
 }
 
-size_t dt_cuda_attention_scratch(const struct dt_attention *attention)
+size_t dt_cuda_attention_scratch(enum dt_dtype type,
+                                 const struct dt_attention *attention)
 {
     size_t math = dt_cuda_attention_math_scratch(attention);
-    size_t fused = cudnn ? dt_cuda_attention_cudnn_scratch(attention) : 0;
+    size_t fused = cudnn ? dt_cuda_attention_cudnn_scratch(type, attention) : 0;
 
     return fused > math ? fused : math;
 }

@@ -64,7 +64,8 @@ bool dt_cuda_attention_cudnn_backward(struct dt_stream *stream,
                                       struct dt_view scratch,
                                       const struct dt_attention *a);
 /* Elements of scratch, 0: cuDNN cannot do it. */
-size_t dt_cuda_attention_cudnn_scratch(const struct dt_attention *a);
+size_t dt_cuda_attention_cudnn_scratch(enum dt_dtype type,
+                                       const struct dt_attention *a);
 
 #else
 
@@ -101,8 +102,9 @@ static inline bool dt_cuda_attention_cudnn_backward(
 }
 
 static inline size_t dt_cuda_attention_cudnn_scratch(
-    const struct dt_attention *a)
+    enum dt_dtype type, const struct dt_attention *a)
 {
+    (void)type;
     (void)a;
     return 0;
 }

@@ -197,11 +197,11 @@ const char *dt_cuda_attention_cudnn_library(void)
     return dt_cuda_dnn_load(&why) < 0 ? why.text : dt_cuda_dnn_version();
 }
 
-size_t dt_cuda_attention_cudnn_scratch(const struct dt_attention *a)
+size_t dt_cuda_attention_cudnn_scratch(enum dt_dtype type,
+                                       const struct dt_attention *a)
 {
     struct dt_attention_shape s;
-    struct plan *plan =
-        shape_of(&s, a, DT_BF16, true) ? plan_for(&s, NULL) : NULL;
+    struct plan *plan = shape_of(&s, a, type, true) ? plan_for(&s, NULL) : NULL;
 
     return plan ? scratch_bytes(a, plan) / sizeof(float) : 0;
 }
