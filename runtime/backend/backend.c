@@ -114,6 +114,24 @@ const struct dt_backend *dt_backend_load(struct dt_error *err)
     return NULL;
 }
 
+/* Looked for first where a card is a wish only: the module brings libraries of
+ * hundreds of MB with it. One that was named may have no need of a driver.
+ */
+static bool has_driver(struct dt_error *why)
+{
+    const char *named = getenv("DISTTRAIN_CUDA_MODULE");
+    if (named && *named)
+        return true;
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!driver) {
+        dt_error_set(why, EX_CONFIG,
+                     "there is no NVIDIA driver here (no libcuda.so.1)");
+        return false;
+    }
+    dlclose(driver);
+    return true;
+}
+
 static const struct dt_backend *open_cuda(
     const struct dt_backend_options *options, struct dt_error *err)
 {
@@ -132,10 +150,12 @@ const struct dt_backend *dt_backend_open(
         note[0] = '\0';
     if (strcmp(name, "cpu") == 0)
         return cpu();
-    const struct dt_backend *backend = open_cuda(options, &why);
+    bool wish = strcmp(name, "auto") == 0;
+    const struct dt_backend *backend =
+        wish && !has_driver(&why) ? NULL : open_cuda(options, &why);
     if (backend)
         return backend;
-    if (strcmp(name, "cuda") == 0) {
+    if (!wish) {
         dt_error_set(err, EX_CONFIG, "run.device cuda: %s", why.text);
         return NULL;
     }
