@@ -10,6 +10,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/file.h \
 	runtime/base/guard.c \
 	runtime/base/guard.h \
+	runtime/base/json.c \
+	runtime/base/json.h \
 	runtime/base/log.c \
 	runtime/base/log.h \
 	runtime/base/rng.c \

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "ckpt/safetensors_impl.h"
 
 #define SINGLE "model.safetensors"
@@ -119,17 +120,13 @@ static struct dt_safetensors *open_map(const char *dir, const char *index,
 static struct dt_safetensors *open_index(const char *dir, const char *index,
                                          struct dt_error *err)
 {
-    json_error_t why;
     char *text = dt_file_read(index, MAX_INDEX_BYTES, err);
     if (!text)
         return NULL;
-    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    json_t *root = dt_json_parse(index, text, err);
     free(text);
-    if (!root) {
-        dt_safetensors_bad(index, err, "line %d, column %d: %s", why.line,
-                           why.column, why.text);
+    if (!root)
         return NULL;
-    }
     struct dt_safetensors *st =
         open_map(dir, index, json_object_get(root, "weight_map"), err);
     json_decref(root);

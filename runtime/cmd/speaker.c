@@ -9,11 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include "algo/mirror.h"
 #include "algo/weights.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "cmd/speaker.h"
 #include "data/dataset.h"
 
@@ -56,18 +55,16 @@ static int read_stops(struct dt_speaker *speaker, const char *dir,
                       struct dt_error *err)
 {
     char path[PATH_MAX + 32];
-    json_error_t why;
     snprintf(path, sizeof(path), "%s/generation_config.json", dir);
     if (access(path, F_OK) < 0)
         return 0;
     char *text = dt_file_read(path, CONFIG_MAX_BYTES, err);
     if (!text)
         return -1;
-    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    json_t *root = dt_json_parse(path, text, err);
     free(text);
     if (!root)
-        return dt_error_set(err, EX_DATAERR, "%s:%d:%d: %s", path, why.line,
-                            why.column, why.text);
+        return -1;
     const json_t *eos = json_object_get(root, "eos_token_id");
     size_t count = json_is_array(eos) ? json_array_size(eos) : 1;
     for (size_t i = 0; i < count; i++) {

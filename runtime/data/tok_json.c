@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/json.h"
 #include "data/tok.h"
 
 static const char *type_name(json_type type)
@@ -25,21 +26,12 @@ static const char *type_name(json_type type)
 json_t *dt_tok_json_parse(const char *path, const char *text,
                           struct dt_error *err)
 {
-    json_error_t error;
-    json_t *root =
-        json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (!root) {
-        for (char *p = error.text; *p; p++)
-            if ((unsigned char)*p < ' ' || *p == 0x7f)
-                *p = '?';
-        dt_error_set(err, EX_DATAERR, "%s:%d:%d: %s", path, error.line,
-                     error.column, error.text);
-    } else if (!json_is_object(root)) {
-        dt_error_set(err, EX_DATAERR, "%s: expected an object", path);
-        json_decref(root);
-        return NULL;
-    }
-    return root;
+    json_t *root = dt_json_parse(path, text, err);
+    if (!root || json_is_object(root))
+        return root;
+    dt_error_set(err, EX_DATAERR, "%s: expected an object", path);
+    json_decref(root);
+    return NULL;
 }
 
 const json_t *dt_tok_json_get(const json_t *object, const char *key,

@@ -8,9 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <jansson.h>
-
 #include "base/file.h"
+#include "base/json.h"
 #include "model/config_fields.h"
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
@@ -343,12 +342,10 @@ int dt_model_config_parse(struct dt_model_config *config, const char *json,
                           const char *name, struct dt_error *err)
 {
     struct dt_error problems = {0};
-    json_error_t where;
-    json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, &where);
+    json_t *root = dt_json_parse(name, json, err);
     *config = (struct dt_model_config){0};
     if (!root)
-        return dt_error_set(err, EX_DATAERR, "%s:%d:%d: not JSON: %s", name,
-                            where.line, where.column, where.text);
+        return -1;
     if (json_is_object(root))
         parse_object(config, root, &problems);
     else

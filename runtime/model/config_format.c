@@ -4,8 +4,7 @@
 
 #include <stdlib.h>
 
-#include <jansson.h>
-
+#include "base/json.h"
 #include "model/config_fields.h"
 
 static const char *dtype_name(enum dt_dtype dtype)
@@ -19,7 +18,7 @@ static const char *dtype_name(enum dt_dtype dtype)
 static char *dump(const json_t *root)
 {
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-    json_t *again = text ? json_loads(text, 0, NULL) : NULL;
+    json_t *again = text ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
     bool exact = again && json_equal(root, again);
     json_decref(again);
     if (exact)
@@ -113,8 +112,9 @@ static json_t *build(const struct dt_model_config *config)
 char *dt_model_config_format(const struct dt_model_config *config,
                              enum dt_dtype dtype, struct dt_error *err)
 {
-    json_t *root =
-        config->text ? json_loads(config->text, 0, NULL) : build(config);
+    json_t *root = config->text
+                       ? dt_json_parse("config.json", config->text, NULL)
+                       : build(config);
     /* transformers 5 writes both of these keys, 4 neither */
     bool new = json_object_get(root, "dtype") ||
                json_object_get(root, "rope_parameters");

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/guard.h"
+#include "base/json.h"
 #include "base/rng.h"
 #include "base/str.h"
 
@@ -225,6 +226,55 @@ static void test_guard(void **state)
     dt_map_fini(&map);
 }
 
+/* "limit" of an object, as it was read. */
+static const char *json_limit(const char *text)
+{
+    static char shown[DT_ERROR_TEXT_BYTES];
+    struct dt_error err;
+    json_t *root = dt_json_parse("f", text, &err);
+    const json_t *limit = json_object_get(root, "limit");
+    if (!root)
+        snprintf(shown, sizeof(shown), "%s", err.text);
+    else if (json_is_integer(limit))
+        snprintf(shown, sizeof(shown), "%lld",
+                 (long long)json_integer_value(limit));
+    else if (json_is_real(limit))
+        snprintf(shown, sizeof(shown), "real %g", json_real_value(limit));
+    else
+        snprintf(shown, sizeof(shown), "%s", json_string_value(limit));
+    json_decref(root);
+    return shown;
+}
+
+static void test_json(void **state)
+{
+    static const struct {
+        const char *text, *limit;
+    } cases[] = {
+        {"{\"limit\": 1000000000000000019884624838656}", "real 1e+30"},
+        {"{\"limit\": -9223372036854775809}", "real -9.22337e+18"},
+        {"{\"limit\": 9223372036854775807, \"n\": 9223372036854775808}",
+         "9223372036854775807"},
+        {"{\"n\": [99999999999999999999], \"limit\": 3}", "3"},
+        {"{\"n\": 99999999999999999999, \"limit\": 0.12345678901234567890}",
+         "real 0.123457"},
+        {"{\"n\": 99999999999999999999, \"limit\": 99999999999999999999.5}",
+         "real 1e+20"},
+        {"{\"n\": 99999999999999999999, \"limit\": "
+         "\"\\\"9999999999999999999\"}",
+         "\"9999999999999999999"},
+        {"{\"99999999999999999999\": 99999999999999999999, \"limit\": \"\"}",
+         ""},
+        {"{\"n\": 99999999999999999999,\n \"limit\": x}",
+         "f:2:11: invalid token near 'x'"},
+        {"{\"n\": 1e999}", "f:1:11: real number overflow near '1e999'"},
+        {"{\"n\": 1, \"n\": 2}", "f:1:12: duplicate object key near '\"n\"'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_string_equal(json_limit(cases[i].text), cases[i].limit);
+}
+
 static void test_sleep(void **state)
 {
     double start = dt_clock_now();
@@ -240,7 +290,7 @@ int main(void)
         cmocka_unit_test(test_normals), cmocka_unit_test(test_permute),
         cmocka_unit_test(test_nearest), cmocka_unit_test(test_read),
         cmocka_unit_test(test_tree),    cmocka_unit_test(test_guard),
-        cmocka_unit_test(test_sleep),
+        cmocka_unit_test(test_json),    cmocka_unit_test(test_sleep),
     };
     return cmocka_run_group_tests_name("base", tests, make_dir, remove_dir);
 }

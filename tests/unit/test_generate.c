@@ -185,7 +185,8 @@ static void test_full(void **state)
 static void test_stops(void **state)
 {
     static const char one[] = "{\"eos_token_id\": 120}";
-    static const char list[] = "{\"eos_token_id\": [7, 120, 100000]}";
+    static const char list[] =
+        "{\"eos_token_id\": [7, 120, 100000, 99999999999999999999]}";
     static const char bad[] = "{\"eos_token_id\": ";
     static const char *const texts[] = {one, list};
     (void)state;

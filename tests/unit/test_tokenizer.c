@@ -255,6 +255,7 @@ static void test_directory(void **state)
          "{\"eos_token\": {\"content\": \"c\"}, \"pad_token\": \"b\"}"},
         {"tokenizer_config.json",
          "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"<s>\", "
+         "\"model_max_length\": 1000000000000000019884624838656, "
          "\"unk_token\": null, \"chat_template\": [{\"name\": \"tool\", "
          "\"template\": \"no\"}, {\"name\": \"default\", \"template\": "
          "\"yes\"}]}"},

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json.c - JSON files that other programs have written */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+
+enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL };
+
+/* What is behind the string that begins at s. */
+static char *skip_string(char *s)
+{
+    for (s++; *s && *s != '"'; s++)
+        if (*s == '\\' && s[1])
+            s++;
+    return *s ? s + 1 : s;
+}
+
+/* Writes integers beyond 64 bits with an exponent, 123...789 as 123...e+3: a
+ * number of the same length, so that positions of errors stay.
+ */
+static void widen_integers(char *text)
+{
+    for (char *s = text; *s;) {
+        size_t n = strspn(s, "+-.0123456789Ee");
+        if (*s == '"') {
+            s = skip_string(s);
+            continue;
+        }
+        errno = 0;
+        if (n > 0 && strcspn(s, ".Ee") >= n &&
+            (strtoll(s, NULL, 10), errno == ERANGE))
+            memcpy(s + n - 3, "e+3", 3);
+        s += n > 0 ? n : 1;
+    }
+}
+
+static json_t *parse_wide(const char *text, json_error_t *why)
+{
+    char *copy = strdup(text);
+    if (!copy)
+        return NULL;
+    widen_integers(copy);
+    json_t *root = json_loads(copy, FLAGS, why);
+    free(copy);
+    return root;
+}
+
+json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err)
+{
+    json_error_t why;
+    json_t *root = json_loads(text, FLAGS, &why);
+    if (!root && json_error_code(&why) == json_error_numeric_overflow)
+        root = parse_wide(text, &why);
+    if (root)
+        return root;
+    for (char *p = why.text; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            *p = '?';
+    dt_error_set(err, EX_DATAERR, "%s:%d:%d: %s", path, why.line, why.column,
+                 why.text);
+    return NULL;
+}

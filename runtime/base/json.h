@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json.h - JSON files that other programs have written */
+#ifndef DT_BASE_JSON_H
+#define DT_BASE_JSON_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+/* Parses `text`, the content of the file `path`; release with json_decref. Keys
+ * that occur twice are refused. U+0000 is allowed in strings: use
+ * json_string_length. An integer beyond 64 bits, which Python writes for "no
+ * limit", becomes a real number near it: harmless where nobody reads it, and of
+ * the wrong type where an integer is expected. NULL and err: EX_OSERR,
+ * EX_DATAERR "<path>:<line>:<column>: <why>".
+ */
+json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err);
+
+#endif /* DT_BASE_JSON_H */
