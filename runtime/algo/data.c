@@ -17,7 +17,6 @@
 #include "algo/data.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/str.h"
 
 enum { PROGRESS_SECONDS = 10 };
 
@@ -66,9 +65,8 @@ const char *dt_run_tokenizer_dir(const struct dt_conf *conf)
 static int need_tokenizer(const struct dt_conf *conf, size_t vocab_size,
                           struct dt_error *err)
 {
-    bool ids = conf->data.format == DT_CONF_FORMAT_TOKENS_BIN ||
-               conf->data.format == DT_CONF_FORMAT_TOKENISED ||
-               dt_str_ends_with(conf->data.train.text[0], ".bin");
+    bool ids = conf->data.format == DT_CONF_FORMAT_TOKENISED ||
+               conf->data.kind == DT_KIND_TOKENS;
     if (ids || !conf->model.path || vocab_size == DT_BYTE_VOCAB ||
         conf->model.tokenizer != DT_CONF_TOKENIZER_AUTO ||
         has_tokenizer(conf->model.path))
@@ -100,27 +98,11 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
 
 /* --- streams --- */
 
-static bool is_lines(const char *path)
-{
-    return dt_str_ends_with(path, ".jsonl") || dt_str_ends_with(path, ".json");
-}
-
 bool dt_run_is_stream(const struct dt_conf *conf)
 {
-    const char *first = conf->data.train.text[0];
-    switch ((enum dt_conf_format)conf->data.format) {
-    case DT_CONF_FORMAT_TOKENS_BIN:
-        return true;
-    case DT_CONF_FORMAT_AUTO:
-        if (dt_str_ends_with(first, ".bin"))
-            return true;
-        break;
-    case DT_CONF_FORMAT_TEXT:
-        break;
-    default:
-        return false;
-    }
-    return !is_lines(first) && !strcmp(dt_run_tokenizer_path(conf), "byte");
+    return conf->data.kind == DT_KIND_TOKENS ||
+           (conf->data.kind == DT_KIND_TEXT &&
+            strcmp(dt_run_tokenizer_path(conf), "byte") == 0);
 }
 
 static struct dt_dataset *open_stream(const struct dt_conf *conf,
@@ -291,10 +273,9 @@ static int open_all(struct dt_run_data *data, const struct dt_conf *conf,
 /* A file of plain text is one example, longer than any row. */
 static enum dt_packing packing_of(const struct dt_conf *conf)
 {
-    if (conf->data.format <= (int)DT_CONF_FORMAT_TEXT &&
-        !is_lines(conf->data.train.text[0]))
-        return DT_PACK_WRAPPED;
-    return (enum dt_packing)conf->data.packing;
+    return conf->data.kind == DT_KIND_TEXT
+               ? DT_PACK_WRAPPED
+               : (enum dt_packing)conf->data.packing;
 }
 
 bool dt_run_packs(const struct dt_conf *conf)

@@ -53,6 +53,28 @@ int dt_map_init(struct dt_map *map, const char *path, struct dt_error *err)
     return 0;
 }
 
+int dt_file_peek(const char *path, void *head, size_t bytes, size_t *count,
+                 struct dt_error *err)
+{
+    struct stat st;
+    int fd = open_regular(path, &st, err);
+    if (fd < 0)
+        return -1;
+    ssize_t n;
+    for (*count = 0; *count < bytes; *count += (size_t)n) {
+        n = read(fd, (char *)head + *count, bytes - *count);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            break;
+        n = n < 0 ? 0 : n;
+    }
+    int cause = errno;
+    close(fd);
+    if (*count < bytes && n < 0)
+        return dt_error_set(err, EX_IOERR, "%s: cannot read: %s", path,
+                            strerror(cause));
+    return 0;
+}
+
 void dt_map_fini(struct dt_map *map)
 {
     if (map->data)

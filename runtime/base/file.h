@@ -24,6 +24,12 @@ void dt_map_fini(struct dt_map *map);
  */
 char *dt_file_read(const char *path, size_t max_bytes, struct dt_error *err);
 
+/* Reads the first `bytes` bytes of a regular file, or all *count < bytes that
+ * it has. -1: EX_NOINPUT as dt_map_init, EX_IOERR.
+ */
+int dt_file_peek(const char *path, void *head, size_t bytes, size_t *count,
+                 struct dt_error *err);
+
 /* Creates `path` and its parents as directories (mode 0777 & ~umask); an
  * existing directory is fine. -1: EX_CANTCREAT.
  */

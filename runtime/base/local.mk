@@ -12,6 +12,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/guard.h \
 	runtime/base/json.c \
 	runtime/base/json.h \
+	runtime/base/kind.c \
+	runtime/base/kind.h \
 	runtime/base/log.c \
 	runtime/base/log.h \
 	runtime/base/rng.c \

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/str.h"
 #include "conf/read.h"
 
 enum {
@@ -75,21 +74,12 @@ static void derive_betas(struct dt_conf_reader *reader)
     }
 }
 
-static bool is_tokens(const struct dt_conf *conf)
-{
-    if (conf->data.format != DT_CONF_FORMAT_AUTO)
-        return conf->data.format == DT_CONF_FORMAT_TOKENS_BIN;
-    for (size_t i = 0; i < conf->data.train.count; i++)
-        if (dt_str_ends_with(conf->data.train.text[i], ".bin"))
-            return true;
-    return false;
-}
-
 void dt_conf_derive(struct dt_conf_reader *reader)
 {
     struct dt_conf *conf = reader->conf;
     derive_paths(reader);
     derive_betas(reader);
+    dt_conf_derive_kind(reader);
     if (!given(reader, "run.data_seed")) {
         conf->run.data_seed = conf->run.seed;
         mark_derived(reader, "run.data_seed");
@@ -99,7 +89,8 @@ void dt_conf_derive(struct dt_conf_reader *reader)
         mark_derived(reader, "model.init");
     }
     if (!given(reader, "model.vocab_size")) {
-        conf->model.vocab_size = is_tokens(conf) ? GPT2_VOCAB : BYTE_VOCAB;
+        conf->model.vocab_size =
+            conf->data.kind == DT_KIND_TOKENS ? GPT2_VOCAB : BYTE_VOCAB;
         mark_derived(reader, "model.vocab_size");
     }
     if (!given(reader, "model.n_inner")) {
@@ -175,7 +166,7 @@ static void check_data(struct dt_conf_reader *reader)
                 "E119 %ld tokens do not fit into "
                 "model.n_positions %ld",
                 conf->data.max_length, conf->model.n_positions);
-    if (inline_model && bytes && !is_tokens(conf) &&
+    if (inline_model && bytes && conf->data.kind != DT_KIND_TOKENS &&
         conf->model.vocab_size < BYTE_VOCAB)
         PROBLEM(reader, "model.vocab_size",
                 "E120 %ld rows are too few for "
@@ -220,26 +211,6 @@ static void check_loss(struct dt_conf_reader *reader)
                 formats[format]);
 }
 
-/* Only lines of JSON are examples that can be packed, cut or left out. */
-static void warn_of_stream(struct dt_conf_reader *reader)
-{
-    static const char no_effect[] = "no effect: data.train is one stream";
-    const struct dt_conf *conf = reader->conf;
-    const char *first =
-        conf->data.train.count > 0 ? conf->data.train.text[0] : ".json";
-    if (conf->data.format > DT_CONF_FORMAT_TOKENS_BIN ||
-        (conf->data.format != DT_CONF_FORMAT_TOKENS_BIN &&
-         (dt_str_ends_with(first, ".json") ||
-          dt_str_ends_with(first, ".jsonl"))))
-        return;
-    if (conf->data.packing != DT_CONF_PACK_NONE)
-        WARNING(reader, "data.packing", no_effect);
-    if (conf->data.truncation)
-        WARNING(reader, "data.truncation", no_effect);
-    if (conf->data.bad_lines > 0)
-        WARNING(reader, "data.bad_lines", no_effect);
-}
-
 static void check_training(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -274,7 +245,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
     check_model(reader);
     check_data(reader);
     check_loss(reader);
-    warn_of_stream(reader);
+    dt_conf_warn_of_stream(reader);
     check_training(reader);
     dt_conf_check_device(reader);
     dt_conf_check_numerics(reader);

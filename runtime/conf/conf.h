@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/kind.h"
 
 /* Where something stands: line and column (in characters) from 1. */
 struct dt_conf_place {
@@ -162,6 +163,7 @@ struct dt_conf {
     } model;
     struct {
         struct dt_conf_list train, eval;
+        enum dt_kind kind;       /* of both; LINES of text and lines mixed */
         int format;              /* enum dt_conf_format */
         long max_length;         /* T */
         double validation_split; /* last part of train, when eval is empty */

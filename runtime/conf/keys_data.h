@@ -93,7 +93,7 @@
                     {"preference", 0, "algorithm dpo"},
                     {"prompt", 0, "algorithms ppo and grpo"}),
      .help = "UTF-8 text, lines of JSON, or .bin shards of tokens as nanoGPT "
-             "and llm.c write them; auto looks at the files"},
+             "and llm.c write them; auto: by the first bytes of the file"},
     {"data.text_column", DT_CONF_STRING, AT(data.text_column),
      .fallback = "text", .result = true,
      .aliases = ALSO("dataset_text_field", "data.columns.text"),

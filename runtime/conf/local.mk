@@ -9,6 +9,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/keys_data.h \
 	runtime/conf/keys_launch.h \
 	runtime/conf/keys_optim.h \
+	runtime/conf/files.c \
 	runtime/conf/later.c \
 	runtime/conf/launch.c \
 	runtime/conf/lint.c \

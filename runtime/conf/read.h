@@ -97,6 +97,8 @@ struct dt_conf *dt_conf_load_text(const char *file, const char *text,
  * keys with a problem of their own are their defaults here.
  */
 void dt_conf_derive(struct dt_conf_reader *reader);
+void dt_conf_derive_kind(struct dt_conf_reader *reader);
+void dt_conf_warn_of_stream(struct dt_conf_reader *reader);
 void dt_conf_derive_device(struct dt_conf_reader *reader);
 void dt_conf_check_device(struct dt_conf_reader *reader);
 void dt_conf_derive_numerics(struct dt_conf_reader *reader);

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/guard.h"
-#include "base/str.h"
+#include "base/kind.h"
 #include "data/dataset.h"
 #include "data/utf8.h"
 
@@ -158,20 +158,29 @@ static int open_text(struct shard *shard, struct dt_error *err)
 static int open_shard(struct shard *shard, const char *path,
                       enum dt_data_format format, struct dt_error *err)
 {
+    static const enum dt_kind_asked asked[] = {
+        [DT_DATA_AUTO] = DT_ASKED_AUTO,
+        [DT_DATA_TEXT] = DT_ASKED_TEXT,
+        [DT_DATA_TOKENS_BIN] = DT_ASKED_TOKENS,
+    };
+    enum dt_kind kind;
     shard->path = strdup(path);
     if (!shard->path)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
+    if (dt_kind_find(path, asked[format], &kind, err) < 0)
+        return -1;
+    if (kind == DT_KIND_LINES)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: lines of JSON, which are no stream of tokens",
+                            path);
     if (dt_map_init(&shard->map, path, err) < 0)
         return -1;
     if (shard->map.bytes == 0)
         return dt_error_set(err, EX_DATAERR, "%s: empty", path);
-    int kind = format == DT_DATA_TEXT ? -1 : find_magic(&shard->map);
-    if (kind >= 0)
-        return open_llmc(shard, kind, err);
-    if (format == DT_DATA_TOKENS_BIN ||
-        (format == DT_DATA_AUTO && dt_str_ends_with(path, ".bin")))
-        return open_raw(shard, err);
-    return open_text(shard, err);
+    if (kind == DT_KIND_TEXT)
+        return open_text(shard, err);
+    int magic = find_magic(&shard->map);
+    return magic < 0 ? open_raw(shard, err) : open_llmc(shard, magic, err);
 }
 
 /* --- reading --- */

@@ -19,7 +19,7 @@ enum {
 struct dt_dataset;
 
 enum dt_data_format {
-    DT_DATA_AUTO, /* by content: llm.c magic, else .bin by name, else text */
+    DT_DATA_AUTO, /* as dt_kind_find */
     DT_DATA_TEXT,
     DT_DATA_TOKENS_BIN,
 };
@@ -30,7 +30,7 @@ enum dt_data_format {
  * in full, token ids in samples all over the stream (in full up to 1M tokens):
  * dt_dataset_read checks the rest. NULL and err: EX_NOINPUT, or EX_DATAERR with
  * the file and the byte offset: text that is not UTF-8, a bad header, a token
- * id >= vocab_size, text and tokens mixed.
+ * id >= vocab_size, text and tokens mixed, lines of JSON, and as dt_kind_find.
  */
 struct dt_dataset *dt_dataset_open(const char *const *paths, size_t path_count,
                                    enum dt_data_format format,

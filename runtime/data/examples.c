@@ -12,7 +12,7 @@
 
 #include <xxhash.h>
 
-#include "base/str.h"
+#include "base/kind.h"
 #include "data/examples_make.h"
 #include "data/utf8.h"
 
@@ -30,25 +30,6 @@ struct dt_examples {
 
 /* --- what is in the file? --- */
 
-/* The first byte that is no white space and no byte order mark, or 0. */
-static char first_byte(const struct dt_map *map)
-{
-    const char *text = map->data;
-    size_t i = map->bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    while (i < map->bytes && text[i] && strchr(" \t\r\n", text[i]))
-        i++;
-    return i < map->bytes ? text[i] : '\0';
-}
-
-static bool is_jsonl(const struct dt_make *make)
-{
-    enum dt_layout_kind asked = make->options->layout;
-    return dt_str_ends_with(make->path, ".jsonl") ||
-           dt_str_ends_with(make->path, ".json") ||
-           first_byte(&make->map) == '{' ||
-           (asked != DT_LINES_AUTO && asked != DT_LINES_TEXT);
-}
-
 /* The layout of the first line that has one. */
 static int find_layout(struct dt_make *make, struct dt_error *err)
 {
@@ -56,11 +37,6 @@ static int find_layout(struct dt_make *make, struct dt_error *err)
     const char *data = make->map.data, *line;
     size_t at = 0, length;
     uint64_t number = 0;
-    if (first_byte(&make->map) == '[')
-        return dt_error_set(err, EX_DATAERR,
-                            "%s: a JSON array; expected JSONL, an object on "
-                            "each line",
-                            make->path);
     make->layout = make->options->layout;
     if (make->layout != DT_LINES_AUTO)
         return 0;
@@ -124,7 +100,22 @@ static int choose_chat(struct dt_make *make, struct dt_error *err)
 
 static int examine(struct dt_make *make, struct dt_error *err)
 {
-    if (is_jsonl(make))
+    static const enum dt_kind_asked asked[] = {
+        [DT_LINES_AUTO] = DT_ASKED_AUTO,
+        [DT_LINES_TEXT] = DT_ASKED_TEXT,
+        [DT_LINES_PROMPT_COMPLETION] = DT_ASKED_LINES,
+        [DT_LINES_MESSAGES] = DT_ASKED_LINES,
+        [DT_LINES_TOKENS] = DT_ASKED_LINES,
+    };
+    enum dt_kind kind;
+    if (dt_kind_find(make->path, asked[make->options->layout], &kind, err) < 0)
+        return -1;
+    if (kind == DT_KIND_TOKENS)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: a token file, which is read as it is and "
+                            "needs no preparing",
+                            make->path);
+    if (kind == DT_KIND_LINES)
         return find_layout(make, err) < 0 || choose_loss(make, err) < 0 ||
                        choose_chat(make, err) < 0
                    ? -1

@@ -9,9 +9,7 @@
  * DT_TARGET_BIT set if the model is to learn to predict it; the first token of
  * an example has the bit, too, and a batch where it is first must leave it out.
  *
- * A file is JSONL if its name ends in .jsonl or .json, or its first byte that
- * is not blank is '{', or options ask for a layout that text does not have.
- * Any other is UTF-8 text, one example.
+ * dt_kind_find tells lines of JSON, and text, which is one example, apart.
  */
 #ifndef DT_DATA_EXAMPLES_H
 #define DT_DATA_EXAMPLES_H

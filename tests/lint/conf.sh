@@ -24,7 +24,8 @@ examples() {
 }
 
 expect_none "disttrain.yaml(5) lists every key as the schema has it" "$(manual)"
-touch "$data/train.bin" "$data/val.bin" "$data/chats.jsonl"
+printf ab | tee "$data/train.bin" >"$data/val.bin"
+echo '{}' >"$data/chats.jsonl"
 cp tests/parity/models/llama/model.safetensors "$data"
 sed 's/"max_position_embeddings": .*/"max_position_embeddings": 2048,/' \
     tests/parity/models/llama/config.json >"$data/config.json"

@@ -32,6 +32,7 @@ check_PROGRAMS += \
 	tests/unit/test_half \
 	tests/unit/test_launch \
 	tests/unit/test_hang \
+	tests/unit/test_kind \
 	tests/unit/test_layout \
 	tests/unit/test_loader \
 	tests/unit/test_memory \
@@ -45,6 +46,7 @@ check_PROGRAMS += \
 	tests/unit/test_plan \
 	tests/unit/test_report \
 	tests/unit/test_rows \
+	tests/unit/test_run_data \
 	tests/unit/test_safetensors \
 	tests/unit/test_scaler \
 	tests/unit/test_safetensors_model \

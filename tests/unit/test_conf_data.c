@@ -12,6 +12,13 @@
 
 #include "conf.h"
 
+/* As LEAST, with lines of JSON. */
+#define LINES                                                                  \
+    "algorithm: sft\n"                                                         \
+    "data.train: train.jsonl\n"                                                \
+    "model.n_embd: 96\n"                                                       \
+    "training.per_device_batch_size: 2\n"
+
 static void test_defaults(void **state)
 {
     struct dt_conf *conf = load_good(LEAST, "");
@@ -106,7 +113,7 @@ static void test_numbers(void **state)
 static void test_columns(void **state)
 {
     struct dt_conf *conf =
-        load_good(LEAST "data: {columns: {text: body, messages: chat},\n"
+        load_good(LINES "data: {columns: {text: body, messages: chat},\n"
                         "       prompt_column: question}\n",
                   "");
     (void)state;
@@ -114,7 +121,7 @@ static void test_columns(void **state)
     assert_string_equal(conf->data.messages_column, "chat");
     assert_string_equal(conf->data.prompt_column, "question");
     dt_conf_destroy(conf);
-    conf = load_good(LEAST "dataset_text_field: content\n", "");
+    conf = load_good(LINES "dataset_text_field: content\n", "");
     assert_string_equal(conf->data.text_column, "content");
     dt_conf_destroy(conf);
 }
@@ -153,13 +160,110 @@ static void test_no_effect(void **state)
     dt_conf_destroy(
         load_good(LEAST "data: {format: tokens_bin, packing: bfd}\n",
                   "t.yaml:5:37: data.packing: no effect: data.train is one "
-                  "stream\n"));
+                  "stream of tokens\n"));
     dt_conf_destroy(load_good(
         LEAST "data: {bad_lines: 0.5, packing: bfd, truncation: keep_end}\n",
-        "t.yaml:5:19: data.bad_lines: no effect: data.train is one stream\n"
-        "t.yaml:5:33: data.packing: no effect: data.train is one stream\n"
-        "t.yaml:5:50: data.truncation: no effect: data.train is one "
-        "stream\n"));
+        "t.yaml:5:19: data.bad_lines: no effect: data.train is one text\n"
+        "t.yaml:5:33: data.packing: no effect: data.train is one text\n"
+        "t.yaml:5:50: data.truncation: no effect: data.train is one text\n"));
+    dt_conf_destroy(load_good(
+        LEAST "data: {columns: {text: a, prompt: b, completion: c, messages: "
+              "d}, chat_template: chatml, parse_special: false}\n",
+        "t.yaml:5:24: data.text_column: no effect: data.train is one text\n"
+        "t.yaml:5:35: data.prompt_column: no effect: data.train is one text\n"
+        "t.yaml:5:50: data.completion_column: no effect: data.train is one "
+        "text\n"
+        "t.yaml:5:63: data.messages_column: no effect: data.train is one "
+        "text\n"
+        "t.yaml:5:82: data.chat_template: no effect: data.train is one "
+        "text\n"));
+    dt_conf_destroy(load_good(
+        "algorithm: sft\ndata: {train: tokens.bin, parse_special: false}\n"
+        "model.n_embd: 96\ntraining.per_device_batch_size: 2\n",
+        "t.yaml:2:42: data.parse_special: no effect: data.train is one stream "
+        "of tokens\n"));
+    dt_conf_destroy(load_good(LEAST "data.packing: wrapped\n", ""));
+    dt_conf_destroy(load_good(
+        LINES "data: {chat_template: chatml, packing: bfd, bad_lines: 0.1}\n",
+        ""));
+}
+
+static enum dt_kind kind_of(const char *data)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "algorithm: sft\nmodel.n_embd: 96\n"
+             "training.per_device_batch_size: 2\ndata: {%s}\n",
+             data);
+    struct dt_conf *conf = load_good(text, "");
+    enum dt_kind kind = conf->data.kind;
+    dt_conf_destroy(conf);
+    return kind;
+}
+
+/* What a file holds is what is in it. */
+static void test_kinds(void **state)
+{
+    (void)state;
+    write_file("lines.txt", "{\"text\": \"hello\"}\n");
+    assert_int_equal(kind_of("train: train.txt"), DT_KIND_TEXT);
+    assert_int_equal(kind_of("train: lines.txt"), DT_KIND_LINES);
+    assert_int_equal(kind_of("train: lines.txt, format: text"), DT_KIND_LINES);
+    assert_int_equal(kind_of("train: train.jsonl, eval: lines.txt"),
+                     DT_KIND_LINES);
+    assert_int_equal(kind_of("train: train.txt, format: messages"),
+                     DT_KIND_LINES);
+    assert_int_equal(kind_of("train: tokens.bin"), DT_KIND_TOKENS);
+    assert_int_equal(kind_of("train: train.txt, format: tokens_bin"),
+                     DT_KIND_TOKENS);
+    /* both become parts of one text */
+    assert_int_equal(kind_of("train: [train.txt, lines.txt], packing: wrapped"),
+                     DT_KIND_LINES);
+    unlink("lines.txt");
+}
+
+#define FILES(data)                                                            \
+    "algorithm: sft\nmodel.n_embd: 96\n"                                       \
+    "training.per_device_batch_size: 2\ndata: {" data "}\n"
+
+/* One kind of file for all; what is none is refused by its line. */
+static void test_bad_files(void **state)
+{
+    char wanted[5][1024];
+    const char *here = test_directory;
+    (void)state;
+    write_file("table.csv", "a,b\n1,2\n");
+    snprintf(wanted[0], sizeof(wanted[0]),
+             "t.yaml:4:15: data.train: %s/train.txt holds text, but "
+             "%s/train.jsonl holds lines of JSON: a run reads one kind of "
+             "file; with data.packing: wrapped, both are one text\n",
+             here, here);
+    snprintf(wanted[1], sizeof(wanted[1]),
+             "t.yaml:4:32: data.eval: %s/train.jsonl holds lines of JSON, but "
+             "%s/train.txt holds text: a run reads one kind of file; with "
+             "data.packing: wrapped, both are one text\n",
+             here, here);
+    snprintf(wanted[2], sizeof(wanted[2]),
+             "t.yaml:4:15: data.train: %s/tokens.bin holds tokens, but "
+             "%s/train.jsonl holds lines of JSON: a run reads one kind of "
+             "file\n",
+             here, here);
+    snprintf(wanted[3], sizeof(wanted[3]),
+             "t.yaml:4:15: data.train: %s/table.csv: this is a table of "
+             "comma-separated values: pandas.read_csv(FILE).to_json(\"FILE."
+             "jsonl\", orient=\"records\", lines=True) makes lines of JSON "
+             "of it, and format text reads it as running text\n",
+             here);
+    const struct broken cases[] = {
+        {FILES("train: [train.jsonl, train.txt], packing: bfd"), wanted[0]},
+        {FILES("train: train.txt, eval: train.jsonl"), wanted[1]},
+        {FILES("train: [train.jsonl, tokens.bin], packing: wrapped"),
+         wanted[2]},
+        {FILES("train: table.csv"), wanted[3]},
+    };
+    CHECK_ALL(cases);
+    dt_conf_destroy(load_good(FILES("train: table.csv, format: text"), ""));
+    unlink("table.csv");
 }
 
 static const struct broken mistakes[] = {
@@ -205,10 +309,11 @@ static void test_mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_numbers),  cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_weights),  cmocka_unit_test(test_no_effect),
-        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_defaults),  cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_numbers),   cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_weights),   cmocka_unit_test(test_no_effect),
+        cmocka_unit_test(test_mistakes),  cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_bad_files),
     };
     return cmocka_run_group_tests(tests, enter_directory, leave_directory);
 }

@@ -176,7 +176,8 @@ static void test_refused(void **state)
         {"r.txt", "", "r.txt: empty"},
         {"r.txt", "a\xff", "r.txt: byte 1 (0xff): not UTF-8 text"},
         {"r.json", " [{\"text\": \"a\"}]",
-         "r.json: a JSON array; expected JSONL, an object on each line"},
+         "r.json: a JSON array; expected JSONL, an object on each line: `jq "
+         "-c '.[]'` makes it so"},
         {"r.jsonl", "\n{\"txt\": \"a\"}",
          "r.jsonl:2: expected the key text, prompt and completion, messages"},
         {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx",

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_kind.c - text, lines of JSON, tokens, and what is none of them */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/kind.h"
+#include "scratch.h"
+
+#define BYTES(text) text, sizeof(text) - 1
+#define LLMC "\x88\xd8\x34\x01\x01\0\0\0"
+#define PANDAS_JSON "to_json(\"FILE.jsonl\", orient=\"records\", lines=True)"
+
+static const struct {
+    const char *name, *bytes;
+    size_t count;
+    enum dt_kind_asked asked;
+    enum dt_kind kind;
+} good[] = {
+    {"a.txt", BYTES("Once upon"), DT_ASKED_AUTO, DT_KIND_TEXT},
+    {"GPL-3", BYTES("Once upon"), DT_ASKED_AUTO, DT_KIND_TEXT},
+    {"a.txt", BYTES("a,b\n1,2\n"), DT_ASKED_AUTO, DT_KIND_TEXT},
+    {"a.txt", BYTES("{\\bf TeX}"), DT_ASKED_AUTO, DT_KIND_TEXT},
+    {"a.txt", BYTES("[Verse 1]\n"), DT_ASKED_AUTO, DT_KIND_TEXT},
+    {"a.txt", BYTES("{"), DT_ASKED_AUTO, DT_KIND_TEXT},
+    {"a.csv", BYTES("a,b\n1,2\n"), DT_ASKED_TEXT, DT_KIND_TEXT},
+    {"a.bin", BYTES("ab"), DT_ASKED_TEXT, DT_KIND_TEXT},
+    /* lines of JSON by what they are, under any name */
+    {"a.txt", BYTES("{\"text\": \"a\"}\n"), DT_ASKED_AUTO, DT_KIND_LINES},
+    {"a.ndjson", BYTES("{\"text\": \"a\"}\n"), DT_ASKED_AUTO, DT_KIND_LINES},
+    {"lines", BYTES("\xef\xbb\xbf\r\n {\n\"a\""), DT_ASKED_TEXT, DT_KIND_LINES},
+    {"a.txt", BYTES("{}\n"), DT_ASKED_AUTO, DT_KIND_LINES},
+    {"a.txt", BYTES("{'text': 1}"), DT_ASKED_AUTO, DT_KIND_LINES},
+    {"a.csv", BYTES("{\"text\": 1}"), DT_ASKED_LINES, DT_KIND_LINES},
+    /* and by name, or because the user says so */
+    {"a.jsonl", BYTES("text"), DT_ASKED_AUTO, DT_KIND_LINES},
+    {"a.json", BYTES("text"), DT_ASKED_AUTO, DT_KIND_LINES},
+    {"a.txt", BYTES("text"), DT_ASKED_LINES, DT_KIND_LINES},
+    {"a.bin", BYTES("ab"), DT_ASKED_AUTO, DT_KIND_TOKENS},
+    {"a.txt", BYTES("ab"), DT_ASKED_TOKENS, DT_KIND_TOKENS},
+    {"a.txt", BYTES(LLMC), DT_ASKED_AUTO, DT_KIND_TOKENS},
+    /* tokens that look like two bytes of something */
+    {"a.bin", BYTES("\x1f\x8b\x08\0"), DT_ASKED_AUTO, DT_KIND_TOKENS},
+    {"a.bin", BYTES("\xff\xfe\x41\0"), DT_ASKED_AUTO, DT_KIND_TOKENS},
+};
+
+static const struct {
+    const char *name, *bytes;
+    size_t count;
+    enum dt_kind_asked asked;
+    const char *text; /* after the path */
+} bad[] = {
+    {"a.jsonl", BYTES("version https://git-lfs.github.com/spec/v1\n"),
+     DT_ASKED_AUTO,
+     ": this is a Git LFS pointer instead of the file: fetch it with `git lfs "
+     "pull`"},
+    {"a.bin", BYTES("version https://git-lfs.github.com/spec/v1\n"),
+     DT_ASKED_TOKENS, ": this is a Git LFS pointer"},
+    {"a.jsonl", BYTES("\x1f\x8b\x08\0"), DT_ASKED_LINES,
+     ": this is compressed with gzip: unpack it with `gzip -d`"},
+    {"a.txt", BYTES("BZh91AY&SY"), DT_ASKED_TEXT,
+     ": this is compressed with bzip2: unpack it with `bzip2 -d`"},
+    {"a",
+     BYTES("\xfd"
+           "7zXZ\0"),
+     DT_ASKED_AUTO, ": this is compressed with xz: unpack it with `xz -d`"},
+    {"a.bin", BYTES("\x28\xb5\x2f\xfd"), DT_ASKED_AUTO,
+     ": this is compressed with zstd: unpack it with `zstd -d`"},
+    {"a", BYTES("\x04\x22\x4d\x18"), DT_ASKED_AUTO,
+     ": this is compressed with lz4: unpack it with `lz4 -d`"},
+    {"a", BYTES("PK\x03\x04"), DT_ASKED_AUTO,
+     ": this is a zip archive: unpack it with `unzip`"},
+    {"a.bin", BYTES("PAR1\x15"), DT_ASKED_AUTO,
+     ": this is Parquet: pandas.read_parquet(FILE)." PANDAS_JSON
+     " makes lines of JSON of it"},
+    {"a", BYTES("ARROW1\0\0"), DT_ASKED_AUTO,
+     ": this is Arrow: pandas.read_feather(FILE)." PANDAS_JSON},
+    {"a", BYTES("FEA1"), DT_ASKED_AUTO, ": this is Feather: pandas."},
+    {"a", BYTES("\xff\xff\xff\xff\x10\x01\0\0"), DT_ASKED_AUTO,
+     ": this is an Arrow stream: datasets.Dataset.from_file(FILE)."},
+    {"a", BYTES("\x89HDF\r\n\x1a\n"), DT_ASKED_AUTO, ": this is HDF5: "},
+    {"a.npy", BYTES("\x93NUMPY"), DT_ASKED_AUTO,
+     ": this is a NumPy array: numpy.load(FILE).astype(\"<u2\").tofile("},
+    {"a", BYTES("%PDF-1.7"), DT_ASKED_AUTO,
+     ": this is PDF: `pdftotext` makes text of it"},
+    {"a", BYTES("\xff\xfe\0\0a\0\0\0"), DT_ASKED_AUTO,
+     ": this is UTF-32: `iconv -f UTF-32 -t UTF-8` makes UTF-8 of it"},
+    {"a", BYTES("\0\0\xfe\xff\0\0\0a"), DT_ASKED_AUTO, ": this is UTF-32: "},
+    {"a",
+     BYTES("\xff\xfe"
+           "a\0"),
+     DT_ASKED_AUTO,
+     ": this is UTF-16: `iconv -f UTF-16 -t UTF-8` makes UTF-8 of it"},
+    {"a", BYTES("\xfe\xff\0a"), DT_ASKED_LINES, ": this is UTF-16: "},
+    {"a", BYTES("a\0b\0\n\0"), DT_ASKED_TEXT,
+     ": this is UTF-16 or binary: `iconv -f UTF-16LE -t UTF-8` makes UTF-8 of "
+     "UTF-16"},
+    {"a", BYTES("a\0\0\0b\0\0\0"), DT_ASKED_AUTO,
+     ": this is UTF-32 or binary: `iconv -f UTF-32LE -t UTF-8` makes"},
+    {"a", BYTES("words and\0 more"), DT_ASKED_AUTO,
+     ": byte 9 is NUL: this is binary, not text; raw token ids need a name "
+     "that ends in .bin, or format tokens_bin"},
+    {"a.csv", BYTES("a,b\n1,2\n"), DT_ASKED_AUTO,
+     ": this is a table of comma-separated values: "
+     "pandas.read_csv(FILE)." PANDAS_JSON
+     " makes lines of JSON of it, and format text reads it as "
+     "running text"},
+    {"a.b.TSV", BYTES("a\tb\n1\t2\n"), DT_ASKED_AUTO,
+     ": this is a table of tab-separated values: pandas.read_csv(FILE, "
+     "sep=\"\\t\")." PANDAS_JSON},
+    {"a.json", BYTES(" [\"a\"]"), DT_ASKED_AUTO,
+     ": a JSON array; expected JSONL, an object on each line: `jq -c '.[]'` "
+     "makes it so"},
+    {"a.txt", BYTES("[\n {\"text\": 1}]"), DT_ASKED_AUTO, ": a JSON array; "},
+    {"a.txt", BYTES("[1]"), DT_ASKED_LINES, ": a JSON array; "},
+    {"a.jsonl", "", 0, DT_ASKED_AUTO, ": empty"},
+};
+
+static void test_good(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        struct dt_error err;
+        enum dt_kind kind;
+        const char *path =
+            scratch_write(good[i].name, good[i].bytes, good[i].count);
+        if (dt_kind_find(path, good[i].asked, &kind, &err) < 0)
+            fail_msg("%zu: %s", i, err.text);
+        if (kind != good[i].kind)
+            fail_msg("%zu: %s is %s, not %s", i, good[i].name,
+                     dt_kind_name(kind), dt_kind_name(good[i].kind));
+    }
+}
+
+static void test_bad(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct dt_error err = {0};
+        enum dt_kind kind;
+        const char *path =
+            scratch_write(bad[i].name, bad[i].bytes, bad[i].count);
+        int rc = dt_kind_find(path, bad[i].asked, &kind, &err);
+        size_t n = strlen(path);
+        if (rc == 0 || err.status != EX_DATAERR ||
+            strncmp(err.text, path, n) != 0 ||
+            strncmp(err.text + n, bad[i].text, strlen(bad[i].text)) != 0)
+            fail_msg("%zu: expected \"%s\", got \"%s\"", i, bad[i].text,
+                     err.text);
+    }
+}
+
+/* A tar archive says what it is late; a file may end before that. */
+static void test_tar(void **state)
+{
+    char bytes[512] = "file.txt";
+    struct dt_error err;
+    enum dt_kind kind;
+    (void)state;
+    strcpy(bytes + 257, "ustar");
+    assert_int_equal(dt_kind_find(scratch_write("a", bytes, sizeof(bytes)),
+                                  DT_ASKED_AUTO, &kind, &err),
+                     -1);
+    assert_non_null(strstr(err.text, ": this is a tar archive: unpack it with "
+                                     "`tar -xf`"));
+}
+
+static void test_missing(void **state)
+{
+    struct dt_error err;
+    enum dt_kind kind;
+    (void)state;
+    assert_int_equal(
+        dt_kind_find(scratch_path("none"), DT_ASKED_AUTO, &kind, &err), -1);
+    assert_int_equal(err.status, EX_NOINPUT);
+    assert_int_equal(
+        dt_kind_find(scratch_path("."), DT_ASKED_AUTO, &kind, &err), -1);
+    assert_non_null(strstr(err.text, ": not a regular file"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_tar),
+        cmocka_unit_test(test_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
