@@ -62,6 +62,25 @@ struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
     };
 }
 
+void dt_run_schedule_note(const struct dt_schedule *schedule, char *text,
+                          size_t bytes)
+{
+    long warmup = schedule->warmup, total = schedule->total, k = 0;
+    text[0] = '\0';
+    while (k < total && dt_schedule_lr(schedule, k) <= 0)
+        k++;
+    if (k == total)
+        snprintf(text, bytes,
+                 "E110 nothing is learnt: the run ends at step %ld of %ld of "
+                 "warm-up, and its learning rate is 0 throughout; train for "
+                 "more steps or lower scheduler.warmup_steps",
+                 total, warmup);
+    else if (warmup >= total && schedule->name != DT_SCHEDULE_CONSTANT)
+        snprintf(text, bytes,
+                 "E110 the run ends after %ld of %ld steps of warm-up", total,
+                 warmup);
+}
+
 enum dt_dtype dt_run_dtype(int dtype)
 {
     static const enum dt_dtype types[] = {

@@ -17,6 +17,12 @@ double dt_run_lr_factor(const struct dt_conf *conf, int world);
 struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
                                    long total);
 
+/* Writes that no step has a rate above 0, or that warm-up lasts to the end of
+ * the run; empty if neither is so.
+ */
+void dt_run_schedule_note(const struct dt_schedule *schedule, char *text,
+                          size_t bytes);
+
 /* The loss scaler of precision.*, before the first step; but in fp16 a static
  * scale of 1.
  */

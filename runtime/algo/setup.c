@@ -240,6 +240,7 @@ static int allocate(struct dt_run *run, const struct dt_model_options *options,
 /* Steps of the whole run and the schedule over them. */
 static int plan_steps(struct dt_run *run, struct dt_error *err)
 {
+    char note[256];
     struct dt_conf *conf = &run->conf;
     double per_step = (double)(run->B * run->A * (size_t)run->world);
     double samples = conf->training.epochs * (double)run->epoch_samples;
@@ -249,11 +250,9 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
     if (dt_conf_resolve_steps(conf, run->total_steps, err) < 0)
         return -1;
     run->schedule = dt_run_schedule(conf, run->world, run->total_steps);
-    if (conf->training.max_steps <= 0 &&
-        run->schedule.warmup > run->total_steps)
-        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
-               "E110 the run ends after %ld of %ld steps of warm-up",
-               run->total_steps, run->schedule.warmup);
+    dt_run_schedule_note(&run->schedule, note, sizeof(note));
+    if (note[0] && !conf->training.eval_only)
+        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s", note);
     return 0;
 }
 

@@ -77,7 +77,8 @@
     {"scheduler.warmup_ratio", DT_CONF_FLOAT, AT(scheduler.warmup_ratio),
      .fallback = "0", .min = 0, .max = 1, .below_max = true, .result = true,
      .aliases = ALSO("warmup_ratio"),
-     .help = "the same as a ratio of the run; excludes warmup_steps"},
+     .help = "the same as a ratio of the run, rounded up, but never all of its "
+             "steps; excludes warmup_steps"},
     {"scheduler.min_lr", DT_CONF_FLOAT, AT(scheduler.min_lr), .min = 0,
      .max = INFINITY, .result = true,
      .aliases = ALSO("min_lr", "lr_scheduler_kwargs.min_lr", "lr_end",

@@ -13,13 +13,16 @@ static void settle(long *steps, double ratio, long total)
         *steps = (long)ceil(ratio * (double)total);
 }
 
-/* Also the number 0.1, by which Hugging Face means a ratio. */
+/* Also the number 0.1, by which Hugging Face means a ratio. A ratio rounds up,
+ * but leaves one step at the full rate: a run of one step would learn nothing,
+ * as warm-up begins at rate 0.
+ */
 static void settle_warmup(struct dt_conf *conf, long total)
 {
     double *steps = &conf->scheduler.warmup_steps;
     double ratio = *steps > 0 ? *steps : conf->scheduler.warmup_ratio;
     if (*steps < 1)
-        *steps = ceil(ratio * (double)total);
+        *steps = fmin(ceil(ratio * (double)total), (double)total - 1);
     conf->scheduler.warmup_ratio = 0;
 }
 

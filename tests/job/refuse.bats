@@ -119,3 +119,18 @@ more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
         [[ $(scale) == 128.0 ]]
     done
 }
+
+@test "a run of one step learns, whatever share of it is warm-up" {
+    local data="data: {train: train.txt, max_length: 32}" rate
+    train "$data" "training: {per_device_batch_size: 2, max_steps: 1}" \
+        "scheduler: {name: cosine, warmup_ratio: 0.03}"
+    ((status == 0))
+    rate=$(sed -n 's/.*"lr": \([-.e0-9]*\).*/\1/p' out/logs/metrics.jsonl)
+    [[ $rate == 2e-05 || $rate == 2.0e-05 || $rate == 2.0e-5 ]]
+    [[ $output != *E110* ]]
+    rm -r out
+    train "$data" "training: {per_device_batch_size: 2, max_steps: 1}" \
+        "scheduler: {name: cosine, warmup_steps: 1}"
+    ((status == 0))
+    [[ $output == *"E110 nothing is learnt: the run ends at step 1 of 1 of warm-up"* ]]
+}

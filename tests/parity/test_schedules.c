@@ -150,13 +150,63 @@ static void test_deepspeed(void **state)
     assert_true(fabs(dt_schedule_lr(&s, 100) - 1e-4) < 1e-15);
 }
 
+/* A run of `total` steps, and what is said of it. */
+static struct dt_schedule short_schedule(const char *lines, long total,
+                                         const char *wanted)
+{
+    char text[512], note[256];
+    snprintf(text, sizeof(text), LEAST "lr: 1e-3\n%s", lines);
+    struct dt_conf *conf = load_good(text, "");
+    assert_int_equal(dt_conf_resolve_steps(conf, total, NULL), 0);
+    struct dt_schedule schedule = dt_run_schedule(conf, 1, total);
+    dt_run_schedule_note(&schedule, note, sizeof(note));
+    assert_string_equal(note, wanted);
+    dt_conf_destroy(conf);
+    return schedule;
+}
+
+/* Warm-up begins at rate 0: a ratio of a short run must leave a step to learn
+ * in, and one that is given in steps says what it does.
+ */
+static void test_short_runs(void **state)
+{
+    static const char *const names[] = {"linear", "cosine", "inverse_sqrt",
+                                        "constant_with_warmup"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char lines[128];
+        snprintf(lines, sizeof(lines),
+                 "scheduler: {name: %s, warmup_ratio: 0.03}\n", names[i]);
+        struct dt_schedule s = short_schedule(lines, 1, "");
+        assert_int_equal(s.warmup, 0);
+        assert_true(dt_schedule_lr(&s, 0) == 1e-3);
+        s = short_schedule(lines, 2, ""); /* as transformers has it */
+        assert_int_equal(s.warmup, 1);
+        assert_true(dt_schedule_lr(&s, 1) == 1e-3);
+    }
+    assert_int_equal(short_schedule("warmup_steps: 0.9\n", 3, "").warmup, 2);
+    assert_int_equal(short_schedule("warmup_ratio: 0.9\n", 20, "").warmup, 18);
+    short_schedule("warmup_steps: 5\n", 1,
+                   "E110 nothing is learnt: the run ends at step 1 of 5 of "
+                   "warm-up, and its learning rate is 0 throughout; train for "
+                   "more steps or lower scheduler.warmup_steps");
+    short_schedule("scheduler: {name: WarmupLR, warmup_num_steps: 10}\n", 2,
+                   "E110 nothing is learnt: the run ends at step 2 of 10 of "
+                   "warm-up, and its learning rate is 0 throughout; train for "
+                   "more steps or lower scheduler.warmup_steps");
+    short_schedule("warmup_steps: 5\n", 5,
+                   "E110 the run ends after 5 of 5 steps of warm-up");
+    short_schedule("scheduler: {name: nanogpt, warmup_steps: 5}\n", 3,
+                   "E110 the run ends after 3 of 5 steps of warm-up");
+    short_schedule("warmup_steps: 5\n", 6, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transformers),
-        cmocka_unit_test(test_ratios),
-        cmocka_unit_test(test_lr_scaling),
-        cmocka_unit_test(test_deepspeed),
+        cmocka_unit_test(test_transformers), cmocka_unit_test(test_ratios),
+        cmocka_unit_test(test_lr_scaling),   cmocka_unit_test(test_deepspeed),
+        cmocka_unit_test(test_short_runs),
     };
     return cmocka_run_group_tests_name("schedules", tests, setup, teardown);
 }
