@@ -16,9 +16,13 @@ spank_libdtspank_la_LDFLAGS = $(DT_LDFLAGS)
 spank_libdtspank_la_SOURCES = \
 	runtime/base/error.c \
 	runtime/base/error.h \
+	runtime/base/launcher.c \
+	runtime/base/launcher.h \
 	runtime/launch/contract.h \
 	runtime/launch/variables.c \
 	runtime/launch/variables.h \
+	spank/advice.c \
+	spank/advice.h \
 	spank/argv.c \
 	spank/argv.h \
 	spank/check.c \

@@ -15,6 +15,7 @@
 #include <slurm/slurm.h>
 
 #include "launch/contract.h"
+#include "spank/advice.h"
 #include "spank/argv.h"
 #include "spank/check.h"
 #include "spank/console.h"
@@ -44,6 +45,7 @@ static struct {
     char *checked;   /* the value that contract is the answer to, or NULL */
     char *committed; /* the value that was exported */
     int components;  /* of a heterogeneous job; 1 for any other */
+    int command;     /* index in main_argv, if there is one component */
     struct dtspank_contract contract;
 } submit;
 
@@ -365,6 +367,7 @@ int dtspank_submit_post_opt(spank_t spank)
 {
     struct dt_error err;
     submit.components++;
+    submit.command = optind;
     if (!submit.value)
         return 0;
     if (submit.committed) {
@@ -421,6 +424,9 @@ static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
     else if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &launch.tasks) ==
              ESPANK_SUCCESS) {
         launch.layout = layout;
+        if (layout)
+            dtspank_advice_launcher(main_argc, main_argv, submit.command,
+                                    launch.tasks, layout->node_cnt);
         dtspank_console_start(submit.conf.runtime, &launch);
     }
     dtspank_layout_release(layout);

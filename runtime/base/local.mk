@@ -14,6 +14,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/json.h \
 	runtime/base/kind.c \
 	runtime/base/kind.h \
+	runtime/base/launcher.c \
+	runtime/base/launcher.h \
 	runtime/base/log.c \
 	runtime/base/log.h \
 	runtime/base/rng.c \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/launcher.h"
 #include "conf/read.h"
 
 enum kind {
@@ -114,44 +115,15 @@ void dt_conf_check_env(struct dt_conf_reader *reader)
     }
 }
 
-static bool has_word(const struct dt_conf_list *words, const char *word)
-{
-    for (size_t i = 0; i < words->count; i++)
-        if (strncmp(words->text[i], word, strlen(word)) == 0 &&
-            strchr("=", words->text[i][strlen(word)]))
-            return true;
-    return false;
-}
-
 /* A launcher as the command starts its own ranks in every task. */
 void dt_conf_check_command(struct dt_conf_reader *reader)
 {
-    static const struct {
-        const char *word, *why;
-    } launchers[] = {
-        {"torchrun", "starts ranks of its own in every task"},
-        {"torch.distributed.run", "starts ranks of its own in every task"},
-        {"torch.distributed.launch",
-         "starts ranks of its own in every task, and appends --local-rank, "
-         "which scripts that know --local_rank refuse: read LOCAL_RANK"},
-        {"accelerate", "starts ranks of its own in every task, and its "
-                       "--num_processes is the total of all machines"},
-        {"deepspeed", "starts ranks of its own in every task, and with "
-                      "--num_nodes but no hostfile takes 127.0.0.1 for the "
-                      "master"},
-        {"mpirun", "starts ranks of its own in every task"},
-        {"srun", "starts a step of its own in every task"},
-    };
     const struct dt_conf_list *words = &reader->conf->launch.command;
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-        bool starts =
-            words->count > 0 && strcmp(words->text[0], launchers[i].word) == 0;
-        bool module = strchr(launchers[i].word, '.') && has_word(words, "-m") &&
-                      has_word(words, launchers[i].word);
-        if (starts || module)
-            WARNING(reader, "launch.command",
-                    "%s %s; srun has started them already: write the program "
-                    "alone, such as [python3, train.py]",
-                    launchers[i].word, launchers[i].why);
-    }
+    struct dt_launcher launcher;
+    if (dt_launcher_find((const char *const *)words->text, words->count,
+                         &launcher))
+        WARNING(reader, "launch.command",
+                "%s %s; srun has started them already: write the program "
+                "alone, such as [python3, train.py]",
+                launcher.name, launcher.does);
 }

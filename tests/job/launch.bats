@@ -312,3 +312,20 @@ jobs are accepted or processed" ]]
     run -0 dt_srun --disttrain=again.yaml true
     [[ $output == "" ]]
 }
+
+@test "a launcher inside the launcher: a warning, with the line to write" {
+    printf '#!/bin/sh\necho started\n' >torchrun
+    chmod 755 torchrun
+    cp torchrun mpirun
+    local says="disttrain: warning: torchrun starts ranks of its own in \
+every task, 2 of them: every task is a rank already; write: "
+    run -0 dt_run srun -n2 --disttrain=env ./torchrun --nproc-per-node 2 \
+        t.py --text 'a b'
+    [[ $output == *"${says}srun -n2 --disttrain=env python3 t.py --text 'a b'"* ]]
+    [[ $(grep -c started <<<"$output") == 2 ]]
+    run -0 dt_run srun -n2 --disttrain=env ./mpirun -np 2 ./a.out
+    [[ $output == *"warning: mpirun "*"write: srun -n2 --disttrain=env PROGRAM \
+ARGUMENT..."* ]]
+    run -0 dt_srun -N2 --ntasks-per-node=1 --disttrain=env ./torchrun t.py
+    [[ $output == $'started\nstarted' ]]
+}

@@ -31,6 +31,7 @@ check_PROGRAMS += \
 	tests/unit/test_jsonl \
 	tests/unit/test_half \
 	tests/unit/test_launch \
+	tests/unit/test_launcher \
 	tests/unit/test_hang \
 	tests/unit/test_kind \
 	tests/unit/test_layout \

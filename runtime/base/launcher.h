@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * launcher.h - programs that start ranks by themselves, such as torchrun
+ *
+ * Under srun, which starts every rank already, they multiply the ranks. A
+ * function of the words alone and libc only: the plugin asks for the command
+ * of srun, and the configuration for launch.command.
+ */
+#ifndef DT_BASE_LAUNCHER_H
+#define DT_BASE_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct dt_launcher {
+    const char *name;   /* such as "torchrun" */
+    const char *does;   /* "starts ranks of its own in every task" and more */
+    size_t program;     /* the first word of what it would start; the number of
+                           all words if that cannot be told */
+    const char *python; /* what to write before that word: "", "python3 " or
+                           "python3 -m " */
+};
+
+/* Whether the command `words` starts a launcher: by its name, through python,
+ * as a module of python, or through env. Fills found if so.
+ */
+bool dt_launcher_find(const char *const *words, size_t count,
+                      struct dt_launcher *found);
+
+#endif /* DT_BASE_LAUNCHER_H */
