@@ -51,6 +51,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/net.h \
 	spank/options.c \
 	spank/options.h \
+	spank/pmix.c \
+	spank/pmix.h \
 	spank/port.c \
 	spank/port.h \
 	spank/preflight.c \

@@ -2,7 +2,6 @@
 /* submit.c - from --disttrain=FILE to the environment of the step */
 #include "config.h"
 
-#include <dlfcn.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -24,6 +23,7 @@
 #include "spank/inherited.h"
 #include "spank/layout.h"
 #include "spank/options.h"
+#include "spank/pmix.h"
 #include "spank/preflight.h"
 #include "spank/requeue.h"
 #include "spank/siteconf.h"
@@ -78,20 +78,6 @@ static int keep(char **to, const char *value)
     free(*to);
     *to = copy;
     return 0;
-}
-
-/* Slurm's plugins lie beside libslurmfull, where the spank functions are. */
-static bool have_mpi_pmix(void)
-{
-    Dl_info info;
-    char path[PATH_MAX];
-    if (dladdr((void *)(uintptr_t)spank_option_register, &info) == 0)
-        return false;
-    const char *slash = strrchr(info.dli_fname, '/');
-    int dir_bytes = slash ? (int)(slash - info.dli_fname) : 0;
-    int n = snprintf(path, sizeof(path), "%.*s/mpi_pmix.so", dir_bytes,
-                     info.dli_fname);
-    return n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0;
 }
 
 static bool is_active(const char *value)
@@ -164,7 +150,7 @@ static int set_srun_input(void)
     bool runtime_runs =
         (submit.argv.sure && !submit.argv.has_command) ||
         dtspank_argv_names(main_argc, main_argv, submit.conf.runtime);
-    if (trains_natively() && runtime_runs && have_mpi_pmix())
+    if (trains_natively() && runtime_runs && dtspank_pmix_is_there())
         setenv("SLURM_MPI_TYPE", "pmix", 0);
     if (!dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
         dtspank_console_prepare(main_argc, main_argv);
@@ -212,7 +198,7 @@ static int complete_argv(int option, struct dt_error *err)
                             "launch.command: give srun a command",
                             submit.checked);
     bool set_mpi = trains_natively() && !certain &&
-                   getenv("SLURM_MPI_TYPE") == NULL && have_mpi_pmix();
+                   getenv("SLURM_MPI_TYPE") == NULL && dtspank_pmix_is_there();
     return dtspank_argv_place(main_argc, main_argv, option,
                               (char *)submit.conf.runtime,
                               set_mpi ? "--mpi=pmix" : NULL, err);
