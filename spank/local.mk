@@ -35,6 +35,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/cpu.h \
 	spank/deadline.c \
 	spank/deadline.h \
+	spank/elf.c \
+	spank/elf.h \
 	spank/facts.c \
 	spank/facts.h \
 	spank/gpu.c \
@@ -57,6 +59,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/port.h \
 	spank/preflight.c \
 	spank/preflight.h \
+	spank/program.c \
+	spank/program.h \
 	spank/requeue.c \
 	spank/requeue.h \
 	spank/record.c \

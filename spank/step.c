@@ -25,6 +25,7 @@
 #include "spank/options.h"
 #include "spank/port.h"
 #include "spank/preflight.h"
+#include "spank/program.h"
 #include "spank/record.h"
 #include "spank/siteconf.h"
 #include "spank/siteenv.h"
@@ -183,6 +184,18 @@ static int export_site_env(spank_t spank, struct dt_error *err)
     return dtspank_siteenv_export(spank, &step.conf, err);
 }
 
+static int check_program(spank_t spank, struct dt_error *err)
+{
+    return dtspank_program_check(spank, step.conf.runtime, err);
+}
+
+static int warn_mpi(spank_t spank, struct dt_error *err)
+{
+    (void)err;
+    dtspank_program_warn_mpi(spank, step.conf.runtime);
+    return 0;
+}
+
 static int start_watch(spank_t spank, struct dt_error *err)
 {
     (void)err;
@@ -199,12 +212,14 @@ static const struct task_step {
     enum dtspank_part part;
 } task_steps[] = {
     {dtspank_record_start, DTSPANK_CONSOLE},
+    {check_program, DTSPANK_PART_COUNT},
     {unpack_env, DTSPANK_PART_COUNT},
     {export_site_env, DTSPANK_PART_COUNT},
     {dtspank_gpu_apply, DTSPANK_GPU},
     {dtspank_cpu_apply, DTSPANK_CPU},
     {dtspank_limits_apply, DTSPANK_LIMITS},
     {export_variables, DTSPANK_PART_COUNT},
+    {warn_mpi, DTSPANK_PART_COUNT},
     {start_watch, DTSPANK_CONSOLE},
 };
 

@@ -469,3 +469,23 @@ force=NAME=VALUE, allow_runtime=DIR or off=PART" ]]
     [[ $output == "srun: error: disttrain: /x/y check: No such file or \
 directory (runtime= in plugstack.conf)" ]]
 }
+
+@test "a node without the runtime is named" {
+    dt_run --node n4 mount -t tmpfs none "$WORK"
+    run ! dt_srun -w n4 --disttrain=c.yaml
+    dt_run --node n4 umount --lazy "$WORK"
+    [[ $output == *"disttrain: rank 0: no runtime at $WORK/disttrain on n4: \
+install disttrain there"* ]]
+}
+
+@test "an MPI program without MPI is named, and one with it is not" {
+    local ring=$DT_BUILDDIR/tests/job/pmix_ring
+    [[ -x $ring ]] || skip "built without PMIx"
+    run dt_run srun -n2 --disttrain=env "$ring"
+    [[ $output == *"disttrain: warning: $ring is linked with libpmix.so"*", but \
+this step has no MPI, and each rank may be alone: give srun --mpi=pmix"* ]]
+    run -0 dt_run srun -n2 --mpi=pmix --disttrain=env "$ring"
+    [[ $output != *"is linked with"* ]]
+    run -0 dt_run srun -n2 --disttrain=env sh -c true
+    [[ $output != *"is linked with"* ]]
+}

@@ -68,6 +68,10 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
     case S_JOB_ENV:
         *va_arg(ap, char ***) = stub.env;
         break;
+    case S_JOB_ARGV:
+        *va_arg(ap, int *) = stub.argv[0] ? 1 : 0;
+        *va_arg(ap, char ***) = stub.argv;
+        break;
     case S_TASK_GLOBAL_ID:
         *va_arg(ap, uint32_t *) = stub.task;
         break;

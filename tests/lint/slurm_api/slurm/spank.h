@@ -39,6 +39,7 @@ typedef enum {
     S_JOB_STEPID,
     S_JOB_LOCAL_TASK_COUNT,
     S_JOB_TOTAL_TASK_COUNT,
+    S_JOB_ARGV,
     S_JOB_ENV,
     S_TASK_GLOBAL_ID,
     S_TASK_EXIT_STATUS,
