@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,8 +33,9 @@ enum {
 
 static struct {
     const char *labels; /* as in the contract; NULL: no console */
-    pid_t pid;          /* 0: not started */
-    int saved[2];       /* srun's own stdout and stderr */
+    char token[DT_TOKEN_BYTES];
+    pid_t pid;    /* 0: not started */
+    int saved[2]; /* srun's own stdout and stderr */
 } console;
 
 /* Whether srun's output goes elsewhere than to its stdout and stderr, or is
@@ -106,6 +108,17 @@ static void write_nodes(FILE *out, const slurm_step_layout_t *layout)
     free(hosts);
 }
 
+/* Returns 0, or -1 and errno. */
+static int make_token(void)
+{
+    unsigned char bytes[(DT_TOKEN_BYTES - 1) / 2];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return -1;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(console.token + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
 /* A file in memory with what the console has to know, to be read from its
  * beginning; -1 and errno.
  */
@@ -123,8 +136,9 @@ static int write_facts(const struct dtspank_console_step *step)
     fprintf(out,
             DT_CONSOLE_VERSION_LINE
             "\n" DT_CONSOLE_LABELS "%s\n" DT_CONSOLE_TASKS "%" PRIu32
-            "\n" DT_CONSOLE_STEP "%" PRIu32 ".%" PRIu32 "\n",
-            console.labels, step->tasks, step->job, step->step);
+            "\n" DT_CONSOLE_STEP "%" PRIu32 ".%" PRIu32 "\n" DT_CONSOLE_TOKEN
+            "%s\n",
+            console.labels, step->tasks, step->job, step->step, console.token);
     if (layout)
         write_nodes(out, layout);
     if (fclose(out) != 0 || lseek(copy, 0, SEEK_SET) < 0) {
@@ -193,6 +207,16 @@ static int start(const char *runtime, int facts, int out[2], int err[2])
     return rc;
 }
 
+/* By the environment, on its way from srun to slurmstepd. */
+static void tell_tasks(void)
+{
+    char value[DT_TOKEN_BYTES + sizeof(" label")];
+    bool adds_labels = strcmp(console.labels, "strip") == 0;
+    snprintf(value, sizeof(value), "%s%s", console.token,
+             adds_labels ? " label" : "");
+    setenv(DT_ENV_CONSOLE, value, 1);
+}
+
 void dtspank_console_start(const char *runtime,
                            const struct dtspank_console_step *step)
 {
@@ -200,7 +224,7 @@ void dtspank_console_start(const char *runtime,
     int err[2] = {-1, -1};
     if (!console.labels)
         return;
-    int facts = write_facts(step);
+    int facts = make_token() == 0 ? write_facts(step) : -1;
     int rc = errno;
     if (facts >= 0 && make_pipe(out) == 0 && make_pipe(err) == 0)
         rc = start(runtime, facts, out, err);
@@ -215,8 +239,7 @@ void dtspank_console_start(const char *runtime,
                     "cannot be started: %s",
                     strerror(rc));
     else
-        setenv(DT_ENV_CONSOLE,
-               strcmp(console.labels, "strip") == 0 ? "label" : "1", 1);
+        tell_tasks();
 }
 
 bool dtspank_console_finish(void)

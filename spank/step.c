@@ -221,6 +221,7 @@ static const struct task_step {
     {export_variables, DTSPANK_PART_COUNT},
     {warn_mpi, DTSPANK_PART_COUNT},
     {start_watch, DTSPANK_CONSOLE},
+    {dtspank_record_hide, DTSPANK_PART_COUNT},
 };
 
 static int run_task_steps(spank_t spank, struct dt_error *err)
@@ -283,7 +284,7 @@ int dtspank_step_task_exit(spank_t spank)
         spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
         return 0;
     if (dtspank_record_wanted(spank))
-        dtspank_record_exit(task, status);
+        dtspank_record_exit(spank, task, status);
     else
         tell_killed(spank, task, status);
     return 0;

@@ -54,19 +54,32 @@ static int fill(spank_t spank, const char *runtime, int pidfd, uint32_t nodes,
 }
 
 /* In a child of the task that ends at once, so that the task never finds a
- * child that it has not started.
+ * child that it has not started. Its stdin says the token, which others could
+ * read off a command line or an environment.
  */
-static void run(int pidfd, char *const *argv)
+static void run(int pidfd, int token, char *const *argv)
 {
     char *const no_env[] = {NULL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (fork() != 0)
         _exit(0);
     setsid();
-    if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
+    if (null >= 0 && dup2(token, STDIN_FILENO) >= 0 &&
         dup2(null, STDOUT_FILENO) >= 0 && fcntl(pidfd, F_SETFD, 0) == 0)
         execve(argv[0], argv, no_env);
     _exit(0);
+}
+
+/* A pipe that says the token and ends; -1: none. */
+static int open_token(spank_t spank)
+{
+    char token[DT_TOKEN_BYTES];
+    int fd[2];
+    if (!dtspank_record_token(spank, token) || pipe2(fd, O_CLOEXEC) != 0)
+        return -1;
+    dprintf(fd[1], "%s\n", token);
+    close(fd[1]);
+    return fd[0];
 }
 
 void dtspank_watch_start(spank_t spank, const char *runtime)
@@ -79,18 +92,21 @@ void dtspank_watch_start(spank_t spank, const char *runtime)
         nodes < 2 || nodes > NODES_MAX)
         return;
     int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    int token = open_token(spank);
     struct command *command = calloc(1, sizeof(*command));
-    if (pidfd >= 0 && command &&
+    if (pidfd >= 0 && token >= 0 && command &&
         fill(spank, runtime, pidfd, nodes, command) == 0) {
         pid_t child = fork();
         if (child == 0)
-            run(pidfd, command->argv);
+            run(pidfd, token, command->argv);
         if (child > 0)
             waitpid(child, NULL, 0);
     }
     for (uint32_t i = 0; command && i < nodes; i++)
         free(command->argv[WORDS_BEFORE + i]);
     free(command);
+    if (token >= 0)
+        close(token);
     if (pidfd >= 0)
         close(pidfd);
 }

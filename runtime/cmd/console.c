@@ -53,9 +53,9 @@ struct console {
     struct dt_ranklogs *logs; /* NULL: none */
     struct dt_rankset ranks;  /* to be shown; size 0: all */
     double launched, patience;
-    bool complained;      /* about ranks that have not started */
-    bool complete;        /* all have */
-    char step[32];        /* "JOB.STEP" */
+    bool complained; /* about ranks that have not started */
+    bool complete;   /* all have */
+    struct dt_notice_step step;
     struct dt_hang *hang; /* NULL: hangs are not looked for */
     struct stream streams[2];
 };
@@ -138,6 +138,13 @@ static bool is_shown(const struct console *c, uint32_t rank)
     return rank == DT_NO_RANK || c->ranks.size == 0 || c->ranks.has[rank];
 }
 
+static enum dt_notice_origin find_origin(const struct console *c, size_t label)
+{
+    if (c->labels == LABELS_NONE)
+        return DT_ORIGIN_UNKNOWN;
+    return label > 0 ? DT_ORIGIN_TASK : DT_ORIGIN_SRUN;
+}
+
 static void take_line(struct console *c, struct stream *s, const char *line,
                       size_t len, int64_t now)
 {
@@ -152,7 +159,7 @@ static void take_line(struct console *c, struct stream *s, const char *line,
     if (label > 0 && dt_label_adds_newline(text, bytes))
         bytes--;
     if (s->is_stderr) {
-        dt_notice_parse(text, bytes, &notice);
+        dt_notice_parse(text, bytes, &c->step, find_origin(c, label), &notice);
         dt_outcome_notice(c->outcome, &notice, rank, now);
     }
     bool record = notice.kind == DT_NOTICE_START ||
@@ -339,6 +346,7 @@ static int take_fact(struct console *c, char *line, struct dt_error *err)
     static const size_t labels = sizeof(DT_CONSOLE_LABELS) - 1;
     static const size_t tasks = sizeof(DT_CONSOLE_TASKS) - 1;
     static const size_t step = sizeof(DT_CONSOLE_STEP) - 1;
+    static const size_t token = sizeof(DT_CONSOLE_TOKEN) - 1;
     static const size_t node = sizeof(DT_CONSOLE_NODE) - 1;
     line[strcspn(line, "\n")] = '\0';
     if (strncmp(line, DT_CONSOLE_LABELS, labels) == 0)
@@ -346,7 +354,11 @@ static int take_fact(struct console *c, char *line, struct dt_error *err)
     if (strncmp(line, DT_CONSOLE_TASKS, tasks) == 0)
         return take_tasks(c, line + tasks, err);
     if (strncmp(line, DT_CONSOLE_STEP, step) == 0) {
-        snprintf(c->step, sizeof(c->step), "%s", line + step);
+        snprintf(c->step.id, sizeof(c->step.id), "%s", line + step);
+        return 0;
+    }
+    if (strncmp(line, DT_CONSOLE_TOKEN, token) == 0) {
+        snprintf(c->step.token, sizeof(c->step.token), "%s", line + token);
         return 0;
     }
     char *blank = strrchr(line, ' ');
@@ -372,9 +384,12 @@ static int read_facts(struct console *c, FILE *in, struct dt_error *err)
     while (rc == 0 && getline(&line, &size, in) >= 0)
         rc = take_fact(c, line, err);
     free(line);
-    if (rc == 0 && !c->outcome)
+    if (rc == 0 && (!c->outcome || !c->step.token[0]))
         rc = dt_error_set(err, EX_PROTOCOL, "no line \"%s...\"",
-                          DT_CONSOLE_TASKS);
+                          c->outcome ? DT_CONSOLE_TOKEN : DT_CONSOLE_TASKS);
+    /* whoever may look at our descriptors does not find the token there */
+    if (!freopen("/dev/null", "r", in) && rc == 0)
+        rc = dt_error_set(err, EX_OSERR, "/dev/null: %s", strerror(errno));
     return rc;
 }
 
@@ -386,7 +401,7 @@ static void take_wishes(struct console *c)
     struct dt_error err = {.text = ""};
     const char *ranks = getenv(DT_ENV_CONSOLE_RANKS);
     const char *logs = getenv(DT_ENV_RANK_LOGS);
-    c->hang = dt_hang_create(getenv(DT_ENV_HANG), c->step);
+    c->hang = dt_hang_create(getenv(DT_ENV_HANG), c->step.id);
     if (c->labels == LABELS_NONE && (ranks || logs)) {
         say(c, "disttrain: with --unbuffered srun does not say which rank a "
                "line is of: no logs of ranks, and all ranks are shown\n");

@@ -40,6 +40,7 @@ struct watch {
     double since;          /* when that was first seen */
     const char *own;       /* host of rank 0 */
     char **hosts;          /* of the step, to the NULL */
+    char token[DT_TOKEN_BYTES];
     struct dt_peers peers;
 };
 
@@ -111,9 +112,9 @@ static void say(const struct watch *w, double waited, const char *names)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    dprintf(STDERR_FILENO, DT_RECORD "absent 0 %s %jd.%03ld %u %.0f %s\n",
-            w->own, (intmax_t)now.tv_sec, now.tv_nsec / 1000000, w->port,
-            waited, names[0] ? names : "-");
+    dprintf(STDERR_FILENO, DT_RECORD "%s absent 0 %s %jd.%03ld %u %.0f %s\n",
+            w->token, w->own, (intmax_t)now.tv_sec, now.tv_nsec / 1000000,
+            w->port, waited, names[0] ? names : "-");
 }
 
 static void watch(struct watch *w, size_t others)
@@ -154,6 +155,8 @@ int dt_cmd_watch(int argc, char **argv)
         .own = argv[5],
         .hosts = argv + 6,
     };
+    if (scanf("%32s", w.token) != 1)
+        return EX_PROTOCOL;
     watch(&w, (size_t)(argc - 7));
     free(w.peers.addresses);
     return 0;

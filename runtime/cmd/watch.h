@@ -3,7 +3,8 @@
 #ifndef DT_CMD_WATCH_H
 #define DT_CMD_WATCH_H
 
-/* --watch PIDFD SECONDS PORT PORT RANK0_HOST HOST...: records for the console
+/* --watch PIDFD SECONDS PORT PORT RANK0_HOST HOST..., and the token of records
+ * on stdin: records for the console
  * about hosts that have not connected when rank 0 has listened for SECONDS on
  * one of the ports (0: none). Returns the exit status.
  */

@@ -34,11 +34,12 @@
  * stdout and stderr, and from then on writes into two pipes, which the child
  * reads. On the child's stdin are
  *
- *     DISTTRAIN_CONSOLE=1      first line: the version of this grammar
+ *     DISTTRAIN_CONSOLE=2      first line: the version of this grammar
  *     LABELS=none|strip|keep   whether srun begins lines with the rank, and
  *                              whether the user wants to see it
  *     TASKS=N
  *     STEP=JOB.STEP            their numbers
+ *     TOKEN=HEX                a secret of the step, which its records carry
  *     NODE HOST A-B,C          for each node of the step, in their order: the
  *                              ranks there; none if srun could not ask
  *
@@ -46,14 +47,21 @@
  * has failed; else 0.
  *
  * 4. Records: lines on stderr for the console, which does not show them. A task
- * that starts writes the first, and slurmstepd the second for a task that
- * has not ended with exit status 0; STATUS is what waitpid says. The third is
- * of `RUNTIME console --watch`, which runs beside rank 0: hosts that have not
- * connected to PORT, on which rank 0 listens for WAITED s; "-": all have.
+ * that starts writes the first. slurmstepd writes the second for a task that
+ * has not ended with exit status 0, on the stderr of the node's first task;
+ * STATUS is what waitpid says. The third is of `RUNTIME console --watch`, which
+ * runs beside rank 0: hosts that have not connected to PORT, on which rank 0
+ * listens for WAITED s; "-": all have.
  *
- *     disttrain: record: start RANK HOST SECONDS.mmm
- *     disttrain: record: exit RANK HOST SECONDS.mmm STATUS
- *     disttrain: record: absent RANK HOST SECONDS.mmm PORT WAITED HOST,HOST
+ *     disttrain: record: TOKEN start RANK HOST SECONDS.mmm
+ *     disttrain: record: TOKEN exit RANK HOST SECONDS.mmm STATUS
+ *     disttrain: record: TOKEN absent RANK HOST SECONDS.mmm PORT WAITED
+ * HOST,...
+ *
+ * TOKEN is random, and made by srun for each step. A line without it is one
+ * that a program has printed. The plugin takes it out of the environment before
+ * the user's program runs. It is no secret from someone who reads the memory of
+ * his own srun: it guards against mistakes, and not against its owner.
  */
 #ifndef DT_LAUNCH_CONTRACT_H
 #define DT_LAUNCH_CONTRACT_H
@@ -132,19 +140,22 @@
 /* Absolute directory for a log file of each rank; absent: none. */
 #define DT_ENV_RANK_LOGS "SLURM_DISTTRAIN_RANK_LOGS"
 
-/* "1" or "label": srun has a console, so tasks write records; with "label" the
- * user has not asked for SLURM_LABELIO.
+/* "TOKEN" or "TOKEN label": srun has a console, so tasks write records; with
+ * "label" the user has not asked for SLURM_LABELIO. Not in the environment of
+ * the user's program.
  */
 #define DT_ENV_CONSOLE "SLURM_DISTTRAIN_CONSOLE"
 
-#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=1"
+#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=2"
 #define DT_CONSOLE_LABELS "LABELS="
 #define DT_CONSOLE_TASKS "TASKS="
 #define DT_CONSOLE_STEP "STEP="
+#define DT_CONSOLE_TOKEN "TOKEN="
 #define DT_CONSOLE_NODE "NODE "
 #define DT_RECORD "disttrain: record: "
 
 enum {
+    DT_TOKEN_BYTES = 33,   /* with the NUL */
     DT_CONSOLE_OUT_FD = 3, /* the pipes, in the child */
     DT_CONSOLE_ERR_FD = 4,
 };

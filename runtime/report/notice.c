@@ -2,6 +2,7 @@
 /* notice.c - what Slurm and the plugin say about a step, line by line */
 #include "config.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -44,12 +45,18 @@ static bool parse_rest(const char *verb, const char *text,
            text[used] == '\0';
 }
 
-static bool parse_record(const char *text, struct dt_notice *notice)
+/* `text` begins with the token. */
+static bool parse_record(const char *text, const char *token,
+                         struct dt_notice *notice)
 {
     char verb[8];
     int64_t seconds;
     int ms;
     int used = 0;
+    size_t len = strlen(token);
+    if (len == 0 || !starts_with(text, token) || text[len] != ' ')
+        return false;
+    text += len + 1;
     if (sscanf(text, "%7s %" SCNu32 " %255s %" SCNd64 ".%3d%n", verb,
                &notice->rank, notice->host, &seconds, &ms, &used) != 5 ||
         seconds < 0 || seconds > SECONDS_MAX || ms < 0)
@@ -106,13 +113,23 @@ static void parse_tasks(const char *text, struct dt_notice *notice)
         notice->kind = DT_NOTICE_TASKS;
 }
 
+/* `text` is without "srun: ". */
 static void parse_srun(const char *text, struct dt_notice *notice)
 {
-    static const char *const stops[] = {
-        "Job step aborted", "sending Ctrl-C to ", "forcing job termination"};
+    static const struct {
+        const char *begin;
+        enum dt_notice_kind kind;
+    } stops[] = {
+        {"Job step aborted", DT_NOTICE_ASKED},
+        {"sending Ctrl-C to ", DT_NOTICE_ASKED},
+        {"forcing job termination", DT_NOTICE_ASKED},
+        {"Force Terminated ", DT_NOTICE_STOP},
+        {"Terminating ", DT_NOTICE_STOP},
+        {"error: Timed out waiting for job step", DT_NOTICE_STOP},
+    };
     for (size_t i = 0; i < sizeof(stops) / sizeof(*stops); i++)
-        if (starts_with(text, stops[i]))
-            notice->kind = DT_NOTICE_ASKED;
+        if (starts_with(text, stops[i].begin))
+            notice->kind = stops[i].kind;
     if (sscanf(text, "error: Node failure on %255s", notice->host) == 1 ||
         sscanf(text,
                "error: Aborting, io error and missing step on node "
@@ -123,6 +140,24 @@ static void parse_srun(const char *text, struct dt_notice *notice)
         parse_tasks(text + strlen("error: "), notice);
 }
 
+/* Whether it tells of another step than `id`: of one that a task has started.
+ */
+static bool is_foreign(const char *text, const char *id)
+{
+    static const char *const words[] = {"*** STEP ", "StepId="};
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        const char *word = strstr(text, words[i]);
+        if (!word || id[0] == '\0')
+            continue;
+        word += strlen(words[i]);
+        return isdigit((unsigned char)word[0]) &&
+               (!starts_with(word, id) ||
+                isdigit((unsigned char)word[strlen(id)]));
+    }
+    return false;
+}
+
+/* `text` is without "slurmstepd: ". */
 static void parse_stepd(const char *text, struct dt_notice *notice)
 {
     if (strstr(text, "*** ") && strstr(text, " CANCELLED AT "))
@@ -131,30 +166,64 @@ static void parse_stepd(const char *text, struct dt_notice *notice)
         notice->kind = DT_NOTICE_OOM;
 }
 
-void dt_notice_parse(const char *line, size_t len, struct dt_notice *notice)
+/* Without the time that Slurm writes before a line, depending on the release
+ * and LogTimeFormat: "[2026-04-29T23:36:37.809] ", "[Apr 29 23:36:37] ".
+ */
+static const char *skip_time(const char *text)
+{
+    size_t len = text[0] == '[' ? strcspn(text, "]") : 0;
+    bool digits = strcspn(text, "0123456789") < len;
+    return digits && starts_with(text + len, "] ") ? text + len + 2 : text;
+}
+
+/* A time and no name is what slurmstepd of 26.05 begins with, and many a
+ * program: only what slurmstepd is known to say is slurmstepd's then.
+ */
+static void parse_slurm(const char *text, const struct dt_notice_step *step,
+                        enum dt_notice_origin origin, struct dt_notice *notice)
+{
+    const char *said = skip_time(text);
+    bool timed = said != text;
+    if (origin != DT_ORIGIN_TASK && starts_with(said, "srun: ")) {
+        notice->from_slurm = true;
+        parse_srun(said + strlen("srun: "), notice);
+    } else if (origin == DT_ORIGIN_SRUN && timed) {
+        parse_srun(said, notice);
+    }
+    if (notice->kind != DT_NOTICE_NONE || is_foreign(said, step->id))
+        return;
+    bool stepd = starts_with(said, STEPD);
+    if (stepd || (timed && starts_with(said, "error: ")))
+        parse_stepd(said, notice);
+    if (stepd || notice->kind != DT_NOTICE_NONE)
+        notice->from_slurm = true;
+}
+
+void dt_notice_parse(const char *line, size_t len,
+                     const struct dt_notice_step *step,
+                     enum dt_notice_origin origin, struct dt_notice *notice)
 {
     char text[LINE_BYTES];
-    *notice = (struct dt_notice){.kind = DT_NOTICE_NONE};
-    while (len > 0 && line[len - 1] == '\n')
+    *notice = (struct dt_notice){.kind = DT_NOTICE_NONE,
+                                 .from_slurm = origin == DT_ORIGIN_SRUN};
+    while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
         len--;
-    const char *record = memmem(line, len, DT_RECORD, strlen(DT_RECORD));
-    bool srun = len > 6 && memcmp(line, "srun: ", 6) == 0;
-    bool stepd = len > strlen(STEPD) && memcmp(line, STEPD, strlen(STEPD)) == 0;
-    notice->from_slurm = srun || stepd;
-    if (len >= sizeof(text) || (!record && !srun && !stepd))
+    if (len == 0 || len >= sizeof(text))
         return;
+    const char *record = memmem(line, len, DT_RECORD, strlen(DT_RECORD));
+    if (!record && !strchr("s[", line[0]))
+        return; /* the most by far: the text of a program */
     memcpy(text, line, len);
     text[len] = '\0';
     if (record) {
         size_t at = (size_t)(record - line);
-        if (parse_record(text + at + strlen(DT_RECORD), notice)) {
+        if (parse_record(text + at + strlen(DT_RECORD), step->token, notice)) {
             notice->begin = find_begin(text, at);
+            notice->from_slurm = notice->begin == 0;
             return;
         }
-        notice->kind = DT_NOTICE_NONE;
+        *notice = (struct dt_notice){.kind = DT_NOTICE_NONE,
+                                     .from_slurm = notice->from_slurm};
     }
-    if (srun)
-        parse_srun(text + 6, notice);
-    else if (stepd)
-        parse_stepd(text, notice);
+    parse_slurm(text, step, origin, notice);
 }

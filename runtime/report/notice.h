@@ -2,8 +2,10 @@
 /*
  * notice.h - what Slurm and the plugin say about a step, line by line
  *
- * Records are the plugin's (launch/contract.h). The other lines are Slurm's own
- * for people; those understood here are worded the same from 22.05 to 26.05.
+ * Records are the plugin's (launch/contract.h), and are believed only with the
+ * step's token. The other lines are Slurm's own for people; those understood
+ * here are worded the same from 22.05 to 26.05, with or without a time before
+ * them.
  */
 #ifndef DT_REPORT_NOTICE_H
 #define DT_REPORT_NOTICE_H
@@ -11,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "launch/contract.h"
 
 enum dt_notice_kind {
     DT_NOTICE_NONE,
@@ -39,7 +43,24 @@ struct dt_notice {
     char list[640]; /* of ranks: "4-5,7"; of hosts: "n1,n2", or "-": none */
 };
 
-/* Reads one line of stderr, without its label; the newline does not matter. */
-void dt_notice_parse(const char *line, size_t len, struct dt_notice *notice);
+/* Who can have written a line of stderr. */
+enum dt_notice_origin {
+    DT_ORIGIN_UNKNOWN, /* srun does not label its output */
+    DT_ORIGIN_SRUN,    /* it does, and the line has no label */
+    DT_ORIGIN_TASK,    /* a task, or slurmstepd: the line has a label */
+};
+
+/* What tells this step's lines from those of steps that its tasks start, and
+ * from what tasks make up.
+ */
+struct dt_notice_step {
+    char token[DT_TOKEN_BYTES]; /* of its records; "": no record is believed */
+    char id[32]; /* "JOB.STEP"; "": lines of any step are taken */
+};
+
+/* Reads one line of stderr, without its label; its end does not matter. */
+void dt_notice_parse(const char *line, size_t len,
+                     const struct dt_notice_step *step,
+                     enum dt_notice_origin origin, struct dt_notice *notice);
 
 #endif /* DT_REPORT_NOTICE_H */

@@ -186,13 +186,29 @@ static void take_lost(struct dt_outcome *outcome,
     outcome->lost_ms = now_ms;
 }
 
+/* Whether a record has come on a stream on which it can: that of the task
+ * which starts, or of a task of the same node, where slurmstepd writes.
+ */
+static bool is_plausible(const struct dt_outcome *outcome,
+                         const struct dt_notice *notice, uint32_t label)
+{
+    if (notice->rank >= outcome->count)
+        return false;
+    if (label >= outcome->count || label == notice->rank)
+        return true;
+    int host = outcome->ranks[notice->rank].host;
+    int written_on = outcome->ranks[label].host;
+    return notice->kind == DT_NOTICE_EXIT &&
+           (host == NO_HOST || written_on == NO_HOST || host == written_on);
+}
+
 void dt_outcome_notice(struct dt_outcome *outcome,
                        const struct dt_notice *notice, uint32_t rank,
                        int64_t now_ms)
 {
     bool record =
         notice->kind == DT_NOTICE_START || notice->kind == DT_NOTICE_EXIT;
-    if (record && notice->rank >= outcome->count)
+    if (record && !is_plausible(outcome, notice, rank))
         return;
     struct rank *r = &outcome->ranks[record ? notice->rank : outcome->count];
     if (record) {

@@ -21,12 +21,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void take_line(struct dt_outcome *outcome, uint32_t tasks,
                       const char *line, size_t len, int64_t now, FILE *out)
 {
+    static const struct dt_notice_step step = {.token = "t0", .id = "7.0"};
     struct dt_notice notice;
     uint32_t rank = DT_NO_RANK;
     size_t label = dt_label_parse(line, len, tasks, &rank);
     if (label > len || (label > 0 && rank >= tasks))
         abort();
-    dt_notice_parse(line + label, len - label, &notice);
+    dt_notice_parse(
+        line + label, len - label, &step,
+        label > 0 ? DT_ORIGIN_TASK : (enum dt_notice_origin)(now % 2), &notice);
     if (notice.begin > len - label)
         abort();
     dt_outcome_notice(outcome, &notice, rank, now);

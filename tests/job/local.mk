@@ -14,6 +14,7 @@ job_tests = \
 	tests/job/comm.bats \
 	tests/job/completion.bats \
 	tests/job/console.bats \
+	tests/job/console_report.bats \
 	tests/job/config.bats \
 	tests/job/cuda.bats \
 	tests/job/cuda_step.bats \

@@ -42,6 +42,7 @@ check_PROGRAMS += \
 	tests/unit/test_model_init \
 	tests/unit/test_model_layout \
 	tests/unit/test_names \
+	tests/unit/test_notice \
 	tests/unit/test_optim \
 	tests/unit/test_outcome \
 	tests/unit/test_plan \

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_console.c - what srun prints is understood and kept */
+/* test_console.c - what srun prints is sorted by rank and kept */
 #include "config.h"
 
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,9 +14,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "launch/contract.h"
 #include "report/label.h"
-#include "report/notice.h"
 #include "report/ranklogs.h"
 #include "report/rankset.h"
 #include "report/tail.h"
@@ -234,139 +231,6 @@ static void test_long_traceback(void **state)
     free(tail.text);
 }
 
-static struct dt_notice parse(const char *line)
-{
-    struct dt_notice notice;
-    dt_notice_parse(line, strlen(line), &notice);
-    return notice;
-}
-
-static void test_records(void **state)
-{
-    struct dt_notice n;
-    (void)state;
-    n = parse(DT_RECORD "start 5 n3 1763642213.042\n");
-    assert_int_equal(n.kind, DT_NOTICE_START);
-    assert_int_equal(n.rank, 5);
-    assert_string_equal(n.host, "n3");
-    assert_int_equal(n.ms, INT64_C(1763642213042));
-    assert_int_equal(n.begin, 0);
-
-    n = parse("slurmstepd: " DT_RECORD "exit 11 n4 17.500 256\n");
-    assert_int_equal(n.kind, DT_NOTICE_EXIT);
-    assert_int_equal(n.rank, 11);
-    assert_int_equal(n.status, 256);
-    assert_int_equal(n.ms, 17500);
-    assert_int_equal(n.begin, 0);
-
-    /* behind the beginning of a line of the program */
-    n = parse("loss 3.1 slurmstepd-n1: " DT_RECORD "exit 1 n1 1.000 9\n");
-    assert_int_equal(n.kind, DT_NOTICE_EXIT);
-    assert_int_equal(n.begin, strlen("loss 3.1 "));
-    assert_false(n.from_slurm);
-
-    static const char *const no_records[] = {
-        DT_RECORD,
-        DT_RECORD "start 5 n3",
-        DT_RECORD "start 5 n3 1.000 9",
-        DT_RECORD "exit 5 n3 1.000",
-        DT_RECORD "exit 5 n3 1.000 9 9",
-        DT_RECORD "stop 5 n3 1.000 9",
-        DT_RECORD "exit x n3 1.000 9",
-        DT_RECORD "exit 5 n3 -1.000 9",
-        "disttrain: rank 0 of 2 failed",
-        "srun: ",
-        "",
-    };
-    for (size_t i = 0; i < sizeof(no_records) / sizeof(*no_records); i++)
-        assert_int_equal(parse(no_records[i]).kind, DT_NOTICE_NONE);
-}
-
-/* As recorded from Slurm 22.05 and 24.11. */
-static void test_slurm_lines(void **state)
-{
-    static const struct {
-        const char *line;
-        enum dt_notice_kind kind;
-        const char *host;
-    } cases[] = {
-        {"srun: Job step aborted: Waiting up to 32 seconds for job step to "
-         "finish.\n",
-         DT_NOTICE_ASKED, ""},
-        {"srun: sending Ctrl-C to StepId=3.0\n", DT_NOTICE_ASKED, ""},
-        {"srun: forcing job termination\n", DT_NOTICE_ASKED, ""},
-        {"slurmstepd: error: *** STEP 2.0 ON n1 CANCELLED AT "
-         "2026-11-20T13:18:32 ***\n",
-         DT_NOTICE_STOP, ""},
-        {"slurmstepd-n1: error: *** JOB 2 ON n1 CANCELLED AT "
-         "2026-11-20T13:18:32 DUE TO TIME LIMIT ***\n",
-         DT_NOTICE_STOP, ""},
-        {"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.0. Some "
-         "of your processes may have been killed by the cgroup out-of-memory "
-         "handler.\n",
-         DT_NOTICE_OOM, ""},
-        {"slurmstepd: error: Detected 2 oom_kill events in StepId=5.0. Some of "
-         "the step tasks have been OOM Killed.\n",
-         DT_NOTICE_OOM, ""},
-        {"srun: error: n3: task 5: Out Of Memory\n", DT_NOTICE_TASKS, "n3"},
-        {"srun: error: n3: tasks 4-5: Out Of Memory\n", DT_NOTICE_TASKS, "n3"},
-        {"srun: error: Node failure on n3\n", DT_NOTICE_NODE_LOST, "n3"},
-        {"srun: error: Aborting, io error and missing step on node 2\n",
-         DT_NOTICE_NODE_LOST, ""},
-        {"srun: error: n[3-4]: tasks 5-6: Killed\n", DT_NOTICE_TASKS, "n[3-4]"},
-        {"srun: interrupt (one more within 1 sec to abort)\n", DT_NOTICE_NONE,
-         ""},
-        {"srun: Job step aborted", DT_NOTICE_ASKED, ""},
-        /* not said by Slurm */
-        {"*** STEP 2.0 ON n1 CANCELLED AT now ***\n", DT_NOTICE_NONE, ""},
-        {"I saw 3 oom_kill events\n", DT_NOTICE_NONE, ""},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct dt_notice n = parse(cases[i].line);
-        assert_int_equal(n.kind, cases[i].kind);
-        if (cases[i].host)
-            assert_string_equal(n.host, cases[i].host);
-        assert_int_equal(n.from_slurm, cases[i].line[0] == 's');
-    }
-}
-
-static void test_tasks(void **state)
-{
-    static const struct {
-        const char *text;
-        const char *ranks;
-        int status; /* -1: not understood */
-        bool oom;
-    } cases[] = {
-        {"n2: task 5: Exited with exit code 3", "5", 0x300, false},
-        {"n[1-2]: tasks 0-3,5: Terminated", "0-3,5", SIGTERM, false},
-        {"n1: task 2: Segmentation fault (core dumped)", "2", SIGSEGV, false},
-        {"n3: task 5: Out Of Memory", "5", SIGKILL, true},
-        {"n3: task 5: Nonsense", "", -1, false},
-        {"n3: task 5: Exited with exit code 256", "", -1, false},
-        {"n3: task 5: Exited with exit code -1", "", -1, false},
-        {"n3: task 5: Exited with exit code 19999999999", "", -1, false},
-        {"n3: task 5: Exited with exit code", "", -1, false},
-        {"n3: task : Killed", "", -1, false},
-        {"n3: task 5", "", -1, false},
-        {"no such file: task", "", -1, false},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        char line[128];
-        snprintf(line, sizeof(line), "srun: error: %s\n", cases[i].text);
-        struct dt_notice n = parse(line);
-        assert_int_equal(n.kind, cases[i].status >= 0 ? DT_NOTICE_TASKS
-                                                      : DT_NOTICE_NONE);
-        if (cases[i].status < 0)
-            continue;
-        assert_string_equal(n.list, cases[i].ranks);
-        assert_int_equal(n.status, cases[i].status);
-        assert_int_equal(n.oom, cases[i].oom);
-    }
-}
-
 static void test_ranklogs(void **state)
 {
     struct dt_error err;
@@ -418,9 +282,6 @@ int main(void)
         cmocka_unit_test(test_tail),
         cmocka_unit_test(test_tail_bounds),
         cmocka_unit_test(test_long_traceback),
-        cmocka_unit_test(test_records),
-        cmocka_unit_test(test_slurm_lines),
-        cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_ranklogs),
     };
     return cmocka_run_group_tests_name("console", tests, NULL, NULL);

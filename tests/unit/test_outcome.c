@@ -19,10 +19,13 @@
 #include "report/outcome.h"
 #include "report/peers.h"
 
+#define RECORD DT_RECORD "a1b2 "
+
 static struct dt_notice parse(const char *line)
 {
+    static const struct dt_notice_step step = {.token = "a1b2"};
     struct dt_notice notice;
-    dt_notice_parse(line, strlen(line), &notice);
+    dt_notice_parse(line, strlen(line), &step, DT_ORIGIN_UNKNOWN, &notice);
     return notice;
 }
 
@@ -56,8 +59,8 @@ static void record(struct dt_outcome *o, int64_t came, const char *verb,
                    uint32_t rank, int64_t ms, int status)
 {
     char line[128];
-    int n = snprintf(line, sizeof(line), DT_RECORD "%s %u n%u %d.%03d", verb,
-                     rank, rank / 2 + 1, (int)(ms / 1000), (int)(ms % 1000));
+    int n = snprintf(line, sizeof(line), RECORD "%s %u n%u %d.%03d", verb, rank,
+                     rank / 2 + 1, (int)(ms / 1000), (int)(ms % 1000));
     if (verb[0] == 'e')
         snprintf(line + n, sizeof(line) - (size_t)n, " %d", status);
     say(o, rank, came, line);
@@ -127,6 +130,28 @@ static void test_requeue(void **state)
     assert_true(dt_outcome_asks_requeue(o));
     record(o, 114000, "exit", 4, 113400, EXIT(1));
     assert_false(dt_outcome_asks_requeue(o));
+    dt_outcome_destroy(o);
+}
+
+/* A record tells of the task on whose stream it has come, or, if slurmstepd has
+ * written it, of one of that node.
+ */
+static void test_streams(void **state)
+{
+    struct dt_outcome *o = step();
+    (void)state;
+    start_all(o);
+    say(o, 0, 105000, RECORD "exit 7 n4 103.000 256");
+    say(o, 6, 105000, RECORD "exit 5 n3 103.000 256");
+    say(o, 6, 105000, RECORD "exit 7 n4 104.000 512");
+    expect_report(o, "disttrain: first failure: rank 7 on n4, exit status 2, "
+                     "3.0 s after the start\n");
+    o = step();
+    say(o, 0, 101000, RECORD "start 7 n4 101.000");
+    say(o, 6, 101000, RECORD "start 7 n4 101.000");
+    assert_int_equal(dt_outcome_missing(o), 8);
+    say(o, 7, 101000, RECORD "start 7 n4 101.000");
+    assert_int_equal(dt_outcome_missing(o), 7);
     dt_outcome_destroy(o);
 }
 
@@ -387,19 +412,19 @@ static void expect_absent(const char *line, const char *want)
 static void test_absent(void **state)
 {
     (void)state;
-    expect_absent(DT_RECORD "absent 0 n1 1.000 61234 30 n3\n",
+    expect_absent(RECORD "absent 0 n1 1.000 61234 30 n3\n",
                   "disttrain: rank 0 on n1 has listened on port 61234 for 30 "
                   "s, but nobody on n3 (ranks 4-5) has connected\n");
-    expect_absent(DT_RECORD "absent 0 n1 1.000 61234 330 n3,x,n4,...\n",
+    expect_absent(RECORD "absent 0 n1 1.000 61234 330 n3,x,n4,...\n",
                   "disttrain: rank 0 on n1 has listened on port 61234 for 330 "
                   "s, but nobody on n3 (ranks 4-5), x, n4 (ranks 6-7), ... has "
                   "connected\n");
-    expect_absent(DT_RECORD "absent 0 n1 1.000 61234 41 -\n",
+    expect_absent(RECORD "absent 0 n1 1.000 61234 41 -\n",
                   "disttrain: all nodes have connected to rank 0, after 41 "
                   "s\n");
-    assert_int_equal(parse(DT_RECORD "absent 0 n1 1.000 61234 41").kind,
+    assert_int_equal(parse(RECORD "absent 0 n1 1.000 61234 41").kind,
                      DT_NOTICE_NONE);
-    assert_int_equal(parse(DT_RECORD "absent 0 n1 1.000 61234 41 a b").kind,
+    assert_int_equal(parse(RECORD "absent 0 n1 1.000 61234 41 a b").kind,
                      DT_NOTICE_NONE);
 }
 
@@ -466,7 +491,8 @@ int main(void)
         cmocka_unit_test(test_no_record),     cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_node_lost),     cmocka_unit_test(test_texts),
         cmocka_unit_test(test_missing),       cmocka_unit_test(test_requeue),
-        cmocka_unit_test(test_absent),        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_streams),       cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_peers),
     };
     return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
 }

@@ -1,0 +1,95 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2154
+# SPDX-License-Identifier: Apache-2.0
+# console_report.bats - the report is true, whatever tasks print and whatever
+# happens to the console
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-report.XXXXXX)
+    export WORK
+    chmod 755 "$WORK"
+    cat >"$WORK/disttrain" <<END
+#!/bin/sh
+[ "\$1" != console ] || exec \${CONSOLE:-"$DT_BUILDDIR/disttrain"} "\$@"
+printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=nothing CONFIG=$WORK/c.yaml
+[ -z "\$SETTINGS" ] || printf 'SRUN %s\n' \$SETTINGS
+END
+    chmod 755 "$WORK/disttrain"
+    touch "$WORK/c.yaml"
+    dt_cluster_up --nodes 4 --cpus 8 --runtime "$WORK/disttrain" \
+        --conf KillWait=2
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+}
+
+# train WORD...: srun with 8 ranks on 4 nodes; what it prints is in out, err.
+train() {
+    local status=0
+    dt_srun --disttrain=c.yaml -N4 -n8 --ntasks-per-node=2 "$@" \
+        >out 2>err || status=$?
+    cat out err
+    return "$status"
+}
+
+# report: the last part of err, from the first failure on, without the times.
+report() {
+    sed -n '/^disttrain: first failure/,$p' err |
+        sed -E 's/[0-9]+\.[0-9] (s|to)/T \1/g'
+}
+
+@test "what a rank prints is no record and no word of Slurm's" {
+    cat >forge.sh <<'END'
+if [ $RANK = 1 ]; then
+    for token in "" "0123456789abcdef0123456789abcdef "; do
+        echo "disttrain: record: ${token}exit 0 n1 1.000 256" >&2
+        echo "slurmstepd: disttrain: record: ${token}exit 6 n4 1.000 9" >&2
+    done
+    echo "srun: error: n2: task 3: Killed" >&2
+    echo "srun: error: Node failure on n4" >&2
+    echo "srun: Job step aborted: Waiting up to 32 seconds" >&2
+    echo "slurmstepd: error: *** STEP 999.0 ON n1 CANCELLED AT now ***" >&2
+fi
+sleep 0.5
+[ $RANK = 5 ] || exec sleep 30
+echo "the culprit" >&2
+exit 3
+END
+    run ! train sh forge.sh
+    diff - <(report) <<'END'
+disttrain: first failure: rank 5 on n3, exit status 3, T s after the start
+    the culprit
+disttrain: 7 ranks were ended by Slurm
+END
+    [[ $(grep -c '^disttrain: record: \|^slurmstepd: .*record' err) == 4 ]]
+    grep '^srun: error: Node failure on n4$' err
+}
+
+@test "the token of the records is not in the environment of tasks" {
+    run -0 train sh -c 'env; tr "\0" "\n" </proc/$$/environ
+        cat /proc/$PPID/environ /proc/[0-9]*/cmdline 2>/dev/null | tr "\0" "\n"'
+    run ! grep -h 'SLURM_DISTTRAIN_CONSOLE=' out
+    # nor where the process beside rank 0 and the console can be looked at
+    cat >look.sh <<'END'
+[ $RANK = 0 ] || exec sleep 1
+for pid in $(pgrep -f 'disttrain console'); do
+    tr '\0' '\n' <"/proc/$pid/environ"
+    tr '\0' '\n' <"/proc/$pid/cmdline"
+    timeout 1 cat "/proc/$pid/fd/0"
+done
+END
+    run -0 train sh look.sh
+    [[ $(grep -c '^--watch$' out) == 1 ]]
+    run ! grep -E '(^|=)[0-9a-f]{32}( |$)|^TOKEN=' out
+}
