@@ -158,23 +158,29 @@ static int generate_with(struct dt_speaker *s, const struct request *request,
                          struct dt_error *err)
 {
     struct dt_chat *chat = NULL;
+    struct dt_error no_chat;
     int result = 0;
     if (dt_speaker_open(s, request->dir, request->dtype, err) < 0)
         return -1;
     for (size_t i = 0; i < request->stop_count; i++)
         if (dt_speaker_add_stop(s, request->stop[i], err) < 0)
             return -1;
-    if ((request->chat || request->file) && s->tokenizer)
-        chat = dt_chat_create(request->template, s->tokenizer, err);
-    if (request->chat && !chat)
-        return s->tokenizer ? -1
-                            : dt_error_set(err, EX_USAGE,
-                                           "--chat: the model has no "
-                                           "tokenizer.json");
+    if (!s->tokenizer)
+        dt_error_set(&no_chat, EX_USAGE,
+                     "a chat needs a tokenizer, and the model has no "
+                     "tokenizer.json");
+    else if (request->chat || request->file)
+        chat = dt_chat_create(request->template, s->tokenizer, &no_chat);
+    if (request->chat && !chat) {
+        *err = no_chat;
+        return -1;
+    }
+    if (request->chat)
+        dt_generate_warn(chat);
     if (request->file)
         result =
-            dt_generate_file(s, request->file, chat, (size_t)request->batch,
-                             &request->generation, err);
+            dt_generate_file(s, request->file, chat, &no_chat,
+                             (size_t)request->batch, &request->generation, err);
     else
         result = speak(s, request, chat, err);
     dt_chat_destroy(chat);

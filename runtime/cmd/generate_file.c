@@ -25,6 +25,8 @@ struct line {
 struct work {
     struct dt_speaker *speaker;
     const struct dt_chat *chat;
+    const struct dt_error *no_chat;
+    bool warned; /* of chat */
     const char *path;
     size_t number;      /* of the last line read */
     struct line *lines; /* (batch) */
@@ -68,15 +70,22 @@ static int bad(const struct work *work, struct dt_error *err, const char *what)
                         what);
 }
 
+void dt_generate_warn(const struct dt_chat *chat)
+{
+    if (dt_chat_warning(chat))
+        fprintf(stderr, "disttrain: warning: %s\n", dt_chat_warning(chat));
+}
+
 static int encode_messages(struct work *work, const json_t *list,
                            struct dt_tokens *out, struct dt_error *err)
 {
     struct dt_chat_message messages[MAX_MESSAGES];
     size_t count = json_array_size(list);
     if (!work->chat)
-        return bad(work, err,
-                   "messages need a chat template: name one with "
-                   "--chat-template");
+        return bad(work, err, work->no_chat->text);
+    if (!work->warned)
+        dt_generate_warn(work->chat);
+    work->warned = true;
     if (count == 0 || count > MAX_MESSAGES)
         return bad(work, err, "expected 1 to 1024 messages");
     for (size_t i = 0; i < count; i++) {
@@ -176,11 +185,12 @@ static bool is_blank(const char *text)
 }
 
 int dt_generate_file(struct dt_speaker *speaker, const char *path,
-                     const struct dt_chat *chat, size_t batch,
-                     const struct dt_generation *generation,
+                     const struct dt_chat *chat, const struct dt_error *no_chat,
+                     size_t batch, const struct dt_generation *generation,
                      struct dt_error *err)
 {
-    struct work work = {.speaker = speaker, .chat = chat, .path = path};
+    struct work work = {
+        .speaker = speaker, .chat = chat, .no_chat = no_chat, .path = path};
     struct dt_generation each = *generation;
     char *text = NULL;
     size_t room = 0;

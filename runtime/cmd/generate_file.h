@@ -5,14 +5,18 @@
 
 #include "cmd/speaker.h"
 
+/* Says on stderr what dt_chat_warning has. */
+void dt_generate_warn(const struct dt_chat *chat);
+
 /* Continues the prompts of `path`, `batch` at a time: each line is an object
- * with prompt (text) or messages (a conversation, for which `chat` must not be
- * NULL). Prints each line's object with the key completion added, in order.
- * -1: EX_NOINPUT, EX_DATAERR with file and line.
+ * with prompt (text) or messages (a conversation; without `chat` that is the
+ * error `no_chat`). Prints each line's object with the key completion added, in
+ * order, and on stderr what to know of `chat` where it is used. -1: EX_NOINPUT,
+ * EX_DATAERR with file and line.
  */
 int dt_generate_file(struct dt_speaker *speaker, const char *path,
-                     const struct dt_chat *chat, size_t batch,
-                     const struct dt_generation *generation,
+                     const struct dt_chat *chat, const struct dt_error *no_chat,
+                     size_t batch, const struct dt_generation *generation,
                      struct dt_error *err);
 
 #endif /* DT_CMD_GENERATE_FILE_H */

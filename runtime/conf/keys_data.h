@@ -122,7 +122,7 @@
                     {"mistral", DT_CONF_CHAT_MISTRAL, NULL}),
      .aliases = ALSO("chat_template_path"),
      .help = "how conversations become text; auto: as the tokenizer's files "
-             "say"},
+             "say, if their template is a published one"},
     {"data.parse_special", DT_CONF_BOOL, AT(data.parse_special),
      .fallback = "true", .result = true,
      .help = "text that spells a control token becomes that token"},

@@ -2,9 +2,9 @@
 /*
  * chat.h - conversations as the text that a model was made for
  *
- * There is no Jinja here: a model's chat_template is recognised, by the hash of
- * its text or else by marks in it, and rendered by code. chat_style.c has both
- * lists; a template that fits none is unknown, and the user names one.
+ * There is no Jinja here: a model's chat_template is known if its text is that
+ * of a published one, and rendered by code. chat_known.c has their list; any
+ * other template is refused, and the user names one.
  */
 #ifndef DT_DATA_CHAT_H
 #define DT_DATA_CHAT_H
@@ -32,6 +32,11 @@ void dt_chat_destroy(struct dt_chat *chat); /* NULL is fine */
 
 /* Of what is rendered, one of DT_CHAT_NAMES. */
 const char *dt_chat_name(const struct dt_chat *chat);
+
+/* What to warn a user of, once: control tokens that the tokenizer lacks, or a
+ * date that is not today's. NULL if there is nothing.
+ */
+const char *dt_chat_warning(const struct dt_chat *chat);
 
 struct dt_chat_message {
     const char *role; /* system, user, assistant, tool */

@@ -358,14 +358,28 @@ static void render_llama2(struct writer *w,
     }
 }
 
+/* Does question i of a conversation with a system message take that in? */
+static bool has_system(const struct dt_chat_style *style,
+                       const struct dt_chat_message *messages, size_t count,
+                       size_t i)
+{
+    switch (style->system_at) {
+    case DT_SYSTEM_FIRST:
+        return i == 1;
+    case DT_SYSTEM_END:
+        return i + 1 == count;
+    default:
+        /* as Jinja compares messages: by what they say */
+        return strcmp(messages[i].content,
+                      messages[count - 1 - count % 2].content) == 0;
+    }
+}
+
 static void render_mistral(struct writer *w,
                            const struct dt_chat_message *messages, size_t count)
 {
     const struct dt_chat_style *style = &w->chat->style;
     size_t first = is(&messages[0], "system");
-    size_t questions = (count - first + 1) / 2;
-    size_t addressed =
-        style->system_first ? first : first + 2 * (questions - 1);
     put(w, DT_CHAT_CONTROL, w->chat->bos);
     for (size_t i = first; i < count; i++) {
         struct text content = whole(messages[i].content);
@@ -376,7 +390,7 @@ static void render_mistral(struct writer *w,
             continue;
         }
         put(w, 0, style->before);
-        if (first && i == addressed) {
+        if (first && has_system(style, messages, count, i)) {
             put(w, DT_CHAT_CONTENT, messages[0].content);
             put(w, 0, "\n\n");
         }

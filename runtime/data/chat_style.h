@@ -4,6 +4,9 @@
 #define DT_DATA_CHAT_STYLE_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
 
 enum dt_chat_family {
     DT_CHATML,  /* <|im_start|>role, newline, content<|im_end|>, newline */
@@ -16,6 +19,7 @@ enum dt_chat_family {
 struct dt_chat_style {
     const char *name; /* of DT_CHAT_NAMES */
     enum dt_chat_family family;
+    const char *control[4]; /* what each answer has to be single tokens */
 
     /* ChatML */
     const char *system;  /* said where the conversation has no system message */
@@ -23,15 +27,19 @@ struct dt_chat_style {
     bool reasons;        /* answers of the last turn begin with <think> */
     bool trains_newline; /* that behind "assistant", too */
 
-    bool dated; /* Llama 3: a system message with dates, always */
+    /* Llama 3: a system message with dates, always. `today`: the template
+     * itself writes the day on which it is rendered, and we do not.
+     */
+    bool dated, today;
 
-    /* Mistral: how releases differ in blanks, and in where the system's words
-     * go: into the first or the last question.
+    /* Mistral: how releases differ in blanks, and in the question that the
+     * system's words go into. LAST: and all that say the same. END: the last
+     * one, if no answer follows it.
      */
     const char *before, *after; /* [INST] and [/INST] */
     const char *answer, *end;   /* before an answer, after its EOS */
     bool trims_answer;
-    bool system_first;
+    enum { DT_SYSTEM_LAST, DT_SYSTEM_FIRST, DT_SYSTEM_END } system_at;
 };
 
 enum {
@@ -41,12 +49,44 @@ enum {
 struct dt_chat {
     struct dt_chat_style style;
     char bos[DT_CHAT_SPECIAL_BYTES], eos[DT_CHAT_SPECIAL_BYTES];
+    struct dt_error warning; /* no text: none */
 };
+
+/* The styles. Those from QWEN2 on have the name of another one, so only their
+ * templates choose them.
+ */
+enum dt_chat_style_id {
+    DT_STYLE_CHATML,
+    DT_STYLE_QWEN25,
+    DT_STYLE_QWEN3,
+    DT_STYLE_LLAMA2,
+    DT_STYLE_LLAMA3,
+    DT_STYLE_LLAMA31,
+    DT_STYLE_MISTRAL,
+    DT_STYLE_QWEN2,
+    DT_STYLE_QWEN3_2507,
+    DT_STYLE_LLAMA32,
+    DT_STYLE_MISTRAL_V01,
+    DT_STYLE_MISTRAL_V02,
+    DT_STYLE_MISTRAL_V1,
+    DT_STYLE_MISTRAL_V3,
+    DT_STYLE_MISTRAL_V3_END,
+    DT_STYLE_MISTRAL_NEMO,
+    DT_STYLE_MISTRAL_NEMO_END,
+};
+extern const struct dt_chat_style dt_chat_styles[];
 
 /* The style of a name, or NULL. */
 const struct dt_chat_style *dt_chat_style_named(const char *name);
 
-/* The style of a Jinja template. False: unknown. */
-bool dt_chat_style_of(const char *jinja, struct dt_chat_style *style);
+/* The style of the published template whose text has this XXH3, or NULL. */
+const struct dt_chat_style *dt_chat_style_published(uint64_t hash);
+
+/* The style of a Jinja template that is, but for what the ends of its lines
+ * are, the text of a published one. NULL and err: EX_CONFIG with the published
+ * one that is nearest, and where they first differ.
+ */
+const struct dt_chat_style *dt_chat_style_of(const char *jinja,
+                                             struct dt_error *err);
 
 #endif /* DT_DATA_CHAT_STYLE_H */

@@ -91,6 +91,8 @@ static int choose_chat(struct dt_make *make, struct dt_error *err)
                      "none; there are " DT_CHAT_NAMES);
     else
         make->chat = dt_chat_create(name, make->tokenizer, &make->no_chat);
+    if (make->chat && dt_chat_warning(make->chat))
+        dt_make_note(make, "%s: %s", make->path, dt_chat_warning(make->chat));
     if (make->chat || make->layout == DT_LINES_PROMPT_COMPLETION)
         return 0;
     if (err)

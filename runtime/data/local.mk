@@ -5,6 +5,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/chat.c \
 	runtime/data/chat.h \
 	runtime/data/chat_render.c \
+	runtime/data/chat_known.c \
 	runtime/data/chat_style.c \
 	runtime/data/chat_style.h \
 	runtime/data/dataset.c \

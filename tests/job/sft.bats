@@ -41,9 +41,7 @@ make_model() {
     mkdir "$WORK/random"
     cp "$DT_SRCDIR"/tests/parity/chat_tokenizer/* "$WORK/random"
     cat >"$WORK/random/chat_template.jinja" <<'END'
-{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' +
-message['content'] + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}
-{{ '<|im_start|>assistant\n' }}{% endif %}
+{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}
 END
     cat >"$WORK/random/config.json" <<'END'
 {"architectures": ["LlamaForCausalLM"], "model_type": "llama",

@@ -38,6 +38,7 @@ EXTRA_DIST += \
 	tests/parity/chat_reference.json \
 	tests/parity/chat_tokenizer \
 	tests/parity/decay.json \
+	tests/parity/make_chat_known.py \
 	tests/parity/make_chat_reference.py \
 	tests/parity/make_decay_reference.py \
 	tests/parity/make_model_reference.py \

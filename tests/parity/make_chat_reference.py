@@ -8,9 +8,10 @@ Writes OUT/chat_reference.json, OUT/pair_reference.json and OUT/chat_tokenizer/,
 a byte-level BPE with a few merges, which the tokens of the former two are of.
 
 TEMPLATES holds chat templates as models carry them, one NAME.jinja each (NAME
-in the table below), and for some the form NAME_training.jinja that TRL trains
-with, which marks the assistant's words. They are others' work and not kept
-here: only what they make of a few conversations is. Written with transformers
+in the table below, as for make_chat_known.py), and for some the form
+NAME_training.jinja that TRL trains with, which marks the assistant's words.
+They are others' work and not kept here: only what they make of a few
+conversations is. Written with transformers
 5.23 and tokenizers 0.23.
 """
 
@@ -18,56 +19,34 @@ import json
 import pathlib
 import sys
 
+import xxhash
+from make_chat_known import normal
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
 from tokenizers import pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import render_jinja_template
 
-# NAME: our name, BOS, EOS, is there a place for a system message?, for tools'
-# answers?, and by which marks our program must know it without a name.
-IM = "<|im_start|> <|im_end|> message "
-TOOLS = IM + "<tool_response> tool_call.arguments You are provided with "
-H = "<|start_header_id|> <|end_header_id|> <|eot_id|> trim "
-M = "bos_token eos_token "
+# NAME: our name or none, BOS, EOS, is there a place for a system message?, for
+# tools' answers?
+IM = "<|im_end|>"
+LLAMA3 = "<|begin_of_text|>", "<|eot_id|>"
 TEMPLATES = {
-    "chatml": ("chatml", "", "<|im_end|>", True, False, IM),
-    "qwen2": (
-        "", "", "<|im_end|>", True, False,
-        IM + "loop.first '<|im_start|>system\\nYou are a helpful assistant."
-        "<|im_end|>\\n'"),
-    "qwen2_5": (
-        "qwen2.5", "", "<|im_end|>", True, True,
-        TOOLS + "You are Qwen, created by Alibaba Cloud. You are a helpful "
-        "assistant."),
-    "qwen3": (
-        "qwen3", "", "<|im_end|>", True, True,
-        TOOLS + "reasoning_content last_query_index enable_thinking is false "
-        "</think>"),
-    "qwen3_instruct_2507": ("", "", "<|im_end|>", True, True, TOOLS),
-    "llama2": (
-        "llama2", "<s>", "</s>", True, False,
-        "<<SYS>>\\n bos_token + '[INST] ' + content.strip() + ' [/INST]' "
-        "' '  + content.strip() + ' ' + eos_token"),
-    "llama3": ("llama3", "<|begin_of_text|>", "<|eot_id|>", True, False, H),
-    "llama3_1": (
-        "llama3.1", "<|begin_of_text|>", "<|eot_id|>", True, True,
-        H + "Cutting Knowledge Date: December 2023 Today Date: 26 Jul 2024"),
-    "mistral_v0_1": (
-        "", "<s>", "</s>", False, False,
-        M + "'[INST] ' ' [/INST]' message['content'] + eos_token + ' '"),
-    "mistral_v0_2": (
-        "", "<s>", "</s>", False, False,
-        M + "'[INST] ' ' [/INST]' message['content'] + eos_token"),
-    "mistral_v0_2_system": (
-        "", "<s>", "</s>", True, False,
-        M + '" [INST] " " [/INST]" " " + message["content"] + eos_token '
-        "loop.first and system_message"),
-    "mistral_v0_3": (
-        "", "<s>", "</s>", True, False,
-        M + '"[INST] " "[/INST]" " " + message["content"]|trim + eos_token'),
-    "mistral_nemo": (
-        "", "<s>", "</s>", True, False,
-        M + '"[INST]" "[/INST]" message["content"] + eos_token'),
+    "chatml": ("chatml", "", IM, True, False),
+    "qwen2": ("", "", IM, True, False),
+    "qwen2_5": ("qwen2.5", "", IM, True, True),
+    "qwen3": ("qwen3", "", IM, True, True),
+    "qwen3_instruct_2507": ("", "", IM, True, True),
+    "llama2": ("llama2", "<s>", "</s>", True, False),
+    "llama3": ("llama3", *LLAMA3, True, False),
+    "llama3_1": ("llama3.1", *LLAMA3, True, True),
+    "llama3_2": ("llama3.1", *LLAMA3, True, True),
+    "mistral_v0_1": ("", "<s>", "</s>", False, False),
+    "mistral_v0_2": ("", "<s>", "</s>", False, False),
+    "mistral_v0_2_system": ("", "<s>", "</s>", True, False),
+    "mistral_v0_3": ("", "<s>", "</s>", True, False),
+    "mistral_v0_3_b": ("", "<s>", "</s>", True, False),
+    "mistral_nemo": ("", "<s>", "</s>", True, False),
+    "mistral_nemo_b": ("", "<s>", "</s>", True, False),
 }
 
 
@@ -89,6 +68,8 @@ CONVERSATIONS = [
     ),
     turns("u 1+1", "a 2", "u 2+2", "a </think>\n4"),
 ]
+# not among the texts that the tokenizer learns from
+TWICE = [turns("s Count.", "u Again.", "a 1", "u Again.", "a 2")]
 WITH_TOOLS = [
     turns("u Add.", "a I ask.", 't {"sum": "4\\\\"}', "a It is 4."),
     turns("u Add.", "a I ask.", "t 1", "t 2", "a <think>h</think>3", "u ok"),
@@ -154,13 +135,14 @@ def render(template, messages, prompt, bos, eos, spans=False):
 
 
 def cases_of(folder, name, tokenizer):
-    ours, bos, eos, system, tools, marks = TEMPLATES[name]
+    ours, bos, eos, system, tools = TEMPLATES[name]
     plain = (folder / f"{name}.jinja").read_text()
     training = folder / f"{name}_training.jinja"
-    for messages in CONVERSATIONS + (WITH_TOOLS if tools else []):
+    for messages in CONVERSATIONS + TWICE + (WITH_TOOLS if tools else []):
         if messages[0]["role"] == "system" and not system:
             continue
-        case = {"name": ours, "bos": bos, "eos": eos, "marks": marks}
+        case = {"name": ours, "bos": bos, "eos": eos}
+        case["template"] = xxhash.xxh3_64_hexdigest(normal(plain).encode())
         case["messages"] = messages
         case["text"], _ = render(plain, messages, False, bos, eos)
         asked = [m for m in messages]

@@ -18,6 +18,7 @@
 #include <jansson.h>
 
 #include "data/chat.h"
+#include "data/chat_style.h"
 #include "data/mask.h"
 #include "tests/unit/bytes_tokenizer.h"
 
@@ -105,31 +106,40 @@ static json_t *load_cases(const char *name, size_t least)
     return cases;
 }
 
-/* By name, where it has one, and by the marks of its Jinja text. */
+/* As the hash of its Jinja text chooses. */
+static void check_published(const json_t *json)
+{
+    const char *hash = string_of(json, "template");
+    const struct dt_chat_style *style =
+        dt_chat_style_published(strtoull(hash, NULL, 16));
+    if (!style)
+        fail_msg("no template with the hash %s", hash);
+    struct dt_chat chat = {.style = *style};
+    snprintf(chat.bos, sizeof(chat.bos), "%s", string_of(json, "bos"));
+    snprintf(chat.eos, sizeof(chat.eos), "%s", string_of(json, "eos"));
+    check_case(json, &chat);
+}
+
+/* By its template, and by name where it has one. */
 static void test_reference(void **state)
 {
     size_t i;
-    json_t *cases = load_cases("chat_reference.json", 50), *json;
+    json_t *cases = load_cases("chat_reference.json", 90), *json;
     (void)state;
     json_array_foreach(cases, i, json)
     {
         struct dt_error err;
         const char *name = string_of(json, "name");
         const char *bos = string_of(json, "bos");
-        struct dt_tokenizer *tokenizer =
-            bytes_tokenizer("tokenizer", bos[0] ? bos : NULL,
-                            string_of(json, "eos"), string_of(json, "marks"));
-        struct dt_chat *chat = dt_chat_create("auto", tokenizer, &err);
-        if (!chat)
-            fail_msg("%s: %s", string_of(json, "marks"), err.text);
+        check_published(json);
+        if (!name[0])
+            continue;
+        struct dt_tokenizer *tokenizer = bytes_tokenizer(
+            "tokenizer", bos[0] ? bos : NULL, string_of(json, "eos"), NULL);
+        struct dt_chat *chat = dt_chat_create(name, tokenizer, &err);
+        assert_string_equal(dt_chat_name(chat), name);
         check_case(json, chat);
         dt_chat_destroy(chat);
-        if (name[0]) {
-            chat = dt_chat_create(name, tokenizer, &err);
-            assert_string_equal(dt_chat_name(chat), name);
-            check_case(json, chat);
-            dt_chat_destroy(chat);
-        }
         dt_tokenizer_destroy(tokenizer);
     }
     json_decref(cases);

@@ -30,6 +30,12 @@ static const char *const control_tokens[] = {
 
 enum { CONTROL_TOKENS = sizeof(control_tokens) / sizeof(control_tokens[0]) };
 
+/* The chat template of several models. */
+#define CHATML                                                                 \
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + "       \
+    "'\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"          \
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+
 /* Byte -> key of the vocabulary, as byte-level BPE has it. */
 static inline void byte_key(unsigned byte, unsigned *next, char key[3])
 {

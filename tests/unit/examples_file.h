@@ -11,8 +11,6 @@
 #include "data/examples.h"
 #include "tests/unit/bytes_tokenizer.h"
 
-#define CHATML "<|im_start|> <|im_end|> message"
-
 static struct dt_tokenizer *tokenizer; /* EOS </s>, no BOS, CHATML */
 static char notes[4096];               /* of the last opening, a line each */
 static bool made;

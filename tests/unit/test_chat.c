@@ -14,11 +14,14 @@
 #include "data/chat.h"
 #include "tests/unit/bytes_tokenizer.h"
 
-/* As several models have it. */
-static const char chatml[] =
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + "
-    "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+/* The published one of Llama 3: in pieces, and by the hash of all of them. */
+static const char llama3[] =
+    "{% set loop_messages = messages %}{% for message in loop_messages %}"
+    "{% set content = '<|start_header_id|>' + message['role'] + "
+    "'<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}"
+    "{% if loop.index0 == 0 %}{% set content = bos_token + content %}"
+    "{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}"
+    "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
 
 /* The name that "auto" finds for a Jinja template, or the error's text. */
 static const char *found(const char *jinja)
@@ -36,43 +39,124 @@ static const char *found(const char *jinja)
     return text;
 }
 
+/* `text` with the first `old` as `new`. */
+static const char *changed(const char *text, const char *old, const char *new)
+{
+    static char out[2048];
+    const char *at = strstr(text, old);
+    assert_non_null(at);
+    snprintf(out, sizeof(out), "%.*s%s%s", (int)(at - text), text, new,
+             at + strlen(old));
+    return out;
+}
+
+/* Only what Jinja does not see may differ: how lines end, and the last end. */
 static void test_known(void **state)
 {
-    char text[sizeof(chatml) + 8];
     (void)state;
-    assert_string_equal(found(chatml), "chatml");
-    snprintf(text, sizeof(text), "%s\n \n", chatml);
-    assert_string_equal(found(text), "chatml");
+    assert_string_equal(found(CHATML), "chatml");
+    assert_string_equal(found(llama3), "llama3");
+    assert_string_equal(found(changed(llama3, "\n\n", "\r\n\r")), "llama3");
+    assert_string_equal(found(changed(CHATML, "assistant\\n' }}{% endif %}",
+                                      "assistant\\n' }}{% endif %}\n\n")),
+                        "chatml");
+}
+
+#define CHOOSE                                                                 \
+    " with data.chat_template (--chat-template), of chatml, qwen2.5, qwen3, "  \
+    "llama2, llama3, llama3.1, mistral, or give the conversations as "         \
+    "rendered "                                                                \
+    "text"
+#define DIFFERS(where)                                                         \
+    "the tokenizer's chat template is unknown: it first differs from that "    \
+    "of " where ". Choose one" CHOOSE
+
+/* Templates that look like a known one, and would be rendered differently. */
+static void test_nearly(void **state)
+{
+    static const struct {
+        const char *text, *old, *new, *error;
+    } cases[] = {
+        {CHATML, "{% for", "{{ bos_token }}{% for",
+         DIFFERS("ChatML at line 1, column 1, where this one has: "
+                 "{{ bos_token }}")},
+        {CHATML, "{% endfor %}", "{% endfor %}{{ eos_token }}",
+         DIFFERS("ChatML at line 1, column 128, where this one has: "
+                 "{{ eos_token }}")},
+        {CHATML, " + '\\n'}}{% endfor", "}}{% endfor",
+         DIFFERS("ChatML at line 1, column 30, where this one has: "
+                 "{{'<|im_start|>' + message['role'] + '\\n' + "
+                 "message['content'] + '<|im_end|>'}}")},
+        {CHATML, "message['content']", "message['content'] | trim",
+         DIFFERS("ChatML at line 1, column 30, where this one has: "
+                 "{{'<|im_start|>' + message['role'] + '\\n' + "
+                 "message['content'] | trim + '<|im_end|>' + '\\n'}}")},
+        {llama3, " | trim", "",
+         DIFFERS("Llama 3 at line 3, column 1, where this one has: "
+                 "'+ message['content'] + '<|eot_id|>' %}")},
+        {llama3, "assistant<", "Assistant<",
+         DIFFERS("Llama 3 at line 3, column 177, where this one has: "
+                 "{{ '<|start_header_id|>Assistant<|end_header_id|>")},
+        {CHATML,
+         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' "
+         "}}{% endif %}",
+         "", DIFFERS("ChatML at line 1, column 128, where this one ends")},
+        {CHATML, "assistant\\n' }}{% endif %}",
+         "assistant\\n' }}{% endif %}\n ",
+         DIFFERS("ChatML at line 1, column 189, where this one has: "
+                 "{% endif %}")},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_string_equal(
+            found(changed(cases[i].text, cases[i].old, cases[i].new)),
+            cases[i].error);
 }
 
 static void test_unknown(void **state)
 {
     static const char *const templates[] = {
         "",
-        "{{ 'You are' }}<|im_start|> <|im_end|> message",
-        "<|im_start|> <|im_end|> message system",
-        "<|start_header_id|> <|end_header_id|> <|eot_id|> trim tools",
-        "bos_token eos_token [INST] [/INST]", /* in no quotes */
-        "bos_token eos_token '[INST]'",
-        "bos_token eos_token '[INST]' '[/INST]' <<SYS>>",
-        "eos_token '[INST]' '[/INST]'",
+        "<|im_start|> <|im_end|> message",
+        "<|start_header_id|> <|end_header_id|> <|eot_id|> trim",
+        "bos_token eos_token '[INST]' '[/INST]'",
         "<start_of_turn>",
     };
     (void)state;
     for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++)
         assert_string_equal(
             found(templates[i]),
-            "the tokenizer's chat template is not one of those known here: "
-            "name the one that it is like (data.chat_template, "
-            "--chat-template) of chatml, qwen2.5, qwen3, llama2, llama3, "
-            "llama3.1, mistral, or give the "
-            "conversations as rendered text");
+            "the tokenizer's chat template is unknown: choose one" CHOOSE);
     assert_string_equal(
         found(NULL),
         "messages need a chat template, and the tokenizer has none: name one "
         "(data.chat_template, --chat-template) of chatml, qwen2.5, qwen3, "
         "llama2, llama3, "
         "llama3.1, mistral");
+}
+
+/* What is warned of, with a tokenizer of bytes and control_tokens. */
+static void test_warning(void **state)
+{
+    static const char *const names[] = {"chatml", "llama3", "mistral"};
+    struct dt_error err;
+    struct dt_tokenizer *few = dt_tokenizer_load("byte", &err);
+    struct dt_tokenizer *all = bytes_tokenizer("all", "<s>", "</s>", NULL);
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct dt_chat *chat = dt_chat_create(names[i], all, &err);
+        assert_null(dt_chat_warning(chat));
+        dt_chat_destroy(chat);
+    }
+    struct dt_chat *chat = dt_chat_create("qwen3", few, &err);
+    assert_string_equal(
+        dt_chat_warning(chat),
+        "the tokenizer has no single token for <|im_start|>, <|im_end|>, "
+        "<think>, </think>, which the chat template qwen3 writes: each becomes "
+        "several tokens");
+    dt_chat_destroy(chat);
+    dt_tokenizer_destroy(few);
+    dt_tokenizer_destroy(all);
 }
 
 static void test_refused(void **state)
@@ -155,7 +239,8 @@ static void test_reasoning(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known),     cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_known),     cmocka_unit_test(test_nearly),
+        cmocka_unit_test(test_unknown),   cmocka_unit_test(test_warning),
         cmocka_unit_test(test_refused),   cmocka_unit_test(test_turns),
         cmocka_unit_test(test_reasoning),
     };

@@ -270,7 +270,8 @@ static void test_bad_file(void **state)
         {"{\"prompt\": \"a\"}\n{", ":2: string or '}' expected"},
         {"{\"text\": \"a\"}\n", ":1: expected an object with prompt or "
                                 "messages"},
-        {"{\"messages\": []}\n", ":1: messages need a chat template"},
+        {"{\"messages\": []}\n", ":1: messages need a chat template, and the "
+                                 "tokenizer has none: name one"},
         {"{\"prompt\": \"0123456789012345678901234567890123456789\"}\n",
          "a prompt of 40 tokens leaves no room: the model has 40 positions"},
     };
