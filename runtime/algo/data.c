@@ -96,6 +96,17 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
     return 0;
 }
 
+/* What an epoch leaves out must not be left out in silence. */
+static void tell_tail(const char *what, const struct dt_rows *rows, bool speaks)
+{
+    size_t tail = dt_rows_stats(rows).tail;
+    if (tail > 0)
+        dt_log(speaks ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
+               "%s: the last %zu tokens do not fill a row of %zu and are left "
+               "out",
+               what, tail, dt_rows_max_length(rows));
+}
+
 /* --- streams --- */
 
 bool dt_run_is_stream(const struct dt_conf *conf)
@@ -136,7 +147,7 @@ static int check_stream(const struct dt_conf *conf, struct dt_error *err)
 }
 
 static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
-                        size_t vocab_size, struct dt_error *err)
+                        size_t vocab_size, bool speaks, struct dt_error *err)
 {
     size_t T = (size_t)conf->data.max_length;
     if (check_stream(conf, err) < 0)
@@ -151,6 +162,7 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
     data->train = dt_rows_of_stream(data->stream, 0, tokens - held_out, T, err);
     if (!data->train)
         return -1;
+    tell_tail("data.train", data->train, speaks);
     if (conf->data.eval.count > 0) {
         data->eval_stream =
             open_stream(conf, &conf->data.eval, vocab_size, err);
@@ -164,8 +176,10 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
     } else {
         return 0;
     }
-    return data->eval ? 0
-                      : dt_error_prefix(err, "%s: held-out data", conf->file);
+    if (!data->eval)
+        return dt_error_prefix(err, "%s: held-out data", conf->file);
+    tell_tail("held out", data->eval, speaks);
+    return 0;
 }
 
 /* --- examples --- */
@@ -334,6 +348,7 @@ static void tell(const char *what, const struct dt_rows *rows, bool speaks)
            what, s.examples, dt_rows_count(rows),
            100.0 * fmin((double)s.tokens / room, 1.0), dt_rows_max_length(rows),
            s.truncated, s.dropped);
+    tell_tail(what, rows, speaks);
 }
 
 static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
@@ -343,6 +358,7 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     struct dt_rows_options options = {
         .T = (size_t)conf->data.max_length,
         .packing = packing_of(conf),
+        .in_order = !conf->data.shuffle,
         .keep_end = conf->data.truncation,
         .end = split ? 1.0 - conf->data.validation_split : 1.0,
         .seed = conf->run.data_seed,
@@ -396,9 +412,13 @@ int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
 {
     if (need_tokenizer(conf, vocab_size, err) < 0)
         return -1;
-    return dt_run_is_stream(conf)
-               ? open_streams(data, conf, vocab_size, err)
-               : open_examples(data, conf, vocab_size, speaks, err);
+    int rc = dt_run_is_stream(conf)
+                 ? open_streams(data, conf, vocab_size, speaks, err)
+                 : open_examples(data, conf, vocab_size, speaks, err);
+    if (!conf->data
+             .shuffle) /* who goes on in another order learns other rows */
+        data->hash = ~data->hash;
+    return rc;
 }
 
 void dt_run_data_fini(struct dt_run_data *data)

@@ -174,7 +174,8 @@
      .help = "share at the end of data.train that is held out when data.eval "
              "is not given"},
     {"data.shuffle", DT_CONF_BOOL, AT(data.shuffle), .fallback = "true",
-     .result = true, .help = "a new order for each epoch"},
+     .result = true, .help = "a new order for each epoch; false: rows, and texts that are "
+             "wrapped, in the order of the files"},
     {"data.num_workers", DT_CONF_INT, AT(data.num_workers), .fallback = "2",
      .min = 0, .max = 256, .unit = "threads",
      .aliases = ALSO("dataloader_num_workers", "dataloader.num_workers",

@@ -78,6 +78,7 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
     rows->first = first;
     rows->count = (count - 1) / T;
     rows->stats.tokens = (uint64_t)rows->count * T;
+    rows->stats.tail = (count - 1) % T;
     return rows;
 }
 
@@ -218,7 +219,8 @@ static int pack(struct dt_rows *rows, struct dt_error *err)
                : 0;
 }
 
-static int wrap(struct dt_rows *rows, uint64_t seed, struct dt_error *err)
+static int wrap(struct dt_rows *rows, const struct dt_rows_options *opt,
+                struct dt_error *err)
 {
     size_t n = rows->piece_count, total = 0;
     rows->wrapped = true;
@@ -227,12 +229,14 @@ static int wrap(struct dt_rows *rows, uint64_t seed, struct dt_error *err)
     if (!rows->order || !rows->begin)
         return dt_error_set(err, EX_OSERR, "data: out of memory");
     for (size_t i = 0; i < n; i++) {
-        rows->order[i] = dt_rng_permute(seed, WRAP_ORDER, i, n);
+        rows->order[i] =
+            opt->in_order ? i : dt_rng_permute(opt->seed, WRAP_ORDER, i, n);
         rows->begin[i] = total;
         total += rows->pieces[rows->order[i]].count;
     }
     rows->begin[n] = total;
     rows->count = total > 0 ? (total - 1) / rows->T : 0;
+    rows->stats.tail = total > 0 ? (total - 1) % rows->T : 0;
     return 0;
 }
 
@@ -251,7 +255,7 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
         rows->vocab_size = options->vocab_size;
         rows->count = rows->piece_count;
         if (options->packing == DT_PACK_WRAPPED)
-            result = wrap(rows, options->seed, err);
+            result = wrap(rows, options, err);
         else if (options->packing != DT_PACK_NONE)
             result = pack(rows, err);
     }

@@ -23,8 +23,8 @@ enum dt_packing {
     DT_PACK_BFD,       /* best fit, longest first: what is longer than T is
                           cut off */
     DT_PACK_BFD_SPLIT, /* the same after cutting examples into pieces of T */
-    DT_PACK_WRAPPED,   /* one stream of all examples in random order, in which
-                          tokens see those of the examples before */
+    DT_PACK_WRAPPED,   /* one stream of all examples, in which tokens see those
+                          of the examples before */
 };
 
 struct dt_rows;
@@ -47,6 +47,7 @@ struct dt_rows_source {
 struct dt_rows_options {
     size_t T; /* positions of a row, >= 2 */
     enum dt_packing packing;
+    bool in_order;     /* wrapped: examples as they come; else at random */
     bool keep_end;     /* of what is too long, keep the end */
     double begin, end; /* shares of each file, 0 <= begin < end <= 1: of its
                           examples, or of the tokens of a single wrapped one */
@@ -73,6 +74,7 @@ struct dt_rows_stats {
     size_t truncated;
     size_t dropped;  /* without a target, after truncation */
     uint64_t tokens; /* in rows */
+    size_t tail;     /* tokens at the end of a stream that fill no row */
 };
 
 /* The same for these rows. */

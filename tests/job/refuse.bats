@@ -85,7 +85,7 @@ more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
     [[ $output == *"$text conversations"* ]]
 }
 
-@test "resumed with other weights, packing or truncation: other data" {
+@test "resumed with other weights, packing, truncation or order: other data" {
     data() {
         echo "data: {train: [{path: a.jsonl, weight: $1}, {path: b.jsonl,
   weight: $2}], max_length: 32, packing: $3, truncation: $4}"
@@ -100,6 +100,9 @@ more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
         ((status == 78))
         [[ $output == *"was trained on other data"* ]]
     done
+    train "$(data 2 1 none keep_start)" "data.shuffle: false" "$more"
+    ((status == 78))
+    [[ $output == *"was trained on other data"* ]]
     train "$(data 2 1 none keep_start)" "$more"
     ((status == 0))
 }
@@ -133,4 +136,15 @@ more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
         "scheduler: {name: cosine, warmup_steps: 1}"
     ((status == 0))
     [[ $output == *"E110 nothing is learnt: the run ends at step 1 of 1 of warm-up"* ]]
+}
+
+@test "tokens that fill no row are counted" {
+    seq 12 >short.txt # 27 bytes and the end of the text
+    train "data: {train: short.txt, max_length: 10}" "$steps"
+    ((status == 0))
+    [[ $output == *"data.train: the last 7 tokens do not fill a row of 10 and"* ]]
+    rm -r out
+    train "data: {train: short.txt, max_length: 9}" "$steps"
+    ((status == 0))
+    [[ $output != *"do not fill"* ]]
 }

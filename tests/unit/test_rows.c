@@ -246,6 +246,37 @@ static void test_wrapped(void **state)
     dt_rows_destroy(rows);
 }
 
+/* In order, the stream is the files; what fills no row is counted. */
+static void test_wrapped_in_order(void **state)
+{
+    struct dt_examples examples = make(5, (size_t[]){5, 2, 7, 3, 2});
+    const struct dt_rows_source sources[] = {{&examples, 1.0},
+                                             {&examples, 1.0}};
+    struct dt_rows_options options = {.T = 4,
+                                      .packing = DT_PACK_WRAPPED,
+                                      .in_order = true,
+                                      .end = 1.0,
+                                      .seed = 3,
+                                      .vocab_size = 10000};
+    struct dt_rows *rows = dt_rows_of_examples(sources, 2, &options, NULL);
+    static const int32_t stream[] = {
+        1,   2,   3,   4,   5,   101, 102, 201, 202, 203, 204, 205, 206,
+        207, 301, 302, 303, 401, 402, 1,   2,   3,   4,   5,   101, 102,
+        201, 202, 203, 204, 205, 206, 207, 301, 302, 303, 401, 402};
+    (void)state;
+    assert_int_equal(dt_rows_count(rows), 9);
+    assert_int_equal(dt_rows_stats(rows).tail, 1);
+    for (size_t i = 0; i < 9; i++)
+        check_row(rows, i, 4, stream + 4 * i, stream + 4 * i + 1,
+                  (int32_t[]){0, 0, 0, 0});
+    dt_rows_destroy(rows);
+    options.T = 37; /* one row, and nothing is left */
+    rows = dt_rows_of_examples(sources, 2, &options, NULL);
+    assert_int_equal(dt_rows_count(rows), 1);
+    assert_int_equal(dt_rows_stats(rows).tail, 0);
+    dt_rows_destroy(rows);
+}
+
 /* 2.5 times: two copies and half of them once more, another choice with
  * another seed; 0 < weight < 1 leaves some out.
  */
@@ -405,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_keep_end),
         cmocka_unit_test(test_packing),
         cmocka_unit_test(test_wrapped),
+        cmocka_unit_test(test_wrapped_in_order),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_shares_of_text),

@@ -105,10 +105,64 @@ static void test_lines_of_any_name(void **state)
     }
 }
 
+/* Without a shuffle, wrapped text is the files as they are, and a run that is
+ * gone on with another order is one on other data.
+ */
+static void test_wrapped_in_order(void **state)
+{
+    static const char lines[] = "{\"text\": \"abc\"}\n{\"text\": \"de\"}\n"
+                                "{\"text\": \"fghi\"}\n{\"text\": \"j\"}\n";
+    static const char wanted[] = "abc$de$fghi$";
+    struct dt_run_data data, mixed;
+    (void)state;
+    scratch_write("w.jsonl", lines, sizeof(lines) - 1);
+    struct dt_conf *conf = load(
+        "train: w.jsonl, max_length: 4, packing: wrapped, shuffle: false", "");
+    open_data(&data, conf);
+    assert_int_equal(dt_rows_count(data.train), 3);
+    for (size_t i = 0; i < 12; i++) {
+        struct row row = read_row(data.train, i / 4);
+        char c =
+            (char)(row.inputs[i % 4] == DT_BYTE_EOT ? '$' : row.inputs[i % 4]);
+        assert_int_equal(c, wanted[i]);
+    }
+    assert_int_equal(dt_rows_stats(data.train).tail, 1);
+    dt_conf_destroy(conf);
+    conf = load("train: w.jsonl, max_length: 4, packing: wrapped", "");
+    open_data(&mixed, conf);
+    assert_true(mixed.hash != data.hash);
+    dt_run_data_fini(&mixed);
+    dt_run_data_fini(&data);
+    dt_conf_destroy(conf);
+}
+
+/* Text beside lines of JSON is a part of the wrapped text, whole. */
+static void test_mixed_kinds(void **state)
+{
+    static const char wanted[] = "one$a text that is longer than a row";
+    struct dt_run_data data;
+    (void)state;
+    scratch_write("m.jsonl", "{\"text\": \"one\"}\n", 16);
+    scratch_write("m.txt", wanted + 4, sizeof(wanted) - 5);
+    struct dt_conf *conf = load("train: [m.jsonl, m.txt], max_length: 4, "
+                                "packing: wrapped, shuffle: false",
+                                "");
+    open_data(&data, conf);
+    assert_int_equal(dt_rows_count(data.train), 9);
+    for (size_t i = 0; i < 36; i++) {
+        int32_t id = read_row(data.train, i / 4).inputs[i % 4];
+        assert_int_equal(id == DT_BYTE_EOT ? '$' : id, wanted[i]);
+    }
+    dt_run_data_fini(&data);
+    dt_conf_destroy(conf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_any_name),
+        cmocka_unit_test(test_wrapped_in_order),
+        cmocka_unit_test(test_mixed_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
