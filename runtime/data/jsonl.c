@@ -80,7 +80,8 @@ static int syntax_error(const json_error_t *at, struct dt_error *err)
     make_printable(at->text, text, sizeof(text));
     return dt_error_set(err, EX_DATAERR, "byte %d: %s", at->position,
                         json_error_code(at) == json_error_null_character
-                            ? "U+0000 in a string"
+                            ? "U+0000 in a string (\\u0000) is not read here: "
+                              "remove it"
                             : text);
 }
 
