@@ -2,6 +2,7 @@
 /* lint.c - settings that do nothing, or not what they seem to do */
 #include "config.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,19 @@ const char *dt_conf_lint_variable(const char *name, const char *value,
     return NULL;
 }
 
+/* What a shell, and a path here, would replace. */
+static bool wants_expansion(const char *value)
+{
+    if (strncmp(value, "~/", 2) == 0)
+        return true;
+    while ((value = strchr(value, '$')) != NULL) {
+        value++;
+        if (isalpha((unsigned char)*value) || *value == '_' || *value == '{')
+            return true;
+    }
+    return false;
+}
+
 void dt_conf_check_env(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -109,6 +123,10 @@ void dt_conf_check_env(struct dt_conf_reader *reader)
         const char *text = dt_conf_lint_variable(env->name, env->value, trains,
                                                  conf->launch.nodes, &refused);
         snprintf(key, sizeof(key), "env.%.50s", env->name);
+        if (wants_expansion(env->value))
+            dt_conf_note(&reader->warnings, env->place, key,
+                         "exported as it is written: ~ and variables are "
+                         "expanded only in paths");
         if (text)
             dt_conf_note(refused ? &reader->problems : &reader->warnings,
                          env->place, key, "%s", text);

@@ -55,6 +55,7 @@ static int append_variable(struct text *text, const char *body, size_t count,
     return append(text, value, strlen(value), err);
 }
 
+/* Appends `from`, which begins with ~. */
 static int append_home(struct text *text, const char *from,
                        struct dt_error *err)
 {
@@ -68,16 +69,24 @@ static int append_home(struct text *text, const char *from,
         return dt_error_set(err, EX_CONFIG,
                             "~: the environment variable HOME "
                             "is not set");
-    return append(text, home, strlen(home), err);
+    return append(text, home, strlen(home), err) < 0
+               ? -1
+               : append(text, from + 1, strlen(from + 1), err);
 }
 
-static int expand(struct text *text, const char *from, struct dt_error *err)
+/* The text behind $NAME is another one than its writer meant. */
+static int bare_variable(const char *from, struct dt_error *err)
 {
-    if (*from == '~') {
-        if (append_home(text, from, err) < 0)
-            return -1;
-        from++;
-    }
+    int n = 1;
+    while (isalnum((unsigned char)from[n]) || from[n] == '_')
+        n++;
+    return dt_error_set(err, EX_CONFIG, "%.*s is not expanded: write ${%.*s}",
+                        n, from, n - 1, from + 1);
+}
+
+static int append_variables(struct text *text, const char *from,
+                            struct dt_error *err)
+{
     while (*from) {
         size_t plain = strcspn(from, "$");
         if (append(text, from, plain, err) < 0)
@@ -91,6 +100,9 @@ static int expand(struct text *text, const char *from, struct dt_error *err)
                 0)
                 return -1;
             from = end + 1;
+        } else if (*from &&
+                   (isalpha((unsigned char)from[1]) || from[1] == '_')) {
+            return bare_variable(from, err);
         } else if (*from) {
             if (append(text, from++, 1, err) < 0)
                 return -1;
@@ -102,10 +114,15 @@ static int expand(struct text *text, const char *from, struct dt_error *err)
 char *dt_conf_path(const char *directory, const char *text,
                    struct dt_error *err)
 {
-    struct text expanded = {.count = 0}, whole = {.count = 0};
-    if (expand(&expanded, text, err) < 0)
+    struct text plain = {.count = 0}, home = {.count = 0}, whole = {.count = 0};
+    if (append_variables(&plain, text, err) < 0)
         return NULL;
-    const char *rest = expanded.bytes;
+    const char *rest = plain.bytes;
+    if (*rest == '~') { /* written, or the value of a variable */
+        if (append_home(&home, rest, err) < 0)
+            return NULL;
+        rest = home.bytes;
+    }
     if (*rest == '\0') {
         dt_error_set(err, EX_CONFIG, "expected a path, got an empty string");
         return NULL;

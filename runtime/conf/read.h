@@ -81,8 +81,8 @@ void dt_conf_value_print(const struct dt_conf *conf,
 /* Writes `text` as a double-quoted YAML string. */
 void dt_conf_string_print(const char *text, FILE *out);
 
-/* `text` with ~/, ${NAME} and ${NAME:-default} replaced, relative to
- * `directory`; malloc'ed. NULL and err (EX_CONFIG).
+/* `text` with ${NAME} and ${NAME:-default}, then a leading ~/ replaced, relative
+ * to `directory`; malloc'ed. NULL and err (EX_CONFIG), also for $NAME.
  */
 char *dt_conf_path(const char *directory, const char *text,
                    struct dt_error *err);

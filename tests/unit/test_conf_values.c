@@ -143,6 +143,49 @@ static void test_paths(void **state)
     assert_string_equal(conf->training.resume_path, in_directory("."));
     assert_string_equal(conf->run.output_dir, in_directory("../out"));
     dt_conf_destroy(conf);
+    setenv("DT_DATA", "~/train.txt", 1); /* as `export DT_DATA="~/..."` does */
+    conf = load_good("algorithm: sft\nmodel.n_embd: 96\n"
+                     "training.per_device_batch_size: 2\n"
+                     "data: {train: \"${DT_DATA}\", "
+                     "eval: \"${DT_NONE:-~}/train.txt\", cache_dir: 'a$ $1'}\n",
+                     "");
+    assert_string_equal(conf->data.train.text[0], in_directory("train.txt"));
+    assert_string_equal(conf->data.eval.text[0], in_directory("train.txt"));
+    assert_string_equal(conf->data.cache_dir, in_directory("a$ $1"));
+    dt_conf_destroy(conf);
+}
+
+/* $NAME is refused in every key that is a path, and noticed in values that are
+ * given to the ranks.
+ */
+static void test_bare_variables(void **state)
+{
+    static const struct broken cases[] = {
+        {LEAST "data.eval: $HOME/a.txt\n",
+         "t.yaml:5:12: data.eval: $HOME is not expanded: write ${HOME}\n"},
+        {LEAST "run.output_dir: a/$_X.out\n",
+         "t.yaml:5:17: run.output_dir: $_X is not expanded: write ${_X}\n"},
+        {LEAST "logging.dir: $A_1\n",
+         "t.yaml:5:14: logging.dir: $A_1 is not expanded: write ${A_1}\n"},
+        {LEAST "training.resume: $RUN/checkpoint-1\n",
+         "t.yaml:5:18: training.resume: $RUN is not expanded: write ${RUN}\n"},
+        {LEAST "model.tokenizer: $TOK\n",
+         "t.yaml:5:18: model.tokenizer: $TOK is not expanded: write "
+         "${TOK}\n"},
+        {LEAST "data.cache_dir: $CACHE\n",
+         "t.yaml:5:17: data.cache_dir: $CACHE is not expanded: write "
+         "${CACHE}\n"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+    dt_conf_destroy(load_good(
+        LEAST "env: {A: ~/x, B: \"x:${HOME}\", C: $HOME, D: a~b, E: 5$}\n",
+        "t.yaml:5:7: env.A: exported as it is written: ~ and variables are "
+        "expanded only in paths\n"
+        "t.yaml:5:15: env.B: exported as it is written: ~ and variables are "
+        "expanded only in paths\n"
+        "t.yaml:5:31: env.C: exported as it is written: ~ and variables are "
+        "expanded only in paths\n"));
 }
 
 static void test_env(void **state)
@@ -394,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_aliases),
         cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_bare_variables),
         cmocka_unit_test(test_env),
         cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_round_trip),
