@@ -31,6 +31,7 @@
 
 enum {
     CHECK_DEADLINE_MS = 60000,
+    DEFAULTS_MAX = 2,
 };
 
 static struct {
@@ -47,6 +48,8 @@ static struct {
     int components;  /* of a heterogeneous job; 1 for any other */
     int command;     /* index in main_argv, if there is one component */
     struct dtspank_contract contract;
+    const char *defaults[DEFAULTS_MAX]; /* that we, not the user, have set */
+    size_t default_count;
 } submit;
 
 /* glibc hands main's arguments to constructors as well: the array that srun is
@@ -140,18 +143,25 @@ static bool trains_natively(void)
     return strcmp(submit.contract.runs, "train") == 0;
 }
 
+/* Unless the user has set it. */
+static void set_default(const char *name, const char *value)
+{
+    if (!getenv(name) && setenv(name, value, 1) == 0)
+        submit.defaults[submit.default_count++] = name;
+}
+
 /* The defaults of srun: those of `launch:` and ours. */
 static int set_srun_input(void)
 {
     const struct dtspank_contract *contract = &submit.contract;
     if (set_variables("", contract->srun, contract->srun_count) != 0)
         return -1;
-    setenv("SLURM_KILL_BAD_EXIT", "1", 0);
+    set_default("SLURM_KILL_BAD_EXIT", "1");
     bool runtime_runs =
         (submit.argv.sure && !submit.argv.has_command) ||
         dtspank_argv_names(main_argc, main_argv, submit.conf.runtime);
     if (trains_natively() && runtime_runs && dtspank_pmix_is_there())
-        setenv("SLURM_MPI_TYPE", "pmix", 0);
+        set_default("SLURM_MPI_TYPE", "pmix");
     if (!dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
         dtspank_console_prepare(main_argc, main_argv);
     return 0;
@@ -331,22 +341,28 @@ static int check_late(void)
     return set_variables("", submit.contract.srun, submit.contract.srun_count);
 }
 
-/* srun has read the options of other plugins (launch.container); a step started
- * inside a task is not to find them. srun reads them again for each component
- * of a heterogeneous job.
- */
-static void forget_presets(void)
+static int count_components(void)
 {
+    int components = 1;
     for (int i = 1; i < main_argc; i++)
-        if (strcmp(main_argv[i], ":") == 0)
-            return;
+        components += strcmp(main_argv[i], ":") == 0;
+    return components;
+}
+
+/* srun has read its input, for the last component: a step started inside a task
+ * is not to find what the user has not set.
+ */
+static void forget_srun_input(void)
+{
     for (size_t i = 0; i < submit.contract.srun_count; i++) {
         char *entry = submit.contract.srun[i];
-        if (strncmp(entry, "SLURM_SPANK_", strlen("SLURM_SPANK_")) == 0) {
+        if (strncmp(entry, DT_ENV_PREFIX, strlen(DT_ENV_PREFIX)) != 0) {
             entry[strcspn(entry, "=")] = '\0';
             unsetenv(entry);
         }
     }
+    for (size_t i = 0; i < submit.default_count; i++)
+        unsetenv(submit.defaults[i]);
 }
 
 int dtspank_submit_post_opt(spank_t spank)
@@ -354,6 +370,8 @@ int dtspank_submit_post_opt(spank_t spank)
     struct dt_error err;
     submit.components++;
     submit.command = optind;
+    if (submit.in_srun && submit.components == count_components())
+        forget_srun_input();
     if (!submit.value)
         return 0;
     if (submit.committed) {
@@ -372,8 +390,6 @@ int dtspank_submit_post_opt(spank_t spank)
     bool checked = submit.checked && strcmp(submit.checked, submit.value) == 0;
     if (!checked && check_late() != 0)
         return -1;
-    if (submit.in_srun)
-        forget_presets();
     return export_contract(spank);
 }
 

@@ -329,3 +329,20 @@ ARGUMENT..."* ]]
     run -0 dt_srun -N2 --ntasks-per-node=1 --disttrain=env ./torchrun t.py
     [[ $output == $'started\nstarted' ]]
 }
+
+# given: what `env` shows of srun's input variables in a task.
+given() {
+    grep -E '^(SLURM_(KILL_BAD_EXIT|TIMELIMIT|PARTITION|ACCOUNT|QOS|CONSTRAINT|MPI_TYPE|LABELIO)|SRUN_CPUS_PER_TASK)=' || true
+}
+
+@test "what the plugin sets for srun does not reach the tasks" {
+    config leak "time: 7" "partition: other" "account: a1" "cpus_per_task: 2" \
+        "command: [env]"
+    dt_srun --disttrain=leak.yaml >tasks
+    [[ $(given <tasks) == "" ]]
+    dt_srun --disttrain=leak.yaml env : env >tasks
+    [[ $(given <tasks) == "" ]]
+    dt_run env SLURM_KILL_BAD_EXIT=0 SLURM_TIMELIMIT=9 srun -Q \
+        --disttrain=leak.yaml >tasks
+    [[ $(given <tasks | sort) == $'SLURM_KILL_BAD_EXIT=0\nSLURM_TIMELIMIT=9' ]]
+}

@@ -231,8 +231,30 @@ static int kill_body(void)
     return 0;
 }
 
+static int kill_forgotten_body(void)
+{
+    EXPECT(dtspank_submit_option("c.yaml") == 0);
+    EXPECT(is_set("SLURM_KILL_BAD_EXIT", "1"));
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set("SLURM_KILL_BAD_EXIT", NULL));
+    return 0;
+}
+
+static int input_forgotten_body(void)
+{
+    EXPECT(dtspank_submit_option("nodes") == 0);
+    EXPECT(is_set("SLURM_JOB_NUM_NODES", "2"));
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set("SLURM_JOB_NUM_NODES", NULL));
+    EXPECT(!is_set(DT_ENV_FRAMEWORKS, NULL));
+    return 0;
+}
+
 static int users_kill_body(void)
 {
+    EXPECT(is_set("SLURM_KILL_BAD_EXIT", "0"));
+    EXPECT(dtspank_submit_option("c.yaml") == 0);
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
     EXPECT(is_set("SLURM_KILL_BAD_EXIT", "0"));
     return 0;
 }
@@ -242,6 +264,10 @@ static void test_preset(void **state)
     (void)state;
     setenv(DTSPANK_PRESET, "c.yaml", 1);
     run_case(S_CTX_LOCAL, kill_body);
+    run_case(S_CTX_LOCAL, kill_forgotten_body);
+    setenv(DTSPANK_PRESET, "nodes", 1);
+    run_case(S_CTX_LOCAL, input_forgotten_body);
+    setenv(DTSPANK_PRESET, "c.yaml", 1);
     setenv("SLURM_KILL_BAD_EXIT", "0", 1);
     run_case(S_CTX_LOCAL, users_kill_body);
     unsetenv("SLURM_KILL_BAD_EXIT");
@@ -327,9 +353,9 @@ static int play_srun(int argc, char **argv, int command)
     for (int i = 1; rc == 0 && i < command; i++)
         if (strncmp(argv[i], "--disttrain=", 12) == 0)
             rc = dtspank_submit_option(argv[i] + 12);
+    const char *nodes = getenv("SLURM_JOB_NUM_NODES");
     if (rc == 0)
         rc = dtspank_submit_post_opt(NULL);
-    const char *nodes = getenv("SLURM_JOB_NUM_NODES");
     const char *told = getenv(DT_ENV_FRAMEWORKS);
     const char *config = getenv(DT_ENV_CONFIG);
     printf("%s", stub.said);
