@@ -88,6 +88,24 @@ static bool is_active(const char *value)
     return value && strcmp(value, DTSPANK_OFF) != 0;
 }
 
+/* getopt takes the next word for the value, whatever it is. */
+static int check_value(const char *value)
+{
+    struct dt_error err;
+    if (value[0] == '\0')
+        dt_error_set(&err, EX_USAGE,
+                     "--disttrain: expected a file, \"" DTSPANK_NO_FILE
+                     "\" or \"" DTSPANK_OFF "\", got nothing");
+    else if (value[0] == '-')
+        dt_error_set(&err, EX_USAGE,
+                     "--disttrain needs a value: FILE.yaml or " DTSPANK_NO_FILE
+                     "; here it is followed by %s",
+                     value);
+    else
+        return 0;
+    return report(&err);
+}
+
 /* Has the config checked; words are srun's own, NULL: none. */
 static int check(const char *value, char **words)
 {
@@ -266,7 +284,9 @@ int dtspank_submit_prepare(void)
     const char *value = getenv(DTSPANK_PRESET);
     int rc = 0;
     if (is_active(value) && value[0] != '\0')
-        rc = check(value, words) == 0 ? set_srun_input() : -1;
+        rc = check_value(value) == 0 && check(value, words) == 0
+                 ? set_srun_input()
+                 : -1;
     free(words);
     return rc;
 }
@@ -281,12 +301,8 @@ int dtspank_submit_option(const char *value)
             return report(&err);
         value = submit.preset;
     }
-    if (value && value[0] == '\0') {
-        dt_error_set(&err, EX_USAGE,
-                     "--disttrain: expected a file, \"" DTSPANK_NO_FILE
-                     "\" or \"" DTSPANK_OFF "\", got nothing");
-        return report(&err);
-    }
+    if (value && check_value(value) != 0)
+        return -1;
     if (is_active(value) && option > 0 && option < optind &&
         complete_argv(option, &err) != 0)
         return report(&err);

@@ -162,3 +162,12 @@ new line>
         sh -c 'cd / && head -n1 "$SLURM_DISTTRAIN_CONFIG"'
     [[ $output == $'algorithm: sft\nalgorithm: sft' ]]
 }
+
+@test "a forgotten value is named" {
+    run -1 dt_run srun --disttrain -N2 hostname
+    [[ $output == "srun: error: disttrain: --disttrain needs a value: FILE.yaml \
+or env; here it is followed by -N2" ]]
+    run -1 dt_run sbatch --disttrain --wrap=hostname
+    [[ $output == "sbatch: error: disttrain: --disttrain needs a value: \
+FILE.yaml or env; here it is followed by --wrap=hostname" ]]
+}

@@ -139,6 +139,14 @@ static int empty_body(void)
     return 0;
 }
 
+static int forgotten_body(void)
+{
+    EXPECT(dtspank_submit_option("--help") == -1);
+    EXPECT(strcmp(stub.said, "disttrain: --disttrain needs a value: FILE.yaml "
+                             "or env; here it is followed by --help\n") == 0);
+    return 0;
+}
+
 static int off_body(void)
 {
     EXPECT(dtspank_submit_post_opt(NULL) == 0);
@@ -208,6 +216,8 @@ static void test_empty(void **state)
 {
     (void)state;
     run_case(S_CTX_LOCAL, empty_body);
+    run_case(S_CTX_LOCAL, forgotten_body);
+    run_case(S_CTX_ALLOCATOR, forgotten_body);
 }
 
 static void test_off(void **state)
@@ -434,6 +444,9 @@ static void test_play_refused(void **state)
     srun_says("srun --disttrain=env -n2", 3,
               "disttrain: --disttrain=env needs a command, as there is no file "
               "to name one\n");
+    srun_says("srun --disttrain -N2 hostname", 3,
+              "disttrain: --disttrain needs a value: FILE.yaml or env; here it "
+              "is followed by -N2\n");
     srun_says("srun --disttrain=", 2,
               "disttrain: --disttrain: expected a file, \"env\" or \"none\", "
               "got nothing\n");
