@@ -266,7 +266,7 @@ static void print_step(struct printer *p)
         print_srun(p, DT_ENV_CPU_BIND, "none");
     if (conf->launch.requeue)
         print_srun(p, DT_ENV_REQUEUE, "1");
-    if (conf->launch.hang_timeout_s > 0) {
+    if (dt_conf_given(conf, "launch.hang_timeout")) {
         snprintf(number, sizeof(number), "%ld%s", conf->launch.hang_timeout_s,
                  conf->launch.hang_ends ? " end" : "");
         print_srun(p, DT_ENV_HANG, number);

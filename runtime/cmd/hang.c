@@ -42,10 +42,11 @@ struct dt_hang {
 struct dt_hang *dt_hang_create(const char *wish, const char *step)
 {
     char action[8] = "";
-    struct dt_hang *hang = wish ? calloc(1, sizeof(*hang)) : NULL;
+    struct dt_hang *hang = calloc(1, sizeof(*hang));
     if (!hang)
         return NULL;
-    sscanf(wish, "%lf %7s", &hang->silence.limit_s, action);
+    sscanf(wish ? wish : DT_HANG_DEFAULT, "%lf %7s", &hang->silence.limit_s,
+           action);
     hang->ends = strcmp(action, "end") == 0;
     snprintf(hang->job, sizeof(hang->job), "--job=%s", step);
     hang->srun = getppid();
@@ -113,7 +114,7 @@ static bool hear(struct dt_hang *hang)
     return n == 0; /* also when the answer is full */
 }
 
-/* The first line is of the fewest ranks; a single one is of all of them. */
+/* The first line is of those to be suspected; a single one is of all ranks. */
 static void end_step(const struct dt_hang *hang, struct dt_outcome *outcome,
                      int64_t now_ms)
 {
@@ -143,8 +144,11 @@ static void print_answer(const struct dt_hang *hang, FILE *out)
         fprintf(out, "    %.*s\n", len, line);
         line += len + (line[len] != '\0');
     }
-    if (hang->ends)
-        fputs("disttrain: the step is ended (launch.hang_action: end)\n", out);
+    fputs(hang->ends
+              ? "disttrain: the step is ended (launch.hang_action: end)\n"
+              : "disttrain: the step goes on: a compilation or a slow "
+                "checkpoint looks the same (launch.hang_timeout)\n",
+          out);
 }
 
 /* True: the doctor has been asked, and what it says is all there. */

@@ -9,7 +9,7 @@
 
 struct dt_hang;
 
-/* `wish` as in DT_ENV_HANG, `step` "ID.STEP". NULL: no such wish (NULL), or no
+/* `wish` as in DT_ENV_HANG, NULL: DT_HANG_DEFAULT; `step` "ID.STEP". NULL: no
  * memory.
  */
 struct dt_hang *dt_hang_create(const char *wish, const char *step);

@@ -47,9 +47,9 @@
      .help = "how often the batch script of `disttrain sbatch` starts a step "
              "that has failed again, on the same nodes"},
     {"launch.hang_timeout", DT_CONF_INT, AT(launch.hang_timeout_s),
-     .fallback = "0", .max = 1e6, .unit = "seconds",
+     .fallback = "300", .max = 1e6, .unit = "seconds",
      .help = "when no rank has printed anything for so long, srun says what "
-             "each rank is doing; 0: never"},
+             "each rank is doing, and nothing else happens; 0: never"},
     {"launch.hang_action", DT_CONF_ENUM, AT(launch.hang_ends),
      .fallback = "report",
      .words = WORDS({"report", 0, NULL}, {"end", 1, NULL}),

@@ -175,7 +175,9 @@ static void check_resume(struct dt_conf_reader *reader)
 static void check_hang(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
-    if (conf->launch.hang_ends && conf->launch.hang_timeout_s == 0)
+    if (conf->launch.hang_ends &&
+        (!dt_conf_given(conf, "launch.hang_timeout") ||
+         conf->launch.hang_timeout_s == 0))
         PROBLEM(reader, "launch.hang_action",
                 "end needs launch.hang_timeout: after how many seconds?");
 }

@@ -200,6 +200,8 @@ static void describe(char *text, size_t size, const char *root,
     bool known = where[0] && strcmp(where, "0") != 0;
     if (p->state == 'T' || p->state == 't')
         snprintf(text, size, "stopped (state %c)", p->state);
+    else if (p->state == 'Z' || p->state == 'X')
+        snprintf(text, size, "has ended (state %c)", p->state);
     else if (p->state == 'D')
         snprintf(text, size, "waits in %s (state D)",
                  known ? where : "the kernel");

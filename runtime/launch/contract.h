@@ -125,9 +125,10 @@
 #define DT_PREFLIGHT_FAILED "failed"
 
 /* "600" or "600 end": seconds without output after which the console says what
- * each rank is doing, and whether it ends the step then.
+ * each rank is doing, and whether it ends the step then; "0": never.
  */
 #define DT_ENV_HANG "SLURM_DISTTRAIN_HANG"
+#define DT_HANG_DEFAULT "300"
 
 /* The words of launch.command, one a line, escaped like the contract: what
  * `disttrain` without arguments runs instead of training.

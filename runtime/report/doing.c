@@ -78,11 +78,26 @@ static int by_state(const void *a, const void *b)
     return p->rank < q->rank ? -1 : p->rank > q->rank;
 }
 
+/* Ranks that cannot go on by themselves come before all that may only wait for
+ * them: the lower, the earlier.
+ */
+static int severity(const struct kind *kind)
+{
+    const char *state = kind->ranks->state;
+    if (strncmp(state, "has ended", 9) == 0)
+        return 0;
+    if (strncmp(state, "stopped", 7) == 0)
+        return 1;
+    return strstr(state, "(state D)") ? 2 : 3;
+}
+
 /* Between as many as many, who computes is the last to be suspected. */
-static int by_count(const void *a, const void *b)
+static int by_suspicion(const void *a, const void *b)
 {
     const struct kind *p = a;
     const struct kind *q = b;
+    if (severity(p) != severity(q))
+        return severity(p) - severity(q);
     if (p->count != q->count)
         return p->count < q->count ? -1 : 1;
     int busy = (strncmp(p->ranks->state, "busy", 4) == 0) -
@@ -181,7 +196,7 @@ static int print_kinds(struct doing *doing, FILE *out, struct dt_error *err)
             kinds[count++].ranks = r;
         kinds[count - 1].count++;
     }
-    qsort(kinds, count, sizeof(*kinds), by_count);
+    qsort(kinds, count, sizeof(*kinds), by_suspicion);
     for (size_t i = 0; i < count && i < KINDS_SHOWN && rc == 0; i++)
         rc = print_kind(&kinds[i], doing->tasks, out, err);
     if (count > KINDS_SHOWN)
@@ -195,15 +210,12 @@ static int print(struct doing *doing, FILE *out, struct dt_error *err)
     struct dt_rankset missing;
     if (find_missing(doing, &missing, err) != 0)
         return -1;
-    bool few = missing.count <= doing->tasks / 2;
     for (size_t i = 0; i < doing->node_count; i++)
         if (!doing->heard[i])
             fprintf(out, "node %s does not answer\n", doing->nodes[i]);
-    if (missing.count > 0 && few)
+    if (missing.count > 0)
         print_missing(doing, &missing, out);
     int rc = print_kinds(doing, out, err);
-    if (missing.count > 0 && !few)
-        print_missing(doing, &missing, out);
     if (doing->count == 0)
         fputs("no rank runs\n", out);
     dt_rankset_fini(&missing);

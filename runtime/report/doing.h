@@ -15,10 +15,11 @@
  *     rank RANK TASKS PID PERCENT HOST <tab> STATE <tab> COMMAND
  *     end HOST
  *
- * Ranks with the same state share a line; the fewest come first, because the
- * odd one out is usually the one that the others wait for. Nodes of which
- * nothing is heard come before all, and so do ranks, unless they are the most.
- * -1: EX_OSERR.
+ * Ranks with the same state share a line. Nodes that have said nothing come
+ * first, then ranks that are not there, that have ended, that are stopped, and
+ * that hang in the kernel (state D): none of these can go on. Of the others the
+ * fewest come first, because the odd one out is usually the one for which the
+ * rest wait. -1: EX_OSERR.
  */
 int dt_doing_print(char *text, char *const *nodes, size_t count, FILE *out,
                    struct dt_error *err);

@@ -8,6 +8,8 @@
 
 void dt_silence_break(struct dt_silence *silence, double now)
 {
+    if (silence->told)
+        silence->limit_s = fmax(silence->limit_s, 2 * (now - silence->since));
     silence->since = now;
     silence->told = false;
 }

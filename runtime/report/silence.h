@@ -9,12 +9,15 @@
 #include <stdbool.h>
 
 struct dt_silence {
-    double limit_s; /* 0: any silence is fine */
+    double limit_s; /* 0: any silence is fine; grows with false alarms */
     double since;
     bool told;
 };
 
-/* A rank has printed or started now. */
+/* A rank has printed or started now. A silence that was told and ends by itself
+ * was no hang, but a compilation or a long step: only twice its length is too
+ * long from now on.
+ */
 void dt_silence_break(struct dt_silence *silence, double now);
 
 /* Seconds until it has been too long; INFINITY: it has been told, or there is

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "conf.h"
+#include "launch/contract.h"
 #include "launch/variables.h"
 
 static struct dt_conf *load(const char *text, char **problems, char **warnings)
@@ -99,6 +100,16 @@ static void test_signal(void **state)
     dt_conf_destroy(conf);
 }
 
+/* The console says when it looks by default, and so does the table of keys. */
+static void test_hang(void **state)
+{
+    struct dt_conf *conf = load_good("launch: {nodes: 1}\n", "");
+    (void)state;
+    assert_int_equal(conf->launch.hang_timeout_s, atoi(DT_HANG_DEFAULT));
+    assert_false(dt_conf_given(conf, "launch.hang_timeout"));
+    dt_conf_destroy(conf);
+}
+
 static void test_time(void **state)
 {
     static const struct {
@@ -127,6 +138,9 @@ static const struct {
      "t.yaml:1:16: launch.time: expected minutes, HH:MM:SS, D-HH or "
      "D-HH:MM:SS, got \"soon\"\n"},
     {"launch: {hang_action: end}\n",
+     "t.yaml:1:23: launch.hang_action: end needs launch.hang_timeout: after "
+     "how many seconds?\n"},
+    {"launch: {hang_action: end, hang_timeout: 0}\n",
      "t.yaml:1:23: launch.hang_action: end needs launch.hang_timeout: after "
      "how many seconds?\n"},
     {"launch: {mem: 3X}\n",
@@ -290,8 +304,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),     cmocka_unit_test(test_aliases),
         cmocka_unit_test(test_frameworks), cmocka_unit_test(test_signal),
-        cmocka_unit_test(test_time),       cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_lint),       cmocka_unit_test(test_trains),
+        cmocka_unit_test(test_hang),       cmocka_unit_test(test_time),
+        cmocka_unit_test(test_broken),     cmocka_unit_test(test_lint),
+        cmocka_unit_test(test_trains),
     };
     return cmocka_run_group_tests_name("conf_launch", tests, enter_directory,
                                        leave_directory);

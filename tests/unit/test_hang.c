@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "cmd/hang.h"
 #include "doctor/ranks.h"
 #include "report/doing.h"
 #include "report/outcome.h"
@@ -211,6 +212,56 @@ static void test_groups(void **state)
                  "rank 0 on n1: busy, 50 % of a CPU: b (pid 7)\n");
 }
 
+/* Many that cannot go on come before one that waits for them. */
+static void test_suspects(void **state)
+{
+    static const char *const bad[] = {
+        "has ended (state Z)", "stopped (state T)", "waits in nfs (state D)",
+        "waits in do_wait"};
+    char said[512];
+    char want[512];
+    (void)state;
+    for (int worse = 0; worse < 4; worse++)
+        for (int other = worse + 1; other < 4; other++) {
+            snprintf(said, sizeof(said),
+                     "rank 0 3 7 0 n1\t%s\tb\nrank 1 3 8 0 n1\t%s\tb\n"
+                     "rank 2 3 9 0 n2\t%s\tb\nend n1\nend n2\n",
+                     bad[other], bad[worse], bad[worse]);
+            snprintf(want, sizeof(want),
+                     "ranks 1-2 on n1, n2: %s, 0 %% of a CPU: b\n"
+                     "rank 0 on n1: %s, 0 %% of a CPU: b (pid 7)\n",
+                     bad[worse], bad[other]);
+            expect_doing(said, want);
+        }
+}
+
+/* The first and the last rank, on the first and the last node. */
+static void test_ends(void **state)
+{
+    static const char *const lines[] = {
+        "rank 0 4 5 0 n1\tbusy\tb\n", "rank 1 4 6 0 n1\tbusy\tb\n",
+        "rank 2 4 7 0 n2\tbusy\tb\n", "rank 3 4 8 0 n2\tbusy\tb\n"};
+    static const char *const others[] = {"1-3 on n1, n2", "", "",
+                                         "0-2 on n1, n2"};
+    (void)state;
+    for (int lost = 0; lost < 4; lost += 3) {
+        char said[512] = "end n1\nend n2\n";
+        char want[512];
+        for (int rank = 0; rank < 4; rank++)
+            if (rank != lost)
+                strcat(said, lines[rank]);
+        snprintf(want, sizeof(want),
+                 "rank %d: not running any more\n"
+                 "ranks %s: busy, 0 %% of a CPU: b\n",
+                 lost, others[lost]);
+        expect_doing(said, want);
+    }
+    expect_doing("rank 2 4 7 0 n2\tbusy\tb\nrank 3 4 8 0 n2\tbusy\tb\nend n2\n",
+                 "node n1 does not answer\n"
+                 "ranks 0-1: there, or not running any more\n"
+                 "ranks 2-3 on n2: busy, 0 % of a CPU: b\n");
+}
+
 static void test_missing(void **state)
 {
     (void)state;
@@ -219,8 +270,8 @@ static void test_missing(void **state)
                  "rank 1: not running any more\n"
                  "ranks 0, 2 on n1: busy, 50 % of a CPU: b\n");
     expect_doing("rank 0 3 7 50 n1\tbusy\tb\nend n1\nend n2\n",
-                 "rank 0 on n1: busy, 50 % of a CPU: b (pid 7)\n"
-                 "ranks 1-2: not running any more\n");
+                 "ranks 1-2: not running any more\n"
+                 "rank 0 on n1: busy, 50 % of a CPU: b (pid 7)\n");
     expect_doing("rank 0 2 7 50 n1\tbusy\tb\nend n1\n",
                  "node n2 does not answer\n"
                  "rank 1: there, or not running any more\n"
@@ -241,9 +292,17 @@ static void test_silence(void **state)
     assert_true(dt_silence_left(&silence, 200) == 0);
     assert_true(dt_silence_tell(&silence, 119));
     assert_false(dt_silence_tell(&silence, 200));
-    assert_true(isinf(dt_silence_left(&silence, 200)));
-    dt_silence_break(&silence, 200);
+    assert_true(isinf(dt_silence_left(&silence, 120)));
+    silence = (struct dt_silence){.limit_s = 10, .since = 200};
     assert_true(dt_silence_tell(&silence, 210));
+    /* 12 s were fine, so 20 s are, and 24 s are not */
+    dt_silence_break(&silence, 212);
+    assert_true(dt_silence_left(&silence, 232) == 4);
+    assert_true(dt_silence_tell(&silence, 236));
+    /* a silence that was not told teaches nothing */
+    dt_silence_break(&silence, 237);
+    dt_silence_break(&silence, 257);
+    assert_true(dt_silence_left(&silence, 257) == 50);
     assert_true(isinf(dt_silence_left(&none, 1e9)));
     assert_false(dt_silence_tell(&none, 1e9));
 }
@@ -288,13 +347,33 @@ static void test_report(void **state)
     }
 }
 
+/* "600 end", "0", and what holds when nobody has said anything. */
+static void test_wishes(void **state)
+{
+    static const struct {
+        const char *wish;
+        double low, high;
+    } cases[] = {
+        {NULL, 290, 300}, {"600 end", 590, 600}, {"0", INFINITY, 1e99}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct dt_hang *hang = dt_hang_create(cases[i].wish, "7.0");
+        assert_non_null(hang);
+        double left = dt_hang_left(hang);
+        assert_true(left >= cases[i].low);
+        assert_true(left <= cases[i].high || isinf(cases[i].low));
+        dt_hang_destroy(hang);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_processes), cmocka_unit_test(test_moments),
         cmocka_unit_test(test_frames),    cmocka_unit_test(test_groups),
         cmocka_unit_test(test_missing),   cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_report),    cmocka_unit_test(test_suspects),
+        cmocka_unit_test(test_ends),      cmocka_unit_test(test_wishes),
     };
     return cmocka_run_group_tests_name("hang", tests, NULL, NULL);
 }
