@@ -225,13 +225,16 @@ static void report_lost(const struct dt_outcome *outcome, FILE *out)
 }
 
 /* Our own runtime says once what has failed, and then all of its ranks end with
- * the same status, now and then another one before the one that says it.
+ * the same status. The one that says it need not be the first to end: Slurm may
+ * even stop it, for the status of another, when it has just said it.
  */
 static bool has_told(const struct dt_outcome *outcome, const struct rank *first)
 {
-    for (uint32_t i = 0; i < outcome->count; i++) {
+    for (uint32_t i = 0; WIFEXITED(first->status) && i < outcome->count; i++) {
         const struct rank *r = &outcome->ranks[i];
-        if (has_failed(outcome, r) && r->status == first->status &&
+        bool ends_alike = r->ended && r->status == first->status;
+        bool stopped = r->ended && !has_failed(outcome, r);
+        if ((ends_alike || stopped) &&
             dt_tail_ends_with(&r->err, "disttrain: "))
             return true;
     }

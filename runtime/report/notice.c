@@ -116,20 +116,11 @@ static void parse_tasks(const char *text, struct dt_notice *notice)
 /* `text` is without "srun: ". */
 static void parse_srun(const char *text, struct dt_notice *notice)
 {
-    static const struct {
-        const char *begin;
-        enum dt_notice_kind kind;
-    } stops[] = {
-        {"Job step aborted", DT_NOTICE_ASKED},
-        {"sending Ctrl-C to ", DT_NOTICE_ASKED},
-        {"forcing job termination", DT_NOTICE_ASKED},
-        {"Force Terminated ", DT_NOTICE_STOP},
-        {"Terminating ", DT_NOTICE_STOP},
-        {"error: Timed out waiting for job step", DT_NOTICE_STOP},
-    };
+    static const char *const stops[] = {
+        "Job step aborted", "sending Ctrl-C to ", "forcing job termination"};
     for (size_t i = 0; i < sizeof(stops) / sizeof(*stops); i++)
-        if (starts_with(text, stops[i].begin))
-            notice->kind = stops[i].kind;
+        if (starts_with(text, stops[i]))
+            notice->kind = DT_NOTICE_ASKED;
     if (sscanf(text, "error: Node failure on %255s", notice->host) == 1 ||
         sscanf(text,
                "error: Aborting, io error and missing step on node "

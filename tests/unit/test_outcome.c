@@ -3,7 +3,6 @@
  */
 #include "config.h"
 
-#include <arpa/inet.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,7 +16,6 @@
 
 #include "launch/contract.h"
 #include "report/outcome.h"
-#include "report/peers.h"
 
 #define RECORD DT_RECORD "a1b2 "
 
@@ -334,6 +332,35 @@ static void test_texts(void **state)
                      "9 (Killed), 2.0 s after the start\n"
                      "disttrain: rank 3 on n2: exit status 69 (a peer or "
                      "service is lost), 0.0 s later\n");
+    /* who says it may end last, and not of its own accord */
+    static const int ends[] = {EXIT(66), SIGKILL, SIGTERM, EXIT(1)};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+        o = step();
+        record(o, 102000, "exit", 2, 101990, EXIT(66));
+        say(o, DT_NO_RANK, 102001,
+            "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***");
+        say(o, 3, 102010, "disttrain: rank 3 of 8 on n2 failed: text\n");
+        record(o, 102020, "exit", 3, 102020, ends[i]);
+        expect_report(o, "");
+    }
+    /* one that is killed cannot have said it, however the others end */
+    o = step();
+    record(o, 102000, "exit", 2, 101990, SIGKILL);
+    say(o, DT_NO_RANK, 102001,
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***");
+    say(o, 3, 102010, "disttrain: rank 3 of 8 on n2: lost rank 2\n");
+    record(o, 102020, "exit", 3, 102020, SIGKILL);
+    expect_report(o, "disttrain: first failure: rank 2 on n2, killed by signal "
+                     "9 (Killed), 2.0 s after the start\n"
+                     "disttrain: 1 rank was ended by Slurm\n");
+    /* and a warning of ours is not the failure of another rank */
+    o = step();
+    say(o, 3, 102000, "disttrain: warning\n");
+    record(o, 102000, "exit", 3, 102000, EXIT(1));
+    record(o, 102000, "exit", 2, 101990, EXIT(66));
+    expect_report(o, "disttrain: first failure: rank 2 on n2, exit status 66 "
+                     "(missing input), 2.0 s after the start\n"
+                     "disttrain: rank 3 on n2: exit status 1, 0.0 s later\n");
     /* records of ranks that cannot be do no harm */
     o = step();
     record(o, 102000, "exit", 8, 102000, EXIT(66));
@@ -428,61 +455,6 @@ static void test_absent(void **state)
                      DT_NOTICE_NONE);
 }
 
-/* As the kernel writes them; of 10.11.12.1, port 61234 is EF32. */
-static const char tcp4[] =
-    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n"
-    "   0: 00000000:EF32 00000000:0000 0A 00000000:00000000 00:00000000\n"
-    "   1: 010C0B0A:EF32 020C0B0A:9C41 01 00000000:00000000 00:00000000\n"
-    "   2: 010C0B0A:EF32 020C0B0A:9C42 01 00000000:00000000 00:00000000\n"
-    "   3: 010C0B0A:EF32 010C0B0A:9C43 01 00000000:00000000 00:00000000\n"
-    "   4: 0100007F:EF32 0100007F:9C44 01 00000000:00000000 00:00000000\n"
-    "   5: 010C0B0A:EF33 030C0B0A:9C41 01 00000000:00000000 00:00000000\n"
-    "   6: 010C0B0A:9C43 040C0B0A:EF32 01 00000000:00000000 00:00000000\n"
-    "garbage\n";
-static const char tcp6[] =
-    "  sl  local_address                         remote_address\n"
-    "   0: 00000000000000000000000000000000:EF32 "
-    "00000000000000000000000000000000:0000 0A 00000000:00000000\n"
-    "   1: 0000000000000000FFFF0000010C0B0A:EF32 "
-    "0000000000000000FFFF0000040C0B0A:9C41 06 00000000:00000000\n"
-    "   2: 000080FE000000000000000001000000:EF32 "
-    "000080FE000000000000000002000000:9C41 01 00000000:00000000\n";
-
-static void read_table(struct dt_peers *peers, const char *text, unsigned port)
-{
-    FILE *table = fmemopen((void *)text, strlen(text), "r");
-    assert_non_null(table);
-    dt_peers_read(peers, table, port);
-    fclose(table);
-}
-
-static bool has(const struct dt_peers *peers, const char *address)
-{
-    struct in6_addr in6;
-    assert_int_equal(inet_pton(AF_INET6, address, &in6), 1);
-    return dt_peers_has(peers, &in6);
-}
-
-static void test_peers(void **state)
-{
-    struct dt_peers peers = {.count = 0};
-    (void)state;
-    read_table(&peers, tcp4, 61236);
-    assert_false(peers.listens);
-    read_table(&peers, tcp4, 61234);
-    assert_true(peers.listens);
-    assert_int_equal(peers.count, 1);
-    assert_true(has(&peers, "::ffff:10.11.12.2"));
-    assert_false(has(&peers, "::ffff:10.11.12.3"));
-    peers.listens = false;
-    read_table(&peers, tcp6, 61234);
-    assert_true(peers.listens);
-    assert_int_equal(peers.count, 3);
-    assert_true(has(&peers, "::ffff:10.11.12.4"));
-    assert_true(has(&peers, "fe80::2"));
-    free(peers.addresses);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,7 +464,6 @@ int main(void)
         cmocka_unit_test(test_node_lost),     cmocka_unit_test(test_texts),
         cmocka_unit_test(test_missing),       cmocka_unit_test(test_requeue),
         cmocka_unit_test(test_streams),       cmocka_unit_test(test_absent),
-        cmocka_unit_test(test_peers),
     };
     return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
 }
