@@ -29,7 +29,7 @@ static int find_source(struct dt_export *export, struct dt_error *err)
     if (dt_weights_find(export->from, export->found, err) < 0)
         return -1;
     if (has(export->found, "checksums.txt"))
-        return dt_ckpt_verify(export->found, err);
+        return dt_ckpt_verify(export->found, NULL, err);
     return 0;
 }
 

@@ -32,6 +32,7 @@ struct dt_run {
                             its strings belong to the caller */
     struct dt_exec exec;
     struct dt_comm *comm; /* not owned */
+    bool (*stop)(void);   /* was this rank told to stop? */
     int rank, world;
     size_t B, T, A; /* rows, positions, micro-batches a step */
     size_t eval_B;  /* rows of an evaluation */
@@ -75,8 +76,8 @@ struct dt_run {
     long total_steps;
 };
 
-/* setup.c: fills run up to the loader; run is zeroed before. This node has
- * `local_size` ranks. dt_run_fini releases whatever there is.
+/* setup.c: fills run up to the loader; run is zeroed before, except for stop.
+ * This node has `local_size` ranks. dt_run_fini releases whatever there is.
  */
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 const struct dt_exec *exec, struct dt_comm *comm,
@@ -117,7 +118,8 @@ int dt_run_save(struct dt_run *run, struct dt_error *err);
 
 /* state.c: the starting point, on every rank: weights, optimizer and progress
  * of the checkpoint that training.resume asks for, or of model.init. Rank 0
- * reads, the others receive.
+ * reads, the others receive. -1 on all ranks with EX_TEMPFAIL if rank 0 was
+ * told to stop.
  */
 int dt_run_restore(struct dt_run *run, struct dt_error *err);
 

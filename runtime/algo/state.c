@@ -2,6 +2,7 @@
 /* state.c - what a checkpoint holds, saved and restored */
 #include "config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,7 @@ static int load_moments(struct dt_run *run, const struct flats *flats,
     size_t n = 2 * run->layout->param_count;
     const struct dt_view moments[] = {flats->view[M], flats->view[V]};
     snprintf(path, sizeof(path), "%s/%s", dir, DT_OPTIM_FILE);
-    if (access(path, F_OK) < 0)
+    if (access(path, F_OK) < 0 && errno == ENOENT)
         return dt_error_set(err, EX_NOINPUT,
                             "%s: has no optimizer state (checkpoint.only_model "
                             "was set): name it in model.path to start from "
@@ -164,10 +165,27 @@ static int load_weights(struct dt_run *run, struct dt_view master,
     return found == 0 ? dt_weights_load(dir, run->layout, master, err) : found;
 }
 
-static void note_damaged(void *ctx, const char *text)
+static void note_damaged(const char *text)
 {
-    (void)ctx;
     dt_log(DT_LOG_WARN, "ckpt", "%s", text);
+}
+
+static int find_newest(struct dt_run *run, const struct dt_ckpt_watch *watch,
+                       char **dir, struct dt_error *err)
+{
+    if (dt_ckpt_find(run->ckpt_root, watch, dir, err) < 0) {
+        if (err->status == EX_DATAERR)
+            dt_error_add(err, EX_DATAERR,
+                         "restore one, or start anew: in another "
+                         "run.output_dir, or here with training.resume: none "
+                         "and run.overwrite: true");
+        return -1;
+    }
+    if (!*dir)
+        dt_log(DT_LOG_INFO, "algo",
+               "no checkpoint in %s: the run begins at its first step",
+               run->ckpt_root);
+    return 0;
 }
 
 /* The checkpoint to resume from into *dir (free it), or NULL for none. */
@@ -175,11 +193,12 @@ static int choose_checkpoint(struct dt_run *run, char **dir,
                              struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
+    const struct dt_ckpt_watch watch = {note_damaged, run->stop};
     *dir = NULL;
     if (conf->training.resume == DT_CONF_RESUME_AUTO)
-        return dt_ckpt_find(run->ckpt_root, dir, note_damaged, NULL, err);
+        return find_newest(run, &watch, dir, err);
     if (conf->training.resume == DT_CONF_RESUME_PATH) {
-        if (dt_ckpt_verify(conf->training.resume_path, err) < 0)
+        if (dt_ckpt_verify(conf->training.resume_path, &watch, err) < 0)
             return -1;
         if (!(*dir = strdup(conf->training.resume_path)))
             return dt_error_set(err, EX_OSERR, "out of memory");
@@ -248,9 +267,24 @@ static int share(struct dt_run *run, struct dt_error *err)
     return dt_comm_barrier(run->comm, err);
 }
 
+/* Whether rank 0 was told to stop while it read. */
+static int share_stop(struct dt_run *run, bool stopped, struct dt_error *err)
+{
+    double any = stopped;
+    if (run->world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &any, 1, DT_MAX, err) < 0)
+        return -1;
+    if (any > 0)
+        return dt_error_set(err, EX_TEMPFAIL,
+                            "stopped by a signal before the first step");
+    return 0;
+}
+
 int dt_run_restore(struct dt_run *run, struct dt_error *err)
 {
-    if (run->rank == 0 && restore_here(run, err) < 0)
+    int result = run->rank == 0 ? restore_here(run, err) : 0;
+    bool stopped = result < 0 && err->status == EX_TEMPFAIL;
+    if ((result < 0 && !stopped) || share_stop(run, stopped, err) < 0)
         return -1;
     if (run->world > 1 && share(run, err) < 0)
         return -1;

@@ -123,6 +123,11 @@ static int train(struct dt_run *run, bool (*stop)(void),
 
     if (run->conf.training.eval_only)
         return evaluate(run, summary, err);
+    if (run->queued >= run->total_steps && run->report)
+        dt_report_note(run->report,
+                       "the run is already complete: it is at step %ld of %ld; "
+                       "to go on, raise training.max_steps or training.epochs",
+                       run->queued, run->total_steps);
     while (run->queued < run->total_steps && !loop.stop_asked)
         if (next_step(run, stop, &loop, err) < 0)
             return -1;
@@ -143,7 +148,7 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
                    struct dt_comm *comm, int local_size, bool (*stop)(void),
                    struct dt_error *err)
 {
-    struct dt_run run = {0};
+    struct dt_run run = {.stop = stop};
     struct dt_report_summary summary = {.first_loss = NAN, .eval_loss = NAN};
     int result = dt_run_init(&run, conf, exec, comm, local_size, err);
     if (result == 0) {

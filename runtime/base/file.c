@@ -18,17 +18,31 @@
 #include "base/file.h"
 #include "base/guard.h"
 
+/* There is nothing of that name, as opposed to: nobody can say. */
+static bool is_missing(int bad)
+{
+    return bad == ENOENT || bad == ENOTDIR || bad == ELOOP;
+}
+
 /* O_NONBLOCK: a FIFO must not hang us; it is refused below. */
 static int open_regular(const char *path, struct stat *st, struct dt_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", path,
-                            strerror(errno));
-    if (fstat(fd, st) == 0 && S_ISREG(st->st_mode))
+    int bad = fd < 0 || fstat(fd, st) < 0 ? errno : 0;
+    if (!bad && S_ISREG(st->st_mode))
         return fd;
-    close(fd);
-    return dt_error_set(err, EX_NOINPUT, "%s: not a regular file", path);
+    if (fd >= 0)
+        close(fd);
+    if (!bad)
+        return dt_error_set(err, EX_NOINPUT, "%s: not a regular file", path);
+    return dt_error_set(err, is_missing(bad) ? EX_NOINPUT : EX_IOERR,
+                        "%s: cannot open: %s", path, strerror(bad));
+}
+
+int dt_file_open(const char *path, struct dt_error *err)
+{
+    struct stat st;
+    return open_regular(path, &st, err);
 }
 
 int dt_map_init(struct dt_map *map, const char *path, struct dt_error *err)
@@ -199,4 +213,14 @@ int dt_file_remove_tree(const char *path, struct dt_error *err)
         return dt_error_set(err, EX_IOERR, "%s: cannot remove: %s", path,
                             strerror(bad));
     return 0;
+}
+
+int dt_file_remove(const char *path, struct dt_error *err)
+{
+    if (unlink(path) == 0 || errno == ENOENT)
+        return 0;
+    if (errno == EISDIR || errno == EPERM)
+        return dt_file_remove_tree(path, err);
+    return dt_error_set(err, EX_IOERR, "%s: cannot remove: %s", path,
+                        strerror(errno));
 }

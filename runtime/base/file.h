@@ -7,14 +7,21 @@
 
 #include "base/error.h"
 
+/* Opens the regular file `path`, or what a link to one names, to read it; a
+ * FIFO or a device is refused at once. The descriptor, which the caller closes,
+ * or -1: EX_NOINPUT if there is no such regular file, EX_IOERR if it cannot be
+ * opened for any other reason: that says nothing about what is in it.
+ */
+int dt_file_open(const char *path, struct dt_error *err);
+
 /* A read-only mapping of a whole regular file. */
 struct dt_map {
     const void *data; /* NULL if the file is empty */
     size_t bytes;
 };
 
-/* Maps `path`. 0, or -1: EX_NOINPUT if it cannot be opened or is not a regular
- * file, EX_IOERR if it cannot be mapped. Release with dt_map_fini.
+/* Maps `path`. 0, or -1: as dt_file_open, and EX_IOERR if it cannot be mapped.
+ * Release with dt_map_fini.
  */
 int dt_map_init(struct dt_map *map, const char *path, struct dt_error *err);
 void dt_map_fini(struct dt_map *map);
@@ -37,6 +44,11 @@ int dt_file_mkdirs(const char *path, struct dt_error *err);
 
 /* fsync of a directory, so that renames in it are durable. -1: EX_IOERR. */
 int dt_file_sync_dir(const char *path, struct dt_error *err);
+
+/* Removes what `path` names: a file, a link, or a directory tree. A missing one
+ * is fine. -1: EX_IOERR.
+ */
+int dt_file_remove(const char *path, struct dt_error *err);
 
 /* Removes a directory tree without following symbolic links; a missing one is
  * fine. -1: EX_IOERR.

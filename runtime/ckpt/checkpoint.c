@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "base/fault.h"
 #include "base/file.h"
 #include "ckpt/checkpoint_impl.h"
@@ -40,32 +42,120 @@ static void writer_free(struct dt_ckpt_writer *writer)
     free(writer);
 }
 
-static int remove_temps(const char *root, struct dt_error *err)
+/* --- renaming --- */
+
+static int sync_dir(const char *path, struct dt_error *err)
+{
+    if (dt_fault("ckpt.fsync"))
+        return dt_error_set(err, EX_IOERR, "%s: cannot sync directory: %s",
+                            path, strerror(EIO));
+    return dt_file_sync_dir(path, err);
+}
+
+static int rename_error(const char *from, const char *to, int bad,
+                        struct dt_error *err)
+{
+    return dt_error_set(err, EX_IOERR, "%s: cannot rename to %s: %s", from, to,
+                        strerror(bad));
+}
+
+/* rename(2), or the failure that a test asked for: 0 or an errno */
+static int try_rename(const char *from, const char *to)
+{
+    return dt_fault("ckpt.rename") ? EIO : rename(from, to) < 0 ? errno : 0;
+}
+
+static int rename_path(const char *from, const char *to, struct dt_error *err)
+{
+    int bad = try_rename(from, to);
+    return bad ? rename_error(from, to, bad, err) : 0;
+}
+
+/* As RENAME_EXCHANGE, for file systems that refuse it, as NFS does. Nothing is
+ * at `to` for a moment; who finds that looks for OLD_PREFIX.
+ */
+static int exchange_in_steps(const char *from, const char *to,
+                             struct dt_error *err)
+{
+    const char *name = strrchr(to, '/') + 1;
+    char *old =
+        dt_ckpt_format(err, "%.*s" OLD_PREFIX "%s", (int)(name - to), to, name);
+    int rc = -1;
+    if (old && dt_file_remove(old, err) == 0 &&
+        rename_path(to, old, err) == 0) {
+        rc = rename_path(from, to, err);
+        /* If this fails, the next dt_ckpt_begin does it. */
+        rename(old, rc < 0 ? to : from);
+    }
+    free(old);
+    return rc;
+}
+
+/* Renames; what `to` names already becomes `from`. */
+static int replace_path(const char *from, const char *to, struct dt_error *err)
+{
+    int bad = try_rename(from, to);
+    if (bad == EEXIST || bad == ENOTEMPTY || bad == ENOTDIR)
+        bad = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) < 0
+                  ? errno
+                  : 0;
+    if (bad == EINVAL || bad == ENOSYS || bad == EOPNOTSUPP)
+        return exchange_in_steps(from, to, err);
+    return bad ? rename_error(from, to, bad, err) : 0;
+}
+
+/* --- beginning --- */
+
+/* Does `work` to all entries of root that `keep` accepts. */
+static int for_each(const char *root, int (*keep)(const struct dirent *),
+                    int (*work)(const char *root, const char *name,
+                                struct dt_error *err),
+                    struct dt_error *err)
 {
     struct dirent **entries;
-    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_temp, err);
+    int n = dt_ckpt_list(root, &entries, keep, err);
     int rc = n < 0 ? -1 : 0;
-    for (int i = 0; i < n && rc == 0; i++) {
-        char *path = dt_ckpt_format(err, "%s/%s", root, entries[i]->d_name);
-        if (!path || (unlink(path) < 0 && dt_file_remove_tree(path, err) < 0))
-            rc = -1;
-        free(path);
-    }
+    for (int i = 0; i < n && rc == 0; i++)
+        rc = work(root, entries[i]->d_name, err);
     dt_ckpt_free_list(entries, n);
     return rc;
 }
 
-/* Makes root and an empty temporary directory; a damaged checkpoint of the
- * same step is of no use to anybody and goes.
- */
+/* A checkpoint on its way out, in whose place there is no other, comes back. */
+static int settle_old(const char *root, const char *name, struct dt_error *err)
+{
+    char *old = dt_ckpt_format(err, "%s/%s", root, name);
+    char *path = dt_ckpt_format(err, "%s/%s", root, name + strlen(OLD_PREFIX));
+    int rc = -1;
+    if (old && path)
+        rc = access(path, F_OK) < 0 && errno == ENOENT
+                 ? rename_path(old, path, err)
+                 : dt_file_remove(old, err);
+    free(path);
+    free(old);
+    return rc;
+}
+
+/* The link that was to become `latest` does, if what it names is there. */
+static int settle_temp(const char *root, const char *name, struct dt_error *err)
+{
+    char *temp = dt_ckpt_format(err, "%s/%s", root, name);
+    char *latest = dt_ckpt_format(err, "%s/latest", root);
+    int rc = -1;
+    if (temp && latest)
+        rc = strcmp(name, TEMP_LATEST) == 0 && access(temp, F_OK) == 0
+                 ? rename_path(temp, latest, err)
+                 : dt_file_remove(temp, err);
+    free(latest);
+    free(temp);
+    return rc;
+}
+
 static int make_room(const struct dt_ckpt_writer *writer, struct dt_error *err)
 {
     if (dt_file_mkdirs(writer->root, err) < 0 ||
-        remove_temps(writer->root, err) < 0)
-        return -1;
-    if (access(writer->path, F_OK) == 0 &&
-        dt_ckpt_verify(writer->path, NULL) < 0 &&
-        dt_file_remove_tree(writer->path, err) < 0)
+        for_each(writer->root, dt_ckpt_is_old, settle_old, err) < 0 ||
+        for_each(writer->root, dt_ckpt_is_temp, settle_temp, err) < 0)
         return -1;
     return dt_file_mkdirs(writer->temp, err);
 }
@@ -126,53 +216,35 @@ struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
     writer->step = -1;
     writer->replace = replace;
     if (dt_file_mkdirs(writer->root, err) == 0 &&
-        dt_file_remove_tree(writer->temp, err) == 0 &&
+        dt_file_remove(writer->temp, err) == 0 &&
         dt_file_mkdirs(writer->temp, err) == 0)
         return writer;
     writer_free(writer);
     return NULL;
 }
 
-static int sync_dir(const char *path, struct dt_error *err)
-{
-    if (dt_fault("ckpt.fsync"))
-        return dt_error_set(err, EX_IOERR, "%s: cannot sync directory: %s",
-                            path, strerror(EIO));
-    return dt_file_sync_dir(path, err);
-}
+/* --- ending --- */
 
-/* With `replace`, what `to` names already becomes `from`. */
-static int rename_path(const char *from, const char *to, bool replace,
+/* Makes the link that will be <root>/latest. */
+static int link_latest(const struct dt_ckpt_writer *writer,
                        struct dt_error *err)
 {
-    int bad = dt_fault("ckpt.rename") ? EIO : rename(from, to) < 0 ? errno : 0;
-    if (replace && (bad == EEXIST || bad == ENOTEMPTY))
-        bad = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) < 0
-                  ? errno
-                  : 0;
-    if (bad)
-        return dt_error_set(err, EX_IOERR, "%s: cannot rename to %s: %s", from,
-                            to, strerror(bad));
-    return 0;
+    char *temp = dt_ckpt_format(err, "%s/" TEMP_LATEST, writer->root);
+    const char *target = strrchr(writer->path, '/') + 1;
+    int rc = temp ? 0 : -1;
+    if (temp && symlink(target, temp) < 0)
+        rc = dt_error_set(err, EX_IOERR, "%s: cannot create: %s", temp,
+                          strerror(errno));
+    free(temp);
+    return rc;
 }
 
-/* Points <root>/latest at the new checkpoint. */
-static int replace_latest(const struct dt_ckpt_writer *writer,
-                          struct dt_error *err)
+static int rename_latest(const struct dt_ckpt_writer *writer,
+                         struct dt_error *err)
 {
     char *temp = dt_ckpt_format(err, "%s/" TEMP_LATEST, writer->root);
     char *latest = dt_ckpt_format(err, "%s/latest", writer->root);
-    int rc = -1;
-    if (temp && latest) {
-        const char *target = strrchr(writer->path, '/') + 1;
-        if (symlink(target, temp) < 0)
-            dt_error_set(err, EX_IOERR, "%s: cannot create: %s", temp,
-                         strerror(errno));
-        else
-            rc = rename_path(temp, latest, false, err);
-        if (rc < 0)
-            unlink(temp);
-    }
+    int rc = temp && latest ? rename_path(temp, latest, err) : -1;
     free(latest);
     free(temp);
     return rc < 0 ? -1 : sync_dir(writer->root, err);
@@ -183,8 +255,8 @@ static int remove_old(const char *root, const char *name, struct dt_error *err)
     char *path = dt_ckpt_format(err, "%s/%s", root, name);
     char *temp = dt_ckpt_format(err, "%s/" TEMP_PREFIX "%s", root, name);
     int rc = -1;
-    if (path && temp && rename_path(path, temp, true, err) == 0)
-        rc = dt_file_remove_tree(temp, err);
+    if (path && temp && rename_path(path, temp, err) == 0)
+        rc = dt_file_remove(temp, err);
     free(temp);
     free(path);
     return rc;
@@ -207,28 +279,49 @@ static int prune(const struct dt_ckpt_writer *writer, int total_limit,
     return rc;
 }
 
-/* Makes the temporary directory the one at path. */
 static int publish(const struct dt_ckpt_writer *writer, bool replace,
                    struct dt_error *err)
 {
     if (sync_dir(writer->temp, err) < 0 ||
-        rename_path(writer->temp, writer->path, replace, err) < 0)
+        (replace ? replace_path(writer->temp, writer->path, err)
+                 : rename_path(writer->temp, writer->path, err)) < 0)
         return -1;
     return sync_dir(writer->root, err);
+}
+
+/* The link to be comes first if there is no checkpoint of this step yet: then
+ * who finds both knows that this is the one that was saved last.
+ */
+static int publish_step(const struct dt_ckpt_writer *writer,
+                        struct dt_error *err)
+{
+    bool first = access(writer->path, F_OK) < 0;
+    if ((first && link_latest(writer, err) < 0) ||
+        publish(writer, true, err) < 0 ||
+        (!first && link_latest(writer, err) < 0))
+        return -1;
+    return rename_latest(writer, err);
+}
+
+static int write_sums(struct dt_ckpt_writer *writer, struct dt_error *err)
+{
+    uint64_t xxh3 = XXH3_64bits(writer->sums, strlen(writer->sums));
+    char *text = dt_ckpt_format(err, "%s" SUMS_SEAL "%016" PRIx64 "\n",
+                                writer->sums, xxh3);
+    int rc =
+        text ? dt_ckpt_write_text(writer, SUMS_NAME, text, &xxh3, err) : -1;
+    free(text);
+    return rc;
 }
 
 int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
                    struct dt_error *err)
 {
-    uint64_t xxh3;
     int rc = -1;
     if (writer->step < 0)
         rc = publish(writer, writer->replace, err);
-    else if (dt_ckpt_write_text(writer, SUMS_NAME, writer->sums, &xxh3, err) ==
-                 0 &&
-             publish(writer, true, err) == 0 &&
-             replace_latest(writer, err) == 0)
-        rc = prune(writer, total_limit, err);
+    else if (write_sums(writer, err) == 0 && publish_step(writer, err) == 0)
+        rc = prune(writer, total_limit, err) < 0;
     dt_ckpt_abandon(writer);
     return rc;
 }
@@ -237,7 +330,11 @@ void dt_ckpt_abandon(struct dt_ckpt_writer *writer)
 {
     if (!writer)
         return;
-    /* Best effort: what stays is removed by the next dt_ckpt_begin. */
-    dt_file_remove_tree(writer->temp, NULL);
+    /* Best effort: what stays is settled by the next dt_ckpt_begin. */
+    char *link = dt_ckpt_format(NULL, "%s/" TEMP_LATEST, writer->root);
+    if (link && writer->step >= 0)
+        unlink(link);
+    free(link);
+    dt_file_remove(writer->temp, NULL);
     writer_free(writer);
 }

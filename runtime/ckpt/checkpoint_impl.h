@@ -10,7 +10,12 @@
 #define SUMS_NAME "checksums.txt"
 #define TEMP_PREFIX ".tmp-"
 #define TEMP_LATEST TEMP_PREFIX "latest"
+#define OLD_PREFIX ".old-" /* on its way out, while a new one takes its place  \
+                            */
 #define STEP_PREFIX "checkpoint-"
+
+/* The last line of checksums.txt; 16 hex digits follow. */
+#define SUMS_SEAL "# XXH3 of the lines above = "
 
 struct dt_ckpt_writer {
     char *root;
@@ -25,15 +30,21 @@ struct dt_ckpt_writer {
 char *dt_ckpt_format(struct dt_error *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The step of a directory name, or -1 if it is not one of ours. */
+/* The step of a directory name, which may begin with OLD_PREFIX, or -1 if it is
+ * not one of ours.
+ */
 long dt_ckpt_step_of(const char *name);
 
-/* For dt_ckpt_list: checkpoints; what is being written, or was. */
+/* For dt_ckpt_list: checkpoints in their place; what is being written, or was;
+ * what was on its way out.
+ */
 int dt_ckpt_is_step(const struct dirent *entry);
 int dt_ckpt_is_temp(const struct dirent *entry);
+int dt_ckpt_is_old(const struct dirent *entry);
 
-/* Entries of root that `keep` accepts, the highest step first: their number. A
- * missing root has none. -1: EX_NOINPUT. Release with dt_ckpt_free_list.
+/* Entries of root that `keep` accepts, the highest step first, and of one step
+ * that in its place: their number. A missing root has none. -1: EX_NOINPUT.
+ * Release with dt_ckpt_free_list.
  */
 int dt_ckpt_list(const char *root, struct dirent ***entries,
                  int (*keep)(const struct dirent *), struct dt_error *err);

@@ -5,10 +5,14 @@
  * <root>/checkpoint-<step>/ is written as <root>/.tmp-checkpoint-<step>, every
  * file is checksummed (XXH3-64, in `checksums.txt`, written last) and synced,
  * then the directory is renamed and the symbolic link <root>/latest replaced.
- * `xxhsum -c checksums.txt` checks the same by hand. Any other directory can be
- * written in the same way, without checksums. Knows bytes, not models.
+ * `xxhsum -c checksums.txt` checks the same by hand; its last line, a comment,
+ * is a sum of those above. Any other directory can be written in the same way,
+ * without checksums. Knows bytes, not models.
  *
- * Fault points: ckpt.write, ckpt.fsync, ckpt.rename.
+ * A checkpoint is damaged if it was read and is wrong, or lacks a file. One
+ * that cannot be read is not: nothing is known about it.
+ *
+ * Fault points: ckpt.read, ckpt.write, ckpt.fsync, ckpt.rename.
  */
 #ifndef DT_CKPT_CKPT_H
 #define DT_CKPT_CKPT_H
@@ -21,9 +25,9 @@
 
 struct dt_ckpt_writer;
 
-/* Begins checkpoint-<step> (step >= 0) under root (created), and removes what
- * interrupted saves left there and a damaged checkpoint of the same step. One
- * process only. NULL and err: EX_CANTCREAT, EX_IOERR.
+/* Begins checkpoint-<step> (step >= 0) under root (created), and finishes or
+ * removes what interrupted saves left there. One process only. NULL and err:
+ * EX_CANTCREAT, EX_IOERR.
  */
 struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
                                      struct dt_error *err);
@@ -61,9 +65,9 @@ int dt_ckpt_add_copy(struct dt_ckpt_writer *writer, const char *file,
 
 /* Makes it durable and visible, in place of a checkpoint of the same step,
  * then removes the lowest steps beyond `total_limit` (0: keep all), never the
- * new one (dt_ckpt_begin only). Frees writer in any case. -1: EX_IOERR; nothing
- * temporary is left, and every checkpoint that was whole is still whole or was
- * one to remove.
+ * new one (dt_ckpt_begin only). Frees writer in any case. 0; or 1 if it is
+ * there, but old ones could not be removed, and err says why. -1: EX_IOERR;
+ * nothing temporary is left, and every checkpoint that was whole still is.
  */
 int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
                    struct dt_error *err);
@@ -71,19 +75,32 @@ int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
 /* Gives up: removes the temporary directory, frees writer. NULL is fine. */
 void dt_ckpt_abandon(struct dt_ckpt_writer *writer);
 
-/* The whole checkpoint to go on from: what `latest` names, otherwise that of
- * the highest step under root. *path is malloc'ed, or NULL with 0 if there is
- * none. Each damaged or half-written one that was passed over is told to `note`
- * (may be NULL) with what is wrong with it. -1: EX_NOINPUT if root cannot be
- * listed.
+/* Whether checkpoints can be saved under root (created), by doing all that a
+ * save does in small: 0, or 1 if fewer than `bytes` bytes are free for it, and
+ * err says so. -1: EX_CANTCREAT, EX_IOERR with what is in the way.
  */
-int dt_ckpt_find(const char *root, char **path,
-                 void (*note)(void *ctx, const char *text), void *ctx,
-                 struct dt_error *err);
+int dt_ckpt_probe(const char *root, size_t bytes, struct dt_error *err);
 
-/* Checks all checksums of one checkpoint directory. -1: EX_DATAERR naming the
- * file, EX_NOINPUT.
+/* What goes on while checkpoints are read. Both may be NULL. */
+struct dt_ckpt_watch {
+    void (*note)(const char *text); /* a damaged one was passed over, and why */
+    bool (*stop)(void); /* asked often; true ends it with EX_TEMPFAIL */
+};
+
+/* The whole checkpoint to go on from: the last one that was saved, which
+ * `latest` names, or that of the highest step under root. *path is malloc'ed,
+ * or NULL with 0 if there is no checkpoint at all. -1: EX_DATAERR if there are
+ * some, and all are damaged; EX_NOINPUT if root cannot be listed; EX_IOERR or
+ * EX_OSERR if one that would come first cannot be read; EX_TEMPFAIL.
  */
-int dt_ckpt_verify(const char *path, struct dt_error *err);
+int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
+                 char **path, struct dt_error *err);
+
+/* Checks a checkpoint directory: its list of checksums, and all files by it.
+ * `watch` may be NULL. -1: EX_DATAERR naming the file that is wrong; EX_NOINPUT
+ * one that is missing; EX_IOERR, EX_OSERR, EX_TEMPFAIL: nobody knows.
+ */
+int dt_ckpt_verify(const char *path, const struct dt_ckpt_watch *watch,
+                   struct dt_error *err);
 
 #endif /* DT_CKPT_CKPT_H */

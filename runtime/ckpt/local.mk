@@ -6,6 +6,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ckpt/checkpoint_impl.h \
 	runtime/ckpt/ckpt.h \
 	runtime/ckpt/find.c \
+	runtime/ckpt/probe.c \
 	runtime/ckpt/safetensors.c \
 	runtime/ckpt/safetensors.h \
 	runtime/ckpt/safetensors_header.c \
@@ -14,4 +15,5 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ckpt/safetensors_write.c \
 	runtime/ckpt/sink.c \
 	runtime/ckpt/sink.h \
+	runtime/ckpt/verify.c \
 	# End of runtime/ckpt

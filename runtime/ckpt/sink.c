@@ -96,20 +96,32 @@ int dt_ckpt_sink_write(struct dt_ckpt_sink *sink, const void *data,
     return 0;
 }
 
+/* fsync(2), or the failure that a test asked for: 0 or an errno */
+static int sync_file(int fd)
+{
+    int rc;
+    if (dt_fault("ckpt.fsync"))
+        return EIO;
+    while ((rc = fsync(fd)) < 0 && errno == EINTR)
+        ;
+    return rc < 0 ? errno : 0;
+}
+
 int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
                         struct dt_error *err)
 {
-    int rc = dt_fault("ckpt.fsync") ? (errno = EIO, -1) : fsync(sink->fd);
-    if (close(sink->fd) < 0)
-        rc = -1;
-    if (rc < 0) {
+    int bad = sync_file(sink->fd);
+    /* NFS and quotas may tell of a full disk here; EINTR: it is closed. */
+    if (close(sink->fd) < 0 && errno != EINTR && !bad)
+        bad = errno;
+    if (bad) {
         dt_error_set(err, EX_IOERR, "%s: cannot sync: %s", sink->path,
-                     strerror(errno));
+                     strerror(bad));
         unlink(sink->path);
     }
     *xxh3 = XXH3_64bits_digest(sink->state);
     release(sink);
-    return rc;
+    return bad ? -1 : 0;
 }
 
 void dt_ckpt_sink_abandon(struct dt_ckpt_sink *sink)

@@ -440,3 +440,160 @@ peak() {
     [[ $output == *" with $((1000000 / rows)) times the accumulation steps"* ]]
     [[ $output != *eval* ]]
 }
+
+# saved NAME: a run of NAME with checkpoints 2 and 4 of 6 steps, and auto.
+saved() {
+    config "$1" "training: {train_batch_size: 4, max_steps: 4, resume: auto}" \
+        "checkpoint: {steps: 2}"
+    train 1 "$1" &>log || { cat log && return 1; }
+    sed -i 's/max_steps: 4/max_steps: 6/' "$1.yaml"
+}
+
+# state_of NAME: all that a run has written.
+state_of() {
+    find "$1.out" -type f -exec cksum {} + | sort -k 3
+    find "$1.out" -printf '%p %l\n' | sort
+}
+
+# as_user COMMAND...: as somebody whom the rights of files concern.
+as_user() {
+    if ((EUID == 0)); then
+        chown -R 65534:65534 "$WORK"
+        setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+    else
+        "$@"
+    fi
+}
+
+# spoil FILE: one byte of it.
+spoil() {
+    printf x | dd of="$1" bs=1 seek=400 conv=notrunc status=none
+}
+
+@test "resume: auto without a checkpoint begins, and says so" {
+    config first "training: {train_batch_size: 4, max_steps: 1, resume: auto}"
+    run train 1 first
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"no checkpoint in "*"/first.out/checkpoints: the run begins at \
+its first step"* ]]
+}
+
+@test "a checkpoint that cannot be read ends the run, and nothing changes" {
+    need_faults
+    local before ranks
+    saved disk
+    before=$(state_of disk)
+    for ranks in 1 2; do
+        ((ranks == 1)) || command -v mpirun >/dev/null || continue
+        DISTTRAIN_FAULT=ckpt.read:error run train "$ranks" disk
+        echo "$output"
+        ((status == 74))
+        [[ $output == *"checkpoint-4/"*": cannot read: Input/output error"* ]]
+        (($(grep -c 'disttrain: ' <<<"$output") == 1))
+        [[ $(state_of disk) == "$before" ]]
+    done
+    run train 1 disk
+    ((status == 0))
+    [[ $output == *"resuming from "*"/disk.out/checkpoints/checkpoint-4"* ]]
+}
+
+@test "without the right to read a checkpoint no other is taken" {
+    local before file
+    for file in checksums.txt trainer_state.json .; do
+        saved rights
+        before=$(state_of rights)
+        chmod 0 rights.out/checkpoints/checkpoint-4/$file
+        run as_user timeout 60 "$DT_BUILDDIR/disttrain" train rights.yaml
+        echo "$output"
+        chmod 755 rights.out/checkpoints/checkpoint-4/$file
+        ((status == 74))
+        [[ $output == *"checkpoint-4/"*": cannot open: Permission denied"* ]]
+        [[ $(state_of rights) == "$before" ]]
+        rm -r rights.out
+    done
+}
+
+@test "where all checkpoints are damaged, no run begins anew by itself" {
+    local before
+    saved all
+    spoil all.out/checkpoints/checkpoint-2/model.safetensors
+    rm all.out/checkpoints/checkpoint-4/checksums.txt
+    before=$(state_of all)
+    run train 1 all
+    echo "$output"
+    ((status == 65))
+    [[ $output == *"all.out/checkpoints: no checkpoint here is whole, the last \
+one because of "*"checkpoint-2/model.safetensors: damaged: "*"; restore one, \
+or start anew: in another run.output_dir, or here with training.resume: none \
+and run.overwrite: true"* ]]
+    [[ $(state_of all) == "$before" ]]
+    sed -i 's/resume: auto/resume: none/; s/all.out/&, overwrite: true/' \
+        all.yaml
+    train 1 all
+}
+
+@test "training.resume: a damaged directory is an error, whatever else is there" {
+    saved path
+    spoil path.out/checkpoints/checkpoint-4/model.safetensors
+    sed -i 's#resume: auto#resume: path.out/checkpoints/checkpoint-4#' path.yaml
+    run train 1 path
+    echo "$output"
+    ((status == 65))
+    [[ $output == *"checkpoint-4/model.safetensors: damaged: checksum"* ]]
+    rm path.out/checkpoints/checkpoint-4/checksums.txt
+    run train 1 path
+    ((status == 66))
+    [[ $output == *"checkpoint-4/checksums.txt: cannot open: No such file"* ]]
+}
+
+@test "a checkpoint of an older version, whose list has no sum, is resumed" {
+    saved older
+    sed -i '/^#/d' older.out/checkpoints/checkpoint-4/checksums.txt
+    run train 1 older
+    ((status == 0))
+    [[ $output == *"resuming from "*"/older.out/checkpoints/checkpoint-4"* ]]
+}
+
+@test "a run that is complete says so" {
+    saved complete
+    sed -i 's/max_steps: 6/max_steps: 4/' complete.yaml
+    run train 1 complete
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"the run is already complete: it is at step 4 of 4; to go \
+on, raise training.max_steps or training.epochs"* ]]
+}
+
+# reader_of FILE: the process that has it open, as soon as there is one.
+reader_of() {
+    local i
+    for ((i = 0; i < 600; i++)); do
+        find /proc/[0-9]*/fd -lname "*/$1" 2>/dev/null | cut -d / -f 3 |
+            grep . && return
+        sleep 0.1
+    done
+    return 1
+}
+
+@test "SIGTERM ends the reading of a huge checkpoint at once" {
+    local ranks pid
+    saved huge
+    truncate -s 1T huge.out/checkpoints/checkpoint-4/sparse ||
+        skip "no sparse files"
+    sed -i '/^#/d' huge.out/checkpoints/checkpoint-4/checksums.txt
+    echo "XXH3 (sparse) = 0000000000000000" \
+        >>huge.out/checkpoints/checkpoint-4/checksums.txt
+    for ranks in 1 2; do
+        ((ranks == 1)) || command -v mpirun >/dev/null || continue
+        train "$ranks" huge &>log &
+        pid=$(reader_of sparse)
+        kill -TERM "$pid"
+        status=0
+        wait $! || status=$?
+        cat log
+        ((status == 75))
+        grep -q 'stopped by a signal before the first step' log
+        (($(grep -c 'disttrain: ' log) == 1))
+    done
+}

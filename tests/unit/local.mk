@@ -7,6 +7,8 @@ check_PROGRAMS += \
 	tests/unit/test_chat \
 	tests/unit/test_ckpt \
 	tests/unit/test_ckpt_dir \
+	tests/unit/test_ckpt_disk \
+	tests/unit/test_ckpt_find \
 	tests/unit/test_comm \
 	tests/unit/test_cmd_check \
 	tests/unit/test_cmd_export \
@@ -77,6 +79,14 @@ task_env = \
 	tests/unit/task_env.h
 tests_unit_test_frameworks_SOURCES = tests/unit/test_frameworks.c $(task_env)
 tests_unit_test_variables_SOURCES = tests/unit/test_variables.c $(task_env)
+
+ckpt_root = \
+	tests/unit/ckpt_root.h \
+	tests/unit/disk.c \
+	tests/unit/disk.h
+tests_unit_test_ckpt_SOURCES = tests/unit/test_ckpt.c $(ckpt_root)
+tests_unit_test_ckpt_disk_SOURCES = tests/unit/test_ckpt_disk.c $(ckpt_root)
+tests_unit_test_ckpt_find_SOURCES = tests/unit/test_ckpt_find.c $(ckpt_root)
 
 comm_world = \
 	tests/unit/world.c \

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe.c - what would keep a run from saving, found before it begins */
+#include "config.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "ckpt/checkpoint_impl.h"
+
+/* A link takes the place of `latest`, but not if that is a directory. */
+static int check_latest(const char *root, struct dt_error *err)
+{
+    struct stat st;
+    char *latest = dt_ckpt_format(err, "%s/latest", root);
+    int rc = latest ? 0 : -1;
+    if (latest && lstat(latest, &st) == 0 && !S_ISLNK(st.st_mode))
+        rc = dt_error_set(err, EX_CANTCREAT,
+                          "%s: expected a symbolic link, or nothing; move it "
+                          "away: the link to the newest checkpoint goes there",
+                          latest);
+    free(latest);
+    return rc;
+}
+
+static int try_directory(const char *root, struct dt_error *err)
+{
+    char *path = dt_ckpt_format(err, "%s/" TEMP_PREFIX "probe", root);
+    struct dt_ckpt_writer *writer =
+        path ? dt_ckpt_begin_dir(path, true, err) : NULL;
+    int rc = -1;
+    if (writer && dt_ckpt_add_text(writer, "probe", "probe\n", err) == 0)
+        rc = dt_ckpt_commit(writer, 0, err);
+    else
+        dt_ckpt_abandon(writer);
+    if (path && dt_file_remove(path, rc < 0 ? NULL : err) < 0)
+        rc = -1;
+    free(path);
+    return rc;
+}
+
+static int try_link(const char *root, struct dt_error *err)
+{
+    char *path = dt_ckpt_format(err, "%s/" TEMP_PREFIX "link", root);
+    int rc = path && dt_file_remove(path, err) == 0 ? 0 : -1;
+    if (rc == 0 && symlink("checkpoint", path) < 0)
+        rc = dt_error_set(err, EX_CANTCREAT,
+                          "%s: cannot make a symbolic link: %s", path,
+                          strerror(errno));
+    if (rc == 0)
+        rc = dt_file_remove(path, err);
+    free(path);
+    return rc;
+}
+
+/* 1 and err if fewer than `bytes` are free; unknown is enough. */
+static int check_space(const char *root, size_t bytes, struct dt_error *err)
+{
+    struct statvfs fs;
+    if (statvfs(root, &fs) < 0 || fs.f_blocks == 0)
+        return 0;
+    double left = (double)fs.f_bavail * (double)fs.f_frsize;
+    if (left >= (double)bytes)
+        return 0;
+    dt_error_set(err, EX_IOERR,
+                 "%s: %.2f GB free, and a checkpoint takes %.2f GB", root,
+                 left / 1e9, (double)bytes / 1e9);
+    return 1;
+}
+
+int dt_ckpt_probe(const char *root, size_t bytes, struct dt_error *err)
+{
+    if (dt_file_mkdirs(root, err) < 0 || check_latest(root, err) < 0 ||
+        try_directory(root, err) < 0 || try_link(root, err) < 0)
+        return -1;
+    return check_space(root, bytes, err);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verify.c - whether a checkpoint is what was written */
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "ckpt/checkpoint_impl.h"
+
+enum {
+    MAX_SUMS_BYTES = 1 << 20,
+    READ_BYTES = 1 << 20,
+    SUM_DIGITS = 16,
+};
+
+/* checksums.txt of the directory `dir`. */
+struct sums {
+    const char *dir;
+    char *text; /* lines, which become strings while they are read */
+    bool sealed;
+};
+
+/* --- one file --- */
+
+static ssize_t read_some(int fd, void *data, size_t bytes)
+{
+    if (dt_fault("ckpt.read")) {
+        errno = EIO;
+        return -1;
+    }
+    return read(fd, data, bytes);
+}
+
+static int hash_fd(int fd, const char *path, const struct dt_ckpt_watch *watch,
+                   uint64_t *xxh3, struct dt_error *err)
+{
+    XXH3_state_t *state = XXH3_createState();
+    char *data = malloc(READ_BYTES);
+    ssize_t n = -1;
+    if (!state || !data) {
+        dt_error_set(err, EX_OSERR, "%s: out of memory", path);
+        goto done;
+    }
+    XXH3_64bits_reset(state);
+    while ((n = read_some(fd, data, READ_BYTES)) > 0 ||
+           (n < 0 && errno == EINTR)) {
+        if (n > 0)
+            XXH3_64bits_update(state, data, (size_t)n);
+        if (watch && watch->stop && watch->stop()) {
+            n = dt_error_set(err, EX_TEMPFAIL, "%s: stopped by a signal", path);
+            goto done;
+        }
+    }
+    if (n < 0)
+        dt_error_set(err, EX_IOERR, "%s: cannot read: %s", path,
+                     strerror(errno));
+    *xxh3 = XXH3_64bits_digest(state);
+done:
+    free(data);
+    XXH3_freeState(state);
+    return n < 0 ? -1 : 0;
+}
+
+static int verify_file(const char *dir, const char *name, uint64_t expected,
+                       const struct dt_ckpt_watch *watch, struct dt_error *err)
+{
+    uint64_t found = 0;
+    char *path = dt_ckpt_format(err, "%s/%s", dir, name);
+    int fd = path ? dt_file_open(path, err) : -1;
+    int rc = fd < 0 ? -1 : hash_fd(fd, path, watch, &found, err);
+    if (fd >= 0)
+        close(fd);
+    if (rc == 0 && found != expected)
+        rc = dt_error_set(err, EX_DATAERR,
+                          "%s: damaged: checksum %016" PRIx64
+                          ", expected %016" PRIx64,
+                          path, found, expected);
+    free(path);
+    return rc;
+}
+
+/* --- the list --- */
+
+/* Cuts off the last line, a sum of those above. Checkpoints of older versions
+ * have none. -1: it is another sum.
+ */
+static int cut_seal(struct sums *sums)
+{
+    char *seal = strstr(sums->text, SUMS_SEAL);
+    if (!seal)
+        return 0;
+    const char *digits = seal + strlen(SUMS_SEAL);
+    size_t above = (size_t)(seal - sums->text);
+    if (strspn(digits, "0123456789abcdef") != SUM_DIGITS ||
+        strcmp(digits + SUM_DIGITS, "\n") != 0 ||
+        strtoull(digits, NULL, 16) != XXH3_64bits(sums->text, above))
+        return -1;
+    *seal = '\0';
+    sums->sealed = true;
+    return 0;
+}
+
+/* Cuts "XXH3 (NAME) = HEX" into its parts. -1 if it is none. */
+static int parse_sum(char *line, char **name, uint64_t *xxh3)
+{
+    static const char head[] = "XXH3 (", middle[] = ") = ";
+    size_t n = strlen(line), tail = strlen(middle) + SUM_DIGITS;
+    if (n <= strlen(head) + tail || strncmp(line, head, strlen(head)) != 0)
+        return -1;
+    char *end = line + n - tail, *digits = end + strlen(middle);
+    if (strncmp(end, middle, strlen(middle)) != 0 ||
+        strspn(digits, "0123456789abcdef") != SUM_DIGITS)
+        return -1;
+    *end = '\0';
+    *name = line + strlen(head);
+    *xxh3 = strtoull(digits, NULL, 16);
+    return strchr(*name, '/') ? -1 : 0;
+}
+
+static bool lists(const struct sums *sums, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = sums->text; (at = strstr(at, name)); at += n)
+        if (at > sums->text && at[-1] == '(' && at[n] == ')')
+            return true;
+    return false;
+}
+
+/* Would a run read this file of a checkpoint? Without a seal, a line may be
+ * missing, so that more has to be there.
+ */
+static bool is_read(const struct sums *sums, const char *name)
+{
+    return dt_str_ends_with(name, ".safetensors") ||
+           dt_str_ends_with(name, ".safetensors.index.json") ||
+           (!sums->sealed && dt_str_ends_with(name, ".json"));
+}
+
+/* Whether the list covers what lies there. */
+static int check_list(const struct sums *sums, struct dt_error *err)
+{
+    struct dirent **entries;
+    int n = dt_ckpt_list(sums->dir, &entries, NULL, err), rc = n < 0 ? -1 : 0;
+    for (int i = 0; i < n && rc == 0; i++) {
+        const char *name = entries[i]->d_name;
+        if (is_read(sums, name) && !lists(sums, name))
+            rc =
+                dt_error_set(err, EX_DATAERR, "%s/%s: not listed in " SUMS_NAME,
+                             sums->dir, name);
+    }
+    dt_ckpt_free_list(entries, n);
+    if (rc == 0 && !lists(sums, "model.safetensors") &&
+        !lists(sums, "model.safetensors.index.json"))
+        rc = dt_error_set(err, EX_DATAERR, "%s/%s: lists no model", sums->dir,
+                          SUMS_NAME);
+    return rc;
+}
+
+static int verify_files(const struct sums *sums,
+                        const struct dt_ckpt_watch *watch, struct dt_error *err)
+{
+    char *name, *line = sums->text;
+    uint64_t xxh3;
+    for (int number = 1; *line; number++) {
+        char *end = strchr(line, '\n');
+        if (end)
+            *end = '\0';
+        if (!end || parse_sum(line, &name, &xxh3) < 0)
+            return dt_error_set(err, EX_DATAERR,
+                                "%s/%s:%d: expected "
+                                "\"XXH3 (file) = 16 hex digits\"",
+                                sums->dir, SUMS_NAME, number);
+        if (verify_file(sums->dir, name, xxh3, watch, err) < 0)
+            return -1;
+        line = end + 1;
+    }
+    return 0;
+}
+
+int dt_ckpt_verify(const char *path, const struct dt_ckpt_watch *watch,
+                   struct dt_error *err)
+{
+    struct sums sums = {.dir = path};
+    char *file = dt_ckpt_format(err, "%s/%s", path, SUMS_NAME);
+    sums.text = file ? dt_file_read(file, MAX_SUMS_BYTES, err) : NULL;
+    int rc = -1;
+    if (sums.text && !*sums.text)
+        dt_error_set(err, EX_DATAERR, "%s: empty", file);
+    else if (sums.text && cut_seal(&sums) < 0)
+        dt_error_set(err, EX_DATAERR,
+                     "%s: damaged: its last line is no sum of those above",
+                     file);
+    else if (sums.text && check_list(&sums, err) == 0)
+        rc = verify_files(&sums, watch, err);
+    free(sums.text);
+    free(file);
+    return rc;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* disk.c - see disk.h */
+#undef _FORTIFY_SOURCE /* its inline functions have the names of ours */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "disk.h"
+
+static struct {
+    const char *call, *name;
+    int error;
+} refused;
+
+static char record[4096];
+static bool recording;
+
+void disk_refuse(const char *call, const char *name, int error)
+{
+    refused.call = call;
+    refused.name = name;
+    refused.error = error;
+}
+
+void disk_record(void)
+{
+    record[0] = '\0';
+    recording = true;
+}
+
+const char *disk_recorded(void)
+{
+    recording = false;
+    return record;
+}
+
+int disk_open_count(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    if (!dir)
+        abort();
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static const char *base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool is_refused(const char *call, const char *path)
+{
+    if (!refused.call || strcmp(refused.call, call) != 0 ||
+        strcmp(refused.name, base(path)) != 0)
+        return false;
+    errno = refused.error;
+    return true;
+}
+
+static bool is_fd_refused(const char *call, int fd)
+{
+    char link[64], path[PATH_MAX];
+    if (!refused.call || strcmp(refused.call, call) != 0)
+        return false;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof(path) - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return is_refused(call, path);
+}
+
+static void note_call(const char *call, const char *a, const char *b)
+{
+    size_t n = strlen(record);
+    if (recording)
+        snprintf(record + n, sizeof(record) - n, "%s %s%s%s\n", call, base(a),
+                 b ? " " : "", b ? base(b) : "");
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list ap;
+    va_start(ap, flags);
+    int mode = flags & O_CREAT ? va_arg(ap, int) : 0;
+    va_end(ap);
+    if (is_refused("open", path))
+        return -1;
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+ssize_t read(int fd, void *data, size_t bytes)
+{
+    return is_fd_refused("read", fd) ? -1 : syscall(SYS_read, fd, data, bytes);
+}
+
+ssize_t write(int fd, const void *data, size_t bytes)
+{
+    return is_fd_refused("write", fd) ? -1
+                                      : syscall(SYS_write, fd, data, bytes);
+}
+
+int fsync(int fd)
+{
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof(path) - 1);
+    path[n > 0 ? n : 0] = '\0';
+    note_call("fsync", path, NULL);
+    return is_refused("fsync", path) ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+/* The descriptor is gone in any case, as the kernel has it. */
+int close(int fd)
+{
+    bool bad = is_fd_refused("close", fd);
+    int rc = (int)syscall(SYS_close, fd);
+    if (bad)
+        errno = refused.error;
+    return bad ? -1 : rc;
+}
+
+int rename(const char *from, const char *to)
+{
+    note_call("rename", from, to);
+    return is_refused("rename", to)
+               ? -1
+               : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int renameat2(int a, const char *from, int b, const char *to,
+              unsigned int flags)
+{
+    note_call("renameat2", from, to);
+    return is_refused("renameat2", to)
+               ? -1
+               : (int)syscall(SYS_renameat2, a, from, b, to, flags);
+}
+
+int symlink(const char *target, const char *path)
+{
+    note_call("symlink", target, path);
+    return is_refused("symlink", path)
+               ? -1
+               : (int)syscall(SYS_symlinkat, target, AT_FDCWD, path);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ckpt_disk.c - what a save asks of the disk, and what if it refuses */
+#include "config.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "ckpt_root.h"
+
+/* Each call of the first save, and of one that replaces it. */
+static void test_order(void **state)
+{
+    char expected[1024];
+    const char *name = strrchr(root, '/') + 1;
+    (void)state;
+    disk_record();
+    must_save(7, 1, 0);
+    snprintf(expected, sizeof(expected),
+             "fsync model.safetensors\n"
+             "fsync state.json\n"
+             "fsync checksums.txt\n"
+             "symlink checkpoint-7 .tmp-latest\n"
+             "fsync .tmp-checkpoint-7\n"
+             "rename .tmp-checkpoint-7 checkpoint-7\n"
+             "fsync %s\n"
+             "rename .tmp-latest latest\n"
+             "fsync %s\n",
+             name, name);
+    assert_string_equal(disk_recorded(), expected);
+    disk_record();
+    must_save(7, 2, 0);
+    snprintf(expected, sizeof(expected),
+             "fsync model.safetensors\n"
+             "fsync state.json\n"
+             "fsync checksums.txt\n"
+             "fsync .tmp-checkpoint-7\n"
+             "rename .tmp-checkpoint-7 checkpoint-7\n"
+             "renameat2 .tmp-checkpoint-7 checkpoint-7\n"
+             "fsync %s\n"
+             "symlink checkpoint-7 .tmp-latest\n"
+             "rename .tmp-latest latest\n"
+             "fsync %s\n",
+             name, name);
+    assert_string_equal(disk_recorded(), expected);
+}
+
+/* A save that fails leaves nothing behind, and what was there. */
+static void test_refused(void **state)
+{
+    static const struct {
+        const char *call, *name;
+        int error;
+    } cases[] = {
+        {"open", "model.safetensors", EDQUOT},
+        {"write", "model.safetensors", ENOSPC},
+        {"write", "state.json", EDQUOT},
+        {"fsync", "model.safetensors", EIO},
+        {"fsync", "checksums.txt", ENOSPC},
+        {"fsync", ".tmp-checkpoint-2", ESTALE},
+        {"close", "model.safetensors", EDQUOT},
+        {"close", "state.json", EIO},
+        {"rename", "checkpoint-2", EIO},
+        {"rename", "latest", ESTALE},
+        {"symlink", ".tmp-latest", EDQUOT},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct dt_error err = {0};
+        setup(state);
+        must_save(1, 1, 0);
+        int before = disk_open_count();
+        disk_refuse(cases[i].call, cases[i].name, cases[i].error);
+        int rc = save(root, 2, 2, 1, &err);
+        disk_refuse(NULL, NULL, 0);
+        if (rc != -1 || !strstr(err.text, strerror(cases[i].error)))
+            fail_msg("%s %s: %d %s", cases[i].call, cases[i].name, rc,
+                     err.text);
+        assert_int_equal(disk_open_count(), before);
+        assert_int_equal(temp_count(), 0);
+        assert_true(found_value() >= 1);
+        assert_string_equal(notes, "");
+        assert_true(exists("checkpoint-1"));
+        assert_latest("checkpoint-1");
+        must_save(2, 2, 0);
+        assert_true(found_value() == 2);
+    }
+}
+
+/* The new one counts, even if the old one cannot be removed. */
+static void test_old_stays(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    must_save(1, 1, 0);
+    disk_refuse("rename", ".tmp-checkpoint-1", EACCES);
+    assert_int_equal(save(root, 2, 2, 1, &err), 1);
+    disk_refuse(NULL, NULL, 0);
+    assert_non_null(strstr(err.text, "checkpoint-1: cannot rename to"));
+    assert_true(exists("checkpoint-1"));
+    assert_true(found_value() == 2);
+    assert_latest("checkpoint-2");
+}
+
+/* NFS refuses RENAME_EXCHANGE. */
+static void test_no_exchange(void **state)
+{
+    static const int errors[] = {EINVAL, ENOSYS, EOPNOTSUPP};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        disk_refuse("renameat2", "checkpoint-4", errors[i]);
+        must_save(4, (float)(4 + 2 * i), 0);
+        must_save(4, (float)(5 + 2 * i), 0);
+        assert_true(found_value() == (float)(5 + 2 * i));
+        assert_int_equal(temp_count(), 0);
+        assert_false(exists(".old-checkpoint-4"));
+    }
+    disk_refuse(NULL, NULL, 0);
+    /* killed while neither was in its place */
+    must_save(2, 2, 0);
+    must_save(4, 44, 0);
+    assert_int_equal(
+        rename(in_root("checkpoint-4"), in_root(".old-checkpoint-4")), 0);
+    assert_true(found_value() == 44);
+    struct dt_error err;
+    dt_ckpt_abandon(dt_ckpt_begin(root, 5, &err));
+    assert_true(exists("checkpoint-4"));
+    /* and after one was */
+    assert_int_equal(mkdir(in_root(".old-checkpoint-4"), 0777), 0);
+    assert_true(found_value() == 44);
+    dt_ckpt_abandon(dt_ckpt_begin(root, 5, &err));
+    assert_false(exists(".old-checkpoint-4"));
+    assert_true(found_value() == 44);
+}
+
+static void expect_obstacle(const char *expected)
+{
+    struct dt_error err = {0};
+    if (dt_ckpt_probe(root, 1, &err) != -1 || !strstr(err.text, expected))
+        fail_msg("expected \"%s\", got \"%s\"", expected, err.text);
+    assert_int_equal(temp_count(), 0);
+}
+
+static void test_probe(void **state)
+{
+    static const struct {
+        const char *call, *name;
+    } cases[] = {
+        {"open", "probe"},        {"write", "probe"},       {"fsync", "probe"},
+        {"rename", ".tmp-probe"}, {"symlink", ".tmp-link"},
+    };
+    struct dt_error err = {0};
+    (void)state;
+    assert_int_equal(dt_ckpt_probe(root, 1, &err), 0);
+    must_save(1, 1, 0);
+    assert_int_equal(dt_ckpt_probe(root, 1, &err), 0);
+    assert_int_equal(dt_ckpt_probe(root, (size_t)1 << 62, &err), 1);
+    assert_non_null(strstr(err.text, " GB free, and a checkpoint takes "
+                                     "4611686018.43 GB"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        disk_refuse(cases[i].call, cases[i].name, EROFS);
+        expect_obstacle("Read-only file system");
+        disk_refuse(NULL, NULL, 0);
+    }
+    /* what an interrupted save left is for the next save */
+    assert_int_equal(symlink("checkpoint-1", in_root(".tmp-latest")), 0);
+    assert_int_equal(dt_ckpt_probe(root, 1, &err), 0);
+    assert_int_equal(temp_count(), 1);
+    unlink(in_root(".tmp-latest"));
+    unlink(in_root("latest"));
+    assert_int_equal(mkdir(in_root("latest"), 0777), 0);
+    expect_obstacle("/latest: expected a symbolic link, or nothing; move it");
+    assert_true(found_value() == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_order, setup),
+        cmocka_unit_test_setup(test_refused, setup),
+        cmocka_unit_test_setup(test_old_stays, setup),
+        cmocka_unit_test_setup(test_no_exchange, setup),
+        cmocka_unit_test_setup(test_probe, setup),
+    };
+    return cmocka_run_group_tests_name("ckpt_disk", tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ckpt_find.c - which checkpoint is gone on from, and which is not */
+#include "config.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "ckpt_root.h"
+
+static void test_foreign_names(void **state)
+{
+    (void)state;
+    must_save(5, 5, 0);
+    put("checkpoint-99", "a file, not a directory");
+    static const char *names[] = {"checkpoint-007", "checkpoint-",
+                                  "checkpoint-8x", "checkpoint--6",
+                                  "checkpoint-99999999999999999999"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        assert_int_equal(mkdir(in_root(names[i]), 0777), 0);
+    assert_int_equal(unlink(in_root("latest")), 0);
+    assert_true(found_value() == 5);
+    assert_note("checkpoint-99/checksums.txt: cannot open: Not a directory");
+    assert_ptr_equal(strchr(notes, '\n') + 1, notes + strlen(notes));
+}
+
+/* checksums.txt of checkpoint-2 without its last line, and those of the model
+ * and of state.json by themselves.
+ */
+static void read_sums(char all[512], char model[256], char text[256])
+{
+    struct dt_error err;
+    char *sums = dt_file_read(in_root("checkpoint-2/checksums.txt"), 512, &err);
+    assert_non_null(sums);
+    char *seal = strstr(sums, "# XXH3 of the lines above = ");
+    assert_non_null(seal);
+    assert_int_equal(strlen(strchr(seal, '=') + 2), 17);
+    *seal = '\0';
+    snprintf(all, 512, "%s", sums);
+    char *second = strchr(sums, '\n') + 1;
+    snprintf(text, 256, "%s", second);
+    *second = '\0';
+    snprintf(model, 256, "%s", sums);
+    free(sums);
+}
+
+static void test_damaged(void **state)
+{
+    /* what follows the line of the model */
+    static const struct {
+        const char *text, *note;
+    } sums[] = {
+        {"XXH3 (state.json) = daa13e4f205dc5b", "checksums.txt:2: expected"},
+        {"XXH3 (state.json) = daa13e4f205dc5ba", "checksums.txt:2: expected"},
+        {"XXH3 (state.json) = daa13e4f205dc5ba\n\n",
+         "checksums.txt:3: expected \"XXH3 (file) = 16 hex digits\""},
+        {"XXH3 (state.json) = daa13e4f205dc5ba\nXXH3 (../x) = "
+         "daa13e4f205dc5ba\n",
+         "checksums.txt:3: expected"},
+        {"XXH3 (state.json) = daa13e4f205dc5ba\nXXH3 () = daa13e4f205dc5ba\n",
+         "checksums.txt:3: expected"},
+        {"XXH3 (state.json) = daa13e4f205dc5bg\n", "checksums.txt:2: expected"},
+        {"XXH3 (state.json) = 0000000000000000\n",
+         "checkpoint-2/state.json: damaged: checksum daa13e4f205dc5ba, "
+         "expected 0000000000000000"},
+        {"XXH3 (state.json) = daa13e4f205dc5ba\nXXH3 (.) = daa13e4f205dc5ba\n",
+         "checkpoint-2/.: not a regular file"},
+        {"XXH3 (state.json) = daa13e4f205dc5ba\nXXH3 (b) = daa13e4f205dc5ba\n",
+         "checkpoint-2/b: cannot open: No"},
+    };
+    char text[1024], all[512], model[256], second[256];
+    (void)state;
+    must_save(1, 1, 0);
+    must_save(2, 2, 0);
+    put("checkpoint-2/state.json", "{ }");
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/state.json: damaged: checksum ");
+    put("checkpoint-2/state.json", "{}\n");
+    assert_true(found_value() == 2);
+    read_sums(all, model, second);
+    for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
+        snprintf(text, sizeof(text), "%s%s", model, sums[i].text);
+        put("checkpoint-2/checksums.txt", text);
+        assert_true(found_value() == 1);
+        assert_note(sums[i].note);
+    }
+    put("checkpoint-2/checksums.txt", "");
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/checksums.txt: empty");
+    assert_int_equal(unlink(in_root("checkpoint-2/checksums.txt")), 0);
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/checksums.txt: cannot open: No such file");
+    must_save(2, 22, 0); /* a damaged one of the same step gives way */
+    assert_true(found_value() == 22);
+}
+
+/* What is not listed was not checked. */
+static void test_list(void **state)
+{
+    char text[1024], all[512], model[256], second[256];
+    (void)state;
+    must_save(1, 1, 0);
+    must_save(2, 2, 0);
+    read_sums(all, model, second);
+    put("checkpoint-2/notes.json", "of the user's");
+    assert_true(found_value() == 2);
+    put("checkpoint-2/model-00001-of-00001.safetensors", "");
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/model-00001-of-00001.safetensors: not listed in "
+                "checksums.txt");
+    unlink(in_root("checkpoint-2/model-00001-of-00001.safetensors"));
+    snprintf(text, sizeof(text), "%s# XXH3 of the lines above = %016x\n", all,
+             1);
+    put("checkpoint-2/checksums.txt", text);
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/checksums.txt: damaged: its last line is no sum "
+                "of those above");
+    /* as older versions wrote it, without that line: complete, or not */
+    unlink(in_root("checkpoint-2/notes.json"));
+    put("checkpoint-2/checksums.txt", all);
+    assert_true(found_value() == 2);
+    put("checkpoint-2/checksums.txt", model);
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/state.json: not listed in checksums.txt");
+    put("checkpoint-2/checksums.txt", second);
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/model.safetensors: not listed in checksums.txt");
+    unlink(in_root("checkpoint-2/model.safetensors"));
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/checksums.txt: lists no model");
+}
+
+static void test_no_files(void **state)
+{
+    static const char *names[] = {"state.json", "model.safetensors",
+                                  "checksums.txt"};
+    (void)state;
+    must_save(1, 1, 0);
+    for (size_t i = 0; i < 3; i++) {
+        char name[64], note_of[128];
+        must_save(2, 2, 0);
+        snprintf(name, sizeof(name), "checkpoint-2/%s", names[i]);
+        snprintf(note_of, sizeof(note_of), "%s: not a regular file", name);
+        assert_int_equal(unlink(in_root(name)), 0);
+        assert_int_equal(mkfifo(in_root(name), 0600), 0);
+        assert_true(found_value() == 1);
+        assert_note(note_of);
+        assert_int_equal(unlink(in_root(name)), 0);
+        assert_int_equal(symlink("/dev/zero", in_root(name)), 0);
+        assert_true(found_value() == 1);
+        assert_note(note_of);
+    }
+}
+
+static void expect_unreadable(const char *call, const char *name, int error)
+{
+    struct dt_error err = {0};
+    char *path = (char *)"";
+    int before = disk_open_count();
+    notes[0] = '\0';
+    disk_refuse(call, name, error);
+    int rc = dt_ckpt_find(root, &watch, &path, &err);
+    disk_refuse(NULL, NULL, 0);
+    assert_int_equal(rc, -1);
+    assert_null(path);
+    assert_int_equal(err.status, EX_IOERR);
+    assert_string_equal(notes, "");
+    if (!strstr(err.text, name) || !strstr(err.text, strerror(error)))
+        fail_msg("%s %s: %s", call, name, err.text);
+    assert_int_equal(disk_open_count(), before);
+}
+
+/* A checkpoint that cannot be read is not damaged: no older one is taken. */
+static void test_unreadable(void **state)
+{
+    (void)state;
+    must_save(1, 1, 0);
+    must_save(2, 2, 0);
+    expect_unreadable("open", "checksums.txt", EACCES);
+    expect_unreadable("open", "checksums.txt", EMFILE);
+    expect_unreadable("open", "model.safetensors", ESTALE);
+    expect_unreadable("open", "state.json", ENOMEM);
+    expect_unreadable("read", "model.safetensors", EIO);
+    expect_unreadable("read", "state.json", ESTALE);
+    assert_true(found_value() == 2);
+}
+
+static void test_all_damaged(void **state)
+{
+    struct dt_error err = {0};
+    char *path;
+    (void)state;
+    must_save(1, 1, 0);
+    must_save(2, 2, 0);
+    put("checkpoint-1/state.json", "");
+    put("checkpoint-2/state.json", "");
+    notes[0] = '\0';
+    assert_int_equal(dt_ckpt_find(root, &watch, &path, &err), -1);
+    assert_null(path);
+    assert_int_equal(err.status, EX_DATAERR);
+    assert_non_null(strstr(err.text, ": no checkpoint here is whole, the last "
+                                     "one because of "));
+    assert_note("checkpoint-1/state.json: damaged");
+    assert_note("checkpoint-2/state.json: damaged");
+    assert_int_equal(dt_ckpt_find(root, NULL, &path, &err), -1);
+}
+
+static int asked;
+
+static bool stop_at_third(void)
+{
+    return ++asked == 3;
+}
+
+static void test_stopped(void **state)
+{
+    const struct dt_ckpt_watch stopping = {.stop = stop_at_third};
+    struct dt_error err = {0};
+    char *path;
+    (void)state;
+    must_save(1, 1, 0);
+    must_save(2, 2, 0);
+    put("checkpoint-2/state.json", "");
+    asked = 0;
+    assert_int_equal(dt_ckpt_find(root, &stopping, &path, &err), -1);
+    assert_null(path);
+    assert_int_equal(err.status, EX_TEMPFAIL);
+    assert_int_equal(asked, 3);
+}
+
+/* Killed after the new one was in its place, before `latest` named it. */
+static void test_link_left(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    must_save(1, 1, 0);
+    must_save(2, 2, 0);
+    unlink(in_root("latest"));
+    assert_int_equal(symlink("checkpoint-1", in_root("latest")), 0);
+    assert_true(found_value() == 1);
+    assert_int_equal(symlink("checkpoint-2", in_root(".tmp-latest")), 0);
+    assert_true(found_value() == 2);
+    dt_ckpt_abandon(dt_ckpt_begin(root, 3, &err));
+    assert_latest("checkpoint-2");
+    assert_int_equal(temp_count(), 0);
+    /* before it was in its place */
+    assert_int_equal(symlink("checkpoint-3", in_root(".tmp-latest")), 0);
+    assert_true(found_value() == 2);
+    dt_ckpt_abandon(dt_ckpt_begin(root, 3, &err));
+    assert_latest("checkpoint-2");
+    assert_int_equal(temp_count(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_foreign_names, setup),
+        cmocka_unit_test_setup(test_damaged, setup),
+        cmocka_unit_test_setup(test_list, setup),
+        cmocka_unit_test_setup(test_no_files, setup),
+        cmocka_unit_test_setup(test_unreadable, setup),
+        cmocka_unit_test_setup(test_all_damaged, setup),
+        cmocka_unit_test_setup(test_stopped, setup),
+        cmocka_unit_test_setup(test_link_left, setup),
+    };
+    return cmocka_run_group_tests_name("ckpt_find", tests, NULL, NULL);
+}
