@@ -4,6 +4,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/export.h \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
+	runtime/algo/health.c \
 	runtime/algo/mirror.c \
 	runtime/algo/mirror.h \
 	runtime/algo/names.c \

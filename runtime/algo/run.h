@@ -25,6 +25,13 @@ struct dt_flight {
     uint64_t position;     /* global samples consumed after it */
 };
 
+/* How the last step went. */
+enum dt_health {
+    DT_WELL,        /* as it should, or skipped in search of a loss scale */
+    DT_NO_GRADIENT, /* the loss is finite, the norm of its gradient is not */
+    DT_NO_LOSS,     /* the loss is not finite */
+};
+
 enum { DT_FLIGHTS = 2 }; /* the one that is read, and one behind it */
 
 struct dt_run {
@@ -74,6 +81,10 @@ struct dt_run {
         double loss_sum, loss_tokens; /* since the last report */
     } progress;
     long total_steps;
+
+    /* health.c. A checkpoint is good once a later step had a finite loss. */
+    enum dt_health health;
+    long unproven_step; /* of the newest checkpoint until then, 0: none */
 };
 
 /* setup.c: fills run up to the loader; run is zeroed before, except for stop.
@@ -113,7 +124,37 @@ int dt_run_settle(struct dt_run *run, struct dt_report_step *line,
 int dt_run_evaluate(struct dt_run *run, double *loss, double *tokens,
                     struct dt_error *err);
 
-/* state.c: writes checkpoint-<step> (rank 0; the others return at once). */
+/* health.c: rank 0 removes the checkpoints beyond checkpoint.total_limit, never
+ * that of `step`. One that cannot be removed is a warning.
+ */
+void dt_run_prune(const struct dt_run *run, long step);
+
+/* health.c: takes note of a step that was settled: the mean of its token
+ * losses and its outcome. Prunes once the newest checkpoint is good.
+ */
+void dt_run_judge(struct dt_run *run, double loss,
+                  enum dt_step_outcome outcome);
+
+/* health.c: 1 if all weights are finite, 0 if not; the same on all ranks. No
+ * step is under way. -1: the device failed.
+ */
+int dt_run_weights_finite(struct dt_run *run, struct dt_error *err);
+
+/* health.c: -1 (EX_DATAERR, the tensor by name) if a value of the flat buffer
+ * `view`, which the host sees, is not finite. `kind` is said before the name.
+ */
+int dt_run_check_finite(const struct dt_layout *layout, struct dt_view view,
+                        const char *kind, struct dt_error *err);
+
+/* health.c: for a run that makes no sense any more, as `err` says (EX_DATAERR):
+ * adds which checkpoint is good, and makes it the one to resume from. Rank 0
+ * does so, the others learn that it has failed. Returns -1.
+ */
+int dt_run_give_up(struct dt_run *run, struct dt_error *err);
+
+/* state.c: writes checkpoint-<step> (rank 0; the others return at once). Those
+ * beyond checkpoint.total_limit stay until it is known to be good.
+ */
 int dt_run_save(struct dt_run *run, struct dt_error *err);
 
 /* state.c: the starting point, on every rank: weights, optimizer and progress

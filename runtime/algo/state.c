@@ -112,13 +112,15 @@ static int write_checkpoint(struct dt_run *run, const struct flats *flats,
         dt_ckpt_abandon(writer);
         return -1;
     }
-    return dt_ckpt_commit(writer, (int)run->conf.checkpoint.total_limit, err);
+    /* older ones go when this one is known to be good: dt_run_judge */
+    return dt_ckpt_commit(writer, 0, err);
 }
 
 int dt_run_save(struct dt_run *run, struct dt_error *err)
 {
     struct flats flats;
     int count = run->conf.checkpoint.only_model ? 1 : FLATS;
+    run->unproven_step = run->progress.step;
     if (run->rank != 0)
         return 0;
     if (dt_report_sync(run->report, err) < 0 ||
@@ -163,6 +165,21 @@ static int load_weights(struct dt_run *run, struct dt_view master,
 {
     int found = dt_weights_load_master(dir, run->layout, master, err);
     return found == 0 ? dt_weights_load(dir, run->layout, master, err) : found;
+}
+
+/* Nothing heals a value that is not finite: every step would be skipped. */
+static int check_restored(const struct dt_run *run, const struct flats *flats,
+                          const char *dir, struct dt_error *err)
+{
+    static const char *const kinds[FLATS] = {"", "m/", "v/"};
+    for (int i = 0; i < FLATS; i++)
+        if (dt_run_check_finite(run->layout, flats->view[i], kinds[i], err) < 0)
+            return dt_error_prefix(err,
+                                   "%s: the run diverged before it was saved; "
+                                   "name an older checkpoint in "
+                                   "training.resume",
+                                   dir);
+    return 0;
 }
 
 static void note_damaged(const char *text)
@@ -218,7 +235,8 @@ static int read_flats(struct dt_run *run, const struct flats *flats,
         dt_log(DT_LOG_INFO, "algo", "resuming from %s", dir);
         return load_moments(run, flats, dir, err) < 0 ||
                        dt_progress_load(run, dir, err) < 0 ||
-                       load_weights(run, master, dir, err) < 0
+                       load_weights(run, master, dir, err) < 0 ||
+                       check_restored(run, flats, dir, err) < 0
                    ? -1
                    : 0;
     }
@@ -290,6 +308,6 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
         return -1;
     if (run->weights_buf)
         run->exec.ops->convert(run->exec.stream, run->weights, run->master);
-    run->queued = run->progress.step;
+    run->queued = run->unproven_step = run->progress.step;
     return 0;
 }

@@ -184,10 +184,10 @@ static int skipped(struct dt_run *run, enum dt_step_outcome outcome,
         err, EX_DATAERR,
         "%d steps in a row had no finite gradient: lower "
         "optimizer.lr%s, or look at the data near global "
-        "sample %llu",
+        "sample %llu; the last of them is step %ld",
         MAX_SKIPPED_IN_ROW,
         run->weights.dtype == DT_F16 ? " or precision.loss_scale" : "",
-        (unsigned long long)p->position);
+        (unsigned long long)p->position, p->step + 1);
 }
 
 /* A step whose loss is not finite updates nothing, and has no part in the mean.
@@ -220,17 +220,19 @@ int dt_run_settle(struct dt_run *run, struct dt_report_step *line,
         p->skipped_in_row = 0;
         dt_optim_set_steps(run->optim, dt_optim_steps(run->optim) + 1);
     } else if (skipped(run, outcome, err) < 0) {
-        return -1;
+        return dt_run_give_up(run, err);
     }
     if (outcome != DT_STEP_EMPTY &&
         dt_scaler_update(&run->scaler, outcome == DT_STEP_OVERFLOW, err) < 0)
-        return -1;
+        return dt_run_give_up(run, err);
     line->lr = scalars[DT_STEP_LR];
     line->grad_norm = scalars[DT_STEP_NORM];
     p->step++;
     p->position = flight->position;
     p->tokens += scalars[DT_STEP_TARGETS];
     add_loss(p, scalars[DT_STEP_LOSS], scalars[DT_STEP_TARGETS]);
+    dt_run_judge(run, scalars[DT_STEP_LOSS] / scalars[DT_STEP_TARGETS],
+                 outcome);
     if (scalars[DT_STEP_STOP] > 0)
         *stop_asked = true;
     return 1;

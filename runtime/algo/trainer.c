@@ -8,6 +8,7 @@
 #include "algo/trainer.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/log.h"
 
 /* What the loop carries from step to step. */
 struct loop {
@@ -15,6 +16,7 @@ struct loop {
     struct dt_report_step line;
     double since; /* when the last line was written */
     bool stop_asked;
+    bool owes_save; /* one was due after a step that went wrong */
 };
 
 static bool every(long steps, long step)
@@ -91,6 +93,56 @@ static int settle(struct dt_run *run, long open, struct loop *loop,
     return 0;
 }
 
+/* Weights that are not finite stay so: steps after them are wasted. */
+static int check_weights(struct dt_run *run, struct dt_error *err)
+{
+    int finite = dt_run_weights_finite(run, err);
+    if (finite != 0)
+        return finite < 0 ? -1 : 0;
+    dt_error_set(err, EX_DATAERR,
+                 "the run diverged: after step %ld the weights are not "
+                 "finite; lower optimizer.lr, or look at the data before "
+                 "global sample %llu",
+                 run->progress.step,
+                 (unsigned long long)run->progress.position);
+    return dt_run_give_up(run, err);
+}
+
+/* The first of several steps without a loss. */
+static bool lost_loss(const struct dt_run *run)
+{
+    return run->health == DT_NO_LOSS && run->progress.skipped_in_row == 1;
+}
+
+/* What a step without a finite loss leaves behind is no start for anybody. At
+ * the end a loss is enough: without a gradient the weights are what they were.
+ */
+static bool worth_saving(const struct dt_run *run, bool last)
+{
+    return run->health == DT_WELL || (last && run->health == DT_NO_GRADIENT);
+}
+
+/* Saves if that is due, and as soon as the run is well again if it is not. */
+static int save(struct dt_run *run, bool due, struct loop *loop,
+                struct dt_error *err)
+{
+    bool last = loop->stop_asked || run->queued == run->total_steps;
+    bool owed = loop->owes_save;
+    if (!due && !owed)
+        return 0;
+    if (settle(run, 0, loop, err) < 0)
+        return -1;
+    loop->owes_save = !worth_saving(run, last);
+    if (!loop->owes_save)
+        return check_weights(run, err) < 0 ? -1 : dt_run_save(run, err);
+    if (!owed)
+        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+               "step %ld: no checkpoint, as the %s is not finite",
+               run->progress.step,
+               run->health == DT_NO_LOSS ? "loss" : "gradient norm");
+    return 0;
+}
+
 /* Queues a step, and does what is due after it. */
 static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
                      struct dt_error *err)
@@ -105,19 +157,46 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
     if (settle(run, due || run->exec.device->is_host ? 0 : 1, loop, err) < 0)
         return -1;
     /* a step that is under way when a rank was told to stop is finished */
-    if (loop->stop_asked && settle(run, 0, loop, err) < 0)
+    bool lost = lost_loss(run);
+    if ((loop->stop_asked || lost) && settle(run, 0, loop, err) < 0)
+        return -1;
+    if (lost && check_weights(run, err) < 0)
         return -1;
     if (eval_due(run, step) && evaluate(run, loop->summary, err) < 0)
         return -1;
-    if (save_due(run, step) || loop->stop_asked)
-        return dt_run_save(run, err);
-    return 0;
+    return save(run, save_due(run, step) || loop->stop_asked, loop, err);
+}
+
+/* The end of a run that was not saved as its last step went wrong. */
+static int end_unsaved(struct dt_run *run, struct dt_error *err)
+{
+    dt_error_set(err, EX_DATAERR,
+                 "the run diverged: it ended with step %ld, of which the loss "
+                 "is not finite, and was not saved; lower optimizer.lr, or "
+                 "look at the data near global sample %llu",
+                 run->progress.step,
+                 (unsigned long long)run->progress.position);
+    return dt_run_give_up(run, err);
+}
+
+static int stopped(const struct dt_run *run, bool saved, struct dt_error *err)
+{
+    const char *what = "the checkpoint is saved, go on with "
+                       "training.resume: auto";
+    if (!saved)
+        what = "nothing was saved, as the loss is not finite, but the run may "
+               "go on from an earlier checkpoint with training.resume: auto";
+    else if (run->conf.checkpoint.only_model)
+        what = "the weights are saved, but checkpoint.only_model lets no run "
+               "go on";
+    return dt_error_set(err, EX_TEMPFAIL,
+                        "stopped by a signal after step %ld of %ld; %s",
+                        run->progress.step, run->total_steps, what);
 }
 
 static int train(struct dt_run *run, bool (*stop)(void),
                  struct dt_report_summary *summary, struct dt_error *err)
 {
-    struct dt_progress *p = &run->progress;
     struct loop loop = {
         .summary = summary, .line = {.loss = NAN}, .since = dt_clock_now()};
 
@@ -132,15 +211,11 @@ static int train(struct dt_run *run, bool (*stop)(void),
         if (next_step(run, stop, &loop, err) < 0)
             return -1;
     summary->last_loss = loop.line.loss;
-    if (p->step < run->total_steps)
-        return dt_error_set(err, EX_TEMPFAIL,
-                            "stopped by a signal after step %ld of %ld; %s",
-                            p->step, run->total_steps,
-                            run->conf.checkpoint.only_model
-                                ? "the weights are saved, but "
-                                  "checkpoint.only_model lets no run go on"
-                                : "the checkpoint is saved, go on with "
-                                  "training.resume: auto");
+    if (run->progress.step < run->total_steps)
+        return stopped(run, !loop.owes_save, err);
+    if (loop.owes_save)
+        return end_unsaved(run, err);
+    dt_run_prune(run, run->progress.step);
     return 0;
 }
 

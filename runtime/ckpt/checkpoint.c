@@ -225,29 +225,40 @@ struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
 
 /* --- ending --- */
 
-/* Makes the link that will be <root>/latest. */
-static int link_latest(const struct dt_ckpt_writer *writer,
-                       struct dt_error *err)
+/* Makes the link that will be <root>/latest, and name `path` below root. */
+static int link_latest(const char *root, const char *path, struct dt_error *err)
 {
-    char *temp = dt_ckpt_format(err, "%s/" TEMP_LATEST, writer->root);
-    const char *target = strrchr(writer->path, '/') + 1;
+    char *temp = dt_ckpt_format(err, "%s/" TEMP_LATEST, root);
     int rc = temp ? 0 : -1;
-    if (temp && symlink(target, temp) < 0)
+    if (temp && symlink(strrchr(path, '/') + 1, temp) < 0)
         rc = dt_error_set(err, EX_IOERR, "%s: cannot create: %s", temp,
                           strerror(errno));
     free(temp);
     return rc;
 }
 
-static int rename_latest(const struct dt_ckpt_writer *writer,
-                         struct dt_error *err)
+static int rename_latest(const char *root, struct dt_error *err)
 {
-    char *temp = dt_ckpt_format(err, "%s/" TEMP_LATEST, writer->root);
-    char *latest = dt_ckpt_format(err, "%s/latest", writer->root);
+    char *temp = dt_ckpt_format(err, "%s/" TEMP_LATEST, root);
+    char *latest = dt_ckpt_format(err, "%s/latest", root);
     int rc = temp && latest ? rename_path(temp, latest, err) : -1;
     free(latest);
     free(temp);
-    return rc < 0 ? -1 : sync_dir(writer->root, err);
+    return rc < 0 ? -1 : sync_dir(root, err);
+}
+
+int dt_ckpt_retreat(const char *root, long step, char **path,
+                    struct dt_error *err)
+{
+    if (dt_ckpt_find_below(root, step, path, err) < 0)
+        return -1;
+    if (!*path || (for_each(root, dt_ckpt_is_temp, settle_temp, err) == 0 &&
+                   link_latest(root, *path, err) == 0 &&
+                   rename_latest(root, err) == 0))
+        return 0;
+    free(*path);
+    *path = NULL;
+    return -1;
 }
 
 static int remove_old(const char *root, const char *name, struct dt_error *err)
@@ -262,17 +273,17 @@ static int remove_old(const char *root, const char *name, struct dt_error *err)
     return rc;
 }
 
-static int prune(const struct dt_ckpt_writer *writer, int total_limit,
-                 struct dt_error *err)
+int dt_ckpt_prune(const char *root, long step, int total_limit,
+                  struct dt_error *err)
 {
     struct dirent **entries;
-    int n = dt_ckpt_list(writer->root, &entries, dt_ckpt_is_step, err);
+    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
     int rc = n < 0 ? -1 : 0;
     int excess = total_limit > 0 ? n - total_limit : 0;
     for (int i = n - 1; i >= 0 && excess > 0 && rc == 0; i--) {
-        if (dt_ckpt_step_of(entries[i]->d_name) == writer->step)
+        if (dt_ckpt_step_of(entries[i]->d_name) == step)
             continue;
-        rc = remove_old(writer->root, entries[i]->d_name, err);
+        rc = remove_old(root, entries[i]->d_name, err);
         excess--;
     }
     dt_ckpt_free_list(entries, n);
@@ -295,12 +306,13 @@ static int publish(const struct dt_ckpt_writer *writer, bool replace,
 static int publish_step(const struct dt_ckpt_writer *writer,
                         struct dt_error *err)
 {
-    bool first = access(writer->path, F_OK) < 0;
-    if ((first && link_latest(writer, err) < 0) ||
+    const char *root = writer->root, *path = writer->path;
+    bool first = access(path, F_OK) < 0;
+    if ((first && link_latest(root, path, err) < 0) ||
         publish(writer, true, err) < 0 ||
-        (!first && link_latest(writer, err) < 0))
+        (!first && link_latest(root, path, err) < 0))
         return -1;
-    return rename_latest(writer, err);
+    return rename_latest(root, err);
 }
 
 static int write_sums(struct dt_ckpt_writer *writer, struct dt_error *err)
@@ -321,7 +333,7 @@ int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
     if (writer->step < 0)
         rc = publish(writer, writer->replace, err);
     else if (write_sums(writer, err) == 0 && publish_step(writer, err) == 0)
-        rc = prune(writer, total_limit, err) < 0;
+        rc = dt_ckpt_prune(writer->root, writer->step, total_limit, err) < 0;
     dt_ckpt_abandon(writer);
     return rc;
 }

@@ -50,6 +50,10 @@ int dt_ckpt_list(const char *root, struct dirent ***entries,
                  int (*keep)(const struct dirent *), struct dt_error *err);
 void dt_ckpt_free_list(struct dirent **entries, int n);
 
+/* The highest whole checkpoint below `step`: as dt_ckpt_find. */
+int dt_ckpt_find_below(const char *root, long step, char **path,
+                       struct dt_error *err);
+
 /* Writes `text` to `file` of the directory, and does not list it among the
  * checksums. -1: as dt_ckpt_add_text.
  */

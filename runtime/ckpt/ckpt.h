@@ -72,6 +72,20 @@ int dt_ckpt_add_copy(struct dt_ckpt_writer *writer, const char *file,
 int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
                    struct dt_error *err);
 
+/* Removes the lowest steps under root beyond `total_limit` (0: keep all), never
+ * `step`: what dt_ckpt_commit does, at a time that its caller chooses. -1:
+ * EX_NOINPUT, EX_IOERR.
+ */
+int dt_ckpt_prune(const char *root, long step, int total_limit,
+                  struct dt_error *err);
+
+/* Points <root>/latest at the highest whole checkpoint below `step`: what
+ * dt_ckpt_find will give. *path is malloc'ed, or NULL with 0 if there is none.
+ * -1: as dt_ckpt_find.
+ */
+int dt_ckpt_retreat(const char *root, long step, char **path,
+                    struct dt_error *err);
+
 /* Gives up: removes the temporary directory, frees writer. NULL is fine. */
 void dt_ckpt_abandon(struct dt_ckpt_writer *writer);
 

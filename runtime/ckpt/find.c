@@ -179,3 +179,18 @@ int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
     dt_ckpt_free_list(entries, n);
     return n == 0 || *path ? 0 : -1;
 }
+
+int dt_ckpt_find_below(const char *root, long step, char **path,
+                       struct dt_error *err)
+{
+    struct dirent **entries;
+    *path = NULL;
+    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
+    int below = 0;
+    while (below < n && dt_ckpt_step_of(entries[below]->d_name) >= step)
+        below++;
+    if (n > below)
+        *path = first_whole(root, entries + below, n - below, NULL, err);
+    dt_ckpt_free_list(entries, n);
+    return n == below || *path ? 0 : -1;
+}

@@ -219,7 +219,8 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"checkpoint.total_limit", DT_CONF_INT, AT(checkpoint.total_limit),
      .fallback = "0", .min = 0, .max = 1e6, .unit = "checkpoints",
      .aliases = ALSO("save_total_limit"),
-     .help = "older ones are removed; 0: keep all"},
+     .help = "older ones are removed once a step after the newest has shown "
+             "that its weights are good; 0: keep all"},
     {"checkpoint.only_model", DT_CONF_BOOL, AT(checkpoint.only_model),
      .fallback = "false", .aliases = ALSO("save_only_model"),
      .help = "weights without the state of the optimizer: smaller, and no run "

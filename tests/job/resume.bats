@@ -354,16 +354,73 @@ everything=(
     [[ $output == *"19 examples in 19 rows"* ]]
 }
 
-@test "an overflow of the forward pass: 50 steps without one, checkpoints" {
-    config blown "optimizer: {lr: 1.0e+30}" \
-        "training: {train_batch_size: 4, max_steps: 100, max_grad_norm: 0}" \
-        "checkpoint: {steps: 25}"
-    run train 1 blown
-    echo "$output" | tail -n 5
+@test "a run that diverges saves nothing more, and goes back to what was good" {
+    need_mpirun
+    local ranks limit saved
+    for ranks in 1 2; do
+        limit=$((3 - ranks))
+        config blown "training: {train_batch_size: 4, max_steps: 4}" \
+            "checkpoint: {steps: 2, total_limit: $limit}"
+        train "$ranks" blown
+        ls blown.out/checkpoints
+        [[ ! -e blown.out/checkpoints/checkpoint-2 || $limit == 2 ]]
+        # step 5 explodes the weights, which shows in step 6
+        config blown "optimizer: {lr: 1.0e+30}" "training: {resume: auto,
+  train_batch_size: 4, max_steps: 100, max_grad_norm: 0}" \
+            "checkpoint: {steps: 5, total_limit: $limit}" \
+            "scheduler: {name: constant}"
+        run train "$ranks" blown
+        echo "$output" | tail -n 8
+        ((status == 65))
+        [[ $output == *"step 10: no checkpoint, as the loss is not finite"* ]]
+        [[ $output == *"50 steps in a row had no finite gradient: lower"*"step \
+55; the last good checkpoint is "*"/checkpoint-4: training.resume: auto goes"* ]]
+        (($(grep -c 'the last good checkpoint' <<<"$output") == 1))
+        metrics blown | grep -q '"step": 50, .*"loss": null'
+        [[ $(readlink blown.out/checkpoints/latest) == checkpoint-4 ]]
+        [[ -e blown.out/checkpoints/checkpoint-4 ]]
+        [[ -e blown.out/checkpoints/checkpoint-5 ]]
+        saved=(blown.out/checkpoints/checkpoint-*)
+        ((${#saved[@]} <= limit + 1))
+        # with another rate it goes on from there
+        config blown "training: {resume: auto, train_batch_size: 4,
+  max_steps: 8}" "checkpoint: {steps: 2, total_limit: $limit}"
+        run train "$ranks" blown
+        echo "$output"
+        ((status == 0))
+        [[ $output == *"resuming from "*"/checkpoint-4"* ]]
+        saved=(blown.out/checkpoints/checkpoint-*)
+        ((${#saved[@]} == limit))
+        rm -r blown.out
+    done
+}
+
+@test "weights that are not finite end the run at once, unsaved" {
+    local steps
+    # at a save, and when the loss shows it
+    for steps in 1 1000; do
+        config inf "optimizer: {lr: 1.0e+39}" "scheduler: {name: constant}" \
+            "training: {train_batch_size: 4, max_steps: 100}" \
+            "checkpoint: {steps: $steps}"
+        run train 1 inf
+        echo "$output"
+        ((status == 65))
+        [[ $output == *"the run diverged: after step "[12]" the weights are \
+not finite; lower optimizer.lr, or look at the data before global sample "*"; \
+there is no earlier good checkpoint"* ]]
+        [[ ! -e inf.out/checkpoints/latest ]]
+        rm -rf inf.out
+    done
+}
+
+@test "the last step has no finite loss: nothing is saved, and that is said" {
+    config last "optimizer: {lr: 1.0e+30}" "scheduler: {name: constant}" \
+        "training: {train_batch_size: 4, max_steps: 3, max_grad_norm: 0}"
+    run train 1 last
+    echo "$output"
     ((status == 65))
-    [[ $output == *"50 steps in a row had no finite gradient: lower"* ]]
-    [[ $(readlink blown.out/checkpoints/latest) == checkpoint-50 ]]
-    metrics blown | grep -q '"step": 50, .*"loss": null'
+    [[ $output == *"the run diverged: it ended with step 3, of which the loss"* ]]
+    [[ $output != *"done: "* && ! -e last.out/checkpoints/latest ]]
 }
 
 @test "fp16 whose loss scale never fits: 50 steps, or the smallest scale" {

@@ -62,6 +62,8 @@ check_PROGRAMS += \
 	tests/unit/test_frameworks \
 	tests/unit/test_generate \
 	tests/unit/test_sample \
+	tests/unit/test_step \
+	tests/unit/test_trainer \
 	# End of tests/unit
 
 EXTRA_DIST += \
@@ -71,6 +73,7 @@ EXTRA_DIST += \
 	tests/unit/examples_file.h \
 	tests/unit/model.h \
 	tests/unit/scratch.h \
+	tests/unit/small_run.h \
 	tests/unit/sysfs.h \
 	# End of tests/unit
 
@@ -93,6 +96,8 @@ comm_world = \
 	tests/unit/world.h
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
+tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)
+tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 
 # What test_backend loads: a module, and one of another version.
 EXTRA_PROGRAMS += tests/unit/stub.so tests/unit/stub_newer.so

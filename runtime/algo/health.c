@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * health.c - is the run still worth saving, and which checkpoint is good
+ *
+ * A step that explodes the weights has a finite loss itself: it shows in the
+ * next one. So the checkpoint before the newest stays until a step after the
+ * newest had a finite loss, and is what a diverged run goes back to.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "algo/run.h"
+#include "base/log.h"
+
+void dt_run_prune(const struct dt_run *run, long step)
+{
+    struct dt_error err;
+    if (run->rank == 0 &&
+        dt_ckpt_prune(run->ckpt_root, step,
+                      (int)run->conf.checkpoint.total_limit, &err) < 0)
+        dt_log(DT_LOG_WARN, "ckpt", "old checkpoints are kept: %s", err.text);
+}
+
+void dt_run_judge(struct dt_run *run, double loss, enum dt_step_outcome outcome)
+{
+    bool searching = run->scaler.options.kind != DT_SCALER_STATIC;
+    if (outcome == DT_STEP_EMPTY)
+        return;
+    run->health = !isfinite(loss)                             ? DT_NO_LOSS
+                  : outcome == DT_STEP_OVERFLOW && !searching ? DT_NO_GRADIENT
+                                                              : DT_WELL;
+    if (run->unproven_step == 0 || !isfinite(loss))
+        return;
+    dt_run_prune(run, run->unproven_step);
+    run->unproven_step = 0;
+}
+
+int dt_run_weights_finite(struct dt_run *run, struct dt_error *err)
+{
+    static const struct dt_step_rule rules[DT_STEP_OUTCOMES];
+    const struct dt_exec *exec = &run->exec;
+    double *scalars = run->flights[0].scalars;
+    assert(!run->flights[0].open && !run->flights[1].open);
+    exec->ops->step_begin(exec->stream, run->eval, rules);
+    exec->ops->sum_of_squares(exec->stream, run->eval, run->master);
+    if (exec->device->copy(exec->stream, scalars, dt_view_data(run->eval),
+                           DT_STEP_COUNT * sizeof(double), err) < 0 ||
+        exec->device->stream_wait(exec->stream, err) < 0)
+        return -1;
+    return isfinite(scalars[DT_STEP_SQUARES]);
+}
+
+int dt_run_check_finite(const struct dt_layout *layout, struct dt_view view,
+                        const char *kind, struct dt_error *err)
+{
+    const float *data = dt_view_f32(view);
+    for (size_t i = 0; i < layout->param_count; i++) {
+        const struct dt_param *param = &layout->params[i];
+        for (size_t j = 0; j < param->count; j++)
+            if (!isfinite(data[param->offset + j]))
+                return dt_error_set(err, EX_DATAERR,
+                                    "%s%s has values that are not finite", kind,
+                                    param->name);
+    }
+    return 0;
+}
+
+/* The checkpoint to go on from into *path (free it), or NULL for none. */
+static int find_good(const struct dt_run *run, char **path,
+                     struct dt_error *err)
+{
+    if (run->unproven_step > 0)
+        return dt_ckpt_retreat(run->ckpt_root, run->unproven_step, path, err);
+    return dt_ckpt_find(run->ckpt_root, NULL, path, err);
+}
+
+int dt_run_give_up(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_error other;
+    char *good = NULL;
+    if (run->rank != 0) {
+        if (dt_comm_barrier(run->comm, &other) < 0)
+            *err = other;
+        return -1;
+    }
+    if (find_good(run, &good, &other) < 0)
+        dt_error_add(err, err->status, "%s", other.text);
+    else if (good)
+        dt_error_add(err, err->status,
+                     "the last good checkpoint is %s: training.resume: auto "
+                     "goes on from it",
+                     good);
+    else
+        dt_error_add(err, err->status, "there is no earlier good checkpoint");
+    free(good);
+    return -1;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* small_run.h - whole runs of a tiny model, alone or with several ranks */
+#ifndef TESTS_UNIT_SMALL_RUN_H
+#define TESTS_UNIT_SMALL_RUN_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "algo/run.h"
+#include "base/log.h"
+#include "conf/read.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/world.h"
+
+enum { ROWS = 12, TARGETS = 90 }; /* examples, and the tokens they teach */
+
+/* Lines before those of a test; it writes to out/ where the test runs. */
+#define SMALL                                                                  \
+    "algorithm: sft\n"                                                         \
+    "run.output_dir: out\n"                                                    \
+    "model: {n_positions: 32, n_embd: 16, n_layer: 1, n_head: 2}\n"            \
+    "data.train: train.jsonl\n"                                                \
+    "data.max_length: 32\n"                                                    \
+    "logging.report_to: jsonl\n"
+
+#define EACH "logging.steps: 1\n" /* has a line in metrics.jsonl */
+
+/* A step of a rank, whose thread must not assert. */
+#define TRY(condition)                                                         \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            fprintf(stderr, "# %s:%d: rank %d of %d: %s: %s\n", __FILE__,      \
+                    __LINE__, run->rank, run->world, #condition, err.text);    \
+            return -1;                                                         \
+        }                                                                      \
+    } while (0)
+
+/* Example i has i % 4 + 6 targets: "a", "ab" ... and the end. */
+static inline int small_enter(void **state)
+{
+    (void)state;
+    dt_log_init(0, DT_LOG_ERROR);
+    if (chdir("/") < 0 || !scratch_path("") || chdir(scratch_path("")) < 0)
+        return -1;
+    FILE *file = fopen("train.jsonl", "w");
+    for (int i = 0; i < ROWS; i++)
+        fprintf(file, "{\"prompt\": \"%d:\", \"completion\": \"%.*s\"}\n",
+                i % 7, i % 4 + 5, "abcdefgh");
+    return fclose(file);
+}
+
+static inline int small_leave(void **state)
+{
+    (void)state;
+    return chdir("/");
+}
+
+static inline int small_clean(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    return dt_file_remove_tree("out", &err);
+}
+
+static inline struct dt_conf *small_conf(const char *lines)
+{
+    struct dt_conf_problems problems, warnings;
+    char text[2048];
+    int n = snprintf(text, sizeof(text), SMALL "%s", lines);
+    struct dt_conf *conf =
+        dt_conf_load_text("t.yaml", text, (size_t)n, &problems, &warnings);
+    if (!conf)
+        fail_msg("%s", problems.text[0]);
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+    return conf;
+}
+
+/* What each rank does with its run; 0, or -1 after it has said why. */
+typedef int (*small_rank_f)(struct dt_run *run, void *arg);
+
+struct small_world {
+    const struct dt_conf *conf;
+    small_rank_f f;
+    void *arg;
+};
+
+static inline struct dt_comm *small_comm(const struct dt_comm_world *world,
+                                         struct dt_error *err)
+{
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = 30000};
+    return dt_comm_create(world->size > 1 ? "gloo" : "self", world, &options,
+                          err);
+}
+
+static inline int small_rank(const struct dt_comm_world *world, void *arg)
+{
+    const struct small_world *small = arg;
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_error err = {0};
+    struct dt_run whole = {.rank = world->rank, .world = world->size};
+    struct dt_run *run = &whole;
+    struct dt_comm *comm = small_comm(world, &err);
+    TRY(comm);
+    TRY(dt_run_init(run, small->conf, &exec, comm, world->size, &err) == 0);
+    int rc = small->f(run, small->arg);
+    if (rc < 0)
+        exit(1); /* the others would wait */
+    dt_run_fini(run);
+    dt_comm_destroy(comm);
+    return rc;
+}
+
+/* Runs f on `size` ranks of a run with these lines of configuration. */
+static inline void small_runs(int size, const char *lines, small_rank_f f,
+                              void *arg)
+{
+    struct small_world small = {small_conf(lines), f, arg};
+    small_clean(NULL);
+    world_threads(size, small_rank, &small);
+    dt_conf_destroy((struct dt_conf *)small.conf);
+}
+
+/* One step, and what came of it. */
+static inline int small_step(struct dt_run *run, struct dt_report_step *line,
+                             struct dt_error *err)
+{
+    bool stop = false;
+    if (dt_run_queue_step(run, false, err) < 0)
+        return -1;
+    return dt_run_settle(run, line, &stop, err) == 1 ? 0 : -1;
+}
+
+static inline bool near(double a, double b, double tolerance)
+{
+    return fabs(a - b) <= tolerance * (fabs(a) + fabs(b)) / 2;
+}
+
+#endif /* TESTS_UNIT_SMALL_RUN_H */

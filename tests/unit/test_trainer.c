@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_trainer.c - the loop: how many steps, what is due when, how it ends */
+#include "config.h"
+
+#include "algo/trainer.h"
+#include "tests/unit/small_run.h"
+
+static struct dt_error trained;
+static long stop_after; /* questions, or 0: never */
+
+static bool stop(void)
+{
+    return stop_after > 0 && --stop_after == 0;
+}
+
+static int train_rank(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_error err = {0};
+    struct dt_comm *comm = small_comm(world, &err);
+    int rc =
+        comm ? dt_trainer_run(arg, &exec, comm, world->size, stop, &err) : -1;
+    dt_comm_destroy(comm);
+    if (world->rank == 0)
+        trained = err;
+    if (rc < 0 && err.status != EX_TEMPFAIL && world->size > 1)
+        fprintf(stderr, "# %s\n", err.text);
+    return rc < 0 && world->size > 1 ? -1 : 0;
+}
+
+/* Trains in out/, which is not removed; what went wrong is in `trained`. */
+static void train(int size, const char *lines)
+{
+    struct dt_conf *conf = small_conf(lines);
+    trained = (struct dt_error){0};
+    world_threads(size, train_rank, conf);
+    dt_conf_destroy(conf);
+}
+
+/* The steps of metrics.jsonl that have a line of `split`: "1 2 3". */
+static const char *steps_of(const char *split)
+{
+    static char text[512];
+    char line[512], end[32], *at = text;
+    FILE *file = fopen("out/logs/metrics.jsonl", "r");
+    long step;
+    assert_non_null(file);
+    text[0] = '\0';
+    while (fgets(line, sizeof(line), file))
+        if (sscanf(line, "{\"step\": %ld, \"split\": \"%31[a-z]\"", &step,
+                   end) == 2 &&
+            !strcmp(end, split))
+            at += sprintf(at, "%s%ld", at > text ? " " : "", step);
+    fclose(file);
+    return text;
+}
+
+/* The checkpoints that are there, of 0 to 99: "3 6 7". */
+static const char *saved_steps(void)
+{
+    static char text[512];
+    char path[64], *at = text;
+    text[0] = '\0';
+    for (int i = 0; i < 100; i++) {
+        snprintf(path, sizeof(path), "out/checkpoints/checkpoint-%d", i);
+        if (access(path, F_OK) == 0)
+            at += sprintf(at, "%s%d", at > text ? " " : "", i);
+    }
+    return text;
+}
+
+static char *weights_of(int step)
+{
+    char path[80];
+    struct dt_error err;
+    struct dt_map map;
+    snprintf(path, sizeof(path),
+             "out/checkpoints/checkpoint-%d/model.safetensors", step);
+    if (dt_map_init(&map, path, &err) < 0)
+        fail_msg("%s", err.text);
+    char *copy = malloc(map.bytes + 1);
+    memcpy(copy, map.data, map.bytes);
+    dt_map_fini(&map);
+    return copy;
+}
+
+#define NO_ERROR() assert_string_equal(trained.text, "")
+
+/* 12 examples, 5 of them in a step: two epochs are 24 of 25 samples. */
+static void test_length(void **state)
+{
+    (void)state;
+    train(1, EACH "training: {train_batch_size: 5, epochs: 2}\n");
+    NO_ERROR();
+    assert_string_equal(steps_of("train"), "1 2 3 4 5");
+    small_clean(NULL);
+    train(1, EACH "training: {train_batch_size: 5, epochs: 2, max_steps: 3}\n");
+    assert_string_equal(steps_of("train"), "1 2 3");
+    small_clean(NULL);
+    train(2, EACH "training: {train_batch_size: 4, epochs: 1}\n");
+    assert_string_equal(steps_of("train"), "1 2 3");
+    small_clean(NULL);
+    train(1, EACH "training: {train_batch_size: 4, epochs: 0.5}\n");
+    assert_string_equal(steps_of("train"), "1 2");
+}
+
+static void test_saves(void **state)
+{
+    (void)state;
+    train(1, "training: {train_batch_size: 4, max_steps: 7}\n"
+             "checkpoint.steps: 3\n");
+    assert_string_equal(saved_steps(), "3 6 7");
+    small_clean(NULL);
+    train(2, "training: {train_batch_size: 4, max_steps: 7}\n"
+             "checkpoint.strategy: no\n");
+    assert_string_equal(saved_steps(), "7");
+    small_clean(NULL);
+    train(1, "training: {train_batch_size: 4, max_steps: 7}\n"
+             "checkpoint: {steps: 2, total_limit: 2}\n");
+    assert_string_equal(saved_steps(), "6 7");
+    small_clean(NULL);
+    train(1, "training: {train_batch_size: 4, max_steps: 7}\n"
+             "checkpoint: {steps: 2, total_limit: 1}\n");
+    assert_string_equal(saved_steps(), "7");
+}
+
+static void test_evaluations(void **state)
+{
+    (void)state;
+    train(1, "data.eval: train.jsonl\n"
+             "training: {train_batch_size: 4, max_steps: 5, "
+             "eval_strategy: steps, eval_steps: 2}\n");
+    assert_string_equal(steps_of("eval"), "2 4 5");
+    small_clean(NULL);
+    /* epochs end in steps 3 (15 of 12), 5 (25 of 24) and 8 (40 of 36) */
+    train(1, "data.eval: train.jsonl\n"
+             "training: {train_batch_size: 5, max_steps: 9, "
+             "eval_strategy: epoch}\n");
+    assert_string_equal(steps_of("eval"), "3 5 8 9");
+    small_clean(NULL);
+    train(1, "data.eval: train.jsonl\n"
+             "training: {train_batch_size: 5, max_steps: 4}\n");
+    assert_string_equal(steps_of("eval"), "");
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    train(1, "training: {train_batch_size: 4, max_steps: 8}\n"
+             "logging.steps: 3\n");
+    assert_string_equal(steps_of("train"), "1 3 6 8");
+    small_clean(NULL);
+    train(1, "training: {train_batch_size: 4, max_steps: 8}\n"
+             "logging.steps: 3\nlogging.first_step: false\n");
+    assert_string_equal(steps_of("train"), "3 6 8");
+}
+
+#define FIVE                                                                   \
+    EACH "training: {train_batch_size: 5, max_steps: 9, resume: auto}\n"
+
+/* Stopped in the middle of an epoch it goes on with the next sample. */
+static void test_stop(void **state)
+{
+    (void)state;
+    train(1, FIVE);
+    char *whole = weights_of(9);
+    small_clean(NULL);
+    stop_after = 4;
+    train(1, FIVE "checkpoint.steps: 3\n");
+    assert_int_equal(trained.status, EX_TEMPFAIL);
+    assert_string_equal(trained.text,
+                        "stopped by a signal after step 4 of 9; the checkpoint "
+                        "is saved, go on with training.resume: auto");
+    assert_string_equal(saved_steps(), "3 4");
+    train(1, FIVE);
+    NO_ERROR();
+    assert_string_equal(steps_of("train"), "1 2 3 4 5 6 7 8 9");
+    char *again = weights_of(9);
+    assert_memory_equal(whole, again, 4 * 16 * 257);
+    free(again);
+    free(whole);
+}
+
+/* The first step explodes the weights, which shows in the second. */
+#define BLOWN                                                                  \
+    "optimizer.lr: 1.0e+30\nscheduler.name: constant\n"                        \
+    "training.max_grad_norm: 0\ntraining.train_batch_size: 4\n"
+
+static void test_diverged(void **state)
+{
+    (void)state;
+    stop_after = 3;
+    train(1, BLOWN "training.max_steps: 9\n");
+    assert_int_equal(trained.status, EX_TEMPFAIL);
+    assert_string_equal(trained.text,
+                        "stopped by a signal after step 3 of 9; nothing was "
+                        "saved, as the loss is not finite, but the run may go "
+                        "on from an earlier checkpoint with training.resume: "
+                        "auto");
+    assert_string_equal(saved_steps(), "");
+    small_clean(NULL);
+    train(1, BLOWN "training.max_steps: 4\ncheckpoint.steps: 1\n");
+    assert_int_equal(trained.status, EX_DATAERR);
+    assert_string_equal(trained.text,
+                        "the run diverged: it ended with step 4, of which the "
+                        "loss is not finite, and was not saved; lower "
+                        "optimizer.lr, or look at the data near global sample "
+                        "16; there is no earlier good checkpoint");
+    assert_string_equal(saved_steps(), "1");
+}
+
+/* --- saves, step by step --- */
+
+/* A checkpoint is good when the next step has shown it. */
+static int prove(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    (void)arg;
+    for (int i = 1; i <= 3; i++) {
+        TRY(small_step(run, &line, &err) == 0);
+        TRY(strcmp(saved_steps(), i == 1 ? "" : i == 2 ? "1" : "2") == 0);
+        TRY(dt_run_save(run, &err) == 0);
+        TRY(strcmp(saved_steps(), i == 1 ? "1" : i == 2 ? "1 2" : "2 3") == 0);
+    }
+    dt_view_f32(run->master)[0] = INFINITY;
+    TRY(dt_run_weights_finite(run, &err) == 0);
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(strcmp(saved_steps(), "2 3") == 0);
+    dt_error_set(&err, EX_DATAERR, "no sense");
+    TRY(dt_run_give_up(run, &err) == -1);
+    TRY(strstr(err.text, "no sense; the last good checkpoint is /"));
+    TRY(strstr(err.text, "/out/checkpoints/checkpoint-2: training.resume: auto "
+                         "goes on from it"));
+    return 0;
+}
+
+static void test_proof(void **state)
+{
+    (void)state;
+    char target[32] = {0};
+    small_runs(1,
+               "training: {train_batch_size: 4, max_steps: 9}\n"
+               "checkpoint.total_limit: 1\n",
+               prove, NULL);
+    assert_int_equal(readlink("out/checkpoints/latest", target, 31), 12);
+    assert_string_equal(target, "checkpoint-2");
+}
+
+struct poison {
+    enum { WEIGHT, M, V } where;
+    float value;
+};
+
+static int save_poisoned(struct dt_run *run, void *arg)
+{
+    const struct poison *poison = arg;
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    TRY(small_step(run, &line, &err) == 0);
+    struct dt_view views[] = {run->master, dt_optim_m(run->optim),
+                              dt_optim_v(run->optim)};
+    const struct dt_param *param = &run->layout->params[3];
+    dt_view_f32(views[poison->where])[param->offset + param->count - 1] =
+        poison->value;
+    TRY(dt_run_save(run, &err) == 0);
+    return 0;
+}
+
+static void test_poisoned(void **state)
+{
+    (void)state;
+    static const struct poison poisons[] = {
+        {WEIGHT, NAN}, {WEIGHT, -INFINITY}, {M, NAN}, {V, INFINITY}};
+    static const char *const names[] = {"", "", "m/", "v/"};
+    for (int i = 0; i < 4; i++) {
+        char text[256];
+        small_runs(1, "training: {train_batch_size: 4, max_steps: 9}\n",
+                   save_poisoned, (void *)&poisons[i]);
+        train(1, "training: {train_batch_size: 4, max_steps: 9, "
+                 "resume: auto}\n");
+        assert_int_equal(trained.status, EX_DATAERR);
+        snprintf(text, sizeof(text),
+                 "/out/checkpoints/checkpoint-1: the run diverged before it "
+                 "was saved; name an older checkpoint in training.resume: "
+                 "%stransformer.h.0.ln_1.bias has values that are not finite",
+                 names[i]);
+        assert_non_null(strstr(trained.text, text));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_length, small_clean),
+        cmocka_unit_test_setup(test_saves, small_clean),
+        cmocka_unit_test_setup(test_evaluations, small_clean),
+        cmocka_unit_test_setup(test_lines, small_clean),
+        cmocka_unit_test_setup(test_stop, small_clean),
+        cmocka_unit_test_setup(test_diverged, small_clean),
+        cmocka_unit_test_setup(test_proof, small_clean),
+        cmocka_unit_test_setup(test_poisoned, small_clean),
+    };
+    return cmocka_run_group_tests_name("trainer", tests, small_enter,
+                                       small_leave);
+}
