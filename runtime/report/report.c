@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "report/report.h"
 
 struct dt_report {
@@ -25,25 +26,43 @@ struct dt_report {
     double start;
 };
 
+/* The step of a line of metrics, or -1 if the line is damaged. */
+static long step_of(const char *line)
+{
+    json_t *object = json_loads(line, 0, NULL);
+    const json_t *step = json_object_get(object, "step");
+    long number = json_is_integer(step) ? (long)json_integer_value(step) : -1;
+    json_decref(object);
+    return number;
+}
+
 /* Length of the metrics file up to the last whole line with step <= last:
- * what a crash left beyond the checkpoint is written again.
+ * what a crash left beyond the checkpoint is written again. Damaged lines
+ * between those that are kept stay, and are told.
  */
-static off_t kept_bytes(FILE *file, long last)
+static off_t kept_bytes(FILE *file, const char *path, long last)
 {
     char *line = NULL;
     size_t size = 0;
     ssize_t n;
-    off_t kept = 0;
-    while ((n = getline(&line, &size, file)) > 0 && line[n - 1] == '\n') {
-        json_t *object = json_loads(line, 0, NULL);
-        bool keep = object &&
-                    json_integer_value(json_object_get(object, "step")) <= last;
-        json_decref(object);
-        if (!keep)
-            break;
-        kept += n;
+    off_t kept = 0, here = 0;
+    long damaged = 0, told = 0, step = 0, first = 0;
+    for (long number = 1; step <= last && (n = getline(&line, &size, file)) > 0;
+         number++) {
+        step = line[n - 1] == '\n' ? step_of(line) : -1;
+        here += n;
+        if (step < 0 && damaged++ == 0)
+            first = number;
+        if (step < 0 || step > last)
+            continue;
+        kept = here;
+        told = damaged;
     }
     free(line);
+    if (told > 0)
+        dt_log(DT_LOG_WARN, "report",
+               "%s:%ld: not a line of metrics: passed over%s", path, first,
+               told > 1 ? ", and others after it" : "");
     return kept;
 }
 
@@ -59,7 +78,7 @@ static int open_metrics(struct dt_report *report, struct dt_error *err)
             close(fd);
         return -1;
     }
-    off_t kept = kept_bytes(report->metrics, report->options.first_step);
+    off_t kept = kept_bytes(report->metrics, path, report->options.first_step);
     if (ftruncate(fd, kept) < 0 || fseeko(report->metrics, kept, SEEK_SET) < 0)
         return dt_error_set(err, EX_IOERR, "%s: cannot continue: %s", path,
                             strerror(errno));

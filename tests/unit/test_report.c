@@ -106,17 +106,6 @@ static void test_resume_cuts(void **state)
     free(text);
 }
 
-static void test_cannot_open(void **state)
-{
-    const struct dt_report_options options = {"/nowhere/m.jsonl", 0, 1, false};
-    struct dt_error err;
-    (void)state;
-    assert_null(dt_report_create(&options, &err));
-    assert_string_equal(err.text, "/nowhere/m.jsonl: cannot open: "
-                                  "No such file or directory");
-    assert_int_equal(err.status, EX_CANTCREAT);
-}
-
 /* Runs `body` with descriptor fd going to a file; returns what came. */
 static char *captured(int fd, void (*body)(void))
 {
@@ -130,6 +119,49 @@ static char *captured(int fd, void (*body)(void))
     assert_int_equal(dup2(saved, fd), fd);
     close(saved);
     return dt_file_read(file, 4096, NULL);
+}
+
+static void resume_damaged(void)
+{
+    struct dt_report *report = create(5, false);
+    step(report, 6, 1.0);
+    dt_report_destroy(report);
+}
+
+/* Each damaged line costs itself: what comes after it is kept. */
+static void test_damaged_lines(void **state)
+{
+    static const char old[] = "{\"step\": 1}\n{\"step\": 2, \"lo\n{\"st\"\n"
+                              "{\"step\": 3}\n\n{\"step\": 5}\n{\"step\": 6}\n"
+                              "{\"step\": 4}\n",
+                      kept[] = "{\"step\": 5}\n";
+    struct dt_error err;
+    (void)state;
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(old, f);
+    fclose(f);
+    char *said = captured(STDERR_FILENO, resume_damaged);
+    assert_non_null(strstr(said, "/metrics.jsonl:2: not a line of metrics: "
+                                 "passed over, and others after it\n"));
+    free(said);
+    size_t n = (size_t)(strstr(old, kept) - old) + strlen(kept);
+    char *text = dt_file_read(path, 4096, &err);
+    assert_memory_equal(text, old, n);
+    assert_memory_equal(text + n, "{\"step\": 6, \"split\"", 19);
+    assert_null(strchr(strchr(text + n, '\n') + 1, '\n'));
+    free(text);
+}
+
+static void test_cannot_open(void **state)
+{
+    const struct dt_report_options options = {"/nowhere/m.jsonl", 0, 1, false};
+    struct dt_error err;
+    (void)state;
+    assert_null(dt_report_create(&options, &err));
+    assert_string_equal(err.text, "/nowhere/m.jsonl: cannot open: "
+                                  "No such file or directory");
+    assert_int_equal(err.status, EX_CANTCREAT);
 }
 
 static void print_lines(void)
@@ -176,8 +208,11 @@ static void test_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics),     cmocka_unit_test(test_resume_cuts),
-        cmocka_unit_test(test_cannot_open), cmocka_unit_test(test_console),
+        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_resume_cuts),
+        cmocka_unit_test(test_damaged_lines),
+        cmocka_unit_test(test_cannot_open),
+        cmocka_unit_test(test_console),
         cmocka_unit_test(test_failure),
     };
     return cmocka_run_group_tests_name("report", tests, make_dir, remove_dir);
