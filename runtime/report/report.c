@@ -24,7 +24,11 @@ struct dt_report {
     bool terminal;  /* stdout rewrites its last line */
     bool line_open; /* the progress line is on the screen */
     double start;
+    double smooth, lowest; /* loss over about ten lines; its least value */
+    long lines, lowest_step;
 };
+
+enum { SMOOTH_LINES = 10 };
 
 /* The step of a line of metrics, or -1 if the line is damaged. */
 static long step_of(const char *line)
@@ -163,6 +167,21 @@ static int end_metrics_line(struct dt_report *report, struct dt_error *err)
     return 0;
 }
 
+/* A window without a finite loss says nothing here: the trainer does. */
+static void follow_loss(struct dt_report *report,
+                        const struct dt_report_step *step)
+{
+    if (!isfinite(step->loss))
+        return;
+    long lines = ++report->lines < SMOOTH_LINES ? report->lines : SMOOTH_LINES;
+    report->smooth += (step->loss - report->smooth) / (double)lines;
+    /* one lucky batch at the start is no measure */
+    if (report->lines > SMOOTH_LINES / 2 && report->smooth >= report->lowest)
+        return;
+    report->lowest = report->smooth;
+    report->lowest_step = step->step;
+}
+
 int dt_report_step(struct dt_report *report, const struct dt_report_step *step,
                    struct dt_error *err)
 {
@@ -179,6 +198,7 @@ int dt_report_step(struct dt_report *report, const struct dt_report_step *step,
              step->step, total, step->loss, step->lr, fabs(step->grad_norm),
              rate, left);
     print_line(report, true, text);
+    follow_loss(report, step);
     if (!report->metrics)
         return 0;
     fprintf(report->metrics, "{\"step\": %ld, \"split\": \"train\"",
@@ -243,6 +263,12 @@ void dt_report_summary(struct dt_report *report,
     if (isfinite(summary->first_loss))
         dt_report_note(report, "loss %.4f -> %.4f", summary->first_loss,
                        summary->last_loss);
+    if (report->smooth > 2 * report->lowest + 1)
+        dt_report_note(report,
+                       "the loss exploded: it was %.4f about step %ld and is "
+                       "%.4f now; the model is of no use; lower optimizer.lr, "
+                       "or look at the data after that step",
+                       report->lowest, report->lowest_step, report->smooth);
     if (isfinite(summary->eval_loss))
         dt_report_note(report, "held-out loss %.4f", summary->eval_loss);
     if (summary->output)

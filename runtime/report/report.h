@@ -60,7 +60,9 @@ struct dt_report_summary {
     const char *output; /* where the model is, may be NULL */
 };
 
-/* The closing lines. */
+/* The closing lines. One of them says so if the loss, over about ten lines of
+ * dt_report_step, is above twice its least value plus 1: it has exploded.
+ */
 void dt_report_summary(struct dt_report *report,
                        const struct dt_report_summary *summary);
 

@@ -188,6 +188,46 @@ static void test_console(void **state)
     free(text);
 }
 
+static double last_losses;
+
+/* 30 steps about 1.5, then 10 others. */
+static void print_explosion(void)
+{
+    struct dt_report *report = create(0, true);
+    const struct dt_report_summary summary = {.steps = 40,
+                                              .first_loss = 5,
+                                              .last_loss = last_losses,
+                                              .eval_loss = NAN};
+    for (int n = 1; n <= 30; n++)
+        step(report, n, n % 2 ? 0.1 : 2.9);
+    for (int n = 31; n <= 40; n++)
+        step(report, n, last_losses);
+    step(report, 41, NAN);
+    dt_report_summary(report, &summary);
+    dt_report_destroy(report);
+}
+
+static void test_explosion(void **state)
+{
+    (void)state;
+    last_losses = 100;
+    char *text = captured(STDOUT_FILENO, print_explosion);
+    const char *found = strstr(text, "\nthe loss exploded: it was 1.");
+    assert_non_null(found);
+    assert_non_null(strstr(found, " now; the model is of no use; lower "
+                                  "optimizer.lr, or look at the data after"));
+    assert_null(strstr(found + 15, "exploded"));
+    free(text);
+    last_losses = 2.9; /* noise is none, and neither is a loss that falls */
+    text = captured(STDOUT_FILENO, print_explosion);
+    assert_null(strstr(text, "exploded"));
+    free(text);
+    last_losses = 0.01;
+    text = captured(STDOUT_FILENO, print_explosion);
+    assert_null(strstr(text, "exploded"));
+    free(text);
+}
+
 static void print_failures(void)
 {
     struct dt_error err;
@@ -213,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_damaged_lines),
         cmocka_unit_test(test_cannot_open),
         cmocka_unit_test(test_console),
+        cmocka_unit_test(test_explosion),
         cmocka_unit_test(test_failure),
     };
     return cmocka_run_group_tests_name("report", tests, make_dir, remove_dir);
