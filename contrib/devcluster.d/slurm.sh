@@ -22,7 +22,9 @@ END
 }
 
 # slurm_conf: prints slurm.conf without the changes of --conf. Plugins that
-# some release no longer has under that name are left to their default.
+# some release no longer has under that name are left to their default. With
+# CompleteWait a job gets the nodes of the one before it, not others because
+# those have not been given back yet.
 slurm_conf() {
     local memory gres='' i
     ((gpus == 0)) || gres=Gres=gpu:$gpus
@@ -52,6 +54,7 @@ ReturnToService=2
 SlurmdTimeout=10
 MessageTimeout=5
 KillWait=5
+CompleteWait=10
 GresTypes=gpu
 NodeName=DEFAULT Sockets=1 CoresPerSocket=$cpus RealMemory=$memory $gres
 END
