@@ -5,7 +5,7 @@
 
 bats_require_minimum_version 1.5.0
 
-: "${DT_BUILDDIR:=$PWD}"
+load helpers
 
 disttrain() {
     timeout 60 "$DT_BUILDDIR/disttrain" "$@"
@@ -159,11 +159,8 @@ END
     export OMP_NUM_THREADS=1
     local try status
     for try in 1 2 3 4 5 6; do
-        "$DT_BUILDDIR/disttrain" train usr.yaml >log 2>&1 &
-        for _ in {1..300}; do
-            ! grep -q 'step 1/' log || break
-            sleep 0.1
-        done
+        dt_background log "$DT_BUILDDIR/disttrain" train usr.yaml
+        dt_wait_for 60 dt_lines 1 'step 1/' log
         sleep "0.$try"
         kill -USR1 $!
         status=0

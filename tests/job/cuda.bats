@@ -6,8 +6,7 @@
 
 bats_require_minimum_version 1.5.0
 
-: "${DT_SRCDIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
-: "${DT_BUILDDIR:=$DT_SRCDIR}"
+load helpers
 
 setup_file() {
     WORK=$(mktemp -d /tmp/disttrain-cuda.XXXXXX)
@@ -205,12 +204,9 @@ numbers() {
 
 @test "SIGTERM: the step under way is finished and saved" {
     config gpu cuda "training: {train_batch_size: 4, max_steps: 100000, resume: auto}"
-    timeout 120 "$DT_BUILDDIR/disttrain" train gpu.yaml >log 2>&1 &
+    dt_background log timeout 120 "$DT_BUILDDIR/disttrain" train gpu.yaml
     local pid=$! rc=0
-    for _ in $(seq 600); do
-        grep -q "^step 2/" log && break
-        sleep 0.1
-    done
+    dt_wait_for 60 dt_lines 1 "^step 2/" log
     kill -TERM "$pid" # timeout passes it on
     wait "$pid" || rc=$?
     ((rc == 75))

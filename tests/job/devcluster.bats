@@ -16,6 +16,7 @@ teardown_file() {
 teardown() {
     [[ ! -d /run/disttrain-devcluster/$DT_CLUSTER-b ]] ||
         devcluster down --name "$DT_CLUSTER-b"
+    dt_teardown
 }
 
 devcluster() {
@@ -153,11 +154,9 @@ traces() {
 @test "kill cuts a node off, and its job ends" {
     devcluster up --name "$DT_CLUSTER-b" --nodes 2 --plugin none
     dt_b() { devcluster run --name "$DT_CLUSTER-b" "$@"; }
-    dt_b srun -N2 sleep 100 >"$BATS_TEST_TMPDIR/out" 2>&1 &
-    until [[ $(dt_b --node n2 ps -eo args) == *"sleep 100"* ]]; do
-        sleep 0.1
-    done
-    start=$SECONDS status=0
+    dt_background "$BATS_TEST_TMPDIR/out" dt_b srun -N2 sleep 100
+    dt_wait_for 40 dt_b --node n2 pgrep -f "sleep 100"
+    status=0
     devcluster kill --name "$DT_CLUSTER-b" n2
     run -69 dt_b --node n2 true
     [[ $output == "devcluster: node n2 is off" ]]
@@ -165,7 +164,6 @@ traces() {
     wait $! || status=$?
     ((status > 0))
     grep "srun: error: Node failure on n2" "$BATS_TEST_TMPDIR/out"
-    ((SECONDS - start < 30))
     [[ $(dt_b sinfo -h -n n2 -o %T) == down\* ]]
 }
 
@@ -173,10 +171,8 @@ traces() {
     traces "$DT_CLUSTER-b" >"$BATS_TEST_TMPDIR/before"
     devcluster up --name "$DT_CLUSTER-b" --nodes 3 --gpus 1 --rate 1gbit
     devcluster run --name "$DT_CLUSTER-b" -- srun -N3 sleep 100 3>&- &
-    until [[ $(devcluster run --name "$DT_CLUSTER-b" -- squeue -h -o %T) == \
-        RUNNING ]]; do
-        sleep 0.1
-    done
+    dt_wait_for 40 devcluster run --name "$DT_CLUSTER-b" --node n3 \
+        -- pgrep -f "sleep 100"
     [[ $(traces "$DT_CLUSTER-b") == *"holder.sh n3"* ]]
     spaces=$(sed 's/.*\[\([0-9]*\)\]/\1/' \
         "/run/disttrain-devcluster/$DT_CLUSTER-b/ns/"*)

@@ -22,16 +22,17 @@ setup() {
 
 teardown() {
     rm -rf "$dir"
+    dt_teardown
 }
 
-# wait_for FILE: until it exists, for at most 10 s.
-wait_for() {
-    local i
-    for ((i = 0; i < 100; i++)); do
-        [[ ! -e $1 ]] || return 0
-        sleep 0.1
-    done
-    return 1
+# running NAME: whether the job of that name runs; its id is in job.
+running() {
+    job=$(dt_run squeue --noheader --name="$1" --states=R --format=%A)
+    [[ -n $job ]]
+}
+
+has_step() {
+    [[ -n $(dt_run squeue --noheader --steps="$1") ]]
 }
 
 # doctor NODES WORD...: in an allocation of its own.
@@ -39,10 +40,8 @@ doctor() {
     dt_run salloc --quiet -N"$1" disttrain doctor "${@:2}"
 }
 
-@test "four good nodes: a table and exit status 0, in less than 2 s" {
-    local begin=$EPOCHREALTIME took
+@test "four good nodes: a table and exit status 0" {
     run -0 --separate-stderr doctor 4
-    took=$(awk "BEGIN { print $EPOCHREALTIME - $begin }")
     echo "$output"
     [[ ${lines[0]} == node\ *\ peers\ *\ clock\ *\ result ]]
     for i in 1 2 3 4; do
@@ -53,7 +52,6 @@ doctor() {
     [[ ${lines[5]} == *", slurm "* ]]
     [[ ${lines[-1]} == "4 nodes are good, "* ]]
     [[ -z $stderr ]]
-    awk "BEGIN { exit !($took < 2) }"
 }
 
 @test "--brief says one line about good nodes" {
@@ -126,10 +124,10 @@ no other node reaches it: correct /etc/hosts"* ]]
     dt_run --user dtuser --node n1 sh -c 'echo x >/dev/shm/torch_left'
     dt_run --user dtuser --node n1 sh -c 'echo x >/dev/shm/torch_used'
     dt_run --user dtuser --node n1 sh -c \
-        "exec 4</dev/shm/torch_used; touch $dir/up; exec sleep 20" 3>&- &
-    wait_for "$dir/up"
+        "exec 4</dev/shm/torch_used; touch $dir/up; exec sleep 50" 3>&- &
+    dt_wait_for 40 test -e "$dir/up"
     run -0 dt_run --user dtuser salloc --quiet -N2 disttrain doctor
-    kill "$!"
+    dt_run --node n1 pkill -u dtuser sleep
     dt_run --node n1 rm /dev/shm/torch_left /dev/shm/torch_used
     echo "$output"
     [[ $output == *$'\n'"n1: warning: /dev/shm has 1 file of yours (2 B) that \
@@ -141,8 +139,8 @@ no process uses: rm /dev/shm/torch_left"* ]]
     dt_run --user dtuser --node n2 setsid perl -MSocket -e '
         socket(S, PF_INET, SOCK_STREAM, 0) && listen(S, 1) || die;
         open(F, ">", $ARGV[0]) || die;
-        sleep(20)' "$dir/up" 3>&- &
-    wait_for "$dir/up"
+        sleep(50)' "$dir/up" 3>&- &
+    dt_wait_for 40 test -e "$dir/up"
     run -0 dt_run --user dtuser salloc --quiet -N2 disttrain doctor
     dt_run --user dtuser --node n2 pkill -u dtuser perl
     echo "$output"
@@ -178,15 +176,11 @@ disttrain_here() {
 }
 
 @test "--job examines a job from outside, or one step of it" {
-    dt_run --user dtuser salloc --quiet --job-name=held -N3 sh -c \
-        'srun --quiet -N2 sleep 20; true' 3>&- &
-    local job='' i
-    for ((i = 0; i < 50; i++)); do
-        job=$(dt_run squeue --noheader --name=held --states=R --format=%A)
-        [[ -z $job || -z $(dt_run squeue --noheader --steps="$job.0") ]] ||
-            break
-        sleep 0.1
-    done
+    dt_run --user dtuser salloc --quiet -K --job-name=held -N3 sh -c \
+        'srun --quiet -N2 sleep 50; true' 3>&- &
+    local job
+    dt_wait_for 40 running held
+    dt_wait_for 40 has_step "$job.0"
     run -0 dt_run --user dtuser disttrain doctor --job="$job"
     [[ ${lines[-1]} == "3 nodes are good, "* ]]
     # What an srun in a task of another job would do.
@@ -201,13 +195,9 @@ disttrain_here() {
 }
 
 @test "a job that srun cannot enter is no fault of the nodes" {
-    dt_run salloc --quiet -N1 --job-name=rootsown sleep 20 3>&- &
-    local job='' i
-    for ((i = 0; i < 50; i++)); do
-        job=$(dt_run squeue --noheader --name=rootsown --states=R --format=%A)
-        [[ -z $job ]] || break
-        sleep 0.1
-    done
+    dt_run salloc --quiet -K -N1 --job-name=rootsown sleep 50 3>&- &
+    local job
+    dt_wait_for 40 running rootsown
     run -69 dt_run --user dtuser disttrain doctor --job="$job"
     echo "$output"
     [[ $output == "srun: error: "*$'\n'"disttrain doctor: no node answers: \
@@ -306,19 +296,16 @@ plugin_doctor() {
         ]]
 }
 
-# The last one, because there is no way back.
 @test "a node that does not answer is named, and the others are examined" {
     # shellcheck disable=SC2016 # for the inner shell
     dt_run salloc --quiet -N4 sh -c \
         'touch "$0/up"; while [ ! -e "$0/killed" ]; do sleep 0.1; done
          disttrain doctor; echo "status $?"' "$dir" >"$dir/out" 2>&1 3>&- &
-    wait_for "$dir/up"
-    dt_devcluster kill n3
-    local begin=$SECONDS
+    dt_wait_for 40 test -e "$dir/up"
+    dt_kill n3
     touch "$dir/killed"
     wait "$!" || true
     cat "$dir/out"
-    ((SECONDS - begin < 10))
     run -0 cat "$dir/out"
     [[ $output == *"n3: no answer: see scontrol show node, and slurmd's log"* ]]
     [[ $output == *$'\n'"n4 "*" 2/2 "* ]]

@@ -32,6 +32,7 @@ teardown() {
     [[ ! -e $WORK/holder ]] || end_holder
     [[ ! -d /run/disttrain-devcluster/$DT_CLUSTER-b ]] ||
         "$DT_SRCDIR/contrib/devcluster" down --name "$DT_CLUSTER-b"
+    dt_teardown
 }
 
 need_torch() {
@@ -60,7 +61,7 @@ hold_port() {
         open $told, ">", $ARGV[1];
         close $told;
         open $told, "<", $ARGV[1];' "$2" "$WORK/holder" 3>&- &
-    timeout 10 sh -c ": <$WORK/holder"
+    timeout 40 sh -c ": <$WORK/holder"
 }
 
 end_holder() {

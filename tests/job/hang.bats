@@ -12,15 +12,16 @@ setup_file() {
     chmod 755 "$WORK"
     # rank 5 hangs, and the others compute
     cat >"$WORK/rank.sh" <<'END'
-end=$((SECONDS + ${LIFE:-40}))
+end=$((SECONDS + ${LIFE:-100}))
+touch here."$RANK"
 if [[ $RANK == 5 ]]; then
     case $HOW in
     stop) kill -STOP $$ ;;
-    speak) sleep 4 && echo still here ;;
+    speak) cat speak && echo still here && exec cat end ;;
     esac
     exec sleep $((end - SECONDS))
 fi
-while ((SECONDS < end)); do
+while ((SECONDS < end)) && [[ ! -e ended ]]; do
     [[ $HOW != talk ]] || { sleep 0.5 && echo a step; }
 done
 END
@@ -35,6 +36,7 @@ teardown_file() {
 setup() {
     dt_setup
     cd "$WORK" || return
+    rm -f here.* ended
 }
 
 # config KEY...: in launch:.
@@ -49,26 +51,40 @@ train() {
     dt_srun --disttrain=c.yaml
 }
 
+all_are_here() {
+    (($(find . -name 'here.*' | wc -l) == 8))
+}
+
 silences() {
     grep -c '^disttrain: no rank has printed anything for ' <<<"$output"
 }
 
 @test "the odd rank and its host come first, again after a longer silence" {
+    mkfifo speak end
     config 'hang_timeout: 2'
-    HOW=speak LIFE=14 run -0 train
+    export HOW=speak
+    dt_background log train
+    local step=$!
+    dt_wait_for 40 dt_lines 1 'what they are doing' log
+    timeout 40 sh -c 'echo and >speak'
+    dt_wait_for 40 dt_lines 2 'what they are doing' log
+    touch ended
+    timeout 40 sh -c ': >end'
+    wait "$step"
+    output=$(<log)
     echo "$output"
     report=$(sed -n '/^disttrain: no rank .* 2 s; what they are doing:$/,$p' \
         <<<"$output" | sed -n '2,3p')
     [[ $report =~ ^"    rank 5 on n3: "(waits in .*|sleeps)", 0 % of a CPU: "\
-"sleep "[48]" (pid "[0-9]+")"$'\n'"    ranks 0-4, 6-7 on n1, n2, n3, n4: busy "\
+"cat speak (pid "[0-9]+")"$'\n'"    ranks 0-4, 6-7 on n1, n2, n3, n4: busy "\
 "(computes, or polls as in a collective), "[0-9-]+\
 " % of a CPU: bash rank.sh"$ ]]
     [[ $(silences) == 2 && $output != *"first failure"* ]]
 }
 
 @test "output puts it off, and the default does not look so soon" {
-    config 'hang_timeout: 2'
-    HOW=talk LIFE=5 run -0 train
+    config 'hang_timeout: 5'
+    HOW=talk LIFE=7 run -0 train
     [[ $output == *"a step"* && $output != *"no rank has printed"* ]]
     config
     HOW=sleep LIFE=4 run -0 train
@@ -76,17 +92,15 @@ silences() {
 }
 
 @test "a step that has ended is not looked at" {
-    config 'hang_timeout: 3' 'hang_action: end'
-    HOW=sleep LIFE=2 run -0 train
+    config 'hang_timeout: 6' 'hang_action: end'
+    HOW=sleep LIFE=1 run -0 train
     [[ -z $output ]]
 }
 
 @test "end: the step ends at once, and the hang is its first failure" {
-    local begin=$SECONDS
     config 'hang_timeout: 2' 'hang_action: end'
     HOW=stop run -137 train
     echo "$output"
-    ((SECONDS - begin < 10))
     [[ $output == *"
     rank 5 on n3: stopped (state T), 0 % of a CPU: bash rank.sh (pid "*"
 disttrain: the step is ended (launch.hang_action: end)
@@ -102,14 +116,15 @@ disttrain: 8 ranks were ended by Slurm" ]]
     HOW='sleep' run -137 dt_run disttrain sbatch --submit c.yaml -- --wait \
         --output=log
     run -0 cat log
+    echo "$output"
     [[ $output == *"exit status 137: restart 1 of 1"* && $(silences) == 2 ]]
 }
 
 @test "doctor --ranks of any step, and with a node that does not answer" {
     local step
     config
-    HOW=sleep LIFE=35 dt_srun --disttrain=c.yaml 3>&- &
-    sleep 2
+    HOW="sleep" dt_background log train
+    dt_wait_for 40 all_are_here
     step=$(dt_run squeue --noheader --steps --format=%i | grep '\.0$')
     run -0 dt_run disttrain doctor --ranks --job="$step"
     [[ ${lines[0]} == "rank 5 on n3: "* && ${lines[1]} == "ranks 0-4, 6-7 on "* ]]

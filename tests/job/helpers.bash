@@ -6,7 +6,8 @@
 #     setup_file() { dt_cluster_up --nodes 4 --cpus 2; }
 #     teardown_file() { dt_cluster_down; }
 #
-# Each cluster has a name of its own, so files can run side by side.
+# Each cluster has a name of its own, so files can run side by side. A case that
+# fails leaves nothing to the next one, which finds a new cluster.
 
 bats_require_minimum_version 1.5.0
 
@@ -29,7 +30,7 @@ dt_cluster_lacks() {
 # dt_cluster_up [OPTION]...: for setup_file; OPTIONs are those of devcluster up.
 dt_cluster_up() {
     DT_SKIP=$(dt_cluster_lacks)
-    export DT_SKIP DT_CLUSTER=t$$
+    export DT_SKIP DT_CLUSTER=t$$ DT_CLUSTER_OPTIONS=${*@Q}
     [[ -n $DT_SKIP ]] || dt_devcluster up "$@"
 }
 
@@ -42,6 +43,22 @@ setup() {
     dt_setup
 }
 
+# A file with a teardown of its own calls dt_teardown there: after a case that
+# failed or cut a node off, nothing of the old cluster is left, neither jobs nor
+# routes, mounts and stopped daemons.
+dt_teardown() {
+    if [[ -n ${BATS_TEST_COMPLETED-} && ! -e $BATS_TEST_TMPDIR/killed ]] ||
+        [[ -z ${DT_CLUSTER-} || -n ${DT_SKIP-} ]]; then
+        return
+    fi
+    dt_cluster_down
+    eval "dt_devcluster up $DT_CLUSTER_OPTIONS"
+}
+
+teardown() {
+    dt_teardown
+}
+
 # dt_cluster_down: for teardown_file.
 dt_cluster_down() {
     [[ -n $DT_SKIP ]] || dt_devcluster down
@@ -50,6 +67,12 @@ dt_cluster_down() {
 # dt_devcluster VERB [WORD]...: that verb on the file's cluster.
 dt_devcluster() {
     "$DT_SRCDIR/contrib/devcluster" "$1" --name "$DT_CLUSTER" "${@:2}"
+}
+
+# dt_kill NODE: cuts its power, until the end of the case.
+dt_kill() {
+    touch "$BATS_TEST_TMPDIR/killed"
+    dt_devcluster kill "$1"
 }
 
 # dt_run [--user USER] [--node NODE] COMMAND...: on the cluster, as root unless
@@ -70,4 +93,30 @@ dt_srun() {
 # files: give it a directory of its own with chown dtuser on the cluster.
 dt_srun_user() {
     dt_run --user dtuser srun --quiet "$@"
+}
+
+# dt_background LOG COMMAND [WORD]...: runs it beside the case. LOG gets all that
+# it prints, and nothing of an earlier LOG can be read any more. Then $! is its
+# process.
+dt_background() {
+    : >"$1"
+    "${@:2}" >>"$1" 2>&1 3>&- &
+}
+
+# dt_wait_for SECONDS COMMAND [WORD]...: until COMMAND succeeds; fails, and says
+# so, if it has not by then.
+dt_wait_for() {
+    local end=$((${EPOCHREALTIME%.*} + $1))
+    until "${@:2}"; do
+        ((${EPOCHREALTIME%.*} < end)) || {
+            echo "not within $1 s: ${*:2}"
+            return 1
+        }
+        sleep 0.1
+    done
+}
+
+# dt_lines COUNT PATTERN FILE: whether so many lines of FILE match, or more.
+dt_lines() {
+    (($(grep -c -e "$2" "$3") >= $1))
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2016
+# shellcheck disable=SC2016,SC2030,SC2031
 # SPDX-License-Identifier: Apache-2.0
 # launch.bats - launch: of the config: srun's defaults, command, signal, requeue
 
@@ -21,6 +21,7 @@ setup_file() {
     cat >waits <<'END'
 #!/bin/sh
 has() {
+    trap "" TERM USR1 # the first rank that ends has the others ended
     echo "rank $RANK on $SLURMD_NODENAME has $1" | tee -a heard
     exit 3
 }
@@ -28,7 +29,7 @@ trap 'has TERM' TERM
 trap 'has USR1' USR1
 echo up
 i=0
-while [ $i -lt 200 ]; do
+while [ $i -lt 500 ]; do
     sleep 0.1
     i=$((i + 1))
 done
@@ -59,8 +60,6 @@ END
     config command \
         'command: [printf, "%s.", "a\nb\\c", " d", ""]'
     config mistake "node: 2"
-    config usr1 "time: 1" "nodes: 2" "signal: USR1@57" "command: [./waits]"
-    config term "time: 1" "nodes: 2" "signal: TERM@57" "command: [./waits]"
     config again "requeue: true" "signal: USR1@10"
     dt_cluster_up --nodes 4 --cpus 4 --gpus 2 \
         --plugstack "required $WORK/pyxis.so" \
@@ -80,11 +79,18 @@ setup() {
 }
 
 # batch SCRIPT [SBATCH WORD]...: runs a batch script; its output is the job's.
+# "sbatch --wait" would look twice a minute only at a job that was requeued.
 batch() {
+    local id
     printf '#!/bin/sh\n#SBATCH -o out --open-mode=append\n%s\n' "$1" >job.sh
     rm -f out
-    dt_run sbatch --quiet --wait "${@:2}" job.sh || true
+    id=$(dt_run sbatch --parsable "${@:2}" job.sh)
+    dt_wait_for 100 has_ended "$id"
     cat out
+}
+
+has_ended() {
+    [[ -z $(dt_run squeue --noheader --jobs="$1") ]]
 }
 
 show='echo $RANK/$WORLD_SIZE $SLURMD_NODENAME'
@@ -224,25 +230,36 @@ argument of the command sh, but was taken for srun's: write \"--\" before the \
 command, or give srun's long options as --name=value" ]]
 }
 
+# signalled SIGNAL [SRUN WORD]...: a step that gets launch.signal 3 s after its
+# job's start, or later on a machine where the ranks are not up by then.
+signalled() {
+    local lead
+    for lead in 57 45 25; do
+        config signal "time: 1" "nodes: 2" "signal: $1@$lead" \
+            "command: [./waits]"
+        run dt_srun --disttrain=signal.yaml "${@:2}"
+        ((status != 3)) || break
+    done
+    echo "$output"
+    ((status == 3))
+    [[ $output == *"rank 0 on n1 has $1"* ]]
+    [[ $output == *"rank 1 on n2 has $1"* ]]
+}
+
 @test "launch.signal reaches every rank of two nodes before the time limit" {
-    run -3 dt_srun --disttrain=usr1.yaml
-    [[ $output == *"disttrain: 5"[5-7]" s to the time limit: SIGUSR1 to every \
-rank"* ]]
-    [[ $output == *"rank 0 on n1 has USR1"* ]]
-    [[ $output == *"rank 1 on n2 has USR1"* ]]
+    signalled USR1
+    [[ $output =~ "disttrain: "[0-9]+" s to the time limit: SIGUSR1 to every \
+rank" ]]
 }
 
 @test "so does SIGTERM, which srun does not forward by itself" {
-    run -3 dt_srun --disttrain=term.yaml
+    signalled TERM
     [[ $output == *"s to the time limit: SIGTERM to every rank"* ]]
-    [[ $output == *"rank 0 on n1 has TERM"* ]]
-    [[ $output == *"rank 1 on n2 has TERM"* ]]
 }
 
 @test "launch.signal in a heterogeneous job: what srun forwards" {
-    run -3 dt_srun --disttrain=usr1.yaml -N1 ./waits : -N1 ./waits
-    [[ $output == *"rank 0 on n1 has USR1"* ]]
-    [[ $output == *"rank 1 on n2 has USR1"* ]]
+    signalled USR1 -N1 ./waits : -N1 ./waits
+    config term "time: 1" "nodes: 2" "signal: TERM@57"
     run ! dt_srun --disttrain=term.yaml -N1 ./waits : -N1 ./waits
     [[ $output == *"launch.signal: in a heterogeneous job only USR1 and USR2 \
 reach every rank, not SIGTERM"* ]]
@@ -252,10 +269,8 @@ reach every rank, not SIGTERM"* ]]
     local signal
     for signal in USR1 TERM; do
         rm -f heard
-        dt_srun -J wait$signal -N2 --disttrain=env ./waits >log 2>&1 &
-        until [[ $(grep -c up log) == 2 ]]; do
-            sleep 0.1
-        done
+        dt_background log dt_srun -J wait$signal -N2 --disttrain=env ./waits
+        dt_wait_for 30 dt_lines 2 up log
         dt_run scancel --signal="$signal" --name=wait$signal
         wait $! || true
         # srun may be gone before their output is
@@ -286,10 +301,14 @@ sleep 3' -N2 -n2 --ntasks-per-node=1 --disttrain=again.yaml
 }
 
 @test "so does a step that fails after launch.signal" {
-    config both "signal: USR1@57" "requeue: true"
-    run -0 batch 'srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exec ./waits
+    local lead
+    for lead in 57 45 25; do
+        config both "signal: USR1@$lead" "requeue: true"
+        run -0 batch 'srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exec ./waits
 echo restarted"
-sleep 3' -N2 -t1 --disttrain=both.yaml
+[ $SLURM_RESTART_COUNT ] || sleep 20' -N2 -t1 --disttrain=both.yaml
+        [[ $output != *"rank 1 on n2 has USR1"* ]] || break
+    done
     [[ $output == *"rank 1 on n2 has USR1"*"goes back into the queue (restart \
 1)"*"restarted"* ]]
 }

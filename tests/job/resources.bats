@@ -36,6 +36,7 @@ setup() {
 teardown() {
     [[ ! -d /run/disttrain-devcluster/$DT_CLUSTER-b ]] ||
         "$DT_SRCDIR/contrib/devcluster" down --name "$DT_CLUSTER-b"
+    dt_teardown
 }
 
 # real_cpus [UP OPTION]...: a second cluster, with the CPUs that there are. Sets

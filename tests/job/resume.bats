@@ -5,8 +5,7 @@
 
 bats_require_minimum_version 1.5.0
 
-: "${DT_SRCDIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
-: "${DT_BUILDDIR:=$DT_SRCDIR}"
+load helpers
 
 setup_file() {
     WORK=$(mktemp -d /tmp/disttrain-resume.XXXXXX)
@@ -225,9 +224,13 @@ everything=(
     # stopped by a signal, it says what that means
     config stopped "checkpoint: {only_model: true}" \
         "training: {train_batch_size: 4, max_steps: 100000000}"
-    run timeout --preserve-status -s USR1 0.5 \
-        "$DT_BUILDDIR/disttrain" train stopped.yaml
+    dt_background log "$DT_BUILDDIR/disttrain" train stopped.yaml
+    dt_wait_for 60 dt_lines 1 'step 1/' log
+    kill -USR1 $!
+    status=0
+    wait $! || status=$?
     ((status == 75))
+    output=$(<log)
     [[ $output == *"saved, but checkpoint.only_model lets no run go on"* ]]
     config next "model: {path: only.out/checkpoints/latest, tokenizer: byte}"
     train 1 next

@@ -92,10 +92,10 @@ disttrain() {
 @test "--dry-run shows what the ranks then get, and queues nothing" {
     job_yaml '  gpus_per_node: 2' '  frameworks: [torch, jax, horovod]' \
         '  command: [env]' 'env: {MINE: "a b"}'
-    local before
-    before=$(dt_run squeue --noheader --states=all | wc -l)
+    local next
+    next=$(dt_run scontrol show config | grep NEXT_JOB_ID)
     disttrain sbatch --dry-run job.yaml >preview
-    [[ $(dt_run squeue --noheader --states=all | wc -l) == "$before" ]]
+    [[ $(dt_run scontrol show config | grep NEXT_JOB_ID) == "$next" ]]
     [[ $(head -n 1 preview) == "srun --nodes=2 --ntasks-per-node=2 "* ]]
     dt_srun --label --disttrain=job.yaml >real
     # host names and ports are examples in a preview

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2154
+# shellcheck disable=SC2016,SC2154
 # SPDX-License-Identifier: Apache-2.0
 # sft.bats - configs/sft.yaml on four nodes, from conversations to an answer
 
@@ -111,19 +111,24 @@ sft() {
         END { print "held out", first, "to", $1; exit !($1 < first) }'
 }
 
+# rank2_has PATTERN: whether a line of its status in /proc on n3 is so.
+rank2_has() {
+    dt_run --node n3 sh -c 'grep -Eqsx "$1" \
+        $(pgrep -x disttrain | sed "s,.*,/proc/&/status,") /dev/null' sh "$1"
+}
+
 @test "stopped by a signal, it goes on to the same weights" {
     "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
         skip "built without --enable-fault-injection"
     config stopped
-    # rank 2 stands still in step 33 until all have the signal
-    DISTTRAIN_FAULT=train.step:rank=2:step=33:stop sft stopped &>stopped.log &
+    # rank 2 stands still in step 33 until it has the signal
+    DISTTRAIN_FAULT=train.step:rank=2:step=33:stop \
+        dt_background stopped.log sft stopped
     local srun=$! status=0
-    for _ in {1..300}; do
-        ! grep -q 'step 32/' stopped.log || break
-        sleep 0.1
-    done
-    dt_run sh -c 'scancel -s USR1 -n sft; sleep 0.5
-        scancel -s CONT -n sft'
+    dt_wait_for 50 rank2_has 'State:.*T \(stopped\)'
+    dt_run scancel -s USR1 -n sft
+    dt_wait_for 20 rank2_has 'ShdPnd:.*[2367abef]..'
+    dt_run scancel -s CONT -n sft
     wait "$srun" || status=$?
     cat stopped.log
     ((status == 75))
