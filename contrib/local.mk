@@ -8,6 +8,7 @@ EXTRA_DIST += \
 	contrib/devcluster.d/holder.sh \
 	contrib/devcluster.d/slurm.sh \
 	contrib/devcluster.d/spaces.sh \
+	contrib/each-commit \
 	contrib/portable \
 	contrib/portable.d/build \
 	contrib/quickstart
