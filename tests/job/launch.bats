@@ -21,8 +21,12 @@ setup_file() {
     cat >waits <<'END'
 #!/bin/sh
 has() {
-    trap "" TERM USR1 # the first rank that ends has the others ended
+    trap "" TERM USR1
     echo "rank $RANK on $SLURMD_NODENAME has $1" | tee -a heard
+    # the first rank that ends has the others ended
+    until [ "$(grep -c "has $1" heard)" -ge "${PEERS:-0}" ]; do
+        sleep 0.1
+    done
     exit 3
 }
 trap 'has TERM' TERM
@@ -237,7 +241,8 @@ signalled() {
     for lead in 57 45 25; do
         config signal "time: 1" "nodes: 2" "signal: $1@$lead" \
             "command: [./waits]"
-        run dt_srun --disttrain=signal.yaml "${@:2}"
+        rm -f heard
+        PEERS=2 run dt_srun --disttrain=signal.yaml "${@:2}"
         ((status != 3)) || break
     done
     echo "$output"
@@ -269,7 +274,7 @@ reach every rank, not SIGTERM"* ]]
     local signal
     for signal in USR1 TERM; do
         rm -f heard
-        dt_background log dt_srun -J wait$signal -N2 --disttrain=env ./waits
+        PEERS=2 dt_background log dt_srun -J wait$signal -N2 --disttrain=env ./waits
         dt_wait_for 30 dt_lines 2 up log
         dt_run scancel --signal="$signal" --name=wait$signal
         wait $! || true
