@@ -2,6 +2,8 @@
 /* test_comm_lost.c - ranks that die, leave, come late or never come */
 #include "config.h"
 
+#include <dirent.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,8 +32,9 @@ struct seen {
 enum { IN_TIME = 10 };
 
 struct scene {
-    void (*act)(struct dt_comm *comm, struct seen *seen);
+    void (*act)(struct dt_comm *comm, struct seen *seen, int odd);
     int timeout_ms;
+    int odd;           /* the rank that does something else than the others */
     struct seen *seen; /* [WORLD_MAX], in shared memory */
 };
 
@@ -74,7 +77,7 @@ static int rank_main(const struct dt_comm_world *world, void *arg)
     double begun;
     if (!comm)
         return EX_SOFTWARE;
-    scene->act(comm, seen);
+    scene->act(comm, seen, scene->odd);
     begun = dt_clock_now();
     if (seen->first.status == EX_IOERR && seen->rc == 0)
         dt_comm_abandon(comm, &seen->first);
@@ -93,11 +96,11 @@ static void assert_seen(const struct seen *seen, const char *text)
     assert_true(seen->destroy_took < IN_TIME);
 }
 
-/* Rank 2 is killed in the middle of a stream of operations. */
-static void act_killed(struct dt_comm *comm, struct seen *seen)
+/* The odd rank is killed in the middle of a stream of operations. */
+static void act_killed(struct dt_comm *comm, struct seen *seen, int odd)
 {
     for (int i = 0; i < 1000000; i++) {
-        if (i == 20 && dt_comm_rank(comm) == 2)
+        if (i == 20 && dt_comm_rank(comm) == odd)
             raise(SIGKILL);
         if (reduce(comm, seen, 300000) < 0)
             break;
@@ -105,55 +108,73 @@ static void act_killed(struct dt_comm *comm, struct seen *seen)
     reduce(comm, seen, 300000);
 }
 
-static void test_killed(void **state)
+static void check_killed(int odd)
 {
-    struct scene scene = {act_killed, 30000, seen_create()};
+    struct scene scene = {act_killed, 30000, odd, seen_create()};
     int statuses[WORLD_MAX];
-    (void)state;
+    char text[96];
+    snprintf(text, sizeof(text),
+             "comm/gloo: all_reduce(300000 x f32): lost rank %d on h%d: ", odd,
+             odd);
     world_processes(4, rank_main, &scene, statuses);
     for (int r = 0; r < 4; r++) {
-        if (r == 2) {
+        if (r == odd) {
             assert_int_equal(WTERMSIG(statuses[r]), SIGKILL);
             continue;
         }
         assert_int_equal(statuses[r], 0);
-        assert_seen(&scene.seen[r],
-                    "comm/gloo: all_reduce(300000 x f32): lost rank 2 on h2: ");
+        assert_seen(&scene.seen[r], text);
+        assert_int_equal(scene.seen[r].first.lost_rank, odd);
         assert_string_equal(scene.seen[r].later.text, scene.seen[r].first.text);
         assert_true(scene.seen[r].failed_after < IN_TIME);
     }
 }
 
-/* Rank 1 leaves before the others do. */
-static void act_leave(struct dt_comm *comm, struct seen *seen)
+static void test_killed(void **state)
+{
+    (void)state;
+    check_killed(0);
+    check_killed(2);
+    check_killed(3);
+}
+
+/* The odd rank leaves before the others do. */
+static void act_leave(struct dt_comm *comm, struct seen *seen, int odd)
 {
     reduce(comm, seen, 10);
-    if (dt_comm_rank(comm) != 1)
+    if (dt_comm_rank(comm) != odd)
         reduce(comm, seen, 10);
 }
 
 static void test_left(void **state)
 {
-    struct scene scene = {act_leave, 30000, seen_create()};
     (void)state;
-    world_threads(3, rank_main, &scene);
-    assert_int_equal(scene.seen[1].rc, 0);
-    for (int r = 0; r < 3; r += 2)
-        assert_seen(&scene.seen[r],
-                    "comm/gloo: all_reduce(10 x f32): rank 1 on h1 has left "
-                    "in order: it started fewer operations than this rank");
+    for (int odd = 0; odd < 3; odd++) {
+        struct scene scene = {act_leave, 30000, odd, seen_create()};
+        char text[128];
+        snprintf(text, sizeof(text),
+                 "comm/gloo: all_reduce(10 x f32): rank %d on h%d has left in "
+                 "order: it started fewer operations than this rank",
+                 odd, odd);
+        world_threads(3, rank_main, &scene);
+        assert_int_equal(scene.seen[odd].rc, 0);
+        for (int r = 0; r < 3; r++)
+            if (r != odd)
+                assert_seen(&scene.seen[r], text);
+    }
 }
 
 /* All leave at once, without waiting for each other. */
-static void act_end(struct dt_comm *comm, struct seen *seen)
+static void act_end(struct dt_comm *comm, struct seen *seen, int odd)
 {
+    (void)odd;
     for (int i = 0; i < 5; i++)
         reduce(comm, seen, 200000);
 }
 
 static void test_end(void **state)
 {
-    struct scene scene = {act_end, 30000, seen_create()};
+    struct scene scene = {act_end, 30000, -1, seen_create()};
     (void)state;
     for (int i = 0; i < 10; i++) {
         world_threads(4, rank_main, &scene);
@@ -164,19 +185,19 @@ static void test_end(void **state)
     }
 }
 
-/* Rank 1 comes 700 ms late. */
-static void act_late(struct dt_comm *comm, struct seen *seen)
+/* The odd rank comes 4 s late. */
+static void act_late(struct dt_comm *comm, struct seen *seen, int odd)
 {
     reduce(comm, seen, 100);
-    if (dt_comm_rank(comm) == 1)
+    if (dt_comm_rank(comm) == odd)
         dt_clock_sleep(4);
     reduce(comm, seen, 100);
 }
 
 static void test_late(void **state)
 {
-    struct scene patient = {act_late, 30000, seen_create()};
-    struct scene hasty = {act_late, 2000, seen_create()};
+    struct scene patient = {act_late, 30000, 1, seen_create()};
+    struct scene hasty = {act_late, 2000, 1, seen_create()};
     (void)state;
     world_threads(3, rank_main, &patient);
     for (int r = 0; r < 3; r++)
@@ -187,28 +208,47 @@ static void test_late(void **state)
                                     "on h1 did not answer within 2000 ms");
 }
 
-/* Two ranks do not do the same. */
-static void act_mismatch(struct dt_comm *comm, struct seen *seen)
+/* The odd rank does another operation, or the same of another size. */
+static void act_other_size(struct dt_comm *comm, struct seen *seen, int odd)
 {
-    reduce(comm, seen, dt_comm_rank(comm) ? 100000 : 200000);
+    reduce(comm, seen, dt_comm_rank(comm) == odd ? 100 : 200);
 }
 
+static void act_other_kind(struct dt_comm *comm, struct seen *seen, int odd)
+{
+    static float zero[2];
+    static struct dt_buffer buf = {zero, sizeof(zero), &dt_cpu};
+    dt_ticket_t ticket;
+    if (dt_comm_rank(comm) != odd) {
+        reduce(comm, seen, 2);
+        return;
+    }
+    seen->rc = dt_comm_broadcast(comm, dt_view_of(&buf, DT_F32), odd, &ticket,
+                                 &seen->first);
+    if (seen->rc == 0)
+        seen->rc = dt_comm_wait(comm, ticket, &seen->first);
+}
+
+/* Data of another operation is never taken for that of one's own. */
 static void test_mismatch(void **state)
 {
-    struct scene scene = {act_mismatch, 2000, seen_create()};
+    struct scene size = {act_other_size, 2000, 1, seen_create()};
+    struct scene kind = {act_other_kind, 2000, 1, seen_create()};
     (void)state;
-    world_threads(2, rank_main, &scene);
+    world_threads(2, rank_main, &size);
     for (int r = 0; r < 2; r++)
-        assert_seen(&scene.seen[r], "did not answer within 2000 ms");
+        assert_seen(&size.seen[r], "did not answer within 2000 ms");
+    world_threads(2, rank_main, &kind);
+    assert_seen(&kind.seen[0], "did not answer within 2000 ms");
 }
 
 /* Rank 0 gives up in the middle of an operation. */
-static void act_give_up(struct dt_comm *comm, struct seen *seen)
+static void act_give_up(struct dt_comm *comm, struct seen *seen, int odd)
 {
     static float zero[4];
     static struct dt_buffer buf = {zero, sizeof(zero), &dt_cpu};
     dt_ticket_t ticket;
-    if (dt_comm_rank(comm) == 0) {
+    if (dt_comm_rank(comm) == odd) {
         seen->rc = dt_comm_all_reduce(comm, dt_view_of(&buf, DT_F32), DT_SUM,
                                       DT_F32, &ticket, &seen->first);
         dt_clock_sleep(0.1);
@@ -220,7 +260,7 @@ static void act_give_up(struct dt_comm *comm, struct seen *seen)
 
 static void test_give_up(void **state)
 {
-    struct scene scene = {act_give_up, 30000, seen_create()};
+    struct scene scene = {act_give_up, 30000, 0, seen_create()};
     (void)state;
     world_threads(2, rank_main, &scene);
     assert_int_equal(scene.seen[0].rc, 0);
@@ -231,9 +271,9 @@ static void test_give_up(void **state)
 }
 
 /* Rank 0 fails by itself; the others wait for it in a reduction. */
-static void act_abandon(struct dt_comm *comm, struct seen *seen)
+static void act_abandon(struct dt_comm *comm, struct seen *seen, int odd)
 {
-    if (dt_comm_rank(comm) == 0)
+    if (dt_comm_rank(comm) == odd)
         dt_error_set(&seen->first, EX_IOERR, "disk full");
     else
         reduce(comm, seen, 4);
@@ -241,7 +281,7 @@ static void act_abandon(struct dt_comm *comm, struct seen *seen)
 
 static void test_abandon(void **state)
 {
-    struct scene scene = {act_abandon, 30000, seen_create()};
+    struct scene scene = {act_abandon, 30000, 0, seen_create()};
     (void)state;
     world_threads(3, rank_main, &scene);
     for (int r = 1; r < 3; r++) {
@@ -322,14 +362,61 @@ static void test_refused(void **state)
            "interface \"eth77\" with an address on this host; there are: ");
 }
 
+static int entries_of(const char *path)
+{
+    DIR *dir = opendir(path);
+    int count = 0;
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* A world that does not come about leaves no descriptor, thread or memory
+ * behind: here because rank 1 has put nothing.
+ */
+static void test_nothing_left(void **state)
+{
+    enum {
+        WARM = 16, /* worlds after which the allocator keeps no more */
+        TIMES = 24,
+        LEAST = 32 /* bytes that a leak takes each time */
+    };
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = 1000};
+    struct dt_error err;
+    int descriptors = 0, threads = 0;
+    size_t used = 0;
+    (void)state;
+    for (int i = 0; i < TIMES; i++) {
+        world_refuse("gloo", 2, &options, &err);
+        assert_string_equal(err.text, "comm/gloo: rank 0 on h0: world: rank 1 "
+                                      "has no dt.comm.doors");
+        if (i != WARM)
+            continue;
+        descriptors = entries_of("/proc/self/fd");
+        threads = entries_of("/proc/self/task");
+        used = mallinfo2().uordblks;
+    }
+    assert_int_equal(entries_of("/proc/self/fd"), descriptors);
+    assert_int_equal(entries_of("/proc/self/task"), threads);
+    assert_true(mallinfo2().uordblks < used + (TIMES - WARM - 1) * LEAST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),        cmocka_unit_test(test_left),
-        cmocka_unit_test(test_end),           cmocka_unit_test(test_late),
-        cmocka_unit_test(test_mismatch),      cmocka_unit_test(test_give_up),
-        cmocka_unit_test(test_no_connection), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_left),
+        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_give_up),
+        cmocka_unit_test(test_no_connection),
+        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_abandon),
+        cmocka_unit_test(test_nothing_left),
     };
     return cmocka_run_group_tests_name("comm_lost", tests, NULL, NULL);
 }
