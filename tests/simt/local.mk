@@ -47,10 +47,19 @@ simt_nccl = $(nccl_all)
 check_PROGRAMS += \
 	tests/simt/test_comm \
 	tests/simt/test_comm_faults \
+	tests/simt/test_comm_patience \
 	tests/simt/test_nccl_meet
 tests_simt_test_comm_SOURCES = tests/gpu/test_comm.c $(comm_world)
-tests_simt_test_comm_faults_SOURCES = tests/simt/test_comm_faults.c \
+simt_scene = \
+	tests/simt/scene.c \
+	tests/simt/scene.h \
 	$(comm_world)
+tests_simt_test_comm_faults_SOURCES = tests/simt/test_comm_faults.c \
+	$(simt_scene)
+tests_simt_test_comm_patience_SOURCES = tests/simt/test_comm_patience.c \
+	$(simt_scene)
+tests_simt_test_comm_patience_CPPFLAGS = $(AM_CPPFLAGS) -I$(SIMT) \
+	-isystem $(top_srcdir)/tests/simt/include
 tests_simt_test_nccl_meet_SOURCES = tests/simt/test_nccl_meet.c \
 	runtime/comm/nccl_bootstrap.c
 tests_simt_test_nccl_meet_CPPFLAGS = $(AM_CPPFLAGS) \

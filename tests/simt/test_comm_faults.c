@@ -8,153 +8,23 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <cmocka.h>
 
-#include "backend/backend.h"
 #include "base/clock.h"
-#include "../unit/world.h"
-
-/* Seconds that tell "at once" from a time-out, also on a busy machine. */
-enum { IN_TIME = 15, PATIENCE_MS = 60000 };
-
-/* What one rank has seen. */
-struct seen {
-    bool connected;
-    int rc;
-    struct dt_error first, later; /* of the failing call, and of the next */
-    double failed_after, destroy_took;
-};
-
-struct rank {
-    const struct dt_device *device;
-    struct dt_stream *stream;
-    struct dt_event *event;
-    struct dt_comm *comm;
-    struct seen *seen;
-};
-
-struct scene {
-    void (*prepare)(int rank); /* the environment; NULL: nothing */
-    void (*act)(struct rank *r);
-    int timeout_ms;
-    struct seen *seen; /* [WORLD_MAX], in shared memory */
-};
-
-static struct seen *seen_create(void)
-{
-    struct seen *seen =
-        mmap(NULL, WORLD_MAX * sizeof(*seen), PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(seen != MAP_FAILED);
-    return seen;
-}
-
-/* Reduces `count` floats and waits for them; keeps what went wrong. */
-static int reduce(struct rank *r, size_t count)
-{
-    struct dt_error *err = r->seen->rc < 0 ? &r->seen->later : &r->seen->first;
-    struct dt_buffer *buf =
-        dt_buffer_create(r->device, count * 4, "a test", err);
-    double begun = dt_clock_now();
-    dt_ticket_t ticket;
-    int rc = dt_comm_all_reduce(r->comm, dt_view_of(buf, DT_F32), DT_SUM,
-                                DT_F32, &ticket, err);
-    if (rc == 0)
-        rc = dt_comm_wait(r->comm, ticket, err);
-    if (rc == 0)
-        rc = r->device->event_record(r->event, r->stream, err);
-    if (rc == 0)
-        rc = dt_comm_wait_event(r->comm, r->device, r->event, err);
-    if (rc == 0)
-        dt_buffer_destroy(buf);
-    else if (r->seen->rc == 0) {
-        r->seen->rc = rc;
-        r->seen->failed_after = dt_clock_now() - begun;
-    }
-    return rc;
-}
-
-static int rank_main(const struct dt_comm_world *world, void *arg)
-{
-    const struct scene *scene = arg;
-    const struct dt_backend_options backend_options = {.local_rank = 0};
-    struct dt_comm_options options = {.interface = "lo",
-                                      .timeout_ms = scene->timeout_ms};
-    struct seen *seen = &scene->seen[world->rank];
-    struct rank r = {.seen = seen};
-    const struct dt_backend *backend;
-    double begun;
-    signal(SIGPIPE, SIG_IGN); /* as disttrain train does */
-    if (scene->prepare)
-        scene->prepare(world->rank);
-    backend = dt_backend_open("cuda", &backend_options, NULL, 0, &seen->first);
-    if (!backend) {
-        fprintf(stderr, "# %s\n", seen->first.text);
-        return EX_SOFTWARE;
-    }
-    r.device = backend->device;
-    if (r.device->stream_create(&r.stream, &seen->first) < 0 ||
-        r.device->event_create(&r.event, &seen->first) < 0)
-        return EX_SOFTWARE;
-    options.stream = r.stream;
-    begun = dt_clock_now();
-    r.comm = dt_backend_connect(backend, world, &options, &seen->first);
-    seen->connected = r.comm;
-    seen->failed_after = dt_clock_now() - begun;
-    if (!r.comm)
-        return 0;
-    if (scene->act)
-        scene->act(&r);
-    begun = dt_clock_now();
-    if (seen->first.status == EX_IOERR && seen->rc == 0)
-        dt_comm_abandon(r.comm, &seen->first);
-    else
-        dt_comm_destroy(r.comm);
-    seen->destroy_took = dt_clock_now() - begun;
-    return 0;
-}
-
-/* All ranks end by themselves, but for `killed` (-1: none). */
-static void play(struct scene *scene, int size, int killed)
-{
-    int statuses[WORLD_MAX];
-    scene->seen = seen_create();
-    world_processes(size, rank_main, scene, statuses);
-    for (int r = 0; r < size; r++)
-        assert_int_equal(statuses[r], r == killed ? SIGKILL : 0);
-}
-
-static void assert_text(const struct dt_error *err, const char *text)
-{
-    if (!strstr(err->text, text))
-        fail_msg("expected \"%s\", got \"%s\"", text, err->text);
-}
-
-static void assert_seen(const struct seen *seen, const char *text)
-{
-    assert_int_equal(seen->rc, -1);
-    assert_text(&seen->first, text);
-    assert_int_equal(seen->first.status, EX_UNAVAILABLE);
-    assert_true(seen->failed_after < IN_TIME);
-    assert_true(seen->destroy_took < IN_TIME);
-}
+#include "scene.h"
 
 /* --- lost --- */
 
-/* Rank 2 is killed in the middle of a stream of operations. */
+/* The odd rank is killed in the middle of a stream of operations. */
 static void act_killed(struct rank *r)
 {
     for (int i = 0; i < 1000000; i++) {
-        if (i == 5 && dt_comm_rank(r->comm) == 2)
+        if (i == 5 && dt_comm_rank(r->comm) == r->odd)
             raise(SIGKILL);
         if (reduce(r, 3000) < 0)
             break;
@@ -162,19 +32,30 @@ static void act_killed(struct rank *r)
     reduce(r, 3000);
 }
 
-static void test_killed(void **state)
+static void check_killed(int odd)
 {
-    struct scene scene = {.act = act_killed, .timeout_ms = PATIENCE_MS};
-    (void)state;
-    play(&scene, 4, 2);
+    struct scene scene = {
+        .act = act_killed, .timeout_ms = PATIENCE_MS, .odd = odd};
+    char text[96];
+    snprintf(text, sizeof(text),
+             "comm/nccl: all_reduce(3000 x f32): lost rank %d on h%d: ", odd,
+             odd);
+    play(&scene, 4, odd);
     for (int r = 0; r < 4; r++) {
-        if (r == 2)
+        if (r == odd)
             continue;
-        assert_seen(&scene.seen[r],
-                    "comm/nccl: all_reduce(3000 x f32): lost rank 2 on h2: ");
-        assert_int_equal(scene.seen[r].first.lost_rank, 2);
+        assert_seen(&scene.seen[r], text);
+        assert_int_equal(scene.seen[r].first.lost_rank, odd);
         assert_string_equal(scene.seen[r].later.text, scene.seen[r].first.text);
     }
+}
+
+static void test_killed(void **state)
+{
+    (void)state;
+    check_killed(0);
+    check_killed(2);
+    check_killed(3);
 }
 
 /* Rank 2 is killed while rank 0 waits for scalars and rank 1 in a barrier. */
@@ -204,96 +85,128 @@ static void test_killed_in_scalars(void **state)
     assert_seen(&scene.seen[1], "comm/nccl: barrier: lost rank 2 on h2: ");
 }
 
-/* Rank 1 stops answering, for longer than the others wait. */
+/* The odd rank stops answering until all the others have given up. */
 static void act_hung(struct rank *r)
 {
     reduce(r, 100);
-    if (dt_comm_rank(r->comm) == 1) {
-        dt_clock_sleep(6);
-        raise(SIGKILL);
+    if (dt_comm_rank(r->comm) != r->odd) {
+        reduce(r, 100);
+        return;
     }
-    reduce(r, 100);
+    for (int i = 0; i < dt_comm_size(r->comm); i++)
+        while (i != r->odd && *(volatile int *)&r->all[i].rc == 0)
+            dt_clock_sleep(0.05);
+    raise(SIGKILL);
 }
 
-static void test_hung(void **state)
+static void check_hung(int odd)
 {
-    struct scene scene = {.act = act_hung, .timeout_ms = 2000};
-    (void)state;
-    play(&scene, 4, 1);
+    struct scene scene = {.act = act_hung, .timeout_ms = 2000, .odd = odd};
+    char text[128];
+    snprintf(text, sizeof(text),
+             "comm/nccl: all_reduce(100 x f32): rank %d on h%d did not answer "
+             "within 2000 ms",
+             odd, odd);
+    play(&scene, 4, odd);
     for (int r = 0; r < 4; r++) {
-        if (r == 1)
+        if (r == odd)
             continue;
-        assert_seen(&scene.seen[r],
-                    "comm/nccl: all_reduce(100 x f32): rank 1 on h1 did not "
-                    "answer within 2000 ms");
-        assert_int_equal(scene.seen[r].first.lost_rank, 1);
+        assert_seen(&scene.seen[r], text);
+        assert_int_equal(scene.seen[r].first.lost_rank, odd);
         assert_true(scene.seen[r].failed_after > 1.5);
     }
 }
 
-/* Rank 1 is late, but not too late. */
-static void act_late(struct rank *r)
+static void test_hung(void **state)
 {
-    reduce(r, 100);
-    if (dt_comm_rank(r->comm) == 1)
-        dt_clock_sleep(3);
-    reduce(r, 100);
-}
-
-static void test_late(void **state)
-{
-    struct scene scene = {.act = act_late, .timeout_ms = PATIENCE_MS};
     (void)state;
-    play(&scene, 3, -1);
-    for (int r = 0; r < 3; r++)
-        assert_int_equal(scene.seen[r].rc, 0);
+    check_hung(0);
+    check_hung(1);
+    check_hung(3);
 }
 
-/* Two ranks do not do the same. */
-static void act_mismatch(struct rank *r)
+/* The odd rank does another operation, or the same of another size. */
+static void act_other_size(struct rank *r)
 {
-    reduce(r, dt_comm_rank(r->comm) == 1 ? 20 : 10);
+    reduce(r, dt_comm_rank(r->comm) == r->odd ? 20 : 10);
 }
 
-static void test_mismatch(void **state)
+static void act_other_kind(struct rank *r)
 {
-    struct scene scene = {.act = act_mismatch, .timeout_ms = 2000};
-    (void)state;
+    struct dt_error *err = &r->seen->first;
+    dt_ticket_t ticket;
+    struct dt_buffer *buf;
+    if (dt_comm_rank(r->comm) != r->odd) {
+        reduce(r, 10);
+        return;
+    }
+    buf = dt_buffer_create(r->device, 40, "a test", err);
+    r->seen->rc =
+        dt_comm_all_gather(r->comm, dt_view_of(buf, DT_F32), &ticket, err);
+    if (r->seen->rc == 0)
+        r->seen->rc = dt_comm_wait(r->comm, ticket, err);
+    if (r->seen->rc == 0)
+        r->seen->rc = r->device->event_record(r->event, r->stream, err);
+    if (r->seen->rc == 0)
+        r->seen->rc = dt_comm_wait_event(r->comm, r->device, r->event, err);
+}
+
+/* Who is faster names the other, with what both do. */
+static void check_mismatch(void (*act)(struct rank *), int odd,
+                           const char *usual, const char *other)
+{
+    struct scene scene = {.act = act, .timeout_ms = 2000, .odd = odd};
+    bool named = false;
     play(&scene, 2, -1);
     for (int r = 0; r < 2; r++) {
         char text[128];
         if (scene.seen[r].first.lost_rank == r)
             continue; /* the other one was faster */
-        snprintf(text, sizeof(text),
-                 "comm/nccl: all_reduce(%d x f32): rank %d on h%d does "
-                 "all_reduce(%d x f32) instead",
-                 r ? 20 : 10, 1 - r, 1 - r, r ? 10 : 20);
+        named = true;
+        snprintf(
+            text, sizeof(text), "comm/nccl: %s: rank %d on h%d does %s instead",
+            r == odd ? other : usual, 1 - r, 1 - r, r == odd ? usual : other);
         assert_seen(&scene.seen[r], text);
     }
-    assert_true(scene.seen[0].first.lost_rank == 1 ||
-                scene.seen[1].first.lost_rank == 0);
+    assert_true(named);
+}
+
+static void test_mismatch(void **state)
+{
+    (void)state;
+    check_mismatch(act_other_size, 1, "all_reduce(10 x f32)",
+                   "all_reduce(20 x f32)");
+    check_mismatch(act_other_kind, 0, "all_reduce(10 x f32)",
+                   "all_gather(10 x f32)");
 }
 
 /* --- leaving --- */
 
-/* Rank 1 leaves before the others do. */
+/* The odd rank leaves before the others do. */
 static void act_leave(struct rank *r)
 {
     reduce(r, 10);
-    if (dt_comm_rank(r->comm) != 1)
+    if (dt_comm_rank(r->comm) != r->odd)
         reduce(r, 10);
 }
 
 static void test_left(void **state)
 {
-    struct scene scene = {.act = act_leave, .timeout_ms = PATIENCE_MS};
     (void)state;
-    play(&scene, 3, -1);
-    assert_int_equal(scene.seen[1].rc, 0);
-    for (int r = 0; r < 3; r += 2)
-        assert_seen(&scene.seen[r],
-                    "comm/nccl: all_reduce(10 x f32): rank 1 on h1 has left "
-                    "in order: it started fewer operations than this rank");
+    for (int odd = 0; odd < 3; odd++) {
+        struct scene scene = {
+            .act = act_leave, .timeout_ms = PATIENCE_MS, .odd = odd};
+        char text[128];
+        snprintf(text, sizeof(text),
+                 "comm/nccl: all_reduce(10 x f32): rank %d on h%d has left in "
+                 "order: it started fewer operations than this rank",
+                 odd, odd);
+        play(&scene, 3, -1);
+        assert_int_equal(scene.seen[odd].rc, 0);
+        for (int r = 0; r < 3; r++)
+            if (r != odd)
+                assert_seen(&scene.seen[r], text);
+    }
 }
 
 /* Rank 0 leaves while its operation cannot end. */
@@ -460,7 +373,6 @@ int main(void)
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_killed_in_scalars),
         cmocka_unit_test(test_hung),
-        cmocka_unit_test(test_late),
         cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_left),
         cmocka_unit_test(test_give_up),

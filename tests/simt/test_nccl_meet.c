@@ -2,6 +2,7 @@
 /* test_nccl_meet.c - ids and facts of worlds that are too large to be run */
 #include "config.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@ enum { SIZE = 300 };
 struct mock {
     struct dt_comm_world world;
     void (*change)(int rank, struct dt_nccl_facts *facts);
+    int longer; /* rank that puts a byte too many, if not 0 */
     struct dt_nccl_facts own;
     char puts[256], gets[256]; /* "key ", "key@rank " of ids */
 };
@@ -76,9 +78,9 @@ static int mock_get(void *ctx, int rank, const char *key, void **data,
         snprintf(facts.gpu, sizeof(facts.gpu), "0000:%02x:00.0", rank % 8);
         if (m->change)
             m->change(rank, &facts);
-        *bytes = sizeof(facts);
-        *data = malloc(*bytes);
-        memcpy(*data, &facts, *bytes);
+        *bytes = sizeof(facts) + (m->longer && rank == m->longer);
+        *data = calloc(1, *bytes);
+        memcpy(*data, &facts, sizeof(facts));
         return 0;
     }
     snprintf(m->gets + used, sizeof(m->gets) - used, "%s@%d ", key, rank);
@@ -173,9 +175,9 @@ static void test_ids(void **state)
     assert_keys(second.puts, "disttrain.nccl.#.1 ");
 }
 
-static void older_260(int rank, struct dt_nccl_facts *facts)
+static void older_last(int rank, struct dt_nccl_facts *facts)
 {
-    if (rank == 260)
+    if (rank == SIZE - 1)
         facts->version = 22304;
 }
 
@@ -185,10 +187,27 @@ static void same_card_130(int rank, struct dt_nccl_facts *facts)
         strcpy(facts->gpu, "0000:02:00.0");
 }
 
+static void failed(struct dt_nccl_facts *facts)
+{
+    strcpy(facts->failure, "cudaGetDevice: no CUDA-capable device");
+}
+
+static void failed_first(int rank, struct dt_nccl_facts *facts)
+{
+    if (rank == 0)
+        failed(facts);
+}
+
 static void failed_7(int rank, struct dt_nccl_facts *facts)
 {
     if (rank == 7)
-        strcpy(facts->failure, "cudaGetDevice: no CUDA-capable device");
+        failed(facts);
+}
+
+static void failed_last(int rank, struct dt_nccl_facts *facts)
+{
+    if (rank == SIZE - 1)
+        failed(facts);
 }
 
 static void shared_cards(int rank, struct dt_nccl_facts *facts)
@@ -213,8 +232,8 @@ static void refused(void (*change)(int rank, struct dt_nccl_facts *facts),
 static void test_refused(void **state)
 {
     (void)state;
-    refused(older_260, EX_CONFIG, -1,
-            "rank 0 on h0 has NCCL 2.28.9, rank 260 on h32 has 2.23.4: all "
+    refused(older_last, EX_CONFIG, -1,
+            "rank 0 on h0 has NCCL 2.28.9, rank 299 on h37 has 2.23.4: all "
             "ranks need the same one; see LD_LIBRARY_PATH and the installed "
             "libnccl2 there");
     refused(same_card_130, EX_CONFIG, -1,
@@ -222,8 +241,48 @@ static void test_refused(void **state)
             "H200): each rank needs one of its own. Give each task a card "
             "(srun --gpus-per-task=1), or start no more tasks on a node than "
             "it has cards; CUDA_VISIBLE_DEVICES of rank 133 is \"2\"");
+    refused(failed_first, EX_UNAVAILABLE, 0,
+            "rank 0 on h0: cudaGetDevice: no CUDA-capable device");
     refused(failed_7, EX_UNAVAILABLE, 7,
             "rank 7 on h0: cudaGetDevice: no CUDA-capable device");
+    refused(failed_last, EX_UNAVAILABLE, SIZE - 1,
+            "rank 299 on h37: cudaGetDevice: no CUDA-capable device");
+}
+
+/* Facts of another length are those of another disttrain. */
+static void test_other_length(void **state)
+{
+    struct mock m = {.longer = 7};
+    struct dt_error err;
+    char want[256];
+    (void)state;
+    assert_null(meet(&m, 3, &err));
+    snprintf(want, sizeof(want),
+             "facts, not %zu: do all ranks run the same "
+             "disttrain?",
+             sizeof(struct dt_nccl_facts));
+    assert_non_null(strstr(err.text, want));
+    snprintf(want, sizeof(want), "rank 7 has put %zu bytes as ",
+             sizeof(struct dt_nccl_facts) + 1);
+    assert_int_equal(strncmp(err.text, want, strlen(want)), 0);
+    assert_int_equal(err.status, EX_SOFTWARE);
+}
+
+/* Whether or not the ranks fit together, no memory is left behind. */
+static void test_memory(void **state)
+{
+    enum { WARM = 16, TIMES = 24 }; /* the allocator keeps a few at first */
+    size_t used = 0;
+    (void)state;
+    for (int i = 0; i < TIMES; i++) {
+        struct mock good = {0}, bad = {.change = failed_7};
+        struct dt_error err;
+        if (i == WARM)
+            used = mallinfo2().uordblks;
+        free(meet(&good, 3, &err));
+        assert_null(meet(&bad, 3, &err));
+    }
+    assert_int_equal(mallinfo2().uordblks, used);
 }
 
 static void test_shared(void **state)
@@ -253,7 +312,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roots),   cmocka_unit_test(test_ids),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_no_id),
+        cmocka_unit_test(test_no_id),   cmocka_unit_test(test_other_length),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests_name("nccl_meet", tests, NULL, NULL);
 }
