@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -288,7 +289,7 @@ static int all_reduce(struct ctx *c)
 }
 
 static int scatter_one(struct ctx *c, size_t part, enum dt_dtype dtype,
-                       enum dt_dtype wire)
+                       enum dt_dtype wire, enum dt_reduce op)
 {
     bool half = wire == DT_BF16;
     if (open_case(c, part * (size_t)c->size, dtype, 0) < 0)
@@ -296,10 +297,10 @@ static int scatter_one(struct ctx *c, size_t part, enum dt_dtype dtype,
     fill(c, half);
     if (upload(c) < 0)
         return -1;
-    TRY(dt_comm_reduce_scatter(c->comm, c->v, DT_SUM, wire, &c->ticket,
-                               &c->err) == 0);
+    TRY(dt_comm_reduce_scatter(c->comm, c->v, op, wire, &c->ticket, &c->err) ==
+        0);
     if (download(c) < 0 ||
-        matches(c, part * (size_t)c->rank, part, DT_SUM, half) < 0)
+        matches(c, part * (size_t)c->rank, part, op, half) < 0)
         return -1;
     return close_case(c);
 }
@@ -307,11 +308,38 @@ static int scatter_one(struct ctx *c, size_t part, enum dt_dtype dtype,
 static int reduce_scatter(struct ctx *c)
 {
     for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
-        if (scatter_one(c, counts[i], DT_F32, DT_F32) < 0 ||
-            scatter_one(c, counts[i], DT_F32, DT_BF16) < 0 ||
-            scatter_one(c, counts[i], DT_BF16, DT_BF16) < 0)
+        if (scatter_one(c, counts[i], DT_F32, DT_F32, DT_SUM) < 0 ||
+            scatter_one(c, counts[i], DT_F32, DT_BF16, DT_SUM) < 0 ||
+            scatter_one(c, counts[i], DT_BF16, DT_BF16, DT_SUM) < 0)
             return -1;
+    if (scatter_one(c, 1000, DT_F32, DT_F32, DT_MAX) < 0 ||
+        scatter_one(c, 1000, DT_F32, DT_BF16, DT_MAX) < 0)
+        return -1;
     return 0;
+}
+
+/* What is not a number on any rank is not one in the largest of all, if we add
+ * up ourselves.
+ */
+static int not_numbers(struct ctx *c)
+{
+    float *x;
+    if (open_case(c, (size_t)c->size + 1, DT_F32, 0) < 0)
+        return -1;
+    x = before(c);
+    for (int r = 0; r <= c->size; r++)
+        x[r] = r == c->rank ? NAN : (float)c->rank;
+    if (upload(c) < 0)
+        return -1;
+    TRY(dt_comm_all_reduce(c->comm, c->v, DT_MAX, DT_BF16, &c->ticket,
+                           &c->err) == 0);
+    if (download(c) < 0)
+        return -1;
+    x = after(c);
+    for (int r = 0; r < c->size; r++)
+        TRY(isnan(x[r]));
+    TRY(x[c->size] == (float)(c->size - 1));
+    return close_case(c);
 }
 
 /* More than the staging memory holds. */
@@ -321,7 +349,7 @@ static int staged(struct ctx *c)
         return 0;
     if (reduce_one(c, 17 << 20, DT_F32, DT_BF16, DT_SUM, 0) < 0)
         return -1;
-    return scatter_one(c, (9 << 20) + 5, DT_F32, DT_BF16);
+    return scatter_one(c, (9 << 20) + 5, DT_F32, DT_BF16, DT_SUM);
 }
 
 /* A byte that depends on its place and on whose it is. */
@@ -386,11 +414,12 @@ static int broadcast(struct ctx *c)
     return 0;
 }
 
-/* Doubles on the card, as the norm of gradients is. */
+/* Doubles on the GPU, as the norm of gradients is; they travel as they are. */
 static int doubles(struct ctx *c)
 {
     double sum = c->size * (c->size - 1) / 2.0;
     for (enum dt_reduce op = DT_SUM; op <= DT_MAX; op++) {
+        enum dt_dtype wire = op == DT_SUM ? DT_F32 : DT_BF16;
         double got[2];
         if (open_case(c, 2, DT_F64, 0) < 0)
             return -1;
@@ -398,8 +427,8 @@ static int doubles(struct ctx *c)
         ((double *)before(c))[1] = 1e300 * (c->rank & 1);
         if (upload(c) < 0)
             return -1;
-        TRY(dt_comm_all_reduce(c->comm, c->v, op, DT_F32, &c->ticket,
-                               &c->err) == 0);
+        TRY(dt_comm_all_reduce(c->comm, c->v, op, wire, &c->ticket, &c->err) ==
+            0);
         if (download(c) < 0)
             return -1;
         memcpy(got, after(c), sizeof(got));
@@ -449,6 +478,7 @@ static int queue(struct ctx *c)
     static void test_##name(void **state) { (void)state; run(name); }
 TEST(all_reduce)
 TEST(reduce_scatter)
+TEST(not_numbers)
 TEST(staged)
 TEST(all_gather)
 TEST(broadcast)
@@ -462,6 +492,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_reduce),
         cmocka_unit_test(test_reduce_scatter),
+        cmocka_unit_test(test_not_numbers),
         cmocka_unit_test(test_staged),
         cmocka_unit_test(test_all_gather),
         cmocka_unit_test(test_broadcast),

@@ -2,6 +2,7 @@
 /* test_comm.c - every collective of every backend, ranks as threads */
 #include "config.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -183,16 +184,14 @@ static int all_reduce(struct ctx *c)
 }
 
 static int scatter_one(struct ctx *c, size_t part, enum dt_dtype dtype,
-                       enum dt_dtype wire)
+                       enum dt_dtype wire, enum dt_reduce op)
 {
     struct dt_view v = guarded(part * (size_t)c->size, dtype);
     dt_ticket_t ticket;
     fill(v, c->rank);
-    TRY(dt_comm_reduce_scatter(c->comm, v, DT_SUM, wire, &ticket, &c->err) ==
-        0);
+    TRY(dt_comm_reduce_scatter(c->comm, v, op, wire, &ticket, &c->err) == 0);
     TRY(dt_comm_wait(c->comm, ticket, &c->err) == 0);
-    TRY(matches(v, part * (size_t)c->rank, part, c->size, DT_SUM,
-                wire == DT_BF16));
+    TRY(matches(v, part * (size_t)c->rank, part, c->size, op, wire == DT_BF16));
     TRY(release(v));
     return 0;
 }
@@ -200,10 +199,34 @@ static int scatter_one(struct ctx *c, size_t part, enum dt_dtype dtype,
 static int reduce_scatter(struct ctx *c)
 {
     for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
-        if (scatter_one(c, counts[i], DT_F32, DT_F32) < 0 ||
-            scatter_one(c, counts[i], DT_F32, DT_BF16) < 0 ||
-            scatter_one(c, counts[i], DT_BF16, DT_BF16) < 0)
+        if (scatter_one(c, counts[i], DT_F32, DT_F32, DT_SUM) < 0 ||
+            scatter_one(c, counts[i], DT_F32, DT_BF16, DT_SUM) < 0 ||
+            scatter_one(c, counts[i], DT_BF16, DT_BF16, DT_SUM) < 0)
             return -1;
+    if (scatter_one(c, 1000, DT_F32, DT_F32, DT_MAX) < 0 ||
+        scatter_one(c, 1000, DT_F32, DT_BF16, DT_MAX) < 0)
+        return -1;
+    return 0;
+}
+
+/* What is not a number on any rank is not one in the largest of all. */
+static int not_numbers(struct ctx *c)
+{
+    struct dt_view v = guarded((size_t)c->size + 1, DT_F32);
+    double values[5] = {0};
+    float *x = dt_view_f32(v);
+    dt_ticket_t ticket;
+    for (int r = 0; r <= c->size; r++)
+        values[r] = x[r] = r == c->rank ? NAN : (float)c->rank;
+    TRY(dt_comm_all_reduce(c->comm, v, DT_MAX, DT_F32, &ticket, &c->err) == 0);
+    TRY(dt_comm_wait(c->comm, ticket, &c->err) == 0);
+    TRY(dt_comm_reduce_scalars(c->comm, values, (size_t)c->size + 1, DT_MAX,
+                               &c->err) == 0);
+    for (int r = 0; r < c->size; r++)
+        TRY(isnan(x[r]) && isnan(values[r]));
+    TRY(x[c->size] == (float)(c->size - 1));
+    TRY(values[c->size] == c->size - 1);
+    TRY(release(v));
     return 0;
 }
 
@@ -316,6 +339,12 @@ static void test_reduce_scatter(void **state)
     run(reduce_scatter);
 }
 
+static void test_not_numbers(void **state)
+{
+    (void)state;
+    run(not_numbers);
+}
+
 static void test_all_gather(void **state)
 {
     (void)state;
@@ -360,6 +389,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_reduce),
         cmocka_unit_test(test_reduce_scatter),
+        cmocka_unit_test(test_not_numbers),
         cmocka_unit_test(test_all_gather),
         cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_scalars),

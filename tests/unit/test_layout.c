@@ -62,6 +62,35 @@ static void test_views(void **state)
     dt_layout_destroy(layout);
 }
 
+/* Joined parameters lie side by side, and are one view. */
+static void test_joined(void **state)
+{
+    struct dt_layout *layout = dt_layout_create(NULL);
+    struct dt_buffer *buf;
+    struct dt_view qkv;
+    (void)state;
+    assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
+    for (int i = 0; i < 4; i++) {
+        static const char *const names[] = {"norm", "q", "k", "v"};
+        const size_t shape[] = {5, 3};
+        assert_int_equal(
+            dt_layout_add_param(layout, names[i], true, 2, shape, NULL), i);
+        if (i > 1)
+            dt_layout_join(layout);
+    }
+    dt_layout_finish(layout, 1);
+    buf =
+        dt_buffer_create(&dt_cpu, layout->count * sizeof(float), "test", NULL);
+    qkv = dt_layout_params(layout, dt_view_of(buf, DT_F32), 1, 3);
+    assert_int_equal(layout->params[1].offset, 16);
+    assert_int_equal(layout->params[2].offset, 31);
+    assert_int_equal(layout->params[3].offset, 46);
+    assert_int_equal(qkv.offset, 16);
+    assert_int_equal(qkv.count, 45);
+    dt_buffer_destroy(buf);
+    dt_layout_destroy(layout);
+}
+
 static void test_overflow(void **state)
 {
     struct dt_error err;
@@ -72,7 +101,14 @@ static void test_overflow(void **state)
                                          (size_t[]){SIZE_MAX, 2}, &err),
                      -1);
     assert_string_equal(err.text, "huge: too many elements");
+    assert_int_equal(dt_layout_add_param(layout, "more", true, 2,
+                                         (size_t[]){1 << 25, 1 << 24}, &err),
+                     -1);
+    assert_string_equal(err.text, "more: too many elements");
     assert_int_equal(layout->param_count, 0);
+    assert_int_equal(dt_layout_add_param(layout, "most", true, 2,
+                                         (size_t[]){1 << 24, 1 << 24}, &err),
+                     0);
     dt_layout_destroy(layout);
 }
 
@@ -91,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_offsets),
         cmocka_unit_test(test_views),
+        cmocka_unit_test(test_joined),
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_no_memory),
     };
