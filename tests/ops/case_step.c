@@ -50,8 +50,8 @@ void test_step_begin(void **state)
         assert_true(s[DT_STEP_LR] == rules[i].lr);
         assert_true(s[DT_STEP_BIAS1] == rules[i].bias1);
         assert_true(s[DT_STEP_BIAS2] == rules[i].bias2);
-        ops->step_add(NULL, step, 5.0 + i, 0.0);
-        ops->step_add(NULL, step, 3.0, 1.0);
+        ops->step_add(NULL, step, 5.0 + i, 1.0);
+        ops->step_add(NULL, step, 3.0, 0.0);
         assert_true(s[DT_STEP_TARGETS] == 8.0 + i && s[DT_STEP_STOP] == 1.0);
         s[DT_STEP_LOSS] = s[DT_STEP_SQUARES] = 7.0;
     }
@@ -164,8 +164,12 @@ static struct dt_view update_step(int n)
 
 static void adamw_case(enum dt_dtype type, bool coupled)
 {
-    enum { STEPS = 3 };
-    struct dt_view p = tensor(COUNT), m = tensor(COUNT), v = tensor(COUNT);
+    enum {
+        STEPS = 3,
+        MORE = 16
+    }; /* MORE: numbers behind p, which stay there */
+    struct dt_view all = tensor(COUNT + MORE), p = dt_view_slice(all, 0, COUNT);
+    struct dt_view m = tensor(COUNT), v = tensor(COUNT);
     struct dt_view w = tensor_of(type, type == DT_F32 ? 0 : COUNT);
     struct dt_adamw args = adamw_of(coupled);
     double *want_p = doubles(p), *want_m = zeros(COUNT);
