@@ -11,6 +11,7 @@
 
 #include "algo/names.h"
 #include "algo/weights.h"
+#include "base/foreign.h"
 #include "base/str.h"
 #include "tensor/convert.h"
 
@@ -175,6 +176,8 @@ int dt_weights_find(const char *dir, char found[PATH_MAX], struct dt_error *err)
         if (realpath(path, found))
             return 0;
     }
+    if (dt_foreign_dir(dir, err) < 0)
+        return -1;
     return dt_error_set(err, EX_NOINPUT,
                         "%s: neither a model nor the run.output_dir of a run: "
                         "there is no config.json and no checkpoints/latest",

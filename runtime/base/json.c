@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/foreign.h"
 #include "base/json.h"
 
 enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL };
@@ -52,6 +53,8 @@ static json_t *parse_wide(const char *text, json_error_t *why)
 json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err)
 {
     json_error_t why;
+    if (dt_foreign_pointer(path, text, strlen(text), err) < 0)
+        return NULL;
     json_t *root = json_loads(text, FLAGS, &why);
     if (!root && json_error_code(&why) == json_error_numeric_overflow)
         root = parse_wide(text, &why);

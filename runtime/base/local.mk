@@ -8,6 +8,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/fault.h \
 	runtime/base/file.c \
 	runtime/base/file.h \
+	runtime/base/foreign.c \
+	runtime/base/foreign.h \
 	runtime/base/guard.c \
 	runtime/base/guard.h \
 	runtime/base/json.c \

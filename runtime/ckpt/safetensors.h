@@ -46,7 +46,8 @@ struct dt_safetensors *dt_safetensors_open(const char *path,
 
 /* Opens the files of a model: <dir>/model.safetensors or else those that
  * <dir>/model.safetensors.index.json names, which must lie in `dir` and have
- * between them just the tensors that it says. NULL and err as above.
+ * between them just the tensors that it says. NULL and err as above, and as
+ * dt_foreign_dir.
  */
 struct dt_safetensors *dt_safetensors_open_model(const char *dir,
                                                  struct dt_error *err);

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/foreign.h"
 #include "base/guard.h"
 #include "ckpt/safetensors_impl.h"
 
@@ -143,8 +144,12 @@ static int parse_text(struct st_part *part, const char *text, size_t length,
 static int read_header(struct st_part *part, struct dt_error *err)
 {
     uint64_t length;
-    if (read_at(part, 0, &length, sizeof(length), err) < 0)
+    char begin[32];
+    size_t bytes = part->bytes < sizeof(begin) ? part->bytes : sizeof(begin);
+    if (read_at(part, 0, begin, bytes, err) < 0 ||
+        dt_foreign_pointer(part->path, begin, bytes, err) < 0)
         return -1;
+    memcpy(&length, begin, sizeof(length));
     length = le64toh(length);
     if (check_length(part, length, err) < 0)
         return -1;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/foreign.h"
 #include "base/json.h"
 #include "ckpt/safetensors_impl.h"
 
@@ -144,7 +145,10 @@ struct dt_safetensors *dt_safetensors_open_model(const char *dir,
         dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
         return NULL;
     }
-    if (access(single, F_OK) != 0 && access(index, F_OK) == 0)
+    bool is_single = access(single, F_OK) == 0;
+    if (!is_single && access(index, F_OK) == 0)
         return open_index(dir, index, err);
+    if (!is_single && dt_foreign_dir(dir, err) < 0)
+        return NULL;
     return dt_safetensors_open(single, err);
 }

@@ -157,8 +157,10 @@ static int need_tokenizer(const struct dt_speaker *speaker,
     if (speaker->tokenizer)
         return 0;
     return dt_error_set(err, EX_USAGE,
-                        "the model has %zu tokens and no tokenizer.json: give "
-                        "the prompt as ids with --tokens",
+                        "the model has %zu tokens and no tokenizer.json: let "
+                        "transformers write one, AutoTokenizer.from_pretrained("
+                        "DIR).save_pretrained(DIR), or give the prompt as ids "
+                        "with --tokens",
                         speaker->config.vocab_size);
 }
 

@@ -61,17 +61,37 @@ static size_t find_id_end(const json_t *vocab, const json_t *added,
     return (size_t)most + 1;
 }
 
+/* Unigram, WordPiece and WordLevel have vocabularies of other forms. Old files
+ * do not say that theirs is BPE.
+ */
+static int check_type(const json_t *model, struct dt_error *err)
+{
+    const json_t *type = json_object_get(model, "type");
+    const char *name = json_is_string(type) ? json_string_value(type) : "?";
+    char shown[DT_TOK_SHOWN_BYTES];
+    if (!type || strcmp(name, "BPE") == 0)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "type: \"%s\" is not supported: only BPE is, which "
+                        "the models of GPT-2, Llama, Mistral and Qwen have",
+                        dt_tok_shown(name, 40, shown));
+}
+
 int dt_tok_vocab_read(struct dt_tokenizer *tokenizer, const json_t *root,
                       struct dt_error *err)
 {
     const json_t *added = json_object_get(root, "added_tokens");
     const json_t *model = dt_tok_json_get(root, "model", JSON_OBJECT, err);
-    const json_t *vocab =
-        model ? dt_tok_json_get(model, "vocab", JSON_OBJECT, err) : NULL;
     const char *text;
     json_t *id;
+    if (!model)
+        return -1;
+    const json_t *vocab =
+        check_type(model, err) == 0
+            ? dt_tok_json_get(model, "vocab", JSON_OBJECT, err)
+            : NULL;
     if (!vocab)
-        return model ? dt_error_prefix(err, "model") : -1;
+        return dt_error_prefix(err, "model");
     size_t id_end = find_id_end(vocab, added, err);
     if (id_end == 0)
         return -1;
@@ -173,18 +193,7 @@ static int check_options(const json_t *model, struct dt_error *err)
 {
     static const char *const affixes[] = {"continuing_subword_prefix",
                                           "end_of_word_suffix"};
-    const json_t *type = json_object_get(model, "type");
     const json_t *dropout = json_object_get(model, "dropout");
-    char shown[DT_TOK_SHOWN_BYTES];
-    if (type &&
-        (!json_is_string(type) || strcmp(json_string_value(type), "BPE") != 0))
-        return dt_error_set(err, EX_DATAERR,
-                            "type: expected \"BPE\", got "
-                            "\"%s\"",
-                            dt_tok_shown(json_is_string(type)
-                                             ? json_string_value(type)
-                                             : "no string",
-                                         40, shown));
     if (dropout && !json_is_null(dropout) && json_number_value(dropout) != 0)
         return dt_error_set(err, EX_DATAERR,
                             "dropout: expected null: the same "

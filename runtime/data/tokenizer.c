@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/foreign.h"
 #include "data/dataset.h"
 #include "data/tok.h"
 
@@ -106,6 +108,8 @@ static int load(struct dt_tokenizer *tokenizer, const char *path,
     if (snprintf(file, sizeof(file), "%s/tokenizer.json", path) >=
         (int)sizeof(file))
         return dt_error_set(err, EX_NOINPUT, "%s: the path is too long", path);
+    if (access(file, F_OK) < 0 && dt_foreign_tokenizer(path, err) < 0)
+        return -1;
     return read_file(tokenizer, file, err) < 0
                ? -1
                : dt_tok_files_read(tokenizer, path, err);

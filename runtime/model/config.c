@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/foreign.h"
 #include "base/json.h"
 #include "model/config_fields.h"
 
@@ -105,7 +107,9 @@ static void parse_architecture(const struct dt_model_config *config,
     const json_t *list = json_object_get(root, "architectures");
     const json_t *first = json_array_get(list, 0);
     const char *name = json_string_value(first);
-    if (first && (!name || strcmp(name, known)))
+    if (first &&
+        (!name || (strcmp(name, known) != 0 &&
+                   strcmp(name, dt_model_base_architecture(config->family)))))
         expected(problems, "", "architectures", known, first);
 }
 
@@ -374,6 +378,8 @@ int dt_model_config_load(struct dt_model_config *config, const char *path,
     if (snprintf(file, sizeof(file), "%s%s", path,
                  is_file ? "" : "/config.json") >= (int)sizeof(file))
         return dt_error_set(err, EX_NOINPUT, "%s: path too long", path);
+    if (!is_file && access(file, F_OK) < 0 && dt_foreign_dir(path, err) < 0)
+        return -1;
     char *json = dt_file_read(file, CONFIG_MAX_BYTES, err);
     int result = json ? dt_model_config_parse(config, json, file, err) : -1;
     free(json);

@@ -95,6 +95,16 @@ const char *dt_model_architecture(enum dt_model_family family)
     return names[family];
 }
 
+const char *dt_model_base_architecture(enum dt_model_family family)
+{
+    static const char *const names[] = {
+        [DT_GPT2] = "GPT2Model",       [DT_LLAMA] = "LlamaModel",
+        [DT_MISTRAL] = "MistralModel", [DT_QWEN2] = "Qwen2Model",
+        [DT_QWEN3] = "Qwen3Model",
+    };
+    return names[family];
+}
+
 bool dt_field_of(const struct dt_field *field, enum dt_model_family family)
 {
     return field->families >> family & 1;

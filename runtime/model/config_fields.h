@@ -33,8 +33,13 @@ size_t dt_rope_field_count(enum dt_rope_scaling scaling);
 /* "default", "linear", "llama3": rope_type in config.json */
 const char *dt_rope_scaling_name(enum dt_rope_scaling scaling);
 
-/* "GPT2LMHeadModel", ...: the only architecture of the family that we know. */
+/* "GPT2LMHeadModel", ...: the architecture of the family that we compute. */
 const char *dt_model_architecture(enum dt_model_family family);
+
+/* "GPT2Model", ...: the same without a head. If the head is tied to the
+ * embedding, its files hold all that the other has.
+ */
+const char *dt_model_base_architecture(enum dt_model_family family);
 
 /* Does the family have the field? */
 bool dt_field_of(const struct dt_field *field, enum dt_model_family family);

@@ -120,6 +120,11 @@ char *dt_model_config_format(const struct dt_model_config *config,
                json_object_get(root, "rope_parameters");
     bool ok = !json_object_set_new(root, new ? "dtype" : "torch_dtype",
                                    json_string(dtype_name(dtype)));
+    if (json_object_get(root,
+                        "architectures")) /* a base model's have no head */
+        ok &= !json_object_set_new(
+            root, "architectures",
+            json_pack("[s]", dt_model_architecture(config->family)));
     char *text = ok ? dump(root) : NULL;
     json_decref(root);
     if (!text)

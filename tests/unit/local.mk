@@ -29,6 +29,7 @@ check_PROGRAMS += \
 	tests/unit/test_doctor_plugin \
 	tests/unit/test_doctor_report \
 	tests/unit/test_error \
+	tests/unit/test_foreign \
 	tests/unit/test_examples \
 	tests/unit/test_jsonl \
 	tests/unit/test_half \

@@ -156,8 +156,10 @@ static void test_tokens(void **state)
     assert_string_equal(output, "299 299 299\n");
     assert_int_equal(RUN("--model", scratch_root, "--prompt", "a"), EX_USAGE);
     assert_non_null(strstr(output, "the model has 300 tokens and no "
-                                   "tokenizer.json: give the prompt as ids "
-                                   "with --tokens"));
+                                   "tokenizer.json: let transformers write "
+                                   "one, AutoTokenizer.from_pretrained(DIR)"
+                                   ".save_pretrained(DIR), or give the prompt "
+                                   "as ids with --tokens"));
     assert_int_equal(RUN("--model", scratch_root, "--tokens", "1,300"),
                      EX_USAGE);
     assert_non_null(strstr(output, "--tokens: expected ids from 0 to 299 with "

@@ -218,8 +218,8 @@ static const struct {
     {OPTIONAL("\"architectures\": [\"GPT2ForSequenceClassification\"]"),
      "c: architectures: expected GPT2LMHeadModel, got "
      "\"GPT2ForSequenceClassification\""},
-    {LLAMA("\"architectures\": [\"LlamaModel\"]"),
-     "c: architectures: expected LlamaForCausalLM, got \"LlamaModel\""},
+    {LLAMA("\"architectures\": [\"GPT2Model\"]"),
+     "c: architectures: expected LlamaForCausalLM, got \"GPT2Model\""},
     {"{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 8,"
      " \"n_embd\": \"x\", \"n_layer\": 0}",
      "c: n_embd: expected an integer from 1 to 65536, got \"x\"; "

@@ -88,6 +88,8 @@ static void test_kept(void **state)
         {"\"use_cache\": true", "\"torch_dtype\": \"float32\""},
         {"\"x\": {\"y\": [0.1, 1e-06, 12345678901]}",
          "\"y\": [\n      0.1,\n      1e-6,\n      12345678901\n    ]"},
+        {"\"architectures\": [\"LlamaModel\"]",
+         "\"architectures\": [\n    \"LlamaForCausalLM\"\n  ]"},
         {"\"x\": 0.30000000000000004", "\"x\": 0.30000000000000004"},
         {"\"x\": \"\\u0000\", \"y\": 1000000000000000019884624838656",
          "\"x\": \"\\u0000\",\n  \"y\": 1e30"},

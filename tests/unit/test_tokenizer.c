@@ -338,8 +338,14 @@ static const struct {
      ": model: unk_token: expected a text of the vocabulary"},
     {WITH_MODEL(MERGES ", \"end_of_word_suffix\": \"</w>\""),
      ": model: end_of_word_suffix: not supported"},
-    {"{\"model\": {\"type\": \"Unigram\", \"vocab\": {}}}",
-     ": model: type: expected \"BPE\", got \"Unigram\""},
+    {"{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", -1.5]]}}",
+     ": model: type: \"Unigram\" is not supported: only BPE is, which the "
+     "models of GPT-2, Llama, Mistral and Qwen have"},
+    {"{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"a\": 0}}}",
+     ": model: type: \"WordPiece\" is not supported: only BPE is, which the "
+     "models of GPT-2, Llama, Mistral and Qwen have"},
+    {"{\"model\": {\"type\": \"Word\\nLevel\"}}",
+     ": model: type: \"Word?Level\" is not supported: only BPE is"},
     {WITH("\"added_tokens\": {}"), ": added_tokens: expected a list"},
     {WITH("\"added_tokens\": [" TOKEN(-1, "x", "") "]"),
      ": added_tokens[0]: id: expected 0 to 4194303, got -1"},

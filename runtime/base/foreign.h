@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* foreign.h - models in other formats, and what to do with them */
+#ifndef DT_BASE_FOREIGN_H
+#define DT_BASE_FOREIGN_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* For a directory without the files of a model that we read: -1 and
+ * EX_DATAERR if the names of others tell what it is, with what to do; 0 if they
+ * do not, or it cannot be listed.
+ */
+int dt_foreign_dir(const char *dir, struct dt_error *err);
+
+/* The same for one without tokenizer.json, and other tokenizers. */
+int dt_foreign_tokenizer(const char *dir, struct dt_error *err);
+
+/* For data[bytes) that the file `path` begins with: -1 and EX_DATAERR if that
+ * is what git-lfs leaves in place of a file.
+ */
+int dt_foreign_pointer(const char *path, const void *data, size_t bytes,
+                       struct dt_error *err);
+
+#endif /* DT_BASE_FOREIGN_H */

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_foreign.c - models that we cannot read are told by name, in one line */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "algo/weights.h"
+#include "base/foreign.h"
+#include "data/tokenizer.h"
+#include "model/model.h"
+#include "tests/unit/scratch.h"
+
+static const char pointer[] =
+    "version https://git-lfs.github.com/spec/v1\n"
+    "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e23"
+    "93\nsize 497\n";
+
+/* A new directory with these files, each empty; a '*' before its name: it is a
+ * pointer of git-lfs.
+ */
+static const char *make_dir(const char *const *names)
+{
+    static char dir[512];
+    static int count;
+    char name[64], file[128];
+    snprintf(name, sizeof(name), "dir%d", count++);
+    snprintf(dir, sizeof(dir), "%s", scratch_path(name));
+    assert_int_equal(dt_file_mkdirs(dir, NULL), 0);
+    for (; *names; names++) {
+        bool is_pointer = **names == '*';
+        snprintf(file, sizeof(file), "%s/%s", name, *names + is_pointer);
+        scratch_write(file, pointer, is_pointer ? sizeof(pointer) - 1 : 0);
+    }
+    return dir;
+}
+
+#define DIR(...) make_dir((const char *const[]){__VA_ARGS__, NULL})
+
+static void assert_text(const struct dt_error *err, const char *dir,
+                        const char *text)
+{
+    assert_int_equal(err->status, EX_DATAERR);
+    assert_memory_equal(err->text, dir, strlen(dir));
+    assert_string_equal(err->text + strlen(dir), text);
+    assert_null(strchr(err->text, '\n'));
+}
+
+/* Whichever part of the directory is looked for first. */
+static void assert_refused(const char *dir, const char *text)
+{
+    struct dt_model_config config;
+    struct dt_error err;
+    char found[PATH_MAX];
+    assert_int_equal(dt_model_config_load(&config, dir, &err), -1);
+    assert_text(&err, dir, text);
+    assert_int_equal(dt_weights_find(dir, found, &err), -1);
+    assert_text(&err, dir, text);
+    assert_null(dt_safetensors_open_model(dir, &err));
+    assert_text(&err, dir, text);
+}
+
+#define SAVED ".save_pretrained(OUT, safe_serialization=True)"
+
+static void test_formats(void **state)
+{
+    (void)state;
+    assert_refused(
+        DIR("adapter_config.json", "adapter_model.bin", "a.gguf"),
+        ": adapter_config.json: an adapter, not a model: merge it "
+        "into the model that it was trained on, "
+        "PeftModel.from_pretrained(MODEL, DIR).merge_and_unload()" SAVED);
+    assert_refused(
+        DIR("adapter_model.safetensors", "README.md"),
+        ": adapter_model.safetensors: an adapter, not a model: "
+        "merge it into the model that it was trained on, "
+        "PeftModel.from_pretrained(MODEL, DIR).merge_and_unload()" SAVED);
+    assert_refused(DIR("tiny\n.Q4_K_M.gguf"),
+                   ": tiny?.Q4_K_M.gguf: a model of llama.cpp: take the "
+                   "Hugging Face directory that it was made from");
+    assert_refused(DIR("tf_model.h5", "pytorch_model.bin"),
+                   ": pytorch_model.bin: weights of PyTorch, which are code, "
+                   "too: let transformers convert them, "
+                   "AutoModelForCausalLM.from_pretrained(DIR)" SAVED);
+    assert_refused(
+        DIR("pytorch_model.bin.index.json", "pytorch_model-00001-of-00002.bin"),
+        ": pytorch_model.bin.index.json: weights of PyTorch, which "
+        "are code, too: let transformers convert them, "
+        "AutoModelForCausalLM.from_pretrained(DIR)" SAVED);
+    assert_refused(DIR("consolidated.00.pth"),
+                   ": consolidated.00.pth: weights of PyTorch, which are code, "
+                   "too: let the program that made them save a Hugging Face "
+                   "directory");
+    assert_refused(DIR("consolidated.safetensors"),
+                   ": consolidated.safetensors: weights with Mistral's own "
+                   "names: take the files model*.safetensors of the same "
+                   "model");
+    assert_refused(DIR("tf_model.h5"),
+                   ": tf_model.h5: weights of TensorFlow: let transformers 4 "
+                   "convert them, AutoModelForCausalLM.from_pretrained(DIR, "
+                   "from_tf=True)" SAVED);
+    assert_refused(DIR("flax_model.msgpack"),
+                   ": flax_model.msgpack: weights of Flax: let transformers 4 "
+                   "convert them, AutoModelForCausalLM.from_pretrained(DIR, "
+                   "from_flax=True)" SAVED);
+}
+
+#define PULL                                                                   \
+    ": a pointer of git-lfs, not the file itself: run 'git lfs pull' in its "  \
+    "repository"
+
+static void test_pointers(void **state)
+{
+    struct dt_model_config config;
+    struct dt_error err;
+    const char *dir =
+        DIR("*config.json", "*model.safetensors", "*tokenizer.json");
+    (void)state;
+    assert_int_equal(dt_model_config_load(&config, dir, &err), -1);
+    assert_text(&err, dir, "/config.json" PULL);
+    assert_null(dt_safetensors_open_model(dir, &err));
+    assert_text(&err, dir, "/model.safetensors" PULL);
+    assert_null(dt_tokenizer_load(dir, &err));
+    assert_text(&err, dir, "/tokenizer.json" PULL);
+    dir = DIR("*model.safetensors.index.json");
+    assert_null(dt_safetensors_open_model(dir, &err));
+    assert_text(&err, dir, "/model.safetensors.index.json" PULL);
+}
+
+static void test_tokenizers(void **state)
+{
+    static const char *const names[] = {"tokenizer.model", "spiece.model",
+                                        "vocab.json", "vocab.txt"};
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct dt_error err;
+        char text[256];
+        const char *dir = DIR(names[i]);
+        assert_null(dt_tokenizer_load(dir, &err));
+        snprintf(text, sizeof(text),
+                 ": %s: there is no tokenizer.json: let transformers write "
+                 "one, AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
+                 names[i]);
+        assert_text(&err, dir, text);
+    }
+}
+
+/* Others have the messages of what is missing. */
+static void test_nothing(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    assert_int_equal(dt_foreign_dir(DIR("training_args.bin"), &err), 0);
+    assert_int_equal(dt_foreign_dir("/nowhere", &err), 0);
+    assert_int_equal(dt_foreign_tokenizer(DIR("config.json"), &err), 0);
+    assert_int_equal(dt_foreign_pointer("f", "version ", 8, &err), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_pointers),
+        cmocka_unit_test(test_tokenizers),
+        cmocka_unit_test(test_nothing),
+    };
+    return cmocka_run_group_tests_name("foreign", tests, NULL, NULL);
+}
