@@ -73,16 +73,15 @@ static void show(void *ctx, size_t row, int32_t id)
     struct screen *screen = ctx;
     char text[TEXT_BYTES];
     (void)row;
-    if (screen->ids) {
-        printf("%s%d", screen->count ? " " : "", id);
-        fflush(stdout);
-    }
-    screen->count++;
-    if (screen->ids)
-        return;
+    size_t before = screen->count++;
     for (size_t i = 0; i < screen->speaker->stop_count; i++)
         if (screen->speaker->stop[i] == id)
             return;
+    if (screen->ids) {
+        printf("%s%d", before ? " " : "", id);
+        fflush(stdout);
+        return;
+    }
     size_t bytes = dt_detokenize(&screen->text, id, text, sizeof(text));
     for (size_t i = 0; i < bytes; i++)
         dt_text_out_byte(&screen->out, (unsigned char)text[i]);

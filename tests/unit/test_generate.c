@@ -154,6 +154,11 @@ static void test_tokens(void **state)
                          "--max-tokens", "3", "--top-k", "1"),
                      0);
     assert_string_equal(output, "299 299 299\n");
+    scratch_write("generation_config.json", "{\"eos_token_id\": 299}", 21);
+    assert_int_equal(
+        RUN("--model", scratch_root, "--tokens", "1", "--top-k", "1"), 0);
+    assert_string_equal(output, "\n"); /* what ends a text is not of it */
+    assert_int_equal(unlink(scratch_path("generation_config.json")), 0);
     assert_int_equal(RUN("--model", scratch_root, "--prompt", "a"), EX_USAGE);
     assert_non_null(strstr(output, "the model has 300 tokens and no "
                                    "tokenizer.json: let transformers write "
