@@ -306,6 +306,20 @@ static void set_defaults(struct dt_model_config *config)
             0.1;
 }
 
+/* Heads of a file that does not name them. One with null has what follows from
+ * its other fields, and that is the default of Llama, too.
+ */
+static void set_head_defaults(struct dt_model_config *config,
+                              const json_t *root)
+{
+    enum dt_model_family family = config->family;
+    bool qwen = family == DT_QWEN2 || family == DT_QWEN3;
+    if (!json_object_get(root, "num_key_value_heads"))
+        config->n_kv_head = qwen ? 32 : family == DT_MISTRAL ? 8 : 0;
+    if (!json_object_get(root, "head_dim"))
+        config->head_size = family == DT_QWEN3 ? 128 : 0;
+}
+
 /* What follows from the fields. */
 static void complete(struct dt_model_config *config)
 {
@@ -331,6 +345,7 @@ static void parse_object(struct dt_model_config *config, const json_t *root,
         return;
     parse_architecture(config, root, problems);
     set_defaults(config);
+    set_head_defaults(config, root);
     parse_fields(config, dt_model_fields, dt_model_field_count, "", root,
                  problems);
     parse_mathematics(config, root, problems);

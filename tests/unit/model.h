@@ -15,8 +15,11 @@
     "\"hidden_size\": 32,"                                                     \
     "\"num_hidden_layers\": 4, \"num_attention_heads\": 4,"                    \
     "\"intermediate_size\": 48"
-#define OTHER(type, keys)                                                      \
+/* One that has the heads of its family where `keys` do not say. */
+#define HEADLESS(type, keys)                                                   \
     "{\"model_type\": \"" type "\", " LLAMA_SIZES ", " keys "}"
+#define OTHER(type, keys)                                                      \
+    HEADLESS(type, "\"num_key_value_heads\": 4, \"head_dim\": null, " keys)
 
 static inline void parse(struct dt_model_config *c, const char *json)
 {

@@ -113,9 +113,10 @@ static void test_defaults(void **state)
     } cases[] = {
         {OTHER("llama", "\"sliding_window\": 3"), false, false, 0},
         {OTHER("llama", "\"attention_bias\": true"), true, true, 0},
-        {OTHER("mistral", "\"head_dim\": null"), false, false, 4096},
+        {OTHER("mistral", "\"use_cache\": true"), false, false, 4096},
         {OTHER("qwen2", "\"sliding_window\": 7"), true, false, 0},
-        {OTHER("qwen3", "\"num_key_value_heads\": null"), false, false, 0},
+        {HEADLESS("qwen3", "\"num_key_value_heads\": null, \"head_dim\": null"),
+         false, false, 0},
         {OTHER("qwen3", "\"attention_bias\": true"), true, true, 0},
     };
     (void)state;
@@ -139,6 +140,38 @@ static void test_defaults(void **state)
     parse(&gpt2, "{" GPT2 "}");
     assert_true(gpt2.embd_dropout == 0.1 && gpt2.attn_dropout == 0.1);
     dt_model_config_fini(&gpt2);
+}
+
+/* Heads that a file does not name at all are those of the family's first
+ * model; transformers has them from there.
+ */
+static void test_default_heads(void **state)
+{
+    static const struct {
+        const char *json;
+        size_t n_kv_head, head_size;
+    } cases[] = {
+#define SIXTY_FOUR                                                             \
+    "\"vocab_size\": 9, \"max_position_embeddings\": 24, "                     \
+    "\"hidden_size\": 512, \"num_hidden_layers\": 1, "                         \
+    "\"num_attention_heads\": 64, \"intermediate_size\": 8}"
+        {"{\"model_type\": \"llama\", " SIXTY_FOUR, 64, 8},
+        {"{\"model_type\": \"mistral\", " SIXTY_FOUR, 8, 8},
+        {"{\"model_type\": \"qwen2\", " SIXTY_FOUR, 32, 8},
+        {"{\"model_type\": \"qwen3\", " SIXTY_FOUR, 32, 128},
+        {"{\"model_type\": \"qwen3\", \"head_dim\": 4, " SIXTY_FOUR, 32, 4},
+        {"{\"model_type\": \"qwen2\", \"num_key_value_heads\": "
+         "null, " SIXTY_FOUR,
+         64, 8},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_model_config c;
+        parse(&c, cases[i].json);
+        assert_int_equal(c.n_kv_head, cases[i].n_kv_head);
+        assert_int_equal(c.head_size, cases[i].head_size);
+        dt_model_config_fini(&c);
+    }
 }
 
 static void test_windows(void **state)
@@ -205,7 +238,7 @@ static void test_rope_spellings(void **state)
 }
 
 #define OPTIONAL(key) "{" GPT2 ", " key "}"
-#define LLAMA(key) OTHER("llama", key)
+#define LLAMA(key) HEADLESS("llama", key)
 static const struct {
     const char *json, *text;
 } refused[] = {
@@ -395,6 +428,7 @@ int main(void)
         cmocka_unit_test(test_read_gpt2),
         cmocka_unit_test(test_read_llama),
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_default_heads),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_rope_spellings),
         cmocka_unit_test(test_refused),

@@ -44,18 +44,20 @@ static void test_written(void **state)
         "{" GPT2 ", \"n_inner\": 80, \"layer_norm_epsilon\": 3e-06,"
         " \"initializer_range\": 0.1, \"tie_word_embeddings\": false,"
         " \"eos_token_id\": 96, \"resid_pdrop\": 0}",
-        OTHER("llama",
-              "\"num_key_value_heads\": 2, \"attention_bias\": true,"
-              " \"eos_token_id\": [3, 4], \"pad_token_id\": 5,"
-              " \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8,"
-              " \"low_freq_factor\": 1, \"high_freq_factor\": 4,"
-              " \"original_max_position_embeddings\": 12}"),
+        HEADLESS("llama",
+                 "\"num_key_value_heads\": 2, \"attention_bias\": true,"
+                 " \"eos_token_id\": [3, 4], \"pad_token_id\": 5,"
+                 " \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8,"
+                 " \"low_freq_factor\": 1, \"high_freq_factor\": 4,"
+                 " \"original_max_position_embeddings\": 12}"),
         OTHER("mistral", "\"sliding_window\": 8, \"bos_token_id\": 1"),
         OTHER("mistral", "\"sliding_window\": null"),
         OTHER("qwen2", "\"use_sliding_window\": true, \"sliding_window\": 8,"
                        " \"max_window_layers\": 3"),
-        OTHER("qwen3", "\"head_dim\": 16, \"rope_scaling\":"
-                       " {\"type\": \"linear\", \"factor\": 2.5}"),
+        HEADLESS(
+            "qwen3",
+            "\"num_key_value_heads\": 4, \"head_dim\": 16, \"rope_scaling\":"
+            " {\"type\": \"linear\", \"factor\": 2.5}"),
     };
     (void)state;
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
