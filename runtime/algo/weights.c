@@ -157,8 +157,10 @@ static int read_tensors(const struct match *m, struct dt_view weights,
     struct dt_ckpt_tensor *tensors = calloc(n, sizeof(*tensors));
     if (!tensors)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         tensors[i] = dt_weights_tensor(m->layout, weights, i, m->sources[i]);
+        tensors[i].finite = true;
+    }
     int rc = dt_safetensors_read_all(m->st, tensors, n, err);
     free(tensors);
     return rc;
@@ -249,6 +251,8 @@ static int read_masters(const struct dt_safetensors *st,
                         (const char *const[]){DT_OPTIM_MASTER}, 1, DT_F32, err);
     if (!tensors)
         return -1;
+    for (size_t i = 0; i < layout->param_count; i++)
+        tensors[i].finite = true;
     int rc = dt_safetensors_dtype(st, tensors[0].name, &dtype) == 0;
     if (rc &&
         dt_safetensors_read_all(st, tensors, layout->param_count, err) < 0)

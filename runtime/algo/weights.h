@@ -28,8 +28,8 @@ int dt_weights_find(const char *dir, char found[PATH_MAX],
  * the layout's ("transformer.", "model."); masks and frequencies that old files
  * carry are skipped, and so is a head that the layout has not, if it equals the
  * embedding, the first parameter. -1: EX_NOINPUT, EX_IOERR, or EX_DATAERR with
- * every tensor that is missing, unexpected or of another shape by name; nothing
- * is read then.
+ * every tensor that is missing, unexpected or of another shape by name, and
+ * nothing is read then; or with the first that is not finite.
  */
 int dt_weights_load(const char *dir, const struct dt_layout *layout,
                     struct dt_view weights, struct dt_error *err);

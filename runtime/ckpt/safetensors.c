@@ -19,6 +19,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 enum {
     CHUNK = 1 << 18, /* elements that a thread takes at a time */
+    BLOCK = 1 << 11, /* and looks at while they are in its cache */
     AHEAD = 16,      /* of them the disk is ahead */
 };
 
@@ -177,18 +178,35 @@ static const char *data_of(const struct st_entry *entry)
 
 /* A part of a tensor on its way from the mapping to a view. */
 struct piece {
-    const struct st_part *part;
-    void *to;
+    const struct st_entry *entry;
+    char *to;
     const char *from;
     enum dt_dtype to_dtype, from_dtype;
     size_t count;
-    bool lost;
+    bool finite; /* as it should be */
+    bool lost, infinite;
 };
+
+/* Whether n converted elements are finite. Widening keeps that, so that the
+ * half that was there is looked at, and narrowing may not.
+ */
+static bool is_finite(const struct piece *p, const char *to, const char *from,
+                      size_t n)
+{
+    return p->to_dtype == DT_F32 ? dt_is_finite(from, p->from_dtype, n)
+                                 : dt_is_finite(to, p->to_dtype, n);
+}
 
 static void convert_piece(void *ctx)
 {
-    const struct piece *p = ctx;
-    dt_convert(p->to, p->to_dtype, p->from, p->from_dtype, p->count);
+    struct piece *p = ctx;
+    for (size_t i = 0; i < p->count; i += BLOCK) {
+        size_t n = p->count - i < BLOCK ? p->count - i : BLOCK;
+        char *to = p->to + i * dt_dtype_bytes(p->to_dtype);
+        const char *from = p->from + i * dt_dtype_bytes(p->from_dtype);
+        dt_convert(to, p->to_dtype, from, p->from_dtype, n);
+        p->infinite |= p->finite && !is_finite(p, to, from, n);
+    }
 }
 
 static size_t pieces_of(const struct dt_ckpt_tensor *tensor)
@@ -207,7 +225,8 @@ static void cut(const struct st_entry *entry,
         struct dt_view to =
             dt_view_slice(view, first, left < CHUNK ? left : CHUNK);
         pieces[i] = (struct piece){
-            .part = entry->part,
+            .entry = entry,
+            .finite = tensor->finite && dt_dtype_is_float(view.dtype),
             .to = dt_view_data(to),
             .from = data_of(entry) + first * dt_dtype_bytes(from),
             .to_dtype = view.dtype,
@@ -229,6 +248,21 @@ static void read_ahead(const struct piece *piece)
     madvise((void *)begin, end - begin, MADV_WILLNEED);
 }
 
+static int check_finite(const struct piece *pieces, size_t count,
+                        struct dt_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct piece *p = &pieces[i];
+        bool narrowed = p->to_dtype == DT_F16 && p->from_dtype != DT_F16;
+        if (p->infinite)
+            return dt_safetensors_bad(
+                p->entry->part->path, err,
+                "tensor \"%s\" has values that are NaN or infinite%s",
+                p->entry->name, narrowed ? ", or too large for fp16" : "");
+    }
+    return 0;
+}
+
 static int read_pieces(struct piece *pieces, size_t count, struct dt_error *err)
 {
     for (size_t i = 0; i < count && i < AHEAD; i++)
@@ -239,13 +273,13 @@ static int read_pieces(struct piece *pieces, size_t count, struct dt_error *err)
             read_ahead(&pieces[i + AHEAD]);
         pieces[i].lost = dt_guard_run(convert_piece, &pieces[i]) < 0;
     }
-    for (size_t i = 0; i < count; i++)
-        if ((pieces[i].lost || i == 0 ||
-             pieces[i].part != pieces[i - 1].part) &&
-            dt_safetensors_verify(pieces[i].part, pieces[i].lost ? -1 : 0,
-                                  err) < 0)
+    for (size_t i = 0; i < count; i++) {
+        const struct st_part *part = pieces[i].entry->part;
+        if ((pieces[i].lost || i == 0 || part != pieces[i - 1].entry->part) &&
+            dt_safetensors_verify(part, pieces[i].lost ? -1 : 0, err) < 0)
             return -1;
-    return 0;
+    }
+    return check_finite(pieces, count, err);
 }
 
 int dt_safetensors_read_all(const struct dt_safetensors *st,

@@ -11,6 +11,7 @@
 #ifndef DT_CKPT_SAFETENSORS_H
 #define DT_CKPT_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct dt_ckpt_tensor {
     size_t shape[4];
     struct dt_view view;  /* count == product of shape */
     enum dt_dtype stored; /* to write: as the view, or both are floats */
+    bool finite; /* to read: NaN and infinity, in floats, are an error */
 };
 
 /* Writes a safetensors file (tensors by name within decreasing alignment,
@@ -75,7 +77,8 @@ int dt_safetensors_check(const struct dt_safetensors *st, const char *name,
 
 /* Reads tensors by name into their views; floats are converted, rounded to
  * nearest even. All threads read, so one call for many tensors is best. -1:
- * EX_DATAERR as from check, before anything is read; EX_IOERR.
+ * EX_DATAERR as from check, before anything is read, or for a tensor that is
+ * not finite and should be; EX_IOERR.
  */
 int dt_safetensors_read_all(const struct dt_safetensors *st,
                             const struct dt_ckpt_tensor *tensors, size_t count,

@@ -56,3 +56,32 @@ void dt_convert(void *to, enum dt_dtype to_dtype, const void *from,
     assert(dt_dtype_is_float(to_dtype) && dt_dtype_is_float(from_dtype));
     loops[to_dtype][from_dtype](to, from, count);
 }
+
+/* The exponents of NaN and infinity are all ones: what is added to them carries
+ * into the place of the sign.
+ */
+#define OVERFLOWS(name, BITS, SIGN, LOWEST)                                    \
+    static bool name(const char *data, size_t count)                           \
+    {                                                                          \
+        BITS found = 0;                                                        \
+        _Pragma("omp simd reduction(|:found)") for (size_t i = 0; i < count;   \
+                                                    i++)                       \
+        {                                                                      \
+            BITS bits;                                                         \
+            memcpy(&bits, data + i * sizeof(bits), sizeof(bits));              \
+            found |= (BITS)((bits & ~(SIGN)) + (LOWEST));                      \
+        }                                                                      \
+        return found & (SIGN);                                                 \
+    }
+
+OVERFLOWS(f32_overflows, uint32_t, 0x80000000U, 0x00800000U)
+OVERFLOWS(bf16_overflows, uint16_t, 0x8000U, 0x0080U)
+OVERFLOWS(f16_overflows, uint16_t, 0x8000U, 0x0400U)
+
+bool dt_is_finite(const void *data, enum dt_dtype dtype, size_t count)
+{
+    assert(dt_dtype_is_float(dtype));
+    return dtype == DT_F32    ? !f32_overflows(data, count)
+           : dtype == DT_BF16 ? !bf16_overflows(data, count)
+                              : !f16_overflows(data, count);
+}

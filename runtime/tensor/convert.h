@@ -20,4 +20,9 @@ static inline bool dt_dtype_is_float(enum dt_dtype dtype)
 void dt_convert(void *to, enum dt_dtype to_dtype, const void *from,
                 enum dt_dtype from_dtype, size_t count);
 
+/* Whether none of data(count), floats, is NaN or infinite. No alignment is
+ * needed.
+ */
+bool dt_is_finite(const void *data, enum dt_dtype dtype, size_t count);
+
 #endif /* DT_TENSOR_CONVERT_H */

@@ -55,7 +55,7 @@ static inline int save(const char *dir, long step, float value, int total_limit,
     float data[WEIGHTS];
     struct dt_buffer buf = {data, sizeof(data), &dt_cpu};
     struct dt_ckpt_tensor tensor = {
-        "w", 1, {WEIGHTS}, dt_view_of(&buf, DT_F32), DT_F32};
+        "w", 1, {WEIGHTS}, dt_view_of(&buf, DT_F32), DT_F32, false};
     for (int i = 0; i < WEIGHTS; i++)
         data[i] = value;
     struct dt_ckpt_writer *writer = dt_ckpt_begin(dir, step, err);

@@ -215,7 +215,7 @@ static void test_shrinks(void **state)
     const char *path = scratch_path("shrinks.safetensors");
     float *data = calloc(N, sizeof(*data));
     struct dt_ckpt_tensor tensor = {
-        "a", 1, {N}, view_of(data, N, DT_F32, &buf), DT_F32};
+        "a", 1, {N}, view_of(data, N, DT_F32, &buf), DT_F32, false};
     (void)state;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
         assert_int_equal(
@@ -297,7 +297,7 @@ static void test_conversions(void **state)
         enum dt_dtype view = types[k % 3], stored = types[k / 3 % 3];
         void *half = calloc(N, 4);
         struct dt_ckpt_tensor tensor = {
-            "w", 1, {N}, view_of(half, N, view, &half_buf), stored};
+            "w", 1, {N}, view_of(half, N, view, &half_buf), stored, false};
         dt_convert(half, view, in, DT_F32, N);
         assert_int_equal(
             dt_safetensors_write(path, &tensor, 1, &(uint64_t){0}, &err), 0);
@@ -371,12 +371,17 @@ static void test_round_trip(void **state)
     float a[6] = {0, 1, 2, 3, 4, 5}, b[6], none[1], scalar[1] = {7.0f};
     struct dt_buffer bufs[7];
     struct dt_ckpt_tensor tensors[] = {
-        {"brain", 1, {2}, view_of(brain, 2, DT_BF16, &bufs[0]), DT_BF16},
-        {"ids", 1, {3}, view_of(ids, 3, DT_I32, &bufs[1]), DT_I32},
-        {"b \"quoted\"", 2, {2, 3}, view_of(a, 6, DT_F32, &bufs[2]), DT_F32},
-        {"a", 0, {0}, view_of(scalar, 1, DT_F32, &bufs[3]), DT_F32},
-        {"empty", 2, {0, 4}, view_of(none, 0, DT_F32, &bufs[4]), DT_F32},
-        {"wide", 1, {1}, view_of(wide, 1, DT_I64, &bufs[5]), DT_I64},
+        {"brain", 1, {2}, view_of(brain, 2, DT_BF16, &bufs[0]), DT_BF16, false},
+        {"ids", 1, {3}, view_of(ids, 3, DT_I32, &bufs[1]), DT_I32, false},
+        {"b \"quoted\"",
+         2,
+         {2, 3},
+         view_of(a, 6, DT_F32, &bufs[2]),
+         DT_F32,
+         false},
+        {"a", 0, {0}, view_of(scalar, 1, DT_F32, &bufs[3]), DT_F32, false},
+        {"empty", 2, {0, 4}, view_of(none, 0, DT_F32, &bufs[4]), DT_F32, false},
+        {"wide", 1, {1}, view_of(wide, 1, DT_I64, &bufs[5]), DT_I64, false},
     };
     const char *path = scratch_path("round.safetensors");
     struct dt_error err;
@@ -426,11 +431,11 @@ static void test_equal(void **state)
     struct dt_buffer bufs[2];
     struct dt_view va = view_of(a, 6, DT_F32, &bufs[0]);
     struct dt_ckpt_tensor tensors[] = {
-        {"a", 2, {2, 3}, va, DT_F32},
-        {"same", 2, {2, 3}, va, DT_F32},
-        {"other", 2, {2, 3}, view_of(b, 6, DT_F32, &bufs[1]), DT_F32},
-        {"shape", 2, {3, 2}, va, DT_F32},
-        {"dtype", 2, {2, 3}, va, DT_BF16},
+        {"a", 2, {2, 3}, va, DT_F32, false},
+        {"same", 2, {2, 3}, va, DT_F32, false},
+        {"other", 2, {2, 3}, view_of(b, 6, DT_F32, &bufs[1]), DT_F32, false},
+        {"shape", 2, {3, 2}, va, DT_F32, false},
+        {"dtype", 2, {2, 3}, va, DT_BF16, false},
     };
     static const int expected[] = {1, 1, 0, 0, 0};
     const char *path = scratch_path("equal.safetensors");

@@ -2,6 +2,7 @@
 /* test_weights.c - which tensors of a file fill a model, and which complain */
 #include "config.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -222,6 +223,33 @@ static void test_half(void **state)
     }
 }
 
+/* Wherever it is, and in whatever types. */
+static void test_not_finite(void **state)
+{
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
+    struct sample *s = *state;
+    char text[DT_ERROR_TEXT_BYTES];
+    struct dt_view wpe = s->tensors[1].view;
+    float *last = &dt_view_f32(wpe)[wpe.count - 1];
+    for (size_t k = 0; k < 9; k++) {
+        *last = values[k % 3];
+        s->into =
+            (struct dt_view){s->loaded, 0, s->layout->count, types[k / 3]};
+        for (size_t i = 0; i < s->count; i++)
+            s->tensors[i].stored = types[(k + 1) % 3];
+        assert_int_equal(write_and_load(s, text), -1);
+        text[strcspn(text, ",")] = '\0';
+        assert_string_equal(text, "/model.safetensors: tensor "
+                                  "\"transformer.wpe.weight\" has values that "
+                                  "are NaN or infinite");
+    }
+    *last = 65520;
+    s->tensors[1].stored = DT_F32;
+    assert_int_equal(write_and_load(s, text), -1);
+    assert_non_null(strstr(text, "infinite, or too large for fp16"));
+}
+
 /* A layout of another family: its own prefix, a head that is not tied. */
 static void test_llama_names(void **state)
 {
@@ -270,15 +298,11 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_prefixed),
-        TEST(test_bare),
-        TEST(test_misfits),
-        TEST(test_many_missing),
-        TEST(test_many_misfits),
-        TEST(test_shards),
-        TEST(test_half),
-        TEST(test_no_file),
-        cmocka_unit_test(test_llama_names),
+        TEST(test_prefixed),     TEST(test_bare),
+        TEST(test_misfits),      TEST(test_many_missing),
+        TEST(test_many_misfits), TEST(test_shards),
+        TEST(test_half),         TEST(test_not_finite),
+        TEST(test_no_file),      cmocka_unit_test(test_llama_names),
     };
     return cmocka_run_group_tests_name("weights", tests, NULL, NULL);
 }
