@@ -168,6 +168,7 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
             open_stream(conf, &conf->data.eval, vocab_size, err);
         if (!data->eval_stream)
             return -1;
+        data->eval_hash = dt_dataset_hash(data->eval_stream);
         data->eval = dt_rows_of_stream(
             data->eval_stream, 0, dt_dataset_tokens(data->eval_stream), T, err);
     } else if (conf->data.validation_split > 0) {
@@ -337,6 +338,17 @@ static uint64_t hash_rows(const struct dt_run_data *data,
     return hash;
 }
 
+static uint64_t hash_eval(const struct dt_run_data *data,
+                          const struct dt_conf *conf)
+{
+    uint64_t hash = 0;
+    for (size_t i = conf->data.train.count; i < data->example_count; i++) {
+        uint64_t example = dt_examples_hash(data->examples[i]);
+        hash = XXH3_64bits_withSeed(&example, sizeof(example), hash);
+    }
+    return hash;
+}
+
 static void tell(const char *what, const struct dt_rows *rows, bool speaks)
 {
     struct dt_rows_stats s = dt_rows_stats(rows);
@@ -375,6 +387,7 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     if (!data->train)
         return -1;
     data->hash = hash_rows(data, conf, &options);
+    data->eval_hash = hash_eval(data, conf);
     tell("data.train", data->train, speaks);
     if (conf->data.eval.count > 0) {
         options.end = 1.0;

@@ -18,7 +18,8 @@ struct dt_run_data {
     struct dt_examples **examples; /* of data.train, then data.eval */
     size_t example_count;
     struct dt_rows *train, *eval; /* eval may be NULL */
-    uint64_t hash; /* of all that decides which rows are learnt from */
+    uint64_t hash;      /* of all that decides which rows are learnt from */
+    uint64_t eval_hash; /* of the files of data.eval, 0 without */
 };
 
 /* Opens data.train and data.eval of conf: token files and bytes of text as

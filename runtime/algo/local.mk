@@ -13,6 +13,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/generate.h \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \
+	runtime/algo/agree.c \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
 	runtime/algo/plan.c \

@@ -95,6 +95,11 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 int local_size, struct dt_error *err);
 void dt_run_fini(struct dt_run *run);
 
+/* agree.c: compares the configuration and the data of all ranks; all call it.
+ * -1: EX_CONFIG with the names of two that differ, or a peer failed.
+ */
+int dt_run_agree(struct dt_run *run, struct dt_error *err);
+
 /* The loader of the training rows, or of one pass over the held-out ones. */
 struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
                                 struct dt_error *err);

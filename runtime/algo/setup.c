@@ -326,23 +326,6 @@ static void print_banner(struct dt_run *run)
         dt_report_note(run->report, "%s", lr);
 }
 
-/* All ranks must run the same configuration on the same data. */
-static int check_agreement(struct dt_run *run, struct dt_error *err)
-{
-    uint64_t mine = run->conf.fingerprint ^ run->data.hash * 31;
-    double id = (double)(mine & 0xffffffffffffu); /* 48 bits: exact */
-    double range[] = {id, -id};
-    if (dt_comm_reduce_scalars(run->comm, range, 2, DT_MAX, err) < 0)
-        return -1;
-    if (range[0] != -range[1])
-        return dt_error_set(err, EX_CONFIG,
-                            "%s: the ranks do not see the same "
-                            "configuration and data; are all files on a "
-                            "shared file system?",
-                            run->conf.file);
-    return 0;
-}
-
 int dt_run_timeout_ms(const struct dt_run *run)
 {
     return (int)(run->conf.distributed.timeout_s * 1000);
@@ -427,7 +410,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->rank = dt_comm_rank(comm);
     run->world = dt_comm_size(comm);
     if (look_in_turn(run, &options, local_size, err) < 0 ||
-        check_agreement(run, err) < 0 || allocate(run, &options, err) < 0)
+        dt_run_agree(run, err) < 0 || allocate(run, &options, err) < 0)
         return -1;
     choose_eos(run);
     run->epoch_samples = dt_rows_count(run->data.train);

@@ -96,6 +96,7 @@ comm_world = \
 	tests/unit/world.c \
 	tests/unit/world.h
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
+tests_unit_test_run_data_SOURCES = tests/unit/test_run_data.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)

@@ -12,8 +12,9 @@
 
 #include <cmocka.h>
 
-#include "algo/data.h"
+#include "algo/run.h"
 #include "tests/unit/scratch.h"
+#include "tests/unit/world.h"
 
 enum { VOCAB = 300, ROW = 64 };
 
@@ -157,12 +158,237 @@ static void test_mixed_kinds(void **state)
     dt_conf_destroy(conf);
 }
 
+/* Ids 0, 1, 2, ... as a token file, so that a token is its own place. */
+static void write_ids(const char *name, uint16_t count)
+{
+    uint16_t ids[VOCAB];
+    for (uint16_t i = 0; i < count; i++)
+        ids[i] = i;
+    scratch_write(name, ids, count * sizeof(ids[0]));
+}
+
+/* What is held out of a stream is nobody's input or target in training. */
+static void test_split_of_a_stream(void **state)
+{
+    static const char *const splits[] = {"0.1", "0.25", "0.5"};
+    static const int32_t held_out[] = {29, 72, 145}; /* of 291 */
+    (void)state;
+    write_ids("ids.bin", 291);
+    for (size_t s = 0; s < 3; s++) {
+        struct dt_run_data data;
+        char section[128];
+        int32_t last = -1, first = VOCAB, most = -1;
+        snprintf(section, sizeof(section),
+                 "train: ids.bin, max_length: 8, validation_split: %s",
+                 splits[s]);
+        struct dt_conf *conf = load(section, "");
+        open_data(&data, conf);
+        assert_int_equal(dt_rows_count(data.train),
+                         (291 - held_out[s] - 1) / 8);
+        assert_int_equal(dt_rows_count(data.eval), (held_out[s] - 1) / 8);
+        for (size_t i = 0; i < dt_rows_count(data.train); i++) {
+            struct row row = read_row(data.train, i);
+            for (size_t t = 0; t < 8; t++) {
+                assert_int_equal(row.inputs[t], 8 * i + t);
+                last = row.targets[t] > last ? row.targets[t] : last;
+            }
+        }
+        for (size_t i = 0; i < dt_rows_count(data.eval); i++) {
+            struct row row = read_row(data.eval, i);
+            for (size_t t = 0; t < 8; t++) {
+                first = row.inputs[t] < first ? row.inputs[t] : first;
+                most = row.targets[t] > most ? row.targets[t] : most;
+            }
+        }
+        assert_true(last < 291 - held_out[s]);
+        assert_int_equal(first, 291 - held_out[s]);
+        assert_true(most < 291);
+        dt_run_data_fini(&data);
+        dt_conf_destroy(conf);
+    }
+}
+
+/* The first ids of 16 rows in the order in which a run learns them. */
+static void learnt_order(const char *data, const char *more, int32_t order[16])
+{
+    struct dt_conf *conf = load(data, more);
+    struct dt_run run = {
+        .conf = *conf, .exec = dt_exec_cpu(), .world = 1, .B = 2, .T = 8};
+    struct dt_batch batch;
+    open_data(&run.data, conf);
+    struct dt_loader *loader = dt_run_loader(&run, true, NULL);
+    assert_non_null(loader);
+    for (size_t i = 0; i < 16; i += 2) {
+        assert_int_equal(dt_loader_next(loader, &batch, NULL), 1);
+        order[i] = batch.inputs[0];
+        order[i + 1] = batch.inputs[batch.T];
+    }
+    dt_loader_destroy(loader);
+    dt_run_data_fini(&run.data);
+    dt_conf_destroy(conf);
+}
+
+/* The order of data depends on run.data_seed, which is run.seed unless it is
+ * given: other weights and dropout on data in the same order.
+ */
+static void test_seeds(void **state)
+{
+    char lines[64 * 20] = "";
+    static const char *const data[] = {
+        "train: ids.bin, max_length: 8",
+        "train: [{path: s.jsonl, weight: 0.5}], max_length: 8",
+        "train: s.jsonl, max_length: 8, packing: wrapped",
+        "train: ids.bin, max_length: 8, shuffle: false",
+    };
+    (void)state;
+    write_ids("ids.bin", 291);
+    for (int i = 0; i < 64; i++)
+        sprintf(lines + strlen(lines), "{\"text\": \"%c%03d\"}\n",
+                '$' + i + (i >= '\\' - '$'), i);
+    scratch_write("s.jsonl", lines, strlen(lines));
+    for (size_t i = 0; i < 4; i++) {
+        int32_t one[16], two[16], other[16], derived[16];
+        bool shuffled = i < 3;
+        learnt_order(data[i], "run: {seed: 1, data_seed: 5}", one);
+        learnt_order(data[i], "run: {seed: 2, data_seed: 5}", two);
+        learnt_order(data[i], "run: {seed: 1, data_seed: 6}", other);
+        learnt_order(data[i], "run: {seed: 5}", derived);
+        assert_memory_equal(one, two, sizeof(one));
+        assert_memory_equal(one, derived, sizeof(one));
+        assert_int_equal(memcmp(one, other, sizeof(one)) != 0, shuffled);
+    }
+}
+
+/* The rows themselves, too: which examples a weight chooses, and how they are
+ * wrapped.
+ */
+static void test_seed_of_rows(void **state)
+{
+    static const char *const data[] = {
+        "train: [{path: s.jsonl, weight: 0.5}], max_length: 8, shuffle: false",
+        "train: s.jsonl, max_length: 8, packing: wrapped",
+    };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct dt_conf *confs[] = {load(data[i], "run: {seed: 1}"),
+                                   load(data[i], "run: {seed: 2}")};
+        struct dt_run_data runs[2];
+        size_t equal = 0;
+        for (size_t k = 0; k < 2; k++)
+            open_data(&runs[k], confs[k]);
+        size_t count = dt_rows_count(runs[0].train);
+        assert_int_equal(dt_rows_count(runs[1].train), count);
+        for (size_t r = 0; r < count; r++) {
+            struct row a = read_row(runs[0].train, r);
+            struct row b = read_row(runs[1].train, r);
+            equal += memcmp(&a, &b, sizeof(a)) == 0;
+        }
+        assert_true(equal < count / 2);
+        for (size_t k = 0; k < 2; k++) {
+            dt_run_data_fini(&runs[k]);
+            dt_conf_destroy(confs[k]);
+        }
+    }
+}
+
+/* Rank r's own configuration, and how its start ends. */
+struct start {
+    struct dt_conf *conf[2];
+    struct dt_error err[2];
+    int result[2];
+};
+
+static int start_rank(const struct dt_comm_world *world, void *arg)
+{
+    struct start *start = arg;
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = 30000};
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_run run = {0};
+    int rank = world->rank;
+    struct dt_comm *comm =
+        dt_comm_create("gloo", world, &options, &start->err[rank]);
+    if (!comm)
+        return -1;
+    start->result[rank] =
+        dt_run_init(&run, start->conf[rank], &exec, comm, 1, &start->err[rank]);
+    dt_run_fini(&run);
+    dt_comm_destroy(comm);
+    return 0;
+}
+
+/* Two ranks with these lines; `wanted`: what both say, or NULL. */
+static void check_start(const char *const data[2], const char *const more[2],
+                        const char *wanted)
+{
+    struct start start = {0};
+    char host[64] = "", text[512];
+    for (int rank = 0; rank < 2; rank++)
+        start.conf[rank] = load(data[rank], more[rank]);
+    gethostname(host, sizeof(host) - 1);
+    world_threads(2, start_rank, &start);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_int_equal(start.result[rank], wanted ? -1 : 0);
+        snprintf(text, sizeof(text),
+                 "%s: rank 1 on %s does not see the same %s as rank 0 on %s: "
+                 "are all files on a shared file system?",
+                 start.conf[rank]->file, host, wanted ? wanted : "", host);
+        if (wanted)
+            assert_string_equal(start.err[rank].text, text);
+        dt_conf_destroy(start.conf[rank]);
+    }
+}
+
+/* Files that differ from node to node are noticed before the first step. */
+static void test_ranks_that_differ(void **state)
+{
+    static const char *const usual[] = {
+        "run: {output_dir: o, overwrite: true}",
+        "run: {output_dir: o, overwrite: true}"};
+    static const char *const seeds[] = {
+        "run: {output_dir: o, overwrite: true}",
+        "run: {output_dir: o, overwrite: true, seed: 43}"};
+    const char *lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+    (void)state;
+#ifdef HAVE_GLOO
+    scratch_write("0.txt", "abcdefghij", 10);
+    scratch_write("1.txt", "abcdefghiJ", 10);
+    scratch_write("same.txt", "abcdefghij", 10);
+    scratch_write("0.jsonl", lines, strlen(lines));
+    scratch_write("1.jsonl", lines, strlen(lines) / 2);
+#define ROWS "max_length: 4, "
+    check_start(
+        (const char *const[]){ROWS "train: 0.txt", ROWS "train: same.txt"},
+        usual, NULL);
+    check_start((const char *const[]){ROWS "train: 0.txt", ROWS "train: 1.txt"},
+                usual, "data.train");
+    check_start(
+        (const char *const[]){ROWS "train: 0.jsonl", ROWS "train: 1.jsonl"},
+        usual, "data.train");
+    check_start((const char *const[]){ROWS "train: 0.txt, eval: 0.txt",
+                                      ROWS "train: 0.txt, eval: 1.txt"},
+                usual, "data.eval");
+    check_start((const char *const[]){ROWS "train: 0.jsonl, eval: 0.jsonl",
+                                      ROWS "train: 0.jsonl, eval: 1.jsonl"},
+                usual, "data.eval");
+    check_start((const char *const[]){ROWS "train: 0.txt", ROWS "train: 0.txt"},
+                seeds, "configuration");
+#else
+    (void)usual, (void)seeds, (void)lines, (void)check_start;
+    skip();
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_any_name),
         cmocka_unit_test(test_wrapped_in_order),
         cmocka_unit_test(test_mixed_kinds),
+        cmocka_unit_test(test_split_of_a_stream),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_seed_of_rows),
+        cmocka_unit_test(test_ranks_that_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
