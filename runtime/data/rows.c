@@ -13,7 +13,7 @@
 #include "data/rows.h"
 #include "tensor/batch.h"
 
-/* Keys of permutations that are no epoch's. */
+/* Keys of permutations that are no epoch's; CHOICE - 2 i is source i's. */
 static const uint64_t CHOICE = UINT64_MAX, WRAP_ORDER = UINT64_MAX - 1;
 
 /* A document, or the part of one that is in a row. */
@@ -152,7 +152,8 @@ static int add_text(struct dt_rows *rows, const struct dt_rows_source *source,
 
 /* All copies of the chosen range of a source. */
 static int add_source(struct dt_rows *rows, const struct dt_rows_source *source,
-                      const struct dt_rows_options *opt, struct dt_error *err)
+                      uint64_t choice, const struct dt_rows_options *opt,
+                      struct dt_error *err)
 {
     size_t all = dt_examples_count(source->examples);
     if (all == 1 && opt->packing == DT_PACK_WRAPPED)
@@ -164,7 +165,7 @@ static int add_source(struct dt_rows *rows, const struct dt_rows_source *source,
     for (size_t i = 0; i < (size_t)whole * n + part; i++) {
         size_t at = i % n, count;
         if (i >= (size_t)whole * n)
-            at = dt_rng_permute(opt->seed, CHOICE, at, n);
+            at = dt_rng_permute(opt->seed, choice, at, n);
         const uint32_t *tokens =
             dt_example(source->examples, first + at, &count);
         if (add_example(rows, tokens, count, opt, err) < 0)
@@ -187,8 +188,9 @@ static void add_sources(void *ctx)
 {
     struct adding *adding = ctx;
     for (size_t i = 0; i < adding->count && adding->result == 0; i++)
-        adding->result = add_source(adding->rows, &adding->sources[i],
-                                    adding->options, adding->err);
+        adding->result =
+            add_source(adding->rows, &adding->sources[i], CHOICE - 2 * i,
+                       adding->options, adding->err);
 }
 
 static int lost_cache(struct dt_error *err)

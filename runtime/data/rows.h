@@ -37,7 +37,8 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
                                   struct dt_error *err);
 
 /* One file of examples, of which an epoch has `weight` times as many as are
- * there: copies, and a random choice for the fraction.
+ * there: copies, and a random choice for the fraction, which depends on the seed
+ * and on the place of the source.
  */
 struct dt_rows_source {
     const struct dt_examples *examples;

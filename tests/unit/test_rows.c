@@ -300,6 +300,26 @@ static void test_weights(void **state)
     for (int i = 0; i < 8; i++)
         assert_true(uses[i] == 2 || uses[i] == 3);
     dt_rows_destroy(rows);
+    /* a place in a list of sources has a choice of its own */
+    struct dt_examples many =
+        make(16, (size_t[]){2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2});
+    const struct dt_rows_source two[] = {{&many, 0.5}, {&many, 0.5}};
+    uint64_t chosen[2][2] = {{0}};
+    for (options.seed = 0; options.seed < 2; options.seed++) {
+        rows = dt_rows_of_examples(two, 2, &options, NULL);
+        assert_int_equal(dt_rows_count(rows), 16);
+        for (size_t i = 0; i < 16; i++) {
+            int32_t in[2], out[2], starts[2];
+            size_t count = 0;
+            dt_rows_read(rows, i, 2, in, out, starts, &count, NULL);
+            chosen[options.seed][i / 8] |= UINT64_C(1) << in[0] / 100;
+        }
+        dt_rows_destroy(rows);
+        for (int i = 0; i < 2; i++) /* nothing twice */
+            assert_int_equal(__builtin_popcountll(chosen[options.seed][i]), 8);
+        assert_true(chosen[options.seed][0] != chosen[options.seed][1]);
+    }
+    assert_true(chosen[0][0] != chosen[1][0] && chosen[0][1] != chosen[1][1]);
     source.weight = 0.25;
     rows = dt_rows_of_examples(&source, 1, &options, NULL);
     assert_int_equal(dt_rows_count(rows), 2);
