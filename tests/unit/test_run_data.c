@@ -2,6 +2,8 @@
 /* test_run_data.c - the rows that a configuration's data section means */
 #include "config.h"
 
+#include <dirent.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,11 +25,13 @@ static struct dt_conf *load(const char *data, const char *more)
 {
     char text[2048];
     struct dt_conf_problems problems, warnings;
-    int n = snprintf(text, sizeof(text),
-                     "algorithm: sft\nmodel: {n_embd: 96, vocab_size: %d}\n"
-                     "training: {per_device_batch_size: 2}\n%s\n"
-                     "data: {cache_dir: cache, %s}\n",
-                     VOCAB, more, data);
+    int n =
+        snprintf(text, sizeof(text),
+                 "algorithm: sft\nmodel: {n_embd: 96, vocab_size: %d}\n"
+                 "training: {per_device_batch_size: 2}\n%s\n"
+                 "data: {%s%s}\n",
+                 VOCAB, more,
+                 strstr(data, "cache_dir") ? "" : "cache_dir: cache, ", data);
     struct dt_conf *conf = dt_conf_load(
         scratch_write("t.yaml", text, (size_t)n), &problems, &warnings);
     if (!conf)
@@ -35,6 +39,11 @@ static struct dt_conf *load(const char *data, const char *more)
     dt_conf_problems_fini(&problems);
     dt_conf_problems_fini(&warnings);
     return conf;
+}
+
+static void write_text(const char *name, const char *text)
+{
+    scratch_write(name, text, strlen(text));
 }
 
 static void open_data(struct dt_run_data *data, const struct dt_conf *conf)
@@ -143,7 +152,7 @@ static void test_mixed_kinds(void **state)
     static const char wanted[] = "one$a text that is longer than a row";
     struct dt_run_data data;
     (void)state;
-    scratch_write("m.jsonl", "{\"text\": \"one\"}\n", 16);
+    write_text("m.jsonl", "{\"text\": \"one\"}\n");
     scratch_write("m.txt", wanted + 4, sizeof(wanted) - 5);
     struct dt_conf *conf = load("train: [m.jsonl, m.txt], max_length: 4, "
                                 "packing: wrapped, shuffle: false",
@@ -245,7 +254,7 @@ static void test_seeds(void **state)
     for (int i = 0; i < 64; i++)
         sprintf(lines + strlen(lines), "{\"text\": \"%c%03d\"}\n",
                 '$' + i + (i >= '\\' - '$'), i);
-    scratch_write("s.jsonl", lines, strlen(lines));
+    write_text("s.jsonl", lines);
     for (size_t i = 0; i < 4; i++) {
         int32_t one[16], two[16], other[16], derived[16];
         bool shuffled = i < 3;
@@ -288,6 +297,92 @@ static void test_seed_of_rows(void **state)
             dt_run_data_fini(&runs[k]);
             dt_conf_destroy(confs[k]);
         }
+    }
+}
+
+static size_t lines_in(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    size_t lines = 0;
+    assert_non_null(file);
+    for (int c; (c = getc(file)) != EOF;)
+        lines += c == '\n';
+    fclose(file);
+    return lines;
+}
+
+static size_t open_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    size_t count = 0;
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Whatever fails to open leaves no descriptor, mapping or memory behind. */
+static void test_failed_opens(void **state)
+{
+    enum { WARM = 8, ROUNDS = 40, LEAST_BYTES = 16 };
+    static const struct {
+        const char *data, *text;
+    } cases[] = {
+        {"train: [good.txt, late.txt], max_length: 8", "not UTF-8 text"},
+        {"train: good.txt, eval: late.txt, max_length: 8", "not UTF-8 text"},
+        {"train: good.txt, max_length: 999", "hold no sample of 999 + 1"},
+        {"train: good.txt, max_length: 8, validation_split: 0.001",
+         "held-out data"},
+        {"train: [ids.bin, large.bin], max_length: 8", "token id 999"},
+        {"train: ids.bin, eval: large.bin, max_length: 8", "token id 999"},
+        {"train: [good.jsonl, bad.jsonl], max_length: 8", "lines of "},
+        {"train: good.jsonl, eval: bad.jsonl, max_length: 8", "lines of "},
+        {"train: good.jsonl, max_length: 8, validation_split: 0.1",
+         "no example in this share"},
+        {"train: good.jsonl, max_length: 8, packing: wrapped", "none is left"},
+        {"train: good.jsonl, max_length: 1", "examples need at least 2"},
+        {"train: good.jsonl, max_length: 8, cache_dir: good.txt/x",
+         "no place for the tokens"},
+        {"train: [good.jsonl, chat.jsonl], max_length: 8", "chat template"},
+    };
+    static const uint16_t large[] = {1, 999};
+    char late[5001];
+    (void)state;
+    memset(late, 'a', sizeof(late));
+    late[5000] = '\xff';
+    scratch_write("late.txt", late, sizeof(late));
+    scratch_write("good.txt", late, 100);
+    write_ids("ids.bin", 100);
+    scratch_write("large.bin", large, sizeof(large));
+    write_text("good.jsonl", "{\"text\": \"abc\"}\n");
+    write_text("bad.jsonl", "{\"text\": 1}\n");
+    write_text("chat.jsonl", "{\"messages\": [{\"role\": \"user\", "
+                             "\"content\": \"\"}]}\n");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_conf *conf = load(cases[i].data, "");
+        size_t files = 0, maps = 0, bytes = 0;
+        for (int n = 0; n < WARM + ROUNDS; n++) {
+            struct dt_run_data data = {0};
+            struct dt_error err = {0};
+            assert_int_equal(dt_run_data_open(&data, conf, VOCAB, false, &err),
+                             -1);
+            dt_run_data_fini(&data);
+            if (!strstr(err.text, cases[i].text))
+                fail_msg("expected \"%s\", got \"%s\"", cases[i].text,
+                         err.text);
+            if (n == WARM - 1) { /* what is kept for good is there by now */
+                files = open_files();
+                maps = lines_in("/proc/self/maps");
+                bytes = mallinfo2().uordblks;
+            }
+        }
+        assert_int_equal(open_files(), files);
+        assert_int_equal(lines_in("/proc/self/maps"), maps);
+        size_t now = mallinfo2().uordblks; /* free ones are kept for later */
+        if (now >= bytes + ROUNDS * LEAST_BYTES)
+            fail_msg("%s: %zu bytes are kept", cases[i].data, now - bytes);
+        dt_conf_destroy(conf);
     }
 }
 
@@ -354,7 +449,7 @@ static void test_ranks_that_differ(void **state)
     scratch_write("0.txt", "abcdefghij", 10);
     scratch_write("1.txt", "abcdefghiJ", 10);
     scratch_write("same.txt", "abcdefghij", 10);
-    scratch_write("0.jsonl", lines, strlen(lines));
+    write_text("0.jsonl", lines);
     scratch_write("1.jsonl", lines, strlen(lines) / 2);
 #define ROWS "max_length: 4, "
     check_start(
@@ -388,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_split_of_a_stream),
         cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_seed_of_rows),
+        cmocka_unit_test(test_failed_opens),
         cmocka_unit_test(test_ranks_that_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
