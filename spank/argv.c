@@ -181,6 +181,13 @@ int dtspank_argv_command(int argc, char **argv)
     return find_command(argc, argv, &sure);
 }
 
+const char *dtspank_argv_script(int argc, char **argv)
+{
+    int command = dtspank_argv_command(argc, argv);
+    bool is_sbatch = argc > 0 && strcmp(base_name(argv[0]), "sbatch") == 0;
+    return is_sbatch && command < argc ? argv[command] : "";
+}
+
 void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
                        char **words)
 {

@@ -41,6 +41,11 @@ bool dtspank_argv_names(int argc, char **argv, const char *path);
  */
 int dtspank_argv_command(int argc, char **argv);
 
+/* The script that sbatch has been given, "" for none; "" as well in any other
+ * program.
+ */
+const char *dtspank_argv_script(int argc, char **argv);
+
 /* Whether srun's own words argv[1..end) have the option: `letter` in a word of
  * short ones ('\0': it has none), or `name` as far as srun lets it be
  * shortened.

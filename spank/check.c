@@ -178,30 +178,32 @@ void dtspank_contract_fini(struct dtspank_contract *contract)
 }
 
 /* argv of the check; the array is the caller's to free. NULL: no memory. */
-static char **check_argv(const char *runtime, const char *file, char **words)
+static char **check_argv(const char *runtime, const char *file, char **words,
+                         const char *script)
 {
-    char *const head[] = {(char *)runtime, "check", "--contract", (char *)file,
-                          "--"};
-    enum { HEAD = sizeof(head) / sizeof(*head) };
+    const char *const head[] = {runtime, "check", "--contract", "--allocation",
+                                script,  file,    "--"};
+    enum { HEAD = sizeof(head) / sizeof(*head), ALLOCATION = 3, FILE_AT = 5 };
     size_t count = 0;
+    size_t used = 0;
     while (words && words[count])
         count++;
-    char **argv = calloc(HEAD + count + 1, sizeof(*argv));
-    if (!argv)
-        return NULL;
-    memcpy(argv, head, sizeof(head));
-    for (size_t i = 0; i < count; i++)
-        argv[HEAD + i] = words[i];
-    return argv;
+    const char **argv = calloc(HEAD + count + 1, sizeof(*argv));
+    for (size_t i = 0; argv && i < HEAD; i++)
+        if (script || i < ALLOCATION || i >= FILE_AT)
+            argv[used++] = head[i];
+    for (size_t i = 0; argv && i < count; i++)
+        argv[used++] = words[i];
+    return (char **)argv;
 }
 
 int dtspank_check_run(const char *runtime, const char *file, char **words,
-                      int deadline_ms, struct dtspank_contract *contract,
-                      struct dt_error *err)
+                      const char *script, int deadline_ms,
+                      struct dtspank_contract *contract, struct dt_error *err)
 {
     int status = 0;
     *contract = (struct dtspank_contract){0};
-    char **argv = check_argv(runtime, file, words);
+    char **argv = check_argv(runtime, file, words, script);
     char *text = malloc(DT_CONTRACT_BYTES + 1);
     int rc = argv && text ? run_child(argv, deadline_ms, text, &status, err)
                           : dt_error_set(err, EX_OSERR, "out of memory");

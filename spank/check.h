@@ -23,13 +23,14 @@ struct dtspank_contract {
 };
 
 /* Runs the check and fills contract on success (fini it). words are srun's own,
- * with NULL at the end; NULL: none. The child writes its
+ * or those of sbatch or salloc, with NULL at the end; NULL: none. script is
+ * that of sbatch, "" if there is none, and NULL for srun. The child writes its
  * complaints to our stderr by itself; err says only that nothing is submitted,
  * or why there was no answer. Waits at most deadline_ms.
  */
 int dtspank_check_run(const char *runtime, const char *file, char **words,
-                      int deadline_ms, struct dtspank_contract *contract,
-                      struct dt_error *err);
+                      const char *script, int deadline_ms,
+                      struct dtspank_contract *contract, struct dt_error *err);
 
 /* Takes the answer apart; text (from malloc) then belongs to contract, also on
  * failure, which means that the runtime is not of our release.

@@ -25,6 +25,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/advice.h \
 	spank/argv.c \
 	spank/argv.h \
+	spank/change.c \
+	spank/change.h \
 	spank/check.c \
 	spank/check.h \
 	spank/child.c \

@@ -16,6 +16,7 @@
 #include "launch/contract.h"
 #include "spank/advice.h"
 #include "spank/argv.h"
+#include "spank/change.h"
 #include "spank/check.h"
 #include "spank/console.h"
 #include "spank/deadline.h"
@@ -48,6 +49,7 @@ static struct {
     int components;  /* of a heterogeneous job; 1 for any other */
     int command;     /* index in main_argv, if there is one component */
     struct dtspank_contract contract;
+    char **words; /* of sbatch or salloc, NULL at the end */
     const char *defaults[DEFAULTS_MAX]; /* that we, not the user, have set */
     size_t default_count;
 } submit;
@@ -111,13 +113,15 @@ static int check(const char *value, char **words)
 {
     struct dt_error err;
     bool no_file = strcmp(value, DTSPANK_NO_FILE) == 0;
+    const char *script =
+        submit.in_srun ? NULL : dtspank_argv_script(main_argc, main_argv);
     if (submit.runtime_error.text[0] != '\0')
         return report(&submit.runtime_error);
     dtspank_contract_fini(&submit.contract);
     if (keep(&submit.checked, value) != 0)
         return -1;
     if (dtspank_check_run(submit.conf.runtime, no_file ? "/dev/null" : value,
-                          words, CHECK_DEADLINE_MS, &submit.contract,
+                          words, script, CHECK_DEADLINE_MS, &submit.contract,
                           &err) != 0)
         return report(&err);
     return 0;
@@ -258,9 +262,20 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
     if (dtspank_options_register(spank) != 0)
         return -1;
     choose_runtime();
+    dtspank_change_keep();
     dtspank_inherited_forget_exported();
     dtspank_inherited_forget_private();
     return 0;
+}
+
+/* Of sbatch or salloc; it is asked for when all options are known. That a value
+ * has been forgotten is said before sbatch misses the word taken for it.
+ */
+static int keep_request(char **words)
+{
+    const char *value = submit.argv.value;
+    submit.words = words;
+    return value && value[0] == '-' ? check_value(value) : 0;
 }
 
 /* srun reads its SLURM_* input right after this, and before it has found out
@@ -269,14 +284,14 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
  */
 int dtspank_submit_prepare(void)
 {
-    if (!submit.in_srun)
-        return 0;
     char **words = calloc((size_t)main_argc + 1, sizeof(*words));
     if (!words || keep(&submit.preset, getenv(DTSPANK_PRESET)) != 0) {
         free(words);
         return -1;
     }
     dtspank_argv_scan(main_argc, main_argv, &submit.argv, words);
+    if (!submit.in_srun)
+        return keep_request(words);
     if (submit.argv.value) {
         setenv(DTSPANK_PRESET, submit.argv.value, 1);
         submit.option = submit.argv.option;
@@ -322,6 +337,7 @@ static int export_contract(spank_t spank)
     const struct dtspank_contract *contract = &submit.contract;
     bool no_file = strcmp(submit.value, DTSPANK_NO_FILE) == 0;
     if (!submit.in_srun) {
+        dtspank_change_leave(contract);
         spank_err_t rc = spank_job_control_setenv(
             spank, DTSPANK_JOB_OPTION,
             no_file ? DTSPANK_NO_FILE : contract->config, 1);
@@ -330,6 +346,7 @@ static int export_contract(spank_t spank)
                         spank_strerror(rc));
         return rc == ESPANK_SUCCESS ? 0 : -1;
     }
+    dtspank_change_tell();
     /* `env:` travels under names that survive --export=NONE */
     if (setenv(DT_ENV_CONFIG, contract->config, 1) != 0) {
         slurm_error("disttrain: out of memory");
@@ -342,7 +359,7 @@ static int export_contract(spank_t spank)
 static int check_late(void)
 {
     struct dt_error err;
-    if (check(submit.value, NULL) != 0)
+    if (check(submit.value, submit.words) != 0)
         return -1;
     if (!submit.in_srun)
         return 0;

@@ -16,7 +16,8 @@
 
 static const char help[] =
     "usage: disttrain check [--resolved] [--world N] FILE\n"
-    "       disttrain check --contract FILE [-- SRUN-OPTION...]\n"
+    "       disttrain check --contract [--allocation SCRIPT] FILE\n"
+    "                       [-- SLURM-OPTION...]\n"
     "       disttrain check --keys\n"
     "\n"
     "Reads a configuration and prints every mistake in it as\n"
@@ -27,6 +28,8 @@ static const char help[] =
     "value\n"
     "  --world N    also work out the batch sizes for N ranks\n"
     "  --contract   print what the Slurm plugin needs\n"
+    "  --allocation SCRIPT\n"
+    "               the options are those of sbatch or salloc\n"
     "  --keys       print all keys: name, type, default, other names, "
     "meaning\n"
     "  --help       this text\n"
@@ -37,6 +40,7 @@ struct options {
     bool contract, resolved, keys, help;
     int world; /* 0: not given */
     const char *file;
+    const char *script;         /* NULL: no allocation */
     struct dt_srun_words words; /* with contract */
 };
 
@@ -58,6 +62,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option table[] = {
         {"contract", no_argument, NULL, 'c'},
+        {"allocation", required_argument, NULL, 'a'},
         {"resolved", no_argument, NULL, 'r'},
         {"world", required_argument, NULL, 'w'},
         {"keys", no_argument, NULL, 'k'},
@@ -72,6 +77,8 @@ static int parse_options(int argc, char **argv, struct options *options)
         options->resolved |= c == 'r';
         options->keys |= c == 'k';
         options->help |= c == 'h';
+        if (c == 'a')
+            options->script = optarg;
         if (c == 'w' && parse_world(optarg, &options->world) != EX_OK)
             return EX_USAGE;
         if (c == '?' || c == ':')
@@ -84,6 +91,8 @@ static int parse_options(int argc, char **argv, struct options *options)
     if (options->contract && options->resolved)
         return dt_cmd_usage_error("check",
                                   "--contract or --resolved, not both");
+    if (options->script && !options->contract)
+        return dt_cmd_usage_error("check", "--allocation needs --contract");
     if (argc - optind != 1 && !(options->contract && argc > optind))
         return dt_cmd_usage_error("check", "expected one FILE");
     options->file = argv[optind];
@@ -166,7 +175,8 @@ static int check_loaded(const struct options *options, struct dt_conf *conf)
         return err.status;
     }
     if (options->contract)
-        return dt_contract_print(conf, options->file, &options->words);
+        return dt_contract_print(conf, options->file, &options->words,
+                                 options->script);
     if (options->resolved)
         dt_conf_dump(conf, stdout);
     else

@@ -2,6 +2,7 @@
 /* contract.c - what the Slurm plugin needs to know of a configuration */
 #include "config.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,16 +10,25 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
+#include "base/file.h"
 #include "cmd/cmd.h"
 #include "cmd/contract.h"
+#include "cmd/request.h"
 #include "cmd/settings.h"
 #include "launch/contract.h"
+
+enum {
+    CONFIG_BYTES = 16 << 20,
+    JOB_BYTES = 64,
+};
 
 struct printer {
     const struct dt_conf *conf;
     const char *file;
     const struct dt_srun_words *words;
-    const char *job; /* id of the allocation that srun runs in, or NULL */
+    const char *job; /* the allocation that srun runs in, or NULL */
     FILE *out;
     int status;
 };
@@ -134,8 +144,7 @@ static void check_equal(struct printer *p, const char *key, long wanted,
                         long has, const char *what)
 {
     if (wanted > 0 && has > 0 && wanted != has && !is_settled_key(p, key))
-        problem(p, key, "%ld %s, but job %s has %ld", wanted, what, p->job,
-                has);
+        problem(p, key, "%ld %s, but %s has %ld", wanted, what, p->job, has);
 }
 
 /* srun in a job obeys the sizes of the job, or mixes both up. */
@@ -163,11 +172,11 @@ static void check_allocation(struct printer *p)
         !is_settled_key(p, "launch.ntasks_per_node") &&
         !is_settled_key(p, "launch.cpus_per_task"))
         problem(p, "launch.cpus_per_task",
-                "%ld ranks of %ld CPUs are %ld a node, but job %s has %ld",
+                "%ld ranks of %ld CPUs are %ld a node, but %s has %ld",
                 per_node, per_task, per_node * per_task, p->job, cpus);
     if (conf->launch.partition && partition &&
         strcmp(conf->launch.partition, partition) != 0)
-        warning(p, "launch.partition", "%s, but job %s is in %s",
+        warning(p, "launch.partition", "%s, but %s is in %s",
                 conf->launch.partition, p->job, partition);
 }
 
@@ -298,6 +307,27 @@ static void print_env(struct printer *p)
         print_line(p, DT_CONTRACT_ENV, conf->env[i].name, conf->env[i].value);
 }
 
+char *dt_contract_sum(const struct dt_conf *conf)
+{
+    char *sum = NULL;
+    char *text = dt_file_read(conf->file, CONFIG_BYTES, NULL);
+    if (text &&
+        asprintf(&sum, "%016" PRIx64 ":%s",
+                 (uint64_t)XXH3_64bits(text, strlen(text)), conf->file) < 0)
+        sum = NULL;
+    free(text);
+    return sum;
+}
+
+/* In a job, and before it is one: see DT_ENV_SUM. */
+static void print_sum(struct printer *p)
+{
+    char *sum = p->job ? dt_contract_sum(p->conf) : NULL;
+    if (sum)
+        print_srun(p, DT_ENV_SUM, sum);
+    free(sum);
+}
+
 static void print_all(struct printer *p)
 {
     const struct dt_conf *conf = p->conf;
@@ -309,18 +339,33 @@ static void print_all(struct printer *p)
     fprintf(p->out, "\n" DT_CONTRACT_RUNS "%s\n", runs);
     print_settings(p);
     print_step(p);
+    print_sum(p);
     print_env(p);
 }
 
-int dt_contract_print(struct dt_conf *conf, const char *file,
-                      const struct dt_srun_words *words)
+/* Who "has" another size; NULL: nobody. */
+static const char *name_job(const char *script,
+                            const struct dt_srun_words *words,
+                            char job[JOB_BYTES])
 {
+    const char *id = getenv("SLURM_JOB_ID");
+    if (script)
+        return dt_request_export(script, words) ? "this job" : NULL;
+    snprintf(job, JOB_BYTES, "job %s", id ? id : "");
+    return id ? job : NULL;
+}
+
+int dt_contract_print(struct dt_conf *conf, const char *file,
+                      const struct dt_srun_words *words, const char *script)
+{
+    static const struct dt_srun_words none;
+    char job[JOB_BYTES];
     char *text = NULL;
     size_t bytes = 0;
     struct printer p = {.conf = conf,
                         .file = file,
-                        .words = words,
-                        .job = getenv("SLURM_JOB_ID"),
+                        .words = script ? &none : words,
+                        .job = name_job(script, words, job),
                         .out = open_memstream(&text, &bytes)};
     if (!p.out)
         return EX_OSERR;

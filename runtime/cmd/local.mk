@@ -19,6 +19,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/prepare.c \
 	runtime/cmd/preview.c \
 	runtime/cmd/preview.h \
+	runtime/cmd/request.c \
+	runtime/cmd/request.h \
 	runtime/cmd/sbatch.c \
 	runtime/cmd/settings.c \
 	runtime/cmd/settings.h \

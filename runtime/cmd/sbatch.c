@@ -21,6 +21,7 @@
 #include "cmd/preview.h"
 #include "cmd/settings.h"
 #include "conf/conf.h"
+#include "launch/contract.h"
 
 static const char help[] =
     "usage: disttrain sbatch [--submit | --dry-run] [--array=LIST] FILE\n"
@@ -144,6 +145,18 @@ static void print_loop(const struct options *options,
             restarts, restarts);
 }
 
+/* srun says so if the file is another one when the job starts. */
+static void print_sum(const struct dt_conf *conf, FILE *out)
+{
+    char *sum = dt_contract_sum(conf);
+    if (!sum)
+        return;
+    fputs("export " DT_ENV_SUM "=", out);
+    dt_shell_print(sum, out);
+    putc('\n', out);
+    free(sum);
+}
+
 static void print_script(const struct options *options,
                          const struct dt_conf *conf, FILE *out)
 {
@@ -171,6 +184,8 @@ static void print_script(const struct options *options,
         putc('\n', out);
     }
     putc('\n', out);
+    if (options->submit)
+        print_sum(conf, out);
     if (conf->launch.max_restarts > 0) {
         print_loop(options, conf, out);
     } else {

@@ -6,6 +6,8 @@
  *
  * 1. The contract. srun runs `RUNTIME check --contract FILE -- WORD...` as the
  * user, before anything is queued; the WORDs are srun's own up to the command.
+ * sbatch and salloc run `RUNTIME check --contract --allocation SCRIPT FILE --
+ * WORD...`; an empty SCRIPT is none.
  * A config without a mistake gives exit status 0 and, on stdout, lines of the
  * form
  *
@@ -95,6 +97,11 @@
  * has set in this task (RANK and so on).
  */
 #define DT_ENV_EXPORTED "SLURM_DISTTRAIN_EXPORTED"
+
+/* "HASH:PATH" of the config: in a batch job as it was when sbatch checked it,
+ * and in an srun of that job as it is now.
+ */
+#define DT_ENV_SUM "SLURM_DISTTRAIN_SUM"
 
 /* The rest comes from `launch:` and `logging:`, as SRUN lines, and is absent
  * where the config says nothing.

@@ -53,7 +53,7 @@ expect() {
 }
 
 @test "options are those of the command" {
-    expect "disttrain check --" --contract --help --keys --resolved --world
+    expect "disttrain check --" --allocation --contract --help --keys --resolved --world
     expect "disttrain check --re" --resolved
     expect "disttrain sbatch --a" --array=
     [[ $(<.compopt) == "-o nospace" ]]

@@ -171,3 +171,38 @@ or env; here it is followed by -N2" ]]
     [[ $output == "sbatch: error: disttrain: --disttrain needs a value: \
 FILE.yaml or env; here it is followed by --wrap=hostname" ]]
 }
+
+@test "sbatch and salloc refuse a size that is not the file's" {
+    printf 'launch:\n  nodes: 2\n' >two.yaml
+    printf '#!/bin/sh\n#SBATCH -N3\ntrue\n' >three.sh
+    local says="two.yaml:2:10: launch.nodes: 2 nodes, but this job has 3"
+    run -1 dt_run sbatch --disttrain=two.yaml three.sh
+    [[ $output == "$says"$'\nsbatch: error: disttrain: two.yaml: nothing is submitted' ]]
+    run -1 dt_run sbatch -N3 --disttrain=two.yaml --wrap=true
+    [[ $output == "$says"* ]]
+    run -1 dt_run salloc -N3 --disttrain=two.yaml true
+    [[ $output == "$says"* ]]
+    run -0 dt_run sbatch --disttrain=two.yaml -o /dev/null -N2 three.sh
+}
+
+@test "a file that is edited while its job waits is named by srun" {
+    local file
+    file=$(pwd)/waiting.yaml
+    local says="disttrain: warning: $file has changed since the job was \
+submitted: this step takes it as it is now"
+    printf 'launch:\n  nodes: 1\n' >waiting.yaml
+    printf '#!/bin/sh\n[ ! -e edit ] || echo "# mine" >>waiting.yaml\nsrun -Q true\n' >job.sh
+    run -0 dt_run sbatch -Q --wait -N1 --disttrain=waiting.yaml -o out job.sh
+    [[ $(<out) == "" ]]
+    touch edit
+    run -0 dt_run sbatch -Q --wait -N1 --disttrain=waiting.yaml -o out job.sh
+    [[ $(<out) == "$says" ]]
+    printf 'launch:\n  nodes: 1\n  command: [echo, done]\n' >waiting.yaml
+    rm out
+    run -0 dt_run "$DT_BUILDDIR/disttrain" sbatch --submit waiting.yaml -- \
+        --hold --output=out
+    echo "  ntasks_per_node: 1" >>waiting.yaml
+    dt_run scontrol release "${output##* }"
+    timeout 60 bash -c 'until grep -q ^done out; do sleep 0.1; done' 2>/dev/null
+    [[ $(<out) == "$says"$'\n'done ]]
+}

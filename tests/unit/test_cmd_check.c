@@ -236,6 +236,92 @@ static void test_contract_contradicts(void **state)
     unsetenv("SLURM_JOB_PARTITION");
 }
 
+#define NODES(n) "t.yaml:1:17: launch.nodes: 2 nodes, but this job has " #n "\n"
+#define RANKS(n)                                                               \
+    "t.yaml:1:37: launch.ntasks_per_node: 3 ranks a node, but this job "       \
+    "has " #n "\n"
+
+/* What sbatch asks for is what the job has; what it does not ask for, and what
+ * the shell says of another job, is nothing.
+ */
+static void test_contract_allocation(void **state)
+{
+    static const struct {
+        const char *words, *script, *says;
+    } cases[] = {
+        {"", "", ""},
+        {"-N2 -n 6", "", ""},
+        {"-N 4", "", NODES(4)},
+        {"--nodes=4", "", NODES(4)},
+        {"--nodes 4", "", NODES(4)},
+        {"-N", "", ""},
+        {"--nodes", "", ""},
+        {"--nodesx=4", "", ""},
+        {"-N1-4", "", ""},
+        {"-N4 : -N2", "", ""},
+        {"-N2 -n4", "", RANKS(2)},
+        {"--ntasks-per-node=2", "", RANKS(2)},
+        {"", "#!/bin/sh\n#SBATCH -N 4 # why\n", NODES(4)},
+        {"", "#!/bin/sh\n#SBATCH -c1 # -N 4\n", ""},
+        {"", "#!/bin/sh\n\n# x\n#SBATCH --nodes='4'\n", NODES(4)},
+        {"", "#!/bin/sh\ntrue\n#SBATCH -N4\n", ""},
+        {"-N2", "#!/bin/sh\n#SBATCH -N4\n", ""},
+        {"", "#!/bin/sh\n#SBATCH -N4\n#SBATCH hetjob\n#SBATCH -N1\n", ""},
+    };
+    char args[256], line[256];
+    (void)state;
+    setenv("SLURM_JOB_ID", "77", 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        setenv("SLURM_JOB_NUM_NODES", "9", 1);
+        setenv("SLURM_GPUS_ON_NODE", "9", 1);
+        write_file("t.yaml", "launch: {nodes: 2, ntasks_per_node: 3, "
+                             "gpus_per_node: 3}\n");
+        write_file("job.sh", cases[i].script);
+        snprintf(args, sizeof(args),
+                 "--contract --allocation job.sh t.yaml -- %s", cases[i].words);
+        snprintf(line, sizeof(line), "%s", cases[i].says);
+        int status = check(args);
+        assert_string_equal(errors, line);
+        assert_int_equal(status, line[0] ? EX_CONFIG : 0);
+    }
+    assert_int_equal(check("--contract --allocation no.sh t.yaml -- "
+                           "--gpus-per-node=a100:4 -c2 -p b"),
+                     EX_CONFIG);
+    assert_string_equal(errors, "t.yaml:1:55: launch.gpus_per_node: 3 GPUs a "
+                                "node, but this job has 4\n");
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_JOB_NUM_NODES");
+    unsetenv("SLURM_NTASKS");
+    unsetenv("SLURM_NTASKS_PER_NODE");
+    unsetenv("SLURM_GPUS_PER_NODE");
+    unsetenv("SLURM_CPUS_PER_TASK");
+    unsetenv("SLURM_JOB_PARTITION");
+    assert_int_equal(check("--allocation x t.yaml"), EX_USAGE);
+    assert_int_equal(unlink("job.sh"), 0);
+}
+
+/* The same file has the same sum, in a job and in what becomes one. */
+static void test_contract_sum(void **state)
+{
+    char sum[512];
+    (void)state;
+    write_file("t.yaml", "launch: {nodes: 2}\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, "SLURM_DISTTRAIN_SUM"));
+    assert_int_equal(check("--contract --allocation job.sh t.yaml"), 0);
+    char *line = strstr(out, "SRUN SLURM_DISTTRAIN_SUM=");
+    assert_non_null(line);
+    snprintf(sum, sizeof(sum), "%.*s", (int)strcspn(line, "\n"), line);
+    assert_non_null(strstr(sum, "/t.yaml"));
+    setenv("SLURM_JOB_ID", "77", 1);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_non_null(strstr(out, sum));
+    write_file("t.yaml", "launch: {nodes: 3}\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, sum));
+    unsetenv("SLURM_JOB_ID");
+}
+
 /* What is wrong in the shell that srun is started from. */
 static void test_contract_environment(void **state)
 {
@@ -317,6 +403,8 @@ int main(void)
         cmocka_unit_test(test_contract),
         cmocka_unit_test(test_contract_launch),
         cmocka_unit_test(test_contract_contradicts),
+        cmocka_unit_test(test_contract_allocation),
+        cmocka_unit_test(test_contract_sum),
         cmocka_unit_test(test_contract_environment),
         cmocka_unit_test(test_contract_too_large),
         cmocka_unit_test(test_keys),

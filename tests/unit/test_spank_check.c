@@ -47,8 +47,8 @@ static const char *run_fails(const char *body, int deadline_ms)
     static struct dt_error err;
     struct dtspank_contract contract;
     script(body);
-    assert_int_equal(dtspank_check_run(runtime, "c.yaml", NULL, deadline_ms,
-                                       &contract, &err),
+    assert_int_equal(dtspank_check_run(runtime, "c.yaml", NULL, NULL,
+                                       deadline_ms, &contract, &err),
                      -1);
     size_t len = strlen(runtime);
     if (strncmp(err.text, runtime, len) != 0)
@@ -67,9 +67,9 @@ static void test_answer(void **state)
            "echo RUNS=command\n"
            "printf '%s\\n' 'SRUN S=1 2' 'ENV A=1' 'ENV _b2=x=y \\\\n\\nz' 'ENV "
            "C='");
-    assert_int_equal(
-        dtspank_check_run(runtime, "a b.yaml", words, 10000, &contract, NULL),
-        0);
+    assert_int_equal(dtspank_check_run(runtime, "a b.yaml", words, NULL, 10000,
+                                       &contract, NULL),
+                     0);
     assert_string_equal(contract.config, "/x/a b.yaml");
     assert_string_equal(contract.runs, "command");
     assert_int_equal(contract.srun_count, 1);
@@ -79,6 +79,27 @@ static void test_answer(void **state)
     assert_string_equal(contract.env[1], "_b2=x=y \\n\nz");
     assert_string_equal(contract.env[2], "C=");
     dtspank_contract_fini(&contract);
+    dtspank_contract_fini(&contract);
+}
+
+/* sbatch and salloc tell of their script, or that there is none. */
+static void test_allocation(void **state)
+{
+    struct dtspank_contract contract;
+    char *words[] = {"-N2", NULL};
+    (void)state;
+    script(
+        "[ \"$*/$#\" = 'check --contract --allocation a b c.yaml -- -N2/7' ] "
+        "|| [ \"$*/$#\" = 'check --contract --allocation  c.yaml -- -N2/7' ] "
+        "|| exit 9\n"
+        "echo DISTTRAIN_CONTRACT=2; echo CONFIG=/x; echo RUNS=nothing\n");
+    assert_int_equal(dtspank_check_run(runtime, "c.yaml", words, "a b", 10000,
+                                       &contract, NULL),
+                     0);
+    dtspank_contract_fini(&contract);
+    assert_int_equal(
+        dtspank_check_run(runtime, "c.yaml", words, "", 10000, &contract, NULL),
+        0);
     dtspank_contract_fini(&contract);
 }
 
@@ -94,9 +115,9 @@ static void test_hostile_names(void **state)
            "printf %s \"$3\" | od -An -v -tx1 | tr -d ' \\n'; echo");
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct dtspank_contract contract;
-        assert_int_equal(
-            dtspank_check_run(runtime, names[i], NULL, 30000, &contract, NULL),
-            0);
+        assert_int_equal(dtspank_check_run(runtime, names[i], NULL, NULL, 30000,
+                                           &contract, NULL),
+                         0);
         assert_int_equal(strlen(contract.config), 1 + 2 * strlen(names[i]));
         for (size_t b = 0; names[i][b]; b++) {
             char hex[3];
@@ -122,9 +143,9 @@ static void test_broken_runtime(void **state)
     struct dt_error err;
     (void)state;
     assert_string_equal(run_fails("kill -9 $$", 10000), "killed by signal 9");
-    assert_int_equal(
-        dtspank_check_run("/nonexistent", "c", NULL, 1000, &contract, &err),
-        -1);
+    assert_int_equal(dtspank_check_run("/nonexistent", "c", NULL, NULL, 1000,
+                                       &contract, &err),
+                     -1);
     assert_string_equal(
         err.text, "/nonexistent check: No such file or directory (runtime= "
                   "in plugstack.conf)");
@@ -182,8 +203,11 @@ static void test_grammar(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answer),  cmocka_unit_test(test_hostile_names),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_broken_runtime),
+        cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_allocation),
+        cmocka_unit_test(test_hostile_names),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_broken_runtime),
         cmocka_unit_test(test_grammar),
     };
     return cmocka_run_group_tests_name("spank_check", tests, setup, teardown);

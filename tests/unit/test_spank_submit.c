@@ -35,7 +35,7 @@ static int setup(void **state)
     if (fd < 0)
         return -1;
     dprintf(fd, "#!/bin/sh\n"
-                "runs=train\n"
+                "runs=train; [ \"$3\" != --allocation ] || shift 2\n"
                 "case $3 in *bad*) exit 78;; *nothing* | /dev/null)\n"
                 "runs=nothing; esac\n"
                 "echo DISTTRAIN_CONTRACT=2; echo RUNS=$runs\n"
