@@ -14,6 +14,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \
 	runtime/algo/agree.c \
+	runtime/algo/owner.c \
+	runtime/algo/owner.h \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
 	runtime/algo/plan.c \

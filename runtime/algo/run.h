@@ -8,6 +8,7 @@
 
 #include "algo/data.h"
 #include "algo/graphs.h"
+#include "algo/owner.h"
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
 #include "conf/conf.h"
@@ -67,6 +68,7 @@ struct dt_run {
     struct dt_loader *loader;
     uint64_t epoch_samples;
 
+    struct dt_owner *owner; /* of run.output_dir: rank 0 */
     struct dt_report *report;
     char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
     char ckpt_path[PATH_MAX];      /* of the newest one, empty before it */

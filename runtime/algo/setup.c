@@ -258,13 +258,15 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
 
 /* --- where the results go (rank 0) --- */
 
+/* But for the files of its owner. */
 static bool directory_is_empty(const char *path)
 {
     DIR *dir = opendir(path);
     const struct dirent *entry;
     bool empty = true;
     while (dir && empty && (entry = readdir(dir)))
-        empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+        empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
+                !strncmp(entry->d_name, ".owner", 6);
     if (dir)
         closedir(dir);
     return empty;
@@ -276,6 +278,9 @@ static int prepare_output(struct dt_run *run, struct dt_error *err)
     const char *output = conf->run.output_dir;
     bool anew = conf->training.resume == DT_CONF_RESUME_NONE &&
                 !conf->training.eval_only;
+    bool writes = !conf->training.eval_only || conf->logging.to_jsonl;
+    if (writes && !(run->owner = dt_owner_take(output, DT_OWNER_BEAT_MS, err)))
+        return -1;
     if (anew && !directory_is_empty(output)) {
         if (!conf->run.overwrite)
             return dt_error_set(err, EX_CANTCREAT,
@@ -287,9 +292,7 @@ static int prepare_output(struct dt_run *run, struct dt_error *err)
         if (dt_file_remove_tree(run->ckpt_root, err) < 0)
             return -1;
     }
-    if (dt_file_mkdirs(output, err) < 0)
-        return -1;
-    return dt_file_mkdirs(conf->logging.dir, err);
+    return writes ? dt_file_mkdirs(conf->logging.dir, err) : 0;
 }
 
 static int start_report(struct dt_run *run, struct dt_error *err)
@@ -435,6 +438,7 @@ void dt_run_fini(struct dt_run *run)
     if (run->exec.device)
         run->exec.device->stream_wait(run->exec.stream, &late);
     dt_report_destroy(run->report);
+    dt_owner_release(run->owner);
     dt_loader_destroy(run->loader);
     dt_parallel_destroy(run->parallel);
     dt_graphs_destroy(run->graphs);

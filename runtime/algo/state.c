@@ -116,6 +116,18 @@ static int write_checkpoint(struct dt_run *run, const struct flats *flats,
     return dt_ckpt_commit(writer, 0, err);
 }
 
+/* Is run.output_dir still there, and still ours? */
+static int check_owner(struct dt_run *run, struct dt_error *err)
+{
+    int found = run->owner ? dt_owner_check(run->owner, err) : 0;
+    if (found == 1)
+        dt_log(DT_LOG_WARN, "algo",
+               "%s: was removed or moved while the run writes to it; it is "
+               "made anew, without the checkpoints that were there",
+               run->conf.run.output_dir);
+    return found < 0 ? -1 : 0;
+}
+
 int dt_run_save(struct dt_run *run, struct dt_error *err)
 {
     struct flats flats;
@@ -123,7 +135,7 @@ int dt_run_save(struct dt_run *run, struct dt_error *err)
     run->unproven_step = run->progress.step;
     if (run->rank != 0)
         return 0;
-    if (dt_report_sync(run->report, err) < 0 ||
+    if (check_owner(run, err) < 0 || dt_report_sync(run->report, err) < 0 ||
         open_flats(&flats, run, count, true, err) < 0)
         return -1;
     int result = write_checkpoint(run, &flats, err);

@@ -238,6 +238,9 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
         if (result == 0 && run.report)
             dt_report_summary(run.report, &summary);
     }
+    /* nothing more is written */
+    dt_owner_release(run.owner);
+    run.owner = NULL;
     /* Nobody leaves while rank 0 still writes the last checkpoint. */
     if (result == 0 || err->status == EX_TEMPFAIL) {
         struct dt_error late;

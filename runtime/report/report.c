@@ -11,9 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "report/report.h"
 
@@ -157,6 +159,30 @@ static void put_number(FILE *out, const char *key, double value)
         fprintf(out, ", \"%s\": null", key);
 }
 
+/* A file that was removed would take lines that nobody sees. */
+static int find_metrics_again(struct dt_report *report, struct dt_error *err)
+{
+    struct stat st;
+    char *dir = NULL;
+    const char *slash = strrchr(report->metrics_path, '/');
+    if (fstat(fileno(report->metrics), &st) < 0 || st.st_nlink > 0)
+        return 0;
+    fclose(report->metrics);
+    report->metrics = NULL;
+    if (slash && !(dir = strndup(report->metrics_path,
+                                 (size_t)(slash - report->metrics_path))))
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    int rc = dir ? dt_file_mkdirs(dir, err) : 0;
+    free(dir);
+    if (rc < 0 || open_metrics(report, err) < 0)
+        return -1;
+    dt_log(DT_LOG_WARN, "report",
+           "%s: was removed while the run writes to it; it is made anew, "
+           "without the lines before this one",
+           report->metrics_path);
+    return 0;
+}
+
 static int end_metrics_line(struct dt_report *report, struct dt_error *err)
 {
     put_number(report->metrics, "time", dt_clock_now() - report->start);
@@ -201,6 +227,8 @@ int dt_report_step(struct dt_report *report, const struct dt_report_step *step,
     follow_loss(report, step);
     if (!report->metrics)
         return 0;
+    if (find_metrics_again(report, err) < 0)
+        return -1;
     fprintf(report->metrics, "{\"step\": %ld, \"split\": \"train\"",
             step->step);
     put_number(report->metrics, "epoch", step->epoch);
@@ -221,6 +249,8 @@ int dt_report_eval(struct dt_report *report, long step, double loss,
     print_line(report, false, text);
     if (!report->metrics)
         return 0;
+    if (find_metrics_again(report, err) < 0)
+        return -1;
     fprintf(report->metrics, "{\"step\": %ld, \"split\": \"eval\"", step);
     put_number(report->metrics, "loss", loss);
     put_number(report->metrics, "perplexity", exp(loss));

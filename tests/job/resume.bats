@@ -357,6 +357,56 @@ everything=(
     [[ $output == *"19 examples in 19 rows"* ]]
 }
 
+@test "of runs that start at once in one output_dir one goes on" {
+    local i status=0
+    config shared "training: {train_batch_size: 4, max_steps: 100000000}" \
+        "checkpoint: {steps: 2, total_limit: 2}"
+    sed -i '/^run/s/}/, overwrite: true}/' shared.yaml
+    for i in {1..12}; do
+        train 1 shared &>"shared.$i" &
+    done
+    for i in {1..11}; do
+        wait -n || status=$?
+        ((status == 73))
+    done
+    cat shared.[0-9]*
+    (($(grep -l 'shared.out: another run writes to this directory: process '\
+'[0-9]* on .*, since .*; wait for its end, or name another run.output_dir' \
+        shared.[0-9]* | wc -l) == 11))
+    # the one that is left was not disturbed, and ends by its own rules
+    kill -USR1 "$(sed -n 's/^pid //p' shared.out/.owner)"
+    wait -n || status=$?
+    ((status == 75))
+    (($(grep -l 'stopped by a signal' shared.[0-9]* | wc -l) == 1))
+    [[ ! -e shared.out/.owner ]]
+    config shared "training: {train_batch_size: 4, max_steps: 1, resume: auto}"
+    run train 1 shared
+    echo "$output"
+    [[ $output != *interrupted* && $output != *damaged* ]]
+}
+
+@test "a run that was killed leaves its output_dir to the next one" {
+    config killed "training: {train_batch_size: 4, max_steps: 100000000}" \
+        "checkpoint: {steps: 5}"
+    "$DT_BUILDDIR/disttrain" train killed.yaml &>killed.log &
+    local pid=$!
+    for _ in {1..200}; do
+        [[ ! -e killed.out/checkpoints/latest ]] || break
+        sleep 0.05
+    done
+    kill -9 $pid
+    wait $pid || :
+    [[ -e killed.out/.owner ]]
+    config killed "training: {train_batch_size: 4, max_steps: 100000000,
+  resume: auto, eval_only: true}" \
+        "data: {train: train.jsonl, eval: eval.jsonl, max_length: 48}"
+    run train 1 killed
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"resuming from "* && $output != *"still alive"* ]]
+    [[ ! -e killed.out/.owner ]]
+}
+
 @test "a run that diverges saves nothing more, and goes back to what was good" {
     need_mpirun
     local ranks limit saved

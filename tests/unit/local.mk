@@ -49,6 +49,7 @@ check_PROGRAMS += \
 	tests/unit/test_optim \
 	tests/unit/test_outcome \
 	tests/unit/test_peers \
+	tests/unit/test_owner \
 	tests/unit/test_plan \
 	tests/unit/test_report \
 	tests/unit/test_rows \

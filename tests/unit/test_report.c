@@ -153,6 +153,30 @@ static void test_damaged_lines(void **state)
     free(text);
 }
 
+static void print_removed(void)
+{
+    struct dt_report *report = create(0, false);
+    step(report, 1, 1.0);
+    assert_int_equal(unlink(path), 0);
+    step(report, 2, 1.0);
+    step(report, 3, 1.0);
+    dt_report_destroy(report);
+}
+
+static void test_removed(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    char *said = captured(STDERR_FILENO, print_removed);
+    assert_non_null(strstr(said, "/metrics.jsonl: was removed while the run "
+                                 "writes to it; it is made anew, without"));
+    free(said);
+    char *text = dt_file_read(path, 4096, &err);
+    assert_memory_equal(text, "{\"step\": 2,", 11);
+    assert_non_null(strstr(text, "\n{\"step\": 3,"));
+    free(text);
+}
+
 static void test_cannot_open(void **state)
 {
     const struct dt_report_options options = {"/nowhere/m.jsonl", 0, 1, false};
@@ -251,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_resume_cuts),
         cmocka_unit_test(test_damaged_lines),
+        cmocka_unit_test(test_removed),
         cmocka_unit_test(test_cannot_open),
         cmocka_unit_test(test_console),
         cmocka_unit_test(test_explosion),

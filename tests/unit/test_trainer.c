@@ -209,6 +209,62 @@ static void test_diverged(void **state)
     assert_string_equal(saved_steps(), "1");
 }
 
+/* --- the directory --- */
+
+static int save_removed(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(dt_file_remove_tree("out", &err) == 0);
+    TRY(dt_run_save(run, &err) == 0);
+    TRY(dt_report_step(run->report, &line, &err) == 0);
+    TRY(strcmp(saved_steps(), "1") == 0);
+    TRY(access("out/.owner", F_OK) == 0);
+    /* another run has begun there */
+    TRY(dt_file_remove_tree("out", &err) == 0);
+    struct dt_owner *other = dt_owner_take("out", DT_OWNER_BEAT_MS, &err);
+    TRY(other);
+    TRY(dt_run_save(run, &err) == -1);
+    TRY(strstr(err.text, ": another run writes to this directory: process "));
+    TRY(strcmp(saved_steps(), "") == 0);
+    dt_owner_release(other);
+    return 0;
+}
+
+static void test_removed(void **state)
+{
+    (void)state;
+    small_runs(1, "training: {train_batch_size: 4, max_steps: 9}\n",
+               save_removed, NULL);
+    assert_int_equal(access("out/.owner", F_OK), -1);
+}
+
+/* The directory is given up however a run ends. */
+static void test_owned(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    struct dt_owner *other = dt_owner_take("out", DT_OWNER_BEAT_MS, &err);
+    assert_non_null(other);
+    train(1, FIVE);
+    assert_int_equal(trained.status, EX_CANTCREAT);
+    assert_non_null(strstr(trained.text, "/out: another run writes to this "));
+    assert_int_equal(access("out/logs", F_OK), -1);
+    dt_owner_release(other);
+    train(1, FIVE "checkpoint.steps: 1\n");
+    NO_ERROR();
+    assert_int_equal(access("out/.owner", F_OK), -1);
+    train(1, "training: {train_batch_size: 5, max_steps: 9}\n");
+    assert_non_null(strstr(trained.text, "/out: run.output_dir is not empty"));
+    assert_int_equal(access("out/.owner", F_OK), -1);
+    small_clean(NULL);
+    train(1, BLOWN "training.max_steps: 4\n");
+    assert_int_equal(trained.status, EX_DATAERR);
+    assert_int_equal(access("out/.owner", F_OK), -1);
+}
+
 /* --- saves, step by step --- */
 
 /* A checkpoint is good when the next step has shown it. */
@@ -298,6 +354,8 @@ int main(void)
         cmocka_unit_test_setup(test_lines, small_clean),
         cmocka_unit_test_setup(test_stop, small_clean),
         cmocka_unit_test_setup(test_diverged, small_clean),
+        cmocka_unit_test_setup(test_removed, small_clean),
+        cmocka_unit_test_setup(test_owned, small_clean),
         cmocka_unit_test_setup(test_proof, small_clean),
         cmocka_unit_test_setup(test_poisoned, small_clean),
     };

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* owner.c - who writes to a directory, in a file of it */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "algo/owner.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+
+enum { BEATS = 3, ROUNDS = 100, MAX_BYTES = 2048 };
+
+/* What the file says. Words that are not known are "-". */
+struct card {
+    char job[96], step[32], restart[16]; /* job@cluster */
+    char host[256], boot[64], space[64]; /* space: of process numbers */
+    long pid;
+    unsigned long long start; /* of the process, in ticks since the boot */
+    char since[32];
+    char nonce[17]; /* empty: the file is not written yet */
+    struct timespec touched;
+};
+
+struct dt_owner {
+    char *dir, *path;
+    struct card card;
+    int beat_ms;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t ended;
+    bool end;
+};
+
+/* --- this process --- */
+
+static void copy_word(char *to, size_t bytes, const char *word)
+{
+    bool good = word && *word && !strpbrk(word, " \t\n");
+    snprintf(to, bytes, "%s", good ? word : "-");
+}
+
+static void read_word(char *to, size_t bytes, const char *path)
+{
+    char word[256] = "";
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%255s", word) != 1)
+        word[0] = '\0';
+    if (file)
+        fclose(file);
+    copy_word(to, bytes, word);
+}
+
+/* When the process began; 0 if there is none, or it cannot be seen. */
+static unsigned long long start_of(long pid)
+{
+    char path[64], text[1024];
+    unsigned long long start = 0;
+    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    FILE *file = fopen(path, "re");
+    size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[n] = '\0';
+    const char *after = strrchr(text, ')'); /* of the name; field 2 of 22 */
+    if (!after ||
+        sscanf(after + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+               "%*d %*d %*d %*d %llu",
+               &start) != 1)
+        return 0;
+    return start;
+}
+
+static void describe_self(struct card *card)
+{
+    char job[96], host[256] = "", space[64] = "";
+    const char *cluster = getenv("SLURM_CLUSTER_NAME");
+    const char *id = getenv("SLURM_JOB_ID");
+    const char *restart = getenv("SLURM_RESTART_COUNT");
+    unsigned char random[8] = {0};
+    time_t now = time(NULL);
+    struct tm tm;
+
+    *card = (struct card){.pid = getpid(), .start = start_of(getpid())};
+    snprintf(job, sizeof(job), "%s@%s", id ? id : "", cluster ? cluster : "");
+    copy_word(card->job, sizeof(card->job), id ? job : NULL);
+    copy_word(card->step, sizeof(card->step), getenv("SLURM_STEP_ID"));
+    copy_word(card->restart, sizeof(card->restart), restart ? restart : "0");
+    if (gethostname(host, sizeof(host) - 1) < 0)
+        host[0] = '\0';
+    copy_word(card->host, sizeof(card->host), host);
+    read_word(card->boot, sizeof(card->boot),
+              "/proc/sys/kernel/random/boot_id");
+    if (readlink("/proc/self/ns/pid", space, sizeof(space) - 1) < 0)
+        space[0] = '\0';
+    copy_word(card->space, sizeof(card->space), space);
+    strftime(card->since, sizeof(card->since), "%Y-%m-%d %H:%M:%S",
+             localtime_r(&now, &tm));
+    if (getrandom(random, sizeof(random), 0) < 0)
+        memcpy(random, &now, sizeof(now));
+    for (int i = 0; i < 8; i++)
+        snprintf(card->nonce + 2 * i, 3, "%02x", random[i]);
+}
+
+/* --- the file --- */
+
+/* Creates `path`, which must not be there, for this process. 0, or errno. */
+static int create_file(const char *path, const struct card *card)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!file) {
+        int why = errno;
+        if (fd >= 0)
+            close(fd);
+        return why;
+    }
+    fprintf(file,
+            "job %s\nstep %s\nrestart %s\nhost %s\nboot %s\nspace %s\n"
+            "pid %ld\nstart %llu\nsince %s\nnonce %s\n",
+            card->job, card->step, card->restart, card->host, card->boot,
+            card->space, card->pid, card->start, card->since, card->nonce);
+    int bad = ferror(file) ? EIO : 0;
+    if (fclose(file) != 0)
+        bad = errno;
+    if (bad)
+        unlink(path);
+    return bad;
+}
+
+/* What the file says. false: there is none. */
+static bool read_file(const char *path, struct card *card)
+{
+    char text[MAX_BYTES];
+    struct stat st = {0};
+    *card = (struct card){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return errno != ENOENT;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = '\0';
+    if (fstat(fd, &st) == 0)
+        card->touched = st.st_mtim;
+    close(fd);
+    if (sscanf(text,
+               "job %95s\nstep %31s\nrestart %15s\nhost %255s\nboot %63s\n"
+               "space %63s\npid %ld\nstart %llu\nsince %31[^\n]\nnonce %16s\n",
+               card->job, card->step, card->restart, card->host, card->boot,
+               card->space, &card->pid, &card->start, card->since,
+               card->nonce) != 10)
+        card->nonce[0] = '\0';
+    return true;
+}
+
+static bool same_word(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 && strcmp(a, "-") != 0;
+}
+
+/* --- has the other one ended? --- */
+
+enum verdict { GONE, ALIVE, UNKNOWN };
+
+static enum verdict judge(const struct card *other, const struct card *self)
+{
+    if (!other->nonce[0])
+        return UNKNOWN;
+    if (same_word(other->boot, self->boot) &&
+        same_word(other->space, self->space)) {
+        if (kill((pid_t)other->pid, 0) < 0 && errno == ESRCH)
+            return GONE;
+        unsigned long long start = start_of(other->pid);
+        return start == 0 || start == other->start ? ALIVE : GONE;
+    }
+    if (same_word(other->job, self->job) &&
+        strcmp(other->restart, self->restart) != 0)
+        return GONE; /* Slurm has ended it before it began the job again */
+    return UNKNOWN;
+}
+
+/* Looks whether its file is touched. GONE, too, if somebody else's is there. */
+static enum verdict watch(const struct dt_owner *owner,
+                          const struct card *other)
+{
+    struct card now;
+    double end = dt_clock_now() + BEATS * owner->beat_ms / 1e3;
+    if (other->nonce[0])
+        dt_log(DT_LOG_INFO, "algo",
+               "%s: is the run of process %ld on %s still alive? Looking for "
+               "%d s",
+               owner->path, other->pid, other->host,
+               BEATS * owner->beat_ms / 1000);
+    while (dt_clock_now() < end) {
+        if (!read_file(owner->path, &now) ||
+            strcmp(now.nonce, other->nonce) != 0)
+            return GONE;
+        if (now.touched.tv_sec != other->touched.tv_sec ||
+            now.touched.tv_nsec != other->touched.tv_nsec)
+            return ALIVE;
+        dt_clock_sleep(0.02);
+    }
+    return GONE;
+}
+
+/* --- taking the directory --- */
+
+/* Puts this run in the place of one that has ended. Whoever wants to do so
+ * creates a file named after it first, so that there is one only, and looks
+ * again. -1: another one was faster.
+ */
+static int replace(const struct dt_owner *owner, const struct card *other)
+{
+    char claim[PATH_MAX];
+    struct card now;
+    snprintf(claim, sizeof(claim), "%s-after-%s", owner->path, other->nonce);
+    if (create_file(claim, &owner->card) != 0) {
+        if (read_file(claim, &now) && judge(&now, &owner->card) == GONE)
+            unlink(claim); /* it did not live to use it */
+        return -1;
+    }
+    if (read_file(owner->path, &now) && !strcmp(now.nonce, other->nonce) &&
+        rename(claim, owner->path) == 0)
+        return 0;
+    unlink(claim);
+    return -1;
+}
+
+static int refuse(const struct dt_owner *owner, const struct card *other,
+                  struct dt_error *err)
+{
+    char job[160] = "", cancel[96] = "";
+    int digits = (int)strcspn(other->job, "@");
+    if (strcmp(other->job, "-") != 0) {
+        snprintf(job, sizeof(job), "job %.*s, step %s, ", digits, other->job,
+                 other->step);
+        snprintf(cancel, sizeof(cancel), " or cancel it (scancel %.*s)", digits,
+                 other->job);
+    }
+    return dt_error_set(err, EX_CANTCREAT,
+                        "%s: another run writes to this directory: %sprocess "
+                        "%ld on %s, since %s; wait for its end%s, or name "
+                        "another run.output_dir",
+                        owner->dir, job, other->pid, other->host, other->since,
+                        cancel);
+}
+
+static int take(struct dt_owner *owner, struct dt_error *err)
+{
+    struct card other;
+    for (int round = 0; round < ROUNDS; round++) {
+        int bad = create_file(owner->path, &owner->card);
+        if (bad == 0)
+            return 0;
+        if (bad != EEXIST)
+            return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s",
+                                owner->path, strerror(bad));
+        if (!read_file(owner->path, &other))
+            continue;
+        enum verdict verdict = judge(&other, &owner->card);
+        if (verdict == UNKNOWN)
+            verdict = watch(owner, &other);
+        if (verdict == ALIVE && other.nonce[0])
+            return refuse(owner, &other, err);
+        if (verdict == GONE && replace(owner, &other) == 0)
+            return 0;
+        dt_clock_sleep(0.02); /* a third one is taking its place */
+    }
+    return dt_error_set(err, EX_CANTCREAT,
+                        "%s: cannot tell whether another run writes to this "
+                        "directory; if none does, remove the file",
+                        owner->path);
+}
+
+/* --- while the run lives --- */
+
+static bool is_ours(const struct dt_owner *owner, bool *there)
+{
+    struct card now;
+    *there = read_file(owner->path, &now);
+    return *there && strcmp(now.nonce, owner->card.nonce) == 0;
+}
+
+static void *beat(void *arg)
+{
+    struct dt_owner *owner = arg;
+    bool there;
+    pthread_mutex_lock(&owner->mutex);
+    while (!owner->end) {
+        struct timespec next = dt_clock_in(CLOCK_MONOTONIC, owner->beat_ms);
+        pthread_cond_timedwait(&owner->ended, &owner->mutex, &next);
+        pthread_mutex_unlock(&owner->mutex);
+        if (is_ours(owner, &there))
+            utimensat(AT_FDCWD, owner->path, NULL, 0);
+        pthread_mutex_lock(&owner->mutex);
+    }
+    pthread_mutex_unlock(&owner->mutex);
+    return NULL;
+}
+
+static int start_beating(struct dt_owner *owner, struct dt_error *err)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&owner->ended, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&owner->mutex, NULL);
+    int bad = pthread_create(&owner->thread, NULL, beat, owner);
+    if (bad)
+        dt_error_set(err, EX_OSERR, "%s: cannot start a thread: %s",
+                     owner->path, strerror(bad));
+    return bad ? -1 : 0;
+}
+
+struct dt_owner *dt_owner_take(const char *dir, int beat_ms,
+                               struct dt_error *err)
+{
+    struct dt_owner *owner = calloc(1, sizeof(*owner));
+    if (!owner || !(owner->dir = strdup(dir)) ||
+        asprintf(&owner->path, "%s/.owner", dir) < 0) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        if (owner)
+            free(owner->dir);
+        free(owner);
+        return NULL;
+    }
+    owner->beat_ms = beat_ms;
+    describe_self(&owner->card);
+    if (dt_file_mkdirs(dir, err) == 0 && take(owner, err) == 0) {
+        if (start_beating(owner, err) == 0)
+            return owner;
+        unlink(owner->path);
+    }
+    free(owner->dir);
+    free(owner->path);
+    free(owner);
+    return NULL;
+}
+
+int dt_owner_check(struct dt_owner *owner, struct dt_error *err)
+{
+    struct card other;
+    bool there;
+    if (is_ours(owner, &there))
+        return 0;
+    if (!there && dt_file_mkdirs(owner->dir, err) < 0)
+        return -1;
+    if (!there && create_file(owner->path, &owner->card) == 0)
+        return 1;
+    if (read_file(owner->path, &other) && other.nonce[0])
+        return refuse(owner, &other, err);
+    return dt_error_set(err, EX_CANTCREAT, "%s: is not what this run wrote",
+                        owner->path);
+}
+
+void dt_owner_release(struct dt_owner *owner)
+{
+    bool there;
+    if (!owner)
+        return;
+    pthread_mutex_lock(&owner->mutex);
+    owner->end = true;
+    pthread_cond_signal(&owner->ended);
+    pthread_mutex_unlock(&owner->mutex);
+    pthread_join(owner->thread, NULL);
+    if (is_ours(owner, &there))
+        unlink(owner->path);
+    pthread_mutex_destroy(&owner->mutex);
+    pthread_cond_destroy(&owner->ended);
+    free(owner->dir);
+    free(owner->path);
+    free(owner);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_owner.c - one run in a directory, whoever came before and how it ended
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "algo/owner.h"
+#include "base/clock.h"
+#include "tests/unit/scratch.h"
+
+enum {
+    SHORT = 20,      /* ms: a beat that soon says that another has ended */
+    LONG = 10000000, /* a beat that no test could wait for */
+};
+
+static char dir[300], path[320];
+static struct dt_error err;
+
+static int fresh(void **state)
+{
+    static int number;
+    (void)state;
+    snprintf(dir, sizeof(dir), "%s-%d", scratch_path("out"), number++);
+    snprintf(path, sizeof(path), "%s/.owner", dir);
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_STEP_ID");
+    unsetenv("SLURM_RESTART_COUNT");
+    unsetenv("SLURM_CLUSTER_NAME");
+    return 0;
+}
+
+static bool exists(const char *name)
+{
+    struct stat st;
+    return stat(name, &st) == 0;
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static struct dt_owner *must_take(int beat_ms)
+{
+    struct dt_owner *owner = dt_owner_take(dir, beat_ms, &err);
+    if (!owner)
+        fail_msg("%s", err.text);
+    return owner;
+}
+
+/* The file of a run that has the directory, with one line replaced. */
+static char *card_with(const char *key, const char *value)
+{
+    static char card[2048];
+    struct dt_owner *owner = must_take(LONG);
+    char *text = dt_file_read(path, sizeof(card), &err);
+    assert_non_null(text);
+    dt_owner_release(owner);
+    char line[32];
+    snprintf(line, sizeof(line), "\n%s ", key);
+    char *at = strstr(text, line);
+    assert_non_null(at);
+    snprintf(card, sizeof(card), "%.*s%s%s%s", (int)(at - text), text, line,
+             value, strchr(at + 1, '\n'));
+    free(text);
+    return card;
+}
+
+static const char *ended_pid(void)
+{
+    static char text[16];
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    snprintf(text, sizeof(text), "%d", (int)pid);
+    return text;
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    char text[700], host[256];
+    struct dt_owner *first = must_take(LONG);
+    assert_true(exists(path));
+    assert_null(dt_owner_take(dir, LONG, &err));
+    assert_int_equal(err.status, EX_CANTCREAT);
+    gethostname(host, sizeof(host));
+    snprintf(text, sizeof(text),
+             "%s: another run writes to this directory: process %d on %s, "
+             "since 20",
+             dir, (int)getpid(), host);
+    assert_memory_equal(err.text, text, strlen(text));
+    assert_non_null(strstr(err.text, "; wait for its end, or name another "
+                                     "run.output_dir"));
+    assert_int_equal(dt_owner_check(first, &err), 0);
+    dt_owner_release(first);
+    assert_false(exists(path));
+    dt_owner_release(must_take(LONG));
+    dt_owner_release(NULL);
+}
+
+static void test_job_named(void **state)
+{
+    (void)state;
+    setenv("SLURM_JOB_ID", "12", 1);
+    setenv("SLURM_STEP_ID", "3", 1);
+    setenv("SLURM_CLUSTER_NAME", "big", 1);
+    struct dt_owner *first = must_take(LONG);
+    assert_null(dt_owner_take(dir, LONG, &err));
+    assert_non_null(strstr(err.text, "directory: job 12, step 3, process "));
+    assert_non_null(strstr(err.text, "; wait for its end or cancel it "
+                                     "(scancel 12), or name another"));
+    dt_owner_release(first);
+}
+
+/* --- one that has ended --- */
+
+static void test_process_gone(void **state)
+{
+    (void)state;
+    put(path, card_with("pid", ended_pid()));
+    dt_owner_release(must_take(LONG));
+    /* another process has its number now */
+    put(path, card_with("start", "1"));
+    dt_owner_release(must_take(LONG));
+    assert_false(exists(path));
+}
+
+static void test_requeued(void **state)
+{
+    (void)state;
+    char *card;
+    setenv("SLURM_JOB_ID", "12", 1);
+    card = card_with("boot", "another");
+    put(path, card);
+    setenv("SLURM_RESTART_COUNT", "1", 1);
+    dt_owner_release(must_take(LONG));
+}
+
+static void test_silent(void **state)
+{
+    (void)state;
+    put(path, card_with("boot", "another"));
+    dt_owner_release(must_take(SHORT));
+    put(path, card_with("space", "another"));
+    dt_owner_release(must_take(SHORT));
+    put(path, ""); /* ended before it could write */
+    dt_owner_release(must_take(SHORT));
+    put(path, "what is this\n");
+    dt_owner_release(must_take(SHORT));
+}
+
+static atomic_bool done;
+
+static void *touch(void *arg)
+{
+    (void)arg;
+    while (!done) {
+        utimensat(AT_FDCWD, path, NULL, 0);
+        dt_clock_sleep(0.01);
+    }
+    return NULL;
+}
+
+static void test_alive_elsewhere(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    setenv("SLURM_JOB_ID", "12", 1);
+    put(path, card_with("boot", "another"));
+    setenv("SLURM_JOB_ID", "13", 1);
+    done = false;
+    assert_int_equal(pthread_create(&thread, NULL, touch, NULL), 0);
+    assert_null(dt_owner_take(dir, LONG, &err));
+    done = true;
+    pthread_join(thread, NULL);
+    assert_non_null(
+        strstr(err.text, "this directory: job 12, step -, process"));
+}
+
+static void test_beats(void **state)
+{
+    (void)state;
+    struct stat first, now;
+    struct dt_owner *owner = must_take(SHORT);
+    assert_int_equal(stat(path, &first), 0);
+    double end = dt_clock_now() + 30;
+    do {
+        dt_clock_sleep(0.01);
+        assert_int_equal(stat(path, &now), 0);
+    } while (memcmp(&now.st_mtim, &first.st_mtim, sizeof(now.st_mtim)) == 0 &&
+             dt_clock_now() < end);
+    assert_true(dt_clock_now() < end);
+    dt_owner_release(owner);
+}
+
+/* One that wanted to take the place of an ended one, and ended, too. */
+static void test_unfinished_claim(void **state)
+{
+    (void)state;
+    char claim[400], nonce[17];
+    const char *card = card_with("pid", ended_pid());
+    assert_int_equal(sscanf(strstr(card, "nonce "), "nonce %16s", nonce), 1);
+    snprintf(claim, sizeof(claim), "%s-after-%s", path, nonce);
+    put(claim, card);
+    put(path, card);
+    dt_owner_release(must_take(LONG));
+    assert_false(exists(claim));
+}
+
+static void test_directory_removed(void **state)
+{
+    (void)state;
+    struct dt_owner *owner = must_take(LONG);
+    assert_int_equal(dt_file_remove_tree(dir, &err), 0);
+    assert_int_equal(dt_owner_check(owner, &err), 1);
+    assert_true(exists(path));
+    assert_int_equal(dt_owner_check(owner, &err), 0);
+    /* and another run began there */
+    assert_int_equal(dt_file_remove_tree(dir, &err), 0);
+    struct dt_owner *other = must_take(LONG);
+    assert_int_equal(dt_owner_check(owner, &err), -1);
+    assert_int_equal(err.status, EX_CANTCREAT);
+    assert_non_null(strstr(err.text, ": another run writes to this directory"));
+    dt_owner_release(owner);
+    assert_true(exists(path)); /* it is the other's */
+    dt_owner_release(other);
+    assert_false(exists(path));
+}
+
+static void test_cannot_create(void **state)
+{
+    (void)state;
+    char under[400];
+    put(dir, "a file");
+    snprintf(under, sizeof(under), "%s/out", dir);
+    assert_null(dt_owner_take(under, LONG, &err));
+    assert_int_equal(err.status, EX_CANTCREAT);
+    assert_non_null(strstr(err.text, "ot a directory"));
+}
+
+/* --- many at once --- */
+
+enum { RUNS = 16, TIMES = 20 };
+
+static pthread_barrier_t barrier;
+static struct dt_owner *owners[RUNS];
+
+static void *race(void *arg)
+{
+    struct dt_error mine;
+    pthread_barrier_wait(&barrier);
+    owners[(intptr_t)arg] = dt_owner_take(dir, LONG, &mine);
+    pthread_barrier_wait(&barrier);
+    return NULL;
+}
+
+static void test_race(void **state)
+{
+    (void)state;
+    char card[2048];
+    snprintf(card, sizeof(card), "%s", card_with("pid", ended_pid()));
+    pthread_barrier_init(&barrier, NULL, RUNS);
+    for (int time = 0; time < TIMES; time++) {
+        pthread_t threads[RUNS];
+        int winners = 0;
+        if (time % 2)
+            put(path, card);
+        for (intptr_t i = 0; i < RUNS; i++)
+            pthread_create(&threads[i], NULL, race, (void *)i);
+        for (int i = 0; i < RUNS; i++)
+            pthread_join(threads[i], NULL);
+        for (int i = 0; i < RUNS; i++) {
+            winners += owners[i] != NULL;
+            assert_true(!owners[i] || dt_owner_check(owners[i], &err) == 0);
+        }
+        for (int i = 0; i < RUNS; i++)
+            dt_owner_release(owners[i]);
+        assert_int_equal(winners, 1);
+        assert_false(exists(path));
+    }
+    pthread_barrier_destroy(&barrier);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_refused, fresh),
+        cmocka_unit_test_setup(test_job_named, fresh),
+        cmocka_unit_test_setup(test_process_gone, fresh),
+        cmocka_unit_test_setup(test_requeued, fresh),
+        cmocka_unit_test_setup(test_silent, fresh),
+        cmocka_unit_test_setup(test_alive_elsewhere, fresh),
+        cmocka_unit_test_setup(test_beats, fresh),
+        cmocka_unit_test_setup(test_unfinished_claim, fresh),
+        cmocka_unit_test_setup(test_directory_removed, fresh),
+        cmocka_unit_test_setup(test_cannot_create, fresh),
+        cmocka_unit_test_setup(test_race, fresh),
+    };
+    return cmocka_run_group_tests_name("owner", tests, NULL, NULL);
+}
