@@ -174,6 +174,55 @@ need_faults() {
     [[ $output == *"resuming from "* && $output == *"step $step/$step"* ]]
 }
 
+@test "a second job in one output_dir ends at once, and names the first" {
+    config owned "training: {train_batch_size: 2, max_steps: 1000000,
+  resume: auto}" "checkpoint: {steps: 20, total_limit: 2}" \
+        "logging: {steps: 100000}"
+    dt_srun -N1 -n1 -w n1 -J owned --disttrain=owned.yaml &>owned.log &
+    local srun=$! job status=0 node
+    for _ in {1..200}; do
+        [[ ! -e owned.out/checkpoints/latest ]] || break
+        sleep 0.1
+    done
+    job=$(dt_run squeue -h -n owned -o %i)
+    for node in n1 n2; do
+        run dt_srun -N1 -n2 -w "$node" --overcommit --disttrain=owned.yaml
+        echo "$output"
+        ((status == 73))
+        [[ $output == *"owned.out: another run writes to this directory: job \
+$job, step 0, process "*" on n1, since "*" or cancel it (scancel $job), or"* ]]
+        (($(grep -c 'disttrain: rank' <<<"$output") == 1))
+    done
+    # killed without a word, it is gone: on its own node that is known
+    dt_run --node n1 kill -9 "$(sed -n 's/^pid //p' owned.out/.owner)"
+    wait "$srun" || status=$?
+    ((status != 0))
+    [[ -e owned.out/.owner ]]
+    cp owned.out/.owner was
+    sed -i 's/max_steps: 1000000/max_steps: 10, eval_only: true/' owned.yaml
+    sed -i 's/max_length: 32}/max_length: 32, validation_split: 0.1}/' owned.yaml
+    sed -i 's/resume: auto/resume: none/' owned.yaml
+    run dt_srun -N1 -n1 -w n1 --disttrain=owned.yaml
+    echo "$output"
+    ((status == 0))
+    [[ $output != *"still alive"* ]]
+    # on another, its file is not touched any more
+    cp was owned.out/.owner
+    run dt_srun -N1 -n1 -w n2 --disttrain=owned.yaml
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"on n1 still alive? Looking for 15 s"* ]]
+    # unless its job was requeued since, which Slurm does when it is over
+    sed "s/^job .*/job 77@$(dt_run scontrol show config |
+        sed -n 's/^ClusterName *= //p')/" was >owned.out/.owner
+    run dt_run srun -N1 -n1 -w n2 --quiet --disttrain=owned.yaml \
+        env SLURM_JOB_ID=77 SLURM_RESTART_COUNT=1 \
+        "$DT_BUILDDIR/disttrain" train
+    echo "$output"
+    ((status == 0))
+    [[ $output != *"still alive"* && ! -e owned.out/.owner ]]
+}
+
 @test "a damaged checkpoint is passed over with a message" {
     config damaged "training: {train_batch_size: 2, max_steps: 4, resume: auto}" \
         "checkpoint: {steps: 2}"
