@@ -23,6 +23,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
 	runtime/algo/run.h \
+	runtime/algo/same.c \
+	runtime/algo/same.h \
 	runtime/algo/sample.c \
 	runtime/algo/sample.h \
 	runtime/algo/setup.c \

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "algo/progress.h"
+#include "algo/same.h"
 #include "base/file.h"
-#include "base/log.h"
 
 enum { STATE_VERSION = 2, STATE_MAX_BYTES = 1 << 20 };
 
@@ -21,7 +21,7 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
     snprintf(hash, sizeof(hash), "%016" PRIx64, run->data.hash);
     json_t *state = json_pack(
         "{s:i, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:I, s:s, s:I,"
-        " s:I, s:{s:i, s:f, s:I, s:I, s:I}}",
+        " s:I, s:{s:i, s:f, s:I, s:I, s:I}, s:O}",
         "version", STATE_VERSION, "step", (json_int_t)p->step,
         "optimizer_steps", (json_int_t)dt_optim_steps(run->optim),
         "skipped_in_row", (json_int_t)p->skipped_in_row, "position",
@@ -34,7 +34,7 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
         (int)run->scaler.options.kind, "scale", run->scaler.scale, "steps",
         (json_int_t)run->scaler.steps, "last_overflow",
         (json_int_t)run->scaler.last_overflow, "hysteresis",
-        (json_int_t)run->scaler.hysteresis);
+        (json_int_t)run->scaler.hysteresis, "settings", run->settings);
     char *text =
         state ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
               : NULL;
@@ -45,10 +45,11 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
 }
 
 /* A resumed run must be the same run: the same data in the same order. */
-static int check_same_run(const struct dt_run *run, const char *path,
-                          const char *hash, json_int_t length, json_int_t seed,
-                          json_int_t samples, struct dt_error *err)
+static int check_same_data(const struct dt_run *run, const char *path,
+                           const char *hash, json_int_t length, json_int_t seed,
+                           struct dt_error *err)
 {
+    bool own = dt_conf_given(&run->conf, "run.data_seed");
     char mine[17];
     snprintf(mine, sizeof(mine), "%016" PRIx64, run->data.hash);
     if (strcmp(mine, hash) != 0)
@@ -63,22 +64,18 @@ static int check_same_run(const struct dt_run *run, const char *path,
                             "data.max_length %lld, not %zu",
                             path, (long long)length, run->T);
     if ((uint64_t)seed != run->conf.run.data_seed)
-        return dt_error_set(err, EX_CONFIG,
-                            "%s: was trained with "
-                            "run.data_seed %lld, not %" PRIu64,
-                            path, (long long)seed, run->conf.run.data_seed);
-    size_t now = run->B * run->A * (size_t)run->world;
-    if ((size_t)samples != now)
-        dt_log(DT_LOG_WARN, "algo",
-               "the effective batch was %lld samples "
-               "before and is %zu now: the curve will differ from an "
-               "uninterrupted run",
-               (long long)samples, now);
+        return dt_error_set(
+            err, EX_CONFIG,
+            "%s: was trained with %s %" PRIu64 ", not %" PRIu64
+            ", which orders the data; set run.data_seed: %" PRIu64
+            ", or start anew in another run.output_dir",
+            path, own ? "run.data_seed" : "run.seed", (uint64_t)seed,
+            run->conf.run.data_seed, (uint64_t)seed);
     return 0;
 }
 
-static int parse_state(struct dt_run *run, const char *path, const char *text,
-                       struct dt_error *err)
+static int parse_state(struct dt_run *run, const char *dir, const char *path,
+                       const char *text, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
     json_error_t why;
@@ -115,7 +112,10 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
                      "%s: step %lld, position %lld: expected numbers >= 0",
                      path, (long long)step, (long long)position);
     else
-        result = check_same_run(run, path, hash, length, seed, samples, err);
+        result = check_same_data(run, path, hash, length, seed, err) < 0
+                     ? -1
+                     : dt_same_run(run, dir, json_object_get(state, "settings"),
+                                   (long)samples, err);
     if (result == 0) {
         p->step = (long)step;
         p->skipped_in_row = (long)skipped;
@@ -138,7 +138,7 @@ int dt_progress_load(struct dt_run *run, const char *dir, struct dt_error *err)
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%s", dir, DT_PROGRESS_FILE);
     char *text = dt_file_read(path, STATE_MAX_BYTES, err);
-    int result = text ? parse_state(run, path, text, err) : -1;
+    int result = text ? parse_state(run, dir, path, text, err) : -1;
     free(text);
     return result;
 }

@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include <jansson.h>
+
 #include "algo/data.h"
 #include "algo/graphs.h"
 #include "algo/owner.h"
@@ -68,6 +70,7 @@ struct dt_run {
     struct dt_loader *loader;
     uint64_t epoch_samples;
 
+    json_t *settings;       /* same.h, on rank 0 */
     struct dt_owner *owner; /* of run.output_dir: rank 0 */
     struct dt_report *report;
     char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */

@@ -15,6 +15,7 @@
 #include "algo/numerics.h"
 #include "algo/plan.h"
 #include "algo/run.h"
+#include "algo/same.h"
 #include "base/file.h"
 #include "base/log.h"
 
@@ -418,7 +419,9 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     choose_eos(run);
     run->epoch_samples = dt_rows_count(run->data.train);
     run->scaler = dt_run_scaler(conf);
-    if (run->rank == 0 && prepare_output(run, err) < 0)
+    if (run->rank == 0 &&
+        (prepare_output(run, err) < 0 ||
+         !(run->settings = dt_same_settings(&run->conf, err))))
         return -1;
     if (dt_run_restore(run, err) < 0 ||
         !(run->loader = dt_run_loader(run, true, err)) ||
@@ -439,6 +442,7 @@ void dt_run_fini(struct dt_run *run)
         run->exec.device->stream_wait(run->exec.stream, &late);
     dt_report_destroy(run->report);
     dt_owner_release(run->owner);
+    json_decref(run->settings);
     dt_loader_destroy(run->loader);
     dt_parallel_destroy(run->parallel);
     dt_graphs_destroy(run->graphs);

@@ -356,6 +356,11 @@ int dt_conf_resolve_steps(struct dt_conf *conf, long total,
  */
 void dt_conf_dump(const struct dt_conf *conf, FILE *out);
 
+/* Writes the keys that change what a run computes, as a line `key: value` each:
+ * what the fingerprint is of.
+ */
+void dt_conf_print_results(const struct dt_conf *conf, FILE *out);
+
 /* Writes the schema, one line a key, tab-separated: path, what it expects,
  * default ("-" for none), aliases (space-separated, "-" for none), help. For a
  * key that is only known, the second word is "later" and the help says what it

@@ -208,6 +208,17 @@ void dt_conf_schema(FILE *out)
                     *l->section ? "." : "", *k, l->waits);
 }
 
+void dt_conf_print_results(const struct dt_conf *conf, FILE *out)
+{
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        if (!dt_conf_keys[i].result || !has_value(conf, i))
+            continue;
+        fprintf(out, "%s: ", dt_conf_keys[i].path);
+        dt_conf_value_print(conf, &dt_conf_keys[i], out);
+        putc('\n', out);
+    }
+}
+
 int dt_conf_fingerprint(struct dt_conf *conf)
 {
     char *text = NULL;
@@ -215,13 +226,7 @@ int dt_conf_fingerprint(struct dt_conf *conf)
     FILE *stream = open_memstream(&text, &bytes);
     if (!stream)
         return -1;
-    for (size_t i = 0; i < dt_conf_key_count; i++) {
-        if (!dt_conf_keys[i].result || !has_value(conf, i))
-            continue;
-        fprintf(stream, "%s: ", dt_conf_keys[i].path);
-        dt_conf_value_print(conf, &dt_conf_keys[i], stream);
-        putc('\n', stream);
-    }
+    dt_conf_print_results(conf, stream);
     int rc = ferror(stream) ? -1 : 0;
     if (fclose(stream) != 0 || !text)
         rc = -1;

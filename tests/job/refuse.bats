@@ -148,3 +148,93 @@ more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
     ((status == 0))
     [[ $output != *"do not fill"* ]]
 }
+
+# resume LINE...: `train` from a copy of the checkpoint that is in first/.
+resume() {
+    rm -rf out
+    cp -r first out
+    train "$@"
+}
+
+@test "resumed with another model, order or seed: refused, with both values" {
+    local data="data: {train: train.txt, max_length: 32}" text edit
+    local model="{n_embd: 16, n_layer: 1, n_head: 2, n_positions: 32}"
+    # again MODEL [LINE]...: resume with that model
+    again() {
+        resume "${@:2}" "$more" >/dev/null
+        sed -i "s/^model: .*/model: $1/" small.yaml
+        rm -rf out
+        cp -r first out
+        run timeout 60 "$DT_BUILDDIR/disttrain" train small.yaml
+        echo "$output"
+    }
+    refused() {
+        ((status == 78))
+        [[ $output == *"checkpoint-2"*": was trained with $1"* ]]
+        (($(grep -c 'was trained' <<<"$output") == 1))
+    }
+    train "$data" "$steps"
+    ((status == 0))
+    mv out first
+    again "${model/head: 2/head: 4}" "$data"
+    refused "model.n_head 2, not 4, which makes another model of the same"
+    again "${model/\}/, layer_norm_epsilon: 1.0e-6\}}" "$data"
+    refused "model.layer_norm_epsilon 1e-05, not 1e-06, which makes another"
+    again "$model" "${data/\}/, shuffle: false\}}"
+    refused "data.shuffle true, not false, which orders the data; set it back"
+    again "$model" "${data/\}/, validation_split: 0.1\}}"
+    refused "data.validation_split 0, not 0.1, which orders the data"
+    again "$model" "$data" "seed: 43"
+    refused "run.seed 42, not 43, which orders the data; set run.data_seed: 42"
+    again "$model" "$data" "data_seed: 43"
+    refused "run.data_seed 42, not 43, which orders"
+
+    mkdir llama
+    echo '{"model_type": "llama", "vocab_size": 257, "hidden_size": 16,
+ "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
+ "max_position_embeddings": 32, "rms_norm_eps": 1e-5,
+ "rope_theta": 10000.0}' | tee was.json >llama/config.json
+    model="{config_path: llama, init: random}"
+    train "$data" "$steps" >/dev/null
+    sed -i "s/^model: .*/model: $model/" small.yaml
+    rm -rf out first
+    "$DT_BUILDDIR/disttrain" train small.yaml
+    mv out first
+    while IFS='|' read -r edit text; do
+        sed "$edit" was.json >llama/config.json
+        again "$model" "$data"
+        refused "$text"
+    done <<'END'
+s/10000.0/500000.0/|rope_theta 10000, not 500000, which makes another model
+s/1e-5/1e-6/|rms_norm_eps 1e-05, not 1e-06, which makes another model
+s/10000.0/&, "rope_scaling": {"rope_type": "linear", "factor": 2.0}/|rope_scaling.rope_type default, not linear, which
+END
+    cp was.json llama/config.json
+    again "$model" "$data"
+    ((status == 0))
+}
+
+@test "resumed with other settings of training: one line lists them" {
+    local data="data: {train: train.txt, max_length: 32}"
+    train "$data" "$steps" "optimizer: {lr: 1.0e-3}"
+    ((status == 0))
+    mv out first
+    resume "$data" "training: {per_device_batch_size: 1, max_steps: 3,
+  resume: auto, label_smoothing: 0.1}" "optimizer: {lr: 2.0e-3}" \
+        "scheduler: {name: cosine, warmup_steps: 1}" "seed: 7" "data_seed: 42" \
+        "precision: {compute: bf16}"
+    ((status == 0))
+    (($(grep -c 'going on with other settings: ' <<<"$output") == 1))
+    local change
+    for change in "run.seed 42 -> 7" "optimizer.lr 0.001 -> 0.002" \
+        "scheduler.name linear -> cosine" "scheduler.warmup_steps 0 -> 1" \
+        "training.max_steps 2 -> 3" "training.label_smoothing 0 -> 0.1" \
+        "precision.compute fp32 -> bf16" "training.train_batch_size 2 -> 1"; do
+        [[ $output == *"$change"* ]]
+    done
+    (($(grep -o ' -> ' <<<"$output" | wc -l) == 9))
+    # the same again says nothing
+    resume "$data" "training: {per_device_batch_size: 2, max_steps: 2,
+  resume: auto}" "optimizer: {lr: 1.0e-3}"
+    [[ $output != *"other settings"* ]]
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* same.c - what a resumed run has in common with the one that was saved */
+#include "config.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/same.h"
+#include "base/log.h"
+
+/* The changes, "key was -> is", in a line. */
+struct changes {
+    char text[768];
+    size_t bytes;
+};
+
+static void add_change(struct changes *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add_change(struct changes *c, const char *fmt, ...)
+{
+    size_t left = sizeof(c->text) - c->bytes;
+    va_list ap;
+    if (c->bytes > 0 && left > 2) {
+        memcpy(c->text + c->bytes, ", ", 3);
+        c->bytes += 2;
+        left -= 2;
+    }
+    va_start(ap, fmt);
+    int n = vsnprintf(c->text + c->bytes, left, fmt, ap);
+    va_end(ap);
+    c->bytes += n < 0 ? 0 : (size_t)n < left ? (size_t)n : left - 1;
+}
+
+/* --- the model --- */
+
+/* What the shapes of the tensors do not show. */
+struct trait {
+    const char *key, *gpt2; /* in config.json; NULL: GPT-2 does not have it */
+    double value;
+    const char *word; /* what the value means, or NULL */
+};
+
+enum { TRAITS = 14 };
+
+static void list_traits(const struct dt_model_config *c,
+                        struct trait traits[TRAITS])
+{
+    static const char *const scalings[] = {[DT_ROPE_DEFAULT] = "default",
+                                           [DT_ROPE_LINEAR] = "linear",
+                                           [DT_ROPE_LLAMA3] = "llama3"};
+    const struct trait all[TRAITS] = {
+        {"model_type", "model_type", c->family,
+         dt_model_family_name(c->family)},
+        {"num_attention_heads", "n_head", (double)c->n_head, NULL},
+        {"num_key_value_heads", NULL, (double)c->n_kv_head, NULL},
+        {"head_dim", NULL, (double)c->head_size, NULL},
+        {"rms_norm_eps", "layer_norm_epsilon", c->norm_epsilon, NULL},
+        {"rope_theta", NULL, c->rope_theta, NULL},
+        {"rope_scaling.rope_type", NULL, c->rope_scaling,
+         scalings[c->rope_scaling]},
+        {"rope_scaling.factor", NULL, c->rope_factor, NULL},
+        {"rope_scaling.low_freq_factor", NULL, c->rope_low, NULL},
+        {"rope_scaling.high_freq_factor", NULL, c->rope_high, NULL},
+        {"rope_scaling.original_max_position_embeddings", NULL,
+         (double)c->rope_original, NULL},
+        {"sliding_window", NULL, (double)c->window, NULL},
+        {"max_window_layers", NULL, (double)c->window_from, NULL},
+        {"tie_word_embeddings", "tie_word_embeddings", c->tie_word_embeddings,
+         NULL},
+    };
+    memcpy(traits, all, sizeof(all));
+}
+
+static bool same_number(double a, double b)
+{
+    return fabs(a - b) <= 1e-12 * fabs(a);
+}
+
+static void print_trait(const struct trait *trait, char text[32])
+{
+    if (trait->word)
+        snprintf(text, 32, "%s", trait->word);
+    else
+        snprintf(text, 32, "%.10g", trait->value);
+}
+
+static int compare_models(const struct dt_run *run,
+                          const struct dt_model_config *saved, const char *dir,
+                          struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    bool inlined = !conf->model.path && !conf->model.config_path;
+    bool gpt2 = run->model_config.family == DT_GPT2;
+    struct trait was[TRAITS], is[TRAITS];
+    list_traits(saved, was);
+    list_traits(&run->model_config, is);
+    for (int i = 0; i < TRAITS; i++) {
+        const char *key = gpt2 ? is[i].gpt2 : is[i].key;
+        char a[32], b[32];
+        if (!key || same_number(was[i].value, is[i].value))
+            continue;
+        print_trait(&was[i], a);
+        print_trait(&is[i], b);
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: was trained with %s%s %s, not %s, which makes "
+                            "another model of the same weights; set it back, "
+                            "or start anew in another run.output_dir",
+                            dir, inlined ? "model." : "", key, a, b);
+    }
+    return 0;
+}
+
+/* How it is trained may change. */
+static void compare_dropout(const struct dt_model_config *was,
+                            const struct dt_model_config *is,
+                            struct changes *changes)
+{
+    const struct {
+        const char *key;
+        double was, is;
+    } rates[] = {
+        {"embd_pdrop", was->embd_dropout, is->embd_dropout},
+        {"attn_pdrop", was->attn_dropout, is->attn_dropout},
+        {"resid_pdrop", was->resid_dropout, is->resid_dropout},
+    };
+    for (int i = 0; i < 3; i++)
+        if (rates[i].was != rates[i].is)
+            add_change(changes, "%s %g -> %g", rates[i].key, rates[i].was,
+                       rates[i].is);
+}
+
+static int check_model(const struct dt_run *run, const char *dir,
+                       struct changes *changes, struct dt_error *err)
+{
+    struct dt_model_config saved = {0};
+    int rc = dt_model_config_load(&saved, dir, err);
+    if (rc == 0)
+        rc = compare_models(run, &saved, dir, err);
+    if (rc == 0)
+        compare_dropout(&saved, &run->model_config, changes);
+    dt_model_config_fini(&saved);
+    return rc;
+}
+
+/* --- the settings --- */
+
+json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err)
+{
+    char *text = NULL, *rest = NULL;
+    size_t bytes;
+    json_t *settings = json_object();
+    FILE *out = open_memstream(&text, &bytes);
+    bool good = out && settings;
+    if (out) {
+        dt_conf_print_results(conf, out);
+        good = fclose(out) == 0 && good;
+    }
+    for (char *line = good ? strtok_r(text, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *colon = strstr(line, ": ");
+        *colon = '\0';
+        if (json_object_set_new(settings, line, json_string(colon + 2)) < 0)
+            good = false;
+    }
+    free(text);
+    if (good)
+        return settings;
+    json_decref(settings);
+    dt_error_set(err, EX_OSERR, "out of memory");
+    return NULL;
+}
+
+/* The data have another order with other values of these. Of most keys of data
+ * the hash of the rows knows.
+ */
+static bool orders_data(const char *key)
+{
+    return !strcmp(key, "data.shuffle") ||
+           !strcmp(key, "data.validation_split");
+}
+
+/* The rest of what may differ without harm or is compared elsewhere. */
+static bool is_compared(const char *key)
+{
+    return strncmp(key, "data.", 5) != 0 && strcmp(key, "run.data_seed") != 0 &&
+           strcmp(key, "training.train_batch_size") != 0 &&
+           (strncmp(key, "model.", 6) != 0 ||
+            !strcmp(key, "model.disable_dropout"));
+}
+
+static const char *text_of(const json_t *settings, const char *key)
+{
+    const char *text = json_string_value(json_object_get(settings, key));
+    return text ? text : "(not set)";
+}
+
+/* Of keys that the checkpoint has, and of those that only the run has. */
+static int compare_settings(const json_t *was, const json_t *is,
+                            const char *dir, struct changes *changes,
+                            struct dt_error *err)
+{
+    const json_t *const sides[] = {was, is};
+    const char *key;
+    json_t *value;
+    for (int side = 0; side < 2; side++) {
+        json_object_foreach((json_t *)sides[side], key, value)
+        {
+            const char *a = text_of(was, key), *b = text_of(is, key);
+            if (!strcmp(a, b) || (side == 1 && json_object_get(was, key)))
+                continue;
+            if (orders_data(key))
+                return dt_error_set(err, EX_CONFIG,
+                                    "%s: was trained with %s %s, not %s, which "
+                                    "orders the data; set it back, or start "
+                                    "anew in another run.output_dir",
+                                    dir, key, a, b);
+            if (is_compared(key))
+                add_change(changes, "%s %s -> %s", key, a, b);
+        }
+    }
+    return 0;
+}
+
+int dt_same_run(const struct dt_run *run, const char *dir, const json_t *was,
+                long samples, struct dt_error *err)
+{
+    struct changes changes = {0};
+    size_t now = run->B * run->A * (size_t)run->world;
+    if (check_model(run, dir, &changes, err) < 0)
+        return -1;
+    if (run->conf.training.eval_only)
+        return 0; /* it does not go on */
+    if (was && compare_settings(was, run->settings, dir, &changes, err) < 0)
+        return -1;
+    if ((size_t)samples != now)
+        add_change(&changes, "training.train_batch_size %ld -> %zu", samples,
+                   now);
+    if (changes.bytes > 0)
+        dt_log(DT_LOG_WARN, "algo", "going on with other settings: %s",
+               changes.text);
+    return 0;
+}
