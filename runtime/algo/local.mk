@@ -27,6 +27,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/same.h \
 	runtime/algo/sample.c \
 	runtime/algo/sample.h \
+	runtime/algo/save.c \
 	runtime/algo/setup.c \
 	runtime/algo/state.c \
 	runtime/algo/step.c \

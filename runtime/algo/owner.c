@@ -356,14 +356,13 @@ int dt_owner_check(struct dt_owner *owner, struct dt_error *err)
     bool there;
     if (is_ours(owner, &there))
         return 0;
-    if (!there && dt_file_mkdirs(owner->dir, err) < 0)
-        return -1;
-    if (!there && create_file(owner->path, &owner->card) == 0)
+    if (!there && dt_file_mkdirs(owner->dir, NULL) == 0 &&
+        create_file(owner->path, &owner->card) == 0)
         return 1;
-    if (read_file(owner->path, &other) && other.nonce[0])
-        return refuse(owner, &other, err);
-    return dt_error_set(err, EX_CANTCREAT, "%s: is not what this run wrote",
-                        owner->path);
+    return read_file(owner->path, &other) && other.nonce[0] &&
+                   strcmp(other.nonce, owner->card.nonce) != 0
+               ? refuse(owner, &other, err)
+               : 0;
 }
 
 void dt_owner_release(struct dt_owner *owner)

@@ -24,9 +24,9 @@ struct dt_owner;
 struct dt_owner *dt_owner_take(const char *dir, int beat_ms,
                                struct dt_error *err);
 
-/* To be asked before something is written: 0, the directory is still ours; 1,
- * somebody had removed it, and it was made anew. -1: EX_CANTCREAT, another run
- * has it, or it cannot be made.
+/* To be asked before something is written: 0, no other run has the directory,
+ * as far as can be seen; 1, somebody had removed it, and it was made anew. -1:
+ * EX_CANTCREAT, another run has it.
  */
 int dt_owner_check(struct dt_owner *owner, struct dt_error *err);
 

@@ -76,6 +76,11 @@ struct dt_run {
     char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
     char ckpt_path[PATH_MAX];      /* of the newest one, empty before it */
 
+    struct dt_run_save {
+        int failures; /* saves in a row */
+        long retry;   /* the step after which to try again, 0: all is well */
+    } save;
+
     /* What a checkpoint stores beside tensors: dt_run_save, dt_run_restore. */
     struct dt_progress {
         long step;           /* optimizer steps done, skipped ones included */
@@ -162,8 +167,20 @@ int dt_run_check_finite(const struct dt_layout *layout, struct dt_view view,
  */
 int dt_run_give_up(struct dt_run *run, struct dt_error *err);
 
-/* state.c: writes checkpoint-<step> (rank 0; the others return at once). Those
- * beyond checkpoint.total_limit stay until it is known to be good.
+/* save.c: is the run saved after this step? The same on all ranks. */
+bool dt_run_save_due(const struct dt_run *run, long step);
+
+/* save.c: saves the run, on all ranks together, no step under way. If that
+ * fails the run goes on and tries again sooner than usual, unless this is the
+ * `last` save, or checkpoint.max_failures have failed in a row: -1 on rank 0.
+ * -1 too if the device or a peer failed.
+ */
+int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err);
+
+/* state.c: writes checkpoint-<step>, on rank 0. Those beyond
+ * checkpoint.total_limit stay until it is known to be good. 0; 1 if it could
+ * not be written, and err says why. -1: the device failed, or the directory
+ * belongs to another run.
  */
 int dt_run_save(struct dt_run *run, struct dt_error *err);
 

@@ -132,18 +132,40 @@ int dt_run_save(struct dt_run *run, struct dt_error *err)
 {
     struct flats flats;
     int count = run->conf.checkpoint.only_model ? 1 : FLATS;
-    run->unproven_step = run->progress.step;
-    if (run->rank != 0)
-        return 0;
-    if (check_owner(run, err) < 0 || dt_report_sync(run->report, err) < 0 ||
-        open_flats(&flats, run, count, true, err) < 0)
+    if (check_owner(run, err) < 0)
+        return -1;
+    if (dt_report_sync(run->report, err) < 0)
+        return 1;
+    if (open_flats(&flats, run, count, true, err) < 0)
         return -1;
     int result = write_checkpoint(run, &flats, err);
     close_flats(&flats);
-    if (result == 0)
-        snprintf(run->ckpt_path, sizeof(run->ckpt_path), "%s/latest",
-                 run->ckpt_root);
-    return result;
+    if (result < 0)
+        return 1;
+    snprintf(run->ckpt_path, sizeof(run->ckpt_path), "%s/latest",
+             run->ckpt_root);
+    return 0;
+}
+
+/* What write_checkpoint will write, but for a few texts. */
+static size_t checkpoint_bytes(const struct dt_run *run)
+{
+    enum dt_dtype stored = stored_type(run);
+    size_t optim = stored == DT_F32 ? 2 : 3; /* as add_optim */
+    return run->layout->param_total *
+           (dt_dtype_bytes(stored) +
+            (run->conf.checkpoint.only_model ? 0 : optim * sizeof(float)));
+}
+
+/* Finds what is in the way of saving while nothing is lost by it. */
+static int check_saving(const struct dt_run *run, struct dt_error *err)
+{
+    if (run->conf.training.eval_only)
+        return 0;
+    int rc = dt_ckpt_probe(run->ckpt_root, checkpoint_bytes(run), err);
+    if (rc > 0)
+        dt_log(DT_LOG_WARN, "algo", "%s", err->text);
+    return rc < 0 ? dt_error_prefix(err, "no checkpoint can be saved") : 0;
 }
 
 /* --- restoring, on rank 0 --- */
@@ -266,7 +288,9 @@ static int restore_here(struct dt_run *run, struct dt_error *err)
     if (choose_checkpoint(run, &dir, err) < 0)
         return -1;
     int count = dir ? FLATS : 1;
-    int result = open_flats(&flats, run, count, false, err);
+    int result = check_saving(run, err);
+    if (result == 0)
+        result = open_flats(&flats, run, count, false, err);
     if (result == 0) {
         result = read_flats(run, &flats, dir, err);
         for (int i = 0; result == 0 && i < count; i++)

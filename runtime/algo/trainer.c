@@ -40,14 +40,6 @@ static bool eval_due(const struct dt_run *run, long step)
            floor((double)(step - 1) * per_step / epoch);
 }
 
-static bool save_due(const struct dt_run *run, long step)
-{
-    const struct dt_conf *conf = &run->conf;
-    return step == run->total_steps ||
-           (conf->checkpoint.strategy == DT_CONF_STEPS &&
-            every(conf->checkpoint.steps, step));
-}
-
 static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
                     struct dt_error *err)
 {
@@ -134,7 +126,9 @@ static int save(struct dt_run *run, bool due, struct loop *loop,
         return -1;
     loop->owes_save = !worth_saving(run, last);
     if (!loop->owes_save)
-        return check_weights(run, err) < 0 ? -1 : dt_run_save(run, err);
+        return check_weights(run, err) < 0
+                   ? -1
+                   : dt_run_save_or_retry(run, last, err);
     if (!owed)
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
                "step %ld: no checkpoint, as the %s is not finite",
@@ -153,7 +147,7 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
         return dt_error_set(err, EX_SOFTWARE, "failed on purpose");
     if (dt_run_queue_step(run, stop(), err) < 0)
         return -1;
-    bool due = eval_due(run, step) || save_due(run, step);
+    bool due = eval_due(run, step) || dt_run_save_due(run, step);
     if (settle(run, due || run->exec.device->is_host ? 0 : 1, loop, err) < 0)
         return -1;
     /* a step that is under way when a rank was told to stop is finished */
@@ -164,7 +158,7 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
         return -1;
     if (eval_due(run, step) && evaluate(run, loop->summary, err) < 0)
         return -1;
-    return save(run, save_due(run, step) || loop->stop_asked, loop, err);
+    return save(run, dt_run_save_due(run, step) || loop->stop_asked, loop, err);
 }
 
 /* The end of a run that was not saved as its last step went wrong. */

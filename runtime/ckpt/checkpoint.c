@@ -207,9 +207,11 @@ struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
     while (slash > 0 && path[slash - 1] != '/')
         slash--;
     char *name = dt_ckpt_format(err, "%.*s", (int)(n - slash), path + slash);
-    char *root = slash > 0 ? strndup(path, slash) : strdup(".");
-    struct dt_ckpt_writer *writer =
-        name ? writer_create(root, name, err) : NULL;
+    if (!name)
+        return NULL;
+    struct dt_ckpt_writer *writer = writer_create(
+        slash > 0 ? strndup(path, slash > 1 ? slash - 1 : 1) : strdup("."),
+        name, err);
     free(name);
     if (!writer)
         return NULL;

@@ -48,6 +48,7 @@ static void hold_signals(void)
     stop_signals(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN); /* a write error says it better */
+    signal(SIGXFSZ, SIG_IGN); /* so here: a limit on the size of files */
 }
 
 static bool stop_asked(void)

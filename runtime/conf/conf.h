@@ -244,6 +244,7 @@ struct dt_conf {
         long steps;
         double steps_ratio;
         long total_limit; /* 0: keep all */
+        long max_failures;
         bool only_model;
         int save_dtype;      /* enum dt_conf_dtype */
         long max_shard_size; /* bytes */

@@ -221,6 +221,11 @@ const struct dt_conf_key dt_conf_keys[] = {
      .aliases = ALSO("save_total_limit"),
      .help = "older ones are removed once a step after the newest has shown "
              "that its weights are good; 0: keep all"},
+    {"checkpoint.max_failures", DT_CONF_INT, AT(checkpoint.max_failures),
+     .fallback = "5", .min = 1, .max = 1e6,
+     .help = "failed saves in a row that end the run; until then it goes on, "
+             "and tries again after half, a quarter, then an eighth of the "
+             "interval"},
     {"checkpoint.only_model", DT_CONF_BOOL, AT(checkpoint.only_model),
      .fallback = "false", .aliases = ALSO("save_only_model"),
      .help = "weights without the state of the optimizer: smaller, and no run "

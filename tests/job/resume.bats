@@ -675,8 +675,8 @@ and run.overwrite: true"* ]]
 on, raise training.max_steps or training.epochs"* ]]
 }
 
-# reader_of FILE: the process that has it open, as soon as there is one.
-reader_of() {
+# holder_of FILE: the process that has it open, as soon as there is one.
+holder_of() {
     local i
     for ((i = 0; i < 600; i++)); do
         find /proc/[0-9]*/fd -lname "*/$1" 2>/dev/null | cut -d / -f 3 |
@@ -697,7 +697,7 @@ reader_of() {
     for ranks in 1 2; do
         ((ranks == 1)) || command -v mpirun >/dev/null || continue
         train "$ranks" huge &>log &
-        pid=$(reader_of sparse)
+        pid=$(holder_of sparse)
         kill -TERM "$pid"
         status=0
         wait $! || status=$?
@@ -706,4 +706,101 @@ reader_of() {
         grep -q 'stopped by a signal before the first step' log
         (($(grep -c 'disttrain: ' log) == 1))
     done
+}
+
+@test "a save that fails is tried again after half the interval" {
+    need_faults
+    local ranks point keys=("training: {train_batch_size: 4, max_steps: 12}"
+        "checkpoint: {steps: 4}")
+    for ranks in 1 2; do
+        ((ranks == 1)) || command -v mpirun >/dev/null || continue
+        config good "${keys[@]}"
+        train "$ranks" good
+        for point in write fsync rename; do
+            config fails "${keys[@]}"
+            DISTTRAIN_FAULT=ckpt.$point:step=4:error run train "$ranks" fails
+            echo "$output"
+            ((status == 0))
+            (($(grep -c ' could not be saved' <<<"$output") == 1))
+            [[ $output == *"step 4 could not be saved, and the run goes on: "*\
+"; failure 1 of 5 in a row (checkpoint.max_failures), next try after step 6"* ]]
+            [[ $(echo fails.out/checkpoints/*) == *-12\ *-6\ *-8\ */latest ]]
+            diff <(metrics good) <(metrics fails)
+            cmp {good,fails}.out/checkpoints/latest/model.safetensors
+            rm -r fails.out
+        done
+        rm -r good.out
+    done
+}
+
+# With files of at most 20 KiB: the model is larger, all else is not.
+limited() {
+    (
+        ulimit -f 20
+        train 1 "$1"
+    )
+}
+
+@test "checkpoint.max_failures saves that fail in a row end the run" {
+    local i expected=(8 12 14 15)
+    config full "training: {train_batch_size: 4, max_steps: 7, resume: auto}" \
+        "checkpoint: {steps: 8, total_limit: 1}"
+    train 1 full
+    sed -i 's/max_steps: 7/max_steps: 100/' full.yaml
+    run limited full
+    echo "$output"
+    ((status == 74))
+    for ((i = 0; i < 4; i++)); do
+        [[ $output == *"step ${expected[i]} could not be saved, and the run \
+goes on: "*"/model.safetensors: cannot write: File too large; failure \
+$((i + 1)) of 5 in a row"* ]]
+    done
+    [[ $output == *"step 16 could not be saved, which was failure 5 of 5 in a \
+row (checkpoint.max_failures): "*": cannot write: File too large"* ]]
+    [[ $(ls -A full.out/checkpoints) == "checkpoint-7"$'\n'"latest" ]]
+    run limited full
+    [[ $output == *"resuming from "*"/checkpoint-7"* ]]
+}
+
+@test "a last save that fails is an error, also after a signal" {
+    config last "training: {train_batch_size: 4, max_steps: 3}" \
+        "logging: {steps: 100000000}"
+    run limited last
+    echo "$output"
+    ((status == 74))
+    [[ $output == *"disttrain: step 3, the last one, could not be saved: "*\
+": cannot write: File too large"* ]]
+    [[ -z $(ls -A last.out/checkpoints) ]]
+    sed -i 's/max_steps: 3/max_steps: 100000000, resume: auto/' last.yaml
+    limited last &>log &
+    kill -TERM "$(holder_of last.out/logs/metrics.jsonl)"
+    status=0
+    wait $! || status=$?
+    cat log
+    ((status == 74))
+    grep -q 'disttrain: step [0-9]*, the last one, could not be saved: ' log
+}
+
+@test "what is in the way of saving is found before the first step" {
+    config way "training: {train_batch_size: 4, max_steps: 2, resume: auto}"
+    mkdir -p way.out/checkpoints/latest
+    run train 1 way
+    echo "$output"
+    ((status == 73))
+    [[ $output == *"disttrain: no checkpoint can be saved: "*"/way.out/\
+checkpoints/latest: expected a symbolic link, or nothing; move it away"* ]]
+    [[ $output != *"step 1"* && ! -e way.out/logs/metrics.jsonl ]]
+    rm -r way.out/checkpoints/latest
+    chmod 555 way.out/checkpoints
+    run as_user timeout 60 "$DT_BUILDDIR/disttrain" train way.yaml
+    echo "$output"
+    ((status == 73))
+    [[ $output == *"disttrain: no checkpoint can be saved: "*"/way.out/\
+checkpoints/.tmp-"*": Permission denied"* ]]
+    [[ $output != *"step 1"* ]]
+    chmod 755 way.out/checkpoints
+    run train 1 way
+    ((status == 0))
+    [[ $output != *"GB free"* ]]
+    [[ $(ls -A way.out/checkpoints) == "checkpoint-2"$'\n'"latest" ]]
 }

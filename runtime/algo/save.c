@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* save.c - when a run is saved, and what becomes of it if that fails */
+#include "config.h"
+
+#include "algo/run.h"
+#include "base/log.h"
+
+enum { HALVINGS = 3 }; /* of the interval, the more saves have failed */
+
+bool dt_run_save_due(const struct dt_run *run, long step)
+{
+    const struct dt_conf *conf = &run->conf;
+    return step == run->total_steps || step == run->save.retry ||
+           (conf->checkpoint.strategy == DT_CONF_STEPS &&
+            step % conf->checkpoint.steps == 0);
+}
+
+/* After the n-th failure in a row: interval / 2^n, at least an eighth. */
+static long retry_step(const struct dt_run *run, long step)
+{
+    int failures = run->save.failures;
+    long steps = run->conf.checkpoint.steps >>
+                 (failures < HALVINGS ? failures : HALVINGS);
+    return step + (steps > 1 ? steps : 1);
+}
+
+/* On rank 0: does the run end because of a save that failed? */
+static bool gives_up(const struct dt_run *run, bool last, struct dt_error *err)
+{
+    long failures = run->save.failures + 1;
+    long most = run->conf.checkpoint.max_failures;
+    if (last)
+        dt_error_prefix(err, "step %ld, the last one, could not be saved",
+                        run->progress.step);
+    else if (failures >= most)
+        dt_error_prefix(err,
+                        "step %ld could not be saved, which was failure %ld of "
+                        "%ld in a row (checkpoint.max_failures)",
+                        run->progress.step, failures, most);
+    return last || failures >= most;
+}
+
+/* All ranks: the next save comes sooner. */
+static void plan_retry(struct dt_run *run, const char *why)
+{
+    long step = run->progress.step;
+    run->save.failures++;
+    run->save.retry = retry_step(run, step);
+    if (run->rank == 0)
+        dt_log(DT_LOG_WARN, "algo",
+               "step %ld could not be saved, and the run goes on: %s; failure "
+               "%d of %ld in a row (checkpoint.max_failures), next try after "
+               "step %ld",
+               step, why, run->save.failures, run->conf.checkpoint.max_failures,
+               run->save.retry);
+}
+
+int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
+{
+    int result = run->rank == 0 ? dt_run_save(run, err) : 0;
+    if (result < 0 || (result > 0 && gives_up(run, last, err)))
+        return -1;
+    double failed = result;
+    struct dt_error lost;
+    if (run->world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &failed, 1, DT_MAX, &lost) < 0) {
+        *err = lost;
+        return -1;
+    }
+    if (failed > 0) {
+        plan_retry(run, err->text);
+        return 0;
+    }
+    run->save = (struct dt_run_save){0};
+    run->unproven_step = run->progress.step;
+    return 0;
+}
