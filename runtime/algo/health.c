@@ -52,21 +52,6 @@ int dt_run_weights_finite(struct dt_run *run, struct dt_error *err)
     return isfinite(scalars[DT_STEP_SQUARES]);
 }
 
-int dt_run_check_finite(const struct dt_layout *layout, struct dt_view view,
-                        const char *kind, struct dt_error *err)
-{
-    const float *data = dt_view_f32(view);
-    for (size_t i = 0; i < layout->param_count; i++) {
-        const struct dt_param *param = &layout->params[i];
-        for (size_t j = 0; j < param->count; j++)
-            if (!isfinite(data[param->offset + j]))
-                return dt_error_set(err, EX_DATAERR,
-                                    "%s%s has values that are not finite", kind,
-                                    param->name);
-    }
-    return 0;
-}
-
 /* The checkpoint to go on from into *path (free it), or NULL for none. */
 static int find_good(const struct dt_run *run, char **path,
                      struct dt_error *err)

@@ -155,12 +155,6 @@ void dt_run_judge(struct dt_run *run, double loss,
  */
 int dt_run_weights_finite(struct dt_run *run, struct dt_error *err);
 
-/* health.c: -1 (EX_DATAERR, the tensor by name) if a value of the flat buffer
- * `view`, which the host sees, is not finite. `kind` is said before the name.
- */
-int dt_run_check_finite(const struct dt_layout *layout, struct dt_view view,
-                        const char *kind, struct dt_error *err);
-
 /* health.c: for a run that makes no sense any more, as `err` says (EX_DATAERR):
  * adds which checkpoint is good, and makes it the one to resume from. Rank 0
  * does so, the others learn that it has failed. Returns -1.

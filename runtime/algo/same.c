@@ -37,14 +37,14 @@ static void add_change(struct changes *c, const char *fmt, ...)
 
 /* --- the model --- */
 
-/* What the shapes of the tensors do not show. */
+/* A key of config.json that makes the model what it is. */
 struct trait {
     const char *key, *gpt2; /* in config.json; NULL: GPT-2 does not have it */
     double value;
     const char *word; /* what the value means, or NULL */
 };
 
-enum { TRAITS = 14 };
+enum { TRAITS = 18 };
 
 static void list_traits(const struct dt_model_config *c,
                         struct trait traits[TRAITS])
@@ -55,6 +55,10 @@ static void list_traits(const struct dt_model_config *c,
     const struct trait all[TRAITS] = {
         {"model_type", "model_type", c->family,
          dt_model_family_name(c->family)},
+        {"num_hidden_layers", "n_layer", (double)c->n_layer, NULL},
+        {"hidden_size", "n_embd", (double)c->n_embd, NULL},
+        {"intermediate_size", "n_inner", (double)c->n_inner, NULL},
+        {"vocab_size", "vocab_size", (double)c->vocab_size, NULL},
         {"num_attention_heads", "n_head", (double)c->n_head, NULL},
         {"num_key_value_heads", NULL, (double)c->n_kv_head, NULL},
         {"head_dim", NULL, (double)c->head_size, NULL},
@@ -107,8 +111,8 @@ static int compare_models(const struct dt_run *run,
         print_trait(&is[i], b);
         return dt_error_set(err, EX_CONFIG,
                             "%s: was trained with %s%s %s, not %s, which makes "
-                            "another model of the same weights; set it back, "
-                            "or start anew in another run.output_dir",
+                            "another model: set it back, or start anew in "
+                            "another run.output_dir",
                             dir, inlined ? "model." : "", key, a, b);
     }
     return 0;

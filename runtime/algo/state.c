@@ -186,6 +186,8 @@ static int load_moments(struct dt_run *run, const struct flats *flats,
     struct dt_ckpt_tensor *tensors =
         dt_weights_list(run->layout, moments, (const char *const[]){"m/", "v/"},
                         2, DT_F32, err);
+    for (size_t i = 0; tensors && i < n; i++)
+        tensors[i].finite = true; /* nothing heals them: no step would count */
     struct dt_safetensors *st = tensors ? dt_safetensors_open(path, err) : NULL;
     int rc = st ? dt_safetensors_read_all(st, tensors, n, err) : -1;
     dt_safetensors_close(st);
@@ -198,22 +200,9 @@ static int load_weights(struct dt_run *run, struct dt_view master,
                         const char *dir, struct dt_error *err)
 {
     int found = dt_weights_load_master(dir, run->layout, master, err);
-    return found == 0 ? dt_weights_load(dir, run->layout, master, err) : found;
-}
-
-/* Nothing heals a value that is not finite: every step would be skipped. */
-static int check_restored(const struct dt_run *run, const struct flats *flats,
-                          const char *dir, struct dt_error *err)
-{
-    static const char *const kinds[FLATS] = {"", "m/", "v/"};
-    for (int i = 0; i < FLATS; i++)
-        if (dt_run_check_finite(run->layout, flats->view[i], kinds[i], err) < 0)
-            return dt_error_prefix(err,
-                                   "%s: the run diverged before it was saved; "
-                                   "name an older checkpoint in "
-                                   "training.resume",
-                                   dir);
-    return 0;
+    if (found == 0)
+        return dt_weights_load(dir, run->layout, master, err);
+    return found < 0 ? -1 : 0;
 }
 
 static void note_damaged(const char *text)
@@ -257,6 +246,37 @@ static int choose_checkpoint(struct dt_run *run, char **dir,
     return 0;
 }
 
+/* A directory that was renamed would go on at one step, and be saved over as
+ * another.
+ */
+static int check_step(const struct dt_run *run, const char *dir,
+                      struct dt_error *err)
+{
+    long step = dt_ckpt_step(dir);
+    if (step < 0 || step == run->progress.step)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: the checkpoint of step %ld, as its %s says: "
+                        "rename it back to checkpoint-%ld",
+                        dir, run->progress.step, DT_PROGRESS_FILE,
+                        run->progress.step);
+}
+
+static int read_checkpoint(struct dt_run *run, const struct flats *flats,
+                           const char *dir, struct dt_error *err)
+{
+    dt_log(DT_LOG_INFO, "algo", "resuming from %s", dir);
+    if (dt_progress_load(run, dir, err) == 0 && check_step(run, dir, err) == 0 &&
+        load_moments(run, flats, dir, err) == 0 &&
+        load_weights(run, flats->view[MASTER], dir, err) == 0)
+        return 0;
+    return err->status == EX_DATAERR
+               ? dt_error_add(err, EX_DATAERR,
+                              "to go on from another checkpoint, name it in "
+                              "training.resume")
+               : -1;
+}
+
 /* Fills the flat buffers from a checkpoint, or the weights from what the run
  * begins with.
  */
@@ -265,15 +285,8 @@ static int read_flats(struct dt_run *run, const struct flats *flats,
 {
     const struct dt_conf *conf = &run->conf;
     struct dt_view master = flats->view[MASTER];
-    if (dir) {
-        dt_log(DT_LOG_INFO, "algo", "resuming from %s", dir);
-        return load_moments(run, flats, dir, err) < 0 ||
-                       dt_progress_load(run, dir, err) < 0 ||
-                       load_weights(run, master, dir, err) < 0 ||
-                       check_restored(run, flats, dir, err) < 0
-                   ? -1
-                   : 0;
-    }
+    if (dir)
+        return read_checkpoint(run, flats, dir, err);
     if (!conf->model.random_init)
         return dt_weights_load(conf->model.path, run->layout, master, err);
     dt_model_init_weights(&run->model_config, run->layout, master,

@@ -110,6 +110,11 @@ struct dt_ckpt_watch {
 int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
                  char **path, struct dt_error *err);
 
+/* The step that the name of a checkpoint directory says, or -1 if it is called
+ * anything else.
+ */
+long dt_ckpt_step(const char *path);
+
 /* Checks a checkpoint directory: its list of checksums, and all files by it.
  * `watch` may be NULL. -1: EX_DATAERR naming the file that is wrong; EX_NOINPUT
  * one that is missing; EX_IOERR, EX_OSERR, EX_TEMPFAIL: nobody knows.

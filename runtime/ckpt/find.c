@@ -32,6 +32,12 @@ long dt_ckpt_step_of(const char *name)
     return errno ? -1 : step;
 }
 
+long dt_ckpt_step(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return dt_ckpt_step_of(slash ? slash + 1 : path);
+}
+
 int dt_ckpt_is_step(const struct dirent *entry)
 {
     return dt_ckpt_step_of(entry->d_name) >= 0 && !is_old(entry->d_name);

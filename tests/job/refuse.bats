@@ -177,7 +177,7 @@ resume() {
     ((status == 0))
     mv out first
     again "${model/head: 2/head: 4}" "$data"
-    refused "model.n_head 2, not 4, which makes another model of the same"
+    refused "model.n_head 2, not 4, which makes another model: set it back"
     again "${model/\}/, layer_norm_epsilon: 1.0e-6\}}" "$data"
     refused "model.layer_norm_epsilon 1e-05, not 1e-06, which makes another"
     again "$model" "${data/\}/, shuffle: false\}}"

@@ -804,3 +804,27 @@ checkpoints/.tmp-"*": Permission denied"* ]]
     [[ $output != *"GB free"* ]]
     [[ $(ls -A way.out/checkpoints) == "checkpoint-2"$'\n'"latest" ]]
 }
+
+@test "a checkpoint of another model, or under another name, is refused" {
+    local before
+    saved other
+    before=$(state_of other)
+    mkdir -p deeper
+    sed 's/"n_layer": 2/"n_layer": 3/' model/config.json >deeper/config.json
+    sed -i 's/config_path: model/config_path: deeper/' other.yaml
+    run train 1 other
+    echo "$output"
+    ((status == 78))
+    [[ $output == *"/checkpoint-4: was trained with n_layer 2, not 3, which \
+makes another model: set it back, or start anew in another run.output_dir" ]]
+    [[ $(state_of other) == "$before" ]]
+    sed -i 's/config_path: deeper/config_path: model/' other.yaml
+    mv other.out/checkpoints/checkpoint-{4,40}
+    run train 1 other
+    echo "$output"
+    ((status == 65))
+    [[ $output == *"/checkpoint-40: the checkpoint of step 4, as its \
+trainer_state.json says: rename it back to checkpoint-4"* ]]
+    mv other.out/checkpoints/checkpoint-{40,4}
+    train 1 other
+}

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "algo/trainer.h"
+#include "algo/weights.h"
 #include "tests/unit/small_run.h"
 
 static struct dt_error trained;
@@ -337,9 +338,11 @@ static void test_poisoned(void **state)
                  "resume: auto}\n");
         assert_int_equal(trained.status, EX_DATAERR);
         snprintf(text, sizeof(text),
-                 "/out/checkpoints/checkpoint-1: the run diverged before it "
-                 "was saved; name an older checkpoint in training.resume: "
-                 "%stransformer.h.0.ln_1.bias has values that are not finite",
+                 "/checkpoint-1/%s: tensor \"%stransformer.h.0.ln_1.bias\" has "
+                 "values that are NaN or infinite; to go on from another "
+                 "checkpoint, name it in training.resume",
+                 poisons[i].where == WEIGHT ? "model.safetensors"
+                                            : DT_OPTIM_FILE,
                  names[i]);
         assert_non_null(strstr(trained.text, text));
     }
