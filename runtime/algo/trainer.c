@@ -46,21 +46,22 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
     double tokens;
     if (dt_run_evaluate(run, &summary->eval_loss, &tokens, err) < 0)
         return -1;
-    return run->report ? dt_report_eval(run->report, run->progress.step,
-                                        summary->eval_loss, tokens, err)
-                       : 0;
+    if (run->report)
+        dt_report_eval(run->report, run->progress.step, summary->eval_loss,
+                       tokens);
+    return 0;
 }
 
 /* The line of a step, when logging.steps or the first or last one ask for it.
  */
-static int report_step(struct dt_run *run, struct dt_report_step *line,
-                       double *since, struct dt_error *err)
+static void report_step(struct dt_run *run, struct dt_report_step *line,
+                        double *since)
 {
     struct dt_progress *p = &run->progress;
     bool first = p->step == 1 && run->conf.logging.first_step;
     bool last = p->step == run->total_steps;
     if (!last && !first && !every(run->conf.logging.steps, p->step))
-        return 0;
+        return;
     double now = dt_clock_now();
     line->step = p->step;
     line->epoch = (double)p->position / (double)run->epoch_samples;
@@ -69,7 +70,8 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
     line->seconds = now - *since;
     *since = now;
     p->loss_sum = p->loss_tokens = 0;
-    return run->report ? dt_report_step(run->report, line, err) : 0;
+    if (run->report)
+        dt_report_step(run->report, line);
 }
 
 /* Reads the results of steps until at most `open` are still under way. */
@@ -77,9 +79,9 @@ static int settle(struct dt_run *run, long open, struct loop *loop,
                   struct dt_error *err)
 {
     while (run->queued - run->progress.step > open) {
-        if (dt_run_settle(run, &loop->line, &loop->stop_asked, err) < 0 ||
-            report_step(run, &loop->line, &loop->since, err) < 0)
+        if (dt_run_settle(run, &loop->line, &loop->stop_asked, err) < 0)
             return -1;
+        report_step(run, &loop->line, &loop->since);
         loop->summary->steps++;
     }
     return 0;

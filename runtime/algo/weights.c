@@ -2,6 +2,7 @@
 /* weights.c - matching the tensors of a file with the parameters of a model */
 #include "config.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -268,7 +269,7 @@ int dt_weights_load_master(const char *dir, const struct dt_layout *layout,
     if (snprintf(path, sizeof(path), "%s/" DT_OPTIM_FILE, dir) >=
         (int)sizeof(path))
         return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
-    if (access(path, F_OK) < 0)
+    if (access(path, F_OK) < 0 && errno == ENOENT)
         return 0;
     struct dt_safetensors *st = dt_safetensors_open(path, err);
     int rc = st ? read_masters(st, layout, weights, err) : -1;

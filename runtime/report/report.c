@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,6 +24,8 @@ struct dt_report {
     struct dt_report_options options;
     char *metrics_path;
     FILE *metrics;  /* NULL: none */
+    off_t whole;    /* bytes of its whole lines */
+    long lost;      /* lines that could not be written since the last one */
     bool terminal;  /* stdout rewrites its last line */
     bool line_open; /* the progress line is on the screen */
     double start;
@@ -72,10 +75,22 @@ static off_t kept_bytes(FILE *file, const char *path, long last)
     return kept;
 }
 
+/* Cuts the file off behind its whole lines, to go on there. */
+static int cut_metrics(struct dt_report *report)
+{
+    __fpurge(report->metrics);
+    clearerr(report->metrics);
+    return ftruncate(fileno(report->metrics), report->whole) < 0 ||
+                   fseeko(report->metrics, report->whole, SEEK_SET) < 0
+               ? -1
+               : 0;
+}
+
 static int open_metrics(struct dt_report *report, struct dt_error *err)
 {
     const char *path = report->metrics_path;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    struct stat st;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     report->metrics = fd < 0 ? NULL : fdopen(fd, "r+");
     if (!report->metrics) {
         dt_error_set(err, EX_CANTCREAT, "%s: cannot open: %s", path,
@@ -84,8 +99,10 @@ static int open_metrics(struct dt_report *report, struct dt_error *err)
             close(fd);
         return -1;
     }
-    off_t kept = kept_bytes(report->metrics, path, report->options.first_step);
-    if (ftruncate(fd, kept) < 0 || fseeko(report->metrics, kept, SEEK_SET) < 0)
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return dt_error_set(err, EX_CANTCREAT, "%s: not a regular file", path);
+    report->whole = kept_bytes(report->metrics, path, report->options.first_step);
+    if (ferror(report->metrics) || cut_metrics(report) < 0)
         return dt_error_set(err, EX_IOERR, "%s: cannot continue: %s", path,
                             strerror(errno));
     return 0;
@@ -159,38 +176,69 @@ static void put_number(FILE *out, const char *key, double value)
         fprintf(out, ", \"%s\": null", key);
 }
 
-/* A file that was removed would take lines that nobody sees. */
-static int find_metrics_again(struct dt_report *report, struct dt_error *err)
+/* A line is lost, for one or more reasons of which the first is told. */
+static void lose_line(struct dt_report *report, const char *why)
 {
-    struct stat st;
-    char *dir = NULL;
-    const char *slash = strrchr(report->metrics_path, '/');
-    if (fstat(fileno(report->metrics), &st) < 0 || st.st_nlink > 0)
-        return 0;
-    fclose(report->metrics);
-    report->metrics = NULL;
-    if (slash && !(dir = strndup(report->metrics_path,
-                                 (size_t)(slash - report->metrics_path))))
-        return dt_error_set(err, EX_OSERR, "out of memory");
+    if (report->lost++ == 0)
+        dt_log(DT_LOG_WARN, "report",
+               "%s; lines are lost until it can be written", why);
+}
+
+static int make_parent(const char *path, struct dt_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? strndup(path, (size_t)(slash - path)) : NULL;
     int rc = dir ? dt_file_mkdirs(dir, err) : 0;
     free(dir);
-    if (rc < 0 || open_metrics(report, err) < 0)
-        return -1;
+    return rc;
+}
+
+/* A file that was removed would take lines that nobody sees. False: it cannot
+ * be made anew, and the line is lost.
+ */
+static bool find_metrics_again(struct dt_report *report)
+{
+    struct stat st;
+    struct dt_error err;
+    FILE *removed = report->metrics;
+    if (fstat(fileno(removed), &st) < 0 || st.st_nlink > 0)
+        return true;
+    if (make_parent(report->metrics_path, &err) < 0 ||
+        open_metrics(report, &err) < 0) {
+        if (report->metrics && report->metrics != removed)
+            fclose(report->metrics);
+        report->metrics = removed;
+        lose_line(report, err.text);
+        return false;
+    }
+    fclose(removed);
     dt_log(DT_LOG_WARN, "report",
            "%s: was removed while the run writes to it; it is made anew, "
            "without the lines before this one",
            report->metrics_path);
-    return 0;
+    return true;
 }
 
-static int end_metrics_line(struct dt_report *report, struct dt_error *err)
+/* A line that cannot be written is lost, and told: a disk that is full for an
+ * hour is no reason to end a run.
+ */
+static void end_metrics_line(struct dt_report *report)
 {
     put_number(report->metrics, "time", dt_clock_now() - report->start);
     fputs("}\n", report->metrics);
-    if (fflush(report->metrics) != 0 || ferror(report->metrics))
-        return dt_error_set(err, EX_IOERR, "%s: cannot write: %s",
-                            report->metrics_path, strerror(errno));
-    return 0;
+    if (fflush(report->metrics) == 0 && !ferror(report->metrics)) {
+        report->whole = ftello(report->metrics);
+        if (report->lost > 0)
+            dt_log(DT_LOG_WARN, "report", "%s: written again, %ld lines lost",
+                   report->metrics_path, report->lost);
+        report->lost = 0;
+        return;
+    }
+    struct dt_error err;
+    dt_error_set(&err, EX_IOERR, "%s: cannot write: %s", report->metrics_path,
+                 strerror(errno));
+    lose_line(report, err.text);
+    cut_metrics(report);
 }
 
 /* A window without a finite loss says nothing here: the trainer does. */
@@ -208,8 +256,7 @@ static void follow_loss(struct dt_report *report,
     report->lowest_step = step->step;
 }
 
-int dt_report_step(struct dt_report *report, const struct dt_report_step *step,
-                   struct dt_error *err)
+void dt_report_step(struct dt_report *report, const struct dt_report_step *step)
 {
     char text[256], left[32];
     long total = report->options.total_steps;
@@ -225,10 +272,8 @@ int dt_report_step(struct dt_report *report, const struct dt_report_step *step,
              rate, left);
     print_line(report, true, text);
     follow_loss(report, step);
-    if (!report->metrics)
-        return 0;
-    if (find_metrics_again(report, err) < 0)
-        return -1;
+    if (!report->metrics || !find_metrics_again(report))
+        return;
     fprintf(report->metrics, "{\"step\": %ld, \"split\": \"train\"",
             step->step);
     put_number(report->metrics, "epoch", step->epoch);
@@ -236,26 +281,24 @@ int dt_report_step(struct dt_report *report, const struct dt_report_step *step,
     put_number(report->metrics, "lr", step->lr);
     put_number(report->metrics, "grad_norm", step->grad_norm);
     put_number(report->metrics, "tokens_per_s", rate);
-    return end_metrics_line(report, err);
+    end_metrics_line(report);
 }
 
-int dt_report_eval(struct dt_report *report, long step, double loss,
-                   double tokens, struct dt_error *err)
+void dt_report_eval(struct dt_report *report, long step, double loss,
+                    double tokens)
 {
     char text[128];
     snprintf(text, sizeof(text),
              "step %ld  held-out loss %.4f  perplexity %.2f  (%.0f tokens)",
              step, loss, exp(loss), tokens);
     print_line(report, false, text);
-    if (!report->metrics)
-        return 0;
-    if (find_metrics_again(report, err) < 0)
-        return -1;
+    if (!report->metrics || !find_metrics_again(report))
+        return;
     fprintf(report->metrics, "{\"step\": %ld, \"split\": \"eval\"", step);
     put_number(report->metrics, "loss", loss);
     put_number(report->metrics, "perplexity", exp(loss));
     put_number(report->metrics, "tokens", tokens);
-    return end_metrics_line(report, err);
+    end_metrics_line(report);
 }
 
 void dt_report_note(struct dt_report *report, const char *fmt, ...)

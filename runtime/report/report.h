@@ -38,13 +38,15 @@ struct dt_report_step {
     double seconds; /* wall time, since the last report */
 };
 
-/* One training line (console and metrics.jsonl, flushed). -1: EX_IOERR. */
-int dt_report_step(struct dt_report *report, const struct dt_report_step *step,
-                   struct dt_error *err);
+/* One training line (console and metrics.jsonl, flushed). A line that cannot
+ * be written to the file is lost, with a warning, and the file stays whole.
+ */
+void dt_report_step(struct dt_report *report,
+                    const struct dt_report_step *step);
 
-/* One evaluation line: mean token loss on held-out data. */
-int dt_report_eval(struct dt_report *report, long step, double loss,
-                   double tokens, struct dt_error *err);
+/* One evaluation line, likewise: mean token loss on held-out data. */
+void dt_report_eval(struct dt_report *report, long step, double loss,
+                    double tokens);
 
 /* A line of text that does not tear the progress line. */
 void dt_report_note(struct dt_report *report, const char *fmt, ...)

@@ -762,6 +762,18 @@ row (checkpoint.max_failures): "*": cannot write: File too large"* ]]
     [[ $output == *"resuming from "*"/checkpoint-7"* ]]
 }
 
+@test "metrics that cannot be written are lost, and the run goes on" {
+    config lines "training: {train_batch_size: 4, max_steps: 600}" \
+        "checkpoint: {only_model: true}"
+    run bash -c "ulimit -f 60; $(declare -f train); train 1 lines"
+    echo "$output" | grep -v '^step'
+    ((status == 0))
+    (($(grep -c 'metrics.jsonl: cannot write: File too large; lines are lost' \
+        <<<"$output") == 1))
+    (($(losses lines | wc -l) == $(wc -l <lines.out/logs/metrics.jsonl)))
+    (($(losses lines | wc -l) > 300 && $(losses lines | wc -l) < 600))
+}
+
 @test "a last save that fails is an error, also after a signal" {
     config last "training: {train_batch_size: 4, max_steps: 3}" \
         "logging: {steps: 100000000}"

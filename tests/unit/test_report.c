@@ -4,12 +4,15 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -49,7 +52,7 @@ static struct dt_report *create(long first_step, bool console)
 static void step(struct dt_report *report, long n, double loss)
 {
     const struct dt_report_step line = {n, 0.5, loss, 1e-3, 2.0, 100, 0.5};
-    assert_int_equal(dt_report_step(report, &line, NULL), 0);
+    dt_report_step(report, &line);
 }
 
 static void test_metrics(void **state)
@@ -59,7 +62,7 @@ static void test_metrics(void **state)
     struct dt_report *report = create(0, false);
     step(report, 1, 3.25);
     step(report, 2, NAN);
-    assert_int_equal(dt_report_eval(report, 2, 2.0, 64, &err), 0);
+    dt_report_eval(report, 2, 2.0, 64);
     assert_int_equal(dt_report_sync(report, &err), 0);
     dt_report_destroy(report);
 
@@ -78,6 +81,46 @@ static void test_metrics(void **state)
     assert_non_null(object);
     json_decref(object);
     free(text);
+}
+
+/* The second line does not fit: it is lost, and the third is written. */
+static void test_full_disk(void **state)
+{
+    struct rlimit before, limit;
+    struct dt_error err;
+    (void)state;
+    struct dt_report *report = create(0, false);
+    step(report, 1, 1.0);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 200;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    step(report, 2, 2.0);
+    step(report, 3, 3.0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    step(report, 4, 4.0);
+    assert_int_equal(dt_report_sync(report, &err), 0);
+    dt_report_destroy(report);
+    char *text = dt_file_read(path, 4096, &err);
+    assert_non_null(text);
+    char *second = strchr(text, '\n') + 1;
+    assert_memory_equal(text, "{\"step\": 1,", 11);
+    assert_memory_equal(second, "{\"step\": 4,", 11);
+    assert_string_equal(strchr(second, '\n'), "\n");
+    free(text);
+}
+
+static void test_no_file(void **state)
+{
+    const struct dt_report_options options = {path, 0, 10, false};
+    struct dt_error err;
+    (void)state;
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_null(dt_report_create(&options, &err));
+    assert_non_null(strstr(err.text, "metrics.jsonl: not a regular file"));
+    unlink(path);
 }
 
 /* A run that is resumed at step 2 writes step 3 and the torn line again. */
@@ -279,6 +322,8 @@ int main(void)
         cmocka_unit_test(test_cannot_open),
         cmocka_unit_test(test_console),
         cmocka_unit_test(test_explosion),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_no_file),
         cmocka_unit_test(test_failure),
     };
     return cmocka_run_group_tests_name("report", tests, make_dir, remove_dir);
