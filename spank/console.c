@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -21,11 +22,13 @@
 
 #include "launch/contract.h"
 #include "spank/argv.h"
+#include "spank/child.h"
 #include "spank/console.h"
 #include "spank/hostlist.h"
 
 enum {
-    FINISH_MS = 10000,
+    FINISH_MS = 10 * 1000,
+    BLOCKED_MS = 600 * 1000,
     LOWEST_FD = 10, /* above those that the console gets */
     READ = 0,
     WRITE = 1,
@@ -34,7 +37,9 @@ enum {
 static struct {
     const char *labels; /* as in the contract; NULL: no console */
     char token[DT_TOKEN_BYTES];
+    pid_t srun;
     pid_t pid;    /* 0: not started */
+    bool lost;    /* some of the output, perhaps */
     int saved[2]; /* srun's own stdout and stderr */
 } console;
 
@@ -186,13 +191,76 @@ static int spawn(const char *runtime, int facts, int out, int err, pid_t *pid)
     return rc;
 }
 
+/* Whether somebody reads what srun writes: if not, the console has to wait. */
+static bool has_reader(void)
+{
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        if (poll(&p, 1, 0) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* How long the console may take to end: with a reader, and without one, as at
+ * a pager, where srun alone would wait for ever.
+ */
+static int64_t patience_ms(bool reader)
+{
+    const char *wish = getenv("DISTTRAIN_PATIENCE"); /* for tests */
+    if (wish)
+        return atoi(wish) * INT64_C(1000);
+    return reader ? FINISH_MS : BLOCKED_MS;
+}
+
+/* Waits for the end of the console: *status as waitpid has it. False: it does
+ * not end, and is killed.
+ */
+static bool wait_for_end(int *status)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    int64_t since = dtspank_now_ms();
+    bool before = true;
+    for (;;) {
+        pid_t got = waitpid(console.pid, status, WNOHANG);
+        if (got == console.pid || (got < 0 && errno != EINTR))
+            return got == console.pid;
+        int64_t now = dtspank_now_ms();
+        bool reader = has_reader();
+        if (reader != before)
+            since = now;
+        before = reader;
+        if (now - since > patience_ms(reader))
+            break;
+        nanosleep(&nap, NULL);
+    }
+    slurm_error("disttrain: %s: the last of the output is lost",
+                before ? "the console does not end"
+                       : "nobody reads the output of srun");
+    dtspank_child_kill(console.pid);
+    return false;
+}
+
+/* Output that is lost must not look like success. */
+static void at_exit(int status, void *unused)
+{
+    (void)unused;
+    if (getpid() != console.srun)
+        return;
+    dtspank_console_finish();
+    if (console.lost && (status & 0xff) == 0)
+        exit(EX_IOERR); /* with glibc the handlers that are left still run */
+}
+
 /* Returns 0, or an errno. All or nothing. */
 static int start(const char *runtime, int facts, int out[2], int err[2])
 {
     console.saved[0] = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, LOWEST_FD);
     console.saved[1] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, LOWEST_FD);
     int rc = errno;
-    if (console.saved[0] >= 0 && console.saved[1] >= 0)
+    console.srun = getpid();
+    if (console.saved[0] >= 0 && console.saved[1] >= 0 &&
+        (rc = on_exit(at_exit, NULL)) == 0)
         rc = spawn(runtime, facts, out[READ], err[READ], &console.pid);
     if (rc == 0) {
         fflush(stdout);
@@ -244,9 +312,7 @@ void dtspank_console_start(const char *runtime,
 
 bool dtspank_console_finish(void)
 {
-    const struct timespec nap = {.tv_nsec = 1000000};
     int status = 0;
-    bool requeue = false;
     if (console.pid == 0)
         return false;
     fflush(stdout);
@@ -255,18 +321,14 @@ bool dtspank_console_finish(void)
         dup2(console.saved[i], STDOUT_FILENO + i);
         close(console.saved[i]);
     }
-    for (int waited = 0; waited < FINISH_MS; waited++) {
-        pid_t got = waitpid(console.pid, &status, WNOHANG);
-        requeue = got == console.pid && WIFEXITED(status) &&
-                  WEXITSTATUS(status) == EX_TEMPFAIL;
-        if (got == console.pid && status != 0 && !requeue)
-            slurm_error("disttrain: the console has failed, with wait status "
-                        "%d: some output may be lost",
-                        status);
-        if (got > 0 || (got < 0 && errno != EINTR))
-            break;
-        nanosleep(&nap, NULL);
-    }
+    bool ended = wait_for_end(&status);
     console.pid = 0;
+    bool requeue =
+        ended && WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
+    console.lost = !ended || (status != 0 && !requeue);
+    if (ended && console.lost)
+        slurm_error("disttrain: the console has failed, with wait status %d: "
+                    "some output may be lost",
+                    status);
     return requeue;
 }

@@ -32,9 +32,10 @@ void dtspank_console_start(const char *runtime,
                            const struct dtspank_console_step *step);
 
 /* At the end of srun: gives srun its stdout and stderr back, and waits until
- * the console has shown the rest. Whether it says that a rank has asked to be
- * requeued, and none has failed; false as well without a console, and when
- * called again.
+ * the console has shown the rest. One that does not end is killed, after a
+ * message. Whether it says that a rank has asked to be requeued, and none has
+ * failed; false as well without a console, and when called again. When srun
+ * exits with status 0 and output may be lost, the status becomes EX_IOERR.
  */
 bool dtspank_console_finish(void);
 

@@ -387,9 +387,6 @@ static int read_facts(struct console *c, FILE *in, struct dt_error *err)
     if (rc == 0 && (!c->outcome || !c->step.token[0]))
         rc = dt_error_set(err, EX_PROTOCOL, "no line \"%s...\"",
                           c->outcome ? DT_CONSOLE_TOKEN : DT_CONSOLE_TASKS);
-    /* whoever may look at our descriptors does not find the token there */
-    if (!freopen("/dev/null", "r", in) && rc == 0)
-        rc = dt_error_set(err, EX_OSERR, "/dev/null: %s", strerror(errno));
     return rc;
 }
 

@@ -301,7 +301,7 @@ line is of: no logs of ranks, and all ranks are shown" ]]
     [[ $output == "srun: error: disttrain: no report of a failure, because the \
 console cannot be started: No such file or directory
 0: hi" ]]
-    CONSOLE=false run -0 dt_srun --disttrain=c.yaml -n1 true
+    CONSOLE=false run -74 dt_srun --disttrain=c.yaml -n1 true
     [[ $output == *"disttrain: the console has failed, with wait status 256: \
 some output may be lost" ]]
 }

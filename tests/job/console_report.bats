@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2016,SC2154
+# shellcheck disable=SC2016,SC2030,SC2031,SC2154
 # SPDX-License-Identifier: Apache-2.0
 # console_report.bats - the report is true, whatever tasks print and whatever
 # happens to the console
@@ -80,16 +80,59 @@ END
     run -0 train sh -c 'env; tr "\0" "\n" </proc/$$/environ
         cat /proc/$PPID/environ /proc/[0-9]*/cmdline 2>/dev/null | tr "\0" "\n"'
     run ! grep -h 'SLURM_DISTTRAIN_CONSOLE=' out
-    # nor where the process beside rank 0 and the console can be looked at
+    # nor in that of the process beside rank 0, or in its command line
     cat >look.sh <<'END'
 [ $RANK = 0 ] || exec sleep 1
 for pid in $(pgrep -f 'disttrain console'); do
     tr '\0' '\n' <"/proc/$pid/environ"
     tr '\0' '\n' <"/proc/$pid/cmdline"
-    timeout 1 cat "/proc/$pid/fd/0"
 done
 END
     run -0 train sh look.sh
     [[ $(grep -c '^--watch$' out) == 1 ]]
     run ! grep -E '(^|=)[0-9a-f]{32}( |$)|^TOKEN=' out
+}
+
+# run_stopped STATUS: srun of a task that ends with STATUS after the console has
+# been stopped.
+run_stopped() {
+    rm -f up
+    cat >stop.sh <<'END'
+DISTTRAIN_PATIENCE=2 srun -Q --disttrain=c.yaml -n1 sh -c 'echo >up
+    while [ -e up ]; do sleep 0.1; done; echo "the last words"; exit '$1 2>&1 &
+until [ -e up ]; do sleep 0.1; done
+pkill -STOP -f '^[^ ]*/disttrain console$'
+rm up
+wait $!
+END
+    SECONDS=0
+    run dt_run bash stop.sh "$1"
+    echo "$output"
+    ((status == ${1/#0/74}))
+    ((SECONDS < 20))
+    [[ $output == *"disttrain: the console does not end: the last of the \
+output is lost"* ]]
+    run ! dt_run pgrep -f '^[^ ]*/disttrain console$'
+}
+
+@test "a console that hangs is an error, and srun ends" {
+    run_stopped 0
+    run_stopped 3
+}
+
+@test "output that nobody reads is an error, and srun ends" {
+    cat >flood.sh <<'END'
+DISTTRAIN_PATIENCE=2 srun -Q --disttrain=c.yaml -n1 seq 15000 2>err |
+    { sleep 8; cat >/dev/null; }
+echo "${PIPESTATUS[0]}"
+END
+    run -0 dt_run bash flood.sh
+    cat err
+    [[ ${lines[-1]} == 74 ]]
+    [[ $(<err) == *"disttrain: nobody reads the output of srun: the last of \
+the output is lost" ]]
+    # who reads late gets it all
+    run -0 dt_run bash -c 'DISTTRAIN_PATIENCE=5 srun -Q --disttrain=c.yaml \
+        -n1 seq 15000 | { sleep 3; cksum; }; exit "${PIPESTATUS[0]}"'
+    [[ $output == $(seq 15000 | cksum) ]]
 }
