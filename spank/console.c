@@ -43,32 +43,53 @@ static struct {
     int saved[2]; /* srun's own stdout and stderr */
 } console;
 
-/* Whether srun's output goes elsewhere than to its stdout and stderr, or is
- * that of a terminal or of a heterogeneous job, with labels of its own.
- */
-static bool is_elsewhere(int argc, char **argv, int command)
+struct option {
+    char letter;
+    const char *name;
+};
+
+static bool has_any(char **argv, int command, const struct option *options,
+                    size_t count)
 {
-    static const struct {
-        char letter;
-        const char *name;
-    } options[] = {
-        {'o', "output"},       {'e', "error"},      {'\0', "pty"},
-        {'\0', "interactive"}, {'\0', "het-group"}, {'\0', "async"},
-    };
-    for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
+    for (size_t i = 0; i < count; i++)
         if (dtspank_argv_has(command, argv, options[i].letter, options[i].name))
             return true;
+    return false;
+}
+
+/* Whether the step is of a kind of which a console would know too little, or
+ * that of a heterogeneous job, with labels of its own.
+ */
+static bool is_strange(int argc, char **argv, int command)
+{
+    static const struct option options[] = {
+        {'\0', "interactive"}, {'\0', "het-group"}, {'\0', "async"}};
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], ":") == 0)
             return true;
-    return getenv("SLURM_STDOUTMODE") || getenv("SLURM_STDERRMODE");
+    return has_any(argv, command, options, sizeof(options) / sizeof(*options));
+}
+
+/* Whether what tasks write goes to files or to a terminal, and srun's own words
+ * alone to its stderr.
+ */
+static bool is_elsewhere(char **argv, int command)
+{
+    static const struct option options[] = {
+        {'o', "output"}, {'e', "error"}, {'\0', "pty"}};
+    return getenv("SLURM_STDOUTMODE") || getenv("SLURM_STDERRMODE") ||
+           has_any(argv, command, options, sizeof(options) / sizeof(*options));
 }
 
 void dtspank_console_prepare(int argc, char **argv)
 {
     int command = dtspank_argv_command(argc, argv);
-    if (argc == 0 || is_elsewhere(argc, argv, command))
+    if (argc == 0 || is_strange(argc, argv, command))
         return;
+    if (is_elsewhere(argv, command)) {
+        console.labels = "apart";
+        return;
+    }
     /* srun ends what it labels with a newline, and so would break the lines of
      * tasks that are not read line by line.
      */
@@ -191,6 +212,11 @@ static int spawn(const char *runtime, int facts, int out, int err, pid_t *pid)
     return rc;
 }
 
+static bool is_apart(void)
+{
+    return strcmp(console.labels, "apart") == 0;
+}
+
 /* Whether somebody reads what srun writes: if not, the console has to wait. */
 static bool has_reader(void)
 {
@@ -264,7 +290,8 @@ static int start(const char *runtime, int facts, int out[2], int err[2])
         rc = spawn(runtime, facts, out[READ], err[READ], &console.pid);
     if (rc == 0) {
         fflush(stdout);
-        dup2(out[WRITE], STDOUT_FILENO);
+        if (!is_apart())
+            dup2(out[WRITE], STDOUT_FILENO);
         dup2(err[WRITE], STDERR_FILENO);
         return 0;
     }
@@ -306,7 +333,7 @@ void dtspank_console_start(const char *runtime,
         slurm_error("disttrain: no report of a failure, because the console "
                     "cannot be started: %s",
                     strerror(rc));
-    else
+    else if (!is_apart())
         tell_tasks();
 }
 

@@ -14,8 +14,9 @@
 #include <slurm/slurm.h>
 
 /* In slurm_spank_init, where srun's SLURM_* input can still be set: makes srun
- * label its output, unless srun (by argv or environment) writes it elsewhere or
- * unbuffered; then there is no console, or one that does not know ranks.
+ * label its output, unless srun (by argv or environment) writes it unbuffered
+ * or elsewhere: the console does not know ranks then, or reads srun's own words
+ * only. There is none in heterogeneous jobs and with --async.
  */
 void dtspank_console_prepare(int argc, char **argv);
 

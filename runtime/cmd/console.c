@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,7 +45,7 @@ struct stream {
     char show[2 * BUFFER_BYTES]; /* to be written */
 };
 
-enum labels { LABELS_NONE, LABELS_STRIP, LABELS_KEEP };
+enum labels { LABELS_NONE, LABELS_STRIP, LABELS_KEEP, LABELS_APART };
 
 struct console {
     enum labels labels;
@@ -93,17 +94,30 @@ static void show(struct stream *s, const char *text, size_t len)
     s->shown += len;
 }
 
+/* Whether it is a terminal that srun --pty has made one of bytes. */
+static bool is_raw(int fd)
+{
+    struct termios terminal;
+    return tcgetattr(fd, &terminal) == 0 && !(terminal.c_oflag & OPOST);
+}
+
 /* A message of the console's own, in a line of its own, on stderr. */
 static void say(struct console *c, const char *text)
 {
     struct stream *s = &c->streams[1];
+    const char *newline = is_raw(s->out) ? "\r\n" : "\n";
     flush_stream(s);
     if (s->mid_line)
-        show(s, "\n", 1);
+        show(s, newline, strlen(newline));
     while (*text) {
-        size_t len = strnlen(text, BUFFER_BYTES);
+        size_t len = strcspn(text, "\n");
+        len = len < BUFFER_BYTES ? len : BUFFER_BYTES;
         show(s, text, len);
         text += len;
+        if (*text == '\n') {
+            show(s, newline, strlen(newline));
+            text++;
+        }
     }
     flush_stream(s);
 }
@@ -138,9 +152,14 @@ static bool is_shown(const struct console *c, uint32_t rank)
     return rank == DT_NO_RANK || c->ranks.size == 0 || c->ranks.has[rank];
 }
 
+static bool has_labels(const struct console *c)
+{
+    return c->labels == LABELS_STRIP || c->labels == LABELS_KEEP;
+}
+
 static enum dt_notice_origin find_origin(const struct console *c, size_t label)
 {
-    if (c->labels == LABELS_NONE)
+    if (!has_labels(c))
         return DT_ORIGIN_UNKNOWN;
     return label > 0 ? DT_ORIGIN_TASK : DT_ORIGIN_SRUN;
 }
@@ -151,9 +170,8 @@ static void take_line(struct console *c, struct stream *s, const char *line,
     struct dt_error err;
     struct dt_notice notice = {.kind = DT_NOTICE_NONE};
     uint32_t rank = DT_NO_RANK;
-    size_t label = c->labels == LABELS_NONE
-                       ? 0
-                       : dt_label_parse(line, len, c->tasks, &rank);
+    size_t label =
+        has_labels(c) ? dt_label_parse(line, len, c->tasks, &rank) : 0;
     const char *text = line + label;
     size_t bytes = len - label;
     if (label > 0 && dt_label_adds_newline(text, bytes))
@@ -174,7 +192,7 @@ static void take_line(struct console *c, struct stream *s, const char *line,
         len = label + (bytes = notice.begin);
     if (bytes == 0)
         return;
-    if (record || !notice.from_slurm) {
+    if (c->labels != LABELS_APART && (record || !notice.from_slurm)) {
         dt_outcome_text(c->outcome, rank, s->is_stderr, text, bytes);
         if (c->logs && rank != DT_NO_RANK &&
             dt_ranklogs_write(c->logs, rank, text, bytes, &err) != 0)
@@ -320,7 +338,8 @@ static int take_labels(struct console *c, const char *word,
 {
     static const char *const words[] = {[LABELS_NONE] = "none",
                                         [LABELS_STRIP] = "strip",
-                                        [LABELS_KEEP] = "keep"};
+                                        [LABELS_KEEP] = "keep",
+                                        [LABELS_APART] = "apart"};
     for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
         if (strcmp(word, words[i]) == 0) {
             c->labels = (enum labels)i;
@@ -398,6 +417,14 @@ static void take_wishes(struct console *c)
     struct dt_error err = {.text = ""};
     const char *ranks = getenv(DT_ENV_CONSOLE_RANKS);
     const char *logs = getenv(DT_ENV_RANK_LOGS);
+    if (c->labels == LABELS_APART) {
+        c->complete = true; /* as far as can be seen */
+        if (ranks || logs || getenv(DT_ENV_HANG))
+            say(c, "disttrain: what ranks print does not come through srun "
+                   "(--output, --error, --pty): launch.hang_timeout, "
+                   "logging.rank_logs and logging.console_ranks do nothing\n");
+        return;
+    }
     c->hang = dt_hang_create(getenv(DT_ENV_HANG), c->step.id);
     if (c->labels == LABELS_NONE && (ranks || logs)) {
         say(c, "disttrain: with --unbuffered srun does not say which rank a "

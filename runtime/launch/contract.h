@@ -37,8 +37,11 @@
  * reads. On the child's stdin are
  *
  *     DISTTRAIN_CONSOLE=2      first line: the version of this grammar
- *     LABELS=none|strip|keep   whether srun begins lines with the rank, and
- *                              whether the user wants to see it
+ *     LABELS=none|strip|keep|apart
+ *                              whether srun begins lines with the rank, and
+ *                              whether the user wants to see it; apart: what
+ *                              tasks write goes elsewhere, and they write no
+ *                              records
  *     TASKS=N
  *     STEP=JOB.STEP            their numbers
  *     TOKEN=HEX                a secret of the step, which its records carry

@@ -136,3 +136,44 @@ the output is lost" ]]
         -n1 seq 15000 | { sleep 3; cksum; }; exit "${PIPESTATUS[0]}"'
     [[ $output == $(seq 15000 | cksum) ]]
 }
+
+@test "with output in files the first failure is told on srun's stderr" {
+    local how
+    for how in "-o file" "-e file" "-o file.%t -e err.%t" "-lofile"; do
+        rm -f file && echo "$how"
+        # shellcheck disable=SC2086
+        run ! train $how sh -c 'echo "words of $RANK"; [ $RANK = 5 ] || exec sleep 30
+            sleep 0.3; echo "the culprit" >&2; exit 3'
+        diff - <(report) <<'END'
+disttrain: first failure: rank 5 on n3, exit status 3, T s after the start
+disttrain: 7 ranks were ended by Slurm
+END
+    done
+    run -0 train -o file true
+    [[ ! -s out && ! -s err ]]
+    run -0 env SETTINGS=SLURM_DISTTRAIN_RANK_LOGS=/x bash -c \
+        "$(declare -f train dt_srun dt_run); train -o file true"
+    [[ $(<err) == "disttrain: what ranks print does not come through srun \
+(--output, --error, --pty): "*" do nothing" ]]
+}
+
+@test "the first rank and the last one, killed, with output in files" {
+    local rank
+    for rank in 0 7; do
+        run ! env CULPRIT=$rank bash -c "$(declare -f train dt_srun dt_run)"'
+            train -o file sh -c "[ \$RANK = $CULPRIT ] || exec sleep 30
+                kill -SEGV \$\$"'
+        report | grep "^disttrain: first failure: rank $rank on n$((rank / 2 + 1)),\
+ killed by signal 11 (Segmentation fault), T s after the start$"
+    done
+}
+
+@test "--pty keeps its terminal, and the first failure is told in lines" {
+    run dt_run script -qec "srun -Q --disttrain=c.yaml -n1 --pty sh -c \
+        'test -t 0 && test -t 1 && test -t 2 && echo all terminals; exit 3'" \
+        typescript
+    echo "$output"
+    [[ $output == *"all terminals"* ]]
+    [[ $output == *$'\r\n'"disttrain: first failure: rank 0 on n"[1-4]", exit \
+status 3, "*" s after the start"$'\r'* ]]
+}
