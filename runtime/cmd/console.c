@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/comment.h"
 #include "cmd/hang.h"
 #include "cmd/watch.h"
 #include "launch/contract.h"
@@ -330,6 +331,8 @@ static void report(struct console *c)
     fclose(out);
     if (bytes > 0)
         say(c, text);
+    if (bytes > 0 && !getenv(DT_ENV_JOB_COMMENT))
+        dt_comment_job(c->step.id, text);
     free(text);
 }
 

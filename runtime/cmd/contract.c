@@ -280,6 +280,8 @@ static void print_step(struct printer *p)
                  conf->launch.hang_ends ? " end" : "");
         print_srun(p, DT_ENV_HANG, number);
     }
+    if (!conf->launch.job_comment)
+        print_srun(p, DT_ENV_JOB_COMMENT, "no");
     if (conf->launch.preflight)
         print_srun(p, DT_ENV_PREFLIGHT, "1");
     if (conf->logging.console_ranks)

@@ -12,6 +12,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/generate.c \
 	runtime/cmd/generate_file.c \
 	runtime/cmd/generate_file.h \
+	runtime/cmd/comment.c \
+	runtime/cmd/comment.h \
 	runtime/cmd/hang.c \
 	runtime/cmd/hang.h \
 	runtime/cmd/info.c \

@@ -268,7 +268,7 @@ struct dt_conf {
         char *signal;      /* NAME or NAME@SECONDS */
         int signal_number; /* 0: none */
         long signal_s;     /* before the time limit */
-        bool requeue, preflight;
+        bool requeue, preflight, job_comment;
         long max_restarts;
         long hang_timeout_s;         /* 0: never */
         int hang_ends;               /* launch.hang_action: end (1) | report */

@@ -74,6 +74,10 @@
      .fallback = "auto",
      .words = WORDS({"auto", 0, NULL}, {"none", 1, NULL}),
      .help = "auto: each rank runs on the CPUs near its GPU"},
+    {"launch.job_comment", DT_CONF_BOOL, AT(launch.job_comment),
+     .fallback = "true",
+     .help = "the first failure of a step becomes the comment of its job, for "
+             "squeue and sacct, unless the job has one of its own"},
     {"launch.preflight", DT_CONF_BOOL, AT(launch.preflight),
      .fallback = "false",
      .help = "`disttrain doctor` on all nodes before the ranks start"},

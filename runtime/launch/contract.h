@@ -140,6 +140,11 @@
 #define DT_ENV_HANG "SLURM_DISTTRAIN_HANG"
 #define DT_HANG_DEFAULT "300"
 
+/* "no": the first failure does not become the comment of the job; absent: it
+ * does.
+ */
+#define DT_ENV_JOB_COMMENT "SLURM_DISTTRAIN_JOB_COMMENT"
+
 /* The words of launch.command, one a line, escaped like the contract: what
  * `disttrain` without arguments runs instead of training.
  */

@@ -177,3 +177,49 @@ END
     [[ $output == *$'\r\n'"disttrain: first failure: rank 0 on n"[1-4]", exit \
 status 3, "*" s after the start"$'\r'* ]]
 }
+
+# comment_of WORD...: the comment of a batch job, submitted with WORDs, in which
+# a step fails.
+comment_of() {
+    local job
+    job=$(dt_run --user dtuser sbatch --parsable --wait -n2 -o /dev/null \
+        --chdir=/tmp "$@" --disttrain="$WORK/c.yaml" \
+        --wrap 'srun sh -c "[ \$RANK = 1 ] && exit 4; sleep 30"') || true
+    dt_run scontrol show job "$job" | sed -n 's/^ *Comment=\(.*[^ ]\) *$/\1/p'
+}
+
+@test "the first failure is the comment of the job, if it has none" {
+    # it has a second, which a busy machine may not have
+    for _ in {1..5}; do
+        run comment_of
+        echo "<$output>"
+        [[ -z $output ]] || break
+    done
+    [[ $output =~ ^"disttrain: first failure: rank 1 on n"[1-4]", exit status 4, "\
+[0-9.]+" s after the start"$ ]]
+    run comment_of --comment="the user's own"
+    [[ $output == "the user's own" ]]
+    run env SETTINGS=SLURM_DISTTRAIN_JOB_COMMENT=no bash -c \
+        "$(declare -f comment_of dt_run); comment_of"
+    [[ -z $output ]]
+}
+
+@test "a controller that does not answer delays nothing" {
+    cat >slow.sh <<'END'
+mkdir -p bin
+printf '#!/bin/sh\nexec sleep 30\n' >bin/squeue
+chmod 755 bin/squeue
+begin=$(date +%s%N)
+srun -Q --disttrain=c.yaml -n1 sh -c 'exit 3' 2>&1
+without=$((($(date +%s%N) - begin) / 1000000))
+begin=$(date +%s%N)
+PATH=$PWD/bin:$PATH srun -Q --disttrain=c.yaml -n1 sh -c 'exit 3' 2>&1
+with=$((($(date +%s%N) - begin) / 1000000))
+echo "$without ms and $with ms"
+((with < 20000))
+END
+    run -0 dt_run bash slow.sh
+    echo "$output"
+    [[ $(grep -c '^disttrain: first failure' <<<"$output") == 2 ]]
+    run ! pgrep -f "^sleep 30$"
+}

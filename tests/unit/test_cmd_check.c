@@ -194,8 +194,10 @@ static void test_contract_launch(void **state)
     assert_int_equal(check("--contract t.yaml -- -n3 --nodes 1"), 0);
     assert_null(strstr(out, "SLURM_JOB_NUM_NODES"));
     assert_null(strstr(out, "SLURM_NTASKS_PER_NODE"));
-    write_file("t.yaml", "launch: {hang_timeout: 0, command: [a]}\n");
+    write_file("t.yaml", "launch: {hang_timeout: 0, command: [a], "
+                         "job_comment: false}\n");
     assert_int_equal(check("--contract t.yaml"), 0);
+    assert_non_null(strstr(out, "SRUN SLURM_DISTTRAIN_JOB_COMMENT=no\n"));
     assert_non_null(strstr(out, "SRUN SLURM_DISTTRAIN_HANG=0\n"));
     assert_int_equal(check("--contract /dev/null"), 0);
     assert_string_equal(out, "DISTTRAIN_CONTRACT=2\nCONFIG=/dev/null\n"
