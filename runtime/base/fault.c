@@ -16,54 +16,69 @@
 
 enum fault_action { FAULT_KILL, FAULT_STOP, FAULT_ERROR };
 
-static struct {
+enum { PLANS = 4 };
+
+static struct plan {
     char point[64];
     enum fault_action action;
-    int rank; /* -1: any */
+    int rank;  /* -1: any */
     long step; /* -1: any */
     long nth;
-} plan;
+    atomic_long passages;
+} plans[PLANS];
 
 static pthread_once_t plan_once = PTHREAD_ONCE_INIT;
-static atomic_long passages;
 static atomic_int here_rank;
 static atomic_long here_step;
 
 static void bad_plan(const char *text)
 {
-    fprintf(stderr, "disttrain: DISTTRAIN_FAULT=%s: expected POINT"
-            "[:rank=R][:step=S][:nth=N]:kill|stop|error\n", text);
+    fprintf(stderr,
+            "disttrain: DISTTRAIN_FAULT=%s: expected up to %d of "
+            "POINT[:rank=R][:step=S][:nth=N]:kill|stop|error, with commas "
+            "between them\n",
+            text, PLANS);
     abort(); /* a test that asks for nothing must not pass */
 }
 
-static void plan_load(void)
+/* `text` is cut into words. -1: it is no plan. */
+static int plan_parse(struct plan *plan, char *text)
 {
-    char *text = getenv("DISTTRAIN_FAULT"), *save = NULL;
-    plan.rank = -1;
-    plan.step = -1;
-    plan.nth = 1;
-    if (!text)
-        return;
-    char *copy = strdup(text);
-    char *word = copy ? strtok_r(copy, ":", &save) : NULL;
-    int have_action = 0;
+    char *save = NULL, *word = strtok_r(text, ":", &save);
+    bool have_action = false;
+    plan->rank = -1;
+    plan->step = -1;
+    plan->nth = 1;
     if (!word)
-        bad_plan(text);
-    snprintf(plan.point, sizeof(plan.point), "%s", word);
+        return -1;
+    snprintf(plan->point, sizeof(plan->point), "%s", word);
     while ((word = strtok_r(NULL, ":", &save))) {
         if (!strcmp(word, "kill"))
-            plan.action = FAULT_KILL, have_action = 1;
+            plan->action = FAULT_KILL, have_action = true;
         else if (!strcmp(word, "stop"))
-            plan.action = FAULT_STOP, have_action = 1;
+            plan->action = FAULT_STOP, have_action = true;
         else if (!strcmp(word, "error"))
-            plan.action = FAULT_ERROR, have_action = 1;
-        else if (sscanf(word, "rank=%d", &plan.rank) != 1 &&
-                 sscanf(word, "step=%ld", &plan.step) != 1 &&
-                 sscanf(word, "nth=%ld", &plan.nth) != 1)
-            bad_plan(text);
+            plan->action = FAULT_ERROR, have_action = true;
+        else if (sscanf(word, "rank=%d", &plan->rank) != 1 &&
+                 sscanf(word, "step=%ld", &plan->step) != 1 &&
+                 sscanf(word, "nth=%ld", &plan->nth) != 1)
+            return -1;
     }
-    if (!have_action)
+    return have_action ? 0 : -1;
+}
+
+static void plans_load(void)
+{
+    const char *text = getenv("DISTTRAIN_FAULT");
+    if (!text)
+        return;
+    char *copy = strdup(text), *save = NULL;
+    char *one = copy ? strtok_r(copy, ",", &save) : NULL;
+    if (!one)
         bad_plan(text);
+    for (int i = 0; one; one = strtok_r(NULL, ",", &save))
+        if (i == PLANS || plan_parse(&plans[i++], one) < 0)
+            bad_plan(text);
     free(copy);
 }
 
@@ -77,20 +92,27 @@ void dt_fault_step(long step)
     here_step = step;
 }
 
+static bool plan_fires(struct plan *plan, const char *point)
+{
+    if (strcmp(plan->point, point) != 0 ||
+        (plan->rank >= 0 && plan->rank != here_rank) ||
+        (plan->step >= 0 && plan->step != here_step) ||
+        atomic_fetch_add(&plan->passages, 1) + 1 != plan->nth)
+        return false;
+    if (plan->action == FAULT_KILL)
+        kill(getpid(), SIGKILL);
+    if (plan->action == FAULT_STOP)
+        kill(getpid(), SIGSTOP);
+    return plan->action == FAULT_ERROR;
+}
+
 bool dt_fault(const char *point)
 {
-    pthread_once(&plan_once, plan_load);
-    if (strcmp(plan.point, point) != 0 ||
-        (plan.rank >= 0 && plan.rank != here_rank) ||
-        (plan.step >= 0 && plan.step != here_step))
-        return false;
-    if (atomic_fetch_add(&passages, 1) + 1 != plan.nth)
-        return false;
-    if (plan.action == FAULT_KILL)
-        kill(getpid(), SIGKILL);
-    if (plan.action == FAULT_STOP)
-        kill(getpid(), SIGSTOP);
-    return plan.action == FAULT_ERROR;
+    bool fires = false;
+    pthread_once(&plan_once, plans_load);
+    for (int i = 0; i < PLANS; i++)
+        fires |= plan_fires(&plans[i], point);
+    return fires;
 }
 
 #endif

@@ -68,8 +68,8 @@ static int check_space(const char *root, size_t bytes, struct dt_error *err)
     if (left >= (double)bytes)
         return 0;
     dt_error_set(err, EX_IOERR,
-                 "%s: %.2f GB free, and a checkpoint takes %.2f GB", root,
-                 left / 1e9, (double)bytes / 1e9);
+                 "%s: %.1f MB free, and a checkpoint takes %.1f MB", root,
+                 left / 1e6, (double)bytes / 1e6);
     return 1;
 }
 

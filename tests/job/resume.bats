@@ -622,6 +622,12 @@ its first step"* ]]
         [[ $(state_of rights) == "$before" ]]
         rm -r rights.out
     done
+    saved rights
+    chmod 311 rights.out/checkpoints/checkpoint-4
+    run as_user timeout 60 "$DT_BUILDDIR/disttrain" train rights.yaml
+    chmod 755 rights.out/checkpoints/checkpoint-4
+    ((status == 74))
+    [[ $output == *"/checkpoint-4: cannot list: Permission denied"* ]]
 }
 
 @test "where all checkpoints are damaged, no run begins anew by itself" {
@@ -733,6 +739,18 @@ holder_of() {
     done
 }
 
+@test "a save that succeeds ends the row of failures" {
+    need_faults
+    config row "training: {train_batch_size: 4, max_steps: 12}" \
+        "checkpoint: {steps: 4, max_failures: 2}"
+    DISTTRAIN_FAULT=ckpt.write:step=4:error,ckpt.write:step=8:error \
+        run train 1 row
+    echo "$output"
+    ((status == 0))
+    (($(grep -c '; failure 1 of 2 in a row' <<<"$output") == 2))
+    [[ $(echo row.out/checkpoints/*) == *-10\ *-12\ *-6\ */latest ]]
+}
+
 # With files of at most 20 KiB: the model is larger, all else is not.
 limited() {
     (
@@ -742,9 +760,9 @@ limited() {
 }
 
 @test "checkpoint.max_failures saves that fail in a row end the run" {
-    local i expected=(8 12 14 15)
+    local i expected=(32 48 56 60)
     config full "training: {train_batch_size: 4, max_steps: 7, resume: auto}" \
-        "checkpoint: {steps: 8, total_limit: 1}"
+        "checkpoint: {steps: 32, total_limit: 1}"
     train 1 full
     sed -i 's/max_steps: 7/max_steps: 100/' full.yaml
     run limited full
@@ -755,11 +773,32 @@ limited() {
 goes on: "*"/model.safetensors: cannot write: File too large; failure \
 $((i + 1)) of 5 in a row"* ]]
     done
-    [[ $output == *"step 16 could not be saved, which was failure 5 of 5 in a \
+    [[ $output == *"step 64 could not be saved, which was failure 5 of 5 in a \
 row (checkpoint.max_failures): "*": cannot write: File too large"* ]]
     [[ $(ls -A full.out/checkpoints) == "checkpoint-7"$'\n'"latest" ]]
     run limited full
     [[ $output == *"resuming from "*"/checkpoint-7"* ]]
+}
+
+@test "on a full disk: told at the start, and the last whole one stays" {
+    ((EUID == 0)) && unshare -m true || skip "cannot mount a small disk"
+    config small "training: {train_batch_size: 4, max_steps: 4}" \
+        "checkpoint: {steps: 2}"
+    mkdir small.out
+    # one is of 145 KB
+    run unshare -m bash -c "mount -t tmpfs -o size=200k none small.out
+        $(declare -f train); train 1 small; echo status \$?
+        ls -A small.out/checkpoints; cat small.out/checkpoints/latest/ch*"
+    echo "$output"
+    [[ $output != *" free, and a checkpoint takes "* ]]
+    [[ $output == *"step 4, the last one, could not be saved: "*"No space left \
+on device"*"status 74"*"checkpoint-2"$'\n'"latest"$'\n'"XXH3 (config"* ]]
+    run unshare -m bash -c "mount -t tmpfs -o size=100k none small.out
+        $(declare -f train); train 1 small"
+    ((status == 74))
+    [[ $output == *"small.out/checkpoints: 0.1 MB free, and a checkpoint takes \
+0.1 MB"*"step 2 could not be saved, and the run goes on: "*"No space left on \
+device"* ]]
 }
 
 @test "metrics that cannot be written are lost, and the run goes on" {
@@ -802,6 +841,12 @@ row (checkpoint.max_failures): "*": cannot write: File too large"* ]]
     [[ $output == *"disttrain: no checkpoint can be saved: "*"/way.out/\
 checkpoints/latest: expected a symbolic link, or nothing; move it away"* ]]
     [[ $output != *"step 1"* && ! -e way.out/logs/metrics.jsonl ]]
+    # which is nothing to a run that saves nothing
+    config only "data: {train: train.jsonl, eval: eval.jsonl, max_length: 48}" \
+        "training: {train_batch_size: 4, eval_only: true}"
+    sed -i 's/only.out/way.out/' only.yaml
+    train 1 only
+    rm way.out/logs/metrics.jsonl
     rm -r way.out/checkpoints/latest
     chmod 555 way.out/checkpoints
     run as_user timeout 60 "$DT_BUILDDIR/disttrain" train way.yaml
@@ -813,7 +858,7 @@ checkpoints/.tmp-"*": Permission denied"* ]]
     chmod 755 way.out/checkpoints
     run train 1 way
     ((status == 0))
-    [[ $output != *"GB free"* ]]
+    [[ $output != *" free, and"* ]]
     [[ $(ls -A way.out/checkpoints) == "checkpoint-2"$'\n'"latest" ]]
 }
 

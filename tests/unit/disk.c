@@ -68,6 +68,8 @@ static bool is_refused(const char *call, const char *path)
         strcmp(refused.name, base(path)) != 0)
         return false;
     errno = refused.error;
+    if (errno == EINTR)
+        refused.call = NULL;
     return true;
 }
 

@@ -9,7 +9,8 @@
 #define TESTS_UNIT_DISK_H
 
 /* From now on `call` fails with `error` on every path that ends in `name` (of
- * two paths: the second). NULL: nothing is refused any more.
+ * two paths: the second); with EINTR only once. NULL: nothing is refused any
+ * more.
  */
 void disk_refuse(const char *call, const char *name, int error);
 

@@ -124,12 +124,31 @@ static void test_no_exchange(void **state)
     struct dt_error err;
     dt_ckpt_abandon(dt_ckpt_begin(root, 5, &err));
     assert_true(exists("checkpoint-4"));
-    /* and after one was */
-    assert_int_equal(mkdir(in_root(".old-checkpoint-4"), 0777), 0);
+    assert_true(exists("latest"));
+    /* also where a higher one belongs to a run that was given up */
+    must_save(9, 9, 0);
+    must_save(4, 44, 0);
+    assert_int_equal(
+        rename(in_root("checkpoint-4"), in_root(".old-checkpoint-4")), 0);
     assert_true(found_value() == 44);
+    unlink(in_root("latest"));
+    must_save(4, 45, 0);
+    unlink(in_root("latest"));
+    assert_true(found_value() == 9);
+    /* and after one was */
+    unlink(in_root("checkpoint-9/checksums.txt"));
+    assert_int_equal(mkdir(in_root(".old-checkpoint-4"), 0777), 0);
+    assert_true(found_value() == 45);
     dt_ckpt_abandon(dt_ckpt_begin(root, 5, &err));
     assert_false(exists(".old-checkpoint-4"));
-    assert_true(found_value() == 44);
+    assert_true(found_value() == 45);
+    assert_int_equal(rename(in_root("checkpoint-4"), in_root("away")), 0);
+    must_save(4, 46, 0);
+    assert_int_equal(rename(in_root("away"), in_root(".old-checkpoint-4")), 0);
+    assert_true(found_value() == 46);
+    unlink(in_root("latest"));
+    put("checkpoint-9/state.json", "");
+    assert_true(found_value() == 46);
 }
 
 static void expect_obstacle(const char *expected)
@@ -154,8 +173,8 @@ static void test_probe(void **state)
     must_save(1, 1, 0);
     assert_int_equal(dt_ckpt_probe(root, 1, &err), 0);
     assert_int_equal(dt_ckpt_probe(root, (size_t)1 << 62, &err), 1);
-    assert_non_null(strstr(err.text, " GB free, and a checkpoint takes "
-                                     "4611686018.43 GB"));
+    assert_non_null(strstr(err.text, " MB free, and a checkpoint takes "
+                                     "4611686018427.4 MB"));
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         disk_refuse(cases[i].call, cases[i].name, EROFS);
         expect_obstacle("Read-only file system");
@@ -166,6 +185,9 @@ static void test_probe(void **state)
     assert_int_equal(dt_ckpt_probe(root, 1, &err), 0);
     assert_int_equal(temp_count(), 1);
     unlink(in_root(".tmp-latest"));
+    unlink(in_root("latest"));
+    put("latest", "of the user's");
+    expect_obstacle("/latest: expected a symbolic link, or nothing; move it");
     unlink(in_root("latest"));
     assert_int_equal(mkdir(in_root("latest"), 0777), 0);
     expect_obstacle("/latest: expected a symbolic link, or nothing; move it");

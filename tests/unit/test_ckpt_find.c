@@ -101,6 +101,9 @@ static void test_list(void **state)
     must_save(1, 1, 0);
     must_save(2, 2, 0);
     read_sums(all, model, second);
+    char *sealed =
+        dt_file_read(in_root("checkpoint-2/checksums.txt"), 512, NULL);
+    assert_non_null(sealed);
     put("checkpoint-2/notes.json", "of the user's");
     assert_true(found_value() == 2);
     put("checkpoint-2/model-00001-of-00001.safetensors", "");
@@ -108,14 +111,31 @@ static void test_list(void **state)
     assert_note("checkpoint-2/model-00001-of-00001.safetensors: not listed in "
                 "checksums.txt");
     unlink(in_root("checkpoint-2/model-00001-of-00001.safetensors"));
+    put("checkpoint-2/model.safetensors.index.json", "{}");
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/model.safetensors.index.json: not listed");
+    unlink(in_root("checkpoint-2/model.safetensors.index.json"));
     snprintf(text, sizeof(text), "%s# XXH3 of the lines above = %016x\n", all,
              1);
     put("checkpoint-2/checksums.txt", text);
     assert_true(found_value() == 1);
     assert_note("checkpoint-2/checksums.txt: damaged: its last line is no sum "
                 "of those above");
+    snprintf(text, sizeof(text), "%s%s", sealed, second);
+    put("checkpoint-2/checksums.txt", text);
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/checksums.txt: damaged: its last line is no sum");
     /* as older versions wrote it, without that line: complete, or not */
     unlink(in_root("checkpoint-2/notes.json"));
+    put("checkpoint-2/state.json.old", "{}\n");
+    put("checkpoint-2/my-state.json.old", "{}\n");
+    snprintf(text, sizeof(text),
+             "%sXXH3 (state.json.old) = daa13e4f205dc5ba\n"
+             "XXH3 (my-state.json) = daa13e4f205dc5ba\n",
+             model);
+    put("checkpoint-2/checksums.txt", text);
+    assert_true(found_value() == 1);
+    assert_note("checkpoint-2/state.json: not listed in checksums.txt");
     put("checkpoint-2/checksums.txt", all);
     assert_true(found_value() == 2);
     put("checkpoint-2/checksums.txt", model);
@@ -127,6 +147,7 @@ static void test_list(void **state)
     unlink(in_root("checkpoint-2/model.safetensors"));
     assert_true(found_value() == 1);
     assert_note("checkpoint-2/checksums.txt: lists no model");
+    free(sealed);
 }
 
 static void test_no_files(void **state)
@@ -148,6 +169,10 @@ static void test_no_files(void **state)
         assert_int_equal(symlink("/dev/zero", in_root(name)), 0);
         assert_true(found_value() == 1);
         assert_note(note_of);
+        assert_int_equal(unlink(in_root(name)), 0);
+        assert_int_equal(symlink(strrchr(name, '/') + 1, in_root(name)), 0);
+        assert_true(found_value() == 1);
+        assert_note("cannot open: Too many levels of symbolic links");
     }
 }
 
@@ -182,6 +207,19 @@ static void test_unreadable(void **state)
     expect_unreadable("read", "model.safetensors", EIO);
     expect_unreadable("read", "state.json", ESTALE);
     assert_true(found_value() == 2);
+}
+
+/* A call that was interrupted is made again. */
+static void test_interrupted(void **state)
+{
+    static const char *calls[] = {"read", "write", "fsync", "close"};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        disk_refuse(calls[i], "model.safetensors", EINTR);
+        must_save(2, (float)i, 0);
+        assert_true(found_value() == (float)i);
+        disk_refuse(NULL, NULL, 0);
+    }
 }
 
 static void test_all_damaged(void **state)
@@ -258,6 +296,7 @@ int main(void)
         cmocka_unit_test_setup(test_list, setup),
         cmocka_unit_test_setup(test_no_files, setup),
         cmocka_unit_test_setup(test_unreadable, setup),
+        cmocka_unit_test_setup(test_interrupted, setup),
         cmocka_unit_test_setup(test_all_damaged, setup),
         cmocka_unit_test_setup(test_stopped, setup),
         cmocka_unit_test_setup(test_link_left, setup),
