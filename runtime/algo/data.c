@@ -17,6 +17,7 @@
 #include "algo/data.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "data/chat.h"
 
 enum { PROGRESS_SECONDS = 10 };
 
@@ -87,11 +88,13 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
     if (!(data->tokenizer = dt_tokenizer_load(path, err)))
         return -1;
     size_t tokens = dt_tokenizer_vocab_size(data->tokenizer);
-    if (tokens > vocab_size)
+    /* of ids that are given, rows are careful themselves */
+    if (tokens > vocab_size && conf->data.format != DT_CONF_FORMAT_TOKENISED)
         return dt_error_set(err, EX_CONFIG,
                             "E120 the tokenizer %s has %zu tokens, but the "
                             "model's vocab_size is %zu: is it the tokenizer "
-                            "of this model?",
+                            "of this model? Lines of token ids need "
+                            "data.format: tokenised",
                             path, tokens, vocab_size);
     return 0;
 }
@@ -407,6 +410,25 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     return 0;
 }
 
+/* Conversations need a chat template. What is wrong with a file is left to
+ * whoever reads all of it.
+ */
+static int check_chat(const struct dt_run_data *data,
+                      const struct dt_conf *conf, struct dt_error *err)
+{
+    struct dt_example_options options = dt_run_example_options(conf);
+    enum dt_layout_kind layout;
+    if (conf->data.kind != DT_KIND_LINES ||
+        dt_examples_layout(conf->data.train.text[0], &options, &layout, NULL) <
+            0 ||
+        layout != DT_LINES_MESSAGES || !strcmp(options.chat_template, "none"))
+        return 0;
+    struct dt_chat *chat =
+        dt_chat_create(options.chat_template, data->tokenizer, err);
+    dt_chat_destroy(chat);
+    return chat ? 0 : -1;
+}
+
 int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
                       struct dt_error *err)
 {
@@ -416,6 +438,8 @@ int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
     if (dt_run_is_stream(conf))
         return check_stream(conf, err);
     int result = open_tokenizer(&data, conf, vocab_size, err);
+    if (result == 0)
+        result = check_chat(&data, conf, err);
     dt_run_data_fini(&data);
     return result;
 }

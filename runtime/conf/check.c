@@ -167,6 +167,7 @@ static void check_data(struct dt_conf_reader *reader)
                 "model.n_positions %ld",
                 conf->data.max_length, conf->model.n_positions);
     if (inline_model && bytes && conf->data.kind != DT_KIND_TOKENS &&
+        conf->data.format != DT_CONF_FORMAT_TOKENISED &&
         conf->model.vocab_size < BYTE_VOCAB)
         PROBLEM(reader, "model.vocab_size",
                 "E120 %ld rows are too few for "

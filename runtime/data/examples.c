@@ -309,6 +309,19 @@ static void tell(const struct dt_make *make, const struct dt_cache *cache)
 
 /* --- the interface --- */
 
+int dt_examples_layout(const char *path,
+                       const struct dt_example_options *options,
+                       enum dt_layout_kind *layout, struct dt_error *err)
+{
+    struct dt_make make = {.path = path, .options = options};
+    if (dt_map_init(&make.map, path, err) < 0)
+        return -1;
+    int rc = find_layout(&make, err);
+    *layout = make.layout;
+    dt_map_fini(&make.map);
+    return rc;
+}
+
 static int open_or_make(struct dt_make *make, struct dt_cache *cache,
                         bool *made, struct dt_error *err)
 {

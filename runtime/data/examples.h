@@ -59,6 +59,11 @@ struct dt_example_options {
     void *ctx;
 };
 
+/* The layout of the first lines of JSON of `path`. -1: EX_NOINPUT, EX_DATAERR. */
+int dt_examples_layout(const char *path,
+                       const struct dt_example_options *options,
+                       enum dt_layout_kind *layout, struct dt_error *err);
+
 struct dt_examples; /* an open cache */
 
 /* Makes or finds the cache of `path` and opens it. Several processes may do so

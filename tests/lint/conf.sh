@@ -31,6 +31,7 @@ sed 's/"max_position_embeddings": .*/"max_position_embeddings": 2048,/' \
     tests/parity/models/llama/config.json >"$data/config.json"
 echo '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}' \
     >"$data/tokenizer.json"
+sed -n '/^{% for message/p' tests/job/sft.bats >"$data/chat_template.jinja"
 if [ -d /usr/share/common-licenses ]; then
     expect_none "every example is good, also on 8 ranks" "$(examples)"
 else

@@ -147,6 +147,65 @@ static void test_model_path(void **state)
     unlink("config.json");
 }
 
+#define MODEL_OF(vocab_size)                                                   \
+    "{\"model_type\": \"gpt2\", \"vocab_size\": " vocab_size                   \
+    ", \"n_positions\": 64, \"n_embd\": 32, \"n_layer\": 1, \"n_head\": 2}"
+#define RUN_OF(model, data)                                                    \
+    "algorithm: sft\nmodel: {" model "}\ndata: {train: t.jsonl, "              \
+    "max_length: 64" data "}\ntraining: {per_device_batch_size: 1}\n"
+
+/* Token ids need no tokenizer, so it may be any. */
+static void test_ids(void **state)
+{
+    static const char size[] =
+        "n_embd: 32, n_layer: 1, n_head: 2, n_positions: 64, vocab_size: 200, "
+        "init: random";
+    char text[512];
+    (void)state;
+    write_file("config.json", MODEL_OF("200"));
+    write_file("t.jsonl", "{\"input_ids\": [1, 2, 3]}\n");
+    write_file("t.yaml", RUN_OF("path: ., tokenizer: byte, init: random", ""));
+    assert_int_equal(check("t.yaml"), EX_CONFIG);
+    assert_string_equal(
+        errors, "t.yaml:2:29: model.tokenizer: E120 the tokenizer byte has 257 "
+                "tokens, but the model's vocab_size is 200: is it the "
+                "tokenizer of this model? Lines of token ids need "
+                "data.format: tokenised\n");
+    write_file("t.yaml", RUN_OF("path: ., tokenizer: byte, init: random",
+                                ", format: tokenised"));
+    assert_int_equal(check("t.yaml"), EX_OK);
+    snprintf(text, sizeof(text), RUN_OF("%s", ", format: tokenised"), size);
+    write_file("t.yaml", text);
+    assert_int_equal(check("t.yaml"), EX_OK);
+    unlink("config.json");
+    unlink("t.jsonl");
+}
+
+/* That conversations cannot become text is known before a job is queued. */
+static void test_chat(void **state)
+{
+    static const char *const lines[] = {
+        "{\"text\": \"a\"}\n",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n"};
+    (void)state;
+    write_file("config.json", MODEL_OF("257"));
+    write_file("t.yaml", RUN_OF("path: ., init: random", ""));
+    for (int i = 0; i < 2; i++) {
+        write_file("t.jsonl", lines[i]);
+        assert_int_equal(check("t.yaml"), i ? EX_CONFIG : EX_OK);
+    }
+    assert_string_equal(
+        errors, "t.yaml:2:15: model.path: messages need a chat template, and "
+                "the tokenizer has none: name one (data.chat_template, "
+                "--chat-template) of chatml, qwen2.5, qwen3, llama2, llama3, "
+                "llama3.1, mistral\n");
+    write_file("t.yaml",
+               RUN_OF("path: ., init: random", ", chat_template: chatml"));
+    assert_int_equal(check("t.yaml"), EX_OK);
+    unlink("config.json");
+    unlink("t.jsonl");
+}
+
 static void test_contract(void **state)
 {
     char wanted[512];
@@ -402,6 +461,8 @@ int main(void)
         cmocka_unit_test(test_good),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_model_path),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_chat),
         cmocka_unit_test(test_contract),
         cmocka_unit_test(test_contract_launch),
         cmocka_unit_test(test_contract_contradicts),
