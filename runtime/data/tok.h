@@ -466,6 +466,7 @@ struct dt_tokenizer {
     int32_t *before, *after; /* of the post-processor */
     size_t before_count, after_count;
     struct dt_tok_decoder decoder;
+    bool prefix_space; /* ByteLevel puts a space before a text */
     int32_t special[DT_TOKEN_UNK + 1];
     char *chat_template;
     uint64_t hash;

@@ -65,6 +65,26 @@ static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
     return 0;
 }
 
+/* "add_prefix_space" is of tokenizer.json's ByteLevel, too. Where they differ
+ * it depends on tokenizer_class and on the version of transformers which
+ * counts.
+ */
+static int check_prefix(const struct dt_tokenizer *tokenizer,
+                        const json_t *root, const char *name,
+                        struct dt_error *err)
+{
+    const json_t *prefix = json_object_get(root, "add_prefix_space");
+    bool ours = tokenizer->prefix_space;
+    if (!tokenizer->model.byte_level || !json_is_boolean(prefix) ||
+        json_is_true(prefix) == ours)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: add_prefix_space is %s, but %s in the "
+                        "pre_tokenizer of tokenizer.json: make both say what "
+                        "the model was trained with",
+                        name, ours ? "false" : "true", ours ? "true" : "false");
+}
+
 /* "chat_template": a text, or a list of named ones of which "default" is it. */
 static int read_template(struct dt_tokenizer *tokenizer, const json_t *root,
                          struct dt_error *err)
@@ -100,6 +120,8 @@ int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
         json_t *root = load(directory, names[i], &rc, err);
         if (root)
             rc = read_roles(tokenizer, root, names[i], err);
+        if (root && rc == 0)
+            rc = check_prefix(tokenizer, root, names[i], err);
         if (root && rc == 0)
             rc = read_template(tokenizer, root, err);
         json_decref(root);

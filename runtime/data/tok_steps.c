@@ -59,6 +59,7 @@ static int read_byte_level(struct dt_tokenizer *tokenizer, const json_t *value,
     if (prefix && !add(tokenizer, DT_TOK_STEP_SPACE, err))
         return -1;
     tokenizer->model.byte_level = true;
+    tokenizer->prefix_space = prefix;
     if (!regex)
         return 0;
     step = add(tokenizer, DT_TOK_STEP_WORDS, err);

@@ -283,6 +283,18 @@ static void test_directory(void **state)
     t = dt_tokenizer_load(directory, &err);
     assert_string_equal(dt_tokenizer_chat_template(t), "own");
     dt_tokenizer_destroy(t);
+    scratch_write("model/tokenizer_config.json",
+                  "{\"add_prefix_space\": false}", 27);
+    t = dt_tokenizer_load(directory, &err);
+    assert_non_null(t);
+    dt_tokenizer_destroy(t);
+    scratch_write("model/tokenizer_config.json", "{\"add_prefix_space\": true}",
+                  26);
+    assert_null(dt_tokenizer_load(directory, &err));
+    assert_non_null(
+        strstr(err.text, "tokenizer_config.json: add_prefix_space is true, but "
+                         "false in the pre_tokenizer of tokenizer.json: make "
+                         "both say what the model was trained with"));
     scratch_write("model/tokenizer_config.json", "{\"bos_token\": 1}", 16);
     assert_null(dt_tokenizer_load(directory, &err));
     assert_non_null(strstr(err.text, "tokenizer_config.json: bos_token: "
