@@ -166,6 +166,41 @@ static void decoding(void **state)
     reference_close(&r);
 }
 
+/* In a window of one token a token sees itself alone, so what is next depends
+ * on it and not on what or how much was before. That is what transformers
+ * computes without its cache: with it, the last sliding_window - 1 keys are
+ * kept as a slice [-0:], which is all of them, and later tokens see those.
+ */
+static void window_of_one(void **state)
+{
+    const struct dt_model_options options = {.B = 1, .T = 1};
+    struct reference r;
+    struct subject s;
+    reference_open(&r, "mistral");
+    r.config.window = 1;
+    r.config.window_from = 0;
+    size_t V = r.config.vocab_size, counts[] = {3, 1};
+    int32_t prompts[] = {5, 9, 7, /* and */ 7, 0, 0}, next[] = {11, 11};
+    float *got = calloc(2 * V, sizeof(*got));
+    (void)state;
+    subject_init(&s, &r.config, &options);
+    reference_load(&r, &s);
+    struct dt_decoder *decoder = dt_decoder_create(
+        &r.config, s.layout, s.exec, s.master, 2, ROWS_WIDTH, NULL);
+    assert_non_null(decoder);
+    assert_int_equal(dt_decoder_begin(decoder, prompts, counts, 3, got, NULL),
+                     0);
+    for (int step = 0; step < 3; step++) {
+        for (size_t v = 0; v < V; v++)
+            assert_true(fabsf(got[v] - got[V + v]) < 1e-5f);
+        assert_int_equal(dt_decoder_next(decoder, next, got, NULL), 0);
+    }
+    dt_decoder_destroy(decoder);
+    subject_fini(&s);
+    free(got);
+    reference_close(&r);
+}
+
 /* What a config says, without what follows from it or has no effect. */
 static void describe(const struct dt_model_config *c, char *text, size_t bytes)
 {
@@ -209,7 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         REFERENCE_TESTS(logits),      REFERENCE_TESTS(logits_bf16),
         REFERENCE_TESTS(logits_fp16), REFERENCE_TESTS(decoding),
-        REFERENCE_TESTS(spellings),
+        REFERENCE_TESTS(spellings),   cmocka_unit_test(window_of_one),
     };
     return cmocka_run_group_tests_name("model_logits", tests, NULL, NULL);
 }

@@ -77,3 +77,11 @@ END
     [[ -e qwen3.bf16/model.safetensors.index.json ]]
     same "${FAMILIES[@]/%/.f32}" "${FAMILIES[@]/%/.bf16}" "${FAMILIES[@]/%/.f16}"
 }
+
+# Without its cache, which keeps all keys where it should keep none.
+@test "transformers gives the logits of a window of one token" {
+    cp -r "$DT_SRCDIR/tests/parity/models/mistral" window
+    sed -i 's/"sliding_window": 8/"sliding_window": 1/' window/config.json
+    grep -q '"sliding_window": 1,' window/config.json
+    same window
+}
