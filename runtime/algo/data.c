@@ -393,7 +393,6 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     data->eval_hash = hash_eval(data, conf);
     tell("data.train", data->train, speaks);
     if (conf->data.eval.count > 0) {
-        options.end = 1.0;
         data->eval = make_rows(data, conf, conf->data.train.count,
                                &conf->data.eval, &options, err);
     } else if (split) {

@@ -54,6 +54,7 @@ check_PROGRAMS += \
 	tests/unit/test_report \
 	tests/unit/test_rows \
 	tests/unit/test_run_data \
+	tests/unit/test_run_open \
 	tests/unit/test_safetensors \
 	tests/unit/test_scaler \
 	tests/unit/test_safetensors_model \
@@ -74,6 +75,7 @@ EXTRA_DIST += \
 	tests/unit/conf.h \
 	tests/unit/examples_file.h \
 	tests/unit/model.h \
+	tests/unit/run_data.h \
 	tests/unit/scratch.h \
 	tests/unit/small_run.h \
 	tests/unit/sysfs.h \
@@ -97,7 +99,7 @@ comm_world = \
 	tests/unit/world.c \
 	tests/unit/world.h
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
-tests_unit_test_run_data_SOURCES = tests/unit/test_run_data.c $(comm_world)
+tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)

@@ -2,57 +2,7 @@
 /* test_run_data.c - the rows that a configuration's data section means */
 #include "config.h"
 
-#include <dirent.h>
-#include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "algo/run.h"
-#include "tests/unit/scratch.h"
-#include "tests/unit/world.h"
-
-enum { VOCAB = 300, ROW = 64 };
-
-/* Loads a configuration whose data section has these lines. */
-static struct dt_conf *load(const char *data, const char *more)
-{
-    char text[2048];
-    struct dt_conf_problems problems, warnings;
-    int n =
-        snprintf(text, sizeof(text),
-                 "algorithm: sft\nmodel: {n_embd: 96, vocab_size: %d}\n"
-                 "training: {per_device_batch_size: 2}\n%s\n"
-                 "data: {%s%s}\n",
-                 VOCAB, more,
-                 strstr(data, "cache_dir") ? "" : "cache_dir: cache, ", data);
-    struct dt_conf *conf = dt_conf_load(
-        scratch_write("t.yaml", text, (size_t)n), &problems, &warnings);
-    if (!conf)
-        fail_msg("%s", problems.count ? problems.text[0] : "");
-    dt_conf_problems_fini(&problems);
-    dt_conf_problems_fini(&warnings);
-    return conf;
-}
-
-static void write_text(const char *name, const char *text)
-{
-    scratch_write(name, text, strlen(text));
-}
-
-static void open_data(struct dt_run_data *data, const struct dt_conf *conf)
-{
-    struct dt_error err;
-    *data = (struct dt_run_data){0};
-    if (dt_run_data_open(data, conf, VOCAB, false, &err) < 0)
-        fail_msg("%s", err.text);
-}
+#include "tests/unit/run_data.h"
 
 struct row {
     int32_t inputs[ROW], targets[ROW], starts[ROW];
@@ -167,15 +117,6 @@ static void test_mixed_kinds(void **state)
     dt_conf_destroy(conf);
 }
 
-/* Ids 0, 1, 2, ... as a token file, so that a token is its own place. */
-static void write_ids(const char *name, uint16_t count)
-{
-    uint16_t ids[VOCAB];
-    for (uint16_t i = 0; i < count; i++)
-        ids[i] = i;
-    scratch_write(name, ids, count * sizeof(ids[0]));
-}
-
 /* What is held out of a stream is nobody's input or target in training. */
 static void test_split_of_a_stream(void **state)
 {
@@ -215,6 +156,58 @@ static void test_split_of_a_stream(void **state)
         dt_run_data_fini(&data);
         dt_conf_destroy(conf);
     }
+}
+
+/* data.eval has rows of its own files, whole, and data.train keeps all of its.
+ */
+static void test_eval_files(void **state)
+{
+    static const char *const data[] = {
+        "train: t.txt, eval: e.txt, max_length: 4",
+        "train: t.jsonl, eval: e.jsonl, max_length: 5",
+    };
+    (void)state;
+    write_text("t.txt", "TTTTTTTT");
+    write_text("e.txt", "eeeeeeee");
+    write_text("t.jsonl", "{\"text\": \"TTTT\"}\n{\"text\": \"TTTT\"}\n");
+    write_text("e.jsonl", "{\"text\": \"eeee\"}\n{\"text\": \"eeee\"}\n");
+    for (size_t i = 0; i < 2; i++) {
+        struct dt_run_data run;
+        struct dt_conf *conf = load(data[i], "");
+        open_data(&run, conf);
+        assert_int_equal(dt_rows_count(run.train), 2);
+        assert_int_equal(dt_rows_count(run.eval), 2);
+        for (size_t r = 0; r < 2; r++)
+            for (size_t t = 0; t < 4; t++) {
+                assert_int_equal(read_row(run.train, r).inputs[t], 'T');
+                assert_int_equal(read_row(run.eval, r).inputs[t], 'e');
+            }
+        dt_run_data_fini(&run);
+        dt_conf_destroy(conf);
+    }
+}
+
+/* Text whose tokens are not its bytes is cut into rows, too, and its end is
+ * held out.
+ */
+static void test_tokenised_text(void **state)
+{
+    struct dt_run_data data;
+    (void)state;
+    write_text("u.txt", "abcdefghijklmnopqrs"); /* and </s> */
+    struct dt_conf *conf =
+        load("train: u.txt, max_length: 4, validation_split: 0.5",
+             "tokenizer_name: tok");
+    assert_false(dt_run_is_stream(conf));
+    open_data(&data, conf);
+    assert_int_equal(dt_rows_count(data.train), 2);
+    assert_int_equal(dt_rows_count(data.eval), 2);
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(read_row(data.train, i / 4).inputs[i % 4], 'a' + i);
+        assert_int_equal(read_row(data.eval, i / 4).inputs[i % 4], 'k' + i);
+    }
+    dt_run_data_fini(&data);
+    dt_conf_destroy(conf);
 }
 
 /* The first ids of 16 rows in the order in which a run learns them. */
@@ -300,180 +293,6 @@ static void test_seed_of_rows(void **state)
     }
 }
 
-static size_t lines_in(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    size_t lines = 0;
-    assert_non_null(file);
-    for (int c; (c = getc(file)) != EOF;)
-        lines += c == '\n';
-    fclose(file);
-    return lines;
-}
-
-static size_t open_files(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t count = 0;
-    assert_non_null(dir);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
-}
-
-/* Whatever fails to open leaves no descriptor, mapping or memory behind. */
-static void test_failed_opens(void **state)
-{
-    enum { WARM = 8, ROUNDS = 40, LEAST_BYTES = 16 };
-    static const struct {
-        const char *data, *text;
-    } cases[] = {
-        {"train: [good.txt, late.txt], max_length: 8", "not UTF-8 text"},
-        {"train: good.txt, eval: late.txt, max_length: 8", "not UTF-8 text"},
-        {"train: good.txt, max_length: 999", "hold no sample of 999 + 1"},
-        {"train: good.txt, max_length: 8, validation_split: 0.001",
-         "held-out data"},
-        {"train: [ids.bin, large.bin], max_length: 8", "token id 999"},
-        {"train: ids.bin, eval: large.bin, max_length: 8", "token id 999"},
-        {"train: [good.jsonl, bad.jsonl], max_length: 8", "lines of "},
-        {"train: good.jsonl, eval: bad.jsonl, max_length: 8", "lines of "},
-        {"train: good.jsonl, max_length: 8, validation_split: 0.1",
-         "no example in this share"},
-        {"train: good.jsonl, max_length: 8, packing: wrapped", "none is left"},
-        {"train: good.jsonl, max_length: 1", "examples need at least 2"},
-        {"train: good.jsonl, max_length: 8, cache_dir: good.txt/x",
-         "no place for the tokens"},
-        {"train: [good.jsonl, chat.jsonl], max_length: 8", "chat template"},
-    };
-    static const uint16_t large[] = {1, 999};
-    char late[5001];
-    (void)state;
-    memset(late, 'a', sizeof(late));
-    late[5000] = '\xff';
-    scratch_write("late.txt", late, sizeof(late));
-    scratch_write("good.txt", late, 100);
-    write_ids("ids.bin", 100);
-    scratch_write("large.bin", large, sizeof(large));
-    write_text("good.jsonl", "{\"text\": \"abc\"}\n");
-    write_text("bad.jsonl", "{\"text\": 1}\n");
-    write_text("chat.jsonl", "{\"messages\": [{\"role\": \"user\", "
-                             "\"content\": \"\"}]}\n");
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct dt_conf *conf = load(cases[i].data, "");
-        size_t files = 0, maps = 0, bytes = 0;
-        for (int n = 0; n < WARM + ROUNDS; n++) {
-            struct dt_run_data data = {0};
-            struct dt_error err = {0};
-            assert_int_equal(dt_run_data_open(&data, conf, VOCAB, false, &err),
-                             -1);
-            dt_run_data_fini(&data);
-            if (!strstr(err.text, cases[i].text))
-                fail_msg("expected \"%s\", got \"%s\"", cases[i].text,
-                         err.text);
-            if (n == WARM - 1) { /* what is kept for good is there by now */
-                files = open_files();
-                maps = lines_in("/proc/self/maps");
-                bytes = mallinfo2().uordblks;
-            }
-        }
-        assert_int_equal(open_files(), files);
-        assert_int_equal(lines_in("/proc/self/maps"), maps);
-        size_t now = mallinfo2().uordblks; /* free ones are kept for later */
-        if (now >= bytes + ROUNDS * LEAST_BYTES)
-            fail_msg("%s: %zu bytes are kept", cases[i].data, now - bytes);
-        dt_conf_destroy(conf);
-    }
-}
-
-/* Rank r's own configuration, and how its start ends. */
-struct start {
-    struct dt_conf *conf[2];
-    struct dt_error err[2];
-    int result[2];
-};
-
-static int start_rank(const struct dt_comm_world *world, void *arg)
-{
-    struct start *start = arg;
-    const struct dt_comm_options options = {.interface = "lo",
-                                            .timeout_ms = 30000};
-    const struct dt_exec exec = dt_exec_cpu();
-    struct dt_run run = {0};
-    int rank = world->rank;
-    struct dt_comm *comm =
-        dt_comm_create("gloo", world, &options, &start->err[rank]);
-    if (!comm)
-        return -1;
-    start->result[rank] =
-        dt_run_init(&run, start->conf[rank], &exec, comm, 1, &start->err[rank]);
-    dt_run_fini(&run);
-    dt_comm_destroy(comm);
-    return 0;
-}
-
-/* Two ranks with these lines; `wanted`: what both say, or NULL. */
-static void check_start(const char *const data[2], const char *const more[2],
-                        const char *wanted)
-{
-    struct start start = {0};
-    char host[64] = "", text[512];
-    for (int rank = 0; rank < 2; rank++)
-        start.conf[rank] = load(data[rank], more[rank]);
-    gethostname(host, sizeof(host) - 1);
-    world_threads(2, start_rank, &start);
-    for (int rank = 0; rank < 2; rank++) {
-        assert_int_equal(start.result[rank], wanted ? -1 : 0);
-        snprintf(text, sizeof(text),
-                 "%s: rank 1 on %s does not see the same %s as rank 0 on %s: "
-                 "are all files on a shared file system?",
-                 start.conf[rank]->file, host, wanted ? wanted : "", host);
-        if (wanted)
-            assert_string_equal(start.err[rank].text, text);
-        dt_conf_destroy(start.conf[rank]);
-    }
-}
-
-/* Files that differ from node to node are noticed before the first step. */
-static void test_ranks_that_differ(void **state)
-{
-    static const char *const usual[] = {
-        "run: {output_dir: o, overwrite: true}",
-        "run: {output_dir: o, overwrite: true}"};
-    static const char *const seeds[] = {
-        "run: {output_dir: o, overwrite: true}",
-        "run: {output_dir: o, overwrite: true, seed: 43}"};
-    const char *lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
-    (void)state;
-#ifdef HAVE_GLOO
-    scratch_write("0.txt", "abcdefghij", 10);
-    scratch_write("1.txt", "abcdefghiJ", 10);
-    scratch_write("same.txt", "abcdefghij", 10);
-    write_text("0.jsonl", lines);
-    scratch_write("1.jsonl", lines, strlen(lines) / 2);
-#define ROWS "max_length: 4, "
-    check_start(
-        (const char *const[]){ROWS "train: 0.txt", ROWS "train: same.txt"},
-        usual, NULL);
-    check_start((const char *const[]){ROWS "train: 0.txt", ROWS "train: 1.txt"},
-                usual, "data.train");
-    check_start(
-        (const char *const[]){ROWS "train: 0.jsonl", ROWS "train: 1.jsonl"},
-        usual, "data.train");
-    check_start((const char *const[]){ROWS "train: 0.txt, eval: 0.txt",
-                                      ROWS "train: 0.txt, eval: 1.txt"},
-                usual, "data.eval");
-    check_start((const char *const[]){ROWS "train: 0.jsonl, eval: 0.jsonl",
-                                      ROWS "train: 0.jsonl, eval: 1.jsonl"},
-                usual, "data.eval");
-    check_start((const char *const[]){ROWS "train: 0.txt", ROWS "train: 0.txt"},
-                seeds, "configuration");
-#else
-    (void)usual, (void)seeds, (void)lines, (void)check_start;
-    skip();
-#endif
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,10 +300,10 @@ int main(void)
         cmocka_unit_test(test_wrapped_in_order),
         cmocka_unit_test(test_mixed_kinds),
         cmocka_unit_test(test_split_of_a_stream),
+        cmocka_unit_test(test_eval_files),
+        cmocka_unit_test(test_tokenised_text),
         cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_seed_of_rows),
-        cmocka_unit_test(test_failed_opens),
-        cmocka_unit_test(test_ranks_that_differ),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, write_tokenizer, NULL);
 }

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_run_open.c - data that cannot be opened, or not by all ranks alike */
+#include "config.h"
+
+#include <dirent.h>
+#include <malloc.h>
+
+#include "tests/unit/run_data.h"
+#include "tests/unit/world.h"
+
+static size_t lines_in(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    size_t lines = 0;
+    assert_non_null(file);
+    for (int c; (c = getc(file)) != EOF;)
+        lines += c == '\n';
+    fclose(file);
+    return lines;
+}
+
+static size_t open_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    size_t count = 0;
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Whatever fails to open leaves no descriptor, mapping or memory behind. */
+static void test_failed_opens(void **state)
+{
+    enum { WARM = 8, ROUNDS = 100, LEAST_BYTES = 16 };
+    static const struct {
+        const char *data, *text;
+    } cases[] = {
+        {"train: [good.txt, late.txt], max_length: 8", "not UTF-8 text"},
+        {"train: good.txt, eval: late.txt, max_length: 8", "not UTF-8 text"},
+        {"train: good.txt, max_length: 999", "hold no sample of 999 + 1"},
+        {"train: good.txt, max_length: 8, validation_split: 0.001",
+         "held-out data"},
+        {"train: [ids.bin, large.bin], max_length: 8", "token id 999"},
+        {"train: ids.bin, eval: large.bin, max_length: 8", "token id 999"},
+        {"train: [good.jsonl, bad.jsonl], max_length: 8", "lines of "},
+        {"train: good.jsonl, eval: bad.jsonl, max_length: 8", "lines of "},
+        {"train: good.jsonl, max_length: 8, validation_split: 0.1",
+         "no example in this share"},
+        {"train: good.jsonl, max_length: 8, packing: wrapped", "none is left"},
+        {"train: good.jsonl, max_length: 1", "examples need at least 2"},
+        {"train: good.jsonl, max_length: 8, cache_dir: good.txt/x",
+         "no place for the tokens"},
+        {"train: [good.jsonl, chat.jsonl], max_length: 8", "chat template"},
+        {"train: chat.jsonl, max_length: 8, chat_template: chatml",
+         "1 of 2 lines"},
+    };
+    static const uint16_t large[] = {1, 999};
+    char late[5001];
+    (void)state;
+    memset(late, 'a', sizeof(late));
+    late[5000] = '\xff';
+    scratch_write("late.txt", late, sizeof(late));
+    scratch_write("good.txt", late, 100);
+    write_ids("ids.bin", 100);
+    scratch_write("large.bin", large, sizeof(large));
+    write_text("good.jsonl", "{\"text\": \"abc\"}\n");
+    write_text("bad.jsonl", "{\"text\": 1}\n");
+    write_text("chat.jsonl", "{\"messages\": [{\"role\": \"user\", "
+                             "\"content\": \"\"}]}\n{}\n");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_conf *conf =
+            load(cases[i].data,
+                 strstr(cases[i].data, "chatml") ? "tokenizer_name: tok" : "");
+        size_t files = 0, maps = 0, bytes = 0;
+        for (int n = 0; n < WARM + ROUNDS; n++) {
+            struct dt_run_data data = {0};
+            struct dt_error err = {0};
+            assert_int_equal(dt_run_data_open(&data, conf, VOCAB, false, &err),
+                             -1);
+            dt_run_data_fini(&data);
+            if (!strstr(err.text, cases[i].text))
+                fail_msg("expected \"%s\", got \"%s\"", cases[i].text,
+                         err.text);
+            if (n == WARM - 1) { /* what is kept for good is there by now */
+                files = open_files();
+                maps = lines_in("/proc/self/maps");
+                bytes = mallinfo2().uordblks;
+            }
+        }
+        assert_int_equal(open_files(), files);
+        assert_int_equal(lines_in("/proc/self/maps"), maps);
+        size_t now = mallinfo2().uordblks; /* free ones are kept for later */
+        if (now >= bytes + ROUNDS * LEAST_BYTES)
+            fail_msg("%s: %zu bytes are kept", cases[i].data, now - bytes);
+        dt_conf_destroy(conf);
+    }
+}
+
+/* Rank r's own configuration, and how its start ends. */
+struct start {
+    struct dt_conf *conf[2];
+    struct dt_error err[2];
+    int result[2];
+};
+
+static int start_rank(const struct dt_comm_world *world, void *arg)
+{
+    struct start *start = arg;
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = 30000};
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_run run = {0};
+    int rank = world->rank;
+    struct dt_comm *comm =
+        dt_comm_create("gloo", world, &options, &start->err[rank]);
+    if (!comm)
+        return -1;
+    start->result[rank] =
+        dt_run_init(&run, start->conf[rank], &exec, comm, 1, &start->err[rank]);
+    dt_run_fini(&run);
+    dt_comm_destroy(comm);
+    return 0;
+}
+
+/* Two ranks with these lines; `wanted`: what both say, or NULL. */
+static void check_start(const char *const data[2], const char *const more[2],
+                        const char *wanted)
+{
+    struct start start = {0};
+    char host[64] = "", text[512];
+    for (int rank = 0; rank < 2; rank++)
+        start.conf[rank] = load(data[rank], more[rank]);
+    gethostname(host, sizeof(host) - 1);
+    world_threads(2, start_rank, &start);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_int_equal(start.result[rank], wanted ? -1 : 0);
+        snprintf(text, sizeof(text),
+                 "%s: rank 1 on %s does not see the same %s as rank 0 on %s: "
+                 "are all files on a shared file system?",
+                 start.conf[rank]->file, host, wanted ? wanted : "", host);
+        if (wanted)
+            assert_string_equal(start.err[rank].text, text);
+        dt_conf_destroy(start.conf[rank]);
+    }
+}
+
+/* Files that differ from node to node are noticed before the first step. */
+static void test_ranks_that_differ(void **state)
+{
+    static const char *const usual[] = {
+        "run: {output_dir: o, overwrite: true}",
+        "run: {output_dir: o, overwrite: true}"};
+    static const char *const seeds[] = {
+        "run: {output_dir: o, overwrite: true}",
+        "run: {output_dir: o, overwrite: true, seed: 43}"};
+    const char *lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+    (void)state;
+#ifdef HAVE_GLOO
+    scratch_write("0.txt", "abcdefghij", 10);
+    scratch_write("1.txt", "abcdefghiJ", 10);
+    scratch_write("same.txt", "abcdefghij", 10);
+    write_text("0.jsonl", lines);
+    scratch_write("1.jsonl", lines, strlen(lines) / 2);
+#define ROWS "max_length: 4, "
+    check_start(
+        (const char *const[]){ROWS "train: 0.txt", ROWS "train: same.txt"},
+        usual, NULL);
+    check_start((const char *const[]){ROWS "train: 0.txt", ROWS "train: 1.txt"},
+                usual, "data.train");
+    check_start(
+        (const char *const[]){ROWS "train: 0.jsonl", ROWS "train: 1.jsonl"},
+        usual, "data.train");
+    check_start((const char *const[]){ROWS "train: 0.txt, eval: 0.txt",
+                                      ROWS "train: 0.txt, eval: 1.txt"},
+                usual, "data.eval");
+    check_start((const char *const[]){ROWS "train: 0.jsonl, eval: 0.jsonl",
+                                      ROWS "train: 0.jsonl, eval: 1.jsonl"},
+                usual, "data.eval");
+    check_start((const char *const[]){ROWS "train: 0.txt", ROWS "train: 0.txt"},
+                seeds, "configuration");
+#else
+    (void)usual, (void)seeds, (void)lines, (void)check_start;
+    skip();
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_failed_opens),
+        cmocka_unit_test(test_ranks_that_differ),
+    };
+    return cmocka_run_group_tests(tests, write_tokenizer, NULL);
+}
