@@ -336,6 +336,28 @@ static void report(struct console *c)
     free(text);
 }
 
+/* A rank has asked for it, or has crashed in a job that has restarts left. */
+static bool wants_requeue(struct console *c)
+{
+    char text[128];
+    const char *limit = getenv(DT_ENV_REQUEUE);
+    const char *count = getenv("SLURM_RESTART_COUNT");
+    long most = limit ? strtol(limit, NULL, 10) : 0;
+    long restarts = count ? strtol(count, NULL, 10) : 0;
+    if (dt_outcome_asks_requeue(c->outcome))
+        return true;
+    if (most == 0 || !dt_outcome_has_crashed(c->outcome))
+        return false;
+    if (restarts < most)
+        return true;
+    snprintf(text, sizeof(text),
+             "disttrain: launch.max_requeues: after %ld restarts the job is "
+             "not requeued again\n",
+             restarts);
+    say(c, text);
+    return false;
+}
+
 static int take_labels(struct console *c, const char *word,
                        struct dt_error *err)
 {
@@ -481,7 +503,7 @@ int dt_cmd_console(int argc, char **argv)
         take_wishes(c);
         run(c);
         report(c);
-        status = dt_outcome_asks_requeue(c->outcome) ? EX_TEMPFAIL : EX_OK;
+        status = wants_requeue(c) ? EX_TEMPFAIL : EX_OK;
     } else {
         fprintf(stderr, "disttrain console: %s\n", err.text);
         status = err.status;

@@ -273,8 +273,10 @@ static void print_step(struct printer *p)
         print_srun(p, DT_ENV_GPU_VISIBILITY, "one");
     if (conf->launch.no_cpu_bind)
         print_srun(p, DT_ENV_CPU_BIND, "none");
-    if (conf->launch.requeue)
-        print_srun(p, DT_ENV_REQUEUE, "1");
+    if (conf->launch.requeue) {
+        snprintf(number, sizeof(number), "%ld", conf->launch.max_requeues);
+        print_srun(p, DT_ENV_REQUEUE, number);
+    }
     if (dt_conf_given(conf, "launch.hang_timeout")) {
         snprintf(number, sizeof(number), "%ld%s", conf->launch.hang_timeout_s,
                  conf->launch.hang_ends ? " end" : "");

@@ -269,7 +269,7 @@ struct dt_conf {
         int signal_number; /* 0: none */
         long signal_s;     /* before the time limit */
         bool requeue, preflight, job_comment;
-        long max_restarts;
+        long max_requeues, max_restarts;
         long hang_timeout_s;         /* 0: never */
         int hang_ends;               /* launch.hang_action: end (1) | report */
         struct dt_conf_list command; /* run instead of training */

@@ -42,6 +42,10 @@
     {"launch.requeue", DT_CONF_BOOL, AT(launch.requeue), .fallback = "false",
      .help = "put a batch job back into the queue when a run ends with status "
              "75 or after launch.signal"},
+    {"launch.max_requeues", DT_CONF_INT, AT(launch.max_requeues),
+     .fallback = "0", .max = 1000,
+     .help = "put a batch job back into the queue also when a rank has crashed, "
+             "unless the job has been restarted so often; needs requeue"},
     {"launch.max_restarts", DT_CONF_INT, AT(launch.max_restarts),
      .fallback = "0", .max = 1000, .aliases = ALSO("max_restarts"),
      .help = "how often the batch script of `disttrain sbatch` starts a step "

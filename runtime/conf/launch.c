@@ -172,6 +172,18 @@ static void check_resume(struct dt_conf_reader *reader)
                 "auto");
 }
 
+/* A crash is answered in one way. */
+static void check_requeue(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (conf->launch.max_requeues > 0 && !conf->launch.requeue)
+        PROBLEM(reader, "launch.max_requeues", "needs launch.requeue: true");
+    if (conf->launch.max_requeues > 0 && conf->launch.max_restarts > 0)
+        PROBLEM(reader, "launch.max_requeues",
+                "launch.max_restarts is set as well: after a crash, go back "
+                "into the queue or start again on the same nodes?");
+}
+
 static void check_hang(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -188,6 +200,7 @@ void dt_conf_check_launch(struct dt_conf_reader *reader)
     check_signal(reader);
     check_texts(reader);
     dt_conf_check_command(reader);
+    check_requeue(reader);
     check_resume(reader);
     check_hang(reader);
 }

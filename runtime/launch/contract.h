@@ -49,7 +49,7 @@
  *                              ranks there; none if srun could not ask
  *
  * Its exit status is 75 (EX_TEMPFAIL) if a rank has ended with that, and none
- * has failed; else 0.
+ * has failed, or if one has crashed and DT_ENV_REQUEUE counts that; else 0.
  *
  * 4. Records: lines on stderr for the console, which does not show them. A task
  * that starts writes the first. slurmstepd writes the second for a task that
@@ -125,7 +125,9 @@
 /* "10@300": this signal to every rank that many seconds before the limit. */
 #define DT_ENV_SIGNAL "SLURM_DISTTRAIN_SIGNAL"
 
-/* "1": put the batch job back into the queue when the run asks for it. */
+/* "3": put the batch job back into the queue when the run asks for it, and when
+ * it crashes, unless it has been restarted so often; "0": not when it crashes.
+ */
 #define DT_ENV_REQUEUE "SLURM_DISTTRAIN_REQUEUE"
 
 /* "1": `disttrain doctor` on all nodes before the tasks start; srun makes it

@@ -276,3 +276,23 @@ bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)
             return true;
     return false;
 }
+
+/* What a restart would meet again. 2 is how shells, Python's argparse and, for
+ * a program that does not exist, Slurm end.
+ */
+static bool is_users_mistake(int status)
+{
+    static const int mistakes[] = {2,         EX_USAGE,  EX_DATAERR, EX_NOINPUT,
+                                   EX_NOPERM, EX_CONFIG, 126,        127};
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
+        if (WIFEXITED(status) && WEXITSTATUS(status) == mistakes[i])
+            return true;
+    return false;
+}
+
+bool dt_outcome_has_crashed(const struct dt_outcome *outcome)
+{
+    const struct rank *first = find_first(outcome);
+    return first ? !is_users_mistake(first->status)
+                 : !outcome->lost[0] && outcome->hang != NULL;
+}

@@ -72,4 +72,10 @@ void dt_outcome_report(const struct dt_outcome *outcome, FILE *out);
  */
 bool dt_outcome_asks_requeue(const struct dt_outcome *outcome);
 
+/* Whether a rank has failed by itself, or the step has been ended for a hang,
+ * and not with an exit status for a mistake of the user's, which would be met
+ * again: wrong usage, data, input, permission or configuration, no such program.
+ */
+bool dt_outcome_has_crashed(const struct dt_outcome *outcome);
+
 #endif /* DT_REPORT_OUTCOME_H */

@@ -370,3 +370,35 @@ given() {
         --disttrain=leak.yaml >tasks
     [[ $(given <tasks | sort) == $'SLURM_KILL_BAD_EXIT=0\nSLURM_TIMELIMIT=9' ]]
 }
+
+# Into a file: srun -K may lose what a task writes just before it is killed.
+@test "launch.max_requeues: a crash puts the job back, so often and no more" {
+    config crash "requeue: true" "max_requeues: 2"
+    rm -f runs
+    run -0 batch 'srun -Q sh -c "echo run \$SLURM_RESTART_COUNT >>runs
+[ \$SLURM_RESTART_COUNT ] || kill -9 \$\$"
+sleep 3' -n1 --disttrain=crash.yaml
+    [[ $(<runs) == $'run\nrun 1' ]]
+    [[ $(grep -c "goes back into the queue" <<<"$output") == 1 ]]
+    run -0 batch 'SLURM_RESTART_COUNT=2 srun -Q sh -c "exit 1"
+echo end' -n1 --disttrain=crash.yaml
+    [[ $output == *"disttrain: launch.max_requeues: after 2 restarts the job \
+is not requeued again"*end && $output != *"goes back"* ]]
+}
+
+@test "what a restart would meet again is no crash, nor is what the user ends" {
+    config crash "requeue: true" "max_requeues: 2"
+    run -0 batch 'srun -Q sh -c "exit 78"
+srun -Q no-such-program
+echo end' -n1 --disttrain=crash.yaml
+    [[ $output != *"goes back"* && $output == *end ]]
+    printf '#!/bin/sh\nsrun -Q sh -c "trap : TERM; echo up; sleep 60 & wait; exit 1"\n' >job.sh
+    rm -f out
+    run -0 dt_run sbatch -n1 -o out --parsable --disttrain=crash.yaml job.sh
+    timeout 60 bash -c 'until grep -q up out; do sleep 0.1; done' 2>/dev/null
+    dt_run scancel "$output"
+    timeout 60 "$DT_SRCDIR/contrib/devcluster" run --name "$DT_CLUSTER" \
+        --user root bash -c "while squeue -h -j $output | grep -q .; do sleep 0.1; done"
+    run -0 dt_run scontrol --oneliner show job "$output"
+    [[ $output == *JobState=CANCELLED*Restarts=0* ]]
+}

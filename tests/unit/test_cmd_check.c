@@ -242,7 +242,7 @@ static void test_contract_launch(void **state)
              "SRUN SLURM_GPUS_PER_NODE=4\n"
              "SRUN SLURM_DISTTRAIN_FRAMEWORKS=jax\n"
              "SRUN SLURM_DISTTRAIN_COMMAND=sh\\n-c\\na\\\\\\\\b\\nc\\\\nd\n"
-             "SRUN SLURM_DISTTRAIN_REQUEUE=1\n"
+             "SRUN SLURM_DISTTRAIN_REQUEUE=0\n"
              "SRUN SLURM_DISTTRAIN_HANG=600 end\n"
              "SRUN SLURM_DISTTRAIN_CONSOLE_RANKS=0\n"
              "SRUN SLURM_DISTTRAIN_RANK_LOGS=%s/outputs/run/logs\n"

@@ -25,6 +25,7 @@ static void test_values(void **state)
         load_good("launch:\n"
                   "  nodes: 4\n  gpus_per_node: 8\n  time: 1-12\n"
                   "  mem: 64G\n  signal: SIGUSR2@300\n  requeue: true\n"
+                  "  max_requeues: 3\n"
                   "  command: [python3, train.py, 1]\n"
                   "  frameworks: [torch, jax]\n  gpu_visibility: one\n"
                   "  cpu_bind: none\n  master_port: 2345\n"
@@ -38,6 +39,7 @@ static void test_values(void **state)
     assert_int_equal(conf->launch.signal_number, SIGUSR2);
     assert_int_equal(conf->launch.signal_s, 300);
     assert_true(conf->launch.requeue);
+    assert_int_equal(conf->launch.max_requeues, 3);
     assert_false(conf->launch.preflight);
     assert_int_equal(conf->launch.command.count, 3);
     assert_string_equal(conf->launch.command.text[2], "1");
@@ -143,6 +145,12 @@ static const struct {
     {"launch: {hang_action: end, hang_timeout: 0}\n",
      "t.yaml:1:23: launch.hang_action: end needs launch.hang_timeout: after "
      "how many seconds?\n"},
+    {"launch: {max_requeues: 3}\n",
+     "t.yaml:1:24: launch.max_requeues: needs launch.requeue: true\n"},
+    {"launch: {requeue: true, max_requeues: 3, max_restarts: 1}\n",
+     "t.yaml:1:39: launch.max_requeues: launch.max_restarts is set as well: "
+     "after a crash, go back into the queue or start again on the same "
+     "nodes?\n"},
     {"launch: {mem: 3X}\n",
      "t.yaml:1:15: launch.mem: expected a number and K, M, G or T, such as "
      "64G, got \"3X\"\n"},

@@ -343,6 +343,7 @@ static void test_report(void **state)
                         : "disttrain: first failure: nothing\n"
                           "disttrain: 1 rank was ended by Slurm\n");
         free(text);
+        assert_true(dt_outcome_has_crashed(outcome));
         dt_outcome_destroy(outcome);
     }
 }

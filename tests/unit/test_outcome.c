@@ -153,6 +153,31 @@ static void test_streams(void **state)
     dt_outcome_destroy(o);
 }
 
+static bool crashes_with(int status)
+{
+    struct dt_outcome *o = step();
+    start_all(o);
+    record(o, 113500, "exit", 2, 113500, status);
+    bool crashed = dt_outcome_has_crashed(o);
+    dt_outcome_destroy(o);
+    return crashed;
+}
+
+/* How the first rank to fail has ended; the user's mistakes are no crash. */
+static void test_crashed(void **state)
+{
+    static const int crashes[] = {EXIT(1),  EXIT(3),  SIGKILL, SIGSEGV,
+                                  EXIT(69), EXIT(70), 0};
+    static const int others[] = {EXIT(2),   EXIT(64),  EXIT(65), EXIT(66),
+                                 EXIT(77),  EXIT(78),  EXIT(75), SIGTERM,
+                                 EXIT(126), EXIT(127), 0};
+    (void)state;
+    for (int i = 0; crashes[i]; i++)
+        assert_true(crashes_with(crashes[i]));
+    for (int i = 0; others[i]; i++)
+        assert_false(crashes_with(others[i]));
+}
+
 static void test_clocks(void **state)
 {
     struct dt_outcome *o = step();
@@ -464,6 +489,7 @@ int main(void)
         cmocka_unit_test(test_node_lost),     cmocka_unit_test(test_texts),
         cmocka_unit_test(test_missing),       cmocka_unit_test(test_requeue),
         cmocka_unit_test(test_streams),       cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_crashed),
     };
     return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
 }
