@@ -284,6 +284,21 @@ reach every rank, not SIGTERM"* ]]
     done
 }
 
+# As spank_disttrain(8) says: what to send to srun, and what not to.
+@test "of the signals to srun itself USR1 reaches the ranks, TERM kills them" {
+    local signal
+    for signal in USR1 TERM; do
+        rm -f heard
+        printf '%s\n' "srun -Q --disttrain=env ./waits >log 2>&1 & srun=\$!" \
+            'until grep -q up log; do sleep 0.1; done' \
+            "kill -$signal \$srun" 'wait $srun' >kill.sh
+        run dt_run bash kill.sh
+        [[ $status == "$([[ $signal == USR1 ]] && echo 3 || echo 137)" ]]
+        [[ $signal == TERM ]] || grep "has USR1" heard
+        [[ $signal == USR1 || ! -e heard ]]
+    done
+}
+
 @test "launch.requeue: status 75 puts a task of an array back, and only it" {
     run -0 batch 'echo task $SLURM_ARRAY_TASK_ID
 [ $SLURM_ARRAY_TASK_ID = 1 ] || exit 0
