@@ -223,3 +223,51 @@ END
     [[ $(grep -c '^disttrain: first failure' <<<"$output") == 2 ]]
     run ! pgrep -f "^sleep 30$"
 }
+
+@test "all ranks speak at once, and the words are those of the one that failed" {
+    local rank
+    for rank in 0 7; do
+        run ! env CULPRIT=$rank bash -c "$(declare -f train dt_srun dt_run)"'
+            train sh -c "for i in 1 2 3; do echo line \$i of \$RANK >&2; done
+                sleep 0.3; [ \$RANK = $CULPRIT ] || exec sleep 30; exit 3"'
+        diff - <(report) <<END
+disttrain: first failure: rank $rank on n$((rank / 2 + 1)), exit status 3, T s after the start
+    line 1 of $rank
+    line 2 of $rank
+    line 3 of $rank
+disttrain: 7 ranks were ended by Slurm
+END
+    done
+}
+
+@test "the first and the last node that do not connect to rank 0 are named" {
+    command -v python3 >/dev/null || skip "python3 is not installed"
+    cat >meet.py <<'END'
+import os, socket, sys, time
+end = time.time() + 4
+port = int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    server = socket.create_server(("", port))
+    server.settimeout(0.2)
+    peers = []
+    while time.time() < end:
+        try:
+            peers.append(server.accept())
+        except OSError:
+            pass
+elif os.environ["SLURMD_NODENAME"] not in sys.argv[1:]:
+    time.sleep(0.3)
+    peer = socket.create_connection((os.environ["MASTER_ADDR"], port))
+    time.sleep(end - time.time())
+END
+    local late expected
+    for late in n2 n4 "n2 n4"; do
+        # shellcheck disable=SC2086
+        DISTTRAIN_PATIENCE=2 run -0 train python3 meet.py $late
+        expected=${late/n2/n2 (ranks 2-3)}
+        expected=${expected/n4/n4 (ranks 6-7)}
+        expected=${expected/) n4/), n4}
+        [[ $(<err) == "disttrain: rank 0 on n1 has listened on port "*" for 2 \
+s, but nobody on $expected has connected" ]]
+    done
+}

@@ -10,11 +10,11 @@ setup_file() {
     WORK=$(mktemp -d /tmp/disttrain-hang.XXXXXX)
     export WORK
     chmod 755 "$WORK"
-    # rank 5 hangs, and the others compute
+    # rank 5 (or CULPRIT) hangs, and the others compute
     cat >"$WORK/rank.sh" <<'END'
 end=$((SECONDS + ${LIFE:-100}))
 touch here."$RANK"
-if [[ $RANK == 5 ]]; then
+if [[ $RANK == "${CULPRIT:-5}" ]]; then
     case $HOW in
     stop) kill -STOP $$ ;;
     speak) cat speak && echo still here && exec cat end ;;
@@ -146,4 +146,15 @@ disttrain: 8 ranks were ended by Slurm" ]]
     [[ $output == *"--ranks needs --job=ID.STEP, of those of squeue --me "* ]]
     run -69 dt_run disttrain doctor --ranks --job=999.0
     [[ $output == "disttrain doctor: "* ]]
+}
+
+@test "the first rank and the last one are suspected" {
+    local rank
+    config 'hang_timeout: 2' 'hang_action: end'
+    for rank in 0 7; do
+        CULPRIT=$rank HOW=stop run -137 train
+        [[ $output == *"
+disttrain: first failure: no rank has printed anything for 2 s; suspect: \
+rank $rank on n$((rank / 2 + 1)): stopped (state T), "* ]]
+    done
 }

@@ -40,6 +40,7 @@ check_PROGRAMS += \
 	tests/unit/test_layout \
 	tests/unit/test_loader \
 	tests/unit/test_memory \
+	tests/unit/test_missing \
 	tests/unit/test_model_config \
 	tests/unit/test_model_format \
 	tests/unit/test_model_init \
@@ -76,6 +77,7 @@ EXTRA_DIST += \
 	tests/unit/examples_file.h \
 	tests/unit/model.h \
 	tests/unit/run_data.h \
+	tests/unit/outcome.h \
 	tests/unit/scratch.h \
 	tests/unit/small_run.h \
 	tests/unit/sysfs.h \

@@ -198,6 +198,19 @@ static void test_misses(void **state)
     table(false);
     expect_part("\nn1,n2,n4 -> n3: refused\n");
     expect_part("\nbad nodes: n3\n");
+    for (int lost = 0; lost < 4; lost += 3) { /* the first and the last one */
+        char line[64];
+        begin(4);
+        for (int node = 0; node < 4; node++) {
+            snprintf(line, sizeof(line), "%d miss %d refused", node, lost);
+            if (node != lost)
+                take(line);
+        }
+        table(false);
+        expect_part(lost == 0 ? "\nn2,n3,n4 -> n1: refused\n"
+                              : "\nn1,n2,n3 -> n4: refused\n");
+        expect_part(lost == 0 ? "\nbad nodes: n1\n" : "\nbad nodes: n4\n");
+    }
     begin(5); /* two such nodes, which have lost each other, too */
     take("0 miss 2 refused");
     take("1 miss 2 refused");
@@ -300,6 +313,34 @@ static void test_pairs(void **state)
     for (int i = 0; i < 2; i++) {
         kill(pid[i], SIGKILL);
         waitpid(pid[i], NULL, 0);
+    }
+}
+
+/* The first node and the last one that cannot be reached. */
+static void test_pairs_ends(void **state)
+{
+    unsigned port[3];
+    char miss[64];
+    (void)state;
+    for (int lost = 0; lost < 3; lost += 2) {
+        pid_t pid[3];
+        struct dt_doctor_notes notes = {fmemopen(text, sizeof(text), "w"), 3};
+        struct dt_doctor_pairs *pairs = dt_doctor_pairs_create(3, NULL);
+        for (int i = 0; i < 3; i++) {
+            pid[i] = start_peer(i, &port[i]);
+            dt_doctor_pairs_add(pairs, i, "127.0.0.1", i == lost ? 1 : port[i],
+                                NULL);
+        }
+        dt_doctor_pairs_probe(pairs, 5000, &notes);
+        dt_doctor_pairs_destroy(pairs);
+        fclose(notes.file);
+        snprintf(miss, sizeof(miss), "3 miss %d 127.0.0.1 refuses", lost);
+        expect_part(miss);
+        expect_part("3 cell peers 2/3\n");
+        for (int i = 0; i < 3; i++) {
+            kill(pid[i], SIGKILL);
+            waitpid(pid[i], NULL, 0);
+        }
     }
 }
 
@@ -447,6 +488,7 @@ int main(void)
         cmocka_unit_test(test_absent),
         cmocka_unit_test(test_foreign_lines),
         cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_pairs_ends),
         cmocka_unit_test(test_pairs_deadline),
         cmocka_unit_test(test_children),
         cmocka_unit_test(test_gather_nobody),

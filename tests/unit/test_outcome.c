@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_outcome.c - the first failure of a step, and the ranks that are missing
- */
+/* test_outcome.c - the first failure of a step */
 #include "config.h"
 
 #include <setjmp.h>
@@ -14,74 +13,7 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
-#include "report/outcome.h"
-
-#define RECORD DT_RECORD "a1b2 "
-
-static struct dt_notice parse(const char *line)
-{
-    static const struct dt_notice_step step = {.token = "a1b2"};
-    struct dt_notice notice;
-    dt_notice_parse(line, strlen(line), &step, DT_ORIGIN_UNKNOWN, &notice);
-    return notice;
-}
-
-/* A step of 8 ranks on n1-n4, launched at 100 s. */
-static struct dt_outcome *step(void)
-{
-    struct dt_error err;
-    char name[3] = "n1";
-    char ranks[4] = "0-1";
-    struct dt_outcome *o = dt_outcome_create(8, 100000, &err);
-    assert_non_null(o);
-    for (int i = 0; i < 4; i++) {
-        snprintf(name, sizeof(name), "n%d", i + 1);
-        snprintf(ranks, sizeof(ranks), "%d-%d", 2 * i, 2 * i + 1);
-        assert_int_equal(dt_outcome_add_node(o, name, ranks, &err), 0);
-    }
-    return o;
-}
-
-/* A line of stderr at ms. */
-static void say(struct dt_outcome *o, uint32_t rank, int64_t ms,
-                const char *line)
-{
-    struct dt_notice notice = parse(line);
-    dt_outcome_notice(o, &notice, rank, ms);
-    if (notice.kind == DT_NOTICE_NONE)
-        dt_outcome_text(o, rank, true, line, strlen(line));
-}
-
-static void record(struct dt_outcome *o, int64_t came, const char *verb,
-                   uint32_t rank, int64_t ms, int status)
-{
-    char line[128];
-    int n = snprintf(line, sizeof(line), RECORD "%s %u n%u %d.%03d", verb, rank,
-                     rank / 2 + 1, (int)(ms / 1000), (int)(ms % 1000));
-    if (verb[0] == 'e')
-        snprintf(line + n, sizeof(line) - (size_t)n, " %d", status);
-    say(o, rank, came, line);
-}
-
-static void start_all(struct dt_outcome *o)
-{
-    for (uint32_t rank = 0; rank < 8; rank++)
-        record(o, 101000 + rank, "start", rank, 101000, 0);
-}
-
-static void expect_report(struct dt_outcome *o, const char *want)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    assert_non_null(out);
-    dt_outcome_report(o, out);
-    fclose(out);
-    assert_string_equal(text, want);
-    free(text);
-    dt_outcome_destroy(o);
-}
+#include "tests/unit/outcome.h"
 
 #define EXIT(code) ((code) << 8)
 
@@ -393,91 +325,28 @@ static void test_texts(void **state)
     expect_report(o, "");
 }
 
-static void expect_missing(struct dt_outcome *o, uint32_t count,
-                           const char *want)
+/* All speak at once: the words that are shown are those of the rank named. */
+static void test_whose_words(void **state)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    assert_non_null(out);
-    assert_int_equal(dt_outcome_missing(o), count);
-    dt_outcome_print_missing(o, out);
-    fclose(out);
-    assert_string_equal(text, want);
-    free(text);
-}
-
-static void test_missing(void **state)
-{
-    struct dt_error err;
-    char host[16];
-    char rank[16];
+    char line[64];
+    char want[256];
     (void)state;
-    struct dt_outcome *o = step();
-    expect_missing(o, 8,
-                   "ranks 0-1 on n1; ranks 2-3 on n2; ranks 4-5 on n3; "
-                   "ranks 6-7 on n4");
-    for (uint32_t i = 0; i < 7; i++)
-        if (i != 4)
-            record(o, 101000, "start", i, 101000, 0);
-    expect_missing(o, 2, "rank 4 on n3; rank 7 on n4");
-    dt_outcome_text(o, 4, false, "x", 1); /* whoever writes has started */
-    record(o, 101000, "start", 7, 101000, 0);
-    expect_missing(o, 0, "");
-    dt_outcome_destroy(o);
-
-    o = dt_outcome_create(4, 0, &err);
-    expect_missing(o, 4, "ranks 0-3");
-    dt_outcome_destroy(o);
-
-    o = dt_outcome_create(20, 0, &err);
-    for (int i = 0; i < 20; i++) {
-        snprintf(host, sizeof(host), "n%d", i);
-        snprintf(rank, sizeof(rank), "%d", i);
-        assert_int_equal(dt_outcome_add_node(o, host, rank, &err), 0);
-    }
-    expect_missing(o, 20,
-                   "rank 0 on n0; rank 1 on n1; rank 2 on n2; rank 3 on "
-                   "n3; rank 4 on n4; rank 5 on n5; rank 6 on n6; rank "
-                   "7 on n7; and 12 more");
-    assert_int_equal(dt_outcome_add_node(o, "n", "x", &err), -1);
-    assert_string_equal(err.text, "expected ranks like 0,4-7, got \"x\"");
-    dt_outcome_destroy(o);
-}
-
-static void expect_absent(const char *line, const char *want)
-{
-    char *text = NULL;
-    size_t bytes;
-    struct dt_outcome *o = step();
-    struct dt_notice notice = parse(line);
-    FILE *out = open_memstream(&text, &bytes);
-    assert_non_null(out);
-    assert_int_equal(notice.kind, DT_NOTICE_ABSENT);
-    dt_outcome_print_absent(o, &notice, out);
-    fclose(out);
-    assert_string_equal(text, want);
-    free(text);
-    dt_outcome_destroy(o);
-}
-
-static void test_absent(void **state)
-{
-    (void)state;
-    expect_absent(RECORD "absent 0 n1 1.000 61234 30 n3\n",
-                  "disttrain: rank 0 on n1 has listened on port 61234 for 30 "
-                  "s, but nobody on n3 (ranks 4-5) has connected\n");
-    expect_absent(RECORD "absent 0 n1 1.000 61234 330 n3,x,n4,...\n",
-                  "disttrain: rank 0 on n1 has listened on port 61234 for 330 "
-                  "s, but nobody on n3 (ranks 4-5), x, n4 (ranks 6-7), ... has "
-                  "connected\n");
-    expect_absent(RECORD "absent 0 n1 1.000 61234 41 -\n",
-                  "disttrain: all nodes have connected to rank 0, after 41 "
-                  "s\n");
-    assert_int_equal(parse(RECORD "absent 0 n1 1.000 61234 41").kind,
-                     DT_NOTICE_NONE);
-    assert_int_equal(parse(RECORD "absent 0 n1 1.000 61234 41 a b").kind,
-                     DT_NOTICE_NONE);
+    for (uint32_t culprit = 0; culprit < 8; culprit++)
+        for (int is_stderr = 0; is_stderr < 2; is_stderr++) {
+            struct dt_outcome *o = step();
+            for (uint32_t rank = 0; rank < 8; rank++) {
+                int n = snprintf(line, sizeof(line), "words of %u\n", rank);
+                dt_outcome_text(o, rank, is_stderr || rank != culprit, line,
+                                (size_t)n);
+            }
+            dt_outcome_text(o, DT_NO_RANK, true, "of nobody\n", 10);
+            record(o, 102000, "exit", culprit, 102000, EXIT(1));
+            snprintf(want, sizeof(want),
+                     "disttrain: first failure: rank %u on n%u, exit status 1, "
+                     "2.0 s after the start\n    words of %u\n",
+                     culprit, culprit / 2 + 1, culprit);
+            expect_report(o, want);
+        }
 }
 
 int main(void)
@@ -487,8 +356,8 @@ int main(void)
         cmocka_unit_test(test_causes),        cmocka_unit_test(test_oom),
         cmocka_unit_test(test_no_record),     cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_node_lost),     cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_missing),       cmocka_unit_test(test_requeue),
-        cmocka_unit_test(test_streams),       cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_requeue),       cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_whose_words),
         cmocka_unit_test(test_crashed),
     };
     return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
