@@ -101,7 +101,8 @@ run_stopped() {
 DISTTRAIN_PATIENCE=2 srun -Q --disttrain=c.yaml -n1 sh -c 'echo >up
     while [ -e up ]; do sleep 0.1; done; echo "the last words"; exit '$1 2>&1 &
 until [ -e up ]; do sleep 0.1; done
-pkill -STOP -f '^[^ ]*/disttrain console$'
+pkill -STOP -P $! -f ' console$'
+pgrep -P $! >console.pid
 rm up
 wait $!
 END
@@ -112,7 +113,7 @@ END
     ((SECONDS < 20))
     [[ $output == *"disttrain: the console does not end: the last of the \
 output is lost"* ]]
-    run ! dt_run pgrep -f '^[^ ]*/disttrain console$'
+    run ! kill -0 "$(<console.pid)"
 }
 
 @test "a console that hangs is an error, and srun ends" {
@@ -207,7 +208,7 @@ comment_of() {
 @test "a controller that does not answer delays nothing" {
     cat >slow.sh <<'END'
 mkdir -p bin
-printf '#!/bin/sh\nexec sleep 30\n' >bin/squeue
+printf '#!/bin/sh\necho $$ >squeue.pid; exec sleep 30\n' >bin/squeue
 chmod 755 bin/squeue
 begin=$(date +%s%N)
 srun -Q --disttrain=c.yaml -n1 sh -c 'exit 3' 2>&1
@@ -221,7 +222,7 @@ END
     run -0 dt_run bash slow.sh
     echo "$output"
     [[ $(grep -c '^disttrain: first failure' <<<"$output") == 2 ]]
-    run ! pgrep -f "^sleep 30$"
+    run ! kill -0 "$(<squeue.pid)"
 }
 
 @test "all ranks speak at once, and the words are those of the one that failed" {
@@ -270,4 +271,42 @@ END
         [[ $(<err) == "disttrain: rank 0 on n1 has listened on port "*" for 2 \
 s, but nobody on $expected has connected" ]]
     done
+}
+
+@test "nothing stays when srun is stopped, or the console is" {
+    cat >stop.sh <<'END'
+case $1 in
+console) signal=$2 ;;
+*) signal=$1 ;;
+esac
+rm -f up
+srun -Q --disttrain=c.yaml -N2 -n4 sh -c 'echo >up; sleep 2; echo out; exit 3' \
+    >out 2>err &
+srun=$!
+until [ -e up ]; do sleep 0.1; done
+console=$(pgrep -P $srun -f ' console$')
+if [ "$1" = console ]; then
+    kill "-$signal" "$console"
+else
+    kill "-$signal" $srun
+    [ "$signal" != INT ] || { sleep 0.3; kill -INT $srun; }
+fi
+wait $srun
+# a console whose srun is killed still writes what it has, and ends by itself
+for i in $(seq 100); do
+    kill -0 "$console" 2>/dev/null || exit 0
+    sleep 0.1
+done
+exit 1
+END
+    local how
+    for how in TERM INT HUP QUIT KILL "console TERM" "console INT" \
+        "console HUP"; do
+        echo "$how"
+        # shellcheck disable=SC2086
+        run -0 dt_run bash stop.sh $how
+        [[ $how != console* ]] || grep '^disttrain: first failure' err
+    done
+    # nor beside rank 0
+    [[ -z $(dt_run --node n1 pgrep -f 'console --watch') ]]
 }
