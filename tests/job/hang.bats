@@ -36,7 +36,7 @@ teardown_file() {
 setup() {
     dt_setup
     cd "$WORK" || return
-    rm -f here.* ended
+    rm -f here.* ended log
 }
 
 # config KEY...: in launch:.
