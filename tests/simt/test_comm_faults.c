@@ -237,9 +237,13 @@ static void test_give_up(void **state)
                 "rank 0 on h0 has left in the middle of it");
 }
 
-/* Rank 0 fails by itself; the others wait for it in a reduction. */
+/* Rank 0 fails by itself, once all are connected; the others wait for it in a
+ * reduction.
+ */
 static void act_abandon(struct rank *r)
 {
+    if (reduce(r, 4) < 0)
+        return;
     if (dt_comm_rank(r->comm) == 0)
         dt_error_set(&r->seen->first, EX_IOERR, "disk full");
     else
