@@ -29,6 +29,15 @@ static struct dt_layout *two_units(int world)
     return layout;
 }
 
+static void test_names(void **state)
+{
+    static const char *const names[] = {"F32", "BF16", "F16",
+                                        "I32", "I64",  "F64"};
+    (void)state;
+    for (enum dt_dtype dtype = DT_F32; dtype <= DT_F64; dtype++)
+        assert_string_equal(dt_dtype_name(dtype), names[dtype]);
+}
+
 static void test_offsets(void **state)
 {
     (void)state;
@@ -125,11 +134,9 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_offsets),
-        cmocka_unit_test(test_views),
-        cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_names),    cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_views),    cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_overflow), cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
 }
