@@ -37,11 +37,14 @@ EXTRA_DIST += \
 	# End of tests/simt
 
 TESTS += tests/simt/test_simt
+
+# Programs beside the module find it by themselves.
+check_PROGRAMS += tests/simt/test_card
 check_DATA = tests/simt/disttrain-cuda.so
 CLEANFILES += tests/simt/*.so
 clean-local: simt-clean
 
-# Ranks with a card each; programs beside the module find it by themselves.
+# Ranks with a GPU each.
 if HAVE_GLOO
 simt_nccl = $(nccl_all)
 check_PROGRAMS += \
