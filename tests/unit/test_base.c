@@ -2,9 +2,12 @@
 /* test_base.c - random numbers, strings, files */
 #include "config.h"
 
+#include <dirent.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -120,6 +123,39 @@ static void test_permute(void **state)
     assert_true(equal < 20); /* another epoch, another order */
 }
 
+/* Checkpoints name rows by these numbers: no version may draw others. */
+static void test_fixed(void **state)
+{
+    static const uint64_t order[] = {406, 888, 525, 700, 892, 81, 89, 774};
+    static const uint64_t late[] = {146, 643, 504, 955};
+    (void)state;
+    for (uint64_t i = 0; i < 8; i++)
+        assert_int_equal(dt_rng_permute(0x123456789abcdef0, 3, i, 1000),
+                         order[i]);
+    for (uint64_t i = 0; i < 4; i++)
+        assert_int_equal(dt_rng_permute(7, ((uint64_t)1 << 40) + 3, i, 1000),
+                         late[i]);
+}
+
+/* Normal numbers are what the words of their blocks say. */
+static void test_box_muller(void **state)
+{
+    enum { BLOCKS = 4096 };
+    (void)state;
+    for (uint64_t block = 0; block < BLOCKS; block++) {
+        uint32_t w[4];
+        float got[4];
+        dt_rng_block(9, DT_RNG_INIT, block, w);
+        dt_rng_normals(got, 4, 1.0f, 9, DT_RNG_INIT, 4 * block);
+        for (int i = 0; i < 4; i++) {
+            double u = ((w[i / 2 * 2] >> 8) + 1.0) * 0x1p-24;
+            double angle = 2 * M_PI * (w[i / 2 * 2 + 1] >> 8) * 0x1p-24;
+            double want = sqrt(-2 * log(u)) * (i % 2 ? sin(angle) : cos(angle));
+            assert_true(fabs(got[i] - want) < 4e-6);
+        }
+    }
+}
+
 static void test_nearest(void **state)
 {
     static const char *const names[] = {"max_steps", "max_length", "lr"};
@@ -135,6 +171,35 @@ static void test_nearest(void **state)
     assert_string_equal(dt_str_nearest("rl", names, 3), "lr");
     assert_null(dt_str_nearest("epochs", names, 3));
     assert_null(dt_str_nearest("xyz", names, 3));
+    assert_null(dt_str_nearest("lxy", names, 3)); /* two of three letters */
+}
+
+static void check_range(const char *text, bool good, uint32_t first,
+                        uint32_t last, const char *rest)
+{
+    uint32_t from = 0, to = 0;
+    assert_int_equal(dt_str_next_range(&text, &from, &to), good);
+    if (!good)
+        return;
+    assert_int_equal(from, first);
+    assert_int_equal(to, last);
+    assert_string_equal(text, rest);
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    check_range("0,4-7", true, 0, 0, "4-7");
+    check_range("4-7", true, 4, 7, "");
+    check_range("5-5,9", true, 5, 5, "9");
+    check_range("4294967295", true, UINT32_MAX, UINT32_MAX, "");
+    check_range("4294967296", false, 0, 0, "");
+    check_range("18446744073709551616", false, 0, 0, "");
+    check_range("7-4", false, 0, 0, "");
+    check_range("4-", false, 0, 0, "");
+    check_range("4,", false, 0, 0, "");
+    check_range("4x", false, 0, 0, "");
+    check_range("", false, 0, 0, "");
 }
 
 static void test_read(void **state)
@@ -183,6 +248,52 @@ static void test_tree(void **state)
     assert_int_equal(dt_file_remove_tree(in_dir("a"), &err), 0);
 }
 
+static int count_lines(const char *path)
+{
+    char line[4096];
+    int count = 0;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f))
+        count++;
+    fclose(f);
+    return count;
+}
+
+static int count_descriptors(void)
+{
+    int count = 0;
+    DIR *entries = opendir("/proc/self/fd");
+    assert_non_null(entries);
+    while (readdir(entries))
+        count++;
+    closedir(entries);
+    return count;
+}
+
+/* Neither what is read nor what is refused or removed stays open or mapped. */
+static void test_nothing_left(void **state)
+{
+    int descriptors = count_descriptors(), maps;
+    struct dt_error err;
+    (void)state;
+    write_bytes(in_dir("zero"), "a\0b", 3);
+    write_bytes(in_dir("text"), "abc", 3);
+    assert_null(dt_file_read(in_dir("zero"), 9, &err));
+    maps = count_lines("/proc/self/maps");
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(dt_file_mkdirs(in_dir("a/b/c"), &err), 0);
+        free(dt_file_read(in_dir("text"), 9, &err));
+        assert_null(dt_file_read(in_dir("text"), 2, &err));
+        assert_null(dt_file_read(in_dir("zero"), 9, &err));
+        assert_null(dt_file_read(in_dir("a"), 9, &err));
+        assert_int_equal(dt_file_sync_dir(in_dir("a"), &err), 0);
+        assert_int_equal(dt_file_remove_tree(in_dir("a"), &err), 0);
+    }
+    assert_int_equal(count_descriptors(), descriptors);
+    assert_int_equal(count_lines("/proc/self/maps"), maps);
+}
+
 static void read_byte(void *ctx)
 {
     memcpy(ctx, *(const char **)ctx, 1);
@@ -200,7 +311,9 @@ static void test_guard(void **state)
         char byte;
     } ctx;
     const char *path = in_dir("guard");
+    struct sigaction before;
     (void)state;
+    assert_int_equal(sigaction(SIGBUS, NULL, &before), 0);
     write_bytes(path, "abc", 3);
     assert_int_equal(dt_map_init(&map, path, &err), 0);
     ctx.at = map.data;
@@ -211,6 +324,9 @@ static void test_guard(void **state)
         ctx.at = map.data;
         assert_int_equal(dt_guard_run(read_byte, &ctx), -1);
     }
+    struct sigaction now;
+    assert_int_equal(sigaction(SIGBUS, NULL, &now), 0);
+    assert_true(now.sa_handler == before.sa_handler); /* as it was */
     pid_t pid = fork();
     if (pid == 0) {
         signal(SIGBUS, SIG_DFL);
@@ -286,11 +402,14 @@ static void test_sleep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),  cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_normals), cmocka_unit_test(test_permute),
-        cmocka_unit_test(test_nearest), cmocka_unit_test(test_read),
-        cmocka_unit_test(test_tree),    cmocka_unit_test(test_guard),
-        cmocka_unit_test(test_json),    cmocka_unit_test(test_sleep),
+        cmocka_unit_test(test_philox),       cmocka_unit_test(test_uniform),
+        cmocka_unit_test(test_normals),      cmocka_unit_test(test_permute),
+        cmocka_unit_test(test_nearest),      cmocka_unit_test(test_read),
+        cmocka_unit_test(test_tree),         cmocka_unit_test(test_guard),
+        cmocka_unit_test(test_sleep),        cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_ranges),       cmocka_unit_test(test_box_muller),
+        cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests_name("base", tests, make_dir, remove_dir);
 }
