@@ -32,7 +32,6 @@
 
 enum {
     CHECK_DEADLINE_MS = 60000,
-    DEFAULTS_MAX = 2,
 };
 
 static struct {
@@ -50,8 +49,7 @@ static struct {
     int command;     /* index in main_argv, if there is one component */
     struct dtspank_contract contract;
     char **words; /* of sbatch or salloc, NULL at the end */
-    const char *defaults[DEFAULTS_MAX]; /* that we, not the user, have set */
-    size_t default_count;
+    bool kills;   /* SLURM_KILL_BAD_EXIT is ours, not the user's */
 } submit;
 
 /* glibc hands main's arguments to constructors as well: the array that srun is
@@ -165,25 +163,19 @@ static bool trains_natively(void)
     return strcmp(submit.contract.runs, "train") == 0;
 }
 
-/* Unless the user has set it. */
-static void set_default(const char *name, const char *value)
-{
-    if (!getenv(name) && setenv(name, value, 1) == 0)
-        submit.defaults[submit.default_count++] = name;
-}
-
 /* The defaults of srun: those of `launch:` and ours. */
 static int set_srun_input(void)
 {
     const struct dtspank_contract *contract = &submit.contract;
     if (set_variables("", contract->srun, contract->srun_count) != 0)
         return -1;
-    set_default("SLURM_KILL_BAD_EXIT", "1");
+    if (!getenv("SLURM_KILL_BAD_EXIT"))
+        submit.kills = setenv("SLURM_KILL_BAD_EXIT", "1", 1) == 0;
     bool runtime_runs =
         (submit.argv.sure && !submit.argv.has_command) ||
         dtspank_argv_names(main_argc, main_argv, submit.conf.runtime);
     if (trains_natively() && runtime_runs && dtspank_pmix_is_there())
-        set_default("SLURM_MPI_TYPE", "pmix");
+        setenv("SLURM_MPI_TYPE", "pmix", 0);
     if (!dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
         dtspank_console_prepare(main_argc, main_argv);
     return 0;
@@ -383,7 +375,8 @@ static int count_components(void)
 }
 
 /* srun has read its input, for the last component: a step started inside a task
- * is not to find what the user has not set.
+ * is not to find what the user has not set. SLURM_MPI_TYPE stays, by which srun
+ * tells slurmstepd, also where it was an option.
  */
 static void forget_srun_input(void)
 {
@@ -394,8 +387,8 @@ static void forget_srun_input(void)
             unsetenv(entry);
         }
     }
-    for (size_t i = 0; i < submit.default_count; i++)
-        unsetenv(submit.defaults[i]);
+    if (submit.kills)
+        unsetenv("SLURM_KILL_BAD_EXIT");
 }
 
 int dtspank_submit_post_opt(spank_t spank)

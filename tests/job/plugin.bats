@@ -29,6 +29,7 @@ if [ "$1 $2" != "check --contract" ]; then
     . "${0%/*}/show"
     exit
 fi
+[ "$3" != --allocation ] || shift 2 # of sbatch and salloc
 case $3 in
 *bad*)
     echo "$3:2:3: model.layres: unknown key, did you mean layers?" >&2
