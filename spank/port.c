@@ -191,7 +191,7 @@ static void name_holder(unsigned port, char *text, size_t size)
              user ? user->pw_name : "?", holder.uid);
 }
 
-int dtspank_port_test(unsigned port, struct dt_error *err)
+int dtspank_port_test(const char *variable, unsigned port, struct dt_error *err)
 {
     char holder[128] = "";
     int status = try_bind(AF_INET6, port);
@@ -200,12 +200,11 @@ int dtspank_port_test(unsigned port, struct dt_error *err)
     if (status == 0)
         return 0;
     if (status != EADDRINUSE)
-        return dt_error_set(err, EX_OSERR, "cannot listen on port %u: %s", port,
-                            strerror(status));
+        return dt_error_set(err, EX_OSERR, "%s: cannot listen on port %u: %s",
+                            variable, port, strerror(status));
     name_holder(port, holder, sizeof(holder));
     return dt_error_set(err, EX_UNAVAILABLE,
-                        "port %u is taken%s; end that program, start the step "
-                        "again for another port, or set MASTER_PORT to a free "
-                        "one",
-                        port, holder);
+                        "%s: port %u is taken%s; end that program, start the "
+                        "step again for another port, or set %s to a free one",
+                        variable, port, holder, variable);
 }

@@ -31,8 +31,10 @@ void dtspank_port_reserve(const char *reserved, uint32_t tasks,
                           struct dtspank_ports *ports);
 
 /* Whether a program on this node could listen on port, on all addresses, as
- * torch's store does. Fails if it could not, and says who holds the port.
+ * torch's store does. Fails if it could not, and says who holds the port, and
+ * that the user may set `variable` to another one.
  */
-int dtspank_port_test(unsigned port, struct dt_error *err);
+int dtspank_port_test(const char *variable, unsigned port,
+                      struct dt_error *err);
 
 #endif /* DTSPANK_PORT_H */

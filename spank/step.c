@@ -89,18 +89,69 @@ static int export_facts(spank_t spank, const struct dt_task_facts *facts,
 /* Rank 0 looks before the others come to a port that somebody else has. A
  * torchelastic agent has it on purpose.
  */
-static int test_port(spank_t spank, const struct dt_task_facts *facts,
-                     struct dt_error *err)
+static int test_master_port(spank_t spank, const struct dt_task_facts *facts,
+                            struct dt_error *err)
 {
     const char *agent =
         dtspank_task_getenv(spank, "TORCHELASTIC_USE_AGENT_STORE");
-    if (facts->rank != 0 || dtspank_siteconf_off(&step.conf, DTSPANK_PORTS) ||
-        facts->master_port == 0 || facts->master_port > UINT16_MAX ||
+    if (facts->rank != 0 || facts->master_port == 0 ||
+        facts->master_port > UINT16_MAX ||
         (agent && strcmp(agent, "True") == 0))
         return 0;
-    if (dtspank_port_test(facts->master_port, err) != 0)
-        return dt_error_prefix(err, "MASTER_PORT");
+    return dtspank_port_test("MASTER_PORT", facts->master_port, err);
+}
+
+/* Whether "torch,jax" has the name. */
+static bool names(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *p = list; p; p = strchr(p, ','), p = p ? p + 1 : NULL)
+        if (strncmp(p, name, len) == 0 && (p[len] == ',' || p[len] == '\0'))
+            return true;
+    return false;
+}
+
+/* The ports of one framework alone. That one of them is taken ends the task
+ * only if launch.frameworks says that it is used: others do without.
+ */
+static int test_framework_ports(spank_t spank,
+                                const struct dt_task_facts *facts,
+                                struct dt_error *err)
+{
+    const struct {
+        const char *variable, *framework;
+        unsigned port; /* 0: none, or not this task's to test */
+    } ports[] = {
+        {"JAX_COORDINATOR_PORT", "jax", facts->rank == 0 ? facts->jax_port : 0},
+        {"TF_CONFIG", "tensorflow",
+         facts->tf_port > 0 ? facts->tf_port + facts->local_rank : 0},
+        {"NCCL_RAS_ADDR", NULL, facts->local_rank == 0 ? facts->ras_port : 0},
+    };
+    const char *list = dtspank_task_getenv(spank, DT_ENV_FRAMEWORKS);
+    for (size_t i = 0; i < sizeof(ports) / sizeof(*ports); i++) {
+        const char *framework = ports[i].framework;
+        bool named = framework && list && names(list, framework);
+        if (ports[i].port == 0 || ports[i].port > UINT16_MAX ||
+            (framework && list && !named) ||
+            dtspank_task_getenv(spank, ports[i].variable) ||
+            dtspank_port_test(ports[i].variable, ports[i].port, err) == 0)
+            continue;
+        if (named)
+            return -1;
+        slurm_spank_log("disttrain: warning: rank %u: %s", facts->rank,
+                        err->text);
+    }
     return 0;
+}
+
+static int test_ports(spank_t spank, const struct dt_task_facts *facts,
+                      struct dt_error *err)
+{
+    if (dtspank_siteconf_off(&step.conf, DTSPANK_PORTS))
+        return 0;
+    if (test_master_port(spank, facts, err) != 0)
+        return -1;
+    return test_framework_ports(spank, facts, err);
 }
 
 static int export_variables(spank_t spank, struct dt_error *err)
@@ -108,7 +159,7 @@ static int export_variables(spank_t spank, struct dt_error *err)
     struct dtspank_facts facts;
     if (dtspank_facts_collect(spank, &step.conf, &facts, err) != 0)
         return -1;
-    int rc = test_port(spank, &facts.task, err);
+    int rc = test_ports(spank, &facts.task, err);
     if (rc == 0)
         rc = export_facts(spank, &facts.task, err);
     dtspank_facts_fini(&facts);

@@ -146,6 +146,7 @@ spank_tests = \
 	tests/unit/test_spank_gpu \
 	tests/unit/test_spank_limits \
 	tests/unit/test_spank_pmix \
+	tests/unit/test_spank_ports \
 	tests/unit/test_spank_program \
 	tests/unit/test_spank_random \
 	tests/unit/test_spank_requeue \
@@ -190,6 +191,8 @@ tests_unit_test_spank_limits_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_limits_LDADD = $(spank_test_libs) runtime/libdisttrain.a
 tests_unit_test_spank_pmix_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_pmix_LDADD = $(spank_test_libs) runtime/libdisttrain.a
+tests_unit_test_spank_ports_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_ports_LDADD = $(spank_test_libs)
 tests_unit_test_spank_program_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_program_LDADD = $(spank_test_libs) runtime/libdisttrain.a
 tests_unit_test_spank_random_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)

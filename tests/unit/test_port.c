@@ -192,9 +192,10 @@ static void assert_taken(unsigned port, const char *holder)
 {
     char text[512];
     struct dt_error err;
-    assert_int_equal(dtspank_port_test(port, &err), -1);
+    assert_int_equal(dtspank_port_test("MASTER_PORT", port, &err), -1);
     snprintf(text, sizeof(text),
-             "port %u is taken%s; end that program, start the step again for "
+             "MASTER_PORT: port %u is taken%s; end that program, start the "
+             "step again for "
              "another port, or set MASTER_PORT to a free one",
              port, holder);
     assert_string_equal(err.text, text);
@@ -212,7 +213,7 @@ static void test_taken(void **state)
     snprintf(holder, sizeof(holder), " by process %d (%s)", getpid(), name);
     assert_taken(port, holder);
     close(fd);
-    assert_int_equal(dtspank_port_test(port, &err), 0);
+    assert_int_equal(dtspank_port_test("MASTER_PORT", port, &err), 0);
 }
 
 /* A socket that is bound and nothing more is in no table. */
@@ -232,7 +233,7 @@ static void test_taken_on_ipv6(void **state)
     struct dt_error err;
     (void)state;
     int fd = hold(AF_INET6, true, &port);
-    assert_int_equal(dtspank_port_test(port, &err), 0);
+    assert_int_equal(dtspank_port_test("MASTER_PORT", port, &err), 0);
     close(fd);
 }
 
@@ -253,7 +254,7 @@ static void test_time_wait(void **state)
     close(peer); /* first: the server's side waits */
     close(client);
     close(server);
-    assert_int_equal(dtspank_port_test(port, &err), 0);
+    assert_int_equal(dtspank_port_test("MASTER_PORT", port, &err), 0);
 }
 
 int main(void)
