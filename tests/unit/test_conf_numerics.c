@@ -155,6 +155,10 @@ static void test_scaler(void **state)
          DT_CONF_SCALER_STATIC},
         {"precision: {initial_scale_power: 8}\n", DT_CONF_SCALER_DEEPSPEED},
         {"hysteresis: 1\n", DT_CONF_SCALER_DEEPSPEED},
+        {"loss_scale_window: 9\n", DT_CONF_SCALER_DEEPSPEED},
+        {"min_loss_scale: 2\n", DT_CONF_SCALER_DEEPSPEED},
+        {"consecutive_hysteresis: true\n", DT_CONF_SCALER_DEEPSPEED},
+        {"", DT_CONF_SCALER_TORCH},
         {"hysteresis: 1\nloss_scaler: torch\n", DT_CONF_SCALER_TORCH},
         {"growth_interval: 5\n", DT_CONF_SCALER_TORCH},
     };
