@@ -12,7 +12,7 @@
 enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL };
 
 /* What is behind the string that begins at s. */
-static char *skip_string(char *s)
+static char *string_end(char *s)
 {
     for (s++; *s && *s != '"'; s++)
         if (*s == '\\' && s[1])
@@ -20,15 +20,28 @@ static char *skip_string(char *s)
     return *s ? s + 1 : s;
 }
 
-/* Writes integers beyond 64 bits with an exponent, 123...789 as 123...e+3: a
- * number of the same length, so that positions of errors stay.
+/* Writes U+0000 in the string from s to end, if it is a key, as DT_JSON_NUL. */
+static void mend_key(char *s, char *end)
+{
+    if (end[strspn(end, " \t\r\n")] != ':')
+        return;
+    for (; s < end; s += *s == '\\' ? 2 : 1)
+        if (strncmp(s, "\\u0000", 6) == 0)
+            memcpy(s, "\\uFDD0", 6);
+}
+
+/* Writes integers beyond 64 bits with an exponent, 123...789 as 123...e+3, and
+ * keys without U+0000: all of the same length, so that positions of errors
+ * stay.
  */
-static void widen_integers(char *text)
+static void mend(char *text)
 {
     for (char *s = text; *s;) {
         size_t n = strspn(s, "+-.0123456789Ee");
         if (*s == '"') {
-            s = skip_string(s);
+            char *end = string_end(s);
+            mend_key(s, end);
+            s = end;
             continue;
         }
         errno = 0;
@@ -39,12 +52,12 @@ static void widen_integers(char *text)
     }
 }
 
-static json_t *parse_wide(const char *text, json_error_t *why)
+static json_t *parse_mended(const char *text, json_error_t *why)
 {
     char *copy = strdup(text);
     if (!copy)
         return NULL;
-    widen_integers(copy);
+    mend(copy);
     json_t *root = json_loads(copy, FLAGS, why);
     free(copy);
     return root;
@@ -56,8 +69,9 @@ json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err)
     if (dt_foreign_pointer(path, text, strlen(text), err) < 0)
         return NULL;
     json_t *root = json_loads(text, FLAGS, &why);
-    if (!root && json_error_code(&why) == json_error_numeric_overflow)
-        root = parse_wide(text, &why);
+    if (!root && (json_error_code(&why) == json_error_numeric_overflow ||
+                  json_error_code(&why) == json_error_null_byte_in_key))
+        root = parse_mended(text, &why);
     if (root)
         return root;
     for (char *p = why.text; *p; p++)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "data/tok.h"
 
 /* Most bytes stand for themselves; the other 68 are U+0100 and up, in order. */
@@ -77,6 +78,26 @@ static int check_type(const json_t *model, struct dt_error *err)
                         dt_tok_shown(name, 40, shown));
 }
 
+/* Adds a key of the vocabulary, which may stand for a text with U+0000. */
+static int add_key(struct dt_tok_vocab *vocab, const char *key, int32_t id,
+                   struct dt_error *err)
+{
+    if (!strstr(key, DT_JSON_NUL))
+        return dt_tok_vocab_add(vocab, id, key, strlen(key), DT_TOK_MODEL, err);
+    char *text = strdup(key), *to = text;
+    if (!text)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (const char *s = key; *s; to++) {
+        bool nul = strncmp(s, DT_JSON_NUL, strlen(DT_JSON_NUL)) == 0;
+        *to = nul ? '\0' : *s;
+        s += nul ? strlen(DT_JSON_NUL) : 1;
+    }
+    int rc = dt_tok_vocab_add(vocab, id, text, (size_t)(to - text),
+                              DT_TOK_MODEL, err);
+    free(text);
+    return rc;
+}
+
 int dt_tok_vocab_read(struct dt_tokenizer *tokenizer, const json_t *root,
                       struct dt_error *err)
 {
@@ -100,8 +121,8 @@ int dt_tok_vocab_read(struct dt_tokenizer *tokenizer, const json_t *root,
         return dt_error_set(err, EX_OSERR, "out of memory");
     json_object_foreach((json_t *)(uintptr_t)vocab, text, id)
     {
-        if (dt_tok_vocab_add(&tokenizer->vocab, (int32_t)json_integer_value(id),
-                             text, strlen(text), DT_TOK_MODEL, err) < 0)
+        if (add_key(&tokenizer->vocab, text, (int32_t)json_integer_value(id),
+                    err) < 0)
             return dt_error_prefix(err, "model: vocab");
     }
     return 0;
@@ -112,7 +133,8 @@ static int split_merge(const json_t *merge, const char *text[2],
                        size_t bytes[2])
 {
     if (json_is_string(merge)) {
-        const char *space = strchr(json_string_value(merge), ' ');
+        const char *space =
+            memchr(json_string_value(merge), ' ', json_string_length(merge));
         if (!space)
             return -1;
         text[0] = json_string_value(merge);

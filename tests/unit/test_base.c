@@ -383,6 +383,10 @@ static void test_json(void **state)
          ""},
         {"{\"n\": 99999999999999999999,\n \"limit\": x}",
          "f:2:11: invalid token near 'x'"},
+        {"{\"a\\u0000\": \"\\\\u0000\", \"limit\": \"\\u0000\"}", ""},
+        {"{\"\\u0000\": {\"\\u0000\" : 1}, \"limit\": 1}", "1"},
+        {"{\"\\u0000\": 1, \"\\u0000\": 2}",
+         "f:1:22: duplicate object key near '\"\\uFDD0\"'"},
         {"{\"n\": 1e999}", "f:1:11: real number overflow near '1e999'"},
         {"{\"n\": 1, \"n\": 2}", "f:1:12: duplicate object key near '\"n\"'"},
     };

@@ -247,6 +247,24 @@ static void test_sentencepiece(void **state)
 }
 
 /* Roles and the template of a directory: the later file counts more. */
+/* U+0000 is a character like others, in the vocabulary and in merges. */
+static void test_nul(void **state)
+{
+    struct dt_tokenizer *t = load("{\"added_tokens\": [" TOKEN(
+        4, "x\\u0000",
+        "") "], \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, "
+            "\"\\u0000\": 1, \"a\\u0000\": 2, \"a\\u0000a\": 3}, "
+            "\"merges\": [\"a \\u0000\", [\"a\\u0000\", \"a\"]]}}");
+    struct dt_detokenizer d = {.tokenizer = t};
+    char out[8];
+    (void)state;
+    assert_string_equal(encode_with(t, "\0a\0ax\0", 6, 0), "1 3 4");
+    assert_string_equal(encode_with(t, "a\0\0", 3, 0), "2 1");
+    assert_int_equal(dt_detokenize(&d, 3, out, sizeof(out)), 3);
+    assert_memory_equal(out, "a\0a", 4);
+    dt_tokenizer_destroy(t);
+}
+
 static void test_directory(void **state)
 {
     static const char *const files[][2] = {
@@ -458,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_post),
         cmocka_unit_test(test_decode_bytes),
         cmocka_unit_test(test_sentencepiece),
+        cmocka_unit_test(test_nul),
         cmocka_unit_test(test_directory),
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_refused),
