@@ -4,9 +4,11 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "conf/read.h"
 
@@ -111,6 +113,40 @@ static int append_variables(struct text *text, const char *from,
     return 0;
 }
 
+static bool is_directory(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Takes "." and ".." out of an absolute path, as people write paths; ".." stays
+ * behind what is no directory: a link may lead elsewhere.
+ */
+static void shorten(char *path)
+{
+    char *to = path, *last;
+    for (const char *from = path + 1; *from;) {
+        size_t n = strcspn(from, "/");
+        bool same = n == 0 || (n == 1 && from[0] == '.');
+        bool up = n == 2 && memcmp(from, "..", 2) == 0;
+        const char *next = from + n + (from[n] == '/');
+        if (up && to > path) {
+            *to = '\0';
+            last = strrchr(path, '/');
+            up = strcmp(last, "/..") != 0 && is_directory(path);
+            to = up ? last : to;
+        }
+        if (!same && !up) {
+            *to++ = '/';
+            memmove(to, from, n);
+            to += n;
+        }
+        from = next;
+    }
+    to += to == path; /* the root */
+    *to = '\0';
+}
+
 char *dt_conf_path(const char *directory, const char *text,
                    struct dt_error *err)
 {
@@ -135,6 +171,7 @@ char *dt_conf_path(const char *directory, const char *text,
         return NULL;
     if (append(&whole, rest, strlen(rest), err) < 0)
         return NULL;
+    shorten(whole.bytes);
     char *path = strdup(whole.bytes);
     if (!path)
         dt_error_set(err, EX_OSERR, "out of memory");

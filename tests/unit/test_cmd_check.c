@@ -107,7 +107,7 @@ static void test_model_path(void **state)
     write_file("t.yaml", text);
     assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
     snprintf(wanted, sizeof(wanted),
-             "t.yaml:2:15: model.path: %s/./config.json: cannot open: No such "
+             "t.yaml:2:15: model.path: %s/config.json: cannot open: No such "
              "file or directory\n",
              test_directory);
     assert_string_equal(errors, wanted);
@@ -125,7 +125,7 @@ static void test_model_path(void **state)
                "\"n_head\": 2}");
     assert_int_equal(check("t.yaml"), EX_CONFIG);
     snprintf(wanted, sizeof(wanted),
-             "t.yaml:2:15: model.path: %s/./model.safetensors: cannot open: No "
+             "t.yaml:2:15: model.path: %s/model.safetensors: cannot open: No "
              "such file or directory\n",
              test_directory);
     assert_string_equal(errors, wanted);
@@ -137,7 +137,7 @@ static void test_model_path(void **state)
                "\"n_head\": 2}");
     assert_int_equal(check("t.yaml"), EX_CONFIG);
     snprintf(wanted, sizeof(wanted),
-             "t.yaml:2:15: model.path: %s/. has no tokenizer.json: let "
+             "t.yaml:2:15: model.path: %s has no tokenizer.json: let "
              "transformers write one, AutoTokenizer.from_pretrained(DIR)."
              "save_pretrained(DIR), or name a tokenizer's directory, or byte, "
              "as model.tokenizer; lines of token ids need data.format: "

@@ -239,7 +239,7 @@ static void test_paths(void **state)
              "directory (E129 names on a hub are not looked up)\n"
              "t.yaml:5:5: data.train: %s/missing.txt: No such file or "
              "directory\n"
-             "t.yaml:6:5: data.train: %s/.: not a regular file\n"
+             "t.yaml:6:5: data.train: %s: not a regular file\n"
              "t.yaml:7:5: data.train: the environment variable DT_NOT_SET is "
              "not set: set it, or write ${DT_NOT_SET:-default}\n"
              "t.yaml:8:5: data.train: ${A-b}: expected ${NAME} or "

@@ -133,15 +133,15 @@ static void test_paths(void **state)
         load_good(LEAST "data: {eval: [\"${DT_DATA}/train.txt\", ~/train.txt, "
                         "./train.txt, {path: \"${DT_EMPTY:-train}.txt\"}]}\n"
                         "training: {resume: .}\n"
-                        "run: {output_dir: ../out}\n",
+                        "run: {output_dir: ../out/./a//}\n",
                   "");
     (void)state;
     for (size_t i = 0; i < 4; i++)
         assert_string_equal(conf->data.eval.text[i], in_directory("train.txt"));
     assert_int_equal(conf->data.eval.count, 4);
     assert_int_equal(conf->training.resume, DT_CONF_RESUME_PATH);
-    assert_string_equal(conf->training.resume_path, in_directory("."));
-    assert_string_equal(conf->run.output_dir, in_directory("../out"));
+    assert_string_equal(conf->training.resume_path, test_directory);
+    assert_string_equal(conf->run.output_dir, "/tmp/out/a");
     dt_conf_destroy(conf);
     setenv("DT_DATA", "~/train.txt", 1); /* as `export DT_DATA="~/..."` does */
     conf = load_good("algorithm: sft\nmodel.n_embd: 96\n"
@@ -186,6 +186,35 @@ static void test_bare_variables(void **state)
         "expanded only in paths\n"
         "t.yaml:5:31: env.C: exported as it is written: ~ and variables are "
         "expanded only in paths\n"));
+}
+
+/* Messages name paths as people write them, and the path is still the same:
+ * behind a link, ".." leads elsewhere.
+ */
+static void test_short_paths(void **state)
+{
+    static const char *const paths[][2] = {
+        {"/usr/../usr/./bin/", "/usr/bin"},
+        {"/..", "/"},
+        {"/usr/..", "/"},
+        {"/", "/"},
+        {"/no/such/../x", "/no/such/../x"},
+        {"/usr/...", "/usr/..."},
+    };
+    struct dt_error err;
+    char text[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        char *path = dt_conf_path("/a", paths[i][0], &err);
+        assert_string_equal(path, paths[i][1]);
+        free(path);
+    }
+    assert_int_equal(symlink("/usr/bin", "link"), 0);
+    char *path = dt_conf_path(test_directory, "link/../x", &err);
+    snprintf(text, sizeof(text), "%s/link/../x", test_directory);
+    assert_string_equal(path, text);
+    free(path);
+    assert_int_equal(unlink("link"), 0);
 }
 
 static void test_env(void **state)
@@ -438,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_aliases),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_bare_variables),
+        cmocka_unit_test(test_short_paths),
         cmocka_unit_test(test_env),
         cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_round_trip),
