@@ -269,6 +269,37 @@ static void test_file(void **state)
     assert_non_null(strstr(output, "\"completion\":\"\\u0000\\u0000\"}\n"));
 }
 
+/* A tokenizer of bytes has none of a template's control tokens: said once. */
+static void test_warning(void **state)
+{
+    static const char lines[] =
+        "{\"prompt\": \"a\"}\n"
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"b\"}]}\n"
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"c\"}]}\n";
+    static const char chatml[] =
+        "disttrain: warning: the tokenizer has no single token for "
+        "<|im_start|>, <|im_end|>, which the chat template chatml writes: each "
+        "becomes several tokens\n";
+    char path[512];
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    strcpy(path, scratch_write("p.jsonl", lines, sizeof(lines) - 1));
+    const char *const *runs[] = {
+        (const char *const[]){"--model", scratch_root, "--chat", "--prompt",
+                              "a", "--max-tokens", "1", "--chat-template",
+                              "chatml", NULL},
+        (const char *const[]){"--model", scratch_root, "--prompts", path,
+                              "--max-tokens", "1", "--chat-template", "chatml",
+                              NULL},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        run(runs[i]);
+        const char *at = strstr(output, chatml);
+        assert_non_null(at);
+        assert_null(strstr(at + strlen(chatml), "warning"));
+    }
+}
+
 static void test_bad_file(void **state)
 {
     static const struct {
@@ -384,8 +415,9 @@ int main(void)
         cmocka_unit_test(test_text),     cmocka_unit_test(test_seed),
         cmocka_unit_test(test_tokens),   cmocka_unit_test(test_refused),
         cmocka_unit_test(test_text_out), cmocka_unit_test(test_full),
-        cmocka_unit_test(test_types),    cmocka_unit_test(test_file),
-        cmocka_unit_test(test_bad_file), cmocka_unit_test(test_stops),
+        cmocka_unit_test(test_types),    cmocka_unit_test(test_warning),
+        cmocka_unit_test(test_file),     cmocka_unit_test(test_bad_file),
+        cmocka_unit_test(test_stops),
     };
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
 }
