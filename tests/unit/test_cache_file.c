@@ -87,11 +87,35 @@ static void test_samples(void **state)
     free(tokens);
 }
 
+/* A cache that cannot take its place leaves no half of one beside it. */
+static void test_no_leftover(void **state)
+{
+    const uint64_t offsets[] = {0, 1};
+    const uint32_t token = 7;
+    const struct dt_cache cache = {.counts.lines = 1,
+                                   .count = 1,
+                                   .token_count = 1,
+                                   .offsets = offsets,
+                                   .tokens = &token,
+                                   .notes = ""};
+    const char *folder = scratch_path("folder");
+    const char *temporary = scratch_path("temporary");
+    struct dt_error err;
+    (void)state;
+    assert_int_equal(dt_file_mkdirs(folder, NULL), 0);
+    assert_int_equal(
+        dt_cache_write(folder, temporary, 3, 0, &cache, 1, false, 1, &err), -1);
+    assert_int_equal(err.status, EX_IOERR);
+    assert_non_null(strstr(err.text, "folder: cannot write: Is a directory"));
+    assert_int_equal(access(temporary, F_OK), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stamp),
         cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_no_leftover),
     };
     return cmocka_run_group_tests_name("cache_file", tests, NULL, NULL);
 }

@@ -250,6 +250,28 @@ static void test_no_chat_template(void **state)
                            "n.jsonl: no chat template 'vicuna'"));
 }
 
+/* Another template of the model is another cache. */
+static void test_other_template(void **state)
+{
+    static const char turns[] = "{\"messages\": [" MESSAGE("user", "u") "]}";
+    struct dt_example_options options = usual();
+    struct dt_tokenizer *before = tokenizer;
+    (void)state;
+    const char *path = scratch_write("c.jsonl", turns, sizeof(turns) - 1);
+    struct dt_examples *examples = open_good(path, &options);
+    uint64_t hash = dt_examples_hash(examples);
+    dt_examples_close(examples);
+    tokenizer = bytes_tokenizer("llama3", NULL, "</s>",
+                                "<|start_header_id|> <|end_header_id|> "
+                                "<|eot_id|> message | trim");
+    examples = open_good(scratch_path("c.jsonl"), &options);
+    assert_true(made);
+    assert_true(dt_examples_hash(examples) != hash);
+    dt_examples_close(examples);
+    dt_tokenizer_destroy(tokenizer);
+    tokenizer = before;
+}
+
 /* A control token that the prompt begins and the completion ends. */
 static void test_seams(void **state)
 {
@@ -314,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_loss_that_does_not_fit),
         cmocka_unit_test(test_no_chat_template),
+        cmocka_unit_test(test_other_template),
         cmocka_unit_test(test_seams),
         cmocka_unit_test(test_notes),
     };

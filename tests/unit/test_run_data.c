@@ -136,6 +136,8 @@ static void test_split_of_a_stream(void **state)
         assert_int_equal(dt_rows_count(data.train),
                          (291 - held_out[s] - 1) / 8);
         assert_int_equal(dt_rows_count(data.eval), (held_out[s] - 1) / 8);
+        assert_int_equal(dt_rows_stats(data.train).tail,
+                         (291 - held_out[s] - 1) % 8);
         for (size_t i = 0; i < dt_rows_count(data.train); i++) {
             struct row row = read_row(data.train, i);
             for (size_t t = 0; t < 8; t++) {
