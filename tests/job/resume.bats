@@ -610,13 +610,13 @@ its first step"* ]]
 
 @test "without the right to read a checkpoint no other is taken" {
     local before file
-    for file in checksums.txt trainer_state.json .; do
+    for file in checkpoint-4{,/checksums.txt,/trainer_state.json}; do
         saved rights
         before=$(state_of rights)
-        chmod 0 rights.out/checkpoints/checkpoint-4/$file
+        chmod 0 "rights.out/checkpoints/$file"
         run as_user timeout 60 "$DT_BUILDDIR/disttrain" train rights.yaml
         echo "$output"
-        chmod 755 rights.out/checkpoints/checkpoint-4/$file
+        chmod 755 "rights.out/checkpoints/$file"
         ((status == 74))
         [[ $output == *"checkpoint-4/"*": cannot open: Permission denied"* ]]
         [[ $(state_of rights) == "$before" ]]
