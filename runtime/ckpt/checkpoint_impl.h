@@ -43,8 +43,8 @@ int dt_ckpt_is_temp(const struct dirent *entry);
 int dt_ckpt_is_old(const struct dirent *entry);
 
 /* Entries of root that `keep` accepts, the highest step first, and of one step
- * that in its place: their number. A missing root has none. -1: EX_NOINPUT.
- * Release with dt_ckpt_free_list.
+ * that in its place: their number. A missing root has none. -1:
+ * EX_NOINPUT, it is no directory; EX_IOERR. Release with dt_ckpt_free_list.
  */
 int dt_ckpt_list(const char *root, struct dirent ***entries,
                  int (*keep)(const struct dirent *), struct dt_error *err);

@@ -104,8 +104,8 @@ struct dt_ckpt_watch {
 /* The whole checkpoint to go on from: the last one that was saved, which
  * `latest` names, or that of the highest step under root. *path is malloc'ed,
  * or NULL with 0 if there is no checkpoint at all. -1: EX_DATAERR if there are
- * some, and all are damaged; EX_NOINPUT if root cannot be listed; EX_IOERR or
- * EX_OSERR if one that would come first cannot be read; EX_TEMPFAIL.
+ * some, and all are damaged; EX_NOINPUT if root is no directory; EX_IOERR or
+ * EX_OSERR if it, or one that would come first, cannot be read; EX_TEMPFAIL.
  */
 int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
                  char **path, struct dt_error *err);
