@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "doctor/child.h"
 #include "doctor/doctor.h"
 #include "doctor/plugin.h"
 #include "doctor/ranks.h"
@@ -208,6 +209,7 @@ int dt_cmd_doctor(int argc, char **argv)
     }
     if (options.probe)
         return dt_doctor_probe(&err) < 0 ? fail(&err) : 0;
+    dt_doctor_child_guard();
     /* In a step, its first task does it all. */
     if (!options.job && task && strcmp(task, "0") != 0)
         return 0;

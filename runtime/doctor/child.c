@@ -10,14 +10,42 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "doctor/child.h"
 
 enum {
-    MERCY_MS = 1000, /* between SIGTERM and SIGKILL */
+    MERCY_MS = 1000,  /* between SIGTERM and SIGKILL */
+    HANDLER_MS = 300, /* the same, where a signal ends ourselves */
+    REAP_MS = 1000,   /* for SIGKILL, which a process in state D ignores */
 };
+
+static const int deadly[] = {SIGHUP, SIGINT, SIGTERM};
+static volatile sig_atomic_t guarded; /* the child; 0: none */
+
+/* Nothing here may be anything but async-signal-safe. */
+static void end_both(int number)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    pid_t pid = guarded;
+    if (pid > 0) {
+        kill(pid, SIGTERM);
+        for (int i = 0; i < HANDLER_MS && waitpid(pid, NULL, WNOHANG) == 0; i++)
+            nanosleep(&nap, NULL);
+        kill(pid, SIGKILL);
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void dt_doctor_child_guard(void)
+{
+    const struct sigaction end = {.sa_handler = end_both};
+    for (size_t i = 0; i < sizeof(deadly) / sizeof(*deadly); i++)
+        sigaction(deadly[i], &end, NULL);
+}
 
 static int start(struct dt_doctor_child *child, char *const argv[], bool quiet,
                  struct dt_error *err)
@@ -25,6 +53,8 @@ static int start(struct dt_doctor_child *child, char *const argv[], bool quiet,
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr; /* the console has all signals blocked */
     sigset_t none;
+    sigset_t ends;
+    sigset_t before;
     int in[2] = {-1, -1};
     int out[2] = {-1, -1};
     int rc = 0;
@@ -40,8 +70,15 @@ static int start(struct dt_doctor_child *child, char *const argv[], bool quiet,
     posix_spawnattr_init(&attr);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    sigemptyset(&ends);
+    for (size_t i = 0; i < sizeof(deadly) / sizeof(*deadly); i++)
+        sigaddset(&ends, deadly[i]);
+    sigprocmask(SIG_BLOCK, &ends, &before);
     if (rc == 0)
         rc = posix_spawnp(&child->pid, argv[0], &files, &attr, argv, environ);
+    if (rc == 0)
+        guarded = child->pid;
+    sigprocmask(SIG_SETMASK, &before, NULL);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
     if (in[0] >= 0)
@@ -90,9 +127,10 @@ int dt_doctor_child_wait(struct dt_doctor_child *child, int timeout_ms,
         kill(child->pid, SIGTERM);
         if (!ends_within(child->pid, MERCY_MS, &status)) {
             kill(child->pid, SIGKILL);
-            waitpid(child->pid, &status, 0);
+            ends_within(child->pid, REAP_MS, &status);
         }
     }
+    guarded = 0;
     close(child->out);
     if (!ended)
         return dt_error_set(err, EX_UNAVAILABLE, "it does not end in time");

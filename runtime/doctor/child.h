@@ -14,6 +14,11 @@ struct dt_doctor_child {
     int out; /* what it writes to stdout */
 };
 
+/* From now on a signal that ends this process (SIGHUP, SIGINT, SIGTERM) ends
+ * the child that was started last as well, which would go on without us.
+ */
+void dt_doctor_child_guard(void);
+
 /* Starts argv[0], looked for in PATH, with pipes; stderr is ours. -1:
  * EX_UNAVAILABLE.
  */

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #define FIRST_S 20.0
 #define OTHERS_S 3.0
 #define OTHERS_S_PER_NODE 0.01
+#define GO_S 5.0
 #define CHECKS_S 8.0
 
 enum {
@@ -77,10 +79,30 @@ static bool hear_hellos(struct gathering *g, size_t all)
     return true;
 }
 
+/* srun takes what it can pass on, and may hang. */
+static bool write_by(int fd, const char *text, size_t left, double deadline)
+{
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    while (left > 0) {
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        double wait_s = deadline - dt_clock_now();
+        if (wait_s <= 0 || poll(&p, 1, (int)(wait_s * 1e3) + 1) == 0)
+            return false;
+        ssize_t n = write(fd, text, left);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        text += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
 /* Tells each probe about all of them. */
 static bool say_go(const struct gathering *g)
 {
-    FILE *in = fdopen(dup(g->child.in), "w");
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *in = open_memstream(&text, &bytes);
     if (!in)
         return false;
     for (size_t i = 0; i < g->report->node_count; i++) {
@@ -90,7 +112,10 @@ static bool say_go(const struct gathering *g)
                     node->port);
     }
     fputs("go\n", in);
-    return fclose(in) == 0;
+    bool said = fclose(in) == 0 &&
+                write_by(g->child.in, text, bytes, dt_clock_now() + GO_S);
+    free(text);
+    return said;
 }
 
 int dt_doctor_gather(struct dt_doctor_report *report, size_t count,

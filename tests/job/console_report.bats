@@ -310,3 +310,26 @@ END
     # nor beside rank 0
     [[ -z $(dt_run --node n1 pgrep -f 'console --watch') ]]
 }
+
+@test "nothing stays of a doctor who is asking when srun ends" {
+    mkdir -p fake
+    cat >fake/srun <<END
+#!/bin/sh
+case "\$*" in
+*--overlap*) echo \$\$ >probe.pid; exec sleep 60 ;;
+*) exec $(command -v srun) "\$@" ;;
+esac
+END
+    chmod 755 fake/srun
+    cat >ask.sh <<'END'
+rm -f probe.pid
+srun -Q --disttrain=c.yaml -n1 sleep 60 &
+until [ -s probe.pid ]; do sleep 0.1; done
+kill -TERM $!
+wait $!
+kill -0 "$(cat probe.pid)" && exit 1
+exit 0
+END
+    SETTINGS=SLURM_DISTTRAIN_HANG=1 PATH=$WORK/fake:$PATH run -0 dt_run \
+        bash ask.sh
+}

@@ -26,6 +26,7 @@ check_PROGRAMS += \
 	tests/unit/test_console \
 	tests/unit/test_cut \
 	tests/unit/test_dataset \
+	tests/unit/test_doctor_child \
 	tests/unit/test_doctor_node \
 	tests/unit/test_doctor_plugin \
 	tests/unit/test_doctor_report \

@@ -15,7 +15,6 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "doctor/child.h"
 #include "doctor/doctor.h"
 #include "doctor/pairs.h"
 #include "doctor/world.h"
@@ -365,25 +364,6 @@ static void test_pairs_deadline(void **state)
     dt_doctor_pairs_destroy(silent);
 }
 
-static void test_children(void **state)
-{
-    struct dt_error err;
-    char answer[8];
-    char *const none[] = {"/no/such/program", NULL};
-    char *const sleeps[] = {"sleep", "20", NULL};
-    char *const talks[] = {"sh", "-c", "echo 0123456789; exit 3", NULL};
-    double start = dt_clock_now();
-    (void)state;
-    assert_int_equal(dt_doctor_ask(none, 1000, answer, 8, &err), -1);
-    assert_string_equal(err.text,
-                        "/no/such/program: No such file or directory");
-    assert_int_equal(dt_doctor_ask(talks, 5000, answer, 8, &err), 3);
-    assert_string_equal(answer, "0123456");
-    assert_int_equal(dt_doctor_ask(sleeps, 100, answer, 8, &err), -1);
-    assert_string_equal(err.text, "sleep: it does not end in time");
-    assert_true(dt_clock_now() - start < 5);
-}
-
 /* Probes that end at once leave a report without them. */
 static void test_gather_nobody(void **state)
 {
@@ -490,7 +470,6 @@ int main(void)
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_pairs_ends),
         cmocka_unit_test(test_pairs_deadline),
-        cmocka_unit_test(test_children),
         cmocka_unit_test(test_gather_nobody),
         cmocka_unit_test(test_world),
     };

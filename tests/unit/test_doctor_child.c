@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_doctor_child.c - programs that are asked something, and hang */
+#include "config.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "doctor/child.h"
+#include "doctor/doctor.h"
+
+static void test_children(void **state)
+{
+    struct dt_error err;
+    char answer[8];
+    char *const none[] = {"/no/such/program", NULL};
+    char *const sleeps[] = {"sleep", "20", NULL};
+    char *const talks[] = {"sh", "-c", "echo 0123456789; exit 3", NULL};
+    double start = dt_clock_now();
+    (void)state;
+    assert_int_equal(dt_doctor_ask(none, 1000, answer, 8, &err), -1);
+    assert_string_equal(err.text,
+                        "/no/such/program: No such file or directory");
+    assert_int_equal(dt_doctor_ask(talks, 5000, answer, 8, &err), 3);
+    assert_string_equal(answer, "0123456");
+    assert_int_equal(dt_doctor_ask(sleeps, 100, answer, 8, &err), -1);
+    assert_string_equal(err.text, "sleep: it does not end in time");
+    assert_true(dt_clock_now() - start < 5);
+}
+
+/* Whoever ends the asker ends what it has started, which may ignore SIGTERM. */
+static void test_guard(void **state)
+{
+    static const char *const scripts[] = {
+        "echo $$; exec sleep 60",
+        "trap '' TERM INT HUP; echo $$; while :; do sleep 1; done"};
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        char *const argv[] = {"sh", "-c", (char *)scripts[i / 3], NULL};
+        int grandchild = 0;
+        int status = 0;
+        int said[2];
+        assert_int_equal(pipe(said), 0);
+        pid_t pid = fork();
+        if (pid == 0) {
+            struct dt_doctor_child child;
+            char text[16] = "";
+            dt_doctor_child_guard();
+            dt_doctor_child_start(&child, argv, NULL);
+            ssize_t n = read(child.out, text, sizeof(text) - 1);
+            dprintf(said[1], "%s", n > 0 ? text : "");
+            dt_doctor_child_wait(&child, 60000, NULL);
+            _exit(0);
+        }
+        FILE *in = fdopen(said[0], "r");
+        assert_int_equal(fscanf(in, "%d", &grandchild), 1);
+        kill(pid, signals[i % 3]);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), signals[i % 3]);
+        double deadline = dt_clock_now() + 10;
+        while (kill(grandchild, 0) == 0 && dt_clock_now() < deadline)
+            dt_clock_sleep(0.01); /* for whoever reaps it */
+        assert_int_equal(kill(grandchild, 0), -1);
+        fclose(in);
+        close(said[1]);
+    }
+}
+
+/* srun that takes no input: many nodes are more than a pipe holds. */
+static void test_no_reader(void **state)
+{
+    enum { NODES = 3000 };
+    char *const argv[] = {
+        "awk",
+        "BEGIN { for (i = 0; i < 3000; i++) print i, \"hello node\" i, "
+        "\"10.11.12.13\", 12345; fflush(); system(\"sleep 60 </dev/null "
+        ">/dev/null\") }",
+        NULL};
+    struct dt_doctor_report report;
+    double start = dt_clock_now();
+    (void)state;
+    assert_int_equal(dt_doctor_report_init(&report, NODES, NULL), 0);
+    assert_int_equal(dt_doctor_gather(&report, NODES, argv, NULL), 0);
+    assert_int_equal(dt_doctor_report_present(&report), NODES);
+    assert_int_equal(dt_doctor_report_done(&report), 0);
+    assert_true(dt_clock_now() - start < 40);
+    dt_doctor_report_fini(&report);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_children),
+        cmocka_unit_test(test_guard),
+        cmocka_unit_test(test_no_reader),
+    };
+    return cmocka_run_group_tests_name("doctor child", tests, NULL, NULL);
+}
