@@ -127,7 +127,7 @@ static bool exists(const char *path)
 static void expect_weights(enum dt_dtype dtype, float bound)
 {
     struct dt_error err;
-    enum dt_dtype found;
+    enum dt_dtype found = DT_F32;
     struct dt_buffer *loaded =
         dt_buffer_create(&dt_cpu, buf->bytes, "loaded", &err);
     must(loaded && dt_weights_dtype("model", layout, &found, &err) == 0 &&

@@ -95,8 +95,8 @@ static void test_numbers(void **state)
 {
     static const char *const spellings[] = {
         "dataloader_num_workers: 7\npad_to_multiple_of: 64\n",
-        "training: {dataloader: {num_workers: 7}}\n"
-        "data: {pad_to_multiple_of: 64}\n",
+        ("training: {dataloader: {num_workers: 7}}\n"
+         "data: {pad_to_multiple_of: 64}\n"),
         "num_workers: 7\ndata: {pad_to_multiple_of: 64}\n",
     };
     (void)state;

@@ -29,7 +29,7 @@ static const char bad_text[] = "algoritm: sft\n"
                                "lr: [fast\n, 1]\n"
                                "seed: -1\n";
 
-#ifndef __SANITIZE_ADDRESS__
+#ifndef SANITIZER
 /* The allocator of glibc, behind ours: the sanitizers have their own. */
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);

@@ -14,7 +14,7 @@
 
 #include "launch/launch.h"
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SANITIZER
 /* A PMIx_Init that fails leaves a few bytes behind. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
