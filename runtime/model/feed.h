@@ -38,7 +38,8 @@ int dt_feed_init(struct dt_feed *feed, const struct dt_exec *exec, size_t B,
                  size_t N, struct dt_error *err);
 void dt_feed_fini(struct dt_feed *feed);
 
-/* Queues the copy of a batch, whose arrays may change afterwards. places(N):
+/* Queues the copy of a batch, whose arrays may change afterwards. Without
+ * numbers of rows only its tokens are limited, not its rows. places(N):
  * where in a cache the tokens go, NULL for no cache; `next`: they are their
  * positions, too. -1: the device failed.
  */

@@ -201,6 +201,69 @@ static void window_of_one(void **state)
     reference_close(&r);
 }
 
+/* Rows that are too many for one batch of prompts: some of them give what a
+ * decoder of them alone gives, at the prompt's end and one token later.
+ */
+static void check_many(const char *model, size_t rows, size_t length, size_t T)
+{
+    const struct dt_model_options options = {.B = 1, .T = 1};
+    const size_t chosen[] = {0, rows / 2, rows - 1};
+    struct reference r;
+    struct subject s;
+    struct difference d = {0};
+    reference_open(&r, model);
+    subject_init(&s, &r.config, &options);
+    reference_load(&r, &s);
+    size_t V = r.config.vocab_size, *counts = calloc(rows, sizeof(*counts));
+    int32_t *ids = calloc(rows * T, sizeof(*ids));
+    int32_t *next = calloc(rows, sizeof(*next));
+    float *all = calloc(rows * V, sizeof(*all)), *one = calloc(V, sizeof(*one));
+    for (size_t b = 0; b < rows; b++) {
+        counts[b] = 1 + (b * 5 + T - 1) % T;
+        next[b] = (int32_t)((b * 11 + 3) % V);
+        for (size_t t = 0; t < T; t++)
+            ids[b * T + t] = (int32_t)((b * 7 + t * t + 1) % V);
+    }
+    for (int later = 0; later < 2; later++) {
+        struct dt_decoder *many = dt_decoder_create(
+            &r.config, s.layout, s.exec, s.master, rows, length, NULL);
+        assert_non_null(many);
+        assert_int_equal(dt_decoder_begin(many, ids, counts, T, all, NULL), 0);
+        if (later)
+            assert_int_equal(dt_decoder_next(many, next, all, NULL), 0);
+        for (size_t i = 0; i < 3; i++) {
+            size_t b = chosen[i];
+            struct dt_decoder *alone = dt_decoder_create(
+                &r.config, s.layout, s.exec, s.master, 1, length, NULL);
+            assert_int_equal(
+                dt_decoder_begin(alone, ids + b * T, counts + b, T, one, NULL),
+                0);
+            if (later)
+                assert_int_equal(dt_decoder_next(alone, next + b, one, NULL),
+                                 0);
+            compare(&d, all + b * V, one, V);
+            dt_decoder_destroy(alone);
+        }
+        dt_decoder_destroy(many);
+    }
+    assert_true(d.largest < 1e-4);
+    free(counts);
+    free(ids);
+    free(next);
+    free(all);
+    free(one);
+    subject_fini(&s);
+    reference_close(&r);
+}
+
+/* 2048 tokens of prompts are computed at a time, or one of each row. */
+static void many_rows(void **state)
+{
+    size_t length = ROWS_WIDTH;
+    check_many(*state, 2048 / length + 5, length, length - 1);
+    check_many(*state, 2101, 2, 1);
+}
+
 /* What a config says, without what follows from it or has no effect. */
 static void describe(const struct dt_model_config *c, char *text, size_t bytes)
 {
@@ -244,7 +307,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         REFERENCE_TESTS(logits),      REFERENCE_TESTS(logits_bf16),
         REFERENCE_TESTS(logits_fp16), REFERENCE_TESTS(decoding),
-        REFERENCE_TESTS(spellings),   cmocka_unit_test(window_of_one),
+        REFERENCE_TESTS(spellings),   REFERENCE_TESTS(many_rows),
+        cmocka_unit_test(window_of_one),
     };
     return cmocka_run_group_tests_name("model_logits", tests, NULL, NULL);
 }
