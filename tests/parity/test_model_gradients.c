@@ -129,6 +129,26 @@ static void test_derivatives(void **state)
     }
 }
 
+/* Labels are smoothed in training, and not where a model is measured. */
+static void test_evaluation(void **state)
+{
+    struct dt_model_options smooth = plain;
+    double loss[2];
+    (void)state;
+    smooth.label_smoothing = 0.1f;
+    for (size_t i = 0; i < 2; i++) {
+        const struct dt_model_options *options = i ? &smooth : &plain;
+        struct subject s;
+        struct rows rows;
+        subject_init(&s, &odd[0], options);
+        subject_randomize(&s, 0.3);
+        make_rows(&rows);
+        loss[i] = subject_evaluate(&s, &rows.batch);
+        subject_fini(&s);
+    }
+    assert_true(loss[0] > 0 && loss[0] == loss[1]);
+}
+
 /* With dropout, too: the masks are a function of the rows' numbers. */
 static void test_derivatives_dropout(void **state)
 {
@@ -429,6 +449,7 @@ int main(void)
         REFERENCE_TESTS(gradients_fp16),
         REFERENCE_TESTS(checkpointing),
         cmocka_unit_test(test_derivatives),
+        cmocka_unit_test(test_evaluation),
         cmocka_unit_test(test_derivatives_dropout),
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_smaller_batch),

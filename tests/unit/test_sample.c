@@ -61,10 +61,34 @@ static void test_softmax(void **state)
 static void test_top_k(void **state)
 {
     const float kept[V] = {-INFINITY, -INFINITY, 2.0f, -INFINITY, 1.0f};
+    const float most[V] = {0.5f, -INFINITY, 2.0f, 0.0f, 1.0f};
     double p[V];
     (void)state;
     softmax(p, kept, 1.0);
     check_frequencies(&(struct dt_sampling){1.0, 2, 1.0, 7}, p);
+    softmax(p, most, 1.0);
+    check_frequencies(&(struct dt_sampling){1.0, V - 1, 1.0, 7}, p);
+}
+
+/* Of many tokens in any order exactly the k likeliest come. */
+static void test_top_k_of_many(void **state)
+{
+    enum { MANY = 97 };
+    static float many[MANY], space[2 * MANY];
+    (void)state;
+    for (size_t v = 0; v < MANY; v++) /* a permutation, nearly flat */
+        many[v] = (float)(v * 31 % MANY) * 1e-4f;
+    for (unsigned k = 1; k < MANY; k += 6) {
+        const struct dt_sampling sampling = {1.0, k, 1.0, 5};
+        size_t seen[MANY] = {0}, kinds = 0;
+        for (uint64_t i = 0; i < 40 * k; i++)
+            seen[dt_sample(&sampling, many, MANY, space, i)]++;
+        for (size_t v = 0; v < MANY; v++) {
+            kinds += seen[v] > 0;
+            assert_true(seen[v] == 0 || v * 31 % MANY >= MANY - k);
+        }
+        assert_int_equal(kinds, k);
+    }
 }
 
 /* Equal logits stay in together, wherever the cut falls. */
@@ -114,9 +138,10 @@ static void test_repeatable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),     cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_top_k),      cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_repeatable), cmocka_unit_test(test_top_p),
+        cmocka_unit_test(test_greedy),        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_top_k),         cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_top_p),
+        cmocka_unit_test(test_top_k_of_many),
     };
     return cmocka_run_group_tests_name("sample", tests, NULL, NULL);
 }
