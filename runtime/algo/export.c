@@ -107,7 +107,7 @@ static int write_model(const struct dt_export *export,
         dt_ckpt_begin_dir(export->to, export->overwrite, err);
     int rc = writer ? dt_weights_save(writer, &files, err) : -1;
     if (rc == 0)
-        rc = dt_ckpt_commit(writer, 0, err);
+        rc = dt_ckpt_commit(writer, err);
     else
         dt_ckpt_abandon(writer);
     free(text);

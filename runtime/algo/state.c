@@ -113,7 +113,7 @@ static int write_checkpoint(struct dt_run *run, const struct flats *flats,
         return -1;
     }
     /* older ones go when this one is known to be good: dt_run_judge */
-    return dt_ckpt_commit(writer, 0, err);
+    return dt_ckpt_commit(writer, err);
 }
 
 /* Is run.output_dir still there, and still ours? */

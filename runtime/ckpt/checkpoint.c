@@ -328,14 +328,13 @@ static int write_sums(struct dt_ckpt_writer *writer, struct dt_error *err)
     return rc;
 }
 
-int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
-                   struct dt_error *err)
+int dt_ckpt_commit(struct dt_ckpt_writer *writer, struct dt_error *err)
 {
     int rc = -1;
     if (writer->step < 0)
         rc = publish(writer, writer->replace, err);
-    else if (write_sums(writer, err) == 0 && publish_step(writer, err) == 0)
-        rc = dt_ckpt_prune(writer->root, writer->step, total_limit, err) < 0;
+    else if (write_sums(writer, err) == 0)
+        rc = publish_step(writer, err);
     dt_ckpt_abandon(writer);
     return rc;
 }

@@ -63,18 +63,14 @@ int dt_ckpt_add_model(struct dt_ckpt_writer *writer,
 int dt_ckpt_add_copy(struct dt_ckpt_writer *writer, const char *file,
                      const char *dir, size_t max_bytes, struct dt_error *err);
 
-/* Makes it durable and visible, in place of a checkpoint of the same step,
- * then removes the lowest steps beyond `total_limit` (0: keep all), never the
- * new one (dt_ckpt_begin only). Frees writer in any case. 0; or 1 if it is
- * there, but old ones could not be removed, and err says why. -1: EX_IOERR;
- * nothing temporary is left, and every checkpoint that was whole still is.
+/* Makes it durable and visible, in place of a checkpoint of the same step.
+ * Frees writer in any case. -1: EX_IOERR; nothing temporary is left, and every
+ * checkpoint that was whole still is.
  */
-int dt_ckpt_commit(struct dt_ckpt_writer *writer, int total_limit,
-                   struct dt_error *err);
+int dt_ckpt_commit(struct dt_ckpt_writer *writer, struct dt_error *err);
 
 /* Removes the lowest steps under root beyond `total_limit` (0: keep all), never
- * `step`: what dt_ckpt_commit does, at a time that its caller chooses. -1:
- * EX_NOINPUT, EX_IOERR.
+ * `step`. -1: EX_NOINPUT, EX_IOERR.
  */
 int dt_ckpt_prune(const char *root, long step, int total_limit,
                   struct dt_error *err);

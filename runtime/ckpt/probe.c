@@ -35,7 +35,7 @@ static int try_directory(const char *root, struct dt_error *err)
         path ? dt_ckpt_begin_dir(path, true, err) : NULL;
     int rc = -1;
     if (writer && dt_ckpt_add_text(writer, "probe", "probe\n", err) == 0)
-        rc = dt_ckpt_commit(writer, 0, err);
+        rc = dt_ckpt_commit(writer, err);
     else
         dt_ckpt_abandon(writer);
     if (path && dt_file_remove(path, rc < 0 ? NULL : err) < 0)

@@ -48,7 +48,9 @@ static const char *in_root(const char *name)
     return path;
 }
 
-/* Saves WEIGHTS weights that all equal `value`. */
+/* Saves WEIGHTS weights that all equal `value`, then prunes: 1 if only that
+ * failed.
+ */
 static inline int save(const char *dir, long step, float value, int total_limit,
                        struct dt_error *err)
 {
@@ -66,7 +68,9 @@ static inline int save(const char *dir, long step, float value, int total_limit,
         dt_ckpt_abandon(writer);
         return -1;
     }
-    return dt_ckpt_commit(writer, total_limit, err);
+    if (dt_ckpt_commit(writer, err) < 0)
+        return -1;
+    return dt_ckpt_prune(dir, step, total_limit, err) < 0;
 }
 
 static inline void must_save(long step, float value, int total_limit)

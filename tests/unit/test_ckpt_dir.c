@@ -69,7 +69,7 @@ static void write_model(const char *dir, enum dt_dtype stored, size_t max_bytes)
         dt_ckpt_begin_dir(scratch_path(dir), true, &err);
     must(writer ? 0 : -1, &err);
     must(dt_ckpt_add_model(writer, tensors, TENSORS, max_bytes, &err), &err);
-    must(dt_ckpt_commit(writer, 0, &err), &err);
+    must(dt_ckpt_commit(writer, &err), &err);
 }
 
 static void expect_values(const char *dir)
@@ -136,7 +136,7 @@ static int write_dir(const char *path, bool replace, struct dt_error *err)
         dt_ckpt_abandon(writer);
         return -1;
     }
-    return dt_ckpt_commit(writer, 0, err);
+    return dt_ckpt_commit(writer, err);
 }
 
 static void test_in_the_way(void **state)
@@ -203,7 +203,7 @@ static void test_copies(void **state)
     assert_int_equal(err.status, EX_NOINPUT);
     assert_string_equal(err.text, "/dev/null/x: cannot open: Not a directory");
     must(dt_ckpt_add_copy(writer, "a.json", from, 3, &err), &err);
-    must(dt_ckpt_commit(writer, 0, &err), &err);
+    must(dt_ckpt_commit(writer, &err), &err);
     struct stat st;
     assert_int_equal(stat(scratch_path("to/a.json"), &st), 0);
     assert_int_equal(st.st_size, 3);

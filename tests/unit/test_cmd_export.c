@@ -73,7 +73,7 @@ static void write_checkpoint(enum dt_dtype stored, bool master)
          &err);
     dt_weights_free_list(tensors, layout->param_count);
     must(dt_ckpt_add_text(writer, "trainer_state.json", "{}", &err) == 0, &err);
-    must(dt_ckpt_commit(writer, 0, &err) == 0, &err);
+    must(dt_ckpt_commit(writer, &err) == 0, &err);
 }
 
 static int group_setup(void **state)

@@ -191,7 +191,7 @@ static void test_shards(void **state)
     assert_non_null(writer);
     assert_int_equal(dt_ckpt_add_model(writer, s->tensors, s->count, 300, &err),
                      0);
-    assert_int_equal(dt_ckpt_commit(writer, 0, &err), 0);
+    assert_int_equal(dt_ckpt_commit(writer, &err), 0);
     assert_int_equal(load(s, scratch_path("shards"), text), 0);
 }
 
