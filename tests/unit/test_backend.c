@@ -2,6 +2,7 @@
 /* test_backend.c - which backend is opened, and what is wrong with a module */
 #include "config.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,6 +142,8 @@ static void test_bad_module(void **state)
     assert_int_equal(err.status, EX_CONFIG);
     assert_non_null(strstr(err.text, "stub_newer.so is not of this disttrain: "
                                      "install the two together"));
+    assert_null(
+        dlopen(getenv("DISTTRAIN_CUDA_MODULE"), RTLD_NOW | RTLD_NOLOAD));
 }
 
 static const char *host_of(void *ctx, int rank)
