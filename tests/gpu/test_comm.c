@@ -318,27 +318,21 @@ static int reduce_scatter(struct ctx *c)
     return 0;
 }
 
-/* What is not a number on any rank is not one in the largest of all, if we add
- * up ourselves.
- */
+/* What is not a number on a rank is not one in the largest, if we add up. */
 static int not_numbers(struct ctx *c)
 {
-    float *x;
-    if (open_case(c, (size_t)c->size + 1, DT_F32, 0) < 0)
+    if (open_case(c, (size_t)c->size, DT_F32, 0) < 0)
         return -1;
-    x = before(c);
-    for (int r = 0; r <= c->size; r++)
-        x[r] = r == c->rank ? NAN : (float)c->rank;
+    for (int r = 0; r < c->size; r++)
+        ((float *)before(c))[r] = r == c->rank ? NAN : 1;
     if (upload(c) < 0)
         return -1;
     TRY(dt_comm_all_reduce(c->comm, c->v, DT_MAX, DT_BF16, &c->ticket,
                            &c->err) == 0);
     if (download(c) < 0)
         return -1;
-    x = after(c);
     for (int r = 0; r < c->size; r++)
-        TRY(isnan(x[r]));
-    TRY(x[c->size] == (float)(c->size - 1));
+        TRY(isnan(((float *)after(c))[r]));
     return close_case(c);
 }
 
