@@ -85,6 +85,8 @@ static void attention_case(enum dt_dtype type, struct sizes z)
     double *k = doubles(kv.k), *v = doubles(kv.v);
 
     dt_view_i32(positions)[0] = (int32_t)z.S - 1;
+    if (z.B > 1)
+        dt_view_i32(positions)[1] = 0;
     if (z.B > 2)
         dt_view_i32(positions)[2] = -1;
     for (size_t i = 0; i < z.B * z.NH; i++) {
@@ -110,5 +112,8 @@ void test_kv(void **state)
         attention_case(TYPES[i], (struct sizes){4, 1, 70, 4, 4, 64, 17});
         attention_case(TYPES[i], (struct sizes){2, 1, 100, 20, 1, 34, 0});
         attention_case(TYPES[i], (struct sizes){1, 1, 200, 8, 2, 128, 0});
+        /* so long that several blocks share the places of a row */
+        attention_case(TYPES[i], (struct sizes){2, 1, 600, 2, 1, 8, 0});
+        attention_case(TYPES[i], (struct sizes){2, 1, 900, 2, 1, 8, 300});
     }
 }
