@@ -45,7 +45,7 @@ static void mend(char *text)
             continue;
         }
         errno = 0;
-        if (n > 0 && strcspn(s, ".Ee") >= n &&
+        if (n > 0 && strspn(s, "-0123456789") == n &&
             (strtoll(s, NULL, 10), errno == ERANGE))
             memcpy(s + n - 3, "e+3", 3);
         s += n > 0 ? n : 1;
