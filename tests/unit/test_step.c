@@ -33,6 +33,9 @@ static int take_steps(struct dt_run *run, void *arg)
         TRY(near(mine.line.grad_norm,
                  sqrt(sum_of_squares(run->grads)) / TARGETS, 1e-9));
         TRY(run->progress.tokens == (i + 1) * TARGETS);
+        if (i == 0)
+            mine.loss = loss;
+        TRY(near(run->progress.first_loss, mine.loss / TARGETS, 1e-12));
         TRY(run->progress.position == (uint64_t)(i + 1) * ROWS);
     }
     mine.loss = loss / TARGETS;
@@ -186,6 +189,15 @@ static int overflow(struct dt_run *run, void *arg)
     TRY(small_step(run, &line, &err) == 0);
     TRY(run->progress.skipped_in_row == 1);
     TRY(run->health == *health);
+    /* no sum of a step's losses is beyond fp16 */
+    const double *scalars = run->flights[1].scalars;
+    TRY(near(scalars[DT_STEP_LOSS_SCALE],
+             run->conf.precision.loss_scale > 0 ? 1e30 / (4 * 32)
+                                                : 0x1p60 / (4 * 32),
+             1e-12));
+    /* a step without targets says nothing of the run */
+    dt_run_judge(run, NAN, DT_STEP_EMPTY);
+    TRY(run->health == *health);
     return 0;
 }
 
@@ -194,13 +206,15 @@ static void test_loss_scale(void **state)
 {
     (void)state;
     enum dt_health health = DT_WELL;
-    small_runs(1,
-               "training: {train_batch_size: 4, max_steps: 9}\n"
+    small_runs(2,
+               "training: {train_batch_size: 4, max_steps: 9, "
+               "gradient_accumulation_steps: 2}\n"
                "precision: {compute: fp16, initial_scale_power: 60}\n",
                overflow, &health);
     health = DT_NO_GRADIENT;
-    small_runs(1,
-               "training: {train_batch_size: 4, max_steps: 9}\n"
+    small_runs(2,
+               "training: {train_batch_size: 4, max_steps: 9, "
+               "gradient_accumulation_steps: 2}\n"
                "precision: {compute: fp16, loss_scale: 1.0e+30}\n",
                overflow, &health);
 }
@@ -216,6 +230,7 @@ static int evaluate(struct dt_run *run, void *arg)
     struct held_out *held = arg, mine;
     struct dt_report_step line;
     struct dt_error err = {0};
+    TRY(run->eval_B == (size_t)run->conf.training.per_device_eval_batch_size);
     TRY(dt_run_evaluate(run, &mine.loss, &mine.tokens, &err) == 0);
     TRY(small_step(run, &line, &err) == 0);
     mine.trained = run->progress.loss_sum / run->progress.loss_tokens;
@@ -246,12 +261,42 @@ static void test_evaluation(void **state)
     assert_false(near(held.trained, smooth.trained, 1e-5));
 }
 
+/* --- the order of the data --- */
+
+static int first_loss(struct dt_run *run, void *arg)
+{
+    double *loss = arg;
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    TRY(small_step(run, &line, &err) == 0);
+    if (run->rank == 0)
+        *loss = run->progress.first_loss;
+    return 0;
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    double loss[4];
+    for (int i = 0; i < 4; i++) {
+        char lines[160];
+        snprintf(lines, sizeof(lines),
+                 "training: {train_batch_size: 4, max_steps: 9}\n"
+                 "data.shuffle: %s\ndata_seed: %d\n",
+                 i < 2 ? "false" : "true", i % 2);
+        small_runs(2, lines, first_loss, &loss[i]);
+    }
+    assert_true(loss[0] == loss[1]);
+    assert_false(near(loss[2], loss[3], 1e-6));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accumulation), cmocka_unit_test(test_clipping),
         cmocka_unit_test(test_schedule),     cmocka_unit_test(test_skips),
         cmocka_unit_test(test_loss_scale),   cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_order),
     };
     return cmocka_run_group_tests_name("step", tests, small_enter, small_leave);
 }

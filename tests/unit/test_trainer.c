@@ -182,6 +182,50 @@ static void test_stop(void **state)
     free(whole);
 }
 
+/* All ranks go on from where rank 0 has read that they are. */
+static void test_resume(void **state)
+{
+    (void)state;
+#define LINES "scheduler.name: constant\ntraining.train_batch_size: 4\n"
+    train(2, LINES "training.max_steps: 8\n");
+    char *whole = weights_of(8);
+    small_clean(NULL);
+    train(2, LINES "training.max_steps: 5\n");
+    train(2, LINES "training.max_steps: 8\ntraining.resume: auto\n");
+    char *again = weights_of(8);
+    assert_memory_equal(whole, again, 4 * 16 * 257);
+    free(again);
+    free(whole);
+}
+
+/* The mean losses of the lines of metrics.jsonl. */
+static int losses_of(double losses[8])
+{
+    char line[512];
+    int n = 0;
+    FILE *file = fopen("out/logs/metrics.jsonl", "r");
+    assert_non_null(file);
+    while (n < 8 && fgets(line, sizeof(line), file))
+        losses[n++] = strtod(strstr(line, "\"loss\": ") + 8, NULL);
+    fclose(file);
+    return n;
+}
+
+/* A line has the mean of the steps since the one before it. */
+static void test_windows(void **state)
+{
+    double each[8], pairs[8];
+    (void)state;
+    train(1, EACH "training: {train_batch_size: 12, max_steps: 4}\n");
+    assert_int_equal(losses_of(each), 4);
+    small_clean(NULL);
+    train(1, "logging: {steps: 2, first_step: false}\n"
+             "training: {train_batch_size: 12, max_steps: 4}\n");
+    assert_int_equal(losses_of(pairs), 2);
+    for (int i = 0; i < 2; i++)
+        assert_true(near(pairs[i], (each[2 * i] + each[2 * i + 1]) / 2, 1e-7));
+}
+
 /* The first step explodes the weights, which shows in the second. */
 #define BLOWN                                                                  \
     "optimizer.lr: 1.0e+30\nscheduler.name: constant\n"                        \
@@ -208,6 +252,40 @@ static void test_diverged(void **state)
                         "optimizer.lr, or look at the data near global sample "
                         "16; there is no earlier good checkpoint");
     assert_string_equal(saved_steps(), "1");
+}
+
+#define INFINITE                                                               \
+    "optimizer.lr: 1.0e+39\nscheduler.name: constant\n"                        \
+    "training.train_batch_size: 4\ntraining.max_steps: 9\n"
+
+static void test_infinite(void **state)
+{
+    static const char text[] = "the run diverged: after step 1 the weights are "
+                               "not finite; lower optimizer.lr, or look at the "
+                               "data before global sample 4; ";
+    (void)state;
+    train(1, INFINITE "checkpoint.steps: 1\n");
+    assert_int_equal(trained.status, EX_DATAERR);
+    assert_memory_equal(trained.text, text, strlen(text));
+    assert_string_equal(saved_steps(), "");
+}
+
+/* Step 2 exploded the weights, and no step was there to show it: the run that
+ * goes on from them finds that out.
+ */
+static void test_resumed_blown(void **state)
+{
+    char target[32] = {0};
+    (void)state;
+    train(1, "training: {train_batch_size: 4, max_steps: 1}\n");
+    train(1, BLOWN "training.max_steps: 2\ntraining.resume: auto\n");
+    NO_ERROR();
+    assert_string_equal(saved_steps(), "1 2");
+    train(1, "training: {train_batch_size: 4, max_steps: 99, resume: auto}\n");
+    assert_int_equal(trained.status, EX_DATAERR);
+    assert_non_null(strstr(trained.text, "; the last good checkpoint is /"));
+    assert_int_equal(readlink("out/checkpoints/latest", target, 31), 12);
+    assert_string_equal(target, "checkpoint-1");
 }
 
 /* --- the directory --- */
@@ -277,6 +355,7 @@ static int prove(struct dt_run *run, void *arg)
     for (int i = 1; i <= 3; i++) {
         TRY(small_step(run, &line, &err) == 0);
         TRY(strcmp(saved_steps(), i == 1 ? "" : i == 2 ? "1" : "2") == 0);
+        TRY(run->unproven_step == 0);
         TRY(dt_run_save_or_retry(run, false, &err) == 0);
         TRY(strcmp(saved_steps(), i == 1 ? "1" : i == 2 ? "1 2" : "2 3") == 0);
     }
@@ -356,7 +435,11 @@ int main(void)
         cmocka_unit_test_setup(test_evaluations, small_clean),
         cmocka_unit_test_setup(test_lines, small_clean),
         cmocka_unit_test_setup(test_stop, small_clean),
+        cmocka_unit_test_setup(test_resume, small_clean),
+        cmocka_unit_test_setup(test_windows, small_clean),
         cmocka_unit_test_setup(test_diverged, small_clean),
+        cmocka_unit_test_setup(test_infinite, small_clean),
+        cmocka_unit_test_setup(test_resumed_blown, small_clean),
         cmocka_unit_test_setup(test_removed, small_clean),
         cmocka_unit_test_setup(test_owned, small_clean),
         cmocka_unit_test_setup(test_proof, small_clean),
