@@ -173,6 +173,20 @@ numbers() {
     [[ $(grep -o "step [0-9]* skipped.*" <<<"$output") == "$gpu" ]]
 }
 
+@test "weights that are not finite end the run, with a step under way, too" {
+    local steps
+    for steps in 1 1000; do
+        config gpu cuda "optimizer: {lr: 1.0e+39}" \
+            "scheduler: {name: constant}" "checkpoint: {steps: $steps}" \
+            "training: {train_batch_size: 4, max_steps: 100}"
+        rm -rf gpu.out
+        run -65 train gpu
+        [[ $output == *"the run diverged: after step "[1-3]" the weights are \
+not finite; lower optimizer.lr"*"; there is no earlier good checkpoint"* ]]
+        [[ ! -e gpu.out/checkpoints/latest && ! -e gpu.out/.owner ]]
+    done
+}
+
 @test "the card's model says what the CPU's says" {
     config gpu cuda
     run -0 train gpu
