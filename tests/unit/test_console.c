@@ -235,7 +235,8 @@ static void test_ranklogs(void **state)
 {
     struct dt_error err;
     char dir[] = "/tmp/dt-ranklogs.XXXXXX";
-    char path[64];
+    char path[96];
+    char log[128];
     (void)state;
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof(path), "%s/a/b", dir);
@@ -245,15 +246,18 @@ static void test_ranklogs(void **state)
         assert_int_equal(dt_ranklogs_write(logs, 12, "x\n", 2, &err), 0);
         assert_int_equal(dt_ranklogs_write(logs, 1999, "y", 1, &err), 0);
         assert_int_equal(dt_ranklogs_flush(logs, &err), 0);
+        /* each flush makes visible what has come since the last one */
+        assert_int_equal(dt_ranklogs_write(logs, 12, "z\n", 2, &err), 0);
+        assert_int_equal(dt_ranklogs_flush(logs, &err), 0);
+        snprintf(log, sizeof(log), "%s/rank-0012.log", path);
+        char *text = dt_file_read(log, 100, &err);
+        assert_string_equal(text, run ? "x\nz\nx\nz\n" : "x\nz\n");
+        free(text);
         dt_ranklogs_destroy(logs);
     }
-    snprintf(path, sizeof(path), "%s/a/b/rank-0012.log", dir);
-    char *text = dt_file_read(path, 100, &err);
-    assert_string_equal(text, "x\nx\n");
-    free(text);
 
     /* a directory that cannot be */
-    assert_null(dt_ranklogs_create(path, 2, &err));
+    assert_null(dt_ranklogs_create(log, 2, &err));
     assert_int_equal(err.status, EX_CANTCREAT);
     struct dt_ranklogs *logs = dt_ranklogs_create(dir, 2, &err);
     assert_int_equal(dt_file_remove_tree(dir, &err), 0);

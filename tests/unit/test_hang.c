@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "cmd/hang.h"
 #include "doctor/ranks.h"
 #include "report/doing.h"
@@ -124,6 +126,7 @@ static void second_ends(void)
     put_stat(10, "a", 'D', 1, 5);
     put(20, "environ", "", 0);
     put_stat(30, "c", 'R', 1, 5);
+    put_stat(41, "e", 'D', 40, 5);
 }
 
 static void test_moments(void **state)
@@ -136,11 +139,16 @@ static void test_moments(void **state)
     put_stat(20, "b", 'D', 10, 5);
     put_process(30, 1, 0, "c");
     put_stat(30, "c", 'R', 1, 5);
+    put_process(40, 2, 0, "d");
+    put_process(41, 2, 0, "e");
+    put_stat(40, "d", 'S', 1, 5);
+    put_stat(41, "e", 'S', 40, 5);
     char *text = look_twice(second_ends);
     assert_string_equal(
         text,
         "rank 0 4 10 0 n1\twaits in the kernel (state D)\ta\n"
-        "rank 1 4 30 0 n1\tbusy (computes, or polls as in a collective)\tc\n");
+        "rank 1 4 30 0 n1\tbusy (computes, or polls as in a collective)\tc\n"
+        "rank 2 4 40 0 n1\tsleeps\td\n");
     free(text);
 }
 
@@ -367,14 +375,59 @@ static void test_wishes(void **state)
     }
 }
 
-int main(void)
+/* The doctor may speak in pieces, and is not asked before all ranks have
+ * started.
+ */
+static void test_answer(void **state)
 {
+    struct dt_error err;
+    struct dt_notice start = {.kind = DT_NOTICE_START, .host = "n1"};
+    struct dt_outcome *outcome = dt_outcome_create(1, 1000, &err);
+    struct dt_hang *hang = dt_hang_create("0.01", "7.0");
+    char *text = NULL;
+    double begin = dt_clock_now();
+    (void)state;
+    assert_non_null(hang);
+    while (dt_clock_now() < begin + 0.1) {
+        assert_null(dt_hang_watch(hang, outcome, 2000));
+        assert_int_equal(dt_hang_fd(hang), -1);
+    }
+    dt_outcome_notice(outcome, &start, 0, 1000);
+    while (!text && dt_clock_now() < begin + 20) {
+        struct pollfd p = {.fd = dt_hang_fd(hang), .events = POLLIN};
+        poll(&p, 1, 10);
+        text = dt_hang_watch(hang, outcome, 2000);
+    }
+    assert_non_null(text);
+    assert_non_null(strstr(text, "\n    --job=7.0\n    second piece\n"));
+    free(text);
+    dt_hang_destroy(hang);
+    dt_outcome_destroy(outcome);
+}
+
+/* What the console starts as `disttrain doctor --ranks --job=7.0` is this
+ * program.
+ */
+static int speak(const char *job)
+{
+    printf("%s\n", job);
+    fflush(stdout);
+    dt_clock_sleep(0.3);
+    puts("second piece");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 3)
+        return speak(argv[3]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_processes), cmocka_unit_test(test_moments),
         cmocka_unit_test(test_frames),    cmocka_unit_test(test_groups),
         cmocka_unit_test(test_missing),   cmocka_unit_test(test_silence),
         cmocka_unit_test(test_report),    cmocka_unit_test(test_suspects),
         cmocka_unit_test(test_ends),      cmocka_unit_test(test_wishes),
+        cmocka_unit_test(test_answer),
     };
     return cmocka_run_group_tests_name("hang", tests, NULL, NULL);
 }

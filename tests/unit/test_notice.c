@@ -109,7 +109,7 @@ static void test_origins(void **state)
         {"slurmstepd: error: *** STEP 5.1 ON n1 CANCELLED AT now ***",
          {DT_NOTICE_NONE, DT_NOTICE_NONE, DT_NOTICE_NONE},
          {false, true, false}},
-        {"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.10. x",
+        {"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.01. x",
          {DT_NOTICE_NONE, DT_NOTICE_NONE, DT_NOTICE_NONE},
          {false, true, false}},
         {"a word of another plugin",
