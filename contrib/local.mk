@@ -27,6 +27,18 @@ dist_examples_DATA += \
 	contrib/examples/torch.sbatch \
 	contrib/examples/torch_train.py
 
+# plugstack.conf's line, with the path that configure was told (--with-spankdir).
+EXTRA_DIST += contrib/plugstack/zz-disttrain.conf.in
+if HAVE_SLURM
+nodist_examples_DATA = contrib/plugstack/zz-disttrain.conf
+CLEANFILES += contrib/plugstack/zz-disttrain.conf
+contrib/plugstack/zz-disttrain.conf: contrib/plugstack/zz-disttrain.conf.in \
+	Makefile
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	sed 's|[@]spankdir[@]|$(spankdir)|' \
+	    $(top_srcdir)/contrib/plugstack/zz-disttrain.conf.in >$@
+endif
+
 # Packages: dpkg-buildpackage and rpmbuild also work from a tarball.
 EXTRA_DIST += \
 	contrib/packaging/disttrain.spec \

@@ -93,4 +93,11 @@ spank_spank_disttrain_la_SOURCES = spank/plugin.c
 spank_spank_disttrain_la_LIBADD = spank/libdtspank.la
 
 dist_man_MANS += man/spank_disttrain.8
+
+# Slurm has no use for libtool's own file, and libtool removes nothing without
+# it.
+install-data-hook:
+	rm -f $(DESTDIR)$(spankdir)/spank_disttrain.la
+uninstall-hook:
+	rm -f $(DESTDIR)$(spankdir)/spank_disttrain.so
 endif

@@ -36,6 +36,19 @@ files() {
     (cd "$1" && find . ! -type d -print | sort)
 }
 
+# hardened FILE: it looks for libraries in the usual folders only, and finds all
+# symbols before it starts.
+hardened() {
+    readelf --wide --program-headers --dynamic "$1" >headers
+    grep -q GNU_RELRO headers && grep -q BIND_NOW headers &&
+        ! grep -E 'R(UN)?PATH' headers
+}
+
+# stripped FILE
+stripped() {
+    ! readelf --wide --sections "$1" | grep -F .symtab
+}
+
 need() {
     command -v "$1" >/dev/null || skip "$1 is not installed"
 }
@@ -78,6 +91,12 @@ deb_root() {
     grep -q '/bin/disttrain$' installed
     grep -q '/spank_disttrain.so$' installed
     grep -q '/man8/spank_disttrain.8$' installed
+    run ! grep '[.]la$' installed
+    local plugin
+    plugin=$(grep '/spank_disttrain.so$' installed)
+    grep -x "required ${plugin#.}" dest/"$(grep zz-disttrain.conf installed)"
+    hardened "dest/$plugin"
+    hardened "dest/$(grep '/bin/disttrain$' installed)"
     make -s -C "$DT_BUILDDIR" uninstall DESTDIR="$WORK/dest" >>install.log 2>&1
     run -0 files dest
     [[ -z $output ]]
@@ -85,7 +104,7 @@ deb_root() {
 
 @test "plugstack.conf's line is read after that of pyxis" {
     local snippet
-    snippet=$(cd "$TREE/contrib/plugstack" && echo ./*.conf)
+    snippet=$(cd "$DT_BUILDDIR/contrib/plugstack" && echo ./*.conf)
     mkdir plugstack.conf.d
     touch plugstack.conf.d/{pyxis.conf,90-pyxis.conf,"$snippet"}
     cd plugstack.conf.d
@@ -140,6 +159,10 @@ deb_root() {
     need_debs
     dpkg -x "$(plugin_deb)" used
     dpkg -x "$(runtime_deb)" used
+    local file
+    for file in used/usr/bin/disttrain used/usr/lib/*/slurm-wlm/*.so; do
+        hardened "$file" && stripped "$file"
+    done
     sed -e 's/max_steps: .*/max_steps: 2/' -e 's/checkpoint:/&\n  strategy: "no"/' \
         "$TREE/configs/quickstart.yaml" >c.yaml
     dt_devcluster up --nodes 2 --cpus 1 --runtime "$WORK/used/usr/bin/disttrain" \
@@ -156,7 +179,7 @@ deb_root() {
     touch root/var/lib/dpkg/{status,available}
     local line=root/etc/slurm/plugstack.conf.d/zz-disttrain.conf
     deb_root --install "$(runtime_deb)" "$(plugin_deb)"
-    grep -x 'required spank_disttrain.so' "$line"
+    grep -x 'required /usr/lib/.*/slurm-wlm/spank_disttrain.so' "$line"
     echo '# ours' >>"$line"
     deb_root --remove slurm-wlm-disttrain-plugin
     [[ ! -e $line ]]
@@ -186,4 +209,16 @@ deb_root() {
     run -0 rpm -qp --requires rpm/RPMS/*/disttrain-slurm-"$VERSION"*.rpm
     [[ $output == *"slurm < $(slurm_series 1)"* ]]
     [[ $output == *"slurm >= $(slurm_series)"* ]]
+    local file
+    rm -rf used
+    mkdir used
+    for file in rpm/RPMS/*/disttrain-*.rpm; do
+        rpm2archive "$file"
+        tar -xzf "$file.tgz" -C used
+    done
+    for file in used/usr/bin/disttrain used/usr/lib*/slurm/*.so; do
+        hardened "$file" && stripped "$file"
+    done
+    grep -x 'required /usr/lib.*/slurm/spank_disttrain.so' \
+        used/etc/slurm/plugstack.conf.d/zz-disttrain.conf
 }
