@@ -202,7 +202,9 @@ void dt_notice_parse(const char *line, size_t len,
     if (len == 0 || len >= sizeof(text))
         return;
     const char *record = memmem(line, len, DT_RECORD, strlen(DT_RECORD));
-    if (!record && !strchr("s[", line[0]))
+    bool named = len > 6 && (memcmp(line, "srun: ", 6) == 0 ||
+                             memcmp(line, STEPD, 6) == 0);
+    if (!record && !named && line[0] != '[')
         return; /* the most by far: the text of a program */
     memcpy(text, line, len);
     text[len] = '\0';
