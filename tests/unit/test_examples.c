@@ -261,9 +261,7 @@ static void test_other_template(void **state)
     struct dt_examples *examples = open_good(path, &options);
     uint64_t hash = dt_examples_hash(examples);
     dt_examples_close(examples);
-    tokenizer = bytes_tokenizer("llama3", NULL, "</s>",
-                                "<|start_header_id|> <|end_header_id|> "
-                                "<|eot_id|> message | trim");
+    tokenizer = bytes_tokenizer("newline", NULL, "</s>", CHATML "\n");
     examples = open_good(scratch_path("c.jsonl"), &options);
     assert_true(made);
     assert_true(dt_examples_hash(examples) != hash);
