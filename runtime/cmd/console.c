@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/comment.h"
+#include "cmd/console_step.h"
 #include "cmd/hang.h"
 #include "cmd/watch.h"
 #include "launch/contract.h"
@@ -46,18 +47,13 @@ struct stream {
     char show[2 * BUFFER_BYTES]; /* to be written */
 };
 
-enum labels { LABELS_NONE, LABELS_STRIP, LABELS_KEEP, LABELS_APART };
-
 struct console {
-    enum labels labels;
-    uint32_t tasks;
-    struct dt_outcome *outcome;
+    struct dt_console_step step;
     struct dt_ranklogs *logs; /* NULL: none */
     struct dt_rankset ranks;  /* to be shown; size 0: all */
     double launched, patience;
-    bool complained; /* about ranks that have not started */
-    bool complete;   /* all have */
-    struct dt_notice_step step;
+    bool complained;      /* about ranks that have not started */
+    bool complete;        /* all have */
     struct dt_hang *hang; /* NULL: hangs are not looked for */
     struct stream streams[2];
 };
@@ -142,7 +138,7 @@ static void tell_absent(struct console *c, const struct dt_notice *notice)
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return;
-    dt_outcome_print_absent(c->outcome, notice, out);
+    dt_outcome_print_absent(c->step.outcome, notice, out);
     fclose(out);
     say(c, text);
     free(text);
@@ -155,7 +151,8 @@ static bool is_shown(const struct console *c, uint32_t rank)
 
 static bool has_labels(const struct console *c)
 {
-    return c->labels == LABELS_STRIP || c->labels == LABELS_KEEP;
+    return c->step.labels == DT_LABELS_STRIP ||
+           c->step.labels == DT_LABELS_KEEP;
 }
 
 static enum dt_notice_origin find_origin(const struct console *c, size_t label)
@@ -172,14 +169,15 @@ static void take_line(struct console *c, struct stream *s, const char *line,
     struct dt_notice notice = {.kind = DT_NOTICE_NONE};
     uint32_t rank = DT_NO_RANK;
     size_t label =
-        has_labels(c) ? dt_label_parse(line, len, c->tasks, &rank) : 0;
+        has_labels(c) ? dt_label_parse(line, len, c->step.tasks, &rank) : 0;
     const char *text = line + label;
     size_t bytes = len - label;
     if (label > 0 && dt_label_adds_newline(text, bytes))
         bytes--;
     if (s->is_stderr) {
-        dt_notice_parse(text, bytes, &c->step, find_origin(c, label), &notice);
-        dt_outcome_notice(c->outcome, &notice, rank, now);
+        dt_notice_parse(text, bytes, &c->step.notice, find_origin(c, label),
+                        &notice);
+        dt_outcome_notice(c->step.outcome, &notice, rank, now);
     }
     bool record = notice.kind == DT_NOTICE_START ||
                   notice.kind == DT_NOTICE_EXIT ||
@@ -193,15 +191,15 @@ static void take_line(struct console *c, struct stream *s, const char *line,
         len = label + (bytes = notice.begin);
     if (bytes == 0)
         return;
-    if (c->labels != LABELS_APART && (record || !notice.from_slurm)) {
-        dt_outcome_text(c->outcome, rank, s->is_stderr, text, bytes);
+    if (c->step.labels != DT_LABELS_APART && (record || !notice.from_slurm)) {
+        dt_outcome_text(c->step.outcome, rank, s->is_stderr, text, bytes);
         if (c->logs && rank != DT_NO_RANK &&
             dt_ranklogs_write(c->logs, rank, text, bytes, &err) != 0)
             lose_logs(c, &err);
         if (!is_shown(c, rank))
             return;
     }
-    if (c->labels == LABELS_STRIP)
+    if (c->step.labels == DT_LABELS_STRIP)
         show(s, text, bytes);
     else
         show(s, line, len);
@@ -259,7 +257,7 @@ static void watch_start(struct console *c)
     double waited = dt_clock_now() - c->launched;
     if (c->complete || (!c->complained && waited < c->patience))
         return;
-    uint32_t missing = dt_outcome_missing(c->outcome);
+    uint32_t missing = dt_outcome_missing(c->step.outcome);
     c->complete = missing == 0;
     if (c->complained != c->complete)
         return;
@@ -270,13 +268,13 @@ static void watch_start(struct console *c)
         fprintf(out,
                 "disttrain: %.0f s after the launch %" PRIu32 " of %" PRIu32
                 " ranks have not started: ",
-                waited, missing, c->tasks);
-        dt_outcome_print_missing(c->outcome, out);
+                waited, missing, c->step.tasks);
+        dt_outcome_print_missing(c->step.outcome, out);
     } else {
         fprintf(out,
                 "disttrain: all %" PRIu32 " ranks have started, %.0f s "
                 "after the launch",
-                c->tasks, waited);
+                c->step.tasks, waited);
     }
     fputc('\n', out);
     fclose(out);
@@ -287,7 +285,8 @@ static void watch_start(struct console *c)
 
 static void watch_hang(struct console *c)
 {
-    char *text = c->hang ? dt_hang_watch(c->hang, c->outcome, now_ms()) : NULL;
+    char *text =
+        c->hang ? dt_hang_watch(c->hang, c->step.outcome, now_ms()) : NULL;
     if (text)
         say(c, text);
     free(text);
@@ -327,12 +326,12 @@ static void report(struct console *c)
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return;
-    dt_outcome_report(c->outcome, out);
+    dt_outcome_report(c->step.outcome, out);
     fclose(out);
     if (bytes > 0)
         say(c, text);
     if (bytes > 0 && !getenv(DT_ENV_JOB_COMMENT))
-        dt_comment_job(c->step.id, text);
+        dt_comment_job(c->step.notice.id, text);
     free(text);
 }
 
@@ -344,9 +343,9 @@ static bool wants_requeue(struct console *c)
     const char *count = getenv("SLURM_RESTART_COUNT");
     long most = limit ? strtol(limit, NULL, 10) : 0;
     long restarts = count ? strtol(count, NULL, 10) : 0;
-    if (dt_outcome_asks_requeue(c->outcome))
+    if (dt_outcome_asks_requeue(c->step.outcome))
         return true;
-    if (most == 0 || !dt_outcome_has_crashed(c->outcome))
+    if (most == 0 || !dt_outcome_has_crashed(c->step.outcome))
         return false;
     if (restarts < most)
         return true;
@@ -358,82 +357,6 @@ static bool wants_requeue(struct console *c)
     return false;
 }
 
-static int take_labels(struct console *c, const char *word,
-                       struct dt_error *err)
-{
-    static const char *const words[] = {[LABELS_NONE] = "none",
-                                        [LABELS_STRIP] = "strip",
-                                        [LABELS_KEEP] = "keep",
-                                        [LABELS_APART] = "apart"};
-    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-        if (strcmp(word, words[i]) == 0) {
-            c->labels = (enum labels)i;
-            return 0;
-        }
-    return dt_error_set(err, EX_PROTOCOL, "unexpected labels \"%.64s\"", word);
-}
-
-static int take_tasks(struct console *c, const char *number,
-                      struct dt_error *err)
-{
-    if (c->outcome || sscanf(number, "%" SCNu32, &c->tasks) != 1 ||
-        c->tasks == 0 || c->tasks > INT32_MAX)
-        return dt_error_set(err, EX_PROTOCOL, "unexpected tasks \"%.64s\"",
-                            number);
-    c->outcome = dt_outcome_create(c->tasks, now_ms(), err);
-    return c->outcome ? 0 : -1;
-}
-
-/* One line of the step's description, see launch/contract.h. */
-static int take_fact(struct console *c, char *line, struct dt_error *err)
-{
-    static const size_t labels = sizeof(DT_CONSOLE_LABELS) - 1;
-    static const size_t tasks = sizeof(DT_CONSOLE_TASKS) - 1;
-    static const size_t step = sizeof(DT_CONSOLE_STEP) - 1;
-    static const size_t token = sizeof(DT_CONSOLE_TOKEN) - 1;
-    static const size_t node = sizeof(DT_CONSOLE_NODE) - 1;
-    line[strcspn(line, "\n")] = '\0';
-    if (strncmp(line, DT_CONSOLE_LABELS, labels) == 0)
-        return take_labels(c, line + labels, err);
-    if (strncmp(line, DT_CONSOLE_TASKS, tasks) == 0)
-        return take_tasks(c, line + tasks, err);
-    if (strncmp(line, DT_CONSOLE_STEP, step) == 0) {
-        snprintf(c->step.id, sizeof(c->step.id), "%s", line + step);
-        return 0;
-    }
-    if (strncmp(line, DT_CONSOLE_TOKEN, token) == 0) {
-        snprintf(c->step.token, sizeof(c->step.token), "%s", line + token);
-        return 0;
-    }
-    char *blank = strrchr(line, ' ');
-    if (!c->outcome || strncmp(line, DT_CONSOLE_NODE, node) != 0 ||
-        blank < line + node)
-        return dt_error_set(err, EX_PROTOCOL, "unexpected line \"%.64s\"",
-                            line);
-    *blank = '\0';
-    return dt_outcome_add_node(c->outcome, line + node, blank + 1, err);
-}
-
-static int read_facts(struct console *c, FILE *in, struct dt_error *err)
-{
-    char *line = NULL;
-    size_t size = 0;
-    int rc = 0;
-    if (getline(&line, &size, in) < 0 ||
-        strcmp(line, DT_CONSOLE_VERSION_LINE "\n") != 0)
-        rc = dt_error_set(err, EX_PROTOCOL,
-                          "expected \"%s\" on stdin: it is srun's plugin that "
-                          "starts this",
-                          DT_CONSOLE_VERSION_LINE);
-    while (rc == 0 && getline(&line, &size, in) >= 0)
-        rc = take_fact(c, line, err);
-    free(line);
-    if (rc == 0 && (!c->outcome || !c->step.token[0]))
-        rc = dt_error_set(err, EX_PROTOCOL, "no line \"%s...\"",
-                          c->outcome ? DT_CONSOLE_TOKEN : DT_CONSOLE_TASKS);
-    return rc;
-}
-
 /* What the config asks for. That something of it cannot be had does not keep
  * the output from the user.
  */
@@ -442,7 +365,7 @@ static void take_wishes(struct console *c)
     struct dt_error err = {.text = ""};
     const char *ranks = getenv(DT_ENV_CONSOLE_RANKS);
     const char *logs = getenv(DT_ENV_RANK_LOGS);
-    if (c->labels == LABELS_APART) {
+    if (c->step.labels == DT_LABELS_APART) {
         c->complete = true; /* as far as can be seen */
         if (ranks || logs || getenv(DT_ENV_HANG))
             say(c, "disttrain: what ranks print does not come through srun "
@@ -450,19 +373,19 @@ static void take_wishes(struct console *c)
                    "logging.rank_logs and logging.console_ranks do nothing\n");
         return;
     }
-    c->hang = dt_hang_create(getenv(DT_ENV_HANG), c->step.id);
-    if (c->labels == LABELS_NONE && (ranks || logs)) {
+    c->hang = dt_hang_create(getenv(DT_ENV_HANG), c->step.notice.id);
+    if (c->step.labels == DT_LABELS_NONE && (ranks || logs)) {
         say(c, "disttrain: with --unbuffered srun does not say which rank a "
                "line is of: no logs of ranks, and all ranks are shown\n");
         return;
     }
-    if (ranks && (dt_rankset_init(&c->ranks, c->tasks, &err) != 0 ||
+    if (ranks && (dt_rankset_init(&c->ranks, c->step.tasks, &err) != 0 ||
                   dt_rankset_parse(&c->ranks, ranks, &err) != 0)) {
         dt_rankset_fini(&c->ranks);
         say(c, "disttrain: " DT_ENV_CONSOLE_RANKS ": ");
         say(c, err.text);
     }
-    if (logs && !(c->logs = dt_ranklogs_create(logs, c->tasks, &err)))
+    if (logs && !(c->logs = dt_ranklogs_create(logs, c->step.tasks, &err)))
         lose_logs(c, &err);
 }
 
@@ -499,7 +422,7 @@ int dt_cmd_console(int argc, char **argv)
     if (!c)
         return EX_OSERR;
     int status = 0;
-    if (read_facts(c, stdin, &err) == 0) {
+    if (dt_console_step_read(&c->step, stdin, now_ms(), &err) == 0) {
         take_wishes(c);
         run(c);
         report(c);
@@ -511,7 +434,7 @@ int dt_cmd_console(int argc, char **argv)
     dt_hang_destroy(c->hang);
     dt_ranklogs_destroy(c->logs);
     dt_rankset_fini(&c->ranks);
-    dt_outcome_destroy(c->outcome);
+    dt_outcome_destroy(c->step.outcome);
     free(c);
     return status;
 }

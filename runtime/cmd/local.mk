@@ -4,6 +4,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/cmd.h \
 	runtime/cmd/command.c \
 	runtime/cmd/console.c \
+	runtime/cmd/console_step.c \
+	runtime/cmd/console_step.h \
 	runtime/cmd/contract.c \
 	runtime/cmd/contract.h \
 	runtime/cmd/doctor.c \
