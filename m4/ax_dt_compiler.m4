@@ -5,7 +5,8 @@
 # C17 and the warnings of the house. --enable-werror makes warnings errors
 # (on in contrib/check, off in a release). --enable-sanitizer=LIST compiles and
 # links everything with -fsanitize=LIST; without a list it is address,undefined.
-# --enable-fuzzers builds tests/fuzz (needs clang).
+# --enable-fuzzers builds tests/fuzz (needs clang). --enable-coverage counts
+# which lines run, for `make coverage`.
 #
 AC_DEFUN([AX_DT_COMPILER], [
 dt_warn="-Wall -Wextra -Wshadow -Wvla"
@@ -43,6 +44,16 @@ AC_ARG_ENABLE([fuzzers],
     [], [enable_fuzzers=no])
 AS_IF([test "x$enable_fuzzers" = xyes],
     [dt_instrument="$dt_instrument -fsanitize=fuzzer-no-link"])
+
+AC_ARG_ENABLE([coverage],
+    [AS_HELP_STRING([--enable-coverage],
+        [count the lines that tests run, for `make coverage' @<:@no@:>@])],
+    [], [enable_coverage=no])
+# gcc then sees values used that are not set, and is wrong
+AS_IF([test "x$enable_coverage" = xyes], [
+    dt_instrument="$dt_instrument --coverage -fprofile-update=atomic"
+    dt_warn="$dt_warn -Wno-error"
+])
 
 AC_SUBST([DT_CFLAGS], ["-std=gnu17 $dt_warn $dt_warn_c $dt_instrument"])
 AC_SUBST([DT_CXXFLAGS], ["-std=gnu++17 $dt_warn $dt_instrument"])

@@ -14,6 +14,11 @@ LOG_COMPILER = env
 AM_LOG_FLAGS = OMP_WAIT_POLICY=passive $(SHELL) $(top_srcdir)/tests/cmocka.sh
 EXTRA_DIST += tests/cmocka.sh
 
+# How much of the code has run since the last `make clean`.
+EXTRA_DIST += tests/README.md tests/coverage.sh
+coverage:
+	$(AM_V_at)$(SHELL) $(top_srcdir)/tests/coverage.sh
+
 include tests/bench/local.mk
 include tests/job/local.mk
 include tests/lint/local.mk
