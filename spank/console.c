@@ -187,6 +187,23 @@ static int make_pipe(int fd[2])
     return fd[READ] < 0 || fd[WRITE] < 0 ? -1 : 0;
 }
 
+/* The environment of the console, as of srun, without the rank that a batch
+ * script has: nobody is to take the console and what it starts for a rank of
+ * the step. From malloc; NULL: no memory.
+ */
+static char **copy_environ(void)
+{
+    static const char rank[] = "SLURM_PROCID=";
+    size_t count = 0;
+    while (environ[count])
+        count++;
+    char **copy = calloc(count + 1, sizeof(*copy));
+    for (size_t i = 0, kept = 0; copy && i < count; i++)
+        if (strncmp(environ[i], rank, strlen(rank)) != 0)
+            copy[kept++] = environ[i];
+    return copy;
+}
+
 /* The console ends when srun does, and not by the signals that the terminal
  * sends to srun and to it: they stay blocked.
  */
@@ -196,6 +213,9 @@ static int spawn(const char *runtime, int facts, int out, int err, pid_t *pid)
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t all;
+    char **env = copy_environ();
+    if (!env)
+        return ENOMEM;
     sigfillset(&all);
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, facts, STDIN_FILENO);
@@ -206,9 +226,10 @@ static int spawn(const char *runtime, int facts, int out, int err, pid_t *pid)
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setflags(&attr,
                              POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int rc = posix_spawn(pid, runtime, &files, &attr, argv, environ);
+    int rc = posix_spawn(pid, runtime, &files, &attr, argv, env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
+    free(env);
     return rc;
 }
 

@@ -118,6 +118,9 @@ disttrain: 8 ranks were ended by Slurm" ]]
     run -0 cat log
     echo "$output"
     [[ $output == *"exit status 137: restart 1 of 1"* && $(silences) == 2 ]]
+    # the console of a batch job is no rank, though the script has a number
+    [[ $(grep -c '^    rank 5 on n3: ' <<<"$output") == 2 ]]
+    [[ $output != *"disttrain console"* ]]
 }
 
 @test "doctor --ranks of any step, and with a node that does not answer" {
