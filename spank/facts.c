@@ -17,6 +17,7 @@
 
 enum {
     NODES_MAX = 65536,
+    PLACES_MAX = 16, /* to look for free ports */
 };
 
 static const struct number {
@@ -142,6 +143,40 @@ static int find_nodes(spank_t spank, struct dtspank_facts *facts)
     return 0;
 }
 
+/* Places in the lanes of ports that this step leaves out because they are
+ * taken. Set in slurmstepd; all of its tasks are its children.
+ */
+static uint32_t skipped;
+
+void dtspank_facts_skip_taken_ports(spank_t spank,
+                                    const struct dtspank_siteconf *conf)
+{
+    uint32_t job;
+    uint32_t id;
+    uint32_t here;
+    uint32_t world;
+    skipped = 0;
+    if (!dtspank_task_number(spank, "SLURM_JOB_ID", &job) ||
+        !dtspank_task_number(spank, "SLURM_STEP_ID", &id) ||
+        !dtspank_task_number(spank, "SLURM_STEP_NUM_TASKS", &world) ||
+        spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &here) !=
+            ESPANK_SUCCESS ||
+        here != world || dtspank_task_getenv(spank, "MASTER_PORT") ||
+        dtspank_task_getenv(spank, "SLURM_STEP_RESV_PORTS"))
+        return;
+    for (uint32_t i = 0; i < PLACES_MAX; i++) {
+        struct dtspank_ports ports;
+        dtspank_port_choose(conf->port_first, conf->port_last, job, id + i,
+                            here, &ports);
+        if (dtspank_port_is_free(ports.master) &&
+            dtspank_port_is_free(ports.jax) &&
+            dtspank_port_is_free(ports.ras)) {
+            skipped = i;
+            return;
+        }
+    }
+}
+
 /* A heterogeneous step has a reservation for each of its components. */
 static int find_ports(spank_t spank, const struct dtspank_siteconf *conf,
                       bool heterogeneous, struct dt_task_facts *task,
@@ -160,8 +195,8 @@ static int find_ports(spank_t spank, const struct dtspank_siteconf *conf,
     for (uint32_t i = 0; task->tasks && i < task->nodes; i++)
         if (task->tasks[i] > tasks)
             tasks = task->tasks[i];
-    dtspank_port_choose(conf->port_first, conf->port_last, job, id, tasks,
-                        &ports);
+    dtspank_port_choose(conf->port_first, conf->port_last, job, id + skipped,
+                        tasks, &ports);
     if (reserved && !heterogeneous)
         dtspank_port_reserve(reserved, tasks, &ports);
     const char *users = dtspank_task_getenv(spank, "MASTER_PORT");

@@ -24,6 +24,13 @@ struct dtspank_facts {
     uint32_t *tasks;
 };
 
+/* In slurmstepd, as the user, before there are tasks: if the step's ports are
+ * taken, the next ones that are free become the step's. For a step of one node
+ * only: tasks of several could not agree on them.
+ */
+void dtspank_facts_skip_taken_ports(spank_t spank,
+                                    const struct dtspank_siteconf *conf);
+
 /* Fills facts (fini them). MASTER_ADDR and MASTER_PORT are the user's, if set.
  * The node's first task warns if no interface can be found. Fails if Slurm has
  * not said who the task is, or rank 0 is not where the others look for it;

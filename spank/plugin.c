@@ -81,6 +81,14 @@ int slurm_spank_exit(spank_t spank, int ac, char *argv[])
     return 0;
 }
 
+int slurm_spank_user_init(spank_t spank, int ac, char *argv[])
+{
+    (void)ac;
+    (void)argv;
+    dtspank_step_user_init(spank);
+    return 0;
+}
+
 int slurm_spank_task_init(spank_t spank, int ac, char *argv[])
 {
     (void)ac;

@@ -191,12 +191,22 @@ static void name_holder(unsigned port, char *text, size_t size)
              user ? user->pw_name : "?", holder.uid);
 }
 
+/* Returns 0 or an errno. */
+static int try_listen(unsigned port)
+{
+    int status = try_bind(AF_INET6, port);
+    return status == 0 ? 0 : try_bind(AF_INET, port);
+}
+
+bool dtspank_port_is_free(unsigned port)
+{
+    return port == 0 || try_listen(port) == 0;
+}
+
 int dtspank_port_test(const char *variable, unsigned port, struct dt_error *err)
 {
     char holder[128] = "";
-    int status = try_bind(AF_INET6, port);
-    if (status != 0)
-        status = try_bind(AF_INET, port);
+    int status = try_listen(port);
     if (status == 0)
         return 0;
     if (status != EADDRINUSE)

@@ -3,6 +3,7 @@
 #ifndef DTSPANK_PORT_H
 #define DTSPANK_PORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -31,7 +32,11 @@ void dtspank_port_reserve(const char *reserved, uint32_t tasks,
                           struct dtspank_ports *ports);
 
 /* Whether a program on this node could listen on port, on all addresses, as
- * torch's store does. Fails if it could not, and says who holds the port, and
+ * torch's store does; 0 is no port, and free.
+ */
+bool dtspank_port_is_free(unsigned port);
+
+/* The same, in words. Fails if it could not, and says who holds the port, and
  * that the user may set `variable` to another one.
  */
 int dtspank_port_test(const char *variable, unsigned port,

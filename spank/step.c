@@ -284,6 +284,14 @@ static int run_task_steps(spank_t spank, struct dt_error *err)
     return 0;
 }
 
+void dtspank_step_user_init(spank_t spank)
+{
+    if (is_srun_step(spank) && step.conf_error.text[0] == '\0' &&
+        !dtspank_siteconf_off(&step.conf, DTSPANK_PORTS) &&
+        dtspank_task_getenv(spank, DT_ENV_CONFIG))
+        dtspank_facts_skip_taken_ports(spank, &step.conf);
+}
+
 int dtspank_step_task_init(spank_t spank)
 {
     struct dt_error err = step.conf_error;

@@ -10,6 +10,11 @@
  */
 int dtspank_step_init(spank_t spank, int ac, char **av);
 
+/* slurm_spank_user_init, as the user, in slurmstepd before there are tasks:
+ * looks for free ports if the step was started with --disttrain.
+ */
+void dtspank_step_user_init(spank_t spank);
+
 /* slurm_spank_task_init, as the user, in the process that becomes the task:
  * exports the launch variables if the step was started with --disttrain.
  * Returns 0, or -1 after a message; the task must not run then.

@@ -250,6 +250,29 @@ MASTER_PORT to a free one" ]]
     [[ $output == *"port 61001 is taken by a process of user root (uid 0); "* ]]
 }
 
+@test "on one node, all tasks take the next port if theirs is taken" {
+    cat >ports.sh <<'END'
+first=$(srun -n1 --disttrain=c.yaml printenv MASTER_PORT)
+rm -f held
+srun -n1 --overlap perl -MIO::Socket::INET -e '
+    $s = IO::Socket::INET->new(LocalPort => $ARGV[0], Listen => 1) or die "$!";
+    open $f, ">", "held";
+    close $f;
+    sleep 60' $((first + 2)) &
+i=0
+while [ ! -e held ] && [ $((i += 1)) -lt 300 ]; do
+    sleep 0.1
+done
+srun -n2 --overlap --disttrain=c.yaml \
+    sh -c "echo \$((MASTER_PORT - $first))" 2>&1
+scancel --signal=KILL "$SLURM_JOB_ID.1"
+wait
+END
+    run dt_run salloc --quiet -w n1 -n2 sh ports.sh
+    echo "$output"
+    [[ $(grep -c '^3$' <<<"$output") == 2 && $output != *"is taken"* ]]
+}
+
 @test "a port taken on another node, or by the agent of torchelastic, is fine" {
     hold_port root 61001
     run -0 dt_run env MASTER_PORT=61001 srun -Q -w n2 --disttrain=c.yaml true

@@ -9,6 +9,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -160,6 +164,49 @@ static void test_reserved_ports(void **state)
     assert_in_range(facts.task.ras_port, 61000, 65535);
 }
 
+/* Listens on port; the descriptor. */
+static int hold(uint32_t port)
+{
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6,
+                               .sin6_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(any)), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    return fd;
+}
+
+/* Whichever of its ports is taken, a step of one node has the next place; one
+ * of several nodes stays, as do ports of the user's or Slurm's.
+ */
+static void test_taken_ports(void **state)
+{
+    (void)state;
+    struct dt_task_facts free = *collect();
+    const uint32_t taken[] = {free.master_port, free.jax_port, free.ras_port};
+    dtspank_facts_fini(&facts);
+    for (size_t i = 0; i < sizeof(taken) / sizeof(*taken); i++) {
+        int fd = hold(taken[i]);
+        stub.local_tasks = 3;
+        dtspank_facts_skip_taken_ports(NULL, &conf);
+        assert_int_equal(collect()->master_port, free.master_port);
+        dtspank_facts_fini(&facts);
+        stub.local_tasks = 8;
+        dtspank_facts_skip_taken_ports(NULL, &conf);
+        assert_int_equal(collect()->master_port, free.master_port + 1);
+        assert_int_equal(facts.task.jax_port, free.jax_port + 1);
+        assert_int_equal(facts.task.ras_port, free.ras_port + 1);
+        dtspank_facts_fini(&facts);
+        set("MASTER_PORT", "7000");
+        dtspank_facts_skip_taken_ports(NULL, &conf);
+        assert_int_equal(collect()->jax_port, free.jax_port);
+        dtspank_facts_fini(&facts);
+        spank_unsetenv(NULL, "MASTER_PORT");
+        close(fd);
+    }
+    dtspank_facts_skip_taken_ports(NULL, &conf);
+    assert_int_equal(collect()->master_port, free.master_port);
+}
+
 /* A reservation and a node list belong to one component only. */
 static void test_heterogeneous(void **state)
 {
@@ -216,7 +263,7 @@ int main(void)
         TEST(test_gpus),          TEST(test_broken_lists),
         TEST(test_users_master),  TEST(test_reserved_ports),
         TEST(test_heterogeneous), TEST(test_no_ids),
-        TEST(test_no_interface),
+        TEST(test_no_interface),  TEST(test_taken_ports),
     };
     return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
 }

@@ -57,6 +57,7 @@ struct spank_option {
 extern spank_f slurm_spank_init;
 extern spank_f slurm_spank_init_post_opt;
 extern spank_f slurm_spank_local_user_init;
+extern spank_f slurm_spank_user_init;
 extern spank_f slurm_spank_task_init;
 extern spank_f slurm_spank_task_exit;
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
