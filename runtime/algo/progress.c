@@ -112,10 +112,10 @@ static int parse_state(struct dt_run *run, const char *dir, const char *path,
                      "%s: step %lld, position %lld: expected numbers >= 0",
                      path, (long long)step, (long long)position);
     else
-        result = check_same_data(run, path, hash, length, seed, err) < 0
+        result = dt_same_run(run, dir, json_object_get(state, "settings"),
+                             (long)samples, err) < 0
                      ? -1
-                     : dt_same_run(run, dir, json_object_get(state, "settings"),
-                                   (long)samples, err);
+                     : check_same_data(run, path, hash, length, seed, err);
     if (result == 0) {
         p->step = (long)step;
         p->skipped_in_row = (long)skipped;

@@ -170,6 +170,19 @@ static int check_saving(const struct dt_run *run, struct dt_error *err)
 
 /* --- restoring, on rank 0 --- */
 
+/* A checkpoint of weights alone is no place to go on from. */
+static int check_optimizer(const char *dir, struct dt_error *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", dir, DT_OPTIM_FILE);
+    if (access(path, F_OK) == 0 || errno != ENOENT)
+        return 0;
+    return dt_error_set(err, EX_NOINPUT,
+                        "%s: has no optimizer state (checkpoint.only_model was "
+                        "set): name it in model.path to start from its weights",
+                        dir);
+}
+
 static int load_moments(struct dt_run *run, const struct flats *flats,
                         const char *dir, struct dt_error *err)
 {
@@ -177,12 +190,6 @@ static int load_moments(struct dt_run *run, const struct flats *flats,
     size_t n = 2 * run->layout->param_count;
     const struct dt_view moments[] = {flats->view[M], flats->view[V]};
     snprintf(path, sizeof(path), "%s/%s", dir, DT_OPTIM_FILE);
-    if (access(path, F_OK) < 0 && errno == ENOENT)
-        return dt_error_set(err, EX_NOINPUT,
-                            "%s: has no optimizer state (checkpoint.only_model "
-                            "was set): name it in model.path to start from "
-                            "its weights",
-                            dir);
     struct dt_ckpt_tensor *tensors =
         dt_weights_list(run->layout, moments, (const char *const[]){"m/", "v/"},
                         2, DT_F32, err);
@@ -266,7 +273,9 @@ static int read_checkpoint(struct dt_run *run, const struct flats *flats,
                            const char *dir, struct dt_error *err)
 {
     dt_log(DT_LOG_INFO, "algo", "resuming from %s", dir);
-    if (dt_progress_load(run, dir, err) == 0 && check_step(run, dir, err) == 0 &&
+    if (check_optimizer(dir, err) == 0 &&
+        dt_progress_load(run, dir, err) == 0 &&
+        check_step(run, dir, err) == 0 &&
         load_moments(run, flats, dir, err) == 0 &&
         load_weights(run, flats->view[MASTER], dir, err) == 0)
         return 0;

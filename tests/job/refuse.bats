@@ -37,6 +37,12 @@ train() {
 steps="training: {per_device_batch_size: 2, max_steps: 2}"
 more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
 
+# sum_again: checksums.txt of this directory, as an older version wrote it.
+sum_again() {
+    command -v xxhsum >/dev/null || skip "xxhsum is not installed"
+    xxhsum -H3 -- *.json *.safetensors >checksums.txt
+}
+
 @test "a checkpoint of another version says so, and what can be done" {
     local data="data: {train: train.txt, max_length: 32}"
     train "$data" "$steps"
@@ -44,7 +50,7 @@ more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
     cd out/checkpoints/checkpoint-2
     sed -i '/"scaler": {/,$d; s/"version": 2/"version": 1/' trainer_state.json
     sed -i '$s/,$/}/' trainer_state.json
-    sed -i '/trainer_state/d' checksums.txt
+    sum_again
     cd "$WORK"
     train "$data" "$more"
     ((status == 65))
@@ -85,7 +91,7 @@ more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
     [[ $output == *"$text conversations"* ]]
 }
 
-@test "resumed with other weights, packing, truncation or order: other data" {
+@test "resumed with other weights, packing or truncation: other data" {
     data() {
         echo "data: {train: [{path: a.jsonl, weight: $1}, {path: b.jsonl,
   weight: $2}], max_length: 32, packing: $3, truncation: $4}"
@@ -100,9 +106,6 @@ more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
         ((status == 78))
         [[ $output == *"was trained on other data"* ]]
     done
-    train "$(data 2 1 none keep_start)" "data.shuffle: false" "$more"
-    ((status == 78))
-    [[ $output == *"was trained on other data"* ]]
     train "$(data 2 1 none keep_start)" "$more"
     ((status == 0))
 }
