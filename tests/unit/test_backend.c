@@ -38,7 +38,7 @@ static int forget(void **state)
     return 0;
 }
 
-static void test_cpu(void **state)
+static void cpu_opens_the_backend_that_is_built_in(void **state)
 {
     char note[64] = "?";
     struct dt_error err;
@@ -53,7 +53,7 @@ static void test_cpu(void **state)
     assert_string_equal(note, "");
 }
 
-static void test_cuda(void **state)
+static void cuda_and_auto_open_the_module(void **state)
 {
     static const char *const names[] = {"cuda", "auto"};
     (void)state;
@@ -72,7 +72,7 @@ static void test_cuda(void **state)
 }
 
 /* auto computes on the cpu then, and says why. */
-static void test_no_card(void **state)
+static void without_a_card_only_auto_falls_back(void **state)
 {
     char note[64];
     struct dt_error err;
@@ -108,13 +108,13 @@ static int agree(const struct dt_comm_world *world, void *arg)
     return 0;
 }
 
-static void test_agree(void **state)
+static void ranks_with_different_devices_are_refused(void **state)
 {
     (void)state;
     world_threads(3, agree, NULL);
 }
 
-static void test_no_module(void **state)
+static void a_missing_module_says_how_to_get_it(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -130,7 +130,7 @@ static void test_no_module(void **state)
 #endif
 }
 
-static void test_bad_module(void **state)
+static void a_foreign_or_newer_module_is_refused(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -153,8 +153,7 @@ static const char *host_of(void *ctx, int rank)
     return "here";
 }
 
-/* One rank needs no library, several need that of their backend. */
-static void test_connect(void **state)
+static void only_several_ranks_need_the_backend_library(void **state)
 {
     struct dt_comm_world world = {.size = 1, .host = host_of};
     const struct dt_comm_options comm_options = {.timeout_ms = 1000};
@@ -176,13 +175,15 @@ static void test_connect(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_cpu, forget),
-        cmocka_unit_test_teardown(test_cuda, forget),
-        cmocka_unit_test_teardown(test_no_card, forget),
-        cmocka_unit_test(test_agree),
-        cmocka_unit_test_teardown(test_no_module, forget),
-        cmocka_unit_test_teardown(test_bad_module, forget),
-        cmocka_unit_test_teardown(test_connect, forget),
+        cmocka_unit_test_teardown(cpu_opens_the_backend_that_is_built_in,
+                                  forget),
+        cmocka_unit_test_teardown(cuda_and_auto_open_the_module, forget),
+        cmocka_unit_test_teardown(without_a_card_only_auto_falls_back, forget),
+        cmocka_unit_test(ranks_with_different_devices_are_refused),
+        cmocka_unit_test_teardown(a_missing_module_says_how_to_get_it, forget),
+        cmocka_unit_test_teardown(a_foreign_or_newer_module_is_refused, forget),
+        cmocka_unit_test_teardown(only_several_ranks_need_the_backend_library,
+                                  forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void write_bytes(const char *path, const void *data, size_t bytes)
 /* Known answer of Philox4x32-10 for the zero counter and key, from the
  * authors' kat_vectors: here purpose 0 gives the all-zero counter.
  */
-static void test_philox(void **state)
+static void philox_gives_the_known_answer(void **state)
 {
     static const uint32_t want[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c,
                                     0x9b00dbd8};
@@ -69,7 +69,7 @@ static void test_philox(void **state)
     assert_memory_equal(got, want, sizeof(want));
 }
 
-static void test_uniform(void **state)
+static void uniform_numbers_fill_the_unit_interval(void **state)
 {
     double sum = 0;
     (void)state;
@@ -81,7 +81,7 @@ static void test_uniform(void **state)
     assert_true(sum > 4900 && sum < 5100);
 }
 
-static void test_normals(void **state)
+static void normals_have_the_right_spread_and_fixed_places(void **state)
 {
     enum { N = 100000 };
     static float all[N], part[100];
@@ -100,7 +100,7 @@ static void test_normals(void **state)
     }
 }
 
-static void test_permute(void **state)
+static void each_epoch_visits_every_row_in_another_order(void **state)
 {
     static const uint64_t counts[] = {1, 2, 3, 5, 64, 65, 1000, 4097};
     (void)state;
@@ -124,7 +124,7 @@ static void test_permute(void **state)
 }
 
 /* Checkpoints name rows by these numbers: no version may draw others. */
-static void test_fixed(void **state)
+static void every_version_draws_the_same_order(void **state)
 {
     static const uint64_t order[] = {406, 888, 525, 700, 892, 81, 89, 774};
     static const uint64_t late[] = {146, 643, 504, 955};
@@ -137,8 +137,7 @@ static void test_fixed(void **state)
                          late[i]);
 }
 
-/* Normal numbers are what the words of their blocks say. */
-static void test_box_muller(void **state)
+static void normals_are_box_muller_of_their_blocks(void **state)
 {
     enum { BLOCKS = 4096 };
     (void)state;
@@ -156,7 +155,7 @@ static void test_box_muller(void **state)
     }
 }
 
-static void test_nearest(void **state)
+static void a_misspelt_name_finds_the_nearest_known_one(void **state)
 {
     static const char *const names[] = {"max_steps", "max_length", "lr"};
     (void)state;
@@ -186,7 +185,7 @@ static void check_range(const char *text, bool good, uint32_t first,
     assert_string_equal(text, rest);
 }
 
-static void test_ranges(void **state)
+static void only_well_formed_ranges_are_read(void **state)
 {
     (void)state;
     check_range("0,4-7", true, 0, 0, "4-7");
@@ -202,7 +201,7 @@ static void test_ranges(void **state)
     check_range("", false, 0, 0, "");
 }
 
-static void test_read(void **state)
+static void only_regular_text_within_the_limit_is_read(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -231,7 +230,7 @@ static void test_read(void **state)
     free(text);
 }
 
-static void test_tree(void **state)
+static void trees_are_made_and_removed_without_following_links(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -272,7 +271,7 @@ static int count_descriptors(void)
 }
 
 /* Neither what is read nor what is refused or removed stays open or mapped. */
-static void test_nothing_left(void **state)
+static void nothing_read_refused_or_removed_stays_open(void **state)
 {
     int descriptors = count_descriptors(), maps;
     struct dt_error err;
@@ -302,7 +301,7 @@ static void read_byte(void *ctx)
 /* What is mapped and not there is a result in a guarded read, and anywhere else
  * the end of the process, also after one.
  */
-static void test_guard(void **state)
+static void only_a_guarded_read_survives_a_truncated_file(void **state)
 {
     struct dt_map map;
     struct dt_error err;
@@ -362,7 +361,7 @@ static const char *json_limit(const char *text)
     return shown;
 }
 
-static void test_json(void **state)
+static void json_may_hold_huge_integers_and_zero_characters(void **state)
 {
     static const struct {
         const char *text, *limit;
@@ -395,7 +394,7 @@ static void test_json(void **state)
         assert_string_equal(json_limit(cases[i].text), cases[i].limit);
 }
 
-static void test_sleep(void **state)
+static void a_sleep_lasts_as_long_as_asked(void **state)
 {
     double start = dt_clock_now();
     (void)state;
@@ -406,14 +405,20 @@ static void test_sleep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),       cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_normals),      cmocka_unit_test(test_permute),
-        cmocka_unit_test(test_nearest),      cmocka_unit_test(test_read),
-        cmocka_unit_test(test_tree),         cmocka_unit_test(test_guard),
-        cmocka_unit_test(test_sleep),        cmocka_unit_test(test_fixed),
-        cmocka_unit_test(test_ranges),       cmocka_unit_test(test_box_muller),
-        cmocka_unit_test(test_nothing_left),
-        cmocka_unit_test(test_json),
+        cmocka_unit_test(philox_gives_the_known_answer),
+        cmocka_unit_test(uniform_numbers_fill_the_unit_interval),
+        cmocka_unit_test(normals_have_the_right_spread_and_fixed_places),
+        cmocka_unit_test(each_epoch_visits_every_row_in_another_order),
+        cmocka_unit_test(a_misspelt_name_finds_the_nearest_known_one),
+        cmocka_unit_test(only_regular_text_within_the_limit_is_read),
+        cmocka_unit_test(trees_are_made_and_removed_without_following_links),
+        cmocka_unit_test(only_a_guarded_read_survives_a_truncated_file),
+        cmocka_unit_test(a_sleep_lasts_as_long_as_asked),
+        cmocka_unit_test(every_version_draws_the_same_order),
+        cmocka_unit_test(only_well_formed_ranges_are_read),
+        cmocka_unit_test(normals_are_box_muller_of_their_blocks),
+        cmocka_unit_test(nothing_read_refused_or_removed_stays_open),
+        cmocka_unit_test(json_may_hold_huge_integers_and_zero_characters),
     };
     return cmocka_run_group_tests_name("base", tests, make_dir, remove_dir);
 }

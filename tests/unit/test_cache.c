@@ -36,7 +36,7 @@ static int files_in(const char *folder, char *one, size_t size)
     return count;
 }
 
-static void test_cache(void **state)
+static void a_cache_is_reused_until_its_input_changes(void **state)
 {
     static const char text[] = "{\"text\": \"one\"}\n{\"text\": \"two\"}";
     struct dt_example_options options = usual();
@@ -79,7 +79,7 @@ static void test_cache(void **state)
 /* Whichever byte is another one, and wherever it ends: noticed. Every field is
  * longer than three bytes.
  */
-static void test_damaged_cache(void **state)
+static void a_damaged_cache_is_noticed_and_made_again(void **state)
 {
     static const char text[] = "{\"text\": \"one\"}\nx\n";
     struct dt_example_options options = usual();
@@ -109,7 +109,7 @@ static void test_damaged_cache(void **state)
 }
 
 /* The end of an example is that of the tokenizer's files. */
-static void test_other_eos(void **state)
+static void another_end_token_makes_the_cache_again(void **state)
 {
     struct dt_example_options options = usual();
     struct dt_tokenizer *before = tokenizer;
@@ -126,7 +126,7 @@ static void test_other_eos(void **state)
 }
 
 /* Two folders' files of one name have caches of their own, and one hash. */
-static void test_folders(void **state)
+static void files_of_one_name_have_their_own_caches(void **state)
 {
     struct dt_example_options options = usual();
     struct dt_examples *examples[2];
@@ -150,7 +150,7 @@ static void test_folders(void **state)
 }
 
 /* A file that was written again is read again, whatever its size and time. */
-static void test_stamp(void **state)
+static void a_rewritten_file_is_always_read_again(void **state)
 {
     const struct timespec times[] = {{1, 0}, {1, 0}};
     struct dt_example_options options = usual();
@@ -172,7 +172,7 @@ static void test_stamp(void **state)
 }
 
 /* A cache, or the file itself, that is cut short while it is in use. */
-static void test_cut_short(void **state)
+static void a_cache_cut_short_in_use_is_noticed(void **state)
 {
     struct dt_example_options options = usual();
     const struct dt_rows_options row_options = {
@@ -202,7 +202,7 @@ static void test_cut_short(void **state)
     dt_examples_close(examples);
 }
 
-static void test_no_place(void **state)
+static void an_impossible_cache_folder_is_refused(void **state)
 {
     struct dt_example_options options = usual();
     struct dt_error err;
@@ -262,7 +262,7 @@ static int open_in_child(const struct dt_example_options *options,
 /* One process is killed behind its second part; the next one makes two. These
  * two come first: a process reads its fault only once.
  */
-static void test_killed(void **state)
+static void a_killed_process_leaves_parts_for_the_next(void **state)
 {
     struct dt_example_options options = usual();
     char folder[512];
@@ -285,7 +285,7 @@ static void test_killed(void **state)
 }
 
 /* Another process holds the lock, and does nothing. */
-static void test_idle_maker(void **state)
+static void an_idle_maker_is_not_waited_for_forever(void **state)
 {
     struct dt_example_options options = usual();
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -312,7 +312,7 @@ static void test_idle_maker(void **state)
 }
 
 /* Files may not be longer than 100 kB: an error with a name, and no cache. */
-static void test_no_room(void **state)
+static void a_full_disk_leaves_no_cache_behind(void **state)
 {
     struct dt_example_options options = usual();
     struct dt_error err;
@@ -337,8 +337,7 @@ static void test_no_room(void **state)
     assert_true(made);
 }
 
-/* Several at a time: one makes it, all have it. */
-static void test_processes(void **state)
+static void one_process_makes_the_cache_for_all(void **state)
 {
     struct dt_example_options options = usual();
     char folder[512], file[1024];
@@ -370,8 +369,7 @@ static void test_processes(void **state)
     dt_examples_close(examples);
 }
 
-/* A text in pieces is one example, and no byte of it is lost. */
-static void test_text_pieces(void **state)
+static void a_text_in_pieces_is_one_whole_example(void **state)
 {
     struct dt_example_options options = usual();
     char folder[512];
@@ -407,7 +405,7 @@ static void keep_progress(void *ctx, uint64_t done, uint64_t total)
     done_bytes = done;
 }
 
-static void test_threads(void **state)
+static void any_number_of_threads_makes_the_same_cache(void **state)
 {
     struct dt_example_options options = usual();
     struct stat st;
@@ -445,7 +443,7 @@ static void cut_big(void *ctx, uint64_t done, uint64_t total)
     assert_int_equal(truncate(scratch_path("big.jsonl"), 4096), 0);
 }
 
-static void test_cut_source(void **state)
+static void a_source_cut_short_while_read_is_noticed(void **state)
 {
     struct dt_example_options options = usual();
     struct dt_error err;
@@ -465,13 +463,20 @@ static void test_cut_source(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),    cmocka_unit_test(test_idle_maker),
-        cmocka_unit_test(test_cache),     cmocka_unit_test(test_damaged_cache),
-        cmocka_unit_test(test_no_place),  cmocka_unit_test(test_no_room),
-        cmocka_unit_test(test_processes), cmocka_unit_test(test_text_pieces),
-        cmocka_unit_test(test_threads),   cmocka_unit_test(test_other_eos),
-        cmocka_unit_test(test_folders),   cmocka_unit_test(test_stamp),
-        cmocka_unit_test(test_cut_short), cmocka_unit_test(test_cut_source),
+        cmocka_unit_test(a_killed_process_leaves_parts_for_the_next),
+        cmocka_unit_test(an_idle_maker_is_not_waited_for_forever),
+        cmocka_unit_test(a_cache_is_reused_until_its_input_changes),
+        cmocka_unit_test(a_damaged_cache_is_noticed_and_made_again),
+        cmocka_unit_test(an_impossible_cache_folder_is_refused),
+        cmocka_unit_test(a_full_disk_leaves_no_cache_behind),
+        cmocka_unit_test(one_process_makes_the_cache_for_all),
+        cmocka_unit_test(a_text_in_pieces_is_one_whole_example),
+        cmocka_unit_test(any_number_of_threads_makes_the_same_cache),
+        cmocka_unit_test(another_end_token_makes_the_cache_again),
+        cmocka_unit_test(files_of_one_name_have_their_own_caches),
+        cmocka_unit_test(a_rewritten_file_is_always_read_again),
+        cmocka_unit_test(a_cache_cut_short_in_use_is_noticed),
+        cmocka_unit_test(a_source_cut_short_while_read_is_noticed),
     };
     tokenizer = bytes_tokenizer("tokenizer", NULL, "</s>", CHATML);
     int rc = cmocka_run_group_tests_name("cache", tests, NULL, NULL);

@@ -17,7 +17,7 @@
 #include "tests/unit/scratch.h"
 
 /* The key of a file that is as it was is in its cache. */
-static void test_stamp(void **state)
+static void only_the_same_stamp_finds_the_key(void **state)
 {
     static const uint64_t offsets[] = {0, 1};
     static const uint32_t tokens[] = {7};
@@ -67,7 +67,7 @@ static void check_noticed(const struct dt_cache *cache, size_t at)
 }
 
 /* All of up to a million tokens is summed; of more, the ends and samples. */
-static void test_samples(void **state)
+static void damage_to_a_summed_token_is_noticed(void **state)
 {
     static const size_t sizes[] = {16384, 3 * 16384 - 1, 64 * 16384 - 1,
                                    1 << 21};
@@ -87,8 +87,7 @@ static void test_samples(void **state)
     free(tokens);
 }
 
-/* A cache that cannot take its place leaves no half of one beside it. */
-static void test_no_leftover(void **state)
+static void a_cache_that_cannot_be_placed_leaves_nothing(void **state)
 {
     const uint64_t offsets[] = {0, 1};
     const uint32_t token = 7;
@@ -113,9 +112,9 @@ static void test_no_leftover(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stamp),
-        cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_no_leftover),
+        cmocka_unit_test(only_the_same_stamp_finds_the_key),
+        cmocka_unit_test(damage_to_a_summed_token_is_noticed),
+        cmocka_unit_test(a_cache_that_cannot_be_placed_leaves_nothing),
     };
     return cmocka_run_group_tests_name("cache_file", tests, NULL, NULL);
 }

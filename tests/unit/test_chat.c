@@ -51,7 +51,7 @@ static const char *changed(const char *text, const char *old, const char *new)
 }
 
 /* Only what Jinja does not see may differ: how lines end, and the last end. */
-static void test_known(void **state)
+static void known_templates_may_differ_only_in_line_ends(void **state)
 {
     (void)state;
     assert_string_equal(found(CHATML), "chatml");
@@ -72,7 +72,7 @@ static void test_known(void **state)
     "of " where ". Choose one" CHOOSE
 
 /* Templates that look like a known one, and would be rendered differently. */
-static void test_nearly(void **state)
+static void an_altered_template_is_refused_where_it_differs(void **state)
 {
     static const struct {
         const char *text, *old, *new, *error;
@@ -113,7 +113,7 @@ static void test_nearly(void **state)
             cases[i].error);
 }
 
-static void test_unknown(void **state)
+static void an_unknown_or_missing_template_is_refused(void **state)
 {
     static const char *const templates[] = {
         "",
@@ -136,7 +136,7 @@ static void test_unknown(void **state)
 }
 
 /* What is warned of, with a tokenizer of bytes and control_tokens. */
-static void test_warning(void **state)
+static void missing_control_tokens_are_warned_of(void **state)
 {
     static const char *const names[] = {"chatml", "llama3", "mistral"};
     struct dt_error err;
@@ -159,7 +159,7 @@ static void test_warning(void **state)
     dt_tokenizer_destroy(all);
 }
 
-static void test_refused(void **state)
+static void unknown_names_and_missing_end_tokens_are_refused(void **state)
 {
     struct dt_error err;
     struct dt_tokenizer *tokenizer =
@@ -198,7 +198,7 @@ static const char *rendered(const char *name,
     return text;
 }
 
-static void test_turns(void **state)
+static void roles_out_of_turn_are_refused(void **state)
 {
     static const struct dt_chat_message messages[] = {
         {.role = "system", .content = "s"},
@@ -219,7 +219,7 @@ static void test_turns(void **state)
 }
 
 /* The field is taken as it is, and shown only in the last answer. */
-static void test_reasoning(void **state)
+static void reasoning_since_the_last_question_is_shown(void **state)
 {
     static const struct dt_chat_message messages[] = {
         {.role = "user", .content = "u"},
@@ -239,10 +239,13 @@ static void test_reasoning(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known),     cmocka_unit_test(test_nearly),
-        cmocka_unit_test(test_unknown),   cmocka_unit_test(test_warning),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(known_templates_may_differ_only_in_line_ends),
+        cmocka_unit_test(an_altered_template_is_refused_where_it_differs),
+        cmocka_unit_test(an_unknown_or_missing_template_is_refused),
+        cmocka_unit_test(missing_control_tokens_are_warned_of),
+        cmocka_unit_test(unknown_names_and_missing_end_tokens_are_refused),
+        cmocka_unit_test(roles_out_of_turn_are_refused),
+        cmocka_unit_test(reasoning_since_the_last_question_is_shown),
     };
     return cmocka_run_group_tests_name("chat", tests, NULL, NULL);
 }

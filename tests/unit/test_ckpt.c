@@ -9,7 +9,7 @@
 
 #include "ckpt_root.h"
 
-static void test_save_and_find(void **state)
+static void the_checkpoint_saved_last_is_found(void **state)
 {
     struct dt_error err;
     char *path;
@@ -36,7 +36,7 @@ static void test_save_and_find(void **state)
     free(path);
 }
 
-static void test_leftovers(void **state)
+static void leftovers_of_an_interrupted_save_are_removed(void **state)
 {
     (void)state;
     must_save(1, 1, 0);
@@ -51,7 +51,7 @@ static void test_leftovers(void **state)
     assert_string_equal(notes, "");
 }
 
-static void test_total_limit(void **state)
+static void old_checkpoints_beyond_the_limit_are_removed(void **state)
 {
     (void)state;
     for (int step = 8; step <= 12; step++)
@@ -70,7 +70,7 @@ static void test_total_limit(void **state)
     assert_int_equal(temp_count(), 0);
 }
 
-static void test_same_step(void **state)
+static void a_save_of_the_same_step_replaces_it(void **state)
 {
     (void)state;
     must_save(4, 4, 0);
@@ -79,7 +79,7 @@ static void test_same_step(void **state)
     assert_int_equal(temp_count(), 0);
 }
 
-static void test_abandon(void **state)
+static void an_abandoned_save_leaves_nothing_behind(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -93,7 +93,7 @@ static void test_abandon(void **state)
     assert_true(found_value() == 1);
 }
 
-static void test_errors(void **state)
+static void errors_name_the_path_and_the_cause(void **state)
 {
     struct dt_error err;
     char *path;
@@ -167,7 +167,7 @@ static int fail_every_passage(const char *point, const char *action, long step)
     }
 }
 
-static void test_faults(void **state)
+static void a_whole_checkpoint_stays_whatever_fails(void **state)
 {
     (void)state;
     for (long step = 1; step <= 2; step++) {
@@ -189,7 +189,7 @@ static void test_faults(void **state)
     }
 }
 
-static void test_faults_no_exchange(void **state)
+static void a_whole_checkpoint_stays_even_without_exchange(void **state)
 {
     (void)state;
     no_exchange = true;
@@ -199,8 +199,7 @@ static void test_faults_no_exchange(void **state)
     no_exchange = false;
 }
 
-/* Killed with the new one in its place: it is the one to go on from. */
-static void test_killed_before_latest(void **state)
+static void a_save_killed_before_latest_is_still_found(void **state)
 {
     (void)state;
     must_save(9, 9, 0); /* of a run that was given up */
@@ -213,28 +212,33 @@ static void test_killed_before_latest(void **state)
     assert_true(found_value() == 3);
 }
 #else
-static void test_faults(void **state)
+static void a_whole_checkpoint_stays_whatever_fails(void **state)
 {
     (void)state;
     print_message("# needs --enable-fault-injection\n");
     skip();
 }
-#define test_faults_no_exchange test_faults
-#define test_killed_before_latest test_faults
+#define a_whole_checkpoint_stays_even_without_exchange                         \
+    a_whole_checkpoint_stays_whatever_fails
+#define a_save_killed_before_latest_is_still_found                             \
+    a_whole_checkpoint_stays_whatever_fails
 #endif
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_save_and_find, setup),
-        cmocka_unit_test_setup(test_leftovers, setup),
-        cmocka_unit_test_setup(test_total_limit, setup),
-        cmocka_unit_test_setup(test_same_step, setup),
-        cmocka_unit_test_setup(test_abandon, setup),
-        cmocka_unit_test_setup(test_errors, setup),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_faults_no_exchange),
-        cmocka_unit_test_setup(test_killed_before_latest, setup),
+        cmocka_unit_test_setup(the_checkpoint_saved_last_is_found, setup),
+        cmocka_unit_test_setup(leftovers_of_an_interrupted_save_are_removed,
+                               setup),
+        cmocka_unit_test_setup(old_checkpoints_beyond_the_limit_are_removed,
+                               setup),
+        cmocka_unit_test_setup(a_save_of_the_same_step_replaces_it, setup),
+        cmocka_unit_test_setup(an_abandoned_save_leaves_nothing_behind, setup),
+        cmocka_unit_test_setup(errors_name_the_path_and_the_cause, setup),
+        cmocka_unit_test(a_whole_checkpoint_stays_whatever_fails),
+        cmocka_unit_test(a_whole_checkpoint_stays_even_without_exchange),
+        cmocka_unit_test_setup(a_save_killed_before_latest_is_still_found,
+                               setup),
     };
     struct dt_error err;
     if (argc == 4)

@@ -94,7 +94,7 @@ static void expect_values(const char *dir)
     dt_safetensors_close(st);
 }
 
-static void test_shards(void **state)
+static void a_model_is_split_only_beyond_the_limit(void **state)
 {
     (void)state;
     write_model("m", DT_F32, 208); /* all of it, to the byte */
@@ -139,7 +139,7 @@ static int write_dir(const char *path, bool replace, struct dt_error *err)
     return dt_ckpt_commit(writer, err);
 }
 
-static void test_in_the_way(void **state)
+static void a_full_directory_is_replaced_only_on_request(void **state)
 {
     struct dt_error err = {0};
     (void)state;
@@ -169,7 +169,7 @@ static void test_in_the_way(void **state)
     assert_non_null(strstr(err.text, "/dev/null: not a directory"));
 }
 
-static void test_relative(void **state)
+static void a_directory_is_written_by_relative_path(void **state)
 {
     struct dt_error err = {0};
     (void)state;
@@ -179,7 +179,7 @@ static void test_relative(void **state)
     assert_int_equal(chdir("/"), 0);
 }
 
-static void test_copies(void **state)
+static void only_regular_files_within_the_limit_are_copied(void **state)
 {
     struct dt_error err = {0};
     (void)state;
@@ -213,10 +213,10 @@ static void test_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_in_the_way),
-        cmocka_unit_test(test_relative),
-        cmocka_unit_test(test_copies),
+        cmocka_unit_test(a_model_is_split_only_beyond_the_limit),
+        cmocka_unit_test(a_full_directory_is_replaced_only_on_request),
+        cmocka_unit_test(a_directory_is_written_by_relative_path),
+        cmocka_unit_test(only_regular_files_within_the_limit_are_copied),
     };
     return cmocka_run_group_tests_name("ckpt_dir", tests, NULL, NULL);
 }

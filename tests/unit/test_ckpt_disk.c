@@ -8,7 +8,7 @@
 #include "ckpt_root.h"
 
 /* Each call of the first save, and of one that replaces it. */
-static void test_order(void **state)
+static void files_are_synced_before_they_take_their_place(void **state)
 {
     char expected[1024];
     const char *name = strrchr(root, '/') + 1;
@@ -44,8 +44,7 @@ static void test_order(void **state)
     assert_string_equal(disk_recorded(), expected);
 }
 
-/* A save that fails leaves nothing behind, and what was there. */
-static void test_refused(void **state)
+static void a_failed_save_leaves_only_what_was_there(void **state)
 {
     static const struct {
         const char *call, *name;
@@ -86,8 +85,7 @@ static void test_refused(void **state)
     }
 }
 
-/* The new one counts, even if the old one cannot be removed. */
-static void test_old_stays(void **state)
+static void a_save_counts_although_the_old_one_stays(void **state)
 {
     struct dt_error err = {0};
     (void)state;
@@ -102,7 +100,7 @@ static void test_old_stays(void **state)
 }
 
 /* NFS refuses RENAME_EXCHANGE. */
-static void test_no_exchange(void **state)
+static void a_checkpoint_is_replaced_without_exchange(void **state)
 {
     static const int errors[] = {EINVAL, ENOSYS, EOPNOTSUPP};
     (void)state;
@@ -159,7 +157,7 @@ static void expect_obstacle(const char *expected)
     assert_int_equal(temp_count(), 0);
 }
 
-static void test_probe(void **state)
+static void the_probe_finds_what_would_stop_a_save(void **state)
 {
     static const struct {
         const char *call, *name;
@@ -197,11 +195,13 @@ static void test_probe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_order, setup),
-        cmocka_unit_test_setup(test_refused, setup),
-        cmocka_unit_test_setup(test_old_stays, setup),
-        cmocka_unit_test_setup(test_no_exchange, setup),
-        cmocka_unit_test_setup(test_probe, setup),
+        cmocka_unit_test_setup(files_are_synced_before_they_take_their_place,
+                               setup),
+        cmocka_unit_test_setup(a_failed_save_leaves_only_what_was_there, setup),
+        cmocka_unit_test_setup(a_save_counts_although_the_old_one_stays, setup),
+        cmocka_unit_test_setup(a_checkpoint_is_replaced_without_exchange,
+                               setup),
+        cmocka_unit_test_setup(the_probe_finds_what_would_stop_a_save, setup),
     };
     return cmocka_run_group_tests_name("ckpt_disk", tests, NULL, NULL);
 }

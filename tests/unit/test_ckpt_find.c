@@ -7,7 +7,7 @@
 
 #include "ckpt_root.h"
 
-static void test_foreign_names(void **state)
+static void foreign_names_are_not_taken_for_checkpoints(void **state)
 {
     (void)state;
     must_save(5, 5, 0);
@@ -43,7 +43,7 @@ static void read_sums(char all[512], char model[256], char text[256])
     free(sums);
 }
 
-static void test_damaged(void **state)
+static void a_damaged_checkpoint_is_passed_over(void **state)
 {
     /* what follows the line of the model */
     static const struct {
@@ -94,7 +94,7 @@ static void test_damaged(void **state)
 }
 
 /* What is not listed was not checked. */
-static void test_list(void **state)
+static void a_checkpoint_with_unlisted_files_is_passed_over(void **state)
 {
     char text[1024], all[512], model[256], second[256];
     (void)state;
@@ -150,7 +150,7 @@ static void test_list(void **state)
     free(sealed);
 }
 
-static void test_no_files(void **state)
+static void only_regular_files_make_a_checkpoint(void **state)
 {
     static const char *names[] = {"state.json", "model.safetensors",
                                   "checksums.txt"};
@@ -195,7 +195,7 @@ static void expect_unreadable(const char *call, const char *name, int error)
 }
 
 /* A checkpoint that cannot be read is not damaged: no older one is taken. */
-static void test_unreadable(void **state)
+static void an_unreadable_checkpoint_is_not_passed_over(void **state)
 {
     (void)state;
     must_save(1, 1, 0);
@@ -209,8 +209,7 @@ static void test_unreadable(void **state)
     assert_true(found_value() == 2);
 }
 
-/* A call that was interrupted is made again. */
-static void test_interrupted(void **state)
+static void an_interrupted_call_is_made_again(void **state)
 {
     static const char *calls[] = {"read", "write", "fsync", "close"};
     (void)state;
@@ -222,7 +221,7 @@ static void test_interrupted(void **state)
     }
 }
 
-static void test_all_damaged(void **state)
+static void no_whole_checkpoint_is_an_error(void **state)
 {
     struct dt_error err = {0};
     char *path;
@@ -249,7 +248,7 @@ static bool stop_at_third(void)
     return ++asked == 3;
 }
 
-static void test_stopped(void **state)
+static void a_search_stops_when_asked_to(void **state)
 {
     const struct dt_ckpt_watch stopping = {.stop = stop_at_third};
     struct dt_error err = {0};
@@ -266,7 +265,7 @@ static void test_stopped(void **state)
 }
 
 /* Killed after the new one was in its place, before `latest` named it. */
-static void test_link_left(void **state)
+static void the_link_of_a_killed_save_is_followed(void **state)
 {
     struct dt_error err = {0};
     (void)state;
@@ -291,15 +290,18 @@ static void test_link_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_foreign_names, setup),
-        cmocka_unit_test_setup(test_damaged, setup),
-        cmocka_unit_test_setup(test_list, setup),
-        cmocka_unit_test_setup(test_no_files, setup),
-        cmocka_unit_test_setup(test_unreadable, setup),
-        cmocka_unit_test_setup(test_interrupted, setup),
-        cmocka_unit_test_setup(test_all_damaged, setup),
-        cmocka_unit_test_setup(test_stopped, setup),
-        cmocka_unit_test_setup(test_link_left, setup),
+        cmocka_unit_test_setup(foreign_names_are_not_taken_for_checkpoints,
+                               setup),
+        cmocka_unit_test_setup(a_damaged_checkpoint_is_passed_over, setup),
+        cmocka_unit_test_setup(a_checkpoint_with_unlisted_files_is_passed_over,
+                               setup),
+        cmocka_unit_test_setup(only_regular_files_make_a_checkpoint, setup),
+        cmocka_unit_test_setup(an_unreadable_checkpoint_is_not_passed_over,
+                               setup),
+        cmocka_unit_test_setup(an_interrupted_call_is_made_again, setup),
+        cmocka_unit_test_setup(no_whole_checkpoint_is_an_error, setup),
+        cmocka_unit_test_setup(a_search_stops_when_asked_to, setup),
+        cmocka_unit_test_setup(the_link_of_a_killed_save_is_followed, setup),
     };
     return cmocka_run_group_tests_name("ckpt_find", tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static int check(const char *args)
 
 #define HINT " (see disttrain check --help)\n"
 
-static void test_usage(void **state)
+static void wrong_arguments_point_to_the_help(void **state)
 {
     static const char *const cases[][2] = {
         {"", "disttrain check: expected one FILE" HINT},
@@ -52,7 +52,7 @@ static void test_usage(void **state)
     assert_non_null(strstr(out, "disttrain.yaml(5)"));
 }
 
-static void test_good(void **state)
+static void a_file_without_mistakes_passes(void **state)
 {
     (void)state;
     write_file("t.yaml", LEAST);
@@ -67,7 +67,7 @@ static void test_good(void **state)
                                 "writes a batch script\n");
 }
 
-static void test_mistakes(void **state)
+static void mistakes_are_printed_with_their_place(void **state)
 {
     char wanted[512];
     (void)state;
@@ -92,7 +92,7 @@ static void test_mistakes(void **state)
                                 "directory\n");
 }
 
-static void test_model_path(void **state)
+static void the_model_that_a_file_names_is_checked(void **state)
 {
     static const char text[] = "algorithm: sft\n"
                                "model: {path: .}\n"
@@ -154,8 +154,7 @@ static void test_model_path(void **state)
     "algorithm: sft\nmodel: {" model "}\ndata: {train: t.jsonl, "              \
     "max_length: 64" data "}\ntraining: {per_device_batch_size: 1}\n"
 
-/* Token ids need no tokenizer, so it may be any. */
-static void test_ids(void **state)
+static void token_ids_need_no_matching_tokenizer(void **state)
 {
     static const char size[] =
         "n_embd: 32, n_layer: 1, n_head: 2, n_positions: 64, vocab_size: 200, "
@@ -182,7 +181,7 @@ static void test_ids(void **state)
 }
 
 /* That conversations cannot become text is known before a job is queued. */
-static void test_chat(void **state)
+static void conversations_without_a_chat_template_are_refused(void **state)
 {
     static const char *const lines[] = {
         "{\"text\": \"a\"}\n",
@@ -206,7 +205,7 @@ static void test_chat(void **state)
     unlink("t.jsonl");
 }
 
-static void test_contract(void **state)
+static void a_contract_names_the_file_and_its_variables(void **state)
 {
     char wanted[512];
     (void)state;
@@ -221,8 +220,7 @@ static void test_contract(void **state)
     assert_string_equal(errors, "");
 }
 
-/* What srun says itself is left out; the rest goes to srun. */
-static void test_contract_launch(void **state)
+static void srun_gets_the_settings_it_was_not_given(void **state)
 {
     char wanted[2048];
     (void)state;
@@ -264,7 +262,7 @@ static void test_contract_launch(void **state)
 }
 
 /* A step larger than its job, and ranks that do not fit the batch. */
-static void test_contract_contradicts(void **state)
+static void a_step_larger_than_its_job_is_refused(void **state)
 {
     (void)state;
     write_file("t.yaml", LEAST "launch: {nodes: 2, ntasks_per_node: 3}\n"
@@ -305,7 +303,7 @@ static void test_contract_contradicts(void **state)
 /* What sbatch asks for is what the job has; what it does not ask for, and what
  * the shell says of another job, is nothing.
  */
-static void test_contract_allocation(void **state)
+static void launch_must_match_what_sbatch_asks_for(void **state)
 {
     static const struct {
         const char *words, *script, *says;
@@ -361,8 +359,7 @@ static void test_contract_allocation(void **state)
     assert_int_equal(unlink("job.sh"), 0);
 }
 
-/* The same file has the same sum, in a job and in what becomes one. */
-static void test_contract_sum(void **state)
+static void a_file_keeps_its_sum_inside_the_job(void **state)
 {
     char sum[512];
     (void)state;
@@ -384,7 +381,7 @@ static void test_contract_sum(void **state)
 }
 
 /* What is wrong in the shell that srun is started from. */
-static void test_contract_environment(void **state)
+static void mistakes_in_the_environment_are_warned_of(void **state)
 {
     (void)state;
     write_file("t.yaml", "launch: {nodes: 2, exclude: n3}\n");
@@ -402,7 +399,7 @@ static void test_contract_environment(void **state)
 }
 
 /* A value whose newlines double in the contract, beyond its limit. */
-static void test_contract_too_large(void **state)
+static void a_contract_beyond_its_limit_is_refused(void **state)
 {
     (void)state;
     FILE *file = fopen("t.yaml", "w");
@@ -420,7 +417,7 @@ static void test_contract_too_large(void **state)
     assert_string_equal(out, "");
 }
 
-static void test_keys(void **state)
+static void keys_are_listed_with_ranges_and_defaults(void **state)
 {
     (void)state;
     assert_int_equal(check("--keys"), 0);
@@ -432,7 +429,7 @@ static void test_keys(void **state)
     assert_non_null(strstr(out, "\ndpo.beta\tlater\t-\t-\talgorithm dpo\n"));
 }
 
-static void test_full_disk(void **state)
+static void output_to_a_full_disk_is_an_error(void **state)
 {
     (void)state;
     fflush(NULL);
@@ -457,21 +454,21 @@ static void test_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_model_path),
-        cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_chat),
-        cmocka_unit_test(test_contract),
-        cmocka_unit_test(test_contract_launch),
-        cmocka_unit_test(test_contract_contradicts),
-        cmocka_unit_test(test_contract_allocation),
-        cmocka_unit_test(test_contract_sum),
-        cmocka_unit_test(test_contract_environment),
-        cmocka_unit_test(test_contract_too_large),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(wrong_arguments_point_to_the_help),
+        cmocka_unit_test(a_file_without_mistakes_passes),
+        cmocka_unit_test(mistakes_are_printed_with_their_place),
+        cmocka_unit_test(the_model_that_a_file_names_is_checked),
+        cmocka_unit_test(token_ids_need_no_matching_tokenizer),
+        cmocka_unit_test(conversations_without_a_chat_template_are_refused),
+        cmocka_unit_test(a_contract_names_the_file_and_its_variables),
+        cmocka_unit_test(srun_gets_the_settings_it_was_not_given),
+        cmocka_unit_test(a_step_larger_than_its_job_is_refused),
+        cmocka_unit_test(launch_must_match_what_sbatch_asks_for),
+        cmocka_unit_test(a_file_keeps_its_sum_inside_the_job),
+        cmocka_unit_test(mistakes_in_the_environment_are_warned_of),
+        cmocka_unit_test(a_contract_beyond_its_limit_is_refused),
+        cmocka_unit_test(keys_are_listed_with_ranges_and_defaults),
+        cmocka_unit_test(output_to_a_full_disk_is_an_error),
     };
     return cmocka_run_group_tests_name("cmd check", tests, enter_directory,
                                        leave_directory);

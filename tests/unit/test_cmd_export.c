@@ -142,7 +142,7 @@ static void expect_weights(enum dt_dtype dtype, float bound)
     dt_buffer_destroy(loaded);
 }
 
-static void test_model(void **state)
+static void an_export_holds_the_model_and_nothing_else(void **state)
 {
     (void)state;
     assert_int_equal(RUN("run/checkpoints/checkpoint-7", "model"), 0);
@@ -158,7 +158,7 @@ static void test_model(void **state)
                  exists("model/checksums.txt") || exists(".tmp-model"));
 }
 
-static void test_options(void **state)
+static void options_set_the_type_and_the_shard_size(void **state)
 {
     (void)state;
     assert_int_equal(RUN("run", "model", "--dtype", "bf16"), 0);
@@ -174,8 +174,7 @@ static void test_options(void **state)
     assert_true(exists("model/model.safetensors"));
 }
 
-/* A bf16 run: its fp32 weights are exported, if fp32 is asked for. */
-static void test_master(void **state)
+static void a_bf16_run_exports_fp32_weights_on_request(void **state)
 {
     (void)state;
     dt_file_remove_tree("run", NULL);
@@ -207,7 +206,7 @@ static struct dt_buffer *load_any(const char *dir, enum dt_dtype dtype)
 }
 
 /* Every family as transformers writes it comes out as it went in. */
-static void test_families(void **state)
+static void every_family_comes_out_as_it_went_in(void **state)
 {
     static const char *const families[] = {"gpt2",    "llama", "llama_linear",
                                            "mistral", "qwen2", "qwen3"};
@@ -233,7 +232,7 @@ static void test_families(void **state)
     }
 }
 
-static void test_refused(void **state)
+static void wrong_arguments_and_directories_are_refused(void **state)
 {
     static const struct {
         const char *args[5], *text;
@@ -284,7 +283,7 @@ static void test_refused(void **state)
 }
 
 /* What is wrong with the checkpoint is said, and nothing is written. */
-static void test_damaged(void **state)
+static void a_damaged_checkpoint_is_not_exported(void **state)
 {
     (void)state;
     FILE *f = fopen("run/checkpoints/latest/tokenizer.json", "a");
@@ -308,8 +307,12 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, setup)
     const struct CMUnitTest tests[] = {
-        TEST(test_model),    TEST(test_options), TEST(test_master),
-        TEST(test_families), TEST(test_refused), TEST(test_damaged),
+        TEST(an_export_holds_the_model_and_nothing_else),
+        TEST(options_set_the_type_and_the_shard_size),
+        TEST(a_bf16_run_exports_fp32_weights_on_request),
+        TEST(every_family_comes_out_as_it_went_in),
+        TEST(wrong_arguments_and_directories_are_refused),
+        TEST(a_damaged_checkpoint_is_not_exported),
     };
     return cmocka_run_group_tests_name("cmd_export", tests, group_setup,
                                        group_teardown);

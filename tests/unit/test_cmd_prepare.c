@@ -29,7 +29,7 @@ static int run(const char *const *args)
 
 #define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
 
-static void test_prepare(void **state)
+static void a_file_is_prepared_once_and_counted(void **state)
 {
     static const char text[] = "{\"prompt\": \"ab\", \"completion\": \"c\"}\n"
                                "\n{}\n{\"prompt\": \"\", \"completion\": \"\"}";
@@ -57,7 +57,7 @@ static void test_prepare(void **state)
 }
 
 /* The first failure is the status, and the others are done. */
-static void test_several(void **state)
+static void a_failed_file_does_not_stop_the_others(void **state)
 {
     (void)state;
     scratch_write("b.txt", "abc", 3);
@@ -80,8 +80,7 @@ static void write_config(const char *data)
     scratch_write("c.yaml", text, (size_t)n);
 }
 
-/* A configuration has the same cache as its settings, given one by one. */
-static void test_config(void **state)
+static void a_configuration_and_its_options_share_a_cache(void **state)
 {
     static const char line[] = "{\"text\": \"xyz\"}\n";
     (void)state;
@@ -99,7 +98,7 @@ static void test_config(void **state)
     assert_non_null(strstr(out, "prepared already"));
 }
 
-static void test_nothing(void **state)
+static void a_configuration_with_nothing_to_prepare_says_so(void **state)
 {
     (void)state;
     scratch_write("b.txt", "abc", 3);
@@ -112,7 +111,7 @@ static void test_nothing(void **state)
     assert_string_equal(out, "c.yaml: nothing to prepare: it trains nothing\n");
 }
 
-static void test_refused(void **state)
+static void wrong_arguments_are_named_and_refused(void **state)
 {
     static const struct {
         const char *args[4], *text;
@@ -156,7 +155,7 @@ static void test_refused(void **state)
     }
 }
 
-static void test_help(void **state)
+static void help_prints_the_usage(void **state)
 {
     (void)state;
     assert_int_equal(RUN("--help"), EX_OK);
@@ -171,8 +170,7 @@ static int on_terminal(int argc, char **argv)
     return dt_cmd_prepare(argc, argv);
 }
 
-/* On a terminal, how far it is is shown, and taken away at the end. */
-static void test_progress(void **state)
+static void a_terminal_shows_progress_until_the_end(void **state)
 {
     char shown[256];
     char *argv[] = {"prepare", "--tokenizer=byte", "--cache-dir=p", "b.txt"};
@@ -189,10 +187,13 @@ static void test_progress(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prepare),  cmocka_unit_test(test_several),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_help),
-        cmocka_unit_test(test_progress), cmocka_unit_test(test_config),
-        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(a_file_is_prepared_once_and_counted),
+        cmocka_unit_test(a_failed_file_does_not_stop_the_others),
+        cmocka_unit_test(wrong_arguments_are_named_and_refused),
+        cmocka_unit_test(help_prints_the_usage),
+        cmocka_unit_test(a_terminal_shows_progress_until_the_end),
+        cmocka_unit_test(a_configuration_and_its_options_share_a_cache),
+        cmocka_unit_test(a_configuration_with_nothing_to_prepare_says_so),
     };
     scratch_path("");
     if (chdir(scratch_root) < 0)

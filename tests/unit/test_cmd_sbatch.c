@@ -30,7 +30,7 @@ static int run(const char *const *words)
     "launch: {nodes: 2, ntasks_per_node: 2, time: 1-00, partition: gpu,\n"     \
     "  requeue: true, exclude: 'n[1-2]', command: [python3, t.py, 'a b']}\n"
 
-static void test_script(void **state)
+static void the_script_merges_the_file_and_the_options(void **state)
 {
     char wanted[2048];
     (void)state;
@@ -60,8 +60,7 @@ static void test_script(void **state)
     assert_string_equal(errors, "");
 }
 
-/* A step that fails is started again, but not one that asks for the queue. */
-static void test_restarts(void **state)
+static void a_failed_step_is_restarted_unless_requeued(void **state)
 {
     char wanted[1024];
     (void)state;
@@ -81,8 +80,7 @@ static void test_restarts(void **state)
     assert_non_null(strstr(out, wanted));
 }
 
-/* Jobs of an array must not share a directory. */
-static void test_array(void **state)
+static void jobs_of_an_array_share_no_directory(void **state)
 {
     (void)state;
     write_file("t.yaml", LEAST "launch: {nodes: 1}\n");
@@ -99,7 +97,7 @@ static void test_array(void **state)
     assert_int_equal(RUN("--array=a", "t.yaml"), 64);
 }
 
-static void test_refused(void **state)
+static void no_script_is_written_for_a_mistake(void **state)
 {
     (void)state;
     write_file("t.yaml", "launch: {nodes: 2}\n");
@@ -121,7 +119,7 @@ static void test_refused(void **state)
     assert_string_equal(out, "");
 }
 
-static void test_dry_run(void **state)
+static void a_dry_run_shows_every_rank_and_variable(void **state)
 {
     (void)state;
     write_file("t.yaml", JOB "env: {MASTER_PORT: 1234, A: 'x y'}\n");
@@ -145,9 +143,11 @@ static void test_dry_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_script),  cmocka_unit_test(test_restarts),
-        cmocka_unit_test(test_array),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_dry_run),
+        cmocka_unit_test(the_script_merges_the_file_and_the_options),
+        cmocka_unit_test(a_failed_step_is_restarted_unless_requeued),
+        cmocka_unit_test(jobs_of_an_array_share_no_directory),
+        cmocka_unit_test(no_script_is_written_for_a_mistake),
+        cmocka_unit_test(a_dry_run_shows_every_rank_and_variable),
     };
     return cmocka_run_group_tests_name("cmd_sbatch", tests, enter_directory,
                                        leave_directory);

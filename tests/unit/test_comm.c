@@ -327,50 +327,50 @@ static int queue(struct ctx *c)
     return 0;
 }
 
-static void test_all_reduce(void **state)
+static void all_reduce_combines_in_the_order_of_ranks(void **state)
 {
     (void)state;
     run(all_reduce);
 }
 
-static void test_reduce_scatter(void **state)
+static void reduce_scatter_gives_each_rank_its_part(void **state)
 {
     (void)state;
     run(reduce_scatter);
 }
 
-static void test_not_numbers(void **state)
+static void a_maximum_keeps_what_is_not_a_number(void **state)
 {
     (void)state;
     run(not_numbers);
 }
 
-static void test_all_gather(void **state)
+static void all_gather_collects_the_parts_of_all_ranks(void **state)
 {
     (void)state;
     run(all_gather);
 }
 
-static void test_broadcast(void **state)
+static void broadcast_copies_the_data_of_the_root(void **state)
 {
     (void)state;
     run(broadcast);
 }
 
-static void test_scalars(void **state)
+static void scalars_are_reduced_in_double_precision(void **state)
 {
     (void)state;
     run(scalars);
 }
 
-static void test_queue(void **state)
+static void waiting_for_the_last_operation_finishes_all(void **state)
 {
     (void)state;
     run(queue);
 }
 
 #ifndef HAVE_GLOO
-static void test_without_gloo(void **state)
+static void several_ranks_are_refused_without_gloo(void **state)
 {
     const struct dt_comm_options options = {.timeout_ms = 1000};
     struct dt_error err;
@@ -387,15 +387,15 @@ static void test_without_gloo(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_reduce),
-        cmocka_unit_test(test_reduce_scatter),
-        cmocka_unit_test(test_not_numbers),
-        cmocka_unit_test(test_all_gather),
-        cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_queue),
+        cmocka_unit_test(all_reduce_combines_in_the_order_of_ranks),
+        cmocka_unit_test(reduce_scatter_gives_each_rank_its_part),
+        cmocka_unit_test(a_maximum_keeps_what_is_not_a_number),
+        cmocka_unit_test(all_gather_collects_the_parts_of_all_ranks),
+        cmocka_unit_test(broadcast_copies_the_data_of_the_root),
+        cmocka_unit_test(scalars_are_reduced_in_double_precision),
+        cmocka_unit_test(waiting_for_the_last_operation_finishes_all),
 #ifndef HAVE_GLOO
-        cmocka_unit_test(test_without_gloo),
+        cmocka_unit_test(several_ranks_are_refused_without_gloo),
 #endif
     };
     return cmocka_run_group_tests_name("comm", tests, NULL, NULL);

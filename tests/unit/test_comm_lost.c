@@ -130,7 +130,7 @@ static void check_killed(int odd)
     }
 }
 
-static void test_killed(void **state)
+static void a_killed_rank_is_named_at_once(void **state)
 {
     (void)state;
     check_killed(0);
@@ -146,7 +146,7 @@ static void act_leave(struct dt_comm *comm, struct seen *seen, int odd)
         reduce(comm, seen, 10);
 }
 
-static void test_left(void **state)
+static void a_rank_that_leaves_early_is_named(void **state)
 {
     (void)state;
     for (int odd = 0; odd < 3; odd++) {
@@ -172,7 +172,7 @@ static void act_end(struct dt_comm *comm, struct seen *seen, int odd)
         reduce(comm, seen, 200000);
 }
 
-static void test_end(void **state)
+static void all_ranks_can_leave_at_the_same_time(void **state)
 {
     struct scene scene = {act_end, 30000, -1, seen_create()};
     (void)state;
@@ -194,7 +194,7 @@ static void act_late(struct dt_comm *comm, struct seen *seen, int odd)
     reduce(comm, seen, 100);
 }
 
-static void test_late(void **state)
+static void a_late_rank_has_until_the_timeout(void **state)
 {
     struct scene patient = {act_late, 30000, 1, seen_create()};
     struct scene hasty = {act_late, 2000, 1, seen_create()};
@@ -229,8 +229,7 @@ static void act_other_kind(struct dt_comm *comm, struct seen *seen, int odd)
         seen->rc = dt_comm_wait(comm, ticket, &seen->first);
 }
 
-/* Data of another operation is never taken for that of one's own. */
-static void test_mismatch(void **state)
+static void ranks_in_different_operations_never_mix_data(void **state)
 {
     struct scene size = {act_other_size, 2000, 1, seen_create()};
     struct scene kind = {act_other_kind, 2000, 1, seen_create()};
@@ -258,7 +257,7 @@ static void act_give_up(struct dt_comm *comm, struct seen *seen, int odd)
     }
 }
 
-static void test_give_up(void **state)
+static void a_rank_that_leaves_mid_operation_is_named(void **state)
 {
     struct scene scene = {act_give_up, 30000, 0, seen_create()};
     (void)state;
@@ -279,7 +278,7 @@ static void act_abandon(struct dt_comm *comm, struct seen *seen, int odd)
         reduce(comm, seen, 4);
 }
 
-static void test_abandon(void **state)
+static void the_failure_of_one_rank_reaches_the_others(void **state)
 {
     struct scene scene = {act_abandon, 30000, 0, seen_create()};
     (void)state;
@@ -328,7 +327,7 @@ static int no_connection(const struct dt_comm_world *world, void *arg)
     return 0;
 }
 
-static void test_no_connection(void **state)
+static void a_rank_that_cannot_connect_is_named(void **state)
 {
     struct seen *seen = seen_create();
     (void)state;
@@ -350,7 +349,7 @@ static void refuse(const char *backend, int size, const char *interface,
         fail_msg("expected \"%s\", got \"%s\"", text, err.text);
 }
 
-static void test_refused(void **state)
+static void unusable_backends_and_interfaces_are_refused(void **state)
 {
     (void)state;
     refuse("self", 2, NULL,
@@ -376,7 +375,7 @@ static int entries_of(const char *path)
 /* A world that does not come about leaves no descriptor, thread or memory
  * behind: here because rank 1 has put nothing.
  */
-static void test_nothing_left(void **state)
+static void a_failed_world_leaves_nothing_behind(void **state)
 {
     enum {
         WARM = 16, /* worlds after which the allocator keeps no more */
@@ -407,16 +406,16 @@ static void test_nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_left),
-        cmocka_unit_test(test_end),
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_give_up),
-        cmocka_unit_test(test_no_connection),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_abandon),
-        cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(a_killed_rank_is_named_at_once),
+        cmocka_unit_test(a_rank_that_leaves_early_is_named),
+        cmocka_unit_test(all_ranks_can_leave_at_the_same_time),
+        cmocka_unit_test(a_late_rank_has_until_the_timeout),
+        cmocka_unit_test(ranks_in_different_operations_never_mix_data),
+        cmocka_unit_test(a_rank_that_leaves_mid_operation_is_named),
+        cmocka_unit_test(a_rank_that_cannot_connect_is_named),
+        cmocka_unit_test(unusable_backends_and_interfaces_are_refused),
+        cmocka_unit_test(the_failure_of_one_rank_reaches_the_others),
+        cmocka_unit_test(a_failed_world_leaves_nothing_behind),
     };
     return cmocka_run_group_tests_name("comm_lost", tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static struct dt_conf *load(const char *given)
     return conf;
 }
 
-static void test_exact(void **state)
+static void batch_sizes_follow_from_those_given(void **state)
 {
     static const struct sizes cases[] = {
         {"per_device_batch_size: 4", 3, 4, 12, 12, 1},
@@ -67,7 +67,7 @@ static void test_exact(void **state)
     }
 }
 
-static void test_inexact(void **state)
+static void batch_sizes_that_do_not_fit_are_refused(void **state)
 {
     static const struct {
         const char *given, *error; /* without the file's directory */
@@ -112,8 +112,8 @@ static void test_inexact(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_inexact),
+        cmocka_unit_test(batch_sizes_follow_from_those_given),
+        cmocka_unit_test(batch_sizes_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests_name("conf batch", tests, enter_directory,
                                        leave_directory);

@@ -66,7 +66,7 @@ static const struct broken structure[] = {
      "t.yaml:5:19: nested deeper than 16 levels\n"},
 };
 
-static void test_structure(void **state)
+static void broken_or_unsupported_yaml_is_refused(void **state)
 {
     (void)state;
     CHECK_ALL(structure);
@@ -98,7 +98,7 @@ static const struct broken names[] = {
      "t.yaml:5:12: optimizer: expected a section with keys\n"},
 };
 
-static void test_names(void **state)
+static void an_unknown_key_suggests_a_similar_one(void **state)
 {
     (void)state;
     CHECK_ALL(names);
@@ -176,7 +176,7 @@ static const struct broken types[] = {
      "t.yaml:5:36: env.SLURM_JOB_ID: belongs to Slurm\n"},
 };
 
-static void test_types(void **state)
+static void values_of_wrong_type_or_range_are_refused(void **state)
 {
     (void)state;
     CHECK_ALL(types);
@@ -204,7 +204,7 @@ static const struct broken later[] = {
      "trained" NOT_YET},
 };
 
-static void test_later(void **state)
+static void what_is_not_supported_yet_says_so(void **state)
 {
     (void)state;
     CHECK_ALL(later);
@@ -224,13 +224,13 @@ static const struct broken aliases_that_disagree[] = {
      "training.per_device_batch_size is 2\n"},
 };
 
-static void test_aliases_that_disagree(void **state)
+static void aliases_that_disagree_are_refused(void **state)
 {
     (void)state;
     CHECK_ALL(aliases_that_disagree);
 }
 
-static void test_paths(void **state)
+static void unusable_paths_are_refused_with_the_reason(void **state)
 {
     unsetenv("DT_NOT_SET");
     char wanted[4096];
@@ -357,14 +357,13 @@ static const struct broken rules[] = {
      "describes the model\n"},
 };
 
-static void test_rules(void **state)
+static void missing_and_contradictory_keys_are_refused(void **state)
 {
     (void)state;
     CHECK_ALL(rules);
 }
 
-/* Several problems of all kinds come in the order of the file. */
-static void test_many(void **state)
+static void problems_come_in_the_order_of_the_file(void **state)
 {
     static const struct broken one = {
         "algoritm: sft\n"
@@ -397,14 +396,14 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structure),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_later),
-        cmocka_unit_test(test_aliases_that_disagree),
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_many),
+        cmocka_unit_test(broken_or_unsupported_yaml_is_refused),
+        cmocka_unit_test(an_unknown_key_suggests_a_similar_one),
+        cmocka_unit_test(values_of_wrong_type_or_range_are_refused),
+        cmocka_unit_test(what_is_not_supported_yet_says_so),
+        cmocka_unit_test(aliases_that_disagree_are_refused),
+        cmocka_unit_test(unusable_paths_are_refused_with_the_reason),
+        cmocka_unit_test(missing_and_contradictory_keys_are_refused),
+        cmocka_unit_test(problems_come_in_the_order_of_the_file),
     };
     return cmocka_run_group_tests_name("conf broken", tests, enter_directory,
                                        leave_directory);

@@ -19,7 +19,7 @@
     "model.n_embd: 96\n"                                                       \
     "training.per_device_batch_size: 2\n"
 
-static void test_defaults(void **state)
+static void keys_left_out_have_their_defaults(void **state)
 {
     struct dt_conf *conf = load_good(LEAST, "");
     (void)state;
@@ -43,8 +43,7 @@ static void test_defaults(void **state)
     dt_conf_destroy(conf);
 }
 
-/* Every spelling of the guides is the same key. */
-static void test_spellings(void **state)
+static void every_spelling_of_the_guides_sets_its_key(void **state)
 {
     static const struct {
         const char *text;
@@ -91,7 +90,7 @@ static void test_spellings(void **state)
     }
 }
 
-static void test_numbers(void **state)
+static void workers_and_padding_have_several_spellings(void **state)
 {
     static const char *const spellings[] = {
         "dataloader_num_workers: 7\npad_to_multiple_of: 64\n",
@@ -110,7 +109,7 @@ static void test_numbers(void **state)
     }
 }
 
-static void test_columns(void **state)
+static void columns_may_have_other_names(void **state)
 {
     struct dt_conf *conf =
         load_good(LINES "data: {columns: {text: body, messages: chat},\n"
@@ -126,7 +125,7 @@ static void test_columns(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_weights(void **state)
+static void a_file_counts_once_or_by_its_weight(void **state)
 {
     struct dt_conf *conf =
         load_good("algorithm: sft\nmodel: {n_embd: 96}\n"
@@ -141,7 +140,7 @@ static void test_weights(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_no_effect(void **state)
+static void keys_without_effect_are_warned_of(void **state)
 {
     (void)state;
     dt_conf_destroy(load_good(
@@ -201,8 +200,7 @@ static enum dt_kind kind_of(const char *data)
     return kind;
 }
 
-/* What a file holds is what is in it. */
-static void test_kinds(void **state)
+static void the_content_decides_what_a_file_holds(void **state)
 {
     (void)state;
     write_file("lines.txt", "{\"text\": \"hello\"}\n");
@@ -226,8 +224,7 @@ static void test_kinds(void **state)
     "algorithm: sft\nmodel.n_embd: 96\n"                                       \
     "training.per_device_batch_size: 2\ndata: {" data "}\n"
 
-/* One kind of file for all; what is none is refused by its line. */
-static void test_bad_files(void **state)
+static void files_of_mixed_or_unknown_kind_are_refused(void **state)
 {
     char wanted[5][1024];
     const char *here = test_directory;
@@ -300,7 +297,7 @@ static const struct broken mistakes[] = {
      "t.yaml:2:31: model.config_path: not with model.path\n"},
 };
 
-static void test_mistakes(void **state)
+static void wrong_or_contradictory_values_are_refused(void **state)
 {
     (void)state;
     CHECK_ALL(mistakes);
@@ -309,11 +306,15 @@ static void test_mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),  cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_numbers),   cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_weights),   cmocka_unit_test(test_no_effect),
-        cmocka_unit_test(test_mistakes),  cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(keys_left_out_have_their_defaults),
+        cmocka_unit_test(every_spelling_of_the_guides_sets_its_key),
+        cmocka_unit_test(workers_and_padding_have_several_spellings),
+        cmocka_unit_test(columns_may_have_other_names),
+        cmocka_unit_test(a_file_counts_once_or_by_its_weight),
+        cmocka_unit_test(keys_without_effect_are_warned_of),
+        cmocka_unit_test(wrong_or_contradictory_values_are_refused),
+        cmocka_unit_test(the_content_decides_what_a_file_holds),
+        cmocka_unit_test(files_of_mixed_or_unknown_kind_are_refused),
     };
     return cmocka_run_group_tests(tests, enter_directory, leave_directory);
 }

@@ -4,7 +4,7 @@
 
 #include "conf.h"
 
-static void test_defaults(void **state)
+static void device_keys_left_out_mean_auto(void **state)
 {
     struct dt_conf *conf = load_good(LEAST, "");
     (void)state;
@@ -16,7 +16,7 @@ static void test_defaults(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_names(void **state)
+static void names_of_other_trainers_are_understood(void **state)
 {
     struct dt_conf *conf = load_good(
         LEAST "run: {device: CUDA, deterministic: true}\n"
@@ -42,7 +42,7 @@ static void test_names(void **state)
 }
 
 /* What auto becomes: compute, attention and backend of each device. */
-static void test_resolve(void **state)
+static void the_device_decides_what_auto_becomes(void **state)
 {
     static const struct {
         const char *text;
@@ -77,8 +77,7 @@ static void test_resolve(void **state)
     }
 }
 
-/* A device that the file names needs no look at the machine. */
-static void test_named(void **state)
+static void a_named_device_resolves_without_the_machine(void **state)
 {
     struct dt_conf *conf = load_good(LEAST "run.device: cuda\n", "");
     (void)state;
@@ -89,8 +88,7 @@ static void test_named(void **state)
     dt_conf_destroy(conf);
 }
 
-/* The same numbers are the same fingerprint, however the type was chosen. */
-static void test_fingerprint(void **state)
+static void the_fingerprint_ignores_how_the_type_was_chosen(void **state)
 {
     struct dt_conf *conf = load_good(LEAST, "");
     struct dt_conf *given = load_good(LEAST "mixed_precision: bf16\n", "");
@@ -119,14 +117,13 @@ static const struct broken clashes[] = {
      "precision.compute is fp32: write auto\n"},
 };
 
-static void test_clashes(void **state)
+static void settings_that_contradict_the_device_are_refused(void **state)
 {
     (void)state;
     CHECK_ALL(clashes);
 }
 
-/* The same, when only the machine says which device it is. */
-static void test_late_clashes(void **state)
+static void contradictions_are_refused_once_the_device_is_known(void **state)
 {
     static const struct {
         const char *text, *error;
@@ -159,7 +156,7 @@ static void test_late_clashes(void **state)
     }
 }
 
-static void test_warnings(void **state)
+static void tf32_without_effect_is_warned_of(void **state)
 {
     (void)state;
     dt_conf_destroy(
@@ -175,10 +172,14 @@ static void test_warnings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_names),
-        cmocka_unit_test(test_resolve),      cmocka_unit_test(test_named),
-        cmocka_unit_test(test_fingerprint),  cmocka_unit_test(test_clashes),
-        cmocka_unit_test(test_late_clashes), cmocka_unit_test(test_warnings),
+        cmocka_unit_test(device_keys_left_out_mean_auto),
+        cmocka_unit_test(names_of_other_trainers_are_understood),
+        cmocka_unit_test(the_device_decides_what_auto_becomes),
+        cmocka_unit_test(a_named_device_resolves_without_the_machine),
+        cmocka_unit_test(the_fingerprint_ignores_how_the_type_was_chosen),
+        cmocka_unit_test(settings_that_contradict_the_device_are_refused),
+        cmocka_unit_test(contradictions_are_refused_once_the_device_is_known),
+        cmocka_unit_test(tf32_without_effect_is_warned_of),
     };
     return cmocka_run_group_tests(tests, enter_directory, leave_directory);
 }

@@ -19,7 +19,7 @@ static struct dt_conf *load(const char *text, char **problems, char **warnings)
     return load_bytes(text, strlen(text), problems, warnings);
 }
 
-static void test_values(void **state)
+static void each_launch_key_sets_its_value(void **state)
 {
     struct dt_conf *conf =
         load_good("launch:\n"
@@ -52,8 +52,7 @@ static void test_values(void **state)
     dt_conf_destroy(conf);
 }
 
-/* The names under which other launchers know the keys. */
-static void test_aliases(void **state)
+static void names_of_other_launchers_are_understood(void **state)
 {
     struct dt_conf *conf = load_good("num_machines: 2\nnproc_per_node: 8\n"
                                      "num_processes: 16\n"
@@ -69,8 +68,7 @@ static void test_aliases(void **state)
     dt_conf_destroy(conf);
 }
 
-/* The plugin knows the frameworks that a file may name. */
-static void test_frameworks(void **state)
+static void every_framework_of_the_plugin_may_be_named(void **state)
 {
     char text[512] = "launch: {frameworks: [";
     size_t count = 0;
@@ -85,8 +83,7 @@ static void test_frameworks(void **state)
     dt_conf_destroy(conf);
 }
 
-/* A job that is to be requeued needs to be told in time. */
-static void test_signal(void **state)
+static void a_job_that_requeues_is_signalled_in_time(void **state)
 {
     struct dt_conf *conf = load_good("launch: {requeue: true}\n", "");
     (void)state;
@@ -103,7 +100,7 @@ static void test_signal(void **state)
 }
 
 /* The console says when it looks by default, and so does the table of keys. */
-static void test_hang(void **state)
+static void the_console_knows_the_default_hang_timeout(void **state)
 {
     struct dt_conf *conf = load_good("launch: {nodes: 1}\n", "");
     (void)state;
@@ -112,7 +109,7 @@ static void test_hang(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_time(void **state)
+static void only_times_as_slurm_writes_them_are_read(void **state)
 {
     static const struct {
         const char *text;
@@ -196,7 +193,7 @@ static const struct {
                          "the plugin sets it\n"},
 };
 
-static void test_broken(void **state)
+static void mistakes_in_launch_are_refused_at_their_place(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
@@ -276,7 +273,7 @@ static const struct {
      "Slurm: mpirun -n N disttrain train FILE\n"},
 };
 
-static void test_lint(void **state)
+static void what_works_badly_under_srun_is_warned_of(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(lint) / sizeof(lint[0]); i++) {
@@ -290,8 +287,7 @@ static void test_lint(void **state)
     }
 }
 
-/* What else a file needs depends on whether it trains. */
-static void test_trains(void **state)
+static void only_a_file_that_trains_needs_an_algorithm(void **state)
 {
     char *problems, *warnings;
     struct dt_conf *conf = load_good(LEAST "launch: {nodes: 2}\n", "");
@@ -310,11 +306,15 @@ static void test_trains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),     cmocka_unit_test(test_aliases),
-        cmocka_unit_test(test_frameworks), cmocka_unit_test(test_signal),
-        cmocka_unit_test(test_hang),       cmocka_unit_test(test_time),
-        cmocka_unit_test(test_broken),     cmocka_unit_test(test_lint),
-        cmocka_unit_test(test_trains),
+        cmocka_unit_test(each_launch_key_sets_its_value),
+        cmocka_unit_test(names_of_other_launchers_are_understood),
+        cmocka_unit_test(every_framework_of_the_plugin_may_be_named),
+        cmocka_unit_test(a_job_that_requeues_is_signalled_in_time),
+        cmocka_unit_test(the_console_knows_the_default_hang_timeout),
+        cmocka_unit_test(only_times_as_slurm_writes_them_are_read),
+        cmocka_unit_test(mistakes_in_launch_are_refused_at_their_place),
+        cmocka_unit_test(what_works_badly_under_srun_is_warned_of),
+        cmocka_unit_test(only_a_file_that_trains_needs_an_algorithm),
     };
     return cmocka_run_group_tests_name("conf_launch", tests, enter_directory,
                                        leave_directory);

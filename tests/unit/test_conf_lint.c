@@ -53,7 +53,7 @@ static const struct {
     {"MASTER_ADDR", "localhost", "means another host on each node", false},
 };
 
-static void test_names(void **state)
+static void the_lint_knows_variables_by_their_exact_names(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -75,7 +75,7 @@ static void test_names(void **state)
 }
 
 /* All that begins so; of JAX only where disttrain itself trains. */
-static void test_prefixes(void **state)
+static void the_prefix_tells_whose_variable_it_is(void **state)
 {
     bool refused;
     (void)state;
@@ -96,7 +96,7 @@ static void test_prefixes(void **state)
     assert_null(lint("JAX_X", "", false, 1, &refused));
 }
 
-static void test_values(void **state)
+static void harmless_values_are_not_reported(void **state)
 {
     static const char *const debugging[] = {
         "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE",
@@ -122,9 +122,9 @@ static void test_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_values),
+        cmocka_unit_test(the_lint_knows_variables_by_their_exact_names),
+        cmocka_unit_test(the_prefix_tells_whose_variable_it_is),
+        cmocka_unit_test(harmless_values_are_not_reported),
     };
     return cmocka_run_group_tests_name("conf_lint", tests, NULL, NULL);
 }

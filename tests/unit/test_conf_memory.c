@@ -85,7 +85,7 @@ static bool load_failing(const char *text, long n, struct dt_conf **conf)
     return failed;
 }
 
-static void test_good(void **state)
+static void a_good_file_leaks_nothing_when_memory_fails(void **state)
 {
     struct dt_conf *whole, *conf;
     long n = 1;
@@ -107,7 +107,7 @@ static void test_good(void **state)
     dt_conf_destroy(whole);
 }
 
-static void test_bad(void **state)
+static void a_bad_file_leaks_nothing_when_memory_fails(void **state)
 {
     struct dt_conf *conf;
     long n = 1;
@@ -121,13 +121,13 @@ static void test_bad(void **state)
     assert_null(conf);
 }
 #else
-static void test_good(void **state)
+static void a_good_file_leaks_nothing_when_memory_fails(void **state)
 {
     (void)state;
     skip();
 }
 
-static void test_bad(void **state)
+static void a_bad_file_leaks_nothing_when_memory_fails(void **state)
 {
     (void)state;
     skip();
@@ -137,8 +137,8 @@ static void test_bad(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad),
+        cmocka_unit_test(a_good_file_leaks_nothing_when_memory_fails),
+        cmocka_unit_test(a_bad_file_leaks_nothing_when_memory_fails),
     };
     return cmocka_run_group_tests_name("conf memory", tests, enter_directory,
                                        leave_directory);

@@ -4,7 +4,7 @@
 
 #include "conf.h"
 
-static void test_defaults(void **state)
+static void omitted_keys_get_their_defaults(void **state)
 {
     struct dt_conf *conf = load_good(LEAST, "");
     struct dt_error err;
@@ -31,7 +31,7 @@ static void test_defaults(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_names(void **state)
+static void keys_are_read_under_their_other_names(void **state)
 {
     struct dt_conf *conf = load_good(
         LEAST "training:\n"
@@ -62,7 +62,7 @@ static void test_names(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_sizes(void **state)
+static void only_positive_sizes_with_known_units_are_read(void **state)
 {
     static const struct {
         const char *text;
@@ -101,8 +101,7 @@ static void test_sizes(void **state)
     CHECK_ALL(bad);
 }
 
-/* DeepSpeed's Adam is AdamW. */
-static void test_optimizer(void **state)
+static void the_adam_of_deepspeed_is_adamw(void **state)
 {
     struct dt_conf *conf = load_good(LEAST "optim: adam\n", "");
     (void)state;
@@ -116,8 +115,7 @@ static void test_optimizer(void **state)
     dt_conf_destroy(conf);
 }
 
-/* Every spelling of precision.compute. */
-static void test_compute(void **state)
+static void every_spelling_of_compute_precision_is_understood(void **state)
 {
     static const struct {
         const char *text;
@@ -143,7 +141,7 @@ static void test_compute(void **state)
     }
 }
 
-static void test_scaler(void **state)
+static void the_keys_given_choose_the_loss_scaler(void **state)
 {
     static const struct {
         const char *text;
@@ -172,7 +170,7 @@ static void test_scaler(void **state)
     }
 }
 
-static void test_reduce_dtype(void **state)
+static void only_bf16_gradients_are_reduced_in_16_bits(void **state)
 {
     struct dt_conf *conf =
         load_good(LEAST "bf16: true\nreduce_dtype: compute\n", "");
@@ -184,7 +182,7 @@ static void test_reduce_dtype(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_broken_precision(void **state)
+static void invalid_precision_settings_are_refused(void **state)
 {
     static const struct broken cases[] = {
         {LEAST "bf16: true\nfp16: true\n",
@@ -221,7 +219,7 @@ static void test_broken_precision(void **state)
 }
 
 /* The defaults that depend on the name; every key in Hugging Face's words. */
-static void test_schedule(void **state)
+static void each_schedule_has_its_own_defaults(void **state)
 {
     struct dt_conf *conf = load_good(
         LEAST "training:\n"
@@ -255,7 +253,7 @@ static void test_schedule(void **state)
 }
 
 #define WSD LEAST "scheduler:\n  name: warmup_stable_decay\n"
-static void test_broken_schedule(void **state)
+static void invalid_schedules_are_refused(void **state)
 {
     static const struct broken cases[] = {
         {WSD, "t.yaml:6:9: scheduler.name: E108 warmup_stable_decay needs "
@@ -306,8 +304,7 @@ static void test_broken_schedule(void **state)
     dt_conf_destroy(conf);
 }
 
-/* Each key with a schedule that does not look at it. */
-static void test_unused(void **state)
+static void every_key_that_a_schedule_ignores_is_reported(void **state)
 {
     struct dt_conf *conf = load_good(
         LEAST "scheduler:\n  min_lr_rate: 0.1\n  num_cycles: 2\n  power: 2\n"
@@ -336,7 +333,7 @@ static void test_unused(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_warnings(void **state)
+static void keys_without_effect_are_reported(void **state)
 {
     struct dt_conf *conf = load_good(
         LEAST "bf16: true\nloss_scale: 8\nbf16_full_eval: true\n"
@@ -354,18 +351,18 @@ static void test_warnings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_optimizer),
-        cmocka_unit_test(test_compute),
-        cmocka_unit_test(test_scaler),
-        cmocka_unit_test(test_reduce_dtype),
-        cmocka_unit_test(test_broken_precision),
-        cmocka_unit_test(test_schedule),
-        cmocka_unit_test(test_broken_schedule),
-        cmocka_unit_test(test_unused),
-        cmocka_unit_test(test_warnings),
+        cmocka_unit_test(omitted_keys_get_their_defaults),
+        cmocka_unit_test(keys_are_read_under_their_other_names),
+        cmocka_unit_test(only_positive_sizes_with_known_units_are_read),
+        cmocka_unit_test(the_adam_of_deepspeed_is_adamw),
+        cmocka_unit_test(every_spelling_of_compute_precision_is_understood),
+        cmocka_unit_test(the_keys_given_choose_the_loss_scaler),
+        cmocka_unit_test(only_bf16_gradients_are_reduced_in_16_bits),
+        cmocka_unit_test(invalid_precision_settings_are_refused),
+        cmocka_unit_test(each_schedule_has_its_own_defaults),
+        cmocka_unit_test(invalid_schedules_are_refused),
+        cmocka_unit_test(every_key_that_a_schedule_ignores_is_reported),
+        cmocka_unit_test(keys_without_effect_are_reported),
     };
     return cmocka_run_group_tests_name("conf numerics", tests, enter_directory,
                                        leave_directory);

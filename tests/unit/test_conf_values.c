@@ -22,7 +22,7 @@ static char *in_directory(const char *name)
     return path[turn];
 }
 
-static void test_defaults(void **state)
+static void the_least_configuration_is_filled_with_defaults(void **state)
 {
     struct dt_conf *conf = load_good(LEAST, "");
     (void)state;
@@ -52,7 +52,7 @@ static void test_defaults(void **state)
     dt_conf_destroy(NULL);
 }
 
-static void test_numbers(void **state)
+static void numbers_are_read_in_every_notation(void **state)
 {
     struct dt_conf *conf =
         load_good(LEAST "run: {seed: 0xff, data_seed: 18446744073709551615}\n"
@@ -82,7 +82,7 @@ static void test_numbers(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_aliases(void **state)
+static void keys_of_other_frameworks_are_understood(void **state)
 {
     struct dt_conf *conf = load_good(
         LEAST "experiment_name: x\n"
@@ -124,7 +124,7 @@ static void test_aliases(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_paths(void **state)
+static void paths_expand_variables_and_the_home_directory(void **state)
 {
     setenv("DT_DATA", test_directory, 1);
     setenv("DT_EMPTY", "", 1);
@@ -158,7 +158,7 @@ static void test_paths(void **state)
 /* $NAME is refused in every key that is a path, and noticed in values that are
  * given to the ranks.
  */
-static void test_bare_variables(void **state)
+static void unbraced_variables_are_refused_in_paths(void **state)
 {
     static const struct broken cases[] = {
         {LEAST "data.eval: $HOME/a.txt\n",
@@ -191,7 +191,7 @@ static void test_bare_variables(void **state)
 /* Messages name paths as people write them, and the path is still the same:
  * behind a link, ".." leads elsewhere.
  */
-static void test_short_paths(void **state)
+static void shortened_paths_lead_to_the_same_place(void **state)
 {
     static const char *const paths[][2] = {
         {"/usr/../usr/./bin/", "/usr/bin"},
@@ -217,7 +217,7 @@ static void test_short_paths(void **state)
     assert_int_equal(unlink("link"), 0);
 }
 
-static void test_env(void **state)
+static void environment_variables_keep_their_exact_text(void **state)
 {
     struct dt_conf *conf = load_good(LEAST "env:\n"
                                            "  NCCL_DEBUG: INFO\n"
@@ -237,7 +237,7 @@ static void test_env(void **state)
     dt_conf_destroy(conf);
 }
 
-static void test_warnings(void **state)
+static void doubtful_settings_load_with_a_warning(void **state)
 {
     struct dt_conf *conf = load_good(
         LEAST "run: {overwrite: Yes}\n"
@@ -313,7 +313,7 @@ static void check_round_trip(const char *text)
     dt_conf_destroy(second);
 }
 
-static void test_round_trip(void **state)
+static void a_dumped_configuration_reads_back_the_same(void **state)
 {
     (void)state;
     check_round_trip(LEAST);
@@ -339,7 +339,7 @@ static void test_round_trip(void **state)
 }
 
 /* A model that is described elsewhere is not described in the dump. */
-static void test_round_trip_of_model_path(void **state)
+static void a_dumped_model_path_reads_back_the_same(void **state)
 {
     (void)state;
     check_round_trip("algorithm: sft\nmodel: {path: .}\n"
@@ -350,7 +350,7 @@ static void test_round_trip_of_model_path(void **state)
                      "training: {per_device_batch_size: 1}\n");
 }
 
-static void test_dump_says_where_from(void **state)
+static void the_dump_says_where_each_value_comes_from(void **state)
 {
     struct dt_conf *conf = load_good(LEAST "learning_rate: 1e-3\n", "");
     struct dt_error err;
@@ -380,8 +380,7 @@ static uint64_t fingerprint(const char *more, int world)
     return value;
 }
 
-/* It changes with what changes the result, and with nothing else. */
-static void test_fingerprint(void **state)
+static void only_what_changes_results_changes_the_fingerprint(void **state)
 {
     uint64_t base = fingerprint("", 4);
     (void)state;
@@ -396,7 +395,7 @@ static void test_fingerprint(void **state)
     assert_true(base != fingerprint("", 8));
 }
 
-static void test_load_file(void **state)
+static void only_regular_files_are_loaded(void **state)
 {
     struct dt_conf_problems problems, warnings;
     (void)state;
@@ -435,7 +434,7 @@ static void check_large(const char *start, const char *unit, size_t times,
     free(warnings);
 }
 
-static void test_hostile_sizes(void **state)
+static void oversized_or_deeply_nested_files_are_refused(void **state)
 {
     (void)state;
     check_large("a: {x: 1}\n", "x: 1\n", 8000, "t.yaml: and 7901 more\n");
@@ -462,20 +461,20 @@ static void test_hostile_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_aliases),
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_bare_variables),
-        cmocka_unit_test(test_short_paths),
-        cmocka_unit_test(test_env),
-        cmocka_unit_test(test_warnings),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_round_trip_of_model_path),
-        cmocka_unit_test(test_dump_says_where_from),
-        cmocka_unit_test(test_fingerprint),
-        cmocka_unit_test(test_load_file),
-        cmocka_unit_test(test_hostile_sizes),
+        cmocka_unit_test(the_least_configuration_is_filled_with_defaults),
+        cmocka_unit_test(numbers_are_read_in_every_notation),
+        cmocka_unit_test(keys_of_other_frameworks_are_understood),
+        cmocka_unit_test(paths_expand_variables_and_the_home_directory),
+        cmocka_unit_test(unbraced_variables_are_refused_in_paths),
+        cmocka_unit_test(shortened_paths_lead_to_the_same_place),
+        cmocka_unit_test(environment_variables_keep_their_exact_text),
+        cmocka_unit_test(doubtful_settings_load_with_a_warning),
+        cmocka_unit_test(a_dumped_configuration_reads_back_the_same),
+        cmocka_unit_test(a_dumped_model_path_reads_back_the_same),
+        cmocka_unit_test(the_dump_says_where_each_value_comes_from),
+        cmocka_unit_test(only_what_changes_results_changes_the_fingerprint),
+        cmocka_unit_test(only_regular_files_are_loaded),
+        cmocka_unit_test(oversized_or_deeply_nested_files_are_refused),
     };
     return cmocka_run_group_tests_name("conf values", tests, enter_directory,
                                        leave_directory);

@@ -19,7 +19,7 @@
 #include "report/rankset.h"
 #include "report/tail.h"
 
-static void test_label(void **state)
+static void only_valid_labels_name_a_rank(void **state)
 {
     static const struct {
         const char *line;
@@ -54,7 +54,7 @@ static void test_label(void **state)
     }
 }
 
-static void test_label_newline(void **state)
+static void the_newline_that_srun_adds_is_recognised(void **state)
 {
     char text[1026];
     (void)state;
@@ -87,7 +87,7 @@ static char *print_set(const char *text, uint32_t size)
     return out;
 }
 
-static void test_rankset(void **state)
+static void ranks_are_parsed_and_printed_as_ranges(void **state)
 {
     static const struct {
         const char *text;
@@ -142,7 +142,7 @@ static void expect_tail(const char *text, const char *printed)
 #define DURING                                                                 \
     "During handling of the above exception, another exception occurred:\n"
 
-static void test_tail(void **state)
+static void the_tail_shows_the_last_lines_or_traceback(void **state)
 {
     (void)state;
     expect_tail("", "");
@@ -172,7 +172,7 @@ static void test_tail(void **state)
                 "> " CAUSE "\n> Traceback (most recent call last):\n> E: 1\n");
 }
 
-static void test_tail_bounds(void **state)
+static void the_tail_of_endless_output_stays_bounded(void **state)
 {
     struct dt_tail tail = {.keep = 1024};
     char line[64];
@@ -208,7 +208,7 @@ static void test_tail_bounds(void **state)
     free(tail.text);
 }
 
-static void test_long_traceback(void **state)
+static void a_long_traceback_loses_its_middle(void **state)
 {
     struct dt_tail tail = {.keep = 4096};
     int lines = 0;
@@ -231,7 +231,7 @@ static void test_long_traceback(void **state)
     free(tail.text);
 }
 
-static void test_ranklogs(void **state)
+static void each_rank_gets_its_own_log(void **state)
 {
     struct dt_error err;
     char dir[] = "/tmp/dt-ranklogs.XXXXXX";
@@ -280,13 +280,13 @@ static void test_ranklogs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_label),
-        cmocka_unit_test(test_label_newline),
-        cmocka_unit_test(test_rankset),
-        cmocka_unit_test(test_tail),
-        cmocka_unit_test(test_tail_bounds),
-        cmocka_unit_test(test_long_traceback),
-        cmocka_unit_test(test_ranklogs),
+        cmocka_unit_test(only_valid_labels_name_a_rank),
+        cmocka_unit_test(the_newline_that_srun_adds_is_recognised),
+        cmocka_unit_test(ranks_are_parsed_and_printed_as_ranges),
+        cmocka_unit_test(the_tail_shows_the_last_lines_or_traceback),
+        cmocka_unit_test(the_tail_of_endless_output_stays_bounded),
+        cmocka_unit_test(a_long_traceback_loses_its_middle),
+        cmocka_unit_test(each_rank_gets_its_own_log),
     };
     return cmocka_run_group_tests_name("console", tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void check_pieces(const struct dt_tokenizer *tokenizer, const char *s,
     dt_encoder_destroy(encoder);
 }
 
-static void test_pieces(void **state)
+static void pieces_have_the_tokens_of_the_whole_text(void **state)
 {
     struct dt_error err;
     struct dt_tokenizer *tokenizers[] = {
@@ -118,7 +118,7 @@ static size_t cut_of(const char *key, json_t *value, bool of_token)
 }
 
 /* Where it is not known to be safe, there is no cut. */
-static void test_no_cut(void **state)
+static void text_is_cut_only_for_safe_tokenizers(void **state)
 {
     struct dt_error err;
     struct dt_tokenizer *bytes = dt_tokenizer_load("byte", &err);
@@ -144,7 +144,7 @@ static void test_no_cut(void **state)
                      5);
 }
 
-static void test_places(void **state)
+static void cuts_fall_between_a_letter_and_a_newline(void **state)
 {
     struct dt_error err;
     struct dt_tokenizer *tokenizer =
@@ -162,9 +162,9 @@ static void test_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_no_cut),
-        cmocka_unit_test(test_places),
+        cmocka_unit_test(pieces_have_the_tokens_of_the_whole_text),
+        cmocka_unit_test(text_is_cut_only_for_safe_tokenizers),
+        cmocka_unit_test(cuts_fall_between_a_letter_and_a_newline),
     };
     return cmocka_run_group_tests_name("cut", tests, NULL, NULL);
 }

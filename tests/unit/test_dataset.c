@@ -72,7 +72,7 @@ static void expect_bad(const char *path, enum dt_data_format format,
         fail_msg("expected \"%s\", got \"%s\"", text, err.text);
 }
 
-static void test_text(void **state)
+static void text_is_read_as_bytes_with_document_ends(void **state)
 {
     const char *paths[] = {scratch_write("a.txt", "ab", 2),
                            scratch_write("b.txt", "c\xc3\xa9", 3)};
@@ -92,7 +92,7 @@ static void test_text(void **state)
                "byte 3 (0xe2): not UTF-8 text; token files end in .bin");
 }
 
-static void test_token_files(void **state)
+static void token_files_of_every_format_form_one_stream(void **state)
 {
     const uint16_t a[] = {7, 8, 65535}, b[] = {1, 2};
     const uint32_t c[] = {100000, 3};
@@ -110,7 +110,7 @@ static void test_token_files(void **state)
                "byte 1024: token id 100000, but");
 }
 
-static void test_format(void **state)
+static void a_given_format_overrides_the_file_name(void **state)
 {
     const char *path = scratch_write("x.bin", "abcd", 4);
     const int32_t text[] = {'a', 'b', 'c', 'd', 256};
@@ -126,7 +126,7 @@ static void test_format(void **state)
     dt_dataset_close(dataset);
 }
 
-static void test_bad_token_files(void **state)
+static void invalid_token_files_are_refused(void **state)
 {
     const uint16_t ids[] = {1, 2, 3};
     (void)state;
@@ -145,7 +145,7 @@ static void test_bad_token_files(void **state)
                "4 bytes, shorter than the 1024 of the header of llm.c tokens");
 }
 
-static void test_mixed(void **state)
+static void a_dataset_of_text_and_tokens_is_refused(void **state)
 {
     const uint16_t ids[] = {1};
     const char *paths[] = {scratch_write("m.txt", "ab", 2),
@@ -159,8 +159,7 @@ static void test_mixed(void **state)
         strstr(err.text, "m.bin holds tokens: one dataset has one"));
 }
 
-/* A bad id that is in no sample is found when it is read. */
-static void test_late_bad_token(void **state)
+static void bad_tokens_outside_the_sample_fail_when_read(void **state)
 {
     enum { N = 3000000, BAD = 20000 };
     uint16_t *ids = calloc(N, sizeof(*ids));
@@ -181,7 +180,7 @@ static void test_late_bad_token(void **state)
 }
 
 /* Up to 1M tokens every id is looked at when the file is opened. */
-static void test_all_sampled(void **state)
+static void small_files_are_checked_whole_when_opened(void **state)
 {
     enum { N = 1 << 20 };
     uint16_t *ids = calloc(N, sizeof(*ids));
@@ -196,8 +195,7 @@ static void test_all_sampled(void **state)
     free(ids);
 }
 
-/* A file that is cut short while it is in use. */
-static void test_cut_short(void **state)
+static void a_file_cut_short_in_use_is_reported(void **state)
 {
     const char *path = put_u16("cut.bin", (uint16_t[]){1, 2, 3}, 3);
     struct dt_dataset *dataset = must_open(&path, 1, 10);
@@ -212,7 +210,7 @@ static void test_cut_short(void **state)
     dt_dataset_close(dataset);
 }
 
-static void test_hash(void **state)
+static void the_hash_depends_only_on_the_tokens(void **state)
 {
     const uint16_t ids[] = {1, 2, 3, 4, 5, 6};
     const char *whole = put_u16("h.bin", ids, 6);
@@ -256,7 +254,7 @@ static const struct {
 };
 
 /* Each at every place around the blocks that are skipped at once. */
-static void test_utf8(void **state)
+static void malformed_utf8_is_found_at_every_place(void **state)
 {
     unsigned char text[300];
     (void)state;
@@ -274,7 +272,7 @@ static void test_utf8(void **state)
 }
 
 /* Every code point, as its definition encodes it. */
-static void test_utf8_code_points(void **state)
+static void exactly_the_legal_code_points_are_accepted(void **state)
 {
     (void)state;
     for (uint32_t c = 0; c < 0x120000; c++) {
@@ -292,17 +290,17 @@ static void test_utf8_code_points(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_token_files),
-        cmocka_unit_test(test_format),
-        cmocka_unit_test(test_bad_token_files),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_late_bad_token),
-        cmocka_unit_test(test_all_sampled),
-        cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_utf8_code_points),
+        cmocka_unit_test(text_is_read_as_bytes_with_document_ends),
+        cmocka_unit_test(token_files_of_every_format_form_one_stream),
+        cmocka_unit_test(a_given_format_overrides_the_file_name),
+        cmocka_unit_test(invalid_token_files_are_refused),
+        cmocka_unit_test(a_dataset_of_text_and_tokens_is_refused),
+        cmocka_unit_test(bad_tokens_outside_the_sample_fail_when_read),
+        cmocka_unit_test(small_files_are_checked_whole_when_opened),
+        cmocka_unit_test(the_hash_depends_only_on_the_tokens),
+        cmocka_unit_test(a_file_cut_short_in_use_is_reported),
+        cmocka_unit_test(malformed_utf8_is_found_at_every_place),
+        cmocka_unit_test(exactly_the_legal_code_points_are_accepted),
     };
     return cmocka_run_group_tests_name("dataset", tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@
 #include "doctor/child.h"
 #include "doctor/doctor.h"
 
-static void test_children(void **state)
+static void asking_a_program_always_ends_in_time(void **state)
 {
     struct dt_error err;
     char answer[8];
@@ -39,7 +39,7 @@ static void test_children(void **state)
 }
 
 /* Whoever ends the asker ends what it has started, which may ignore SIGTERM. */
-static void test_guard(void **state)
+static void ending_the_asker_ends_its_children(void **state)
 {
     static const char *const scripts[] = {
         "echo $$; exec sleep 60",
@@ -79,7 +79,7 @@ static void test_guard(void **state)
 }
 
 /* srun that takes no input: many nodes are more than a pipe holds. */
-static void test_no_reader(void **state)
+static void gathering_does_not_block_on_unread_input(void **state)
 {
     enum { NODES = 3000 };
     char *const argv[] = {
@@ -102,9 +102,9 @@ static void test_no_reader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_children),
-        cmocka_unit_test(test_guard),
-        cmocka_unit_test(test_no_reader),
+        cmocka_unit_test(asking_a_program_always_ends_in_time),
+        cmocka_unit_test(ending_the_asker_ends_its_children),
+        cmocka_unit_test(gathering_does_not_block_on_unread_input),
     };
     return cmocka_run_group_tests_name("doctor child", tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static void expect_part(const char *want)
         fail_msg("expected \"%s\" in:\n%s", want, text);
 }
 
-static void test_gpus(void **state)
+static void missing_gpus_and_drivers_are_reported(void **state)
 {
     (void)state;
     dt_doctor_check_gpus(&notes, root, 0);
@@ -102,7 +102,7 @@ static void test_gpus(void **state)
     expect("3 cell driver unknown\n3 cell gpus 2\n");
 }
 
-static void test_amd(void **state)
+static void amd_gpus_are_recognised(void **state)
 {
     (void)state;
     put("/dev/kfd", "");
@@ -110,7 +110,7 @@ static void test_amd(void **state)
     expect("3 cell driver -\n3 cell gpus AMD\n");
 }
 
-static void test_rdma(void **state)
+static void an_inactive_rdma_port_is_reported(void **state)
 {
     (void)state;
     assert_int_equal(dt_doctor_check_rdma(&notes, root), 0);
@@ -123,7 +123,7 @@ static void test_rdma(void **state)
            "3 cell rdma 1/2\n");
 }
 
-static void test_limits(void **state)
+static void unsuitable_resource_limits_are_reported(void **state)
 {
     const struct dt_doctor_limits good = {
         .memlock = 8 << 20,
@@ -167,7 +167,7 @@ static void test_limits(void **state)
     expect("3 cell limits ok\n");
 }
 
-static void test_core_pattern(void **state)
+static void only_plain_core_patterns_dump_to_files(void **state)
 {
     (void)state;
     assert_false(dt_doctor_dumps_to_file(root));
@@ -177,7 +177,7 @@ static void test_core_pattern(void **state)
     assert_false(dt_doctor_dumps_to_file(root));
 }
 
-static void test_space(void **state)
+static void full_and_nearly_full_volumes_are_reported(void **state)
 {
     struct dt_doctor_volume v[2] = {
         {.path = "/a", .total_bytes = 500 * GIB, .free_bytes = 200 * GIB},
@@ -211,7 +211,7 @@ static void test_space(void **state)
     assert_true(v[0].total_bytes > 0);
 }
 
-static void test_memory(void **state)
+static void scarce_memory_is_reported(void **state)
 {
     (void)state;
     assert_int_equal(dt_doctor_check_memory(&notes, root), 0);
@@ -227,7 +227,7 @@ static void test_memory(void **state)
            "tenth: who uses it? (ps, /dev/shm)\n");
 }
 
-static void test_load(void **state)
+static void load_above_the_processor_count_is_reported(void **state)
 {
     (void)state;
     dt_doctor_check_load(&notes, root, 4);
@@ -290,7 +290,7 @@ static void put_descriptor(int pid, int fd, const char *target)
     assert_int_equal(symlink(target, path), 0);
 }
 
-static void test_processes(void **state)
+static void busy_processes_of_no_running_job_are_reported(void **state)
 {
     int hz = (int)sysconf(_SC_CLK_TCK);
     (void)state;
@@ -315,7 +315,7 @@ static void test_processes(void **state)
     expect("3 cell stale -\n");
 }
 
-static void test_holders(void **state)
+static void stale_holders_of_gpus_and_ports_are_reported(void **state)
 {
     char line[256];
     (void)state;
@@ -343,7 +343,7 @@ static void test_holders(void **state)
     expect_part("3 cell stale 2\n");
 }
 
-static void test_shared_memory(void **state)
+static void unused_shared_memory_is_reported(void **state)
 {
     char line[256];
     (void)state;
@@ -374,7 +374,7 @@ static void test_shared_memory(void **state)
 }
 
 /* One line a note, whatever the name of a file is. */
-static void test_note_text(void **state)
+static void a_note_is_always_one_short_line(void **state)
 {
     char huge[2000];
     (void)state;
@@ -386,7 +386,7 @@ static void test_note_text(void **state)
     assert_true(strlen(text) < 1000);
 }
 
-static void test_addresses(void **state)
+static void addresses_are_parsed_printed_and_resolved(void **state)
 {
     union dt_doctor_address address;
     char back[DT_DOCTOR_ADDRESS_BYTES];
@@ -409,7 +409,7 @@ static void test_addresses(void **state)
     assert_non_null(why);
 }
 
-static void test_own_address(void **state)
+static void a_host_name_that_resolves_wrongly_is_reported(void **state)
 {
     char address[DT_DOCTOR_ADDRESS_BYTES];
     (void)state;
@@ -429,11 +429,20 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_gpus),      TEST(test_amd),         TEST(test_rdma),
-        TEST(test_limits),    TEST(test_space),       TEST(test_core_pattern),
-        TEST(test_memory),    TEST(test_load),        TEST(test_processes),
-        TEST(test_holders),   TEST(test_note_text),   TEST(test_shared_memory),
-        TEST(test_addresses), TEST(test_own_address),
+        TEST(missing_gpus_and_drivers_are_reported),
+        TEST(amd_gpus_are_recognised),
+        TEST(an_inactive_rdma_port_is_reported),
+        TEST(unsuitable_resource_limits_are_reported),
+        TEST(full_and_nearly_full_volumes_are_reported),
+        TEST(only_plain_core_patterns_dump_to_files),
+        TEST(scarce_memory_is_reported),
+        TEST(load_above_the_processor_count_is_reported),
+        TEST(busy_processes_of_no_running_job_are_reported),
+        TEST(stale_holders_of_gpus_and_ports_are_reported),
+        TEST(a_note_is_always_one_short_line),
+        TEST(unused_shared_memory_is_reported),
+        TEST(addresses_are_parsed_printed_and_resolved),
+        TEST(a_host_name_that_resolves_wrongly_is_reported),
     };
     return cmocka_run_group_tests_name("doctor_node", tests, NULL, NULL);
 }

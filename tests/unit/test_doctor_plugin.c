@@ -109,7 +109,7 @@ static void expect_wrong(const char *want)
            "wrong above\n");
 }
 
-static void test_good(void **state)
+static void a_correct_installation_passes_all_checks(void **state)
 {
     (void)state;
     assert_true(check(true));
@@ -124,7 +124,7 @@ static void test_good(void **state)
            "seen here: run srun -vvv --help\n");
 }
 
-static void test_includes(void **state)
+static void included_plugstack_files_are_followed(void **state)
 {
     (void)state;
     put("slurm.conf", " plugstackconfig = other.conf # relative: not allowed\n"
@@ -144,7 +144,7 @@ static void test_includes(void **state)
                  "far\n");
 }
 
-static void test_plugstack(void **state)
+static void a_plugstack_without_the_plugin_is_reported(void **state)
 {
     (void)state;
     put("plugstack.conf", "required other.so\n");
@@ -160,7 +160,7 @@ static void test_plugstack(void **state)
            "include a file that has\n");
 }
 
-static void test_order(void **state)
+static void plugins_in_the_wrong_order_are_reported(void **state)
 {
     (void)state;
     put("plugstack.conf", "optional /x/spank_pyxis.so\n"
@@ -178,7 +178,7 @@ static void test_order(void **state)
            "the line\n");
 }
 
-static void test_file(void **state)
+static void a_missing_or_damaged_plugin_is_reported(void **state)
 {
     (void)state;
     unlink(scratch_path("spank_disttrain.so"));
@@ -197,7 +197,7 @@ static void test_file(void **state)
                  "damaged: install it again\n");
 }
 
-static void test_unreadable(void **state)
+static void an_unreadable_plugin_is_reported(void **state)
 {
     uid_t self = geteuid();
     (void)state;
@@ -211,7 +211,7 @@ static void test_unreadable(void **state)
     assert_int_equal(setresuid(self, self, self), 0);
 }
 
-static void test_release(void **state)
+static void a_plugin_of_another_release_is_reported(void **state)
 {
     (void)state;
     put_good_plugin("spank_disttrain.so", "0x170b03");
@@ -225,7 +225,7 @@ static void test_release(void **state)
                  ": install the same release of both\n");
 }
 
-static void test_runtime(void **state)
+static void an_unusable_runtime_program_is_reported(void **state)
 {
     (void)state;
     put("plugstack.conf",
@@ -241,7 +241,7 @@ static void test_runtime(void **state)
     expect_wrong("wrong: DIR/disttrain --version: it fails\n");
 }
 
-static void test_no_slurm(void **state)
+static void a_host_without_slurm_is_reported(void **state)
 {
     (void)state;
     assert_false(check_with((struct dt_doctor_slurm){.version = NULL}));
@@ -258,15 +258,16 @@ static void test_no_slurm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_good, setup),
-        cmocka_unit_test_setup(test_includes, setup),
-        cmocka_unit_test_setup(test_plugstack, setup),
-        cmocka_unit_test_setup(test_order, setup),
-        cmocka_unit_test_setup(test_file, setup),
-        cmocka_unit_test_setup(test_unreadable, setup),
-        cmocka_unit_test_setup(test_release, setup),
-        cmocka_unit_test_setup(test_runtime, setup),
-        cmocka_unit_test_setup(test_no_slurm, setup),
+        cmocka_unit_test_setup(a_correct_installation_passes_all_checks, setup),
+        cmocka_unit_test_setup(included_plugstack_files_are_followed, setup),
+        cmocka_unit_test_setup(a_plugstack_without_the_plugin_is_reported,
+                               setup),
+        cmocka_unit_test_setup(plugins_in_the_wrong_order_are_reported, setup),
+        cmocka_unit_test_setup(a_missing_or_damaged_plugin_is_reported, setup),
+        cmocka_unit_test_setup(an_unreadable_plugin_is_reported, setup),
+        cmocka_unit_test_setup(a_plugin_of_another_release_is_reported, setup),
+        cmocka_unit_test_setup(an_unusable_runtime_program_is_reported, setup),
+        cmocka_unit_test_setup(a_host_without_slurm_is_reported, setup),
     };
     return cmocka_run_group_tests_name("doctor_plugin", tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static void expect_part(const char *want)
         fail_msg("expected \"%s\" in:\n%s", want, text);
 }
 
-static void test_table(void **state)
+static void the_table_shows_what_differs_between_nodes(void **state)
 {
     (void)state;
     begin(2);
@@ -102,7 +102,7 @@ static void test_table(void **state)
 }
 
 /* One text of several nodes is one line, with as many names as fit. */
-static void test_same_text(void **state)
+static void nodes_with_one_complaint_share_one_line(void **state)
 {
     char line[64];
     (void)state;
@@ -119,7 +119,7 @@ static void test_same_text(void **state)
     expect_part("\nbad nodes: n1,n2,n3,n4,n5,n6,n7,n8,n9,n10\n");
 }
 
-static void test_differences(void **state)
+static void the_node_that_differs_from_most_is_blamed(void **state)
 {
     (void)state;
     begin(3);
@@ -146,7 +146,7 @@ static void test_differences(void **state)
     expect_part("bad nodes: n2,n3\n");
 }
 
-static void test_builds(void **state)
+static void different_builds_of_disttrain_are_reported(void **state)
 {
     (void)state;
     begin(2);
@@ -157,7 +157,7 @@ static void test_builds(void **state)
                 "one build everywhere\n");
 }
 
-static void test_clocks(void **state)
+static void only_certain_clock_differences_are_reported(void **state)
 {
     (void)state;
     begin(4);
@@ -180,7 +180,7 @@ static void test_clocks(void **state)
     expect_part("2 nodes are good, 0 warnings\n");
 }
 
-static void test_misses(void **state)
+static void a_node_that_nobody_reaches_is_blamed(void **state)
 {
     (void)state;
     begin(4);
@@ -222,7 +222,7 @@ static void test_misses(void **state)
     expect_part("\nbad nodes: n3,n4\n");
 }
 
-static void test_absent(void **state)
+static void nodes_that_do_not_answer_are_bad(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -243,7 +243,7 @@ static void test_absent(void **state)
 }
 
 /* srun may mix lines of its own in, and a node lines of another release. */
-static void test_foreign_lines(void **state)
+static void lines_that_are_not_notes_are_ignored(void **state)
 {
     static const char *const lines[] = {
         "",           "0",          "0 ",         "hello",        "9 end",
@@ -277,7 +277,7 @@ static pid_t start_peer(int node, unsigned *port)
     return pid;
 }
 
-static void test_pairs(void **state)
+static void a_probe_names_the_peers_it_cannot_reach(void **state)
 {
     struct dt_error err;
     unsigned port[2];
@@ -315,8 +315,7 @@ static void test_pairs(void **state)
     }
 }
 
-/* The first node and the last one that cannot be reached. */
-static void test_pairs_ends(void **state)
+static void an_unreachable_first_or_last_node_is_noticed(void **state)
 {
     unsigned port[3];
     char miss[64];
@@ -344,7 +343,7 @@ static void test_pairs_ends(void **state)
 }
 
 /* Somebody listens there and never says anything. */
-static void test_pairs_deadline(void **state)
+static void a_silent_peer_is_given_up_in_time(void **state)
 {
     struct dt_error err;
     struct dt_doctor_notes notes = {fmemopen(text, sizeof(text), "w"), 1};
@@ -364,8 +363,7 @@ static void test_pairs_deadline(void **state)
     dt_doctor_pairs_destroy(silent);
 }
 
-/* Probes that end at once leave a report without them. */
-static void test_gather_nobody(void **state)
+static void probes_that_end_at_once_report_nothing(void **state)
 {
     struct dt_error err;
     char *const ends[] = {"true", NULL};
@@ -415,7 +413,7 @@ static void set_job_variables(const char *job, const char *step)
     setenv("SLURM_STEP_NODELIST", "n[1-2]", 1);
 }
 
-static void test_world(void **state)
+static void the_nodes_of_a_job_come_from_slurm(void **state)
 {
     struct dt_doctor_world world;
     struct dt_error err;
@@ -459,19 +457,19 @@ static void test_world(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_same_text),
-        cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_builds),
-        cmocka_unit_test(test_clocks),
-        cmocka_unit_test(test_misses),
-        cmocka_unit_test(test_absent),
-        cmocka_unit_test(test_foreign_lines),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_pairs_ends),
-        cmocka_unit_test(test_pairs_deadline),
-        cmocka_unit_test(test_gather_nobody),
-        cmocka_unit_test(test_world),
+        cmocka_unit_test(the_table_shows_what_differs_between_nodes),
+        cmocka_unit_test(nodes_with_one_complaint_share_one_line),
+        cmocka_unit_test(the_node_that_differs_from_most_is_blamed),
+        cmocka_unit_test(different_builds_of_disttrain_are_reported),
+        cmocka_unit_test(only_certain_clock_differences_are_reported),
+        cmocka_unit_test(a_node_that_nobody_reaches_is_blamed),
+        cmocka_unit_test(nodes_that_do_not_answer_are_bad),
+        cmocka_unit_test(lines_that_are_not_notes_are_ignored),
+        cmocka_unit_test(a_probe_names_the_peers_it_cannot_reach),
+        cmocka_unit_test(an_unreachable_first_or_last_node_is_noticed),
+        cmocka_unit_test(a_silent_peer_is_given_up_in_time),
+        cmocka_unit_test(probes_that_end_at_once_report_nothing),
+        cmocka_unit_test(the_nodes_of_a_job_come_from_slurm),
     };
     return cmocka_run_group_tests_name("doctor_report", tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-static void test_set(void **state)
+static void setting_an_error_fills_text_and_status(void **state)
 {
     struct dt_error err = {0};
     (void)state;
@@ -23,7 +23,7 @@ static void test_set(void **state)
     assert_int_equal(dt_error_set(NULL, EX_CONFIG, "x"), -1);
 }
 
-static void test_prefix(void **state)
+static void a_prefix_keeps_the_text_and_status(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -34,7 +34,7 @@ static void test_prefix(void **state)
     assert_int_equal(dt_error_prefix(NULL, "x"), -1);
 }
 
-static void test_add(void **state)
+static void added_errors_are_joined_in_one_text(void **state)
 {
     struct dt_error err = {0};
     size_t length = 0;
@@ -52,7 +52,7 @@ static void test_add(void **state)
     assert_int_equal(length, DT_ERROR_TEXT_BYTES - 1);
 }
 
-static void test_cut(void **state)
+static void a_long_error_text_is_cut(void **state)
 {
     char longer[3 * DT_ERROR_TEXT_BYTES];
     struct dt_error err;
@@ -71,10 +71,10 @@ static void test_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_add),
-        cmocka_unit_test(test_cut),
+        cmocka_unit_test(setting_an_error_fills_text_and_status),
+        cmocka_unit_test(a_prefix_keeps_the_text_and_status),
+        cmocka_unit_test(added_errors_are_joined_in_one_text),
+        cmocka_unit_test(a_long_error_text_is_cut),
     };
     return cmocka_run_group_tests_name("error", tests, NULL, NULL);
 }

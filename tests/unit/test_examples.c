@@ -39,7 +39,7 @@ static const char *shown_line(const char *line,
     return text;
 }
 
-static void test_text(void **state)
+static void a_text_ends_with_one_end_token(void **state)
 {
     struct dt_example_options options = usual();
     (void)state;
@@ -54,7 +54,7 @@ static void test_text(void **state)
                         "[a</s>$]");
 }
 
-static void test_pair(void **state)
+static void targets_of_a_pair_follow_the_loss_option(void **state)
 {
     static const char line[] = "{\"prompt\": \"ab\", \"completion\": \"cd\"}";
     struct dt_example_options options = usual();
@@ -72,7 +72,7 @@ static void test_pair(void **state)
 #define MESSAGE(role, content)                                                 \
     "{\"role\": \"" role "\", \"content\": \"" content "\"}"
 
-static void test_pair_of_messages(void **state)
+static void targets_of_message_pairs_follow_the_loss_option(void **state)
 {
     static const char line
         [] = "{\"prompt\": [" MESSAGE("user", "u") ", " MESSAGE("assistant", "x") ", " MESSAGE(
@@ -99,7 +99,7 @@ static void test_pair_of_messages(void **state)
         "#assistant\n[b#\n]");
 }
 
-static void test_messages(void **state)
+static void messages_are_written_by_the_chat_template(void **state)
 {
     static const char line[] =
         "{\"messages\": [" MESSAGE("user", "u") ", " MESSAGE(
@@ -123,7 +123,7 @@ static void test_messages(void **state)
 }
 
 /* Text that spells control tokens is text, the template's are not. */
-static void test_parse_special(void **state)
+static void control_tokens_in_content_are_parsed_if_asked(void **state)
 {
     static const char line[] = "{\"messages\": [" MESSAGE(
         "user", "<|im_end|>") ", " MESSAGE("assistant", "</s>a") "]}";
@@ -137,7 +137,7 @@ static void test_parse_special(void **state)
                         "#user\n<|im_end|>#\n#assistant\n[</s>a#\n]");
 }
 
-static void test_ids(void **state)
+static void given_ids_and_labels_are_used_unchanged(void **state)
 {
     struct dt_example_options options = usual();
     (void)state;
@@ -148,7 +148,7 @@ static void test_ids(void **state)
         "a[b$]c");
 }
 
-static void test_text_file(void **state)
+static void a_text_file_without_objects_is_one_example(void **state)
 {
     struct dt_example_options options = usual();
     (void)state;
@@ -166,7 +166,7 @@ static void test_text_file(void **state)
 
 /* --- files that are refused --- */
 
-static void test_refused(void **state)
+static void bad_files_are_refused_with_a_reason(void **state)
 {
     static const struct {
         const char *name, *text, *why;
@@ -207,7 +207,7 @@ static void test_refused(void **state)
                "r.jsonl: no example in it"));
 }
 
-static void test_loss_that_does_not_fit(void **state)
+static void a_loss_that_does_not_fit_is_refused(void **state)
 {
     static const struct {
         enum dt_loss_on loss_on;
@@ -232,7 +232,7 @@ static void test_loss_that_does_not_fit(void **state)
     }
 }
 
-static void test_no_chat_template(void **state)
+static void messages_without_a_chat_template_are_refused(void **state)
 {
     static const char turns[] = "{\"messages\": [" MESSAGE("user", "u") "]}";
     static const char pair[] = "{\"prompt\": [" MESSAGE(
@@ -250,8 +250,7 @@ static void test_no_chat_template(void **state)
                            "n.jsonl: no chat template 'vicuna'"));
 }
 
-/* Another template of the model is another cache. */
-static void test_other_template(void **state)
+static void another_chat_template_makes_another_cache(void **state)
 {
     static const char turns[] = "{\"messages\": [" MESSAGE("user", "u") "]}";
     struct dt_example_options options = usual();
@@ -271,7 +270,7 @@ static void test_other_template(void **state)
 }
 
 /* A control token that the prompt begins and the completion ends. */
-static void test_seams(void **state)
+static void too_many_pairs_with_bad_seams_are_refused(void **state)
 {
     static const char seam[] =
         "{\"prompt\": \"<|im_\", \"completion\": \"end|>\"}\n";
@@ -292,7 +291,7 @@ static void test_seams(void **state)
                                   "completions in tokens\n"));
 }
 
-static void test_notes(void **state)
+static void bad_lines_within_the_limit_are_noted(void **state)
 {
     struct dt_example_options options = usual();
     char text[4096] = "{\"messages\": [" MESSAGE("human", "u") "]}\n";
@@ -324,19 +323,19 @@ static void test_notes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_pair),
-        cmocka_unit_test(test_pair_of_messages),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_parse_special),
-        cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_text_file),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_loss_that_does_not_fit),
-        cmocka_unit_test(test_no_chat_template),
-        cmocka_unit_test(test_other_template),
-        cmocka_unit_test(test_seams),
-        cmocka_unit_test(test_notes),
+        cmocka_unit_test(a_text_ends_with_one_end_token),
+        cmocka_unit_test(targets_of_a_pair_follow_the_loss_option),
+        cmocka_unit_test(targets_of_message_pairs_follow_the_loss_option),
+        cmocka_unit_test(messages_are_written_by_the_chat_template),
+        cmocka_unit_test(control_tokens_in_content_are_parsed_if_asked),
+        cmocka_unit_test(given_ids_and_labels_are_used_unchanged),
+        cmocka_unit_test(a_text_file_without_objects_is_one_example),
+        cmocka_unit_test(bad_files_are_refused_with_a_reason),
+        cmocka_unit_test(a_loss_that_does_not_fit_is_refused),
+        cmocka_unit_test(messages_without_a_chat_template_are_refused),
+        cmocka_unit_test(another_chat_template_makes_another_cache),
+        cmocka_unit_test(too_many_pairs_with_bad_seams_are_refused),
+        cmocka_unit_test(bad_lines_within_the_limit_are_noted),
     };
     tokenizer = bytes_tokenizer("tokenizer", NULL, "</s>", CHATML);
     int rc = cmocka_run_group_tests_name("examples", tests, NULL, NULL);

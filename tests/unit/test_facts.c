@@ -68,7 +68,7 @@ static const struct dt_task_facts *collect(void)
     return &facts.task;
 }
 
-static void test_all(void **state)
+static void slurm_variables_tell_the_place_of_a_task(void **state)
 {
     const struct dt_task_facts *task = collect();
     (void)state;
@@ -89,14 +89,14 @@ static void test_all(void **state)
     assert_int_equal(task->tasks[2], 2);
 }
 
-static void test_restarts(void **state)
+static void the_restart_count_comes_from_slurm(void **state)
 {
     (void)state;
     set("SLURM_RESTART_COUNT", "2");
     assert_int_equal(collect()->restarts, 2);
 }
 
-static void test_gpus(void **state)
+static void gpus_are_counted_from_the_visible_devices(void **state)
 {
     (void)state;
     assert_int_equal(collect()->gpus, -1);
@@ -108,8 +108,7 @@ static void test_gpus(void **state)
     assert_int_equal(collect()->gpus, 3);
 }
 
-/* Lists that contradict each other, or cannot be: no list. */
-static void test_broken_lists(void **state)
+static void inconsistent_or_malformed_lists_are_not_used(void **state)
 {
     static const struct {
         const char *name;
@@ -138,7 +137,7 @@ static void test_broken_lists(void **state)
 }
 
 /* The user's address counts, but rank 0's node stays what it is. */
-static void test_users_master(void **state)
+static void the_master_set_by_the_user_is_kept(void **state)
 {
     (void)state;
     set("MASTER_ADDR", "10.0.0.5");
@@ -154,7 +153,7 @@ static void test_users_master(void **state)
     assert_string_equal(collect()->master_addr, "10.0.0.5");
 }
 
-static void test_reserved_ports(void **state)
+static void ports_reserved_by_slurm_are_used(void **state)
 {
     (void)state;
     set("SLURM_STEP_RESV_PORTS", "12003-12006");
@@ -178,7 +177,7 @@ static int hold(uint32_t port)
 /* Whichever of its ports is taken, a step of one node has the next place; one
  * of several nodes stays, as do ports of the user's or Slurm's.
  */
-static void test_taken_ports(void **state)
+static void a_step_of_one_node_avoids_taken_ports(void **state)
 {
     (void)state;
     struct dt_task_facts free = *collect();
@@ -208,7 +207,7 @@ static void test_taken_ports(void **state)
 }
 
 /* A reservation and a node list belong to one component only. */
-static void test_heterogeneous(void **state)
+static void heterogeneous_steps_ignore_lists_of_one_component(void **state)
 {
     (void)state;
     stub.component_tasks = 4;
@@ -219,7 +218,7 @@ static void test_heterogeneous(void **state)
     assert_string_equal(facts.task.master_addr, "m3");
 }
 
-static void test_no_ids(void **state)
+static void a_task_without_a_step_id_is_refused(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -230,7 +229,7 @@ static void test_no_ids(void **state)
 }
 
 /* One line from the first task of a node, and no interface. */
-static void test_no_interface(void **state)
+static void a_missing_interface_is_reported_once_per_node(void **state)
 {
     (void)state;
     assert_int_equal(dtspank_siteconf_parse(0, NULL, &conf, NULL), 0);
@@ -259,11 +258,16 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_all),           TEST(test_restarts),
-        TEST(test_gpus),          TEST(test_broken_lists),
-        TEST(test_users_master),  TEST(test_reserved_ports),
-        TEST(test_heterogeneous), TEST(test_no_ids),
-        TEST(test_no_interface),  TEST(test_taken_ports),
+        TEST(slurm_variables_tell_the_place_of_a_task),
+        TEST(the_restart_count_comes_from_slurm),
+        TEST(gpus_are_counted_from_the_visible_devices),
+        TEST(inconsistent_or_malformed_lists_are_not_used),
+        TEST(the_master_set_by_the_user_is_kept),
+        TEST(ports_reserved_by_slurm_are_used),
+        TEST(heterogeneous_steps_ignore_lists_of_one_component),
+        TEST(a_task_without_a_step_id_is_refused),
+        TEST(a_missing_interface_is_reported_once_per_node),
+        TEST(a_step_of_one_node_avoids_taken_ports),
     };
     return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
 }

@@ -68,7 +68,7 @@ static void assert_refused(const char *dir, const char *text)
 
 #define SAVED ".save_pretrained(OUT, safe_serialization=True)"
 
-static void test_formats(void **state)
+static void models_of_foreign_formats_are_refused_by_name(void **state)
 {
     (void)state;
     assert_refused(
@@ -115,7 +115,7 @@ static void test_formats(void **state)
     ": a pointer of git-lfs, not the file itself: run 'git lfs pull' in its "  \
     "repository"
 
-static void test_pointers(void **state)
+static void a_pointer_of_git_lfs_is_refused(void **state)
 {
     struct dt_model_config config;
     struct dt_error err;
@@ -133,7 +133,7 @@ static void test_pointers(void **state)
     assert_text(&err, dir, "/model.safetensors.index.json" PULL);
 }
 
-static void test_tokenizers(void **state)
+static void tokenizers_of_foreign_formats_are_refused(void **state)
 {
     static const char *const names[] = {"tokenizer.model", "spiece.model",
                                         "vocab.json", "vocab.txt"};
@@ -152,7 +152,7 @@ static void test_tokenizers(void **state)
 }
 
 /* Others have the messages of what is missing. */
-static void test_nothing(void **state)
+static void unrelated_files_are_not_taken_for_foreign_ones(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -165,10 +165,10 @@ static void test_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_pointers),
-        cmocka_unit_test(test_tokenizers),
-        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(models_of_foreign_formats_are_refused_by_name),
+        cmocka_unit_test(a_pointer_of_git_lfs_is_refused),
+        cmocka_unit_test(tokenizers_of_foreign_formats_are_refused),
+        cmocka_unit_test(unrelated_files_are_not_taken_for_foreign_ones),
     };
     return cmocka_run_group_tests_name("foreign", tests, NULL, NULL);
 }

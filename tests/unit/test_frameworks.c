@@ -267,7 +267,7 @@ static void check_all(const struct dt_task_facts *facts, bool uniform)
     assert_place(&place, facts);
 }
 
-static void test_one_task(void **state)
+static void every_framework_finds_its_place_with_one_task(void **state)
 {
     static const uint32_t tasks[] = {1};
     bool seen[1] = {false};
@@ -289,7 +289,7 @@ static void test_one_task(void **state)
     tensorflow(&facts, seen);
 }
 
-static void test_two_nodes(void **state)
+static void every_framework_finds_its_place_on_two_nodes(void **state)
 {
     bool seen[16] = {false};
     (void)state;
@@ -301,7 +301,7 @@ static void test_two_nodes(void **state)
 
 /* Dealt out in turn over nodes of 3, 1 and 2 tasks: ranks do not follow nodes.
  */
-static void test_uneven(void **state)
+static void every_framework_finds_its_place_on_uneven_nodes(void **state)
 {
     static const uint32_t tasks[] = {3, 1, 2};
     static const struct {
@@ -331,9 +331,12 @@ static void test_uneven(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_one_task, teardown),
-        cmocka_unit_test_teardown(test_two_nodes, teardown),
-        cmocka_unit_test_teardown(test_uneven, teardown),
+        cmocka_unit_test_teardown(every_framework_finds_its_place_with_one_task,
+                                  teardown),
+        cmocka_unit_test_teardown(every_framework_finds_its_place_on_two_nodes,
+                                  teardown),
+        cmocka_unit_test_teardown(
+            every_framework_finds_its_place_on_uneven_nodes, teardown),
     };
     return cmocka_run_group_tests_name("frameworks", tests, NULL, NULL);
 }

@@ -108,7 +108,7 @@ static void write_model(size_t vocab_size, size_t favourite)
     dt_layout_destroy(layout);
 }
 
-static void test_text(void **state)
+static void a_prompt_is_continued_until_the_text_ends(void **state)
 {
     (void)state;
     write_model(DT_BYTE_VOCAB, 'x');
@@ -127,7 +127,7 @@ static void test_text(void **state)
     assert_string_equal(output, "end\n");
 }
 
-static void test_seed(void **state)
+static void the_seed_decides_what_is_sampled(void **state)
 {
     char first[sizeof(output)];
     (void)state;
@@ -146,7 +146,7 @@ static void test_seed(void **state)
     assert_string_not_equal(output, first);
 }
 
-static void test_tokens(void **state)
+static void a_prompt_may_be_given_as_token_ids(void **state)
 {
     (void)state;
     write_model(300, 299);
@@ -174,8 +174,7 @@ static void test_tokens(void **state)
     assert_non_null(strstr(output, "got ',2'"));
 }
 
-/* A text ends where the model has no more positions. */
-static void test_full(void **state)
+static void a_text_ends_where_positions_run_out(void **state)
 {
     (void)state;
     write_model(DT_BYTE_VOCAB, 'x');
@@ -189,7 +188,7 @@ static void test_full(void **state)
 }
 
 /* What generation_config.json calls the end of a text ends it. */
-static void test_stops(void **state)
+static void end_tokens_of_the_model_end_the_text(void **state)
 {
     static const char one[] = "{\"eos_token_id\": 120}";
     static const char list[] =
@@ -217,7 +216,7 @@ static void test_stops(void **state)
         strstr(output, "--stop: the tokenizer has no token 'no such token'"));
 }
 
-static void test_types(void **state)
+static void every_data_type_generates_the_same_text(void **state)
 {
     static const char *const types[] = {"fp32", "bf16", "fp16"};
     (void)state;
@@ -234,7 +233,7 @@ static void test_types(void **state)
 /* Lines come back in order with what was made of each, the same whatever the
  * batch.
  */
-static void test_file(void **state)
+static void prompts_of_a_file_come_back_in_order(void **state)
 {
     static const char lines[] = "{\"prompt\": \"a\", \"id\": 1}\n\n"
                                 "{\"prompt\": \"longer than the others\"}\n"
@@ -270,7 +269,7 @@ static void test_file(void **state)
 }
 
 /* A tokenizer of bytes has none of a template's control tokens: said once. */
-static void test_warning(void **state)
+static void missing_control_tokens_are_reported_once(void **state)
 {
     static const char lines[] =
         "{\"prompt\": \"a\"}\n"
@@ -300,7 +299,7 @@ static void test_warning(void **state)
     }
 }
 
-static void test_bad_file(void **state)
+static void a_bad_file_of_prompts_is_refused(void **state)
 {
     static const struct {
         const char *lines, *text;
@@ -325,7 +324,7 @@ static void test_bad_file(void **state)
     }
 }
 
-static void test_refused(void **state)
+static void invalid_arguments_are_refused(void **state)
 {
     static const struct {
         const char *args[7], *text;
@@ -372,7 +371,7 @@ static void test_refused(void **state)
     assert_non_null(strstr(output, "usage: disttrain generate --model DIR"));
 }
 
-static void test_text_out(void **state)
+static void unprintable_bytes_are_shown_as_replacements(void **state)
 {
 #define FFFD "\xef\xbf\xbd"
     static const struct {
@@ -412,12 +411,17 @@ static void test_text_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),     cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_tokens),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_text_out), cmocka_unit_test(test_full),
-        cmocka_unit_test(test_types),    cmocka_unit_test(test_warning),
-        cmocka_unit_test(test_file),     cmocka_unit_test(test_bad_file),
-        cmocka_unit_test(test_stops),
+        cmocka_unit_test(a_prompt_is_continued_until_the_text_ends),
+        cmocka_unit_test(the_seed_decides_what_is_sampled),
+        cmocka_unit_test(a_prompt_may_be_given_as_token_ids),
+        cmocka_unit_test(invalid_arguments_are_refused),
+        cmocka_unit_test(unprintable_bytes_are_shown_as_replacements),
+        cmocka_unit_test(a_text_ends_where_positions_run_out),
+        cmocka_unit_test(every_data_type_generates_the_same_text),
+        cmocka_unit_test(missing_control_tokens_are_reported_once),
+        cmocka_unit_test(prompts_of_a_file_come_back_in_order),
+        cmocka_unit_test(a_bad_file_of_prompts_is_refused),
+        cmocka_unit_test(end_tokens_of_the_model_end_the_text),
     };
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static void expect(const struct format *f, float value)
 }
 
 /* Every half, and the values between it and its neighbours. */
-static void test_all(void **state)
+static void every_half_widens_exactly_and_rounds_correctly(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -91,7 +91,7 @@ static void test_all(void **state)
     }
 }
 
-static void test_random(void **state)
+static void random_floats_round_to_the_nearest_half(void **state)
 {
     (void)state;
     for (uint64_t n = 0; n < 1000000; n++) {
@@ -105,7 +105,7 @@ static void test_random(void **state)
     }
 }
 
-static void test_special(void **state)
+static void special_values_convert_to_known_bits(void **state)
 {
     static const struct {
         uint32_t bits;
@@ -132,9 +132,9 @@ static void test_special(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_special),
+        cmocka_unit_test(every_half_widens_exactly_and_rounds_correctly),
+        cmocka_unit_test(random_floats_round_to_the_nearest_half),
+        cmocka_unit_test(special_values_convert_to_known_bits),
     };
     return cmocka_run_group_tests_name("half", tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static void half_a_second(void)
     put(40, "wchan", "do_wait", 7);
 }
 
-static void test_processes(void **state)
+static void the_processes_of_a_rank_tell_its_state(void **state)
 {
     (void)state;
     snprintf(root, sizeof(root), "%s", scratch_path("root"));
@@ -129,7 +129,7 @@ static void second_ends(void)
     put_stat(41, "e", 'D', 40, 5);
 }
 
-static void test_moments(void **state)
+static void momentary_states_of_processes_do_not_mislead(void **state)
 {
     (void)state;
     snprintf(root, sizeof(root), "%s", scratch_path("moments"));
@@ -153,7 +153,7 @@ static void test_moments(void **state)
 }
 
 /* py-spy is asked about Python programs, and may fail. */
-static void test_frames(void **state)
+static void python_programs_show_their_stack_frames(void **state)
 {
     static const char spy[] =
         "#!/bin/sh\n[ \"$*\" != 'dump --nonblocking --pid 20' ] || exit 1\n"
@@ -203,7 +203,7 @@ static void expect_doing(const char *said, const char *want)
     free(copy);
 }
 
-static void test_groups(void **state)
+static void ranks_that_do_the_same_share_a_line(void **state)
 {
     (void)state;
     expect_doing("rank 2 4 9 99 n2\tbusy\tb x=2\nend n2\n"
@@ -221,7 +221,7 @@ static void test_groups(void **state)
 }
 
 /* Many that cannot go on come before one that waits for them. */
-static void test_suspects(void **state)
+static void the_ranks_in_the_worst_state_come_first(void **state)
 {
     static const char *const bad[] = {
         "has ended (state Z)", "stopped (state T)", "waits in nfs (state D)",
@@ -244,7 +244,7 @@ static void test_suspects(void **state)
 }
 
 /* The first and the last rank, on the first and the last node. */
-static void test_ends(void **state)
+static void a_lost_first_or_last_rank_is_named(void **state)
 {
     static const char *const lines[] = {
         "rank 0 4 5 0 n1\tbusy\tb\n", "rank 1 4 6 0 n1\tbusy\tb\n",
@@ -270,7 +270,7 @@ static void test_ends(void **state)
                  "ranks 2-3 on n2: busy, 0 % of a CPU: b\n");
 }
 
-static void test_missing(void **state)
+static void ranks_that_no_longer_run_are_named(void **state)
 {
     (void)state;
     expect_doing("rank 0 3 7 50 n1\tbusy\tb\nrank 2 3 8 50 n1\tbusy\tb\n"
@@ -287,7 +287,7 @@ static void test_missing(void **state)
     expect_doing("end n1\nend n2\n", "no rank runs\n");
 }
 
-static void test_silence(void **state)
+static void a_silence_beyond_the_limit_is_reported_once(void **state)
 {
     struct dt_silence silence = {.limit_s = 10};
     struct dt_silence none = {.limit_s = 0};
@@ -326,7 +326,7 @@ static char *report(struct dt_outcome *outcome)
     return text;
 }
 
-static void test_report(void **state)
+static void a_hang_does_not_hide_an_earlier_failure(void **state)
 {
     struct dt_error err;
     struct dt_notice failed = {
@@ -357,7 +357,7 @@ static void test_report(void **state)
 }
 
 /* "600 end", "0", and what holds when nobody has said anything. */
-static void test_wishes(void **state)
+static void the_wish_of_the_user_sets_the_limit(void **state)
 {
     static const struct {
         const char *wish;
@@ -378,7 +378,7 @@ static void test_wishes(void **state)
 /* The doctor may speak in pieces, and is not asked before all ranks have
  * started.
  */
-static void test_answer(void **state)
+static void the_doctor_is_asked_once_all_ranks_run(void **state)
 {
     struct dt_error err;
     struct dt_notice start = {.kind = DT_NOTICE_START, .host = "n1"};
@@ -422,12 +422,17 @@ int main(int argc, char **argv)
     if (argc > 3)
         return speak(argv[3]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_processes), cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_frames),    cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_missing),   cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_report),    cmocka_unit_test(test_suspects),
-        cmocka_unit_test(test_ends),      cmocka_unit_test(test_wishes),
-        cmocka_unit_test(test_answer),
+        cmocka_unit_test(the_processes_of_a_rank_tell_its_state),
+        cmocka_unit_test(momentary_states_of_processes_do_not_mislead),
+        cmocka_unit_test(python_programs_show_their_stack_frames),
+        cmocka_unit_test(ranks_that_do_the_same_share_a_line),
+        cmocka_unit_test(ranks_that_no_longer_run_are_named),
+        cmocka_unit_test(a_silence_beyond_the_limit_is_reported_once),
+        cmocka_unit_test(a_hang_does_not_hide_an_earlier_failure),
+        cmocka_unit_test(the_ranks_in_the_worst_state_come_first),
+        cmocka_unit_test(a_lost_first_or_last_rank_is_named),
+        cmocka_unit_test(the_wish_of_the_user_sets_the_limit),
+        cmocka_unit_test(the_doctor_is_asked_once_all_ranks_run),
     };
     return cmocka_run_group_tests_name("hang", tests, NULL, NULL);
 }

@@ -13,8 +13,7 @@
 
 #include "spank/hostlist.h"
 
-/* Every host of each list, in order. */
-static void test_lists(void **state)
+static void the_hosts_of_a_list_come_in_order(void **state)
 {
     static const struct {
         const char *list;
@@ -54,7 +53,7 @@ static void free_hosts(char **hosts, uint32_t count)
 }
 
 /* The hosts of each list at once are the same as one by one. */
-static void test_expand(void **state)
+static void expanding_a_list_gives_the_same_hosts(void **state)
 {
     static const char *const lists[] = {
         "a",
@@ -90,7 +89,7 @@ static void test_expand(void **state)
     }
 }
 
-static void test_far(void **state)
+static void the_millionth_host_of_a_list_is_found(void **state)
 {
     char host[32];
     (void)state;
@@ -101,7 +100,7 @@ static void test_far(void **state)
 }
 
 /* Exactly as long as the buffer, and one byte more. */
-static void test_fit(void **state)
+static void host_names_longer_than_the_buffer_are_refused(void **state)
 {
     struct dt_error err;
     char host[6];
@@ -128,7 +127,7 @@ static void test_fit(void **state)
     free(hosts[0]);
 }
 
-static void test_malformed(void **state)
+static void malformed_host_lists_are_refused(void **state)
 {
     static const char *const lists[] = {
         "",
@@ -167,7 +166,7 @@ static void test_malformed(void **state)
     }
 }
 
-static void test_too_few(void **state)
+static void a_host_beyond_the_list_is_refused(void **state)
 {
     char host[64];
     struct dt_error err;
@@ -180,9 +179,12 @@ static void test_too_few(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),     cmocka_unit_test(test_expand),
-        cmocka_unit_test(test_far),       cmocka_unit_test(test_fit),
-        cmocka_unit_test(test_malformed), cmocka_unit_test(test_too_few),
+        cmocka_unit_test(the_hosts_of_a_list_come_in_order),
+        cmocka_unit_test(expanding_a_list_gives_the_same_hosts),
+        cmocka_unit_test(the_millionth_host_of_a_list_is_found),
+        cmocka_unit_test(host_names_longer_than_the_buffer_are_refused),
+        cmocka_unit_test(malformed_host_lists_are_refused),
+        cmocka_unit_test(a_host_beyond_the_list_is_refused),
     };
     return cmocka_run_group_tests_name("hostlist", tests, NULL, NULL);
 }

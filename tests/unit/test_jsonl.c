@@ -17,7 +17,7 @@ static const struct dt_example_options usual;
 
 /* --- lines --- */
 
-static void test_next(void **state)
+static void blank_lines_are_skipped_and_still_counted(void **state)
 {
     static const char data[] = "\xef\xbb\xbf{1}\r\n\r\n \t\n{2}\n\n\xef\xbb\xbf"
                                "{3}\n{4}\r";
@@ -44,7 +44,7 @@ static void test_next(void **state)
 }
 
 /* However long the parts, they are the file, whole lines each. */
-static void test_parts(void **state)
+static void parts_of_any_length_hold_whole_lines(void **state)
 {
     static const char data[] = "a\n\nbbbbbbbb\ncc\nd\n\n\neeeeeee";
     size_t bytes = sizeof(data) - 1;
@@ -89,7 +89,7 @@ static void check_message(const struct dt_record *record, size_t i,
     assert_string_equal(record->turns.messages[i].content, content);
 }
 
-static void test_text(void **state)
+static void text_is_read_from_the_configured_key(void **state)
 {
     struct dt_example_options other = {.text_key = "body"};
     (void)state;
@@ -103,7 +103,7 @@ static void test_text(void **state)
     dt_record_fini(&record);
 }
 
-static void test_pairs(void **state)
+static void prompts_and_completions_are_strings_or_messages(void **state)
 {
     struct dt_example_options other = {.prompt_key = "q",
                                        .completion_key = "a"};
@@ -128,7 +128,7 @@ static void test_pairs(void **state)
     dt_record_fini(&record);
 }
 
-static void test_messages(void **state)
+static void messages_are_read_in_both_spellings(void **state)
 {
     struct dt_example_options other = {.messages_key = "chat"};
     (void)state;
@@ -158,7 +158,7 @@ static void test_messages(void **state)
     dt_record_fini(&record);
 }
 
-static void test_tokens(void **state)
+static void labels_choose_which_tokens_are_targets(void **state)
 {
     (void)state;
     struct dt_record record =
@@ -238,7 +238,7 @@ static const struct {
     {DT_LINES_TOKENS, "{\"input_ids\": [1], \"labels\": [\"a\"]}", "labels[0]"},
 };
 
-static void test_bad(void **state)
+static void a_malformed_record_is_refused_with_its_reason(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -256,7 +256,7 @@ static void test_bad(void **state)
 
 /* --- layouts --- */
 
-static void test_layout(void **state)
+static void the_keys_of_a_line_tell_its_layout(void **state)
 {
     static const struct {
         const char *line;
@@ -280,7 +280,7 @@ static void test_layout(void **state)
     }
 }
 
-static void test_no_layout(void **state)
+static void a_line_of_no_known_layout_is_refused(void **state)
 {
     static const struct {
         const char *line, *text;
@@ -312,11 +312,15 @@ static void test_no_layout(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_next),      cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_text),      cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_messages),  cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_bad),       cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_no_layout),
+        cmocka_unit_test(blank_lines_are_skipped_and_still_counted),
+        cmocka_unit_test(parts_of_any_length_hold_whole_lines),
+        cmocka_unit_test(text_is_read_from_the_configured_key),
+        cmocka_unit_test(prompts_and_completions_are_strings_or_messages),
+        cmocka_unit_test(messages_are_read_in_both_spellings),
+        cmocka_unit_test(labels_choose_which_tokens_are_targets),
+        cmocka_unit_test(a_malformed_record_is_refused_with_its_reason),
+        cmocka_unit_test(the_keys_of_a_line_tell_its_layout),
+        cmocka_unit_test(a_line_of_no_known_layout_is_refused),
     };
     return cmocka_run_group_tests_name("jsonl", tests, NULL, NULL);
 }

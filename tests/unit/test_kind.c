@@ -122,7 +122,7 @@ static const struct {
     {"a.jsonl", "", 0, DT_ASKED_AUTO, ": empty"},
 };
 
-static void test_good(void **state)
+static void content_and_name_decide_the_kind_of_file(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -138,7 +138,7 @@ static void test_good(void **state)
     }
 }
 
-static void test_bad(void **state)
+static void an_unreadable_format_is_refused_with_advice(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -157,7 +157,7 @@ static void test_bad(void **state)
 }
 
 /* A tar archive says what it is late; a file may end before that. */
-static void test_tar(void **state)
+static void a_tar_archive_is_recognized_and_refused(void **state)
 {
     char bytes[512] = "file.txt";
     struct dt_error err;
@@ -171,7 +171,7 @@ static void test_tar(void **state)
                                      "`tar -xf`"));
 }
 
-static void test_missing(void **state)
+static void a_missing_file_or_a_directory_is_refused(void **state)
 {
     struct dt_error err;
     enum dt_kind kind;
@@ -187,10 +187,10 @@ static void test_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_tar),
-        cmocka_unit_test(test_missing),
+        cmocka_unit_test(content_and_name_decide_the_kind_of_file),
+        cmocka_unit_test(an_unreadable_format_is_refused_with_advice),
+        cmocka_unit_test(a_tar_archive_is_recognized_and_refused),
+        cmocka_unit_test(a_missing_file_or_a_directory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static int forget(void **state)
     return 0;
 }
 
-static void test_single(void **state)
+static void a_process_started_alone_is_the_only_rank(void **state)
 {
     struct dt_error err;
     struct dt_launch *launch = dt_launch_create(1000, &err);
@@ -55,7 +55,7 @@ static void test_single(void **state)
     dt_launch_destroy(NULL);
 }
 
-static void test_single_exchange(void **state)
+static void a_single_rank_reads_back_what_it_put(void **state)
 {
     struct dt_error err;
     struct dt_launch *launch = dt_launch_create(1000, &err);
@@ -80,7 +80,7 @@ static void test_single_exchange(void **state)
     dt_launch_destroy(launch);
 }
 
-static void test_single_abort(void **state)
+static void abort_ends_the_process_with_the_given_status(void **state)
 {
     pid_t pid = fork();
     int status;
@@ -92,7 +92,7 @@ static void test_single_abort(void **state)
     assert_int_equal(WEXITSTATUS(status), 69);
 }
 
-static void test_slurm_without_pmix(void **state)
+static void a_slurm_step_of_many_tasks_needs_pmix(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -117,7 +117,7 @@ static void refuse(const char *name, const char *value, const char *want)
     assert_int_equal(err.status, EX_CONFIG);
 }
 
-static void test_contradiction(void **state)
+static void variables_that_contradict_the_launcher_are_refused(void **state)
 {
     struct dt_error err;
     struct dt_launch *launch;
@@ -139,7 +139,7 @@ static void test_contradiction(void **state)
     dt_launch_destroy(launch);
 }
 
-static void test_server_gone(void **state)
+static void an_unreachable_pmix_launcher_is_reported(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -161,12 +161,16 @@ static void test_server_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_single, forget),
-        cmocka_unit_test_setup(test_single_exchange, forget),
-        cmocka_unit_test_setup(test_single_abort, forget),
-        cmocka_unit_test_setup(test_slurm_without_pmix, forget),
-        cmocka_unit_test_setup(test_contradiction, forget),
-        cmocka_unit_test_setup(test_server_gone, forget),
+        cmocka_unit_test_setup(a_process_started_alone_is_the_only_rank,
+                               forget),
+        cmocka_unit_test_setup(a_single_rank_reads_back_what_it_put, forget),
+        cmocka_unit_test_setup(abort_ends_the_process_with_the_given_status,
+                               forget),
+        cmocka_unit_test_setup(a_slurm_step_of_many_tasks_needs_pmix, forget),
+        cmocka_unit_test_setup(
+            variables_that_contradict_the_launcher_are_refused, forget),
+        cmocka_unit_test_setup(an_unreachable_pmix_launcher_is_reported,
+                               forget),
     };
     return cmocka_run_group_tests_name("launch", tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ static const struct {
     {"", "none"},
 };
 
-static void test_find(void **state)
+static void launchers_are_found_with_their_programs(void **state)
 {
     char text[512];
     (void)state;
@@ -101,6 +101,7 @@ static void test_find(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_find)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(launchers_are_found_with_their_programs)};
     return cmocka_run_group_tests_name("launcher", tests, NULL, NULL);
 }

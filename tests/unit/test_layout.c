@@ -29,7 +29,7 @@ static struct dt_layout *two_units(int world)
     return layout;
 }
 
-static void test_names(void **state)
+static void each_data_type_has_its_name(void **state)
 {
     static const char *const names[] = {"F32", "BF16", "F16",
                                         "I32", "I64",  "F64"};
@@ -38,7 +38,7 @@ static void test_names(void **state)
         assert_string_equal(dt_dtype_name(dtype), names[dtype]);
 }
 
-static void test_offsets(void **state)
+static void parameters_are_aligned_and_units_padded(void **state)
 {
     (void)state;
     struct dt_layout *layout = two_units(2);
@@ -55,7 +55,7 @@ static void test_offsets(void **state)
     dt_layout_destroy(NULL);
 }
 
-static void test_views(void **state)
+static void a_parameter_view_points_at_its_elements(void **state)
 {
     (void)state;
     struct dt_layout *layout = two_units(1);
@@ -72,7 +72,7 @@ static void test_views(void **state)
 }
 
 /* Joined parameters lie side by side, and are one view. */
-static void test_joined(void **state)
+static void joined_parameters_form_one_view(void **state)
 {
     struct dt_layout *layout = dt_layout_create(NULL);
     struct dt_buffer *buf;
@@ -100,7 +100,7 @@ static void test_joined(void **state)
     dt_layout_destroy(layout);
 }
 
-static void test_overflow(void **state)
+static void too_many_elements_are_refused(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -121,7 +121,7 @@ static void test_overflow(void **state)
     dt_layout_destroy(layout);
 }
 
-static void test_no_memory(void **state)
+static void a_failed_allocation_names_size_and_purpose(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -134,9 +134,12 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),    cmocka_unit_test(test_offsets),
-        cmocka_unit_test(test_views),    cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_overflow), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(each_data_type_has_its_name),
+        cmocka_unit_test(parameters_are_aligned_and_units_padded),
+        cmocka_unit_test(a_parameter_view_points_at_its_elements),
+        cmocka_unit_test(joined_parameters_form_one_view),
+        cmocka_unit_test(too_many_elements_are_refused),
+        cmocka_unit_test(a_failed_allocation_names_size_and_purpose),
     };
     return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
 }

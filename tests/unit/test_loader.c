@@ -116,7 +116,7 @@ static void check_stream(size_t B, int world, bool shuffle, uint64_t position)
     }
 }
 
-static void test_world_size(void **state)
+static void every_world_size_reads_the_same_stream(void **state)
 {
     (void)state;
     for (int world = 1; world <= 8; world *= 2) {
@@ -125,7 +125,7 @@ static void test_world_size(void **state)
     }
 }
 
-static void test_resume(void **state)
+static void the_stream_resumes_at_any_position(void **state)
 {
     static const uint64_t positions[] = {
         1, 8, 100, 101, 102, 1000003, (uint64_t)1 << 40};
@@ -136,8 +136,7 @@ static void test_resume(void **state)
     }
 }
 
-/* Every sample once an epoch, in another order each time. */
-static void test_epochs(void **state)
+static void each_epoch_has_all_samples_in_another_order(void **state)
 {
     struct dt_loader_options opt = {.B = 1,
                                     .multiple_of = 1,
@@ -206,7 +205,7 @@ static void check_evaluation(size_t B, int world, size_t expected_batches)
         assert_true(seen[i]);
 }
 
-static void test_evaluation(void **state)
+static void an_evaluation_reads_every_sample_once(void **state)
 {
     (void)state;
     check_evaluation(1, 1, 101);
@@ -218,7 +217,7 @@ static void test_evaluation(void **state)
     check_evaluation(40, 4, 1); /* the last rank has nothing but padding */
 }
 
-static void test_too_short(void **state)
+static void data_shorter_than_one_sample_is_refused(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -234,7 +233,7 @@ static void test_too_short(void **state)
     dt_loader_destroy(NULL);
 }
 
-static void test_too_large(void **state)
+static void batches_larger_than_memory_are_refused(void **state)
 {
     struct dt_loader_options opt = {.B = SIZE_MAX / 8,
                                     .multiple_of = 1,
@@ -250,7 +249,7 @@ static void test_too_large(void **state)
 }
 
 /* Good batches come before the error, and the error stays. */
-static void test_bad_token(void **state)
+static void good_batches_come_before_a_bad_token(void **state)
 {
     enum { N = 3000000, BAD = 20000 };
     struct dt_loader_options opt = {.B = 1,
@@ -286,7 +285,7 @@ static void test_bad_token(void **state)
 }
 
 /* Without patience a batch is soon late; it still comes. */
-static void test_timeout(void **state)
+static void a_late_batch_is_reported_and_still_comes(void **state)
 {
     struct dt_loader_options opt = {.B = 20000,
                                     .multiple_of = 1,
@@ -337,7 +336,7 @@ static unsigned long long loader_mask(void)
     return mask;
 }
 
-static void test_signals(void **state)
+static void the_loader_thread_blocks_signals(void **state)
 {
     struct dt_loader_options opt = {.B = 1,
                                     .multiple_of = 1,
@@ -359,11 +358,15 @@ static void test_signals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_world_size), cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_epochs),     cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_too_short),  cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_bad_token),  cmocka_unit_test(test_timeout),
-        cmocka_unit_test(test_signals),
+        cmocka_unit_test(every_world_size_reads_the_same_stream),
+        cmocka_unit_test(the_stream_resumes_at_any_position),
+        cmocka_unit_test(each_epoch_has_all_samples_in_another_order),
+        cmocka_unit_test(an_evaluation_reads_every_sample_once),
+        cmocka_unit_test(data_shorter_than_one_sample_is_refused),
+        cmocka_unit_test(batches_larger_than_memory_are_refused),
+        cmocka_unit_test(good_batches_come_before_a_bad_token),
+        cmocka_unit_test(a_late_batch_is_reported_and_still_comes),
+        cmocka_unit_test(the_loader_thread_blocks_signals),
     };
     return cmocka_run_group_tests_name("loader", tests, setup, teardown);
 }

@@ -21,7 +21,7 @@ static size_t available(const char *root)
     return dt_memory_available(scratch_path(root));
 }
 
-static void test_no_groups(void **state)
+static void available_memory_counts_without_a_cgroup(void **state)
 {
     (void)state;
     sysfs_write("plain", MEMINFO, "proc/meminfo");
@@ -30,7 +30,7 @@ static void test_no_groups(void **state)
 }
 
 /* The closest limit counts, wherever it is; page cache is given back. */
-static void test_version_2(void **state)
+static void the_tightest_limit_of_cgroup_version_2_counts(void **state)
 {
     (void)state;
     sysfs_write("v2", MEMINFO, "proc/meminfo");
@@ -53,7 +53,7 @@ static void test_version_2(void **state)
 /* In a container, whose own group is the root that it sees; a page cache that
  * is counted a little later than what is used is not more than that.
  */
-static void test_container(void **state)
+static void a_container_is_limited_by_its_root_cgroup(void **state)
 {
     (void)state;
     sysfs_write("c2", MEMINFO, "proc/meminfo");
@@ -67,7 +67,7 @@ static void test_container(void **state)
     assert_int_equal(available("c2"), 10000000);
 }
 
-static void test_version_1(void **state)
+static void the_limit_of_cgroup_version_1_counts(void **state)
 {
     (void)state;
     sysfs_write("v1", MEMINFO, "proc/meminfo");
@@ -88,10 +88,10 @@ static void test_version_1(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_groups),
-        cmocka_unit_test(test_version_2),
-        cmocka_unit_test(test_container),
-        cmocka_unit_test(test_version_1),
+        cmocka_unit_test(available_memory_counts_without_a_cgroup),
+        cmocka_unit_test(the_tightest_limit_of_cgroup_version_2_counts),
+        cmocka_unit_test(a_container_is_limited_by_its_root_cgroup),
+        cmocka_unit_test(the_limit_of_cgroup_version_1_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static void expect_missing(struct dt_outcome *o, uint32_t count,
     free(text);
 }
 
-static void test_missing(void **state)
+static void ranks_not_yet_started_are_listed_by_node(void **state)
 {
     struct dt_error err;
     char host[16];
@@ -81,7 +81,7 @@ static void expect_absent(const char *line, const char *want)
     dt_outcome_destroy(o);
 }
 
-static void test_absent(void **state)
+static void nodes_that_have_not_connected_are_named(void **state)
 {
     (void)state;
     expect_absent(RECORD "absent 0 n1 1.000 61234 30 n3\n",
@@ -103,8 +103,8 @@ static void test_absent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_absent),
+        cmocka_unit_test(ranks_not_yet_started_are_listed_by_node),
+        cmocka_unit_test(nodes_that_have_not_connected_are_named),
     };
     return cmocka_run_group_tests_name("missing", tests, NULL, NULL);
 }

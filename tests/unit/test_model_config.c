@@ -46,7 +46,7 @@ static const char llama_file[] =
     " \"transformers_version\": \"4.45.0.dev0\", \"use_cache\": true,"
     " \"vocab_size\": 128256}";
 
-static void test_read_gpt2(void **state)
+static void a_published_gpt2_configuration_is_read(void **state)
 {
     struct dt_model_config c;
     struct dt_error err;
@@ -75,7 +75,7 @@ static void test_read_gpt2(void **state)
     dt_model_config_fini(&c);
 }
 
-static void test_read_llama(void **state)
+static void a_published_llama_configuration_is_read(void **state)
 {
     struct dt_model_config c;
     struct dt_error err;
@@ -103,8 +103,7 @@ static void test_read_llama(void **state)
     dt_model_config_fini(&c);
 }
 
-/* What a family does where its file says nothing. */
-static void test_defaults(void **state)
+static void missing_keys_take_the_defaults_of_the_family(void **state)
 {
     static const struct {
         const char *json;
@@ -145,7 +144,7 @@ static void test_defaults(void **state)
 /* Heads that a file does not name at all are those of the family's first
  * model; transformers has them from there.
  */
-static void test_default_heads(void **state)
+static void missing_head_keys_default_to_the_first_model(void **state)
 {
     static const struct {
         const char *json;
@@ -174,7 +173,7 @@ static void test_default_heads(void **state)
     }
 }
 
-static void test_windows(void **state)
+static void a_sliding_window_starts_at_the_configured_layer(void **state)
 {
 #define FULL "\"full_attention\""
 #define SLIDING "\"sliding_attention\""
@@ -208,7 +207,7 @@ static void test_windows(void **state)
     }
 }
 
-static void test_rope_spellings(void **state)
+static void all_spellings_of_rope_scaling_are_read(void **state)
 {
     static const char *const files[] = {
         OTHER("llama", "\"rope_theta\": 1e6, \"rope_scaling\":"
@@ -336,7 +335,7 @@ static const struct {
      "\"linear_attention\""},
 };
 
-static void test_refused(void **state)
+static void unsupported_or_invalid_values_are_refused(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
@@ -351,7 +350,7 @@ static void test_refused(void **state)
 }
 
 /* The words behind the position are jansson's. */
-static void test_not_json(void **state)
+static void malformed_json_is_refused_with_its_position(void **state)
 {
     struct dt_model_config c;
     struct dt_error err;
@@ -366,7 +365,7 @@ static void test_not_json(void **state)
 }
 
 /* More problems than a message holds: it is cut, and nothing else happens. */
-static void test_many_problems(void **state)
+static void a_message_of_too_many_problems_is_cut(void **state)
 {
     char json[4096] = "{\"model_type\": \"gpt2\"";
     static const char *const keys[] = {"vocab_size",
@@ -395,7 +394,7 @@ static void test_many_problems(void **state)
     assert_memory_equal(err.text, "c: vocab_size: expected an integer", 34);
 }
 
-static void test_check(void **state)
+static void the_check_names_every_invalid_field(void **state)
 {
     struct dt_model_config c = {.family = DT_GPT2,
                                 .vocab_size = 97,
@@ -425,16 +424,16 @@ static void test_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_gpt2),
-        cmocka_unit_test(test_read_llama),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_default_heads),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_rope_spellings),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_not_json),
-        cmocka_unit_test(test_many_problems),
-        cmocka_unit_test(test_check),
+        cmocka_unit_test(a_published_gpt2_configuration_is_read),
+        cmocka_unit_test(a_published_llama_configuration_is_read),
+        cmocka_unit_test(missing_keys_take_the_defaults_of_the_family),
+        cmocka_unit_test(missing_head_keys_default_to_the_first_model),
+        cmocka_unit_test(a_sliding_window_starts_at_the_configured_layer),
+        cmocka_unit_test(all_spellings_of_rope_scaling_are_read),
+        cmocka_unit_test(unsupported_or_invalid_values_are_refused),
+        cmocka_unit_test(malformed_json_is_refused_with_its_position),
+        cmocka_unit_test(a_message_of_too_many_problems_is_cut),
+        cmocka_unit_test(the_check_names_every_invalid_field),
     };
     return cmocka_run_group_tests_name("model_config", tests, NULL, NULL);
 }

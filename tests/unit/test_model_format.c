@@ -38,7 +38,7 @@ static void assert_same(const struct dt_model_config *a,
 }
 
 /* A config of our own: all keys of the family are written. */
-static void test_written(void **state)
+static void a_written_configuration_reads_back_the_same(void **state)
 {
     static const char *const files[] = {
         "{" GPT2 ", \"n_inner\": 80, \"layer_norm_epsilon\": 3e-06,"
@@ -77,8 +77,7 @@ static void test_written(void **state)
     }
 }
 
-/* One that was read keeps what we do not know, and its spelling. */
-static void test_kept(void **state)
+static void unknown_keys_and_spellings_are_kept(void **state)
 {
     static const struct {
         const char *keys, *found;
@@ -118,8 +117,8 @@ static void test_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_written),
-        cmocka_unit_test(test_kept),
+        cmocka_unit_test(a_written_configuration_reads_back_the_same),
+        cmocka_unit_test(unknown_keys_and_spellings_are_kept),
     };
     return cmocka_run_group_tests_name("model_format", tests, NULL, NULL);
 }

@@ -80,14 +80,14 @@ static void check_init(enum dt_model_family family)
 }
 
 /* The same for any world size, and as large as they should be. */
-static void test_init(void **state)
+static void initial_weights_do_not_depend_on_world_size(void **state)
 {
     (void)state;
     check_init(DT_GPT2);
     check_init(DT_QWEN3);
 }
 
-static void test_seed(void **state)
+static void different_seeds_give_different_weights(void **state)
 {
     struct dt_model_config config = make_config(DT_LLAMA);
     struct dt_layout *layout = dt_model_layout(&config, 1, NULL);
@@ -106,8 +106,8 @@ static void test_seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_init),
-        cmocka_unit_test(test_seed),
+        cmocka_unit_test(initial_weights_do_not_depend_on_world_size),
+        cmocka_unit_test(different_seeds_give_different_weights),
     };
     return cmocka_run_group_tests_name("model_init", tests, NULL, NULL);
 }

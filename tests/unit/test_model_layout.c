@@ -35,7 +35,7 @@ static size_t find(const struct dt_layout *layout, const char *name)
     return (size_t)i;
 }
 
-static void test_layout_gpt2(void **state)
+static void gpt2_has_its_published_parameters(void **state)
 {
     struct dt_model_config c;
     struct dt_error err;
@@ -65,7 +65,7 @@ static void test_layout_gpt2(void **state)
     dt_model_config_fini(&c);
 }
 
-static void test_layout_qwen3(void **state)
+static void qwen3_joins_projections_of_the_same_input(void **state)
 {
     struct dt_model_config c;
     struct dt_error err;
@@ -98,7 +98,7 @@ static void test_layout_qwen3(void **state)
     dt_model_config_fini(&c);
 }
 
-static void test_activation_bytes(void **state)
+static void half_precision_and_checkpointing_need_less_memory(void **state)
 {
     struct dt_model_options o = {.B = 4, .T = 64, .train = true};
     struct dt_model_config c;
@@ -125,7 +125,7 @@ static void test_activation_bytes(void **state)
 }
 
 /* Llama 3.2's frequencies: unchanged, between, and divided by 32. */
-static void test_rope_frequencies(void **state)
+static void rope_frequencies_are_scaled_as_configured(void **state)
 {
     static const struct {
         size_t j;
@@ -164,7 +164,7 @@ static void test_rope_frequencies(void **state)
     assert_true(fabsf(table[2 * 64 + 32] - sinf(2)) < 1e-6f);
 }
 
-static void test_too_long(void **state)
+static void sequences_longer_than_the_positions_are_refused(void **state)
 {
     struct dt_model_config c;
     struct dt_error err;
@@ -182,11 +182,11 @@ static void test_too_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout_gpt2),
-        cmocka_unit_test(test_layout_qwen3),
-        cmocka_unit_test(test_activation_bytes),
-        cmocka_unit_test(test_rope_frequencies),
-        cmocka_unit_test(test_too_long),
+        cmocka_unit_test(gpt2_has_its_published_parameters),
+        cmocka_unit_test(qwen3_joins_projections_of_the_same_input),
+        cmocka_unit_test(half_precision_and_checkpointing_need_less_memory),
+        cmocka_unit_test(rope_frequencies_are_scaled_as_configured),
+        cmocka_unit_test(sequences_longer_than_the_positions_are_refused),
     };
     return cmocka_run_group_tests_name("model_layout", tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static const struct {
      "a, b, c, d, e, f, g, h.0-1 and 2 more"},
 };
 
-static void test_print(void **state)
+static void numbered_parameters_are_printed_as_ranges(void **state)
 {
     char text[200];
     (void)state;
@@ -46,8 +46,7 @@ static void test_print(void **state)
     }
 }
 
-/* Nothing is written behind the room. */
-static void test_room(void **state)
+static void nothing_is_written_beyond_the_buffer(void **state)
 {
     char text[64];
     (void)state;
@@ -65,8 +64,8 @@ static void test_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_print),
-        cmocka_unit_test(test_room),
+        cmocka_unit_test(numbered_parameters_are_printed_as_ranges),
+        cmocka_unit_test(nothing_is_written_beyond_the_buffer),
     };
     return cmocka_run_group_tests_name("names", tests, NULL, NULL);
 }

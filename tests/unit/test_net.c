@@ -24,7 +24,7 @@ static void assert_none(const char *master, const char *other, const char *text)
     assert_string_equal(err.text, text);
 }
 
-static void test_loopback(void **state)
+static void a_loopback_address_is_refused(void **state)
 {
     (void)state;
     assert_none("127.0.0.1", NULL,
@@ -34,7 +34,7 @@ static void test_loopback(void **state)
     assert_none("::1", NULL, "::1: the name leads back to this node");
 }
 
-static void test_unresolved(void **state)
+static void a_name_that_does_not_resolve_is_refused(void **state)
 {
     (void)state;
     assert_none("no such host", NULL,
@@ -43,7 +43,7 @@ static void test_unresolved(void **state)
                 "no such host: Name or service not known");
 }
 
-static void test_rdma(void **state)
+static void an_rdma_device_is_found_by_its_directory(void **state)
 {
     char dir[] = "/tmp/disttrain-net.XXXXXX";
     char device[64];
@@ -61,9 +61,9 @@ static void test_rdma(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loopback),
-        cmocka_unit_test(test_unresolved),
-        cmocka_unit_test(test_rdma),
+        cmocka_unit_test(a_loopback_address_is_refused),
+        cmocka_unit_test(a_name_that_does_not_resolve_is_refused),
+        cmocka_unit_test(an_rdma_device_is_found_by_its_directory),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static struct dt_notice parse(const char *line)
     return parse_from(DT_ORIGIN_UNKNOWN, line);
 }
 
-static void test_records(void **state)
+static void only_whole_records_with_the_token_are_read(void **state)
 {
     struct dt_notice n;
     (void)state;
@@ -87,7 +87,7 @@ static void test_records(void **state)
 }
 
 /* A task may start sruns of its own, and print what it likes. */
-static void test_origins(void **state)
+static void the_origin_of_a_line_decides_its_meaning(void **state)
 {
     static const struct {
         const char *line;
@@ -127,7 +127,7 @@ static void test_origins(void **state)
 }
 
 /* As recorded from Slurm 22.05, 24.11 and 26.05. */
-static void test_slurm_lines(void **state)
+static void recorded_slurm_messages_are_understood(void **state)
 {
     static const struct {
         const char *line;
@@ -202,7 +202,7 @@ static void test_slurm_lines(void **state)
     }
 }
 
-static void test_tasks(void **state)
+static void a_task_message_gives_ranks_and_status(void **state)
 {
     static const struct {
         const char *text;
@@ -241,10 +241,10 @@ static void test_tasks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records),
-        cmocka_unit_test(test_origins),
-        cmocka_unit_test(test_slurm_lines),
-        cmocka_unit_test(test_tasks),
+        cmocka_unit_test(only_whole_records_with_the_token_are_read),
+        cmocka_unit_test(the_origin_of_a_line_decides_its_meaning),
+        cmocka_unit_test(recorded_slurm_messages_are_understood),
+        cmocka_unit_test(a_task_message_gives_ranks_and_status),
     };
     return cmocka_run_group_tests_name("notice", tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static void setup_step(struct setup *s, struct dt_view rounded, double scale)
 }
 
 /* p=1, lr 1e-3, wd .01, g=.1,-.2,.3, computed in double from the formula. */
-static void test_adamw(void **state)
+static void adamw_steps_match_the_formula(void **state)
 {
     static const double g[] = {0.1, -0.2, 0.3};
     static const double want[] = {0.9989900001, 0.9993461137038839,
@@ -125,7 +125,7 @@ static void test_adamw(void **state)
 }
 
 /* The same steps with torch.optim.Adam in double. */
-static void test_adam(void **state)
+static void adam_steps_match_those_of_torch(void **state)
 {
     static const double g[] = {0.1, -0.2, 0.3};
     static const double want[] = {0.9990000000909091, 0.9993085005102668,
@@ -148,7 +148,7 @@ static void test_adam(void **state)
 /* The model's weights are the master's, rounded; the master does not feel it:
  * steps too small for 16 bits add up.
  */
-static void test_rounded_weights(void **state)
+static void rounding_leaves_the_master_weights_exact(void **state)
 {
     static const enum dt_dtype types[] = {DT_BF16, DT_F16};
     (void)state;
@@ -176,7 +176,7 @@ static void test_rounded_weights(void **state)
     }
 }
 
-static void test_decay_filters(void **state)
+static void a_decay_filter_chooses_which_weights_decay(void **state)
 {
     static const struct {
         enum dt_decay_filter filter;
@@ -196,7 +196,7 @@ static void test_decay_filters(void **state)
     }
 }
 
-static void test_clip(void **state)
+static void gradients_above_the_norm_are_clipped(void **state)
 {
     struct setup s;
     (void)state;
@@ -241,7 +241,7 @@ static void check_rates(const struct dt_schedule *schedule,
 #define CHECK_RATES(schedule, rates)                                           \
     check_rates(schedule, rates, sizeof(rates) / sizeof((rates)[0]))
 
-static void test_cosine(void **state)
+static void the_cosine_schedule_falls_to_its_minimum(void **state)
 {
     static const struct rate want[] = {
         {0, 0},   {1, .1},          {5, .5},  {10, 1},  {11, .999695414},
@@ -257,7 +257,7 @@ static void test_cosine(void **state)
 }
 
 /* Beyond the stored runs of transformers: the ends, and runs of one step. */
-static void test_ends(void **state)
+static void every_schedule_is_defined_beyond_its_end(void **state)
 {
     struct dt_schedule s = base_schedule(DT_SCHEDULE_LINEAR, 10);
     (void)state;
@@ -287,7 +287,7 @@ static void test_ends(void **state)
 }
 
 /* lr 1, minimum 0.1: (k+1)/(w+1), then half a cosine, then the minimum. */
-static void test_nanogpt(void **state)
+static void the_nanogpt_schedule_follows_its_formula(void **state)
 {
     static const struct rate want[] = {{0, 1.0 / 11}, {9, 10.0 / 11},
                                        {10, 1.0},     {55, 0.55},
@@ -298,7 +298,7 @@ static void test_nanogpt(void **state)
     CHECK_RATES(&s, want);
 }
 
-static void test_deepspeed(void **state)
+static void the_deepspeed_schedules_follow_their_formulas(void **state)
 {
     static const struct rate log_500[] = {{0, 0},
                                           {1, 0},
@@ -332,15 +332,15 @@ static void test_deepspeed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adamw),
-        cmocka_unit_test(test_decay_filters),
-        cmocka_unit_test(test_adam),
-        cmocka_unit_test(test_rounded_weights),
-        cmocka_unit_test(test_clip),
-        cmocka_unit_test(test_cosine),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_nanogpt),
-        cmocka_unit_test(test_deepspeed),
+        cmocka_unit_test(adamw_steps_match_the_formula),
+        cmocka_unit_test(a_decay_filter_chooses_which_weights_decay),
+        cmocka_unit_test(adam_steps_match_those_of_torch),
+        cmocka_unit_test(rounding_leaves_the_master_weights_exact),
+        cmocka_unit_test(gradients_above_the_norm_are_clipped),
+        cmocka_unit_test(the_cosine_schedule_falls_to_its_minimum),
+        cmocka_unit_test(every_schedule_is_defined_beyond_its_end),
+        cmocka_unit_test(the_nanogpt_schedule_follows_its_formula),
+        cmocka_unit_test(the_deepspeed_schedules_follow_their_formulas),
     };
     return cmocka_run_group_tests_name("optim", tests, NULL, NULL);
 }

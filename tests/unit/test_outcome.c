@@ -17,7 +17,7 @@
 
 #define EXIT(code) ((code) << 8)
 
-static void test_first_failure(void **state)
+static void the_earliest_failure_is_reported_first(void **state)
 {
     struct dt_outcome *o = step();
     (void)state;
@@ -46,7 +46,7 @@ static void test_first_failure(void **state)
 }
 
 /* What Slurm does to the others after that is no failure; a failure is. */
-static void test_requeue(void **state)
+static void only_a_step_without_failure_asks_for_requeue(void **state)
 {
     struct dt_outcome *o = step();
     (void)state;
@@ -66,7 +66,7 @@ static void test_requeue(void **state)
 /* A record tells of the task on whose stream it has come, or, if slurmstepd has
  * written it, of one of that node.
  */
-static void test_streams(void **state)
+static void a_record_on_a_foreign_stream_is_ignored(void **state)
 {
     struct dt_outcome *o = step();
     (void)state;
@@ -96,7 +96,7 @@ static bool crashes_with(int status)
 }
 
 /* How the first rank to fail has ended; the user's mistakes are no crash. */
-static void test_crashed(void **state)
+static void mistakes_of_the_user_are_no_crash(void **state)
 {
     static const int crashes[] = {EXIT(1),  EXIT(3),  SIGKILL, SIGSEGV,
                                   EXIT(69), EXIT(70), 0};
@@ -110,7 +110,7 @@ static void test_crashed(void **state)
         assert_false(crashes_with(others[i]));
 }
 
-static void test_clocks(void **state)
+static void failures_are_ordered_despite_wrong_clocks(void **state)
 {
     struct dt_outcome *o = step();
     (void)state;
@@ -125,7 +125,7 @@ static void test_clocks(void **state)
            "disttrain: rank 0 on n1: exit status 3, 0.1 s later\n");
 }
 
-static void test_causes(void **state)
+static void each_exit_status_is_explained_in_words(void **state)
 {
     static const struct {
         int status;
@@ -161,7 +161,7 @@ static void test_causes(void **state)
     }
 }
 
-static void test_oom(void **state)
+static void running_out_of_memory_is_reported_as_such(void **state)
 {
     static const char *const lines[] = {
         "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.0. Some "
@@ -183,7 +183,7 @@ static void test_oom(void **state)
 }
 
 /* Slurm 22.05 may lose the record of a task that SIGKILL has ended. */
-static void test_no_record(void **state)
+static void a_message_of_srun_replaces_a_lost_record(void **state)
 {
     struct dt_outcome *o = step();
     (void)state;
@@ -196,7 +196,7 @@ static void test_no_record(void **state)
                      "0.1 s later\n");
 }
 
-static void test_stopped(void **state)
+static void a_step_stopped_on_request_reports_no_failure(void **state)
 {
     struct dt_outcome *o = step();
     (void)state;
@@ -229,7 +229,7 @@ static void test_stopped(void **state)
                      "3.0 s after the start\n");
 }
 
-static void test_node_lost(void **state)
+static void a_lost_node_is_the_first_failure(void **state)
 {
     (void)state;
     struct dt_outcome *o = step();
@@ -256,7 +256,7 @@ static void test_node_lost(void **state)
                      "says 11.0 s after the start\n");
 }
 
-static void test_texts(void **state)
+static void messages_of_the_runtime_are_not_repeated(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -326,7 +326,7 @@ static void test_texts(void **state)
 }
 
 /* All speak at once: the words that are shown are those of the rank named. */
-static void test_whose_words(void **state)
+static void the_report_quotes_the_rank_that_it_names(void **state)
 {
     char line[64];
     char want[256];
@@ -352,13 +352,18 @@ static void test_whose_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_failure), cmocka_unit_test(test_clocks),
-        cmocka_unit_test(test_causes),        cmocka_unit_test(test_oom),
-        cmocka_unit_test(test_no_record),     cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_node_lost),     cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_requeue),       cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_whose_words),
-        cmocka_unit_test(test_crashed),
+        cmocka_unit_test(the_earliest_failure_is_reported_first),
+        cmocka_unit_test(failures_are_ordered_despite_wrong_clocks),
+        cmocka_unit_test(each_exit_status_is_explained_in_words),
+        cmocka_unit_test(running_out_of_memory_is_reported_as_such),
+        cmocka_unit_test(a_message_of_srun_replaces_a_lost_record),
+        cmocka_unit_test(a_step_stopped_on_request_reports_no_failure),
+        cmocka_unit_test(a_lost_node_is_the_first_failure),
+        cmocka_unit_test(messages_of_the_runtime_are_not_repeated),
+        cmocka_unit_test(only_a_step_without_failure_asks_for_requeue),
+        cmocka_unit_test(a_record_on_a_foreign_stream_is_ignored),
+        cmocka_unit_test(the_report_quotes_the_rank_that_it_names),
+        cmocka_unit_test(mistakes_of_the_user_are_no_crash),
     };
     return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
 }

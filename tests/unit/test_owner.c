@@ -93,7 +93,7 @@ static const char *ended_pid(void)
     return text;
 }
 
-static void test_refused(void **state)
+static void a_directory_of_another_run_is_refused(void **state)
 {
     (void)state;
     char text[700], host[256];
@@ -116,7 +116,7 @@ static void test_refused(void **state)
     dt_owner_release(NULL);
 }
 
-static void test_job_named(void **state)
+static void the_refusal_names_the_job_to_cancel(void **state)
 {
     (void)state;
     setenv("SLURM_JOB_ID", "12", 1);
@@ -132,7 +132,7 @@ static void test_job_named(void **state)
 
 /* --- one that has ended --- */
 
-static void test_process_gone(void **state)
+static void the_directory_of_an_ended_process_is_free(void **state)
 {
     (void)state;
     put(path, card_with("pid", ended_pid()));
@@ -143,7 +143,7 @@ static void test_process_gone(void **state)
     assert_false(exists(path));
 }
 
-static void test_requeued(void **state)
+static void a_requeued_job_takes_its_directory_back(void **state)
 {
     (void)state;
     char *card;
@@ -154,7 +154,7 @@ static void test_requeued(void **state)
     dt_owner_release(must_take(LONG));
 }
 
-static void test_silent(void **state)
+static void a_silent_owner_is_replaced(void **state)
 {
     (void)state;
     put(path, card_with("boot", "another"));
@@ -179,7 +179,7 @@ static void *touch(void *arg)
     return NULL;
 }
 
-static void test_alive_elsewhere(void **state)
+static void an_owner_alive_on_another_node_is_respected(void **state)
 {
     (void)state;
     pthread_t thread;
@@ -195,7 +195,7 @@ static void test_alive_elsewhere(void **state)
         strstr(err.text, "this directory: job 12, step -, process"));
 }
 
-static void test_beats(void **state)
+static void an_owner_keeps_its_file_fresh(void **state)
 {
     (void)state;
     struct stat first, now;
@@ -212,7 +212,7 @@ static void test_beats(void **state)
 }
 
 /* One that wanted to take the place of an ended one, and ended, too. */
-static void test_unfinished_claim(void **state)
+static void an_unfinished_claim_does_not_block_the_next(void **state)
 {
     (void)state;
     char claim[400], nonce[17];
@@ -225,7 +225,7 @@ static void test_unfinished_claim(void **state)
     assert_false(exists(claim));
 }
 
-static void test_directory_removed(void **state)
+static void a_removed_directory_is_claimed_again(void **state)
 {
     (void)state;
     struct dt_owner *owner = must_take(LONG);
@@ -245,7 +245,7 @@ static void test_directory_removed(void **state)
     assert_false(exists(path));
 }
 
-static void test_cannot_create(void **state)
+static void a_path_under_a_file_is_refused(void **state)
 {
     (void)state;
     char under[400];
@@ -272,7 +272,7 @@ static void *race(void *arg)
     return NULL;
 }
 
-static void test_race(void **state)
+static void only_one_of_many_runs_gets_the_directory(void **state)
 {
     (void)state;
     char card[2048];
@@ -302,17 +302,20 @@ static void test_race(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_refused, fresh),
-        cmocka_unit_test_setup(test_job_named, fresh),
-        cmocka_unit_test_setup(test_process_gone, fresh),
-        cmocka_unit_test_setup(test_requeued, fresh),
-        cmocka_unit_test_setup(test_silent, fresh),
-        cmocka_unit_test_setup(test_alive_elsewhere, fresh),
-        cmocka_unit_test_setup(test_beats, fresh),
-        cmocka_unit_test_setup(test_unfinished_claim, fresh),
-        cmocka_unit_test_setup(test_directory_removed, fresh),
-        cmocka_unit_test_setup(test_cannot_create, fresh),
-        cmocka_unit_test_setup(test_race, fresh),
+        cmocka_unit_test_setup(a_directory_of_another_run_is_refused, fresh),
+        cmocka_unit_test_setup(the_refusal_names_the_job_to_cancel, fresh),
+        cmocka_unit_test_setup(the_directory_of_an_ended_process_is_free,
+                               fresh),
+        cmocka_unit_test_setup(a_requeued_job_takes_its_directory_back, fresh),
+        cmocka_unit_test_setup(a_silent_owner_is_replaced, fresh),
+        cmocka_unit_test_setup(an_owner_alive_on_another_node_is_respected,
+                               fresh),
+        cmocka_unit_test_setup(an_owner_keeps_its_file_fresh, fresh),
+        cmocka_unit_test_setup(an_unfinished_claim_does_not_block_the_next,
+                               fresh),
+        cmocka_unit_test_setup(a_removed_directory_is_claimed_again, fresh),
+        cmocka_unit_test_setup(a_path_under_a_file_is_refused, fresh),
+        cmocka_unit_test_setup(only_one_of_many_runs_gets_the_directory, fresh),
     };
     return cmocka_run_group_tests_name("owner", tests, NULL, NULL);
 }

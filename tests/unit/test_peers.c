@@ -50,7 +50,7 @@ static bool has(const struct dt_peers *peers, const char *address)
     return dt_peers_has(peers, &in6);
 }
 
-static void test_peers(void **state)
+static void each_node_connected_to_the_port_counts_once(void **state)
 {
     struct dt_peers peers = {.count = 0};
     (void)state;
@@ -73,7 +73,7 @@ static void test_peers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_peers),
+        cmocka_unit_test(each_node_connected_to_the_port_counts_once),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

@@ -76,7 +76,7 @@ static const char *offers(size_t node, int ranks)
     return text + strlen("what would fit: ");
 }
 
-static void test_parts(void **state)
+static void every_part_of_the_memory_is_counted(void **state)
 {
     (void)state;
     size_t count = run.layout->count;
@@ -104,7 +104,7 @@ static void test_parts(void **state)
     options.compute = DT_F32;
 }
 
-static void test_fits(void **state)
+static void a_run_that_fits_is_accepted(void **state)
 {
     (void)state;
     size_t all = total(ROWS, false);
@@ -112,7 +112,7 @@ static void test_fits(void **state)
     assert_int_equal(dt_plan_check(&run, &options, 3 * all, 3, &err), 0);
 }
 
-static void test_numbers(void **state)
+static void the_message_gives_the_size_of_each_part(void **state)
 {
     (void)state;
     char start[512];
@@ -129,7 +129,7 @@ static void test_numbers(void **state)
     assert_memory_equal(err.text, start, strlen(start));
 }
 
-static void test_checkpointing(void **state)
+static void gradient_checkpointing_is_offered_first(void **state)
 {
     (void)state;
     char text[128];
@@ -141,7 +141,7 @@ static void test_checkpointing(void **state)
 }
 
 /* The largest batch that divides the old one: no total of 13 .. 23 rows. */
-static void test_batch(void **state)
+static void the_largest_divisor_of_the_batch_is_offered(void **state)
 {
     (void)state;
     char text[160];
@@ -157,7 +157,7 @@ static void test_batch(void **state)
     options.checkpointing = false;
 }
 
-static void test_both(void **state)
+static void checkpointing_and_a_smaller_batch_are_combined(void **state)
 {
     (void)state;
     char text[160];
@@ -170,7 +170,7 @@ static void test_both(void **state)
 }
 
 /* A batch of the evaluation that is larger than that of training. */
-static void test_evaluation(void **state)
+static void a_smaller_evaluation_batch_is_offered(void **state)
 {
     (void)state;
     run.conf = *eval;
@@ -190,7 +190,7 @@ static void test_evaluation(void **state)
     run.eval_B = options.B = ROWS;
 }
 
-static void test_ranks(void **state)
+static void fewer_ranks_per_node_are_offered(void **state)
 {
     (void)state;
     size_t all = total(ROWS, false);
@@ -199,7 +199,7 @@ static void test_ranks(void **state)
     assert_null(strstr(offers(all - 1, 4), "ntasks_per_node"));
 }
 
-static void test_nothing(void **state)
+static void a_smaller_model_is_the_last_offer(void **state)
 {
     (void)state;
     assert_string_equal(offers(total(1, true) - 1, 1),
@@ -209,11 +209,15 @@ static void test_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),      cmocka_unit_test(test_fits),
-        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_checkpointing),
-        cmocka_unit_test(test_batch),      cmocka_unit_test(test_both),
-        cmocka_unit_test(test_evaluation), cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(every_part_of_the_memory_is_counted),
+        cmocka_unit_test(a_run_that_fits_is_accepted),
+        cmocka_unit_test(the_message_gives_the_size_of_each_part),
+        cmocka_unit_test(gradient_checkpointing_is_offered_first),
+        cmocka_unit_test(the_largest_divisor_of_the_batch_is_offered),
+        cmocka_unit_test(checkpointing_and_a_smaller_batch_are_combined),
+        cmocka_unit_test(a_smaller_evaluation_batch_is_offered),
+        cmocka_unit_test(fewer_ranks_per_node_are_offered),
+        cmocka_unit_test(a_smaller_model_is_the_last_offer),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);
 }

@@ -62,7 +62,7 @@ static void check_window(uint32_t job, int steps, int window, bool all)
 }
 
 /* MASTER_PORT for 1701 steps in a row, all ports for 70. */
-static void test_steps_differ(void **state)
+static void ports_of_neighbouring_steps_differ(void **state)
 {
     static const uint32_t jobs[] = {0, 1, 2, 4711, 4712, 67108863, UINT32_MAX};
     (void)state;
@@ -73,7 +73,7 @@ static void test_steps_differ(void **state)
 }
 
 /* Numbers that Slurm gives to the first and to the last step of all. */
-static void test_extremes(void **state)
+static void the_last_step_numbers_get_different_ports(void **state)
 {
     struct dtspank_ports a;
     struct dtspank_ports b;
@@ -85,7 +85,7 @@ static void test_extremes(void **state)
 }
 
 /* Jobs in a row, as they run side by side, are spread over the range. */
-static void test_jobs_differ(void **state)
+static void jobs_in_a_row_spread_over_the_range(void **state)
 {
     static int hits[LAST + 1];
     int most = 0;
@@ -99,8 +99,7 @@ static void test_jobs_differ(void **state)
     assert_true(most <= 3);
 }
 
-/* Every port, of every worker, lies in the range and apart from the others. */
-static void test_ranges(void **state)
+static void ports_of_all_workers_lie_apart_in_range(void **state)
 {
     static const unsigned sizes[] = {64, 65, 100, 128, 500, 4536, 60000};
     (void)state;
@@ -119,7 +118,7 @@ static void test_ranges(void **state)
         }
 }
 
-static void test_small_range(void **state)
+static void a_small_range_gives_only_the_master_port(void **state)
 {
     struct dtspank_ports ports;
     (void)state;
@@ -132,7 +131,7 @@ static void test_small_range(void **state)
     }
 }
 
-static void test_reserved(void **state)
+static void reserved_ports_are_used_where_they_suffice(void **state)
 {
     static const struct {
         const char *list;
@@ -201,7 +200,7 @@ static void assert_taken(unsigned port, const char *holder)
     assert_string_equal(err.text, text);
 }
 
-static void test_taken(void **state)
+static void the_holder_of_a_taken_port_is_named(void **state)
 {
     unsigned port;
     char name[16];
@@ -217,7 +216,7 @@ static void test_taken(void **state)
 }
 
 /* A socket that is bound and nothing more is in no table. */
-static void test_taken_by_nobody(void **state)
+static void a_taken_port_may_have_no_known_holder(void **state)
 {
     unsigned port;
     (void)state;
@@ -227,7 +226,7 @@ static void test_taken_by_nobody(void **state)
 }
 
 /* torch then listens on IPv4, and that is enough. */
-static void test_taken_on_ipv6(void **state)
+static void a_port_taken_only_on_ipv6_is_free(void **state)
 {
     unsigned port;
     struct dt_error err;
@@ -237,8 +236,7 @@ static void test_taken_on_ipv6(void **state)
     close(fd);
 }
 
-/* A connection that has ended does not count. */
-static void test_time_wait(void **state)
+static void a_port_of_an_ended_connection_is_free(void **state)
 {
     unsigned port;
     struct dt_error err;
@@ -260,16 +258,16 @@ static void test_time_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps_differ),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_jobs_differ),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_small_range),
-        cmocka_unit_test(test_reserved),
-        cmocka_unit_test(test_taken),
-        cmocka_unit_test(test_taken_by_nobody),
-        cmocka_unit_test(test_taken_on_ipv6),
-        cmocka_unit_test(test_time_wait),
+        cmocka_unit_test(ports_of_neighbouring_steps_differ),
+        cmocka_unit_test(the_last_step_numbers_get_different_ports),
+        cmocka_unit_test(jobs_in_a_row_spread_over_the_range),
+        cmocka_unit_test(ports_of_all_workers_lie_apart_in_range),
+        cmocka_unit_test(a_small_range_gives_only_the_master_port),
+        cmocka_unit_test(reserved_ports_are_used_where_they_suffice),
+        cmocka_unit_test(the_holder_of_a_taken_port_is_named),
+        cmocka_unit_test(a_taken_port_may_have_no_known_holder),
+        cmocka_unit_test(a_port_taken_only_on_ipv6_is_free),
+        cmocka_unit_test(a_port_of_an_ended_connection_is_free),
     };
     return cmocka_run_group_tests_name("port", tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ static void step(struct dt_report *report, long n, double loss)
     dt_report_step(report, &line);
 }
 
-static void test_metrics(void **state)
+static void steps_and_evaluations_are_lines_of_json(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -84,7 +84,7 @@ static void test_metrics(void **state)
 }
 
 /* The second line does not fit: it is lost, and the third is written. */
-static void test_full_disk(void **state)
+static void a_full_disk_loses_whole_lines_only(void **state)
 {
     struct rlimit before, limit;
     struct dt_error err;
@@ -111,7 +111,7 @@ static void test_full_disk(void **state)
     free(text);
 }
 
-static void test_no_file(void **state)
+static void a_fifo_for_metrics_is_refused(void **state)
 {
     const struct dt_report_options options = {path, 0, 10, false};
     struct dt_error err;
@@ -124,7 +124,7 @@ static void test_no_file(void **state)
 }
 
 /* A run that is resumed at step 2 writes step 3 and the torn line again. */
-static void test_resume_cuts(void **state)
+static void a_resumed_run_cuts_what_it_writes_again(void **state)
 {
     static const char old[] = "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n"
                               "{\"step\": 4";
@@ -171,8 +171,7 @@ static void resume_damaged(void)
     dt_report_destroy(report);
 }
 
-/* Each damaged line costs itself: what comes after it is kept. */
-static void test_damaged_lines(void **state)
+static void a_damaged_line_costs_nothing_but_itself(void **state)
 {
     static const char old[] = "{\"step\": 1}\n{\"step\": 2, \"lo\n{\"st\"\n"
                               "{\"step\": 3}\n\n{\"step\": 5}\n{\"step\": 6}\n"
@@ -206,7 +205,7 @@ static void print_removed(void)
     dt_report_destroy(report);
 }
 
-static void test_removed(void **state)
+static void a_removed_file_is_made_anew(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -220,7 +219,7 @@ static void test_removed(void **state)
     free(text);
 }
 
-static void test_cannot_open(void **state)
+static void a_report_in_a_missing_directory_is_refused(void **state)
 {
     const struct dt_report_options options = {"/nowhere/m.jsonl", 0, 1, false};
     struct dt_error err;
@@ -242,7 +241,7 @@ static void print_lines(void)
     dt_report_destroy(report);
 }
 
-static void test_console(void **state)
+static void the_console_shows_progress_and_a_summary(void **state)
 {
     (void)state;
     char *text = captured(STDOUT_FILENO, print_lines);
@@ -274,7 +273,7 @@ static void print_explosion(void)
     dt_report_destroy(report);
 }
 
-static void test_explosion(void **state)
+static void only_an_exploding_loss_is_reported(void **state)
 {
     (void)state;
     last_losses = 100;
@@ -303,7 +302,7 @@ static void print_failures(void)
     dt_report_failure(0, 1, "n1", &err);
 }
 
-static void test_failure(void **state)
+static void a_failure_names_its_rank_among_several(void **state)
 {
     (void)state;
     char *text = captured(STDERR_FILENO, print_failures);
@@ -315,16 +314,16 @@ static void test_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_resume_cuts),
-        cmocka_unit_test(test_damaged_lines),
-        cmocka_unit_test(test_removed),
-        cmocka_unit_test(test_cannot_open),
-        cmocka_unit_test(test_console),
-        cmocka_unit_test(test_explosion),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_failure),
+        cmocka_unit_test(steps_and_evaluations_are_lines_of_json),
+        cmocka_unit_test(a_resumed_run_cuts_what_it_writes_again),
+        cmocka_unit_test(a_damaged_line_costs_nothing_but_itself),
+        cmocka_unit_test(a_removed_file_is_made_anew),
+        cmocka_unit_test(a_report_in_a_missing_directory_is_refused),
+        cmocka_unit_test(the_console_shows_progress_and_a_summary),
+        cmocka_unit_test(only_an_exploding_loss_is_reported),
+        cmocka_unit_test(a_full_disk_loses_whole_lines_only),
+        cmocka_unit_test(a_fifo_for_metrics_is_refused),
+        cmocka_unit_test(a_failure_names_its_rank_among_several),
     };
     return cmocka_run_group_tests_name("report", tests, make_dir, remove_dir);
 }

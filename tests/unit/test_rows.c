@@ -85,7 +85,7 @@ static void check_row(const struct dt_rows *rows, size_t i, size_t length,
 enum { NO = DT_IGNORE };
 
 /* Lengths 5, 2, 3, 1 into bins of 4: the example of TRL's packing. */
-static void test_best_fit(void **state)
+static void best_fit_packs_as_trl_does(void **state)
 {
     const uint32_t lengths[] = {4, 2, 3, 1};
     const size_t expected_order[] = {0, 2, 3, 1};
@@ -125,7 +125,7 @@ static size_t obvious_best_fit(const uint32_t *lengths, size_t count,
     return bins;
 }
 
-static void test_best_fit_random(void **state)
+static void best_fit_agrees_with_looking_at_every_bin(void **state)
 {
     uint32_t lengths[300] = {0};
     size_t order[300], begin[301], space[300];
@@ -154,7 +154,7 @@ static void test_best_fit_random(void **state)
     }
 }
 
-static void test_no_packing(void **state)
+static void without_packing_each_row_is_one_example(void **state)
 {
     struct dt_examples examples = make(3, (size_t[]){6, 1, 3});
     struct dt_rows *rows = must_make(&examples, DT_PACK_NONE, 4);
@@ -173,7 +173,7 @@ static void test_no_packing(void **state)
     dt_rows_destroy(rows);
 }
 
-static void test_keep_end(void **state)
+static void truncation_keeps_the_end_if_asked_to(void **state)
 {
     struct dt_examples examples = make(1, (size_t[]){6});
     const struct dt_rows_source source = {&examples, 1.0};
@@ -187,7 +187,7 @@ static void test_keep_end(void **state)
 }
 
 /* A document's first token is nobody's target, whatever the mask says. */
-static void test_packing(void **state)
+static void packed_documents_do_not_predict_each_other(void **state)
 {
     struct dt_examples examples = make(3, (size_t[]){5, 2, 2});
     (void)state;
@@ -212,7 +212,7 @@ static void test_packing(void **state)
 }
 
 /* Wrapped, nothing is lost but the end, and first tokens are targets. */
-static void test_wrapped(void **state)
+static void wrapping_loses_nothing_but_the_end(void **state)
 {
     struct dt_examples examples = make(4, (size_t[]){5, 2, 7, 3});
     struct dt_rows *rows = must_make(&examples, DT_PACK_WRAPPED, 4);
@@ -247,7 +247,7 @@ static void test_wrapped(void **state)
 }
 
 /* In order, the stream is the files; what fills no row is counted. */
-static void test_wrapped_in_order(void **state)
+static void wrapped_in_order_the_rows_are_the_files(void **state)
 {
     struct dt_examples examples = make(5, (size_t[]){5, 2, 7, 3, 2});
     const struct dt_rows_source sources[] = {{&examples, 1.0},
@@ -280,7 +280,7 @@ static void test_wrapped_in_order(void **state)
 /* 2.5 times: two copies and half of them once more, another choice with
  * another seed; 0 < weight < 1 leaves some out.
  */
-static void test_weights(void **state)
+static void a_weight_says_how_often_examples_are_used(void **state)
 {
     const size_t lengths[] = {2, 2, 2, 2, 2, 2, 2, 2};
     struct dt_examples examples = make(8, lengths);
@@ -326,8 +326,7 @@ static void test_weights(void **state)
     dt_rows_destroy(rows);
 }
 
-/* Training and held-out shares do not overlap and leave nothing out. */
-static void test_shares(void **state)
+static void shares_neither_overlap_nor_omit_an_example(void **state)
 {
     struct dt_examples examples = make(5, (size_t[]){2, 2, 2, 2, 2});
     const struct dt_rows_source source = {&examples, 1.0};
@@ -345,8 +344,7 @@ static void test_shares(void **state)
     dt_rows_destroy(held);
 }
 
-/* Of a text that is one example, a share of its tokens. */
-static void test_shares_of_text(void **state)
+static void a_single_text_is_divided_by_its_tokens(void **state)
 {
     struct dt_examples examples = make(1, (size_t[]){8});
     const struct dt_rows_source source = {&examples, 1.0};
@@ -367,7 +365,7 @@ static void test_shares_of_text(void **state)
     dt_rows_destroy(held);
 }
 
-static void test_errors(void **state)
+static void rows_that_cannot_be_learnt_are_refused(void **state)
 {
     struct dt_examples examples = make(2, (size_t[]){3, 1});
     const struct dt_rows_source source = {&examples, 1.0};
@@ -439,7 +437,7 @@ static void check_batches(enum dt_packing packing)
 }
 
 /* Only rows of several documents say where each begins. */
-static void test_batches(void **state)
+static void batches_do_not_depend_on_the_thread_count(void **state)
 {
     (void)state;
     check_batches(DT_PACK_NONE);
@@ -450,18 +448,18 @@ static void test_batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_best_fit),
-        cmocka_unit_test(test_best_fit_random),
-        cmocka_unit_test(test_no_packing),
-        cmocka_unit_test(test_keep_end),
-        cmocka_unit_test(test_packing),
-        cmocka_unit_test(test_wrapped),
-        cmocka_unit_test(test_wrapped_in_order),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_shares_of_text),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_batches),
+        cmocka_unit_test(best_fit_packs_as_trl_does),
+        cmocka_unit_test(best_fit_agrees_with_looking_at_every_bin),
+        cmocka_unit_test(without_packing_each_row_is_one_example),
+        cmocka_unit_test(truncation_keeps_the_end_if_asked_to),
+        cmocka_unit_test(packed_documents_do_not_predict_each_other),
+        cmocka_unit_test(wrapping_loses_nothing_but_the_end),
+        cmocka_unit_test(wrapped_in_order_the_rows_are_the_files),
+        cmocka_unit_test(a_weight_says_how_often_examples_are_used),
+        cmocka_unit_test(shares_neither_overlap_nor_omit_an_example),
+        cmocka_unit_test(a_single_text_is_divided_by_its_tokens),
+        cmocka_unit_test(rows_that_cannot_be_learnt_are_refused),
+        cmocka_unit_test(batches_do_not_depend_on_the_thread_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

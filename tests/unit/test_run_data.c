@@ -29,7 +29,7 @@ static void check_same_rows(const struct dt_rows *a, const struct dt_rows *b)
 }
 
 /* Lines of JSON are examples under any name, packed as data.packing says. */
-static void test_lines_of_any_name(void **state)
+static void lines_of_json_are_examples_under_any_name(void **state)
 {
     static const char lines[] = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n"
                                 "{\"text\": \"three\"}\n";
@@ -68,7 +68,7 @@ static void test_lines_of_any_name(void **state)
 /* Without a shuffle, wrapped text is the files as they are, and a run that is
  * gone on with another order is one on other data.
  */
-static void test_wrapped_in_order(void **state)
+static void without_a_shuffle_wrapped_text_keeps_its_order(void **state)
 {
     static const char lines[] = "{\"text\": \"abc\"}\n{\"text\": \"de\"}\n"
                                 "{\"text\": \"fghi\"}\n{\"text\": \"j\"}\n";
@@ -96,8 +96,7 @@ static void test_wrapped_in_order(void **state)
     dt_conf_destroy(conf);
 }
 
-/* Text beside lines of JSON is a part of the wrapped text, whole. */
-static void test_mixed_kinds(void **state)
+static void text_beside_lines_of_json_is_wrapped_whole(void **state)
 {
     static const char wanted[] = "one$a text that is longer than a row";
     struct dt_run_data data;
@@ -118,7 +117,7 @@ static void test_mixed_kinds(void **state)
 }
 
 /* What is held out of a stream is nobody's input or target in training. */
-static void test_split_of_a_stream(void **state)
+static void training_never_sees_the_held_out_stream(void **state)
 {
     static const char *const splits[] = {"0.1", "0.25", "0.5"};
     static const int32_t held_out[] = {29, 72, 145}; /* of 291 */
@@ -162,7 +161,7 @@ static void test_split_of_a_stream(void **state)
 
 /* data.eval has rows of its own files, whole, and data.train keeps all of its.
  */
-static void test_eval_files(void **state)
+static void training_and_evaluation_read_their_own_files(void **state)
 {
     static const char *const data[] = {
         "train: t.txt, eval: e.txt, max_length: 4",
@@ -192,7 +191,7 @@ static void test_eval_files(void **state)
 /* Text whose tokens are not its bytes is cut into rows, too, and its end is
  * held out.
  */
-static void test_tokenised_text(void **state)
+static void tokenised_text_is_cut_into_rows_and_split(void **state)
 {
     struct dt_run_data data;
     (void)state;
@@ -235,7 +234,7 @@ static void learnt_order(const char *data, const char *more, int32_t order[16])
 /* The order of data depends on run.data_seed, which is run.seed unless it is
  * given: other weights and dropout on data in the same order.
  */
-static void test_seeds(void **state)
+static void the_data_seed_alone_decides_the_order(void **state)
 {
     char lines[64 * 20] = "";
     static const char *const data[] = {
@@ -266,7 +265,7 @@ static void test_seeds(void **state)
 /* The rows themselves, too: which examples a weight chooses, and how they are
  * wrapped.
  */
-static void test_seed_of_rows(void **state)
+static void another_seed_makes_other_rows(void **state)
 {
     static const char *const data[] = {
         "train: [{path: s.jsonl, weight: 0.5}], max_length: 8, shuffle: false",
@@ -298,14 +297,14 @@ static void test_seed_of_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_of_any_name),
-        cmocka_unit_test(test_wrapped_in_order),
-        cmocka_unit_test(test_mixed_kinds),
-        cmocka_unit_test(test_split_of_a_stream),
-        cmocka_unit_test(test_eval_files),
-        cmocka_unit_test(test_tokenised_text),
-        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_seed_of_rows),
+        cmocka_unit_test(lines_of_json_are_examples_under_any_name),
+        cmocka_unit_test(without_a_shuffle_wrapped_text_keeps_its_order),
+        cmocka_unit_test(text_beside_lines_of_json_is_wrapped_whole),
+        cmocka_unit_test(training_never_sees_the_held_out_stream),
+        cmocka_unit_test(training_and_evaluation_read_their_own_files),
+        cmocka_unit_test(tokenised_text_is_cut_into_rows_and_split),
+        cmocka_unit_test(the_data_seed_alone_decides_the_order),
+        cmocka_unit_test(another_seed_makes_other_rows),
     };
     return cmocka_run_group_tests(tests, write_tokenizer, NULL);
 }

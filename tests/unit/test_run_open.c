@@ -31,7 +31,7 @@ static size_t open_files(void)
 }
 
 /* Whatever fails to open leaves no descriptor, mapping or memory behind. */
-static void test_failed_opens(void **state)
+static void a_failed_open_leaves_nothing_behind(void **state)
 {
     enum { WARM = 8, ROUNDS = 100, LEAST_BYTES = 16 };
     static const struct {
@@ -146,8 +146,7 @@ static void check_start(const char *const data[2], const char *const more[2],
     }
 }
 
-/* Files that differ from node to node are noticed before the first step. */
-static void test_ranks_that_differ(void **state)
+static void ranks_that_see_different_files_do_not_start(void **state)
 {
     static const char *const usual[] = {
         "run: {output_dir: o, overwrite: true}",
@@ -189,8 +188,8 @@ static void test_ranks_that_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_failed_opens),
-        cmocka_unit_test(test_ranks_that_differ),
+        cmocka_unit_test(a_failed_open_leaves_nothing_behind),
+        cmocka_unit_test(ranks_that_see_different_files_do_not_start),
     };
     return cmocka_run_group_tests(tests, write_tokenizer, NULL);
 }

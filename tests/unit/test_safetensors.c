@@ -113,7 +113,7 @@ static const struct {
      "data_offsets span 7 bytes"},
 };
 
-static void test_bad_headers(void **state)
+static void a_malformed_header_is_refused_with_the_reason(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(bad_headers) / sizeof(*bad_headers); i++)
@@ -121,7 +121,7 @@ static void test_bad_headers(void **state)
                    bad_headers[i].text);
 }
 
-static void test_bad_lengths(void **state)
+static void a_header_of_impossible_length_is_refused(void **state)
 {
     uint64_t file[2] = {0};
     (void)state;
@@ -142,8 +142,7 @@ static void test_bad_lengths(void **state)
     expect_bad(scratch_path("fifo"), "not a regular file");
 }
 
-/* What the format allows and few files have. */
-static void test_legal(void **state)
+static void rare_but_legal_headers_are_accepted(void **state)
 {
     static const char *headers[] = {
         "{}",
@@ -168,7 +167,7 @@ static void test_legal(void **state)
     dt_safetensors_close(NULL);
 }
 
-static void test_read_errors(void **state)
+static void tensors_of_another_shape_or_type_are_refused(void **state)
 {
     struct dt_error err;
     struct dt_buffer buf;
@@ -206,7 +205,7 @@ static void test_read_errors(void **state)
 /* A file that shrinks under us is an error, not a signal: within its last page,
  * where zeros would be read, and by whole pages, in several threads at once.
  */
-static void test_shrinks(void **state)
+static void a_file_that_shrinks_is_a_read_error(void **state)
 {
     enum { N = 1 << 20 };
     static const size_t lengths[] = {N * 4, N * 2, 0};
@@ -235,7 +234,7 @@ static void test_shrinks(void **state)
     free(data);
 }
 
-static void test_widen(void **state)
+static void sixteen_bit_floats_are_widened_exactly(void **state)
 {
     static const uint16_t half[] = {0x3c00, 0xc000, 0x0001, 0x03ff, 0x0400,
                                     0x7bff, 0x7c00, 0xfc00, 0x8000, 0x7e00};
@@ -282,7 +281,7 @@ static void test_widen(void **state)
 /* Every float type into every other, written as one and read as another, in
  * tensors of several pieces.
  */
-static void test_conversions(void **state)
+static void every_float_type_reads_as_every_other(void **state)
 {
     enum { N = 1 << 20 | 12345 };
     static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
@@ -323,7 +322,7 @@ static void test_conversions(void **state)
 /* What does not fit into the narrower type is rounded, and the data of a file
  * may begin at any byte.
  */
-static void test_rounding(void **state)
+static void values_are_rounded_to_a_narrower_type(void **state)
 {
     static const float values[] = {1.00390625f, 1.01171875f, 65519.0f,
                                    1e38f,       -0x1p-25f,   NAN};
@@ -363,7 +362,7 @@ static void test_rounding(void **state)
     }
 }
 
-static void test_round_trip(void **state)
+static void written_tensors_are_read_back_unchanged(void **state)
 {
     int32_t ids[3] = {1, -2, 3};
     int64_t wide[1] = {INT64_MIN};
@@ -425,7 +424,7 @@ static void test_round_trip(void **state)
     dt_safetensors_close(file);
 }
 
-static void test_equal(void **state)
+static void equal_tensors_agree_in_shape_type_and_data(void **state)
 {
     float a[6] = {0, 1, 2, 3, 4, 5}, b[6] = {0, 1, 2, 3, 4, 6};
     struct dt_buffer bufs[2];
@@ -456,7 +455,7 @@ static void test_equal(void **state)
     dt_safetensors_close(file);
 }
 
-static void test_write_errors(void **state)
+static void a_failed_write_leaves_no_file_behind(void **state)
 {
     struct dt_error err;
     uint64_t xxh3;
@@ -479,12 +478,17 @@ static void test_write_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_headers),  cmocka_unit_test(test_bad_lengths),
-        cmocka_unit_test(test_legal),        cmocka_unit_test(test_read_errors),
-        cmocka_unit_test(test_shrinks),      cmocka_unit_test(test_widen),
-        cmocka_unit_test(test_conversions),  cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_equal),
-        cmocka_unit_test(test_write_errors),
+        cmocka_unit_test(a_malformed_header_is_refused_with_the_reason),
+        cmocka_unit_test(a_header_of_impossible_length_is_refused),
+        cmocka_unit_test(rare_but_legal_headers_are_accepted),
+        cmocka_unit_test(tensors_of_another_shape_or_type_are_refused),
+        cmocka_unit_test(a_file_that_shrinks_is_a_read_error),
+        cmocka_unit_test(sixteen_bit_floats_are_widened_exactly),
+        cmocka_unit_test(every_float_type_reads_as_every_other),
+        cmocka_unit_test(values_are_rounded_to_a_narrower_type),
+        cmocka_unit_test(written_tensors_are_read_back_unchanged),
+        cmocka_unit_test(equal_tensors_agree_in_shape_type_and_data),
+        cmocka_unit_test(a_failed_write_leaves_no_file_behind),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }

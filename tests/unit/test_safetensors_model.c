@@ -70,7 +70,7 @@ static float read_one(const struct dt_safetensors *st, const char *name)
     return value;
 }
 
-static void test_shards(void **state)
+static void an_index_joins_its_files_into_one_model(void **state)
 {
     struct dt_error err = {0};
     (void)state;
@@ -87,7 +87,7 @@ static void test_shards(void **state)
 }
 
 /* As the reference: the single file wins over an index left beside it. */
-static void test_single(void **state)
+static void a_single_file_wins_over_an_index(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -139,7 +139,7 @@ static const struct {
      EX_DATAERR},
 };
 
-static void test_bad_index(void **state)
+static void a_wrong_index_is_refused_with_the_reason(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -152,7 +152,7 @@ static void test_bad_index(void **state)
     }
 }
 
-static void test_twice(void **state)
+static void a_tensor_in_two_files_is_refused(void **state)
 {
     struct dt_error err = {0};
     (void)state;
@@ -163,7 +163,7 @@ static void test_twice(void **state)
     assert_non_null(strstr(err.text, "m-1.safetensors, too"));
 }
 
-static void test_nothing(void **state)
+static void a_directory_without_a_model_is_refused(void **state)
 {
     struct dt_error err = {0};
     (void)state;
@@ -176,8 +176,11 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, setup)
     const struct CMUnitTest tests[] = {
-        TEST(test_shards), TEST(test_single),  TEST(test_bad_index),
-        TEST(test_twice),  TEST(test_nothing),
+        TEST(an_index_joins_its_files_into_one_model),
+        TEST(a_single_file_wins_over_an_index),
+        TEST(a_wrong_index_is_refused_with_the_reason),
+        TEST(a_tensor_in_two_files_is_refused),
+        TEST(a_directory_without_a_model_is_refused),
     };
     return cmocka_run_group_tests_name("safetensors_model", tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void softmax(double *p, const float *z, double temperature)
         p[v] /= sum;
 }
 
-static void test_greedy(void **state)
+static void temperature_zero_picks_the_likeliest_token(void **state)
 {
     const struct dt_sampling sampling = {.temperature = 0};
     (void)state;
@@ -47,7 +47,7 @@ static void test_greedy(void **state)
         assert_int_equal(dt_sample(&sampling, logits, V, scratch, i), 2);
 }
 
-static void test_softmax(void **state)
+static void tokens_come_as_often_as_the_softmax_says(void **state)
 {
     double p[V];
     (void)state;
@@ -58,7 +58,7 @@ static void test_softmax(void **state)
     check_frequencies(&(struct dt_sampling){0.5, V + 3, 1.0, 9}, p);
 }
 
-static void test_top_k(void **state)
+static void top_k_renormalises_the_likeliest_tokens(void **state)
 {
     const float kept[V] = {-INFINITY, -INFINITY, 2.0f, -INFINITY, 1.0f};
     const float most[V] = {0.5f, -INFINITY, 2.0f, 0.0f, 1.0f};
@@ -70,8 +70,7 @@ static void test_top_k(void **state)
     check_frequencies(&(struct dt_sampling){1.0, V - 1, 1.0, 7}, p);
 }
 
-/* Of many tokens in any order exactly the k likeliest come. */
-static void test_top_k_of_many(void **state)
+static void exactly_the_k_likeliest_of_many_tokens_come(void **state)
 {
     enum { MANY = 97 };
     static float many[MANY], space[2 * MANY];
@@ -91,8 +90,7 @@ static void test_top_k_of_many(void **state)
     }
 }
 
-/* Equal logits stay in together, wherever the cut falls. */
-static void test_ties(void **state)
+static void equal_logits_stay_in_together(void **state)
 {
     const float flat[V] = {1, 1, 1, 1, 1};
     const struct dt_sampling sampling = {1.0, 2, 1.0, 3};
@@ -104,7 +102,7 @@ static void test_ties(void **state)
 }
 
 /* Probabilities are 0.57, 0.21, 0.13, 0.08, 0.03: the first two have 0.78. */
-static void test_top_p(void **state)
+static void top_p_keeps_the_fewest_tokens_that_suffice(void **state)
 {
     const float two[V] = {-INFINITY, -INFINITY, 2.0f, -INFINITY, 1.0f};
     const float one[V] = {-INFINITY, -INFINITY, 2.0f, -INFINITY, -INFINITY};
@@ -121,7 +119,7 @@ static void test_top_p(void **state)
     check_frequencies(&(struct dt_sampling){1.0, 0, 0.999, 7}, p);
 }
 
-static void test_repeatable(void **state)
+static void the_same_seed_draws_the_same_tokens(void **state)
 {
     const struct dt_sampling a = {1.0, 0, 1.0, 1}, b = {1.0, 0, 1.0, 2};
     size_t same = 0;
@@ -138,10 +136,13 @@ static void test_repeatable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),        cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_top_k),         cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_top_p),
-        cmocka_unit_test(test_top_k_of_many),
+        cmocka_unit_test(temperature_zero_picks_the_likeliest_token),
+        cmocka_unit_test(tokens_come_as_often_as_the_softmax_says),
+        cmocka_unit_test(top_k_renormalises_the_likeliest_tokens),
+        cmocka_unit_test(equal_logits_stay_in_together),
+        cmocka_unit_test(the_same_seed_draws_the_same_tokens),
+        cmocka_unit_test(top_p_keeps_the_fewest_tokens_that_suffice),
+        cmocka_unit_test(exactly_the_k_likeliest_of_many_tokens_come),
     };
     return cmocka_run_group_tests_name("sample", tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void check_steps(struct dt_scaler *s, const char *steps,
 /* Hysteresis 2, overflows at 0, 1, 2: kept, halved, halved again; the first
  * doubling is after step 1003.
  */
-static void test_deepspeed(void **state)
+static void overflows_past_the_hysteresis_halve_the_scale(void **state)
 {
     struct dt_scaler s = deepspeed(2, false);
     (void)state;
@@ -48,7 +48,7 @@ static void test_deepspeed(void **state)
     check_steps(&s, "xx", (double[]){32768, 32768, 16384});
 }
 
-static void test_deepspeed_first_window(void **state)
+static void a_window_without_overflow_doubles_the_scale(void **state)
 {
     struct dt_scaler s = deepspeed(1, false);
     (void)state;
@@ -60,8 +60,7 @@ static void test_deepspeed_first_window(void **state)
     check_steps(&s, ".x", (double[]){131072, 262144, 131072});
 }
 
-/* Any step without overflow refills the hysteresis. */
-static void test_consecutive(void **state)
+static void any_step_without_overflow_refills_hysteresis(void **state)
 {
     struct dt_scaler s = deepspeed(2, true);
     (void)state;
@@ -69,7 +68,7 @@ static void test_consecutive(void **state)
                 (double[]){65536, 65536, 65536, 65536, 65536, 65536, 32768});
 }
 
-static void test_minimum(void **state)
+static void an_overflow_at_the_minimum_is_an_error(void **state)
 {
     struct dt_scaler s = deepspeed(1, false);
     struct dt_error err;
@@ -86,7 +85,7 @@ static void test_minimum(void **state)
 }
 
 /* What torch.amp.GradScaler of PyTorch 2.6 does, by running it. */
-static void test_torch(void **state)
+static void the_torch_scaler_does_what_torch_does(void **state)
 {
     static const double scales[] = {
         65536, 65536, 65536, 131072, 65536, 65536, 65536, 32768, 16384, 16384,
@@ -104,8 +103,7 @@ static void test_torch(void **state)
                            0x1p127});
 }
 
-/* A run that goes on from stored numbers does what it would have done. */
-static void test_resume(void **state)
+static void a_resumed_scaler_goes_on_as_if_uninterrupted(void **state)
 {
     static const char steps[] = "..x...xx.....x....x...........";
     (void)state;
@@ -136,8 +134,7 @@ static void test_resume(void **state)
     }
 }
 
-/* The keys of a file reach the scaler. */
-static void test_keys(void **state)
+static void the_keys_of_a_file_reach_the_scaler(void **state)
 {
     struct dt_conf *conf = load_good(LEAST, "");
     struct dt_scaler s = dt_run_scaler(conf);
@@ -169,13 +166,13 @@ static void test_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_deepspeed),
-        cmocka_unit_test(test_deepspeed_first_window),
-        cmocka_unit_test(test_consecutive),
-        cmocka_unit_test(test_minimum),
-        cmocka_unit_test(test_torch),
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_keys),
+        cmocka_unit_test(overflows_past_the_hysteresis_halve_the_scale),
+        cmocka_unit_test(a_window_without_overflow_doubles_the_scale),
+        cmocka_unit_test(any_step_without_overflow_refills_hysteresis),
+        cmocka_unit_test(an_overflow_at_the_minimum_is_an_error),
+        cmocka_unit_test(the_torch_scaler_does_what_torch_does),
+        cmocka_unit_test(a_resumed_scaler_goes_on_as_if_uninterrupted),
+        cmocka_unit_test(the_keys_of_a_file_reach_the_scaler),
     };
     return cmocka_run_group_tests_name("scaler", tests, enter_directory,
                                        leave_directory);

@@ -16,7 +16,7 @@
 
 #include "spank/siteconf.h"
 
-static void test_defaults(void **state)
+static void no_arguments_mean_the_defaults(void **state)
 {
     struct dtspank_siteconf conf;
     (void)state;
@@ -28,7 +28,7 @@ static void test_defaults(void **state)
         assert_false(dtspank_siteconf_off(&conf, part));
 }
 
-static void test_values(void **state)
+static void given_values_replace_the_defaults(void **state)
 {
     char *av[] = {"port_range=1024-1024", "runtime=/opt/x=y/disttrain"};
     struct dtspank_siteconf conf;
@@ -56,7 +56,7 @@ static void test_values(void **state)
     "plugstack.conf: " key ": " name                                           \
     " is not the site's to set: it comes from the step"
 
-static void test_mistakes(void **state)
+static void a_wrong_argument_is_named_and_refused(void **state)
 {
     static const struct {
         char *arg;
@@ -114,7 +114,7 @@ static void test_mistakes(void **state)
     }
 }
 
-static void test_off(void **state)
+static void off_disables_only_the_named_parts(void **state)
 {
     char *av[] = {"off=gpu", "off=limits,console"};
     struct dtspank_siteconf conf;
@@ -140,8 +140,7 @@ static void assert_variables(const struct dtspank_siteconf *conf,
     assert_string_equal(text, expected);
 }
 
-/* What is said for the partition wins, then what is said last. */
-static void test_variables(void **state)
+static void the_partition_wins_then_what_is_said_last(void **state)
 {
     char *av[] = {
         "env[gpu]=A=gpu", "force[cpu]=C=x=y", "env=A=first", "env=B=",
@@ -234,7 +233,7 @@ static void assert_runtime(struct dtspank_siteconf *conf, const char *name,
 
 #define OUTSIDE " is in none of the directories that this site allows"
 
-static void test_runtime(void **state)
+static void only_runtimes_in_allowed_directories_are_used(void **state)
 {
     char allowed[80];
     char *av[] = {"allow_runtime=/nonexistent", allowed};
@@ -264,13 +263,14 @@ static void test_runtime(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_off),
-        cmocka_unit_test(test_variables),
-        cmocka_unit_test_setup_teardown(test_runtime, setup_programs,
-                                        teardown_programs),
+        cmocka_unit_test(no_arguments_mean_the_defaults),
+        cmocka_unit_test(given_values_replace_the_defaults),
+        cmocka_unit_test(a_wrong_argument_is_named_and_refused),
+        cmocka_unit_test(off_disables_only_the_named_parts),
+        cmocka_unit_test(the_partition_wins_then_what_is_said_last),
+        cmocka_unit_test_setup_teardown(
+            only_runtimes_in_allowed_directories_are_used, setup_programs,
+            teardown_programs),
     };
     return cmocka_run_group_tests_name("siteconf", tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void use_site(int ac, char **av)
 }
 
 /* env= is for those who have nothing: neither the user nor the config. */
-static void test_site_env(void **state)
+static void env_sets_only_what_nobody_else_has_set(void **state)
 {
     char *av[] = {"env=A=site", "env=B=site", "env=C=site", "env[gpu]=C=gpu",
                   "env[gpu]=D=gpu"};
@@ -82,7 +82,7 @@ static void test_site_env(void **state)
 }
 
 /* force= wins, over env= in silence; only rank 0 tells the user. */
-static void test_site_force(void **state)
+static void force_wins_over_the_user_and_env(void **state)
 {
     char *av[] = {"env=A=site", "force=A=forced", "force=B=forced"};
     (void)state;
@@ -102,8 +102,7 @@ static void test_site_force(void **state)
                                    "site has its own value\n");
 }
 
-/* Without the option the site's variables are not ours to set. */
-static void test_site_inactive(void **state)
+static void an_inactive_step_gets_no_site_variables(void **state)
 {
     char *av[] = {"env=A=site", "force=B=forced"};
     (void)state;
@@ -118,9 +117,9 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_site_env),
-        TEST(test_site_force),
-        TEST(test_site_inactive),
+        TEST(env_sets_only_what_nobody_else_has_set),
+        TEST(force_wins_over_the_user_and_env),
+        TEST(an_inactive_step_gets_no_site_variables),
     };
     return cmocka_run_group_tests_name("siteenv", tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static int split(char *line, char **argv)
 }
 
 /* What is srun's, and what the runtime is told of it. */
-static void test_scan(void **state)
+static void the_option_and_words_of_srun_are_found(void **state)
 {
     static const struct {
         const char *line;
@@ -93,7 +93,7 @@ static void test_scan(void **state)
     }
 }
 
-static void test_names(void **state)
+static void a_program_is_named_by_its_last_component(void **state)
 {
     char *argv[] = {"disttrain", "-n2", "/opt/bin/disttrain", NULL};
     (void)state;
@@ -102,7 +102,7 @@ static void test_names(void **state)
 }
 
 /* The command line before and after; nothing grows. */
-static void test_place(void **state)
+static void the_runtime_takes_the_place_of_the_option(void **state)
 {
     static const struct {
         const char *before;
@@ -153,7 +153,7 @@ static void test_place(void **state)
     }
 }
 
-static void test_multi_prog(void **state)
+static void multi_prog_without_a_file_is_refused(void **state)
 {
     char *argv[] = {"srun", "--multi-prog", "--disttrain=c", NULL};
     struct dt_error err;
@@ -162,7 +162,7 @@ static void test_multi_prog(void **state)
     assert_string_equal(err.text, "--multi-prog needs its file as the command");
 }
 
-static void test_command(void **state)
+static void the_command_begins_after_the_options_of_srun(void **state)
 {
     static const struct {
         const char *line;
@@ -196,7 +196,7 @@ static void test_command(void **state)
     }
 }
 
-static void test_has(void **state)
+static void an_option_is_found_in_any_spelling(void **state)
 {
     static const struct {
         const char *line;
@@ -232,9 +232,12 @@ static void test_has(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scan),    cmocka_unit_test(test_names),
-        cmocka_unit_test(test_place),   cmocka_unit_test(test_multi_prog),
-        cmocka_unit_test(test_command), cmocka_unit_test(test_has),
+        cmocka_unit_test(the_option_and_words_of_srun_are_found),
+        cmocka_unit_test(a_program_is_named_by_its_last_component),
+        cmocka_unit_test(the_runtime_takes_the_place_of_the_option),
+        cmocka_unit_test(multi_prog_without_a_file_is_refused),
+        cmocka_unit_test(the_command_begins_after_the_options_of_srun),
+        cmocka_unit_test(an_option_is_found_in_any_spelling),
     };
     return cmocka_run_group_tests_name("spank_argv", tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static const char *run_fails(const char *body, int deadline_ms)
     return err.text + len + 8;
 }
 
-static void test_answer(void **state)
+static void the_answer_of_the_runtime_is_read(void **state)
 {
     struct dtspank_contract contract;
     char *words[] = {"-n", "4 5", NULL};
@@ -83,7 +83,7 @@ static void test_answer(void **state)
 }
 
 /* sbatch and salloc tell of their script, or that there is none. */
-static void test_allocation(void **state)
+static void an_allocation_tells_the_runtime_of_its_script(void **state)
 {
     struct dtspank_contract contract;
     char *words[] = {"-N2", NULL};
@@ -103,8 +103,7 @@ static void test_allocation(void **state)
     dtspank_contract_fini(&contract);
 }
 
-/* The file's name goes to the runtime as it is, whatever is in it. */
-static void test_hostile_names(void **state)
+static void a_hostile_file_name_reaches_the_runtime_intact(void **state)
 {
     static char longest[100000];
     static const char *const names[] = {longest,     "%s%n", "a\nb", "\xff\xfe",
@@ -128,7 +127,7 @@ static void test_hostile_names(void **state)
     }
 }
 
-static void test_refused(void **state)
+static void a_refused_configuration_is_not_submitted(void **state)
 {
     (void)state;
     assert_string_equal(run_fails("exit 78", 10000),
@@ -137,7 +136,7 @@ static void test_refused(void **state)
                         "c.yaml: nothing is submitted");
 }
 
-static void test_broken_runtime(void **state)
+static void a_broken_runtime_is_refused_with_the_reason(void **state)
 {
     struct dtspank_contract contract;
     struct dt_error err;
@@ -161,7 +160,7 @@ static void test_broken_runtime(void **state)
 
 #define HEAD "DISTTRAIN_CONTRACT=2\nCONFIG=/c\n"
 
-static void test_grammar(void **state)
+static void an_answer_with_a_wrong_line_is_refused(void **state)
 {
     static const struct {
         const char *answer;
@@ -203,12 +202,12 @@ static void test_grammar(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answer),
-        cmocka_unit_test(test_allocation),
-        cmocka_unit_test(test_hostile_names),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_broken_runtime),
-        cmocka_unit_test(test_grammar),
+        cmocka_unit_test(the_answer_of_the_runtime_is_read),
+        cmocka_unit_test(an_allocation_tells_the_runtime_of_its_script),
+        cmocka_unit_test(a_hostile_file_name_reaches_the_runtime_intact),
+        cmocka_unit_test(a_refused_configuration_is_not_submitted),
+        cmocka_unit_test(a_broken_runtime_is_refused_with_the_reason),
+        cmocka_unit_test(an_answer_with_a_wrong_line_is_refused),
     };
     return cmocka_run_group_tests_name("spank_check", tests, setup, teardown);
 }

@@ -89,7 +89,7 @@ static void assert_left(struct dtspank_cpu_place place, const char *root,
 }
 
 /* Whole cores, socket by socket; the first tasks do not get more. */
-static void test_split(void **state)
+static void tasks_share_whole_cores_socket_by_socket(void **state)
 {
     const char *root = sysfs_two_sockets("split", 0);
     (void)state;
@@ -102,7 +102,7 @@ static void test_split(void **state)
 }
 
 /* Some machines deal their CPUs out to the sockets in turn. */
-static void test_split_interleaved(void **state)
+static void tasks_stay_on_a_socket_of_interleaved_cpus(void **state)
 {
     const char *root;
     (void)state;
@@ -117,7 +117,7 @@ static void test_split_interleaved(void **state)
 }
 
 /* Only the number of CPUs can be read. */
-static void test_split_without_topology(void **state)
+static void without_a_topology_cpus_are_split_by_number(void **state)
 {
     (void)state;
     sysfs_write("flat", "0-31\n", "sys/devices/system/cpu/online");
@@ -125,7 +125,7 @@ static void test_split_without_topology(void **state)
 }
 
 /* Four tasks share what is near their four GPUs. */
-static void test_near_gpu(void **state)
+static void a_task_gets_cpus_near_its_gpu(void **state)
 {
     const char *root = sysfs_two_sockets("gpus", 8);
     struct dtspank_cpu_place place = with_gpus(8, 8, "0,1,2,3,4,5,6,7");
@@ -142,7 +142,7 @@ static void test_near_gpu(void **state)
     assert_gets(place, root, 2, "4-5,20-21");
 }
 
-static void test_amd(void **state)
+static void cpus_near_an_amd_gpu_are_found(void **state)
 {
     (void)state;
     sysfs_two_sockets("amd", 0);
@@ -156,7 +156,7 @@ static void test_amd(void **state)
 }
 
 /* Which CPUs are near is not certain: Slurm's mask stays. */
-static void test_unknown_gpu(void **state)
+static void unknown_gpus_leave_the_mask_of_slurm(void **state)
 {
     const char *root = sysfs_two_sockets("unknown", 8);
     (void)state;
@@ -173,7 +173,7 @@ static void test_unknown_gpu(void **state)
 }
 
 /* The CPUs may be another job's, or are this task's alone. */
-static void test_not_safe(void **state)
+static void cpus_that_may_belong_to_others_are_left(void **state)
 {
     const char *root = sysfs_two_sockets("safe", 0);
     struct dtspank_cpu_place place = alone(2);
@@ -193,7 +193,7 @@ static void test_not_safe(void **state)
 }
 
 /* What Slurm has bound to a common mask is shared, whoever has the rest. */
-static void test_bound_by_slurm(void **state)
+static void a_common_mask_of_slurm_is_shared(void **state)
 {
     const char *root = sysfs_two_sockets("bound", 0);
     struct dtspank_cpu_place place = {
@@ -215,7 +215,7 @@ static void test_bound_by_slurm(void **state)
 }
 
 /* A job that has the whole node may start steps that ask for less. */
-static void test_whole_node(void **state)
+static void a_small_step_shares_the_whole_node(void **state)
 {
     struct dtspank_cpu_place place = alone(2);
     (void)state;
@@ -239,7 +239,7 @@ static void warn(struct dtspank_cpu_place place, int cpus, const char *said)
     " in the batch script (Slurm 22.05 and 23.02 do not hand sbatch "          \
     "--cpus-per-task on)\n"
 
-static void test_warning(void **state)
+static void tasks_with_too_few_cpus_bring_one_warning(void **state)
 {
     struct dtspank_cpu_place place = {
         .tasks = 2, .step_cpus = 2, .job_cpus = 32};
@@ -266,8 +266,7 @@ static void test_warning(void **state)
     stub_reset();
 }
 
-/* A mask that all tasks of the node have is divided by them. */
-static void test_warning_common_mask(void **state)
+static void the_warning_divides_a_common_mask_by_tasks(void **state)
 {
     struct dtspank_cpu_place place = {
         .tasks = 2, .step_cpus = 4, .job_cpus = 32};
@@ -284,17 +283,17 @@ static void test_warning_common_mask(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_split_interleaved),
-        cmocka_unit_test(test_split_without_topology),
-        cmocka_unit_test(test_near_gpu),
-        cmocka_unit_test(test_amd),
-        cmocka_unit_test(test_unknown_gpu),
-        cmocka_unit_test(test_not_safe),
-        cmocka_unit_test(test_bound_by_slurm),
-        cmocka_unit_test(test_whole_node),
-        cmocka_unit_test(test_warning),
-        cmocka_unit_test(test_warning_common_mask),
+        cmocka_unit_test(tasks_share_whole_cores_socket_by_socket),
+        cmocka_unit_test(tasks_stay_on_a_socket_of_interleaved_cpus),
+        cmocka_unit_test(without_a_topology_cpus_are_split_by_number),
+        cmocka_unit_test(a_task_gets_cpus_near_its_gpu),
+        cmocka_unit_test(cpus_near_an_amd_gpu_are_found),
+        cmocka_unit_test(unknown_gpus_leave_the_mask_of_slurm),
+        cmocka_unit_test(cpus_that_may_belong_to_others_are_left),
+        cmocka_unit_test(a_common_mask_of_slurm_is_shared),
+        cmocka_unit_test(a_small_step_shares_the_whole_node),
+        cmocka_unit_test(tasks_with_too_few_cpus_bring_one_warning),
+        cmocka_unit_test(the_warning_divides_a_common_mask_by_tasks),
     };
     return cmocka_run_group_tests_name("spank_cpu", tests, NULL, NULL);
 }

@@ -179,7 +179,7 @@ static int no_controller_body(void)
     return 0;
 }
 
-static void test_sent(void **state)
+static void the_signal_is_sent_at_its_deadline(void **state)
 {
     (void)state;
     run_case(term_body);
@@ -187,14 +187,14 @@ static void test_sent(void **state)
     run_case(changed_limit_body);
 }
 
-static void test_not_sent(void **state)
+static void a_signal_that_cannot_be_sent_is_told(void **state)
 {
     (void)state;
     run_case(no_end_body);
     run_case(no_controller_body);
 }
 
-static void test_refused(void **state)
+static void a_wrong_signal_setting_is_refused(void **state)
 {
     static const char *const texts[] = {"",     "10",    "10@",   "@10",
                                         "x@10", "10@1x", "999@1", "USR1@10"};
@@ -218,9 +218,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sent),
-        cmocka_unit_test(test_not_sent),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(the_signal_is_sent_at_its_deadline),
+        cmocka_unit_test(a_signal_that_cannot_be_sent_is_told),
+        cmocka_unit_test(a_wrong_signal_setting_is_refused),
     };
     return cmocka_run_group_tests_name("spank_deadline", tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void test_visible(void **state)
+static void every_list_of_visible_gpus_is_counted(void **state)
 {
     static const struct {
         const char *list;
@@ -79,7 +79,7 @@ static void test_visible(void **state)
 }
 
 /* All for everybody is what is wanted: nothing changes, nothing is said. */
-static void test_all(void **state)
+static void all_gpus_for_every_task_change_nothing(void **state)
 {
     (void)state;
     step(4, "4", "0,1,2,3");
@@ -98,7 +98,7 @@ static void test_all(void **state)
     apply("");
 }
 
-static void test_one_each(void **state)
+static void one_gpu_for_each_task_brings_a_warning(void **state)
 {
     (void)state;
     step(4, "4", "0");
@@ -114,7 +114,7 @@ static void test_one_each(void **state)
     apply("");
 }
 
-static void test_more_tasks(void **state)
+static void more_tasks_than_gpus_bring_a_warning(void **state)
 {
     (void)state;
     step(4, "2", "0,1");
@@ -130,7 +130,7 @@ static void test_more_tasks(void **state)
           "--ntasks-per-node=1\n");
 }
 
-static void test_mig(void **state)
+static void a_shared_mig_device_brings_a_warning(void **state)
 {
     (void)state;
     step(2, "2", "MIG-a,MIG-b");
@@ -157,7 +157,7 @@ static void assert_sees(const char *local_rank, const char *gpu)
     assert_int_equal(dtspank_gpu_visible(NULL), 1);
 }
 
-static void test_policy_one(void **state)
+static void visibility_one_gives_each_task_one_gpu(void **state)
 {
     (void)state;
     assert_sees("0", "2");
@@ -170,7 +170,7 @@ static void test_policy_one(void **state)
     assert_string_equal(stub_getenv("CUDA_VISIBLE_DEVICES"), "4");
 }
 
-static void test_policy_one_without_list(void **state)
+static void visibility_one_without_a_list_changes_nothing(void **state)
 {
     (void)state;
     step(2, "2", NULL);
@@ -185,13 +185,13 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_teardown(f, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_visible),
-        TEST(test_all),
-        TEST(test_one_each),
-        TEST(test_more_tasks),
-        TEST(test_mig),
-        TEST(test_policy_one),
-        TEST(test_policy_one_without_list),
+        TEST(every_list_of_visible_gpus_is_counted),
+        TEST(all_gpus_for_every_task_change_nothing),
+        TEST(one_gpu_for_each_task_brings_a_warning),
+        TEST(more_tasks_than_gpus_bring_a_warning),
+        TEST(a_shared_mig_device_brings_a_warning),
+        TEST(visibility_one_gives_each_task_one_gpu),
+        TEST(visibility_one_without_a_list_changes_nothing),
     };
     return cmocka_run_group_tests_name("spank_gpu", tests, NULL, NULL);
 }

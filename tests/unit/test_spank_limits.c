@@ -77,7 +77,7 @@ static void report(const char *rdma, const char *said)
 #define MEMLOCK(mib)                                                           \
     MAY_HAVE mib " MiB of locked memory, and RDMA locks its buffers "
 
-static void test_fixes(void **state)
+static void little_locked_memory_is_told_with_its_remedy(void **state)
 {
     (void)state;
     report(with_rdma, "");
@@ -91,7 +91,7 @@ static void test_fixes(void **state)
 }
 
 /* The limits of the submit host come after the plugin. */
-static void test_propagated(void **state)
+static void propagated_limits_count_as_slurm_sets_them(void **state)
 {
     (void)state;
     set("SLURM_RLIMIT_MEMLOCK", "65536");
@@ -118,7 +118,7 @@ static void test_propagated(void **state)
     report(with_rdma, "");
 }
 
-static void test_core(void **state)
+static void a_core_file_limit_is_told_unless_zero(void **state)
 {
     (void)state;
     set("SLURM_RLIMIT_CORE", "4194304");
@@ -130,7 +130,7 @@ static void test_core(void **state)
     report(with_rdma, "");
 }
 
-static void test_files(void **state)
+static void many_ranks_need_more_open_files(void **state)
 {
     (void)state;
     soft[RLIMIT_NOFILE] = 1024;
@@ -144,8 +144,7 @@ static void test_files(void **state)
     report(without_rdma, "");
 }
 
-/* All of them in one line, by one task. */
-static void test_one_line(void **state)
+static void one_task_tells_all_limits_in_one_line(void **state)
 {
     (void)state;
     set("SLURM_STEP_NUM_TASKS", "65");
@@ -161,7 +160,7 @@ static void test_one_line(void **state)
     report(with_rdma, "");
 }
 
-static void test_without_rdma(void **state)
+static void a_small_step_without_rdma_is_told_nothing(void **state)
 {
     (void)state;
     soft[RLIMIT_MEMLOCK] = soft[RLIMIT_CORE] = soft[RLIMIT_NOFILE] = 1;
@@ -172,8 +171,12 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_fixes), TEST(test_propagated), TEST(test_core),
-        TEST(test_files), TEST(test_one_line),   TEST(test_without_rdma),
+        TEST(little_locked_memory_is_told_with_its_remedy),
+        TEST(propagated_limits_count_as_slurm_sets_them),
+        TEST(a_core_file_limit_is_told_unless_zero),
+        TEST(many_ranks_need_more_open_files),
+        TEST(one_task_tells_all_limits_in_one_line),
+        TEST(a_small_step_without_rdma_is_told_nothing),
     };
     return cmocka_run_group_tests_name("spank_limits", tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 #include "tests/unit/scratch.h"
 
 /* Slurm's own plugins lead to its folder, wherever libslurm is. */
-static void test_pmix(void **state)
+static void pmix_is_found_beside_the_plugins_of_slurm(void **state)
 {
     char command[1600];
     struct link_map *map;
@@ -36,6 +36,7 @@ static void test_pmix(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pmix)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pmix_is_found_beside_the_plugins_of_slurm)};
     return cmocka_run_group_tests_name("spank_pmix", tests, NULL, NULL);
 }

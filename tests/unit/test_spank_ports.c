@@ -68,7 +68,7 @@ static void again(const char *frameworks)
         set(DT_ENV_FRAMEWORKS, frameworks);
 }
 
-static void test_framework_ports(void **state)
+static void a_taken_port_stops_only_its_framework(void **state)
 {
     static const struct {
         const char *variable, *framework, *says;
@@ -113,7 +113,7 @@ static void test_framework_ports(void **state)
 /* Each task is a worker with a port of its own; TF_CONFIG has the first host's
  * first.
  */
-static void test_tensorflow_ports(void **state)
+static void a_taken_tensorflow_port_stops_one_worker(void **state)
 {
     (void)state;
     again("tensorflow");
@@ -141,8 +141,8 @@ static void test_tensorflow_ports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_framework_ports),
-        cmocka_unit_test(test_tensorflow_ports),
+        cmocka_unit_test(a_taken_port_stops_only_its_framework),
+        cmocka_unit_test(a_taken_tensorflow_port_stops_one_worker),
     };
     return cmocka_run_group_tests_name("spank_ports", tests, NULL, NULL);
 }

@@ -68,7 +68,7 @@ static const char *needed(const void *program, size_t bytes)
     return dtspank_elf_needs(path, prefixes, library) ? library : "";
 }
 
-static void test_elf(void **state)
+static void a_library_that_a_program_needs_is_found(void **state)
 {
     (void)state;
     assert_string_equal(needed(&good, sizeof(good)), "libmpi.so.40");
@@ -78,8 +78,7 @@ static void test_elf(void **state)
     assert_string_equal(needed("", 0), "");
 }
 
-/* The end of the dynamic section is its DT_NULL. */
-static void test_elf_end(void **state)
+static void the_null_entry_ends_the_dynamic_section(void **state)
 {
     (void)state;
     good.entry[3] = good.entry[1];
@@ -91,7 +90,7 @@ static void test_elf_end(void **state)
 }
 
 /* Cut anywhere, or with any byte changed: an answer, and no other damage. */
-static void test_elf_damaged(void **state)
+static void a_damaged_program_still_gets_an_answer(void **state)
 {
     unsigned char bytes[sizeof(good)];
     (void)state;
@@ -106,7 +105,7 @@ static void test_elf_damaged(void **state)
     assert_string_equal(needed(&good, sizeof(good)), "");
 }
 
-static void test_no_file(void **state)
+static void what_is_no_file_needs_no_library(void **state)
 {
     char library[DTSPANK_LIBRARY_BYTES];
     static const char *const prefixes[] = {"", NULL};
@@ -128,7 +127,7 @@ static void warn(const char *program, const char *said)
     assert_string_equal(stub.said, said);
 }
 
-static void test_warning(void **state)
+static void an_mpi_program_without_mpi_brings_a_warning(void **state)
 {
     const char *path = scratch_write("program", &good, sizeof(good));
     char dir[512];
@@ -158,7 +157,7 @@ static void test_warning(void **state)
 }
 
 /* launch.command is what the runtime is about to become. */
-static void test_warning_command(void **state)
+static void the_warning_looks_at_the_configured_command(void **state)
 {
     char words[600];
     const char *path = scratch_write("program", &good, sizeof(good));
@@ -171,7 +170,7 @@ static void test_warning_command(void **state)
     assert_non_null(strstr(stub.said, "/program is linked with libmpi"));
 }
 
-static void test_has_mpi(void **state)
+static void a_step_with_mpi_brings_no_warning(void **state)
 {
     static const char *const names[] = {"PMIX_RANK", "PMI_RANK", "PMI_FD",
                                         "PMI_SIZE", "PALS_RANKID"};
@@ -195,7 +194,7 @@ static void check(const char *program, const char *problem)
     stub.argv[0] = NULL;
 }
 
-static void test_runtime(void **state)
+static void a_runtime_that_cannot_run_names_its_node(void **state)
 {
     const char *path = scratch_write("disttrain", "", 0);
     char problem[1024];
@@ -215,9 +214,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
     const struct CMUnitTest tests[] = {
-        TEST(test_elf),     TEST(test_elf_end), TEST(test_elf_damaged),
-        TEST(test_no_file), TEST(test_warning), TEST(test_warning_command),
-        TEST(test_has_mpi), TEST(test_runtime),
+        TEST(a_library_that_a_program_needs_is_found),
+        TEST(the_null_entry_ends_the_dynamic_section),
+        TEST(a_damaged_program_still_gets_an_answer),
+        TEST(what_is_no_file_needs_no_library),
+        TEST(an_mpi_program_without_mpi_brings_a_warning),
+        TEST(the_warning_looks_at_the_configured_command),
+        TEST(a_step_with_mpi_brings_no_warning),
+        TEST(a_runtime_that_cannot_run_names_its_node),
     };
     return cmocka_run_group_tests_name("spank_program", tests, NULL, NULL);
 }

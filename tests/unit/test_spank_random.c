@@ -429,7 +429,7 @@ static void run_case(int number)
     assert_int_equal(status, 0);
 }
 
-static void test_random(void **unused)
+static void random_input_gives_valid_variables_or_a_message(void **unused)
 {
     const char *one = getenv("DT_RANDOM_CASE");
     (void)unused;
@@ -479,7 +479,8 @@ static int teardown(void **unused)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_random, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            random_input_gives_valid_variables_or_a_message, setup, teardown),
     };
     const char *wish = getenv("DT_RANDOM_SEED");
     if (argc != WORDS) {

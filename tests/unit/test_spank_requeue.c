@@ -110,7 +110,7 @@ static int setup(void **state)
     return 0;
 }
 
-static void test_statuses(void **state)
+static void status_75_and_failures_past_the_deadline_requeue(void **state)
 {
     static const struct {
         int status;
@@ -133,7 +133,7 @@ static void test_statuses(void **state)
 }
 
 /* srun ends with what it has done to the other ranks. */
-static void test_one_rank(void **state)
+static void a_job_is_requeued_if_one_rank_asks(void **state)
 {
     (void)state;
     rank_asks = true;
@@ -142,7 +142,7 @@ static void test_one_rank(void **state)
                         "queue (restart 1)\n");
 }
 
-static void test_array(void **state)
+static void an_array_task_is_requeued_by_its_id(void **state)
 {
     (void)state;
     setenv("SLURM_ARRAY_JOB_ID", "11", 1);
@@ -153,7 +153,7 @@ static void test_array(void **state)
                         "the queue (restart 3)\n");
 }
 
-static void test_loop(void **state)
+static void a_fourth_quick_requeue_is_refused(void **state)
 {
     (void)state;
     setenv("SLURM_RESTART_COUNT", "3", 1);
@@ -162,7 +162,7 @@ static void test_loop(void **state)
                         "has been 3 times, and this step ended after 0 s\n");
 }
 
-static void test_refused(void **state)
+static void a_refused_requeue_says_why(void **state)
 {
     (void)state;
     refusal = EPERM;
@@ -182,11 +182,12 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_statuses, setup),
-        cmocka_unit_test_setup(test_one_rank, setup),
-        cmocka_unit_test_setup(test_array, setup),
-        cmocka_unit_test_setup(test_loop, setup),
-        cmocka_unit_test_setup(test_refused, setup),
+        cmocka_unit_test_setup(status_75_and_failures_past_the_deadline_requeue,
+                               setup),
+        cmocka_unit_test_setup(a_job_is_requeued_if_one_rank_asks, setup),
+        cmocka_unit_test_setup(an_array_task_is_requeued_by_its_id, setup),
+        cmocka_unit_test_setup(a_fourth_quick_requeue_is_refused, setup),
+        cmocka_unit_test_setup(a_refused_requeue_says_why, setup),
     };
     return cmocka_run_group_tests_name("spank_requeue", tests, NULL, NULL);
 }

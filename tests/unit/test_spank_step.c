@@ -77,7 +77,7 @@ static void assert_refused(const char *text)
     assert_string_equal(stub.said, text);
 }
 
-static void test_table(void **state)
+static void a_task_gets_its_rank_sizes_and_master(void **state)
 {
     (void)state;
     assert_int_equal(dtspank_step_task_init(NULL), 0);
@@ -97,7 +97,7 @@ static void test_table(void **state)
 }
 
 /* Without srun's answer the first node is taken. */
-static void test_first_node(void **state)
+static void the_first_node_is_the_default_master(void **state)
 {
     (void)state;
     spank_unsetenv(NULL, DT_ENV_MASTER);
@@ -106,7 +106,7 @@ static void test_first_node(void **state)
 }
 
 /* In a heterogeneous job the first node is that of its first component. */
-static void test_components(void **state)
+static void the_first_component_has_the_master(void **state)
 {
     (void)state;
     spank_unsetenv(NULL, DT_ENV_MASTER);
@@ -120,7 +120,7 @@ static void test_components(void **state)
 }
 
 /* Rank 0 knows better. */
-static void test_wrong_master(void **state)
+static void rank_0_refuses_another_node_as_master(void **state)
 {
     (void)state;
     set("SLURM_PROCID", "0");
@@ -133,7 +133,7 @@ static void test_wrong_master(void **state)
                    "n09; set MASTER_ADDR to the host of rank 0 before srun\n");
 }
 
-static void test_no_node(void **state)
+static void a_malformed_node_list_is_refused(void **state)
 {
     (void)state;
     spank_unsetenv(NULL, DT_ENV_MASTER);
@@ -142,8 +142,7 @@ static void test_no_node(void **state)
                    "\"n[7\"\n");
 }
 
-/* Stable, and in the range of the site. */
-static void test_port_range(void **state)
+static void the_master_port_is_stable_and_in_range(void **state)
 {
     char *av[] = {"off=net", "port_range=20000-20001"};
     char port[8];
@@ -158,7 +157,7 @@ static void test_port_range(void **state)
 }
 
 /* Rank 0 tries its port, unless the site or torchelastic has it otherwise. */
-static void test_port_taken(void **state)
+static void rank_0_refuses_a_taken_master_port(void **state)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t size = sizeof(address);
@@ -187,7 +186,7 @@ static void test_port_taken(void **state)
 }
 
 /* A mask of one CPU, or of all, and a share of the node. */
-static void test_omp(void **state)
+static void openmp_threads_fit_the_mask_and_the_share(void **state)
 {
     cpu_set_t all;
     cpu_set_t one;
@@ -220,7 +219,7 @@ static void test_omp(void **state)
 }
 
 /* What the user has set stays, and is not listed as ours. */
-static void test_users_own(void **state)
+static void variables_set_by_the_user_stay(void **state)
 {
     (void)state;
     set("MASTER_ADDR", "10.0.0.5");
@@ -242,7 +241,7 @@ static void test_users_own(void **state)
                                 "NODE_RANK=1 PYTHONUNBUFFERED=1");
 }
 
-static void test_contradictions(void **state)
+static void a_variable_that_contradicts_slurm_is_refused(void **state)
 {
 #define TEXT(name, has)                                                        \
     "disttrain: rank 5: the environment has " name                             \
@@ -265,7 +264,7 @@ static void test_contradictions(void **state)
     }
 }
 
-static void test_frameworks(void **state)
+static void frameworks_are_chosen_by_their_known_names(void **state)
 {
     (void)state;
     set(DT_ENV_FRAMEWORKS, "jax");
@@ -278,8 +277,7 @@ static void test_frameworks(void **state)
                    "lightning, megatron, python, tensorflow or torch\n");
 }
 
-/* A message is one line, whatever is in the environment. */
-static void test_one_line(void **state)
+static void a_message_is_one_line_for_any_environment(void **state)
 {
     (void)state;
     set("RANK", "5\nslurmd: fake\x1b[2J");
@@ -288,7 +286,7 @@ static void test_one_line(void **state)
                    "before srun\n");
 }
 
-static void test_missing(void **state)
+static void a_task_without_a_local_rank_is_refused(void **state)
 {
     (void)state;
     spank_unsetenv(NULL, "SLURM_LOCALID");
@@ -296,7 +294,7 @@ static void test_missing(void **state)
                    "number in SLURM_LOCALID\n");
 }
 
-static void test_not_a_number(void **state)
+static void a_malformed_node_rank_is_refused(void **state)
 {
     static const char *const values[] = {
         "", "-1", "5x", " 5", "4294967296", "99999999999999999999"};
@@ -308,7 +306,7 @@ static void test_not_a_number(void **state)
     }
 }
 
-static void test_config_env(void **state)
+static void variables_of_the_config_reach_the_task(void **state)
 {
     (void)state;
     set(DT_ENV_CARRY "A", "one two=three");
@@ -324,7 +322,7 @@ static void test_config_env(void **state)
 }
 
 /* The environment wins; rank 0 says it, unless the two agree. */
-static void test_config_env_conflict(void **state)
+static void the_environment_wins_over_the_config(void **state)
 {
     (void)state;
     set("A", "mine");
@@ -346,7 +344,7 @@ static void test_config_env_conflict(void **state)
 }
 
 /* No option, no variables; but the preset goes. */
-static void test_inactive(void **state)
+static void without_a_config_nothing_is_set(void **state)
 {
     (void)state;
     spank_unsetenv(NULL, DT_ENV_CONFIG);
@@ -359,7 +357,7 @@ static void test_inactive(void **state)
 }
 
 /* srun has found a bad node, and has said so. */
-static void test_preflight_failed(void **state)
+static void a_failed_preflight_ends_tasks_silently(void **state)
 {
     (void)state;
     set(DT_ENV_PREFLIGHT, "1");
@@ -370,8 +368,7 @@ static void test_preflight_failed(void **state)
     assert_string_equal(stub.said, "");
 }
 
-/* Batch, interactive and extern steps are left alone. */
-static void test_special_steps(void **state)
+static void batch_interactive_and_extern_steps_are_left_alone(void **state)
 {
     static const uint32_t ids[] = {BATCH_STEP, INTERACTIVE_STEP, EXTERN_STEP};
     (void)state;
@@ -385,7 +382,7 @@ static void test_special_steps(void **state)
 }
 
 /* A wrong plugstack.conf on a node stops the tasks, not slurmstepd. */
-static void test_siteconf_error(void **state)
+static void a_wrong_site_configuration_stops_only_tasks(void **state)
 {
     char *av[] = {"prot_range=1-2"};
     (void)state;
@@ -401,7 +398,7 @@ static void test_siteconf_error(void **state)
 }
 
 /* Whatever the user puts into the variables that the plugin reads. */
-static void test_hostile(void **state)
+static void hostile_values_pass_or_get_a_short_message(void **state)
 {
     static char longest[100000];
     static const char *const values[] = {
@@ -442,7 +439,7 @@ static void test_hostile(void **state)
 }
 
 /* Said once a process: what is told must come last. */
-static void test_task_exit(void **state)
+static void a_killed_rank_is_reported_once(void **state)
 {
     char expected[128], host[64];
     (void)state;
@@ -472,28 +469,28 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_table),
-        TEST(test_first_node),
-        TEST(test_components),
-        TEST(test_wrong_master),
-        TEST(test_no_node),
-        TEST(test_port_range),
-        TEST(test_port_taken),
-        TEST(test_omp),
-        TEST(test_users_own),
-        TEST(test_contradictions),
-        TEST(test_frameworks),
-        TEST(test_one_line),
-        TEST(test_missing),
-        TEST(test_not_a_number),
-        TEST(test_config_env),
-        TEST(test_config_env_conflict),
-        TEST(test_preflight_failed),
-        TEST(test_inactive),
-        TEST(test_special_steps),
-        TEST(test_siteconf_error),
-        TEST(test_hostile),
-        TEST(test_task_exit),
+        TEST(a_task_gets_its_rank_sizes_and_master),
+        TEST(the_first_node_is_the_default_master),
+        TEST(the_first_component_has_the_master),
+        TEST(rank_0_refuses_another_node_as_master),
+        TEST(a_malformed_node_list_is_refused),
+        TEST(the_master_port_is_stable_and_in_range),
+        TEST(rank_0_refuses_a_taken_master_port),
+        TEST(openmp_threads_fit_the_mask_and_the_share),
+        TEST(variables_set_by_the_user_stay),
+        TEST(a_variable_that_contradicts_slurm_is_refused),
+        TEST(frameworks_are_chosen_by_their_known_names),
+        TEST(a_message_is_one_line_for_any_environment),
+        TEST(a_task_without_a_local_rank_is_refused),
+        TEST(a_malformed_node_rank_is_refused),
+        TEST(variables_of_the_config_reach_the_task),
+        TEST(the_environment_wins_over_the_config),
+        TEST(a_failed_preflight_ends_tasks_silently),
+        TEST(without_a_config_nothing_is_set),
+        TEST(batch_interactive_and_extern_steps_are_left_alone),
+        TEST(a_wrong_site_configuration_stops_only_tasks),
+        TEST(hostile_values_pass_or_get_a_short_message),
+        TEST(a_killed_rank_is_reported_once),
     };
     return cmocka_run_group_tests_name("spank_step", tests, NULL, NULL);
 }

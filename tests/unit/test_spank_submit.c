@@ -181,38 +181,38 @@ static int no_command_body(void)
     return 0;
 }
 
-static void test_no_command(void **state)
+static void a_missing_command_is_explained(void **state)
 {
     (void)state;
     run_case(S_CTX_LOCAL, no_command_body);
 }
 
-static void test_srun(void **state)
+static void srun_puts_the_config_into_the_environment(void **state)
 {
     (void)state;
     run_case(S_CTX_LOCAL, srun_body);
 }
 
-static void test_last_wins(void **state)
+static void the_last_of_two_configs_wins(void **state)
 {
     (void)state;
     run_case(S_CTX_LOCAL, last_wins_body);
 }
 
-static void test_components(void **state)
+static void components_of_a_job_share_one_config(void **state)
 {
     (void)state;
     run_case(S_CTX_LOCAL, components_body);
 }
 
-static void test_refused(void **state)
+static void a_refused_config_submits_nothing(void **state)
 {
     (void)state;
     run_case(S_CTX_LOCAL, refused_body);
     run_case(S_CTX_ALLOCATOR, refused_body);
 }
 
-static void test_empty(void **state)
+static void an_option_without_a_value_is_refused(void **state)
 {
     (void)state;
     run_case(S_CTX_LOCAL, empty_body);
@@ -220,7 +220,7 @@ static void test_empty(void **state)
     run_case(S_CTX_ALLOCATOR, forgotten_body);
 }
 
-static void test_off(void **state)
+static void none_or_no_option_sets_nothing(void **state)
 {
     (void)state;
     run_case(S_CTX_LOCAL, off_body);
@@ -229,7 +229,7 @@ static void test_off(void **state)
     unsetenv(DTSPANK_PRESET);
 }
 
-static void test_allocator(void **state)
+static void sbatch_hands_on_only_the_absolute_path(void **state)
 {
     (void)state;
     run_case(S_CTX_ALLOCATOR, allocator_body);
@@ -269,7 +269,7 @@ static int users_kill_body(void)
     return 0;
 }
 
-static void test_preset(void **state)
+static void variables_for_srun_are_removed_after_use(void **state)
 {
     (void)state;
     setenv(DTSPANK_PRESET, "c.yaml", 1);
@@ -297,7 +297,7 @@ static int nested_body(void)
 }
 
 /* Inside a task: what the plugin had set goes, what was changed stays. */
-static void test_nested(void **state)
+static void a_nested_submission_forgets_the_outer_task(void **state)
 {
     (void)state;
     setenv(DT_ENV_EXPORTED, "RANK=3 WORLD_SIZE=8 MASTER_PORT=61000 junk =", 1);
@@ -322,8 +322,7 @@ static int users_runtime_body(void)
     return 0;
 }
 
-/* Refused where it would be used, and only there. */
-static void test_users_runtime(void **state)
+static void a_users_runtime_is_refused_only_where_used(void **state)
 {
     (void)state;
     setenv("DISTTRAIN_RUNTIME", "/bin/sh", 1);
@@ -332,7 +331,7 @@ static void test_users_runtime(void **state)
     unsetenv("DISTTRAIN_RUNTIME");
 }
 
-static void test_siteconf(void **state)
+static void a_relative_path_to_the_runtime_is_refused(void **state)
 {
     char *av[] = {"runtime=x"};
     (void)state;
@@ -413,7 +412,7 @@ static void srun_says(const char *line, int command, const char *want)
     assert_string_equal(got, want);
 }
 
-static void test_play(void **state)
+static void only_options_before_the_command_count(void **state)
 {
     (void)state;
     srun_says("srun -n2 --disttrain=c", 3,
@@ -433,7 +432,7 @@ static void test_play(void **state)
               "config /abs/nothing, told , nodes -: --disttrain=nothing x");
 }
 
-static void test_play_refused(void **state)
+static void a_command_line_that_cannot_run_is_refused(void **state)
 {
     (void)state;
     srun_says("srun --disttrain=bad x", 2,
@@ -453,7 +452,7 @@ static void test_play_refused(void **state)
 }
 
 /* An option of srun that is not known, and has no value, before the command. */
-static void test_play_mistaken(void **state)
+static void options_of_the_command_are_ignored_or_refused(void **state)
 {
     (void)state;
     srun_says("srun --new x --disttrain=c", 2,
@@ -479,21 +478,21 @@ int main(int argc, char **argv)
     if (command)
         return play_srun(argc, argv, atoi(command));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_srun),
-        cmocka_unit_test(test_last_wins),
-        cmocka_unit_test(test_components),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_off),
-        cmocka_unit_test(test_allocator),
-        cmocka_unit_test(test_preset),
-        cmocka_unit_test(test_nested),
-        cmocka_unit_test(test_no_command),
-        cmocka_unit_test(test_siteconf),
-        cmocka_unit_test(test_play),
-        cmocka_unit_test(test_play_refused),
-        cmocka_unit_test(test_play_mistaken),
-        cmocka_unit_test(test_users_runtime),
+        cmocka_unit_test(srun_puts_the_config_into_the_environment),
+        cmocka_unit_test(the_last_of_two_configs_wins),
+        cmocka_unit_test(components_of_a_job_share_one_config),
+        cmocka_unit_test(a_refused_config_submits_nothing),
+        cmocka_unit_test(an_option_without_a_value_is_refused),
+        cmocka_unit_test(none_or_no_option_sets_nothing),
+        cmocka_unit_test(sbatch_hands_on_only_the_absolute_path),
+        cmocka_unit_test(variables_for_srun_are_removed_after_use),
+        cmocka_unit_test(a_nested_submission_forgets_the_outer_task),
+        cmocka_unit_test(a_missing_command_is_explained),
+        cmocka_unit_test(a_relative_path_to_the_runtime_is_refused),
+        cmocka_unit_test(only_options_before_the_command_count),
+        cmocka_unit_test(a_command_line_that_cannot_run_is_refused),
+        cmocka_unit_test(options_of_the_command_are_ignored_or_refused),
+        cmocka_unit_test(a_users_runtime_is_refused_only_where_used),
     };
     return cmocka_run_group_tests_name("spank_submit", tests, setup, teardown);
 }

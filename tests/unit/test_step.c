@@ -47,7 +47,7 @@ static int take_steps(struct dt_run *run, void *arg)
     return 0;
 }
 
-static void test_accumulation(void **state)
+static void splitting_a_step_does_not_change_it(void **state)
 {
     (void)state;
     static const struct split {
@@ -87,7 +87,7 @@ static int clip_step(struct dt_run *run, void *arg)
     return 0;
 }
 
-static void test_clipping(void **state)
+static void gradients_are_clipped_by_their_global_norm(void **state)
 {
     (void)state;
     char lines[128];
@@ -117,7 +117,7 @@ static int follow_schedule(struct dt_run *run, void *arg)
     return 0;
 }
 
-static void test_schedule(void **state)
+static void the_learning_rate_follows_the_schedule(void **state)
 {
     (void)state;
     for (int size = 1; size <= 2; size++)
@@ -174,7 +174,7 @@ static int skip_some(struct dt_run *run, void *arg)
     return 0;
 }
 
-static void test_skips(void **state)
+static void fifty_skipped_steps_in_succession_end_the_run(void **state)
 {
     (void)state;
     small_runs(1, "training: {train_batch_size: 4, max_steps: 900}\n",
@@ -202,7 +202,7 @@ static int overflow(struct dt_run *run, void *arg)
 }
 
 /* Skips that look for a scale are a part of fp16; those of a fixed one not. */
-static void test_loss_scale(void **state)
+static void only_overflows_of_a_fixed_scale_are_unhealthy(void **state)
 {
     (void)state;
     enum dt_health health = DT_WELL;
@@ -240,7 +240,7 @@ static int evaluate(struct dt_run *run, void *arg)
 }
 
 /* The held-out rows are those of one step: their mean loss is the step's. */
-static void test_evaluation(void **state)
+static void evaluation_gives_the_mean_unsmoothed_loss(void **state)
 {
     (void)state;
     struct held_out held, smooth;
@@ -274,7 +274,7 @@ static int first_loss(struct dt_run *run, void *arg)
     return 0;
 }
 
-static void test_order(void **state)
+static void the_data_seed_matters_only_when_shuffling(void **state)
 {
     (void)state;
     double loss[4];
@@ -293,10 +293,13 @@ static void test_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accumulation), cmocka_unit_test(test_clipping),
-        cmocka_unit_test(test_schedule),     cmocka_unit_test(test_skips),
-        cmocka_unit_test(test_loss_scale),   cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_order),
+        cmocka_unit_test(splitting_a_step_does_not_change_it),
+        cmocka_unit_test(gradients_are_clipped_by_their_global_norm),
+        cmocka_unit_test(the_learning_rate_follows_the_schedule),
+        cmocka_unit_test(fifty_skipped_steps_in_succession_end_the_run),
+        cmocka_unit_test(only_overflows_of_a_fixed_scale_are_unhealthy),
+        cmocka_unit_test(evaluation_gives_the_mean_unsmoothed_loss),
+        cmocka_unit_test(the_data_seed_matters_only_when_shuffling),
     };
     return cmocka_run_group_tests_name("step", tests, small_enter, small_leave);
 }

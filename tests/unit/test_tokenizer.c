@@ -73,7 +73,7 @@ static const char *encode(const struct dt_tokenizer *tokenizer,
     return encode_with(tokenizer, text, strlen(text), DT_ENCODE_SPECIAL);
 }
 
-static void test_bytes(void **state)
+static void the_byte_tokenizer_has_an_id_per_byte(void **state)
 {
     struct dt_error err = {0};
     struct dt_tokenizer *t = dt_tokenizer_load("byte", &err);
@@ -99,7 +99,7 @@ static void test_bytes(void **state)
 }
 
 /* One token for each malformed part, with the bytes that it stands for. */
-static void test_malformed(void **state)
+static void malformed_text_becomes_replacement_characters(void **state)
 {
     static const struct {
         const char *text, *ids;
@@ -120,7 +120,7 @@ static void test_malformed(void **state)
     dt_tokenizer_destroy(t);
 }
 
-static void test_merges(void **state)
+static void pairs_are_merged_in_short_and_long_pieces(void **state)
 {
     struct dt_tokenizer *t = load(FILE_OF(""));
     (void)state;
@@ -134,7 +134,7 @@ static void test_merges(void **state)
     dt_tokenizer_destroy(t);
 }
 
-static void test_added(void **state)
+static void added_tokens_are_matched_by_their_rules(void **state)
 {
     struct dt_tokenizer *t = load(
         FILE_OF(", \"added_tokens\": [" TOKEN(6, "<s>", ", \"special\": true") ", " TOKEN(
@@ -170,7 +170,7 @@ static void test_added(void **state)
                                "\"special_tokens\": "                          \
                                "{\"<s>\": {\"ids\": [6]}}}"
 
-static void test_post(void **state)
+static void the_template_adds_special_tokens_if_asked(void **state)
 {
     struct dt_tokenizer *t = load(FILE_OF(TEMPLATE));
     (void)state;
@@ -198,7 +198,7 @@ static const char *decode(const struct dt_tokenizer *tokenizer,
     return strcat(out, one);
 }
 
-static void test_decode_bytes(void **state)
+static void bytes_are_decoded_to_whole_characters(void **state)
 {
     struct dt_tokenizer *t = dt_tokenizer_load("byte", NULL);
     const int32_t ids[] = {0xe2, 0x82, 0xac, 0xe2, 0x82, 'x', 0xff, 0xf0, 0x9f};
@@ -232,7 +232,7 @@ static const char pieces[] = "{\"added_tokens\": [" TOKEN(
                            "{\"type\": \"Strip\", \"content\": \" \", "
                            "\"start\": 1, \"stop\": 0}]}}";
 
-static void test_sentencepiece(void **state)
+static void sentencepiece_files_encode_and_decode_text(void **state)
 {
     struct dt_tokenizer *t = load(pieces);
     const int32_t ids[] = {3, 3, 4, 5, 4, 4, 1};
@@ -248,7 +248,7 @@ static void test_sentencepiece(void **state)
 
 /* Roles and the template of a directory: the later file counts more. */
 /* U+0000 is a character like others, in the vocabulary and in merges. */
-static void test_nul(void **state)
+static void the_null_character_is_like_any_other(void **state)
 {
     struct dt_tokenizer *t = load("{\"added_tokens\": [" TOKEN(
         4, "x\\u0000",
@@ -265,7 +265,7 @@ static void test_nul(void **state)
     dt_tokenizer_destroy(t);
 }
 
-static void test_directory(void **state)
+static void later_files_of_a_directory_count_more(void **state)
 {
     static const char *const files[][2] = {
         {"tokenizer.json", FILE_OF(TEMPLATE)},
@@ -319,7 +319,7 @@ static void test_directory(void **state)
                                      "expected a string"));
 }
 
-static void test_hash(void **state)
+static void only_equal_files_have_equal_hashes(void **state)
 {
     struct dt_tokenizer *a = load(FILE_OF("")), *b = load(FILE_OF("")),
                         *c = load(FILE_OF(TEMPLATE));
@@ -418,7 +418,7 @@ static const struct {
      ": decoder: decoders[1]: ByteFallback: not in this place"},
 };
 
-static void test_refused(void **state)
+static void a_malformed_or_unsupported_file_is_refused(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
@@ -433,7 +433,7 @@ static void test_refused(void **state)
     }
 }
 
-static void test_missing(void **state)
+static void a_missing_tokenizer_file_is_refused(void **state)
 {
     struct dt_error err = {0};
     (void)state;
@@ -443,7 +443,7 @@ static void test_missing(void **state)
 }
 
 /* A text bomb stops before memory is out. */
-static void test_growth(void **state)
+static void a_text_that_grows_too_much_is_refused(void **state)
 {
     struct dt_error err = {0};
     struct dt_tokens tokens = {0};
@@ -469,19 +469,19 @@ static void test_growth(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_merges),
-        cmocka_unit_test(test_added),
-        cmocka_unit_test(test_post),
-        cmocka_unit_test(test_decode_bytes),
-        cmocka_unit_test(test_sentencepiece),
-        cmocka_unit_test(test_nul),
-        cmocka_unit_test(test_directory),
-        cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_growth),
+        cmocka_unit_test(the_byte_tokenizer_has_an_id_per_byte),
+        cmocka_unit_test(malformed_text_becomes_replacement_characters),
+        cmocka_unit_test(pairs_are_merged_in_short_and_long_pieces),
+        cmocka_unit_test(added_tokens_are_matched_by_their_rules),
+        cmocka_unit_test(the_template_adds_special_tokens_if_asked),
+        cmocka_unit_test(bytes_are_decoded_to_whole_characters),
+        cmocka_unit_test(sentencepiece_files_encode_and_decode_text),
+        cmocka_unit_test(the_null_character_is_like_any_other),
+        cmocka_unit_test(later_files_of_a_directory_count_more),
+        cmocka_unit_test(only_equal_files_have_equal_hashes),
+        cmocka_unit_test(a_malformed_or_unsupported_file_is_refused),
+        cmocka_unit_test(a_missing_tokenizer_file_is_refused),
+        cmocka_unit_test(a_text_that_grows_too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

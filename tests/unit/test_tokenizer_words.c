@@ -27,7 +27,7 @@ static const char *pattern_of(enum dt_tok_words words)
 }
 
 /* The example of each family, pieces between bars. */
-static void test_example(void **state)
+static void each_family_cuts_its_example_into_words(void **state)
 {
     static const char text[] = "Hello  world!\n\n  I'M here, 12345 "
                                "\u5143\u65e6 it's  \n x";
@@ -97,7 +97,7 @@ static size_t cut(enum dt_tok_words words, const char *s, size_t n,
     return count;
 }
 
-static void test_random(void **state)
+static void random_text_is_cut_as_pcre2_cuts_it(void **state)
 {
     struct dt_tok_matcher *matcher = dt_tok_matcher_create();
     struct dt_error err = {0};
@@ -128,7 +128,7 @@ static void test_random(void **state)
 }
 
 /* Each code point that both libraries know has the class of PCRE2. */
-static void test_classes(void **state)
+static void characters_have_the_classes_of_pcre2(void **state)
 {
     static const struct {
         const char *pattern;
@@ -159,7 +159,7 @@ static void test_classes(void **state)
 }
 
 /* What the two libraries read differently. */
-static void test_refused(void **state)
+static void ambiguous_expressions_are_refused(void **state)
 {
     static const char *const refused[] = {
         "\\w",    "\\b",         "\\h+",  "^a",      "a$",     "a{1,2}+",
@@ -178,7 +178,7 @@ static void test_refused(void **state)
     assert_non_null(strstr(err.text, "the regular expression: "));
 }
 
-static void test_found(void **state)
+static void expressions_match_unicode_text(void **state)
 {
     static const struct {
         const char *pattern, *text;
@@ -207,7 +207,7 @@ static void test_found(void **state)
     dt_tok_matcher_destroy(matcher);
 }
 
-static void test_limit(void **state)
+static void a_match_that_takes_too_long_gives_up(void **state)
 {
     static const char pattern[] = "((a+)+)+[bc]";
     struct dt_tok_matcher *matcher = dt_tok_matcher_create();
@@ -231,9 +231,12 @@ static void test_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_example), cmocka_unit_test(test_random),
-        cmocka_unit_test(test_classes), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_found),   cmocka_unit_test(test_limit),
+        cmocka_unit_test(each_family_cuts_its_example_into_words),
+        cmocka_unit_test(random_text_is_cut_as_pcre2_cuts_it),
+        cmocka_unit_test(characters_have_the_classes_of_pcre2),
+        cmocka_unit_test(ambiguous_expressions_are_refused),
+        cmocka_unit_test(expressions_match_unicode_text),
+        cmocka_unit_test(a_match_that_takes_too_long_gives_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static char *weights_of(int step)
 #define NO_ERROR() assert_string_equal(trained.text, "")
 
 /* 12 examples, 5 of them in a step: two epochs are 24 of 25 samples. */
-static void test_length(void **state)
+static void a_run_ends_after_its_epochs_or_steps(void **state)
 {
     (void)state;
     train(1, EACH "training: {train_batch_size: 5, epochs: 2}\n");
@@ -105,7 +105,7 @@ static void test_length(void **state)
     assert_string_equal(steps_of("train"), "1 2");
 }
 
-static void test_saves(void **state)
+static void checkpoints_are_saved_and_kept_as_configured(void **state)
 {
     (void)state;
     train(1, "training: {train_batch_size: 4, max_steps: 7}\n"
@@ -125,7 +125,7 @@ static void test_saves(void **state)
     assert_string_equal(saved_steps(), "7");
 }
 
-static void test_evaluations(void **state)
+static void evaluations_follow_their_strategy(void **state)
 {
     (void)state;
     train(1, "data.eval: train.jsonl\n"
@@ -144,7 +144,7 @@ static void test_evaluations(void **state)
     assert_string_equal(steps_of("eval"), "");
 }
 
-static void test_lines(void **state)
+static void steps_are_logged_as_configured(void **state)
 {
     (void)state;
     train(1, "training: {train_batch_size: 4, max_steps: 8}\n"
@@ -160,7 +160,7 @@ static void test_lines(void **state)
     EACH "training: {train_batch_size: 5, max_steps: 9, resume: auto}\n"
 
 /* Stopped in the middle of an epoch it goes on with the next sample. */
-static void test_stop(void **state)
+static void a_stopped_run_resumes_with_the_next_sample(void **state)
 {
     (void)state;
     train(1, FIVE);
@@ -183,7 +183,7 @@ static void test_stop(void **state)
 }
 
 /* All ranks go on from where rank 0 has read that they are. */
-static void test_resume(void **state)
+static void all_ranks_resume_from_the_same_step(void **state)
 {
     (void)state;
 #define LINES "scheduler.name: constant\ntraining.train_batch_size: 4\n"
@@ -212,7 +212,7 @@ static int losses_of(double losses[8])
 }
 
 /* A line has the mean of the steps since the one before it. */
-static void test_windows(void **state)
+static void logged_losses_are_means_of_their_steps(void **state)
 {
     double each[8], pairs[8];
     (void)state;
@@ -231,7 +231,7 @@ static void test_windows(void **state)
     "optimizer.lr: 1.0e+30\nscheduler.name: constant\n"                        \
     "training.max_grad_norm: 0\ntraining.train_batch_size: 4\n"
 
-static void test_diverged(void **state)
+static void a_diverged_run_is_not_saved(void **state)
 {
     (void)state;
     stop_after = 3;
@@ -258,7 +258,7 @@ static void test_diverged(void **state)
     "optimizer.lr: 1.0e+39\nscheduler.name: constant\n"                        \
     "training.train_batch_size: 4\ntraining.max_steps: 9\n"
 
-static void test_infinite(void **state)
+static void infinite_weights_end_the_run_unsaved(void **state)
 {
     static const char text[] = "the run diverged: after step 1 the weights are "
                                "not finite; lower optimizer.lr, or look at the "
@@ -273,7 +273,7 @@ static void test_infinite(void **state)
 /* Step 2 exploded the weights, and no step was there to show it: the run that
  * goes on from them finds that out.
  */
-static void test_resumed_blown(void **state)
+static void a_resumed_run_detects_exploded_weights(void **state)
 {
     char target[32] = {0};
     (void)state;
@@ -312,7 +312,7 @@ static int save_removed(struct dt_run *run, void *arg)
     return 0;
 }
 
-static void test_removed(void **state)
+static void a_removed_directory_is_made_again_unless_taken(void **state)
 {
     (void)state;
     small_runs(1, "training: {train_batch_size: 4, max_steps: 9}\n",
@@ -321,7 +321,7 @@ static void test_removed(void **state)
 }
 
 /* The directory is given up however a run ends. */
-static void test_owned(void **state)
+static void a_run_owns_its_directory_until_it_ends(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -371,7 +371,7 @@ static int prove(struct dt_run *run, void *arg)
     return 0;
 }
 
-static void test_proof(void **state)
+static void the_next_step_proves_a_checkpoint(void **state)
 {
     (void)state;
     char target[32] = {0};
@@ -403,7 +403,7 @@ static int save_poisoned(struct dt_run *run, void *arg)
     return 0;
 }
 
-static void test_poisoned(void **state)
+static void a_checkpoint_that_is_not_finite_is_refused(void **state)
 {
     (void)state;
     static const struct poison poisons[] = {
@@ -430,20 +430,30 @@ static void test_poisoned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_length, small_clean),
-        cmocka_unit_test_setup(test_saves, small_clean),
-        cmocka_unit_test_setup(test_evaluations, small_clean),
-        cmocka_unit_test_setup(test_lines, small_clean),
-        cmocka_unit_test_setup(test_stop, small_clean),
-        cmocka_unit_test_setup(test_resume, small_clean),
-        cmocka_unit_test_setup(test_windows, small_clean),
-        cmocka_unit_test_setup(test_diverged, small_clean),
-        cmocka_unit_test_setup(test_infinite, small_clean),
-        cmocka_unit_test_setup(test_resumed_blown, small_clean),
-        cmocka_unit_test_setup(test_removed, small_clean),
-        cmocka_unit_test_setup(test_owned, small_clean),
-        cmocka_unit_test_setup(test_proof, small_clean),
-        cmocka_unit_test_setup(test_poisoned, small_clean),
+        cmocka_unit_test_setup(a_run_ends_after_its_epochs_or_steps,
+                               small_clean),
+        cmocka_unit_test_setup(checkpoints_are_saved_and_kept_as_configured,
+                               small_clean),
+        cmocka_unit_test_setup(evaluations_follow_their_strategy, small_clean),
+        cmocka_unit_test_setup(steps_are_logged_as_configured, small_clean),
+        cmocka_unit_test_setup(a_stopped_run_resumes_with_the_next_sample,
+                               small_clean),
+        cmocka_unit_test_setup(all_ranks_resume_from_the_same_step,
+                               small_clean),
+        cmocka_unit_test_setup(logged_losses_are_means_of_their_steps,
+                               small_clean),
+        cmocka_unit_test_setup(a_diverged_run_is_not_saved, small_clean),
+        cmocka_unit_test_setup(infinite_weights_end_the_run_unsaved,
+                               small_clean),
+        cmocka_unit_test_setup(a_resumed_run_detects_exploded_weights,
+                               small_clean),
+        cmocka_unit_test_setup(a_removed_directory_is_made_again_unless_taken,
+                               small_clean),
+        cmocka_unit_test_setup(a_run_owns_its_directory_until_it_ends,
+                               small_clean),
+        cmocka_unit_test_setup(the_next_step_proves_a_checkpoint, small_clean),
+        cmocka_unit_test_setup(a_checkpoint_that_is_not_finite_is_refused,
+                               small_clean),
     };
     return cmocka_run_group_tests_name("trainer", tests, small_enter,
                                        small_leave);

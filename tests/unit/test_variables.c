@@ -14,8 +14,7 @@
 
 #include "tests/unit/task_env.h"
 
-/* All that the task of the example gets, in this order. */
-static void test_list(void **state)
+static void a_task_gets_all_variables_in_order(void **state)
 {
     static const char expected[] =
         "RANK=11!\nWORLD_SIZE=16!\nLOCAL_RANK=3!\nLOCAL_WORLD_SIZE=8!\n"
@@ -44,8 +43,7 @@ static void test_list(void **state)
     assert_string_equal(list, expected);
 }
 
-/* Nothing is said that nobody knows. */
-static void test_unknown(void **state)
+static void unknown_facts_set_no_variables(void **state)
 {
     static const char *const absent[] = {
         "OMP_NUM_THREADS",    "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
@@ -69,8 +67,7 @@ static void test_unknown(void **state)
     assert_null(get("TF_CONFIG"));
 }
 
-/* A place for logs is one for the flight recorder of collectives, too. */
-static void test_logs(void **state)
+static void a_log_directory_turns_on_the_flight_recorder(void **state)
 {
     struct dt_task_facts facts = rank_11;
     (void)state;
@@ -82,8 +79,7 @@ static void test_logs(void **state)
     assert_string_equal(get("TORCH_NCCL_DUMP_ON_TIMEOUT"), "1");
 }
 
-/* Nobody who has not asked for it carries a long TF_CONFIG. */
-static void test_long(void **state)
+static void a_long_tf_config_is_only_for_tensorflow(void **state)
 {
     static uint32_t tasks[2] = {8, 800};
     struct dt_task_facts facts = rank_11;
@@ -95,7 +91,7 @@ static void test_long(void **state)
     assert_true(strlen(get("TF_CONFIG")) > 8192);
 }
 
-static void test_rdma(void **state)
+static void with_rdma_ucx_chooses_its_own_devices(void **state)
 {
     struct dt_task_facts facts = rank_11;
     (void)state;
@@ -105,7 +101,7 @@ static void test_rdma(void **state)
     assert_string_equal(get("NCCL_SOCKET_IFNAME"), "=ib0");
 }
 
-static void test_jax_devices(void **state)
+static void jax_gets_the_only_device_or_its_own(void **state)
 {
     static const struct {
         int gpus;
@@ -120,7 +116,7 @@ static void test_jax_devices(void **state)
     }
 }
 
-static void test_ipv6(void **state)
+static void an_ipv6_address_gets_brackets_before_a_port(void **state)
 {
     struct dt_task_facts facts = rank_11;
     (void)state;
@@ -131,7 +127,7 @@ static void test_ipv6(void **state)
 }
 
 /* The torch-like set stays; the rest is that of the named ones. */
-static void test_narrowed(void **state)
+static void named_frameworks_narrow_the_variables(void **state)
 {
     (void)state;
     start(&rank_11, "jax");
@@ -154,7 +150,7 @@ static void test_narrowed(void **state)
 }
 
 /* What would mislead another framework waits for its name. */
-static void test_only_if_named(void **state)
+static void a_misleading_variable_waits_for_its_framework(void **state)
 {
     (void)state;
     start(&rank_11, NULL);
@@ -166,7 +162,7 @@ static void test_only_if_named(void **state)
     assert_string_equal(get("HOROVOD_GLOO_IFACE"), "ib0");
 }
 
-static void test_names(void **state)
+static void known_frameworks_are_taken_and_others_refused(void **state)
 {
     struct dt_error err;
     (void)state;
@@ -194,7 +190,7 @@ static void test_names(void **state)
 }
 
 /* Left out, or an error for those who have asked for it. */
-static void test_too_large(void **state)
+static void an_oversized_tf_config_is_omitted_or_refused(void **state)
 {
     enum { NODES = 1000 };
     static const char *names[NODES];
@@ -234,7 +230,7 @@ static int refuse(void *context, const char *name, const char *value,
     return ++*calls < 3 ? 0 : dt_error_set(err, EX_OSERR, "%s=%s", name, value);
 }
 
-static void test_set_fails(void **state)
+static void the_first_failing_variable_stops_the_rest(void **state)
 {
     struct dt_error err;
     int calls = 0;
@@ -250,10 +246,18 @@ int main(void)
 #define TEST(f) cmocka_unit_test_teardown(f, teardown)
     const struct CMUnitTest tests[] = {
 
-        TEST(test_list),    TEST(test_logs),      TEST(test_long),
-        TEST(test_unknown), TEST(test_rdma),      TEST(test_jax_devices),
-        TEST(test_ipv6),    TEST(test_narrowed),  TEST(test_only_if_named),
-        TEST(test_names),   TEST(test_too_large), TEST(test_set_fails),
+        TEST(a_task_gets_all_variables_in_order),
+        TEST(a_log_directory_turns_on_the_flight_recorder),
+        TEST(a_long_tf_config_is_only_for_tensorflow),
+        TEST(unknown_facts_set_no_variables),
+        TEST(with_rdma_ucx_chooses_its_own_devices),
+        TEST(jax_gets_the_only_device_or_its_own),
+        TEST(an_ipv6_address_gets_brackets_before_a_port),
+        TEST(named_frameworks_narrow_the_variables),
+        TEST(a_misleading_variable_waits_for_its_framework),
+        TEST(known_frameworks_are_taken_and_others_refused),
+        TEST(an_oversized_tf_config_is_omitted_or_refused),
+        TEST(the_first_failing_variable_stops_the_rest),
     };
     return cmocka_run_group_tests_name("variables", tests, NULL, NULL);
 }

@@ -110,14 +110,14 @@ static int write_and_load(struct sample *s, char text[DT_ERROR_TEXT_BYTES])
     return load(s, scratch_root, text);
 }
 
-static void test_prefixed(void **state)
+static void prefixed_names_fill_the_model(void **state)
 {
     char text[DT_ERROR_TEXT_BYTES];
     assert_int_equal(write_and_load(*state, text), 0);
 }
 
 /* As in the files of the hub: no prefix, masks, a copy of the embedding. */
-static void test_bare(void **state)
+static void names_without_a_prefix_fill_the_model(void **state)
 {
     struct sample *s = *state;
     char text[DT_ERROR_TEXT_BYTES];
@@ -134,7 +134,7 @@ static void test_bare(void **state)
                               "them");
 }
 
-static void test_misfits(void **state)
+static void missing_unexpected_and_misshapen_tensors_are_named(void **state)
 {
     struct sample *s = *state;
     char text[DT_ERROR_TEXT_BYTES];
@@ -149,7 +149,7 @@ static void test_misfits(void **state)
                               "expected [4, 4]");
 }
 
-static void test_many_missing(void **state)
+static void eight_missing_tensors_are_named_and_more_counted(void **state)
 {
     struct sample *s = *state;
     char text[DT_ERROR_TEXT_BYTES];
@@ -166,8 +166,7 @@ static void test_many_missing(void **state)
               "transformer.h.0.ln_2.weight and 7 more; unexpected wte.weight");
 }
 
-/* Four shapes are told, and how many more there are. */
-static void test_many_misfits(void **state)
+static void four_wrong_shapes_are_named_and_more_counted(void **state)
 {
     struct sample *s = *state;
     char text[DT_ERROR_TEXT_BYTES];
@@ -181,7 +180,7 @@ static void test_many_misfits(void **state)
                                  "expected [4]; 2 more tensors do not fit"));
 }
 
-static void test_shards(void **state)
+static void a_sharded_checkpoint_fills_the_model(void **state)
 {
     struct sample *s = *state;
     char text[DT_ERROR_TEXT_BYTES];
@@ -197,7 +196,7 @@ static void test_shards(void **state)
 
 /* Weights of a model are kept in half precision, and so were those of others.
  */
-static void test_half(void **state)
+static void weights_convert_between_half_precision_types(void **state)
 {
     struct sample *s = *state;
     static const enum dt_dtype types[] = {DT_BF16, DT_F16};
@@ -224,7 +223,7 @@ static void test_half(void **state)
 }
 
 /* Wherever it is, and in whatever types. */
-static void test_not_finite(void **state)
+static void weights_that_are_not_finite_are_refused(void **state)
 {
     static const float values[] = {NAN, INFINITY, -INFINITY};
     static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
@@ -251,7 +250,7 @@ static void test_not_finite(void **state)
 }
 
 /* A layout of another family: its own prefix, a head that is not tied. */
-static void test_llama_names(void **state)
+static void llama_weights_load_by_their_own_names(void **state)
 {
     static const char *const names[] = {
         "model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight",
@@ -285,7 +284,7 @@ static void test_llama_names(void **state)
     teardown((void *[]){&s});
 }
 
-static void test_no_file(void **state)
+static void a_missing_weights_file_is_refused(void **state)
 {
     struct sample *s = *state;
     struct dt_error err;
@@ -298,11 +297,16 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_prefixed),     TEST(test_bare),
-        TEST(test_misfits),      TEST(test_many_missing),
-        TEST(test_many_misfits), TEST(test_shards),
-        TEST(test_half),         TEST(test_not_finite),
-        TEST(test_no_file),      cmocka_unit_test(test_llama_names),
+        TEST(prefixed_names_fill_the_model),
+        TEST(names_without_a_prefix_fill_the_model),
+        TEST(missing_unexpected_and_misshapen_tensors_are_named),
+        TEST(eight_missing_tensors_are_named_and_more_counted),
+        TEST(four_wrong_shapes_are_named_and_more_counted),
+        TEST(a_sharded_checkpoint_fills_the_model),
+        TEST(weights_convert_between_half_precision_types),
+        TEST(weights_that_are_not_finite_are_refused),
+        TEST(a_missing_weights_file_is_refused),
+        cmocka_unit_test(llama_weights_load_by_their_own_names),
     };
     return cmocka_run_group_tests_name("weights", tests, NULL, NULL);
 }
