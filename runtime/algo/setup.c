@@ -259,12 +259,14 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
 
 /* --- where the results go (rank 0) --- */
 
-/* But for the files of its owner. */
+/* Except for the files of its owner. One that cannot be read is not known to be
+ * empty.
+ */
 static bool directory_is_empty(const char *path)
 {
     DIR *dir = opendir(path);
     const struct dirent *entry;
-    bool empty = true;
+    bool empty = dir || errno == ENOENT;
     while (dir && empty && (entry = readdir(dir)))
         empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
                 !strncmp(entry->d_name, ".owner", 6);

@@ -147,7 +147,7 @@ int dt_run_save(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
-/* What write_checkpoint will write, but for a few texts. */
+/* What write_checkpoint will write, except for a few texts. */
 static size_t checkpoint_bytes(const struct dt_run *run)
 {
     enum dt_dtype stored = stored_type(run);

@@ -82,9 +82,9 @@ const struct dt_chat_style *dt_chat_style_named(const char *name);
 /* The style of the published template whose text has this XXH3, or NULL. */
 const struct dt_chat_style *dt_chat_style_published(uint64_t hash);
 
-/* The style of a Jinja template that is, but for what the ends of its lines
- * are, the text of a published one. NULL and err: EX_CONFIG with the published
- * one that is nearest, and where they first differ.
+/* The style of a Jinja template, if its text is that of a published one; only
+ * the ends of lines may differ. NULL and err: EX_CONFIG with the nearest
+ * published one, and where the two first differ.
  */
 const struct dt_chat_style *dt_chat_style_of(const char *jinja,
                                              struct dt_error *err);

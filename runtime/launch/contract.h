@@ -60,8 +60,7 @@
  *
  *     disttrain: record: TOKEN start RANK HOST SECONDS.mmm
  *     disttrain: record: TOKEN exit RANK HOST SECONDS.mmm STATUS
- *     disttrain: record: TOKEN absent RANK HOST SECONDS.mmm PORT WAITED
- * HOST,...
+ *     disttrain: record: TOKEN absent RANK HOST SECONDS.mmm PORT WAITED HOSTS
  *
  * TOKEN is random, and made by srun for each step. A line without it is one
  * that a program has printed. The plugin takes it out of the environment before
