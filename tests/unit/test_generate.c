@@ -324,6 +324,35 @@ static void a_bad_file_of_prompts_is_refused(void **state)
     }
 }
 
+static void a_message_needs_role_and_content(void **state)
+{
+    static const char *const messages[] = {
+        "{\"role\": \"user\"}", "{\"content\": \"a\"}",
+        "{\"role\": \"user\", \"content\": 1}"};
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+        char line[128];
+        int n =
+            snprintf(line, sizeof(line), "{\"messages\": [%s]}\n", messages[i]);
+        assert_int_equal(RUN("--model", scratch_root, "--chat-template",
+                             "chatml", "--prompts",
+                             scratch_write("m.jsonl", line, (size_t)n)),
+                         EX_DATAERR);
+        assert_non_null(
+            strstr(output, "m.jsonl:1: a message needs role and content"));
+    }
+}
+
+static void the_limits_of_a_number_are_accepted(void **state)
+{
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    assert_int_equal(RUN("--model", scratch_root, "--prompt", "a",
+                         "--max-tokens", "1", "--top-p", "1", "--batch", "1"),
+                     0);
+}
+
 static void invalid_arguments_are_refused(void **state)
 {
     static const struct {
@@ -421,6 +450,8 @@ int main(void)
         cmocka_unit_test(missing_control_tokens_are_reported_once),
         cmocka_unit_test(prompts_of_a_file_come_back_in_order),
         cmocka_unit_test(a_bad_file_of_prompts_is_refused),
+        cmocka_unit_test(a_message_needs_role_and_content),
+        cmocka_unit_test(the_limits_of_a_number_are_accepted),
         cmocka_unit_test(end_tokens_of_the_model_end_the_text),
     };
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
