@@ -35,6 +35,7 @@ enum {
 static struct {
     pid_t srun;
     time_t start;
+    uint32_t id;
     char job[64]; /* "12", of an array "12_3"; "": srun's own allocation */
 } requeue;
 
@@ -43,15 +44,34 @@ static void set_job(void)
     const char *id = getenv("SLURM_JOB_ID");
     const char *array = getenv("SLURM_ARRAY_JOB_ID");
     const char *task = getenv("SLURM_ARRAY_TASK_ID");
+    requeue.id = id ? (uint32_t)strtoul(id, NULL, 10) : 0;
     if (array && task) /* the number alone can mean the whole array */
         snprintf(requeue.job, sizeof(requeue.job), "%s_%s", array, task);
     else
         snprintf(requeue.job, sizeof(requeue.job), "%s", id ? id : "");
 }
 
-/* 0, or a number for slurm_strerror. Looked up at run time, because Slurm does
- * not promise it to plugins.
+/* Whether somebody has cancelled the job: Slurm would put it back all the same,
+ * as long as it has not ended. What Slurm does not promise to plugins is looked
+ * up at run time, here and below; without it the answer is no.
  */
+static bool is_cancelled(void)
+{
+    job_info_msg_t *found = NULL;
+    int (*load)(job_info_msg_t **, uint32_t, uint16_t);
+    void (*release)(job_info_msg_t *);
+    *(void **)&load = dlsym(RTLD_DEFAULT, "slurm_load_job");
+    *(void **)&release = dlsym(RTLD_DEFAULT, "slurm_free_job_info_msg");
+    if (!load || !release || load(&found, requeue.id, SHOW_ALL) != 0)
+        return false;
+    bool cancelled =
+        found->record_count > 0 &&
+        (found->job_array[0].job_state & JOB_STATE_BASE) == JOB_CANCELLED;
+    release(found);
+    return cancelled;
+}
+
+/* 0, or a number for slurm_strerror. */
 static int put_back(void)
 {
     job_array_resp_msg_t *answer = NULL;
@@ -93,6 +113,12 @@ static void at_exit(int status, void *unused)
         slurm_error("disttrain: launch.requeue: job %s is not requeued: it has "
                     "been %ld times, and this step ended after %ld s",
                     requeue.job, restarts, seconds);
+        return;
+    }
+    if (is_cancelled()) {
+        slurm_spank_log("disttrain: job %s has been cancelled: it is not "
+                        "requeued",
+                        requeue.job);
         return;
     }
     int rc = put_back();

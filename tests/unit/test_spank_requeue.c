@@ -37,6 +37,22 @@ int slurm_requeue2(char *job, uint32_t flags, job_array_resp_msg_t **answer)
     return refusal ? -1 : 0;
 }
 
+static uint32_t job_state; /* of job 12 */
+
+int slurm_load_job(job_info_msg_t **found, uint32_t job, uint16_t flags)
+{
+    static slurm_job_info_t one;
+    static job_info_msg_t all = {.record_count = 1, .job_array = &one};
+    one.job_state = job_state;
+    *found = &all;
+    return job == 12 && flags == SHOW_ALL ? 0 : -1;
+}
+
+void slurm_free_job_info_msg(job_info_msg_t *found)
+{
+    found->job_array[0].job_state = 0;
+}
+
 char *slurm_strerror(int number)
 {
     return strerror(number);
@@ -105,6 +121,7 @@ static int setup(void **state)
     unsetenv("SLURM_RESTART_COUNT");
     refusal = 0;
     refused = 0;
+    job_state = JOB_RUNNING;
     passed = false;
     rank_asks = false;
     return 0;
@@ -153,6 +170,20 @@ static void an_array_task_is_requeued_by_its_id(void **state)
                         "the queue (restart 3)\n");
 }
 
+/* Its ranks may have failed of that, or asked for the queue as at a limit. */
+static void a_cancelled_job_is_not_requeued(void **state)
+{
+    (void)state;
+    job_state = JOB_CANCELLED | JOB_COMPLETING;
+    rank_asks = true;
+    assert_string_equal(play(75, true), "disttrain: job 12 has been cancelled: "
+                                        "it is not requeued\n");
+    job_state = JOB_TIMEOUT | JOB_COMPLETING;
+    assert_string_equal(play(75, true),
+                        "requeue 12 0\ndisttrain: job 12 goes back into the "
+                        "queue (restart 1)\n");
+}
+
 static void a_fourth_quick_requeue_is_refused(void **state)
 {
     (void)state;
@@ -186,6 +217,7 @@ int main(void)
                                setup),
         cmocka_unit_test_setup(a_job_is_requeued_if_one_rank_asks, setup),
         cmocka_unit_test_setup(an_array_task_is_requeued_by_its_id, setup),
+        cmocka_unit_test_setup(a_cancelled_job_is_not_requeued, setup),
         cmocka_unit_test_setup(a_fourth_quick_requeue_is_refused, setup),
         cmocka_unit_test_setup(a_refused_requeue_says_why, setup),
     };

@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #define NO_VAL (0xfffffffe)
+#define SHOW_ALL 0x0001
+#define JOB_STATE_BASE 0x000000ff
 #define SLURM_MAX_NORMAL_STEP_ID (0xfffffff0)
 
 typedef struct {
@@ -28,6 +30,17 @@ typedef struct slurm_step_layout {
     {                                                                          \
         .job_id = NO_VAL                                                       \
     }
+
+enum job_states { JOB_CANCELLED = 4 };
+
+typedef struct {
+    uint32_t job_state;
+} slurm_job_info_t;
+
+typedef struct {
+    uint32_t record_count;
+    slurm_job_info_t *job_array;
+} job_info_msg_t;
 
 typedef struct {
     uint32_t job_array_count;
