@@ -125,6 +125,21 @@ static void failures_are_ordered_despite_wrong_clocks(void **state)
            "disttrain: rank 0 on n1: exit status 3, 0.1 s later\n");
 }
 
+/* srun's message has the console's time, and a record that of its node. */
+static void a_late_record_has_the_clock_of_its_node(void **state)
+{
+    struct dt_outcome *o = step();
+    (void)state;
+    record(o, 101010, "start", 0, 101000 + 3600000, 0);
+    record(o, 101010, "start", 2, 101000, 0);
+    say(o, DT_NO_RANK, 102500, "srun: error: n1: task 0: Killed\n");
+    record(o, 102600, "exit", 0, 102300 + 3600000, SIGKILL);
+    record(o, 102610, "exit", 2, 102400, EXIT(4));
+    expect_report(o, "disttrain: first failure: rank 0 on n1, killed by signal "
+                     "9 (Killed), 1.3 s after the start\n"
+                     "disttrain: rank 2 on n2: exit status 4, 0.1 s later\n");
+}
+
 static void each_exit_status_is_explained_in_words(void **state)
 {
     static const struct {
@@ -354,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_earliest_failure_is_reported_first),
         cmocka_unit_test(failures_are_ordered_despite_wrong_clocks),
+        cmocka_unit_test(a_late_record_has_the_clock_of_its_node),
         cmocka_unit_test(each_exit_status_is_explained_in_words),
         cmocka_unit_test(running_out_of_memory_is_reported_as_such),
         cmocka_unit_test(a_message_of_srun_replaces_a_lost_record),
