@@ -31,7 +31,8 @@ traces() {
     ip -oneline link | cut -d: -f2
     grep "$name" /proc/self/mountinfo || true
     find /run /dev /tmp -maxdepth 2 -name "*$name*" \
-        -not -name "bats*" -not -path "$BATS_RUN_TMPDIR/*"
+        -not -name "bats*" -not -path "$BATS_RUN_TMPDIR/*" 2>/dev/null ||
+        true # others remove their files while we look
     ls -d /run/mount 2>/dev/null || true
 }
 
