@@ -3,7 +3,7 @@
 #ifndef DTSPANK_CHANGE_H
 #define DTSPANK_CHANGE_H
 
-#include "spank/check.h"
+#include "spank/srun/check.h"
 
 /* Keeps what sbatch has left in the environment of its job, before it goes. */
 void dtspank_change_keep(void);

@@ -18,68 +18,68 @@ spank_libdtspank_la_SOURCES = \
 	runtime/base/error.h \
 	runtime/base/launcher.c \
 	runtime/base/launcher.h \
-	runtime/launch/contract.h \
-	runtime/launch/variables.c \
-	runtime/launch/variables.h \
-	spank/advice.c \
-	spank/advice.h \
-	spank/argv.c \
-	spank/argv.h \
-	spank/change.c \
+	runtime/contract/contract.h \
+	runtime/contract/variables.c \
+	runtime/contract/variables.h \
+	spank/srun/advice.c \
+	spank/srun/advice.h \
+	spank/srun/argv.c \
+	spank/srun/argv.h \
+	spank/srun/change.c \
 	spank/change.h \
-	spank/check.c \
-	spank/check.h \
-	spank/child.c \
+	spank/srun/check.c \
+	spank/srun/check.h \
+	spank/srun/child.c \
 	spank/child.h \
-	spank/console.c \
+	spank/srun/console.c \
 	spank/console.h \
-	spank/cpu.c \
-	spank/cpu.h \
-	spank/deadline.c \
-	spank/deadline.h \
-	spank/elf.c \
-	spank/elf.h \
-	spank/facts.c \
-	spank/facts.h \
-	spank/gpu.c \
-	spank/gpu.h \
+	spank/task/cpu.c \
+	spank/task/cpu.h \
+	spank/srun/deadline.c \
+	spank/srun/deadline.h \
+	spank/task/elf.c \
+	spank/task/elf.h \
+	spank/task/facts.c \
+	spank/task/facts.h \
+	spank/task/gpu.c \
+	spank/task/gpu.h \
 	spank/hostlist.c \
 	spank/hostlist.h \
-	spank/inherited.c \
-	spank/inherited.h \
-	spank/layout.c \
-	spank/layout.h \
-	spank/limits.c \
-	spank/limits.h \
-	spank/net.c \
-	spank/net.h \
+	spank/srun/inherited.c \
+	spank/srun/inherited.h \
+	spank/srun/layout.c \
+	spank/srun/layout.h \
+	spank/task/limits.c \
+	spank/task/limits.h \
+	spank/task/net.c \
+	spank/task/net.h \
 	spank/options.c \
 	spank/options.h \
-	spank/pmix.c \
-	spank/pmix.h \
-	spank/port.c \
-	spank/port.h \
-	spank/preflight.c \
+	spank/srun/pmix.c \
+	spank/srun/pmix.h \
+	spank/task/port.c \
+	spank/task/port.h \
+	spank/srun/preflight.c \
 	spank/preflight.h \
-	spank/program.c \
-	spank/program.h \
-	spank/requeue.c \
+	spank/task/program.c \
+	spank/task/program.h \
+	spank/srun/requeue.c \
 	spank/requeue.h \
-	spank/record.c \
-	spank/record.h \
+	spank/task/record.c \
+	spank/task/record.h \
 	spank/siteconf.c \
 	spank/siteconf.h \
-	spank/siteenv.c \
-	spank/siteenv.h \
-	spank/step.c \
-	spank/step.h \
-	spank/submit.c \
-	spank/submit.h \
-	spank/task.c \
-	spank/task.h \
-	spank/topology.c \
-	spank/topology.h \
-	spank/watch.c \
+	spank/task/siteenv.c \
+	spank/task/siteenv.h \
+	spank/task/step.c \
+	spank/task/step.h \
+	spank/srun/submit.c \
+	spank/srun/submit.h \
+	spank/task/task.c \
+	spank/task/task.h \
+	spank/task/topology.c \
+	spank/task/topology.h \
+	spank/task/watch.c \
 	spank/watch.h \
 	# End of spank_libdtspank_la_SOURCES
 

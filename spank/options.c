@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "spank/options.h"
-#include "spank/submit.h"
+#include "spank/srun/submit.h"
 
 /* On a node the value is of no use: srun has shipped all that the tasks need in
  * the environment, and slurmstepd, which is root here, looks at none of it.

@@ -13,8 +13,8 @@
 #include <slurm/spank.h>
 
 #include "spank/console.h"
-#include "spank/step.h"
-#include "spank/submit.h"
+#include "spank/task/step.h"
+#include "spank/srun/submit.h"
 
 SPANK_PLUGIN(disttrain, 1)
 

@@ -17,7 +17,7 @@
 #include "algo/data.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "data/chat.h"
+#include "tokenizer/chat.h"
 
 enum { PROGRESS_SECONDS = 10 };
 

@@ -9,7 +9,7 @@
 #include "conf/conf.h"
 #include "data/dataset.h"
 #include "data/rows.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* What was opened; zeroed before, released with dt_run_data_fini. */
 struct dt_run_data {

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/algo/export.c \
+	runtime/weights/export.c \
 	runtime/algo/export.h \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
 	runtime/algo/health.c \
 	runtime/algo/mirror.c \
 	runtime/algo/mirror.h \
-	runtime/algo/names.c \
+	runtime/weights/tensor_names.c \
 	runtime/algo/names.h \
-	runtime/algo/generate.c \
-	runtime/algo/generate.h \
+	runtime/rollout/generate.c \
+	runtime/rollout/generate.h \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \
 	runtime/algo/agree.c \
@@ -25,7 +25,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/run.h \
 	runtime/algo/same.c \
 	runtime/algo/same.h \
-	runtime/algo/sample.c \
+	runtime/rollout/sample.c \
 	runtime/algo/sample.h \
 	runtime/algo/save.c \
 	runtime/algo/setup.c \
@@ -33,9 +33,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/step.c \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
-	runtime/algo/weights.c \
-	runtime/algo/weights.h \
-	runtime/algo/weights_save.c \
+	runtime/weights/weights.c \
+	runtime/weights/weights.h \
+	runtime/weights/weights_save.c \
 	runtime/algo/world.c \
 	runtime/algo/world.h \
 	# End of runtime/algo

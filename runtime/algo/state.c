@@ -12,7 +12,7 @@
 #include "algo/numerics.h"
 #include "algo/progress.h"
 #include "algo/run.h"
-#include "algo/weights.h"
+#include "weights/weights.h"
 #include "base/log.h"
 
 /* checkpoint.save_dtype; auto is what is computed with. */

@@ -11,7 +11,7 @@ cuda_sources = \
 	runtime/base/error.c \
 	runtime/device/device_cuda.c \
 	runtime/device/device_cuda.h \
-	runtime/device/device_cuda_card.c \
+	runtime/device/device_cuda_gpu.c \
 	runtime/ops/cuda/activation.cu \
 	runtime/ops/cuda/adamw.cu \
 	runtime/ops/cuda/attention.c \
@@ -28,7 +28,7 @@ cuda_sources = \
 	runtime/ops/cuda/attention_tile.cuh \
 	runtime/ops/cuda/bias.cu \
 	runtime/ops/cuda/cross_entropy.cu \
-	runtime/ops/cuda/cuda.cuh \
+	runtime/tensor/kernel.cuh \
 	runtime/ops/cuda/cuda.h \
 	runtime/ops/cuda/dnn.c \
 	runtime/ops/cuda/dnn.h \
@@ -38,7 +38,7 @@ cuda_sources = \
 	runtime/ops/cuda/dropout.cuh \
 	runtime/ops/cuda/elementwise.cu \
 	runtime/ops/cuda/embedding.cu \
-	runtime/ops/cuda/error.c \
+	runtime/device/device_cuda_error.c \
 	runtime/ops/cuda/kv.cu \
 	runtime/ops/cuda/linear.c \
 	runtime/ops/cuda/matmul.c \
@@ -46,7 +46,7 @@ cuda_sources = \
 	runtime/ops/cuda/norm_backward.cu \
 	runtime/ops/cuda/parts.cuh \
 	runtime/ops/cuda/race.c \
-	runtime/ops/cuda/rotary.cu \
+	runtime/ops/cuda/rope.cu \
 	runtime/ops/cuda/rows.cuh \
 	runtime/ops/cuda/step.cu \
 	runtime/ops/cuda/table.c \

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "algo/data.h"
-#include "algo/weights.h"
+#include "weights/weights.h"
 #include "cmd/cmd.h"
 #include "cmd/contract.h"
 #include "conf/conf.h"

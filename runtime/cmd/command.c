@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "launch/contract.h"
+#include "contract/contract.h"
 
 enum {
     CANNOT_RUN = 126, /* as shells have it */

@@ -22,14 +22,14 @@
 #include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/comment.h"
-#include "cmd/console_step.h"
-#include "cmd/hang.h"
+#include "console/console_step.h"
+#include "console/hang.h"
 #include "cmd/watch.h"
-#include "launch/contract.h"
-#include "report/label.h"
+#include "contract/contract.h"
+#include "console/label.h"
 #include "report/outcome.h"
-#include "report/ranklogs.h"
-#include "report/rankset.h"
+#include "console/ranklogs.h"
+#include "base/rankset.h"
 
 enum {
     BUFFER_BYTES = 128 * 1024, /* twice what a pipe holds */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "doctor/child.h"
+#include "base/child.h"
 #include "doctor/doctor.h"
 #include "doctor/plugin.h"
 #include "doctor/ranks.h"

@@ -10,7 +10,7 @@
 #include "cmd/cmd.h"
 #include "comm/comm.h"
 #include "conf/conf.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "launch/launch.h"
 #include "ops/ops.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 #include "cmd/cmd.h"
-#include "launch/contract.h"
+#include "contract/contract.h"
 
 static const struct {
     const char *name;

@@ -16,7 +16,7 @@
 #include "algo/data.h"
 #include "base/clock.h"
 #include "cmd/cmd.h"
-#include "data/chat.h"
+#include "tokenizer/chat.h"
 #include "data/examples.h"
 
 static const char help[] =

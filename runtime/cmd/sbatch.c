@@ -18,10 +18,10 @@
 
 #include "cmd/cmd.h"
 #include "cmd/contract.h"
-#include "cmd/preview.h"
-#include "cmd/settings.h"
+#include "slurm/preview.h"
+#include "slurm/settings.h"
 #include "conf/conf.h"
-#include "launch/contract.h"
+#include "contract/contract.h"
 
 static const char help[] =
     "usage: disttrain sbatch [--submit | --dry-run] [--array=LIST] FILE\n"

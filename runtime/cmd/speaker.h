@@ -3,9 +3,9 @@
 #ifndef DT_CMD_SPEAKER_H
 #define DT_CMD_SPEAKER_H
 
-#include "algo/generate.h"
-#include "data/chat.h"
-#include "data/tokenizer.h"
+#include "rollout/generate.h"
+#include "tokenizer/chat.h"
+#include "tokenizer/tokenizer.h"
 #include "model/model.h"
 
 enum { DT_SPEAKER_STOPS = 32 };

@@ -21,7 +21,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
-#include "launch/contract.h"
+#include "contract/contract.h"
 #include "launch/launch.h"
 #include "report/report.h"
 

@@ -11,7 +11,7 @@ if HAVE_GLOO
 runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/address.c \
 	runtime/comm/address.h \
-	runtime/comm/comm_gloo.cc \
+	runtime/comm/transport_gloo.cc \
 	runtime/comm/compat/gloo/common/memory.h \
 	runtime/comm/direct.c \
 	runtime/comm/direct.h \
@@ -31,7 +31,7 @@ endif
 nccl_all = \
 	runtime/base/fault.c \
 	runtime/comm/address.c \
-	runtime/comm/comm_gloo.cc \
+	runtime/comm/transport_gloo.cc \
 	runtime/comm/comm_nccl.c \
 	runtime/comm/comm_nccl.h \
 	runtime/comm/nccl_bootstrap.c \

@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "comm/nccl_wire.h"
-#include "ops/cuda/cuda.cuh"
+#include "tensor/kernel.cuh"
 
 namespace
 {

@@ -13,7 +13,7 @@
 #include <xxhash.h>
 
 #include "base/kind.h"
-#include "data/examples_make.h"
+#include "data/examples_impl.h"
 #include "data/utf8.h"
 
 enum {

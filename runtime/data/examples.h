@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #define DT_TARGET_BIT UINT32_C(0x80000000)
 

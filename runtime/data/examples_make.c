@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/guard.h"
-#include "data/examples_make.h"
+#include "data/examples_impl.h"
 #include "data/mask.h"
 
 enum {

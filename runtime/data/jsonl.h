@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/chat.h"
+#include "tokenizer/chat.h"
 #include "data/examples.h"
 
 /* A piece of a file: whole lines (the end of line is in the piece). */

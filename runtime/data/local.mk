@@ -2,18 +2,18 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/data/cache.c \
 	runtime/data/cache.h \
-	runtime/data/chat.c \
-	runtime/data/chat.h \
-	runtime/data/chat_render.c \
-	runtime/data/chat_known.c \
-	runtime/data/chat_style.c \
-	runtime/data/chat_style.h \
+	runtime/tokenizer/chat.c \
+	runtime/tokenizer/chat.h \
+	runtime/tokenizer/chat_render.c \
+	runtime/tokenizer/chat_known.c \
+	runtime/tokenizer/chat_style.c \
+	runtime/tokenizer/chat_style.h \
 	runtime/data/dataset.c \
 	runtime/data/dataset.h \
 	runtime/data/examples.c \
 	runtime/data/examples.h \
 	runtime/data/examples_make.c \
-	runtime/data/examples_make.h \
+	runtime/data/examples_impl.h \
 	runtime/data/jsonl.c \
 	runtime/data/jsonl.h \
 	runtime/data/loader.c \
@@ -24,28 +24,28 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/pack.h \
 	runtime/data/rows.c \
 	runtime/data/rows.h \
-	runtime/data/tok.h \
-	runtime/data/tok_added.c \
-	runtime/data/tok_bpe.c \
-	runtime/data/tok_cut.c \
-	runtime/data/tok_decode.c \
-	runtime/data/tok_decoder.c \
-	runtime/data/tok_encode.c \
-	runtime/data/tok_files.c \
-	runtime/data/tok_json.c \
-	runtime/data/tok_map.c \
-	runtime/data/tok_model.c \
-	runtime/data/tok_normalize.c \
-	runtime/data/tok_post.c \
-	runtime/data/tok_regex.c \
-	runtime/data/tok_split.c \
-	runtime/data/tok_steps.c \
-	runtime/data/tok_text.c \
-	runtime/data/tok_unicode.c \
-	runtime/data/tok_vocab.c \
-	runtime/data/tok_words.c \
-	runtime/data/tokenizer.c \
-	runtime/data/tokenizer.h \
-	runtime/data/utf8.c \
+	runtime/tokenizer/impl.h \
+	runtime/tokenizer/added.c \
+	runtime/tokenizer/bpe.c \
+	runtime/tokenizer/cut.c \
+	runtime/tokenizer/detokenize.c \
+	runtime/tokenizer/decoder.c \
+	runtime/tokenizer/encode.c \
+	runtime/tokenizer/tokenizer_config.c \
+	runtime/tokenizer/json_keys.c \
+	runtime/tokenizer/map.c \
+	runtime/tokenizer/bpe_model.c \
+	runtime/tokenizer/normalizer.c \
+	runtime/tokenizer/post_processor.c \
+	runtime/tokenizer/regex.c \
+	runtime/tokenizer/split.c \
+	runtime/tokenizer/pretokenizer.c \
+	runtime/tokenizer/text.c \
+	runtime/tokenizer/unicode.c \
+	runtime/tokenizer/vocab.c \
+	runtime/tokenizer/words.c \
+	runtime/tokenizer/tokenizer.c \
+	runtime/tokenizer/tokenizer.h \
+	runtime/tokenizer/utf8.c \
 	runtime/data/utf8.h \
 	# End of runtime/data

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/chat.h"
+#include "tokenizer/chat.h"
 #include "data/examples.h"
 #include "data/jsonl.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "doctor/child.h"
+#include "base/child.h"
 #include "doctor/doctor.h"
 
 /* A job may have to wait for its first step; large ones need longer to start.

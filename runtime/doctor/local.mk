@@ -2,8 +2,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/doctor/address.c \
 	runtime/doctor/address.h \
-	runtime/doctor/child.c \
-	runtime/doctor/child.h \
+	runtime/base/child.c \
+	runtime/base/child.h \
 	runtime/doctor/doctor.h \
 	runtime/doctor/files.c \
 	runtime/doctor/files.h \

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "doctor/child.h"
+#include "base/child.h"
 #include "doctor/plugin.h"
 #include "doctor/plugstack.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "doctor/address.h"
-#include "doctor/child.h"
+#include "base/child.h"
 #include "doctor/doctor.h"
 #include "doctor/node.h"
 #include "doctor/pairs.h"

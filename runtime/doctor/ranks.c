@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "doctor/child.h"
+#include "base/child.h"
 #include "doctor/files.h"
 #include "doctor/ranks.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "doctor/child.h"
+#include "base/child.h"
 #include "doctor/plugin.h"
 #include "doctor/plugstack.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "doctor/child.h"
+#include "base/child.h"
 #include "doctor/world.h"
 
 enum {

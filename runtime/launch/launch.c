@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/backend.h"
+#include "launch/launch_impl.h"
 
 int dt_launch_alloc_hosts(struct dt_launch *launch, struct dt_error *err)
 {

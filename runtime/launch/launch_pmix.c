@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launch/backend.h"
+#include "launch/launch_impl.h"
 
 enum {
     CALL_MS = 30000, /* for what only asks the server on this host */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/backend.h"
+#include "launch/launch_impl.h"
 
 /* What was put, the newest first. */
 struct entry {

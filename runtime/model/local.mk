@@ -13,8 +13,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/model.h \
 	runtime/model/params.c \
 	runtime/model/params.h \
-	runtime/model/rope.c \
-	runtime/model/rope.h \
+	runtime/model/rope_table.c \
+	runtime/model/rope_table.h \
 	runtime/model/transformer.c \
 	runtime/model/transformer.h \
 	# End of runtime/model

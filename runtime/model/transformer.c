@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "model/rope.h"
+#include "model/rope_table.h"
 #include "model/transformer.h"
 
 size_t dt_model_activation_bytes(const struct dt_model_config *config,

@@ -26,7 +26,7 @@ cpu_kernels = \
 	runtime/ops/cpu/matmul.c \
 	runtime/ops/cpu/norm.c \
 	runtime/ops/cpu/reduce.c \
-	runtime/ops/cpu/rotary.c \
+	runtime/ops/cpu/rope.c \
 	runtime/ops/cpu/swiglu.c \
 	runtime/ops/cpu/table.c \
 	runtime/ops/cpu/tile.c \

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/report/doing.c \
+	runtime/doctor/rank_states.c \
 	runtime/report/doing.h \
-	runtime/report/failure.c \
-	runtime/report/label.c \
-	runtime/report/label.h \
-	runtime/report/notice.c \
+	runtime/console/failure.c \
+	runtime/console/label.c \
+	runtime/console/label.h \
+	runtime/console/event.c \
 	runtime/report/notice.h \
-	runtime/report/outcome.c \
+	runtime/console/outcome.c \
 	runtime/report/outcome.h \
-	runtime/report/outcome_impl.h \
-	runtime/report/peers.c \
+	runtime/console/outcome_impl.h \
+	runtime/console/connected.c \
 	runtime/report/peers.h \
-	runtime/report/ranklogs.c \
-	runtime/report/ranklogs.h \
-	runtime/report/rankset.c \
-	runtime/report/rankset.h \
+	runtime/console/ranklogs.c \
+	runtime/console/ranklogs.h \
+	runtime/base/rankset.c \
+	runtime/base/rankset.h \
 	runtime/report/report.c \
 	runtime/report/report.h \
 	runtime/report/silence.c \
 	runtime/report/silence.h \
-	runtime/report/tail.c \
+	runtime/console/last_lines.c \
 	runtime/report/tail.h \
 	# End of runtime/report

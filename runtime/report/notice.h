@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "launch/contract.h"
+#include "contract/contract.h"
 
 enum dt_notice_kind {
     DT_NOTICE_NONE,

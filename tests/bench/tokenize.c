@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static void die(const char *what)
 {

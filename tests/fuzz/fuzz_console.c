@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/label.h"
+#include "console/label.h"
 #include "report/notice.h"
 #include "report/outcome.h"
 #include "report/peers.h"

@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/contract.h"
-#include "spank/check.h"
+#include "contract/contract.h"
+#include "spank/srun/check.h"
 #include "spank/hostlist.h"
-#include "spank/port.h"
+#include "spank/task/port.h"
 #include "spank/siteconf.h"
-#include "spank/step.h"
+#include "spank/task/step.h"
 #include "tests/unit/spank_stub.h"
 
 enum {

@@ -33,7 +33,7 @@ tests_gpu_test_cudnn_SOURCES = \
 	runtime/ops/cuda/attention_graph.c \
 	runtime/ops/cuda/dnn.c \
 	runtime/ops/cuda/dnn_graph.c \
-	runtime/ops/cuda/error.c \
+	runtime/device/device_cuda_error.c \
 	tests/gpu/test_cudnn.c
 tests_gpu_test_cudnn_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_gpu_test_cudnn_LDFLAGS = $(AM_LDFLAGS) $(CUDA_LDFLAGS)

@@ -23,7 +23,7 @@ scripts() {
 # Names in the rows of variables.c that spank_disttrain(8) does not have.
 undocumented() {
     sed -n 's/^    {[A-Z |]*, "\([A-Z_]*\)".*/\1/p' \
-        runtime/launch/variables.c |
+        runtime/contract/variables.c |
         while read -r name; do
             grep -q "\<$name\>" man/spank_disttrain.8 || echo "$name"
         done

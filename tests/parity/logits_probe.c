@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "algo/weights.h"
+#include "weights/weights.h"
 #include "model/model.h"
 
 static struct dt_error err;

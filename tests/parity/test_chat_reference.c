@@ -17,8 +17,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "data/chat.h"
-#include "data/chat_style.h"
+#include "tokenizer/chat.h"
+#include "tokenizer/chat_style.h"
 #include "data/mask.h"
 #include "tests/unit/bytes_tokenizer.h"
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static json_t *reference; /* what make_tokenizer_reference.py wrote */
 

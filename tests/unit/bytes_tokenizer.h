@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "tests/unit/scratch.h"
 
 /* The first has id 256, and so on. */

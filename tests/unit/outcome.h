@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
+#include "contract/contract.h"
 #include "report/outcome.h"
 
 #define RECORD DT_RECORD "a1b2 "

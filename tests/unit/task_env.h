@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "launch/variables.h"
+#include "contract/variables.h"
 
 /* Rank 11, on the second of two nodes with 8 tasks each. */
 extern const struct dt_task_facts rank_11;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "data/chat.h"
+#include "tokenizer/chat.h"
 #include "tests/unit/bytes_tokenizer.h"
 
 /* The published one of Llama 3: in pieces, and by the hash of all of them. */

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "algo/weights.h"
+#include "weights/weights.h"
 #include "cmd/cmd.h"
 #include "command.h"
 #include "model/model.h"

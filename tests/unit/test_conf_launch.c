@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "conf.h"
-#include "launch/contract.h"
-#include "launch/variables.h"
+#include "contract/contract.h"
+#include "contract/variables.h"
 
 static struct dt_conf *load(const char *text, char **problems, char **warnings)
 {

@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "report/label.h"
-#include "report/ranklogs.h"
-#include "report/rankset.h"
+#include "console/label.h"
+#include "console/ranklogs.h"
+#include "base/rankset.h"
 #include "report/tail.h"
 
 static void only_valid_labels_name_a_rank(void **state)

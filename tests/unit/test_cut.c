@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "tests/unit/bytes_tokenizer.h"
 
 static const char text[] =

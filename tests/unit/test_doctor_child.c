@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "doctor/child.h"
+#include "base/child.h"
 #include "doctor/doctor.h"
 
 static void asking_a_program_always_ends_in_time(void **state)

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
-#include "spank/facts.h"
+#include "contract/contract.h"
+#include "spank/task/facts.h"
 #include "spank/siteconf.h"
 #include "tests/unit/spank_stub.h"
 

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "algo/weights.h"
+#include "weights/weights.h"
 #include "base/foreign.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "model/model.h"
 #include "tests/unit/scratch.h"
 

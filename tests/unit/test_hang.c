@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "cmd/hang.h"
+#include "console/hang.h"
 #include "doctor/ranks.h"
 #include "report/doing.h"
 #include "report/outcome.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "model/rope.h"
+#include "model/rope_table.h"
 #include "tests/unit/model.h"
 
 static const char gpt2[] =

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
+#include "contract/contract.h"
 #include "report/notice.h"
 
 #define RECORD DT_RECORD "a1b2 "

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "spank/port.h"
+#include "spank/task/port.h"
 
 enum {
     FIRST = 61000, /* the default range */

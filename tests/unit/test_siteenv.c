@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
-#include "spank/step.h"
+#include "contract/contract.h"
+#include "spank/task/step.h"
 #include "tests/unit/spank_stub.h"
 
 static void set(const char *name, const char *value)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "spank/argv.h"
+#include "spank/srun/argv.h"
 
 enum {
     WORDS_MAX = 16,

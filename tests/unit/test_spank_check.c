@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "spank/check.h"
+#include "spank/srun/check.h"
 
 static char runtime[] = "/tmp/test_spank_check.XXXXXX";
 

@@ -19,7 +19,7 @@
 
 #include <slurm/slurm.h>
 
-#include "spank/deadline.h"
+#include "spank/srun/deadline.h"
 #include "tests/unit/spank_stub.h"
 
 enum {

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
-#include "spank/gpu.h"
+#include "contract/contract.h"
+#include "spank/task/gpu.h"
 #include "tests/unit/spank_stub.h"
 
 static void set(const char *name, const char *value)

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "spank/limits.h"
+#include "spank/task/limits.h"
 #include "tests/unit/spank_stub.h"
 #include "tests/unit/sysfs.h"
 

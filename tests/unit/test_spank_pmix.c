@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "spank/pmix.h"
+#include "spank/srun/pmix.h"
 #include "tests/unit/scratch.h"
 
 /* Slurm's own plugins lead to its folder, wherever libslurm is. */

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
-#include "spank/step.h"
+#include "contract/contract.h"
+#include "spank/task/step.h"
 #include "tests/unit/spank_stub.h"
 
 /* No names are looked up here. */

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
-#include "spank/elf.h"
-#include "spank/program.h"
+#include "contract/contract.h"
+#include "spank/task/elf.h"
+#include "spank/task/program.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/spank_stub.h"
 

@@ -27,10 +27,10 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
+#include "contract/contract.h"
 #include "spank/options.h"
-#include "spank/step.h"
-#include "spank/submit.h"
+#include "spank/task/step.h"
+#include "spank/srun/submit.h"
 #include "tests/unit/spank_stub.h"
 
 enum {

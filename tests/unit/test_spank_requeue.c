@@ -18,7 +18,7 @@
 #include <slurm/slurm.h>
 
 #include "spank/console.h"
-#include "spank/deadline.h"
+#include "spank/srun/deadline.h"
 #include "spank/requeue.h"
 #include "tests/unit/spank_stub.h"
 

@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
+#include "contract/contract.h"
 #include "spank/options.h"
-#include "spank/step.h"
+#include "spank/task/step.h"
 #include "tests/unit/spank_stub.h"
 
 enum {

@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "launch/contract.h"
+#include "contract/contract.h"
 #include "spank/options.h"
-#include "spank/submit.h"
+#include "spank/srun/submit.h"
 #include "tests/unit/spank_stub.h"
 
 static char runtime_arg[] = "runtime=/tmp/test_spank_submit.XXXXXX";

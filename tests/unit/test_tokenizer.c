@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "data/tok.h"
+#include "tokenizer/impl.h"
 #include "tests/unit/scratch.h"
 
 /* The parts of a small file, in its order. */

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <utf8proc.h>
 
-#include "data/tok.h"
+#include "tokenizer/impl.h"
 
 #define NUMBERS(numbers)                                                       \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers      \

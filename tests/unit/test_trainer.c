@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "algo/trainer.h"
-#include "algo/weights.h"
+#include "weights/weights.h"
 #include "tests/unit/small_run.h"
 
 static struct dt_error trained;

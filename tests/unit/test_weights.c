@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "algo/weights.h"
+#include "weights/weights.h"
 #include "ckpt/ckpt.h"
 #include "model/model.h"
 #include "tensor/convert.h"

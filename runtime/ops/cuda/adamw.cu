@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "ops/cuda/cuda.cuh"
+#include "tensor/kernel.cuh"
 
 namespace
 {

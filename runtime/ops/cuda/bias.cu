@@ -8,7 +8,7 @@
  */
 #include "config.h"
 
-#include "ops/cuda/cuda.cuh"
+#include "tensor/kernel.cuh"
 
 enum {
     WARPS = 8,

@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "ops/cuda/cuda.cuh"
+#include "tensor/kernel.cuh"
 #include "tensor/batch.h"
 
 namespace

@@ -8,7 +8,7 @@
 #ifndef DT_OPS_CUDA_DROPOUT_CUH
 #define DT_OPS_CUDA_DROPOUT_CUH
 
-#include "ops/cuda/cuda.cuh"
+#include "tensor/kernel.cuh"
 
 struct Drops {
     const int64_t *rows; /* NULL: nothing is dropped */

@@ -9,7 +9,7 @@
 #ifndef DT_OPS_CUDA_PARTS_CUH
 #define DT_OPS_CUDA_PARTS_CUH
 
-#include "ops/cuda/cuda.cuh"
+#include "tensor/kernel.cuh"
 
 /* Parts of so many columns that the workspace holds, `wanted` at most. */
 static inline size_t parts_that_fit(const struct dt_stream *stream,

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <type_traits>
 
-#include "ops/cuda/cuda.cuh"
+#include "tensor/kernel.cuh"
 
 template <typename X, int W>
 __device__ static inline Vec<X, W> load_vec(const X *from)

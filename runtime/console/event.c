@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* notice.c - what Slurm and the plugin say about a step, line by line */
+#include "config.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "contract/contract.h"
+#include "report/notice.h"
+
+#define STEPD "slurmstepd"
+#define SECONDS_MAX (INT64_C(1) << 40) /* 30000 years */
+
+enum {
+    LINE_BYTES = 1024, /* of a line that can be understood */
+};
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* What comes after "VERB RANK HOST SECONDS.mmm", up to the end. */
+static bool parse_rest(const char *verb, const char *text,
+                       struct dt_notice *notice)
+{
+    int used = 0;
+    if (strcmp(verb, "start") == 0) {
+        notice->kind = DT_NOTICE_START;
+        return text[0] == '\0';
+    }
+    if (strcmp(verb, "exit") == 0) {
+        notice->kind = DT_NOTICE_EXIT;
+        return sscanf(text, " %d%n", &notice->status, &used) == 1 &&
+               text[used] == '\0';
+    }
+    notice->kind = DT_NOTICE_ABSENT;
+    return strcmp(verb, "absent") == 0 &&
+           sscanf(text, " %u %d %639s%n", &notice->port, &notice->waited_s,
+                  notice->list, &used) == 3 &&
+           text[used] == '\0';
+}
+
+/* `text` begins with the token. */
+static bool parse_record(const char *text, const char *token,
+                         struct dt_notice *notice)
+{
+    char verb[8];
+    int64_t seconds;
+    int ms;
+    int used = 0;
+    size_t len = strlen(token);
+    if (len == 0 || !starts_with(text, token) || text[len] != ' ')
+        return false;
+    text += len + 1;
+    if (sscanf(text, "%7s %" SCNu32 " %255s %" SCNd64 ".%3d%n", verb,
+               &notice->rank, notice->host, &seconds, &ms, &used) != 5 ||
+        seconds < 0 || seconds > SECONDS_MAX || ms < 0)
+        return false;
+    notice->ms = seconds * 1000 + ms;
+    return parse_rest(verb, text + used, notice);
+}
+
+/* A record follows a "slurmstepd: " of its own, which may follow the beginning
+ * of a line of the program.
+ */
+static size_t find_begin(const char *line, size_t record)
+{
+    static const char *const ends[] = {STEPD ": ", STEPD "-"};
+    for (size_t i = record; i-- > 0;)
+        for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++)
+            if (starts_with(line + i, ends[k]) &&
+                strcspn(line + i, ":") + i + 2 == record)
+                return i;
+    return record;
+}
+
+/* srun's words for a wait status; -1: they are not. */
+static int parse_status(const char *text)
+{
+    int code;
+    int used = 0;
+    if (sscanf(text, "Exited with exit code %3d%n", &code, &used) == 1 &&
+        text[used] == '\0' && code >= 0 && code < 256)
+        return W_EXITCODE(code, 0);
+    for (int signal = 1; signal < SIGRTMIN; signal++) {
+        const char *name = strsignal(signal);
+        size_t len = strlen(name);
+        if (starts_with(text, name) &&
+            (text[len] == '\0' || strcmp(text + len, " (core dumped)") == 0))
+            return signal;
+    }
+    return -1;
+}
+
+/* "n3: task 5: Killed", "n[1-2]: tasks 0-3: Exited with exit code 1": also of
+ * tasks whose record is lost, which happens with SIGKILL.
+ */
+static void parse_tasks(const char *text, struct dt_notice *notice)
+{
+    int used = 0;
+    if (sscanf(text, "%255[^: ]: task%*[s ]%639[-,0-9]: %n", notice->host,
+               notice->list, &used) != 2 ||
+        used == 0)
+        return;
+    notice->oom = strcmp(text + used, "Out Of Memory") == 0;
+    notice->status = notice->oom ? SIGKILL : parse_status(text + used);
+    if (notice->status >= 0)
+        notice->kind = DT_NOTICE_TASKS;
+}
+
+/* `text` is without "srun: ". */
+static void parse_srun(const char *text, struct dt_notice *notice)
+{
+    static const char *const stops[] = {
+        "Job step aborted", "sending Ctrl-C to ", "forcing job termination"};
+    for (size_t i = 0; i < sizeof(stops) / sizeof(*stops); i++)
+        if (starts_with(text, stops[i]))
+            notice->kind = DT_NOTICE_ASKED;
+    if (sscanf(text, "error: Node failure on %255s", notice->host) == 1 ||
+        sscanf(text,
+               "error: Aborting, io error and missing step on node "
+               "%" SCNu32,
+               &notice->node) == 1)
+        notice->kind = DT_NOTICE_NODE_LOST;
+    else if (starts_with(text, "error: "))
+        parse_tasks(text + strlen("error: "), notice);
+}
+
+/* Whether it tells of another step than `id`: of one that a task has started.
+ */
+static bool is_foreign(const char *text, const char *id)
+{
+    static const char *const words[] = {"*** STEP ", "StepId="};
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        const char *word = strstr(text, words[i]);
+        if (!word || id[0] == '\0')
+            continue;
+        word += strlen(words[i]);
+        return isdigit((unsigned char)word[0]) &&
+               (!starts_with(word, id) ||
+                isdigit((unsigned char)word[strlen(id)]));
+    }
+    return false;
+}
+
+/* `text` is without "slurmstepd: ". */
+static void parse_stepd(const char *text, struct dt_notice *notice)
+{
+    if (strstr(text, "*** ") && strstr(text, " CANCELLED AT "))
+        notice->kind = DT_NOTICE_STOP;
+    else if (strstr(text, " oom-kill event") || strstr(text, " oom_kill event"))
+        notice->kind = DT_NOTICE_OOM;
+}
+
+/* Without the time that Slurm writes before a line, depending on the release
+ * and LogTimeFormat: "[2026-04-29T23:36:37.809] ", "[Apr 29 23:36:37] ".
+ */
+static const char *skip_time(const char *text)
+{
+    size_t len = text[0] == '[' ? strcspn(text, "]") : 0;
+    bool digits = strcspn(text, "0123456789") < len;
+    return digits && starts_with(text + len, "] ") ? text + len + 2 : text;
+}
+
+/* A time and no name is what slurmstepd of 26.05 begins with, and many a
+ * program: only what slurmstepd is known to say is slurmstepd's then.
+ */
+static void parse_slurm(const char *text, const struct dt_notice_step *step,
+                        enum dt_notice_origin origin, struct dt_notice *notice)
+{
+    const char *said = skip_time(text);
+    bool timed = said != text;
+    if (origin != DT_ORIGIN_TASK && starts_with(said, "srun: ")) {
+        notice->from_slurm = true;
+        parse_srun(said + strlen("srun: "), notice);
+    } else if (origin == DT_ORIGIN_SRUN && timed) {
+        parse_srun(said, notice);
+    }
+    if (notice->kind != DT_NOTICE_NONE || is_foreign(said, step->id))
+        return;
+    bool stepd = starts_with(said, STEPD);
+    if (stepd || (timed && starts_with(said, "error: ")))
+        parse_stepd(said, notice);
+    if (stepd || notice->kind != DT_NOTICE_NONE)
+        notice->from_slurm = true;
+}
+
+void dt_notice_parse(const char *line, size_t len,
+                     const struct dt_notice_step *step,
+                     enum dt_notice_origin origin, struct dt_notice *notice)
+{
+    char text[LINE_BYTES];
+    *notice = (struct dt_notice){.kind = DT_NOTICE_NONE,
+                                 .from_slurm = origin == DT_ORIGIN_SRUN};
+    while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
+        len--;
+    if (len == 0 || len >= sizeof(text))
+        return;
+    const char *record = memmem(line, len, DT_RECORD, strlen(DT_RECORD));
+    bool named = len > 6 && (memcmp(line, "srun: ", 6) == 0 ||
+                             memcmp(line, STEPD, 6) == 0);
+    if (!record && !named && line[0] != '[')
+        return; /* the most by far: the text of a program */
+    memcpy(text, line, len);
+    text[len] = '\0';
+    if (record) {
+        size_t at = (size_t)(record - line);
+        if (parse_record(text + at + strlen(DT_RECORD), step->token, notice)) {
+            notice->begin = find_begin(text, at);
+            notice->from_slurm = notice->begin == 0;
+            return;
+        }
+        *notice = (struct dt_notice){.kind = DT_NOTICE_NONE,
+                                     .from_slurm = notice->from_slurm};
+    }
+    parse_slurm(text, step, origin, notice);
+}

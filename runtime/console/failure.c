@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* failure.c - which rank failed first, of what, and how the others ended */
+#include "config.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "report/outcome.h"
+#include "console/outcome_impl.h"
+#include "base/rankset.h"
+
+enum {
+    IN_STEP_MS = 1000, /* less than that is the way of a record, not a clock */
+};
+
+/* On our clock. */
+static int64_t common_ms(const struct dt_outcome *outcome, const struct rank *r,
+                         int64_t ms)
+{
+    int64_t ahead = r->host == NO_HOST ? 0 : outcome->hosts[r->host].ahead_ms;
+    return ahead >= 0 && ahead < IN_STEP_MS ? ms : ms + ahead;
+}
+
+static int64_t start_ms(const struct dt_outcome *outcome)
+{
+    int64_t first = INT64_MAX;
+    for (uint32_t i = 0; i < outcome->count; i++) {
+        const struct rank *r = &outcome->ranks[i];
+        int64_t ms = common_ms(outcome, r, r->start_ms);
+        if (r->started && ms < first)
+            first = ms;
+    }
+    return first == INT64_MAX ? outcome->launch_ms : first;
+}
+
+static bool is_requeue(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
+}
+
+/* Whether a rank that ended like this did so because it was told to: Slurm or
+ * the user's terminal had sent it a signal, or it asks to be requeued.
+ */
+static bool was_asked(int status)
+{
+    int signal =
+        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
+    return signal == SIGTERM || signal == SIGINT || is_requeue(status);
+}
+
+static int64_t end_ms(const struct dt_outcome *outcome, const struct rank *r)
+{
+    return r->no_record ? r->end_ms : common_ms(outcome, r, r->end_ms);
+}
+
+/* Whether a rank failed by itself, before anybody stopped the step. Slurm stops
+ * with SIGTERM, and what ranks make of that is an exit status.
+ */
+static bool has_failed(const struct dt_outcome *outcome, const struct rank *r)
+{
+    int64_t early = outcome->asked && WIFEXITED(r->status) ? ASKED_MS : 0;
+    return r->ended && !was_asked(r->status) &&
+           (outcome->stop_ms == 0 ||
+            end_ms(outcome, r) <= outcome->stop_ms - early);
+}
+
+static const char *status_name(int status)
+{
+    static const char *const names[] = {
+        [EX_USAGE] = "wrong usage",
+        [EX_DATAERR] = "bad data",
+        [EX_NOINPUT] = "missing input",
+        [EX_UNAVAILABLE] = "a peer or service is lost",
+        [EX_SOFTWARE] = "internal error",
+        [EX_OSERR] = "system error",
+        [EX_CANTCREAT] = "cannot create a file",
+        [EX_IOERR] = "input/output error",
+        [EX_PROTOCOL] = "protocol error",
+        [EX_NOPERM] = "no permission",
+        [EX_CONFIG] = "configuration error",
+    };
+    if (status >= (int)(sizeof(names) / sizeof(*names)))
+        return NULL;
+    return names[status];
+}
+
+static void print_cause(const struct dt_outcome *outcome, const struct rank *r,
+                        FILE *out)
+{
+    int exit = WEXITSTATUS(r->status);
+    int signal = WTERMSIG(r->status);
+    bool oom = r->host != NO_HOST && outcome->hosts[r->host].oom;
+    if (WIFSIGNALED(r->status) && signal == SIGKILL && oom) {
+        fputs("out of memory (killed by the kernel)", out);
+    } else if (WIFSIGNALED(r->status)) {
+        fprintf(out, "killed by signal %d (%s)", signal, strsignal(signal));
+    } else {
+        fprintf(out, "exit status %d", exit);
+        if (exit > 128 && exit < 128 + SIGRTMIN)
+            fprintf(out, " (128 + signal %d, %s)", exit - 128,
+                    strsignal(exit - 128));
+        else if (status_name(exit))
+            fprintf(out, " (%s)", status_name(exit));
+    }
+}
+
+static double seconds(int64_t ms)
+{
+    return (double)ms / 1000.0;
+}
+
+/* The rank that failed by itself before all others; NULL: none. */
+static const struct rank *find_first(const struct dt_outcome *outcome)
+{
+    const struct rank *first = NULL;
+    for (uint32_t i = 0; i < outcome->count; i++) {
+        const struct rank *r = &outcome->ranks[i];
+        if (has_failed(outcome, r) &&
+            (!first || end_ms(outcome, r) < end_ms(outcome, first)))
+            first = r;
+    }
+    return first;
+}
+
+static void print_text(const struct dt_outcome *outcome, const struct rank *r,
+                       FILE *out)
+{
+    static const char indent[] = "    ";
+    const struct rank *any = &outcome->ranks[outcome->count];
+    if (dt_tail_print(&r->err, indent, out) ||
+        dt_tail_print(&r->out, indent, out))
+        return;
+    if (any->err.used > 0)
+        fputs("disttrain: the last lines on stderr, of all ranks:\n", out);
+    dt_tail_print(&any->err, indent, out);
+}
+
+/* One line for those that ended like the rank `like`, and that are not yet
+ * told.
+ */
+static void print_alike(const struct dt_outcome *outcome,
+                        const struct rank *first, const struct rank *like,
+                        struct dt_rankset *told, FILE *out)
+{
+    struct dt_rankset alike;
+    int64_t base = first ? end_ms(outcome, first) : start_ms(outcome);
+    int64_t low = INT64_MAX;
+    int64_t high = 0;
+    if (dt_rankset_init(&alike, outcome->count, NULL) != 0)
+        return;
+    for (uint32_t i = 0; i < outcome->count; i++) {
+        const struct rank *r = &outcome->ranks[i];
+        if (r == first || told->has[i] || !has_failed(outcome, r) ||
+            r->status != like->status)
+            continue;
+        int64_t later = end_ms(outcome, r) - base;
+        low = later < low ? later : low;
+        high = later > high ? later : high;
+        dt_rankset_add(&alike, i);
+        dt_rankset_add(told, i);
+    }
+    fputs("disttrain: ", out);
+    dt_rankset_print(&alike, out);
+    if (alike.count == 1 && like->host != NO_HOST)
+        fprintf(out, " on %s", outcome->hosts[like->host].name);
+    fputs(": ", out);
+    print_cause(outcome, like, out);
+    if (alike.count == 1)
+        fprintf(out, ", %.1f s", seconds(low));
+    else
+        fprintf(out, ", %.1f to %.1f s", seconds(low), seconds(high));
+    fputs(first ? " later\n" : " after the start\n", out);
+    dt_rankset_fini(&alike);
+}
+
+static void print_others(const struct dt_outcome *outcome,
+                         const struct rank *first, FILE *out)
+{
+    struct dt_rankset told;
+    uint32_t by_slurm = 0;
+    if (dt_rankset_init(&told, outcome->count, NULL) != 0)
+        return;
+    for (uint32_t i = 0; i < outcome->count; i++) {
+        const struct rank *r = &outcome->ranks[i];
+        if (!r->ended || r == first || told.has[i])
+            continue;
+        if (!has_failed(outcome, r))
+            by_slurm++;
+        else
+            print_alike(outcome, first, r, &told, out);
+    }
+    if (by_slurm > 0)
+        fprintf(out, "disttrain: %" PRIu32 " rank%s ended by Slurm\n", by_slurm,
+                by_slurm == 1 ? " was" : "s were");
+    dt_rankset_fini(&told);
+}
+
+static bool is_lost(const struct dt_outcome *outcome, uint32_t rank)
+{
+    int host = outcome->ranks[rank].host;
+    return host != NO_HOST && outcome->hosts[host].lost;
+}
+
+/* What happened to the ranks of a node that is gone nobody can know. That
+ * others fail, for want of them, is often noticed before.
+ */
+static void report_lost(const struct dt_outcome *outcome, FILE *out)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < outcome->count; i++)
+        any = any || is_lost(outcome, i);
+    fprintf(out,
+            "disttrain: first failure: node %s was lost, as Slurm says "
+            "%.1f s after the start",
+            outcome->lost, seconds(outcome->lost_ms - start_ms(outcome)));
+    if (any) {
+        fputs(": ", out);
+        dt_outcome_print_by_host(outcome, is_lost, out);
+    }
+    fputc('\n', out);
+    print_others(outcome, NULL, out);
+}
+
+/* Our own runtime says once what has failed, and then all of its ranks end with
+ * the same status. The one that says it need not be the first to end: Slurm may
+ * even stop it, for the status of another, when it has just said it.
+ */
+static bool has_told(const struct dt_outcome *outcome, const struct rank *first)
+{
+    for (uint32_t i = 0; WIFEXITED(first->status) && i < outcome->count; i++) {
+        const struct rank *r = &outcome->ranks[i];
+        bool ends_alike = r->ended && r->status == first->status;
+        bool stopped = r->ended && !has_failed(outcome, r);
+        if ((ends_alike || stopped) &&
+            dt_tail_ends_with(&r->err, "disttrain: "))
+            return true;
+    }
+    return false;
+}
+
+void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
+{
+    const struct rank *first = find_first(outcome);
+    if (outcome->lost[0]) {
+        report_lost(outcome, out);
+        return;
+    }
+    if (!first && outcome->hang) {
+        fprintf(out, "disttrain: first failure: %s\n", outcome->hang);
+        print_others(outcome, NULL, out);
+        return;
+    }
+    if (!first || has_told(outcome, first))
+        return;
+    fprintf(out, "disttrain: first failure: rank %" PRIu32,
+            (uint32_t)(first - outcome->ranks));
+    if (first->host != NO_HOST)
+        fprintf(out, " on %s", outcome->hosts[first->host].name);
+    fputs(", ", out);
+    print_cause(outcome, first, out);
+    fprintf(out, ", %.1f s after the start\n",
+            seconds(end_ms(outcome, first) - start_ms(outcome)));
+    print_text(outcome, first, out);
+    print_others(outcome, first, out);
+}
+
+bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)
+{
+    if (outcome->lost[0] || find_first(outcome))
+        return false;
+    for (uint32_t i = 0; i < outcome->count; i++)
+        if (outcome->ranks[i].ended && is_requeue(outcome->ranks[i].status))
+            return true;
+    return false;
+}
+
+/* What a restart would meet again. 2 is how shells, Python's argparse and, for
+ * a program that does not exist, Slurm end.
+ */
+static bool is_users_mistake(int status)
+{
+    static const int mistakes[] = {2,         EX_USAGE,  EX_DATAERR, EX_NOINPUT,
+                                   EX_NOPERM, EX_CONFIG, 126,        127};
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
+        if (WIFEXITED(status) && WEXITSTATUS(status) == mistakes[i])
+            return true;
+    return false;
+}
+
+bool dt_outcome_has_crashed(const struct dt_outcome *outcome)
+{
+    const struct rank *first = find_first(outcome);
+    return first ? !is_users_mistake(first->status)
+                 : !outcome->lost[0] && outcome->hang != NULL;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hang.c - the console's watch over ranks that hang, and do not end */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "console/hang.h"
+#include "base/child.h"
+#include "contract/contract.h"
+#include "report/silence.h"
+
+#define ASK_S 30.0 /* longer than the doctor's own deadlines */
+
+enum {
+    ANSWER_BYTES = 64 * 1024,
+    LEAVE_MS = 1000,
+};
+
+struct dt_hang {
+    struct dt_silence silence;
+    bool ends;
+    char job[64]; /* --job=ID.STEP */
+    struct dt_doctor_child doctor;
+    bool asking;
+    double deadline;
+    size_t used;
+    char answer[ANSWER_BYTES];
+    pid_t srun;
+};
+
+struct dt_hang *dt_hang_create(const char *wish, const char *step)
+{
+    char action[8] = "";
+    struct dt_hang *hang = calloc(1, sizeof(*hang));
+    if (!hang)
+        return NULL;
+    sscanf(wish ? wish : DT_HANG_DEFAULT, "%lf %7s", &hang->silence.limit_s,
+           action);
+    hang->ends = strcmp(action, "end") == 0;
+    snprintf(hang->job, sizeof(hang->job), "--job=%s", step);
+    hang->srun = getppid();
+    /* srun's pipes are not for the doctor */
+    fcntl(DT_CONSOLE_OUT_FD, F_SETFD, FD_CLOEXEC);
+    fcntl(DT_CONSOLE_ERR_FD, F_SETFD, FD_CLOEXEC);
+    dt_silence_break(&hang->silence, dt_clock_now());
+    return hang;
+}
+
+static void stop_asking(struct dt_hang *hang, int timeout_ms)
+{
+    if (hang->asking)
+        dt_doctor_child_wait(&hang->doctor, timeout_ms, NULL);
+    hang->asking = false;
+}
+
+void dt_hang_destroy(struct dt_hang *hang)
+{
+    if (hang)
+        stop_asking(hang, 0);
+    free(hang);
+}
+
+void dt_hang_break(struct dt_hang *hang)
+{
+    stop_asking(hang, 0);
+    dt_silence_break(&hang->silence, dt_clock_now());
+}
+
+int dt_hang_fd(const struct dt_hang *hang)
+{
+    return hang->asking ? hang->doctor.out : -1;
+}
+
+double dt_hang_left(const struct dt_hang *hang)
+{
+    double now = dt_clock_now();
+    return hang->asking ? fmax(hang->deadline - now, 0)
+                        : dt_silence_left(&hang->silence, now);
+}
+
+static bool ask(struct dt_hang *hang)
+{
+    char self[PATH_MAX] = "";
+    char *const argv[] = {self, "doctor", "--ranks", hang->job, NULL};
+    hang->used = 0;
+    hang->deadline = dt_clock_now() + ASK_S;
+    hang->asking = readlink("/proc/self/exe", self, sizeof(self) - 1) > 0 &&
+                   dt_doctor_child_start(&hang->doctor, argv, NULL) == 0;
+    return hang->asking;
+}
+
+/* True: there is nothing more to come. */
+static bool hear(struct dt_hang *hang)
+{
+    struct pollfd p = {.fd = hang->doctor.out, .events = POLLIN};
+    if (poll(&p, 1, 0) <= 0)
+        return dt_clock_now() >= hang->deadline;
+    ssize_t n = read(hang->doctor.out, hang->answer + hang->used,
+                     sizeof(hang->answer) - 1 - hang->used);
+    if (n < 0)
+        return errno != EINTR;
+    hang->used += (size_t)n;
+    return n == 0; /* also when the answer is full */
+}
+
+/* The first line is of those to be suspected; a single one is of all ranks. */
+static void end_step(const struct dt_hang *hang, struct dt_outcome *outcome,
+                     int64_t now_ms)
+{
+    char text[640];
+    const char *first = hang->answer;
+    int len = (int)strcspn(first, "\n");
+    bool odd = first[len] == '\n' && first[len + 1] != '\0';
+    snprintf(
+        text, sizeof(text), "no rank has printed anything for %.0f s%s%.*s",
+        hang->silence.limit_s, odd ? "; suspect: " : "", odd ? len : 0, first);
+    dt_outcome_hang(outcome, text, now_ms);
+    if (getppid() == hang->srun)
+        kill(hang->srun, SIGTERM);
+}
+
+static void print_answer(const struct dt_hang *hang, FILE *out)
+{
+    fprintf(out,
+            "disttrain: no rank has printed anything for %.0f s; what they "
+            "are doing:\n",
+            hang->silence.limit_s);
+    if (hang->used == 0)
+        fputs("    nobody can say: disttrain doctor --ranks does not answer\n",
+              out);
+    for (const char *line = hang->answer; *line;) {
+        int len = (int)strcspn(line, "\n");
+        fprintf(out, "    %.*s\n", len, line);
+        line += len + (line[len] != '\0');
+    }
+    fputs(hang->ends
+              ? "disttrain: the step is ended (launch.hang_action: end)\n"
+              : "disttrain: the step goes on: a compilation or a slow "
+                "checkpoint looks the same (launch.hang_timeout)\n",
+          out);
+}
+
+/* True: the doctor has been asked, and what it says is all there. */
+static bool has_answer(struct dt_hang *hang, bool started)
+{
+    double now = dt_clock_now();
+    if (hang->asking) {
+        if (!hear(hang))
+            return false;
+        stop_asking(hang, now < hang->deadline ? LEAVE_MS : 0);
+        return true;
+    }
+    if (!started)
+        dt_silence_break(&hang->silence, now);
+    return dt_silence_tell(&hang->silence, now) && !ask(hang);
+}
+
+char *dt_hang_watch(struct dt_hang *hang, struct dt_outcome *outcome,
+                    int64_t now_ms)
+{
+    char *text = NULL;
+    size_t bytes;
+    if (!hang->asking && dt_hang_left(hang) > 0)
+        return NULL;
+    if (!has_answer(hang, dt_outcome_missing(outcome) == 0))
+        return NULL;
+    hang->answer[hang->used] = '\0';
+    FILE *out = open_memstream(&text, &bytes);
+    if (out) {
+        print_answer(hang, out);
+        fclose(out);
+    }
+    if (hang->ends)
+        end_step(hang, outcome, now_ms);
+    return text;
+}

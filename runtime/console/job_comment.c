@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* comment.c - the first failure as the comment of a Slurm job */
+#include "config.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cmd/comment.h"
+#include "base/child.h"
+
+#define OURS "disttrain: "
+
+enum {
+    COMMENT_BYTES = 256,
+    ANSWER_BYTES = 4096,
+};
+
+#define PATIENCE_S 0.9 /* for both commands; to end one takes time as well */
+
+static int ask(char *const argv[], double deadline, char answer[ANSWER_BYTES])
+{
+    double left = deadline - dt_clock_now();
+    return left <= 0 ? -1
+                     : dt_doctor_ask(argv, (int)(left * 1e3), answer,
+                                     ANSWER_BYTES, NULL);
+}
+
+/* Whether nobody else has commented on the job. */
+static bool is_free(char *job, double deadline)
+{
+    char *const argv[] = {"squeue", "--noheader", "--format=%k",
+                          "--jobs", job,          NULL};
+    char answer[ANSWER_BYTES];
+    if (ask(argv, deadline, answer) != 0)
+        return false;
+    answer[strcspn(answer, "\n")] = '\0';
+    return answer[0] == '\0' || strcmp(answer, "(null)") == 0 ||
+           strncmp(answer, OURS, strlen(OURS)) == 0;
+}
+
+void dt_comment_job(const char *step, const char *report)
+{
+    char job[32];
+    char id[sizeof(job) + sizeof("JobId=")];
+    char comment[COMMENT_BYTES];
+    char answer[ANSWER_BYTES];
+    char *const argv[] = {"scontrol", "update", id, comment, NULL};
+    double deadline = dt_clock_now() + PATIENCE_S;
+    snprintf(job, sizeof(job), "%.*s", (int)strcspn(step, "."), step);
+    snprintf(id, sizeof(id), "JobId=%s", job);
+    snprintf(comment, sizeof(comment), "Comment=%.*s",
+             (int)strcspn(report, "\n"), report);
+    if (is_free(job, deadline))
+        ask(argv, deadline, answer);
+}

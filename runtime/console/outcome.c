@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* outcome.c - how each rank of a step has begun and ended */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/outcome.h"
+#include "console/outcome_impl.h"
+#include "base/rankset.h"
+
+enum {
+    KEEP_MAX = 16 * 1024, /* bytes of each stream of a rank */
+    KEEP_MIN = 1024,
+    KEEP_ALL = 64 * 1024 * 1024, /* of all of them */
+    HOSTS_SHOWN = 8,
+};
+
+void dt_outcome_destroy(struct dt_outcome *outcome)
+{
+    if (!outcome)
+        return;
+    for (uint32_t i = 0; outcome->ranks && i <= outcome->count; i++) {
+        free(outcome->ranks[i].out.text);
+        free(outcome->ranks[i].err.text);
+    }
+    for (int i = 0; i < outcome->host_count; i++)
+        free(outcome->hosts[i].name);
+    free(outcome->hosts);
+    free(outcome->ranks);
+    free(outcome->hang);
+    free(outcome);
+}
+
+struct dt_outcome *dt_outcome_create(uint32_t ranks, int64_t launch_ms,
+                                     struct dt_error *err)
+{
+    struct dt_outcome *outcome = calloc(1, sizeof(*outcome));
+    if (outcome)
+        outcome->ranks = calloc((size_t)ranks + 1, sizeof(*outcome->ranks));
+    if (!outcome || !outcome->ranks) {
+        dt_outcome_destroy(outcome);
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    size_t keep = KEEP_ALL / ((size_t)ranks + 1);
+    keep = keep > KEEP_MAX ? KEEP_MAX : keep < KEEP_MIN ? KEEP_MIN : keep;
+    outcome->count = ranks;
+    outcome->launch_ms = launch_ms;
+    for (uint32_t i = 0; i <= ranks; i++) {
+        outcome->ranks[i].host = NO_HOST;
+        outcome->ranks[i].out.keep = keep;
+        outcome->ranks[i].err.keep = keep;
+    }
+    return outcome;
+}
+
+/* Index of a new host; NO_HOST without memory. */
+static int add_host(struct dt_outcome *outcome, const char *name)
+{
+    if (outcome->host_count == outcome->host_size) {
+        int size = outcome->host_size ? 2 * outcome->host_size : 16;
+        struct host *hosts =
+            realloc(outcome->hosts, sizeof(*hosts) * (size_t)size);
+        if (!hosts)
+            return NO_HOST;
+        outcome->hosts = hosts;
+        outcome->host_size = size;
+    }
+    char *copy = strdup(name);
+    if (!copy)
+        return NO_HOST;
+    outcome->hosts[outcome->host_count] = (struct host){.name = copy};
+    return outcome->host_count++;
+}
+
+static int find_host(const struct dt_outcome *outcome, const char *name)
+{
+    for (int i = 0; i < outcome->host_count; i++)
+        if (strcmp(outcome->hosts[i].name, name) == 0)
+            return i;
+    return NO_HOST;
+}
+
+int dt_outcome_add_node(struct dt_outcome *outcome, const char *host,
+                        const char *ranks, struct dt_error *err)
+{
+    struct dt_rankset set;
+    if (dt_rankset_init(&set, outcome->count, err) != 0)
+        return -1;
+    int rc = dt_rankset_parse(&set, ranks, err);
+    int index = rc == 0 ? add_host(outcome, host) : NO_HOST;
+    if (rc == 0 && index == NO_HOST)
+        rc = dt_error_set(err, EX_OSERR, "out of memory");
+    for (uint32_t i = 0; rc == 0 && i < set.size; i++)
+        if (set.has[i])
+            outcome->ranks[i].host = index;
+    dt_rankset_fini(&set);
+    return rc;
+}
+
+void dt_outcome_text(struct dt_outcome *outcome, uint32_t rank, bool is_stderr,
+                     const char *text, size_t len)
+{
+    struct rank *r =
+        &outcome->ranks[rank < outcome->count ? rank : outcome->count];
+    r->seen = true;
+    dt_tail_append(is_stderr ? &r->err : &r->out, text, len);
+}
+
+/* The layout names the same host; without one, records do. */
+static void take_clock(struct dt_outcome *outcome, struct rank *r,
+                       const struct dt_notice *notice, int64_t now_ms)
+{
+    int64_t ahead = now_ms - notice->ms;
+    if (r->host == NO_HOST)
+        r->host = find_host(outcome, notice->host);
+    if (r->host == NO_HOST)
+        r->host = add_host(outcome, notice->host);
+    if (r->host == NO_HOST)
+        return;
+    struct host *host = &outcome->hosts[r->host];
+    if (!host->has_clock || ahead < host->ahead_ms)
+        host->ahead_ms = ahead;
+    host->has_clock = true;
+}
+
+static void take_oom(struct dt_outcome *outcome, uint32_t rank)
+{
+    int host = rank < outcome->count ? outcome->ranks[rank].host : NO_HOST;
+    if (host != NO_HOST)
+        outcome->hosts[host].oom = true;
+}
+
+/* A record knows better when a rank has ended, if there is one. */
+static void take_tasks(struct dt_outcome *outcome,
+                       const struct dt_notice *notice, int64_t now_ms)
+{
+    struct dt_rankset set;
+    if (dt_rankset_init(&set, outcome->count, NULL) != 0)
+        return;
+    dt_rankset_parse(&set, notice->list, NULL);
+    for (uint32_t i = 0; i < set.size; i++) {
+        struct rank *r = &outcome->ranks[i];
+        if (!set.has[i])
+            continue;
+        if (!r->ended) {
+            r->ended = true;
+            r->no_record = true;
+            r->end_ms = now_ms;
+            r->status = notice->status;
+        }
+        if (notice->oom)
+            take_oom(outcome, i);
+    }
+    dt_rankset_fini(&set);
+}
+
+/* The user who stops a step in the moment after a rank has ended does so for
+ * a reason of his own. Who has stopped it may be said later than that it is
+ * stopped.
+ */
+static void take_stop(struct dt_outcome *outcome, bool asked, int64_t now_ms)
+{
+    if (outcome->stop_ms == 0)
+        outcome->stop_ms = now_ms;
+    if (asked && now_ms - outcome->stop_ms < ASKED_MS &&
+        (outcome->first_end_ms == 0 ||
+         outcome->stop_ms - outcome->first_end_ms < ASKED_MS))
+        outcome->asked = true;
+}
+
+static void take_lost(struct dt_outcome *outcome,
+                      const struct dt_notice *notice, int64_t now_ms)
+{
+    int host = find_host(outcome, notice->host);
+    if (!notice->host[0] && notice->node < (uint32_t)outcome->host_count)
+        host = (int)notice->node;
+    if (host != NO_HOST)
+        outcome->hosts[host].lost = true;
+    if (outcome->lost[0])
+        return;
+    snprintf(outcome->lost, sizeof(outcome->lost), "%s",
+             host != NO_HOST ? outcome->hosts[host].name : notice->host);
+    outcome->lost_ms = now_ms;
+}
+
+/* Whether a record has come on a stream on which it can: that of the task
+ * which starts, or of a task of the same node, where slurmstepd writes.
+ */
+static bool is_plausible(const struct dt_outcome *outcome,
+                         const struct dt_notice *notice, uint32_t label)
+{
+    if (notice->rank >= outcome->count)
+        return false;
+    if (label >= outcome->count || label == notice->rank)
+        return true;
+    int host = outcome->ranks[notice->rank].host;
+    int written_on = outcome->ranks[label].host;
+    return notice->kind == DT_NOTICE_EXIT &&
+           (host == NO_HOST || written_on == NO_HOST || host == written_on);
+}
+
+void dt_outcome_notice(struct dt_outcome *outcome,
+                       const struct dt_notice *notice, uint32_t rank,
+                       int64_t now_ms)
+{
+    bool record =
+        notice->kind == DT_NOTICE_START || notice->kind == DT_NOTICE_EXIT;
+    if (record && !is_plausible(outcome, notice, rank))
+        return;
+    struct rank *r = &outcome->ranks[record ? notice->rank : outcome->count];
+    if (record) {
+        r->seen = true;
+        take_clock(outcome, r, notice, now_ms);
+    }
+    bool end =
+        notice->kind == DT_NOTICE_EXIT || notice->kind == DT_NOTICE_TASKS;
+    if (end && outcome->first_end_ms == 0)
+        outcome->first_end_ms = now_ms;
+    switch (notice->kind) {
+    case DT_NOTICE_START:
+        r->started = true;
+        r->start_ms = notice->ms;
+        break;
+    case DT_NOTICE_EXIT:
+        r->ended = true;
+        r->no_record = false;
+        r->end_ms = notice->ms;
+        r->status = notice->status;
+        break;
+    case DT_NOTICE_TASKS:
+        take_tasks(outcome, notice, now_ms);
+        break;
+    case DT_NOTICE_STOP:
+    case DT_NOTICE_ASKED:
+        take_stop(outcome, notice->kind == DT_NOTICE_ASKED, now_ms);
+        break;
+    case DT_NOTICE_OOM:
+        take_oom(outcome, rank);
+        break;
+    case DT_NOTICE_NODE_LOST:
+        take_lost(outcome, notice, now_ms);
+        break;
+    case DT_NOTICE_ABSENT:
+    case DT_NOTICE_NONE:
+        break;
+    }
+}
+
+void dt_outcome_hang(struct dt_outcome *outcome, const char *text,
+                     int64_t now_ms)
+{
+    free(outcome->hang);
+    outcome->hang = strdup(text);
+    take_stop(outcome, false, now_ms);
+}
+
+uint32_t dt_outcome_missing(const struct dt_outcome *outcome)
+{
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < outcome->count; i++)
+        missing += !outcome->ranks[i].seen;
+    return missing;
+}
+
+static bool is_missing(const struct dt_outcome *outcome, uint32_t rank)
+{
+    return !outcome->ranks[rank].seen;
+}
+
+void dt_outcome_print_by_host(const struct dt_outcome *outcome,
+                              dt_outcome_holds_f *holds, FILE *out)
+{
+    struct dt_rankset set;
+    int shown = 0;
+    uint32_t more = 0;
+    for (int host = NO_HOST; host < outcome->host_count; host++) {
+        if (dt_rankset_init(&set, outcome->count, NULL) != 0)
+            return;
+        for (uint32_t i = 0; i < outcome->count; i++)
+            if (outcome->ranks[i].host == host && holds(outcome, i))
+                dt_rankset_add(&set, i);
+        if (set.count > 0 && shown < HOSTS_SHOWN) {
+            fputs(shown++ > 0 ? "; " : "", out);
+            dt_rankset_print(&set, out);
+            if (host != NO_HOST)
+                fprintf(out, " on %s", outcome->hosts[host].name);
+        } else {
+            more += set.count;
+        }
+        dt_rankset_fini(&set);
+    }
+    if (more > 0)
+        fprintf(out, "; and %" PRIu32 " more", more);
+}
+
+void dt_outcome_print_missing(const struct dt_outcome *outcome, FILE *out)
+{
+    dt_outcome_print_by_host(outcome, is_missing, out);
+}
+
+/* "n3 (ranks 4-5)" */
+static void print_host(const struct dt_outcome *outcome, const char *name,
+                       FILE *out)
+{
+    struct dt_rankset set;
+    int host = find_host(outcome, name);
+    fputs(name, out);
+    if (host == NO_HOST || dt_rankset_init(&set, outcome->count, NULL) != 0)
+        return;
+    for (uint32_t i = 0; i < outcome->count; i++)
+        if (outcome->ranks[i].host == host)
+            dt_rankset_add(&set, i);
+    fputs(" (", out);
+    dt_rankset_print(&set, out);
+    fputc(')', out);
+    dt_rankset_fini(&set);
+}
+
+void dt_outcome_print_absent(const struct dt_outcome *outcome,
+                             const struct dt_notice *notice, FILE *out)
+{
+    char list[sizeof(notice->list)];
+    char *rest = list;
+    const char *before = "";
+    if (strcmp(notice->list, "-") == 0) {
+        fprintf(out,
+                "disttrain: all nodes have connected to rank 0, after %d "
+                "s\n",
+                notice->waited_s);
+        return;
+    }
+    fprintf(out,
+            "disttrain: rank 0 on %s has listened on port %u for %d s, but "
+            "nobody on ",
+            notice->host, notice->port, notice->waited_s);
+    strcpy(list, notice->list);
+    for (const char *name; (name = strsep(&rest, ",")) != NULL;) {
+        fputs(before, out);
+        print_host(outcome, name, out);
+        before = ", ";
+    }
+    fputs(" has connected\n", out);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* preview.c - what a job would be, without one */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "slurm/preview.h"
+#include "slurm/settings.h"
+#include "contract/variables.h"
+
+enum {
+    VARIABLES_MAX = 256,
+    RANKS_MAX = 1 << 20,
+    PORT = 61000, /* an example, as all ports here */
+};
+
+/* The variables of one rank. */
+struct list {
+    char *name[VARIABLES_MAX], *value[VARIABLES_MAX];
+    bool common[VARIABLES_MAX]; /* to all ranks */
+    size_t count;
+};
+
+struct job {
+    const struct dt_conf *conf;
+    char *frameworks; /* "torch,jax", or NULL: all */
+    long nodes, tasks;
+    const char **hosts;
+    uint32_t *tasks_on;
+};
+
+static void clear(struct list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->name[i]);
+        free(list->value[i]);
+    }
+    list->count = 0;
+}
+
+static int add(struct list *list, const char *name, const char *value,
+               struct dt_error *err)
+{
+    size_t i = list->count;
+    if (i == VARIABLES_MAX)
+        return dt_error_set(err, EX_SOFTWARE, "too many variables");
+    list->name[i] = strdup(name);
+    list->value[i] = strdup(value);
+    list->common[i] = true;
+    list->count++;
+    if (!list->name[i] || !list->value[i])
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    return 0;
+}
+
+static const char *find(const struct list *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->name[i], name) == 0)
+            return list->value[i];
+    return NULL;
+}
+
+/* A default gives way to env: of the file, which is in the list already. */
+static int take(void *context, const char *name, const char *value, bool fixed,
+                struct dt_error *err)
+{
+    (void)fixed; /* the file cannot have any of those */
+    return find(context, name) ? 0 : add(context, name, value, err);
+}
+
+static int collect(const struct job *job, long rank, struct list *list,
+                   struct dt_error *err)
+{
+    const struct dt_conf *conf = job->conf;
+    char port[16];
+    long gpus = conf->launch.gpus_per_node;
+    const struct dt_task_facts facts = {
+        .rank = (uint32_t)rank,
+        .world_size = (uint32_t)(job->nodes * job->tasks),
+        .local_rank = (uint32_t)(rank % job->tasks),
+        .local_size = (uint32_t)job->tasks,
+        .node_rank = (uint32_t)(rank / job->tasks),
+        .nodes = (uint32_t)job->nodes,
+        .cpus = (uint32_t)conf->launch.cpus_per_task,
+        .gpus = gpus == 0              ? -1
+                : conf->launch.one_gpu ? 1
+                                       : (int)gpus,
+        .master_port = PORT,
+        .jax_port = PORT + 1,
+        .tf_port = PORT + 2,
+        .ras_port = PORT + 2 + (unsigned)job->tasks,
+        .logs = conf->logging.rank_logs ? conf->logging.dir : NULL,
+        .master_addr = job->hosts[0],
+        .host = job->hosts[rank / job->tasks],
+        .hosts = job->hosts,
+        .tasks = job->tasks_on,
+    };
+    for (size_t i = 0; i < conf->env_count; i++)
+        if (add(list, conf->env[i].name, conf->env[i].value, err) < 0)
+            return -1;
+    if (conf->launch.master_addr &&
+        add(list, "MASTER_ADDR", conf->launch.master_addr, err) < 0)
+        return -1;
+    snprintf(port, sizeof(port), "%ld", conf->launch.master_port);
+    if (conf->launch.master_port > 0 && add(list, "MASTER_PORT", port, err) < 0)
+        return -1;
+    return dt_variables_each(&facts, job->frameworks, take, list, err);
+}
+
+/* Prints the variables of one rank, or those in common. */
+static void print_list(const struct list *list, const struct list *first,
+                       bool common, const char *before, const char *after)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (first->common[i] != common)
+            continue;
+        printf("%s%s=", before, list->name[i]);
+        dt_shell_print(list->value[i], stdout);
+        fputs(after, stdout);
+    }
+}
+
+static int print_ranks(const struct job *job, struct dt_error *err)
+{
+    long size = job->nodes * job->tasks;
+    struct list first = {.count = 0}, list = {.count = 0};
+    int rc = collect(job, 0, &first, err);
+    for (long rank = 1; rank < size && rc == 0; rank++) {
+        rc = collect(job, rank, &list, err);
+        for (size_t i = 0; i < first.count && rc == 0; i++)
+            if (strcmp(first.value[i], list.value[i]) != 0)
+                first.common[i] = false;
+        clear(&list);
+    }
+    if (rc == 0) {
+        puts("every rank:");
+        print_list(&first, &first, true, "    ", "\n");
+    }
+    for (long rank = 0; rank < size && size > 1 && rc == 0; rank++) {
+        rc = collect(job, rank, &list, err);
+        if (rc == 0) {
+            printf("rank %ld on %s:", rank, job->hosts[rank / job->tasks]);
+            print_list(&list, &first, false, " ", "");
+            putchar('\n');
+        }
+        clear(&list);
+    }
+    clear(&list);
+    clear(&first);
+    return rc;
+}
+
+static void print_srun(const struct dt_conf *conf)
+{
+    char number[DT_SETTING_BYTES];
+    fputs("srun", stdout);
+    for (const struct dt_setting *s = dt_settings; s->key; s++) {
+        const char *value = dt_setting_text(conf, s, number);
+        if (!value)
+            continue;
+        printf(" --%s=", s->option);
+        dt_shell_print(value, stdout);
+    }
+    fputs(" --disttrain=", stdout);
+    dt_shell_print(conf->file, stdout);
+    for (size_t i = 0; i < conf->launch.command.count; i++) {
+        putchar(' ');
+        dt_shell_print(conf->launch.command.text[i], stdout);
+    }
+    putchar('\n');
+}
+
+/* NCCL reads these files as well, and they win over nobody visibly. */
+static void print_nccl_files(void)
+{
+    const char *home = getenv("HOME"), *named = getenv("NCCL_CONF_FILE");
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/.nccl.conf", home ? home : "");
+    const char *const files[] = {named ? named : path, "/etc/nccl.conf"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (access(files[i], R_OK) == 0)
+            printf("# NCCL also reads %s on each node\n", files[i]);
+}
+
+/* "torch,jax", malloc'ed; NULL: out of memory. */
+static char *joined(const struct dt_conf_list *list)
+{
+    size_t bytes = 1;
+    for (size_t i = 0; i < list->count; i++)
+        bytes += strlen(list->text[i]) + 1;
+    char *text = calloc(1, bytes);
+    for (size_t i = 0; i < list->count && text; i++) {
+        strcat(text, i > 0 ? "," : "");
+        strcat(text, list->text[i]);
+    }
+    return text;
+}
+
+static int job_init(struct job *job, const struct dt_conf *conf)
+{
+    *job = (struct job){.conf = conf,
+                        .nodes = conf->launch.nodes,
+                        .tasks = conf->launch.ntasks_per_node};
+    if (job->nodes == 0)
+        job->nodes = 1;
+    if (job->tasks == 0)
+        job->tasks = 1;
+    job->hosts = calloc((size_t)job->nodes, sizeof(job->hosts[0]));
+    job->tasks_on = calloc((size_t)job->nodes, sizeof(job->tasks_on[0]));
+    bool good = job->hosts && job->tasks_on;
+    if (conf->launch.frameworks.count > 0)
+        good &= (job->frameworks = joined(&conf->launch.frameworks)) != NULL;
+    for (long i = 0; i < job->nodes && good; i++) {
+        char *host;
+        good = asprintf(&host, "node%ld", i) > 0;
+        job->hosts[i] = good ? host : NULL;
+        job->tasks_on[i] = (uint32_t)job->tasks;
+    }
+    return good ? 0 : -1;
+}
+
+static void job_fini(struct job *job)
+{
+    for (long i = 0; i < job->nodes && job->hosts; i++)
+        free((char *)job->hosts[i]);
+    free(job->hosts);
+    free(job->tasks_on);
+    free(job->frameworks);
+}
+
+int dt_preview(const struct dt_conf *conf)
+{
+    struct dt_error err = {.status = EX_OSERR, .text = "out of memory"};
+    struct job job;
+    if (conf->launch.nodes > RANKS_MAX / (conf->launch.ntasks_per_node + 1)) {
+        fprintf(stderr, "disttrain sbatch: more than %d ranks\n", RANKS_MAX);
+        return EX_USAGE;
+    }
+    print_srun(conf);
+    puts("# node0 ... and the ports stand for those of the job");
+    print_nccl_files();
+    int rc = job_init(&job, conf);
+    if (rc == 0)
+        rc = print_ranks(&job, &err);
+    job_fini(&job);
+    if (rc == 0)
+        return EX_OK;
+    fprintf(stderr, "disttrain sbatch: %s\n", err.text);
+    return err.status;
+}

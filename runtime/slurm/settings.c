@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* settings.c - `launch:` in the words of srun and sbatch */
+#include "config.h"
+
+#include <string.h>
+
+#include "slurm/settings.h"
+
+#define NUMBER(name) offsetof(struct dt_conf, name), false
+#define TEXT(name) offsetof(struct dt_conf, name), true
+#define PYXIS_IMAGE "SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_container_image"
+
+/* Names of variables as srun 22.05 to 26.05 reads them. What stands beside an
+ * option here makes srun fail, or warn, when both are given.
+ */
+/* clang-format off */
+const struct dt_setting dt_settings[] = {
+    {"launch.nodes", "nodes", 'N', true, NUMBER(launch.nodes),
+     {"SLURM_JOB_NUM_NODES"}, {"w:nodelist", "F:nodefile"}},
+    {"launch.ntasks_per_node", "ntasks-per-node", 0, true,
+     NUMBER(launch.ntasks_per_node), {"SLURM_NTASKS_PER_NODE"},
+     {"n:ntasks", ":ntasks-per-gpu", "SLURM_NTASKS", "SLURM_NPROCS",
+      "SLURM_NTASKS_PER_GPU"}},
+    {"launch.gpus_per_node", "gpus-per-node", 0, true,
+     NUMBER(launch.gpus_per_node), {"SLURM_GPUS_PER_NODE"},
+     {"G:gpus", ":gpus-per-task", ":gpus-per-socket", ":gres",
+      ":tres-per-task", "SLURM_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_GRES"}},
+    {"launch.cpus_per_task", "cpus-per-task", 'c', true,
+     NUMBER(launch.cpus_per_task),
+     {"SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK"},
+     {":tres-per-task", ":cpus-per-gpu", "SLURM_TRES_PER_TASK",
+      "SLURM_CPUS_PER_GPU"}},
+    {"launch.mem", "mem", 0, false, TEXT(launch.mem), {"SLURM_MEM_PER_NODE"},
+     {":mem-per-cpu", ":mem-per-gpu", "SLURM_MEM_PER_CPU",
+      "SLURM_MEM_PER_GPU"}},
+    {"launch.partition", "partition", 'p', false, TEXT(launch.partition),
+     {"SLURM_PARTITION"}, {0}},
+    {"launch.account", "account", 'A', false, TEXT(launch.account),
+     {"SLURM_ACCOUNT"}, {0}},
+    {"launch.qos", "qos", 'q', false, TEXT(launch.qos), {"SLURM_QOS"}, {0}},
+    {"launch.time", "time", 't', false, TEXT(launch.time),
+     {"SLURM_TIMELIMIT"}, {0}},
+    {"launch.constraint", "constraint", 'C', false, TEXT(launch.constraint),
+     {"SLURM_CONSTRAINT"}, {0}},
+    {"launch.exclude", "exclude", 'x', false, TEXT(launch.exclude), {0}, {0}},
+    {"launch.container", "container-image", 0, true, TEXT(launch.container),
+     {PYXIS_IMAGE}, {0}},
+    {0},
+};
+/* clang-format on */
+
+const char *dt_setting_text(const struct dt_conf *conf,
+                            const struct dt_setting *setting, char *buffer)
+{
+    const char *at = (const char *)conf + setting->offset;
+    if (setting->is_text)
+        return *(char *const *)at;
+    if (*(const long *)at == 0)
+        return NULL;
+    snprintf(buffer, DT_SETTING_BYTES, "%ld", *(const long *)at);
+    return buffer;
+}
+
+void dt_shell_print(const char *word, FILE *out)
+{
+    if (*word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyz"
+                                    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789_-+=:,./@%")]) {
+        fputs(word, out);
+        return;
+    }
+    putc('\'', out);
+    for (; *word; word++)
+        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, '\0'}, out);
+    putc('\'', out);
+}

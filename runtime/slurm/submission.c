@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* contract.c - what the Slurm plugin needs to know of a configuration */
+#include "config.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "cmd/cmd.h"
+#include "cmd/contract.h"
+#include "cmd/request.h"
+#include "slurm/settings.h"
+#include "contract/contract.h"
+
+enum {
+    CONFIG_BYTES = 16 << 20,
+    JOB_BYTES = 64,
+};
+
+struct printer {
+    const struct dt_conf *conf;
+    const char *file;
+    const struct dt_srun_words *words;
+    const char *job; /* the allocation that srun runs in, or NULL */
+    FILE *out;
+    int status;
+};
+
+bool dt_srun_has(const struct dt_srun_words *words, const char *option,
+                 char letter)
+{
+    size_t n = strlen(option);
+    for (int i = 0; i < words->count; i++) {
+        const char *word = words->word[i];
+        if (letter && word[0] == '-' && word[1] == letter)
+            return true;
+        if (strncmp(word, "--", 2) == 0 && strncmp(word + 2, option, n) == 0 &&
+            (word[2 + n] == '=' || word[2 + n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* A value as launch/contract.h wants it: on one line. */
+static void print_escaped(const char *text, FILE *out)
+{
+    for (; *text; text++) {
+        if (*text == '\\' || *text == '\n')
+            putc('\\', out);
+        putc(*text == '\n' ? 'n' : *text, out);
+    }
+}
+
+static void print_line(struct printer *p, const char *kind, const char *name,
+                       const char *value)
+{
+    fprintf(p->out, "%s%s=", kind, name);
+    print_escaped(value, p->out);
+    putc('\n', p->out);
+}
+
+static void print_srun(struct printer *p, const char *name, const char *value)
+{
+    print_line(p, DT_CONTRACT_SRUN, name, value);
+}
+
+__attribute__((format(printf, 3, 4))) static void problem(struct printer *p,
+                                                          const char *key,
+                                                          const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    p->status = dt_cmd_problem(p->file, p->conf, key, text);
+}
+
+__attribute__((format(printf, 3, 4))) static void warning(
+    const struct printer *p, const char *key, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    fputs("warning: ", stderr);
+    dt_cmd_problem(p->file, p->conf, key, text);
+}
+
+/* The number at the end of "4" or "a100:4", or the smallest of "16(x2),8"; 0 if
+ * the variable is not set or has none.
+ */
+static long smallest_number(const char *name)
+{
+    const char *text = getenv(name);
+    long smallest = 0;
+    while (text && *text) {
+        size_t len = strcspn(text, ",");
+        const char *colon = memrchr(text, ':', len);
+        long number = strtol(colon ? colon + 1 : text, NULL, 10);
+        if (number > 0 && (smallest == 0 || number < smallest))
+            smallest = number;
+        text += len + (text[len] == ',');
+    }
+    return smallest;
+}
+
+/* Whether srun's command line, or the user outside of a job, has settled it. */
+static bool is_settled(const struct printer *p, const struct dt_setting *s)
+{
+    if (dt_srun_has(p->words, s->option, s->letter))
+        return true;
+    for (const char *const *v = s->variables; *v && !p->job; v++)
+        if (getenv(*v))
+            return true;
+    for (const char *const *o = s->others; *o; o++) {
+        const char *colon = strchr(*o, ':');
+        if (colon
+                ? dt_srun_has(p->words, colon + 1, colon > *o ? (*o)[0] : '\0')
+                : !p->job && getenv(*o) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static bool is_settled_key(const struct printer *p, const char *key)
+{
+    const struct dt_setting *s = dt_settings;
+    while (strcmp(s->key, key) != 0)
+        s++;
+    return is_settled(p, s);
+}
+
+/* The file says `wanted`, the job `has` (0: nothing). */
+static void check_equal(struct printer *p, const char *key, long wanted,
+                        long has, const char *what)
+{
+    if (wanted > 0 && has > 0 && wanted != has && !is_settled_key(p, key))
+        problem(p, key, "%ld %s, but %s has %ld", wanted, what, p->job, has);
+}
+
+/* srun in a job obeys the sizes of the job, or mixes both up. */
+static void check_allocation(struct printer *p)
+{
+    const struct dt_conf *conf = p->conf;
+    long nodes = smallest_number("SLURM_JOB_NUM_NODES");
+    long tasks = smallest_number("SLURM_NTASKS_PER_NODE");
+    long cpus = smallest_number("SLURM_JOB_CPUS_PER_NODE");
+    long gpus = smallest_number("SLURM_GPUS_PER_NODE");
+    long all = smallest_number("SLURM_NTASKS");
+    long per_node = conf->launch.ntasks_per_node;
+    long per_task = conf->launch.cpus_per_task;
+    const char *partition = getenv("SLURM_JOB_PARTITION");
+    if (tasks == 0 && nodes > 0 && all % nodes == 0)
+        tasks = all / nodes;
+    check_equal(p, "launch.nodes", conf->launch.nodes, nodes, "nodes");
+    check_equal(p, "launch.ntasks_per_node", per_node, tasks, "ranks a node");
+    check_equal(p, "launch.gpus_per_node", conf->launch.gpus_per_node,
+                gpus ? gpus : smallest_number("SLURM_GPUS_ON_NODE"),
+                "GPUs a node");
+    check_equal(p, "launch.cpus_per_task", per_task,
+                smallest_number("SLURM_CPUS_PER_TASK"), "CPUs a rank");
+    if (cpus > 0 && per_node * per_task > cpus &&
+        !is_settled_key(p, "launch.ntasks_per_node") &&
+        !is_settled_key(p, "launch.cpus_per_task"))
+        problem(p, "launch.cpus_per_task",
+                "%ld ranks of %ld CPUs are %ld a node, but %s has %ld",
+                per_node, per_task, per_node * per_task, p->job, cpus);
+    if (conf->launch.partition && partition &&
+        strcmp(conf->launch.partition, partition) != 0)
+        warning(p, "launch.partition", "%s, but %s is in %s",
+                conf->launch.partition, p->job, partition);
+}
+
+/* The batch sizes are final once the number of ranks is known. */
+static void check_world(struct printer *p, struct dt_conf *conf)
+{
+    struct dt_error err;
+    long ranks = conf->launch.nodes * conf->launch.ntasks_per_node;
+    if (!conf->trains || ranks <= 0 || ranks > INT_MAX ||
+        is_settled_key(p, "launch.nodes") ||
+        is_settled_key(p, "launch.ntasks_per_node"))
+        return;
+    if (dt_conf_resolve_batch(conf, (int)ranks, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        p->status = err.status;
+    }
+}
+
+/* Of the shell that srun was started from. */
+static void lint_environment(const struct printer *p)
+{
+    for (char **entry = environ; *entry; entry++) {
+        char name[64];
+        size_t len = strcspn(*entry, "=");
+        bool refused = false;
+        if ((*entry)[len] != '=' || len >= sizeof(name))
+            continue;
+        memcpy(name, *entry, len);
+        name[len] = '\0';
+        if (p->job && strcmp(name, "CUDA_VISIBLE_DEVICES") == 0)
+            continue; /* Slurm has set it */
+        const char *text = dt_conf_lint_variable(
+            name, *entry + len + 1, false, p->conf->launch.nodes, &refused);
+        if (text && !refused)
+            fprintf(stderr, "warning: environment: %s: %s\n", name, text);
+    }
+}
+
+/* Outside of a job all, as defaults. In a job its own variables are there
+ * already, and agree by now; the GPUs of a step are those of its job.
+ */
+static bool is_sent(const struct printer *p, const struct dt_setting *s,
+                    const char *variable)
+{
+    if (!p->job)
+        return true;
+    return s->of_step && !getenv(variable) &&
+           strcmp(variable, "SLURM_GPUS_PER_NODE") != 0 &&
+           !(strcmp(variable, "SLURM_NTASKS_PER_NODE") == 0 &&
+             getenv("SLURM_NTASKS"));
+}
+
+static void print_settings(struct printer *p)
+{
+    char number[DT_SETTING_BYTES];
+    for (const struct dt_setting *s = dt_settings; s->key; s++) {
+        const char *value = dt_setting_text(p->conf, s, number);
+        if (!value || is_settled(p, s))
+            continue;
+        if (!s->variables[0] && !p->job)
+            warning(p, s->key, "no effect on srun: give it --%s=%s", s->option,
+                    value);
+        for (const char *const *v = s->variables; *v; v++)
+            if (is_sent(p, s, *v))
+                print_srun(p, *v, value);
+    }
+}
+
+/* Words of a list are escaped by themselves, and then as part of a line. */
+static void print_list(struct printer *p, const char *name,
+                       const struct dt_conf_list *list, const char *separator)
+{
+    if (list->count == 0)
+        return;
+    fprintf(p->out, DT_CONTRACT_SRUN "%s=", name);
+    for (size_t i = 0; i < list->count; i++) {
+        fputs(i > 0 ? separator : "", p->out);
+        for (const char *c = list->text[i]; *c; c++)
+            if (*c == '\\' || *c == '\n')
+                fputs(*c == '\n' ? "\\\\n" : "\\\\\\\\", p->out);
+            else
+                putc(*c, p->out);
+    }
+    putc('\n', p->out);
+}
+
+static void print_step(struct printer *p)
+{
+    const struct dt_conf *conf = p->conf;
+    char number[64];
+    print_list(p, DT_ENV_FRAMEWORKS, &conf->launch.frameworks, ",");
+    print_list(p, DT_ENV_COMMAND, &conf->launch.command, "\\n");
+    if (conf->launch.one_gpu)
+        print_srun(p, DT_ENV_GPU_VISIBILITY, "one");
+    if (conf->launch.no_cpu_bind)
+        print_srun(p, DT_ENV_CPU_BIND, "none");
+    if (conf->launch.requeue) {
+        snprintf(number, sizeof(number), "%ld", conf->launch.max_requeues);
+        print_srun(p, DT_ENV_REQUEUE, number);
+    }
+    if (dt_conf_given(conf, "launch.hang_timeout")) {
+        snprintf(number, sizeof(number), "%ld%s", conf->launch.hang_timeout_s,
+                 conf->launch.hang_ends ? " end" : "");
+        print_srun(p, DT_ENV_HANG, number);
+    }
+    if (!conf->launch.job_comment)
+        print_srun(p, DT_ENV_JOB_COMMENT, "no");
+    if (conf->launch.preflight)
+        print_srun(p, DT_ENV_PREFLIGHT, "1");
+    if (conf->logging.console_ranks)
+        print_srun(p, DT_ENV_CONSOLE_RANKS, conf->logging.console_ranks);
+    if (conf->logging.rank_logs)
+        print_srun(p, DT_ENV_RANK_LOGS, conf->logging.dir);
+    if (conf->launch.signal_number > 0) {
+        snprintf(number, sizeof(number), "%d@%ld", conf->launch.signal_number,
+                 conf->launch.signal_s);
+        print_srun(p, DT_ENV_SIGNAL, number);
+    }
+}
+
+static void print_env(struct printer *p)
+{
+    const struct dt_conf *conf = p->conf;
+    char number[DT_SETTING_BYTES];
+    if (conf->launch.master_addr)
+        print_line(p, DT_CONTRACT_ENV, "MASTER_ADDR", conf->launch.master_addr);
+    if (conf->launch.master_port > 0) {
+        snprintf(number, sizeof(number), "%ld", conf->launch.master_port);
+        print_line(p, DT_CONTRACT_ENV, "MASTER_PORT", number);
+    }
+    for (size_t i = 0; i < conf->env_count; i++)
+        print_line(p, DT_CONTRACT_ENV, conf->env[i].name, conf->env[i].value);
+}
+
+char *dt_contract_sum(const struct dt_conf *conf)
+{
+    char *sum = NULL;
+    char *text = dt_file_read(conf->file, CONFIG_BYTES, NULL);
+    if (text &&
+        asprintf(&sum, "%016" PRIx64 ":%s",
+                 (uint64_t)XXH3_64bits(text, strlen(text)), conf->file) < 0)
+        sum = NULL;
+    free(text);
+    return sum;
+}
+
+/* In a job, and before it is one: see DT_ENV_SUM. */
+static void print_sum(struct printer *p)
+{
+    char *sum = p->job ? dt_contract_sum(p->conf) : NULL;
+    if (sum)
+        print_srun(p, DT_ENV_SUM, sum);
+    free(sum);
+}
+
+static void print_all(struct printer *p)
+{
+    const struct dt_conf *conf = p->conf;
+    const char *runs = conf->launch.command.count > 0 ? "command"
+                       : conf->trains                 ? "train"
+                                                      : "nothing";
+    fputs(DT_CONTRACT_VERSION_LINE "\n" DT_CONTRACT_CONFIG, p->out);
+    print_escaped(conf->file, p->out);
+    fprintf(p->out, "\n" DT_CONTRACT_RUNS "%s\n", runs);
+    print_settings(p);
+    print_step(p);
+    print_sum(p);
+    print_env(p);
+}
+
+/* Who "has" another size; NULL: nobody. */
+static const char *name_job(const char *script,
+                            const struct dt_srun_words *words,
+                            char job[JOB_BYTES])
+{
+    const char *id = getenv("SLURM_JOB_ID");
+    if (script)
+        return dt_request_export(script, words) ? "this job" : NULL;
+    snprintf(job, JOB_BYTES, "job %s", id ? id : "");
+    return id ? job : NULL;
+}
+
+int dt_contract_print(struct dt_conf *conf, const char *file,
+                      const struct dt_srun_words *words, const char *script)
+{
+    static const struct dt_srun_words none;
+    char job[JOB_BYTES];
+    char *text = NULL;
+    size_t bytes = 0;
+    struct printer p = {.conf = conf,
+                        .file = file,
+                        .words = script ? &none : words,
+                        .job = name_job(script, words, job),
+                        .out = open_memstream(&text, &bytes)};
+    if (!p.out)
+        return EX_OSERR;
+    if (p.job)
+        check_allocation(&p);
+    check_world(&p, conf);
+    lint_environment(&p);
+    print_all(&p);
+    if (ferror(p.out))
+        p.status = EX_OSERR;
+    if (fclose(p.out) != 0 || !text)
+        p.status = EX_OSERR;
+    if (p.status == EX_OK && bytes > DT_CONTRACT_BYTES) {
+        fprintf(stderr, "%s: env: more than %d bytes\n", file,
+                DT_CONTRACT_BYTES);
+        p.status = EX_CONFIG;
+    }
+    if (p.status == EX_OK)
+        fwrite(text, 1, bytes, stdout);
+    free(text);
+    return p.status;
+}

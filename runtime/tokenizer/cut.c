@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tok_cut.c - where a long text may be cut without other tokens */
+#include "config.h"
+
+#include <string.h>
+
+#include "tokenizer/impl.h"
+
+/* Do tokens of this trie look at what is around them? */
+static bool looks_around(const struct dt_tok_added *added)
+{
+    for (size_t i = 0; i < added->node_count; i++) {
+        const struct dt_tok_leaf *leaf = &added->leaves[i];
+        if (leaf->id >= 0 &&
+            (leaf->single_word || leaf->lstrip || leaf->rstrip))
+            return true;
+    }
+    return false;
+}
+
+/* Is there an added token that may have the cut inside? */
+static bool spells_newline(const struct dt_tok_vocab *vocab)
+{
+    for (size_t id = 0; id < vocab->count; id++)
+        if (vocab->entries[id].flags & DT_TOK_ADDED &&
+            memchr(dt_tok_vocab_text(vocab, id), '\n',
+                   vocab->entries[id].bytes))
+            return true;
+    return false;
+}
+
+/* In the known patterns a letter is the end of its piece if a newline follows,
+ * and nothing before it depends on what comes later; no normal form C joins the
+ * two.
+ */
+static bool may_cut(const struct dt_tokenizer *t)
+{
+    for (size_t i = 0; i < t->normalizer_count; i++)
+        if (t->normalizers[i].kind != DT_TOK_NFC)
+            return false;
+    return t->step_count == 1 && t->steps[0].kind == DT_TOK_STEP_WORDS &&
+           t->after_count == 0 && !spells_newline(&t->vocab) &&
+           !looks_around(&t->raw) && !looks_around(&t->normalized);
+}
+
+size_t dt_tokenizer_cut(const struct dt_tokenizer *tokenizer, const char *text,
+                        size_t bytes, size_t from)
+{
+    if (from == 0 || from >= bytes || !may_cut(tokenizer))
+        return bytes;
+    const char *lf = text + from;
+    while ((lf = memchr(lf, '\n', (size_t)(text + bytes - lf))) != NULL) {
+        char before = lf[-1] | 0x20;
+        if (before >= 'a' && before <= 'z')
+            return (size_t)(lf - text);
+        lf++;
+    }
+    return bytes;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tok_decode.c - tokens to text, one at a time
+ *
+ * Bytes of a character that is not whole yet wait in the state. What cannot
+ * become a character is U+FFFD: one for each maximal bad part of a vocabulary
+ * of bytes, one for each byte of <0xNN>.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "tokenizer/impl.h"
+
+/* Where text goes, cut at the first character that does not fit. */
+struct sink {
+    char *out;
+    size_t size, count;
+    bool full;
+};
+
+static void put(struct sink *sink, const void *s, size_t n)
+{
+    sink->full |= sink->size == 0 || n > sink->size - 1 - sink->count;
+    if (sink->full)
+        return;
+    memcpy(sink->out + sink->count, s, n);
+    sink->count += n;
+}
+
+static void put_bad(struct sink *sink, const struct dt_detokenizer *state,
+                    size_t bytes)
+{
+    size_t each = state->tokenizer->decoder.fallback ? 1 : bytes;
+    for (size_t i = 0; i < bytes; i += each)
+        put(sink, "\uFFFD", 3);
+}
+
+/* One byte of a text that may be malformed. */
+static void put_byte(struct sink *sink, struct dt_detokenizer *state,
+                     unsigned char byte)
+{
+    state->held[state->held_count++] = byte;
+    while (state->held_count > 0) {
+        int n = dt_tok_sequence(state->held, state->held_count);
+        size_t bytes = (size_t)(n < 0 ? -n : n);
+        if (n == 0)
+            return;
+        if (n > 0)
+            put(sink, state->held, bytes);
+        else
+            put_bad(sink, state, bytes);
+        state->held_count -= bytes;
+        memmove(state->held, state->held + bytes, state->held_count);
+    }
+}
+
+static void flush(struct sink *sink, struct dt_detokenizer *state)
+{
+    if (state->held_count > 0)
+        put_bad(sink, state, state->held_count);
+    state->held_count = 0;
+}
+
+/* Can all characters of a text be bytes? */
+static bool is_bytes(const char *s, size_t n)
+{
+    size_t bytes;
+    for (size_t i = 0; i < n; i += bytes)
+        if (dt_tok_char_byte(dt_tok_decode(s + i, &bytes)) < 0)
+            return false;
+    return true;
+}
+
+static void put_byte_level(struct sink *sink, struct dt_detokenizer *state,
+                           const char *s, size_t n)
+{
+    bool alphabet = is_bytes(s, n);
+    size_t bytes = 1;
+    for (size_t i = 0; i < n; i += bytes)
+        put_byte(sink, state,
+                 alphabet ? (unsigned char)dt_tok_char_byte(
+                                dt_tok_decode(s + i, &bytes))
+                          : (unsigned char)s[i]);
+}
+
+static int hex(char c)
+{
+    const char *digits = "0123456789abcdef";
+    const char *found =
+        c ? strchr(digits, c >= 'A' && c <= 'F' ? c | 0x20 : c) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+/* The byte of "<0xNN>", or -1. */
+static int fallback_byte(const char *s, size_t n)
+{
+    if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>' || hex(s[3]) < 0 ||
+        hex(s[4]) < 0)
+        return -1;
+    return hex(s[3]) * 16 + hex(s[4]);
+}
+
+/* A text with its marks replaced. */
+static void put_text(struct sink *sink, const struct dt_tokenizer *tokenizer,
+                     const char *s, size_t n, bool first)
+{
+    const struct dt_tok_decoder *d = &tokenizer->decoder;
+    size_t bytes;
+    for (size_t i = 0; i < n; i += bytes) {
+        if (d->pattern && n - i >= d->pattern_bytes &&
+            !memcmp(s + i, d->pattern, d->pattern_bytes)) {
+            bytes = d->pattern_bytes;
+            if (!first || !d->strip_pattern)
+                put(sink, d->content, d->content_bytes);
+            continue;
+        }
+        dt_tok_decode(s + i, &bytes);
+        put(sink, s + i, bytes);
+    }
+}
+
+/* The text without the one space at the start of all. */
+static size_t finish(struct sink *sink, struct dt_detokenizer *state)
+{
+    if (sink->count > 0 && !state->begun) {
+        if (state->tokenizer->decoder.strip && sink->out[0] == ' ')
+            memmove(sink->out, sink->out + 1, --sink->count);
+        state->begun = true;
+    }
+    if (sink->size > 0)
+        sink->out[sink->count] = '\0';
+    return sink->count;
+}
+
+size_t dt_detokenize(struct dt_detokenizer *state, int32_t id, char *out,
+                     size_t size)
+{
+    const struct dt_tokenizer *tokenizer = state->tokenizer;
+    const struct dt_tok_decoder *d = &tokenizer->decoder;
+    struct sink sink = {out, size, 0, false};
+    bool known = id >= 0 && (size_t)id < tokenizer->vocab.count;
+    unsigned flags = known ? tokenizer->vocab.entries[id].flags : 0;
+    bool first = !state->begun;
+    if (flags == 0 || (state->skip_special && flags & DT_TOK_SPECIAL))
+        return finish(&sink, state);
+    const char *s = dt_tok_vocab_text(&tokenizer->vocab, (size_t)id);
+    size_t n = tokenizer->vocab.entries[id].bytes;
+    int byte = d->fallback ? fallback_byte(s, n) : -1;
+    if (d->byte_level) {
+        put_byte_level(&sink, state, s, n);
+    } else if (byte >= 0) {
+        put_byte(&sink, state, (unsigned char)byte);
+    } else {
+        flush(&sink, state);
+        if (d->join && !first)
+            put(&sink, " ", 1);
+        put_text(&sink, tokenizer, s, n, first);
+    }
+    if (d->strip_pattern || d->join)
+        state->begun = true;
+    return finish(&sink, state);
+}
+
+size_t dt_detokenize_end(struct dt_detokenizer *state, char *out, size_t size)
+{
+    struct sink sink = {out, size, 0, false};
+    flush(&sink, state);
+    return finish(&sink, state);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tok_encode.c - text to tokens */
+#include "config.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizer/impl.h"
+#include "data/utf8.h"
+
+int dt_tok_reserve(struct dt_encoder *e, size_t more)
+{
+    struct dt_tokens *t = e->tokens;
+    bool offsets = e->flags & DT_ENCODE_OFFSETS;
+    size_t capacity = t->count + more;
+    if (capacity <= t->capacity)
+        return 0;
+    capacity += capacity / 2 + 64;
+    if (!dt_tok_grow(&t->ids, capacity, sizeof(t->ids[0])) ||
+        (offsets && (!dt_tok_grow(&t->begin, capacity, sizeof(t->begin[0])) ||
+                     !dt_tok_grow(&t->end, capacity, sizeof(t->end[0])))))
+        return dt_error_set(e->err, EX_OSERR, "out of memory for %zu tokens",
+                            capacity);
+    t->capacity = capacity;
+    return 0;
+}
+
+void dt_tok_emit(struct dt_encoder *e, int32_t id,
+                 const struct dt_tok_span *span, size_t from, size_t to)
+{
+    struct dt_tokens *t = e->tokens;
+    if (t->begin) {
+        t->begin[t->count] = dt_tok_span_begin(span, from);
+        t->end[t->count] = dt_tok_span_end(span, to - 1);
+    }
+    t->ids[t->count++] = id;
+}
+
+void dt_tokens_fini(struct dt_tokens *tokens)
+{
+    free(tokens->ids);
+    free(tokens->begin);
+    free(tokens->end);
+    *tokens = (struct dt_tokens){0};
+}
+
+struct dt_encoder *dt_encoder_create(const struct dt_tokenizer *tokenizer,
+                                     struct dt_error *err)
+{
+    struct dt_encoder *e = calloc(1, sizeof(*e));
+    if (e) {
+        e->tokenizer = tokenizer;
+        e->classes = dt_tok_classes();
+        e->matcher = dt_tok_matcher_create();
+        e->bpe = dt_tok_bpe_create();
+    }
+    if (e && e->matcher && e->bpe)
+        return e;
+    dt_error_set(err, EX_OSERR, "out of memory");
+    dt_encoder_destroy(e);
+    return NULL;
+}
+
+void dt_encoder_destroy(struct dt_encoder *encoder)
+{
+    if (!encoder)
+        return;
+    dt_tok_matcher_destroy(encoder->matcher);
+    dt_tok_bpe_destroy(encoder->bpe);
+    dt_tok_text_fini(&encoder->repaired);
+    for (size_t i = 0; i < 2; i++)
+        dt_tok_text_fini(&encoder->normal[i]);
+    for (size_t i = 0; i <= DT_TOK_STEPS_MAX; i++)
+        dt_tok_text_fini(&encoder->stepped[i]);
+    free(encoder);
+}
+
+/* A text with U+FFFD for each bad part of it, the first of which is at `bad`.
+ */
+static int repair(struct dt_encoder *e, size_t bad, struct dt_tok_span *span)
+{
+    struct dt_tok_text *text = &e->repaired;
+    dt_tok_text_clear(text, e->flags & DT_ENCODE_OFFSETS);
+    dt_tok_text_copy(text, span, 0, bad);
+    for (size_t i = bad; i < span->n;) {
+        int n =
+            dt_tok_sequence((const unsigned char *)span->s + i, span->n - i);
+        size_t end = n == 0 ? span->n : i + (size_t)(n < 0 ? -n : n);
+        if (n > 0)
+            dt_tok_text_copy(text, span, i, end);
+        else
+            dt_tok_text_add(text, "\uFFFD", 3, (uint32_t)i, (uint32_t)end);
+        i = end;
+    }
+    return dt_tok_text_span(text, span, e->err);
+}
+
+static int cut(struct dt_encoder *e, const struct dt_tok_span *part)
+{
+    return dt_tok_split(e, 0, part);
+}
+
+/* What is between added tokens of the raw text. */
+static int normalize(struct dt_encoder *e, const struct dt_tok_span *part)
+{
+    struct dt_tok_span span;
+    if (dt_tok_normalize(e->tokenizer, part, e->flags & DT_ENCODE_OFFSETS,
+                         e->normal, &span, e->err) < 0)
+        return -1;
+    return dt_tok_added_split(&e->tokenizer->normalized, e, &span, cut);
+}
+
+/* Tokens of the post-processor stand for nothing at that end of the text. */
+static int surround(struct dt_encoder *e, const int32_t *ids, size_t count,
+                    uint32_t at)
+{
+    struct dt_tok_span nothing = {.at = at};
+    if (!(e->flags & DT_ENCODE_POST))
+        return 0;
+    if (dt_tok_reserve(e, count) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        dt_tok_emit(e, ids[i], &nothing, 0, 0);
+    return 0;
+}
+
+/* Offsets are there if they are asked for, and only then. */
+static void reset(struct dt_tokens *tokens, unsigned flags)
+{
+    if (!(flags & DT_ENCODE_OFFSETS) != !tokens->begin)
+        dt_tokens_fini(tokens);
+    tokens->count = 0;
+}
+
+int dt_encode(struct dt_encoder *encoder, const char *text, size_t bytes,
+              unsigned flags, struct dt_tokens *tokens, struct dt_error *err)
+{
+    const struct dt_tokenizer *t = encoder->tokenizer;
+    struct dt_tok_span span = {.s = text, .n = bytes, .first = true};
+    if (bytes > INT32_MAX)
+        return dt_error_set(err, EX_DATAERR,
+                            "a text of %zu bytes: at most %d can be encoded",
+                            bytes, INT32_MAX);
+    reset(tokens, flags);
+    encoder->flags = flags;
+    encoder->tokens = tokens;
+    encoder->err = err;
+    size_t good = dt_utf8_check(text, bytes);
+    if ((good < bytes && repair(encoder, good, &span) < 0) ||
+        surround(encoder, t->before, t->before_count, 0) < 0 ||
+        dt_tok_added_split(&t->raw, encoder, &span, normalize) < 0)
+        return -1;
+    return surround(encoder, t->after, t->after_count, (uint32_t)bytes);
+}

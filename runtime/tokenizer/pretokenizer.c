@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tok_steps.c - the pre-tokenizer of tokenizer.json, read into steps */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizer/impl.h"
+
+static const char *const behaviors[] = {
+    [DT_TOK_REMOVED] = "Removed",
+    [DT_TOK_ISOLATED] = "Isolated",
+    [DT_TOK_MERGED_WITH_PREVIOUS] = "MergedWithPrevious",
+    [DT_TOK_MERGED_WITH_NEXT] = "MergedWithNext",
+    [DT_TOK_CONTIGUOUS] = "Contiguous",
+};
+
+void dt_tok_step_fini(struct dt_tok_step *step)
+{
+    dt_tok_regex_destroy(step->regex);
+    free(step->text);
+}
+
+/* The next step, or NULL and err. */
+static struct dt_tok_step *add(struct dt_tokenizer *tokenizer,
+                               enum dt_tok_step_kind kind, struct dt_error *err)
+{
+    struct dt_tok_step *step = &tokenizer->steps[tokenizer->step_count];
+    if (tokenizer->step_count == DT_TOK_STEPS_MAX) {
+        dt_error_set(err, EX_DATAERR, "more than %d steps", DT_TOK_STEPS_MAX);
+        return NULL;
+    }
+    tokenizer->step_count++;
+    step->kind = kind;
+    step->behavior = DT_TOK_ISOLATED;
+    return step;
+}
+
+static int set_text(struct dt_tok_step *step, const char *text, size_t bytes,
+                    struct dt_error *err)
+{
+    step->text = malloc(bytes + 1);
+    if (!step->text)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    memcpy(step->text, text, bytes);
+    step->text[bytes] = '\0';
+    step->text_bytes = bytes;
+    return 0;
+}
+
+static int read_byte_level(struct dt_tokenizer *tokenizer, const json_t *value,
+                           struct dt_error *err)
+{
+    bool prefix, regex;
+    struct dt_tok_step *step;
+    if (dt_tok_json_flag(value, "add_prefix_space", true, &prefix, err) < 0 ||
+        dt_tok_json_flag(value, "use_regex", true, &regex, err) < 0)
+        return -1;
+    if (prefix && !add(tokenizer, DT_TOK_STEP_SPACE, err))
+        return -1;
+    tokenizer->model.byte_level = true;
+    tokenizer->prefix_space = prefix;
+    if (!regex)
+        return 0;
+    step = add(tokenizer, DT_TOK_STEP_WORDS, err);
+    if (!step)
+        return -1;
+    step->words = DT_TOK_WORDS_GPT2;
+    return 0;
+}
+
+static int read_behavior(struct dt_tok_step *step, const json_t *value,
+                         struct dt_error *err)
+{
+    const json_t *name = dt_tok_json_get(value, "behavior", JSON_STRING, err);
+    char shown[DT_TOK_SHOWN_BYTES];
+    if (!name ||
+        dt_tok_json_flag(value, "invert", false, &step->invert, err) < 0)
+        return -1;
+    for (size_t i = 0; i < sizeof(behaviors) / sizeof(behaviors[0]); i++)
+        if (!strcmp(behaviors[i], json_string_value(name))) {
+            step->behavior = (enum dt_tok_behavior)i;
+            return 0;
+        }
+    return dt_error_set(err, EX_DATAERR, "behavior: \"%s\" is not known",
+                        dt_tok_shown(json_string_value(name), 40, shown));
+}
+
+/* A Split by a pattern that is known, and is what it is known for, is words. */
+static int read_split(struct dt_tokenizer *tokenizer, const json_t *value,
+                      struct dt_error *err)
+{
+    const json_t *regex =
+        json_object_get(json_object_get(value, "pattern"), "Regex");
+    struct dt_tok_step *step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
+    const json_t *text = regex;
+    if (!step || read_behavior(step, value, err) < 0)
+        return -1;
+    if (!json_is_string(regex)) {
+        text = dt_tok_json_string_pattern(value, err);
+        return text ? set_text(step, json_string_value(text),
+                               json_string_length(text), err)
+                    : -1;
+    }
+    step->words =
+        dt_tok_words_find(json_string_value(text), json_string_length(text));
+    if (step->words && step->behavior == DT_TOK_ISOLATED && !step->invert) {
+        step->kind = DT_TOK_STEP_WORDS;
+        return 0;
+    }
+    step->regex = dt_tok_regex_create(json_string_value(text),
+                                      json_string_length(text), err);
+    return step->regex ? 0 : dt_error_prefix(err, "pattern");
+}
+
+static int read_digits(struct dt_tokenizer *tokenizer, const json_t *value,
+                       struct dt_error *err)
+{
+    bool single;
+    struct dt_tok_step *step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
+    if (!step ||
+        dt_tok_json_flag(value, "individual_digits", false, &single, err) < 0)
+        return -1;
+    step->behavior = single ? DT_TOK_ISOLATED : DT_TOK_CONTIGUOUS;
+    return 0;
+}
+
+/* prepend_scheme, or what older files say with add_prefix_space. */
+static int read_scheme(struct dt_tok_step *step, const json_t *value,
+                       struct dt_error *err)
+{
+    const char *scheme =
+        json_string_value(json_object_get(value, "prepend_scheme"));
+    bool prefix;
+    if (dt_tok_json_flag(value, "add_prefix_space", true, &prefix, err) < 0)
+        return -1;
+    if (!scheme)
+        scheme = prefix ? "always" : "never";
+    if (!strcmp(scheme, "always"))
+        step->prepend = DT_TOK_ALWAYS;
+    else if (!strcmp(scheme, "first"))
+        step->prepend = DT_TOK_FIRST;
+    else if (!strcmp(scheme, "never"))
+        step->prepend = DT_TOK_NEVER;
+    else
+        return dt_error_set(err, EX_DATAERR,
+                            "prepend_scheme: expected always, first or never");
+    return 0;
+}
+
+static int read_metaspace(struct dt_tokenizer *tokenizer, const json_t *value,
+                          struct dt_error *err)
+{
+    bool split;
+    const json_t *mark =
+        dt_tok_json_get(value, "replacement", JSON_STRING, err);
+    struct dt_tok_step *step;
+    if (!mark || dt_tok_json_flag(value, "split", true, &split, err) < 0 ||
+        !(step = add(tokenizer, DT_TOK_STEP_MARK, err)))
+        return -1;
+    if (json_string_length(mark) == 0 || json_string_length(mark) > 4)
+        return dt_error_set(err, EX_DATAERR,
+                            "replacement: expected one character");
+    if (read_scheme(step, value, err) < 0 ||
+        set_text(step, json_string_value(mark), json_string_length(mark), err) <
+            0)
+        return -1;
+    if (!split)
+        return 0;
+    step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
+    if (!step)
+        return -1;
+    step->behavior = DT_TOK_MERGED_WITH_NEXT;
+    return set_text(step, json_string_value(mark), json_string_length(mark),
+                    err);
+}
+
+static int read_one(void *ctx, const json_t *value, struct dt_error *err)
+{
+    struct dt_tokenizer *tokenizer = ctx;
+    const char *type = dt_tok_json_type(value, err);
+    char shown[DT_TOK_SHOWN_BYTES];
+    if (!type)
+        return -1;
+    if (tokenizer->model.byte_level)
+        return dt_error_set(err, EX_DATAERR, "nothing may follow ByteLevel");
+    if (!strcmp(type, "ByteLevel"))
+        return read_byte_level(tokenizer, value, err);
+    if (!strcmp(type, "Split"))
+        return read_split(tokenizer, value, err);
+    if (!strcmp(type, "Digits"))
+        return read_digits(tokenizer, value, err);
+    if (!strcmp(type, "Metaspace"))
+        return read_metaspace(tokenizer, value, err);
+    return dt_error_set(err, EX_DATAERR,
+                        "type: \"%s\" is not supported; ByteLevel, Split, "
+                        "Digits, Metaspace and Sequence are",
+                        dt_tok_shown(type, 40, shown));
+}
+
+int dt_tok_steps_read(struct dt_tokenizer *tokenizer, const json_t *value,
+                      struct dt_error *err)
+{
+    return dt_tok_json_parts(value, "pretokenizers", read_one, tokenizer, err);
+}
+
+static bool begins_with_mark(const struct dt_tokenizer *tokenizer, uint64_t id)
+{
+    return !strncmp(dt_tok_vocab_text(&tokenizer->vocab, id), DT_TOK_MARK,
+                    sizeof(DT_TOK_MARK) - 1);
+}
+
+static bool ends_with_mark(const struct dt_tokenizer *tokenizer, uint64_t id)
+{
+    const struct dt_tok_entry *entry = &tokenizer->vocab.entries[id];
+    size_t n = sizeof(DT_TOK_MARK) - 1;
+    return entry->bytes >= n &&
+           !memcmp(dt_tok_vocab_text(&tokenizer->vocab, id) + entry->bytes - n,
+                   DT_TOK_MARK, n);
+}
+
+/* A mark that is no unknown character ends a run of those, and a merge never
+ * makes the start of a token of its middle: pieces can begin there.
+ */
+int dt_tok_steps_finish(struct dt_tokenizer *tokenizer, struct dt_error *err)
+{
+    const struct dt_tok_model *model = &tokenizer->model;
+    struct dt_tok_step *step = &tokenizer->steps[tokenizer->step_count];
+    if (model->byte_level || model->ignore_merges ||
+        dt_tok_vocab_model(&tokenizer->vocab, DT_TOK_MARK,
+                           sizeof(DT_TOK_MARK) - 1) < 0)
+        return 0;
+    for (size_t i = 0; i <= model->merges.mask; i++) {
+        const struct dt_tok_slot *slot = &model->merges.slots[i];
+        if (slot->value != DT_TOK_NONE &&
+            begins_with_mark(tokenizer, slot->key & UINT32_MAX) &&
+            !ends_with_mark(tokenizer, slot->key >> 32))
+            return 0;
+    }
+    tokenizer->step_count++;
+    step->kind = DT_TOK_STEP_BEFORE;
+    return set_text(step, DT_TOK_MARK, sizeof(DT_TOK_MARK) - 1, err);
+}

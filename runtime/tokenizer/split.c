@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tok_split.c - cuts text into pieces, by the steps of the pre-tokenizer */
+#include "config.h"
+
+#include <string.h>
+
+#include "tokenizer/impl.h"
+
+/* Parts of a span as a pattern gives them, and what is held back until it is
+ * known what the next one is.
+ */
+struct parts {
+    struct dt_encoder *e;
+    size_t step;
+    const struct dt_tok_span *span;
+    size_t begin, end; /* of what is held back */
+    bool holds, held_match;
+};
+
+static int give(const struct parts *p, size_t begin, size_t end)
+{
+    struct dt_tok_span part = dt_tok_span_part(p->span, begin, end);
+    return begin < end ? dt_tok_split(p->e, p->step + 1, &part) : 0;
+}
+
+/* Does the next part go on with the one that is held back? */
+static bool joins(const struct parts *p, enum dt_tok_behavior behavior,
+                  bool match)
+{
+    switch (behavior) {
+    case DT_TOK_CONTIGUOUS:
+        return p->held_match == match;
+    case DT_TOK_MERGED_WITH_PREVIOUS:
+        return match && !p->held_match;
+    case DT_TOK_MERGED_WITH_NEXT:
+        return p->held_match && !match;
+    default:
+        return false;
+    }
+}
+
+/* One part, which is a match or what is between two. */
+static int put(struct parts *p, size_t begin, size_t end, bool match)
+{
+    const struct dt_tok_step *step = &p->e->tokenizer->steps[p->step];
+    match ^= step->invert;
+    if (step->behavior == DT_TOK_ISOLATED)
+        return give(p, begin, end);
+    if (step->behavior == DT_TOK_REMOVED)
+        return match ? 0 : give(p, begin, end);
+    if (p->holds && joins(p, step->behavior, match)) {
+        p->end = end;
+    } else {
+        if (p->holds && give(p, p->begin, p->end) < 0)
+            return -1;
+        p->begin = begin;
+        p->end = end;
+    }
+    p->holds = true;
+    p->held_match = match;
+    return 0;
+}
+
+/* The next number at or after `from`: of one character. */
+static int find_number(const uint8_t *classes, const struct dt_tok_span *span,
+                       size_t from, size_t *begin, size_t *end)
+{
+    size_t bytes;
+    for (size_t i = from; i < span->n; i += bytes)
+        if (classes[dt_tok_decode(span->s + i, &bytes)] & DT_TOK_NUMBER) {
+            *begin = i;
+            *end = i + bytes;
+            return 1;
+        }
+    return 0;
+}
+
+static int find(const struct parts *p, size_t from, size_t *begin, size_t *end)
+{
+    const struct dt_tok_step *step = &p->e->tokenizer->steps[p->step];
+    const struct dt_tok_span *span = p->span;
+    if (step->regex)
+        return dt_tok_regex_find(step->regex, p->e->matcher, span->s, span->n,
+                                 from, begin, end, p->e->err);
+    if (!step->text)
+        return find_number(p->e->classes, span, from, begin, end);
+    const char *found =
+        memmem(span->s + from, span->n - from, step->text, step->text_bytes);
+    if (!found)
+        return 0;
+    *begin = (size_t)(found - span->s);
+    *end = *begin + step->text_bytes;
+    return 1;
+}
+
+/* A match of nothing counts, but not right behind another match. */
+static int split_pattern(struct dt_encoder *e, size_t step,
+                         const struct dt_tok_span *span)
+{
+    struct parts p = {.e = e, .step = step, .span = span};
+    size_t done = 0, from = 0, begin, end, bytes;
+    bool any = false;
+    int rc = 0;
+    while (from <= span->n && (rc = find(&p, from, &begin, &end)) > 0) {
+        if (begin == end && any && end == done) {
+            bytes = 1;
+            if (from < span->n)
+                dt_tok_decode(span->s + from, &bytes);
+            from += bytes;
+            continue;
+        }
+        if ((begin > done && put(&p, done, begin, false) < 0) ||
+            put(&p, begin, end, true) < 0)
+            return -1;
+        done = from = end;
+        any = true;
+    }
+    if (rc < 0 || (done < span->n && put(&p, done, span->n, false) < 0))
+        return -1;
+    return p.holds ? give(&p, p.begin, p.end) : 0;
+}
+
+static int split_words(struct dt_encoder *e, size_t step,
+                       const struct dt_tok_span *span)
+{
+    enum dt_tok_words words = e->tokenizer->steps[step].words;
+    for (size_t i = 0; i < span->n;) {
+        size_t n = dt_tok_word(words, e->classes, span->s + i, span->n - i);
+        struct dt_tok_span part = dt_tok_span_part(span, i, i + n);
+        if (dt_tok_split(e, step + 1, &part) < 0)
+            return -1;
+        i += n;
+    }
+    return 0;
+}
+
+/* Pieces that begin with marks, but for the first. */
+static int split_before(struct dt_encoder *e, size_t step,
+                        const struct dt_tok_span *span)
+{
+    const struct dt_tok_step *mark = &e->tokenizer->steps[step];
+    const size_t m = mark->text_bytes;
+    size_t begin = 0;
+    while (begin < span->n) {
+        size_t end = begin;
+        while (span->n - end >= m && !memcmp(span->s + end, mark->text, m))
+            end += m;
+        const char *next = memmem(span->s + end, span->n - end, mark->text, m);
+        end = next ? (size_t)(next - span->s) : span->n;
+        struct dt_tok_span part = dt_tok_span_part(span, begin, end);
+        if (dt_tok_split(e, step + 1, &part) < 0)
+            return -1;
+        begin = end;
+    }
+    return 0;
+}
+
+static int prepend(struct dt_encoder *e, size_t step,
+                   const struct dt_tok_span *span, const char *s, size_t n)
+{
+    struct dt_tok_text *text = &e->stepped[step];
+    struct dt_tok_span longer = *span;
+    uint32_t at = dt_tok_span_begin(span, 0);
+    if (span->n >= n && !memcmp(span->s, s, n))
+        return dt_tok_split(e, step + 1, span);
+    dt_tok_text_clear(text, e->flags & DT_ENCODE_OFFSETS);
+    dt_tok_text_add(text, s, n, at, at);
+    dt_tok_text_copy(text, span, 0, span->n);
+    return dt_tok_text_span(text, &longer, e->err) < 0
+               ? -1
+               : dt_tok_split(e, step + 1, &longer);
+}
+
+static int split_mark(struct dt_encoder *e, size_t step,
+                      const struct dt_tok_span *span)
+{
+    const struct dt_tok_step *mark = &e->tokenizer->steps[step];
+    struct dt_tok_text *text = &e->stepped[step];
+    struct dt_tok_span marked = *span;
+    bool in_front = mark->prepend == DT_TOK_ALWAYS ||
+                    (mark->prepend == DT_TOK_FIRST && span->first);
+    uint32_t at = dt_tok_span_begin(span, 0);
+    dt_tok_text_clear(text, e->flags & DT_ENCODE_OFFSETS);
+    if (in_front && span->s[0] != ' ' &&
+        (span->n < mark->text_bytes ||
+         memcmp(span->s, mark->text, mark->text_bytes) != 0))
+        dt_tok_text_add(text, mark->text, mark->text_bytes, at, at);
+    for (size_t i = 0; i < span->n;) {
+        const char *space = memchr(span->s + i, ' ', span->n - i);
+        size_t end = space ? (size_t)(space - span->s) : span->n;
+        dt_tok_text_copy(text, span, i, end);
+        if (space)
+            dt_tok_text_add(text, mark->text, mark->text_bytes,
+                            dt_tok_span_begin(span, end),
+                            dt_tok_span_end(span, end));
+        i = end + (space != NULL);
+    }
+    return dt_tok_text_span(text, &marked, e->err) < 0
+               ? -1
+               : dt_tok_split(e, step + 1, &marked);
+}
+
+int dt_tok_split(struct dt_encoder *e, size_t step,
+                 const struct dt_tok_span *span)
+{
+    if (step == e->tokenizer->step_count)
+        return dt_tok_merge(e, span);
+    switch (e->tokenizer->steps[step].kind) {
+    case DT_TOK_STEP_WORDS:
+        return split_words(e, step, span);
+    case DT_TOK_STEP_PATTERN:
+        return split_pattern(e, step, span);
+    case DT_TOK_STEP_SPACE:
+        return prepend(e, step, span, " ", 1);
+    case DT_TOK_STEP_MARK:
+        return split_mark(e, step, span);
+    default:
+        return split_before(e, step, span);
+    }
+}

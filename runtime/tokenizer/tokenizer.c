@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tokenizer.c - loads a tokenizer, and answers what is asked of it */
+#include "config.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "base/foreign.h"
+#include "data/dataset.h"
+#include "tokenizer/impl.h"
+
+/* Everything but the texts beside it. */
+static int read_root(struct dt_tokenizer *tokenizer, const json_t *root,
+                     struct dt_error *err)
+{
+    const json_t *added = json_object_get(root, "added_tokens");
+    if (added && !json_is_array(added) && !json_is_null(added))
+        return dt_error_set(err, EX_DATAERR, "added_tokens: expected a list");
+    if (dt_tok_vocab_read(tokenizer, root, err) < 0 ||
+        dt_tok_added_read(tokenizer, added, err) < 0)
+        return -1;
+    if (dt_tok_normalizer_read(tokenizer, json_object_get(root, "normalizer"),
+                               err) < 0)
+        return dt_error_prefix(err, "normalizer");
+    if (dt_tok_added_build(tokenizer, added, err) < 0)
+        return -1;
+    if (dt_tok_steps_read(tokenizer, json_object_get(root, "pre_tokenizer"),
+                          err) < 0)
+        return dt_error_prefix(err, "pre_tokenizer");
+    if (dt_tok_model_read(tokenizer, json_object_get(root, "model"), err) < 0 ||
+        dt_tok_steps_finish(tokenizer, err) < 0)
+        return -1;
+    if (dt_tok_post_read(tokenizer, json_object_get(root, "post_processor"),
+                         err) < 0)
+        return dt_error_prefix(err, "post_processor");
+    if (dt_tok_decoder_read(tokenizer, json_object_get(root, "decoder"), err) <
+        0)
+        return dt_error_prefix(err, "decoder");
+    return 0;
+}
+
+/* Libraries know the code points of different years. */
+static uint64_t hash(const void *data, size_t bytes)
+{
+    const char *seed = dt_tokenizer_library();
+    return XXH3_64bits_withSeed(data, bytes, XXH3_64bits(seed, strlen(seed)));
+}
+
+static int read_file(struct dt_tokenizer *tokenizer, const char *path,
+                     struct dt_error *err)
+{
+    char *text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
+    if (!text)
+        return -1;
+    tokenizer->hash = hash(text, strlen(text));
+    json_t *root = dt_tok_json_parse(path, text, err);
+    free(text);
+    if (!root)
+        return -1;
+    int rc = read_root(tokenizer, root, err);
+    json_decref(root);
+    return rc < 0 ? dt_error_prefix(err, "%s", path) : 0;
+}
+
+/* Each byte is a token, and the end of a document, which nothing spells. */
+static int make_bytes(struct dt_tokenizer *tokenizer, struct dt_error *err)
+{
+    struct dt_tok_vocab *vocab = &tokenizer->vocab;
+    char text[4];
+    tokenizer->model.byte_level = tokenizer->decoder.byte_level = true;
+    tokenizer->model.unk = -1;
+    tokenizer->special[DT_TOKEN_EOS] = DT_BYTE_EOT;
+    tokenizer->hash = hash("byte", 4);
+    if (dt_tok_vocab_init(vocab, DT_BYTE_VOCAB, DT_BYTE_VOCAB) < 0 ||
+        dt_tok_map_init(&tokenizer->model.merges, 0) < 0)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (int32_t b = 0; b < DT_BYTE_EOT; b++) {
+        size_t n = dt_tok_encode(dt_tok_byte_char((unsigned char)b), text);
+        if (dt_tok_vocab_add(vocab, b, text, n, DT_TOK_MODEL, err) < 0)
+            return -1;
+    }
+    dt_tok_model_bytes(tokenizer);
+    return dt_tok_vocab_add(vocab, DT_BYTE_EOT, "", 0, DT_TOK_SPECIAL, err);
+}
+
+static int load(struct dt_tokenizer *tokenizer, const char *path,
+                struct dt_error *err)
+{
+    char file[PATH_MAX];
+    struct stat st;
+    for (size_t i = 0; i <= DT_TOKEN_UNK; i++)
+        tokenizer->special[i] = -1;
+    if (dt_tok_added_init(&tokenizer->raw) < 0 ||
+        dt_tok_added_init(&tokenizer->normalized) < 0)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    if (!strcmp(path, "byte"))
+        return make_bytes(tokenizer, err);
+    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+        return read_file(tokenizer, path, err);
+    if (snprintf(file, sizeof(file), "%s/tokenizer.json", path) >=
+        (int)sizeof(file))
+        return dt_error_set(err, EX_NOINPUT, "%s: the path is too long", path);
+    if (access(file, F_OK) < 0 && dt_foreign_tokenizer(path, err) < 0)
+        return -1;
+    return read_file(tokenizer, file, err) < 0
+               ? -1
+               : dt_tok_files_read(tokenizer, path, err);
+}
+
+struct dt_tokenizer *dt_tokenizer_load(const char *path, struct dt_error *err)
+{
+    struct dt_tokenizer *tokenizer = calloc(1, sizeof(*tokenizer));
+    if (!tokenizer) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    if (load(tokenizer, path, err) == 0)
+        return tokenizer;
+    dt_tokenizer_destroy(tokenizer);
+    return NULL;
+}
+
+void dt_tokenizer_destroy(struct dt_tokenizer *tokenizer)
+{
+    if (!tokenizer)
+        return;
+    dt_tok_vocab_fini(&tokenizer->vocab);
+    dt_tok_map_fini(&tokenizer->model.merges);
+    dt_tok_map_fini(&tokenizer->model.chars);
+    dt_tok_added_fini(&tokenizer->raw);
+    dt_tok_added_fini(&tokenizer->normalized);
+    for (size_t i = 0; i < tokenizer->normalizer_count; i++) {
+        free(tokenizer->normalizers[i].pattern);
+        free(tokenizer->normalizers[i].content);
+    }
+    for (size_t i = 0; i < tokenizer->step_count; i++)
+        dt_tok_step_fini(&tokenizer->steps[i]);
+    free(tokenizer->before);
+    free(tokenizer->after);
+    free(tokenizer->decoder.pattern);
+    free(tokenizer->decoder.content);
+    free(tokenizer->chat_template);
+    free(tokenizer);
+}
+
+size_t dt_tokenizer_vocab_size(const struct dt_tokenizer *tokenizer)
+{
+    return tokenizer->vocab.count;
+}
+
+uint64_t dt_tokenizer_hash(const struct dt_tokenizer *tokenizer)
+{
+    return tokenizer->hash;
+}
+
+int32_t dt_tokenizer_id(const struct dt_tokenizer *tokenizer, const char *text)
+{
+    return text[0] ? dt_tok_vocab_find(&tokenizer->vocab, text, strlen(text))
+                   : -1;
+}
+
+int32_t dt_tokenizer_special(const struct dt_tokenizer *tokenizer,
+                             enum dt_token_role role)
+{
+    return tokenizer->special[role];
+}
+
+const char *dt_tokenizer_chat_template(const struct dt_tokenizer *tokenizer)
+{
+    return tokenizer->chat_template;
+}
+
+static char library[96];
+
+static void name_library(void)
+{
+    snprintf(library, sizeof(library), "PCRE2 %.32s, utf8proc %.32s",
+             dt_tok_regex_library(), dt_tok_unicode_library());
+}
+
+const char *dt_tokenizer_library(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, name_library);
+    return library;
+}

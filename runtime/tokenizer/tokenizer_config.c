@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tok_files.c - special tokens and the chat template beside tokenizer.json */
+#include "config.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "tokenizer/impl.h"
+
+static const char *const role_keys[] = {
+    [DT_TOKEN_BOS] = "bos_token",
+    [DT_TOKEN_EOS] = "eos_token",
+    [DT_TOKEN_PAD] = "pad_token",
+    [DT_TOKEN_UNK] = "unk_token",
+};
+
+/* directory/name into path: 1 if it is there, 0 if not, -1 and err. */
+static int find_file(const char *directory, const char *name,
+                     char path[PATH_MAX], struct dt_error *err)
+{
+    if (snprintf(path, PATH_MAX, "%s/%s", directory, name) >= PATH_MAX)
+        return dt_error_set(err, EX_NOINPUT, "%s: the path is too long",
+                            directory);
+    return access(path, F_OK) == 0;
+}
+
+/* The object of a file, or NULL: there is no such file, or *rc is -1. */
+static json_t *load(const char *directory, const char *name, int *rc,
+                    struct dt_error *err)
+{
+    char path[PATH_MAX], *text;
+    *rc = find_file(directory, name, path, err);
+    if (*rc <= 0)
+        return NULL;
+    text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
+    json_t *root = text ? dt_tok_json_parse(path, text, err) : NULL;
+    *rc = root ? 0 : -1;
+    free(text);
+    return root;
+}
+
+/* "bos_token": a text, an object with "content", or null. */
+static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
+                      const char *name, struct dt_error *err)
+{
+    for (size_t role = 0; role <= DT_TOKEN_UNK; role++) {
+        const json_t *value = json_object_get(root, role_keys[role]);
+        const json_t *content = json_object_get(value, "content");
+        const json_t *text = content ? content : value;
+        if (!value || json_is_null(value) || json_is_false(value))
+            continue;
+        if (!json_is_string(text))
+            return dt_error_set(err, EX_DATAERR, "%s: %s: expected a string",
+                                name, role_keys[role]);
+        int32_t id =
+            dt_tok_vocab_find(&tokenizer->vocab, json_string_value(text),
+                              json_string_length(text));
+        if (id >= 0)
+            tokenizer->special[role] = id;
+    }
+    return 0;
+}
+
+/* "add_prefix_space" is of tokenizer.json's ByteLevel, too. Where they differ
+ * it depends on tokenizer_class and on the version of transformers which
+ * counts.
+ */
+static int check_prefix(const struct dt_tokenizer *tokenizer,
+                        const json_t *root, const char *name,
+                        struct dt_error *err)
+{
+    const json_t *prefix = json_object_get(root, "add_prefix_space");
+    bool ours = tokenizer->prefix_space;
+    if (!tokenizer->model.byte_level || !json_is_boolean(prefix) ||
+        json_is_true(prefix) == ours)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: add_prefix_space is %s, but %s in the "
+                        "pre_tokenizer of tokenizer.json: make both say what "
+                        "the model was trained with",
+                        name, ours ? "false" : "true", ours ? "true" : "false");
+}
+
+/* "chat_template": a text, or a list of named ones of which "default" is it. */
+static int read_template(struct dt_tokenizer *tokenizer, const json_t *root,
+                         struct dt_error *err)
+{
+    const json_t *value = json_object_get(root, "chat_template");
+    const json_t *text = json_is_string(value) ? value : NULL;
+    json_t *item;
+    size_t i;
+    json_array_foreach(value, i, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        if (name && !strcmp(name, "default"))
+            text = json_object_get(item, "template");
+    }
+    if (!json_is_string(text))
+        return 0;
+    free(tokenizer->chat_template);
+    tokenizer->chat_template = strdup(json_string_value(text));
+    return tokenizer->chat_template
+               ? 0
+               : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
+                      struct dt_error *err)
+{
+    /* the later, the more it counts */
+    static const char *const names[] = {"special_tokens_map.json",
+                                        "tokenizer_config.json"};
+    char path[PATH_MAX];
+    int rc = 0;
+    for (size_t i = 0; i < 2; i++) {
+        json_t *root = load(directory, names[i], &rc, err);
+        if (root)
+            rc = read_roles(tokenizer, root, names[i], err);
+        if (root && rc == 0)
+            rc = check_prefix(tokenizer, root, names[i], err);
+        if (root && rc == 0)
+            rc = read_template(tokenizer, root, err);
+        json_decref(root);
+        if (rc < 0)
+            return -1;
+    }
+    rc = find_file(directory, "chat_template.jinja", path, err);
+    if (rc <= 0)
+        return rc;
+    free(tokenizer->chat_template);
+    tokenizer->chat_template = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
+    return tokenizer->chat_template ? 0 : -1;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tok_unicode.c - code points, and normal form C */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <utf8proc.h>
+
+#include "tokenizer/impl.h"
+
+static uint8_t classes[DT_TOK_CODE_POINTS];
+
+static const uint32_t spaces[][2] = {
+    {0x09, 0x0d},     {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},
+    {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
+    {0x205f, 0x205f}, {0x3000, 0x3000},
+};
+
+/* Letters that \w takes though their category is not that of letters. */
+static const uint32_t other_alphabetic[][2] = {
+    {0x200c, 0x200d},   {0x24b6, 0x24e9},   {0x1f130, 0x1f149},
+    {0x1f150, 0x1f169}, {0x1f170, 0x1f189},
+};
+
+enum { DECOMPOSED_MAX = 32 };
+
+/* The full canonical decomposition of a code point; its length. */
+static size_t decompose(uint32_t cp, utf8proc_int32_t out[DECOMPOSED_MAX])
+{
+    int boundary = 0;
+    utf8proc_ssize_t n = utf8proc_decompose_char(
+        (utf8proc_int32_t)cp, out, DECOMPOSED_MAX,
+        UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &boundary);
+    return n < 0 || n > DECOMPOSED_MAX ? 0 : (size_t)n;
+}
+
+/* Does NFC change this code point even if it is alone? */
+static bool changes(uint32_t cp, size_t n,
+                    utf8proc_int32_t buffer[DECOMPOSED_MAX + 1])
+{
+    return utf8proc_normalize_utf32(buffer, (utf8proc_ssize_t)n,
+                                    UTF8PROC_STABLE | UTF8PROC_COMPOSE) != 1 ||
+           buffer[0] != (utf8proc_int32_t)cp;
+}
+
+/* What is not the first of a decomposition may join what is before it. */
+static void mark_active(void)
+{
+    utf8proc_int32_t parts[DECOMPOSED_MAX + 1];
+    for (uint32_t cp = 0xc0; cp < DT_TOK_CODE_POINTS; cp++) {
+        size_t n = decompose(cp, parts);
+        if (utf8proc_get_property((utf8proc_int32_t)cp)->combining_class != 0)
+            classes[cp] |= DT_TOK_ACTIVE;
+        for (size_t i = 1; i < n; i++)
+            classes[parts[i]] |= DT_TOK_ACTIVE;
+    }
+    for (uint32_t cp = 0xc0; cp < DT_TOK_CODE_POINTS; cp++) {
+        size_t n = decompose(cp, parts);
+        if (n > 0 && (n > 1 || parts[0] != (utf8proc_int32_t)cp) &&
+            (classes[parts[0]] & DT_TOK_ACTIVE || changes(cp, n, parts)))
+            classes[cp] |= DT_TOK_ACTIVE;
+    }
+}
+
+static uint8_t kind(uint32_t cp)
+{
+    switch (utf8proc_category((utf8proc_int32_t)cp)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+        return DT_TOK_LETTER;
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+        return DT_TOK_NUMBER;
+    default:
+        return DT_TOK_OTHER;
+    }
+}
+
+static void make_classes(void)
+{
+    for (uint32_t cp = 0; cp < DT_TOK_CODE_POINTS; cp++)
+        classes[cp] = kind(cp);
+    for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++)
+        for (uint32_t cp = spaces[i][0]; cp <= spaces[i][1]; cp++)
+            classes[cp] = DT_TOK_SPACE;
+    classes['\n'] |= DT_TOK_NEWLINE;
+    classes['\r'] |= DT_TOK_NEWLINE;
+    mark_active();
+}
+
+const uint8_t *dt_tok_classes(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_classes);
+    return classes;
+}
+
+bool dt_tok_is_word(uint32_t cp)
+{
+    for (size_t i = 0;
+         i < sizeof(other_alphabetic) / sizeof(other_alphabetic[0]); i++)
+        if (cp >= other_alphabetic[i][0] && cp <= other_alphabetic[i][1])
+            return true;
+    switch (utf8proc_category((utf8proc_int32_t)cp)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+        return true;
+    default:
+        return dt_tok_classes()[cp] & DT_TOK_LETTER;
+    }
+}
+
+size_t dt_tok_encode(uint32_t code_point, char out[4])
+{
+    return (size_t)utf8proc_encode_char((utf8proc_int32_t)code_point,
+                                        (utf8proc_uint8_t *)out);
+}
+
+size_t dt_tok_back(const char *s, size_t i)
+{
+    do
+        i--;
+    while (((unsigned char)s[i] & 0xc0) == 0x80);
+    return i;
+}
+
+int dt_tok_sequence(const unsigned char *s, size_t n)
+{
+    unsigned char low = 0x80, high = 0xbf; /* of the second byte */
+    int length;
+    if (s[0] < 0x80)
+        return 1;
+    if (s[0] < 0xc2 || s[0] > 0xf4)
+        return -1;
+    length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+    if (s[0] == 0xe0)
+        low = 0xa0;
+    else if (s[0] == 0xed)
+        high = 0x9f;
+    else if (s[0] == 0xf0)
+        low = 0x90;
+    else if (s[0] == 0xf4)
+        high = 0x8f;
+    for (int i = 1; i < length; i++, low = 0x80, high = 0xbf) {
+        if ((size_t)i == n)
+            return 0;
+        if (s[i] < low || s[i] > high)
+            return -i;
+    }
+    return length;
+}
+
+/* Bytes from `from` on that NFC leaves alone: up to the character before one
+ * that is active.
+ */
+static size_t quiet(const char *s, size_t n, size_t from)
+{
+    size_t bytes, before = from;
+    for (size_t i = from; i < n; i += bytes) {
+        if (classes[dt_tok_decode(s + i, &bytes)] & DT_TOK_ACTIVE)
+            return before;
+        before = i;
+    }
+    return n;
+}
+
+/* The end of what begins at `from` with one character of any kind and goes on
+ * with active ones.
+ */
+static size_t busy(const char *s, size_t n, size_t from)
+{
+    size_t bytes;
+    dt_tok_decode(s + from, &bytes);
+    for (size_t i = from + bytes; i < n; i += bytes)
+        if (!(classes[dt_tok_decode(s + i, &bytes)] & DT_TOK_ACTIVE))
+            return i;
+    return n;
+}
+
+bool dt_tok_nfc_needed(const char *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n && (unsigned char)s[i] < 0xcc) /* U+0300 and up */
+        i++;
+    return quiet(s, n, i) < n;
+}
+
+static int compose(const struct dt_tok_span *span, size_t from, size_t to,
+                   struct dt_tok_text *text, struct dt_error *err)
+{
+    utf8proc_uint8_t *out = NULL;
+    utf8proc_ssize_t n = utf8proc_map((const utf8proc_uint8_t *)span->s + from,
+                                      (utf8proc_ssize_t)(to - from), &out,
+                                      UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    if (n < 0)
+        return dt_error_set(err, EX_OSERR, "normal form C: %s",
+                            utf8proc_errmsg(n));
+    dt_tok_text_add(text, (const char *)out, (size_t)n,
+                    dt_tok_span_begin(span, from),
+                    dt_tok_span_end(span, to - 1));
+    free(out);
+    return 0;
+}
+
+int dt_tok_nfc(const struct dt_tok_span *span, struct dt_tok_text *text,
+               struct dt_error *err)
+{
+    for (size_t i = 0; i < span->n;) {
+        size_t end = quiet(span->s, span->n, i);
+        dt_tok_text_copy(text, span, i, end);
+        i = end;
+        if (i == span->n)
+            break;
+        end = busy(span->s, span->n, i);
+        if (compose(span, i, end, text, err) < 0)
+            return -1;
+        i = end;
+    }
+    return 0;
+}
+
+const char *dt_tok_unicode_library(void)
+{
+    return utf8proc_version();
+}

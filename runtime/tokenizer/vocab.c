@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tok_vocab.c - texts and their ids */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "tokenizer/impl.h"
+
+int dt_tok_vocab_init(struct dt_tok_vocab *vocab, size_t id_end, size_t count)
+{
+    size_t slots = 8;
+    while (slots < 2 * count)
+        slots *= 2;
+    vocab->entries = calloc(id_end + 1, sizeof(vocab->entries[0]));
+    vocab->index = malloc(slots * sizeof(vocab->index[0]));
+    if (!vocab->entries || !vocab->index)
+        return -1;
+    memset(vocab->index, 0xff, slots * sizeof(vocab->index[0]));
+    vocab->mask = slots - 1;
+    vocab->count = id_end;
+    return 0;
+}
+
+void dt_tok_vocab_fini(struct dt_tok_vocab *vocab)
+{
+    free(vocab->entries);
+    free(vocab->index);
+    free(vocab->texts);
+    *vocab = (struct dt_tok_vocab){0};
+}
+
+/* Where the text is in the index, or the free place that it belongs to. */
+static size_t find(const struct dt_tok_vocab *vocab, const char *text,
+                   size_t bytes)
+{
+    size_t i = (size_t)XXH3_64bits(text, bytes) & vocab->mask;
+    for (;; i = (i + 1) & vocab->mask) {
+        int32_t id = vocab->index[i];
+        if (id < 0 ||
+            (vocab->entries[id].bytes == bytes &&
+             !memcmp(dt_tok_vocab_text(vocab, (size_t)id), text, bytes)))
+            return i;
+    }
+}
+
+int32_t dt_tok_vocab_find(const struct dt_tok_vocab *vocab, const char *text,
+                          size_t bytes)
+{
+    return vocab->index[find(vocab, text, bytes)];
+}
+
+int32_t dt_tok_vocab_model(const struct dt_tok_vocab *vocab, const char *text,
+                           size_t bytes)
+{
+    int32_t id = dt_tok_vocab_find(vocab, text, bytes);
+    return id >= 0 && vocab->entries[id].flags & DT_TOK_MODEL ? id : -1;
+}
+
+static int append(struct dt_tok_vocab *vocab, const char *text, size_t bytes)
+{
+    size_t need = vocab->texts_bytes + bytes + 1;
+    if (need > vocab->texts_capacity) {
+        size_t capacity = need + need / 2 + 4096;
+        char *grown =
+            capacity > UINT32_MAX ? NULL : realloc(vocab->texts, capacity);
+        if (!grown)
+            return -1;
+        vocab->texts = grown;
+        vocab->texts_capacity = capacity;
+    }
+    memcpy(vocab->texts + vocab->texts_bytes, text, bytes);
+    vocab->texts[need - 1] = '\0';
+    vocab->texts_bytes = need;
+    return 0;
+}
+
+int dt_tok_vocab_add(struct dt_tok_vocab *vocab, int32_t id, const char *text,
+                     size_t bytes, unsigned flags, struct dt_error *err)
+{
+    struct dt_tok_entry *entry = &vocab->entries[id];
+    char shown[DT_TOK_SHOWN_BYTES], other[DT_TOK_SHOWN_BYTES];
+    size_t place = find(vocab, text, bytes);
+    int32_t known = vocab->index[place];
+    if (known >= 0 && known != id)
+        return dt_error_set(err, EX_DATAERR, "\"%s\" has the ids %d and %d",
+                            dt_tok_shown(text, 60, shown), (int)known, (int)id);
+    if (known < 0 && entry->flags)
+        return dt_error_set(
+            err, EX_DATAERR, "id %d is \"%s\" and \"%s\"", (int)id,
+            dt_tok_shown(dt_tok_vocab_text(vocab, (size_t)id), 60, other),
+            dt_tok_shown(text, 60, shown));
+    if (known < 0) {
+        size_t at = vocab->texts_bytes;
+        if (append(vocab, text, bytes) < 0)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+        entry->text = (uint32_t)at;
+        entry->bytes = (uint32_t)bytes;
+        vocab->index[place] = id;
+    }
+    entry->flags |= flags;
+    return 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* export.c - a checkpoint as a Hugging Face model directory */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "algo/export.h"
+#include "weights/weights.h"
+#include "ckpt/ckpt.h"
+#include "model/model.h"
+
+static bool has(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof(path), "%s/%s", dir, name) <
+               (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
+static int find_source(struct dt_export *export, struct dt_error *err)
+{
+    if (dt_weights_find(export->from, export->found, err) < 0)
+        return -1;
+    if (has(export->found, "checksums.txt"))
+        return dt_ckpt_verify(export->found, NULL, err);
+    return 0;
+}
+
+/* What --overwrite may remove: files only, those of a model and not of a run.
+ */
+static bool is_model(const char *path, DIR *dir)
+{
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        struct stat st;
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+            (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+             !S_ISREG(st.st_mode)))
+            return false;
+    }
+    return has(path, "config.json") && !has(path, "trainer_state.json");
+}
+
+static bool is_empty(DIR *dir)
+{
+    size_t count = 0;
+    while (readdir(dir))
+        count++;
+    rewinddir(dir);
+    return count <= 2; /* . and .. */
+}
+
+static int check_target(const struct dt_export *export, struct dt_error *err)
+{
+    const char *path = export->to;
+    DIR *dir = opendir(path);
+    if (!dir && errno == ENOENT)
+        return 0;
+    if (!dir)
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot open: %s", path,
+                            strerror(errno));
+    bool empty = is_empty(dir), model = is_model(path, dir);
+    closedir(dir);
+    if (!empty && !export->overwrite)
+        return dt_error_set(err, EX_CANTCREAT,
+                            "%s: not empty; --overwrite replaces a model "
+                            "there",
+                            path);
+    if (!empty && !model)
+        return dt_error_set(err, EX_CANTCREAT,
+                            "%s: not just the files of a model, so it is not "
+                            "overwritten",
+                            path);
+    return 0;
+}
+
+static int load(const struct dt_export *export, const struct dt_layout *layout,
+                struct dt_view weights, struct dt_error *err)
+{
+    int rc = dt_weights_load_master(export->found, layout, weights, err);
+    return rc ? rc : dt_weights_load(export->found, layout, weights, err);
+}
+
+static int write_model(const struct dt_export *export,
+                       const struct dt_model_config *config,
+                       const struct dt_layout *layout, struct dt_view weights,
+                       struct dt_error *err)
+{
+    char *text = dt_model_config_format(config, weights.dtype, err);
+    if (!text)
+        return -1;
+    const struct dt_weights_files files = {.config = text,
+                                           .layout = layout,
+                                           .weights = weights,
+                                           .stored = weights.dtype,
+                                           .max_shard_bytes =
+                                               export->max_shard_bytes,
+                                           .source = export->found};
+    struct dt_ckpt_writer *writer =
+        dt_ckpt_begin_dir(export->to, export->overwrite, err);
+    int rc = writer ? dt_weights_save(writer, &files, err) : -1;
+    if (rc == 0)
+        rc = dt_ckpt_commit(writer, err);
+    else
+        dt_ckpt_abandon(writer);
+    free(text);
+    return rc;
+}
+
+static int convert(struct dt_export *export,
+                   const struct dt_model_config *config,
+                   const struct dt_layout *layout, struct dt_error *err)
+{
+    if (export->same_dtype &&
+        dt_weights_dtype(export->found, layout, &export->dtype, err) < 0)
+        return -1;
+    struct dt_buffer *buf = dt_buffer_create(
+        &dt_cpu, layout->count * dt_dtype_bytes(export->dtype), "weights", err);
+    if (!buf)
+        return -1;
+    struct dt_view weights = dt_view_of(buf, export->dtype);
+    int rc = load(export, layout, weights, err) < 0
+                 ? -1
+                 : write_model(export, config, layout, weights, err);
+    export->param_count = layout->param_total;
+    dt_buffer_destroy(buf);
+    return rc;
+}
+
+int dt_export(struct dt_export *export, struct dt_error *err)
+{
+    struct dt_model_config config = {0};
+    struct dt_layout *layout = NULL;
+    int rc = -1;
+    if (find_source(export, err) == 0 && check_target(export, err) == 0 &&
+        dt_model_config_load(&config, export->found, err) == 0)
+        layout = dt_model_layout(&config, 1, err);
+    if (layout)
+        rc = convert(export, &config, layout, err);
+    dt_layout_destroy(layout);
+    dt_model_config_fini(&config);
+    return rc;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* argv.c - completing srun's command line in place */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "spank/srun/argv.h"
+
+#define OPTION "--disttrain"
+#define SHORTEST "--distt" /* "--dist" could be --distribution as well */
+
+static bool is_option(const char *word)
+{
+    size_t len = strcspn(word, "=");
+    return len >= strlen(SHORTEST) && len <= strlen(OPTION) &&
+           strncmp(word, OPTION, len) == 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void remove_words(int *argc, char **argv, int at, int count)
+{
+    memmove(argv + at, argv + at + count,
+            sizeof(*argv) * (size_t)(*argc - at - count));
+    *argc -= count;
+}
+
+/* Joins the word at `at` and the value behind it: "-n" "4" to "-n4", "--x" "4"
+ * to "--x=4".
+ */
+static int merge_words(int *argc, char **argv, int at, struct dt_error *err)
+{
+    bool is_long = strncmp(argv[at], "--", 2) == 0;
+    char *word = NULL;
+    if (asprintf(&word, "%s%s%s", argv[at], is_long ? "=" : "", argv[at + 1]) <
+        0)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    argv[at] = word;
+    remove_words(argc, argv, at + 1, 1);
+    return 0;
+}
+
+/* The first option that has its value as a separate word. In a command line
+ * without a command, a word that does not begin with "-" can be nothing else
+ * than the value of the one before it. -1: none.
+ */
+static int find_separate_value(int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++)
+        if (argv[i][0] != '-' && argv[i][0] != '\0' && argv[i][0] != ':' &&
+            argv[i - 1][0] == '-')
+            return i - 1;
+    return -1;
+}
+
+bool dtspank_argv_names(int argc, char **argv, const char *path)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(base_name(argv[i]), base_name(path)) == 0)
+            return true;
+    return false;
+}
+
+/* srun's options, 22.05 to 26.05, that do not have the next word as a value:
+ * those without one, and those whose value has to be in the same word.
+ */
+static const char *const alone[] = {
+    "async",
+    "bcast",
+    "bell",
+    "compress",
+    "consolidate-segments",
+    "contiguous",
+    "debugger-test",
+    "disable-status",
+    "exact",
+    "exclusive",
+    "external-launcher",
+    "help",
+    "hold",
+    "immediate",
+    "interactive",
+    "kill-on-bad-exit",
+    "label",
+    "multi-prog",
+    "nice",
+    "no-allocate",
+    "no-bell",
+    "no-kill",
+    "no-requeue",
+    "oom-kill-step",
+    "overcommit",
+    "overlap",
+    "oversubscribe",
+    "parsable",
+    "preserve-env",
+    "propagate",
+    "pty",
+    "quiet",
+    "quit-on-interrupt",
+    "reboot",
+    "requeue",
+    "resv-ports",
+    "send-libs",
+    "share",
+    "spread-job",
+    "spread-segments",
+    "stepmgr",
+    "test-only",
+    "unbuffered",
+    "usage",
+    "use-min-nodes",
+    "verbose",
+    "version",
+    "wait-for-children",
+    "whole",
+    "x11",
+};
+#define ALONE "EHOQVXZhlsuv" /* short ones without a value ... */
+#define SAME_WORD "IKk"      /* ... or with one in the same word */
+
+/* Whether the long option `word` (without "--") can stand for `name`. */
+static bool abbreviates(const char *word, const char *name)
+{
+    size_t len = strcspn(word, "=");
+    return len > 0 && strncmp(word, name, len) == 0;
+}
+
+static bool stands_alone(const char *name)
+{
+    if (strcmp(name, "wait") == 0) /* no abbreviation */
+        return false;
+    for (size_t i = 0; i < sizeof(alone) / sizeof(*alone); i++)
+        if (abbreviates(name, alone[i]))
+            return true;
+    return false;
+}
+
+/* Whether the value of the option argv[i] is the next word. Of a long option
+ * that is not known here, such as one of another plugin, that is a guess, and
+ * *sure becomes false; the next word is no value then if it is an option.
+ */
+static bool takes_next(char **argv, int i, bool *sure)
+{
+    const char *word = argv[i];
+    const char *next = argv[i + 1];
+    if (word[1] != '-') {
+        size_t last = 1 + strspn(word + 1, ALONE);
+        return word[last] != '\0' && strchr(SAME_WORD, word[last]) == NULL &&
+               word[last + 1] == '\0';
+    }
+    if (strchr(word, '=') || stands_alone(word + 2))
+        return false;
+    if (is_option(word))
+        return true;
+    if (!next || next[0] == '-' || strcmp(next, ":") == 0)
+        return false;
+    *sure = false;
+    return true;
+}
+
+static int find_command(int argc, char **argv, bool *sure)
+{
+    int i = 1;
+    while (i < argc && strcmp(argv[i], "--") != 0 &&
+           strcmp(argv[i], "-") != 0 &&
+           (argv[i][0] == '-' || strcmp(argv[i], ":") == 0))
+        i += takes_next(argv, i, sure) ? 2 : 1;
+    return i < argc ? i : argc;
+}
+
+int dtspank_argv_command(int argc, char **argv)
+{
+    bool sure;
+    return find_command(argc, argv, &sure);
+}
+
+const char *dtspank_argv_script(int argc, char **argv)
+{
+    int command = dtspank_argv_command(argc, argv);
+    bool is_sbatch = argc > 0 && strcmp(base_name(argv[0]), "sbatch") == 0;
+    return is_sbatch && command < argc ? argv[command] : "";
+}
+
+void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
+                       char **words)
+{
+    *found = (struct dtspank_argv){.sure = true};
+    int end = find_command(argc, argv, &found->sure);
+    int count = 0;
+    bool sure;
+    for (int i = 1, taken; i < end; i += taken) {
+        taken = takes_next(argv, i, &sure) ? 2 : 1;
+        if (is_option(argv[i])) {
+            const char *equals = strchr(argv[i], '=');
+            found->value = equals ? equals + 1 : argv[i + 1];
+            found->option = found->option > 0 ? found->option : i;
+            continue;
+        }
+        for (int w = 0; w < taken && i + w < end; w++)
+            words[count++] = argv[i + w];
+    }
+    words[count] = NULL;
+    bool at_dashes = end < argc && strcmp(argv[end], "--") == 0;
+    found->has_command = end + at_dashes < argc;
+}
+
+bool dtspank_argv_has(int end, char **argv, char letter, const char *name)
+{
+    bool sure;
+    for (int i = 1; i < end; i += takes_next(argv, i, &sure) ? 2 : 1) {
+        if (argv[i][1] == '-' && abbreviates(argv[i] + 2, name))
+            return true;
+        size_t len = 1 + strspn(argv[i] + 1, ALONE);
+        if (argv[i][1] != '-' && letter &&
+            (argv[i][len] == letter || memchr(argv[i] + 1, letter, len - 1)))
+            return true;
+    }
+    return false;
+}
+
+int dtspank_argv_place(int argc, char **argv, int option, char *command,
+                       char *first_option, struct dt_error *err)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--multi-prog") == 0)
+            return dt_error_set(err, EX_USAGE,
+                                "--multi-prog needs its file as the command");
+
+    bool two_words = strchr(argv[option], '=') == NULL;
+    int left = argc;
+    if (two_words && !first_option) {
+        if (merge_words(&left, argv, option, err) != 0)
+            return -1;
+    } else {
+        remove_words(&left, argv, option, two_words ? 2 : 1);
+    }
+    if (first_option && left == argc - 1) {
+        int at = find_separate_value(left, argv);
+        if (at > 0 && merge_words(&left, argv, at, err) != 0)
+            return -1;
+    }
+    if (first_option && left == argc - 2) {
+        memmove(argv + 2, argv + 1, sizeof(*argv) * (size_t)(left - 1));
+        argv[1] = first_option;
+    }
+    argv[argc - 1] = command;
+    return 0;
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* console.c - `RUNTIME console` between srun and its stdout and stderr */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <slurm/spank.h>
+
+#include "contract/contract.h"
+#include "spank/srun/argv.h"
+#include "spank/child.h"
+#include "spank/console.h"
+#include "spank/hostlist.h"
+
+enum {
+    FINISH_MS = 10 * 1000,
+    BLOCKED_MS = 600 * 1000,
+    LOWEST_FD = 10, /* above those that the console gets */
+    READ = 0,
+    WRITE = 1,
+};
+
+static struct {
+    const char *labels; /* as in the contract; NULL: no console */
+    char token[DT_TOKEN_BYTES];
+    pid_t srun;
+    pid_t pid;    /* 0: not started */
+    bool lost;    /* some of the output, perhaps */
+    int saved[2]; /* srun's own stdout and stderr */
+} console;
+
+struct option {
+    char letter;
+    const char *name;
+};
+
+static bool has_any(char **argv, int command, const struct option *options,
+                    size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (dtspank_argv_has(command, argv, options[i].letter, options[i].name))
+            return true;
+    return false;
+}
+
+/* Whether the step is of a kind of which a console would know too little, or
+ * that of a heterogeneous job, with labels of its own.
+ */
+static bool is_strange(int argc, char **argv, int command)
+{
+    static const struct option options[] = {
+        {'\0', "interactive"}, {'\0', "het-group"}, {'\0', "async"}};
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], ":") == 0)
+            return true;
+    return has_any(argv, command, options, sizeof(options) / sizeof(*options));
+}
+
+/* Whether what tasks write goes to files or to a terminal, and srun's own words
+ * alone to its stderr.
+ */
+static bool is_elsewhere(char **argv, int command)
+{
+    static const struct option options[] = {
+        {'o', "output"}, {'e', "error"}, {'\0', "pty"}};
+    return getenv("SLURM_STDOUTMODE") || getenv("SLURM_STDERRMODE") ||
+           has_any(argv, command, options, sizeof(options) / sizeof(*options));
+}
+
+void dtspank_console_prepare(int argc, char **argv)
+{
+    int command = dtspank_argv_command(argc, argv);
+    if (argc == 0 || is_strange(argc, argv, command))
+        return;
+    if (is_elsewhere(argv, command)) {
+        console.labels = "apart";
+        return;
+    }
+    /* srun ends what it labels with a newline, and so would break the lines of
+     * tasks that are not read line by line.
+     */
+    if (getenv("SLURM_LABELIO") ||
+        dtspank_argv_has(command, argv, 'l', "label"))
+        console.labels = "keep";
+    else if (getenv("SLURM_UNBUFFEREDIO") ||
+             dtspank_argv_has(command, argv, 'u', "unbuffered"))
+        console.labels = "none";
+    else if (setenv("SLURM_LABELIO", "1", 1) == 0)
+        console.labels = "strip";
+}
+
+static void write_node(FILE *out, const char *host, const uint32_t *tids,
+                       int tasks)
+{
+    fprintf(out, DT_CONSOLE_NODE "%s", host);
+    for (int i = 0; i < tasks; i++) {
+        int first = i;
+        while (i + 1 < tasks && tids[i + 1] == tids[i] + 1)
+            i++;
+        fprintf(out, "%c%" PRIu32 "-%" PRIu32, first == 0 ? ' ' : ',',
+                tids[first], tids[i]);
+    }
+    fputc('\n', out);
+}
+
+/* Nodes of which no name can be had are not written. */
+static void write_nodes(FILE *out, const slurm_step_layout_t *layout)
+{
+    uint32_t count = layout->node_cnt;
+    char **hosts = calloc(count, sizeof(*hosts));
+    if (!hosts)
+        return;
+    dtspank_hostlist_expand(layout->node_list, count, hosts);
+    for (uint32_t node = 0; node < count; node++) {
+        if (hosts[node] && layout->tasks[node] > 0)
+            write_node(out, hosts[node], layout->tids[node],
+                       layout->tasks[node]);
+        free(hosts[node]);
+    }
+    free(hosts);
+}
+
+/* Returns 0, or -1 and errno. */
+static int make_token(void)
+{
+    unsigned char bytes[(DT_TOKEN_BYTES - 1) / 2];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return -1;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(console.token + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+/* A file in memory with what the console has to know, to be read from its
+ * beginning; -1 and errno.
+ */
+static int write_facts(const struct dtspank_console_step *step)
+{
+    const slurm_step_layout_t *layout = step->layout;
+    int fd = memfd_create("disttrain", MFD_CLOEXEC);
+    int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
+    FILE *out = copy < 0 ? NULL : fdopen(fd, "w");
+    if (!out) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    fprintf(out,
+            DT_CONSOLE_VERSION_LINE
+            "\n" DT_CONSOLE_LABELS "%s\n" DT_CONSOLE_TASKS "%" PRIu32
+            "\n" DT_CONSOLE_STEP "%" PRIu32 ".%" PRIu32 "\n" DT_CONSOLE_TOKEN
+            "%s\n",
+            console.labels, step->tasks, step->job, step->step, console.token);
+    if (layout)
+        write_nodes(out, layout);
+    if (fclose(out) != 0 || lseek(copy, 0, SEEK_SET) < 0) {
+        close(copy);
+        return -1;
+    }
+    return copy;
+}
+
+/* A pipe whose ends are high enough to be moved about. */
+static int make_pipe(int fd[2])
+{
+    int low[2];
+    if (pipe2(low, O_CLOEXEC) != 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, LOWEST_FD);
+        close(low[i]);
+    }
+    return fd[READ] < 0 || fd[WRITE] < 0 ? -1 : 0;
+}
+
+/* The environment of the console, as of srun, without the rank that a batch
+ * script has: nobody is to take the console and what it starts for a rank of
+ * the step. From malloc; NULL: no memory.
+ */
+static char **copy_environ(void)
+{
+    static const char rank[] = "SLURM_PROCID=";
+    size_t count = 0;
+    while (environ[count])
+        count++;
+    char **copy = calloc(count + 1, sizeof(*copy));
+    for (size_t i = 0, kept = 0; copy && i < count; i++)
+        if (strncmp(environ[i], rank, strlen(rank)) != 0)
+            copy[kept++] = environ[i];
+    return copy;
+}
+
+/* The console ends when srun does, and not by the signals that the terminal
+ * sends to srun and to it: they stay blocked.
+ */
+static int spawn(const char *runtime, int facts, int out, int err, pid_t *pid)
+{
+    char *const argv[] = {(char *)runtime, "console", NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t all;
+    char **env = copy_environ();
+    if (!env)
+        return ENOMEM;
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, facts, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, out, DT_CONSOLE_OUT_FD);
+    posix_spawn_file_actions_adddup2(&files, err, DT_CONSOLE_ERR_FD);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &all);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int rc = posix_spawn(pid, runtime, &files, &attr, argv, env);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    free(env);
+    return rc;
+}
+
+static bool is_apart(void)
+{
+    return strcmp(console.labels, "apart") == 0;
+}
+
+/* Whether somebody reads what srun writes: if not, the console has to wait. */
+static bool has_reader(void)
+{
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        if (poll(&p, 1, 0) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* How long the console may take to end: with a reader, and without one, as at
+ * a pager, where srun alone would wait for ever.
+ */
+static int64_t patience_ms(bool reader)
+{
+    const char *wish = getenv("DISTTRAIN_PATIENCE"); /* for tests */
+    if (wish)
+        return atoi(wish) * INT64_C(1000);
+    return reader ? FINISH_MS : BLOCKED_MS;
+}
+
+/* Waits for the end of the console: *status as waitpid has it. False: it does
+ * not end, and is killed.
+ */
+static bool wait_for_end(int *status)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    int64_t since = dtspank_now_ms();
+    bool before = true;
+    for (;;) {
+        pid_t got = waitpid(console.pid, status, WNOHANG);
+        if (got == console.pid || (got < 0 && errno != EINTR))
+            return got == console.pid;
+        int64_t now = dtspank_now_ms();
+        bool reader = has_reader();
+        if (reader != before)
+            since = now;
+        before = reader;
+        if (now - since > patience_ms(reader))
+            break;
+        nanosleep(&nap, NULL);
+    }
+    slurm_error("disttrain: %s: the last of the output is lost",
+                before ? "the console does not end"
+                       : "nobody reads the output of srun");
+    dtspank_child_kill(console.pid);
+    return false;
+}
+
+/* Output that is lost must not look like success. */
+static void at_exit(int status, void *unused)
+{
+    (void)unused;
+    if (getpid() != console.srun)
+        return;
+    dtspank_console_finish();
+    if (console.lost && (status & 0xff) == 0)
+        exit(EX_IOERR); /* with glibc the handlers that are left still run */
+}
+
+/* Returns 0, or an errno. All or nothing. */
+static int start(const char *runtime, int facts, int out[2], int err[2])
+{
+    console.saved[0] = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, LOWEST_FD);
+    console.saved[1] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, LOWEST_FD);
+    int rc = errno;
+    console.srun = getpid();
+    if (console.saved[0] >= 0 && console.saved[1] >= 0 &&
+        (rc = on_exit(at_exit, NULL)) == 0)
+        rc = spawn(runtime, facts, out[READ], err[READ], &console.pid);
+    if (rc == 0) {
+        fflush(stdout);
+        if (!is_apart())
+            dup2(out[WRITE], STDOUT_FILENO);
+        dup2(err[WRITE], STDERR_FILENO);
+        return 0;
+    }
+    console.pid = 0;
+    for (int i = 0; i < 2; i++)
+        if (console.saved[i] >= 0)
+            close(console.saved[i]);
+    return rc;
+}
+
+/* By the environment, on its way from srun to slurmstepd. */
+static void tell_tasks(void)
+{
+    char value[DT_TOKEN_BYTES + sizeof(" label")];
+    bool adds_labels = strcmp(console.labels, "strip") == 0;
+    snprintf(value, sizeof(value), "%s%s", console.token,
+             adds_labels ? " label" : "");
+    setenv(DT_ENV_CONSOLE, value, 1);
+}
+
+void dtspank_console_start(const char *runtime,
+                           const struct dtspank_console_step *step)
+{
+    int out[2] = {-1, -1};
+    int err[2] = {-1, -1};
+    if (!console.labels)
+        return;
+    int facts = make_token() == 0 ? write_facts(step) : -1;
+    int rc = errno;
+    if (facts >= 0 && make_pipe(out) == 0 && make_pipe(err) == 0)
+        rc = start(runtime, facts, out, err);
+    else if (facts >= 0)
+        rc = errno;
+    const int fds[] = {facts, out[READ], out[WRITE], err[READ], err[WRITE]};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    if (rc != 0)
+        slurm_error("disttrain: no report of a failure, because the console "
+                    "cannot be started: %s",
+                    strerror(rc));
+    else if (!is_apart())
+        tell_tasks();
+}
+
+bool dtspank_console_finish(void)
+{
+    int status = 0;
+    if (console.pid == 0)
+        return false;
+    fflush(stdout);
+    fflush(stderr);
+    for (int i = 0; i < 2; i++) {
+        dup2(console.saved[i], STDOUT_FILENO + i);
+        close(console.saved[i]);
+    }
+    bool ended = wait_for_end(&status);
+    console.pid = 0;
+    bool requeue =
+        ended && WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
+    console.lost = !ended || (status != 0 && !requeue);
+    if (ended && console.lost)
+        slurm_error("disttrain: the console has failed, with wait status %d: "
+                    "some output may be lost",
+                    status);
+    return requeue;
+}

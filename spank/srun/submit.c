@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* submit.c - from --disttrain=FILE to the environment of the step */
+#include "config.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <slurm/slurm.h>
+
+#include "contract/contract.h"
+#include "spank/srun/advice.h"
+#include "spank/srun/argv.h"
+#include "spank/change.h"
+#include "spank/srun/check.h"
+#include "spank/console.h"
+#include "spank/srun/deadline.h"
+#include "spank/hostlist.h"
+#include "spank/srun/inherited.h"
+#include "spank/srun/layout.h"
+#include "spank/options.h"
+#include "spank/srun/pmix.h"
+#include "spank/preflight.h"
+#include "spank/requeue.h"
+#include "spank/siteconf.h"
+#include "spank/srun/submit.h"
+
+enum {
+    CHECK_DEADLINE_MS = 60000,
+};
+
+static struct {
+    struct dtspank_siteconf conf;
+    struct dt_error runtime_error; /* of DISTTRAIN_RUNTIME; empty text: none */
+    bool in_srun;                  /* and not in sbatch or salloc */
+    bool in_job;                   /* started in an allocation */
+    struct dtspank_argv argv;      /* as far as it is known in init */
+    int option;      /* index in main_argv that is still to be judged, or 0 */
+    char *preset;    /* DTSPANK_PRESET as the user had it, or NULL */
+    char *value;     /* the option as given last, NULL: not given */
+    char *checked;   /* the value that contract is the answer to, or NULL */
+    char *committed; /* the value that was exported */
+    int components;  /* of a heterogeneous job; 1 for any other */
+    int command;     /* index in main_argv, if there is one component */
+    struct dtspank_contract contract;
+    char **words; /* of sbatch or salloc, NULL at the end */
+    bool kills;   /* SLURM_KILL_BAD_EXIT is ours, not the user's */
+} submit;
+
+/* glibc hands main's arguments to constructors as well: the array that srun is
+ * going to parse. Other libcs do not; then there is no argv to complete.
+ */
+static int main_argc;
+static char **main_argv;
+
+__attribute__((constructor)) static void keep_main_argv(int argc, char **argv)
+{
+    main_argc = argv ? argc : 0;
+    main_argv = argv;
+}
+
+static int report(const struct dt_error *err)
+{
+    slurm_error("disttrain: %s", err->text);
+    return -1;
+}
+
+/* Replaces the string that *to owns; value may be NULL. */
+static int keep(char **to, const char *value)
+{
+    char *copy = value ? strdup(value) : NULL;
+    if (value && !copy) {
+        slurm_error("disttrain: out of memory");
+        return -1;
+    }
+    free(*to);
+    *to = copy;
+    return 0;
+}
+
+static bool is_active(const char *value)
+{
+    return value && strcmp(value, DTSPANK_OFF) != 0;
+}
+
+/* getopt takes the next word for the value, whatever it is. */
+static int check_value(const char *value)
+{
+    struct dt_error err;
+    if (value[0] == '\0')
+        dt_error_set(&err, EX_USAGE,
+                     "--disttrain: expected a file, \"" DTSPANK_NO_FILE
+                     "\" or \"" DTSPANK_OFF "\", got nothing");
+    else if (value[0] == '-')
+        dt_error_set(&err, EX_USAGE,
+                     "--disttrain needs a value: FILE.yaml or " DTSPANK_NO_FILE
+                     "; here it is followed by %s",
+                     value);
+    else
+        return 0;
+    return report(&err);
+}
+
+/* Has the config checked; words are srun's own, NULL: none. */
+static int check(const char *value, char **words)
+{
+    struct dt_error err;
+    bool no_file = strcmp(value, DTSPANK_NO_FILE) == 0;
+    const char *script =
+        submit.in_srun ? NULL : dtspank_argv_script(main_argc, main_argv);
+    if (submit.runtime_error.text[0] != '\0')
+        return report(&submit.runtime_error);
+    dtspank_contract_fini(&submit.contract);
+    if (keep(&submit.checked, value) != 0)
+        return -1;
+    if (dtspank_check_run(submit.conf.runtime, no_file ? "/dev/null" : value,
+                          words, script, CHECK_DEADLINE_MS, &submit.contract,
+                          &err) != 0)
+        return report(&err);
+    return 0;
+}
+
+/* Whether the config has asked for something that srun itself reads. */
+static bool has_srun_input(void)
+{
+    for (size_t i = 0; i < submit.contract.srun_count; i++)
+        if (strncmp(submit.contract.srun[i], DT_ENV_PREFIX,
+                    strlen(DT_ENV_PREFIX)) != 0)
+            return true;
+    return false;
+}
+
+static int set_variable(const char *prefix, const char *assignment)
+{
+    char *name = NULL;
+    if (asprintf(&name, "%s%s", prefix, assignment) < 0)
+        return -1;
+    char *equals = strchr(name, '=');
+    *equals = '\0';
+    int rc = setenv(name, equals + 1, 1);
+    free(name);
+    return rc;
+}
+
+/* Sets prefix + NAME for each NAME=value. */
+static int set_variables(const char *prefix, char **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (set_variable(prefix, list[i]) != 0) {
+            slurm_error("disttrain: out of memory");
+            return -1;
+        }
+    return 0;
+}
+
+static bool trains_natively(void)
+{
+    return strcmp(submit.contract.runs, "train") == 0;
+}
+
+/* The defaults of srun: those of `launch:` and ours. */
+static int set_srun_input(void)
+{
+    const struct dtspank_contract *contract = &submit.contract;
+    if (set_variables("", contract->srun, contract->srun_count) != 0)
+        return -1;
+    if (!getenv("SLURM_KILL_BAD_EXIT"))
+        submit.kills = setenv("SLURM_KILL_BAD_EXIT", "1", 1) == 0;
+    bool runtime_runs =
+        (submit.argv.sure && !submit.argv.has_command) ||
+        dtspank_argv_names(main_argc, main_argv, submit.conf.runtime);
+    if (trains_natively() && runtime_runs && dtspank_pmix_is_there())
+        setenv("SLURM_MPI_TYPE", "pmix", 0);
+    if (!dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
+        dtspank_console_prepare(main_argc, main_argv);
+    return 0;
+}
+
+/* The option in argv is not srun's but an argument of the user's program. So
+ * the settings of its file were not meant for this srun, which has read them.
+ */
+static int withdraw(struct dt_error *err)
+{
+    if (has_srun_input())
+        return dt_error_set(
+            err, EX_USAGE,
+            "--disttrain=%s is an argument of the command %s, but was taken "
+            "for srun's: write \"--\" before the command, or give srun's long "
+            "options as --name=value",
+            submit.checked, main_argv[optind]);
+    dtspank_inherited_forget_private();
+    if (submit.preset)
+        setenv(DTSPANK_PRESET, submit.preset, 1);
+    else
+        unsetenv(DTSPANK_PRESET);
+    return 0;
+}
+
+/* srun has read its options once: optind is the command, or the end, or the ":"
+ * before the next component. Puts the runtime where a command is missing.
+ */
+static int complete_argv(int option, struct dt_error *err)
+{
+    bool certain = submit.argv.sure && !submit.argv.has_command;
+    bool at_end = optind >= main_argc;
+    bool at_colon = !at_end && strcmp(main_argv[optind], ":") == 0;
+    if (!at_end && !(at_colon && certain))
+        return 0;
+    if (strcmp(submit.checked, DTSPANK_NO_FILE) == 0)
+        return dt_error_set(err, EX_USAGE,
+                            "--disttrain=" DTSPANK_NO_FILE
+                            " needs a command, as there is no file to name "
+                            "one");
+    if (strcmp(submit.contract.runs, "nothing") == 0)
+        return dt_error_set(err, EX_USAGE,
+                            "%s trains nothing (no algorithm:) and names no "
+                            "launch.command: give srun a command",
+                            submit.checked);
+    bool set_mpi = trains_natively() && !certain &&
+                   getenv("SLURM_MPI_TYPE") == NULL && dtspank_pmix_is_there();
+    return dtspank_argv_place(main_argc, main_argv, option,
+                              (char *)submit.conf.runtime,
+                              set_mpi ? "--mpi=pmix" : NULL, err);
+}
+
+/* A bare `srun` in a batch job has no word that could become the command. */
+static bool lacks_command(void)
+{
+    return submit.in_srun && main_argc > 0 && optind >= main_argc;
+}
+
+/* A mistake counts only for those who use the plugin. */
+static void choose_runtime(void)
+{
+    const char *wish = getenv("DISTTRAIN_RUNTIME");
+    submit.runtime_error.text[0] = '\0';
+    if (wish && dtspank_siteconf_use_runtime(&submit.conf, wish,
+                                             &submit.runtime_error) != 0)
+        dt_error_prefix(&submit.runtime_error, "DISTTRAIN_RUNTIME");
+}
+
+int dtspank_submit_init(spank_t spank, int ac, char **av)
+{
+    struct dt_error err;
+    submit.in_srun = spank_context() == S_CTX_LOCAL;
+    submit.in_job = getenv("SLURM_JOB_ID") != NULL;
+    if (dtspank_siteconf_parse(ac, av, &submit.conf, &err) != 0)
+        return report(&err);
+    if (dtspank_options_register(spank) != 0)
+        return -1;
+    choose_runtime();
+    dtspank_change_keep();
+    dtspank_inherited_forget_exported();
+    dtspank_inherited_forget_private();
+    return 0;
+}
+
+/* Of sbatch or salloc; it is asked for when all options are known. That a value
+ * has been forgotten is said before sbatch misses the word taken for it.
+ */
+static int keep_request(char **words)
+{
+    const char *value = submit.argv.value;
+    submit.words = words;
+    return value && value[0] == '-' ? check_value(value) : 0;
+}
+
+/* srun reads its SLURM_* input right after this, and before it has found out
+ * where the command begins. dtspank_submit_option sees whether the option was
+ * srun's own indeed.
+ */
+int dtspank_submit_prepare(void)
+{
+    char **words = calloc((size_t)main_argc + 1, sizeof(*words));
+    if (!words || keep(&submit.preset, getenv(DTSPANK_PRESET)) != 0) {
+        free(words);
+        return -1;
+    }
+    dtspank_argv_scan(main_argc, main_argv, &submit.argv, words);
+    if (!submit.in_srun)
+        return keep_request(words);
+    if (submit.argv.value) {
+        setenv(DTSPANK_PRESET, submit.argv.value, 1);
+        submit.option = submit.argv.option;
+    }
+    const char *value = getenv(DTSPANK_PRESET);
+    int rc = 0;
+    if (is_active(value) && value[0] != '\0')
+        rc = check_value(value) == 0 && check(value, words) == 0
+                 ? set_srun_input()
+                 : -1;
+    free(words);
+    return rc;
+}
+
+int dtspank_submit_option(const char *value)
+{
+    struct dt_error err;
+    int option = submit.option;
+    submit.option = 0;
+    if (option > 0 && option >= optind) {
+        if (withdraw(&err) != 0)
+            return report(&err);
+        value = submit.preset;
+    }
+    if (value && check_value(value) != 0)
+        return -1;
+    if (is_active(value) && option > 0 && option < optind &&
+        complete_argv(option, &err) != 0)
+        return report(&err);
+    if (is_active(value) && option == 0 && !submit.value && lacks_command())
+        slurm_error("disttrain: --disttrain=%s comes from the job, and leaves "
+                    "no place for a command: write \"srun disttrain\"",
+                    value);
+    return keep(&submit.value, value);
+}
+
+/* srun's tasks get the contract. sbatch and salloc only hand the file on, by
+ * its absolute path because the job may change its directory: the steps of the
+ * job are checked again, each by its own srun.
+ */
+static int export_contract(spank_t spank)
+{
+    const struct dtspank_contract *contract = &submit.contract;
+    bool no_file = strcmp(submit.value, DTSPANK_NO_FILE) == 0;
+    if (!submit.in_srun) {
+        dtspank_change_leave(contract);
+        spank_err_t rc = spank_job_control_setenv(
+            spank, DTSPANK_JOB_OPTION,
+            no_file ? DTSPANK_NO_FILE : contract->config, 1);
+        if (rc != ESPANK_SUCCESS)
+            slurm_error("disttrain: cannot hand the config on to the job: %s",
+                        spank_strerror(rc));
+        return rc == ESPANK_SUCCESS ? 0 : -1;
+    }
+    dtspank_change_tell();
+    /* `env:` travels under names that survive --export=NONE */
+    if (setenv(DT_ENV_CONFIG, contract->config, 1) != 0) {
+        slurm_error("disttrain: out of memory");
+        return -1;
+    }
+    return set_variables(DT_ENV_CARRY, contract->env, contract->env_count);
+}
+
+/* The option has come to light after srun has read its SLURM_* input. */
+static int check_late(void)
+{
+    struct dt_error err;
+    if (check(submit.value, submit.words) != 0)
+        return -1;
+    if (!submit.in_srun)
+        return 0;
+    if (has_srun_input()) {
+        dt_error_set(&err, EX_USAGE,
+                     "--disttrain=%s comes too late for what the file sets in "
+                     "launch: write it before the command, as the first and "
+                     "only --disttrain",
+                     submit.value);
+        return report(&err);
+    }
+    return set_variables("", submit.contract.srun, submit.contract.srun_count);
+}
+
+static int count_components(void)
+{
+    int components = 1;
+    for (int i = 1; i < main_argc; i++)
+        components += strcmp(main_argv[i], ":") == 0;
+    return components;
+}
+
+/* srun has read its input, for the last component: a step started inside a task
+ * is not to find what the user has not set. SLURM_MPI_TYPE stays, by which srun
+ * tells slurmstepd, also where it was an option.
+ */
+static void forget_srun_input(void)
+{
+    for (size_t i = 0; i < submit.contract.srun_count; i++) {
+        char *entry = submit.contract.srun[i];
+        if (strncmp(entry, DT_ENV_PREFIX, strlen(DT_ENV_PREFIX)) != 0) {
+            entry[strcspn(entry, "=")] = '\0';
+            unsetenv(entry);
+        }
+    }
+    if (submit.kills)
+        unsetenv("SLURM_KILL_BAD_EXIT");
+}
+
+int dtspank_submit_post_opt(spank_t spank)
+{
+    struct dt_error err;
+    submit.components++;
+    submit.command = optind;
+    if (submit.in_srun && submit.components == count_components())
+        forget_srun_input();
+    if (!submit.value)
+        return 0;
+    if (submit.committed) {
+        if (strcmp(submit.committed, submit.value) == 0)
+            return 0;
+        dt_error_set(&err, EX_USAGE,
+                     "the components of a job share one config, but there are "
+                     "two: %s and %s",
+                     submit.committed, submit.value);
+        return report(&err);
+    }
+    if (keep(&submit.committed, submit.value) != 0)
+        return -1;
+    if (!is_active(submit.value))
+        return 0;
+    bool checked = submit.checked && strcmp(submit.checked, submit.value) == 0;
+    if (!checked && check_late() != 0)
+        return -1;
+    return export_contract(spank);
+}
+
+/* What the config says for the key, unless the site has turned that part off.
+ */
+static const char *wish(const char *key, const char *name,
+                        enum dtspank_part part)
+{
+    const char *value = getenv(name);
+    if (!value || !dtspank_siteconf_off(&submit.conf, part))
+        return value;
+    slurm_error("disttrain: %s: this site has turned it off", key);
+    return NULL;
+}
+
+/* What depends on where the ranks are. Without an answer the tasks take the
+ * first node for that of rank 0. So they do in a heterogeneous job, for the
+ * sake of agreement: of its components only the one that comes here first would
+ * get the variable. Returns false if the nodes are not fit; the tasks end by
+ * themselves then, see preflight.h.
+ */
+static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
+{
+    struct dt_error err;
+    char host[DTSPANK_HOST_BYTES];
+    struct dtspank_console_step launch = {.job = job, .step = step};
+    slurm_step_layout_t *layout = dtspank_layout_get(job, step);
+    if (layout && dtspank_layout_rank0(layout, host, sizeof(host)) == 0)
+        setenv(DT_ENV_MASTER, host, 1);
+    bool fit = !wish("launch.preflight", DT_ENV_PREFLIGHT, DTSPANK_PREFLIGHT) ||
+               dtspank_preflight_run(submit.conf.runtime, job, step, &err) == 0;
+    if (!fit)
+        report(&err);
+    else if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &launch.tasks) ==
+             ESPANK_SUCCESS) {
+        launch.layout = layout;
+        if (layout)
+            dtspank_advice_launcher(main_argc, main_argv, submit.command,
+                                    launch.tasks, layout->node_cnt);
+        dtspank_console_start(submit.conf.runtime, &launch);
+    }
+    dtspank_layout_release(layout);
+    return fit;
+}
+
+int dtspank_submit_step_created(spank_t spank)
+{
+    struct dt_error err;
+    uint32_t job = 0;
+    uint32_t step = 0;
+    if (getenv(DT_ENV_CONFIG) == NULL ||
+        spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
+        return 0;
+    if (submit.components == 1 && !use_layout(spank, job, step))
+        return 0;
+    /* the tasks see to these, but only srun says so once */
+    wish("launch.gpu_visibility", DT_ENV_GPU_VISIBILITY, DTSPANK_GPU);
+    wish("logging.console_ranks", DT_ENV_CONSOLE_RANKS, DTSPANK_CONSOLE);
+    wish("launch.hang_timeout", DT_ENV_HANG, DTSPANK_CONSOLE);
+    wish("logging.rank_logs", DT_ENV_RANK_LOGS, DTSPANK_CONSOLE);
+    const char *when = wish("launch.signal", DT_ENV_SIGNAL, DTSPANK_SIGNAL);
+    if (when &&
+        dtspank_deadline_start(job, step, submit.components, when, &err) != 0)
+        return report(&err);
+    if (wish("launch.requeue", DT_ENV_REQUEUE, DTSPANK_REQUEUE) &&
+        dtspank_requeue_arm(submit.in_job, &err) != 0)
+        return report(&err);
+    return 0;
+}

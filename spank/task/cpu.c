@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cpu.c - which CPUs a task runs on */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "contract/contract.h"
+#include "spank/task/cpu.h"
+#include "spank/task/task.h"
+
+enum {
+    SMALL_PART = 4, /* a mask of a quarter of the share or less is worth a
+                       warning: a choice of half of it may be deliberate */
+};
+
+static bool bound; /* this process has its own part */
+
+static uint32_t count_of(const struct dtspank_cpus *cpus)
+{
+    return (uint32_t)CPU_COUNT_S(sizeof(cpus->set), cpus->set);
+}
+
+/* Slurm 22.05 to 26.05 list the masks of a node's tasks: "0x3,0xc". */
+static bool masks_differ(const char *masks)
+{
+    size_t length = strcspn(masks, ",");
+    for (const char *at = masks + length; *at == ','; at += 1 + length)
+        if (strncmp(masks, at + 1, length) != 0 ||
+            strcspn(at + 1, ",") != length)
+            return true;
+    return false;
+}
+
+/* The CPUs are the step's and nobody else's, and no task has its own yet. */
+static bool is_shared_by_tasks(const struct dtspank_cpu_place *place,
+                               uint32_t cpus, uint32_t online)
+{
+    bool whole_node = place->step_cpus >= online || place->job_cpus >= online;
+    if (place->tasks < 2 || cpus < place->step_cpus || cpus == 0 || online == 0)
+        return false;
+    if (place->bind && strncmp(place->bind, "none", 4) == 0)
+        return false; /* srun --cpu-bind=none */
+    if (place->masks && masks_differ(place->masks))
+        return false;
+    return whole_node || cpus == place->step_cpus;
+}
+
+/* The n-th of a list of numbers; false if it has fewer. */
+static bool number_at(const char *list, uint32_t n, unsigned long *number)
+{
+    char *end = NULL;
+    for (; n > 0 && list; n--)
+        list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL;
+    if (!list || *list < '0' || *list > '9')
+        return false;
+    *number = strtoul(list, &end, 10);
+    return *end == ',' || *end == '\0';
+}
+
+static uint32_t entries(const char *list)
+{
+    uint32_t count = 1;
+    for (; *list; list++)
+        count += *list == ',';
+    return count;
+}
+
+/* Which part of the CPUs near its GPU this rank gets: those of ranks whose GPU
+ * is near the same CPUs are shared among these.
+ */
+static bool choose_near_gpu(const struct dtspank_cpu_place *place,
+                            const char *root, struct dtspank_cpus *cpus)
+{
+    struct dtspank_cpus near[DTSPANK_GPUS_MAX];
+    struct dtspank_cpus all = *cpus;
+    struct dtspank_cpus own;
+    uint32_t index = 0;
+    uint32_t sharers = 0;
+    uint32_t step_gpus = place->gpu_count;
+    uint32_t gpus = (uint32_t)dtspank_topology_gpus(root, near);
+    if (gpus == 0 || step_gpus != entries(place->gpus) ||
+        (step_gpus != place->tasks && !place->one_gpu))
+        return false; /* a task's list may name its own GPUs only */
+    for (uint32_t i = 0; i <= place->tasks; i++) {
+        unsigned long gpu;
+        struct dtspank_cpus its;
+        /* first its own, then those of all */
+        uint32_t rank = i == 0 ? place->local_rank : i - 1;
+        if (!number_at(place->gpus, rank % step_gpus, &gpu) || gpu >= gpus)
+            return false;
+        CPU_AND_S(sizeof(its.set), its.set, near[gpu].set, all.set);
+        if (i == 0)
+            own = its;
+        else if (CPU_EQUAL_S(sizeof(its.set), its.set, own.set)) {
+            index += rank < place->local_rank;
+            sharers++;
+        }
+    }
+    return dtspank_topology_share(root, &own, index, sharers, cpus);
+}
+
+bool dtspank_cpu_choose(const struct dtspank_cpu_place *place, const char *root,
+                        struct dtspank_cpus *cpus)
+{
+    struct dtspank_cpus all = *cpus;
+    struct dtspank_cpus online = dtspank_topology_online(root);
+    if (!is_shared_by_tasks(place, count_of(cpus), count_of(&online)))
+        return false;
+    if (place->gpus)
+        return choose_near_gpu(place, root, cpus);
+    return dtspank_topology_share(root, &all, place->local_rank, place->tasks,
+                                  cpus);
+}
+
+/* SLURM_CPUS_PER_TASK of the batch script: more than the task has means that
+ * srun has not heard of it, less that it was wanted so. A task that may use
+ * every CPU is not bound, whatever Slurm believes to have given it.
+ */
+void dtspank_cpu_warn(spank_t spank, const struct dtspank_cpu_place *place,
+                      const char *root, const struct dtspank_cpus *cpus)
+{
+    struct dtspank_cpus online = dtspank_topology_online(root);
+    uint32_t has = count_of(cpus);
+    uint32_t share = place->tasks > 0 ? place->job_cpus / place->tasks : 0;
+    uint32_t wanted = place->per_task > 0 && place->per_task < share
+                          ? place->per_task
+                          : share;
+    if (place->local_rank > 0 || has >= count_of(&online))
+        return;
+    if (has >= place->step_cpus && place->tasks > 0)
+        has /= place->tasks; /* the mask of all of them */
+    if (has >= wanted || (place->per_task == 0 && has * SMALL_PART > share))
+        return;
+    slurm_spank_log("disttrain: %s: each task has %u CPU%s, but the job has "
+                    "%u for each; use srun --cpus-per-task=%u, or export "
+                    "SRUN_CPUS_PER_TASK=%u in the batch script (Slurm 22.05 "
+                    "and 23.02 do not hand sbatch --cpus-per-task on)",
+                    dtspank_task_node(spank), has, has == 1 ? "" : "s", share,
+                    wanted, wanted);
+}
+
+/* The smallest number of a list such as "128(x2),64": a step does not say which
+ * of the job's nodes it is on.
+ */
+static uint32_t smallest(const char *list)
+{
+    unsigned long least = 0;
+    while (list && *list) {
+        char *end = NULL;
+        unsigned long number = strtoul(list, &end, 10);
+        if (end == list)
+            return 0;
+        if (least == 0 || number < least)
+            least = number;
+        list = strchr(end, ',') ? strchr(end, ',') + 1 : NULL;
+    }
+    return least < UINT32_MAX ? (uint32_t)least : 0;
+}
+
+static struct dtspank_cpu_place read_place(spank_t spank)
+{
+    const char *visibility = dtspank_task_getenv(spank, DT_ENV_GPU_VISIBILITY);
+    struct dtspank_cpu_place place = {
+        .bind = dtspank_task_getenv(spank, "SLURM_CPU_BIND_TYPE"),
+        .masks = dtspank_task_getenv(spank, "SLURM_CPU_BIND_LIST"),
+        .gpus = dtspank_task_getenv(spank, "SLURM_STEP_GPUS"),
+        .one_gpu = visibility && strcmp(visibility, "one") == 0,
+        .job_cpus =
+            smallest(dtspank_task_getenv(spank, "SLURM_JOB_CPUS_PER_NODE")),
+    };
+    if (!dtspank_task_local(spank, &place.local_rank, &place.tasks))
+        place.tasks = 0;
+    if (!dtspank_task_number(spank, "SLURM_CPUS_ON_NODE", &place.step_cpus))
+        place.step_cpus = 0;
+    if (!dtspank_task_number(spank, "SLURM_GPUS_ON_NODE", &place.gpu_count))
+        place.gpu_count = 0;
+    if (!dtspank_task_number(spank, "SLURM_CPUS_PER_TASK", &place.per_task))
+        place.per_task = 0;
+    return place;
+}
+
+static bool read_mask(struct dtspank_cpus *cpus)
+{
+    memset(cpus, 0, sizeof(*cpus));
+    return sched_getaffinity(0, sizeof(cpus->set), cpus->set) == 0;
+}
+
+int dtspank_cpu_apply(spank_t spank, struct dt_error *err)
+{
+    struct dtspank_cpus cpus;
+    struct dtspank_cpu_place place = read_place(spank);
+    const char *policy = dtspank_task_getenv(spank, DT_ENV_CPU_BIND);
+    (void)err;
+    if (!read_mask(&cpus))
+        return 0;
+    dtspank_cpu_warn(spank, &place, "", &cpus);
+    if (!(policy && strcmp(policy, "none") == 0) &&
+        dtspank_cpu_choose(&place, "", &cpus))
+        bound = sched_setaffinity(0, sizeof(cpus.set), cpus.set) == 0;
+    return 0;
+}
+
+uint32_t dtspank_cpu_usable(spank_t spank)
+{
+    struct dtspank_cpus mask;
+    struct dtspank_cpu_place place = read_place(spank);
+    uint32_t share = place.per_task;
+    uint32_t cpus = read_mask(&mask) ? count_of(&mask) : 1;
+    if (bound)
+        return cpus;
+    if (share == 0 && place.tasks > 0 && place.step_cpus > 0)
+        share =
+            place.step_cpus > place.tasks ? place.step_cpus / place.tasks : 1;
+    return share > 0 && share < cpus ? share : cpus;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* program.c - the program that a task is about to become */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "contract/contract.h"
+#include "spank/task/elf.h"
+#include "spank/task/program.h"
+#include "spank/task/task.h"
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The first word of the command; NULL if Slurm does not say. */
+static const char *get_program(spank_t spank)
+{
+    int argc = 0;
+    char **argv = NULL;
+    if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS ||
+        argc < 1 || !argv)
+        return NULL;
+    return argv[0];
+}
+
+static bool is_runtime(const char *program, const char *runtime)
+{
+    return strcmp(base_name(program), base_name(runtime)) == 0;
+}
+
+int dtspank_program_check(spank_t spank, const char *runtime,
+                          struct dt_error *err)
+{
+    const char *program = get_program(spank);
+    if (!program || program[0] != '/' || !is_runtime(program, runtime) ||
+        access(program, X_OK) == 0)
+        return 0;
+    if (errno == ENOENT)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "no runtime at %s on %s: install disttrain there",
+                            program, dtspank_task_node(spank));
+    return dt_error_set(err, EX_UNAVAILABLE, "cannot run %s on %s: %s", program,
+                        dtspank_task_node(spank), strerror(errno));
+}
+
+/* Of the runtime it is the program of launch.command; false if it has none. */
+static bool get_users_program(spank_t spank, const char *runtime,
+                              char program[PATH_MAX])
+{
+    const char *word = get_program(spank);
+    if (word && is_runtime(word, runtime))
+        word = dtspank_task_getenv(spank, DT_ENV_COMMAND);
+    size_t len = word ? strcspn(word, "\n") : 0;
+    if (len == 0 || len >= PATH_MAX)
+        return false;
+    memcpy(program, word, len);
+    program[len] = '\0';
+    return true;
+}
+
+/* Where execvp of the task is going to find it. */
+static bool find_program(spank_t spank, const char *program,
+                         char path[PATH_MAX])
+{
+    if (strchr(program, '/'))
+        return snprintf(path, PATH_MAX, "%s", program) < PATH_MAX;
+    const char *dir = dtspank_task_getenv(spank, "PATH");
+    for (size_t len; dir && *dir; dir += len + (dir[len] == ':')) {
+        len = strcspn(dir, ":");
+        int n = snprintf(path, PATH_MAX, "%.*s/%s", (int)len, dir, program);
+        if (n > 0 && n < PATH_MAX && access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* MPI libraries find their ranks by these; one of them is always there. */
+static bool has_mpi(spank_t spank)
+{
+    static const char *const names[] = {"PMIX_RANK", "PMI_RANK", "PMI_FD",
+                                        "PMI_SIZE", "PALS_RANKID"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (dtspank_task_getenv(spank, names[i]))
+            return true;
+    return false;
+}
+
+void dtspank_program_warn_mpi(spank_t spank, const char *runtime)
+{
+    static const char *const libraries[] = {"libmpi", "libpmix", "libpmi.",
+                                            "libpmi2.", NULL};
+    uint32_t rank;
+    uint32_t ranks;
+    char program[PATH_MAX];
+    char path[PATH_MAX];
+    char library[DTSPANK_LIBRARY_BYTES];
+    if (!dtspank_task_number(spank, "SLURM_PROCID", &rank) || rank != 0 ||
+        !dtspank_task_number(spank, "SLURM_STEP_NUM_TASKS", &ranks) ||
+        ranks < 2 || has_mpi(spank) ||
+        !get_users_program(spank, runtime, program) ||
+        !find_program(spank, program, path) ||
+        !dtspank_elf_needs(path, libraries, library))
+        return;
+    slurm_spank_log("disttrain: warning: %s is linked with %s, but this step "
+                    "has no MPI, and each rank may be alone: give srun "
+                    "--mpi=pmix",
+                    dtspank_printable(program), dtspank_printable(library));
+}

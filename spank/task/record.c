@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* record.c - tells srun's console how tasks begin and end */
+#include "config.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "contract/contract.h"
+#include "spank/task/record.h"
+#include "spank/task/task.h"
+
+enum {
+    RECORD_BYTES = HOST_NAME_MAX + DT_TOKEN_BYTES + 128,
+};
+
+/* "TOKEN VERB RANK HOST SECONDS.mmm" of now */
+static void format(spank_t spank, char text[RECORD_BYTES], const char *verb,
+                   uint32_t rank)
+{
+    char host[HOST_NAME_MAX + 1] = "?";
+    char token[DT_TOKEN_BYTES];
+    struct timespec now;
+    gethostname(host, sizeof(host) - 1);
+    clock_gettime(CLOCK_REALTIME, &now);
+    dtspank_record_token(spank, token);
+    snprintf(text, RECORD_BYTES, DT_RECORD "%s %s %" PRIu32 " %s %jd.%03ld",
+             token, verb, rank, host, (intmax_t)now.tv_sec,
+             now.tv_nsec / 1000000);
+}
+
+bool dtspank_record_token(spank_t spank, char token[DT_TOKEN_BYTES])
+{
+    const char *console = dtspank_task_getenv(spank, DT_ENV_CONSOLE);
+    snprintf(token, DT_TOKEN_BYTES, "%.*s",
+             console ? (int)strcspn(console, " ") : 0, console ? console : "");
+    return console != NULL;
+}
+
+bool dtspank_record_wanted(spank_t spank)
+{
+    return dtspank_task_getenv(spank, DT_ENV_CONSOLE) != NULL;
+}
+
+int dtspank_record_start(spank_t spank, struct dt_error *err)
+{
+    char text[RECORD_BYTES];
+    uint32_t rank;
+    const char *console = dtspank_task_getenv(spank, DT_ENV_CONSOLE);
+    (void)err;
+    if (!console)
+        return 0;
+    bool adds_labels = strstr(console, " label") != NULL;
+    if (dtspank_task_number(spank, "SLURM_PROCID", &rank)) {
+        format(spank, text, "start", rank);
+        dprintf(STDERR_FILENO, "%s\n", text);
+    }
+    if (adds_labels)
+        spank_unsetenv(spank, "SLURM_LABELIO");
+    return 0;
+}
+
+int dtspank_record_hide(spank_t spank, struct dt_error *err)
+{
+    (void)err;
+    spank_unsetenv(spank, DT_ENV_CONSOLE);
+    return 0;
+}
+
+void dtspank_record_exit(spank_t spank, uint32_t rank, int status)
+{
+    char text[RECORD_BYTES];
+    if (status == 0)
+        return;
+    format(spank, text, "exit", rank);
+    slurm_spank_log("%s %d", text, status);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.c - RANK, WORLD_SIZE, MASTER_ADDR and the like, in each task */
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <slurm/slurm.h>
+
+#include "contract/contract.h"
+#include "contract/variables.h"
+#include "spank/task/cpu.h"
+#include "spank/task/facts.h"
+#include "spank/task/gpu.h"
+#include "spank/task/limits.h"
+#include "spank/options.h"
+#include "spank/task/port.h"
+#include "spank/preflight.h"
+#include "spank/task/program.h"
+#include "spank/task/record.h"
+#include "spank/siteconf.h"
+#include "spank/task/siteenv.h"
+#include "spank/task/step.h"
+#include "spank/task/task.h"
+#include "spank/watch.h"
+
+enum {
+    EXPORTED_BYTES = DT_VARIABLE_BYTES + 16384,
+};
+
+static struct {
+    struct dtspank_siteconf conf;
+    struct dt_error conf_error; /* empty text: none */
+} step;
+
+struct export
+{
+    spank_t spank;
+    size_t used;
+    char list[EXPORTED_BYTES]; /* "NAME=value NAME=value" */
+};
+
+/* Sets a variable of the table, and adds it to the list of what we have set. A
+ * fixed variable that the user has set to something else is a contradiction;
+ * any other belongs to the user.
+ */
+static int export_variable(void *context, const char *name, const char *value,
+                           bool fixed, struct dt_error *err)
+{
+    struct export *export = context;
+    const char *users = dtspank_task_getenv(export->spank, name);
+    bool is_set = users && users[0] != '\0';
+    if (is_set && (!fixed || strcmp(users, value) == 0))
+        return 0;
+    if (is_set)
+        return dt_error_set(err, EX_USAGE,
+                            "the environment has %s=%.32s, but this task has "
+                            "%s; unset %s before srun",
+                            name, users, value, name);
+    size_t left = sizeof(export->list) - export->used;
+    int n = snprintf(export->list + export->used, left, "%s%s=%s",
+                     export->used ? " " : "", name, value);
+    if (n < 0 || (size_t)n >= left)
+        return dt_error_set(err, EX_SOFTWARE, "%s: too many variables", name);
+    export->used += (size_t)n;
+    return dtspank_task_setenv(export->spank, name, value, err);
+}
+
+static int export_facts(spank_t spank, const struct dt_task_facts *facts,
+                        struct dt_error *err)
+{
+    struct export export = {.spank = spank};
+    const char *frameworks = dtspank_task_getenv(spank, DT_ENV_FRAMEWORKS);
+    if (dt_variables_each(facts, frameworks, export_variable, &export, err) !=
+        0)
+        return -1;
+    return dtspank_task_setenv(spank, DT_ENV_EXPORTED, export.list, err);
+}
+
+/* Rank 0 looks before the others come to a port that somebody else has. A
+ * torchelastic agent has it on purpose.
+ */
+static int test_master_port(spank_t spank, const struct dt_task_facts *facts,
+                            struct dt_error *err)
+{
+    const char *agent =
+        dtspank_task_getenv(spank, "TORCHELASTIC_USE_AGENT_STORE");
+    if (facts->rank != 0 || facts->master_port == 0 ||
+        facts->master_port > UINT16_MAX ||
+        (agent && strcmp(agent, "True") == 0))
+        return 0;
+    return dtspank_port_test("MASTER_PORT", facts->master_port, err);
+}
+
+/* Whether "torch,jax" has the name. */
+static bool names(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *p = list; p; p = strchr(p, ','), p = p ? p + 1 : NULL)
+        if (strncmp(p, name, len) == 0 && (p[len] == ',' || p[len] == '\0'))
+            return true;
+    return false;
+}
+
+/* The ports of one framework alone. That one of them is taken ends the task
+ * only if launch.frameworks says that it is used: others do without.
+ */
+static int test_framework_ports(spank_t spank,
+                                const struct dt_task_facts *facts,
+                                struct dt_error *err)
+{
+    const struct {
+        const char *variable, *framework;
+        unsigned port; /* 0: none, or not this task's to test */
+    } ports[] = {
+        {"JAX_COORDINATOR_PORT", "jax", facts->rank == 0 ? facts->jax_port : 0},
+        {"TF_CONFIG", "tensorflow",
+         facts->tf_port > 0 ? facts->tf_port + facts->local_rank : 0},
+        {"NCCL_RAS_ADDR", NULL, facts->local_rank == 0 ? facts->ras_port : 0},
+    };
+    const char *list = dtspank_task_getenv(spank, DT_ENV_FRAMEWORKS);
+    for (size_t i = 0; i < sizeof(ports) / sizeof(*ports); i++) {
+        const char *framework = ports[i].framework;
+        bool named = framework && list && names(list, framework);
+        if (ports[i].port == 0 || ports[i].port > UINT16_MAX ||
+            (framework && list && !named) ||
+            dtspank_task_getenv(spank, ports[i].variable) ||
+            dtspank_port_test(ports[i].variable, ports[i].port, err) == 0)
+            continue;
+        if (named)
+            return -1;
+        slurm_spank_log("disttrain: warning: rank %u: %s", facts->rank,
+                        err->text);
+    }
+    return 0;
+}
+
+static int test_ports(spank_t spank, const struct dt_task_facts *facts,
+                      struct dt_error *err)
+{
+    if (dtspank_siteconf_off(&step.conf, DTSPANK_PORTS))
+        return 0;
+    if (test_master_port(spank, facts, err) != 0)
+        return -1;
+    return test_framework_ports(spank, facts, err);
+}
+
+static int export_variables(spank_t spank, struct dt_error *err)
+{
+    struct dtspank_facts facts;
+    if (dtspank_facts_collect(spank, &step.conf, &facts, err) != 0)
+        return -1;
+    int rc = test_ports(spank, &facts.task, err);
+    if (rc == 0)
+        rc = export_facts(spank, &facts.task, err);
+    dtspank_facts_fini(&facts);
+    return rc;
+}
+
+/* Moves one `env:` entry from its carrier to its own name. What the user has in
+ * the environment stays; rank 0 says so, without the values: they may be
+ * secret.
+ */
+static int unpack_entry(spank_t spank, char *entry, struct dt_error *err)
+{
+    char *equals = strchr(entry, '=');
+    *equals = '\0';
+    char *name = entry + strlen(DT_ENV_CARRY);
+    const char *value = equals + 1;
+    spank_err_t rc = spank_unsetenv(spank, entry);
+    if (rc != ESPANK_SUCCESS)
+        return dt_error_set(err, EX_OSERR, "cannot unset %.64s: %s", entry,
+                            spank_strerror(rc));
+    const char *users = dtspank_task_getenv(spank, name);
+    if (!users)
+        return dtspank_task_setenv(spank, name, value, err);
+    uint32_t rank = 0;
+    if (strcmp(users, value) != 0 &&
+        dtspank_task_number(spank, "SLURM_PROCID", &rank) && rank == 0)
+        slurm_spank_log("disttrain: env: %s of the config is not used: the "
+                        "environment has another value",
+                        dtspank_printable(name));
+    return 0;
+}
+
+/* An entry that is taken away makes room for the next at the same index. */
+static int unpack_env(spank_t spank, struct dt_error *err)
+{
+    char **env = NULL;
+    size_t i = 0;
+    while (spank_get_item(spank, S_JOB_ENV, &env) == ESPANK_SUCCESS && env &&
+           env[i]) {
+        if (strncmp(env[i], DT_ENV_CARRY, strlen(DT_ENV_CARRY)) != 0 ||
+            !strchr(env[i], '=')) {
+            i++;
+            continue;
+        }
+        char *entry = strdup(env[i]);
+        if (!entry)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+        int rc = unpack_entry(spank, entry, err);
+        free(entry);
+        if (rc != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int dtspank_step_init(spank_t spank, int ac, char **av)
+{
+    if (dtspank_siteconf_parse(ac, av, &step.conf, &step.conf_error) != 0)
+        slurm_error("disttrain: %s", dtspank_printable(step.conf_error.text));
+    return dtspank_options_register(spank);
+}
+
+/* Not the step of a batch script, an interactive shell or adopted processes. */
+static bool is_srun_step(spank_t spank)
+{
+    uint32_t id = 0;
+    return spank_get_item(spank, S_JOB_STEPID, &id) == ESPANK_SUCCESS &&
+           id <= SLURM_MAX_NORMAL_STEP_ID;
+}
+
+static int export_site_env(spank_t spank, struct dt_error *err)
+{
+    return dtspank_siteenv_export(spank, &step.conf, err);
+}
+
+static int check_program(spank_t spank, struct dt_error *err)
+{
+    return dtspank_program_check(spank, step.conf.runtime, err);
+}
+
+static int warn_mpi(spank_t spank, struct dt_error *err)
+{
+    (void)err;
+    dtspank_program_warn_mpi(spank, step.conf.runtime);
+    return 0;
+}
+
+static int start_watch(spank_t spank, struct dt_error *err)
+{
+    (void)err;
+    dtspank_watch_start(spank, step.conf.runtime);
+    return 0;
+}
+
+/* What is done in each task of an active step, in this order, unless the site
+ * has turned its part off (DTSPANK_PART_COUNT: it cannot); the first failure
+ * ends the task.
+ */
+static const struct task_step {
+    int (*run)(spank_t spank, struct dt_error *err);
+    enum dtspank_part part;
+} task_steps[] = {
+    {dtspank_record_start, DTSPANK_CONSOLE},
+    {check_program, DTSPANK_PART_COUNT},
+    {unpack_env, DTSPANK_PART_COUNT},
+    {export_site_env, DTSPANK_PART_COUNT},
+    {dtspank_gpu_apply, DTSPANK_GPU},
+    {dtspank_cpu_apply, DTSPANK_CPU},
+    {dtspank_limits_apply, DTSPANK_LIMITS},
+    {export_variables, DTSPANK_PART_COUNT},
+    {warn_mpi, DTSPANK_PART_COUNT},
+    {start_watch, DTSPANK_CONSOLE},
+    {dtspank_record_hide, DTSPANK_PART_COUNT},
+};
+
+static int run_task_steps(spank_t spank, struct dt_error *err)
+{
+    for (size_t i = 0; i < sizeof(task_steps) / sizeof(*task_steps); i++)
+        if (!dtspank_siteconf_off(&step.conf, task_steps[i].part) &&
+            task_steps[i].run(spank, err) != 0)
+            return -1;
+    return 0;
+}
+
+void dtspank_step_user_init(spank_t spank)
+{
+    if (is_srun_step(spank) && step.conf_error.text[0] == '\0' &&
+        !dtspank_siteconf_off(&step.conf, DTSPANK_PORTS) &&
+        dtspank_task_getenv(spank, DT_ENV_CONFIG))
+        dtspank_facts_skip_taken_ports(spank, &step.conf);
+}
+
+int dtspank_step_task_init(spank_t spank)
+{
+    struct dt_error err = step.conf_error;
+    if (!is_srun_step(spank))
+        return 0;
+    /* Batch and interactive steps keep it, for the sruns that they start; a
+     * task must not hand it on to the sruns that it starts.
+     */
+    spank_unsetenv(spank, DTSPANK_PRESET);
+    if (!dtspank_task_getenv(spank, DT_ENV_CONFIG))
+        return 0;
+    if (dtspank_preflight_failed(spank))
+        return -1; /* srun has said why */
+    if (err.text[0] == '\0' && run_task_steps(spank, &err) == 0)
+        return 0;
+    const char *rank = dtspank_task_getenv(spank, "SLURM_PROCID");
+    dt_error_prefix(&err, "rank %.16s", rank ? rank : "?");
+    slurm_error("disttrain: %s", dtspank_printable(err.text));
+    return -1;
+}
+
+/* Without a console: a rank that reports its own failure exits; only of a
+ * killed one nobody else can say why. SIGTERM is how Slurm ends a step, and
+ * SIGINT how the user does.
+ */
+static void tell_killed(spank_t spank, uint32_t task, int status)
+{
+    static bool told; /* what Slurm then does to the others is no news */
+    char host[HOST_NAME_MAX + 1] = "?";
+    if (told || !WIFSIGNALED(status) || WTERMSIG(status) == SIGTERM ||
+        WTERMSIG(status) == SIGINT)
+        return;
+    told = true;
+    gethostname(host, sizeof(host) - 1);
+    /* S_TASK_GLOBAL_ID counts within a component of a het job */
+    const char *what =
+        dtspank_task_getenv(spank, "SLURM_HET_SIZE") ? "task" : "rank";
+    slurm_spank_log("disttrain: %s %u on %s was killed by signal %d (%s)", what,
+                    (unsigned)task, host, WTERMSIG(status),
+                    strsignal(WTERMSIG(status)));
+}
+
+int dtspank_step_task_exit(spank_t spank)
+{
+    int status = 0;
+    uint32_t task = 0;
+    if (!is_srun_step(spank) || !dtspank_task_getenv(spank, DT_ENV_CONFIG) ||
+        spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
+        return 0;
+    if (dtspank_record_wanted(spank))
+        dtspank_record_exit(spank, task, status);
+    else
+        tell_killed(spank, task, status);
+    return 0;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* watch.c - a process beside rank 0 that sees who does not connect to it */
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "spank/hostlist.h"
+#include "spank/task/record.h"
+#include "spank/task/task.h"
+#include "spank/watch.h"
+
+enum {
+    NODES_MAX = 1024,
+    WORDS_BEFORE = 8, /* of the command line, up to the hosts */
+};
+
+struct command {
+    char pidfd[16];
+    char ports[2][16];
+    char *argv[WORDS_BEFORE + NODES_MAX + 1];
+};
+
+static int fill(spank_t spank, const char *runtime, int pidfd, uint32_t nodes,
+                struct command *c)
+{
+    const char *list = dtspank_task_getenv(spank, "SLURM_STEP_NODELIST");
+    const char *own = dtspank_task_getenv(spank, "SLURMD_NODENAME");
+    const char *patience = dtspank_task_getenv(spank, "DISTTRAIN_PATIENCE");
+    uint32_t master = 0;
+    uint32_t jax = 0;
+    dtspank_task_number(spank, "MASTER_PORT", &master);
+    dtspank_task_number(spank, "JAX_COORDINATOR_PORT", &jax);
+    if (!list || !own || (master == 0 && jax == 0))
+        return -1;
+    snprintf(c->pidfd, sizeof(c->pidfd), "%d", pidfd);
+    snprintf(c->ports[0], sizeof(c->ports[0]), "%u", (unsigned)master);
+    snprintf(c->ports[1], sizeof(c->ports[1]), "%u", (unsigned)jax);
+    char *const words[WORDS_BEFORE] = {(char *)runtime,
+                                       "console",
+                                       "--watch",
+                                       c->pidfd,
+                                       (char *)(patience ? patience : "30"),
+                                       c->ports[0],
+                                       c->ports[1],
+                                       (char *)own};
+    memcpy(c->argv, words, sizeof(words));
+    return dtspank_hostlist_expand(list, nodes, c->argv + WORDS_BEFORE);
+}
+
+/* In a child of the task that ends at once, so that the task never finds a
+ * child that it has not started. Its stdin says the token, which others could
+ * read off a command line or an environment.
+ */
+static void run(int pidfd, int token, char *const *argv)
+{
+    char *const no_env[] = {NULL};
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fork() != 0)
+        _exit(0);
+    setsid();
+    if (null >= 0 && dup2(token, STDIN_FILENO) >= 0 &&
+        dup2(null, STDOUT_FILENO) >= 0 && fcntl(pidfd, F_SETFD, 0) == 0)
+        execve(argv[0], argv, no_env);
+    _exit(0);
+}
+
+/* A pipe that says the token and ends; -1: none. */
+static int open_token(spank_t spank)
+{
+    char token[DT_TOKEN_BYTES];
+    int fd[2];
+    if (!dtspank_record_token(spank, token) || pipe2(fd, O_CLOEXEC) != 0)
+        return -1;
+    dprintf(fd[1], "%s\n", token);
+    close(fd[1]);
+    return fd[0];
+}
+
+void dtspank_watch_start(spank_t spank, const char *runtime)
+{
+    uint32_t rank;
+    uint32_t nodes;
+    if (!dtspank_record_wanted(spank) ||
+        !dtspank_task_number(spank, "SLURM_PROCID", &rank) || rank != 0 ||
+        !dtspank_task_number(spank, "SLURM_STEP_NUM_NODES", &nodes) ||
+        nodes < 2 || nodes > NODES_MAX)
+        return;
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    int token = open_token(spank);
+    struct command *command = calloc(1, sizeof(*command));
+    if (pidfd >= 0 && token >= 0 && command &&
+        fill(spank, runtime, pidfd, nodes, command) == 0) {
+        pid_t child = fork();
+        if (child == 0)
+            run(pidfd, token, command->argv);
+        if (child > 0)
+            waitpid(child, NULL, 0);
+    }
+    for (uint32_t i = 0; command && i < nodes; i++)
+        free(command->argv[WORDS_BEFORE + i]);
+    free(command);
+    if (token >= 0)
+        close(token);
+    if (pidfd >= 0)
+        close(pidfd);
+}
