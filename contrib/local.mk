@@ -9,14 +9,15 @@ EXTRA_DIST += \
 	contrib/devcluster.d/slurm.sh \
 	contrib/devcluster.d/spaces.sh \
 	contrib/each-commit \
+	contrib/include-graph \
 	contrib/portable \
 	contrib/portable.d/build \
 	contrib/quickstart
 
-# configure says where (bashcompletiondir).
+# configure determines the directory (bashcompletiondir).
 dist_bashcompletion_DATA = contrib/completions/disttrain
 
-# One batch script a framework, and the program that it starts.
+# One batch script per framework, and the program that it starts.
 dist_examples_DATA += \
 	contrib/examples/deepspeed.sbatch \
 	contrib/examples/deepspeed_train.py \
@@ -27,7 +28,8 @@ dist_examples_DATA += \
 	contrib/examples/torch.sbatch \
 	contrib/examples/torch_train.py
 
-# plugstack.conf's line, with the path that configure was told (--with-spankdir).
+# The line for plugstack.conf, with the path given to configure
+# (--with-spankdir).
 EXTRA_DIST += contrib/plugstack/zz-disttrain.conf.in
 if HAVE_SLURM
 nodist_examples_DATA = contrib/plugstack/zz-disttrain.conf

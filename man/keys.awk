@@ -60,7 +60,8 @@ $2 == "later" {
 
 END {
     print ".SH KEYS OF LATER VERSIONS"
-    print "These are known, and an error that says what they wait for."
+    print "These keys are known but not supported yet."
+    print "A file that uses one is refused, and the message says what it needs:"
     for (i = 1; i <= count; i++) {
         print ".TP\n.I " escape(reasons[i])
         fold(waiting[reasons[i]] ".")

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Everything but main.c is one convenience library, so that tests link the
+# Everything except main.c is one convenience library, so that tests link the
 # same objects as the program. One fragment a folder.
 
 noinst_LIBRARIES += runtime/libdisttrain.a
 runtime_libdisttrain_a_SOURCES =
 
+# All of the module for NVIDIA GPUs; tests/simt compiles the same.
+cuda_sources =
+
 include runtime/base/local.mk
+include runtime/contract/local.mk
 include runtime/device/local.mk
 include runtime/tensor/local.mk
 include runtime/ops/local.mk
@@ -15,12 +19,17 @@ include runtime/doctor/local.mk
 include runtime/comm/local.mk
 include runtime/backend/local.mk
 include runtime/conf/local.mk
+include runtime/tokenizer/local.mk
 include runtime/model/local.mk
 include runtime/data/local.mk
 include runtime/optim/local.mk
 include runtime/parallel/local.mk
 include runtime/ckpt/local.mk
 include runtime/report/local.mk
+include runtime/console/local.mk
+include runtime/weights/local.mk
+include runtime/rollout/local.mk
+include runtime/slurm/local.mk
 include runtime/algo/local.mk
 include runtime/cmd/local.mk
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hostlist.c - the n-th host of a host list, by counting, and all of them */
+/* hostlist.c - finds the n-th host of a host list, or expands all of them */
 #include "config.h"
 
 #include <ctype.h>
@@ -20,10 +20,10 @@ struct range {
     int width; /* digits, counting leading zeros */
 };
 
-/* The digits at *p; moves *p behind them. Returns their count, 0 if there is
- * none or too many.
+/* Reads the digits at *p and moves *p past them. Returns how many there are; 0
+ * if there are none or too many.
  */
-static int take_number(const char **p, uint32_t *value)
+static int parse_number(const char **p, uint32_t *value)
 {
     int digits = 0;
     *value = 0;
@@ -35,22 +35,22 @@ static int take_number(const char **p, uint32_t *value)
     return digits <= NUMBER_DIGITS ? digits : 0;
 }
 
-/* One "8" or "08-10" at *p, which must end at "," or "]". */
-static bool take_range(const char **p, struct range *r)
+/* Reads one "8" or "08-10" at *p, which must be followed by "," or "]". */
+static bool parse_range(const char **p, struct range *r)
 {
-    r->width = take_number(p, &r->first);
+    r->width = parse_number(p, &r->first);
     if (r->width == 0)
         return false;
     r->last = r->first;
     if (**p == '-') {
         (*p)++;
-        if (take_number(p, &r->last) == 0)
+        if (parse_number(p, &r->last) == 0)
             return false;
     }
     return r->last >= r->first && (**p == ',' || **p == ']');
 }
 
-/* How many numbers the bracket that opens at p stands for; *end is set behind
+/* Counts the numbers that the bracket at p stands for; sets *end to just after
  * its "]". 0: malformed or too many.
  */
 static uint64_t bracket_count(const char *p, const char **end)
@@ -59,7 +59,7 @@ static uint64_t bracket_count(const char *p, const char **end)
     do {
         struct range r;
         p++;
-        if (!take_range(&p, &r))
+        if (!parse_range(&p, &r))
             return 0;
         count += r.last - r.first + 1;
     } while (*p == ',' && count <= NAME_HOSTS_MAX);
@@ -67,8 +67,8 @@ static uint64_t bracket_count(const char *p, const char **end)
     return count <= NAME_HOSTS_MAX ? count : 0;
 }
 
-/* How many hosts the name at p stands for; *end is set to the "," or the
- * terminator behind it. 0: malformed or too many.
+/* Counts the hosts that the name at p stands for; sets *end to the "," or the
+ * terminator after it. 0: malformed or too many.
  */
 static uint64_t name_count(const char *p, const char **end)
 {
@@ -89,13 +89,13 @@ static uint64_t name_count(const char *p, const char **end)
     return p > start ? count : 0;
 }
 
-/* The n-th number of the valid bracket at p, as text with leading zeros. */
+/* Writes the n-th number of the valid bracket at p, with its leading zeros. */
 static int bracket_nth(const char *p, uint64_t n, char *text, size_t size)
 {
     struct range r;
     for (;;) {
         p++;
-        take_range(&p, &r);
+        parse_range(&p, &r);
         uint64_t count = r.last - r.first + 1;
         if (n < count)
             break;
@@ -104,8 +104,8 @@ static int bracket_nth(const char *p, uint64_t n, char *text, size_t size)
     return snprintf(text, size, "%0*u", r.width, (unsigned)(r.first + n));
 }
 
-/* Host n of the valid name at p that stands for count hosts. Returns false if
- * it does not fit.
+/* Writes host n of the valid name at p, which stands for count hosts. Returns
+ * false if it does not fit.
  */
 static bool name_nth(const char *p, uint64_t count, uint64_t n, char *host,
                      size_t size)
@@ -158,13 +158,13 @@ int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
 
 struct expansion {
     char **hosts;
-    uint32_t count; /* that are wanted */
+    uint32_t count; /* how many are wanted */
     uint32_t done;
     char host[DTSPANK_HOST_BYTES];
 };
 
-/* All hosts, or as many as are wanted, of the valid name that goes on at p,
- * after `used` characters of to->host.
+/* Appends the hosts of the valid name that continues at p, after the first
+ * `used` characters of to->host, until `count` hosts are done.
  */
 static int expand_name(struct expansion *to, const char *p, size_t used)
 {
@@ -183,7 +183,7 @@ static int expand_name(struct expansion *to, const char *p, size_t used)
     bracket_count(p, &end);
     do {
         p++;
-        take_range(&p, &r);
+        parse_range(&p, &r);
         for (uint32_t n = r.first; n <= r.last && to->done < to->count; n++) {
             size_t left = sizeof(to->host) - used;
             size_t digits = (size_t)snprintf(to->host + used, left, "%0*u",

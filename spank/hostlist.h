@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hostlist.h - Slurm's host list notation, as far as the plugin needs it */
+/* hostlist.h - the part of Slurm's host list notation that the plugin needs */
 #ifndef DTSPANK_HOSTLIST_H
 #define DTSPANK_HOSTLIST_H
 
@@ -13,17 +13,18 @@ enum {
 };
 
 /* Writes the n-th host (from 0) of a list such as "a,n[08-10,12],r[0-1]c[1-2]x"
- * to host[size], terminated. The last bracket of a name varies fastest and
- * leading zeros are kept, as in Slurm. Reads no further than that host. Fails
- * if the text is malformed, the list has fewer hosts, or the name does not fit;
+ * to host[size], terminated. As in Slurm, the last bracket of a name varies
+ * fastest and leading zeros are kept. Reads no further than that host. Fails if
+ * the text is malformed, the list has fewer hosts, or the name does not fit;
  * host is then undefined.
  */
 int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
                          struct dt_error *err);
 
-/* Writes the first `count` hosts to hosts[count], each from malloc; hosts must
- * be all NULL. Fails if the text is malformed, the list has fewer hosts, a name
- * is too long or memory is short; the caller frees what hosts then holds.
+/* Writes the first `count` hosts to hosts[count], each from malloc; all of
+ * hosts must be NULL before. Fails if the text is malformed, the list has fewer
+ * hosts, a name is too long or memory is short; the caller frees what hosts
+ * then holds.
  */
 int dtspank_hostlist_expand(const char *list, uint32_t count, char **hosts);
 

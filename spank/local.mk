@@ -18,6 +18,10 @@ spank_libdtspank_la_SOURCES = \
 	runtime/base/error.h \
 	runtime/base/launcher.c \
 	runtime/base/launcher.h \
+	runtime/base/net.c \
+	runtime/base/net.h \
+	runtime/base/thread.c \
+	runtime/base/thread.h \
 	runtime/contract/contract.h \
 	runtime/contract/variables.c \
 	runtime/contract/variables.h \
@@ -26,13 +30,13 @@ spank_libdtspank_la_SOURCES = \
 	spank/srun/argv.c \
 	spank/srun/argv.h \
 	spank/srun/change.c \
-	spank/change.h \
+	spank/srun/change.h \
 	spank/srun/check.c \
 	spank/srun/check.h \
 	spank/srun/child.c \
-	spank/child.h \
+	spank/srun/child.h \
 	spank/srun/console.c \
-	spank/console.h \
+	spank/srun/console.h \
 	spank/task/cpu.c \
 	spank/task/cpu.h \
 	spank/srun/deadline.c \
@@ -60,11 +64,11 @@ spank_libdtspank_la_SOURCES = \
 	spank/task/port.c \
 	spank/task/port.h \
 	spank/srun/preflight.c \
-	spank/preflight.h \
+	spank/srun/preflight.h \
 	spank/task/program.c \
 	spank/task/program.h \
 	spank/srun/requeue.c \
-	spank/requeue.h \
+	spank/srun/requeue.h \
 	spank/task/record.c \
 	spank/task/record.h \
 	spank/siteconf.c \
@@ -80,7 +84,7 @@ spank_libdtspank_la_SOURCES = \
 	spank/task/topology.c \
 	spank/task/topology.h \
 	spank/task/watch.c \
-	spank/watch.h \
+	spank/task/watch.h \
 	# End of spank_libdtspank_la_SOURCES
 
 spank_LTLIBRARIES = spank/spank_disttrain.la

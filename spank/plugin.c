@@ -1,9 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin.c - the functions that Slurm calls, each a switch on the context
+ * plugin.c - the functions that Slurm calls, in the order of a run
  *
- * Everything with a slurm_spank_ or plugin_ name is here, and nothing else is
- * visible outside of the shared object.
+ * In srun, sbatch and salloc, as the user (srun/):
+ *    a constructor          keeps argc and argv: there is no other way to them
+ *   slurm_spank_init       registers --disttrain, has the config checked, and
+ *                          sets the environment that srun reads right after it
+ *   the option's callback  for each --disttrain on the command line
+ *   init_post_opt          sets what the tasks will need
+ *   local_user_init        the step exists: examines the nodes (preflight),
+ *                          starts the console and the deadline's thread
+ *   on_exit                srun's status is known: ends the console, and requeues
+ *                          the job if the config asks for it
+ *   slurm_spank_exit       ends the console if on_exit has not
+ *
+ * In slurmstepd, on each node (task/):
+ *   slurm_spank_init       as root: registers the option, keeps the site's keys
+ *   user_init              as the user, once: looks for free ports
+ *   task_init              as the user, in the process that becomes the task
+ *   task_exit              as root: says how the task ended
+ *
+ * Nothing else is visible outside of the shared object.
  */
 #include "config.h"
 
@@ -12,13 +29,13 @@
 
 #include <slurm/spank.h>
 
-#include "spank/console.h"
-#include "spank/task/step.h"
+#include "spank/srun/console.h"
 #include "spank/srun/submit.h"
+#include "spank/task/step.h"
 
 SPANK_PLUGIN(disttrain, 1)
 
-/* What `disttrain doctor --plugin` looks for in the file. */
+/* `disttrain doctor --plugin` looks for this text in the file. */
 #define TEXT_OF(number) #number
 #define TEXT(macro) TEXT_OF(macro)
 static const char identity[] __attribute__((used)) =
@@ -26,7 +43,7 @@ static const char identity[] __attribute__((used)) =
     " for Slurm " TEXT(SLURM_VERSION_NUMBER) " " DTSPANK_RUNTIME;
 
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
-/* A failure of ours fails the job, and does not drain the node. */
+/* If the plugin fails, fail the job instead of draining the node. */
 int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
 #endif
 
@@ -70,7 +87,7 @@ int slurm_spank_local_user_init(spank_t spank, int ac, char *argv[])
     return dtspank_submit_step_created(spank);
 }
 
-/* Also called after a failure. */
+/* Slurm calls this after a failure, too. */
 int slurm_spank_exit(spank_t spank, int ac, char *argv[])
 {
     (void)spank;
@@ -93,7 +110,7 @@ int slurm_spank_task_init(spank_t spank, int ac, char *argv[])
 {
     (void)ac;
     (void)argv;
-    /* This is the process that becomes the task, not slurmstepd. Slurm would
+    /* This process becomes the task; it is not slurmstepd itself. Slurm would
      * ignore -1 from an optional plugin and run the task with wrong ranks.
      */
     if (dtspank_step_task_init(spank) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* siteconf.c - plugstack.conf arguments; one row in the table is one key */
+/* siteconf.c - parses the arguments in plugstack.conf; one row is one key */
 #include "config.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "spank/siteconf.h"
 
 /* Above Linux's ephemeral ports (ip_local_port_range ends at 60999), so that no
- * outgoing connection sits on the port that rank 0 is going to open.
+ * outgoing connection holds the port that rank 0 will open.
  */
 enum {
     PORT_FIRST = 61000,
@@ -36,7 +36,7 @@ static const char *const part_names[DTSPANK_PART_COUNT] = {
     "net",     "gpu",    "cpu",     "limits",
 };
 
-/* What a task's variables say is the step's business, not the site's. */
+/* The step sets these, so the site cannot. */
 static const char *const reserved_names[] = {
     "RANK",      "WORLD_SIZE", "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
     "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
@@ -47,7 +47,7 @@ static bool equals(const char *text, size_t len, const char *word)
     return strlen(word) == len && strncmp(text, word, len) == 0;
 }
 
-static bool split(const char *arg, struct argument *out)
+static bool split_argument(const char *arg, struct argument *out)
 {
     *out = (struct argument){.key = arg, .key_len = strcspn(arg, "=[")};
     const char *rest = arg + out->key_len;
@@ -99,7 +99,9 @@ static bool is_reserved(const char *name, size_t len)
     return strncmp(name, "SLURM_", 6) == 0 || strncmp(name, "PMIX_", 5) == 0;
 }
 
-/* env= and force=: nothing is kept, dtspank_siteconf_variable() comes back. */
+/* env= and force= are only checked here: dtspank_siteconf_variable() reads them
+ * again for the partition.
+ */
 static int set_variable(const struct argument *arg,
                         struct dtspank_siteconf *conf, struct dt_error *err)
 {
@@ -113,13 +115,13 @@ static int set_variable(const struct argument *arg,
                             arg->key, arg->value);
     if (is_reserved(arg->value, len))
         return dt_error_set(err, EX_CONFIG,
-                            "%.*s: %.*s is not the site's to set: it comes "
+                            "%.*s: %.*s cannot be set by the site: it comes "
                             "from the step",
                             key_len, arg->key, (int)len, arg->value);
     return 0;
 }
 
-/* Nothing is kept either: dtspank_siteconf_use_runtime() comes back. */
+/* Only checked here as well: dtspank_siteconf_use_runtime() reads it again. */
 static int allow_runtime(const struct argument *arg,
                          struct dtspank_siteconf *conf, struct dt_error *err)
 {
@@ -132,8 +134,8 @@ static int allow_runtime(const struct argument *arg,
     return 0;
 }
 
-static int turn_off(const struct argument *arg, struct dtspank_siteconf *conf,
-                    struct dt_error *err)
+static int turn_parts_off(const struct argument *arg,
+                          struct dtspank_siteconf *conf, struct dt_error *err)
 {
     unsigned off = 0;
     for (const char *name = arg->value;; name++) {
@@ -165,14 +167,14 @@ static const struct key {
 } keys[] = {
     {"runtime", false, set_runtime}, {"port_range", false, set_port_range},
     {"env", true, set_variable},     {"force", true, set_variable},
-    {"off", false, turn_off},        {"allow_runtime", false, allow_runtime},
+    {"off", false, turn_parts_off},  {"allow_runtime", false, allow_runtime},
 };
 
 static int set_key(const char *text, struct dtspank_siteconf *conf,
                    struct dt_error *err)
 {
     struct argument arg;
-    bool is_argument = split(text, &arg);
+    bool is_argument = split_argument(text, &arg);
     for (size_t i = 0; is_argument && i < sizeof(keys) / sizeof(*keys); i++)
         if (equals(arg.key, arg.key_len, keys[i].name) &&
             (keys[i].has_partition || !arg.partition))
@@ -205,23 +207,24 @@ bool dtspank_siteconf_off(const struct dtspank_siteconf *conf,
     return (conf->off >> part & 1) != 0;
 }
 
-/* Whether text is KEY=, for all or for this partition. */
-static bool applies(const char *text, const char *key, const char *partition,
-                    struct argument *arg)
+/* Whether text is KEY=, for every partition or for this one. */
+static bool argument_applies(const char *text, const char *key,
+                             const char *partition, struct argument *arg)
 {
-    return split(text, arg) && equals(arg->key, arg->key_len, key) &&
+    return split_argument(text, arg) && equals(arg->key, arg->key_len, key) &&
            (!arg->partition ||
             equals(arg->partition, arg->partition_len, partition));
 }
 
-/* Whether another argument for the same variable counts more. */
-static bool is_hidden(const struct dtspank_siteconf *conf, const char *key,
-                      const char *partition, int at, const struct argument *arg)
+/* Whether another argument for the same variable takes precedence. */
+static bool is_overridden(const struct dtspank_siteconf *conf, const char *key,
+                          const char *partition, int at,
+                          const struct argument *arg)
 {
     size_t name_len = strcspn(arg->value, "=") + 1;
     for (int i = 0; i < conf->ac; i++) {
         struct argument other;
-        if (i == at || !applies(conf->av[i], key, partition, &other) ||
+        if (i == at || !argument_applies(conf->av[i], key, partition, &other) ||
             strncmp(other.value, arg->value, name_len) != 0)
             continue;
         bool equal = !other.partition == !arg->partition;
@@ -238,14 +241,16 @@ const char *dtspank_siteconf_variable(const struct dtspank_siteconf *conf,
     while (*at < conf->ac) {
         struct argument arg;
         int i = (*at)++;
-        if (applies(conf->av[i], key, partition, &arg) &&
-            !is_hidden(conf, key, partition, i, &arg))
+        if (argument_applies(conf->av[i], key, partition, &arg) &&
+            !is_overridden(conf, key, partition, i, &arg))
             return arg.value;
     }
     return NULL;
 }
 
-/* Both without symbolic links: a link that leaves the directory is outside. */
+/* Compares both with symbolic links resolved, so a link cannot lead out of the
+ * directory.
+ */
 static bool is_below(const char *path, const char *dir)
 {
     char *real = realpath(dir, NULL);
@@ -264,7 +269,7 @@ int dtspank_siteconf_use_runtime(struct dtspank_siteconf *conf,
     char *real = path[0] == '/' ? realpath(path, NULL) : NULL;
     for (int i = 0; i < conf->ac; i++) {
         struct argument arg;
-        if (!applies(conf->av[i], "allow_runtime", "", &arg))
+        if (!argument_applies(conf->av[i], "allow_runtime", "", &arg))
             continue;
         any = true;
         allowed = allowed || (real && is_below(real, arg.value));
@@ -272,7 +277,7 @@ int dtspank_siteconf_use_runtime(struct dtspank_siteconf *conf,
     free(real);
     if (!any)
         return dt_error_set(err, EX_NOPERM,
-                            "this site allows no runtime but its own: %s",
+                            "this site allows no runtime except its own: %s",
                             conf->runtime);
     if (path[0] != '/')
         return dt_error_set(err, EX_USAGE,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* siteconf.h - what the site sets in plugstack.conf, as key=value arguments */
+/* siteconf.h - parses what the site sets in plugstack.conf as key=value
+ * arguments
+ */
 #ifndef DTSPANK_SITECONF_H
 #define DTSPANK_SITECONF_H
 
@@ -7,7 +9,7 @@
 
 #include "base/error.h"
 
-/* What off= can name, in the order of the names in siteconf.c. */
+/* The parts that off= can name, in the order of part_names in siteconf.c. */
 enum dtspank_part {
     DTSPANK_CONSOLE,   /* first failure, rank filter, log files of ranks */
     DTSPANK_SIGNAL,    /* launch.signal */
@@ -25,14 +27,14 @@ struct dtspank_siteconf {
     const char *runtime; /* absolute path of the program disttrain */
     unsigned port_first; /* MASTER_PORT is chosen from first..last */
     unsigned port_last;
-    unsigned off; /* bit 1 << part: the site does not want it */
+    unsigned off; /* bit 1 << part: the site has turned it off */
     int ac;       /* the arguments themselves, for the functions below */
     char **av;
 };
 
-/* Fills conf with the defaults and then with av[0..ac), in that order. Strings
- * are not copied: av must outlive conf. Fails on an unknown key or a bad value;
- * conf then keeps what came before.
+/* Fills conf with the defaults and then from av[0..ac), in that order. Does not
+ * copy strings: av must outlive conf. Fails on an unknown key or a bad value;
+ * conf then keeps what was read before it.
  */
 int dtspank_siteconf_parse(int ac, char **av, struct dtspank_siteconf *conf,
                            struct dt_error *err);
@@ -41,17 +43,19 @@ int dtspank_siteconf_parse(int ac, char **av, struct dtspank_siteconf *conf,
 bool dtspank_siteconf_off(const struct dtspank_siteconf *conf,
                           enum dtspank_part part);
 
-/* The next variable, NAME=VALUE, that the site sets for tasks in a partition by
- * key, "env" or "force"; NULL after the last. *at is 0 at first and then left
- * alone. A name comes once: what is said for the partition counts more than
- * what is said for all, and otherwise the last word counts.
+/* Returns the next NAME=VALUE that the site sets by key ("env" or "force") for
+ * tasks in a partition; NULL after the last. Start with *at = 0 and do not
+ * change it between calls. Each name is returned once: an argument for the
+ * partition takes precedence over one for all, and a later argument over an
+ * earlier one.
  */
 const char *dtspank_siteconf_variable(const struct dtspank_siteconf *conf,
                                       const char *key, const char *partition,
                                       int *at);
 
-/* Takes the program that the user asks for in place of conf->runtime; path must
- * outlive conf. Fails unless it is below one of the site's allow_runtime=.
+/* Uses the program that the user asks for instead of conf->runtime; path must
+ * outlive conf. Fails unless it is executable and below one of the site's
+ * allow_runtime= directories.
  */
 int dtspank_siteconf_use_runtime(struct dtspank_siteconf *conf,
                                  const char *path, struct dt_error *err);

@@ -24,6 +24,7 @@ include tests/job/local.mk
 include tests/lint/local.mk
 if HAVE_CMOCKA
 include tests/unit/local.mk
+include tests/comm/local.mk
 include tests/ops/local.mk
 include tests/parity/local.mk
 include tests/gpu/local.mk
@@ -31,3 +32,7 @@ include tests/simt/local.mk
 include tests/fuzz/local.mk
 TESTS += $(check_PROGRAMS)
 endif
+
+# All of TESTS, for contrib/check.
+list-tests:
+	@echo $(TESTS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agree.c - all ranks run the same configuration on the same data */
+/* agree.c - checks that all ranks have the same configuration and data */
 #include "config.h"
 
 #include <stdint.h>

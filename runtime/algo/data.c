@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data.c - what a configuration's data section names, as rows */
+/* data.c - opens the files of a configuration's data section as rows */
 #include "config.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -20,13 +19,6 @@
 #include "tokenizer/chat.h"
 
 enum { PROGRESS_SECONDS = 10 };
-
-/* conf may not know data, and has the same values under other names. */
-static_assert((int)DT_CONF_FORMAT_TEXT == (int)DT_DATA_TEXT &&
-                  (int)DT_CONF_FORMAT_TOKENS_BIN == (int)DT_DATA_TOKENS_BIN &&
-                  (int)DT_CONF_PACK_BFD == (int)DT_PACK_BFD &&
-                  (int)DT_CONF_PACK_WRAPPED == (int)DT_PACK_WRAPPED,
-              "enumerations of conf");
 
 /* --- the tokenizer --- */
 
@@ -62,11 +54,11 @@ const char *dt_run_tokenizer_dir(const struct dt_conf *conf)
     return strcmp(path, "byte") != 0 ? path : conf->model.path;
 }
 
-/* A model without its tokenizer is not one of bytes, unless it is made so. */
+/* Refuses a model without tokenizer.json: bytes are used only if asked for. */
 static int need_tokenizer(const struct dt_conf *conf, size_t vocab_size,
                           struct dt_error *err)
 {
-    bool ids = conf->data.format == DT_CONF_FORMAT_TOKENISED ||
+    bool ids = conf->data.format == DT_FORMAT_TOKENISED ||
                conf->data.kind == DT_KIND_TOKENS;
     if (ids || !conf->model.path || vocab_size == DT_BYTE_VOCAB ||
         conf->model.tokenizer != DT_CONF_TOKENIZER_AUTO ||
@@ -88,8 +80,8 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
     if (!(data->tokenizer = dt_tokenizer_load(path, err)))
         return -1;
     size_t tokens = dt_tokenizer_vocab_size(data->tokenizer);
-    /* of ids that are given, rows are careful themselves */
-    if (tokens > vocab_size && conf->data.format != DT_CONF_FORMAT_TOKENISED)
+    /* given ids are checked when rows are read */
+    if (tokens > vocab_size && conf->data.format != DT_FORMAT_TOKENISED)
         return dt_error_set(err, EX_CONFIG,
                             "E120 the tokenizer %s has %zu tokens, but the "
                             "model's vocab_size is %zu: is it the tokenizer "
@@ -99,8 +91,8 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
     return 0;
 }
 
-/* What an epoch leaves out must not be left out in silence. */
-static void tell_tail(const char *what, const struct dt_rows *rows, bool speaks)
+/* Logs tokens that an epoch leaves out. */
+static void log_tail(const char *what, const struct dt_rows *rows, bool speaks)
 {
     size_t tail = dt_rows_stats(rows).tail;
     if (tail > 0)
@@ -124,11 +116,10 @@ static struct dt_dataset *open_stream(const struct dt_conf *conf,
                                       size_t vocab_size, struct dt_error *err)
 {
     return dt_dataset_open((const char *const *)paths->text, paths->count,
-                           (enum dt_data_format)conf->data.format, vocab_size,
-                           err);
+                           conf->data.format, vocab_size, err);
 }
 
-/* Every token of a stream is learnt once an epoch. */
+/* Every token of a stream is trained on once an epoch. */
 static int check_stream(const struct dt_conf *conf, struct dt_error *err)
 {
     const struct dt_conf_list *files[] = {&conf->data.train, &conf->data.eval};
@@ -141,11 +132,11 @@ static int check_stream(const struct dt_conf *conf, struct dt_error *err)
                                     "not for a stream of tokens: name the "
                                     "file more than once",
                                     files[k]->text[i]);
-    if (loss == DT_CONF_LOSS_COMPLETION || loss == DT_CONF_LOSS_ASSISTANT)
+    if (loss == DT_LOSS_COMPLETION || loss == DT_LOSS_ASSISTANT)
         return dt_error_set(
             err, EX_CONFIG, "data.loss_on: E112 %s is one stream, without %s",
             files[0]->text[0],
-            loss == DT_CONF_LOSS_COMPLETION ? "completions" : "conversations");
+            loss == DT_LOSS_COMPLETION ? "completions" : "conversations");
     return 0;
 }
 
@@ -165,7 +156,7 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
     data->train = dt_rows_of_stream(data->stream, 0, tokens - held_out, T, err);
     if (!data->train)
         return -1;
-    tell_tail("data.train", data->train, speaks);
+    log_tail("data.train", data->train, speaks);
     if (conf->data.eval.count > 0) {
         data->eval_stream =
             open_stream(conf, &conf->data.eval, vocab_size, err);
@@ -182,7 +173,7 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
     }
     if (!data->eval)
         return dt_error_prefix(err, "%s: held-out data", conf->file);
-    tell_tail("held out", data->eval, speaks);
+    log_tail("held out", data->eval, speaks);
     return 0;
 }
 
@@ -190,19 +181,6 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
 
 struct dt_example_options dt_run_example_options(const struct dt_conf *conf)
 {
-    static const enum dt_layout_kind layouts[] = {
-        [DT_CONF_FORMAT_AUTO] = DT_LINES_AUTO,
-        [DT_CONF_FORMAT_TEXT] = DT_LINES_TEXT,
-        [DT_CONF_FORMAT_PROMPT] = DT_LINES_PROMPT_COMPLETION,
-        [DT_CONF_FORMAT_MESSAGES] = DT_LINES_MESSAGES,
-        [DT_CONF_FORMAT_TOKENISED] = DT_LINES_TOKENS,
-    };
-    static const enum dt_loss_on losses[] = {
-        [DT_CONF_LOSS_AUTO] = DT_LOSS_AUTO,
-        [DT_CONF_LOSS_FULL] = DT_LOSS_FULL,
-        [DT_CONF_LOSS_COMPLETION] = DT_LOSS_COMPLETION,
-        [DT_CONF_LOSS_ASSISTANT] = DT_LOSS_ASSISTANT,
-    };
     static const char *const templates[] = {
         [DT_CONF_CHAT_AUTO] = "auto",       [DT_CONF_CHAT_NONE] = "none",
         [DT_CONF_CHATML] = "chatml",        [DT_CONF_CHAT_QWEN25] = "qwen2.5",
@@ -211,8 +189,8 @@ struct dt_example_options dt_run_example_options(const struct dt_conf *conf)
         [DT_CONF_CHAT_MISTRAL] = "mistral",
     };
     return (struct dt_example_options){
-        .layout = layouts[conf->data.format],
-        .loss_on = losses[conf->data.loss_on],
+        .format = conf->data.format,
+        .loss_on = conf->data.loss_on,
         .text_key = conf->data.text_column,
         .prompt_key = conf->data.prompt_column,
         .completion_key = conf->data.completion_column,
@@ -225,10 +203,10 @@ struct dt_example_options dt_run_example_options(const struct dt_conf *conf)
     };
 }
 
-/* Of a file that takes long. */
+/* The progress of a file that takes long. */
 struct display {
     const char *path;
-    double next; /* line, on the clock */
+    double next; /* when the next line is due */
 };
 
 static void show_progress(void *ctx, uint64_t done, uint64_t total)
@@ -248,7 +226,7 @@ static void show_note(void *ctx, const char *text)
     dt_log(DT_LOG_WARN, "data", "%s", text);
 }
 
-/* `speaks`: this rank tells of the files. */
+/* `speaks`: this rank logs what it finds. */
 static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
                       const struct dt_conf_list *files, bool speaks,
                       struct dt_error *err)
@@ -291,9 +269,8 @@ static int open_all(struct dt_run_data *data, const struct dt_conf *conf,
 /* A file of plain text is one example, longer than any row. */
 static enum dt_packing packing_of(const struct dt_conf *conf)
 {
-    return conf->data.kind == DT_KIND_TEXT
-               ? DT_PACK_WRAPPED
-               : (enum dt_packing)conf->data.packing;
+    return conf->data.kind == DT_KIND_TEXT ? DT_PACK_WRAPPED
+                                           : conf->data.packing;
 }
 
 bool dt_run_packs(const struct dt_conf *conf)
@@ -301,6 +278,12 @@ bool dt_run_packs(const struct dt_conf *conf)
     enum dt_packing packing = packing_of(conf);
     return !dt_run_is_stream(conf) &&
            (packing == DT_PACK_BFD || packing == DT_PACK_BFD_SPLIT);
+}
+
+size_t dt_run_prefetch(const struct dt_conf *conf)
+{
+    long workers = conf->data.num_workers;
+    return (size_t)(conf->data.prefetch_factor * (workers > 1 ? workers : 1));
 }
 
 static struct dt_rows *make_rows(const struct dt_run_data *data,
@@ -324,7 +307,7 @@ static struct dt_rows *make_rows(const struct dt_run_data *data,
     return rows;
 }
 
-/* Of which examples there are, how often, and which of them share a row. */
+/* A hash of the examples, how often each is used, and which share a row. */
 static uint64_t hash_rows(const struct dt_run_data *data,
                           const struct dt_conf *conf,
                           const struct dt_rows_options *options)
@@ -352,7 +335,7 @@ static uint64_t hash_eval(const struct dt_run_data *data,
     return hash;
 }
 
-static void tell(const char *what, const struct dt_rows *rows, bool speaks)
+static void log_rows(const char *what, const struct dt_rows *rows, bool speaks)
 {
     struct dt_rows_stats s = dt_rows_stats(rows);
     double room =
@@ -363,7 +346,7 @@ static void tell(const char *what, const struct dt_rows *rows, bool speaks)
            what, s.examples, dt_rows_count(rows),
            100.0 * fmin((double)s.tokens / room, 1.0), dt_rows_max_length(rows),
            s.truncated, s.dropped);
-    tell_tail(what, rows, speaks);
+    log_tail(what, rows, speaks);
 }
 
 static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
@@ -391,7 +374,7 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
         return -1;
     data->hash = hash_rows(data, conf, &options);
     data->eval_hash = hash_eval(data, conf);
-    tell("data.train", data->train, speaks);
+    log_rows("data.train", data->train, speaks);
     if (conf->data.eval.count > 0) {
         data->eval = make_rows(data, conf, conf->data.train.count,
                                &conf->data.eval, &options, err);
@@ -405,22 +388,22 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     if (!data->eval)
         return dt_error_prefix(err,
                                split ? "data.validation_split" : "data.eval");
-    tell("held out", data->eval, speaks);
+    log_rows("held out", data->eval, speaks);
     return 0;
 }
 
-/* Conversations need a chat template. What is wrong with a file is left to
- * whoever reads all of it.
+/* Conversations need a chat template. Errors of the file itself are reported
+ * when it is read as a whole.
  */
 static int check_chat(const struct dt_run_data *data,
                       const struct dt_conf *conf, struct dt_error *err)
 {
     struct dt_example_options options = dt_run_example_options(conf);
-    enum dt_layout_kind layout;
+    enum dt_format format;
     if (conf->data.kind != DT_KIND_LINES ||
-        dt_examples_layout(conf->data.train.text[0], &options, &layout, NULL) <
+        dt_examples_format(conf->data.train.text[0], &options, &format, NULL) <
             0 ||
-        layout != DT_LINES_MESSAGES || !strcmp(options.chat_template, "none"))
+        format != DT_FORMAT_MESSAGES || !strcmp(options.chat_template, "none"))
         return 0;
     struct dt_chat *chat =
         dt_chat_create(options.chat_template, data->tokenizer, err);
@@ -451,8 +434,8 @@ int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
     int rc = dt_run_is_stream(conf)
                  ? open_streams(data, conf, vocab_size, speaks, err)
                  : open_examples(data, conf, vocab_size, speaks, err);
-    if (!conf->data
-             .shuffle) /* who goes on in another order learns other rows */
+    /* a run that resumes in another order would train on other rows */
+    if (!conf->data.shuffle)
         data->hash = ~data->hash;
     return rc;
 }

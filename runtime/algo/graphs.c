@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graphs.c - a few shapes, and the graphs of their pieces */
+/* graphs.c - the graphs of the pieces of a few shapes */
 #include "config.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ enum { MAX_SHAPES = 64 };
 
 /* A piece of the work of a shape. */
 struct piece {
-    bool met; /* called before, not yet recorded */
+    bool seen; /* run before */
     struct dt_graph *graph;
 };
 
@@ -48,32 +48,33 @@ void dt_graphs_destroy(struct dt_graphs *graphs)
     free(graphs);
 }
 
-/* The place of a shape; -1: it has none. */
-static int find(const struct dt_graphs *graphs,
-                const struct dt_graph_shape *shape)
+/* The index of a shape; -1: unknown. */
+static int find_shape(const struct dt_graphs *graphs,
+                      const struct dt_graph_shape *shape)
 {
     for (size_t i = 0; i < graphs->shape_count; i++) {
         const struct dt_graph_shape *it = &graphs->shapes[i];
         if (it->B == shape->B && it->T == shape->T &&
-            it->starts == shape->starts && it->accumulate == shape->accumulate)
+            it->doc_start == shape->doc_start &&
+            it->accumulate == shape->accumulate)
             return (int)i;
     }
     return -1;
 }
 
-bool dt_graphs_met(const struct dt_graphs *graphs,
-                   const struct dt_graph_shape *shape)
-{
-    return find(graphs, shape) >= 0;
-}
-
-/* The same, with a place for a new shape; -1: there are too many. */
-static int place_of(struct dt_graphs *graphs,
+bool dt_graphs_seen(const struct dt_graphs *graphs,
                     const struct dt_graph_shape *shape)
 {
-    int place = find(graphs, shape);
-    if (place >= 0)
-        return place;
+    return find_shape(graphs, shape) >= 0;
+}
+
+/* The same; adds a new shape. -1: there are too many. */
+static int find_or_add_shape(struct dt_graphs *graphs,
+                             const struct dt_graph_shape *shape)
+{
+    int index = find_shape(graphs, shape);
+    if (index >= 0)
+        return index;
     if (graphs->shape_count == MAX_SHAPES)
         return -1;
     graphs->shapes[graphs->shape_count] = *shape;
@@ -86,13 +87,13 @@ int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
 {
     const struct dt_device *device = graphs->exec.device;
     struct dt_stream *stream = graphs->exec.stream;
-    int place = device->record_begin ? place_of(graphs, shape) : -1;
+    int index = device->record_begin ? find_or_add_shape(graphs, shape) : -1;
     struct piece *it =
-        place < 0 ? NULL
-                  : &graphs->piece[(size_t)place * graphs->pieces + piece];
-    if (!it || !it->met) {
+        index < 0 ? NULL
+                  : &graphs->piece[(size_t)index * graphs->pieces + piece];
+    if (!it || !it->seen) {
         if (it)
-            it->met = true;
+            it->seen = true;
         work(ctx);
         return 0;
     }

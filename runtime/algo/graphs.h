@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graphs.h - repeated work, recorded once (algo/ only)
+ * graphs.h - device graphs of repeated work (private to algo/)
  *
  * The work of a micro-batch is the same for every batch of one shape: the
- * device replays it with one call a piece instead of one for every operation.
+ * device replays it with one call a piece instead of one an operation.
  */
 #ifndef DT_ALGO_GRAPHS_H
 #define DT_ALGO_GRAPHS_H
@@ -14,10 +14,10 @@
 #include "base/error.h"
 #include "ops/ops.h"
 
-/* What the work of a piece depends on. */
+/* The work of a piece depends on these. */
 struct dt_graph_shape {
     size_t B, T;
-    bool starts, accumulate;
+    bool doc_start, accumulate;
 };
 
 struct dt_graphs;
@@ -27,16 +27,16 @@ struct dt_graphs *dt_graphs_create(const struct dt_exec *exec, size_t pieces,
                                    struct dt_error *err);
 void dt_graphs_destroy(struct dt_graphs *graphs); /* NULL is fine */
 
-/* Has a piece of this shape been met, so that nothing is prepared any more for
- * it? No, if the device has no graphs.
+/* Whether a piece of this shape was run before, so that nothing needs
+ * preparation. Never if the device has no graphs.
  */
-bool dt_graphs_met(const struct dt_graphs *graphs,
-                   const struct dt_graph_shape *shape);
+bool dt_graphs_seen(const struct dt_graphs *graphs,
+                    const struct dt_graph_shape *shape);
 
-/* Queues what work(ctx) queues. It is called the first time a piece of a shape
- * is met, so that it can prepare what it needs, and the second time, to be
- * recorded; not from then on. Shapes beyond the first 64 are not recorded.
- * -1: the device failed.
+/* Queues the work of work(ctx). For each piece of a shape it is called twice:
+ * first to run, when it may prepare what it needs, then to be recorded; from
+ * then on the recording is replayed. Shapes after the first 64 are not
+ * recorded. -1: the device failed.
  */
 int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
                   size_t piece, void (*work)(void *ctx), void *ctx,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * health.c - is the run still worth saving, and which checkpoint is good
+ * health.c - whether the run is worth saving, and which checkpoint is good
  *
- * A step that explodes the weights has a finite loss itself: it shows in the
- * next one. So the checkpoint before the newest stays until a step after the
- * newest had a finite loss, and is what a diverged run goes back to.
+ * A step that explodes the weights still has a finite loss: only the next one
+ * shows it. So the second newest checkpoint stays until a step after the newest
+ * had a finite loss, and a diverged run goes back to it.
  */
 #include "config.h"
 
@@ -39,11 +39,11 @@ void dt_run_judge(struct dt_run *run, double loss, enum dt_step_outcome outcome)
 
 int dt_run_weights_finite(struct dt_run *run, struct dt_error *err)
 {
-    static const struct dt_step_rule rules[DT_STEP_OUTCOMES];
+    static const struct dt_step_params params[DT_STEP_OUTCOMES];
     const struct dt_exec *exec = &run->exec;
-    double *scalars = run->flights[0].scalars;
-    assert(!run->flights[0].open && !run->flights[1].open);
-    exec->ops->step_begin(exec->stream, run->eval, rules);
+    double *scalars = run->in_flight[0].scalars;
+    assert(!run->in_flight[0].open && !run->in_flight[1].open);
+    exec->ops->step_begin(exec->stream, run->eval, params);
     exec->ops->sum_of_squares(exec->stream, run->eval, run->master);
     if (exec->device->copy(exec->stream, scalars, dt_view_data(run->eval),
                            DT_STEP_COUNT * sizeof(double), err) < 0 ||
@@ -52,7 +52,7 @@ int dt_run_weights_finite(struct dt_run *run, struct dt_error *err)
     return isfinite(scalars[DT_STEP_SQUARES]);
 }
 
-/* The checkpoint to go on from into *path (free it), or NULL for none. */
+/* Sets *path to the checkpoint to resume from (free it), or NULL for none. */
 static int find_good(const struct dt_run *run, char **path,
                      struct dt_error *err)
 {
@@ -75,7 +75,7 @@ int dt_run_give_up(struct dt_run *run, struct dt_error *err)
     else if (good)
         dt_error_add(err, err->status,
                      "the last good checkpoint is %s: training.resume: auto "
-                     "goes on from it",
+                     "resumes from it",
                      good);
     else
         dt_error_add(err, err->status, "there is no earlier good checkpoint");

@@ -1,23 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/weights/export.c \
-	runtime/algo/export.h \
+	runtime/algo/agree.c \
+	runtime/algo/data.c \
+	runtime/algo/data.h \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
 	runtime/algo/health.c \
-	runtime/algo/mirror.c \
-	runtime/algo/mirror.h \
-	runtime/weights/tensor_names.c \
-	runtime/algo/names.h \
-	runtime/rollout/generate.c \
-	runtime/rollout/generate.h \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \
-	runtime/algo/agree.c \
 	runtime/algo/owner.c \
 	runtime/algo/owner.h \
-	runtime/algo/data.c \
-	runtime/algo/data.h \
 	runtime/algo/plan.c \
 	runtime/algo/plan.h \
 	runtime/algo/progress.c \
@@ -25,17 +17,12 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/run.h \
 	runtime/algo/same.c \
 	runtime/algo/same.h \
-	runtime/rollout/sample.c \
-	runtime/algo/sample.h \
 	runtime/algo/save.c \
 	runtime/algo/setup.c \
 	runtime/algo/state.c \
 	runtime/algo/step.c \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
-	runtime/weights/weights.c \
-	runtime/weights/weights.h \
-	runtime/weights/weights_save.c \
 	runtime/algo/world.c \
 	runtime/algo/world.h \
 	# End of runtime/algo

@@ -1,23 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numerics.c - learning rates and loss scale that the configuration means */
+/* numerics.c - learning rates and loss scale from the configuration */
 #include "config.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "algo/numerics.h"
-
-/* conf may not know optim, and has the same values under other names. */
-static_assert((int)DT_CONF_COSINE_WITH_MIN_LR ==
-                      (int)DT_SCHEDULE_COSINE_WITH_MIN_LR &&
-                  (int)DT_CONF_WARMUP_COSINE_LR ==
-                      (int)DT_SCHEDULE_DS_WARMUP_COSINE &&
-                  (int)DT_CONF_CURVE_LOG == (int)DT_CURVE_LOG &&
-                  (int)DT_CONF_CURVE_SQRT == (int)DT_CURVE_SQRT &&
-                  (int)DT_CONF_SCALER_STATIC == (int)DT_SCALER_STATIC &&
-                  (int)DT_CONF_SCALER_TORCH == (int)DT_SCALER_TORCH,
-              "enumerations of conf");
 
 double dt_run_lr_factor(const struct dt_conf *conf, int world)
 {
@@ -40,13 +28,13 @@ struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
     long warmup = (long)conf->scheduler.warmup_steps;
     double lr = conf->optimizer.lr, rate = conf->scheduler.warmup_lr_rate;
     double warmup_lr = lr * (rate < 0 ? 1.0 / fmax(1.0, (double)warmup) : rate);
-    if (conf->scheduler.name == DT_CONF_WARMUP_LR ||
-        conf->scheduler.name == DT_CONF_WARMUP_DECAY_LR) {
+    if (conf->scheduler.name == DT_SCHEDULE_DS_WARMUP ||
+        conf->scheduler.name == DT_SCHEDULE_DS_WARMUP_DECAY) {
         lr = conf->scheduler.warmup_max_lr;
         warmup_lr = conf->scheduler.warmup_min_lr;
     }
     return (struct dt_schedule){
-        .name = (enum dt_schedule_name)conf->scheduler.name,
+        .name = conf->scheduler.name,
         .lr = factor * lr,
         .min_lr = factor * conf->scheduler.min_lr,
         .warmup_lr = factor * warmup_lr,
@@ -57,8 +45,8 @@ struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
         .stable = conf->scheduler.stable_steps,
         .decay = conf->scheduler.decay_steps,
         .timescale = conf->scheduler.timescale,
-        .warmup_curve = (enum dt_curve)conf->scheduler.warmup_type,
-        .decay_curve = (enum dt_curve)conf->scheduler.decay_type,
+        .warmup_curve = conf->scheduler.warmup_type,
+        .decay_curve = conf->scheduler.decay_type,
     };
 }
 
@@ -71,9 +59,9 @@ void dt_run_schedule_note(const struct dt_schedule *schedule, char *text,
         k++;
     if (k == total)
         snprintf(text, bytes,
-                 "E110 nothing is learnt: the run ends at step %ld of %ld of "
-                 "warm-up, and its learning rate is 0 throughout; train for "
-                 "more steps or lower scheduler.warmup_steps",
+                 "E110 the model will not change: the run ends at step %ld "
+                 "of %ld of the warm-up, and its learning rate is always 0; "
+                 "train for more steps or lower scheduler.warmup_steps",
                  total, warmup);
     else if (warmup >= total && schedule->name != DT_SCHEDULE_CONSTANT)
         snprintf(text, bytes,
@@ -95,7 +83,7 @@ enum dt_dtype dt_run_dtype(int dtype)
 struct dt_scaler dt_run_scaler(const struct dt_conf *conf)
 {
     struct dt_scaler_options options = {
-        .kind = (enum dt_scaler_kind)conf->precision.loss_scaler,
+        .kind = conf->precision.loss_scaler,
         .scale = ldexp(1.0, (int)conf->precision.initial_scale_power),
         .window = conf->precision.loss_scale_window,
         .hysteresis = conf->precision.hysteresis,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numerics.h - learning rates and loss scale that the configuration means */
+/* numerics.h - learning rates and loss scale from the configuration */
 #ifndef DT_ALGO_NUMERICS_H
 #define DT_ALGO_NUMERICS_H
 
@@ -17,14 +17,14 @@ double dt_run_lr_factor(const struct dt_conf *conf, int world);
 struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
                                    long total);
 
-/* Writes that no step has a rate above 0, or that warm-up lasts to the end of
- * the run; empty if neither is so.
+/* Writes a warning if no step has a rate above 0, or if warm-up lasts to the
+ * end of the run; otherwise an empty text.
  */
 void dt_run_schedule_note(const struct dt_schedule *schedule, char *text,
                           size_t bytes);
 
-/* The loss scaler of precision.*, before the first step; but in fp16 a static
- * scale of 1.
+/* The loss scaler of precision.*, before the first step; a static scale of 1
+ * unless compute is fp16.
  */
 struct dt_scaler dt_run_scaler(const struct dt_conf *conf);
 
@@ -32,7 +32,7 @@ struct dt_scaler dt_run_scaler(const struct dt_conf *conf);
 void dt_run_lr_note(const struct dt_conf *conf, int world, char *text,
                     size_t bytes);
 
-/* The type that a word of the configuration means: fp32, bf16, fp16. */
+/* The type of a value of the configuration: fp32, bf16, fp16. */
 enum dt_dtype dt_run_dtype(int dtype);
 
 #endif /* DT_ALGO_NUMERICS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owner.c - who writes to a directory, in a file of it */
+/* owner.c - a file that says which run writes to a directory */
 #include "config.h"
 
 #include <errno.h>
@@ -23,8 +23,8 @@
 
 enum { BEATS = 3, ROUNDS = 100, MAX_BYTES = 2048 };
 
-/* What the file says. Words that are not known are "-". */
-struct card {
+/* The contents of the file. Unknown words are "-". */
+struct owner_record {
     char job[96], step[32], restart[16]; /* job@cluster */
     char host[256], boot[64], space[64]; /* space: of process numbers */
     long pid;
@@ -36,7 +36,7 @@ struct card {
 
 struct dt_owner {
     char *dir, *path;
-    struct card card;
+    struct owner_record record;
     int beat_ms;
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -63,7 +63,7 @@ static void read_word(char *to, size_t bytes, const char *path)
     copy_word(to, bytes, word);
 }
 
-/* When the process began; 0 if there is none, or it cannot be seen. */
+/* Start time of the process; 0 if there is none, or it is not visible. */
 static unsigned long long start_of(long pid)
 {
     char path[64], text[1024];
@@ -84,7 +84,7 @@ static unsigned long long start_of(long pid)
     return start;
 }
 
-static void describe_self(struct card *card)
+static void describe_self(struct owner_record *record)
 {
     char job[96], host[256] = "", space[64] = "";
     const char *cluster = getenv("SLURM_CLUSTER_NAME");
@@ -94,31 +94,33 @@ static void describe_self(struct card *card)
     time_t now = time(NULL);
     struct tm tm;
 
-    *card = (struct card){.pid = getpid(), .start = start_of(getpid())};
+    *record =
+        (struct owner_record){.pid = getpid(), .start = start_of(getpid())};
     snprintf(job, sizeof(job), "%s@%s", id ? id : "", cluster ? cluster : "");
-    copy_word(card->job, sizeof(card->job), id ? job : NULL);
-    copy_word(card->step, sizeof(card->step), getenv("SLURM_STEP_ID"));
-    copy_word(card->restart, sizeof(card->restart), restart ? restart : "0");
+    copy_word(record->job, sizeof(record->job), id ? job : NULL);
+    copy_word(record->step, sizeof(record->step), getenv("SLURM_STEP_ID"));
+    copy_word(record->restart, sizeof(record->restart),
+              restart ? restart : "0");
     if (gethostname(host, sizeof(host) - 1) < 0)
         host[0] = '\0';
-    copy_word(card->host, sizeof(card->host), host);
-    read_word(card->boot, sizeof(card->boot),
+    copy_word(record->host, sizeof(record->host), host);
+    read_word(record->boot, sizeof(record->boot),
               "/proc/sys/kernel/random/boot_id");
     if (readlink("/proc/self/ns/pid", space, sizeof(space) - 1) < 0)
         space[0] = '\0';
-    copy_word(card->space, sizeof(card->space), space);
-    strftime(card->since, sizeof(card->since), "%Y-%m-%d %H:%M:%S",
+    copy_word(record->space, sizeof(record->space), space);
+    strftime(record->since, sizeof(record->since), "%Y-%m-%d %H:%M:%S",
              localtime_r(&now, &tm));
     if (getrandom(random, sizeof(random), 0) < 0)
         memcpy(random, &now, sizeof(now));
     for (int i = 0; i < 8; i++)
-        snprintf(card->nonce + 2 * i, 3, "%02x", random[i]);
+        snprintf(record->nonce + 2 * i, 3, "%02x", random[i]);
 }
 
 /* --- the file --- */
 
-/* Creates `path`, which must not be there, for this process. 0, or errno. */
-static int create_file(const char *path, const struct card *card)
+/* Creates `path` for this process; it must not exist. 0, or errno. */
+static int create_file(const char *path, const struct owner_record *record)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
@@ -131,8 +133,9 @@ static int create_file(const char *path, const struct card *card)
     fprintf(file,
             "job %s\nstep %s\nrestart %s\nhost %s\nboot %s\nspace %s\n"
             "pid %ld\nstart %llu\nsince %s\nnonce %s\n",
-            card->job, card->step, card->restart, card->host, card->boot,
-            card->space, card->pid, card->start, card->since, card->nonce);
+            record->job, record->step, record->restart, record->host,
+            record->boot, record->space, record->pid, record->start,
+            record->since, record->nonce);
     int bad = ferror(file) ? EIO : 0;
     if (fclose(file) != 0)
         bad = errno;
@@ -141,27 +144,27 @@ static int create_file(const char *path, const struct card *card)
     return bad;
 }
 
-/* What the file says. false: there is none. */
-static bool read_file(const char *path, struct card *card)
+/* Reads the file. false: there is none. */
+static bool read_file(const char *path, struct owner_record *record)
 {
     char text[MAX_BYTES];
     struct stat st = {0};
-    *card = (struct card){0};
+    *record = (struct owner_record){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return errno != ENOENT;
     ssize_t n = read(fd, text, sizeof(text) - 1);
     text[n > 0 ? n : 0] = '\0';
     if (fstat(fd, &st) == 0)
-        card->touched = st.st_mtim;
+        record->touched = st.st_mtim;
     close(fd);
     if (sscanf(text,
                "job %95s\nstep %31s\nrestart %15s\nhost %255s\nboot %63s\n"
                "space %63s\npid %ld\nstart %llu\nsince %31[^\n]\nnonce %16s\n",
-               card->job, card->step, card->restart, card->host, card->boot,
-               card->space, &card->pid, &card->start, card->since,
-               card->nonce) != 10)
-        card->nonce[0] = '\0';
+               record->job, record->step, record->restart, record->host,
+               record->boot, record->space, &record->pid, &record->start,
+               record->since, record->nonce) != 10)
+        record->nonce[0] = '\0';
     return true;
 }
 
@@ -174,7 +177,8 @@ static bool same_word(const char *a, const char *b)
 
 enum verdict { GONE, ALIVE, UNKNOWN };
 
-static enum verdict judge(const struct card *other, const struct card *self)
+static enum verdict judge_owner(const struct owner_record *other,
+                                const struct owner_record *self)
 {
     if (!other->nonce[0])
         return UNKNOWN;
@@ -187,20 +191,21 @@ static enum verdict judge(const struct card *other, const struct card *self)
     }
     if (same_word(other->job, self->job) &&
         strcmp(other->restart, self->restart) != 0)
-        return GONE; /* Slurm has ended it before it began the job again */
+        return GONE; /* Slurm ended it before it restarted the job */
     return UNKNOWN;
 }
 
-/* Looks whether its file is touched. GONE, too, if somebody else's is there. */
-static enum verdict watch(const struct dt_owner *owner,
-                          const struct card *other)
+/* Waits for its file to be touched. GONE also if the file is another run's now.
+ */
+static enum verdict watch_file(const struct dt_owner *owner,
+                               const struct owner_record *other)
 {
-    struct card now;
+    struct owner_record now;
     double end = dt_clock_now() + BEATS * owner->beat_ms / 1e3;
     if (other->nonce[0])
         dt_log(DT_LOG_INFO, "algo",
-               "%s: is the run of process %ld on %s still alive? Looking for "
-               "%d s",
+               "%s: is the run of process %ld on %s still alive? Checking "
+               "for %d s",
                owner->path, other->pid, other->host,
                BEATS * owner->beat_ms / 1000);
     while (dt_clock_now() < end) {
@@ -217,18 +222,18 @@ static enum verdict watch(const struct dt_owner *owner,
 
 /* --- taking the directory --- */
 
-/* Puts this run in the place of one that has ended. Whoever wants to do so
- * creates a file named after it first, so that there is one only, and looks
- * again. -1: another one was faster.
+/* Replaces a run that has ended. To be the only one, create a file named after
+ * it first, and then check again. -1: another run was faster.
  */
-static int replace(const struct dt_owner *owner, const struct card *other)
+static int replace_owner(const struct dt_owner *owner,
+                         const struct owner_record *other)
 {
     char claim[PATH_MAX];
-    struct card now;
+    struct owner_record now;
     snprintf(claim, sizeof(claim), "%s-after-%s", owner->path, other->nonce);
-    if (create_file(claim, &owner->card) != 0) {
-        if (read_file(claim, &now) && judge(&now, &owner->card) == GONE)
-            unlink(claim); /* it did not live to use it */
+    if (create_file(claim, &owner->record) != 0) {
+        if (read_file(claim, &now) && judge_owner(&now, &owner->record) == GONE)
+            unlink(claim); /* it ended before it used it */
         return -1;
     }
     if (read_file(owner->path, &now) && !strcmp(now.nonce, other->nonce) &&
@@ -238,8 +243,8 @@ static int replace(const struct dt_owner *owner, const struct card *other)
     return -1;
 }
 
-static int refuse(const struct dt_owner *owner, const struct card *other,
-                  struct dt_error *err)
+static int refuse_dir(const struct dt_owner *owner,
+                      const struct owner_record *other, struct dt_error *err)
 {
     char job[160] = "", cancel[96] = "";
     int digits = (int)strcspn(other->job, "@");
@@ -251,17 +256,17 @@ static int refuse(const struct dt_owner *owner, const struct card *other,
     }
     return dt_error_set(err, EX_CANTCREAT,
                         "%s: another run writes to this directory: %sprocess "
-                        "%ld on %s, since %s; wait for its end%s, or name "
+                        "%ld on %s, since %s; wait until it ends%s, or name "
                         "another run.output_dir",
                         owner->dir, job, other->pid, other->host, other->since,
                         cancel);
 }
 
-static int take(struct dt_owner *owner, struct dt_error *err)
+static int take_dir(struct dt_owner *owner, struct dt_error *err)
 {
-    struct card other;
+    struct owner_record other;
     for (int round = 0; round < ROUNDS; round++) {
-        int bad = create_file(owner->path, &owner->card);
+        int bad = create_file(owner->path, &owner->record);
         if (bad == 0)
             return 0;
         if (bad != EEXIST)
@@ -269,14 +274,14 @@ static int take(struct dt_owner *owner, struct dt_error *err)
                                 owner->path, strerror(bad));
         if (!read_file(owner->path, &other))
             continue;
-        enum verdict verdict = judge(&other, &owner->card);
+        enum verdict verdict = judge_owner(&other, &owner->record);
         if (verdict == UNKNOWN)
-            verdict = watch(owner, &other);
+            verdict = watch_file(owner, &other);
         if (verdict == ALIVE && other.nonce[0])
-            return refuse(owner, &other, err);
-        if (verdict == GONE && replace(owner, &other) == 0)
+            return refuse_dir(owner, &other, err);
+        if (verdict == GONE && replace_owner(owner, &other) == 0)
             return 0;
-        dt_clock_sleep(0.02); /* a third one is taking its place */
+        dt_clock_sleep(0.02); /* a third run is replacing it */
     }
     return dt_error_set(err, EX_CANTCREAT,
                         "%s: cannot tell whether another run writes to this "
@@ -284,16 +289,16 @@ static int take(struct dt_owner *owner, struct dt_error *err)
                         owner->path);
 }
 
-/* --- while the run lives --- */
+/* --- while the run is alive --- */
 
 static bool is_ours(const struct dt_owner *owner, bool *there)
 {
-    struct card now;
+    struct owner_record now;
     *there = read_file(owner->path, &now);
-    return *there && strcmp(now.nonce, owner->card.nonce) == 0;
+    return *there && strcmp(now.nonce, owner->record.nonce) == 0;
 }
 
-static void *beat(void *arg)
+static void *run_heartbeat(void *arg)
 {
     struct dt_owner *owner = arg;
     bool there;
@@ -310,7 +315,7 @@ static void *beat(void *arg)
     return NULL;
 }
 
-static int start_beating(struct dt_owner *owner, struct dt_error *err)
+static int start_heartbeat(struct dt_owner *owner, struct dt_error *err)
 {
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -318,7 +323,7 @@ static int start_beating(struct dt_owner *owner, struct dt_error *err)
     pthread_cond_init(&owner->ended, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&owner->mutex, NULL);
-    int bad = pthread_create(&owner->thread, NULL, beat, owner);
+    int bad = pthread_create(&owner->thread, NULL, run_heartbeat, owner);
     if (bad)
         dt_error_set(err, EX_OSERR, "%s: cannot start a thread: %s",
                      owner->path, strerror(bad));
@@ -338,9 +343,9 @@ struct dt_owner *dt_owner_take(const char *dir, int beat_ms,
         return NULL;
     }
     owner->beat_ms = beat_ms;
-    describe_self(&owner->card);
-    if (dt_file_mkdirs(dir, err) == 0 && take(owner, err) == 0) {
-        if (start_beating(owner, err) == 0)
+    describe_self(&owner->record);
+    if (dt_file_mkdirs(dir, err) == 0 && take_dir(owner, err) == 0) {
+        if (start_heartbeat(owner, err) == 0)
             return owner;
         unlink(owner->path);
     }
@@ -352,16 +357,16 @@ struct dt_owner *dt_owner_take(const char *dir, int beat_ms,
 
 int dt_owner_check(struct dt_owner *owner, struct dt_error *err)
 {
-    struct card other;
+    struct owner_record other;
     bool there;
     if (is_ours(owner, &there))
         return 0;
     if (!there && dt_file_mkdirs(owner->dir, NULL) == 0 &&
-        create_file(owner->path, &owner->card) == 0)
+        create_file(owner->path, &owner->record) == 0)
         return 1;
     return read_file(owner->path, &other) && other.nonce[0] &&
-                   strcmp(other.nonce, owner->card.nonce) != 0
-               ? refuse(owner, &other, err)
+                   strcmp(other.nonce, owner->record.nonce) != 0
+               ? refuse_dir(owner, &other, err)
                : 0;
 }
 

@@ -8,7 +8,7 @@
 #include "algo/plan.h"
 #include "base/log.h"
 
-static size_t add(size_t a, size_t b)
+static size_t add_bytes(size_t a, size_t b)
 {
     size_t sum;
     return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
@@ -20,7 +20,7 @@ size_t dt_plan_total(const struct dt_plan *plan)
                             plan->optimizer, plan->activations, plan->batches};
     size_t sum = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        sum = add(sum, parts[i]);
+        sum = add_bytes(sum, parts[i]);
     return sum;
 }
 
@@ -40,13 +40,14 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         .optimizer = 2 * count * sizeof(float),
         .activations = dt_model_activation_bytes(&run->model_config,
                                                  run->exec.ops, options),
-        .batches =
-            here ? batch * (dt_run_prefetch(run) + 1) * (held_out ? 2 : 1) : 0,
+        .batches = here ? batch * (dt_run_prefetch(&run->conf) + 1) *
+                              (held_out ? 2 : 1)
+                        : 0,
     };
 }
 
 /* "1.23 GB" in one of a few static places. */
-static const char *shown(size_t bytes)
+static const char *format_bytes(size_t bytes)
 {
     static char text[8][32];
     static unsigned turn;
@@ -56,7 +57,7 @@ static const char *shown(size_t bytes)
     return to;
 }
 
-/* What fits, as text: several things with "; or " between them. */
+/* Settings that would fit, as text, separated by "; or ". */
 struct offers {
     const struct dt_run *run;
     size_t most; /* bytes that a rank may have */
@@ -64,20 +65,20 @@ struct offers {
 };
 
 /* Adds `what` if these options need no more than there is. */
-static bool offer(struct offers *offers, const struct dt_model_options *options,
-                  const char *what)
+static bool add_offer(struct offers *offers,
+                      const struct dt_model_options *options, const char *what)
 {
     struct dt_plan plan = dt_plan_make(offers->run, options);
     size_t total = dt_plan_total(&plan), used = strlen(offers->text);
     if (total > offers->most)
         return false;
     snprintf(offers->text + used, sizeof(offers->text) - used, "%s%s (%s)",
-             used ? "; or " : "", what, shown(total));
+             used ? "; or " : "", what, format_bytes(total));
     return true;
 }
 
-/* Offers `also` with the largest batch that fits and divides the one there is,
- * so that more accumulation makes it up.
+/* Offers `also` with the largest batch that fits and divides the current one,
+ * so that more accumulation gives the same total.
  */
 static bool offer_batch(struct offers *offers, struct dt_model_options options,
                         const char *also)
@@ -101,14 +102,14 @@ static bool offer_batch(struct offers *offers, struct dt_model_options options,
                      *train ? ", " : "", B);
         snprintf(what, sizeof(what), "%s%s%s", train, eval, also);
         options.B = B;
-        if ((*train || *eval) && offer(offers, &options, what))
+        if ((*train || *eval) && add_offer(offers, &options, what))
             return true;
     }
     return false;
 }
 
-/* Where a rank has its memory. */
-static const char *place_of(const struct dt_run *run)
+/* What a rank's memory belongs to. */
+static const char *memory_owner(const struct dt_run *run)
 {
     return run->exec.device->is_host ? "node" : "GPU";
 }
@@ -121,12 +122,12 @@ static void offer_all(struct offers *offers,
     struct dt_model_options less = *options;
     struct dt_plan plan = dt_plan_make(offers->run, options);
     size_t total = dt_plan_total(&plan), used;
-    less.checkpointing = true;
-    bool found = !options->checkpointing &&
-                 offer(offers, &less, "model.gradient_checkpointing: true");
+    less.recompute = true;
+    bool found = !options->recompute &&
+                 add_offer(offers, &less, "model.gradient_checkpointing: true");
     found =
         found || offer_batch(offers, *options, "") ||
-        (!options->checkpointing &&
+        (!options->recompute &&
          offer_batch(offers, less, " and model.gradient_checkpointing: true"));
     used = strlen(offers->text);
     if (offers->run->exec.device->is_host && local_size > 1 && total <= node)
@@ -136,7 +137,7 @@ static void offer_all(struct offers *offers,
     else if (!found)
         snprintf(offers->text, sizeof(offers->text),
                  "a smaller model, or %ss with more memory",
-                 place_of(offers->run));
+                 memory_owner(offers->run));
 }
 
 int dt_plan_check(const struct dt_run *run,
@@ -151,9 +152,10 @@ int dt_plan_check(const struct dt_run *run,
     dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
            "memory of a rank: weights %s, gradients %s, optimizer %s, "
            "activations %s, batches %s: %s of %s",
-           shown(add(plan.weights, plan.master)), shown(plan.gradients),
-           shown(plan.optimizer), shown(plan.activations), shown(plan.batches),
-           shown(total), shown(mine));
+           format_bytes(add_bytes(plan.weights, plan.master)),
+           format_bytes(plan.gradients), format_bytes(plan.optimizer),
+           format_bytes(plan.activations), format_bytes(plan.batches),
+           format_bytes(total), format_bytes(mine));
     if (total <= mine)
         return 0;
     offer_all(&offers, options, left, local_size);
@@ -161,12 +163,14 @@ int dt_plan_check(const struct dt_run *run,
     if (shared)
         snprintf(ranks, sizeof(ranks), " for %d rank%s", local_size,
                  local_size == 1 ? "" : "s");
-    return dt_error_set(
-        err, EX_CONFIG,
-        "%s: this run needs %s of memory a rank (weights %s, "
-        "gradients %s, optimizer %s, activations %s), but the "
-        "%s has %s left%s; what would fit: %s",
-        run->conf.file, shown(total), shown(add(plan.weights, plan.master)),
-        shown(plan.gradients), shown(plan.optimizer), shown(plan.activations),
-        place_of(run), shown(left), ranks, offers.text);
+    return dt_error_set(err, EX_CONFIG,
+                        "%s: this run needs %s of memory a rank (weights %s, "
+                        "gradients %s, optimizer %s, activations %s), but the "
+                        "%s has %s left%s; what would fit: %s",
+                        run->conf.file, format_bytes(total),
+                        format_bytes(add_bytes(plan.weights, plan.master)),
+                        format_bytes(plan.gradients),
+                        format_bytes(plan.optimizer),
+                        format_bytes(plan.activations), memory_owner(run),
+                        format_bytes(left), ranks, offers.text);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h - the memory of a rank, known before any of it is allocated */
+/* plan.h - the memory of a rank, planned before it is allocated */
 #ifndef DT_ALGO_PLAN_H
 #define DT_ALGO_PLAN_H
 
@@ -22,9 +22,9 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
 /* SIZE_MAX if it does not fit into a size_t. */
 size_t dt_plan_total(const struct dt_plan *plan);
 
-/* Prints the plan (rank 0) and compares it with the `left` bytes that the
- * device has left; of those of a node this rank gets one part in `local_size`.
- * -1: EX_CONFIG with the numbers and the settings that would fit.
+/* Logs the plan (rank 0) and compares it with the device's `left` free bytes; a
+ * node's memory is divided among its `local_size` ranks. -1: EX_CONFIG with the
+ * numbers and the settings that would fit.
  */
 int dt_plan_check(const struct dt_run *run,
                   const struct dt_model_options *options, size_t left,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.c - trainer_state.json: where a run is, beside its tensors */
+/* progress.c - trainer_state.json: the progress of a run */
 #include "config.h"
 
 #include <inttypes.h>
@@ -54,9 +54,9 @@ static int check_same_data(const struct dt_run *run, const char *path,
     snprintf(mine, sizeof(mine), "%016" PRIx64, run->data.hash);
     if (strcmp(mine, hash) != 0)
         return dt_error_set(err, EX_CONFIG,
-                            "%s: was trained on other data "
-                            "(hash %s, data.train has %s); use the same data, "
-                            "or start anew in another run.output_dir",
+                            "%s: was trained on other data (hash %s, "
+                            "data.train has %s); use the same data, or start "
+                            "a new run in another run.output_dir",
                             path, hash, mine);
     if ((size_t)length != run->T)
         return dt_error_set(err, EX_CONFIG,
@@ -67,8 +67,8 @@ static int check_same_data(const struct dt_run *run, const char *path,
         return dt_error_set(
             err, EX_CONFIG,
             "%s: was trained with %s %" PRIu64 ", not %" PRIu64
-            ", which orders the data; set run.data_seed: %" PRIu64
-            ", or start anew in another run.output_dir",
+            ", which changes the order of the data; set run.data_seed: %" PRIu64
+            ", or start a new run in another run.output_dir",
             path, own ? "run.data_seed" : "run.seed", (uint64_t)seed,
             run->conf.run.data_seed, (uint64_t)seed);
     return 0;
@@ -89,8 +89,9 @@ static int parse_state(struct dt_run *run, const char *dir, const char *path,
     int result = -1;
     if (state && version != STATE_VERSION)
         dt_error_set(err, EX_DATAERR,
-                     "%s: of version %lld, this program reads version %d: name "
-                     "the checkpoint in model.path to start from its weights",
+                     "%s: has version %lld, but this program reads version "
+                     "%d: name the checkpoint in model.path to start from "
+                     "its weights",
                      path, (long long)version, STATE_VERSION);
     else if (!state ||
              json_unpack_ex(state, &why, 0,
@@ -123,7 +124,7 @@ static int parse_state(struct dt_run *run, const char *dir, const char *path,
         dt_optim_set_steps(run->optim, (long)steps);
         run->scaler.steps = (long)scaler_steps;
         run->scaler.last_overflow = (long)last_overflow;
-        /* another rule begins as it is told to */
+        /* a scaler of another kind starts from its own options */
         if (kind == (int)run->scaler.options.kind && kind != DT_SCALER_STATIC) {
             run->scaler.scale = scale;
             run->scaler.hysteresis = (long)hysteresis;

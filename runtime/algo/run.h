@@ -20,22 +20,22 @@
 #include "parallel/parallel.h"
 #include "report/report.h"
 
-/* A step that was queued, until the host has read how it went. */
-struct dt_flight {
+/* A step that was queued and of which the host has not read the result yet. */
+struct dt_in_flight {
     bool open;
     double *scalars;       /* (DT_STEP_COUNT) staging memory */
-    struct dt_event *done; /* they are there */
+    struct dt_event *done; /* scalars were copied */
     uint64_t position;     /* global samples consumed after it */
 };
 
-/* How the last step went. */
+/* The result of the last step. */
 enum dt_health {
-    DT_WELL,        /* as it should, or skipped in search of a loss scale */
+    DT_WELL,        /* normal, or skipped to find a loss scale */
     DT_NO_GRADIENT, /* the loss is finite, the norm of its gradient is not */
     DT_NO_LOSS,     /* the loss is not finite */
 };
 
-enum { DT_FLIGHTS = 2 }; /* the one that is read, and one behind it */
+enum { DT_MAX_IN_FLIGHT = 2 }; /* the one that is read, and the next */
 
 struct dt_run {
     struct dt_conf conf; /* a copy with the batch resolved for this world;
@@ -51,20 +51,20 @@ struct dt_run {
     struct dt_layout *layout;
     struct dt_buffer *master_buf, *weights_buf, *grads_buf;
     struct dt_view master;  /* flat, fp32: what the optimizer updates */
-    struct dt_view weights; /* flat, in the compute type: what is computed
-                               with; in fp32 the same as master */
+    struct dt_view weights; /* flat, in the compute type: the model's; in fp32
+                               the same as master */
     struct dt_view grads;   /* flat, fp32 */
     struct dt_model *model;
     struct dt_optim *optim;
     struct dt_schedule schedule;
-    struct dt_scaler scaler; /* of the loss; scale 1 but with fp16 */
+    struct dt_scaler scaler; /* of the loss; scale 1 unless in fp16 */
     struct dt_parallel *parallel;
     struct dt_graphs *graphs;
 
     struct dt_buffer *step_buf;
     struct dt_view step, eval; /* (DT_STEP_COUNT) F64 each: ops.h */
-    struct dt_flight flights[DT_FLIGHTS];
-    long queued; /* steps of the run so far, those under way included */
+    struct dt_in_flight in_flight[DT_MAX_IN_FLIGHT];
+    long queued; /* steps of the run so far, including those in flight */
 
     struct dt_run_data data;
     struct dt_loader *loader;
@@ -74,14 +74,14 @@ struct dt_run {
     struct dt_owner *owner; /* of run.output_dir: rank 0 */
     struct dt_report *report;
     char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
-    char ckpt_path[PATH_MAX];      /* of the newest one, empty before it */
+    char ckpt_path[PATH_MAX];      /* of the newest one, empty if none */
 
     struct dt_run_save {
         int failures; /* saves in a row */
         long retry;   /* the step after which to try again, 0: all is well */
     } save;
 
-    /* What a checkpoint stores beside tensors: dt_run_save, dt_run_restore. */
+    /* Stored in checkpoints along with tensors: dt_run_save, dt_run_restore. */
     struct dt_progress {
         long step;           /* optimizer steps done, skipped ones included */
         long skipped_in_row; /* steps without an update: non-finite gradients */
@@ -114,27 +114,25 @@ int dt_run_agree(struct dt_run *run, struct dt_error *err);
 struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
                                 struct dt_error *err);
 
-/* Batches that the loader makes ahead. */
-size_t dt_run_prefetch(const struct dt_run *run);
-
 /* distributed.timeout_s: of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);
 
-/* step.c: queues the next optimizer step; `stop` tells the ranks that this one
- * was told to stop. At most one step may be under way.
+/* step.c: queues the next optimizer step; `stop` tells all ranks that this one
+ * was told to stop. At most one step may be in flight. -1: data, the device or
+ * a peer failed.
  */
 int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err);
 
-/* step.c: waits for the oldest step that is under way, if there is one: 1, or
- * 0. Its results go to progress and `line`; *stop_asked becomes true if any
- * rank was told to stop. -1: the device or a peer failed, or the run makes no
- * sense any more (EX_DATAERR).
+/* step.c: waits for the oldest step in flight and adds its results to progress
+ * and `line`; *stop_asked becomes true if any rank was told to stop. Returns 1,
+ * or 0 if no step is in flight. -1: the device or a peer failed, or going on
+ * would be useless (EX_DATAERR).
  */
-int dt_run_settle(struct dt_run *run, struct dt_report_step *line,
-                  bool *stop_asked, struct dt_error *err);
+int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
+                   bool *stop_asked, struct dt_error *err);
 
 /* step.c: the mean token loss on the held-out rows, over all ranks, and how
- * many tokens it is of. No step is under way.
+ * many tokens it is of. No step may be in flight.
  */
 int dt_run_evaluate(struct dt_run *run, double *loss, double *tokens,
                     struct dt_error *err);
@@ -144,27 +142,27 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *tokens,
  */
 void dt_run_prune(const struct dt_run *run, long step);
 
-/* health.c: takes note of a step that was settled: the mean of its token
- * losses and its outcome. Prunes once the newest checkpoint is good.
+/* health.c: judges a step that was collected by its mean token loss and
+ * outcome. Prunes once the newest checkpoint is good.
  */
 void dt_run_judge(struct dt_run *run, double loss,
                   enum dt_step_outcome outcome);
 
 /* health.c: 1 if all weights are finite, 0 if not; the same on all ranks. No
- * step is under way. -1: the device failed.
+ * step may be in flight. -1: the device failed.
  */
 int dt_run_weights_finite(struct dt_run *run, struct dt_error *err);
 
-/* health.c: for a run that makes no sense any more, as `err` says (EX_DATAERR):
- * adds which checkpoint is good, and makes it the one to resume from. Rank 0
- * does so, the others learn that it has failed. Returns -1.
+/* health.c: for a run that cannot recover, as `err` says (EX_DATAERR): adds
+ * which checkpoint is good, and makes it the one to resume from. Only rank 0
+ * does so; the others learn that it has failed. Returns -1.
  */
 int dt_run_give_up(struct dt_run *run, struct dt_error *err);
 
 /* save.c: is the run saved after this step? The same on all ranks. */
 bool dt_run_save_due(const struct dt_run *run, long step);
 
-/* save.c: saves the run, on all ranks together, no step under way. If that
+/* save.c: saves the run, on all ranks together, with no step in flight. If that
  * fails the run goes on and tries again sooner than usual, unless this is the
  * `last` save, or checkpoint.max_failures have failed in a row: -1 on rank 0.
  * -1 too if the device or a peer failed.

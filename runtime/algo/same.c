@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* same.c - what a resumed run has in common with the one that was saved */
+/* same.c - compares a resumed run with the one that was saved */
 #include "config.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static void add_change(struct changes *c, const char *fmt, ...)
 
 /* --- the model --- */
 
-/* A key of config.json that makes the model what it is. */
+/* A key of config.json that determines the model. */
 struct trait {
     const char *key, *gpt2; /* in config.json; NULL: GPT-2 does not have it */
     double value;
@@ -110,15 +110,15 @@ static int compare_models(const struct dt_run *run,
         print_trait(&was[i], a);
         print_trait(&is[i], b);
         return dt_error_set(err, EX_CONFIG,
-                            "%s: was trained with %s%s %s, not %s, which makes "
-                            "another model: set it back, or start anew in "
-                            "another run.output_dir",
+                            "%s: was trained with %s%s %s, not %s, which "
+                            "changes the model: set it back, or start a new "
+                            "run in another run.output_dir",
                             dir, inlined ? "model." : "", key, a, b);
     }
     return 0;
 }
 
-/* How it is trained may change. */
+/* Dropout may change. */
 static void compare_dropout(const struct dt_model_config *was,
                             const struct dt_model_config *is,
                             struct changes *changes)
@@ -178,8 +178,8 @@ json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err)
     return NULL;
 }
 
-/* The data have another order with other values of these. Of most keys of data
- * the hash of the rows knows.
+/* Keys that change the order of the data. The hash of the rows covers most
+ * other keys of data.
  */
 static bool orders_data(const char *key)
 {
@@ -187,7 +187,7 @@ static bool orders_data(const char *key)
            !strcmp(key, "data.validation_split");
 }
 
-/* The rest of what may differ without harm or is compared elsewhere. */
+/* Not keys that may differ without harm or are compared elsewhere. */
 static bool is_compared(const char *key)
 {
     return strncmp(key, "data.", 5) != 0 && strcmp(key, "run.data_seed") != 0 &&
@@ -202,7 +202,7 @@ static const char *text_of(const json_t *settings, const char *key)
     return text ? text : "(not set)";
 }
 
-/* Of keys that the checkpoint has, and of those that only the run has. */
+/* Compares keys of the checkpoint, then those that only the run has. */
 static int compare_settings(const json_t *was, const json_t *is,
                             const char *dir, struct changes *changes,
                             struct dt_error *err)
@@ -218,9 +218,10 @@ static int compare_settings(const json_t *was, const json_t *is,
                 continue;
             if (orders_data(key))
                 return dt_error_set(err, EX_CONFIG,
-                                    "%s: was trained with %s %s, not %s, which "
-                                    "orders the data; set it back, or start "
-                                    "anew in another run.output_dir",
+                                    "%s: was trained with %s %s, not %s, "
+                                    "which changes the order of the data; "
+                                    "set it back, or start a new run in "
+                                    "another run.output_dir",
                                     dir, key, a, b);
             if (is_compared(key))
                 add_change(changes, "%s %s -> %s", key, a, b);
@@ -244,7 +245,7 @@ int dt_same_run(const struct dt_run *run, const char *dir, const json_t *was,
         add_change(&changes, "training.train_batch_size %ld -> %zu", samples,
                    now);
     if (changes.bytes > 0)
-        dt_log(DT_LOG_WARN, "algo", "going on with other settings: %s",
+        dt_log(DT_LOG_WARN, "algo", "resuming with changed settings: %s",
                changes.text);
     return 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save.c - when a run is saved, and what becomes of it if that fails */
+/* save.c - when a run is saved, and what happens if that fails */
 #include "config.h"
 
 #include "algo/run.h"
 #include "base/log.h"
 
-enum { HALVINGS = 3 }; /* of the interval, the more saves have failed */
+enum { HALVINGS = 3 }; /* of the interval, one for each failure */
 
 bool dt_run_save_due(const struct dt_run *run, long step)
 {
@@ -24,7 +24,7 @@ static long retry_step(const struct dt_run *run, long step)
     return step + (steps > 1 ? steps : 1);
 }
 
-/* On rank 0: does the run end because of a save that failed? */
+/* On rank 0: does the failed save end the run? */
 static bool gives_up(const struct dt_run *run, bool last, struct dt_error *err)
 {
     long failures = run->save.failures + 1;
@@ -40,7 +40,7 @@ static bool gives_up(const struct dt_run *run, bool last, struct dt_error *err)
     return last || failures >= most;
 }
 
-/* All ranks: the next save comes sooner. */
+/* On all ranks: schedules the next try. */
 static void plan_retry(struct dt_run *run, const char *why)
 {
     long step = run->progress.step;
@@ -48,9 +48,9 @@ static void plan_retry(struct dt_run *run, const char *why)
     run->save.retry = retry_step(run, step);
     if (run->rank == 0)
         dt_log(DT_LOG_WARN, "algo",
-               "step %ld could not be saved, and the run goes on: %s; failure "
-               "%d of %ld in a row (checkpoint.max_failures), next try after "
-               "step %ld",
+               "step %ld could not be saved, and the run continues: %s; "
+               "failure %d of %ld in a row (checkpoint.max_failures), next "
+               "try after step %ld",
                step, why, run->save.failures, run->conf.checkpoint.max_failures,
                run->save.retry);
 }

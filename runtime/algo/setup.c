@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* setup.c - everything a run needs, made in the order in which it can fail */
+/* setup.c - creates all that a run needs, what may fail first */
 #include "config.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <dirent.h>
 #include <inttypes.h>
@@ -20,12 +19,6 @@
 #include "base/log.h"
 
 enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
-
-/* conf may not know optim, and has the same values under other names.
- */
-static_assert((int)DT_CONF_DECAY_HF == (int)DT_DECAY_HF &&
-                  (int)DT_CONF_DECAY_NONE == (int)DT_DECAY_NONE,
-              "enumerations of conf");
 
 /* --- what to train --- */
 
@@ -87,15 +80,8 @@ static void choose_eos(struct dt_run *run)
 
 /* --- what to train on --- */
 
-size_t dt_run_prefetch(const struct dt_run *run)
-{
-    long workers = run->conf.data.num_workers;
-    return (size_t)(run->conf.data.prefetch_factor *
-                    (workers > 1 ? workers : 1));
-}
-
-/* What the length of a batch is rounded up to. A device prepares every length
- * that it has not met: there should not be one for every batch.
+/* Batch lengths are rounded up to multiples of this: each new length costs a
+ * GPU graph and autotuning, so there should be few.
  */
 static size_t length_step(const struct dt_run *run)
 {
@@ -120,14 +106,14 @@ struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
         .repeat = train,
         .workers =
             conf->data.num_workers > 1 ? (size_t)conf->data.num_workers : 1,
-        .prefetch = dt_run_prefetch(run),
+        .prefetch = dt_run_prefetch(conf),
         .timeout_ms = dt_run_timeout_ms(run),
     };
     return dt_loader_create(train ? run->data.train : run->data.eval, &options,
                             train ? run->progress.position : 0, err);
 }
 
-/* --- what it needs --- */
+/* --- memory --- */
 
 static struct dt_model_options model_options(const struct dt_run *run)
 {
@@ -138,7 +124,7 @@ static struct dt_model_options model_options(const struct dt_run *run)
         .compute = dt_run_dtype(conf->precision.compute),
         .train = true,
         .documents = dt_run_packs(conf),
-        .checkpointing = conf->model.gradient_checkpointing,
+        .recompute = conf->model.gradient_checkpointing,
         .dropout = !conf->model.disable_dropout,
         .seed = conf->run.seed,
         .label_smoothing = (float)conf->training.label_smoothing,
@@ -166,7 +152,7 @@ static int allocate_flat(struct dt_run *run, enum dt_dtype compute,
     return 0;
 }
 
-/* The scalars of steps, and where they arrive. */
+/* The scalars of steps, and staging memory for them. */
 static int allocate_steps(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_device *device = run->exec.device;
@@ -177,12 +163,12 @@ static int allocate_steps(struct dt_run *run, struct dt_error *err)
     struct dt_view both = dt_view_of(run->step_buf, DT_F64);
     run->step = dt_view_slice(both, 0, DT_STEP_COUNT);
     run->eval = dt_view_slice(both, DT_STEP_COUNT, DT_STEP_COUNT);
-    for (int i = 0; i < DT_FLIGHTS; i++) {
+    for (int i = 0; i < DT_MAX_IN_FLIGHT; i++) {
         void *scalars;
         if (device->allocate_staging(bytes, &scalars, err) < 0)
             return -1;
-        run->flights[i].scalars = scalars;
-        if (device->event_create(&run->flights[i].done, err) < 0)
+        run->in_flight[i].scalars = scalars;
+        if (device->event_create(&run->in_flight[i].done, err) < 0)
             return -1;
     }
     return 0;
@@ -191,18 +177,19 @@ static int allocate_steps(struct dt_run *run, struct dt_error *err)
 static void release_steps(struct dt_run *run)
 {
     const struct dt_device *device = run->exec.device;
-    for (int i = 0; i < DT_FLIGHTS; i++) {
-        if (run->flights[i].done)
-            device->event_destroy(run->flights[i].done);
-        if (run->flights[i].scalars)
-            device->release_staging(run->flights[i].scalars,
+    for (int i = 0; i < DT_MAX_IN_FLIGHT; i++) {
+        if (run->in_flight[i].done)
+            device->event_destroy(run->in_flight[i].done);
+        if (run->in_flight[i].scalars)
+            device->release_staging(run->in_flight[i].scalars,
                                     DT_STEP_COUNT * sizeof(double));
     }
     dt_buffer_destroy(run->step_buf);
 }
 
-static int allocate(struct dt_run *run, const struct dt_model_options *options,
-                    struct dt_error *err)
+static int allocate_run(struct dt_run *run,
+                        const struct dt_model_options *options,
+                        struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
     const struct dt_optim_options optim = {
@@ -211,7 +198,7 @@ static int allocate(struct dt_run *run, const struct dt_model_options *options,
         .eps = conf->optimizer.eps,
         .weight_decay = conf->optimizer.weight_decay,
         .coupled = conf->optimizer.name == DT_CONF_ADAM,
-        .decay_filter = (enum dt_decay_filter)conf->optimizer.decay_filter,
+        .decay_filter = conf->optimizer.decay_filter,
     };
     const struct dt_parallel_options ddp = {
         .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
@@ -259,7 +246,7 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
 
 /* --- where the results go (rank 0) --- */
 
-/* Except for the files of its owner. One that cannot be read is not known to be
+/* Ignores the owner's files. A directory that cannot be read does not count as
  * empty.
  */
 static bool directory_is_empty(const char *path)
@@ -279,18 +266,18 @@ static int prepare_output(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
     const char *output = conf->run.output_dir;
-    bool anew = conf->training.resume == DT_CONF_RESUME_NONE &&
-                !conf->training.eval_only;
+    bool fresh = conf->training.resume == DT_CONF_RESUME_NONE &&
+                 !conf->training.eval_only;
     bool writes = !conf->training.eval_only || conf->logging.to_jsonl;
     if (writes && !(run->owner = dt_owner_take(output, DT_OWNER_BEAT_MS, err)))
         return -1;
-    if (anew && !directory_is_empty(output)) {
+    if (fresh && !directory_is_empty(output)) {
         if (!conf->run.overwrite)
             return dt_error_set(err, EX_CANTCREAT,
-                                "%s: run.output_dir is not "
-                                "empty; set training.resume: auto to go on, "
-                                "run.overwrite: true to start anew, or name "
-                                "another directory",
+                                "%s: run.output_dir is not empty; set "
+                                "training.resume: auto to resume it, "
+                                "run.overwrite: true to start a new run, or "
+                                "name another directory",
                                 output);
         if (dt_file_remove_tree(run->ckpt_root, err) < 0)
             return -1;
@@ -337,8 +324,8 @@ int dt_run_timeout_ms(const struct dt_run *run)
     return (int)(run->conf.distributed.timeout_s * 1000);
 }
 
-/* What can be said of the run without its data. */
-static int prepare(struct dt_run *run, struct dt_error *err)
+/* Batch, model and layout: all that is known without the data. */
+static int resolve_conf(struct dt_run *run, struct dt_error *err)
 {
     struct dt_conf *conf = &run->conf;
     if (dt_conf_resolve_device(
@@ -362,28 +349,28 @@ static int prepare(struct dt_run *run, struct dt_error *err)
     return run->layout ? 0 : -1;
 }
 
-/* Memory of a card that nothing else wants is spent on speed; but how much of
- * it happens to be free must not change the bits of a deterministic run.
+/* GPU memory that is left is spent on speed. Not in a deterministic run, the
+ * bits of which must not depend on how much memory happens to be free.
  */
-static bool room_to_keep(const struct dt_run *run,
-                         const struct dt_model_options *options)
+static bool can_save_activations(const struct dt_run *run,
+                                 const struct dt_model_options *options)
 {
     struct dt_model_options more = *options;
-    more.keep = true;
+    more.save_activations = true;
     struct dt_plan plan = dt_plan_make(run, &more);
     return !run->exec.device->is_host && !run->conf.run.deterministic &&
-           !options->checkpointing &&
+           !options->recompute &&
            dt_plan_total(&plan) <= run->exec.device->available_bytes();
 }
 
-/* Model, memory and data, as this rank sees them. */
-static int look(struct dt_run *run, struct dt_model_options *options,
-                int local_size, struct dt_error *err)
+/* Checks model, memory and data on this rank. */
+static int probe_run(struct dt_run *run, struct dt_model_options *options,
+                     int local_size, struct dt_error *err)
 {
-    if (prepare(run, err) < 0)
+    if (resolve_conf(run, err) < 0)
         return -1;
     *options = model_options(run);
-    options->keep = room_to_keep(run, options);
+    options->save_activations = can_save_activations(run, options);
     if (dt_plan_check(run, options, run->exec.device->available_bytes(),
                       local_size, err) < 0)
         return -1;
@@ -391,16 +378,17 @@ static int look(struct dt_run *run, struct dt_model_options *options,
                             run->model_config.vocab_size, run->rank == 0, err);
 }
 
-/* Rank 0 is the first, and makes the caches of the data. What it finds wrong
- * the others would find, too: they learn that it has failed.
+/* Rank 0 goes first and makes the caches of the data. Any error it finds would
+ * hit every rank, so the others only need to learn that it failed.
  */
-static int look_in_turn(struct dt_run *run, struct dt_model_options *options,
-                        int local_size, struct dt_error *err)
+static int probe_rank0_first(struct dt_run *run,
+                             struct dt_model_options *options, int local_size,
+                             struct dt_error *err)
 {
     bool first = run->rank == 0;
     if (!first && dt_comm_barrier(run->comm, err) < 0)
         return -1;
-    if (look(run, options, local_size, err) < 0)
+    if (probe_run(run, options, local_size, err) < 0)
         return -1;
     return first ? dt_comm_barrier(run->comm, err) : 0;
 }
@@ -415,8 +403,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->comm = comm;
     run->rank = dt_comm_rank(comm);
     run->world = dt_comm_size(comm);
-    if (look_in_turn(run, &options, local_size, err) < 0 ||
-        dt_run_agree(run, err) < 0 || allocate(run, &options, err) < 0)
+    if (probe_rank0_first(run, &options, local_size, err) < 0 ||
+        dt_run_agree(run, err) < 0 || allocate_run(run, &options, err) < 0)
         return -1;
     choose_eos(run);
     run->epoch_samples = dt_rows_count(run->data.train);
@@ -439,7 +427,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
 
 void dt_run_fini(struct dt_run *run)
 {
-    struct dt_error late; /* what is under way ends before its memory goes */
+    struct dt_error late; /* queued work ends before its memory is freed */
     if (run->exec.device)
         run->exec.device->stream_wait(run->exec.stream, &late);
     dt_report_destroy(run->report);

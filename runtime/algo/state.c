@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.c - what a checkpoint holds, saved and restored */
+/* state.c - saves and restores checkpoints */
 #include "config.h"
 
 #include <errno.h>
@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/mirror.h"
 #include "algo/numerics.h"
 #include "algo/progress.h"
 #include "algo/run.h"
-#include "weights/weights.h"
 #include "base/log.h"
+#include "weights/host_copy.h"
+#include "weights/weights.h"
 
-/* checkpoint.save_dtype; auto is what is computed with. */
+/* checkpoint.save_dtype; auto is the compute type. */
 static enum dt_dtype stored_type(const struct dt_run *run)
 {
     int wanted = run->conf.checkpoint.save_dtype;
@@ -23,21 +23,21 @@ static enum dt_dtype stored_type(const struct dt_run *run)
                                         : dt_run_dtype(wanted);
 }
 
-/* The flat buffers of a checkpoint, as the host sees them. */
+/* Host copies of the flat buffers of a checkpoint. */
 enum flat { MASTER, M, V, FLATS };
 
 struct flats {
-    struct dt_mirror mirror[FLATS];
+    struct dt_host_copy copy[FLATS];
     struct dt_view view[FLATS];
 };
 
 static void close_flats(struct flats *flats)
 {
     for (int i = 0; i < FLATS; i++)
-        dt_mirror_close(&flats->mirror[i]);
+        dt_host_copy_close(&flats->copy[i]);
 }
 
-/* The first `count` of them, with what they hold if `fetch`. */
+/* Opens the first `count`, with their contents if `fetch`. */
 static int open_flats(struct flats *flats, const struct dt_run *run, int count,
                       bool fetch, struct dt_error *err)
 {
@@ -45,17 +45,17 @@ static int open_flats(struct flats *flats, const struct dt_run *run, int count,
                                          dt_optim_v(run->optim)};
     *flats = (struct flats){0};
     for (int i = 0; i < count; i++) {
-        if (dt_mirror_open(&flats->mirror[i], &run->exec, there[i], fetch,
-                           err) < 0) {
+        if (dt_host_copy_open(&flats->copy[i], &run->exec, there[i], fetch,
+                              err) < 0) {
             close_flats(flats);
             return -1;
         }
-        flats->view[i] = flats->mirror[i].here;
+        flats->view[i] = flats->copy[i].here;
     }
     return 0;
 }
 
-/* config.json, weights, and what stood beside them where they came from. */
+/* config.json, weights, and the tokenizer's files. */
 static int add_model(struct dt_run *run, const struct flats *flats,
                      struct dt_ckpt_writer *writer, enum dt_dtype stored,
                      struct dt_error *err)
@@ -75,8 +75,7 @@ static int add_model(struct dt_run *run, const struct flats *flats,
     return result;
 }
 
-/* AdamW's state, and the weights in full if the model's file has them rounded.
- */
+/* AdamW's state, and fp32 weights if the model's file has rounded ones. */
 static int add_optim(struct dt_run *run, const struct flats *flats,
                      struct dt_ckpt_writer *writer, enum dt_dtype stored,
                      struct dt_error *err)
@@ -112,7 +111,7 @@ static int write_checkpoint(struct dt_run *run, const struct flats *flats,
         dt_ckpt_abandon(writer);
         return -1;
     }
-    /* older ones go when this one is known to be good: dt_run_judge */
+    /* dt_run_judge removes older ones when this one is known to be good */
     return dt_ckpt_commit(writer, err);
 }
 
@@ -122,8 +121,8 @@ static int check_owner(struct dt_run *run, struct dt_error *err)
     int found = run->owner ? dt_owner_check(run->owner, err) : 0;
     if (found == 1)
         dt_log(DT_LOG_WARN, "algo",
-               "%s: was removed or moved while the run writes to it; it is "
-               "made anew, without the checkpoints that were there",
+               "%s: was removed or moved during the run; it is created "
+               "again, without the checkpoints that were in it",
                run->conf.run.output_dir);
     return found < 0 ? -1 : 0;
 }
@@ -157,7 +156,7 @@ static size_t checkpoint_bytes(const struct dt_run *run)
             (run->conf.checkpoint.only_model ? 0 : optim * sizeof(float)));
 }
 
-/* Finds what is in the way of saving while nothing is lost by it. */
+/* Finds what would prevent saving, before any work could be lost. */
 static int check_saving(const struct dt_run *run, struct dt_error *err)
 {
     if (run->conf.training.eval_only)
@@ -170,7 +169,7 @@ static int check_saving(const struct dt_run *run, struct dt_error *err)
 
 /* --- restoring, on rank 0 --- */
 
-/* A checkpoint of weights alone is no place to go on from. */
+/* A run cannot be resumed from weights alone. */
 static int check_optimizer(const char *dir, struct dt_error *err)
 {
     char path[PATH_MAX];
@@ -194,7 +193,8 @@ static int load_moments(struct dt_run *run, const struct flats *flats,
         dt_weights_list(run->layout, moments, (const char *const[]){"m/", "v/"},
                         2, DT_F32, err);
     for (size_t i = 0; tensors && i < n; i++)
-        tensors[i].finite = true; /* nothing heals them: no step would count */
+        tensors[i].finite =
+            true; /* they would never recover: every step would be skipped */
     struct dt_safetensors *st = tensors ? dt_safetensors_open(path, err) : NULL;
     int rc = st ? dt_safetensors_read_all(st, tensors, n, err) : -1;
     dt_safetensors_close(st);
@@ -202,7 +202,8 @@ static int load_moments(struct dt_run *run, const struct flats *flats,
     return rc;
 }
 
-/* The fp32 weights of a checkpoint, beside its model or as its model. */
+/* The fp32 weights of a checkpoint, from the optimizer's file or the model's.
+ */
 static int load_weights(struct dt_run *run, struct dt_view master,
                         const char *dir, struct dt_error *err)
 {
@@ -223,14 +224,14 @@ static int find_newest(struct dt_run *run, const struct dt_ckpt_watch *watch,
     if (dt_ckpt_find(run->ckpt_root, watch, dir, err) < 0) {
         if (err->status == EX_DATAERR)
             dt_error_add(err, EX_DATAERR,
-                         "restore one, or start anew: in another "
+                         "restore one, or start a new run: in another "
                          "run.output_dir, or here with training.resume: none "
                          "and run.overwrite: true");
         return -1;
     }
     if (!*dir)
         dt_log(DT_LOG_INFO, "algo",
-               "no checkpoint in %s: the run begins at its first step",
+               "no checkpoint in %s: the run starts at its first step",
                run->ckpt_root);
     return 0;
 }
@@ -253,8 +254,8 @@ static int choose_checkpoint(struct dt_run *run, char **dir,
     return 0;
 }
 
-/* A directory that was renamed would go on at one step, and be saved over as
- * another.
+/* After a rename the run would resume at one step and overwrite the checkpoint
+ * of another.
  */
 static int check_step(const struct dt_run *run, const char *dir,
                       struct dt_error *err)
@@ -281,13 +282,13 @@ static int read_checkpoint(struct dt_run *run, const struct flats *flats,
         return 0;
     return err->status == EX_DATAERR
                ? dt_error_add(err, EX_DATAERR,
-                              "to go on from another checkpoint, name it in "
+                              "to resume from another checkpoint, name it in "
                               "training.resume")
                : -1;
 }
 
-/* Fills the flat buffers from a checkpoint, or the weights from what the run
- * begins with.
+/* Fills the flat buffers from a checkpoint, or the weights from model.path or
+ * at random.
  */
 static int read_flats(struct dt_run *run, const struct flats *flats,
                       const char *dir, struct dt_error *err)
@@ -316,7 +317,7 @@ static int restore_here(struct dt_run *run, struct dt_error *err)
     if (result == 0) {
         result = read_flats(run, &flats, dir, err);
         for (int i = 0; result == 0 && i < count; i++)
-            result = dt_mirror_publish(&flats.mirror[i], err);
+            result = dt_host_copy_publish(&flats.copy[i], err);
         close_flats(&flats);
     }
     free(dir);
@@ -325,7 +326,7 @@ static int restore_here(struct dt_run *run, struct dt_error *err)
 
 /* --- and from rank 0 to the others --- */
 
-static int share(struct dt_run *run, struct dt_error *err)
+static int share_state(struct dt_run *run, struct dt_error *err)
 {
     dt_ticket_t ticket;
     if (dt_progress_share(run, err) < 0 ||
@@ -337,7 +338,8 @@ static int share(struct dt_run *run, struct dt_error *err)
          dt_comm_broadcast(run->comm, dt_optim_v(run->optim), 0, &ticket, err) <
              0))
         return -1;
-    /* here, where a lost peer is noticed: later waits are for the device */
+    /* wait here, where a lost peer is noticed: later waits are for the device
+     */
     if (dt_comm_wait(run->comm, ticket, err) < 0)
         return -1;
     return dt_comm_barrier(run->comm, err);
@@ -362,7 +364,7 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
     bool stopped = result < 0 && err->status == EX_TEMPFAIL;
     if ((result < 0 && !stopped) || share_stop(run, stopped, err) < 0)
         return -1;
-    if (run->world > 1 && share(run, err) < 0)
+    if (run->world > 1 && share_state(run, err) < 0)
         return -1;
     if (run->weights_buf)
         run->exec.ops->convert(run->exec.stream, run->weights, run->master);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step.c - what a step is
+ * step.c - one optimizer step
  *
  * The host queues a step and goes on to the next one before the device has
- * finished it: loss, norm, clip factor and the decision to skip stay there, and
- * come back one step late. What the next step is made with depends on them
- * (learning rate, bias corrections, loss scale), so that it is queued with one
- * rule for each way in which the step before may end.
+ * finished it: loss, norm, clip factor and the decision to skip stay on the
+ * device and are read one step late. The parameters of the next step (learning
+ * rate, bias corrections, loss scale) depend on them, so it is queued with one
+ * set for each outcome that the previous step may have.
  */
 #include "config.h"
 
@@ -17,10 +17,10 @@
 
 enum { MAX_SKIPPED_IN_ROW = 50 };
 
-/* --- one micro-batch up and down --- */
+/* --- forward and backward of a micro-batch --- */
 
-/* Pieces of its work; the backward pass of unit u is piece u. */
-struct work {
+/* The pieces that are recorded: piece u is the backward pass of unit u. */
+struct piece {
     struct dt_run *run;
     size_t u;
     bool accumulate;
@@ -28,70 +28,73 @@ struct work {
 
 static void forward_and_loss(void *ctx)
 {
-    const struct work *work = ctx;
-    for (size_t u = 0; u < work->u; u++)
-        dt_model_forward(work->run->model, u);
-    dt_model_loss(work->run->model, work->run->step, work->accumulate);
+    const struct piece *piece = ctx;
+    for (size_t u = 0; u < piece->u; u++)
+        dt_model_forward(piece->run->model, u);
+    dt_model_loss_and_backward(piece->run->model, piece->run->step,
+                               piece->accumulate);
 }
 
-static void backward(void *ctx)
+static void unit_backward(void *ctx)
 {
-    const struct work *work = ctx;
-    dt_model_backward(work->run->model, work->u, work->accumulate);
+    const struct piece *piece = ctx;
+    dt_model_backward(piece->run->model, piece->u, piece->accumulate);
 }
 
-/* From the third batch of a step on the host waits for memory of the one before
- * last, and with a new shape for all that is in the stream: there the sums of
- * the step before may stand, which a lost peer will never send. comm waits for
- * those, as nobody else would notice.
+/* The upload of the third and later batches of a step waits for the batch
+ * before the last one, and a new shape waits for everything in the stream.
+ * Those may sit behind an all-reduce of the previous step that a lost peer
+ * never completes, so wait through comm, which watches peers.
  */
-static int catch_up(struct dt_run *run, const struct dt_graph_shape *shape,
-                    size_t a, struct dt_error *err)
+static int wait_inputs(struct dt_run *run, const struct dt_graph_shape *shape,
+                       size_t a, struct dt_error *err)
 {
-    const struct dt_flight *before = &run->flights[run->queued % DT_FLIGHTS];
-    if (a < DT_MODEL_BATCHES && dt_graphs_met(run->graphs, shape))
+    const struct dt_in_flight *previous =
+        &run->in_flight[run->queued % DT_MAX_IN_FLIGHT];
+    if (a < DT_MODEL_BATCHES && dt_graphs_seen(run->graphs, shape))
         return 0;
-    return dt_comm_wait_event(run->comm, run->exec.device, before->done, err);
+    return dt_comm_wait_event(run->comm, run->exec.device, previous->done, err);
 }
 
-/* Micro-batch `a` of run->A. */
-static int micro_batch(struct dt_run *run, size_t a, struct dt_error *err)
+/* Queues micro-batch `a` of run->A. */
+static int queue_micro_batch(struct dt_run *run, size_t a, struct dt_error *err)
 {
     struct dt_batch batch;
     size_t head = run->layout->unit_count - 1;
-    struct work work = {run, head, a > 0};
+    struct piece piece = {run, head, a > 0};
     bool last = a + 1 == run->A;
 
     if (dt_loader_next(run->loader, &batch, err) < 0)
         return -1;
-    const struct dt_graph_shape shape = {batch.B, batch.T, batch.starts, a > 0};
-    if (catch_up(run, &shape, a, err) < 0 ||
+    const struct dt_graph_shape shape = {batch.B, batch.T, batch.doc_start,
+                                         a > 0};
+    if (wait_inputs(run, &shape, a, err) < 0 ||
         dt_model_bind(run->model, &batch, true, err) < 0)
         return -1;
-    if (dt_graphs_run(run->graphs, &shape, head, forward_and_loss, &work, err) <
-        0)
+    if (dt_graphs_run(run->graphs, &shape, head, forward_and_loss, &piece,
+                      err) < 0)
         return -1;
     run->exec.ops->step_add(run->exec.stream, run->step,
                             (double)batch.target_count, 0);
     if (last && dt_parallel_ready(run->parallel, head, err) < 0)
         return -1;
-    for (work.u = head; work.u-- > 0;) {
-        if (dt_graphs_run(run->graphs, &shape, work.u, backward, &work, err) <
-            0)
+    for (piece.u = head; piece.u-- > 0;) {
+        if (dt_graphs_run(run->graphs, &shape, piece.u, unit_backward, &piece,
+                          err) < 0)
             return -1;
-        if (last && dt_parallel_ready(run->parallel, work.u, err) < 0)
+        if (last && dt_parallel_ready(run->parallel, piece.u, err) < 0)
             return -1;
     }
     return 0;
 }
 
-/* --- the rules of a step --- */
+/* --- the parameters of a step --- */
 
-/* Gradients are those of the sum of the token losses: the mean over all ranks
- * and micro-batches needs only one division, by the number of targets, which is
- * known after the step's reduction. Sums of many tokens would not fit into
- * fp16, so that there the sum is divided by the most targets a step can have,
- * and multiplied by the scaler's scale.
+/* Gradients are of the sum of the token losses: the mean over all ranks and
+ * micro-batches then takes one division by the number of targets, which is
+ * known after the step's reduction. Sums of many tokens would overflow fp16, so
+ * there the sum is divided by the most targets a step can have, and multiplied
+ * by the scaler's scale.
  */
 static double loss_scale(const struct dt_run *run,
                          const struct dt_scaler *scaler)
@@ -100,27 +103,29 @@ static double loss_scale(const struct dt_run *run,
     return run->weights.dtype == DT_F16 ? scaler->scale / most : 1.0;
 }
 
-/* What the next step is made with if the one under way has this outcome, or, if
- * none is, in any case.
+/* The parameters of the next step if the one in flight has this outcome. If
+ * none is in flight, the outcome is ignored.
  */
-static struct dt_step_rule rule_after(const struct dt_run *run, bool under_way,
-                                      enum dt_step_outcome outcome)
+static struct dt_step_params params_after(const struct dt_run *run,
+                                          bool in_flight,
+                                          enum dt_step_outcome outcome)
 {
     struct dt_scaler scaler = run->scaler;
     long steps = dt_optim_steps(run->optim);
-    struct dt_error late; /* the same error comes when the step is settled */
-    if (under_way && outcome == DT_STEP_TAKEN)
+    struct dt_error late; /* collecting the step reports the same error */
+    if (in_flight && outcome == DT_STEP_TAKEN)
         steps++;
-    if (under_way && outcome != DT_STEP_EMPTY)
+    if (in_flight && outcome != DT_STEP_EMPTY)
         dt_scaler_update(&scaler, outcome == DT_STEP_OVERFLOW, &late);
-    struct dt_step_rule rule = dt_optim_rule(
+    struct dt_step_params params = dt_optim_step_params(
         run->optim, steps + 1, dt_schedule_lr(&run->schedule, steps));
-    rule.loss_scale = loss_scale(run, &scaler);
-    return rule;
+    params.loss_scale = loss_scale(run, &scaler);
+    return params;
 }
 
-/* Sums of the scalars over ranks. */
-static int reduce(struct dt_run *run, struct dt_view step, struct dt_error *err)
+/* Sums the scalars over ranks. */
+static int reduce_scalars(struct dt_run *run, struct dt_view step,
+                          struct dt_error *err)
 {
     dt_ticket_t ticket;
     if (dt_comm_all_reduce(run->comm, dt_view_slice(step, 0, DT_STEP_SUMS),
@@ -130,47 +135,49 @@ static int reduce(struct dt_run *run, struct dt_view step, struct dt_error *err)
 }
 
 /* Queues the copy of the scalars to the host. */
-static int send_home(struct dt_run *run, struct dt_view step,
-                     struct dt_flight *flight, struct dt_error *err)
+static int copy_to_host(struct dt_run *run, struct dt_view step,
+                        struct dt_in_flight *current, struct dt_error *err)
 {
     const struct dt_exec *exec = &run->exec;
-    if (exec->device->copy(exec->stream, flight->scalars, dt_view_data(step),
+    if (exec->device->copy(exec->stream, current->scalars, dt_view_data(step),
                            DT_STEP_COUNT * sizeof(double), err) < 0)
         return -1;
-    return exec->device->event_record(flight->done, exec->stream, err);
+    return exec->device->event_record(current->done, exec->stream, err);
 }
 
 int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
 {
     const struct dt_exec *exec = &run->exec;
     struct dt_view copy = run->weights_buf ? run->weights : (struct dt_view){0};
-    struct dt_flight *before = &run->flights[run->queued % DT_FLIGHTS];
-    struct dt_flight *flight = &run->flights[(run->queued + 1) % DT_FLIGHTS];
-    struct dt_step_rule rules[DT_STEP_OUTCOMES];
+    struct dt_in_flight *previous =
+        &run->in_flight[run->queued % DT_MAX_IN_FLIGHT];
+    struct dt_in_flight *current =
+        &run->in_flight[(run->queued + 1) % DT_MAX_IN_FLIGHT];
+    struct dt_step_params params[DT_STEP_OUTCOMES];
 
-    assert(!flight->open);
+    assert(!current->open);
     for (int i = 0; i < DT_STEP_OUTCOMES; i++)
-        rules[i] = rule_after(run, before->open, (enum dt_step_outcome)i);
-    exec->ops->step_begin(exec->stream, run->step, rules);
+        params[i] = params_after(run, previous->open, (enum dt_step_outcome)i);
+    exec->ops->step_begin(exec->stream, run->step, params);
     exec->ops->step_add(exec->stream, run->step, 0, stop);
     for (size_t a = 0; a < run->A; a++)
-        if (micro_batch(run, a, err) < 0)
+        if (queue_micro_batch(run, a, err) < 0)
             return -1;
     if (dt_parallel_finish(run->parallel, err) < 0 ||
-        reduce(run, run->step, err) < 0)
+        reduce_scalars(run, run->step, err) < 0)
         return -1;
     dt_optim_step(run->optim, run->step, run->master, copy, run->grads,
                   run->conf.training.max_grad_norm);
-    flight->position = dt_loader_position(run->loader);
-    flight->open = true;
+    current->position = dt_loader_position(run->loader);
+    current->open = true;
     run->queued++;
-    return send_home(run, run->step, flight, err);
+    return copy_to_host(run, run->step, current, err);
 }
 
-/* --- what came of it --- */
+/* --- its result --- */
 
-static int skipped(struct dt_run *run, enum dt_step_outcome outcome,
-                   struct dt_error *err)
+static int count_skipped(struct dt_run *run, enum dt_step_outcome outcome,
+                         struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
     p->skipped_in_row++;
@@ -190,7 +197,7 @@ static int skipped(struct dt_run *run, enum dt_step_outcome outcome,
         (unsigned long long)p->position, p->step + 1);
 }
 
-/* A step whose loss is not finite updates nothing, and has no part in the mean.
+/* A step without a finite loss updates nothing and does not count in the mean.
  */
 static void add_loss(struct dt_progress *p, double sum, double targets)
 {
@@ -203,23 +210,24 @@ static void add_loss(struct dt_progress *p, double sum, double targets)
     p->loss_tokens += targets;
 }
 
-int dt_run_settle(struct dt_run *run, struct dt_report_step *line,
-                  bool *stop_asked, struct dt_error *err)
+int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
+                   bool *stop_asked, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
-    struct dt_flight *flight = &run->flights[(p->step + 1) % DT_FLIGHTS];
-    const double *scalars = flight->scalars;
-    if (!flight->open)
+    struct dt_in_flight *current =
+        &run->in_flight[(p->step + 1) % DT_MAX_IN_FLIGHT];
+    const double *scalars = current->scalars;
+    if (!current->open)
         return 0;
-    if (dt_comm_wait_event(run->comm, run->exec.device, flight->done, err) < 0)
+    if (dt_comm_wait_event(run->comm, run->exec.device, current->done, err) < 0)
         return -1;
-    flight->open = false;
+    current->open = false;
     enum dt_step_outcome outcome =
         (enum dt_step_outcome)(int)scalars[DT_STEP_OUTCOME];
     if (outcome == DT_STEP_TAKEN) {
         p->skipped_in_row = 0;
         dt_optim_set_steps(run->optim, dt_optim_steps(run->optim) + 1);
-    } else if (skipped(run, outcome, err) < 0) {
+    } else if (count_skipped(run, outcome, err) < 0) {
         return dt_run_give_up(run, err);
     }
     if (outcome != DT_STEP_EMPTY &&
@@ -228,7 +236,7 @@ int dt_run_settle(struct dt_run *run, struct dt_report_step *line,
     line->lr = scalars[DT_STEP_LR];
     line->grad_norm = scalars[DT_STEP_NORM];
     p->step++;
-    p->position = flight->position;
+    p->position = current->position;
     p->tokens += scalars[DT_STEP_TARGETS];
     add_loss(p, scalars[DT_STEP_LOSS], scalars[DT_STEP_TARGETS]);
     dt_run_judge(run, scalars[DT_STEP_LOSS] / scalars[DT_STEP_TARGETS],
@@ -251,7 +259,7 @@ static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
             return -1;
         for (size_t u = 0; u + 1 < run->layout->unit_count; u++)
             dt_model_forward(run->model, u);
-        dt_model_loss(run->model, run->eval, false);
+        dt_model_loss_and_backward(run->model, run->eval, false);
         exec->ops->step_add(exec->stream, run->eval, (double)batch.target_count,
                             0);
     }
@@ -261,20 +269,20 @@ static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
 int dt_run_evaluate(struct dt_run *run, double *loss, double *tokens,
                     struct dt_error *err)
 {
-    static const struct dt_step_rule rules[DT_STEP_OUTCOMES];
-    struct dt_flight *flight = &run->flights[0];
+    static const struct dt_step_params params[DT_STEP_OUTCOMES];
+    struct dt_in_flight *current = &run->in_flight[0];
     struct dt_loader *loader = dt_run_loader(run, false, err);
     if (!loader)
         return dt_error_prefix(err, "evaluation");
-    assert(!flight->open && !run->flights[1].open);
-    run->exec.ops->step_begin(run->exec.stream, run->eval, rules);
+    assert(!current->open && !run->in_flight[1].open);
+    run->exec.ops->step_begin(run->exec.stream, run->eval, params);
     int result = evaluate_rows(run, loader, err);
     dt_loader_destroy(loader);
-    if (result < 0 || reduce(run, run->eval, err) < 0 ||
-        send_home(run, run->eval, flight, err) < 0 ||
-        dt_comm_wait_event(run->comm, run->exec.device, flight->done, err) < 0)
+    if (result < 0 || reduce_scalars(run, run->eval, err) < 0 ||
+        copy_to_host(run, run->eval, current, err) < 0 ||
+        dt_comm_wait_event(run->comm, run->exec.device, current->done, err) < 0)
         return -1;
-    *tokens = flight->scalars[DT_STEP_TARGETS];
-    *loss = flight->scalars[DT_STEP_LOSS] / *tokens;
+    *tokens = current->scalars[DT_STEP_TARGETS];
+    *loss = current->scalars[DT_STEP_LOSS] / *tokens;
     return 0;
 }

@@ -10,7 +10,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 
-/* What the loop carries from step to step. */
+/* State of the loop between steps. */
 struct loop {
     struct dt_report_summary *summary;
     struct dt_report_step line;
@@ -19,7 +19,7 @@ struct loop {
     bool owes_save; /* one was due after a step that went wrong */
 };
 
-static bool every(long steps, long step)
+static bool is_multiple(long steps, long step)
 {
     return steps > 0 && step % steps == 0;
 }
@@ -34,14 +34,14 @@ static bool eval_due(const struct dt_run *run, long step)
     if (step == run->total_steps)
         return true;
     if (conf->training.eval_strategy == DT_CONF_STEPS)
-        return every(conf->training.eval_steps, step);
+        return is_multiple(conf->training.eval_steps, step);
     double epoch = (double)run->epoch_samples;
     return floor((double)step * per_step / epoch) >
            floor((double)(step - 1) * per_step / epoch);
 }
 
-static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
-                    struct dt_error *err)
+static int run_evaluation(struct dt_run *run, struct dt_report_summary *summary,
+                          struct dt_error *err)
 {
     double tokens;
     if (dt_run_evaluate(run, &summary->eval_loss, &tokens, err) < 0)
@@ -60,7 +60,7 @@ static void report_step(struct dt_run *run, struct dt_report_step *line,
     struct dt_progress *p = &run->progress;
     bool first = p->step == 1 && run->conf.logging.first_step;
     bool last = p->step == run->total_steps;
-    if (!last && !first && !every(run->conf.logging.steps, p->step))
+    if (!last && !first && !is_multiple(run->conf.logging.steps, p->step))
         return;
     double now = dt_clock_now();
     line->step = p->step;
@@ -74,12 +74,12 @@ static void report_step(struct dt_run *run, struct dt_report_step *line,
         dt_report_step(run->report, line);
 }
 
-/* Reads the results of steps until at most `open` are still under way. */
-static int settle(struct dt_run *run, long open, struct loop *loop,
-                  struct dt_error *err)
+/* Collects steps until at most `open` are in flight. */
+static int collect_steps(struct dt_run *run, long open, struct loop *loop,
+                         struct dt_error *err)
 {
     while (run->queued - run->progress.step > open) {
-        if (dt_run_settle(run, &loop->line, &loop->stop_asked, err) < 0)
+        if (dt_run_collect(run, &loop->line, &loop->stop_asked, err) < 0)
             return -1;
         report_step(run, &loop->line, &loop->since);
         loop->summary->steps++;
@@ -87,7 +87,7 @@ static int settle(struct dt_run *run, long open, struct loop *loop,
     return 0;
 }
 
-/* Weights that are not finite stay so: steps after them are wasted. */
+/* Weights that are not finite stay so: further steps would be wasted. */
 static int check_weights(struct dt_run *run, struct dt_error *err)
 {
     int finite = dt_run_weights_finite(run, err);
@@ -108,23 +108,25 @@ static bool lost_loss(const struct dt_run *run)
     return run->health == DT_NO_LOSS && run->progress.skipped_in_row == 1;
 }
 
-/* What a step without a finite loss leaves behind is no start for anybody. At
- * the end a loss is enough: without a gradient the weights are what they were.
+/* A step without a finite loss is not saved: nothing could resume from it. At
+ * the end a finite loss is enough, as without a gradient the weights did not
+ * change.
  */
 static bool worth_saving(const struct dt_run *run, bool last)
 {
     return run->health == DT_WELL || (last && run->health == DT_NO_GRADIENT);
 }
 
-/* Saves if that is due, and as soon as the run is well again if it is not. */
-static int save(struct dt_run *run, bool due, struct loop *loop,
-                struct dt_error *err)
+/* Saves if a save is due, or as soon as the run is well again if one is owed.
+ */
+static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
+                       struct dt_error *err)
 {
     bool last = loop->stop_asked || run->queued == run->total_steps;
     bool owed = loop->owes_save;
     if (!due && !owed)
         return 0;
-    if (settle(run, 0, loop, err) < 0)
+    if (collect_steps(run, 0, loop, err) < 0)
         return -1;
     loop->owes_save = !worth_saving(run, last);
     if (!loop->owes_save)
@@ -133,13 +135,14 @@ static int save(struct dt_run *run, bool due, struct loop *loop,
                    : dt_run_save_or_retry(run, last, err);
     if (!owed)
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
-               "step %ld: no checkpoint, as the %s is not finite",
+               "step %ld: no checkpoint is saved, because the %s is not "
+               "finite",
                run->progress.step,
                run->health == DT_NO_LOSS ? "loss" : "gradient norm");
     return 0;
 }
 
-/* Queues a step, and does what is due after it. */
+/* Queues a step; collects, evaluates and saves as due. */
 static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
                      struct dt_error *err)
 {
@@ -150,65 +153,69 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
     if (dt_run_queue_step(run, stop(), err) < 0)
         return -1;
     bool due = eval_due(run, step) || dt_run_save_due(run, step);
-    if (settle(run, due || run->exec.device->is_host ? 0 : 1, loop, err) < 0)
+    if (collect_steps(run, due || run->exec.device->is_host ? 0 : 1, loop,
+                      err) < 0)
         return -1;
-    /* a step that is under way when a rank was told to stop is finished */
+    /* a step in flight is finished even if a rank was told to stop */
     bool lost = lost_loss(run);
-    if ((loop->stop_asked || lost) && settle(run, 0, loop, err) < 0)
+    if ((loop->stop_asked || lost) && collect_steps(run, 0, loop, err) < 0)
         return -1;
     if (lost && check_weights(run, err) < 0)
         return -1;
-    if (eval_due(run, step) && evaluate(run, loop->summary, err) < 0)
+    if (eval_due(run, step) && run_evaluation(run, loop->summary, err) < 0)
         return -1;
-    return save(run, dt_run_save_due(run, step) || loop->stop_asked, loop, err);
+    return save_if_due(run, dt_run_save_due(run, step) || loop->stop_asked,
+                       loop, err);
 }
 
-/* The end of a run that was not saved as its last step went wrong. */
+/* The end of a run that was not saved because its last step failed. */
 static int end_unsaved(struct dt_run *run, struct dt_error *err)
 {
     dt_error_set(err, EX_DATAERR,
-                 "the run diverged: it ended with step %ld, of which the loss "
-                 "is not finite, and was not saved; lower optimizer.lr, or "
-                 "look at the data near global sample %llu",
+                 "the run diverged: the loss of its last step, %ld, is not "
+                 "finite, and no checkpoint was saved; lower optimizer.lr, "
+                 "or look at the data near global sample %llu",
                  run->progress.step,
                  (unsigned long long)run->progress.position);
     return dt_run_give_up(run, err);
 }
 
-static int stopped(const struct dt_run *run, bool saved, struct dt_error *err)
+static int end_stopped(const struct dt_run *run, bool saved,
+                       struct dt_error *err)
 {
-    const char *what = "the checkpoint is saved, go on with "
+    const char *what = "the checkpoint is saved; resume with "
                        "training.resume: auto";
     if (!saved)
-        what = "nothing was saved, as the loss is not finite, but the run may "
-               "go on from an earlier checkpoint with training.resume: auto";
+        what = "nothing was saved, because the loss is not finite; an "
+               "earlier checkpoint can be resumed with training.resume: auto";
     else if (run->conf.checkpoint.only_model)
-        what = "the weights are saved, but checkpoint.only_model lets no run "
-               "go on";
+        what = "the weights are saved; checkpoint.only_model leaves no "
+               "optimizer state to resume from";
     return dt_error_set(err, EX_TEMPFAIL,
                         "stopped by a signal after step %ld of %ld; %s",
                         run->progress.step, run->total_steps, what);
 }
 
-static int train(struct dt_run *run, bool (*stop)(void),
-                 struct dt_report_summary *summary, struct dt_error *err)
+static int run_steps(struct dt_run *run, bool (*stop)(void),
+                     struct dt_report_summary *summary, struct dt_error *err)
 {
     struct loop loop = {
         .summary = summary, .line = {.loss = NAN}, .since = dt_clock_now()};
 
     if (run->conf.training.eval_only)
-        return evaluate(run, summary, err);
+        return run_evaluation(run, summary, err);
     if (run->queued >= run->total_steps && run->report)
         dt_report_note(run->report,
-                       "the run is already complete: it is at step %ld of %ld; "
-                       "to go on, raise training.max_steps or training.epochs",
+                       "the run is already complete: it is at step %ld of "
+                       "%ld; to continue, raise training.max_steps or "
+                       "training.epochs",
                        run->queued, run->total_steps);
     while (run->queued < run->total_steps && !loop.stop_asked)
         if (next_step(run, stop, &loop, err) < 0)
             return -1;
     summary->last_loss = loop.line.loss;
     if (run->progress.step < run->total_steps)
-        return stopped(run, !loop.owes_save, err);
+        return end_stopped(run, !loop.owes_save, err);
     if (loop.owes_save)
         return end_unsaved(run, err);
     dt_run_prune(run, run->progress.step);
@@ -224,7 +231,7 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
     int result = dt_run_init(&run, conf, exec, comm, local_size, err);
     if (result == 0) {
         double start = dt_clock_now(), tokens = run.progress.tokens;
-        result = train(&run, stop, &summary, err);
+        result = run_steps(&run, stop, &summary, err);
         summary.seconds = dt_clock_now() - start;
         summary.tokens = run.progress.tokens - tokens;
         if (summary.steps > 0 && run.progress.first_loss != 0)
@@ -234,10 +241,10 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
         if (result == 0 && run.report)
             dt_report_summary(run.report, &summary);
     }
-    /* nothing more is written */
+    /* nothing is written after this */
     dt_owner_release(run.owner);
     run.owner = NULL;
-    /* Nobody leaves while rank 0 still writes the last checkpoint. */
+    /* No rank leaves while rank 0 writes the last checkpoint. */
     if (result == 0 || err->status == EX_TEMPFAIL) {
         struct dt_error late;
         if (dt_comm_barrier(comm, &late) < 0 && result == 0) {
@@ -245,8 +252,8 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
             result = -1;
         }
     }
-    /* Work that waits for a lost peer holds the memory of a device until the
-     * process ends, which it does soon.
+    /* Queued work may wait for a lost peer and still use the device's memory,
+     * which is then freed when the process ends.
      */
     if (result == 0 || err->status == EX_TEMPFAIL || exec->device->is_host)
         dt_run_fini(&run);

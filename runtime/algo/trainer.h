@@ -10,12 +10,12 @@
 #include "conf/conf.h"
 #include "ops/ops.h"
 
-/* Trains as `conf` says with the hardware of `exec`, every rank of `comm`
- * together, `local_size` of them on this node. `stop` is asked once a step;
- * when it is true on any rank, all of them finish the steps that are under way
- * and rank 0 saves a checkpoint. 0 when the last step is done. -1: EX_TEMPFAIL
- * after such a stop (the run can be resumed), anything else is a failure of
- * this rank, and the caller must tell the other ranks.
+/* Trains as `conf` says with the hardware of `exec`, together with all ranks of
+ * `comm`, of which `local_size` are on this node. `stop` is asked once a step;
+ * if it is true on any rank, all ranks finish the steps in flight and rank 0
+ * saves a checkpoint. 0 when the last step is done. -1: EX_TEMPFAIL after such
+ * a stop (the run can be resumed); any other status is a failure of this rank,
+ * and the caller must tell the other ranks.
  */
 int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
                    struct dt_comm *comm, int local_size, bool (*stop)(void),

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world.h - how the ranks that launch found reach each other through comm */
+/* world.h - the ranks of launch as a world of comm */
 #ifndef DT_ALGO_WORLD_H
 #define DT_ALGO_WORLD_H
 
 #include "comm/comm.h"
 #include "launch/launch.h"
 
-/* The world of `launch` as dt_comm_create wants it; launch must outlive it.
- * launch and comm are of one layer and do not know each other.
+/* The world of `launch` for dt_comm_create; launch must outlive it. launch and
+ * comm are in one layer and do not include each other.
  */
 struct dt_comm_world dt_world_of(struct dt_launch *launch);
 

@@ -25,7 +25,7 @@ static int open_cpu(const struct dt_backend_options *options,
 
 static void describe_cpu(char *text, size_t bytes)
 {
-    snprintf(text, bytes, "matrix products: %s\nvector code: %s\n",
+    snprintf(text, bytes, "matmul: %s\nvector code: %s\n",
              dt_ops_cpu()->library(), dt_ops_cpu()->name);
 }
 
@@ -114,7 +114,7 @@ const struct dt_backend *dt_backend_load(struct dt_error *err)
     return NULL;
 }
 
-/* Looked for first where a card is a wish only: the module brings libraries of
+/* Looked for first where a GPU is a wish only: the module brings libraries of
  * hundreds of MB with it. One that was named may have no need of a driver.
  */
 static bool has_driver(struct dt_error *why)
@@ -160,7 +160,7 @@ const struct dt_backend *dt_backend_open(
         return NULL;
     }
     if (note)
-        snprintf(note, note_bytes, "the CPU computes: %s", why.text);
+        snprintf(note, note_bytes, "running on the CPU: %s", why.text);
     return cpu();
 }
 

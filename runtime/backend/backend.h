@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 struct dt_backend_options {
-    int local_rank;     /* which card, if more than one is visible */
+    int local_rank;     /* which GPU, if more than one is visible */
     bool deterministic; /* the same bits in every run */
     bool tf32;          /* products of fp32 may round their factors */
     enum dt_attention_kind attention;
@@ -37,7 +37,7 @@ struct dt_backend {
      * EX_UNAVAILABLE, what is missing.
      */
     int (*open)(const struct dt_backend_options *options, struct dt_error *err);
-    /* Several lines "name: value\n" about libraries, driver and cards, for
+    /* Several lines "name: value\n" about libraries, driver and GPUs, for
      * `disttrain info`: what there is, or why not. open is not needed.
      */
     void (*describe)(char *text, size_t bytes);
@@ -56,7 +56,7 @@ extern const struct dt_backend dt_backend_module
     __attribute__((visibility("default")));
 
 /* The backend "cpu" or "cuda", opened; or with "auto" cuda where there is a
- * card, else cpu, and why is left in note ("" for nothing to say), which may be
+ * GPU, else cpu, and why is left in note ("" for nothing to say), which may be
  * NULL. NULL and err: EX_CONFIG, what cuda lacks.
  */
 const struct dt_backend *dt_backend_open(

@@ -12,7 +12,7 @@
 #include "device/device_cuda.h"
 #include "ops/cuda/cuda.h"
 
-static int open_card(const struct dt_backend_options *options,
+static int open_gpu(const struct dt_backend_options *options,
                      struct dt_error *err)
 {
     struct dt_cuda_facts facts = {
@@ -32,19 +32,21 @@ static void describe(char *text, size_t bytes)
     cudaRuntimeGetVersion(&toolkit);
     int n = snprintf(text, bytes,
                      "CUDA: %d.%d, for sm_" DT_CUDA_ARCHS "\n"
-                     "GPU products: %s\n"
-                     "GPU attention: %s\n"
-                     "GPU collectives: %s\n",
+                     "GPU matmul: %s\n"
+                     "GPU attention: "
+                     "%s\n"
+                     "GPU collectives: "
+                     "%s\n",
                      toolkit / 1000, toolkit % 1000 / 10, dt_cuda_ops.library(),
                      dt_cuda_attention_library(), dt_comm_nccl_library());
     if (n > 0 && (size_t)n < bytes)
-        dt_cuda_card_list(text + n, bytes - (size_t)n);
+        dt_cuda_gpu_list(text + n, bytes - (size_t)n);
 }
 
 const struct dt_backend dt_backend_module = {
     .version = DT_BACKEND_VERSION,
     .name = "cuda",
-    .open = open_card,
+    .open = open_gpu,
     .describe = describe,
     .device = &dt_cuda_device,
     .ops = &dt_cuda_ops,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.c - programs that are asked something, and do not get for ever */
+/* child.c - programs that are asked something, with a deadline */
 #include "config.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/child.h"
+#include "base/clock.h"
 
 enum {
     MERCY_MS = 1000,  /* between SIGTERM and SIGKILL */
@@ -40,14 +40,14 @@ static void end_both(int number)
     raise(number);
 }
 
-void dt_doctor_child_guard(void)
+void dt_child_guard(void)
 {
     const struct sigaction end = {.sa_handler = end_both};
     for (size_t i = 0; i < sizeof(deadly) / sizeof(*deadly); i++)
         sigaction(deadly[i], &end, NULL);
 }
 
-static int start(struct dt_doctor_child *child, char *const argv[], bool quiet,
+static int start(struct dt_child *child, char *const argv[], bool quiet,
                  struct dt_error *err)
 {
     posix_spawn_file_actions_t files;
@@ -96,8 +96,8 @@ static int start(struct dt_doctor_child *child, char *const argv[], bool quiet,
     return dt_error_set(err, EX_UNAVAILABLE, "%s: %s", argv[0], strerror(rc));
 }
 
-int dt_doctor_child_start(struct dt_doctor_child *child, char *const argv[],
-                          struct dt_error *err)
+int dt_child_start(struct dt_child *child, char *const argv[],
+                   struct dt_error *err)
 {
     return start(child, argv, false, err);
 }
@@ -115,8 +115,7 @@ static bool ends_within(pid_t pid, int timeout_ms, int *status)
     }
 }
 
-int dt_doctor_child_wait(struct dt_doctor_child *child, int timeout_ms,
-                         struct dt_error *err)
+int dt_child_wait(struct dt_child *child, int timeout_ms, struct dt_error *err)
 {
     int status = 0;
     if (child->in >= 0)
@@ -133,14 +132,14 @@ int dt_doctor_child_wait(struct dt_doctor_child *child, int timeout_ms,
     guarded = 0;
     close(child->out);
     if (!ended)
-        return dt_error_set(err, EX_UNAVAILABLE, "it does not end in time");
+        return dt_error_set(err, EX_UNAVAILABLE, "it did not end in time");
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int dt_doctor_ask(char *const argv[], int timeout_ms, char *text, size_t size,
-                  struct dt_error *err)
+int dt_child_ask(char *const argv[], int timeout_ms, char *text, size_t size,
+                 struct dt_error *err)
 {
-    struct dt_doctor_child child;
+    struct dt_child child;
     double deadline = dt_clock_now() + timeout_ms / 1e3;
     char lost[4096];
     size_t used = 0;
@@ -160,7 +159,6 @@ int dt_doctor_ask(char *const argv[], int timeout_ms, char *text, size_t size,
     }
     text[used] = '\0';
     double left = deadline - dt_clock_now();
-    int rc =
-        dt_doctor_child_wait(&child, left > 0 ? (int)(left * 1e3) : 0, err);
+    int rc = dt_child_wait(&child, left > 0 ? (int)(left * 1e3) : 0, err);
     return rc < 0 ? dt_error_prefix(err, "%s", argv[0]) : rc;
 }

@@ -81,3 +81,25 @@ json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err)
                  why.text);
     return NULL;
 }
+
+const char *dt_json_type_name(json_type type)
+{
+    switch (type) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number";
+    case JSON_NULL:
+        return "null";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        break;
+    }
+    return "a boolean";
+}

@@ -22,4 +22,9 @@
  */
 json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err);
 
+/* "an object", "a string" and so on, for messages; integers and other numbers
+ * are told apart.
+ */
+const char *dt_json_type_name(json_type type);
+
 #endif /* DT_BASE_JSON_H */

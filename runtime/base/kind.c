@@ -172,6 +172,23 @@ static int find_textual(const struct head *head, enum dt_kind_asked asked,
     return 0;
 }
 
+enum dt_kind_asked dt_kind_asked_by(enum dt_format format)
+{
+    switch (format) {
+    case DT_FORMAT_AUTO:
+        return DT_ASKED_AUTO;
+    case DT_FORMAT_TEXT:
+        return DT_ASKED_TEXT;
+    case DT_FORMAT_TOKENS_BIN:
+        return DT_ASKED_TOKENS;
+    case DT_FORMAT_PROMPT_COMPLETION:
+    case DT_FORMAT_MESSAGES:
+    case DT_FORMAT_TOKENISED:
+        break;
+    }
+    return DT_ASKED_LINES;
+}
+
 int dt_kind_find(const char *path, enum dt_kind_asked asked, enum dt_kind *kind,
                  struct dt_error *err)
 {

@@ -8,6 +8,7 @@
 #ifndef DT_BASE_KIND_H
 #define DT_BASE_KIND_H
 
+#include "base/choices.h"
 #include "base/error.h"
 
 enum dt_kind {
@@ -23,6 +24,9 @@ enum dt_kind_asked {
     DT_ASKED_LINES,
     DT_ASKED_TOKENS,
 };
+
+/* What a data.format says of a file. */
+enum dt_kind_asked dt_kind_asked_by(enum dt_format format);
 
 /* Sets *kind. Lines of JSON begin with an object, or their name ends in .jsonl
  * or .json; tokens have a header of llm.c, or a name that ends in .bin. -1: as

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/base/child.c \
+	runtime/base/child.h \
+	runtime/base/choices.h \
 	runtime/base/clock.c \
 	runtime/base/clock.h \
 	runtime/base/error.c \
@@ -20,8 +23,18 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/launcher.h \
 	runtime/base/log.c \
 	runtime/base/log.h \
+	runtime/base/net.c \
+	runtime/base/net.h \
+	runtime/base/rankset.c \
+	runtime/base/rankset.h \
 	runtime/base/rng.c \
 	runtime/base/rng.h \
 	runtime/base/str.c \
 	runtime/base/str.h \
+	runtime/base/thread.c \
+	runtime/base/thread.h \
 	# End of runtime/base
+
+cuda_sources += \
+	runtime/base/clock.c \
+	runtime/base/error.c

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/str.h"
 #include "base/rankset.h"
+#include "base/str.h"
 
 int dt_rankset_init(struct dt_rankset *set, uint32_t size, struct dt_error *err)
 {

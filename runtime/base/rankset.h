@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rankset.h - a set of ranks, as text: "0,4-7" */
-#ifndef DT_REPORT_RANKSET_H
-#define DT_REPORT_RANKSET_H
+#ifndef DT_BASE_RANKSET_H
+#define DT_BASE_RANKSET_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,4 +32,4 @@ int dt_rankset_parse(struct dt_rankset *set, const char *text,
 /* Writes "rank 3" or "ranks 0, 4-7" of a set that is not empty. */
 void dt_rankset_print(const struct dt_rankset *set, FILE *out);
 
-#endif /* DT_REPORT_RANKSET_H */
+#endif /* DT_BASE_RANKSET_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* add.c - the files that go into a directory of tensors and texts */
+/* add.c - adds files of tensors, of text and copies to a checkpoint */
 #include "config.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@ static int add_sum(struct dt_ckpt_writer *writer, const char *file,
     return 0;
 }
 
-/* Creates `file` in the directory. */
+/* Creates `file` in the temporary directory. */
 static int begin_file(const struct dt_ckpt_writer *writer, const char *file,
                       struct dt_ckpt_sink *sink, struct dt_error *err)
 {
@@ -72,7 +72,9 @@ int dt_ckpt_add_text(struct dt_ckpt_writer *writer, const char *file,
     return add_sum(writer, file, xxh3, err);
 }
 
-/* Copies what fd (of `source`) gives, up to max_bytes of it. */
+/* Copies the file behind `fd`; EX_DATAERR if it is larger than max_bytes. Its
+ * size is counted while it is read, since another process may still write it.
+ */
 static int copy_fd(int fd, const char *source, size_t max_bytes,
                    struct dt_ckpt_sink *sink, struct dt_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* add_model.c - the weights of a model as one file, or as several */
+/* add_model.c - writes the weights of a model as one file or as shards */
 #include "config.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 
 #include "ckpt/ckpt.h"
 
-/* Where the file that begins with tensor `first` ends, and its bytes: as many
- * tensors as fit, at least one.
+/* The end of the shard that starts at tensor `first`, and its size in *bytes.
+ * A shard takes as many tensors as fit into max_bytes, and at least one.
  */
 static size_t shard_end(const struct dt_ckpt_tensor *tensors, size_t count,
                         size_t first, size_t max_bytes, size_t *bytes)
@@ -25,9 +25,10 @@ static size_t shard_end(const struct dt_ckpt_tensor *tensors, size_t count,
     return i;
 }
 
-/* Names the file of tensors first .. end - 1 in the index. */
-static int list(json_t *map, const char *file,
-                const struct dt_ckpt_tensor *tensors, size_t first, size_t end)
+/* Maps the tensors first .. end - 1 to `file` in the index. */
+static int list_tensors(json_t *map, const char *file,
+                        const struct dt_ckpt_tensor *tensors, size_t first,
+                        size_t end)
 {
     for (size_t i = first; i < end; i++)
         if (json_object_set_new(map, tensors[i].name, json_string(file)) < 0)
@@ -64,7 +65,7 @@ static int add_shards(struct dt_ckpt_writer *writer,
                  shards);
         rc = dt_ckpt_add_tensors(writer, file, tensors + first, end - first,
                                  err);
-        if (rc == 0 && list(map, file, tensors, first, end) < 0)
+        if (rc == 0 && list_tensors(map, file, tensors, first, end) < 0)
             rc = dt_error_set(err, EX_OSERR, "checkpoint: out of memory");
         first = end;
         total += bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint.c - directories that are whole or absent */
+/* checkpoint.c - writes directories that are either whole or absent */
 #include "config.h"
 
 #include <assert.h>
@@ -59,7 +59,7 @@ static int rename_error(const char *from, const char *to, int bad,
                         strerror(bad));
 }
 
-/* rename(2), or the failure that a test asked for: 0 or an errno */
+/* rename(2), or the failure that a test injects. Returns 0 or an errno. */
 static int try_rename(const char *from, const char *to)
 {
     return dt_fault("ckpt.rename") ? EIO : rename(from, to) < 0 ? errno : 0;
@@ -71,8 +71,9 @@ static int rename_path(const char *from, const char *to, struct dt_error *err)
     return bad ? rename_error(from, to, bad, err) : 0;
 }
 
-/* As RENAME_EXCHANGE, for file systems that refuse it, as NFS does. Nothing is
- * at `to` for a moment; who finds that looks for OLD_PREFIX.
+/* Does what RENAME_EXCHANGE does, for file systems that do not support it, such
+ * as NFS. For a moment nothing is at `to`; dt_ckpt_find then takes the entry
+ * with OLD_PREFIX instead.
  */
 static int exchange_in_steps(const char *from, const char *to,
                              struct dt_error *err)
@@ -84,14 +85,16 @@ static int exchange_in_steps(const char *from, const char *to,
     if (old && dt_file_remove(old, err) == 0 &&
         rename_path(to, old, err) == 0) {
         rc = rename_path(from, to, err);
-        /* If this fails, the next dt_ckpt_begin does it. */
+        /* If this fails, the next dt_ckpt_begin repairs it. */
         rename(old, rc < 0 ? to : from);
     }
     free(old);
     return rc;
 }
 
-/* Renames; what `to` names already becomes `from`. */
+/* Renames `from` to `to`. If `to` exists, the two are exchanged, so the old one
+ * ends up at `from`.
+ */
 static int replace_path(const char *from, const char *to, struct dt_error *err)
 {
     int bad = try_rename(from, to);
@@ -104,9 +107,9 @@ static int replace_path(const char *from, const char *to, struct dt_error *err)
     return bad ? rename_error(from, to, bad, err) : 0;
 }
 
-/* --- beginning --- */
+/* --- begin --- */
 
-/* Does `work` to all entries of root that `keep` accepts. */
+/* Calls `work` for every entry of root that `keep` accepts. */
 static int for_each(const char *root, int (*keep)(const struct dirent *),
                     int (*work)(const char *root, const char *name,
                                 struct dt_error *err),
@@ -121,7 +124,9 @@ static int for_each(const char *root, int (*keep)(const struct dirent *),
     return rc;
 }
 
-/* A checkpoint on its way out, in whose place there is no other, comes back. */
+/* Cleans up after an exchange that was interrupted: restores the old checkpoint
+ * if no new one took its place, else removes it.
+ */
 static int settle_old(const char *root, const char *name, struct dt_error *err)
 {
     char *old = dt_ckpt_format(err, "%s/%s", root, name);
@@ -136,7 +141,9 @@ static int settle_old(const char *root, const char *name, struct dt_error *err)
     return rc;
 }
 
-/* The link that was to become `latest` does, if what it names is there. */
+/* Cleans up after a save that was interrupted. If the save got as far as its
+ * checkpoint, the temporary link becomes `latest`; all else is removed.
+ */
 static int settle_temp(const char *root, const char *name, struct dt_error *err)
 {
     char *temp = dt_ckpt_format(err, "%s/%s", root, name);
@@ -160,7 +167,9 @@ static int make_room(const struct dt_ckpt_writer *writer, struct dt_error *err)
     return dt_file_mkdirs(writer->temp, err);
 }
 
-/* A writer of <root>/<name>, malloc'ed texts that it takes. */
+/* A writer of <root>/<name>. Takes ownership of the malloc'ed `root` (which may
+ * be NULL if memory is out) and copies `name`.
+ */
 static struct dt_ckpt_writer *writer_create(char *root, const char *name,
                                             struct dt_error *err)
 {
@@ -225,9 +234,9 @@ struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
     return NULL;
 }
 
-/* --- ending --- */
+/* --- end --- */
 
-/* Makes the link that will be <root>/latest, and name `path` below root. */
+/* Creates the link to `path` that rename_latest turns into <root>/latest. */
 static int link_latest(const char *root, const char *path, struct dt_error *err)
 {
     char *temp = dt_ckpt_format(err, "%s/" TEMP_LATEST, root);
@@ -254,9 +263,9 @@ int dt_ckpt_retreat(const char *root, long step, char **path,
 {
     if (dt_ckpt_find_below(root, step, path, err) < 0)
         return -1;
-    if (!*path || (for_each(root, dt_ckpt_is_temp, settle_temp, err) == 0 &&
-                   link_latest(root, *path, err) == 0 &&
-                   rename_latest(root, err) == 0))
+    if (!*path ||
+        (for_each(root, dt_ckpt_is_temp, settle_temp, err) == 0 &&
+         link_latest(root, *path, err) == 0 && rename_latest(root, err) == 0))
         return 0;
     free(*path);
     *path = NULL;
@@ -292,8 +301,8 @@ int dt_ckpt_prune(const char *root, long step, int total_limit,
     return rc;
 }
 
-static int publish(const struct dt_ckpt_writer *writer, bool replace,
-                   struct dt_error *err)
+static int publish_dir(const struct dt_ckpt_writer *writer, bool replace,
+                       struct dt_error *err)
 {
     if (sync_dir(writer->temp, err) < 0 ||
         (replace ? replace_path(writer->temp, writer->path, err)
@@ -302,8 +311,9 @@ static int publish(const struct dt_ckpt_writer *writer, bool replace,
     return sync_dir(writer->root, err);
 }
 
-/* The link to be comes first if there is no checkpoint of this step yet: then
- * who finds both knows that this is the one that was saved last.
+/* Publishes a checkpoint, then `latest`. If there is no checkpoint of this step
+ * yet, the temporary link is created first: if the save is interrupted between
+ * the two renames, that link still says which checkpoint was saved last.
  */
 static int publish_step(const struct dt_ckpt_writer *writer,
                         struct dt_error *err)
@@ -311,7 +321,7 @@ static int publish_step(const struct dt_ckpt_writer *writer,
     const char *root = writer->root, *path = writer->path;
     bool first = access(path, F_OK) < 0;
     if ((first && link_latest(root, path, err) < 0) ||
-        publish(writer, true, err) < 0 ||
+        publish_dir(writer, true, err) < 0 ||
         (!first && link_latest(root, path, err) < 0))
         return -1;
     return rename_latest(root, err);
@@ -332,7 +342,7 @@ int dt_ckpt_commit(struct dt_ckpt_writer *writer, struct dt_error *err)
 {
     int rc = -1;
     if (writer->step < 0)
-        rc = publish(writer, writer->replace, err);
+        rc = publish_dir(writer, writer->replace, err);
     else if (write_sums(writer, err) == 0)
         rc = publish_step(writer, err);
     dt_ckpt_abandon(writer);
@@ -343,7 +353,7 @@ void dt_ckpt_abandon(struct dt_ckpt_writer *writer)
 {
     if (!writer)
         return;
-    /* Best effort: what stays is settled by the next dt_ckpt_begin. */
+    /* Best effort: the next dt_ckpt_begin removes what is left. */
     char *link = dt_ckpt_format(NULL, "%s/" TEMP_LATEST, writer->root);
     if (link && writer->step >= 0)
         unlink(link);

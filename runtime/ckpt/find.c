@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* find.c - which checkpoints there are, and which of them are whole */
+/* find.c - lists the checkpoints of a directory and finds a whole one */
 #include "config.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "ckpt/checkpoint_impl.h"
 
-/* --- what is under root --- */
+/* --- list --- */
 
 static bool is_old(const char *name)
 {
@@ -85,7 +85,7 @@ void dt_ckpt_free_list(struct dirent **entries, int n)
     free(entries);
 }
 
-/* --- finding --- */
+/* --- find --- */
 
 static int note_temps(const char *root, void (*note)(const char *text),
                       struct dt_error *err)
@@ -112,7 +112,7 @@ static bool is_called(const char *name, const char *target)
            (is_old(name) && strcmp(name + strlen(OLD_PREFIX), target) == 0);
 }
 
-/* Moves what the link <root>/<file> names to the front. */
+/* Moves the entry that the link <root>/<file> names to the front. */
 static void prefer_linked(const char *root, const char *file,
                           struct dirent **entries, int n)
 {
@@ -133,10 +133,10 @@ static void prefer_linked(const char *root, const char *file,
     }
 }
 
-/* All that could be gone on from, the best first. What `latest` names comes
- * before a higher step: after a run went on from an older checkpoint, that may
- * belong to the run that was given up. A link that was to become `latest` names
- * a later one, if that has come into its place.
+/* Lists the checkpoints that could be resumed, the preferred one first. The one
+ * that `latest` names comes before higher steps: after a run resumed from an
+ * older checkpoint, higher steps may belong to the abandoned run. If a save was
+ * interrupted, its temporary link may name a checkpoint that is newer still.
  */
 static int list_candidates(const char *root, struct dirent ***entries,
                            struct dt_error *err)
@@ -147,7 +147,9 @@ static int list_candidates(const char *root, struct dirent ***entries,
     return n;
 }
 
-/* The first whole one of n > 0 candidates. */
+/* The path (malloc'ed) of the first whole one of n > 0 candidates. Damaged ones
+ * are passed over; one that cannot be read is an error.
+ */
 static char *first_whole(const char *root, struct dirent **entries, int n,
                          const struct dt_ckpt_watch *watch,
                          struct dt_error *err)

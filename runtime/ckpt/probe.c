@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c - what would keep a run from saving, found before it begins */
+/* probe.c - finds out before a run starts whether it can save checkpoints */
 #include "config.h"
 
 #include <errno.h>
@@ -13,7 +13,9 @@
 #include "base/file.h"
 #include "ckpt/checkpoint_impl.h"
 
-/* A link takes the place of `latest`, but not if that is a directory. */
+/* A save renames a link to `latest`, which fails if that is a directory and
+ * would replace any other file.
+ */
 static int check_latest(const char *root, struct dt_error *err)
 {
     struct stat st;
@@ -58,7 +60,9 @@ static int try_link(const char *root, struct dt_error *err)
     return rc;
 }
 
-/* 1 and err if fewer than `bytes` are free; unknown is enough. */
+/* Returns 1 and err if fewer than `bytes` bytes are free. Returns 0 if the file
+ * system does not say.
+ */
 static int check_space(const char *root, size_t bytes, struct dt_error *err)
 {
     struct statvfs fs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors.c - finding and reading the tensors of checked files */
+/* safetensors.c - finds and reads tensors in files that were checked */
 #include "config.h"
 
 #include <assert.h>
@@ -15,12 +15,12 @@
 #include "tensor/convert.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "tensors are read as they lie in the file");
+               "files store little-endian numbers, which are read as they are");
 
 enum {
-    CHUNK = 1 << 18, /* elements that a thread takes at a time */
-    BLOCK = 1 << 11, /* and looks at while they are in its cache */
-    AHEAD = 16,      /* of them the disk is ahead */
+    CHUNK = 1 << 18, /* elements of a piece, which one thread reads */
+    BLOCK = 1 << 11, /* elements converted, then checked while in cache */
+    AHEAD = 16,      /* pieces that the disk reads ahead */
 };
 
 struct dt_safetensors *dt_safetensors_create(size_t parts, struct dt_error *err)
@@ -150,8 +150,9 @@ static int check_dtype(const struct st_entry *entry, enum dt_dtype dtype,
         is_float ? "F32, BF16 or F16" : dt_dtype_name(dtype));
 }
 
-static const struct st_entry *find(const struct dt_safetensors *st,
-                                   const char *name, struct dt_error *err)
+static const struct st_entry *find_tensor(const struct dt_safetensors *st,
+                                          const char *name,
+                                          struct dt_error *err)
 {
     const struct st_entry *entry = dt_safetensors_find(st, name);
     if (!entry)
@@ -163,7 +164,7 @@ int dt_safetensors_check(const struct dt_safetensors *st, const char *name,
                          int ndim, const size_t *shape, enum dt_dtype dtype,
                          struct dt_error *err)
 {
-    const struct st_entry *entry = find(st, name, err);
+    const struct st_entry *entry = find_tensor(st, name, err);
     if (!entry)
         return -1;
     return check_shape(entry, ndim, shape, err) < 0
@@ -176,19 +177,20 @@ static const char *data_of(const struct st_entry *entry)
     return entry->part->map + entry->part->data + entry->begin;
 }
 
-/* A part of a tensor on its way from the mapping to a view. */
+/* A part of a tensor to copy from the mapping to a view. */
 struct piece {
     const struct st_entry *entry;
     char *to;
     const char *from;
     enum dt_dtype to_dtype, from_dtype;
     size_t count;
-    bool finite; /* as it should be */
-    bool lost, infinite;
+    bool finite;   /* its values must be finite */
+    bool lost;     /* result: its pages could not be read */
+    bool infinite; /* result: a value is not finite and should be */
 };
 
-/* Whether n converted elements are finite. Widening keeps that, so that the
- * half that was there is looked at, and narrowing may not.
+/* Whether n converted elements are finite. Widening to F32 cannot change that,
+ * so the smaller source is checked; narrowing can overflow, so the result is.
  */
 static bool is_finite(const struct piece *p, const char *to, const char *from,
                       size_t n)
@@ -214,8 +216,9 @@ static size_t pieces_of(const struct dt_ckpt_tensor *tensor)
     return (tensor->view.count + CHUNK - 1) / CHUNK;
 }
 
-static void cut(const struct st_entry *entry,
-                const struct dt_ckpt_tensor *tensor, struct piece *pieces)
+static void cut_tensor(const struct st_entry *entry,
+                       const struct dt_ckpt_tensor *tensor,
+                       struct piece *pieces)
 {
     struct dt_view view = tensor->view;
     enum dt_dtype from = (enum dt_dtype)entry->dtype->dtype;
@@ -236,8 +239,8 @@ static void cut(const struct st_entry *entry,
     }
 }
 
-/* Lets the disk begin with a piece, or a thread would wait for every page of
- * it. Only a hint, so its result does not matter.
+/* Lets the disk start to read a piece; without this, a thread would wait for
+ * each page in turn. It is only a hint, so its result does not matter.
  */
 static void read_ahead(const struct piece *piece)
 {
@@ -299,8 +302,8 @@ int dt_safetensors_read_all(const struct dt_safetensors *st,
         return dt_error_set(err, EX_OSERR, "safetensors: out of memory");
     size_t first = 0;
     for (size_t i = 0; i < count; first += pieces_of(&tensors[i++]))
-        cut(dt_safetensors_find(st, tensors[i].name), &tensors[i],
-            pieces + first);
+        cut_tensor(dt_safetensors_find(st, tensors[i].name), &tensors[i],
+                   pieces + first);
     int rc = read_pieces(pieces, piece_count, err);
     free(pieces);
     return rc;
@@ -317,13 +320,13 @@ int dt_safetensors_read(const struct dt_safetensors *st, const char *name,
     return dt_safetensors_read_all(st, &tensor, 1, err);
 }
 
-/* What dt_safetensors_equal compares in dt_guard_run. */
+/* The two tensors that dt_safetensors_equal compares in dt_guard_run. */
 struct pair {
     const struct st_entry *a, *b;
     bool equal;
 };
 
-static void compare(void *ctx)
+static void compare_tensors(void *ctx)
 {
     struct pair *pair = ctx;
     size_t bytes = pair->a->end - pair->a->begin;
@@ -333,14 +336,14 @@ static void compare(void *ctx)
 int dt_safetensors_equal(const struct dt_safetensors *st, const char *a,
                          const char *b, struct dt_error *err)
 {
-    struct pair pair = {.a = find(st, a, err)};
-    pair.b = pair.a ? find(st, b, err) : NULL;
+    struct pair pair = {.a = find_tensor(st, a, err)};
+    pair.b = pair.a ? find_tensor(st, b, err) : NULL;
     if (!pair.b)
         return -1;
     if (pair.a->dtype != pair.b->dtype ||
         check_shape(pair.a, pair.b->ndim, pair.b->shape, NULL) < 0)
         return 0;
-    int rc = dt_guard_run(compare, &pair);
+    int rc = dt_guard_run(compare_tensors, &pair);
     if (dt_safetensors_verify(pair.a->part, rc, err) < 0 ||
         dt_safetensors_verify(pair.b->part, rc, err) < 0)
         return -1;

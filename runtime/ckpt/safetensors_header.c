@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_header.c - one file, checked in full before it is believed */
+/* safetensors_header.c - opens one file and checks its whole header */
 #include "config.h"
 
 #include <endian.h>
@@ -18,7 +18,7 @@
 #include "ckpt/safetensors_impl.h"
 
 enum {
-    MAX_HEADER_BYTES = 100 * 1000 * 1000, /* of the format */
+    MAX_HEADER_BYTES = 100 * 1000 * 1000, /* the format's limit */
 };
 
 static const struct st_dtype dtypes[] = {
@@ -64,7 +64,7 @@ static int out_of_memory(const struct st_part *part, struct dt_error *err)
     return dt_error_set(err, EX_OSERR, "%s: out of memory", part->path);
 }
 
-/* O_NONBLOCK: a FIFO must not hang us. */
+/* Opens with O_NONBLOCK, since a FIFO would block forever. */
 static int map_file(struct st_part *part, struct dt_error *err)
 {
     struct stat st;
@@ -91,7 +91,7 @@ static int map_file(struct st_part *part, struct dt_error *err)
 
 /* --- the text of the header --- */
 
-/* Bytes of a mapping to copy in dt_guard_run. */
+/* A range of the mapping that dt_guard_run copies. */
 struct copy {
     void *to;
     const void *from;
@@ -164,7 +164,7 @@ static int read_header(struct st_part *part, struct dt_error *err)
     return rc;
 }
 
-/* --- its entries --- */
+/* --- the entries of the header --- */
 
 static int check_metadata(const struct st_part *part, json_t *metadata,
                           struct dt_error *err)
@@ -207,7 +207,7 @@ static int parse_dtype(struct st_entry *entry, const json_t *value,
     return 0;
 }
 
-/* Fills the shape and gives the bytes it takes. */
+/* Parses the shape into `entry` and computes its size in *bytes. */
 static int parse_shape(struct st_entry *entry, const json_t *value,
                        uint64_t *bytes, struct dt_error *err)
 {
@@ -237,7 +237,7 @@ static int parse_shape(struct st_entry *entry, const json_t *value,
     if (bits % 8)
         return dt_safetensors_bad(path, err,
                                   "tensor \"%s\": %" PRIu64
-                                  " bits are no whole number of bytes",
+                                  " bits are not a whole number of bytes",
                                   entry->name, bits);
     *bytes = bits / 8;
     return 0;
@@ -280,7 +280,7 @@ static int by_begin(const void *pa, const void *pb)
     return (a->end > b->end) - (a->end < b->end);
 }
 
-/* Ranges follow each other from 0 to the end of the file. */
+/* Checks that the ranges follow each other from 0 to the end of the file. */
 static int check_ranges(const struct st_part *part, struct st_entry *entries,
                         size_t count, struct dt_error *err)
 {
@@ -307,7 +307,7 @@ static int check_ranges(const struct st_part *part, struct st_entry *entries,
     return 0;
 }
 
-/* Adds the entries of the header. */
+/* Adds the entries of the header of `part` to st. */
 static int parse_entries(struct dt_safetensors *st, const struct st_part *part,
                          struct dt_error *err)
 {

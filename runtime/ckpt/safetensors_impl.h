@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_impl.h - open safetensors files from inside; for ckpt/ only */
+/* safetensors_impl.h - the structure of open files; for ckpt/ only */
 #ifndef DT_CKPT_SAFETENSORS_IMPL_H
 #define DT_CKPT_SAFETENSORS_IMPL_H
 
@@ -17,7 +17,7 @@ enum {
 struct st_dtype {
     const char *name;
     unsigned bits;
-    int dtype; /* enum dt_dtype, or -1: only files have it */
+    int dtype; /* enum dt_dtype, or -1 if there is none for it */
 };
 
 /* One file. */
@@ -26,7 +26,7 @@ struct st_part {
     int fd;
     const char *map; /* of the whole file; touched in dt_guard_run only */
     size_t bytes;
-    uint64_t data; /* where in the file the data begins */
+    uint64_t data; /* offset in the file at which the data starts */
     json_t *header;
 };
 
@@ -42,11 +42,13 @@ struct st_entry {
 struct dt_safetensors {
     struct st_part *parts;
     size_t part_count;
-    struct st_entry *entries; /* by name once open */
+    struct st_entry *entries; /* sorted by name once all files are open */
     size_t count;
 };
 
-/* Room for `parts` files, none open yet. NULL and err: EX_OSERR. */
+/* Creates a set with room for `parts` files, none of them open yet. Release
+ * with dt_safetensors_close. NULL and err: EX_OSERR.
+ */
 struct dt_safetensors *dt_safetensors_create(size_t parts,
                                              struct dt_error *err);
 
@@ -63,15 +65,16 @@ int dt_safetensors_sort(struct dt_safetensors *st, struct dt_error *err);
 const struct st_entry *dt_safetensors_find(const struct dt_safetensors *st,
                                            const char *name);
 
-/* EX_DATAERR "<path>: <formatted>", where control characters are '?': names in
- * the text come from files. Returns -1.
+/* Sets EX_DATAERR "<path>: <formatted>" and returns -1. Control characters
+ * become '?', since names in the text come from untrusted files.
  */
 int dt_safetensors_bad(const char *path, struct dt_error *err, const char *fmt,
                        ...) __attribute__((format(printf, 3, 4)));
 
-/* 0 if what dt_guard_run has copied from the mapping (`result`: of it) was all
- * there: pages beyond a new end are lost, the rest of the last one reads as
- * zeros. -1: EX_IOERR.
+/* To call after dt_guard_run has read from the mapping, with its `result`:
+ * checks that all of the data was there. If the file was truncated, pages
+ * beyond the new end fail in dt_guard_run, but the rest of the last page reads
+ * as zeros, so the size is checked again, too. -1: EX_IOERR.
  */
 int dt_safetensors_verify(const struct st_part *part, int result,
                           struct dt_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_model.c - the files of a model, by themselves or by an index */
+/* safetensors_model.c - opens the one file of a model, or all of its shards */
 #include "config.h"
 
 #include <limits.h>
@@ -39,7 +39,7 @@ static int add_file(struct dt_safetensors *st, const char *dir,
     return dt_safetensors_add(st, path, err);
 }
 
-/* A name of a file in the same directory, fit to be shown. */
+/* Whether `file` is a plain name in the same directory that can be printed. */
 static bool is_plain(const char *file)
 {
     for (const char *p = file; *p; p++)
@@ -64,8 +64,8 @@ static int add_files(struct dt_safetensors *st, const char *dir,
                                       name);
         if (!is_plain(file))
             return dt_safetensors_bad(index, err,
-                                      "tensor \"%s\": \"%s\" is no plain name "
-                                      "of a file",
+                                      "tensor \"%s\": \"%s\" is not a plain "
+                                      "file name",
                                       name, file);
         if (add_file(st, dir, file, err) < 0)
             return dt_error_prefix(err, "%s", index);
@@ -73,7 +73,7 @@ static int add_files(struct dt_safetensors *st, const char *dir,
     return 0;
 }
 
-/* Index and files say the same. */
+/* Checks that the index and the files list the same tensors. */
 static int check_map(const struct dt_safetensors *st, const char *index,
                      json_t *map, struct dt_error *err)
 {

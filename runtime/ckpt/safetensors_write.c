@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_write.c - named tensors into one safetensors file */
+/* safetensors_write.c - writes named tensors to one safetensors file */
 #include "config.h"
 
 #include <endian.h>
@@ -17,8 +17,8 @@ enum {
     STAGE = 1 << 22, /* elements converted at a time */
 };
 
-/* The order of the reference writer: wide types first, so that every tensor
- * is aligned to its element.
+/* The reference writer puts wide types first, so that every tensor is aligned
+ * to the size of its elements.
  */
 static int dtype_rank(enum dt_dtype dtype)
 {
@@ -36,7 +36,7 @@ static int dtype_rank(enum dt_dtype dtype)
     }
 }
 
-static int compare(const void *pa, const void *pb)
+static int compare_tensors(const void *pa, const void *pb)
 {
     const struct dt_ckpt_tensor *a = *(const struct dt_ckpt_tensor *const *)pa;
     const struct dt_ckpt_tensor *b = *(const struct dt_ckpt_tensor *const *)pb;
@@ -50,7 +50,8 @@ static size_t stored_bytes(const struct dt_ckpt_tensor *tensor)
 }
 
 /* {"dtype": .., "shape": [..], "data_offsets": [begin, end]}, or NULL */
-static json_t *describe(const struct dt_ckpt_tensor *tensor, size_t begin)
+static json_t *describe_tensor(const struct dt_ckpt_tensor *tensor,
+                               size_t begin)
 {
     json_t *shape = json_array();
     for (int d = 0; shape && d < tensor->ndim; d++)
@@ -71,7 +72,7 @@ static char *make_header(const struct dt_ckpt_tensor **sorted, size_t count,
     bool ok = root != NULL;
     for (size_t i = 0; ok && i < count; i++) {
         ok = json_object_set_new(root, sorted[i]->name,
-                                 describe(sorted[i], begin)) == 0;
+                                 describe_tensor(sorted[i], begin)) == 0;
         begin += stored_bytes(sorted[i]);
     }
     char *text = ok ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -89,7 +90,7 @@ static char *make_header(const struct dt_ckpt_tensor **sorted, size_t count,
     return padded;
 }
 
-static void convert(void *stage, enum dt_dtype stored, struct dt_view view)
+static void convert_view(void *stage, enum dt_dtype stored, struct dt_view view)
 {
     const char *from = dt_view_data(view);
     char *to = stage;
@@ -116,7 +117,7 @@ static int write_tensor(struct dt_ckpt_sink *sink,
         size_t left = view.count - first;
         struct dt_view part =
             dt_view_slice(view, first, left < STAGE ? left : STAGE);
-        convert(stage, tensor->stored, part);
+        convert_view(stage, tensor->stored, part);
         if (dt_ckpt_sink_write(sink, stage,
                                part.count * dt_dtype_bytes(tensor->stored),
                                err) < 0)
@@ -150,7 +151,7 @@ int dt_safetensors_write(const char *path, const struct dt_ckpt_tensor *tensors,
     for (size_t i = 0; sorted && i < count; i++)
         sorted[i] = &tensors[i];
     if (sorted)
-        qsort(sorted, count, sizeof(*sorted), compare);
+        qsort(sorted, count, sizeof(*sorted), compare_tensors);
     char *header = sorted ? make_header(sorted, count, &header_bytes) : NULL;
     float *stage = malloc(STAGE * sizeof(*stage));
     if (!header || !stage) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink.c - a file of a checkpoint, checksummed while it is written */
+/* sink.c - writes a file of a checkpoint and checksums it on the way */
 #include "config.h"
 
 #include <errno.h>
@@ -12,10 +12,10 @@
 #include "ckpt/sink.h"
 
 enum {
-    CHUNK_BYTES = 4 << 20, /* hashed, then written while still in cache */
+    CHUNK_BYTES = 4 << 20, /* small enough to hash and write from the cache */
 };
 
-static void release(struct dt_ckpt_sink *sink)
+static void release_sink(struct dt_ckpt_sink *sink)
 {
     XXH3_freeState(sink->state);
     free(sink->path);
@@ -27,21 +27,21 @@ int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, const char *path,
     sink->path = strdup(path);
     sink->state = XXH3_createState();
     if (!sink->path || !sink->state) {
-        release(sink);
+        release_sink(sink);
         return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
     }
     XXH3_64bits_reset(sink->state);
     sink->written = sink->flushed = 0;
     sink->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (sink->fd < 0) {
-        release(sink);
+        release_sink(sink);
         return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s", path,
                             strerror(errno));
     }
     return 0;
 }
 
-/* write(2), or the failure that a test asked for */
+/* write(2), or the failure that a test injects. */
 static ssize_t write_some(int fd, const void *data, size_t bytes)
 {
     if (dt_fault("ckpt.write")) {
@@ -67,8 +67,8 @@ static int write_chunk(struct dt_ckpt_sink *sink, const char *data,
     return 0;
 }
 
-/* Lets the disk work while we go on, rather than all at once in fsync: more
- * than twice as fast. A hint, so its result does not matter.
+/* Starts to write dirty pages now instead of all at once in fsync, which is
+ * more than twice as fast. It is only a hint, so its result does not matter.
  */
 static void flush_early(struct dt_ckpt_sink *sink)
 {
@@ -96,7 +96,7 @@ int dt_ckpt_sink_write(struct dt_ckpt_sink *sink, const void *data,
     return 0;
 }
 
-/* fsync(2), or the failure that a test asked for: 0 or an errno */
+/* fsync(2), or the failure that a test injects. Returns 0 or an errno. */
 static int sync_file(int fd)
 {
     int rc;
@@ -111,7 +111,9 @@ int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
                         struct dt_error *err)
 {
     int bad = sync_file(sink->fd);
-    /* NFS and quotas may tell of a full disk here; EINTR: it is closed. */
+    /* NFS and quotas may report a full disk only here. After EINTR, Linux has
+     * closed the file.
+     */
     if (close(sink->fd) < 0 && errno != EINTR && !bad)
         bad = errno;
     if (bad) {
@@ -120,7 +122,7 @@ int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
         unlink(sink->path);
     }
     *xxh3 = XXH3_64bits_digest(sink->state);
-    release(sink);
+    release_sink(sink);
     return bad ? -1 : 0;
 }
 
@@ -128,5 +130,5 @@ void dt_ckpt_sink_abandon(struct dt_ckpt_sink *sink)
 {
     close(sink->fd);
     unlink(sink->path);
-    release(sink);
+    release_sink(sink);
 }

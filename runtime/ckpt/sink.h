@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink.h - a file of a checkpoint, checksummed while it is written */
+/* sink.h - writes a file of a checkpoint and checksums it on the way */
 #ifndef DT_CKPT_SINK_H
 #define DT_CKPT_SINK_H
 
@@ -15,12 +15,12 @@ struct dt_ckpt_sink {
     int fd;
     char *path;
     XXH3_state_t *state;
-    off_t written; /* bytes */
-    off_t flushed; /* of them, bytes on their way to the disk */
+    off_t written; /* bytes written so far */
+    off_t flushed; /* bytes for which write-back has been started */
 };
 
-/* Creates or empties the file `path`. -1: EX_CANTCREAT, EX_OSERR. After 0 the
- * caller ends with exactly one of finish and abandon.
+/* Creates or truncates the file `path`. After success the caller calls exactly
+ * one of finish and abandon. -1: EX_CANTCREAT, EX_OSERR.
  */
 int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, const char *path,
                       struct dt_error *err);
@@ -29,8 +29,8 @@ int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, const char *path,
 int dt_ckpt_sink_write(struct dt_ckpt_sink *sink, const void *data,
                        size_t bytes, struct dt_error *err);
 
-/* Syncs and closes the file and gives the XXH3-64 of its content. -1: EX_IOERR
- * and the file is removed.
+/* Syncs and closes the file and returns the XXH3-64 of its content in *xxh3.
+ * -1: EX_IOERR; the file is removed.
  */
 int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
                         struct dt_error *err);

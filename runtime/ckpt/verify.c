@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify.c - whether a checkpoint is what was written */
+/* verify.c - checks a checkpoint against its checksums */
 #include "config.h"
 
 #include <errno.h>
@@ -22,11 +22,11 @@ enum {
     SUM_DIGITS = 16,
 };
 
-/* checksums.txt of the directory `dir`. */
+/* The checksums.txt of the directory `dir`. */
 struct sums {
     const char *dir;
-    char *text; /* lines, which become strings while they are read */
-    bool sealed;
+    char *text;  /* its lines, which become strings as they are parsed */
+    bool sealed; /* it ends with a checksum of its own lines */
 };
 
 /* --- one file --- */
@@ -90,8 +90,8 @@ static int verify_file(const char *dir, const char *name, uint64_t expected,
 
 /* --- the list --- */
 
-/* Cuts off the last line, a sum of those above. Checkpoints of older versions
- * have none. -1: it is another sum.
+/* Checks and cuts off the last line, the checksum of the lines above. Older
+ * versions wrote checkpoints without it. -1: it does not match.
  */
 static int cut_seal(struct sums *sums)
 {
@@ -109,7 +109,7 @@ static int cut_seal(struct sums *sums)
     return 0;
 }
 
-/* Cuts "XXH3 (NAME) = HEX" into its parts. -1 if it is none. */
+/* Parses "XXH3 (NAME) = HEX" in place. -1: the line has another form. */
 static int parse_sum(char *line, char **name, uint64_t *xxh3)
 {
     static const char head[] = "XXH3 (", middle[] = ") = ";
@@ -126,7 +126,7 @@ static int parse_sum(char *line, char **name, uint64_t *xxh3)
     return strchr(*name, '/') ? -1 : 0;
 }
 
-static bool lists(const struct sums *sums, const char *name)
+static bool lists_file(const struct sums *sums, const char *name)
 {
     size_t n = strlen(name);
     for (const char *at = sums->text; (at = strstr(at, name)); at += n)
@@ -135,8 +135,8 @@ static bool lists(const struct sums *sums, const char *name)
     return false;
 }
 
-/* Would a run read this file of a checkpoint? Without a seal, a line may be
- * missing, so that more has to be there.
+/* Whether a run reads this file of a checkpoint, so that it must be listed.
+ * Without a seal, a lost line would go unnoticed, so all JSON files must be.
  */
 static bool is_read(const struct sums *sums, const char *name)
 {
@@ -145,21 +145,21 @@ static bool is_read(const struct sums *sums, const char *name)
            (!sums->sealed && dt_str_ends_with(name, ".json"));
 }
 
-/* Whether the list covers what lies there. */
+/* Checks that checksums.txt lists every file that a run reads. */
 static int check_list(const struct sums *sums, struct dt_error *err)
 {
     struct dirent **entries;
     int n = dt_ckpt_list(sums->dir, &entries, NULL, err), rc = n < 0 ? -1 : 0;
     for (int i = 0; i < n && rc == 0; i++) {
         const char *name = entries[i]->d_name;
-        if (is_read(sums, name) && !lists(sums, name))
+        if (is_read(sums, name) && !lists_file(sums, name))
             rc =
                 dt_error_set(err, EX_DATAERR, "%s/%s: not listed in " SUMS_NAME,
                              sums->dir, name);
     }
     dt_ckpt_free_list(entries, n);
-    if (rc == 0 && !lists(sums, "model.safetensors") &&
-        !lists(sums, "model.safetensors.index.json"))
+    if (rc == 0 && !lists_file(sums, "model.safetensors") &&
+        !lists_file(sums, "model.safetensors.index.json"))
         rc = dt_error_set(err, EX_DATAERR, "%s/%s: lists no model", sums->dir,
                           SUMS_NAME);
     return rc;
@@ -197,7 +197,8 @@ int dt_ckpt_verify(const char *path, const struct dt_ckpt_watch *watch,
         dt_error_set(err, EX_DATAERR, "%s: empty", file);
     else if (sums.text && cut_seal(&sums) < 0)
         dt_error_set(err, EX_DATAERR,
-                     "%s: damaged: its last line is no sum of those above",
+                     "%s: damaged: its last line is not the checksum of the "
+                     "lines above",
                      file);
     else if (sums.text && check_list(&sums, err) == 0)
         rc = verify_files(&sums, watch, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - `disttrain check`: every mistake of a config, before it runs */
+/* check.c - `disttrain check`: reports all mistakes of a config */
 #include "config.h"
 
 #include <getopt.h>
@@ -8,16 +8,17 @@
 #include <string.h>
 
 #include "algo/data.h"
-#include "weights/weights.h"
 #include "cmd/cmd.h"
-#include "cmd/contract.h"
 #include "conf/conf.h"
 #include "model/model.h"
+#include "slurm/submission.h"
+#include "weights/weights.h"
 
 static const char help[] =
     "usage: disttrain check [--resolved] [--world N] FILE\n"
     "       disttrain check --contract [--allocation SCRIPT] FILE\n"
     "                       [-- SLURM-OPTION...]\n"
+    "       disttrain check --explain KEY\n"
     "       disttrain check --keys\n"
     "\n"
     "Reads a configuration and prints every mistake in it as\n"
@@ -29,7 +30,9 @@ static const char help[] =
     "  --world N    also work out the batch sizes for N ranks\n"
     "  --contract   print what the Slurm plugin needs\n"
     "  --allocation SCRIPT\n"
-    "               the options are those of sbatch or salloc\n"
+    "               with --contract: the options are those of sbatch with\n"
+    "               this batch script, or of salloc\n"
+    "  --explain KEY  print what a key means, or the keys of a section\n"
     "  --keys       print all keys: name, type, default, other names, "
     "meaning\n"
     "  --help       this text\n"
@@ -41,6 +44,7 @@ struct options {
     int world; /* 0: not given */
     const char *file;
     const char *script;         /* NULL: no allocation */
+    const char *explain;        /* a key; NULL: none */
     struct dt_srun_words words; /* with contract */
 };
 
@@ -57,7 +61,7 @@ static int parse_world(const char *text, int *world)
     return EX_OK;
 }
 
-/* EX_OK, or EX_USAGE and a message on stderr. */
+/* Returns EX_OK, or EX_USAGE after a message. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option table[] = {
@@ -65,6 +69,7 @@ static int parse_options(int argc, char **argv, struct options *options)
         {"allocation", required_argument, NULL, 'a'},
         {"resolved", no_argument, NULL, 'r'},
         {"world", required_argument, NULL, 'w'},
+        {"explain", required_argument, NULL, 'e'},
         {"keys", no_argument, NULL, 'k'},
         {"help", no_argument, NULL, 'h'},
         {0},
@@ -79,15 +84,19 @@ static int parse_options(int argc, char **argv, struct options *options)
         options->help |= c == 'h';
         if (c == 'a')
             options->script = optarg;
+        if (c == 'e')
+            options->explain = optarg;
         if (c == 'w' && parse_world(optarg, &options->world) != EX_OK)
             return EX_USAGE;
         if (c == '?' || c == ':')
             return dt_cmd_option_error("check", c, argv[optind - 1]);
     }
-    if (options->help || (options->keys && optind == argc))
+    bool tells = options->keys || options->explain;
+    if (options->help || (tells && optind == argc))
         return EX_OK;
-    if (options->keys)
-        return dt_cmd_usage_error("check", "--keys stands alone");
+    if (tells)
+        return dt_cmd_usage_error("check", "%s takes no FILE",
+                                  options->keys ? "--keys" : "--explain");
     if (options->contract && options->resolved)
         return dt_cmd_usage_error("check",
                                   "--contract or --resolved, not both");
@@ -110,13 +119,13 @@ static int check_weights(const struct dt_model_config *model, const char *dir,
     return result;
 }
 
-/* Which key names the directory of config.json, if one does. */
+/* Returns the key that names the directory of config.json, if one does. */
 static const char *model_key(const struct dt_conf *conf)
 {
     return conf->model.path ? "model.path" : "model.config_path";
 }
 
-/* What only the model's own config.json can tell; *vocab_size is set. */
+/* Checks what only the model's own config.json can tell; sets *vocab_size. */
 static int check_model(const char *file, const struct dt_conf *conf,
                        size_t *vocab_size)
 {
@@ -131,16 +140,17 @@ static int check_model(const char *file, const struct dt_conf *conf,
     if (!dir)
         return EX_OK;
     if (dt_model_config_load(&model, dir, &err) < 0) {
-        status = dt_cmd_problem(file, conf, key, err.text);
+        status = dt_conf_print_problem(conf, file, key, err.text, stderr);
     } else if ((size_t)conf->data.max_length > model.n_positions) {
         snprintf(text, sizeof(text),
                  "E119 %ld tokens do not fit into the %zu positions of the "
                  "model",
                  conf->data.max_length, model.n_positions);
-        status = dt_cmd_problem(file, conf, "data.max_length", text);
+        status =
+            dt_conf_print_problem(conf, file, "data.max_length", text, stderr);
     } else if (!conf->model.random_init &&
                check_weights(&model, dir, &err) < 0) {
-        status = dt_cmd_problem(file, conf, key, err.text);
+        status = dt_conf_print_problem(conf, file, key, err.text, stderr);
     }
     *vocab_size = model.vocab_size;
     dt_model_config_fini(&model);
@@ -158,9 +168,9 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
     if (check_model(file, conf, &vocab_size) != EX_OK)
         return EX_CONFIG;
     if (dt_run_data_check(conf, vocab_size, &err) < 0)
-        return dt_cmd_problem(file, conf,
-                              of_model ? model_key(conf) : "model.tokenizer",
-                              err.text);
+        return dt_conf_print_problem(
+            conf, file, of_model ? model_key(conf) : "model.tokenizer",
+            err.text, stderr);
     return EX_OK;
 }
 
@@ -169,14 +179,14 @@ static int check_loaded(const struct options *options, struct dt_conf *conf)
     struct dt_error err;
     if (dt_cmd_check_training(options->file, conf) != EX_OK)
         return EX_CONFIG;
-    if (options->world > 0 &&
+    if (options->world > 0 && conf->trains &&
         dt_conf_resolve_batch(conf, options->world, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return err.status;
     }
     if (options->contract)
-        return dt_contract_print(conf, options->file, &options->words,
-                                 options->script);
+        return dt_submission_print(conf, options->file, &options->words,
+                                   options->script);
     if (options->resolved)
         dt_conf_dump(conf, stdout);
     else
@@ -193,6 +203,14 @@ static int check_file(const struct options *options)
     return status;
 }
 
+static int explain_key(const char *key)
+{
+    struct dt_error err;
+    if (dt_conf_explain(key, stdout, &err) < 0)
+        return dt_cmd_usage_error("check", "--explain %s", err.text);
+    return EX_OK;
+}
+
 int dt_cmd_check(int argc, char **argv)
 {
     struct options options = {0};
@@ -202,7 +220,11 @@ int dt_cmd_check(int argc, char **argv)
         fputs(help, stdout);
     else if (options.keys)
         dt_conf_schema(stdout);
-    int status = options.file ? check_file(&options) : EX_OK;
+    int status = EX_OK;
+    if (options.explain && !options.help)
+        status = explain_key(options.explain);
+    else if (options.file)
+        status = check_file(&options);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("disttrain check: stdout");
         return EX_IOERR;

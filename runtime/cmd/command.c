@@ -15,7 +15,7 @@
 #include "contract/contract.h"
 
 enum {
-    CANNOT_RUN = 126, /* as shells have it */
+    CANNOT_RUN = 126, /* the exit statuses of shells */
     NOT_FOUND = 127,
 };
 
@@ -33,7 +33,9 @@ static char *unescape(char *text)
     return text;
 }
 
-/* The words of text, one a line, as an argv to free; NULL: no memory. */
+/* Splits text, one word per line, into an argv to be freed; NULL: out of
+ * memory.
+ */
 static char **split_words(char *text)
 {
     size_t count = 1;
@@ -45,7 +47,7 @@ static char **split_words(char *text)
     return words;
 }
 
-static int say_why(const char *program)
+static int report_failure(const char *program)
 {
     int cause = errno;
     char host[HOST_NAME_MAX + 1] = "";
@@ -71,7 +73,7 @@ int dt_cmd_command(void)
     if (words) {
         unsetenv(DT_ENV_COMMAND);
         execvp(words[0], words);
-        status = say_why(words[0]);
+        status = report_failure(words[0]);
     } else {
         fputs("disttrain: launch.command: out of memory\n", stderr);
     }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.c - `disttrain doctor`: are the nodes of this job fit to train */
+/* doctor.c - `disttrain doctor`: examines whether a job's nodes are fit to
+ * train
+ */
 #include "config.h"
 
 #include <errno.h>
@@ -13,15 +15,16 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "cmd/cmd.h"
 #include "base/child.h"
+#include "cmd/cmd.h"
 #include "doctor/doctor.h"
 #include "doctor/plugin.h"
+#include "doctor/rank_states.h"
 #include "doctor/ranks.h"
 #include "doctor/world.h"
 
 struct options {
-    const char *job; /* "ID" or "ID.STEP"; NULL: where this process is in */
+    const char *job; /* "ID" or "ID.STEP"; NULL: the job of this process */
     bool brief, plugin, probe, ranks;
 };
 
@@ -31,20 +34,24 @@ static void print_help(void)
          "       disttrain doctor --ranks --job=ID.STEP\n"
          "       disttrain doctor --plugin\n\n"
          "Examines each node of the job, or this machine if there is no job,\n"
-         "and prints a table, and what to do about each problem.\n\n"
-         "  --brief            one line, if no node is bad\n"
-         "  --job=ID[.STEP]    the nodes of another job, or of one step\n"
-         "  --plugin           why srun --help does not show --disttrain\n"
-         "  --ranks            what the ranks of a step are doing, the odd "
-         "ones first\n"
-         "  --probe            what it starts on each node\n\n"
+         "prints a table, and says what to do about each problem.\n\n"
+         "  --brief            print one line if no node is bad\n"
+         "  --job=ID[.STEP]    examine the nodes of another job, or of one "
+         "step\n"
+         "  --plugin           explain why srun --help does not show "
+         "--disttrain\n"
+         "  --ranks            show what the ranks of a step are doing, the "
+         "odd\n"
+         "                     ones first\n"
+         "  --probe            what the command itself starts on each node\n"
+         "  --help             this text\n\n"
          "Exit status: 0; 69 if a node is bad, which the last line names; 78 "
          "if\n"
          "the option --disttrain does not work.");
 }
 
-/* 0, or the exit status; -1: help was asked for. */
-static int parse(int argc, char **argv, struct options *options)
+/* Returns 0, or the exit status; -1: help was asked for. */
+static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
         {"brief", no_argument, NULL, 'b'},
@@ -90,13 +97,14 @@ static int parse(int argc, char **argv, struct options *options)
                                   "got '%s'",
                                   options->job);
     if (options->ranks && (!options->job || !strchr(options->job, '.')))
-        return dt_cmd_usage_error("doctor", "--ranks needs --job=ID.STEP, of "
-                                            "those of squeue --me --steps");
+        return dt_cmd_usage_error("doctor", "--ranks needs --job=ID.STEP; "
+                                            "squeue --me --steps lists the "
+                                            "steps");
     return 0;
 }
 
-/* What srun would otherwise take from the job or the step around it: options,
- * the plugin's own, and the PMIx server of that step.
+/* Removes what srun would otherwise inherit from the job or step around it:
+ * options, the plugin's variables, and the PMIx server of that step.
  */
 static void clean_environment(void)
 {
@@ -121,7 +129,7 @@ static void clean_environment(void)
     }
 }
 
-/* One probe on each of the `count` nodes of list, or here without a job. */
+/* Runs a probe on each of the `count` nodes of list, or here without a job. */
 static int run_probes(const char *job_id, const char *list, size_t count,
                       struct dt_doctor_report *report, struct dt_error *err)
 {
@@ -131,7 +139,7 @@ static int run_probes(const char *job_id, const char *list, size_t count,
     return dt_doctor_gather(report, count, probes.argv, err);
 }
 
-/* If some do not answer, the others are examined without them. */
+/* If some nodes do not answer, examines the others without them. */
 static int run_without_silent(const char *job_id,
                               struct dt_doctor_report *report,
                               struct dt_error *err)
@@ -144,7 +152,7 @@ static int run_without_silent(const char *job_id,
         return 0;
     if (count == 0)
         return dt_error_set(err, EX_UNAVAILABLE,
-                            "no node answers: srun has said why above, or see "
+                            "no node answers: see srun's message above, or "
                             "slurmd's log on the nodes");
     FILE *out = open_memstream(&list, &size);
     const char *separator = "";
@@ -163,9 +171,9 @@ static int run_without_silent(const char *job_id,
     return rc;
 }
 
-/* Prints the table. Returns the exit status, or -1. */
-static int examine(const struct dt_doctor_world *world, bool brief,
-                   struct dt_error *err)
+/* Examines the nodes and prints the table. Returns the exit status, or -1. */
+static int examine_nodes(const struct dt_doctor_world *world, bool brief,
+                         struct dt_error *err)
 {
     struct dt_doctor_report report;
     if (dt_doctor_report_init(&report, world->count, err) < 0)
@@ -186,7 +194,7 @@ static int examine(const struct dt_doctor_world *world, bool brief,
     return rc;
 }
 
-static int fail(const struct dt_error *err)
+static int report_error(const struct dt_error *err)
 {
     fprintf(stderr, "disttrain doctor: %s\n", err->text);
     return err->status;
@@ -198,7 +206,7 @@ int dt_cmd_doctor(int argc, char **argv)
     struct dt_doctor_world world;
     struct dt_error err;
     const char *task = getenv("SLURM_PROCID");
-    int rc = parse(argc, argv, &options);
+    int rc = parse_options(argc, argv, &options);
     if (rc != 0)
         return rc < 0 ? 0 : rc;
     if (options.plugin)
@@ -208,18 +216,19 @@ int dt_cmd_doctor(int argc, char **argv)
         return 0;
     }
     if (options.probe)
-        return dt_doctor_probe(&err) < 0 ? fail(&err) : 0;
-    dt_doctor_child_guard();
-    /* In a step, its first task does it all. */
+        return dt_doctor_probe(&err) < 0 ? report_error(&err) : 0;
+    dt_child_guard();
+    /* In a step, only the first task runs the doctor. */
     if (!options.job && task && strcmp(task, "0") != 0)
         return 0;
     rc = dt_doctor_world_init(&world, options.job, &err);
     if (rc == 0) {
         signal(SIGPIPE, SIG_IGN);
         clean_environment();
-        rc = options.ranks ? dt_cmd_doctor_ranks(&world, options.job, &err)
-                           : examine(&world, options.brief, &err);
+        rc = options.ranks
+                 ? dt_doctor_print_ranks(&world, options.job, stdout, &err)
+                 : examine_nodes(&world, options.brief, &err);
     }
     dt_doctor_world_fini(&world);
-    return rc < 0 ? fail(&err) : rc;
+    return rc < 0 ? report_error(&err) : rc;
 }

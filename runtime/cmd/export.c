@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.c - `disttrain export`: a checkpoint to a Hugging Face directory */
+/* export.c - `disttrain export`: writes a checkpoint as a Hugging Face
+ * directory
+ */
 #include "config.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <sysexits.h>
 
-#include "algo/export.h"
 #include "cmd/cmd.h"
+#include "weights/export.h"
 
 static void print_help(void)
 {
     fputs("usage: disttrain export CHECKPOINT DIR [OPTIONS]\n\n"
           "Writes the model of CHECKPOINT, a checkpoint or the run.output_dir\n"
-          "of a run, to the directory DIR as Hugging Face has it: weights,\n"
-          "config.json and the tokenizer's files, nothing of the training.\n\n"
-          "  --dtype fp32|bf16|fp16  of the weights [as in CHECKPOINT]\n"
-          "  --max-shard-size SIZE   split larger weights into files of up to\n"
-          "                          500MB, 2GiB ... [5GB]\n"
-          "  --overwrite             replace a model that is in DIR\n",
+          "of a run, to the directory DIR in the format of Hugging Face:\n"
+          "weights, config.json and the tokenizer's files, without the state\n"
+          "of the training.\n\n"
+          "  --dtype fp32|bf16|fp16  type of the weights [as in CHECKPOINT]\n"
+          "  --max-shard-size SIZE   write larger weights as files of up to\n"
+          "                          this size: 500MB, 2GiB ... [5GB]\n"
+          "  --overwrite             replace a model that is in DIR\n"
+          "  --help                  this text\n",
           stdout);
 }
 
-static int take_size(struct dt_export *export)
+static int parse_size(struct dt_export *export)
 {
     long bytes;
     if (!dt_conf_parse_size(optarg, &bytes))
@@ -34,7 +38,7 @@ static int take_size(struct dt_export *export)
     return 0;
 }
 
-/* Fills export. -1 to go on, or the exit code. */
+/* Fills export. Returns -1 to continue, or the exit status. */
 static int parse_options(struct dt_export *export, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -56,7 +60,7 @@ static int parse_options(struct dt_export *export, int argc, char **argv)
             status = dt_cmd_take_dtype("export", optarg, &export->dtype);
             break;
         case 's':
-            status = take_size(export);
+            status = parse_size(export);
             break;
         case 'o':
             export->overwrite = true;
@@ -77,11 +81,12 @@ int dt_cmd_export(int argc, char **argv)
         return status;
     if (argc - optind < 2)
         return dt_cmd_usage_error("export", argc == optind
-                                                ? "which CHECKPOINT, to "
-                                                  "which DIR?"
-                                                : "to which DIR?");
+                                                ? "expected CHECKPOINT and "
+                                                  "DIR"
+                                                : "expected DIR after "
+                                                  "CHECKPOINT");
     if (argc - optind > 2)
-        return dt_cmd_usage_error("export", "'%s' is too much",
+        return dt_cmd_usage_error("export", "unexpected '%s'",
                                   argv[optind + 2]);
     export.from = argv[optind];
     export.to = argv[optind + 1];

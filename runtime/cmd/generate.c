@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate.c - `disttrain generate`: text sampled from a trained model */
+/* generate.c - `disttrain generate`: prints text that a model samples */
 #include "config.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "backend/backend.h"
 #include "cmd/cmd.h"
 #include "cmd/generate_file.h"
-#include "cmd/speaker.h"
 #include "cmd/text_out.h"
+#include "rollout/engine.h"
 
 enum { STOPS = 16, TEXT_BYTES = 4096 };
 
@@ -34,7 +34,7 @@ struct request {
 };
 
 /* Appends the ids of a list "1,2,3". */
-static int parse_tokens(const struct dt_speaker *s, const char *list,
+static int parse_tokens(const struct dt_engine *s, const char *list,
                         struct dt_tokens *out, struct dt_error *err)
 {
     size_t V = s->config.vocab_size;
@@ -59,23 +59,23 @@ static int parse_tokens(const struct dt_speaker *s, const char *list,
     }
 }
 
-/* What is shown of one row while it comes. */
+/* Prints the tokens of one row as they are generated. */
 struct screen {
     struct dt_detokenizer text;
     struct dt_text_out out;
-    const struct dt_speaker *speaker; /* its stop tokens are not shown */
+    const struct dt_engine *engine; /* its stop tokens are not printed */
     bool ids;
     size_t count; /* tokens so far */
 };
 
-static void show(void *ctx, size_t row, int32_t id)
+static void show_token(void *ctx, size_t row, int32_t id)
 {
     struct screen *screen = ctx;
     char text[TEXT_BYTES];
     (void)row;
     size_t before = screen->count++;
-    for (size_t i = 0; i < screen->speaker->stop_count; i++)
-        if (screen->speaker->stop[i] == id)
+    for (size_t i = 0; i < screen->engine->stop_count; i++)
+        if (screen->engine->stop[i] == id)
             return;
     if (screen->ids) {
         printf("%s%d", before ? " " : "", id);
@@ -87,58 +87,59 @@ static void show(void *ctx, size_t row, int32_t id)
         dt_text_out_byte(&screen->out, (unsigned char)text[i]);
 }
 
-/* The prompt in tokens, whatever it was given as. */
-static int encode(struct dt_speaker *s, const struct request *request,
-                  const struct dt_chat *chat, struct dt_tokens *out,
-                  struct dt_error *err)
+/* Converts the prompt of the request, of any kind, to tokens. */
+static int encode_prompt(struct dt_engine *s, const struct request *request,
+                         const struct dt_chat *chat, struct dt_tokens *out,
+                         struct dt_error *err)
 {
     struct dt_chat_message messages[2];
     size_t count = 0;
     if (request->tokens)
         return parse_tokens(s, request->tokens, out, err);
     if (!request->chat)
-        return dt_speaker_encode(s, request->prompt, out, err);
+        return dt_engine_encode(s, request->prompt, out, err);
     if (request->system)
         messages[count++] =
             (struct dt_chat_message){"system", request->system, NULL};
     messages[count++] = (struct dt_chat_message){"user", request->prompt, NULL};
-    return dt_speaker_encode_chat(s, chat, messages, count, out, err);
+    return dt_engine_encode_chat(s, chat, messages, count, out, err);
 }
 
-static void note_full(const struct dt_speaker *s, size_t tokens)
+static void report_full(const struct dt_engine *s, size_t tokens)
 {
     if (tokens < s->config.n_positions)
         return;
     fflush(stdout);
-    fprintf(stderr,
-            "disttrain: the text is as long as the model's %zu positions\n",
+    fprintf(stderr, "disttrain: the text fills the model's %zu positions\n",
             s->config.n_positions);
 }
 
-/* One prompt, shown while it is continued. */
-static int speak(struct dt_speaker *s, const struct request *request,
-                 const struct dt_chat *chat, struct dt_error *err)
+/* Continues one prompt and prints the text as it is generated. */
+static int generate_prompt(struct dt_engine *s, const struct request *request,
+                           const struct dt_chat *chat, struct dt_error *err)
 {
     struct dt_tokens prompt = {0};
     struct screen screen = {
         .text = {.tokenizer = s->tokenizer, .skip_special = true},
         .out = {.file = stdout},
-        .speaker = s,
+        .engine = s,
         .ids = request->tokens != NULL,
     };
     struct dt_generation generation = request->generation;
     char text[TEXT_BYTES];
-    int result = encode(s, request, chat, &prompt, err);
-    generation.token = show;
+    int result = encode_prompt(s, request, chat, &prompt, err);
+    generation.token = show_token;
     generation.ctx = &screen;
     if (request->prompt && !request->chat && result == 0) {
         fputs(request->prompt, stdout);
         fflush(stdout);
-        for (size_t i = 0; i < prompt.count; i++) /* what a decoder strips */
+        for (size_t i = 0; i < prompt.count; i++) /* to skip what a decoder
+                                                   * strips
+                                                   */
             dt_detokenize(&screen.text, prompt.ids[i], text, sizeof(text));
     }
     if (result == 0)
-        result = dt_speaker_speak(s, &prompt, 1, generation, err);
+        result = dt_engine_generate(s, &prompt, 1, generation, err);
     if (result == 0) {
         size_t bytes =
             screen.ids ? 0
@@ -147,22 +148,22 @@ static int speak(struct dt_speaker *s, const struct request *request,
             dt_text_out_byte(&screen.out, (unsigned char)text[i]);
         dt_text_out_end(&screen.out);
         putchar('\n');
-        note_full(s, prompt.count + screen.count);
+        report_full(s, prompt.count + screen.count);
     }
     dt_tokens_fini(&prompt);
     return result;
 }
 
-static int generate_with(struct dt_speaker *s, const struct request *request,
+static int generate_with(struct dt_engine *s, const struct request *request,
                          struct dt_error *err)
 {
     struct dt_chat *chat = NULL;
     struct dt_error no_chat;
     int result = 0;
-    if (dt_speaker_open(s, request->dir, request->dtype, err) < 0)
+    if (dt_engine_open(s, request->dir, request->dtype, err) < 0)
         return -1;
     for (size_t i = 0; i < request->stop_count; i++)
-        if (dt_speaker_add_stop(s, request->stop[i], err) < 0)
+        if (dt_engine_add_stop(s, request->stop[i], err) < 0)
             return -1;
     if (!s->tokenizer)
         dt_error_set(&no_chat, EX_USAGE,
@@ -181,17 +182,17 @@ static int generate_with(struct dt_speaker *s, const struct request *request,
             dt_generate_file(s, request->file, chat, &no_chat,
                              (size_t)request->batch, &request->generation, err);
     else
-        result = speak(s, request, chat, err);
+        result = generate_prompt(s, request, chat, err);
     dt_chat_destroy(chat);
     return result;
 }
 
-/* What --device names. */
+/* Opens the device that --device names. */
 static int open_device(const char *name, struct dt_exec *exec,
                        struct dt_error *err)
 {
     const struct dt_backend_options options = {0};
-    char note[512]; /* that it is the cpu needs no words here */
+    char note[512]; /* not printed: no need to say that it is the CPU */
     const struct dt_backend *backend =
         dt_backend_open(name, &options, note, sizeof(note), err);
     if (!backend)
@@ -200,55 +201,59 @@ static int open_device(const char *name, struct dt_exec *exec,
     return exec->device->stream_create(&exec->stream, err);
 }
 
-static int generate(const struct request *request)
+static int run_request(const struct request *request)
 {
-    struct dt_speaker speaker = {0};
+    struct dt_engine engine = {0};
     struct dt_error err;
     int status = 0;
-    if (open_device(request->device, &speaker.exec, &err) < 0 ||
-        generate_with(&speaker, request, &err) < 0) {
+    if (open_device(request->device, &engine.exec, &err) < 0 ||
+        generate_with(&engine, request, &err) < 0) {
         fprintf(stderr, "disttrain: %s\n", err.text);
         status = err.status;
     } else if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "disttrain: cannot write: %s\n", strerror(errno));
         status = EX_IOERR;
     }
-    dt_speaker_close(&speaker);
-    if (speaker.exec.stream)
-        speaker.exec.device->stream_destroy(speaker.exec.stream);
+    dt_engine_close(&engine);
+    if (engine.exec.stream)
+        engine.exec.device->stream_destroy(engine.exec.stream);
     return status;
 }
 
 static void print_help(void)
 {
     fputs("usage: disttrain generate --model DIR --prompt TEXT [OPTIONS]\n\n"
-          "Prints TEXT and what the model in DIR makes of it, one token at a\n"
-          "time, until the model ends the text.\n\n"
+          "Prints TEXT and the continuation that the model in DIR generates,\n"
+          "token by token, until the model ends the text.\n\n"
           "  --model DIR        a checkpoint, a run.output_dir, or a Hugging\n"
           "                     Face directory\n"
-          "  --prompt TEXT      how the text begins\n"
-          "  --chat             TEXT is what a user says: print the answer\n"
-          "  --system TEXT      what the assistant is told before\n"
+          "  --prompt TEXT      beginning of the text\n"
+          "  --chat             treat TEXT as a user's message: print the "
+          "answer\n"
+          "  --system TEXT      system message before it\n"
           "  --chat-template T  one of " DT_CHAT_NAMES "\n"
-          "                     [as the tokenizer's files say]\n"
+          "                     [the one in the tokenizer's files]\n"
           "  --prompts FILE     lines of JSON with prompt or messages; prints\n"
           "                     each with its completion\n"
-          "  --batch N          of these lines, at a time [8]\n"
-          "  --tokens ID,ID,... a prompt in tokens; prints ids\n"
+          "  --batch N          lines to continue at a time [8]\n"
+          "  --tokens ID,ID,... prompt in token ids; prints ids\n"
           "  --max-tokens N     stop after N tokens [200]\n"
-          "  --temperature X    0: always the likeliest token [0.8]\n"
-          "  --top-k K          only among the K likeliest [0: all]\n"
-          "  --top-p P          only among the likeliest with the part P of\n"
-          "                     the probability [1: all]\n"
-          "  --stop TOKEN       ends the text too, may be repeated\n"
-          "  --dtype fp32|bf16|fp16  what is computed in [fp32]\n"
-          "  --device auto|cpu|cuda  what computes [auto: a GPU if there is\n"
-          "                     one]\n"
-          "  --seed S           other seeds, other texts [42]\n",
+          "  --temperature X    sampling temperature; 0: always the most\n"
+          "                     likely token [0.8]\n"
+          "  --top-k K          sample from the K most likely tokens [0: all]\n"
+          "  --top-p P          sample from the most likely tokens whose\n"
+          "                     probabilities sum to P [1: all]\n"
+          "  --stop TOKEN       another token that ends the text; can be\n"
+          "                     repeated\n"
+          "  --dtype fp32|bf16|fp16  type to compute in [fp32]\n"
+          "  --device auto|cpu|cuda  device to run on [auto: a GPU if there\n"
+          "                     is one]\n"
+          "  --seed S           seed of the sampling [42]\n"
+          "  --help             this text\n",
           stdout);
 }
 
-/* The value of an option, in [min, max]; false and a message otherwise. */
+/* Parses the value of an option, in [min, max]; false after a message. */
 static bool parse_number(const char *option, double min, double max,
                          bool integer, double *out)
 {
@@ -274,7 +279,7 @@ static bool add_stop(struct request *request)
     return true;
 }
 
-static bool take_device(struct request *request)
+static bool parse_device(struct request *request)
 {
     request->device = optarg;
     if (!strcmp(optarg, "auto") || !strcmp(optarg, "cpu") ||
@@ -285,7 +290,7 @@ static bool take_device(struct request *request)
     return false;
 }
 
-/* The numbers among the options. */
+/* The options whose values are numbers. */
 struct numbers {
     double max_tokens, temperature, top_k, top_p, seed;
 };
@@ -328,7 +333,7 @@ static bool parse_option(struct request *request, struct numbers *numbers,
     case 'S':
         return add_stop(request);
     case 'D':
-        return take_device(request);
+        return parse_device(request);
     case 'd':
         return dt_cmd_take_dtype("generate", optarg, &request->dtype) == 0;
     default:
@@ -336,7 +341,7 @@ static bool parse_option(struct request *request, struct numbers *numbers,
     }
 }
 
-/* Fills request. -1 to go on, or the exit code. */
+/* Fills request. Returns -1 to continue, or the exit status. */
 static int parse_options(struct request *request, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -389,15 +394,15 @@ int dt_cmd_generate(int argc, char **argv)
     if (status >= 0)
         return status;
     if (optind < argc)
-        return dt_cmd_usage_error("generate", "'%s' is too much", argv[optind]);
+        return dt_cmd_usage_error("generate", "unexpected '%s'", argv[optind]);
     if (!request.dir)
-        return dt_cmd_usage_error("generate", "which --model DIR?");
+        return dt_cmd_usage_error("generate", "--model DIR is missing");
     if (!!request.prompt + !!request.tokens + !!request.file != 1)
         return dt_cmd_usage_error(
-            "generate", "one of --prompt, --prompts and --tokens is needed");
+            "generate", "expected one of --prompt, --prompts and --tokens");
     if (request.chat && !request.prompt)
         return dt_cmd_usage_error("generate", "--chat needs --prompt");
     if (request.system && !request.chat)
         return dt_cmd_usage_error("generate", "--system needs --chat");
-    return generate(&request);
+    return run_request(&request);
 }

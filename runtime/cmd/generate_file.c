@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate_file.c - many prompts, continued some at a time */
+/* generate_file.c - continues the prompts of a file in batches */
 #include "config.h"
 
 #include <errno.h>
@@ -23,10 +23,10 @@ struct line {
 };
 
 struct work {
-    struct dt_speaker *speaker;
+    struct dt_engine *engine;
     const struct dt_chat *chat;
     const struct dt_error *no_chat;
-    bool warned; /* of chat */
+    bool warned; /* about chat */
     const char *path;
     size_t number;      /* of the last line read */
     struct line *lines; /* (batch) */
@@ -34,8 +34,8 @@ struct work {
     bool out_of_memory;
 };
 
-static void append(struct work *work, struct line *line, const char *text,
-                   size_t bytes)
+static void append_text(struct work *work, struct line *line, const char *text,
+                        size_t bytes)
 {
     if (line->bytes + bytes + 1 > line->room) {
         size_t room = 2 * line->room + bytes + 64;
@@ -52,19 +52,20 @@ static void append(struct work *work, struct line *line, const char *text,
     line->completion[line->bytes] = '\0';
 }
 
-static void take(void *ctx, size_t row, int32_t id)
+static void append_token(void *ctx, size_t row, int32_t id)
 {
     struct work *work = ctx;
     struct line *line = &work->lines[row];
     char text[TEXT_BYTES];
-    for (size_t i = 0; i < work->speaker->stop_count; i++)
-        if (work->speaker->stop[i] == id)
+    for (size_t i = 0; i < work->engine->stop_count; i++)
+        if (work->engine->stop[i] == id)
             return;
-    append(work, line, text,
-           dt_detokenize(&line->text, id, text, sizeof(text)));
+    append_text(work, line, text,
+                dt_detokenize(&line->text, id, text, sizeof(text)));
 }
 
-static int bad(const struct work *work, struct dt_error *err, const char *what)
+static int set_line_error(const struct work *work, struct dt_error *err,
+                          const char *what)
 {
     return dt_error_set(err, EX_DATAERR, "%s:%zu: %s", work->path, work->number,
                         what);
@@ -82,50 +83,52 @@ static int encode_messages(struct work *work, const json_t *list,
     struct dt_chat_message messages[MAX_MESSAGES];
     size_t count = json_array_size(list);
     if (!work->chat)
-        return bad(work, err, work->no_chat->text);
+        return set_line_error(work, err, work->no_chat->text);
     if (!work->warned)
         dt_generate_warn(work->chat);
     work->warned = true;
     if (count == 0 || count > MAX_MESSAGES)
-        return bad(work, err, "expected 1 to 1024 messages");
+        return set_line_error(work, err, "expected 1 to 1024 messages");
     for (size_t i = 0; i < count; i++) {
         const json_t *m = json_array_get(list, i);
         messages[i] = (struct dt_chat_message){
             json_string_value(json_object_get(m, "role")),
             json_string_value(json_object_get(m, "content")), NULL};
         if (!messages[i].role || !messages[i].content)
-            return bad(work, err, "a message needs role and content");
+            return set_line_error(work, err,
+                                  "a message needs role and content");
     }
-    return dt_speaker_encode_chat(work->speaker, work->chat, messages, count,
-                                  out, err);
+    return dt_engine_encode_chat(work->engine, work->chat, messages, count, out,
+                                 err);
 }
 
-/* Reads one line as the next of the batch. */
+/* Parses one line and adds it to the batch. */
 static int add_line(struct work *work, const char *text, struct dt_error *err)
 {
     struct line *line = &work->lines[work->count];
     json_error_t why;
     *line = (struct line){
-        .text = {.tokenizer = work->speaker->tokenizer, .skip_special = true}};
+        .text = {.tokenizer = work->engine->tokenizer, .skip_special = true}};
     line->object = json_loads(text, JSON_REJECT_DUPLICATES, &why);
     if (!line->object)
-        return bad(work, err, why.text);
+        return set_line_error(work, err, why.text);
     work->count++;
     const json_t *prompt = json_object_get(line->object, "prompt");
     const json_t *messages = json_object_get(line->object, "messages");
     int result = -1;
     if (json_is_string(prompt))
-        result = dt_speaker_encode(work->speaker, json_string_value(prompt),
-                                   &line->prompt, err);
+        result = dt_engine_encode(work->engine, json_string_value(prompt),
+                                  &line->prompt, err);
     else if (json_is_array(messages))
         result = encode_messages(work, messages, &line->prompt, err);
     else
-        return bad(work, err, "expected an object with prompt or messages");
+        return set_line_error(work, err,
+                              "expected an object with prompt or messages");
     return result < 0 ? dt_error_prefix(err, "%s:%zu", work->path, work->number)
                       : 0;
 }
 
-static void release(struct work *work)
+static void release_lines(struct work *work)
 {
     for (size_t i = 0; i < work->count; i++) {
         struct line *line = &work->lines[i];
@@ -139,8 +142,8 @@ static void release(struct work *work)
 static int print_line(struct work *work, struct line *line)
 {
     char text[TEXT_BYTES];
-    append(work, line, text,
-           dt_detokenize_end(&line->text, text, sizeof(text)));
+    append_text(work, line, text,
+                dt_detokenize_end(&line->text, text, sizeof(text)));
     json_t *completion =
         json_stringn(line->completion ? line->completion : "", line->bytes);
     if (!completion ||
@@ -152,7 +155,7 @@ static int print_line(struct work *work, struct line *line)
     return fflush(stdout);
 }
 
-/* Continues and prints the lines of the batch. */
+/* Continues and prints the lines of the batch, then empties it. */
 static int finish_batch(struct work *work, struct dt_generation *generation,
                         struct dt_error *err)
 {
@@ -160,13 +163,13 @@ static int finish_batch(struct work *work, struct dt_generation *generation,
     int result = -1;
     for (size_t i = 0; prompts && i < work->count; i++)
         prompts[i] = work->lines[i].prompt;
-    generation->token = take;
+    generation->token = append_token;
     generation->ctx = work;
     if (!prompts)
         dt_error_set(err, EX_OSERR, "out of memory");
     else if (work->count > 0)
-        result = dt_speaker_speak(work->speaker, prompts, work->count,
-                                  *generation, err);
+        result = dt_engine_generate(work->engine, prompts, work->count,
+                                    *generation, err);
     else
         result = 0;
     free(prompts);
@@ -175,7 +178,7 @@ static int finish_batch(struct work *work, struct dt_generation *generation,
             result = dt_error_set(err, EX_IOERR, "cannot write: %s",
                                   strerror(errno));
     generation->first_row += work->count;
-    release(work);
+    release_lines(work);
     return result;
 }
 
@@ -184,13 +187,13 @@ static bool is_blank(const char *text)
     return text[strspn(text, " \t\r\n")] == '\0';
 }
 
-int dt_generate_file(struct dt_speaker *speaker, const char *path,
+int dt_generate_file(struct dt_engine *engine, const char *path,
                      const struct dt_chat *chat, const struct dt_error *no_chat,
                      size_t batch, const struct dt_generation *generation,
                      struct dt_error *err)
 {
     struct work work = {
-        .speaker = speaker, .chat = chat, .no_chat = no_chat, .path = path};
+        .engine = engine, .chat = chat, .no_chat = no_chat, .path = path};
     struct dt_generation each = *generation;
     char *text = NULL;
     size_t room = 0;
@@ -212,7 +215,7 @@ int dt_generate_file(struct dt_speaker *speaker, const char *path,
     }
     if (result == 0)
         result = finish_batch(&work, &each, err);
-    release(&work);
+    release_lines(&work);
     free(work.lines);
     free(text);
     fclose(f);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate_file.h - prompts from a file of JSON lines */
+/* generate_file.h - continues the prompts of a file of JSON lines */
 #ifndef DT_CMD_GENERATE_FILE_H
 #define DT_CMD_GENERATE_FILE_H
 
-#include "cmd/speaker.h"
+#include "rollout/engine.h"
 
-/* Says on stderr what dt_chat_warning has. */
+/* Prints the warning of dt_chat_warning, if there is one, on stderr. */
 void dt_generate_warn(const struct dt_chat *chat);
 
-/* Continues the prompts of `path`, `batch` at a time: each line is an object
+/* Continues the prompts of `path`, `batch` at a time. Each line is an object
  * with prompt (text) or messages (a conversation; without `chat` that is the
  * error `no_chat`). Prints each line's object with the key completion added, in
- * order, and on stderr what to know of `chat` where it is used. -1: EX_NOINPUT,
- * EX_DATAERR with file and line.
+ * order, and the warning about `chat` on stderr if it is used. -1: EX_NOINPUT,
+ * EX_DATAERR with file and line, EX_IOERR, EX_OSERR.
  */
-int dt_generate_file(struct dt_speaker *speaker, const char *path,
+int dt_generate_file(struct dt_engine *engine, const char *path,
                      const struct dt_chat *chat, const struct dt_error *no_chat,
                      size_t batch, const struct dt_generation *generation,
                      struct dt_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c - `disttrain info`: version, features, libraries found */
+/* info.c - `disttrain info`: prints the version, features and libraries */
 #include "config.h"
 
 #include <stdio.h>
@@ -10,11 +10,13 @@
 #include "cmd/cmd.h"
 #include "comm/comm.h"
 #include "conf/conf.h"
-#include "tokenizer/tokenizer.h"
 #include "launch/launch.h"
 #include "ops/ops.h"
+#include "tokenizer/tokenizer.h"
 
-/* What the module says, or why there is none, in lines "name: value". */
+/* Prints what the CUDA module says in lines "name: value", or why there is
+ * none.
+ */
 static void print_cuda(void)
 {
     char text[4096], *next = text;
@@ -38,7 +40,7 @@ int dt_cmd_info(int argc, char **argv)
 {
     if (argc == 2 && !strcmp(argv[1], "--help")) {
         puts("usage: disttrain info\n\n"
-             "Prints the version, and the libraries it runs with.");
+             "Prints the version, the features, and the libraries in use.");
         return 0;
     }
     if (argc > 1)
@@ -46,12 +48,12 @@ int dt_cmd_info(int argc, char **argv)
     puts(PACKAGE_STRING);
     printf("start-up:        %s\n", dt_launch_library());
     printf("collectives:     %s\n", dt_comm_library());
-    printf("matrix products: %s\n", dt_ops_cpu()->library());
+    printf("matmul:          %s\n", dt_ops_cpu()->library());
     printf("vector code:     %s\n", dt_ops_cpu()->name);
     printf("tokenizers:      %s\n", dt_tokenizer_library());
     printf("configuration:   %s\n", dt_conf_library());
     print_cuda();
-    printf("processors:      %ld online\n", sysconf(_SC_NPROCESSORS_ONLN));
+    printf("CPUs:            %ld online\n", sysconf(_SC_NPROCESSORS_ONLN));
 #ifdef ENABLE_FAULT_INJECTION
     puts("fault injection: on");
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c - a configuration whose problems go to the user */
+/* load.c - loads a configuration and prints its problems */
 #include "config.h"
 
 #include <stdio.h>
@@ -19,13 +19,4 @@ struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn)
     dt_conf_problems_fini(&problems);
     dt_conf_problems_fini(&warnings);
     return conf;
-}
-
-int dt_cmd_problem(const char *file, const struct dt_conf *conf,
-                   const char *key, const char *text)
-{
-    struct dt_conf_place place = dt_conf_place_of(conf, key);
-    fprintf(stderr, "%s:%d:%d: %s: %s\n", file, place.line, place.column, key,
-            text);
-    return EX_CONFIG;
 }

@@ -4,36 +4,17 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/cmd.h \
 	runtime/cmd/command.c \
 	runtime/cmd/console.c \
-	runtime/console/console_step.c \
-	runtime/console/console_step.h \
-	runtime/slurm/submission.c \
-	runtime/cmd/contract.h \
 	runtime/cmd/doctor.c \
-	runtime/doctor/ask_ranks.c \
 	runtime/cmd/export.c \
 	runtime/cmd/generate.c \
 	runtime/cmd/generate_file.c \
 	runtime/cmd/generate_file.h \
-	runtime/console/job_comment.c \
-	runtime/cmd/comment.h \
-	runtime/console/hang.c \
-	runtime/console/hang.h \
 	runtime/cmd/info.c \
 	runtime/cmd/load.c \
 	runtime/cmd/prepare.c \
-	runtime/slurm/preview.c \
-	runtime/slurm/preview.h \
-	runtime/slurm/request.c \
-	runtime/cmd/request.h \
 	runtime/cmd/sbatch.c \
-	runtime/slurm/settings.c \
-	runtime/slurm/settings.h \
-	runtime/rollout/engine.c \
-	runtime/cmd/speaker.h \
 	runtime/cmd/text_out.c \
 	runtime/cmd/text_out.h \
 	runtime/cmd/train.c \
 	runtime/cmd/usage.c \
-	runtime/console/watch.c \
-	runtime/cmd/watch.h \
 	# End of runtime/cmd

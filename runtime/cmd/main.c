@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - the program `disttrain`: which subcommand runs */
+/* main.c - the program `disttrain`: chooses the subcommand */
 #include "config.h"
 
 #include <stdio.h>
@@ -23,7 +23,8 @@ static const struct {
     {"generate", dt_cmd_generate, "print text sampled from a trained model"},
     {"export", dt_cmd_export, "write a checkpoint as a Hugging Face model"},
     {"doctor", dt_cmd_doctor, "find the nodes of a job that break runs"},
-    {"console", dt_cmd_console, "sort what srun prints; srun starts it"},
+    {"console", dt_cmd_console,
+     "filter srun's output by rank; the plugin starts it"},
     {"info", dt_cmd_info, "print version, features and libraries"},
 };
 
@@ -38,7 +39,8 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
     fputs("\n  --version  print the version\n"
-          "  --help     print this; `disttrain COMMAND --help` says more\n",
+          "  --help     print this; `disttrain COMMAND --help` and\n"
+          "             `man disttrain-COMMAND` say more\n",
           out);
 }
 
@@ -58,8 +60,8 @@ static int unknown_command(const char *name)
 
 int main(int argc, char **argv)
 {
-    /* The plugin places one word where srun's command belongs; the config is
-     * in the environment then.
+    /* Where srun's command is missing the plugin puts only the program's name;
+     * the config is then in the environment.
      */
     if (argc == 1 && getenv(DT_ENV_CONFIG) && getenv(DT_ENV_COMMAND))
         return dt_cmd_command();

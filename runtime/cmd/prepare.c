@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prepare.c - `disttrain prepare`: files tokenised before they are needed */
+/* prepare.c - `disttrain prepare`: tokenises data files before training */
 #include "config.h"
 
 #include <errno.h>
@@ -16,40 +16,43 @@
 #include "algo/data.h"
 #include "base/clock.h"
 #include "cmd/cmd.h"
-#include "tokenizer/chat.h"
 #include "data/examples.h"
+#include "tokenizer/chat.h"
 
 static const char help[] =
-    "usage: disttrain prepare --config CONFIG\n"
+    "usage: disttrain prepare --config CONFIG [--threads N]\n"
     "       disttrain prepare --tokenizer DIR [OPTIONS] FILE...\n"
     "\n"
     "Tokenises data files (lines of JSON, or text) into the cache that "
     "training\n"
-    "with the same settings finds. One that fits already is only checked.\n"
+    "with the same settings uses. A cache that matches is only checked.\n"
     "\n"
-    "  --config CONFIG       files and settings of a training configuration\n"
+    "  --config CONFIG       take the files and settings of a configuration\n"
     "  --tokenizer DIR       directory of tokenizer.json, or the word byte\n"
     "  --format FORMAT       auto, text, prompt_completion, messages or\n"
     "                        tokenised [auto]\n"
-    "  --chat-template NAME  of conversations: auto, none, " DT_CHAT_NAMES "\n"
-    "                        [auto: as the tokenizer's files say]\n"
-    "  --loss-on WHAT        auto, full, completion or assistant [auto]\n"
-    "  --bad-lines SHARE     of lines that may be malformed [0]\n"
-    "  --threads N           [all CPUs]\n"
-    "  --cache-dir DIR       [.disttrain-cache beside each file]\n"
+    "  --chat-template NAME  template of conversations: auto, none,\n"
+    "                        " DT_CHAT_NAMES "\n"
+    "                        [auto: the one in the tokenizer's files]\n"
+    "  --loss-on WHAT        tokens to train on: auto, full, completion or\n"
+    "                        assistant [auto]\n"
+    "  --bad-lines SHARE     share of lines that may be malformed [0]\n"
+    "  --threads N           number of threads [all CPUs]\n"
+    "  --cache-dir DIR       directory for caches [.disttrain-cache next to\n"
+    "                        each file]\n"
     "  --help                this text\n";
 
 struct request {
     const char *config; /* the file, or */
     const char *tokenizer;
-    const char *setting; /* the last option that config would have, too */
+    const char *setting; /* the last option given that --config also sets */
     struct dt_example_options options;
     bool help;
 };
 
 /* --- one file --- */
 
-/* A line that the next one replaces, and what it is about. */
+/* The progress line, which the next one replaces. */
 struct display {
     const char *path;
     bool shown;
@@ -76,8 +79,8 @@ static void show_note(void *ctx, const char *text)
     fprintf(stderr, "warning: %s\n", text);
 }
 
-static int prepare(const char *path, const struct dt_tokenizer *tokenizer,
-                   const struct request *request)
+static int prepare_file(const char *path, const struct dt_tokenizer *tokenizer,
+                        const struct request *request)
 {
     struct display display = {.path = path};
     struct dt_example_options options = request->options;
@@ -109,7 +112,9 @@ static int prepare(const char *path, const struct dt_tokenizer *tokenizer,
     return EX_OK;
 }
 
-/* The first failure is the status, and the others are done. */
+/* Prepares all files even if one fails; returns the status of the first
+ * failure.
+ */
 static int prepare_all(const char *tokenizer_path,
                        const struct dt_conf_list lists[2],
                        const struct request *request)
@@ -123,16 +128,16 @@ static int prepare_all(const char *tokenizer_path,
     }
     for (size_t i = 0; i < lists[0].count + lists[1].count; i++) {
         size_t count = lists[0].count;
-        int failed =
-            prepare(i < count ? lists[0].text[i] : lists[1].text[i - count],
-                    tokenizer, request);
+        int failed = prepare_file(i < count ? lists[0].text[i]
+                                            : lists[1].text[i - count],
+                                  tokenizer, request);
         status = status ? status : failed;
     }
     dt_tokenizer_destroy(tokenizer);
     return status;
 }
 
-/* The files of a configuration, as it wants them. */
+/* Prepares the files of a configuration with its settings. */
 static int prepare_config(struct request *request)
 {
     struct dt_conf *conf = dt_cmd_load("prepare", request->config, true);
@@ -158,7 +163,7 @@ static int prepare_config(struct request *request)
 
 /* --- options --- */
 
-/* The place of a word in a list, or -1 and a message. */
+/* Returns the index of the option's value in a list, or -1 after a message. */
 static int parse_word(const char *option, const char *const *words,
                       size_t count)
 {
@@ -176,14 +181,14 @@ static int parse_word(const char *option, const char *const *words,
 static bool parse_format(struct request *request)
 {
     static const char *const words[] = {
-        [DT_LINES_AUTO] = "auto",
-        [DT_LINES_TEXT] = "text",
-        [DT_LINES_PROMPT_COMPLETION] = "prompt_completion",
-        [DT_LINES_MESSAGES] = "messages",
-        [DT_LINES_TOKENS] = "tokenised",
+        [DT_FORMAT_AUTO] = "auto",
+        [DT_FORMAT_TEXT] = "text",
+        [DT_FORMAT_PROMPT_COMPLETION] = "prompt_completion",
+        [DT_FORMAT_MESSAGES] = "messages",
+        [DT_FORMAT_TOKENISED] = "tokenised",
     };
     int word = parse_word("format", words, sizeof(words) / sizeof(words[0]));
-    request->options.layout = (enum dt_layout_kind)word;
+    request->options.format = word;
     return word >= 0;
 }
 
@@ -196,7 +201,7 @@ static bool parse_loss(struct request *request)
         [DT_LOSS_ASSISTANT] = "assistant",
     };
     int word = parse_word("loss-on", words, sizeof(words) / sizeof(words[0]));
-    request->options.loss_on = (enum dt_loss_on)word;
+    request->options.loss_on = word;
     return word >= 0;
 }
 
@@ -262,7 +267,7 @@ static int parse_options(struct request *request, int argc, char **argv)
     };
     int c, option = 0;
     opterr = 0;
-    optind = 0; /* begin anew */
+    optind = 0; /* reset getopt */
     while ((c = getopt_long(argc, argv, ":h", table, &option)) != -1) {
         if (c == '?' || c == ':')
             return dt_cmd_option_error("prepare", c, argv[optind - 1]);
@@ -274,17 +279,18 @@ static int parse_options(struct request *request, int argc, char **argv)
     if (request->help)
         return EX_OK;
     if (request->config && request->setting)
-        return dt_cmd_usage_error("prepare", "--%s is a setting of --config",
+        return dt_cmd_usage_error("prepare",
+                                  "--%s cannot be used with --config, which "
+                                  "has this setting",
                                   request->setting);
     if (request->config && optind < argc)
         return dt_cmd_usage_error("prepare",
-                                  "the files are those of --config: '%s' is "
-                                  "too much",
+                                  "--config names the files: unexpected '%s'",
                                   argv[optind]);
     if (!request->config && optind == argc)
-        return dt_cmd_usage_error("prepare", "which FILE?");
+        return dt_cmd_usage_error("prepare", "expected a FILE");
     if (!request->config && !request->tokenizer)
-        return dt_cmd_usage_error("prepare", "which --tokenizer DIR?");
+        return dt_cmd_usage_error("prepare", "--tokenizer DIR is missing");
     return EX_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sbatch.c - `disttrain sbatch`: a batch script from `launch:` */
+/* sbatch.c - `disttrain sbatch`: prints or submits a batch script */
 #include "config.h"
 
 #include <ctype.h>
@@ -17,11 +17,12 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/contract.h"
-#include "slurm/preview.h"
-#include "slurm/settings.h"
 #include "conf/conf.h"
 #include "contract/contract.h"
+#include "slurm/preview.h"
+#include "slurm/script.h"
+#include "slurm/settings.h"
+#include "slurm/submission.h"
 
 static const char help[] =
     "usage: disttrain sbatch [--submit | --dry-run] [--array=LIST] FILE\n"
@@ -29,19 +30,19 @@ static const char help[] =
     "\n"
     "Prints the batch script of the job that launch: in FILE describes.\n"
     "\n"
-    "  --submit      give it to sbatch instead\n"
+    "  --submit      pass the script to sbatch instead\n"
     "  --dry-run     print the srun line and the environment of each rank\n"
     "                instead; nothing is queued\n"
-    "  --array=LIST  one job for each index; in FILE, ${SLURM_ARRAY_TASK_ID}\n"
-    "                must be part of run.output_dir\n"
+    "  --array=LIST  make one job for each index; run.output_dir in FILE must\n"
+    "                contain ${SLURM_ARRAY_TASK_ID}\n"
     "  --help        this text\n"
     "\n"
-    "Options after -- are added to the script, and win over FILE.\n";
+    "Options after -- are added to the script and override FILE.\n";
 
 struct options {
     bool submit, dry_run, help;
-    const char *array, *file;
-    struct dt_srun_words extra;
+    const char *file;
+    struct dt_script script;
 };
 
 static int parse_extra(const struct dt_srun_words *extra)
@@ -72,7 +73,7 @@ static int parse_options(int argc, char **argv, struct options *options)
         options->dry_run |= c == 'd';
         options->help |= c == 'h';
         if (c == 'a')
-            options->array = optarg;
+            options->script.array = optarg;
         if (c == '?' || c == ':')
             return dt_cmd_option_error("sbatch", c, argv[optind - 1]);
     }
@@ -80,122 +81,23 @@ static int parse_options(int argc, char **argv, struct options *options)
         return EX_OK;
     if (options->submit && options->dry_run)
         return dt_cmd_usage_error("sbatch", "--submit or --dry-run, not both");
-    if (options->array &&
-        options->array[strspn(options->array, "0123456789,-:%")] != '\0')
+    const char *array = options->script.array;
+    if (array && array[strspn(array, "0123456789,-:%")] != '\0')
         return dt_cmd_usage_error("sbatch",
                                   "--array=%s: expected indexes such as 0-3 "
                                   "or 1,5%%2",
-                                  options->array);
+                                  array);
     if (optind == argc)
         return dt_cmd_usage_error("sbatch", "expected one FILE");
     options->file = argv[optind];
-    options->extra.word = argv + optind + 1;
-    options->extra.count = argc - optind - 1;
-    return parse_extra(&options->extra);
+    options->script.with_sum = options->submit;
+    options->script.extra.word = argv + optind + 1;
+    options->script.extra.count = argc - optind - 1;
+    return parse_extra(&options->script.extra);
 }
 
-/* sbatch reads these lines much as a shell would. */
-static void print_option(const char *option, const char *value, FILE *out)
-{
-    fprintf(out, "#SBATCH --%s", option);
-    if (value) {
-        putc('=', out);
-        dt_shell_print(value, out);
-    }
-    putc('\n', out);
-}
-
-/* What the user adds for the job has to reach the step as well, where the
- * file's size would contradict the job's.
- */
-static void print_srun(const struct options *options,
-                       const struct dt_conf *conf, FILE *out)
-{
-    fputs("srun", out);
-    for (const struct dt_setting *s = dt_settings; s->key; s++) {
-        size_t n = strlen(s->option);
-        for (int i = 0; i < options->extra.count && s->of_step; i++) {
-            const char *word = options->extra.word[i];
-            if (strncmp(word + 2, s->option, n) != 0 || word[2 + n] != '=')
-                continue;
-            putc(' ', out);
-            dt_shell_print(word, out);
-        }
-    }
-    fputs(" --disttrain=", out);
-    dt_shell_print(conf->file, out);
-}
-
-/* Status 75 asks for the queue, and whatever ends the job ends the loop. */
-static void print_loop(const struct options *options,
-                       const struct dt_conf *conf, FILE *out)
-{
-    long restarts = conf->launch.max_restarts;
-    fputs("restarts=0\nuntil ", out);
-    print_srun(options, conf, out);
-    fprintf(out,
-            "; do\n"
-            "    status=$?\n"
-            "    if ((status == 75 || restarts == %ld)); then\n"
-            "        exit $status\n"
-            "    fi\n"
-            "    export TORCHELASTIC_RESTART_COUNT=$((++restarts))\n"
-            "    echo \"exit status $status: restart $restarts of %ld\"\n"
-            "done\n",
-            restarts, restarts);
-}
-
-/* srun says so if the file is another one when the job starts. */
-static void print_sum(const struct dt_conf *conf, FILE *out)
-{
-    char *sum = dt_contract_sum(conf);
-    if (!sum)
-        return;
-    fputs("export " DT_ENV_SUM "=", out);
-    dt_shell_print(sum, out);
-    putc('\n', out);
-    free(sum);
-}
-
-static void print_script(const struct options *options,
-                         const struct dt_conf *conf, FILE *out)
-{
-    char text[PATH_MAX], number[DT_SETTING_BYTES];
-    fprintf(out, "#!/bin/bash\n# %s: ", PACKAGE_STRING);
-    fputs("disttrain sbatch ", out);
-    dt_shell_print(conf->file, out);
-    putc('\n', out);
-    print_option("job-name", conf->run.name, out);
-    for (const struct dt_setting *s = dt_settings; s->key; s++) {
-        const char *value = dt_setting_text(conf, s, number);
-        if (value && !dt_srun_has(&options->extra, s->option, '\0'))
-            print_option(s->option, value, out);
-    }
-    if (options->array)
-        print_option("array", options->array, out);
-    snprintf(text, sizeof(text), "%s-%s.out", conf->run.name,
-             options->array ? "%A_%a" : "%j");
-    print_option("output", text, out);
-    print_option("open-mode", "append", out);
-    print_option(conf->launch.requeue ? "requeue" : "no-requeue", NULL, out);
-    for (int i = 0; i < options->extra.count; i++) {
-        fputs("#SBATCH ", out);
-        dt_shell_print(options->extra.word[i], out);
-        putc('\n', out);
-    }
-    putc('\n', out);
-    if (options->submit)
-        print_sum(conf, out);
-    if (conf->launch.max_restarts > 0) {
-        print_loop(options, conf, out);
-    } else {
-        print_srun(options, conf, out);
-        putc('\n', out);
-    }
-}
-
-/* The jobs of an array must not write over each other's files: a second index
- * has to give another directory.
+/* The jobs of an array must not overwrite each other's files: a second index
+ * must give another directory.
  */
 static int check_array(const struct options *options,
                        const struct dt_conf *conf)
@@ -208,33 +110,36 @@ static int check_array(const struct options *options,
     bool same = strcmp(conf->run.output_dir, other->run.output_dir) == 0;
     dt_conf_destroy(other);
     return same && conf->trains
-               ? dt_cmd_problem(options->file, conf, "run.output_dir",
-                                "the same for all jobs of the array: make "
-                                "${SLURM_ARRAY_TASK_ID} part of it")
+               ? dt_conf_print_problem(
+                     conf, options->file, "run.output_dir",
+                     "the same for all jobs of the array: make "
+                     "${SLURM_ARRAY_TASK_ID} part of it",
+                     stderr)
                : EX_OK;
 }
 
-static int check(const struct options *options, struct dt_conf *conf)
+static int check_config(const struct options *options, struct dt_conf *conf)
 {
     struct dt_error err;
     long ranks = conf->launch.nodes * conf->launch.ntasks_per_node;
     if (!conf->trains && conf->launch.command.count == 0)
-        return dt_cmd_problem(
-            options->file, conf, "launch.command",
-            "nothing to run: the file has no algorithm either");
+        return dt_conf_print_problem(
+            conf, options->file, "launch.command",
+            "nothing to run: the file has no algorithm either", stderr);
     if (strpbrk(conf->run.name, "\r\n"))
-        return dt_cmd_problem(options->file, conf, "run.name",
-                              "a name has one line");
+        return dt_conf_print_problem(conf, options->file, "run.name",
+                                     "expected a name without line breaks",
+                                     stderr);
     if (conf->trains && ranks > 0 && ranks <= INT_MAX &&
         dt_conf_resolve_batch(conf, (int)ranks, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return err.status;
     }
-    return options->array ? check_array(options, conf) : EX_OK;
+    return options->script.array ? check_array(options, conf) : EX_OK;
 }
 
-/* Gives the script to sbatch; returns its exit status. */
-static int submit(const char *script, size_t bytes)
+/* Pipes the script to sbatch; returns its exit status. */
+static int submit_script(const char *script, size_t bytes)
 {
     char *const argv[] = {"sbatch", NULL};
     posix_spawn_file_actions_t files;
@@ -259,7 +164,7 @@ static int submit(const char *script, size_t bytes)
     while (bytes > 0) {
         ssize_t n = write(fd[1], script, bytes);
         if (n < 0 && errno != EINTR)
-            break; /* sbatch has ended, and says why */
+            break; /* sbatch has exited and said why */
         script += n > 0 ? n : 0;
         bytes -= n > 0 ? (size_t)n : 0;
     }
@@ -277,12 +182,12 @@ static int write_script(const struct options *options,
     FILE *out = open_memstream(&script, &bytes);
     if (!out)
         return EX_OSERR;
-    print_script(options, conf, out);
+    dt_script_print(&options->script, conf, out);
     int status = ferror(out) ? EX_OSERR : EX_OK;
     if (fclose(out) != 0 || !script)
         status = EX_OSERR;
     if (status == EX_OK && options->submit)
-        status = submit(script, bytes);
+        status = submit_script(script, bytes);
     else if (status == EX_OK)
         fwrite(script, 1, bytes, stdout);
     free(script);
@@ -298,10 +203,10 @@ int dt_cmd_sbatch(int argc, char **argv)
         fputs(help, stdout);
         return EX_OK;
     }
-    if (options.array)
+    if (options.script.array)
         setenv("SLURM_ARRAY_TASK_ID", "0", 1);
     struct dt_conf *conf = dt_cmd_load("sbatch", options.file, true);
-    int status = conf ? check(&options, conf) : EX_CONFIG;
+    int status = conf ? check_config(&options, conf) : EX_CONFIG;
     if (status == EX_OK && options.dry_run)
         status = dt_preview(conf);
     else if (status == EX_OK)

@@ -25,11 +25,12 @@
 #include "launch/launch.h"
 #include "report/report.h"
 
-enum { JOIN_TIMEOUT_MS = 60000 }; /* before the configuration is known */
+enum { JOIN_TIMEOUT_MS = 60000 }; /* if the configuration is not known */
 
-/* SIGTERM, SIGUSR1 and SIGINT wait until the trainer asks for them, which is
- * between two steps. No handler: the frame that the kernel would put on the
- * stack of a thread in a matrix product destroys memory of oneDNN 2.6.
+/* SIGTERM, SIGUSR1 and SIGINT stay pending until the trainer asks for them
+ * between two steps. There is no handler because the frame that the kernel
+ * would put on the stack of a thread in a matrix multiplication destroys memory
+ * of oneDNN 2.6.
  */
 static void stop_signals(sigset_t *set)
 {
@@ -39,16 +40,16 @@ static void stop_signals(sigset_t *set)
     sigaddset(set, SIGINT);
 }
 
-/* First thing, so that every thread inherits it: the default action of these
- * signals would lose the run.
+/* Must run before any thread is created, so that every thread inherits the
+ * mask: the default action of these signals would lose the run.
  */
 static void hold_signals(void)
 {
     sigset_t set;
     stop_signals(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a write error says it better */
-    signal(SIGXFSZ, SIG_IGN); /* so here: a limit on the size of files */
+    signal(SIGPIPE, SIG_IGN); /* the write fails with a better message */
+    signal(SIGXFSZ, SIG_IGN); /* the same for a limit on file sizes */
 }
 
 static bool stop_asked(void)
@@ -59,7 +60,7 @@ static bool stop_asked(void)
     return sigtimedwait(&set, NULL, &now) > 0;
 }
 
-/* Without OMP_NUM_THREADS: this rank's share of the CPUs it may run on. */
+/* Without OMP_NUM_THREADS, uses this rank's share of the CPUs it may run on. */
 static void choose_threads(const struct dt_launch *launch)
 {
     cpu_set_t cpus;
@@ -70,7 +71,7 @@ static void choose_threads(const struct dt_launch *launch)
     omp_set_num_threads(share > 1 ? share : 1);
 }
 
-/* The hardware that run.device asks for, with a stream for all work. */
+/* Opens the device that run.device names, with a stream for all work. */
 static const struct dt_backend *open_hardware(const struct dt_conf *conf,
                                               const struct dt_launch *launch,
                                               struct dt_exec *exec,
@@ -81,16 +82,11 @@ static const struct dt_backend *open_hardware(const struct dt_conf *conf,
         [DT_CONF_CPU] = "cpu",
         [DT_CONF_CUDA] = "cuda",
     };
-    static const enum dt_attention_kind kinds[] = {
-        [DT_CONF_AUTO_ATTENTION] = DT_ATTENTION_AUTO,
-        [DT_CONF_FLASH] = DT_ATTENTION_FLASH,
-        [DT_CONF_MATH] = DT_ATTENTION_MATH,
-    };
     const struct dt_backend_options options = {
         .local_rank = dt_launch_local_rank(launch),
         .deterministic = conf->run.deterministic,
         .tf32 = conf->precision.tf32,
-        .attention = kinds[conf->model.attention],
+        .attention = conf->model.attention,
     };
     char note[512];
     const struct dt_backend *backend = dt_backend_open(
@@ -116,6 +112,7 @@ static struct dt_comm *connect_ranks(const struct dt_conf *conf,
     const struct dt_comm_options options = {
         .interface = conf->distributed.interface,
         .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
+        .deterministic = conf->run.deterministic,
         .stream = stream,
     };
     if (conf->run.device == DT_CONF_AUTO_DEVICE && world.size > 1 &&
@@ -124,7 +121,7 @@ static struct dt_comm *connect_ranks(const struct dt_conf *conf,
     return dt_backend_connect(backend, &world, &options, err);
 }
 
-/* Every problem of the file, from one rank only. */
+/* Prints all problems of the file, on one rank only. */
 static void print_problems(const char *before,
                            const struct dt_conf_problems *problems, int rank)
 {
@@ -132,11 +129,12 @@ static void print_problems(const char *before,
         fprintf(stderr, "%s%s\n", before, problems->text[i]);
 }
 
-/* Does this rank tell the user? Of its own failure, yes. Of a peer's not, if
- * the peer could tell itself; of one that was lost without a word, one for all,
- * and not before Slurm and the plugin have told what they know of it.
+/* Whether this rank tells the user about a failure. It reports its own. It does
+ * not report a peer's failure if the peer could report it. If a peer was lost
+ * silently, one rank reports that for all, after a moment so that Slurm and the
+ * plugin can report first what they know.
  */
-static bool speaks(int rank, const struct dt_error *err)
+static bool should_report(int rank, const struct dt_error *err)
 {
     if (err->lost_rank < 0)
         return true;
@@ -146,12 +144,13 @@ static bool speaks(int rank, const struct dt_error *err)
     return rank == (err->lost_rank == 0 ? 1 : 0);
 }
 
-/* Tells the user and the other ranks, and ends the process: in a world of many
- * nobody can leave it in order any more. Not through the launcher's abort,
- * which would kill the others before they know why.
+/* Tells the user and the other ranks, and ends the process if there is more
+ * than one rank: then no orderly exit is possible any more. It does not use the
+ * launcher's abort once there is a comm, because that would kill the others
+ * before they know why.
  */
-static int fail(struct dt_launch *launch, struct dt_comm *comm,
-                const struct dt_error *err)
+static int handle_failure(struct dt_launch *launch, struct dt_comm *comm,
+                          const struct dt_error *err)
 {
     int rank = dt_launch_rank(launch), size = dt_launch_size(launch);
     if (err->status == EX_TEMPFAIL) {
@@ -160,7 +159,7 @@ static int fail(struct dt_launch *launch, struct dt_comm *comm,
         dt_comm_destroy(comm);
         return EX_TEMPFAIL;
     }
-    if (speaks(rank, err))
+    if (should_report(rank, err))
         dt_report_failure(rank, size, dt_launch_host(launch, rank), err);
     if (!comm && size > 1)
         dt_launch_abort(launch, err->status, err->text);
@@ -183,7 +182,7 @@ static int train(const struct dt_conf *conf, struct dt_launch *launch)
                 : NULL;
     if (!comm || dt_trainer_run(conf, &exec, comm, dt_launch_local_size(launch),
                                 stop_asked, &err) < 0)
-        return fail(launch, comm, &err);
+        return handle_failure(launch, comm, &err);
     dt_comm_destroy(comm);
     exec.device->stream_destroy(exec.stream);
     return 0;
@@ -221,13 +220,13 @@ static int load_and_train(const char *path)
 static void print_help(void)
 {
     fputs(
-        "usage: disttrain train FILE\n\n"
-        "Trains as the configuration FILE says, see disttrain.yaml(5). Under\n"
-        "srun, mpirun or any other PMIx launcher every task is a rank;\n"
-        "without one it is a world of one. In a step of\n"
-        "`srun --disttrain=FILE` the file need not be named again.\n\n"
-        "SIGTERM, SIGUSR1 or SIGINT: finish the step, save a checkpoint, "
-        "exit 75.\n",
+        "usage: disttrain train [FILE]\n\n"
+        "Trains a model as the configuration FILE describes, see\n"
+        "disttrain.yaml(5). Under srun, mpirun or any other PMIx launcher\n"
+        "every task is a rank; without a launcher there is one rank. FILE may\n"
+        "be left out in a step of `srun --disttrain=FILE`.\n\n"
+        "On SIGTERM, SIGUSR1 or SIGINT it finishes the step, saves a\n"
+        "checkpoint and exits with status 75.\n",
         stdout);
 }
 
@@ -246,9 +245,9 @@ int dt_cmd_train(int argc, char **argv)
     }
     const char *path = optind < argc ? argv[optind] : getenv(DT_ENV_CONFIG);
     if (!path)
-        return dt_cmd_usage_error("train", "which configuration FILE?");
+        return dt_cmd_usage_error("train", "expected a configuration FILE");
     if (argc > optind + 1)
-        return dt_cmd_usage_error("train", "one FILE only, '%s' is too much",
-                                  argv[optind + 1]);
+        return dt_cmd_usage_error(
+            "train", "expected one FILE, but got '%s' too", argv[optind + 1]);
     return load_and_train(path);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* usage.c - the one form of a usage error, and of an option */
+/* usage.c - reports usage errors in one form, and parses --dtype */
 #include "config.h"
 
 #include <stdarg.h>

@@ -10,9 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "base/net.h"
 #include "comm/address.h"
 
 enum {
@@ -143,30 +142,14 @@ static bool elsewhere(const struct dt_comm_world *world,
     return false;
 }
 
-/* The source address of packets to `target`, without sending any. */
+/* The source address of packets to `target`. */
 static bool source_towards(const char *target, char source[DT_ADDRESS_BYTES])
 {
-    struct sockaddr_storage to = {0}, from = {0};
-    struct sockaddr_in *v4 = (void *)&to;
-    struct sockaddr_in6 *v6 = (void *)&to;
-    socklen_t bytes = sizeof(from);
-    bool ok;
-    int fd;
-    if (inet_pton(AF_INET, target, &v4->sin_addr) == 1)
-        to.ss_family = AF_INET;
-    else if (inet_pton(AF_INET6, target, &v6->sin6_addr) == 1)
-        to.ss_family = AF_INET6;
-    else
-        return false;
-    v4->sin_port = htons(9); /* both families keep the port here */
-    fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    ok = connect(fd, (void *)&to, sizeof(to)) == 0 &&
-         getsockname(fd, (void *)&from, &bytes) == 0 &&
-         to_text((void *)&from, source);
-    close(fd);
-    return ok;
+    enum { ANY_PORT = 9 };
+    union dt_net_address to, from;
+    socklen_t bytes = dt_net_parse(&to, target, ANY_PORT);
+    return bytes > 0 && dt_net_source(&to.any, bytes, &from) == 0 &&
+           to_text(&from.any, source);
 }
 
 static int source_towards_rank(const struct dt_comm_world *world,

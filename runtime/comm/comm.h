@@ -12,7 +12,7 @@
  * Results have the same bits on every rank, and the same bits in every run
  * with the same world size: the order of summation is fixed. Sums that NCCL
  * makes, of fp32 and of doubles, are so in every run with run.deterministic and
- * the same cards and network only.
+ * the same GPUs and network only.
  */
 #ifndef DT_COMM_COMM_H
 #define DT_COMM_COMM_H
@@ -46,13 +46,14 @@ struct dt_comm_world {
     void *ctx;
 };
 
-/* A rank that is late is waited for up to timeout_ms, counted anew whenever
+/* A rank that is late is waited for up to timeout_ms, counted again whenever
  * some of the data has come. One whose process or host is gone is noticed
  * within about three seconds whatever the time-out.
  */
 struct dt_comm_options {
     const char *interface; /* NULL: the one that reaches rank 0 */
     int timeout_ms;
+    bool deterministic;       /* NCCL adds in one order, by rings */
     struct dt_stream *stream; /* where the views are computed; cpu: NULL */
 };
 

@@ -1,421 +1,455 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* comm_nccl.c - the calls of NCCL, and its errors in words */
+/* comm_nccl.c - the backend nccl: operations on a stream of their own */
 #include "config.h"
 
-#include <assert.h>
-#include <dlfcn.h>
-#include <nccl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "comm/comm_nccl.h"
-#include "comm/impl.h"
+#include "comm/nccl_bootstrap.h"
+#include "comm/nccl_wire.h"
 
 enum {
-    REGISTRATIONS = 8,
+    SCALARS = 256, /* in one operation, at most */
+    DRAIN_MS = 300,
+    LEAVE_MS = 5000, /* for NCCL to close, when nothing is queued */
+    STAGING_BYTES = 32 << 20,
+    REGISTER_BYTES = 16 << 20, /* smaller memory is not worth registering */
 };
 
-static const char *const library_name = "libnccl.so.2";
-
-/* What is needed of the library, by the name without "nccl". */
-#define NEEDED(F)                                                              \
-    F(GetVersion)                                                              \
-    F(GetErrorString)                                                          \
-    F(GetUniqueId)                                                             \
-    F(CommInitRankConfig)                                                      \
-    F(CommGetAsyncError)                                                       \
-    F(CommFinalize)                                                            \
-    F(CommDestroy)                                                             \
-    F(CommAbort)                                                               \
-    F(GetLastError)                                                            \
-    F(AllReduce)                                                               \
-    F(ReduceScatter)                                                           \
-    F(AllGather)                                                               \
-    F(Broadcast)                                                               \
-    F(Send)                                                                    \
-    F(Recv)                                                                    \
-    F(GroupStart)                                                              \
-    F(GroupEnd)
-
-/* What may be missing: NULL then. */
-#define WANTED(F)                                                              \
-    F(CommInitRankScalable)                                                    \
-    F(CommRegister)                                                            \
-    F(CommDeregister)
-
-static struct {
-#define MEMBER(name) __typeof__(nccl##name) *name;
-    NEEDED(MEMBER)
-    WANTED(MEMBER)
-#undef MEMBER
-} lib;
-
-struct registration {
-    const void *data;
-    size_t bytes;
-    void *handle; /* NULL: it was not to be had */
-};
-
-/* Freed by the last of those who use it: the owner, and the thread of destroy.
+/* Begins operation started + 1: it comes after what is in the compute stream.
  */
-struct dt_nccl {
-    ncclComm_t comm;
-    int rank, size, device;
-    const char *call; /* the last one, for messages */
-    struct registration registrations[REGISTRATIONS];
-    int registration_count;
+static int begin_operation(struct dt_nccl_queue *queue, const struct dt_op *op,
+                           struct dt_error *err)
+{
+    uint64_t n = queue->started + 1;
+    struct dt_nccl_operation *slot = &queue->slots[n % DT_NCCL_QUEUE_SLOTS];
+    char point[64];
+    if (n > DT_NCCL_QUEUE_SLOTS &&
+        dt_nccl_queue_finish(queue, n - DT_NCCL_QUEUE_SLOTS, err) < 0)
+        return -1;
+    dt_op_describe(op, slot->what, sizeof(slot->what));
+    queue->state = DT_NCCL_STARTING;
+    if (dt_nccl_queue_watch(queue, err) < 0)
+        return -1;
+    snprintf(point, sizeof(point), "comm.%.*s", (int)strcspn(slot->what, "("),
+             slot->what);
+    if (dt_fault(point)) {
+        dt_peers_about(&queue->peers, queue->base.rank, err,
+                       ": DISTTRAIN_FAULT");
+        return dt_nccl_queue_fail(queue, err);
+    }
+    if (dt_nccl_check_cuda(cudaEventRecord(slot->ready, queue->compute->cuda),
+                           "cudaEventRecord", err) < 0 ||
+        dt_nccl_check_cuda(cudaStreamWaitEvent(queue->own.cuda, slot->ready, 0),
+                           "cudaStreamWaitEvent", err) < 0)
+        return dt_nccl_queue_fail(queue, err);
+    return 0;
+}
 
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    bool in_order, over, left_behind; /* of destroy */
+/* All of the operation is in the stream. */
+static int end_operation(struct dt_nccl_queue *queue, struct dt_error *err)
+{
+    uint64_t n = queue->started + 1;
+    if (dt_nccl_check_cuda(
+            cudaEventRecord(queue->slots[n % DT_NCCL_QUEUE_SLOTS].done,
+                            queue->own.cuda),
+            "cudaEventRecord", err) < 0)
+        return dt_nccl_queue_fail(queue, err);
+    queue->state = DT_NCCL_READY;
+    if (queue->finished == queue->started)
+        queue->since = 0;
+    queue->started = n;
+    return 0;
+}
+
+/* --- bf16 on the wire --- */
+
+static int allocate_staging(struct dt_nccl_queue *queue, size_t bytes,
+                            struct dt_error *err)
+{
+    if (queue->send)
+        return 0;
+    if (dt_nccl_check_cuda(cudaMalloc((void **)&queue->send, bytes),
+                           "cudaMalloc", err) < 0 ||
+        dt_nccl_check_cuda(cudaMalloc((void **)&queue->receive, bytes),
+                           "cudaMalloc", err) < 0) {
+        dt_error_prefix(err, "%zu bytes for gradients in bf16", 2 * bytes);
+        return dt_nccl_queue_fail(queue, err);
+    }
+    dt_nccl_register(queue->nccl, queue->send, bytes);
+    dt_nccl_register(queue->nccl, queue->receive, bytes);
+    return 0;
+}
+
+/* Everybody's parts go to their owners, are added there, and, for an
+ * all-reduce, come back.
+ */
+static int swap_parts(struct dt_nccl_queue *queue, const struct dt_op *op,
+                      const struct dt_wire *wire, struct dt_error *err)
+{
+    size_t bytes = wire->length * dt_dtype_bytes(DT_BF16);
+    int rank = queue->base.rank, rc;
+    dt_wire_narrow(&queue->own, wire, queue->send);
+    rc = dt_nccl_swap(queue->nccl, queue->receive, queue->send, bytes,
+                      queue->own.cuda, err);
+    if (dt_nccl_queue_wait_call(queue, rc, err) < 0)
+        return -1;
+    dt_wire_reduce(&queue->own, wire, queue->send + bytes * (size_t)rank,
+                   queue->receive, rank, op->reduce);
+    if (op->kind == DT_OP_REDUCE_SCATTER) {
+        dt_wire_widen(&queue->own, wire, queue->send, rank, 1);
+        return 0;
+    }
+    rc = dt_nccl_all_gather(queue->nccl, queue->send,
+                            bytes * (size_t)wire->parts, queue->own.cuda, err);
+    if (dt_nccl_queue_wait_call(queue, rc, err) < 0)
+        return -1;
+    dt_wire_widen(&queue->own, wire, queue->send, 0, wire->parts);
+    return 0;
+}
+
+/* Cuts the elements into what staging holds: an all-reduce into runs of
+ * neighbours, which are cut into parts; a reduce-scatter into the same slice of
+ * each part.
+ */
+static int reduce_bf16(struct dt_nccl_queue *queue, const struct dt_op *op,
+                       struct dt_error *err)
+{
+    size_t size = (size_t)queue->base.size;
+    size_t room = STAGING_BYTES / dt_dtype_bytes(DT_BF16) / size / 8 * 8 + 8;
+    bool scatter = op->kind == DT_OP_REDUCE_SCATTER;
+    size_t count = scatter ? op->view.count / size : op->view.count;
+    size_t run = scatter ? room : room * size;
+    struct dt_wire wire = {.view = op->view, .parts = queue->base.size};
+    if (allocate_staging(queue, room * size * dt_dtype_bytes(DT_BF16), err) < 0)
+        return -1;
+    for (size_t first = 0; first < count; first += run) {
+        size_t n = count - first < run ? count - first : run;
+        if (!scatter)
+            n = (n + size - 1) / size;
+        wire.first = first;
+        wire.length = (n + 7) / 8 * 8;
+        wire.stride = scatter ? count : wire.length;
+        wire.end =
+            scatter || first + run > count ? op->view.count : first + run;
+        if (swap_parts(queue, op, &wire, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- operations --- */
+
+static int run_operation(struct dt_nccl_queue *queue, const struct dt_op *op,
+                         struct dt_error *err)
+{
+    struct dt_view v = op->view;
+    void *data = dt_view_data(v);
+    size_t bytes = v.count * dt_dtype_bytes(v.dtype);
+    cudaStream_t stream = queue->own.cuda;
+    bool reduces =
+        op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_REDUCE_SCATTER;
+    int rc;
+    if (reduces && v.dtype != DT_F64 && op->wire == DT_BF16)
+        return reduce_bf16(queue, op, err);
+    if (reduces && v.buf->bytes >= REGISTER_BYTES)
+        dt_nccl_register(queue->nccl, v.buf->data, v.buf->bytes);
+    if (op->kind == DT_OP_ALL_REDUCE)
+        rc = dt_nccl_all_reduce(queue->nccl, data, v.count, v.dtype, op->reduce,
+                                stream, err);
+    else if (op->kind == DT_OP_REDUCE_SCATTER)
+        rc = dt_nccl_reduce_scatter(queue->nccl, data, v.count, v.dtype,
+                                    op->reduce, stream, err);
+    else if (op->kind == DT_OP_ALL_GATHER)
+        rc = dt_nccl_all_gather(queue->nccl, data, bytes, stream, err);
+    else
+        rc = dt_nccl_broadcast(queue->nccl, data, bytes, op->root, stream, err);
+    return dt_nccl_queue_wait_call(queue, rc, err);
+}
+
+static int copy_scalars(struct dt_nccl_queue *queue, void *to, const void *from,
+                        size_t count, enum cudaMemcpyKind way,
+                        struct dt_error *err)
+{
+    if (dt_nccl_check_cuda(cudaMemcpyAsync(to, from, count * sizeof(double),
+                                           way, queue->own.cuda),
+                           "cudaMemcpyAsync", err) < 0)
+        return dt_nccl_queue_fail(queue, err);
+    return 0;
+}
+
+/* Up to SCALARS doubles of the host; done on return. */
+static int run_scalars(struct dt_nccl_queue *queue, const struct dt_op *op,
+                       struct dt_error *err)
+{
+    size_t n = op->scalar_count;
+    int rc;
+    memcpy(queue->host_scalars, op->scalars, n * sizeof(double));
+    if (begin_operation(queue, op, err) < 0 ||
+        copy_scalars(queue, queue->scalars, queue->host_scalars, n,
+                     cudaMemcpyHostToDevice, err) < 0)
+        return -1;
+    rc = dt_nccl_all_reduce(queue->nccl, queue->scalars, n, DT_F64, op->reduce,
+                            queue->own.cuda, err);
+    if (dt_nccl_queue_wait_call(queue, rc, err) < 0 ||
+        copy_scalars(queue, queue->host_scalars, queue->scalars, n,
+                     cudaMemcpyDeviceToHost, err) < 0 ||
+        end_operation(queue, err) < 0 ||
+        dt_nccl_queue_finish(queue, queue->started, err) < 0)
+        return -1;
+    memcpy(op->scalars, queue->host_scalars, n * sizeof(double));
+    return 0;
+}
+
+static int nccl_start(struct dt_comm *comm, const struct dt_op *op,
+                      dt_ticket_t *ticket, struct dt_error *err)
+{
+    struct dt_nccl_queue *queue = (struct dt_nccl_queue *)comm;
+    struct dt_error room;
+    struct dt_op some = *op;
+    err = err ? err : &room;
+    if (dt_nccl_queue_has_failed(queue))
+        return dt_nccl_queue_watch(queue, err);
+    if (op->kind == DT_OP_SCALARS || op->kind == DT_OP_BARRIER) {
+        for (size_t i = 0; i < op->scalar_count; i += SCALARS) {
+            size_t left = op->scalar_count - i;
+            some.scalars = op->scalars + i;
+            some.scalar_count = left < SCALARS ? left : SCALARS;
+            if (run_scalars(queue, &some, err) < 0)
+                return -1;
+        }
+    } else if (op->view.count > 0) {
+        if (begin_operation(queue, op, err) < 0 ||
+            run_operation(queue, op, err) < 0 || end_operation(queue, err) < 0)
+            return -1;
+    }
+    *ticket = queue->started;
+    return 0;
+}
+
+static int nccl_wait(struct dt_comm *comm, dt_ticket_t ticket,
+                     struct dt_error *err)
+{
+    struct dt_nccl_queue *queue = (struct dt_nccl_queue *)comm;
+    struct dt_error room;
+    err = err ? err : &room;
+    if (dt_nccl_queue_has_failed(queue))
+        return dt_nccl_queue_watch(queue, err);
+    /* if the slot has a later operation by now, that one ends later */
+    if (dt_nccl_check_cuda(
+            cudaStreamWaitEvent(queue->compute->cuda,
+                                queue->slots[ticket % DT_NCCL_QUEUE_SLOTS].done,
+                                0),
+            "cudaStreamWaitEvent", err) < 0)
+        return dt_nccl_queue_fail(queue, err);
+    return 0;
+}
+
+static int nccl_wait_event(struct dt_comm *comm, const struct dt_device *device,
+                           struct dt_event *event, struct dt_error *err)
+{
+    struct dt_nccl_queue *queue = (struct dt_nccl_queue *)comm;
+    struct dt_error room;
+    int done;
+    err = err ? err : &room;
+    if (dt_nccl_queue_has_failed(queue))
+        return dt_nccl_queue_watch(queue, err);
+    while ((done = device->event_done(event, err)) == 0) {
+        if (dt_nccl_queue_watch(queue, err) < 0)
+            return -1;
+        dt_clock_sleep(DT_NCCL_QUEUE_PAUSE_US * 1e-6);
+    }
+    return done < 0 ? -1 : 0;
+}
+
+/* --- coming and going --- */
+
+static void free_memory(struct dt_nccl_queue *queue)
+{
+    /* an operation that NCCL has not stopped may still use it, and to free it
+     * would wait for that
+     */
+    if (queue->state == DT_NCCL_STUCK)
+        return;
+    for (int i = 0; i < DT_NCCL_QUEUE_SLOTS; i++) {
+        if (queue->slots[i].ready)
+            cudaEventDestroy(queue->slots[i].ready);
+        if (queue->slots[i].done)
+            cudaEventDestroy(queue->slots[i].done);
+    }
+    if (queue->own.cuda)
+        cudaStreamDestroy(queue->own.cuda);
+    cudaFree(queue->send);
+    cudaFree(queue->receive);
+    cudaFree(queue->scalars);
+    cudaFreeHost(queue->host_scalars);
+}
+
+static void nccl_destroy(struct dt_comm *comm, const struct dt_error *why)
+{
+    struct dt_nccl_queue *queue = (struct dt_nccl_queue *)comm;
+    struct dt_error middle;
+    if (!dt_nccl_queue_has_failed(queue) && !why &&
+        !dt_nccl_queue_drain(queue, DRAIN_MS)) {
+        dt_peers_about(&queue->peers, queue->base.rank, &middle,
+                       " has exited in the middle of it");
+        why = &middle;
+    }
+    if (dt_nccl_queue_is_joined(queue)) {
+        queue->peers.own.started = queue->started;
+        dt_peers_leave(&queue->peers, why);
+        queue->state = DT_NCCL_APART;
+    }
+    if (!dt_nccl_destroy(queue->nccl, !why, why ? DRAIN_MS : LEAVE_MS))
+        queue->state = DT_NCCL_STUCK;
+    free_memory(queue);
+    if (queue->peers.transport)
+        dt_transport_close(queue->peers.transport);
+    dt_arrivals_fini(&queue->arrivals);
+    dt_peers_fini(&queue->peers);
+    free(queue);
+}
+
+static const struct dt_comm_backend nccl_backend = {
+    .name = "nccl",
+    .start = nccl_start,
+    .wait = nccl_wait,
+    .wait_event = nccl_wait_event,
+    .destroy = nccl_destroy,
 };
 
-static int failed(struct dt_nccl *nccl, const char *call, ncclResult_t rc,
-                  struct dt_error *err)
+/* What NCCL reads from the environment, unless the user has said otherwise. */
+static void set_variables(const struct dt_comm_options *options)
 {
-    const char *more =
-        lib.GetLastError ? lib.GetLastError(nccl ? nccl->comm : NULL) : NULL;
-    int length = more ? (int)strcspn(more, "\n") : 0;
-    return dt_error_set(err, EX_OSERR, "%s: %s%s%.*s", call,
-                        lib.GetErrorString(rc), length > 0 ? ": " : "", length,
-                        length > 0 ? more : "");
-}
-
-/* The call may go on behind the scenes: see dt_nccl_state. */
-static int called(struct dt_nccl *nccl, const char *call, ncclResult_t rc,
-                  struct dt_error *err)
-{
-    nccl->call = call;
-    if (rc == ncclSuccess || rc == ncclInProgress)
-        return 0;
-    return failed(nccl, call, rc, err);
-}
-
-/* One function of the library; `into` is the address of its pointer. */
-static bool find(void *library, const char *name, void *into)
-{
-    void *function = dlsym(library, name);
-    memcpy(into, &function, sizeof(function));
-    return function;
-}
-
-static int find_all(void *library, struct dt_error *err)
-{
-    const char *missing = NULL;
-#define FIND(name)                                                             \
-    if (!find(library, "nccl" #name, &lib.name))                               \
-        missing = "nccl" #name;
-    NEEDED(FIND)
-#undef FIND
-#define FIND(name) find(library, "nccl" #name, &lib.name);
-    WANTED(FIND)
-#undef FIND
-    if (missing)
-        return dt_error_set(err, EX_UNAVAILABLE,
-                            "%s has no %s: NCCL 2.14 or newer is needed",
-                            library_name, missing);
-    return 0;
-}
-
-static int load(struct dt_error *err)
-{
-    /* an NCCL that somebody has preloaded goes before the installed one */
-    void *library = RTLD_DEFAULT;
-    if (!dlsym(library, "ncclGetVersion")) {
-        library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
-        if (!library)
-            return dt_error_set(err, EX_UNAVAILABLE,
-                                "%s: more than one GPU needs NCCL: install "
-                                "libnccl2 of NVIDIA, or let LD_LIBRARY_PATH "
-                                "name its folder",
-                                dlerror());
+    char name[64];
+    /* Trees and switches add in an order of their own. */
+    if (options->deterministic)
+        setenv("NCCL_ALGO", "Ring", 0);
+    if (options->interface) {
+        snprintf(name, sizeof(name), "=%s", options->interface);
+        setenv("NCCL_SOCKET_IFNAME", name, 0);
     }
-    return find_all(library, err);
 }
 
-int dt_nccl_open(int *version, struct dt_error *err)
+/* What the other ranks have to know of this one; a failure is part of it. */
+static void find_facts(struct dt_nccl_facts *facts)
 {
-    static bool loaded;
-    ncclResult_t rc;
-    if (!loaded && load(err) < 0)
-        return -1;
-    loaded = true;
-    rc = lib.GetVersion(version);
-    return rc == ncclSuccess ? 0 : failed(NULL, "ncclGetVersion", rc, err);
-}
-
-const char *dt_comm_nccl_library(void)
-{
-    static char text[256];
-    struct dt_error why;
-    int version;
-    if (dt_nccl_open(&version, &why) < 0)
-        snprintf(text, sizeof(text), "none: %.240s", why.text);
+    struct cudaDeviceProp properties;
+    struct dt_error err;
+    int device;
+    dt_nccl_facts_init(facts);
+    if (dt_nccl_open(&facts->version, &err) < 0 ||
+        dt_nccl_check_cuda(cudaGetDevice(&device), "cudaGetDevice", &err) < 0 ||
+        dt_nccl_check_cuda(
+            cudaDeviceGetPCIBusId(facts->gpu, sizeof(facts->gpu), device),
+            "cudaDeviceGetPCIBusId", &err) < 0 ||
+        dt_nccl_check_cuda(cudaGetDeviceProperties(&properties, device),
+                           "cudaGetDeviceProperties", &err) < 0)
+        snprintf(facts->failure, sizeof(facts->failure), "%.255s", err.text);
     else
-        snprintf(text, sizeof(text), "NCCL %d.%d.%d", version / 10000,
-                 version / 100 % 100, version % 100);
-    return text;
+        snprintf(facts->gpu_name, sizeof(facts->gpu_name), "%.63s",
+                 properties.name);
 }
 
-bool dt_nccl_many_ids(void)
+static int allocate_queue(struct dt_nccl_queue *queue, struct dt_error *err)
 {
-    return lib.CommInitRankScalable;
-}
-
-int dt_nccl_listen(struct dt_nccl_id *id, struct dt_error *err)
-{
-    ncclUniqueId unique;
-    ncclResult_t rc = lib.GetUniqueId(&unique);
-    _Static_assert(sizeof(unique) == sizeof(*id), "of NCCL");
-    if (rc != ncclSuccess)
-        return failed(NULL, "ncclGetUniqueId", rc, err);
-    memcpy(id, &unique, sizeof(unique));
+    int least, greatest;
+    if (dt_nccl_check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                           "cudaDeviceGetStreamPriorityRange", err) < 0 ||
+        dt_nccl_check_cuda(cudaStreamCreateWithPriority(&queue->own.cuda,
+                                                        cudaStreamNonBlocking,
+                                                        greatest),
+                           "cudaStreamCreateWithPriority", err) < 0 ||
+        dt_nccl_check_cuda(
+            cudaMalloc((void **)&queue->scalars, SCALARS * sizeof(double)),
+            "cudaMalloc", err) < 0 ||
+        dt_nccl_check_cuda(cudaMallocHost((void **)&queue->host_scalars,
+                                          SCALARS * sizeof(double)),
+                           "cudaMallocHost", err) < 0)
+        return -1;
+    for (int i = 0; i < DT_NCCL_QUEUE_SLOTS; i++)
+        if (dt_nccl_check_cuda(cudaEventCreateWithFlags(&queue->slots[i].ready,
+                                                        cudaEventDisableTiming),
+                               "cudaEventCreateWithFlags", err) < 0 ||
+            dt_nccl_check_cuda(cudaEventCreateWithFlags(&queue->slots[i].done,
+                                                        cudaEventDisableTiming),
+                               "cudaEventCreateWithFlags", err) < 0)
+            return -1;
     return 0;
 }
 
-static int begin(struct dt_nccl *nccl, const struct dt_nccl_id *ids,
-                 int id_count, struct dt_error *err)
+/* Makes the communicator: the first operation. If it does not come about in
+ * time, that is the end: one more attempt would meet the same network, and the
+ * user would wait twice as long to hear of it.
+ */
+static int connect_gpus(struct dt_nccl_queue *queue,
+                        const struct dt_nccl_id *ids, int id_count,
+                        struct dt_error *err)
 {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclUniqueId first;
-    config.blocking = 0;
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-    config.commName = "disttrain";
-#endif
-    if (id_count > 1)
-        return called(nccl, "ncclCommInitRankScalable",
-                      lib.CommInitRankScalable(&nccl->comm, nccl->size,
-                                               nccl->rank, id_count,
-                                               (ncclUniqueId *)ids, &config),
-                      err);
-    memcpy(&first, ids, sizeof(first));
-    return called(nccl, "ncclCommInitRankConfig",
-                  lib.CommInitRankConfig(&nccl->comm, nccl->size, first,
-                                         nccl->rank, &config),
-                  err);
+    snprintf(queue->slots[1].what, sizeof(queue->slots[1].what),
+             "connecting %d GPUs", queue->base.size);
+    queue->state = DT_NCCL_STARTING;
+    queue->nccl =
+        dt_nccl_create(queue->base.rank, queue->base.size, ids, id_count, err);
+    if (!queue->nccl)
+        return dt_nccl_queue_fail(queue, err);
+    if (dt_nccl_queue_wait_call(queue, 0, err) < 0)
+        return -1;
+    return end_operation(queue, err);
 }
 
-struct dt_nccl *dt_nccl_create(int rank, int size, const struct dt_nccl_id *ids,
-                               int id_count, struct dt_error *err)
+static int join_world(struct dt_nccl_queue *queue,
+                      const struct dt_comm_world *world,
+                      const struct dt_comm_options *options,
+                      struct dt_error *err)
 {
-    struct dt_nccl *nccl = calloc(1, sizeof(*nccl));
-    pthread_condattr_t attr;
-    if (!nccl) {
-        dt_error_set(err, EX_OSERR, "no memory");
+    struct dt_nccl_facts facts;
+    struct dt_nccl_id *ids;
+    int id_count, rc;
+    set_variables(options);
+    if (dt_peers_init(&queue->peers, world, options, err) < 0 ||
+        dt_arrivals_init(&queue->arrivals, &queue->peers, err) < 0)
+        return -1;
+    queue->state = DT_NCCL_READY;
+    find_facts(&facts);
+    id_count = dt_nccl_id_count(world->size, dt_nccl_many_ids());
+    ids = dt_nccl_meet(world, &facts, id_count, options->timeout_ms, err);
+    if (!ids)
+        return -1;
+    rc = allocate_queue(queue, err);
+    if (rc == 0)
+        rc = connect_gpus(queue, ids, id_count, err);
+    free(ids);
+    return rc;
+}
+
+struct dt_comm *dt_comm_nccl(const struct dt_comm_world *world,
+                             const struct dt_comm_options *options,
+                             struct dt_error *err)
+{
+    struct dt_nccl_queue *queue = calloc(1, sizeof(*queue));
+    struct dt_error room;
+    err = err ? err : &room;
+    if (!queue) {
+        dt_error_set(err, EX_OSERR, "comm/nccl: no memory");
         return NULL;
     }
-    nccl->rank = rank;
-    nccl->size = size;
-    cudaGetDevice(&nccl->device);
-    pthread_mutex_init(&nccl->mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&nccl->cond, &attr);
-    pthread_condattr_destroy(&attr);
-    if (begin(nccl, ids, id_count, err) == 0)
-        return nccl;
-    dt_nccl_destroy(nccl, false, 0);
+    queue->base = (struct dt_comm){&nccl_backend, world->rank, world->size};
+    queue->compute = options->stream;
+    dt_fault_rank(world->rank); /* the module has its own */
+    if (join_world(queue, world, options, err) == 0)
+        return &queue->base;
+    if (!dt_nccl_queue_has_failed(queue)) {
+        if (dt_nccl_queue_is_joined(queue))
+            dt_peers_leave(&queue->peers, err);
+        queue->state = DT_NCCL_APART;
+        dt_error_prefix(err, "comm/nccl: rank %d on %s", world->rank,
+                        world->host(world->ctx, world->rank));
+    }
+    nccl_destroy(&queue->base, err);
     return NULL;
-}
-
-int dt_nccl_state(struct dt_nccl *nccl, struct dt_error *err)
-{
-    ncclResult_t state, rc = lib.CommGetAsyncError(nccl->comm, &state);
-    if (rc != ncclSuccess)
-        return failed(nccl, "ncclCommGetAsyncError", rc, err);
-    if (state == ncclInProgress)
-        return 0;
-    return state == ncclSuccess ? 1 : failed(nccl, nccl->call, state, err);
-}
-
-/* --- the end --- */
-
-static void free_all(struct dt_nccl *nccl)
-{
-    pthread_cond_destroy(&nccl->cond);
-    pthread_mutex_destroy(&nccl->mutex);
-    free(nccl);
-}
-
-static void leave_in_order(struct dt_nccl *nccl)
-{
-    ncclResult_t state = ncclSuccess;
-    for (int i = 0; i < nccl->registration_count; i++)
-        if (nccl->registrations[i].handle)
-            lib.CommDeregister(nccl->comm, nccl->registrations[i].handle);
-    lib.CommFinalize(nccl->comm);
-    while (lib.CommGetAsyncError(nccl->comm, &state) == ncclSuccess &&
-           state == ncclInProgress)
-        dt_clock_sleep(1e-3);
-    if (state == ncclSuccess)
-        lib.CommDestroy(nccl->comm);
-    else
-        lib.CommAbort(nccl->comm);
-}
-
-static void *end_main(void *arg)
-{
-    struct dt_nccl *nccl = arg;
-    bool left_behind;
-    cudaSetDevice(nccl->device); /* a new thread has card 0 */
-    if (nccl->in_order)
-        leave_in_order(nccl);
-    else
-        lib.CommAbort(nccl->comm);
-    pthread_mutex_lock(&nccl->mutex);
-    nccl->over = true;
-    left_behind = nccl->left_behind;
-    pthread_cond_signal(&nccl->cond);
-    pthread_mutex_unlock(&nccl->mutex);
-    if (left_behind)
-        free_all(nccl);
-    return NULL;
-}
-
-/* Runs end_main. True if it is over in time; then nobody but us has nccl. */
-static bool end_in_thread(struct dt_nccl *nccl, int timeout_ms)
-{
-    struct timespec deadline = dt_clock_in(CLOCK_MONOTONIC, timeout_ms);
-    sigset_t all, before;
-    pthread_t thread;
-    bool over;
-    int rc;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&thread, NULL, end_main, nccl);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0)
-        return false;
-    rc = 0;
-    pthread_mutex_lock(&nccl->mutex);
-    while (!nccl->over && rc == 0)
-        rc = pthread_cond_timedwait(&nccl->cond, &nccl->mutex, &deadline);
-    over = nccl->over;
-    nccl->left_behind = !over;
-    pthread_mutex_unlock(&nccl->mutex);
-    if (over)
-        pthread_join(thread, NULL);
-    else
-        pthread_detach(thread);
-    return over;
-}
-
-bool dt_nccl_destroy(struct dt_nccl *nccl, bool in_order, int timeout_ms)
-{
-    if (!nccl)
-        return true;
-    nccl->in_order = in_order;
-    if (nccl->comm && !end_in_thread(nccl, timeout_ms))
-        return false;
-    free_all(nccl);
-    return true;
-}
-
-/* --- work --- */
-
-void dt_nccl_register(struct dt_nccl *nccl, void *data, size_t bytes)
-{
-    struct registration *r;
-    if (!lib.CommRegister || !lib.CommDeregister)
-        return;
-    for (int i = 0; i < nccl->registration_count; i++)
-        if (nccl->registrations[i].data == data &&
-            nccl->registrations[i].bytes == bytes)
-            return;
-    if (nccl->registration_count == REGISTRATIONS)
-        return;
-    r = &nccl->registrations[nccl->registration_count++];
-    *r = (struct registration){data, bytes, NULL};
-    if (lib.CommRegister(nccl->comm, data, bytes, &r->handle) != ncclSuccess)
-        r->handle = NULL;
-}
-
-static ncclDataType_t type_of(enum dt_dtype dtype)
-{
-    switch (dtype) {
-    case DT_F64:
-        return ncclFloat64;
-    case DT_BF16:
-        return ncclBfloat16;
-    default:
-        assert(dtype == DT_F32);
-        return ncclFloat32;
-    }
-}
-
-int dt_nccl_all_reduce(struct dt_nccl *nccl, void *data, size_t count,
-                       enum dt_dtype dtype, enum dt_reduce op,
-                       cudaStream_t stream, struct dt_error *err)
-{
-    return called(nccl, "ncclAllReduce",
-                  lib.AllReduce(data, data, count, type_of(dtype),
-                                op == DT_SUM ? ncclSum : ncclMax, nccl->comm,
-                                stream),
-                  err);
-}
-
-static char *part(const struct dt_nccl *nccl, void *data, size_t part_bytes)
-{
-    return (char *)data + part_bytes * (size_t)nccl->rank;
-}
-
-int dt_nccl_reduce_scatter(struct dt_nccl *nccl, void *data, size_t count,
-                           enum dt_dtype dtype, enum dt_reduce op,
-                           cudaStream_t stream, struct dt_error *err)
-{
-    size_t n = count / (size_t)nccl->size;
-    return called(
-        nccl, "ncclReduceScatter",
-        lib.ReduceScatter(data, part(nccl, data, n * dt_dtype_bytes(dtype)), n,
-                          type_of(dtype), op == DT_SUM ? ncclSum : ncclMax,
-                          nccl->comm, stream),
-        err);
-}
-
-int dt_nccl_all_gather(struct dt_nccl *nccl, void *data, size_t bytes,
-                       cudaStream_t stream, struct dt_error *err)
-{
-    size_t n = bytes / (size_t)nccl->size;
-    return called(nccl, "ncclAllGather",
-                  lib.AllGather(part(nccl, data, n), data, n, ncclInt8,
-                                nccl->comm, stream),
-                  err);
-}
-
-int dt_nccl_broadcast(struct dt_nccl *nccl, void *data, size_t bytes, int root,
-                      cudaStream_t stream, struct dt_error *err)
-{
-    return called(
-        nccl, "ncclBroadcast",
-        lib.Broadcast(data, data, bytes, ncclInt8, root, nccl->comm, stream),
-        err);
-}
-
-int dt_nccl_swap(struct dt_nccl *nccl, void *to, const void *from,
-                 size_t part_bytes, cudaStream_t stream, struct dt_error *err)
-{
-    int rc = called(nccl, "ncclGroupStart", lib.GroupStart(), err);
-    for (int i = 1; i < nccl->size && rc == 0; i++) {
-        int next = (nccl->rank + i) % nccl->size;
-        int last = (nccl->rank - i + nccl->size) % nccl->size;
-        rc = called(nccl, "ncclSend",
-                    lib.Send((const char *)from + part_bytes * (size_t)next,
-                             part_bytes, ncclInt8, next, nccl->comm, stream),
-                    err);
-        if (rc == 0)
-            rc =
-                called(nccl, "ncclRecv",
-                       lib.Recv((char *)to + part_bytes * (size_t)last,
-                                part_bytes, ncclInt8, last, nccl->comm, stream),
-                       err);
-    }
-    if (rc < 0) {
-        lib.GroupEnd(); /* the first error is the one to tell */
-        return -1;
-    }
-    return called(nccl, "ncclGroupEnd", lib.GroupEnd(), err);
 }

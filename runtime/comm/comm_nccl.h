@@ -1,84 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * comm_nccl.h - the calls of NCCL, for those who do not see its header; for
- * comm/ only
+ * comm_nccl.h - operations queued to a stream of NCCL, and the host that
+ * watches them; for comm/ only
  *
- * The library is opened when the first communicator is made, so that one card
- * needs no NCCL. Calls return at once: until dt_nccl_state says that the last
- * one is through, no other may be made, and the work is not yet in the stream.
- * One thread makes all calls. Errors are EX_OSERR with the name of the function
- * and the words of NCCL.
+ * NCCL waits forever for a peer that is gone: the operation stays in the stream
+ * and nothing says so. So the host never waits for the GPU alone: it looks at
+ * the events of the stream, at what NCCL says, and at the connections between
+ * the processes (peers.h), until one of them decides. One thread does all that,
+ * the one that calls comm.
  */
-#ifndef DT_COMM_NCCL_H
-#define DT_COMM_NCCL_H
+#ifndef DT_COMM_COMM_NCCL_H
+#define DT_COMM_COMM_NCCL_H
 
-#include <cuda_runtime_api.h>
-#include <stdbool.h>
-
-#include "comm/comm.h"
-
-struct dt_nccl; /* one communicator */
+#include "comm/arrivals.h"
+#include "comm/impl.h"
+#include "comm/nccl_api.h"
+#include "device/device_cuda.h"
 
 enum {
-    DT_NCCL_ID_BYTES = 128,
+    DT_NCCL_QUEUE_SLOTS = 256,   /* unfinished operations, at most */
+    DT_NCCL_QUEUE_PAUSE_US = 20, /* between two looks, as in dt_event_wait */
 };
 
-/* One of the meeting points of a world that is about to be made. */
-struct dt_nccl_id {
-    char bytes[DT_NCCL_ID_BYTES];
+enum dt_nccl_queue_state {
+    DT_NCCL_APART,    /* not connected to the peers, or has left them */
+    DT_NCCL_READY,    /* connected */
+    DT_NCCL_STARTING, /* operation started + 1 is on its way to the stream */
+    DT_NCCL_FAILED,   /* `failure` says why; has left, and NCCL has ended */
+    DT_NCCL_STUCK,    /* has left, and NCCL still holds the GPU */
 };
 
-/* Opens libnccl.so.2, or takes the one that is in the process already, and
- * writes its version (22809 is 2.28.9). -1: it is missing or too old
- * (EX_UNAVAILABLE).
+struct dt_nccl_operation {
+    cudaEvent_t ready; /* the operation may begin */
+    cudaEvent_t done;
+    char what[64]; /* "all_reduce(1024 x f32)" */
+};
+
+struct dt_nccl_queue {
+    struct dt_comm base;
+    struct dt_peers peers;
+    struct dt_arrivals arrivals;
+    struct dt_nccl *nccl;
+    enum dt_nccl_queue_state state;
+    struct dt_error failure;
+
+    struct dt_stream *compute; /* of the views; not owned */
+    struct dt_stream own;      /* of the operations; without workspace */
+
+    /* Operation n, from 1 on, has slot n % DT_NCCL_QUEUE_SLOTS. Making the
+     * communicator is the first.
+     */
+    struct dt_nccl_operation slots[DT_NCCL_QUEUE_SLOTS];
+    uint64_t started, finished;
+    double since; /* when the oldest unfinished one could begin; 0: cannot */
+    double next_look; /* at the peers */
+
+    double *scalars, *host_scalars; /* on the GPU, in pinned memory */
+    char *send, *receive;           /* staging of bf16, NULL until needed */
+};
+
+/* Whether this rank is connected to the others, and whether it has failed. */
+static inline bool dt_nccl_queue_is_joined(const struct dt_nccl_queue *queue)
+{
+    return queue->state == DT_NCCL_READY || queue->state == DT_NCCL_STARTING;
+}
+
+static inline bool dt_nccl_queue_has_failed(const struct dt_nccl_queue *queue)
+{
+    return queue->state == DT_NCCL_FAILED || queue->state == DT_NCCL_STUCK;
+}
+
+/* Turns the result of a CUDA call into 0 or -1 and an error (EX_OSERR). */
+int dt_nccl_check_cuda(cudaError_t rc, const char *call, struct dt_error *err);
+
+/* Ends the queue after an error: tells the other ranks, names the operation,
+ * stops NCCL. `err` is what went wrong, and gets the words for the caller.
+ * Always -1.
  */
-int dt_nccl_open(int *version, struct dt_error *err);
+int dt_nccl_queue_fail(struct dt_nccl_queue *queue, struct dt_error *err);
 
-/* May several ids be used for one communicator? From 2.23 on. */
-bool dt_nccl_many_ids(void);
-
-/* Begins to listen for the ranks that get this id; for one communicator. */
-int dt_nccl_listen(struct dt_nccl_id *id, struct dt_error *err);
-
-/* Begins to make a communicator on the current card. The ids are those of the
- * ranks that dt_nccl_root gives, in this order, the same on all ranks.
+/* One look at all that may go wrong while this rank waits for something. -1:
+ * it did, and the queue has failed.
  */
-struct dt_nccl *dt_nccl_create(int rank, int size, const struct dt_nccl_id *ids,
-                               int id_count, struct dt_error *err);
+int dt_nccl_queue_watch(struct dt_nccl_queue *queue, struct dt_error *err);
 
-/* 1: the last call is through, 0: not yet, -1: the communicator has failed. */
-int dt_nccl_state(struct dt_nccl *nccl, struct dt_error *err);
-
-/* Ends the communicator in a thread of its own: in order, or else by force,
- * which frees the stream of what runs there. True if that is over within
- * `timeout_ms`; otherwise the thread is left behind, and what NCCL uses must
- * not be freed. NULL is fine.
+/* Waits until the last call of NCCL is through, so that the next one may be
+ * made. `rc` is what it returned, with err if that was -1. -1: the queue has
+ * failed.
  */
-bool dt_nccl_destroy(struct dt_nccl *nccl, bool in_order, int timeout_ms);
+int dt_nccl_queue_wait_call(struct dt_nccl_queue *queue, int rc,
+                            struct dt_error *err);
 
-/* Lets the network reach `bytes` at `data` directly, from now until destroy.
- * Without effect where it cannot be.
+/* Waits until all up to operation n is done. -1: the queue has failed. */
+int dt_nccl_queue_finish(struct dt_nccl_queue *queue, uint64_t n,
+                         struct dt_error *err);
+
+/* Waits for what is queued, and not for peers that are late: true if all
+ * was done within `timeout_ms`.
  */
-void dt_nccl_register(struct dt_nccl *nccl, void *data, size_t bytes);
+bool dt_nccl_queue_drain(struct dt_nccl_queue *queue, int timeout_ms);
 
-/* The collectives of NCCL, in place, queued to `stream`; `count` elements in
- * all. Types: F32, F64 and BF16 where something is added, bytes elsewhere.
- */
-int dt_nccl_all_reduce(struct dt_nccl *nccl, void *data, size_t count,
-                       enum dt_dtype dtype, enum dt_reduce op,
-                       cudaStream_t stream, struct dt_error *err);
-int dt_nccl_reduce_scatter(struct dt_nccl *nccl, void *data, size_t count,
-                           enum dt_dtype dtype, enum dt_reduce op,
-                           cudaStream_t stream, struct dt_error *err);
-int dt_nccl_all_gather(struct dt_nccl *nccl, void *data, size_t bytes,
-                       cudaStream_t stream, struct dt_error *err);
-int dt_nccl_broadcast(struct dt_nccl *nccl, void *data, size_t bytes, int root,
-                      cudaStream_t stream, struct dt_error *err);
-
-/* Part r of `from`, of `part_bytes` bytes, goes to rank r, which keeps it as
- * part `rank` of its `to`. The own part is not copied.
- */
-int dt_nccl_swap(struct dt_nccl *nccl, void *to, const void *from,
-                 size_t part_bytes, cudaStream_t stream, struct dt_error *err);
-
-#endif /* DT_COMM_NCCL_H */
+#endif /* DT_COMM_COMM_NCCL_H */

@@ -28,6 +28,15 @@ struct dt_op {
 /* Writes "all_reduce(1024 x f32)" to text. */
 void dt_op_describe(const struct dt_op *op, char *text, size_t bytes);
 
+/* First element of part `part` of `count` elements in `size` parts, whose
+ * lengths differ by one at most.
+ */
+static inline size_t dt_op_part_first(size_t count, int size, int part)
+{
+    size_t n = (size_t)size, p = (size_t)part, longer = count % n;
+    return count / n * p + (p < longer ? p : longer);
+}
+
 /* Start queues `op` behind the ones before it and returns at once; an all-reduce
  * of F64 comes as DT_OP_SCALARS where views are the host's (wait_event is NULL).
  * Wait as in comm.h; destroy gets NULL, or from dt_comm_abandon the reason.

@@ -11,40 +11,45 @@ if HAVE_GLOO
 runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/address.c \
 	runtime/comm/address.h \
-	runtime/comm/transport_gloo.cc \
+	runtime/comm/comm_gloo.c \
 	runtime/comm/compat/gloo/common/memory.h \
 	runtime/comm/direct.c \
 	runtime/comm/direct.h \
-	runtime/comm/link.h \
-	runtime/comm/mesh.c \
+	runtime/comm/messages.c \
+	runtime/comm/messages.h \
 	runtime/comm/peers.c \
 	runtime/comm/peers.h \
 	runtime/comm/pipeline.c \
+	runtime/comm/pipeline.h \
 	runtime/comm/queue.c \
 	runtime/comm/queue.h \
 	runtime/comm/reduce.c \
-	runtime/comm/reduce.h
+	runtime/comm/reduce.h \
+	runtime/comm/transport.h \
+	runtime/comm/transport_gloo.cc
 endif
 
 # Collectives of the module for NVIDIA GPUs; see runtime/backend/local.mk, and
 # tests/simt/module.mk, which compiles the same against another nccl.h.
 nccl_all = \
 	runtime/base/fault.c \
+	runtime/base/net.c \
+	runtime/base/thread.c \
 	runtime/comm/address.c \
-	runtime/comm/transport_gloo.cc \
+	runtime/comm/arrivals.c \
+	runtime/comm/arrivals.h \
 	runtime/comm/comm_nccl.c \
 	runtime/comm/comm_nccl.h \
+	runtime/comm/nccl_api.c \
+	runtime/comm/nccl_api.h \
 	runtime/comm/nccl_bootstrap.c \
 	runtime/comm/nccl_bootstrap.h \
-	runtime/comm/nccl_lane.c \
-	runtime/comm/nccl_lane.h \
 	runtime/comm/nccl_watch.c \
 	runtime/comm/nccl_wire.cu \
 	runtime/comm/nccl_wire.h \
 	runtime/comm/op.c \
 	runtime/comm/peers.c \
-	runtime/comm/roll.c \
-	runtime/comm/roll.h \
+	runtime/comm/transport_gloo.cc \
 	# End of nccl_all
 nccl_none = runtime/comm/nccl_none.c
 

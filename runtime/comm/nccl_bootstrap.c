@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/direct.h"
+#include "comm/impl.h"
 #include "comm/nccl_bootstrap.h"
 
-/* Keys stay with the launcher for ever: each world of NCCL has its own. */
+/* Keys stay with the launcher forever: each world of NCCL has its own. */
 static unsigned epoch;
 
 static void key_of(char key[64], const char *what, int i)
@@ -26,7 +26,7 @@ int dt_nccl_id_count(int size, bool many_ids)
 
 int dt_nccl_root(int size, int id_count, int i)
 {
-    return (int)dt_direct_first((size_t)size, id_count, i);
+    return (int)dt_op_part_first((size_t)size, id_count, i);
 }
 
 static void copy_variable(char *to, size_t bytes, const char *name)
@@ -67,17 +67,17 @@ static int get(const struct dt_comm_world *world, int rank, const char *key,
                void *into, size_t bytes, struct dt_error *err)
 {
     void *data;
-    size_t came;
-    if (world->get(world->ctx, rank, key, &data, &came, err) < 0)
+    size_t found;
+    if (world->get(world->ctx, rank, key, &data, &found, err) < 0)
         return -1;
-    if (came == bytes)
+    if (found == bytes)
         memcpy(into, data, bytes);
     free(data);
-    if (came != bytes)
+    if (found != bytes)
         return dt_error_set(err, EX_SOFTWARE,
                             "rank %d has put %zu bytes as %s, not %zu: do all "
                             "ranks run the same disttrain?",
-                            rank, came, key, bytes);
+                            rank, found, key, bytes);
     return 0;
 }
 
@@ -115,11 +115,11 @@ static int refuse_gpu(const struct dt_comm_world *world,
         snprintf(visible, sizeof(visible), "is \"%s\"", all[b].visible);
     return dt_error_set(
         err, EX_CONFIG,
-        "ranks %d and %d on %s have the same GPU, %s (%s): each rank needs one "
-        "of its own. Give each task a card (srun --gpus-per-task=1), or start "
-        "no more tasks on a node than it has cards; CUDA_VISIBLE_DEVICES of "
-        "rank %d %s",
-        a, b, world->host(world->ctx, a), all[a].gpu, all[a].card, b, visible);
+        "ranks %d and %d on %s have the same GPU, %s (%s): each rank needs "
+        "one of its own. Give each task a GPU (srun --gpus-per-task=1), or "
+        "start no more tasks on a node than it has GPUs; "
+        "CUDA_VISIBLE_DEVICES of rank %d %s",
+        a, b, world->host(world->ctx, a), all[a].gpu, all[a].gpu_name, b, visible);
 }
 
 static int refuse_version(const struct dt_comm_world *world,

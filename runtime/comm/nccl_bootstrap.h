@@ -6,17 +6,17 @@
 #ifndef DT_COMM_NCCL_BOOTSTRAP_H
 #define DT_COMM_NCCL_BOOTSTRAP_H
 
-#include "comm/comm_nccl.h"
+#include "comm/nccl_api.h"
 
 enum {
-    DT_NCCL_RANKS_PER_ID = 128, /* so many call at one door, at most */
+    DT_NCCL_RANKS_PER_ID = 128, /* that connect to one root, at most */
 };
 
 /* One rank, as the others see it. */
 struct dt_nccl_facts {
     int version;       /* of NCCL */
     char gpu[32];      /* "00000000:17:00.0" */
-    char card[64];     /* "NVIDIA H200" */
+    char gpu_name[64]; /* "NVIDIA H200" */
     char visible[64];  /* CUDA_VISIBLE_DEVICES, "" if it is not set */
     char node[64];     /* NCCL_HOSTID, or "" for the host's name */
     bool shared;       /* NCCL_MULTI_RANK_GPU_ENABLE=1 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nccl_none.c - a module for one card only */
+/* nccl_none.c - a module for one GPU only */
 #include "config.h"
 
 #include "comm/impl.h"

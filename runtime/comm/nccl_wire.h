@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* The elements of a view that are under way at a time, `parts` parts of them:
+/* The elements of a view that are sent at a time, `parts` parts of them:
  * element i of part p is first + p * stride + i in the view, and p * length + i
  * in bf16 staging memory (16-byte aligned). What would be at `end` or behind it
  * is not there; length is a multiple of 8.

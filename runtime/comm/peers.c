@@ -17,7 +17,7 @@ enum {
 };
 
 static const uint64_t last_words_slot = UINT64_MAX;
-static const char *const doors_key = "dt.comm.doors";
+static const char *const addresses_key = "dt.comm.addresses";
 
 int dt_peers_about(const struct dt_peers *p, int peer, struct dt_error *err,
                    const char *fmt, ...)
@@ -43,7 +43,8 @@ static int peer_lost(const struct dt_peers *p, int peer, const char *why,
 /* The error that rank r has left behind: its own, or of a rank that it lost,
  * with the first who saw it.
  */
-static int heard_from(const struct dt_peers *p, int r, struct dt_error *err)
+static int relay_last_words(const struct dt_peers *p, int r,
+                            struct dt_error *err)
 {
     const struct dt_last_words *words = &p->others[r];
     if (words->lost_rank == r && words->status != EX_UNAVAILABLE)
@@ -72,9 +73,9 @@ int dt_peers_look(struct dt_peers *p, struct dt_error *err)
         int rc;
         if (r == p->rank || p->left[r])
             continue;
-        rc = dt_port_wait(p->other_ports[r], DT_RECV, 0, &why);
+        rc = dt_transport_buffer_wait(p->other_buffers[r], DT_RECV, 0, &why);
         if (rc == 1 && p->others[r].reason[0])
-            return heard_from(p, r, err);
+            return relay_last_words(p, r, err);
         if (rc == 1)
             p->left[r] = true;
         if (rc == -1 && broken == -1) {
@@ -95,37 +96,38 @@ static int blame(struct dt_peers *p, int peer, const struct dt_error *why,
         return -1;
     if (p->left[peer])
         return dt_peers_about(p, peer, err,
-                              " has left in order: it started fewer "
+                              " has exited normally: it started fewer "
                               "operations than this rank");
     return peer_lost(p, peer, copy.text, err);
 }
 
-int dt_peers_post(struct dt_peers *p, struct dt_port *port, enum dt_way way,
-                  int peer, uint64_t slot, size_t offset, size_t bytes,
-                  struct dt_error *err)
+int dt_peers_post(struct dt_peers *p, struct dt_transport_buffer *buffer,
+                  enum dt_direction direction, int peer, uint64_t slot,
+                  size_t offset, size_t bytes, struct dt_error *err)
 {
     struct dt_error why;
-    if (dt_port_post(port, way, peer, slot, offset, bytes, &why) < 0)
+    if (dt_transport_buffer_post(buffer, direction, peer, slot, offset, bytes,
+                                 &why) < 0)
         return blame(p, peer, &why, err);
     return 0;
 }
 
-int dt_peers_wait(struct dt_peers *p, struct dt_port *port, enum dt_way way,
-                  int peer, struct dt_error *err)
+int dt_peers_wait(struct dt_peers *p, struct dt_transport_buffer *buffer,
+                  enum dt_direction direction, int peer, struct dt_error *err)
 {
     double deadline = dt_clock_now() + p->timeout_ms / 1000.0;
     struct dt_error why;
     for (;;) {
         double left_ms = (deadline - dt_clock_now()) * 1000;
         int slice = left_ms < SLICE_MS ? (int)left_ms + 1 : SLICE_MS;
-        int rc = dt_port_wait(port, way, slice, &why);
+        int rc = dt_transport_buffer_wait(buffer, direction, slice, &why);
         if (rc == 1)
             return 0;
         if (rc == -1)
             return blame(p, peer, &why, err);
         if (atomic_load(&p->leaving))
             return dt_peers_about(p, p->rank, err,
-                                  " has left in the middle of it");
+                                  " has exited in the middle of it");
         if (dt_peers_look(p, err) < 0)
             return -1;
         if (dt_clock_now() >= deadline)
@@ -146,32 +148,33 @@ void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)
     }
     for (int r = 0; r < p->size; r++)
         if (r != p->rank &&
-            dt_port_post(p->own_port, DT_SEND, r, last_words_slot, 0,
-                         sizeof(p->own), NULL) == 0)
+            dt_transport_buffer_post(p->own_buffer, DT_SEND, r, last_words_slot,
+                                     0, sizeof(p->own), NULL) == 0)
             sent++;
     while (sent > 0 && (ms = (int)((deadline - dt_clock_now()) * 1000)) > 0 &&
-           dt_port_wait(p->own_port, DT_SEND, ms, NULL) == 1)
+           dt_transport_buffer_wait(p->own_buffer, DT_SEND, ms, NULL) == 1)
         sent--;
-    dt_link_close(p->link);
+    dt_transport_close(p->transport);
 }
 
 static int connect_to_all(struct dt_peers *p, const struct dt_comm_world *world,
                           struct dt_error *err)
 {
     size_t bytes;
-    const void *own = dt_link_doors(p->link, &bytes);
-    if (world->put(world->ctx, doors_key, own, bytes, err) < 0 ||
+    const void *own = dt_transport_addresses(p->transport, &bytes);
+    if (world->put(world->ctx, addresses_key, own, bytes, err) < 0 ||
         world->fence(world->ctx, p->timeout_ms, err) < 0)
         return -1;
     for (int r = 0; r < p->size; r++) {
-        void *doors;
+        void *addresses;
         int rc;
         if (r == p->rank)
             continue;
-        if (world->get(world->ctx, r, doors_key, &doors, &bytes, err) < 0)
+        if (world->get(world->ctx, r, addresses_key, &addresses, &bytes, err) <
+            0)
             return -1;
-        rc = dt_link_connect(p->link, r, doors, bytes, err);
-        free(doors);
+        rc = dt_transport_connect(p->transport, r, addresses, bytes, err);
+        free(addresses);
         if (rc < 0)
             return dt_error_prefix(err, "connecting to rank %d on %s", r,
                                    p->hosts[r]);
@@ -179,26 +182,27 @@ static int connect_to_all(struct dt_peers *p, const struct dt_comm_world *world,
     return 0;
 }
 
-/* Memory for what is said on leaving, and messages that wait for it. */
+/* Posts the receives for the last words of all others. */
 static int listen_for_last_words(struct dt_peers *p, struct dt_error *err)
 {
     size_t n = (size_t)p->size;
     p->others = calloc(n, sizeof(*p->others));
-    p->other_ports = calloc(n, sizeof(struct dt_port *));
+    p->other_buffers = calloc(n, sizeof(struct dt_transport_buffer *));
     p->left = calloc(n, sizeof(*p->left));
-    if (!p->others || !p->other_ports || !p->left)
+    if (!p->others || !p->other_buffers || !p->left)
         return dt_error_set(err, EX_OSERR, "no memory for %d ranks", p->size);
-    p->own_port = dt_port_create(p->link, &p->own, sizeof(p->own), err);
-    if (!p->own_port)
+    p->own_buffer =
+        dt_transport_buffer_create(p->transport, &p->own, sizeof(p->own), err);
+    if (!p->own_buffer)
         return -1;
     for (int r = 0; r < p->size; r++) {
         if (r == p->rank)
             continue;
-        p->other_ports[r] =
-            dt_port_create(p->link, &p->others[r], sizeof(p->others[r]), err);
-        if (!p->other_ports[r] ||
-            dt_peers_post(p, p->other_ports[r], DT_RECV, r, last_words_slot, 0,
-                          sizeof(p->others[r]), err) < 0)
+        p->other_buffers[r] = dt_transport_buffer_create(
+            p->transport, &p->others[r], sizeof(p->others[r]), err);
+        if (!p->other_buffers[r] ||
+            dt_peers_post(p, p->other_buffers[r], DT_RECV, r, last_words_slot,
+                          0, sizeof(p->others[r]), err) < 0)
             return -1;
     }
     return 0;
@@ -221,24 +225,25 @@ int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
         return dt_error_set(err, EX_OSERR, "no memory");
     if (dt_address_choose(world, options, address, err) < 0)
         return -1;
-    p->link = dt_link_create(p->rank, p->size, address, p->timeout_ms, err);
-    if (!p->link || connect_to_all(p, world, err) < 0)
+    p->transport =
+        dt_transport_create(p->rank, p->size, address, p->timeout_ms, err);
+    if (!p->transport || connect_to_all(p, world, err) < 0)
         return -1;
     return listen_for_last_words(p, err);
 }
 
 void dt_peers_fini(struct dt_peers *p)
 {
-    if (p->link)
-        dt_link_close(p->link);
-    for (int r = 0; p->other_ports && r < p->size; r++)
-        dt_port_destroy(p->other_ports[r]);
-    dt_port_destroy(p->own_port);
-    dt_link_destroy(p->link);
+    if (p->transport)
+        dt_transport_close(p->transport);
+    for (int r = 0; p->other_buffers && r < p->size; r++)
+        dt_transport_buffer_destroy(p->other_buffers[r]);
+    dt_transport_buffer_destroy(p->own_buffer);
+    dt_transport_destroy(p->transport);
     for (int r = 0; p->hosts && r < p->size; r++)
         free(p->hosts[r]);
     free(p->hosts);
     free(p->others);
-    free(p->other_ports);
+    free(p->other_buffers);
     free(p->left);
 }

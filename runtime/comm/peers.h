@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "comm/comm.h"
-#include "comm/link.h"
+#include "comm/transport.h"
 
 enum {
     DT_LAST_WORDS_BYTES = 512,
@@ -28,16 +28,16 @@ struct dt_last_words {
 };
 
 struct dt_peers {
-    struct dt_link *link;
+    struct dt_transport *transport;
     int rank, size;
     int timeout_ms;
     char **hosts;        /* [size], for messages */
     atomic_bool leaving; /* set by another thread: stop waiting */
 
     struct dt_last_words own, *others; /* [size] */
-    struct dt_port *own_port;
-    struct dt_port **other_ports; /* [size] */
-    bool *left;                   /* [size]: said that it leaves in order */
+    struct dt_transport_buffer *own_buffer;
+    struct dt_transport_buffer **other_buffers; /* [size] */
+    bool *left; /* [size]: it has told us that it leaves in order */
 };
 
 /* Connects to all ranks. -1: EX_UNAVAILABLE, EX_CONFIG or EX_OSERR. */
@@ -45,19 +45,20 @@ int dt_peers_init(struct dt_peers *peers, const struct dt_comm_world *world,
                   const struct dt_comm_options *options, struct dt_error *err);
 void dt_peers_fini(struct dt_peers *peers); /* zeroed is fine */
 
-/* Posts a message, see dt_port_post. -1: which rank is lost, and why. */
-int dt_peers_post(struct dt_peers *peers, struct dt_port *port, enum dt_way way,
-                  int peer, uint64_t slot, size_t offset, size_t bytes,
-                  struct dt_error *err);
+/* Posts a message, see dt_transport_buffer_post. -1: which rank is lost, and
+ * why. */
+int dt_peers_post(struct dt_peers *peers, struct dt_transport_buffer *buffer,
+                  enum dt_direction direction, int peer, uint64_t slot,
+                  size_t offset, size_t bytes, struct dt_error *err);
 
 /* Waits for the end of one message with `peer`. -1: any rank is lost, `peer`
  * did not answer in time, or this rank is leaving.
  */
-int dt_peers_wait(struct dt_peers *peers, struct dt_port *port, enum dt_way way,
-                  int peer, struct dt_error *err);
+int dt_peers_wait(struct dt_peers *peers, struct dt_transport_buffer *buffer,
+                  enum dt_direction direction, int peer, struct dt_error *err);
 
 /* Has a rank failed, or is its process or host gone? -1: which, and why. For a
- * backend whose operations are not messages of the link.
+ * backend whose operations are not messages of the transport.
  */
 int dt_peers_look(struct dt_peers *peers, struct dt_error *err);
 

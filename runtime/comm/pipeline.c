@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pipeline.c - reductions in chunks: while one chunk is added, the next ones
- * are under way
+ * are sent
  *
  * Step s posts the messages of chunk s, adds chunk s - (WINDOW - 1) of this
  * rank's own part, and takes the results of chunk s - (2 * WINDOW - 1) of all
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "comm/direct.h"
+#include "comm/pipeline.h"
 #include "comm/reduce.h"
 
 enum {
@@ -33,7 +33,7 @@ enum role {
 };
 
 struct pipeline {
-    struct dt_direct *d;
+    struct dt_messages *messages;
     const struct dt_op *op;
     int rank, size;
     bool staged;        /* the wire has another type than the view */
@@ -51,8 +51,8 @@ struct pipeline {
 static size_t count_of(const struct pipeline *x, int q, size_t k)
 {
     size_t all = x->op->view.count;
-    size_t n =
-        dt_direct_first(all, x->size, q + 1) - dt_direct_first(all, x->size, q);
+    size_t n = dt_op_part_first(all, x->size, q + 1) -
+               dt_op_part_first(all, x->size, q);
     if (k * x->chunk >= n)
         return 0;
     return n - k * x->chunk < x->chunk ? n - k * x->chunk : x->chunk;
@@ -61,7 +61,7 @@ static size_t count_of(const struct pipeline *x, int q, size_t k)
 /* Chunk k of part q in the view. */
 static void *in_view(const struct pipeline *x, int q, size_t k)
 {
-    size_t first = dt_direct_first(x->op->view.count, x->size, q);
+    size_t first = dt_op_part_first(x->op->view.count, x->size, q);
     return dt_view_data(
         dt_view_slice(x->op->view, first + k * x->chunk, count_of(x, q, k)));
 }
@@ -91,16 +91,16 @@ static int post(struct pipeline *x, enum role role, int q, int part, size_t k,
 {
     bool sum = role == TO_RANK || role == FROM_OWNER;
     bool send = role == TO_RANK || role == TO_OWNER;
-    return dt_direct_post(x->d, x->op, send ? DT_SEND : DT_RECV, q,
-                          sum ? DT_PHASE_RESULT : DT_PHASE_REDUCE, k, data,
-                          count_of(x, part, k) * x->wire_bytes,
-                          id_of(x, role, q, k), err);
+    return dt_messages_post(x->messages, x->op, send ? DT_SEND : DT_RECV, q,
+                            sum ? DT_PHASE_RESULT : DT_PHASE_REDUCE, k, data,
+                            count_of(x, part, k) * x->wire_bytes,
+                            id_of(x, role, q, k), err);
 }
 
 static int finish(struct pipeline *x, enum role role, int q, size_t k,
                   struct dt_error *err)
 {
-    return dt_direct_finish(x->d, *id_of(x, role, q, k), err);
+    return dt_messages_finish(x->messages, *id_of(x, role, q, k), err);
 }
 
 /* This rank's contribution to chunk k of part q, as it travels. */
@@ -177,11 +177,11 @@ static int take_chunk(struct pipeline *x, size_t k, struct dt_error *err)
     return 0;
 }
 
-/* Cuts the operation into chunks, and the scratch into rings. */
+/* Cuts the operation into chunks, and the workspace into rings. */
 static int plan(struct pipeline *x, struct dt_error *err)
 {
     size_t size = (size_t)x->size, longest, bytes, ring;
-    char *room;
+    char *workspace;
     longest = (x->op->view.count + size - 1) / size;
     bytes = longest * x->wire_bytes / (WINDOW + 1);
     if (bytes < MIN_CHUNK_BYTES)
@@ -193,32 +193,32 @@ static int plan(struct pipeline *x, struct dt_error *err)
         x->chunk = longest;
     x->chunk_count = (longest + x->chunk - 1) / x->chunk;
     ring = (size * x->chunk * x->wire_bytes + 63) / 64 * 64;
-    room = dt_direct_room(x->d,
-                          ring * (x->staged ? 2 * WINDOW + DEPTH : WINDOW) +
-                              size * sizeof(void *) +
-                              size * ROLES * DEPTH * sizeof(size_t),
-                          err);
-    if (!room)
+    workspace = dt_messages_workspace(
+        x->messages,
+        ring * (x->staged ? 2 * WINDOW + DEPTH : WINDOW) +
+            size * sizeof(void *) + size * ROLES * DEPTH * sizeof(size_t),
+        err);
+    if (!workspace)
         return -1;
-    x->in = room;
-    room += ring * WINDOW;
-    x->out = room;
-    x->sums = room + ring * WINDOW;
+    x->in = workspace;
+    workspace += ring * WINDOW;
+    x->out = workspace;
+    x->sums = workspace + ring * WINDOW;
     if (x->staged)
-        room += ring * (WINDOW + DEPTH);
-    x->parts = (void *)room;
-    x->ids = (void *)(room + size * sizeof(void *));
+        workspace += ring * (WINDOW + DEPTH);
+    x->parts = (void *)workspace;
+    x->ids = (void *)(workspace + size * sizeof(void *));
     return 0;
 }
 
-int dt_pipeline_run(struct dt_direct *d, const struct dt_op *op,
+int dt_pipeline_run(struct dt_messages *m, const struct dt_op *op,
                     struct dt_error *err)
 {
     struct pipeline x = {
-        .d = d,
+        .messages = m,
         .op = op,
-        .rank = d->peers->rank,
-        .size = d->peers->size,
+        .rank = m->peers->rank,
+        .size = m->peers->size,
         .staged = op->wire != op->view.dtype,
         .wire_bytes = dt_dtype_bytes(op->wire),
     };
@@ -233,5 +233,5 @@ int dt_pipeline_run(struct dt_direct *d, const struct dt_op *op,
             take_chunk(&x, s - (DEPTH - 1), err) < 0)
             return -1;
     }
-    return dt_direct_finish_all(d, err);
+    return dt_messages_finish_all(m, err);
 }

@@ -3,10 +3,10 @@
 #include "config.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/thread.h"
 #include "comm/queue.h"
 
 struct item {
@@ -73,8 +73,6 @@ struct dt_queue *dt_queue_create(int (*run)(void *ctx, const struct dt_op *op,
                                  struct dt_error *err)
 {
     struct dt_queue *q = calloc(1, sizeof(*q));
-    sigset_t all, before;
-    int rc;
     if (!q) {
         dt_error_set(err, EX_OSERR, "no memory for a queue");
         return NULL;
@@ -86,11 +84,7 @@ struct dt_queue *dt_queue_create(int (*run)(void *ctx, const struct dt_op *op,
     pthread_mutex_init(&q->mutex, NULL);
     pthread_cond_init(&q->work, NULL);
     pthread_cond_init(&q->done, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&q->thread, NULL, queue_main, q);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc == 0)
+    if (dt_thread_start(&q->thread, NULL, queue_main, q) == 0)
         return q;
     dt_error_set(err, EX_OSERR, "cannot start a thread");
     free(q);

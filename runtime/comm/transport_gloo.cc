@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * comm_gloo.cc - the connections of gloo, for callers in C
+ * transport_gloo.cc - the connections of gloo, for callers in C
  *
  * Two things are worked around by deriving from gloo's classes. A connection
  * that breaks in the middle of a message does not wake the one who waits for
- * that message, and a wait that times out breaks all connections: so a port
+ * that message, and a wait that times out breaks all connections: so a buffer
  * waits on gloo's own condition variable, but in slices, and a time-out is no
  * failure. And gloo does not notice a host that goes silent: so the sockets
  * are taught to.
@@ -23,7 +23,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <sys/socket.h>
 
 #include <gloo/transport/tcp/context.h>
@@ -31,14 +30,15 @@
 #include <gloo/transport/tcp/pair.h>
 #include <gloo/transport/tcp/unbound_buffer.h>
 
-#include "comm/link.h"
+#include "base/thread.h"
+#include "comm/transport.h"
 
 namespace tcp = gloo::transport::tcp;
 
-struct dt_link {
+struct dt_transport {
     std::shared_ptr<gloo::transport::Device> device;
     std::shared_ptr<tcp::Context> context;
-    std::vector<char> doors; /* one after the other, all of one length */
+    std::vector<char> addresses; /* one after the other, all of one length */
 };
 
 namespace
@@ -57,9 +57,7 @@ class SignalsBlocked
   public:
     SignalsBlocked()
     {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
+        dt_thread_block_signals(&before);
     }
     ~SignalsBlocked()
     {
@@ -81,7 +79,7 @@ class Socket : public tcp::Pair
 };
 
 /* Makes the kernel report a peer whose host is silent, whether or not data is
- * under way. A host that answers is never given up, however late its process.
+ * being sent. A host that answers is never given up, however late its process.
  */
 void notice_silence(gloo::transport::Pair &pair)
 {
@@ -91,7 +89,7 @@ void notice_silence(gloo::transport::Pair &pair)
     } options[] = {
         {IPPROTO_TCP, TCP_KEEPIDLE, 1},
         {IPPROTO_TCP, TCP_KEEPINTVL, 1},
-        {IPPROTO_TCP, TCP_USER_TIMEOUT, DT_LINK_SILENCE_MS},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, DT_TRANSPORT_SILENCE_MS},
         {SOL_SOCKET, SO_KEEPALIVE, 1},
     };
     for (const auto &o : options)
@@ -103,14 +101,14 @@ void notice_silence(gloo::transport::Pair &pair)
 } // namespace
 
 /* Counts the messages that ended, as gloo does, but waits in its own way. */
-struct dt_port : public tcp::UnboundBuffer {
+struct dt_transport_buffer : public tcp::UnboundBuffer {
     using tcp::UnboundBuffer::UnboundBuffer;
 
-    bool wait(dt_way way, std::chrono::milliseconds timeout)
+    bool wait(dt_direction direction, std::chrono::milliseconds timeout)
     {
         std::unique_lock<std::mutex> lock(m_);
-        int &ended = way == DT_SEND ? sendCompletions_ : recvCompletions_;
-        auto &changed = way == DT_SEND ? sendCv_ : recvCv_;
+        int &ended = direction == DT_SEND ? sendCompletions_ : recvCompletions_;
+        auto &changed = direction == DT_SEND ? sendCv_ : recvCv_;
         changed.wait_for(lock, timeout, [&] { return ended > 0 || ex_; });
         if (ended > 0) {
             ended--;
@@ -121,25 +119,27 @@ struct dt_port : public tcp::UnboundBuffer {
     }
 };
 
-struct dt_link *dt_link_create(int rank, int size, const char *address,
-                               int timeout_ms, struct dt_error *err)
+struct dt_transport *dt_transport_create(int rank, int size,
+                                         const char *address, int timeout_ms,
+                                         struct dt_error *err)
 {
     try {
         SignalsBlocked guard;
-        auto link = std::make_unique<dt_link>();
-        link->device = tcp::CreateDevice(tcp::attr(address));
-        link->context = std::dynamic_pointer_cast<tcp::Context>(
-            link->device->createContext(rank, size));
+        auto transport = std::make_unique<dt_transport>();
+        transport->device = tcp::CreateDevice(tcp::attr(address));
+        transport->context = std::dynamic_pointer_cast<tcp::Context>(
+            transport->device->createContext(rank, size));
         /* gloo waits five times as long for a connection */
-        link->context->setTimeout(
+        transport->context->setTimeout(
             std::chrono::milliseconds(std::max(timeout_ms / 5, 1)));
         for (int r = 0; r < size; r++) {
             if (r == rank)
                 continue;
-            auto door = link->context->createPair(r)->address().bytes();
-            link->doors.insert(link->doors.end(), door.begin(), door.end());
+            auto own = transport->context->createPair(r)->address().bytes();
+            transport->addresses.insert(transport->addresses.end(), own.begin(),
+                                        own.end());
         }
-        return link.release();
+        return transport.release();
     } catch (const std::exception &e) {
         set_error(err, e.what());
         dt_error_prefix(err, "address %s", address);
@@ -147,23 +147,25 @@ struct dt_link *dt_link_create(int rank, int size, const char *address,
     }
 }
 
-const void *dt_link_doors(const struct dt_link *link, size_t *bytes)
+const void *dt_transport_addresses(const struct dt_transport *transport,
+                                   size_t *bytes)
 {
-    *bytes = link->doors.size();
-    return link->doors.data();
+    *bytes = transport->addresses.size();
+    return transport->addresses.data();
 }
 
-int dt_link_connect(struct dt_link *link, int peer, const void *doors,
-                    size_t bytes, struct dt_error *err)
+int dt_transport_connect(struct dt_transport *transport, int peer,
+                         const void *addresses, size_t bytes,
+                         struct dt_error *err)
 {
-    int rank = link->context->rank;
-    size_t length = bytes / (link->context->size - 1);
-    const char *door =
-        static_cast<const char *>(doors) + length * (rank - (rank > peer));
+    int rank = transport->context->rank;
+    size_t length = bytes / (transport->context->size - 1);
+    const char *theirs =
+        static_cast<const char *>(addresses) + length * (rank - (rank > peer));
     try {
         SignalsBlocked guard;
-        auto &pair = link->context->getPair(peer);
-        pair->connect(std::vector<char>(door, door + length));
+        auto &pair = transport->context->getPair(peer);
+        pair->connect(std::vector<char>(theirs, theirs + length));
         notice_silence(*pair);
         return 0;
     } catch (const std::exception &e) {
@@ -171,52 +173,56 @@ int dt_link_connect(struct dt_link *link, int peer, const void *doors,
     }
 }
 
-void dt_link_close(struct dt_link *link)
+void dt_transport_close(struct dt_transport *transport)
 {
-    for (int r = 0; r < link->context->size; r++)
-        link->context->getPair(r).reset();
+    for (int r = 0; r < transport->context->size; r++)
+        transport->context->getPair(r).reset();
 }
 
-void dt_link_destroy(struct dt_link *link)
+void dt_transport_destroy(struct dt_transport *transport)
 {
-    delete link;
+    delete transport;
 }
 
-struct dt_port *dt_port_create(struct dt_link *link, void *data, size_t bytes,
-                               struct dt_error *err)
+struct dt_transport_buffer *dt_transport_buffer_create(
+    struct dt_transport *transport, void *data, size_t bytes,
+    struct dt_error *err)
 {
     try {
-        return new dt_port(link->context, data, bytes);
+        return new dt_transport_buffer(transport->context, data, bytes);
     } catch (const std::exception &e) {
         dt_error_set(err, EX_OSERR, "%s", e.what());
         return nullptr;
     }
 }
 
-void dt_port_destroy(struct dt_port *port)
+void dt_transport_buffer_destroy(struct dt_transport_buffer *buffer)
 {
-    delete port;
+    delete buffer;
 }
 
-int dt_port_post(struct dt_port *port, enum dt_way way, int peer, uint64_t slot,
-                 size_t offset, size_t bytes, struct dt_error *err)
+int dt_transport_buffer_post(struct dt_transport_buffer *buffer,
+                             enum dt_direction direction, int peer,
+                             uint64_t slot, size_t offset, size_t bytes,
+                             struct dt_error *err)
 {
     try {
-        if (way == DT_SEND)
-            port->send(peer, slot, offset, bytes);
+        if (direction == DT_SEND)
+            buffer->send(peer, slot, offset, bytes);
         else
-            port->recv(peer, slot, offset, bytes);
+            buffer->recv(peer, slot, offset, bytes);
         return 0;
     } catch (const std::exception &e) {
         return set_error(err, e.what());
     }
 }
 
-int dt_port_wait(struct dt_port *port, enum dt_way way, int timeout_ms,
-                 struct dt_error *err)
+int dt_transport_buffer_wait(struct dt_transport_buffer *buffer,
+                             enum dt_direction direction, int timeout_ms,
+                             struct dt_error *err)
 {
     try {
-        return port->wait(way, std::chrono::milliseconds(timeout_ms));
+        return buffer->wait(direction, std::chrono::milliseconds(timeout_ms));
     } catch (const std::exception &e) {
         return set_error(err, e.what());
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * batch.c - the batch sizes: train = per_device * accumulation * world
+ * batch.c - resolves the batch sizes: train = per_device * accumulation * world
  *
- * Any of the sizes may be given; the others follow, by exact division only.
+ * Any of the sizes may be given. The others are computed from them, and every
+ * division must be exact.
  */
 #include "config.h"
 
@@ -19,7 +20,7 @@
 #define ACCUMULATION "training.gradient_accumulation_steps"
 #define PER_DEVICE_EVAL "training.per_device_eval_batch_size"
 
-/* 0: not given. */
+/* The number of accumulation steps, or 0 if it is not given. */
 static long accumulation_given(const struct dt_conf *conf)
 {
     return conf->place[dt_conf_key_find(ACCUMULATION)].line != 0
@@ -27,7 +28,7 @@ static long accumulation_given(const struct dt_conf *conf)
                : 0;
 }
 
-/* batch_size goes where batch_size_is says. */
+/* Stores batch_size as the size that batch_size_is names. */
 static void settle_batch_size(struct dt_conf_reader *reader)
 {
     static const char *const names[] = {PER_DEVICE, GLOBAL_MICRO, TRAIN};
@@ -43,7 +44,7 @@ static void settle_batch_size(struct dt_conf_reader *reader)
                       &conf->training.train_batch_size};
     if (is->line > 0 && from->line <= 0)
         dt_conf_note(&reader->problems, *is, "training.batch_size_is",
-                     "there is no batch_size that it could explain");
+                     "batch_size is missing: give both or neither");
     if (size == 0)
         return;
     if (is->line <= 0) {
@@ -108,9 +109,11 @@ void dt_conf_check_batch(struct dt_conf_reader *reader)
                      "%ld is not a multiple of 8", B);
 }
 
-/* Exact quotient, or -1 and E102 with the neighbours that would do. */
-static long divide(const struct dt_conf *conf, const char *key, long whole,
-                   long part, const char *parts, struct dt_error *err)
+/* The exact quotient, or -1 and E102 with the nearest values that would work.
+ */
+static long divide_exactly(const struct dt_conf *conf, const char *key,
+                           long whole, long part, const char *parts,
+                           struct dt_error *err)
 {
     if (whole % part == 0 && whole > 0)
         return whole / part;
@@ -129,8 +132,8 @@ static long divide(const struct dt_conf *conf, const char *key, long whole,
                         parts, part);
 }
 
-static int mismatch(const struct dt_conf *conf, long B, long b, long a, long W,
-                    struct dt_error *err)
+static int report_mismatch(const struct dt_conf *conf, long B, long b, long a,
+                           long W, struct dt_error *err)
 {
     char other[64] = "";
     struct dt_conf_place place = dt_conf_place_of(conf, TRAIN);
@@ -145,14 +148,15 @@ static int mismatch(const struct dt_conf *conf, long B, long b, long a, long W,
                         b * a * W, b * a * W, other);
 }
 
-/* The rows of one rank from global_micro, which must agree with b. */
-static long per_device(const struct dt_conf *conf, long W, struct dt_error *err)
+/* The rows of one rank, from global_micro if given, which must agree with b. */
+static long rows_per_device(const struct dt_conf *conf, long W,
+                            struct dt_error *err)
 {
     long b = conf->training.per_device_batch_size;
     long g = conf->training.global_micro_batch_size;
     if (g == 0)
         return b;
-    long each = divide(conf, GLOBAL_MICRO, g, W, "world", err);
+    long each = divide_exactly(conf, GLOBAL_MICRO, g, W, "world", err);
     if (each > 0 && b > 0 && each != b) {
         struct dt_conf_place place = dt_conf_place_of(conf, GLOBAL_MICRO);
         return dt_error_set(err, EX_CONFIG,
@@ -164,8 +168,8 @@ static long per_device(const struct dt_conf *conf, long W, struct dt_error *err)
     return each;
 }
 
-static void store(struct dt_conf *conf, const char *path, long *slot,
-                  long value)
+static void store_size(struct dt_conf *conf, const char *path, long *slot,
+                       long value)
 {
     struct dt_conf_place *place = &conf->place[dt_conf_key_find(path)];
     *slot = value;
@@ -175,31 +179,33 @@ static void store(struct dt_conf *conf, const char *path, long *slot,
 
 int dt_conf_resolve_batch(struct dt_conf *conf, int world, struct dt_error *err)
 {
-    long W = world, b = per_device(conf, W, err);
+    long W = world, b = rows_per_device(conf, W, err);
     long B = conf->training.train_batch_size, a = accumulation_given(conf);
     if (b < 0)
         return -1;
     if (b > 0 && B > 0 && a > 0) {
         if (B != b * a * W)
-            return mismatch(conf, B, b, a, W, err);
+            return report_mismatch(conf, B, b, a, W, err);
     } else if (b > 0 && B > 0) {
-        a = divide(conf, TRAIN, B, b * W, "per device * world", err);
+        a = divide_exactly(conf, TRAIN, B, b * W, "per device * world", err);
     } else if (b > 0) {
         a = a ? a : 1;
         B = b * a * W;
     } else {
         a = a ? a : 1;
-        b = divide(conf, TRAIN, B, a * W, "accumulation * world", err);
+        b = divide_exactly(conf, TRAIN, B, a * W, "accumulation * world", err);
     }
     if (a < 0 || b < 0)
         return -1;
-    store(conf, PER_DEVICE, &conf->training.per_device_batch_size, b);
-    store(conf, GLOBAL_MICRO, &conf->training.global_micro_batch_size, b * W);
-    store(conf, TRAIN, &conf->training.train_batch_size, B);
-    store(conf, ACCUMULATION, &conf->training.gradient_accumulation_steps, a);
+    store_size(conf, PER_DEVICE, &conf->training.per_device_batch_size, b);
+    store_size(conf, GLOBAL_MICRO, &conf->training.global_micro_batch_size,
+               b * W);
+    store_size(conf, TRAIN, &conf->training.train_batch_size, B);
+    store_size(conf, ACCUMULATION, &conf->training.gradient_accumulation_steps,
+               a);
     if (!dt_conf_given(conf, PER_DEVICE_EVAL))
-        store(conf, PER_DEVICE_EVAL, &conf->training.per_device_eval_batch_size,
-              b);
+        store_size(conf, PER_DEVICE_EVAL,
+                   &conf->training.per_device_eval_batch_size, b);
     if (dt_conf_fingerprint(conf) < 0)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", conf->file);
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - defaults that follow from other keys, and rules between keys */
+/* check.c - derives defaults from other keys and checks rules between keys */
 #include "config.h"
 
 #include <stdlib.h>
@@ -9,16 +9,16 @@
 #include "conf/read.h"
 
 enum {
-    BYTE_VOCAB = 257,   /* what the byte tokenizer makes */
-    GPT2_VOCAB = 50257, /* what token files are mostly made with */
+    BYTE_VOCAB = 257,   /* tokens of the byte tokenizer */
+    GPT2_VOCAB = 50257, /* tokens of GPT-2's, used for most token files */
 };
 
-static bool given(const struct dt_conf_reader *reader, const char *path)
+static bool is_given(const struct dt_conf_reader *reader, const char *path)
 {
     return dt_conf_given(reader->conf, path);
 }
 
-static bool failed(const struct dt_conf_reader *reader, const char *path)
+static bool has_failed(const struct dt_conf_reader *reader, const char *path)
 {
     return reader->failed[dt_conf_key_find(path)];
 }
@@ -28,7 +28,7 @@ static void mark_derived(struct dt_conf_reader *reader, const char *path)
     reader->conf->place[dt_conf_key_find(path)].line = -1;
 }
 
-/* Stores directory/middle + name for a path that is not given. */
+/* Sets a path that is not given to directory/middle + name. */
 static void derive_dir(struct dt_conf_reader *reader, const char *path,
                        char **slot, const char *directory, const char *middle,
                        const char *name)
@@ -54,7 +54,7 @@ static void derive_paths(struct dt_conf_reader *reader)
                    conf->run.output_dir, "", "logs");
 }
 
-/* beta1 and beta2 alone are other spellings of the pair. */
+/* Stores beta1 and beta2, other names for the two values of betas. */
 static void derive_betas(struct dt_conf_reader *reader)
 {
     static const char *const names[] = {"optimizer.beta1", "optimizer.beta2"};
@@ -80,24 +80,24 @@ void dt_conf_derive(struct dt_conf_reader *reader)
     derive_paths(reader);
     derive_betas(reader);
     dt_conf_derive_kind(reader);
-    if (!given(reader, "run.data_seed")) {
+    if (!is_given(reader, "run.data_seed")) {
         conf->run.data_seed = conf->run.seed;
         mark_derived(reader, "run.data_seed");
     }
-    if (!given(reader, "model.init")) {
-        conf->model.random_init = !given(reader, "model.path");
+    if (!is_given(reader, "model.init")) {
+        conf->model.random_init = !is_given(reader, "model.path");
         mark_derived(reader, "model.init");
     }
-    if (!given(reader, "model.vocab_size")) {
+    if (!is_given(reader, "model.vocab_size")) {
         conf->model.vocab_size =
             conf->data.kind == DT_KIND_TOKENS ? GPT2_VOCAB : BYTE_VOCAB;
         mark_derived(reader, "model.vocab_size");
     }
-    if (!given(reader, "model.n_inner")) {
+    if (!is_given(reader, "model.n_inner")) {
         conf->model.n_inner = 4 * conf->model.n_embd;
         mark_derived(reader, "model.n_inner");
     }
-    if (!given(reader, "training.eval_steps")) {
+    if (!is_given(reader, "training.eval_steps")) {
         conf->training.eval_steps = conf->logging.steps;
         conf->training.eval_steps_ratio = conf->logging.steps_ratio;
         mark_derived(reader, "training.eval_steps");
@@ -108,18 +108,18 @@ void dt_conf_derive(struct dt_conf_reader *reader)
 
 static void check_required(struct dt_conf_reader *reader)
 {
-    if (!given(reader, "algorithm"))
+    if (!is_given(reader, "algorithm"))
         PROBLEM(reader, "algorithm", "required: write algorithm: sft");
-    if (!given(reader, "data.train"))
+    if (!is_given(reader, "data.train"))
         PROBLEM(reader, "data.train", "required: a file or a list of files");
 }
 
-/* The key whose directory has the model's config.json, or NULL. */
+/* The given key whose directory has the model's config.json, or NULL. */
 static const char *described_elsewhere(const struct dt_conf_reader *reader)
 {
-    return given(reader, "model.path")          ? "model.path"
-           : given(reader, "model.config_path") ? "model.config_path"
-                                                : NULL;
+    return is_given(reader, "model.path")          ? "model.path"
+           : is_given(reader, "model.config_path") ? "model.config_path"
+                                                   : NULL;
 }
 
 static void check_model(struct dt_conf_reader *reader)
@@ -132,26 +132,29 @@ static void check_model(struct dt_conf_reader *reader)
         described = true;
         if (described_elsewhere(reader))
             PROBLEM(reader, dt_conf_keys[i].path,
-                    "not with %s: its config.json describes the model",
+                    "cannot be used with %s: its config.json describes the "
+                    "model",
                     described_elsewhere(reader));
     }
     if (!described && !described_elsewhere(reader))
         PROBLEM(reader, "model.path",
                 "required, or the model's shape: "
                 "n_embd, n_layer, n_head");
-    if (!given(reader, "model.path") && !conf->model.random_init)
+    if (!is_given(reader, "model.path") && !conf->model.random_init)
         PROBLEM(reader, "model.init", "pretrained needs model.path");
     if (strcasecmp(conf->model.type, "gpt2") != 0)
         PROBLEM(reader, "model.type",
-                "%.60s: only gpt2 is described by these keys; write a "
-                "config.json and name its directory in model.config_path",
+                "%.60s: these keys describe only gpt2; write a config.json "
+                "and name its directory in model.config_path",
                 conf->model.type);
-    if (given(reader, "model.path") && given(reader, "model.config_path"))
-        PROBLEM(reader, "model.config_path", "not with model.path");
+    if (is_given(reader, "model.path") && is_given(reader, "model.config_path"))
+        PROBLEM(reader, "model.config_path", "cannot be used with model.path");
     if (conf->model.n_embd % conf->model.n_head != 0 &&
-        !failed(reader, "model.n_embd") && !failed(reader, "model.n_head"))
+        !has_failed(reader, "model.n_embd") &&
+        !has_failed(reader, "model.n_head"))
         PROBLEM(reader,
-                given(reader, "model.n_head") ? "model.n_head" : "model.n_embd",
+                is_given(reader, "model.n_head") ? "model.n_head"
+                                                 : "model.n_embd",
                 "n_embd %ld is not a multiple of n_head %ld",
                 conf->model.n_embd, conf->model.n_head);
 }
@@ -167,18 +170,18 @@ static void check_data(struct dt_conf_reader *reader)
                 "model.n_positions %ld",
                 conf->data.max_length, conf->model.n_positions);
     if (inline_model && bytes && conf->data.kind != DT_KIND_TOKENS &&
-        conf->data.format != DT_CONF_FORMAT_TOKENISED &&
+        conf->data.format != DT_FORMAT_TOKENISED &&
         conf->model.vocab_size < BYTE_VOCAB)
         PROBLEM(reader, "model.vocab_size",
                 "E120 %ld rows are too few for "
                 "the byte tokenizer: at least %d",
                 conf->model.vocab_size, (int)BYTE_VOCAB);
-    if (given(reader, "data.eval") && conf->data.validation_split > 0)
+    if (is_given(reader, "data.eval") && conf->data.validation_split > 0)
         WARNING(reader, "data.validation_split",
                 "no effect: data.eval is given");
     if ((conf->training.eval_strategy != DT_CONF_NO ||
          conf->training.eval_only) &&
-        !given(reader, "data.eval") && conf->data.validation_split <= 0)
+        !is_given(reader, "data.eval") && conf->data.validation_split <= 0)
         PROBLEM(reader,
                 conf->training.eval_only ? "training.eval_only"
                                          : "training.eval_strategy",
@@ -186,27 +189,27 @@ static void check_data(struct dt_conf_reader *reader)
                 "on: give data.eval or data.validation_split");
 }
 
-/* Whose tokens are learnt must be something that the lines have. */
+/* Checks that the lines have the tokens that data.loss_on trains on. */
 static void check_loss(struct dt_conf_reader *reader)
 {
     static const char *const formats[] = {
-        [DT_CONF_FORMAT_TEXT] = "text",
-        [DT_CONF_FORMAT_TOKENS_BIN] = "tokens_bin",
-        [DT_CONF_FORMAT_PROMPT] = "prompt_completion",
-        [DT_CONF_FORMAT_MESSAGES] = "messages",
-        [DT_CONF_FORMAT_TOKENISED] = "tokenised",
+        [DT_FORMAT_TEXT] = "text",
+        [DT_FORMAT_TOKENS_BIN] = "tokens_bin",
+        [DT_FORMAT_PROMPT_COMPLETION] = "prompt_completion",
+        [DT_FORMAT_MESSAGES] = "messages",
+        [DT_FORMAT_TOKENISED] = "tokenised",
     };
     const struct dt_conf *conf = reader->conf;
     int loss = conf->data.loss_on, format = conf->data.format;
-    bool chat = format == DT_CONF_FORMAT_MESSAGES;
-    bool prompt = format == DT_CONF_FORMAT_PROMPT;
-    if (format == DT_CONF_FORMAT_AUTO)
+    bool chat = format == DT_FORMAT_MESSAGES;
+    bool prompt = format == DT_FORMAT_PROMPT_COMPLETION;
+    if (format == DT_FORMAT_AUTO)
         return; /* known when the file is read */
-    if (loss == DT_CONF_LOSS_ASSISTANT && !chat && !prompt)
+    if (loss == DT_LOSS_ASSISTANT && !chat && !prompt)
         PROBLEM(reader, "data.loss_on",
                 "E112 assistant: data.format %s has no conversations",
                 formats[format]);
-    if (loss == DT_CONF_LOSS_COMPLETION && !prompt)
+    if (loss == DT_LOSS_COMPLETION && !prompt)
         PROBLEM(reader, "data.loss_on",
                 "E112 completion: data.format %s has no completions",
                 formats[format]);
@@ -222,10 +225,10 @@ static void check_training(struct dt_conf_reader *reader)
     if (conf->checkpoint.only_model &&
         conf->training.resume != DT_CONF_RESUME_NONE)
         PROBLEM(reader, "checkpoint.only_model",
-                "E126 not with training.resume: a checkpoint without the "
-                "optimizer cannot be gone on from");
+                "E126 cannot be used with training.resume: a checkpoint "
+                "without the optimizer state cannot be resumed");
     if (conf->training.max_grad_norm <= 0 &&
-        !failed(reader, "training.max_grad_norm"))
+        !has_failed(reader, "training.max_grad_norm"))
         WARNING(reader, "training.max_grad_norm",
                 "0: gradients are not clipped");
     if (!conf->model.random_init && conf->optimizer.lr > 1e-4 &&

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c - keys that depend on the device, and what a device cannot do */
+/* device.c - resolves keys by the device, and refuses what it cannot do */
 #include "config.h"
 
 #include "conf/read.h"
 
-/* E131 and its like: why a key does not go together with the device. */
+/* A key that the device does not support, and why (E131 and others). */
 struct clash {
-    const char *path; /* NULL: there is none */
+    const char *path; /* NULL: no clash */
     const char *text;
 };
 
@@ -21,11 +21,11 @@ static struct clash find_clash(const struct dt_conf *conf, int device)
         return (struct clash){"distributed.backend",
                               "E131 gloo connects CPUs, and run.device is "
                               "cuda: write nccl or auto"};
-    if (device == DT_CONF_CPU && conf->model.attention == DT_CONF_FLASH)
+    if (device == DT_CONF_CPU && conf->model.attention == DT_ATTENTION_FLASH)
         return (struct clash){"model.attention",
                               "E131 flash is for GPUs, and run.device is cpu: "
                               "write auto"};
-    if (device != DT_CONF_CPU && conf->model.attention == DT_CONF_FLASH &&
+    if (device != DT_CONF_CPU && conf->model.attention == DT_ATTENTION_FLASH &&
         conf->precision.compute == DT_CONF_FP32)
         return (struct clash){"model.attention",
                               "flash computes in bf16 and fp16, and "
@@ -33,7 +33,8 @@ static struct clash find_clash(const struct dt_conf *conf, int device)
     return none;
 }
 
-static void set(struct dt_conf *conf, const char *path, int *field, int value)
+static void set_key(struct dt_conf *conf, const char *path, int *field,
+                    int value)
 {
     struct dt_conf_place *place = &conf->place[dt_conf_key_find(path)];
     *field = value;
@@ -45,8 +46,8 @@ static void settle_precision(struct dt_conf *conf, int device)
 {
     if (conf->precision.compute == DT_CONF_AUTO_DTYPE &&
         device != DT_CONF_AUTO_DEVICE)
-        set(conf, "precision.compute", &conf->precision.compute,
-            device == DT_CONF_CUDA ? DT_CONF_BF16 : DT_CONF_FP32);
+        set_key(conf, "precision.compute", &conf->precision.compute,
+                device == DT_CONF_CUDA ? DT_CONF_BF16 : DT_CONF_FP32);
     if (conf->precision.reduce_bf16 == DT_CONF_REDUCE_COMPUTE &&
         conf->precision.compute != DT_CONF_AUTO_DTYPE)
         conf->precision.reduce_bf16 = conf->precision.compute == DT_CONF_BF16;
@@ -68,7 +69,7 @@ void dt_conf_check_device(struct dt_conf_reader *reader)
     else if (conf->precision.tf32 && (conf->precision.compute == DT_CONF_BF16 ||
                                       conf->precision.compute == DT_CONF_FP16))
         WARNING(reader, "precision.tf32",
-                "no effect: it is about products of fp32");
+                "no effect: it is about fp32 matrix multiplications");
 }
 
 int dt_conf_resolve_device(struct dt_conf *conf, enum dt_conf_device device,
@@ -81,9 +82,9 @@ int dt_conf_resolve_device(struct dt_conf *conf, enum dt_conf_device device,
         return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: %s", conf->file,
                             place.line, place.column, clash.path, clash.text);
     }
-    set(conf, "run.device", &conf->run.device, (int)device);
-    set(conf, "distributed.backend", &conf->distributed.backend,
-        device == DT_CONF_CUDA ? DT_CONF_NCCL : DT_CONF_GLOO);
+    set_key(conf, "run.device", &conf->run.device, (int)device);
+    set_key(conf, "distributed.backend", &conf->distributed.backend,
+            device == DT_CONF_CUDA ? DT_CONF_NCCL : DT_CONF_GLOO);
     if (dt_conf_fingerprint(conf) < 0)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", conf->file);
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dump.c - values as YAML again, the schema for tests, the fingerprint */
+/* dump.c - prints values as YAML, prints the schema, and hashes results */
 #include "config.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #include "conf/read.h"
 
-static const void *field(const struct dt_conf *conf, size_t offset)
+static const void *field_of(const struct dt_conf *conf, size_t offset)
 {
     return (const char *)conf + offset;
 }
@@ -29,7 +29,7 @@ void dt_conf_string_print(const char *text, FILE *out)
     putc('"', out);
 }
 
-/* The shorter of 15 and 17 digits that reads back as the same number. */
+/* Prints 15 digits if they read back as the same number, else 17. */
 static void print_float(double value, FILE *out)
 {
     char text[32];
@@ -55,7 +55,7 @@ static void print_set(const struct dt_conf *conf, const struct dt_conf_key *key,
     const char *comma = "";
     putc('[', out);
     for (const struct dt_conf_word *w = key->words; w->name; w++) {
-        if (!w->waits && *(const bool *)field(conf, (size_t)w->value)) {
+        if (!w->waits && *(const bool *)field_of(conf, (size_t)w->value)) {
             fprintf(out, "%s%s", comma, w->name);
             comma = ", ";
         }
@@ -80,8 +80,8 @@ static void print_list(const struct dt_conf_list *list, FILE *out)
 void dt_conf_value_print(const struct dt_conf *conf,
                          const struct dt_conf_key *key, FILE *out)
 {
-    const void *at = field(conf, key->offset);
-    const void *second = field(conf, key->second);
+    const void *at = field_of(conf, key->offset);
+    const void *second = field_of(conf, key->second);
     switch (key->type) {
     case DT_CONF_BOOL:
         fputs(*(const bool *)at ? "true" : "false", out);
@@ -136,7 +136,9 @@ void dt_conf_value_print(const struct dt_conf *conf,
     }
 }
 
-/* A file that trains nothing would train if it had the defaults of training. */
+/* Whether the dump shows a key. Training keys are left out of a file that does
+ * not train: with them, reading the dump back would train.
+ */
 static bool has_value(const struct dt_conf *conf, size_t row)
 {
     const struct dt_conf_key *key = &dt_conf_keys[row];

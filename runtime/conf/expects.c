@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expects.c - what a key expects, in words for messages and the manual */
+/* expects.c - describes what a key expects, for messages and the manual */
 #include "config.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "conf/schema.h"
 
-/* Appends to the text in buffer; what does not fit is cut. */
+/* Appends to the text in buffer; cuts what does not fit. */
 #define APPEND(buffer, bytes, ...)                                             \
     snprintf((buffer) + strlen(buffer), (bytes)-strlen(buffer), __VA_ARGS__)
 
@@ -23,7 +23,8 @@ static void append_words(const struct dt_conf_key *key, char *buffer,
     }
 }
 
-/* " from 1 to 64", " > 0" or " in [0, 1)"; nothing without limits. */
+/* Appends " from 1 to 64", " > 0" or " in [0, 1)", or nothing without limits.
+ */
 static void append_range(const struct dt_conf_key *key, char *buffer,
                          size_t bytes)
 {

@@ -1,24 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c - what the data files hold, and the keys that have no effect on it */
+/* files.c - finds the kind of the data files, warns of keys without effect */
 #include "config.h"
 
 #include <string.h>
 
 #include "conf/read.h"
-
-static enum dt_kind_asked asked_of(const struct dt_conf *conf)
-{
-    switch ((enum dt_conf_format)conf->data.format) {
-    case DT_CONF_FORMAT_AUTO:
-        return DT_ASKED_AUTO;
-    case DT_CONF_FORMAT_TEXT:
-        return DT_ASKED_TEXT;
-    case DT_CONF_FORMAT_TOKENS_BIN:
-        return DT_ASKED_TOKENS;
-    default:
-        return DT_ASKED_LINES;
-    }
-}
 
 /* What is known of the files without looking at them. */
 static enum dt_kind kind_asked(enum dt_kind_asked asked)
@@ -28,8 +14,9 @@ static enum dt_kind kind_asked(enum dt_kind_asked asked)
                                      : DT_KIND_TEXT;
 }
 
-/* Text and lines of JSON become one text only where all is one text: else a
- * text would be one row of many, and the rest of it left out.
+/* Sets the kind of several files, which must agree. Text may be mixed with JSON
+ * lines only with data.packing: wrapped, which makes one stream of both. With
+ * any other packing a text file would be a single example, cut to one row.
  */
 static void join_kinds(struct dt_conf_reader *reader, const char *key,
                        const char *path, enum dt_kind kind, const char *first)
@@ -38,7 +25,7 @@ static void join_kinds(struct dt_conf_reader *reader, const char *key,
     bool textual = kind != DT_KIND_TOKENS && conf->data.kind != DT_KIND_TOKENS;
     if (kind == conf->data.kind)
         return;
-    if (textual && conf->data.packing == DT_CONF_PACK_WRAPPED)
+    if (textual && conf->data.packing == DT_PACK_WRAPPED)
         conf->data.kind = DT_KIND_LINES;
     else
         PROBLEM(reader, key,
@@ -54,7 +41,7 @@ void dt_conf_derive_kind(struct dt_conf_reader *reader)
     struct dt_conf *conf = reader->conf;
     static const char *const keys[] = {"data.train", "data.eval"};
     const struct dt_conf_list *lists[] = {&conf->data.train, &conf->data.eval};
-    enum dt_kind_asked asked = asked_of(conf);
+    enum dt_kind_asked asked = dt_kind_asked_by(conf->data.format);
     const char *first = NULL;
     struct dt_error err;
     enum dt_kind kind;
@@ -75,8 +62,8 @@ void dt_conf_derive_kind(struct dt_conf_reader *reader)
         }
 }
 
-/* Only lines of JSON are examples that can be packed, cut or left out, and
- * have keys.
+/* Warns of keys that affect only JSON lines, which alone have columns and are
+ * examples that can be packed, truncated or left out.
  */
 void dt_conf_warn_of_stream(struct dt_conf_reader *reader)
 {
@@ -86,8 +73,8 @@ void dt_conf_warn_of_stream(struct dt_conf_reader *reader)
         const char *path;
         bool given;
     } keys[] = {
-        {"data.packing", conf->data.packing != DT_CONF_PACK_NONE &&
-                             conf->data.packing != DT_CONF_PACK_WRAPPED},
+        {"data.packing", conf->data.packing != DT_PACK_NONE &&
+                             conf->data.packing != DT_PACK_WRAPPED},
         {"data.truncation", conf->data.truncation},
         {"data.bad_lines", conf->data.bad_lines > 0},
         {"data.text_column", strcmp(conf->data.text_column, "text") != 0},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keys_optim.h - rows of the schema, for schema.c: optimizer, scheduler, precision */
+/* keys_optim.h - rows of the schema, for schema.c: optimizer, scheduler,
+ * precision */
 /* clang-format off */
 
     /* optimizer */
@@ -11,15 +12,15 @@
                     {"adamw_hf", DT_CONF_ADAMW, NULL},
                     {"adam", DT_CONF_ADAM, NULL}),
      .aliases = ALSO("optim", "optimizer.type"),
-     .help = "the rule of a step: torch.optim.AdamW; adam: torch.optim.Adam, "
-             "where weight_decay is part of the gradient"},
+     .help = "optimizer: adamw is torch.optim.AdamW; adam is "
+             "torch.optim.Adam, which adds weight_decay to the gradient"},
     {"optimizer.lr", DT_CONF_FLOAT, AT(optimizer.lr), .fallback = "2e-5",
      .min = 0, .max = INFINITY, .above_min = true, .result = true,
      .aliases = ALSO("lr", "learning_rate"), .help = "learning rate"},
     {"optimizer.betas", DT_CONF_BETAS, AT(optimizer.beta1),
      AND(optimizer.beta2), .fallback = "[0.9, 0.999]", .min = 0, .max = 1,
      .below_max = true, .result = true,
-     .help = "decay of the two moments"},
+     .help = "decay rates of the two moments"},
     {"optimizer.beta1", DT_CONF_FLOAT, AT(optimizer.beta1), .min = 0,
      .max = 1, .below_max = true, .aliases = ALSO("adam_beta1"),
      .help = "the first of betas"},
@@ -28,124 +29,131 @@
      .help = "the second of betas"},
     {"optimizer.eps", DT_CONF_FLOAT, AT(optimizer.eps), .fallback = "1e-8",
      .min = 0, .max = 1, .above_min = true, .result = true,
-     .aliases = ALSO("adam_epsilon"), .help = "added to the denominator"},
+     .aliases = ALSO("adam_epsilon"),
+     .help = "number added to the denominator"},
     {"optimizer.weight_decay", DT_CONF_FLOAT, AT(optimizer.weight_decay),
      .fallback = "0", .min = 0, .max = INFINITY, .result = true,
      .aliases = ALSO("weight_decay"),
-     .help = "of the weights that decay_filter chooses"},
+     .help = "weight decay of the tensors that decay_filter selects"},
     {"optimizer.decay_filter", DT_CONF_ENUM, AT(optimizer.decay_filter),
      .fallback = "hf", .result = true,
-     .words = WORDS({"hf", DT_CONF_DECAY_HF, NULL},
-                    {"ndim2", DT_CONF_DECAY_NDIM2, NULL},
-                    {"all", DT_CONF_DECAY_ALL, NULL},
-                    {"none", DT_CONF_DECAY_NONE, NULL}),
-     .help = "what decays; hf: no bias and no norm; ndim2: tensors with two "
-             "dimensions"},
+     .words = WORDS({"hf", DT_DECAY_HF, NULL},
+                    {"ndim2", DT_DECAY_NDIM2, NULL},
+                    {"all", DT_DECAY_ALL, NULL},
+                    {"none", DT_DECAY_NONE, NULL}),
+     .help = "tensors that decay; hf: all except biases and norms; ndim2: "
+             "tensors with two dimensions"},
 
     /* scheduler */
     {"scheduler.name", DT_CONF_ENUM, AT(scheduler.name),
      .fallback = "linear", .result = true,
      .words = WORDS(
-         {"constant", DT_CONF_CONSTANT, NULL},
-         {"constant_with_warmup", DT_CONF_CONSTANT_WITH_WARMUP, NULL},
-         {"linear", DT_CONF_LINEAR, NULL}, {"cosine", DT_CONF_COSINE, NULL},
-         {"cosine_with_restarts", DT_CONF_COSINE_WITH_RESTARTS, NULL},
-         {"cosine_with_min_lr", DT_CONF_COSINE_WITH_MIN_LR, NULL},
-         {"cosine_warmup_with_min_lr", DT_CONF_COSINE_WARMUP_WITH_MIN_LR,
+         {"constant", DT_SCHEDULE_CONSTANT, NULL},
+         {"constant_with_warmup", DT_SCHEDULE_CONSTANT_WITH_WARMUP, NULL},
+         {"linear", DT_SCHEDULE_LINEAR, NULL}, {"cosine", DT_SCHEDULE_COSINE, NULL},
+         {"cosine_with_restarts", DT_SCHEDULE_COSINE_WITH_RESTARTS, NULL},
+         {"cosine_with_min_lr", DT_SCHEDULE_COSINE_WITH_MIN_LR, NULL},
+         {"cosine_warmup_with_min_lr", DT_SCHEDULE_COSINE_WARMUP_WITH_MIN_LR,
           NULL},
-         {"polynomial", DT_CONF_POLYNOMIAL, NULL},
-         {"inverse_sqrt", DT_CONF_INVERSE_SQRT, NULL},
-         {"warmup_stable_decay", DT_CONF_WARMUP_STABLE_DECAY, NULL},
-         {"nanogpt", DT_CONF_NANOGPT, NULL},
-         {"WarmupLR", DT_CONF_WARMUP_LR, NULL},
-         {"WarmupDecayLR", DT_CONF_WARMUP_DECAY_LR, NULL},
-         {"WarmupCosineLR", DT_CONF_WARMUP_COSINE_LR, NULL},
+         {"polynomial", DT_SCHEDULE_POLYNOMIAL, NULL},
+         {"inverse_sqrt", DT_SCHEDULE_INVERSE_SQRT, NULL},
+         {"warmup_stable_decay", DT_SCHEDULE_WARMUP_STABLE_DECAY, NULL},
+         {"nanogpt", DT_SCHEDULE_NANOGPT, NULL},
+         {"WarmupLR", DT_SCHEDULE_DS_WARMUP, NULL},
+         {"WarmupDecayLR", DT_SCHEDULE_DS_WARMUP_DECAY, NULL},
+         {"WarmupCosineLR", DT_SCHEDULE_DS_WARMUP_COSINE, NULL},
          {"reduce_lr_on_plateau", 0, "schedules that follow the loss"},
          {"greedy", 0, "schedules that follow the loss"},
          {"LRRangeTest", 0, "cyclic schedules"},
          {"OneCycle", 0, "cyclic schedules"}),
      .aliases = ALSO("lr_scheduler_type", "lr_scheduler", "scheduler.type"),
-     .help = "learning rate over the run, as Hugging Face's get_scheduler, "
-             "nanoGPT, or DeepSpeed (Warmup...LR)"},
+     .help = "learning rate schedule, as in Hugging Face's get_scheduler, "
+             "nanoGPT or DeepSpeed (Warmup...LR)"},
     {"scheduler.warmup_steps", DT_CONF_FLOAT, AT(scheduler.warmup_steps),
      .fallback = "0", .min = 0, .max = 1e12, .result = true,
      .unit = "optimizer steps",
      .aliases = ALSO("warmup_steps", "warmup_num_steps",
                      "scheduler.params.warmup_num_steps"),
-     .help = "from 0 to the learning rate; below 1 a ratio of the run; "
-             "DeepSpeed's have 1000 when it is not given"},
+     .help = "steps in which the rate rises from 0 to the learning rate; "
+             "below 1 it is a share of the run; DeepSpeed's schedules use "
+             "1000 if it is not given"},
     {"scheduler.warmup_ratio", DT_CONF_FLOAT, AT(scheduler.warmup_ratio),
      .fallback = "0", .min = 0, .max = 1, .below_max = true, .result = true,
      .aliases = ALSO("warmup_ratio"),
-     .help = "the same as a ratio of the run, rounded up, but never all of its "
-             "steps; excludes warmup_steps"},
+     .help = "warm-up as a share of the run, rounded up, and always less "
+             "than the whole run; excludes warmup_steps"},
     {"scheduler.min_lr", DT_CONF_FLOAT, AT(scheduler.min_lr), .min = 0,
      .max = INFINITY, .result = true,
      .aliases = ALSO("min_lr", "lr_scheduler_kwargs.min_lr", "lr_end",
                      "lr_scheduler_kwargs.lr_end"),
-     .help = "where the rate ends; by default 1e-7 with polynomial, lr / 10 "
-             "with nanogpt, lr / 10000 with WarmupCosineLR, and 0"},
+     .help = "final learning rate; the default is 1e-7 with polynomial, lr / "
+             "10 with nanogpt, lr / 10000 with WarmupCosineLR, else 0"},
     {"scheduler.min_lr_rate", DT_CONF_FLOAT, AT(scheduler.min_lr_rate),
      .min = 0, .max = 1, .result = true,
      .aliases = ALSO("lr_scheduler_kwargs.min_lr_rate",
                      "lr_scheduler_kwargs.min_lr_ratio", "min_lr_ratio",
                      "scheduler.params.cos_min_ratio"),
-     .help = "the same as a share of optimizer.lr"},
+     .help = "final learning rate as a share of optimizer.lr"},
     {"scheduler.num_cycles", DT_CONF_FLOAT, AT(scheduler.num_cycles),
      .min = 0, .max = 1e6, .above_min = true, .result = true,
      .aliases = ALSO("lr_scheduler_kwargs.num_cycles"),
-     .help = "waves of the cosine; by default 0.5, with cosine_with_restarts "
-             "1"},
+     .help = "waves of the cosine; the default is 1 with "
+             "cosine_with_restarts, else 0.5"},
     {"scheduler.power", DT_CONF_FLOAT, AT(scheduler.power), .min = 0,
      .max = 1e3, .above_min = true, .result = true,
      .aliases = ALSO("lr_scheduler_kwargs.power"),
-     .help = "of polynomial; by default 1"},
+     .help = "power of polynomial; the default is 1"},
     {"scheduler.timescale", DT_CONF_INT, AT(scheduler.timescale), .min = 1,
      .max = 1e12, .result = true, .unit = "optimizer steps",
      .aliases = ALSO("lr_scheduler_kwargs.timescale"),
-     .help = "of inverse_sqrt; by default warmup_steps, or 10000 without"},
+     .help = "time scale of inverse_sqrt; the default is warmup_steps, or "
+             "10000 without a warm-up"},
     {"scheduler.decay_steps", DT_CONF_COUNT, AT(scheduler.decay_steps),
      AND(scheduler.decay_steps_ratio), .min = 1, .max = 1e12, .result = true,
      .unit = "optimizer steps",
      .aliases = ALSO("num_decay_steps", "lr_scheduler_kwargs.num_decay_steps"),
-     .help = "of warmup_stable_decay, at the end"},
+     .help = "length of the decay at the end of warmup_stable_decay"},
     {"scheduler.stable_steps", DT_CONF_COUNT, AT(scheduler.stable_steps),
      AND(scheduler.stable_steps_ratio), .min = 1, .max = 1e12, .result = true,
      .unit = "optimizer steps",
      .aliases = ALSO("num_stable_steps",
                      "lr_scheduler_kwargs.num_stable_steps"),
-     .help = "of warmup_stable_decay, before them; by default what is left "
-             "of the run"},
+     .help = "length of the stable part of warmup_stable_decay, before the "
+             "decay; the default is the rest of the run"},
     {"scheduler.warmup_type", DT_CONF_ENUM, AT(scheduler.warmup_type),
      .result = true, .words = curves,
      .aliases = ALSO("lr_scheduler_kwargs.warmup_type",
                      "scheduler.params.warmup_type"),
-     .help = "curve of the warm-up; log, DeepSpeed's default, is for "
-             "DeepSpeed's, cosine and 1-sqrt are for warmup_stable_decay"},
+     .help = "curve of the warm-up; log, the default of DeepSpeed's "
+             "schedules, is for those only; cosine and 1-sqrt are for "
+             "warmup_stable_decay"},
     {"scheduler.decay_type", DT_CONF_ENUM, AT(scheduler.decay_type),
      .result = true, .words = curves + 1,
      .aliases = ALSO("lr_scheduler_kwargs.decay_type"),
-     .help = "curve of warmup_stable_decay; by default cosine"},
+     .help = "curve of the decay of warmup_stable_decay; the default is "
+             "cosine"},
     {"scheduler.warmup_lr_rate", DT_CONF_FLOAT, AT(scheduler.warmup_lr_rate),
      .min = 0, .max = 1, .result = true,
      .aliases = ALSO("lr_scheduler_kwargs.warmup_lr_rate", "warmup_min_ratio",
                      "scheduler.params.warmup_min_ratio"),
-     .help = "share of the learning rate where the warm-up of "
-             "cosine_warmup_with_min_lr (by default 1 / warmup_steps) and "
-             "WarmupCosineLR (0) begins"},
+     .help = "share of the learning rate at which the warm-up starts: with "
+             "cosine_warmup_with_min_lr (the default is 1 / warmup_steps) "
+             "and WarmupCosineLR (0)"},
     {"scheduler.warmup_min_lr", DT_CONF_FLOAT, AT(scheduler.warmup_min_lr),
      .min = 0, .max = INFINITY, .result = true,
      .aliases = ALSO("warmup_min_lr", "scheduler.params.warmup_min_lr"),
-     .help = "where WarmupLR and WarmupDecayLR begin, and the latter ends; "
-             "by default 0"},
+     .help = "rate at which WarmupLR and WarmupDecayLR start, and at which "
+             "the latter ends; the default is 0"},
     {"scheduler.warmup_max_lr", DT_CONF_FLOAT, AT(scheduler.warmup_max_lr),
      .min = 0, .max = INFINITY, .above_min = true, .result = true,
      .aliases = ALSO("warmup_max_lr", "scheduler.params.warmup_max_lr"),
-     .help = "their highest rate; by default optimizer.lr"},
+     .help = "highest rate of WarmupLR and WarmupDecayLR; the default is "
+             "optimizer.lr"},
     {"scheduler.total_num_steps", DT_CONF_INT, AT(scheduler.total_num_steps),
      .min = 1, .max = 1e12, .unit = "optimizer steps",
      .aliases = ALSO("total_num_steps", "scheduler.params.total_num_steps"),
-     .help = "length of the run, which it must agree with"},
+     .help = "length of the run in DeepSpeed's terms; must agree with the "
+             "actual length"},
 
     /* precision */
     {"precision.compute", DT_CONF_ENUM, AT(precision.compute),
@@ -155,70 +163,77 @@
                     {"bf16", DT_CONF_BF16, NULL},
                     {"fp16", DT_CONF_FP16, NULL}),
      .clash = "E104 ", .aliases = ALSO("mixed_precision"),
-     .help = "of weights and activations in forward and backward pass; auto: "
-             "bf16 on cuda, fp32 on cpu; the optimizer's weights are fp32 "
-             "with any of them"},
+     .help = "type of weights and activations in the forward and backward "
+             "pass; auto is bf16 on cuda and fp32 on cpu; the optimizer's "
+             "weights are always fp32"},
     {"precision.opt_level", DT_CONF_ENUM, AT(precision.opt_level),
      .words = WORDS({"O0", DT_CONF_FP32, NULL}, {"O1", DT_CONF_FP16, NULL},
                     {"O2", DT_CONF_FP16, NULL},
                     {"O3", 0, "training without fp32 weights"}),
      .aliases = ALSO("opt_level", "fp16_opt_level"),
-     .help = "the same in the words of Apex: O0 is fp32, O1 and O2 are fp16"},
+     .help = "precision.compute in the words of Apex: O0 is fp32, O1 and O2 "
+             "are fp16"},
     {"precision.grad_accum_dtype", DT_CONF_ENUM,
      AT(precision.grad_accum_dtype), .fallback = "fp32", .result = true,
      .words = WORDS({"fp32", DT_CONF_FP32, NULL},
                     {"compute", 0, "sums of gradients in 16 bits"}),
      .aliases = ALSO("grad_accum_dtype"),
-     .help = "of the sum of gradients over micro-batches"},
+     .help = "type of the sum of gradients over micro-batches"},
     {"precision.reduce_dtype", DT_CONF_ENUM, AT(precision.reduce_bf16),
      .fallback = "fp32", .result = true,
      .words = WORDS({"fp32", 0, NULL}, {"bf16", 1, NULL},
                     {"compute", DT_CONF_REDUCE_COMPUTE, NULL}),
      .aliases = ALSO("reduce_dtype"),
-     .help = "of gradients on the wire; bf16 halves the traffic; sums are in "
-             "fp32; compute: bf16 when precision.compute is"},
+     .help = "type in which gradients are sent; bf16 halves the traffic; "
+             "sums are in fp32; compute is bf16 if precision.compute is"},
     {"precision.tf32", DT_CONF_BOOL, AT(precision.tf32), .fallback = "false",
      .result = true, .aliases = ALSO("tf32"),
-     .help = "matrix products of fp32 round their factors to 10 bits on GPUs, "
-             "and are several times as fast"},
+     .help = "let fp32 matrix multiplications on GPUs round their factors to "
+             "10 bits, which is several times as fast"},
     {"precision.loss_scaler", DT_CONF_ENUM, AT(precision.loss_scaler),
      .fallback = "auto", .result = true,
      .words = WORDS({"auto", DT_CONF_AUTO_SCALER, NULL},
-                    {"deepspeed", DT_CONF_SCALER_DEEPSPEED, NULL},
-                    {"torch", DT_CONF_SCALER_TORCH, NULL},
-                    {"static", DT_CONF_SCALER_STATIC, NULL}),
+                    {"deepspeed", DT_SCALER_DEEPSPEED, NULL},
+                    {"torch", DT_SCALER_TORCH, NULL},
+                    {"static", DT_SCALER_STATIC, NULL}),
      .aliases = ALSO("loss_scaler"),
-     .help = "rule by which the loss is scaled in fp16; auto: static with "
-             "loss_scale, deepspeed with one of DeepSpeed's keys below, else "
-             "torch"},
+     .help = "rule that scales the loss in fp16; auto is static if loss_scale "
+             "is given, deepspeed if one of loss_scale_window, hysteresis, "
+             "consecutive_hysteresis and min_loss_scale is given, else torch"},
     {"precision.loss_scale", DT_CONF_FLOAT, AT(precision.loss_scale),
      .fallback = "0", .min = 0, .max = 0x1p127, .result = true,
-     .aliases = ALSO("loss_scale"), .help = "the static scale; 0: dynamic"},
+     .aliases = ALSO("loss_scale"),
+     .help = "static scale of the loss; 0 means a dynamic one"},
     {"precision.initial_scale_power", DT_CONF_INT,
      AT(precision.initial_scale_power), .fallback = "16", .max = 126,
      .result = true, .aliases = ALSO("initial_scale_power"),
-     .help = "a dynamic scale begins at 2 to this power"},
+     .help = "the dynamic scale starts at 2 to this power"},
     {"precision.loss_scale_window", DT_CONF_INT,
      AT(precision.loss_scale_window), .fallback = "1000", .min = 1,
      .max = 1e12, .result = true, .unit = "optimizer steps",
      .aliases = ALSO("loss_scale_window"),
-     .help = "deepspeed: without overflow, until the scale is doubled"},
+     .help = "with the deepspeed scaler: steps without overflow after which "
+             "the scale is doubled"},
     {"precision.hysteresis", DT_CONF_INT, AT(precision.hysteresis),
      .fallback = "2", .min = 1, .max = 1e6, .result = true,
      .unit = "overflows", .aliases = ALSO("hysteresis"),
-     .help = "deepspeed: until the scale is halved"},
+     .help = "with the deepspeed scaler: overflows after which the scale is "
+             "halved"},
     {"precision.consecutive_hysteresis", DT_CONF_BOOL,
      AT(precision.consecutive_hysteresis), .fallback = "false",
      .result = true, .aliases = ALSO("consecutive_hysteresis"),
-     .help = "deepspeed: a step without overflow starts that count anew"},
+     .help = "with the deepspeed scaler: a step without overflow resets the "
+             "count of hysteresis"},
     {"precision.min_loss_scale", DT_CONF_FLOAT, AT(precision.min_loss_scale),
      .fallback = "1", .min = 0, .max = 0x1p127, .above_min = true,
      .result = true, .aliases = ALSO("min_loss_scale"),
-     .help = "deepspeed: an overflow at this scale ends the run"},
+     .help = "with the deepspeed scaler: an overflow at this scale ends the "
+             "run"},
     {"precision.growth_interval", DT_CONF_INT, AT(precision.growth_interval),
      .fallback = "2000", .min = 1, .max = 1e12, .result = true,
      .unit = "optimizer steps", .aliases = ALSO("growth_interval"),
-     .help = "torch: without overflow, until the scale is doubled"},
+     .help = "with the torch scaler: steps without overflow after which the "
+             "scale is doubled"},
     {"precision.full_eval", DT_CONF_IGNORED,
      .aliases = ALSO("bf16_full_eval", "fp16_full_eval"),
-     .help = "an evaluation computes as training does"},
+     .help = "evaluation computes in the same type as training"},

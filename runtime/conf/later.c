@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* later.c - keys that are known and wait for something, and switches */
+/* later.c - lists keys that are known but not supported yet, and switches */
 #include "config.h"
 
 #include "conf/conf.h"
@@ -15,7 +15,7 @@ const struct dt_conf_switch dt_conf_switches[] = {
     {"fp16", NULL, "precision.compute", "fp16"},
     {"use_mixed_precision", NULL, "precision.compute", "bf16"},
     {"mode", "eval", "training.eval_only", "true"},
-    /* DeepSpeed's Adam decouples the decay */
+    /* DeepSpeed's Adam uses decoupled weight decay by default. */
     {"optimizer.type", "Adam", "optimizer.name", "adamw"},
     {"completion_only_loss", NULL, "data.loss_on", "completion"},
     {"assistant_only_loss", NULL, "data.loss_on", "assistant"},
@@ -35,11 +35,14 @@ const struct dt_conf_later dt_conf_laters[] = {
      KEYS("max_prompt_length", "prompt_overflow"), NONE},
     {"data", "more samplers", KEYS("sampler"), NONE},
 
-    {"training", "parity with other trainers",
-     KEYS("accumulation_tail", "loss_report", "ignore_data_skip"),
-     KEYS("ignore_data_skip")},
+    {"training", "a choice for the rows after the last whole accumulation",
+     KEYS("accumulation_tail"), NONE},
+    {"training", "a choice of the loss that is reported", KEYS("loss_report"),
+     NONE},
+    {"training", "a resumed run that starts the data again",
+     KEYS("ignore_data_skip"), KEYS("ignore_data_skip")},
 
-    {"distributed", "switching distribution off by hand", KEYS("enabled"),
+    {"distributed", "a switch that turns distribution off", KEYS("enabled"),
      KEYS("training.distributed")},
     {"distributed", "DeepSpeed configurations", KEYS("deepspeed_config"),
      KEYS("deepspeed", "deepspeed.config_path", "deepspeed_config_file")},
@@ -53,7 +56,7 @@ const struct dt_conf_later dt_conf_laters[] = {
      KEYS("enable_jit_checkpoint")},
 
     {"logging", "Weights & Biases runs", KEYS("wandb"), NONE},
-    {"logging", "times of the parts of a step", KEYS("wall_clock"),
+    {"logging", "timings of the parts of a step", KEYS("wall_clock"),
      KEYS("wall_clock_breakdown")},
 
     {"rm", "algorithm rm", KEYS("center_rewards_coefficient", "last_token"),
@@ -84,11 +87,11 @@ const struct dt_conf_later dt_conf_laters[] = {
           "reward_fn", "custom_reward_function", "remote_url"),
      KEYS("reward_fn", "custom_reward_function")},
 
-    {"", "adapters: all weights are trained",
+    {"", "adapters (all weights are trained)",
      KEYS("lora", "peft", "peft_config", "use_peft", "quantization",
           "load_in_4bit", "load_in_8bit"),
      KEYS("lora", "peft", "use_peft", "load_in_4bit", "load_in_8bit")},
-    {"", "other ways to split a model: distributed.strategy has ours",
+    {"", "other ways to shard a model (see distributed.strategy)",
      KEYS("fsdp", "fsdp_config", "tensor_parallel", "pipeline_parallel"),
      KEYS("fsdp", "fsdp_config", "tensor_parallel", "pipeline_parallel")},
     {"", "a hub client (nothing is uploaded)",

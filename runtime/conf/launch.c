@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c - the rules of `launch:` */
+/* launch.c - checks the section `launch` */
 #include "config.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "conf/read.h"
 
-enum { SIGNAL_DEFAULT_S = 60 }; /* as Slurm's own --signal */
+enum { SIGNAL_DEFAULT_S = 60 }; /* the default of Slurm's --signal */
 
 /* Reads digits; false if there are none or too many. */
 static bool take_number(const char **text, long *number)
@@ -25,7 +25,7 @@ static bool take_number(const char **text, long *number)
 
 bool dt_conf_parse_time(const char *text, long *seconds)
 {
-    long part[4] = {0}; /* before the first "-", ":" ... */
+    long part[4] = {0}; /* the numbers between "-" and ":" */
     bool days = strchr(text, '-') != NULL;
     int count = 0;
     do {
@@ -46,7 +46,7 @@ bool dt_conf_parse_time(const char *text, long *seconds)
     return true;
 }
 
-/* srun hands these four on to every task. */
+/* The number of a signal, or 0. srun forwards only these four to every task. */
 static int signal_number(const char *name, size_t len)
 {
     static const struct {
@@ -94,7 +94,7 @@ static void check_signal(struct dt_conf_reader *reader)
                 conf->launch.signal_s, limit);
 }
 
-/* A number and one of K, M, G, T. */
+/* Whether text is a number and one of K, M, G, T. */
 static bool is_memory(const char *text)
 {
     long number;
@@ -127,7 +127,9 @@ static void check_texts(struct dt_conf_reader *reader)
         }
 }
 
-/* num_processes is of all machines, however often it is read as of one. */
+/* Computes ntasks_per_node. num_processes is the total of all nodes; users
+ * often take it for the number on one node, so that case is refused.
+ */
 static void settle_tasks(struct dt_conf_reader *reader)
 {
     struct dt_conf *conf = reader->conf;
@@ -137,7 +139,7 @@ static void settle_tasks(struct dt_conf_reader *reader)
     long gpus = conf->launch.gpus_per_node;
     if (all > 0 && all % nodes != 0)
         PROBLEM(reader, "launch.num_processes",
-                "%ld ranks cannot be shared evenly by %ld nodes", all, nodes);
+                "%ld ranks cannot be spread evenly over %ld nodes", all, nodes);
     else if (all > 0 && tasks > 0 && all != nodes * tasks)
         PROBLEM(reader, "launch.num_processes",
                 "the total of all nodes: %ld x %ld is %ld, not %ld", nodes,
@@ -158,7 +160,7 @@ static void settle_tasks(struct dt_conf_reader *reader)
     }
 }
 
-/* Who comes back without its checkpoint begins anew. */
+/* Warns if a restarted run would start again from the beginning. */
 static void check_resume(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -168,11 +170,11 @@ static void check_resume(struct dt_conf_reader *reader)
         (conf->launch.requeue || conf->launch.max_restarts > 0) &&
         conf->training.resume == DT_CONF_RESUME_NONE)
         WARNING(reader, path,
-                "the run would begin anew each time: set training.resume: "
-                "auto");
+                "the run would start from the beginning each time: set "
+                "training.resume: auto");
 }
 
-/* A crash is answered in one way. */
+/* Requeueing the job and restarting the step exclude each other. */
 static void check_requeue(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -180,8 +182,9 @@ static void check_requeue(struct dt_conf_reader *reader)
         PROBLEM(reader, "launch.max_requeues", "needs launch.requeue: true");
     if (conf->launch.max_requeues > 0 && conf->launch.max_restarts > 0)
         PROBLEM(reader, "launch.max_requeues",
-                "launch.max_restarts is set as well: after a crash, go back "
-                "into the queue or start again on the same nodes?");
+                "launch.max_restarts is set as well: choose whether a crash "
+                "puts the job back into the queue or restarts the step on "
+                "the same nodes");
 }
 
 static void check_hang(struct dt_conf_reader *reader)

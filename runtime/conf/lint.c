@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lint.c - settings that do nothing, or not what they seem to do */
+/* lint.c - finds settings that do nothing, or not what they seem to do */
 #include "config.h"
 
 #include <ctype.h>
@@ -10,11 +10,11 @@
 #include "conf/read.h"
 
 enum kind {
-    REFUSED,   /* our own to set */
-    INERT,     /* read by nothing, or by something under another name */
-    DEBUGGING, /* costs speed: worth a word unless it is 0 */
-    FOREIGN,   /* of another framework than our trainer */
-    LOCAL,     /* an address of this host, for a run of several */
+    REFUSED,   /* only we may set it */
+    INERT,     /* nothing reads it, or its name has changed */
+    DEBUGGING, /* costs speed, so warn unless it is 0 */
+    FOREIGN,   /* for another framework, not for our trainer */
+    LOCAL,     /* an address of this host, wrong with several nodes */
 };
 
 static const struct rule {
@@ -31,11 +31,11 @@ static const struct rule {
     {"SLURM_", REFUSED, "belongs to Slurm"},
     {"PMIX_", REFUSED, "belongs to PMIx"},
     {"NCCL_TIMEOUT", INERT,
-     "read by nothing: the limit of PyTorch is timeout= of "
-     "init_process_group, of Hugging Face --ddp_timeout, of DeepSpeed "
-     "DEEPSPEED_TIMEOUT (minutes), of disttrain distributed.timeout_s"},
+     "nothing reads it: the limit is timeout= of init_process_group in "
+     "PyTorch, --ddp_timeout in Hugging Face, DEEPSPEED_TIMEOUT (minutes) in "
+     "DeepSpeed, distributed.timeout_s in disttrain"},
     {"DEEPSPEED_LOG_LEVEL", INERT,
-     "read by nothing: give DeepSpeed programs --log_level, or set "
+     "nothing reads it: give DeepSpeed programs --log_level, or set "
      "logging.level"},
     {"NCCL_ASYNC_ERROR_HANDLING", INERT,
      "an old name: PyTorch reads TORCH_NCCL_ASYNC_ERROR_HANDLING"},
@@ -51,14 +51,15 @@ static const struct rule {
      "overrides what Slurm has given to the job: leave it out, or use "
      "launch.gpu_visibility"},
     {"MASTER_PORT", INERT,
-     "the same for every step: leave it out, and each step has a port of its "
-     "own"},
+     "is the same for every step: leave it out, and each step gets a port of "
+     "its own"},
     {"NCCL_IB_DISABLE", DEBUGGING, "switches InfiniBand off"},
     {"NCCL_P2P_DISABLE", DEBUGGING, "switches copies between GPUs off"},
     {"NCCL_SHM_DISABLE", DEBUGGING, "switches shared memory off"},
-    {"CUDA_LAUNCH_BLOCKING", DEBUGGING, "makes every kernel wait"},
+    {"CUDA_LAUNCH_BLOCKING", DEBUGGING,
+     "makes every kernel launch synchronous"},
     {"MASTER_ADDR", LOCAL,
-     "means another host on each node: leave it out, and it is rank 0's"},
+     "is a different host on each node: leave it out to use rank 0's host"},
     {"XLA_", FOREIGN, "read by JAX only"},
     {"JAX_", FOREIGN, "read by JAX only"},
 };
@@ -99,7 +100,7 @@ const char *dt_conf_lint_variable(const char *name, const char *value,
     return NULL;
 }
 
-/* What a shell, and a path here, would replace. */
+/* Whether a shell would expand the value, as we do in paths. */
 static bool wants_expansion(const char *value)
 {
     if (strncmp(value, "~/", 2) == 0)
@@ -133,7 +134,9 @@ void dt_conf_check_env(struct dt_conf_reader *reader)
     }
 }
 
-/* A launcher as the command starts its own ranks in every task. */
+/* Warns of a launcher in launch.command: it would start its own ranks in every
+ * task.
+ */
 void dt_conf_check_command(struct dt_conf_reader *reader)
 {
     const struct dt_conf_list *words = &reader->conf->launch.command;

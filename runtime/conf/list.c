@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.c - paths, and lists of words and of files with weights */
+/* list.c - reads paths, and lists of words and of files with weights */
 #include "config.h"
 
 #include <errno.h>
@@ -27,8 +27,8 @@ char *dt_conf_parse_path(struct dt_conf_reader *reader,
     return path;
 }
 
-/* Whether text, or a variable in its place, looks like organisation/model on a
- * hub.
+/* Whether text, or the value of a variable in it, looks like the name of a
+ * model on a hub, as organization/model.
  */
 static bool is_hub_name(const char *text, const char *path,
                         const char *directory)
@@ -84,8 +84,8 @@ static int parse_weight(struct dt_conf_reader *reader,
     return -1;
 }
 
-/* The scalar of one data file: the item itself, or its key `path` beside
- * `weight`. NULL: noted.
+/* The scalar with the path of a data file: the item itself, or its key `path`,
+ * with the weight from its key `weight`. NULL: noted.
  */
 static const struct dt_tree *file_item(struct dt_conf_reader *reader,
                                        const struct dt_conf_key *key,
@@ -115,7 +115,7 @@ static const struct dt_tree *file_item(struct dt_conf_reader *reader,
     return good ? path : NULL;
 }
 
-/* The file that an item names, malloc'ed, or NULL and a note. */
+/* The path of the file that an item names, malloc'ed, or NULL and a note. */
 static char *parse_file(struct dt_conf_reader *reader,
                         const struct dt_conf_key *key,
                         const struct dt_tree *item, double *weight)
@@ -145,8 +145,8 @@ static char *parse_text(struct dt_conf_reader *reader,
     return text;
 }
 
-/* A list, or one item that needs none: not so for free words, where "a b" is
- * probably meant to be two.
+/* Stores a list. A single item may stand for a list of one, except if any text
+ * is allowed: there, "a b" probably means two items.
  */
 int dt_conf_list_set(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node)

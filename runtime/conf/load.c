@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c - from a file to a checked configuration, or to all its problems */
+/* load.c - reads a file into a checked configuration, or lists its problems */
 #include "config.h"
 
 #include <ctype.h>
@@ -11,20 +11,6 @@
 
 #include "base/file.h"
 #include "conf/read.h"
-
-static const struct dt_conf_place nowhere = {1, 1};
-
-bool dt_conf_given(const struct dt_conf *conf, const char *path)
-{
-    return conf->place[dt_conf_key_find(path)].line > 0;
-}
-
-struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
-                                      const char *path)
-{
-    return dt_conf_given(conf, path) ? conf->place[dt_conf_key_find(path)]
-                                     : nowhere;
-}
 
 static bool is_null(const struct dt_tree *node)
 {
@@ -42,9 +28,9 @@ static bool is_empty(const struct dt_tree *node)
     return node->kind == DT_TREE_SCALAR && !node->quoted && !*node->text;
 }
 
-/* The value of a row as the dump writes it, malloc'ed. NULL: out of memory. */
-static char *printed(struct dt_conf_reader *reader,
-                     const struct dt_conf_key *key)
+/* The value of a key as the dump prints it, malloc'ed. NULL: out of memory. */
+static char *print_value(struct dt_conf_reader *reader,
+                         const struct dt_conf_key *key)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -62,14 +48,17 @@ static char *printed(struct dt_conf_reader *reader,
     return NULL;
 }
 
-/* Takes the value of a row, under its own name or another one. */
-static void take(struct dt_conf_reader *reader, int row,
-                 const struct dt_tree *node)
+/* Stores the value of a key, given by its name or an alias. If both are given,
+ * the values must be equal.
+ */
+static void set_key(struct dt_conf_reader *reader, int row,
+                    const struct dt_tree *node)
 {
     const struct dt_conf_key *key = &dt_conf_keys[row];
     struct dt_conf_place *place = &reader->conf->place[row], before = *place;
-    char *old =
-        before.line > 0 && !reader->failed[row] ? printed(reader, key) : NULL;
+    char *old = before.line > 0 && !reader->failed[row]
+                    ? print_value(reader, key)
+                    : NULL;
     *place = node->place;
     if (is_null(node))
         *place = before;
@@ -82,7 +71,7 @@ static void take(struct dt_conf_reader *reader, int row,
     }
     if (dt_conf_value_set(reader, key, node) < 0)
         reader->failed[row] = true;
-    char *now = old && !reader->failed[row] ? printed(reader, key) : NULL;
+    char *now = old && !reader->failed[row] ? print_value(reader, key) : NULL;
     if (now && strcmp(old, now) != 0)
         dt_conf_note(&reader->problems, node->place, key->path,
                      "%s%.200s here (%.60s), but %.200s in line %d",
@@ -92,7 +81,7 @@ static void take(struct dt_conf_reader *reader, int row,
     free(old);
 }
 
-/* Whether the value is one that the switch is about. */
+/* Whether the switch applies to this value. */
 static bool is_switch(const struct dt_conf_switch *s,
                       const struct dt_tree *node)
 {
@@ -100,7 +89,7 @@ static bool is_switch(const struct dt_conf_switch *s,
                               strcasecmp(node->text, s->when) == 0));
 }
 
-/* `bf16: true` and the like. */
+/* Stores the value that a switch such as `bf16: true` stands for. */
 static void take_switch(struct dt_conf_reader *reader,
                         const struct dt_conf_switch *s,
                         const struct dt_tree *node)
@@ -112,7 +101,7 @@ static void take_switch(struct dt_conf_reader *reader,
         return;
     meant.text = strdup(s->value);
     if (meant.text)
-        take(reader, dt_conf_key_find(s->path), &meant);
+        set_key(reader, dt_conf_key_find(s->path), &meant);
     else
         reader->problems.out_of_memory = true;
     free(meant.text);
@@ -168,8 +157,8 @@ static void note_unknown(struct dt_conf_reader *reader,
         dt_conf_note(&reader->problems, node->key_place, path, "unknown key");
 }
 
-static void walk(struct dt_conf_reader *reader, const struct dt_tree *map,
-                 const char *prefix)
+static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
+                      const char *prefix)
 {
     for (const struct dt_tree *c = map->child; c; c = c->next) {
         char path[256];
@@ -181,17 +170,16 @@ static void walk(struct dt_conf_reader *reader, const struct dt_tree *map,
         if (is_switch(s, c))
             take_switch(reader, s, c);
         else if (row >= 0)
-            take(reader, row, c);
+            set_key(reader, row, c);
         else if (waits)
             dt_conf_note(&reader->problems, c->key_place, path,
-                         "waits for %s, which this version does not have",
-                         waits);
+                         "not supported yet: it needs %s", waits);
         else if (!dt_conf_section_match(path))
             note_unknown(reader, c, path);
         else if (c->kind == DT_TREE_MAP && strcmp(path, "env") == 0)
             take_env(reader, c);
         else if (c->kind == DT_TREE_MAP)
-            walk(reader, c, path);
+            walk_tree(reader, c, path);
         else if (!is_empty(c) && !is_null(c))
             dt_conf_note(&reader->problems, c->place, path,
                          "expected a section with keys");
@@ -213,8 +201,8 @@ static void set_defaults(struct dt_conf_reader *reader)
     }
 }
 
-/* A file that only launches has none of the keys that training needs. */
-static bool trains(const struct dt_conf *conf)
+/* Whether the file trains. A file that only launches has no training key. */
+static bool has_training_key(const struct dt_conf *conf)
 {
     for (size_t i = 0; i < dt_conf_key_count; i++)
         if (conf->place[i].line > 0 && dt_conf_key_trains(&dt_conf_keys[i]))
@@ -222,7 +210,9 @@ static bool trains(const struct dt_conf *conf)
     return false;
 }
 
-/* Rules look at values: they need the defaults and all that was given. */
+/* Stores all values of the tree, then derives defaults and checks the rules,
+ * which need every value.
+ */
 static void read_tree(struct dt_conf_reader *reader, const struct dt_tree *tree)
 {
     if (tree->kind != DT_TREE_MAP) {
@@ -230,10 +220,10 @@ static void read_tree(struct dt_conf_reader *reader, const struct dt_tree *tree)
                      "expected `key: value` lines");
         return;
     }
-    walk(reader, tree, "");
+    walk_tree(reader, tree, "");
     if (reader->problems.out_of_memory)
         return;
-    reader->conf->trains = trains(reader->conf);
+    reader->conf->trains = has_training_key(reader->conf);
     dt_conf_derive(reader);
     dt_conf_check(reader);
     if (dt_conf_fingerprint(reader->conf) < 0)
@@ -256,8 +246,8 @@ void dt_conf_destroy(struct dt_conf *conf)
     free(conf);
 }
 
-/* An empty configuration of the file, or NULL: out of memory. */
-static struct dt_conf *create(const char *file)
+/* Creates an empty configuration for a file. NULL: out of memory. */
+static struct dt_conf *create_conf(const char *file)
 {
     char here[PATH_MAX], *absolute;
     struct dt_conf *conf = calloc(1, sizeof(*conf));
@@ -292,7 +282,7 @@ struct dt_conf *dt_conf_load_text(const char *file, const char *text,
                                     .warnings = {.file = file}};
     char *directory = NULL;
     reader.failed = calloc(dt_conf_key_count, sizeof(reader.failed[0]));
-    reader.conf = create(file);
+    reader.conf = create_conf(file);
     reader.directory = directory =
         reader.conf ? directory_of(reader.conf->file) : NULL;
     if (reader.failed && directory) {

@@ -6,10 +6,11 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/device.c \
 	runtime/conf/dump.c \
 	runtime/conf/expects.c \
+	runtime/conf/explain.c \
+	runtime/conf/files.c \
 	runtime/conf/keys_data.h \
 	runtime/conf/keys_launch.h \
 	runtime/conf/keys_optim.h \
-	runtime/conf/files.c \
 	runtime/conf/later.c \
 	runtime/conf/launch.c \
 	runtime/conf/lint.c \
@@ -21,6 +22,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/number.c \
 	runtime/conf/numerics.c \
 	runtime/conf/path.c \
+	runtime/conf/place.c \
 	runtime/conf/read.h \
 	runtime/conf/schema.c \
 	runtime/conf/schema.h \

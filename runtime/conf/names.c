@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c - which row of the schema a path in a file means */
+/* names.c - finds the row of the schema for a path in a file */
 #include "config.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const char *const sections[] = {
     "reward",    "env",       NULL,
 };
 
-/* The bytes of `path` up to its last dot, 0 at top level. */
+/* The length of `path` up to its last dot; 0 at top level. */
 static size_t section_length(const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -36,8 +36,8 @@ static bool is_in_section(const char *path, const char *section, size_t n)
     return section_length(path) == n && strncmp(path, section, n) == 0;
 }
 
-/* Whether `path` is `alias` at a place where an alias of a key of the section
- * may stand.
+/* Whether `path` is `alias` in a place where aliases of this section's keys are
+ * allowed.
  */
 static bool is_alias(const char *path, const char *alias, const char *section,
                      size_t section_bytes)
@@ -109,16 +109,13 @@ const char *dt_conf_later_match(const char *path)
     return NULL;
 }
 
-/* Whether `known` is a path below `section`, or below its part after
- * `training.`.
- */
-static bool is_below(const char *known, const char *section)
+bool dt_conf_path_below(const char *path, const char *section)
 {
     size_t n = strlen(section);
-    if (strncmp(known, section, n) == 0 && known[n] == '.')
+    if (strncmp(path, section, n) == 0 && path[n] == '.')
         return true;
     return strncmp(section, "training.", 9) == 0 &&
-           is_below(known, section + 9);
+           dt_conf_path_below(path, section + 9);
 }
 
 bool dt_conf_section_match(const char *path)
@@ -128,11 +125,11 @@ bool dt_conf_section_match(const char *path)
             return true;
     for (size_t i = 0; i < dt_conf_key_count; i++)
         for (const char *const *a = aliases_of(&dt_conf_keys[i]); *a; a++)
-            if (is_below(*a, path))
+            if (dt_conf_path_below(*a, path))
                 return true;
     for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++)
         for (const char *const *a = l->aliases; *a; a++)
-            if (is_below(*a, path))
+            if (dt_conf_path_below(*a, path))
                 return true;
     return false;
 }
@@ -142,39 +139,39 @@ struct candidates {
     size_t count;
 };
 
-static void add(struct candidates *c, const char *name)
+static void add_candidate(struct candidates *c, const char *name)
 {
     if (c->count < CANDIDATES_MAX)
         c->name[c->count++] = name;
 }
 
-/* The names that may stand in the section of `path`. */
-static void collect(struct candidates *c, const char *path, size_t n)
+/* Collects all names that are allowed in the section of `path`, of length n. */
+static void collect_candidates(struct candidates *c, const char *path, size_t n)
 {
     bool anywhere = n == 0 || (n == 8 && strncmp(path, "training", n) == 0);
     for (size_t i = 0; i < dt_conf_key_count; i++) {
         bool inside = is_in_section(dt_conf_keys[i].path, path, n);
         if (inside)
-            add(c, last_name(dt_conf_keys[i].path));
+            add_candidate(c, last_name(dt_conf_keys[i].path));
         for (const char *const *a = aliases_of(&dt_conf_keys[i]); *a; a++)
             if (inside || anywhere)
-                add(c, *a);
+                add_candidate(c, *a);
     }
     for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++) {
         bool inside =
             strlen(l->section) == n && strncmp(l->section, path, n) == 0;
         for (const char *const *k = l->keys; *k && inside; k++)
-            add(c, *k);
+            add_candidate(c, *k);
     }
     for (const char *const *s = sections; *s && n == 0; s++)
-        add(c, *s);
+        add_candidate(c, *s);
 }
 
 const char *dt_conf_nearest(const char *path, char *buffer, size_t bytes)
 {
     struct candidates c = {.count = 0};
     size_t n = section_length(path);
-    collect(&c, path, n);
+    collect_candidates(&c, path, n);
     const char *name = dt_str_nearest(last_name(path), c.name, c.count);
     if (name) {
         snprintf(buffer, bytes, "%.*s%s%s", (int)n, path, n ? "." : "", name);

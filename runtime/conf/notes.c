@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notes.c - collecting problems in any order and giving them in file order */
+/* notes.c - collects problems in any order and returns them in file order */
 #include "config.h"
 
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include "conf/notes.h"
 
-/* Also the C1 controls, which UTF-8 writes as C2 80 .. C2 9F. */
+/* Replaces control characters, also C1, which are C2 80 .. C2 9F in UTF-8. */
 static void replace_controls(char *text)
 {
     for (unsigned char *p = (unsigned char *)text; *p; p++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notes.h - problems (or warnings) of one file while it is read */
+/* notes.h - collects problems or warnings while a file is read */
 #ifndef DT_CONF_NOTES_H
 #define DT_CONF_NOTES_H
 
@@ -9,13 +9,13 @@
 #include "conf/conf.h"
 
 enum {
-    DT_CONF_NOTES_MAX = 100,  /* more are only counted */
-    DT_CONF_SHOWN_BYTES = 60, /* of a user's value in a message */
+    DT_CONF_NOTES_MAX = 100,  /* further ones are only counted */
+    DT_CONF_SHOWN_BYTES = 60, /* how much of a user's value a message shows */
 };
 
 struct dt_conf_note {
     struct dt_conf_place place;
-    size_t order; /* of being found, for two at one place */
+    size_t order; /* order of discovery, for two at the same place */
     char *text;
 };
 

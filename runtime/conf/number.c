@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* number.c - numbers as the YAML 1.2 core schema writes them */
+/* number.c - parses numbers of the YAML 1.2 core schema */
 #include "config.h"
 
 #include <errno.h>

@@ -6,14 +6,14 @@
 
 #include "conf/read.h"
 
-#define BIT(name) (1u << DT_CONF_##name)
+#define BIT(name) (1u << DT_SCHEDULE_##name)
 #define DEEPSPEED                                                              \
-    (BIT(WARMUP_LR) | BIT(WARMUP_DECAY_LR) | BIT(WARMUP_COSINE_LR))
+    (BIT(DS_WARMUP) | BIT(DS_WARMUP_DECAY) | BIT(DS_WARMUP_COSINE))
 /* Those that end at min_lr. */
 #define ENDS                                                                   \
     (BIT(COSINE_WITH_MIN_LR) | BIT(COSINE_WARMUP_WITH_MIN_LR) |                \
      BIT(POLYNOMIAL) | BIT(WARMUP_STABLE_DECAY) | BIT(NANOGPT) |               \
-     BIT(WARMUP_COSINE_LR))
+     BIT(DS_WARMUP_COSINE))
 
 static bool given(const struct dt_conf_reader *reader, const char *path)
 {
@@ -58,23 +58,23 @@ static void settle_scaler(struct dt_conf_reader *reader)
     int *scaler = &reader->conf->precision.loss_scaler;
     if (*scaler != DT_CONF_AUTO_SCALER)
         return;
-    *scaler = DT_CONF_SCALER_TORCH;
+    *scaler = DT_SCALER_TORCH;
     for (size_t i = 0; i < sizeof(deepspeed) / sizeof(deepspeed[0]); i++)
         if (given(reader, deepspeed[i]))
-            *scaler = DT_CONF_SCALER_DEEPSPEED;
+            *scaler = DT_SCALER_DEEPSPEED;
     if (reader->conf->precision.loss_scale > 0)
-        *scaler = DT_CONF_SCALER_STATIC;
+        *scaler = DT_SCALER_STATIC;
     place_of(reader, "precision.loss_scaler")->line = -1;
 }
 
 static double default_min_lr(const struct dt_conf *conf)
 {
     switch (conf->scheduler.name) {
-    case DT_CONF_POLYNOMIAL:
+    case DT_SCHEDULE_POLYNOMIAL:
         return 1e-7;
-    case DT_CONF_NANOGPT:
+    case DT_SCHEDULE_NANOGPT:
         return conf->optimizer.lr / 10;
-    case DT_CONF_WARMUP_COSINE_LR:
+    case DT_SCHEDULE_DS_WARMUP_COSINE:
         return conf->optimizer.lr * 1e-4;
     default:
         return 0;
@@ -86,7 +86,7 @@ static void derive_schedule(struct dt_conf_reader *reader)
 {
     struct dt_conf *conf = reader->conf;
     int name = conf->scheduler.name;
-    bool deepspeed = name >= DT_CONF_WARMUP_LR;
+    bool deepspeed = name >= DT_SCHEDULE_DS_WARMUP;
     if (given(reader, "scheduler.min_lr_rate") &&
         !given(reader, "scheduler.min_lr"))
         conf->scheduler.min_lr =
@@ -100,14 +100,14 @@ static void derive_schedule(struct dt_conf_reader *reader)
     }
     if (!given(reader, "scheduler.num_cycles"))
         conf->scheduler.num_cycles =
-            name == DT_CONF_COSINE_WITH_RESTARTS ? 1 : 0.5;
+            name == DT_SCHEDULE_COSINE_WITH_RESTARTS ? 1 : 0.5;
     if (!given(reader, "scheduler.power"))
         conf->scheduler.power = 1;
     if (!given(reader, "scheduler.warmup_type"))
         conf->scheduler.warmup_type =
-            deepspeed ? DT_CONF_CURVE_LOG : DT_CONF_CURVE_LINEAR;
+            deepspeed ? DT_CURVE_LOG : DT_CURVE_LINEAR;
     if (!given(reader, "scheduler.decay_type"))
-        conf->scheduler.decay_type = DT_CONF_CURVE_COSINE;
+        conf->scheduler.decay_type = DT_CURVE_COSINE;
     if (!given(reader, "scheduler.warmup_lr_rate"))
         conf->scheduler.warmup_lr_rate = deepspeed ? 0 : -1;
     if (!given(reader, "scheduler.warmup_max_lr"))
@@ -125,7 +125,7 @@ static void check_precision(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
     double start = ldexp(1, (int)conf->precision.initial_scale_power);
-    bool is_static = conf->precision.loss_scaler == DT_CONF_SCALER_STATIC;
+    bool is_static = conf->precision.loss_scaler == DT_SCALER_STATIC;
     if (is_static && conf->precision.loss_scale == 0)
         PROBLEM(reader, "precision.loss_scaler",
                 "static needs precision.loss_scale");
@@ -136,10 +136,10 @@ static void check_precision(struct dt_conf_reader *reader)
         conf->precision.compute != DT_CONF_FP16)
         WARNING(reader, "precision.loss_scale",
                 "no effect: losses are scaled in fp16 only");
-    if (conf->precision.loss_scaler == DT_CONF_SCALER_DEEPSPEED &&
+    if (conf->precision.loss_scaler == DT_SCALER_DEEPSPEED &&
         conf->precision.min_loss_scale > start)
         PROBLEM(reader, "precision.min_loss_scale",
-                "%g is above 2^%ld, where the scale begins",
+                "%g is above 2^%ld, where the scale starts",
                 conf->precision.min_loss_scale,
                 conf->precision.initial_scale_power);
 }
@@ -172,9 +172,9 @@ static void warn_of_unused(struct dt_conf_reader *reader)
         {"scheduler.decay_type", BIT(WARMUP_STABLE_DECAY)},
         {"scheduler.warmup_type", BIT(WARMUP_STABLE_DECAY) | DEEPSPEED},
         {"scheduler.warmup_lr_rate",
-         BIT(COSINE_WARMUP_WITH_MIN_LR) | BIT(WARMUP_COSINE_LR)},
-        {"scheduler.warmup_min_lr", BIT(WARMUP_LR) | BIT(WARMUP_DECAY_LR)},
-        {"scheduler.warmup_max_lr", BIT(WARMUP_LR) | BIT(WARMUP_DECAY_LR)},
+         BIT(COSINE_WARMUP_WITH_MIN_LR) | BIT(DS_WARMUP_COSINE)},
+        {"scheduler.warmup_min_lr", BIT(DS_WARMUP) | BIT(DS_WARMUP_DECAY)},
+        {"scheduler.warmup_max_lr", BIT(DS_WARMUP) | BIT(DS_WARMUP_DECAY)},
     };
     const struct dt_conf *conf = reader->conf;
     for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
@@ -190,7 +190,7 @@ static void check_warmup(struct dt_conf_reader *reader)
     double steps = conf->scheduler.warmup_steps;
     double ratio = conf->scheduler.warmup_ratio;
     int curve = conf->scheduler.warmup_type;
-    bool deepspeed = conf->scheduler.name >= DT_CONF_WARMUP_LR;
+    bool deepspeed = conf->scheduler.name >= DT_SCHEDULE_DS_WARMUP;
     if (steps > 0 && ratio > 0)
         PROBLEM(reader, "scheduler.warmup_ratio",
                 "E107 warmup_steps is given too: remove one of them");
@@ -205,16 +205,16 @@ static void check_warmup(struct dt_conf_reader *reader)
         WARNING(reader, "scheduler.warmup_steps",
                 "E110 longer than the run of %ld steps",
                 conf->training.max_steps);
-    if (conf->scheduler.name == DT_CONF_CONSTANT && (steps > 0 || ratio > 0))
+    if (conf->scheduler.name == DT_SCHEDULE_CONSTANT &&
+        (steps > 0 || ratio > 0))
         WARNING(reader,
                 steps > 0 ? "scheduler.warmup_steps" : "scheduler.warmup_ratio",
                 "no effect with scheduler constant: use constant_with_warmup");
-    if (deepspeed && curve != DT_CONF_CURVE_LOG &&
-        curve != DT_CONF_CURVE_LINEAR)
+    if (deepspeed && curve != DT_CURVE_LOG && curve != DT_CURVE_LINEAR)
         PROBLEM(reader, "scheduler.warmup_type",
                 "only log and linear with scheduler %s", schedule_name(conf));
-    if (conf->scheduler.name == DT_CONF_WARMUP_STABLE_DECAY &&
-        curve == DT_CONF_CURVE_LOG)
+    if (conf->scheduler.name == DT_SCHEDULE_WARMUP_STABLE_DECAY &&
+        curve == DT_CURVE_LOG)
         PROBLEM(reader, "scheduler.warmup_type",
                 "log is for DeepSpeed's schedules only");
 }
@@ -228,8 +228,8 @@ static void check_end(struct dt_conf_reader *reader)
     double lr = conf->optimizer.lr, min_lr = conf->scheduler.min_lr;
     bool has_min = given(reader, "scheduler.min_lr");
     bool has_rate = given(reader, "scheduler.min_lr_rate");
-    bool needs = name == DT_CONF_COSINE_WITH_MIN_LR ||
-                 name == DT_CONF_COSINE_WARMUP_WITH_MIN_LR;
+    bool needs = name == DT_SCHEDULE_COSINE_WITH_MIN_LR ||
+                 name == DT_SCHEDULE_COSINE_WARMUP_WITH_MIN_LR;
     if (needs && has_min == has_rate)
         PROBLEM(reader, "scheduler.name",
                 "E108 %s needs exactly one of min_lr and min_lr_rate",
@@ -238,14 +238,14 @@ static void check_end(struct dt_conf_reader *reader)
         PROBLEM(reader, "scheduler.min_lr_rate",
                 "E108 min_lr is given too: remove one of them");
     else if (bit & ENDS &&
-             (min_lr > lr || (name == DT_CONF_POLYNOMIAL && min_lr == lr)))
+             (min_lr > lr || (name == DT_SCHEDULE_POLYNOMIAL && min_lr == lr)))
         PROBLEM(reader, "scheduler.min_lr", "%g is %s optimizer.lr %g", min_lr,
                 min_lr > lr ? "above" : "not below", lr);
-    if (name == DT_CONF_WARMUP_STABLE_DECAY &&
+    if (name == DT_SCHEDULE_WARMUP_STABLE_DECAY &&
         !given(reader, "scheduler.decay_steps"))
         PROBLEM(reader, "scheduler.name",
                 "E108 warmup_stable_decay needs decay_steps");
-    if (bit & (BIT(WARMUP_LR) | BIT(WARMUP_DECAY_LR)) &&
+    if (bit & (BIT(DS_WARMUP) | BIT(DS_WARMUP_DECAY)) &&
         conf->scheduler.warmup_min_lr > conf->scheduler.warmup_max_lr)
         PROBLEM(reader, "scheduler.warmup_min_lr",
                 "%g is above the highest rate %g",

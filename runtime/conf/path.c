@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* path.c - ~, ${NAME} and relative paths become absolute ones */
+/* path.c - expands ~ and ${NAME} and makes paths absolute */
 #include "config.h"
 
 #include <ctype.h>
@@ -17,8 +17,8 @@ struct text {
     size_t count;
 };
 
-static int append(struct text *text, const char *from, size_t count,
-                  struct dt_error *err)
+static int append_text(struct text *text, const char *from, size_t count,
+                       struct dt_error *err)
 {
     if (count >= sizeof(text->bytes) - text->count)
         return dt_error_set(err, EX_CONFIG, "the path is longer than %zu bytes",
@@ -29,7 +29,7 @@ static int append(struct text *text, const char *from, size_t count,
     return 0;
 }
 
-/* Appends what ${...} stands for; `body` is what is between the braces. */
+/* Appends the value of ${...}; `body` is the text between the braces. */
 static int append_variable(struct text *text, const char *body, size_t count,
                            struct dt_error *err)
 {
@@ -48,13 +48,13 @@ static int append_variable(struct text *text, const char *body, size_t count,
                             (int)count, body);
     const char *value = getenv(name);
     if (has_default && (!value || !*value))
-        return append(text, body + n + 2, count - n - 2, err);
+        return append_text(text, body + n + 2, count - n - 2, err);
     if (!value)
         return dt_error_set(err, EX_CONFIG,
                             "the environment variable %s is "
                             "not set: set it, or write ${%s:-default}",
                             name, name);
-    return append(text, value, strlen(value), err);
+    return append_text(text, value, strlen(value), err);
 }
 
 /* Appends `from`, which begins with ~. */
@@ -64,19 +64,19 @@ static int append_home(struct text *text, const char *from,
     const char *home = getenv("HOME");
     if (from[1] != '/' && from[1] != '\0')
         return dt_error_set(err, EX_CONFIG,
-                            "%.*s: only ~/ is expanded, not "
-                            "the home of others",
+                            "%.*s: only ~/ is expanded, not the home "
+                            "directories of others",
                             (int)strcspn(from, "/"), from);
     if (!home || home[0] != '/')
         return dt_error_set(err, EX_CONFIG,
                             "~: the environment variable HOME "
                             "is not set");
-    return append(text, home, strlen(home), err) < 0
+    return append_text(text, home, strlen(home), err) < 0
                ? -1
-               : append(text, from + 1, strlen(from + 1), err);
+               : append_text(text, from + 1, strlen(from + 1), err);
 }
 
-/* The text behind $NAME is another one than its writer meant. */
+/* Refuses $NAME without braces, which would silently stay as it is. */
 static int bare_variable(const char *from, struct dt_error *err)
 {
     int n = 1;
@@ -91,7 +91,7 @@ static int append_variables(struct text *text, const char *from,
 {
     while (*from) {
         size_t plain = strcspn(from, "$");
-        if (append(text, from, plain, err) < 0)
+        if (append_text(text, from, plain, err) < 0)
             return -1;
         from += plain;
         if (from[0] == '$' && from[1] == '{') {
@@ -106,7 +106,7 @@ static int append_variables(struct text *text, const char *from,
                    (isalpha((unsigned char)from[1]) || from[1] == '_')) {
             return bare_variable(from, err);
         } else if (*from) {
-            if (append(text, from++, 1, err) < 0)
+            if (append_text(text, from++, 1, err) < 0)
                 return -1;
         }
     }
@@ -119,10 +119,10 @@ static bool is_directory(const char *path)
     return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Takes "." and ".." out of an absolute path, as people write paths; ".." stays
- * behind what is no directory: a link may lead elsewhere.
+/* Removes "." and ".." from an absolute path. A ".." stays if the part before
+ * it is not a directory, since a link may lead elsewhere.
  */
-static void shorten(char *path)
+static void shorten_path(char *path)
 {
     char *to = path, *last;
     for (const char *from = path + 1; *from;) {
@@ -143,7 +143,7 @@ static void shorten(char *path)
         }
         from = next;
     }
-    to += to == path; /* the root */
+    to += to == path; /* keep the slash of the root */
     *to = '\0';
 }
 
@@ -154,7 +154,7 @@ char *dt_conf_path(const char *directory, const char *text,
     if (append_variables(&plain, text, err) < 0)
         return NULL;
     const char *rest = plain.bytes;
-    if (*rest == '~') { /* written, or the value of a variable */
+    if (*rest == '~') { /* as written, or from the value of a variable */
         if (append_home(&home, rest, err) < 0)
             return NULL;
         rest = home.bytes;
@@ -166,12 +166,12 @@ char *dt_conf_path(const char *directory, const char *text,
     while (rest[0] == '.' && rest[1] == '/')
         rest += 2 + strspn(rest + 2, "/");
     if (rest[0] != '/' &&
-        (append(&whole, directory, strlen(directory), err) < 0 ||
-         append(&whole, "/", directory[1] != '\0', err) < 0))
+        (append_text(&whole, directory, strlen(directory), err) < 0 ||
+         append_text(&whole, "/", directory[1] != '\0', err) < 0))
         return NULL;
-    if (append(&whole, rest, strlen(rest), err) < 0)
+    if (append_text(&whole, rest, strlen(rest), err) < 0)
         return NULL;
-    shorten(whole.bytes);
+    shorten_path(whole.bytes);
     char *path = strdup(whole.bytes);
     if (!path)
         dt_error_set(err, EX_OSERR, "out of memory");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.h - what the parts of the reader share while one file is read */
+/* read.h - the state and functions that the parts of the reader share */
 #ifndef DT_CONF_READ_H
 #define DT_CONF_READ_H
 
@@ -13,7 +13,7 @@
 #include "conf/schema.h"
 #include "conf/tree.h"
 
-/* Notes something about a key of the schema, at its place. */
+/* Note a problem or a warning about a key of the schema, at its place. */
 #define PROBLEM(reader, path, ...)                                             \
     dt_conf_note(&(reader)->problems, dt_conf_place_of((reader)->conf, path),  \
                  path, __VA_ARGS__)
@@ -23,21 +23,21 @@
 
 struct dt_conf_reader {
     struct dt_conf *conf;
-    const char *directory; /* of the file: paths start here */
-    bool *failed;          /* by row: given, and not a good value */
+    const char *directory; /* of the file; paths are relative to it */
+    bool *failed;          /* by row: the given value is bad */
     struct dt_conf_notes problems, warnings;
 };
 
-/* Numbers as the YAML 1.2 core schema writes them: floats, whole numbers
- * (decimal, 0o and 0x; a float with an integral value of up to 2^53 counts),
- * either. False if text is none, not finite, or out of range of the C type.
+/* Parse numbers of the YAML 1.2 core schema: floats, or whole numbers (decimal,
+ * 0o or 0x, also a float with an integral value up to 2^53). False if text is
+ * not such a number, not finite, or out of range of the C type.
  */
 bool dt_conf_parse_float(const char *text, double *value);
 bool dt_conf_parse_int(const char *text, long *value);
 bool dt_conf_parse_u64(const char *text, uint64_t *value);
 bool dt_conf_parse_number(const char *text, double *value);
 
-/* Types one value and stores it. -1: noted, and the field is as it was. */
+/* Parses one value and stores it. -1: noted, and the field is unchanged. */
 int dt_conf_value_set(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key,
                       const struct dt_tree *node);
@@ -46,23 +46,23 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
 int dt_conf_expected(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node);
 
-/* The word of key->words that node is, or NULL and a note. */
+/* The word of key->words that node names, or NULL and a note. */
 const struct dt_conf_word *dt_conf_parse_word(struct dt_conf_reader *reader,
                                               const struct dt_conf_key *key,
                                               const struct dt_tree *node);
 
-/* The absolute path that a scalar means, malloc'ed, or NULL and a note. */
+/* The absolute path that a scalar names, malloc'ed, or NULL and a note. */
 char *dt_conf_parse_path(struct dt_conf_reader *reader,
                          const struct dt_conf_key *key,
                          const struct dt_tree *node);
 
-/* Notes a path that is not there or not a `type` of stat(2); returns -1. */
+/* Checks that a path exists and is of `type`, as in st_mode. -1: noted. */
 int dt_conf_check_exists(struct dt_conf_reader *reader,
                          const struct dt_conf_key *key,
                          const struct dt_tree *node, const char *path,
                          mode_t type);
 
-/* The lists of dt_conf_value_set. */
+/* Does the work of dt_conf_value_set for lists. */
 int dt_conf_list_set(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node);
 void dt_conf_list_clear(struct dt_conf_list *list);
@@ -81,20 +81,21 @@ void dt_conf_value_print(const struct dt_conf *conf,
 /* Writes `text` as a double-quoted YAML string. */
 void dt_conf_string_print(const char *text, FILE *out);
 
-/* `text` with ${NAME} and ${NAME:-default}, then a leading ~/ replaced, relative
- * to `directory`; malloc'ed. NULL and err (EX_CONFIG), also for $NAME.
+/* Expands ${NAME} and ${NAME:-default}, then a leading ~/, and makes the path
+ * absolute, relative to `directory`. The result is malloc'ed. NULL and err:
+ * EX_CONFIG, also for $NAME without braces; EX_OSERR.
  */
 char *dt_conf_path(const char *directory, const char *text,
                    struct dt_error *err);
 
-/* dt_conf_load of a text that is already in memory; `file` names it. */
+/* Like dt_conf_load, for a text in memory; `file` is its name in messages. */
 struct dt_conf *dt_conf_load_text(const char *file, const char *text,
                                   size_t bytes,
                                   struct dt_conf_problems *problems,
                                   struct dt_conf_problems *warnings);
 
-/* Defaults that follow from other keys, and the rules between keys. Values of
- * keys with a problem of their own are their defaults here.
+/* Derive defaults from other keys, and check the rules between keys. A key with
+ * a bad value has its default here.
  */
 void dt_conf_derive(struct dt_conf_reader *reader);
 void dt_conf_derive_kind(struct dt_conf_reader *reader);
@@ -109,13 +110,14 @@ void dt_conf_check(struct dt_conf_reader *reader);
 
 enum { DT_CONF_MISFIT_BYTES = 160 };
 
-/* The key of a schedule that cannot be that of a run of `total` steps, with
- * what is wrong in `text`, or NULL.
+/* The key of the schedule that does not fit a run of `total` steps, with the
+ * reason in `text`, or NULL.
  */
 const char *dt_conf_misfit(const struct dt_conf *conf, long total,
                            char text[DT_CONF_MISFIT_BYTES]);
 
-/* Refuses or warns of variables of `env`, and of launchers in launch.command.
+/* Refuse or warn of variables in `env`, and warn of launchers in
+ * launch.command.
  */
 void dt_conf_check_env(struct dt_conf_reader *reader);
 void dt_conf_check_command(struct dt_conf_reader *reader);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schema.c - every key that has an effect, one row a key */
+/* schema.c - the table of all keys, one row for each */
 #include "config.h"
 
 #include <math.h>
@@ -22,59 +22,60 @@ static const struct dt_conf_word whens[] = {
 };
 
 static const struct dt_conf_word curves[] = {
-    {"log", DT_CONF_CURVE_LOG, NULL}, /* not for decay_type */
-    {"linear", DT_CONF_CURVE_LINEAR, NULL},
-    {"cosine", DT_CONF_CURVE_COSINE, NULL},
-    {"1-sqrt", DT_CONF_CURVE_SQRT, NULL},
+    {"log", DT_CURVE_LOG, NULL}, /* not for decay_type */
+    {"linear", DT_CURVE_LINEAR, NULL},
+    {"cosine", DT_CURVE_COSINE, NULL},
+    {"1-sqrt", DT_CURVE_SQRT, NULL},
     {0},
 };
 
 const struct dt_conf_key dt_conf_keys[] = {
     /* Top level */
     {"version", DT_CONF_INT, AT(version), .fallback = "1", .min = 1, .max = 1,
-     .help = "version of this format"},
+     .help = "version of the file format"},
     {"algorithm", DT_CONF_ENUM, AT(algorithm), .result = true,
      .words = WORDS({"sft", DT_CONF_SFT, NULL},
                     {"rm", 0, "the trainer of reward models"},
                     {"dpo", 0, "the DPO trainer"},
                     {"ppo", 0, "the PPO trainer"},
                     {"grpo", 0, "the GRPO trainer"}),
-     .help = "what is trained; required"},
+     .help = "training algorithm; required"},
     {"mode", DT_CONF_IGNORED,
      .words = WORDS({"train", 0, NULL}, {"eval", 0, NULL},
-                    {"generate", 0, "`disttrain generate` from a file"},
+                    {"generate", 0, "generation from a file (see `disttrain generate`)"},
                     {"precompute_ref", 0, "algorithm dpo"},
                     {"create_slurm", 0, NULL}),
      .aliases = ALSO("training.mode"),
-     .help = "`disttrain train` trains, `disttrain sbatch` writes a batch "
-             "script"},
+     .help = "the command decides: `disttrain train` trains, `disttrain "
+             "sbatch` writes a batch script; only eval, which sets "
+             "training.eval_only, has an effect"},
 
     /* run */
     {"run.name", DT_CONF_STRING, AT(run.name), .fallback = "run",
      .aliases = ALSO("experiment_name", "exp_name", "run_name"),
-     .help = "names the output directory"},
+     .help = "name of the run and of its output directory"},
     {"run.output_dir", DT_CONF_DIR, AT(run.output_dir),
      .aliases = ALSO("output_dir"),
-     .help = "everything the run writes; by default outputs/NAME beside the "
-             "file"},
+     .help = "directory for everything that the run writes; the default is "
+             "outputs/NAME next to the file"},
     {"run.overwrite", DT_CONF_BOOL, AT(run.overwrite), .fallback = "false",
      .aliases = ALSO("overwrite", "overwrite_output_dir"),
-     .help = "begin anew in an output directory that is not empty"},
+     .help = "start a new run in an output directory that is not empty"},
     {"run.device", DT_CONF_ENUM, AT(run.device), .fallback = "auto",
      .words = WORDS({"auto", DT_CONF_AUTO_DEVICE, NULL},
                     {"cpu", DT_CONF_CPU, NULL},
                     {"cuda", DT_CONF_CUDA, NULL}),
-     .help = "where tensors live; auto is cuda where the rank sees a GPU that "
-             "can be used, else cpu"},
+     .help = "device to train on; auto is cuda if the rank sees a usable "
+             "GPU, else cpu"},
     {"run.deterministic", DT_CONF_BOOL, AT(run.deterministic),
      .fallback = "false", .aliases = ALSO("full_determinism"),
-     .help = "every run has the same bits on GPUs too, where that may cost "
-             "speed; on cpu it always has"},
+     .help = "repeated runs give the same bits on GPUs too, at some cost in "
+             "speed; on cpu they always do"},
     {"run.seed", DT_CONF_U64, AT(run.seed), .fallback = "42", .result = true,
-     .aliases = ALSO("seed"), .help = "of everything that is random"},
+     .aliases = ALSO("seed"), .help = "seed of all random streams"},
     {"run.data_seed", DT_CONF_U64, AT(run.data_seed), .result = true,
      .aliases = ALSO("data_seed"),
-     .help = "of the order of the data; by default run.seed"},
+     .help = "seed of the order of the data; the default is run.seed"},
 
 #include "conf/keys_data.h"
 
@@ -83,64 +84,66 @@ const struct dt_conf_key dt_conf_keys[] = {
      AT(training.per_device_batch_size), .min = 1, .max = 1e6, .unit = "rows",
      .aliases = ALSO("per_device_train_batch_size", "micro_batch_size_per_gpu",
                      "train_micro_batch_size_per_gpu"),
-     .help = "of one rank in one forward pass"},
+     .help = "rows per rank and forward pass"},
     {"training.global_micro_batch_size", DT_CONF_INT,
      AT(training.global_micro_batch_size), .min = 1, .max = 1e6,
      .unit = "rows", .aliases = ALSO("global_micro_batch_size"),
-     .help = "of all ranks in one forward pass"},
+     .help = "rows of all ranks together per forward pass"},
     {"training.train_batch_size", DT_CONF_INT, AT(training.train_batch_size),
      .min = 1, .max = 1e9, .result = true, .unit = "rows",
      .aliases = ALSO("train_batch_size", "effective_batch_size"),
-     .help = "of one optimizer step"},
+     .help = "rows of all ranks together per optimizer step"},
     {"training.batch_size", DT_CONF_INT, AT(training.batch_size), .min = 1,
      .max = 1e9, .unit = "rows",
      .aliases = ALSO("batch_size", "dataloader.batch_size"),
-     .help = "ambiguous: only together with batch_size_is"},
+     .help = "ambiguous size, which needs batch_size_is"},
     {"training.batch_size_is", DT_CONF_ENUM, AT(training.batch_size_is),
      .words = WORDS({"per_device", 1, NULL}, {"global_micro", 2, NULL},
                     {"train", 3, NULL}),
      .aliases = ALSO("batch_size_is", "dataloader.batch_size_is"),
-     .help = "which of the three sizes above batch_size is"},
+     .help = "which size batch_size is: per_device_batch_size, "
+             "global_micro_batch_size or train_batch_size"},
     {"training.per_device_eval_batch_size", DT_CONF_INT,
      AT(training.per_device_eval_batch_size), .min = 1, .max = 1e6,
      .unit = "rows", .aliases = ALSO("per_device_eval_batch_size"),
-     .help = "of one rank in one forward pass of an evaluation; by default "
-             "per_device_batch_size"},
+     .help = "rows per rank and forward pass in an evaluation; the default "
+             "is per_device_batch_size"},
     {"training.gradient_accumulation_steps", DT_CONF_INT,
      AT(training.gradient_accumulation_steps), .fallback = "1", .min = 1,
      .max = 1e6, .unit = "forward passes",
      .aliases = ALSO("gradient_accumulation_steps", "accumulation_steps",
                      "grad_accum"),
-     .help = "in one optimizer step"},
+     .help = "forward passes per optimizer step"},
     {"training.epochs", DT_CONF_FLOAT, AT(training.epochs), .fallback = "3",
      .min = 0, .max = 1e6, .above_min = true, .result = true,
      .aliases = ALSO("epochs", "num_train_epochs", "num_epochs"),
-     .help = "passes over the data; not used with max_steps"},
+     .help = "passes over the data; ignored if max_steps is set"},
     {"training.max_steps", DT_CONF_INT, AT(training.max_steps),
      .fallback = "-1", .min = -1, .max = 1e12, .result = true,
      .unit = "optimizer steps", .aliases = ALSO("max_steps", "total_steps"),
-     .help = "length of the run; -1: by epochs"},
+     .help = "length of the run; -1 means that epochs decides"},
     {"training.max_grad_norm", DT_CONF_FLOAT, AT(training.max_grad_norm),
      .fallback = "1", .min = 0, .max = INFINITY, .result = true,
      .aliases = ALSO("max_grad_norm", "gradient_clipping"),
-     .help = "gradients are scaled down to this L2 norm; 0: never"},
+     .help = "gradients with a larger L2 norm are scaled down to this one; 0 "
+             "turns clipping off"},
     {"training.label_smoothing", DT_CONF_FLOAT, AT(training.label_smoothing),
      .fallback = "0", .min = 0, .max = 1, .below_max = true, .result = true,
      .aliases = ALSO("label_smoothing", "label_smoothing_factor"),
      .help = "share of each target that is spread over the vocabulary"},
     {"training.eval_only", DT_CONF_BOOL, AT(training.eval_only),
      .fallback = "false", .aliases = ALSO("eval_only"),
-     .help = "measure the held-out loss, and do not train; mode: eval is the "
-             "same"},
+     .help = "measure the held-out loss without training; mode: eval means "
+             "the same"},
     {"training.eval_strategy", DT_CONF_ENUM, AT(training.eval_strategy),
      .fallback = "no", .words = whens,
      .aliases = ALSO("eval_strategy", "evaluation_strategy"),
-     .help = "when the held-out loss is measured"},
+     .help = "when to measure the held-out loss"},
     {"training.eval_steps", DT_CONF_COUNT, AT(training.eval_steps),
      AND(training.eval_steps_ratio), .min = 1, .max = 1e12,
      .unit = "optimizer steps", .aliases = ALSO("eval_steps"),
-     .help = "between evaluations; a ratio is of the run; by default "
-             "logging.steps"},
+     .help = "interval between evaluations; a ratio is a share of the run; "
+             "the default is logging.steps"},
     {"training.resume", DT_CONF_OLD_OR_WORD, AT(training.resume),
      AND(training.resume_path), .fallback = "none",
      .other = DT_CONF_RESUME_PATH,
@@ -150,8 +153,9 @@ const struct dt_conf_key dt_conf_keys[] = {
                     {"true", DT_CONF_RESUME_AUTO, NULL},
                     {"latest", DT_CONF_RESUME_AUTO, NULL}),
      .aliases = ALSO("resume", "resume_from_checkpoint"),
-     .help = "where the run begins; auto: at the newest whole checkpoint in "
-             "output_dir, if there is one; or the directory of a checkpoint"},
+     .help = "where the run starts: none is the beginning, auto the newest "
+             "whole checkpoint in output_dir if there is one; or give the "
+             "directory of a checkpoint"},
 
     /* distributed */
     {"distributed.strategy", DT_CONF_ENUM, AT(distributed.strategy),
@@ -161,7 +165,7 @@ const struct dt_conf_key dt_conf_keys[] = {
                     {"zero2", 0, "ZeRO"}, {"zero3", 0, "ZeRO"},
                     {"deepspeed", 0, "DeepSpeed configurations"}),
      .aliases = ALSO("distributed_strategy"),
-     .help = "what is replicated and what is split; auto is ddp in this "
+     .help = "what is replicated and what is sharded; auto is ddp in this "
              "version"},
     {"distributed.backend", DT_CONF_ENUM, AT(distributed.backend),
      .fallback = "auto",
@@ -170,9 +174,9 @@ const struct dt_conf_key dt_conf_keys[] = {
                     {"nccl", DT_CONF_NCCL, NULL}),
      .aliases = ALSO("distributed_backend", "ddp_backend"),
      .help = "library for collectives; auto is nccl on cuda and gloo on cpu, "
-             "and there is no other choice"},
+             "and no other combination works"},
     {"distributed.interface", DT_CONF_STRING, AT(distributed.interface),
-     .help = "network interface; by default the one that reaches rank 0"},
+     .help = "network interface; the default is the one that reaches rank 0"},
     {"distributed.timeout_s", DT_CONF_INT, AT(distributed.timeout_s),
      .fallback = "1800", .min = 1, .max = 1e6, .unit = "seconds",
      .aliases = ALSO("ddp_timeout"),
@@ -180,20 +184,20 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"distributed.bucket_cap_mb", DT_CONF_INT, AT(distributed.bucket_cap_mb),
      .fallback = "25", .min = 1, .max = 4096, .unit = "MiB",
      .aliases = ALSO("ddp_bucket_cap_mb", "bucket_cap_mb"),
-     .help = "gradients reduced at a time"},
+     .help = "size of the buckets in which gradients are reduced"},
     {"distributed.lr_scaling", DT_CONF_ENUM, AT(distributed.lr_scaling),
      .fallback = "none", .result = true,
      .words = WORDS({"none", DT_CONF_LR_AS_GIVEN, NULL},
                     {"linear", DT_CONF_LR_LINEAR, NULL},
                     {"sqrt", DT_CONF_LR_SQRT, NULL}),
      .aliases = ALSO("lr_scaling"),
-     .help = "learning rates are multiplied by ranks / lr_scaling_ref_world, "
-             "or by its square root"},
+     .help = "learning rates are multiplied by ranks / lr_scaling_ref_world "
+             "(linear) or by its square root (sqrt)"},
     {"distributed.lr_scaling_ref_world", DT_CONF_INT,
      AT(distributed.lr_scaling_ref_world), .fallback = "1", .min = 1,
      .max = 1e6, .result = true, .unit = "ranks",
      .aliases = ALSO("lr_scaling_ref_world"),
-     .help = "the number of ranks that the learning rates are meant for"},
+     .help = "number of ranks that the learning rates are meant for"},
     {"distributed.find_unused_parameters", DT_CONF_IGNORED,
      .aliases = ALSO("ddp_find_unused_parameters"),
      .help = "not needed here: every parameter is used in every step"},
@@ -211,45 +215,47 @@ const struct dt_conf_key dt_conf_keys[] = {
      .words = WORDS({"no", DT_CONF_NO, NULL}, {"steps", DT_CONF_STEPS, NULL},
                     {"epoch", 0, "checkpoints by epoch"},
                     {"best", 0, "checkpoints by held-out loss"}),
-     .aliases = ALSO("save_strategy"), .help = "when the run is saved"},
+     .aliases = ALSO("save_strategy"), .help = "when to save a checkpoint"},
     {"checkpoint.steps", DT_CONF_COUNT, AT(checkpoint.steps),
      AND(checkpoint.steps_ratio), .fallback = "500", .min = 1, .max = 1e12,
      .unit = "optimizer steps", .aliases = ALSO("save_steps"),
-     .help = "between checkpoints; a ratio is of the run"},
+     .help = "interval between checkpoints; a ratio is a share of the run"},
     {"checkpoint.total_limit", DT_CONF_INT, AT(checkpoint.total_limit),
      .fallback = "0", .min = 0, .max = 1e6, .unit = "checkpoints",
      .aliases = ALSO("save_total_limit"),
-     .help = "older ones are removed once a step after the newest has shown "
-             "that its weights are good; 0: keep all"},
+     .help = "number of checkpoints to keep; older ones are removed only after "
+             "a step after the newest has had a finite loss; 0 keeps all"},
     {"checkpoint.max_failures", DT_CONF_INT, AT(checkpoint.max_failures),
      .fallback = "5", .min = 1, .max = 1e6,
-     .help = "failed saves in a row that end the run; until then it goes on, "
-             "and tries again after half, a quarter, then an eighth of the "
-             "interval"},
+     .help = "failed saves in a row that end the run; until then it "
+             "continues, and tries again after half, a quarter, then an "
+             "eighth of the interval"},
     {"checkpoint.only_model", DT_CONF_BOOL, AT(checkpoint.only_model),
      .fallback = "false", .aliases = ALSO("save_only_model"),
-     .help = "weights without the state of the optimizer: smaller, and no run "
-             "can go on from them"},
+     .help = "save the weights without the state of the optimizer: "
+             "checkpoints are smaller, and no run can be resumed from them"},
     {"checkpoint.save_dtype", DT_CONF_ENUM, AT(checkpoint.save_dtype),
      .fallback = "auto",
      .words = WORDS({"auto", DT_CONF_AUTO_DTYPE, NULL},
                     {"fp32", DT_CONF_FP32, NULL}, {"bf16", DT_CONF_BF16, NULL},
                     {"fp16", DT_CONF_FP16, NULL}),
      .aliases = ALSO("save_dtype"),
-     .help = "of weights in model files; auto: that of precision.compute"},
+     .help = "type of the weights in model files; auto is that of "
+             "precision.compute"},
     {"checkpoint.max_shard_size", DT_CONF_SIZE, AT(checkpoint.max_shard_size),
      .fallback = "5GB", .aliases = ALSO("max_shard_size"),
-     .help = "of one model file; larger models are written as several"},
+     .help = "largest size of one model file; larger models are written as "
+             "several files"},
 
     /* logging */
     {"logging.steps", DT_CONF_COUNT, AT(logging.steps),
      AND(logging.steps_ratio), .fallback = "10", .min = 1, .max = 1e12,
      .unit = "optimizer steps",
      .aliases = ALSO("logging_steps", "steps_per_print"),
-     .help = "between lines; a ratio is of the run"},
+     .help = "interval between reports; a ratio is a share of the run"},
     {"logging.first_step", DT_CONF_BOOL, AT(logging.first_step),
      .fallback = "true", .aliases = ALSO("logging_first_step"),
-     .help = "a line for step 1 too"},
+     .help = "report step 1 too"},
     {"logging.report_to", DT_CONF_SET, .fallback = "[stdout, jsonl]",
      .words = WORDS(
          {"stdout", offsetof(struct dt_conf, logging.to_stdout), NULL},
@@ -258,22 +264,23 @@ const struct dt_conf_key dt_conf_keys[] = {
          {"wandb", 0, "Weights & Biases runs"},
          {"all", 0, "TensorBoard files and Weights & Biases runs"}),
      .aliases = ALSO("report_to"),
-     .help = "where numbers go: the console, metrics.jsonl in logging.dir; "
-             "none: nowhere"},
+     .help = "where reports go: stdout is the console, jsonl is "
+             "metrics.jsonl in logging.dir; none turns them off"},
     {"logging.dir", DT_CONF_DIR, AT(logging.dir),
      .aliases = ALSO("logging_dir"),
-     .help = "by default logs in run.output_dir"},
+     .help = "directory for logs; the default is logs in run.output_dir"},
     {"logging.level", DT_CONF_ENUM, AT(logging.level), .fallback = "info",
      .words = WORDS({"error", DT_LOG_ERROR, NULL},
                     {"warning", DT_LOG_WARN, NULL}, {"warn", DT_LOG_WARN, NULL},
                     {"info", DT_LOG_INFO, NULL}, {"debug", DT_LOG_DEBUG, NULL}),
-     .aliases = ALSO("log_level"), .help = "of messages on stderr"},
+     .aliases = ALSO("log_level"),
+     .help = "least severe messages to print on stderr"},
     {"logging.rank_logs", DT_CONF_BOOL, AT(logging.rank_logs),
      .fallback = "false", .aliases = ALSO("enable_each_rank_log"),
-     .help = "srun also writes a file for each rank, in logging.dir"},
+     .help = "write a file with the output of each rank to logging.dir"},
     {"logging.console_ranks", DT_CONF_STRING, AT(logging.console_ranks),
-     .help = "srun shows the lines of these ranks only, such as 0,4-7; by "
-             "default of all"},
+     .help = "ranks whose output srun shows, such as 0,4-7; the default is "
+             "all"},
 
 #include "conf/keys_launch.h"
 };

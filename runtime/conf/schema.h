@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * schema.h - the table of all keys, and how to find a row
+ * schema.h - the table of all keys, and functions to find a row
  *
- * To add a key: a field in struct dt_conf, a row in schema.c, a line in
- * man/disttrain.yaml.5. To make a key of later.c real: move its name.
+ * To add a key, add a field to struct dt_conf, a row to schema.c and a line to
+ * man/disttrain.yaml.5. To support a key of later.c, move its name.
  */
 #ifndef DT_CONF_SCHEMA_H
 #define DT_CONF_SCHEMA_H
@@ -22,52 +22,52 @@ enum dt_conf_type {
     DT_CONF_DIR,     /* char *, made absolute; need not exist */
     DT_CONF_OLD_DIR, /* char *, made absolute; must exist */
     DT_CONF_FILES,   /* struct dt_conf_list; files that must exist */
-    DT_CONF_STRINGS, /* struct dt_conf_list; each one of `words`, if any */
+    DT_CONF_STRINGS, /* struct dt_conf_list; all in `words`, if there are any */
     DT_CONF_ENUM,    /* int, one of `words` */
     DT_CONF_SET,     /* list of `words`: each has its own bool at its value */
-    DT_CONF_OLD_OR_WORD, /* int by `words`, or a path that must exist, which
-                            goes to `second` and gives the int `other` */
-    DT_CONF_BETAS,       /* two doubles, `second` for the second one */
-    DT_CONF_IGNORED,     /* a bool without effect: `help` says why */
+    DT_CONF_OLD_OR_WORD, /* int by `words`, or a path that must exist: then the
+                            path goes to `second` and the int is `other` */
+    DT_CONF_BETAS,       /* two doubles, the second one at `second` */
+    DT_CONF_IGNORED,     /* a bool without effect; `help` says why */
     DT_CONF_UNUSED,      /* the same for any scalar */
 };
 
-/* One accepted or known word of an enumeration, in any case. */
+/* A word of an enumeration; upper and lower case are equal. */
 struct dt_conf_word {
     const char *name;
     long value;        /* for DT_CONF_SET an offset in struct dt_conf */
-    const char *waits; /* not yet: what this word waits for */
+    const char *waits; /* not supported yet: what this word needs */
 };
 
 struct dt_conf_key {
     const char *path; /* section.key */
     enum dt_conf_type type;
     size_t offset, second;            /* in struct dt_conf */
-    const char *fallback;             /* default as YAML, NULL: none */
-    double min, max;                  /* numbers; both 0: any */
-    bool above_min, below_max;        /* the limit itself is not allowed */
-    bool result;                      /* part of the fingerprint */
-    bool shape;                       /* not with model.path */
+    const char *fallback;             /* default as YAML; NULL: none */
+    double min, max;                  /* range of a number; both 0: any */
+    bool above_min, below_max;        /* excludes the limit itself */
+    bool result;                      /* is part of the fingerprint */
+    bool shape;                       /* cannot be used with model.path */
     int other;                        /* DT_CONF_OLD_OR_WORD */
     const struct dt_conf_word *words; /* ends with a NULL name */
     const char *const *aliases;       /* ends with NULL */
-    const char *clash; /* id of the error of two different values, or NULL */
+    const char *clash; /* code of the error if two values differ, or NULL */
     const char *unit, *help;
 };
 
 extern const struct dt_conf_key dt_conf_keys[];
 extern const size_t dt_conf_key_count;
 
-/* An alias that stands for a key only with one value: `mode: eval`. `when`
- * NULL: with true, and it says nothing with false.
+/* An alias that sets a key only if it has a certain value, as `mode: eval`. If
+ * `when` is NULL, that value is true, and false sets nothing.
  */
 struct dt_conf_switch {
     const char *alias, *when, *path, *value;
 };
 extern const struct dt_conf_switch dt_conf_switches[];
 
-/* Keys that are known and not there yet: all `keys` of `section` wait for the
- * same thing.
+/* Keys that are known but not supported yet: all `keys` of `section` need the
+ * same feature.
  */
 struct dt_conf_later {
     const char *section; /* "" for the top level */
@@ -80,26 +80,30 @@ extern const struct dt_conf_later dt_conf_laters[];
 void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
                          size_t bytes);
 
-/* Row number of a canonical path, or -1. */
+/* The row of a canonical path, or -1. */
 int dt_conf_key_find(const char *path);
 
-/* Row number of a path as it may stand in a file: canonical, or an alias at top
- * level, in `training` or in its own section (an alias with a dot: as it is, or
- * below `training`). -1 if there is none.
+/* The row of a path as a file may spell it, or -1: canonical, or an alias at
+ * top level, in `training` or in the section of its key (an alias with a dot:
+ * as it is, or below `training`).
  */
 int dt_conf_key_match(const char *path);
 
-/* Whether the key is about training, and not only about how programs run. */
+/* Whether the key is about training, not only about how programs are run. */
 bool dt_conf_key_trains(const struct dt_conf_key *key);
 
-/* The same for the other two tables; NULL if there is none. */
+/* The same for the tables of switches and of later keys, or NULL. */
 const struct dt_conf_switch *dt_conf_switch_match(const char *path);
 const char *dt_conf_later_match(const char *path);
+
+/* True if `path` is below `section`, or below its part after `training.`. */
+bool dt_conf_path_below(const char *path, const char *section);
 
 /* True if keys below `path` are known. */
 bool dt_conf_section_match(const char *path);
 
-/* The known path that was probably meant, in `buffer`, or NULL. */
+/* Writes the known path that was probably meant to `buffer`, or returns NULL.
+ */
 const char *dt_conf_nearest(const char *path, char *buffer, size_t bytes);
 
 #endif /* DT_CONF_SCHEMA_H */

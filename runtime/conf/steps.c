@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* steps.c - what depends on the number of optimizer steps of the run */
+/* steps.c - resolves keys that depend on the number of optimizer steps */
 #include "config.h"
 
 #include <math.h>
@@ -7,15 +7,15 @@
 
 #include "conf/read.h"
 
-static void settle(long *steps, double ratio, long total)
+static void ratio_to_steps(long *steps, double ratio, long total)
 {
     if (ratio > 0)
         *steps = (long)ceil(ratio * (double)total);
 }
 
-/* Also the number 0.1, by which Hugging Face means a ratio. A ratio rounds up,
- * but leaves one step at the full rate: a run of one step would learn nothing,
- * as warm-up begins at rate 0.
+/* Turns a warm-up ratio into steps; warmup_steps below 1 is a ratio, too, as in
+ * Hugging Face. Rounds up, but leaves at least one step after the warm-up:
+ * warm-up starts at rate 0, so a run of one step would otherwise learn nothing.
  */
 static void settle_warmup(struct dt_conf *conf, long total)
 {
@@ -28,13 +28,15 @@ static void settle_warmup(struct dt_conf *conf, long total)
 
 static void settle_all(struct dt_conf *conf, long total)
 {
-    settle(&conf->training.eval_steps, conf->training.eval_steps_ratio, total);
-    settle(&conf->checkpoint.steps, conf->checkpoint.steps_ratio, total);
-    settle(&conf->logging.steps, conf->logging.steps_ratio, total);
-    settle(&conf->scheduler.decay_steps, conf->scheduler.decay_steps_ratio,
-           total);
-    settle(&conf->scheduler.stable_steps, conf->scheduler.stable_steps_ratio,
-           total);
+    ratio_to_steps(&conf->training.eval_steps, conf->training.eval_steps_ratio,
+                   total);
+    ratio_to_steps(&conf->checkpoint.steps, conf->checkpoint.steps_ratio,
+                   total);
+    ratio_to_steps(&conf->logging.steps, conf->logging.steps_ratio, total);
+    ratio_to_steps(&conf->scheduler.decay_steps,
+                   conf->scheduler.decay_steps_ratio, total);
+    ratio_to_steps(&conf->scheduler.stable_steps,
+                   conf->scheduler.stable_steps_ratio, total);
     settle_warmup(conf, total);
 }
 
@@ -52,7 +54,7 @@ const char *dt_conf_misfit(const struct dt_conf *conf, long total,
                  "E110 %ld, but the run has %ld steps", wanted, total);
         return "scheduler.total_num_steps";
     }
-    if (conf->scheduler.name == DT_CONF_WARMUP_STABLE_DECAY &&
+    if (conf->scheduler.name == DT_SCHEDULE_WARMUP_STABLE_DECAY &&
         warmup + stable + decay > total) {
         snprintf(text, DT_CONF_MISFIT_BYTES,
                  "E110 %ld, with %ld of warm-up and %ld stable ones, do not "

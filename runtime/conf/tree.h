@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tree.h - a YAML document as a tree in which everything knows its place
+ * tree.h - parses a YAML document into a tree with file positions
  *
- * Untrusted input: bytes, nesting and number of values are limited; anchors,
- * aliases, merge keys and tags are refused, so that a tree is never larger
+ * The input is untrusted: its size, nesting and number of values are limited.
+ * Anchors, aliases, merge keys and tags are refused, so a tree is never larger
  * than its text.
  */
 #ifndef DT_CONF_TREE_H
@@ -26,16 +26,16 @@ struct dt_tree {
     enum dt_tree_kind kind;
     struct dt_conf_place place; /* of the value */
     char *text;                 /* scalar: as written, without quotes */
-    bool quoted;                /* scalar: a string, whatever it looks like */
-    char *key;                  /* in the map around it, or NULL */
+    bool quoted;                /* scalar: always a string */
+    char *key;                  /* its key in a map, or NULL */
     struct dt_conf_place key_place;
-    struct dt_tree *child; /* first of a list or map */
-    struct dt_tree *next;  /* in the list or map around it */
+    struct dt_tree *child; /* first item of a list or map */
+    struct dt_tree *next;  /* next item of the same list or map */
 };
 
 /* Parses a document of `bytes` bytes. Duplicate keys and refused features are
- * noted and left out of the tree. NULL if nothing is left: a note says why, or
- * notes->out_of_memory. Free with dt_tree_destroy.
+ * noted and left out of the tree. The caller frees it with dt_tree_destroy.
+ * NULL: nothing is left; a note says why, or notes->out_of_memory is set.
  */
 struct dt_tree *dt_tree_parse(const char *text, size_t bytes,
                               struct dt_conf_notes *notes);

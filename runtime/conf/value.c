@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* value.c - one value of a file is typed, checked and stored */
+/* value.c - parses, checks and stores one value of a file */
 #include "config.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #include "conf/read.h"
 
-static void *field(struct dt_conf *conf, size_t offset)
+static void *field_of(struct dt_conf *conf, size_t offset)
 {
     return (char *)conf + offset;
 }
@@ -114,8 +114,8 @@ static int parse_int(struct dt_conf_reader *reader,
 static int set_count(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node)
 {
-    long *steps = field(reader->conf, key->offset);
-    double *ratio = field(reader->conf, key->second), number;
+    long *steps = field_of(reader->conf, key->offset);
+    double *ratio = field_of(reader->conf, key->second), number;
     if (is_plain(node) && dt_conf_parse_float(node->text, &number) &&
         number > 0 && number < 1) {
         *steps = LONG_MAX;
@@ -131,7 +131,7 @@ static int set_count(struct dt_conf_reader *reader,
 /* Moves `text` (NULL: out of memory) into the char * at `offset`. */
 static int store_text(struct dt_conf_reader *reader, size_t offset, char *text)
 {
-    char **slot = field(reader->conf, offset);
+    char **slot = field_of(reader->conf, offset);
     if (!text) {
         reader->problems.out_of_memory = true;
         return -1;
@@ -149,7 +149,9 @@ static int set_string(struct dt_conf_reader *reader,
     return store_text(reader, key->offset, strdup(node->text));
 }
 
-/* The word that node is, else NULL and a note: also for words that wait. */
+/* The word that node names, or NULL and a note, also if the word is known but
+ * not supported yet.
+ */
 const struct dt_conf_word *dt_conf_parse_word(struct dt_conf_reader *reader,
                                               const struct dt_conf_key *key,
                                               const struct dt_tree *node)
@@ -160,8 +162,7 @@ const struct dt_conf_word *dt_conf_parse_word(struct dt_conf_reader *reader,
         if (!w->waits)
             return w;
         dt_conf_note(&reader->problems, node->place, key->path,
-                     "%s waits for %s, which this version does not have",
-                     w->name, w->waits);
+                     "%s is not supported yet: it needs %s", w->name, w->waits);
         return NULL;
     }
     dt_conf_expected(reader, key, node);
@@ -174,7 +175,7 @@ static int set_enum(struct dt_conf_reader *reader,
     const struct dt_conf_word *word = dt_conf_parse_word(reader, key, node);
     if (!word)
         return -1;
-    *(int *)field(reader->conf, key->offset) = (int)word->value;
+    *(int *)field_of(reader->conf, key->offset) = (int)word->value;
     return 0;
 }
 
@@ -200,9 +201,9 @@ static int set_set(struct dt_conf_reader *reader, const struct dt_conf_key *key,
         return -1;
     for (const struct dt_conf_word *w = key->words; w->name; w++)
         if (!w->waits)
-            *(bool *)field(reader->conf, (size_t)w->value) = false;
+            *(bool *)field_of(reader->conf, (size_t)w->value) = false;
     while (count-- > 0)
-        *(bool *)field(reader->conf, (size_t)chosen[count]->value) = true;
+        *(bool *)field_of(reader->conf, (size_t)chosen[count]->value) = true;
     return 0;
 }
 
@@ -216,8 +217,8 @@ static int set_betas(struct dt_conf_reader *reader,
     if (parse_float(reader, key, item, &first) < 0 ||
         parse_float(reader, key, item->next, &second) < 0)
         return -1;
-    *(double *)field(reader->conf, key->offset) = first;
-    *(double *)field(reader->conf, key->second) = second;
+    *(double *)field_of(reader->conf, key->offset) = first;
+    *(double *)field_of(reader->conf, key->second) = second;
     return 0;
 }
 
@@ -262,7 +263,7 @@ static int set_old_or_word(struct dt_conf_reader *reader,
                            const struct dt_conf_key *key,
                            const struct dt_tree *node)
 {
-    int *value = field(reader->conf, key->offset);
+    int *value = field_of(reader->conf, key->offset);
     for (const struct dt_conf_word *w = key->words; w->name; w++) {
         if (node->kind == DT_TREE_SCALAR &&
             strcasecmp(node->text, w->name) == 0) {
@@ -279,7 +280,7 @@ static int set_old_or_word(struct dt_conf_reader *reader,
 int dt_conf_value_set(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key, const struct dt_tree *node)
 {
-    void *slot = field(reader->conf, key->offset);
+    void *slot = field_of(reader->conf, key->offset);
     switch (key->type) {
     case DT_CONF_BOOL:
         return dt_conf_bool(reader, key, node, slot);
@@ -328,7 +329,7 @@ void dt_conf_value_clear(struct dt_conf *conf, const struct dt_conf_key *key)
     switch (key->type) {
     case DT_CONF_FILES:
     case DT_CONF_STRINGS:
-        dt_conf_list_clear(field(conf, offset));
+        dt_conf_list_clear(field_of(conf, offset));
         break;
     case DT_CONF_OLD_OR_WORD:
         offset = key->second;
@@ -336,8 +337,8 @@ void dt_conf_value_clear(struct dt_conf *conf, const struct dt_conf_key *key)
     case DT_CONF_STRING:
     case DT_CONF_DIR:
     case DT_CONF_OLD_DIR:
-        free(*(char **)field(conf, offset));
-        *(char **)field(conf, offset) = NULL;
+        free(*(char **)field_of(conf, offset));
+        *(char **)field_of(conf, offset) = NULL;
         break;
     default:
         break;

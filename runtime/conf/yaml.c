@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yaml.c - libyaml's events become a tree with places */
+/* yaml.c - builds a tree with file positions from the events of libyaml */
 #include "config.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct builder {
     struct dt_conf_notes *notes;
     const char *text;
     size_t bytes, nodes;
-    bool failed; /* nothing more can be read */
+    bool failed; /* stop: nothing more can be read */
 };
 
 static struct dt_conf_place place_of(yaml_mark_t mark)
@@ -24,7 +24,7 @@ static struct dt_conf_place place_of(yaml_mark_t mark)
     return (struct dt_conf_place){(int)mark.line + 1, (int)mark.column + 1};
 }
 
-/* The byte at a place whose column counts characters, or 0. */
+/* The byte at a mark, whose column counts characters, or 0. */
 static char byte_at(const struct builder *b, yaml_mark_t mark)
 {
     const char *p = b->text, *end = b->text + b->bytes;
@@ -39,7 +39,7 @@ static char byte_at(const struct builder *b, yaml_mark_t mark)
     return 0;
 }
 
-/* The reader knows a byte offset only. */
+/* The place of a byte offset, which is all that libyaml's reader reports. */
 static struct dt_conf_place place_of_offset(const struct builder *b,
                                             size_t offset)
 {
@@ -65,7 +65,7 @@ static void note_syntax(struct builder *b)
         break;
     case YAML_READER_ERROR:
         place = place_of_offset(b, p->problem_offset);
-        if (strstr(p->problem, "U")) /* UTF-8 or Unicode */
+        if (strstr(p->problem, "U")) /* it names UTF-8 or Unicode */
             dt_conf_note(b->notes, place, NULL, "not UTF-8: %s", p->problem);
         else
             dt_conf_note(b->notes, place, NULL,
@@ -113,7 +113,7 @@ void dt_tree_destroy(struct dt_tree *tree)
 }
 
 /* Notes an anchor, alias or tag. True if there was one. */
-static bool refuse(struct builder *b, const yaml_event_t *event)
+static bool refuse_feature(struct builder *b, const yaml_event_t *event)
 {
     const yaml_char_t *anchor = NULL, *tag = NULL;
     struct dt_conf_place place = place_of(event->start_mark);
@@ -147,7 +147,8 @@ static bool refuse(struct builder *b, const yaml_event_t *event)
     return anchor || tag;
 }
 
-static struct dt_tree *build(struct builder *b, yaml_event_t *event, int depth);
+static struct dt_tree *build_value(struct builder *b, yaml_event_t *event,
+                                   int depth);
 
 static void build_list(struct builder *b, struct dt_tree *list, int depth)
 {
@@ -156,7 +157,7 @@ static void build_list(struct builder *b, struct dt_tree *list, int depth)
         yaml_event_t event;
         next_event(b, &event);
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
-        if (!end && !b->failed && (*tail = build(b, &event, depth)))
+        if (!end && !b->failed && (*tail = build_value(b, &event, depth)))
             tail = &(*tail)->next;
         yaml_event_delete(&event);
         if (end)
@@ -164,7 +165,7 @@ static void build_list(struct builder *b, struct dt_tree *list, int depth)
     }
 }
 
-/* False, with a note, if the key cannot stand in this map. */
+/* False, with a note, if the key is not allowed in this map. */
 static bool check_key(struct builder *b, const struct dt_tree *map,
                       const struct dt_tree *key)
 {
@@ -197,7 +198,7 @@ static void build_map(struct builder *b, struct dt_tree *map, int depth)
         yaml_event_t event;
         next_event(b, &event);
         bool end = event.type == YAML_MAPPING_END_EVENT;
-        struct dt_tree *key = end ? NULL : build(b, &event, depth);
+        struct dt_tree *key = end ? NULL : build_value(b, &event, depth);
         yaml_event_delete(&event);
         if (end || b->failed) {
             dt_tree_destroy(key);
@@ -205,7 +206,8 @@ static void build_map(struct builder *b, struct dt_tree *map, int depth)
         }
         bool good = key && check_key(b, map, key);
         next_event(b, &event);
-        struct dt_tree *value = b->failed ? NULL : build(b, &event, depth);
+        struct dt_tree *value =
+            b->failed ? NULL : build_value(b, &event, depth);
         yaml_event_delete(&event);
         if (good && value) {
             value->key = key->text;
@@ -220,8 +222,9 @@ static void build_map(struct builder *b, struct dt_tree *map, int depth)
     }
 }
 
-/* The value that begins with `event`; NULL if it was refused or b->failed. */
-static struct dt_tree *build(struct builder *b, yaml_event_t *event, int depth)
+/* Builds the value that starts with `event`. NULL: refused, or b->failed. */
+static struct dt_tree *build_value(struct builder *b, yaml_event_t *event,
+                                   int depth)
 {
     struct dt_conf_place place = place_of(event->start_mark);
     if (b->failed)
@@ -236,7 +239,7 @@ static struct dt_tree *build(struct builder *b, yaml_event_t *event, int depth)
         b->failed = true;
         return NULL;
     }
-    bool refused = refuse(b, event);
+    bool refused = refuse_feature(b, event);
     if (event->type == YAML_ALIAS_EVENT)
         return NULL;
     struct dt_tree *node = calloc(1, sizeof(*node));
@@ -262,7 +265,7 @@ static struct dt_tree *build(struct builder *b, yaml_event_t *event, int depth)
     return node;
 }
 
-/* The root, and a note if something follows it. */
+/* Builds the root; notes a second document. */
 static struct dt_tree *build_stream(struct builder *b)
 {
     struct dt_tree *tree = NULL;
@@ -278,7 +281,7 @@ static struct dt_tree *build_stream(struct builder *b)
         } else if (type == YAML_SCALAR_EVENT || type == YAML_ALIAS_EVENT ||
                    type == YAML_SEQUENCE_START_EVENT ||
                    type == YAML_MAPPING_START_EVENT) {
-            tree = build(b, &event, 0);
+            tree = build_value(b, &event, 0);
             more = true;
         }
         yaml_event_delete(&event);

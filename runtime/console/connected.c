@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peers.c - which hosts are connected to a port, as the kernel lists it */
+/* connected.c - reads from the kernel's tables which hosts are connected to a
+ * port
+ */
 #include "config.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/peers.h"
+#include "console/connected.h"
 
 enum {
     STATE_LISTEN = 10, /* TCP_LISTEN of the kernel */
@@ -14,7 +16,9 @@ enum {
     HEX_V6 = 32,
 };
 
-/* The kernel prints addresses as words in the byte order of the machine. */
+/* Parses an address. The kernel prints it as words in the byte order of the
+ * machine.
+ */
 static bool parse_address(const char *hex, struct in6_addr *address)
 {
     uint32_t words[4] = {0, 0, htonl(0xffff), 0};
@@ -31,30 +35,34 @@ static bool parse_address(const char *hex, struct in6_addr *address)
     return true;
 }
 
-static void add(struct dt_peers *peers, const struct in6_addr *address)
+static void add_address(struct dt_connected *connected,
+                        const struct in6_addr *address)
 {
-    if (dt_peers_has(peers, address))
+    if (dt_connected_has(connected, address))
         return;
-    if (peers->count == peers->size) {
-        size_t size = peers->size ? 2 * peers->size : 64;
-        struct in6_addr *more = realloc(peers->addresses, size * sizeof(*more));
+    if (connected->count == connected->size) {
+        size_t size = connected->size ? 2 * connected->size : 64;
+        struct in6_addr *more =
+            realloc(connected->addresses, size * sizeof(*more));
         if (!more)
             return;
-        peers->addresses = more;
-        peers->size = size;
+        connected->addresses = more;
+        connected->size = size;
     }
-    peers->addresses[peers->count++] = *address;
+    connected->addresses[connected->count++] = *address;
 }
 
-bool dt_peers_has(const struct dt_peers *peers, const struct in6_addr *address)
+bool dt_connected_has(const struct dt_connected *connected,
+                      const struct in6_addr *address)
 {
-    for (size_t i = 0; i < peers->count; i++)
-        if (memcmp(&peers->addresses[i], address, sizeof(*address)) == 0)
+    for (size_t i = 0; i < connected->count; i++)
+        if (memcmp(&connected->addresses[i], address, sizeof(*address)) == 0)
             return true;
     return false;
 }
 
-void dt_peers_read(struct dt_peers *peers, FILE *table, unsigned port)
+void dt_connected_read(struct dt_connected *connected, FILE *table,
+                       unsigned port)
 {
     char line[512];
     while (fgets(line, sizeof(line), table)) {
@@ -70,8 +78,8 @@ void dt_peers_read(struct dt_peers *peers, FILE *table, unsigned port)
             !parse_address(there, &remote))
             continue;
         if (state == STATE_LISTEN)
-            peers->listens = true;
+            connected->listens = true;
         else if (memcmp(&local, &remote, sizeof(local)) != 0)
-            add(peers, &remote);
+            add_address(connected, &remote);
     }
 }

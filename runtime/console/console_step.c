@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* console_step.c - what the plugin tells the console of its step */
+/* console_step.c - reads what the plugin tells the console about its step */
 #include "config.h"
 
 #include <inttypes.h>
@@ -9,8 +9,8 @@
 #include "console/console_step.h"
 #include "contract/contract.h"
 
-static int take_labels(struct dt_console_step *s, const char *word,
-                       struct dt_error *err)
+static int parse_labels(struct dt_console_step *s, const char *word,
+                        struct dt_error *err)
 {
     static const char *const words[] = {[DT_LABELS_NONE] = "none",
                                         [DT_LABELS_STRIP] = "strip",
@@ -24,8 +24,8 @@ static int take_labels(struct dt_console_step *s, const char *word,
     return dt_error_set(err, EX_PROTOCOL, "unexpected labels \"%.64s\"", word);
 }
 
-static int take_tasks(struct dt_console_step *s, const char *number,
-                      int64_t now_ms, struct dt_error *err)
+static int parse_task_count(struct dt_console_step *s, const char *number,
+                            int64_t now_ms, struct dt_error *err)
 {
     if (s->outcome || sscanf(number, "%" SCNu32, &s->tasks) != 1 ||
         s->tasks == 0 || s->tasks > INT32_MAX)
@@ -35,9 +35,9 @@ static int take_tasks(struct dt_console_step *s, const char *number,
     return s->outcome ? 0 : -1;
 }
 
-/* One line of the step's description, see launch/contract.h. */
-static int take_fact(struct dt_console_step *s, char *line, int64_t now_ms,
-                     struct dt_error *err)
+/* Parses one line of the step's description, see contract/contract.h. */
+static int parse_fact(struct dt_console_step *s, char *line, int64_t now_ms,
+                      struct dt_error *err)
 {
     static const size_t labels = sizeof(DT_CONSOLE_LABELS) - 1;
     static const size_t tasks = sizeof(DT_CONSOLE_TASKS) - 1;
@@ -46,15 +46,16 @@ static int take_fact(struct dt_console_step *s, char *line, int64_t now_ms,
     static const size_t node = sizeof(DT_CONSOLE_NODE) - 1;
     line[strcspn(line, "\n")] = '\0';
     if (strncmp(line, DT_CONSOLE_LABELS, labels) == 0)
-        return take_labels(s, line + labels, err);
+        return parse_labels(s, line + labels, err);
     if (strncmp(line, DT_CONSOLE_TASKS, tasks) == 0)
-        return take_tasks(s, line + tasks, now_ms, err);
+        return parse_task_count(s, line + tasks, now_ms, err);
     if (strncmp(line, DT_CONSOLE_STEP, step) == 0) {
-        snprintf(s->notice.id, sizeof(s->notice.id), "%s", line + step);
+        snprintf(s->identity.id, sizeof(s->identity.id), "%s", line + step);
         return 0;
     }
     if (strncmp(line, DT_CONSOLE_TOKEN, token) == 0) {
-        snprintf(s->notice.token, sizeof(s->notice.token), "%s", line + token);
+        snprintf(s->identity.token, sizeof(s->identity.token), "%s",
+                 line + token);
         return 0;
     }
     char *blank = strrchr(line, ' ');
@@ -75,13 +76,13 @@ int dt_console_step_read(struct dt_console_step *s, FILE *in, int64_t now_ms,
     if (getline(&line, &size, in) < 0 ||
         strcmp(line, DT_CONSOLE_VERSION_LINE "\n") != 0)
         rc = dt_error_set(err, EX_PROTOCOL,
-                          "expected \"%s\" on stdin: it is srun's plugin that "
-                          "starts this",
+                          "expected \"%s\" on stdin: only srun's plugin "
+                          "starts this command",
                           DT_CONSOLE_VERSION_LINE);
     while (rc == 0 && getline(&line, &size, in) >= 0)
-        rc = take_fact(s, line, now_ms, err);
+        rc = parse_fact(s, line, now_ms, err);
     free(line);
-    if (rc == 0 && (!s->outcome || !s->notice.token[0]))
+    if (rc == 0 && (!s->outcome || !s->identity.token[0]))
         rc = dt_error_set(err, EX_PROTOCOL, "no line \"%s...\"",
                           s->outcome ? DT_CONSOLE_TOKEN : DT_CONSOLE_TASKS);
     return rc;

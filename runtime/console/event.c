@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notice.c - what Slurm and the plugin say about a step, line by line */
+/* event.c - parses what Slurm and the plugin say about a step, line by line */
 #include "config.h"
 
 #include <ctype.h>
@@ -9,14 +9,14 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "console/event.h"
 #include "contract/contract.h"
-#include "report/notice.h"
 
 #define STEPD "slurmstepd"
 #define SECONDS_MAX (INT64_C(1) << 40) /* 30000 years */
 
 enum {
-    LINE_BYTES = 1024, /* of a line that can be understood */
+    LINE_BYTES = 1024, /* longer lines are not parsed */
 };
 
 static bool starts_with(const char *text, const char *prefix)
@@ -24,30 +24,30 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* What comes after "VERB RANK HOST SECONDS.mmm", up to the end. */
+/* Parses what comes after "VERB RANK HOST SECONDS.mmm", up to the end. */
 static bool parse_rest(const char *verb, const char *text,
-                       struct dt_notice *notice)
+                       struct dt_console_event *event)
 {
     int used = 0;
     if (strcmp(verb, "start") == 0) {
-        notice->kind = DT_NOTICE_START;
+        event->kind = DT_EVENT_START;
         return text[0] == '\0';
     }
     if (strcmp(verb, "exit") == 0) {
-        notice->kind = DT_NOTICE_EXIT;
-        return sscanf(text, " %d%n", &notice->status, &used) == 1 &&
+        event->kind = DT_EVENT_EXIT;
+        return sscanf(text, " %d%n", &event->status, &used) == 1 &&
                text[used] == '\0';
     }
-    notice->kind = DT_NOTICE_ABSENT;
+    event->kind = DT_EVENT_ABSENT;
     return strcmp(verb, "absent") == 0 &&
-           sscanf(text, " %u %d %639s%n", &notice->port, &notice->waited_s,
-                  notice->list, &used) == 3 &&
+           sscanf(text, " %u %d %639s%n", &event->port, &event->waited_s,
+                  event->list, &used) == 3 &&
            text[used] == '\0';
 }
 
-/* `text` begins with the token. */
+/* Parses a record; false unless `text` begins with the token. */
 static bool parse_record(const char *text, const char *token,
-                         struct dt_notice *notice)
+                         struct dt_console_event *event)
 {
     char verb[8];
     int64_t seconds;
@@ -58,15 +58,15 @@ static bool parse_record(const char *text, const char *token,
         return false;
     text += len + 1;
     if (sscanf(text, "%7s %" SCNu32 " %255s %" SCNd64 ".%3d%n", verb,
-               &notice->rank, notice->host, &seconds, &ms, &used) != 5 ||
+               &event->rank, event->host, &seconds, &ms, &used) != 5 ||
         seconds < 0 || seconds > SECONDS_MAX || ms < 0)
         return false;
-    notice->ms = seconds * 1000 + ms;
-    return parse_rest(verb, text + used, notice);
+    event->ms = seconds * 1000 + ms;
+    return parse_rest(verb, text + used, event);
 }
 
-/* A record follows a "slurmstepd: " of its own, which may follow the beginning
- * of a line of the program.
+/* Returns where in the line a record begins. It follows slurmstepd's own
+ * "slurmstepd: ", which may come after the beginning of a program's line.
  */
 static size_t find_begin(const char *line, size_t record)
 {
@@ -79,7 +79,7 @@ static size_t find_begin(const char *line, size_t record)
     return record;
 }
 
-/* srun's words for a wait status; -1: they are not. */
+/* Parses srun's text for a wait status; -1: it is something else. */
 static int parse_status(const char *text)
 {
     int code;
@@ -97,41 +97,43 @@ static int parse_status(const char *text)
     return -1;
 }
 
-/* "n3: task 5: Killed", "n[1-2]: tasks 0-3: Exited with exit code 1": also of
- * tasks whose record is lost, which happens with SIGKILL.
+/* Parses "n3: task 5: Killed" or "n[1-2]: tasks 0-3: Exited with exit code 1".
+ * srun also prints this for tasks whose record was lost, which happens with
+ * SIGKILL.
  */
-static void parse_tasks(const char *text, struct dt_notice *notice)
+static void parse_tasks(const char *text, struct dt_console_event *event)
 {
     int used = 0;
-    if (sscanf(text, "%255[^: ]: task%*[s ]%639[-,0-9]: %n", notice->host,
-               notice->list, &used) != 2 ||
+    if (sscanf(text, "%255[^: ]: task%*[s ]%639[-,0-9]: %n", event->host,
+               event->list, &used) != 2 ||
         used == 0)
         return;
-    notice->oom = strcmp(text + used, "Out Of Memory") == 0;
-    notice->status = notice->oom ? SIGKILL : parse_status(text + used);
-    if (notice->status >= 0)
-        notice->kind = DT_NOTICE_TASKS;
+    event->oom = strcmp(text + used, "Out Of Memory") == 0;
+    event->status = event->oom ? SIGKILL : parse_status(text + used);
+    if (event->status >= 0)
+        event->kind = DT_EVENT_TASKS;
 }
 
-/* `text` is without "srun: ". */
-static void parse_srun(const char *text, struct dt_notice *notice)
+/* Parses a message of srun, without "srun: ". */
+static void parse_srun(const char *text, struct dt_console_event *event)
 {
     static const char *const stops[] = {
         "Job step aborted", "sending Ctrl-C to ", "forcing job termination"};
     for (size_t i = 0; i < sizeof(stops) / sizeof(*stops); i++)
         if (starts_with(text, stops[i]))
-            notice->kind = DT_NOTICE_ASKED;
-    if (sscanf(text, "error: Node failure on %255s", notice->host) == 1 ||
+            event->kind = DT_EVENT_ASKED;
+    if (sscanf(text, "error: Node failure on %255s", event->host) == 1 ||
         sscanf(text,
                "error: Aborting, io error and missing step on node "
                "%" SCNu32,
-               &notice->node) == 1)
-        notice->kind = DT_NOTICE_NODE_LOST;
+               &event->node) == 1)
+        event->kind = DT_EVENT_NODE_LOST;
     else if (starts_with(text, "error: "))
-        parse_tasks(text + strlen("error: "), notice);
+        parse_tasks(text + strlen("error: "), event);
 }
 
-/* Whether it tells of another step than `id`: of one that a task has started.
+/* Whether the line is about another step than `id`: one that a task has
+ * started.
  */
 static bool is_foreign(const char *text, const char *id)
 {
@@ -148,17 +150,17 @@ static bool is_foreign(const char *text, const char *id)
     return false;
 }
 
-/* `text` is without "slurmstepd: ". */
-static void parse_stepd(const char *text, struct dt_notice *notice)
+/* Parses a message of slurmstepd, with or without "slurmstepd: ". */
+static void parse_stepd(const char *text, struct dt_console_event *event)
 {
     if (strstr(text, "*** ") && strstr(text, " CANCELLED AT "))
-        notice->kind = DT_NOTICE_STOP;
+        event->kind = DT_EVENT_STOP;
     else if (strstr(text, " oom-kill event") || strstr(text, " oom_kill event"))
-        notice->kind = DT_NOTICE_OOM;
+        event->kind = DT_EVENT_OOM;
 }
 
-/* Without the time that Slurm writes before a line, depending on the release
- * and LogTimeFormat: "[2026-04-29T23:36:37.809] ", "[Apr 29 23:36:37] ".
+/* Skips the time that Slurm writes before a line, depending on the release and
+ * on LogTimeFormat: "[2026-04-29T23:36:37.809] ", "[Apr 29 23:36:37] ".
  */
 static const char *skip_time(const char *text)
 {
@@ -167,36 +169,39 @@ static const char *skip_time(const char *text)
     return digits && starts_with(text + len, "] ") ? text + len + 2 : text;
 }
 
-/* A time and no name is what slurmstepd of 26.05 begins with, and many a
- * program: only what slurmstepd is known to say is slurmstepd's then.
+/* slurmstepd of 26.05 begins lines with a time and no name, as do many
+ * programs: such a line counts as slurmstepd's only if it is one of its known
+ * messages.
  */
-static void parse_slurm(const char *text, const struct dt_notice_step *step,
-                        enum dt_notice_origin origin, struct dt_notice *notice)
+static void parse_slurm(const char *text, const struct dt_step_identity *step,
+                        enum dt_console_origin origin,
+                        struct dt_console_event *event)
 {
     const char *said = skip_time(text);
     bool timed = said != text;
     if (origin != DT_ORIGIN_TASK && starts_with(said, "srun: ")) {
-        notice->from_slurm = true;
-        parse_srun(said + strlen("srun: "), notice);
+        event->from_slurm = true;
+        parse_srun(said + strlen("srun: "), event);
     } else if (origin == DT_ORIGIN_SRUN && timed) {
-        parse_srun(said, notice);
+        parse_srun(said, event);
     }
-    if (notice->kind != DT_NOTICE_NONE || is_foreign(said, step->id))
+    if (event->kind != DT_EVENT_NONE || is_foreign(said, step->id))
         return;
     bool stepd = starts_with(said, STEPD);
     if (stepd || (timed && starts_with(said, "error: ")))
-        parse_stepd(said, notice);
-    if (stepd || notice->kind != DT_NOTICE_NONE)
-        notice->from_slurm = true;
+        parse_stepd(said, event);
+    if (stepd || event->kind != DT_EVENT_NONE)
+        event->from_slurm = true;
 }
 
-void dt_notice_parse(const char *line, size_t len,
-                     const struct dt_notice_step *step,
-                     enum dt_notice_origin origin, struct dt_notice *notice)
+void dt_console_event_parse(const char *line, size_t len,
+                            const struct dt_step_identity *step,
+                            enum dt_console_origin origin,
+                            struct dt_console_event *event)
 {
     char text[LINE_BYTES];
-    *notice = (struct dt_notice){.kind = DT_NOTICE_NONE,
-                                 .from_slurm = origin == DT_ORIGIN_SRUN};
+    *event = (struct dt_console_event){.kind = DT_EVENT_NONE,
+                                       .from_slurm = origin == DT_ORIGIN_SRUN};
     while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
         len--;
     if (len == 0 || len >= sizeof(text))
@@ -205,18 +210,18 @@ void dt_notice_parse(const char *line, size_t len,
     bool named = len > 6 && (memcmp(line, "srun: ", 6) == 0 ||
                              memcmp(line, STEPD, 6) == 0);
     if (!record && !named && line[0] != '[')
-        return; /* the most by far: the text of a program */
+        return; /* by far the most common case: a program's output */
     memcpy(text, line, len);
     text[len] = '\0';
     if (record) {
         size_t at = (size_t)(record - line);
-        if (parse_record(text + at + strlen(DT_RECORD), step->token, notice)) {
-            notice->begin = find_begin(text, at);
-            notice->from_slurm = notice->begin == 0;
+        if (parse_record(text + at + strlen(DT_RECORD), step->token, event)) {
+            event->begin = find_begin(text, at);
+            event->from_slurm = event->begin == 0;
             return;
         }
-        *notice = (struct dt_notice){.kind = DT_NOTICE_NONE,
-                                     .from_slurm = notice->from_slurm};
+        *event = (struct dt_console_event){.kind = DT_EVENT_NONE,
+                                           .from_slurm = event->from_slurm};
     }
-    parse_slurm(text, step, origin, notice);
+    parse_slurm(text, step, origin, event);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* failure.c - which rank failed first, of what, and how the others ended */
+/* failure.c - reports the first failure and how the others ended */
 #include "config.h"
 
 #include <inttypes.h>
@@ -8,15 +8,17 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "report/outcome.h"
-#include "console/outcome_impl.h"
 #include "base/rankset.h"
+#include "console/outcome.h"
+#include "console/outcome_impl.h"
 
 enum {
-    IN_STEP_MS = 1000, /* less than that is the way of a record, not a clock */
+    IN_STEP_MS = 1000, /* a smaller difference is the delay of a record, not
+                        * clock skew
+                        */
 };
 
-/* On our clock. */
+/* Converts a time of the rank's host to our clock. */
 static int64_t common_ms(const struct dt_outcome *outcome, const struct rank *r,
                          int64_t ms)
 {
@@ -41,10 +43,10 @@ static bool is_requeue(int status)
     return WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
 }
 
-/* Whether a rank that ended like this did so because it was told to: Slurm or
- * the user's terminal had sent it a signal, or it asks to be requeued.
+/* Whether a rank that ended like this was told to end: by a signal from Slurm
+ * or from the user's terminal, or to request a requeue.
  */
-static bool was_asked(int status)
+static bool was_told_to_end(int status)
 {
     int signal =
         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
@@ -57,12 +59,12 @@ static int64_t end_ms(const struct dt_outcome *outcome, const struct rank *r)
 }
 
 /* Whether a rank failed by itself, before anybody stopped the step. Slurm stops
- * with SIGTERM, and what ranks make of that is an exit status.
+ * a step with SIGTERM, which a rank may turn into an exit status.
  */
 static bool has_failed(const struct dt_outcome *outcome, const struct rank *r)
 {
     int64_t early = outcome->asked && WIFEXITED(r->status) ? ASKED_MS : 0;
-    return r->ended && !was_asked(r->status) &&
+    return r->ended && !was_told_to_end(r->status) &&
            (outcome->stop_ms == 0 ||
             end_ms(outcome, r) <= outcome->stop_ms - early);
 }
@@ -73,7 +75,7 @@ static const char *status_name(int status)
         [EX_USAGE] = "wrong usage",
         [EX_DATAERR] = "bad data",
         [EX_NOINPUT] = "missing input",
-        [EX_UNAVAILABLE] = "a peer or service is lost",
+        [EX_UNAVAILABLE] = "another rank or a service was lost",
         [EX_SOFTWARE] = "internal error",
         [EX_OSERR] = "system error",
         [EX_CANTCREAT] = "cannot create a file",
@@ -107,13 +109,13 @@ static void print_cause(const struct dt_outcome *outcome, const struct rank *r,
     }
 }
 
-static double seconds(int64_t ms)
+static double to_seconds(int64_t ms)
 {
     return (double)ms / 1000.0;
 }
 
-/* The rank that failed by itself before all others; NULL: none. */
-static const struct rank *find_first(const struct dt_outcome *outcome)
+/* Returns the rank that was first to fail by itself; NULL: none. */
+static const struct rank *find_first_failure(const struct dt_outcome *outcome)
 {
     const struct rank *first = NULL;
     for (uint32_t i = 0; i < outcome->count; i++) {
@@ -130,16 +132,16 @@ static void print_text(const struct dt_outcome *outcome, const struct rank *r,
 {
     static const char indent[] = "    ";
     const struct rank *any = &outcome->ranks[outcome->count];
-    if (dt_tail_print(&r->err, indent, out) ||
-        dt_tail_print(&r->out, indent, out))
+    if (dt_last_lines_print(&r->err, indent, out) ||
+        dt_last_lines_print(&r->out, indent, out))
         return;
     if (any->err.used > 0)
         fputs("disttrain: the last lines on stderr, of all ranks:\n", out);
-    dt_tail_print(&any->err, indent, out);
+    dt_last_lines_print(&any->err, indent, out);
 }
 
-/* One line for those that ended like the rank `like`, and that are not yet
- * told.
+/* Prints one line for the ranks that ended like the rank `like` and have not
+ * been reported yet.
  */
 static void print_alike(const struct dt_outcome *outcome,
                         const struct rank *first, const struct rank *like,
@@ -169,9 +171,9 @@ static void print_alike(const struct dt_outcome *outcome,
     fputs(": ", out);
     print_cause(outcome, like, out);
     if (alike.count == 1)
-        fprintf(out, ", %.1f s", seconds(low));
+        fprintf(out, ", %.1f s", to_seconds(low));
     else
-        fprintf(out, ", %.1f to %.1f s", seconds(low), seconds(high));
+        fprintf(out, ", %.1f to %.1f s", to_seconds(low), to_seconds(high));
     fputs(first ? " later\n" : " after the start\n", out);
     dt_rankset_fini(&alike);
 }
@@ -204,8 +206,8 @@ static bool is_lost(const struct dt_outcome *outcome, uint32_t rank)
     return host != NO_HOST && outcome->hosts[host].lost;
 }
 
-/* What happened to the ranks of a node that is gone nobody can know. That
- * others fail, for want of them, is often noticed before.
+/* We cannot know what happened to the ranks of a lost node. Other ranks fail
+ * because of them and are often noticed first.
  */
 static void report_lost(const struct dt_outcome *outcome, FILE *out)
 {
@@ -213,9 +215,9 @@ static void report_lost(const struct dt_outcome *outcome, FILE *out)
     for (uint32_t i = 0; i < outcome->count; i++)
         any = any || is_lost(outcome, i);
     fprintf(out,
-            "disttrain: first failure: node %s was lost, as Slurm says "
+            "disttrain: first failure: node %s was lost, according to Slurm, "
             "%.1f s after the start",
-            outcome->lost, seconds(outcome->lost_ms - start_ms(outcome)));
+            outcome->lost, to_seconds(outcome->lost_ms - start_ms(outcome)));
     if (any) {
         fputs(": ", out);
         dt_outcome_print_by_host(outcome, is_lost, out);
@@ -224,18 +226,20 @@ static void report_lost(const struct dt_outcome *outcome, FILE *out)
     print_others(outcome, NULL, out);
 }
 
-/* Our own runtime says once what has failed, and then all of its ranks end with
- * the same status. The one that says it need not be the first to end: Slurm may
- * even stop it, for the status of another, when it has just said it.
+/* Our own runtime prints the cause once, and then all of its ranks exit with
+ * the same status. The rank that prints it need not be the first to exit: Slurm
+ * may even stop it, because of another rank's status, right after it has
+ * printed the cause.
  */
-static bool has_told(const struct dt_outcome *outcome, const struct rank *first)
+static bool has_printed_cause(const struct dt_outcome *outcome,
+                              const struct rank *first)
 {
     for (uint32_t i = 0; WIFEXITED(first->status) && i < outcome->count; i++) {
         const struct rank *r = &outcome->ranks[i];
         bool ends_alike = r->ended && r->status == first->status;
         bool stopped = r->ended && !has_failed(outcome, r);
         if ((ends_alike || stopped) &&
-            dt_tail_ends_with(&r->err, "disttrain: "))
+            dt_last_lines_ends_with(&r->err, "disttrain: "))
             return true;
     }
     return false;
@@ -243,7 +247,7 @@ static bool has_told(const struct dt_outcome *outcome, const struct rank *first)
 
 void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
 {
-    const struct rank *first = find_first(outcome);
+    const struct rank *first = find_first_failure(outcome);
     if (outcome->lost[0]) {
         report_lost(outcome, out);
         return;
@@ -253,7 +257,7 @@ void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
         print_others(outcome, NULL, out);
         return;
     }
-    if (!first || has_told(outcome, first))
+    if (!first || has_printed_cause(outcome, first))
         return;
     fprintf(out, "disttrain: first failure: rank %" PRIu32,
             (uint32_t)(first - outcome->ranks));
@@ -262,14 +266,14 @@ void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
     fputs(", ", out);
     print_cause(outcome, first, out);
     fprintf(out, ", %.1f s after the start\n",
-            seconds(end_ms(outcome, first) - start_ms(outcome)));
+            to_seconds(end_ms(outcome, first) - start_ms(outcome)));
     print_text(outcome, first, out);
     print_others(outcome, first, out);
 }
 
 bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)
 {
-    if (outcome->lost[0] || find_first(outcome))
+    if (outcome->lost[0] || find_first_failure(outcome))
         return false;
     for (uint32_t i = 0; i < outcome->count; i++)
         if (outcome->ranks[i].ended && is_requeue(outcome->ranks[i].status))
@@ -277,8 +281,8 @@ bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)
     return false;
 }
 
-/* What a restart would meet again. 2 is how shells, Python's argparse and, for
- * a program that does not exist, Slurm end.
+/* Whether a restart would fail in the same way. 2 is the exit status of shells,
+ * of Python's argparse and, for a program that does not exist, of Slurm.
  */
 static bool is_users_mistake(int status)
 {
@@ -292,7 +296,7 @@ static bool is_users_mistake(int status)
 
 bool dt_outcome_has_crashed(const struct dt_outcome *outcome)
 {
-    const struct rank *first = find_first(outcome);
+    const struct rank *first = find_first_failure(outcome);
     return first ? !is_users_mistake(first->status)
                  : !outcome->lost[0] && outcome->hang != NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hang.c - the console's watch over ranks that hang, and do not end */
+/* hang.c - reports ranks that hang, and may end the step */
 #include "config.h"
 
 #include <errno.h>
@@ -14,11 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "console/hang.h"
-#include "base/child.h"
+#include "console/hang_timer.h"
 #include "contract/contract.h"
-#include "report/silence.h"
 
 #define ASK_S 30.0 /* longer than the doctor's own deadlines */
 
@@ -28,10 +28,10 @@ enum {
 };
 
 struct dt_hang {
-    struct dt_silence silence;
+    struct dt_hang_timer timer;
     bool ends;
     char job[64]; /* --job=ID.STEP */
-    struct dt_doctor_child doctor;
+    struct dt_child doctor;
     bool asking;
     double deadline;
     size_t used;
@@ -45,22 +45,22 @@ struct dt_hang *dt_hang_create(const char *wish, const char *step)
     struct dt_hang *hang = calloc(1, sizeof(*hang));
     if (!hang)
         return NULL;
-    sscanf(wish ? wish : DT_HANG_DEFAULT, "%lf %7s", &hang->silence.limit_s,
+    sscanf(wish ? wish : DT_HANG_DEFAULT, "%lf %7s", &hang->timer.limit_s,
            action);
     hang->ends = strcmp(action, "end") == 0;
     snprintf(hang->job, sizeof(hang->job), "--job=%s", step);
     hang->srun = getppid();
-    /* srun's pipes are not for the doctor */
+    /* the doctor must not inherit srun's pipes */
     fcntl(DT_CONSOLE_OUT_FD, F_SETFD, FD_CLOEXEC);
     fcntl(DT_CONSOLE_ERR_FD, F_SETFD, FD_CLOEXEC);
-    dt_silence_break(&hang->silence, dt_clock_now());
+    dt_hang_timer_reset(&hang->timer, dt_clock_now());
     return hang;
 }
 
 static void stop_asking(struct dt_hang *hang, int timeout_ms)
 {
     if (hang->asking)
-        dt_doctor_child_wait(&hang->doctor, timeout_ms, NULL);
+        dt_child_wait(&hang->doctor, timeout_ms, NULL);
     hang->asking = false;
 }
 
@@ -74,7 +74,7 @@ void dt_hang_destroy(struct dt_hang *hang)
 void dt_hang_break(struct dt_hang *hang)
 {
     stop_asking(hang, 0);
-    dt_silence_break(&hang->silence, dt_clock_now());
+    dt_hang_timer_reset(&hang->timer, dt_clock_now());
 }
 
 int dt_hang_fd(const struct dt_hang *hang)
@@ -86,22 +86,22 @@ double dt_hang_left(const struct dt_hang *hang)
 {
     double now = dt_clock_now();
     return hang->asking ? fmax(hang->deadline - now, 0)
-                        : dt_silence_left(&hang->silence, now);
+                        : dt_hang_timer_left(&hang->timer, now);
 }
 
-static bool ask(struct dt_hang *hang)
+static bool ask_doctor(struct dt_hang *hang)
 {
     char self[PATH_MAX] = "";
     char *const argv[] = {self, "doctor", "--ranks", hang->job, NULL};
     hang->used = 0;
     hang->deadline = dt_clock_now() + ASK_S;
     hang->asking = readlink("/proc/self/exe", self, sizeof(self) - 1) > 0 &&
-                   dt_doctor_child_start(&hang->doctor, argv, NULL) == 0;
+                   dt_child_start(&hang->doctor, argv, NULL) == 0;
     return hang->asking;
 }
 
-/* True: there is nothing more to come. */
-static bool hear(struct dt_hang *hang)
+/* Reads a part of the answer. Returns true if nothing more will come. */
+static bool read_answer(struct dt_hang *hang)
 {
     struct pollfd p = {.fd = hang->doctor.out, .events = POLLIN};
     if (poll(&p, 1, 0) <= 0)
@@ -111,10 +111,12 @@ static bool hear(struct dt_hang *hang)
     if (n < 0)
         return errno != EINTR;
     hang->used += (size_t)n;
-    return n == 0; /* also when the answer is full */
+    return n == 0; /* also when the buffer is full */
 }
 
-/* The first line is of those to be suspected; a single one is of all ranks. */
+/* Ends the step. The answer's first line names the suspected ranks; an answer
+ * of one line describes all ranks alike.
+ */
 static void end_step(const struct dt_hang *hang, struct dt_outcome *outcome,
                      int64_t now_ms)
 {
@@ -124,7 +126,7 @@ static void end_step(const struct dt_hang *hang, struct dt_outcome *outcome,
     bool odd = first[len] == '\n' && first[len + 1] != '\0';
     snprintf(
         text, sizeof(text), "no rank has printed anything for %.0f s%s%.*s",
-        hang->silence.limit_s, odd ? "; suspect: " : "", odd ? len : 0, first);
+        hang->timer.limit_s, odd ? "; suspect: " : "", odd ? len : 0, first);
     dt_outcome_hang(outcome, text, now_ms);
     if (getppid() == hang->srun)
         kill(hang->srun, SIGTERM);
@@ -135,10 +137,9 @@ static void print_answer(const struct dt_hang *hang, FILE *out)
     fprintf(out,
             "disttrain: no rank has printed anything for %.0f s; what they "
             "are doing:\n",
-            hang->silence.limit_s);
+            hang->timer.limit_s);
     if (hang->used == 0)
-        fputs("    nobody can say: disttrain doctor --ranks does not answer\n",
-              out);
+        fputs("    unknown: disttrain doctor --ranks does not answer\n", out);
     for (const char *line = hang->answer; *line;) {
         int len = (int)strcspn(line, "\n");
         fprintf(out, "    %.*s\n", len, line);
@@ -146,24 +147,26 @@ static void print_answer(const struct dt_hang *hang, FILE *out)
     }
     fputs(hang->ends
               ? "disttrain: the step is ended (launch.hang_action: end)\n"
-              : "disttrain: the step goes on: a compilation or a slow "
+              : "disttrain: the step continues: a compilation or a slow "
                 "checkpoint looks the same (launch.hang_timeout)\n",
           out);
 }
 
-/* True: the doctor has been asked, and what it says is all there. */
+/* Asks the doctor when the time has come. Returns true when its answer is
+ * complete.
+ */
 static bool has_answer(struct dt_hang *hang, bool started)
 {
     double now = dt_clock_now();
     if (hang->asking) {
-        if (!hear(hang))
+        if (!read_answer(hang))
             return false;
         stop_asking(hang, now < hang->deadline ? LEAVE_MS : 0);
         return true;
     }
     if (!started)
-        dt_silence_break(&hang->silence, now);
-    return dt_silence_tell(&hang->silence, now) && !ask(hang);
+        dt_hang_timer_reset(&hang->timer, now);
+    return dt_hang_timer_expired(&hang->timer, now) && !ask_doctor(hang);
 }
 
 char *dt_hang_watch(struct dt_hang *hang, struct dt_outcome *outcome,

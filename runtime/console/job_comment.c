@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* comment.c - the first failure as the comment of a Slurm job */
+/* job_comment.c - writes the first failure into the comment of a Slurm job */
 #include "config.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "cmd/comment.h"
 #include "base/child.h"
+#include "base/clock.h"
+#include "console/job_comment.h"
 
 #define OURS "disttrain: "
 
@@ -17,30 +17,31 @@ enum {
     ANSWER_BYTES = 4096,
 };
 
-#define PATIENCE_S 0.9 /* for both commands; to end one takes time as well */
+#define PATIENCE_S 0.9 /* for both commands; ending one takes time as well */
 
-static int ask(char *const argv[], double deadline, char answer[ANSWER_BYTES])
+static int run_command(char *const argv[], double deadline,
+                       char answer[ANSWER_BYTES])
 {
     double left = deadline - dt_clock_now();
     return left <= 0 ? -1
-                     : dt_doctor_ask(argv, (int)(left * 1e3), answer,
-                                     ANSWER_BYTES, NULL);
+                     : dt_child_ask(argv, (int)(left * 1e3), answer,
+                                    ANSWER_BYTES, NULL);
 }
 
-/* Whether nobody else has commented on the job. */
+/* Whether the job has no comment of somebody else. */
 static bool is_free(char *job, double deadline)
 {
     char *const argv[] = {"squeue", "--noheader", "--format=%k",
                           "--jobs", job,          NULL};
     char answer[ANSWER_BYTES];
-    if (ask(argv, deadline, answer) != 0)
+    if (run_command(argv, deadline, answer) != 0)
         return false;
     answer[strcspn(answer, "\n")] = '\0';
     return answer[0] == '\0' || strcmp(answer, "(null)") == 0 ||
            strncmp(answer, OURS, strlen(OURS)) == 0;
 }
 
-void dt_comment_job(const char *step, const char *report)
+void dt_job_comment_set(const char *step, const char *report)
 {
     char job[32];
     char id[sizeof(job) + sizeof("JobId=")];
@@ -53,5 +54,5 @@ void dt_comment_job(const char *step, const char *report)
     snprintf(comment, sizeof(comment), "Comment=%.*s",
              (int)strcspn(report, "\n"), report);
     if (is_free(job, deadline))
-        ask(argv, deadline, answer);
+        run_command(argv, deadline, answer);
 }

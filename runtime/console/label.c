@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* label.c - lines as srun --label writes them */
+/* label.c - parses lines as srun --label writes them */
 #include "config.h"
 
 #include "console/label.h"
@@ -8,7 +8,7 @@ size_t dt_label_parse(const char *line, size_t len, uint32_t tasks,
                       uint32_t *rank)
 {
     uint64_t number = 0;
-    size_t width = 1; /* of the highest rank: all are written as wide */
+    size_t width = 1; /* of the highest rank: all ranks are padded to it */
     for (uint32_t rest = tasks > 0 ? (tasks - 1) / 10 : 0; rest > 0; rest /= 10)
         width++;
     if (len < width + 2 || line[width] != ':' || line[width + 1] != ' ')

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tail.c - the last of what a rank has written, and what matters of it */
+/* last_lines.c - keeps a rank's last output, prints what matters of it */
 #include "config.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/tail.h"
+#include "console/last_lines.h"
 
 #define TRACEBACK "Traceback (most recent call last):"
 
-/* Python's words between two tracebacks that belong together. */
+/* What Python prints between two tracebacks that belong together. */
 static const char *const links[] = {
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
 };
 
 enum {
-    LINES_MAX = 1024, /* of the end of a text, that are looked at */
+    LINES_MAX = 1024, /* lines at the end of a text that are examined */
     FIRST_SIZE = 512,
 };
 
@@ -26,8 +26,10 @@ struct line {
     size_t len;
 };
 
-/* Makes room for count more bytes, by more memory or by less past. */
-static bool make_room(struct dt_tail *tail, size_t count)
+/* Makes room for count more bytes: allocates more memory or drops the oldest
+ * bytes.
+ */
+static bool make_room(struct dt_last_lines *tail, size_t count)
 {
     if (tail->used + count <= tail->size)
         return true;
@@ -52,7 +54,8 @@ static bool make_room(struct dt_tail *tail, size_t count)
     return true;
 }
 
-void dt_tail_append(struct dt_tail *tail, const char *bytes, size_t count)
+void dt_last_lines_append(struct dt_last_lines *tail, const char *bytes,
+                          size_t count)
 {
     if (count > tail->keep) {
         bytes += count - tail->keep;
@@ -66,8 +69,8 @@ void dt_tail_append(struct dt_tail *tail, const char *bytes, size_t count)
     tail->used += count;
 }
 
-/* A line as a terminal would leave it: what comes after the last \r. */
-static struct line visible(const char *text, size_t len)
+/* Returns a line as a terminal would show it: what comes after the last \r. */
+static struct line visible_part(const char *text, size_t len)
 {
     while (len > 0 && (text[len - 1] == '\r' || text[len - 1] == '\n'))
         len--;
@@ -76,8 +79,8 @@ static struct line visible(const char *text, size_t len)
     return (struct line){text + skip, len - skip};
 }
 
-/* The last lines of the text in lines[LINES_MAX]; returns how many. */
-static int split(const struct dt_tail *tail, struct line *lines)
+/* Stores the last lines of the text in lines[LINES_MAX]; returns how many. */
+static int split_lines(const struct dt_last_lines *tail, struct line *lines)
 {
     int count = 0;
     size_t end = tail->used;
@@ -87,7 +90,8 @@ static int split(const struct dt_tail *tail, struct line *lines)
         size_t begin = before ? (size_t)(before + 1 - tail->text) : 0;
         if (begin == 0 && tail->cut && count > 0)
             break;
-        lines[LINES_MAX - ++count] = visible(tail->text + begin, end - begin);
+        lines[LINES_MAX - ++count] =
+            visible_part(tail->text + begin, end - begin);
         end = begin;
     }
     memmove(lines, lines + LINES_MAX - count, sizeof(*lines) * (size_t)count);
@@ -109,7 +113,9 @@ static bool is_link(struct line line)
     return false;
 }
 
-/* The line with which the last chain of tracebacks begins; -1: none. */
+/* Returns the index of the line where the last chain of tracebacks begins; -1:
+ * none.
+ */
 static int find_traceback(const struct line *lines, int count)
 {
     int found = -1;
@@ -137,15 +143,16 @@ static void print_lines(const struct line *lines, int count, const char *indent,
     }
 }
 
-bool dt_tail_print(const struct dt_tail *tail, const char *indent, FILE *out)
+bool dt_last_lines_print(const struct dt_last_lines *tail, const char *indent,
+                         FILE *out)
 {
     enum { HEAD = DT_TRACEBACK_LINES / 4 };
     struct line lines[LINES_MAX];
-    int count = split(tail, lines);
+    int count = split_lines(tail, lines);
     int first = find_traceback(lines, count);
     int shown = count - first;
     if (first < 0) {
-        first = count > DT_TAIL_LINES ? count - DT_TAIL_LINES : 0;
+        first = count > DT_LAST_LINES_LINES ? count - DT_LAST_LINES_LINES : 0;
         while (first < count && lines[first].len == 0)
             first++;
         print_lines(lines + first, count - first, indent, out);
@@ -161,10 +168,11 @@ bool dt_tail_print(const struct dt_tail *tail, const char *indent, FILE *out)
     return true;
 }
 
-bool dt_tail_ends_with(const struct dt_tail *tail, const char *prefix)
+bool dt_last_lines_ends_with(const struct dt_last_lines *tail,
+                             const char *prefix)
 {
     struct line lines[LINES_MAX];
-    int count = split(tail, lines);
+    int count = split_lines(tail, lines);
     return count > 0 && lines[count - 1].len >= strlen(prefix) &&
            memcmp(lines[count - 1].text, prefix, strlen(prefix)) == 0;
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* outcome.c - how each rank of a step has begun and ended */
+/* outcome.c - records how each rank of a step started and ended */
 #include "config.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/outcome.h"
-#include "console/outcome_impl.h"
 #include "base/rankset.h"
+#include "console/outcome.h"
+#include "console/outcome_impl.h"
 
 enum {
-    KEEP_MAX = 16 * 1024, /* bytes of each stream of a rank */
+    KEEP_MAX = 16 * 1024, /* bytes kept of each stream of a rank */
     KEEP_MIN = 1024,
-    KEEP_ALL = 64 * 1024 * 1024, /* of all of them */
+    KEEP_ALL = 64 * 1024 * 1024, /* of all ranks */
     HOSTS_SHOWN = 8,
 };
 
@@ -56,7 +56,7 @@ struct dt_outcome *dt_outcome_create(uint32_t ranks, int64_t launch_ms,
     return outcome;
 }
 
-/* Index of a new host; NO_HOST without memory. */
+/* Adds a host and returns its index; NO_HOST if memory is short. */
 static int add_host(struct dt_outcome *outcome, const char *name)
 {
     if (outcome->host_count == outcome->host_size) {
@@ -106,18 +106,20 @@ void dt_outcome_text(struct dt_outcome *outcome, uint32_t rank, bool is_stderr,
     struct rank *r =
         &outcome->ranks[rank < outcome->count ? rank : outcome->count];
     r->seen = true;
-    dt_tail_append(is_stderr ? &r->err : &r->out, text, len);
+    dt_last_lines_append(is_stderr ? &r->err : &r->out, text, len);
 }
 
-/* The layout names the same host; without one, records do. */
-static void take_clock(struct dt_outcome *outcome, struct rank *r,
-                       const struct dt_notice *notice, int64_t now_ms)
+/* Updates the clock difference of the rank's host. The layout names the same
+ * host; without a layout, records name it.
+ */
+static void update_clock(struct dt_outcome *outcome, struct rank *r,
+                         const struct dt_console_event *event, int64_t now_ms)
 {
-    int64_t ahead = now_ms - notice->ms;
+    int64_t ahead = now_ms - event->ms;
     if (r->host == NO_HOST)
-        r->host = find_host(outcome, notice->host);
+        r->host = find_host(outcome, event->host);
     if (r->host == NO_HOST)
-        r->host = add_host(outcome, notice->host);
+        r->host = add_host(outcome, event->host);
     if (r->host == NO_HOST)
         return;
     struct host *host = &outcome->hosts[r->host];
@@ -126,21 +128,24 @@ static void take_clock(struct dt_outcome *outcome, struct rank *r,
     host->has_clock = true;
 }
 
-static void take_oom(struct dt_outcome *outcome, uint32_t rank)
+static void note_oom(struct dt_outcome *outcome, uint32_t rank)
 {
     int host = rank < outcome->count ? outcome->ranks[rank].host : NO_HOST;
     if (host != NO_HOST)
         outcome->hosts[host].oom = true;
 }
 
-/* A record knows better when a rank has ended, if there is one. */
-static void take_tasks(struct dt_outcome *outcome,
-                       const struct dt_notice *notice, int64_t now_ms)
+/* Notes the end of ranks that srun reports. If there is a record, its time is
+ * better.
+ */
+static void note_ended_tasks(struct dt_outcome *outcome,
+                             const struct dt_console_event *event,
+                             int64_t now_ms)
 {
     struct dt_rankset set;
     if (dt_rankset_init(&set, outcome->count, NULL) != 0)
         return;
-    dt_rankset_parse(&set, notice->list, NULL);
+    dt_rankset_parse(&set, event->list, NULL);
     for (uint32_t i = 0; i < set.size; i++) {
         struct rank *r = &outcome->ranks[i];
         if (!set.has[i])
@@ -149,19 +154,19 @@ static void take_tasks(struct dt_outcome *outcome,
             r->ended = true;
             r->no_record = true;
             r->end_ms = now_ms;
-            r->status = notice->status;
+            r->status = event->status;
         }
-        if (notice->oom)
-            take_oom(outcome, i);
+        if (event->oom)
+            note_oom(outcome, i);
     }
     dt_rankset_fini(&set);
 }
 
-/* The user who stops a step in the moment after a rank has ended does so for
- * a reason of his own. Who has stopped it may be said later than that it is
- * stopped.
+/* A user's Ctrl-C right after a rank has ended is not a reaction to that end.
+ * The message that says who stopped the step may come after the message that
+ * the step is stopped.
  */
-static void take_stop(struct dt_outcome *outcome, bool asked, int64_t now_ms)
+static void note_stop(struct dt_outcome *outcome, bool asked, int64_t now_ms)
 {
     if (outcome->stop_ms == 0)
         outcome->stop_ms = now_ms;
@@ -171,80 +176,79 @@ static void take_stop(struct dt_outcome *outcome, bool asked, int64_t now_ms)
         outcome->asked = true;
 }
 
-static void take_lost(struct dt_outcome *outcome,
-                      const struct dt_notice *notice, int64_t now_ms)
+static void note_lost_node(struct dt_outcome *outcome,
+                           const struct dt_console_event *event, int64_t now_ms)
 {
-    int host = find_host(outcome, notice->host);
-    if (!notice->host[0] && notice->node < (uint32_t)outcome->host_count)
-        host = (int)notice->node;
+    int host = find_host(outcome, event->host);
+    if (!event->host[0] && event->node < (uint32_t)outcome->host_count)
+        host = (int)event->node;
     if (host != NO_HOST)
         outcome->hosts[host].lost = true;
     if (outcome->lost[0])
         return;
     snprintf(outcome->lost, sizeof(outcome->lost), "%s",
-             host != NO_HOST ? outcome->hosts[host].name : notice->host);
+             host != NO_HOST ? outcome->hosts[host].name : event->host);
     outcome->lost_ms = now_ms;
 }
 
-/* Whether a record has come on a stream on which it can: that of the task
- * which starts, or of a task of the same node, where slurmstepd writes.
+/* Whether a record came from a stream on which it can appear: that of the task
+ * that starts, or, for an exit, of a task on the same node, to which slurmstepd
+ * writes.
  */
 static bool is_plausible(const struct dt_outcome *outcome,
-                         const struct dt_notice *notice, uint32_t label)
+                         const struct dt_console_event *event, uint32_t label)
 {
-    if (notice->rank >= outcome->count)
+    if (event->rank >= outcome->count)
         return false;
-    if (label >= outcome->count || label == notice->rank)
+    if (label >= outcome->count || label == event->rank)
         return true;
-    int host = outcome->ranks[notice->rank].host;
+    int host = outcome->ranks[event->rank].host;
     int written_on = outcome->ranks[label].host;
-    return notice->kind == DT_NOTICE_EXIT &&
+    return event->kind == DT_EVENT_EXIT &&
            (host == NO_HOST || written_on == NO_HOST || host == written_on);
 }
 
-void dt_outcome_notice(struct dt_outcome *outcome,
-                       const struct dt_notice *notice, uint32_t rank,
-                       int64_t now_ms)
+void dt_outcome_event(struct dt_outcome *outcome,
+                      const struct dt_console_event *event, uint32_t rank,
+                      int64_t now_ms)
 {
-    bool record =
-        notice->kind == DT_NOTICE_START || notice->kind == DT_NOTICE_EXIT;
-    if (record && !is_plausible(outcome, notice, rank))
+    bool record = event->kind == DT_EVENT_START || event->kind == DT_EVENT_EXIT;
+    if (record && !is_plausible(outcome, event, rank))
         return;
-    struct rank *r = &outcome->ranks[record ? notice->rank : outcome->count];
+    struct rank *r = &outcome->ranks[record ? event->rank : outcome->count];
     if (record) {
         r->seen = true;
-        take_clock(outcome, r, notice, now_ms);
+        update_clock(outcome, r, event, now_ms);
     }
-    bool end =
-        notice->kind == DT_NOTICE_EXIT || notice->kind == DT_NOTICE_TASKS;
+    bool end = event->kind == DT_EVENT_EXIT || event->kind == DT_EVENT_TASKS;
     if (end && outcome->first_end_ms == 0)
         outcome->first_end_ms = now_ms;
-    switch (notice->kind) {
-    case DT_NOTICE_START:
+    switch (event->kind) {
+    case DT_EVENT_START:
         r->started = true;
-        r->start_ms = notice->ms;
+        r->start_ms = event->ms;
         break;
-    case DT_NOTICE_EXIT:
+    case DT_EVENT_EXIT:
         r->ended = true;
         r->no_record = false;
-        r->end_ms = notice->ms;
-        r->status = notice->status;
+        r->end_ms = event->ms;
+        r->status = event->status;
         break;
-    case DT_NOTICE_TASKS:
-        take_tasks(outcome, notice, now_ms);
+    case DT_EVENT_TASKS:
+        note_ended_tasks(outcome, event, now_ms);
         break;
-    case DT_NOTICE_STOP:
-    case DT_NOTICE_ASKED:
-        take_stop(outcome, notice->kind == DT_NOTICE_ASKED, now_ms);
+    case DT_EVENT_STOP:
+    case DT_EVENT_ASKED:
+        note_stop(outcome, event->kind == DT_EVENT_ASKED, now_ms);
         break;
-    case DT_NOTICE_OOM:
-        take_oom(outcome, rank);
+    case DT_EVENT_OOM:
+        note_oom(outcome, rank);
         break;
-    case DT_NOTICE_NODE_LOST:
-        take_lost(outcome, notice, now_ms);
+    case DT_EVENT_NODE_LOST:
+        note_lost_node(outcome, event, now_ms);
         break;
-    case DT_NOTICE_ABSENT:
-    case DT_NOTICE_NONE:
+    case DT_EVENT_ABSENT:
+    case DT_EVENT_NONE:
         break;
     }
 }
@@ -254,7 +258,7 @@ void dt_outcome_hang(struct dt_outcome *outcome, const char *text,
 {
     free(outcome->hang);
     outcome->hang = strdup(text);
-    take_stop(outcome, false, now_ms);
+    note_stop(outcome, false, now_ms);
 }
 
 uint32_t dt_outcome_missing(const struct dt_outcome *outcome)
@@ -301,7 +305,7 @@ void dt_outcome_print_missing(const struct dt_outcome *outcome, FILE *out)
     dt_outcome_print_by_host(outcome, is_missing, out);
 }
 
-/* "n3 (ranks 4-5)" */
+/* Writes "n3 (ranks 4-5)". */
 static void print_host(const struct dt_outcome *outcome, const char *name,
                        FILE *out)
 {
@@ -320,23 +324,23 @@ static void print_host(const struct dt_outcome *outcome, const char *name,
 }
 
 void dt_outcome_print_absent(const struct dt_outcome *outcome,
-                             const struct dt_notice *notice, FILE *out)
+                             const struct dt_console_event *event, FILE *out)
 {
-    char list[sizeof(notice->list)];
+    char list[sizeof(event->list)];
     char *rest = list;
     const char *before = "";
-    if (strcmp(notice->list, "-") == 0) {
+    if (strcmp(event->list, "-") == 0) {
         fprintf(out,
                 "disttrain: all nodes have connected to rank 0, after %d "
                 "s\n",
-                notice->waited_s);
+                event->waited_s);
         return;
     }
     fprintf(out,
             "disttrain: rank 0 on %s has listened on port %u for %d s, but "
             "nobody on ",
-            notice->host, notice->port, notice->waited_s);
-    strcpy(list, notice->list);
+            event->host, event->port, event->waited_s);
+    strcpy(list, event->list);
     for (const char *name; (name = strsep(&rest, ",")) != NULL;) {
         fputs(before, out);
         print_host(outcome, name, out);

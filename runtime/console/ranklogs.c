@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranklogs.c - one log file for each rank */
+/* ranklogs.c - writes one log file per rank */
 #include "config.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ struct dt_ranklogs {
     char *dir;
     uint32_t count;
     FILE **files;    /* NULL: not open yet */
-    uint32_t *dirty; /* ranks whose file has something in its buffer */
+    uint32_t *dirty; /* ranks whose file has buffered data */
     uint32_t dirties;
     bool *is_dirty;
 };
@@ -37,7 +37,7 @@ void dt_ranklogs_destroy(struct dt_ranklogs *logs)
     free(logs);
 }
 
-/* Each rank takes a descriptor, and the usual limit is low. */
+/* Each rank needs a descriptor, and the usual limit is low. */
 static void raise_limit(void)
 {
     struct rlimit limit;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.c - `disttrain console --watch`: who has not connected to rank 0
+/* watch.c - `disttrain console --watch`: sees which hosts do not connect to
+ * rank 0
  *
- * Started beside rank 0 by its task_init, as the user. Looks at the port that
- * the ranks meet at, which tells about any program, and ends when all hosts
- * have connected, or with rank 0. The console makes a message of the records.
+ * The task_init of rank 0 starts it beside the task, as the user. It watches
+ * the ports where the ranks meet, which works for any program, and ends when
+ * all hosts have connected or rank 0 has ended. The console turns its records
+ * into messages.
  */
 #include "config.h"
 
@@ -20,47 +22,49 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cmd/watch.h"
+#include "console/connected.h"
+#include "console/watch.h"
 #include "contract/contract.h"
-#include "report/peers.h"
 
 enum {
     LOOK_MS = 500,
-    LISTEN_S = 600, /* for rank 0 to listen at all */
+    LISTEN_S = 600, /* how long rank 0 may take to listen */
     PORTS = 2,
-    AGAIN_S = 300,     /* between two messages about the same */
-    NAMES_BYTES = 600, /* of hosts in one record */
+    AGAIN_S = 300,     /* between two messages about the same hosts */
+    NAMES_BYTES = 600, /* of host names in one record */
 };
 
 struct watch {
     int rank0; /* pidfd */
     double patience;
     unsigned ports[PORTS]; /* MASTER_PORT, JAX's; 0: none */
-    unsigned port;         /* that one is listened on; 0: none yet */
-    double since;          /* when that was first seen */
+    unsigned port;         /* the one on which rank 0 listens; 0: none yet */
+    double since;          /* when we first saw it listen */
     const char *own;       /* host of rank 0 */
-    char **hosts;          /* of the step, to the NULL */
+    char **hosts;          /* of the step, ending with NULL */
     char token[DT_TOKEN_BYTES];
-    struct dt_peers peers;
+    struct dt_connected connected;
 };
 
-static void look(struct watch *w)
+static void look_at_ports(struct watch *w)
 {
     static const char *const tables[] = {"/proc/net/tcp", "/proc/net/tcp6"};
     for (int i = 0; i < 2 * PORTS; i++) {
         FILE *table = fopen(tables[i / PORTS], "re");
         if (!table)
             continue;
-        dt_peers_read(&w->peers, table, w->ports[i % PORTS]);
+        dt_connected_read(&w->connected, table, w->ports[i % PORTS]);
         fclose(table);
-        if (w->peers.listens && w->port == 0) {
+        if (w->connected.listens && w->port == 0) {
             w->port = w->ports[i % PORTS];
             w->since = dt_clock_now();
         }
     }
 }
 
-/* Takes each address of the host that is known out of `unknown`. */
+/* Whether the host has connected. Subtracts each of its addresses that has
+ * connected from *unknown.
+ */
 static bool has_connected(const struct watch *w, const char *host,
                           size_t *unknown)
 {
@@ -74,7 +78,7 @@ static bool has_connected(const struct watch *w, const char *host,
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         struct sockaddr_in6 in6;
         memcpy(&in6, a->ai_addr, sizeof(in6));
-        if (dt_peers_has(&w->peers, &in6.sin6_addr)) {
+        if (dt_connected_has(&w->connected, &in6.sin6_addr)) {
             found = true;
             *unknown -= *unknown > 0;
         }
@@ -83,13 +87,13 @@ static bool has_connected(const struct watch *w, const char *host,
     return found;
 }
 
-/* Fills names with the hosts that have not connected, ",..." at the end if they
- * are too many. Returns how many they are, or 0 if nobody can say: an address
- * that belongs to no host may be the second one of any.
+/* Fills names with the hosts that have not connected, ending with ",..." if
+ * there are too many. Returns how many there are; 0 if that cannot be known: an
+ * address that belongs to no host may be a second address of any of them.
  */
 static int find_absent(const struct watch *w, char names[NAMES_BYTES])
 {
-    size_t unknown = w->peers.count;
+    size_t unknown = w->connected.count;
     size_t used = 0;
     int absent = 0;
     bool cut = false;
@@ -108,7 +112,8 @@ static int find_absent(const struct watch *w, char names[NAMES_BYTES])
     return unknown > 0 ? 0 : absent;
 }
 
-static void say(const struct watch *w, double waited, const char *names)
+static void write_record(const struct watch *w, double waited,
+                         const char *names)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -117,7 +122,7 @@ static void say(const struct watch *w, double waited, const char *names)
             w->port, waited, names[0] ? names : "-");
 }
 
-static void watch(struct watch *w, size_t others)
+static void watch_ports(struct watch *w, size_t others)
 {
     char names[NAMES_BYTES];
     char said[NAMES_BYTES] = "";
@@ -126,8 +131,8 @@ static void watch(struct watch *w, size_t others)
     struct pollfd rank0 = {.fd = w->rank0, .events = POLLIN};
     while (poll(&rank0, 1, LOOK_MS) == 0) {
         double now = dt_clock_now();
-        look(w);
-        bool complete = w->peers.count >= others;
+        look_at_ports(w);
+        bool complete = w->connected.count >= others;
         if ((complete && !said[0]) || (!w->port && now > start + LISTEN_S))
             return;
         if (!w->port ||
@@ -135,16 +140,16 @@ static void watch(struct watch *w, size_t others)
             continue;
         int absent = find_absent(w, names);
         if (absent > 0)
-            say(w, now - w->since, strcpy(said, names));
+            write_record(w, now - w->since, strcpy(said, names));
         else if (said[0])
-            say(w, now - w->since, "");
+            write_record(w, now - w->since, "");
         if (complete || absent == 0)
             return;
         next = now + AGAIN_S;
     }
 }
 
-int dt_cmd_watch(int argc, char **argv)
+int dt_console_watch(int argc, char **argv)
 {
     if (argc < 7)
         return EX_USAGE;
@@ -157,7 +162,7 @@ int dt_cmd_watch(int argc, char **argv)
     };
     if (scanf("%32s", w.token) != 1)
         return EX_PROTOCOL;
-    watch(&w, (size_t)(argc - 7));
-    free(w.peers.addresses);
+    watch_ports(&w, (size_t)(argc - 7));
+    free(w.connected.addresses);
     return 0;
 }

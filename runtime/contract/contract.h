@@ -5,70 +5,71 @@
  * The plugin links nothing but libc, so this header holds names and no code.
  *
  * 1. The contract. srun runs `RUNTIME check --contract FILE -- WORD...` as the
- * user, before anything is queued; the WORDs are srun's own up to the command.
+ * user, before anything is queued; the WORDs are srun's options.
  * sbatch and salloc run `RUNTIME check --contract --allocation SCRIPT FILE --
  * WORD...`; an empty SCRIPT is none.
- * A config without a mistake gives exit status 0 and, on stdout, lines of the
- * form
+ * If the config has no mistake, the exit status is 0 and stdout has lines of
+ * the form
  *
  *     DISTTRAIN_CONTRACT=2          first line: the version of this grammar
  *     CONFIG=/absolute/path         once
  *     RUNS=train                    once: what `disttrain` without arguments
  *                                   does: train, command (launch.command) or
  *                                   nothing (the file has neither)
- *     SRUN NAME=value               a variable for srun to find before it reads
- *                                   its SLURM_* input; any number
+ *     SRUN NAME=value               a variable to set before srun reads its
+ *                                   SLURM_* input; any number
  *     ENV NAME=value                one for each entry of `env:`, any number
  *
- * A value ends at the newline; in it a backslash is written as \\ and a newline
- * as \n, nothing else is escaped. NAME is [A-Za-z_][A-Za-z0-9_]*. The whole
- * contract is at most DT_CONTRACT_BYTES. Anything else is refused: both sides
- * come from the same release. With a mistake in the config the exit status is
- * not 0, stdout is ignored, and stderr has one line `file:line:col: key: text`
- * for each mistake, which srun repeats as it is.
+ * A value ends at the newline. Within it, a backslash is written as \\ and a
+ * newline as \n; nothing else is escaped. NAME is [A-Za-z_][A-Za-z0-9_]*. The
+ * whole contract is at most DT_CONTRACT_BYTES. Anything else is refused: both
+ * sides come from the same release. If the config has a mistake, the exit
+ * status is not 0, stdout is ignored, and stderr, which is srun's own, has one
+ * line `file:line:col: key: text` for each mistake.
  *
  * 2. The environment. All names begin with SLURM, because `--export=NONE` drops
- * every other one on the way to the tasks. The plugin removes those that it
- * finds in srun's own environment, so that steps started inside a task begin
- * afresh.
+ * all others on the way to the tasks. The plugin removes those that it finds in
+ * srun's own environment, so that a step started inside a task does not inherit
+ * them.
  *
  * 3. The console. srun starts `RUNTIME console` as its child, with its own
  * stdout and stderr, and from then on writes into two pipes, which the child
- * reads. On the child's stdin are
+ * reads. The child's stdin has
  *
  *     DISTTRAIN_CONSOLE=2      first line: the version of this grammar
  *     LABELS=none|strip|keep|apart
  *                              whether srun begins lines with the rank, and
- *                              whether the user wants to see it; apart: what
- *                              tasks write goes elsewhere, and they write no
- *                              records
+ *                              whether the user wants to see it; apart: the
+ *                              tasks' output goes elsewhere, and they write
+ *                              no records
  *     TASKS=N
- *     STEP=JOB.STEP            their numbers
- *     TOKEN=HEX                a secret of the step, which its records carry
+ *     STEP=JOB.STEP            the numbers of the job and the step
+ *     TOKEN=HEX                a secret of the step, part of its records
  *     NODE HOST A-B,C          for each node of the step, in their order: the
  *                              ranks there; none if srun could not ask
  *
- * Its exit status is 75 (EX_TEMPFAIL) if a rank has ended with that, and none
- * has failed, or if one has crashed and DT_ENV_REQUEUE counts that; else 0.
+ * Its exit status is 75 (EX_TEMPFAIL) if a rank has exited with that status and
+ * none has failed, or if one has crashed and DT_ENV_REQUEUE allows another
+ * restart; otherwise 0.
  *
  * 4. Records: lines on stderr for the console, which does not show them. A task
  * that starts writes the first. slurmstepd writes the second for a task that
  * has not ended with exit status 0, on the stderr of the node's first task;
- * STATUS is what waitpid says. The third is of `RUNTIME console --watch`, which
- * runs beside rank 0: hosts that have not connected to PORT, on which rank 0
- * listens for WAITED s; "-": all have.
+ * STATUS is its wait status. `RUNTIME console --watch`, which runs beside rank
+ * 0, writes the third: HOSTS have not connected to PORT, on which rank 0 has
+ * listened for WAITED seconds; "-": all have connected.
  *
  *     disttrain: record: TOKEN start RANK HOST SECONDS.mmm
  *     disttrain: record: TOKEN exit RANK HOST SECONDS.mmm STATUS
  *     disttrain: record: TOKEN absent RANK HOST SECONDS.mmm PORT WAITED HOSTS
  *
- * TOKEN is random, and made by srun for each step. A line without it is one
- * that a program has printed. The plugin takes it out of the environment before
- * the user's program runs. It is no secret from someone who reads the memory of
- * his own srun: it guards against mistakes, and not against its owner.
+ * srun makes a random TOKEN for each step. A line without it comes from a
+ * program. The plugin removes it from the environment before the user's program
+ * runs. Users can still read it from the memory of their own srun: it protects
+ * against mistakes, not against its owner.
  */
-#ifndef DT_LAUNCH_CONTRACT_H
-#define DT_LAUNCH_CONTRACT_H
+#ifndef DT_CONTRACT_CONTRACT_H
+#define DT_CONTRACT_CONTRACT_H
 
 #define DT_CONTRACT_VERSION_LINE "DISTTRAIN_CONTRACT=2"
 #define DT_CONTRACT_CONFIG "CONFIG="
@@ -77,89 +78,88 @@
 #define DT_CONTRACT_ENV "ENV "
 #define DT_CONTRACT_BYTES (1024 * 1024)
 
-/* Everything below begins with this. */
+/* All names below begin with this. */
 #define DT_ENV_PREFIX "SLURM_DISTTRAIN_"
 
-/* Absolute path of the config: in every task of an active step. It is what
- * `disttrain` without arguments trains.
+/* Absolute path of the config, in every task of an active step; `disttrain`
+ * without arguments trains as it says.
  */
 #define DT_ENV_CONFIG "SLURM_DISTTRAIN_CONFIG"
 
-/* NodeName of the host of rank 0, as srun knows it; absent if srun could not
- * ask.
+/* NodeName of the host of rank 0, as the controller told srun; absent if it did
+ * not answer.
  */
 #define DT_ENV_MASTER "SLURM_DISTTRAIN_MASTER"
 
 /* DT_ENV_CARRY "NAME" carries an `env:` entry from srun to the tasks, where the
- * plugin takes it away and sets NAME, unless the user has set NAME.
+ * plugin removes it and sets NAME, unless the user has set NAME.
  */
 #define DT_ENV_CARRY "SLURM_DISTTRAIN_ENV_"
 
-/* Space-separated NAME=value: the variables that the plugin, and not the user,
- * has set in this task (RANK and so on).
+/* Space-separated NAME=value: the variables in this task (RANK and so on) that
+ * were set by the plugin and not by the user.
  */
 #define DT_ENV_EXPORTED "SLURM_DISTTRAIN_EXPORTED"
 
-/* "HASH:PATH" of the config: in a batch job as it was when sbatch checked it,
- * and in an srun of that job as it is now.
+/* "HASH:PATH" of the config: in a batch job, as it was when sbatch checked it;
+ * in an srun of that job, as it is now.
  */
 #define DT_ENV_SUM "SLURM_DISTTRAIN_SUM"
 
-/* The rest comes from `launch:` and `logging:`, as SRUN lines, and is absent
- * where the config says nothing.
+/* The rest comes from `launch:` and `logging:`, as SRUN lines, and is absent if
+ * the config does not set it.
  */
 
-/* Whose variables the tasks get: "torch,jax"; absent: all (launch/variables.h).
+/* The frameworks whose variables the tasks get, such as "torch,jax"; absent:
+ * all (see variables.h).
  */
 #define DT_ENV_FRAMEWORKS "SLURM_DISTTRAIN_FRAMEWORKS"
 
-/* "one": each task sees the GPU of its local rank only; absent: all. */
+/* "one": each task sees only the GPU of its local rank; absent: all GPUs. */
 #define DT_ENV_GPU_VISIBILITY "SLURM_DISTTRAIN_GPU_VISIBILITY"
 
-/* "none": tasks stay where Slurm has bound them; absent: each is bound to the
- * CPUs near its GPU.
+/* "none": tasks keep Slurm's CPU binding; absent: each is bound to CPUs near
+ * its GPU.
  */
 #define DT_ENV_CPU_BIND "SLURM_DISTTRAIN_CPU_BIND"
 
-/* "10@300": this signal to every rank that many seconds before the limit. */
+/* "10@300": send signal 10 to every rank 300 seconds before the time limit. */
 #define DT_ENV_SIGNAL "SLURM_DISTTRAIN_SIGNAL"
 
-/* "3": put the batch job back into the queue when the run asks for it, and when
- * it crashes, unless it has been restarted so often; "0": not when it crashes.
+/* "3": requeue the batch job when the run requests it, and when it crashes,
+ * unless it has been restarted that often; "0": not when it crashes.
  */
 #define DT_ENV_REQUEUE "SLURM_DISTTRAIN_REQUEUE"
 
-/* "1": `disttrain doctor` on all nodes before the tasks start; srun makes it
- * DT_PREFLIGHT_FAILED if they are not to.
+/* "1": run `disttrain doctor` on all nodes before the tasks start; srun changes
+ * it to DT_PREFLIGHT_FAILED if they must not start.
  */
 #define DT_ENV_PREFLIGHT "SLURM_DISTTRAIN_PREFLIGHT"
 #define DT_PREFLIGHT_FAILED "failed"
 
-/* "600" or "600 end": seconds without output after which the console says what
- * each rank is doing, and whether it ends the step then; "0": never.
+/* "600" or "600 end": after that many seconds without output the console says
+ * what each rank is doing and, with "end", ends the step; "0": never.
  */
 #define DT_ENV_HANG "SLURM_DISTTRAIN_HANG"
 #define DT_HANG_DEFAULT "300"
 
-/* "no": the first failure does not become the comment of the job; absent: it
- * does.
- */
+/* "no": do not set the job's comment to the first failure; absent: set it. */
 #define DT_ENV_JOB_COMMENT "SLURM_DISTTRAIN_JOB_COMMENT"
 
-/* The words of launch.command, one a line, escaped like the contract: what
+/* The words of launch.command, one per line, escaped like the contract: what
  * `disttrain` without arguments runs instead of training.
  */
 #define DT_ENV_COMMAND "SLURM_DISTTRAIN_COMMAND"
 
-/* Ranks whose lines are shown: "0,4-7"; absent: all. */
+/* The ranks whose output is shown, such as "0,4-7"; absent: all. */
 #define DT_ENV_CONSOLE_RANKS "SLURM_DISTTRAIN_CONSOLE_RANKS"
 
-/* Absolute directory for a log file of each rank; absent: none. */
+/* Absolute path of the directory for one log file per rank; absent: no logs. */
 #define DT_ENV_RANK_LOGS "SLURM_DISTTRAIN_RANK_LOGS"
 
-/* "TOKEN" or "TOKEN label": srun has a console, so tasks write records; with
- * "label" the user has not asked for SLURM_LABELIO. Not in the environment of
- * the user's program.
+/* "TOKEN" or "TOKEN label": srun has a console, so tasks write records;
+ * "label": the plugin, not the user, has set SLURM_LABELIO. Removed before the
+ * user's program starts.
  */
 #define DT_ENV_CONSOLE "SLURM_DISTTRAIN_CONSOLE"
 
@@ -177,4 +177,4 @@ enum {
     DT_CONSOLE_ERR_FD = 4,
 };
 
-#endif /* DT_LAUNCH_CONTRACT_H */
+#endif /* DT_CONTRACT_CONTRACT_H */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* variables.c - one row a variable: whose it is, its name, how its value reads
- */
+/* variables.c - a table of the variables that programs read */
 #include "config.h"
 
 #include <stdarg.h>
@@ -10,7 +9,7 @@
 
 #include "contract/variables.h"
 
-/* In the order of the bits below. */
+/* The names of frameworks, in the order of the bits below. */
 const char *const dt_variables_frameworks[] = {
     "accelerate", "composer", "deepspeed",  "horovod", "jax", "lightning",
     "megatron",   "python",   "tensorflow", "torch",   NULL,
@@ -29,21 +28,21 @@ enum {
     TENSORFLOW = 1 << 8,
     TORCH = 1 << 9,
 
-    FIXED = 1 << 0,  /* true of this task alone */
-    NAMED = 1 << 1,  /* only if one of its frameworks is named */
-    NEEDED = 1 << 2, /* an error if named and there is no value */
+    FIXED = 1 << 0,  /* specific to this task */
+    NAMED = 1 << 1,  /* set only if one of its frameworks is named */
+    NEEDED = 1 << 2, /* it is an error if it is named and has no value */
 };
 
-/* What is left out, and why: TORCHELASTIC_RUN_ID (Lightning would leave its
- * Slurm mode, and with it preemption), OMPI_* and PMI_* (preferred to Slurm by
- * those who read them), HOROVOD_CONTROLLER and _GLOO_RENDEZVOUS_* (need
- * horovodrun's server). HOROVOD_RANK is how Lightning 1 and others know
- * horovodrun, so it waits for its name.
+/* Deliberately left out: TORCHELASTIC_RUN_ID (Lightning would leave its Slurm
+ * mode, and with it preemption), OMPI_* and PMI_* (programs that read them
+ * prefer them to Slurm), HOROVOD_CONTROLLER and _GLOO_RENDEZVOUS_* (need
+ * horovodrun's server). Lightning 1 and others take HOROVOD_RANK as a sign of
+ * horovodrun, so it is set only if horovod is named.
  */
 static const struct row {
     unsigned frameworks;
     const char *name;
-    const char *value; /* a {word} is one of the table below */
+    const char *value; /* each {word} is in the table below */
     unsigned flags;
 } rows[] = {
     {ALWAYS, "RANK", "{rank}", FIXED},
@@ -67,7 +66,7 @@ static const struct row {
     {TORCH | ACCELERATE, "ROLE_NAME", "default", 0},
     {TORCH | ACCELERATE, "TORCHELASTIC_RESTART_COUNT", "{restarts}", 0},
     {TORCH | ACCELERATE | COMPOSER, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 0},
-    /* the flight recorder of collectives, where there is a place for it */
+    /* the flight recorder of collectives, if there is a directory for logs */
     {TORCH | ACCELERATE, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "{logs}/nccl-rank-",
      0},
     {TORCH | ACCELERATE, "TORCH_NCCL_TRACE_BUFFER_SIZE", "{logged}2000", 0},
@@ -103,17 +102,18 @@ static const struct row {
     {PYTHON, "PYTHONFAULTHANDLER", "1", 0},
 };
 
-/* A longer value is for those who ask for it, because every process carries it.
+/* A longer value is set only for a framework that is named, because every
+ * process carries it.
  */
 enum { UNASKED_BYTES = 8192 };
 
 struct text {
-    char *bytes; /* DT_VARIABLE_BYTES of them */
+    char *bytes; /* of DT_VARIABLE_BYTES */
     size_t used;
 };
 
-/* -1 if it does not fit. */
-static int add(struct text *text, const char *format, ...)
+/* Appends formatted text; -1 if it does not fit. */
+static int append_format(struct text *text, const char *format, ...)
 {
     va_list ap;
     size_t left = DT_VARIABLE_BYTES - text->used;
@@ -130,10 +130,10 @@ static int add_number(struct text *text, const struct dt_task_facts *facts,
                       const void *field)
 {
     (void)facts;
-    return add(text, "%u", *(const unsigned *)field);
+    return append_format(text, "%u", *(const unsigned *)field);
 }
 
-/* 0 means that nobody knows. */
+/* Appends a number unless it is 0, which means unknown. */
 static int add_known(struct text *text, const struct dt_task_facts *facts,
                      const void *field)
 {
@@ -145,10 +145,10 @@ static int add_text(struct text *text, const struct dt_task_facts *facts,
 {
     const char *value = *(const char *const *)field;
     (void)facts;
-    return value ? add(text, "%s", value) : -1;
+    return value ? append_format(text, "%s", value) : -1;
 }
 
-/* Nothing, but only where logs are kept. */
+/* Appends nothing; fails if there is no directory for logs. */
 static int add_logged(struct text *text, const struct dt_task_facts *facts,
                       const void *field)
 {
@@ -157,34 +157,34 @@ static int add_logged(struct text *text, const struct dt_task_facts *facts,
     return facts->logs ? 0 : -1;
 }
 
-/* In front of ":PORT" an IPv6 address stands in brackets. */
+/* Appends a host before ":PORT", where an IPv6 address needs brackets. */
 static int add_url_host(struct text *text, const struct dt_task_facts *facts,
                         const void *field)
 {
     const char *host = *(const char *const *)field;
     if (host && strchr(host, ':') && host[0] != '[')
-        return add(text, "[%s]", host);
+        return append_format(text, "[%s]", host);
     return add_text(text, facts, field);
 }
 
-/* Left to itself UCX finds its RDMA devices, and is to use them. */
+/* With RDMA, UCX must choose its devices by itself. */
 static int add_ucx_device(struct text *text, const struct dt_task_facts *facts,
                           const void *field)
 {
     return facts->rdma ? -1 : add_text(text, facts, field);
 }
 
-/* JAX takes the device with its local rank, which it does not find where each
- * task sees a single one.
+/* JAX uses the device whose index is its local rank, which does not exist where
+ * each task sees a single device.
  */
 static int add_device(struct text *text, const struct dt_task_facts *facts,
                       const void *field)
 {
     (void)field;
-    return add(text, "%u", facts->gpus == 1 ? 0 : facts->local_rank);
+    return append_format(text, "%u", facts->gpus == 1 ? 0 : facts->local_rank);
 }
 
-/* Only if it is the same on all nodes. */
+/* Fails unless all nodes have the same number of tasks. */
 static int add_tasks_per_node(struct text *text,
                               const struct dt_task_facts *facts,
                               const void *field)
@@ -193,10 +193,11 @@ static int add_tasks_per_node(struct text *text,
     for (uint32_t i = 0; facts->tasks && i < facts->nodes; i++)
         if (facts->tasks[i] != facts->tasks[0])
             return -1;
-    return facts->tasks ? add(text, "%u", facts->tasks[0]) : -1;
+    return facts->tasks ? append_format(text, "%u", facts->tasks[0]) : -1;
 }
 
-/* Node by node, whatever the order of ranks: that is how add_tf_index counts.
+/* Lists workers node by node, whatever the order of ranks, as add_tf_index
+ * counts.
  */
 static int add_tf_workers(struct text *text, const struct dt_task_facts *facts,
                           const void *field)
@@ -206,8 +207,8 @@ static int add_tf_workers(struct text *text, const struct dt_task_facts *facts,
         return -1;
     for (uint32_t i = 0; i < facts->nodes; i++)
         for (uint32_t k = 0; k < facts->tasks[i]; k++)
-            if (add(text, "%s\"%s:%u\"", i + k > 0 ? "," : "", facts->hosts[i],
-                    facts->tf_port + k) != 0)
+            if (append_format(text, "%s\"%s:%u\"", i + k > 0 ? "," : "",
+                              facts->hosts[i], facts->tf_port + k) != 0)
                 return -1;
     return 0;
 }
@@ -219,10 +220,10 @@ static int add_tf_index(struct text *text, const struct dt_task_facts *facts,
     (void)field;
     for (uint32_t i = 0; i < facts->node_rank && i < facts->nodes; i++)
         index += facts->tasks[i];
-    return add(text, "%u", index);
+    return append_format(text, "%u", index);
 }
 
-/* What may stand in the rows; -1 from `add`: there is no such value. */
+/* The words of the rows; `add` returns -1 if there is no value. */
 static const struct word {
     const char *name;
     int (*add)(struct text *text, const struct dt_task_facts *facts,
@@ -255,7 +256,7 @@ static const struct word {
 #undef FIELD
 };
 
-/* The word that p begins with, or NULL. */
+/* Returns the word that p begins with, or NULL. */
 static const struct word *find_word(const char *p)
 {
     for (size_t i = 0; *p == '{' && i < sizeof(words) / sizeof(*words); i++)
@@ -264,7 +265,7 @@ static const struct word *find_word(const char *p)
     return NULL;
 }
 
-/* -1: a word has no value. */
+/* Expands a value; -1 if one of its words has no value. */
 static int write_value(const char *p, const struct dt_task_facts *facts,
                        struct text *text)
 {
@@ -274,14 +275,15 @@ static int write_value(const char *p, const struct dt_task_facts *facts,
             if (word->add(text, facts, (const char *)facts + word->field) != 0)
                 return -1;
             p += strlen(word->name);
-        } else if (add(text, "%c", *p++) != 0) {
+        } else if (append_format(text, "%c", *p++) != 0) {
             return -1;
         }
     }
     return 0;
 }
 
-/* The bit of the first name in list, of len bytes; 0 if it is none. */
+/* Returns the bit of the first name in list, of len bytes; 0 if it is unknown.
+ */
 static unsigned framework_bit(const char *list, size_t len)
 {
     for (int i = 0; dt_variables_frameworks[i]; i++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * variables.h - the variables by which a program learns its place in the job
+ * variables.h - the variables from which a program learns its place in the job
  *
- * A function of the facts and libc only: the plugin sets them in each task, and
- * `disttrain sbatch --dry-run` shows them.
+ * Depends only on the facts and libc: the plugin sets the variables in each
+ * task, and `disttrain sbatch --dry-run` prints them.
  */
-#ifndef DT_LAUNCH_VARIABLES_H
-#define DT_LAUNCH_VARIABLES_H
+#ifndef DT_CONTRACT_VARIABLES_H
+#define DT_CONTRACT_VARIABLES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,8 +17,8 @@ enum {
     DT_VARIABLE_BYTES = 100 * 1024, /* room for any value, terminated */
 };
 
-/* Facts that nobody knows are NULL, 0 or -1 as said, and variables that need
- * them are not set.
+/* Unknown facts are NULL, 0 or -1, as noted; variables that need them are not
+ * set.
  */
 struct dt_task_facts {
     uint32_t rank;
@@ -28,41 +28,45 @@ struct dt_task_facts {
     uint32_t node_rank;
     uint32_t nodes;
     uint32_t restarts;        /* how often the job was requeued */
-    uint32_t cpus;            /* that this task may use; 0: unknown */
-    int gpus;                 /* that this task sees; -1: unknown */
-    unsigned master_port;     /* of torch's store; 0: none, as the next three */
+    uint32_t cpus;            /* how many this task may use; 0: unknown */
+    int gpus;                 /* how many this task sees; -1: unknown */
+    unsigned master_port;     /* of torch's store; this and the next three are 0
+                               * if there is none
+                               */
     unsigned jax_port;        /* of JAX's coordinator */
     unsigned tf_port;         /* of the node's first TensorFlow worker */
     unsigned ras_port;        /* of NCCL's health service, on each node */
     const char *master_addr;  /* rank 0's host */
-    const char *host;         /* this node's; NULL: unknown */
+    const char *host;         /* NodeName of this node; NULL: unknown */
     const char *logs;         /* directory for logs of ranks; NULL: none */
-    const char *interface;    /* on the way to rank 0; NULL: none or unknown */
-    bool rdma;                /* this node has another way, for UCX */
+    const char *interface;    /* on the route to rank 0; NULL: none or unknown
+                               */
+    bool rdma;                /* this node has RDMA devices, which UCX uses */
     const char *const *hosts; /* by node rank; NULL: unknown */
     const uint32_t *tasks;    /* on each of hosts */
 };
 
-/* The names that a list of frameworks may have; the last is NULL. */
+/* The valid names of frameworks, ending with NULL. */
 extern const char *const dt_variables_frameworks[];
 
-/* Takes one variable; both strings end with the call. A fixed one is true of
- * this task alone, so another value in the user's environment contradicts it;
- * any other is only a default. Returns 0, or -1 with err, which ends it all.
+/* Receives one variable; both strings are valid only during the call. A fixed
+ * one is specific to this task, so another value in the user's environment is
+ * an error; any other is only a default. Returns 0, or -1 with err, which ends
+ * the iteration.
  */
 typedef int dt_variables_set_f(void *context, const char *name,
                                const char *value, bool fixed,
                                struct dt_error *err);
 
 /* Calls set for each variable that the task gets, always in the same order.
- * `frameworks` is a list such as "torch,jax", or NULL for all; the few
+ * `frameworks` is a list such as "torch,jax", or NULL for all. The few
  * variables that would switch other frameworks into a wrong mode are set only
- * for a framework named in it. The list is read before the first call. Fails on
- * an unknown name, or if a framework that is named cannot be served, or with
- * set.
+ * for a framework that is named. The list is checked before the first call.
+ * Fails on an unknown name, if a named framework cannot get its variables, or
+ * if set fails.
  */
 int dt_variables_each(const struct dt_task_facts *facts, const char *frameworks,
                       dt_variables_set_f *set, void *context,
                       struct dt_error *err);
 
-#endif /* DT_LAUNCH_VARIABLES_H */
+#endif /* DT_CONTRACT_VARIABLES_H */

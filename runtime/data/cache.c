@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c - writing caches whole, and believing none */
+/* cache.c - writes caches as a whole and checks them when they are opened */
 #include "config.h"
 
 #include <errno.h>
@@ -16,19 +16,19 @@
 #include "data/cache.h"
 
 enum {
-    WRITE_BYTES = 1 << 20, /* at a time */
-    SAMPLES = 64,          /* of the tokens, in the sum */
+    WRITE_BYTES = 1 << 20, /* size of the write buffer */
+    SAMPLES = 64,          /* ranges of tokens that the checksum covers */
     SAMPLE_TOKENS = 16384,
 };
 
-#define MAGIC UINT64_C(0x534e4b5454440a03) /* of version 3 */
+#define MAGIC UINT64_C(0x534e4b5454440a03) /* version 3 */
 
 struct header {
     uint64_t magic, key, stamp;
     uint64_t count, token_count, notes_bytes;
     struct dt_cache_counts counts;
     uint64_t body_hash;
-    uint64_t hash; /* XXH3 of the header before it */
+    uint64_t hash; /* XXH3 of the fields above */
 };
 
 static uint64_t header_hash(const struct header *header)
@@ -36,8 +36,8 @@ static uint64_t header_hash(const struct header *header)
     return XXH3_64bits(header, offsetof(struct header, hash));
 }
 
-/* Where the parts of a mapped cache are. */
-static void locate(struct dt_cache *cache, const struct header *header)
+/* Sets the pointers and counts of a mapped cache from its header. */
+static void locate_parts(struct dt_cache *cache, const struct header *header)
 {
     const char *body = (const char *)cache->map.data + sizeof(*header);
     cache->counts = header->counts;
@@ -49,7 +49,7 @@ static void locate(struct dt_cache *cache, const struct header *header)
     cache->notes = (const char *)(cache->tokens + header->token_count);
 }
 
-/* XXH3 of the offsets, the notes and samples all over the tokens. */
+/* XXH3 of the offsets, the notes and ranges of tokens spread over the file. */
 static uint64_t body_hash(const struct dt_cache *cache)
 {
     const uint64_t n = SAMPLE_TOKENS, tokens = cache->token_count;
@@ -69,7 +69,7 @@ static uint64_t body_hash(const struct dt_cache *cache)
 
 /* --- reading --- */
 
-/* Do the sizes in the header add up to those of the file? */
+/* Whether the sizes in the header add up to the size of the file. */
 static bool sizes_fit(const struct header *header, size_t bytes)
 {
     size_t rest = bytes - sizeof(*header);
@@ -99,7 +99,7 @@ static bool offsets_fit(const struct dt_cache *cache)
     return fit;
 }
 
-/* Strings without control characters. */
+/* Whether the notes are NUL-terminated and have no control characters. */
 static bool notes_fit(const struct dt_cache *cache)
 {
     for (uint64_t i = 0; i < cache->notes_bytes; i++)
@@ -109,8 +109,10 @@ static bool notes_fit(const struct dt_cache *cache)
            cache->notes[cache->notes_bytes - 1] == '\0';
 }
 
-/* What is wrong with the file, or NULL; fills the rest of *cache. */
-static const char *examine(struct dt_cache *cache, uint64_t key)
+/* Returns what is wrong with the mapped file, or NULL after filling the rest of
+ * *cache.
+ */
+static const char *examine_cache(struct dt_cache *cache, uint64_t key)
 {
     struct header header;
     if (cache->map.bytes < sizeof(header))
@@ -124,7 +126,7 @@ static const char *examine(struct dt_cache *cache, uint64_t key)
         return "made from other content, another tokenizer or other options";
     if (!sizes_fit(&header, cache->map.bytes) || !counts_fit(&header))
         return "not of the size that its header says";
-    locate(cache, &header);
+    locate_parts(cache, &header);
     if (header.body_hash != body_hash(cache))
         return "damaged";
     if (!offsets_fit(cache) || !notes_fit(cache))
@@ -141,7 +143,7 @@ struct examination {
 static void guarded_examine(void *ctx)
 {
     struct examination *e = ctx;
-    e->wrong = examine(e->cache, e->key);
+    e->wrong = examine_cache(e->cache, e->key);
 }
 
 int dt_cache_open(struct dt_cache *cache, const char *path, uint64_t key,
@@ -211,7 +213,7 @@ static int flush_sink(struct sink *sink)
     return rc;
 }
 
-static int put(struct sink *sink, const void *data, size_t bytes)
+static int put_bytes(struct sink *sink, const void *data, size_t bytes)
 {
     const char *p = data;
     while (bytes > 0) {
@@ -227,7 +229,7 @@ static int put(struct sink *sink, const void *data, size_t bytes)
     return 0;
 }
 
-/* The first notes_limit notes; their bytes go to *bytes. */
+/* Writes the first notes_limit notes and adds their size to *bytes. */
 static int put_notes(struct sink *sink, const struct dt_cache *parts,
                      size_t part_count, size_t notes_limit, uint64_t *bytes)
 {
@@ -236,7 +238,7 @@ static int put_notes(struct sink *sink, const struct dt_cache *parts,
         const char *end = note + parts[i].notes_bytes;
         while (note < end && notes_limit > 0) {
             size_t n = strlen(note) + 1;
-            if (put(sink, note, n) < 0)
+            if (put_bytes(sink, note, n) < 0)
                 return -1;
             *bytes += n;
             note += n;
@@ -251,14 +253,15 @@ static int put_offsets(struct sink *sink, const struct dt_cache *parts,
                        bool one_example)
 {
     uint64_t offset = 0;
-    if (put(sink, &offset, sizeof(offset)) < 0)
+    if (put_bytes(sink, &offset, sizeof(offset)) < 0)
         return -1;
     if (one_example)
-        return put(sink, &header->token_count, sizeof(header->token_count));
+        return put_bytes(sink, &header->token_count,
+                         sizeof(header->token_count));
     for (size_t i = 0; i < part_count; i++) {
         for (uint64_t e = 1; e <= parts[i].count; e++) {
             uint64_t end = offset + parts[i].offsets[e];
-            if (put(sink, &end, sizeof(end)) < 0)
+            if (put_bytes(sink, &end, sizeof(end)) < 0)
                 return -1;
         }
         offset += parts[i].token_count;
@@ -273,8 +276,8 @@ static int put_body(struct sink *sink, const struct dt_cache *parts,
     if (put_offsets(sink, parts, part_count, header, one_example) < 0)
         return -1;
     for (size_t i = 0; i < part_count; i++)
-        if (put(sink, parts[i].tokens,
-                parts[i].token_count * sizeof(*parts[i].tokens)) < 0)
+        if (put_bytes(sink, parts[i].tokens,
+                      parts[i].token_count * sizeof(*parts[i].tokens)) < 0)
             return -1;
     if (put_notes(sink, parts, part_count, notes_limit, &header->notes_bytes) <
         0)
@@ -300,7 +303,9 @@ static struct header sum_up(uint64_t key, uint64_t stamp,
     return header;
 }
 
-/* Reads back what is summed. -1 and errno. */
+/* Computes the checksum of the body by reading it back from the file. Returns
+ * -1 and errno on failure.
+ */
 static int sum_body(const struct sink *sink, struct header *header)
 {
     struct dt_cache cache = {.map.bytes =
@@ -312,12 +317,14 @@ static int sum_body(const struct sink *sink, struct header *header)
     if (data == MAP_FAILED)
         return -1;
     cache.map.data = data;
-    locate(&cache, header);
+    locate_parts(&cache, header);
     header->body_hash = body_hash(&cache);
     return munmap(data, cache.map.bytes);
 }
 
-/* Everything, with the header last. -1 and errno. */
+/* Writes the body, then the header in front of it, which needs the sizes and
+ * the checksum of the body. Returns -1 and errno on failure.
+ */
 static int write_cache(struct sink *sink, struct header header,
                        const struct dt_cache *parts, size_t part_count,
                        bool one_example, size_t notes_limit)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.c - text and token files as one mapped stream of tokens */
+/* dataset.c - maps text and token files and reads them as one token stream */
 #include "config.h"
 
 #include <assert.h>
@@ -13,21 +13,22 @@
 #include "base/guard.h"
 #include "base/kind.h"
 #include "data/dataset.h"
-#include "data/utf8.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/utf8.h"
 
 enum {
     LLMC_HEADER_BYTES = 1024,
-    SAMPLES = 64, /* of the stream, read when it is opened */
+    SAMPLES = 64, /* ranges of the stream that are checked at open */
     SAMPLE_TOKENS = 16384,
 };
 
 struct shard {
     char *path;
     struct dt_map map;
-    const void *data; /* of the first token, inside map */
-    size_t width;     /* bytes of a token: 1 text, 2, 4 */
-    size_t first;     /* place of its first token in the stream */
-    size_t count;     /* tokens, with the EOT that ends text */
+    const void *data; /* the first token, inside map */
+    size_t width;     /* bytes of a token: 1 for text, or 2, 4 */
+    size_t first;     /* position of its first token in the stream */
+    size_t count;     /* number of tokens, with the EOT that ends text */
 };
 
 struct dt_dataset {
@@ -38,9 +39,11 @@ struct dt_dataset {
     uint64_t hash;
 };
 
-/* --- opening one file --- */
+/* --- open one file --- */
 
-/* Files of llm.c by their first word; width 0: known, but no training data. */
+/* Files of llm.c by their first word. A width of 0 marks files that are known
+ * but hold no training data.
+ */
 static const struct {
     uint32_t magic, version;
     size_t width;
@@ -116,7 +119,8 @@ static int open_raw(struct shard *shard, struct dt_error *err)
     return 0;
 }
 
-/* A file that another one cuts short, or a disk that fails. */
+/* Reports a read that failed because the file was truncated or the disk failed.
+ */
 static int lost_file(const struct shard *shard, struct dt_error *err)
 {
     return dt_error_set(err, EX_IOERR,
@@ -156,23 +160,17 @@ static int open_text(struct shard *shard, struct dt_error *err)
 }
 
 static int open_shard(struct shard *shard, const char *path,
-                      enum dt_data_format format, struct dt_error *err)
+                      enum dt_format format, struct dt_error *err)
 {
-    static const enum dt_kind_asked asked[] = {
-        [DT_DATA_AUTO] = DT_ASKED_AUTO,
-        [DT_DATA_TEXT] = DT_ASKED_TEXT,
-        [DT_DATA_TOKENS_BIN] = DT_ASKED_TOKENS,
-    };
     enum dt_kind kind;
     shard->path = strdup(path);
     if (!shard->path)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
-    if (dt_kind_find(path, asked[format], &kind, err) < 0)
+    if (dt_kind_find(path, dt_kind_asked_by(format), &kind, err) < 0)
         return -1;
     if (kind == DT_KIND_LINES)
         return dt_error_set(err, EX_DATAERR,
-                            "%s: lines of JSON, which are no stream of tokens",
-                            path);
+                            "%s: lines of JSON, not a stream of tokens", path);
     if (dt_map_init(&shard->map, path, err) < 0)
         return -1;
     if (shard->map.bytes == 0)
@@ -183,7 +181,7 @@ static int open_shard(struct shard *shard, const char *path,
     return magic < 0 ? open_raw(shard, err) : open_llmc(shard, magic, err);
 }
 
-/* --- reading --- */
+/* --- read --- */
 
 /* The shard that holds token `at`. */
 static const struct shard *find_shard(const struct dt_dataset *dataset,
@@ -200,7 +198,7 @@ static const struct shard *find_shard(const struct dt_dataset *dataset,
     return &dataset->shards[low];
 }
 
-/* Copies tokens of one shard and gives the largest. */
+/* Copies tokens of one shard and returns the largest id. */
 static uint32_t copy_from(const struct shard *shard, size_t first, size_t count,
                           int32_t *out)
 {
@@ -212,7 +210,7 @@ static uint32_t copy_from(const struct shard *shard, size_t first, size_t count,
             out[i] = in[i];
         if (count > bytes)
             out[bytes] = DT_BYTE_EOT;
-        return DT_BYTE_EOT; /* vocab_size was checked when it was opened */
+        return DT_BYTE_EOT; /* open has checked that vocab_size is larger */
     }
     for (size_t i = 0; i < count; i++) {
         id = shard->width == 2
@@ -237,7 +235,7 @@ static void copy_tokens(void *ctx)
     copy->largest = copy_from(copy->shard, copy->first, copy->count, copy->out);
 }
 
-/* The error for the first of the tokens just read that is too large. */
+/* Reports the first of the tokens just read that is too large. */
 static int bad_token(const struct dt_dataset *dataset,
                      const struct shard *shard, size_t first,
                      const int32_t *tokens, struct dt_error *err)
@@ -279,7 +277,7 @@ int dt_dataset_read(const struct dt_dataset *dataset, size_t first,
 /* --- the dataset --- */
 
 static int open_shards(struct dt_dataset *dataset, const char *const *paths,
-                       enum dt_data_format format, struct dt_error *err)
+                       enum dt_format format, struct dt_error *err)
 {
     for (size_t i = 0; i < dataset->shard_count; i++) {
         struct shard *shard = &dataset->shards[i];
@@ -305,7 +303,7 @@ static int open_shards(struct dt_dataset *dataset, const char *const *paths,
 }
 
 /* Reads, and so checks, SAMPLES ranges spread over the stream. */
-static int fingerprint(struct dt_dataset *dataset, struct dt_error *err)
+static int compute_fingerprint(struct dt_dataset *dataset, struct dt_error *err)
 {
     int rc = -1;
     uint64_t tokens = dataset->tokens;
@@ -335,8 +333,8 @@ done:
 }
 
 struct dt_dataset *dt_dataset_open(const char *const *paths, size_t path_count,
-                                   enum dt_data_format format,
-                                   size_t vocab_size, struct dt_error *err)
+                                   enum dt_format format, size_t vocab_size,
+                                   struct dt_error *err)
 {
     assert(path_count > 0);
     struct dt_dataset *dataset = calloc(1, sizeof(*dataset));
@@ -350,7 +348,7 @@ struct dt_dataset *dt_dataset_open(const char *const *paths, size_t path_count,
     dataset->shard_count = path_count;
     dataset->vocab_size = vocab_size;
     if (open_shards(dataset, paths, format, err) < 0 ||
-        fingerprint(dataset, err) < 0) {
+        compute_fingerprint(dataset, err) < 0) {
         dt_dataset_close(dataset);
         return NULL;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examples.c - which cache a file needs, and opening it */
+/* examples.c - finds the cache that belongs to a file and opens it */
 #include "config.h"
 
 #include <inttypes.h>
@@ -14,10 +14,10 @@
 
 #include "base/kind.h"
 #include "data/examples_impl.h"
-#include "data/utf8.h"
+#include "tokenizer/utf8.h"
 
 enum {
-    FIRST_LINES = 100, /* looked at for the layout */
+    FIRST_LINES = 100, /* looked at for the format */
     SHOWN = 3,         /* bad lines in an error */
     SEAM_SHARE = 100,  /* one in so many pairs may not join */
     YOUNG_S = 2,       /* longer than the clock of any file system */
@@ -28,17 +28,17 @@ struct dt_examples {
     uint64_t key;
 };
 
-/* --- what is in the file? --- */
+/* --- the content of the file --- */
 
-/* The layout of the first line that has one. */
-static int find_layout(struct dt_make *make, struct dt_error *err)
+/* The format of the first line that has one. */
+static int find_format(struct dt_make *make, struct dt_error *err)
 {
     struct dt_error other;
     const char *data = make->map.data, *line;
     size_t at = 0, length;
     uint64_t number = 0;
-    make->layout = make->options->layout;
-    if (make->layout != DT_LINES_AUTO)
+    make->format = make->options->format;
+    if (make->format != DT_FORMAT_AUTO)
         return 0;
     for (int i = 0; i < FIRST_LINES; i++) {
         line = dt_jsonl_next(data, make->map.bytes, &at, &number, &length);
@@ -46,7 +46,7 @@ static int find_layout(struct dt_make *make, struct dt_error *err)
             dt_error_set(err, EX_DATAERR, "%s: empty", make->path);
         if (!line)
             break;
-        if (dt_jsonl_layout(line, length, make->options, &make->layout,
+        if (dt_jsonl_format(line, length, make->options, &make->format,
                             i ? &other : err) == 0)
             return 0;
         if (i == 0)
@@ -55,13 +55,14 @@ static int find_layout(struct dt_make *make, struct dt_error *err)
     return -1;
 }
 
-/* The loss of AUTO, or a complaint. */
+/* Sets make->loss_on; EX_DATAERR if the requested loss does not fit the layout.
+ */
 static int choose_loss(struct dt_make *make, struct dt_error *err)
 {
     static const char *const names[] = {"text", "text", "prompt_completion",
                                         "messages", "tokens"};
-    bool pairs = make->layout == DT_LINES_PROMPT_COMPLETION;
-    bool turns = make->layout == DT_LINES_MESSAGES;
+    bool pairs = make->format == DT_FORMAT_PROMPT_COMPLETION;
+    bool turns = make->format == DT_FORMAT_MESSAGES;
     make->loss_on = make->options->loss_on;
     if (make->loss_on == DT_LOSS_AUTO)
         make->loss_on = pairs ? DT_LOSS_COMPLETION : DT_LOSS_FULL;
@@ -69,21 +70,24 @@ static int choose_loss(struct dt_make *make, struct dt_error *err)
         return dt_error_set(err, EX_DATAERR,
                             "%s: data.loss_on: completion needs prompt and "
                             "completion, the file holds %s",
-                            make->path, names[make->layout]);
+                            make->path, names[make->format]);
     if (make->loss_on == DT_LOSS_ASSISTANT && !pairs && !turns)
         return dt_error_set(err, EX_DATAERR,
                             "%s: data.loss_on: assistant needs messages, the "
                             "file holds %s",
-                            make->path, names[make->layout]);
+                            make->path, names[make->format]);
     return 0;
 }
 
-/* A chat template is needed for messages; for pairs it turns out later. */
+/* Creates the chat template. Messages need one. A prompt or a completion may be
+ * a list of messages, too, so a pair without a template fails only when a line
+ * needs it.
+ */
 static int choose_chat(struct dt_make *make, struct dt_error *err)
 {
     const char *name = make->options->chat_template;
-    if (make->layout != DT_LINES_MESSAGES &&
-        make->layout != DT_LINES_PROMPT_COMPLETION)
+    if (make->format != DT_FORMAT_MESSAGES &&
+        make->format != DT_FORMAT_PROMPT_COMPLETION)
         return 0;
     if (strcmp(name, "none") == 0)
         dt_error_set(&make->no_chat, EX_CONFIG,
@@ -93,24 +97,18 @@ static int choose_chat(struct dt_make *make, struct dt_error *err)
         make->chat = dt_chat_create(name, make->tokenizer, &make->no_chat);
     if (make->chat && dt_chat_warning(make->chat))
         dt_make_note(make, "%s: %s", make->path, dt_chat_warning(make->chat));
-    if (make->chat || make->layout == DT_LINES_PROMPT_COMPLETION)
+    if (make->chat || make->format == DT_FORMAT_PROMPT_COMPLETION)
         return 0;
     if (err)
         *err = make->no_chat;
     return dt_error_prefix(err, "%s", make->path);
 }
 
-static int examine(struct dt_make *make, struct dt_error *err)
+static int examine_file(struct dt_make *make, struct dt_error *err)
 {
-    static const enum dt_kind_asked asked[] = {
-        [DT_LINES_AUTO] = DT_ASKED_AUTO,
-        [DT_LINES_TEXT] = DT_ASKED_TEXT,
-        [DT_LINES_PROMPT_COMPLETION] = DT_ASKED_LINES,
-        [DT_LINES_MESSAGES] = DT_ASKED_LINES,
-        [DT_LINES_TOKENS] = DT_ASKED_LINES,
-    };
     enum dt_kind kind;
-    if (dt_kind_find(make->path, asked[make->options->layout], &kind, err) < 0)
+    if (dt_kind_find(make->path, dt_kind_asked_by(make->options->format), &kind,
+                     err) < 0)
         return -1;
     if (kind == DT_KIND_TOKENS)
         return dt_error_set(err, EX_DATAERR,
@@ -118,18 +116,18 @@ static int examine(struct dt_make *make, struct dt_error *err)
                             "needs no preparing",
                             make->path);
     if (kind == DT_KIND_LINES)
-        return find_layout(make, err) < 0 || choose_loss(make, err) < 0 ||
+        return find_format(make, err) < 0 || choose_loss(make, err) < 0 ||
                        choose_chat(make, err) < 0
                    ? -1
                    : 0;
-    make->layout = DT_LINES_TEXT;
+    make->format = DT_FORMAT_TEXT;
     make->is_text = true;
     if (make->map.bytes == 0)
         return dt_error_set(err, EX_DATAERR, "%s: empty", make->path);
     return choose_loss(make, err);
 }
 
-/* --- its cache --- */
+/* --- the cache of the file --- */
 
 static void hash_string(XXH3_state_t *state, const char *string)
 {
@@ -138,7 +136,7 @@ static void hash_string(XXH3_state_t *state, const char *string)
     XXH3_64bits_update(state, "", 1);
 }
 
-/* What the tokens depend on besides the file. */
+/* Hashes everything that the tokens depend on besides the file. */
 static void hash_options(XXH3_state_t *state, const struct dt_make *make)
 {
     const struct dt_example_options *options = make->options;
@@ -146,7 +144,7 @@ static void hash_options(XXH3_state_t *state, const struct dt_make *make)
         dt_tokenizer_hash(make->tokenizer),
         (uint64_t)dt_tokenizer_special(make->tokenizer, DT_TOKEN_BOS),
         (uint64_t)dt_tokenizer_special(make->tokenizer, DT_TOKEN_EOS),
-        make->layout,
+        make->format,
         make->loss_on,
         options->parse_special,
         make->is_text,
@@ -162,8 +160,8 @@ static void hash_options(XXH3_state_t *state, const struct dt_make *make)
     hash_string(state, dt_tokenizer_chat_template(make->tokenizer));
 }
 
-/* What shows that a file was changed, in place or by another one; 0 for one so
- * young that its time may stay as it is.
+/* A stamp that differs if the file was changed or replaced. It is 0 for a file
+ * modified so recently that another change might not alter its times.
  */
 static uint64_t stamp_of(const char *path)
 {
@@ -177,12 +175,12 @@ static uint64_t stamp_of(const char *path)
     return XXH3_64bits(numbers, sizeof(numbers));
 }
 
-/* The whole file. */
+/* What read_content finds out about the whole file in dt_guard_run. */
 struct content {
     const struct dt_make *make;
     uint64_t seed, hash;
-    size_t good; /* bytes of UTF-8, of a text */
-    unsigned char bad;
+    size_t good;       /* bytes before the first that is not UTF-8 text */
+    unsigned char bad; /* that byte, if good is less than the file's size */
 };
 
 static void read_content(void *ctx)
@@ -198,7 +196,9 @@ static void read_content(void *ctx)
         content->bad = bytes[content->good];
 }
 
-/* Fills make->key, from the cache if the file is known to be as it was. */
+/* Fills make->key: takes it from the cache if the stamp says that the file has
+ * not changed, else reads the file.
+ */
 static int find_key(struct dt_make *make, uint64_t seed, struct dt_error *err)
 {
     struct content content = {.make = make, .seed = seed};
@@ -214,8 +214,9 @@ static int find_key(struct dt_make *make, uint64_t seed, struct dt_error *err)
                         content.good, content.bad);
 }
 
-/* Fills make->key and the names of the files. Caches of several folders may
- * meet in cache_dir.
+/* Fills make->key and the paths of the cache. In cache_dir, files of different
+ * folders may have the same name, so the name of the cache has a hash of the
+ * full path.
  */
 static int name_cache(struct dt_make *make, struct dt_error *err)
 {
@@ -247,7 +248,7 @@ static int name_cache(struct dt_make *make, struct dt_error *err)
     return find_key(make, seed, err);
 }
 
-/* --- is it good enough? --- */
+/* --- the quality of the examples --- */
 
 static int too_many_bad(const struct dt_make *make,
                         const struct dt_cache *cache, struct dt_error *err)
@@ -265,8 +266,8 @@ static int too_many_bad(const struct dt_make *make,
     return -1;
 }
 
-static int judge(const struct dt_make *make, const struct dt_cache *cache,
-                 struct dt_error *err)
+static int check_quality(const struct dt_make *make,
+                         const struct dt_cache *cache, struct dt_error *err)
 {
     const struct dt_cache_counts *counts = &cache->counts;
     if ((double)counts->bad > make->options->bad_limit * (double)counts->lines)
@@ -274,10 +275,10 @@ static int judge(const struct dt_make *make, const struct dt_cache *cache,
     if (counts->seams > counts->pairs / SEAM_SHARE)
         return dt_error_set(
             err, EX_DATAERR,
-            "%s: in %" PRIu64 " of %" PRIu64 " lines the last token of the "
-            "prompt takes in the beginning of the completion, so it is not "
-            "clear where the loss begins: let prompts end, or completions "
-            "begin, with a blank or a new line, as the tokenizer wants it",
+            "%s: in %" PRIu64 " of %" PRIu64 " lines a token spans the end of "
+            "the prompt and the start of the completion, so it is not clear "
+            "where the loss starts: let prompts end, or completions start, "
+            "with a blank or a new line, as the tokenizer expects it",
             make->path, counts->seams, counts->pairs);
     if (cache->count == 0)
         return dt_error_set(err, EX_DATAERR, "%s: no example in it",
@@ -285,8 +286,9 @@ static int judge(const struct dt_make *make, const struct dt_cache *cache,
     return 0;
 }
 
-/* Tells the caller what was left out or taken for something else. */
-static void tell(const struct dt_make *make, const struct dt_cache *cache)
+/* Reports bad lines, renamed roles and seams to the caller's `note`. */
+static void report_notes(const struct dt_make *make,
+                         const struct dt_cache *cache)
 {
     const char *note = cache->notes, *end = note + cache->notes_bytes;
     uint64_t told = 0;
@@ -297,27 +299,27 @@ static void tell(const struct dt_make *make, const struct dt_cache *cache)
                      cache->counts.bad - told);
     if (cache->counts.renamed > 0)
         dt_make_note(make,
-                     "%s: %" PRIu64 " messages of human and gpt are taken for "
-                     "those of user and assistant",
+                     "%s: %" PRIu64 " messages from human and gpt are treated "
+                     "as from user and assistant",
                      make->path, cache->counts.renamed);
     if (cache->counts.seams > 0)
         dt_make_note(make,
-                     "%s: %" PRIu64 " of %" PRIu64 " prompts do not join their "
-                     "completions in tokens",
+                     "%s: %" PRIu64 " of %" PRIu64 " prompts share a token "
+                     "with their completion",
                      make->path, cache->counts.seams, cache->counts.pairs);
 }
 
 /* --- the interface --- */
 
-int dt_examples_layout(const char *path,
+int dt_examples_format(const char *path,
                        const struct dt_example_options *options,
-                       enum dt_layout_kind *layout, struct dt_error *err)
+                       enum dt_format *format, struct dt_error *err)
 {
     struct dt_make make = {.path = path, .options = options};
     if (dt_map_init(&make.map, path, err) < 0)
         return -1;
-    int rc = find_layout(&make, err);
-    *layout = make.layout;
+    int rc = find_format(&make, err);
+    *format = make.format;
     dt_map_fini(&make.map);
     return rc;
 }
@@ -328,12 +330,12 @@ static int open_or_make(struct dt_make *make, struct dt_cache *cache,
     make->stamp = stamp_of(make->path);
     if (dt_map_init(&make->map, make->path, err) < 0)
         return -1;
-    if (examine(make, err) < 0 || name_cache(make, err) < 0 ||
+    if (examine_file(make, err) < 0 || name_cache(make, err) < 0 ||
         dt_make_run(make, cache, made, err) < 0)
         return -1;
-    if (judge(make, cache, err) < 0)
+    if (check_quality(make, cache, err) < 0)
         return -1;
-    tell(make, cache);
+    report_notes(make, cache);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examples_make.c - parts of a file, tokenised by threads and joined */
+/* examples_make.c - tokenizes the parts of a file in threads and joins them */
 #include "config.h"
 
 #include <errno.h>
@@ -20,14 +20,14 @@
 #include "data/mask.h"
 
 enum {
-    PART_BYTES = 4 << 20, /* of the file, tokenised and kept at a time, */
-    PARTS_MAX = 8192,     /* or more: all parts are mapped in the end */
-    PART_NOTES = 8,       /* bad lines told, of a part */
-    CACHE_NOTES = 32,     /* and of all */
-    PATIENCE_S = 1800,    /* that another maker may be without progress */
+    PART_BYTES = 4 << 20, /* bytes of the file in one part, or more: */
+    PARTS_MAX = 8192,     /* join_parts maps all parts at the same time */
+    PART_NOTES = 8,       /* bad lines noted in each part */
+    CACHE_NOTES = 32,     /* bad lines noted in the cache */
+    PATIENCE_S = 1800,    /* how long another process may make no progress */
 };
 
-#define LOOK_S 0.2 /* how often one looks whether the other is done */
+#define LOOK_S 0.2 /* how often to check whether that process is done */
 
 void dt_make_note(const struct dt_make *make, const char *fmt, ...)
 {
@@ -53,12 +53,13 @@ int dt_make_read(const struct dt_make *make, void (*read)(void *ctx), void *ctx,
 
 /* --- one part --- */
 
-/* What a thread makes of a part, in memory. */
+/* The tokens of a part while a thread makes them, in memory. */
 struct draft {
-    char *source; /* a copy, which nobody changes */
+    char *source; /* a copy of the part, which no other process can change */
     struct dt_marked marked;
     uint64_t *offsets;
-    size_t count, capacity; /* of offsets but the first */
+    size_t count;    /* examples: offsets, except the first */
+    size_t capacity; /* room in offsets */
     struct dt_cache_counts counts;
     char *notes;
     size_t notes_bytes, note_count;
@@ -88,7 +89,7 @@ static int end_example(struct draft *draft, struct dt_error *err)
     return 0;
 }
 
-/* Counts a bad line, and keeps what is wrong with it if it is an early one. */
+/* Counts a bad line. The first PART_NOTES of them are noted with the cause. */
 static int note_bad(struct draft *draft, uint64_t line,
                     const struct dt_error *what, struct dt_error *err)
 {
@@ -109,7 +110,9 @@ static int note_bad(struct draft *draft, uint64_t line,
     return 0;
 }
 
-/* Adds one line. A bad one is noted; -1 is worse. */
+/* Adds the example of one line. A bad line is noted and returns 0; -1 is any
+ * other failure.
+ */
 static int add_line(const struct dt_make *make, struct dt_masker *masker,
                     const char *line, size_t length, uint64_t number,
                     struct draft *draft, struct dt_error *err)
@@ -119,12 +122,12 @@ static int add_line(const struct dt_make *make, struct dt_masker *masker,
     bool seam = false;
     size_t before = draft->marked.count;
     int rc =
-        dt_jsonl_read(line, length, make->layout, make->options,
+        dt_jsonl_read(line, length, make->format, make->options,
                       dt_tokenizer_vocab_size(make->tokenizer), &record, &what);
     if (rc == 0)
         rc = dt_masker_add(masker, &record, &draft->marked, &seam, &what);
     if (rc == 0) {
-        draft->counts.pairs += record.layout == DT_LINES_PROMPT_COMPLETION;
+        draft->counts.pairs += record.format == DT_FORMAT_PROMPT_COMPLETION;
         draft->counts.seams += seam;
         draft->counts.renamed += record.renamed;
         for (size_t i = before; i < draft->marked.count; i++)
@@ -142,7 +145,7 @@ static int add_line(const struct dt_make *make, struct dt_masker *masker,
     return dt_error_prefix(err, "%s:%" PRIu64, make->path, number);
 }
 
-/* A piece of a text, all of whose tokens are learnt. */
+/* Adds a piece of a text, all of whose tokens are targets. */
 static int add_text(const struct dt_make *make, struct dt_masker *masker,
                     const struct dt_part *part, const char *text,
                     struct draft *draft, struct dt_error *err)
@@ -173,7 +176,8 @@ static int make_draft(const struct dt_make *make, struct dt_masker *masker,
                       struct dt_error *err)
 {
     const char *line;
-    size_t at = part->begin > 0; /* 0: a byte order mark may be there */
+    /* Only at 0 does dt_jsonl_next skip a byte order mark. */
+    size_t at = part->begin > 0;
     size_t end = at + (part->end - part->begin), length;
     uint64_t number = part->line - 1;
     draft->source = malloc(end);
@@ -199,7 +203,7 @@ static void part_path(const struct dt_make *make, size_t i, char *out,
     snprintf(out, size, "%s/%08zu", make->parts_dir, i);
 }
 
-/* A name that no other process writes to. */
+/* A path that no other process writes to. */
 static void temporary_path(const struct dt_make *make, size_t i, char *out,
                            size_t size)
 {
@@ -242,14 +246,16 @@ struct work {
     const struct dt_make *make;
     const struct dt_part *parts;
     size_t count;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects the fields below */
     size_t next;
-    uint64_t done; /* bytes of the file */
+    uint64_t done; /* bytes of the file that are done */
     bool failed;
     struct dt_error err;
 };
 
-/* The next part for a thread; false: no more, or another one has failed. */
+/* Takes the next part for a thread. False if there is none left or a part has
+ * failed.
+ */
 static bool take_part(struct work *work, size_t *i)
 {
     pthread_mutex_lock(&work->lock);
@@ -274,7 +280,7 @@ static void report_part(struct work *work, size_t i, int rc,
     pthread_mutex_unlock(&work->lock);
 }
 
-/* Is the part there, whole, from a run that was killed? */
+/* Whether a process that was killed has finished this part. */
 static bool part_exists(const struct dt_make *make, size_t i)
 {
     char path[PATH_MAX + 64];
@@ -305,7 +311,7 @@ static void *work_thread(void *arg)
     return NULL;
 }
 
-/* Makes the parts that are not there yet. */
+/* Makes all parts that do not exist yet. */
 static int make_parts(const struct dt_make *make, const struct dt_part *parts,
                       size_t count, struct dt_error *err)
 {
@@ -361,8 +367,10 @@ struct cutting {
     size_t count;
 };
 
-/* Cuts lines anywhere between two, and a text where that changes no token. */
-static void cut(void *ctx)
+/* Cuts the file into parts: JSONL between any two lines, text only where the
+ * cut does not change the tokens.
+ */
+static void cut_parts(void *ctx)
 {
     struct cutting *c = ctx;
     const struct dt_map *map = &c->make->map;
@@ -388,7 +396,7 @@ static int make_cache(const struct dt_make *make, struct dt_error *err)
     c.parts = calloc(bytes / c.part_bytes + 1, sizeof(*c.parts));
     if (!c.parts)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    int rc = dt_make_read(make, cut, &c, err);
+    int rc = dt_make_read(make, cut_parts, &c, err);
     if (rc == 0)
         rc = make_parts(make, c.parts, c.count, err);
     if (rc == 0)
@@ -403,16 +411,17 @@ static int make_cache(const struct dt_make *make, struct dt_error *err)
 
 /* --- one maker at a time --- */
 
-/* When the maker has last finished a part, as the file system sees it. */
+/* When the other process last finished a part, in the file system's clock. */
 static struct timespec progress_of(const struct dt_make *make)
 {
     struct stat st;
     return stat(make->parts_dir, &st) == 0 ? st.st_mtim : (struct timespec){0};
 }
 
-/* Waits until no other process holds the lock; where locks do not work, or the
- * holder makes no progress, goes on without: parts are written so that two
- * makers do not harm each other. Returns a descriptor to close.
+/* Waits until no other process holds the lock. If locks do not work here, or
+ * the holder makes no progress, continues without the lock: it only saves work,
+ * since two processes that write the same parts do not harm each other. Returns
+ * a descriptor for the caller to close, or -1.
  */
 static int lock_parts(const struct dt_make *make)
 {
@@ -431,8 +440,8 @@ static int lock_parts(const struct dt_make *make)
         }
         if (dt_clock_now() - since > PATIENCE_S || dt_fault("data.lock")) {
             dt_make_note(make,
-                         "%s: its holder has made nothing for %d minutes; "
-                         "going on without it",
+                         "%s: the process that holds it has made no progress "
+                         "for %d minutes; continuing without it",
                          path, PATIENCE_S / 60);
             break;
         }
@@ -441,7 +450,7 @@ static int lock_parts(const struct dt_make *make)
     return fd;
 }
 
-/* Opens the cache; a file that is there and does not fit is told about. */
+/* Opens the cache. With `tell`, notes why an existing file is not used. */
 static int open_cache(const struct dt_make *make, struct dt_cache *cache,
                       bool tell, struct dt_error *err)
 {
@@ -465,12 +474,12 @@ int dt_make_run(const struct dt_make *make, struct dt_cache *cache, bool *made,
                                make->path);
     int lock = lock_parts(make);
     int rc = open_cache(make, cache, false, &open_err);
-    if (rc == 0) { /* another process has made it, and needs no parts more */
+    if (rc == 0) { /* another process made it and no longer needs the parts */
         dt_file_remove_tree(make->parts_dir, NULL);
     } else if (make_cache(make, err) == 0) {
         rc = open_cache(make, cache, false, err);
         *made = rc == 0;
-    } else { /* perhaps because another process was faster */
+    } else { /* another process may have made it and removed our parts */
         rc = open_cache(make, cache, false, &open_err);
     }
     if (lock >= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jsonl.c - lines of JSON as records */
+/* jsonl.c - splits JSONL files into lines and reads lines as records */
 #include "config.h"
 
 #include <stdio.h>
@@ -8,10 +8,11 @@
 
 #include <jansson.h>
 
+#include "base/json.h"
 #include "data/jsonl.h"
 
 enum {
-    IGNORED = -100, /* the label of a token that is no target */
+    IGNORED = -100, /* the label of a token that is not a target */
 };
 
 /* --- lines --- */
@@ -64,7 +65,8 @@ const char *dt_jsonl_next(const char *data, size_t bytes, size_t *at,
 
 /* --- one line --- */
 
-/* Copies text of a file into a message: no control characters. */
+/* Copies text from a file for use in a message; control characters become '?'.
+ */
 static void make_printable(const char *text, char *out, size_t size)
 {
     size_t n = 0;
@@ -85,7 +87,7 @@ static int syntax_error(const json_error_t *at, struct dt_error *err)
                             : text);
 }
 
-/* The object of a line, to json_decref. */
+/* Parses a line, which must be an object. The caller calls json_decref. */
 static json_t *parse(const char *line, size_t length, struct dt_error *err)
 {
     json_error_t at;
@@ -106,25 +108,13 @@ static json_t *parse(const char *line, size_t length, struct dt_error *err)
     return root;
 }
 
+/* What a value is; all numbers are the same here. */
 static const char *kind_name(const json_t *value)
 {
     if (!value)
         return "nothing";
-    switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return "an object";
-    case JSON_ARRAY:
-        return "an array";
-    case JSON_STRING:
-        return "a string";
-    case JSON_INTEGER:
-    case JSON_REAL:
-        return "a number";
-    case JSON_NULL:
-        return "null";
-    default:
-        return "a boolean";
-    }
+    return dt_json_type_name(json_is_number(value) ? JSON_REAL
+                                                   : json_typeof(value));
 }
 
 static const char *key_or(const char *key, const char *usual)
@@ -150,7 +140,9 @@ static const char *role_of(const char *role, struct dt_record *record)
     return NULL;
 }
 
-/* A string of message number `n`; NULL and err if it is none. */
+/* The value of `key`, or of `other`, in message number `n`. NULL and err if it
+ * is not a string.
+ */
 static const char *message_string(const json_t *message, const char *key,
                                   const char *other, size_t n,
                                   struct dt_error *err)
@@ -167,7 +159,9 @@ static const char *message_string(const json_t *message, const char *key,
     return NULL;
 }
 
-/* What we do not render must not be lost in silence. */
+/* Refuses tools and tool calls: we do not render them, and leaving them out
+ * silently would train on other data than the file holds.
+ */
 static int refuse_calls(const json_t *object, const char *key, size_t n,
                         struct dt_error *err)
 {
@@ -232,7 +226,7 @@ static int read_messages(const json_t *array, const char *key,
     return 0;
 }
 
-/* --- layouts --- */
+/* --- formats --- */
 
 static int read_text(const json_t *root, const char *key,
                      struct dt_record *record, struct dt_error *err)
@@ -268,13 +262,13 @@ static int read_pair(const json_t *root, const char *prompt_key,
     if (strcmp(record->turns.messages[record->prompt_turns - 1].role,
                "assistant") == 0)
         return dt_error_set(err, EX_DATAERR,
-                            "%s: the last message is the assistant's, so there "
-                            "is nothing to answer",
+                            "%s: the last message is the assistant's, so "
+                            "there is nothing left to answer",
                             prompt_key);
     return read_messages(completion, completion_key, record, err);
 }
 
-/* Reads ids, and from labels which of them are targets. */
+/* Reads the ids. If there are labels, they say which ids are targets. */
 static int read_ids(const json_t *ids, const json_t *labels, size_t vocab_size,
                     struct dt_record *record, struct dt_error *err)
 {
@@ -323,7 +317,9 @@ static int read_tokens(const json_t *root, size_t vocab_size,
     return read_ids(ids, labels, vocab_size, record, err);
 }
 
-/* The array of messages under any of its names. */
+/* The key that holds the array of messages: messages_key, or "conversations" if
+ * only that is there.
+ */
 static const char *find_messages(const json_t *root,
                                  const struct dt_example_options *options)
 {
@@ -333,23 +329,23 @@ static const char *find_messages(const json_t *root,
                : "conversations";
 }
 
-int dt_jsonl_read(const char *line, size_t length, enum dt_layout_kind layout,
+int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
                   const struct dt_example_options *options, size_t vocab_size,
                   struct dt_record *record, struct dt_error *err)
 {
-    *record = (struct dt_record){.layout = layout};
+    *record = (struct dt_record){.format = format};
     json_t *root = parse(line, length, err);
     record->json = root;
     if (!root || refuse_calls(root, "tools", 0, err) < 0)
         return -1;
-    switch (layout) {
-    case DT_LINES_TEXT:
+    switch (format) {
+    case DT_FORMAT_TEXT:
         return read_text(root, key_or(options->text_key, "text"), record, err);
-    case DT_LINES_PROMPT_COMPLETION:
+    case DT_FORMAT_PROMPT_COMPLETION:
         return read_pair(root, key_or(options->prompt_key, "prompt"),
                          key_or(options->completion_key, "completion"), record,
                          err);
-    case DT_LINES_TOKENS:
+    case DT_FORMAT_TOKENISED:
         return read_tokens(root, vocab_size, record, err);
     default: {
         const char *key = find_messages(root, options);
@@ -367,9 +363,9 @@ void dt_record_fini(struct dt_record *record)
     *record = (struct dt_record){0};
 }
 
-/* --- which layout? --- */
+/* --- which format? --- */
 
-/* The keys of an object, for a message: "a, b, c". */
+/* Lists the keys of an object for a message: "a, b, c". */
 static void list_keys(json_t *root, char *out, size_t size)
 {
     const char *key;
@@ -387,7 +383,7 @@ static void list_keys(json_t *root, char *out, size_t size)
     }
 }
 
-static int unknown_layout(json_t *root, struct dt_error *err)
+static int unknown_format(json_t *root, struct dt_error *err)
 {
     char keys[200];
     if (json_object_get(root, "chosen") && json_object_get(root, "rejected"))
@@ -398,8 +394,8 @@ static int unknown_layout(json_t *root, struct dt_error *err)
     if (json_is_boolean(json_object_get(root, "label")))
         return dt_error_set(err, EX_DATAERR,
                             "prompt and completion with a label are unpaired "
-                            "preferences, which nothing here trains on; leave "
-                            "out label to train on all of them");
+                            "preferences, which are not supported; leave out "
+                            "label to train on all of them");
     list_keys(root, keys, sizeof(keys));
     return dt_error_set(err, EX_DATAERR,
                         "expected the key text, prompt and completion, "
@@ -408,27 +404,27 @@ static int unknown_layout(json_t *root, struct dt_error *err)
                         keys[0] ? keys : "none");
 }
 
-int dt_jsonl_layout(const char *line, size_t length,
+int dt_jsonl_format(const char *line, size_t length,
                     const struct dt_example_options *options,
-                    enum dt_layout_kind *layout, struct dt_error *err)
+                    enum dt_format *format, struct dt_error *err)
 {
     int rc = 0;
     json_t *root = parse(line, length, err);
     if (!root)
         return -1;
     if (json_object_get(root, find_messages(root, options)))
-        *layout = DT_LINES_MESSAGES;
+        *format = DT_FORMAT_MESSAGES;
     else if (json_object_get(root, key_or(options->prompt_key, "prompt")) &&
              json_object_get(root,
                              key_or(options->completion_key, "completion")) &&
              !json_is_boolean(json_object_get(root, "label")))
-        *layout = DT_LINES_PROMPT_COMPLETION;
+        *format = DT_FORMAT_PROMPT_COMPLETION;
     else if (json_object_get(root, key_or(options->text_key, "text")))
-        *layout = DT_LINES_TEXT;
+        *format = DT_FORMAT_TEXT;
     else if (json_object_get(root, "input_ids"))
-        *layout = DT_LINES_TOKENS;
+        *format = DT_FORMAT_TOKENISED;
     else
-        rc = unknown_layout(root, err);
+        rc = unknown_format(root, err);
     json_decref(root);
     return rc;
 }

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.c - threads that make this rank's batches ahead, in a fixed order */
+/* loader.c - prefetches this rank's batches in threads, in a fixed order */
 #include "config.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/thread.h"
 #include "data/loader.h"
 
 struct slot {
-    int32_t *inputs, *targets, *starts; /* (B, T) */
-    int64_t *rows;                      /* (B) */
-    size_t T;                           /* of the batch in it */
+    int32_t *inputs, *targets, *doc_start; /* (B, T) */
+    int64_t *rows;                         /* (B) */
+    size_t T;                              /* of the batch in it */
     size_t target_count;
-    uint64_t made; /* number of the batch in it + 1, 0: none yet */
+    uint64_t made; /* number of the batch in the slot + 1; 0: none yet */
     bool failed;
     struct dt_error error;
 };
@@ -25,22 +25,22 @@ struct slot {
 struct dt_loader {
     const struct dt_rows *rows;
     struct dt_loader_options opt;
-    size_t T;          /* longest batch */
-    uint64_t samples;  /* of one epoch */
-    uint64_t position; /* of the next batch that is handed out */
-    uint64_t first;    /* position of batch 0 */
-    uint64_t total;    /* batches of the pass; UINT64_MAX: no end */
+    size_t T;          /* length of the longest batch */
+    uint64_t samples;  /* samples in one epoch */
+    uint64_t position; /* global sample at which the next batch starts */
+    uint64_t first;    /* global sample at which batch 0 starts */
+    uint64_t total;    /* batches of the pass; UINT64_MAX: endless */
     pthread_t *threads;
     size_t thread_count;
 
-    /* Batch k lies in slot k % (prefetch + 1): `prefetch` of them ahead, and
-     * the one that the caller reads. Each is made by the thread that claims it,
-     * and handed out in order.
+    /* Batch k is in slot k % (prefetch + 1): there is one slot for the batch
+     * that the caller reads and `prefetch` for those ahead. The thread that
+     * claims a batch makes it; batches are returned in order.
      */
     struct slot *slots;
-    pthread_mutex_t lock; /* of all below, and of slot->made */
-    pthread_cond_t more;  /* a batch was made */
-    pthread_cond_t room;  /* taken or stop changed */
+    pthread_mutex_t lock; /* protects the fields below and slot->made */
+    pthread_cond_t more;  /* signalled when a batch was made */
+    pthread_cond_t room;  /* signalled when taken or stop changed */
     uint64_t claimed, taken;
     bool stop;
 };
@@ -57,8 +57,7 @@ static struct slot *slot_of(const struct dt_loader *loader, uint64_t k)
 
 /* --- the threads --- */
 
-/* The row at place `p` of the endless order, or none after the end of a pass.
- */
+/* The row for global sample `p`. False after the end of a pass. */
 static bool row_at(const struct dt_loader *loader, uint64_t p, uint64_t *row)
 {
     if (!loader->opt.repeat && p >= loader->samples)
@@ -70,7 +69,7 @@ static bool row_at(const struct dt_loader *loader, uint64_t p, uint64_t *row)
     return true;
 }
 
-/* Positions of the batch whose first row is place p. */
+/* The length T of the batch whose first row is global sample p. */
 static size_t batch_length(const struct dt_loader *loader, uint64_t p)
 {
     size_t length = 1, step = loader->opt.multiple_of;
@@ -84,8 +83,8 @@ static size_t batch_length(const struct dt_loader *loader, uint64_t p)
     return length < loader->T ? length : loader->T;
 }
 
-static int fill(struct dt_loader *loader, struct slot *slot, uint64_t k,
-                struct dt_error *err)
+static int fill_slot(struct dt_loader *loader, struct slot *slot, uint64_t k,
+                     struct dt_error *err)
 {
     size_t B = loader->opt.B, world = (size_t)loader->opt.world;
     uint64_t p = loader->first + (k * world + (size_t)loader->opt.rank) * B;
@@ -97,7 +96,7 @@ static int fill(struct dt_loader *loader, struct slot *slot, uint64_t k,
         slot->rows[i] = (int64_t)(p + i);
         if (row_at(loader, p + i, &row)) {
             if (dt_rows_read(loader->rows, row, slot->T, slot->inputs + at,
-                             slot->targets + at, slot->starts + at,
+                             slot->targets + at, slot->doc_start + at,
                              &slot->target_count, err) < 0)
                 return -1;
             continue;
@@ -105,16 +104,16 @@ static int fill(struct dt_loader *loader, struct slot *slot, uint64_t k,
         for (size_t t = 0; t < slot->T; t++) {
             slot->inputs[at + t] = 0;
             slot->targets[at + t] = DT_IGNORE;
-            slot->starts[at + t] = (int32_t)t;
+            slot->doc_start[at + t] = (int32_t)t;
         }
     }
     return 0;
 }
 
-/* Waits until there is room for batch *k, the caller's from then on. False:
- * there is nothing more to do.
+/* Waits for a free slot and claims the next batch *k for the calling thread.
+ * False: there are no more batches, or the loader stops.
  */
-static bool claim(struct dt_loader *loader, uint64_t *k)
+static bool claim_batch(struct dt_loader *loader, uint64_t *k)
 {
     pthread_mutex_lock(&loader->lock);
     while (!loader->stop && loader->claimed < loader->total &&
@@ -127,13 +126,13 @@ static bool claim(struct dt_loader *loader, uint64_t *k)
     return go;
 }
 
-static void *run(void *arg)
+static void *loader_thread(void *arg)
 {
     struct dt_loader *loader = arg;
     uint64_t k;
-    while (claim(loader, &k)) {
+    while (claim_batch(loader, &k)) {
         struct slot *slot = slot_of(loader, k);
-        bool failed = fill(loader, slot, k, &slot->error) < 0;
+        bool failed = fill_slot(loader, slot, k, &slot->error) < 0;
         pthread_mutex_lock(&loader->lock);
         slot->failed = failed;
         slot->made = k + 1;
@@ -143,22 +142,14 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* All signals stay with the threads that know what to do about them. */
-static int start(struct dt_loader *loader)
+static int start_workers(struct dt_loader *loader)
 {
-    sigset_t all, old;
     int rc = 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (loader->thread_count < loader->opt.workers && rc == 0) {
         pthread_t *thread = &loader->threads[loader->thread_count];
-        rc = pthread_create(thread, NULL, run, loader);
-        if (rc == 0) {
-            pthread_setname_np(*thread, "loader");
-            loader->thread_count++;
-        }
+        rc = dt_thread_start(thread, "loader", loader_thread, loader);
+        loader->thread_count += rc == 0;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return loader->thread_count > 0 ? 0 : rc; /* fewer do as well */
 }
 
@@ -183,7 +174,7 @@ static void loader_free(struct dt_loader *loader)
     for (size_t i = 0; loader->slots && i < slot_count(loader); i++) {
         free(loader->slots[i].inputs);
         free(loader->slots[i].targets);
-        free(loader->slots[i].starts);
+        free(loader->slots[i].doc_start);
         free(loader->slots[i].rows);
     }
     free(loader->slots);
@@ -191,7 +182,7 @@ static void loader_free(struct dt_loader *loader)
     free(loader);
 }
 
-static int allocate(struct dt_loader *loader, struct dt_error *err)
+static int allocate_slots(struct dt_loader *loader, struct dt_error *err)
 {
     size_t B = loader->opt.B, T = loader->T, bytes;
     bool ok = !__builtin_mul_overflow(B, T * sizeof(int32_t), &bytes);
@@ -202,9 +193,9 @@ static int allocate(struct dt_loader *loader, struct dt_error *err)
         struct slot *slot = &loader->slots[i];
         slot->inputs = malloc(bytes);
         slot->targets = malloc(bytes);
-        slot->starts = malloc(bytes);
+        slot->doc_start = malloc(bytes);
         slot->rows = calloc(B, sizeof(*slot->rows));
-        ok = slot->inputs && slot->targets && slot->starts && slot->rows;
+        ok = slot->inputs && slot->targets && slot->doc_start && slot->rows;
     }
     if (!ok)
         return dt_error_set(err, EX_OSERR,
@@ -238,8 +229,8 @@ struct dt_loader *dt_loader_create(const struct dt_rows *rows,
     loader->position = loader->first = position;
     loader->total = batches_of_pass(loader);
     init_sync(loader);
-    int rc = allocate(loader, err);
-    if (rc == 0 && (rc = start(loader)) != 0)
+    int rc = allocate_slots(loader, err);
+    if (rc == 0 && (rc = start_workers(loader)) != 0)
         dt_error_set(err, EX_OSERR, "data: cannot start a thread: %s",
                      strerror(rc));
     if (rc != 0) {
@@ -262,7 +253,9 @@ void dt_loader_destroy(struct dt_loader *loader)
     loader_free(loader);
 }
 
-/* With the lock held: waits for the batch in slot, or the deadline. */
+/* Waits, with the lock held, until the batch is in its slot. -1: EX_IOERR, the
+ * deadline has passed.
+ */
 static int wait_for_batch(struct dt_loader *loader, const struct slot *slot,
                           struct dt_error *err)
 {
@@ -299,13 +292,15 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
     pthread_mutex_unlock(&loader->lock);
     if (rc < 0)
         return -1;
-    /* Padding comes last in a row, so that no document sees it. */
+    /* If rows hold one document each, starts are not needed: padding follows
+     * the document, so causal attention never sees it.
+     */
     bool shared = dt_rows_shared(loader->rows);
     *batch = (struct dt_batch){.B = loader->opt.B,
                                .T = slot->T,
                                .inputs = slot->inputs,
                                .targets = slot->targets,
-                               .starts = shared ? slot->starts : NULL,
+                               .doc_start = shared ? slot->doc_start : NULL,
                                .rows = slot->rows,
                                .target_count = slot->target_count};
     loader->position += (uint64_t)loader->opt.world * loader->opt.B;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loader.h - the batch that this rank gets, resumable at any step
+ * loader.h - the micro-batches of this rank, resumable at any step
  *
- * The order is one endless stream of global sample numbers p: epoch p / n, and
- * there place p % n of a permutation of the n rows that depends on (seed,
- * epoch, p % n) only. Micro-batch k of rank r holds p = (k*world + r)*B .. + B.
- * An epoch that is no multiple of world*B just continues into the next one: no
- * row is dropped or seen twice. So every (B, world, accumulation) with an equal
- * product sees the same rows in the same order in each optimizer step, and any
- * p can be resumed at in O(1).
+ * The order is one endless stream of global sample numbers p. Sample p belongs
+ * to epoch p / n; its row is entry p % n of a permutation of the n rows, which
+ * depends only on (seed, epoch). Micro-batch k of rank r holds the samples
+ * p = (k*world + r)*B .. + B. If an epoch is not a multiple of world*B, the
+ * batch continues into the next epoch, so no row is dropped or seen twice. So
+ * every (B, world, accumulation) with the same product sees the same rows in
+ * each optimizer step, and a run can resume at any p in O(1).
  */
 #ifndef DT_DATA_LOADER_H
 #define DT_DATA_LOADER_H
@@ -23,36 +23,39 @@
 
 struct dt_loader_options {
     size_t B;
-    size_t multiple_of; /* T of a batch is its longest row, rounded up to it */
+    size_t multiple_of; /* T is the longest row, rounded up to a multiple */
     int rank, world;
     uint64_t seed;
-    bool shuffle;    /* false: rows in their order */
-    bool repeat;     /* training: epochs without end. false (evaluation): one
-                        pass, last batches filled with rows without targets so
-                        that all ranks see equally many */
+    bool shuffle;    /* false: rows in the order of the data */
+    bool repeat;     /* true (training): endless epochs. false (evaluation): one
+                        pass; the last batches are filled with rows without
+                        targets, so that all ranks see equally many batches */
     size_t workers;  /* threads that make batches, >= 1 */
-    size_t prefetch; /* batches made ahead by all of them, >= 1 */
-    int timeout_ms;  /* of waiting for one batch */
+    size_t prefetch; /* batches made ahead by all threads together, >= 1 */
+    int timeout_ms;  /* how long dt_loader_next waits for a batch */
 };
 
 struct dt_loader;
 
-/* Starts the threads at global sample `position`. NULL and err: EX_OSERR. */
+/* Starts the threads at global sample `position`. `rows` must outlive the
+ * loader. Release with dt_loader_destroy. NULL and err: EX_OSERR.
+ */
 struct dt_loader *dt_loader_create(const struct dt_rows *rows,
                                    const struct dt_loader_options *options,
                                    uint64_t position, struct dt_error *err);
-void dt_loader_destroy(struct dt_loader *loader); /* joins; NULL is fine */
+/* Stops and joins the threads; NULL is fine. */
+void dt_loader_destroy(struct dt_loader *loader);
 
-/* The next micro-batch of this rank: rows are global samples position +
- * rank*B + i of the order, and position advances by world*B. *batch is valid
- * until the next call. 1 = a batch, 0 = end of the pass, -1 = EX_DATAERR as
- * dt_rows_read, EX_IOERR if none came within timeout_ms.
+/* The next micro-batch of this rank: row i is global sample position + rank*B +
+ * i, and position advances by world*B. *batch is valid until the next call. 1:
+ * a batch; 0: end of the pass; -1: the errors of dt_rows_read, or EX_IOERR if
+ * no batch came within timeout_ms.
  */
 int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
                    struct dt_error *err);
 
-/* Global sample number that the next batch starts at (of the caller's side,
- * not of the prefetch): what a checkpoint stores.
+/* The global sample number at which the next batch starts, which a checkpoint
+ * stores. Batches that were only prefetched do not count.
  */
 uint64_t dt_loader_position(const struct dt_loader *loader);
 

@@ -2,18 +2,13 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/data/cache.c \
 	runtime/data/cache.h \
-	runtime/tokenizer/chat.c \
-	runtime/tokenizer/chat.h \
-	runtime/tokenizer/chat_render.c \
-	runtime/tokenizer/chat_known.c \
-	runtime/tokenizer/chat_style.c \
-	runtime/tokenizer/chat_style.h \
 	runtime/data/dataset.c \
 	runtime/data/dataset.h \
+	runtime/data/example_options.h \
 	runtime/data/examples.c \
 	runtime/data/examples.h \
-	runtime/data/examples_make.c \
 	runtime/data/examples_impl.h \
+	runtime/data/examples_make.c \
 	runtime/data/jsonl.c \
 	runtime/data/jsonl.h \
 	runtime/data/loader.c \
@@ -24,28 +19,4 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/pack.h \
 	runtime/data/rows.c \
 	runtime/data/rows.h \
-	runtime/tokenizer/impl.h \
-	runtime/tokenizer/added.c \
-	runtime/tokenizer/bpe.c \
-	runtime/tokenizer/cut.c \
-	runtime/tokenizer/detokenize.c \
-	runtime/tokenizer/decoder.c \
-	runtime/tokenizer/encode.c \
-	runtime/tokenizer/tokenizer_config.c \
-	runtime/tokenizer/json_keys.c \
-	runtime/tokenizer/map.c \
-	runtime/tokenizer/bpe_model.c \
-	runtime/tokenizer/normalizer.c \
-	runtime/tokenizer/post_processor.c \
-	runtime/tokenizer/regex.c \
-	runtime/tokenizer/split.c \
-	runtime/tokenizer/pretokenizer.c \
-	runtime/tokenizer/text.c \
-	runtime/tokenizer/unicode.c \
-	runtime/tokenizer/vocab.c \
-	runtime/tokenizer/words.c \
-	runtime/tokenizer/tokenizer.c \
-	runtime/tokenizer/tokenizer.h \
-	runtime/tokenizer/utf8.c \
-	runtime/data/utf8.h \
 	# End of runtime/data

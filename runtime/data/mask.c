@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mask.c - tokens of a record, and which of them are targets */
+/* mask.c - tokenizes records and marks the tokens that are targets */
 #include "config.h"
 
 #include <stdlib.h>
@@ -12,11 +12,11 @@ struct dt_masker {
     const struct dt_chat *chat;
     struct dt_error no_chat;
     enum dt_loss_on loss_on;
-    unsigned special; /* DT_ENCODE_SPECIAL, or 0 if text must not parse */
+    unsigned special; /* DT_ENCODE_SPECIAL, or 0: do not parse special */
     int32_t eos;
     struct dt_tokens tokens, prompt, part;
     struct dt_chat_text chat_text;
-    char *joined; /* prompt and completion */
+    char *joined; /* prompt and completion as one text */
     size_t joined_capacity;
 };
 
@@ -57,7 +57,9 @@ void dt_masker_destroy(struct dt_masker *masker)
     free(masker);
 }
 
-/* Room for `more` tokens behind those of out; NULL and err if there is none. */
+/* Makes room for `more` tokens behind those of out and returns where they go.
+ * NULL and err: EX_OSERR.
+ */
 static uint32_t *make_room(struct dt_marked *out, size_t more,
                            struct dt_error *err)
 {
@@ -76,8 +78,8 @@ static uint32_t *make_room(struct dt_marked *out, size_t more,
     return out->tokens + out->count;
 }
 
-/* Appends masker->tokens, from `first_target` on to be learned, and EOS unless
- * it is there.
+/* Appends masker->tokens; those from `first_target` on are targets. With `end`,
+ * appends EOS unless it is the last token already.
  */
 static int add_tokens(struct dt_masker *masker, size_t first_target, bool end,
                       struct dt_marked *out, struct dt_error *err)
@@ -108,7 +110,7 @@ int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
     return add_tokens(masker, 0, last, out, err);
 }
 
-/* Does `all` begin with `first`? */
+/* Whether the tokens of `all` start with those of `first`. */
 static bool begins_with(const struct dt_tokens *all,
                         const struct dt_tokens *first)
 {
@@ -145,7 +147,9 @@ static int add_pair(struct dt_masker *masker, const struct dt_record *record,
 
 /* --- messages --- */
 
-/* Appends masker->part, tokens of a text that begins at `at`, to *out. */
+/* Appends the tokens of `part` to *out. `at` is the offset in the whole text at
+ * which the part starts, and is added to their offsets.
+ */
 static int append_part(const struct dt_tokens *part, size_t at,
                        struct dt_tokens *out, struct dt_error *err)
 {
@@ -170,7 +174,7 @@ static int append_part(const struct dt_tokens *part, size_t at,
     return 0;
 }
 
-/* Does the user's own text spell a control token? 1, 0 or -1. */
+/* Whether the content of a message spells a control token: 1, 0 or -1. */
 static int spells_control(struct dt_masker *masker, struct dt_error *err)
 {
     const struct dt_chat_text *chat = &masker->chat_text;
@@ -194,15 +198,16 @@ static int spells_control(struct dt_masker *masker, struct dt_error *err)
     return 0;
 }
 
-/* Encodes the rendered text, control tokens only where the template has them.
- * They separate text anyhow, so that its parts encode alone as in the whole.
+/* Encodes the rendered text in parts, so that only the template's own control
+ * tokens are parsed as such. A control token always separates the text around
+ * it, so encoding the parts alone gives the same tokens as the whole.
  */
 static int encode_parts(struct dt_masker *masker, struct dt_tokens *out,
                         struct dt_error *err)
 {
     const struct dt_chat_text *chat = &masker->chat_text;
     size_t begin = 0;
-    if (!out->begin) /* it was encoded to without offsets */
+    if (!out->begin) /* its arrays are from a call without offsets */
         dt_tokens_fini(out);
     out->count = 0;
     for (size_t i = 0; i < chat->piece_count; i++) {
@@ -240,7 +245,9 @@ static int encode_turns(struct dt_masker *masker,
                      DT_ENCODE_OFFSETS | DT_ENCODE_SPECIAL, out, err);
 }
 
-/* Does token i hold a byte of a trained piece, `first` or later? */
+/* Whether token i holds a byte of a trained piece. `first` is the first piece
+ * that can overlap it.
+ */
 static bool is_trained(const struct dt_masker *masker, size_t i, size_t first)
 {
     const struct dt_chat_text *chat = &masker->chat_text;
@@ -255,7 +262,7 @@ static bool is_trained(const struct dt_masker *masker, size_t i, size_t first)
     return false;
 }
 
-/* Leaves only those targets that hold a byte of a trained piece. */
+/* Keeps only the targets that hold a byte of a trained piece. */
 static void keep_trained(const struct dt_masker *masker, uint32_t *marked)
 {
     const struct dt_chat_text *chat = &masker->chat_text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mask.h - a record as tokens, with a bit on each that is to be learned */
+/* mask.h - tokenizes records and marks the tokens that are targets */
 #ifndef DT_DATA_MASK_H
 #define DT_DATA_MASK_H
 
@@ -8,11 +8,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "tokenizer/chat.h"
 #include "data/examples.h"
 #include "data/jsonl.h"
+#include "tokenizer/chat.h"
 
-/* Tokens as in a cache. Zero it first; free(tokens). */
+/* Tokens as in a cache, with DT_TARGET_BIT. Starts zeroed; the caller frees
+ * `tokens`.
+ */
 struct dt_marked {
     uint32_t *tokens;
     size_t count, capacity;
@@ -20,8 +22,8 @@ struct dt_marked {
 
 struct dt_masker; /* one thread's encoder and buffers */
 
-/* `chat` renders messages; NULL: a record of messages is refused with the text
- * of `no_chat`. `loss_on` is not AUTO. NULL and err: EX_OSERR.
+/* `chat` renders messages; if it is NULL, a record of messages is refused with
+ * the error *no_chat. `loss_on` must not be AUTO. NULL and err: EX_OSERR.
  */
 struct dt_masker *dt_masker_create(const struct dt_tokenizer *tokenizer,
                                    const struct dt_chat *chat,
@@ -30,15 +32,15 @@ struct dt_masker *dt_masker_create(const struct dt_tokenizer *tokenizer,
                                    struct dt_error *err);
 void dt_masker_destroy(struct dt_masker *masker); /* NULL is fine */
 
-/* Appends the record's tokens to *out. *seam: the tokens of the prompt are not
- * the first of those of prompt and completion. -1: EX_DATAERR, the record is
- * bad; any other status is not its fault.
+/* Appends the record's tokens to *out. *seam is set if a token spans the end of
+ * the prompt and the start of the completion. -1: EX_DATAERR, the record is
+ * bad; with any other status it is not.
  */
 int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
                   struct dt_marked *out, bool *seam, struct dt_error *err);
 
-/* The same for a text, or a piece of one: `first` gets what the tokenizer puts
- * in front of texts, `last` EOS.
+/* The same for a text or a piece of one. The `first` piece gets the tokens that
+ * the tokenizer adds to texts (such as BOS), the `last` one gets EOS.
  */
 int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
                        bool first, bool last, struct dt_marked *out,

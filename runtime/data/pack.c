@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - best-fit decreasing in O(n + n capacity / 64) */
+/* pack.c - packs best-fit decreasing in O(n + n capacity / 64) */
 #include "config.h"
 
 #include <stdlib.h>
 
 #include "data/pack.h"
 
-/* Open bins by the space they have left: a queue for each space, and a bit for
- * each queue that is not empty.
+/* Open bins by the space that they have left: one queue for each amount of
+ * space, and a bit set for each queue that is not empty.
  */
 struct bins {
-    size_t *head, *tail; /* (capacity + 1), bins by space; SIZE_MAX: none */
+    size_t *head, *tail; /* (capacity + 1) bins by space; SIZE_MAX: none */
     size_t *next;        /* (count) the next bin in the same queue */
-    uint64_t *open;      /* a bit a space */
+    uint64_t *open;      /* (capacity + 1) bits by space */
     uint32_t capacity;
     size_t count;
 };
 
-static void put(struct bins *bins, size_t bin, uint32_t space)
+static void put_bin(struct bins *bins, size_t bin, uint32_t space)
 {
     bins->next[bin] = SIZE_MAX;
     if (bins->head[space] == SIZE_MAX)
@@ -28,7 +28,7 @@ static void put(struct bins *bins, size_t bin, uint32_t space)
     bins->open[space / 64] |= UINT64_C(1) << space % 64;
 }
 
-/* The smallest space >= least that an open bin has, or capacity + 1. */
+/* The smallest space >= least that an open bin has left, or capacity + 1. */
 static uint32_t find_space(const struct bins *bins, uint32_t least)
 {
     uint32_t word = least / 64, last = bins->capacity / 64;
@@ -39,8 +39,10 @@ static uint32_t find_space(const struct bins *bins, uint32_t least)
                 : bins->capacity + 1;
 }
 
-/* The bin for a document of `length`; it keeps what space is left then. */
-static size_t place(struct bins *bins, uint32_t length)
+/* Puts a document of `length` into a bin, which it opens if none has room.
+ * Returns the bin.
+ */
+static size_t place_document(struct bins *bins, uint32_t length)
 {
     uint32_t space = find_space(bins, length);
     size_t bin = bins->count;
@@ -53,12 +55,12 @@ static size_t place(struct bins *bins, uint32_t length)
         if (bins->head[space] == SIZE_MAX)
             bins->open[space / 64] &= ~(UINT64_C(1) << space % 64);
     }
-    put(bins, bin, space - length);
+    put_bin(bins, bin, space - length);
     return bin;
 }
 
-/* order = numbers by decreasing length, equal ones in their order; first has
- * room for capacity + 2.
+/* Counting sort: fills `order` with the documents by decreasing length, equal
+ * ones in their order. `first` is workspace for capacity + 2 counts.
  */
 static void sort_by_length(const uint32_t *lengths, size_t count,
                            uint32_t capacity, size_t *order, size_t *first)
@@ -90,7 +92,7 @@ size_t dt_pack_best_fit(const uint32_t *lengths, size_t count,
         for (uint32_t i = 0; i <= capacity; i++)
             bins.head[i] = SIZE_MAX;
         for (size_t i = 0; i < count; i++)
-            bin[i] = place(&bins, lengths[sorted[i]]);
+            bin[i] = place_document(&bins, lengths[sorted[i]]);
         result = bins.count;
         for (size_t b = 0; b <= result; b++)
             begin[b] = 0;
@@ -98,8 +100,8 @@ size_t dt_pack_best_fit(const uint32_t *lengths, size_t count,
             begin[bin[i] + 1]++;
         for (size_t b = 0; b < result; b++)
             begin[b + 1] += begin[b];
-        for (size_t i = count;
-             i-- > 0;) /* begin[b + 1] runs down to begin[b] */
+        /* Counts begin[b + 1] down to the start of bin b. */
+        for (size_t i = count; i-- > 0;)
             order[--begin[bin[i] + 1]] = sorted[i];
         for (size_t b = 0; b < result; b++)
             begin[b] = begin[b + 1];

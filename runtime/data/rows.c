@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c - streams and examples as rows */
+/* rows.c - cuts token streams and examples into rows */
 #include "config.h"
 
 #include <assert.h>
@@ -13,10 +13,12 @@
 #include "data/rows.h"
 #include "tensor/batch.h"
 
-/* Keys of permutations that are no epoch's; CHOICE - 2 i is source i's. */
+/* Keys of permutations that differ from those of epochs. Source i uses
+ * CHOICE - 2 i, which never equals WRAP_ORDER.
+ */
 static const uint64_t CHOICE = UINT64_MAX, WRAP_ORDER = UINT64_MAX - 1;
 
-/* A document, or the part of one that is in a row. */
+/* A document, or the part of a document that is in one row. */
 struct piece {
     const uint32_t *tokens; /* with DT_TARGET_BIT */
     size_t count;
@@ -27,12 +29,13 @@ struct dt_rows {
     struct dt_rows_stats stats;
     size_t vocab_size;
 
-    /* a stream */
+    /* of a stream */
     const struct dt_dataset *dataset;
     size_t first;
 
-    /* examples: row i has pieces begin[i] .. begin[i + 1] - 1 of order (NULL:
-     * piece i), or wrapped: the tokens of piece order[i] begin at begin[i]
+    /* of examples: row i has the pieces order[begin[i]] .. order[begin[i + 1] -
+     * 1], or piece i if order is NULL. If wrapped, all pieces form one stream,
+     * in which piece order[i] starts at token begin[i].
      */
     struct piece *pieces;
     size_t piece_count, piece_room;
@@ -50,7 +53,7 @@ void dt_rows_destroy(struct dt_rows *rows)
     free(rows);
 }
 
-static struct dt_rows *create(size_t T, struct dt_error *err)
+static struct dt_rows *create_rows(size_t T, struct dt_error *err)
 {
     struct dt_rows *rows = calloc(1, sizeof(*rows));
     if (rows)
@@ -66,12 +69,12 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
 {
     if (count < T + 1) {
         dt_error_set(err, EX_DATAERR,
-                     "data: %zu tokens hold no sample of %zu + 1: give more "
-                     "data or a smaller max_length",
+                     "data: %zu tokens are too few for a sample of %zu + 1: "
+                     "give more data or a smaller max_length",
                      count, T);
         return NULL;
     }
-    struct dt_rows *rows = create(T, err);
+    struct dt_rows *rows = create_rows(T, err);
     if (!rows)
         return NULL;
     rows->dataset = dataset;
@@ -82,9 +85,11 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
     return rows;
 }
 
-/* --- examples into pieces --- */
+/* --- cut examples into pieces --- */
 
-/* From the end, which mostly is one. */
+/* Whether a token after the first is a target. Searches from the end, since the
+ * last token mostly is one.
+ */
 static bool has_target(const uint32_t *tokens, size_t count)
 {
     while (count > 1)
@@ -136,7 +141,9 @@ static int add_example(struct dt_rows *rows, const uint32_t *tokens,
     return 0;
 }
 
-/* A text that is the only example: the range is one of its tokens. */
+/* Adds the only example of a text file, of which the chosen range is a range of
+ * tokens rather than of examples.
+ */
 static int add_text(struct dt_rows *rows, const struct dt_rows_source *source,
                     const struct dt_rows_options *opt, struct dt_error *err)
 {
@@ -150,7 +157,7 @@ static int add_text(struct dt_rows *rows, const struct dt_rows_source *source,
     return 0;
 }
 
-/* All copies of the chosen range of a source. */
+/* Adds the chosen range of a source as often as its weight says. */
 static int add_source(struct dt_rows *rows, const struct dt_rows_source *source,
                       uint64_t choice, const struct dt_rows_options *opt,
                       struct dt_error *err)
@@ -174,7 +181,9 @@ static int add_source(struct dt_rows *rows, const struct dt_rows_source *source,
     return 0;
 }
 
-/* What add_sources does in dt_guard_run; all that it allocates is of rows. */
+/* Arguments of add_sources in dt_guard_run. If a fault ends it early, nothing
+ * leaks, since `rows` owns everything that it allocates.
+ */
 struct adding {
     struct dt_rows *rows;
     const struct dt_rows_source *sources;
@@ -200,9 +209,9 @@ static int lost_cache(struct dt_error *err)
                         "read, or its disk fails");
 }
 
-/* --- pieces into rows --- */
+/* --- put pieces into rows --- */
 
-static int pack(struct dt_rows *rows, struct dt_error *err)
+static int pack_pieces(struct dt_rows *rows, struct dt_error *err)
 {
     size_t n = rows->piece_count;
     uint32_t *lengths = malloc((n + 1) * sizeof(*lengths));
@@ -221,8 +230,8 @@ static int pack(struct dt_rows *rows, struct dt_error *err)
                : 0;
 }
 
-static int wrap(struct dt_rows *rows, const struct dt_rows_options *opt,
-                struct dt_error *err)
+static int wrap_pieces(struct dt_rows *rows, const struct dt_rows_options *opt,
+                       struct dt_error *err)
 {
     size_t n = rows->piece_count, total = 0;
     rows->wrapped = true;
@@ -247,7 +256,7 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     const struct dt_rows_options *options,
                                     struct dt_error *err)
 {
-    struct dt_rows *rows = create(options->T, err);
+    struct dt_rows *rows = create_rows(options->T, err);
     struct adding adding = {rows, sources, count, options, err, 0};
     if (!rows)
         return NULL;
@@ -257,9 +266,9 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
         rows->vocab_size = options->vocab_size;
         rows->count = rows->piece_count;
         if (options->packing == DT_PACK_WRAPPED)
-            result = wrap(rows, options, err);
+            result = wrap_pieces(rows, options, err);
         else if (options->packing != DT_PACK_NONE)
-            result = pack(rows, err);
+            result = pack_pieces(rows, err);
     }
     if (result == 0 && rows->stats.examples == 0)
         result = dt_error_set(err, EX_DATAERR,
@@ -267,12 +276,11 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
     else if (result == 0 && rows->count == 0)
         result =
             dt_error_set(err, EX_DATAERR,
-                         "data: of %zu examples none is left to learn "
-                         "from (%zu have no target within max_length "
-                         "%zu)%s",
+                         "data: none of %zu examples is left to train on "
+                         "(%zu have no target within max_length %zu)%s",
                          rows->stats.examples, rows->stats.dropped, rows->T,
-                         rows->wrapped ? ", or all of them are less than "
-                                         "one row"
+                         rows->wrapped ? ", or together they are shorter "
+                                         "than one row"
                                        : "");
     if (result < 0) {
         dt_rows_destroy(rows);
@@ -296,9 +304,9 @@ struct dt_rows_stats dt_rows_stats(const struct dt_rows *rows)
     return rows->stats;
 }
 
-/* --- reading a row --- */
+/* --- read a row --- */
 
-/* Pieces begin .. end - 1 of order make row i. */
+/* Row i consists of the pieces *begin .. *end - 1 of order. */
 static void row_pieces(const struct dt_rows *rows, size_t i, size_t *begin,
                        size_t *end)
 {
@@ -331,7 +339,7 @@ static int read_stream(const struct dt_rows *rows, size_t i, int32_t *inputs,
     return dt_dataset_read(rows->dataset, at + 1, T, targets, err);
 }
 
-/* The piece that token `at` of the wrapped stream is in. */
+/* The piece that holds token `at` of the wrapped stream. */
 static size_t find_piece(const struct dt_rows *rows, size_t at)
 {
     size_t low = 0, high = rows->piece_count;
@@ -378,7 +386,8 @@ static int read_wrapped(const struct dt_rows *rows, size_t i, int32_t *inputs,
 }
 
 static int read_pieces(const struct dt_rows *rows, size_t i, int32_t *inputs,
-                       int32_t *targets, int32_t *starts, struct dt_error *err)
+                       int32_t *targets, int32_t *doc_start,
+                       struct dt_error *err)
 {
     size_t begin, end, t = 0;
     row_pieces(rows, i, &begin, &end);
@@ -389,7 +398,7 @@ static int read_pieces(const struct dt_rows *rows, size_t i, int32_t *inputs,
             uint32_t token = piece->tokens[n];
             if (check_id(rows, token, &inputs[t], err) < 0)
                 return -1;
-            starts[t] = (int32_t)start;
+            doc_start[t] = (int32_t)start;
             targets[t] = DT_IGNORE;
             if (n > 0 && token & DT_TARGET_BIT)
                 targets[t - 1] = inputs[t];
@@ -403,11 +412,11 @@ bool dt_rows_shared(const struct dt_rows *rows)
     return rows->order && !rows->wrapped;
 }
 
-/* A row of examples, in dt_guard_run. */
+/* Arguments of read_examples in dt_guard_run. */
 struct reading {
     const struct dt_rows *rows;
     size_t i;
-    int32_t *inputs, *targets, *starts;
+    int32_t *inputs, *targets, *doc_start;
     struct dt_error *err;
     int result;
 };
@@ -418,17 +427,17 @@ static void read_examples(void *ctx)
     r->result = r->rows->wrapped
                     ? read_wrapped(r->rows, r->i, r->inputs, r->targets, r->err)
                     : read_pieces(r->rows, r->i, r->inputs, r->targets,
-                                  r->starts, r->err);
+                                  r->doc_start, r->err);
 }
 
 int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
-                 int32_t *inputs, int32_t *targets, int32_t *starts,
+                 int32_t *inputs, int32_t *targets, int32_t *doc_start,
                  size_t *target_count, struct dt_error *err)
 {
     size_t used = dt_rows_length(rows, i);
-    bool one = rows->dataset || rows->wrapped; /* document */
+    bool one = rows->dataset || rows->wrapped; /* the row is one document */
     assert(i < rows->count && used <= length);
-    struct reading reading = {rows, i, inputs, targets, starts, err, 0};
+    struct reading reading = {rows, i, inputs, targets, doc_start, err, 0};
     if (rows->dataset)
         reading.result = read_stream(rows, i, inputs, targets, err);
     else if (dt_guard_run(read_examples, &reading) < 0)
@@ -436,11 +445,11 @@ int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
     if (reading.result < 0)
         return -1;
     for (size_t t = 0; t < used && one; t++)
-        starts[t] = 0;
+        doc_start[t] = 0;
     for (size_t t = used; t < length; t++) {
         inputs[t] = 0;
         targets[t] = DT_IGNORE;
-        starts[t] = (int32_t)t;
+        doc_start[t] = (int32_t)t;
     }
     for (size_t t = 0; t < used; t++)
         *target_count += targets[t] != DT_IGNORE;

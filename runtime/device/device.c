@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c - what is the same on every device */
+/* device.c - functions common to all devices */
 #include "config.h"
 
 #include <stdlib.h>

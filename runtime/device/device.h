@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device.h - memory of one piece of hardware, and the queue its work runs in
+ * device.h - memory, streams and events of one kind of hardware
  *
  * A device is a table of functions; a process has one of each kind. `cpu` is
  * built in: its memory is anonymous pages (huge where the kernel grants them),
- * its only stream is NULL, its events are NULL, and everything on it is done
- * when the call returns. Others come with their backend (backend/backend.h).
+ * its only stream is NULL, its events are NULL, and all work is done when
+ * the call returns. Others come with their backend (backend/backend.h).
  */
 #ifndef DT_DEVICE_DEVICE_H
 #define DT_DEVICE_DEVICE_H
@@ -21,26 +21,26 @@ extern "C" {
 
 struct dt_stream; /* in-order queue of work */
 struct dt_event;  /* a point in a stream */
-struct dt_graph;  /* work that was recorded once, to be repeated */
+struct dt_graph;  /* recorded work, to be replayed */
 
-/* What a device can do. Functions that queue work return at once; an error of
- * work that was queued comes out of a later call that waits. Only one thread
- * uses a device, but for events, which any may wait for.
+/* The functions of a device. Those that queue work return at once; errors of
+ * queued work are reported by a later call that waits. Only one thread uses a
+ * device, except for events: any thread may wait for them.
  */
 struct dt_device {
     const char *name; /* "cpu", "cuda" */
     bool is_host;     /* memory is the host's, work is done on return */
 
-    /* Zeroed memory, 256-byte aligned. -1: EX_OSERR, with what there is. */
+    /* Zeroed memory, 256-byte aligned. -1: EX_OSERR, with how much is free. */
     int (*allocate)(size_t bytes, void **data, struct dt_error *err);
     void (*release)(void *data, size_t bytes);
-    /* Memory of the host that copies run from and to without waiting. */
+    /* Host memory that copies use without waiting. */
     int (*allocate_staging)(size_t bytes, void **data, struct dt_error *err);
     void (*release_staging)(void *data, size_t bytes);
 
     int (*stream_create)(struct dt_stream **stream, struct dt_error *err);
     void (*stream_destroy)(struct dt_stream *stream);
-    /* Waits until all that was queued is done. */
+    /* Waits until all queued work is done. */
     int (*stream_wait)(struct dt_stream *stream, struct dt_error *err);
 
     /* Queues a copy between any two of device, staging and host memory. The
@@ -52,16 +52,16 @@ struct dt_device {
 
     int (*event_create)(struct dt_event **event, struct dt_error *err);
     void (*event_destroy)(struct dt_event *event);
-    /* The event becomes the point that `stream` is at now. */
+    /* Sets the event to the current end of `stream`. */
     int (*event_record)(struct dt_event *event, struct dt_stream *stream,
                         struct dt_error *err);
-    /* 1: the point has been passed, 0: not yet, -1: work before it failed. An
-     * event that was never recorded has been passed.
+    /* 1: the stream has reached the event, 0: not yet, -1: work before it
+     * failed. An event that was never recorded has been reached.
      */
     int (*event_done)(struct dt_event *event, struct dt_error *err);
 
-    /* Between begin and end, what is queued to the stream is recorded and not
-     * run; replay queues all of it. NULL: the device has no graphs.
+    /* Between begin and end, work queued to the stream is recorded and not run;
+     * replay queues all of it. NULL: the device has no graphs.
      */
     int (*record_begin)(struct dt_stream *stream, struct dt_error *err);
     int (*record_end)(struct dt_stream *stream, struct dt_graph **graph,
@@ -70,8 +70,8 @@ struct dt_device {
                   struct dt_error *err);
     void (*graph_destroy)(struct dt_graph *graph);
 
-    /* Bytes this process may still allocate (SIZE_MAX: not known), and the
-     * most it has had so far.
+    /* Bytes this process may still allocate (SIZE_MAX: unknown), and its peak
+     * so far.
      */
     size_t (*available_bytes)(void);
     size_t (*peak_bytes)(void);
@@ -89,23 +89,24 @@ struct dt_buffer {
     const struct dt_device *device;
 };
 
-/* Allocates zeroed memory (bytes > 0). NULL and err (EX_OSERR, with the number
- * of bytes and what they are `what` for) if there is none.
+/* Allocates zeroed memory (bytes > 0). NULL and err: EX_OSERR, with the number
+ * of bytes and their purpose `what`.
  */
 struct dt_buffer *dt_buffer_create(const struct dt_device *device, size_t bytes,
                                    const char *what, struct dt_error *err);
 void dt_buffer_destroy(struct dt_buffer *buf); /* NULL is fine */
 
-/* Returns when the event has been passed, looking every few microseconds. -1:
- * work before it failed.
+/* Waits until the event is reached, polling every few microseconds. -1: work
+ * before it failed.
  */
 int dt_event_wait(const struct dt_device *device, struct dt_event *event,
                   struct dt_error *err);
 
-/* Bytes of memory that processes of this job may still use on this node: what
- * the kernel and the control groups of this process (versions 1 and 2) leave,
- * page cache not counted as used. `root` stands before /proc and /sys ("").
- * SIZE_MAX if nothing says so.
+/* Bytes of memory that processes of this job may still use on this node,
+ * according to the kernel and the control groups of this process (versions 1
+ * and 2); page cache does not count as used. `root` is prepended to /proc and
+ * /sys
+ * (""). SIZE_MAX if unknown.
  */
 size_t dt_memory_available(const char *root);
 

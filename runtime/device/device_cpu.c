@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device_cpu.c - anonymous memory, in huge pages where the kernel has them */
+/* device_cpu.c - the CPU: anonymous memory, in huge pages if possible */
 #include "config.h"
 
 #include <errno.h>
@@ -10,22 +10,23 @@
 
 #include "device/device.h"
 
-static int allocate(size_t bytes, void **data, struct dt_error *err)
+static int cpu_allocate(size_t bytes, void **data, struct dt_error *err)
 {
     *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (*data == MAP_FAILED)
         return dt_error_set(err, EX_OSERR, "%s", strerror(errno));
-    madvise(*data, bytes, MADV_HUGEPAGE); /* a wish: refusal costs only speed */
+    madvise(*data, bytes,
+            MADV_HUGEPAGE); /* if refused, that costs only speed */
     return 0;
 }
 
-static void release(void *data, size_t bytes)
+static void cpu_release(void *data, size_t bytes)
 {
     munmap(data, bytes);
 }
 
-/* --- nothing is ever under way --- */
+/* --- work is never in flight --- */
 
 static int stream_create(struct dt_stream **stream, struct dt_error *err)
 {
@@ -46,8 +47,8 @@ static int stream_wait(struct dt_stream *stream, struct dt_error *err)
     return 0;
 }
 
-static int copy(struct dt_stream *stream, void *to, const void *from,
-                size_t bytes, struct dt_error *err)
+static int cpu_copy(struct dt_stream *stream, void *to, const void *from,
+                    size_t bytes, struct dt_error *err)
 {
     (void)stream;
     (void)err;
@@ -95,27 +96,27 @@ static size_t peak_bytes(void)
     return (size_t)usage.ru_maxrss * 1024;
 }
 
-static const char *describe(void)
+static const char *cpu_describe(void)
 {
-    return "the processors of this host";
+    return "the CPUs of this host";
 }
 
 const struct dt_device dt_cpu = {
     .name = "cpu",
     .is_host = true,
-    .allocate = allocate,
-    .release = release,
-    .allocate_staging = allocate,
-    .release_staging = release,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .allocate_staging = cpu_allocate,
+    .release_staging = cpu_release,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .stream_wait = stream_wait,
-    .copy = copy,
+    .copy = cpu_copy,
     .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,
     .event_done = event_done,
     .available_bytes = available_bytes,
     .peak_bytes = peak_bytes,
-    .describe = describe,
+    .describe = cpu_describe,
 };

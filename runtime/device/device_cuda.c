@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,25 +11,25 @@
 #include <cuda_runtime_api.h>
 
 #include "device/device_cuda.h"
-#include "ops/cuda/cuda.h"
 
-/* Of the card's memory: kernels, ours and of libraries, are loaded when they
- * are first started.
+/* GPU memory held back for kernels, ours and of libraries, which are loaded
+ * lazily.
  */
-enum { STILL_TO_COME = 512 << 20 };
+enum { KERNEL_RESERVE = 512 << 20 };
 
 static const double GiB = 1 << 30;
 
 static struct {
-    int index;          /* of the card that was opened */
-    size_t bytes, peak; /* that were allocated on it */
+    int index;          /* of the GPU that was opened */
+    size_t bytes, peak; /* allocated on it */
     char text[160];     /* of describe */
-} card = {.index = -1};
+} gpu = {.index = -1};
 
-/* "<formatted call>: <what CUDA says>"; CUDA forgets the error, if it can. */
-__attribute__((format(printf, 3, 4))) static int failed(struct dt_error *err,
-                                                        cudaError_t code,
-                                                        const char *fmt, ...)
+/* Sets err to "<formatted call>: <CUDA's text>" and clears CUDA's error, unless
+ * it is sticky.
+ */
+__attribute__((format(printf, 3, 4))) static int cuda_failed(
+    struct dt_error *err, cudaError_t code, const char *fmt, ...)
 {
     char call[128];
     va_list args;
@@ -47,7 +48,7 @@ __attribute__((format(printf, 3, 4))) static int failed(struct dt_error *err,
 
 /* --- memory --- */
 
-static int no_memory(struct dt_error *err, size_t bytes)
+static int out_of_memory(struct dt_error *err, size_t bytes)
 {
     size_t free_bytes = 0, total = 0;
     cudaGetLastError();
@@ -57,45 +58,46 @@ static int no_memory(struct dt_error *err, size_t bytes)
         err, EX_OSERR,
         "cudaMalloc(%zu bytes): out of memory: %.1f of %.1f GiB of GPU %d are "
         "free, this process has %.1f",
-        bytes, (double)free_bytes / GiB, (double)total / GiB, card.index,
-        (double)card.bytes / GiB);
+        bytes, (double)free_bytes / GiB, (double)total / GiB, gpu.index,
+        (double)gpu.bytes / GiB);
 }
 
-/* Everything is allocated before the first step, so a pool would gain nothing;
- * what is allocated later must be zero before any stream looks at it.
+/* Everything is allocated before the first step, so a pool would gain nothing.
+ * Memory that is allocated later must be zero before any stream reads it.
  */
-static int allocate(size_t bytes, void **data, struct dt_error *err)
+static int cuda_allocate(size_t bytes, void **data, struct dt_error *err)
 {
     cudaError_t code = cudaMalloc(data, bytes);
     if (code == cudaErrorMemoryAllocation)
-        return no_memory(err, bytes);
+        return out_of_memory(err, bytes);
     if (code != cudaSuccess)
-        return failed(err, code, "cudaMalloc(%zu bytes)", bytes);
+        return cuda_failed(err, code, "cudaMalloc(%zu bytes)", bytes);
     code = cudaMemset(*data, 0, bytes);
     if (code == cudaSuccess)
         code = cudaStreamSynchronize(NULL);
     if (code != cudaSuccess) {
         cudaFree(*data);
-        return failed(err, code, "cudaMemset(%zu bytes)", bytes);
+        return cuda_failed(err, code, "cudaMemset(%zu bytes)", bytes);
     }
-    card.bytes += bytes;
-    if (card.bytes > card.peak)
-        card.peak = card.bytes;
+    gpu.bytes += bytes;
+    if (gpu.bytes > gpu.peak)
+        gpu.peak = gpu.bytes;
     return 0;
 }
 
-static void release(void *data, size_t bytes)
+static void cuda_release(void *data, size_t bytes)
 {
     cudaFree(data);
-    card.bytes -= bytes;
+    gpu.bytes -= bytes;
 }
 
 static int allocate_staging(size_t bytes, void **data, struct dt_error *err)
 {
     cudaError_t code = cudaMallocHost(data, bytes);
     if (code != cudaSuccess)
-        return failed(err, code,
-                      "cudaMallocHost(%zu bytes of page-locked memory)", bytes);
+        return cuda_failed(err, code,
+                           "cudaMallocHost(%zu bytes of page-locked memory)",
+                           bytes);
     memset(*data, 0, bytes);
     return 0;
 }
@@ -111,12 +113,12 @@ static size_t available_bytes(void)
     size_t free_bytes, total;
     if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess)
         return SIZE_MAX;
-    return free_bytes > STILL_TO_COME ? free_bytes - STILL_TO_COME : 0;
+    return free_bytes > KERNEL_RESERVE ? free_bytes - KERNEL_RESERVE : 0;
 }
 
 static size_t peak_bytes(void)
 {
-    return card.peak;
+    return gpu.peak;
 }
 
 /* --- streams --- */
@@ -126,7 +128,7 @@ static void stream_destroy(struct dt_stream *stream)
     if (!stream)
         return;
     if (stream->workspace)
-        release(stream->workspace, stream->workspace_bytes);
+        cuda_release(stream->workspace, stream->workspace_bytes);
     if (stream->cuda)
         cudaStreamDestroy(stream->cuda);
     free(stream);
@@ -140,10 +142,10 @@ static int stream_create(struct dt_stream **stream, struct dt_error *err)
     cudaError_t code =
         cudaStreamCreateWithFlags(&s->cuda, cudaStreamNonBlocking);
     if (code != cudaSuccess) {
-        failed(err, code, "cudaStreamCreateWithFlags");
+        cuda_failed(err, code, "cudaStreamCreateWithFlags");
         goto error;
     }
-    if (allocate(DT_CUDA_WORKSPACE, &s->workspace, err) < 0)
+    if (cuda_allocate(DT_CUDA_WORKSPACE, &s->workspace, err) < 0)
         goto error;
     s->workspace_bytes = DT_CUDA_WORKSPACE;
     *stream = s;
@@ -153,21 +155,21 @@ error:
     return -1;
 }
 
-/* Launches return nothing and leave their errors behind, for each thread. An
- * event that was not done yet is no error, but may be left like one.
+/* Launches return nothing; CUDA keeps their error for each thread. An event
+ * that was not reached yet is no error, but may be kept as one.
  */
 static int check_launches(struct dt_error *err)
 {
     cudaError_t code = cudaGetLastError();
     if (code != cudaSuccess && code != cudaErrorNotReady)
-        return failed(err, code, "a kernel could not be started");
+        return cuda_failed(err, code, "a kernel could not be started");
     return 0;
 }
 
 /* The same for the operations of the thread that queues them. */
 static int check_queued(struct dt_error *err)
 {
-    const char *text = dt_cuda_ops_error();
+    const char *text = dt_cuda_failure();
     if (text)
         return dt_error_set(err, EX_SOFTWARE, "%s", text);
     return check_launches(err);
@@ -179,8 +181,8 @@ static int stream_wait(struct dt_stream *stream, struct dt_error *err)
         return -1;
     cudaError_t code = cudaStreamSynchronize(stream->cuda);
     if (code != cudaSuccess)
-        return failed(err, code,
-                      "cudaStreamSynchronize, of work queued before");
+        return cuda_failed(err, code,
+                           "cudaStreamSynchronize, of work queued before");
     return 0;
 }
 
@@ -191,18 +193,18 @@ static bool is_pageable(const void *data)
            is.type == cudaMemoryTypeUnregistered;
 }
 
-/* A card that reads pageable memory by itself (HMM, ATS) may do so after the
+/* A GPU that reads pageable memory by itself (HMM, ATS) may do so after the
  * call has returned.
  */
-static int copy(struct dt_stream *stream, void *to, const void *from,
-                size_t bytes, struct dt_error *err)
+static int cuda_copy(struct dt_stream *stream, void *to, const void *from,
+                     size_t bytes, struct dt_error *err)
 {
     cudaError_t code =
         cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->cuda);
     if (code == cudaSuccess && (is_pageable(from) || is_pageable(to)))
         code = cudaStreamSynchronize(stream->cuda);
     if (code != cudaSuccess)
-        return failed(err, code, "cudaMemcpyAsync(%zu bytes)", bytes);
+        return cuda_failed(err, code, "cudaMemcpyAsync(%zu bytes)", bytes);
     return 0;
 }
 
@@ -213,7 +215,7 @@ static int event_create(struct dt_event **event, struct dt_error *err)
     cudaEvent_t cuda;
     cudaError_t code = cudaEventCreateWithFlags(&cuda, cudaEventDisableTiming);
     if (code != cudaSuccess)
-        return failed(err, code, "cudaEventCreateWithFlags");
+        return cuda_failed(err, code, "cudaEventCreateWithFlags");
     *event = (struct dt_event *)cuda;
     return 0;
 }
@@ -231,36 +233,36 @@ static int event_record(struct dt_event *event, struct dt_stream *stream,
         return -1;
     cudaError_t code = cudaEventRecord((cudaEvent_t)event, stream->cuda);
     if (code != cudaSuccess)
-        return failed(err, code, "cudaEventRecord");
+        return cuda_failed(err, code, "cudaEventRecord");
     return 0;
 }
 
-/* A thread that never chose a card would make a context on card 0. */
-static void choose_card(void)
+/* A thread that never chose a GPU would create a context on GPU 0. */
+static void choose_gpu(void)
 {
     static _Thread_local bool chosen;
     if (!chosen)
-        cudaSetDevice(card.index);
+        cudaSetDevice(gpu.index);
     chosen = true;
 }
 
 static int event_done(struct dt_event *event, struct dt_error *err)
 {
-    choose_card();
+    choose_gpu();
     if (check_launches(err) < 0)
         return -1;
     cudaError_t code = cudaEventQuery((cudaEvent_t)event);
     if (code == cudaErrorNotReady)
         return 0;
     if (code != cudaSuccess)
-        return failed(err, code, "cudaEventQuery, of work queued before");
+        return cuda_failed(err, code, "cudaEventQuery, of work queued before");
     return 1;
 }
 
 /* --- graphs: a struct dt_graph is CUDA's executable one --- */
 
-/* Only this thread's calls are held to what can be recorded: others go on
- * waiting for their events.
+/* Only this thread is restricted to calls that can be recorded: others may
+ * still wait for their events.
  */
 static int record_begin(struct dt_stream *stream, struct dt_error *err)
 {
@@ -269,7 +271,7 @@ static int record_begin(struct dt_stream *stream, struct dt_error *err)
     cudaError_t code =
         cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal);
     if (code != cudaSuccess)
-        return failed(err, code, "cudaStreamBeginCapture");
+        return cuda_failed(err, code, "cudaStreamBeginCapture");
     return 0;
 }
 
@@ -278,7 +280,7 @@ static int record_end(struct dt_stream *stream, struct dt_graph **graph,
 {
     cudaGraph_t recorded = NULL;
     cudaGraphExec_t exec = NULL;
-    int queued = check_queued(err); /* says more than what follows from it */
+    int queued = check_queued(err); /* says more than the errors that follow */
     const char *call = "cudaStreamEndCapture";
     cudaError_t code = cudaStreamEndCapture(stream->cuda, &recorded);
     if (code == cudaSuccess) {
@@ -297,15 +299,15 @@ static int record_end(struct dt_stream *stream, struct dt_graph **graph,
     }
     if (exec)
         cudaGraphExecDestroy(exec);
-    return queued < 0 ? -1 : failed(err, code, "%s", call);
+    return queued < 0 ? -1 : cuda_failed(err, code, "%s", call);
 }
 
-static int replay(struct dt_stream *stream, struct dt_graph *graph,
-                  struct dt_error *err)
+static int cuda_replay(struct dt_stream *stream, struct dt_graph *graph,
+                       struct dt_error *err)
 {
     cudaError_t code = cudaGraphLaunch((cudaGraphExec_t)graph, stream->cuda);
     if (code != cudaSuccess)
-        return failed(err, code, "cudaGraphLaunch");
+        return cuda_failed(err, code, "cudaGraphLaunch");
     return 0;
 }
 
@@ -315,15 +317,15 @@ static void graph_destroy(struct dt_graph *graph)
         cudaGraphExecDestroy((cudaGraphExec_t)graph);
 }
 
-static const char *describe(void)
+static const char *cuda_describe(void)
 {
-    return card.text;
+    return gpu.text;
 }
 
 int dt_cuda_device_open(int local_rank, int *capability, int *multiprocessors,
                         struct dt_error *err)
 {
-    int index = dt_cuda_card_choose(local_rank, capability, err);
+    int index = dt_cuda_gpu_choose(local_rank, capability, err);
     if (index < 0)
         return -1;
     cudaError_t code = cudaSetDevice(index);
@@ -333,32 +335,32 @@ int dt_cuda_device_open(int local_rank, int *capability, int *multiprocessors,
     code = cudaDeviceGetAttribute(multiprocessors,
                                   cudaDevAttrMultiProcessorCount, index);
     if (code != cudaSuccess)
-        return failed(err, code, "cudaDeviceGetAttribute(%d)", index);
-    card.index = index;
-    dt_cuda_card_describe(index, card.text, sizeof(card.text));
+        return cuda_failed(err, code, "cudaDeviceGetAttribute(%d)", index);
+    gpu.index = index;
+    dt_cuda_gpu_describe(index, gpu.text, sizeof(gpu.text));
     return 0;
 }
 
 const struct dt_device dt_cuda_device = {
     .name = "cuda",
     .is_host = false,
-    .allocate = allocate,
-    .release = release,
+    .allocate = cuda_allocate,
+    .release = cuda_release,
     .allocate_staging = allocate_staging,
     .release_staging = release_staging,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .stream_wait = stream_wait,
-    .copy = copy,
+    .copy = cuda_copy,
     .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,
     .event_done = event_done,
     .record_begin = record_begin,
     .record_end = record_end,
-    .replay = replay,
+    .replay = cuda_replay,
     .graph_destroy = graph_destroy,
     .available_bytes = available_bytes,
     .peak_bytes = peak_bytes,
-    .describe = describe,
+    .describe = cuda_describe,
 };

@@ -5,36 +5,59 @@
 
 #include <stddef.h>
 
+#include <cuda_runtime_api.h>
+
 #include "device/device.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* The card that dt_cuda_device_open chose. */
+/* Made by device_cuda.c; operations and comm queue their work to `cuda`. What is
+ * in `workspace` is over when the operation that used it has run: operations of
+ * one stream share it.
+ */
+struct dt_stream {
+    cudaStream_t cuda;
+    void *workspace; /* 256-byte aligned */
+    size_t workspace_bytes;
+};
+
+/* workspace_bytes of every stream that has one. */
+enum { DT_CUDA_WORKSPACE = 64 << 20 };
+
+/* Operations cannot fail, but libraries can: the first text that dt_cuda_fail
+ * was given is kept ("cublasLtMatmul(...): not supported"), and functions that
+ * wait for a stream fail with it. dt_cuda_failure: that text, valid as long as
+ * the process, or NULL if nothing went wrong.
+ */
+void dt_cuda_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+const char *dt_cuda_failure(void);
+
+/* The GPU that dt_cuda_device_open chose. */
 extern const struct dt_device dt_cuda_device;
 
-/* Chooses a card (dt_cuda_card_choose) and makes it this thread's.
- * *capability is 90 for sm_90, *multiprocessors how many it has. -1:
- * EX_UNAVAILABLE, what is missing.
+/* Chooses a GPU (dt_cuda_gpu_choose) and makes it this thread's. *capability is
+ * 90 for sm_90, *multiprocessors how many it has. -1: EX_UNAVAILABLE, what is
+ * missing.
  */
 int dt_cuda_device_open(int local_rank, int *capability, int *multiprocessors,
                         struct dt_error *err);
 
-/* The number of the only card that is visible, or else that of local_rank, and
- * its capability; nothing is allocated on it. -1: there is no driver, or none
- * that is new enough, no card, not as many as ranks, or none that this module
- * is built for (EX_UNAVAILABLE, with what to look at).
+/* The index of the only visible GPU, or else of the one for local_rank, and its
+ * capability; nothing is allocated on it. -1: EX_UNAVAILABLE, with what to
+ * check: there is no driver, or it is too old, or no GPU, or fewer than ranks,
+ * or this module is not built for it.
  */
-int dt_cuda_card_choose(int local_rank, int *capability, struct dt_error *err);
+int dt_cuda_gpu_choose(int local_rank, int *capability, struct dt_error *err);
 
 /* Writes "NVIDIA H200, 139.8 GiB, sm_90, driver 13.0". */
-void dt_cuda_card_describe(int index, char *text, size_t bytes);
+void dt_cuda_gpu_describe(int index, char *text, size_t bytes);
 
-/* Writes a line "GPU 0: NVIDIA H200, ...\n" for each card that is visible, or
- * "GPU: " and why there is none, cut to `bytes`.
+/* Writes a line "GPU 0: NVIDIA H200, ...\n" for each visible GPU, or "GPU: "
+ * and why there is none, truncated to `bytes`.
  */
-void dt_cuda_card_list(char *text, size_t bytes);
+void dt_cuda_gpu_list(char *text, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error.c - what went wrong in an operation, until somebody waits for it */
+/* device_cuda_error.c - what went wrong in a stream, until somebody waits */
 #include "config.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "ops/cuda/cuda.h"
+#include "device/device_cuda.h"
 
 static char first_error[DT_ERROR_TEXT_BYTES / 2];
 
-void dt_cuda_ops_fail(const char *fmt, ...)
+void dt_cuda_fail(const char *fmt, ...)
 {
     va_list args;
 
@@ -20,7 +20,7 @@ void dt_cuda_ops_fail(const char *fmt, ...)
     va_end(args);
 }
 
-const char *dt_cuda_ops_error(void)
+const char *dt_cuda_failure(void)
 {
     return first_error[0] != '\0' ? first_error : NULL;
 }

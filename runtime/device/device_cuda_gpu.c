@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device_cuda_card.c - which card, and why there may be none */
+/* device_cuda_gpu.c - chooses a GPU, or says why there is none */
 #include "config.h"
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 
 #include "device/device_cuda.h"
 
-/* The first capability that computes in bf16. */
+/* The lowest capability that computes in bf16. */
 enum { BF16_CAPABILITY = 80 };
 
 /* The oldest driver of a toolkit ("CUDA Toolkit Release Notes", table of
@@ -41,7 +41,7 @@ static int no_driver(int driver, struct dt_error *err)
                         oldest ? oldest : "");
 }
 
-static int no_card(struct dt_error *err)
+static int no_gpu(struct dt_error *err)
 {
     char host[128] = "this host";
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -55,7 +55,7 @@ static int no_card(struct dt_error *err)
                                             : "");
 }
 
-static int count_cards(struct dt_error *err)
+static int count_gpus(struct dt_error *err)
 {
     int count = 0, driver = 0;
     cudaError_t code = cudaGetDeviceCount(&count);
@@ -66,7 +66,7 @@ static int count_cards(struct dt_error *err)
     if (code == cudaErrorInsufficientDriver || driver == 0)
         return no_driver(driver, err);
     if (code == cudaSuccess || code == cudaErrorNoDevice)
-        return no_card(err);
+        return no_gpu(err);
     return dt_error_set(err, EX_UNAVAILABLE, "cudaGetDeviceCount: %s (%s)",
                         cudaGetErrorString(code), cudaGetErrorName(code));
 }
@@ -79,8 +79,8 @@ static int capability_of(int index)
     return major * 10 + minor;
 }
 
-/* Machine code runs on its own generation from its own number on; from what is
- * there for the newest one, the driver makes code for newer generations.
+/* Machine code runs on GPUs of its own generation with at least its number. For
+ * newer generations the driver compiles the newest PTX.
  */
 static bool is_built_for(int capability)
 {
@@ -95,9 +95,9 @@ static bool is_built_for(int capability)
     return capability > arch;
 }
 
-int dt_cuda_card_choose(int local_rank, int *capability, struct dt_error *err)
+int dt_cuda_gpu_choose(int local_rank, int *capability, struct dt_error *err)
 {
-    int count = count_cards(err);
+    int count = count_gpus(err);
     int index = count == 1 ? 0 : local_rank;
     if (count < 0)
         return -1;
@@ -125,7 +125,7 @@ int dt_cuda_card_choose(int local_rank, int *capability, struct dt_error *err)
     return index;
 }
 
-void dt_cuda_card_describe(int index, char *text, size_t bytes)
+void dt_cuda_gpu_describe(int index, char *text, size_t bytes)
 {
     struct cudaDeviceProp prop;
     int driver = 0;
@@ -139,16 +139,16 @@ void dt_cuda_card_describe(int index, char *text, size_t bytes)
                  prop.minor, driver / 1000, driver % 1000 / 10);
 }
 
-void dt_cuda_card_list(char *text, size_t bytes)
+void dt_cuda_gpu_list(char *text, size_t bytes)
 {
     struct dt_error err;
-    int count = count_cards(&err);
+    int count = count_gpus(&err);
     if (count < 0)
         snprintf(text, bytes, "GPU: none, %s\n", err.text);
     for (int i = 0; i < count && bytes > 1; i++) {
-        char card[160];
-        dt_cuda_card_describe(i, card, sizeof(card));
-        int n = snprintf(text, bytes, "GPU %d: %s\n", i, card);
+        char gpu[160];
+        dt_cuda_gpu_describe(i, gpu, sizeof(gpu));
+        int n = snprintf(text, bytes, "GPU %d: %s\n", i, gpu);
         size_t used = (size_t)n < bytes ? (size_t)n : bytes - 1;
         text += used;
         bytes -= used;

@@ -5,3 +5,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/device/device_cpu.c \
 	runtime/device/memory.c \
 	# End of runtime/device
+
+cuda_sources += \
+	runtime/device/device_cuda.c \
+	runtime/device/device_cuda.h \
+	runtime/device/device_cuda_error.c \
+	runtime/device/device_cuda_gpu.c

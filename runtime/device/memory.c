@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c - how much memory this process may still have */
+/* memory.c - how much memory this process may still use */
 #include "config.h"
 
 #include <inttypes.h>
@@ -24,8 +24,8 @@ static size_t read_number(const char *root, const char *path)
     return got && value < SIZE_MAX ? (size_t)value : SIZE_MAX;
 }
 
-/* Sum of the lines "<name> N" or "<name>: N kB" of a file whose names are in
- * the list; SIZE_MAX if there is no such file or line.
+/* Sum of the lines "<name> N" or "<name>: N kB" of a file with a name from the
+ * list; SIZE_MAX if there is no such file or line.
  */
 static size_t sum_lines(const char *root, const char *path,
                         const char *const *names, size_t unit)
@@ -50,10 +50,10 @@ static size_t sum_lines(const char *root, const char *path,
     return any ? sum : SIZE_MAX;
 }
 
-/* What a control group leaves: its limit less what is used and is not page
- * cache, which the kernel gives back.
+/* Free bytes of a control group: its limit minus usage, without page cache,
+ * which the kernel can reclaim.
  */
-static size_t group_rest(const char *root, const char *group, const char *limit,
+static size_t group_free(const char *root, const char *group, const char *limit,
                          const char *usage)
 {
     static const char *const cache[] = {"inactive_file", "active_file",
@@ -73,18 +73,17 @@ static size_t group_rest(const char *root, const char *group, const char *limit,
     return most > used ? most - used : 0;
 }
 
-/* The least that a group and those around it leave. `base` is where the tree
- * of groups is mounted.
- */
-static size_t groups_rest(const char *root, const char *base, const char *group,
-                          const char *limit, const char *usage)
+/* The minimum over a group and its parents. `base` is the mount point. */
+static size_t hierarchy_free(const char *root, const char *base,
+                             const char *group, const char *limit,
+                             const char *usage)
 {
     char path[PATH_MAX];
     size_t least = SIZE_MAX, top = strlen(base);
     if (snprintf(path, sizeof(path), "%s%s", base, group) >= (int)sizeof(path))
         return SIZE_MAX;
     for (;;) {
-        size_t rest = group_rest(root, path, limit, usage);
+        size_t rest = group_free(root, path, limit, usage);
         least = rest < least ? rest : least;
         char *slash = strrchr(path, '/');
         if (!slash || (size_t)(slash - path) < top)
@@ -105,12 +104,12 @@ size_t dt_memory_available(const char *root)
         line[strcspn(line, "\n")] = '\0';
         char *group = strchr(line, '/');
         if (!strncmp(line, "0::/", 4))
-            rest = groups_rest(root, "/sys/fs/cgroup", group, "memory.max",
-                               "memory.current");
+            rest = hierarchy_free(root, "/sys/fs/cgroup", group, "memory.max",
+                                  "memory.current");
         else if (group && strstr(line, ":memory:"))
-            rest =
-                groups_rest(root, "/sys/fs/cgroup/memory", group,
-                            "memory.limit_in_bytes", "memory.usage_in_bytes");
+            rest = hierarchy_free(root, "/sys/fs/cgroup/memory", group,
+                                  "memory.limit_in_bytes",
+                                  "memory.usage_in_bytes");
         least = rest < least ? rest : least;
     }
     if (f)

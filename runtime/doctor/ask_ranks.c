@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_ranks.c - `disttrain doctor --ranks`: what each rank is doing */
+/* ask_ranks.c - asks each node what the ranks of a step are doing */
 #include "config.h"
 
 #include <errno.h>
@@ -9,24 +9,25 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/cmd.h"
 #include "base/child.h"
-#include "report/doing.h"
+#include "doctor/rank_states.h"
 
 enum {
     ASK_MS = 20000,
     TEXT_BYTES = 16 * 1024 * 1024,
 };
 
-/* Starts a probe on each node; a node that does not answer is a finding. */
-static int ask(const struct dt_doctor_world *world, const char *step,
-               char *text, struct dt_error *err)
+/* Starts a probe on each node. Fails only if no node answers; the report names
+ * single nodes that do not.
+ */
+static int ask_nodes(const struct dt_doctor_world *world, const char *step,
+                     char *text, struct dt_error *err)
 {
     struct dt_doctor_probes probes;
     if (dt_doctor_probes_init(&probes, world->job, world->list, world->count,
                               step, err) < 0)
         return -1;
-    int status = dt_doctor_ask(probes.argv, ASK_MS, text, TEXT_BYTES, err);
+    int status = dt_child_ask(probes.argv, ASK_MS, text, TEXT_BYTES, err);
     if (strstr(text, "end "))
         return 0;
     if (status >= 0)
@@ -35,15 +36,15 @@ static int ask(const struct dt_doctor_world *world, const char *step,
     return -1;
 }
 
-int dt_cmd_doctor_ranks(const struct dt_doctor_world *world, const char *step,
-                        struct dt_error *err)
+int dt_doctor_print_ranks(const struct dt_doctor_world *world, const char *step,
+                          FILE *out, struct dt_error *err)
 {
     char *text = calloc(1, TEXT_BYTES);
     if (!text)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    int rc = ask(world, step, text, err);
+    int rc = ask_nodes(world, step, text, err);
     if (rc == 0)
-        rc = dt_doing_print(text, world->names, world->count, stdout, err);
+        rc = dt_rank_states_print(text, world->names, world->count, out, err);
     free(text);
     return rc;
 }

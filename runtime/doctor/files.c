@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c - small files and folders of the kernel, below a root */
+/* files.c - reads small files and directories of the kernel below a root */
 #include "config.h"
 
 #include <limits.h>
@@ -8,8 +8,8 @@
 
 #include "doctor/files.h"
 
-static bool join(char *path, size_t size, const char *root, const char *fmt,
-                 va_list ap)
+static bool join_path(char *path, size_t size, const char *root,
+                      const char *fmt, va_list ap)
 {
     size_t used = strlen(root);
     if (used >= size)
@@ -24,7 +24,7 @@ FILE *dt_doctor_open(const char *root, const char *fmt, ...)
     char path[PATH_MAX];
     va_list ap;
     va_start(ap, fmt);
-    bool fits = join(path, sizeof(path), root, fmt, ap);
+    bool fits = join_path(path, sizeof(path), root, fmt, ap);
     va_end(ap);
     return fits ? fopen(path, "re") : NULL;
 }
@@ -34,7 +34,7 @@ DIR *dt_doctor_opendir(const char *root, const char *fmt, ...)
     char path[PATH_MAX];
     va_list ap;
     va_start(ap, fmt);
-    bool fits = join(path, sizeof(path), root, fmt, ap);
+    bool fits = join_path(path, sizeof(path), root, fmt, ap);
     va_end(ap);
     return fits ? opendir(path) : NULL;
 }
@@ -45,7 +45,7 @@ bool dt_doctor_read_line(char *line, size_t size, const char *root,
     char path[PATH_MAX];
     va_list ap;
     va_start(ap, fmt);
-    bool fits = join(path, sizeof(path), root, fmt, ap);
+    bool fits = join_path(path, sizeof(path), root, fmt, ap);
     va_end(ap);
     FILE *file = fits ? fopen(path, "re") : NULL;
     if (!file)

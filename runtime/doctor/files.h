@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.h - small files and folders of the kernel, below a root */
+/* files.h - reads small files and directories of the kernel below a root */
 #ifndef DT_DOCTOR_FILES_H
 #define DT_DOCTOR_FILES_H
 
@@ -9,24 +9,24 @@
 #include <stdio.h>
 
 /* Opens root + formatted path for reading; NULL if that fails. The caller
- * closes.
+ * closes it.
  */
 FILE *dt_doctor_open(const char *root, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 DIR *dt_doctor_opendir(const char *root, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The first line of a file, without its end, into line[size]. False: there is
- * no such file, or it is empty.
+/* Reads the first line of a file, without its end, into line[size]. False if
+ * there is no such file or it is empty.
  */
 bool dt_doctor_read_line(char *line, size_t size, const char *root,
                          const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* True if `name` is `prefix` and then a number. */
+/* Whether `name` is `prefix` followed by a number. */
 bool dt_doctor_is_numbered(const char *name, const char *prefix);
 
-/* "512 MiB", "3.5 GiB", cut to size. Returns text. */
+/* Writes bytes as "512 MiB" or "3.5 GiB", truncated to size. Returns text. */
 char *dt_doctor_bytes(char *text, size_t size, unsigned long long bytes);
 
 #endif /* DT_DOCTOR_FILES_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.c - the asker's side: starts the probes and hears them out */
+/* gather.c - starts the probes and collects what they say */
 #include "config.h"
 
 #include <errno.h>
@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/child.h"
+#include "base/clock.h"
 #include "doctor/doctor.h"
 
-/* A job may have to wait for its first step; large ones need longer to start.
- * The last is longer than the probes' own deadlines together.
+/* A job may have to wait for its first step, and large steps take longer to
+ * start. CHECKS_S is longer than the probes' own deadlines together.
  */
 #define FIRST_S 20.0
 #define OTHERS_S 3.0
@@ -29,15 +29,15 @@ enum {
 
 struct gathering {
     struct dt_doctor_report *report;
-    struct dt_doctor_child child;
+    struct dt_child child;
     char line[LINE_BYTES];
     size_t used;
 };
 
-/* Takes what the probes have written, line by line. False: they have ended, or
- * it is too late.
+/* Handles what the probes have written, line by line. False: they have ended,
+ * or the deadline has passed.
  */
-static bool hear(struct gathering *g, double deadline)
+static bool read_lines(struct gathering *g, double deadline)
 {
     struct pollfd p = {.fd = g->child.out, .events = POLLIN};
     double left = deadline - dt_clock_now();
@@ -60,26 +60,28 @@ static bool hear(struct gathering *g, double deadline)
     }
     g->used = strlen(rest);
     if (g->used == sizeof(g->line) - 1)
-        g->used = 0; /* no line of a probe is that long */
+        g->used = 0; /* no probe writes such a long line */
     memmove(g->line, rest, g->used);
     return true;
 }
 
-/* False: somebody is missing. */
-static bool hear_hellos(struct gathering *g, size_t all)
+/* Waits for the hello of each probe. False: one is missing. */
+static bool read_hellos(struct gathering *g, size_t all)
 {
     double deadline = dt_clock_now() + FIRST_S;
     while (dt_doctor_report_present(g->report) == 0)
-        if (!hear(g, deadline))
+        if (!read_lines(g, deadline))
             return false;
     deadline = dt_clock_now() + OTHERS_S + OTHERS_S_PER_NODE * (double)all;
     while (dt_doctor_report_present(g->report) < all)
-        if (!hear(g, deadline))
+        if (!read_lines(g, deadline))
             return false;
     return true;
 }
 
-/* srun takes what it can pass on, and may hang. */
+/* Writes text before the deadline: srun reads only what it can pass on, and may
+ * hang.
+ */
 static bool write_by(int fd, const char *text, size_t left, double deadline)
 {
     fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -97,8 +99,8 @@ static bool write_by(int fd, const char *text, size_t left, double deadline)
     return true;
 }
 
-/* Tells each probe about all of them. */
-static bool say_go(const struct gathering *g)
+/* Sends each probe the list of all probes, then "go". */
+static bool send_go(const struct gathering *g)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -122,14 +124,15 @@ int dt_doctor_gather(struct dt_doctor_report *report, size_t count,
                      char *const argv[], struct dt_error *err)
 {
     struct gathering g = {.report = report};
-    if (dt_doctor_child_start(&g.child, argv, err) < 0)
+    if (dt_child_start(&g.child, argv, err) < 0)
         return -1;
-    if (hear_hellos(&g, count) && say_go(&g)) {
+    if (read_hellos(&g, count) && send_go(&g)) {
         double deadline = dt_clock_now() + CHECKS_S;
-        while (dt_doctor_report_done(report) < count && hear(&g, deadline))
+        while (dt_doctor_report_done(report) < count &&
+               read_lines(&g, deadline))
             continue;
     }
     bool complete = dt_doctor_report_done(report) == count;
-    dt_doctor_child_wait(&g.child, complete ? LEAVE_MS : 0, NULL);
+    dt_child_wait(&g.child, complete ? LEAVE_MS : 0, NULL);
     return 0;
 }

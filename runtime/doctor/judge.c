@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.c - what follows from the notes of all nodes together */
+/* judge.c - draws conclusions from the notes of all nodes together */
 #include "config.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 /* Columns that should be the same on all nodes. */
 static const struct {
     enum dt_doctor_column column;
-    enum dt_doctor_verdict verdict; /* of those that differ */
+    enum dt_doctor_verdict verdict; /* for the nodes that differ */
     const char *what;
     const char *to_do;
 } alike[] = {
@@ -27,31 +27,32 @@ static const struct {
     {DT_DOCTOR_SLURM, DT_DOCTOR_WARN, "Slurm", "finish the upgrade"},
 };
 
-static void condemn(struct dt_doctor_node *node, enum dt_doctor_column column,
-                    enum dt_doctor_verdict verdict)
+static void mark_node(struct dt_doctor_node *node, enum dt_doctor_column column,
+                      enum dt_doctor_verdict verdict)
 {
     node->marked[column] = true;
     if (verdict > node->verdict)
         node->verdict = verdict;
 }
 
-static bool has(const struct dt_doctor_node *node, enum dt_doctor_column column)
+static bool has_cell(const struct dt_doctor_node *node,
+                     enum dt_doctor_column column)
 {
     return node->cells[column] && strcmp(node->cells[column], "-") != 0;
 }
 
-/* The cell that most nodes have in this column; of several the first. */
-static const char *most_common(const struct dt_doctor_report *report,
-                               enum dt_doctor_column column)
+/* Returns the cell that most nodes have in this column; on a tie, the first. */
+static const char *most_common_cell(const struct dt_doctor_report *report,
+                                    enum dt_doctor_column column)
 {
     const char *best = NULL;
     size_t best_count = 0;
     for (size_t i = 0; i < report->node_count; i++) {
         size_t count = 0;
-        if (!has(&report->nodes[i], column))
+        if (!has_cell(&report->nodes[i], column))
             continue;
         for (size_t j = 0; j < report->node_count; j++)
-            count += has(&report->nodes[j], column) &&
+            count += has_cell(&report->nodes[j], column) &&
                      strcmp(report->nodes[i].cells[column],
                             report->nodes[j].cells[column]) == 0;
         if (count > best_count) {
@@ -68,27 +69,27 @@ static void judge_alike(struct dt_doctor_report *report)
 {
     for (size_t k = 0; k < sizeof(alike) / sizeof(*alike); k++) {
         enum dt_doctor_column column = alike[k].column;
-        const char *common = most_common(report, column);
+        const char *common = most_common_cell(report, column);
         for (size_t i = 0; common && i < report->node_count; i++) {
             struct dt_doctor_node *node = &report->nodes[i];
             if (!node->cells[column] ||
                 strcmp(node->cells[column], common) == 0 ||
-                (column != DT_DOCTOR_RDMA && !has(node, column)))
+                (column != DT_DOCTOR_RDMA && !has_cell(node, column)))
                 continue;
-            condemn(node, column, alike[k].verdict);
+            mark_node(node, column, alike[k].verdict);
             dt_doctor_report_add(
                 report, (int)i, alike[k].verdict,
                 "%s is %s, and %s elsewhere: %s", alike[k].what,
-                has(node, column) ? node->cells[column] : "missing", common,
-                alike[k].to_do);
+                has_cell(node, column) ? node->cells[column] : "missing",
+                common, alike[k].to_do);
         }
     }
 }
 
-/* What one node has lost to those that are not excused. */
+/* The lost connections of one node with nodes that are not excused. */
 struct loss {
-    size_t count; /* connections, from it and to it */
-    int peer;     /* to whom, NOBODY or MANY */
+    size_t count; /* connections from it and to it */
+    int peer;     /* the other node, NOBODY or MANY */
     bool excused;
 };
 
@@ -97,7 +98,7 @@ enum {
     MANY = -2,
 };
 
-static void lose(struct loss *loss, int peer)
+static void add_loss(struct loss *loss, int peer)
 {
     loss->count++;
     loss->peer = loss->peer == NOBODY || loss->peer == peer ? peer : MANY;
@@ -113,8 +114,8 @@ static size_t count_losses(const struct dt_doctor_report *report,
         struct dt_doctor_miss m = report->misses[i];
         if (losses[m.from].excused || losses[m.to].excused)
             continue;
-        lose(&losses[m.from], m.to);
-        lose(&losses[m.to], m.from);
+        add_loss(&losses[m.from], m.to);
+        add_loss(&losses[m.to], m.from);
     }
     for (size_t i = 1; i < report->node_count; i++)
         if (losses[i].count > losses[worst].count)
@@ -122,9 +123,9 @@ static size_t count_losses(const struct dt_doctor_report *report,
     return worst;
 }
 
-/* A node that nobody reaches is bad itself, and not everybody else. So the one
- * with most lost connections is taken out, again and again. Where two nodes
- * have lost each other only, nobody can tell which it is, and both are bad.
+/* If nobody reaches a node, that node is bad and not all the others. So we
+ * repeatedly take out the node with the most lost connections. If two nodes
+ * have lost only each other, we cannot know which one is bad, so both are.
  */
 static void judge_misses(struct dt_doctor_report *report)
 {
@@ -137,15 +138,15 @@ static void judge_misses(struct dt_doctor_report *report)
             break;
         if (peer >= 0 && losses[peer].peer == (int)worst) {
             losses[peer].excused = true;
-            condemn(&report->nodes[peer], DT_DOCTOR_PEERS, DT_DOCTOR_BAD);
+            mark_node(&report->nodes[peer], DT_DOCTOR_PEERS, DT_DOCTOR_BAD);
         }
         losses[worst].excused = true;
-        condemn(&report->nodes[worst], DT_DOCTOR_PEERS, DT_DOCTOR_BAD);
+        mark_node(&report->nodes[worst], DT_DOCTOR_PEERS, DT_DOCTOR_BAD);
     }
     free(losses);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -167,14 +168,16 @@ static void judge_clock(struct dt_doctor_report *report, int number,
                                                     : DT_DOCTOR_GOOD;
     if (verdict == DT_DOCTOR_GOOD)
         return;
-    condemn(node, DT_DOCTOR_CLOCK, verdict);
+    mark_node(node, DT_DOCTOR_CLOCK, verdict);
     dt_doctor_report_add(report, number, verdict,
                          "its clock is %.1f s %s the others: see chronyc "
                          "tracking",
                          fabs(ahead_s), ahead_s > 0 ? "ahead of" : "behind");
 }
 
-/* Against the median, so that one wrong clock is wrong whoever has it. */
+/* Compares the clocks with their median, so that one wrong clock is recognized
+ * whichever node has it.
+ */
 static void judge_clocks(struct dt_doctor_report *report)
 {
     double *ahead_s = calloc(report->node_count, sizeof(*ahead_s));
@@ -184,7 +187,7 @@ static void judge_clocks(struct dt_doctor_report *report)
         if (report->nodes[i].has_clock)
             ahead_s[count++] = report->nodes[i].ahead_s;
     if (count > 1) {
-        qsort(ahead_s, count, sizeof(*ahead_s), compare);
+        qsort(ahead_s, count, sizeof(*ahead_s), compare_doubles);
         for (size_t i = 0; i < report->node_count; i++)
             if (report->nodes[i].has_clock)
                 judge_clock(report, (int)i, ahead_s[(count - 1) / 2]);
@@ -200,7 +203,7 @@ static bool has_name(const struct dt_doctor_report *report, const char *name)
     return false;
 }
 
-/* Nodes that have said nothing get the names that nobody has. */
+/* Gives nodes that have not answered the names that no other node has. */
 static void name_absent(struct dt_doctor_report *report, char *const *names)
 {
     size_t next = 0;

@@ -2,8 +2,7 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/doctor/address.c \
 	runtime/doctor/address.h \
-	runtime/base/child.c \
-	runtime/base/child.h \
+	runtime/doctor/ask_ranks.c \
 	runtime/doctor/doctor.h \
 	runtime/doctor/files.c \
 	runtime/doctor/files.h \
@@ -20,6 +19,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/doctor/plugstack.c \
 	runtime/doctor/plugstack.h \
 	runtime/doctor/probe.c \
+	runtime/doctor/rank_states.c \
+	runtime/doctor/rank_states.h \
 	runtime/doctor/ranks.c \
 	runtime/doctor/ranks.h \
 	runtime/doctor/report.c \

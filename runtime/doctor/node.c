@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.c - devices, limits and room of one node */
+/* node.c - checks the devices, limits and free space of one node */
 #include "config.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@
 
 enum {
     TEXT_BYTES = 256,
-    FILES_WANTED = 4096, /* data loaders pass a descriptor a tensor */
+    FILES_WANTED = 4096, /* data loaders pass one descriptor per tensor */
 };
 
 static int count_numbered(const char *root, const char *folder,
@@ -32,7 +32,8 @@ static int count_numbered(const char *root, const char *folder,
     return count;
 }
 
-/* "NVRM version: ... Kernel Module  550.54.15  Tue Mar ..." -> "550.54.15". */
+/* Finds the version in "NVRM version: ... Kernel Module 550.54.15 Tue Mar ...".
+ */
 static bool find_driver(const char *root, char *version, size_t size)
 {
     char line[TEXT_BYTES];
@@ -76,7 +77,7 @@ void dt_doctor_check_gpus(const struct dt_doctor_notes *notes, const char *root,
                       gpus, expected);
 }
 
-/* The ports of one device; adds those that are ACTIVE to *active. */
+/* Checks the ports of one device; adds the number of ACTIVE ones to *active. */
 static int check_ports(const struct dt_doctor_notes *notes, const char *root,
                        const char *device, int *active)
 {
@@ -191,9 +192,7 @@ static void check_volume(const struct dt_doctor_notes *notes,
                       v->path);
     else if (v->total_inodes > 0 && v->free_inodes == 0)
         dt_doctor_bad(notes, DT_DOCTOR_SPACE,
-                      "%s takes no more files, though it has room (inodes): "
-                      "remove files there",
-                      v->path);
+                      "%s has no inodes left: remove files there", v->path);
     else if (tight)
         dt_doctor_warn(notes, DT_DOCTOR_SPACE, "%s has only %s left", v->path,
                        dt_doctor_bytes(left, sizeof(left), v->free_bytes));
@@ -254,8 +253,8 @@ void dt_doctor_check_load(const struct dt_doctor_notes *notes, const char *root,
     dt_doctor_cell(notes, DT_DOCTOR_LOAD, "%.1f/%ld", load, cpus);
     if (load > (double)cpus)
         dt_doctor_warn(notes, DT_DOCTOR_LOAD,
-                       "the load is above the number of CPUs: somebody else "
-                       "computes here (top)");
+                       "the load is above the number of CPUs: another "
+                       "program uses the CPUs (see top)");
 }
 
 bool dt_doctor_dumps_to_file(const char *root)

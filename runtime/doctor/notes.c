@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notes.c - one line a fact, in the form that the table is read from */
+/* notes.c - writes facts about a node, one per line, for the table */
 #include "config.h"
 
 #include <stdarg.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notes.h - what a node writes down about itself, one line a fact
+ * notes.h - writes facts about a node, one per line
  *
- *     NODE hello NAME ADDRESS PORT    the probe runs, and listens there
+ *     NODE hello NAME ADDRESS PORT    the probe runs and listens there
  *     NODE cell COLUMN TEXT           one cell of the table
  *     NODE warn COLUMN TEXT           a problem, and what to do
- *     NODE bad COLUMN TEXT            one that makes the node unfit
+ *     NODE bad COLUMN TEXT            a problem that makes the node unfit
  *     NODE miss PEER REASON           the node PEER could not be reached
- *     NODE clock AHEAD ERROR          seconds against the lowest node
+ *     NODE clock AHEAD ERROR          seconds ahead of the lowest node
  *     NODE end                        all checks are done
  *
- * NODE and PEER are numbers. Lines stay below the 1024 bytes that srun passes
- * on in one piece.
+ * NODE and PEER are numbers. Lines are shorter than the 1024 bytes that srun
+ * passes on in one piece.
  */
 #ifndef DT_DOCTOR_NOTES_H
 #define DT_DOCTOR_NOTES_H
@@ -36,17 +36,17 @@ enum dt_doctor_column {
     DT_DOCTOR_COLUMNS,
 };
 
-/* Where the checks of a node write. */
+/* Where the checks of a node write their notes. */
 struct dt_doctor_notes {
     FILE *file;
     int node;
 };
 
-/* Name of a column in lines and in the table's head. */
+/* Returns the name of a column in notes and in the table's header. */
 const char *dt_doctor_column_name(enum dt_doctor_column column);
 
-/* Write one line each, cut to DT_DOCTOR_LINE_BYTES; control characters become
- * "?".
+/* Each writes one line, truncated to DT_DOCTOR_LINE_BYTES; control characters
+ * become "?".
  */
 void dt_doctor_cell(const struct dt_doctor_notes *notes,
                     enum dt_doctor_column column, const char *fmt, ...)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pairs.c - every node connects to every other one at once */
+/* pairs.c - connects every node to every other one at the same time */
 #include "config.h"
 
 #include <endian.h>
@@ -16,7 +16,8 @@
 #include "doctor/pairs.h"
 
 enum {
-    ROUNDS = 8, /* exchanges with the lowest node: the fastest one counts */
+    ROUNDS = 8, /* exchanges with the lowest node, of which the fastest counts
+                 */
     REASON_BYTES = 160,
 };
 
@@ -36,15 +37,15 @@ struct end {
 
 struct peer {
     int node;
-    union dt_doctor_address address;
+    union dt_net_address address;
     socklen_t address_bytes;
     struct end end;
     enum { CONNECTING, ASKING, REACHED, MISSED } state;
     char reason[REASON_BYTES];
-    int rounds; /* still to do */
+    int rounds; /* exchanges still to do */
     int64_t asked_ns;
     double round_trip_s; /* of the fastest exchange */
-    double ahead_s;      /* our clock against the peer's, then */
+    double ahead_s;      /* our clock minus the peer's in that exchange */
 };
 
 struct dt_doctor_pairs {
@@ -52,9 +53,9 @@ struct dt_doctor_pairs {
     int listener;
     struct peer *peers;
     size_t peer_count;
-    struct end *guests; /* those who connected here */
+    struct end *guests; /* nodes that connected to this one */
     size_t guest_count;
-    struct pollfd *polls; /* room for all of the above and two more */
+    struct pollfd *polls; /* one for each peer and guest, and two more */
 };
 
 static int64_t now_ns(void)
@@ -67,7 +68,7 @@ static int64_t now_ns(void)
 struct dt_doctor_pairs *dt_doctor_pairs_create(int node, struct dt_error *err)
 {
     struct dt_doctor_pairs *p = calloc(1, sizeof(*p));
-    union dt_doctor_address any = {.v6.sin6_family = AF_INET6};
+    union dt_net_address any = {.v6.sin6_family = AF_INET6};
     int off = 0;
     if (!p) {
         dt_error_set(err, EX_OSERR, "doctor: out of memory");
@@ -79,7 +80,7 @@ struct dt_doctor_pairs *dt_doctor_pairs_create(int node, struct dt_error *err)
     if (p->listener >= 0) {
         setsockopt(p->listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     } else { /* a kernel without IPv6 */
-        any = (union dt_doctor_address){.v4.sin_family = AF_INET};
+        any = (union dt_net_address){.v4.sin_family = AF_INET};
         p->listener =
             socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     }
@@ -118,10 +119,10 @@ void dt_doctor_pairs_destroy(struct dt_doctor_pairs *p)
 
 unsigned dt_doctor_pairs_port(const struct dt_doctor_pairs *p)
 {
-    union dt_doctor_address address = {0};
+    union dt_net_address address = {0};
     socklen_t bytes = sizeof(address);
     getsockname(p->listener, &address.any, &bytes);
-    return ntohs(address.v4.sin_port); /* v6 has it in the same place */
+    return ntohs(address.v4.sin_port); /* IPv6 has it in the same place */
 }
 
 int dt_doctor_pairs_add(struct dt_doctor_pairs *p, int node,
@@ -131,7 +132,7 @@ int dt_doctor_pairs_add(struct dt_doctor_pairs *p, int node,
     struct peer peer = {.node = node, .end.fd = -1, .rounds = 1};
     if (node == p->node)
         return 0;
-    peer.address_bytes = dt_doctor_address_parse(&peer.address, address, port);
+    peer.address_bytes = dt_net_parse(&peer.address, address, port);
     if (peer.address_bytes == 0)
         return dt_error_set(err, EX_PROTOCOL,
                             "doctor: node %d is at \"%.64s\", which is no "
@@ -156,8 +157,9 @@ static bool end_send(const struct end *end, int node, int64_t ns)
            (ssize_t)sizeof(m);
 }
 
-/* True: a whole message is in. False with errno EAGAIN: not yet; any other
- * errno, or 0 for a close: never.
+/* Reads a part of a message. True: the message is complete. False with errno
+ * EAGAIN: not yet; with any other errno, or 0 if the peer has closed: it never
+ * will be.
  */
 static bool end_receive(struct end *end)
 {
@@ -176,10 +178,10 @@ static bool end_receive(struct end *end)
     return true;
 }
 
-static void miss(struct peer *peer, int error)
+static void mark_missed(struct peer *peer, int error)
 {
-    char at[DT_DOCTOR_ADDRESS_BYTES];
-    dt_doctor_address_print(&peer->address, at);
+    char at[DT_NET_ADDRESS_BYTES];
+    dt_net_print(&peer->address, at);
     end_close(&peer->end);
     peer->state = MISSED;
     if (error == EHOSTUNREACH || error == ENETUNREACH || error == EINVAL)
@@ -188,10 +190,10 @@ static void miss(struct peer *peer, int error)
         snprintf(peer->reason, REASON_BYTES, "%s refuses the connection", at);
     else if (error == ETIMEDOUT)
         snprintf(peer->reason, REASON_BYTES,
-                 "no answer from %s, as with a firewall", at);
+                 "no answer from %s: is there a firewall?", at);
     else if (error == 0)
-        snprintf(peer->reason, REASON_BYTES,
-                 "at %s there is something else than that node", at);
+        snprintf(peer->reason, REASON_BYTES, "another program answers at %s",
+                 at);
     else
         snprintf(peer->reason, REASON_BYTES, "%s: %s", at, strerror(error));
 }
@@ -203,7 +205,7 @@ static void peer_connect(struct peer *peer)
     if (peer->end.fd < 0 ||
         (connect(peer->end.fd, &peer->address.any, peer->address_bytes) != 0 &&
          errno != EINPROGRESS))
-        miss(peer, errno);
+        mark_missed(peer, errno);
 }
 
 static void peer_ask(const struct dt_doctor_pairs *p, struct peer *peer)
@@ -211,7 +213,7 @@ static void peer_ask(const struct dt_doctor_pairs *p, struct peer *peer)
     peer->state = ASKING;
     peer->asked_ns = now_ns();
     if (!end_send(&peer->end, p->node, peer->asked_ns))
-        miss(peer, errno);
+        mark_missed(peer, errno);
 }
 
 static void peer_answered(const struct dt_doctor_pairs *p, struct peer *peer)
@@ -219,7 +221,7 @@ static void peer_answered(const struct dt_doctor_pairs *p, struct peer *peer)
     int64_t now = now_ns();
     uint64_t from = be64toh(peer->end.in.from);
     if (from >> 32 != MAGIC || (int)(uint32_t)from != peer->node) {
-        miss(peer, 0);
+        mark_missed(peer, 0);
         return;
     }
     double trip = (double)(now - peer->asked_ns) / 1e9;
@@ -242,13 +244,13 @@ static void peer_event(const struct dt_doctor_pairs *p, struct peer *peer)
     if (peer->state == CONNECTING) {
         getsockopt(peer->end.fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
         if (error != 0)
-            miss(peer, error);
+            mark_missed(peer, error);
         else
             peer_ask(p, peer);
     } else if (end_receive(&peer->end)) {
         peer_answered(p, peer);
     } else if (errno != EAGAIN && errno != EINTR) {
-        miss(peer, errno);
+        mark_missed(peer, errno);
     }
 }
 
@@ -276,10 +278,10 @@ static void guest_event(const struct dt_doctor_pairs *p, struct end *guest)
         end_close(guest);
 }
 
-/* Waits for one event at most, also on fd, and handles what there is. Returns
- * false once fd (-1: none) can be read.
+/* Waits for events once, also on fd, and handles them. Returns false once fd
+ * (-1: none) can be read.
  */
-static bool turn(struct dt_doctor_pairs *p, int fd, int wait_ms)
+static bool handle_events(struct dt_doctor_pairs *p, int fd, int wait_ms)
 {
     size_t guests = p->guest_count;
     size_t room = 2 + guests + p->peer_count;
@@ -310,7 +312,7 @@ static bool turn(struct dt_doctor_pairs *p, int fd, int wait_ms)
     return polls[1].revents == 0;
 }
 
-static struct peer *lowest(const struct dt_doctor_pairs *p)
+static struct peer *find_lowest(const struct dt_doctor_pairs *p)
 {
     struct peer *found = NULL;
     for (size_t i = 0; i < p->peer_count; i++)
@@ -330,12 +332,12 @@ static bool any_open(const struct dt_doctor_pairs *p)
 static void write_results(const struct dt_doctor_pairs *p,
                           const struct dt_doctor_notes *notes)
 {
-    const struct peer *reference = lowest(p);
+    const struct peer *reference = find_lowest(p);
     char interface[64] = "-";
     size_t reached = 0;
     for (size_t i = 0; i < p->peer_count; i++) {
         const struct peer *peer = &p->peers[i];
-        union dt_doctor_address self = {0};
+        union dt_net_address self = {0};
         socklen_t bytes = sizeof(self);
         if (peer->state != REACHED) {
             fprintf(notes->file, "%d miss %d %s\n", notes->node, peer->node,
@@ -360,7 +362,7 @@ void dt_doctor_pairs_probe(struct dt_doctor_pairs *p, int timeout_ms,
                            const struct dt_doctor_notes *notes)
 {
     double deadline = dt_clock_now() + timeout_ms / 1e3;
-    struct peer *reference = lowest(p);
+    struct peer *reference = find_lowest(p);
     if (reference)
         reference->rounds = ROUNDS;
     for (size_t i = 0; i < p->peer_count; i++)
@@ -369,16 +371,16 @@ void dt_doctor_pairs_probe(struct dt_doctor_pairs *p, int timeout_ms,
         double left = deadline - dt_clock_now();
         if (left <= 0)
             break;
-        turn(p, -1, (int)(left * 1e3) + 1);
+        handle_events(p, -1, (int)(left * 1e3) + 1);
     }
     for (size_t i = 0; i < p->peer_count; i++)
         if (p->peers[i].state <= ASKING)
-            miss(&p->peers[i], ETIMEDOUT);
+            mark_missed(&p->peers[i], ETIMEDOUT);
     write_results(p, notes);
 }
 
 void dt_doctor_pairs_serve(struct dt_doctor_pairs *p, int fd)
 {
-    while (turn(p, fd, -1))
+    while (handle_events(p, fd, -1))
         continue;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c - why `srun --help` does not show --disttrain */
+/* plugin.c - finds out why `srun --help` does not show --disttrain */
 #include "config.h"
 
 #include <elf.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/child.h"
+#include "base/file.h"
 #include "doctor/plugin.h"
 #include "doctor/plugstack.h"
 
@@ -21,22 +21,23 @@ enum {
     IDENTITY_BYTES = 512,
 };
 
-/* The plugin carries this, with its own version, Slurm's, and the runtime that
- * it was built for: spank/plugin.c.
+/* The plugin contains this text with its own version, Slurm's, and the runtime
+ * that it was built for; see spank/plugin.c.
  */
 static const char identity[] = "disttrain-spank %31s for Slurm %x %511s";
 static const char identity_begin[] = "disttrain-spank ";
 
-/* One look at one host. */
+/* The state of one examination. */
 struct look {
     const struct dt_doctor_slurm *slurm;
     FILE *out;
     int wrong;
 };
 
-static void say(struct look *look, const char *kind, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-static void say(struct look *look, const char *kind, const char *fmt, ...)
+static void print_finding(struct look *look, const char *kind, const char *fmt,
+                          ...) __attribute__((format(printf, 3, 4)));
+static void print_finding(struct look *look, const char *kind, const char *fmt,
+                          ...)
 {
     va_list ap;
     fprintf(look->out, "%s: ", kind);
@@ -47,7 +48,7 @@ static void say(struct look *look, const char *kind, const char *fmt, ...)
     look->wrong += strcmp(kind, "wrong") == 0;
 }
 
-/* plugstack.conf; it need not exist. */
+/* Finds the path of plugstack.conf, which need not exist. */
 static void find_plugstack(const struct dt_doctor_slurm *slurm,
                            char path[PATH_MAX])
 {
@@ -68,7 +69,7 @@ static bool is_named(const struct dt_doctor_entry *entry, const char *name)
     return file && strstr(file, name);
 }
 
-/* The line with our plugin. Says what else is to be said about the others. */
+/* Finds the line of our plugin, and warns of problems with other lines. */
 static const struct dt_doctor_entry *find_entry(
     struct look *look, const struct dt_doctor_plugstack *stack)
 {
@@ -76,36 +77,37 @@ static const struct dt_doctor_entry *find_entry(
     for (size_t i = 0; i < stack->count; i++) {
         const struct dt_doctor_entry *entry = &stack->entries[i];
         if (!entry->path)
-            say(look, "warning", "%s:%d: no file matches include %s",
-                entry->file, entry->line, entry->arguments);
+            print_finding(look, "warning", "%s:%d: no file matches include %s",
+                          entry->file, entry->line, entry->arguments);
         else if (is_named(entry, "disttrain") && found)
-            say(look, "warning",
-                "%s:%d: the plugin a second time: remove the "
-                "line",
+            print_finding(
+                look, "warning",
+                "%s:%d: the plugin is loaded a second time: remove the line",
                 entry->file, entry->line);
         else if (is_named(entry, "disttrain"))
             found = entry;
         else if (is_named(entry, "pyxis") && found)
-            say(look, "warning",
-                "%s:%d: %s comes after ours and will replace the variables of "
-                "the tasks: move our line, %s:%d, behind it",
+            print_finding(
+                look, "warning",
+                "%s:%d: %s comes after ours and will replace the variables "
+                "of the tasks: move our line, %s:%d, after it",
                 entry->file, entry->line, entry->path, found->file,
                 found->line);
     }
     return found;
 }
 
-/* Where Slurm finds the plugin of a line. */
+/* Finds the file that Slurm loads for a line. */
 static bool find_file(struct look *look, const struct dt_doctor_entry *entry,
                       char path[PATH_MAX])
 {
     const char *dirs = look->slurm->plugin_dir;
     snprintf(path, PATH_MAX, "%s", entry->path);
     if (entry->path[0] != '/' && !dirs) {
-        say(look, "wrong",
-            "%s: PluginDir is unknown: does scontrol show "
-            "config work here?",
-            entry->path);
+        print_finding(look, "wrong",
+                      "%s: PluginDir is unknown: does scontrol show "
+                      "config work here?",
+                      entry->path);
         return false;
     }
     for (const char *dir = dirs; entry->path[0] != '/' && dir && *dir;) {
@@ -118,21 +120,25 @@ static bool find_file(struct look *look, const struct dt_doctor_entry *entry,
     if (access(path, R_OK) == 0)
         return true;
     if (errno == ENOENT && entry->path[0] != '/')
-        say(look, "wrong",
-            "%s is not in PluginDir=%s: install it there, or "
-            "write its whole path into %s:%d",
+        print_finding(
+            look, "wrong",
+            "%s is not in PluginDir=%s: install it there, or write its full "
+            "path into %s:%d",
             entry->path, dirs, entry->file, entry->line);
     else
-        say(look, "wrong", "%s: %s: %s", path, strerror(errno),
-            errno == EACCES ? "chmod a+r, and a+x for its folders"
-                            : "install the plugin there, on this host too");
+        print_finding(look, "wrong", "%s: %s: %s", path, strerror(errno),
+                      errno == EACCES
+                          ? "chmod a+r, and a+x for its folders"
+                          : "install the plugin there, on this host too");
     return false;
 }
 
-/* Class and machine of an ELF file in one number, 0: it is none. */
+/* Returns class and machine of an ELF file in one number; 0: it is not an ELF
+ * file.
+ */
 static unsigned elf_kind(const struct dt_map *map)
 {
-    Elf64_Ehdr header; /* both fields lie alike in 32 bits */
+    Elf64_Ehdr header; /* both fields are at the same place in a 32-bit file */
     if (map->bytes < sizeof(header))
         return 0;
     memcpy(&header, map->data, sizeof(header));
@@ -151,7 +157,7 @@ static bool same_machine(const struct dt_map *map)
     return same;
 }
 
-/* One build serves all releases that share the first two numbers. */
+/* A build of the plugin fits all releases with the same first two numbers. */
 static bool same_series(unsigned built_for, const char *srun)
 {
     unsigned major;
@@ -160,7 +166,8 @@ static bool same_series(unsigned built_for, const char *srun)
            built_for >> 8 == (major << 8 | minor);
 }
 
-/* The plugin's own words; runtime gets the program that it starts by default.
+/* Checks the plugin's identity; runtime receives the program that it runs by
+ * default.
  */
 static void check_identity(struct look *look, const char *path,
                            const char *text, char runtime[IDENTITY_BYTES])
@@ -169,23 +176,26 @@ static void check_identity(struct look *look, const char *path,
     unsigned number;
     const char *srun = look->slurm->version;
     if (sscanf(text, identity, version, &number, runtime) != 3) {
-        say(look, "wrong",
-            "%s is not disttrain's plugin, or damaged: install "
-            "it again",
-            path);
+        print_finding(look, "wrong",
+                      "%s is not disttrain's plugin, or damaged: install "
+                      "it again",
+                      path);
         return;
     }
     unsigned major = number >> 16;
     unsigned minor = number >> 8 & 0xff;
     if (srun && !same_series(number, srun))
-        say(look, "wrong",
+        print_finding(
+            look, "wrong",
             "%s was built for Slurm %u.%02u, and this is %s: build it again "
             "with the headers of this release",
             path, major, minor, srun);
     else
-        say(look, "ok", "%s is for Slurm %u.%02u", path, major, minor);
+        print_finding(look, "ok", "%s is for Slurm %u.%02u", path, major,
+                      minor);
     if (strcmp(version, PACKAGE_VERSION) != 0)
-        say(look, "wrong",
+        print_finding(
+            look, "wrong",
             "%s is of disttrain %s, and this program of " PACKAGE_VERSION
             ": install the same release of both",
             path, version);
@@ -198,14 +208,14 @@ static bool check_file(struct look *look, const char *path,
     struct dt_map map;
     int before = look->wrong;
     if (dt_map_init(&map, path, &err) < 0) {
-        say(look, "wrong", "%s", err.text);
+        print_finding(look, "wrong", "%s", err.text);
         return false;
     }
     if (!same_machine(&map)) {
-        say(look, "wrong",
-            "%s is not a shared object for this machine: "
-            "install the one of this architecture",
-            path);
+        print_finding(look, "wrong",
+                      "%s is not a shared object for this machine: "
+                      "install the one of this architecture",
+                      path);
     } else {
         const char *at = memmem(map.data, map.bytes, identity_begin,
                                 sizeof(identity_begin) - 1);
@@ -221,7 +231,7 @@ static bool check_file(struct look *look, const char *path,
     return look->wrong == before;
 }
 
-/* runtime=PATH of the line, or the default that the plugin was built with. */
+/* Checks the program of the line's runtime=PATH, or the plugin's default. */
 static void check_runtime(struct look *look,
                           const struct dt_doctor_entry *entry, char *runtime)
 {
@@ -239,24 +249,24 @@ static void check_runtime(struct look *look,
         word += len;
     }
     if (access(runtime, X_OK) != 0) {
-        say(look, "wrong",
-            "the program %s: %s: install it there, or set "
-            "runtime=PATH in %s:%d",
-            runtime, strerror(errno), entry->file, entry->line);
+        print_finding(look, "wrong",
+                      "the program %s: %s: install it there, or set "
+                      "runtime=PATH in %s:%d",
+                      runtime, strerror(errno), entry->file, entry->line);
         return;
     }
-    int rc = dt_doctor_ask(argv, ASK_MS, text, sizeof(text), &err);
+    int rc = dt_child_ask(argv, ASK_MS, text, sizeof(text), &err);
     text[strcspn(text, "\n")] = '\0';
     if (rc != 0)
-        say(look, "wrong", "%s --version: %s", runtime,
-            rc < 0 ? err.text : "it fails");
+        print_finding(look, "wrong", "%s --version: %s", runtime,
+                      rc < 0 ? err.text : "it fails");
     else if (strcmp(text, PACKAGE_STRING) != 0)
-        say(look, "wrong",
-            "the program %s is \"%s\", and this one \"" PACKAGE_STRING
-            "\": install the same release of both",
-            runtime, text);
+        print_finding(look, "wrong",
+                      "the program %s is \"%s\", and this one \"" PACKAGE_STRING
+                      "\": install the same release of both",
+                      runtime, text);
     else
-        say(look, "ok", "the program %s is %s", runtime, text);
+        print_finding(look, "ok", "the program %s is %s", runtime, text);
 }
 
 static void check_plugstack(struct look *look, const char *plugstack)
@@ -266,22 +276,23 @@ static void check_plugstack(struct look *look, const char *plugstack)
     char path[PATH_MAX];
     char runtime[IDENTITY_BYTES];
     if (dt_doctor_plugstack_init(&stack, plugstack, &err) < 0) {
-        say(look, "wrong", "%s", err.text);
+        print_finding(look, "wrong", "%s", err.text);
         if (err.status == EX_NOINPUT)
-            say(look, "note",
-                "it should have the line \"required "
-                "spank_disttrain.so\", or include a file that has");
+            print_finding(look, "note",
+                          "it should have the line \"required "
+                          "spank_disttrain.so\", or include a file that has");
         dt_doctor_plugstack_fini(&stack);
         return;
     }
     const struct dt_doctor_entry *entry = find_entry(look, &stack);
     if (entry)
-        say(look, "ok", "%s:%d: %s", entry->file, entry->line, entry->path);
+        print_finding(look, "ok", "%s:%d: %s", entry->file, entry->line,
+                      entry->path);
     else
-        say(look, "wrong",
-            "no line of %s, or of what it includes, names "
-            "spank_disttrain.so: add \"required spank_disttrain.so\"",
-            plugstack);
+        print_finding(look, "wrong",
+                      "no line of %s, or of what it includes, names "
+                      "spank_disttrain.so: add \"required spank_disttrain.so\"",
+                      plugstack);
     if (entry && find_file(look, entry, path) &&
         check_file(look, path, runtime))
         check_runtime(look, entry, runtime);
@@ -293,26 +304,26 @@ bool dt_doctor_check_plugin(const struct dt_doctor_slurm *slurm, FILE *out)
     struct look look = {.slurm = slurm, .out = out};
     char plugstack[PATH_MAX];
     if (!slurm->conf) {
-        say(&look, "wrong",
-            "no slurm.conf here, in SLURM_CONF or the usual "
-            "places: is this host part of the cluster?");
+        print_finding(&look, "wrong",
+                      "no slurm.conf here, in SLURM_CONF or the usual "
+                      "places: is this host part of the cluster?");
     } else {
-        say(&look, "ok", "%s", slurm->conf);
+        print_finding(&look, "ok", "%s", slurm->conf);
         find_plugstack(slurm, plugstack);
         check_plugstack(&look, plugstack);
     }
     if (slurm->helps)
-        say(&look, "ok", "srun --help works, and %s --disttrain",
-            slurm->shows ? "has" : "does not have");
+        print_finding(&look, "ok", "srun --help works, and %s --disttrain",
+                      slurm->shows ? "has" : "does not have");
     else
-        say(&look, "wrong", "srun --help fails: run it to see why");
+        print_finding(&look, "wrong", "srun --help fails: run it to see why");
     if (look.wrong > 0)
         fprintf(out, "verdict: %s, because of what is wrong above\n",
                 slurm->shows ? "srun shows --disttrain, which will not work"
                              : "srun does not show --disttrain");
     else if (!slurm->shows)
-        fputs("verdict: srun does not show --disttrain, for a reason that is "
-              "not seen here: run srun -vvv --help\n",
+        fputs("verdict: srun does not show --disttrain, for an unknown "
+              "reason: run srun -vvv --help\n",
               out);
     else
         fputs("verdict: srun shows --disttrain\n", out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugstack.c - the lines of plugstack.conf, with those that it includes */
+/* plugstack.c - reads plugstack.conf and the files that it includes */
 #include "config.h"
 
 #include <glob.h>
@@ -16,12 +16,14 @@
 
 enum {
     FILE_BYTES = 1024 * 1024,
-    DEPTH = 8, /* of includes */
+    DEPTH = 8, /* of nested includes */
 };
 
 static const char blanks[] = " \t\r";
 
-/* Takes the next word of *rest; empty at the end of the line. */
+/* Returns the next word of *rest and moves *rest past it; "" at the end of the
+ * line.
+ */
 static char *next_word(char **rest)
 {
     *rest += strspn(*rest, blanks);
@@ -32,8 +34,9 @@ static char *next_word(char **rest)
     return word;
 }
 
-static int add(struct dt_doctor_plugstack *stack, const char *file, int line,
-               const char *path, const char *arguments, struct dt_error *err)
+static int add_entry(struct dt_doctor_plugstack *stack, const char *file,
+                     int line, const char *path, const char *arguments,
+                     struct dt_error *err)
 {
     struct dt_doctor_entry entry = {
         .file = strdup(file),
@@ -58,10 +61,12 @@ static int add(struct dt_doctor_plugstack *stack, const char *file, int line,
 static int read_file(struct dt_doctor_plugstack *stack, const char *path,
                      int depth, struct dt_error *err);
 
-/* Relative patterns begin where the including file lies. */
-static int include(struct dt_doctor_plugstack *stack, const char *file,
-                   int line, const char *pattern, int depth,
-                   struct dt_error *err)
+/* Reads the files of an include. A relative pattern starts at the directory of
+ * the including file.
+ */
+static int include_files(struct dt_doctor_plugstack *stack, const char *file,
+                         int line, const char *pattern, int depth,
+                         struct dt_error *err)
 {
     char full[PATH_MAX];
     char folder[PATH_MAX];
@@ -72,10 +77,12 @@ static int include(struct dt_doctor_plugstack *stack, const char *file,
                               : snprintf(full, sizeof(full), "%s/%s",
                                          dirname(folder), pattern);
     if (n < 0 || (size_t)n >= sizeof(full) || depth == DEPTH)
-        return dt_error_set(err, EX_DATAERR, "%s:%d: include %s goes too far",
+        return dt_error_set(err, EX_DATAERR,
+                            "%s:%d: include %s is nested "
+                            "too deeply or too long",
                             file, line, pattern);
     if (glob(full, 0, NULL, &found) != 0)
-        return add(stack, file, line, NULL, full, err);
+        return add_entry(stack, file, line, NULL, full, err);
     for (size_t i = 0; i < found.gl_pathc && rc == 0; i++)
         rc = read_file(stack, found.gl_pathv[i], depth + 1, err);
     globfree(&found);
@@ -98,8 +105,8 @@ static int read_line(struct dt_doctor_plugstack *stack, const char *file,
                             "FILE\" or \"include FILES\"",
                             file, number);
     if (!plugin)
-        return include(stack, file, number, what, depth, err);
-    return add(stack, file, number, what, line, err);
+        return include_files(stack, file, number, what, depth, err);
+    return add_entry(stack, file, number, what, line, err);
 }
 
 static int read_file(struct dt_doctor_plugstack *stack, const char *path,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c - the node's side: its own checks, then those with its peers */
+/* probe.c - checks one node, then its connections with its peers */
 #include "config.h"
 
 #include <ctype.h>
@@ -9,23 +9,23 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/child.h"
 #include "base/file.h"
 #include "doctor/address.h"
-#include "base/child.h"
 #include "doctor/doctor.h"
 #include "doctor/node.h"
 #include "doctor/pairs.h"
 #include "launch/launch.h"
 
 enum {
-    LIFE_S = 60, /* then whoever asked is not coming back */
+    LIFE_S = 60, /* if it takes longer, the asker is gone */
     PAIRS_MS = 3000,
     ASK_MS = 2000,
     RESOLVE_MS = 2000,
     LINE_BYTES = 512,
 };
 
-/* The first word of text that begins with a digit, or "-". */
+/* Writes the first word of text that begins with a digit, or "-". */
 static void write_version(const struct dt_doctor_notes *notes,
                           enum dt_doctor_column column, const char *text)
 {
@@ -50,7 +50,7 @@ static void check_software(const struct dt_doctor_notes *notes)
     }
     dt_doctor_cell(notes, DT_DOCTOR_DISTTRAIN, PACKAGE_VERSION "+%08x", build);
     write_version(notes, DT_DOCTOR_PMIX, dt_launch_library());
-    dt_doctor_ask(argv, ASK_MS, text, sizeof(text), NULL);
+    dt_child_ask(argv, ASK_MS, text, sizeof(text), NULL);
     write_version(notes, DT_DOCTOR_SLURM, text);
 }
 
@@ -61,7 +61,7 @@ static rlim_t soft_limit(int resource)
     return limit.rlim_cur;
 }
 
-/* As many connections as there are nodes, twice. */
+/* The probe needs two connections per node. */
 static void raise_nofile(void)
 {
     struct rlimit limit;
@@ -98,12 +98,12 @@ static void check_node(const struct dt_doctor_notes *notes, rlim_t nofile)
     check_software(notes);
 }
 
-/* The lowest node's name is what MASTER_ADDR is going to be. */
+/* MASTER_ADDR will be the lowest node's name, so checks that it resolves. */
 static void check_master(const struct dt_doctor_notes *notes, const char *name,
                          const char *its_address)
 {
-    union dt_doctor_address address;
-    char text[DT_DOCTOR_ADDRESS_BYTES];
+    union dt_net_address address;
+    char text[DT_NET_ADDRESS_BYTES];
     const char *why;
     if (!dt_doctor_resolve(name, RESOLVE_MS, &address, &why)) {
         dt_doctor_bad(notes, DT_DOCTOR_INTERFACE,
@@ -112,7 +112,7 @@ static void check_master(const struct dt_doctor_notes *notes, const char *name,
                       name, why);
         return;
     }
-    dt_doctor_address_print(&address, text);
+    dt_net_print(&address, text);
     if (strcmp(text, its_address) != 0)
         dt_doctor_warn(notes, DT_DOCTOR_INTERFACE,
                        "%s resolves to %s there, and calls itself %s: correct "
@@ -120,7 +120,7 @@ static void check_master(const struct dt_doctor_notes *notes, const char *name,
                        name, text, its_address);
 }
 
-/* Reads who else is there, up to "go". */
+/* Reads the list of peers, up to "go". */
 static int read_peers(struct dt_doctor_pairs *pairs,
                       const struct dt_doctor_notes *notes, struct dt_error *err)
 {
@@ -156,7 +156,7 @@ int dt_doctor_probe(struct dt_error *err)
     struct dt_doctor_notes notes = {stdout, number ? atoi(number) : 0};
     rlim_t nofile = soft_limit(RLIMIT_NOFILE);
     const char *step_nodes = getenv("SLURM_STEP_NUM_NODES");
-    char address[DT_DOCTOR_ADDRESS_BYTES] = "127.0.0.1";
+    char address[DT_NET_ADDRESS_BYTES] = "127.0.0.1";
     char host[256] = "localhost";
     alarm(LIFE_S);
     raise_nofile();

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doing.c - what the ranks of a step are doing, those that do the same in one
- * line
- */
+/* rank_states.c - prints the states of a step's ranks, one line per state */
 #include "config.h"
 
 #include <inttypes.h>
@@ -9,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/doing.h"
 #include "base/rankset.h"
+#include "doctor/rank_states.h"
 
 enum {
     KINDS_SHOWN = 16,
@@ -29,42 +27,42 @@ struct kind {
     size_t count;
 };
 
-struct doing {
+struct states {
     struct rank *ranks;
     size_t count;
-    uint32_t tasks; /* 0: not known */
+    uint32_t tasks; /* 0: unknown */
     char *const *nodes;
     size_t node_count;
-    bool *heard; /* of each node */
+    bool *heard; /* whether each node has answered */
     size_t silent;
 };
 
-static void take_rank(struct doing *doing, char *line)
+static void parse_rank(struct states *states, char *line)
 {
-    struct rank *r = &doing->ranks[doing->count];
+    struct rank *r = &states->ranks[states->count];
     int used = 0;
     char *rest = line;
     char *host = strsep(&rest, "\t");
     if (sscanf(host, "rank %" SCNu32 " %" SCNu32 " %d %d %n", &r->rank,
-               &doing->tasks, &r->pid, &r->cpu, &used) != 4 ||
+               &states->tasks, &r->pid, &r->cpu, &used) != 4 ||
         used == 0)
         return;
     r->host = host + used;
     r->state = strsep(&rest, "\t");
     r->command = rest;
     if (r->command)
-        doing->count++;
+        states->count++;
 }
 
-static void take_line(struct doing *doing, char *line)
+static void parse_line(struct states *states, char *line)
 {
     if (strncmp(line, "rank ", 5) == 0)
-        take_rank(doing, line);
-    for (size_t i = 0; strncmp(line, "end ", 4) == 0 && i < doing->node_count;
+        parse_rank(states, line);
+    for (size_t i = 0; strncmp(line, "end ", 4) == 0 && i < states->node_count;
          i++)
-        if (!doing->heard[i] && strcmp(doing->nodes[i], line + 4) == 0) {
-            doing->heard[i] = true;
-            doing->silent--;
+        if (!states->heard[i] && strcmp(states->nodes[i], line + 4) == 0) {
+            states->heard[i] = true;
+            states->silent--;
         }
 }
 
@@ -78,10 +76,10 @@ static int by_state(const void *a, const void *b)
     return p->rank < q->rank ? -1 : p->rank > q->rank;
 }
 
-/* Ranks that cannot go on by themselves come before all that may only wait for
- * them: the lower, the earlier.
+/* Ranks that cannot continue by themselves come before those that may only be
+ * waiting for them: the lower the number, the earlier.
  */
-static int severity(const struct kind *kind)
+static int get_severity(const struct kind *kind)
 {
     const char *state = kind->ranks->state;
     if (strncmp(state, "has ended", 9) == 0)
@@ -91,13 +89,15 @@ static int severity(const struct kind *kind)
     return strstr(state, "(state D)") ? 2 : 3;
 }
 
-/* Between as many as many, who computes is the last to be suspected. */
+/* On a tie in count, ranks that are computing come last: they are the least
+ * likely cause.
+ */
 static int by_suspicion(const void *a, const void *b)
 {
     const struct kind *p = a;
     const struct kind *q = b;
-    if (severity(p) != severity(q))
-        return severity(p) - severity(q);
+    if (get_severity(p) != get_severity(q))
+        return get_severity(p) - get_severity(q);
     if (p->count != q->count)
         return p->count < q->count ? -1 : 1;
     int busy = (strncmp(p->ranks->state, "busy", 4) == 0) -
@@ -154,16 +154,16 @@ static int print_kind(const struct kind *kind, uint32_t tasks, FILE *out,
     return 0;
 }
 
-/* The ranks of which no probe has said anything. -1: EX_OSERR. */
-static int find_missing(const struct doing *doing, struct dt_rankset *set,
+/* Finds the ranks that no probe has reported. -1: EX_OSERR. */
+static int find_missing(const struct states *states, struct dt_rankset *set,
                         struct dt_error *err)
 {
-    if (dt_rankset_init(set, doing->tasks, err) != 0)
+    if (dt_rankset_init(set, states->tasks, err) != 0)
         return -1;
-    for (uint32_t rank = 0; rank < doing->tasks; rank++)
+    for (uint32_t rank = 0; rank < states->tasks; rank++)
         dt_rankset_add(set, rank);
-    for (size_t i = 0; i < doing->count; i++) {
-        uint32_t rank = doing->ranks[i].rank;
+    for (size_t i = 0; i < states->count; i++) {
+        uint32_t rank = states->ranks[i].rank;
         if (rank < set->size && set->has[rank]) {
             set->has[rank] = false;
             set->count--;
@@ -172,74 +172,75 @@ static int find_missing(const struct doing *doing, struct dt_rankset *set,
     return 0;
 }
 
-/* Those of a silent node are there, or have ended: nobody can say. */
-static void print_missing(const struct doing *doing,
+/* We cannot know whether the ranks of a node that does not answer still run. */
+static void print_missing(const struct states *states,
                           const struct dt_rankset *missing, FILE *out)
 {
     dt_rankset_print(missing, out);
-    fputs(doing->silent > 0 ? ": there, or not running any more\n"
-                            : ": not running any more\n",
+    fputs(states->silent > 0 ? ": unknown, or no longer running\n"
+                             : ": no longer running\n",
           out);
 }
 
-static int print_kinds(struct doing *doing, FILE *out, struct dt_error *err)
+static int print_kinds(struct states *states, FILE *out, struct dt_error *err)
 {
-    struct kind *kinds = calloc(doing->count + 1, sizeof(*kinds));
+    struct kind *kinds = calloc(states->count + 1, sizeof(*kinds));
     size_t count = 0;
     int rc = 0;
     if (!kinds)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    qsort(doing->ranks, doing->count, sizeof(*doing->ranks), by_state);
-    for (size_t i = 0; i < doing->count; i++) {
-        const struct rank *r = &doing->ranks[i];
+    qsort(states->ranks, states->count, sizeof(*states->ranks), by_state);
+    for (size_t i = 0; i < states->count; i++) {
+        const struct rank *r = &states->ranks[i];
         if (i == 0 || strcmp(r->state, r[-1].state) != 0)
             kinds[count++].ranks = r;
         kinds[count - 1].count++;
     }
     qsort(kinds, count, sizeof(*kinds), by_suspicion);
     for (size_t i = 0; i < count && i < KINDS_SHOWN && rc == 0; i++)
-        rc = print_kind(&kinds[i], doing->tasks, out, err);
+        rc = print_kind(&kinds[i], states->tasks, out, err);
     if (count > KINDS_SHOWN)
-        fprintf(out, "and %zu more kinds\n", count - KINDS_SHOWN);
+        fprintf(out, "and %zu more groups\n", count - KINDS_SHOWN);
     free(kinds);
     return rc;
 }
 
-static int print(struct doing *doing, FILE *out, struct dt_error *err)
+static int print_states(struct states *states, FILE *out, struct dt_error *err)
 {
     struct dt_rankset missing;
-    if (find_missing(doing, &missing, err) != 0)
+    if (find_missing(states, &missing, err) != 0)
         return -1;
-    for (size_t i = 0; i < doing->node_count; i++)
-        if (!doing->heard[i])
-            fprintf(out, "node %s does not answer\n", doing->nodes[i]);
+    for (size_t i = 0; i < states->node_count; i++)
+        if (!states->heard[i])
+            fprintf(out, "node %s does not answer\n", states->nodes[i]);
     if (missing.count > 0)
-        print_missing(doing, &missing, out);
-    int rc = print_kinds(doing, out, err);
-    if (doing->count == 0)
-        fputs("no rank runs\n", out);
+        print_missing(states, &missing, out);
+    int rc = print_kinds(states, out, err);
+    if (states->count == 0)
+        fputs("no rank is running\n", out);
     dt_rankset_fini(&missing);
     return rc;
 }
 
-int dt_doing_print(char *text, char *const *nodes, size_t count, FILE *out,
-                   struct dt_error *err)
+int dt_rank_states_print(char *text, char *const *nodes, size_t count,
+                         FILE *out, struct dt_error *err)
 {
-    struct doing doing = {.nodes = nodes, .node_count = count, .silent = count};
+    struct states states = {
+        .nodes = nodes, .node_count = count, .silent = count};
     size_t lines = 1;
     int rc;
     for (const char *c = text; *c; c++)
         lines += *c == '\n';
-    doing.ranks = calloc(lines, sizeof(*doing.ranks));
-    doing.heard = calloc(count + 1, sizeof(*doing.heard));
-    if (!doing.ranks || !doing.heard) {
+    states.ranks = calloc(lines, sizeof(*states.ranks));
+    states.heard = calloc(count + 1, sizeof(*states.heard));
+    if (!states.ranks || !states.heard) {
         rc = dt_error_set(err, EX_OSERR, "out of memory");
     } else {
         for (char *line; (line = strsep(&text, "\n")) != NULL;)
-            take_line(&doing, line);
-        rc = print(&doing, out, err);
+            parse_line(&states, line);
+        rc = print_states(&states, out, err);
     }
-    free(doing.ranks);
-    free(doing.heard);
+    free(states.ranks);
+    free(states.heard);
     return rc;
 }

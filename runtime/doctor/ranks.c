@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks.c - what the ranks of a step on this node are doing */
+/* ranks.c - finds out what a step's ranks on this node are doing */
 #include "config.h"
 
 #include <ctype.h>
@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/child.h"
+#include "base/clock.h"
 #include "doctor/files.h"
 #include "doctor/ranks.h"
 
 #define INTERVAL_S 0.5
-#define STACKS_S 5.0 /* for those of all ranks together */
+#define STACKS_S 5.0 /* for the stacks of all ranks together */
 
 enum {
     STACK_MS = 3000,
@@ -24,7 +24,7 @@ enum {
     FRAMES = 3,
     COMMAND_BYTES = 100,
     STATE_BYTES = 1024,
-    BUSY_PERCENT = 10, /* less is what threads need that only wait */
+    BUSY_PERCENT = 10, /* threads that only wait need less */
     LIFE_S = 15,
 };
 
@@ -33,11 +33,13 @@ struct dt_doctor_process {
     int pid, parent;
     char state;
     char name[32];
-    unsigned long long ticks; /* of CPU time */
+    unsigned long long ticks; /* CPU time */
     unsigned long long start;
 };
 
-/* "PID (name) S PARENT ...": the name itself may hold blanks and brackets. */
+/* Parses "PID (name) S PARENT ...", where the name may contain blanks and
+ * brackets.
+ */
 static bool read_stat(struct dt_doctor_process *p, const char *root)
 {
     char line[1024];
@@ -60,7 +62,9 @@ static bool read_stat(struct dt_doctor_process *p, const char *root)
     return whole;
 }
 
-/* Whether the process is a task of the step, or was started by one. */
+/* Reads the rank and the step's number of tasks. Returns whether the process is
+ * a task of the step or was started by one.
+ */
 static bool read_environment(struct dt_doctor_process *p, const char *root,
                              const char *step, uint32_t *tasks)
 {
@@ -85,8 +89,8 @@ static bool read_environment(struct dt_doctor_process *p, const char *root,
     return has_rank && strcmp(own, step) == 0;
 }
 
-static bool keep(struct dt_doctor_ranks *ranks,
-                 const struct dt_doctor_process *p)
+static bool add_process(struct dt_doctor_ranks *ranks,
+                        const struct dt_doctor_process *p)
 {
     if (ranks->count == ranks->size) {
         size_t size = ranks->size ? 2 * ranks->size : 64;
@@ -124,7 +128,7 @@ void dt_doctor_ranks_look(struct dt_doctor_ranks *ranks, const char *root,
             continue;
         p.pid = atoi(entry->d_name);
         if (!read_environment(&p, root, step, &tasks) || !read_stat(&p, root) ||
-            !keep(ranks, &p))
+            !add_process(ranks, &p))
             continue;
         ranks->tasks = tasks;
     }
@@ -140,8 +144,8 @@ void dt_doctor_ranks_fini(struct dt_doctor_ranks *ranks)
     *ranks = (struct dt_doctor_ranks){0};
 }
 
-static const struct dt_doctor_process *find(const struct dt_doctor_ranks *ranks,
-                                            int pid)
+static const struct dt_doctor_process *find_process(
+    const struct dt_doctor_ranks *ranks, int pid)
 {
     for (size_t i = 0; i < ranks->count; i++)
         if (ranks->list[i].pid == pid)
@@ -149,7 +153,7 @@ static const struct dt_doctor_process *find(const struct dt_doctor_ranks *ranks,
     return NULL;
 }
 
-/* A program that only waits for the one it has started. */
+/* Whether a program only waits for the one that it has started. */
 static bool is_wrapper(const char *name)
 {
     static const char *const wrappers[] = {
@@ -160,15 +164,15 @@ static bool is_wrapper(const char *name)
     return false;
 }
 
-/* Which of a rank's processes tells most, of p[0..count): one that is stopped
- * or hangs in the kernel, or else the oldest that does something itself.
+/* Chooses the most informative of a rank's processes p[0..count): one that is
+ * stopped or hangs in the kernel, or else the oldest that is not a wrapper.
  */
-static const struct dt_doctor_process *choose(
+static const struct dt_doctor_process *choose_process(
     const struct dt_doctor_process *p, size_t count,
     const struct dt_doctor_ranks *before)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct dt_doctor_process *old = find(before, p[i].pid);
+        const struct dt_doctor_process *old = find_process(before, p[i].pid);
         if (p[i].state == 'T' || p[i].state == 't' ||
             (p[i].state == 'D' && old && old->state == 'D'))
             return &p[i];
@@ -180,20 +184,20 @@ static const struct dt_doctor_process *choose(
     return chosen;
 }
 
-static double percent(const struct dt_doctor_process *p, size_t count,
-                      const struct dt_doctor_ranks *before, double seconds)
+static double cpu_percent(const struct dt_doctor_process *p, size_t count,
+                          const struct dt_doctor_ranks *before, double seconds)
 {
     double ticks = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct dt_doctor_process *old = find(before, p[i].pid);
+        const struct dt_doctor_process *old = find_process(before, p[i].pid);
         if (old && old->ticks <= p[i].ticks)
             ticks += (double)(p[i].ticks - old->ticks);
     }
     return 100 * ticks / (double)sysconf(_SC_CLK_TCK) / seconds;
 }
 
-static void describe(char *text, size_t size, const char *root,
-                     const struct dt_doctor_process *p, double cpu)
+static void describe_state(char *text, size_t size, const char *root,
+                           const struct dt_doctor_process *p, double cpu)
 {
     char where[128] = "";
     dt_doctor_read_line(where, sizeof(where), root, "/proc/%d/wchan", p->pid);
@@ -213,7 +217,7 @@ static void describe(char *text, size_t size, const char *root,
         snprintf(text, size, "sleeps");
 }
 
-/* Adds the innermost frames of a Python program, if py-spy is there. */
+/* Adds the innermost frames of a Python program, if py-spy is installed. */
 static void add_frames(char *text, size_t size,
                        const struct dt_doctor_process *p, double deadline)
 {
@@ -226,8 +230,8 @@ static void add_frames(char *text, size_t size,
     snprintf(pid, sizeof(pid), "%d", p->pid);
     snprintf(main_thread, sizeof(main_thread), "\nThread %d ", p->pid);
     if (dump && left_ms > 0 && strncmp(p->name, "python", 6) == 0 &&
-        dt_doctor_ask(argv, left_ms < STACK_MS ? (int)left_ms : STACK_MS, dump,
-                      STACK_BYTES, NULL) == 0) {
+        dt_child_ask(argv, left_ms < STACK_MS ? (int)left_ms : STACK_MS, dump,
+                     STACK_BYTES, NULL) == 0) {
         char *rest = strstr(dump, main_thread);
         const char *before = ", in";
         for (int i = 0; i < 2 && rest; i++)
@@ -244,7 +248,7 @@ static void add_frames(char *text, size_t size,
     free(dump);
 }
 
-/* The words of the command line, or the name of a process that has none. */
+/* Reads the command line, or the name of a process that has none. */
 static void read_command(char text[COMMAND_BYTES], const char *root,
                          const struct dt_doctor_process *p)
 {
@@ -260,7 +264,7 @@ static void read_command(char text[COMMAND_BYTES], const char *root,
     text[used] = '\0';
     if (used == 0)
         snprintf(text, COMMAND_BYTES, "%s", p->name);
-    /* without the folder of the program */
+    /* without the program's directory */
     size_t word = strcspn(text, " ");
     while (word > 0 && text[word - 1] != '/')
         word--;
@@ -281,9 +285,10 @@ void dt_doctor_ranks_print(const struct dt_doctor_ranks *before,
             i++;
             count++;
         }
-        const struct dt_doctor_process *p = choose(first, count, before);
-        double cpu = percent(first, count, before, seconds);
-        describe(state, sizeof(state), root, p, cpu);
+        const struct dt_doctor_process *p =
+            choose_process(first, count, before);
+        double cpu = cpu_percent(first, count, before, seconds);
+        describe_state(state, sizeof(state), root, p, cpu);
         add_frames(state, sizeof(state), p, deadline);
         read_command(command, root, p);
         fprintf(out, "rank %" PRIu32 " %" PRIu32 " %d %.0f %s\t%s\t%s\n",

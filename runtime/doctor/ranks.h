@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks.h - what the ranks of a step on this node are doing */
+/* ranks.h - finds out what a step's ranks on this node are doing */
 #ifndef DT_DOCTOR_RANKS_H
 #define DT_DOCTOR_RANKS_H
 
@@ -10,29 +10,31 @@
 
 #include "base/error.h"
 
-/* One look at the processes of a step. All zero is a valid beginning. */
+/* A snapshot of the processes of a step. Initialize to zero. */
 struct dt_doctor_ranks {
     struct dt_doctor_process *list;
     size_t count, size;
-    uint32_t tasks; /* of the step; 0: no process of it is here */
+    uint32_t tasks; /* of the step; 0: none of its processes is here */
 };
 
-/* Reads root/proc: processes of `uid` whose environment is that of a task of
- * `step`, "ID.STEP". What cannot be read is left out. Release with
+/* Reads from root/proc the processes of `uid` whose environment is that of a
+ * task of `step` ("ID.STEP"). Skips what it cannot read. Release with
  * dt_doctor_ranks_fini.
  */
 void dt_doctor_ranks_look(struct dt_doctor_ranks *ranks, const char *root,
                           uid_t uid, const char *step);
 void dt_doctor_ranks_fini(struct dt_doctor_ranks *ranks);
 
-/* Writes a line for each rank, for dt_doing_print (report/doing.h), from two
- * looks that many seconds apart.
+/* Writes a line for each rank, for dt_rank_states_print (doctor/rank_states.h),
+ * from two snapshots that are that many seconds apart.
  */
 void dt_doctor_ranks_print(const struct dt_doctor_ranks *before,
                            const struct dt_doctor_ranks *now, double seconds,
                            const char *root, const char *host, FILE *out);
 
-/* Both looks at this node, to stdout, and then "end HOST". */
+/* Takes both snapshots of this node and writes the lines to stdout, then "end
+ * HOST".
+ */
 void dt_doctor_ranks_probe(const char *step);
 
 #endif /* DT_DOCTOR_RANKS_H */

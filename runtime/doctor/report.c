@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - the notes of all nodes, line by line */
+/* report.c - collects the notes of all nodes, line by line */
 #include "config.h"
 
 #include <stdarg.h>
@@ -35,7 +35,9 @@ void dt_doctor_report_fini(struct dt_doctor_report *report)
     *report = (struct dt_doctor_report){0};
 }
 
-/* The problem with this text; a new one if there is none. */
+/* Returns the problem with this text; adds it if there is none. NULL: out of
+ * memory.
+ */
 static struct dt_doctor_problem *find_problem(struct dt_doctor_report *report,
                                               enum dt_doctor_verdict verdict,
                                               const char *text)
@@ -79,7 +81,8 @@ void dt_doctor_report_add(struct dt_doctor_report *report, int node,
     problem->nodes = nodes;
 }
 
-static void set(struct dt_doctor_report *report, char **to, const char *text)
+static void set_string(struct dt_doctor_report *report, char **to,
+                       const char *text)
 {
     char *copy = strdup(text);
     report->out_of_memory |= !copy;
@@ -96,21 +99,21 @@ static int find_column(const char *name)
     return column;
 }
 
-static void take_hello(struct dt_doctor_report *report,
-                       struct dt_doctor_node *node, char *rest)
+static void parse_hello(struct dt_doctor_report *report,
+                        struct dt_doctor_node *node, char *rest)
 {
     char *name = strsep(&rest, " ");
     char *address = strsep(&rest, " ");
     if (!address || !rest)
         return;
-    set(report, &node->name, name);
-    set(report, &node->address, address);
+    set_string(report, &node->name, name);
+    set_string(report, &node->address, address);
     node->port = (unsigned)strtoul(rest, NULL, 10);
 }
 
-/* "COLUMN TEXT" of a cell or a problem. */
-static void take_column(struct dt_doctor_report *report, int number,
-                        const char *kind, char *rest)
+/* Parses "COLUMN TEXT" of a cell or a problem. */
+static void parse_column(struct dt_doctor_report *report, int number,
+                         const char *kind, char *rest)
 {
     struct dt_doctor_node *node = &report->nodes[number];
     char *name = strsep(&rest, " ");
@@ -118,7 +121,7 @@ static void take_column(struct dt_doctor_report *report, int number,
     if (!rest || column == DT_DOCTOR_COLUMNS)
         return;
     if (strcmp(kind, "cell") == 0) {
-        set(report, &node->cells[column], rest);
+        set_string(report, &node->cells[column], rest);
         return;
     }
     enum dt_doctor_verdict verdict =
@@ -129,7 +132,7 @@ static void take_column(struct dt_doctor_report *report, int number,
     dt_doctor_report_add(report, number, verdict, "%s", rest);
 }
 
-static void take_miss(struct dt_doctor_report *report, int from, char *rest)
+static void parse_miss(struct dt_doctor_report *report, int from, char *rest)
 {
     char *reason;
     long to = strtol(rest, &reason, 10);
@@ -164,12 +167,12 @@ void dt_doctor_report_line(struct dt_doctor_report *report, char *line)
     if (!rest)
         return;
     if (strcmp(kind, "hello") == 0)
-        take_hello(report, node, rest);
+        parse_hello(report, node, rest);
     else if (strcmp(kind, "cell") == 0 || strcmp(kind, "warn") == 0 ||
              strcmp(kind, "bad") == 0)
-        take_column(report, (int)number, kind, rest);
+        parse_column(report, (int)number, kind, rest);
     else if (strcmp(kind, "miss") == 0)
-        take_miss(report, (int)number, rest);
+        parse_miss(report, (int)number, rest);
     else if (strcmp(kind, "clock") == 0)
         node->has_clock =
             sscanf(rest, "%lf %lf", &node->ahead_s, &node->error_s) == 2;

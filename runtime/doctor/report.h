@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h - the notes of all nodes, what follows from them, and the table
+ * report.h - collects the notes of all nodes, judges them and prints the table
  */
 #ifndef DT_DOCTOR_REPORT_H
 #define DT_DOCTOR_REPORT_H
@@ -19,7 +19,7 @@ enum dt_doctor_verdict {
 };
 
 struct dt_doctor_node {
-    char *name;    /* as it calls itself */
+    char *name;    /* its own name for itself */
     char *address; /* NULL: it has not said hello */
     unsigned port;
     bool done;
@@ -27,10 +27,10 @@ struct dt_doctor_node {
     bool marked[DT_DOCTOR_COLUMNS]; /* the cell has a problem */
     enum dt_doctor_verdict verdict;
     bool has_clock;
-    double ahead_s, error_s; /* the clock, against that of the lowest node */
+    double ahead_s, error_s; /* its clock minus that of the lowest node */
 };
 
-/* One text, and the nodes that it is about. */
+/* A text and the nodes to which it applies. */
 struct dt_doctor_problem {
     enum dt_doctor_verdict verdict;
     char *text;
@@ -52,36 +52,36 @@ struct dt_doctor_report {
     bool out_of_memory;
 };
 
-/* For a known number of nodes. -1: EX_OSERR. */
+/* Initializes a report on node_count nodes. -1: EX_OSERR. */
 int dt_doctor_report_init(struct dt_doctor_report *report, size_t node_count,
                           struct dt_error *err);
 void dt_doctor_report_fini(struct dt_doctor_report *report);
 
-/* Takes one line of notes.h, without its end. Other lines are ignored. */
+/* Parses one line of notes.h, without its end. Ignores any other line. */
 void dt_doctor_report_line(struct dt_doctor_report *report, char *line);
 
-/* How many nodes have said hello, and how many of them are done. */
+/* Return how many nodes have said hello, and how many of these are done. */
 size_t dt_doctor_report_present(const struct dt_doctor_report *report);
 size_t dt_doctor_report_done(const struct dt_doctor_report *report);
 
-/* Once no more lines come: compares the nodes with each other, and finds the
- * bad ones. `names` are those of all nodes that were asked, report->node_count
- * of them.
+/* Call it when no more lines will come: compares the nodes with each other and
+ * finds the bad ones. `names` has the names of all report->node_count nodes
+ * that were asked.
  */
 void dt_doctor_report_judge(struct dt_doctor_report *report,
                             char *const *names);
 
-/* After the judgement: how many nodes have it. */
+/* Returns how many nodes have the verdict, once the report is judged. */
 size_t dt_doctor_report_count(const struct dt_doctor_report *report,
                               enum dt_doctor_verdict verdict);
 
-/* The table, the problems, and the last line. `brief`: only the last line, if
- * no node is bad.
+/* Prints the table, the problems, and a last line. `brief`: only the last line
+ * if no node is bad.
  */
 void dt_doctor_report_print(const struct dt_doctor_report *report, bool brief,
                             FILE *out);
 
-/* Adds a problem of one node; the same text of several nodes becomes one. */
+/* Adds a problem of one node; nodes with the same text share one problem. */
 void dt_doctor_report_add(struct dt_doctor_report *report, int node,
                           enum dt_doctor_verdict verdict, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slurm.c - what is known of the Slurm on this host */
+/* slurm.c - finds out about the Slurm on this host */
 #include "config.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum {
     TEXT_BYTES = 256 * 1024,
 };
 
-/* Where Slurm looks, and where a configless client keeps its copy. */
+/* Where Slurm looks for it, and where a configless client keeps its copy. */
 static const char *const usual[] = {
     "/etc/slurm/slurm.conf",
     "/etc/slurm-llnl/slurm.conf",
@@ -34,12 +34,14 @@ static const char *find_conf(void)
     return NULL;
 }
 
-/* The default is compiled into Slurm, so the controller has to be asked. */
+/* Finds PluginDir. Its default is compiled into Slurm, so the controller has to
+ * be asked.
+ */
 static char *find_plugin_dir(const char *conf, char *text)
 {
     char *const argv[] = {"scontrol", "show", "config", NULL};
     char *named = conf ? dt_doctor_slurm_conf_get(conf, "PluginDir") : NULL;
-    if (named || dt_doctor_ask(argv, ASK_MS, text, TEXT_BYTES, NULL) != 0)
+    if (named || dt_child_ask(argv, ASK_MS, text, TEXT_BYTES, NULL) != 0)
         return named;
     char *line = strstr(text, "\nPluginDir ");
     line = line ? strstr(line, "= ") : NULL;
@@ -50,12 +52,12 @@ static char *find_plugin_dir(const char *conf, char *text)
     return strdup(line);
 }
 
-/* "slurm-wlm 22.05.8" -> "22.05.8". srun would load the plugin first. */
+/* Parses "slurm-wlm 22.05.8" of scontrol; srun would load the plugin first. */
 static bool find_version(char version[64])
 {
     char *const argv[] = {"scontrol", "--version", NULL};
     char text[64] = "";
-    bool works = dt_doctor_ask(argv, ASK_MS, text, sizeof(text), NULL) == 0;
+    bool works = dt_child_ask(argv, ASK_MS, text, sizeof(text), NULL) == 0;
     return works && sscanf(text, "%*s %63s", version) == 1;
 }
 
@@ -70,7 +72,7 @@ bool dt_doctor_plugin(FILE *out)
     char *plugin_dir = find_plugin_dir(slurm.conf, text);
     slurm.plugin_dir = plugin_dir;
     slurm.version = find_version(version) ? version : NULL;
-    slurm.helps = dt_doctor_ask(help, ASK_MS, text, TEXT_BYTES, NULL) == 0;
+    slurm.helps = dt_child_ask(help, ASK_MS, text, TEXT_BYTES, NULL) == 0;
     slurm.shows = slurm.helps && strstr(text, "--disttrain");
     bool good = dt_doctor_check_plugin(&slurm, out);
     free(plugin_dir);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stale.c - what earlier jobs of the user have left on a node */
+/* stale.c - finds what earlier jobs of the user have left on a node */
 #include "config.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include "doctor/node.h"
 
 enum {
-    LISTENERS = 1024, /* sockets of the user; more are not looked at */
-    FILES = 256,      /* the same for files in /dev/shm */
+    LISTENERS = 1024, /* sockets of the user; any more are ignored */
+    FILES = 256,      /* files in /dev/shm; the same */
     NAME_BYTES = 256,
     STAT_TTY = 4, /* fields of /proc/PID/stat, counted after the ")" from 0 */
     STAT_UTIME = 11,
@@ -25,7 +25,7 @@ enum {
     STAT_FIELDS = 20,
 };
 
-/* One look at all processes of a user. */
+/* One pass over all processes of a user. */
 struct look {
     const struct dt_doctor_notes *notes;
     const char *root;
@@ -40,15 +40,15 @@ struct look {
         bool used;
     } files[FILES];
     size_t file_count;
-    int processes; /* stale ones */
+    int processes; /* how many are stale */
 };
 
-/* What is known of one process. */
+/* What we know about one process. */
 struct process {
     int pid;
     char command[64];
     bool in_job, has_tty, has_gpu, listens;
-    double cpu; /* CPUs it has kept busy since it began */
+    double cpu; /* how many CPUs it has kept busy since it started */
 };
 
 static void find_listeners(struct look *look, const char *table)
@@ -85,7 +85,7 @@ static void find_files(struct look *look)
         closedir(dir);
 }
 
-/* A path that a process has open or mapped. */
+/* Marks a file as used: a process has the path open or mapped. */
 static void mark_used(struct look *look, const char *path)
 {
     static const char folder[] = "/dev/shm/";
@@ -135,7 +135,9 @@ static void read_descriptors(struct look *look, struct process *p)
         closedir(dir);
 }
 
-/* A step of `job` runs on this node: its slurmstepd says so in its title. */
+/* Whether a step of `job` runs on this node: its slurmstepd has the job in its
+ * title.
+ */
 static bool job_runs(const struct look *look, const char *job)
 {
     DIR *dir = dt_doctor_opendir(look->root, "/proc");
@@ -154,7 +156,7 @@ static bool job_runs(const struct look *look, const char *job)
     return runs;
 }
 
-/* False: the process is gone, or its environment is not for us to see. */
+/* Returns false if the process is gone or we may not read its environment. */
 static bool read_environment(const struct look *look, struct process *p)
 {
     static const char name[] = "SLURM_JOB_ID=";
@@ -177,7 +179,9 @@ static bool read_environment(const struct look *look, struct process *p)
     return seen;
 }
 
-/* "PID (command) S ...": the command itself may hold blanks and brackets. */
+/* Parses "PID (command) S ...", where the command may contain blanks and
+ * brackets.
+ */
 static bool read_stat(const struct look *look, struct process *p)
 {
     char line[1024];
@@ -203,7 +207,7 @@ static bool read_stat(const struct look *look, struct process *p)
     return count == STAT_FIELDS;
 }
 
-/* Slurm's own clients listen, and have their job's number only later. */
+/* Slurm's own clients listen, and learn their job's number only later. */
 static bool is_slurm_client(const char *command)
 {
     return strcmp(command, "srun") == 0 || strcmp(command, "salloc") == 0;

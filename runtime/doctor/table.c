@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - one row a node, then one line a problem */
+/* table.c - prints one row per node, then one line per problem */
 #include "config.h"
 
 #include <string.h>
@@ -7,32 +7,33 @@
 #include "doctor/report.h"
 
 enum {
-    NAMES_SHOWN = 8, /* of a problem; the last line has them all */
+    NAMES_SHOWN = 8, /* of nodes with a problem; the last line has all names */
 };
 
-/* What takes a column only where nodes differ. */
+/* Whether a column is printed only if the nodes differ in it. */
 static bool is_alike(enum dt_doctor_column column)
 {
     return column == DT_DOCTOR_DRIVER || column >= DT_DOCTOR_DISTTRAIN ||
            column == DT_DOCTOR_INTERFACE;
 }
 
-static const char *cell(const struct dt_doctor_report *report, size_t node,
-                        enum dt_doctor_column column)
+static const char *get_cell(const struct dt_doctor_report *report, size_t node,
+                            enum dt_doctor_column column)
 {
     const char *text = report->nodes[node].cells[column];
     return text ? text : report->nodes[node].done ? "-" : "?";
 }
 
-/* The one value of a column; NULL if there are several. "?" is no value, and
- * "-" none of a column that should be alike.
+/* Returns the single value of a column; NULL if there are several. "?" does not
+ * count as a value, nor does "-" in a column that should be the same
+ * everywhere.
  */
-static const char *only_value(const struct dt_doctor_report *report,
-                              enum dt_doctor_column column)
+static const char *find_only_value(const struct dt_doctor_report *report,
+                                   enum dt_doctor_column column)
 {
     const char *value = NULL;
     for (size_t i = 0; i < report->node_count; i++) {
-        const char *text = cell(report, i, column);
+        const char *text = get_cell(report, i, column);
         if (strcmp(text, "?") == 0 ||
             (strcmp(text, "-") == 0 && is_alike(column)))
             continue;
@@ -46,7 +47,7 @@ static const char *only_value(const struct dt_doctor_report *report,
 static bool is_shown(const struct dt_doctor_report *report,
                      enum dt_doctor_column column)
 {
-    const char *value = only_value(report, column);
+    const char *value = find_only_value(report, column);
     for (size_t i = 0; i < report->node_count; i++)
         if (report->nodes[i].marked[column])
             return true;
@@ -67,8 +68,8 @@ static int column_width(const struct dt_doctor_report *report,
 {
     size_t width = strlen(dt_doctor_column_name(column));
     for (size_t i = 0; i < report->node_count; i++) {
-        size_t len =
-            strlen(cell(report, i, column)) + report->nodes[i].marked[column];
+        size_t len = strlen(get_cell(report, i, column)) +
+                     report->nodes[i].marked[column];
         width = len > width ? len : width;
     }
     return (int)width;
@@ -90,7 +91,7 @@ static void print_rows(const struct dt_doctor_report *report, FILE *out)
         const struct dt_doctor_node *node = &report->nodes[i];
         fprintf(out, "%-*s", first, node->name);
         for (int c = 0; c < DT_DOCTOR_COLUMNS; c++) {
-            const char *text = cell(report, i, c);
+            const char *text = get_cell(report, i, c);
             int rest = width[c] - (int)strlen(text);
             if (width[c] > 0)
                 fprintf(out, "  %s%-*s", text, rest,
@@ -104,7 +105,7 @@ static void print_alike(const struct dt_doctor_report *report, FILE *out)
 {
     const char *separator = "the same everywhere: ";
     for (int c = 0; c < DT_DOCTOR_COLUMNS; c++) {
-        const char *value = only_value(report, c);
+        const char *value = find_only_value(report, c);
         if (is_shown(report, c) || !value || strcmp(value, "-") == 0)
             continue;
         fprintf(out, "%s%s %s", separator, dt_doctor_column_name(c), value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world.c - which nodes are examined */
+/* world.c - determines which nodes are examined */
 #include "config.h"
 
 #include <errno.h>
@@ -17,14 +17,14 @@ enum {
     TEXT_BYTES = 1024 * 1024,
 };
 
-static int keep(char **to, const char *text, struct dt_error *err)
+static int keep_string(char **to, const char *text, struct dt_error *err)
 {
     *to = strdup(text);
     return *to ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
 }
 
-/* In a step its nodes count, otherwise all of the job. The numbers of batch,
- * interactive and extern steps are above those of any other.
+/* Returns the nodes of the step if this is one, otherwise those of the job. The
+ * numbers of batch, interactive and extern steps are higher than any other.
  */
 static const char *own_nodes(void)
 {
@@ -35,10 +35,10 @@ static const char *own_nodes(void)
     return getenv("SLURM_JOB_NODELIST");
 }
 
-/* Runs a program of Slurm for its output. */
+/* Runs a program of Slurm and stores its output. */
 static int ask_slurm(char *const argv[], char *text, struct dt_error *err)
 {
-    int status = dt_doctor_ask(argv, ASK_MS, text, TEXT_BYTES, err);
+    int status = dt_child_ask(argv, ASK_MS, text, TEXT_BYTES, err);
     if (status > 0)
         dt_error_set(err, EX_UNAVAILABLE, "%s: exit status %d", argv[0],
                      status);
@@ -60,10 +60,10 @@ static int ask_nodes(struct dt_doctor_world *world, const char *job,
     world->text[strcspn(world->text, "\n")] = '\0';
     if (world->text[0] == '\0')
         return dt_error_set(err, EX_UNAVAILABLE, "job %s has no nodes", job);
-    return keep(&world->list, world->text, err);
+    return keep_string(&world->list, world->text, err);
 }
 
-/* Fills job, list, and text with the names, one a line. */
+/* Fills job, list, and text with the names, one per line. */
 static int find_nodes(struct dt_doctor_world *world, const char *job,
                       struct dt_error *err)
 {
@@ -73,10 +73,10 @@ static int find_nodes(struct dt_doctor_world *world, const char *job,
         gethostname(world->text, HOST_NAME_MAX);
         return 0;
     }
-    if (keep(&world->job, job ? job : own, err) < 0)
+    if (keep_string(&world->job, job ? job : own, err) < 0)
         return -1;
     if (job ? ask_nodes(world, job, err) < 0
-            : keep(&world->list, own_nodes(), err) < 0)
+            : keep_string(&world->list, own_nodes(), err) < 0)
         return -1;
     world->job[strcspn(world->job, ".")] = '\0';
     argv[3] = world->list;
@@ -114,7 +114,7 @@ void dt_doctor_world_fini(struct dt_doctor_world *world)
     free(world->names);
 }
 
-static void say(struct dt_doctor_probes *probes, const char *word)
+static void add_word(struct dt_doctor_probes *probes, const char *word)
 {
     char **end = probes->argv;
     while (*end)
@@ -142,16 +142,16 @@ int dt_doctor_probes_init(struct dt_doctor_probes *probes, const char *job,
         const char *const where[] = {"srun", probes->job,   "--nodelist",
                                      list,   probes->nodes, probes->tasks};
         for (size_t i = 0; i < sizeof(where) / sizeof(*where); i++)
-            say(probes, where[i]);
+            add_word(probes, where[i]);
         for (size_t i = 0; i < sizeof(always) / sizeof(*always); i++)
-            say(probes, always[i]);
+            add_word(probes, always[i]);
     }
-    say(probes, probes->self);
-    say(probes, "doctor");
-    say(probes, "--probe");
+    add_word(probes, probes->self);
+    add_word(probes, "doctor");
+    add_word(probes, "--probe");
     if (step) {
-        say(probes, "--ranks");
-        say(probes, probes->step);
+        add_word(probes, "--ranks");
+        add_word(probes, probes->step);
     }
     return 0;
 }

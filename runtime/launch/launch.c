@@ -9,29 +9,6 @@
 
 #include "launch/launch_impl.h"
 
-int dt_launch_alloc_hosts(struct dt_launch *launch, struct dt_error *err)
-{
-    launch->hosts = calloc((size_t)launch->size, sizeof(*launch->hosts));
-    if (!launch->hosts)
-        return dt_error_set(err, EX_OSERR, "launch: no memory for %d ranks",
-                            launch->size);
-    return 0;
-}
-
-/* Value of a variable that holds a rank or a size; -1 if it is not set, -2 if
- * it is not a number.
- */
-static long env_number(const char *name)
-{
-    const char *text = getenv(name);
-    char *end;
-    long value;
-    if (!text)
-        return -1;
-    value = strtol(text, &end, 10);
-    return end == text || *end || value < 0 ? -2 : value;
-}
-
 struct claim {
     const char *name;
     int truth;
@@ -41,7 +18,7 @@ static int check_claims(const struct claim *claims, size_t count,
                         const struct dt_launch *launch, struct dt_error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        long value = env_number(claims[i].name);
+        long value = dt_launch_env_number(claims[i].name);
         if (value == -1 || value == claims[i].truth)
             continue;
         return dt_error_set(
@@ -58,8 +35,11 @@ static int check_claims(const struct claim *claims, size_t count,
     return 0;
 }
 
-int dt_launch_check_identity(const struct dt_launch *launch, bool in_step,
-                             struct dt_error *err)
+/* RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE must agree with `launch`
+ * where they are set; where Slurm itself is the launcher, so must its own.
+ */
+static int check_identity(const struct dt_launch *launch, bool in_step,
+                          struct dt_error *err)
 {
     const struct claim slurm[] = {
         {"SLURM_STEP_NUM_TASKS", launch->size},
@@ -78,56 +58,28 @@ int dt_launch_check_identity(const struct dt_launch *launch, bool in_step,
     return check_claims(others, sizeof(others) / sizeof(*others), launch, err);
 }
 
-static struct dt_launch *create_backend(int timeout_ms, struct dt_error *err)
-{
-    if (getenv("PMIX_NAMESPACE")) {
-#ifdef HAVE_PMIX
-        return dt_launch_pmix(timeout_ms, err);
-#else
-        (void)timeout_ms;
-        dt_error_set(err, EX_UNAVAILABLE,
-                     "launch: a PMIx launcher started this process, but "
-                     "disttrain was built without PMIx: configure it "
-                     "--with-pmix (Debian: libpmix-dev)");
-        return NULL;
-#endif
-    }
-    if (env_number("SLURM_STEP_NUM_TASKS") > 1) {
-        dt_error_set(err, EX_UNAVAILABLE,
-                     "launch: this Slurm step has %s tasks, but Slurm gave "
-                     "them no PMIx server: use `srun --mpi=pmix -n %s "
-                     "disttrain ...` (`srun --mpi=list` must show pmix)",
-                     getenv("SLURM_STEP_NUM_TASKS"),
-                     getenv("SLURM_STEP_NUM_TASKS"));
-        return NULL;
-    }
-    return dt_launch_single(err);
-}
+/* The ways of being started; the first that applies is taken. */
+static const struct {
+    const char *variable; /* that is set where it applies; NULL: anywhere */
+    struct dt_launch *(*create)(int timeout_ms, struct dt_error *err);
+} backends[] = {
+    {"PMIX_NAMESPACE", dt_launch_pmix},
+    {NULL, dt_launch_single},
+};
 
 struct dt_launch *dt_launch_create(int timeout_ms, struct dt_error *err)
 {
     const char *space = getenv("PMIX_NAMESPACE");
     bool in_step = space && !strncmp(space, "slurm.pmix.", 11);
-    struct dt_launch *launch = create_backend(timeout_ms, err);
-    if (launch && dt_launch_check_identity(launch, in_step, err) < 0) {
+    size_t i = 0;
+    while (backends[i].variable && !getenv(backends[i].variable))
+        i++;
+    struct dt_launch *launch = backends[i].create(timeout_ms, err);
+    if (launch && check_identity(launch, in_step, err) < 0) {
         dt_launch_destroy(launch);
         return NULL;
     }
     return launch;
-}
-
-void dt_launch_destroy(struct dt_launch *launch)
-{
-    char **hosts;
-    int size;
-    if (!launch)
-        return;
-    hosts = launch->hosts;
-    size = launch->size;
-    launch->backend->destroy(launch);
-    for (int i = 0; hosts && i < size; i++)
-        free(hosts[i]);
-    free(hosts);
 }
 
 const char *dt_launch_backend(const struct dt_launch *launch)
@@ -183,10 +135,3 @@ void dt_launch_abort(struct dt_launch *launch, int status, const char *reason)
     launch->backend->abort(launch, status, reason);
     _exit(status);
 }
-
-#ifndef HAVE_PMIX
-const char *dt_launch_library(void)
-{
-    return "none, built --without-pmix";
-}
-#endif

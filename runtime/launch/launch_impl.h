@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend.h - what one way of being started has to provide; for launch/ only */
-#ifndef DT_LAUNCH_BACKEND_H
-#define DT_LAUNCH_BACKEND_H
-
-#include <stdbool.h>
+/* launch_impl.h - what one way of being started has to provide */
+#ifndef DT_LAUNCH_LAUNCH_IMPL_H
+#define DT_LAUNCH_LAUNCH_IMPL_H
 
 #include "launch/launch.h"
 
@@ -28,23 +26,22 @@ struct dt_launch {
     char **hosts; /* [size], each malloc'ed */
 };
 
-/* A world of one. NULL: EX_OSERR. */
-struct dt_launch *dt_launch_single(struct dt_error *err);
+/* A world of one. NULL: EX_OSERR, or EX_UNAVAILABLE in a Slurm step of several
+ * tasks.
+ */
+struct dt_launch *dt_launch_single(int timeout_ms, struct dt_error *err);
 
 /* The world of the PMIx server that started this process. NULL:
- * EX_UNAVAILABLE, or EX_OSERR without memory.
+ * EX_UNAVAILABLE (also without PMIx: launch_nopmix.c), or EX_OSERR.
  */
 struct dt_launch *dt_launch_pmix(int timeout_ms, struct dt_error *err);
+
+/* Value of a variable that holds a rank or a size; -1 if it is not set, -2 if
+ * it is not a number.
+ */
+long dt_launch_env_number(const char *name);
 
 /* Allocates launch->hosts for launch->size ranks. -1: EX_OSERR. */
 int dt_launch_alloc_hosts(struct dt_launch *launch, struct dt_error *err);
 
-/* Checks that the environment agrees with `launch`: RANK, WORLD_SIZE,
- * LOCAL_RANK and LOCAL_WORLD_SIZE where they are set, and with `in_step` (Slurm
- * itself is the launcher) also Slurm's own variables. -1: EX_CONFIG with both
- * values.
- */
-int dt_launch_check_identity(const struct dt_launch *launch, bool in_step,
-                             struct dt_error *err);
-
-#endif /* DT_LAUNCH_BACKEND_H */
+#endif /* DT_LAUNCH_LAUNCH_IMPL_H */

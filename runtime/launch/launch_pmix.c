@@ -2,7 +2,7 @@
 /*
  * launch_pmix.c - the world of a PMIx server: srun, mpirun, prterun, flux
  *
- * PMIx calls can hang for ever when client and server do not fit together, so
+ * PMIx calls can hang forever when client and server do not fit together, so
  * each of them runs in a thread of its own and is waited for with a deadline.
  * A thread that hangs is left behind: the process is about to give up anyway.
  * Those threads, and the ones that libpmix starts, take no signals.
@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <pmix.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "launch/launch_impl.h"
 
 enum {
@@ -121,21 +121,12 @@ static void *task_main(void *arg)
 static pmix_status_t task_run(struct task *task, int timeout_ms)
 {
     struct timespec deadline = dt_clock_in(CLOCK_MONOTONIC, timeout_ms);
-    sigset_t all, before;
-    pthread_attr_t attr;
     pthread_t thread;
-    int rc;
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&thread, &attr, task_main, task);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    if (rc != 0) {
+    if (dt_thread_start(&thread, NULL, task_main, task) != 0) {
         task_finish(task, PMIX_ERR_NOMEM);
         return PMIX_ERR_NOMEM;
     }
+    pthread_detach(thread);
     return task_wait(task, &deadline);
 }
 
@@ -246,8 +237,7 @@ static int pmix_get(struct dt_launch *launch, int rank, const char *key,
     struct task *task = fetch(p, (pmix_rank_t)rank, key, err);
     pmix_byte_object_t *object;
     if (!task)
-        return dt_error_prefix(err, "reading from %s",
-                               dt_launch_host(launch, rank));
+        return dt_error_prefix(err, "reading from %s", launch->hosts[rank]);
     object = &task->value->data.bo;
     if (task->value->type != PMIX_BYTE_OBJECT ||
         !(*data = malloc(object->size + 1))) {
@@ -336,11 +326,11 @@ static int pmix_fence(struct dt_launch *launch, int timeout_ms,
     name_missing(p, missing, sizeof(missing));
     return dt_error_set(err, EX_UNAVAILABLE,
                         "launch/pmix: PMIx_Fence on rank %d on %s: not all "
-                        "ranks came within %d ms; did not come:%s",
+                        "ranks arrived within %d ms; missing:%s",
                         launch->rank, launch->hosts[launch->rank], timeout_ms,
                         missing[0] ? missing
-                                   : " none (all came, but the servers did "
-                                     "not finish the exchange)");
+                                   : " none (all arrived, but the servers "
+                                     "did not finish the exchange)");
 }
 
 static void pmix_abort(struct dt_launch *launch, int status, const char *reason)

@@ -100,9 +100,24 @@ static const struct dt_launch_backend single_backend = {
     .destroy = single_destroy,
 };
 
-struct dt_launch *dt_launch_single(struct dt_error *err)
+static int refuse_step_of_many(struct dt_error *err)
+{
+    if (dt_launch_env_number("SLURM_STEP_NUM_TASKS") <= 1)
+        return 0;
+    return dt_error_set(err, EX_UNAVAILABLE,
+                        "launch: this Slurm step has %s tasks, but Slurm gave "
+                        "them no PMIx server: use `srun --mpi=pmix -n %s "
+                        "disttrain ...` (`srun --mpi=list` must show pmix)",
+                        getenv("SLURM_STEP_NUM_TASKS"),
+                        getenv("SLURM_STEP_NUM_TASKS"));
+}
+
+struct dt_launch *dt_launch_single(int timeout_ms, struct dt_error *err)
 {
     char host[HOST_NAME_MAX + 1] = "localhost";
+    (void)timeout_ms;
+    if (refuse_step_of_many(err) < 0)
+        return NULL;
     struct single *s = calloc(1, sizeof(*s));
     if (!s) {
         dt_error_set(err, EX_OSERR, "launch/single: no memory");

@@ -6,7 +6,7 @@
 
 enum { ALIGN = 256 };
 
-/* A buffer being cut into tensors. */
+/* A buffer being divided into tensors. */
 struct arena {
     struct dt_buffer *buf; /* NULL: only count */
     enum dt_dtype compute;
@@ -14,8 +14,8 @@ struct arena {
 };
 
 /* The next rows x cols elements. */
-static struct dt_view take_of(struct arena *arena, enum dt_dtype dtype,
-                              size_t rows, size_t cols)
+static struct dt_view take_typed(struct arena *arena, enum dt_dtype dtype,
+                                 size_t rows, size_t cols)
 {
     size_t count, bytes, first = arena->used;
     size_t size = dt_dtype_bytes(dtype);
@@ -29,18 +29,19 @@ static struct dt_view take_of(struct arena *arena, enum dt_dtype dtype,
     return (struct dt_view){arena->buf, first / size, count, dtype};
 }
 
-static struct dt_view take(struct arena *arena, size_t rows, size_t cols)
+static struct dt_view take_compute(struct arena *arena, size_t rows,
+                                   size_t cols)
 {
-    return take_of(arena, arena->compute, rows, cols);
+    return take_typed(arena, arena->compute, rows, cols);
 }
 
 static struct dt_norm take_norm(struct arena *arena,
                                 const struct dt_model_config *config, size_t N)
 {
-    struct dt_norm norm = {.out = take(arena, N, config->n_embd),
-                           .rstd = take_of(arena, DT_F32, N, 1)};
+    struct dt_norm norm = {.out = take_compute(arena, N, config->n_embd),
+                           .rstd = take_typed(arena, DT_F32, N, 1)};
     if (config->family == DT_GPT2)
-        norm.mean = take_of(arena, DT_F32, N, 1);
+        norm.mean = take_typed(arena, DT_F32, N, 1);
     return norm;
 }
 
@@ -52,17 +53,18 @@ static void take_block(struct arena *arena, struct dt_block *block,
     size_t queries = config->n_head * config->head_size;
     size_t keys = config->n_kv_head * config->head_size;
     bool gated = config->family != DT_GPT2;
-    block->qkv = take(arena, N, queries + 2 * keys);
-    block->attention = take(arena, N, queries);
-    block->lse = take_of(arena, DT_F32, N, config->n_head);
-    block->x_mid = take(arena, N, config->n_embd);
-    block->fc = take(arena, N, gated ? 2 * config->n_inner : config->n_inner);
+    block->qkv = take_compute(arena, N, queries + 2 * keys);
+    block->attention = take_compute(arena, N, queries);
+    block->lse = take_typed(arena, DT_F32, N, config->n_head);
+    block->x_mid = take_compute(arena, N, config->n_embd);
+    block->fc =
+        take_compute(arena, N, gated ? 2 * config->n_inner : config->n_inner);
     block->norm_1 = block->norm_2 = acts->norm;
     block->act = (struct dt_view){0};
-    if (plan->options->keep) {
+    if (plan->options->save_activations) {
         block->norm_1 = take_norm(arena, config, N);
         block->norm_2 = take_norm(arena, config, N);
-        block->act = take(arena, N, config->n_inner);
+        block->act = take_compute(arena, N, config->n_inner);
     }
 }
 
@@ -71,20 +73,20 @@ static void take_blocks(struct arena *arena, struct dt_block *blocks,
                         const struct dt_acts_for *plan, size_t N)
 {
     bool train = plan->options->train;
-    bool keep_all = train && !plan->options->checkpointing;
+    bool own_tensors = train && !plan->options->recompute;
     struct dt_block block;
     for (size_t l = 0; l < plan->config->n_layer; l++) {
-        if (l == 0 || keep_all)
+        if (l == 0 || own_tensors)
             take_block(arena, &block, acts, plan, N);
         if (l == 0 || train)
-            block.x =
-                train ? take(arena, N, plan->config->n_embd) : block.x_mid;
+            block.x = train ? take_compute(arena, N, plan->config->n_embd)
+                            : block.x_mid;
         if (blocks)
             blocks[l] = block;
     }
 }
 
-/* Blocks that do not keep their activation share one. */
+/* Without save_activations all blocks share one act. */
 static void share_act(struct dt_block *blocks, struct dt_view act,
                       const struct dt_acts_for *plan)
 {
@@ -92,8 +94,8 @@ static void share_act(struct dt_block *blocks, struct dt_view act,
         blocks[l].act = act;
 }
 
-/* Of attention's backward pass, in blocks with and without a window. */
-static size_t scratch_of(const struct dt_acts_for *plan, size_t N)
+/* The most that attention's backward pass needs, with and without a window. */
+static size_t attention_workspace_of(const struct dt_acts_for *plan, size_t N)
 {
     const struct dt_model_config *config = plan->config;
     struct dt_attention attention = {
@@ -102,16 +104,16 @@ static size_t scratch_of(const struct dt_acts_for *plan, size_t N)
         .NH = config->n_head,
         .NKV = config->n_kv_head,
         .HS = config->head_size,
-        .starts = {.count = plan->options->documents ? N : 0},
+        .doc_start = {.count = plan->options->documents ? N : 0},
         .dropout = {.rate = plan->options->dropout ? config->attn_dropout : 0},
     };
     enum dt_dtype type = plan->options->compute;
     size_t most = 0;
     if (config->window == 0 || config->window_from > 0)
-        most = plan->ops->attention_scratch(type, &attention);
+        most = plan->ops->attention_workspace(type, &attention);
     attention.window = config->window;
     if (config->window > 0) {
-        size_t count = plan->ops->attention_scratch(type, &attention);
+        size_t count = plan->ops->attention_workspace(type, &attention);
         most = count > most ? count : most;
     }
     return most;
@@ -123,13 +125,14 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
     size_t NH = plan->config->n_head, NKV = plan->config->n_kv_head;
     size_t HS = plan->config->head_size;
     if (plan->config->family == DT_QWEN3) {
-        acts->heads = take(arena, N, (NH + 2 * NKV) * HS);
-        acts->head_rstd = take_of(arena, DT_F32, N, NH + NKV);
+        acts->heads = take_compute(arena, N, (NH + 2 * NKV) * HS);
+        acts->head_rstd = take_typed(arena, DT_F32, N, NH + NKV);
     }
     if (plan->options->train) {
-        acts->d_attention = take(arena, N, NH * HS);
-        acts->d_qkv = take(arena, N, (NH + 2 * NKV) * HS);
-        acts->scratch = take_of(arena, DT_F32, scratch_of(plan, N), 1);
+        acts->d_attention = take_compute(arena, N, NH * HS);
+        acts->d_qkv = take_compute(arena, N, (NH + 2 * NKV) * HS);
+        acts->attention_workspace =
+            take_typed(arena, DT_F32, attention_workspace_of(plan, N), 1);
     }
 }
 
@@ -145,23 +148,23 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     *acts = (struct dt_acts){0};
     if (config->family != DT_GPT2)
         acts->rope =
-            take_of(&arena, DT_F32, plan->options->T, config->head_size);
-    acts->top = take(&arena, N, C);
+            take_typed(&arena, DT_F32, plan->options->T, config->head_size);
+    acts->top = take_compute(&arena, N, C);
     acts->norm = take_norm(&arena, config, N);
-    acts->branch = take(&arena, N, C);
+    acts->branch = take_compute(&arena, N, C);
     if (train)
-        acts->d_stream = take(&arena, N, C);
+        acts->d_stream = take_compute(&arena, N, C);
     take_blocks(&arena, blocks, acts, plan, N);
 
     size_t start = arena.used;
-    if (!plan->options->keep)
-        share_act(blocks, take(&arena, N, config->n_inner), plan);
+    if (!plan->options->save_activations)
+        share_act(blocks, take_compute(&arena, N, config->n_inner), plan);
     if (train)
-        acts->d_act = take(&arena, N, config->n_inner);
+        acts->d_act = take_compute(&arena, N, config->n_inner);
     arena.used = start;
     take_attention(&arena, acts, plan, N);
     arena.used = start;
-    size_t logits = plan->ops->loss_scratch(plan->options->compute, N, C, V);
-    acts->logits = take_of(&arena, DT_F32, logits > V ? logits : V, 1);
+    size_t logits = plan->ops->loss_workspace(plan->options->compute, N, C, V);
+    acts->logits = take_typed(&arena, DT_F32, logits > V ? logits : V, 1);
     return arena.peak;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.c - config.json of a model, read and checked */
+/* config.c - reads and checks config.json of a model */
 #include "config.h"
 
 #include <limits.h>
@@ -21,7 +21,7 @@ enum { CONFIG_MAX_BYTES = 1 << 20 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Keys that change the mathematics, with the only value we compute. */
+/* Keys that change the mathematics, with the only supported value. */
 static const struct {
     const char *key, *value; /* as JSON */
 } only[] = {
@@ -33,7 +33,7 @@ static const struct {
 };
 
 /* The JSON text of a value, shortened, for "got ...". */
-static const char *shown(const json_t *value, char text[64])
+static const char *format_value(const json_t *value, char text[64])
 {
     char *json = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT)
                        : strdup("nothing");
@@ -43,12 +43,12 @@ static const char *shown(const json_t *value, char text[64])
     return text;
 }
 
-static void expected(struct dt_error *problems, const char *prefix,
-                     const char *key, const char *what, const json_t *got)
+static void add_problem(struct dt_error *problems, const char *prefix,
+                        const char *key, const char *what, const json_t *got)
 {
     char text[64];
     dt_error_add(problems, EX_DATAERR, "%s%s: expected %s, got %s", prefix, key,
-                 what, shown(got, text));
+                 what, format_value(got, text));
 }
 
 /* --- plain fields --- */
@@ -66,7 +66,7 @@ static void parse_field(struct dt_model_config *config,
     if (fits && dt_field_in_range(field, number))
         dt_field_set(config, field, number);
     else
-        dt_field_unexpected(field, prefix, shown(value, text), problems);
+        dt_field_unexpected(field, prefix, format_value(value, text), problems);
 }
 
 static void parse_fields(struct dt_model_config *config,
@@ -83,9 +83,9 @@ static void parse_fields(struct dt_model_config *config,
     }
 }
 
-/* --- what is not a plain field --- */
+/* --- other fields --- */
 
-/* Sets the family. False: unknown, and then nothing else can be read. */
+/* Sets the family. false: it is unknown, and nothing else can be read. */
 static bool parse_family(struct dt_model_config *config, const json_t *root,
                          struct dt_error *problems)
 {
@@ -96,7 +96,7 @@ static bool parse_family(struct dt_model_config *config, const json_t *root,
             config->family = family;
             return true;
         }
-    expected(problems, "", "model_type", "one of " FAMILIES, type);
+    add_problem(problems, "", "model_type", "one of " FAMILIES, type);
     return false;
 }
 
@@ -110,7 +110,7 @@ static void parse_architecture(const struct dt_model_config *config,
     if (first &&
         (!name || (strcmp(name, known) != 0 &&
                    strcmp(name, dt_model_base_architecture(config->family)))))
-        expected(problems, "", "architectures", known, first);
+        add_problem(problems, "", "architectures", known, first);
 }
 
 static void parse_mathematics(const struct dt_model_config *config,
@@ -119,8 +119,8 @@ static void parse_mathematics(const struct dt_model_config *config,
     char text[64];
     for (size_t i = 0; i < LENGTH(only); i++) {
         const json_t *value = json_object_get(root, only[i].key);
-        if (value && strcmp(shown(value, text), only[i].value) != 0)
-            expected(problems, "", only[i].key, only[i].value, value);
+        if (value && strcmp(format_value(value, text), only[i].value) != 0)
+            add_problem(problems, "", only[i].key, only[i].value, value);
     }
     bool gpt2 = config->family == DT_GPT2;
     const char *key = gpt2 ? "activation_function" : "hidden_act";
@@ -129,11 +129,11 @@ static void parse_mathematics(const struct dt_model_config *config,
     const json_t *act = json_object_get(root, key);
     const char *name = json_string_value(act);
     if (act && !(name && (!strcmp(name, want[0]) || !strcmp(name, want[1]))))
-        expected(problems, "", key, want[0], act);
+        add_problem(problems, "", key, want[0], act);
 }
 
-/* A token id, or null. Ids that no token has, which published files contain,
- * are none.
+/* A token id, or -1 for null. Ids beyond the vocabulary, which published files
+ * contain, count as null.
  */
 static int32_t parse_id(const struct dt_model_config *config, const char *key,
                         const json_t *value, struct dt_error *problems)
@@ -142,7 +142,7 @@ static int32_t parse_id(const struct dt_model_config *config, const char *key,
     if (!value || json_is_null(value))
         return -1;
     if (!json_is_integer(value))
-        expected(problems, "", key, "a token id", value);
+        add_problem(problems, "", key, "a token id", value);
     return id < 0 || id >= (json_int_t)config->vocab_size ? -1 : (int32_t)id;
 }
 
@@ -183,8 +183,8 @@ static void parse_scaling(struct dt_model_config *config, const char *prefix,
     while (name && scaling >= 0 && strcmp(name, dt_rope_scaling_name(scaling)))
         scaling--;
     if (!name || scaling < 0) {
-        expected(problems, prefix, old ? "type" : "rope_type",
-                 "one of " SCALINGS, type);
+        add_problem(problems, prefix, old ? "type" : "rope_type",
+                    "one of " SCALINGS, type);
         return;
     }
     config->rope_scaling = scaling;
@@ -209,7 +209,7 @@ static void parse_rope(struct dt_model_config *config, const json_t *root,
     if (!rope || json_is_null(rope))
         return;
     if (!json_is_object(rope)) {
-        expected(problems, "", key, "an object", rope);
+        add_problem(problems, "", key, "an object", rope);
         return;
     }
     for (size_t i = 0; i < dt_model_field_count; i++)
@@ -221,7 +221,7 @@ static void parse_rope(struct dt_model_config *config, const json_t *root,
 
 /* --- sliding windows --- */
 
-/* The layers of layer_types that have a window: all from one on. */
+/* layer_types: the layers with a window must be all from one on. */
 static void parse_layer_types(struct dt_model_config *config,
                               const json_t *types, struct dt_error *problems)
 {
@@ -239,15 +239,15 @@ static void parse_layer_types(struct dt_model_config *config,
         if (sliding && from == count)
             from = i;
         if (sliding ? false : strcmp(name, "full_attention") || from < count) {
-            expected(problems, "", "layer_types",
-                     "full_attention, then sliding_attention", type);
+            add_problem(problems, "", "layer_types",
+                        "full_attention, then sliding_attention", type);
             return;
         }
     }
     config->window_from = from;
 }
 
-/* Reads an integer >= min that may be missing or null; then it stays. */
+/* Reads an integer >= min. If it is missing or null, *out is unchanged. */
 static void parse_optional(const json_t *root, const char *key, json_int_t min,
                            size_t *out, struct dt_error *problems)
 {
@@ -257,12 +257,12 @@ static void parse_optional(const json_t *root, const char *key, json_int_t min,
     if (json_is_integer(value) && json_integer_value(value) >= min)
         *out = (size_t)json_integer_value(value);
     else
-        expected(problems, "", key, min ? "an integer > 0" : "an integer >= 0",
-                 value);
+        add_problem(problems, "", key,
+                    min ? "an integer > 0" : "an integer >= 0", value);
 }
 
-/* Mistral has a window unless it is null, Qwen if use_sliding_window says so,
- * then in the layers from max_window_layers on.
+/* Mistral has a window unless it is null. Qwen has one if use_sliding_window is
+ * set, in the layers from max_window_layers on.
  */
 static void parse_window(struct dt_model_config *config, const json_t *root,
                          struct dt_error *problems)
@@ -273,7 +273,7 @@ static void parse_window(struct dt_model_config *config, const json_t *root,
     if (!qwen && config->family != DT_MISTRAL)
         return;
     if (qwen && use && !json_is_boolean(use))
-        expected(problems, "", "use_sliding_window", "true or false", use);
+        add_problem(problems, "", "use_sliding_window", "true or false", use);
     config->window = json_is_null(json_object_get(root, "sliding_window")) ||
                              (qwen && !json_is_true(use))
                          ? 0
@@ -293,7 +293,7 @@ static void parse_window(struct dt_model_config *config, const json_t *root,
 
 /* --- all of it --- */
 
-/* What a file need not say. */
+/* The defaults of optional keys. */
 static void set_defaults(struct dt_model_config *config)
 {
     bool gpt2 = config->family == DT_GPT2;
@@ -306,8 +306,8 @@ static void set_defaults(struct dt_model_config *config)
             0.1;
 }
 
-/* Heads of a file that does not name them. One with null has what follows from
- * its other fields, and that is the default of Llama, too.
+/* The defaults of missing head counts and sizes. With null, as for Llama by
+ * default, they are derived from other fields.
  */
 static void set_head_defaults(struct dt_model_config *config,
                               const json_t *root)
@@ -320,8 +320,8 @@ static void set_head_defaults(struct dt_model_config *config,
         config->head_size = family == DT_QWEN3 ? 128 : 0;
 }
 
-/* What follows from the fields. */
-static void complete(struct dt_model_config *config)
+/* Fields that are derived from others. */
+static void derive_fields(struct dt_model_config *config)
 {
     enum dt_model_family family = config->family;
     if (family == DT_GPT2)
@@ -354,7 +354,7 @@ static void parse_object(struct dt_model_config *config, const json_t *root,
     parse_window(config, root, problems);
     parse_ids(config, root, problems);
     dt_model_config_relations(config, problems);
-    complete(config);
+    derive_fields(config);
 }
 
 int dt_model_config_parse(struct dt_model_config *config, const char *json,

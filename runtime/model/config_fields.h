@@ -26,14 +26,14 @@ struct dt_field {
 extern const struct dt_field dt_model_fields[];
 extern const size_t dt_model_field_count;
 
-/* Keys of the object that scales RoPE: as many as the kind of scaling has. */
+/* Keys of RoPE's scaling; a kind of scaling has the first few of them. */
 extern const struct dt_field dt_rope_fields[];
 size_t dt_rope_field_count(enum dt_rope_scaling scaling);
 
 /* "default", "linear", "llama3": rope_type in config.json */
 const char *dt_rope_scaling_name(enum dt_rope_scaling scaling);
 
-/* "GPT2LMHeadModel", ...: the architecture of the family that we compute. */
+/* "GPT2LMHeadModel", ...: the supported architecture of the family. */
 const char *dt_model_architecture(enum dt_model_family family);
 
 /* "GPT2Model", ...: the same without a head. If the head is tied to the
@@ -55,7 +55,7 @@ bool dt_field_in_range(const struct dt_field *field, double value);
 void dt_field_unexpected(const struct dt_field *field, const char *prefix,
                          const char *got, struct dt_error *problems);
 
-/* Adds what no single field can tell. Fields with a problem of their own are
+/* Adds problems between several fields. Fields with a problem of their own are
  * 0.
  */
 void dt_model_config_relations(const struct dt_model_config *config,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_format.c - config.json of a model, written */
+/* config_format.c - writes config.json of a model */
 #include "config.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@ static const char *dtype_name(enum dt_dtype dtype)
                              : "float32";
 }
 
-/* 15 digits write most numbers as they were read, 17 all of them exactly. */
-static char *dump(const json_t *root)
+/* 15 digits print most numbers as they were read, 17 print all exactly. */
+static char *dump_json(const json_t *root)
 {
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_t *again = text ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
@@ -89,7 +89,7 @@ static int add_ids(json_t *root, const struct dt_model_config *config)
 }
 
 /* All keys of the family. NULL if out of memory. */
-static json_t *build(const struct dt_model_config *config)
+static json_t *build_config(const struct dt_model_config *config)
 {
     bool gpt2 = config->family == DT_GPT2;
     json_t *root = json_pack("{s:[s], s:s, s:s}", "architectures",
@@ -114,7 +114,7 @@ char *dt_model_config_format(const struct dt_model_config *config,
 {
     json_t *root = config->text
                        ? dt_json_parse("config.json", config->text, NULL)
-                       : build(config);
+                       : build_config(config);
     /* transformers 5 writes both of these keys, 4 neither */
     bool new = json_object_get(root, "dtype") ||
                json_object_get(root, "rope_parameters");
@@ -125,7 +125,7 @@ char *dt_model_config_format(const struct dt_model_config *config,
         ok &= !json_object_set_new(
             root, "architectures",
             json_pack("[s]", dt_model_architecture(config->family)));
-    char *text = ok ? dump(root) : NULL;
+    char *text = ok ? dump_json(root) : NULL;
     json_decref(root);
     if (!text)
         dt_error_set(err, EX_OSERR, "out of memory");

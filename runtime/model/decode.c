@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decode.c - sequences that are continued, keys and values kept
+ * decode.c - sequences that are generated token by token, with a cache
  *
  * Every row has its own length: prompts are stored without their padding, so
- * that position and place in the cache are the same number.
+ * the position of a token is its slot in the cache.
  */
 #include "config.h"
 
@@ -13,8 +13,8 @@
 
 #include "model/transformer.h"
 
-/* Tokens of prompts that are computed at a time, if that is more than one
- * prompt: enough for products of full speed.
+/* Tokens of prompts that are computed at a time, if they are more than one
+ * prompt: enough for matrix multiplications at full speed.
  */
 enum { PROMPT_TOKENS = 2048 };
 
@@ -24,12 +24,12 @@ struct dt_decoder {
     struct dt_buffer *logits_buf; /* (rows, V) F32 */
     struct dt_cache cache;
     size_t *lengths; /* (rows) */
-    size_t tokens;   /* that fit into a batch */
-    int32_t *ids;    /* (tokens) of the batch at hand */
-    int32_t *places; /* (tokens) its cache.places */
+    size_t tokens;   /* most of a batch */
+    int32_t *ids;    /* (tokens) of the current batch */
+    int32_t *slots;  /* (tokens) its cache.slots */
 };
 
-/* Bytes of keys and values; SIZE_MAX if they do not fit into a size_t. */
+/* Bytes of keys and values; SIZE_MAX if that overflows. */
 static size_t cache_bytes(const struct dt_model_config *config,
                           enum dt_dtype dtype, size_t rows, size_t length)
 {
@@ -41,8 +41,9 @@ static size_t cache_bytes(const struct dt_model_config *config,
     return bytes;
 }
 
-static int allocate(struct dt_decoder *d, const struct dt_model_config *config,
-                    enum dt_dtype dtype, struct dt_error *err)
+static int allocate_cache(struct dt_decoder *d,
+                          const struct dt_model_config *config,
+                          enum dt_dtype dtype, struct dt_error *err)
 {
     const struct dt_device *device = d->model->exec.device;
     d->buf = dt_buffer_create(
@@ -58,9 +59,9 @@ static int allocate(struct dt_decoder *d, const struct dt_model_config *config,
     d->cache.v = dt_view_slice(all, all.count / 2, all.count / 2);
     d->lengths = calloc(d->cache.rows, sizeof(*d->lengths));
     d->ids = calloc(d->tokens, sizeof(*d->ids));
-    d->places = calloc(d->tokens, sizeof(*d->places));
-    d->cache.places = d->places;
-    if (!d->lengths || !d->ids || !d->places)
+    d->slots = calloc(d->tokens, sizeof(*d->slots));
+    d->cache.slots = d->slots;
+    if (!d->lengths || !d->ids || !d->slots)
         return dt_error_set(err, EX_OSERR, "out of memory");
     return 0;
 }
@@ -101,7 +102,7 @@ struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
     };
     d->model = dt_model_create(config, layout, exec, weights,
                                (struct dt_view){0}, &options, err);
-    if (!d->model || allocate(d, config, weights.dtype, err) < 0)
+    if (!d->model || allocate_cache(d, config, weights.dtype, err) < 0)
         goto error;
     d->model->cache = &d->cache;
     return d;
@@ -119,13 +120,13 @@ void dt_decoder_destroy(struct dt_decoder *d)
     dt_buffer_destroy(d->logits_buf);
     free(d->lengths);
     free(d->ids);
-    free(d->places);
+    free(d->slots);
     free(d);
 }
 
-/* All units but the last for B x T tokens in d->ids. */
-static int forward(struct dt_decoder *d, size_t B, size_t T,
-                   struct dt_error *err)
+/* Forward of all units except the last for B x T tokens in d->ids. */
+static int forward_batch(struct dt_decoder *d, size_t B, size_t T,
+                         struct dt_error *err)
 {
     const struct dt_batch batch = {.B = B, .T = T, .inputs = d->ids};
     assert(B * T <= d->tokens);
@@ -136,8 +137,9 @@ static int forward(struct dt_decoder *d, size_t B, size_t T,
     return 0;
 }
 
-/* All logits, from the device. */
-static int fetch(struct dt_decoder *d, float *logits, struct dt_error *err)
+/* Copies all logits to the host. */
+static int copy_logits(struct dt_decoder *d, float *logits,
+                       struct dt_error *err)
 {
     const struct dt_exec *exec = &d->model->exec;
     if (exec->device->copy(exec->stream, logits, d->logits_buf->data,
@@ -160,10 +162,10 @@ int dt_decoder_begin(struct dt_decoder *d, const int32_t *ids,
         for (size_t i = 0; i < B * T; i++) {
             bool padding = i % T >= counts[first + i / T];
             d->ids[i] = padding ? 0 : ids[first * T + i];
-            d->places[i] = padding ? -1 : (int32_t)(i % T);
+            d->slots[i] = padding ? -1 : (int32_t)(i % T);
         }
         d->cache.first = first;
-        if (forward(d, B, T, err) < 0)
+        if (forward_batch(d, B, T, err) < 0)
             return -1;
         for (size_t b = 0; b < B; b++) {
             size_t count = d->lengths[first + b] = counts[first + b];
@@ -171,7 +173,7 @@ int dt_decoder_begin(struct dt_decoder *d, const int32_t *ids,
                           b * T + count - 1, 1);
         }
     }
-    return fetch(d, logits, err);
+    return copy_logits(d, logits, err);
 }
 
 int dt_decoder_next(struct dt_decoder *d, const int32_t *ids, float *logits,
@@ -182,12 +184,12 @@ int dt_decoder_next(struct dt_decoder *d, const int32_t *ids, float *logits,
         bool ended = ids[b] < 0;
         assert(ended || d->lengths[b] < d->cache.S);
         d->ids[b] = ended ? 0 : ids[b];
-        d->places[b] = ended ? -1 : (int32_t)d->lengths[b]++;
+        d->slots[b] = ended ? -1 : (int32_t)d->lengths[b]++;
     }
     d->cache.first = 0;
     d->cache.next = true;
-    if (forward(d, rows, 1, err) < 0)
+    if (forward_batch(d, rows, 1, err) < 0)
         return -1;
     dt_model_head(d->model, dt_view_of(d->logits_buf, DT_F32), 0, rows);
-    return fetch(d, logits, err);
+    return copy_logits(d, logits, err);
 }

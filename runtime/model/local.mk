@@ -3,13 +3,16 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/acts.c \
 	runtime/model/acts.h \
 	runtime/model/block.c \
+	runtime/model/block.h \
 	runtime/model/config.c \
 	runtime/model/config_fields.c \
 	runtime/model/config_fields.h \
 	runtime/model/config_format.c \
 	runtime/model/decode.c \
-	runtime/model/feed.c \
-	runtime/model/feed.h \
+	runtime/model/inputs.c \
+	runtime/model/inputs.h \
+	runtime/model/instance.c \
+	runtime/model/instance.h \
 	runtime/model/model.h \
 	runtime/model/params.c \
 	runtime/model/params.h \

@@ -59,8 +59,8 @@ struct dt_model_config {
     int32_t bos, pad; /* -1: none */
     int32_t eos[DT_MODEL_MAX_EOS];
     size_t eos_count;
-    char *text; /* the config.json it was read from, or NULL: keys that we do
-                   not know are written back as they were; owned */
+    char *text; /* the config.json it was read from, or NULL: unknown keys are
+                   written back as they were; owned */
 };
 
 /* "gpt2", "llama", ...: model_type in config.json */
@@ -68,8 +68,8 @@ const char *dt_model_family_name(enum dt_model_family family);
 
 /* Reads config.json text (`name` for messages), in the spelling of
  * transformers 4 or 5. -1: EX_DATAERR, every problem of the file in err, with
- * key and what was expected; architectures and mathematics that we do not know
- * are refused with the list of those we do. dt_model_config_fini in any case.
+ * key and what was expected; unknown architectures and mathematics are refused,
+ * with the list of known ones. dt_model_config_fini in any case.
  */
 int dt_model_config_parse(struct dt_model_config *config, const char *json,
                           const char *name, struct dt_error *err);
@@ -113,13 +113,13 @@ void dt_model_init_weights(const struct dt_model_config *config,
 struct dt_model_options {
     size_t B, T;           /* largest batch */
     enum dt_dtype compute; /* of weights and activations */
-    bool train;            /* there will be backward passes */
-    bool documents;        /* batches will have starts: what is planned for,
-                              not a promise */
-    bool checkpointing;    /* keep one boundary per unit and compute a block
-                              again in its backward pass: the same bits */
-    bool keep;             /* norms and activations of the MLP too, which are
-                              else computed again; on the cpu the same bits */
+    bool train;            /* with backward passes */
+    bool documents;        /* plan for batches with doc_start; not a promise */
+    bool recompute;        /* save only the input of each block and recompute
+                              the block in its backward pass: the same bits */
+    bool save_activations; /* save norms and activations of the MLP as well,
+                              instead of recomputing them; on the CPU the same
+                              bits */
     bool dropout;          /* apply the config's, in training */
     uint64_t seed;         /* of dropout */
     float label_smoothing;
@@ -128,7 +128,7 @@ struct dt_model_options {
 struct dt_model;
 
 /* A model bound to its flat buffers (not owned) on exec->device: weights of
- * type compute; grads fp32, count 0 without `train`. NULL and err.
+ * type compute; grads fp32, absent without `train`. NULL and err.
  */
 struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  const struct dt_layout *layout,
@@ -138,21 +138,20 @@ struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  struct dt_error *err);
 void dt_model_destroy(struct dt_model *model); /* NULL is fine */
 
-/* Bytes of the device that dt_model_create allocates, known before. SIZE_MAX if
- * they do not fit into a size_t.
+/* Device bytes that dt_model_create will allocate. SIZE_MAX if that overflows.
  */
 size_t dt_model_activation_bytes(const struct dt_model_config *config,
                                  const struct dt_ops *ops,
                                  const struct dt_model_options *options);
 
-/* Batches that may be on their way to the device. */
+/* Batches that may be in flight to the device. */
 enum { DT_MODEL_BATCHES = 2 };
 
-/* Gives the model a batch, at most as large as it was made for, whose arrays
- * may change when the call has returned; its sizes hold until the next one.
- * Waits until the device has got the batch DT_MODEL_BATCHES before this one.
- * `train`: with dropout, and a backward pass will follow. Token ids must be <
- * V. -1: the device failed.
+/* Makes `batch` the current one and queues its upload; it may be at most as
+ * large as options say, and its arrays may change on return. Waits until the
+ * device has copied the batch DT_MODEL_BATCHES before this one. `train`: with
+ * dropout, and a backward pass will follow. Token ids must be < V. -1: the
+ * device failed.
  */
 int dt_model_bind(struct dt_model *model, const struct dt_batch *batch,
                   bool train, struct dt_error *err);
@@ -161,12 +160,13 @@ int dt_model_bind(struct dt_model *model, const struct dt_batch *batch,
  */
 void dt_model_forward(struct dt_model *model, size_t u);
 
-/* Queues forward and, in training, backward of the last unit: adds the sum of
- * the token losses of the batch to `step` (ops.h); gradients are those of its
- * loss scale times that sum. Without training there is no label smoothing.
+/* Queues forward and, in training, backward of the last unit (final norm, head,
+ * loss): adds the sum of the token losses of the batch to `step` (ops.h), and
+ * computes gradients of its loss scale times that sum. Without training there
+ * is no label smoothing.
  */
-void dt_model_loss(struct dt_model *model, struct dt_view step,
-                   bool accumulate);
+void dt_model_loss_and_backward(struct dt_model *model, struct dt_view step,
+                                bool accumulate);
 
 /* Queues the backward pass of unit u < unit_count - 1; units in order ..., 1,
  * 0. Afterwards the gradients of unit u are final for this micro-batch (with a
@@ -174,19 +174,20 @@ void dt_model_loss(struct dt_model *model, struct dt_view step,
  */
 void dt_model_backward(struct dt_model *model, size_t u, bool accumulate);
 
-/* After forward of all units but the last: logits(V) of position t of row b,
- * written to `logits` (host memory) on return. -1: the device failed.
+/* After forward of all units except the last: copies logits(V) of position t of
+ * row b to `logits` in host memory. -1: the device failed.
  */
 int dt_model_logits(struct dt_model *model, size_t b, size_t t, float *logits,
                     struct dt_error *err);
 
 /* --- generation --- */
 
-/* Sequences that are continued token by token, their keys and values kept. */
+/* Sequences that are generated token by token, with a cache of keys and values.
+ */
 struct dt_decoder;
 
-/* Room for `rows` sequences of up to `length` tokens. Weights as above. NULL
- * and err: EX_USAGE if the model has fewer positions.
+/* A decoder of `rows` sequences of up to `length` tokens. Weights as above.
+ * NULL and err: EX_USAGE if the model has fewer positions.
  */
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
                                      const struct dt_layout *layout,
@@ -195,16 +196,16 @@ struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
                                      size_t length, struct dt_error *err);
 void dt_decoder_destroy(struct dt_decoder *decoder); /* NULL is fine */
 
-/* Begins all sequences anew with prompts: ids(rows, T), of which row b has
- * counts[b] >= 1. logits(rows, V): of what comes next in each row, there on
- * return. -1, here and below: the device failed.
+/* Starts all sequences again with prompts: ids(rows, T), of which row b has
+ * counts[b] >= 1. Returns logits(rows, V) of the next token of each row. -1,
+ * here and below: the device failed.
  */
 int dt_decoder_begin(struct dt_decoder *decoder, const int32_t *ids,
                      const size_t *counts, size_t T, float *logits,
                      struct dt_error *err);
 
-/* Continues row b by ids[b]; negative: the row has ended and its logits are not
- * made. No row may become longer than `length`.
+/* Appends ids[b] to row b; negative: the row has ended, and its logits are
+ * undefined. No row may become longer than `length`.
  */
 int dt_decoder_next(struct dt_decoder *decoder, const int32_t *ids,
                     float *logits, struct dt_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* params.c - names, shapes and first values of a model's parameters */
+/* params.c - names, shapes and initial values of a model's parameters */
 #include "config.h"
 
 #include <math.h>
@@ -23,7 +23,9 @@ struct param {
     enum when when;
 };
 
-/* In the order of the layout. No name ends a unit: embedding, block, head. */
+/* In the order of the layout. An entry without a name ends a unit: embedding,
+ * block, head.
+ */
 static const struct param gpt2[] = {
     {DT_WTE, "transformer.wte.weight", V, C, ALWAYS},
     {DT_WPE, "transformer.wpe.weight", P, C, ALWAYS},
@@ -79,7 +81,7 @@ static const struct param *table_of(const struct dt_model_config *config)
     return config->family == DT_GPT2 ? gpt2 : llama;
 }
 
-static size_t length(const struct dt_model_config *config, enum size size)
+static size_t param_length(const struct dt_model_config *config, enum size size)
 {
     size_t queries = config->n_head * config->head_size;
     size_t keys = config->n_kv_head * config->head_size;
@@ -96,7 +98,7 @@ static size_t length(const struct dt_model_config *config, enum size size)
     return lengths[size];
 }
 
-static bool exists(const struct dt_model_config *config, enum when when)
+static bool param_exists(const struct dt_model_config *config, enum when when)
 {
     const bool there[] = {
         [ALWAYS] = true,
@@ -109,8 +111,8 @@ static bool exists(const struct dt_model_config *config, enum when when)
     return there[when];
 }
 
-/* Adds a parameter, joined to the one before it if they share a role. Weight
- * decay applies to matrices: that is everything but biases and norms.
+/* Adds a parameter, joined to the previous one if they share a role. Weight
+ * decay applies to matrices: everything except biases and norms.
  */
 static int add_param(struct dt_layout *layout,
                      const struct dt_model_config *config, const char *prefix,
@@ -118,8 +120,8 @@ static int add_param(struct dt_layout *layout,
                      struct dt_error *err)
 {
     char name[96];
-    const size_t shape[] = {length(config, param->rows),
-                            length(config, param->cols)};
+    const size_t shape[] = {param_length(config, param->rows),
+                            param_length(config, param->cols)};
     bool matrix = param->cols != NONE;
     snprintf(name, sizeof(name), "%s%s", prefix, param->name);
     if (dt_layout_add_param(layout, name, matrix, matrix ? 2 : 1, shape, err) <
@@ -138,14 +140,14 @@ static int add_unit(struct dt_layout *layout,
     if (dt_layout_add_unit(layout, err) < 0)
         return -1;
     for (const struct param *p = params; p->name; p++)
-        if (exists(config, p->when) &&
+        if (param_exists(config, p->when) &&
             add_param(layout, config, prefix, p,
                       p > params && p[-1].role == p->role, err) < 0)
             return -1;
     return 0;
 }
 
-/* The part of the table behind the next end of a unit. */
+/* The part of the table after the next end of a unit. */
 static const struct param *next_unit(const struct param *params)
 {
     while (params->name)
@@ -187,7 +189,7 @@ void dt_params_find(const struct dt_model_config *config,
     for (int unit = 0; unit < 3; unit++, params = next_unit(params)) {
         size_t i = 0; /* in the unit */
         for (const struct param *p = params; p->name; p++)
-            if (exists(config, p->when)) {
+            if (param_exists(config, p->when)) {
                 if (ranges[p->role].count++ == 0)
                     ranges[p->role].first = i;
                 i++;
@@ -209,12 +211,12 @@ void dt_model_init_weights(const struct dt_model_config *config,
                            const struct dt_layout *layout,
                            struct dt_view weights, uint64_t seed)
 {
-    uint64_t first = 0; /* elements before this parameter, padding left out */
+    uint64_t first = 0; /* elements before this parameter, without padding */
     for (size_t i = 0; i < layout->param_count; i++) {
         const struct dt_param *param = &layout->params[i];
         float *w = dt_view_f32(dt_layout_param(layout, weights, i));
         double std = config->initializer_range;
-        /* what GPT-2 adds to the residual stream 2 n_layer times */
+        /* GPT-2: the residual stream has 2 n_layer such summands */
         if (dt_str_ends_with(param->name, "c_proj.weight"))
             std /= sqrt(2.0 * (double)config->n_layer);
         float constant = dt_str_ends_with(param->name, ".weight") ? 1.0f : 0.0f;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* params.h - what the parameters of a unit are for (private to model/) */
+/* params.h - the roles of a unit's parameters (private to model/) */
 #ifndef DT_MODEL_PARAMS_H
 #define DT_MODEL_PARAMS_H
 
 #include "model/model.h"
 
-/* The roles of weights. A role can be played by several parameters, which are
- * joined: q, k and v are one matrix of QKV_W. Q is (NH + 2 NKV) HS, F is I or,
- * with a gate beside it, 2I. GPT-2 has matrices (in, out), the others (out,
- * in).
+/* The roles of weights. Several parameters may share a role and are then
+ * joined: q, k and v are one matrix, QKV_W. Q is (NH + 2 NKV) HS; F is I, or 2I
+ * with a gate. GPT-2's matrices are (in, out), those of the others (out, in).
  */
 enum dt_role {
     /* unit 0 */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rope.c - rotary position embeddings and how long contexts scale them */
+/* rope_table.c - the angles of RoPE, and how they scale for long contexts */
 #include "config.h"
 
 #include <math.h>
 
 #include "model/rope_table.h"
 
-/* Llama 3.1: long waves are stretched, short ones are not, between them the
- * factor goes from one to the other.
+/* Llama 3.1: long waves are stretched, short ones are not; in between the
+ * factor is interpolated.
  */
 static double scale_llama3(const struct dt_model_config *config, double inverse)
 {

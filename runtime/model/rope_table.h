@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rope.h - the angles of rotary position embeddings (private to model/) */
-#ifndef DT_MODEL_ROPE_H
-#define DT_MODEL_ROPE_H
+/* rope_table.h - the angles of rotary position embeddings (private to model/)
+ */
+#ifndef DT_MODEL_ROPE_TABLE_H
+#define DT_MODEL_ROPE_TABLE_H
 
 #include "model/model.h"
 
@@ -14,4 +15,4 @@ double dt_rope_frequency(const struct dt_model_config *config, size_t j);
 void dt_rope_table(const struct dt_model_config *config, float *table,
                    size_t positions);
 
-#endif /* DT_MODEL_ROPE_H */
+#endif /* DT_MODEL_ROPE_TABLE_H */

@@ -58,3 +58,42 @@ runtime_ops_libcommon_a_SOURCES = \
 	runtime/ops/cpu/onednn.c \
 	runtime/ops/cpu/step.c
 CPU_LIBS += runtime/ops/libcommon.a
+
+cuda_sources += \
+	runtime/ops/cuda/activation.cu \
+	runtime/ops/cuda/adamw.cu \
+	runtime/ops/cuda/attention.c \
+	runtime/ops/cuda/attention.h \
+	runtime/ops/cuda/attention_cudnn.c \
+	runtime/ops/cuda/attention_gradient.cuh \
+	runtime/ops/cuda/attention_graph.c \
+	runtime/ops/cuda/attention_graph.h \
+	runtime/ops/cuda/attention_math.cu \
+	runtime/ops/cuda/attention_math_backward.cu \
+	runtime/ops/cuda/attention_mma.cu \
+	runtime/ops/cuda/attention_mma.cuh \
+	runtime/ops/cuda/attention_mma_backward.cu \
+	runtime/ops/cuda/attention_tile.cuh \
+	runtime/ops/cuda/autotune.c \
+	runtime/ops/cuda/bias.cu \
+	runtime/ops/cuda/cross_entropy.cu \
+	runtime/ops/cuda/cuda.h \
+	runtime/ops/cuda/dnn.c \
+	runtime/ops/cuda/dnn.h \
+	runtime/ops/cuda/dnn_graph.c \
+	runtime/ops/cuda/dnn_impl.h \
+	runtime/ops/cuda/dropout.cu \
+	runtime/ops/cuda/dropout.cuh \
+	runtime/ops/cuda/elementwise.cu \
+	runtime/ops/cuda/embedding.cu \
+	runtime/ops/cuda/kv.cu \
+	runtime/ops/cuda/linear.c \
+	runtime/ops/cuda/matmul.c \
+	runtime/ops/cuda/matmul_unfused.c \
+	runtime/ops/cuda/norm.cu \
+	runtime/ops/cuda/norm_backward.cu \
+	runtime/ops/cuda/parts.cuh \
+	runtime/ops/cuda/rope.cu \
+	runtime/ops/cuda/rows.cuh \
+	runtime/ops/cuda/step.cu \
+	runtime/ops/cuda/table.c

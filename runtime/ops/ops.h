@@ -5,13 +5,14 @@
  * Letters: B rows of a batch, T positions in a row, N = B*T, C channels,
  * OC output channels, NH query heads, NKV heads of keys and values (NH is a
  * multiple), HS head size, V vocabulary, P positions, I width of the MLP. All
- * tensors are contiguous, row-major; the shape stands after each name. Views
- * are asserted to hold exactly that many elements.
+ * tensors are contiguous, row-major; the shape follows each name. Views are
+ * asserted to have exactly that many elements.
  *
  * Types: activations, their gradients and weights have the compute type X:
- * DT_F32, DT_BF16 or DT_F16, the same in all of one call; everything is
- * computed in fp32 and rounded once. Gradients of parameters, statistics (mean,
- * rstd, lse) and the optimizer's state are DT_F32, ids and positions DT_I32.
+ * DT_F32, DT_BF16 or DT_F16, the same for all arguments of a call; everything
+ * is computed in fp32 and rounded once. Gradients of parameters, statistics
+ * (mean, rstd, lse) and the optimizer's state are DT_F32, ids and positions
+ * DT_I32.
  *
  * Functions run in the order of `stream` (cpu: NULL, done on return), never
  * allocate device memory and never fail: shapes are the caller's promise. A
@@ -19,7 +20,7 @@
  *
  * `accumulate`: false overwrites the gradient of a parameter, true adds to it,
  * so that the first micro-batch of a step needs no zeroing pass. A view with
- * count 0 is one that is not there.
+ * count 0 means "absent".
  */
 #ifndef DT_OPS_OPS_H
 #define DT_OPS_OPS_H
@@ -27,6 +28,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/choices.h"
 #include "tensor/view.h"
 
 #ifdef __cplusplus
@@ -52,28 +54,21 @@ struct dt_dropout {
 
 enum { DT_MAX_HEAD_SIZE = 1024 };
 
-/* Causal attention: position t of a row sees s if start(t) <= s <= t and
- * t - s < window; scale HS^-0.5. Query head h reads head h / (NH / NKV) of keys
- * and values. qkv is (N, (NH + 2 NKV) HS): all heads of q, of k, of v. HS is
- * even and at most DT_MAX_HEAD_SIZE, here and below.
+/* Causal attention: position t of a row attends to s if doc_start(t) <= s <= t
+ * and t - s < window; scale HS^-0.5. Query head h reads head h / (NH / NKV) of
+ * keys and values. qkv is (N, (NH + 2 NKV) HS): all heads of q, of k, of v. HS
+ * is even and at most DT_MAX_HEAD_SIZE, here and below.
  */
 struct dt_attention {
     size_t B, T, NH, NKV, HS;
-    size_t window;         /* 0: no limit */
-    struct dt_view starts; /* (N) I32, count 0: all 0 */
+    size_t window;            /* 0: no limit */
+    struct dt_view doc_start; /* (N) I32, count 0: all 0 */
     struct dt_dropout
         dropout; /* of the probabilities; element (h*T + t)*T + s */
 };
 
-/* Which attention is computed with. */
-enum dt_attention_kind {
-    DT_ATTENTION_AUTO,  /* the fastest there is */
-    DT_ATTENTION_FLASH, /* the library's, or none at all */
-    DT_ATTENTION_MATH,  /* our own plain kernel */
-};
-
 /* What happens to the heads of q and k before attention. */
-struct dt_rotary {
+struct dt_rope {
     size_t NH, NKV, HS;
     struct dt_view positions;      /* (N) I32, < P */
     struct dt_view table;          /* (P, HS) F32: HS/2 cosines, HS/2 sines */
@@ -82,24 +77,25 @@ struct dt_rotary {
     float eps;
 };
 
-/* Keys and values of B sequences that are being continued. */
+/* The cache of keys and values of B sequences that are being generated. */
 struct dt_kv {
-    size_t B, S, NH, NKV, HS; /* S: longest sequence */
+    size_t B, S, NH, NKV, HS; /* S: slots of a sequence */
     size_t window;            /* as in struct dt_attention */
     struct dt_view k, v;      /* (B, S, NKV*HS) X */
 };
 
-/* The scalars of an optimizer step. They stay on the device, so that no step
- * waits for the host, which reads them when the step is over: elements of a
- * view of DT_STEP_COUNT F64, called `step` below.
+/* The scalars of an optimizer step: indices into a view of DT_STEP_COUNT F64,
+ * called `step` below. They stay on the device, so that no step waits for the
+ * host, which reads them after the step.
  */
 enum dt_step_scalar {
-    DT_STEP_LOSS,    /* sum of the token losses, of this rank at first    */
-    DT_STEP_TARGETS, /* how many tokens have one                          */
-    DT_STEP_STOP,    /* how many ranks were told to stop: these three are */
-    DT_STEP_SUMS,    /* (their count) summed over ranks in one reduction  */
+    /* first of this rank, then summed over ranks in one reduction: */
+    DT_STEP_LOSS,                   /* sum of the token losses */
+    DT_STEP_TARGETS,                /* tokens with a loss */
+    DT_STEP_STOP,                   /* ranks that were told to stop */
+    DT_STEP_SUMS,                   /* the number of these */
     DT_STEP_SQUARES = DT_STEP_SUMS, /* sum of squares of the gradients */
-    DT_STEP_LOSS_SCALE,             /* of the rule that was chosen: */
+    DT_STEP_LOSS_SCALE,             /* these four are the step's params */
     DT_STEP_LR,
     DT_STEP_BIAS1,
     DT_STEP_BIAS2,
@@ -117,8 +113,8 @@ enum dt_step_outcome {
     DT_STEP_OUTCOMES
 };
 
-/* What a step is made with; biasi = 1 - betai^n for optimizer step n >= 1. */
-struct dt_step_rule {
+/* Parameters of a step; biasi = 1 - betai^n for optimizer step n >= 1. */
+struct dt_step_params {
     double loss_scale, lr, bias1, bias2;
 };
 
@@ -128,8 +124,8 @@ struct dt_step_rule {
  *   m = beta1*m + (1-beta1)*g';  v = beta2*v + (1-beta2)*g'*g'
  *   p -= lr/bias1 * m / (sqrt(v)/sqrt(bias2) + eps)
  * `coupled` is torch.optim.Adam: g' = grad_scale * g + weight_decay * p, and p
- * does not decay by itself. Runs of elements that decay and that do not take
- * turns: run i is [bounds[i], bounds[i + 1]), and decays if i is odd.
+ * has no decay of its own. Runs of elements with and without decay alternate:
+ * run i is [bounds[i], bounds[i + 1]), and decays if i is odd.
  */
 struct dt_adamw {
     /* double: 1 - beta2 of a float would be off by 5e-5 of itself */
@@ -141,10 +137,10 @@ struct dt_adamw {
 struct dt_ops {
     const char *name; /* "cpu/avx512" */
 
-    /* Where matrix products come from: "oneDNN 2.6.3", "built-in loops" */
+    /* Who multiplies matrices: "oneDNN 2.6.3", "built-in loops" */
     const char *(*library)(void);
 
-    /* How matrix products of compute type X are done: NULL if natively, else
+    /* How matrices of compute type X are multiplied: NULL if natively, else
      * what happens instead ("bf16 is computed in fp32: ...").
      */
     const char *(*emulation)(enum dt_dtype type);
@@ -221,9 +217,9 @@ struct dt_ops {
                                 struct dt_view w, struct dt_view b,
                                 enum dt_weight_order order, size_t N, size_t C,
                                 size_t OC);
-    /* Of a linear layer that takes x(N,C) = gelu(pre(N,C)): linear_backward,
-     * but with dpre(N,C) = dx * gelu'(pre) instead of dx. dpre may be pre; x
-     * may be something else afterwards.
+    /* linear_backward of a layer with x(N,C) = gelu(pre(N,C)), except that it
+     * computes dpre(N,C) = dx * gelu'(pre) instead of dx. dpre may be pre; x
+     * may be overwritten.
      */
     void (*linear_gelu_backward)(struct dt_stream *stream, struct dt_view dpre,
                                  struct dt_view dw, struct dt_view db,
@@ -235,9 +231,6 @@ struct dt_ops {
     /* tanh approximation, GPT-2's gelu_new (Hendrycks, Gimpel, sec. 2) */
     void (*gelu_forward)(struct dt_stream *stream, struct dt_view out,
                          struct dt_view x);
-    /* dx = dout * gelu'(x); dx may be dout or x */
-    void (*gelu_backward)(struct dt_stream *stream, struct dt_view dx,
-                          struct dt_view dout, struct dt_view x);
 
     /* x(N,2I) is the gate g and the input u of each row, side by side:
      * out(N,I) = g / (1 + exp(-g)) * u (Shazeer, "GLU variants", eq. 6).
@@ -255,16 +248,16 @@ struct dt_ops {
      * copied. rstd(N, NH + NKV) is kept for the backward pass, absent without
      * norms; then out may be qkv.
      */
-    void (*rotary_forward)(struct dt_stream *stream, struct dt_view out,
-                           struct dt_view rstd, struct dt_view qkv, size_t N,
-                           const struct dt_rotary *rotary);
+    void (*rope_forward)(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view rstd, struct dt_view qkv, size_t N,
+                         const struct dt_rope *rope);
     /* dqkv, in place, from the gradient of out to that of qkv; dq_norm(HS),
      * dk_norm(HS) = or +=. qkv and rstd only with norms.
      */
-    void (*rotary_backward)(struct dt_stream *stream, struct dt_view dqkv,
-                            struct dt_view dq_norm, struct dt_view dk_norm,
-                            struct dt_view qkv, struct dt_view rstd, size_t N,
-                            const struct dt_rotary *rotary, bool accumulate);
+    void (*rope_backward)(struct dt_stream *stream, struct dt_view dqkv,
+                          struct dt_view dq_norm, struct dt_view dk_norm,
+                          struct dt_view qkv, struct dt_view rstd, size_t N,
+                          const struct dt_rope *rope, bool accumulate);
 
     /* out(N, NH*HS); lse(B,NH,T) = log-sum-exp of the scaled scores, all that
      * is kept for the backward pass (Dao et al., FlashAttention, alg. 1): no
@@ -273,28 +266,28 @@ struct dt_ops {
     void (*attention_forward)(struct dt_stream *stream, struct dt_view out,
                               struct dt_view lse, struct dt_view qkv,
                               const struct dt_attention *attention);
-    /* dqkv = gradient (overwritten); scores are recomputed. scratch: F32, any
-     * size from attention_scratch on.
+    /* dqkv = gradient (overwritten); scores are recomputed. workspace: F32, at
+     * least attention_workspace elements.
      */
     void (*attention_backward)(struct dt_stream *stream, struct dt_view dqkv,
                                struct dt_view dout, struct dt_view out,
                                struct dt_view lse, struct dt_view qkv,
-                               struct dt_view scratch,
+                               struct dt_view workspace,
                                const struct dt_attention *attention);
-    /* Elements of scratch with which attention_backward of X uses all of the
-     * hardware; only the sizes and the window of `attention` are looked at, and
-     * whether there are starts and dropout.
+    /* Elements of workspace with which attention_backward of X uses all of the
+     * hardware. Reads only the sizes and the window of `attention`, and whether
+     * it has doc_start and dropout.
      */
-    size_t (*attention_scratch)(enum dt_dtype type,
-                                const struct dt_attention *attention);
+    size_t (*attention_workspace)(enum dt_dtype type,
+                                  const struct dt_attention *attention);
 
-    /* Puts keys and values of qkv(B*T, (NH + 2 NKV) HS) into the cache, those
-     * of row b position t at place positions(B*T); negative: nowhere.
+    /* Stores keys and values of qkv(B*T, (NH + 2 NKV) HS) in the cache, those
+     * of row b, position t in slot slots(B*T) of row b; negative: nowhere.
      */
     void (*kv_store)(struct dt_stream *stream, const struct dt_kv *kv,
-                     struct dt_view qkv, struct dt_view positions, size_t T);
+                     struct dt_view qkv, struct dt_view slots, size_t T);
     /* out(B, NH*HS) of one new position a row, qkv(B, (NH + 2 NKV) HS), whose
-     * keys and values are stored already: row b sees the places up to
+     * keys and values are stored already: row b attends to slots up to
      * positions(B).
      */
     void (*kv_attention)(struct dt_stream *stream, struct dt_view out,
@@ -302,23 +295,24 @@ struct dt_ops {
                          const struct dt_kv *kv);
 
     /* Head and cross entropy in one, a chunk of rows at a time: logits(.,V) =
-     * x w(V,C)^T live only in `scratch` (F32, at least loss_scratch of one
-     * row). Adds to DT_STEP_LOSS the sum over rows of the token loss, rows with
-     * target DT_IGNORE left out: (1 - smoothing) * nll(target) + smoothing / V
-     * * sum over v of nll(v) With dx also dx(N,C) and dw(V,C) (= or +=) of
-     * DT_STEP_LOSS_SCALE * that sum; without it the loss only.
+     * x w(V,C)^T exist only in `workspace` (F32, at least loss_workspace of one
+     * row). Adds to DT_STEP_LOSS the sum of the token losses of all rows except
+     * those with target DT_IGNORE:
+     *   (1 - smoothing) * nll(target) + smoothing / V * sum over v of nll(v)
+     * If dx is not absent, also computes dx(N,C) and dw(V,C) (= or +=), the
+     * gradients of DT_STEP_LOSS_SCALE * that sum.
      */
     void (*linear_cross_entropy)(struct dt_stream *stream, struct dt_view step,
                                  struct dt_view dx, struct dt_view dw,
                                  struct dt_view x, struct dt_view w,
-                                 struct dt_view targets, struct dt_view scratch,
-                                 float smoothing, size_t N, size_t C, size_t V,
-                                 bool accumulate);
+                                 struct dt_view targets,
+                                 struct dt_view workspace, float smoothing,
+                                 size_t N, size_t C, size_t V, bool accumulate);
 
-    /* Elements of scratch with which linear_cross_entropy of rows of type X is
-     * as fast as it gets; less makes smaller chunks.
+    /* Elements of workspace with which linear_cross_entropy of rows of type X
+     * is fastest; with less, chunks are smaller.
      */
-    size_t (*loss_scratch)(enum dt_dtype type, size_t N, size_t C, size_t V);
+    size_t (*loss_workspace)(enum dt_dtype type, size_t N, size_t C, size_t V);
 
     /* x = 0, element by element, any type */
     void (*zero)(struct dt_stream *stream, struct dt_view x);
@@ -327,12 +321,12 @@ struct dt_ops {
     void (*convert)(struct dt_stream *stream, struct dt_view out,
                     struct dt_view x);
 
-    /* Begins a step: its sums are 0, and it is made with rules[outcome of the
-     * step before], DT_STEP_TAKEN if `step` is all zero.
+    /* Begins a step: zeroes its sums and sets its parameters to params[outcome
+     * of the previous step]; DT_STEP_TAKEN if `step` is all zero.
      */
     void (*step_begin)(struct dt_stream *stream, struct dt_view step,
-                       const struct dt_step_rule rules[DT_STEP_OUTCOMES]);
-    /* Adds what the host knows to DT_STEP_TARGETS and DT_STEP_STOP. */
+                       const struct dt_step_params params[DT_STEP_OUTCOMES]);
+    /* Adds the host's numbers to DT_STEP_TARGETS and DT_STEP_STOP. */
     void (*step_add)(struct dt_stream *stream, struct dt_view step,
                      double targets, double stop);
     /* Adds to DT_STEP_SQUARES the sum of squares of x, F32, in double; the
@@ -340,14 +334,15 @@ struct dt_ops {
      */
     void (*sum_of_squares)(struct dt_stream *stream, struct dt_view step,
                            struct dt_view x);
-    /* With the sums complete: norm, outcome and grad_scale. Clips as torch's
-     * clip_grad_norm_: min(1, max_norm / (norm + 1e-6)); not if max_norm <= 0.
+    /* Once the sums are complete: norm, outcome and grad_scale. Clips like
+     * torch's clip_grad_norm_: min(1, max_norm / (norm + 1e-6)); not if
+     * max_norm <= 0.
      */
-    void (*step_decide)(struct dt_stream *stream, struct dt_view step,
-                        double max_norm);
+    void (*clip_and_check)(struct dt_stream *stream, struct dt_view step,
+                           double max_norm);
     /* One AdamW step on p, g, m, v, all (count) F32, if the outcome is
      * DT_STEP_TAKEN. w(count) X becomes p, rounded to nearest even; absent if
-     * p itself is computed with.
+     * the model computes with p directly.
      */
     void (*adamw)(struct dt_stream *stream, struct dt_view step,
                   struct dt_view p, struct dt_view w, struct dt_view g,
@@ -355,7 +350,7 @@ struct dt_ops {
                   const struct dt_adamw *args);
 };
 
-/* Where work is done: the functions, and the stream that they run in. */
+/* Where work runs: device, functions, and their stream. */
 struct dt_exec {
     const struct dt_device *device;
     const struct dt_ops *ops;
@@ -363,8 +358,8 @@ struct dt_exec {
 };
 
 /* The CPU backend in the fastest variant that this processor runs
- * (cpu/avx512, cpu/avx2, cpu/generic): OpenMP, matrix products by oneDNN where
- * it was built in.
+ * (cpu/avx512, cpu/avx2, cpu/generic): OpenMP, and oneDNN for matrix
+ * multiplication if it was built in.
  */
 const struct dt_ops *dt_ops_cpu(void);
 

@@ -16,8 +16,8 @@ struct dt_optim {
     long steps;
 };
 
-static bool decays(const struct dt_param *param,
-                   const struct dt_optim_options *options)
+static bool param_decays(const struct dt_param *param,
+                         const struct dt_optim_options *options)
 {
     switch (options->decay_filter) {
     case DT_DECAY_HF:
@@ -32,10 +32,9 @@ static bool decays(const struct dt_param *param,
     return false;
 }
 
-/* Where runs of parameters that decay begin and end, as struct dt_adamw has
- * them, into bounds(param_count + 3); returns their number. Padding between
- * parameters joins the run before it: all its values are zero and AdamW keeps
- * them zero.
+/* Writes the bounds of runs with and without decay (struct dt_adamw) to
+ * bounds(param_count + 3) and returns their number. Padding between parameters
+ * belongs to the run before it: its values are zero, and AdamW keeps them zero.
  */
 static size_t find_runs(const struct dt_optim *optim,
                         const struct dt_layout *layout, int64_t *bounds)
@@ -46,7 +45,7 @@ static size_t find_runs(const struct dt_optim *optim,
     for (size_t i = 0; i < layout->param_count; i++) {
         const struct dt_param *param = &layout->params[i];
         bool decay = optim->options.weight_decay != 0.0 &&
-                     decays(param, &optim->options);
+                     param_decays(param, &optim->options);
         if (decay != decaying)
             bounds[count++] = (int64_t)param->offset;
         decaying = decay;
@@ -55,7 +54,7 @@ static size_t find_runs(const struct dt_optim *optim,
     return count;
 }
 
-/* The runs, where AdamW finds them. */
+/* Copies the runs to the device. */
 static int upload_runs(struct dt_optim *optim, const struct dt_layout *layout,
                        struct dt_error *err)
 {
@@ -118,10 +117,10 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
     return optim;
 }
 
-struct dt_step_rule dt_optim_rule(const struct dt_optim *optim, long n,
-                                  double lr)
+struct dt_step_params dt_optim_step_params(const struct dt_optim *optim, long n,
+                                           double lr)
 {
-    return (struct dt_step_rule){
+    return (struct dt_step_params){
         .lr = lr,
         .bias1 = 1.0 - pow(optim->options.beta1, (double)n),
         .bias2 = 1.0 - pow(optim->options.beta2, (double)n),
@@ -135,7 +134,7 @@ void dt_optim_step(struct dt_optim *optim, struct dt_view step,
     const struct dt_ops *ops = optim->exec.ops;
     struct dt_stream *stream = optim->exec.stream;
     ops->sum_of_squares(stream, step, grads);
-    ops->step_decide(stream, step, max_norm);
+    ops->clip_and_check(stream, step, max_norm);
     ops->adamw(stream, step, master, weights, grads, optim->m, optim->v,
                &optim->adamw);
 }

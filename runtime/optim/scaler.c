@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scaler.c - the factor of the loss that keeps fp16 gradients in range */
+/* scaler.c - the loss scale, which keeps fp16 gradients in range */
 #include "config.h"
 
 #include <float.h>
@@ -17,14 +17,14 @@ struct dt_scaler dt_scaler_init(const struct dt_scaler_options *options)
 }
 
 /* A scale that fp32 cannot hold would make every loss infinite. */
-static void grow(struct dt_scaler *s)
+static void double_scale(struct dt_scaler *s)
 {
     if (s->scale <= FLT_MAX / 2)
         s->scale *= 2.0;
 }
 
-/* DeepSpeed's DynamicLossScaler: a halving does not refill the hysteresis, so
- * that after the first one every overflow halves until a window is complete.
+/* DeepSpeed's DynamicLossScaler: halving does not reset the hysteresis, so
+ * after the first one every overflow halves until a window is complete.
  */
 static int update_deepspeed(struct dt_scaler *s, bool overflow,
                             struct dt_error *err)
@@ -35,7 +35,7 @@ static int update_deepspeed(struct dt_scaler *s, bool overflow,
         s->hysteresis = s->options.hysteresis;
     if (!overflow && clean > 0 && clean % s->options.window == 0) {
         s->hysteresis = s->options.hysteresis;
-        grow(s);
+        double_scale(s);
     }
     if (!overflow)
         return 0;
@@ -53,13 +53,14 @@ static int update_deepspeed(struct dt_scaler *s, bool overflow,
     return 0;
 }
 
-/* torch.amp.GradScaler; a growth begins the count of clean steps anew. */
+/* torch.amp.GradScaler: after each growth it counts clean steps from 0 again.
+ */
 static void update_torch(struct dt_scaler *s, bool overflow)
 {
     if (overflow)
         s->scale /= 2.0;
     else if ((s->steps - s->last_overflow) % s->options.window == 0)
-        grow(s);
+        double_scale(s);
 }
 
 int dt_scaler_update(struct dt_scaler *s, bool overflow, struct dt_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ddp.c - sums of gradients, bucket by bucket, under the backward pass */
+/* ddp.c - sums gradients bucket by bucket during the backward pass */
 #include "config.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ struct dt_parallel {
     struct dt_comm *comm;
     struct dt_view grads;
     struct dt_parallel_options options;
-    size_t first, count; /* the open bucket: ready, not yet started */
+    size_t first, count; /* the open bucket: ready, not started yet */
     dt_ticket_t last;    /* of the newest reduction */
 };
 

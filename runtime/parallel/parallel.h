@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parallel.h - when gradients are reduced
+ * parallel.h - reduces gradients over ranks
  *
  * ddp: every rank holds everything; the gradients of a unit are summed over
- * ranks while the backward pass of the units below goes on.
+ * ranks while the backward pass of the units below runs.
  */
 #ifndef DT_PARALLEL_PARALLEL_H
 #define DT_PARALLEL_PARALLEL_H
@@ -21,7 +21,7 @@ struct dt_parallel_options {
 
 struct dt_parallel;
 
-/* Borrows all but options. NULL and err: EX_OSERR. */
+/* Borrows everything except options. NULL and err: EX_OSERR. */
 struct dt_parallel *
 dt_parallel_create(const struct dt_layout *layout, struct dt_comm *comm,
                    struct dt_view grads,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - console lines, metrics.jsonl, summary */
+/* report.c - writes console lines, metrics.jsonl and the summary */
 #include "config.h"
 
 #include <errno.h>
@@ -24,18 +24,18 @@ struct dt_report {
     struct dt_report_options options;
     char *metrics_path;
     FILE *metrics;  /* NULL: none */
-    off_t whole;    /* bytes of its whole lines */
-    long lost;      /* lines that could not be written since the last one */
-    bool terminal;  /* stdout rewrites its last line */
+    off_t whole;    /* length of the whole lines written */
+    long lost;      /* lines lost since the last one that was written */
+    bool terminal;  /* stdout is a terminal: the progress line is rewritten */
     bool line_open; /* the progress line is on the screen */
     double start;
-    double smooth, lowest; /* loss over about ten lines; its least value */
+    double smooth, lowest; /* loss over about ten lines; its minimum */
     long lines, lowest_step;
 };
 
 enum { SMOOTH_LINES = 10 };
 
-/* The step of a line of metrics, or -1 if the line is damaged. */
+/* The step in a line of metrics, or -1 if the line is damaged. */
 static long step_of(const char *line)
 {
     json_t *object = json_loads(line, 0, NULL);
@@ -45,9 +45,10 @@ static long step_of(const char *line)
     return number;
 }
 
-/* Length of the metrics file up to the last whole line with step <= last:
- * what a crash left beyond the checkpoint is written again. Damaged lines
- * between those that are kept stay, and are told.
+/* The length of the metrics file up to the last whole line with step <= last.
+ * Lines after it, which a crashed run wrote after its checkpoint, will be
+ * written again. Damaged lines between those that are kept stay, with a
+ * warning.
  */
 static off_t kept_bytes(FILE *file, const char *path, long last)
 {
@@ -70,12 +71,12 @@ static off_t kept_bytes(FILE *file, const char *path, long last)
     free(line);
     if (told > 0)
         dt_log(DT_LOG_WARN, "report",
-               "%s:%ld: not a line of metrics: passed over%s", path, first,
+               "%s:%ld: not a line of metrics, skipped%s", path, first,
                told > 1 ? ", and others after it" : "");
     return kept;
 }
 
-/* Cuts the file off behind its whole lines, to go on there. */
+/* Truncates the file after its last whole line, where writing continues. */
 static int cut_metrics(struct dt_report *report)
 {
     __fpurge(report->metrics);
@@ -101,7 +102,8 @@ static int open_metrics(struct dt_report *report, struct dt_error *err)
     }
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return dt_error_set(err, EX_CANTCREAT, "%s: not a regular file", path);
-    report->whole = kept_bytes(report->metrics, path, report->options.first_step);
+    report->whole =
+        kept_bytes(report->metrics, path, report->options.first_step);
     if (ferror(report->metrics) || cut_metrics(report) < 0)
         return dt_error_set(err, EX_IOERR, "%s: cannot continue: %s", path,
                             strerror(errno));
@@ -143,7 +145,7 @@ error:
     return NULL;
 }
 
-/* "1:02:03" or "02:03" */
+/* Formats seconds as "1:02:03" or "02:03". */
 static void format_time(double seconds, char *text, size_t size)
 {
     long s = isfinite(seconds) && seconds > 0 ? (long)(seconds + 0.5) : 0;
@@ -153,7 +155,7 @@ static void format_time(double seconds, char *text, size_t size)
         snprintf(text, size, "%02ld:%02ld", s / 60, s % 60);
 }
 
-/* On a terminal a transient line is rewritten by the next one. */
+/* Prints a line. On a terminal the next line replaces a transient one. */
 static void print_line(struct dt_report *report, bool transient,
                        const char *text)
 {
@@ -167,7 +169,7 @@ static void print_line(struct dt_report *report, bool transient,
     fflush(stdout);
 }
 
-/* A number as JSON has it: NaN and infinities are null. */
+/* Writes a number as JSON, where NaN and infinities become null. */
 static void put_number(FILE *out, const char *key, double value)
 {
     if (isfinite(value))
@@ -176,7 +178,7 @@ static void put_number(FILE *out, const char *key, double value)
         fprintf(out, ", \"%s\": null", key);
 }
 
-/* A line is lost, for one or more reasons of which the first is told. */
+/* Counts a line that is lost. Only the first of a series is reported. */
 static void lose_line(struct dt_report *report, const char *why)
 {
     if (report->lost++ == 0)
@@ -193,8 +195,9 @@ static int make_parent(const char *path, struct dt_error *err)
     return rc;
 }
 
-/* A file that was removed would take lines that nobody sees. False: it cannot
- * be made anew, and the line is lost.
+/* Creates the metrics file again if it was removed; lines written to a removed
+ * file would be lost silently. False: it cannot be created, and the line is
+ * lost.
  */
 static bool find_metrics_again(struct dt_report *report)
 {
@@ -213,14 +216,15 @@ static bool find_metrics_again(struct dt_report *report)
     }
     fclose(removed);
     dt_log(DT_LOG_WARN, "report",
-           "%s: was removed while the run writes to it; it is made anew, "
-           "without the lines before this one",
+           "%s: was removed during the run; it is created again, without the "
+           "lines before this one",
            report->metrics_path);
     return true;
 }
 
-/* A line that cannot be written is lost, and told: a disk that is full for an
- * hour is no reason to end a run.
+/* Ends a line and flushes it. If it cannot be written, it is lost with a
+ * warning and the run continues, since a disk that is full for an hour is not
+ * worth ending a run.
  */
 static void end_metrics_line(struct dt_report *report)
 {
@@ -241,7 +245,9 @@ static void end_metrics_line(struct dt_report *report)
     cut_metrics(report);
 }
 
-/* A window without a finite loss says nothing here: the trainer does. */
+/* Updates the smoothed loss and its minimum. Ignores a loss that is not finite,
+ * which the trainer reports.
+ */
 static void follow_loss(struct dt_report *report,
                         const struct dt_report_step *step)
 {
@@ -249,7 +255,7 @@ static void follow_loss(struct dt_report *report,
         return;
     long lines = ++report->lines < SMOOTH_LINES ? report->lines : SMOOTH_LINES;
     report->smooth += (step->loss - report->smooth) / (double)lines;
-    /* one lucky batch at the start is no measure */
+    /* Too few lines for a minimum: the first batches may be easy by chance. */
     if (report->lines > SMOOTH_LINES / 2 && report->smooth >= report->lowest)
         return;
     report->lowest = report->smooth;
@@ -339,8 +345,8 @@ void dt_report_summary(struct dt_report *report,
     if (report->smooth > 2 * report->lowest + 1)
         dt_report_note(report,
                        "the loss exploded: it was %.4f about step %ld and is "
-                       "%.4f now; the model is of no use; lower optimizer.lr, "
-                       "or look at the data after that step",
+                       "%.4f now; the model is not usable; lower "
+                       "optimizer.lr, or look at the data after that step",
                        report->lowest, report->lowest_step, report->smooth);
     if (isfinite(summary->eval_loss))
         dt_report_note(report, "held-out loss %.4f", summary->eval_loss);
@@ -363,5 +369,5 @@ void dt_report_failure(int rank, int size, const char *host,
         n = snprintf(text, sizeof(text), "disttrain: %s\n", err->text);
     size_t bytes = (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
     if (write(STDERR_FILENO, text, bytes) < 0)
-        return; /* nobody is listening */
+        return; /* stderr is closed; there is nowhere to report that */
 }

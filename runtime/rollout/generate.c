@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate.c - the loop of generation */
+/* generate.c - generates tokens in a loop of decoding and sampling */
 #include "config.h"
 
 #include <stdbool.h>
@@ -15,12 +15,12 @@ static bool is_stop(const struct dt_generation *g, int32_t id)
     return false;
 }
 
-/* Draws the next token of every row that goes on; -1 for the others. Returns
- * how many go on after it.
+/* Draws the next token of every row that has not ended; next[b] is -1 for the
+ * others. Returns how many rows continue after it.
  */
-static size_t draw(const struct dt_generation *g, size_t n, float *logits,
-                   float *scratch, size_t rows, size_t V, const size_t *counts,
-                   size_t length, int32_t *next)
+static size_t draw_tokens(const struct dt_generation *g, size_t n,
+                          float *logits, float *scratch, size_t rows, size_t V,
+                          const size_t *counts, size_t length, int32_t *next)
 {
     size_t going = 0;
     for (size_t b = 0; b < rows; b++) {
@@ -51,8 +51,8 @@ int dt_generate(struct dt_decoder *decoder, const int32_t *ids,
             next[b] = counts[b] < length ? 0 : -1;
         result = dt_decoder_begin(decoder, ids, counts, T, logits, err);
         for (size_t n = 0; result == 0 &&
-                           draw(generation, n, logits, logits + rows * V, rows,
-                                V, counts, length, next) > 0;
+                           draw_tokens(generation, n, logits, logits + rows * V,
+                                       rows, V, counts, length, next) > 0;
              n++)
             result = dt_decoder_next(decoder, next, logits, err);
     } else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preview.c - what a job would be, without one */
+/* preview.c - prints what a job would run, without running it */
 #include "config.h"
 
 #include <stdio.h>
@@ -8,32 +8,32 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "contract/variables.h"
 #include "slurm/preview.h"
 #include "slurm/settings.h"
-#include "contract/variables.h"
 
 enum {
     VARIABLES_MAX = 256,
     RANKS_MAX = 1 << 20,
-    PORT = 61000, /* an example, as all ports here */
+    PORT = 61000, /* an example, like all ports here */
 };
 
 /* The variables of one rank. */
 struct list {
     char *name[VARIABLES_MAX], *value[VARIABLES_MAX];
-    bool common[VARIABLES_MAX]; /* to all ranks */
+    bool common[VARIABLES_MAX]; /* the same on all ranks */
     size_t count;
 };
 
 struct job {
     const struct dt_conf *conf;
-    char *frameworks; /* "torch,jax", or NULL: all */
+    char *frameworks; /* such as "torch,jax"; NULL: all */
     long nodes, tasks;
     const char **hosts;
     uint32_t *tasks_on;
 };
 
-static void clear(struct list *list)
+static void clear_list(struct list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         free(list->name[i]);
@@ -42,8 +42,8 @@ static void clear(struct list *list)
     list->count = 0;
 }
 
-static int add(struct list *list, const char *name, const char *value,
-               struct dt_error *err)
+static int add_variable(struct list *list, const char *name, const char *value,
+                        struct dt_error *err)
 {
     size_t i = list->count;
     if (i == VARIABLES_MAX)
@@ -57,7 +57,7 @@ static int add(struct list *list, const char *name, const char *value,
     return 0;
 }
 
-static const char *find(const struct list *list, const char *name)
+static const char *find_variable(const struct list *list, const char *name)
 {
     for (size_t i = 0; i < list->count; i++)
         if (strcmp(list->name[i], name) == 0)
@@ -65,16 +65,20 @@ static const char *find(const struct list *list, const char *name)
     return NULL;
 }
 
-/* A default gives way to env: of the file, which is in the list already. */
-static int take(void *context, const char *name, const char *value, bool fixed,
-                struct dt_error *err)
+/* Adds a default unless env: of the file, which is in the list already, sets
+ * it.
+ */
+static int add_default(void *context, const char *name, const char *value,
+                       bool fixed, struct dt_error *err)
 {
-    (void)fixed; /* the file cannot have any of those */
-    return find(context, name) ? 0 : add(context, name, value, err);
+    (void)fixed; /* the configuration cannot set a fixed variable */
+    return find_variable(context, name)
+               ? 0
+               : add_variable(context, name, value, err);
 }
 
-static int collect(const struct job *job, long rank, struct list *list,
-                   struct dt_error *err)
+static int collect_variables(const struct job *job, long rank,
+                             struct list *list, struct dt_error *err)
 {
     const struct dt_conf *conf = job->conf;
     char port[16];
@@ -101,18 +105,19 @@ static int collect(const struct job *job, long rank, struct list *list,
         .tasks = job->tasks_on,
     };
     for (size_t i = 0; i < conf->env_count; i++)
-        if (add(list, conf->env[i].name, conf->env[i].value, err) < 0)
+        if (add_variable(list, conf->env[i].name, conf->env[i].value, err) < 0)
             return -1;
     if (conf->launch.master_addr &&
-        add(list, "MASTER_ADDR", conf->launch.master_addr, err) < 0)
+        add_variable(list, "MASTER_ADDR", conf->launch.master_addr, err) < 0)
         return -1;
     snprintf(port, sizeof(port), "%ld", conf->launch.master_port);
-    if (conf->launch.master_port > 0 && add(list, "MASTER_PORT", port, err) < 0)
+    if (conf->launch.master_port > 0 &&
+        add_variable(list, "MASTER_PORT", port, err) < 0)
         return -1;
-    return dt_variables_each(&facts, job->frameworks, take, list, err);
+    return dt_variables_each(&facts, job->frameworks, add_default, list, err);
 }
 
-/* Prints the variables of one rank, or those in common. */
+/* Prints the variables of one rank, or those that all ranks have in common. */
 static void print_list(const struct list *list, const struct list *first,
                        bool common, const char *before, const char *after)
 {
@@ -129,29 +134,29 @@ static int print_ranks(const struct job *job, struct dt_error *err)
 {
     long size = job->nodes * job->tasks;
     struct list first = {.count = 0}, list = {.count = 0};
-    int rc = collect(job, 0, &first, err);
+    int rc = collect_variables(job, 0, &first, err);
     for (long rank = 1; rank < size && rc == 0; rank++) {
-        rc = collect(job, rank, &list, err);
+        rc = collect_variables(job, rank, &list, err);
         for (size_t i = 0; i < first.count && rc == 0; i++)
             if (strcmp(first.value[i], list.value[i]) != 0)
                 first.common[i] = false;
-        clear(&list);
+        clear_list(&list);
     }
     if (rc == 0) {
         puts("every rank:");
         print_list(&first, &first, true, "    ", "\n");
     }
     for (long rank = 0; rank < size && size > 1 && rc == 0; rank++) {
-        rc = collect(job, rank, &list, err);
+        rc = collect_variables(job, rank, &list, err);
         if (rc == 0) {
             printf("rank %ld on %s:", rank, job->hosts[rank / job->tasks]);
             print_list(&list, &first, false, " ", "");
             putchar('\n');
         }
-        clear(&list);
+        clear_list(&list);
     }
-    clear(&list);
-    clear(&first);
+    clear_list(&list);
+    clear_list(&first);
     return rc;
 }
 
@@ -175,7 +180,9 @@ static void print_srun(const struct dt_conf *conf)
     putchar('\n');
 }
 
-/* NCCL reads these files as well, and they win over nobody visibly. */
+/* NCCL reads these files as well, and nobody sees which of their values it
+ * uses.
+ */
 static void print_nccl_files(void)
 {
     const char *home = getenv("HOME"), *named = getenv("NCCL_CONF_FILE");
@@ -187,8 +194,8 @@ static void print_nccl_files(void)
             printf("# NCCL also reads %s on each node\n", files[i]);
 }
 
-/* "torch,jax", malloc'ed; NULL: out of memory. */
-static char *joined(const struct dt_conf_list *list)
+/* Returns "torch,jax", to be freed; NULL: out of memory. */
+static char *join_list(const struct dt_conf_list *list)
 {
     size_t bytes = 1;
     for (size_t i = 0; i < list->count; i++)
@@ -214,7 +221,7 @@ static int job_init(struct job *job, const struct dt_conf *conf)
     job->tasks_on = calloc((size_t)job->nodes, sizeof(job->tasks_on[0]));
     bool good = job->hosts && job->tasks_on;
     if (conf->launch.frameworks.count > 0)
-        good &= (job->frameworks = joined(&conf->launch.frameworks)) != NULL;
+        good &= (job->frameworks = join_list(&conf->launch.frameworks)) != NULL;
     for (long i = 0; i < job->nodes && good; i++) {
         char *host;
         good = asprintf(&host, "node%ld", i) > 0;
@@ -242,7 +249,7 @@ int dt_preview(const struct dt_conf *conf)
         return EX_USAGE;
     }
     print_srun(conf);
-    puts("# node0 ... and the ports stand for those of the job");
+    puts("# node0 ... and the ports are placeholders for those of the job");
     print_nccl_files();
     int rc = job_init(&job, conf);
     if (rc == 0)

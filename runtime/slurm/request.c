@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - the size of a job that sbatch or salloc has been asked for */
+/* request.c - finds the job size that sbatch or salloc has been asked for */
 #include "config.h"
 
 #include <fcntl.h>
@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd/request.h"
+#include "slurm/request.h"
 
 enum { WORDS_MAX = 1024 };
 
-/* NULL: of no option; a job has it nevertheless. */
+/* option is NULL if no option sets the variable; a job has it nevertheless. */
 static const struct {
     const char *option;
     char letter;
@@ -30,9 +30,11 @@ static const struct {
 };
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
-/* The value that `word`, or the next one, gives to an option; NULL: none. */
-static const char *value_of(const char *word, const char *next,
-                            const char *option, char letter)
+/* Returns the value that `word`, or the word after it, gives to an option;
+ * NULL: none.
+ */
+static const char *option_value(const char *word, const char *next,
+                                const char *option, char letter)
 {
     size_t n = strlen(option);
     if (letter && word[0] == '-' && word[1] == letter)
@@ -44,15 +46,17 @@ static const char *value_of(const char *word, const char *next,
     return word[2 + n] == '\0' ? next : NULL;
 }
 
-/* What is set already wins. A range such as 2-4 says nothing for certain. */
-static void take_words(char *const *word, int count)
+/* Sets the variables that are not set yet. A range such as 2-4 does not
+ * determine a size, so it is ignored.
+ */
+static void export_sizes(char *const *word, int count)
 {
     for (int i = 0; i < count; i++)
         for (size_t s = 0; s < SIZES; s++) {
             const char *value =
                 sizes[s].option
-                    ? value_of(word[i], i + 1 < count ? word[i + 1] : NULL,
-                               sizes[s].option, sizes[s].letter)
+                    ? option_value(word[i], i + 1 < count ? word[i + 1] : NULL,
+                                   sizes[s].option, sizes[s].letter)
                     : NULL;
             if (value && (sizes[s].letter == 'p' || !strchr(value, '-')))
                 setenv(sizes[s].variable, value, 0);
@@ -65,7 +69,9 @@ static bool is_separator(const char *word)
            strcmp(word, "packjob") == 0;
 }
 
-/* sbatch has read its script by now; of a pipe nothing would be left. */
+/* Opens the script if it is a regular file: sbatch has already read it, and a
+ * pipe would be empty now.
+ */
 static FILE *open_script(const char *path)
 {
     struct stat st;
@@ -86,8 +92,8 @@ static void drop_quotes(char *word)
     *to = '\0';
 }
 
-/* The words of the #SBATCH lines, which end at the first command; each is to be
- * freed. Returns their number.
+/* Reads the words of the #SBATCH lines, which end at the first command. The
+ * caller frees each word. Returns their number.
  */
 static int read_script(const char *path, char **word)
 {
@@ -111,7 +117,8 @@ static int read_script(const char *path, char **word)
     return count;
 }
 
-bool dt_request_export(const char *script, const struct dt_srun_words *words)
+bool dt_submission_export_request(const char *script,
+                                  const struct dt_srun_words *words)
 {
     char *word[WORDS_MAX];
     int count = read_script(script, word);
@@ -123,8 +130,8 @@ bool dt_request_export(const char *script, const struct dt_srun_words *words)
     for (size_t s = 0; one && s < SIZES; s++)
         unsetenv(sizes[s].variable);
     if (one) {
-        take_words(words->word, words->count);
-        take_words(word, count);
+        export_sizes(words->word, words->count);
+        export_sizes(word, count);
     }
     while (count > 0)
         free(word[--count]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.c - `launch:` in the words of srun and sbatch */
+/* settings.c - translates `launch:` into options and variables of Slurm */
 #include "config.h"
 
 #include <string.h>
@@ -10,8 +10,9 @@
 #define TEXT(name) offsetof(struct dt_conf, name), true
 #define PYXIS_IMAGE "SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_container_image"
 
-/* Names of variables as srun 22.05 to 26.05 reads them. What stands beside an
- * option here makes srun fail, or warn, when both are given.
+/* The variable names are those that srun 22.05 to 26.05 reads. The options and
+ * variables in the last column make srun fail or warn if they are given as
+ * well.
  */
 /* clang-format off */
 const struct dt_setting dt_settings[] = {
@@ -73,4 +74,19 @@ void dt_shell_print(const char *word, FILE *out)
     for (; *word; word++)
         fputs(*word == '\'' ? "'\\''" : (const char[]){*word, '\0'}, out);
     putc('\'', out);
+}
+
+bool dt_srun_has(const struct dt_srun_words *words, const char *option,
+                 char letter)
+{
+    size_t n = strlen(option);
+    for (int i = 0; i < words->count; i++) {
+        const char *word = words->word[i];
+        if (letter && word[0] == '-' && word[1] == letter)
+            return true;
+        if (strncmp(word, "--", 2) == 0 && strncmp(word + 2, option, n) == 0 &&
+            (word[2 + n] == '=' || word[2 + n] == '\0'))
+            return true;
+    }
+    return false;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.h - `launch:` in the words of srun and sbatch */
-#ifndef DT_CMD_SETTINGS_H
-#define DT_CMD_SETTINGS_H
+/* settings.h - translates `launch:` into options and variables of Slurm */
+#ifndef DT_SLURM_SETTINGS_H
+#define DT_SLURM_SETTINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,32 +9,46 @@
 
 #include "conf/conf.h"
 
-/* One key that stands for an option of srun and sbatch. */
+/* A key that corresponds to an option of srun and sbatch. */
 struct dt_setting {
-    const char *key;    /* of the configuration */
+    const char *key;    /* key of the configuration */
     const char *option; /* "nodes", for --nodes=... */
     char letter;        /* 'N', for -N...; 0: none */
-    bool of_step;       /* srun takes it in an existing job, too */
+    bool of_step;       /* srun also accepts it within a job */
     size_t offset;      /* in struct dt_conf */
     bool is_text;       /* char *, else long */
-    /* srun's input of the same meaning; releases differ in which they read */
+    /* srun's input variables for it; which of them are read depends on the
+     * release
+     */
     const char *variables[3];
-    /* options "w:nodelist" and variables that say the same otherwise */
+    /* other options ("w:nodelist") and variables that set the same */
     const char *others[9];
 };
 
-/* Ends with a NULL key. */
+/* All settings, ending with a NULL key. */
 extern const struct dt_setting dt_settings[];
 
 enum { DT_SETTING_BYTES = 24 }; /* room for any number, terminated */
 
-/* The value, as text, or NULL if the configuration leaves it to Slurm. A number
- * is written to buffer[DT_SETTING_BYTES].
+/* Returns the value as text, or NULL if the configuration leaves it to Slurm. A
+ * number is written to buffer[DT_SETTING_BYTES].
  */
 const char *dt_setting_text(const struct dt_conf *conf,
                             const struct dt_setting *setting, char *buffer);
 
-/* Writes a word so that a shell reads it back as one, in quotes if need be. */
+/* Words that srun was given before its command. */
+struct dt_srun_words {
+    char *const *word;
+    int count;
+};
+
+/* Whether the words include --option or, if letter is not 0, -letter. */
+bool dt_srun_has(const struct dt_srun_words *words, const char *option,
+                 char letter);
+
+/* Writes a word, quoted if necessary, so that a shell reads it back as one
+ * word.
+ */
 void dt_shell_print(const char *word, FILE *out);
 
-#endif /* DT_CMD_SETTINGS_H */
+#endif /* DT_SLURM_SETTINGS_H */

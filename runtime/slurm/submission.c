@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* contract.c - what the Slurm plugin needs to know of a configuration */
+/* submission.c - prints what the Slurm plugin needs of a config */
 #include "config.h"
 
 #include <inttypes.h>
@@ -13,11 +13,10 @@
 #include <xxhash.h>
 
 #include "base/file.h"
-#include "cmd/cmd.h"
-#include "cmd/contract.h"
-#include "cmd/request.h"
-#include "slurm/settings.h"
 #include "contract/contract.h"
+#include "slurm/request.h"
+#include "slurm/settings.h"
+#include "slurm/submission.h"
 
 enum {
     CONFIG_BYTES = 16 << 20,
@@ -28,27 +27,12 @@ struct printer {
     const struct dt_conf *conf;
     const char *file;
     const struct dt_srun_words *words;
-    const char *job; /* the allocation that srun runs in, or NULL */
+    const char *job; /* the job that srun runs in, for messages; or NULL */
     FILE *out;
     int status;
 };
 
-bool dt_srun_has(const struct dt_srun_words *words, const char *option,
-                 char letter)
-{
-    size_t n = strlen(option);
-    for (int i = 0; i < words->count; i++) {
-        const char *word = words->word[i];
-        if (letter && word[0] == '-' && word[1] == letter)
-            return true;
-        if (strncmp(word, "--", 2) == 0 && strncmp(word + 2, option, n) == 0 &&
-            (word[2 + n] == '=' || word[2 + n] == '\0'))
-            return true;
-    }
-    return false;
-}
-
-/* A value as launch/contract.h wants it: on one line. */
+/* Prints a value on one line, escaped as contract/contract.h specifies. */
 static void print_escaped(const char *text, FILE *out)
 {
     for (; *text; text++) {
@@ -71,19 +55,18 @@ static void print_srun(struct printer *p, const char *name, const char *value)
     print_line(p, DT_CONTRACT_SRUN, name, value);
 }
 
-__attribute__((format(printf, 3, 4))) static void problem(struct printer *p,
-                                                          const char *key,
-                                                          const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void report_problem(
+    struct printer *p, const char *key, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    p->status = dt_cmd_problem(p->file, p->conf, key, text);
+    p->status = dt_conf_print_problem(p->conf, p->file, key, text, stderr);
 }
 
-__attribute__((format(printf, 3, 4))) static void warning(
+__attribute__((format(printf, 3, 4))) static void print_warning(
     const struct printer *p, const char *key, const char *fmt, ...)
 {
     char text[512];
@@ -92,11 +75,11 @@ __attribute__((format(printf, 3, 4))) static void warning(
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     fputs("warning: ", stderr);
-    dt_cmd_problem(p->file, p->conf, key, text);
+    dt_conf_print_problem(p->conf, p->file, key, text, stderr);
 }
 
-/* The number at the end of "4" or "a100:4", or the smallest of "16(x2),8"; 0 if
- * the variable is not set or has none.
+/* Returns the number of a variable: the last one of "4" or "a100:4", or the
+ * smallest of "16(x2),8". 0 if it is not set or has no number.
  */
 static long smallest_number(const char *name)
 {
@@ -113,7 +96,9 @@ static long smallest_number(const char *name)
     return smallest;
 }
 
-/* Whether srun's command line, or the user outside of a job, has settled it. */
+/* Whether srun's command line or, outside of a job, the user's environment has
+ * already set it.
+ */
 static bool is_settled(const struct printer *p, const struct dt_setting *s)
 {
     if (dt_srun_has(p->words, s->option, s->letter))
@@ -139,15 +124,19 @@ static bool is_settled_key(const struct printer *p, const char *key)
     return is_settled(p, s);
 }
 
-/* The file says `wanted`, the job `has` (0: nothing). */
+/* Reports a problem if the file says `wanted` but the job `has` something else
+ * (0: unknown).
+ */
 static void check_equal(struct printer *p, const char *key, long wanted,
                         long has, const char *what)
 {
     if (wanted > 0 && has > 0 && wanted != has && !is_settled_key(p, key))
-        problem(p, key, "%ld %s, but %s has %ld", wanted, what, p->job, has);
+        report_problem(p, key, "%ld %s, but %s has %ld", wanted, what, p->job,
+                       has);
 }
 
-/* srun in a job obeys the sizes of the job, or mixes both up. */
+/* In a job, srun uses the job's sizes or mixes both, so they must be the same.
+ */
 static void check_allocation(struct printer *p)
 {
     const struct dt_conf *conf = p->conf;
@@ -171,16 +160,16 @@ static void check_allocation(struct printer *p)
     if (cpus > 0 && per_node * per_task > cpus &&
         !is_settled_key(p, "launch.ntasks_per_node") &&
         !is_settled_key(p, "launch.cpus_per_task"))
-        problem(p, "launch.cpus_per_task",
-                "%ld ranks of %ld CPUs are %ld a node, but %s has %ld",
-                per_node, per_task, per_node * per_task, p->job, cpus);
+        report_problem(p, "launch.cpus_per_task",
+                       "%ld ranks of %ld CPUs are %ld a node, but %s has %ld",
+                       per_node, per_task, per_node * per_task, p->job, cpus);
     if (conf->launch.partition && partition &&
         strcmp(conf->launch.partition, partition) != 0)
-        warning(p, "launch.partition", "%s, but %s is in %s",
-                conf->launch.partition, p->job, partition);
+        print_warning(p, "launch.partition", "%s, but %s is in %s",
+                      conf->launch.partition, p->job, partition);
 }
 
-/* The batch sizes are final once the number of ranks is known. */
+/* Checks the batch sizes, which are final once the number of ranks is known. */
 static void check_world(struct printer *p, struct dt_conf *conf)
 {
     struct dt_error err;
@@ -195,7 +184,7 @@ static void check_world(struct printer *p, struct dt_conf *conf)
     }
 }
 
-/* Of the shell that srun was started from. */
+/* Warns of variables in the shell that srun was started from. */
 static void lint_environment(const struct printer *p)
 {
     for (char **entry = environ; *entry; entry++) {
@@ -207,7 +196,7 @@ static void lint_environment(const struct printer *p)
         memcpy(name, *entry, len);
         name[len] = '\0';
         if (p->job && strcmp(name, "CUDA_VISIBLE_DEVICES") == 0)
-            continue; /* Slurm has set it */
+            continue; /* Slurm sets it */
         const char *text = dt_conf_lint_variable(
             name, *entry + len + 1, false, p->conf->launch.nodes, &refused);
         if (text && !refused)
@@ -215,11 +204,12 @@ static void lint_environment(const struct printer *p)
     }
 }
 
-/* Outside of a job all, as defaults. In a job its own variables are there
- * already, and agree by now; the GPUs of a step are those of its job.
+/* Whether the contract includes the variable. Outside of a job it includes all,
+ * as defaults. In a job, the job's own variables are already set and agree with
+ * the file by now; a step's GPUs are those of its job.
  */
-static bool is_sent(const struct printer *p, const struct dt_setting *s,
-                    const char *variable)
+static bool is_included(const struct printer *p, const struct dt_setting *s,
+                        const char *variable)
 {
     if (!p->job)
         return true;
@@ -237,15 +227,17 @@ static void print_settings(struct printer *p)
         if (!value || is_settled(p, s))
             continue;
         if (!s->variables[0] && !p->job)
-            warning(p, s->key, "no effect on srun: give it --%s=%s", s->option,
-                    value);
+            print_warning(p, s->key, "no effect on srun: give it --%s=%s",
+                          s->option, value);
         for (const char *const *v = s->variables; *v; v++)
-            if (is_sent(p, s, *v))
+            if (is_included(p, s, *v))
                 print_srun(p, *v, value);
     }
 }
 
-/* Words of a list are escaped by themselves, and then as part of a line. */
+/* Prints a list. Its words are escaped individually, and then again as part of
+ * a line.
+ */
 static void print_list(struct printer *p, const char *name,
                        const struct dt_conf_list *list, const char *separator)
 {
@@ -311,7 +303,7 @@ static void print_env(struct printer *p)
         print_line(p, DT_CONTRACT_ENV, conf->env[i].name, conf->env[i].value);
 }
 
-char *dt_contract_sum(const struct dt_conf *conf)
+char *dt_submission_sum(const struct dt_conf *conf)
 {
     char *sum = NULL;
     char *text = dt_file_read(conf->file, CONFIG_BYTES, NULL);
@@ -323,10 +315,10 @@ char *dt_contract_sum(const struct dt_conf *conf)
     return sum;
 }
 
-/* In a job, and before it is one: see DT_ENV_SUM. */
+/* Prints the sum in a job, or before the job exists: see DT_ENV_SUM. */
 static void print_sum(struct printer *p)
 {
-    char *sum = p->job ? dt_contract_sum(p->conf) : NULL;
+    char *sum = p->job ? dt_submission_sum(p->conf) : NULL;
     if (sum)
         print_srun(p, DT_ENV_SUM, sum);
     free(sum);
@@ -347,20 +339,20 @@ static void print_all(struct printer *p)
     print_env(p);
 }
 
-/* Who "has" another size; NULL: nobody. */
+/* Returns how messages name the job with the sizes; NULL: there is none. */
 static const char *name_job(const char *script,
                             const struct dt_srun_words *words,
                             char job[JOB_BYTES])
 {
     const char *id = getenv("SLURM_JOB_ID");
     if (script)
-        return dt_request_export(script, words) ? "this job" : NULL;
+        return dt_submission_export_request(script, words) ? "this job" : NULL;
     snprintf(job, JOB_BYTES, "job %s", id ? id : "");
     return id ? job : NULL;
 }
 
-int dt_contract_print(struct dt_conf *conf, const char *file,
-                      const struct dt_srun_words *words, const char *script)
+int dt_submission_print(struct dt_conf *conf, const char *file,
+                        const struct dt_srun_words *words, const char *script)
 {
     static const struct dt_srun_words none;
     char job[JOB_BYTES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch.h - the rows that one forward pass of one rank sees */
+/* batch.h - the rows of one forward pass of one rank */
 #ifndef DT_TENSOR_BATCH_H
 #define DT_TENSOR_BATCH_H
 
@@ -7,20 +7,21 @@
 #include <stdint.h>
 
 enum {
-    DT_IGNORE = -100, /* a target that is no target: no loss, no gradient */
+    DT_IGNORE =
+        -100, /* marks a position without target: no loss, no gradient */
 };
 
 struct dt_batch {
-    size_t B, T;            /* rows, positions in a row */
-    const int32_t *inputs;  /* (B, T) token ids */
-    const int32_t *targets; /* (B, T) next token ids, or DT_IGNORE */
-    const int32_t *starts;  /* (B, T) where in the row the document that each
-                               position belongs to begins: it sees nothing
-                               before, and positions count from there; NULL:
-                               every row is one document */
-    const int64_t *rows;    /* (B) global sample numbers, of which random
-                               numbers are made; NULL: none are needed */
-    size_t target_count;    /* targets that are not DT_IGNORE */
+    size_t B, T;              /* rows, positions in a row */
+    const int32_t *inputs;    /* (B, T) token ids */
+    const int32_t *targets;   /* (B, T) next token ids, or DT_IGNORE */
+    const int32_t *doc_start; /* (B, T) where in the row each position's
+                                 document begins: attention sees nothing before
+                                 it, and positions count from it; NULL: every
+                                 row is one document */
+    const int64_t *rows;      /* (B) global sample numbers, which seed random
+                                 numbers; NULL: none are needed */
+    size_t target_count;      /* targets that are not DT_IGNORE */
 };
 
 #endif /* DT_TENSOR_BATCH_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convert.c - elements of one type as elements of another */
+/* convert.c - converts elements between types */
 #include "config.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ static inline uint16_t f16_to_bf16(uint16_t half)
     return dt_f32_to_bf16(dt_f16_to_f32(half));
 }
 
-/* A loop of `function`, which takes FROM and gives TO. */
+/* A loop of `function`, from FROM to TO. */
 #define LOOP(name, function, TO, FROM)                                         \
     static void name(char *restrict to, const char *restrict from,             \
                      size_t count)                                             \
@@ -57,8 +57,8 @@ void dt_convert(void *to, enum dt_dtype to_dtype, const void *from,
     loops[to_dtype][from_dtype](to, from, count);
 }
 
-/* The exponents of NaN and infinity are all ones: what is added to them carries
- * into the place of the sign.
+/* The exponents of NaN and infinity are all ones: adding one to them carries
+ * into the sign bit.
  */
 #define OVERFLOWS(name, BITS, SIGN, LOWEST)                                    \
     static bool name(const char *data, size_t count)                           \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convert.h - elements of one type as elements of another */
+/* convert.h - converts elements between types */
 #ifndef DT_TENSOR_CONVERT_H
 #define DT_TENSOR_CONVERT_H
 

@@ -2,10 +2,10 @@
 /*
  * half.h - the 16-bit floats bf16 and f16 as they are stored, and fp32
  *
- * Widening is exact. Narrowing rounds to nearest, ties to even; what is too
- * large becomes infinity, and a NaN stays one, with its sign and the upper bits
- * of its payload, quiet. Without branches, so that loops over them vectorise;
- * right even where the CPU takes subnormal numbers for 0.
+ * Widening is exact. Narrowing rounds to nearest, ties to even; values that are
+ * too large become infinity, and a NaN stays a quiet NaN with its sign and the
+ * upper bits of its payload. There are no branches, so loops vectorise; the
+ * result is right even if the CPU flushes subnormals to 0.
  */
 #ifndef DT_TENSOR_HALF_H
 #define DT_TENSOR_HALF_H
@@ -27,8 +27,8 @@ static inline float dt_f32_of_bits(uint32_t bits)
     return value;
 }
 
-/* yes if what is 1, no if it is 0. The compiler makes a branch of ?: and leaves
- * it there, because what floats compute could trap.
+/* yes if what is 1, no if it is 0. With ?: the compiler would keep a branch,
+ * because floating-point operations could trap.
  */
 static inline uint32_t dt_half_select(int what, uint32_t yes, uint32_t no)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda.cuh - what kernels share (private to ops/cuda)
+ * kernel.cuh - what the CUDA kernels of ops and comm share
  *
  * Kernels compute in fp32 and round once. They use no atomics on floats: every
- * sum has one order, so that every run has the same bits. So that tests/simt
+ * sum has one order, so every run has the same bits. So that tests/simt
  * can run them without a GPU, kernels keep to a subset: started by launch(),
  * static shared memory only, blocks of whole warps, all lanes of a warp at
  * every shuffle.
  */
-#ifndef DT_OPS_CUDA_CUDA_CUH
-#define DT_OPS_CUDA_CUDA_CUH
+#ifndef DT_TENSOR_KERNEL_CUH
+#define DT_TENSOR_KERNEL_CUH
 
 #include <assert.h>
 #include <cuda_bf16.h>
@@ -17,12 +17,13 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-#include "ops/cuda/cuda.h"
+#include "device/device_cuda.h"
+#include "tensor/view.h"
 
 enum { WARP = 32 };
 
-/* Starts kernel(args...) in the stream. An error of it comes out where the
- * host waits for the stream.
+/* Queues kernel(args...) in the stream. Its errors are reported when the host
+ * waits for the stream.
  */
 template <typename... Params, typename... Args>
 static inline void launch(struct dt_stream *stream, void (*kernel)(Params...),
@@ -85,7 +86,7 @@ template <typename X> static inline X *data_of(struct dt_view v)
 
 /* --- vectors: W neighbouring elements in one access --- */
 
-/* Copied whole, or passed by value: nvcc reads the members of a reference one
+/* Copy it whole or pass it by value: nvcc loads the members of a reference one
  * by one.
  */
 template <typename X, int W> struct alignas(sizeof(X) * W) Vec {
@@ -125,7 +126,7 @@ __device__ static inline float warp_max(float x)
     return x;
 }
 
-/* All threads of the block (at most 1024) get the sum; `shared` is theirs
+/* All threads of the block (at most 1024) get the sum. `shared` may be used
  * before and after.
  */
 template <typename T>
@@ -153,4 +154,4 @@ __device__ static inline float block_max(float x, float (&shared)[WARP])
     return warp_max(x);
 }
 
-#endif /* DT_OPS_CUDA_CUDA_CUH */
+#endif /* DT_TENSOR_KERNEL_CUH */

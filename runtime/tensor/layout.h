@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout.h - where every parameter lies in the flat buffers
+ * layout.h - where each parameter is in the flat buffers
  *
  * One flat buffer per kind (weights, gradients, m, v) with the same layout:
  * units in model order, every parameter aligned, each unit padded to a multiple
@@ -32,7 +32,7 @@ struct dt_param {
     int ndim;
     size_t shape[DT_PARAM_MAX_DIMS];
     bool decay;  /* weight decay applies */
-    bool joined; /* begins where the one before it ends */
+    bool joined; /* begins where the previous one ends */
 };
 
 struct dt_unit {
@@ -57,13 +57,13 @@ void dt_layout_destroy(struct dt_layout *layout); /* NULL is fine */
 /* Opens the next unit; parameters added from now on belong to it. */
 int dt_layout_add_unit(struct dt_layout *layout, struct dt_error *err);
 
-/* Adds a parameter to the open unit; `name` is copied. Its index, or -1 and
- * err if the product of the shape overflows or memory is out.
+/* Adds a parameter to the open unit; `name` is copied. Returns its index, or -1
+ * and err if its size overflows or memory is out.
  */
 int dt_layout_add_param(struct dt_layout *layout, const char *name, bool decay,
                         int ndim, const size_t *shape, struct dt_error *err);
 
-/* Lets the parameter added last begin directly after the one before it in its
+/* Lets the last added parameter begin directly after the previous one of its
  * unit, without alignment.
  */
 void dt_layout_join(struct dt_layout *layout);
@@ -75,8 +75,8 @@ void dt_layout_finish(struct dt_layout *layout, int world);
 struct dt_view dt_layout_param(const struct dt_layout *layout,
                                struct dt_view flat, size_t i);
 
-/* The range of parameters first .. first + count - 1, all but the first joined:
- * matrices with rows of equal length then are one matrix.
+/* The range of parameters first .. first + count - 1, all joined except the
+ * first: matrices with rows of equal length are then one matrix.
  */
 struct dt_view dt_layout_params(const struct dt_layout *layout,
                                 struct dt_view flat, size_t first,

@@ -8,3 +8,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tensor/layout.h \
 	runtime/tensor/view.h \
 	# End of runtime/tensor
+
+cuda_sources += \
+	runtime/tensor/kernel.cuh \
+	runtime/tensor/layout.c

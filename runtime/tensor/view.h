@@ -2,8 +2,8 @@
 /*
  * view.h - a typed range of a buffer
  *
- * Everything that computes, sends or stores takes views, never (pointer,
- * number): the type and the count travel with the address.
+ * All code that computes, sends or stores takes views, never (pointer, number):
+ * type and count travel with the address.
  */
 #ifndef DT_TENSOR_VIEW_H
 #define DT_TENSOR_VIEW_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_added.c - added tokens: read, and found in a text, longest first */
+/* added.c - reads added tokens and finds the longest ones in a text */
 #include "config.h"
 
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 
 #include "tokenizer/impl.h"
 
-/* One of them into the vocabulary. */
-static int read_one(struct dt_tokenizer *tokenizer, const json_t *token,
-                    struct dt_error *err)
+/* Reads one added token into the vocabulary. */
+static int read_token(struct dt_tokenizer *tokenizer, const json_t *token,
+                      struct dt_error *err)
 {
     bool special;
     const json_t *id = dt_tok_json_get(token, "id", JSON_INTEGER, err);
@@ -33,7 +33,7 @@ int dt_tok_added_read(struct dt_tokenizer *tokenizer, const json_t *list,
     json_t *token;
     json_array_foreach(list, i, token)
     {
-        if (read_one(tokenizer, token, err) < 0)
+        if (read_token(tokenizer, token, err) < 0)
             return dt_error_prefix(err, "added_tokens[%zu]", i);
     }
     return 0;
@@ -65,9 +65,10 @@ void dt_tok_added_fini(struct dt_tok_added *added)
     added->leaves = NULL;
 }
 
-/* Of two with the same text, the first is found. -1: memory is out. */
-static int insert(struct dt_tok_added *added, const char *s, size_t n,
-                  const struct dt_tok_leaf *leaf)
+/* Inserts a token; the first of two with the same text wins. -1: out of memory.
+ */
+static int insert_token(struct dt_tok_added *added, const char *s, size_t n,
+                        const struct dt_tok_leaf *leaf)
 {
     uint64_t node = 0;
     added->starts[(unsigned char)s[0]] = true;
@@ -85,9 +86,11 @@ static int insert(struct dt_tok_added *added, const char *s, size_t n,
     return 0;
 }
 
-/* Texts as they are looked for: those of normalised tokens in normal form. */
-static int build_one(struct dt_tokenizer *tokenizer, const json_t *token,
-                     struct dt_tok_text buffers[2], struct dt_error *err)
+/* Inserts a token into its trie. A token with "normalized" is searched in
+ * normalized text, so its own text is normalized first.
+ */
+static int build_token(struct dt_tokenizer *tokenizer, const json_t *token,
+                       struct dt_tok_text buffers[2], struct dt_error *err)
 {
     bool normalized, special;
     const json_t *text = json_object_get(token, "content");
@@ -108,7 +111,7 @@ static int build_one(struct dt_tokenizer *tokenizer, const json_t *token,
         return -1;
     struct dt_tok_added *added =
         normalized ? &tokenizer->normalized : &tokenizer->raw;
-    if (span.n > 0 && insert(added, span.s, span.n, &leaf) < 0)
+    if (span.n > 0 && insert_token(added, span.s, span.n, &leaf) < 0)
         return dt_error_set(err, EX_OSERR, "out of memory");
     return 0;
 }
@@ -120,13 +123,13 @@ int dt_tok_added_build(struct dt_tokenizer *tokenizer, const json_t *list,
     size_t i;
     json_t *token;
     int rc = 0;
-    /* special ones first: of equal texts, they are found */
+    /* Special tokens first, since the first of equal texts wins. */
     for (int special = 1; rc == 0 && special >= 0; special--)
         json_array_foreach(list, i, token)
         {
             if (json_is_true(json_object_get(token, "special")) != special)
                 continue;
-            rc = build_one(tokenizer, token, buffers, err);
+            rc = build_token(tokenizer, token, buffers, err);
             if (rc < 0) {
                 dt_error_prefix(err, "added_tokens[%zu]", i);
                 break;
@@ -137,10 +140,12 @@ int dt_tok_added_build(struct dt_tokenizer *tokenizer, const json_t *list,
     return rc;
 }
 
-/* The longest token that begins at s + i: its leaf, and its end. */
-static const struct dt_tok_leaf *longest(const struct dt_tok_added *added,
-                                         const char *s, size_t n, size_t i,
-                                         size_t *end)
+/* Finds the longest token that begins at s + i. Returns its leaf and its end,
+ * or NULL.
+ */
+static const struct dt_tok_leaf *longest_token(const struct dt_tok_added *added,
+                                               const char *s, size_t n,
+                                               size_t i, size_t *end)
 {
     const struct dt_tok_leaf *found = NULL;
     uint64_t node = 0;
@@ -167,10 +172,13 @@ static bool word_around(const struct dt_tok_span *span, size_t begin,
             dt_tok_is_word(dt_tok_decode(span->s + end, &bytes)));
 }
 
-/* The white space that a token swallows, not before `from`. */
-static void widen(const struct dt_encoder *e, const struct dt_tok_leaf *leaf,
-                  const struct dt_tok_span *span, size_t from, size_t *begin,
-                  size_t *end)
+/* Extends a match by the white space that the token includes (lstrip, rstrip),
+ * but not before `from`.
+ */
+static void widen_match(const struct dt_encoder *e,
+                        const struct dt_tok_leaf *leaf,
+                        const struct dt_tok_span *span, size_t from,
+                        size_t *begin, size_t *end)
 {
     size_t bytes, back;
     while (leaf->lstrip && *begin > from) {
@@ -193,7 +201,7 @@ int dt_tok_added_split(const struct dt_tok_added *added, struct dt_encoder *e,
     while (i < span->n) {
         const struct dt_tok_leaf *leaf = NULL;
         if (added->starts[(unsigned char)span->s[i]])
-            leaf = longest(added, span->s, span->n, i, &end);
+            leaf = longest_token(added, span->s, span->n, i, &end);
         if (!leaf) {
             i++;
             continue;
@@ -203,7 +211,7 @@ int dt_tok_added_split(const struct dt_tok_added *added, struct dt_encoder *e,
         if ((leaf->special && !(e->flags & DT_ENCODE_SPECIAL)) ||
             (leaf->single_word && word_around(span, begin, end)))
             continue;
-        widen(e, leaf, span, done, &begin, &end);
+        widen_match(e, leaf, span, done, &begin, &end);
         struct dt_tok_span part = dt_tok_span_part(span, done, begin);
         if ((begin > done && text(e, &part) < 0) || dt_tok_reserve(e, 1) < 0)
             return -1;

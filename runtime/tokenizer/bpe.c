@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tok_bpe.c - byte pair encoding of one piece
+ * bpe.c - encodes one piece by byte pair encoding
  *
- * A piece is cut into symbols, and the adjacent pair of the lowest rank, the
- * first of those, is merged until no pair has a rank. Short pieces are searched
- * from end to end each time; long ones have a heap of (rank, position).
+ * A piece is cut into symbols. Then the first adjacent pair with the lowest
+ * rank is merged, until no pair has a rank. Short pieces are searched linearly
+ * for each merge; long ones use a heap of (rank, position).
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 #include "tokenizer/impl.h"
 
 enum {
-    SHORT = 32, /* symbols */
+    SHORT = 32, /* symbols of a short piece, at most */
     CACHE_BITS = 15,
     KEY_BYTES = 22,
     CACHED_IDS = 8,
@@ -22,13 +22,13 @@ enum {
 
 struct symbol {
     int32_t id;
-    uint32_t begin, end; /* bytes of the piece */
-    uint32_t prev, next; /* of long pieces; NONE: none */
+    uint32_t begin, end; /* byte offsets in the piece */
+    uint32_t prev, next; /* neighbors, in long pieces only; NONE: none */
 };
 
 #define NONE UINT32_MAX
 
-/* A piece that was seen, and its tokens. */
+/* A piece that was encoded before, and its tokens. */
 struct cached {
     uint8_t bytes, count; /* 0 bytes: free */
     char key[KEY_BYTES];
@@ -37,7 +37,7 @@ struct cached {
 };
 
 struct dt_tok_bpe {
-    struct cached *cache; /* a piece has one place, the latest stays */
+    struct cached *cache; /* direct-mapped by a hash of the piece */
     struct symbol *symbols;
     size_t count, capacity;
     uint64_t *heap; /* rank << 32 | position */
@@ -65,13 +65,16 @@ void dt_tok_bpe_destroy(struct dt_tok_bpe *bpe)
     free(bpe);
 }
 
-static void add(struct dt_tok_bpe *bpe, int32_t id, size_t begin, size_t end)
+static void add_symbol(struct dt_tok_bpe *bpe, int32_t id, size_t begin,
+                       size_t end)
 {
     bpe->symbols[bpe->count++] =
         (struct symbol){id, (uint32_t)begin, (uint32_t)end, 0, 0};
 }
 
-/* Are all bytes of s[0..n) in the vocabulary? */
+/* Whether an unknown character falls back to byte tokens: all of its bytes must
+ * be in the vocabulary.
+ */
 static bool falls_back(const struct dt_tok_model *model, const char *s,
                        size_t n)
 {
@@ -81,11 +84,13 @@ static bool falls_back(const struct dt_tok_model *model, const char *s,
     return model->byte_fallback;
 }
 
-/* Cuts s[0..n) into symbols: at most n, for which there is room. An unknown
- * character waits for those that it may be fused with, or a known one.
+/* Cuts s[0..n) into at most n symbols; the caller made room. An unknown
+ * character is held back until it is clear that it need not be fused with the
+ * next one.
  */
-static void cut(struct dt_tok_bpe *bpe, const struct dt_tok_model *model,
-                const char *s, size_t n)
+static void cut_symbols(struct dt_tok_bpe *bpe,
+                        const struct dt_tok_model *model, const char *s,
+                        size_t n)
 {
     size_t bytes = 1, unk_begin = 0, unk_end = 0;
     bpe->count = 0;
@@ -100,22 +105,22 @@ static void cut(struct dt_tok_bpe *bpe, const struct dt_tok_model *model,
         }
         if (id < 0 && falls_back(model, s + i, bytes)) {
             for (size_t j = i; j < i + bytes; j++)
-                add(bpe, model->bytes[(unsigned char)s[j]], j, j + 1);
+                add_symbol(bpe, model->bytes[(unsigned char)s[j]], j, j + 1);
             continue;
         }
         if (unk_end > 0 && (id >= 0 || !model->fuse_unk)) {
-            add(bpe, model->unk, unk_begin, unk_end);
+            add_symbol(bpe, model->unk, unk_begin, unk_end);
             unk_end = 0;
         }
         if (id >= 0) {
-            add(bpe, id, i, i + bytes);
+            add_symbol(bpe, id, i, i + bytes);
         } else if (model->unk >= 0) {
             unk_begin = unk_end > 0 ? unk_begin : i;
             unk_end = i + bytes;
         }
     }
     if (unk_end > 0)
-        add(bpe, model->unk, unk_begin, unk_end);
+        add_symbol(bpe, model->unk, unk_begin, unk_end);
 }
 
 static uint64_t merge_of(const struct dt_tok_model *model,
@@ -129,7 +134,7 @@ static void merge_short(struct dt_tok_bpe *bpe,
                         const struct dt_tok_model *model)
 {
     struct symbol *s = bpe->symbols;
-    uint64_t merges[SHORT]; /* of s[i] and s[i + 1] */
+    uint64_t merges[SHORT]; /* the merge of s[i] and s[i + 1] */
     size_t n = bpe->count;
     for (size_t i = 0; i + 1 < n; i++)
         merges[i] = merge_of(model, &s[i], &s[i + 1]);
@@ -155,7 +160,7 @@ static void merge_short(struct dt_tok_bpe *bpe,
     bpe->count = n;
 }
 
-static void push(struct dt_tok_bpe *bpe, uint64_t merge, uint32_t position)
+static void push_heap(struct dt_tok_bpe *bpe, uint64_t merge, uint32_t position)
 {
     uint64_t key = (merge >> 32) << 32 | position;
     size_t i = bpe->heap_count++;
@@ -168,7 +173,7 @@ static void push(struct dt_tok_bpe *bpe, uint64_t merge, uint32_t position)
     bpe->heap[i] = key;
 }
 
-static uint64_t pop(struct dt_tok_bpe *bpe)
+static uint64_t pop_heap(struct dt_tok_bpe *bpe)
 {
     uint64_t *heap = bpe->heap, first = heap[0];
     size_t n = --bpe->heap_count, i = 0;
@@ -186,7 +191,9 @@ static uint64_t pop(struct dt_tok_bpe *bpe)
     return first;
 }
 
-/* Merges s[i] with what follows, if the heap's entry is of that pair still. */
+/* Merges s[i] with the next symbol, unless that pair has changed since the heap
+ * entry was pushed.
+ */
 static void merge_at(struct dt_tok_bpe *bpe, const struct dt_tok_model *model,
                      uint32_t i, uint64_t rank)
 {
@@ -203,10 +210,10 @@ static void merge_at(struct dt_tok_bpe *bpe, const struct dt_tok_model *model,
     s[next].id = -1;
     if (s[i].next != NONE) {
         s[s[i].next].prev = i;
-        push(bpe, merge_of(model, &s[i], &s[s[i].next]), i);
+        push_heap(bpe, merge_of(model, &s[i], &s[s[i].next]), i);
     }
     if (s[i].prev != NONE)
-        push(bpe, merge_of(model, &s[s[i].prev], &s[i]), s[i].prev);
+        push_heap(bpe, merge_of(model, &s[s[i].prev], &s[i]), s[i].prev);
 }
 
 static void merge_long(struct dt_tok_bpe *bpe, const struct dt_tok_model *model)
@@ -218,10 +225,10 @@ static void merge_long(struct dt_tok_bpe *bpe, const struct dt_tok_model *model)
         s[i].prev = i > 0 ? (uint32_t)i - 1 : NONE;
         s[i].next = i + 1 < n ? (uint32_t)i + 1 : NONE;
         if (i + 1 < n)
-            push(bpe, merge_of(model, &s[i], &s[i + 1]), (uint32_t)i);
+            push_heap(bpe, merge_of(model, &s[i], &s[i + 1]), (uint32_t)i);
     }
     while (bpe->heap_count > 0) {
-        uint64_t first = pop(bpe);
+        uint64_t first = pop_heap(bpe);
         merge_at(bpe, model, (uint32_t)first, first >> 32);
     }
     for (size_t i = 0; i < n; i++)
@@ -230,10 +237,11 @@ static void merge_long(struct dt_tok_bpe *bpe, const struct dt_tok_model *model)
     bpe->count = kept;
 }
 
-/* Room for the symbols of n bytes, and the heap: each merge takes one from it
- * and adds two at most.
+/* Makes room for the symbols of n bytes, and for the heap: each merge pops one
+ * entry and pushes at most two.
  */
-static int reserve(struct dt_tok_bpe *bpe, size_t n, struct dt_error *err)
+static int reserve_symbols(struct dt_tok_bpe *bpe, size_t n,
+                           struct dt_error *err)
 {
     void *grown;
     if (n > INT32_MAX)
@@ -258,13 +266,14 @@ static int reserve(struct dt_tok_bpe *bpe, size_t n, struct dt_error *err)
     return 0;
 }
 
-/* The whole piece as one token: its id, or -1. A vocabulary of bytes has it in
- * their alphabet.
+/* The id of the token that is the whole piece, or -1. A byte-level vocabulary
+ * spells it in the alphabet of ByteLevel.
  */
-static int32_t whole(struct dt_encoder *e, const struct dt_tok_span *piece)
+static int32_t whole_piece(struct dt_encoder *e,
+                           const struct dt_tok_span *piece)
 {
     const struct dt_tokenizer *tokenizer = e->tokenizer;
-    char *text = (char *)e->bpe->symbols; /* has room for more */
+    char *text = (char *)e->bpe->symbols; /* large enough, and still unused */
     size_t n = 0;
     if (!tokenizer->model.byte_level)
         return dt_tok_vocab_model(&tokenizer->vocab, piece->s, piece->n);
@@ -285,20 +294,20 @@ static int emit_symbols(struct dt_encoder *e, const struct dt_tok_span *piece)
     return 0;
 }
 
-static int merge(struct dt_encoder *e, const struct dt_tok_span *piece)
+static int merge_piece(struct dt_encoder *e, const struct dt_tok_span *piece)
 {
     const struct dt_tok_model *model = &e->tokenizer->model;
     struct dt_tok_bpe *bpe = e->bpe;
     int32_t id = -1;
-    if (reserve(bpe, piece->n, e->err) < 0)
+    if (reserve_symbols(bpe, piece->n, e->err) < 0)
         return -1;
     if (model->ignore_merges)
-        id = whole(e, piece);
+        id = whole_piece(e, piece);
     bpe->count = 0;
     if (id >= 0)
-        add(bpe, id, 0, piece->n);
+        add_symbol(bpe, id, 0, piece->n);
     else
-        cut(bpe, model, piece->s, piece->n);
+        cut_symbols(bpe, model, piece->s, piece->n);
     if (bpe->count > SHORT)
         merge_long(bpe, model);
     else
@@ -306,9 +315,9 @@ static int merge(struct dt_encoder *e, const struct dt_tok_span *piece)
     return emit_symbols(e, piece);
 }
 
-/* Where a piece is kept. The key is filled up with zeros. */
-static struct cached *place(struct dt_tok_bpe *bpe, const char key[KEY_BYTES],
-                            size_t bytes)
+/* The slot of the cache for a piece. The key is padded with zeros. */
+static struct cached *cache_slot(struct dt_tok_bpe *bpe,
+                                 const char key[KEY_BYTES], size_t bytes)
 {
     uint64_t words[3] = {0};
     memcpy(words, key, KEY_BYTES);
@@ -318,11 +327,11 @@ static struct cached *place(struct dt_tok_bpe *bpe, const char key[KEY_BYTES],
     return &bpe->cache[hash >> (64 - CACHE_BITS)];
 }
 
-/* Keeps what the piece has become, if it is short and its tokens are all of it
- * in order.
+/* Stores the tokens of a piece in the cache, if they are few and cover all of
+ * it in order.
  */
-static void keep(const struct dt_tok_bpe *bpe, struct cached *slot,
-                 const char key[KEY_BYTES], size_t bytes)
+static void cache_piece(const struct dt_tok_bpe *bpe, struct cached *slot,
+                        const char key[KEY_BYTES], size_t bytes)
 {
     size_t end = 0;
     slot->bytes = 0;
@@ -344,13 +353,13 @@ int dt_tok_merge(struct dt_encoder *e, const struct dt_tok_span *piece)
 {
     char key[KEY_BYTES] = {0};
     if (piece->n > KEY_BYTES)
-        return merge(e, piece);
+        return merge_piece(e, piece);
     memcpy(key, piece->s, piece->n);
-    struct cached *slot = place(e->bpe, key, piece->n);
+    struct cached *slot = cache_slot(e->bpe, key, piece->n);
     if (slot->bytes != piece->n || memcmp(slot->key, key, KEY_BYTES) != 0) {
-        if (merge(e, piece) < 0)
+        if (merge_piece(e, piece) < 0)
             return -1;
-        keep(e->bpe, slot, key, piece->n);
+        cache_piece(e->bpe, slot, key, piece->n);
         return 0;
     }
     if (dt_tok_reserve(e, slot->count) < 0)

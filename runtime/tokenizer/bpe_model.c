@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_model.c - the BPE model of tokenizer.json: vocabulary and merges */
+/* bpe_model.c - reads the BPE model of tokenizer.json: vocabulary and merges */
 #include "config.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "tokenizer/impl.h"
 
-/* Most bytes stand for themselves; the other 68 are U+0100 and up, in order. */
+/* Most bytes map to themselves; the other 68 map to U+0100 and up, in order. */
 uint32_t dt_tok_byte_char(unsigned char byte)
 {
     if (byte <= 0x20)
@@ -33,7 +33,9 @@ int dt_tok_char_byte(uint32_t code_point)
                : -1;
 }
 
-/* The highest id of the vocabulary and of added tokens, plus one; 0 and err. */
+/* The highest id of the vocabulary and of added tokens, plus one. 0 and err on
+ * failure.
+ */
 static size_t find_id_end(const json_t *vocab, const json_t *added,
                           struct dt_error *err)
 {
@@ -56,14 +58,15 @@ static size_t find_id_end(const json_t *vocab, const json_t *added,
     json_array_foreach(added, i, value)
     {
         json_int_t id = json_integer_value(json_object_get(value, "id"));
-        if (id > most && id < DT_TOK_IDS_MAX) /* else: dt_tok_added_read */
+        /* dt_tok_added_read reports ids that are out of range. */
+        if (id > most && id < DT_TOK_IDS_MAX)
             most = id;
     }
     return (size_t)most + 1;
 }
 
-/* Unigram, WordPiece and WordLevel have vocabularies of other forms. Old files
- * do not say that theirs is BPE.
+/* Refuses Unigram, WordPiece and WordLevel, whose vocabularies have other
+ * forms. Old files of BPE models have no type.
  */
 static int check_type(const json_t *model, struct dt_error *err)
 {
@@ -78,7 +81,7 @@ static int check_type(const json_t *model, struct dt_error *err)
                         dt_tok_shown(name, 40, shown));
 }
 
-/* Adds a key of the vocabulary, which may stand for a text with U+0000. */
+/* Adds a key of the vocabulary. It may stand for a text with U+0000. */
 static int add_key(struct dt_tok_vocab *vocab, const char *key, int32_t id,
                    struct dt_error *err)
 {
@@ -128,7 +131,8 @@ int dt_tok_vocab_read(struct dt_tokenizer *tokenizer, const json_t *root,
     return 0;
 }
 
-/* What a merge names: "a b", or ["a", "b"]. -1: it is neither. */
+/* Splits a merge, "a b" or ["a", "b"], into its two texts. -1: it is neither.
+ */
 static int split_merge(const json_t *merge, const char *text[2],
                        size_t bytes[2])
 {
@@ -154,7 +158,7 @@ static int split_merge(const json_t *merge, const char *text[2],
     return 0;
 }
 
-/* The merge of this rank into the table. */
+/* Reads the merge of this rank into the table. */
 static int read_merge(struct dt_tokenizer *tokenizer, const json_t *merge,
                       size_t rank, char **joined, struct dt_error *err)
 {
@@ -210,7 +214,7 @@ static int read_merges(struct dt_tokenizer *tokenizer, const json_t *model,
     return rc;
 }
 
-/* What changes merging, and is not supported. */
+/* Refuses options that change merging and are not supported. */
 static int check_options(const json_t *model, struct dt_error *err)
 {
     static const char *const affixes[] = {"continuing_subword_prefix",
@@ -241,7 +245,7 @@ void dt_tok_model_bytes(struct dt_tokenizer *tokenizer)
     }
 }
 
-/* Single characters, which text is cut into first. */
+/* Collects the tokens of single characters, into which text is cut first. */
 static int read_chars(struct dt_tokenizer *tokenizer, struct dt_error *err)
 {
     struct dt_tok_map *chars = &tokenizer->model.chars;

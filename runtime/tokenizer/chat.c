@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chat.c - the chat template that a name, or a tokenizer, asks for */
+/* chat.c - chooses the chat template for a name or a tokenizer */
 #include "config.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ void dt_chat_text_fini(struct dt_chat_text *out)
     *out = (struct dt_chat_text){0};
 }
 
-/* The text of a special token; empty if there is none. */
+/* Copies the text of a special token; empty if there is none. */
 static void special_text(const struct dt_tokenizer *tokenizer,
                          enum dt_token_role role, char *out)
 {
@@ -27,7 +27,7 @@ static void special_text(const struct dt_tokenizer *tokenizer,
         dt_detokenize(&state, id, out, DT_CHAT_SPECIAL_BYTES);
 }
 
-/* The style asked for, or NULL and err. */
+/* The requested style, or NULL and err. */
 static const struct dt_chat_style *choose_style(
     const char *name, const struct dt_tokenizer *tokenizer,
     struct dt_error *err)
@@ -49,7 +49,8 @@ static const struct dt_chat_style *choose_style(
     return NULL;
 }
 
-static void warn(struct dt_chat *chat, const struct dt_tokenizer *tokenizer)
+static void set_warning(struct dt_chat *chat,
+                        const struct dt_tokenizer *tokenizer)
 {
     const char *const *control = chat->style.control;
     char missing[256] = "";
@@ -84,7 +85,7 @@ struct dt_chat *dt_chat_create(const char *name,
     chat->style = *style;
     special_text(tokenizer, DT_TOKEN_BOS, chat->bos);
     special_text(tokenizer, DT_TOKEN_EOS, chat->eos);
-    warn(chat, tokenizer);
+    set_warning(chat, tokenizer);
     bool needs_eos = style->family == DT_LLAMA2 || style->family == DT_MISTRAL;
     if (!needs_eos || chat->eos[0])
         return chat;

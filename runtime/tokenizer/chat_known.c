@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chat_known.c - published chat templates, by hashes of their text
+ * chat_known.c - recognizes published chat templates by hashes of their text
  *
- * A template is a program: one that merely looks like another may render
- * something else. So one is known if its text is that of a published one, as
- * Jinja reads it: every end of a line is a newline, the last one is none, and
- * neither is one behind a block. All others are refused, with the published
- * template that shares most pieces with it and the first piece that differs.
+ * A template is a program: one that only looks like another may render
+ * different text. So a template is recognized only if its text is that of a
+ * published one, as Jinja reads it: every line end is a newline, and a newline
+ * at the end is dropped, also one after a block there. All others are refused;
+ * the error names the most similar published template and the first piece that
+ * differs.
  */
 #include "config.h"
 
@@ -20,13 +21,13 @@
 #include "tokenizer/chat_style.h"
 
 enum {
-    HEX = 4,     /* digits of the hash of a piece */
-    SHOWN = 200, /* bytes of a piece in a message */
+    HEX = 4,     /* hex digits in the hash of a piece */
+    SHOWN = 200, /* bytes of a piece that a message shows */
 };
 
-/* XXH3 of the text, and the last 16 bits of that of each piece of it: a piece
- * ends with a newline, or with }} or %} and the newline behind it.
- * tests/parity/make_chat_known.py writes these rows.
+/* The XXH3 of the text, and the low 16 bits of the XXH3 of each of its pieces.
+ * A piece ends with a newline, or with }} or %} and the newline that may
+ * follow. tests/parity/make_chat_known.py writes these rows.
  */
 static const struct known {
     uint64_t hash;
@@ -130,7 +131,7 @@ static const struct known {
 
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
-/* The text as Jinja reads it; free() it. NULL: out of memory. */
+/* The text as Jinja reads it; the caller frees it. NULL: out of memory. */
 static char *normal_form(const char *jinja)
 {
     char *text = malloc(strlen(jinja) + 1), *to = text;
@@ -147,7 +148,7 @@ static char *normal_form(const char *jinja)
     return text;
 }
 
-/* Bytes of the piece that s, not empty, begins with. */
+/* The length of the piece at the start of s, which is not empty. */
 static size_t piece_at(const char *s)
 {
     for (size_t i = 0; s[i]; i++)
@@ -163,8 +164,10 @@ static void print_hash(const char *s, size_t bytes, char hex[HEX + 1])
     snprintf(hex, HEX + 1, "%04x", (unsigned)(XXH3_64bits(s, bytes) & 0xffff));
 }
 
-/* How many pieces of the text `one` has, too, of all that both have. */
-static double likeness(const char *text, const struct known *one)
+/* The similarity of a text to `one`, from 0 to 1: the share of their pieces
+ * that both have.
+ */
+static double similarity(const char *text, const struct known *one)
 {
     size_t shared = 0, count = 0, theirs = strlen(one->pieces) / HEX;
     for (const char *s = text; *s; s += piece_at(s), count++) {
@@ -179,7 +182,7 @@ static double likeness(const char *text, const struct known *one)
     return 2.0 * (double)shared / (double)(count + theirs);
 }
 
-/* The first piece of the text that is not the same in `one`, or its end. */
+/* The first piece of the text that differs from `one`, or the text's end. */
 static const char *first_difference(const char *text, const struct known *one)
 {
     const char *s = text;
@@ -192,7 +195,7 @@ static const char *first_difference(const char *text, const struct known *one)
     return s;
 }
 
-/* Says where, as "line 2, column 5, where this one has ...". */
+/* Prints the position, as "line 2, column 5, where this one has ...". */
 static void print_place(char *out, size_t room, const char *text,
                         const char *at)
 {
@@ -220,14 +223,14 @@ static void print_place(char *out, size_t room, const char *text,
                  (int)(at - begin) + 1);
 }
 
-static void refuse(const char *text, struct dt_error *err)
+static void refuse_template(const char *text, struct dt_error *err)
 {
     const struct known *nearest = NULL;
-    double most = 0.5; /* one with fewer pieces in common is another program */
+    double most = 0.5; /* less similar templates are not worth naming */
     char place[SHOWN + 80];
     for (size_t i = 0; i < KNOWN; i++)
-        if (likeness(text, &known[i]) > most) {
-            most = likeness(text, &known[i]);
+        if (similarity(text, &known[i]) > most) {
+            most = similarity(text, &known[i]);
             nearest = &known[i];
         }
     if (!nearest) {
@@ -268,7 +271,7 @@ const struct dt_chat_style *dt_chat_style_of(const char *jinja,
     const struct dt_chat_style *style =
         dt_chat_style_published(XXH3_64bits(text, strlen(text)));
     if (!style)
-        refuse(text, err);
+        refuse_template(text, err);
     free(text);
     return style;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chat_render.c - conversations as the text of a template */
+/* chat_render.c - renders conversations as the text of a template */
 #include "config.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 #include "tokenizer/chat.h"
 #include "tokenizer/chat_style.h"
 
-/* Part of a string. */
+/* A part of a string. */
 struct text {
     const char *begin;
     size_t bytes;
@@ -24,7 +24,7 @@ struct writer {
     bool failed; /* out of memory */
 };
 
-/* --- writing --- */
+/* --- write text and pieces --- */
 
 static bool make_room(void **array, size_t *capacity, size_t needed,
                       size_t item_bytes)
@@ -40,7 +40,7 @@ static bool make_room(void **array, size_t *capacity, size_t needed,
     return true;
 }
 
-/* Makes the text `bytes` long, NUL-terminated. */
+/* Sets the length of the text and terminates it with NUL. */
 static void end_text(struct writer *w, size_t bytes)
 {
     void *text = w->out->text;
@@ -70,14 +70,14 @@ static void put_bytes(struct writer *w, unsigned kind, struct text text)
         (struct dt_chat_piece){.end = out->bytes, .kind = kind};
 }
 
-static void put(struct writer *w, unsigned kind, const char *string)
+static void put_text(struct writer *w, unsigned kind, const char *string)
 {
     put_bytes(w, kind, (struct text){string, strlen(string)});
 }
 
-/* --- parts of strings, as Python's methods of the same names --- */
+/* --- parts of strings, like Python's methods of the same names --- */
 
-/* Bytes of the white space that p[0 .. bytes) begins with, or 0. */
+/* The length of the white space character at the start of p, or 0. */
 static size_t space_at(const char *p, size_t bytes)
 {
     static const char *const spaces[] = {
@@ -96,7 +96,7 @@ static size_t space_at(const char *p, size_t bytes)
     return 0;
 }
 
-static struct text rstrip(struct text text)
+static struct text strip_right(struct text text)
 {
     for (size_t n = 1; n <= 3 && n <= text.bytes; n++)
         if (space_at(text.begin + text.bytes - n, n) == n) {
@@ -106,11 +106,11 @@ static struct text rstrip(struct text text)
     return text;
 }
 
-static struct text strip(struct text text)
+static struct text strip_text(struct text text)
 {
     for (size_t n; (n = space_at(text.begin, text.bytes)) > 0;)
         text = (struct text){text.begin + n, text.bytes - n};
-    return rstrip(text);
+    return strip_right(text);
 }
 
 static struct text lstrip_newlines(struct text text)
@@ -127,12 +127,12 @@ static struct text rstrip_newlines(struct text text)
     return text;
 }
 
-static struct text whole(const char *string)
+static struct text whole_text(const char *string)
 {
     return (struct text){string, strlen(string)};
 }
 
-/* What is behind the last `mark` in text, or all of it. */
+/* The part of text behind the last `mark`, or all of it. */
 static struct text after_last(struct text text, const char *mark)
 {
     size_t n = strlen(mark);
@@ -142,7 +142,7 @@ static struct text after_last(struct text text, const char *mark)
     return text;
 }
 
-static bool is(const struct dt_chat_message *message, const char *role)
+static bool has_role(const struct dt_chat_message *message, const char *role)
 {
     return strcmp(message->role, role) == 0;
 }
@@ -151,26 +151,28 @@ static bool is(const struct dt_chat_message *message, const char *role)
 
 static void chatml_begin(struct writer *w, const char *role, unsigned newline)
 {
-    put(w, DT_CHAT_CONTROL, "<|im_start|>");
-    put(w, 0, role);
-    put(w, newline, "\n");
+    put_text(w, DT_CHAT_CONTROL, "<|im_start|>");
+    put_text(w, 0, role);
+    put_text(w, newline, "\n");
 }
 
 static void chatml_end(struct writer *w, unsigned trained)
 {
-    put(w, DT_CHAT_CONTROL | trained, "<|im_end|>");
-    put(w, trained, "\n");
+    put_text(w, DT_CHAT_CONTROL | trained, "<|im_end|>");
+    put_text(w, trained, "\n");
 }
 
-/* An answer with its reasoning; `shown`: the template keeps that. */
+/* Writes an answer with its reasoning. `shown`: the template keeps the
+ * reasoning.
+ */
 static void put_reasoned(struct writer *w,
                          const struct dt_chat_message *message, bool shown,
                          bool last)
 {
-    struct text content = whole(message->content), reasoning = {"", 0};
+    struct text content = whole_text(message->content), reasoning = {"", 0};
     const char *end = strstr(content.begin, "</think>");
     if (message->reasoning) {
-        reasoning = whole(message->reasoning);
+        reasoning = whole_text(message->reasoning);
     } else if (end) {
         reasoning = (struct text){content.begin, (size_t)(end - content.begin)};
         reasoning =
@@ -179,19 +181,19 @@ static void put_reasoned(struct writer *w,
     }
     bool training = w->flags & DT_CHAT_TRAINING;
     if (training || (shown && (last || reasoning.bytes > 0))) {
-        put(w, DT_CHAT_CONTROL | DT_CHAT_TRAINED, "<think>");
-        put(w, DT_CHAT_TRAINED, "\n");
+        put_text(w, DT_CHAT_CONTROL | DT_CHAT_TRAINED, "<think>");
+        put_text(w, DT_CHAT_TRAINED, "\n");
         put_bytes(w, DT_CHAT_CONTENT | DT_CHAT_TRAINED,
                   rstrip_newlines(lstrip_newlines(reasoning)));
-        put(w, DT_CHAT_TRAINED, "\n");
-        put(w, DT_CHAT_CONTROL | DT_CHAT_TRAINED, "</think>");
-        put(w, DT_CHAT_TRAINED, "\n\n");
+        put_text(w, DT_CHAT_TRAINED, "\n");
+        put_text(w, DT_CHAT_CONTROL | DT_CHAT_TRAINED, "</think>");
+        put_text(w, DT_CHAT_TRAINED, "\n\n");
         content = lstrip_newlines(content);
     }
     put_bytes(w, DT_CHAT_CONTENT | DT_CHAT_TRAINED, content);
 }
 
-/* A user's message that only carries what a tool has answered. */
+/* Whether a user's message only carries the answer of a tool. */
 static bool is_tool_response(const char *content)
 {
     const char *begin = "<tool_response>", *end = "</tool_response>";
@@ -200,31 +202,32 @@ static bool is_tool_response(const char *content)
            strcmp(content + n - strlen(end), end) == 0;
 }
 
-/* Index of the user's last real question. */
+/* The index of the user's last message that is not an answer of a tool. */
 static size_t last_question(const struct dt_chat_message *messages,
                             size_t count)
 {
     for (size_t i = count; i-- > 0;)
-        if (is(&messages[i], "user") && !is_tool_response(messages[i].content))
+        if (has_role(&messages[i], "user") &&
+            !is_tool_response(messages[i].content))
             return i;
     return count - 1;
 }
 
-/* Tools' answers that follow each other share one turn of the user. */
+/* Writes the answer of a tool. Consecutive ones share one turn of the user. */
 static void put_tool(struct writer *w, const struct dt_chat_message *messages,
                      size_t i, size_t count)
 {
-    if (i == 0 || !is(&messages[i - 1], "tool")) {
-        put(w, DT_CHAT_CONTROL, "<|im_start|>");
-        put(w, 0, "user");
+    if (i == 0 || !has_role(&messages[i - 1], "tool")) {
+        put_text(w, DT_CHAT_CONTROL, "<|im_start|>");
+        put_text(w, 0, "user");
     }
-    put(w, 0, "\n");
-    put(w, DT_CHAT_CONTROL, "<tool_response>");
-    put(w, 0, "\n");
-    put(w, DT_CHAT_CONTENT, messages[i].content);
-    put(w, 0, "\n");
-    put(w, DT_CHAT_CONTROL, "</tool_response>");
-    if (i + 1 == count || !is(&messages[i + 1], "tool"))
+    put_text(w, 0, "\n");
+    put_text(w, DT_CHAT_CONTROL, "<tool_response>");
+    put_text(w, 0, "\n");
+    put_text(w, DT_CHAT_CONTENT, messages[i].content);
+    put_text(w, 0, "\n");
+    put_text(w, DT_CHAT_CONTROL, "</tool_response>");
+    if (i + 1 == count || !has_role(&messages[i + 1], "tool"))
         chatml_end(w, 0);
 }
 
@@ -233,16 +236,16 @@ static void render_chatml(struct writer *w,
 {
     const struct dt_chat_style *style = &w->chat->style;
     size_t question = last_question(messages, count);
-    if (style->system && !is(&messages[0], "system")) {
+    if (style->system && !has_role(&messages[0], "system")) {
         chatml_begin(w, "system", 0);
-        put(w, 0, style->system);
+        put_text(w, 0, style->system);
         chatml_end(w, 0);
     }
     for (size_t i = 0; i < count; i++) {
         const struct dt_chat_message *message = &messages[i];
-        bool answers = is(message, "assistant");
+        bool answers = has_role(message, "assistant");
         unsigned trained = answers ? DT_CHAT_TRAINED : 0;
-        if (style->wraps_tools && is(message, "tool")) {
+        if (style->wraps_tools && has_role(message, "tool")) {
             put_tool(w, messages, i, count);
             continue;
         }
@@ -250,7 +253,7 @@ static void render_chatml(struct writer *w,
         if (style->reasons && answers)
             put_reasoned(w, message, i > question, i + 1 == count);
         else
-            put(w, DT_CHAT_CONTENT | trained, message->content);
+            put_text(w, DT_CHAT_CONTENT | trained, message->content);
         chatml_end(w, trained);
     }
     if (w->flags & DT_CHAT_PROMPT)
@@ -261,19 +264,19 @@ static void render_chatml(struct writer *w,
 
 static void llama3_begin(struct writer *w, const char *role)
 {
-    put(w, DT_CHAT_CONTROL, "<|start_header_id|>");
-    put(w, 0, role);
-    put(w, DT_CHAT_CONTROL, "<|end_header_id|>");
-    put(w, 0, "\n\n");
+    put_text(w, DT_CHAT_CONTROL, "<|start_header_id|>");
+    put_text(w, 0, role);
+    put_text(w, DT_CHAT_CONTROL, "<|end_header_id|>");
+    put_text(w, 0, "\n\n");
 }
 
-/* Llama 3.1 shows a tool's answer as a JSON string. */
+/* Writes text as a JSON string, as Llama 3.1 does with the answer of a tool. */
 static void put_json(struct writer *w, const char *content)
 {
     json_t *value = json_string(content);
     char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
     if (text)
-        put(w, DT_CHAT_CONTENT, text);
+        put_text(w, DT_CHAT_CONTENT, text);
     w->failed |= text == NULL;
     free(text);
     json_decref(value);
@@ -284,26 +287,28 @@ static void render_llama3(struct writer *w,
 {
     bool dated = w->chat->style.dated;
     size_t i = 0;
-    put(w, DT_CHAT_CONTROL, w->chat->bos);
+    put_text(w, DT_CHAT_CONTROL, w->chat->bos);
     if (dated) {
         llama3_begin(w, "system");
-        put(w, 0,
-            "Cutting Knowledge Date: December 2023\n"
-            "Today Date: 26 Jul 2024\n\n");
-        if (is(&messages[0], "system"))
-            put_bytes(w, DT_CHAT_CONTENT, strip(whole(messages[i++].content)));
-        put(w, DT_CHAT_CONTROL, "<|eot_id|>");
+        put_text(w, 0,
+                 "Cutting Knowledge Date: December 2023\n"
+                 "Today Date: 26 Jul 2024\n\n");
+        if (has_role(&messages[0], "system"))
+            put_bytes(w, DT_CHAT_CONTENT,
+                      strip_text(whole_text(messages[i++].content)));
+        put_text(w, DT_CHAT_CONTROL, "<|eot_id|>");
     }
     for (; i < count; i++) {
-        bool tool = dated && is(&messages[i], "tool");
-        unsigned trained = is(&messages[i], "assistant") ? DT_CHAT_TRAINED : 0;
+        bool tool = dated && has_role(&messages[i], "tool");
+        unsigned trained =
+            has_role(&messages[i], "assistant") ? DT_CHAT_TRAINED : 0;
         llama3_begin(w, tool ? "ipython" : messages[i].role);
         if (tool)
             put_json(w, messages[i].content);
         else
             put_bytes(w, DT_CHAT_CONTENT | trained,
-                      strip(whole(messages[i].content)));
-        put(w, DT_CHAT_CONTROL | trained, "<|eot_id|>");
+                      strip_text(whole_text(messages[i].content)));
+        put_text(w, DT_CHAT_CONTROL | trained, "<|eot_id|>");
     }
     if (w->flags & DT_CHAT_PROMPT)
         llama3_begin(w, "assistant");
@@ -311,14 +316,14 @@ static void render_llama3(struct writer *w,
 
 /* --- Llama 2 and Mistral --- */
 
-/* After a system message, users and assistants must take turns. */
+/* Checks that users and assistants alternate after the system message. */
 static int check_turns(const struct dt_chat *chat,
                        const struct dt_chat_message *messages, size_t count,
                        struct dt_error *err)
 {
-    size_t first = is(&messages[0], "system");
+    size_t first = has_role(&messages[0], "system");
     for (size_t i = first; i < count; i++)
-        if (!is(&messages[i], (i - first) % 2 ? "assistant" : "user"))
+        if (!has_role(&messages[i], (i - first) % 2 ? "assistant" : "user"))
             return dt_error_set(
                 err, EX_DATAERR,
                 "message %zu is of role %s: the chat template %s wants user "
@@ -330,35 +335,35 @@ static int check_turns(const struct dt_chat *chat,
 static void put_answer(struct writer *w, struct text content, const char *blank)
 {
     put_bytes(w, DT_CHAT_CONTENT | DT_CHAT_TRAINED, content);
-    put(w, DT_CHAT_TRAINED, blank);
-    put(w, DT_CHAT_CONTROL | DT_CHAT_TRAINED, w->chat->eos);
+    put_text(w, DT_CHAT_TRAINED, blank);
+    put_text(w, DT_CHAT_CONTROL | DT_CHAT_TRAINED, w->chat->eos);
 }
 
 static void render_llama2(struct writer *w,
                           const struct dt_chat_message *messages, size_t count)
 {
-    size_t first = is(&messages[0], "system");
+    size_t first = has_role(&messages[0], "system");
     for (size_t i = first; i < count; i++) {
-        struct text content = strip(whole(messages[i].content));
+        struct text content = strip_text(whole_text(messages[i].content));
         if ((i - first) % 2) {
-            put(w, 0, " ");
+            put_text(w, 0, " ");
             put_answer(w, content, " ");
             continue;
         }
-        put(w, DT_CHAT_CONTROL, w->chat->bos);
-        put(w, 0, "[INST] ");
+        put_text(w, DT_CHAT_CONTROL, w->chat->bos);
+        put_text(w, 0, "[INST] ");
         if (first && i == first) {
-            put(w, 0, "<<SYS>>\n");
-            put(w, DT_CHAT_CONTENT, messages[0].content);
-            put(w, 0, "\n<</SYS>>\n\n");
-            content = rstrip(whole(messages[i].content));
+            put_text(w, 0, "<<SYS>>\n");
+            put_text(w, DT_CHAT_CONTENT, messages[0].content);
+            put_text(w, 0, "\n<</SYS>>\n\n");
+            content = strip_right(whole_text(messages[i].content));
         }
         put_bytes(w, DT_CHAT_CONTENT, content);
-        put(w, 0, " [/INST]");
+        put_text(w, 0, " [/INST]");
     }
 }
 
-/* Does question i of a conversation with a system message take that in? */
+/* Whether the system message of a conversation is added to question i. */
 static bool has_system(const struct dt_chat_style *style,
                        const struct dt_chat_message *messages, size_t count,
                        size_t i)
@@ -369,7 +374,7 @@ static bool has_system(const struct dt_chat_style *style,
     case DT_SYSTEM_END:
         return i + 1 == count;
     default:
-        /* as Jinja compares messages: by what they say */
+        /* Jinja compares messages by their content. */
         return strcmp(messages[i].content,
                       messages[count - 1 - count % 2].content) == 0;
     }
@@ -379,27 +384,28 @@ static void render_mistral(struct writer *w,
                            const struct dt_chat_message *messages, size_t count)
 {
     const struct dt_chat_style *style = &w->chat->style;
-    size_t first = is(&messages[0], "system");
-    put(w, DT_CHAT_CONTROL, w->chat->bos);
+    size_t first = has_role(&messages[0], "system");
+    put_text(w, DT_CHAT_CONTROL, w->chat->bos);
     for (size_t i = first; i < count; i++) {
-        struct text content = whole(messages[i].content);
+        struct text content = whole_text(messages[i].content);
         if ((i - first) % 2) {
-            put(w, 0, style->answer);
-            put_answer(w, style->trims_answer ? strip(content) : content, "");
-            put(w, 0, style->end);
+            put_text(w, 0, style->answer);
+            put_answer(w, style->trims_answer ? strip_text(content) : content,
+                       "");
+            put_text(w, 0, style->end);
             continue;
         }
-        put(w, 0, style->before);
+        put_text(w, 0, style->before);
         if (first && has_system(style, messages, count, i)) {
-            put(w, DT_CHAT_CONTENT, messages[0].content);
-            put(w, 0, "\n\n");
+            put_text(w, DT_CHAT_CONTENT, messages[0].content);
+            put_text(w, 0, "\n\n");
         }
         put_bytes(w, DT_CHAT_CONTENT, content);
-        put(w, 0, style->after);
+        put_text(w, 0, style->after);
     }
 }
 
-/* --- any of them --- */
+/* --- all templates --- */
 
 int dt_chat_render(const struct dt_chat *chat,
                    const struct dt_chat_message *messages, size_t count,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chat_style.c - the chat templates that we render */
+/* chat_style.c - lists the chat templates that we render */
 #include "config.h"
 
 #include <stddef.h>

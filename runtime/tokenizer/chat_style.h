@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chat_style.h - what the chat templates that we render differ in */
-#ifndef DT_DATA_CHAT_STYLE_H
-#define DT_DATA_CHAT_STYLE_H
+/* chat_style.h - describes how the supported chat templates differ */
+#ifndef DT_TOKENIZER_CHAT_STYLE_H
+#define DT_TOKENIZER_CHAT_STYLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,24 +17,24 @@ enum dt_chat_family {
 };
 
 struct dt_chat_style {
-    const char *name; /* of DT_CHAT_NAMES */
+    const char *name; /* one of DT_CHAT_NAMES */
     enum dt_chat_family family;
-    const char *control[4]; /* what each answer has to be single tokens */
+    const char *control[4]; /* texts that must be single tokens */
 
     /* ChatML */
-    const char *system;  /* said where the conversation has no system message */
+    const char *system;  /* default system message, or NULL */
     bool wraps_tools;    /* a tool's answer is a user's <tool_response> */
-    bool reasons;        /* answers of the last turn begin with <think> */
-    bool trains_newline; /* that behind "assistant", too */
+    bool reasons;        /* answers of the last turn start with <think> */
+    bool trains_newline; /* the newline after "assistant" is trained on, too */
 
-    /* Llama 3: a system message with dates, always. `today`: the template
-     * itself writes the day on which it is rendered, and we do not.
+    /* Llama 3. dated: there is always a system message, with dates. today: the
+     * template writes the current date; we write a fixed one.
      */
     bool dated, today;
 
-    /* Mistral: how releases differ in blanks, and in the question that the
-     * system's words go into. LAST: and all that say the same. END: the last
-     * one, if no answer follows it.
+    /* Mistral: releases differ in blanks, and in the question to which the
+     * system message is added. LAST: the last question, and all with the same
+     * text. END: the last question, unless an answer follows it.
      */
     const char *before, *after; /* [INST] and [/INST] */
     const char *answer, *end;   /* before an answer, after its EOS */
@@ -43,17 +43,17 @@ struct dt_chat_style {
 };
 
 enum {
-    DT_CHAT_SPECIAL_BYTES = 64, /* of the text of BOS or EOS */
+    DT_CHAT_SPECIAL_BYTES = 64, /* room for the text of BOS or EOS */
 };
 
 struct dt_chat {
     struct dt_chat_style style;
     char bos[DT_CHAT_SPECIAL_BYTES], eos[DT_CHAT_SPECIAL_BYTES];
-    struct dt_error warning; /* no text: none */
+    struct dt_error warning; /* empty text: none */
 };
 
-/* The styles. Those from QWEN2 on have the name of another one, so only their
- * templates choose them.
+/* The styles. Those from QWEN2 on share the name of another style, so they are
+ * chosen only by the text of their template.
  */
 enum dt_chat_style_id {
     DT_STYLE_CHATML,
@@ -76,17 +76,17 @@ enum dt_chat_style_id {
 };
 extern const struct dt_chat_style dt_chat_styles[];
 
-/* The style of a name, or NULL. */
+/* The style with this name, or NULL. */
 const struct dt_chat_style *dt_chat_style_named(const char *name);
 
 /* The style of the published template whose text has this XXH3, or NULL. */
 const struct dt_chat_style *dt_chat_style_published(uint64_t hash);
 
-/* The style of a Jinja template, if its text is that of a published one; only
- * the ends of lines may differ. NULL and err: EX_CONFIG with the nearest
- * published one, and where the two first differ.
+/* The style of a Jinja template, if it has the text of a published one; only
+ * line ends may differ. NULL and err: EX_CONFIG with the most similar published
+ * template and the first difference.
  */
 const struct dt_chat_style *dt_chat_style_of(const char *jinja,
                                              struct dt_error *err);
 
-#endif /* DT_DATA_CHAT_STYLE_H */
+#endif /* DT_TOKENIZER_CHAT_STYLE_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_cut.c - where a long text may be cut without other tokens */
+/* cut.c - finds where a long text may be cut without changing its tokens */
 #include "config.h"
 
 #include <string.h>
 
 #include "tokenizer/impl.h"
 
-/* Do tokens of this trie look at what is around them? */
+/* Whether tokens of this trie depend on the text around them. */
 static bool looks_around(const struct dt_tok_added *added)
 {
     for (size_t i = 0; i < added->node_count; i++) {
@@ -18,7 +18,7 @@ static bool looks_around(const struct dt_tok_added *added)
     return false;
 }
 
-/* Is there an added token that may have the cut inside? */
+/* Whether an added token has a newline, so that a cut might split it. */
 static bool spells_newline(const struct dt_tok_vocab *vocab)
 {
     for (size_t id = 0; id < vocab->count; id++)
@@ -29,9 +29,9 @@ static bool spells_newline(const struct dt_tok_vocab *vocab)
     return false;
 }
 
-/* In the known patterns a letter is the end of its piece if a newline follows,
- * and nothing before it depends on what comes later; no normal form C joins the
- * two.
+/* Whether a text may be cut between a letter and a newline. In the known
+ * patterns, such a letter ends its piece, and nothing before it depends on
+ * later text; normal form C never joins the two.
  */
 static bool may_cut(const struct dt_tokenizer *t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_decoder.c - the decoder of tokenizer.json, read */
+/* decoder.c - reads the decoder of tokenizer.json */
 #include "config.h"
 
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 
 #include "tokenizer/impl.h"
 
-/* Steps of a decoder, in the only order that can be streamed. */
+/* The steps of a decoder, in the only order in which they can be streamed. */
 enum stage { START, REPLACED, FALLEN_BACK, FUSED, STRIPPED, BYTES };
 
-static int copy(char **to, size_t *bytes, const json_t *text,
-                struct dt_error *err)
+static int copy_string(char **to, size_t *bytes, const json_t *text,
+                       struct dt_error *err)
 {
     *bytes = json_string_length(text);
     *to = malloc(*bytes + 1);
@@ -27,13 +27,16 @@ static int read_replace(struct dt_tok_decoder *decoder, const json_t *value,
     const json_t *pattern = dt_tok_json_string_pattern(value, err);
     const json_t *content =
         pattern ? dt_tok_json_get(value, "content", JSON_STRING, err) : NULL;
-    if (!content ||
-        copy(&decoder->pattern, &decoder->pattern_bytes, pattern, err) < 0)
+    if (!content || copy_string(&decoder->pattern, &decoder->pattern_bytes,
+                                pattern, err) < 0)
         return -1;
-    return copy(&decoder->content, &decoder->content_bytes, content, err);
+    return copy_string(&decoder->content, &decoder->content_bytes, content,
+                       err);
 }
 
-/* As Replace; and if marks were put in front, those of the first token go. */
+/* Reads Metaspace, which is like Replace, but if marks were prepended, removes
+ * those of the first token.
+ */
 static int read_metaspace(struct dt_tok_decoder *decoder, const json_t *value,
                           struct dt_error *err)
 {
@@ -53,7 +56,7 @@ static int read_metaspace(struct dt_tok_decoder *decoder, const json_t *value,
     decoder->content_bytes = 1;
     if (!decoder->content)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    return copy(&decoder->pattern, &decoder->pattern_bytes, mark, err);
+    return copy_string(&decoder->pattern, &decoder->pattern_bytes, mark, err);
 }
 
 static int read_strip(struct dt_tok_decoder *decoder, const json_t *value,
@@ -70,7 +73,7 @@ static int read_strip(struct dt_tok_decoder *decoder, const json_t *value,
     return 0;
 }
 
-/* A decoder that is being read, and how far it is. */
+/* The decoder that is read, and the last step so far. */
 struct reading {
     struct dt_tok_decoder *decoder;
     enum stage stage;
@@ -88,18 +91,16 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
     struct reading *reading = ctx;
     struct dt_tok_decoder *decoder = reading->decoder;
     enum stage next = START, before = reading->stage;
-    char shown[DT_TOK_SHOWN_BYTES];
     if (!type)
         return -1;
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         if (!strcmp(type, types[i].type))
             next = types[i].stage;
     if (next == START)
-        return dt_error_set(err, EX_DATAERR,
-                            "type: \"%s\" is not supported; ByteLevel, "
-                            "Replace, Metaspace, ByteFallback, Fuse, Strip "
-                            "and Sequence are",
-                            dt_tok_shown(type, 40, shown));
+        return dt_tok_json_unsupported(type,
+                                       "ByteLevel, Replace, Metaspace, "
+                                       "ByteFallback, Fuse, Strip and Sequence",
+                                       err);
     if (next <= before || (next == BYTES && before != START))
         return dt_error_set(err, EX_DATAERR, "%s: not in this place", type);
     reading->stage = next;

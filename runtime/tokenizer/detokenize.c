@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tok_decode.c - tokens to text, one at a time
+ * detokenize.c - decodes tokens to text, one at a time
  *
- * Bytes of a character that is not whole yet wait in the state. What cannot
- * become a character is U+FFFD: one for each maximal bad part of a vocabulary
- * of bytes, one for each byte of <0xNN>.
+ * The state holds the bytes of an incomplete character. Bytes that cannot form
+ * a character become U+FFFD: one for each maximal bad part with a byte-level
+ * vocabulary, one for each byte with <0xNN>.
  */
 #include "config.h"
 
@@ -12,14 +12,14 @@
 
 #include "tokenizer/impl.h"
 
-/* Where text goes, cut at the first character that does not fit. */
+/* The output, which ends before the first character that does not fit. */
 struct sink {
     char *out;
     size_t size, count;
     bool full;
 };
 
-static void put(struct sink *sink, const void *s, size_t n)
+static void put_bytes(struct sink *sink, const void *s, size_t n)
 {
     sink->full |= sink->size == 0 || n > sink->size - 1 - sink->count;
     if (sink->full)
@@ -33,10 +33,10 @@ static void put_bad(struct sink *sink, const struct dt_detokenizer *state,
 {
     size_t each = state->tokenizer->decoder.fallback ? 1 : bytes;
     for (size_t i = 0; i < bytes; i += each)
-        put(sink, "\uFFFD", 3);
+        put_bytes(sink, "\uFFFD", 3);
 }
 
-/* One byte of a text that may be malformed. */
+/* Writes one byte of a text that may be malformed. */
 static void put_byte(struct sink *sink, struct dt_detokenizer *state,
                      unsigned char byte)
 {
@@ -47,7 +47,7 @@ static void put_byte(struct sink *sink, struct dt_detokenizer *state,
         if (n == 0)
             return;
         if (n > 0)
-            put(sink, state->held, bytes);
+            put_bytes(sink, state->held, bytes);
         else
             put_bad(sink, state, bytes);
         state->held_count -= bytes;
@@ -55,14 +55,14 @@ static void put_byte(struct sink *sink, struct dt_detokenizer *state,
     }
 }
 
-static void flush(struct sink *sink, struct dt_detokenizer *state)
+static void flush_held(struct sink *sink, struct dt_detokenizer *state)
 {
     if (state->held_count > 0)
         put_bad(sink, state, state->held_count);
     state->held_count = 0;
 }
 
-/* Can all characters of a text be bytes? */
+/* Whether all characters of a text are in the alphabet of ByteLevel. */
 static bool is_bytes(const char *s, size_t n)
 {
     size_t bytes;
@@ -84,7 +84,7 @@ static void put_byte_level(struct sink *sink, struct dt_detokenizer *state,
                           : (unsigned char)s[i]);
 }
 
-static int hex(char c)
+static int hex_digit(char c)
 {
     const char *digits = "0123456789abcdef";
     const char *found =
@@ -95,13 +95,13 @@ static int hex(char c)
 /* The byte of "<0xNN>", or -1. */
 static int fallback_byte(const char *s, size_t n)
 {
-    if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>' || hex(s[3]) < 0 ||
-        hex(s[4]) < 0)
+    if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>' ||
+        hex_digit(s[3]) < 0 || hex_digit(s[4]) < 0)
         return -1;
-    return hex(s[3]) * 16 + hex(s[4]);
+    return hex_digit(s[3]) * 16 + hex_digit(s[4]);
 }
 
-/* A text with its marks replaced. */
+/* Writes a text with its marks replaced. */
 static void put_text(struct sink *sink, const struct dt_tokenizer *tokenizer,
                      const char *s, size_t n, bool first)
 {
@@ -112,16 +112,18 @@ static void put_text(struct sink *sink, const struct dt_tokenizer *tokenizer,
             !memcmp(s + i, d->pattern, d->pattern_bytes)) {
             bytes = d->pattern_bytes;
             if (!first || !d->strip_pattern)
-                put(sink, d->content, d->content_bytes);
+                put_bytes(sink, d->content, d->content_bytes);
             continue;
         }
         dt_tok_decode(s + i, &bytes);
-        put(sink, s + i, bytes);
+        put_bytes(sink, s + i, bytes);
     }
 }
 
-/* The text without the one space at the start of all. */
-static size_t finish(struct sink *sink, struct dt_detokenizer *state)
+/* Ends the output of a token and removes the space at the start of the first.
+ * Returns the length.
+ */
+static size_t finish_text(struct sink *sink, struct dt_detokenizer *state)
 {
     if (sink->count > 0 && !state->begun) {
         if (state->tokenizer->decoder.strip && sink->out[0] == ' ')
@@ -143,7 +145,7 @@ size_t dt_detokenize(struct dt_detokenizer *state, int32_t id, char *out,
     unsigned flags = known ? tokenizer->vocab.entries[id].flags : 0;
     bool first = !state->begun;
     if (flags == 0 || (state->skip_special && flags & DT_TOK_SPECIAL))
-        return finish(&sink, state);
+        return finish_text(&sink, state);
     const char *s = dt_tok_vocab_text(&tokenizer->vocab, (size_t)id);
     size_t n = tokenizer->vocab.entries[id].bytes;
     int byte = d->fallback ? fallback_byte(s, n) : -1;
@@ -152,19 +154,19 @@ size_t dt_detokenize(struct dt_detokenizer *state, int32_t id, char *out,
     } else if (byte >= 0) {
         put_byte(&sink, state, (unsigned char)byte);
     } else {
-        flush(&sink, state);
+        flush_held(&sink, state);
         if (d->join && !first)
-            put(&sink, " ", 1);
+            put_bytes(&sink, " ", 1);
         put_text(&sink, tokenizer, s, n, first);
     }
     if (d->strip_pattern || d->join)
         state->begun = true;
-    return finish(&sink, state);
+    return finish_text(&sink, state);
 }
 
 size_t dt_detokenize_end(struct dt_detokenizer *state, char *out, size_t size)
 {
     struct sink sink = {out, size, 0, false};
-    flush(&sink, state);
-    return finish(&sink, state);
+    flush_held(&sink, state);
+    return finish_text(&sink, state);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_encode.c - text to tokens */
+/* encode.c - encodes text to tokens */
 #include "config.h"
 
 #include <limits.h>
@@ -7,43 +7,7 @@
 #include <string.h>
 
 #include "tokenizer/impl.h"
-#include "data/utf8.h"
-
-int dt_tok_reserve(struct dt_encoder *e, size_t more)
-{
-    struct dt_tokens *t = e->tokens;
-    bool offsets = e->flags & DT_ENCODE_OFFSETS;
-    size_t capacity = t->count + more;
-    if (capacity <= t->capacity)
-        return 0;
-    capacity += capacity / 2 + 64;
-    if (!dt_tok_grow(&t->ids, capacity, sizeof(t->ids[0])) ||
-        (offsets && (!dt_tok_grow(&t->begin, capacity, sizeof(t->begin[0])) ||
-                     !dt_tok_grow(&t->end, capacity, sizeof(t->end[0])))))
-        return dt_error_set(e->err, EX_OSERR, "out of memory for %zu tokens",
-                            capacity);
-    t->capacity = capacity;
-    return 0;
-}
-
-void dt_tok_emit(struct dt_encoder *e, int32_t id,
-                 const struct dt_tok_span *span, size_t from, size_t to)
-{
-    struct dt_tokens *t = e->tokens;
-    if (t->begin) {
-        t->begin[t->count] = dt_tok_span_begin(span, from);
-        t->end[t->count] = dt_tok_span_end(span, to - 1);
-    }
-    t->ids[t->count++] = id;
-}
-
-void dt_tokens_fini(struct dt_tokens *tokens)
-{
-    free(tokens->ids);
-    free(tokens->begin);
-    free(tokens->end);
-    *tokens = (struct dt_tokens){0};
-}
+#include "tokenizer/utf8.h"
 
 struct dt_encoder *dt_encoder_create(const struct dt_tokenizer *tokenizer,
                                      struct dt_error *err)
@@ -76,9 +40,11 @@ void dt_encoder_destroy(struct dt_encoder *encoder)
     free(encoder);
 }
 
-/* A text with U+FFFD for each bad part of it, the first of which is at `bad`.
+/* Replaces each malformed part of the span, the first of which is at `bad`, by
+ * U+FFFD.
  */
-static int repair(struct dt_encoder *e, size_t bad, struct dt_tok_span *span)
+static int repair_utf8(struct dt_encoder *e, size_t bad,
+                       struct dt_tok_span *span)
 {
     struct dt_tok_text *text = &e->repaired;
     dt_tok_text_clear(text, e->flags & DT_ENCODE_OFFSETS);
@@ -96,24 +62,24 @@ static int repair(struct dt_encoder *e, size_t bad, struct dt_tok_span *span)
     return dt_tok_text_span(text, span, e->err);
 }
 
-static int cut(struct dt_encoder *e, const struct dt_tok_span *part)
+static int cut_text(struct dt_encoder *e, const struct dt_tok_span *part)
 {
     return dt_tok_split(e, 0, part);
 }
 
-/* What is between added tokens of the raw text. */
-static int normalize(struct dt_encoder *e, const struct dt_tok_span *part)
+/* Normalizes and encodes the text between added tokens of the raw text. */
+static int normalize_text(struct dt_encoder *e, const struct dt_tok_span *part)
 {
     struct dt_tok_span span;
     if (dt_tok_normalize(e->tokenizer, part, e->flags & DT_ENCODE_OFFSETS,
                          e->normal, &span, e->err) < 0)
         return -1;
-    return dt_tok_added_split(&e->tokenizer->normalized, e, &span, cut);
+    return dt_tok_added_split(&e->tokenizer->normalized, e, &span, cut_text);
 }
 
-/* Tokens of the post-processor stand for nothing at that end of the text. */
-static int surround(struct dt_encoder *e, const int32_t *ids, size_t count,
-                    uint32_t at)
+/* Emits tokens of the post-processor; they cover no bytes, at offset `at`. */
+static int emit_post(struct dt_encoder *e, const int32_t *ids, size_t count,
+                     uint32_t at)
 {
     struct dt_tok_span nothing = {.at = at};
     if (!(e->flags & DT_ENCODE_POST))
@@ -125,8 +91,10 @@ static int surround(struct dt_encoder *e, const int32_t *ids, size_t count,
     return 0;
 }
 
-/* Offsets are there if they are asked for, and only then. */
-static void reset(struct dt_tokens *tokens, unsigned flags)
+/* Empties *tokens. Frees the arrays if they were made with other flags, since
+ * offsets must be there only if they are requested.
+ */
+static void reset_tokens(struct dt_tokens *tokens, unsigned flags)
 {
     if (!(flags & DT_ENCODE_OFFSETS) != !tokens->begin)
         dt_tokens_fini(tokens);
@@ -142,14 +110,14 @@ int dt_encode(struct dt_encoder *encoder, const char *text, size_t bytes,
         return dt_error_set(err, EX_DATAERR,
                             "a text of %zu bytes: at most %d can be encoded",
                             bytes, INT32_MAX);
-    reset(tokens, flags);
+    reset_tokens(tokens, flags);
     encoder->flags = flags;
     encoder->tokens = tokens;
     encoder->err = err;
     size_t good = dt_utf8_check(text, bytes);
-    if ((good < bytes && repair(encoder, good, &span) < 0) ||
-        surround(encoder, t->before, t->before_count, 0) < 0 ||
-        dt_tok_added_split(&t->raw, encoder, &span, normalize) < 0)
+    if ((good < bytes && repair_utf8(encoder, good, &span) < 0) ||
+        emit_post(encoder, t->before, t->before_count, 0) < 0 ||
+        dt_tok_added_split(&t->raw, encoder, &span, normalize_text) < 0)
         return -1;
-    return surround(encoder, t->after, t->after_count, (uint32_t)bytes);
+    return emit_post(encoder, t->after, t->after_count, (uint32_t)bytes);
 }

@@ -1,27 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_json.c - keys of a JSON object, each error begins with the key */
+/* json_keys.c - reads keys of JSON objects; each error starts with the key */
 #include "config.h"
 
 #include <string.h>
 
 #include "base/json.h"
 #include "tokenizer/impl.h"
-
-static const char *type_name(json_type type)
-{
-    switch (type) {
-    case JSON_OBJECT:
-        return "an object";
-    case JSON_ARRAY:
-        return "an array";
-    case JSON_STRING:
-        return "a string";
-    case JSON_INTEGER:
-        return "an integer";
-    default:
-        return "true or false";
-    }
-}
 
 json_t *dt_tok_json_parse(const char *path, const char *text,
                           struct dt_error *err)
@@ -41,7 +25,8 @@ const json_t *dt_tok_json_get(const json_t *object, const char *key,
     if (value && json_typeof(value) == type)
         return value;
     dt_error_set(err, EX_DATAERR, "%s: %s, expected %s", key,
-                 value ? "of another type" : "missing", type_name(type));
+                 value ? "of another type" : "missing",
+                 dt_json_type_name(type));
     return NULL;
 }
 
@@ -59,6 +44,15 @@ const char *dt_tok_json_type(const json_t *object, struct dt_error *err)
 {
     const json_t *type = dt_tok_json_get(object, "type", JSON_STRING, err);
     return type ? json_string_value(type) : NULL;
+}
+
+int dt_tok_json_unsupported(const char *type, const char *supported,
+                            struct dt_error *err)
+{
+    char shown[DT_TOK_SHOWN_BYTES];
+    return dt_error_set(err, EX_DATAERR,
+                        "type: \"%s\" is not supported; %s are",
+                        dt_tok_shown(type, 40, shown), supported);
 }
 
 int dt_tok_json_parts(const json_t *part, const char *key,

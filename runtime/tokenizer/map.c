@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_map.c - a hash table of numbers */
+/* map.c - a hash table of numbers */
 #include "config.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include "tokenizer/impl.h"
 
-/* So many free slots. */
-static int allocate(struct dt_tok_map *map, size_t slots)
+/* Allocates free slots. -1: out of memory. */
+static int allocate_slots(struct dt_tok_map *map, size_t slots)
 {
     map->slots = malloc(slots * sizeof(map->slots[0]));
     if (!map->slots)
@@ -24,7 +24,7 @@ int dt_tok_map_init(struct dt_tok_map *map, size_t count)
     size_t slots = 8;
     while (slots < count + count / 2)
         slots *= 2;
-    return allocate(map, slots);
+    return allocate_slots(map, slots);
 }
 
 void dt_tok_map_fini(struct dt_tok_map *map)
@@ -33,7 +33,7 @@ void dt_tok_map_fini(struct dt_tok_map *map)
     *map = (struct dt_tok_map){0};
 }
 
-static void put(struct dt_tok_map *map, uint64_t key, uint64_t value)
+static void put_slot(struct dt_tok_map *map, uint64_t key, uint64_t value)
 {
     size_t i = dt_tok_map_home(map, key);
     while (map->slots[i].value != DT_TOK_NONE && map->slots[i].key != key)
@@ -46,14 +46,14 @@ int dt_tok_map_put(struct dt_tok_map *map, uint64_t key, uint64_t value)
 {
     if ((map->count + 1) * 4 > (map->mask + 1) * 3) {
         struct dt_tok_map grown;
-        if (allocate(&grown, 2 * (map->mask + 1)) < 0)
+        if (allocate_slots(&grown, 2 * (map->mask + 1)) < 0)
             return -1;
         for (size_t i = 0; i <= map->mask; i++)
             if (map->slots[i].value != DT_TOK_NONE)
-                put(&grown, map->slots[i].key, map->slots[i].value);
+                put_slot(&grown, map->slots[i].key, map->slots[i].value);
         free(map->slots);
         *map = grown;
     }
-    put(map, key, value);
+    put_slot(map, key, value);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_normalize.c - normalizers: read from tokenizer.json, and done */
+/* normalizer.c - reads the normalizer of tokenizer.json and applies it */
 #include "config.h"
 
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 
 enum {
     CONTENT_MAX_BYTES = 255,
-    GROWTH_MAX = 16, /* a text that becomes longer than so many times itself */
+    GROWTH_MAX = 16, /* how many times its length a text may grow */
 };
 
-static int take(char **to, size_t *bytes, const json_t *text,
-                struct dt_error *err)
+static int take_string(char **to, size_t *bytes, const json_t *text,
+                       struct dt_error *err)
 {
     if (json_string_length(text) > CONTENT_MAX_BYTES)
         return dt_error_set(err, EX_DATAERR, "%zu bytes, at most %d",
@@ -35,11 +35,11 @@ static int read_replace(struct dt_tok_normalizer *normalizer,
     if (!content)
         return -1;
     normalizer->kind = DT_TOK_REPLACE;
-    if (take(&normalizer->pattern, &normalizer->pattern_bytes, pattern, err) <
-        0)
+    if (take_string(&normalizer->pattern, &normalizer->pattern_bytes, pattern,
+                    err) < 0)
         return dt_error_prefix(err, "pattern");
-    if (take(&normalizer->content, &normalizer->content_bytes, content, err) <
-        0)
+    if (take_string(&normalizer->content, &normalizer->content_bytes, content,
+                    err) < 0)
         return dt_error_prefix(err, "content");
     return 0;
 }
@@ -51,7 +51,8 @@ static int read_prepend(struct dt_tok_normalizer *normalizer,
     normalizer->kind = DT_TOK_PREPEND;
     if (!text)
         return -1;
-    if (take(&normalizer->content, &normalizer->content_bytes, text, err) < 0)
+    if (take_string(&normalizer->content, &normalizer->content_bytes, text,
+                    err) < 0)
         return dt_error_prefix(err, "prepend");
     return 0;
 }
@@ -61,7 +62,6 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
     struct dt_tokenizer *tokenizer = ctx;
     const char *type = dt_tok_json_type(value, err);
     struct dt_tok_normalizer *normalizer;
-    char shown[DT_TOK_SHOWN_BYTES];
     if (!type)
         return -1;
     if (tokenizer->normalizer_count == DT_TOK_STEPS_MAX)
@@ -73,10 +73,8 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
         return read_prepend(normalizer, value, err);
     if (!strcmp(type, "Replace"))
         return read_replace(normalizer, value, err);
-    return dt_error_set(err, EX_DATAERR,
-                        "type: \"%s\" is not supported; NFC, Prepend, Replace "
-                        "and Sequence are",
-                        dt_tok_shown(type, 40, shown));
+    return dt_tok_json_unsupported(type, "NFC, Prepend, Replace and Sequence",
+                                   err);
 }
 
 int dt_tok_normalizer_read(struct dt_tokenizer *tokenizer, const json_t *value,
@@ -85,8 +83,9 @@ int dt_tok_normalizer_read(struct dt_tokenizer *tokenizer, const json_t *value,
     return dt_tok_json_parts(value, "normalizers", read_one, tokenizer, err);
 }
 
-static void replace(const struct dt_tok_normalizer *normalizer,
-                    const struct dt_tok_span *span, struct dt_tok_text *text)
+static void replace_pattern(const struct dt_tok_normalizer *normalizer,
+                            const struct dt_tok_span *span,
+                            struct dt_tok_text *text)
 {
     size_t done = 0, m = normalizer->pattern_bytes;
     const char *found;
@@ -102,10 +101,10 @@ static void replace(const struct dt_tok_normalizer *normalizer,
     dt_tok_text_copy(text, span, done, span->n);
 }
 
-/* One normalizer over *span, which becomes its result. */
-static int apply(const struct dt_tok_normalizer *normalizer,
-                 struct dt_tok_text *text, struct dt_tok_span *span,
-                 struct dt_error *err)
+/* Applies one normalizer to *span, which becomes the result in `text`. */
+static int apply_normalizer(const struct dt_tok_normalizer *normalizer,
+                            struct dt_tok_text *text, struct dt_tok_span *span,
+                            struct dt_error *err)
 {
     uint32_t at = dt_tok_span_begin(span, 0);
     switch (normalizer->kind) {
@@ -119,7 +118,7 @@ static int apply(const struct dt_tok_normalizer *normalizer,
         dt_tok_text_copy(text, span, 0, span->n);
         break;
     case DT_TOK_REPLACE:
-        replace(normalizer, span, text);
+        replace_pattern(normalizer, span, text);
         break;
     }
     return dt_tok_text_span(text, span, err);
@@ -139,7 +138,7 @@ int dt_tok_normalize(const struct dt_tokenizer *tokenizer,
             !dt_tok_nfc_needed(out->s, out->n))
             continue;
         dt_tok_text_clear(text, offsets);
-        if (apply(normalizer, text, out, err) < 0)
+        if (apply_normalizer(normalizer, text, out, err) < 0)
             return -1;
         if (out->n > most)
             return dt_error_set(err, EX_DATAERR,

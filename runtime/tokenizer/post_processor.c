@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_post.c - what the post-processor adds before and after a text */
+/* post_processor.c - reads the tokens that are added before and after a text */
 #include "config.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { ADDED_MAX = 64 };
 
-/* Tokens that a template has on one side of the text. */
+/* The tokens that a template adds on one side of the text. */
 struct side {
     int32_t ids[ADDED_MAX];
     size_t count;
@@ -39,7 +39,7 @@ static int add_ids(const struct dt_tokenizer *tokenizer, const json_t *special,
     return 0;
 }
 
-/* One piece of a template: a special token, or the text ("A"). */
+/* Reads one piece of a template: a special token, or the text ("A"). */
 static int read_piece(const struct dt_tokenizer *tokenizer,
                       const json_t *template, const json_t *piece,
                       struct side sides[2], size_t *sequences,
@@ -75,7 +75,9 @@ static int read_piece(const struct dt_tokenizer *tokenizer,
     return 0;
 }
 
-/* Puts a side around what there is: in front, or at the end. */
+/* Adds the tokens of a side in front of those of earlier processors, or at the
+ * end.
+ */
 static int surround(int32_t **ids, size_t *count, const struct side *side,
                     bool in_front, struct dt_error *err)
 {
@@ -119,17 +121,14 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
 {
     struct dt_tokenizer *tokenizer = ctx;
     const char *type = dt_tok_json_type(value, err);
-    char shown[DT_TOK_SHOWN_BYTES];
     if (!type)
         return -1;
-    if (!strcmp(type, "ByteLevel")) /* offsets only */
+    if (!strcmp(type, "ByteLevel")) /* changes only offsets */
         return 0;
     if (!strcmp(type, "TemplateProcessing"))
         return read_template(tokenizer, value, err);
-    return dt_error_set(err, EX_DATAERR,
-                        "type: \"%s\" is not supported; TemplateProcessing, "
-                        "ByteLevel and Sequence are",
-                        dt_tok_shown(type, 40, shown));
+    return dt_tok_json_unsupported(
+        type, "TemplateProcessing, ByteLevel and Sequence", err);
 }
 
 int dt_tok_post_read(struct dt_tokenizer *tokenizer, const json_t *value,

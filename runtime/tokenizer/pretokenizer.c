@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_steps.c - the pre-tokenizer of tokenizer.json, read into steps */
+/* pretokenizer.c - reads the pre-tokenizer of tokenizer.json into steps */
 #include "config.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void dt_tok_step_fini(struct dt_tok_step *step)
     free(step->text);
 }
 
-/* The next step, or NULL and err. */
+/* Adds a step. NULL and err: EX_DATAERR, there are too many. */
 static struct dt_tok_step *add(struct dt_tokenizer *tokenizer,
                                enum dt_tok_step_kind kind, struct dt_error *err)
 {
@@ -86,7 +86,8 @@ static int read_behavior(struct dt_tok_step *step, const json_t *value,
                         dt_tok_shown(json_string_value(name), 40, shown));
 }
 
-/* A Split by a pattern that is known, and is what it is known for, is words. */
+/* Reads a Split. A known pattern with the usual behavior becomes a WORDS step.
+ */
 static int read_split(struct dt_tokenizer *tokenizer, const json_t *value,
                       struct dt_error *err)
 {
@@ -125,7 +126,7 @@ static int read_digits(struct dt_tokenizer *tokenizer, const json_t *value,
     return 0;
 }
 
-/* prepend_scheme, or what older files say with add_prefix_space. */
+/* Reads prepend_scheme, or add_prefix_space of older files. */
 static int read_scheme(struct dt_tok_step *step, const json_t *value,
                        struct dt_error *err)
 {
@@ -179,7 +180,6 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
 {
     struct dt_tokenizer *tokenizer = ctx;
     const char *type = dt_tok_json_type(value, err);
-    char shown[DT_TOK_SHOWN_BYTES];
     if (!type)
         return -1;
     if (tokenizer->model.byte_level)
@@ -192,10 +192,8 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
         return read_digits(tokenizer, value, err);
     if (!strcmp(type, "Metaspace"))
         return read_metaspace(tokenizer, value, err);
-    return dt_error_set(err, EX_DATAERR,
-                        "type: \"%s\" is not supported; ByteLevel, Split, "
-                        "Digits, Metaspace and Sequence are",
-                        dt_tok_shown(type, 40, shown));
+    return dt_tok_json_unsupported(
+        type, "ByteLevel, Split, Digits, Metaspace and Sequence", err);
 }
 
 int dt_tok_steps_read(struct dt_tokenizer *tokenizer, const json_t *value,
@@ -219,8 +217,10 @@ static bool ends_with_mark(const struct dt_tokenizer *tokenizer, uint64_t id)
                    DT_TOK_MARK, n);
 }
 
-/* A mark that is no unknown character ends a run of those, and a merge never
- * makes the start of a token of its middle: pieces can begin there.
+/* Pieces may start at a mark if no merge crosses it, that is, if no merge joins
+ * something that does not end with a mark to something that begins with one.
+ * The mark itself must be in the vocabulary, so that it ends a run of unknown
+ * characters that are fused.
  */
 int dt_tok_steps_finish(struct dt_tokenizer *tokenizer, struct dt_error *err)
 {

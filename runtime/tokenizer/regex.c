@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tok_regex.c - regular expressions as Oniguruma reads them
+ * regex.c - matches regular expressions of Oniguruma with PCRE2
  *
- * tokenizer.json is written for Oniguruma. What both libraries read alike goes
- * to PCRE2 as it is, \s and \S as Unicode's White_Space (PCRE2 adds U+180E),
- * and the rest is refused.
+ * tokenizer.json is written for Oniguruma. Syntax that both libraries read
+ * alike is passed to PCRE2 unchanged, \s and \S become Unicode's White_Space
+ * (PCRE2 adds U+180E), and all other syntax is refused.
  */
 #include "config.h"
 
@@ -20,9 +20,9 @@
 
 enum {
     PATTERN_MAX_BYTES = 1 << 14,
-    MATCH_LIMIT = 5000000, /* steps of one match: less than a second */
+    MATCH_LIMIT = 5000000, /* steps of a match, which take less than a second */
     JIT_STACK_BYTES = 8 << 20,
-    GROW_BYTES = sizeof("\\p{White_Space}"), /* of one escape, at most */
+    GROW_BYTES = sizeof("\\p{White_Space}"), /* longest escape */
 };
 
 struct dt_tok_regex {
@@ -42,97 +42,99 @@ struct translation {
     bool in_class;
 };
 
-static void put(struct translation *t, const char *text, size_t bytes)
+static void put_text(struct translation *t, const char *text, size_t bytes)
 {
     memcpy(t->out + t->count, text, bytes);
     t->count += bytes;
 }
 
-static bool begins(const struct translation *t, const char *text)
+static bool begins_with(const struct translation *t, const char *text)
 {
     size_t n = strlen(text);
     return (size_t)(t->end - t->in) >= n && !memcmp(t->in, text, n);
 }
 
-/* \p{L}, or \p{Han}, which for PCRE2 would be Script_Extensions. */
+/* Translates \p{L}, or \p{Han}, which PCRE2 would read as Script_Extensions
+ * without "sc:".
+ */
 static int translate_property(struct translation *t)
 {
     const char *close = memchr(t->in, '}', (size_t)(t->end - t->in));
     if (!close || t->in[2] != '{')
         return -1;
-    put(t, t->in, 3);
+    put_text(t, t->in, 3);
     t->in += 3;
     if (*t->in == '^')
-        put(t, t->in++, 1);
+        put_text(t, t->in++, 1);
     if (close - t->in > 2)
-        put(t, "sc:", 3);
-    put(t, t->in, (size_t)(close - t->in) + 1);
+        put_text(t, "sc:", 3);
+    put_text(t, t->in, (size_t)(close - t->in) + 1);
     t->in = close + 1;
     return 0;
 }
 
-/* What follows a backslash. 0 or -1: it is not the same in both. */
+/* Translates a backslash and what follows it. -1: the libraries differ. */
 static int translate_escape(struct translation *t)
 {
     unsigned char c = t->in + 1 < t->end ? (unsigned char)t->in[1] : '\0';
     if (c == 'p' || c == 'P')
         return translate_property(t);
     if (c == 's' || c == 'S')
-        put(t, c == 's' ? "\\p{White_Space}" : "\\P{White_Space}", 15);
-    else if ((c && strchr("dDrntf", c)) || begins(t, "\\x{") ||
+        put_text(t, c == 's' ? "\\p{White_Space}" : "\\P{White_Space}", 15);
+    else if ((c && strchr("dDrntf", c)) || begins_with(t, "\\x{") ||
              (c > ' ' && c < 0x7f && !isalnum(c)))
-        put(t, t->in, 2);
+        put_text(t, t->in, 2);
     else
         return -1;
     t->in += 2;
     return 0;
 }
 
-/* Is what begins here read in another way by Oniguruma (Ruby syntax)? */
-static bool differs(const struct translation *t)
+/* Whether Oniguruma (Ruby syntax) reads the next characters differently. */
+static bool reads_differently(const struct translation *t)
 {
     static const char *const groups[] = {"(?:",  "(?i:", "(?=", "(?!",
                                          "(?<=", "(?<!", "(?>"};
     if (t->in_class)
-        return *t->in == '[' || begins(t, "&&");
-    if (*t->in == '^' || *t->in == '$' || begins(t, "}+") || begins(t, "{,") ||
-        begins(t, "(*"))
+        return *t->in == '[' || begins_with(t, "&&");
+    if (*t->in == '^' || *t->in == '$' || begins_with(t, "}+") ||
+        begins_with(t, "{,") || begins_with(t, "(*"))
         return true;
-    if (!begins(t, "(?"))
+    if (!begins_with(t, "(?"))
         return false;
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
-        if (begins(t, groups[i]))
+        if (begins_with(t, groups[i]))
             return false;
     return true;
 }
 
-/* One character outside and inside of classes. 0 or -1: not supported. */
+/* Translates one character, outside or inside of classes. -1: not supported. */
 static int translate_one(struct translation *t)
 {
     if (*t->in == '\\')
         return translate_escape(t);
-    if (differs(t))
+    if (reads_differently(t))
         return -1;
     if (*t->in == '.' && !t->in_class) {
-        put(t, "[^\\n]", 5);
+        put_text(t, "[^\\n]", 5);
         t->in++;
         return 0;
     }
     if (*t->in == '[') {
-        if (begins(t, "[]") || begins(t, "[^]"))
+        if (begins_with(t, "[]") || begins_with(t, "[^]"))
             return -1;
         t->in_class = true;
-        if (begins(t, "[^"))
-            put(t, t->in++, 1);
+        if (begins_with(t, "[^"))
+            put_text(t, t->in++, 1);
     } else if (*t->in == ']') {
         t->in_class = false;
     }
-    put(t, t->in++, 1);
+    put_text(t, t->in++, 1);
     return 0;
 }
 
-static int translate(struct translation *t, const char *pattern,
-                     struct dt_error *err)
+static int translate_pattern(struct translation *t, const char *pattern,
+                             struct dt_error *err)
 {
     char shown[DT_TOK_SHOWN_BYTES];
     while (t->in < t->end)
@@ -144,8 +146,8 @@ static int translate(struct translation *t, const char *pattern,
     return 0;
 }
 
-static pcre2_code *compile(const char *pattern, size_t bytes,
-                           struct dt_error *err)
+static pcre2_code *compile_pattern(const char *pattern, size_t bytes,
+                                   struct dt_error *err)
 {
     int code;
     PCRE2_SIZE offset;
@@ -159,7 +161,7 @@ static pcre2_code *compile(const char *pattern, size_t bytes,
                      (const char *)text);
         return NULL;
     }
-    pcre2_jit_compile(made, PCRE2_JIT_COMPLETE); /* without it: only slower */
+    pcre2_jit_compile(made, PCRE2_JIT_COMPLETE); /* optional: only speed */
     return made;
 }
 
@@ -178,8 +180,8 @@ struct dt_tok_regex *dt_tok_regex_create(const char *pattern, size_t bytes,
     regex = calloc(1, sizeof(*regex));
     if (!t.out || !regex)
         dt_error_set(err, EX_OSERR, "out of memory");
-    else if (translate(&t, pattern, err) == 0)
-        regex->code = compile(t.out, t.count, err);
+    else if (translate_pattern(&t, pattern, err) == 0)
+        regex->code = compile_pattern(t.out, t.count, err);
     free(t.out);
     if (regex && regex->code)
         return regex;
@@ -208,7 +210,7 @@ struct dt_tok_matcher *dt_tok_matcher_create(void)
         return NULL;
     }
     pcre2_set_match_limit(m->context, MATCH_LIMIT);
-    if (m->stack) /* NULL where PCRE2 has no JIT */
+    if (m->stack) /* NULL if PCRE2 has no JIT */
         pcre2_jit_stack_assign(m->context, NULL, m->stack);
     return m;
 }
@@ -251,7 +253,7 @@ static char version[32];
 static void find_version(void)
 {
     pcre2_config(PCRE2_CONFIG_VERSION, version);
-    version[strcspn(version, " ")] = '\0'; /* the date */
+    version[strcspn(version, " ")] = '\0'; /* cut off the date */
 }
 
 const char *dt_tok_regex_library(void)

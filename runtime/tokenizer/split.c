@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_split.c - cuts text into pieces, by the steps of the pre-tokenizer */
+/* split.c - cuts text into pieces by the steps of the pre-tokenizer */
 #include "config.h"
 
 #include <string.h>
 
 #include "tokenizer/impl.h"
 
-/* Parts of a span as a pattern gives them, and what is held back until it is
- * known what the next one is.
+/* The state while a pattern cuts a span into parts. A part is held back until
+ * the next one is known, since the two may be merged.
  */
 struct parts {
     struct dt_encoder *e;
     size_t step;
     const struct dt_tok_span *span;
-    size_t begin, end; /* of what is held back */
+    size_t begin, end; /* of the part that is held back */
     bool holds, held_match;
 };
 
-static int give(const struct parts *p, size_t begin, size_t end)
+static int emit_part(const struct parts *p, size_t begin, size_t end)
 {
     struct dt_tok_span part = dt_tok_span_part(p->span, begin, end);
     return begin < end ? dt_tok_split(p->e, p->step + 1, &part) : 0;
 }
 
-/* Does the next part go on with the one that is held back? */
-static bool joins(const struct parts *p, enum dt_tok_behavior behavior,
-                  bool match)
+/* Whether the next part is merged with the one that is held back. */
+static bool joins_held(const struct parts *p, enum dt_tok_behavior behavior,
+                       bool match)
 {
     switch (behavior) {
     case DT_TOK_CONTIGUOUS:
@@ -39,19 +39,19 @@ static bool joins(const struct parts *p, enum dt_tok_behavior behavior,
     }
 }
 
-/* One part, which is a match or what is between two. */
-static int put(struct parts *p, size_t begin, size_t end, bool match)
+/* Adds one part, which is a match or the text between two matches. */
+static int put_part(struct parts *p, size_t begin, size_t end, bool match)
 {
     const struct dt_tok_step *step = &p->e->tokenizer->steps[p->step];
     match ^= step->invert;
     if (step->behavior == DT_TOK_ISOLATED)
-        return give(p, begin, end);
+        return emit_part(p, begin, end);
     if (step->behavior == DT_TOK_REMOVED)
-        return match ? 0 : give(p, begin, end);
-    if (p->holds && joins(p, step->behavior, match)) {
+        return match ? 0 : emit_part(p, begin, end);
+    if (p->holds && joins_held(p, step->behavior, match)) {
         p->end = end;
     } else {
-        if (p->holds && give(p, p->begin, p->end) < 0)
+        if (p->holds && emit_part(p, p->begin, p->end) < 0)
             return -1;
         p->begin = begin;
         p->end = end;
@@ -61,7 +61,7 @@ static int put(struct parts *p, size_t begin, size_t end, bool match)
     return 0;
 }
 
-/* The next number at or after `from`: of one character. */
+/* Finds the next numeric character at or after `from`. */
 static int find_number(const uint8_t *classes, const struct dt_tok_span *span,
                        size_t from, size_t *begin, size_t *end)
 {
@@ -75,7 +75,8 @@ static int find_number(const uint8_t *classes, const struct dt_tok_span *span,
     return 0;
 }
 
-static int find(const struct parts *p, size_t from, size_t *begin, size_t *end)
+static int find_match(const struct parts *p, size_t from, size_t *begin,
+                      size_t *end)
 {
     const struct dt_tok_step *step = &p->e->tokenizer->steps[p->step];
     const struct dt_tok_span *span = p->span;
@@ -93,7 +94,9 @@ static int find(const struct parts *p, size_t from, size_t *begin, size_t *end)
     return 1;
 }
 
-/* A match of nothing counts, but not right behind another match. */
+/* Cuts a span by a pattern. An empty match counts, except directly behind
+ * another match.
+ */
 static int split_pattern(struct dt_encoder *e, size_t step,
                          const struct dt_tok_span *span)
 {
@@ -101,7 +104,7 @@ static int split_pattern(struct dt_encoder *e, size_t step,
     size_t done = 0, from = 0, begin, end, bytes;
     bool any = false;
     int rc = 0;
-    while (from <= span->n && (rc = find(&p, from, &begin, &end)) > 0) {
+    while (from <= span->n && (rc = find_match(&p, from, &begin, &end)) > 0) {
         if (begin == end && any && end == done) {
             bytes = 1;
             if (from < span->n)
@@ -109,15 +112,15 @@ static int split_pattern(struct dt_encoder *e, size_t step,
             from += bytes;
             continue;
         }
-        if ((begin > done && put(&p, done, begin, false) < 0) ||
-            put(&p, begin, end, true) < 0)
+        if ((begin > done && put_part(&p, done, begin, false) < 0) ||
+            put_part(&p, begin, end, true) < 0)
             return -1;
         done = from = end;
         any = true;
     }
-    if (rc < 0 || (done < span->n && put(&p, done, span->n, false) < 0))
+    if (rc < 0 || (done < span->n && put_part(&p, done, span->n, false) < 0))
         return -1;
-    return p.holds ? give(&p, p.begin, p.end) : 0;
+    return p.holds ? emit_part(&p, p.begin, p.end) : 0;
 }
 
 static int split_words(struct dt_encoder *e, size_t step,
@@ -134,7 +137,7 @@ static int split_words(struct dt_encoder *e, size_t step,
     return 0;
 }
 
-/* Pieces that begin with marks, but for the first. */
+/* Cuts a span before each run of marks. */
 static int split_before(struct dt_encoder *e, size_t step,
                         const struct dt_tok_span *span)
 {
@@ -155,8 +158,8 @@ static int split_before(struct dt_encoder *e, size_t step,
     return 0;
 }
 
-static int prepend(struct dt_encoder *e, size_t step,
-                   const struct dt_tok_span *span, const char *s, size_t n)
+static int prepend_text(struct dt_encoder *e, size_t step,
+                        const struct dt_tok_span *span, const char *s, size_t n)
 {
     struct dt_tok_text *text = &e->stepped[step];
     struct dt_tok_span longer = *span;
@@ -211,7 +214,7 @@ int dt_tok_split(struct dt_encoder *e, size_t step,
     case DT_TOK_STEP_PATTERN:
         return split_pattern(e, step, span);
     case DT_TOK_STEP_SPACE:
-        return prepend(e, step, span, " ", 1);
+        return prepend_text(e, step, span, " ", 1);
     case DT_TOK_STEP_MARK:
         return split_mark(e, step, span);
     default:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_text.c - text with what it stood for */
+/* text.c - builds text with offsets into the original text */
 #include "config.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ void dt_tok_text_fini(struct dt_tok_text *text)
 
 void dt_tok_text_clear(struct dt_tok_text *text, bool offsets)
 {
-    if (offsets && !text->offsets) /* so that all three are equally long */
+    if (offsets && !text->offsets) /* all three arrays share one capacity */
         dt_tok_text_fini(text);
     text->offsets = offsets;
     text->count = 0;
@@ -59,7 +59,7 @@ bool dt_tok_grow(void *array, size_t count, size_t size)
     return grown;
 }
 
-static bool reserve(struct dt_tok_text *text, size_t more)
+static bool reserve_bytes(struct dt_tok_text *text, size_t more)
 {
     size_t capacity = text->count + more;
     if (text->full || capacity <= text->capacity)
@@ -77,7 +77,7 @@ static bool reserve(struct dt_tok_text *text, size_t more)
 void dt_tok_text_copy(struct dt_tok_text *text, const struct dt_tok_span *span,
                       size_t from, size_t to)
 {
-    if (from == to || !reserve(text, to - from))
+    if (from == to || !reserve_bytes(text, to - from))
         return;
     memcpy(text->bytes + text->count, span->s + from, to - from);
     for (size_t i = from; text->offsets && i < to; i++) {
@@ -90,7 +90,7 @@ void dt_tok_text_copy(struct dt_tok_text *text, const struct dt_tok_span *span,
 void dt_tok_text_add(struct dt_tok_text *text, const char *s, size_t n,
                      uint32_t begin, uint32_t end)
 {
-    if (n == 0 || !reserve(text, n))
+    if (n == 0 || !reserve_bytes(text, n))
         return;
     memcpy(text->bytes + text->count, s, n);
     for (size_t i = 0; text->offsets && i < n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer.c - loads a tokenizer, and answers what is asked of it */
+/* tokenizer.c - loads tokenizers and answers questions about them */
 #include "config.h"
 
 #include <limits.h>
@@ -14,10 +14,9 @@
 
 #include "base/file.h"
 #include "base/foreign.h"
-#include "data/dataset.h"
 #include "tokenizer/impl.h"
 
-/* Everything but the texts beside it. */
+/* Reads everything in tokenizer.json. */
 static int read_root(struct dt_tokenizer *tokenizer, const json_t *root,
                      struct dt_error *err)
 {
@@ -47,8 +46,10 @@ static int read_root(struct dt_tokenizer *tokenizer, const json_t *root,
     return 0;
 }
 
-/* Libraries know the code points of different years. */
-static uint64_t hash(const void *data, size_t bytes)
+/* Hashes with the versions of the libraries as the seed, since they know
+ * different versions of Unicode.
+ */
+static uint64_t hash_data(const void *data, size_t bytes)
 {
     const char *seed = dt_tokenizer_library();
     return XXH3_64bits_withSeed(data, bytes, XXH3_64bits(seed, strlen(seed)));
@@ -60,7 +61,7 @@ static int read_file(struct dt_tokenizer *tokenizer, const char *path,
     char *text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
     if (!text)
         return -1;
-    tokenizer->hash = hash(text, strlen(text));
+    tokenizer->hash = hash_data(text, strlen(text));
     json_t *root = dt_tok_json_parse(path, text, err);
     free(text);
     if (!root)
@@ -70,7 +71,9 @@ static int read_file(struct dt_tokenizer *tokenizer, const char *path,
     return rc < 0 ? dt_error_prefix(err, "%s", path) : 0;
 }
 
-/* Each byte is a token, and the end of a document, which nothing spells. */
+/* Makes the byte tokenizer: one token for each byte, and one for the end of a
+ * document, which no text spells.
+ */
 static int make_bytes(struct dt_tokenizer *tokenizer, struct dt_error *err)
 {
     struct dt_tok_vocab *vocab = &tokenizer->vocab;
@@ -78,7 +81,7 @@ static int make_bytes(struct dt_tokenizer *tokenizer, struct dt_error *err)
     tokenizer->model.byte_level = tokenizer->decoder.byte_level = true;
     tokenizer->model.unk = -1;
     tokenizer->special[DT_TOKEN_EOS] = DT_BYTE_EOT;
-    tokenizer->hash = hash("byte", 4);
+    tokenizer->hash = hash_data("byte", 4);
     if (dt_tok_vocab_init(vocab, DT_BYTE_VOCAB, DT_BYTE_VOCAB) < 0 ||
         dt_tok_map_init(&tokenizer->model.merges, 0) < 0)
         return dt_error_set(err, EX_OSERR, "out of memory");
@@ -91,8 +94,8 @@ static int make_bytes(struct dt_tokenizer *tokenizer, struct dt_error *err)
     return dt_tok_vocab_add(vocab, DT_BYTE_EOT, "", 0, DT_TOK_SPECIAL, err);
 }
 
-static int load(struct dt_tokenizer *tokenizer, const char *path,
-                struct dt_error *err)
+static int load_path(struct dt_tokenizer *tokenizer, const char *path,
+                     struct dt_error *err)
 {
     char file[PATH_MAX];
     struct stat st;
@@ -122,7 +125,7 @@ struct dt_tokenizer *dt_tokenizer_load(const char *path, struct dt_error *err)
         dt_error_set(err, EX_OSERR, "out of memory");
         return NULL;
     }
-    if (load(tokenizer, path, err) == 0)
+    if (load_path(tokenizer, path, err) == 0)
         return tokenizer;
     dt_tokenizer_destroy(tokenizer);
     return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_files.c - special tokens and the chat template beside tokenizer.json */
+/* tokenizer_config.c - reads special tokens and the chat template of a model */
 #include "config.h"
 
 #include <limits.h>
@@ -18,7 +18,9 @@ static const char *const role_keys[] = {
     [DT_TOKEN_UNK] = "unk_token",
 };
 
-/* directory/name into path: 1 if it is there, 0 if not, -1 and err. */
+/* Writes directory/name to path. Returns 1 if that exists, 0 if not, -1 and
+ * err.
+ */
 static int find_file(const char *directory, const char *name,
                      char path[PATH_MAX], struct dt_error *err)
 {
@@ -28,9 +30,11 @@ static int find_file(const char *directory, const char *name,
     return access(path, F_OK) == 0;
 }
 
-/* The object of a file, or NULL: there is no such file, or *rc is -1. */
-static json_t *load(const char *directory, const char *name, int *rc,
-                    struct dt_error *err)
+/* Loads the object of a file. NULL: the file does not exist, or it is bad and
+ * *rc is -1.
+ */
+static json_t *load_object(const char *directory, const char *name, int *rc,
+                           struct dt_error *err)
 {
     char path[PATH_MAX], *text;
     *rc = find_file(directory, name, path, err);
@@ -43,7 +47,7 @@ static json_t *load(const char *directory, const char *name, int *rc,
     return root;
 }
 
-/* "bos_token": a text, an object with "content", or null. */
+/* Reads "bos_token" and the like: a text, an object with "content", or null. */
 static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
                       const char *name, struct dt_error *err)
 {
@@ -65,9 +69,9 @@ static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
     return 0;
 }
 
-/* "add_prefix_space" is of tokenizer.json's ByteLevel, too. Where they differ
- * it depends on tokenizer_class and on the version of transformers which
- * counts.
+/* Refuses an "add_prefix_space" that differs from that of ByteLevel in
+ * tokenizer.json: which one transformers uses depends on tokenizer_class and on
+ * its version.
  */
 static int check_prefix(const struct dt_tokenizer *tokenizer,
                         const json_t *root, const char *name,
@@ -85,7 +89,9 @@ static int check_prefix(const struct dt_tokenizer *tokenizer,
                         name, ours ? "false" : "true", ours ? "true" : "false");
 }
 
-/* "chat_template": a text, or a list of named ones of which "default" is it. */
+/* Reads "chat_template": a text, or a list of named texts, of which "default"
+ * is used.
+ */
 static int read_template(struct dt_tokenizer *tokenizer, const json_t *root,
                          struct dt_error *err)
 {
@@ -111,13 +117,13 @@ static int read_template(struct dt_tokenizer *tokenizer, const json_t *root,
 int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
                       struct dt_error *err)
 {
-    /* the later, the more it counts */
+    /* Later files take precedence. */
     static const char *const names[] = {"special_tokens_map.json",
                                         "tokenizer_config.json"};
     char path[PATH_MAX];
     int rc = 0;
     for (size_t i = 0; i < 2; i++) {
-        json_t *root = load(directory, names[i], &rc, err);
+        json_t *root = load_object(directory, names[i], &rc, err);
         if (root)
             rc = read_roles(tokenizer, root, names[i], err);
         if (root && rc == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_unicode.c - code points, and normal form C */
+/* unicode.c - classifies code points and computes normal form C */
 #include "config.h"
 
 #include <pthread.h>
@@ -18,7 +18,8 @@ static const uint32_t spaces[][2] = {
     {0x205f, 0x205f}, {0x3000, 0x3000},
 };
 
-/* Letters that \w takes though their category is not that of letters. */
+/* Code points that \w matches although their category is not that of letters.
+ */
 static const uint32_t other_alphabetic[][2] = {
     {0x200c, 0x200d},   {0x24b6, 0x24e9},   {0x1f130, 0x1f149},
     {0x1f150, 0x1f169}, {0x1f170, 0x1f189},
@@ -26,8 +27,10 @@ static const uint32_t other_alphabetic[][2] = {
 
 enum { DECOMPOSED_MAX = 32 };
 
-/* The full canonical decomposition of a code point; its length. */
-static size_t decompose(uint32_t cp, utf8proc_int32_t out[DECOMPOSED_MAX])
+/* Writes the full canonical decomposition of a code point and returns its
+ * length.
+ */
+static size_t decompose_char(uint32_t cp, utf8proc_int32_t out[DECOMPOSED_MAX])
 {
     int boundary = 0;
     utf8proc_ssize_t n = utf8proc_decompose_char(
@@ -36,35 +39,39 @@ static size_t decompose(uint32_t cp, utf8proc_int32_t out[DECOMPOSED_MAX])
     return n < 0 || n > DECOMPOSED_MAX ? 0 : (size_t)n;
 }
 
-/* Does NFC change this code point even if it is alone? */
-static bool changes(uint32_t cp, size_t n,
-                    utf8proc_int32_t buffer[DECOMPOSED_MAX + 1])
+/* Whether NFC changes this code point even on its own. `buffer` holds its
+ * decomposition of length n.
+ */
+static bool changes_alone(uint32_t cp, size_t n,
+                          utf8proc_int32_t buffer[DECOMPOSED_MAX + 1])
 {
     return utf8proc_normalize_utf32(buffer, (utf8proc_ssize_t)n,
                                     UTF8PROC_STABLE | UTF8PROC_COMPOSE) != 1 ||
            buffer[0] != (utf8proc_int32_t)cp;
 }
 
-/* What is not the first of a decomposition may join what is before it. */
+/* Marks the code points that NFC may change. A code point that occurs in a
+ * decomposition, except as the first, may be joined to the one before it.
+ */
 static void mark_active(void)
 {
     utf8proc_int32_t parts[DECOMPOSED_MAX + 1];
     for (uint32_t cp = 0xc0; cp < DT_TOK_CODE_POINTS; cp++) {
-        size_t n = decompose(cp, parts);
+        size_t n = decompose_char(cp, parts);
         if (utf8proc_get_property((utf8proc_int32_t)cp)->combining_class != 0)
             classes[cp] |= DT_TOK_ACTIVE;
         for (size_t i = 1; i < n; i++)
             classes[parts[i]] |= DT_TOK_ACTIVE;
     }
     for (uint32_t cp = 0xc0; cp < DT_TOK_CODE_POINTS; cp++) {
-        size_t n = decompose(cp, parts);
+        size_t n = decompose_char(cp, parts);
         if (n > 0 && (n > 1 || parts[0] != (utf8proc_int32_t)cp) &&
-            (classes[parts[0]] & DT_TOK_ACTIVE || changes(cp, n, parts)))
+            (classes[parts[0]] & DT_TOK_ACTIVE || changes_alone(cp, n, parts)))
             classes[cp] |= DT_TOK_ACTIVE;
     }
 }
 
-static uint8_t kind(uint32_t cp)
+static uint8_t class_of(uint32_t cp)
 {
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
     case UTF8PROC_CATEGORY_LU:
@@ -85,7 +92,7 @@ static uint8_t kind(uint32_t cp)
 static void make_classes(void)
 {
     for (uint32_t cp = 0; cp < DT_TOK_CODE_POINTS; cp++)
-        classes[cp] = kind(cp);
+        classes[cp] = class_of(cp);
     for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++)
         for (uint32_t cp = spaces[i][0]; cp <= spaces[i][1]; cp++)
             classes[cp] = DT_TOK_SPACE;
@@ -136,7 +143,7 @@ size_t dt_tok_back(const char *s, size_t i)
 
 int dt_tok_sequence(const unsigned char *s, size_t n)
 {
-    unsigned char low = 0x80, high = 0xbf; /* of the second byte */
+    unsigned char low = 0x80, high = 0xbf; /* range of the next byte */
     int length;
     if (s[0] < 0x80)
         return 1;
@@ -160,10 +167,10 @@ int dt_tok_sequence(const unsigned char *s, size_t n)
     return length;
 }
 
-/* Bytes from `from` on that NFC leaves alone: up to the character before one
- * that is active.
+/* The end of the text from `from` on that NFC does not change: the character
+ * before the first active one, which the two may form.
  */
-static size_t quiet(const char *s, size_t n, size_t from)
+static size_t find_active(const char *s, size_t n, size_t from)
 {
     size_t bytes, before = from;
     for (size_t i = from; i < n; i += bytes) {
@@ -174,10 +181,10 @@ static size_t quiet(const char *s, size_t n, size_t from)
     return n;
 }
 
-/* The end of what begins at `from` with one character of any kind and goes on
- * with active ones.
+/* The end of the text to compose: one character of any kind at `from`, and the
+ * active ones that follow it.
  */
-static size_t busy(const char *s, size_t n, size_t from)
+static size_t end_of_active(const char *s, size_t n, size_t from)
 {
     size_t bytes;
     dt_tok_decode(s + from, &bytes);
@@ -190,13 +197,14 @@ static size_t busy(const char *s, size_t n, size_t from)
 bool dt_tok_nfc_needed(const char *s, size_t n)
 {
     size_t i = 0;
-    while (i < n && (unsigned char)s[i] < 0xcc) /* U+0300 and up */
+    /* Bytes from 0xcc on start U+0300 and up. */
+    while (i < n && (unsigned char)s[i] < 0xcc)
         i++;
-    return quiet(s, n, i) < n;
+    return find_active(s, n, i) < n;
 }
 
-static int compose(const struct dt_tok_span *span, size_t from, size_t to,
-                   struct dt_tok_text *text, struct dt_error *err)
+static int compose_span(const struct dt_tok_span *span, size_t from, size_t to,
+                        struct dt_tok_text *text, struct dt_error *err)
 {
     utf8proc_uint8_t *out = NULL;
     utf8proc_ssize_t n = utf8proc_map((const utf8proc_uint8_t *)span->s + from,
@@ -216,13 +224,13 @@ int dt_tok_nfc(const struct dt_tok_span *span, struct dt_tok_text *text,
                struct dt_error *err)
 {
     for (size_t i = 0; i < span->n;) {
-        size_t end = quiet(span->s, span->n, i);
+        size_t end = find_active(span->s, span->n, i);
         dt_tok_text_copy(text, span, i, end);
         i = end;
         if (i == span->n)
             break;
-        end = busy(span->s, span->n, i);
-        if (compose(span, i, end, text, err) < 0)
+        end = end_of_active(span->s, span->n, i);
+        if (compose_span(span, i, end, text, err) < 0)
             return -1;
         i = end;
     }

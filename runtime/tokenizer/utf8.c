@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utf8.c - is this text UTF-8? */
+/* utf8.c - checks whether text is well-formed UTF-8 */
 #include "config.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "data/utf8.h"
+#include "tokenizer/utf8.h"
 
 enum {
     BLOCK_BYTES = 64,
 };
 
-/* States of an automaton over bytes. All successors of a byte are packed into
- * one word, six bits for each state, and a state is its place in that word: a
- * step is one shift, without a branch that real text would mispredict.
+/* States of an automaton over bytes. For each byte, the successors of all
+ * states are packed into one word of six bits each, and the value of a state is
+ * its shift in that word. So a step is one shift, without a branch that real
+ * text would mispredict.
  */
 enum {
     OK = 0,        /* between two sequences */
-    BAD = 6,       /* for good */
+    BAD = 6,       /* final */
     ONE_MORE = 12, /* continuation bytes to come */
     TWO_MORE = 18,
     THREE_MORE = 24,
-    AFTER_E0 = 30, /* whose next byte has a narrower range */
+    AFTER_E0 = 30, /* from here on: the next byte has a narrower range */
     AFTER_ED = 36,
     AFTER_F0 = 42,
     AFTER_F4 = 48,
@@ -30,7 +31,7 @@ enum {
     STATE_MASK = 63,
 };
 
-/* Bytes low..high lead from one state to another (Unicode, table 3-7). */
+/* The bytes low..high lead from one state to another (Unicode, table 3-7). */
 static const struct {
     uint8_t low, high, from, to;
 } rules[] = {
@@ -73,9 +74,10 @@ static bool is_ascii(const unsigned char *s)
     return !(any & 0x8080808080808080);
 }
 
-/* Bytes up to the first sequence that is ill-formed or cut short. */
-static size_t scan(const uint64_t table[256], const unsigned char *s,
-                   size_t bytes)
+/* The number of bytes before the first sequence that is malformed or cut short.
+ */
+static size_t scan_bytes(const uint64_t table[256], const unsigned char *s,
+                         size_t bytes)
 {
     uint64_t state = OK;
     size_t good = 0;
@@ -101,10 +103,11 @@ size_t dt_utf8_check(const void *text, size_t bytes)
         if ((state & STATE_MASK) == BAD)
             break;
         i += BLOCK_BYTES;
-        if ((state & STATE_MASK) != OK) /* the next block takes it from there */
+        /* Start the next block with the sequence that this one cuts. */
+        if ((state & STATE_MASK) != OK)
             do
                 i--;
             while ((s[i] & 0xc0) == 0x80);
     }
-    return i + scan(table, s + i, bytes - i);
+    return i + scan_bytes(table, s + i, bytes - i);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tok_vocab.c - texts and their ids */
+/* vocab.c - maps texts to ids and back */
 #include "config.h"
 
 #include <stdlib.h>
@@ -33,9 +33,9 @@ void dt_tok_vocab_fini(struct dt_tok_vocab *vocab)
     *vocab = (struct dt_tok_vocab){0};
 }
 
-/* Where the text is in the index, or the free place that it belongs to. */
-static size_t find(const struct dt_tok_vocab *vocab, const char *text,
-                   size_t bytes)
+/* The slot of a text in the index, or the free slot in which it belongs. */
+static size_t find_slot(const struct dt_tok_vocab *vocab, const char *text,
+                        size_t bytes)
 {
     size_t i = (size_t)XXH3_64bits(text, bytes) & vocab->mask;
     for (;; i = (i + 1) & vocab->mask) {
@@ -50,7 +50,7 @@ static size_t find(const struct dt_tok_vocab *vocab, const char *text,
 int32_t dt_tok_vocab_find(const struct dt_tok_vocab *vocab, const char *text,
                           size_t bytes)
 {
-    return vocab->index[find(vocab, text, bytes)];
+    return vocab->index[find_slot(vocab, text, bytes)];
 }
 
 int32_t dt_tok_vocab_model(const struct dt_tok_vocab *vocab, const char *text,
@@ -60,7 +60,8 @@ int32_t dt_tok_vocab_model(const struct dt_tok_vocab *vocab, const char *text,
     return id >= 0 && vocab->entries[id].flags & DT_TOK_MODEL ? id : -1;
 }
 
-static int append(struct dt_tok_vocab *vocab, const char *text, size_t bytes)
+static int append_text(struct dt_tok_vocab *vocab, const char *text,
+                       size_t bytes)
 {
     size_t need = vocab->texts_bytes + bytes + 1;
     if (need > vocab->texts_capacity) {
@@ -83,7 +84,7 @@ int dt_tok_vocab_add(struct dt_tok_vocab *vocab, int32_t id, const char *text,
 {
     struct dt_tok_entry *entry = &vocab->entries[id];
     char shown[DT_TOK_SHOWN_BYTES], other[DT_TOK_SHOWN_BYTES];
-    size_t place = find(vocab, text, bytes);
+    size_t place = find_slot(vocab, text, bytes);
     int32_t known = vocab->index[place];
     if (known >= 0 && known != id)
         return dt_error_set(err, EX_DATAERR, "\"%s\" has the ids %d and %d",
@@ -95,7 +96,7 @@ int dt_tok_vocab_add(struct dt_tok_vocab *vocab, int32_t id, const char *text,
             dt_tok_shown(text, 60, shown));
     if (known < 0) {
         size_t at = vocab->texts_bytes;
-        if (append(vocab, text, bytes) < 0)
+        if (append_text(vocab, text, bytes) < 0)
             return dt_error_set(err, EX_OSERR, "out of memory");
         entry->text = (uint32_t)at;
         entry->bytes = (uint32_t)bytes;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tok_words.c - the patterns of the families, by hand
+ * words.c - matches the patterns of well-known tokenizers without PCRE2
  *
- * The alternatives of a pattern are tried in its order; each loop is one of
- * its "+". Bytes below 0x80 are the common case.
+ * The alternatives are tried in the order of the pattern; each loop is one "+"
+ * of it. Bytes below 0x80 are the common case.
  */
 #include "config.h"
 
@@ -11,7 +11,7 @@
 
 #include "tokenizer/impl.h"
 
-/* Of Llama 3 and Qwen, but for the numbers. */
+/* The patterns of Llama 3 and Qwen differ only in the numbers. */
 #define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define AROUND_NUMBERS(numbers)                                                \
     CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers                      \
@@ -43,9 +43,9 @@ static inline unsigned class_at(const uint8_t *classes, const char *s,
     return classes[dt_tok_decode(s, bytes)];
 }
 
-/* The end of the characters from i on that are of a class. */
-static size_t run(const uint8_t *classes, const char *s, size_t n, size_t i,
-                  unsigned class)
+/* The end of the run of characters of a class that starts at i. */
+static size_t end_of_class(const uint8_t *classes, const char *s, size_t n,
+                           size_t i, unsigned class)
 {
     size_t bytes;
     for (; i < n; i += bytes)
@@ -54,8 +54,10 @@ static size_t run(const uint8_t *classes, const char *s, size_t n, size_t i,
     return i;
 }
 
-/* ('s|'t|'re|'ve|'m|'ll|'d) at s, or 0. Without case, s is U+017F too. */
-static size_t contraction(const char *s, size_t n, bool any_case)
+/* The length of ('s|'t|'re|'ve|'m|'ll|'d) at s, or 0. If case is ignored, the
+ * s may also be U+017F.
+ */
+static size_t match_contraction(const char *s, size_t n, bool any_case)
 {
     unsigned fold = any_case ? 0x20 : 0;
     if (s[0] != '\'' || n < 2)
@@ -71,8 +73,8 @@ static size_t contraction(const char *s, size_t n, bool any_case)
     return any_case && !memcmp(s + 1, "\u017f", 2) ? 3 : 0;
 }
 
-/* \s+(?!\S)|\s+ where s begins with white space that ends at `end`. */
-static size_t spaces(const char *s, size_t n, size_t end)
+/* The length of \s+(?!\S)|\s+ at s, whose white space ends at `end`. */
+static size_t match_spaces(const char *s, size_t n, size_t end)
 {
     size_t last = dt_tok_back(s, end);
     return end < n && last > 0 ? last : end;
@@ -81,17 +83,17 @@ static size_t spaces(const char *s, size_t n, size_t end)
 static size_t gpt2_word(const uint8_t *classes, const char *s, size_t n)
 {
     const unsigned kinds = DT_TOK_LETTER | DT_TOK_NUMBER | DT_TOK_OTHER;
-    size_t bytes, found = contraction(s, n, false);
+    size_t bytes, found = match_contraction(s, n, false);
     if (found)
         return found;
     size_t i = s[0] == ' ' && n > 1;
     unsigned class = class_at(classes, s + i, &bytes);
     if (class & DT_TOK_SPACE)
-        return spaces(s, n, run(classes, s, n, 0, DT_TOK_SPACE));
-    return run(classes, s, n, i + bytes, class & kinds);
+        return match_spaces(s, n, end_of_class(classes, s, n, 0, DT_TOK_SPACE));
+    return end_of_class(classes, s, n, i + bytes, class & kinds);
 }
 
-/* \s*[\r\n]+|\s+(?!\S)|\s+ */
+/* The length of \s*[\r\n]+|\s+(?!\S)|\s+ at s. */
 static size_t lines_or_spaces(const uint8_t *classes, const char *s, size_t n)
 {
     size_t i = 0, line = 0, bytes;
@@ -102,18 +104,18 @@ static size_t lines_or_spaces(const uint8_t *classes, const char *s, size_t n)
         if (class & DT_TOK_NEWLINE)
             line = i + bytes;
     }
-    return line ? line : spaces(s, n, i);
+    return line ? line : match_spaces(s, n, i);
 }
 
 static size_t llama3_word(const uint8_t *classes, const char *s, size_t n,
                           int digits)
 {
-    size_t i, bytes, found = contraction(s, n, true);
+    size_t i, bytes, found = match_contraction(s, n, true);
     if (found)
         return found;
     unsigned next, class = class_at(classes, s, &i);
     if (class & DT_TOK_LETTER)
-        return run(classes, s, n, i, DT_TOK_LETTER);
+        return end_of_class(classes, s, n, i, DT_TOK_LETTER);
     if (class & DT_TOK_NUMBER) {
         for (; --digits > 0 && i < n; i += bytes)
             if (!(class_at(classes, s + i, &bytes) & DT_TOK_NUMBER))
@@ -122,10 +124,10 @@ static size_t llama3_word(const uint8_t *classes, const char *s, size_t n,
     }
     next = i < n ? class_at(classes, s + i, &bytes) : 0;
     if (!(class & DT_TOK_NEWLINE) && next & DT_TOK_LETTER)
-        return run(classes, s, n, i + bytes, DT_TOK_LETTER);
+        return end_of_class(classes, s, n, i + bytes, DT_TOK_LETTER);
     if (class & DT_TOK_OTHER || (s[0] == ' ' && next & DT_TOK_OTHER)) {
-        i = run(classes, s, n, i, DT_TOK_OTHER);
-        return run(classes, s, n, i, DT_TOK_NEWLINE);
+        i = end_of_class(classes, s, n, i, DT_TOK_OTHER);
+        return end_of_class(classes, s, n, i, DT_TOK_NEWLINE);
     }
     return lines_or_spaces(classes, s, n);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.c - a checkpoint as a Hugging Face model directory */
+/* export.c - writes a checkpoint as a Hugging Face model directory */
 #include "config.h"
 
 #include <dirent.h>
@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "algo/export.h"
-#include "weights/weights.h"
 #include "ckpt/ckpt.h"
 #include "model/model.h"
+#include "weights/export.h"
+#include "weights/weights.h"
 
-static bool has(const char *dir, const char *name)
+static bool has_file(const char *dir, const char *name)
 {
     char path[PATH_MAX];
     return snprintf(path, sizeof(path), "%s/%s", dir, name) <
@@ -28,12 +28,13 @@ static int find_source(struct dt_export *export, struct dt_error *err)
 {
     if (dt_weights_find(export->from, export->found, err) < 0)
         return -1;
-    if (has(export->found, "checksums.txt"))
+    if (has_file(export->found, "checksums.txt"))
         return dt_ckpt_verify(export->found, NULL, err);
     return 0;
 }
 
-/* What --overwrite may remove: files only, those of a model and not of a run.
+/* Whether --overwrite may remove a directory: it has only regular files, and
+ * they are those of a model, not of a checkpoint.
  */
 static bool is_model(const char *path, DIR *dir)
 {
@@ -45,7 +46,8 @@ static bool is_model(const char *path, DIR *dir)
              !S_ISREG(st.st_mode)))
             return false;
     }
-    return has(path, "config.json") && !has(path, "trainer_state.json");
+    return has_file(path, "config.json") &&
+           !has_file(path, "trainer_state.json");
 }
 
 static bool is_empty(DIR *dir)
@@ -54,7 +56,7 @@ static bool is_empty(DIR *dir)
     while (readdir(dir))
         count++;
     rewinddir(dir);
-    return count <= 2; /* . and .. */
+    return count <= 2; /* only . and .. */
 }
 
 static int check_target(const struct dt_export *export, struct dt_error *err)
@@ -75,14 +77,15 @@ static int check_target(const struct dt_export *export, struct dt_error *err)
                             path);
     if (!empty && !model)
         return dt_error_set(err, EX_CANTCREAT,
-                            "%s: not just the files of a model, so it is not "
-                            "overwritten",
+                            "%s: holds more than the files of a model, so it "
+                            "is not overwritten",
                             path);
     return 0;
 }
 
-static int load(const struct dt_export *export, const struct dt_layout *layout,
-                struct dt_view weights, struct dt_error *err)
+static int load_weights(const struct dt_export *export,
+                        const struct dt_layout *layout, struct dt_view weights,
+                        struct dt_error *err)
 {
     int rc = dt_weights_load_master(export->found, layout, weights, err);
     return rc ? rc : dt_weights_load(export->found, layout, weights, err);
@@ -114,9 +117,10 @@ static int write_model(const struct dt_export *export,
     return rc;
 }
 
-static int convert(struct dt_export *export,
-                   const struct dt_model_config *config,
-                   const struct dt_layout *layout, struct dt_error *err)
+static int convert_checkpoint(struct dt_export *export,
+                              const struct dt_model_config *config,
+                              const struct dt_layout *layout,
+                              struct dt_error *err)
 {
     if (export->same_dtype &&
         dt_weights_dtype(export->found, layout, &export->dtype, err) < 0)
@@ -126,7 +130,7 @@ static int convert(struct dt_export *export,
     if (!buf)
         return -1;
     struct dt_view weights = dt_view_of(buf, export->dtype);
-    int rc = load(export, layout, weights, err) < 0
+    int rc = load_weights(export, layout, weights, err) < 0
                  ? -1
                  : write_model(export, config, layout, weights, err);
     export->param_count = layout->param_total;
@@ -143,7 +147,7 @@ int dt_export(struct dt_export *export, struct dt_error *err)
         dt_model_config_load(&config, export->found, err) == 0)
         layout = dt_model_layout(&config, 1, err);
     if (layout)
-        rc = convert(export, &config, layout, err);
+        rc = convert_checkpoint(export, &config, layout, err);
     dt_layout_destroy(layout);
     dt_model_config_fini(&config);
     return rc;

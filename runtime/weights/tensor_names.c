@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c - many names of tensors in few words */
+/* tensor_names.c - prints many tensor names in a short text */
 #include "config.h"
 
 #include <stdarg.h>
@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/names.h"
+#include "weights/tensor_names.h"
 
 enum {
-    SHOWN = 8,      /* patterns */
-    MAX_DIGITS = 9, /* of a number */
+    SHOWN = 8,      /* patterns printed at most */
+    MAX_DIGITS = 9, /* digits of a layer number at most */
 };
 
-/* A name as <head><number><tail>, where the number is its first part between
- * dots that is one; without one, all of it is the head.
+/* A name split into <head><number><tail>. The number is the first part between
+ * dots that is a number. If there is none, the whole name is the head.
  */
 struct pattern {
     const char *head, *tail;
@@ -24,7 +24,7 @@ struct pattern {
     long number;
 };
 
-static struct pattern split(const char *name)
+static struct pattern split_name(const char *name)
 {
     for (const char *part = name; *part;) {
         size_t n = strcspn(part, ".");
@@ -36,7 +36,7 @@ static struct pattern split(const char *name)
     return (struct pattern){name, "", strlen(name), -1};
 }
 
-/* Order of heads, then tails: 0 if both names have the same pattern. */
+/* Orders by head, then by tail. 0: both names have the same pattern. */
 static int compare_patterns(struct pattern a, struct pattern b)
 {
     size_t n = a.head_bytes < b.head_bytes ? a.head_bytes : b.head_bytes;
@@ -46,24 +46,24 @@ static int compare_patterns(struct pattern a, struct pattern b)
     return order ? order : strcmp(a.tail, b.tail);
 }
 
-static int compare(const void *pa, const void *pb)
+static int compare_names(const void *pa, const void *pb)
 {
-    struct pattern a = split(*(const char *const *)pa);
-    struct pattern b = split(*(const char *const *)pb);
+    struct pattern a = split_name(*(const char *const *)pa);
+    struct pattern b = split_name(*(const char *const *)pb);
     int order = compare_patterns(a, b);
     return order ? order : (a.number > b.number) - (a.number < b.number);
 }
 
-/* A text with an end. */
+/* The rest of a buffer to print to. */
 struct out {
     char *text;
     size_t room;
 };
 
-static void print(struct out *out, const char *fmt, ...)
+static void append_text(struct out *out, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void print(struct out *out, const char *fmt, ...)
+static void append_text(struct out *out, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -74,38 +74,40 @@ static void print(struct out *out, const char *fmt, ...)
     out->room -= used;
 }
 
-/* Prints names first .. end - 1, of one pattern. */
+/* Prints the names first .. end - 1, which have the same pattern. */
 static void print_pattern(struct out *out, const char **names, size_t first,
                           size_t end)
 {
-    struct pattern p = split(names[first]);
-    print(out, "%.*s", p.head_bytes < 100 ? (int)p.head_bytes : 100, p.head);
+    struct pattern p = split_name(names[first]);
+    append_text(out, "%.*s", p.head_bytes < 100 ? (int)p.head_bytes : 100,
+                p.head);
     for (size_t i = first; i < end && p.number >= 0;) {
-        long from = split(names[i]).number, to = from;
-        while (++i < end && split(names[i]).number <= to + 1)
-            to = split(names[i]).number;
-        print(out, to > from ? "%ld-%ld" : "%ld", from, to);
-        print(out, "%s", i < end ? "," : "");
+        long from = split_name(names[i]).number, to = from;
+        while (++i < end && split_name(names[i]).number <= to + 1)
+            to = split_name(names[i]).number;
+        append_text(out, to > from ? "%ld-%ld" : "%ld", from, to);
+        append_text(out, "%s", i < end ? "," : "");
     }
-    print(out, "%.100s", p.tail);
+    append_text(out, "%.100s", p.tail);
 }
 
-void dt_names_print(char *text, size_t room, const char **names, size_t count)
+void dt_tensor_names_print(char *text, size_t room, const char **names,
+                           size_t count)
 {
     struct out out = {text, room};
     size_t end, shown = 0;
     *text = '\0';
     if (count > 0)
-        qsort(names, count, sizeof(*names), compare);
+        qsort(names, count, sizeof(*names), compare_names);
     for (size_t i = 0; i < count && shown < SHOWN; i = end) {
         end = i + 1;
-        while (end < count &&
-               compare_patterns(split(names[i]), split(names[end])) == 0)
+        while (end < count && compare_patterns(split_name(names[i]),
+                                               split_name(names[end])) == 0)
             end++;
-        print(&out, "%s", shown++ ? ", " : "");
+        append_text(&out, "%s", shown++ ? ", " : "");
         print_pattern(&out, names, i, end);
         if (shown == SHOWN && end < count)
-            print(&out, " and %zu more", count - end);
+            append_text(&out, " and %zu more", count - end);
     }
     for (char *p = text; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 0x7f)

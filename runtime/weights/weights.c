@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights.c - matching the tensors of a file with the parameters of a model */
+/* weights.c - matches the tensors of files with the parameters of a model */
 #include "config.h"
 
 #include <errno.h>
@@ -10,32 +10,36 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/names.h"
-#include "weights/weights.h"
 #include "base/foreign.h"
 #include "base/str.h"
 #include "tensor/convert.h"
+#include "weights/tensor_names.h"
+#include "weights/weights.h"
 
 #define HEAD "lm_head.weight"
 
 enum { MISFITS_SHOWN = 4 };
 
-/* Which tensor fills which parameter, and what is wrong. Names belong to the
- * files and to the layout.
+/* Which tensor fills which parameter, and the names that have no counterpart.
+ * The strings are owned by the files and by the layout.
  */
 struct match {
-    const struct dt_safetensors *st;
+    struct dt_safetensors *st;
     const struct dt_layout *layout;
-    const char **sources; /* (param_count) names of tensors, or NULL */
+    const char **sources; /* (param_count) tensor of each parameter, or NULL */
     const char **missing, **unexpected;
     size_t missing_count, unexpected_count;
-    bool tied_head; /* a head for which the layout has no parameter */
+    bool tied_head; /* the files have a head that the layout has not */
 };
 
-static int match_init(struct match *m, const struct dt_safetensors *st,
+/* Opens the files in dir; match_fini also after -1. */
+static int match_init(struct match *m, const char *dir,
                       const struct dt_layout *layout, struct dt_error *err)
 {
+    struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
     *m = (struct match){.st = st, .layout = layout};
+    if (!st)
+        return -1;
     m->sources = calloc(layout->param_count, sizeof(*m->sources));
     m->missing = calloc(layout->param_count, sizeof(*m->missing));
     m->unexpected =
@@ -50,10 +54,11 @@ static void match_fini(struct match *m)
     free(m->sources);
     free(m->missing);
     free(m->unexpected);
+    dt_safetensors_close(m->st);
 }
 
-/* Index of the parameter that tensor `name` holds, or -1. Files of the part of
- * a model below its head lack the first word of its names.
+/* The index of the parameter that tensor `name` holds, or -1. Files of a model
+ * saved without its head lack the first word of the names.
  */
 static int find_param(const struct dt_layout *layout, const char *name)
 {
@@ -68,7 +73,9 @@ static int find_param(const struct dt_layout *layout, const char *name)
     return -1;
 }
 
-/* Old files carry the causal masks of attention, and frequencies of RoPE. */
+/* Whether a tensor is not a parameter: old files also hold the causal masks of
+ * attention and the frequencies of RoPE.
+ */
 static bool is_buffer(const char *name)
 {
     static const char *const ends[] = {".attn.bias", ".attn.masked_bias",
@@ -100,7 +107,7 @@ static void complain(struct dt_error *problems, const char *what,
                      const char **names, size_t count)
 {
     char text[DT_ERROR_TEXT_BYTES / 2];
-    dt_names_print(text, sizeof(text), names, count);
+    dt_tensor_names_print(text, sizeof(text), names, count);
     if (count > 0)
         dt_error_add(problems, EX_DATAERR, "%s %s", what, text);
 }
@@ -123,8 +130,8 @@ static void check_shapes(const struct match *m, enum dt_dtype dtype,
                      count - MISFITS_SHOWN);
 }
 
-/* A head in the files, though the model ties it to the embedding: fine if both
- * are the same.
+/* Checks a head in the files of a model that ties it to the embedding: both
+ * must be equal.
  */
 static int check_tied(const struct match *m, const char *dir,
                       struct dt_error *err)
@@ -191,10 +198,7 @@ int dt_weights_load(const char *dir, const struct dt_layout *layout,
                     struct dt_view weights, struct dt_error *err)
 {
     struct match match;
-    struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
-    if (!st)
-        return -1;
-    int rc = match_init(&match, st, layout, err);
+    int rc = match_init(&match, dir, layout, err);
     if (rc == 0)
         rc = check(&match, dir, weights.dtype, err);
     if (rc == 0 && match.tied_head)
@@ -202,7 +206,6 @@ int dt_weights_load(const char *dir, const struct dt_layout *layout,
     if (rc == 0)
         rc = read_tensors(&match, weights, err);
     match_fini(&match);
-    dt_safetensors_close(st);
     return rc;
 }
 
@@ -210,14 +213,10 @@ int dt_weights_check(const char *dir, const struct dt_layout *layout,
                      struct dt_error *err)
 {
     struct match match;
-    struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
-    if (!st)
-        return -1;
-    int rc = match_init(&match, st, layout, err);
+    int rc = match_init(&match, dir, layout, err);
     if (rc == 0)
         rc = check(&match, dir, DT_F32, err);
     match_fini(&match);
-    dt_safetensors_close(st);
     return rc;
 }
 
@@ -241,7 +240,9 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
                                 layout->params[0].name);
 }
 
-/* 1 if the first of them, and so all, are there; 0 if it is not. */
+/* Reads the fp32 weights. Returns 1, or 0 if there are none, which the first
+ * one decides; if it is there, all must be.
+ */
 static int read_masters(const struct dt_safetensors *st,
                         const struct dt_layout *layout, struct dt_view weights,
                         struct dt_error *err)

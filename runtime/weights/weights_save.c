@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights_save.c - flat buffers as named tensors and as model directories */
+/* weights_save.c - writes flat buffers as tensors and model directories */
 #include "config.h"
 
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #include "weights/weights.h"
 
 enum {
-    COPY_MAX_BYTES = 64 << 20, /* of a file beside the weights */
+    COPY_MAX_BYTES = 64 << 20, /* largest file that is copied */
 };
 
 struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
@@ -56,7 +56,9 @@ struct dt_ckpt_tensor *dt_weights_list(const struct dt_layout *layout,
     return tensors;
 }
 
-/* What a tokenizer, a chat template and a generation are made of. */
+/* Copies the files of the tokenizer, the chat template and the generation
+ * settings.
+ */
 static int add_copies(struct dt_ckpt_writer *writer, const char *source,
                       struct dt_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* advice.c - a warning about a launcher inside the launcher */
+/* advice.c - warns about a launcher inside the launcher */
 #include "config.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/launcher.h"
 #include "spank/srun/advice.h"
 
-/* A word as a shell has to be given it. */
+/* Writes a word, quoted for a shell if necessary. */
 static void write_word(const char *word, FILE *out)
 {
     bool plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyz"
@@ -26,7 +26,7 @@ static void write_word(const char *word, FILE *out)
     putc(' ', out);
 }
 
-/* The command line without the launcher. */
+/* Writes the command line without the launcher. */
 static void write_line(int argc, char **argv, int command,
                        const struct dt_launcher *launcher, FILE *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* argv.c - completing srun's command line in place */
+/* argv.c - completes srun's command line in place */
 #include "config.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "spank/srun/argv.h"
 
 #define OPTION "--disttrain"
-#define SHORTEST "--distt" /* "--dist" could be --distribution as well */
+#define SHORTEST "--distt" /* "--dist" could also mean --distribution */
 
 static bool is_option(const char *word)
 {
@@ -31,7 +31,7 @@ static void remove_words(int *argc, char **argv, int at, int count)
     *argc -= count;
 }
 
-/* Joins the word at `at` and the value behind it: "-n" "4" to "-n4", "--x" "4"
+/* Joins the word at `at` and the value after it: "-n" "4" to "-n4", "--x" "4"
  * to "--x=4".
  */
 static int merge_words(int *argc, char **argv, int at, struct dt_error *err)
@@ -46,9 +46,9 @@ static int merge_words(int *argc, char **argv, int at, struct dt_error *err)
     return 0;
 }
 
-/* The first option that has its value as a separate word. In a command line
- * without a command, a word that does not begin with "-" can be nothing else
- * than the value of the one before it. -1: none.
+/* Returns the index of the first option whose value is a separate word. In a
+ * command line without a command, a word that does not begin with "-" must be
+ * the value of the option before it. -1: none.
  */
 static int find_separate_value(int argc, char **argv)
 {
@@ -67,8 +67,9 @@ bool dtspank_argv_names(int argc, char **argv, const char *path)
     return false;
 }
 
-/* srun's options, 22.05 to 26.05, that do not have the next word as a value:
- * those without one, and those whose value has to be in the same word.
+/* The options of srun, 22.05 to 26.05, that do not take the next word as a
+ * value: options without a value, and those whose value must be in the same
+ * word.
  */
 static const char *const alone[] = {
     "async",
@@ -142,9 +143,10 @@ static bool stands_alone(const char *name)
     return false;
 }
 
-/* Whether the value of the option argv[i] is the next word. Of a long option
- * that is not known here, such as one of another plugin, that is a guess, and
- * *sure becomes false; the next word is no value then if it is an option.
+/* Whether the value of the option argv[i] is the next word. For a long option
+ * that is not in the table, such as one of another plugin, this is a guess:
+ * *sure becomes false, unless the next word is an option or ":" and so cannot
+ * be the value.
  */
 static bool takes_next(char **argv, int i, bool *sure)
 {

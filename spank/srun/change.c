@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* change.c - a config that is edited while its job waits in the queue */
+/* change.c - warns of a config that was edited while its job waited */
 #include "config.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <slurm/spank.h>
 
 #include "contract/contract.h"
-#include "spank/change.h"
+#include "spank/srun/change.h"
 
 static char *submitted; /* NULL: nothing is known */
 
@@ -34,7 +34,7 @@ void dtspank_change_tell(void)
     const char *path = now ? strchr(now, ':') : NULL;
     const char *then = submitted ? strchr(submitted, ':') : NULL;
     if (path && then && strcmp(path, then) == 0 && strcmp(now, submitted) != 0)
-        slurm_spank_log("disttrain: warning: %s has changed since the job was "
-                        "submitted: this step takes it as it is now",
+        slurm_spank_log("disttrain: warning: %s has changed since the job "
+                        "was submitted: this step uses it as it is now",
                         path + 1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - `RUNTIME check --contract FILE` and its answer */
+/* check.c - runs `RUNTIME check --contract FILE` and parses its answer */
 #include "config.h"
 
 #include <errno.h>
@@ -14,10 +14,11 @@
 
 #include "contract/contract.h"
 #include "spank/srun/check.h"
-#include "spank/child.h"
+#include "spank/srun/child.h"
 
 /* Reads to the end of fd into text[DT_CONTRACT_BYTES + 1] and terminates it. A
- * full buffer has no room for that, and is one byte too much.
+ * full buffer means that the answer is too long: the last byte is needed for
+ * the terminator.
  */
 static int read_answer(int fd, int64_t deadline, char *text,
                        struct dt_error *err)
@@ -50,7 +51,8 @@ static int read_answer(int fd, int64_t deadline, char *text,
     return 0;
 }
 
-/* Runs argv to its end; text gets its stdout, *status what waitpid says. */
+/* Runs argv to its end, with its stdout in text and its wait status in *status.
+ */
 static int run_child(char *const argv[], int deadline_ms, char *text,
                      int *status, struct dt_error *err)
 {
@@ -97,7 +99,7 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* NAME=... with a name as the shell would have it. */
+/* Whether text is NAME=... with a NAME that is valid in a shell. */
 static bool is_assignment(const char *text)
 {
     size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -111,8 +113,8 @@ static bool is_runs(const char *text)
            strcmp(text, "nothing") == 0;
 }
 
-/* One line after the first; both lists of contract have room for it. */
-static bool take_line(char *line, struct dtspank_contract *contract)
+/* Parses a line after the first; both lists of contract have room for it. */
+static bool parse_line(char *line, struct dtspank_contract *contract)
 {
     if (!unescape(line))
         return false;
@@ -158,7 +160,7 @@ int dtspank_contract_parse(char *text, struct dtspank_contract *contract,
     while ((line = strsep(&rest, "\n")) != NULL) {
         if (!rest && line[0] == '\0')
             break;
-        if (!rest || !take_line(line, contract))
+        if (!rest || !parse_line(line, contract))
             return dt_error_set(err, EX_PROTOCOL, "unexpected line \"%.64s\"",
                                 line);
     }
@@ -177,7 +179,8 @@ void dtspank_contract_fini(struct dtspank_contract *contract)
     *contract = (struct dtspank_contract){0};
 }
 
-/* argv of the check; the array is the caller's to free. NULL: no memory. */
+/* Makes the argv of the check; the caller frees the array. NULL: out of memory.
+ */
 static char **check_argv(const char *runtime, const char *file, char **words,
                          const char *script)
 {

@@ -2,8 +2,8 @@
 /*
  * check.h - asks the runtime, as a child process, what a config says
  *
- * The plugin does not read the config: `RUNTIME check --contract FILE` does, as
- * the user, on the submit host. The grammar is in launch/contract.h.
+ * The plugin does not read the config itself: `RUNTIME check --contract FILE`
+ * does, as the user, on the submit host. contract/contract.h has the grammar.
  */
 #ifndef DTSPANK_CHECK_H
 #define DTSPANK_CHECK_H
@@ -13,7 +13,7 @@
 #include "base/error.h"
 
 struct dtspank_contract {
-    char *text;         /* owns what the others point into */
+    char *text;         /* owned; the other strings point into it */
     const char *config; /* absolute path */
     const char *runs;   /* train, command or nothing: see contract.h */
     size_t srun_count;
@@ -22,18 +22,19 @@ struct dtspank_contract {
     char **env; /* NAME=value, unescaped */
 };
 
-/* Runs the check and fills contract on success (fini it). words are srun's own,
- * or those of sbatch or salloc, with NULL at the end; NULL: none. script is
- * that of sbatch, "" if there is none, and NULL for srun. The child writes its
- * complaints to our stderr by itself; err says only that nothing is submitted,
- * or why there was no answer. Waits at most deadline_ms.
+/* Runs the check and fills contract on success; the caller calls
+ * dtspank_contract_fini. words are the options of srun, sbatch or salloc,
+ * ending with NULL; NULL means none. script is sbatch's script, "" if there is
+ * none, and NULL for srun. The child writes its own messages to our stderr; err
+ * says only that nothing is submitted, or why there was no answer. Waits at
+ * most deadline_ms.
  */
 int dtspank_check_run(const char *runtime, const char *file, char **words,
                       const char *script, int deadline_ms,
                       struct dtspank_contract *contract, struct dt_error *err);
 
-/* Takes the answer apart; text (from malloc) then belongs to contract, also on
- * failure, which means that the runtime is not of our release.
+/* Parses the answer. text (from malloc) belongs to contract afterwards, also on
+ * failure, which means that the runtime is of another release.
  */
 int dtspank_contract_parse(char *text, struct dtspank_contract *contract,
                            struct dt_error *err);

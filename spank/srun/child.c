@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.c - programs that srun runs for us, with a deadline */
+/* child.c - runs programs for the plugin in srun, with a deadline */
 #include "config.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "spank/child.h"
+#include "spank/srun/child.h"
 
 int64_t dtspank_now_ms(void)
 {
@@ -55,7 +55,7 @@ int dtspank_child_wait(pid_t pid, int64_t deadline, int *status,
             return dt_error_set(err, EX_OSERR, "waitpid: %s", strerror(errno));
         if (dtspank_now_ms() > deadline) {
             dtspank_child_kill(pid);
-            return dt_error_set(err, EX_UNAVAILABLE, "it does not end");
+            return dt_error_set(err, EX_UNAVAILABLE, "it did not end");
         }
         nanosleep(&nap, NULL);
     }

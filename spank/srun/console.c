@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* console.c - `RUNTIME console` between srun and its stdout and stderr */
+/* console.c - puts `RUNTIME console` between srun and its stdout and stderr */
 #include "config.h"
 
 #include <errno.h>
@@ -21,15 +21,15 @@
 #include <slurm/spank.h>
 
 #include "contract/contract.h"
-#include "spank/srun/argv.h"
-#include "spank/child.h"
-#include "spank/console.h"
 #include "spank/hostlist.h"
+#include "spank/srun/argv.h"
+#include "spank/srun/child.h"
+#include "spank/srun/console.h"
 
 enum {
     FINISH_MS = 10 * 1000,
     BLOCKED_MS = 600 * 1000,
-    LOWEST_FD = 10, /* above those that the console gets */
+    LOWEST_FD = 10, /* above the descriptors that the console gets */
     READ = 0,
     WRITE = 1,
 };
@@ -39,7 +39,7 @@ static struct {
     char token[DT_TOKEN_BYTES];
     pid_t srun;
     pid_t pid;    /* 0: not started */
-    bool lost;    /* some of the output, perhaps */
+    bool lost;    /* some output may have been lost */
     int saved[2]; /* srun's own stdout and stderr */
 } console;
 
@@ -57,10 +57,10 @@ static bool has_any(char **argv, int command, const struct option *options,
     return false;
 }
 
-/* Whether the step is of a kind of which a console would know too little, or
- * that of a heterogeneous job, with labels of its own.
+/* Whether the step is of a kind that a console cannot follow, or belongs to a
+ * heterogeneous job, which has labels of its own.
  */
-static bool is_strange(int argc, char **argv, int command)
+static bool is_unsupported(int argc, char **argv, int command)
 {
     static const struct option options[] = {
         {'\0', "interactive"}, {'\0', "het-group"}, {'\0', "async"}};
@@ -70,10 +70,10 @@ static bool is_strange(int argc, char **argv, int command)
     return has_any(argv, command, options, sizeof(options) / sizeof(*options));
 }
 
-/* Whether what tasks write goes to files or to a terminal, and srun's own words
- * alone to its stderr.
+/* Whether the tasks' output goes to files or to a terminal, so that srun's
+ * stderr has only srun's own messages.
  */
-static bool is_elsewhere(char **argv, int command)
+static bool writes_elsewhere(char **argv, int command)
 {
     static const struct option options[] = {
         {'o', "output"}, {'e', "error"}, {'\0', "pty"}};
@@ -84,14 +84,14 @@ static bool is_elsewhere(char **argv, int command)
 void dtspank_console_prepare(int argc, char **argv)
 {
     int command = dtspank_argv_command(argc, argv);
-    if (argc == 0 || is_strange(argc, argv, command))
+    if (argc == 0 || is_unsupported(argc, argv, command))
         return;
-    if (is_elsewhere(argv, command)) {
+    if (writes_elsewhere(argv, command)) {
         console.labels = "apart";
         return;
     }
-    /* srun ends what it labels with a newline, and so would break the lines of
-     * tasks that are not read line by line.
+    /* srun ends whatever it labels with a newline, which would break the lines
+     * of tasks whose output is unbuffered.
      */
     if (getenv("SLURM_LABELIO") ||
         dtspank_argv_has(command, argv, 'l', "label"))
@@ -117,7 +117,8 @@ static void write_node(FILE *out, const char *host, const uint32_t *tids,
     fputc('\n', out);
 }
 
-/* Nodes of which no name can be had are not written. */
+/* Writes the nodes and their tasks; nodes whose name is not known are left out.
+ */
 static void write_nodes(FILE *out, const slurm_step_layout_t *layout)
 {
     uint32_t count = layout->node_cnt;
@@ -145,8 +146,8 @@ static int make_token(void)
     return 0;
 }
 
-/* A file in memory with what the console has to know, to be read from its
- * beginning; -1 and errno.
+/* Returns a file in memory with what the console has to know, positioned at its
+ * start_console; -1 and errno on failure.
  */
 static int write_facts(const struct dtspank_console_step *step)
 {
@@ -174,7 +175,9 @@ static int write_facts(const struct dtspank_console_step *step)
     return copy;
 }
 
-/* A pipe whose ends are high enough to be moved about. */
+/* Makes a pipe whose descriptors are out of the way of those that the console
+ * gets.
+ */
 static int make_pipe(int fd[2])
 {
     int low[2];
@@ -187,9 +190,9 @@ static int make_pipe(int fd[2])
     return fd[READ] < 0 || fd[WRITE] < 0 ? -1 : 0;
 }
 
-/* The environment of the console, as of srun, without the rank that a batch
- * script has: nobody is to take the console and what it starts for a rank of
- * the step. From malloc; NULL: no memory.
+/* Returns srun's environment without the rank that a batch script has, so that
+ * nobody takes the console, or what it starts, for a rank of the step. The
+ * caller frees the array; NULL: out of memory.
  */
 static char **copy_environ(void)
 {
@@ -204,10 +207,11 @@ static char **copy_environ(void)
     return copy;
 }
 
-/* The console ends when srun does, and not by the signals that the terminal
- * sends to srun and to it: they stay blocked.
+/* The console ends when srun does. The signals that a terminal sends to both
+ * stay blocked, so that they do not end it.
  */
-static int spawn(const char *runtime, int facts, int out, int err, pid_t *pid)
+static int spawn_console(const char *runtime, int facts, int out, int err,
+                         pid_t *pid)
 {
     char *const argv[] = {(char *)runtime, "console", NULL};
     posix_spawn_file_actions_t files;
@@ -238,7 +242,7 @@ static bool is_apart(void)
     return strcmp(console.labels, "apart") == 0;
 }
 
-/* Whether somebody reads what srun writes: if not, the console has to wait. */
+/* Whether somebody reads srun's output; if not, the console has to wait. */
 static bool has_reader(void)
 {
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -249,8 +253,8 @@ static bool has_reader(void)
     return true;
 }
 
-/* How long the console may take to end: with a reader, and without one, as at
- * a pager, where srun alone would wait for ever.
+/* How long the console may take to end, with a reader and without one. There is
+ * no reader at a pager, for example, where srun alone would wait forever.
  */
 static int64_t patience_ms(bool reader)
 {
@@ -260,8 +264,8 @@ static int64_t patience_ms(bool reader)
     return reader ? FINISH_MS : BLOCKED_MS;
 }
 
-/* Waits for the end of the console: *status as waitpid has it. False: it does
- * not end, and is killed.
+/* Waits for the console's end and stores its wait status. If it does not end,
+ * kills it and returns false.
  */
 static bool wait_for_end(int *status)
 {
@@ -282,33 +286,35 @@ static bool wait_for_end(int *status)
         nanosleep(&nap, NULL);
     }
     slurm_error("disttrain: %s: the last of the output is lost",
-                before ? "the console does not end"
-                       : "nobody reads the output of srun");
+                before ? "the console did not end"
+                       : "nothing reads the output of srun");
     dtspank_child_kill(console.pid);
     return false;
 }
 
-/* Output that is lost must not look like success. */
-static void at_exit(int status, void *unused)
+/* Lost output must not look like success. */
+static void finish_at_exit(int status, void *unused)
 {
     (void)unused;
     if (getpid() != console.srun)
         return;
     dtspank_console_finish();
     if (console.lost && (status & 0xff) == 0)
-        exit(EX_IOERR); /* with glibc the handlers that are left still run */
+        exit(EX_IOERR); /* with glibc the remaining handlers still run */
 }
 
-/* Returns 0, or an errno. All or nothing. */
-static int start(const char *runtime, int facts, int out[2], int err[2])
+/* Starts the console and redirects srun's output to it. Returns 0 or an errno;
+ * on failure the output stays as it was.
+ */
+static int start_console(const char *runtime, int facts, int out[2], int err[2])
 {
     console.saved[0] = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, LOWEST_FD);
     console.saved[1] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, LOWEST_FD);
     int rc = errno;
     console.srun = getpid();
     if (console.saved[0] >= 0 && console.saved[1] >= 0 &&
-        (rc = on_exit(at_exit, NULL)) == 0)
-        rc = spawn(runtime, facts, out[READ], err[READ], &console.pid);
+        (rc = on_exit(finish_at_exit, NULL)) == 0)
+        rc = spawn_console(runtime, facts, out[READ], err[READ], &console.pid);
     if (rc == 0) {
         fflush(stdout);
         if (!is_apart())
@@ -323,7 +329,7 @@ static int start(const char *runtime, int facts, int out[2], int err[2])
     return rc;
 }
 
-/* By the environment, on its way from srun to slurmstepd. */
+/* Tells the tasks through the environment, which srun passes to slurmstepd. */
 static void tell_tasks(void)
 {
     char value[DT_TOKEN_BYTES + sizeof(" label")];
@@ -343,7 +349,7 @@ void dtspank_console_start(const char *runtime,
     int facts = make_token() == 0 ? write_facts(step) : -1;
     int rc = errno;
     if (facts >= 0 && make_pipe(out) == 0 && make_pipe(err) == 0)
-        rc = start(runtime, facts, out, err);
+        rc = start_console(runtime, facts, out, err);
     else if (facts >= 0)
         rc = errno;
     const int fds[] = {facts, out[READ], out[WRITE], err[READ], err[WRITE]};
@@ -351,8 +357,8 @@ void dtspank_console_start(const char *runtime,
         if (fds[i] >= 0)
             close(fds[i]);
     if (rc != 0)
-        slurm_error("disttrain: no report of a failure, because the console "
-                    "cannot be started: %s",
+        slurm_error("disttrain: failures will not be reported, because the "
+                    "console cannot be started: %s",
                     strerror(rc));
     else if (!is_apart())
         tell_tasks();

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deadline.c - launch.signal: a signal to every rank before the time limit
+ * deadline.c - launch.signal: signals every rank before the time limit
  *
- * One thread of srun sleeps until then. srun blocks all signals in all of its
- * threads, has several at this point, and a thread can ask the controller.
+ * A thread of srun sleeps until then. This is safe because srun blocks all
+ * signals in all of its threads, is already multithreaded at this point, and
+ * lets any thread ask the controller.
  */
 #include "config.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,18 +19,19 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
+#include "base/thread.h"
 #include "spank/srun/deadline.h"
 
 static struct {
     uint32_t job;
     uint32_t step;
     int signal;
-    long seconds; /* before the end */
+    long seconds; /* before the job's end */
     atomic_bool passed;
 } deadline;
 
-/* Both are not among the functions that Slurm promises to plugins, so they are
- * looked up at run time; their arguments depend on the release.
+/* Slurm promises neither of these functions to plugins, so we look them up at
+ * run time; their arguments depend on the release.
  */
 static int get_end(time_t *end)
 {
@@ -67,15 +68,15 @@ static int signal_step(void)
 #endif
 }
 
-/* srun passes these two on to every rank by itself; of SIGTERM and SIGHUP it
- * makes a SIGKILL.
+/* srun forwards only these two to every rank; it turns SIGTERM and SIGHUP into
+ * SIGKILL.
  */
 static bool srun_forwards(int number)
 {
     return number == SIGUSR1 || number == SIGUSR2;
 }
 
-static void *wait_for_it(void *unused)
+static void *send_signal_in_time(void *unused)
 {
     time_t end;
     (void)unused;
@@ -110,8 +111,6 @@ int dtspank_deadline_start(uint32_t job, uint32_t step, int components,
 {
     int used = 0;
     pthread_t thread;
-    sigset_t all;
-    sigset_t before;
     deadline.job = job;
     deadline.step = step;
     if (sscanf(when, "%d@%ld%n", &deadline.signal, &deadline.seconds, &used) !=
@@ -126,10 +125,7 @@ int dtspank_deadline_start(uint32_t job, uint32_t step, int components,
                             "launch.signal: in a heterogeneous job only USR1 "
                             "and USR2 reach every rank, not SIG%s",
                             sigabbrev_np(deadline.signal));
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&thread, NULL, wait_for_it, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int rc = dt_thread_start(&thread, NULL, send_signal_in_time, NULL);
     if (rc != 0)
         return dt_error_set(err, EX_OSERR, "launch.signal: no thread: %s",
                             strerror(rc));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deadline.h - launch.signal: a signal to every rank before the time limit */
+/* deadline.h - launch.signal: signals every rank before the time limit */
 #ifndef DTSPANK_DEADLINE_H
 #define DTSPANK_DEADLINE_H
 
@@ -8,11 +8,12 @@
 
 #include "base/error.h"
 
-/* In srun, when the step exists: sends a signal to all of its ranks some
- * seconds before the end of the job, as `when` says ("10@300": signal 10, 300 s
- * before). The end is that of the job, asked for again when the time has come
- * because a limit can be changed. components is 1 but for a heterogeneous job,
- * of which only what srun itself forwards reaches every rank.
+/* In srun, once the step exists: starts a thread that sends a signal to all
+ * ranks of the step some seconds before the end of the job, as `when` says
+ * ("10@300": signal 10, 300 s before). The thread asks Slurm for the end again
+ * when the time has come, because a time limit can be changed. components is 1
+ * except in a heterogeneous job, where only the signals that srun itself
+ * forwards reach every rank; any other is an error there.
  */
 int dtspank_deadline_start(uint32_t job, uint32_t step, int components,
                            const char *when, struct dt_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inherited.c - what an srun finds in its environment that is not the user's */
+/* inherited.c - removes inherited variables that the user has not set */
 #include "config.h"
 
 #include <limits.h>

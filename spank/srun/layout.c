@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.c - which task of a step is on which node, as the controller says */
+/* layout.c - asks the controller which tasks of a step run on which node */
 #include "config.h"
 
 #include <dlfcn.h>

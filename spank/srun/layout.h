@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - which task of a step is on which node, as the controller says */
+/* layout.h - asks the controller which tasks of a step run on which node */
 #ifndef DTSPANK_LAYOUT_H
 #define DTSPANK_LAYOUT_H
 
@@ -9,15 +9,18 @@
 #include <slurm/slurm.h>
 
 /* Asks the controller, because only it knows where tasks are under
- * --distribution=arbitrary. Looked up at run time, because it is not one of the
- * functions that Slurm promises to plugins. NULL: no answer.
+ * --distribution=arbitrary. The function is looked up at run time, because
+ * Slurm does not promise it to plugins. Returns NULL if there is no answer;
+ * release the layout with dtspank_layout_release.
  */
 slurm_step_layout_t *dtspank_layout_get(uint32_t job, uint32_t step);
 
-/* NULL is fine. */
+/* Frees a layout; NULL is fine. */
 void dtspank_layout_release(slurm_step_layout_t *layout);
 
-/* Name of the node that has task 0. -1: none has, or size is too small. */
+/* Writes the name of the node that has task 0. -1: no node has it, or the name
+ * does not fit.
+ */
 int dtspank_layout_rank0(const slurm_step_layout_t *layout, char *host,
                          size_t size);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pmix.c - whether Slurm can start a step with PMIx
+ * pmix.c - finds out whether Slurm can start a step with PMIx
  *
- * Slurm does not tell plugins its PluginDir. But srun has loaded plugins of its
- * own from there (auth, hash), so one of the folders of what is loaded is it.
- * Debian and others keep libslurmfull.so there as well; Slurm 26.05 can be
- * built without that library.
+ * Slurm does not tell plugins its PluginDir, but srun has already loaded
+ * plugins of its own from there (auth, hash), so we look in the directory of
+ * every loaded object. Debian and others keep libslurmfull.so there as well,
+ * but Slurm 26.05 can be built without that library.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 
 #include "spank/srun/pmix.h"
 
-/* Of each object that is loaded; other than 0 ends the search. */
+/* Called for each loaded object; a result other than 0 ends the search. */
 static int look_beside(struct dl_phdr_info *object, size_t size, void *unused)
 {
     char path[PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preflight.c - launch.preflight: the nodes are examined before tasks start */
+/* preflight.c - launch.preflight: examines the nodes before tasks start */
 #include "config.h"
 
 #include <stdint.h>
@@ -10,12 +10,11 @@
 #include <unistd.h>
 
 #include "contract/contract.h"
-#include "spank/child.h"
-#include "spank/preflight.h"
-#include "spank/task/task.h"
+#include "spank/srun/child.h"
+#include "spank/srun/preflight.h"
 
 enum {
-    DEADLINE_MS = 60000, /* the doctor has shorter ones of its own */
+    DEADLINE_MS = 60000, /* the doctor has its own, shorter deadlines */
 };
 
 /* `job` is "JOB.STEP". */
@@ -54,10 +53,4 @@ int dtspank_preflight_run(const char *runtime, uint32_t job, uint32_t step,
         return 0;
     setenv(DT_ENV_PREFLIGHT, DT_PREFLIGHT_FAILED, 1);
     return dt_error_prefix(err, "preflight: no task is started");
-}
-
-bool dtspank_preflight_failed(spank_t spank)
-{
-    const char *state = dtspank_task_getenv(spank, DT_ENV_PREFLIGHT);
-    return state && strcmp(state, DT_PREFLIGHT_FAILED) == 0;
 }

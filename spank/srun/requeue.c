@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * requeue.c - launch.requeue: the batch job goes back into the queue
+ * requeue.c - launch.requeue: puts the batch job back into the queue
  *
- * srun's exit status is final when it exits, and no earlier. No hook of Slurm
- * gets it, but on_exit(3) does, in every release; it runs before
- * slurm_spank_exit and the removal of the plugin, which srun has registered
- * earlier. The status does not say all: the first rank that ends with
- * EX_TEMPFAIL makes srun end the others, and their SIGTERM counts more. The
- * console knows of every rank.
+ * srun's exit status is final only when it exits. No hook of Slurm gets it, but
+ * on_exit(3) does, in every release; it runs before slurm_spank_exit and before
+ * the plugin is unloaded, which srun registered earlier. The status alone is
+ * not enough: the first rank that exits with EX_TEMPFAIL makes srun end the
+ * others, and their SIGTERM then determines the status. The console knows how
+ * every rank ended.
  */
 #include "config.h"
 
@@ -23,9 +23,9 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-#include "spank/console.h"
+#include "spank/srun/console.h"
 #include "spank/srun/deadline.h"
-#include "spank/requeue.h"
+#include "spank/srun/requeue.h"
 
 enum {
     SHORT_RUN_S = 60,
@@ -36,7 +36,9 @@ static struct {
     pid_t srun;
     time_t start;
     uint32_t id;
-    char job[64]; /* "12", of an array "12_3"; "": srun's own allocation */
+    char job[64]; /* "12" or, in an array, "12_3"; "": srun made its own
+                   * allocation
+                   */
 } requeue;
 
 static void set_job(void)
@@ -45,24 +47,32 @@ static void set_job(void)
     const char *array = getenv("SLURM_ARRAY_JOB_ID");
     const char *task = getenv("SLURM_ARRAY_TASK_ID");
     requeue.id = id ? (uint32_t)strtoul(id, NULL, 10) : 0;
-    if (array && task) /* the number alone can mean the whole array */
+    if (array && task) /* the job ID alone can mean the whole array */
         snprintf(requeue.job, sizeof(requeue.job), "%s_%s", array, task);
     else
         snprintf(requeue.job, sizeof(requeue.job), "%s", id ? id : "");
 }
 
-/* Whether somebody has cancelled the job: Slurm would put it back all the same,
- * as long as it has not ended. What Slurm does not promise to plugins is looked
- * up at run time, here and below; without it the answer is no.
+/* Whether the job has been cancelled: Slurm would requeue even a cancelled job
+ * as long as it has not ended. Functions that Slurm does not promise to plugins
+ * are looked up at run time, here and below; without this one we assume that
+ * the job was not cancelled.
  */
 static bool is_cancelled(void)
 {
     job_info_msg_t *found = NULL;
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+    slurm_step_id_t id = SLURM_STEP_ID_INITIALIZER;
+    id.job_id = requeue.id;
+    int (*load)(job_info_msg_t **, slurm_step_id_t, uint16_t);
+#else
+    uint32_t id = requeue.id;
     int (*load)(job_info_msg_t **, uint32_t, uint16_t);
+#endif
     void (*release)(job_info_msg_t *);
     *(void **)&load = dlsym(RTLD_DEFAULT, "slurm_load_job");
     *(void **)&release = dlsym(RTLD_DEFAULT, "slurm_free_job_info_msg");
-    if (!load || !release || load(&found, requeue.id, SHOW_ALL) != 0)
+    if (!load || !release || load(&found, id, SHOW_ALL) != 0)
         return false;
     bool cancelled =
         found->record_count > 0 &&
@@ -71,8 +81,8 @@ static bool is_cancelled(void)
     return cancelled;
 }
 
-/* 0, or a number for slurm_strerror. */
-static int put_back(void)
+/* Returns 0, or a number for slurm_strerror. */
+static int requeue_job(void)
 {
     job_array_resp_msg_t *answer = NULL;
     int (*put)(char *, uint32_t, job_array_resp_msg_t **);
@@ -85,14 +95,14 @@ static int put_back(void)
                                                  : 0;
 }
 
-static const char *explain(int number)
+static const char *explain_error(int number)
 {
     char *(*text)(int);
     *(void **)&text = dlsym(RTLD_DEFAULT, "slurm_strerror");
     return text ? text(number) : strerror(number);
 }
 
-static void at_exit(int status, void *unused)
+static void requeue_at_exit(int status, void *unused)
 {
     const char *count = getenv("SLURM_RESTART_COUNT");
     long restarts = count ? strtol(count, NULL, 10) : 0;
@@ -110,8 +120,9 @@ static void at_exit(int status, void *unused)
         return;
     }
     if (seconds < SHORT_RUN_S && restarts >= SHORT_RUN_RESTARTS) {
-        slurm_error("disttrain: launch.requeue: job %s is not requeued: it has "
-                    "been %ld times, and this step ended after %ld s",
+        slurm_error("disttrain: launch.requeue: job %s is not requeued: it "
+                    "has been restarted %ld times, and this step ended after "
+                    "%ld s",
                     requeue.job, restarts, seconds);
         return;
     }
@@ -121,10 +132,10 @@ static void at_exit(int status, void *unused)
                         requeue.job);
         return;
     }
-    int rc = put_back();
+    int rc = requeue_job();
     if (rc != 0)
         slurm_error("disttrain: launch.requeue: cannot requeue job %s: %s",
-                    requeue.job, explain(rc));
+                    requeue.job, explain_error(rc));
     else
         slurm_spank_log("disttrain: job %s goes back into the queue (restart "
                         "%ld)",
@@ -137,7 +148,7 @@ int dtspank_requeue_arm(bool in_job, struct dt_error *err)
     requeue.start = time(NULL);
     if (in_job)
         set_job();
-    if (on_exit(at_exit, NULL) != 0)
+    if (on_exit(requeue_at_exit, NULL) != 0)
         return dt_error_set(err, EX_OSERR, "launch.requeue: out of memory");
     return 0;
 }

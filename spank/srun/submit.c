@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submit.c - from --disttrain=FILE to the environment of the step */
+/* submit.c - turns --disttrain=FILE into the environment of the step */
 #include "config.h"
 
 #include <getopt.h>
@@ -14,20 +14,20 @@
 #include <slurm/slurm.h>
 
 #include "contract/contract.h"
+#include "spank/hostlist.h"
+#include "spank/options.h"
+#include "spank/siteconf.h"
 #include "spank/srun/advice.h"
 #include "spank/srun/argv.h"
-#include "spank/change.h"
+#include "spank/srun/change.h"
 #include "spank/srun/check.h"
-#include "spank/console.h"
+#include "spank/srun/console.h"
 #include "spank/srun/deadline.h"
-#include "spank/hostlist.h"
 #include "spank/srun/inherited.h"
 #include "spank/srun/layout.h"
-#include "spank/options.h"
 #include "spank/srun/pmix.h"
-#include "spank/preflight.h"
-#include "spank/requeue.h"
-#include "spank/siteconf.h"
+#include "spank/srun/preflight.h"
+#include "spank/srun/requeue.h"
 #include "spank/srun/submit.h"
 
 enum {
@@ -37,13 +37,13 @@ enum {
 static struct {
     struct dtspank_siteconf conf;
     struct dt_error runtime_error; /* of DISTTRAIN_RUNTIME; empty text: none */
-    bool in_srun;                  /* and not in sbatch or salloc */
+    bool in_srun;                  /* rather than in sbatch or salloc */
     bool in_job;                   /* started in an allocation */
-    struct dtspank_argv argv;      /* as far as it is known in init */
-    int option;      /* index in main_argv that is still to be judged, or 0 */
+    struct dtspank_argv argv;      /* as parsed in slurm_spank_init */
+    int option;      /* index in main_argv, not yet confirmed; or 0 */
     char *preset;    /* DTSPANK_PRESET as the user had it, or NULL */
-    char *value;     /* the option as given last, NULL: not given */
-    char *checked;   /* the value that contract is the answer to, or NULL */
+    char *value;     /* the last value of the option; NULL: not given */
+    char *checked;   /* the value whose answer is in contract, or NULL */
     char *committed; /* the value that was exported */
     int components;  /* of a heterogeneous job; 1 for any other */
     int command;     /* index in main_argv, if there is one component */
@@ -52,8 +52,9 @@ static struct {
     bool kills;   /* SLURM_KILL_BAD_EXIT is ours, not the user's */
 } submit;
 
-/* glibc hands main's arguments to constructors as well: the array that srun is
- * going to parse. Other libcs do not; then there is no argv to complete.
+/* glibc passes main's arguments to constructors as well: this is the array that
+ * srun is going to parse. Other libcs do not; then there is no argv to
+ * complete.
  */
 static int main_argc;
 static char **main_argv;
@@ -64,14 +65,14 @@ __attribute__((constructor)) static void keep_main_argv(int argc, char **argv)
     main_argv = argv;
 }
 
-static int report(const struct dt_error *err)
+static int report_error(const struct dt_error *err)
 {
     slurm_error("disttrain: %s", err->text);
     return -1;
 }
 
 /* Replaces the string that *to owns; value may be NULL. */
-static int keep(char **to, const char *value)
+static int keep_string(char **to, const char *value)
 {
     char *copy = value ? strdup(value) : NULL;
     if (value && !copy) {
@@ -88,7 +89,7 @@ static bool is_active(const char *value)
     return value && strcmp(value, DTSPANK_OFF) != 0;
 }
 
-/* getopt takes the next word for the value, whatever it is. */
+/* getopt takes the next word as the value, whatever it is. */
 static int check_value(const char *value)
 {
     struct dt_error err;
@@ -103,29 +104,29 @@ static int check_value(const char *value)
                      value);
     else
         return 0;
-    return report(&err);
+    return report_error(&err);
 }
 
-/* Has the config checked; words are srun's own, NULL: none. */
-static int check(const char *value, char **words)
+/* Has the config checked; words are srun's own options, NULL: none. */
+static int check_config(const char *value, char **words)
 {
     struct dt_error err;
     bool no_file = strcmp(value, DTSPANK_NO_FILE) == 0;
     const char *script =
         submit.in_srun ? NULL : dtspank_argv_script(main_argc, main_argv);
     if (submit.runtime_error.text[0] != '\0')
-        return report(&submit.runtime_error);
+        return report_error(&submit.runtime_error);
     dtspank_contract_fini(&submit.contract);
-    if (keep(&submit.checked, value) != 0)
+    if (keep_string(&submit.checked, value) != 0)
         return -1;
     if (dtspank_check_run(submit.conf.runtime, no_file ? "/dev/null" : value,
                           words, script, CHECK_DEADLINE_MS, &submit.contract,
                           &err) != 0)
-        return report(&err);
+        return report_error(&err);
     return 0;
 }
 
-/* Whether the config has asked for something that srun itself reads. */
+/* Whether the config sets anything that srun itself reads. */
 static bool has_srun_input(void)
 {
     for (size_t i = 0; i < submit.contract.srun_count; i++)
@@ -163,7 +164,7 @@ static bool trains_natively(void)
     return strcmp(submit.contract.runs, "train") == 0;
 }
 
-/* The defaults of srun: those of `launch:` and ours. */
+/* Sets srun's defaults: those of `launch:` and our own. */
 static int set_srun_input(void)
 {
     const struct dtspank_contract *contract = &submit.contract;
@@ -181,17 +182,18 @@ static int set_srun_input(void)
     return 0;
 }
 
-/* The option in argv is not srun's but an argument of the user's program. So
- * the settings of its file were not meant for this srun, which has read them.
+/* The option in argv turned out to be an argument of the user's program, not
+ * srun's. The settings of its file were not meant for this srun, so it is an
+ * error if srun has already read any of them.
  */
-static int withdraw(struct dt_error *err)
+static int withdraw_option(struct dt_error *err)
 {
     if (has_srun_input())
         return dt_error_set(
             err, EX_USAGE,
-            "--disttrain=%s is an argument of the command %s, but was taken "
-            "for srun's: write \"--\" before the command, or give srun's long "
-            "options as --name=value",
+            "--disttrain=%s is an argument of the command %s, but srun read "
+            "it as an option of its own: write \"--\" before the command, or "
+            "give srun's long options as --name=value",
             submit.checked, main_argv[optind]);
     dtspank_inherited_forget_private();
     if (submit.preset)
@@ -201,8 +203,9 @@ static int withdraw(struct dt_error *err)
     return 0;
 }
 
-/* srun has read its options once: optind is the command, or the end, or the ":"
- * before the next component. Puts the runtime where a command is missing.
+/* srun has read its options once: optind is at the command, at the end, or at
+ * the ":" before the next component. Puts the runtime where a command is
+ * missing.
  */
 static int complete_argv(int option, struct dt_error *err)
 {
@@ -214,8 +217,8 @@ static int complete_argv(int option, struct dt_error *err)
     if (strcmp(submit.checked, DTSPANK_NO_FILE) == 0)
         return dt_error_set(err, EX_USAGE,
                             "--disttrain=" DTSPANK_NO_FILE
-                            " needs a command, as there is no file to name "
-                            "one");
+                            " needs a command, because there is no file to "
+                            "name one");
     if (strcmp(submit.contract.runs, "nothing") == 0)
         return dt_error_set(err, EX_USAGE,
                             "%s trains nothing (no algorithm:) and names no "
@@ -234,7 +237,9 @@ static bool lacks_command(void)
     return submit.in_srun && main_argc > 0 && optind >= main_argc;
 }
 
-/* A mistake counts only for those who use the plugin. */
+/* Applies DISTTRAIN_RUNTIME. A mistake in it is reported only if the plugin is
+ * used.
+ */
 static void choose_runtime(void)
 {
     const char *wish = getenv("DISTTRAIN_RUNTIME");
@@ -250,8 +255,8 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
     submit.in_srun = spank_context() == S_CTX_LOCAL;
     submit.in_job = getenv("SLURM_JOB_ID") != NULL;
     if (dtspank_siteconf_parse(ac, av, &submit.conf, &err) != 0)
-        return report(&err);
-    if (dtspank_options_register(spank) != 0)
+        return report_error(&err);
+    if (dtspank_options_register(spank, dtspank_submit_option) != 0)
         return -1;
     choose_runtime();
     dtspank_change_keep();
@@ -260,8 +265,9 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
     return 0;
 }
 
-/* Of sbatch or salloc; it is asked for when all options are known. That a value
- * has been forgotten is said before sbatch misses the word taken for it.
+/* In sbatch and salloc the config is checked when all options are known. Says
+ * now that a value was forgotten, before sbatch misses the word that was taken
+ * for it.
  */
 static int keep_request(char **words)
 {
@@ -270,14 +276,14 @@ static int keep_request(char **words)
     return value && value[0] == '-' ? check_value(value) : 0;
 }
 
-/* srun reads its SLURM_* input right after this, and before it has found out
- * where the command begins. dtspank_submit_option sees whether the option was
- * srun's own indeed.
+/* srun reads its SLURM_* input right after this, before it has found out where
+ * the command begins. dtspank_submit_option finds out whether the option really
+ * was srun's.
  */
 int dtspank_submit_prepare(void)
 {
     char **words = calloc((size_t)main_argc + 1, sizeof(*words));
-    if (!words || keep(&submit.preset, getenv(DTSPANK_PRESET)) != 0) {
+    if (!words || keep_string(&submit.preset, getenv(DTSPANK_PRESET)) != 0) {
         free(words);
         return -1;
     }
@@ -291,7 +297,7 @@ int dtspank_submit_prepare(void)
     const char *value = getenv(DTSPANK_PRESET);
     int rc = 0;
     if (is_active(value) && value[0] != '\0')
-        rc = check_value(value) == 0 && check(value, words) == 0
+        rc = check_value(value) == 0 && check_config(value, words) == 0
                  ? set_srun_input()
                  : -1;
     free(words);
@@ -304,25 +310,25 @@ int dtspank_submit_option(const char *value)
     int option = submit.option;
     submit.option = 0;
     if (option > 0 && option >= optind) {
-        if (withdraw(&err) != 0)
-            return report(&err);
+        if (withdraw_option(&err) != 0)
+            return report_error(&err);
         value = submit.preset;
     }
     if (value && check_value(value) != 0)
         return -1;
     if (is_active(value) && option > 0 && option < optind &&
         complete_argv(option, &err) != 0)
-        return report(&err);
+        return report_error(&err);
     if (is_active(value) && option == 0 && !submit.value && lacks_command())
         slurm_error("disttrain: --disttrain=%s comes from the job, and leaves "
                     "no place for a command: write \"srun disttrain\"",
                     value);
-    return keep(&submit.value, value);
+    return keep_string(&submit.value, value);
 }
 
-/* srun's tasks get the contract. sbatch and salloc only hand the file on, by
- * its absolute path because the job may change its directory: the steps of the
- * job are checked again, each by its own srun.
+/* srun's tasks get the contract. sbatch and salloc only pass the file on, by
+ * its absolute path because the job may change its directory: each srun of the
+ * job checks the config again.
  */
 static int export_contract(spank_t spank)
 {
@@ -334,8 +340,9 @@ static int export_contract(spank_t spank)
             spank, DTSPANK_JOB_OPTION,
             no_file ? DTSPANK_NO_FILE : contract->config, 1);
         if (rc != ESPANK_SUCCESS)
-            slurm_error("disttrain: cannot hand the config on to the job: %s",
-                        spank_strerror(rc));
+            slurm_error(
+                "disttrain: cannot pass the configuration on to the job: %s",
+                spank_strerror(rc));
         return rc == ESPANK_SUCCESS ? 0 : -1;
     }
     dtspank_change_tell();
@@ -347,11 +354,12 @@ static int export_contract(spank_t spank)
     return set_variables(DT_ENV_CARRY, contract->env, contract->env_count);
 }
 
-/* The option has come to light after srun has read its SLURM_* input. */
+/* Handles an option that was found only after srun had read its SLURM_* input.
+ */
 static int check_late(void)
 {
     struct dt_error err;
-    if (check(submit.value, submit.words) != 0)
+    if (check_config(submit.value, submit.words) != 0)
         return -1;
     if (!submit.in_srun)
         return 0;
@@ -361,7 +369,7 @@ static int check_late(void)
                      "launch: write it before the command, as the first and "
                      "only --disttrain",
                      submit.value);
-        return report(&err);
+        return report_error(&err);
     }
     return set_variables("", submit.contract.srun, submit.contract.srun_count);
 }
@@ -374,9 +382,9 @@ static int count_components(void)
     return components;
 }
 
-/* srun has read its input, for the last component: a step started inside a task
- * is not to find what the user has not set. SLURM_MPI_TYPE stays, by which srun
- * tells slurmstepd, also where it was an option.
+/* srun has read its input for the last component: a step that is started inside
+ * a task must not find what the user has not set. SLURM_MPI_TYPE stays, because
+ * srun passes it to slurmstepd, even where it was an option.
  */
 static void forget_srun_input(void)
 {
@@ -407,9 +415,9 @@ int dtspank_submit_post_opt(spank_t spank)
                      "the components of a job share one config, but there are "
                      "two: %s and %s",
                      submit.committed, submit.value);
-        return report(&err);
+        return report_error(&err);
     }
-    if (keep(&submit.committed, submit.value) != 0)
+    if (keep_string(&submit.committed, submit.value) != 0)
         return -1;
     if (!is_active(submit.value))
         return 0;
@@ -419,10 +427,11 @@ int dtspank_submit_post_opt(spank_t spank)
     return export_contract(spank);
 }
 
-/* What the config says for the key, unless the site has turned that part off.
+/* Returns what the config says for the key; NULL, after a message, if the site
+ * has turned that part off.
  */
-static const char *wish(const char *key, const char *name,
-                        enum dtspank_part part)
+static const char *get_setting(const char *key, const char *name,
+                               enum dtspank_part part)
 {
     const char *value = getenv(name);
     if (!value || !dtspank_siteconf_off(&submit.conf, part))
@@ -431,11 +440,11 @@ static const char *wish(const char *key, const char *name,
     return NULL;
 }
 
-/* What depends on where the ranks are. Without an answer the tasks take the
- * first node for that of rank 0. So they do in a heterogeneous job, for the
- * sake of agreement: of its components only the one that comes here first would
- * get the variable. Returns false if the nodes are not fit; the tasks end by
- * themselves then, see preflight.h.
+/* Does what depends on where the ranks are. If the controller does not answer,
+ * the tasks assume that rank 0 is on the first node. They do the same in a
+ * heterogeneous job, so that they agree: only the component that comes here
+ * first would get the variable. Returns false if the nodes are not fit; the
+ * tasks then end by themselves, see preflight.h.
  */
 static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
 {
@@ -445,10 +454,11 @@ static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
     slurm_step_layout_t *layout = dtspank_layout_get(job, step);
     if (layout && dtspank_layout_rank0(layout, host, sizeof(host)) == 0)
         setenv(DT_ENV_MASTER, host, 1);
-    bool fit = !wish("launch.preflight", DT_ENV_PREFLIGHT, DTSPANK_PREFLIGHT) ||
-               dtspank_preflight_run(submit.conf.runtime, job, step, &err) == 0;
+    bool fit =
+        !get_setting("launch.preflight", DT_ENV_PREFLIGHT, DTSPANK_PREFLIGHT) ||
+        dtspank_preflight_run(submit.conf.runtime, job, step, &err) == 0;
     if (!fit)
-        report(&err);
+        report_error(&err);
     else if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &launch.tasks) ==
              ESPANK_SUCCESS) {
         launch.layout = layout;
@@ -472,17 +482,18 @@ int dtspank_submit_step_created(spank_t spank)
         return 0;
     if (submit.components == 1 && !use_layout(spank, job, step))
         return 0;
-    /* the tasks see to these, but only srun says so once */
-    wish("launch.gpu_visibility", DT_ENV_GPU_VISIBILITY, DTSPANK_GPU);
-    wish("logging.console_ranks", DT_ENV_CONSOLE_RANKS, DTSPANK_CONSOLE);
-    wish("launch.hang_timeout", DT_ENV_HANG, DTSPANK_CONSOLE);
-    wish("logging.rank_logs", DT_ENV_RANK_LOGS, DTSPANK_CONSOLE);
-    const char *when = wish("launch.signal", DT_ENV_SIGNAL, DTSPANK_SIGNAL);
+    /* the tasks apply these, but srun reports them only once */
+    get_setting("launch.gpu_visibility", DT_ENV_GPU_VISIBILITY, DTSPANK_GPU);
+    get_setting("logging.console_ranks", DT_ENV_CONSOLE_RANKS, DTSPANK_CONSOLE);
+    get_setting("launch.hang_timeout", DT_ENV_HANG, DTSPANK_CONSOLE);
+    get_setting("logging.rank_logs", DT_ENV_RANK_LOGS, DTSPANK_CONSOLE);
+    const char *when =
+        get_setting("launch.signal", DT_ENV_SIGNAL, DTSPANK_SIGNAL);
     if (when &&
         dtspank_deadline_start(job, step, submit.components, when, &err) != 0)
-        return report(&err);
-    if (wish("launch.requeue", DT_ENV_REQUEUE, DTSPANK_REQUEUE) &&
+        return report_error(&err);
+    if (get_setting("launch.requeue", DT_ENV_REQUEUE, DTSPANK_REQUEUE) &&
         dtspank_requeue_arm(submit.in_job, &err) != 0)
-        return report(&err);
+        return report_error(&err);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu.c - which CPUs a task runs on */
+/* cpu.c - binds a task to its CPUs, and warns if they are few */
 #include "config.h"
 
 #include <stdlib.h>
@@ -10,18 +10,21 @@
 #include "spank/task/task.h"
 
 enum {
-    SMALL_PART = 4, /* a mask of a quarter of the share or less is worth a
-                       warning: a choice of half of it may be deliberate */
+    SMALL_PART = 4, /* warn of a mask of at most a quarter of the share; half
+                     * may be deliberate
+                     */
 };
 
-static bool bound; /* this process has its own part */
+static bool bound; /* this process is bound to its own part */
 
-static uint32_t count_of(const struct dtspank_cpus *cpus)
+static uint32_t count_cpus(const struct dtspank_cpus *cpus)
 {
     return (uint32_t)CPU_COUNT_S(sizeof(cpus->set), cpus->set);
 }
 
-/* Slurm 22.05 to 26.05 list the masks of a node's tasks: "0x3,0xc". */
+/* Whether the tasks of a node have different masks. Slurm 22.05 to 26.05 list
+ * them as "0x3,0xc".
+ */
 static bool masks_differ(const char *masks)
 {
     size_t length = strcspn(masks, ",");
@@ -32,7 +35,7 @@ static bool masks_differ(const char *masks)
     return false;
 }
 
-/* The CPUs are the step's and nobody else's, and no task has its own yet. */
+/* Whether the CPUs belong to the step alone, and no task has its own yet. */
 static bool is_shared_by_tasks(const struct dtspank_cpu_place *place,
                                uint32_t cpus, uint32_t online)
 {
@@ -46,7 +49,7 @@ static bool is_shared_by_tasks(const struct dtspank_cpu_place *place,
     return whole_node || cpus == place->step_cpus;
 }
 
-/* The n-th of a list of numbers; false if it has fewer. */
+/* Reads the n-th of a list of numbers; false if it has fewer. */
 static bool number_at(const char *list, uint32_t n, unsigned long *number)
 {
     char *end = NULL;
@@ -58,7 +61,7 @@ static bool number_at(const char *list, uint32_t n, unsigned long *number)
     return *end == ',' || *end == '\0';
 }
 
-static uint32_t entries(const char *list)
+static uint32_t count_entries(const char *list)
 {
     uint32_t count = 1;
     for (; *list; list++)
@@ -66,8 +69,8 @@ static uint32_t entries(const char *list)
     return count;
 }
 
-/* Which part of the CPUs near its GPU this rank gets: those of ranks whose GPU
- * is near the same CPUs are shared among these.
+/* Chooses a part of the CPUs near the rank's GPU; ranks whose GPUs are near the
+ * same CPUs share them.
  */
 static bool choose_near_gpu(const struct dtspank_cpu_place *place,
                             const char *root, struct dtspank_cpus *cpus)
@@ -79,13 +82,13 @@ static bool choose_near_gpu(const struct dtspank_cpu_place *place,
     uint32_t sharers = 0;
     uint32_t step_gpus = place->gpu_count;
     uint32_t gpus = (uint32_t)dtspank_topology_gpus(root, near);
-    if (gpus == 0 || step_gpus != entries(place->gpus) ||
+    if (gpus == 0 || step_gpus != count_entries(place->gpus) ||
         (step_gpus != place->tasks && !place->one_gpu))
-        return false; /* a task's list may name its own GPUs only */
+        return false; /* the list may name only this task's GPUs */
     for (uint32_t i = 0; i <= place->tasks; i++) {
         unsigned long gpu;
         struct dtspank_cpus its;
-        /* first its own, then those of all */
+        /* this rank first, then all ranks */
         uint32_t rank = i == 0 ? place->local_rank : i - 1;
         if (!number_at(place->gpus, rank % step_gpus, &gpu) || gpu >= gpus)
             return false;
@@ -105,7 +108,7 @@ bool dtspank_cpu_choose(const struct dtspank_cpu_place *place, const char *root,
 {
     struct dtspank_cpus all = *cpus;
     struct dtspank_cpus online = dtspank_topology_online(root);
-    if (!is_shared_by_tasks(place, count_of(cpus), count_of(&online)))
+    if (!is_shared_by_tasks(place, count_cpus(cpus), count_cpus(&online)))
         return false;
     if (place->gpus)
         return choose_near_gpu(place, root, cpus);
@@ -113,37 +116,37 @@ bool dtspank_cpu_choose(const struct dtspank_cpu_place *place, const char *root,
                                   cpus);
 }
 
-/* SLURM_CPUS_PER_TASK of the batch script: more than the task has means that
- * srun has not heard of it, less that it was wanted so. A task that may use
- * every CPU is not bound, whatever Slurm believes to have given it.
+/* SLURM_CPUS_PER_TASK may come from the batch script. If it is larger than what
+ * the task has, srun did not receive it; if smaller, the user meant it. A task
+ * that may use every CPU is not bound, whatever Slurm says it was given.
  */
 void dtspank_cpu_warn(spank_t spank, const struct dtspank_cpu_place *place,
                       const char *root, const struct dtspank_cpus *cpus)
 {
     struct dtspank_cpus online = dtspank_topology_online(root);
-    uint32_t has = count_of(cpus);
+    uint32_t has = count_cpus(cpus);
     uint32_t share = place->tasks > 0 ? place->job_cpus / place->tasks : 0;
     uint32_t wanted = place->per_task > 0 && place->per_task < share
                           ? place->per_task
                           : share;
-    if (place->local_rank > 0 || has >= count_of(&online))
+    if (place->local_rank > 0 || has >= count_cpus(&online))
         return;
     if (has >= place->step_cpus && place->tasks > 0)
-        has /= place->tasks; /* the mask of all of them */
+        has /= place->tasks; /* the mask is that of all tasks */
     if (has >= wanted || (place->per_task == 0 && has * SMALL_PART > share))
         return;
     slurm_spank_log("disttrain: %s: each task has %u CPU%s, but the job has "
                     "%u for each; use srun --cpus-per-task=%u, or export "
                     "SRUN_CPUS_PER_TASK=%u in the batch script (Slurm 22.05 "
-                    "and 23.02 do not hand sbatch --cpus-per-task on)",
+                    "and 23.02 do not pass sbatch --cpus-per-task on to srun)",
                     dtspank_task_node(spank), has, has == 1 ? "" : "s", share,
                     wanted, wanted);
 }
 
-/* The smallest number of a list such as "128(x2),64": a step does not say which
- * of the job's nodes it is on.
+/* Returns the smallest number of a list such as "128(x2),64", because a step
+ * does not say which of the job's nodes it runs on.
  */
-static uint32_t smallest(const char *list)
+static uint32_t smallest_number(const char *list)
 {
     unsigned long least = 0;
     while (list && *list) {
@@ -166,8 +169,8 @@ static struct dtspank_cpu_place read_place(spank_t spank)
         .masks = dtspank_task_getenv(spank, "SLURM_CPU_BIND_LIST"),
         .gpus = dtspank_task_getenv(spank, "SLURM_STEP_GPUS"),
         .one_gpu = visibility && strcmp(visibility, "one") == 0,
-        .job_cpus =
-            smallest(dtspank_task_getenv(spank, "SLURM_JOB_CPUS_PER_NODE")),
+        .job_cpus = smallest_number(
+            dtspank_task_getenv(spank, "SLURM_JOB_CPUS_PER_NODE")),
     };
     if (!dtspank_task_local(spank, &place.local_rank, &place.tasks))
         place.tasks = 0;
@@ -206,7 +209,7 @@ uint32_t dtspank_cpu_usable(spank_t spank)
     struct dtspank_cpus mask;
     struct dtspank_cpu_place place = read_place(spank);
     uint32_t share = place.per_task;
-    uint32_t cpus = read_mask(&mask) ? count_of(&mask) : 1;
+    uint32_t cpus = read_mask(&mask) ? count_cpus(&mask) : 1;
     if (bound)
         return cpus;
     if (share == 0 && place.tasks > 0 && place.step_cpus > 0)

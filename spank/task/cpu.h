@@ -2,9 +2,9 @@
 /*
  * cpu.h - which CPUs a task runs on
  *
- * Slurm's own binding stays. Where Slurm leaves it to the tasks of a node to
- * share a set of CPUs that nobody else has, each gets a part of its own, near
- * its GPU; memory follows by first touch.
+ * Slurm's own binding stays. Where Slurm lets the tasks of a node share a set
+ * of CPUs that no other job uses, each task gets its own part, near its GPU;
+ * memory follows by first touch.
  */
 #ifndef DTSPANK_CPU_H
 #define DTSPANK_CPU_H
@@ -25,33 +25,34 @@ struct dtspank_cpu_place {
     uint32_t job_cpus;  /* of the job on this node, at least */
     uint32_t per_task;  /* SLURM_CPUS_PER_TASK, which may be the batch script's;
                            0: unset */
-    const char *bind;   /* SLURM_CPU_BIND_TYPE and _LIST; NULL: no plugin for */
-    const char *masks;  /* it, or nothing wanted */
+    const char *bind;   /* SLURM_CPU_BIND_TYPE and _LIST; NULL: no affinity */
+    const char *masks;  /* plugin, or no binding was asked for */
     const char *gpus;   /* SLURM_STEP_GPUS; NULL: no GPUs */
     uint32_t gpu_count; /* of the step on this node */
-    bool one_gpu;       /* local ranks go round the GPUs */
+    bool one_gpu;       /* local ranks are assigned to GPUs round-robin */
 };
 
-/* Narrows cpus, the mask of the task, to the task's own part. False, with cpus
- * as they are, if they belong to this task alone or perhaps to other jobs too,
- * or if it is not certain which part is the best. Reads below root.
+/* Reduces cpus, the mask of the task, to the task's own part. False, with cpus
+ * unchanged, if they belong to this task alone or perhaps also to other jobs,
+ * or if it is not certain which part is best. Reads below root.
  */
 bool dtspank_cpu_choose(const struct dtspank_cpu_place *place, const char *root,
                         struct dtspank_cpus *cpus);
 
-/* For the node's first task, whose mask is cpus: says in one line if it has to
- * do with a small part of what the job owns, and which option of srun helps.
+/* For the node's first task, whose mask is cpus: says in one line if it has
+ * only a small part of what the job owns, and which option of srun helps.
  */
 void dtspank_cpu_warn(spank_t spank, const struct dtspank_cpu_place *place,
                       const char *root, const struct dtspank_cpus *cpus);
 
 /* Warns, and binds this process to its part unless DT_ENV_CPU_BIND is "none".
- * Never fails.
+ * Returns 0.
  */
 int dtspank_cpu_apply(spank_t spank, struct dt_error *err);
 
-/* The CPUs that the threads of this task may use, at least 1: its mask, but no
- * more than its share, because a mask that was not bound is that of all tasks.
+/* Returns how many CPUs the threads of this task may use, at least 1: those of
+ * its mask, but at most its share, because without binding the mask is that of
+ * all tasks.
  */
 uint32_t dtspank_cpu_usable(spank_t spank);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elf.c - which libraries a program is linked with */
+/* elf.c - finds out which libraries a program is linked with */
 #include "config.h"
 
 #include <elf.h>
@@ -45,7 +45,7 @@ static bool read_segments(struct image *image)
                    image->segments * sizeof(image->segment[0]));
 }
 
-/* Where in the file an address of the program is; 0: nowhere. */
+/* Returns the file offset of an address of the program; 0: not in the file. */
 static uint64_t file_offset(const struct image *image, uint64_t address)
 {
     for (size_t i = 0; i < image->segments; i++) {
@@ -65,7 +65,7 @@ static bool has_prefix(const char *name, const char *const *prefixes)
     return false;
 }
 
-/* Goes through the dynamic section, of `count` entries. */
+/* Searches the `count` entries of the dynamic section. */
 static bool find_library(const struct image *image, const ElfW(Dyn) * entries,
                          size_t count, const char *const *prefixes,
                          char library[DTSPANK_LIBRARY_BYTES])
@@ -90,8 +90,8 @@ static bool find_library(const struct image *image, const ElfW(Dyn) * entries,
     return false;
 }
 
-static bool needs(struct image *image, const char *const *prefixes,
-                  char library[DTSPANK_LIBRARY_BYTES])
+static bool image_needs(struct image *image, const char *const *prefixes,
+                        char library[DTSPANK_LIBRARY_BYTES])
 {
     ElfW(Dyn) entries[ENTRIES_MAX];
     if (!read_segments(image))
@@ -107,7 +107,7 @@ static bool needs(struct image *image, const char *const *prefixes,
     return false;
 }
 
-/* O_NONBLOCK: a FIFO with nobody at its other end does not hold us up. */
+/* O_NONBLOCK, so that a FIFO without a writer does not block us. */
 bool dtspank_elf_needs(const char *path, const char *const *prefixes,
                        char library[DTSPANK_LIBRARY_BYTES])
 {
@@ -115,7 +115,7 @@ bool dtspank_elf_needs(const char *path, const char *const *prefixes,
     struct image image = {
         .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
     bool found = image.fd >= 0 && fstat(image.fd, &st) == 0 &&
-                 S_ISREG(st.st_mode) && needs(&image, prefixes, library);
+                 S_ISREG(st.st_mode) && image_needs(&image, prefixes, library);
     if (image.fd >= 0)
         close(image.fd);
     return found;

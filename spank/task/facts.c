@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts.c - what there is to know about a task, from Slurm and from its node */
+/* facts.c - collects what Slurm and the node say about a task */
 #include "config.h"
 
 #include <stddef.h>
@@ -17,11 +17,11 @@
 
 enum {
     NODES_MAX = 65536,
-    PLACES_MAX = 16, /* to look for free ports */
+    PLACES_MAX = 16, /* how many slots are tried for free ports */
 };
 
 static const struct number {
-    const char *name; /* what it is for */
+    const char *name; /* for messages */
     const char *from;
     size_t field;
 } numbers[] = {
@@ -55,7 +55,7 @@ static int read_numbers(spank_t spank, struct dt_task_facts *task,
     return 0;
 }
 
-/* Copies a variable; an unset one is empty. */
+/* Copies a variable; an unset one becomes "". */
 static bool copy_env(spank_t spank, const char *name,
                      char value[DTSPANK_HOST_BYTES])
 {
@@ -65,7 +65,7 @@ static bool copy_env(spank_t spank, const char *name,
 }
 
 /* Whether this step spans components of a heterogeneous job: the environment
- * counts the tasks of all of them, the item those of one.
+ * counts the tasks of all components, the item only those of one.
  */
 static bool is_heterogeneous(spank_t spank, const struct dt_task_facts *task)
 {
@@ -75,9 +75,10 @@ static bool is_heterogeneous(spank_t spank, const struct dt_task_facts *task)
            task->world_size != component;
 }
 
-/* srun has asked for rank 0's host. If it could not, the first of the list is
- * right but for --distribution=arbitrary and the like: then rank 0, who knows
- * where it is, ends the step before the others wait at the wrong door.
+/* srun has asked the controller for the host of rank 0. If it got no answer,
+ * the first host of the list is right except with --distribution=arbitrary and
+ * the like. Then rank 0, which knows where it is, ends the step before the
+ * others wait on the wrong host.
  */
 static int find_master(spank_t spank, bool heterogeneous,
                        struct dtspank_facts *facts, struct dt_error *err)
@@ -96,14 +97,15 @@ static int find_master(spank_t spank, bool heterogeneous,
     if (facts->task.rank == 0 && facts->host[0] != '\0' &&
         strcmp(facts->host, facts->rank0) != 0)
         return dt_error_set(err, EX_UNAVAILABLE,
-                            "MASTER_ADDR: taken for %s, but this is %.64s; set "
-                            "MASTER_ADDR to the host of rank 0 before srun",
+                            "MASTER_ADDR: expected rank 0 on %s, but it is "
+                            "on %.64s; set MASTER_ADDR to the host of rank 0 "
+                            "before srun",
                             facts->rank0, facts->host);
     memcpy(facts->master_addr, facts->rank0, sizeof(facts->rank0));
     return 0;
 }
 
-/* Reads "4(x2),3". False unless it is about so many nodes. */
+/* Parses "4(x2),3". False unless it has exactly that many nodes. */
 static bool parse_tasks(const char *text, uint32_t nodes, uint32_t *tasks)
 {
     uint32_t node = 0;
@@ -124,7 +126,9 @@ static bool parse_tasks(const char *text, uint32_t nodes, uint32_t *tasks)
     }
 }
 
-/* Whatever is wrong with the lists, the task can do without. */
+/* Finds hosts and task counts of all nodes. Failure is harmless: the task does
+ * not need them.
+ */
 static int find_nodes(spank_t spank, struct dtspank_facts *facts)
 {
     uint32_t nodes = facts->task.nodes;
@@ -143,8 +147,8 @@ static int find_nodes(spank_t spank, struct dtspank_facts *facts)
     return 0;
 }
 
-/* Places in the lanes of ports that this step leaves out because they are
- * taken. Set in slurmstepd; all of its tasks are its children.
+/* How many slots of its port ranges this step skips because their ports are
+ * taken. Set in slurmstepd; all of the step's tasks are its children.
  */
 static uint32_t skipped;
 
@@ -177,7 +181,7 @@ void dtspank_facts_skip_taken_ports(spank_t spank,
     }
 }
 
-/* A heterogeneous step has a reservation for each of its components. */
+/* A heterogeneous step has one reservation per component, so it uses none. */
 static int find_ports(spank_t spank, const struct dtspank_siteconf *conf,
                       bool heterogeneous, struct dt_task_facts *task,
                       struct dt_error *err)
@@ -210,7 +214,7 @@ static int find_ports(spank_t spank, const struct dtspank_siteconf *conf,
     return 0;
 }
 
-/* Only steps of several nodes talk over a network. */
+/* Only steps of several nodes communicate over a network. */
 static void find_interface(struct dtspank_facts *facts)
 {
     struct dt_error err;
@@ -227,7 +231,7 @@ static void find_interface(struct dtspank_facts *facts)
     } else if (task->local_rank == 0) {
         dt_error_prefix(&err,
                         "%s: NCCL_SOCKET_IFNAME and the like are not set, "
-                        "because this node does not find MASTER_ADDR",
+                        "because this node cannot find MASTER_ADDR",
                         facts->host);
         slurm_spank_log("disttrain: %s", dtspank_printable(err.text));
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts.h - what there is to know about a task, from Slurm and from its node */
+/* facts.h - collects what Slurm and the node say about a task */
 #ifndef DTSPANK_FACTS_H
 #define DTSPANK_FACTS_H
 
@@ -14,7 +14,7 @@
 #include "spank/siteconf.h"
 
 struct dtspank_facts {
-    struct dt_task_facts task; /* its pointers point into the rest */
+    struct dt_task_facts task; /* its pointers point into the fields below */
     char rank0[DTSPANK_HOST_BYTES];
     char master_addr[DTSPANK_HOST_BYTES];
     char host[DTSPANK_HOST_BYTES];
@@ -25,21 +25,21 @@ struct dtspank_facts {
 };
 
 /* In slurmstepd, as the user, before there are tasks: if the step's ports are
- * taken, the next ones that are free become the step's. For a step of one node
- * only: tasks of several could not agree on them.
+ * taken, the step uses the next free ones. For a step of one node only: the
+ * nodes could not agree on others.
  */
 void dtspank_facts_skip_taken_ports(spank_t spank,
                                     const struct dtspank_siteconf *conf);
 
-/* Fills facts (fini them). MASTER_ADDR and MASTER_PORT are the user's, if set.
- * The node's first task warns if no interface can be found. Fails if Slurm has
- * not said who the task is, or rank 0 is not where the others look for it;
- * facts then need no fini.
+/* Fills facts; call dtspank_facts_fini on success. MASTER_ADDR and MASTER_PORT
+ * are the user's, if set. The node's first task warns if no interface can be
+ * found. Fails if Slurm has not said which task this is, or if rank 0 is not
+ * where the others look for it; then there is nothing to free.
  */
 int dtspank_facts_collect(spank_t spank, const struct dtspank_siteconf *conf,
                           struct dtspank_facts *facts, struct dt_error *err);
 
-/* Frees what facts own. */
+/* Frees what facts owns. */
 void dtspank_facts_fini(struct dtspank_facts *facts);
 
 #endif /* DTSPANK_FACTS_H */

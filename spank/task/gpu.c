@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu.c - which GPUs a task sees */
+/* gpu.c - sets which GPUs a task sees, and warns of problems */
 #include "config.h"
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "spank/task/gpu.h"
 #include "spank/task/task.h"
 
-/* Slurm sets those that gres.conf wants, all of them to the same list. */
+/* Slurm sets those that gres.conf asks for, all of them to the same list. */
 static const char *const lists[] = {
     "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
@@ -22,9 +22,9 @@ static const char *const lists[] = {
 
 enum { LISTS = sizeof(lists) / sizeof(*lists) };
 
-/* The length of the entry at the start of list: an index or the name of a GPU
- * or a part of one. 0 at the end, which is also what is no device: the drivers
- * read no further than that.
+/* Returns the length of the entry at the start of list: an index or the name of
+ * a GPU or of a part of one. 0 at the end or at an entry that is not a device,
+ * because the drivers read no further.
  */
 static size_t entry_length(const char *list)
 {
@@ -56,7 +56,7 @@ static const char *first_list(spank_t spank)
     return list;
 }
 
-/* CUDA shows a program no more than one part of a GPU (MIG). */
+/* CUDA shows a program at most one MIG device. */
 static bool is_mig(const char *list)
 {
     return strncmp(list, "MIG", 3) == 0;
@@ -87,7 +87,7 @@ static void warn_few(const char *node, const char *list, uint32_t gpus)
                         node, visible, gpus, gpus);
 }
 
-static void warn(spank_t spank, bool one, uint32_t gpus, uint32_t tasks)
+static void warn_user(spank_t spank, bool one, uint32_t gpus, uint32_t tasks)
 {
     const char *node = dtspank_task_node(spank);
     const char *list = first_list(spank);
@@ -106,7 +106,7 @@ static void warn(spank_t spank, bool one, uint32_t gpus, uint32_t tasks)
         warn_few(node, list, gpus);
 }
 
-/* Cuts one list down to a single entry; what is to be one already stays. */
+/* Reduces one list to the entry of this task; a list of one entry stays. */
 static int leave_one(spank_t spank, const char *name, uint32_t local_rank,
                      struct dt_error *err)
 {
@@ -135,7 +135,7 @@ int dtspank_gpu_apply(spank_t spank, struct dt_error *err)
         return 0;
     if (rank == 0 && tasks > 1 &&
         dtspank_task_number(spank, "SLURM_GPUS_ON_NODE", &gpus) && gpus > 0)
-        warn(spank, one, gpus, tasks);
+        warn_user(spank, one, gpus, tasks);
     for (int i = 0; one && i < LISTS; i++)
         if (leave_one(spank, lists[i], rank, err) != 0)
             return -1;

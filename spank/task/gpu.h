@@ -2,7 +2,7 @@
 /*
  * gpu.h - which GPUs a task sees
  *
- * PyTorch and most others take the device whose index is LOCAL_RANK, so every
+ * PyTorch and most others use the device whose index is LOCAL_RANK, so every
  * task has to see all GPUs that the step has on the node.
  */
 #ifndef DTSPANK_GPU_H
@@ -12,15 +12,15 @@
 
 #include "base/error.h"
 
-/* With DT_ENV_GPU_VISIBILITY "one", leaves the task the GPU of its local rank
- * only, the first again after the last; otherwise what Slurm has set stays. The
- * node's first task warns in one line of what programs will trip over. Fails if
+/* With DT_ENV_GPU_VISIBILITY "one", leaves each task only one GPU: local ranks
+ * are assigned to the GPUs round-robin. Otherwise what Slurm has set stays. The
+ * node's first task warns in one line of settings that break programs. Fails if
  * the environment cannot be changed.
  */
 int dtspank_gpu_apply(spank_t spank, struct dt_error *err);
 
-/* The number of GPUs that a program sees by the task's environment, 0 included;
- * -1 if it does not speak of any.
+/* Returns how many GPUs a program sees according to the task's environment,
+ * possibly 0; -1 if the environment does not say.
  */
 int dtspank_gpu_visible(spank_t spank);
 

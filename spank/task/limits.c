@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.c - resource limits that would end a step in an obscure way */
+/* limits.c - warns of resource limits that break a step obscurely */
 #include "config.h"
 
 #include <stdbool.h>
@@ -21,15 +21,15 @@ enum {
 #define MIB ((rlim_t)1024 * 1024)
 
 static const struct limit {
-    const char *name; /* for Slurm and systemd */
+    const char *name; /* in Slurm and systemd */
     const char *says;
     const char *why;
     rlim_t least;
-    rlim_t unit; /* in which it is shown */
+    rlim_t unit; /* unit in which it is shown */
     int resource;
     char option;    /* of ulimit */
-    bool zero_good; /* none is no mistake */
-    bool rdma;      /* matters only with RDMA, and otherwise with many ranks */
+    bool zero_good; /* 0 is not a mistake */
+    bool rdma;      /* matters only with RDMA; false: only with many ranks */
 } limits[] = {
     {"MEMLOCK", "MiB of locked memory", "RDMA locks its buffers", 1024 * MIB,
      MIB, RLIMIT_MEMLOCK, 'l', false, true},
@@ -39,12 +39,13 @@ static const struct limit {
      RLIMIT_NOFILE, 'n', false, false},
 };
 
-/* What the task will have. Slurm sets the limits of the submit host after
- * task_init, from variables that only then go away; those that the user has
- * asked for (U) fail instead of being lowered to the node's.
+/* Returns the limit that the task will have. Slurm applies the limits of the
+ * submit host after task_init, from variables that it removes only then. A
+ * limit that the user asked for (U) fails instead of being lowered to the
+ * node's.
  */
-static rlim_t effective(spank_t spank, const struct limit *limit,
-                        const struct rlimit *node)
+static rlim_t effective_limit(spank_t spank, const struct limit *limit,
+                              const struct rlimit *node)
 {
     char name[32];
     snprintf(name, sizeof(name), "SLURM_RLIMIT_%s", limit->name);
@@ -61,7 +62,7 @@ static rlim_t effective(spank_t spank, const struct limit *limit,
     return asked ? node->rlim_cur : node->rlim_max;
 }
 
-/* The shortest way to a larger limit. */
+/* Writes the simplest way to get a larger limit. */
 static void describe_fix(const struct limit *limit, const struct rlimit *node,
                          char *fix, size_t size)
 {
@@ -78,14 +79,14 @@ static void describe_fix(const struct limit *limit, const struct rlimit *node,
 }
 
 /* Adds a limit to the text if it is too small. */
-static void check(spank_t spank, const struct limit *limit, char *text)
+static void check_limit(spank_t spank, const struct limit *limit, char *text)
 {
     char fix[128];
     struct rlimit node;
     size_t used = strlen(text);
     if (getrlimit(limit->resource, &node) != 0)
         return;
-    rlim_t value = effective(spank, limit, &node);
+    rlim_t value = effective_limit(spank, limit, &node);
     if (value >= limit->least || (value == 0 && limit->zero_good))
         return;
     describe_fix(limit, &node, fix, sizeof(fix));
@@ -106,7 +107,7 @@ void dtspank_limits_report(spank_t spank, const char *rdma)
     bool has_rdma = dtspank_net_has_rdma(rdma);
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
         if (limits[i].rdma ? has_rdma : ranks > MANY_RANKS)
-            check(spank, &limits[i], text);
+            check_limit(spank, &limits[i], text);
     if (text[0] != '\0')
         slurm_spank_log("disttrain: %s: a task may have %s",
                         dtspank_task_node(spank), text);

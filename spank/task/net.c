@@ -1,41 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.c - asks the kernel for its route, and whose address that starts from */
+/* net.c - finds the network interface by which the kernel routes to a host */
 #include "config.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <resolv.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "base/net.h"
 #include "spank/task/net.h"
-
-/* Connecting a datagram socket chooses the route, and sends nothing. Returns 0
- * or an errno.
- */
-static int find_source(const struct addrinfo *to,
-                       struct sockaddr_storage *source)
-{
-    socklen_t size = sizeof(*source);
-    int status = 0;
-    int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return errno;
-    if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 ||
-        getsockname(fd, (struct sockaddr *)source, &size) != 0)
-        status = errno;
-    close(fd);
-    return status;
-}
 
 /* The address from which this node reaches host. A name server that is silent
  * must not hold up the task.
  */
-static int source_towards(const char *host, struct sockaddr_storage *source,
+static int source_towards(const char *host, union dt_net_address *source,
                           struct dt_error *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM,
@@ -52,7 +32,7 @@ static int source_towards(const char *host, struct sockaddr_storage *source,
                             rc == EAI_SYSTEM ? strerror(errno)
                                              : gai_strerror(rc));
     for (struct addrinfo *to = list; to && status != 0; to = to->ai_next)
-        status = find_source(to, source);
+        status = dt_net_source(to->ai_addr, to->ai_addrlen, source);
     freeaddrinfo(list);
     if (status != 0)
         return dt_error_set(err, EX_NOHOST, "%.64s: %s", host,
@@ -60,23 +40,10 @@ static int source_towards(const char *host, struct sockaddr_storage *source,
     return 0;
 }
 
-static bool is_same(const struct sockaddr *a, const struct sockaddr_storage *b)
-{
-    if (!a || a->sa_family != b->ss_family)
-        return false;
-    if (a->sa_family == AF_INET)
-        return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-               ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-    return a->sa_family == AF_INET6 &&
-           memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-                  &((const struct sockaddr_in6 *)b)->sin6_addr,
-                  sizeof(struct in6_addr)) == 0;
-}
-
 /* Writes the name of the interface that has the address; an empty name if it is
  * loopback, or none.
  */
-static int find_owner(const struct sockaddr_storage *source,
+static int find_owner(const union dt_net_address *source,
                       char name[IF_NAMESIZE], struct dt_error *err)
 {
     struct ifaddrs *list = NULL;
@@ -84,7 +51,8 @@ static int find_owner(const struct sockaddr_storage *source,
     if (getifaddrs(&list) != 0)
         return dt_error_set(err, EX_OSERR, "getifaddrs: %s", strerror(errno));
     for (struct ifaddrs *i = list; i; i = i->ifa_next)
-        if (is_same(i->ifa_addr, source) && !(i->ifa_flags & IFF_LOOPBACK)) {
+        if (dt_net_same_host(source, i->ifa_addr) &&
+            !(i->ifa_flags & IFF_LOOPBACK)) {
             strncpy(name, i->ifa_name, IF_NAMESIZE - 1);
             name[IF_NAMESIZE - 1] = '\0';
             break;
@@ -96,7 +64,7 @@ static int find_owner(const struct sockaddr_storage *source,
 static int interface_towards(const char *host, char name[IF_NAMESIZE],
                              struct dt_error *err)
 {
-    struct sockaddr_storage source;
+    union dt_net_address source;
     if (source_towards(host, &source, err) != 0)
         return -1;
     return find_owner(&source, name, err);
@@ -111,7 +79,8 @@ int dtspank_net_interface(const char *master, const char *other,
         return -1;
     if (name[0] == '\0')
         return dt_error_set(err, EX_NOHOST,
-                            "%.64s: the name leads back to this node", master);
+                            "%.64s: the name resolves to this node itself",
+                            master);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* port.c - ports by arithmetic, and who is in the way */
+/* port.c - computes a step's ports, and finds out who holds a taken one */
 #include "config.h"
 
 #include <dirent.h>
@@ -18,15 +18,18 @@
 
 enum {
     SHARED_MIN = 64,   /* a range of fewer ports is not divided */
-    TF_WIDTH_MIN = 16, /* the same for most steps, so that none overlap */
-    TCP_TIME_WAIT = 6, /* as /proc/net/tcp has them */
+    TF_WIDTH_MIN = 16, /* the same for most steps, so that their blocks do not
+                        * overlap
+                        */
+    TCP_TIME_WAIT = 6, /* states in /proc/net/tcp */
     TCP_LISTEN = 10,
 };
 
-/* Where in a lane of that size the step has its place: next to the step before
- * it, and far from the jobs before it. 2^64 over the golden ratio sees to that.
+/* Returns the slot of the step in a range of that size: next to the previous
+ * step of its job, and far from the jobs before it, which the multiplication by
+ * 2^64 over the golden ratio ensures.
  */
-static unsigned slot(uint32_t job, uint32_t step, unsigned size)
+static unsigned step_slot(uint32_t job, uint32_t step, unsigned size)
 {
     uint64_t hash = job * UINT64_C(0x9E3779B97F4A7C15) >> 32;
     return (unsigned)(((hash * size >> 32) + step) % size);
@@ -40,17 +43,19 @@ void dtspank_port_choose(unsigned first, unsigned last, uint32_t job,
     unsigned eighth = size / 8;
     unsigned width = tasks > TF_WIDTH_MIN ? tasks : TF_WIDTH_MIN;
     unsigned tf_blocks = 2 * eighth / width;
-    *ports = (struct dtspank_ports){.master = first + slot(job, step, size)};
+    *ports =
+        (struct dtspank_ports){.master = first + step_slot(job, step, size)};
     if (size < SHARED_MIN)
         return;
-    ports->master = first + slot(job, step, 3 * eighth);
-    ports->jax = first + 3 * eighth + slot(job, step, 2 * eighth);
-    ports->ras = first + 5 * eighth + slot(job, step, eighth);
+    ports->master = first + step_slot(job, step, 3 * eighth);
+    ports->jax = first + 3 * eighth + step_slot(job, step, 2 * eighth);
+    ports->ras = first + 5 * eighth + step_slot(job, step, eighth);
     if (tf_blocks > 0)
-        ports->tf = first + 6 * eighth + width * slot(job, step, tf_blocks);
+        ports->tf =
+            first + 6 * eighth + width * step_slot(job, step, tf_blocks);
 }
 
-/* The n-th port of "12000-12004,12009"; 0 if there is no such port. */
+/* Returns the n-th port of "12000-12004,12009"; 0 if there is none. */
 static unsigned nth_port(const char *list, uint32_t n)
 {
     unsigned long first;
@@ -71,7 +76,7 @@ static unsigned nth_port(const char *list, uint32_t n)
     }
 }
 
-/* JAX and TensorFlow are not in one program, so they may have the same. */
+/* JAX and TensorFlow are not used in one program, so they may share ports. */
 void dtspank_port_reserve(const char *reserved, uint32_t tasks,
                           struct dtspank_ports *ports)
 {
@@ -111,8 +116,8 @@ struct holder {
     unsigned uid;
 };
 
-/* Looks for the socket that has port in /proc/net/tcp or tcp6: one that listens
- * before one that is connected.
+/* Looks for the socket that has port in /proc/net/tcp or tcp6, and prefers one
+ * that listens to one that is connected.
  */
 static void find_socket(const char *path, unsigned port, struct holder *holder)
 {
@@ -154,7 +159,7 @@ static bool has_socket(const char *pid, unsigned long inode)
     return found;
 }
 
-/* " by process 4711 (python3)", if this user may see it. */
+/* Writes " by process 4711 (python3)" if this user may see the process. */
 static bool name_process(unsigned long inode, char *text, size_t size)
 {
     bool found = false;

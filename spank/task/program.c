@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.c - the program that a task is about to become */
+/* program.c - checks the program that a task is about to execute */
 #include "config.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The first word of the command; NULL if Slurm does not say. */
+/* Returns the first word of the command; NULL if Slurm does not say. */
 static const char *get_program(spank_t spank)
 {
     int argc = 0;
@@ -51,7 +51,9 @@ int dtspank_program_check(spank_t spank, const char *runtime,
                         dtspank_task_node(spank), strerror(errno));
 }
 
-/* Of the runtime it is the program of launch.command; false if it has none. */
+/* Returns the user's program; if the task runs the runtime, the one of
+ * launch.command. False if there is none.
+ */
 static bool get_users_program(spank_t spank, const char *runtime,
                               char program[PATH_MAX])
 {
@@ -66,7 +68,7 @@ static bool get_users_program(spank_t spank, const char *runtime,
     return true;
 }
 
-/* Where execvp of the task is going to find it. */
+/* Finds the path that the task's execvp will find. */
 static bool find_program(spank_t spank, const char *program,
                          char path[PATH_MAX])
 {
@@ -82,7 +84,8 @@ static bool find_program(spank_t spank, const char *program,
     return false;
 }
 
-/* MPI libraries find their ranks by these; one of them is always there. */
+/* MPI libraries find their rank in these; with MPI, one of them is always set.
+ */
 static bool has_mpi(spank_t spank)
 {
     static const char *const names[] = {"PMIX_RANK", "PMI_RANK", "PMI_FD",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - tells srun's console how tasks begin and end */
+/* record.c - tells srun's console how tasks start and end */
 #include "config.h"
 
 #include <inttypes.h>
@@ -17,9 +17,9 @@ enum {
     RECORD_BYTES = HOST_NAME_MAX + DT_TOKEN_BYTES + 128,
 };
 
-/* "TOKEN VERB RANK HOST SECONDS.mmm" of now */
-static void format(spank_t spank, char text[RECORD_BYTES], const char *verb,
-                   uint32_t rank)
+/* Writes "TOKEN VERB RANK HOST SECONDS.mmm" with the current time. */
+static void format_record(spank_t spank, char text[RECORD_BYTES],
+                          const char *verb, uint32_t rank)
 {
     char host[HOST_NAME_MAX + 1] = "?";
     char token[DT_TOKEN_BYTES];
@@ -55,7 +55,7 @@ int dtspank_record_start(spank_t spank, struct dt_error *err)
         return 0;
     bool adds_labels = strstr(console, " label") != NULL;
     if (dtspank_task_number(spank, "SLURM_PROCID", &rank)) {
-        format(spank, text, "start", rank);
+        format_record(spank, text, "start", rank);
         dprintf(STDERR_FILENO, "%s\n", text);
     }
     if (adds_labels)
@@ -75,6 +75,6 @@ void dtspank_record_exit(spank_t spank, uint32_t rank, int status)
     char text[RECORD_BYTES];
     if (status == 0)
         return;
-    format(spank, text, "exit", rank);
+    format_record(spank, text, "exit", rank);
     slurm_spank_log("%s %d", text, status);
 }

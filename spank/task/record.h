@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record.h - tells srun's console how tasks begin and end
+ * record.h - tells srun's console how tasks start and end
  *
- * The grammar of the records is in launch/contract.h.
+ * contract/contract.h has the grammar of the records.
  */
 #ifndef DTSPANK_RECORD_H
 #define DTSPANK_RECORD_H
@@ -15,24 +15,27 @@
 #include "base/error.h"
 #include "contract/contract.h"
 
-/* Whether srun has a console, by the environment of the task. */
+/* Whether srun has a console, according to the task's environment. */
 bool dtspank_record_wanted(spank_t spank);
 
-/* The token of the step's records; false, and "", without a console. */
+/* Gets the token of the step's records; without a console it is "" and the
+ * result false.
+ */
 bool dtspank_record_token(spank_t spank, char token[DT_TOKEN_BYTES]);
 
-/* In a task, to its stderr. Also takes SLURM_LABELIO away from the sruns that
- * the task may start, if only the console wanted it.
+/* In a task: writes the start record to its stderr. If only the console wanted
+ * labels, also removes SLURM_LABELIO so that the sruns that the task may start
+ * do not label. Returns 0.
  */
 int dtspank_record_start(spank_t spank, struct dt_error *err);
 
-/* In a task: takes the token out of its environment, so that what the task runs
+/* In a task: removes the token from its environment, so that what the task runs
  * cannot write records. slurmstepd keeps its own copy. Returns 0.
  */
 int dtspank_record_hide(spank_t spank, struct dt_error *err);
 
-/* In slurmstepd: numbers and the name of this host. Nothing if the task ended
- * well.
+/* In slurmstepd, as root: writes the exit record, which has only numbers and
+ * the name of this host. Writes nothing if the task succeeded.
  */
 void dtspank_record_exit(spank_t spank, uint32_t rank, int status);
 

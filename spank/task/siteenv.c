@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* siteenv.c - the variables that the site sets in tasks */
+/* siteenv.c - sets the site's variables in tasks */
 #include "config.h"
 
 #include <stdio.h>
@@ -50,7 +50,8 @@ static int export_all(spank_t spank, const struct dtspank_siteconf *conf,
     return 0;
 }
 
-/* force= first: what env= sets is not the job's. */
+/* force= comes first, so that it does not take a value of env= for the job's.
+ */
 int dtspank_siteenv_export(spank_t spank, const struct dtspank_siteconf *conf,
                            struct dt_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.c - RANK, WORLD_SIZE, MASTER_ADDR and the like, in each task */
+/* step.c - sets RANK, WORLD_SIZE, MASTER_ADDR and the like in each task */
 #include "config.h"
 
 #include <ctype.h>
@@ -18,20 +18,19 @@
 
 #include "contract/contract.h"
 #include "contract/variables.h"
+#include "spank/options.h"
+#include "spank/siteconf.h"
 #include "spank/task/cpu.h"
 #include "spank/task/facts.h"
 #include "spank/task/gpu.h"
 #include "spank/task/limits.h"
-#include "spank/options.h"
 #include "spank/task/port.h"
-#include "spank/preflight.h"
 #include "spank/task/program.h"
 #include "spank/task/record.h"
-#include "spank/siteconf.h"
 #include "spank/task/siteenv.h"
 #include "spank/task/step.h"
 #include "spank/task/task.h"
-#include "spank/watch.h"
+#include "spank/task/watch.h"
 
 enum {
     EXPORTED_BYTES = DT_VARIABLE_BYTES + 16384,
@@ -49,9 +48,9 @@ struct export
     char list[EXPORTED_BYTES]; /* "NAME=value NAME=value" */
 };
 
-/* Sets a variable of the table, and adds it to the list of what we have set. A
- * fixed variable that the user has set to something else is a contradiction;
- * any other belongs to the user.
+/* Sets a variable of the table and adds it to the list of those that we set. If
+ * the user has set a fixed variable to something else, that is an error; any
+ * other variable stays as the user set it.
  */
 static int export_variable(void *context, const char *name, const char *value,
                            bool fixed, struct dt_error *err)
@@ -86,8 +85,8 @@ static int export_facts(spank_t spank, const struct dt_task_facts *facts,
     return dtspank_task_setenv(spank, DT_ENV_EXPORTED, export.list, err);
 }
 
-/* Rank 0 looks before the others come to a port that somebody else has. A
- * torchelastic agent has it on purpose.
+/* Rank 0 checks that no other program has the port, before the other ranks
+ * connect to it. A torchelastic agent holds it on purpose.
  */
 static int test_master_port(spank_t spank, const struct dt_task_facts *facts,
                             struct dt_error *err)
@@ -101,8 +100,8 @@ static int test_master_port(spank_t spank, const struct dt_task_facts *facts,
     return dtspank_port_test("MASTER_PORT", facts->master_port, err);
 }
 
-/* Whether "torch,jax" has the name. */
-static bool names(const char *list, const char *name)
+/* Whether a list such as "torch,jax" has the name. */
+static bool list_names(const char *list, const char *name)
 {
     size_t len = strlen(name);
     for (const char *p = list; p; p = strchr(p, ','), p = p ? p + 1 : NULL)
@@ -111,8 +110,8 @@ static bool names(const char *list, const char *name)
     return false;
 }
 
-/* The ports of one framework alone. That one of them is taken ends the task
- * only if launch.frameworks says that it is used: others do without.
+/* Tests the ports that only one framework uses. A taken port ends the task only
+ * if launch.frameworks names that framework: other programs do not need it.
  */
 static int test_framework_ports(spank_t spank,
                                 const struct dt_task_facts *facts,
@@ -120,7 +119,7 @@ static int test_framework_ports(spank_t spank,
 {
     const struct {
         const char *variable, *framework;
-        unsigned port; /* 0: none, or not this task's to test */
+        unsigned port; /* 0: none, or another task tests it */
     } ports[] = {
         {"JAX_COORDINATOR_PORT", "jax", facts->rank == 0 ? facts->jax_port : 0},
         {"TF_CONFIG", "tensorflow",
@@ -130,7 +129,7 @@ static int test_framework_ports(spank_t spank,
     const char *list = dtspank_task_getenv(spank, DT_ENV_FRAMEWORKS);
     for (size_t i = 0; i < sizeof(ports) / sizeof(*ports); i++) {
         const char *framework = ports[i].framework;
-        bool named = framework && list && names(list, framework);
+        bool named = framework && list && list_names(list, framework);
         if (ports[i].port == 0 || ports[i].port > UINT16_MAX ||
             (framework && list && !named) ||
             dtspank_task_getenv(spank, ports[i].variable) ||
@@ -166,9 +165,9 @@ static int export_variables(spank_t spank, struct dt_error *err)
     return rc;
 }
 
-/* Moves one `env:` entry from its carrier to its own name. What the user has in
- * the environment stays; rank 0 says so, without the values: they may be
- * secret.
+/* Moves one `env:` entry from its carrier to its own name. A value that the
+ * user has in the environment stays; rank 0 says so, without the values, which
+ * may be secret.
  */
 static int unpack_entry(spank_t spank, char *entry, struct dt_error *err)
 {
@@ -186,13 +185,14 @@ static int unpack_entry(spank_t spank, char *entry, struct dt_error *err)
     uint32_t rank = 0;
     if (strcmp(users, value) != 0 &&
         dtspank_task_number(spank, "SLURM_PROCID", &rank) && rank == 0)
-        slurm_spank_log("disttrain: env: %s of the config is not used: the "
-                        "environment has another value",
-                        dtspank_printable(name));
+        slurm_spank_log(
+            "disttrain: env: %s of the configuration is not used: the "
+            "environment has another value",
+            dtspank_printable(name));
     return 0;
 }
 
-/* An entry that is taken away makes room for the next at the same index. */
+/* Removing an entry moves the next one to the same index. */
 static int unpack_env(spank_t spank, struct dt_error *err)
 {
     char **env = NULL;
@@ -219,10 +219,12 @@ int dtspank_step_init(spank_t spank, int ac, char **av)
 {
     if (dtspank_siteconf_parse(ac, av, &step.conf, &step.conf_error) != 0)
         slurm_error("disttrain: %s", dtspank_printable(step.conf_error.text));
-    return dtspank_options_register(spank);
+    return dtspank_options_register(spank, NULL);
 }
 
-/* Not the step of a batch script, an interactive shell or adopted processes. */
+/* False for the step of a batch script, an interactive shell or adopted
+ * processes.
+ */
 static bool is_srun_step(spank_t spank)
 {
     uint32_t id = 0;
@@ -254,9 +256,9 @@ static int start_watch(spank_t spank, struct dt_error *err)
     return 0;
 }
 
-/* What is done in each task of an active step, in this order, unless the site
- * has turned its part off (DTSPANK_PART_COUNT: it cannot); the first failure
- * ends the task.
+/* What each task of an active step does, in this order, except for parts that
+ * the site has turned off (DTSPANK_PART_COUNT: cannot be turned off). The first
+ * failure ends the task.
  */
 static const struct task_step {
     int (*run)(spank_t spank, struct dt_error *err);
@@ -292,18 +294,27 @@ void dtspank_step_user_init(spank_t spank)
         dtspank_facts_skip_taken_ports(spank, &step.conf);
 }
 
+/* srun examines the nodes when the step already exists and cannot be cancelled,
+ * so the tasks exit before they execute anything.
+ */
+static bool preflight_has_failed(spank_t spank)
+{
+    const char *state = dtspank_task_getenv(spank, DT_ENV_PREFLIGHT);
+    return state && strcmp(state, DT_PREFLIGHT_FAILED) == 0;
+}
+
 int dtspank_step_task_init(spank_t spank)
 {
     struct dt_error err = step.conf_error;
     if (!is_srun_step(spank))
         return 0;
-    /* Batch and interactive steps keep it, for the sruns that they start; a
-     * task must not hand it on to the sruns that it starts.
+    /* Batch and interactive steps keep it for the sruns that they start; a task
+     * must not pass it on to the sruns that it starts.
      */
     spank_unsetenv(spank, DTSPANK_PRESET);
     if (!dtspank_task_getenv(spank, DT_ENV_CONFIG))
         return 0;
-    if (dtspank_preflight_failed(spank))
+    if (preflight_has_failed(spank))
         return -1; /* srun has said why */
     if (err.text[0] == '\0' && run_task_steps(spank, &err) == 0)
         return 0;
@@ -313,13 +324,14 @@ int dtspank_step_task_init(spank_t spank)
     return -1;
 }
 
-/* Without a console: a rank that reports its own failure exits; only of a
- * killed one nobody else can say why. SIGTERM is how Slurm ends a step, and
- * SIGINT how the user does.
+/* Without a console: a rank that fails reports its own failure and exits; only
+ * for a killed rank must we say why. Slurm ends a step with SIGTERM, and the
+ * user with SIGINT.
  */
 static void tell_killed(spank_t spank, uint32_t task, int status)
 {
-    static bool told; /* what Slurm then does to the others is no news */
+    static bool told; /* Slurm then kills the others, which is not worth saying
+                       */
     char host[HOST_NAME_MAX + 1] = "?";
     if (told || !WIFSIGNALED(status) || WTERMSIG(status) == SIGTERM ||
         WTERMSIG(status) == SIGINT)

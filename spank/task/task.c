@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* task.c - the environment of a task, as Slurm keeps it */
+/* task.c - reads and changes the environment of a task, as Slurm keeps it */
 #include "config.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* topology.c - the hardware of this node, as the kernel describes it */
+/* topology.c - reads the hardware of this node from sysfs */
 #include "config.h"
 
 #include <dirent.h>
@@ -16,7 +16,7 @@
 enum {
     LIST_BYTES = 32 * 1024, /* a list of every second CPU is shorter */
     NO_CORE = UINT16_MAX,
-    PART_CORES = 2, /* at least: with one each, training is 5 % slower */
+    PART_CORES = 2, /* at least: with one core each, training is 5 % slower */
 };
 
 static void add_range(struct dtspank_cpus *cpus, unsigned first, unsigned last)
@@ -46,7 +46,7 @@ static bool read_list(const char *path, struct dtspank_cpus *cpus)
     return true;
 }
 
-static bool has(const struct dtspank_cpus *cpus, unsigned cpu)
+static bool has_cpu(const struct dtspank_cpus *cpus, unsigned cpu)
 {
     return CPU_ISSET_S(cpu, sizeof(cpus->set), cpus->set);
 }
@@ -63,7 +63,7 @@ struct dtspank_cpus dtspank_topology_online(const char *root)
 /* The cores of a set, by number from 0 in the order found. */
 struct cores {
     uint32_t count;
-    unsigned end;                  /* beyond the last CPU of the set */
+    unsigned end;                  /* one more than the last CPU of the set */
     uint16_t of[DTSPANK_CPUS_MAX]; /* the core of a CPU, or NO_CORE */
 };
 
@@ -74,20 +74,23 @@ static void number_cores(const char *root, const struct dtspank_cpus *from,
     char path[PATH_MAX];
     struct dtspank_cpus threads;
     for (unsigned cpu = 0; cpu < cores->end; cpu++) {
-        if (!has(from, cpu) || !has(within, cpu) || cores->of[cpu] != NO_CORE)
+        if (!has_cpu(from, cpu) || !has_cpu(within, cpu) ||
+            cores->of[cpu] != NO_CORE)
             continue;
         snprintf(path, sizeof(path),
                  "%s" SYS_CPU "cpu%u/topology/thread_siblings_list", root, cpu);
         read_list(path, &threads);
         add_range(&threads, cpu, cpu);
         for (unsigned i = cpu; i < cores->end; i++)
-            if (has(&threads, i) && has(from, i))
+            if (has_cpu(&threads, i) && has_cpu(from, i))
                 cores->of[i] = (uint16_t)cores->count;
         cores->count++;
     }
 }
 
-/* Without NUMA nodes in sysfs the order is that of the numbers. */
+/* Numbers the cores by NUMA node. Without NUMA nodes in sysfs, the order is
+ * that of the CPU numbers.
+ */
 static void order_cores(const char *root, const struct dtspank_cpus *from,
                         struct cores *cores)
 {
@@ -96,13 +99,13 @@ static void order_cores(const char *root, const struct dtspank_cpus *from,
     struct dtspank_cpus cpus;
     cores->count = 0;
     cores->end = DTSPANK_CPUS_MAX;
-    while (cores->end > 0 && !has(from, cores->end - 1))
+    while (cores->end > 0 && !has_cpu(from, cores->end - 1))
         cores->end--;
     memset(cores->of, 0xff, sizeof(cores->of));
     snprintf(path, sizeof(path), "%s" SYS_NODE "online", root);
     read_list(path, &nodes);
     for (unsigned node = 0; node < DTSPANK_CPUS_MAX; node++) {
-        if (!has(&nodes, node))
+        if (!has_cpu(&nodes, node))
             continue;
         snprintf(path, sizeof(path), "%s" SYS_NODE "node%u/cpulist", root,
                  node);
@@ -130,7 +133,7 @@ bool dtspank_topology_share(const char *root, const struct dtspank_cpus *from,
     return true;
 }
 
-/* A driver's folder holds links named by PCI addresses, and other files. */
+/* A driver's directory has links named by PCI addresses, and other files. */
 static int is_address(const struct dirent *entry)
 {
     return strchr(entry->d_name, ':') != NULL;

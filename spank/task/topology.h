@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * topology.h - the hardware of this node, as the kernel describes it
+ * topology.h - reads the hardware of this node from sysfs
  *
- * All of it is read below `root`, which is "" but in tests.
+ * All paths are below `root`, which is "" except in tests.
  */
 #ifndef DTSPANK_TOPOLOGY_H
 #define DTSPANK_TOPOLOGY_H
@@ -22,21 +22,23 @@ struct dtspank_cpus {
     cpu_set_t set[DTSPANK_CPU_SETS];
 };
 
-/* The CPUs that are switched on; none if that cannot be read. */
+/* Returns the online CPUs; none if they cannot be read. */
 struct dtspank_cpus dtspank_topology_online(const char *root);
 
-/* Part `index` of `from` in `count` even parts of whole cores, with all of
- * their threads, in the order of NUMA nodes and then of numbers. False if a
- * part would be less than two cores: the threads with which a rank reads data
- * and communicates do better where there is room just now.
+/* Divides `from` into `count` even parts of whole cores with all of their
+ * threads, in the order of NUMA nodes and then of numbers, and writes part
+ * `index`. False if a part would be less than two cores: then it is better to
+ * let the threads with which a rank reads data and communicates run wherever
+ * there is room.
  */
 bool dtspank_topology_share(const char *root, const struct dtspank_cpus *from,
                             uint32_t index, uint32_t count,
                             struct dtspank_cpus *share);
 
-/* The CPUs near each GPU of NVIDIA's, or else AMD's, driver in the order of PCI
- * addresses, which is how Slurm, CUDA and HIP number them. Returns how many, 0
- * if there are none or not everything can be read.
+/* Finds the CPUs near each GPU of NVIDIA's driver or, without any, of AMD's, in
+ * the order of PCI addresses, which is how Slurm, CUDA and HIP number them.
+ * Returns the number of GPUs; 0 if there are none or not everything can be
+ * read.
  */
 int dtspank_topology_gpus(const char *root,
                           struct dtspank_cpus near[DTSPANK_GPUS_MAX]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.c - a process beside rank 0 that sees who does not connect to it */
+/* watch.c - sees from beside rank 0 which nodes do not connect */
 #include "config.h"
 
 #include <fcntl.h>
@@ -13,11 +13,11 @@
 #include "spank/hostlist.h"
 #include "spank/task/record.h"
 #include "spank/task/task.h"
-#include "spank/watch.h"
+#include "spank/task/watch.h"
 
 enum {
     NODES_MAX = 1024,
-    WORDS_BEFORE = 8, /* of the command line, up to the hosts */
+    WORDS_BEFORE = 8, /* of the command line, before the hosts */
 };
 
 struct command {
@@ -26,8 +26,8 @@ struct command {
     char *argv[WORDS_BEFORE + NODES_MAX + 1];
 };
 
-static int fill(spank_t spank, const char *runtime, int pidfd, uint32_t nodes,
-                struct command *c)
+static int fill_command(spank_t spank, const char *runtime, int pidfd,
+                        uint32_t nodes, struct command *c)
 {
     const char *list = dtspank_task_getenv(spank, "SLURM_STEP_NODELIST");
     const char *own = dtspank_task_getenv(spank, "SLURMD_NODENAME");
@@ -53,11 +53,11 @@ static int fill(spank_t spank, const char *runtime, int pidfd, uint32_t nodes,
     return dtspank_hostlist_expand(list, nodes, c->argv + WORDS_BEFORE);
 }
 
-/* In a child of the task that ends at once, so that the task never finds a
- * child that it has not started. Its stdin says the token, which others could
- * read off a command line or an environment.
+/* Runs in a child of the task that exits at once, so that the task never finds
+ * a child that it has not started. The token comes through stdin: others could
+ * read it from a command line or an environment.
  */
-static void run(int pidfd, int token, char *const *argv)
+static void run_watch(int pidfd, int token, char *const *argv)
 {
     char *const no_env[] = {NULL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -70,7 +70,8 @@ static void run(int pidfd, int token, char *const *argv)
     _exit(0);
 }
 
-/* A pipe that says the token and ends; -1: none. */
+/* Returns a pipe from which the token can be read, followed by EOF; -1: none.
+ */
 static int open_token(spank_t spank)
 {
     char token[DT_TOKEN_BYTES];
@@ -95,10 +96,10 @@ void dtspank_watch_start(spank_t spank, const char *runtime)
     int token = open_token(spank);
     struct command *command = calloc(1, sizeof(*command));
     if (pidfd >= 0 && token >= 0 && command &&
-        fill(spank, runtime, pidfd, nodes, command) == 0) {
+        fill_command(spank, runtime, pidfd, nodes, command) == 0) {
         pid_t child = fork();
         if (child == 0)
-            run(pidfd, token, command->argv);
+            run_watch(pidfd, token, command->argv);
         if (child > 0)
             waitpid(child, NULL, 0);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gemm.c - the least time in which a training step could be done: that of its
- * matrix products by themselves
+ * matrix multiplications by themselves
  *
  * Usage: gemm [-c CONFIG.JSON] [-d cpu|cuda] [-s SIZE] [B [T [ROUNDS]]]
  *
@@ -115,7 +115,7 @@ static bool multiply(struct dt_view c, struct dt_view a, size_t a_stride,
                      bool b_turned, enum dt_dtype type, size_t M, size_t N,
                      size_t K)
 {
-    const struct dt_cpu_product p = {
+    const struct dt_cpu_matmul p = {
         .M = M,
         .N = N,
         .K = K,

@@ -46,7 +46,7 @@ programs=(tests/bench/gemm tests/bench/ops tests/gpu/test_device
     tests/parity/test_model_gradients tests/parity/test_model_logits
     tests/parity/test_model_sft)
 
-# Machine code for the card that is here: that of others takes as long again.
+# Machine code for this GPU only: each other architecture takes as long again.
 build() {
     local options=() arch
     arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader |

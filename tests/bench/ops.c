@@ -5,10 +5,11 @@
  * Usage: ops [-c CONFIG.JSON] [-t fp32|bf16|fp16] [-k] [-K] [-d cpu|cuda]
  *            [-v VARIANT] [-r SIZE] [B [T [STEPS]]]
  *
- * GPT-2 124M with fp32 unless another model is named, by default 4 64 9; -k is
- * checkpointing, -K keeps everything. Prints medians over the steps after the
- * first. With -r also what part each is of the roof, which is measured first,
- * by products of square matrices with SIZE rows and by copies of such.
+ * GPT-2 124M with fp32 unless another model is named, by default 4 64 9; -k
+ * recomputes blocks, -K saves all activations. Prints medians over the steps
+ * after the first. With -r also the fraction of the roofline of each, which is
+ * measured first, by multiplying square matrices with SIZE rows and by copying
+ * such.
  */
 #include "config.h"
 
@@ -18,7 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/mirror.h"
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "model/model.h"
@@ -26,6 +26,7 @@
 #include "optim/optim.h"
 #include "tests/bench/roof.h"
 #include "tests/bench/timed.h"
+#include "weights/host_copy.h"
 
 static const char gpt2[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024,"
@@ -74,14 +75,14 @@ static struct dt_view flat(const struct run *run, enum dt_dtype dtype,
 /* Random weights, made by the host. */
 static void fill(struct run *run)
 {
-    struct dt_mirror mirror;
+    struct dt_host_copy mirror;
     struct dt_error err;
 
-    must(dt_mirror_open(&mirror, &run->exec, run->master, false, &err) == 0,
+    must(dt_host_copy_open(&mirror, &run->exec, run->master, false, &err) == 0,
          &err);
     dt_model_init_weights(&run->config, run->layout, mirror.here, 1);
-    must(dt_mirror_publish(&mirror, &err) == 0, &err);
-    dt_mirror_close(&mirror);
+    must(dt_host_copy_publish(&mirror, &err) == 0, &err);
+    dt_host_copy_close(&mirror);
 }
 
 static void init(struct run *run)
@@ -112,20 +113,20 @@ static double run_step(struct run *run, const struct dt_batch *batch)
 {
     double start = dt_clock_now();
     size_t last = run->layout->unit_count - 1;
-    struct dt_step_rule rules[DT_STEP_OUTCOMES];
+    struct dt_step_params params[DT_STEP_OUTCOMES];
     struct dt_error err;
 
     for (int i = 0; i < DT_STEP_OUTCOMES; i++) {
-        rules[i] = dt_optim_rule(run->optim, 1, 1e-5);
-        rules[i].loss_scale = 1.0;
+        params[i] = dt_optim_step_params(run->optim, 1, 1e-5);
+        params[i].loss_scale = 1.0;
     }
-    run->ops.step_begin(run->exec.stream, run->scalars, rules);
+    run->ops.step_begin(run->exec.stream, run->scalars, params);
     run->ops.step_add(run->exec.stream, run->scalars,
                       (double)batch->target_count, 0);
     must(dt_model_bind(run->model, batch, true, &err) == 0, &err);
     for (size_t u = 0; u < last; u++)
         dt_model_forward(run->model, u);
-    dt_model_loss(run->model, run->scalars, false);
+    dt_model_loss_and_backward(run->model, run->scalars, false);
     for (size_t u = last; u-- > 0;)
         dt_model_backward(run->model, u, false);
     dt_optim_step(run->optim, run->scalars, run->master,
@@ -163,11 +164,11 @@ static bool parse(struct run *run, int argc, char **argv)
         else if (c == 'd')
             run->device = optarg;
         else if (c == 'K')
-            run->options.keep = true;
+            run->options.save_activations = true;
         else if (c == 't')
             ok &= choose_type(run, optarg);
         else if (c == 'k')
-            run->options.checkpointing = true;
+            run->options.recompute = true;
         else if (c == 'r')
             run->roof_size = strtoul(optarg, NULL, 10);
         else if (c == 'v')

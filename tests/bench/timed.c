@@ -206,15 +206,6 @@ static void gelu_forward(struct dt_stream *stream, struct dt_view out,
     note("gelu forward", start, 0.0, 2.0 * bytes(x));
 }
 
-static void gelu_backward(struct dt_stream *stream, struct dt_view dx,
-                          struct dt_view dout, struct dt_view x)
-{
-    double start = dt_clock_now();
-
-    inner.ops->gelu_backward(stream, dx, dout, x);
-    note("gelu backward", start, 0.0, 3.0 * bytes(x));
-}
-
 static void swiglu_forward(struct dt_stream *stream, struct dt_view out,
                            struct dt_view x, size_t N, size_t I)
 {
@@ -236,7 +227,7 @@ static void swiglu_backward(struct dt_stream *stream, struct dt_view dx,
 
 /* Bytes of a rotation from one to the other: v stays, if they are the same. */
 static double rotated(struct dt_view to, struct dt_view from,
-                      const struct dt_rotary *r)
+                      const struct dt_rope *r)
 {
     const bool same = to.buf == from.buf && to.offset == from.offset;
     const double turned = (double)(r->NH + r->NKV);
@@ -245,27 +236,26 @@ static double rotated(struct dt_view to, struct dt_view from,
            (same ? turned / (turned + (double)r->NKV) : 1.0);
 }
 
-static void rotary_forward(struct dt_stream *stream, struct dt_view out,
-                           struct dt_view rstd, struct dt_view qkv, size_t N,
-                           const struct dt_rotary *rotary)
+static void rope_forward(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view rstd, struct dt_view qkv, size_t N,
+                         const struct dt_rope *rope)
 {
     double start = dt_clock_now();
 
-    inner.ops->rotary_forward(stream, out, rstd, qkv, N, rotary);
-    note("rotary forward", start, 0.0, rotated(out, qkv, rotary));
+    inner.ops->rope_forward(stream, out, rstd, qkv, N, rope);
+    note("rope forward", start, 0.0, rotated(out, qkv, rope));
 }
 
-static void rotary_backward(struct dt_stream *stream, struct dt_view dqkv,
-                            struct dt_view dq_norm, struct dt_view dk_norm,
-                            struct dt_view qkv, struct dt_view rstd, size_t N,
-                            const struct dt_rotary *rotary, bool accumulate)
+static void rope_backward(struct dt_stream *stream, struct dt_view dqkv,
+                          struct dt_view dq_norm, struct dt_view dk_norm,
+                          struct dt_view qkv, struct dt_view rstd, size_t N,
+                          const struct dt_rope *rope, bool accumulate)
 {
     double start = dt_clock_now();
 
-    inner.ops->rotary_backward(stream, dqkv, dq_norm, dk_norm, qkv, rstd, N,
-                               rotary, accumulate);
-    note("rotary backward", start, 0.0,
-         rotated(dqkv, dqkv, rotary) + bytes(qkv));
+    inner.ops->rope_backward(stream, dqkv, dq_norm, dk_norm, qkv, rstd, N, rope,
+                             accumulate);
+    note("rope backward", start, 0.0, rotated(dqkv, dqkv, rope) + bytes(qkv));
 }
 
 /* Multiplications and additions of one product over the scores. */
@@ -288,12 +278,12 @@ static void attention_forward(struct dt_stream *stream, struct dt_view out,
 static void attention_backward(struct dt_stream *stream, struct dt_view dqkv,
                                struct dt_view dout, struct dt_view out,
                                struct dt_view lse, struct dt_view qkv,
-                               struct dt_view scratch,
+                               struct dt_view workspace,
                                const struct dt_attention *attention)
 {
     double start = dt_clock_now();
 
-    inner.ops->attention_backward(stream, dqkv, dout, out, lse, qkv, scratch,
+    inner.ops->attention_backward(stream, dqkv, dout, out, lse, qkv, workspace,
                                   attention);
     note("attention backward", start, 5.0 * scores(attention),
          bytes(qkv) + bytes(out) + bytes(lse) + bytes(dout) + bytes(dqkv));
@@ -303,13 +293,13 @@ static void linear_cross_entropy(struct dt_stream *stream,
                                  struct dt_view scalars, struct dt_view dx,
                                  struct dt_view dw, struct dt_view x,
                                  struct dt_view w, struct dt_view targets,
-                                 struct dt_view scratch, float smoothing,
+                                 struct dt_view workspace, float smoothing,
                                  size_t N, size_t C, size_t V, bool accumulate)
 {
     double start = dt_clock_now();
 
     inner.ops->linear_cross_entropy(stream, scalars, dx, dw, x, w, targets,
-                                    scratch, smoothing, N, C, V, accumulate);
+                                    workspace, smoothing, N, C, V, accumulate);
     note("head and loss, both ways", start, 6.0 * (double)(N * C * V),
          bytes(x) + bytes(w) + bytes(targets) + bytes(dx) +
              updated(dw, accumulate));
@@ -389,11 +379,10 @@ struct dt_ops timed_ops(const struct dt_exec *exec)
     ops.norm_backward = norm_backward;
     ops.dropout_backward = dropout_backward;
     ops.gelu_forward = gelu_forward;
-    ops.gelu_backward = gelu_backward;
     ops.swiglu_forward = swiglu_forward;
     ops.swiglu_backward = swiglu_backward;
-    ops.rotary_forward = rotary_forward;
-    ops.rotary_backward = rotary_backward;
+    ops.rope_forward = rope_forward;
+    ops.rope_backward = rope_backward;
     ops.attention_forward = attention_forward;
     ops.attention_backward = attention_backward;
     ops.linear_cross_entropy = linear_cross_entropy;

@@ -11,38 +11,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "console/connected.h"
 #include "console/label.h"
-#include "report/notice.h"
-#include "report/outcome.h"
-#include "report/peers.h"
+#include "console/outcome.h"
+#include "console/event.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void take_line(struct dt_outcome *outcome, uint32_t tasks,
                       const char *line, size_t len, int64_t now, FILE *out)
 {
-    static const struct dt_notice_step step = {.token = "t0", .id = "7.0"};
-    struct dt_notice notice;
+    static const struct dt_step_identity step = {.token = "t0", .id = "7.0"};
+    struct dt_console_event event;
     uint32_t rank = DT_NO_RANK;
     size_t label = dt_label_parse(line, len, tasks, &rank);
     if (label > len || (label > 0 && rank >= tasks))
         abort();
-    dt_notice_parse(
+    dt_console_event_parse(
         line + label, len - label, &step,
-        label > 0 ? DT_ORIGIN_TASK : (enum dt_notice_origin)(now % 2), &notice);
-    if (notice.begin > len - label)
+        label > 0 ? DT_ORIGIN_TASK : (enum dt_console_origin)(now % 2), &event);
+    if (event.begin > len - label)
         abort();
-    dt_outcome_notice(outcome, &notice, rank, now);
-    if (notice.kind == DT_NOTICE_ABSENT)
-        dt_outcome_print_absent(outcome, &notice, out);
-    if (notice.kind == DT_NOTICE_NONE)
+    dt_outcome_event(outcome, &event, rank, now);
+    if (event.kind == DT_EVENT_ABSENT)
+        dt_outcome_print_absent(outcome, &event, out);
+    if (event.kind == DT_EVENT_NONE)
         dt_outcome_text(outcome, rank, now % 2, line + label, len - label);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct dt_error err;
-    struct dt_peers peers = {.count = 0};
+    struct dt_connected peers = {.count = 0};
     const char *text = (const char *)data + 1;
     const char *end = (const char *)data + size;
     int64_t now = 1000000;
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (dt_outcome_add_node(outcome, "n1", "0-9", &err) != 0)
         abort();
-    dt_peers_read(&peers, table, 61234);
+    dt_connected_read(&peers, table, 61234);
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         size_t len = (size_t)((newline ? newline + 1 : end) - text);

@@ -58,14 +58,14 @@ static void mask(struct dt_masker *masker, const struct dt_record *record)
 static void read_line(const char *line, size_t length)
 {
     static const struct dt_example_options options;
-    enum dt_layout_kind layout;
+    enum dt_format format;
     struct dt_error err = {0};
-    if (dt_jsonl_layout(line, length, &options, &layout, &err) < 0)
+    if (dt_jsonl_format(line, length, &options, &format, &err) < 0)
         check_error(&err);
-    for (int i = DT_LINES_TEXT; i <= DT_LINES_TOKENS; i++) {
+    for (int i = DT_FORMAT_TEXT; i <= DT_FORMAT_TOKENISED; i++) {
         struct dt_record record;
         err.text[0] = '\0';
-        if (dt_jsonl_read(line, length, (enum dt_layout_kind)i, &options,
+        if (dt_jsonl_read(line, length, (enum dt_format)i, &options,
                           dt_tokenizer_vocab_size(tokenizer), &record,
                           &err) < 0)
             check_error(&err);

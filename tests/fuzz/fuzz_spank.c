@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "contract/contract.h"
-#include "spank/srun/check.h"
 #include "spank/hostlist.h"
-#include "spank/task/port.h"
 #include "spank/siteconf.h"
+#include "spank/srun/check.h"
+#include "spank/task/port.h"
 #include "spank/task/step.h"
 #include "tests/unit/spank_stub.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_driver.c - a driver of NVIDIA without a card, for test_cudnn
+ * fake_driver.c - an NVIDIA driver without a GPU, for test_cudnn
  *
  * cuDNN compiles kernels while it makes a plan, and loads them: here anything
  * can be loaded, and nothing run. The functions are those that it looks for;

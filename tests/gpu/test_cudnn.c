@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_cudnn.c - does cuDNN take our graphs of attention, for a card that is
+ * test_cudnn.c - does cuDNN take our graphs of attention, for a GPU that is
  * not there?
  *
  * It makes plans for an H200 from its description, compiles the kernels and
@@ -90,7 +90,7 @@ static int64_t both(struct dt_attention_shape s, bool deterministic)
     return backward;
 }
 
-static void test_plain(void **state)
+static void attention_of_every_shape_has_a_plan(void **state)
 {
     (void)state;
     if (!open_h200())
@@ -101,21 +101,21 @@ static void test_plain(void **state)
     both((struct dt_attention_shape){3, 77, 6, 2, 8, .type = DT_F16}, 0);
 }
 
-static void test_masks(void **state)
+static void attention_with_masks_has_a_plan(void **state)
 {
     struct dt_attention_shape s = {2, 1024, 16, 8, 128, .type = DT_BF16};
     (void)state;
 
     if (!open_h200())
         skip();
-    s.starts = true;
+    s.doc_start = true;
     both(s, false);
     s.window = 256;
     both(s, false);
 }
 
 /* Engines with one order of sums keep dS: 2 bytes a score. */
-static void test_deterministic(void **state)
+static void deterministic_attention_keeps_its_scores(void **state)
 {
     struct dt_attention_shape s = {8, 1024, 12, 12, 64, .type = DT_BF16};
     const int64_t scores = s.B * s.NH * s.T * s.T;
@@ -124,12 +124,12 @@ static void test_deterministic(void **state)
     if (!open_h200())
         skip();
     assert_in_range(both(s, true), 2 * scores, 2 * scores + 1024);
-    s.starts = true;
+    s.doc_start = true;
     s.window = 100;
     assert_in_range(both(s, true), 2 * scores, 2 * scores + 1024);
 }
 
-static void test_refused(void **state)
+static void head_sizes_without_an_engine_are_refused(void **state)
 {
     struct dt_attention_shape s = {1, 64, 2, 2, 12, .type = DT_BF16};
     struct dt_error err;
@@ -146,12 +146,12 @@ static void test_refused(void **state)
 
 #else
 
-#define test_plain test_nothing
-#define test_masks test_nothing
-#define test_deterministic test_nothing
-#define test_refused test_nothing
+#define attention_of_every_shape_has_a_plan nothing_without_cudnn
+#define attention_with_masks_has_a_plan nothing_without_cudnn
+#define deterministic_attention_keeps_its_scores nothing_without_cudnn
+#define head_sizes_without_an_engine_are_refused nothing_without_cudnn
 
-static void test_nothing(void **state)
+static void nothing_without_cudnn(void **state)
 {
     (void)state;
     skip();
@@ -162,10 +162,10 @@ static void test_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(attention_of_every_shape_has_a_plan),
+        cmocka_unit_test(attention_with_masks_has_a_plan),
+        cmocka_unit_test(deterministic_attention_keeps_its_scores),
+        cmocka_unit_test(head_sizes_without_an_engine_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,7 +74,7 @@ static void wait_all(void)
     MUST(device->stream_wait(stream, &err));
 }
 
-static void test_description(void **state)
+static void the_device_describes_its_card(void **state)
 {
     (void)state;
     assert_string_equal(device->name, "cuda");
@@ -84,7 +84,7 @@ static void test_description(void **state)
 }
 
 /* New memory is zero, also where other memory has been. */
-static void test_zeroed(void **state)
+static void new_memory_is_zero(void **state)
 {
     float *host = staging();
     (void)state;
@@ -105,7 +105,7 @@ static void test_zeroed(void **state)
 }
 
 /* From and to memory of every kind; ordinary memory is free at once. */
-static void test_copies(void **state)
+static void copies_reach_memory_of_every_kind(void **state)
 {
     float *host = staging(), *plain = malloc(BYTES);
     float *a = allocated(BYTES), *b = allocated(BYTES);
@@ -138,7 +138,7 @@ static void *wait_for(void *event)
 /* What was queued before an event is there when it has been passed, and any
  * thread may wait for it.
  */
-static void test_events(void **state)
+static void any_thread_may_wait_for_an_event(void **state)
 {
     struct dt_event *event = NULL;
     float *host = staging(), *back = staging(), *data = allocated(BYTES);
@@ -168,7 +168,7 @@ static void test_events(void **state)
 }
 
 /* Recording runs nothing; each replay runs all of it, with what is there. */
-static void test_graph(void **state)
+static void each_replay_runs_all_that_was_recorded(void **state)
 {
     struct dt_graph *graph = NULL;
     float *host = staging(), *back = staging();
@@ -196,7 +196,7 @@ static void test_graph(void **state)
     device->release_staging(back, BYTES);
 }
 
-static void test_memory(void **state)
+static void free_and_peak_memory_are_counted(void **state)
 {
     size_t available = device->available_bytes();
     size_t bytes = (size_t)64 << 20, much = (size_t)1 << 50;
@@ -220,9 +220,12 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_description), cmocka_unit_test(test_zeroed),
-        cmocka_unit_test(test_copies),      cmocka_unit_test(test_events),
-        cmocka_unit_test(test_graph),       cmocka_unit_test(test_memory),
+        cmocka_unit_test(the_device_describes_its_card),
+        cmocka_unit_test(new_memory_is_zero),
+        cmocka_unit_test(copies_reach_memory_of_every_kind),
+        cmocka_unit_test(any_thread_may_wait_for_an_event),
+        cmocka_unit_test(each_replay_runs_all_that_was_recorded),
+        cmocka_unit_test(free_and_peak_memory_are_counted),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -39,16 +39,16 @@ disttrain() {
     [[ $output =~ ^disttrain\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
 }
 
-@test "unknown options and words too many: one line, exit status 64" {
+@test "unknown options and extra words: one line, exit status 64" {
     local command
     for command in train check generate export doctor info; do
         run -64 disttrain "$command" --frobnicate
         [[ $output == *"disttrain $command"*"--frobnicate"* ]]
     done
     run -64 disttrain train a.yaml b.yaml
-    [[ $output == "disttrain train: one FILE only, 'b.yaml' is too much"* ]]
+    [[ $output == "disttrain train: expected one FILE, but got 'b.yaml' too"* ]]
     run -64 disttrain train
-    [[ $output == "disttrain train: which configuration FILE?"* ]]
+    [[ $output == "disttrain train: expected a configuration FILE"* ]]
     run -64 disttrain info now
     [[ $output == "disttrain info: unexpected 'now'"* ]]
 }
@@ -57,13 +57,13 @@ disttrain() {
     run -0 disttrain info
     [[ ${lines[0]} == "disttrain "* ]]
     local what
-    for what in start-up collectives "matrix products" "vector code" \
+    for what in start-up collectives matmul "vector code" \
         tokenizers configuration CUDA; do
         grep -q "^$what: *[^ ]" <<<"$output"
     done
 }
 
-@test "a world of one trains, and refuses to write over it" {
+@test "a world of one trains, and refuses to overwrite its output" {
     cd "$BATS_TEST_TMPDIR"
     cat >one.yaml <<'END'
 algorithm: sft
@@ -104,8 +104,8 @@ END
     disttrain train "lr$1.yaml"
 }
 
-# Renaming is the step that counts; the sync behind it may fail, too.
-@test "an export that fails or is killed leaves the model that was there" {
+# Renaming is the decisive step; the sync after it may fail, too.
+@test "an export that fails or is killed keeps the existing model" {
     cd "$BATS_TEST_TMPDIR"
     disttrain info | grep -q 'fault injection: on' ||
         skip "configured without --enable-fault-injection"
@@ -136,7 +136,7 @@ END
     done
 }
 
-@test "a mistake in the configuration: every line of it, exit status 78" {
+@test "all mistakes in a configuration are printed, exit status 78" {
     cd "$BATS_TEST_TMPDIR"
     printf 'algorithm: sft\nmodel: {n_embed: 16}\ndata: {train: none}\n' >x.yaml
     run -78 disttrain train x.yaml
@@ -144,8 +144,8 @@ END
     [[ $output == *"x.yaml:3:15: data.train: "*"none: No such file"* ]]
 }
 
-# A handler on a thread in a matrix product of oneDNN 2.6 crashed in a third of
-# the runs of this size.
+# A handler on a thread in a matrix multiplication of oneDNN 2.6 crashed in a
+# third of the runs of this size.
 @test "SIGUSR1 at any moment: a checkpoint, exit status 75" {
     cd "$BATS_TEST_TMPDIR"
     cat >usr.yaml <<'END'

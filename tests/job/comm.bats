@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# comm.bats - ranks of a real Slurm find each other, talk, and miss each other
+# comm.bats - ranks of a real Slurm find each other, communicate, and notice who
+# is missing
 
 load helpers
 
@@ -23,6 +24,7 @@ setup() {
 probe=$DT_BUILDDIR/tests/job/comm_probe
 
 @test "eight ranks on four nodes know each other and add up" {
+    dt_need_pmix
     run -0 dt_srun --mpi=pmix -N4 -n8 "$probe" hello
     local r want=""
     for r in 0 1 2 3 4 5 6 7; do
@@ -32,13 +34,15 @@ probe=$DT_BUILDDIR/tests/job/comm_probe
     [[ $(sort <<<"$output")$'\n' == "$want" ]]
 }
 
-@test "ranks that are dealt out one by one have the right local ranks" {
+@test "ranks that are distributed cyclically have the right local ranks" {
+    dt_need_pmix
     run -0 dt_srun --mpi=pmix -N3 -n6 -m cyclic "$probe" hello
     [[ $output == *"rank 4 of 6, local 1 of 2, on n2, "* ]]
     [[ $output == *"rank 2 of 6, local 0 of 2, on n3, "* ]]
 }
 
-@test "all ranks on one node talk over loopback" {
+@test "all ranks on one node communicate over loopback" {
+    dt_need_pmix
     run -0 dt_srun --mpi=pmix -N1 -n3 --overcommit "$probe" hello
     [[ $output == *"rank 2 of 3, local 2 of 3, on n1, pmix, gloo, sum 3"* ]]
 }
@@ -58,29 +62,34 @@ no PMIx server: use \`srun --mpi=pmix -n 2 disttrain ...\`"* ]]
 }
 
 @test "a stale RANK from the job script is an error that names both values" {
+    dt_need_pmix
     run -78 dt_run env RANK=5 srun --mpi=pmix -N2 -n2 "$probe" hello
     [[ $output == *"launch: E122: RANK=5 in the environment, but the launcher \
 makes it 0 (rank 0 of 2 on n1): unset RANK where the job is started"* ]]
 }
 
-@test "an interface that is not there is an error that lists those there are" {
+@test "a missing interface is an error that lists the existing ones" {
+    dt_need_pmix
     run -78 dt_srun --mpi=pmix -N2 -n2 "$probe" -i ib9 hello
     [[ $output == *"comm/gloo: rank 1 on n2: distributed.interface: there is \
 no interface \"ib9\" with an address on this host; there are: lo eth0"* ]]
 }
 
-@test "a rank that is late, but not too late, is waited for" {
+@test "the others wait for a rank that is late but within the timeout" {
+    dt_need_pmix
     run -0 dt_srun --mpi=pmix -N2 -n2 "$probe" -n 5000 late
 }
 
-@test "a rank that does not come to the start is named" {
+@test "a rank that never joins is named" {
+    dt_need_pmix
     run -69 dt_srun --mpi=pmix -N4 -n4 --kill-on-bad-exit=0 "$probe" -t 2000 \
         absent
-    [[ $output == *"PMIx_Fence on rank 3 on n4: not all ranks came within \
-2000 ms; did not come: rank 1 on n2"* ]]
+    [[ $output == *"PMIx_Fence on rank 3 on n4: not all ranks arrived within \
+2000 ms; missing: rank 1 on n2"* ]]
 }
 
 @test "all survivors name a killed rank within seconds" {
+    dt_need_pmix
     grep -q "define ENABLE_FAULT_INJECTION" "$DT_BUILDDIR/config.h" ||
         skip "configured without --enable-fault-injection"
     SECONDS=0
@@ -91,7 +100,7 @@ no interface \"ib9\" with an address on this host; there are: lo eth0"* ]]
     [[ $output != *"lost rank "[013]* ]]
 }
 
-# What a job with GPUs exchanges before NCCL connects them.
+# Runs the exchange of a job with GPUs before NCCL connects them.
 needs_nccl() {
     [[ -x $DT_BUILDDIR/tests/job/nccl_probe ]] ||
         skip "built without NCCL or gloo"
@@ -100,7 +109,7 @@ needs_nccl() {
         [[ $why != *libnccl* ]] || skip "$why"
 }
 
-@test "the id of NCCL comes to all ranks of four nodes" {
+@test "all ranks of four nodes receive the NCCL id" {
     needs_nccl
     run -0 dt_srun --mpi=pmix -N4 -n8 "$DT_BUILDDIR/tests/job/nccl_probe" @
     (($(grep -c "^rank [0-7] of 8, on n[1-4], NCCL 2[0-9]*, id " \
@@ -113,19 +122,20 @@ needs_nccl() {
     run -78 dt_srun --mpi=pmix -N4 -n5 -m block \
         "$DT_BUILDDIR/tests/job/nccl_probe" 0000:17:00.0
     [[ $output == *"ranks 0 and 1 on n1 have the same GPU, 0000:17:00.0 \
-(none): each rank needs one of its own. Give each task a card (srun \
---gpus-per-task=1), or start no more tasks on a node than it has cards; \
+(none): each rank needs one of its own. Give each task a GPU (srun \
+--gpus-per-task=1), or start no more tasks on a node than it has GPUs; \
 CUDA_VISIBLE_DEVICES of rank 1 is"* ]]
 }
 
-@test "all survivors name the rank of a node without power, even at rest" {
+@test "all survivors name the rank of a node that lost power, even when idle" {
+    dt_need_pmix
     dt_background "$BATS_TEST_TMPDIR/out" dt_srun --mpi=pmix -N4 -n4 \
         --kill-on-bad-exit=0 "$probe" -n 60000 -t 50000 late
     local job=$!
     dt_wait_for 40 dt_lines 1 running "$BATS_TEST_TMPDIR/out"
     sleep 1
     dt_kill n4
-    # long before the time limit of the operation, -t
+    # long before the timeout of the operation, -t
     dt_wait_for 30 dt_lines 2 "^error after" "$BATS_TEST_TMPDIR/out"
     run cat "$BATS_TEST_TMPDIR/out"
     (($(grep -c "lost rank 3 on n4: " <<<"$output") >= 2))

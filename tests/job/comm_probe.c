@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * comm_probe.c - one rank of a job that only talks
+ * comm_probe.c - one rank of a job that only communicates
  *
  * Usage: comm_probe [-i INTERFACE] [-t TIMEOUT_MS] [-n COUNT] WHAT
  *
- *   hello   joins, adds up ranks, says who it is
- *   loop    reduces COUNT floats for ever, until something fails
+ *   hello   joins, adds up ranks, prints which rank it is
+ *   loop    reduces COUNT floats forever, until something fails
  *   late    rank 1 is late by COUNT ms for the second operation
- *   absent  rank 1 never comes to the exchange of addresses
+ *   absent  rank 1 never joins the exchange of addresses
  *
- * An error is printed, and its status is the exit status.
+ * Prints an error, whose status becomes the exit status.
  */
 #include "config.h"
 
@@ -35,8 +35,8 @@ static int failed(void)
     return err.status;
 }
 
-static struct dt_comm *join(struct dt_launch *launch, const char *interface,
-                            int timeout_ms)
+static struct dt_comm *join_world(struct dt_launch *launch,
+                                  const char *interface, int timeout_ms)
 {
     const struct dt_comm_world world = dt_world_of(launch);
     const struct dt_comm_options options = {.interface = interface,
@@ -58,7 +58,7 @@ static int hello(struct dt_launch *launch, struct dt_comm *comm)
     return 0;
 }
 
-/* Rank 1 sleeps `late_ms` before its second operation, if that is not 0. */
+/* Rank 1 sleeps `late_ms` before its second operation, unless it is 0. */
 static int reduce(struct dt_comm *comm, size_t count, long rounds, int late_ms)
 {
     struct dt_buffer *buf =
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     dt_fault_rank(dt_launch_rank(launch));
     if (!strcmp(argv[optind], "absent") && dt_launch_rank(launch) == 1)
         dt_clock_sleep(timeout_ms / 1000.0 + 4);
-    comm = join(launch, interface, timeout_ms);
+    comm = join_world(launch, interface, timeout_ms);
     rc = comm ? probe(launch, comm, argv[optind], count) : failed();
     started = dt_clock_now();
     dt_comm_destroy(comm);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# completion.bats - what bash offers behind `disttrain`
+# completion.bats - what bash offers after `disttrain`
 
 bats_require_minimum_version 1.5.0
 
@@ -15,13 +15,13 @@ setup() {
     touch configs/f.yaml
 }
 
-# What bash is asked for besides words; it refuses that outside a completion.
+# Replaces compopt, which bash refuses outside of a completion.
 compopt() {
     echo "$*" >"$BATS_TEST_TMPDIR/.compopt"
 }
 
-# offers LINE: what the completion of the last word of LINE offers; bash makes a
-# word of each "=", as here of one between blanks.
+# offers LINE: what the completion of the last word of LINE offers. bash treats
+# each "=" as a word, as here one between blanks.
 offers() {
     read -ra COMP_WORDS <<<"$1"
     [[ $1 != *' ' ]] || COMP_WORDS+=('')
@@ -31,12 +31,12 @@ offers() {
     printf '%s\n' "${COMPREPLY[@]}" | sort
 }
 
-# expect LINE WORD...: for LINE, exactly these are offered.
+# expect LINE WORD...: for LINE, exactly these words are offered.
 expect() {
     diff <(printf '%s\n' "${@:2}" | sort) <(offers "$1")
 }
 
-@test "bash asks our function about disttrain" {
+@test "bash calls our function to complete disttrain" {
     [[ $(complete -p disttrain) == "complete -F _disttrain disttrain" ]]
 }
 
@@ -53,7 +53,7 @@ expect() {
 }
 
 @test "options are those of the command" {
-    expect "disttrain check --" --allocation --contract --help --keys --resolved --world
+    expect "disttrain check --" --allocation --contract --explain --help --keys --resolved --world
     expect "disttrain check --re" --resolved
     expect "disttrain sbatch --a" --array=
     [[ $(<.compopt) == "-o nospace" ]]
@@ -71,11 +71,14 @@ expect() {
     expect "disttrain export --dtype b" bf16
     expect "disttrain export --max-shard-size "
     expect "disttrain check --world "
+    expect "disttrain check --explain run.o" run.output_dir run.overwrite
+    run -0 offers "disttrain check --explain "
+    [[ $output == *launch.nodes* && $output == *optimizer.lr* ]]
     expect "disttrain sbatch --array ="
     expect "disttrain sbatch --array = 1"
 }
 
-@test "train, check and sbatch take YAML files, also in folders" {
+@test "train, check and sbatch take YAML files, also in directories" {
     for command in train check sbatch; do
         expect "disttrain $command " a.yaml b.yml 'd e.yaml' configs model
     done
@@ -85,7 +88,7 @@ expect() {
     expect "disttrain info "
 }
 
-@test "export takes folders" {
+@test "export takes directories" {
     expect "disttrain export " configs model
     expect "disttrain export model c" configs
     expect "disttrain export --o" --overwrite

@@ -32,7 +32,7 @@ setup() {
     cd "$WORK" || return
 }
 
-# jobs: how many jobs Slurm has ever heard of.
+# jobs: how many jobs have ever been submitted.
 jobs() {
     dt_run scontrol --oneliner show job | grep -c JobId= || true
 }
@@ -49,13 +49,14 @@ END
     [[ $(jobs) == "$before" ]]
 }
 
-# refused_line LINE MESSAGE: the same for good.yaml with one more line, the 5th.
+# refused_line LINE MESSAGE: the same for good.yaml with LINE added as the
+# fifth.
 refused_line() {
     { cat good.yaml && printf '%b\n' "$1"; } >bad.yaml
     refused bad.yaml "bad.yaml:$2"
 }
 
-# refused_edit SED-SCRIPT MESSAGE: the same for good.yaml with a change.
+# refused_edit SED-SCRIPT MESSAGE: the same for good.yaml after this edit.
 refused_edit() {
     sed "$1" good.yaml >bad.yaml
     refused bad.yaml "bad.yaml:$2"
@@ -96,8 +97,8 @@ refused_edit() {
         '1:1: algorithm: required: write algorithm: sft'
 }
 
-@test "an algorithm that is still to come" {
-    refused_edit 's/sft/dpo/' '1:12: algorithm: dpo waits for the DPO trainer, which this version does not have'
+@test "an algorithm that is not supported yet" {
+    refused_edit 's/sft/dpo/' '1:12: algorithm: dpo is not supported yet: it needs the DPO trainer'
 }
 
 @test "two keys that contradict each other" {
@@ -136,7 +137,7 @@ bad.yaml:6:1: evel: unknown key
 bad.yaml:7:17: optimizer.lr: expected a number > 0, got "fast"'
 }
 
-@test "a file that is not there, a folder, a pipe" {
+@test "a missing file, a directory, a pipe" {
     refused nosuch.yaml "nosuch.yaml: cannot open: No such file or directory"
     refused sub "sub: not a regular file"
     mkfifo pipe
@@ -172,7 +173,7 @@ or env; here it is followed by -N2" ]]
 FILE.yaml or env; here it is followed by --wrap=hostname" ]]
 }
 
-@test "sbatch and salloc refuse a size that is not the file's" {
+@test "sbatch and salloc refuse a size that differs from the file's" {
     printf 'launch:\n  nodes: 2\n' >two.yaml
     printf '#!/bin/sh\n#SBATCH -N3\ntrue\n' >three.sh
     local says="two.yaml:2:10: launch.nodes: 2 nodes, but this job has 3"
@@ -185,11 +186,11 @@ FILE.yaml or env; here it is followed by --wrap=hostname" ]]
     run -0 dt_run sbatch --disttrain=two.yaml -o /dev/null -N2 three.sh
 }
 
-@test "a file that is edited while its job waits is named by srun" {
+@test "srun names a file that was edited while its job waited" {
     local file
     file=$(pwd)/waiting.yaml
     local says="disttrain: warning: $file has changed since the job was \
-submitted: this step takes it as it is now"
+submitted: this step uses it as it is now"
     printf 'launch:\n  nodes: 1\n' >waiting.yaml
     printf '#!/bin/sh\n[ ! -e edit ] || echo "# mine" >>waiting.yaml\nsrun -Q true\n' >job.sh
     run -0 dt_run sbatch -Q --wait -N1 --disttrain=waiting.yaml -o out job.sh

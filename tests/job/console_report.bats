@@ -7,49 +7,13 @@
 bats_require_minimum_version 1.5.0
 
 load helpers
+load console
 
 setup_file() {
-    WORK=$(mktemp -d /tmp/disttrain-report.XXXXXX)
-    export WORK
-    chmod 755 "$WORK"
-    cat >"$WORK/disttrain" <<END
-#!/bin/sh
-[ "\$1" != console ] || exec \${CONSOLE:-"$DT_BUILDDIR/disttrain"} "\$@"
-printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=nothing CONFIG=$WORK/c.yaml
-[ -z "\$SETTINGS" ] || printf 'SRUN %s\n' \$SETTINGS
-END
-    chmod 755 "$WORK/disttrain"
-    touch "$WORK/c.yaml"
-    dt_cluster_up --nodes 4 --cpus 8 --runtime "$WORK/disttrain" \
-        --conf KillWait=2
+    console_up
 }
 
-teardown_file() {
-    dt_cluster_down
-    rm -rf "$WORK"
-}
-
-setup() {
-    dt_setup
-    cd "$WORK" || return
-}
-
-# train WORD...: srun with 8 ranks on 4 nodes; what it prints is in out, err.
-train() {
-    local status=0
-    dt_srun --disttrain=c.yaml -N4 -n8 --ntasks-per-node=2 "$@" \
-        >out 2>err || status=$?
-    cat out err
-    return "$status"
-}
-
-# report: the last part of err, from the first failure on, without the times.
-report() {
-    sed -n '/^disttrain: first failure/,$p' err |
-        sed -E 's/[0-9]+\.[0-9] (s|to)/T \1/g'
-}
-
-@test "what a rank prints is no record and no word of Slurm's" {
+@test "what a rank prints is never taken for a record or a message of Slurm" {
     cat >forge.sh <<'END'
 if [ $RANK = 1 ]; then
     for token in "" "0123456789abcdef0123456789abcdef "; do
@@ -80,20 +44,23 @@ END
     run -0 train sh -c 'env; tr "\0" "\n" </proc/$$/environ
         cat /proc/$PPID/environ /proc/[0-9]*/cmdline 2>/dev/null | tr "\0" "\n"'
     run ! grep -h 'SLURM_DISTTRAIN_CONSOLE=' out
-    # nor in that of the process beside rank 0, or in its command line
+    # nor in the environment or command line of the process beside rank 0, which
+    # may start later than the rank; what the test itself has is no secret
     cat >look.sh <<'END'
 [ $RANK = 0 ] || exec sleep 1
-for pid in $(pgrep -f 'disttrain console'); do
-    tr '\0' '\n' <"/proc/$pid/environ"
-    tr '\0' '\n' <"/proc/$pid/cmdline"
+until pid=$(pgrep -f '^[^ ]*disttrain console --watch'); do
+    sleep 0.1
 done
+tr '\0' '\n' <"/proc/$pid/environ"
+tr '\0' '\n' <"/proc/$pid/cmdline"
 END
-    run -0 train sh look.sh
-    [[ $(grep -c '^--watch$' out) == 1 ]]
-    run ! grep -E '(^|=)[0-9a-f]{32}( |$)|^TOKEN=' out
+    run -0 train timeout 20 sh look.sh
+    grep -x -e --watch out
+    env >own
+    run ! grep -E '(^|=)[0-9a-f]{32}( |$)|^TOKEN=' <(grep -vxFf own out)
 }
 
-# run_stopped STATUS: srun of a task that ends with STATUS after the console has
+# run_stopped STATUS: runs a task that exits with STATUS after the console has
 # been stopped.
 run_stopped() {
     rm -f up
@@ -111,7 +78,7 @@ END
     echo "$output"
     ((status == ${1/#0/74}))
     ((SECONDS < 20))
-    [[ $output == *"disttrain: the console does not end: the last of the \
+    [[ $output == *"disttrain: the console did not end: the last of the \
 output is lost"* ]]
     run ! kill -0 "$(<console.pid)"
 }
@@ -130,15 +97,15 @@ END
     run -0 dt_run bash flood.sh
     cat err
     [[ ${lines[-1]} == 74 ]]
-    [[ $(<err) == *"disttrain: nobody reads the output of srun: the last of \
+    [[ $(<err) == *"disttrain: nothing reads the output of srun: the last of \
 the output is lost" ]]
-    # who reads after the time that a console gets has it all
+    # a reader that starts after the console's deadline still gets everything
     run -0 dt_run bash -c 'srun -Q --disttrain=c.yaml \
         -n1 seq 15000 | { sleep 13; cksum; }; exit "${PIPESTATUS[0]}"'
     [[ $output == $(seq 15000 | cksum) ]]
 }
 
-@test "with output in files the first failure is told on srun's stderr" {
+@test "with output in files, srun's stderr has the first failure" {
     local how
     for how in "-o file" "-e file" "-o file.%t -e err.%t" "-lofile"; do
         rm -f file && echo "$how"
@@ -154,11 +121,11 @@ END
     [[ ! -s out && ! -s err ]]
     run -0 env SETTINGS=SLURM_DISTTRAIN_RANK_LOGS=/x bash -c \
         "$(declare -f train dt_srun dt_run); train -o file true"
-    [[ $(<err) == "disttrain: what ranks print does not come through srun \
-(--output, --error, --pty): "*" do nothing" ]]
+    [[ $(<err) == "disttrain: the output of the ranks does not pass through srun \
+(--output, --error, --pty): "*" have no effect" ]]
 }
 
-@test "the first rank and the last one, killed, with output in files" {
+@test "a killed first or last rank is named with output in files" {
     local rank
     for rank in 0 7; do
         run ! env CULPRIT=$rank bash -c "$(declare -f train dt_srun dt_run)"'
@@ -169,7 +136,7 @@ END
     done
 }
 
-@test "--pty keeps its terminal, and the first failure is told in lines" {
+@test "--pty keeps its terminal, and the report has proper line ends" {
     run dt_run script -qec "srun -Q --disttrain=c.yaml -n1 --pty sh -c \
         'test -t 0 && test -t 1 && test -t 2 && echo all terminals; exit 3'" \
         typescript
@@ -179,8 +146,8 @@ END
 status 3, "*" s after the start"$'\r'* ]]
 }
 
-# comment_of WORD...: the comment of a batch job, submitted with WORDs, in which
-# a step fails.
+# comment_of WORD...: prints the comment of a batch job, submitted with WORDs,
+# in which a step fails.
 comment_of() {
     local job
     job=$(dt_run --user dtuser sbatch --parsable --wait -n2 -o /dev/null \
@@ -190,7 +157,7 @@ comment_of() {
 }
 
 @test "the first failure is the comment of the job, if it has none" {
-    # it has a second, which a busy machine may not have
+    # setting it may take a second at most, too little for a busy machine
     for _ in {1..5}; do
         run comment_of
         echo "<$output>"
@@ -225,7 +192,7 @@ END
     run ! kill -0 "$(<squeue.pid)"
 }
 
-@test "all ranks speak at once, and the words are those of the one that failed" {
+@test "all ranks print at once, and the report has the failed rank's output" {
     local rank
     for rank in 0 7; do
         run ! env CULPRIT=$rank bash -c "$(declare -f train dt_srun dt_run)"'
@@ -273,7 +240,7 @@ s, but nobody on $expected has connected" ]]
     done
 }
 
-@test "nothing stays when srun is stopped, or the console is" {
+@test "no process stays behind when srun or the console is stopped" {
     cat >stop.sh <<'END'
 case $1 in
 console) signal=$2 ;;
@@ -292,7 +259,7 @@ else
     [ "$signal" != INT ] || { sleep 0.3; kill -INT $srun; }
 fi
 wait $srun
-# a console whose srun is killed still writes what it has, and ends by itself
+# a console whose srun is killed still writes its output, and ends by itself
 for i in $(seq 100); do
     kill -0 "$console" 2>/dev/null || exit 0
     sleep 0.1
@@ -307,11 +274,11 @@ END
         run -0 dt_run bash stop.sh $how
         [[ $how != console* ]] || grep '^disttrain: first failure' err
     done
-    # nor beside rank 0
+    # and no process stays beside rank 0
     [[ -z $(dt_run --node n1 pgrep -f 'console --watch') ]]
 }
 
-@test "nothing stays of a doctor who is asking when srun ends" {
+@test "no process of a working doctor stays behind when srun ends" {
     mkdir -p fake
     cat >fake/srun <<END
 #!/bin/sh

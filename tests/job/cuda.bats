@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
-# cuda.bats - whole runs on a GPU: a real one with $DT_CUDA_MODULE, else that of
-# tests/simt, which runs the module's kernels on the CPU
+# cuda.bats - whole runs on a GPU: a real one with $DT_CUDA_MODULE, otherwise
+# that of tests/simt, which runs the module's kernels on the CPU
 
 bats_require_minimum_version 1.5.0
 
@@ -45,9 +45,9 @@ examples() {
     }'
 }
 
-# config NAME DEVICE [LINE]...: NAME.yaml writes to NAME.out. A LINE replaces
-# that of its section. Both devices pad rows alike: which scores attention's
-# dropout takes depends on the length.
+# config NAME DEVICE [LINE]...: writes NAME.yaml, whose output goes to NAME.out.
+# A LINE replaces that of its section. Both devices pad rows alike, because
+# attention's dropout depends on the padded length.
 config() {
     local name=$1 line
     local -A lines=(
@@ -75,8 +75,8 @@ train() {
     timeout 120 "$DT_BUILDDIR/disttrain" train "$1.yaml"
 }
 
-# same_curve A B TOLERANCE: of the numbers that two runs measured, the largest
-# relative difference.
+# same_curve A B TOLERANCE: the largest relative difference between the numbers
+# of two runs is within TOLERANCE.
 same_curve() {
     paste <(numbers "$1") <(numbers "$2") | awk -v most="$3" '
         NF != 2 { print "other lines: " $0; bad = 1 }
@@ -96,13 +96,13 @@ numbers() {
         "$1.out/logs/metrics.jsonl" | sed 's/.*: *//'
 }
 
-@test "info shows the module and its card" {
+@test "info shows the module and its GPU" {
     run -0 "$DT_BUILDDIR/disttrain" info
-    [[ $output == *"GPU products:    cuBLASLt "* ]]
+    [[ $output == *"GPU matmul:      cuBLASLt "* ]]
     [[ $output == *"GPU 0:           "*" GiB, sm_"* ]]
 }
 
-@test "the curve is the CPU's, dropout included" {
+@test "the loss curve equals the CPU's, dropout included" {
     config gpu cuda
     config cpu cpu
     run -0 train gpu
@@ -111,7 +111,7 @@ numbers() {
     run -0 same_curve gpu cpu 2e-5
 }
 
-@test "the curve is the CPU's in half precision, to its rounding" {
+@test "in half precision the loss curve equals the CPU's, up to rounding" {
     for type in bf16 fp16; do
         config gpu cuda "precision: {compute: $type}"
         config cpu cpu "precision: {compute: $type}"
@@ -122,7 +122,7 @@ numbers() {
     done
 }
 
-@test "with packed rows, accumulation and checkpointing, too" {
+@test "so it does with packed rows, accumulation and gradient checkpointing" {
     local data="data: {train: train.jsonl, max_length: 32, packing: true, pad_to_multiple_of: 1}"
     local steps="training: {train_batch_size: 4, per_device_batch_size: 1, max_steps: 4}"
     local model="model: {config_path: model, init: random, gradient_checkpointing: true}"
@@ -133,7 +133,7 @@ numbers() {
     run -0 same_curve gpu cpu 2e-5
 }
 
-@test "deterministic runs have the same bits, whatever comes first" {
+@test "deterministic runs have the same bits, whatever finishes first" {
     config one cuda "run: {name: one, output_dir: one.out, device: cuda, deterministic: true}"
     config two cuda "run: {name: two, output_dir: two.out, device: cuda, deterministic: true}"
     run -0 train one
@@ -142,7 +142,7 @@ numbers() {
         two.out/checkpoints/latest/model.safetensors
 }
 
-@test "a resumed run has the bits of one that was never stopped" {
+@test "a resumed run has the same bits as one that was never stopped" {
     local run="device: cuda, deterministic: true"
     local whole="train_batch_size: 4, max_steps: 6, resume: auto"
     config one cuda "run: {name: one, output_dir: one.out, $run}" \
@@ -161,7 +161,7 @@ numbers() {
         two.out/checkpoints/latest/optim-rank-00000-of-00001.safetensors
 }
 
-@test "a step whose gradients overflow is skipped, on the card as on the CPU" {
+@test "a step whose gradients overflow is skipped on GPU and CPU alike" {
     local scale="precision: {compute: fp16, initial_scale_power: 40}"
     config gpu cuda "$scale" "training: {train_batch_size: 4, max_steps: 12}"
     config cpu cpu "$scale" "training: {train_batch_size: 4, max_steps: 12}"
@@ -173,7 +173,7 @@ numbers() {
     [[ $(grep -o "step [0-9]* skipped.*" <<<"$output") == "$gpu" ]]
 }
 
-@test "weights that are not finite end the run, with a step under way, too" {
+@test "weights that are not finite end the run, also with a step in flight" {
     local steps
     for steps in 1 1000; do
         config gpu cuda "optimizer: {lr: 1.0e+39}" \
@@ -187,7 +187,7 @@ not finite; lower optimizer.lr"*"; there is no earlier good checkpoint"* ]]
     done
 }
 
-@test "the card's model says what the CPU's says" {
+@test "the GPU and the CPU generate the same text from one model" {
     config gpu cuda
     run -0 train gpu
     run -0 --separate-stderr "$DT_BUILDDIR/disttrain" generate --model gpu.out \
@@ -198,25 +198,25 @@ not finite; lower optimizer.lr"*"; there is no earlier good checkpoint"* ]]
     [[ $said == "$output" ]]
 }
 
-@test "a run that does not fit says what would" {
+@test "a run that does not fit in memory says what would fit" {
     [[ -z $DT_CUDA_MODULE ]] || skip "the card is too large"
     config gpu cuda "training: {train_batch_size: 4096, per_device_batch_size: 4096, max_steps: 2}"
     SIMT_MEMORY=700000000 run -78 train gpu
     [[ $output == *"but the GPU has "*"what would fit: "* ]]
 }
 
-@test "without a card auto takes the CPU and says so, cuda is an error" {
+@test "without a GPU, auto uses the CPU and says so, and cuda is an error" {
     [[ -z $DT_CUDA_MODULE ]] || skip "there is a card"
     export SIMT_DEVICES=0
     config gpu auto "logging: {steps: 1, level: info}"
     run -0 train gpu
-    [[ $output == *"the CPU computes: "* ]]
+    [[ $output == *"running on the CPU: "* ]]
     config gpu cuda "run: {name: gpu, output_dir: gpu.out, device: cuda, overwrite: true}"
     run -78 train gpu
     [[ $output == *"run.device cuda: there is no NVIDIA driver here"* ]]
 }
 
-@test "SIGTERM: the step under way is finished and saved" {
+@test "SIGTERM: the step in flight is finished and saved" {
     config gpu cuda "training: {train_batch_size: 4, max_steps: 100000, resume: auto}"
     dt_background log timeout 120 "$DT_BUILDDIR/disttrain" train gpu.yaml
     local pid=$! rc=0

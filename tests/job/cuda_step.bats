@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cuda_step.bats - steps of a real Slurm whose ranks compute on GPUs: those of
 # tests/simt, which runs the module's kernels on the CPU and has an NCCL that
-# misses no peer by itself
+# never notices a missing peer by itself
 
 bats_require_minimum_version 1.5.0
 
@@ -29,7 +29,8 @@ setup() {
     export OMP_NUM_THREADS=1 SIMT_DEVICES=2
 }
 
-# config NAME [LINE]...: NAME.yaml writes to NAME.out; LINEs come last.
+# config NAME [LINE]...: writes NAME.yaml, whose output goes to NAME.out; LINEs
+# come last.
 config() {
     local name=$1
     shift
@@ -57,7 +58,7 @@ losses() {
         "$1.out/logs/metrics.jsonl"
 }
 
-# agree A B: the same losses, to the rounding of sums in another order.
+# agree A B: the losses are equal, up to the rounding of sums in another order.
 agree() {
     paste <(losses "$1") <(losses "$2") | awk '
         { off = ($1 - $2) / $1; if (off * off > 4e-12) bad = 1 }
@@ -70,7 +71,7 @@ need_faults() {
         skip "built without --enable-fault-injection"
 }
 
-@test "four GPUs of two nodes learn what one learns" {
+@test "four GPUs on two nodes have the same losses as one" {
     config one
     config four
     run -0 "$DT_BUILDDIR/disttrain" train one.yaml
@@ -79,7 +80,7 @@ need_faults() {
     run -0 agree one four
 }
 
-@test "with half of the bytes on the wire, to its rounding" {
+@test "with a 16-bit reduce dtype too, up to rounding" {
     config one "precision: {compute: bf16}"
     config two "precision: {compute: bf16, reduce_dtype: bf16}"
     run -0 "$DT_BUILDDIR/disttrain" train one.yaml
@@ -100,7 +101,7 @@ need_faults() {
     [[ $output == *"first failure: rank 2 on n2, killed by signal 9"* ]]
 }
 
-@test "a rank that hangs is named by those with many batches a step, too" {
+@test "a rank that hangs is named also with many micro-batches per step" {
     need_faults
     config hung "distributed.timeout_s: 10" \
         "training: {train_batch_size: 16, per_device_batch_size: 1, max_steps: 5}"
@@ -119,7 +120,7 @@ need_faults() {
     [[ $output == *"rank 3 on n2 did not answer within 10000 ms"* ]]
 }
 
-@test "what a rank says when it fails is what all ranks say" {
+@test "all ranks report the error of the rank that failed" {
     need_faults
     config failed
     DISTTRAIN_FAULT=train.step:rank=1:step=3:error run dt_srun -N2 --ntasks-per-node=2 \
@@ -128,14 +129,14 @@ need_faults() {
     [[ $output == *"rank 1 of 4 on n1 failed: failed on purpose"* ]]
 }
 
-@test "two ranks with one GPU are told, and what to do" {
+@test "two ranks with one GPU are an error that says what to do" {
     config same
     SIMT_DEVICES=1 run -78 dt_srun -N2 --ntasks-per-node=2 --disttrain=same.yaml
     [[ $output == *"ranks 0 and 1 on n1 have the same GPU, "* ]]
     [[ $output == *"srun --gpus-per-task=1"* ]]
 }
 
-@test "more ranks on a node than cards are told, too" {
+@test "so are more ranks than GPUs on a node" {
     config many
     run dt_srun -N1 -n3 --disttrain=many.yaml
     ((status != 0))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2016
 # SPDX-License-Identifier: Apache-2.0
-# devcluster.bats - contrib/devcluster gives a real Slurm and takes it away
+# devcluster.bats - contrib/devcluster starts a real Slurm and removes it again
 
 load helpers
 
@@ -23,8 +23,8 @@ devcluster() {
     "$DT_SRCDIR/contrib/devcluster" "$@"
 }
 
-# Prints all that a cluster could leave behind. Other programs of the machine
-# come and go, so only those of a cluster count.
+# Prints everything that a cluster could leave behind. Other programs on the
+# machine start and end, so only those of a cluster count.
 traces() {
     local name=$1
     pgrep -af "devcluster/$name" || true
@@ -77,6 +77,7 @@ traces() {
 }
 
 @test "a PMIx fence carries data across nodes" {
+    dt_need_pmix
     [[ -x $DT_BUILDDIR/tests/job/pmix_ring ]] || skip "built without PMIx"
     run -0 dt_srun -N4 --ntasks-per-node=2 --mpi=pmix \
         "$DT_BUILDDIR/tests/job/pmix_ring"
@@ -117,13 +118,13 @@ traces() {
     [[ $output == "devcluster: cluster $DT_CLUSTER has no node 'n9'" ]]
 }
 
-@test "a name that is up is refused, and its cluster lives on" {
+@test "a name in use is refused, and its cluster keeps running" {
     run -69 devcluster up --name "$DT_CLUSTER"
     [[ $output == *"is up already: use another --name"* ]]
     dt_srun true
 }
 
-@test "--cpus limits the CPUs of a node's tasks" {
+@test "--cpus limits the CPUs of the tasks on a node" {
     devcluster up --name "$DT_CLUSTER-b" --nodes 2 --plugin none --cpus 1
     run -0 devcluster run --name "$DT_CLUSTER-b" -- srun -N2 \
         sh -c 'taskset -cp $$ | sed "s/.*: //"'
@@ -131,7 +132,7 @@ traces() {
     [[ $(sort -u <<<"$output" | wc -l) == $(($(nproc) > 1 ? 2 : 1)) ]]
 }
 
-@test "two clusters know nothing of each other" {
+@test "two clusters are independent" {
     devcluster up --name "$DT_CLUSTER-b" --nodes 1 --plugin none
     run -0 devcluster run --name "$DT_CLUSTER-b" -- sinfo -h -o %D
     [[ $output == 1 ]]
@@ -167,7 +168,7 @@ traces() {
     [[ $(dt_b sinfo -h -n n2 -o %T) == down\* ]]
 }
 
-@test "up and down leave nothing behind, also with a job running" {
+@test "up and down leave nothing behind, even with a running job" {
     traces "$DT_CLUSTER-b" >"$BATS_TEST_TMPDIR/before"
     devcluster up --name "$DT_CLUSTER-b" --nodes 3 --gpus 1 --rate 1gbit
     devcluster run --name "$DT_CLUSTER-b" -- srun -N3 sleep 100 3>&- &
@@ -195,7 +196,7 @@ traces() {
     diff "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/after"
 }
 
-@test "who is not root is told what to do" {
+@test "a user who is not root is told what to do" {
     local nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     "${nobody[@]}" test -r "$DT_SRCDIR/contrib/devcluster" ||
         skip "nobody may not read $DT_SRCDIR"
@@ -215,7 +216,7 @@ traces() {
     [[ $output == "devcluster: srun is missing: install slurm-client" ]]
 }
 
-@test "wrong words are usage errors" {
+@test "wrong arguments are usage errors" {
     refuse() {
         run -64 devcluster "${@:2}"
         [[ ${lines[0]} == "devcluster: $1" ]]

@@ -13,7 +13,7 @@ teardown_file() {
     dt_cluster_down
 }
 
-# Files of a test, for all nodes and both users.
+# The files of a test, readable by all nodes and both users.
 setup() {
     dt_setup
     dir=$(mktemp -d)
@@ -25,7 +25,7 @@ teardown() {
     dt_teardown
 }
 
-# running NAME: whether the job of that name runs; its id is in job.
+# running NAME: whether the job of that name runs; stores its id in job.
 running() {
     job=$(dt_run squeue --noheader --name="$1" --states=R --format=%A)
     [[ -n $job ]]
@@ -35,7 +35,7 @@ has_step() {
     [[ -n $(dt_run squeue --noheader --steps="$1") ]]
 }
 
-# doctor NODES WORD...: in an allocation of its own.
+# doctor NODES WORD...: runs it in a new allocation.
 doctor() {
     dt_run salloc --quiet -N"$1" disttrain doctor "${@:2}"
 }
@@ -59,7 +59,7 @@ doctor() {
     [[ $output == "2 nodes are good, "*" warning"* && ${#lines[@]} == 1 ]]
 }
 
-@test "in a step its first task examines the nodes of the step" {
+@test "in a step, its first task examines the step's nodes" {
     run -0 dt_srun -N2 --ntasks=4 --overcommit disttrain doctor
     [[ ${lines[1]} == n1\ * && ${lines[2]} == n2\ * ]]
     [[ $output != *n3* ]]
@@ -79,7 +79,7 @@ doctor() {
     dt_run --node n1 ip route del blackhole 10.11.12.3
     echo "$output"
     [[ $output == *$'\nn1 -> n3: no route to 10.11.12.3\n'* ]]
-    [[ $output == *$'\nn3 -> n1: no answer from 10.11.12.1, as with'* ]]
+    [[ $output == *$'\nn3 -> n1: no answer from 10.11.12.1: is there'* ]]
     [[ ${lines[-1]} == "bad nodes: n1,n3" ]]
 }
 
@@ -93,7 +93,7 @@ doctor() {
     done
     echo "$output"
     [[ $output == *$'\nn3 -> n2: no route to 10.11.12.2\n'* ]]
-    [[ $output == *$'\nn1,n2,n4 -> n3: no answer from 10.11.12.3, as'* ]]
+    [[ $output == *$'\nn1,n2,n4 -> n3: no answer from 10.11.12.3: is there'* ]]
     [[ ${lines[-1]} == "bad nodes: n3" ]]
 }
 
@@ -108,7 +108,7 @@ doctor() {
     [[ ${lines[-1]} == "bad nodes: n2" ]]
 }
 
-@test "a node whose name is loopback is bad" {
+@test "a node whose name resolves to loopback is bad" {
     dt_run --node n2 sh -c "sed 's/^.* n2$/127.0.1.1 n2/' /etc/hosts \
         >$dir/hosts && mount --bind $dir/hosts /etc/hosts"
     run -69 doctor 2
@@ -183,7 +183,7 @@ disttrain_here() {
     dt_wait_for 40 has_step "$job.0"
     run -0 dt_run --user dtuser disttrain doctor --job="$job"
     [[ ${lines[-1]} == "3 nodes are good, "* ]]
-    # What an srun in a task of another job would do.
+    # as an srun in a task of another job would do
     run -0 dt_run --user dtuser env SLURM_PROCID=3 \
         disttrain doctor --job="$job.0" --brief
     [[ $output == "2 nodes are good, "* ]]
@@ -194,24 +194,24 @@ disttrain_here() {
         $output == "disttrain doctor: job 999 has no nodes" ]]
 }
 
-@test "a job that srun cannot enter is no fault of the nodes" {
+@test "if srun cannot start in the job, no node is blamed" {
     dt_run salloc --quiet -K -N1 --job-name=rootsown sleep 50 3>&- &
     local job
     dt_wait_for 40 running rootsown
     run -69 dt_run --user dtuser disttrain doctor --job="$job"
     echo "$output"
     [[ $output == "srun: error: "*$'\n'"disttrain doctor: no node answers: \
-srun has said why above, or see slurmd's log on the nodes" ]]
+see srun's message above, or slurmd's log on the nodes" ]]
     dt_run scancel "$job"
     wait "$!" || true
 }
 
-# preflight_file: a config that asks for a preflight.
+# preflight_file: writes a config that asks for a preflight.
 preflight_file() {
     echo "launch: {preflight: true}" >"$dir/run.yaml"
 }
 
-@test "launch.preflight: good nodes are one line, and the tasks run" {
+@test "launch.preflight: one line for good nodes, and the tasks run" {
     preflight_file
     run -0 --separate-stderr dt_srun -N2 --ntasks-per-node=1 \
         --disttrain="$dir/run.yaml" hostname
@@ -220,7 +220,7 @@ preflight_file() {
     [[ $stderr != *$'\n'* ]]
 }
 
-@test "launch.preflight: a bad node, no task, and nothing stays behind" {
+@test "launch.preflight: with a bad node no task runs, nothing stays behind" {
     preflight_file
     dt_run --node n3 ip route add blackhole 10.11.12.4
     run -1 dt_srun -w n3,n4 --ntasks-per-node=1 \
@@ -235,7 +235,7 @@ fit"* ]]
     [[ -z $output ]]
 }
 
-@test "launch.preflight: a batch script goes on with the status" {
+@test "launch.preflight: a batch script continues with the exit status" {
     preflight_file
     dt_run --node n3 ip route add blackhole 10.11.12.4
     run -0 dt_run sbatch --wait --quiet -w n2,n3,n4 --output="$dir/out" --wrap "
@@ -252,7 +252,7 @@ fit"* ]]
     [[ ! -e $dir/ran ]]
 }
 
-# plugin_doctor USER LINE: with a plugstack.conf of this line.
+# plugin_doctor USER LINE: runs it with LINE as plugstack.conf.
 plugin_doctor() {
     # shellcheck disable=SC2016 # for the inner shell
     dt_run sh -c 'sed "s|^PlugStackConfig=.*|PlugStackConfig=$0/plugstack.conf|

@@ -41,7 +41,7 @@ need_torch() {
     export DT_TIMEOUT=120
 }
 
-# second_cluster [UP OPTION]...: one that lives as long as the test.
+# second_cluster [UP OPTION]...: starts one that exists until the test ends.
 second_cluster() {
     "$DT_SRCDIR/contrib/devcluster" up --name "$DT_CLUSTER-b" --nodes 2 \
         --conf "$SCHEDULE" "$@" >/dev/null
@@ -52,7 +52,7 @@ second_srun() {
     DT_CLUSTER=$DT_CLUSTER-b dt_srun "$@"
 }
 
-# hold_port USER PORT: a process of that user on n1 listens there.
+# hold_port USER PORT: starts a process of USER on n1 that listens on PORT.
 hold_port() {
     mkfifo "$WORK/holder"
     dt_run --user "$1" --node n1 perl -MIO::Socket::INET -e '
@@ -94,7 +94,7 @@ end_holder() {
     [[ $(cut -d' ' -f6 step1 | head -1) != $(cut -d' ' -f6 step2 | head -1) ]]
 }
 
-# env_of_rank_5 FILE: its environment, without what Slurm says.
+# env_of_rank_5 FILE: its environment without Slurm's variables.
 env_of_rank_5() {
     dt_srun -N4 --ntasks-per-node=2 --disttrain="$1" sh -c \
         '[ $SLURM_PROCID != 5 ] || env' | grep -v '^SLURM_' | sort
@@ -140,7 +140,7 @@ END
     diff want got
 }
 
-@test "Lightning gets SLURM_NTASKS_PER_NODE where srun does not set it" {
+@test "SLURM_NTASKS_PER_NODE is set for Lightning if srun does not set it" {
     run -0 dt_srun -N2 -n2 --disttrain=c.yaml \
         sh -c 'echo $SLURM_NTASKS_PER_NODE'
     [[ $output == $'1\n1' ]]
@@ -149,7 +149,7 @@ END
     [[ $(sort -u <<<"$output") == none ]]
 }
 
-# Ranks are dealt out in turn, workers are counted node by node.
+# Ranks are distributed cyclically, but workers are counted node by node.
 @test "each TensorFlow worker finds itself, whatever the distribution" {
     cat >worker <<'END'
 #!/bin/sh
@@ -167,7 +167,7 @@ END
     diff <(sort <<<"$output") <(printf '%s of 5\n' {0..4})
 }
 
-@test "launch.frameworks narrows the set, and adds what waits for its name" {
+@test "launch.frameworks narrows the set, and adds variables of named ones" {
     echo 'launch: {frameworks: [jax]}' >jax.yaml
     run -0 dt_srun -N2 --disttrain=jax.yaml sh -c 'echo $RANK \
         ${JAX_COORDINATOR_PORT:+jax} ${TF_CONFIG-} ${CROSS_RANK-} \
@@ -180,7 +180,7 @@ END
     diff <(sort <<<"$output") <(printf '%s\n' '0 2 n1 eth0 1' '1 2 n2 eth0 1')
 }
 
-@test "a heterogeneous job has no TF_CONFIG, and whoever wants it is told" {
+@test "a heterogeneous job has no TF_CONFIG; asking for it is an error" {
     run -0 --separate-stderr dt_srun -n1 --disttrain=c.yaml \
         sh -c 'echo ${TF_CONFIG-none}' : -n1 sh -c 'echo ${TF_CONFIG-none}'
     [[ $output == $'none\nnone' ]]
@@ -191,7 +191,7 @@ heterogeneous, has too many tasks, or port_range is too small for them; take \
 tensorflow out of launch.frameworks"* ]]
 }
 
-@test "what the user has set stays" {
+@test "variables that the user has set stay" {
     run -0 dt_run env NCCL_SOCKET_IFNAME=ib GLOO_SOCKET_IFNAME=lo \
         NCCL_RAS_ADDR=localhost:5 ROLE_NAME=mine JAX_LOCAL_DEVICE_IDS=7 \
         MASTER_ADDR=10.11.12.1 srun -Q -N2 --disttrain=c.yaml sh -c \
@@ -202,7 +202,7 @@ tensorflow out of launch.frameworks"* ]]
     [[ $output == "$line"$'\n'"$line" ]]
 }
 
-@test "each node names its own interface, and one node none" {
+@test "each node has its own interface, and a step of one node has none" {
     dt_run --node n3 sh -c 'ip link set eth0 down && ip link set eth0 name ib7 &&
         ip link set ib7 up'
     run -0 dt_srun -w n[1-3] --disttrain=c.yaml sh -c 'echo $RANK \
@@ -217,7 +217,7 @@ tensorflow out of launch.frameworks"* ]]
 }
 
 # Debian's installer writes such a line.
-@test "a node that calls itself 127.0.1.1 asks for the way to another" {
+@test "a node that resolves itself to 127.0.1.1 uses the route to another" {
     { echo '127.0.1.1 n1'; dt_run --node n1 cat /etc/hosts; } >hosts
     dt_run --node n1 mount --bind hosts /etc/hosts
     run -0 dt_srun -w n[1-2] --disttrain=c.yaml \
@@ -226,17 +226,17 @@ tensorflow out of launch.frameworks"* ]]
     diff <(sort <<<"$output") <(printf '%s\n' '0 =eth0' '1 =eth0')
 }
 
-@test "a MASTER_ADDR that leads nowhere is one warning a node" {
+@test "an unreachable MASTER_ADDR causes one warning per node" {
     run -0 dt_run env MASTER_ADDR=nosuch.invalid srun -Q -N2 --ntasks-per-node=2 \
         --disttrain=c.yaml sh -c 'echo ran ${NCCL_SOCKET_IFNAME-}'
     [[ $(grep -c '^ran$' <<<"$output") == 4 ]]
     [[ $(grep -c 'not set, because' <<<"$output") == 2 ]]
     [[ $output == *"disttrain: n2: NCCL_SOCKET_IFNAME and the like are not set, \
-because this node does not find MASTER_ADDR: nosuch.invalid: "* ]]
+because this node cannot find MASTER_ADDR: nosuch.invalid: "* ]]
     run -0 dt_run env MASTER_ADDR=localhost srun -Q -N2 --disttrain=c.yaml true
     [[ $output == *"n2: NCCL_SOCKET_IFNAME and the like are not set, because \
-this node does not find MASTER_ADDR: localhost: the name leads back to this \
-node" ]]
+this node cannot find MASTER_ADDR: localhost: the name resolves to this \
+node itself" ]]
 }
 
 @test "a taken port ends the step, and says who has it" {
@@ -273,14 +273,14 @@ END
     [[ $(grep -c '^3$' <<<"$output") == 2 && $output != *"is taken"* ]]
 }
 
-@test "a port taken on another node, or by the agent of torchelastic, is fine" {
+@test "a port taken on another node or by torchelastic's agent is fine" {
     hold_port root 61001
     run -0 dt_run env MASTER_PORT=61001 srun -Q -w n2 --disttrain=c.yaml true
     run -0 dt_run env MASTER_PORT=61001 TORCHELASTIC_USE_AGENT_STORE=True \
         srun -Q -w n1 --disttrain=c.yaml true
 }
 
-@test "where Slurm reserves ports, they are used, without an option" {
+@test "ports that Slurm reserves are used without an option" {
     second_cluster --conf MpiParams=ports=12000-12100
     run -0 second_srun -N2 -n4 --disttrain=c.yaml sh -c 'echo \
         $SLURM_STEP_RESV_PORTS $MASTER_PORT $JAX_COORDINATOR_PORT $TF_CONFIG'
@@ -290,7 +290,7 @@ END
 [\"n1:$((first + 1))\",\"n1:$((first + 2))\",\"n2:$((first + 1))\",\"n2:\
 $((first + 2))\"]},"
     [[ $(grep -cF "$line" <<<"$output") == 4 ]]
-    # one short for TensorFlow, none for anybody, and Slurm's own refusal
+    # one port too few for TensorFlow, none at all, and Slurm's own refusal
     run -0 second_srun -N1 -n2 --resv-ports=2 --disttrain=c.yaml \
         sh -c 'echo $MASTER_PORT $JAX_COORDINATOR_PORT $TF_CONFIG'
     [[ $output =~ ^12[01][0-9]{2}" "12[01][0-9]{2}' {"cluster":{"worker":["n1:6' ]]
@@ -299,7 +299,7 @@ $((first + 2))\"]},"
     [[ $output == 6???? ]]
 }
 
-@test "components have a reservation each, and agree on a port" {
+@test "components have one reservation each, and agree on a port" {
     second_cluster --conf MpiParams=ports=12000-12100
     run -0 --separate-stderr second_srun -n1 --disttrain=c.yaml \
         sh -c 'echo $MASTER_PORT' : -n1 sh -c 'echo $MASTER_PORT'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# hang.bats - ranks that hang are found, and named
+# hang.bats - ranks that hang are found and named
 
 bats_require_minimum_version 1.5.0
 
@@ -39,14 +39,14 @@ setup() {
     rm -f here.* ended log
 }
 
-# config KEY...: in launch:.
+# config KEY...: writes a config with these keys in launch:
 config() {
     printf 'launch:\n  nodes: 4\n  ntasks_per_node: 2\n' >c.yaml
     printf '  command: [bash, rank.sh]\n' >>c.yaml
     (($# == 0)) || printf '  %s\n' "$@" >>c.yaml
 }
 
-# train: srun with 8 ranks on 4 nodes.
+# train: runs srun with 8 ranks on 4 nodes.
 train() {
     dt_srun --disttrain=c.yaml
 }
@@ -59,7 +59,7 @@ silences() {
     grep -c '^disttrain: no rank has printed anything for ' <<<"$output"
 }
 
-@test "the odd rank and its host come first, again after a longer silence" {
+@test "the odd rank and its host come first, again after a longer hang" {
     mkfifo speak end
     config 'hang_timeout: 2'
     export HOW=speak
@@ -82,7 +82,7 @@ silences() {
     [[ $(silences) == 2 && $output != *"first failure"* ]]
 }
 
-@test "output puts it off, and the default does not look so soon" {
+@test "output resets the timer, and the default timeout is longer" {
     config 'hang_timeout: 5'
     HOW=talk LIFE=7 run -0 train
     [[ $output == *"a step"* && $output != *"no rank has printed"* ]]
@@ -91,7 +91,7 @@ silences() {
     [[ -z $output ]]
 }
 
-@test "a step that has ended is not looked at" {
+@test "a step that has ended is not examined" {
     config 'hang_timeout: 6' 'hang_action: end'
     HOW=sleep LIFE=1 run -0 train
     [[ -z $output ]]
@@ -118,12 +118,12 @@ disttrain: 8 ranks were ended by Slurm" ]]
     run -0 cat log
     echo "$output"
     [[ $output == *"exit status 137: restart 1 of 1"* && $(silences) == 2 ]]
-    # the console of a batch job is no rank, though the script has a number
+    # the console of a batch job is not a rank, although the script has one
     [[ $(grep -c '^    rank 5 on n3: ' <<<"$output") == 2 ]]
     [[ $output != *"disttrain console"* ]]
 }
 
-@test "doctor --ranks of any step, and with a node that does not answer" {
+@test "doctor --ranks works on any step, even if a node does not answer" {
     local step
     config
     HOW="sleep" dt_background log train
@@ -138,15 +138,15 @@ disttrain: 8 ranks were ended by Slurm" ]]
     echo "$output"
     ((status == 0))
     [[ ${lines[0]} == "node n4 does not answer" ]]
-    [[ ${lines[1]} == "ranks 6-7: there, or not running any more" ]]
+    [[ ${lines[1]} == "ranks 6-7: unknown, or no longer running" ]]
     [[ ${lines[2]} == "rank 5 on n3: "* ]]
     dt_run scancel "$step"
     wait || true
 }
 
-@test "doctor --ranks: what it cannot do" {
+@test "doctor --ranks explains what it cannot do" {
     run -64 dt_run disttrain doctor --ranks --job=7
-    [[ $output == *"--ranks needs --job=ID.STEP, of those of squeue --me "* ]]
+    [[ $output == *"--ranks needs --job=ID.STEP; squeue --me "* ]]
     run -69 dt_run disttrain doctor --ranks --job=999.0
     [[ $output == "disttrain doctor: "* ]]
 }

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# helpers.bash - what all job tests share: one cluster a file
+# helpers.bash - what all job tests share: one cluster per file
 #
 #     load helpers
 #     setup_file() { dt_cluster_up --nodes 4 --cpus 2; }
 #     teardown_file() { dt_cluster_down; }
 #
-# Each cluster has a name of its own, so files can run side by side. A case that
-# fails leaves nothing to the next one, which finds a new cluster.
+# Each cluster has its own name, so files can run side by side. A case that
+# fails leaves nothing to the next one, which gets a new cluster.
 
 bats_require_minimum_version 1.5.0
 
@@ -15,7 +15,7 @@ bats_require_minimum_version 1.5.0
 : "${DT_BUILDDIR:=$DT_SRCDIR}"
 export DT_SRCDIR DT_BUILDDIR
 
-# dt_cluster_lacks: prints why no cluster can be here, or nothing.
+# dt_cluster_lacks: prints why there can be no cluster here, or nothing.
 dt_cluster_lacks() {
     local tool
     [[ $(id -u) == 0 ]] || { echo "a cluster needs root" && return; }
@@ -27,14 +27,15 @@ dt_cluster_lacks() {
         echo "the kernel grants no namespaces"
 }
 
-# dt_cluster_up [OPTION]...: for setup_file; OPTIONs are those of devcluster up.
+# dt_cluster_up [OPTION]...: call it in setup_file; OPTIONs are those of
+# devcluster up.
 dt_cluster_up() {
     DT_SKIP=$(dt_cluster_lacks)
     export DT_SKIP DT_CLUSTER=t$$ DT_CLUSTER_OPTIONS=${*@Q}
     [[ -n $DT_SKIP ]] || dt_devcluster up "$@"
 }
 
-# A file with a setup of its own calls dt_setup there.
+# A file that has its own setup calls dt_setup there.
 dt_setup() {
     [[ -z $DT_SKIP ]] || skip "$DT_SKIP"
 }
@@ -43,7 +44,7 @@ setup() {
     dt_setup
 }
 
-# A file with a teardown of its own calls dt_teardown there: after a case that
+# A file that has its own teardown calls dt_teardown there: after a case that
 # failed or cut a node off, nothing of the old cluster is left, neither jobs nor
 # routes, mounts and stopped daemons.
 dt_teardown() {
@@ -59,12 +60,12 @@ teardown() {
     dt_teardown
 }
 
-# dt_cluster_down: for teardown_file.
+# dt_cluster_down: call it in teardown_file.
 dt_cluster_down() {
     [[ -n $DT_SKIP ]] || dt_devcluster down
 }
 
-# dt_devcluster VERB [WORD]...: that verb on the file's cluster.
+# dt_devcluster VERB [WORD]...: runs VERB on the file's cluster.
 dt_devcluster() {
     "$DT_SRCDIR/contrib/devcluster" "$1" --name "$DT_CLUSTER" "${@:2}"
 }
@@ -75,36 +76,44 @@ dt_kill() {
     dt_devcluster kill "$1"
 }
 
-# dt_run [--user USER] [--node NODE] COMMAND...: on the cluster, as root unless
-# said otherwise, for at most DT_TIMEOUT seconds (60).
+# dt_run [--user USER] [--node NODE] COMMAND...: runs it on the cluster, as root
+# by default, for at most DT_TIMEOUT seconds (60).
 dt_run() {
     timeout --kill-after=5 "${DT_TIMEOUT:-60}" \
         "$DT_SRCDIR/contrib/devcluster" run --name "$DT_CLUSTER" \
         --user root "$@"
 }
 
-# dt_srun WORD...: srun as root; without its notes about waiting in the queue,
-# which come and go.
+# dt_srun WORD...: srun as root, without its messages about waiting in the
+# queue, which do not always appear.
 dt_srun() {
     dt_run srun --quiet "$@"
 }
 
 # dt_srun_user WORD...: srun as an ordinary user, who has no access to root's
-# files: give it a directory of its own with chown dtuser on the cluster.
+# files: give the user a directory with chown dtuser on the cluster.
 dt_srun_user() {
     dt_run --user dtuser srun --quiet "$@"
 }
 
-# dt_background LOG COMMAND [WORD]...: runs it beside the case. LOG gets all that
-# it prints, and nothing of an earlier LOG can be read any more. Then $! is its
-# process.
+# dt_need_pmix: skips a case whose ranks meet by PMIx where Slurm was built
+# without it, as in Debian forky.
+dt_need_pmix() {
+    local types
+    types=$(dt_run srun --mpi=list 2>&1) || { echo "$types" && return 1; }
+    grep -qw pmix <<<"$types" ||
+        skip "this Slurm has no PMIx (srun --mpi=list)"
+}
+
+# dt_background LOG COMMAND [WORD]...: runs it beside the case. All its output
+# goes to LOG, which is emptied first. Afterwards $! is its process.
 dt_background() {
     : >"$1"
     "${@:2}" >>"$1" 2>&1 3>&- &
 }
 
-# dt_wait_for SECONDS COMMAND [WORD]...: until COMMAND succeeds; fails, and says
-# so, if it has not by then.
+# dt_wait_for SECONDS COMMAND [WORD]...: waits until COMMAND succeeds; fails
+# with a message if it does not in time.
 dt_wait_for() {
     local end=$((${EPOCHREALTIME%.*} + $1))
     until "${@:2}"; do
@@ -116,7 +125,7 @@ dt_wait_for() {
     done
 }
 
-# dt_lines COUNT PATTERN FILE: whether so many lines of FILE match, or more.
+# dt_lines COUNT PATTERN FILE: whether at least COUNT lines of FILE match.
 dt_lines() {
     (($(grep -c -e "$2" "$3") >= $1))
 }

@@ -7,7 +7,7 @@ bats_require_minimum_version 1.5.0
 
 load helpers
 
-# config NAME LINE...: NAME.yaml with these lines under launch:
+# config NAME LINE...: writes NAME.yaml with these lines under launch:
 config() {
     printf 'launch:\n' >"$1.yaml"
     printf '  %s\n' "${@:2}" >>"$1.yaml"
@@ -23,7 +23,7 @@ setup_file() {
 has() {
     trap "" TERM USR1
     echo "rank $RANK on $SLURMD_NODENAME has $1" | tee -a heard
-    # the first rank that ends has the others ended
+    # when the first rank exits, Slurm ends the others
     until [ "$(grep -c "has $1" heard)" -ge "${PEERS:-0}" ]; do
         sleep 0.1
     done
@@ -39,7 +39,7 @@ while [ $i -lt 500 ]; do
 done
 END
     chmod 755 waits
-    # a container plugin that only says what it is asked for
+    # a container plugin that only prints what it is asked for
     cat >pyxis.c <<'END'
 #include <slurm/spank.h>
 SPANK_PLUGIN(pyxis, 1)
@@ -82,8 +82,8 @@ setup() {
     cd "$WORK" || return
 }
 
-# batch SCRIPT [SBATCH WORD]...: runs a batch script; its output is the job's.
-# "sbatch --wait" would look twice a minute only at a job that was requeued.
+# batch SCRIPT [SBATCH WORD]...: runs a batch script and prints its output.
+# "sbatch --wait" would check a requeued job only twice a minute.
 batch() {
     local id
     printf '#!/bin/sh\n#SBATCH -o out --open-mode=append\n%s\n' "$1" >job.sh
@@ -107,7 +107,7 @@ show='echo $RANK/$WORLD_SIZE $SLURMD_NODENAME'
 3/4 n2" ]]
 }
 
-@test "the command line wins, and so does the user's environment" {
+@test "the command line and the user's environment override the file" {
     run -0 dt_srun -N1 --disttrain=four.yaml sh -c "$show"
     [[ $(sort <<<"$output") == $'0/2 n1\n1/2 n1' ]]
     run -0 dt_srun --disttrain four.yaml --ntasks-per-node 1 sh -c "$show"
@@ -117,7 +117,7 @@ show='echo $RANK/$WORLD_SIZE $SLURMD_NODENAME'
     [[ $(sort <<<"$output") == $'0/2 n1\n1/2 n1' ]]
 }
 
-@test "every default of srun arrives" {
+@test "every setting becomes a default of srun" {
     config all "nodes: 1" "gpus_per_node: 2" "cpus_per_task: 2" \
         "partition: other" "account: a1" "time: 7" "mem: 100M"
     run -0 dt_srun --disttrain=all.yaml sh -c 'echo $CUDA_VISIBLE_DEVICES
@@ -139,7 +139,7 @@ show='echo $RANK/$WORLD_SIZE $SLURMD_NODENAME'
     [[ $output == "image mine" ]]
 }
 
-@test "a step in a job obeys the file, or the job and the file disagree" {
+@test "a step in a job uses the file's sizes, or fails if they differ" {
     run -0 batch 'srun -Q --disttrain=four.yaml sh -c '"'$show'" -N2 --exclusive
     [[ $(sort <<<"$output") == "0/4 n1
 1/4 n1
@@ -150,7 +150,7 @@ show='echo $RANK/$WORLD_SIZE $SLURMD_NODENAME'
     [[ $output == *"srun: error: disttrain: four.yaml: nothing is submitted" ]]
 }
 
-@test "launch.command runs, word for word and without PMIx" {
+@test "launch.command runs with its exact words and without PMIx" {
     run -0 dt_srun -n1 --disttrain=command.yaml
     [[ $output == $'a\nb\\c. d..' ]]
     config mpi "command: [sh, -c, 'echo \$PMIX_RANK none']"
@@ -163,7 +163,7 @@ show='echo $RANK/$WORLD_SIZE $SLURMD_NODENAME'
     [[ $output == $'a\nb\\c. d..' ]]
 }
 
-@test "a command on the command line beats launch.command" {
+@test "a command on the command line overrides launch.command" {
     run -0 dt_srun --disttrain=command.yaml sh -c 'echo mine $RANK'
     [[ $output == "mine 0" ]]
 }
@@ -174,7 +174,7 @@ show='echo $RANK/$WORLD_SIZE $SLURMD_NODENAME'
     [[ $output == gone ]]
 }
 
-@test "a launch.command that is not there, or is no program" {
+@test "a launch.command that is missing or not executable" {
     config missing "command: [no-such-program]"
     run -127 dt_srun --disttrain=missing.yaml
     [[ $output == *"disttrain: launch.command: no-such-program is not on n1, \
@@ -195,17 +195,17 @@ Permission denied"* ]]
 algorithm:) and names no launch.command: give srun a command" ]]
 }
 
-@test "--disttrain=env has no file, and the variables" {
+@test "--disttrain=env has no file, but the variables" {
     run -0 dt_srun -N2 --ntasks-per-node=1 --disttrain=env sh -c "$show"
     [[ $(sort <<<"$output") == $'0/2 n1\n1/2 n2' ]]
     run -1 dt_srun -N2 --disttrain=env
-    [[ $output == "srun: error: disttrain: --disttrain=env needs a command, as \
+    [[ $output == "srun: error: disttrain: --disttrain=env needs a command, because \
 there is no file to name one" ]]
     run -0 batch 'cd /; srun -Q sh -c '"'$show'" -n1 --disttrain=env
     [[ $output == "0/1 n1" ]]
 }
 
-@test "the config is checked once, and before anything is queued" {
+@test "the config is checked once, before anything is queued" {
     cat >disttrain <<END
 #!/bin/sh
 [ "\$1" = console ] || echo "\$*" >>$WORK/checks
@@ -230,12 +230,12 @@ launch.nodes?"*"nothing is submitted" ]]
     [[ $output == "no --disttrain=four.yaml" ]]
     run -1 dt_srun --container-new sh -c true --disttrain=four.yaml
     [[ $output == "srun: error: disttrain: --disttrain=four.yaml is an \
-argument of the command sh, but was taken for srun's: write \"--\" before the \
+argument of the command sh, but srun read it as an option of its own: write \"--\" before the \
 command, or give srun's long options as --name=value" ]]
 }
 
 # signalled SIGNAL [SRUN WORD]...: a step that gets launch.signal 3 s after its
-# job's start, or later on a machine where the ranks are not up by then.
+# job's start, or later if the ranks are not up by then.
 signalled() {
     local lead
     for lead in 57 45 25; do
@@ -257,12 +257,12 @@ signalled() {
 rank" ]]
 }
 
-@test "so does SIGTERM, which srun does not forward by itself" {
+@test "SIGTERM, which srun does not forward by itself, reaches every rank too" {
     signalled TERM
     [[ $output == *"s to the time limit: SIGTERM to every rank"* ]]
 }
 
-@test "launch.signal in a heterogeneous job: what srun forwards" {
+@test "launch.signal in a heterogeneous job: only what srun forwards" {
     signalled USR1 -N1 ./waits : -N1 ./waits
     config term "time: 1" "nodes: 2" "signal: TERM@57"
     run ! dt_srun --disttrain=term.yaml -N1 ./waits : -N1 ./waits
@@ -278,14 +278,14 @@ reach every rank, not SIGTERM"* ]]
         dt_wait_for 30 dt_lines 2 up log
         dt_run scancel --signal="$signal" --name=wait$signal
         wait $! || true
-        # srun may be gone before their output is
+        # srun may exit before their output arrives
         grep "rank 0 on n1 has $signal" heard
         grep "rank 1 on n2 has $signal" heard
     done
 }
 
-# As spank_disttrain(8) says: what to send to srun, and what not to.
-@test "of the signals to srun itself USR1 reaches the ranks, TERM kills them" {
+# As spank_disttrain(8) says: which signals to send to srun, and which not.
+@test "sent to srun itself, USR1 reaches the ranks and TERM kills them" {
     local signal
     for signal in USR1 TERM; do
         rm -f heard
@@ -299,7 +299,7 @@ reach every rank, not SIGTERM"* ]]
     done
 }
 
-@test "launch.requeue: status 75 puts a task of an array back, and only it" {
+@test "launch.requeue: status 75 requeues its array task and no other" {
     run -0 batch 'echo task $SLURM_ARRAY_TASK_ID
 [ $SLURM_ARRAY_TASK_ID = 1 ] || exit 0
 srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exit 75; echo restarted"
@@ -311,7 +311,7 @@ sleep 3' -n1 --array=1-2 --disttrain=again.yaml
     [[ $(grep -c restarted <<<"$output") == 1 ]]
 }
 
-@test "so does one rank of several, and not if another has failed" {
+@test "status 75 of one rank requeues the job unless another has failed" {
     run -0 batch 'srun -Q sh -c "[ \$RANK = 1 ] || exec ./waits
 [ \$SLURM_RESTART_COUNT ] || exit 75; exit 6"
 sleep 3' -N2 -n2 --ntasks-per-node=1 --disttrain=again.yaml
@@ -320,7 +320,7 @@ sleep 3' -N2 -n2 --ntasks-per-node=1 --disttrain=again.yaml
 1 on n2, exit status 6"* ]]
 }
 
-@test "so does a step that fails after launch.signal" {
+@test "a step that fails after launch.signal is requeued" {
     local lead
     for lead in 57 45 25; do
         config both "signal: USR1@$lead" "requeue: true"
@@ -336,12 +336,12 @@ echo restarted"
 @test "no requeue after three restarts that ended within a minute" {
     run -0 batch 'SLURM_RESTART_COUNT=3 srun -Q sh -c "exit 75"
 echo status $?' -n1 --disttrain=again.yaml
-    [[ $output =~ "launch.requeue: job "[0-9]+" is not requeued: it has been 3 \
+    [[ $output =~ "launch.requeue: job "[0-9]+" is not requeued: it has been restarted 3 \
 times, and this step ended after "[0-9]+" s" ]]
     [[ $output == *"status 75" ]]
 }
 
-@test "what cannot be requeued is said" {
+@test "a job that cannot be requeued is named" {
     run -75 dt_srun --disttrain=again.yaml sh -c 'exit 75'
     [[ $output == *"launch.requeue: srun's own allocation cannot be requeued: \
 use sbatch" ]]
@@ -352,7 +352,7 @@ jobs are accepted or processed" ]]
     [[ $output == "" ]]
 }
 
-@test "a launcher inside the launcher: a warning, with the line to write" {
+@test "a launcher inside the launcher: a warning with the right command" {
     printf '#!/bin/sh\necho started\n' >torchrun
     chmod 755 torchrun
     cp torchrun mpirun
@@ -369,7 +369,7 @@ ARGUMENT..."* ]]
     [[ $output == $'started\nstarted' ]]
 }
 
-# given: what `env` shows of srun's input variables in a task.
+# given: srun's input variables that `env` shows in a task.
 given() {
     grep -E '^(SLURM_(KILL_BAD_EXIT|TIMELIMIT|PARTITION|ACCOUNT|QOS|CONSTRAINT|MPI_TYPE|LABELIO)|SRUN_CPUS_PER_TASK)=' || true
 }
@@ -386,8 +386,9 @@ given() {
     [[ $(given <tasks | sort) == $'SLURM_KILL_BAD_EXIT=0\nSLURM_TIMELIMIT=9' ]]
 }
 
-# Into a file: srun -K may lose what a task writes just before it is killed.
-@test "launch.max_requeues: a crash puts the job back, so often and no more" {
+# Writes to a file, because srun -K may lose what a task writes just before it
+# is killed.
+@test "launch.max_requeues: a crash requeues the job, up to the limit" {
     config crash "requeue: true" "max_requeues: 2"
     rm -f runs
     run -0 batch 'srun -Q sh -c "echo run \$SLURM_RESTART_COUNT >>runs
@@ -401,13 +402,13 @@ echo end' -n1 --disttrain=crash.yaml
 is not requeued again"*end && $output != *"goes back"* ]]
 }
 
-@test "what a restart would meet again is no crash, nor is what the user ends" {
+@test "a user's mistake or scancel does not count as a crash" {
     config crash "requeue: true" "max_requeues: 2"
     run -0 batch 'srun -Q sh -c "exit 78"
 srun -Q no-such-program
 echo end' -n1 --disttrain=crash.yaml
     [[ $output != *"goes back"* && $output == *end ]]
-    # its end looks like a failure, and may be known before the reason
+    # its end looks like a failure, and may be known before the cancellation
     printf '#!/bin/sh\nsrun -Q sh -c "trap : TERM; echo up; sleep 60 & wait; exit 1"\n' >job.sh
     rm -f out
     run -0 dt_run sbatch -n1 -o out --parsable --disttrain=crash.yaml job.sh

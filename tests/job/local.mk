@@ -35,7 +35,8 @@ job_tests = \
 	tests/job/train.bats \
 	# End of job_tests
 
-EXTRA_DIST += $(job_tests) tests/job/all_reduce.py tests/job/helpers.bash
+EXTRA_DIST += $(job_tests) tests/job/all_reduce.py tests/job/console.bash \
+	tests/job/helpers.bash
 
 # Slurm's own programs cannot load a plugin that wants a sanitizer in them.
 if HAVE_BATS
@@ -44,7 +45,7 @@ TESTS += $(job_tests)
 endif
 endif
 
-# Programs for the tests, not tests.
+# Programs that tests run; they are not tests themselves.
 noinst_PROGRAMS += tests/job/comm_probe
 if HAVE_PMIX
 noinst_PROGRAMS += tests/job/pmix_ring
@@ -53,7 +54,7 @@ endif
 if HAVE_NCCL
 noinst_PROGRAMS += tests/job/nccl_probe
 tests_job_nccl_probe_SOURCES = tests/job/nccl_probe.c \
-	runtime/comm/comm_nccl.c runtime/comm/nccl_bootstrap.c
+	runtime/comm/nccl_api.c runtime/comm/nccl_bootstrap.c
 tests_job_nccl_probe_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_job_nccl_probe_LDFLAGS = $(AM_LDFLAGS) $(CUDA_LDFLAGS)
 tests_job_nccl_probe_LDADD = $(LDADD) -lcudart_static -ldl -lrt -lpthread

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nccl_probe.c - one rank of a job that meets as for NCCL, without GPUs
+ * nccl_probe.c - one rank of a job that exchanges what NCCL needs, without GPUs
  *
- * Usage: nccl_probe CARD
+ * Usage: nccl_probe GPU
  *
  * Exchanges the ids of the installed libnccl and facts through the launcher.
- * CARD is what it says its card is; "@" for one of its own. An error is
- * printed, and its status is the exit status.
+ * GPU is the name that it gives its GPU; "@" makes a unique one. Prints an
+ * error, whose status becomes the exit status.
  */
 #include "config.h"
 
@@ -26,9 +26,9 @@ static int failed(void)
     return err.status;
 }
 
-/* Says who this is and what all ranks have got of rank 0. */
-static void print(const struct dt_comm_world *world, int version,
-                  const struct dt_nccl_id *ids)
+/* Prints which rank this is and what all ranks got from rank 0. */
+static void print_rank(const struct dt_comm_world *world, int version,
+                       const struct dt_nccl_id *ids)
 {
     unsigned long sum = 5381;
     for (int i = 0; i < DT_NCCL_ID_BYTES; i++)
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
         return failed();
     world = dt_world_of(launch);
     dt_nccl_facts_init(&facts);
-    snprintf(facts.card, sizeof(facts.card), "none");
+    snprintf(facts.gpu_name, sizeof(facts.gpu_name), "none");
     if (!strcmp(argv[1], "@"))
         snprintf(facts.gpu, sizeof(facts.gpu), "card %d", world.rank);
     else
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
                        30000, &err);
     if (!ids)
         return failed();
-    print(&world, facts.version, ids);
+    print_rank(&world, facts.version, ids);
     free(ids);
     dt_launch_destroy(launch);
     return 0;

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2016,SC2154
 # SPDX-License-Identifier: Apache-2.0
-# packaging.bats - what is installed works, and goes again; deb, rpm, by hand
+# packaging.bats - what is installed works and can be removed; deb, rpm, by hand
 
 bats_require_minimum_version 1.5.0
 
 load helpers
 
-# A tree as in a release, in which both packages are built.
+# Makes a tree as in a release, in which both packages are built.
 setup_file() {
     DT_SKIP=$(dt_cluster_lacks)
     WORK=$(mktemp -d /tmp/disttrain-packaging.XXXXXX)
@@ -31,13 +31,13 @@ teardown() {
     [[ ! -d /run/disttrain-devcluster/$DT_CLUSTER ]] || dt_devcluster down
 }
 
-# files DIR: every file and link below it.
+# files DIR: prints every file and link below it.
 files() {
     (cd "$1" && find . ! -type d -print | sort)
 }
 
-# hardened FILE: it looks for libraries in the usual folders only, and finds all
-# symbols before it starts.
+# hardened FILE: it searches libraries only in the usual directories, and
+# resolves all symbols at start.
 hardened() {
     readelf --wide --program-headers --dynamic "$1" >headers
     grep -q GNU_RELRO headers && grep -q BIND_NOW headers &&
@@ -53,13 +53,13 @@ need() {
     command -v "$1" >/dev/null || skip "$1 is not installed"
 }
 
-# Packages of Debian, built once; the others of the tests need them.
+# Builds the Debian packages once, for all tests that need them.
 need_debs() {
     need dh
     [[ -e debs ]] || skip "the packages could not be built"
 }
 
-# slurm_series [N]: such as 22.05, N months later.
+# slurm_series [N]: prints a series such as 22.05, N months later.
 slurm_series() {
     local version year month
     version=$(dpkg-query --show --showformat='${Version}' libslurm-dev)
@@ -75,7 +75,7 @@ runtime_deb() {
     echo "disttrain_${VERSION}_$(dpkg --print-architecture).deb"
 }
 
-# deb_root COMMAND...: dpkg on a system of its own, where nothing else is
+# deb_root COMMAND...: runs dpkg on a separate system, where nothing else is
 # installed and no package can ask for a shell.
 deb_root() {
     dpkg --root="$WORK/root" --force-depends --force-not-root \
@@ -102,7 +102,7 @@ deb_root() {
     [[ -z $output ]]
 }
 
-@test "plugstack.conf's line is read after that of pyxis" {
+@test "plugstack.conf's line is read after the one of pyxis" {
     local snippet
     snippet=$(cd "$DT_BUILDDIR/contrib/plugstack" && echo ./*.conf)
     mkdir plugstack.conf.d
@@ -119,8 +119,8 @@ deb_root() {
     [[ $output == "$VERSION" ]]
 }
 
-# debhelper brings the autotools along, and Debian always has a compiler.
-@test "the Debian package is built with what contrib/check is" {
+# debhelper depends on the autotools, and Debian builds always have a compiler.
+@test "the Debian package needs the same packages as contrib/check" {
     # shellcheck source=contrib/build.sh
     run -0 bash -c '. "$0"; printf "%s\n" $packages_build' \
         "$TREE/contrib/build.sh"
@@ -131,7 +131,7 @@ deb_root() {
     diff <(sort <<<"$want") <(sort <<<"$output")
 }
 
-@test "dpkg-buildpackage makes the packages, lintian has no complaint" {
+@test "dpkg-buildpackage builds the packages without lintian errors" {
     need dh
     cp -r "$TREE" deb
     DEB_BUILD_OPTIONS="parallel=$(nproc) noautodbgsym" env --chdir=deb \
@@ -144,7 +144,7 @@ deb_root() {
     fi
 }
 
-@test "the Debian plugin wants the release of Slurm it was built for" {
+@test "the Debian plugin depends on the Slurm release it was built for" {
     need_debs
     run -0 dpkg-deb --field "$(plugin_deb)" Depends
     [[ $output == *"slurm-wlm-basic-plugins (>= $(slurm_series)~), "* ]]
@@ -167,13 +167,14 @@ deb_root() {
         "$TREE/configs/quickstart.yaml" >c.yaml
     dt_devcluster up --nodes 2 --cpus 1 --runtime "$WORK/used/usr/bin/disttrain" \
         --plugin "$(echo "$WORK"/used/usr/lib/*/slurm-wlm/spank_disttrain.so)"
+    dt_need_pmix
     run -0 dt_run env DISTTRAIN_OUTPUT="$WORK/out" srun -N2 -n2 \
         --disttrain=c.yaml
     [[ $output == *"done: 2 steps"* ]]
     dt_devcluster down
 }
 
-@test "removing the Debian plugin takes its line out of plugstack.conf" {
+@test "removing the Debian plugin removes its line from plugstack.conf" {
     need_debs
     mkdir -p root/var/lib/dpkg/{updates,info} root/etc
     touch root/var/lib/dpkg/{status,available}
@@ -194,7 +195,7 @@ deb_root() {
     [[ $(grep -v ^./var/lib/dpkg/ <<<"$output") == "" ]]
 }
 
-@test "rpmbuild makes the packages" {
+@test "rpmbuild builds the packages" {
     need rpmbuild
     mkdir -p rpm/SOURCES
     tar -cJf "rpm/SOURCES/disttrain-$VERSION.tar.xz" "disttrain-$VERSION"
@@ -203,6 +204,7 @@ deb_root() {
         { tail -n 30 rpm.log && return 1; }
     run -0 rpm -qlp rpm/RPMS/*/disttrain-"$VERSION"*.rpm
     [[ $output == *"/usr/bin/disttrain"*"/man1/disttrain.1"* ]]
+    [[ $output == *"/man1/disttrain-train.1"* ]]
     run -0 rpm -qlp rpm/RPMS/*/disttrain-slurm-"$VERSION"*.rpm
     [[ $output == *"/slurm/plugstack.conf.d/zz-disttrain.conf"* ]]
     [[ $output == *"/slurm/spank_disttrain.so"*"/man8/spank_disttrain.8"* ]]
@@ -213,8 +215,7 @@ deb_root() {
     rm -rf used
     mkdir used
     for file in rpm/RPMS/*/disttrain-*.rpm; do
-        rpm2archive "$file"
-        tar -xzf "$file.tgz" -C used
+        rpm2archive - <"$file" | tar -xz -C used # releases write FILE.tgz or stdout
     done
     for file in used/usr/bin/disttrain used/usr/lib*/slurm/*.so; do
         hardened "$file" && stripped "$file"

@@ -7,8 +7,8 @@ bats_require_minimum_version 1.5.0
 
 load helpers
 
-# The runtime is a script here: it accepts what is not called bad, and when it
-# runs as a task it shows its variables, like the program `show`.
+# The runtime is a script here: it accepts any config that is not called bad,
+# and as a task it prints its variables, like the program `show`.
 setup_file() {
     WORK=$(mktemp -d /tmp/disttrain-plugin.XXXXXX)
     export WORK
@@ -65,8 +65,8 @@ teardown() {
     dt_teardown
 }
 
-# second_cluster_srun [UP OPTION]... -- [SRUN WORD]...: srun on a cluster that
-# is configured otherwise; it lives as long as the test.
+# second_cluster_srun [UP OPTION]... -- [SRUN WORD]...: runs srun on a cluster
+# with another configuration, which exists until the test ends.
 second_cluster_srun() {
     local up=()
     while [[ $1 != -- ]]; do
@@ -93,23 +93,23 @@ table() {
     done
 }
 
-# expect TEXT: $output is that, but for the order of the lines.
+# expect TEXT: $output is TEXT, in any order of lines.
 expect() {
     diff <(sort <<<"$1") <(sort <<<"$output")
 }
 
-# jobs: how many jobs Slurm has ever heard of.
+# jobs: how many jobs have ever been submitted.
 jobs() {
     dt_run scontrol --oneliner show job | grep -c JobId= || true
 }
 
-# batch SCRIPT [SBATCH WORD]...: runs a batch script; its output is the job's.
+# batch SCRIPT [SBATCH WORD]...: runs a batch script and prints its output.
 batch() {
     printf '#!/bin/sh\n#SBATCH -N4 -n8 --ntasks-per-node=2 -o out\n%s\n' \
         "$1" >job.sh
     local status=0
     dt_run sbatch --quiet --wait "${@:2}" job.sh || status=$?
-    # a step may have to wait until the one before it has given its CPUs back
+    # a step may have to wait until the previous one has released its CPUs
     grep -v '^srun: .*step creation' out
     return "$status"
 }
@@ -117,7 +117,7 @@ batch() {
 @test "srun --help, sbatch --help and salloc --help describe the option" {
     for tool in srun sbatch salloc; do
         run -0 dt_run "$tool" --help
-        [[ $output == *"--disttrain=FILE"*"check the training config FILE"* ]]
+        [[ $output == *"--disttrain=FILE"*"check the configuration FILE"* ]]
     done
 }
 
@@ -162,10 +162,10 @@ batch() {
     expect "$(table n1 n1 n2 n3)"
 }
 
-@test "rank 0 that is not where the others look for it ends the step" {
+@test "a rank 0 that is not where the others look for it ends the step" {
     run ! dt_run salloc -w n[1-3] srun -w n3 -N1 -n1 --disttrain=c.yaml \
         ./show : -w n[1-2] -N2 -n2 ./show
-    [[ $output == *"rank 0: MASTER_ADDR: taken for n1, but this is n3; set \
+    [[ $output == *"rank 0: MASTER_ADDR: expected rank 0 on n1, but it is on n3; set \
 MASTER_ADDR to the host of rank 0 before srun"* ]]
 }
 
@@ -176,7 +176,7 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
     [[ $output == "${lines[0]}"$'\n'"${lines[0]}"$'\n'"${lines[0]}" ]]
 }
 
-# Not with PMIx: Slurm 22.05's srun then hangs now and then when it has done
+# Without PMIx, because srun of Slurm 22.05 sometimes hangs at its end then
 # (pmixp_abort_agent_stop, once for each component, on one agent).
 @test "a heterogeneous job without a command runs the runtime" {
     run -0 --separate-stderr dt_run env SLURM_MPI_TYPE=none \
@@ -205,6 +205,7 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
 }
 
 @test "the runtime gets PMIx, however the options are written" {
+    dt_need_pmix
     local form
     for form in "--disttrain=c.yaml" "--disttrain=c.yaml -n1" \
         "-n 1 --disttrain=c.yaml" "--disttrain c.yaml -n 1" \
@@ -216,7 +217,7 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
     done
 }
 
-@test "the user's MPI type stays" {
+@test "the user's MPI type is kept" {
     run -0 dt_run env SHOW_MPI=1 srun -Q -n 1 --mpi=pmi2 --disttrain=c.yaml
     [[ ${lines[0]} == "mpi pmi2 " ]]
     run -0 dt_run env SHOW_MPI=1 SLURM_MPI_TYPE=pmi2 srun -Q --disttrain=c.yaml
@@ -236,14 +237,14 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
     [[ $output == "$want -- --help" ]]
 }
 
-@test "a program that has the option, and srun has not, is left alone" {
+@test "a program's own --disttrain is not taken for srun's" {
     run -0 dt_srun -n 1 ./show --disttrain=bad.yaml
     [[ $output == "- - - - - - - n1 show --disttrain=bad.yaml" ]]
     run -0 dt_srun -l ./show --disttrain bad.yaml
     [[ $output == "0: - - - - - - - n1 show --disttrain bad.yaml" ]]
 }
 
-@test "--disttrain=none is off, and needs a command" {
+@test "--disttrain=none switches the plugin off, and needs a command" {
     run -0 dt_srun --disttrain=none ./show
     [[ $output == "- - - - - - - n1 show " ]]
     run -1 dt_srun --disttrain=none
@@ -261,7 +262,7 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
     [[ $output == "$WORK/c.yaml" ]]
 }
 
-@test "--multi-prog needs its file, and has ranks with it" {
+@test "--multi-prog needs its file, and its tasks are ranks" {
     run -1 dt_srun --multi-prog --disttrain=c.yaml -n2
     [[ $output == *"--multi-prog needs its file as the command" ]]
     printf '0 %s/show zero\n1 %s/show one\n' "$WORK" "$WORK" >multi
@@ -301,12 +302,13 @@ salloc: error: disttrain: bad.yaml: nothing is submitted" ]]
 $(table n1 n1 n2 n3 n4)"
 }
 
-@test "the same with sbatch --export=NONE" {
+@test "so it does with sbatch --export=NONE" {
     run -0 batch "cd /; srun $WORK/show" --disttrain=c.yaml --export=NONE
     expect "$(table n1 n1 n2 n3 n4)"
 }
 
-@test "in a batch job the runtime is named, and gets PMIx" {
+@test "in a batch job the command is disttrain, and it gets PMIx" {
+    dt_need_pmix
     run -0 batch "SHOW_MPI=1 srun -n1 -N1 ./disttrain" --disttrain=c.yaml
     [[ ${lines[0]} == "mpi pmix with a rank" ]]
     run -1 batch srun --disttrain=c.yaml
@@ -315,19 +317,19 @@ leaves no place for a command: write \"srun disttrain\"" ]]
     [[ ${lines[1]} == "srun: fatal: No command given to execute." ]]
 }
 
-@test "an srun of a batch job can have another config, or none" {
+@test "an srun in a batch job can use another config, or none" {
     run -0 batch 'srun -n1 -N1 --disttrain=d.yaml \
     sh -c "echo \$SLURM_DISTTRAIN_CONFIG"
 srun -n1 -N1 --disttrain=none ./show
 srun -n1 -N1 ./show --disttrain=x' --disttrain=c.yaml
     [[ ${lines[0]} == "$WORK/d.yaml" ]]
-    # which of its nodes a step of one gets is up to Slurm
+    # Slurm chooses the node of a one-node step
     [[ ${lines[1]} == "- - - - - - - n"[1-4]" show " ]]
     [[ ${lines[2]} =~ ^"0 1 0 1 0 0 "(n[1-4])" "(n[1-4])" show --disttrain=x"$ ]]
     [[ ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]]
 }
 
-@test "an srun started in a task begins afresh" {
+@test "an srun started in a task inherits nothing from its step" {
     run -0 batch 'srun -n2 -N2 sh -c "[ \$RANK = 0 ] || 
     srun --overlap -n1 -N1 ./show"' --disttrain=c.yaml
     [[ $output =~ ^"- - - - - - - n"[1-4]" show "$ ]]
@@ -337,14 +339,14 @@ srun -n1 -N1 ./show --disttrain=x' --disttrain=c.yaml
     [[ ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]]
 }
 
-@test "salloc hands the option on" {
+@test "salloc passes the option on" {
     run -0 --separate-stderr dt_run salloc -N2 --ntasks-per-node=2 \
         --disttrain=c.yaml sh -c 'cd /; srun '"$WORK"'/show; '"$WORK"'/show x'
     expect "$(table n1 n1 n2)
 - - - - - - -  show x"
 }
 
-@test "the interactive step of salloc hands the option on" {
+@test "the interactive step of salloc passes the option on" {
     second_cluster_srun --nodes 2 --conf LaunchParameters=use_interactive_step \
         --conf 'InteractiveStepOptions="--interactive --preserve-env $SHELL"' \
         -- true
@@ -364,7 +366,7 @@ task has 1; unset RANK before srun"* ]]
     [[ $output != *show* ]]
 }
 
-@test "so it does with an optional plugin" {
+@test "a contradicting RANK ends the step with an optional plugin, too" {
     local plugin=$DT_BUILDDIR/spank/.libs/spank_disttrain.so
     run -1 env RANK=5 SRCDIR= bash -c "$(declare -f second_cluster_srun)
         second_cluster_srun --nodes 1 --plugin none \
@@ -374,7 +376,7 @@ task has 1; unset RANK before srun"* ]]
     [[ $output != *show* ]]
 }
 
-@test "what the user has set is kept" {
+@test "variables that the user has set are kept" {
     run -0 dt_run env RANK=0 MASTER_ADDR=10.1.1.1 MASTER_PORT=29500 \
         OMP_NUM_THREADS=3 srun -Q --disttrain=c.yaml \
         sh -c 'echo $RANK $MASTER_ADDR $MASTER_PORT $OMP_NUM_THREADS'
@@ -383,7 +385,7 @@ task has 1; unset RANK before srun"* ]]
         sh -c 'echo $FROM_CONFIG'
     expect "mine
 mine
-disttrain: env: FROM_CONFIG of the config is not used: the environment has \
+disttrain: env: FROM_CONFIG of the configuration is not used: the environment has \
 another value"
 }
 
@@ -417,7 +419,7 @@ runtime=$WORK/disttrain port_range=2000-2001" \
     [[ $output == $((cpus < 4 ? cpus : 4)) ]]
 }
 
-@test "OMP_NUM_THREADS is what the affinity mask has" {
+@test "OMP_NUM_THREADS is at most the size of the affinity mask" {
     run -0 second_cluster_srun --nodes 1 --conf TaskPlugin=task/affinity \
         -- -n1 --cpu-bind=map_cpu:0 --disttrain=c.yaml \
         sh -c 'echo $OMP_NUM_THREADS'
@@ -433,7 +435,7 @@ runtime=$WORK/disttrain port_range=2000-2001" \
     [[ $output == *survived* ]]
 }
 
-@test "an ordinary user has it all" {
+@test "everything works for an ordinary user" {
     run -0 dt_srun_user -N4 --ntasks-per-node=2 --disttrain=c.yaml ./show
     expect "$(table n1 n1 n2 n3 n4)"
 }
@@ -463,7 +465,7 @@ argument \"rutime=/x\": expected runtime=PATH, port_range=A-B, env=NAME=VALUE, \
 force=NAME=VALUE, allow_runtime=DIR or off=PART" ]]
 }
 
-@test "a runtime that is not there is named" {
+@test "a missing runtime is named" {
     run -1 second_cluster_srun --nodes 1 --plugin none --plugstack \
         "required $DT_BUILDDIR/spank/.libs/spank_disttrain.so runtime=/x/y" \
         -- --disttrain=c.yaml
@@ -480,6 +482,7 @@ install disttrain there"* ]]
 }
 
 @test "an MPI program without MPI is named, and one with it is not" {
+    dt_need_pmix
     local ring=$DT_BUILDDIR/tests/job/pmix_ring
     [[ -x $ring ]] || skip "built without PMIx"
     run dt_run srun -n2 --disttrain=env "$ring"

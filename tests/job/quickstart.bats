@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# quickstart.bats - contrib/quickstart keeps what it promises
+# quickstart.bats - contrib/quickstart does what it promises
 
 load helpers
 
@@ -24,13 +24,14 @@ held_out() {
     sed -n 's/^held-out loss \([0-9]*\)\.\([0-9]\{3\}\).*/\1\2/p' <<<"$1"
 }
 
-@test "it trains, speaks, and leaves nothing but the model" {
+@test "it trains, generates text, and leaves nothing but the model" {
     traces >"$BATS_TEST_TMPDIR/before"
     run -0 "$tree/contrib/quickstart"
     traces >"$BATS_TEST_TMPDIR/after"
     diff "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/after"
     echo "$output"
-    # The letters of the held-out text have 3.07 nats each on their own.
+    # Guessed by frequency, the letters of the held-out text have 3.07 nats
+    # each.
     (($(held_out "$output") < 2500))
     [[ $output == *"The licensee may "[[:print:]]* ]]
     [[ -e $tree/outputs/quickstart/checkpoints/latest/model.safetensors ]]
@@ -42,7 +43,7 @@ held_out() {
     [[ $output == *"done: 20 steps"* ]]
 }
 
-@test "what goes wrong is its exit status, and the cluster goes down" {
+@test "a failure sets its exit status, and the cluster is taken down" {
     sed -i 's/max_steps:/maxsteps:/' "$tree/configs/quickstart.yaml"
     traces >"$BATS_TEST_TMPDIR/before"
     run ! "$tree/contrib/quickstart"
@@ -51,7 +52,7 @@ held_out() {
     diff "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/after"
 }
 
-@test "who is not root is told so in one line" {
+@test "a user who is not root is told so in one line" {
     local nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
     "${nobody[@]}" test -r "$tree/contrib/quickstart" ||

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
-# refuse.bats - runs that cannot be what they are told to be, without Slurm
+# refuse.bats - runs that cannot be as configured are refused, without Slurm
 
 bats_require_minimum_version 1.5.0
 
@@ -22,7 +22,7 @@ teardown() {
     rm -rf "$WORK"
 }
 
-# train [LINE]...: a small run with these sections beside its own.
+# train [LINE]...: a small run with these sections added.
 train() {
     {
         echo "algorithm: sft"
@@ -37,13 +37,13 @@ train() {
 steps="training: {per_device_batch_size: 2, max_steps: 2}"
 more="training: {per_device_batch_size: 2, max_steps: 3, resume: auto}"
 
-# sum_again: checksums.txt of this directory, as an older version wrote it.
+# sum_again: writes checksums.txt of this directory as an older version did.
 sum_again() {
     command -v xxhsum >/dev/null || skip "xxhsum is not installed"
-    xxhsum -H3 -- *.json *.safetensors >checksums.txt
+    xxhsum -H3 --tag -- *.json *.safetensors >checksums.txt
 }
 
-@test "a checkpoint of another version says so, and what can be done" {
+@test "a checkpoint of another version is refused, with what to do" {
     local data="data: {train: train.txt, max_length: 32}"
     train "$data" "$steps"
     ((status == 0))
@@ -54,19 +54,19 @@ sum_again() {
     cd "$WORK"
     train "$data" "$more"
     ((status == 65))
-    [[ $output == *"trainer_state.json: of version 1, this program reads"* ]]
+    [[ $output == *"trainer_state.json: has version 1, but this program reads"* ]]
     [[ $output == *"version 2: name the checkpoint in model.path"* ]]
 }
 
-@test "held-out data of less than a token: refused, not a crash" {
+@test "held-out data of less than a token is refused" {
     train "data: {train: train.txt, max_length: 32,
   validation_split: 1.0e-6}" "training: {per_device_batch_size: 2,
   eval_only: true}"
     ((status == 65))
-    [[ $output == *"held-out data: data: 0 tokens hold no sample of 32 + 1"* ]]
+    [[ $output == *"held-out data: data: 0 tokens are too few for a sample of 32 + 1"* ]]
 }
 
-@test "a weight on a file that is one stream: refused, by check too" {
+@test "a weight for a stream of text is refused, by check too" {
     local text="a weight is for files of examples, not for a stream of tokens"
     train "data: {train: [{path: train.txt, weight: 2}], max_length: 32}" \
         "$steps"
@@ -77,7 +77,7 @@ sum_again() {
     [[ $output == *"train.txt: $text"* ]]
 }
 
-@test "the loss of a part of a file that has none: refused, by check too" {
+@test "data.loss_on for a file without such a part is refused, by check too" {
     local text="data.loss_on: E112 $WORK/train.txt is one stream, without"
     train "data: {train: train.txt, max_length: 32}" "$steps" \
         "completion_only_loss: true"
@@ -91,7 +91,7 @@ sum_again() {
     [[ $output == *"$text conversations"* ]]
 }
 
-@test "resumed with other weights, packing or truncation: other data" {
+@test "resume with other weights, packing or truncation means other data" {
     data() {
         echo "data: {train: [{path: a.jsonl, weight: $1}, {path: b.jsonl,
   weight: $2}], max_length: 32, packing: $3, truncation: $4}"
@@ -110,7 +110,7 @@ sum_again() {
     ((status == 0))
 }
 
-@test "resumed in fp16, from fp32 or with another static scale" {
+@test "resume in fp16 from fp32 or with another static scale" {
     local data="data: {train: train.txt, max_length: 32}" fp16
     scale() {
         sed -n 's/.*"scale": \([0-9.]*\),*/\1/p' \
@@ -138,10 +138,10 @@ sum_again() {
     train "$data" "training: {per_device_batch_size: 2, max_steps: 1}" \
         "scheduler: {name: cosine, warmup_steps: 1}"
     ((status == 0))
-    [[ $output == *"E110 nothing is learnt: the run ends at step 1 of 1 of warm-up"* ]]
+    [[ $output == *"E110 the model will not change: the run ends at step 1 of 1 of the warm-up"* ]]
 }
 
-@test "tokens that fill no row are counted" {
+@test "tokens that do not fill a row are counted" {
     seq 12 >short.txt # 27 bytes and the end of the text
     train "data: {train: short.txt, max_length: 10}" "$steps"
     ((status == 0))
@@ -152,17 +152,17 @@ sum_again() {
     [[ $output != *"do not fill"* ]]
 }
 
-# resume LINE...: `train` from a copy of the checkpoint that is in first/.
+# resume LINE...: `train` from a copy of the checkpoint in first/.
 resume() {
     rm -rf out
     cp -r first out
     train "$@"
 }
 
-@test "resumed with another model, order or seed: refused, with both values" {
+@test "resume with another model, order or seed is refused with both values" {
     local data="data: {train: train.txt, max_length: 32}" text edit
     local model="{n_embd: 16, n_layer: 1, n_head: 2, n_positions: 32}"
-    # again MODEL [LINE]...: resume with that model
+    # again MODEL [LINE]...: resumes with that model
     again() {
         resume "${@:2}" "$more" >/dev/null
         sed -i "s/^model: .*/model: $1/" small.yaml
@@ -180,17 +180,17 @@ resume() {
     ((status == 0))
     mv out first
     again "${model/head: 2/head: 4}" "$data"
-    refused "model.n_head 2, not 4, which makes another model: set it back"
+    refused "model.n_head 2, not 4, which changes the model: set it back"
     again "${model/\}/, layer_norm_epsilon: 1.0e-6\}}" "$data"
-    refused "model.layer_norm_epsilon 1e-05, not 1e-06, which makes another"
+    refused "model.layer_norm_epsilon 1e-05, not 1e-06, which changes the model"
     again "$model" "${data/\}/, shuffle: false\}}"
-    refused "data.shuffle true, not false, which orders the data; set it back"
+    refused "data.shuffle true, not false, which changes the order of the data; set it back"
     again "$model" "${data/\}/, validation_split: 0.1\}}"
-    refused "data.validation_split 0, not 0.1, which orders the data"
+    refused "data.validation_split 0, not 0.1, which changes the order"
     again "$model" "$data" "seed: 43"
-    refused "run.seed 42, not 43, which orders the data; set run.data_seed: 42"
+    refused "run.seed 42, not 43, which changes the order of the data; set run.data_seed: 42"
     again "$model" "$data" "data_seed: 43"
-    refused "run.data_seed 42, not 43, which orders"
+    refused "run.data_seed 42, not 43, which changes the order"
 
     mkdir llama
     echo '{"model_type": "llama", "vocab_size": 257, "hidden_size": 16,
@@ -208,8 +208,8 @@ resume() {
         again "$model" "$data"
         refused "$text"
     done <<'END'
-s/10000.0/500000.0/|rope_theta 10000, not 500000, which makes another model
-s/1e-5/1e-6/|rms_norm_eps 1e-05, not 1e-06, which makes another model
+s/10000.0/500000.0/|rope_theta 10000, not 500000, which changes the model
+s/1e-5/1e-6/|rms_norm_eps 1e-05, not 1e-06, which changes the model
 s/10000.0/&, "rope_scaling": {"rope_type": "linear", "factor": 2.0}/|rope_scaling.rope_type default, not linear, which
 END
     cp was.json llama/config.json
@@ -217,7 +217,7 @@ END
     ((status == 0))
 }
 
-@test "resumed with other settings of training: one line lists them" {
+@test "resume with other training settings: one line lists them" {
     local data="data: {train: train.txt, max_length: 32}"
     train "$data" "$steps" "optimizer: {lr: 1.0e-3}"
     ((status == 0))
@@ -227,7 +227,7 @@ END
         "scheduler: {name: cosine, warmup_steps: 1}" "seed: 7" "data_seed: 42" \
         "precision: {compute: bf16}"
     ((status == 0))
-    (($(grep -c 'going on with other settings: ' <<<"$output") == 1))
+    (($(grep -c 'resuming with changed settings: ' <<<"$output") == 1))
     local change
     for change in "run.seed 42 -> 7" "optimizer.lr 0.001 -> 0.002" \
         "scheduler.name linear -> cosine" "scheduler.warmup_steps 0 -> 1" \
@@ -236,8 +236,8 @@ END
         [[ $output == *"$change"* ]]
     done
     (($(grep -o ' -> ' <<<"$output" | wc -l) == 9))
-    # the same again says nothing
+    # the same settings again print nothing
     resume "$data" "training: {per_device_batch_size: 2, max_steps: 2,
   resume: auto}" "optimizer: {lr: 1.0e-3}"
-    [[ $output != *"other settings"* ]]
+    [[ $output != *"changed settings"* ]]
 }

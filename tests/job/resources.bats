@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2016
 # SPDX-License-Identifier: Apache-2.0
-# resources.bats - the GPUs, CPUs and limits of a task, as Slurm and we set them
+# resources.bats - the GPUs, CPUs and limits of a task, as set by Slurm and us
 
 bats_require_minimum_version 1.5.0
 
 load helpers
 
-# Slurm believes in 8 CPUs here, whatever the machine has.
+# Slurm is told that there are 8 CPUs here, whatever the machine has.
 setup_file() {
     WORK=$(mktemp -d /tmp/disttrain-resources.XXXXXX)
     export WORK
@@ -39,9 +39,10 @@ teardown() {
     dt_teardown
 }
 
-# real_cpus [UP OPTION]...: a second cluster, with the CPUs that there are. Sets
-# all to their number, part to that of each of two tasks, and threads to theirs
-# if Slurm has one CPU for each: less than two cores each are left to both.
+# real_cpus [UP OPTION]...: starts a second cluster with the machine's real
+# CPUs. Sets all to their number, part to the number of each of two tasks, and
+# threads to their threads if Slurm gives one CPU to each; if there are fewer
+# than two cores for each task, both use all.
 real_cpus() {
     local cores
     all=$(nproc)
@@ -61,17 +62,17 @@ real_srun() {
         --user root srun --quiet --disttrain=c.yaml "$@"
 }
 
-# Two tasks on the first cluster show the GPUs that they see.
+# Two tasks on the first cluster print the GPUs that they see.
 see_gpus() {
     dt_srun -n2 --disttrain=c.yaml "$@" sh -c 'echo "$LOCAL_RANK:" \
         "${CUDA_VISIBLE_DEVICES-unset} ${ROCR_VISIBLE_DEVICES-unset}"'
 }
 
-# How many CPUs a task may use, and how many threads it will have.
+# Prints how many CPUs a task may use, and how many threads it will have.
 show_cpus='echo "$LOCAL_RANK: $(env -u OMP_NUM_THREADS nproc)" \
     "$OMP_NUM_THREADS"'
 
-# expect LINE...: they are the output, in whatever order.
+# expect LINE...: these lines are the output, in any order.
 expect() {
     diff <(printf '%s\n' "$@" | sort) <(sort <<<"$output")
 }
@@ -90,7 +91,7 @@ launch.gpu_visibility: one for programs that take device 0"
     expect "0: unset unset" "1: unset unset"
 }
 
-@test "a task that sees its own GPU only is warned, once a node" {
+@test "a task that sees only its own GPU causes a warning, once per node" {
     local option
     for option in --gpus-per-task=1 "--gpus-per-node=2 --gpu-bind=single:1"; do
         # shellcheck disable=SC2086
@@ -101,7 +102,7 @@ launch.gpu_visibility: one for programs that take device 0"
     [[ $output == "" ]]
 }
 
-@test "more tasks than GPUs are warned of" {
+@test "more tasks than GPUs cause a warning" {
     run -0 see_gpus --gpus-per-node=1
     expect "0: 0 0" "1: 0 0" "disttrain: n1: 2 tasks share 1 GPU: LOCAL_RANK \
 is not always the index of one, and NCCL refuses two ranks on one; use \
@@ -132,7 +133,7 @@ refuses two ranks on one; use --ntasks-per-node=1"
 }
 
 # Slurm 22.05 and 23.02 then set no list.
-@test "what --gpu-bind=none leaves is taken as it is" {
+@test "with --gpu-bind=none nothing is changed" {
     run -0 see_gpus --gpus-per-node=2 --gpu-bind=none
     [[ $output != *disttrain* ]]
     run -0 see_gpus --export=ALL,SLURM_DISTTRAIN_GPU_VISIBILITY=one \
@@ -141,14 +142,14 @@ refuses two ranks on one; use --ntasks-per-node=1"
 Slurm does not say which GPUs the step has; drop --gpu-bind=none"* ]]
 }
 
-# A warning with so many CPUs, and the advice.
+# Prints the warning for these numbers of CPUs, with its advice.
 few_cpus() {
     echo "disttrain: n1: each task has $1, but the job has $2 for each; use \
 srun --cpus-per-task=$3, or export SRUN_CPUS_PER_TASK=$3 in the batch script \
-(Slurm 22.05 and 23.02 do not hand sbatch --cpus-per-task on)"
+(Slurm 22.05 and 23.02 do not pass sbatch --cpus-per-task on to srun)"
 }
 
-@test "a task with one CPU of many is warned, once a node" {
+@test "a task with one CPU of many causes a warning, once per node" {
     run -0 dt_srun -n1 --exclusive --disttrain=c.yaml sh -c "$show_cpus"
     expect "0: 1 1" "$(few_cpus "1 CPU" 8 8)"
     run -0 dt_srun -n2 --exclusive --cpu-bind=cores --disttrain=c.yaml \
@@ -161,7 +162,7 @@ srun --cpus-per-task=$3, or export SRUN_CPUS_PER_TASK=$3 in the batch script \
     expect "0: 1 1" # wanted so
 }
 
-@test "so is the srun that has not heard of sbatch --cpus-per-task" {
+@test "so does an srun that did not receive sbatch --cpus-per-task" {
     printf '%s\n' '#!/bin/sh' '#SBATCH -n1 -c2 --exclusive -o out' \
         'srun --exact --disttrain=c.yaml true' \
         'export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK' \
@@ -174,7 +175,7 @@ srun --cpus-per-task=$3, or export SRUN_CPUS_PER_TASK=$3 in the batch script \
     esac
 }
 
-@test "where Slurm binds nobody, tasks share the CPUs of a node of their own" {
+@test "if Slurm binds no task, tasks divide the CPUs of an exclusive node" {
     real_cpus
     run -0 real_srun -n2 --exclusive sh -c \
         "$show_cpus"'; grep Cpus_allowed_list /proc/self/status >cpus.$RANK'
@@ -193,7 +194,7 @@ srun --cpus-per-task=$3, or export SRUN_CPUS_PER_TASK=$3 in the batch script \
     expect "0: $all 1" "1: $all 1"
 }
 
-@test "a common mask from Slurm is shared, and a wish for none kept" {
+@test "a common mask from Slurm is divided, and --cpu-bind=none is kept" {
     real_cpus --conf TaskPlugin=task/affinity
     run -0 real_srun -n2 --exclusive "-c$((all / 2))" --cpu-bind=sockets \
         sh -c "$show_cpus"
@@ -203,7 +204,7 @@ srun --cpus-per-task=$3, or export SRUN_CPUS_PER_TASK=$3 in the batch script \
     expect "0: $all $((all / 2))" "1: $all $((all / 2))"
 }
 
-@test "few open files for many ranks are reported, once a node" {
+@test "few open files for many ranks are reported, once per node" {
     run -0 dt_run sh -c 'ulimit -n 1024 &&
         exec srun -Q -n65 --overcommit --cpu-bind=none --disttrain=c.yaml true'
     [[ $output == "disttrain: n1: a task may have 1024 open files, and every \
@@ -213,7 +214,7 @@ rank talks to all others "* ]]
     [[ $output == "" ]]
 }
 
-@test "the site can turn each of them off" {
+@test "the site can turn each of these off" {
     real_cpus --gpus 2 --plugin none --plugstack \
         "required $DT_BUILDDIR/spank/.libs/spank_disttrain.so \
 runtime=$WORK/disttrain off=gpu off=cpu off=limits"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
-# resume.bats - runs without Slurm: the same bits again, whatever is asked for
+# resume.bats - runs without Slurm: resumed runs have the same bits
 
 bats_require_minimum_version 1.5.0
 
@@ -44,8 +44,8 @@ examples() {
     }'
 }
 
-# config NAME [LINE]...: NAME.yaml writes to NAME.out. A LINE replaces that of
-# its section.
+# config NAME [LINE]...: writes NAME.yaml, whose output goes to NAME.out. A LINE
+# replaces that of its section.
 config() {
     local name=$1 line
     local -A lines=(
@@ -68,7 +68,7 @@ config() {
     } >"$name.yaml"
 }
 
-# train RANKS NAME: as a world of one, or by mpirun.
+# train RANKS NAME: as a world of one, or with mpirun.
 train() {
     local launcher=()
     (($1 == 1)) || launcher=(mpirun --allow-run-as-root --oversubscribe -n "$1")
@@ -84,21 +84,20 @@ need_faults() {
         skip "built without --enable-fault-injection"
 }
 
-# metrics NAME [FIRST]: what metrics.jsonl says of steps after FIRST, but for
-# times.
+# metrics NAME [FIRST]: metrics.jsonl of the steps after FIRST, without times.
 metrics() {
     sed -E 's/, "(tokens_per_s|time)": [-+.e0-9]+//g' \
         "$1.out/logs/metrics.jsonl" |
         awk -F '[:,]' -v first="${2:-0}" '$2 > first'
 }
 
-# losses NAME [SPLIT]: one a line.
+# losses NAME [SPLIT]: the losses, one per line.
 losses() {
     sed -n "s/.*\"split\": \"${2:-train}\".*\"loss\": \([-+.e0-9]*\).*/\1/p" \
         "$1.out/logs/metrics.jsonl"
 }
 
-# same_curve A B [SPLIT]: losses that differ by rounding, if at all.
+# same_curve A B [SPLIT]: losses differ at most by rounding.
 same_curve() {
     paste <(losses "$1" "${3-}") <(losses "$2" "${3-}") | awk '
         { d = $2 ? $1 / $2 - 1 : 1; if (d < 0) d = -d; if (d > max) max = d }
@@ -106,8 +105,8 @@ same_curve() {
               exit !(NR > 0 && max < 1e-6) }'
 }
 
-# resumes RANKS STEPS COUNT LINE...: a run of STEPS steps, then the rest of it
-# from the checkpoints of COUNT random ones.
+# resumes RANKS STEPS COUNT LINE...: runs STEPS steps, then resumes from the
+# checkpoints of COUNT random steps.
 resumes() {
     local ranks=$1 steps=$2 count=$3 step file
     shift 3
@@ -118,7 +117,9 @@ resumes() {
         config rest "$@" "checkpoint: {strategy: no}"
         echo "training.resume: whole.out/checkpoints/checkpoint-$step" \
             >>rest.yaml
-        train "$ranks" rest
+        train "$ranks" rest &>rest.log || { cat rest.log && return 1; }
+        cat rest.log
+        [[ $(<rest.log) != *"going on with other settings"* ]]
         diff <(metrics whole "$step") <(metrics rest)
         for file in model.safetensors trainer_state.json \
             optim-rank-00000-of-00001.safetensors; do
@@ -128,7 +129,7 @@ resumes() {
     done
 }
 
-# What a run can have beside its precision.
+# Features that a run can have besides its precision.
 everything=(
     "data: {train: train.jsonl, eval: eval.jsonl, max_length: 48,
   packing: bfd, num_workers: 3}"
@@ -160,7 +161,7 @@ everything=(
     resumes 2 24 3 "${everything[@]}" "precision: {compute: bf16}"
 }
 
-@test "eval_only: the held-out loss of a finished run, which stays as it is" {
+@test "eval_only: the held-out loss of a finished run, which is not changed" {
     local data="data: {train: train.jsonl, eval: eval.jsonl, max_length: 48}"
     config whole "$data" "training: {per_device_batch_size: 4, max_steps: 3,
   eval_strategy: steps, eval_steps: 3}"
@@ -176,12 +177,12 @@ everything=(
     [[ $output == *"step 3  held-out loss 5."*"(91 tokens)"* ]]
     [[ $output == *"done: 0 steps in 00:00, peak memory"* ]]
     [[ $output != *"nan"* && $output != *"->"* && $output != *"model: "* ]]
-    # measured twice, the same; nothing else has changed
+    # both measurements are equal, and nothing else has changed
     (($(metrics whole | grep -c '"split": "train"') == 3))
     (($(losses whole eval | wc -l) == 2))
     (($(losses whole eval | uniq | wc -l) == 1))
     [[ $(cksum whole.out/checkpoints/checkpoint-3/*) == "$before" ]]
-    # not of the checkpoint, but of the model that is named
+    # this time of the model named in the config, not of the checkpoint
     sed -i 's/resume: auto,//' held.yaml
     run train 1 held
     ((status == 0))
@@ -192,7 +193,7 @@ everything=(
 @test "held-out rows are counted once, whatever the batch and the ranks" {
     need_mpirun
     local n name
-    # 5 rows: no multiple of anything
+    # 5 rows are not a multiple of any of these
     for n in "1 1" "1 2" "1 16" "2 1" "2 2" "4 1" "4 3"; do
         name=eval${n/ /x}
         config "$name" "data: {train: train.jsonl, eval: eval.jsonl,
@@ -209,7 +210,7 @@ everything=(
     same_curve eval1x1 packed eval
 }
 
-@test "checkpoint.only_model: no optimizer, and no run goes on from it" {
+@test "checkpoint.only_model: no optimizer, and no run resumes from it" {
     config only "checkpoint: {only_model: true}"
     train 1 only
     [[ ! -e only.out/checkpoints/latest/trainer_state.json ]]
@@ -221,7 +222,7 @@ everything=(
     ((status == 66))
     [[ $output == *"checkpoint-3: has no optimizer state"* ]]
     [[ $output == *"(checkpoint.only_model was set): name it in model.path"* ]]
-    # stopped by a signal, it says what that means
+    # stopped by a signal, the run says what that means
     config stopped "checkpoint: {only_model: true}" \
         "training: {train_batch_size: 4, max_steps: 100000000}"
     dt_background log "$DT_BUILDDIR/disttrain" train stopped.yaml
@@ -231,7 +232,7 @@ everything=(
     wait $! || status=$?
     ((status == 75))
     output=$(<log)
-    [[ $output == *"saved, but checkpoint.only_model lets no run go on"* ]]
+    [[ $output == *"saved; checkpoint.only_model leaves no optimizer state"* ]]
     config next "model: {path: only.out/checkpoints/latest, tokenizer: byte}"
     train 1 next
 }
@@ -253,7 +254,7 @@ everything=(
         stat -c %s "$kind".out/checkpoints/latest/model-*.safetensors |
             awk '$1 > 22000 { bad = 1 } END { exit bad || NR < 2 }'
     done
-    # two bytes a weight instead of four; training does not round
+    # two bytes per weight instead of four; training itself does not round
     grep -q '"F32"' -a fp32-next.out/checkpoints/latest/model.safetensors
     grep -q '"BF16"' -a bf16-next.out/checkpoints/latest/model.safetensors
     grep -q '"F16"' -a fp16-next.out/checkpoints/latest/model.safetensors
@@ -279,7 +280,7 @@ everything=(
     done
 }
 
-@test "model.disable_dropout: as a config.json without dropout" {
+@test "model.disable_dropout: the same as a config.json without dropout" {
     mkdir -p dry
     sed 's/0\.1/0.0/g' model/config.json >dry/config.json
     config with
@@ -293,12 +294,12 @@ everything=(
     ((status == 1))
 }
 
-# Each step sees all examples, so that their places do not matter.
-@test "padding, packing, one document a row, B x A x ranks: one curve" {
+# Each step sees all examples, so their order does not matter.
+@test "padding, packing and any B x A x ranks have the same loss curve" {
     need_mpirun
     local dry="model: {config_path: model, disable_dropout: true}" split name
     local ranks B A
-    # ranks, rows of a forward pass, passes
+    # ranks, rows per forward pass, forward passes
     for split in "1 36 1" "1 1 36" "1 4 9" "2 9 2" "4 3 3"; do
         read -r ranks B A <<<"$split"
         name=padded${split// /x}
@@ -323,7 +324,7 @@ everything=(
         END { exit !(NR == 8 && $1 < a - 0.02) }'
 }
 
-@test "an error of one rank is told once, and ends all" {
+@test "an error of one rank is reported once, and ends all ranks" {
     need_mpirun
     need_faults
     config fault
@@ -335,7 +336,7 @@ everything=(
     (($(losses fault | wc -l) == 1))
 }
 
-@test "bad lines beyond data.bad_lines: no rank begins, file and line" {
+@test "too many bad lines: no rank starts, the error has file and line" {
     need_mpirun
     local ranks
     { examples 9 && echo '{"prompt": "a", "completion": 1}' && examples 10; } \
@@ -357,7 +358,7 @@ everything=(
     [[ $output == *"19 examples in 19 rows"* ]]
 }
 
-@test "of runs that start at once in one output_dir one goes on" {
+@test "of runs that start together in one output_dir, one continues" {
     local i status=0
     config shared "training: {train_batch_size: 4, max_steps: 100000000}" \
         "checkpoint: {steps: 2, total_limit: 2}"
@@ -371,9 +372,9 @@ everything=(
     done
     cat shared.[0-9]*
     (($(grep -l 'shared.out: another run writes to this directory: process '\
-'[0-9]* on .*, since .*; wait for its end, or name another run.output_dir' \
+'[0-9]* on .*, since .*; wait until it ends, or name another run.output_dir' \
         shared.[0-9]* | wc -l) == 11))
-    # the one that is left was not disturbed, and ends by its own rules
+    # the remaining run was not disturbed, and stops in the usual way
     kill -USR1 "$(sed -n 's/^pid //p' shared.out/.owner)"
     wait -n || status=$?
     ((status == 75))
@@ -407,7 +408,7 @@ everything=(
     [[ ! -e killed.out/.owner ]]
 }
 
-@test "a run that diverges saves nothing more, and goes back to what was good" {
+@test "a run that diverges saves nothing more, and resumes from a good state" {
     need_mpirun
     local ranks limit saved
     for ranks in 1 2; do
@@ -417,7 +418,7 @@ everything=(
         train "$ranks" blown
         ls blown.out/checkpoints
         [[ ! -e blown.out/checkpoints/checkpoint-2 || $limit == 2 ]]
-        # step 5 explodes the weights, which shows in step 6
+        # step 5 makes the weights explode, which shows in step 6
         config blown "optimizer: {lr: 1.0e+30}" "training: {resume: auto,
   train_batch_size: 4, max_steps: 100, max_grad_norm: 0}" \
             "checkpoint: {steps: 5, total_limit: $limit}" \
@@ -425,9 +426,9 @@ everything=(
         run train "$ranks" blown
         echo "$output" | tail -n 8
         ((status == 65))
-        [[ $output == *"step 10: no checkpoint, as the loss is not finite"* ]]
+        [[ $output == *"step 10: no checkpoint is saved, because the loss is not finite"* ]]
         [[ $output == *"50 steps in a row had no finite gradient: lower"*"step \
-55; the last good checkpoint is "*"/checkpoint-4: training.resume: auto goes"* ]]
+55; the last good checkpoint is "*"/checkpoint-4: training.resume: auto resumes"* ]]
         (($(grep -c 'the last good checkpoint' <<<"$output") == 1))
         metrics blown | grep -q '"step": 50, .*"loss": null'
         [[ $(readlink blown.out/checkpoints/latest) == checkpoint-4 ]]
@@ -435,7 +436,7 @@ everything=(
         [[ -e blown.out/checkpoints/checkpoint-5 ]]
         saved=(blown.out/checkpoints/checkpoint-*)
         ((${#saved[@]} <= limit + 1))
-        # with another rate it goes on from there
+        # with another learning rate it resumes from there
         config blown "training: {resume: auto, train_batch_size: 4,
   max_steps: 8}" "checkpoint: {steps: 2, total_limit: $limit}"
         run train "$ranks" blown
@@ -450,7 +451,7 @@ everything=(
 
 @test "weights that are not finite end the run at once, unsaved" {
     local steps
-    # at a save, and when the loss shows it
+    # noticed at a save, or when the loss shows it
     for steps in 1 1000; do
         config inf "optimizer: {lr: 1.0e+39}" "scheduler: {name: constant}" \
             "training: {train_batch_size: 4, max_steps: 100}" \
@@ -466,13 +467,13 @@ there is no earlier good checkpoint"* ]]
     done
 }
 
-@test "the last step has no finite loss: nothing is saved, and that is said" {
+@test "if the last loss is not finite, nothing is saved, with a message" {
     config last "optimizer: {lr: 1.0e+30}" "scheduler: {name: constant}" \
         "training: {train_batch_size: 4, max_steps: 3, max_grad_norm: 0}"
     run train 1 last
     echo "$output"
     ((status == 65))
-    [[ $output == *"the run diverged: it ended with step 3, of which the loss"* ]]
+    [[ $output == *"the run diverged: the loss of its last step, 3, is not finite"* ]]
     [[ $output != *"done: "* && ! -e last.out/checkpoints/latest ]]
 }
 
@@ -492,7 +493,7 @@ there is no earlier good checkpoint"* ]]
     [[ $output == *"loss scale already at its minimum 1e+12: lower opt"* ]]
 }
 
-# peak NAME LINE...: the planned and the real peak of a short run, in MB.
+# peak NAME LINE...: prints the planned and the real peak of a short run, in MB.
 peak() {
     config "$@" "checkpoint: {only_model: true}"
     train 1 "$1" &>log || { cat log && return 1; }
@@ -505,7 +506,7 @@ peak() {
     rm -r "$1.out"
 }
 
-@test "the planned memory is that of the run: weights, activations, logits" {
+@test "the planned memory is what the run uses: weights, activations, logits" {
     local file=/usr/share/common-licenses/GPL-3
     local text="data: {train: $file, max_length: 512}"
     local acts="n_positions: 512, n_layer: 3, n_head: 2, n_embd: 128"
@@ -521,7 +522,7 @@ peak() {
   vocab_size: 100000}"
 }
 
-@test "a run that cannot fit stops at once, with what would fit, told once" {
+@test "a run that cannot fit stops at once and says once what would fit" {
     need_mpirun
     local rows
     config large "model: {n_positions: 2048, n_layer: 80, n_head: 64,
@@ -535,7 +536,7 @@ peak() {
 *"left for 2 ranks; what would fit: a smaller model, or nodes with more"* ]]
     (($(grep -c 'disttrain: ' <<<"$output") == 1))
     [[ ! -e large.out ]]
-    # to look at it no memory is needed
+    # checking it needs no memory
     "$DT_BUILDDIR/disttrain" check large.yaml
 
     config rows "model: {n_positions: 2048, n_layer: 2, n_head: 4,
@@ -551,7 +552,7 @@ peak() {
     [[ $output != *eval* ]]
 }
 
-# saved NAME: a run of NAME with checkpoints 2 and 4 of 6 steps, and auto.
+# saved NAME: runs NAME with checkpoints 2 and 4 of 6 steps and resume: auto.
 saved() {
     config "$1" "training: {train_batch_size: 4, max_steps: 4, resume: auto}" \
         "checkpoint: {steps: 2}"
@@ -559,13 +560,13 @@ saved() {
     sed -i 's/max_steps: 4/max_steps: 6/' "$1.yaml"
 }
 
-# state_of NAME: all that a run has written.
+# state_of NAME: everything that a run has written.
 state_of() {
     find "$1.out" -type f -exec cksum {} + | sort -k 3
     find "$1.out" -printf '%p %l\n' | sort
 }
 
-# as_user COMMAND...: as somebody whom the rights of files concern.
+# as_user COMMAND...: as a user to whom file permissions apply.
 as_user() {
     if ((EUID == 0)); then
         chown -R 65534:65534 "$WORK"
@@ -575,17 +576,17 @@ as_user() {
     fi
 }
 
-# spoil FILE: one byte of it.
+# spoil FILE: changes one byte of it.
 spoil() {
     printf x | dd of="$1" bs=1 seek=400 conv=notrunc status=none
 }
 
-@test "resume: auto without a checkpoint begins, and says so" {
+@test "resume: auto without a checkpoint starts a new run, and says so" {
     config first "training: {train_batch_size: 4, max_steps: 1, resume: auto}"
     run train 1 first
     echo "$output"
     ((status == 0))
-    [[ $output == *"no checkpoint in "*"/first.out/checkpoints: the run begins at \
+    [[ $output == *"no checkpoint in "*"/first.out/checkpoints: the run starts at \
 its first step"* ]]
 }
 
@@ -608,7 +609,7 @@ its first step"* ]]
     [[ $output == *"resuming from "*"/disk.out/checkpoints/checkpoint-4"* ]]
 }
 
-@test "without the right to read a checkpoint no other is taken" {
+@test "without permission to read a checkpoint, no older one is used" {
     local before file
     for file in checkpoint-4{,/checksums.txt,/trainer_state.json}; do
         saved rights
@@ -630,7 +631,7 @@ its first step"* ]]
     [[ $output == *"/checkpoint-4: cannot list: Permission denied"* ]]
 }
 
-@test "where all checkpoints are damaged, no run begins anew by itself" {
+@test "if all checkpoints are damaged, no new run is started automatically" {
     local before
     saved all
     spoil all.out/checkpoints/checkpoint-2/model.safetensors
@@ -641,7 +642,7 @@ its first step"* ]]
     ((status == 65))
     [[ $output == *"all.out/checkpoints: no checkpoint here is whole, the last \
 one because of "*"checkpoint-2/model.safetensors: damaged: "*"; restore one, \
-or start anew: in another run.output_dir, or here with training.resume: none \
+or start a new run: in another run.output_dir, or here with training.resume: none \
 and run.overwrite: true"* ]]
     [[ $(state_of all) == "$before" ]]
     sed -i 's/resume: auto/resume: none/; s/all.out/&, overwrite: true/' \
@@ -649,7 +650,7 @@ and run.overwrite: true"* ]]
     train 1 all
 }
 
-@test "training.resume: a damaged directory is an error, whatever else is there" {
+@test "training.resume: a damaged directory is an error even beside good ones" {
     saved path
     spoil path.out/checkpoints/checkpoint-4/model.safetensors
     sed -i 's#resume: auto#resume: path.out/checkpoints/checkpoint-4#' path.yaml
@@ -677,11 +678,11 @@ and run.overwrite: true"* ]]
     run train 1 complete
     echo "$output"
     ((status == 0))
-    [[ $output == *"the run is already complete: it is at step 4 of 4; to go \
-on, raise training.max_steps or training.epochs"* ]]
+    [[ $output == *"the run is already complete: it is at step 4 of 4; to \
+continue, raise training.max_steps or training.epochs"* ]]
 }
 
-# holder_of FILE: the process that has it open, as soon as there is one.
+# holder_of FILE: waits for a process that has it open, and prints its id.
 holder_of() {
     local i
     for ((i = 0; i < 600; i++)); do
@@ -714,7 +715,7 @@ holder_of() {
     done
 }
 
-@test "a save that fails is tried again after half the interval" {
+@test "a save that fails is repeated after half the interval" {
     need_faults
     local ranks point keys=("training: {train_batch_size: 4, max_steps: 12}"
         "checkpoint: {steps: 4}")
@@ -728,7 +729,7 @@ holder_of() {
             echo "$output"
             ((status == 0))
             (($(grep -c ' could not be saved' <<<"$output") == 1))
-            [[ $output == *"step 4 could not be saved, and the run goes on: "*\
+            [[ $output == *"step 4 could not be saved, and the run continues: "*\
 "; failure 1 of 5 in a row (checkpoint.max_failures), next try after step 6"* ]]
             [[ $(echo fails.out/checkpoints/*) == *-12\ *-6\ *-8\ */latest ]]
             diff <(metrics good) <(metrics fails)
@@ -739,7 +740,7 @@ holder_of() {
     done
 }
 
-@test "a save that succeeds ends the row of failures" {
+@test "a save that succeeds resets the count of failures" {
     need_faults
     config row "training: {train_batch_size: 4, max_steps: 12}" \
         "checkpoint: {steps: 4, max_failures: 2}"
@@ -751,7 +752,7 @@ holder_of() {
     [[ $(echo row.out/checkpoints/*) == *-10\ *-12\ *-6\ */latest ]]
 }
 
-# With files of at most 20 KiB: the model is larger, all else is not.
+# Limits files to 20 KiB: the model is larger, everything else is smaller.
 limited() {
     (
         ulimit -f 20
@@ -759,7 +760,7 @@ limited() {
     )
 }
 
-@test "checkpoint.max_failures saves that fail in a row end the run" {
+@test "checkpoint.max_failures failed saves in a row end the run" {
     local i expected=(32 48 56 60)
     config full "training: {train_batch_size: 4, max_steps: 7, resume: auto}" \
         "checkpoint: {steps: 32, total_limit: 1}"
@@ -770,7 +771,7 @@ limited() {
     ((status == 74))
     for ((i = 0; i < 4; i++)); do
         [[ $output == *"step ${expected[i]} could not be saved, and the run \
-goes on: "*"/model.safetensors: cannot write: File too large; failure \
+continues: "*"/model.safetensors: cannot write: File too large; failure \
 $((i + 1)) of 5 in a row"* ]]
     done
     [[ $output == *"step 64 could not be saved, which was failure 5 of 5 in a \
@@ -780,12 +781,12 @@ row (checkpoint.max_failures): "*": cannot write: File too large"* ]]
     [[ $output == *"resuming from "*"/checkpoint-7"* ]]
 }
 
-@test "on a full disk: told at the start, and the last whole one stays" {
+@test "a full disk: a warning at the start, and the last checkpoint stays" {
     ((EUID == 0)) && unshare -m true || skip "cannot mount a small disk"
     config small "training: {train_batch_size: 4, max_steps: 4}" \
         "checkpoint: {steps: 2}"
     mkdir small.out
-    # one is of 145 KB
+    # one checkpoint has 145 KB
     run unshare -m bash -c "mount -t tmpfs -o size=200k none small.out
         $(declare -f train); train 1 small; echo status \$?
         ls -A small.out/checkpoints; cat small.out/checkpoints/latest/ch*"
@@ -797,11 +798,11 @@ on device"*"status 74"*"checkpoint-2"$'\n'"latest"$'\n'"XXH3 (config"* ]]
         $(declare -f train); train 1 small"
     ((status == 74))
     [[ $output == *"small.out/checkpoints: 0.1 MB free, and a checkpoint takes \
-0.1 MB"*"step 2 could not be saved, and the run goes on: "*"No space left on \
+0.1 MB"*"step 2 could not be saved, and the run continues: "*"No space left on \
 device"* ]]
 }
 
-@test "metrics that cannot be written are lost, and the run goes on" {
+@test "metrics that cannot be written are lost, and the run continues" {
     config lines "training: {train_batch_size: 4, max_steps: 600}" \
         "checkpoint: {only_model: true}"
     run bash -c "ulimit -f 60; $(declare -f train); train 1 lines"
@@ -832,7 +833,7 @@ device"* ]]
     grep -q 'disttrain: step [0-9]*, the last one, could not be saved: ' log
 }
 
-@test "what is in the way of saving is found before the first step" {
+@test "obstacles to saving are found before the first step" {
     config way "training: {train_batch_size: 4, max_steps: 2, resume: auto}"
     mkdir -p way.out/checkpoints/latest
     run train 1 way
@@ -841,7 +842,7 @@ device"* ]]
     [[ $output == *"disttrain: no checkpoint can be saved: "*"/way.out/\
 checkpoints/latest: expected a symbolic link, or nothing; move it away"* ]]
     [[ $output != *"step 1"* && ! -e way.out/logs/metrics.jsonl ]]
-    # which is nothing to a run that saves nothing
+    # which does not matter to a run that saves nothing
     config only "data: {train: train.jsonl, eval: eval.jsonl, max_length: 48}" \
         "training: {train_batch_size: 4, eval_only: true}"
     sed -i 's/only.out/way.out/' only.yaml
@@ -873,7 +874,7 @@ checkpoints/.tmp-"*": Permission denied"* ]]
     echo "$output"
     ((status == 78))
     [[ $output == *"/checkpoint-4: was trained with n_layer 2, not 3, which \
-makes another model: set it back, or start anew in another run.output_dir" ]]
+changes the model: set it back, or start a new run in another run.output_dir" ]]
     [[ $(state_of other) == "$before" ]]
     sed -i 's/config_path: deeper/config_path: model/' other.yaml
     mv other.out/checkpoints/checkpoint-{4,40}

@@ -50,7 +50,7 @@ disttrain() {
     [[ $output == *" NumCPUs=8 "* && $output == *" Requeue=0 "* ]]
 }
 
-@test "--submit, with an option that wins over the file" {
+@test "--submit, with an option that overrides the file" {
     job_yaml '  command: [sh, -c, "echo $RANK of $WORLD_SIZE"]'
     run -0 disttrain sbatch --submit job.yaml -- --nodes=1 --wait
     [[ $output == "Submitted batch job "* ]]
@@ -58,7 +58,7 @@ disttrain() {
     [[ $output == $'0 of 2\n1 of 2' ]]
 }
 
-@test "--submit hands on why sbatch refuses" {
+@test "--submit shows why sbatch refuses" {
     job_yaml '  partition: nowhere' '  command: [true]'
     run ! disttrain sbatch --submit job.yaml
     [[ $output == *"invalid partition specified: nowhere"* ]]
@@ -80,7 +80,7 @@ disttrain() {
     run -1 grep restart j-*.out
 }
 
-@test "an array is one job for each index, with an output of its own" {
+@test "an array has one job for each index, each with its own output" {
     job_yaml '  command: [sh, -c, "echo $SLURM_ARRAY_TASK_ID $RANK"]'
     run -0 disttrain sbatch --submit --array=3,5 job.yaml -- --wait
     run -0 sort j-*_3.out
@@ -89,7 +89,7 @@ disttrain() {
     [[ $output == $'5 0\n5 1\n5 2\n5 3' ]]
 }
 
-@test "--dry-run shows what the ranks then get, and queues nothing" {
+@test "--dry-run shows what the ranks would get, and queues nothing" {
     job_yaml '  gpus_per_node: 2' '  frameworks: [torch, jax, horovod]' \
         '  command: [env]' 'env: {MINE: "a b"}'
     local next
@@ -108,8 +108,8 @@ disttrain() {
     [[ $output == end ]]
 }
 
-# example FILE SBATCH-OPTION...: submits that example, on a smaller scale, with a
-# python3 that shows its environment.
+# example FILE SBATCH-OPTION...: submits that example on a smaller scale, with a
+# python3 that prints its environment.
 example() {
     cp "$DT_SRCDIR"/contrib/examples/* .
     mkdir bin
@@ -152,7 +152,8 @@ example() {
     [[ $output == *"step 20 loss "*"step 100 loss "* ]]
 }
 
-@test "the example of our own runtime trains" {
+@test "the example with our own runtime trains" {
+    dt_need_pmix
     cp "$DT_SRCDIR"/contrib/examples/native.* .
     seq 5000 >text.txt
     sed -i -e 's/n_embd: 256, n_layer: 6/n_embd: 32, n_layer: 1/' \

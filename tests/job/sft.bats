@@ -36,7 +36,7 @@ make_chats() {
     }'
 }
 
-# make_model: a Hugging Face directory, MODEL: a tiny Llama that knows nothing.
+# make_model: writes a Hugging Face directory, MODEL: a tiny untrained Llama.
 make_model() {
     mkdir "$WORK/random"
     cp "$DT_SRCDIR"/tests/parity/chat_tokenizer/* "$WORK/random"
@@ -73,7 +73,7 @@ config() {
         "$DT_SRCDIR/configs/sft.yaml" >"$1.yaml"
 }
 
-# metric SPLIT KEY NAME: those of a run, one a line.
+# metric SPLIT KEY NAME: the values of a run, one per line.
 metric() {
     sed -n "s/.*\"split\": \"$1\".*\"$2\": \([-+.e0-9]*\).*/\1/p" \
         "$3.out/logs/metrics.jsonl"
@@ -86,6 +86,7 @@ sft() {
 }
 
 @test "conversations are prepared, and training finds them" {
+    dt_need_pmix
     config whole
     run -0 "$DT_BUILDDIR/disttrain" prepare --config whole.yaml
     [[ $output == *"chats.jsonl: 300 examples, "*" targets, 0 bad lines; "* ]]
@@ -102,7 +103,8 @@ sft() {
     [[ $output == *"done: 60 steps"* ]]
 }
 
-@test "the loss falls, of training and of what was held out" {
+@test "the training loss and the held-out loss fall" {
+    dt_need_pmix
     (($(metric train loss whole | wc -l) == 60))
     metric train loss whole | awk 'NR == 1 { first = $1 }
         END { print "loss", first, "to", $1; exit !($1 < first / 3) }'
@@ -111,17 +113,18 @@ sft() {
         END { print "held out", first, "to", $1; exit !($1 < first) }'
 }
 
-# rank2_has PATTERN: whether a line of its status in /proc on n3 is so.
+# rank2_has PATTERN: whether a line of its status in /proc on n3 matches.
 rank2_has() {
     dt_run --node n3 sh -c 'grep -Eqsx "$1" \
         $(pgrep -x disttrain | sed "s,.*,/proc/&/status,") /dev/null' sh "$1"
 }
 
-@test "stopped by a signal, it goes on to the same weights" {
+@test "a run stopped by a signal resumes to the same weights" {
+    dt_need_pmix
     "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
         skip "built without --enable-fault-injection"
     config stopped
-    # rank 2 stands still in step 33 until it has the signal
+    # rank 2 is stopped in step 33 until it has the signal
     DISTTRAIN_FAULT=train.step:rank=2:step=33:stop \
         dt_background stopped.log sft stopped
     local srun=$! status=0
@@ -143,6 +146,7 @@ rank2_has() {
 }
 
 @test "the exported model answers" {
+    dt_need_pmix
     run -0 "$DT_BUILDDIR/disttrain" export whole.out answers --dtype bf16
     echo "$output"
     [[ $output == "answers: "*" parameters in bf16, from "*"/checkpoint-60" ]]
@@ -156,7 +160,7 @@ rank2_has() {
         --prompt "And after 120?" --temperature 0 --max-tokens 40
     echo "$output"
     [[ $output == "After 1"*" it is 1"*. ]]
-    # in fp32, from the run itself
+    # in fp32, directly from the run's output
     run -0 "$DT_BUILDDIR/disttrain" generate --model whole.out --chat \
         --prompt "And after 120?" --temperature 0 --max-tokens 40
     [[ $output == "After 1"*" it is 1"*. ]]

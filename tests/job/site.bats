@@ -58,7 +58,7 @@ show='echo $COLOUR ${ONLY-none} $FROM_CONFIG $POLICY'
     [[ $output == "red second config lax" ]]
 }
 
-@test "so do they with --export=NONE, and in the job of a script" {
+@test "so do they with --export=NONE, and in a batch job" {
     run -0 dt_srun -p second --export=NONE --disttrain=c.yaml \
         /bin/sh -c "$show"
     [[ $output == "red second config lax" ]]
@@ -67,7 +67,7 @@ show='echo $COLOUR ${ONLY-none} $FROM_CONFIG $POLICY'
     [[ $(<out) == "red second config lax" ]]
 }
 
-@test "the user's variable wins over the default, the site's force over it" {
+@test "the user's variable overrides the site's default, but not its force=" {
     run -0 --separate-stderr dt_run env COLOUR=mine POLICY=mine \
         srun -Q -N2 -n2 --disttrain=c.yaml sh -c "$show"
     [[ ${lines[0]} == "mine none config strict" ]]
@@ -94,7 +94,7 @@ $WORK/other/mine is in none of the directories that this site allows" ]]
     [[ $output == untouched ]]
 }
 
-@test "a part that is off does nothing, and says so to those who want it" {
+@test "a part that is off does nothing, and says so if it is asked for" {
     local conf=/run/disttrain-devcluster/$DT_CLUSTER/conf/plugstack.conf
     local key
     for key in PREFLIGHT=1 REQUEUE=1 SIGNAL=10@60 GPU_VISIBILITY=one \
@@ -119,7 +119,7 @@ $WORK/other/mine is in none of the directories that this site allows" ]]
     [[ $output != *none* ]]
 }
 
-@test "a line that is added to plugstack.conf counts from the next step on" {
+@test "a line added to plugstack.conf takes effect with the next step" {
     local conf=/run/disttrain-devcluster/$DT_CLUSTER/conf/plugstack.conf
     sed -i 's/$/ env=ADDED=later/' "$conf"
     run -0 dt_srun --disttrain=c.yaml sh -c 'echo $ADDED'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
-# train.bats - whole runs on a real Slurm: curves, deaths, resumes
+# train.bats - whole runs on a real Slurm: loss curves, failures, resume
 
 bats_require_minimum_version 1.5.0
 
@@ -25,7 +25,8 @@ setup() {
     export OMP_NUM_THREADS=1
 }
 
-# config NAME [LINE]...: NAME.yaml writes to NAME.out; LINEs come last.
+# config NAME [LINE]...: writes NAME.yaml, whose output goes to NAME.out; LINEs
+# come last.
 config() {
     local name=$1
     shift
@@ -43,13 +44,13 @@ END
     } >"$name.yaml"
 }
 
-# losses NAME: the training losses of a run, one a line.
+# losses NAME: the training losses of a run, one per line.
 losses() {
     sed -n 's/.*"split": "train".*"loss": \([-+.e0-9]*\).*/\1/p' \
         "$1.out/logs/metrics.jsonl"
 }
 
-# same_weights A B: both runs ended with the same bits, AdamW's too.
+# same_weights A B: both runs end with the same bits, including AdamW's state.
 same_weights() {
     local file
     for file in model.safetensors optim-rank-00000-of-00001.safetensors; do
@@ -62,7 +63,8 @@ need_faults() {
         skip "built without --enable-fault-injection"
 }
 
-@test "all spellings train: =FILE, a word of its own, the runtime by name" {
+@test "all spellings train: =FILE, FILE as the next word, the runtime by name" {
+    dt_need_pmix
     config spell "training: {train_batch_size: 4, max_steps: 2}"
     local line
     for line in "--disttrain=spell.yaml" "--disttrain spell.yaml" \
@@ -79,6 +81,7 @@ need_faults() {
 }
 
 @test "1, 2 and 4 ranks with the same global batch have the same curve" {
+    dt_need_pmix
     local n
     for n in 1 2 4; do
         config "ranks$n" "training: {train_batch_size: 8, max_steps: 20}"
@@ -91,11 +94,12 @@ need_faults() {
             END { print "largest relative difference", max;
                   exit !(NR == 20 && max < 1e-5) }'
     done
-    # the curve is one: it falls
+    # it is a real curve: it falls
     losses ranks1 | awk 'NR == 1 { a = $1 } END { exit !($1 < a - 0.3) }'
 }
 
 @test "accumulation and ranks are interchangeable" {
+    dt_need_pmix
     config accumulate "training: {per_device_batch_size: 2,
   gradient_accumulation_steps: 4, max_steps: 10}"
     config spread "training: {per_device_batch_size: 2, max_steps: 10,
@@ -107,7 +111,8 @@ need_faults() {
         END { exit !(NR == 10 && !bad) }'
 }
 
-@test "kill -9 of a rank: the end at once, named once; resume is bit-identical" {
+@test "kill -9 of a rank: ends at once, named once; resume is bit-identical" {
+    dt_need_pmix
     need_faults
     local lines=("training: {train_batch_size: 8, max_steps: 20, resume: auto}"
         "checkpoint: {steps: 5}")
@@ -132,6 +137,7 @@ need_faults() {
 }
 
 @test "power cut of a node: the lost rank is named, resume is bit-identical" {
+    dt_need_pmix
     config cut "training: {train_batch_size: 8, max_steps: 1000000,
   resume: auto}" "checkpoint: {steps: 20, total_limit: 2}" \
         "logging: {steps: 100000}"
@@ -153,7 +159,8 @@ need_faults() {
     same_weights cut uncut
 }
 
-@test "SIGUSR1: a checkpoint, exit status 75, and the run goes on later" {
+@test "SIGUSR1: a checkpoint, exit status 75, and the run can be resumed" {
+    dt_need_pmix
     config usr "training: {train_batch_size: 2, max_steps: 1000000,
   resume: auto}" "checkpoint: {steps: 1000000}" "logging: {steps: 100000}"
     dt_background usr.log dt_srun -N2 -n2 -w n1,n2 -J usr --disttrain=usr.yaml
@@ -175,6 +182,7 @@ need_faults() {
 }
 
 @test "a second job in one output_dir ends at once, and names the first" {
+    dt_need_pmix
     config owned "training: {train_batch_size: 2, max_steps: 1000000,
   resume: auto}" "checkpoint: {steps: 20, total_limit: 2}" \
         "logging: {steps: 100000}"
@@ -193,7 +201,7 @@ need_faults() {
 $job, step 0, process "*" on n1, since "*" or cancel it (scancel $job), or"* ]]
         (($(grep -c 'disttrain: rank' <<<"$output") == 1))
     done
-    # killed without a word, it is gone: on its own node that is known
+    # killed silently, it is gone; a process on its own node can see that
     dt_run --node n1 kill -9 "$(sed -n 's/^pid //p' owned.out/.owner)"
     wait "$srun" || status=$?
     ((status != 0))
@@ -206,13 +214,13 @@ $job, step 0, process "*" on n1, since "*" or cancel it (scancel $job), or"* ]]
     echo "$output"
     ((status == 0))
     [[ $output != *"still alive"* ]]
-    # on another, its file is not touched any more
+    # another node sees only that its file is no longer updated
     cp was owned.out/.owner
     run dt_srun -N1 -n1 -w n2 --disttrain=owned.yaml
     echo "$output"
     ((status == 0))
-    [[ $output == *"on n1 still alive? Looking for 15 s"* ]]
-    # unless its job was requeued since, which Slurm does when it is over
+    [[ $output == *"on n1 still alive? Checking for 15 s"* ]]
+    # no check is needed if its job was requeued, which means that it has ended
     sed "s/^job .*/job 77@$(dt_run scontrol show config |
         sed -n 's/^ClusterName *= //p')/" was >owned.out/.owner
     run dt_run srun -N1 -n1 -w n2 --quiet --disttrain=owned.yaml \
@@ -223,7 +231,7 @@ $job, step 0, process "*" on n1, since "*" or cancel it (scancel $job), or"* ]]
     [[ $output != *"still alive"* && ! -e owned.out/.owner ]]
 }
 
-@test "a damaged checkpoint is passed over with a message" {
+@test "a damaged checkpoint is skipped with a message" {
     config damaged "training: {train_batch_size: 2, max_steps: 4, resume: auto}" \
         "checkpoint: {steps: 2}"
     dt_srun -n1 -w n1 --disttrain=damaged.yaml
@@ -236,7 +244,8 @@ $job, step 0, process "*" on n1, since "*" or cancel it (scancel $job), or"* ]]
     [[ $output == *"resuming from "*"/checkpoint-2"* ]]
 }
 
-@test "a failure of one rank is told once, and ends all with its status" {
+@test "a failure of one rank is reported once, and ends all with its status" {
+    dt_need_pmix
     config full "training: {train_batch_size: 2, max_steps: 4}"
     sed -i 's/output_dir: full.out/output_dir: text\/full/' full.yaml
     run dt_srun -N2 -n2 -w n1,n2 --disttrain=full.yaml
@@ -246,7 +255,8 @@ $job, step 0, process "*" on n1, since "*" or cancel it (scancel $job), or"* ]]
     (($(grep -c 'disttrain: ' <<<"$output") == 1))
 }
 
-@test "a mistake that all ranks find is told once" {
+@test "a mistake that all ranks find is reported once" {
+    dt_need_pmix
     config three "training: {train_batch_size: 4, max_steps: 4}"
     run dt_srun -N3 -n3 --disttrain=three.yaml
     echo "$output"
@@ -256,6 +266,7 @@ $job, step 0, process "*" on n1, since "*" or cancel it (scancel $job), or"* ]]
 }
 
 @test "mpirun: the same curve as srun" {
+    dt_need_pmix
     command -v mpirun >/dev/null || skip "mpirun is not installed"
     local n
     for n in mpi slurm; do

@@ -23,15 +23,35 @@ examples() {
     done
 }
 
+# Writes each block of README.md and docs/ that is marked as yaml to a file
+# named after its place.
+blocks() {
+    awk '
+        /^```yaml$/ { file = dir "/" FILENAME ":" FNR; gsub(/docs\//, "", file)
+                      next }
+        /^```$/ { file = ""; next }
+        file != "" { print >file }' dir="$data" README.md docs/*.md
+}
+
+documented() {
+    blocks
+    for file in "$data"/*.md:*; do
+        "$disttrain" check --world 8 "$file" 2>&1 | grep -v ': no mistakes'
+    done
+}
+
 expect_none "disttrain.yaml(5) lists every key as the schema has it" "$(manual)"
 printf ab | tee "$data/train.bin" >"$data/val.bin"
-echo '{}' >"$data/chats.jsonl"
+echo '{"messages": []}' >"$data/chats.jsonl"
 cp tests/parity/models/llama/model.safetensors "$data"
 sed 's/"max_position_embeddings": .*/"max_position_embeddings": 2048,/' \
     tests/parity/models/llama/config.json >"$data/config.json"
 echo '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}' \
     >"$data/tokenizer.json"
 sed -n '/^{% for message/p' tests/job/sft.bats >"$data/chat_template.jinja"
+ln -s . "$data/Qwen2.5-0.5B"
+expect_none "every block of yaml in README.md and docs/ is good" \
+    "$(documented)"
 if [ -d /usr/share/common-licenses ]; then
     expect_none "every example is good, also on 8 ranks" "$(examples)"
 else

@@ -12,54 +12,68 @@ sources() {
         -o -name '*.cuh' \) -print
 }
 
-# Folders of runtime/ and what each includes besides itself: not more than is
-# true, so that a new edge is seen, and an old one goes when nothing needs it.
+# Folders of runtime/ and what each includes besides itself, from the bottom up:
+# not more than is true, so that a new edge is seen, and an old one goes when
+# nothing needs it.
 layers() {
     sources | xargs awk '
         function layer(from, below,    i, n, name) {
-            known[from] = 1
             n = split(below, name, " ")
-            for (i = 1; i <= n; i++)
+            for (i = 1; i <= n; i++) {
                 unused[from " " name[i]] = allowed[from " " name[i]] = 1
+                if (!(name[i] in known))
+                    print "tests/lint/layers.sh: " name[i] " is not below " from
+            }
+            known[from] = 1
+        }
+        # Of a path: its first directory, or that and srun or task of spank.
+        function folder(path,    n, part) {
+            n = split(path, part, "/")
+            return part[1] == "spank" && n == 3 ? part[1] "/" part[2] : part[1]
         }
         BEGIN {
             layer("base", "")
+            layer("contract", "base")
             layer("conf", "base")
             layer("device", "base")
             layer("launch", "base")
             layer("tensor", "base device")
-            layer("comm", "base tensor")
-            layer("ops", "base tensor")
+            layer("comm", "base device tensor")
+            layer("ops", "base device tensor")
             layer("backend", "base comm device ops")
             layer("ckpt", "base tensor")
-            layer("data", "base tensor")
+            layer("tokenizer", "base")
+            layer("data", "base tensor tokenizer")
             layer("model", "base ops tensor")
             layer("optim", "base ops tensor")
             layer("parallel", "base comm tensor")
-            layer("report", "base launch")
+            layer("report", "base")
+            layer("console", "base contract")
             layer("doctor", "base launch")
+            layer("weights", "base ckpt model ops tensor")
+            layer("rollout", "base model tokenizer weights")
+            layer("slurm", "base conf contract")
             layer("algo", "base ckpt comm conf data launch model ops optim " \
-                "parallel report tensor")
-            layer("cmd", "algo backend base comm conf data doctor launch " \
-                "model ops report tensor")
+                "parallel report tokenizer weights")
+            layer("cmd", "algo backend base comm conf console contract data " \
+                "doctor launch model ops report rollout slurm tensor " \
+                "tokenizer weights")
             layer("spank", "base")
-            # one module, which shares its streams
-            cuda = "^runtime/(device/device_cuda|comm/(comm_)?nccl)"
+            layer("spank/srun", "base contract spank")
+            layer("spank/task", "base contract spank")
         }
         !/^[ \t]*#[ \t]*include[ \t]*"[^"\/]*\// { next }
         {
-            split(FILENAME, part, "/")
-            from = part[1] == "spank" ? "spank" : part[2]
+            from = FILENAME
+            sub(/^runtime\//, "", from)
+            from = folder(from)
             header = $0
             sub(/^[^"]*"/, "", header)
             sub(/".*/, "", header)
-            to = header
-            sub(/\/.*/, "", to)
+            to = folder(header)
             delete unused[from " " to]
             if (from == to ||
-                (FILENAME ~ cuda && header ~ /^ops\/cuda\/cuda\./) ||
-                (from == "spank" &&
-                 header ~ /^launch\/(contract|variables)\.h$/))
+                FILENAME == "spank/plugin.c")
                 next
             if (!(from in known))
                 print FILENAME ": the folder " from " has no layer"
@@ -81,11 +95,11 @@ vendors() {
         BEGIN {
             home["pmix"] = "^runtime/launch/launch_pmix\\.c$"
             home["yaml"] = "^runtime/conf/yaml\\.c$"
-            home["gloo"] = "^runtime/comm/comm_gloo\\.cc$"
+            home["gloo"] = "^runtime/comm/transport_gloo\\.cc$"
             home["oneapi"] = "^runtime/ops/cpu/onednn\\.c$"
             home["slurm"] = "^spank/"
             home["cuda"] = "^runtime/(ops/cuda/|backend/cuda\\.c$|" \
-                "device/device_cuda|comm/(comm_)?nccl)"
+                "device/device_cuda|tensor/kernel|comm/(comm_)?nccl)"
             home["cub"] = "^runtime/ops/cuda/.*\\.cu$"
             home["cublasLt"] = "^runtime/ops/cuda/matmul"
             home["cudnn"] = "^runtime/ops/cuda/dnn"
@@ -112,9 +126,32 @@ config_first() {
         }'
 }
 
+# Modules that include each other, as tsort finds them.
+circles() {
+    { contrib/include-graph --modules | tsort >/dev/null; } 2>&1
+}
+
+# Folders that docs/design.md has no row for, and rows without a folder.
+folders_without_row() {
+    { sed -n 's/^| `\([a-z]*\)\/` .*/\1/p' docs/design.md | grep -v spank
+        find runtime -mindepth 1 -maxdepth 1 -type d |
+            sed 's|runtime/||'; } | sort | uniq -u
+    { sed -n 's/^| `\(spank[a-z/]*\)\/` .*/\1/p' docs/design.md
+        find spank -type d; } | sort | uniq -u
+}
+
+other_picture() {
+    contrib/include-graph --svg | cmp - docs/layers.svg
+}
+
 expect_none "every folder includes its own files and those in the table" \
     "$(layers)"
 expect_none "headers of libraries stay in one file each" "$(vendors)"
 expect_none "config.h comes first, and no header of ours has its name" \
     "$(config_first)"
+expect_none "no module includes one that includes it" "$(circles)"
+expect_none "docs/design.md has every folder, and no other" \
+    "$(folders_without_row)"
+expect_none "docs/layers.svg is what contrib/include-graph --svg draws" \
+    "$(other_picture 2>&1)"
 done_testing

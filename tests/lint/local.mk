@@ -3,13 +3,24 @@
 # What a reviewer would look for, and a script finds.
 
 lint_tests = \
+	tests/lint/checklist.sh \
+	tests/lint/circles.sh \
 	tests/lint/conf.sh \
 	tests/lint/layers.sh \
+	tests/lint/man.sh \
 	tests/lint/sources.sh \
 	tests/lint/texts.sh \
 	# End of lint_tests
 
+if HAVE_SLURM
+lint_tests += tests/lint/spank.sh
+endif
+if HAVE_CUDA
+lint_tests += tests/lint/module.sh
+endif
+
 EXTRA_DIST += $(lint_tests) \
+	tests/lint/checklist.txt \
 	tests/lint/module.sh \
 	tests/lint/spank.sh \
 	tests/lint/tap.sh \
@@ -19,9 +30,3 @@ EXTRA_DIST += $(lint_tests) \
 TEST_EXTENSIONS += .sh
 SH_LOG_DRIVER = $(LOG_DRIVER)
 TESTS += $(lint_tests)
-if HAVE_SLURM
-TESTS += tests/lint/spank.sh
-endif
-if HAVE_CUDA
-TESTS += tests/lint/module.sh
-endif

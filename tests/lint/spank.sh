@@ -46,7 +46,7 @@ is_hardened() {
 compiles_with() {
     local file version
     version=$(((10#${1%.*} << 16) + (10#${1#*.} << 8)))
-    for file in "$DT_SRCDIR"/spank/*.c; do
+    for file in "$DT_SRCDIR"/spank/*.c "$DT_SRCDIR"/spank/*/*.c; do
         "${CC:-cc}" -std=gnu17 -fsyntax-only -Wall -Wextra -Werror \
             -DSLURM_VERSION_NUMBER="$version" -DDTSPANK_RUNTIME='"/x"' \
             -I"$DT_BUILDDIR" -I"$DT_SRCDIR/tests/lint/slurm_api" \

@@ -29,6 +29,33 @@ undocumented() {
         done
 }
 
+# Tests behind the last semicolon of the column "ours", or in "shown by".
+missing_tests() {
+    awk -F '|' '/^## / { training = /Training/ }
+        NF == 5 && $3 ~ /;/ { sub(/.*;/, "", $3); print $3 }
+        NF == 4 && training && $3 !~ /---|shown by/ { print $3 }' \
+        docs/comparison.md | tr ',' '\n' |
+        while read -r name; do
+            [ -e "tests/job/$name.bats" ] || [ -e "tests/$name.c" ] ||
+                echo "$name"
+        done
+}
+
+# Targets in parentheses that are neither on the web nor a heading.
+missing_links() {
+    for file in README.md CONTRIBUTING.md tests/README.md docs/*.md; do
+        grep -oE '\]\([^)]*\)' "$file" | sed 's/^](//; s/)$//; s/#.*//' |
+            grep -vE '^$|^https?://' | while read -r target; do
+            [ -e "$(dirname "$file")/$target" ] || echo "$file: $target"
+        done
+    done
+}
+
+expect_none "README.md has at most 130 lines" "$(sed -n '131,$p' README.md)"
+expect_none "every test that docs/comparison.md names is there" \
+    "$(missing_tests)"
+expect_none "every link of README.md, CONTRIBUTING.md and docs/ leads somewhere" \
+    "$(missing_links)"
 expect_none "every variable that tasks get is in spank_disttrain(8)" \
     "$(undocumented)"
 

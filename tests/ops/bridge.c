@@ -28,7 +28,7 @@ static struct {
     enum pass pass;
     struct tensor *used[MAX_USED];
     size_t used_count;
-    struct dt_buffer host_scratch;
+    struct dt_buffer host_workspace;
 } bridge;
 
 /* Fails the case if a call of the device did. */
@@ -103,7 +103,7 @@ static void use(struct tensor *t)
     }
     assert_true(bridge.used_count < MAX_USED);
     bridge.used[bridge.used_count++] = t;
-    t->lost = t->scratch;
+    t->lost = t->workspace;
     if (!t->twin) {
         struct dt_error err;
         t->twin = dt_buffer_create(bridge.backend->device, t->host.bytes,
@@ -139,19 +139,19 @@ struct dt_view at_lost(struct dt_view v)
     return there;
 }
 
-struct dt_view at_scratch(struct dt_view v, size_t count)
+struct dt_view at_workspace(struct dt_view v, size_t count)
 {
     size_t bytes = count * sizeof(float);
 
     if (bridge.pass != HOST)
         return at(v);
-    if (bridge.host_scratch.bytes < bytes) {
-        free(bridge.host_scratch.data);
-        bridge.host_scratch.data = aligned_alloc(64, (bytes + 63) / 64 * 64);
-        bridge.host_scratch.bytes = bytes;
-        assert_non_null(bridge.host_scratch.data);
+    if (bridge.host_workspace.bytes < bytes) {
+        free(bridge.host_workspace.data);
+        bridge.host_workspace.data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        bridge.host_workspace.bytes = bytes;
+        assert_non_null(bridge.host_workspace.data);
     }
-    return (struct dt_view){&bridge.host_scratch, 0, count, DT_F32};
+    return (struct dt_view){&bridge.host_workspace, 0, count, DT_F32};
 }
 
 /* --- checks --- */

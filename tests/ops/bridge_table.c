@@ -27,20 +27,20 @@ static const struct dt_attention *attention_at(
     static struct dt_attention there;
 
     there = *attention;
-    there.starts = at(attention->starts);
+    there.doc_start = at(attention->doc_start);
     there.dropout.rows = at(attention->dropout.rows);
     return &there;
 }
 
-static const struct dt_rotary *rotary_at(const struct dt_rotary *rotary)
+static const struct dt_rope *rope_at(const struct dt_rope *rope)
 {
-    static struct dt_rotary there;
+    static struct dt_rope there;
 
-    there = *rotary;
-    there.positions = at(rotary->positions);
-    there.table = at(rotary->table);
-    there.q_norm = at(rotary->q_norm);
-    there.k_norm = at(rotary->k_norm);
+    there = *rope;
+    there.positions = at(rope->positions);
+    there.table = at(rope->table);
+    there.q_norm = at(rope->q_norm);
+    there.k_norm = at(rope->k_norm);
     return &there;
 }
 
@@ -185,13 +185,6 @@ static void gelu_forward(struct dt_stream *stream, struct dt_view out,
     CALL(gelu_forward, 0.0, at(out), at(x));
 }
 
-static void gelu_backward(struct dt_stream *stream, struct dt_view dx,
-                          struct dt_view dout, struct dt_view x)
-{
-    (void)stream;
-    CALL(gelu_backward, 0.0, at(dx), at(dout), at(x));
-}
-
 static void swiglu_forward(struct dt_stream *stream, struct dt_view out,
                            struct dt_view x, size_t N, size_t I)
 {
@@ -207,22 +200,22 @@ static void swiglu_backward(struct dt_stream *stream, struct dt_view dx,
     CALL(swiglu_backward, 0.0, at(dx), at(dout), at(x), N, I);
 }
 
-static void rotary_forward(struct dt_stream *stream, struct dt_view out,
-                           struct dt_view rstd, struct dt_view qkv, size_t N,
-                           const struct dt_rotary *rotary)
+static void rope_forward(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view rstd, struct dt_view qkv, size_t N,
+                         const struct dt_rope *rope)
 {
     (void)stream;
-    CALL(rotary_forward, 0.0, at(out), at(rstd), at(qkv), N, rotary_at(rotary));
+    CALL(rope_forward, 0.0, at(out), at(rstd), at(qkv), N, rope_at(rope));
 }
 
-static void rotary_backward(struct dt_stream *stream, struct dt_view dqkv,
-                            struct dt_view dq_norm, struct dt_view dk_norm,
-                            struct dt_view qkv, struct dt_view rstd, size_t N,
-                            const struct dt_rotary *rotary, bool accumulate)
+static void rope_backward(struct dt_stream *stream, struct dt_view dqkv,
+                          struct dt_view dq_norm, struct dt_view dk_norm,
+                          struct dt_view qkv, struct dt_view rstd, size_t N,
+                          const struct dt_rope *rope, bool accumulate)
 {
     (void)stream;
-    CALL(rotary_backward, 0.0, at(dqkv), at(dq_norm), at(dk_norm), at(qkv),
-         at(rstd), N, rotary_at(rotary), accumulate);
+    CALL(rope_backward, 0.0, at(dqkv), at(dq_norm), at(dk_norm), at(qkv),
+         at(rstd), N, rope_at(rope), accumulate);
 }
 
 static void attention_forward(struct dt_stream *stream, struct dt_view out,
@@ -237,23 +230,23 @@ static void attention_forward(struct dt_stream *stream, struct dt_view out,
 static void attention_backward(struct dt_stream *stream, struct dt_view dqkv,
                                struct dt_view dout, struct dt_view out,
                                struct dt_view lse, struct dt_view qkv,
-                               struct dt_view scratch,
+                               struct dt_view workspace,
                                const struct dt_attention *attention)
 {
     (void)stream;
     CALL(attention_backward, inner(qkv.dtype), at(dqkv), at(dout), at(out),
          at(lse), at(qkv),
-         at_scratch(scratch,
-                    dt_ops_cpu()->attention_scratch(qkv.dtype, attention)),
+         at_workspace(workspace,
+                      dt_ops_cpu()->attention_workspace(qkv.dtype, attention)),
          attention_at(attention));
 }
 
-static size_t attention_scratch(enum dt_dtype type,
-                                const struct dt_attention *attention)
+static size_t attention_workspace(enum dt_dtype type,
+                                  const struct dt_attention *attention)
 {
-    bridge_begin("attention_scratch", bridge_ops->attention_scratch != NULL,
+    bridge_begin("attention_workspace", bridge_ops->attention_workspace != NULL,
                  0.0);
-    return bridge_ops->attention_scratch(type, attention);
+    return bridge_ops->attention_workspace(type, attention);
 }
 
 static void kv_store(struct dt_stream *stream, const struct dt_kv *kv,
@@ -274,20 +267,20 @@ static void kv_attention(struct dt_stream *stream, struct dt_view out,
 static void linear_cross_entropy(struct dt_stream *stream, struct dt_view step,
                                  struct dt_view dx, struct dt_view dw,
                                  struct dt_view x, struct dt_view w,
-                                 struct dt_view targets, struct dt_view scratch,
-                                 float smoothing, size_t N, size_t C, size_t V,
-                                 bool accumulate)
+                                 struct dt_view targets,
+                                 struct dt_view workspace, float smoothing,
+                                 size_t N, size_t C, size_t V, bool accumulate)
 {
     (void)stream;
     CALL(linear_cross_entropy, inner(x.dtype), at(step), at(dx), at(dw), at(x),
-         at(w), at(targets), at_scratch(scratch, V + 2 * C), smoothing, N, C, V,
-         accumulate);
+         at(w), at(targets), at_workspace(workspace, V + 2 * C), smoothing, N,
+         C, V, accumulate);
 }
 
-static size_t loss_scratch(enum dt_dtype type, size_t N, size_t C, size_t V)
+static size_t loss_workspace(enum dt_dtype type, size_t N, size_t C, size_t V)
 {
-    bridge_begin("loss_scratch", bridge_ops->loss_scratch != NULL, 0.0);
-    return bridge_ops->loss_scratch(type, N, C, V);
+    bridge_begin("loss_workspace", bridge_ops->loss_workspace != NULL, 0.0);
+    return bridge_ops->loss_workspace(type, N, C, V);
 }
 
 static void zero(struct dt_stream *stream, struct dt_view x)
@@ -304,10 +297,10 @@ static void convert(struct dt_stream *stream, struct dt_view out,
 }
 
 static void step_begin(struct dt_stream *stream, struct dt_view step,
-                       const struct dt_step_rule rules[DT_STEP_OUTCOMES])
+                       const struct dt_step_params params[DT_STEP_OUTCOMES])
 {
     (void)stream;
-    CALL(step_begin, 0.0, at(step), rules);
+    CALL(step_begin, 0.0, at(step), params);
 }
 
 static void step_add(struct dt_stream *stream, struct dt_view step,
@@ -324,11 +317,11 @@ static void sum_of_squares(struct dt_stream *stream, struct dt_view step,
     CALL(sum_of_squares, 0.0, at(step), at(x));
 }
 
-static void step_decide(struct dt_stream *stream, struct dt_view step,
-                        double max_norm)
+static void clip_and_check(struct dt_stream *stream, struct dt_view step,
+                           double max_norm)
 {
     (void)stream;
-    CALL(step_decide, 0.0, at(step), max_norm);
+    CALL(clip_and_check, 0.0, at(step), max_norm);
 }
 
 static void adamw(struct dt_stream *stream, struct dt_view step,
@@ -355,23 +348,22 @@ struct dt_ops bridge_table = {
     .linear_gelu_forward = linear_gelu_forward,
     .linear_gelu_backward = linear_gelu_backward,
     .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward,
     .swiglu_forward = swiglu_forward,
     .swiglu_backward = swiglu_backward,
-    .rotary_forward = rotary_forward,
-    .rotary_backward = rotary_backward,
+    .rope_forward = rope_forward,
+    .rope_backward = rope_backward,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
-    .attention_scratch = attention_scratch,
+    .attention_workspace = attention_workspace,
     .kv_store = kv_store,
     .kv_attention = kv_attention,
     .linear_cross_entropy = linear_cross_entropy,
-    .loss_scratch = loss_scratch,
+    .loss_workspace = loss_workspace,
     .zero = zero,
     .convert = convert,
     .step_begin = step_begin,
     .step_add = step_add,
     .sum_of_squares = sum_of_squares,
-    .step_decide = step_decide,
+    .clip_and_check = clip_and_check,
     .adamw = adamw,
 };

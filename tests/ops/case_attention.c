@@ -21,8 +21,9 @@ static size_t row_width(const struct dt_attention *a)
 
 static size_t first_seen(const struct dt_attention *a, size_t b, size_t t)
 {
-    size_t start =
-        a->starts.count ? (size_t)dt_view_i32(a->starts)[b * a->T + t] : 0;
+    size_t start = a->doc_start.count
+                       ? (size_t)dt_view_i32(a->doc_start)[b * a->T + t]
+                       : 0;
     size_t edge = a->window && t >= a->window ? t - a->window + 1 : 0;
 
     return start > edge ? start : edge;
@@ -68,17 +69,17 @@ static double attention_loss(void *context)
 
 struct dt_view documents(size_t B, size_t T, size_t longest)
 {
-    struct dt_view starts = tensor_ids(longest ? B * T : 0, 1);
+    struct dt_view doc_start = tensor_ids(longest ? B * T : 0, 1);
     size_t length = 1;
 
     for (size_t b = 0; b < B && longest; b++) {
         for (size_t start = 0; start < T; start += length) {
             length = length % longest + 1;
             for (size_t t = start; t < start + length && t < T; t++)
-                dt_view_i32(starts)[b * T + t] = (int32_t)start;
+                dt_view_i32(doc_start)[b * T + t] = (int32_t)start;
         }
     }
-    return starts;
+    return doc_start;
 }
 
 struct sizes {
@@ -96,14 +97,14 @@ static void attention_case(enum dt_dtype type, struct sizes z)
                              .NKV = z.NKV,
                              .HS = z.HS,
                              .window = z.window,
-                             .starts = documents(z.B, z.T, z.longest),
+                             .doc_start = documents(z.B, z.T, z.longest),
                              .dropout = dropout_of(z.rate, z.B)};
     const size_t count = z.B * z.T * z.NH * z.HS, rows = z.B * z.T;
     struct dt_view qkv = tensor_of(type, rows * row_width(&a));
     struct dt_view out = tensor_of(type, count), lse = tensor(rows * z.NH);
     struct dt_view dqkv = tensor_of(type, qkv.count);
     struct dt_view dout = tensor_of(type, count);
-    struct dt_view space = scratch(ops->attention_scratch(type, &a));
+    struct dt_view space = workspace(ops->attention_workspace(type, &a));
     struct attention r = {
         &a, NULL, doubles(dout), zeros(count), zeros(lse.count), zeros(z.T)};
 
@@ -159,7 +160,7 @@ void test_attention_dropout(void **state)
     }
 }
 
-/* One head of 64 positions, the second half another document; scratch for one
+/* One head of 64 positions, the second half another document; workspace for one
  * thread.
  */
 struct two {
@@ -178,9 +179,9 @@ static struct two two_documents(void)
                     .dout = tensor(T * HS),
                     .dqkv = tensor(T * WIDTH)};
 
-    x.args.starts = tensor_ids(T, 1);
+    x.args.doc_start = tensor_ids(T, 1);
     for (size_t t = T / 2; t < T; t++)
-        dt_view_i32(x.args.starts)[t] = T / 2;
+        dt_view_i32(x.args.doc_start)[t] = T / 2;
     return x;
 }
 
@@ -190,7 +191,7 @@ static void run(const struct two *x)
     struct dt_view space;
 
     omp_set_num_threads(1);
-    space = scratch(ops->attention_scratch(x->qkv.dtype, &x->args));
+    space = workspace(ops->attention_workspace(x->qkv.dtype, &x->args));
     omp_set_num_threads(threads);
     ops->attention_forward(NULL, x->out, x->lse, x->qkv, &x->args);
     ops->attention_backward(NULL, x->dqkv, x->dout, x->out, x->lse, x->qkv,

@@ -30,8 +30,8 @@ static size_t row_width(const struct dt_kv *kv)
     return (kv->NH + 2 * kv->NKV) * kv->HS;
 }
 
-/* Every position but those that say "nowhere" finds its place, and nothing else
- * changes.
+/* Every position is stored in its slot, except those that say "nowhere", and
+ * nothing else changes.
  */
 static void store_case(enum dt_dtype type, struct sizes z)
 {
@@ -42,11 +42,11 @@ static void store_case(enum dt_dtype type, struct sizes z)
     double *k = doubles(kv.k), *v = doubles(kv.v);
 
     for (size_t n = 0; n < z.B * z.T; n++) {
-        int32_t place = n % 3 == 1 ? -1 : (int32_t)(z.S - 1 - n % z.T);
-        size_t at = (n / z.T * z.S + (size_t)place) * width;
+        int32_t slot = n % 3 == 1 ? -1 : (int32_t)(z.S - 1 - n % z.T);
+        size_t at = (n / z.T * z.S + (size_t)slot) * width;
         size_t from = n * row_width(&kv) + z.NH * z.HS;
-        dt_view_i32(positions)[n] = place;
-        for (size_t i = 0; i < width && place >= 0; i++) {
+        dt_view_i32(positions)[n] = slot;
+        for (size_t i = 0; i < width && slot >= 0; i++) {
             k[at + i] = element(qkv, from + i);
             v[at + i] = element(qkv, from + width + i);
         }
@@ -56,7 +56,7 @@ static void store_case(enum dt_dtype type, struct sizes z)
     check_close("v", kv.v, v, 0.0);
 }
 
-/* out(HS) of query q(HS), which sees places [first, end) of row b */
+/* out(HS) of query q(HS), which attends to slots [first, end) of row b */
 static void reference_head(double *out, const double *q, const double *k,
                            const double *v, const struct dt_kv *kv,
                            size_t first, size_t end)
@@ -112,7 +112,7 @@ void test_kv(void **state)
         attention_case(TYPES[i], (struct sizes){4, 1, 70, 4, 4, 64, 17});
         attention_case(TYPES[i], (struct sizes){2, 1, 100, 20, 1, 34, 0});
         attention_case(TYPES[i], (struct sizes){1, 1, 200, 8, 2, 128, 0});
-        /* so long that several blocks share the places of a row */
+        /* so long that several blocks share the slots of a row */
         attention_case(TYPES[i], (struct sizes){2, 1, 600, 2, 1, 8, 0});
         attention_case(TYPES[i], (struct sizes){2, 1, 900, 2, 1, 8, 300});
     }

@@ -95,7 +95,7 @@ static void multiply(double *c, const double *a, size_t a_i, size_t a_k,
     }
 }
 
-/* Larger than a block of a packed product in every direction. */
+/* Larger than a block of the packed matmul in every direction. */
 static void blocks_case(enum dt_dtype type)
 {
     enum { N = 275, C = 261, OC = 397 };
@@ -143,7 +143,7 @@ void test_onednn(void **state)
         struct dt_view b = tensor_of(DT_BF16, K * N);
         struct dt_view bias = tensor_of(DT_BF16, N);
         struct dt_view rounded = tensor_of(DT_BF16, M * N);
-        struct dt_cpu_product p = {
+        struct dt_cpu_matmul p = {
             .M = M,
             .N = N,
             .K = K,

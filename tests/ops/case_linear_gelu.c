@@ -64,9 +64,9 @@ static double backward_loss(void *context)
 }
 
 /* dw and db from x and dout, dx into d_act */
-static void products(const struct layer *l, struct dt_view dout,
-                     struct dt_view x, struct dt_view w, double *d_act,
-                     double *dw, double *db)
+static void reference_backward(const struct layer *l, struct dt_view dout,
+                               struct dt_view x, struct dt_view w,
+                               double *d_act, double *dw, double *db)
 {
     for (size_t i = 0; i < l->N * l->OC; i++) {
         const size_t n = i / l->OC, o = i % l->OC;
@@ -91,7 +91,7 @@ static void backward_case(enum dt_dtype type, const struct layer *l)
     double *want_db = l->accumulate && l->bias ? doubles(db) : zeros(OC);
 
     ops->gelu_forward(NULL, x, pre);
-    products(l, dout, x, w, b.d_act, want_dw, want_db);
+    reference_backward(l, dout, x, w, b.d_act, want_dw, want_db);
     ops->linear_gelu_backward(NULL, dpre, dw, db, dout, x, pre, w, l->order, N,
                               C, OC, l->accumulate);
     check_gradient("dpre", dpre, b.pre, backward_loss, &b, NULL);

@@ -31,10 +31,10 @@ void test_sum_of_squares(void **state)
     }
 }
 
-/* The rule is that of the outcome before; only the sums begin anew. */
+/* Parameters follow from the previous outcome; only the sums are reset. */
 void test_step_begin(void **state)
 {
-    const struct dt_step_rule rules[DT_STEP_OUTCOMES] = {
+    const struct dt_step_params params[DT_STEP_OUTCOMES] = {
         [DT_STEP_TAKEN] = {1.0, 0.1, 0.01, 0.001},
         [DT_STEP_OVERFLOW] = {2.0, 0.2, 0.02, 0.002},
         [DT_STEP_EMPTY] = {3.0, 0.3, 0.03, 0.003},
@@ -45,13 +45,13 @@ void test_step_begin(void **state)
 
     for (int i = 0; i < DT_STEP_OUTCOMES; i++) {
         s[DT_STEP_OUTCOME] = i;
-        ops->step_begin(NULL, step, rules);
+        ops->step_begin(NULL, step, params);
         assert_true(s[DT_STEP_LOSS] == 0.0 && s[DT_STEP_TARGETS] == 0.0);
         assert_true(s[DT_STEP_STOP] == 0.0 && s[DT_STEP_SQUARES] == 0.0);
-        assert_true(s[DT_STEP_LOSS_SCALE] == rules[i].loss_scale);
-        assert_true(s[DT_STEP_LR] == rules[i].lr);
-        assert_true(s[DT_STEP_BIAS1] == rules[i].bias1);
-        assert_true(s[DT_STEP_BIAS2] == rules[i].bias2);
+        assert_true(s[DT_STEP_LOSS_SCALE] == params[i].loss_scale);
+        assert_true(s[DT_STEP_LR] == params[i].lr);
+        assert_true(s[DT_STEP_BIAS1] == params[i].bias1);
+        assert_true(s[DT_STEP_BIAS2] == params[i].bias2);
         ops->step_add(NULL, step, 5.0 + i, 1.0);
         ops->step_add(NULL, step, 3.0, 0.0);
         assert_true(s[DT_STEP_TARGETS] == 8.0 + i && s[DT_STEP_STOP] == 1.0);
@@ -69,7 +69,7 @@ static void decide(double squares, double targets, double max_norm,
 
     s[DT_STEP_SQUARES] = squares;
     s[DT_STEP_TARGETS] = targets;
-    ops->step_decide(NULL, step, max_norm);
+    ops->clip_and_check(NULL, step, max_norm);
     assert_int_equal((int)s[DT_STEP_OUTCOME], outcome);
     assert_true(outcome != DT_STEP_OVERFLOW || !isfinite(s[DT_STEP_NORM]));
     if (outcome != DT_STEP_TAKEN)
@@ -78,7 +78,7 @@ static void decide(double squares, double targets, double max_norm,
     check_scalar("grad_scale", s[DT_STEP_GRAD_SCALE], clip * scale);
 }
 
-void test_step_decide(void **state)
+void test_clip_and_check(void **state)
 {
     const double norm = 3.0 / (5.0 * 64.0); /* of squares 9, 5 targets */
     (void)state;
@@ -110,7 +110,7 @@ void test_step_overflow(void **state)
         *at = (float)bad[i % 3];
         ops->step_add(NULL, step, 1.0, 0.0);
         ops->sum_of_squares(NULL, step, x);
-        ops->step_decide(NULL, step, 1.0);
+        ops->clip_and_check(NULL, step, 1.0);
         *at = keep;
         assert_true(dt_view_f64(step)[DT_STEP_OUTCOME] == DT_STEP_OVERFLOW);
     }
@@ -126,7 +126,7 @@ void test_step_large(void **state)
         set_element(x, i, 3e38);
     ops->step_add(NULL, step, 1.0, 0.0);
     ops->sum_of_squares(NULL, step, x);
-    ops->step_decide(NULL, step, 0.0);
+    ops->clip_and_check(NULL, step, 0.0);
     assert_true(dt_view_f64(step)[DT_STEP_OUTCOME] == DT_STEP_TAKEN);
     assert_true(fabs(dt_view_f64(step)[DT_STEP_NORM] - 3e39) <= 1e33);
 }

@@ -145,11 +145,11 @@ struct dt_view tensor_step(double loss_scale)
     return v;
 }
 
-struct dt_view scratch(size_t count)
+struct dt_view workspace(size_t count)
 {
     struct dt_view v = guarded(count, DT_F32);
 
-    pool.tensors[pool.count - 1].scratch = true;
+    pool.tensors[pool.count - 1].workspace = true;
     return v;
 }
 
@@ -268,7 +268,7 @@ void check_threads(void (*run)(void **state), void **state)
         assert_true(pool.count - first == count);
         for (size_t j = 0; j < count; j++) {
             const struct tensor *t = &pool.tensors[j];
-            if (!t->scratch)
+            if (!t->workspace)
                 assert_memory_equal(t[first].host.data, t->host.data,
                                     t->host.bytes);
         }

@@ -16,7 +16,7 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/case_linear_gelu.c \
 	tests/ops/case_loss.c \
 	tests/ops/case_norm.c \
-	tests/ops/case_rotary.c \
+	tests/ops/case_rope.c \
 	tests/ops/case_step.c \
 	tests/ops/harness.c \
 	tests/ops/harness.h \

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "weights/weights.h"
 #include "model/model.h"
+#include "weights/weights.h"
 
 static struct dt_error err;
 

@@ -14,7 +14,7 @@ static void pad(struct rows *rows, size_t b)
     for (size_t t = rows->used[b]; t < T; t++) {
         rows->inputs[b * T + t] = 0;
         rows->targets[b * T + t] = DT_IGNORE;
-        rows->starts[b * T + t] = (int32_t)rows->used[b];
+        rows->doc_start[b * T + t] = (int32_t)rows->used[b];
     }
 }
 
@@ -25,7 +25,7 @@ void rows_init(struct rows *rows, size_t B, size_t T)
                                     .T = T,
                                     .inputs = rows->inputs,
                                     .targets = rows->targets,
-                                    .starts = rows->starts,
+                                    .doc_start = rows->doc_start,
                                     .rows = rows->numbers}};
     for (size_t b = 0; b < B; b++) {
         rows->numbers[b] = (int64_t)b;
@@ -41,7 +41,7 @@ size_t rows_add(struct rows *rows, size_t b, const struct document *document)
         bool target = t + 1 < document->count && document->target[t + 1];
         rows->inputs[base + t] = document->ids[t];
         rows->targets[base + t] = target ? document->ids[t + 1] : DT_IGNORE;
-        rows->starts[base + t] = (int32_t)at;
+        rows->doc_start[base + t] = (int32_t)at;
         rows->batch.target_count += target;
     }
     rows->used[b] += document->count;
@@ -58,7 +58,7 @@ void rows_take(struct rows *rows, const struct rows *from, size_t first,
         size_t bytes = T * sizeof(int32_t);
         memcpy(rows->inputs + B * T, from->inputs + b * T, bytes);
         memcpy(rows->targets + B * T, from->targets + b * T, bytes);
-        memcpy(rows->starts + B * T, from->starts + b * T, bytes);
+        memcpy(rows->doc_start + B * T, from->doc_start + b * T, bytes);
         rows->numbers[B] = from->numbers[b];
         rows->used[B] = from->used[b];
         for (size_t t = 0; t < T; t++)

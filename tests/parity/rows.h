@@ -24,7 +24,7 @@ struct document {
 struct rows {
     struct dt_batch batch;
     int32_t inputs[ROWS_MAX * ROWS_WIDTH], targets[ROWS_MAX * ROWS_WIDTH],
-        starts[ROWS_MAX * ROWS_WIDTH];
+        doc_start[ROWS_MAX * ROWS_WIDTH];
     int64_t numbers[ROWS_MAX];
     size_t used[ROWS_MAX]; /* positions */
 };

@@ -163,12 +163,12 @@ void subject_spoil(struct subject *s)
 
 /* --- passes --- */
 
-void subject_begin(struct subject *s, const struct dt_step_rule *rule)
+void subject_begin(struct subject *s, const struct dt_step_params *params)
 {
-    struct dt_step_rule rules[DT_STEP_OUTCOMES];
+    struct dt_step_params all[DT_STEP_OUTCOMES];
     for (int i = 0; i < DT_STEP_OUTCOMES; i++)
-        rules[i] = *rule;
-    s->exec->ops->step_begin(s->exec->stream, s->step, rules);
+        all[i] = *params;
+    s->exec->ops->step_begin(s->exec->stream, s->step, all);
 }
 
 void subject_scalars(struct subject *s, double scalars[DT_STEP_COUNT])
@@ -195,10 +195,10 @@ static double loss_of(struct subject *s)
 double subject_train(struct subject *s, const struct dt_batch *batch,
                      float scale, bool accumulate)
 {
-    const struct dt_step_rule rule = {.loss_scale = (double)scale};
-    subject_begin(s, &rule);
+    const struct dt_step_params params = {.loss_scale = (double)scale};
+    subject_begin(s, &params);
     subject_forward(s, batch, true);
-    dt_model_loss(s->model, s->step, accumulate);
+    dt_model_loss_and_backward(s->model, s->step, accumulate);
     for (size_t u = s->layout->unit_count - 1; u-- > 0;)
         dt_model_backward(s->model, u, accumulate);
     copy(s, s->grads_here, s->grads_buf->data, s->grads_buf->bytes);
@@ -207,9 +207,9 @@ double subject_train(struct subject *s, const struct dt_batch *batch,
 
 double subject_evaluate(struct subject *s, const struct dt_batch *batch)
 {
-    const struct dt_step_rule rule = {0};
-    subject_begin(s, &rule);
+    const struct dt_step_params params = {0};
+    subject_begin(s, &params);
     subject_forward(s, batch, false);
-    dt_model_loss(s->model, s->step, false);
+    dt_model_loss_and_backward(s->model, s->step, false);
     return loss_of(s);
 }

@@ -46,8 +46,8 @@ void subject_publish(struct subject *s);
 /* Makes the weights of the device visible. */
 void subject_fetch(struct subject *s);
 
-/* Begins a step with this rule, and reads the scalars of one. */
-void subject_begin(struct subject *s, const struct dt_step_rule *rule);
+/* Begins a step with these parameters, and reads the scalars of one. */
+void subject_begin(struct subject *s, const struct dt_step_params *params);
 void subject_scalars(struct subject *s, double scalars[DT_STEP_COUNT]);
 
 /* Weights far from their usual first values, so that no gradient is trivial;

@@ -17,10 +17,10 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "tokenizer/chat.h"
-#include "tokenizer/chat_style.h"
 #include "data/mask.h"
 #include "tests/unit/bytes_tokenizer.h"
+#include "tokenizer/chat.h"
+#include "tokenizer/chat_style.h"
 
 enum { MOST = 8 }; /* messages of a conversation */
 
@@ -121,7 +121,7 @@ static void check_published(const json_t *json)
 }
 
 /* By its template, and by name where it has one. */
-static void test_reference(void **state)
+static void conversations_read_as_transformers_writes_them(void **state)
 {
     size_t i;
     json_t *cases = load_cases("chat_reference.json", 90), *json;
@@ -175,7 +175,7 @@ static void check_tokens(const json_t *json,
 }
 
 /* With a tokenizer whose words reach over the seams of a template. */
-static void test_tokens(void **state)
+static void tokens_and_targets_of_chats_match_transformers(void **state)
 {
     struct dt_error err;
     size_t i, checked = 0;
@@ -218,7 +218,7 @@ static void check_pair(const json_t *json, struct dt_masker *masker)
     free(marked.tokens);
 }
 
-static void test_pairs(void **state)
+static void tokens_of_pairs_match_transformers(void **state)
 {
     struct dt_error err;
     size_t i;
@@ -238,9 +238,9 @@ static void test_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(conversations_read_as_transformers_writes_them),
+        cmocka_unit_test(tokens_and_targets_of_chats_match_transformers),
+        cmocka_unit_test(tokens_of_pairs_match_transformers),
     };
     return cmocka_run_group_tests_name("chat reference", tests, NULL, NULL);
 }

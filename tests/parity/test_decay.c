@@ -66,7 +66,7 @@ static void check_family(const struct dt_layout *layout, const json_t *wanted,
     dt_buffer_destroy(scalars);
 }
 
-static void test_families(void **state)
+static void weights_decay_as_in_transformers(void **state)
 {
     char path[4096], directory[64];
     const char *family;
@@ -95,6 +95,7 @@ static void test_families(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_families)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_decay_as_in_transformers)};
     return cmocka_run_group_tests_name("decay", tests, NULL, NULL);
 }

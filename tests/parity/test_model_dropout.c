@@ -201,7 +201,7 @@ static void check_share(const char *what, size_t k, size_t n, double p)
     assert_true(fabs(share - p) < 4 * sqrt(p * (1 - p) / (double)n));
 }
 
-static void test_embedding_rate(void **state)
+static void embeddings_are_dropped_at_the_given_rate(void **state)
 {
     struct dt_model_config config = small(0.1, 0, 0);
     struct subject s;
@@ -221,7 +221,7 @@ static void test_embedding_rate(void **state)
 }
 
 /* Both residual additions of both layers, which drop independently. */
-static void test_residual_rate(void **state)
+static void residual_additions_are_dropped_independently(void **state)
 {
     enum { PLACES = 2 * LAYERS };
     struct dt_model_config config = small(0, 0, 0.3);
@@ -257,7 +257,7 @@ static void test_residual_rate(void **state)
 /* Each head has one probability, which is 1. The gradient of c_proj at (in,
  * out) is what attention gives at `in`, times the gradient at `out`.
  */
-static void test_attention_rate(void **state)
+static void attention_is_dropped_at_the_given_rate(void **state)
 {
     struct dt_model_config plain = small(0, 0, 0), config = small(0, 0.2, 0);
     struct subject p, s;
@@ -294,9 +294,9 @@ int main(void)
         REFERENCE_TESTS(decided),
         REFERENCE_TESTS(split),
         REFERENCE_TESTS(evaluation),
-        cmocka_unit_test(test_embedding_rate),
-        cmocka_unit_test(test_residual_rate),
-        cmocka_unit_test(test_attention_rate),
+        cmocka_unit_test(embeddings_are_dropped_at_the_given_rate),
+        cmocka_unit_test(residual_additions_are_dropped_independently),
+        cmocka_unit_test(attention_is_dropped_at_the_given_rate),
     };
     return cmocka_run_group_tests_name("model_dropout", tests, NULL, NULL);
 }

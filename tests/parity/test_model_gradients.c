@@ -118,7 +118,7 @@ static void check_derivatives(const struct dt_model_config *config,
     subject_fini(&s);
 }
 
-static void test_derivatives(void **state)
+static void gradients_are_derivatives_of_the_loss(void **state)
 {
     struct dt_model_options smooth = plain;
     (void)state;
@@ -130,7 +130,7 @@ static void test_derivatives(void **state)
 }
 
 /* Labels are smoothed in training, and not where a model is measured. */
-static void test_evaluation(void **state)
+static void labels_are_smoothed_only_in_training(void **state)
 {
     struct dt_model_options smooth = plain;
     double loss[2];
@@ -150,7 +150,7 @@ static void test_evaluation(void **state)
 }
 
 /* With dropout, too: the masks are a function of the rows' numbers. */
-static void test_derivatives_dropout(void **state)
+static void gradients_are_derivatives_with_dropout_too(void **state)
 {
     struct dt_model_options options = plain;
     (void)state;
@@ -166,7 +166,7 @@ static void test_derivatives_dropout(void **state)
 }
 
 /* A batch of 4 rows is two of 2 rows whose gradients are added. */
-static void test_split(void **state)
+static void gradients_of_a_split_batch_add_up(void **state)
 {
     struct rows rows, half;
     struct subject whole, parts;
@@ -240,8 +240,7 @@ static void check_alike(const struct dt_model_config *config,
     subject_fini(&b);
 }
 
-/* A model made for more rows and positions gives the same bits. */
-static void test_smaller_batch(void **state)
+static void a_model_made_for_more_rows_gives_the_same_bits(void **state)
 {
     struct dt_model_options larger = plain;
     struct rows rows, three;
@@ -253,8 +252,8 @@ static void test_smaller_batch(void **state)
         check_same_bits(&odd[i], &plain, &larger, &three.batch);
 }
 
-/* Computed again or kept: the same. */
-static void checkpointing(void **state)
+/* Recomputed or saved, activations give the same gradients. */
+static void recompute(void **state)
 {
     static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
     static const double tolerances[] = {1e-5, 2e-2, 3e-3};
@@ -266,31 +265,31 @@ static void checkpointing(void **state)
     r.config.embd_dropout = r.config.resid_dropout =
         r.config.family == DT_GPT2 ? 0.1 : 0;
     for (size_t i = 0; i < 3; i++) {
-        struct dt_model_options keep = {.B = ROWS_MAX,
-                                        .T = ROWS_WIDTH,
-                                        .compute = types[i],
-                                        .train = true,
-                                        .dropout = true,
-                                        .seed = 9};
-        struct dt_model_options again = keep;
-        again.checkpointing = true;
+        struct dt_model_options saved = {.B = ROWS_MAX,
+                                         .T = ROWS_WIDTH,
+                                         .compute = types[i],
+                                         .train = true,
+                                         .dropout = true,
+                                         .seed = 9};
+        struct dt_model_options again = saved;
+        again.recompute = true;
         assert_true(dt_model_activation_bytes(&r.config, dt_ops_cpu(), &again) <
-                    dt_model_activation_bytes(&r.config, dt_ops_cpu(), &keep));
-        check_same_bits(&r.config, &keep, &again, &rows.batch);
-        again = keep;
-        again.keep = true;
+                    dt_model_activation_bytes(&r.config, dt_ops_cpu(), &saved));
+        check_same_bits(&r.config, &saved, &again, &rows.batch);
+        again = saved;
+        again.save_activations = true;
         assert_true(dt_model_activation_bytes(&r.config, dt_ops_cpu(), &again) >
-                    dt_model_activation_bytes(&r.config, dt_ops_cpu(), &keep));
+                    dt_model_activation_bytes(&r.config, dt_ops_cpu(), &saved));
         if (subject_exec()->device->is_host)
-            check_same_bits(&r.config, &keep, &again, &rows.batch);
+            check_same_bits(&r.config, &saved, &again, &rows.batch);
         else
-            check_alike(&r.config, &keep, &again, &rows.batch, tolerances[i]);
+            check_alike(&r.config, &saved, &again, &rows.batch, tolerances[i]);
     }
     reference_close(&r);
 }
 
 /* Without gradients all blocks share their activations: same logits. */
-static void test_forward_only(void **state)
+static void a_model_without_gradients_has_the_same_logits(void **state)
 {
     struct dt_model_options forward = plain;
     struct rows rows;
@@ -320,7 +319,7 @@ static void test_forward_only(void **state)
     }
 }
 
-static void test_no_targets(void **state)
+static void rows_without_targets_have_zero_gradients(void **state)
 {
     struct rows rows;
     struct subject s;
@@ -447,14 +446,14 @@ int main(void)
         REFERENCE_TESTS(gradients),
         REFERENCE_TESTS(gradients_bf16),
         REFERENCE_TESTS(gradients_fp16),
-        REFERENCE_TESTS(checkpointing),
-        cmocka_unit_test(test_derivatives),
-        cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_derivatives_dropout),
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_smaller_batch),
-        cmocka_unit_test(test_forward_only),
-        cmocka_unit_test(test_no_targets),
+        REFERENCE_TESTS(recompute),
+        cmocka_unit_test(gradients_are_derivatives_of_the_loss),
+        cmocka_unit_test(labels_are_smoothed_only_in_training),
+        cmocka_unit_test(gradients_are_derivatives_with_dropout_too),
+        cmocka_unit_test(gradients_of_a_split_batch_add_up),
+        cmocka_unit_test(a_model_made_for_more_rows_gives_the_same_bits),
+        cmocka_unit_test(a_model_without_gradients_has_the_same_logits),
+        cmocka_unit_test(rows_without_targets_have_zero_gradients),
     };
     return cmocka_run_group_tests_name("model_gradients", tests, NULL, NULL);
 }

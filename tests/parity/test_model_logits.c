@@ -171,7 +171,7 @@ static void decoding(void **state)
  * computes without its cache: with it, the last sliding_window - 1 keys are
  * kept as a slice [-0:], which is all of them, and later tokens see those.
  */
-static void window_of_one(void **state)
+static void a_window_of_one_sees_only_its_own_token(void **state)
 {
     const struct dt_model_options options = {.B = 1, .T = 1};
     struct reference r;
@@ -305,10 +305,13 @@ static void spellings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REFERENCE_TESTS(logits),      REFERENCE_TESTS(logits_bf16),
-        REFERENCE_TESTS(logits_fp16), REFERENCE_TESTS(decoding),
-        REFERENCE_TESTS(spellings),   REFERENCE_TESTS(many_rows),
-        cmocka_unit_test(window_of_one),
+        REFERENCE_TESTS(logits),
+        REFERENCE_TESTS(logits_bf16),
+        REFERENCE_TESTS(logits_fp16),
+        REFERENCE_TESTS(decoding),
+        REFERENCE_TESTS(spellings),
+        REFERENCE_TESTS(many_rows),
+        cmocka_unit_test(a_window_of_one_sees_only_its_own_token),
     };
     return cmocka_run_group_tests_name("model_logits", tests, NULL, NULL);
 }

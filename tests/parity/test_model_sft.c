@@ -103,7 +103,7 @@ static double accumulate(struct learner *l, size_t k, size_t *targets)
         if (mode->layout == ALONE) /* a row is as long as its document */
             part.batch.T = part.used[0];
         if (mode->layout == PADDED)
-            part.batch.starts = NULL;
+            part.batch.doc_start = NULL;
         float scale = mode->loss_scale / (float)*targets;
         loss += subject_train(&l->subject, &part.batch, scale,
                               b != (size_t)l->rank);
@@ -127,10 +127,10 @@ static int step(struct learner *l, size_t k, struct dt_parallel *parallel,
     if (comm && (dt_parallel_finish(parallel, &l->err) < 0 ||
                  dt_comm_reduce_scalars(comm, &loss, 1, DT_SUM, &l->err) < 0))
         return -1;
-    struct dt_step_rule rule =
-        dt_optim_rule(l->optim, (long)k + 1, reference_listed(r, "lr", k));
-    rule.loss_scale = (double)l->mode->loss_scale; /* losses are means here */
-    subject_begin(s, &rule);
+    struct dt_step_params params = dt_optim_step_params(
+        l->optim, (long)k + 1, reference_listed(r, "lr", k));
+    params.loss_scale = (double)l->mode->loss_scale; /* losses are means here */
+    subject_begin(s, &params);
     s->exec->ops->step_add(s->exec->stream, s->step, 1, 0);
     dt_optim_step(l->optim, s->step, s->master, s->copy, s->grads,
                   reference_number(r, "max_norm"));

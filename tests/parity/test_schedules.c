@@ -56,7 +56,7 @@ static struct dt_schedule schedule_of_case(const json_t *one)
     return schedule_of(lines, 1);
 }
 
-static void test_transformers(void **state)
+static void schedules_give_the_rates_of_transformers(void **state)
 {
     size_t i, bad = 0;
     json_t *one;
@@ -79,7 +79,7 @@ static void test_transformers(void **state)
 }
 
 /* A ratio of the run means what the number of steps means. */
-static void test_ratios(void **state)
+static void a_ratio_means_the_same_as_its_number_of_steps(void **state)
 {
     static const char *const lines[][2] = {
         {"warmup_steps: 7\n", "warmup_steps: 0.065\n"},
@@ -98,7 +98,7 @@ static void test_ratios(void **state)
     }
 }
 
-static void test_lr_scaling(void **state)
+static void the_learning_rate_scales_with_the_world_size(void **state)
 {
     const char *const lines = "lr_scaling: linear\nlr_scheduler_type: "
                               "cosine_with_min_lr\nmin_lr: 1e-4\n";
@@ -126,7 +126,7 @@ static void test_lr_scaling(void **state)
 }
 
 /* DeepSpeed's, in the words of its own files. */
-static void test_deepspeed(void **state)
+static void schedules_of_deepspeed_keep_their_shape(void **state)
 {
     struct dt_schedule s =
         schedule_of("scheduler:\n  type: WarmupDecayLR\n  params:\n"
@@ -168,7 +168,7 @@ static struct dt_schedule short_schedule(const char *lines, long total,
 /* Warm-up begins at rate 0: a ratio of a short run must leave a step to learn
  * in, and one that is given in steps says what it does.
  */
-static void test_short_runs(void **state)
+static void a_short_warm_up_still_leaves_a_step_to_learn_in(void **state)
 {
     static const char *const names[] = {"linear", "cosine", "inverse_sqrt",
                                         "constant_with_warmup"};
@@ -187,13 +187,13 @@ static void test_short_runs(void **state)
     assert_int_equal(short_schedule("warmup_steps: 0.9\n", 3, "").warmup, 2);
     assert_int_equal(short_schedule("warmup_ratio: 0.9\n", 20, "").warmup, 18);
     short_schedule("warmup_steps: 5\n", 1,
-                   "E110 nothing is learnt: the run ends at step 1 of 5 of "
-                   "warm-up, and its learning rate is 0 throughout; train for "
-                   "more steps or lower scheduler.warmup_steps");
+                   "E110 the model will not change: the run ends at step 1 "
+                   "of 5 of the warm-up, and its learning rate is always 0; "
+                   "train for more steps or lower scheduler.warmup_steps");
     short_schedule("scheduler: {name: WarmupLR, warmup_num_steps: 10}\n", 2,
-                   "E110 nothing is learnt: the run ends at step 2 of 10 of "
-                   "warm-up, and its learning rate is 0 throughout; train for "
-                   "more steps or lower scheduler.warmup_steps");
+                   "E110 the model will not change: the run ends at step 2 "
+                   "of 10 of the warm-up, and its learning rate is always 0; "
+                   "train for more steps or lower scheduler.warmup_steps");
     short_schedule("warmup_steps: 5\n", 5,
                    "E110 the run ends after 5 of 5 steps of warm-up");
     short_schedule("scheduler: {name: nanogpt, warmup_steps: 5}\n", 3,
@@ -204,9 +204,11 @@ static void test_short_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transformers), cmocka_unit_test(test_ratios),
-        cmocka_unit_test(test_lr_scaling),   cmocka_unit_test(test_deepspeed),
-        cmocka_unit_test(test_short_runs),
+        cmocka_unit_test(schedules_give_the_rates_of_transformers),
+        cmocka_unit_test(a_ratio_means_the_same_as_its_number_of_steps),
+        cmocka_unit_test(the_learning_rate_scales_with_the_world_size),
+        cmocka_unit_test(schedules_of_deepspeed_keep_their_shape),
+        cmocka_unit_test(a_short_warm_up_still_leaves_a_step_to_learn_in),
     };
     return cmocka_run_group_tests_name("schedules", tests, setup, teardown);
 }

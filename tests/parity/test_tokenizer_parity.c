@@ -72,7 +72,7 @@ static void expect_text(const struct dt_tokenizer *tokenizer,
                  json_string_value(expected), out);
 }
 
-static void test_family(void **state)
+static void ids_match_the_reference(void **state)
 {
     const json_t *expected = json_object_get(reference, *state);
     const json_t *texts = json_object_get(reference, "texts");
@@ -112,7 +112,7 @@ static void test_family(void **state)
 
 #define FAMILY(name)                                                           \
     {                                                                          \
-#name, test_family, NULL, NULL, (void *)(uintptr_t) #name              \
+#name, ids_match_the_reference, NULL, NULL, (void *)(uintptr_t) #name  \
     }
 
 int main(void)

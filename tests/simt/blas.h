@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blas.h - a matrix product that was described (blas.c), checked
- * (blas_matmul.c) and run (gemm.c)
+ * blas.h - a matrix multiplication, which blas.c describes, blas_matmul.c
+ * checks and gemm.c runs
  */
 #ifndef DT_SIMT_BLAS_H
 #define DT_SIMT_BLAS_H
@@ -28,7 +28,7 @@ struct simt_preference {
     uint32_t schemes, alignment[4]; /* of a, b, c, d */
 };
 
-/* d(m,n) = epilogue(alpha op(a) op(b) + beta c), in columns. */
+/* d(m,n) = epilogue(alpha op(a) op(b) + beta c), in column-major order. */
 struct simt_gemm {
     size_t m, n, k;
     bool ta, tb, tf32;
@@ -40,12 +40,12 @@ struct simt_gemm {
     void *bias, *aux;
     int64_t aux_ld;
     cudaDataType bias_type, aux_type;
-    unsigned parts; /* of k, summed apart */
+    unsigned parts; /* parts of k that are summed separately */
     void *workspace;
-    size_t workspace_bytes; /* that the algorithm uses */
+    size_t workspace_bytes; /* used by the algorithm */
 };
 
-/* Computes it; what is queued. Takes nothing. */
+/* The function that is queued: computes a struct simt_gemm. Frees nothing. */
 void simt_gemm_run(void *gemm);
 
 /* Bytes of an element. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fiber.h - stacks of their own for threads of a kernel
+ * fiber.h - fibers, which give each thread of a kernel its own stack
  */
 #ifndef DT_SIMT_FIBER_H
 #define DT_SIMT_FIBER_H
@@ -17,10 +17,12 @@ struct simt_fiber {
 #endif
 };
 
-/* A fiber that will call run, which must not return; it is never freed. */
+/* Creates a fiber that will call `run`, which must not return. It is never
+ * freed.
+ */
 struct simt_fiber *simt_fiber_create(void (*run)(void));
 
-/* Goes on in `to`; returns when somebody switches to `from`. */
+/* Continues in `to`; returns when a fiber switches back to `from`. */
 void simt_fiber_switch(struct simt_fiber *from, struct simt_fiber *to);
 
 #endif /* DT_SIMT_FIBER_H */

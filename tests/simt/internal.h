@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - what the files of the emulation share
+ * internal.h - the functions that the files of the emulation share
  *
- * One recursive lock guards everything. Functions *_locked are called with it
- * held; work runs with it held.
+ * One recursive lock protects everything. Callers of *_locked functions must
+ * hold it; queued work runs while it is held.
  */
 #ifndef DT_SIMT_INTERNAL_H
 #define DT_SIMT_INTERNAL_H
@@ -19,7 +19,8 @@ struct simt_work {
     void *ctx;
 };
 
-/* Where a stream stands in a capture: the nodes that its next comes after. */
+/* The end of a stream in a capture: the nodes on which its next node depends.
+ */
 struct simt_tail {
     size_t *nodes, count;
 };
@@ -28,25 +29,27 @@ struct simt_tail {
 
 void simt_lock(void);
 void simt_unlock(void);
-/* $SIMT_SEED, and what it was when it was read last: before work is run. */
+/* Reads $SIMT_SEED, which is done before work is run; returns the last value.
+ */
 void simt_read_seed_locked(void);
 unsigned simt_seed(void);
 int simt_device_count(void); /* $SIMT_DEVICES */
 size_t simt_memory(void);    /* bytes of a device, $SIMT_MEMORY */
 int simt_device(void);       /* of this thread */
-/* Not NULL: else the host is out of memory and the process ends. */
+/* Returns `data`; ends the process if it is NULL, as the host is out of memory.
+ */
 void *simt_checked(void *data);
 /* Keeps the error for cudaGetLastError and returns it. */
 cudaError_t simt_error(cudaError_t error);
 
 /* --- memory (memory.c) --- */
 
-/* The host, or rather the work that it runs for the device, may touch device
- * memory between the two.
+/* Device memory can be accessed only between these two, that is, by the work
+ * that the host runs for the device.
  */
 void simt_memory_open_locked(void);
 void simt_memory_close_locked(void);
-/* Bytes around allocations that kernel `who` must not have written. */
+/* Checks that kernel `who` has not written to the bytes around allocations. */
 void simt_check_zones_locked(const char *who);
 /* The device that an address belongs to, -1: none. */
 int simt_device_of_locked(const void *data);
@@ -66,60 +69,62 @@ struct CUstream_st {
     struct item *head, *tail;
     size_t queued, done;        /* so far */
     struct CUgraph_st *capture; /* NULL: none */
-    struct simt_tail last;      /* what the next node of it comes after */
+    struct simt_tail last;      /* the nodes on which its next one depends */
     struct CUstream_st *next;
 };
 
-extern struct CUstream_st *simt_streams; /* all there are, of all devices */
+extern struct CUstream_st *simt_streams; /* all streams of all devices */
 
-/* The two kinds of cudaStream_t 0 become what they stand for. NULL: there is no
- * such stream.
+/* The stream of a handle; resolves the two kinds of default stream. NULL: there
+ * is no such stream.
  */
 struct CUstream_st *simt_stream_locked(cudaStream_t stream);
 /* As simt_enqueue. */
 cudaError_t simt_enqueue_locked(struct CUstream_st *stream,
                                 struct simt_work work);
-/* A point that is passed when all that the stream has now is done; the caller
- * has a reference.
+/* A point that is passed when everything now in the stream is done. The caller
+ * owns a reference.
  */
 struct ticket *simt_mark_locked(struct CUstream_st *stream);
 void simt_unref(struct ticket *ticket);
-/* The stream does not go on until the point is passed. */
+/* Lets the stream wait until the point is passed. */
 void simt_push_wait_locked(struct CUstream_st *stream, struct ticket *ticket);
-/* Stream 0 and the streams that are made to block it wait for each other. */
+/* Lets stream 0 and the streams that block it wait for each other. */
 void simt_order_with_legacy_locked(struct CUstream_st *stream);
 /* Runs work until the point is passed. */
 void simt_wait_locked(const struct ticket *ticket);
 /* Runs a little work. */
 void simt_poll_locked(void);
-/* Wait for a stream, for all of the device of this thread; an error during
+/* Wait for a stream, or for the whole device of this thread. An error during
  * capture.
  */
 cudaError_t simt_wait_stream(cudaStream_t stream);
 cudaError_t simt_wait_device(void);
 
-/* --- graphs (graph.c); all of them locked --- */
+/* --- graphs (graph.c); callers hold the lock --- */
 
 /* Takes a reference. */
 struct CUgraph_st *simt_graph_ref(struct CUgraph_st *graph);
 void simt_graph_unref(struct CUgraph_st *graph);
-/* Adds a node after `tail`, which then is that node. */
+/* Adds a node after `tail` and sets `tail` to it. */
 void simt_graph_add(struct CUgraph_st *graph, struct simt_tail *tail,
                     struct simt_work work);
-/* What comes after `tail` shall come after `other` too. */
+/* Lets the nodes after `tail` also depend on `other`. */
 void simt_tail_join(struct simt_tail *tail, const struct simt_tail *other);
 bool simt_stream_captures(const struct CUstream_st *stream);
 bool simt_capture_broken(const struct CUstream_st *stream);
-/* The capture that the stream belongs to has failed: returns
+/* Marks the capture of the stream as failed. Returns
  * cudaErrorStreamCaptureUnsupported.
  */
 cudaError_t simt_break_capture(struct CUstream_st *stream);
-/* For calls that no capture allows: breaks all and returns the error. */
+/* For calls that are not allowed in a capture: breaks all captures and returns
+ * the error.
+ */
 cudaError_t simt_unsafe_locked(void);
 
 /* --- kernels (kernel.c) --- */
 
-/* Text about the kernel and thread that run now, or "". */
+/* A text that names the running kernel and thread, or "". */
 const char *simt_where(void);
 
 #endif /* DT_SIMT_INTERNAL_H */

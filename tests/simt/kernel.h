@@ -18,14 +18,14 @@ struct simt_kernel {
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
-/* Waits for all threads of the block; the sum of their values. */
+/* Waits for all threads of the block. Returns the sum of their values. */
 unsigned simt_barrier(unsigned value);
-/* Waits for all lanes of the warp; their values, valid until this lane's next
- * call.
+/* Waits for all lanes of the warp. Returns their values, which are valid until
+ * the next call on this lane.
  */
 const uint64_t *simt_gather(unsigned mask, uint64_t value);
-/* Queues a kernel and takes kernel->call. `pointers`: its arguments that are
- * addresses, counted from 1.
+/* Queues a kernel and takes ownership of kernel->call. `pointers`: which of its
+ * arguments are addresses, counted from 1.
  */
 cudaError_t simt_launch(const cudaLaunchConfig_t *config,
                         const struct simt_kernel *kernel,

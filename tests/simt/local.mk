@@ -39,7 +39,7 @@ EXTRA_DIST += \
 TESTS += tests/simt/test_simt
 
 # Programs beside the module find it by themselves.
-check_PROGRAMS += tests/simt/test_card
+check_PROGRAMS += tests/simt/test_gpu_choice
 check_DATA = tests/simt/disttrain-cuda.so
 CLEANFILES += tests/simt/*.so
 clean-local: simt-clean
@@ -48,20 +48,10 @@ clean-local: simt-clean
 if HAVE_GLOO
 simt_nccl = $(nccl_all)
 check_PROGRAMS += \
-	tests/simt/test_comm \
-	tests/simt/test_comm_faults \
-	tests/simt/test_comm_patience \
+	tests/simt/test_comm_nccl \
 	tests/simt/test_nccl_meet
-tests_simt_test_comm_SOURCES = tests/gpu/test_comm.c $(comm_world)
-simt_scene = \
-	tests/simt/scene.c \
-	tests/simt/scene.h \
-	$(comm_world)
-tests_simt_test_comm_faults_SOURCES = tests/simt/test_comm_faults.c \
-	$(simt_scene)
-tests_simt_test_comm_patience_SOURCES = tests/simt/test_comm_patience.c \
-	$(simt_scene)
-tests_simt_test_comm_patience_CPPFLAGS = $(AM_CPPFLAGS) -I$(SIMT) \
+tests_simt_test_comm_nccl_SOURCES = tests/simt/test_comm_nccl.c $(comm_scene)
+tests_simt_test_comm_nccl_CPPFLAGS = $(AM_CPPFLAGS) -I$(SIMT) \
 	-isystem $(top_srcdir)/tests/simt/include
 tests_simt_test_nccl_meet_SOURCES = tests/simt/test_nccl_meet.c \
 	runtime/comm/nccl_bootstrap.c

@@ -8,21 +8,21 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* What an id says: the door of the rank that made it. */
+/* The content of an id: where the rank that made it listens. */
 struct nccl_door {
     struct sockaddr_in address; /* network order */
-    unsigned long long number;  /* no two are the same */
+    unsigned long long number;  /* unique */
 };
 
-/* Opens a door at the address that NCCL_SOCKET_IFNAME ("=eth0") names, or else
- * the first one of this host that is not its loopback; a thread brings together
- * all who come. False if there is no network.
+/* Listens at the address that NCCL_SOCKET_IFNAME ("=eth0") names, or else at
+ * the first address of this host that is not loopback. A thread connects all
+ * ranks that arrive. False: there is no network.
  */
 bool nccl_net_open(struct nccl_door *door);
 
-/* Connects rank `rank` of `size` to all the others, which it meets at `door`:
- * fds[r] becomes a socket that does not block. Waits until all are there; false
- * if *stop became true meanwhile, or the network failed.
+/* Connects rank `rank` of `size` to all others, which also connect to `door`:
+ * fds[r] becomes a socket that does not block. Waits until all have arrived.
+ * False: *stop became true meanwhile, or the network failed.
  */
 bool nccl_net_join(const struct nccl_door *door, int rank, int size, int *fds,
                    const atomic_bool *stop);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nccl_operation.h - operations of the fake NCCL, once they are in a stream */
+/* nccl_operation.h - operations of the fake NCCL that are queued in a stream */
 #ifndef DT_SIMT_NCCL_OPERATION_H
 #define DT_SIMT_NCCL_OPERATION_H
 
@@ -16,7 +16,7 @@ enum nccl_kind {
     SEND_RECEIVE
 };
 
-/* What goes before the data of each message. */
+/* The header of each message. */
 struct nccl_header {
     unsigned number;                  /* of the operation */
     int kind, type, op, root, unused; /* no padding: it is compared */
@@ -36,12 +36,12 @@ struct nccl_operation {
     struct nccl_header what;
     const char *from;
     char *to;
-    size_t count; /* of one part */
+    size_t count; /* elements of one part */
     cudaStream_t stream;
     bool moved, said;
     struct nccl_transfer *out, *in; /* [size] */
-    char *room;                     /* [size] parts: what is to be added */
-    struct nccl_operation *next;    /* not yet in the stream */
+    char *room;                     /* [size] parts to add */
+    struct nccl_operation *next;    /* list of those not yet in the stream */
 };
 
 struct ncclComm {
@@ -54,17 +54,17 @@ struct ncclComm {
     bool calling, failed;
     unsigned issued, finished;      /* operations */
     atomic_int references;          /* of operations, and the user's */
-    struct nccl_operation *waiting; /* of a call that is not through */
+    struct nccl_operation *waiting; /* of a call that has not finished */
 };
 
 /* Bytes of an element of that ncclDataType_t. */
 size_t nccl_width(int type);
 
-/* One that moves nothing yet, with a reference to comm. */
+/* Creates an operation without transfers, which holds a reference to comm. */
 struct nccl_operation *nccl_operation(struct ncclComm *comm,
                                       enum nccl_kind kind, cudaStream_t stream);
 
-/* For simt_enqueue: does what can be done now; frees. */
+/* For simt_enqueue: makes progress as far as possible now; frees. */
 enum simt_progress nccl_operation_progress(void *ctx);
 void nccl_operation_release(void *ctx);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * simt.h - what fakes of CUDA's libraries need of the fake CUDA runtime
+ * simt.h - the functions of the fake CUDA runtime that fake libraries need
  *
  * tests/simt runs the module for NVIDIA GPUs on the CPU, where there is neither
- * toolkit nor card. It is made to find mistakes: work that was queued runs only
+ * toolkit nor GPU. It is made to find mistakes: work that was queued runs only
  * while the host waits, heads of streams in an order that $SIMT_SEED chooses;
  * device memory can be touched only meanwhile; blocks and threads of a kernel
  * run in an order that the seed chooses.
@@ -20,9 +20,9 @@
 extern "C" {
 #endif
 
-/* What a piece of queued work says when it is asked to go on. */
+/* The result of a call that lets a piece of queued work continue. */
 enum simt_progress {
-    SIMT_BLOCKED, /* nothing could be done yet: ask again later */
+    SIMT_BLOCKED, /* nothing could be done yet: call again later */
     SIMT_DONE,
     SIMT_MOVED, /* something was done, but not all */
 };
@@ -47,23 +47,23 @@ cudaError_t simt_enqueue(cudaStream_t stream,
 cudaError_t simt_enqueue_call(cudaStream_t stream, void (*function)(void *data),
                               void (*release)(void *data), void *data);
 
-/* Are these bytes inside one living allocation of device memory? */
+/* Whether these bytes are inside one live allocation of device memory. */
 bool simt_is_device(const void *data, size_t bytes);
 
 /* Ends the process with `what` unless they are. */
 void simt_expect_device(const void *data, size_t bytes, const char *what);
 
-/* Inside memory that cudaMallocHost gave? */
+/* Whether these bytes are in memory from cudaMallocHost. */
 bool simt_is_pinned(const void *data, size_t bytes);
 
-/* Ends the process with "simt: ...": the program broke a rule of CUDA that the
- * real one would punish by undefined behaviour.
+/* Ends the process with "simt: ...": the program broke a rule of CUDA, which
+ * would be undefined behavior on a real GPU.
  */
 void simt_fail(const char *format, ...)
     __attribute__((noreturn, format(printf, 1, 2)));
 
-/* The next number of the sequence that $SIMT_SEED began: below `bound`, and
- * always 0 for seed 0. Inside `progress` only.
+/* The next random number below `bound` from $SIMT_SEED; always 0 for seed 0. To
+ * be called only inside `progress`.
  */
 uint32_t simt_random(uint32_t bound);
 

@@ -238,7 +238,7 @@ static void one(struct product *p)
     check(cudaFree(workspace));
 }
 
-void test_gemm(void **state)
+void matrix_products_match_a_loop_in_double(void **state)
 {
     static const cudaDataType TYPES[][2] = {{CUDA_R_32F, CUDA_R_32F},
                                             {CUDA_R_16BF, CUDA_R_16BF},
@@ -271,7 +271,7 @@ static void expect_status(struct product *p, cublasStatus_t status)
     assert_int_equal(multiply(p, NULL, NULL, 0), status);
 }
 
-void test_gemm_refusals(void **state)
+void products_that_cublaslt_lacks_are_refused(void **state)
 {
     static struct product p = {.in = CUDA_R_16BF,
                                .out = CUDA_R_16BF,

@@ -104,13 +104,13 @@ static struct dt_nccl_id *meet(struct mock *m, int rank, struct dt_error *err)
     unsetenv("NCCL_HOSTID");
     dt_nccl_facts_init(&facts);
     facts.version = 22809;
-    strcpy(facts.card, "NVIDIA H200");
+    strcpy(facts.gpu_name, "NVIDIA H200");
     return dt_nccl_meet(&m->world, &facts, dt_nccl_id_count(SIZE, true), 1234,
                         err);
 }
 
 /* One rank after the other, as NCCL deals them out to n ids. */
-static void test_roots(void **state)
+static void ids_are_dealt_out_to_ranks_as_in_nccl(void **state)
 {
     (void)state;
     assert_int_equal(dt_nccl_id_count(1, true), 1);
@@ -150,7 +150,7 @@ static void assert_keys(const char *text, const char *fmt, ...)
     assert_string_equal(text, want);
 }
 
-static void test_ids(void **state)
+static void each_root_publishes_an_id_that_all_ranks_get(void **state)
 {
     struct mock first = {0}, other = {0}, second = {0};
     struct dt_error err;
@@ -229,7 +229,7 @@ static void refused(void (*change)(int rank, struct dt_nccl_facts *facts),
     assert_int_equal(err.lost_rank, lost_rank);
 }
 
-static void test_refused(void **state)
+static void ranks_that_do_not_fit_together_are_refused(void **state)
 {
     (void)state;
     refused(older_last, EX_CONFIG, -1,
@@ -237,10 +237,10 @@ static void test_refused(void **state)
             "ranks need the same one; see LD_LIBRARY_PATH and the installed "
             "libnccl2 there");
     refused(same_card_130, EX_CONFIG, -1,
-            "ranks 130 and 133 on h16 have the same GPU, 0000:02:00.0 (NVIDIA "
-            "H200): each rank needs one of its own. Give each task a card "
-            "(srun --gpus-per-task=1), or start no more tasks on a node than "
-            "it has cards; CUDA_VISIBLE_DEVICES of rank 133 is \"2\"");
+            "ranks 130 and 133 on h16 have the same GPU, 0000:02:00.0 "
+            "(NVIDIA H200): each rank needs one of its own. Give each task a "
+            "GPU (srun --gpus-per-task=1), or start no more tasks on a node "
+            "than it has GPUs; CUDA_VISIBLE_DEVICES of rank 133 is \"2\"");
     refused(failed_first, EX_UNAVAILABLE, 0,
             "rank 0 on h0: cudaGetDevice: no CUDA-capable device");
     refused(failed_7, EX_UNAVAILABLE, 7,
@@ -250,7 +250,7 @@ static void test_refused(void **state)
 }
 
 /* Facts of another length are those of another disttrain. */
-static void test_other_length(void **state)
+static void facts_of_another_disttrain_are_refused(void **state)
 {
     struct mock m = {.longer = 7};
     struct dt_error err;
@@ -269,7 +269,7 @@ static void test_other_length(void **state)
 }
 
 /* Whether or not the ranks fit together, no memory is left behind. */
-static void test_memory(void **state)
+static void meeting_leaves_no_memory_behind(void **state)
 {
     enum { WARM = 16, TIMES = 24 }; /* the allocator keeps a few at first */
     size_t used = 0;
@@ -285,7 +285,7 @@ static void test_memory(void **state)
     assert_int_equal(mallinfo2().uordblks, used);
 }
 
-static void test_shared(void **state)
+static void ranks_may_share_a_gpu_that_they_declare_shared(void **state)
 {
     struct mock m = {.change = shared_cards};
     struct dt_error err;
@@ -296,7 +296,7 @@ static void test_shared(void **state)
 }
 
 /* Who makes an id and cannot comes to the fence all the same. */
-static void test_no_id(void **state)
+static void a_root_without_an_id_still_comes_to_the_fence(void **state)
 {
     struct mock m = {0};
     struct dt_error err;
@@ -310,10 +310,13 @@ static void test_no_id(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roots),   cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_no_id),   cmocka_unit_test(test_other_length),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(ids_are_dealt_out_to_ranks_as_in_nccl),
+        cmocka_unit_test(each_root_publishes_an_id_that_all_ranks_get),
+        cmocka_unit_test(ranks_that_do_not_fit_together_are_refused),
+        cmocka_unit_test(ranks_may_share_a_gpu_that_they_declare_shared),
+        cmocka_unit_test(a_root_without_an_id_still_comes_to_the_fence),
+        cmocka_unit_test(facts_of_another_disttrain_are_refused),
+        cmocka_unit_test(meeting_leaves_no_memory_behind),
     };
     return cmocka_run_group_tests_name("nccl_meet", tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static void expect_death(void (*f)(void), int how, const char *what)
 
 /* --- kernels --- */
 
-static void test_threads(void **state)
+static void every_thread_of_a_grid_runs_once(void **state)
 {
     enum { COUNT = 100000 };
     (void)state;
@@ -99,7 +99,7 @@ __global__ void sums(int *out)
         out[blockIdx.x] = 1;
 }
 
-static void test_warps(void **state)
+static void shuffles_and_barriers_combine_the_threads(void **state)
 {
     (void)state;
     int *out = new_ints(10), host[10];
@@ -139,7 +139,7 @@ static int seeds_that_fail(bool barrier)
     return failed;
 }
 
-static void test_race_in_block(void **state)
+static void a_missing_barrier_is_found_with_every_seed(void **state)
 {
     (void)state;
     assert_int_equal(seeds_that_fail(true), 0);
@@ -171,7 +171,7 @@ static void run_lonely_shuffle(void)
     cudaDeviceSynchronize();
 }
 
-static void test_deadlocks(void **state)
+static void a_barrier_that_not_all_reach_ends_the_process(void **state)
 {
     (void)state;
     expect_death(run_lonely_barrier, SIGABRT,
@@ -186,7 +186,7 @@ static void launch_pageable(void)
     start(0, 1, 32, number, &host, 1);
 }
 
-static void test_launches(void **state)
+static void wrong_launches_are_refused(void **state)
 {
     (void)state;
     int *out = new_ints(1);
@@ -249,7 +249,7 @@ static void copy_too_much(void)
     cudaMemcpy(thousand(), host, sizeof(host), cudaMemcpyDefault);
 }
 
-static void test_bounds(void **state)
+static void touching_memory_out_of_bounds_ends_the_process(void **state)
 {
     (void)state;
     expect_death(touch, SIGSEGV, "of the host to device memory");
@@ -279,7 +279,7 @@ __global__ static void look(const float *data, float *out)
     out[threadIdx.x + 64] = shared[threadIdx.x];
 }
 
-static void test_fresh_memory(void **state)
+static void new_memory_is_not_a_number_and_is_counted(void **state)
 {
     (void)state;
     float *data = (float *)new_ints(32), *out = (float *)new_ints(96), host[96];
@@ -302,7 +302,7 @@ static void test_fresh_memory(void **state)
 }
 
 /* Pinned memory is read when the copy runs, other memory at once. */
-static void test_late_copies(void **state)
+static void pinned_memory_is_read_when_the_copy_runs(void **state)
 {
     (void)state;
     cudaStream_t stream = new_stream();
@@ -326,22 +326,22 @@ static void test_late_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_warps),
-        cmocka_unit_test(test_race_in_block),
-        cmocka_unit_test(test_deadlocks),
-        cmocka_unit_test(test_launches),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_fresh_memory),
-        cmocka_unit_test(test_late_copies),
-        cmocka_unit_test(test_missing_event),
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_graph),
-        cmocka_unit_test(test_broken_capture),
-        cmocka_unit_test(test_half),
-        cmocka_unit_test(test_sort),
-        cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_gemm_refusals),
+        cmocka_unit_test(every_thread_of_a_grid_runs_once),
+        cmocka_unit_test(shuffles_and_barriers_combine_the_threads),
+        cmocka_unit_test(a_missing_barrier_is_found_with_every_seed),
+        cmocka_unit_test(a_barrier_that_not_all_reach_ends_the_process),
+        cmocka_unit_test(wrong_launches_are_refused),
+        cmocka_unit_test(touching_memory_out_of_bounds_ends_the_process),
+        cmocka_unit_test(new_memory_is_not_a_number_and_is_counted),
+        cmocka_unit_test(pinned_memory_is_read_when_the_copy_runs),
+        cmocka_unit_test(a_missing_event_is_found_with_some_seeds),
+        cmocka_unit_test(an_event_is_not_ready_before_its_work_is_done),
+        cmocka_unit_test(a_graph_repeats_the_work_of_two_streams),
+        cmocka_unit_test(a_broken_capture_is_refused),
+        cmocka_unit_test(short_floats_round_as_on_a_gpu),
+        cmocka_unit_test(a_radix_sort_is_stable),
+        cmocka_unit_test(matrix_products_match_a_loop_in_double),
+        cmocka_unit_test(products_that_cublaslt_lacks_are_refused),
     };
     setenv("SIMT_DEVICES", "1", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_simt.h - what the parts of test_simt share */
+/* test_simt.h - the test functions of the parts of test_simt */
 #ifndef DT_SIMT_TEST_SIMT_H
 #define DT_SIMT_TEST_SIMT_H
 
@@ -12,17 +12,16 @@ extern "C" {
 #define check(call) assert_int_equal(call, cudaSuccess)
 
 /* test_stream.cu */
-void test_missing_event(void **state);
-void test_events(void **state);
-void test_graph(void **state);
-void test_broken_capture(void **state);
-void test_half(void **state);
-void test_sort(void **state);
+void a_missing_event_is_found_with_some_seeds(void **state);
+void an_event_is_not_ready_before_its_work_is_done(void **state);
+void a_graph_repeats_the_work_of_two_streams(void **state);
+void a_broken_capture_is_refused(void **state);
+void short_floats_round_as_on_a_gpu(void **state);
+void a_radix_sort_is_stable(void **state);
 
-/* Products against a loop in double; test_gemm.c */
-void test_gemm(void **state);
-/* Products that cuBLASLt does not do. */
-void test_gemm_refusals(void **state);
+/* test_gemm.c */
+void matrix_products_match_a_loop_in_double(void **state);
+void products_that_cublaslt_lacks_are_refused(void **state);
 
 #ifdef __cplusplus
 }

@@ -46,14 +46,14 @@ static int seeds_out_of_order(bool ordered)
     return failed;
 }
 
-void test_missing_event(void **state)
+void a_missing_event_is_found_with_some_seeds(void **state)
 {
     (void)state;
     assert_int_equal(seeds_out_of_order(true), 0);
     assert_in_range(seeds_out_of_order(false), 3, SEEDS);
 }
 
-void test_events(void **state)
+void an_event_is_not_ready_before_its_work_is_done(void **state)
 {
     (void)state;
     set_seed(0);
@@ -113,7 +113,7 @@ static void record(cudaStream_t stream, cudaStream_t other, int *x, bool join)
     check(cudaEventDestroy(joined));
 }
 
-void test_graph(void **state)
+void a_graph_repeats_the_work_of_two_streams(void **state)
 {
     (void)state;
     cudaStream_t stream = new_stream(), other = new_stream();
@@ -145,7 +145,7 @@ void test_graph(void **state)
     check(cudaFree(x));
 }
 
-void test_broken_capture(void **state)
+void a_broken_capture_is_refused(void **state)
 {
     (void)state;
     cudaStream_t stream = new_stream(), other = new_stream();
@@ -177,7 +177,7 @@ void test_broken_capture(void **state)
 
 /* --- libraries --- */
 
-void test_half(void **state)
+void short_floats_round_as_on_a_gpu(void **state)
 {
     (void)state;
     for (unsigned bits = 0; bits < 65536; bits++) {
@@ -198,7 +198,7 @@ void test_half(void **state)
     assert_true(__bfloat162float(__float2bfloat16_rn(0x1.03p0f)) == 0x1.04p0f);
 }
 
-void test_sort(void **state)
+void a_radix_sort_is_stable(void **state)
 {
     enum { COUNT = 1000 };
     (void)state;

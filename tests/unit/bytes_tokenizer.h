@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tokenizer/tokenizer.h"
 #include "tests/unit/scratch.h"
+#include "tokenizer/tokenizer.h"
 
 /* The first has id 256, and so on. */
 static const char *const control_tokens[] = {
@@ -36,7 +36,7 @@ enum { CONTROL_TOKENS = sizeof(control_tokens) / sizeof(control_tokens[0]) };
     "'\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"          \
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 
-/* Byte -> key of the vocabulary, as byte-level BPE has it. */
+/* Maps a byte to its key in a byte-level BPE vocabulary. */
 static inline void byte_key(unsigned byte, unsigned *next, char key[3])
 {
     unsigned c = byte;
@@ -72,8 +72,8 @@ static inline json_t *bytes_added(void)
     return added;
 }
 
-/* Writes a directory of the name with these special tokens and chat template
- * (NULL: none), and loads it.
+/* Writes a directory `name` with a tokenizer that has these special tokens and
+ * this chat template (NULL: none), and loads it.
  */
 static inline struct dt_tokenizer *bytes_tokenizer(const char *name,
                                                    const char *bos,

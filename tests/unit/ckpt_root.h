@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ckpt_root.h - checkpoints under a root of its own for each test */
+/* ckpt_root.h - saves and finds checkpoints under a new root in each test */
 #ifndef TESTS_UNIT_CKPT_ROOT_H
 #define TESTS_UNIT_CKPT_ROOT_H
 
@@ -48,8 +48,8 @@ static const char *in_root(const char *name)
     return path;
 }
 
-/* Saves WEIGHTS weights that all equal `value`, then prunes: 1 if only that
- * failed.
+/* Saves WEIGHTS weights that all equal `value`, then prunes. Returns 1 if only
+ * pruning failed.
  */
 static inline int save(const char *dir, long step, float value, int total_limit,
                        struct dt_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.h - a subcommand run: what it prints, how it ends */
+/* command.h - runs a subcommand and captures its output and status */
 #ifndef DT_TESTS_UNIT_COMMAND_H
 #define DT_TESTS_UNIT_COMMAND_H
 
@@ -19,8 +19,8 @@ static void read_back(const char *path, char *text, size_t bytes)
     unlink(path);
 }
 
-/* Runs it in a child: returns the exit status, and fills out and errors. Writes
- * in the present directory.
+/* Runs a subcommand in a child process. Returns the exit status and fills `out`
+ * and `errors`. Writes files to the current directory.
  */
 static inline int run_command(int (*command)(int argc, char **argv), int argc,
                               char **argv)
@@ -41,7 +41,7 @@ static inline int run_command(int (*command)(int argc, char **argv), int argc,
     return WEXITSTATUS(status);
 }
 
-/* The same in this process: OpenMP has no threads in a child. */
+/* The same in this process, since OpenMP has no threads in a child. */
 static inline int run_command_here(int (*command)(int argc, char **argv),
                                    int argc, char **argv)
 {
@@ -53,7 +53,7 @@ static inline int run_command_here(int (*command)(int argc, char **argv),
         dup2(fileno(file), fd);
         fclose(file);
     }
-    optind = 0; /* getopt begins anew */
+    optind = 0; /* restart getopt */
     int status = command(argc, argv);
     fflush(NULL);
     for (int fd = 1; fd <= 2; fd++) {

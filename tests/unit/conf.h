@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conf.h - what the tests of configurations share */
+/* conf.h - helpers that the tests of configurations share */
 #ifndef DT_TESTS_UNIT_CONF_H
 #define DT_TESTS_UNIT_CONF_H
 
@@ -16,7 +16,8 @@
 
 #include "conf/read.h"
 
-/* Four lines that make the least configuration; tests add to it from line 5. */
+/* The smallest valid configuration, of four lines; tests add lines from 5 on.
+ */
 #define LEAST                                                                  \
     "algorithm: sft\n"                                                         \
     "data.train: train.txt\n"                                                  \
@@ -66,15 +67,15 @@ static char *joined(const struct dt_conf_problems *list)
     return text;
 }
 
-/* Loads `text` as t.yaml of `bytes` bytes; the caller frees *problems and
- * *warnings, and destroys the configuration.
+/* Loads `text` as t.yaml; the caller frees *problems and *warnings, and
+ * destroys the configuration.
  */
-static inline struct dt_conf *load_bytes(const char *text, size_t bytes,
-                                         char **problems, char **warnings)
+static inline struct dt_conf *load_text(const char *text, char **problems,
+                                        char **warnings)
 {
     struct dt_conf_problems found, warned;
     struct dt_conf *conf =
-        dt_conf_load_text("t.yaml", text, bytes, &found, &warned);
+        dt_conf_load_text("t.yaml", text, strlen(text), &found, &warned);
     *problems = joined(&found);
     *warnings = joined(&warned);
     dt_conf_problems_fini(&found);
@@ -82,20 +83,17 @@ static inline struct dt_conf *load_bytes(const char *text, size_t bytes,
     return conf;
 }
 
-#define NOT_YET ", which this version does not have\n"
-
 struct broken {
     const char *text, *problems;
 };
 
-/* All of them must say exactly this, in this order, and nothing more. */
+/* Checks that each case fails with exactly these problems, in this order. */
 static inline void check_all(const struct broken *cases, size_t count)
 {
     int bad = 0;
     for (size_t i = 0; i < count; i++) {
         char *problems, *warnings;
-        struct dt_conf *conf = load_bytes(cases[i].text, strlen(cases[i].text),
-                                          &problems, &warnings);
+        struct dt_conf *conf = load_text(cases[i].text, &problems, &warnings);
         if (conf || strcmp(problems, cases[i].problems) != 0) {
             fprintf(stderr, "case %zu\n%s\nwanted:\n%s\ngot:\n%s\n", i,
                     cases[i].text, cases[i].problems, problems);
@@ -110,17 +108,25 @@ static inline void check_all(const struct broken *cases, size_t count)
 
 #define CHECK_ALL(cases) check_all(cases, sizeof(cases) / sizeof((cases)[0]))
 
-/* Loads a text that must be good and give exactly these warnings. */
+/* Loads a text that must be valid and give exactly these warnings. */
 static inline struct dt_conf *load_good(const char *text, const char *warned)
 {
     char *problems, *warnings;
-    struct dt_conf *conf = load_bytes(text, strlen(text), &problems, &warnings);
+    struct dt_conf *conf = load_text(text, &problems, &warnings);
     assert_string_equal(problems, "");
     assert_string_equal(warnings, warned);
     assert_non_null(conf);
     free(problems);
     free(warnings);
     return conf;
+}
+
+/* Loads LEAST and these lines, which must be valid and give no warning. */
+static inline struct dt_conf *load_more(const char *lines)
+{
+    char text[512];
+    snprintf(text, sizeof(text), LEAST "%s", lines);
+    return load_good(text, "");
 }
 
 #endif /* DT_TESTS_UNIT_CONF_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examples_file.h - files opened as examples, and examples for people */
+/* examples_file.h - opens files as examples and prints examples as text */
 #ifndef DT_TESTS_UNIT_EXAMPLES_FILE_H
 #define DT_TESTS_UNIT_EXAMPLES_FILE_H
 
@@ -12,7 +12,7 @@
 #include "tests/unit/bytes_tokenizer.h"
 
 static struct dt_tokenizer *tokenizer; /* EOS </s>, no BOS, CHATML */
-static char notes[4096];               /* of the last opening, a line each */
+static char notes[4096];               /* of the last open, one on each line */
 static bool made;
 
 static void keep_note(void *ctx, const char *text)
@@ -48,8 +48,8 @@ static struct dt_examples *open_good(const char *path,
     return examples;
 }
 
-/* An example for people: bytes as they are, EOS as $, other control tokens as
- * #, and those to learn between brackets.
+/* An example as text: bytes as they are, EOS as $, other control tokens as #,
+ * and targets between brackets.
  */
 static const char *shown(const struct dt_examples *examples, size_t i)
 {

@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/unit/test_backend \
 	tests/unit/test_base \
+	tests/unit/test_base_net \
 	tests/unit/test_cache \
 	tests/unit/test_cache_file \
 	tests/unit/test_chat \
@@ -11,17 +12,16 @@ check_PROGRAMS += \
 	tests/unit/test_ckpt_find \
 	tests/unit/test_comm \
 	tests/unit/test_cmd_check \
+	tests/unit/test_cmd_explain \
 	tests/unit/test_cmd_export \
 	tests/unit/test_cmd_prepare \
 	tests/unit/test_cmd_sbatch \
-	tests/unit/test_conf_batch \
 	tests/unit/test_conf_broken \
 	tests/unit/test_conf_data \
 	tests/unit/test_conf_device \
 	tests/unit/test_conf_launch \
-	tests/unit/test_conf_lint \
 	tests/unit/test_conf_memory \
-	tests/unit/test_conf_numerics \
+	tests/unit/test_conf_training \
 	tests/unit/test_conf_values \
 	tests/unit/test_console \
 	tests/unit/test_cut \
@@ -47,11 +47,11 @@ check_PROGRAMS += \
 	tests/unit/test_model_format \
 	tests/unit/test_model_init \
 	tests/unit/test_model_layout \
-	tests/unit/test_names \
-	tests/unit/test_notice \
+	tests/unit/test_tensor_names \
+	tests/unit/test_console_event \
 	tests/unit/test_optim \
 	tests/unit/test_outcome \
-	tests/unit/test_peers \
+	tests/unit/test_connected \
 	tests/unit/test_owner \
 	tests/unit/test_plan \
 	tests/unit/test_report \
@@ -61,12 +61,14 @@ check_PROGRAMS += \
 	tests/unit/test_safetensors \
 	tests/unit/test_scaler \
 	tests/unit/test_safetensors_model \
+	tests/unit/test_thread \
 	tests/unit/test_tokenizer \
 	tests/unit/test_tokenizer_words \
 	tests/unit/test_variables \
 	tests/unit/test_weights \
 	tests/unit/test_frameworks \
 	tests/unit/test_generate \
+	tests/unit/test_graphs \
 	tests/unit/test_sample \
 	tests/unit/test_step \
 	tests/unit/test_trainer \
@@ -126,11 +128,6 @@ tests_unit_stub_newer_so_CPPFLAGS = $(AM_CPPFLAGS) \
 tests_unit_stub_newer_so_CFLAGS = $(DT_CFLAGS) -fPIC
 tests_unit_stub_newer_so_LINK = $(stub_link)
 tests_unit_stub_newer_so_LDADD =
-
-if HAVE_GLOO
-check_PROGRAMS += tests/unit/test_comm_lost
-tests_unit_test_comm_lost_SOURCES = tests/unit/test_comm_lost.c $(comm_world)
-endif
 
 # The plugin's modules, with stubs for the functions of Slurm.
 if HAVE_SLURM

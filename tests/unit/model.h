@@ -15,7 +15,9 @@
     "\"hidden_size\": 32,"                                                     \
     "\"num_hidden_layers\": 4, \"num_attention_heads\": 4,"                    \
     "\"intermediate_size\": 48"
-/* One that has the heads of its family where `keys` do not say. */
+/* A configuration in which the family decides num_key_value_heads and head_dim,
+ * unless `keys` give them.
+ */
 #define HEADLESS(type, keys)                                                   \
     "{\"model_type\": \"" type "\", " LLAMA_SIZES ", " keys "}"
 #define OTHER(type, keys)                                                      \

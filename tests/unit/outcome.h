@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* outcome.h - a step of 8 ranks on 4 nodes for tests, and what is said of it */
+/* outcome.h - a step of 8 ranks on 4 nodes for tests, and its messages */
 #ifndef DT_TESTS_OUTCOME_H
 #define DT_TESTS_OUTCOME_H
 
@@ -13,17 +13,18 @@
 
 #include <cmocka.h>
 
+#include "console/outcome.h"
 #include "contract/contract.h"
-#include "report/outcome.h"
 
 #define RECORD DT_RECORD "a1b2 "
 
-static inline struct dt_notice parse(const char *line)
+static inline struct dt_console_event parse(const char *line)
 {
-    static const struct dt_notice_step step = {.token = "a1b2"};
-    struct dt_notice notice;
-    dt_notice_parse(line, strlen(line), &step, DT_ORIGIN_UNKNOWN, &notice);
-    return notice;
+    static const struct dt_step_identity step = {.token = "a1b2"};
+    struct dt_console_event event;
+    dt_console_event_parse(line, strlen(line), &step, DT_ORIGIN_UNKNOWN,
+                           &event);
+    return event;
 }
 
 /* A step of 8 ranks on n1-n4, launched at 100 s. */
@@ -42,13 +43,13 @@ static inline struct dt_outcome *step(void)
     return o;
 }
 
-/* A line of stderr at ms. */
+/* Lets a rank print a line to stderr at time `ms`. */
 static inline void say(struct dt_outcome *o, uint32_t rank, int64_t ms,
                        const char *line)
 {
-    struct dt_notice notice = parse(line);
-    dt_outcome_notice(o, &notice, rank, ms);
-    if (notice.kind == DT_NOTICE_NONE)
+    struct dt_console_event event = parse(line);
+    dt_outcome_event(o, &event, rank, ms);
+    if (event.kind == DT_EVENT_NONE)
         dt_outcome_text(o, rank, true, line, strlen(line));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_data.h - data sections of configurations, loaded and opened */
+/* run_data.h - loads configurations with a data section and opens their data */
 #ifndef DT_TESTS_UNIT_RUN_DATA_H
 #define DT_TESTS_UNIT_RUN_DATA_H
 
@@ -54,7 +54,8 @@ static inline void open_data(struct dt_run_data *data,
         fail_msg("%s", err.text);
 }
 
-/* Ids 0, 1, 2, ... as a token file, so that a token is its own place. */
+/* Writes a token file of the ids 0, 1, 2, ..., so each token is its position.
+ */
 static inline void write_ids(const char *name, uint16_t count)
 {
     uint16_t ids[VOCAB];
@@ -63,7 +64,7 @@ static inline void write_ids(const char *name, uint16_t count)
     scratch_write(name, ids, count * sizeof(ids[0]));
 }
 
-/* The directory tok. */
+/* Writes the tokenizer to the directory tok. */
 static inline int write_tokenizer(void **state)
 {
     (void)state;

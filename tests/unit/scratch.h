@@ -19,7 +19,7 @@ static inline void scratch_remove(void)
         dt_file_remove_tree(scratch_root, NULL);
 }
 
-/* Path of `name` in the directory; valid until the next call but three. */
+/* The path of `name` in the directory. The last four results stay valid. */
 static inline const char *scratch_path(const char *name)
 {
     static char paths[4][512];
@@ -38,7 +38,7 @@ static inline const char *scratch_path(const char *name)
     return path;
 }
 
-/* Writes a file and gives its path. */
+/* Writes a file and returns its path. */
 static inline const char *scratch_write(const char *name, const void *data,
                                         size_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small_run.h - whole runs of a tiny model, alone or with several ranks */
+/* small_run.h - runs a tiny model as a whole, with one or several ranks */
 #ifndef TESTS_UNIT_SMALL_RUN_H
 #define TESTS_UNIT_SMALL_RUN_H
 
@@ -21,9 +21,9 @@
 #include "tests/unit/scratch.h"
 #include "tests/unit/world.h"
 
-enum { ROWS = 12, TARGETS = 90 }; /* examples, and the tokens they teach */
+enum { ROWS = 12, TARGETS = 90 }; /* examples, and their targets in total */
 
-/* Lines before those of a test; it writes to out/ where the test runs. */
+/* The lines before those of a test. Output goes to out/ in its directory. */
 #define SMALL                                                                  \
     "algorithm: sft\n"                                                         \
     "run.output_dir: out\n"                                                    \
@@ -32,9 +32,9 @@ enum { ROWS = 12, TARGETS = 90 }; /* examples, and the tokens they teach */
     "data.max_length: 32\n"                                                    \
     "logging.report_to: jsonl\n"
 
-#define EACH "logging.steps: 1\n" /* has a line in metrics.jsonl */
+#define EACH "logging.steps: 1\n" /* a line in metrics.jsonl for each step */
 
-/* A step of a rank, whose thread must not assert. */
+/* Checks a condition on a rank, whose thread must not assert. */
 #define TRY(condition)                                                         \
     do {                                                                       \
         if (!(condition)) {                                                    \
@@ -85,7 +85,7 @@ static inline struct dt_conf *small_conf(const char *lines)
     return conf;
 }
 
-/* What each rank does with its run; 0, or -1 after it has said why. */
+/* The work of each rank with its run. Returns 0, or -1 after printing why. */
 typedef int (*small_rank_f)(struct dt_run *run, void *arg);
 
 struct small_world {
@@ -115,7 +115,7 @@ static inline int small_rank(const struct dt_comm_world *world, void *arg)
     TRY(dt_run_init(run, small->conf, &exec, comm, world->size, &err) == 0);
     int rc = small->f(run, small->arg);
     if (rc < 0)
-        exit(1); /* the others would wait */
+        exit(1); /* the other ranks would wait forever */
     dt_run_fini(run);
     dt_comm_destroy(comm);
     return rc;
@@ -131,14 +131,14 @@ static inline void small_runs(int size, const char *lines, small_rank_f f,
     dt_conf_destroy((struct dt_conf *)small.conf);
 }
 
-/* One step, and what came of it. */
+/* Takes one step and returns its report in *line. */
 static inline int small_step(struct dt_run *run, struct dt_report_step *line,
                              struct dt_error *err)
 {
     bool stop = false;
     if (dt_run_queue_step(run, false, err) < 0)
         return -1;
-    return dt_run_settle(run, line, &stop, err) == 1 ? 0 : -1;
+    return dt_run_collect(run, line, &stop, err) == 1 ? 0 : -1;
 }
 
 static inline bool near(double a, double b, double tolerance)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spank_stub.h - a task and a Slurm for tests: the spank functions we call */
+/* spank_stub.h - stubs of the spank functions that we call, and their state */
 #ifndef SPANK_STUB_H
 #define SPANK_STUB_H
 
@@ -12,7 +12,7 @@ enum {
     STUB_TEXT_BYTES = 8192,
 };
 
-/* What the spank functions answer with, and what they were told. */
+/* The values that the spank functions return, and the calls that they got. */
 struct spank_stub {
     spank_context_t context;
     uint32_t step_id;
@@ -20,10 +20,10 @@ struct spank_stub {
     uint32_t component_tasks;         /* S_JOB_TOTAL_TASK_COUNT */
     uint32_t task;                    /* S_TASK_GLOBAL_ID */
     int exit_status;                  /* S_TASK_EXIT_STATUS */
-    char *argv[2];                    /* S_JOB_ARGV, if there is a word */
+    char *argv[2];                    /* S_JOB_ARGV, if argv[0] is set */
     char *env[STUB_ENV_MAX];          /* the task's environment */
     char job_option[STUB_TEXT_BYTES]; /* the last spank_job_control_setenv */
-    char said[STUB_TEXT_BYTES];       /* all messages, one a line */
+    char said[STUB_TEXT_BYTES];       /* all messages, one on each line */
 };
 
 extern struct spank_stub stub;

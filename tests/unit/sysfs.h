@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sysfs.h - a tree of files like /sys below the scratch directory */
+/* sysfs.h - writes a tree of files like /sys below the scratch directory */
 #ifndef TESTS_UNIT_SYSFS_H
 #define TESTS_UNIT_SYSFS_H
 
@@ -9,7 +9,7 @@
 
 #include "tests/unit/scratch.h"
 
-/* Writes a file of the tree `root`, with the folders on the way to it. */
+/* Writes a file in the tree `root` and creates its parent directories. */
 static inline void sysfs_write(const char *root, const char *text,
                                const char *format, ...)
 {
@@ -28,9 +28,9 @@ static inline void sysfs_write(const char *root, const char *text,
     scratch_write(name, text, strlen(text));
 }
 
-/* A node of two sockets with 8 cores of two threads each (0-7 with 16-23, 8-15
- * with 24-31), and of `gpus` GPUs of NVIDIA, the second half of them on the
- * second socket. Returns the root.
+/* Writes the tree of a node with two sockets of 8 cores with two threads each
+ * (0-7 with 16-23, 8-15 with 24-31) and `gpus` NVIDIA GPUs, the second half of
+ * them on the second socket. Returns the root.
  */
 static inline const char *sysfs_two_sockets(const char *root, int gpus)
 {

@@ -10,26 +10,26 @@
 /* Rank 11, on the second of two nodes with 8 tasks each. */
 extern const struct dt_task_facts rank_11;
 
-/* Forgets all variables. */
+/* Removes all variables. */
 void forget_env(void);
 
-/* How many variables there are. */
+/* The number of variables. */
 int env_count(void);
 
 /* A variable's value, or NULL. */
 const char *get(const char *name);
 
-/* All variables in their order, one a line, "!" behind the fixed ones. */
+/* Lists all variables in order, one on each line, with "!" after fixed ones. */
 void list_env(char *list, size_t size);
 
-/* Takes a variable as the plugin does; each may come only once. */
+/* Stores a variable as the plugin does; each may be set only once. */
 int set(void *context, const char *name, const char *value, bool fixed,
         struct dt_error *err);
 
-/* The environment of a task under srun. */
+/* Sets the environment of a task under srun. */
 void start(const struct dt_task_facts *facts, const char *frameworks);
 
-/* A teardown: forgets all variables. */
+/* A teardown that removes all variables. */
 int teardown(void **state);
 
 #endif /* TASK_ENV_H */

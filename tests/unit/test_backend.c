@@ -86,7 +86,7 @@ static void without_a_card_only_auto_falls_back(void **state)
         dt_backend_open("auto", &options, note, sizeof(note), &err);
     assert_non_null(backend);
     assert_string_equal(backend->name, "cpu");
-    assert_string_equal(note, "the CPU computes: no card, local rank 3");
+    assert_string_equal(note, "running on the CPU: no card, local rank 3");
 }
 
 /* A rank without a card among three. */

@@ -341,6 +341,18 @@ static void only_a_guarded_read_survives_a_truncated_file(void **state)
     dt_map_fini(&map);
 }
 
+static void json_types_are_named_with_their_article(void **state)
+{
+    (void)state;
+    assert_string_equal(dt_json_type_name(JSON_OBJECT), "an object");
+    assert_string_equal(dt_json_type_name(JSON_ARRAY), "an array");
+    assert_string_equal(dt_json_type_name(JSON_STRING), "a string");
+    assert_string_equal(dt_json_type_name(JSON_INTEGER), "an integer");
+    assert_string_equal(dt_json_type_name(JSON_REAL), "a number");
+    assert_string_equal(dt_json_type_name(JSON_NULL), "null");
+    assert_string_equal(dt_json_type_name(JSON_FALSE), "a boolean");
+}
+
 /* "limit" of an object, as it was read. */
 static const char *json_limit(const char *text)
 {
@@ -405,6 +417,7 @@ static void a_sleep_lasts_as_long_as_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(json_types_are_named_with_their_article),
         cmocka_unit_test(philox_gives_the_known_answer),
         cmocka_unit_test(uniform_numbers_fill_the_unit_interval),
         cmocka_unit_test(normals_have_the_right_spread_and_fixed_places),

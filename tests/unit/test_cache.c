@@ -307,8 +307,9 @@ static void an_idle_maker_is_not_waited_for_forever(void **state)
     FILE *f = fopen(scratch_path("notes"), "r");
     notes[fread(notes, 1, sizeof(notes) - 1, f)] = '\0';
     fclose(f);
-    assert_non_null(strstr(notes, "/lock: its holder has made nothing for 30 "
-                                  "minutes; going on without it\n"));
+    assert_non_null(
+        strstr(notes, "/lock: the process that holds it has made "
+                      "no progress for 30 minutes; continuing without it\n"));
 }
 
 /* Files may not be longer than 100 kB: an error with a name, and no cache. */

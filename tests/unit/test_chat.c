@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "tokenizer/chat.h"
 #include "tests/unit/bytes_tokenizer.h"
+#include "tokenizer/chat.h"
 
 /* The published one of Llama 3: in pieces, and by the hash of all of them. */
 static const char llama3[] =

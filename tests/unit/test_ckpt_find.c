@@ -119,12 +119,12 @@ static void a_checkpoint_with_unlisted_files_is_passed_over(void **state)
              1);
     put("checkpoint-2/checksums.txt", text);
     assert_true(found_value() == 1);
-    assert_note("checkpoint-2/checksums.txt: damaged: its last line is no sum "
-                "of those above");
+    assert_note("checkpoint-2/checksums.txt: damaged: its last line is not "
+                "the checksum of the lines above");
     snprintf(text, sizeof(text), "%s%s", sealed, second);
     put("checkpoint-2/checksums.txt", text);
     assert_true(found_value() == 1);
-    assert_note("checkpoint-2/checksums.txt: damaged: its last line is no sum");
+    assert_note("checkpoint-2/checksums.txt: damaged: its last line is not");
     /* as older versions wrote it, without that line: complete, or not */
     unlink(in_root("checkpoint-2/notes.json"));
     put("checkpoint-2/state.json.old", "{}\n");

@@ -37,7 +37,10 @@ static void wrong_arguments_point_to_the_help(void **state)
                           "ranks from 1 to 1000000" HINT},
         {"--world 0 a", "disttrain check: --world 0: expected a number of "
                         "ranks from 1 to 1000000" HINT},
-        {"--keys a", "disttrain check: --keys stands alone" HINT},
+        {"--keys a", "disttrain check: --keys takes no FILE" HINT},
+        {"--explain a", "disttrain check: --explain a: unknown key" HINT},
+        {"--explain lr a", "disttrain check: --explain takes no FILE" HINT},
+        {"--explain", "disttrain check: '--explain' needs a value" HINT},
         {"--contract --resolved a", "disttrain check: --contract or "
                                     "--resolved, not both" HINT},
     };
@@ -63,8 +66,20 @@ static void a_file_without_mistakes_passes(void **state)
     assert_int_equal(check("t.yaml --world 3 --resolved"), 0);
     assert_non_null(strstr(out, "\n  train_batch_size: 6  # worked out\n"));
     assert_string_equal(errors, "warning: t.yaml:5:7: mode: no effect: "
-                                "`disttrain train` trains, `disttrain sbatch` "
-                                "writes a batch script\n");
+                                "the command decides: `disttrain train` "
+                                "trains, `disttrain sbatch` writes a batch "
+                                "script; only eval, which sets "
+                                "training.eval_only, has an effect\n");
+}
+
+static void a_file_that_trains_nothing_needs_no_batch_size(void **state)
+{
+    (void)state;
+    write_file("t.yaml", "launch: {nodes: 2, command: [\"true\"]}\n");
+    assert_int_equal(check("t.yaml --world 8"), 0);
+    assert_string_equal(out, "t.yaml: no mistakes; it launches programs and "
+                             "trains nothing\n");
+    assert_string_equal(errors, "");
 }
 
 static void mistakes_are_printed_with_their_place(void **state)
@@ -388,10 +403,11 @@ static void mistakes_in_the_environment_are_warned_of(void **state)
     setenv("NCCL_TIMEOUT", "3600", 1);
     setenv("MASTER_ADDR", "localhost", 1);
     assert_int_equal(check("--contract t.yaml"), 0);
-    assert_non_null(strstr(errors, "warning: environment: NCCL_TIMEOUT: read "
-                                   "by nothing: "));
-    assert_non_null(strstr(errors, "warning: environment: MASTER_ADDR: means "
-                                   "another host on each node"));
+    assert_non_null(strstr(errors,
+                           "warning: environment: NCCL_TIMEOUT: nothing "
+                           "reads it: "));
+    assert_non_null(strstr(errors, "warning: environment: MASTER_ADDR: is a "
+                                   "different host on each node"));
     assert_non_null(strstr(errors, "warning: t.yaml:1:29: launch.exclude: no "
                                    "effect on srun: give it --exclude=n3\n"));
     unsetenv("NCCL_TIMEOUT");
@@ -456,6 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_arguments_point_to_the_help),
         cmocka_unit_test(a_file_without_mistakes_passes),
+        cmocka_unit_test(a_file_that_trains_nothing_needs_no_batch_size),
         cmocka_unit_test(mistakes_are_printed_with_their_place),
         cmocka_unit_test(the_model_that_a_file_names_is_checked),
         cmocka_unit_test(token_ids_need_no_matching_tokenizer),

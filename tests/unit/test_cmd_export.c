@@ -17,11 +17,11 @@
 
 #include <cmocka.h>
 
-#include "weights/weights.h"
 #include "cmd/cmd.h"
 #include "command.h"
 #include "model/model.h"
 #include "tests/unit/scratch.h"
+#include "weights/weights.h"
 
 static const char config_json[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4,"
@@ -238,9 +238,9 @@ static void wrong_arguments_and_directories_are_refused(void **state)
         const char *args[5], *text;
         int status;
     } cases[] = {
-        {{NULL}, "which CHECKPOINT, to which DIR?", EX_USAGE},
-        {{"run"}, "to which DIR?", EX_USAGE},
-        {{"run", "model", "more"}, "'more' is too much", EX_USAGE},
+        {{NULL}, "expected CHECKPOINT and DIR", EX_USAGE},
+        {{"run"}, "expected DIR after CHECKPOINT", EX_USAGE},
+        {{"run", "model", "more"}, "unexpected 'more'", EX_USAGE},
         {{"run", "model", "--dtype"}, "'--dtype' needs a value", EX_USAGE},
         {{"run", "model", "--dtype", "int8"},
          "--dtype: expected fp32, bf16 or fp16, got 'int8'",
@@ -260,13 +260,14 @@ static void wrong_arguments_and_directories_are_refused(void **state)
          "tokenizer: not empty; --overwrite replaces a model there",
          EX_CANTCREAT},
         {{"run", "tokenizer", "--overwrite"},
-         "tokenizer: not just the files of a model, so it is not overwritten",
+         "tokenizer: holds more than the files of a model, so it is not "
+         "overwritten",
          EX_CANTCREAT},
         {{"run", ".", "--overwrite"},
-         ".: not just the files of a model, so it is not overwritten",
+         ".: holds more than the files of a model, so it is not overwritten",
          EX_CANTCREAT},
         {{"run", "run/checkpoints/checkpoint-7", "--overwrite"},
-         "checkpoint-7: not just the files of a model",
+         "checkpoint-7: holds more than the files of a model",
          EX_CANTCREAT},
     };
     (void)state;

@@ -117,8 +117,8 @@ static void wrong_arguments_are_named_and_refused(void **state)
         const char *args[4], *text;
         int status;
     } cases[] = {
-        {{"--tokenizer", "byte"}, "which FILE?", EX_USAGE},
-        {{"a"}, "which --tokenizer DIR?", EX_USAGE},
+        {{"--tokenizer", "byte"}, "expected a FILE", EX_USAGE},
+        {{"a"}, "--tokenizer DIR is missing", EX_USAGE},
         {{"--tokenizer"}, "'--tokenizer' needs a value", EX_USAGE},
         {{"--toknizer=a"}, "unknown option '--toknizer=a'", EX_USAGE},
         {{"--format=jsonl", "a"},
@@ -135,10 +135,10 @@ static void wrong_arguments_are_named_and_refused(void **state)
          "--bad-lines x: expected a number from 0 to 1",
          EX_USAGE},
         {{"--config=c.yaml", "--loss-on=full", "--threads=1"},
-         "--loss-on is a setting of --config",
+         "--loss-on cannot be used with --config, which has this setting",
          EX_USAGE},
         {{"--config=c.yaml", "a"},
-         "the files are those of --config: 'a' is too much",
+         "--config names the files: unexpected 'a'",
          EX_USAGE},
         {{"--config=none.yaml"}, "none.yaml", EX_CONFIG},
         {{"--tokenizer=nowhere", "a"}, "nowhere", EX_NOINPUT},

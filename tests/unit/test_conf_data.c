@@ -3,12 +3,6 @@
 #include "config.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "conf.h"
 
@@ -32,8 +26,8 @@ static void keys_left_out_have_their_defaults(void **state)
     assert_string_equal(conf->data.messages_column, "messages");
     assert_int_equal(conf->data.chat_template, DT_CONF_CHAT_AUTO);
     assert_true(conf->data.parse_special);
-    assert_int_equal(conf->data.loss_on, DT_CONF_LOSS_AUTO);
-    assert_int_equal(conf->data.packing, DT_CONF_PACK_NONE);
+    assert_int_equal(conf->data.loss_on, DT_LOSS_AUTO);
+    assert_int_equal(conf->data.packing, DT_PACK_NONE);
     assert_int_equal(conf->data.truncation, 0);
     assert_int_equal(conf->data.pad_to_multiple_of, 1);
     assert_true(conf->data.bad_lines == 0);
@@ -51,38 +45,32 @@ static void every_spelling_of_the_guides_sets_its_key(void **state)
         long value;
     } rows[] = {
 #define DATA(field) offsetof(struct dt_conf, data.field)
-        {"packing: true\n", DATA(packing), DT_CONF_PACK_BFD},
-        {"packing: false\n", DATA(packing), DT_CONF_PACK_NONE},
-        {"data: {packing: wrapped}\n", DATA(packing), DT_CONF_PACK_WRAPPED},
-        {"packing_strategy: bfd_split\n", DATA(packing),
-         DT_CONF_PACK_BFD_SPLIT},
-        {"training: {packing: BFD}\n", DATA(packing), DT_CONF_PACK_BFD},
-        {"completion_only_loss: true\n", DATA(loss_on),
-         DT_CONF_LOSS_COMPLETION},
-        {"completion_only_loss: false\n", DATA(loss_on), DT_CONF_LOSS_AUTO},
-        {"assistant_only_loss: true\n", DATA(loss_on), DT_CONF_LOSS_ASSISTANT},
-        {"training: {train_on_inputs: true}\n", DATA(loss_on),
-         DT_CONF_LOSS_FULL},
-        {"train_on_inputs: false\n", DATA(loss_on), DT_CONF_LOSS_AUTO},
+        {"packing: true\n", DATA(packing), DT_PACK_BFD},
+        {"packing: false\n", DATA(packing), DT_PACK_NONE},
+        {"data: {packing: wrapped}\n", DATA(packing), DT_PACK_WRAPPED},
+        {"packing_strategy: bfd_split\n", DATA(packing), DT_PACK_BFD_SPLIT},
+        {"training: {packing: BFD}\n", DATA(packing), DT_PACK_BFD},
+        {"completion_only_loss: true\n", DATA(loss_on), DT_LOSS_COMPLETION},
+        {"completion_only_loss: false\n", DATA(loss_on), DT_LOSS_AUTO},
+        {"assistant_only_loss: true\n", DATA(loss_on), DT_LOSS_ASSISTANT},
+        {"training: {train_on_inputs: true}\n", DATA(loss_on), DT_LOSS_FULL},
+        {"train_on_inputs: false\n", DATA(loss_on), DT_LOSS_AUTO},
         {"truncation_mode: keep_end\n", DATA(truncation), 1},
         {"chat_template_path: qwen2.5\n", DATA(chat_template),
          DT_CONF_CHAT_QWEN25},
         {"data: {chat_template: llama3.1}\n", DATA(chat_template),
          DT_CONF_CHAT_LLAMA31},
-        {"data: {format: messages}\n", DATA(format), DT_CONF_FORMAT_MESSAGES},
+        {"data: {format: messages}\n", DATA(format), DT_FORMAT_MESSAGES},
         {"data: {format: prompt_completion}\n", DATA(format),
-         DT_CONF_FORMAT_PROMPT},
-        {"data: {format: tokenised}\n", DATA(format), DT_CONF_FORMAT_TOKENISED},
+         DT_FORMAT_PROMPT_COMPLETION},
+        {"data: {format: tokenised}\n", DATA(format), DT_FORMAT_TOKENISED},
         {"model: {tokenizer: byte}\n",
          offsetof(struct dt_conf, model.tokenizer), DT_CONF_TOKENIZER_BYTE},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[512];
-        snprintf(text, sizeof(text),
-                 "algorithm: sft\ndata.train: train.jsonl\nmodel.n_embd: 96\n"
-                 "training.per_device_batch_size: 2\n%s",
-                 rows[i].text);
+        snprintf(text, sizeof(text), LINES "%s", rows[i].text);
         struct dt_conf *conf = load_good(text, "");
         if (*(int *)((char *)conf + rows[i].offset) != rows[i].value)
             fail_msg("%s", rows[i].text);
@@ -100,9 +88,7 @@ static void workers_and_padding_have_several_spellings(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++) {
-        char text[512];
-        snprintf(text, sizeof(text), "%s%s", LEAST, spellings[i]);
-        struct dt_conf *conf = load_good(text, "");
+        struct dt_conf *conf = load_more(spellings[i]);
         assert_int_equal(conf->data.num_workers, 7);
         assert_int_equal(conf->data.pad_to_multiple_of, 64);
         dt_conf_destroy(conf);
@@ -146,16 +132,16 @@ static void keys_without_effect_are_warned_of(void **state)
     dt_conf_destroy(load_good(
         LEAST "torch_dtype: bfloat16\n",
         "t.yaml:5:14: model.storage_dtype: no effect: not needed here: "
-        "weights are read in any type, precision.compute is what is computed "
-        "with\n"));
+        "weights are read in any type, and precision.compute is the type to "
+        "compute in\n"));
     dt_conf_destroy(
         load_good(LEAST "use_cache: false\n",
                   "t.yaml:5:12: model.use_cache: no effect: not needed here: "
-                  "training keeps no keys and values\n"));
+                  "training uses no cache of keys and values\n"));
     dt_conf_destroy(load_good(
         LEAST "dataloader_drop_last: true\n",
         "t.yaml:5:23: data.drop_last: no effect: not needed here: an epoch "
-        "goes on into the next one, and no example is left out\n"));
+        "continues into the next one, and no example is left out\n"));
     dt_conf_destroy(
         load_good(LEAST "data: {format: tokens_bin, packing: bfd}\n",
                   "t.yaml:5:37: data.packing: no effect: data.train is one "
@@ -287,14 +273,14 @@ static const struct broken mistakes[] = {
      "t.yaml:5:61: data.pad_to_multiple_of: expected an integer from 1 to "
      "65536 (tokens), got 0\n"},
     {LEAST "model: {type: llama}\n",
-     "t.yaml:5:15: model.type: llama: only gpt2 is described by these keys; "
-     "write a config.json and name its directory in model.config_path\n"},
+     "t.yaml:5:15: model.type: llama: these keys describe only gpt2; write a "
+     "config.json and name its directory in model.config_path\n"},
     {LEAST "model: {config_path: .}\n",
-     "t.yaml:3:15: model.n_embd: not with model.config_path: its config.json "
-     "describes the model\n"},
+     "t.yaml:3:15: model.n_embd: cannot be used with model.config_path: its "
+     "config.json describes the model\n"},
     {"algorithm: sft\nmodel: {path: ., config_path: .}\n"
      "data.train: train.txt\ntraining.per_device_batch_size: 2\n",
-     "t.yaml:2:31: model.config_path: not with model.path\n"},
+     "t.yaml:2:31: model.config_path: cannot be used with model.path\n"},
 };
 
 static void wrong_or_contradictory_values_are_refused(void **state)

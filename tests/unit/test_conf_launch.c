@@ -2,22 +2,11 @@
 /* test_conf_launch.c - `launch:`: values, mistakes, and lint, by their text */
 #include "config.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "conf.h"
 #include "contract/contract.h"
 #include "contract/variables.h"
-
-static struct dt_conf *load(const char *text, char **problems, char **warnings)
-{
-    return load_bytes(text, strlen(text), problems, warnings);
-}
 
 static void each_launch_key_sets_its_value(void **state)
 {
@@ -146,8 +135,8 @@ static const struct {
      "t.yaml:1:24: launch.max_requeues: needs launch.requeue: true\n"},
     {"launch: {requeue: true, max_requeues: 3, max_restarts: 1}\n",
      "t.yaml:1:39: launch.max_requeues: launch.max_restarts is set as well: "
-     "after a crash, go back into the queue or start again on the same "
-     "nodes?\n"},
+     "choose whether a crash puts the job back into the queue or restarts "
+     "the step on the same nodes\n"},
     {"launch: {mem: 3X}\n",
      "t.yaml:1:15: launch.mem: expected a number and K, M, G or T, such as "
      "64G, got \"3X\"\n"},
@@ -178,8 +167,8 @@ static const struct {
      "t.yaml:1:26: logging.console_ranks: expected ranks such as 0,4-7, got "
      "\"1,\"\n"},
     {"launch: {nodes: 3, num_processes: 8}\n",
-     "t.yaml:1:35: launch.num_processes: 8 ranks cannot be shared evenly by 3 "
-     "nodes\n"},
+     "t.yaml:1:35: launch.num_processes: 8 ranks cannot be spread evenly "
+     "over 3 nodes\n"},
     {"launch: {nodes: 2, ntasks_per_node: 8, num_processes: 8}\n",
      "t.yaml:1:55: launch.num_processes: the total of all nodes: 2 x 8 is 16, "
      "not 8\n"},
@@ -198,7 +187,7 @@ static void mistakes_in_launch_are_refused_at_their_place(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
         char *problems, *warnings;
-        struct dt_conf *conf = load(broken[i].text, &problems, &warnings);
+        struct dt_conf *conf = load_text(broken[i].text, &problems, &warnings);
         assert_string_equal(problems, broken[i].problems);
         assert_null(conf);
         free(problems);
@@ -213,7 +202,7 @@ static void mistakes_in_launch_are_refused_at_their_place(void **state)
 
 static const struct {
     const char *text, *warnings;
-} lint[] = {
+} doubtful[] = {
     {"launch: {command: [torchrun, t.py]}\n",
      "t.yaml:1:19: launch.command: torchrun " TOO_MANY ALONE},
     {"launch: {command: [accelerate, launch, --num_processes, 8, t.py]}\n",
@@ -241,7 +230,7 @@ static const struct {
      "t.yaml:1:19: launch.command: colossalai " TOO_MANY ALONE},
     {"launch: {command: [accelerate, config]}\n", ""},
     {"env: {DEEPSPEED_LOG_LEVEL: info}\n",
-     "t.yaml:1:7: env.DEEPSPEED_LOG_LEVEL: read by nothing: give DeepSpeed "
+     "t.yaml:1:7: env.DEEPSPEED_LOG_LEVEL: nothing reads it: give DeepSpeed "
      "programs --log_level, or set logging.level\n"},
     {"env: {NCCL_BLOCKING_WAIT: 1}\n",
      "t.yaml:1:7: env.NCCL_BLOCKING_WAIT: an old name: PyTorch reads "
@@ -253,38 +242,32 @@ static const struct {
      "t.yaml:1:7: env.NCCL_IB_DISABLE: switches InfiniBand off\n"},
     {"env: {NCCL_IB_DISABLE: 0, JAX_FLAG: 1, MASTER_ADDR: localhost}\n", ""},
     {"env: {MASTER_ADDR: 127.0.0.1}\nnum_nodes: 2\n",
-     "t.yaml:1:7: env.MASTER_ADDR: means another host on each node: leave it "
-     "out, and it is rank 0's\n"},
+     "t.yaml:1:7: env.MASTER_ADDR: is a different host on each node: leave "
+     "it out to use rank 0's host\n"},
     {"env: {XLA_PYTHON_CLIENT_MEM_FRACTION: 0.9}\n",
      "t.yaml:1:7: env.XLA_PYTHON_CLIENT_MEM_FRACTION: an old name: JAX reads "
      "XLA_CLIENT_MEM_FRACTION, which needs preallocation\n"},
     {LEAST "launch: {requeue: true}\n",
-     "t.yaml:5:19: launch.requeue: the run would begin anew each time: set "
-     "training.resume: auto\n"},
+     "t.yaml:5:19: launch.requeue: the run would start from the beginning "
+     "each time: set training.resume: auto\n"},
     {LEAST "launch: {max_restarts: 2}\nresume: auto\n", ""},
     {LEAST "launch: {max_restarts: 2}\n",
-     "t.yaml:5:24: launch.max_restarts: the run would begin anew each time: "
-     "set training.resume: auto\n"},
+     "t.yaml:5:24: launch.max_restarts: the run would start from the "
+     "beginning each time: set training.resume: auto\n"},
     {"machine_rank: 1\nrdzv_backend: c10d\nlaunch.mode: manual\n",
-     "t.yaml:1:15: launch.node_rank: no effect: Slurm counts the ranks\n"
-     "t.yaml:2:15: launch.rdzv_backend: no effect: there is no launcher to "
-     "set up\n"
-     "t.yaml:3:14: launch.mode: no effect: srun starts the ranks; without "
-     "Slurm: mpirun -n N disttrain train FILE\n"},
+     "t.yaml:1:15: launch.node_rank: no effect: not needed here: Slurm counts the "
+     "ranks\n"
+     "t.yaml:2:15: launch.rdzv_backend: no effect: not needed here: there is no "
+     "launcher to set up\n"
+     "t.yaml:3:14: launch.mode: no effect: not needed here: srun starts the "
+     "ranks; without Slurm use mpirun -n N disttrain train FILE\n"},
 };
 
 static void what_works_badly_under_srun_is_warned_of(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(lint) / sizeof(lint[0]); i++) {
-        char *problems, *warnings;
-        struct dt_conf *conf = load(lint[i].text, &problems, &warnings);
-        assert_string_equal(problems, "");
-        assert_string_equal(warnings, lint[i].warnings);
-        dt_conf_destroy(conf);
-        free(problems);
-        free(warnings);
-    }
+    for (size_t i = 0; i < sizeof(doubtful) / sizeof(doubtful[0]); i++)
+        dt_conf_destroy(load_good(doubtful[i].text, doubtful[i].warnings));
 }
 
 static void only_a_file_that_trains_needs_an_algorithm(void **state)
@@ -297,10 +280,119 @@ static void only_a_file_that_trains_needs_an_algorithm(void **state)
     conf = load_good("run: {name: x}\n", "");
     assert_false(conf->trains);
     dt_conf_destroy(conf);
-    assert_null(load("lr: 1\n", &problems, &warnings));
+    assert_null(load_text("lr: 1\n", &problems, &warnings));
     assert_non_null(strstr(problems, "algorithm: required"));
     free(problems);
     free(warnings);
+}
+
+/* --- variables --- */
+
+/* NULL: nothing is said. */
+static const char *lint(const char *name, const char *value, bool trains,
+                        long nodes, bool *refused)
+{
+    *refused = false;
+    return dt_conf_lint_variable(name, value, trains, nodes, refused);
+}
+
+/* What is said of a name, and of nothing that only begins like it. */
+static const struct {
+    const char *name, *value, *begins;
+    bool refused;
+} variables[] = {
+    {"RANK", "1", "is different on each rank", true},
+    {"LOCAL_RANK", "1", "is different on each rank", true},
+    {"NODE_RANK", "1", "is different on each rank", true},
+    {"GROUP_RANK", "1", "is different on each rank", true},
+    {"WORLD_SIZE", "1", "follows from the job", true},
+    {"LOCAL_WORLD_SIZE", "1", "follows from the job", true},
+    {"NCCL_TIMEOUT", "1", "nothing reads it: the limit", false},
+    {"DEEPSPEED_LOG_LEVEL", "1", "nothing reads it: give", false},
+    {"NCCL_ASYNC_ERROR_HANDLING", "1",
+     "an old name: PyTorch reads TORCH_NCCL_ASYNC_ERROR_HANDLING", false},
+    {"NCCL_BLOCKING_WAIT", "1",
+     "an old name: PyTorch reads TORCH_NCCL_BLOCKING_WAIT", false},
+    {"NCCL_DESYNC_DEBUG", "1",
+     "an old name: PyTorch reads TORCH_NCCL_DESYNC_DEBUG", false},
+    {"XLA_PYTHON_CLIENT_MEM_FRACTION", "1",
+     "an old name: JAX reads XLA_CLIENT_MEM_FRACTION", false},
+    {"JAX_PLATFORM_NAME", "1", "an old name: JAX reads JAX_PLATFORMS", false},
+    {"CUDA_VISIBLE_DEVICES", "1", "overrides what Slurm has given", false},
+    {"MASTER_PORT", "1", "is the same for every step", false},
+    {"NCCL_IB_DISABLE", "1", "switches InfiniBand off", false},
+    {"NCCL_P2P_DISABLE", "1", "switches copies between GPUs off", false},
+    {"NCCL_SHM_DISABLE", "1", "switches shared memory off", false},
+    {"CUDA_LAUNCH_BLOCKING", "1", "makes every kernel launch synchronous",
+     false},
+    {"MASTER_ADDR", "localhost", "is a different host on each node", false},
+};
+
+static void the_lint_knows_variables_by_their_exact_names(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        bool refused;
+        char other[64];
+        const char *text =
+            lint(variables[i].name, variables[i].value, false, 2, &refused);
+        assert_non_null(text);
+        assert_memory_equal(text, variables[i].begins,
+                            strlen(variables[i].begins));
+        assert_int_equal(refused, variables[i].refused);
+        snprintf(other, sizeof(other), "%sS", variables[i].name);
+        assert_null(lint(other, variables[i].value, false, 2, &refused));
+        snprintf(other, sizeof(other), "X%s", variables[i].name);
+        assert_null(lint(other, variables[i].value, false, 2, &refused));
+        snprintf(other, sizeof(other), "%.*s",
+                 (int)strlen(variables[i].name) - 1, variables[i].name);
+        assert_null(lint(other, variables[i].value, false, 2, &refused));
+    }
+}
+
+/* All that begins so; of JAX only where disttrain itself trains. */
+static void the_prefix_tells_whose_variable_it_is(void **state)
+{
+    bool refused;
+    (void)state;
+    assert_string_equal(lint("SLURM_X", "", false, 1, &refused),
+                        "belongs to Slurm");
+    assert_true(refused);
+    assert_string_equal(lint("PMIX_X", "", false, 1, &refused),
+                        "belongs to PMIx");
+    assert_true(refused);
+    assert_null(lint("SLURMX", "", false, 1, &refused));
+    assert_null(lint("PMIXX", "", false, 1, &refused));
+    assert_string_equal(lint("XLA_FLAGS", "", true, 1, &refused),
+                        "read by JAX only");
+    assert_false(refused);
+    assert_string_equal(lint("JAX_X", "", true, 1, &refused),
+                        "read by JAX only");
+    assert_null(lint("XLA_FLAGS", "", false, 1, &refused));
+    assert_null(lint("JAX_X", "", false, 1, &refused));
+}
+
+static void harmless_values_are_not_reported(void **state)
+{
+    static const char *const debugging[] = {
+        "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE",
+        "CUDA_LAUNCH_BLOCKING"};
+    static const char *const local[] = {"localhost", "127.0.0.1", "127.9.9.9",
+                                        "::1"};
+    static const char *const others[] = {
+        "n1", "localhost.n1", "10.127.0.1", "128.0.0.1", "::11", ""};
+    bool refused;
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        assert_null(lint(debugging[i], "0", false, 1, &refused));
+        assert_null(lint(debugging[i], "", false, 1, &refused));
+        assert_non_null(lint(debugging[i], "00", false, 1, &refused));
+        assert_non_null(lint("MASTER_ADDR", local[i], false, 2, &refused));
+        assert_null(lint("MASTER_ADDR", local[i], false, 1, &refused));
+        assert_null(lint("MASTER_ADDR", local[i], false, 0, &refused));
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_null(lint("MASTER_ADDR", others[i], false, 2, &refused));
 }
 
 int main(void)
@@ -315,6 +407,9 @@ int main(void)
         cmocka_unit_test(mistakes_in_launch_are_refused_at_their_place),
         cmocka_unit_test(what_works_badly_under_srun_is_warned_of),
         cmocka_unit_test(only_a_file_that_trains_needs_an_algorithm),
+        cmocka_unit_test(the_lint_knows_variables_by_their_exact_names),
+        cmocka_unit_test(the_prefix_tells_whose_variable_it_is),
+        cmocka_unit_test(harmless_values_are_not_reported),
     };
     return cmocka_run_group_tests_name("conf_launch", tests, enter_directory,
                                        leave_directory);

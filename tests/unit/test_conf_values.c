@@ -3,12 +3,6 @@
 #include "config.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "conf.h"
@@ -44,7 +38,7 @@ static void the_least_configuration_is_filled_with_defaults(void **state)
     assert_null(conf->distributed.interface);
     assert_true(conf->optimizer.lr == 2e-5);
     assert_true(conf->optimizer.beta2 == 0.999);
-    assert_int_equal(conf->scheduler.name, DT_CONF_LINEAR);
+    assert_int_equal(conf->scheduler.name, DT_SCHEDULE_LINEAR);
     assert_true(conf->logging.to_stdout && conf->logging.to_jsonl);
     assert_int_equal(conf->logging.level, DT_LOG_INFO);
     assert_int_equal(conf->env_count, 0);
@@ -115,7 +109,7 @@ static void keys_of_other_frameworks_are_understood(void **state)
     assert_int_equal(conf->data.max_length, 64);
     assert_int_equal(conf->data.eval.count, 1);
     assert_int_equal(conf->distributed.strategy, DT_CONF_DDP);
-    assert_int_equal(conf->scheduler.name, DT_CONF_COSINE);
+    assert_int_equal(conf->scheduler.name, DT_SCHEDULE_COSINE);
     assert_int_equal(conf->training.eval_strategy, DT_CONF_EPOCH);
     assert_int_equal(conf->checkpoint.steps, 7);
     assert_int_equal(conf->checkpoint.total_limit, 0);
@@ -247,8 +241,8 @@ static void doubtful_settings_load_with_a_warning(void **state)
               "training: {max_grad_norm: 0, train_batch_size: 12}\n"
               "env: {NCCL_TIMEOUT: 3, XLA_FLAGS: x}\n"
               "mode: train\n",
-        "t.yaml:5:18: run.overwrite: Yes is a boolean only in old YAML: write "
-        "true\n"
+        "t.yaml:5:18: run.overwrite: Yes is a boolean only in old YAML: "
+        "write true\n"
         "t.yaml:6:39: distributed.find_unused_parameters: no effect: not "
         "needed here: every parameter is used in every step\n"
         "t.yaml:7:43: data.validation_split: no effect: data.eval is given\n"
@@ -257,13 +251,14 @@ static void doubtful_settings_load_with_a_warning(void **state)
         "t.yaml:8:56: scheduler.min_lr: no effect with scheduler constant\n"
         "t.yaml:9:27: training.max_grad_norm: 0: gradients are not clipped\n"
         "t.yaml:9:48: training.train_batch_size: 12 is not a multiple of 8\n"
-        "t.yaml:10:7: env.NCCL_TIMEOUT: read by nothing: the limit of PyTorch "
-        "is timeout= of init_process_group, of Hugging Face --ddp_timeout, of "
-        "DeepSpeed DEEPSPEED_TIMEOUT (minutes), of disttrain "
-        "distributed.timeout_s\n"
+        "t.yaml:10:7: env.NCCL_TIMEOUT: nothing reads it: the limit is "
+        "timeout= of init_process_group in PyTorch, --ddp_timeout in Hugging "
+        "Face, DEEPSPEED_TIMEOUT (minutes) in DeepSpeed, "
+        "distributed.timeout_s in disttrain\n"
         "t.yaml:10:24: env.XLA_FLAGS: read by JAX only\n"
-        "t.yaml:11:7: mode: no effect: `disttrain train` trains, `disttrain "
-        "sbatch` writes a batch script\n");
+        "t.yaml:11:7: mode: no effect: the command decides: `disttrain train` "
+        "trains, `disttrain sbatch` writes a batch script; only eval, which "
+        "sets training.eval_only, has an effect\n");
     (void)state;
     dt_conf_destroy(conf);
     conf = load_good("algorithm: sft\nmodel: {path: .}\ndata: {train: "
@@ -370,10 +365,8 @@ static void the_dump_says_where_each_value_comes_from(void **state)
 
 static uint64_t fingerprint(const char *more, int world)
 {
-    char text[1024];
+    struct dt_conf *conf = load_more(more);
     struct dt_error err;
-    snprintf(text, sizeof(text), "%s%s", LEAST, more);
-    struct dt_conf *conf = load_good(text, "");
     assert_int_equal(dt_conf_resolve_batch(conf, world, &err), 0);
     uint64_t value = conf->fingerprint;
     dt_conf_destroy(conf);
@@ -425,7 +418,7 @@ static void check_large(const char *start, const char *unit, size_t times,
     memcpy(text, start, first + 1);
     for (size_t i = 0; i < times; i++)
         memcpy(text + first + n * i, unit, n + 1);
-    assert_null(load_bytes(text, strlen(text), &problems, &warnings));
+    assert_null(load_text(text, &problems, &warnings));
     size_t all = strlen(problems), wanted = strlen(last);
     assert_true(all >= wanted);
     assert_string_equal(problems + all - wanted, last);

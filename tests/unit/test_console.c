@@ -14,10 +14,10 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "console/label.h"
-#include "console/ranklogs.h"
 #include "base/rankset.h"
-#include "report/tail.h"
+#include "console/label.h"
+#include "console/last_lines.h"
+#include "console/ranklogs.h"
 
 static void only_valid_labels_name_a_rank(void **state)
 {
@@ -114,13 +114,13 @@ static void ranks_are_parsed_and_printed_as_ranges(void **state)
     }
 }
 
-static char *print_tail(const struct dt_tail *tail)
+static char *print_tail(const struct dt_last_lines *tail)
 {
     char *out = NULL;
     size_t bytes;
     FILE *file = open_memstream(&out, &bytes);
     assert_non_null(file);
-    bool any = dt_tail_print(tail, "> ", file);
+    bool any = dt_last_lines_print(tail, "> ", file);
     fclose(file);
     assert_int_equal(any, bytes > 0);
     return out;
@@ -128,8 +128,8 @@ static char *print_tail(const struct dt_tail *tail)
 
 static void expect_tail(const char *text, const char *printed)
 {
-    struct dt_tail tail = {.keep = 4096};
-    dt_tail_append(&tail, text, strlen(text));
+    struct dt_last_lines tail = {.keep = 4096};
+    dt_last_lines_append(&tail, text, strlen(text));
     char *out = print_tail(&tail);
     assert_string_equal(out, printed);
     free(out);
@@ -174,12 +174,12 @@ static void the_tail_shows_the_last_lines_or_traceback(void **state)
 
 static void the_tail_of_endless_output_stays_bounded(void **state)
 {
-    struct dt_tail tail = {.keep = 1024};
+    struct dt_last_lines tail = {.keep = 1024};
     char line[64];
     (void)state;
     for (int i = 0; i < 10000; i++) {
         snprintf(line, sizeof(line), "line %d\n", i);
-        dt_tail_append(&tail, line, strlen(line));
+        dt_last_lines_append(&tail, line, strlen(line));
         assert_true(tail.size <= 2 * tail.keep);
         assert_true(tail.used <= tail.size);
         assert_true(i < 200 || tail.used >= tail.keep);
@@ -191,16 +191,16 @@ static void the_tail_of_endless_output_stays_bounded(void **state)
     char *big = malloc(100000);
     assert_non_null(big);
     memset(big, 'x', 100000);
-    dt_tail_append(&tail, big, 100000);
+    dt_last_lines_append(&tail, big, 100000);
     assert_int_equal(tail.used, 1024);
     out = print_tail(&tail);
     assert_int_equal(strlen(out), 1024 + 3);
     free(out);
 
     /* a line that has lost its beginning is not shown as one */
-    dt_tail_append(&tail, "\nend\n", 5);
-    assert_true(dt_tail_ends_with(&tail, "end"));
-    assert_false(dt_tail_ends_with(&tail, "ends"));
+    dt_last_lines_append(&tail, "\nend\n", 5);
+    assert_true(dt_last_lines_ends_with(&tail, "end"));
+    assert_false(dt_last_lines_ends_with(&tail, "ends"));
     out = print_tail(&tail);
     assert_string_equal(out, "> end\n");
     free(out);
@@ -210,14 +210,14 @@ static void the_tail_of_endless_output_stays_bounded(void **state)
 
 static void a_long_traceback_loses_its_middle(void **state)
 {
-    struct dt_tail tail = {.keep = 4096};
+    struct dt_last_lines tail = {.keep = 4096};
     int lines = 0;
     (void)state;
-    dt_tail_append(&tail, TB, strlen(TB));
+    dt_last_lines_append(&tail, TB, strlen(TB));
     for (int i = 1; i < 100; i++) {
         char line[32];
         snprintf(line, sizeof(line), "  frame %d\n", i);
-        dt_tail_append(&tail, line, strlen(line));
+        dt_last_lines_append(&tail, line, strlen(line));
     }
     char *out = print_tail(&tail);
     for (const char *p = out; (p = strchr(p, '\n')) != NULL; p++)

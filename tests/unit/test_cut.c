@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "tokenizer/tokenizer.h"
 #include "tests/unit/bytes_tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static const char text[] =
     "It's a line,\nand\r\nanother one \n  with 12345 words\n\n\n\tof any'S\n"
@@ -84,7 +84,8 @@ static void pieces_have_the_tokens_of_the_whole_text(void **state)
         for (size_t least = 1; least < sizeof(text); least++)
             check_pieces(tokenizers[i], text, sizeof(text) - 1, least,
                          least == 1 ? 7 : 1);
-        assert_int_equal(dt_map_init(&map, source("man/disttrain.1"), &err), 0);
+        assert_int_equal(
+            dt_map_init(&map, source("man/spank_disttrain.8"), &err), 0);
         check_pieces(tokenizers[i], map.data, map.bytes, 1, 50);
         check_pieces(tokenizers[i], map.data, map.bytes, 1000, 5);
         dt_map_fini(&map);

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
-#include "data/utf8.h"
 #include "scratch.h"
+#include "tokenizer/utf8.h"
 
 static const char *put_u16(const char *name, const uint16_t *ids, size_t count)
 {
@@ -41,7 +41,7 @@ static struct dt_dataset *must_open(const char *const *paths, size_t count,
 {
     struct dt_error err = {0};
     struct dt_dataset *dataset =
-        dt_dataset_open(paths, count, DT_DATA_AUTO, vocab_size, &err);
+        dt_dataset_open(paths, count, DT_FORMAT_AUTO, vocab_size, &err);
     if (!dataset)
         fail_msg("%s", err.text);
     return dataset;
@@ -60,7 +60,7 @@ static void expect_tokens(const struct dt_dataset *dataset,
         }
 }
 
-static void expect_bad(const char *path, enum dt_data_format format,
+static void expect_bad(const char *path, enum dt_format format,
                        size_t vocab_size, const char *text)
 {
     struct dt_error err = {0};
@@ -82,13 +82,13 @@ static void text_is_read_as_bytes_with_document_ends(void **state)
     expect_tokens(dataset, expected, 7);
     dt_dataset_close(dataset);
     dt_dataset_close(NULL);
-    expect_bad(paths[0], DT_DATA_AUTO, 256,
+    expect_bad(paths[0], DT_FORMAT_AUTO, 256,
                "text needs a vocab_size of at least 257 (256 bytes and the end "
                "of a document), the model has 256");
-    expect_bad(scratch_write("e.txt", "", 0), DT_DATA_AUTO, 257, "empty");
-    expect_bad(scratch_path("missing"), DT_DATA_AUTO, 257,
+    expect_bad(scratch_write("e.txt", "", 0), DT_FORMAT_AUTO, 257, "empty");
+    expect_bad(scratch_path("missing"), DT_FORMAT_AUTO, 257,
                "cannot open: No such file");
-    expect_bad(scratch_write("u.txt", "ok \xe2\x82 no", 8), DT_DATA_AUTO, 257,
+    expect_bad(scratch_write("u.txt", "ok \xe2\x82 no", 8), DT_FORMAT_AUTO, 257,
                "byte 3 (0xe2): not UTF-8 text; token files end in .bin");
 }
 
@@ -104,9 +104,9 @@ static void token_files_of_every_format_form_one_stream(void **state)
     struct dt_dataset *dataset = must_open(paths, 3, 100001);
     expect_tokens(dataset, expected, 7);
     dt_dataset_close(dataset);
-    expect_bad(paths[0], DT_DATA_AUTO, 65535,
+    expect_bad(paths[0], DT_FORMAT_AUTO, 65535,
                "byte 4: token id 65535, but the model's vocab_size is 65535");
-    expect_bad(paths[2], DT_DATA_AUTO, 100000,
+    expect_bad(paths[2], DT_FORMAT_AUTO, 100000,
                "byte 1024: token id 100000, but");
 }
 
@@ -117,11 +117,11 @@ static void a_given_format_overrides_the_file_name(void **state)
     const int32_t tokens[] = {'a' + 256 * 'b', 'c' + 256 * 'd'};
     (void)state;
     struct dt_dataset *dataset =
-        dt_dataset_open(&path, 1, DT_DATA_TEXT, 257, NULL);
+        dt_dataset_open(&path, 1, DT_FORMAT_TEXT, 257, NULL);
     expect_tokens(dataset, text, 5);
     dt_dataset_close(dataset);
     path = scratch_write("x.txt", "abcd", 4);
-    dataset = dt_dataset_open(&path, 1, DT_DATA_TOKENS_BIN, 65536, NULL);
+    dataset = dt_dataset_open(&path, 1, DT_FORMAT_TOKENS_BIN, 65536, NULL);
     expect_tokens(dataset, tokens, 2);
     dt_dataset_close(dataset);
 }
@@ -130,18 +130,18 @@ static void invalid_token_files_are_refused(void **state)
 {
     const uint16_t ids[] = {1, 2, 3};
     (void)state;
-    expect_bad(scratch_write("o.bin", "abc", 3), DT_DATA_AUTO, 99,
+    expect_bad(scratch_write("o.bin", "abc", 3), DT_FORMAT_AUTO, 99,
                "3 bytes, not a whole number of 2-byte tokens");
-    expect_bad(put_llmc("v.bin", 20240520, 2, ids, 3, 2, 0), DT_DATA_AUTO, 99,
+    expect_bad(put_llmc("v.bin", 20240520, 2, ids, 3, 2, 0), DT_FORMAT_AUTO, 99,
                "byte 4: version 2 of llm.c tokens (GPT-2), expected 1");
-    expect_bad(put_llmc("l.bin", 20240520, 1, ids, 3, 2, 2), DT_DATA_AUTO, 99,
+    expect_bad(put_llmc("l.bin", 20240520, 1, ids, 3, 2, 2), DT_FORMAT_AUTO, 99,
                "byte 8: header says 3 tokens of 2 bytes, but 8 bytes follow");
-    expect_bad(put_llmc("z.bin", 20240801, 7, ids, 0, 4, 0), DT_DATA_AUTO, 99,
+    expect_bad(put_llmc("z.bin", 20240801, 7, ids, 0, 4, 0), DT_FORMAT_AUTO, 99,
                "byte 8: header says 0 tokens of 4 bytes, but 0 bytes follow");
-    expect_bad(put_llmc("e.bin", 20240522, 1, ids, 3, 2, 0), DT_DATA_AUTO, 99,
+    expect_bad(put_llmc("e.bin", 20240522, 1, ids, 3, 2, 0), DT_FORMAT_AUTO, 99,
                "an llm.c evaluation file, not training tokens");
     const uint32_t magic = 20240520;
-    expect_bad(scratch_write("s.bin", &magic, 4), DT_DATA_AUTO, 99,
+    expect_bad(scratch_write("s.bin", &magic, 4), DT_FORMAT_AUTO, 99,
                "4 bytes, shorter than the 1024 of the header of llm.c tokens");
 }
 
@@ -152,7 +152,7 @@ static void a_dataset_of_text_and_tokens_is_refused(void **state)
                            put_u16("m.bin", ids, 1)};
     struct dt_error err;
     (void)state;
-    assert_null(dt_dataset_open(paths, 2, DT_DATA_AUTO, 300, &err));
+    assert_null(dt_dataset_open(paths, 2, DT_FORMAT_AUTO, 300, &err));
     assert_int_equal(err.status, EX_DATAERR);
     assert_non_null(strstr(err.text, "m.txt holds text, but "));
     assert_non_null(
@@ -188,7 +188,7 @@ static void small_files_are_checked_whole_when_opened(void **state)
     assert_non_null(ids);
     for (size_t bad = 0; bad < N; bad += 99991) {
         ids[bad] = 500;
-        expect_bad(put_u16("all.bin", ids, N - 1), DT_DATA_AUTO, 500,
+        expect_bad(put_u16("all.bin", ids, N - 1), DT_FORMAT_AUTO, 500,
                    "token id 500");
         ids[bad] = 0;
     }

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/child.h"
+#include "base/clock.h"
 #include "doctor/doctor.h"
 
 static void asking_a_program_always_ends_in_time(void **state)
@@ -28,13 +28,13 @@ static void asking_a_program_always_ends_in_time(void **state)
     char *const talks[] = {"sh", "-c", "echo 0123456789; exit 3", NULL};
     double start = dt_clock_now();
     (void)state;
-    assert_int_equal(dt_doctor_ask(none, 1000, answer, 8, &err), -1);
+    assert_int_equal(dt_child_ask(none, 1000, answer, 8, &err), -1);
     assert_string_equal(err.text,
                         "/no/such/program: No such file or directory");
-    assert_int_equal(dt_doctor_ask(talks, 5000, answer, 8, &err), 3);
+    assert_int_equal(dt_child_ask(talks, 5000, answer, 8, &err), 3);
     assert_string_equal(answer, "0123456");
-    assert_int_equal(dt_doctor_ask(sleeps, 100, answer, 8, &err), -1);
-    assert_string_equal(err.text, "sleep: it does not end in time");
+    assert_int_equal(dt_child_ask(sleeps, 100, answer, 8, &err), -1);
+    assert_string_equal(err.text, "sleep: it did not end in time");
     assert_true(dt_clock_now() - start < 5);
 }
 
@@ -54,13 +54,13 @@ static void ending_the_asker_ends_its_children(void **state)
         assert_int_equal(pipe(said), 0);
         pid_t pid = fork();
         if (pid == 0) {
-            struct dt_doctor_child child;
+            struct dt_child child;
             char text[16] = "";
-            dt_doctor_child_guard();
-            dt_doctor_child_start(&child, argv, NULL);
+            dt_child_guard();
+            dt_child_start(&child, argv, NULL);
             ssize_t n = read(child.out, text, sizeof(text) - 1);
             dprintf(said[1], "%s", n > 0 ? text : "");
-            dt_doctor_child_wait(&child, 60000, NULL);
+            dt_child_wait(&child, 60000, NULL);
             _exit(0);
         }
         FILE *in = fdopen(said[0], "r");

@@ -301,8 +301,7 @@ static void a_probe_names_the_peers_it_cannot_reach(void **state)
     dt_doctor_pairs_probe(pairs, 2000, &notes);
     dt_doctor_pairs_destroy(pairs);
     fclose(notes.file);
-    expect_part("2 miss 3 at 127.0.0.1 there is something else than that "
-                "node\n");
+    expect_part("2 miss 3 another program answers at 127.0.0.1\n");
     expect_part("2 miss 4 127.0.0.1 refuses the connection\n");
     expect_part("2 cell interface lo\n2 cell peers 1/3\n");
     assert_int_equal(
@@ -356,8 +355,8 @@ static void a_silent_peer_is_given_up_in_time(void **state)
     dt_doctor_pairs_probe(pairs, 200, &notes);
     assert_true(dt_clock_now() - start < 2);
     fclose(notes.file);
-    assert_string_equal(text, "1 miss 0 no answer from 127.0.0.1, as with a "
-                              "firewall\n"
+    assert_string_equal(text, "1 miss 0 no answer from 127.0.0.1: is there a "
+                              "firewall?\n"
                               "1 cell interface -\n1 cell peers 0/1\n");
     dt_doctor_pairs_destroy(pairs);
     dt_doctor_pairs_destroy(silent);

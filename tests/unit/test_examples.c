@@ -282,13 +282,14 @@ static void too_many_pairs_with_bad_seams_are_refused(void **state)
     for (int i = 0; i < 98; i++)
         strcat(text, good);
     assert_non_null(strstr(refusal("s.jsonl", text, &options, EX_DATAERR),
-                           "s.jsonl: in 1 of 99 lines the last token of the "
-                           "prompt takes in the beginning of the completion"));
+                           "s.jsonl: in 1 of 99 lines a token spans the end of "
+                           "the prompt and the start of the completion"));
     strcat(text, good);
     dt_examples_close(
         open_good(scratch_write("s.jsonl", text, strlen(text)), &options));
-    assert_non_null(strstr(notes, "s.jsonl: 1 of 100 prompts do not join their "
-                                  "completions in tokens\n"));
+    assert_non_null(strstr(notes,
+                           "s.jsonl: 1 of 100 prompts share a token with "
+                           "their completion\n"));
 }
 
 static void bad_lines_within_the_limit_are_noted(void **state)
@@ -311,8 +312,8 @@ static void bad_lines_within_the_limit_are_noted(void **state)
                                       "of messages, got nothing\n"));
         assert_null(strstr(notes, "n.jsonl:10:"));
         assert_non_null(strstr(notes, "n.jsonl: 2 more bad lines\n"));
-        assert_non_null(strstr(notes, "n.jsonl: 1 messages of human and gpt "
-                                      "are taken for those of user and "
+        assert_non_null(strstr(notes, "n.jsonl: 1 messages from human and gpt "
+                                      "are treated as from user and "
                                       "assistant\n"));
     }
     options.bad_limit = 0.9;

@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "contract/contract.h"
-#include "spank/task/facts.h"
 #include "spank/siteconf.h"
+#include "spank/task/facts.h"
 #include "tests/unit/spank_stub.h"
 
 static struct dtspank_siteconf conf;
@@ -240,8 +240,8 @@ static void a_missing_interface_is_reported_once_per_node(void **state)
     assert_null(collect()->interface);
     assert_string_equal(
         stub.said, "disttrain: n08: NCCL_SOCKET_IFNAME and the like are not "
-                   "set, because this node does not find MASTER_ADDR: "
-                   "localhost: the name leads back to this node\n");
+                   "set, because this node cannot find MASTER_ADDR: "
+                   "localhost: the name resolves to this node itself\n");
     stub.said[0] = '\0';
     set("SLURMD_NODENAME", "n\n8");
     set("MASTER_ADDR", "\x1b");

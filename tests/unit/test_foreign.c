@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "weights/weights.h"
 #include "base/foreign.h"
-#include "tokenizer/tokenizer.h"
 #include "model/model.h"
 #include "tests/unit/scratch.h"
+#include "tokenizer/tokenizer.h"
+#include "weights/weights.h"
 
 static const char pointer[] =
     "version https://git-lfs.github.com/spec/v1\n"

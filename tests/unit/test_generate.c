@@ -16,7 +16,7 @@
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "cmd/text_out.h"
-#include "data/dataset.h"
+#include "tokenizer/tokenizer.h"
 #include "model/model.h"
 #include "tests/unit/scratch.h"
 
@@ -183,7 +183,7 @@ static void a_text_ends_where_positions_run_out(void **state)
                      0);
     assert_non_null(
         strstr(output, "0123456789xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"));
-    assert_non_null(strstr(output, "the text is as long as the model's 40 "
+    assert_non_null(strstr(output, "the text fills the model's 40 "
                                    "positions"));
 }
 
@@ -359,11 +359,11 @@ static void invalid_arguments_are_refused(void **state)
         const char *args[7], *text;
         int status;
     } cases[] = {
-        {{"--prompt", "a"}, "which --model DIR?", EX_USAGE},
+        {{"--prompt", "a"}, "--model DIR is missing", EX_USAGE},
         {{"--model", "d"}, "one of --prompt, --prompts and --tokens", EX_USAGE},
         {{"--model"}, "'--model' needs a value", EX_USAGE},
         {{"--modle", "d"}, "unknown option '--modle'", EX_USAGE},
-        {{"d"}, "'d' is too much", EX_USAGE},
+        {{"d"}, "unexpected 'd'", EX_USAGE},
         {{"--top-k", "1.5"},
          "--top-k: expected an integer from 0 to 1000000, got '1.5'",
          EX_USAGE},

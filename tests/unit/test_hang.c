@@ -16,10 +16,10 @@
 
 #include "base/clock.h"
 #include "console/hang.h"
+#include "console/hang_timer.h"
+#include "console/outcome.h"
+#include "doctor/rank_states.h"
 #include "doctor/ranks.h"
-#include "report/doing.h"
-#include "report/outcome.h"
-#include "report/silence.h"
 #include "tests/unit/scratch.h"
 
 static char root[256];
@@ -196,7 +196,7 @@ static void expect_doing(const char *said, const char *want)
     char *copy = strdup(said);
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    assert_int_equal(dt_doing_print(copy, nodes, 2, out, &err), 0);
+    assert_int_equal(dt_rank_states_print(copy, nodes, 2, out, &err), 0);
     fclose(out);
     assert_string_equal(text, want);
     free(text);
@@ -259,14 +259,14 @@ static void a_lost_first_or_last_rank_is_named(void **state)
             if (rank != lost)
                 strcat(said, lines[rank]);
         snprintf(want, sizeof(want),
-                 "rank %d: not running any more\n"
+                 "rank %d: no longer running\n"
                  "ranks %s: busy, 0 %% of a CPU: b\n",
                  lost, others[lost]);
         expect_doing(said, want);
     }
     expect_doing("rank 2 4 7 0 n2\tbusy\tb\nrank 3 4 8 0 n2\tbusy\tb\nend n2\n",
                  "node n1 does not answer\n"
-                 "ranks 0-1: there, or not running any more\n"
+                 "ranks 0-1: unknown, or no longer running\n"
                  "ranks 2-3 on n2: busy, 0 % of a CPU: b\n");
 }
 
@@ -275,44 +275,44 @@ static void ranks_that_no_longer_run_are_named(void **state)
     (void)state;
     expect_doing("rank 0 3 7 50 n1\tbusy\tb\nrank 2 3 8 50 n1\tbusy\tb\n"
                  "end n1\nend n2\n",
-                 "rank 1: not running any more\n"
+                 "rank 1: no longer running\n"
                  "ranks 0, 2 on n1: busy, 50 % of a CPU: b\n");
     expect_doing("rank 0 3 7 50 n1\tbusy\tb\nend n1\nend n2\n",
-                 "ranks 1-2: not running any more\n"
+                 "ranks 1-2: no longer running\n"
                  "rank 0 on n1: busy, 50 % of a CPU: b (pid 7)\n");
     expect_doing("rank 0 2 7 50 n1\tbusy\tb\nend n1\n",
                  "node n2 does not answer\n"
-                 "rank 1: there, or not running any more\n"
+                 "rank 1: unknown, or no longer running\n"
                  "rank 0 on n1: busy, 50 % of a CPU: b (pid 7)\n");
-    expect_doing("end n1\nend n2\n", "no rank runs\n");
+    expect_doing("end n1\nend n2\n", "no rank is running\n");
 }
 
 static void a_silence_beyond_the_limit_is_reported_once(void **state)
 {
-    struct dt_silence silence = {.limit_s = 10};
-    struct dt_silence none = {.limit_s = 0};
+    struct dt_hang_timer timer = {.limit_s = 10};
+    struct dt_hang_timer none = {.limit_s = 0};
     (void)state;
-    dt_silence_break(&silence, 100);
-    assert_true(dt_silence_left(&silence, 103) == 7);
-    assert_false(dt_silence_tell(&silence, 109));
-    dt_silence_break(&silence, 109);
-    assert_false(dt_silence_tell(&silence, 118));
-    assert_true(dt_silence_left(&silence, 200) == 0);
-    assert_true(dt_silence_tell(&silence, 119));
-    assert_false(dt_silence_tell(&silence, 200));
-    assert_true(isinf(dt_silence_left(&silence, 120)));
-    silence = (struct dt_silence){.limit_s = 10, .since = 200};
-    assert_true(dt_silence_tell(&silence, 210));
+    dt_hang_timer_reset(&timer, 100);
+    assert_true(dt_hang_timer_left(&timer, 103) == 7);
+    assert_false(dt_hang_timer_expired(&timer, 109));
+    dt_hang_timer_reset(&timer, 109);
+    assert_false(dt_hang_timer_expired(&timer, 118));
+    assert_true(dt_hang_timer_left(&timer, 200) == 0);
+    assert_true(dt_hang_timer_expired(&timer, 119));
+    assert_false(dt_hang_timer_expired(&timer, 200));
+    assert_true(isinf(dt_hang_timer_left(&timer, 120)));
+    timer = (struct dt_hang_timer){.limit_s = 10, .since = 200};
+    assert_true(dt_hang_timer_expired(&timer, 210));
     /* 12 s were fine, so 20 s are, and 24 s are not */
-    dt_silence_break(&silence, 212);
-    assert_true(dt_silence_left(&silence, 232) == 4);
-    assert_true(dt_silence_tell(&silence, 236));
+    dt_hang_timer_reset(&timer, 212);
+    assert_true(dt_hang_timer_left(&timer, 232) == 4);
+    assert_true(dt_hang_timer_expired(&timer, 236));
     /* a silence that was not told teaches nothing */
-    dt_silence_break(&silence, 237);
-    dt_silence_break(&silence, 257);
-    assert_true(dt_silence_left(&silence, 257) == 50);
-    assert_true(isinf(dt_silence_left(&none, 1e9)));
-    assert_false(dt_silence_tell(&none, 1e9));
+    dt_hang_timer_reset(&timer, 237);
+    dt_hang_timer_reset(&timer, 257);
+    assert_true(dt_hang_timer_left(&timer, 257) == 50);
+    assert_true(isinf(dt_hang_timer_left(&none, 1e9)));
+    assert_false(dt_hang_timer_expired(&none, 1e9));
 }
 
 static char *report(struct dt_outcome *outcome)
@@ -329,20 +329,20 @@ static char *report(struct dt_outcome *outcome)
 static void a_hang_does_not_hide_an_earlier_failure(void **state)
 {
     struct dt_error err;
-    struct dt_notice failed = {
-        .kind = DT_NOTICE_EXIT, .rank = 1, .host = "n1", .status = 256};
-    struct dt_notice killed = {
-        .kind = DT_NOTICE_EXIT, .rank = 0, .host = "n1", .status = 9};
+    struct dt_console_event failed = {
+        .kind = DT_EVENT_EXIT, .rank = 1, .host = "n1", .status = 256};
+    struct dt_console_event killed = {
+        .kind = DT_EVENT_EXIT, .rank = 0, .host = "n1", .status = 9};
     (void)state;
     for (int early = 0; early < 2; early++) {
         struct dt_outcome *outcome = dt_outcome_create(2, 1000, &err);
         assert_non_null(outcome);
         failed.ms = 2000;
         if (early)
-            dt_outcome_notice(outcome, &failed, 1, 2000);
+            dt_outcome_event(outcome, &failed, 1, 2000);
         dt_outcome_hang(outcome, "nothing", 5000);
         killed.ms = 5500;
-        dt_outcome_notice(outcome, &killed, 0, 5500);
+        dt_outcome_event(outcome, &killed, 0, 5500);
         char *text = report(outcome);
         assert_string_equal(
             text, early ? "disttrain: first failure: rank 1 on n1, exit status "
@@ -381,7 +381,7 @@ static void the_wish_of_the_user_sets_the_limit(void **state)
 static void the_doctor_is_asked_once_all_ranks_run(void **state)
 {
     struct dt_error err;
-    struct dt_notice start = {.kind = DT_NOTICE_START, .host = "n1"};
+    struct dt_console_event start = {.kind = DT_EVENT_START, .host = "n1"};
     struct dt_outcome *outcome = dt_outcome_create(1, 1000, &err);
     struct dt_hang *hang = dt_hang_create("0.01", "7.0");
     char *text = NULL;
@@ -392,7 +392,7 @@ static void the_doctor_is_asked_once_all_ranks_run(void **state)
         assert_null(dt_hang_watch(hang, outcome, 2000));
         assert_int_equal(dt_hang_fd(hang), -1);
     }
-    dt_outcome_notice(outcome, &start, 0, 1000);
+    dt_outcome_event(outcome, &start, 0, 1000);
     while (!text && dt_clock_now() < begin + 20) {
         struct pollfd p = {.fd = dt_hang_fd(hang), .events = POLLIN};
         poll(&p, 1, 10);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_jsonl.c - lines of JSONL, and what each layout makes of them */
+/* test_jsonl.c - lines of JSONL, and what each format makes of them */
 #include "config.h"
 
 #include <setjmp.h>
@@ -70,12 +70,12 @@ static void parts_of_any_length_hold_whole_lines(void **state)
 
 /* --- records --- */
 
-static struct dt_record read_good(const char *line, enum dt_layout_kind layout,
+static struct dt_record read_good(const char *line, enum dt_format format,
                                   const struct dt_example_options *options)
 {
     struct dt_record record;
     struct dt_error err;
-    if (dt_jsonl_read(line, strlen(line), layout, options, 300, &record, &err) <
+    if (dt_jsonl_read(line, strlen(line), format, options, 300, &record, &err) <
         0)
         fail_msg("%s: %s", line, err.text);
     return record;
@@ -95,10 +95,11 @@ static void text_is_read_from_the_configured_key(void **state)
     (void)state;
     struct dt_record record =
         read_good("{\"text\": \"a\\u00e9\\n\", \"id\": 99999999999999999999}",
-                  DT_LINES_TEXT, &usual);
+                  DT_FORMAT_TEXT, &usual);
     assert_string_equal(record.text, "a\xc3\xa9\n");
     dt_record_fini(&record);
-    record = read_good("{\"body\": \"b\", \"text\": 1}", DT_LINES_TEXT, &other);
+    record =
+        read_good("{\"body\": \"b\", \"text\": 1}", DT_FORMAT_TEXT, &other);
     assert_string_equal(record.text, "b");
     dt_record_fini(&record);
 }
@@ -110,7 +111,7 @@ static void prompts_and_completions_are_strings_or_messages(void **state)
     (void)state;
     struct dt_record record =
         read_good("{\"prompt\": \"p\", \"completion\": \"c\"}",
-                  DT_LINES_PROMPT_COMPLETION, &usual);
+                  DT_FORMAT_PROMPT_COMPLETION, &usual);
     assert_string_equal(record.prompt, "p");
     assert_string_equal(record.completion, "c");
     assert_int_equal(record.prompt_turns, 0);
@@ -119,7 +120,7 @@ static void prompts_and_completions_are_strings_or_messages(void **state)
         "{\"q\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": "
         "\"user\", \"content\": \"u\"}], \"a\": [{\"role\": \"assistant\", "
         "\"content\": \"r\"}]}",
-        DT_LINES_PROMPT_COMPLETION, &other);
+        DT_FORMAT_PROMPT_COMPLETION, &other);
     assert_null(record.prompt);
     assert_int_equal(record.prompt_turns, 2);
     assert_int_equal(record.turns.count, 3);
@@ -136,7 +137,7 @@ static void messages_are_read_in_both_spellings(void **state)
         "{\"messages\": [{\"role\": \"tool\", \"content\": \"t\"}, {\"role\": "
         "\"assistant\", \"content\": \"a\", \"reasoning_content\": \"r\", "
         "\"tool_calls\": []}], \"tools\": null}",
-        DT_LINES_MESSAGES, &usual);
+        DT_FORMAT_MESSAGES, &usual);
     check_message(&record, 0, "tool", "t");
     check_message(&record, 1, "assistant", "a");
     assert_string_equal(record.turns.messages[1].reasoning, "r");
@@ -146,14 +147,14 @@ static void messages_are_read_in_both_spellings(void **state)
         "{\"conversations\": [{\"from\": \"human\", \"value\": \"h\"}, "
         "{\"from\": \"gpt\", \"value\": \"g\"}, {\"from\": \"user\", "
         "\"value\": \"u\"}]}",
-        DT_LINES_MESSAGES, &usual);
+        DT_FORMAT_MESSAGES, &usual);
     check_message(&record, 0, "user", "h");
     check_message(&record, 1, "assistant", "g");
     check_message(&record, 2, "user", "u");
     assert_int_equal(record.renamed, 2);
     dt_record_fini(&record);
     record = read_good("{\"chat\": [{\"role\": \"user\", \"content\": \"\"}]}",
-                       DT_LINES_MESSAGES, &other);
+                       DT_FORMAT_MESSAGES, &other);
     check_message(&record, 0, "user", "");
     dt_record_fini(&record);
 }
@@ -162,80 +163,82 @@ static void labels_choose_which_tokens_are_targets(void **state)
 {
     (void)state;
     struct dt_record record =
-        read_good("{\"input_ids\": [0, 7, 299]}", DT_LINES_TOKENS, &usual);
+        read_good("{\"input_ids\": [0, 7, 299]}", DT_FORMAT_TOKENISED, &usual);
     assert_int_equal(record.id_count, 3);
     assert_int_equal(record.ids[2], 299);
     assert_true(record.targets[0] && record.targets[1] && record.targets[2]);
     dt_record_fini(&record);
     record =
         read_good("{\"input_ids\": [1, 2, 3], \"labels\": [-100, 2, -100]}",
-                  DT_LINES_TOKENS, &usual);
+                  DT_FORMAT_TOKENISED, &usual);
     assert_true(!record.targets[0] && record.targets[1] && !record.targets[2]);
     dt_record_fini(&record);
 }
 
 static const struct {
-    enum dt_layout_kind layout;
+    enum dt_format format;
     const char *line, *text;
 } bad[] = {
-    {DT_LINES_TEXT, "{\"text\": \"a\"", "byte 12: '}' expected near end"},
-    {DT_LINES_TEXT, "{\"text\": \"a\"} x", "end of file expected near 'x'"},
-    {DT_LINES_TEXT, "{\"text\": \"\\ud800\"}", "invalid Unicode '\\uD800'"},
-    {DT_LINES_TEXT, "{\"text\": \"\xff\"}", "unable to decode byte 0xff"},
-    {DT_LINES_TEXT, "{\"text\": \"\\u0000\"}",
+    {DT_FORMAT_TEXT, "{\"text\": \"a\"", "byte 12: '}' expected near end"},
+    {DT_FORMAT_TEXT, "{\"text\": \"a\"} x", "end of file expected near 'x'"},
+    {DT_FORMAT_TEXT, "{\"text\": \"\\ud800\"}", "invalid Unicode '\\uD800'"},
+    {DT_FORMAT_TEXT, "{\"text\": \"\xff\"}", "unable to decode byte 0xff"},
+    {DT_FORMAT_TEXT, "{\"text\": \"\\u0000\"}",
      "U+0000 in a string (\\u0000) is not read here: remove it"},
-    {DT_LINES_TEXT, "{\"text\": \"a\x1b\"}",
+    {DT_FORMAT_TEXT, "{\"text\": \"a\x1b\"}",
      "control character 0x1b near '\"a'"},
-    {DT_LINES_TEXT, "{\"text\": 1, \"text\": 2}", "duplicate object key"},
-    {DT_LINES_TEXT, "{\"text\": \"a\", \"n\": 1e999}", "real number overflow"},
-    {DT_LINES_TEXT, "[1]", "expected an object, got an array"},
-    {DT_LINES_TEXT, "{}", "text: expected a string, got nothing"},
-    {DT_LINES_TEXT, "{\"text\": null}", "text: expected a string, got null"},
-    {DT_LINES_TEXT, "{\"text\": []}", "text: expected a string, got an array"},
-    {DT_LINES_TEXT, "{\"text\": true}", "expected a string, got a boolean"},
-    {DT_LINES_PROMPT_COMPLETION, "{\"prompt\": \"a\"}",
+    {DT_FORMAT_TEXT, "{\"text\": 1, \"text\": 2}", "duplicate object key"},
+    {DT_FORMAT_TEXT, "{\"text\": \"a\", \"n\": 1e999}", "real number overflow"},
+    {DT_FORMAT_TEXT, "[1]", "expected an object, got an array"},
+    {DT_FORMAT_TEXT, "{}", "text: expected a string, got nothing"},
+    {DT_FORMAT_TEXT, "{\"text\": null}", "text: expected a string, got null"},
+    {DT_FORMAT_TEXT, "{\"text\": []}", "text: expected a string, got an array"},
+    {DT_FORMAT_TEXT, "{\"text\": true}", "expected a string, got a boolean"},
+    {DT_FORMAT_PROMPT_COMPLETION, "{\"prompt\": \"a\"}",
      "prompt and completion: expected two strings or two arrays of messages, "
      "got a string and nothing"},
-    {DT_LINES_PROMPT_COMPLETION, "{\"prompt\": \"a\", \"completion\": []}",
+    {DT_FORMAT_PROMPT_COMPLETION, "{\"prompt\": \"a\", \"completion\": []}",
      "got a string and an array"},
-    {DT_LINES_PROMPT_COMPLETION, "{\"prompt\": [], \"completion\": []}",
+    {DT_FORMAT_PROMPT_COMPLETION, "{\"prompt\": [], \"completion\": []}",
      "prompt: no messages"},
-    {DT_LINES_PROMPT_COMPLETION,
+    {DT_FORMAT_PROMPT_COMPLETION,
      "{\"prompt\": [{\"role\": \"assistant\", \"content\": \"\"}], "
      "\"completion\": []}",
      "prompt: the last message is the assistant's"},
-    {DT_LINES_MESSAGES, "{}",
+    {DT_FORMAT_MESSAGES, "{}",
      "messages: expected an array of messages, got "
      "nothing"},
-    {DT_LINES_MESSAGES, "{\"conversations\": 1}",
+    {DT_FORMAT_MESSAGES, "{\"conversations\": 1}",
      "conversations: expected an array of messages, got a number"},
-    {DT_LINES_MESSAGES, "{\"messages\": [\"a\"]}",
+    {DT_FORMAT_MESSAGES, "{\"messages\": [\"a\"]}",
      "messages: message 1: expected an object, got a string"},
-    {DT_LINES_MESSAGES, "{\"messages\": [{\"content\": \"a\"}]}",
+    {DT_FORMAT_MESSAGES, "{\"messages\": [{\"content\": \"a\"}]}",
      "messages: message 1: role: expected a string, got nothing"},
-    {DT_LINES_MESSAGES, "{\"messages\": [{\"role\": \"x\\ny\"}]}",
+    {DT_FORMAT_MESSAGES, "{\"messages\": [{\"role\": \"x\\ny\"}]}",
      "messages: message 1: role 'x?y': expected system, user, assistant, "
      "tool, human or gpt"},
-    {DT_LINES_MESSAGES, "{\"messages\": [{\"role\": \"user\"}]}",
+    {DT_FORMAT_MESSAGES, "{\"messages\": [{\"role\": \"user\"}]}",
      "message 1: content: expected a string, got nothing"},
-    {DT_LINES_MESSAGES, "{\"messages\": [{\"from\": \"gpt\", \"value\": {}}]}",
+    {DT_FORMAT_MESSAGES, "{\"messages\": [{\"from\": \"gpt\", \"value\": {}}]}",
      "message 1: value: expected a string, got an object"},
-    {DT_LINES_MESSAGES, "{\"messages\": [], \"tools\": [{}]}",
+    {DT_FORMAT_MESSAGES, "{\"messages\": [], \"tools\": [{}]}",
      "tools are not rendered here: give such conversations as text"},
-    {DT_LINES_MESSAGES,
+    {DT_FORMAT_MESSAGES,
      "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [{}]}]}",
      "message 1: tool_calls are not rendered here"},
-    {DT_LINES_TOKENS, "{}", "input_ids: expected an array of ids, got nothing"},
-    {DT_LINES_TOKENS, "{\"input_ids\": []}", "got an empty one"},
-    {DT_LINES_TOKENS, "{\"input_ids\": [1, 300]}",
+    {DT_FORMAT_TOKENISED, "{}",
+     "input_ids: expected an array of ids, got nothing"},
+    {DT_FORMAT_TOKENISED, "{\"input_ids\": []}", "got an empty one"},
+    {DT_FORMAT_TOKENISED, "{\"input_ids\": [1, 300]}",
      "input_ids[1]: expected an integer from 0 to 299"},
-    {DT_LINES_TOKENS, "{\"input_ids\": [-1]}", "input_ids[0]"},
-    {DT_LINES_TOKENS, "{\"input_ids\": [1.0]}", "input_ids[0]"},
-    {DT_LINES_TOKENS, "{\"input_ids\": [1], \"labels\": []}",
+    {DT_FORMAT_TOKENISED, "{\"input_ids\": [-1]}", "input_ids[0]"},
+    {DT_FORMAT_TOKENISED, "{\"input_ids\": [1.0]}", "input_ids[0]"},
+    {DT_FORMAT_TOKENISED, "{\"input_ids\": [1], \"labels\": []}",
      "labels: expected an array as long as input_ids, 1"},
-    {DT_LINES_TOKENS, "{\"input_ids\": [1], \"labels\": [2]}",
+    {DT_FORMAT_TOKENISED, "{\"input_ids\": [1], \"labels\": [2]}",
      "labels[0]: expected -100 or the id at the same place"},
-    {DT_LINES_TOKENS, "{\"input_ids\": [1], \"labels\": [\"a\"]}", "labels[0]"},
+    {DT_FORMAT_TOKENISED, "{\"input_ids\": [1], \"labels\": [\"a\"]}",
+     "labels[0]"},
 };
 
 static void a_malformed_record_is_refused_with_its_reason(void **state)
@@ -244,7 +247,7 @@ static void a_malformed_record_is_refused_with_its_reason(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct dt_record record;
         struct dt_error err = {0};
-        int rc = dt_jsonl_read(bad[i].line, strlen(bad[i].line), bad[i].layout,
+        int rc = dt_jsonl_read(bad[i].line, strlen(bad[i].line), bad[i].format,
                                &usual, 300, &record, &err);
         if (rc != -1 || !strstr(err.text, bad[i].text) ||
             strpbrk(err.text, "\n\x1b"))
@@ -254,33 +257,33 @@ static void a_malformed_record_is_refused_with_its_reason(void **state)
     }
 }
 
-/* --- layouts --- */
+/* --- formats --- */
 
-static void the_keys_of_a_line_tell_its_layout(void **state)
+static void the_keys_of_a_line_tell_its_format(void **state)
 {
     static const struct {
         const char *line;
-        enum dt_layout_kind layout;
+        enum dt_format format;
     } good[] = {
-        {"{\"text\": 0, \"meta\": {}}", DT_LINES_TEXT},
-        {"{\"text\": 0, \"messages\": []}", DT_LINES_MESSAGES},
-        {"{\"conversations\": []}", DT_LINES_MESSAGES},
+        {"{\"text\": 0, \"meta\": {}}", DT_FORMAT_TEXT},
+        {"{\"text\": 0, \"messages\": []}", DT_FORMAT_MESSAGES},
+        {"{\"conversations\": []}", DT_FORMAT_MESSAGES},
         {"{\"completion\": 0, \"prompt\": 0, \"text\": 0}",
-         DT_LINES_PROMPT_COMPLETION},
-        {"{\"input_ids\": []}", DT_LINES_TOKENS},
+         DT_FORMAT_PROMPT_COMPLETION},
+        {"{\"input_ids\": []}", DT_FORMAT_TOKENISED},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        enum dt_layout_kind layout;
+        enum dt_format format;
         struct dt_error err;
-        assert_int_equal(dt_jsonl_layout(good[i].line, strlen(good[i].line),
-                                         &usual, &layout, &err),
+        assert_int_equal(dt_jsonl_format(good[i].line, strlen(good[i].line),
+                                         &usual, &format, &err),
                          0);
-        assert_int_equal(layout, good[i].layout);
+        assert_int_equal(format, good[i].format);
     }
 }
 
-static void a_line_of_no_known_layout_is_refused(void **state)
+static void a_line_of_no_known_format_is_refused(void **state)
 {
     static const struct {
         const char *line, *text;
@@ -299,10 +302,10 @@ static void a_line_of_no_known_layout_is_refused(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        enum dt_layout_kind layout;
+        enum dt_format format;
         struct dt_error err;
-        assert_int_equal(dt_jsonl_layout(cases[i].line, strlen(cases[i].line),
-                                         &usual, &layout, &err),
+        assert_int_equal(dt_jsonl_format(cases[i].line, strlen(cases[i].line),
+                                         &usual, &format, &err),
                          -1);
         if (!strstr(err.text, cases[i].text))
             fail_msg("%s: '%s'", cases[i].line, err.text);
@@ -319,8 +322,8 @@ int main(void)
         cmocka_unit_test(messages_are_read_in_both_spellings),
         cmocka_unit_test(labels_choose_which_tokens_are_targets),
         cmocka_unit_test(a_malformed_record_is_refused_with_its_reason),
-        cmocka_unit_test(the_keys_of_a_line_tell_its_layout),
-        cmocka_unit_test(a_line_of_no_known_layout_is_refused),
+        cmocka_unit_test(the_keys_of_a_line_tell_its_format),
+        cmocka_unit_test(a_line_of_no_known_format_is_refused),
     };
     return cmocka_run_group_tests_name("jsonl", tests, NULL, NULL);
 }

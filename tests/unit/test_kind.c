@@ -184,9 +184,22 @@ static void a_missing_file_or_a_directory_is_refused(void **state)
     assert_non_null(strstr(err.text, ": not a regular file"));
 }
 
+static void a_format_tells_what_kind_is_expected(void **state)
+{
+    (void)state;
+    assert_int_equal(dt_kind_asked_by(DT_FORMAT_AUTO), DT_ASKED_AUTO);
+    assert_int_equal(dt_kind_asked_by(DT_FORMAT_TEXT), DT_ASKED_TEXT);
+    assert_int_equal(dt_kind_asked_by(DT_FORMAT_TOKENS_BIN), DT_ASKED_TOKENS);
+    assert_int_equal(dt_kind_asked_by(DT_FORMAT_PROMPT_COMPLETION),
+                     DT_ASKED_LINES);
+    assert_int_equal(dt_kind_asked_by(DT_FORMAT_MESSAGES), DT_ASKED_LINES);
+    assert_int_equal(dt_kind_asked_by(DT_FORMAT_TOKENISED), DT_ASKED_LINES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_format_tells_what_kind_is_expected),
         cmocka_unit_test(content_and_name_decide_the_kind_of_file),
         cmocka_unit_test(an_unreadable_format_is_refused_with_advice),
         cmocka_unit_test(a_tar_archive_is_recognized_and_refused),

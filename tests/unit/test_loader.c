@@ -34,7 +34,7 @@ static int setup(void **state)
     for (int i = 0; i < TOKENS; i++)
         ids[i] = (uint16_t)i;
     const char *path = scratch_write("ids.bin", ids, sizeof(ids));
-    dataset = dt_dataset_open(&path, 1, DT_DATA_AUTO, TOKENS, NULL);
+    dataset = dt_dataset_open(&path, 1, DT_FORMAT_AUTO, TOKENS, NULL);
     if (dataset)
         rows = dt_rows_of_stream(dataset, FIRST, TOKENS - FIRST, T, NULL);
     return rows ? 0 : -1;
@@ -223,8 +223,9 @@ static void data_shorter_than_one_sample_is_refused(void **state)
     (void)state;
     assert_null(dt_rows_of_stream(dataset, 0, 100, 100, &err));
     assert_int_equal(err.status, EX_DATAERR);
-    assert_string_equal(err.text, "data: 100 tokens hold no sample of 100 + 1: "
-                                  "give more data or a smaller max_length");
+    assert_string_equal(err.text,
+                        "data: 100 tokens are too few for a sample of 100 + 1: "
+                        "give more data or a smaller max_length");
     struct dt_rows *one = dt_rows_of_stream(dataset, 0, 101, 100, &err);
     assert_non_null(one);
     assert_int_equal(dt_rows_count(one), 1);
@@ -266,7 +267,7 @@ static void good_batches_come_before_a_bad_token(void **state)
     ids[BAD] = 500;
     const char *path = scratch_write("late.bin", ids, N * sizeof(*ids));
     struct dt_dataset *late =
-        dt_dataset_open(&path, 1, DT_DATA_AUTO, 500, NULL);
+        dt_dataset_open(&path, 1, DT_FORMAT_AUTO, 500, NULL);
     assert_non_null(late);
     struct dt_rows *late_rows = dt_rows_of_stream(late, 0, N, 1000, &err);
     struct dt_loader *loader = dt_loader_create(late_rows, &opt, 0, &err);

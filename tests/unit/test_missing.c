@@ -70,11 +70,11 @@ static void expect_absent(const char *line, const char *want)
     char *text = NULL;
     size_t bytes;
     struct dt_outcome *o = step();
-    struct dt_notice notice = parse(line);
+    struct dt_console_event event = parse(line);
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    assert_int_equal(notice.kind, DT_NOTICE_ABSENT);
-    dt_outcome_print_absent(o, &notice, out);
+    assert_int_equal(event.kind, DT_EVENT_ABSENT);
+    dt_outcome_print_absent(o, &event, out);
     fclose(out);
     assert_string_equal(text, want);
     free(text);
@@ -95,9 +95,9 @@ static void nodes_that_have_not_connected_are_named(void **state)
                   "disttrain: all nodes have connected to rank 0, after 41 "
                   "s\n");
     assert_int_equal(parse(RECORD "absent 0 n1 1.000 61234 41").kind,
-                     DT_NOTICE_NONE);
+                     DT_EVENT_NONE);
     assert_int_equal(parse(RECORD "absent 0 n1 1.000 61234 41 a b").kind,
-                     DT_NOTICE_NONE);
+                     DT_EVENT_NONE);
 }
 
 int main(void)

@@ -28,10 +28,10 @@ static void a_loopback_address_is_refused(void **state)
 {
     (void)state;
     assert_none("127.0.0.1", NULL,
-                "127.0.0.1: the name leads back to this node");
+                "127.0.0.1: the name resolves to this node itself");
     assert_none("localhost", "127.0.1.1",
-                "localhost: the name leads back to this node");
-    assert_none("::1", NULL, "::1: the name leads back to this node");
+                "localhost: the name resolves to this node itself");
+    assert_none("::1", NULL, "::1: the name resolves to this node itself");
 }
 
 static void a_name_that_does_not_resolve_is_refused(void **state)

@@ -83,12 +83,12 @@ static void clipped_step(struct setup *s, struct dt_view rounded, double scale,
 {
     struct dt_view step = dt_view_of(s->scalars, DT_F64);
     long n = dt_optim_steps(s->optim) + 1;
-    struct dt_step_rule rules[DT_STEP_OUTCOMES];
+    struct dt_step_params params[DT_STEP_OUTCOMES];
     for (int i = 0; i < DT_STEP_OUTCOMES; i++) {
-        rules[i] = dt_optim_rule(s->optim, n, 1e-3);
-        rules[i].loss_scale = 1.0 / scale;
+        params[i] = dt_optim_step_params(s->optim, n, 1e-3);
+        params[i].loss_scale = 1.0 / scale;
     }
-    s->exec.ops->step_begin(NULL, step, rules);
+    s->exec.ops->step_begin(NULL, step, params);
     s->exec.ops->step_add(NULL, step, 1, 0);
     dt_optim_step(s->optim, step, dt_view_of(s->weights, DT_F32), rounded,
                   dt_view_of(s->grads, DT_F32), max_norm);

@@ -148,7 +148,7 @@ static void each_exit_status_is_explained_in_words(void **state)
     } cases[] = {
         {EXIT(1), "exit status 1"},
         {EXIT(78), "exit status 78 (configuration error)"},
-        {EXIT(69), "exit status 69 (a peer or service is lost)"},
+        {EXIT(69), "exit status 69 (another rank or a service was lost)"},
         {EXIT(139), "exit status 139 (128 + signal 11, Segmentation fault)"},
         {EXIT(137), "exit status 137 (128 + signal 9, Killed)"},
         {EXIT(255), "exit status 255"},
@@ -253,22 +253,23 @@ static void a_lost_node_is_the_first_failure(void **state)
     say(o, DT_NO_RANK, 111000, "srun: error: Node failure on n3\n");
     record(o, 111200, "exit", 1, 111200, SIGTERM);
     expect_report(
-        o, "disttrain: first failure: node n3 was lost, as Slurm says 10.0 s "
+        o, "disttrain: first failure: node n3 was lost, according to Slurm, "
+           "10.0 s "
            "after the start: ranks 4-5 on n3\n"
-           "disttrain: rank 0 on n1: exit status 69 (a peer or service is "
-           "lost), 2.0 s after the start\n"
+           "disttrain: rank 0 on n1: exit status 69 (another rank or a "
+           "service was lost), 2.0 s after the start\n"
            "disttrain: 1 rank was ended by Slurm\n");
     o = step();
     start_all(o);
     say(o, DT_NO_RANK, 111000,
         "srun: error: Aborting, io error and missing step on node 3\n");
-    expect_report(o,
-                  "disttrain: first failure: node n4 was lost, as Slurm says "
-                  "10.0 s after the start: ranks 6-7 on n4\n");
+    expect_report(
+        o, "disttrain: first failure: node n4 was lost, according to Slurm, "
+           "10.0 s after the start: ranks 6-7 on n4\n");
     o = step();
     say(o, DT_NO_RANK, 111000, "srun: error: Node failure on x[1-2]\n");
-    expect_report(o, "disttrain: first failure: node x[1-2] was lost, as Slurm "
-                     "says 11.0 s after the start\n");
+    expect_report(o, "disttrain: first failure: node x[1-2] was lost, "
+                     "according to Slurm, 11.0 s after the start\n");
 }
 
 static void messages_of_the_runtime_are_not_repeated(void **state)
@@ -302,8 +303,8 @@ static void messages_of_the_runtime_are_not_repeated(void **state)
     record(o, 102000, "exit", 2, 101990, SIGKILL);
     expect_report(o, "disttrain: first failure: rank 2 on n2, killed by signal "
                      "9 (Killed), 2.0 s after the start\n"
-                     "disttrain: rank 3 on n2: exit status 69 (a peer or "
-                     "service is lost), 0.0 s later\n");
+                     "disttrain: rank 3 on n2: exit status 69 (another rank "
+                     "or a service was lost), 0.0 s later\n");
     /* who says it may end last, and not of its own accord */
     static const int ends[] = {EXIT(66), SIGKILL, SIGTERM, EXIT(1)};
     for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {

@@ -65,21 +65,21 @@ static struct dt_owner *must_take(int beat_ms)
 }
 
 /* The file of a run that has the directory, with one line replaced. */
-static char *card_with(const char *key, const char *value)
+static char *record_with(const char *key, const char *value)
 {
-    static char card[2048];
+    static char record[2048];
     struct dt_owner *owner = must_take(LONG);
-    char *text = dt_file_read(path, sizeof(card), &err);
+    char *text = dt_file_read(path, sizeof(record), &err);
     assert_non_null(text);
     dt_owner_release(owner);
     char line[32];
     snprintf(line, sizeof(line), "\n%s ", key);
     char *at = strstr(text, line);
     assert_non_null(at);
-    snprintf(card, sizeof(card), "%.*s%s%s%s", (int)(at - text), text, line,
+    snprintf(record, sizeof(record), "%.*s%s%s%s", (int)(at - text), text, line,
              value, strchr(at + 1, '\n'));
     free(text);
-    return card;
+    return record;
 }
 
 static const char *ended_pid(void)
@@ -107,7 +107,7 @@ static void a_directory_of_another_run_is_refused(void **state)
              "since 20",
              dir, (int)getpid(), host);
     assert_memory_equal(err.text, text, strlen(text));
-    assert_non_null(strstr(err.text, "; wait for its end, or name another "
+    assert_non_null(strstr(err.text, "; wait until it ends, or name another "
                                      "run.output_dir"));
     assert_int_equal(dt_owner_check(first, &err), 0);
     dt_owner_release(first);
@@ -125,7 +125,7 @@ static void the_refusal_names_the_job_to_cancel(void **state)
     struct dt_owner *first = must_take(LONG);
     assert_null(dt_owner_take(dir, LONG, &err));
     assert_non_null(strstr(err.text, "directory: job 12, step 3, process "));
-    assert_non_null(strstr(err.text, "; wait for its end or cancel it "
+    assert_non_null(strstr(err.text, "; wait until it ends or cancel it "
                                      "(scancel 12), or name another"));
     dt_owner_release(first);
 }
@@ -135,10 +135,10 @@ static void the_refusal_names_the_job_to_cancel(void **state)
 static void the_directory_of_an_ended_process_is_free(void **state)
 {
     (void)state;
-    put(path, card_with("pid", ended_pid()));
+    put(path, record_with("pid", ended_pid()));
     dt_owner_release(must_take(LONG));
     /* another process has its number now */
-    put(path, card_with("start", "1"));
+    put(path, record_with("start", "1"));
     dt_owner_release(must_take(LONG));
     assert_false(exists(path));
 }
@@ -146,10 +146,10 @@ static void the_directory_of_an_ended_process_is_free(void **state)
 static void a_requeued_job_takes_its_directory_back(void **state)
 {
     (void)state;
-    char *card;
+    char *record;
     setenv("SLURM_JOB_ID", "12", 1);
-    card = card_with("boot", "another");
-    put(path, card);
+    record = record_with("boot", "another");
+    put(path, record);
     setenv("SLURM_RESTART_COUNT", "1", 1);
     dt_owner_release(must_take(LONG));
 }
@@ -157,9 +157,9 @@ static void a_requeued_job_takes_its_directory_back(void **state)
 static void a_silent_owner_is_replaced(void **state)
 {
     (void)state;
-    put(path, card_with("boot", "another"));
+    put(path, record_with("boot", "another"));
     dt_owner_release(must_take(SHORT));
-    put(path, card_with("space", "another"));
+    put(path, record_with("space", "another"));
     dt_owner_release(must_take(SHORT));
     put(path, ""); /* ended before it could write */
     dt_owner_release(must_take(SHORT));
@@ -184,7 +184,7 @@ static void an_owner_alive_on_another_node_is_respected(void **state)
     (void)state;
     pthread_t thread;
     setenv("SLURM_JOB_ID", "12", 1);
-    put(path, card_with("boot", "another"));
+    put(path, record_with("boot", "another"));
     setenv("SLURM_JOB_ID", "13", 1);
     done = false;
     assert_int_equal(pthread_create(&thread, NULL, touch, NULL), 0);
@@ -216,11 +216,11 @@ static void an_unfinished_claim_does_not_block_the_next(void **state)
 {
     (void)state;
     char claim[400], nonce[17];
-    const char *card = card_with("pid", ended_pid());
-    assert_int_equal(sscanf(strstr(card, "nonce "), "nonce %16s", nonce), 1);
+    const char *record = record_with("pid", ended_pid());
+    assert_int_equal(sscanf(strstr(record, "nonce "), "nonce %16s", nonce), 1);
     snprintf(claim, sizeof(claim), "%s-after-%s", path, nonce);
-    put(claim, card);
-    put(path, card);
+    put(claim, record);
+    put(path, record);
     dt_owner_release(must_take(LONG));
     assert_false(exists(claim));
 }
@@ -275,14 +275,14 @@ static void *race(void *arg)
 static void only_one_of_many_runs_gets_the_directory(void **state)
 {
     (void)state;
-    char card[2048];
-    snprintf(card, sizeof(card), "%s", card_with("pid", ended_pid()));
+    char record[2048];
+    snprintf(record, sizeof(record), "%s", record_with("pid", ended_pid()));
     pthread_barrier_init(&barrier, NULL, RUNS);
     for (int time = 0; time < TIMES; time++) {
         pthread_t threads[RUNS];
         int winners = 0;
         if (time % 2)
-            put(path, card);
+            put(path, record);
         for (intptr_t i = 0; i < RUNS; i++)
             pthread_create(&threads[i], NULL, race, (void *)i);
         for (int i = 0; i < RUNS; i++)

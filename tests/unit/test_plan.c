@@ -56,11 +56,11 @@ static int teardown(void **state)
     return leave_directory(state);
 }
 
-static size_t total(size_t B, bool checkpointing)
+static size_t total(size_t B, bool recompute)
 {
     struct dt_model_options changed = options;
     changed.B = B;
-    changed.checkpointing = checkpointing;
+    changed.recompute = recompute;
     struct dt_plan plan = dt_plan_make(&run, &changed);
     return dt_plan_total(&plan);
 }
@@ -145,7 +145,7 @@ static void the_largest_divisor_of_the_batch_is_offered(void **state)
 {
     (void)state;
     char text[160];
-    options.checkpointing = true;
+    options.recompute = true;
     snprintf(text, sizeof(text),
              "training.per_device_batch_size: 12 with 2 times the accumulation "
              "steps (%.1f MB)",
@@ -154,7 +154,7 @@ static void the_largest_divisor_of_the_batch_is_offered(void **state)
     assert_string_equal(offers(total(23, true), 1), text);
     assert_non_null(
         strstr(offers(total(12, true) - 1, 1), "batch_size: 8 with 3 times"));
-    options.checkpointing = false;
+    options.recompute = false;
 }
 
 static void checkpointing_and_a_smaller_batch_are_combined(void **state)
@@ -175,7 +175,7 @@ static void a_smaller_evaluation_batch_is_offered(void **state)
     (void)state;
     run.conf = *eval;
     run.eval_B = options.B = 100;
-    options.checkpointing = true;
+    options.recompute = true;
     const char *text = offers(total(ROWS, true), 1);
     assert_memory_equal(text, "training.per_device_eval_batch_size: 24 (", 41);
     text = offers(total(6, true), 1);
@@ -184,7 +184,7 @@ static void a_smaller_evaluation_batch_is_offered(void **state)
                         "accumulation steps, "
                         "training.per_device_eval_batch_size: 6 (",
                         110);
-    options.checkpointing = false;
+    options.recompute = false;
     run.conf = *plain;
     run.exec = dt_exec_cpu();
     run.eval_B = options.B = ROWS;

@@ -184,8 +184,8 @@ static void a_damaged_line_costs_nothing_but_itself(void **state)
     fputs(old, f);
     fclose(f);
     char *said = captured(STDERR_FILENO, resume_damaged);
-    assert_non_null(strstr(said, "/metrics.jsonl:2: not a line of metrics: "
-                                 "passed over, and others after it\n"));
+    assert_non_null(strstr(said, "/metrics.jsonl:2: not a line of metrics, "
+                                 "skipped, and others after it\n"));
     free(said);
     size_t n = (size_t)(strstr(old, kept) - old) + strlen(kept);
     char *text = dt_file_read(path, 4096, &err);
@@ -210,8 +210,8 @@ static void a_removed_file_is_made_anew(void **state)
     struct dt_error err;
     (void)state;
     char *said = captured(STDERR_FILENO, print_removed);
-    assert_non_null(strstr(said, "/metrics.jsonl: was removed while the run "
-                                 "writes to it; it is made anew, without"));
+    assert_non_null(strstr(said, "/metrics.jsonl: was removed during the run; "
+                                 "it is created again, without"));
     free(said);
     char *text = dt_file_read(path, 4096, &err);
     assert_memory_equal(text, "{\"step\": 2,", 11);
@@ -280,7 +280,7 @@ static void only_an_exploding_loss_is_reported(void **state)
     char *text = captured(STDOUT_FILENO, print_explosion);
     const char *found = strstr(text, "\nthe loss exploded: it was 1.");
     assert_non_null(found);
-    assert_non_null(strstr(found, " now; the model is of no use; lower "
+    assert_non_null(strstr(found, " now; the model is not usable; lower "
                                   "optimizer.lr, or look at the data after"));
     assert_null(strstr(found + 15, "exploded"));
     free(text);

@@ -66,7 +66,7 @@ static struct dt_rows *must_make(const struct dt_examples *examples,
 /* Row i is exactly this, with its padding. */
 static void check_row(const struct dt_rows *rows, size_t i, size_t length,
                       const int32_t *inputs, const int32_t *targets,
-                      const int32_t *starts)
+                      const int32_t *doc_start)
 {
     int32_t in[MAX_TOKENS], out[MAX_TOKENS], from[MAX_TOKENS];
     size_t count = 0, expected = 0;
@@ -76,7 +76,7 @@ static void check_row(const struct dt_rows *rows, size_t i, size_t length,
     for (size_t t = 0; t < length; t++) {
         assert_int_equal(in[t], inputs[t]);
         assert_int_equal(out[t], targets[t]);
-        assert_int_equal(from[t], starts[t]);
+        assert_int_equal(from[t], doc_start[t]);
         expected += targets[t] != DT_IGNORE;
     }
     assert_int_equal(count, expected);
@@ -216,16 +216,16 @@ static void wrapping_loses_nothing_but_the_end(void **state)
 {
     struct dt_examples examples = make(4, (size_t[]){5, 2, 7, 3});
     struct dt_rows *rows = must_make(&examples, DT_PACK_WRAPPED, 4);
-    int32_t in[4], out[4], starts[4], stream[17];
+    int32_t in[4], out[4], doc_start[4], stream[17];
     size_t count = 0, n = 0;
     bool seen[4] = {false};
     (void)state;
     assert_int_equal(dt_rows_count(rows), 4);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(
-            dt_rows_read(rows, i, 4, in, out, starts, &count, NULL), 0);
+            dt_rows_read(rows, i, 4, in, out, doc_start, &count, NULL), 0);
         for (size_t t = 0; t < 4; t++) {
-            assert_int_equal(starts[t], 0);
+            assert_int_equal(doc_start[t], 0);
             if (t > 0)
                 assert_int_equal(in[t], out[t - 1]);
             else if (i > 0)
@@ -292,9 +292,9 @@ static void a_weight_says_how_often_examples_are_used(void **state)
     (void)state;
     assert_int_equal(dt_rows_count(rows), 20);
     for (size_t i = 0; i < 20; i++) {
-        int32_t in[2], out[2], starts[2];
+        int32_t in[2], out[2], doc_start[2];
         size_t count = 0;
-        dt_rows_read(rows, i, 2, in, out, starts, &count, NULL);
+        dt_rows_read(rows, i, 2, in, out, doc_start, &count, NULL);
         uses[in[0] / 100]++;
     }
     for (int i = 0; i < 8; i++)
@@ -309,9 +309,9 @@ static void a_weight_says_how_often_examples_are_used(void **state)
         rows = dt_rows_of_examples(two, 2, &options, NULL);
         assert_int_equal(dt_rows_count(rows), 16);
         for (size_t i = 0; i < 16; i++) {
-            int32_t in[2], out[2], starts[2];
+            int32_t in[2], out[2], doc_start[2];
             size_t count = 0;
-            dt_rows_read(rows, i, 2, in, out, starts, &count, NULL);
+            dt_rows_read(rows, i, 2, in, out, doc_start, &count, NULL);
             chosen[options.seed][i / 8] |= UINT64_C(1) << in[0] / 100;
         }
         dt_rows_destroy(rows);
@@ -371,11 +371,11 @@ static void rows_that_cannot_be_learnt_are_refused(void **state)
     const struct dt_rows_source source = {&examples, 1.0};
     struct dt_rows_options options = {.T = 4, .end = 1.0, .vocab_size = 3};
     struct dt_error err;
-    int32_t in[4], out[4], starts[4];
+    int32_t in[4], out[4], doc_start[4];
     size_t count = 0;
     struct dt_rows *rows = dt_rows_of_examples(&source, 1, &options, NULL);
     (void)state;
-    assert_int_equal(dt_rows_read(rows, 0, 4, in, out, starts, &count, &err),
+    assert_int_equal(dt_rows_read(rows, 0, 4, in, out, doc_start, &count, &err),
                      -1);
     assert_int_equal(err.status, EX_DATAERR);
     assert_string_equal(err.text,
@@ -386,7 +386,7 @@ static void rows_that_cannot_be_learnt_are_refused(void **state)
         examples.tokens[0][t] &= ~DT_TARGET_BIT;
     assert_null(dt_rows_of_examples(&source, 1, &options, &err));
     assert_string_equal(err.text,
-                        "data: of 2 examples none is left to learn from (2 "
+                        "data: none of 2 examples is left to train on (2 "
                         "have no target within max_length 4)");
     options.begin = 0.999;
     assert_null(dt_rows_of_examples(&source, 1, &options, &err));
@@ -426,10 +426,10 @@ static void check_batches(enum dt_packing packing)
         assert_memory_equal(a.rows, b.rows, 2 * sizeof(*a.rows));
         assert_memory_equal(a.inputs, b.inputs, 2 * a.T * sizeof(*a.inputs));
         assert_memory_equal(a.targets, b.targets, 2 * a.T * sizeof(*a.targets));
-        assert_int_equal(a.starts != NULL, dt_rows_shared(rows));
-        if (a.starts)
-            assert_memory_equal(a.starts, b.starts,
-                                2 * a.T * sizeof(*a.starts));
+        assert_int_equal(a.doc_start != NULL, dt_rows_shared(rows));
+        if (a.doc_start)
+            assert_memory_equal(a.doc_start, b.doc_start,
+                                2 * a.T * sizeof(*a.doc_start));
     }
     dt_loader_destroy(loaders[0]);
     dt_loader_destroy(loaders[1]);

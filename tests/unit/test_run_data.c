@@ -5,7 +5,7 @@
 #include "tests/unit/run_data.h"
 
 struct row {
-    int32_t inputs[ROW], targets[ROW], starts[ROW];
+    int32_t inputs[ROW], targets[ROW], doc_start[ROW];
 };
 
 static struct row read_row(const struct dt_rows *rows, size_t i)
@@ -13,8 +13,8 @@ static struct row read_row(const struct dt_rows *rows, size_t i)
     struct row row = {0};
     size_t count = 0;
     struct dt_error err;
-    if (dt_rows_read(rows, i, ROW, row.inputs, row.targets, row.starts, &count,
-                     &err) < 0)
+    if (dt_rows_read(rows, i, ROW, row.inputs, row.targets, row.doc_start,
+                     &count, &err) < 0)
         fail_msg("%s", err.text);
     return row;
 }

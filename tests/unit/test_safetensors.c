@@ -87,7 +87,7 @@ static const struct {
     {T("\"dtype\":\"U8\",\"shape\":[4294967296,4294967296]"), 0,
      "tensor \"a\": the product of its shape overflows"},
     {T("\"dtype\":\"F4\",\"shape\":[3]"), 0,
-     "tensor \"a\": 12 bits are no whole number of bytes"},
+     "tensor \"a\": 12 bits are not a whole number of bytes"},
     {T(F32_2), 8, "tensor \"a\": data_offsets are not two ascending"},
     {T(F32_2 ",\"data_offsets\":[0,8,8]"), 8, "data_offsets are not two"},
     {T(F32_2 ",\"data_offsets\":[0,\"8\"]"), 8, "data_offsets are not two"},

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "algo/sample.h"
+#include "rollout/sample.h"
 
 enum { V = 5, DRAWS = 20000 };
 

@@ -54,7 +54,7 @@ static void given_values_replace_the_defaults(void **state)
     "plugstack.conf: " key ": expected NAME=VALUE, got \"" value "\""
 #define RESERVED(key, name)                                                    \
     "plugstack.conf: " key ": " name                                           \
-    " is not the site's to set: it comes from the step"
+    " cannot be set by the site: it comes from the step"
 
 static void a_wrong_argument_is_named_and_refused(void **state)
 {
@@ -256,7 +256,7 @@ static void only_runtimes_in_allowed_directories_are_used(void **state)
 
     assert_int_equal(dtspank_siteconf_parse(0, NULL, &conf, NULL), 0);
     assert_int_equal(dtspank_siteconf_use_runtime(&conf, "/bin/sh", &err), -1);
-    assert_string_equal(err.text, "this site allows no runtime but its "
+    assert_string_equal(err.text, "this site allows no runtime except its "
                                   "own: " DTSPANK_RUNTIME);
 }
 

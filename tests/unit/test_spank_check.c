@@ -150,7 +150,7 @@ static void a_broken_runtime_is_refused_with_the_reason(void **state)
                   "in plugstack.conf)");
     assert_string_equal(run_fails("sleep 60", 100), "no answer in time");
     assert_string_equal(run_fails("exec >/dev/null; sleep 60", 100),
-                        "it does not end");
+                        "it did not end");
     assert_string_equal(run_fails("yes DISTTRAIN_CONTRACT=2", 10000),
                         "the answer is longer than 1048576 bytes");
     assert_string_equal(

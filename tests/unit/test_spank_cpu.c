@@ -236,8 +236,8 @@ static void warn(struct dtspank_cpu_place place, int cpus, const char *said)
     "disttrain: n7: each task has " has ", but the job has " share             \
     " for each; use srun --cpus-per-task=" wanted                              \
     ", or export SRUN_CPUS_PER_TASK=" wanted                                   \
-    " in the batch script (Slurm 22.05 and 23.02 do not hand sbatch "          \
-    "--cpus-per-task on)\n"
+    " in the batch script (Slurm 22.05 and 23.02 do not pass sbatch "          \
+    "--cpus-per-task on to srun)\n"
 
 static void tasks_with_too_few_cpus_bring_one_warning(void **state)
 {

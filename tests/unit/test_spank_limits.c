@@ -142,6 +142,11 @@ static void many_ranks_need_more_open_files(void **state)
                                   "srun)\n");
     soft[RLIMIT_NOFILE] = 4096;
     report(without_rdma, "");
+    set("SLURM_RLIMIT_NOFILE", "1024"); /* the node's own would do */
+    report(without_rdma, MAY_HAVE "1024 open files, and every rank talks to "
+                                  "all others (srun --propagate=NONE, or "
+                                  "PropagateResourceLimitsExcept=NOFILE in "
+                                  "slurm.conf)\n");
 }
 
 static void one_task_tells_all_limits_in_one_line(void **state)

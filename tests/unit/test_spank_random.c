@@ -29,8 +29,8 @@
 
 #include "contract/contract.h"
 #include "spank/options.h"
-#include "spank/task/step.h"
 #include "spank/srun/submit.h"
+#include "spank/task/step.h"
 #include "tests/unit/spank_stub.h"
 
 enum {

@@ -17,9 +17,9 @@
 
 #include <slurm/slurm.h>
 
-#include "spank/console.h"
+#include "spank/srun/console.h"
 #include "spank/srun/deadline.h"
-#include "spank/requeue.h"
+#include "spank/srun/requeue.h"
 #include "tests/unit/spank_stub.h"
 
 /* Slurm, as the module finds it: what is to come of the next requeue. */
@@ -39,8 +39,15 @@ int slurm_requeue2(char *job, uint32_t flags, job_array_resp_msg_t **answer)
 
 static uint32_t job_state; /* of job 12 */
 
+#undef slurm_load_job
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+int slurm_load_job(job_info_msg_t **found, slurm_step_id_t id, uint16_t flags)
+{
+    uint32_t job = id.job_id;
+#else
 int slurm_load_job(job_info_msg_t **found, uint32_t job, uint16_t flags)
 {
+#endif
     static slurm_job_info_t one;
     static job_info_msg_t all = {.record_count = 1, .job_array = &one};
     one.job_state = job_state;
@@ -188,9 +195,10 @@ static void a_fourth_quick_requeue_is_refused(void **state)
 {
     (void)state;
     setenv("SLURM_RESTART_COUNT", "3", 1);
-    assert_string_equal(play(75, true),
-                        "disttrain: launch.requeue: job 12 is not requeued: it "
-                        "has been 3 times, and this step ended after 0 s\n");
+    assert_string_equal(
+        play(75, true),
+        "disttrain: launch.requeue: job 12 is not requeued: it "
+        "has been restarted 3 times, and this step ended after 0 s\n");
 }
 
 static void a_refused_requeue_says_why(void **state)

@@ -129,8 +129,9 @@ static void rank_0_refuses_another_node_as_master(void **state)
     set("SLURMD_NODENAME", "n09");
     assert_int_equal(dtspank_step_task_init(NULL), 0); /* as it was */
     spank_unsetenv(NULL, "MASTER_ADDR");
-    assert_refused("disttrain: rank 0: MASTER_ADDR: taken for n08, but this is "
-                   "n09; set MASTER_ADDR to the host of rank 0 before srun\n");
+    assert_refused(
+        "disttrain: rank 0: MASTER_ADDR: expected rank 0 on n08, but it is on "
+        "n09; set MASTER_ADDR to the host of rank 0 before srun\n");
 }
 
 static void a_malformed_node_list_is_refused(void **state)
@@ -338,9 +339,9 @@ static void the_environment_wins_over_the_config(void **state)
     set("SLURM_PROCID", "0");
     set(DT_ENV_CARRY "A", "config's");
     assert_int_equal(dtspank_step_task_init(NULL), 0);
-    assert_string_equal(stub.said,
-                        "disttrain: env: A of the config is not used: the "
-                        "environment has another value\n");
+    assert_string_equal(
+        stub.said, "disttrain: env: A of the configuration is not used: the "
+                   "environment has another value\n");
 }
 
 /* No option, no variables; but the preset goes. */

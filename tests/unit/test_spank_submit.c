@@ -318,7 +318,7 @@ static int users_runtime_body(void)
     EXPECT(dtspank_submit_option("c.yaml") == 0);
     EXPECT(dtspank_submit_post_opt(NULL) == -1);
     EXPECT(strstr(stub.said, "disttrain: DISTTRAIN_RUNTIME: this site allows "
-                             "no runtime but its own: /tmp/test_") != NULL);
+                             "no runtime except its own: /tmp/test_") != NULL);
     return 0;
 }
 
@@ -441,8 +441,8 @@ static void a_command_line_that_cannot_run_is_refused(void **state)
               "disttrain: nothing trains nothing (no algorithm:) and names no "
               "launch.command: give srun a command\n");
     srun_says("srun --disttrain=env -n2", 3,
-              "disttrain: --disttrain=env needs a command, as there is no file "
-              "to name one\n");
+              "disttrain: --disttrain=env needs a command, because there is "
+              "no file to name one\n");
     srun_says("srun --disttrain -N2 hostname", 3,
               "disttrain: --disttrain needs a value: FILE.yaml or env; here it "
               "is followed by -N2\n");
@@ -459,8 +459,8 @@ static void options_of_the_command_are_ignored_or_refused(void **state)
               "config -, told -, nodes -: --new x --disttrain=c");
     srun_says("srun --new x --disttrain=nodes", 2,
               "disttrain: --disttrain=nodes is an argument of the command x, "
-              "but was taken for srun's: write \"--\" before the command, or "
-              "give srun's long options as --name=value\n");
+              "but srun read it as an option of its own: write \"--\" before "
+              "the command, or give srun's long options as --name=value\n");
     setenv(DTSPANK_PRESET, "c", 1);
     srun_says("srun --new x --disttrain=d", 2,
               "config /abs/c, told , nodes -: --new x --disttrain=d");

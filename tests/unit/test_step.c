@@ -190,7 +190,7 @@ static int overflow(struct dt_run *run, void *arg)
     TRY(run->progress.skipped_in_row == 1);
     TRY(run->health == *health);
     /* no sum of a step's losses is beyond fp16 */
-    const double *scalars = run->flights[1].scalars;
+    const double *scalars = run->in_flight[1].scalars;
     TRY(near(scalars[DT_STEP_LOSS_SCALE],
              run->conf.precision.loss_scale > 0 ? 1e30 / (4 * 32)
                                                 : 0x1p60 / (4 * 32),

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "tokenizer/impl.h"
 #include "tests/unit/scratch.h"
+#include "tokenizer/impl.h"
 
 /* The parts of a small file, in its order. */
 #define TOKEN(id, text, more)                                                  \

@@ -3,13 +3,13 @@
 #include "config.h"
 
 #include "algo/trainer.h"
-#include "weights/weights.h"
 #include "tests/unit/small_run.h"
+#include "weights/weights.h"
 
 static struct dt_error trained;
 static long stop_after; /* questions, or 0: never */
 
-static bool stop(void)
+static bool asks_to_stop(void)
 {
     return stop_after > 0 && --stop_after == 0;
 }
@@ -20,7 +20,8 @@ static int train_rank(const struct dt_comm_world *world, void *arg)
     struct dt_error err = {0};
     struct dt_comm *comm = small_comm(world, &err);
     int rc =
-        comm ? dt_trainer_run(arg, &exec, comm, world->size, stop, &err) : -1;
+        comm ? dt_trainer_run(arg, &exec, comm, world->size, asks_to_stop, &err)
+             : -1;
     dt_comm_destroy(comm);
     if (world->rank == 0)
         trained = err;
@@ -170,8 +171,9 @@ static void a_stopped_run_resumes_with_the_next_sample(void **state)
     train(1, FIVE "checkpoint.steps: 3\n");
     assert_int_equal(trained.status, EX_TEMPFAIL);
     assert_string_equal(trained.text,
-                        "stopped by a signal after step 4 of 9; the checkpoint "
-                        "is saved, go on with training.resume: auto");
+                        "stopped by a signal after step 4 of 9; the "
+                        "checkpoint is saved; resume with training.resume: "
+                        "auto");
     assert_string_equal(saved_steps(), "3 4");
     train(1, FIVE);
     NO_ERROR();
@@ -239,16 +241,15 @@ static void a_diverged_run_is_not_saved(void **state)
     assert_int_equal(trained.status, EX_TEMPFAIL);
     assert_string_equal(trained.text,
                         "stopped by a signal after step 3 of 9; nothing was "
-                        "saved, as the loss is not finite, but the run may go "
-                        "on from an earlier checkpoint with training.resume: "
-                        "auto");
+                        "saved, because the loss is not finite; an earlier "
+                        "checkpoint can be resumed with training.resume: auto");
     assert_string_equal(saved_steps(), "");
     small_clean(NULL);
     train(1, BLOWN "training.max_steps: 4\ncheckpoint.steps: 1\n");
     assert_int_equal(trained.status, EX_DATAERR);
     assert_string_equal(trained.text,
-                        "the run diverged: it ended with step 4, of which the "
-                        "loss is not finite, and was not saved; lower "
+                        "the run diverged: the loss of its last step, 4, "
+                        "is not finite, and no checkpoint was saved; lower "
                         "optimizer.lr, or look at the data near global sample "
                         "16; there is no earlier good checkpoint");
     assert_string_equal(saved_steps(), "1");
@@ -366,8 +367,8 @@ static int prove(struct dt_run *run, void *arg)
     dt_error_set(&err, EX_DATAERR, "no sense");
     TRY(dt_run_give_up(run, &err) == -1);
     TRY(strstr(err.text, "no sense; the last good checkpoint is /"));
-    TRY(strstr(err.text, "/out/checkpoints/checkpoint-2: training.resume: auto "
-                         "goes on from it"));
+    TRY(strstr(err.text, "/out/checkpoints/checkpoint-2: training.resume: "
+                         "auto resumes from it"));
     return 0;
 }
 
@@ -417,9 +418,9 @@ static void a_checkpoint_that_is_not_finite_is_refused(void **state)
                  "resume: auto}\n");
         assert_int_equal(trained.status, EX_DATAERR);
         snprintf(text, sizeof(text),
-                 "/checkpoint-1/%s: tensor \"%stransformer.h.0.ln_1.bias\" has "
-                 "values that are NaN or infinite; to go on from another "
-                 "checkpoint, name it in training.resume",
+                 "/checkpoint-1/%s: tensor \"%stransformer.h.0.ln_1.bias\" "
+                 "has values that are NaN or infinite; to resume from "
+                 "another checkpoint, name it in training.resume",
                  poisons[i].where == WEIGHT ? "model.safetensors"
                                             : DT_OPTIM_FILE,
                  names[i]);

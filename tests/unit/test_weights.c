@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "weights/weights.h"
 #include "ckpt/ckpt.h"
 #include "model/model.h"
 #include "tensor/convert.h"
 #include "tests/unit/scratch.h"
+#include "weights/weights.h"
 
 enum { MAX_TENSORS = 40 };
 

@@ -9,46 +9,55 @@
 
 enum {
     LINE = 16,    /* elements of a cache line */
-    AHEAD = 1024, /* elements that the memory is asked for in advance */
+    AHEAD = 1024, /* elements to prefetch */
 };
 
-/* The tensors, and the factors of a run. */
+/* The tensors of a step, and its factors for a run. */
 struct update {
-    float *restrict weight, *restrict mean, *restrict square;
+    float *restrict weight, *restrict moment_1, *restrict moment_2;
     const float *restrict grad;
-    char *rounded; /* NULL: not asked for */
+    char *rounded; /* NULL: no copy */
     enum dt_dtype type;
-    float scale, couple, keep, rate, root, eps;
-    float b1, c1, b2, c2;
+    float grad_scale;
+    float l2, decay;      /* of the weight: Adam's, AdamW's */
+    float step_size;      /* of the first moment: lr / bias1 */
+    float inv_sqrt_bias2; /* of the root of the second moment */
+    float eps;
+    float b1, c1, b2, c2; /* c1 is 1 - beta1, c2 is 1 - beta2 */
 };
 
-/* With `decay` or without. */
-static void set_decay(struct update *u, double decay, double lr, bool coupled)
+static void set_decay(struct update *u, double weight_decay, double lr,
+                      bool coupled)
 {
-    u->couple = (float)(coupled ? decay : 0.0);
-    u->keep = (float)(coupled ? 1.0 : 1.0 - lr * decay);
+    u->l2 = (float)(coupled ? weight_decay : 0.0);
+    u->decay = (float)(coupled ? 1.0 : 1.0 - lr * weight_decay);
 }
 
-/* Elements [begin, end) of a run. */
-static void update(const struct update *update, size_t begin, size_t end)
+/* Elements [begin, end) of a run, by the lines of the whole tensor: a compiler
+ * may round differently at the end of a vector loop than inside it, and where
+ * loops end must not depend on the number of threads.
+ */
+static void update_run(const struct update *update, size_t begin, size_t end)
 {
     const struct update u = *update;
 
-    for (size_t first = begin; first < end; first += LINE) {
-        size_t last = end - first < LINE ? end : first + LINE;
+    for (size_t first = begin, last; first < end; first = last) {
+        size_t next_line = (first / LINE + 1) * LINE;
+        last = next_line < end ? next_line : end;
         __builtin_prefetch(u.weight + first + AHEAD, 1);
         __builtin_prefetch(u.grad + first + AHEAD);
-        __builtin_prefetch(u.mean + first + AHEAD, 1);
-        __builtin_prefetch(u.square + first + AHEAD, 1);
+        __builtin_prefetch(u.moment_1 + first + AHEAD, 1);
+        __builtin_prefetch(u.moment_2 + first + AHEAD, 1);
 #pragma omp simd
         for (size_t i = first; i < last; i++) {
-            float d = u.scale * u.grad[i] + u.couple * u.weight[i];
-            float m = u.b1 * u.mean[i] + u.c1 * d;
-            float v = u.b2 * u.square[i] + u.c2 * d * d;
-            u.mean[i] = m;
-            u.square[i] = v;
+            float d = u.grad_scale * u.grad[i] + u.l2 * u.weight[i];
+            float m = u.b1 * u.moment_1[i] + u.c1 * d;
+            float v = u.b2 * u.moment_2[i] + u.c2 * d * d;
+            u.moment_1[i] = m;
+            u.moment_2[i] = v;
             u.weight[i] =
-                u.keep * u.weight[i] - u.rate * m / (sqrtf(v) * u.root + u.eps);
+                u.decay * u.weight[i] -
+                u.step_size * m / (sqrtf(v) * u.inv_sqrt_bias2 + u.eps);
         }
         if (u.rounded)
             dt_cpu_narrow(u.rounded + first * dt_dtype_bytes(u.type),
@@ -56,7 +65,7 @@ static void update(const struct update *update, size_t begin, size_t end)
     }
 }
 
-/* A thread's part: what it has of each run. */
+/* A thread's part of each run. */
 static void update_share(struct update u, size_t first, size_t end, double lr,
                          const struct dt_adamw *args)
 {
@@ -67,7 +76,7 @@ static void update_share(struct update u, size_t first, size_t end, double lr,
         if (to <= first || from >= end)
             continue;
         set_decay(&u, i % 2 ? args->weight_decay : 0.0, lr, args->coupled);
-        update(&u, from > first ? from : first, to < end ? to : end);
+        update_run(&u, from > first ? from : first, to < end ? to : end);
     }
 }
 
@@ -80,13 +89,13 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view step,
     const struct update u = {
         .weight = dt_view_f32(p),
         .grad = dt_cpu_f32(g, p.count),
-        .mean = dt_cpu_f32(m, p.count),
-        .square = dt_cpu_f32(v, p.count),
+        .moment_1 = dt_cpu_f32(m, p.count),
+        .moment_2 = dt_cpu_f32(v, p.count),
         .rounded = w.count > 0 ? dt_view_data(w) : NULL,
         .type = w.dtype,
-        .scale = (float)s[DT_STEP_GRAD_SCALE],
-        .rate = (float)(lr / s[DT_STEP_BIAS1]),
-        .root = (float)(1.0 / sqrt(s[DT_STEP_BIAS2])),
+        .grad_scale = (float)s[DT_STEP_GRAD_SCALE],
+        .step_size = (float)(lr / s[DT_STEP_BIAS1]),
+        .inv_sqrt_bias2 = (float)(1.0 / sqrt(s[DT_STEP_BIAS2])),
         .eps = (float)args->eps,
         .b1 = (float)args->beta1,
         .c1 = (float)(1.0 - args->beta1),

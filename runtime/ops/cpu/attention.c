@@ -2,19 +2,19 @@
 /*
  * attention.c - causal softmax attention, forward
  *
- * Dao et al., FlashAttention, alg. 1: for each panel of queries, over the tiles
- * of keys that it sees, with a running maximum m and sum l of each query; what
- * `out` holds is rescaled when m grows.
+ * Dao et al., FlashAttention, alg. 1: each panel of queries loops over the
+ * tiles of keys that it attends to, with a running maximum m and sum l of each
+ * query; `out` is rescaled when m grows.
  */
 #include "config.h"
 
 #include "ops/cpu/attention.h"
 #include "ops/cpu/cpu.h"
 
-enum { SPACE = DT_MAX_HEAD_SIZE * WIDTH };
+enum { PANEL_FLOATS = DT_MAX_HEAD_SIZE * WIDTH };
 
-/* A panel on its way through the keys. */
-struct pass {
+/* A panel of queries and its online softmax. */
+struct query_panel {
     struct panel panel;
     float m[WIDTH], l[WIDTH];
     float *q, *out; /* (HS, WIDTH), q scaled */
@@ -25,11 +25,11 @@ struct operands {
     const struct dt_attention *a;
 };
 
-/* Scores s(keys, WIDTH) become 2^(s - m). Returns whether m grew; then shrink
- * is what is to be multiplied with what was summed before.
+/* Scores s(keys, WIDTH) become 2^(s - m). Returns whether m grew; then
+ * `rescale` has the factors of earlier sums.
  */
-static bool soften(struct pass *p, float *restrict s, float *restrict shrink,
-                   size_t keys)
+static bool online_softmax(struct query_panel *p, float *restrict s,
+                           float *restrict rescale, size_t keys)
 {
     float max[WIDTH], sum[WIDTH] = {0.0f};
     bool grew = false;
@@ -49,34 +49,34 @@ static bool soften(struct pass *p, float *restrict s, float *restrict shrink,
     }
 #pragma omp simd
     for (size_t j = 0; j < WIDTH; j++) {
-        shrink[j] = exp2_of(p->m[j] - max[j]);
-        p->l[j] = p->l[j] * shrink[j] + sum[j];
+        rescale[j] = exp2_of(p->m[j] - max[j]);
+        p->l[j] = p->l[j] * rescale[j] + sum[j];
         p->m[j] = max[j];
     }
     for (size_t j = 0; j < WIDTH; j++)
-        grew |= shrink[j] != 1.0f;
+        grew |= rescale[j] != 1.0f;
     return grew;
 }
 
 /* k, v: (KEYS, HS) of the tile `all` */
-static void see_tile(struct pass *p, const float *k, const float *v,
-                     const struct keys *all, const struct dt_attention *a)
+static void attend_tile(struct query_panel *p, const float *k, const float *v,
+                        const struct keys *all, const struct dt_attention *a)
 {
     const struct keys keys = panel_keys(&p->panel, all);
     const size_t first = (keys.k - all->k) * a->HS;
-    float s[KEYS * WIDTH], factors[KEYS * WIDTH], shrink[WIDTH];
+    float s[KEYS * WIDTH], factors[KEYS * WIDTH], rescale[WIDTH];
 
     if (keys.count == 0)
         return;
     DT_CPU(tile_matmul)
     (s, WIDTH, k + first, a->HS, 1, p->q, WIDTH, keys.count, WIDTH, a->HS,
      false);
-    hide(s, &p->panel, &keys);
-    if (soften(p, s, shrink, keys.count)) {
+    mask_scores(s, &p->panel, &keys);
+    if (online_softmax(p, s, rescale, keys.count)) {
         for (size_t d = 0; d < a->HS; d++) {
 #pragma omp simd
             for (size_t j = 0; j < WIDTH; j++)
-                p->out[d * WIDTH + j] *= shrink[j];
+                p->out[d * WIDTH + j] *= rescale[j];
         }
     }
     if (a->dropout.rate > 0.0) {
@@ -90,8 +90,9 @@ static void see_tile(struct pass *p, const float *k, const float *v,
      true);
 }
 
-/* rows(WIDTH, HS) is scratch here and below */
-static void begin(struct pass *p, float *rows, const struct operands *o)
+/* rows(WIDTH, HS) is a buffer here and below. */
+static void begin_panel(struct query_panel *p, float *rows,
+                        const struct operands *o)
 {
     const struct dt_attention *a = o->a;
     const struct panel *panel = &p->panel;
@@ -102,15 +103,16 @@ static void begin(struct pass *p, float *rows, const struct operands *o)
 #pragma omp simd
     for (size_t i = 0; i < WIDTH * a->HS; i++)
         rows[i] *= scale;
-    turn(p->q, WIDTH, rows, a->HS, WIDTH, a->HS);
+    transpose_rows(p->q, WIDTH, rows, a->HS, WIDTH, a->HS);
     memset(p->out, 0, a->HS * WIDTH * sizeof(*p->out));
     for (size_t j = 0; j < WIDTH; j++) {
-        p->m[j] = -1e30f; /* finite: nothing seen yet is no NaN */
+        p->m[j] = -1e30f; /* finite, so that no score gives no NaN */
         p->l[j] = 0.0f;
     }
 }
 
-static void finish(struct pass *p, float *rows, const struct operands *o)
+static void finish_panel(struct query_panel *p, float *rows,
+                         const struct operands *o)
 {
     const struct dt_attention *a = o->a;
     const struct panel *panel = &p->panel;
@@ -123,7 +125,7 @@ static void finish(struct pass *p, float *rows, const struct operands *o)
         for (size_t j = 0; j < WIDTH; j++)
             p->out[d * WIDTH + j] /= p->l[j];
     }
-    turn(rows, a->HS, p->out, WIDTH, a->HS, WIDTH);
+    transpose_rows(rows, a->HS, p->out, WIDTH, a->HS, WIDTH);
     for (size_t j = 0; j < panel->count; j++) {
         size_t at = out_at(a, panel->b, panel->t + j, panel->head);
         dt_cpu_narrow(out + at * dt_dtype_bytes(o->out.dtype), rows + j * a->HS,
@@ -132,54 +134,55 @@ static void finish(struct pass *p, float *rows, const struct operands *o)
     }
 }
 
-/* How the queries that share a head of keys and values are cut: `heads` of
- * them, `span` positions each, at a time.
+/* How the queries that share a head of keys and values are divided: `span`
+ * positions of `heads` heads at a time.
  */
-struct cut {
+struct blocking {
     size_t heads, span;
 };
 
-static struct cut cut_of(const struct dt_attention *a)
+static struct blocking blocking_of(const struct dt_attention *a)
 {
-    size_t panels = least(PANELS, SPACE / (a->HS * WIDTH));
-    size_t heads = least(panels, heads_shared(a));
+    size_t panels = min_size(PANELS, PANEL_FLOATS / (a->HS * WIDTH));
+    size_t heads = min_size(panels, heads_shared(a));
 
-    return (struct cut){heads, panels / heads * WIDTH};
+    return (struct blocking){heads, panels / heads * WIDTH};
 }
 
 /* Queries t ... of heads head ... of row b */
-static void forward_queries(const struct operands *o, const struct cut *cut,
-                            size_t b, size_t head, size_t t)
+static void forward_queries(const struct operands *o,
+                            const struct blocking *blocking, size_t b,
+                            size_t head, size_t t)
 {
     const struct dt_attention *a = o->a;
     const size_t kv_head = head / heads_shared(a);
-    const size_t end = least(t + cut->span, a->T);
+    const size_t end = min_size(t + blocking->span, a->T);
     const size_t last =
-        least(head + cut->heads, (kv_head + 1) * heads_shared(a));
-    float q[SPACE], out[SPACE], rows[SPACE];
+        min_size(head + blocking->heads, (kv_head + 1) * heads_shared(a));
+    float q[PANEL_FLOATS], out[PANEL_FLOATS], rows[PANEL_FLOATS];
     float k[KEYS * DT_MAX_HEAD_SIZE], v[KEYS * DT_MAX_HEAD_SIZE];
-    struct pass passes[PANELS];
+    struct query_panel queries[PANELS];
     struct keys keys = {.k = t};
     size_t count = 0;
 
     for (size_t h = head; h < last; h++) {
         for (size_t i = t; i < end; i += WIDTH, count++) {
-            struct pass *p = &passes[count];
+            struct query_panel *p = &queries[count];
             panel_init(&p->panel, a, b, h, i);
             p->q = q + count * a->HS * WIDTH;
             p->out = out + count * a->HS * WIDTH;
-            begin(p, rows, o);
-            keys.k = least(keys.k, p->panel.first);
+            begin_panel(p, rows, o);
+            keys.k = min_size(keys.k, p->panel.first);
         }
     }
     for (; keys.k < end; keys.k += KEYS) {
-        keys.count = least(KEYS, end - keys.k);
+        keys.count = min_size(KEYS, end - keys.k);
         load_keys(k, v, o->qkv, &keys, b, kv_head, a);
         for (size_t i = 0; i < count; i++)
-            see_tile(&passes[i], k, v, &keys, a);
+            attend_tile(&queries[i], k, v, &keys, a);
     }
     for (size_t i = 0; i < count; i++)
-        finish(&passes[i], rows, o);
+        finish_panel(&queries[i], rows, o);
 }
 
 void DT_CPU(attention_forward)(struct dt_stream *stream, struct dt_view out,
@@ -188,9 +191,10 @@ void DT_CPU(attention_forward)(struct dt_stream *stream, struct dt_view out,
 {
     const struct dt_attention *a = attention;
     const struct operands o = {out, lse, qkv, a};
-    const struct cut cut = cut_of(a);
-    const size_t spans = (a->T + cut.span - 1) / cut.span;
-    const size_t parts = (heads_shared(a) + cut.heads - 1) / cut.heads;
+    const struct blocking blocking = blocking_of(a);
+    const size_t spans = (a->T + blocking.span - 1) / blocking.span;
+    const size_t parts =
+        (heads_shared(a) + blocking.heads - 1) / blocking.heads;
     (void)stream;
     assert(a->HS % 2 == 0 && a->HS <= DT_MAX_HEAD_SIZE);
     assert(out.count == a->B * a->T * a->NH * a->HS);
@@ -200,8 +204,8 @@ void DT_CPU(attention_forward)(struct dt_stream *stream, struct dt_view out,
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < a->B * a->NKV * parts * spans; i++) {
         size_t part = i / spans % parts, group = i / spans / parts;
-        size_t head = group % a->NKV * heads_shared(a) + part * cut.heads;
-        forward_queries(&o, &cut, group / a->NKV, head,
-                        (spans - 1 - i % spans) * cut.span);
+        size_t head = group % a->NKV * heads_shared(a) + part * blocking.heads;
+        forward_queries(&o, &blocking, group / a->NKV, head,
+                        (spans - 1 - i % spans) * blocking.span);
     }
 }

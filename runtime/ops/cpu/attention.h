@@ -2,10 +2,10 @@
 /*
  * attention.h - tiles of scores: what both passes of attention share
  *
- * A tile has keys for rows and queries for columns: vectors run along queries,
- * so that maxima and sums over keys need nothing across lanes, and keys and
- * values are read as they lie. Its columns are a panel: WIDTH positions of one
- * head. Scores are in units of ln 2: exp is 2^x.
+ * Rows of a tile are keys and columns are queries: vectors run along queries,
+ * so maxima and sums over keys need no shuffles, and keys and values are read
+ * in their own order. The columns are a panel: WIDTH positions of one head.
+ * Scores are in units of ln 2: exp is 2^x.
  */
 #ifndef DT_OPS_CPU_ATTENTION_H
 #define DT_OPS_CPU_ATTENTION_H
@@ -19,15 +19,15 @@
 enum {
     WIDTH = TILE_VECS * LANES, /* columns of a tile */
     KEYS = 64,                 /* its rows */
-    PANELS = 8,                /* that read the same keys and values */
+    PANELS = 8,                /* that share loaded keys and values */
 };
 
-/* Queries t ... t + count - 1 of a head, and the first position that each sees;
- * columns from count on see nothing.
+/* Queries t ... t + count - 1 of a head, and the first position that each
+ * attends to; columns from count on attend to nothing.
  */
 struct panel {
     size_t b, head, t, count;
-    size_t first, common; /* least and largest of seen */
+    size_t first, common; /* smallest and largest of seen */
     int32_t seen[WIDTH];
 };
 
@@ -36,12 +36,12 @@ struct keys {
     size_t k, count;
 };
 
-static inline size_t least(size_t a, size_t b)
+static inline size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static inline size_t most(size_t a, size_t b)
+static inline size_t max_size(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
@@ -52,30 +52,30 @@ static inline size_t heads_shared(const struct dt_attention *a)
     return a->NH / a->NKV;
 }
 
-/* Where in qkv head h of position t lies: heads of q, then of k, then of v. */
+/* Index of head h of position t in qkv: heads of q, then of k, then of v. */
 static inline size_t head_at(const struct dt_attention *a, size_t b, size_t t,
                              size_t h)
 {
     return ((b * a->T + t) * (a->NH + 2 * a->NKV) + h) * a->HS;
 }
 
-/* Where in out it lies. */
+/* The same in out. */
 static inline size_t out_at(const struct dt_attention *a, size_t b, size_t t,
                             size_t h)
 {
     return ((b * a->T + t) * a->NH + h) * a->HS;
 }
 
-/* The first position that position t of row b sees. */
+/* The first position that position t of row b attends to. */
 static inline size_t first_seen(const struct dt_attention *a, size_t b,
                                 size_t t)
 {
     size_t edge = a->window && t >= a->window ? t - a->window + 1 : 0;
     size_t start = 0;
 
-    if (a->starts.count != 0)
-        start = (size_t)dt_view_i32(a->starts)[b * a->T + t];
-    return most(start, edge);
+    if (a->doc_start.count != 0)
+        start = (size_t)dt_view_i32(a->doc_start)[b * a->T + t];
+    return max_size(start, edge);
 }
 
 static inline void panel_init(struct panel *p, const struct dt_attention *a,
@@ -84,29 +84,30 @@ static inline void panel_init(struct panel *p, const struct dt_attention *a,
     *p = (struct panel){.b = b,
                         .head = head,
                         .t = t,
-                        .count = least(WIDTH, a->T - t),
+                        .count = min_size(WIDTH, a->T - t),
                         .first = t};
     for (size_t j = 0; j < WIDTH; j++) {
         size_t seen = j < p->count ? first_seen(a, b, t + j) : a->T;
         p->seen[j] = (int32_t)seen;
-        p->first = least(p->first, seen);
-        p->common = most(p->common, seen);
+        p->first = min_size(p->first, seen);
+        p->common = max_size(p->common, seen);
     }
 }
 
-/* The keys of tile `all` that the panel sees some of; count 0: none */
+/* The keys of tile `all` that some query of the panel attends to; may be none.
+ */
 static inline struct keys panel_keys(const struct panel *p,
                                      const struct keys *all)
 {
-    size_t k = most(all->k, p->first);
-    size_t end = least(all->k + all->count, p->t + p->count);
+    size_t k = max_size(all->k, p->first);
+    size_t end = min_size(all->k + all->count, p->t + p->count);
 
     return (struct keys){k, end > k ? end - k : 0};
 }
 
-/* Scores that a query does not see become -infinity. */
-static inline void hide(float *restrict s, const struct panel *p,
-                        const struct keys *keys)
+/* Masked scores become -infinity. */
+static inline void mask_scores(float *restrict s, const struct panel *p,
+                               const struct keys *keys)
 {
     if (keys->k >= p->common && keys->k + keys->count <= p->t + 1)
         return;
@@ -143,10 +144,11 @@ static inline float exp2_of(float x)
     return x < -126.0f ? 0.0f : p;
 }
 
-/* to(columns, to_stride) = from(rows, from_stride) turned */
-static inline void turn(float *restrict to, size_t to_stride,
-                        const float *restrict from, size_t from_stride,
-                        size_t rows, size_t columns)
+/* to(columns, to_stride) = from(rows, from_stride)^T */
+static inline void transpose_rows(float *restrict to, size_t to_stride,
+                                  const float *restrict from,
+                                  size_t from_stride, size_t rows,
+                                  size_t columns)
 {
     for (size_t i = 0; i + LANES <= rows; i += LANES) {
         for (size_t j = 0; j + LANES <= columns; j += LANES) {
@@ -191,8 +193,8 @@ static inline void load_keys(float *k, float *v, struct dt_view qkv,
               keys->count);
 }
 
-/* Lanes of a where `second` is 0, of b where it is 1. */
-static inline dt_words choose(dt_words second, dt_words a, dt_words b)
+/* Lanes of a if `second` is 0, of b if it is 1. */
+static inline dt_words select_lanes(dt_words second, dt_words a, dt_words b)
 {
     return a ^ ((a ^ b) & (0 - second));
 }
@@ -223,10 +225,10 @@ static inline void tile_dropout(float *restrict factors, const struct panel *p,
         }
         for (size_t i = 0; i < keys->count; i++) {
             const dt_words *w = words + i;
-            const dt_words even = choose(phase / 2, w[0], w[2]);
-            const dt_words odd = choose(phase / 2, w[1], w[3]);
+            const dt_words even = select_lanes(phase / 2, w[0], w[2]);
+            const dt_words odd = select_lanes(phase / 2, w[1], w[3]);
             const dt_vec f =
-                dt_drop_factors(&drops, choose(phase % 2, even, odd));
+                dt_drop_factors(&drops, select_lanes(phase % 2, even, odd));
             memcpy(factors + i * WIDTH + v, &f, sizeof(f));
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu.c - chooses the variant for the processor at hand */
+/* cpu.c - chooses the variant for this processor */
 #include "config.h"
 
 #include "ops/cpu/cpu.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu.h - what the files of the CPU backend share
+ * cpu.h - helpers of all files of the CPU backend
  *
- * Every file of this folder but cpu.c, step.c and onednn.c is compiled once for
- * each instruction set (variant): DT_CPU_VARIANT is its name, DT_CPU(x) the
+ * Every file of this folder except cpu.c, step.c and onednn.c is compiled once
+ * for each instruction set (variant): DT_CPU_VARIANT is its name, DT_CPU(x) the
  * name of x in it.
  * Code is plain C that the compiler turns into vectors of that variant.
  */
@@ -32,7 +32,7 @@ const struct dt_ops *dt_cpu_variant(size_t i);
 
 DT_CPU_SLOT(step_begin, dt_cpu_step_begin);
 DT_CPU_SLOT(step_add, dt_cpu_step_add);
-DT_CPU_SLOT(step_decide, dt_cpu_step_decide);
+DT_CPU_SLOT(clip_and_check, dt_cpu_clip_and_check);
 
 #ifdef DT_CPU_VARIANT
 #define DT_CPU_OP(op) DT_CPU_SLOT(op, DT_CPU(op))
@@ -50,25 +50,28 @@ DT_CPU_OP(dropout_backward);
 DT_CPU_OP(linear_gelu_forward);
 DT_CPU_OP(linear_gelu_backward);
 DT_CPU_OP(gelu_forward);
-DT_CPU_OP(gelu_backward);
 DT_CPU_OP(swiglu_forward);
 DT_CPU_OP(swiglu_backward);
-DT_CPU_OP(rotary_forward);
-DT_CPU_OP(rotary_backward);
+DT_CPU_OP(rope_forward);
+DT_CPU_OP(rope_backward);
 DT_CPU_OP(attention_forward);
 DT_CPU_OP(attention_backward);
-DT_CPU_OP(attention_scratch);
+DT_CPU_OP(attention_workspace);
 DT_CPU_OP(kv_store);
 DT_CPU_OP(kv_attention);
 DT_CPU_OP(linear_cross_entropy);
-DT_CPU_OP(loss_scratch);
+DT_CPU_OP(loss_workspace);
 DT_CPU_OP(zero);
 DT_CPU_OP(convert);
 DT_CPU_OP(sum_of_squares);
 DT_CPU_OP(adamw);
 
+/* dx = dout * gelu'(x); dx may be dout or x */
+void DT_CPU(gelu_backward)(struct dt_view dx, struct dt_view dout,
+                           struct dt_view x);
+
 /* c(M,N) = a(M,K) b(K,N), plus what c held with `accumulate`, within one
- * thread, for products that fit into the cache: a(i, k) is
+ * thread, for operands that fit into the cache: a(i, k) is
  * a[i*row_step + k*column_step]; rows of b are b_stride apart, of c c_stride.
  */
 void DT_CPU(tile_matmul)(float *c, size_t c_stride, const float *a,

@@ -12,17 +12,18 @@
 
 enum { CHUNK_ROWS = 1024, PIECE = 256 };
 
-/* Elements of the logits that are alive at a time: 128 MiB. Each part of the
- * rows adds to the gradient of the head, which may be four times as large.
+/* Elements of the logits at a time: 128 MiB. Fewer would cost time: each chunk
+ * of rows adds to the gradient of the head, which may be four times as large.
  */
 enum { LOGITS_ELEMENTS = 1 << 25 };
 
 /* The operands of all chunks. */
-struct head {
+struct loss_operands {
     const char *x, *w;
     char *dx; /* NULL: only the loss */
     float *dw, *logits;
-    char *packed; /* rows of x, then of dx, if those with a target are apart */
+    char *packed; /* rows of x, then of dx, if rows without a target are between
+                   */
     const int32_t *targets;
     enum dt_dtype type;
     size_t C, V;
@@ -56,8 +57,10 @@ static double sum_row(const float *logits, size_t V)
 /* The loss of a row; its logits become the gradient, of the compute type and
  * packed at the beginning of the row:
  *   scale * (softmax - smoothing / V - (1 - smoothing) * one-hot target)
+ * The rest of the row becomes 0, because oneDNN reads it (see matmul.h).
  */
-static double row_loss(const struct head *h, float *logits, int32_t target)
+static double row_loss(const struct loss_operands *h, float *logits,
+                       int32_t target)
 {
     const float max = dt_max(logits, h->V, -INFINITY);
     const float spread = h->smoothing / (float)h->V;
@@ -65,6 +68,7 @@ static double row_loss(const struct head *h, float *logits, int32_t target)
     const double all = spread > 0.0f ? sum_row(logits, h->V) : 0.0;
     const double sum = exp_row(logits, max, h->V);
     const float factor = (float)((double)h->scale / sum);
+    const size_t bytes = h->V * dt_dtype_bytes(h->type);
     float piece[PIECE];
 
     for (size_t first = 0; first < h->V && h->dx; first += PIECE) {
@@ -78,16 +82,19 @@ static double row_loss(const struct head *h, float *logits, int32_t target)
         dt_cpu_narrow((char *)logits + first * dt_dtype_bytes(h->type), piece,
                       h->type, n);
     }
+    if (h->dx)
+        memset((char *)logits + bytes, 0, h->V * sizeof(*logits) - bytes);
     return log(sum) + (double)max - hit - (double)spread * all;
 }
 
 /* dx and dw of `rows` rows, from the gradients that row_loss left */
-static void backward(const struct head *h, const char *x, char *dx, size_t rows,
-                     bool accumulate)
+static void chunk_backward(const struct loss_operands *h, const char *x,
+                           char *dx, size_t rows, bool accumulate)
 {
-    /* a row of logits keeps its place, whatever the size of its elements */
+    /* rows of logits stay V floats apart, whatever the size of their elements
+     */
     const size_t stride = h->V * sizeof(float) / dt_dtype_bytes(h->type);
-    const struct dt_cpu_product back = {
+    const struct dt_cpu_matmul back = {
         .M = rows,
         .N = h->C,
         .K = h->V,
@@ -97,7 +104,7 @@ static void backward(const struct head *h, const char *x, char *dx, size_t rows,
         .c_type = h->type,
         .c = dx,
     };
-    const struct dt_cpu_product weights = {
+    const struct dt_cpu_matmul weights = {
         .M = h->V,
         .N = h->C,
         .K = rows,
@@ -114,21 +121,21 @@ static void backward(const struct head *h, const char *x, char *dx, size_t rows,
 }
 
 /* The sum of the losses of the rows index[0..rows), with their gradients. */
-static double chunk_loss(const struct head *h, const size_t *index, size_t rows,
-                         bool accumulate)
+static double chunk_loss(const struct loss_operands *h, const size_t *index,
+                         size_t rows, bool accumulate)
 {
     const size_t bytes = h->C * dt_dtype_bytes(h->type);
-    const bool apart = index[rows - 1] - index[0] != rows - 1;
-    const char *x = apart ? h->packed : h->x + index[0] * bytes;
+    const bool gather = index[rows - 1] - index[0] != rows - 1;
+    const char *x = gather ? h->packed : h->x + index[0] * bytes;
     double row[CHUNK_ROWS], total = 0.0;
     char *dx = NULL;
 
     if (h->dx)
-        dx = apart ? h->packed + rows * bytes : h->dx + index[0] * bytes;
-    for (size_t n = 0; n < rows && apart; n++)
+        dx = gather ? h->packed + rows * bytes : h->dx + index[0] * bytes;
+    for (size_t n = 0; n < rows && gather; n++)
         memcpy(h->packed + n * bytes, h->x + index[n] * bytes, bytes);
     DT_CPU(matmul)
-    (&(struct dt_cpu_product){
+    (&(struct dt_cpu_matmul){
         .M = rows,
         .N = h->V,
         .K = h->C,
@@ -144,13 +151,13 @@ static double chunk_loss(const struct head *h, const size_t *index, size_t rows,
     for (size_t n = 0; n < rows; n++)
         total += row[n];
     if (dx)
-        backward(h, x, dx, rows, accumulate);
-    for (size_t n = 0; n < rows && dx && apart; n++)
+        chunk_backward(h, x, dx, rows, accumulate);
+    for (size_t n = 0; n < rows && dx && gather; n++)
         memcpy(h->dx + index[n] * bytes, dx + n * bytes, bytes);
     return total;
 }
 
-static size_t target_count(const struct head *h, size_t N)
+static size_t target_count(const struct loss_operands *h, size_t N)
 {
     size_t count = 0;
 
@@ -160,7 +167,7 @@ static size_t target_count(const struct head *h, size_t N)
 }
 
 /* The loss of all rows, at most `most` at a time, in about equal parts */
-static double all_loss(const struct head *h, size_t N, size_t most)
+static double total_loss(const struct loss_operands *h, size_t N, size_t most)
 {
     const size_t bytes = h->C * dt_dtype_bytes(h->type);
     const size_t count = target_count(h, N);
@@ -186,40 +193,41 @@ static double all_loss(const struct head *h, size_t N, size_t most)
     return total;
 }
 
-/* Floats of scratch for a row: its logits, and x and dx if they are packed. */
-static size_t row_scratch(size_t C, size_t V)
+/* Floats of workspace for a row: its logits, and x and dx if they are packed.
+ */
+static size_t row_workspace(size_t C, size_t V)
 {
     return V + 2 * C;
 }
 
-/* Parts of N rows that are about equal. */
-size_t DT_CPU(loss_scratch)(enum dt_dtype type, size_t N, size_t C, size_t V)
+/* For chunks of N rows of about equal size. */
+size_t DT_CPU(loss_workspace)(enum dt_dtype type, size_t N, size_t C, size_t V)
 {
     size_t most = LOGITS_ELEMENTS / V > 0 ? LOGITS_ELEMENTS / V : 1;
     size_t parts = N / most + (N % most != 0);
     size_t rows = N / parts + (N % parts != 0);
     (void)type;
 
-    return rows * row_scratch(C, V);
+    return rows * row_workspace(C, V);
 }
 
 void DT_CPU(linear_cross_entropy)(struct dt_stream *stream, struct dt_view step,
                                   struct dt_view dx, struct dt_view dw,
                                   struct dt_view x, struct dt_view w,
                                   struct dt_view targets,
-                                  struct dt_view scratch, float smoothing,
+                                  struct dt_view workspace, float smoothing,
                                   size_t N, size_t C, size_t V, bool accumulate)
 {
-    const size_t chunk = scratch.count / row_scratch(C, V);
+    const size_t chunk = workspace.count / row_workspace(C, V);
     const size_t rows = chunk > CHUNK_ROWS ? CHUNK_ROWS : chunk;
     double *scalars = dt_view_f64(step);
-    const struct head h = {
+    const struct loss_operands h = {
         .x = dt_view_data(x),
         .w = dt_view_data(w),
         .dx = dx.count > 0 ? dt_view_data(dx) : NULL,
         .dw = dx.count > 0 ? dt_cpu_f32(dw, V * C) : NULL,
-        .logits = dt_view_f32(scratch),
-        .packed = (char *)(dt_view_f32(scratch) + rows * V),
+        .logits = dt_view_f32(workspace),
+        .packed = (char *)(dt_view_f32(workspace) + rows * V),
         .targets = dt_view_i32(targets),
         .type = x.dtype,
         .C = C,
@@ -233,5 +241,5 @@ void DT_CPU(linear_cross_entropy)(struct dt_stream *stream, struct dt_view step,
     assert(targets.count == N && rows > 0 && step.count == DT_STEP_COUNT);
     assert(dx.count == 0 || (dx.count == N * C && dx.dtype == x.dtype));
 
-    scalars[DT_STEP_LOSS] += all_loss(&h, N, rows);
+    scalars[DT_STEP_LOSS] += total_loss(&h, N, rows);
 }

@@ -5,8 +5,8 @@
 #include "ops/cpu/dropout.h"
 #include "ops/cpu/rows.h"
 
-/* Lanes of a and b in turn: the lower halves into a, the upper into b. */
-static void zip(dt_words *a, dt_words *b)
+/* Interleaves the lanes of a and b: lower halves go to a, upper ones to b. */
+static void interleave(dt_words *a, dt_words *b)
 {
     dt_words lower = __builtin_shufflevector(*a, *b, DT_LOWER);
 
@@ -30,10 +30,10 @@ void DT_CPU(dropout_apply)(float *x, const struct dt_dropout *dropout, size_t b,
         for (size_t j = 0; j < LANES; j++)
             block[j] = (first - skip + i) / 4 + j;
         dt_drop_words(w, &drops, block);
-        zip(&w[0], &w[2]);
-        zip(&w[1], &w[3]);
-        zip(&w[0], &w[1]);
-        zip(&w[2], &w[3]);
+        interleave(&w[0], &w[2]);
+        interleave(&w[1], &w[3]);
+        interleave(&w[0], &w[1]);
+        interleave(&w[2], &w[3]);
         for (size_t j = 0; j < 4; j++)
             *(dt_vec *)(factors + j * LANES) = dt_drop_factors(&drops, w[j]);
 #pragma omp simd
@@ -54,8 +54,8 @@ void DT_CPU(dropout_backward)(struct dt_stream *stream, struct dt_view dx,
     for (size_t n = 0; n < N; n++) {
         for (size_t c = 0; c < C; c += DT_CPU_BLOCK) {
             size_t at = n * C + c, count = dt_cpu_block(c, C);
-            float scratch[DT_CPU_BLOCK], result[DT_CPU_BLOCK];
-            const float *g = dt_cpu_read(scratch, dout, at, count);
+            float buffer[DT_CPU_BLOCK], result[DT_CPU_BLOCK];
+            const float *g = dt_cpu_read(buffer, dout, at, count);
             float *to = dt_cpu_place(result, dx, at);
             memmove(to, g, count * sizeof(*to));
             if (dropout->rate > 0.0)

@@ -14,8 +14,8 @@
 /* Dropout of one row of the batch. */
 struct dt_drops {
     uint32_t key[2], counter[3]; /* counter: without the block's low word */
-    uint32_t limit;              /* smaller words drop their element */
-    float scale;                 /* of what is kept */
+    uint32_t limit;              /* an element with a smaller word is dropped */
+    float scale;                 /* of elements that are kept */
 };
 
 static inline struct dt_drops dt_drops_of(const struct dt_dropout *dropout,
@@ -39,9 +39,9 @@ enum { WIDE = LANES / 2 }; /* lanes of it */
 
 static const uint64_t LOW_WORD = 0xffffffff;
 
-/* Products of the low words. Compilers do not see that one instruction does it.
+/* Multiplies the low words. Compilers do not find the one instruction for it.
  */
-static inline dt_wide dt_wide_product(dt_wide a, uint64_t b)
+static inline dt_wide dt_wide_mul(dt_wide a, uint64_t b)
 {
     dt_wide factor = (dt_wide){0} + b;
 #if defined(__AVX512F__)
@@ -59,8 +59,8 @@ static inline dt_wide dt_wide_product(dt_wide a, uint64_t b)
 static inline __attribute__((always_inline)) void dt_philox_round(
     dt_wide c[4], const uint32_t key[2], uint32_t round)
 {
-    dt_wide p0 = dt_wide_product(c[0], 0xD2511F53);
-    dt_wide p1 = dt_wide_product(c[2], 0xCD9E8D57);
+    dt_wide p0 = dt_wide_mul(c[0], 0xD2511F53);
+    dt_wide p1 = dt_wide_mul(c[2], 0xCD9E8D57);
 
     c[0] = (p1 >> 32) ^ c[1] ^ (key[0] + round * 0x9E3779B9);
     c[1] = p1;
@@ -97,7 +97,7 @@ static inline void dt_drop_words(dt_words words[4], const struct dt_drops *d,
     }
 }
 
-/* What elements with these words are multiplied by. */
+/* The factors of elements with these words. */
 static inline dt_vec dt_drop_factors(const struct dt_drops *d, dt_words words)
 {
     dt_words kept = (dt_words)(words >= d->limit);

@@ -41,7 +41,7 @@ void DT_CPU(embedding_forward)(struct dt_stream *stream, struct dt_view out,
     }
 }
 
-/* What the columns [first, first + count) of all rows of dout add. */
+/* Adds the columns [first, first + count) of all rows of dout. */
 static void add_columns(struct dt_view dout, float *token, float *position,
                         const int32_t *id, const int32_t *place, size_t N,
                         size_t C, size_t first, size_t count)
@@ -63,8 +63,8 @@ static void add_columns(struct dt_view dout, float *token, float *position,
     }
 }
 
-/* Rows meet in the same rows of dwte, so threads share columns, not rows: every
- * sum is in the order of n, whatever the number of threads.
+/* Several rows add to one row of dwte, so threads divide the columns, not the
+ * rows: every sum is in the order of n, whatever the number of threads.
  */
 void DT_CPU(embedding_backward)(struct dt_stream *stream, struct dt_view dwte,
                                 struct dt_view dwpe, struct dt_view dout,

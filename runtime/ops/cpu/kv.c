@@ -9,7 +9,7 @@
 #include "ops/cpu/rows.h"
 #include "ops/cpu/vec.h"
 
-/* Query heads that read a key together, and keys of a step. */
+/* Query heads that share a loaded key, and keys that are loaded at a time. */
 enum { HEADS = 8, KEYS = 32 };
 
 _Static_assert(KEYS % LANES == 0, "scores are made by vectors of keys");
@@ -20,22 +20,22 @@ static size_t row_width(const struct dt_kv *kv)
 }
 
 void DT_CPU(kv_store)(struct dt_stream *stream, const struct dt_kv *kv,
-                      struct dt_view qkv, struct dt_view positions, size_t T)
+                      struct dt_view qkv, struct dt_view slots, size_t T)
 {
-    const int32_t *position = dt_view_i32(positions);
+    const int32_t *slot = dt_view_i32(slots);
     const size_t width = kv->NKV * kv->HS;
     const size_t size = dt_dtype_bytes(qkv.dtype);
     char *k = dt_view_data(kv->k), *v = dt_view_data(kv->v);
     (void)stream;
     assert(qkv.count == kv->B * T * row_width(kv));
-    assert(positions.count == kv->B * T && kv->k.dtype == qkv.dtype);
+    assert(slots.count == kv->B * T && kv->k.dtype == qkv.dtype);
 
 #pragma omp parallel for schedule(static)
     for (size_t n = 0; n < kv->B * T; n++) {
         const char *from = (const char *)dt_view_data(qkv) +
                            (n * row_width(kv) + kv->NH * kv->HS) * size;
-        size_t at = (n / T * kv->S + (size_t)position[n]) * width * size;
-        if (position[n] < 0)
+        size_t at = (n / T * kv->S + (size_t)slot[n]) * width * size;
+        if (slot[n] < 0)
             continue;
         memcpy(k + at, from, width * size);
         memcpy(v + at, from + width * size, width * size);
@@ -47,9 +47,9 @@ struct group {
     size_t count;                        /* of heads */
     size_t stride;                       /* HS in whole vectors, filled by 0 */
     float q[HEADS * DT_MAX_HEAD_SIZE];   /* scaled */
-    float sum[HEADS * DT_MAX_HEAD_SIZE]; /* of exp(score - most) v */
+    float sum[HEADS * DT_MAX_HEAD_SIZE]; /* of exp(score - max) v */
     float rows[KEYS * DT_MAX_HEAD_SIZE]; /* keys, then values, of a step */
-    float most[HEADS], weight[HEADS];    /* largest score, sum of exp */
+    float max[HEADS], weight[HEADS];     /* largest score, sum of exp */
     float score[HEADS * KEYS];
 };
 
@@ -68,10 +68,11 @@ static void load_rows(struct group *g, struct dt_view cache, size_t at,
         memset(g->rows + j * g->stride, 0, kv->HS * sizeof(*g->rows));
 }
 
-/* score(KEYS) of query q: the sums of LANES products are vectors of their own
- * until they are turned, so that none is added up by itself.
+/* score(KEYS) of query q. The dot products of LANES keys stay vectors until
+ * they are transposed, which makes one vector of scores without horizontal
+ * sums.
  */
-static void scores(float *score, const float *q, const struct group *g)
+static void score_keys(float *score, const float *q, const struct group *g)
 {
     for (size_t first = 0; first < KEYS; first += LANES) {
         dt_vec part[LANES], sum = {0.0f};
@@ -88,35 +89,34 @@ static void scores(float *score, const float *q, const struct group *g)
     }
 }
 
-/* Scores become exp(score - most), 0 from `keys` on; what was summed before
- * follows.
+/* Scores become exp(score - max), 0 from `keys` on; earlier sums are rescaled.
  */
-static void soften(struct group *g, size_t i, size_t keys)
+static void online_softmax(struct group *g, size_t i, size_t keys)
 {
     float *score = g->score + i * KEYS;
-    float max = dt_max(score, keys, g->most[i]), sum = 0.0f;
-    float shrink = dt_expf(g->most[i] - max);
+    float max = dt_max(score, keys, g->max[i]), sum = 0.0f;
+    float rescale = dt_expf(g->max[i] - max);
 
 #pragma omp simd reduction(+ : sum)
     for (size_t j = 0; j < KEYS; j++) {
         score[j] = j < keys ? dt_expf(score[j] - max) : 0.0f;
         sum += score[j];
     }
-    g->most[i] = max;
-    g->weight[i] = g->weight[i] * shrink + sum;
+    g->max[i] = max;
+    g->weight[i] = g->weight[i] * rescale + sum;
 #pragma omp simd
     for (size_t d = 0; d < g->stride; d++)
-        g->sum[i * g->stride + d] *= shrink;
+        g->sum[i * g->stride + d] *= rescale;
 }
 
-/* The keys that are elements `at` ... of the cache */
-static void see_keys(struct group *g, const struct dt_kv *kv, size_t at,
-                     size_t keys)
+/* Attends to keys from element `at` of the cache on. */
+static void attend_keys(struct group *g, const struct dt_kv *kv, size_t at,
+                        size_t keys)
 {
     load_rows(g, kv->k, at, keys, kv);
     for (size_t i = 0; i < g->count; i++) {
-        scores(g->score + i * KEYS, g->q + i * g->stride, g);
-        soften(g, i, keys);
+        score_keys(g->score + i * KEYS, g->q + i * g->stride, g);
+        online_softmax(g, i, keys);
     }
     load_rows(g, kv->v, at, keys, kv);
     DT_CPU(tile_matmul)
@@ -125,9 +125,9 @@ static void see_keys(struct group *g, const struct dt_kv *kv, size_t at,
 }
 
 /* Query heads [head, head + count) of row b. */
-static void attend(struct dt_view out, struct dt_view qkv, size_t b,
-                   size_t head, size_t count, int32_t position,
-                   const struct dt_kv *kv)
+static void attend_heads(struct dt_view out, struct dt_view qkv, size_t b,
+                         size_t head, size_t count, int32_t position,
+                         const struct dt_kv *kv)
 {
     const size_t HS = kv->HS, from = b * row_width(kv) + head * HS;
     const size_t kv_head = head / (kv->NH / kv->NKV);
@@ -147,12 +147,13 @@ static void attend(struct dt_view out, struct dt_view qkv, size_t b,
                      qkv.dtype, HS);
         for (size_t d = 0; d < HS; d++)
             q[d] *= scale;
-        g.most[i] = -INFINITY;
+        g.max[i] = -INFINITY;
         g.weight[i] = 0.0f;
     }
     for (; first < end; first += keys) {
         keys = end - first < KEYS ? end - first : KEYS;
-        see_keys(&g, kv, ((b * kv->S + first) * kv->NKV + kv_head) * HS, keys);
+        attend_keys(&g, kv, ((b * kv->S + first) * kv->NKV + kv_head) * HS,
+                    keys);
     }
     for (size_t i = 0; i < count; i++) {
         float *sum = g.sum + i * g.stride;
@@ -179,7 +180,7 @@ void DT_CPU(kv_attention)(struct dt_stream *stream, struct dt_view out,
     for (size_t i = 0; i < kv->B * kv->NKV * parts; i++) {
         size_t head = i / parts * shared + i % parts * HEADS;
         size_t left = shared - i % parts * HEADS;
-        attend(out, qkv, head / kv->NH, head % kv->NH,
-               left < HEADS ? left : HEADS, position[head / kv->NH], kv);
+        attend_heads(out, qkv, head / kv->NH, head % kv->NH,
+                     left < HEADS ? left : HEADS, position[head / kv->NH], kv);
     }
 }

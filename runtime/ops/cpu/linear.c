@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear.c - the linear layer: matrix products and the bias */
+/* linear.c - the linear layer: matrix multiplications and the bias */
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
@@ -7,8 +7,9 @@
 #include "ops/cpu/rows.h"
 
 /* w as the (C, OC) operand of y = x w */
-static struct dt_cpu_matrix weight(struct dt_view w, enum dt_weight_order order,
-                                   size_t C, size_t OC)
+static struct dt_cpu_matrix weight_operand(struct dt_view w,
+                                           enum dt_weight_order order, size_t C,
+                                           size_t OC)
 {
     bool transposed = order == DT_WEIGHT_OUT_IN;
 
@@ -22,12 +23,12 @@ void DT_CPU(linear_forward)(struct dt_stream *stream, struct dt_view out,
                             struct dt_view b, enum dt_weight_order order,
                             size_t N, size_t C, size_t OC)
 {
-    const struct dt_cpu_product product = {
+    const struct dt_cpu_matmul mm = {
         .M = N,
         .N = OC,
         .K = C,
         .a = {dt_view_data(x), C, false},
-        .b = weight(w, order, C, OC),
+        .b = weight_operand(w, order, C, OC),
         .type = x.dtype,
         .c_type = out.dtype,
         .c = dt_view_data(out),
@@ -37,7 +38,7 @@ void DT_CPU(linear_forward)(struct dt_stream *stream, struct dt_view out,
     assert(x.count == N * C && out.count == N * OC && w.dtype == x.dtype);
     assert(b.count == 0 || (b.count == OC && b.dtype == x.dtype));
 
-    DT_CPU(matmul)(&product);
+    DT_CPU(matmul)(&mm);
 }
 
 /* db(OC) = or += the sum of dout(N,OC) over rows, in the order of rows */
@@ -49,11 +50,11 @@ static void bias_backward(float *db, struct dt_view dout, size_t N, size_t OC,
 #pragma omp parallel for schedule(static)
     for (size_t first = 0; first < OC; first += WIDTH) {
         size_t count = OC - first < WIDTH ? OC - first : WIDTH;
-        float scratch[WIDTH], sum[WIDTH];
+        float buffer[WIDTH], sum[WIDTH];
         for (size_t c = 0; c < count; c++)
             sum[c] = accumulate ? db[first + c] : 0.0f;
         for (size_t n = 0; n < N; n++) {
-            const float *g = dt_cpu_read(scratch, dout, n * OC + first, count);
+            const float *g = dt_cpu_read(buffer, dout, n * OC + first, count);
 #pragma omp simd
             for (size_t c = 0; c < count; c++)
                 sum[c] += g[c];
@@ -67,12 +68,12 @@ static void input_backward(struct dt_view dx, struct dt_view dout,
                            struct dt_view w, enum dt_weight_order order,
                            size_t N, size_t C, size_t OC)
 {
-    struct dt_cpu_product product = {
+    struct dt_cpu_matmul mm = {
         .M = N,
         .N = C,
         .K = OC,
         .a = {dt_view_data(dout), OC, false},
-        .b = weight(w, order, C, OC),
+        .b = weight_operand(w, order, C, OC),
         .type = dout.dtype,
         .c_type = dx.dtype,
         .c = dt_view_data(dx),
@@ -80,8 +81,8 @@ static void input_backward(struct dt_view dx, struct dt_view dout,
     assert(dx.count == N * C && dout.count == N * OC);
     assert(w.dtype == dout.dtype);
 
-    product.b.transposed = !product.b.transposed;
-    DT_CPU(matmul)(&product);
+    mm.b.transposed = !mm.b.transposed;
+    DT_CPU(matmul)(&mm);
 }
 
 /* dw = or += x^T dout */
@@ -92,7 +93,7 @@ static void weight_backward(struct dt_view dw, struct dt_view dout,
     const bool out_in = order == DT_WEIGHT_OUT_IN;
     const struct dt_cpu_matrix in = {dt_view_data(x), C, false};
     const struct dt_cpu_matrix grad = {dt_view_data(dout), OC, false};
-    struct dt_cpu_product product = {
+    struct dt_cpu_matmul mm = {
         .M = out_in ? OC : C,
         .N = out_in ? C : OC,
         .K = N,
@@ -106,8 +107,8 @@ static void weight_backward(struct dt_view dw, struct dt_view dout,
     assert(x.count == N * C && dout.count == N * OC);
     assert(dout.dtype == x.dtype);
 
-    product.a.transposed = true;
-    DT_CPU(matmul)(&product);
+    mm.a.transposed = true;
+    DT_CPU(matmul)(&mm);
 }
 
 void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
@@ -134,8 +135,7 @@ void DT_CPU(linear_gelu_forward)(struct dt_stream *stream, struct dt_view out,
     DT_CPU(gelu_forward)(stream, out, pre);
 }
 
-/* dpre may be pre, so that dx needs another place: x, when dw is done with it.
- */
+/* dpre may be pre, so dx goes to x, which is not needed after dw. */
 void DT_CPU(linear_gelu_backward)(struct dt_stream *stream, struct dt_view dpre,
                                   struct dt_view dw, struct dt_view db,
                                   struct dt_view dout, struct dt_view x,
@@ -143,9 +143,10 @@ void DT_CPU(linear_gelu_backward)(struct dt_stream *stream, struct dt_view dpre,
                                   enum dt_weight_order order, size_t N,
                                   size_t C, size_t OC, bool accumulate)
 {
+    (void)stream;
     weight_backward(dw, dout, x, order, N, C, OC, accumulate);
     if (db.count != 0)
         bias_backward(dt_cpu_f32(db, OC), dout, N, OC, accumulate);
     input_backward(x, dout, w, order, N, C, OC);
-    DT_CPU(gelu_backward)(stream, dpre, x, pre);
+    DT_CPU(gelu_backward)(dpre, x, pre);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul.c - large matrix products: oneDNN where it is faster, or blocks */
+/* matmul.c - large matrix multiplications: oneDNN if it is faster, or blocks */
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
@@ -7,9 +7,8 @@
 #include "ops/cpu/rows.h"
 #include "ops/cpu/vec.h"
 
-/* A thread packs a block of a, MC x KC (256 KiB), for the second-level cache,
- * and KC x NR of b for the first; for results that are not fp32 it keeps MC x
- * NC sums.
+/* A thread packs a block of a, MC x KC (256 KiB), for the L2 cache, and KC x NR
+ * of b for the L1. If results are not fp32, it keeps MC x NC sums.
  */
 enum {
     NR = PACKED_VECS * LANES,
@@ -42,7 +41,7 @@ const char *DT_CPU(emulation)(enum dt_dtype type)
 #endif
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -69,7 +68,8 @@ static dt_vec load_some(const void *from, enum dt_dtype type, size_t count)
     return *(const dt_vec *)lane;
 }
 
-/* to(depth, LANES) = rows i.. of m, columns k.., turned; 0 behind `rows` */
+/* to(depth, LANES) = rows i.. and columns k.. of m, transposed; 0 after `rows`
+ */
 static void pack_lanes(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
                        size_t i, size_t k, size_t rows, size_t depth)
 {
@@ -85,7 +85,7 @@ static void pack_lanes(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
         return;
     for (size_t d = 0; d < depth; d += LANES) {
         const char *row = from + d * dt_dtype_bytes(type);
-        size_t columns = smaller(LANES, depth - d);
+        size_t columns = min_size(LANES, depth - d);
         if (rows == LANES && columns == LANES) {
 #pragma GCC unroll 16
             for (size_t r = 0; r < LANES; r++)
@@ -101,18 +101,18 @@ static void pack_lanes(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
 }
 
 /* to(rows / LANES, KC, LANES): a block of m in strips of LANES rows */
-static void pack(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
-                 size_t i, size_t k, size_t rows, size_t depth)
+static void pack_block(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
+                       size_t i, size_t k, size_t rows, size_t depth)
 {
     for (size_t r = 0; r < rows; r += LANES)
-        pack_lanes(to + r * KC, m, type, i + r, k, smaller(LANES, rows - r),
+        pack_lanes(to + r * KC, m, type, i + r, k, min_size(LANES, rows - r),
                    depth);
 }
 
-/* c(rows, columns), a part of a block, = or += the product of packed operands.
- */
-static void multiply(float *c, size_t stride, const float *a, const float *b,
-                     size_t columns, size_t depth, size_t rows, bool add)
+/* c(rows, columns), part of a block, = or += a b of packed operands */
+static void multiply_packed(float *c, size_t stride, const float *a,
+                            const float *b, size_t columns, size_t depth,
+                            size_t rows, bool add)
 {
     const size_t vecs = (columns + LANES - 1) / LANES;
     float edge[PACKED_ROWS * NR];
@@ -129,49 +129,51 @@ static void multiply(float *c, size_t stride, const float *a, const float *b,
     }
 }
 
-/* c(m, n), fp32, of the block of the product that begins at (i, j) */
-static void block(const struct dt_cpu_product *p, float *c, size_t stride,
-                  size_t i, size_t j, size_t m, size_t n)
+/* c(m, n), fp32, is the block of the result that begins at (i, j). */
+static void multiply_block(const struct dt_cpu_matmul *p, float *c,
+                           size_t stride, size_t i, size_t j, size_t m,
+                           size_t n)
 {
     _Alignas(64) float left[MC * KC], right[KC * NR];
-    struct dt_cpu_matrix turned = p->b;
+    struct dt_cpu_matrix transposed = p->b;
 
-    turned.transposed = !turned.transposed;
+    transposed.transposed = !transposed.transposed;
     for (size_t k = 0; k < p->K; k += KC) {
-        size_t depth = smaller(KC, p->K - k);
+        size_t depth = min_size(KC, p->K - k);
         bool add = p->accumulate || p->bias || k > 0;
-        pack(left, p->a, p->type, i, k, m, depth);
+        pack_block(left, p->a, p->type, i, k, m, depth);
         for (size_t l = 0; l < n; l += NR) {
-            size_t columns = smaller(NR, n - l);
+            size_t columns = min_size(NR, n - l);
             for (size_t r = 0; r < m && k == 0 && p->bias; r++)
                 dt_cpu_widen(c + r * stride + l,
                              dt_cpu_at(p->bias, p->type, j + l), p->type,
                              columns);
-            pack(right, turned, p->type, j + l, k, columns, depth);
+            pack_block(right, transposed, p->type, j + l, k, columns, depth);
             for (size_t r = 0; r < m; r += PACKED_ROWS)
-                multiply(c + r * stride + l, stride,
-                         left + r / LANES * LANES * KC + r % LANES, right,
-                         columns, depth, smaller(PACKED_ROWS, m - r), add);
+                multiply_packed(c + r * stride + l, stride,
+                                left + r / LANES * LANES * KC + r % LANES,
+                                right, columns, depth,
+                                min_size(PACKED_ROWS, m - r), add);
         }
     }
 }
 
-/* The block of a result that is not fp32, or all of it if it is empty */
-static void narrow_block(const struct dt_cpu_product *p, size_t i, size_t j,
+/* The same for a result that is not fp32 */
+static void narrow_block(const struct dt_cpu_matmul *p, size_t i, size_t j,
                          size_t m, size_t n)
 {
     _Alignas(64) float sum[MC * NC];
     char *c = p->c;
 
-    block(p, sum, NC, i, j, m, n);
+    multiply_block(p, sum, NC, i, j, m, n);
     for (size_t r = 0; r < m; r++)
         dt_cpu_narrow(c + ((i + r) * p->N + j) * dt_dtype_bytes(p->c_type),
                       sum + r * NC, p->c_type, n);
 }
 
-/* Into how many parts the rows are split, the columns being split into threads
- * / parts: the least work of a thread, an element to be packed counting as
- * much as 16 products.
+/* Into how many parts rows are split, and columns into threads / parts, so that
+ * a thread has the least work: packing an element counts as much as 16
+ * multiply-adds.
  */
 static size_t row_parts(size_t M, size_t N, size_t threads)
 {
@@ -190,41 +192,41 @@ static size_t row_parts(size_t M, size_t N, size_t threads)
 }
 
 /* Part i of `parts` of 0..count, in whole vectors */
-static void part(size_t count, size_t i, size_t parts, size_t *first,
-                 size_t *end)
+static void split_range(size_t count, size_t i, size_t parts, size_t *first,
+                        size_t *end)
 {
     size_t strips = (count + LANES - 1) / LANES;
 
-    *first = smaller(strips * i / parts * LANES, count);
-    *end = smaller(strips * (i + 1) / parts * LANES, count);
+    *first = min_size(strips * i / parts * LANES, count);
+    *end = min_size(strips * (i + 1) / parts * LANES, count);
 }
 
-/* The share of the calling thread */
-static void share(const struct dt_cpu_product *p)
+/* The calling thread's part of the result */
+static void multiply_share(const struct dt_cpu_matmul *p)
 {
     size_t threads = (size_t)omp_get_num_threads();
     size_t thread = (size_t)omp_get_thread_num();
     size_t down = row_parts(p->M, p->N, threads), across = threads / down;
     size_t top, bottom, left, right;
 
-    part(p->M, thread / across, down, &top, &bottom);
-    part(p->N, thread % across, across, &left, &right);
+    split_range(p->M, thread / across, down, &top, &bottom);
+    split_range(p->N, thread % across, across, &left, &right);
     for (size_t i = top; i < bottom; i += MC) {
-        size_t m = smaller(MC, bottom - i);
+        size_t m = min_size(MC, bottom - i);
         if (p->c_type == DT_F32)
-            block(p, (float *)p->c + i * p->N + left, p->N, i, left, m,
-                  right - left);
+            multiply_block(p, (float *)p->c + i * p->N + left, p->N, i, left, m,
+                           right - left);
         for (size_t j = left; j < right && p->c_type != DT_F32; j += NC)
-            narrow_block(p, i, j, m, smaller(NC, right - j));
+            narrow_block(p, i, j, m, min_size(NC, right - j));
     }
 }
 
-void DT_CPU(matmul)(const struct dt_cpu_product *p)
+void DT_CPU(matmul)(const struct dt_cpu_matmul *p)
 {
 #ifdef HAVE_ONEDNN
     if (dt_onednn_fastest(p->type) && dt_onednn_matmul(p))
         return;
 #endif
 #pragma omp parallel
-    share(p);
+    multiply_share(p);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul.h - large matrix products, all threads of the team together */
+/* matmul.h - large matrix multiplications, by all threads of the team */
 #ifndef DT_OPS_CPU_MATMUL_H
 #define DT_OPS_CPU_MATMUL_H
 
@@ -8,7 +8,7 @@
 
 #include "tensor/view.h"
 
-/* A matrix as a matrix product reads it: element (i, j) of the operand is
+/* An operand of a matrix multiplication: element (i, j) of the operand is
  * data[i*stride + j], or data[j*stride + i] if transposed.
  */
 struct dt_cpu_matrix {
@@ -19,9 +19,11 @@ struct dt_cpu_matrix {
 
 /* c(M,N) = a(M,K) b(K,N) + bias(N), plus what c held with `accumulate`. a, b
  * and bias have one type; c has it too or is DT_F32. Sums are fp32, rounded
- * once; rows of c are N apart.
+ * once; rows of c are N apart. Where rows of a are farther apart than they are
+ * long, what lies between them must be finite: with AMX, oneDNN 3.12 reads some
+ * of it and multiplies it by 0.
  */
-struct dt_cpu_product {
+struct dt_cpu_matmul {
     size_t M, N, K;
     struct dt_cpu_matrix a, b;
     enum dt_dtype type, c_type;
@@ -32,20 +34,18 @@ struct dt_cpu_product {
 
 #ifdef DT_CPU_VARIANT
 /* c = a b + bias, or += ; all threads of the team. */
-void DT_CPU(matmul)(const struct dt_cpu_product *p);
+void DT_CPU(matmul)(const struct dt_cpu_matmul *p);
 #endif
 
 #ifdef HAVE_ONEDNN
 /* "oneDNN 2.6.3" */
 const char *dt_onednn_version(void);
 
-/* Whether oneDNN is the fastest for products of `type` on this CPU. */
+/* Whether oneDNN multiplies matrices of `type` fastest on this CPU. */
 bool dt_onednn_fastest(enum dt_dtype type);
 
-/* The product by oneDNN; false if it cannot, c being undefined then. One thread
- * at a time.
- */
-bool dt_onednn_matmul(const struct dt_cpu_product *p);
+/* The same by oneDNN. false: it cannot, and c is undefined. Not thread-safe. */
+bool dt_onednn_matmul(const struct dt_cpu_matmul *p);
 #endif
 
 #endif /* DT_OPS_CPU_MATMUL_H */

@@ -16,11 +16,11 @@ struct norm {
 
 static float mean_of_row(const struct norm *l, size_t n)
 {
-    float scratch[DT_CPU_BLOCK], sum = 0.0f;
+    float buffer[DT_CPU_BLOCK], sum = 0.0f;
 
     for (size_t c = 0; c < l->C; c += DT_CPU_BLOCK) {
         size_t count = dt_cpu_block(c, l->C);
-        const float *x = dt_cpu_read(scratch, l->x, n * l->C + c, count);
+        const float *x = dt_cpu_read(buffer, l->x, n * l->C + c, count);
 #pragma omp simd reduction(+ : sum)
         for (size_t i = 0; i < count; i++)
             sum += x[i];
@@ -28,16 +28,16 @@ static float mean_of_row(const struct norm *l, size_t n)
     return sum / (float)l->C;
 }
 
-/* The mean of (x - center)^2: a second pass over a row that stays in the
- * cache, because a variance from the sum of squares would lose digits.
+/* The mean of (x - center)^2, in a second pass over the row, which is still in
+ * the cache: a variance from the sum of squares would lose digits.
  */
 static float square_of_row(const struct norm *l, size_t n, float center)
 {
-    float scratch[DT_CPU_BLOCK], sum = 0.0f;
+    float buffer[DT_CPU_BLOCK], sum = 0.0f;
 
     for (size_t c = 0; c < l->C; c += DT_CPU_BLOCK) {
         size_t count = dt_cpu_block(c, l->C);
-        const float *x = dt_cpu_read(scratch, l->x, n * l->C + c, count);
+        const float *x = dt_cpu_read(buffer, l->x, n * l->C + c, count);
 #pragma omp simd reduction(+ : sum)
         for (size_t i = 0; i < count; i++)
             sum += (x[i] - center) * (x[i] - center);
@@ -106,9 +106,9 @@ void DT_CPU(norm_forward)(struct dt_stream *stream, struct dt_view out,
 
 /* Elements [at, at + count) of sum = x + dropout of y, `first` in their row b.
  */
-static void add_block(struct dt_view sum, struct dt_view x, struct dt_view y,
-                      const struct dt_dropout *dropout, size_t at, size_t b,
-                      size_t first, size_t count)
+static void add_residual(struct dt_view sum, struct dt_view x, struct dt_view y,
+                         const struct dt_dropout *dropout, size_t at, size_t b,
+                         size_t first, size_t count)
 {
     float left[DT_CPU_BLOCK], right[DT_CPU_BLOCK], output[DT_CPU_BLOCK];
     const float *l = dt_cpu_read(left, x, at, count);
@@ -142,8 +142,8 @@ void DT_CPU(residual_norm_forward)(struct dt_stream *stream, struct dt_view sum,
 #pragma omp parallel for schedule(static)
     for (size_t n = 0; n < N; n++) {
         for (size_t c = 0; c < C; c += DT_CPU_BLOCK)
-            add_block(sum, x, y, dropout, n * C + c, n / T, n % T * C + c,
-                      dt_cpu_block(c, C));
+            add_residual(sum, x, y, dropout, n * C + c, n / T, n % T * C + c,
+                         dt_cpu_block(c, C));
         norm_row(&l, n);
     }
 }
@@ -153,7 +153,7 @@ struct norm_grad {
     size_t C;
 };
 
-static float center_of(const struct norm_grad *g, size_t n)
+static float row_mean(const struct norm_grad *g, size_t n)
 {
     return g->mean.count != 0 ? dt_view_f32(g->mean)[n] : 0.0f;
 }
@@ -161,11 +161,11 @@ static float center_of(const struct norm_grad *g, size_t n)
 /* With h = (x - mean) rstd and g = w dout, of a row:
  *   dx += rstd (g - mean(g) - h mean(g h)), for RMSNorm without mean(g)
  */
-static void backward_row(const struct norm_grad *l, size_t n)
+static void norm_backward_row(const struct norm_grad *l, size_t n)
 {
     float grad[DT_CPU_BLOCK], input[DT_CPU_BLOCK], weight[DT_CPU_BLOCK];
     float result[DT_CPU_BLOCK];
-    float mean = center_of(l, n), rstd = dt_view_f32(l->rstd)[n];
+    float mean = row_mean(l, n), rstd = dt_view_f32(l->rstd)[n];
     float sum = 0.0f, product = 0.0f;
 
     for (size_t c = 0; c < l->C; c += DT_CPU_BLOCK) {
@@ -200,16 +200,16 @@ static void backward_row(const struct norm_grad *l, size_t n)
 /* dw and, unless it is NULL, db of the columns [first, first + count), summed
  * in the order of rows.
  */
-static void backward_columns(const struct norm_grad *l, float *restrict dw,
-                             float *restrict db, size_t N, size_t first,
-                             size_t count)
+static void norm_backward_columns(const struct norm_grad *l, float *restrict dw,
+                                  float *restrict db, size_t N, size_t first,
+                                  size_t count)
 {
     float grad[DT_CPU_BLOCK], input[DT_CPU_BLOCK];
 
     for (size_t n = 0; n < N; n++) {
         const float *g = dt_cpu_read(grad, l->dout, n * l->C + first, count);
         const float *x = dt_cpu_read(input, l->x, n * l->C + first, count);
-        float mean = center_of(l, n), rstd = dt_view_f32(l->rstd)[n];
+        float mean = row_mean(l, n), rstd = dt_view_f32(l->rstd)[n];
 #pragma omp simd
         for (size_t i = 0; i < count; i++)
             dw[i] += g[i] * (x[i] - mean) * rstd;
@@ -240,7 +240,7 @@ void DT_CPU(norm_backward)(struct dt_stream *stream, struct dt_view dx,
         size_t first, end;
 #pragma omp for schedule(static) nowait
         for (size_t n = 0; n < N; n++)
-            backward_row(&l, n);
+            norm_backward_row(&l, n);
         dt_cpu_share(C, &first, &end);
         for (size_t c = first; c < end && !accumulate; c++) {
             weight[c] = 0.0f;
@@ -248,7 +248,8 @@ void DT_CPU(norm_backward)(struct dt_stream *stream, struct dt_view dx,
                 bias[c] = 0.0f;
         }
         for (; first < end; first += DT_CPU_BLOCK)
-            backward_columns(&l, weight + first, bias ? bias + first : NULL, N,
-                             first, dt_cpu_block(first, end));
+            norm_backward_columns(&l, weight + first,
+                                  bias ? bias + first : NULL, N, first,
+                                  dt_cpu_block(first, end));
     }
 }

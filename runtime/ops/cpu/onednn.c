@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onednn.c - matrix products by oneDNN, of which Debian 12 has version 2 and
- * Debian 13 version 3
+/* onednn.c - matrix multiplication by oneDNN, version 2 (Debian 12) or 3
+ * (Debian 13)
  */
 #include "config.h"
 
@@ -17,8 +17,8 @@ enum { CACHED = 64, A = 0, B, BIAS, C, OPERANDS };
 
 /* A primitive for one shape, with the operands that it is called for. */
 struct entry {
-    struct dt_cpu_product shape; /* without addresses */
-    dnnl_primitive_t primitive;  /* NULL: oneDNN has none */
+    struct dt_cpu_matmul shape; /* without addresses */
+    dnnl_primitive_t primitive; /* NULL: oneDNN has none */
     dnnl_memory_t memory[OPERANDS];
 };
 
@@ -38,7 +38,7 @@ const char *dt_onednn_version(void)
     return text;
 }
 
-/* Intel's AVX512-BF16 does half as many products a second as its fp32, AMD's
+/* Intel's AVX512-BF16 has half the multiply-adds a second of its fp32, AMD's
  * twice as many; AMX sixteen times as many.
  */
 bool dt_onednn_fastest(enum dt_dtype type)
@@ -55,8 +55,8 @@ bool dt_onednn_fastest(enum dt_dtype type)
     return type == DT_F32;
 }
 
-/* What the versions spell differently: a description of memory is a struct in
- * version 2, a pointer in version 3.
+/* Differences of the versions: a memory descriptor is a struct in version 2, a
+ * pointer in version 3.
  */
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -103,8 +103,8 @@ static dnnl_status_t desc_create(dnnl_primitive_desc_t *desc,
 
 #endif
 
-static bool same_shape(const struct dt_cpu_product *p,
-                       const struct dt_cpu_product *q)
+static bool same_shape(const struct dt_cpu_matmul *p,
+                       const struct dt_cpu_matmul *q)
 {
     return p->M == q->M && p->N == q->N && p->K == q->K &&
            p->a.stride == q->a.stride && p->a.transposed == q->a.transposed &&
@@ -117,18 +117,19 @@ static bool same_shape(const struct dt_cpu_product *p,
  * could be made.
  */
 static int layouts_init(dnnl_memory_desc_t *layout,
-                        const struct dt_cpu_product *p)
+                        const struct dt_cpu_matmul *p)
 {
     const size_t rows[OPERANDS] = {p->M, p->K, 1, p->M};
     const size_t columns[OPERANDS] = {p->K, p->N, p->N, p->N};
     const size_t stride[OPERANDS] = {p->a.stride, p->b.stride, p->N, p->N};
-    const bool turned[OPERANDS] = {p->a.transposed, p->b.transposed};
+    const bool transposed[OPERANDS] = {p->a.transposed, p->b.transposed};
 
     for (int i = 0; i < OPERANDS; i++) {
         enum dt_dtype type = i == C ? p->c_type : p->type;
         dnnl_dim_t step = (dnnl_dim_t)stride[i];
         dnnl_dims_t dims = {(dnnl_dim_t)rows[i], (dnnl_dim_t)columns[i]};
-        dnnl_dims_t strides = {turned[i] ? 1 : step, turned[i] ? step : 1};
+        dnnl_dims_t strides = {transposed[i] ? 1 : step,
+                               transposed[i] ? step : 1};
         if (dnnl_memory_desc_create_with_strides(
                 &layout[i], 2, dims, type == DT_F32 ? dnnl_f32 : dnnl_bf16,
                 strides) != dnnl_success)
@@ -186,7 +187,7 @@ static void entry_fini(struct entry *e)
 }
 
 /* Makes e for the shape of p; without a primitive if oneDNN has none. */
-static void entry_init(struct entry *e, const struct dt_cpu_product *p)
+static void entry_init(struct entry *e, const struct dt_cpu_matmul *p)
 {
     dnnl_memory_desc_t layout[OPERANDS];
     int made = layouts_init(layout, p);
@@ -203,7 +204,7 @@ static void entry_init(struct entry *e, const struct dt_cpu_product *p)
 /* The entry for the shape of p, in place of the oldest if there are many;
  * NULL without oneDNN's engine.
  */
-static struct entry *lookup(const struct dt_cpu_product *p)
+static struct entry *find_entry(const struct dt_cpu_matmul *p)
 {
     struct entry *e = cache.entries;
 
@@ -226,9 +227,9 @@ static struct entry *lookup(const struct dt_cpu_product *p)
     return e;
 }
 
-static bool matmul_bf16(const struct dt_cpu_product *p)
+static bool matmul_bf16(const struct dt_cpu_matmul *p)
 {
-    const struct entry *e = lookup(p);
+    const struct entry *e = find_entry(p);
     dnnl_exec_arg_t args[] = {
         {DNNL_ARG_SRC, NULL},
         {DNNL_ARG_WEIGHTS, NULL},
@@ -254,7 +255,7 @@ static bool matmul_bf16(const struct dt_cpu_product *p)
            dnnl_stream_wait(cache.stream) == dnnl_success;
 }
 
-static void add_bias(const struct dt_cpu_product *p)
+static void add_bias(const struct dt_cpu_matmul *p)
 {
     const float *bias = p->bias;
 
@@ -267,7 +268,7 @@ static void add_bias(const struct dt_cpu_product *p)
     }
 }
 
-static bool matmul_f32(const struct dt_cpu_product *p)
+static bool matmul_f32(const struct dt_cpu_matmul *p)
 {
     dnnl_status_t status = dnnl_sgemm(
         p->a.transposed ? 'T' : 'N', p->b.transposed ? 'T' : 'N',
@@ -280,7 +281,7 @@ static bool matmul_f32(const struct dt_cpu_product *p)
     return status == dnnl_success;
 }
 
-bool dt_onednn_matmul(const struct dt_cpu_product *p)
+bool dt_onednn_matmul(const struct dt_cpu_matmul *p)
 {
     if (p->type == DT_F32)
         return matmul_f32(p);

@@ -7,7 +7,7 @@
 enum {
     PARTS = 1024, /* partial sums, added in order at the end */
     LINE = 16,    /* elements; a part starts at a multiple of it */
-    AHEAD = 512,  /* elements that the memory is asked for in advance */
+    AHEAD = 512,  /* elements to prefetch */
 };
 
 static double part_sum(const float *x, size_t count)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rotary.c - the heads of q and k normed and rotated by their position
+ * rope.c - RoPE: heads of q and k normed and rotated by their position
  *
  * With the norm y = x rstd w of a head and the pairs (a, b) = y[j], y[j +
- * HS/2]: out = (a cos - b sin, b cos + a sin) Backward: dy is dout rotated the
+ * HS/2]: out = (a cos - b sin, b cos + a sin). Backward: dy is dout rotated the
  * other way, and dw += dy x rstd,  dx = rstd (w dy - x rstd^2 mean(w dy x))
  */
 #include "config.h"
@@ -13,33 +13,32 @@
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/rows.h"
 
-/* Sums over rows are made in this many parts, whatever the number of threads.
- */
+/* Sums over rows have this many parts, whatever the number of threads. */
 enum { PARTS = 32 };
 
 _Static_assert((int)DT_MAX_HEAD_SIZE <= (int)DT_CPU_BLOCK,
                "a head is one block");
 
-static size_t heads(const struct dt_rotary *r)
+static size_t rotated_heads(const struct dt_rope *r)
 {
     return r->NH + r->NKV;
 }
 
 /* Cosines of the position of row n, then sines. */
-static const float *angles(const struct dt_rotary *r, size_t n)
+static const float *angles_of(const struct dt_rope *r, size_t n)
 {
     return dt_view_f32(r->table) + (size_t)dt_view_i32(r->positions)[n] * r->HS;
 }
 
-/* The weight of the norm of head h, or the view that is not there. */
-static struct dt_view norm_of(const struct dt_rotary *r, size_t h)
+/* The weight of the norm of head h; absent without a norm. */
+static struct dt_view norm_of(const struct dt_rope *r, size_t h)
 {
     return h < r->NH ? r->q_norm : r->k_norm;
 }
 
-/* (a, b) by the angle, or back by it with sign -1; in place */
-static void rotate(float *restrict x, const float *restrict table, float sign,
-                   size_t HS)
+/* x(HS) rotated in place; sign -1 is the inverse. */
+static void rotate_head(float *restrict x, const float *restrict table,
+                        float sign, size_t HS)
 {
     float *restrict high = x + HS / 2;
     const float *restrict sines = table + HS / 2;
@@ -55,8 +54,8 @@ static void rotate(float *restrict x, const float *restrict table, float sign,
 static float norm_head(float *restrict x, struct dt_view weight, float eps,
                        size_t HS)
 {
-    float scratch[DT_CPU_BLOCK], sum = 0.0f, rstd;
-    const float *w = dt_cpu_read(scratch, weight, 0, HS);
+    float buffer[DT_CPU_BLOCK], sum = 0.0f, rstd;
+    const float *w = dt_cpu_read(buffer, weight, 0, HS);
 
 #pragma omp simd reduction(+ : sum)
     for (size_t j = 0; j < HS; j++)
@@ -68,39 +67,39 @@ static float norm_head(float *restrict x, struct dt_view weight, float eps,
     return rstd;
 }
 
-static void forward_row(struct dt_view out, struct dt_view rstd,
-                        struct dt_view qkv, size_t n, const struct dt_rotary *r)
+static void rope_row(struct dt_view out, struct dt_view rstd,
+                     struct dt_view qkv, size_t n, const struct dt_rope *r)
 {
-    const size_t width = (heads(r) + r->NKV) * r->HS;
+    const size_t width = (rotated_heads(r) + r->NKV) * r->HS;
     float x[DT_CPU_BLOCK];
 
-    for (size_t h = 0; h < heads(r) + r->NKV; h++) {
+    for (size_t h = 0; h < rotated_heads(r) + r->NKV; h++) {
         size_t at = n * width + h * r->HS;
         dt_cpu_widen(x, dt_cpu_at(dt_view_data(qkv), qkv.dtype, at), qkv.dtype,
                      r->HS);
-        if (h < heads(r)) {
+        if (h < rotated_heads(r)) {
             if (norm_of(r, h).count != 0)
-                dt_view_f32(rstd)[n * heads(r) + h] =
+                dt_view_f32(rstd)[n * rotated_heads(r) + h] =
                     norm_head(x, norm_of(r, h), r->eps, r->HS);
-            rotate(x, angles(r, n), 1.0f, r->HS);
+            rotate_head(x, angles_of(r, n), 1.0f, r->HS);
         }
         dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(out), out.dtype, at), x,
                       out.dtype, r->HS);
     }
 }
 
-void DT_CPU(rotary_forward)(struct dt_stream *stream, struct dt_view out,
-                            struct dt_view rstd, struct dt_view qkv, size_t N,
-                            const struct dt_rotary *rotary)
+void DT_CPU(rope_forward)(struct dt_stream *stream, struct dt_view out,
+                          struct dt_view rstd, struct dt_view qkv, size_t N,
+                          const struct dt_rope *rope)
 {
     (void)stream;
-    assert(rotary->HS % 2 == 0 && rotary->HS <= DT_MAX_HEAD_SIZE);
-    assert(qkv.count == N * (heads(rotary) + rotary->NKV) * rotary->HS);
-    assert(out.count == qkv.count && rotary->positions.count == N);
+    assert(rope->HS % 2 == 0 && rope->HS <= DT_MAX_HEAD_SIZE);
+    assert(qkv.count == N * (rotated_heads(rope) + rope->NKV) * rope->HS);
+    assert(out.count == qkv.count && rope->positions.count == N);
 
 #pragma omp parallel for schedule(static)
     for (size_t n = 0; n < N; n++)
-        forward_row(out, rstd, qkv, n, rotary);
+        rope_row(out, rstd, qkv, n, rope);
 }
 
 /* dy becomes dx; dw += dy x rstd */
@@ -108,8 +107,8 @@ static void norm_head_backward(float *restrict dy, float *restrict dw,
                                const float *restrict x, struct dt_view weight,
                                float rstd, size_t HS)
 {
-    float scratch[DT_CPU_BLOCK], product = 0.0f;
-    const float *w = dt_cpu_read(scratch, weight, 0, HS);
+    float buffer[DT_CPU_BLOCK], product = 0.0f;
+    const float *w = dt_cpu_read(buffer, weight, 0, HS);
 
 #pragma omp simd reduction(+ : product)
     for (size_t j = 0; j < HS; j++) {
@@ -122,35 +121,37 @@ static void norm_head_backward(float *restrict dy, float *restrict dw,
         dy[j] = rstd * (w[j] * dy[j] - x[j] * product);
 }
 
-struct grads {
+struct backward_args {
     struct dt_view dqkv, qkv, rstd;
-    const struct dt_rotary *r;
+    const struct dt_rope *r;
 };
 
 /* dw: of q_norm, then of k_norm, HS each */
-static void backward_row(const struct grads *g, float *dw, size_t n)
+static void rope_row_backward(const struct backward_args *g, float *dw,
+                              size_t n)
 {
-    const struct dt_rotary *r = g->r;
-    const size_t width = (heads(r) + r->NKV) * r->HS;
+    const struct dt_rope *r = g->r;
+    const size_t width = (rotated_heads(r) + r->NKV) * r->HS;
     float grad[DT_CPU_BLOCK], input[DT_CPU_BLOCK];
 
-    for (size_t h = 0; h < heads(r); h++) {
+    for (size_t h = 0; h < rotated_heads(r); h++) {
         size_t at = n * width + h * r->HS;
         struct dt_view weight = norm_of(r, h);
         float *dy = dt_cpu_place(grad, g->dqkv, at);
         dt_cpu_read(grad, g->dqkv, at, r->HS);
-        rotate(dy, angles(r, n), -1.0f, r->HS);
+        rotate_head(dy, angles_of(r, n), -1.0f, r->HS);
         if (weight.count != 0)
             norm_head_backward(dy, h < r->NH ? dw : dw + r->HS,
                                dt_cpu_read(input, g->qkv, at, r->HS), weight,
-                               dt_view_f32(g->rstd)[n * heads(r) + h], r->HS);
+                               dt_view_f32(g->rstd)[n * rotated_heads(r) + h],
+                               r->HS);
         dt_cpu_write(g->dqkv, at, dy, r->HS);
     }
 }
 
 /* to(HS) = or += column sums of parts, rows 2 HS apart */
-static void add_parts(struct dt_view to, const float *parts, size_t HS,
-                      bool accumulate)
+static void add_norm_parts(struct dt_view to, const float *parts, size_t HS,
+                           bool accumulate)
 {
     float *sum = dt_cpu_f32(to, HS);
 
@@ -162,27 +163,27 @@ static void add_parts(struct dt_view to, const float *parts, size_t HS,
     }
 }
 
-void DT_CPU(rotary_backward)(struct dt_stream *stream, struct dt_view dqkv,
-                             struct dt_view dq_norm, struct dt_view dk_norm,
-                             struct dt_view qkv, struct dt_view rstd, size_t N,
-                             const struct dt_rotary *rotary, bool accumulate)
+void DT_CPU(rope_backward)(struct dt_stream *stream, struct dt_view dqkv,
+                           struct dt_view dq_norm, struct dt_view dk_norm,
+                           struct dt_view qkv, struct dt_view rstd, size_t N,
+                           const struct dt_rope *rope, bool accumulate)
 {
-    const struct grads g = {dqkv, qkv, rstd, rotary};
-    const size_t HS = rotary->HS;
+    const struct backward_args g = {dqkv, qkv, rstd, rope};
+    const size_t HS = rope->HS;
     float parts[PARTS * 2 * DT_MAX_HEAD_SIZE];
     (void)stream;
     assert(HS % 2 == 0 && HS <= DT_MAX_HEAD_SIZE);
-    assert(dqkv.count == N * (heads(rotary) + rotary->NKV) * HS);
+    assert(dqkv.count == N * (rotated_heads(rope) + rope->NKV) * HS);
 
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < PARTS; i++) {
         float *dw = parts + i * 2 * HS;
         memset(dw, 0, 2 * HS * sizeof(*dw));
         for (size_t n = N * i / PARTS; n < N * (i + 1) / PARTS; n++)
-            backward_row(&g, dw, n);
+            rope_row_backward(&g, dw, n);
     }
-    if (rotary->q_norm.count != 0)
-        add_parts(dq_norm, parts, HS, accumulate);
-    if (rotary->k_norm.count != 0)
-        add_parts(dk_norm, parts + HS, HS, accumulate);
+    if (rope->q_norm.count != 0)
+        add_norm_parts(dq_norm, parts, HS, accumulate);
+    if (rope->k_norm.count != 0)
+        add_norm_parts(dk_norm, parts + HS, HS, accumulate);
 }

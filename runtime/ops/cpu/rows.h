@@ -2,9 +2,9 @@
 /*
  * rows.h - elements of a compute type X as fp32 and back, in vector loops
  *
- * One implementation for all types: a block of elements is read as fp32 into
- * scratch on the stack, computed with, and rounded when it is written. F32 is
- * read and written where it lies.
+ * One implementation for all types: a block of elements is converted to fp32 in
+ * a buffer on the stack, and rounded when it is written. F32 is read and
+ * written in place.
  */
 #ifndef DT_OPS_CPU_ROWS_H
 #define DT_OPS_CPU_ROWS_H
@@ -64,9 +64,8 @@ static inline void dt_cpu_narrow(void *to, const float *from,
 
 enum { DT_CPU_BLOCK = 1024 }; /* elements of a block: 4 KiB, four fit into L1 */
 
-/* Elements [first, first + count) of v as fp32: in scratch, or where they are.
- */
-static inline const float *dt_cpu_read(float *scratch, struct dt_view v,
+/* Elements [first, first + count) of v as fp32: in buffer, or in place. */
+static inline const float *dt_cpu_read(float *buffer, struct dt_view v,
                                        size_t first, size_t count)
 {
     const void *from = dt_cpu_at(dt_view_data(v), v.dtype, first);
@@ -74,15 +73,14 @@ static inline const float *dt_cpu_read(float *scratch, struct dt_view v,
     assert(count <= DT_CPU_BLOCK && first + count <= v.count);
     if (v.dtype == DT_F32)
         return from;
-    dt_cpu_widen(scratch, from, v.dtype, count);
-    return scratch;
+    dt_cpu_widen(buffer, from, v.dtype, count);
+    return buffer;
 }
 
 /* Where to put what dt_cpu_write will write to elements first... of v. */
-static inline float *dt_cpu_place(float *scratch, struct dt_view v,
-                                  size_t first)
+static inline float *dt_cpu_place(float *buffer, struct dt_view v, size_t first)
 {
-    return v.dtype == DT_F32 ? dt_view_f32(v) + first : scratch;
+    return v.dtype == DT_F32 ? dt_view_f32(v) + first : buffer;
 }
 
 /* Ends the writing of `count` elements that began with dt_cpu_place. */

@@ -2,8 +2,8 @@
 /*
  * step.c - the scalars of an optimizer step
  *
- * Compiled once, without the instruction set and the fused sums of a variant:
- * every processor decides alike.
+ * Compiled once, without the instruction set and the fused sums of a variant,
+ * so that every processor decides the same.
  */
 #include "config.h"
 
@@ -11,50 +11,50 @@
 
 #include "ops/cpu/cpu.h"
 
-static double *scalars(struct dt_view step)
+static double *step_scalars(struct dt_view step)
 {
     assert(step.count == DT_STEP_COUNT);
     return dt_view_f64(step);
 }
 
 void dt_cpu_step_begin(struct dt_stream *stream, struct dt_view step,
-                       const struct dt_step_rule rules[DT_STEP_OUTCOMES])
+                       const struct dt_step_params params[DT_STEP_OUTCOMES])
 {
-    double *s = scalars(step);
-    const struct dt_step_rule *rule = &rules[(int)s[DT_STEP_OUTCOME]];
+    double *s = step_scalars(step);
+    const struct dt_step_params *chosen = &params[(int)s[DT_STEP_OUTCOME]];
     (void)stream;
 
     s[DT_STEP_LOSS] = 0.0;
     s[DT_STEP_TARGETS] = 0.0;
     s[DT_STEP_STOP] = 0.0;
     s[DT_STEP_SQUARES] = 0.0;
-    s[DT_STEP_LOSS_SCALE] = rule->loss_scale;
-    s[DT_STEP_LR] = rule->lr;
-    s[DT_STEP_BIAS1] = rule->bias1;
-    s[DT_STEP_BIAS2] = rule->bias2;
+    s[DT_STEP_LOSS_SCALE] = chosen->loss_scale;
+    s[DT_STEP_LR] = chosen->lr;
+    s[DT_STEP_BIAS1] = chosen->bias1;
+    s[DT_STEP_BIAS2] = chosen->bias2;
 }
 
 void dt_cpu_step_add(struct dt_stream *stream, struct dt_view step,
                      double targets, double stop)
 {
-    double *s = scalars(step);
+    double *s = step_scalars(step);
     (void)stream;
 
     s[DT_STEP_TARGETS] += targets;
     s[DT_STEP_STOP] += stop;
 }
 
-static double clip(double norm, double max_norm)
+static double clip_factor(double norm, double max_norm)
 {
     double factor = max_norm / (norm + 1e-6);
 
     return max_norm > 0.0 && factor < 1.0 ? factor : 1.0;
 }
 
-void dt_cpu_step_decide(struct dt_stream *stream, struct dt_view step,
-                        double max_norm)
+void dt_cpu_clip_and_check(struct dt_stream *stream, struct dt_view step,
+                           double max_norm)
 {
-    double *s = scalars(step);
+    double *s = step_scalars(step);
     const double targets = s[DT_STEP_TARGETS];
     const double scale =
         targets > 0.0 ? 1.0 / (targets * s[DT_STEP_LOSS_SCALE]) : 0.0;
@@ -62,7 +62,7 @@ void dt_cpu_step_decide(struct dt_stream *stream, struct dt_view step,
     (void)stream;
 
     s[DT_STEP_NORM] = norm;
-    s[DT_STEP_GRAD_SCALE] = clip(norm, max_norm) * scale;
+    s[DT_STEP_GRAD_SCALE] = clip_factor(norm, max_norm) * scale;
     s[DT_STEP_OUTCOME] = !(targets > 0.0)  ? DT_STEP_EMPTY
                          : !isfinite(norm) ? DT_STEP_OVERFLOW
                                            : DT_STEP_TAKEN;

@@ -11,8 +11,8 @@
 #include "ops/cpu/rows.h"
 #include "ops/cpu/vec.h"
 
-static void forward_block(struct dt_view out, struct dt_view x, size_t n,
-                          size_t first, size_t I)
+static void swiglu_block(struct dt_view out, struct dt_view x, size_t n,
+                         size_t first, size_t I)
 {
     float gate[DT_CPU_BLOCK], input[DT_CPU_BLOCK], output[DT_CPU_BLOCK];
     size_t count = dt_cpu_block(first, I);
@@ -35,12 +35,13 @@ void DT_CPU(swiglu_forward)(struct dt_stream *stream, struct dt_view out,
 #pragma omp parallel for schedule(static)
     for (size_t n = 0; n < N; n++) {
         for (size_t i = 0; i < I; i += DT_CPU_BLOCK)
-            forward_block(out, x, n, i, I);
+            swiglu_block(out, x, n, i, I);
     }
 }
 
-static void backward_block(struct dt_view dx, struct dt_view dout,
-                           struct dt_view x, size_t n, size_t first, size_t I)
+static void swiglu_backward_block(struct dt_view dx, struct dt_view dout,
+                                  struct dt_view x, size_t n, size_t first,
+                                  size_t I)
 {
     float gate[DT_CPU_BLOCK], input[DT_CPU_BLOCK], grad[DT_CPU_BLOCK];
     float gate_grad[DT_CPU_BLOCK], input_grad[DT_CPU_BLOCK];
@@ -72,6 +73,6 @@ void DT_CPU(swiglu_backward)(struct dt_stream *stream, struct dt_view dx,
 #pragma omp parallel for schedule(static)
     for (size_t n = 0; n < N; n++) {
         for (size_t i = 0; i < I; i += DT_CPU_BLOCK)
-            backward_block(dx, dout, x, n, i, I);
+            swiglu_backward_block(dx, dout, x, n, i, I);
     }
 }

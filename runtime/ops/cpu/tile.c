@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile.c - matrix products of operands that are in the cache */
+/* tile.c - matrix multiplication of operands that fit into the cache */
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/vec.h"
 
 /* A tile of c, rows x (vecs * LANES), held in registers over all of K; rows
- * and vecs are constants at each call.
+ * and vecs are constants in each call.
  */
-static inline __attribute__((always_inline)) void tile(
+static inline __attribute__((always_inline)) void multiply_tile(
     int rows, int vecs, float *c, size_t c_stride, const float *a,
     size_t row_step, size_t column_step, const float *b, size_t b_stride,
     size_t K, bool accumulate)
@@ -41,9 +41,10 @@ static inline __attribute__((always_inline)) void tile(
     }
 }
 
-static void column(float *c, size_t c_stride, const float *a, size_t row_step,
-                   size_t column_step, const float *b, size_t b_stride,
-                   size_t M, size_t K, bool accumulate)
+static void multiply_column(float *c, size_t c_stride, const float *a,
+                            size_t row_step, size_t column_step, const float *b,
+                            size_t b_stride, size_t M, size_t K,
+                            bool accumulate)
 {
     for (size_t i = 0; i < M; i++) {
         float sum = accumulate ? c[i * c_stride] : 0.0f;
@@ -54,7 +55,7 @@ static void column(float *c, size_t c_stride, const float *a, size_t row_step,
 }
 
 /* vecs * LANES columns, all M rows */
-static inline __attribute__((always_inline)) void panel(
+static inline __attribute__((always_inline)) void multiply_panel(
     int vecs, float *c, size_t c_stride, const float *a, size_t row_step,
     size_t column_step, const float *b, size_t b_stride, size_t M, size_t K,
     bool accumulate)
@@ -62,14 +63,15 @@ static inline __attribute__((always_inline)) void panel(
     size_t i = 0;
 
     for (; i + TILE_ROWS <= M; i += TILE_ROWS)
-        tile(TILE_ROWS, vecs, c + i * c_stride, c_stride, a + i * row_step,
-             row_step, column_step, b, b_stride, K, accumulate);
+        multiply_tile(TILE_ROWS, vecs, c + i * c_stride, c_stride,
+                      a + i * row_step, row_step, column_step, b, b_stride, K,
+                      accumulate);
     for (; i + 4 <= M; i += 4)
-        tile(4, vecs, c + i * c_stride, c_stride, a + i * row_step, row_step,
-             column_step, b, b_stride, K, accumulate);
+        multiply_tile(4, vecs, c + i * c_stride, c_stride, a + i * row_step,
+                      row_step, column_step, b, b_stride, K, accumulate);
     for (; i < M; i++)
-        tile(1, vecs, c + i * c_stride, c_stride, a + i * row_step, row_step,
-             column_step, b, b_stride, K, accumulate);
+        multiply_tile(1, vecs, c + i * c_stride, c_stride, a + i * row_step,
+                      row_step, column_step, b, b_stride, K, accumulate);
 }
 
 void DT_CPU(tile_matmul)(float *c, size_t c_stride, const float *a,
@@ -80,18 +82,18 @@ void DT_CPU(tile_matmul)(float *c, size_t c_stride, const float *a,
     size_t j = 0;
 
     for (; j + TILE_VECS * LANES <= N; j += TILE_VECS * LANES)
-        panel(TILE_VECS, c + j, c_stride, a, row_step, column_step, b + j,
-              b_stride, M, K, accumulate);
+        multiply_panel(TILE_VECS, c + j, c_stride, a, row_step, column_step,
+                       b + j, b_stride, M, K, accumulate);
     for (; j + LANES <= N; j += LANES)
-        panel(1, c + j, c_stride, a, row_step, column_step, b + j, b_stride, M,
-              K, accumulate);
+        multiply_panel(1, c + j, c_stride, a, row_step, column_step, b + j,
+                       b_stride, M, K, accumulate);
     for (; j < N; j++)
-        column(c + j, c_stride, a, row_step, column_step, b + j, b_stride, M, K,
-               accumulate);
+        multiply_column(c + j, c_stride, a, row_step, column_step, b + j,
+                        b_stride, M, K, accumulate);
 }
 
 /* c(PACKED_ROWS, vecs * LANES); vecs is a constant at each call */
-static inline __attribute__((always_inline)) void packed(
+static inline __attribute__((always_inline)) void multiply_packed(
     size_t vecs, float *c, size_t c_stride, const float *a, const float *b,
     size_t b_strip, size_t K, bool accumulate)
 {
@@ -132,9 +134,9 @@ void DT_CPU(tile_packed)(float *c, size_t c_stride, const float *a,
                          bool accumulate)
 {
     if (vecs == 1)
-        packed(1, c, c_stride, a, b, b_strip, K, accumulate);
+        multiply_packed(1, c, c_stride, a, b, b_strip, K, accumulate);
     else if (vecs == 2)
-        packed(2, c, c_stride, a, b, b_strip, K, accumulate);
+        multiply_packed(2, c, c_stride, a, b, b_strip, K, accumulate);
     else
-        packed(PACKED_VECS, c, c_stride, a, b, b_strip, K, accumulate);
+        multiply_packed(PACKED_VECS, c, c_stride, a, b, b_strip, K, accumulate);
 }

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Lanes of a vector; the tile of a matrix product that fits into the registers:
- * TILE_ROWS x TILE_VECS accumulators, TILE_VECS of b, one of a; and the same
- * where both operands were packed, PACKED_ROWS a divisor of LANES.
+/* Lanes of a vector; the tile of a matrix multiplication that fits into the
+ * registers: TILE_ROWS x TILE_VECS accumulators, TILE_VECS of b, one of a; and
+ * the same for packed operands, where PACKED_ROWS divides LANES.
  */
 #if defined(__AVX512F__)
 enum { LANES = 16, TILE_ROWS = 8, TILE_VECS = 2 };
@@ -37,7 +37,7 @@ static inline dt_vec dt_widen_bf16(const void *from)
                     << 16);
 }
 
-/* Takes lanes of a and b in turn: those of the lower or of the upper half. */
+/* Interleaves lanes of a and b: those of the lower or of the upper half. */
 #if defined(__AVX512F__)
 #define DT_LOWER 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define DT_UPPER 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
@@ -49,9 +49,8 @@ static inline dt_vec dt_widen_bf16(const void *from)
 #define DT_UPPER 2, 6, 3, 7
 #endif
 
-/* rows(LANES, LANES) becomes its transpose. A perfect shuffle of all elements
- * moves each bit of an index up by one place: as many as an index of a lane has
- * bits swap row and lane.
+/* Transposes rows(LANES, LANES). A perfect shuffle of all elements rotates the
+ * bits of their index by one: log2(LANES) shuffles swap row and lane.
  */
 static inline void dt_transpose(dt_vec rows[LANES])
 {
@@ -99,8 +98,8 @@ static inline float dt_expf(float x)
     return y < -87.0f ? 0.0f : p * power;
 }
 
-/* The largest of most and x(count); NaN counts for nothing. By lanes, because
- * clang makes no vectors of a reduction to the maximum.
+/* The maximum of `most` and x(count), NaN ignored. By lanes, because clang does
+ * not vectorize a maximum.
  */
 static inline float dt_max(const float *x, size_t count, float most)
 {

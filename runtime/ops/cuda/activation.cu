@@ -15,7 +15,7 @@
 static constexpr float TWO_U1 = 1.59576912f;   /* 2 sqrt(2/pi) */
 static constexpr float TWO_U3 = 0.0713548163f; /* 2 sqrt(2/pi) 0.044715 */
 
-/* exp(x) and 1 / x, as exact as X can tell. */
+/* exp(x) and 1 / x, as exact as results of type X need. */
 template <typename X> __device__ static inline float exp_for(float x)
 {
     return std::is_same<X, float>::value ? expf(x) : __expf(x);
@@ -30,7 +30,7 @@ template <typename X> __device__ static inline float logistic(float x)
     return inverse_for<X>(1.0f + exp_for<X>(-x));
 }
 
-/* Also e = exp(-x), so bounded that e s is no infinity times zero. */
+/* Also e = exp(-x), bounded so that e s is never infinity times zero. */
 template <typename X> __device__ static inline float logistic(float x, float &e)
 {
     e = exp_for<X>(fminf(-x, 80.0f));
@@ -39,7 +39,7 @@ template <typename X> __device__ static inline float logistic(float x, float &e)
 
 struct Gelu {
     static constexpr bool TWO = false; /* inputs */
-    template <typename X> __device__ static float of(float, float x)
+    template <typename X> __device__ static float apply(float, float x)
     {
         return x * logistic<X>(x * (TWO_U1 + TWO_U3 * x * x));
     }
@@ -47,7 +47,7 @@ struct Gelu {
 
 struct GeluBackward {
     static constexpr bool TWO = true;
-    template <typename X> __device__ static float of(float d, float x)
+    template <typename X> __device__ static float apply(float d, float x)
     {
         float e, s = logistic<X>(x * (TWO_U1 + TWO_U3 * x * x), e);
         float slope = TWO_U1 + 3.0f * TWO_U3 * x * x;
@@ -55,10 +55,10 @@ struct GeluBackward {
     }
 };
 
-/* out = F of d, if F takes it, and x, element by element */
+/* out = F(d, x) element by element; d only if F takes it */
 template <typename X, int W, typename F>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    map(X *out, const X *d, const X *x, size_t vecs)
+    map_kernel(X *out, const X *d, const X *x, size_t vecs)
 {
     const size_t first = flat_first();
     Vec<X, W> xs[TILE_VECS], ds[TILE_VECS];
@@ -82,15 +82,15 @@ __global__ static void __launch_bounds__(TILE_THREADS)
                 to_floats<X, W>(grad, ds[i]);
 #pragma unroll
             for (int j = 0; j < W; j++)
-                to[j] = F::template of<X>(grad[j], in[j]);
+                to[j] = F::template apply<X>(grad[j], in[j]);
             store_floats<X, W>(out + v * W, to);
         }
     }
 }
 
 template <typename F>
-static void start_map(struct dt_stream *stream, struct dt_view out,
-                      struct dt_view d, struct dt_view x)
+static void launch_map(struct dt_stream *stream, struct dt_view out,
+                       struct dt_view d, struct dt_view x)
 {
     if (x.count == 0)
         return;
@@ -101,8 +101,9 @@ static void start_map(struct dt_stream *stream, struct dt_view out,
         with_width<X>(aligned(x.count, wide<X>(), sizeof(X), to, grad, in),
                       [&](auto width) {
                           constexpr int W = decltype(width)::value;
-                          launch(stream, map<X, W, F>, flat_blocks(x.count / W),
-                                 TILE_THREADS, to, grad, in, x.count / W);
+                          launch(stream, map_kernel<X, W, F>,
+                                 flat_blocks(x.count / W), TILE_THREADS, to,
+                                 grad, in, x.count / W);
                       });
     });
 }
@@ -111,7 +112,7 @@ extern "C" void dt_cuda_gelu_forward(struct dt_stream *stream,
                                      struct dt_view out, struct dt_view x)
 {
     assert(out.count == x.count);
-    start_map<Gelu>(stream, out, {}, x);
+    launch_map<Gelu>(stream, out, {}, x);
 }
 
 extern "C" void dt_cuda_gelu_backward(struct dt_stream *stream,
@@ -119,13 +120,13 @@ extern "C" void dt_cuda_gelu_backward(struct dt_stream *stream,
                                       struct dt_view x)
 {
     assert(dx.count == x.count && dout.count == x.count);
-    start_map<GeluBackward>(stream, dx, dout, x);
+    launch_map<GeluBackward>(stream, dx, dout, x);
 }
 
 /* A row of x is g(I), then u(I). */
 template <typename X, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    swiglu(X *out, const X *x, size_t N, unsigned I, unsigned per_row)
+    swiglu_kernel(X *out, const X *x, size_t N, unsigned I, unsigned per_row)
 {
     const Tile tile = this_tile(per_row);
     const unsigned vecs = tile.n < N ? I / W : 0;
@@ -181,8 +182,8 @@ __device__ static inline void swiglu_gradient(X *to, unsigned I,
 
 template <typename X, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    swiglu_backward(X *dx, const X *dout, const X *x, size_t N, unsigned I,
-                    unsigned per_row)
+    swiglu_backward_kernel(X *dx, const X *dout, const X *x, size_t N,
+                           unsigned I, unsigned per_row)
 {
     const Tile tile = this_tile(per_row);
     const unsigned vecs = tile.n < N ? I / W : 0;
@@ -210,10 +211,10 @@ __global__ static void __launch_bounds__(TILE_THREADS)
     }
 }
 
-/* dx(N,2I) and dout(N,I), or, forward, out(N,I) alone. */
-static void start_swiglu(struct dt_stream *stream, struct dt_view dx,
-                         struct dt_view out, struct dt_view x, size_t N,
-                         size_t I)
+/* Backward: dx(N,2I), and out is dout(N,I); forward: no dx. */
+static void launch_swiglu(struct dt_stream *stream, struct dt_view dx,
+                          struct dt_view out, struct dt_view x, size_t N,
+                          size_t I)
 {
     assert(out.count == N * I && x.count == 2 * N * I && I <= INT32_MAX);
     if (N * I == 0)
@@ -228,11 +229,11 @@ static void start_swiglu(struct dt_stream *stream, struct dt_view dx,
                 const unsigned blocks = tile_blocks(N, I / W);
                 const unsigned per_row = tiles_of_row(I / W);
                 if (grad)
-                    launch(stream, swiglu_backward<X, W>, blocks, TILE_THREADS,
-                           grad, to, in, N, (unsigned)I, per_row);
+                    launch(stream, swiglu_backward_kernel<X, W>, blocks,
+                           TILE_THREADS, grad, to, in, N, (unsigned)I, per_row);
                 else
-                    launch(stream, swiglu<X, W>, blocks, TILE_THREADS, to, in,
-                           N, (unsigned)I, per_row);
+                    launch(stream, swiglu_kernel<X, W>, blocks, TILE_THREADS,
+                           to, in, N, (unsigned)I, per_row);
             });
     });
 }
@@ -241,7 +242,7 @@ extern "C" void dt_cuda_swiglu_forward(struct dt_stream *stream,
                                        struct dt_view out, struct dt_view x,
                                        size_t N, size_t I)
 {
-    start_swiglu(stream, {}, out, x, N, I);
+    launch_swiglu(stream, {}, out, x, N, I);
 }
 
 extern "C" void dt_cuda_swiglu_backward(struct dt_stream *stream,
@@ -249,5 +250,5 @@ extern "C" void dt_cuda_swiglu_backward(struct dt_stream *stream,
                                         struct dt_view x, size_t N, size_t I)
 {
     assert(dx.count == x.count);
-    start_swiglu(stream, dx, dout, x, N, I);
+    launch_swiglu(stream, dx, dout, x, N, I);
 }

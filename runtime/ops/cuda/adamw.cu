@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "ops/cuda/cuda.h"
 #include "tensor/kernel.cuh"
 
 namespace
@@ -14,18 +15,20 @@ namespace
 
 enum {
     BLOCK = 256,
-    TURNS = 8, /* vectors of a thread; a block lives long enough to hide its
-                  beginning, and short enough for an even end */
+    PER_THREAD = 8, /* vectors; enough work to hide the start of a block, and
+                       little enough for blocks to end evenly */
 };
 
-/* The numbers of a step, all runs' but keep and couple. */
+/* The factors of a step. */
 struct Factors {
-    float scale, rate, root;
-    float keep, couple; /* of a run that decays */
+    float grad_scale;
+    float step_size;      /* of the first moment: lr / bias1 */
+    float inv_sqrt_bias2; /* of the root of the second moment */
+    float decay, l2;      /* of a run that decays: AdamW's, Adam's */
     int taken;
 };
 
-/* What stays the same from step to step. */
+/* Constants of all steps; c1 is 1 - beta1, c2 is 1 - beta2. */
 struct Constants {
     float b1, c1, b2, c2, eps;
     double decay;
@@ -47,16 +50,16 @@ __device__ Factors factors_of(const double *step, const Constants &c)
     double lr = step[DT_STEP_LR];
     Factors f;
 
-    f.scale = (float)step[DT_STEP_GRAD_SCALE];
-    f.rate = (float)(lr / step[DT_STEP_BIAS1]);
-    f.root = (float)(1.0 / sqrt(step[DT_STEP_BIAS2]));
-    f.keep = (float)(c.coupled ? 1.0 : 1.0 - lr * c.decay);
-    f.couple = (float)(c.coupled ? c.decay : 0.0);
+    f.grad_scale = (float)step[DT_STEP_GRAD_SCALE];
+    f.step_size = (float)(lr / step[DT_STEP_BIAS1]);
+    f.inv_sqrt_bias2 = (float)(1.0 / sqrt(step[DT_STEP_BIAS2]));
+    f.decay = (float)(c.coupled ? 1.0 : 1.0 - lr * c.decay);
+    f.l2 = (float)(c.coupled ? c.decay : 0.0);
     f.taken = step[DT_STEP_OUTCOME] == DT_STEP_TAKEN;
     return f;
 }
 
-/* The run that element i is in. */
+/* The run (struct dt_adamw) of element i. */
 __device__ unsigned find_run(const int64_t *bounds, unsigned runs, size_t i)
 {
     unsigned low = 0, high = runs;
@@ -77,19 +80,21 @@ __device__ void update(const Range<X> &r, size_t i, bool decays,
                        const Factors &f, const Constants &c)
 {
     typedef Vec<float, W> Floats;
-    const float keep = decays ? f.keep : 1.0f;
-    const float couple = decays ? f.couple : 0.0f;
+    const float decay = decays ? f.decay : 1.0f;
+    const float l2 = decays ? f.l2 : 0.0f;
+    /* m and v: first and second moment */
     Floats p = *(const Floats *)(r.p + i), m = *(const Floats *)(r.m + i);
     Floats v = *(const Floats *)(r.v + i), g = *(const Floats *)(r.g + i);
     Vec<X, W> w;
 
 #pragma unroll
     for (int j = 0; j < W; j++) {
-        float d = f.scale * g.v[j] + couple * p.v[j];
+        float d = f.grad_scale * g.v[j] + l2 * p.v[j];
         m.v[j] = c.b1 * m.v[j] + c.c1 * d;
         v.v[j] = c.b2 * v.v[j] + c.c2 * d * d;
         p.v[j] =
-            keep * p.v[j] - f.rate * m.v[j] / (sqrtf(v.v[j]) * f.root + c.eps);
+            decay * p.v[j] -
+            f.step_size * m.v[j] / (sqrtf(v.v[j]) * f.inv_sqrt_bias2 + c.eps);
         w.v[j] = from_float<X>(p.v[j]);
     }
     *(Floats *)(r.p + i) = p;
@@ -99,16 +104,16 @@ __device__ void update(const Range<X> &r, size_t i, bool decays,
         *(Vec<X, W> *)(r.w + i) = w;
 }
 
-/* A block has W * BLOCK * TURNS neighbouring elements. A warp reads and writes
- * 16 bytes a lane side by side, and of w the 8 that belong to them. Vectors in
- * which a run ends, and what follows the last one, are done one by one.
+/* A block has W * BLOCK * PER_THREAD neighbouring elements. A warp reads and
+ * writes 16 bytes a lane side by side, and 8 of w. Vectors in which a run ends,
+ * and elements after the last vector, are done one by one.
  */
 template <typename X, int W>
 __global__ void __launch_bounds__(BLOCK)
     adamw_kernel(const double *step, Range<X> r, Constants c)
 {
     __shared__ Factors shared;
-    const size_t first = (size_t)blockIdx.x * (W * BLOCK * TURNS);
+    const size_t first = (size_t)blockIdx.x * (W * BLOCK * PER_THREAD);
     unsigned run = find_run(r.bounds, r.runs, first);
     size_t end = (size_t)r.bounds[run + 1], i = first + W * threadIdx.x;
 
@@ -118,7 +123,7 @@ __global__ void __launch_bounds__(BLOCK)
     const Factors f = shared;
     if (!f.taken)
         return;
-    for (int turn = 0; turn < TURNS; turn++, i += W * BLOCK) {
+    for (int turn = 0; turn < PER_THREAD; turn++, i += W * BLOCK) {
         size_t stop = i + W < r.count ? i + W : r.count;
         for (size_t k = i; k < stop; k++) {
             while (k >= end)
@@ -147,16 +152,16 @@ Constants constants_of(const struct dt_adamw *args)
 }
 
 template <typename X>
-void start(struct dt_stream *stream, const double *step, const Range<X> &r,
-           const Constants &c)
+void launch_adamw(struct dt_stream *stream, const double *step,
+                  const Range<X> &r, const Constants &c)
 {
     if (aligned(0, 4, sizeof(float), r.p, r.g, r.m, r.v) &&
         aligned(0, 4, sizeof(X), r.w))
         launch(stream, adamw_kernel<X, 4>,
-               blocks_for(r.count, 4 * BLOCK * TURNS), BLOCK, step, r, c);
+               blocks_for(r.count, 4 * BLOCK * PER_THREAD), BLOCK, step, r, c);
     else
-        launch(stream, adamw_kernel<X, 1>, blocks_for(r.count, BLOCK * TURNS),
-               BLOCK, step, r, c);
+        launch(stream, adamw_kernel<X, 1>,
+               blocks_for(r.count, BLOCK * PER_THREAD), BLOCK, step, r, c);
 }
 
 } // namespace
@@ -184,6 +189,6 @@ extern "C" void dt_cuda_adamw(struct dt_stream *stream, struct dt_view step,
         r.bounds = dt_view_i64(args->bounds);
         r.runs = (unsigned)(args->bounds.count - 1);
         r.count = p.count;
-        start(stream, dt_view_f64(step), r, c);
+        launch_adamw(stream, dt_view_f64(step), r, c);
     });
 }

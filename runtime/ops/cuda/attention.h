@@ -13,9 +13,9 @@
 extern "C" {
 #endif
 
-/* Our own kernels (attention_math.cu): the slots of struct dt_ops, for all that
- * struct dt_attention can say. `scratch` of the backward pass holds the
- * elements that dt_cuda_attention_math_scratch says.
+/* Our own kernels (attention_math.cu): the slots of struct dt_ops, for every
+ * struct dt_attention. `workspace` of the backward pass holds the
+ * elements that dt_cuda_attention_math_workspace says.
  */
 void dt_cuda_attention_math_forward(struct dt_stream *stream,
                                     struct dt_view out, struct dt_view lse,
@@ -24,13 +24,14 @@ void dt_cuda_attention_math_forward(struct dt_stream *stream,
 void dt_cuda_attention_math_backward(struct dt_stream *stream,
                                      struct dt_view dqkv, struct dt_view dout,
                                      struct dt_view out, struct dt_view lse,
-                                     struct dt_view qkv, struct dt_view scratch,
+                                     struct dt_view qkv,
+                                     struct dt_view workspace,
                                      const struct dt_attention *a);
-size_t dt_cuda_attention_math_scratch(const struct dt_attention *a);
+size_t dt_cuda_attention_math_workspace(const struct dt_attention *a);
 
 /* The same on tensor cores (attention_mma.cu), for bf16 and fp16, heads of a
  * multiple of 8 up to 128 and addresses that are multiples of 16. false:
- * something else, nothing was done.
+ * not supported, nothing was done.
  */
 bool dt_cuda_attention_mma_forward(struct dt_stream *stream, struct dt_view out,
                                    struct dt_view lse, struct dt_view qkv,
@@ -38,7 +39,8 @@ bool dt_cuda_attention_mma_forward(struct dt_stream *stream, struct dt_view out,
 bool dt_cuda_attention_mma_backward(struct dt_stream *stream,
                                     struct dt_view dqkv, struct dt_view dout,
                                     struct dt_view out, struct dt_view lse,
-                                    struct dt_view qkv, struct dt_view scratch,
+                                    struct dt_view qkv,
+                                    struct dt_view workspace,
                                     const struct dt_attention *a);
 
 #ifdef HAVE_CUDNN
@@ -51,7 +53,7 @@ const char *dt_cuda_attention_cudnn_library(void);
 
 /* The slots of struct dt_ops; false: cuDNN cannot do it, nothing was done. The
  * first call for other sizes or another kind of mask takes up to a second;
- * while the stream is recorded that is a false.
+ * while the stream is recorded it returns false.
  */
 bool dt_cuda_attention_cudnn_forward(struct dt_stream *stream,
                                      struct dt_view out, struct dt_view lse,
@@ -61,11 +63,11 @@ bool dt_cuda_attention_cudnn_backward(struct dt_stream *stream,
                                       struct dt_view dqkv, struct dt_view dout,
                                       struct dt_view out, struct dt_view lse,
                                       struct dt_view qkv,
-                                      struct dt_view scratch,
+                                      struct dt_view workspace,
                                       const struct dt_attention *a);
-/* Elements of scratch, 0: cuDNN cannot do it. */
-size_t dt_cuda_attention_cudnn_scratch(enum dt_dtype type,
-                                       const struct dt_attention *a);
+/* Elements of workspace, 0: cuDNN cannot do it. */
+size_t dt_cuda_attention_cudnn_workspace(enum dt_dtype type,
+                                         const struct dt_attention *a);
 
 #else
 
@@ -94,14 +96,14 @@ static inline bool dt_cuda_attention_cudnn_forward(struct dt_stream *stream,
 static inline bool dt_cuda_attention_cudnn_backward(
     struct dt_stream *stream, struct dt_view dqkv, struct dt_view dout,
     struct dt_view out, struct dt_view lse, struct dt_view qkv,
-    struct dt_view scratch, const struct dt_attention *a)
+    struct dt_view workspace, const struct dt_attention *a)
 {
     (void)stream, (void)dqkv, (void)dout, (void)out, (void)lse, (void)qkv;
-    (void)scratch, (void)a;
+    (void)workspace, (void)a;
     return false;
 }
 
-static inline size_t dt_cuda_attention_cudnn_scratch(
+static inline size_t dt_cuda_attention_cudnn_workspace(
     enum dt_dtype type, const struct dt_attention *a)
 {
     (void)type;

@@ -2,11 +2,11 @@
 /*
  * attention_cudnn.c - causal attention by cuDNN's fused kernels
  *
- * cuDNN recognises attention in a graph of matrix products, maps and
+ * cuDNN recognises attention in a graph of matrix multiplications, maps and
  * reductions (attention_graph.c), and runs all of it as one kernel (backward:
- * three) that keeps no matrix of scores. A plan fits one set of sizes; it takes
- * a good part of a second to find and is kept for the process, as graphs of the
- * device may have recorded its kernels.
+ * three) that stores no matrix of scores. A plan is for one set of sizes, takes
+ * much of a second to find, and is kept as long as the process: CUDA graphs may
+ * have recorded its kernels.
  */
 #include "config.h"
 
@@ -38,8 +38,9 @@ static bool same_shape(const struct dt_attention_shape *a,
                        const struct dt_attention_shape *b)
 {
     return a->B == b->B && a->T == b->T && a->NH == b->NH && a->NKV == b->NKV &&
-           a->HS == b->HS && a->window == b->window && a->starts == b->starts &&
-           a->backward == b->backward && a->type == b->type;
+           a->HS == b->HS && a->window == b->window &&
+           a->doc_start == b->doc_start && a->backward == b->backward &&
+           a->type == b->type;
 }
 
 /* Without dropout, whose random numbers must be ours. */
@@ -53,7 +54,7 @@ static bool shape_of(struct dt_attention_shape *s, const struct dt_attention *a,
         .NKV = (int64_t)a->NKV,
         .HS = (int64_t)a->HS,
         .window = a->window < a->T ? (int64_t)a->window : 0,
-        .starts = a->starts.count > 0,
+        .doc_start = a->doc_start.count > 0,
         .backward = backward,
         .type = type};
     return type != DT_F32 && !(a->dropout.rate > 0.0) && a->HS % 8 == 0;
@@ -103,7 +104,7 @@ static struct plan *plan_for(const struct dt_attention_shape *s,
     return plan->graph ? plan : NULL;
 }
 
-/* --- what a run is given --- */
+/* --- the operands of a run --- */
 
 struct run {
     int64_t uids[UID_COUNT];
@@ -113,7 +114,7 @@ struct run {
     float scale, hidden, window, one;
 };
 
-static void give(struct run *r, int64_t uid, void *data)
+static void add_tensor(struct run *r, int64_t uid, void *data)
 {
     r->uids[r->count] = uid;
     r->data[r->count++] = data;
@@ -121,14 +122,14 @@ static void give(struct run *r, int64_t uid, void *data)
 }
 
 /* Element `first` of a view */
-static void give_view(struct run *r, int64_t uid, struct dt_view v,
-                      size_t first)
+static void add_view(struct run *r, int64_t uid, struct dt_view v, size_t first)
 {
-    give(r, uid, (char *)dt_view_data(v) + first * dt_dtype_bytes(v.dtype));
+    add_tensor(r, uid,
+               (char *)dt_view_data(v) + first * dt_dtype_bytes(v.dtype));
 }
 
 /* Numbers are read when the run is queued. */
-static void give_number(struct run *r, int64_t uid, float *where, float number)
+static void add_number(struct run *r, int64_t uid, float *where, float number)
 {
     *where = number;
     r->uids[r->count] = uid;
@@ -136,46 +137,46 @@ static void give_number(struct run *r, int64_t uid, float *where, float number)
 }
 
 /* Heads of q, k and v of qkv, or of their gradients */
-static void give_packed(struct run *r, const int64_t uids[3],
-                        struct dt_view qkv, const struct dt_attention *a)
+static void add_qkv(struct run *r, const int64_t uids[3], struct dt_view qkv,
+                    const struct dt_attention *a)
 {
-    give_view(r, uids[0], qkv, 0);
-    give_view(r, uids[1], qkv, a->NH * a->HS);
-    give_view(r, uids[2], qkv, (a->NH + a->NKV) * a->HS);
+    add_view(r, uids[0], qkv, 0);
+    add_view(r, uids[1], qkv, a->NH * a->HS);
+    add_view(r, uids[2], qkv, (a->NH + a->NKV) * a->HS);
 }
 
-static void give_mask(struct run *r, const struct dt_attention_shape *s,
-                      const struct dt_attention *a)
+static void add_mask(struct run *r, const struct dt_attention_shape *s,
+                     const struct dt_attention *a)
 {
-    give_number(r, SCALE, &r->scale, (float)(1.0 / sqrt((double)a->HS)));
-    give_number(r, HIDDEN, &r->hidden, -INFINITY);
+    add_number(r, SCALE, &r->scale, (float)(1.0 / sqrt((double)a->HS)));
+    add_number(r, HIDDEN, &r->hidden, -INFINITY);
     if (s->window > 0)
-        give_number(r, WINDOW, &r->window, (float)s->window);
-    if (s->starts)
-        give_view(r, STARTS, a->starts, 0);
+        add_number(r, WINDOW, &r->window, (float)s->window);
+    if (s->doc_start)
+        add_view(r, DOC_START, a->doc_start, 0);
 }
 
-/* Parts of the scratch of a backward pass: bytes to the next. */
-static size_t part(size_t bytes)
+/* Bytes of a part of the backward pass's workspace. */
+static size_t part_bytes(size_t bytes)
 {
     return (bytes + 255) / 256 * 256;
 }
 
 static size_t delta_bytes(const struct dt_attention *a)
 {
-    return part(a->B * a->NH * a->T * sizeof(float));
+    return part_bytes(a->B * a->NH * a->T * sizeof(float));
 }
 
 static size_t sum_bytes(const struct dt_attention *a)
 {
     return dt_cuda_facts.deterministic
                ? 0
-               : part(a->B * a->NH * a->T * a->HS * sizeof(float));
+               : part_bytes(a->B * a->NH * a->T * a->HS * sizeof(float));
 }
 
-/* In all, with what it takes to begin at a multiple of 256. */
-static size_t scratch_bytes(const struct dt_attention *a,
-                            const struct plan *plan)
+/* All parts, and padding to a multiple of 256. */
+static size_t attention_workspace_bytes(const struct dt_attention *a,
+                                        const struct plan *plan)
 {
     return 256 + delta_bytes(a) + sum_bytes(a) +
            dt_cuda_dnn_workspace(plan->graph);
@@ -197,13 +198,13 @@ const char *dt_cuda_attention_cudnn_library(void)
     return dt_cuda_dnn_load(&why) < 0 ? why.text : dt_cuda_dnn_version();
 }
 
-size_t dt_cuda_attention_cudnn_scratch(enum dt_dtype type,
-                                       const struct dt_attention *a)
+size_t dt_cuda_attention_cudnn_workspace(enum dt_dtype type,
+                                         const struct dt_attention *a)
 {
     struct dt_attention_shape s;
     struct plan *plan = shape_of(&s, a, type, true) ? plan_for(&s, NULL) : NULL;
 
-    return plan ? scratch_bytes(a, plan) / sizeof(float) : 0;
+    return plan ? attention_workspace_bytes(a, plan) / sizeof(float) : 0;
 }
 
 bool dt_cuda_attention_cudnn_forward(struct dt_stream *stream,
@@ -218,10 +219,10 @@ bool dt_cuda_attention_cudnn_forward(struct dt_stream *stream,
 
     if (!plan || dt_cuda_dnn_workspace(plan->graph) > stream->workspace_bytes)
         return false;
-    give_packed(&r, (int64_t[]){Q, K, V}, qkv, a);
-    give_view(&r, O, out, 0);
-    give_view(&r, LSE, lse, 0);
-    give_mask(&r, &s, a);
+    add_qkv(&r, (int64_t[]){Q, K, V}, qkv, a);
+    add_view(&r, O, out, 0);
+    add_view(&r, LSE, lse, 0);
+    add_mask(&r, &s, a);
     if (!r.aligned)
         return false;
     dt_cuda_dnn_run(plan->graph, stream->cuda, r.count, r.uids, r.data,
@@ -233,33 +234,34 @@ bool dt_cuda_attention_cudnn_backward(struct dt_stream *stream,
                                       struct dt_view dqkv, struct dt_view dout,
                                       struct dt_view out, struct dt_view lse,
                                       struct dt_view qkv,
-                                      struct dt_view scratch,
+                                      struct dt_view workspace,
                                       const struct dt_attention *a)
 {
     struct dt_attention_shape s;
     struct run r = {.aligned = true};
     struct plan *plan =
         shape_of(&s, a, qkv.dtype, true) ? plan_for(&s, stream) : NULL;
-    char *space = dt_view_data(scratch);
+    char *next = dt_view_data(workspace);
 
-    if (!plan || scratch.count * sizeof(float) < scratch_bytes(a, plan))
+    if (!plan ||
+        workspace.count * sizeof(float) < attention_workspace_bytes(a, plan))
         return false;
-    space += (256 - (uintptr_t)space % 256) % 256;
-    give_packed(&r, (int64_t[]){Q, K, V}, qkv, a);
-    give_packed(&r, (int64_t[]){DQ, DK, DV}, dqkv, a);
-    give_view(&r, O, out, 0);
-    give_view(&r, DO, dout, 0);
-    give_view(&r, LSE, lse, 0);
-    give(&r, DELTA, space);
-    space += delta_bytes(a);
+    next += (256 - (uintptr_t)next % 256) % 256;
+    add_qkv(&r, (int64_t[]){Q, K, V}, qkv, a);
+    add_qkv(&r, (int64_t[]){DQ, DK, DV}, dqkv, a);
+    add_view(&r, O, out, 0);
+    add_view(&r, DO, dout, 0);
+    add_view(&r, LSE, lse, 0);
+    add_tensor(&r, DELTA, next);
+    next += delta_bytes(a);
     if (!dt_cuda_facts.deterministic)
-        give(&r, DQ_SUM, space);
-    space += sum_bytes(a);
-    give_mask(&r, &s, a);
-    give_number(&r, ONE, &r.one, 1.0f);
+        add_tensor(&r, DQ_SUM, next);
+    next += sum_bytes(a);
+    add_mask(&r, &s, a);
+    add_number(&r, ONE, &r.one, 1.0f);
     if (!r.aligned)
         return false;
-    dt_cuda_dnn_run(plan->graph, stream->cuda, r.count, r.uids, r.data, space);
+    dt_cuda_dnn_run(plan->graph, stream->cuda, r.count, r.uids, r.data, next);
     return true;
 }
 

@@ -27,14 +27,14 @@ __global__ void delta_kernel(float *delta, const X *dout, const X *out,
         delta[i] = sum;
 }
 
-/* What the backward pass knows of a query. */
+/* A query in the backward pass. */
 struct Query {
     int t, first;
     float lse, delta; /* lse in units of ln 2 */
 };
 
 __device__ static inline Query query_of(const float *lse, const float *delta,
-                                        const Place &at, int t,
+                                        const BlockTile &at, int t,
                                         const Problem &p)
 {
     Query query = {t, first_seen(p, at.b, t), 0.0f, 0.0f};
@@ -48,9 +48,9 @@ __device__ static inline Query query_of(const float *lse, const float *delta,
 }
 
 /* A score and dO V^T of it become P f and dS, without scale. */
-__device__ static inline void gradient(float &score, float &ds,
-                                       const Query &query, int s, float f,
-                                       const Problem &p)
+__device__ static inline void score_gradient(float &score, float &ds,
+                                             const Query &query, int s, float f,
+                                             const Problem &p)
 {
     bool seen = s >= query.first && s <= query.t;
     float e = exp2f(score * p.log2_scale - query.lse);

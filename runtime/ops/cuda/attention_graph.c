@@ -26,29 +26,29 @@ static cudnnDataType_t type_of(enum dt_dtype type)
     return type == DT_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
 }
 
-/* (B, heads, T, HS) whose rows are `stride` elements apart; turned: (B, heads,
- * HS, T)
+/* (B, heads, T, HS) whose rows are `stride` elements apart; transposed: (B,
+ * heads, HS, T)
  */
 static tensor rows_of(graph *g, const struct dt_attention_shape *s, int64_t uid,
-                      int64_t heads, int64_t stride, bool turned)
+                      int64_t heads, int64_t stride, bool transposed)
 {
-    const int64_t dims[4] = {s->B, heads, turned ? s->HS : s->T,
-                             turned ? s->T : s->HS};
-    const int64_t strides[4] = {s->T * stride, s->HS, turned ? 1 : stride,
-                                turned ? stride : 1};
+    const int64_t dims[4] = {s->B, heads, transposed ? s->HS : s->T,
+                             transposed ? s->T : s->HS};
+    const int64_t strides[4] = {s->T * stride, s->HS, transposed ? 1 : stride,
+                                transposed ? stride : 1};
 
     return dt_cuda_dnn_tensor(g, uid, type_of(s->type), dims, strides);
 }
 
 /* Heads of the packed qkv, or of its gradient. */
-static tensor packed(graph *g, const struct dt_attention_shape *s, int64_t uid,
-                     int64_t heads, bool turned)
+static tensor packed_heads(graph *g, const struct dt_attention_shape *s,
+                           int64_t uid, int64_t heads, bool transposed)
 {
-    return rows_of(g, s, uid, heads, (s->NH + 2 * s->NKV) * s->HS, turned);
+    return rows_of(g, s, uid, heads, (s->NH + 2 * s->NKV) * s->HS, transposed);
 }
 
-static tensor unpacked(graph *g, const struct dt_attention_shape *s,
-                       int64_t uid)
+static tensor unpacked_heads(graph *g, const struct dt_attention_shape *s,
+                             int64_t uid)
 {
     return rows_of(g, s, uid, s->NH, s->NH * s->HS, false);
 }
@@ -74,14 +74,14 @@ static tensor like_scores(graph *g, const struct dt_attention_shape *s,
     return dt_cuda_dnn_between(g, type, dims, NULL);
 }
 
-static tensor scalar(graph *g, int64_t uid)
+static tensor scalar_tensor(graph *g, int64_t uid)
 {
     return dt_cuda_dnn_scalar(g, uid, CUDNN_DATA_FLOAT);
 }
 
 /* mode(x, b) in fp32; b may be NULL */
-static tensor map(graph *g, const struct dt_attention_shape *s,
-                  cudnnPointwiseMode_t mode, tensor x, const tensor *b)
+static tensor pointwise(graph *g, const struct dt_attention_shape *s,
+                        cudnnPointwiseMode_t mode, tensor x, const tensor *b)
 {
     tensor y = like_scores(g, s, CUDNN_DATA_FLOAT);
 
@@ -90,9 +90,9 @@ static tensor map(graph *g, const struct dt_attention_shape *s,
 }
 
 /* x where a mode b, else -infinity */
-static tensor keep_where(graph *g, const struct dt_attention_shape *s, tensor x,
-                         tensor hidden, cudnnPointwiseMode_t mode, tensor a,
-                         tensor b)
+static tensor mask_unless(graph *g, const struct dt_attention_shape *s,
+                          tensor x, tensor hidden, cudnnPointwiseMode_t mode,
+                          tensor a, tensor b)
 {
     tensor seen = like_scores(g, s, CUDNN_DATA_BOOLEAN);
     tensor y = like_scores(g, s, CUDNN_DATA_FLOAT);
@@ -103,8 +103,8 @@ static tensor keep_where(graph *g, const struct dt_attention_shape *s, tensor x,
     return y;
 }
 
-static tensor position(graph *g, const struct dt_attention_shape *s, tensor x,
-                       int64_t axis)
+static tensor position_index(graph *g, const struct dt_attention_shape *s,
+                             tensor x, int64_t axis)
 {
     tensor y = like_scores(g, s, CUDNN_DATA_INT32);
 
@@ -112,33 +112,36 @@ static tensor position(graph *g, const struct dt_attention_shape *s, tensor x,
     return y;
 }
 
-/* Scores of other documents become -infinity. */
-static tensor hide_documents(graph *g, const struct dt_attention_shape *s,
+/* Masks the scores of other documents. */
+static tensor mask_documents(graph *g, const struct dt_attention_shape *s,
                              tensor x, tensor hidden)
 {
     const int64_t dims[4] = {s->B, 1, s->T, 1};
     const int64_t strides[4] = {s->T, s->T, 1, 1};
     tensor first;
 
-    if (!s->starts)
+    if (!s->doc_start)
         return x;
-    first = dt_cuda_dnn_tensor(g, STARTS, CUDNN_DATA_INT32, dims, strides);
-    return keep_where(g, s, x, hidden, CUDNN_POINTWISE_CMP_GE,
-                      position(g, s, x, 3), first);
+    first = dt_cuda_dnn_tensor(g, DOC_START, CUDNN_DATA_INT32, dims, strides);
+    return mask_unless(g, s, x, hidden, CUDNN_POINTWISE_CMP_GE,
+                       position_index(g, s, x, 3), first);
 }
 
-/* And those of the future and beyond the window, so that engines know them. */
-static tensor hide_band(graph *g, const struct dt_attention_shape *s, tensor x,
+/* Masks the future and what is beyond the window, in the form that engines
+ * know.
+ */
+static tensor mask_band(graph *g, const struct dt_attention_shape *s, tensor x,
                         tensor hidden)
 {
-    tensor t = position(g, s, x, 2), k = position(g, s, x, 3);
+    tensor t = position_index(g, s, x, 2), k = position_index(g, s, x, 3);
 
-    x = keep_where(g, s, x, hidden, CUDNN_POINTWISE_CMP_GE, t, k);
+    x = mask_unless(g, s, x, hidden, CUDNN_POINTWISE_CMP_GE, t, k);
     if (s->window > 0) {
-        const tensor window = scalar(g, WINDOW);
-        t = position(g, s, x, 2);
-        k = map(g, s, CUDNN_POINTWISE_ADD, position(g, s, x, 3), &window);
-        x = keep_where(g, s, x, hidden, CUDNN_POINTWISE_CMP_GT, k, t);
+        const tensor window = scalar_tensor(g, WINDOW);
+        t = position_index(g, s, x, 2);
+        k = pointwise(g, s, CUDNN_POINTWISE_ADD, position_index(g, s, x, 3),
+                      &window);
+        x = mask_unless(g, s, x, hidden, CUDNN_POINTWISE_CMP_GT, k, t);
     }
     return x;
 }
@@ -147,19 +150,20 @@ static tensor hide_band(graph *g, const struct dt_attention_shape *s, tensor x,
 
 static void forward_graph(graph *g, const struct dt_attention_shape *s)
 {
-    const tensor scale = scalar(g, SCALE), hidden = scalar(g, HIDDEN);
+    const tensor scale = scalar_tensor(g, SCALE),
+                 hidden = scalar_tensor(g, HIDDEN);
     tensor x = like_scores(g, s, CUDNN_DATA_FLOAT), p, log_sum;
     tensor most = per_query(g, s, NONE), sum = per_query(g, s, NONE);
     const tensor lse = per_query(g, s, LSE);
 
-    dt_cuda_dnn_matmul(g, x, packed(g, s, Q, s->NH, false),
-                       packed(g, s, K, s->NKV, true));
-    x = map(g, s, CUDNN_POINTWISE_MUL, x, &scale);
-    x = hide_documents(g, s, x, hidden);
-    x = hide_band(g, s, x, hidden);
+    dt_cuda_dnn_matmul(g, x, packed_heads(g, s, Q, s->NH, false),
+                       packed_heads(g, s, K, s->NKV, true));
+    x = pointwise(g, s, CUDNN_POINTWISE_MUL, x, &scale);
+    x = mask_documents(g, s, x, hidden);
+    x = mask_band(g, s, x, hidden);
     dt_cuda_dnn_reduce(g, most, CUDNN_REDUCE_TENSOR_MAX, x);
-    x = map(g, s, CUDNN_POINTWISE_SUB, x, &most);
-    x = map(g, s, CUDNN_POINTWISE_EXP, x, NULL);
+    x = pointwise(g, s, CUDNN_POINTWISE_SUB, x, &most);
+    x = pointwise(g, s, CUDNN_POINTWISE_EXP, x, NULL);
     dt_cuda_dnn_reduce(g, sum, CUDNN_REDUCE_TENSOR_ADD, x);
     log_sum = per_query(g, s, NONE);
     dt_cuda_dnn_map(g, log_sum, CUDNN_POINTWISE_LOG, CUDNN_DATA_FLOAT, sum,
@@ -168,15 +172,16 @@ static void forward_graph(graph *g, const struct dt_attention_shape *s)
                     &log_sum, NULL);
     p = like_scores(g, s, type_of(s->type));
     dt_cuda_dnn_map(g, p, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, x, &sum, NULL);
-    dt_cuda_dnn_matmul(g, unpacked(g, s, O), p, packed(g, s, V, s->NKV, false));
+    dt_cuda_dnn_matmul(g, unpacked_heads(g, s, O), p,
+                       packed_heads(g, s, V, s->NKV, false));
 }
 
-/* D = sum(dO O) * 1: engines want the product. */
+/* D = sum(dO O) * 1: engines expect the multiplication. */
 static tensor delta_of(graph *g, const struct dt_attention_shape *s,
                        tensor dout)
 {
     const int64_t dims[4] = {s->B, s->NH, s->T, s->HS};
-    const tensor out = unpacked(g, s, O), one = scalar(g, ONE);
+    const tensor out = unpacked_heads(g, s, O), one = scalar_tensor(g, ONE);
     tensor product = dt_cuda_dnn_between(g, CUDNN_DATA_FLOAT, dims, NULL);
     tensor sum = per_query(g, s, NONE), delta = per_query(g, s, DELTA);
 
@@ -189,42 +194,44 @@ static tensor delta_of(graph *g, const struct dt_attention_shape *s,
 }
 
 /* Gradient `uid` of keys or values: x^T y, summed over heads that share. */
-static void times_turned(graph *g, const struct dt_attention_shape *s,
-                         int64_t uid, tensor x, tensor y)
+static void matmul_transposed(graph *g, const struct dt_attention_shape *s,
+                              int64_t uid, tensor x, tensor y)
 {
     const int64_t dims[4] = {s->B, s->NH, s->T, s->HS};
     const int64_t scores[4] = {s->B, s->NH, s->T, s->T};
     const int64_t strides[4] = {s->NH * s->T * s->T, s->T * s->T, 1, s->T};
-    const tensor sum = packed(g, s, uid, s->NKV, false);
-    tensor turned = dt_cuda_dnn_between(g, type_of(s->type), scores, strides);
+    const tensor sum = packed_heads(g, s, uid, s->NKV, false);
+    tensor transposed =
+        dt_cuda_dnn_between(g, type_of(s->type), scores, strides);
     tensor each;
 
-    dt_cuda_dnn_reshape(g, turned, x);
+    dt_cuda_dnn_reshape(g, transposed, x);
     if (s->NH == s->NKV) {
-        dt_cuda_dnn_matmul(g, sum, turned, y);
+        dt_cuda_dnn_matmul(g, sum, transposed, y);
         return;
     }
     each = dt_cuda_dnn_between(g, type_of(s->type), dims, NULL);
-    dt_cuda_dnn_matmul(g, each, turned, y);
+    dt_cuda_dnn_matmul(g, each, transposed, y);
     dt_cuda_dnn_reduce(g, sum, CUDNN_REDUCE_TENSOR_ADD, each);
 }
 
-/* dQ = dS K. Through a sum in fp32, to which blocks add in any order, engines
- * are faster; without it they keep dS in the workspace.
+/* dQ = dS K. Engines are faster with a sum in fp32 to which blocks add in any
+ * order; without it they keep dS in the workspace.
  */
 static void query_gradient(graph *g, const struct dt_attention_shape *s,
-                           tensor ds, tensor keys_turned, bool deterministic)
+                           tensor ds, tensor keys_transposed,
+                           bool deterministic)
 {
     const int64_t stride = (s->NH + 2 * s->NKV) * s->HS;
     const int64_t key_dims[4] = {s->B, s->NKV, s->T, s->HS};
     const int64_t key_strides[4] = {s->T * stride, s->HS, stride, 1};
     const int64_t dims[4] = {s->B, s->NH, s->T, s->HS};
     const int64_t strides[4] = {s->NH * s->T * s->HS, s->T * s->HS, s->HS, 1};
-    tensor dq = packed(g, s, DQ, s->NH, false), sum;
+    tensor dq = packed_heads(g, s, DQ, s->NH, false), sum;
     tensor keys =
         dt_cuda_dnn_between(g, type_of(s->type), key_dims, key_strides);
 
-    dt_cuda_dnn_reshape(g, keys, keys_turned);
+    dt_cuda_dnn_reshape(g, keys, keys_transposed);
     if (deterministic) {
         dt_cuda_dnn_matmul(g, dq, ds, keys);
         return;
@@ -238,25 +245,27 @@ static void query_gradient(graph *g, const struct dt_attention_shape *s,
 static void backward_graph(graph *g, const struct dt_attention_shape *s,
                            bool deterministic)
 {
-    const tensor scale = scalar(g, SCALE), hidden = scalar(g, HIDDEN);
+    const tensor scale = scalar_tensor(g, SCALE),
+                 hidden = scalar_tensor(g, HIDDEN);
     const tensor lse = per_query(g, s, LSE);
-    tensor q = packed(g, s, Q, s->NH, false), k = packed(g, s, K, s->NKV, true);
-    tensor dout = unpacked(g, s, DO), delta = delta_of(g, s, dout);
+    tensor q = packed_heads(g, s, Q, s->NH, false),
+           k = packed_heads(g, s, K, s->NKV, true);
+    tensor dout = unpacked_heads(g, s, DO), delta = delta_of(g, s, dout);
     tensor x = like_scores(g, s, CUDNN_DATA_FLOAT), p, ds;
 
     dt_cuda_dnn_matmul(g, x, q, k);
-    x = map(g, s, CUDNN_POINTWISE_MUL, x, &scale);
-    x = hide_documents(g, s, x, hidden);
-    x = map(g, s, CUDNN_POINTWISE_SUB, x, &lse);
-    x = hide_band(g, s, x, hidden);
-    p = map(g, s, CUDNN_POINTWISE_EXP, x, NULL);
-    times_turned(g, s, DV, p, dout);
+    x = pointwise(g, s, CUDNN_POINTWISE_MUL, x, &scale);
+    x = mask_documents(g, s, x, hidden);
+    x = pointwise(g, s, CUDNN_POINTWISE_SUB, x, &lse);
+    x = mask_band(g, s, x, hidden);
+    p = pointwise(g, s, CUDNN_POINTWISE_EXP, x, NULL);
+    matmul_transposed(g, s, DV, p, dout);
     x = like_scores(g, s, CUDNN_DATA_FLOAT);
-    dt_cuda_dnn_matmul(g, x, dout, packed(g, s, V, s->NKV, true));
-    x = map(g, s, CUDNN_POINTWISE_SUB, x, &delta);
-    x = map(g, s, CUDNN_POINTWISE_MUL, x, &p);
-    ds = map(g, s, CUDNN_POINTWISE_MUL, x, &scale);
-    times_turned(g, s, DK, ds, q);
+    dt_cuda_dnn_matmul(g, x, dout, packed_heads(g, s, V, s->NKV, true));
+    x = pointwise(g, s, CUDNN_POINTWISE_SUB, x, &delta);
+    x = pointwise(g, s, CUDNN_POINTWISE_MUL, x, &p);
+    ds = pointwise(g, s, CUDNN_POINTWISE_MUL, x, &scale);
+    matmul_transposed(g, s, DK, ds, q);
     query_gradient(g, s, ds, k, deterministic);
 }
 

@@ -17,7 +17,7 @@ enum dt_attention_uid {
     V,
     O,
     LSE,
-    STARTS,
+    DOC_START,
     DO,
     DQ,
     DK,
@@ -34,7 +34,7 @@ enum dt_attention_uid {
 /* What a plan is for. */
 struct dt_attention_shape {
     int64_t B, T, NH, NKV, HS, window;
-    bool starts, backward;
+    bool doc_start, backward;
     enum dt_dtype type;
 };
 

@@ -8,7 +8,7 @@
 
 #include "ops/cuda/attention_tile.cuh"
 
-/* The largest and the sum over the columns of a tile. */
+/* Maximum and sum over the columns of a tile. */
 __device__ static inline float row_max(float x)
 {
     for (int step = SIDE / 2; step > 0; step /= 2)
@@ -23,46 +23,47 @@ __device__ static inline float row_sum(float x)
     return x;
 }
 
-/* A query on its way through the keys: maximum and sum so far. m is finite at
- * first, so that a tile of which nothing is seen is no NaN.
+/* A query and its running maximum m and sum l. m begins with a finite value, so
+ * that a tile that is masked as a whole gives no NaN.
  */
-struct Pass {
+struct OnlineSoftmax {
     int t, first;
     float m, l;
 };
 
-/* Scores of keys s... become 2^(s - m). Returns what is to be multiplied with
- * what was summed before.
+/* Scores of keys s... become 2^(s - m). Returns the factor that rescales the
+ * sums of earlier tiles.
  */
-__device__ static inline float soften(Pass &pass, float (&score)[EACH], int s,
-                                      const Problem &p)
+__device__ static inline float online_softmax(OnlineSoftmax &query,
+                                              float (&score)[EACH], int s,
+                                              const Problem &p)
 {
-    float most = -INFINITY, sum = 0.0f;
+    float max_score = -INFINITY, sum = 0.0f;
 
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
-        bool seen = s + j >= pass.first && s + j <= pass.t;
+        bool seen = s + j >= query.first && s + j <= query.t;
         score[j] = seen ? score[j] * p.log2_scale : -INFINITY;
-        most = fmaxf(most, score[j]);
+        max_score = fmaxf(max_score, score[j]);
     }
-    most = fmaxf(pass.m, row_max(most));
+    max_score = fmaxf(query.m, row_max(max_score));
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
-        score[j] = exp2f(score[j] - most);
+        score[j] = exp2f(score[j] - max_score);
         sum += score[j];
     }
-    float shrink = exp2f(pass.m - most);
-    pass.l = pass.l * shrink + row_sum(sum);
-    pass.m = most;
-    return shrink;
+    float rescale = exp2f(query.m - max_score);
+    query.l = query.l * rescale + row_sum(sum);
+    query.m = max_score;
+    return rescale;
 }
 
 template <typename X, int SLICE>
 __global__ void __launch_bounds__(THREADS)
-    forward_kernel(X *out, float *lse, const X *qkv, Problem p)
+    math_forward_kernel(X *out, float *lse, const X *qkv, Problem p)
 {
-    __shared__ Space space;
-    Place at = place_of(p, p.NH, SLICE);
+    __shared__ SharedTiles space;
+    BlockTile at = block_tile_of(p, p.NH, SLICE);
     at.t = (p.T - 1) / TILE * TILE - at.t; /* the longest rows first */
     const size_t kv_head = p.NH + at.head / heads_shared(p);
     const Head<const X> q = head_of(qkv, at.b, at.head, p);
@@ -70,13 +71,13 @@ __global__ void __launch_bounds__(THREADS)
     const Head<const X> v = head_of(qkv, at.b, kv_head + p.NKV, p);
     const int row = thread_row(), column = thread_column();
     Sums<SLICE> sums = {};
-    Pass pass[EACH];
+    OnlineSoftmax query[EACH];
     float inverse[EACH];
 
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         int t = at.t + row + i;
-        pass[i] = {t, first_seen(p, at.b, t), -1e30f, 0.0f};
+        query[i] = {t, first_seen(p, at.b, t), -1e30f, 0.0f};
     }
     for (int s = first_of_tile(p, at.b, at.t) / TILE * TILE;
          s < min(at.t + TILE, p.T); s += TILE) {
@@ -84,13 +85,13 @@ __global__ void __launch_bounds__(THREADS)
         multiply_tiles(score, space, q, at.t, k, s, p);
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            float shrink = soften(pass[i], score[i], s + column, p);
+            float rescale = online_softmax(query[i], score[i], s + column, p);
 #pragma unroll
             for (int c = 0; c < SLICE / SIDE; c++)
-                sums[i][c] *= shrink;
+                sums[i][c] *= rescale;
             if (p.drops.rows) {
                 float f[EACH];
-                dropout_factors(f, p, at.b, at.head, pass[i].t, s + column);
+                dropout_factors(f, p, at.b, at.head, query[i].t, s + column);
                 for (int j = 0; j < EACH; j++)
                     score[i][j] *= f[j];
             }
@@ -100,10 +101,10 @@ __global__ void __launch_bounds__(THREADS)
     }
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
-        inverse[i] = 1.0f / pass[i].l;
-        if (pass[i].t < p.T && at.d == 0 && column == 0)
-            lse[(at.b * p.NH + at.head) * (size_t)p.T + (size_t)pass[i].t] =
-                (pass[i].m + log2f(pass[i].l)) * (float)M_LN2;
+        inverse[i] = 1.0f / query[i].l;
+        if (query[i].t < p.T && at.d == 0 && column == 0)
+            lse[(at.b * p.NH + at.head) * (size_t)p.T + (size_t)query[i].t] =
+                (query[i].m + log2f(query[i].l)) * (float)M_LN2;
     }
     store_sums<SLICE>(out_head(out, at.b, at.head, p), at.t, at.d, sums,
                       inverse, p);
@@ -121,8 +122,8 @@ void dt_cuda_attention_math_forward(struct dt_stream *stream,
         Problem p =
             problem_of(a, aligned(a->HS, wide<X>(), sizeof(X), to, from));
         void (*kernel)(X *, float *, const X *, Problem) =
-            slice_of(a) == NARROW_SLICE ? forward_kernel<X, NARROW_SLICE>
-                                        : forward_kernel<X, WIDE_SLICE>;
+            slice_of(a) == NARROW_SLICE ? math_forward_kernel<X, NARROW_SLICE>
+                                        : math_forward_kernel<X, WIDE_SLICE>;
         launch(stream, kernel, blocks_of(p, p.NH), THREADS, to,
                dt_view_f32(lse), from, p);
     });

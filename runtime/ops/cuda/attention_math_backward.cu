@@ -5,8 +5,8 @@
  * With P = exp(S - lse), f the factors of dropout (1 without) and D = sum(dout
  * out) of each query:
  *   dV = (P f)^T dO;  dS = P (f dO V^T - D) scale;  dQ = dS K;  dK = dS^T Q
- * One kernel for D, one for dQ and one for dK and dV: the last two compute the
- * scores again, so that nothing is added by more than one block.
+ * One kernel for D, one for dQ, one for dK and dV. The last two compute the
+ * scores again, so that only one block adds to each element.
  */
 #include "config.h"
 
@@ -17,8 +17,8 @@ __global__ void __launch_bounds__(THREADS)
     backward_queries_kernel(X *dqkv, const X *dout, const float *lse,
                             const float *delta, const X *qkv, Problem p)
 {
-    __shared__ Space space;
-    Place at = place_of(p, p.NH, SLICE);
+    __shared__ SharedTiles space;
+    BlockTile at = block_tile_of(p, p.NH, SLICE);
     at.t = (p.T - 1) / TILE * TILE - at.t;
     const size_t kv_head = p.NH + at.head / heads_shared(p);
     const Head<const X> q = head_of(qkv, at.b, at.head, p);
@@ -44,8 +44,8 @@ __global__ void __launch_bounds__(THREADS)
             if (p.drops.rows)
                 dropout_factors(f, p, at.b, at.head, query[i].t, s + column);
             for (int j = 0; j < EACH; j++)
-                gradient(score[i][j], ds[i][j], query[i], s + column + j, f[j],
-                         p);
+                score_gradient(score[i][j], ds[i][j], query[i], s + column + j,
+                               f[j], p);
         }
         share_weights(space, ds);
         add_weighted<SLICE>(sums, space, k, s, at.d, p);
@@ -54,14 +54,15 @@ __global__ void __launch_bounds__(THREADS)
                       p);
 }
 
-/* A key sees the queries that see it, of all heads that share it. */
+/* Loops over the queries that attend to the keys, of all heads that share them.
+ */
 template <typename X, int SLICE>
 __global__ void __launch_bounds__(THREADS)
     backward_keys_kernel(X *dqkv, const X *dout, const float *lse,
                          const float *delta, const X *qkv, Problem p)
 {
-    __shared__ Space space;
-    const Place at = place_of(p, p.NKV, SLICE);
+    __shared__ SharedTiles space;
+    const BlockTile at = block_tile_of(p, p.NKV, SLICE);
     const size_t kv_head = p.NH + at.head;
     const Head<const X> k = head_of(qkv, at.b, kv_head, p);
     const Head<const X> v = head_of(qkv, at.b, kv_head + p.NKV, p);
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(THREADS)
         if (first_of_tile(p, at.b, t) > last)
             continue;
         for (size_t h = 0; h < heads_shared(p); h++) {
-            const Place of = {at.b, at.head * heads_shared(p) + h, t, at.d};
+            const BlockTile of = {at.b, at.head * heads_shared(p) + h, t, at.d};
             const Head<const X> q = head_of(qkv, at.b, of.head, p);
             const Head<const X> dy = out_head(dout, at.b, of.head, p);
             float score[EACH][EACH] = {}, ds[EACH][EACH] = {};
@@ -91,8 +92,8 @@ __global__ void __launch_bounds__(THREADS)
                     dropout_factors(f, p, at.b, of.head, query.t, at.t + row);
 #pragma unroll
                 for (int i = 0; i < EACH; i++)
-                    gradient(score[i][j], ds[i][j], query, at.t + row + i, f[i],
-                             p);
+                    score_gradient(score[i][j], ds[i][j], query, at.t + row + i,
+                                   f[i], p);
             }
             share_weights(space, score);
             add_weighted<SLICE>(dv, space, dy, t, at.d, p);
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(THREADS)
                       one, p);
 }
 
-size_t dt_cuda_attention_math_scratch(const struct dt_attention *a)
+size_t dt_cuda_attention_math_workspace(const struct dt_attention *a)
 {
     return a->B * a->NH * a->T;
 }
@@ -114,19 +115,20 @@ size_t dt_cuda_attention_math_scratch(const struct dt_attention *a)
 void dt_cuda_attention_math_backward(struct dt_stream *stream,
                                      struct dt_view dqkv, struct dt_view dout,
                                      struct dt_view out, struct dt_view lse,
-                                     struct dt_view qkv, struct dt_view scratch,
+                                     struct dt_view qkv,
+                                     struct dt_view workspace,
                                      const struct dt_attention *a)
 {
     assert_shapes(a, out, lse, qkv);
     assert(dqkv.count == qkv.count && dout.count == out.count);
-    assert(scratch.count >= dt_cuda_attention_math_scratch(a));
+    assert(workspace.count >= dt_cuda_attention_math_workspace(a));
     with_type(qkv.dtype, [=](auto x) {
         using X = decltype(x);
         using Kernel = void (*)(X *, const X *, const float *, const float *,
                                 const X *, Problem);
         X *to = data_of<X>(dqkv), *dy = data_of<X>(dout);
         X *y = data_of<X>(out), *from = data_of<X>(qkv);
-        float *delta = dt_view_f32(scratch);
+        float *delta = dt_view_f32(workspace);
         Problem p =
             problem_of(a, aligned(a->HS, wide<X>(), sizeof(X), to, dy, from));
         const bool narrow = slice_of(a) == NARROW_SLICE;

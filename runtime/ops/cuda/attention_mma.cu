@@ -2,22 +2,23 @@
 /*
  * attention_mma.cu - causal attention of 16-bit types on tensor cores, forward
  *
- * As attention_math.cu, but products are of 16-bit factors with sums in fp32,
- * so probabilities are rounded before they are multiplied.
+ * As attention_math.cu, except that matrix multiplications take 16-bit operands
+ * and sum in fp32, so probabilities are rounded before they are multiplied.
  */
 #include "config.h"
 
 #include "ops/cuda/attention_mma.cuh"
 
-/* Scores of keys s... become 2^(s - m) of this thread's row i. Returns what is
- * to be multiplied with what was summed before.
+/* Scores of keys s... in row i of this thread become 2^(s - m). Returns the
+ * factor that rescales the sums of earlier tiles.
  */
 template <int N>
-__device__ static inline float soften_row(float (&score)[N][4], int i, int s,
-                                          int t, int first, float &m, float &l,
-                                          const Problem &p)
+__device__ static inline float online_softmax_row(float (&score)[N][4], int i,
+                                                  int s, int t, int first,
+                                                  float &m, float &l,
+                                                  const Problem &p)
 {
-    float most = -INFINITY, sum = 0.0f;
+    float max_score = -INFINITY, sum = 0.0f;
 
 #pragma unroll
     for (int n = 0; n < N; n++) {
@@ -26,26 +27,27 @@ __device__ static inline float soften_row(float (&score)[N][4], int i, int s,
             const int key = s + n * 8 + group_column() + j % 2;
             score[n][j] = key >= first && key <= t ? score[n][j] * p.log2_scale
                                                    : -INFINITY;
-            most = fmaxf(most, score[n][j]);
+            max_score = fmaxf(max_score, score[n][j]);
         }
     }
     for (int step = 1; step < 4; step *= 2)
-        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, step));
-    most = fmaxf(most, m);
+        max_score =
+            fmaxf(max_score, __shfl_xor_sync(0xffffffffu, max_score, step));
+    max_score = fmaxf(max_score, m);
 #pragma unroll
     for (int n = 0; n < N; n++) {
 #pragma unroll
         for (int j = 2 * i; j < 2 * i + 2; j++) {
-            score[n][j] = exp2f(score[n][j] - most);
+            score[n][j] = exp2f(score[n][j] - max_score);
             sum += score[n][j];
         }
     }
     for (int step = 1; step < 4; step *= 2)
         sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    const float shrink = exp2f(m - most);
-    l = l * shrink + sum;
-    m = most;
-    return shrink;
+    const float rescale = exp2f(m - max_score);
+    l = l * rescale + sum;
+    m = max_score;
+    return rescale;
 }
 
 template <typename X, int D>
@@ -53,9 +55,9 @@ __global__ void __launch_bounds__(MMA_THREADS)
     mma_forward_kernel(X *out, float *lse, const X *qkv, Problem p)
 {
     constexpr int COLUMNS = COLUMNS_OF(D), N = COLUMNS / 8;
-    __shared__ Straight<X, D, COLUMNS> keys;
-    __shared__ Turned<X, D, COLUMNS> values;
-    Place at = place_of(p, p.NH, D);
+    __shared__ RowTile<X, D, COLUMNS> keys;
+    __shared__ TransposedTile<X, D, COLUMNS> values;
+    BlockTile at = block_tile_of(p, p.NH, D);
     at.t = (p.T - 1) / TILE * TILE - at.t; /* the longest rows first */
     const size_t kv_head = p.NH + at.head / heads_shared(p);
     const Head<const X> k = head_of(qkv, at.b, kv_head, p);
@@ -63,9 +65,9 @@ __global__ void __launch_bounds__(MMA_THREADS)
     const int own = at.t + (int)threadIdx.x / WARP * 16;
     float sums[D / 8][4] = {}, m[2] = {-1e30f, -1e30f}, l[2] = {};
     int t[2], first[2];
-    Left q[D / 16];
+    FragmentA q[D / 16];
 
-    load_left<D>(q, head_of(qkv, at.b, at.head, p), own, p);
+    load_fragment_a<D>(q, head_of(qkv, at.b, at.head, p), own, p);
     for (int i = 0; i < 2; i++) {
         t[i] = own + group_row() + i * 8;
         first[i] = first_seen(p, at.b, t[i]);
@@ -77,15 +79,15 @@ __global__ void __launch_bounds__(MMA_THREADS)
         load_columns<X, D, COLUMNS>(&keys, nullptr, k, s, p);
         load_columns<X, D, COLUMNS>(nullptr, &values, v, s, p);
         __syncthreads();
-        multiply<X, D, COLUMNS>(score, q, keys);
+        multiply_columns<X, D, COLUMNS>(score, q, keys);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float shrink =
-                soften_row<N>(score, i, s, t[i], first[i], m[i], l[i], p);
+            const float rescale = online_softmax_row<N>(
+                score, i, s, t[i], first[i], m[i], l[i], p);
 #pragma unroll
             for (int n = 0; n < D / 8; n++) {
-                sums[n][2 * i] *= shrink;
-                sums[n][2 * i + 1] *= shrink;
+                sums[n][2 * i] *= rescale;
+                sums[n][2 * i + 1] *= rescale;
             }
         }
         if (p.drops.rows) {
@@ -101,7 +103,7 @@ __global__ void __launch_bounds__(MMA_THREADS)
                 }
             }
         }
-        add_product<X, D, COLUMNS>(sums, score, values);
+        add_weighted_columns<X, D, COLUMNS>(sums, score, values);
     }
     const float inverse[2] = {1.0f / l[0], 1.0f / l[1]};
     for (int i = 0; i < 2; i++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_mma.cuh - matrix products of warps, for attention in 16 bits
+ * attention_mma.cuh - tensor core tiles for attention in 16 bits
  *
- * A block of WARPS warps owns a tile of TILE rows, 16 a warp; columns pass by
- * through shared memory, COLUMNS at a time. Fragments are those of mma.m16n8k16
- * (PTX ISA, "Matrix Fragments for mma.m16n8k16"): with g = lane / 4 and
- * t = lane % 4 a thread has of the accumulator, which is 16 x 8, columns 2t and
- * 2t + 1 of rows g and g + 8. Two accumulators side by side, rounded, are the
- * left factor of the next product.
+ * A block of WARPS warps owns a tile of TILE rows, 16 a warp, and loops over
+ * columns in shared memory, COLUMNS at a time. Fragments are those of
+ * mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"): with g = lane /
+ * 4 and t = lane % 4 a thread has columns 2t and 2t + 1 of rows g and g + 8 of
+ * the 16 x 8 accumulator. Two accumulators side by side, rounded, are fragment
+ * A of the next matrix multiplication.
  */
 #ifndef DT_OPS_CUDA_ATTENTION_MMA_CUH
 #define DT_OPS_CUDA_ATTENTION_MMA_CUH
@@ -18,13 +18,13 @@
 
 enum { WARPS = TILE / 16, MMA_THREADS = WARPS * WARP, GAP = 8 };
 
-/* Columns that pass by at a time: what fits into shared memory four times, and
- * into registers twice.
+/* Columns at a time: four such tiles fit into shared memory, and two into
+ * registers.
  */
 #define COLUMNS_OF(D) ((D) <= 64 ? 64 : 32)
 
-/* The left factor of a product: 16 x 16. */
-struct Left {
+/* Operand A of mma: 16 x 16. */
+struct FragmentA {
     uint32_t x[4];
 };
 
@@ -39,7 +39,7 @@ __device__ static inline int group_column()
 }
 
 template <typename X>
-__device__ static inline uint32_t pack(float low, float high)
+__device__ static inline uint32_t pack_pair(float low, float high)
 {
     const X two[2] = {from_float<X>(low), from_float<X>(high)};
     uint32_t word;
@@ -62,14 +62,14 @@ __device__ static inline uint32_t word_at(const void *two)
         : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b0),         \
           "r"(b1))
 
-__device__ static inline void mma(float (&d)[4], const Left &a, uint32_t b0,
-                                  uint32_t b1, __nv_bfloat16)
+__device__ static inline void mma(float (&d)[4], const FragmentA &a,
+                                  uint32_t b0, uint32_t b1, __nv_bfloat16)
 {
     DT_MMA("bf16");
 }
 
-__device__ static inline void mma(float (&d)[4], const Left &a, uint32_t b0,
-                                  uint32_t b1, __half)
+__device__ static inline void mma(float (&d)[4], const FragmentA &a,
+                                  uint32_t b0, uint32_t b1, __half)
 {
     DT_MMA("f16");
 }
@@ -85,10 +85,10 @@ __device__ static inline float half_of(uint32_t word, int which)
     return to_float(two[which]);
 }
 
-/* The same for tests/simt, and of no interest to nvcc. */
+/* The same for tests/simt; nvcc never compiles it. */
 template <typename X>
-__device__ static inline void mma(float (&d)[4], const Left &a, uint32_t b0,
-                                  uint32_t b1, X)
+__device__ static inline void mma(float (&d)[4], const FragmentA &a,
+                                  uint32_t b0, uint32_t b1, X)
 {
     for (int k = 0; k < 16; k += 2) {
         uint32_t left[2], right[2];
@@ -107,12 +107,13 @@ __device__ static inline void mma(float (&d)[4], const Left &a, uint32_t b0,
 
 #endif
 
-/* 16 rows of a head from position t on, D elements: the left factors of
- * products over the elements; 0 where there are none.
+/* 16 rows of a head from position t on, D elements, as operands A; 0 beyond the
+ * end.
  */
 template <int D, typename X>
-__device__ static void load_left(Left (&to)[D / 16], Head<const X> head, int t,
-                                 const Problem &p)
+__device__ static void load_fragment_a(FragmentA (&to)[D / 16],
+                                       Head<const X> head, int t,
+                                       const Problem &p)
 {
 #pragma unroll
     for (int c = 0; c < D / 16; c++) {
@@ -127,18 +128,18 @@ __device__ static void load_left(Left (&to)[D / 16], Head<const X> head, int t,
     }
 }
 
-/* COLUMNS positions of a head in shared memory, as they lie and turned. */
-template <typename X, int D, int COLUMNS> struct alignas(16) Straight {
+/* COLUMNS positions of a head in shared memory, row-major and transposed. */
+template <typename X, int D, int COLUMNS> struct alignas(16) RowTile {
     X x[COLUMNS][D + GAP];
 };
-template <typename X, int D, int COLUMNS> struct alignas(16) Turned {
+template <typename X, int D, int COLUMNS> struct alignas(16) TransposedTile {
     X x[D][COLUMNS + GAP];
 };
 
-/* Both, or one of them if the other is NULL; 0 where there are none. */
+/* Fills both tiles, or one if the other is NULL; 0 beyond the end. */
 template <typename X, int D, int COLUMNS>
-__device__ static void load_columns(Straight<X, D, COLUMNS> *straight,
-                                    Turned<X, D, COLUMNS> *turned,
+__device__ static void load_columns(RowTile<X, D, COLUMNS> *rows,
+                                    TransposedTile<X, D, COLUMNS> *transposed,
                                     Head<const X> head, int t, const Problem &p)
 {
     constexpr int W = 8;
@@ -153,18 +154,18 @@ __device__ static void load_columns(Straight<X, D, COLUMNS> *straight,
             for (int j = 0; j < W; j++)
                 some.v[j] = from_float<X>(0.0f);
         }
-        if (straight)
-            *(Vec<X, W> *)&straight->x[row][d] = some;
-        for (int j = 0; turned && j < W; j++)
-            turned->x[d + j][row] = some.v[j];
+        if (rows)
+            *(Vec<X, W> *)&rows->x[row][d] = some;
+        for (int j = 0; transposed && j < W; j++)
+            transposed->x[d + j][row] = some.v[j];
     }
 }
 
-/* product(16, COLUMNS) of a warp's rows and of columns */
+/* product(16, COLUMNS) = the warp's rows x columns^T */
 template <typename X, int D, int COLUMNS>
-__device__ static void multiply(float (&product)[COLUMNS / 8][4],
-                                const Left (&rows)[D / 16],
-                                const Straight<X, D, COLUMNS> &columns)
+__device__ static void multiply_columns(float (&product)[COLUMNS / 8][4],
+                                        const FragmentA (&rows)[D / 16],
+                                        const RowTile<X, D, COLUMNS> &columns)
 {
 #pragma unroll
     for (int n = 0; n < COLUMNS / 8; n++) {
@@ -182,15 +183,16 @@ __device__ static void multiply(float (&product)[COLUMNS / 8][4],
 
 /* sums(16, D) += weights(16, COLUMNS), rounded, x columns */
 template <typename X, int D, int COLUMNS>
-__device__ static void add_product(float (&sums)[D / 8][4],
-                                   const float (&weights)[COLUMNS / 8][4],
-                                   const Turned<X, D, COLUMNS> &columns)
+__device__ static void add_weighted_columns(
+    float (&sums)[D / 8][4], const float (&weights)[COLUMNS / 8][4],
+    const TransposedTile<X, D, COLUMNS> &columns)
 {
 #pragma unroll
     for (int c = 0; c < COLUMNS / 16; c++) {
         const float(&a)[4] = weights[2 * c], (&b)[4] = weights[2 * c + 1];
-        const Left left = {{pack<X>(a[0], a[1]), pack<X>(a[2], a[3]),
-                            pack<X>(b[0], b[1]), pack<X>(b[2], b[3])}};
+        const FragmentA left = {
+            {pack_pair<X>(a[0], a[1]), pack_pair<X>(a[2], a[3]),
+             pack_pair<X>(b[0], b[1]), pack_pair<X>(b[2], b[3])}};
 #pragma unroll
         for (int n = 0; n < D / 8; n++) {
             const X *at =
@@ -215,14 +217,14 @@ __device__ static void store_rows(Head<X> head, int t,
             const int row = t + group_row() + i * 8;
             if (row < p.T && d < (int)p.HS)
                 *(uint32_t *)(head.at + (size_t)row * head.stride + d) =
-                    pack<X>(sums[n][2 * i] * factor[i],
-                            sums[n][2 * i + 1] * factor[i]);
+                    pack_pair<X>(sums[n][2 * i] * factor[i],
+                                 sums[n][2 * i + 1] * factor[i]);
         }
     }
 }
 
-/* The factor of dropout of one score, and of two neighbours in a row, which are
- * mostly of the same block of random words.
+/* Dropout factors of one score, and of two neighbours in a row, which mostly
+ * share a block of random words.
  */
 __device__ static inline float score_factor(const Problem &p, size_t b,
                                             size_t head, int t, int s)

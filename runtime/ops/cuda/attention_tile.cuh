@@ -3,11 +3,13 @@
  * attention_tile.cuh - tiles of scores: what both passes of attention share
  *
  * A block owns a tile of queries (forward, dQ) or of keys (dK and dV) of one
- * head, and of its sums SLICE elements of the head; more than one slice
- * computes the scores again. So every sum has one owner and one order.
+ * head, and SLICE elements of the head in the sums; if there are several
+ * slices, each computes the scores again. So every sum has one owner and one
+ * order.
  *
- * A tile of scores has a row for what the block owns, a column for what passes
- * by. A thread has EACH x EACH neighbours of it, and EACH rows of the sums.
+ * The rows of a tile of scores are what the block owns; its columns are what it
+ * loops over. A thread has EACH x EACH neighbouring scores, and EACH rows of
+ * the sums.
  */
 #ifndef DT_OPS_CUDA_ATTENTION_TILE_CUH
 #define DT_OPS_CUDA_ATTENTION_TILE_CUH
@@ -20,12 +22,12 @@
 
 enum {
     TILE = 64, /* rows and columns of a tile */
-    EACH = 4,  /* of them a thread has */
+    EACH = 4,  /* rows, and columns, of a thread */
     SIDE = TILE / EACH,
     THREADS = SIDE * SIDE,
-    DEPTH = 32,        /* elements of the heads that are read at a time */
-    PITCH = TILE + 4,  /* of a row of a tile, so that banks differ */
-    ROWS_FLOATS = 4096 /* rows that are read at a time, SLICE elements each */
+    DEPTH = 32,        /* elements of a head that are loaded at a time */
+    PITCH = TILE + 4,  /* row stride in shared memory, against bank conflicts */
+    ROWS_FLOATS = 4096 /* loaded at a time: rows of SLICE elements */
 };
 
 /* struct dt_attention as kernels take it. */
@@ -33,7 +35,7 @@ struct Problem {
     size_t B, NH, NKV, HS;
     int T, window, slices;
     bool wide; /* 16-byte accesses are aligned */
-    const int32_t *starts;
+    const int32_t *doc_start;
     float scale, log2_scale; /* of the scores, in units of 1 and of ln 2 */
     Drops drops;             /* without rows: none */
 };
@@ -44,20 +46,18 @@ template <typename X> struct Head {
     size_t stride;
 };
 
-/* What a block works on: `head` of row b, the tile at position t, elements
- * from d on.
- */
-struct Place {
+/* The tile of a block: `head` of row b, positions from t, elements from d. */
+struct BlockTile {
     size_t b, head;
     int t, d;
 };
 
-struct alignas(16) Space {
+struct alignas(16) SharedTiles {
     union {
-        float turned[2][DEPTH][PITCH]; /* of rows and of columns */
+        float transposed[2][DEPTH][PITCH]; /* of rows and of columns */
         float rows[ROWS_FLOATS];
     };
-    float weights[TILE][PITCH]; /* (columns, rows) of the tile */
+    float weights[TILE][PITCH]; /* (columns, rows) of the tile of scores */
 };
 
 __device__ static inline int thread_row()
@@ -93,31 +93,32 @@ __device__ static inline Head<X> out_head(X *out, size_t b, size_t h,
 }
 
 /* Blocks of the same tile follow each other. */
-__device__ static inline Place place_of(const Problem &p, size_t heads,
-                                        int slice)
+__device__ static inline BlockTile block_tile_of(const Problem &p, size_t heads,
+                                                 int slice)
 {
     size_t i = blockIdx.x;
-    Place place;
+    BlockTile tile;
 
-    place.d = (int)(i % (size_t)p.slices) * slice;
+    tile.d = (int)(i % (size_t)p.slices) * slice;
     i /= (size_t)p.slices;
-    place.head = i % heads;
-    place.b = i / heads % p.B;
-    place.t = (int)(i / heads / p.B) * TILE;
-    return place;
+    tile.head = i % heads;
+    tile.b = i / heads % p.B;
+    tile.t = (int)(i / heads / p.B) * TILE;
+    return tile;
 }
 
-/* The first position that position t of row b sees; beyond the end none. */
+/* The first position that position t of row b attends to; INT_MAX past the end.
+ */
 __device__ static inline int first_seen(const Problem &p, size_t b, int t)
 {
     if (t >= p.T)
         return INT_MAX;
-    int start = p.starts ? p.starts[b * (size_t)p.T + (size_t)t] : 0;
+    int start = p.doc_start ? p.doc_start[b * (size_t)p.T + (size_t)t] : 0;
     int edge = p.window > 0 ? t - p.window + 1 : 0;
     return max(start, edge);
 }
 
-/* The least of it in the tile at t, in all threads. */
+/* The minimum of first_seen over the tile at t, in all threads. */
 __device__ static inline int first_of_tile(const Problem &p, size_t b, int t)
 {
     int lane = (int)threadIdx.x % WARP;
@@ -132,8 +133,8 @@ __device__ static inline int first_of_tile(const Problem &p, size_t b, int t)
 
 /* x = W elements, or 0 if there are none. */
 template <int W, typename X>
-__device__ static inline void load(float (&x)[W], const X *from, bool there,
-                                   bool wide)
+__device__ static inline void load_elements(float (&x)[W], const X *from,
+                                            bool there, bool wide)
 {
     constexpr int STEP = W < 16 / (int)sizeof(X) ? W : 16 / (int)sizeof(X);
 
@@ -151,12 +152,12 @@ __device__ static inline void load(float (&x)[W], const X *from, bool there,
     }
 }
 
-/* to(DEPTH, TILE): elements d... of positions t... of the head, turned; 0 where
- * there are none
+/* to(DEPTH, TILE): elements d... of positions t... of the head, transposed; 0
+ * beyond the end
  */
 template <typename X>
-__device__ static void load_turned(float (*to)[PITCH], Head<X> head, int t,
-                                   int d, const Problem &p)
+__device__ static void load_transposed(float (*to)[PITCH], Head<X> head, int t,
+                                       int d, const Problem &p)
 {
     constexpr int W = 4, PARTS = THREADS / TILE;
     const int row = (int)threadIdx.x % TILE;
@@ -167,7 +168,7 @@ __device__ static void load_turned(float (*to)[PITCH], Head<X> head, int t,
         const int at = i + (int)threadIdx.x / TILE * W;
         const int left = (int)p.HS - d - at;
         float x[W];
-        load(x, from + d + at, t + row < p.T && left >= W, p.wide);
+        load_elements(x, from + d + at, t + row < p.T && left >= W, p.wide);
         if (t + row < p.T && left > 0 && left < W) {
             for (int j = 0; j < W; j++)
                 x[j] = j < left ? to_float(from[d + at + j]) : 0.0f;
@@ -177,25 +178,25 @@ __device__ static void load_turned(float (*to)[PITCH], Head<X> head, int t,
     }
 }
 
-/* product(EACH, EACH) += the dot products of positions t... of a and u... of b
- */
+/* product(EACH, EACH) += dot products of positions t... of a and u... of b */
 template <typename X, typename Y>
 __device__ static void multiply_tiles(float (&product)[EACH][EACH],
-                                      Space &space, Head<X> a, int t, Head<Y> b,
-                                      int u, const Problem &p)
+                                      SharedTiles &space, Head<X> a, int t,
+                                      Head<Y> b, int u, const Problem &p)
 {
     const int row = thread_row(), column = thread_column();
 
     for (int d = 0; d < (int)p.HS; d += DEPTH) {
         __syncthreads();
-        load_turned(space.turned[0], a, t, d, p);
-        load_turned(space.turned[1], b, u, d, p);
+        load_transposed(space.transposed[0], a, t, d, p);
+        load_transposed(space.transposed[1], b, u, d, p);
         __syncthreads();
 #pragma unroll 8
         for (int k = 0; k < DEPTH; k++) {
-            const auto x = *(const Vec<float, EACH> *)&space.turned[0][k][row];
+            const auto x =
+                *(const Vec<float, EACH> *)&space.transposed[0][k][row];
             const auto y =
-                *(const Vec<float, EACH> *)&space.turned[1][k][column];
+                *(const Vec<float, EACH> *)&space.transposed[1][k][column];
 #pragma unroll
             for (int i = 0; i < EACH; i++)
                 for (int j = 0; j < EACH; j++)
@@ -204,8 +205,8 @@ __device__ static void multiply_tiles(float (&product)[EACH][EACH],
     }
 }
 
-/* Puts a thread's part of a tile where all can read it. */
-__device__ static inline void share_weights(Space &space,
+/* Writes a thread's part of a tile to shared memory. */
+__device__ static inline void share_weights(SharedTiles &space,
                                             const float (&weights)[EACH][EACH])
 {
     const int row = thread_row(), column = thread_column();
@@ -233,7 +234,7 @@ __device__ static inline int column_of(int c)
 
 /* sums += weights x elements d... of positions u... of the head */
 template <int SLICE, typename X>
-__device__ static void add_weighted(Sums<SLICE> &sums, Space &space,
+__device__ static void add_weighted(Sums<SLICE> &sums, SharedTiles &space,
                                     Head<X> head, int u, int d,
                                     const Problem &p)
 {
@@ -248,7 +249,7 @@ __device__ static void add_weighted(Sums<SLICE> &sums, Space &space,
             const X *from = head.at + (size_t)t * head.stride + at;
             const int left = (int)p.HS - at;
             float x[W];
-            load(x, from, t < p.T && left >= W, p.wide);
+            load_elements(x, from, t < p.T && left >= W, p.wide);
             if (t < p.T && left > 0 && left < W) {
                 for (int j = 0; j < W; j++)
                     x[j] = j < left ? to_float(from[j]) : 0.0f;
@@ -332,7 +333,7 @@ __device__ static inline void dropout_factors(float (&f)[EACH],
 
 /* --- launches --- */
 
-/* The widest slice: sums of it still fit into registers. */
+/* Sums of a wider slice would not fit into registers. */
 enum { NARROW_SLICE = 64, WIDE_SLICE = 128 };
 
 static inline int slice_of(const struct dt_attention *a)
@@ -354,7 +355,7 @@ static inline Problem problem_of(const struct dt_attention *a, bool wide)
     p.window = a->window < a->T ? (int)a->window : 0;
     p.slices = ((int)a->HS + slice - 1) / slice;
     p.wide = wide;
-    p.starts = data_of<int32_t>(a->starts);
+    p.doc_start = data_of<int32_t>(a->doc_start);
     p.scale = (float)scale;
     p.log2_scale = (float)(scale * M_LOG2E);
     p.drops = drops_of(&a->dropout, a->B * a->T);

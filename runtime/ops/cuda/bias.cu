@@ -2,32 +2,33 @@
 /*
  * bias.cu - the gradient of a bias: column sums, also weighted ones
  *
- * A block adds up some rows of some columns: each thread its W columns of every
- * WARPS-th row, then the warps' sums one after the other. If there is more than
- * one block for the same columns, a second kernel adds theirs, in order too.
+ * A block sums some rows of some columns: each thread W columns of every
+ * WARPS-th row, then the sums of the warps in order. If several blocks share
+ * columns, a second kernel adds their sums, in order too.
  */
 #include "config.h"
 
+#include "ops/cuda/cuda.h"
 #include "tensor/kernel.cuh"
 
 enum {
     WARPS = 8,
-    AHEAD = 4,          /* rows that a thread reads before it adds them */
+    AHEAD = 4,          /* rows that a thread loads before it adds them */
     BLOCKS_PER_CORE = 4 /* multiprocessor */
 };
 
-/* What rows are multiplied with: that of row n is at[n * stride]. */
+/* The factors of rows: that of row n is at[n * stride]. */
 template <typename X> struct RowWeights {
     const X *at;
     size_t stride;
 
-    __device__ float of(size_t n) const
+    __device__ float weight(size_t n) const
     {
         return to_float(at[n * stride]);
     }
 };
 struct Unweighted {
-    __device__ float of(size_t) const
+    __device__ float weight(size_t) const
     {
         return 1.0f;
     }
@@ -35,9 +36,9 @@ struct Unweighted {
 
 /* partial(chunks, OC) = sums of `rows` rows each of dout(N,OC) */
 template <typename X, int W, typename F>
-static __global__ void sum_rows(float *partial, const X *dout, F factors,
-                                size_t N, size_t OC, size_t rows,
-                                bool accumulate)
+static __global__ void sum_rows_kernel(float *partial, const X *dout, F factors,
+                                       size_t N, size_t OC, size_t rows,
+                                       bool accumulate)
 {
     typedef Vec<X, W> V;
     __shared__ float sums[WARPS][WARP * W];
@@ -55,7 +56,7 @@ static __global__ void sum_rows(float *partial, const X *dout, F factors,
 #pragma unroll
             for (int i = 0; i < AHEAD; i++) {
                 x[i] = *(const V *)&dout[(n + i * WARPS) * OC + col];
-                factor[i] = factors.of(n + i * WARPS);
+                factor[i] = factors.weight(n + i * WARPS);
             }
 #pragma unroll
             for (int i = 0; i < AHEAD; i++)
@@ -65,13 +66,13 @@ static __global__ void sum_rows(float *partial, const X *dout, F factors,
         }
         for (; n < end; n += WARPS) {
             V x = *(const V *)&dout[n * OC + col];
-            float factor = factors.of(n);
+            float factor = factors.weight(n);
 #pragma unroll
             for (int w = 0; w < W; w++)
                 sum[w] += factor * to_float(x.v[w]);
         }
     }
-    /* One row of banks for each w, so that lanes do not meet in one. */
+    /* One row for each w, so that lanes use different banks. */
 #pragma unroll
     for (int w = 0; w < W; w++)
         sums[warp][w * WARP + lane] = sum[w];
@@ -89,8 +90,9 @@ static __global__ void sum_rows(float *partial, const X *dout, F factors,
 }
 
 /* db(OC) = or += sum of partial(chunks, OC) */
-static __global__ void sum_partials(float *db, const float *partial,
-                                    size_t chunks, size_t OC, bool accumulate)
+static __global__ void sum_partials_kernel(float *db, const float *partial,
+                                           size_t chunks, size_t OC,
+                                           bool accumulate)
 {
     __shared__ float sums[WARP][WARP];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -126,20 +128,21 @@ static void sum_columns(struct dt_stream *stream, float *db, const X *dout,
     rows = (rows + WARPS - 1) / WARPS * WARPS;
     chunks = blocks_for(N, rows);
     if (chunks <= 1) {
-        launch(stream, sum_rows<X, W, F>, dim3(tiles), dim3(WARPS * WARP), db,
-               dout, factors, N, OC, rows, accumulate);
+        launch(stream, sum_rows_kernel<X, W, F>, dim3(tiles),
+               dim3(WARPS * WARP), db, dout, factors, N, OC, rows, accumulate);
         return;
     }
     float *partial = (float *)stream->workspace;
-    launch(stream, sum_rows<X, W, F>, dim3(tiles, (unsigned)chunks),
+    launch(stream, sum_rows_kernel<X, W, F>, dim3(tiles, (unsigned)chunks),
            dim3(WARPS * WARP), partial, dout, factors, N, OC, rows, false);
-    launch(stream, sum_partials, dim3(blocks_for(OC, WARP)), dim3(WARP * WARP),
-           db, (const float *)partial, chunks, OC, accumulate);
+    launch(stream, sum_partials_kernel, dim3(blocks_for(OC, WARP)),
+           dim3(WARP * WARP), db, (const float *)partial, chunks, OC,
+           accumulate);
 }
 
 template <typename X, typename F>
-static void start(struct dt_stream *stream, float *db, const X *dout, F factors,
-                  size_t N, size_t OC, bool accumulate)
+static void launch_sums(struct dt_stream *stream, float *db, const X *dout,
+                        F factors, size_t N, size_t OC, bool accumulate)
 {
     if (aligned(OC, wide<X>(), sizeof(X), dout))
         sum_columns<X, wide<X>()>(stream, db, dout, factors, N, OC, accumulate);
@@ -156,7 +159,8 @@ void dt_cuda_bias_backward(struct dt_stream *stream, struct dt_view db,
     assert(N > 0 && db.count == OC && dout.count >= N * OC);
     with_type(dout.dtype, [&](auto x) {
         typedef decltype(x) X;
-        start<X>(stream, to, data_of<X>(dout), Unweighted(), N, OC, accumulate);
+        launch_sums<X>(stream, to, data_of<X>(dout), Unweighted(), N, OC,
+                       accumulate);
     });
 }
 
@@ -171,6 +175,6 @@ void dt_cuda_weighted_sums(struct dt_stream *stream, struct dt_view sums,
     with_type(x.dtype, [&](auto zero) {
         typedef decltype(zero) X;
         const RowWeights<X> factors = {data_of<const X>(weights), stride};
-        start<X>(stream, to, data_of<X>(x), factors, N, C, accumulate);
+        launch_sums<X>(stream, to, data_of<X>(x), factors, N, C, accumulate);
     });
 }

@@ -2,26 +2,28 @@
 /*
  * cross_entropy.cu - the head and its loss, a chunk of rows at a time
  *
- * A chunk is three products and one kernel, which reads the logits of a row,
- * and replaces them by their gradient: 2 reads and 1 write of a row, of which
- * the second read comes from caches. Two rows at a time are a multiprocessor's:
- * 200 KiB of its 256 for GPT-2 in bf16, 26 MiB of 50 in the L2 of an H200.
+ * A chunk takes three matrix multiplications and one kernel, which reads the
+ * logits of a row and replaces them by their gradient: 2 reads and 1 write of a
+ * row, of which the second read hits caches. A multiprocessor has two rows at a
+ * time: for GPT-2 in bf16 200 KiB of its 256, and 26 MiB of 50 in the L2 of an
+ * H200.
  */
 #include "config.h"
 
-#include "tensor/kernel.cuh"
+#include "ops/cuda/cuda.h"
 #include "tensor/batch.h"
+#include "tensor/kernel.cuh"
 
 namespace
 {
 
 enum {
     BLOCK = 1024,
-    UNIT = 8,   /* columns that products like a multiple of */
-    PAD = 64,   /* columns; a row then begins at 128 bytes */
-    TILE = 256, /* rows of the widest tiles of a product */
+    UNIT = 8,   /* matrix multiplications want multiples of this many columns */
+    PAD = 64,   /* columns; rows then begin at multiples of 128 bytes */
+    TILE = 256, /* rows of cuBLASLt's largest tiles */
 };
-/* A multiprocessor of these holds 1536 threads, of all others 2048. */
+/* These multiprocessors hold 1536 threads, all others 2048. */
 #if defined(__CUDA_ARCH__) &&                                                  \
     (__CUDA_ARCH__ / 100 == 8 || __CUDA_ARCH__ >= 1100) &&                     \
     __CUDA_ARCH__ != 800
@@ -31,26 +33,26 @@ enum { BLOCKS = 2 };
 #endif
 constexpr size_t MOST_ROWS = 1 << 16;
 
-/* dw is read and written once a chunk, 8 V C bytes, while the chunk's products
- * are 6 rows V C operations: at 4.8 TB/s and 700 TFLOP/s the former is 195 /
- * rows of the latter, 1.2 % of it with 16384 rows. These are 1.65 GB for GPT-2
- * in bf16, 2 bytes * 50304 * 16384; more would be for little.
+/* A chunk reads and writes dw once, 8 V C bytes, and its matrix multiplications
+ * are 6 rows V C operations: at 4.8 TB/s and 700 TFLOP/s the former takes 195 /
+ * rows of the time of the latter, 1.2 % with 16384 rows. Their logits are 1.65
+ * GB for GPT-2 in bf16, 2 bytes * 50304 * 16384; more would gain little.
  */
 constexpr size_t MOST_BYTES = (size_t)2 << 30;
 
-/* What a row says about itself before its gradient can be known. */
-struct Row {
+/* Sums over a row, from which its gradient follows. */
+struct RowStats {
     float max;
     float sum; /* of exp(x - max) */
-    float all; /* of x, if it is smoothed */
+    float all; /* of x, with label smoothing */
 };
 
 /* The gradient is factor * exp(x - max) - spread, less `peak` at the target. */
-struct Slope {
+struct Gradient {
     float max, factor, spread, peak;
 };
 
-/* 2^x to 2 ulp, and 0 where exp2f would spend instructions on denormals. */
+/* 2^x to 2 ulp; 0 where exp2f would compute a denormal. */
 __device__ float exp2_fast(float x)
 {
 #ifdef __CUDA_ARCH__
@@ -74,16 +76,19 @@ template <typename X> __device__ float exp_of(float x, float max)
     return exp2_fast(fmaf(x, LOG2E, -max * LOG2E));
 }
 
-template <typename X, int W> __device__ void widen(float (&to)[W], Vec<X, W> x)
+template <typename X, int W>
+__device__ void load_vec_floats(float (&to)[W], Vec<X, W> x)
 {
 #pragma unroll
     for (int j = 0; j < W; j++)
         to[j] = to_float(x.v[j]);
 }
 
-/* Only the first `there` of x count; the others are 0. */
+/* Adds x to the sums. Only the first `there` elements are real; the others are
+ * 0.
+ */
 template <typename X, bool SMOOTH, int W>
-__device__ void add_vec(Row &row, float (&x)[W], unsigned there)
+__device__ void add_vec(RowStats &row, float (&x)[W], unsigned there)
 {
     float top = row.max, sum = 0.0f;
 
@@ -103,36 +108,36 @@ __device__ void add_vec(Row &row, float (&x)[W], unsigned there)
     row.max = top;
 }
 
-/* What a thread has of x(V), from the last vector to the first: those that were
- * read last are read first when they are replaced.
+/* A thread's part of x(V), from the last vector to the first: what was read
+ * last is read first when it is replaced, and is still in a cache.
  */
 template <typename X, bool SMOOTH>
-__device__ Row read_row(const X *x, unsigned V)
+__device__ RowStats read_row(const X *x, unsigned V)
 {
     constexpr int W = wide<X>();
     const unsigned rounds = V / W / BLOCK, i = rounds * BLOCK + threadIdx.x;
     const Vec<X, W> *at = (const Vec<X, W> *)x + i;
-    Row row = {-INFINITY, 0.0f, 0.0f};
+    RowStats row = {-INFINITY, 0.0f, 0.0f};
     float v[W];
 
     if (i * W < V) {
-        widen(v, *at);
+        load_vec_floats(v, *at);
         add_vec<X, SMOOTH>(row, v, V - i * W);
     }
 #pragma unroll 2
     for (unsigned left = rounds; left > 0; left--) {
         at -= BLOCK;
-        widen(v, *at);
+        load_vec_floats(v, *at);
         add_vec<X, SMOOTH>(row, v, W);
     }
     return row;
 }
 
-/* The row as all threads of the block saw it. */
+/* The sums over all threads of the block. */
 template <typename X, bool SMOOTH>
-__device__ Row join(Row part, float (&shared)[WARP])
+__device__ RowStats reduce_row(RowStats part, float (&shared)[WARP])
 {
-    Row row = part;
+    RowStats row = part;
 
     row.max = block_max(part.max, shared);
     row.sum = block_sum(part.sum * exp_of<X>(part.max, row.max), shared);
@@ -141,22 +146,22 @@ __device__ Row join(Row part, float (&shared)[WARP])
     return row;
 }
 
-template <typename X> __device__ float slope_at(float x, const Slope &s)
+template <typename X> __device__ float gradient_at(float x, const Gradient &s)
 {
     return exp_of<X>(x, s.max) * s.factor - s.spread;
 }
 
-/* The gradient of x; only the first `there` columns have one. */
+/* The gradient of x; only the first `there` columns are real. */
 template <typename X, int W>
-__device__ Vec<X, W> slopes(Vec<X, W> x, const Slope &s, unsigned there)
+__device__ Vec<X, W> gradient_of(Vec<X, W> x, const Gradient &s, unsigned there)
 {
     Vec<X, W> out;
     float v[W];
 
-    widen(v, x);
+    load_vec_floats(v, x);
 #pragma unroll
     for (int j = 0; j < W; j++)
-        v[j] = slope_at<X>(v[j], s);
+        v[j] = gradient_at<X>(v[j], s);
     if (there < W)
         for (int j = 0; j < W; j++)
             v[j] = j < (int)there ? v[j] : 0.0f;
@@ -168,7 +173,7 @@ __device__ Vec<X, W> slopes(Vec<X, W> x, const Slope &s, unsigned there)
 
 /* x(columns), V of them real, becomes its gradient; x was `hit` at target. */
 template <typename X>
-__device__ void replace_row(X *x, const Slope &s, unsigned target, float hit,
+__device__ void replace_row(X *x, const Gradient &s, unsigned target, float hit,
                             unsigned V, unsigned columns)
 {
     constexpr int W = wide<X>();
@@ -177,12 +182,12 @@ __device__ void replace_row(X *x, const Slope &s, unsigned target, float hit,
 
 #pragma unroll 2
     for (unsigned left = rounds; left > 0; left--, at += BLOCK)
-        *at = slopes(*at, s, W);
+        *at = gradient_of(*at, s, W);
     for (unsigned i = rounds * BLOCK + threadIdx.x; i * W < columns;
          i += BLOCK, at += BLOCK)
-        *at = slopes(*at, s, i * W < V ? V - i * W : 0);
-    if (target / W % BLOCK == threadIdx.x) /* who wrote it just now */
-        x[target] = from_float<X>(slope_at<X>(hit, s) - s.peak);
+        *at = gradient_of(*at, s, i * W < V ? V - i * W : 0);
+    if (target / W % BLOCK == threadIdx.x) /* this thread has just written it */
+        x[target] = from_float<X>(gradient_at<X>(hit, s) - s.peak);
 }
 
 template <typename X> __device__ void zero_row(X *x, unsigned columns)
@@ -197,10 +202,10 @@ template <typename X> __device__ void zero_row(X *x, unsigned columns)
         ((Vec<X, W> *)x)[i] = zero;
 }
 
-/* A block has a row of logits(gridDim, columns), V of them real: its loss, and
- * with `backward` its gradient in place. The products wrote the last rows last
- * and will read the first ones first: so does the order of blocks, for what the
- * L2 still has.
+/* A block computes the loss of a row of logits(gridDim, columns), V of them
+ * real, and with `backward` its gradient in place. Blocks go from the last row
+ * to the first: matrix multiplications wrote the last rows last, which are
+ * still in the L2, and will read the first ones first.
  */
 template <typename X, bool SMOOTH>
 __global__ void __launch_bounds__(BLOCK, BLOCKS)
@@ -221,16 +226,16 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS)
     } else {
         const float hit = to_float(x[target]);
         const float spread = SMOOTH ? smoothing / (float)V : 0.0f;
-        Row row = join<X, SMOOTH>(read_row<X, SMOOTH>(x, V), shared);
+        RowStats row = reduce_row<X, SMOOTH>(read_row<X, SMOOTH>(x, V), shared);
         float scale = (float)step[DT_STEP_LOSS_SCALE];
         if (threadIdx.x == 0)
             losses[n] = (double)logf(row.sum) + (double)row.max -
                         (1.0 - (double)smoothing) * (double)hit -
                         (double)spread * (double)row.all;
-        Slope slope = {row.max, scale / row.sum, scale * spread,
-                       scale * (1.0f - smoothing)};
+        Gradient gradient = {row.max, scale / row.sum, scale * spread,
+                             scale * (1.0f - smoothing)};
         if (backward)
-            replace_row(x, slope, (unsigned)target, hit, V, columns);
+            replace_row(x, gradient, (unsigned)target, hit, V, columns);
     }
 }
 
@@ -255,7 +260,7 @@ size_t round_up(size_t x, size_t unit)
     return (x + unit - 1) / unit * unit;
 }
 
-/* Columns of the logits. Products are at their fastest where extents are
+/* Columns of the logits. Matrix multiplications are fastest if extents are
  * multiples of 16 bytes (cuBLAS's documentation, "Tensor Core Usage"), and
  * GPT-2's 50257 is odd.
  */
@@ -264,17 +269,17 @@ size_t columns_of(size_t V)
     return V % UNIT == 0 ? V : round_up(V, PAD);
 }
 
-/* Bytes of a copy of w(V,C) with rows of zeros behind it, to have that many
- * columns; 0: w is used as it is. The copy costs 4 V C bytes of traffic a call,
- * as much as half of one dw.
+/* Bytes of a copy of w(V,C) that is padded with rows of zeros to that many
+ * columns; 0: w is used as it is. A call copies 4 V C bytes, half the traffic
+ * of one dw.
  */
 size_t copy_bytes(enum dt_dtype type, size_t C, size_t V)
 {
     return V % UNIT == 0 ? 0 : columns_of(V) * C * dt_dtype_bytes(type);
 }
 
-/* Rows of a chunk: N in parts that `bytes` of logits are enough for, of one
- * size, or else of whole tiles.
+/* Rows of a chunk: N in parts of which the logits fit into `bytes`. Parts are
+ * equal if that divides N, otherwise they are whole tiles where these fit.
  */
 size_t chunk_rows(enum dt_dtype type, size_t N, size_t V, size_t bytes)
 {
@@ -287,7 +292,7 @@ size_t chunk_rows(enum dt_dtype type, size_t N, size_t V, size_t bytes)
 }
 
 /* The operands of all chunks. */
-struct Head {
+struct LossOperands {
     struct dt_stream *stream;
     struct dt_view step, dx, dw, x, w, targets;
     struct dt_view padded; /* w, (columns, C) */
@@ -296,8 +301,8 @@ struct Head {
     float smoothing;
 };
 
-/* Copies w to where it has rows of zeros behind it. */
-struct dt_view pad(const Head &h, struct dt_view to)
+/* Copies w to `to` and pads it with zeros. */
+struct dt_view pad_weights(const LossOperands &h, struct dt_view to)
 {
     const size_t bytes = h.w.count * dt_dtype_bytes(to.dtype);
     char *data = (char *)dt_view_data(to);
@@ -311,7 +316,7 @@ struct dt_view pad(const Head &h, struct dt_view to)
 }
 
 /* The losses of `rows` rows from `first` on; logits become gradients. */
-void chunk_loss(const Head &h, size_t first, size_t rows)
+void chunk_loss(const LossOperands &h, size_t first, size_t rows)
 {
     double *losses = (double *)h.stream->workspace, *step = dt_view_f64(h.step);
     const int32_t *targets = dt_view_i32(h.targets) + first;
@@ -329,11 +334,11 @@ void chunk_loss(const Head &h, size_t first, size_t rows)
            (unsigned)rows);
 }
 
-/* dw = or += logits^T x of a chunk. dw has no rows for the padding: what makes
- * its extent odd goes apart, as sums of the rows of x, because the library's
- * tiles are for more than one to seven rows.
+/* dw = or += logits^T x of a chunk. dw has no rows for the padding: its last V
+ * % UNIT rows are weighted sums of the rows of x, since the library's tiles are
+ * slow for so few.
  */
-void chunk_dw(const Head &h, struct dt_view x, bool accumulate)
+void chunk_dw(const LossOperands &h, struct dt_view x, bool accumulate)
 {
     const size_t rows = x.count / h.C, whole = h.V - h.V % UNIT;
     struct dt_cuda_matmul mm = {};
@@ -354,7 +359,8 @@ void chunk_dw(const Head &h, struct dt_view x, bool accumulate)
                               h.columns, rows, h.C, accumulate);
 }
 
-void chunk(const Head &h, size_t first, size_t rows, bool accumulate)
+void run_chunk(const LossOperands &h, size_t first, size_t rows,
+               bool accumulate)
 {
     struct dt_view x = dt_view_slice(h.x, first * h.C, rows * h.C);
     struct dt_view logits = dt_view_slice(h.logits, 0, rows * h.columns);
@@ -381,12 +387,12 @@ void chunk(const Head &h, size_t first, size_t rows, bool accumulate)
     chunk_dw(h, x, accumulate);
 }
 
-/* Elements of a view of F32, taken as elements of type. */
-struct dt_view as(struct dt_view scratch, enum dt_dtype type)
+/* An F32 view reinterpreted as elements of `type`. */
+struct dt_view view_as(struct dt_view workspace, enum dt_dtype type)
 {
     const size_t ratio = sizeof(float) / dt_dtype_bytes(type);
-    struct dt_view v = {scratch.buf, scratch.offset * ratio,
-                        scratch.count * ratio, type};
+    struct dt_view v = {workspace.buf, workspace.offset * ratio,
+                        workspace.count * ratio, type};
 
     return v;
 }
@@ -396,35 +402,35 @@ struct dt_view as(struct dt_view scratch, enum dt_dtype type)
 extern "C" void dt_cuda_linear_cross_entropy(
     struct dt_stream *stream, struct dt_view step, struct dt_view dx,
     struct dt_view dw, struct dt_view x, struct dt_view w,
-    struct dt_view targets, struct dt_view scratch, float smoothing, size_t N,
+    struct dt_view targets, struct dt_view workspace, float smoothing, size_t N,
     size_t C, size_t V, bool accumulate)
 {
     const size_t columns = columns_of(V);
     const size_t copy = copy_bytes(x.dtype, C, V);
-    Head h = {stream, step, dx, dw, x,       w,        targets,
-              w,      {},   C,  V,  columns, smoothing};
-    struct dt_view room = as(scratch, x.dtype);
+    LossOperands h = {stream, step, dx, dw, x,       w,        targets,
+                      w,      {},   C,  V,  columns, smoothing};
+    struct dt_view room = view_as(workspace, x.dtype);
     assert(N > 0 && step.count == DT_STEP_COUNT && targets.count == N);
     assert(x.count == N * C && w.count == V * C && w.dtype == x.dtype);
     assert(dx.count == 0 || (dx.count == N * C && dx.dtype == x.dtype));
     assert(dx.count == 0 || (dw.count == V * C && dw.dtype == DT_F32));
-    assert(scratch.dtype == DT_F32);
-    assert(scratch.count >= dt_cuda_loss_scratch(x.dtype, 1, C, V));
-    assert(aligned(0, 4, sizeof(float), dt_view_f32(scratch)));
+    assert(workspace.dtype == DT_F32);
+    assert(workspace.count >= dt_cuda_loss_workspace(x.dtype, 1, C, V));
+    assert(aligned(0, 4, sizeof(float), dt_view_f32(workspace)));
 
     const size_t rows =
-        chunk_rows(x.dtype, N, V, scratch.count * sizeof(float) - copy);
+        chunk_rows(x.dtype, N, V, workspace.count * sizeof(float) - copy);
     const size_t copied = copy / dt_dtype_bytes(x.dtype);
     h.logits = dt_view_slice(room, copied, rows * columns);
     if (copy > 0)
-        h.padded = pad(h, dt_view_slice(room, 0, copied));
+        h.padded = pad_weights(h, dt_view_slice(room, 0, copied));
     for (size_t first = 0; first < N; first += rows)
-        chunk(h, first, N - first < rows ? N - first : rows,
-              accumulate || first > 0);
+        run_chunk(h, first, N - first < rows ? N - first : rows,
+                  accumulate || first > 0);
 }
 
-extern "C" size_t dt_cuda_loss_scratch(enum dt_dtype type, size_t N, size_t C,
-                                       size_t V)
+extern "C" size_t dt_cuda_loss_workspace(enum dt_dtype type, size_t N, size_t C,
+                                         size_t V)
 {
     const size_t copy = copy_bytes(type, C, V);
     const size_t room = copy < MOST_BYTES ? MOST_BYTES - copy : 0;

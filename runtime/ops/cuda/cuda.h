@@ -2,41 +2,28 @@
 /*
  * cuda.h - the operations on an NVIDIA GPU (private to ops/cuda and the module)
  *
- * One function for each slot of struct dt_ops, dt_cuda_<slot>, in the file of
- * its family: kernels and their launches in .cu, what calls a library of NVIDIA
- * in .c. One thread of a process uses them.
+ * dt_cuda_<slot> is the function for a slot of struct dt_ops, in the file of
+ * its family: kernels and their launches in .cu, calls of NVIDIA's libraries in
+ * .c. Only one thread of a process may use them.
  */
 #ifndef DT_OPS_CUDA_CUDA_H
 #define DT_OPS_CUDA_CUDA_H
 
-#include <cuda_runtime_api.h>
-
+#include "device/device_cuda.h"
 #include "ops/ops.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Made by device_cuda.c. Everything in `workspace` is over when the operation
- * that used it has run: operations of one stream share it.
- */
-struct dt_stream {
-    cudaStream_t cuda;
-    void *workspace; /* 256-byte aligned */
-    size_t workspace_bytes;
-};
-
-/* workspace_bytes of every stream. */
-enum { DT_CUDA_WORKSPACE = 64 << 20 };
-
-/* What the operations need to know of card and user; set once by
+/* Facts about the GPU and the user's choices; set once by
  * dt_cuda_ops_open.
  */
 struct dt_cuda_facts {
     int multiprocessors;
     int capability; /* 90 for sm_90 */
     bool deterministic, tf32;
-    int attention; /* enum dt_attention_kind */
+    enum dt_attention_kind attention;
 };
 extern struct dt_cuda_facts dt_cuda_facts;
 
@@ -52,20 +39,20 @@ const char *dt_cuda_attention_library(void);
 
 extern const struct dt_ops dt_cuda_ops;
 
-/* What a product comes with. */
+/* What follows a matrix multiplication a b, in the same kernel if possible. */
 enum dt_cuda_epilogue {
     DT_EPILOGUE_NONE,
     DT_EPILOGUE_BIAS,     /* + bias(N) X */
-    DT_EPILOGUE_GELU_AUX, /* aux(M,N) = product (+ bias); d = gelu(aux) */
-    DT_EPILOGUE_DGELU,    /* d = product * gelu'(aux(M,N)); d may be aux if a
+    DT_EPILOGUE_GELU_AUX, /* aux(M,N) = a b (+ bias); d = gelu(aux) */
+    DT_EPILOGUE_DGELU,    /* d = a b * gelu'(aux(M,N)); d may be aux if a
                              is not transposed */
     DT_EPILOGUE_SUM_A,    /* bias(M) F32 = or += sum over k of a, with ta */
     DT_EPILOGUE_SUM_B,    /* bias(N) F32 = or += sum over k of b, without tb */
 };
 
-/* ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). lda, ldb, ldd are the
- * row strides in elements, 0: rows follow one another without a gap. A view
- * then has any count that reaches the last element.
+/* ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). lda, ldb, ldd are row
+ * strides in elements; 0: rows are contiguous. With a stride, a view may have
+ * any count that includes the last element.
  */
 struct dt_cuda_matmul {
     size_t M, N, K;
@@ -78,37 +65,33 @@ struct dt_cuda_matmul {
 };
 
 /* d(M,N) = a b, or += with `accumulate`, row-major, computed in fp32 and
- * rounded once. Uses all of the stream's workspace. The first time that a shape
- * is seen the host may wait, and time algorithms for a few milliseconds.
+ * rounded once. Uses all of the stream's workspace. When a shape is seen first,
+ * the host may wait and time algorithms for a few milliseconds.
  */
 void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm);
 
-/* The same product with GELU or sums in kernels of their own. */
-void dt_cuda_matmul_apart(struct dt_stream *stream,
-                          const struct dt_cuda_matmul *mm);
+/* The same, with the epilogue's GELU or sums in kernels of their own. */
+void dt_cuda_matmul_unfused(struct dt_stream *stream,
+                            const struct dt_cuda_matmul *mm);
 
-enum dt_cuda_race { DT_RACE_NEVER, DT_RACE_LATER, DT_RACE_NOW };
+enum dt_cuda_autotune { DT_AUTOTUNE_NEVER, DT_AUTOTUNE_LATER, DT_AUTOTUNE_NOW };
 
-/* Can ways to do the same be timed? Never in deterministic mode, nor when that
- * has taken long enough; later, if the stream is being recorded.
+/* May candidates be timed? Never in deterministic mode, nor once the process
+ * has spent its time on it; later if the stream is being recorded.
  */
-enum dt_cuda_race dt_cuda_race_when(struct dt_stream *stream);
+enum dt_cuda_autotune dt_cuda_autotune_when(struct dt_stream *stream);
 
-/* Which of `count` ways is the fastest, the first two at least and then as many
- * as fit into some milliseconds: attempt(ctx, i) queues work, again and again,
- * or says that it cannot. Waits for the stream. -1: none worked.
+/* Times `count` candidates, at least the first two and then as many as fit into
+ * some milliseconds, and returns the index of the fastest. attempt(ctx, i)
+ * queues the work of candidate i each time that it is called, or returns false
+ * if it cannot. Waits for the stream. -1: none worked.
  */
-int dt_cuda_race(struct dt_stream *stream, int count,
-                 bool (*attempt)(void *ctx, int i), void *ctx);
+int dt_cuda_autotune(struct dt_stream *stream, int count,
+                     bool (*attempt)(void *ctx, int i), void *ctx);
 
-/* Operations cannot fail, but libraries can: the first text that
- * dt_cuda_ops_fail was given is kept ("cublasLtMatmul(...): not supported"),
- * and functions that wait for a stream fail with it. dt_cuda_ops_error: that
- * text, valid as long as the process, or NULL if nothing went wrong.
- */
-void dt_cuda_ops_fail(const char *fmt, ...)
-    __attribute__((format(printf, 1, 2)));
-const char *dt_cuda_ops_error(void);
+/* dx = dout * gelu'(x); dx may be dout or x */
+void dt_cuda_gelu_backward(struct dt_stream *stream, struct dt_view dx,
+                           struct dt_view dout, struct dt_view x);
 
 /* db(OC) F32 = or += column sums of dout(N,OC) X; the same bits every time.
  * Uses the first half of the workspace.
@@ -140,24 +123,23 @@ DT_CUDA_OP(dropout_backward);
 DT_CUDA_OP(linear_gelu_forward);
 DT_CUDA_OP(linear_gelu_backward);
 DT_CUDA_OP(gelu_forward);
-DT_CUDA_OP(gelu_backward);
 DT_CUDA_OP(swiglu_forward);
 DT_CUDA_OP(swiglu_backward);
-DT_CUDA_OP(rotary_forward);
-DT_CUDA_OP(rotary_backward);
+DT_CUDA_OP(rope_forward);
+DT_CUDA_OP(rope_backward);
 DT_CUDA_OP(attention_forward);
 DT_CUDA_OP(attention_backward);
-DT_CUDA_OP(attention_scratch);
+DT_CUDA_OP(attention_workspace);
 DT_CUDA_OP(kv_store);
 DT_CUDA_OP(kv_attention);
 DT_CUDA_OP(linear_cross_entropy);
-DT_CUDA_OP(loss_scratch);
+DT_CUDA_OP(loss_workspace);
 DT_CUDA_OP(zero);
 DT_CUDA_OP(convert);
 DT_CUDA_OP(step_begin);
 DT_CUDA_OP(step_add);
 DT_CUDA_OP(sum_of_squares);
-DT_CUDA_OP(step_decide);
+DT_CUDA_OP(clip_and_check);
 DT_CUDA_OP(adamw);
 
 #ifdef __cplusplus

@@ -31,13 +31,13 @@ int dt_cuda_dnn_load(struct dt_error *err)
 
     if (dt_cuda_dnn.loaded)
         return 0;
-    library = RTLD_DEFAULT; /* one that was preloaded goes first */
+    library = RTLD_DEFAULT; /* a preloaded one has priority */
     if (!dlsym(library, "cudnnGetVersion")) {
         library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
         if (!library)
             return dt_error_set(err, EX_UNAVAILABLE,
-                                "%s: install cuDNN 9 of NVIDIA, or let "
-                                "LD_LIBRARY_PATH name its folder",
+                                "%s: install cuDNN 9 of NVIDIA, or add its "
+                                "folder to LD_LIBRARY_PATH",
                                 dlerror());
     }
 #define FIND(name)                                                             \
@@ -53,8 +53,8 @@ int dt_cuda_dnn_load(struct dt_error *err)
              version % 100);
     if (version < OLDEST)
         return dt_error_set(err, EX_UNAVAILABLE,
-                            "%s is %s: 9.16 or newer is needed, in which "
-                            "attention of any number of positions is right",
+                            "%s is %s: 9.16 or newer is needed, where "
+                            "attention is correct for any number of positions",
                             LIBRARY, dt_cuda_dnn.version);
     dt_cuda_dnn.loaded = true;
     return 0;
@@ -66,8 +66,8 @@ const char *dt_cuda_dnn_version(void)
 }
 
 /* "what: CUDNN_STATUS_...: the library's own words" */
-static void explain(char *text, size_t bytes, const char *what,
-                    cudnnStatus_t status)
+static void format_status(char *text, size_t bytes, const char *what,
+                          cudnnStatus_t status)
 {
     char last[256] = "";
 
@@ -84,7 +84,7 @@ int dt_cuda_dnn_open(struct dt_error *err)
 
     if (status == CUDNN_STATUS_SUCCESS)
         return 0;
-    explain(text, sizeof(text), "cudnnCreate", status);
+    format_status(text, sizeof(text), "cudnnCreate", status);
     return dt_error_set(err, EX_UNAVAILABLE, "%s", text);
 }
 
@@ -96,7 +96,7 @@ bool dt_cuda_dnn_failed(struct dt_cuda_dnn_graph *g, const char *what,
     if (status == CUDNN_STATUS_SUCCESS)
         return false;
     if (!g->failure[0])
-        explain(g->failure, sizeof(g->failure), what, status);
+        format_status(g->failure, sizeof(g->failure), what, status);
     return true;
 }
 
@@ -158,12 +158,12 @@ int dt_cuda_dnn_open_absent(const char *json, struct dt_error *err)
 {
     struct dt_cuda_dnn_graph g = {0};
 
-    dt_cuda_dnn.card =
+    dt_cuda_dnn.absent =
         dt_cuda_dnn_create(&g, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    dt_cuda_dnn_set(&g, dt_cuda_dnn.card,
+    dt_cuda_dnn_set(&g, dt_cuda_dnn.absent,
                     CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
                     (int64_t)strlen(json) + 1, json);
-    dt_cuda_dnn_finalize(&g, dt_cuda_dnn.card, "DEVICEPROP");
+    dt_cuda_dnn_finalize(&g, dt_cuda_dnn.absent, "DEVICEPROP");
     return g.failure[0] ? dt_error_set(err, EX_UNAVAILABLE, "%s", g.failure)
                         : 0;
 }
@@ -171,7 +171,7 @@ int dt_cuda_dnn_open_absent(const char *json, struct dt_error *err)
 /* --- plans --- */
 
 /* The graph of all operations. */
-static cudnnBackendDescriptor_t whole(struct dt_cuda_dnn_graph *g)
+static cudnnBackendDescriptor_t operation_graph(struct dt_cuda_dnn_graph *g)
 {
     cudnnBackendDescriptor_t all =
         dt_cuda_dnn_create(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -187,9 +187,10 @@ static cudnnBackendDescriptor_t whole(struct dt_cuda_dnn_graph *g)
 }
 
 /* What cuDNN's heuristics propose, best first. Returns how many. */
-static size_t propose(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t all,
-                      cudnnBackendHeurMode_t mode,
-                      cudnnBackendDescriptor_t configs[MOST_CONFIGS])
+static size_t propose_configs(struct dt_cuda_dnn_graph *g,
+                              cudnnBackendDescriptor_t all,
+                              cudnnBackendHeurMode_t mode,
+                              cudnnBackendDescriptor_t configs[MOST_CONFIGS])
 {
     cudnnBackendDescriptor_t heur =
         dt_cuda_dnn_create(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -200,7 +201,7 @@ static size_t propose(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t all,
                     1, &mode);
     if (!dt_cuda_dnn.handle)
         dt_cuda_dnn_set_desc(g, heur, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
-                             dt_cuda_dnn.card);
+                             dt_cuda_dnn.absent);
     dt_cuda_dnn_finalize(g, heur, "ENGINEHEUR");
     for (size_t i = 0; i < MOST_CONFIGS; i++)
         configs[i] = dt_cuda_dnn_create(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -214,9 +215,9 @@ static size_t propose(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t all,
     return count < MOST_CONFIGS ? (size_t)count : MOST_CONFIGS;
 }
 
-/* Looks at the engine of a proposal. Returns whether it may be used. */
-static bool fits(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t config,
-                 bool deterministic)
+/* Whether the engine of a proposal may be used. */
+static bool engine_allowed(struct dt_cuda_dnn_graph *g,
+                           cudnnBackendDescriptor_t config, bool deterministic)
 {
     cudnnBackendDescriptor_t engine =
         dt_cuda_dnn_create(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -242,8 +243,9 @@ static bool fits(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t config,
     return true;
 }
 
-/* Makes the plan of a proposal. Returns whether cuDNN could. */
-static bool finish(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t config)
+/* Makes the plan of a proposal. Returns whether cuDNN can. */
+static bool make_plan(struct dt_cuda_dnn_graph *g,
+                      cudnnBackendDescriptor_t config)
 {
     cudnnBackendDescriptor_t plan =
         dt_cuda_dnn_create(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -256,7 +258,7 @@ static bool finish(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t config)
                         CUDNN_TYPE_HANDLE, 1, &dt_cuda_dnn.handle);
     else
         dt_cuda_dnn_set_desc(g, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
-                             dt_cuda_dnn.card);
+                             dt_cuda_dnn.absent);
     dt_cuda_dnn_finalize(g, plan, "EXECUTION_PLAN");
     if (!g->failure[0])
         dt_cuda_dnn_failed(
@@ -277,15 +279,16 @@ int dt_cuda_dnn_plan(struct dt_cuda_dnn_graph *g, bool deterministic,
     const cudnnBackendHeurMode_t MODES[] = {CUDNN_HEUR_MODE_A,
                                             CUDNN_HEUR_MODE_FALLBACK};
     cudnnBackendDescriptor_t configs[MOST_CONFIGS];
-    cudnnBackendDescriptor_t all = whole(g);
+    cudnnBackendDescriptor_t all = operation_graph(g);
     char why[sizeof(g->failure)] = "no engine takes the graph";
 
     if (g->failure[0])
         return dt_error_set(err, EX_UNAVAILABLE, "%s", g->failure);
     for (size_t m = 0; m < sizeof(MODES) / sizeof(MODES[0]); m++) {
-        size_t count = propose(g, all, MODES[m], configs);
+        size_t count = propose_configs(g, all, MODES[m], configs);
         for (size_t i = 0; i < count; i++) {
-            if (fits(g, configs[i], deterministic) && finish(g, configs[i]))
+            if (engine_allowed(g, configs[i], deterministic) &&
+                make_plan(g, configs[i]))
                 return 0;
             if (g->failure[0])
                 memcpy(why, g->failure, sizeof(why));
@@ -332,7 +335,7 @@ void dt_cuda_dnn_run(struct dt_cuda_dnn_graph *g, cudaStream_t stream,
     if (pack)
         dt_cuda_dnn.cudnnBackendDestroyDescriptor(pack);
     if (run.failure[0])
-        dt_cuda_ops_fail("%s", run.failure);
+        dt_cuda_fail("%s", run.failure);
 }
 
 #endif /* HAVE_CUDNN */

@@ -2,11 +2,11 @@
 /*
  * dnn.h - cuDNN: the library, and graphs of operations (private to ops/cuda)
  *
- * cuDNN is opened when it is asked for, so that the module runs without it. A
+ * cuDNN is loaded only when it is needed, so the module runs without it. A
  * graph is built node by node over the backend API; tensors have four
  * dimensions: rows of the batch, heads, rows and columns of a matrix. The first
- * call that fails is kept and the rest of the graph does nothing, so that only
- * dt_cuda_dnn_plan has to be looked at.
+ * call that fails is kept and later calls on the graph do nothing, so only the
+ * result of dt_cuda_dnn_plan has to be checked.
  */
 #ifndef DT_OPS_CUDA_DNN_H
 #define DT_OPS_CUDA_DNN_H
@@ -22,11 +22,11 @@ int dt_cuda_dnn_load(struct dt_error *err);
 /* "cuDNN 9.19.0"; only after dt_cuda_dnn_load. */
 const char *dt_cuda_dnn_version(void);
 
-/* Makes plans for, and runs them on, the current card. -1: EX_UNAVAILABLE. */
+/* Makes plans for the current GPU, and runs them there. -1: EX_UNAVAILABLE. */
 int dt_cuda_dnn_open(struct dt_error *err);
 
-/* Makes plans for a card that is not there, as cuDNN describes it in JSON; they
- * cannot be run. -1: EX_UNAVAILABLE.
+/* Makes plans for an absent GPU, described in cuDNN's JSON; they cannot be run.
+ * -1: EX_UNAVAILABLE.
  */
 int dt_cuda_dnn_open_absent(const char *json, struct dt_error *err);
 
@@ -52,8 +52,8 @@ struct dt_cuda_dnn_tensor dt_cuda_dnn_tensor(struct dt_cuda_dnn_graph *g,
 /* One number for the whole tensor, which dt_cuda_dnn_run reads on the host. */
 struct dt_cuda_dnn_tensor dt_cuda_dnn_scalar(struct dt_cuda_dnn_graph *g,
                                              int64_t uid, cudnnDataType_t type);
-/* What is between two operations and never in memory. Strides still tell a
- * matrix from one that is turned; NULL: row-major.
+/* An intermediate result, which is never in memory. Strides still tell whether
+ * it is transposed; NULL: row-major.
  */
 struct dt_cuda_dnn_tensor dt_cuda_dnn_between(struct dt_cuda_dnn_graph *g,
                                               cudnnDataType_t type,
@@ -99,7 +99,7 @@ size_t dt_cuda_dnn_workspace(const struct dt_cuda_dnn_graph *g);
 int64_t dt_cuda_dnn_engine(const struct dt_cuda_dnn_graph *g);
 
 /* Queues the plan to `stream`; data[i] is tensor uids[i], workspace is 256-byte
- * aligned. A failure goes to dt_cuda_ops_fail.
+ * aligned. A failure goes to dt_cuda_fail.
  */
 void dt_cuda_dnn_run(struct dt_cuda_dnn_graph *g, cudaStream_t stream,
                      size_t count, const int64_t *uids, void *const *data,

@@ -92,8 +92,8 @@ struct dt_cuda_dnn_tensor dt_cuda_dnn_between(struct dt_cuda_dnn_graph *g,
 
 /* --- operations --- */
 
-static void add(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t operation,
-                const char *kind)
+static void add_operation(struct dt_cuda_dnn_graph *g,
+                          cudnnBackendDescriptor_t operation, const char *kind)
 {
     dt_cuda_dnn_finalize(g, operation, kind);
     if (!g->failure[0] && g->operation_count == MOST_OPERATIONS)
@@ -121,7 +121,7 @@ void dt_cuda_dnn_matmul(struct dt_cuda_dnn_graph *g,
     dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.desc);
     dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c.desc);
     dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
-    add(g, op, "OPERATION_MATMUL");
+    add_operation(g, op, "OPERATION_MATMUL");
 }
 
 void dt_cuda_dnn_reduce(struct dt_cuda_dnn_graph *g,
@@ -142,7 +142,7 @@ void dt_cuda_dnn_reduce(struct dt_cuda_dnn_graph *g,
     dt_cuda_dnn_set_desc(g, node, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x.desc);
     dt_cuda_dnn_set_desc(g, node, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y.desc);
     dt_cuda_dnn_set_desc(g, node, CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
-    add(g, node, "OPERATION_REDUCTION");
+    add_operation(g, node, "OPERATION_REDUCTION");
 }
 
 void dt_cuda_dnn_reshape(struct dt_cuda_dnn_graph *g,
@@ -154,7 +154,7 @@ void dt_cuda_dnn_reshape(struct dt_cuda_dnn_graph *g,
 
     dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x.desc);
     dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y.desc);
-    add(g, op, "OPERATION_RESHAPE");
+    add_operation(g, op, "OPERATION_RESHAPE");
 }
 
 /* axis < 0: none */
@@ -188,7 +188,7 @@ static void add_pointwise(struct dt_cuda_dnn_graph *g,
     if (t)
         dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
                              t->desc);
-    add(g, op, "OPERATION_POINTWISE");
+    add_operation(g, op, "OPERATION_POINTWISE");
 }
 
 void dt_cuda_dnn_map(struct dt_cuda_dnn_graph *g, struct dt_cuda_dnn_tensor y,

@@ -26,14 +26,14 @@
     X(cudnnBackendFinalize)                                                    \
     X(cudnnBackendExecute)
 
-/* The library; `handle` or `card` once it is opened for something. */
+/* The library; `handle` or `absent` once it is open. */
 struct dt_cuda_dnn {
     bool loaded;
 #define DT_CUDNN_MEMBER(name) __typeof__(name) *name;
     DT_CUDNN_CALLS(DT_CUDNN_MEMBER)
 #undef DT_CUDNN_MEMBER
     cudnnHandle_t handle;
-    cudnnBackendDescriptor_t card; /* that is not there */
+    cudnnBackendDescriptor_t absent; /* a GPU that is not here */
     char version[32];
 };
 extern struct dt_cuda_dnn dt_cuda_dnn;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dropout.cu - the gradient of dropout, decided anew from the same words */
+/* dropout.cu - the gradient of dropout, with the same random words again */
 #include "config.h"
 
 #include "ops/cuda/dropout.cuh"
@@ -7,18 +7,18 @@
 
 template <typename X, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    backward(X *dx, const X *dout, size_t N, unsigned C, unsigned per_row,
-             Drops drops)
+    dropout_backward_kernel(X *dx, const X *dout, size_t N, unsigned C,
+                            unsigned per_row, Drops drops)
 {
     const Tile tile = this_tile(per_row);
     const unsigned vecs = tile.n < N ? C / W : 0;
-    Vec<X, W> held[TILE_VECS];
+    Vec<X, W> loaded[TILE_VECS];
 
 #pragma unroll
     for (int i = 0; i < TILE_VECS; i++) {
         unsigned v = tile.first + i * WARP;
         if (v < vecs)
-            held[i] = load_vec<X, W>(dout + tile.n * C + v * W);
+            loaded[i] = load_vec<X, W>(dout + tile.n * C + v * W);
     }
     if (tile.first >= vecs)
         return;
@@ -28,8 +28,8 @@ __global__ static void __launch_bounds__(TILE_THREADS)
         unsigned v = tile.first + i * WARP;
         if (v < vecs) {
             float x[W];
-            to_floats<X, W>(x, held[i]);
-            drop<W>(x, drops, row, v * W);
+            to_floats<X, W>(x, loaded[i]);
+            apply_dropout<W>(x, drops, row, v * W);
             store_floats<X, W>(dx + tile.n * C + v * W, x);
         }
     }
@@ -54,12 +54,12 @@ extern "C" void dt_cuda_dropout_backward(struct dt_stream *stream,
         using X = decltype(zero);
         X *to = data_of<X>(dx);
         const X *from = data_of<const X>(dout);
-        with_width<X>(aligned(C, wide<X>(), sizeof(X), to, from),
-                      [&](auto width) {
-                          constexpr int W = decltype(width)::value;
-                          launch(stream, backward<X, W>, tile_blocks(N, C / W),
-                                 TILE_THREADS, to, from, N, (unsigned)C,
-                                 tiles_of_row(C / W), drops_of(dropout, N));
-                      });
+        with_width<X>(
+            aligned(C, wide<X>(), sizeof(X), to, from), [&](auto width) {
+                constexpr int W = decltype(width)::value;
+                launch(stream, dropout_backward_kernel<X, W>,
+                       tile_blocks(N, C / W), TILE_THREADS, to, from, N,
+                       (unsigned)C, tiles_of_row(C / W), drops_of(dropout, N));
+            });
     });
 }

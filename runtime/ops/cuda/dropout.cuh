@@ -8,13 +8,14 @@
 #ifndef DT_OPS_CUDA_DROPOUT_CUH
 #define DT_OPS_CUDA_DROPOUT_CUH
 
+#include "ops/cuda/cuda.h"
 #include "tensor/kernel.cuh"
 
 struct Drops {
     const int64_t *rows; /* NULL: nothing is dropped */
     uint32_t key[2], place;
-    uint32_t limit; /* smaller words drop their element */
-    float scale;    /* of what is kept */
+    uint32_t limit; /* an element with a smaller word is dropped */
+    float scale;    /* of elements that are kept */
     unsigned T;     /* positions in a row */
 };
 
@@ -37,9 +38,7 @@ static inline struct Drops drops_of(const struct dt_dropout *dropout, size_t N)
     return d;
 }
 
-/* What elements 4*block ... of row `row` (its global number) are multiplied
- * by.
- */
+/* The factors of elements 4*block ... of row `row` (its global number). */
 __device__ static inline void drop_factors(float (&factors)[4], const Drops &d,
                                            uint64_t row, uint64_t block)
 {
@@ -63,7 +62,7 @@ __device__ static inline void drop_factors(float (&factors)[4], const Drops &d,
     factors[3] = c3 >= d.limit ? d.scale : 0.0f;
 }
 
-/* Of one element; four neighbours cost as much. */
+/* The factor of one element; drop_factors of four costs as much. */
 __device__ static inline float drop_factor(const Drops &d, uint64_t row,
                                            uint64_t element)
 {
@@ -87,8 +86,8 @@ __device__ static inline DropRow drop_row(const Drops &d, size_t n, size_t C)
  * W.
  */
 template <int W>
-__device__ static inline void drop(float (&x)[W], const Drops &d,
-                                   const DropRow &r, size_t c)
+__device__ static inline void apply_dropout(float (&x)[W], const Drops &d,
+                                            const DropRow &r, size_t c)
 {
     if constexpr (W == 1) {
         x[0] *= drop_factor(d, r.row, r.first + c);

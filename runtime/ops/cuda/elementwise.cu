@@ -13,44 +13,42 @@ extern "C" void dt_cuda_zero(struct dt_stream *stream, struct dt_view x)
 
 template <typename To, typename From, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    convert(To *to, const From *from, size_t vecs)
+    convert_kernel(To *to, const From *from, size_t vecs)
 {
     const size_t first = flat_first();
-    Vec<From, W> held[TILE_VECS];
+    Vec<From, W> loaded[TILE_VECS];
 
 #pragma unroll
     for (int i = 0; i < TILE_VECS; i++) {
         size_t v = first + i * TILE_THREADS;
         if (v < vecs)
-            held[i] = load_vec<From, W>(from + v * W);
+            loaded[i] = load_vec<From, W>(from + v * W);
     }
 #pragma unroll
     for (int i = 0; i < TILE_VECS; i++) {
         size_t v = first + i * TILE_THREADS;
         if (v < vecs) {
             float x[W];
-            to_floats<From, W>(x, held[i]);
+            to_floats<From, W>(x, loaded[i]);
             store_floats<To, W>(to + v * W, x);
         }
     }
 }
 
-/* Four at a time: 16 bytes of the wider type, with neighbours beside each
- * other on both sides.
- */
+/* Four at a time: 16 bytes of the wider type, contiguous on both sides. */
 template <typename To, typename From>
-static void start(struct dt_stream *stream, struct dt_view out,
-                  struct dt_view x)
+static void launch_convert(struct dt_stream *stream, struct dt_view out,
+                           struct dt_view x)
 {
     To *to = data_of<To>(out);
     const From *from = data_of<const From>(x);
     if (aligned(x.count, 4, sizeof(To), to) &&
         aligned(x.count, 4, sizeof(From), from))
-        launch(stream, convert<To, From, 4>, flat_blocks(x.count / 4),
+        launch(stream, convert_kernel<To, From, 4>, flat_blocks(x.count / 4),
                TILE_THREADS, to, from, x.count / 4);
     else
-        launch(stream, convert<To, From, 1>, flat_blocks(x.count), TILE_THREADS,
-               to, from, x.count);
+        launch(stream, convert_kernel<To, From, 1>, flat_blocks(x.count),
+               TILE_THREADS, to, from, x.count);
 }
 
 extern "C" void dt_cuda_convert(struct dt_stream *stream, struct dt_view out,
@@ -62,10 +60,10 @@ extern "C" void dt_cuda_convert(struct dt_stream *stream, struct dt_view out,
         return;
     if (x.dtype == DT_F32)
         with_type(out.dtype, [&](auto zero) {
-            start<decltype(zero), float>(stream, out, x);
+            launch_convert<decltype(zero), float>(stream, out, x);
         });
     else
         with_type(x.dtype, [&](auto zero) {
-            start<float, decltype(zero)>(stream, out, x);
+            launch_convert<float, decltype(zero)>(stream, out, x);
         });
 }

@@ -2,12 +2,13 @@
 /*
  * embedding.cu - token and position embeddings
  *
- * Backward, many rows of dout add to one row of a table. They are sorted by it
- * (a stable radix sort, so that the order is that of the batch) and cut into
- * pieces of equal length. A run of one table row that lies in a piece is added
- * by it; where runs go on in the next piece, each piece leaves its sum in the
- * workspace, and a second kernel adds those, piece by piece. So one frequent
- * token is the work of many blocks, and every sum has one order.
+ * In backward, many rows of dout may add to one row of a table. Rows are sorted
+ * by table row (a stable radix sort, which keeps the order of the batch) and
+ * cut into pieces of equal length. A run is the rows of dout for one table row.
+ * The block of a piece adds the runs that lie within the piece; of a run that
+ * crosses its ends it stores the sum in the workspace, and a second kernel adds
+ * those sums, piece by piece. So many blocks share one frequent token, and
+ * every sum has one order.
  */
 #include "config.h"
 
@@ -26,11 +27,12 @@ template <typename X> struct Tables {
 };
 
 template <typename X, int W, bool DROP>
-__global__ static void __launch_bounds__(TILE_THREADS) embed(Tables<X> a)
+__global__ static void __launch_bounds__(TILE_THREADS)
+    embedding_kernel(Tables<X> a)
 {
     const Tile tile = this_tile(a.per_row);
     const unsigned vecs = tile.n < a.N ? a.C / W : 0;
-    Vec<X, W> token[TILE_VECS], place[TILE_VECS];
+    Vec<X, W> token[TILE_VECS], position[TILE_VECS];
     DropRow row = {};
 
     if (tile.first >= vecs)
@@ -45,7 +47,7 @@ __global__ static void __launch_bounds__(TILE_THREADS) embed(Tables<X> a)
         if (v < vecs) {
             token[i] = load_vec<X, W>(from + v * W);
             if (at)
-                place[i] = load_vec<X, W>(at + v * W);
+                position[i] = load_vec<X, W>(at + v * W);
         }
     }
 #pragma unroll
@@ -55,13 +57,13 @@ __global__ static void __launch_bounds__(TILE_THREADS) embed(Tables<X> a)
             float x[W], y[W];
             to_floats<X, W>(x, token[i]);
             if (at) {
-                to_floats<X, W>(y, place[i]);
+                to_floats<X, W>(y, position[i]);
 #pragma unroll
                 for (int j = 0; j < W; j++)
                     x[j] += y[j];
             }
             if constexpr (DROP)
-                drop<W>(x, a.drops, row, v * W);
+                apply_dropout<W>(x, a.drops, row, v * W);
             store_floats<X, W>(a.out + tile.n * a.C + v * W, x);
         }
     }
@@ -92,10 +94,10 @@ extern "C" void dt_cuda_embedding_forward(
                           constexpr int W = decltype(width)::value;
                           a.per_row = tiles_of_row(C / W);
                           if (a.drops.rows)
-                              launch(stream, embed<X, W, true>,
+                              launch(stream, embedding_kernel<X, W, true>,
                                      tile_blocks(N, C / W), TILE_THREADS, a);
                           else
-                              launch(stream, embed<X, W, false>,
+                              launch(stream, embedding_kernel<X, W, false>,
                                      tile_blocks(N, C / W), TILE_THREADS, a);
                       });
     });
@@ -103,8 +105,8 @@ extern "C" void dt_cuda_embedding_forward(
 
 /* --- backward --- */
 
-/* Rows that are sorted at once; the shortest piece, threads of a piece, partial
- * sums that a block adds at a time.
+/* Rows that are sorted at once; rows of the shortest piece, threads of a piece,
+ * warps that add the partial sums of a run.
  */
 static constexpr size_t SLAB = 1 << 18;
 enum { PIECE = 32, PIECE_THREADS = 128, ADDERS = 8 };
@@ -118,14 +120,16 @@ struct Scatter {
     unsigned N, C, piece, pieces;
 };
 
-__global__ static void number(uint32_t *to, unsigned N)
+__global__ static void number_kernel(uint32_t *to, unsigned N)
 {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < N)
         to[i] = i;
 }
 
-/* The end of a run: where its sum belongs. `begun`: it began in this piece. */
+/* Stores the sum of a run: in the table if the run `begun` in this piece and
+ * has `ended`, otherwise in the workspace.
+ */
 template <int W>
 __device__ static inline void end_run(const Scatter &a, const float (&sum)[W],
                                       uint32_t key, bool begun, bool ended,
@@ -145,12 +149,12 @@ __device__ static inline void end_run(const Scatter &a, const float (&sum)[W],
     }
 }
 
-/* Block (piece, columns): a thread has W neighbouring columns. Rows are read
- * AHEAD at a time, whether or not runs end between them.
+/* Block (piece, columns): a thread has W neighbouring columns. Rows are loaded
+ * AHEAD at a time, even if runs end between them.
  */
 template <typename X, int W>
 __global__ static void __launch_bounds__(PIECE_THREADS)
-    add_runs(Scatter a, const X *dout)
+    add_runs_kernel(Scatter a, const X *dout)
 {
     constexpr unsigned AHEAD = 8;
     const unsigned first = blockIdx.x * a.piece;
@@ -195,13 +199,14 @@ __global__ static void __launch_bounds__(PIECE_THREADS)
     end_run<W>(a, sum, key, begun, end == a.N || a.keys[end] != key, c);
 }
 
-/* Block (piece, columns): if a run begins in the piece and goes on behind it,
- * adds what all pieces left of it. Warps take the pieces in turn, a lane has W
- * neighbouring columns. Most blocks find nothing to do, or little: what they
- * take is the time of their first reads, so that there are few of them.
+/* Block (piece, columns): if a run begins in the piece and continues after it,
+ * adds the sums that all pieces stored of it. Warps take the pieces in turn; a
+ * lane has W neighbouring columns. Most blocks find little or nothing to do:
+ * they take as long as their first reads, so these are few.
  */
 template <int W>
-__global__ static void __launch_bounds__(ADDERS *WARP) add_pieces(Scatter a)
+__global__ static void __launch_bounds__(ADDERS *WARP)
+    add_pieces_kernel(Scatter a)
 {
     __shared__ float sums[ADDERS][W * WARP];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -218,8 +223,8 @@ __global__ static void __launch_bounds__(ADDERS *WARP) add_pieces(Scatter a)
         return;
     if (warp == 0 && c < a.C)
         load_floats<float, W>(total, to);
-    /* the first piece that begins with another key: most often the next but
-     * one, so steps grow before they are halved
+    /* the first piece that begins with another key: most often the second next
+     * one, so steps grow first, then they are halved
      */
     for (unsigned step = 1; low + step < high; step *= 2) {
         if (a.keys[(low + step) * a.piece] != key)
@@ -261,31 +266,31 @@ __global__ static void __launch_bounds__(ADDERS *WARP) add_pieces(Scatter a)
     }
 }
 
-/* Bytes of a part of the workspace. */
-static size_t room(size_t bytes)
+/* Bytes of a part of the workspace, rounded up. */
+static size_t part_bytes(size_t bytes)
 {
     return (bytes + 255) / 256 * 256;
 }
 
-/* keys(N) in order, and their numbers: by the lowest `bits`. */
+/* Sorts keys(N) by their lowest `bits`, and their row numbers with them. */
 static void sort_keys(struct dt_stream *stream, Scatter *a,
                       const uint32_t *keys, int bits)
 {
     char *at = (char *)stream->workspace;
-    const size_t each = room(a->N * sizeof(uint32_t));
+    const size_t each = part_bytes(a->N * sizeof(uint32_t));
     uint32_t *sorted = (uint32_t *)at, *from = (uint32_t *)(at + each);
     uint32_t *numbers = (uint32_t *)(at + 2 * each);
     size_t bytes = 0;
 
     cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted, numbers, from,
                                     (int)a->N, 0, bits, stream->cuda);
-    assert(3 * each + room(bytes) < stream->workspace_bytes);
-    launch(stream, number, blocks_for(a->N, 256), 256, numbers, a->N);
+    assert(3 * each + part_bytes(bytes) < stream->workspace_bytes);
+    launch(stream, number_kernel, blocks_for(a->N, 256), 256, numbers, a->N);
     cub::DeviceRadixSort::SortPairs(at + 3 * each, bytes, keys, sorted, numbers,
                                     from, (int)a->N, 0, bits, stream->cuda);
     a->keys = sorted;
     a->from = from;
-    /* what the sort alone needed is free again */
+    /* only the sort needed the rest */
     a->partial = (float *)(at + 2 * each);
     const size_t pair = 2 * (size_t)a->C * sizeof(float);
     const size_t most = (stream->workspace_bytes - 2 * each) / pair;
@@ -299,21 +304,21 @@ static void sort_keys(struct dt_stream *stream, Scatter *a,
 template <typename X, int W>
 static void add_slab(struct dt_stream *stream, const Scatter &a, const X *dout)
 {
-    launch(stream, add_runs<X, W>,
+    launch(stream, add_runs_kernel<X, W>,
            dim3(a.pieces, blocks_for(a.C / W, PIECE_THREADS)), PIECE_THREADS, a,
            dout);
     if (a.pieces > 1) {
         constexpr int FLOATS = W > 1 ? wide<float>() : 1;
-        launch(stream, add_pieces<FLOATS>,
+        launch(stream, add_pieces_kernel<FLOATS>,
                dim3(a.pieces, blocks_for(a.C, WARP * FLOATS)), ADDERS * WARP,
                a);
     }
 }
 
 /* table(., C) F32 += dout(N,C) at keys(N). */
-static void scatter(struct dt_stream *stream, struct dt_view table,
-                    struct dt_view dout, struct dt_view keys, size_t N,
-                    size_t C)
+static void scatter_add(struct dt_stream *stream, struct dt_view table,
+                        struct dt_view dout, struct dt_view keys, size_t N,
+                        size_t C)
 {
     const size_t rows = table.count / C;
     int bits = 1;
@@ -349,7 +354,7 @@ extern "C" void dt_cuda_embedding_backward(
         dt_cuda_zero(stream, dwpe);
     if (N * C == 0)
         return;
-    scatter(stream, dwte, dout, ids, N, C);
+    scatter_add(stream, dwte, dout, ids, N, C);
     if (dwpe.count > 0)
-        scatter(stream, dwpe, dout, positions, N, C);
+        scatter_add(stream, dwpe, dout, positions, N, C);
 }

@@ -2,12 +2,12 @@
 /*
  * kv.cu - attention of one new position to the cached keys and values
  *
- * A block has the query heads that share a head of keys and values, and a part
- * of the places, so that a cache is read once and by the whole card even if
- * there are few rows. In a warp, groups of lanes take turns at the places: each
- * goes on with a maximum m, a sum l and a sum of values of its own (Milakov,
- * Gimelshein, "Online normalizer calculation for softmax", alg. 3), which are
- * put together in the end: groups of a warp, warps of a block, parts.
+ * A block computes the query heads that share a head of keys and values, over
+ * part of the slots: the cache is read once, and the whole GPU works even if
+ * there are few rows. The groups of lanes of a warp take slots in turn. Each
+ * group has its own running maximum m, sum l and sum of values (Milakov,
+ * Gimelshein, "Online normalizer calculation for softmax", alg. 3); these are
+ * merged at the end: groups of a warp, warps of a block, parts.
  */
 #include "config.h"
 
@@ -15,8 +15,9 @@
 
 template <typename X, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    store(X *k, X *v, const X *qkv, const int32_t *positions, size_t N,
-          unsigned T, unsigned S, unsigned keys, unsigned row, unsigned per_row)
+    kv_store_kernel(X *k, X *v, const X *qkv, const int32_t *slots, size_t N,
+                    unsigned T, unsigned S, unsigned keys, unsigned row,
+                    unsigned per_row)
 {
     const Tile tile = this_tile(per_row);
     const unsigned vecs = tile.n < N ? keys / W : 0;
@@ -24,11 +25,11 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 
     if (tile.first >= vecs)
         return;
-    const int32_t position = positions[tile.n];
-    if (position < 0)
+    const int32_t slot = slots[tile.n];
+    if (slot < 0)
         return;
     const X *from = qkv + tile.n * row + (row - 2 * keys);
-    const size_t to = ((size_t)((unsigned)tile.n / T) * S + position) * keys;
+    const size_t to = ((size_t)((unsigned)tile.n / T) * S + slot) * keys;
 #pragma unroll
     for (int i = 0; i < TILE_VECS; i++) {
         unsigned at = (tile.first + i * WARP) * W;
@@ -49,12 +50,12 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 
 extern "C" void dt_cuda_kv_store(struct dt_stream *stream,
                                  const struct dt_kv *kv, struct dt_view qkv,
-                                 struct dt_view positions, size_t T)
+                                 struct dt_view slots, size_t T)
 {
     const size_t keys = kv->NKV * kv->HS, N = kv->B * T;
     const size_t row = kv->NH * kv->HS + 2 * keys;
 
-    assert(qkv.count == N * row && positions.count == N);
+    assert(qkv.count == N * row && slots.count == N);
     assert(kv->k.dtype == qkv.dtype && kv->v.dtype == qkv.dtype);
     if (N * keys == 0)
         return;
@@ -66,17 +67,15 @@ extern "C" void dt_cuda_kv_store(struct dt_stream *stream,
                              row % wide<X>() == 0;
         with_width<X>(is_wide, [&](auto width) {
             constexpr int W = decltype(width)::value;
-            launch(stream, ::store<X, W>, tile_blocks(N, keys / W),
-                   TILE_THREADS, k, v, from, data_of<const int32_t>(positions),
-                   N, (unsigned)T, (unsigned)kv->S, (unsigned)keys,
-                   (unsigned)row, tiles_of_row(keys / W));
+            launch(stream, kv_store_kernel<X, W>, tile_blocks(N, keys / W),
+                   TILE_THREADS, k, v, from, data_of<const int32_t>(slots), N,
+                   (unsigned)T, (unsigned)kv->S, (unsigned)keys, (unsigned)row,
+                   tiles_of_row(keys / W));
         });
     });
 }
 
-/* Warps of a block, the fewest places of a part, blocks that a multiprocessor
- * is given.
- */
+/* Warps of a block, fewest slots of a part, blocks for a multiprocessor. */
 enum { WARPS = 4, PART = 256, BLOCKS = 4 };
 
 template <typename X> struct Decode {
@@ -85,18 +84,18 @@ template <typename X> struct Decode {
     const int32_t *positions;
     float *partial; /* (B, NH, parts, HS + 2): m, l, sum; NULL: one part */
     unsigned S, NH, NKV, HS, window;
-    unsigned lanes; /* that share a head */
-    unsigned cuts;  /* blocks that share the query heads of a head of keys */
+    unsigned lanes; /* of a head */
+    unsigned cuts;  /* blocks for the query heads of a head of keys */
     unsigned parts;
     float scale; /* with log2(e): weights are powers of 2 */
 };
 
-/* What was summed for a query head. A lane has PER vectors of W elements. */
-template <int W, int PER> struct Sum {
+/* The online softmax of a query head. A lane has PER vectors of W elements. */
+template <int W, int PER> struct OnlineSoftmax {
     float m, l, v[PER][W];
 
-    /* Everything so far belongs to the maximum `next`. */
-    __device__ void shrink(float next)
+    /* Changes the maximum to `next`. */
+    __device__ void rescale(float next)
     {
         float by = m > -INFINITY ? exp2f(m - next) : 0.0f;
         m = next;
@@ -109,10 +108,10 @@ template <int W, int PER> struct Sum {
         }
     }
 
-    /* With that of the lanes `step` away. */
-    __device__ void join(unsigned step)
+    /* Merges with the lanes `step` away. */
+    __device__ void merge(unsigned step)
     {
-        shrink(fmaxf(m, __shfl_xor_sync(0xffffffffu, m, step)));
+        rescale(fmaxf(m, __shfl_xor_sync(0xffffffffu, m, step)));
         l += __shfl_xor_sync(0xffffffffu, l, step);
 #pragma unroll
         for (int p = 0; p < PER; p++) {
@@ -123,22 +122,22 @@ template <int W, int PER> struct Sum {
     }
 };
 
-/* A lane's part of a head: q of H heads, and keys and values of as many places
- * as are on their way; place j is `step` behind place j - 1.
+/* A lane's slice of the heads: q of H heads, and the keys and values of the
+ * SLOTS slots that are loaded at once, `step` apart.
  */
-template <typename X, int W, int PER, int H> struct Lane {
-    static constexpr int PLACES = PER == 1 ? 4 : 1;
-    Vec<X, W> q[H][PER], k[PLACES][PER], v[PLACES][PER];
-    Sum<W, PER> sums[H];
-    unsigned first, apart, HS; /* element(p) is there if below HS */
+template <typename X, int W, int PER, int H> struct HeadSlice {
+    static constexpr int SLOTS = PER == 1 ? 4 : 1;
+    Vec<X, W> q[H][PER], k[SLOTS][PER], v[SLOTS][PER];
+    OnlineSoftmax<W, PER> sums[H];
+    unsigned first, apart, HS; /* element(p) exists if below HS */
 
     __device__ unsigned element(int p) const
     {
         return first + p * apart;
     }
 
-    /* Nothing was seen; q is of `heads` heads, 0 of the others. */
-    __device__ void begin(const X *from, unsigned heads)
+    /* Loads q of `heads` heads, 0 for the others, and resets the sums. */
+    __device__ void load_queries(const X *from, unsigned heads)
     {
 #pragma unroll
         for (int h = 0; h < H; h++) {
@@ -152,12 +151,12 @@ template <typename X, int W, int PER, int H> struct Lane {
         }
     }
 
-    __device__ void load(const X *keys, const X *values, size_t stride,
-                         unsigned place, unsigned step, unsigned end)
+    __device__ void load_keys(const X *keys, const X *values, size_t stride,
+                              unsigned slot, unsigned step, unsigned end)
     {
 #pragma unroll
-        for (int j = 0; j < PLACES; j++) {
-            const size_t s = place + j * step;
+        for (int j = 0; j < SLOTS; j++) {
+            const size_t s = slot + j * step;
 #pragma unroll
             for (int p = 0; p < PER; p++) {
                 if (s < end && element(p) < HS) {
@@ -168,14 +167,14 @@ template <typename X, int W, int PER, int H> struct Lane {
         }
     }
 
-    /* Head h sees the places below `end`. */
-    __device__ void see(int h, unsigned place, unsigned step, unsigned end,
-                        unsigned lanes, float scale)
+    /* Head h attends to the loaded slots below `end`. */
+    __device__ void attend(int h, unsigned slot, unsigned step, unsigned end,
+                           unsigned lanes, float scale)
     {
-        float scores[PLACES], most = sums[h].m;
+        float scores[SLOTS], most = sums[h].m;
 #pragma unroll
-        for (int j = 0; j < PLACES; j++) {
-            const bool there = place + j * step < end;
+        for (int j = 0; j < SLOTS; j++) {
+            const bool there = slot + j * step < end;
             float sum = 0.0f;
 #pragma unroll
             for (int p = 0; p < PER; p++) {
@@ -193,10 +192,10 @@ template <typename X, int W, int PER, int H> struct Lane {
             scores[j] = there ? sum * scale : -INFINITY;
             most = fmaxf(most, scores[j]);
         }
-        sums[h].shrink(most);
+        sums[h].rescale(most);
 #pragma unroll
-        for (int j = 0; j < PLACES; j++) {
-            if (place + j * step >= end)
+        for (int j = 0; j < SLOTS; j++) {
+            if (slot + j * step >= end)
                 continue;
             const float weight = exp2f(scores[j] - most);
             sums[h].l += weight;
@@ -214,13 +213,14 @@ template <typename X, int W, int PER, int H> struct Lane {
     }
 };
 
-/* What warps (or parts) of one head left, element d of the sum put together;
- * m and l are `stride` apart, and so are the sums.
+/* Merges element d of the online softmax of `count` warps (or parts) of one
+ * head. Their m and l are `stride` apart, their sums sum_stride. Returns the
+ * sum.
  */
-__device__ static inline float put_together(float &m, float &l, const float *ms,
-                                            const float *ls, const float *sums,
-                                            unsigned count, size_t stride,
-                                            size_t sum_stride)
+__device__ static inline float merge_sums(float &m, float &l, const float *ms,
+                                          const float *ls, const float *sums,
+                                          unsigned count, size_t stride,
+                                          size_t sum_stride)
 {
     float sum = 0.0f;
 
@@ -236,13 +236,13 @@ __device__ static inline float put_together(float &m, float &l, const float *ms,
     return sum;
 }
 
-/* The places [from, end) of part `part` of what row b sees. */
-struct Range {
+/* The slots [from, end) that part `part` of row b attends to. */
+struct SlotRange {
     unsigned from, end;
 };
 template <typename X>
-__device__ static inline Range places_of(const Decode<X> &a, size_t b,
-                                         unsigned part)
+__device__ static inline SlotRange slots_of(const Decode<X> &a, size_t b,
+                                            unsigned part)
 {
     const unsigned all = (unsigned)(a.positions[b] + 1);
     const unsigned skip = a.window > 0 && all > a.window ? all - a.window : 0;
@@ -251,10 +251,10 @@ __device__ static inline Range places_of(const Decode<X> &a, size_t b,
     return {from, all - from < length || from > all ? all : from + length};
 }
 
-/* Element d of the query head that is number `head` of all rows */
+/* Stores element d of query head `head`, counted over all rows. */
 template <typename X>
-__device__ static inline void give(const Decode<X> &a, size_t head, unsigned d,
-                                   float m, float l, float sum)
+__device__ static inline void store_sum(const Decode<X> &a, size_t head,
+                                        unsigned d, float m, float l, float sum)
 {
     if (a.partial) {
         float *to =
@@ -271,7 +271,8 @@ __device__ static inline void give(const Decode<X> &a, size_t head, unsigned d,
 
 /* Block (row, head of keys, cut; part): H query heads */
 template <typename X, int W, int PER, int H>
-__global__ static void __launch_bounds__(WARPS *WARP) attend(Decode<X> a)
+__global__ static void __launch_bounds__(WARPS *WARP)
+    kv_attention_kernel(Decode<X> a)
 {
     alignas(32) __shared__ float sums[WARPS][H][WARP * W * PER];
     __shared__ float ms[WARPS][H], ls[WARPS][H];
@@ -281,28 +282,28 @@ __global__ static void __launch_bounds__(WARPS *WARP) attend(Decode<X> a)
     const size_t b = blockIdx.x / a.cuts / a.NKV;
     const unsigned head = kv_head * shared + cut * H;
     const unsigned heads = shared - cut * H < H ? shared - cut * H : H;
-    const Range places = places_of(a, b, blockIdx.y);
+    const SlotRange slots = slots_of(a, b, blockIdx.y);
     const unsigned groups = WARP / a.lanes, step = WARPS * groups;
     const size_t cache = (b * a.S * a.NKV + kv_head) * a.HS;
-    Lane<X, W, PER, H> own;
+    HeadSlice<X, W, PER, H> own;
 
     own.first = lane % a.lanes * W;
     own.apart = a.lanes * W;
     own.HS = a.HS;
-    own.begin(a.qkv + (b * (a.NH + 2 * a.NKV) + head) * a.HS, heads);
-    for (unsigned base = places.from; base < places.end;
-         base += step * own.PLACES) {
-        const unsigned place = base + warp * groups + lane / a.lanes;
-        own.load(a.k + cache, a.v + cache, (size_t)a.NKV * a.HS, place, step,
-                 places.end);
+    own.load_queries(a.qkv + (b * (a.NH + 2 * a.NKV) + head) * a.HS, heads);
+    for (unsigned base = slots.from; base < slots.end;
+         base += step * own.SLOTS) {
+        const unsigned slot = base + warp * groups + lane / a.lanes;
+        own.load_keys(a.k + cache, a.v + cache, (size_t)a.NKV * a.HS, slot,
+                      step, slots.end);
 #pragma unroll
         for (int h = 0; h < H; h++)
-            own.see(h, place, step, places.end, a.lanes, a.scale);
+            own.attend(h, slot, step, slots.end, a.lanes, a.scale);
     }
 #pragma unroll
     for (int h = 0; h < H; h++) {
         for (unsigned i = a.lanes; i < WARP; i *= 2)
-            own.sums[h].join(i);
+            own.sums[h].merge(i);
         if (lane == 0) {
             ms[warp][h] = own.sums[h].m;
             ls[warp][h] = own.sums[h].l;
@@ -318,33 +319,34 @@ __global__ static void __launch_bounds__(WARPS *WARP) attend(Decode<X> a)
     for (unsigned i = threadIdx.x; i < heads * a.HS; i += WARPS * WARP) {
         const unsigned h = i / a.HS, d = i % a.HS;
         float m, l;
-        float sum = put_together(m, l, &ms[0][h], &ls[0][h], &sums[0][h][d],
-                                 WARPS, H, (size_t)H * (WARP * W * PER));
-        give(a, b * a.NH + head + h, d, m, l, sum);
+        float sum = merge_sums(m, l, &ms[0][h], &ls[0][h], &sums[0][h][d],
+                               WARPS, H, (size_t)H * (WARP * W * PER));
+        store_sum(a, b * a.NH + head + h, d, m, l, sum);
     }
 }
 
-/* out(row, head) from its parts; a block has one */
+/* out(row, head) from its parts; one block each */
 template <typename X>
-__global__ static void __launch_bounds__(WARPS *WARP) join_parts(Decode<X> a)
+__global__ static void __launch_bounds__(WARPS *WARP)
+    merge_parts_kernel(Decode<X> a)
 {
     const size_t stride = a.HS + 2;
     const float *partial = a.partial + blockIdx.x * a.parts * stride;
 
     for (unsigned d = threadIdx.x; d < a.HS; d += WARPS * WARP) {
         float m, l;
-        float sum = put_together(m, l, partial, partial + 1, partial + 2 + d,
-                                 a.parts, stride, stride);
+        float sum = merge_sums(m, l, partial, partial + 1, partial + 2 + d,
+                               a.parts, stride, stride);
         a.out[blockIdx.x * (size_t)a.HS + d] =
             from_float<X>(l == 0.0f ? 0.0f : sum / l);
     }
 }
 
-/* Parts that give every multiprocessor something to do. */
+/* Enough parts to occupy every multiprocessor. */
 static unsigned parts_for(const struct dt_kv *kv, size_t blocks)
 {
-    size_t places = kv->window > 0 && kv->window < kv->S ? kv->window : kv->S;
-    size_t most = blocks_for(places, PART);
+    size_t slots = kv->window > 0 && kv->window < kv->S ? kv->window : kv->S;
+    size_t most = blocks_for(slots, PART);
     size_t parts = (size_t)dt_cuda_facts.multiprocessors * BLOCKS / blocks;
 
     parts = parts < most ? parts : most;
@@ -352,7 +354,8 @@ static unsigned parts_for(const struct dt_kv *kv, size_t blocks)
 }
 
 template <typename X, int W, int PER, int H>
-static void start(struct dt_stream *stream, Decode<X> a, const struct dt_kv *kv)
+static void launch_kernel(struct dt_stream *stream, Decode<X> a,
+                          const struct dt_kv *kv)
 {
     a.cuts = blocks_for(a.NH / a.NKV, H);
     const size_t blocks = kv->B * a.NKV * a.cuts;
@@ -361,15 +364,16 @@ static void start(struct dt_stream *stream, Decode<X> a, const struct dt_kv *kv)
     assert(kv->B * kv->NH * a.parts * (kv->HS + 2) * sizeof(float) <=
                stream->workspace_bytes ||
            a.parts == 1);
-    launch(stream, attend<X, W, PER, H>, dim3((unsigned)blocks, a.parts),
-           WARPS * WARP, a);
+    launch(stream, kv_attention_kernel<X, W, PER, H>,
+           dim3((unsigned)blocks, a.parts), WARPS * WARP, a);
     if (a.partial)
-        launch(stream, join_parts<X>, (unsigned)(kv->B * kv->NH), WARPS * WARP,
-               a);
+        launch(stream, merge_parts_kernel<X>, (unsigned)(kv->B * kv->NH),
+               WARPS * WARP, a);
 }
 
 template <typename X>
-static void start(struct dt_stream *stream, Decode<X> a, const struct dt_kv *kv)
+static void launch_attention(struct dt_stream *stream, Decode<X> a,
+                             const struct dt_kv *kv)
 {
     constexpr int W = wide<X>();
     const size_t vecs = kv->HS / W, shared = kv->NH / kv->NKV;
@@ -379,15 +383,15 @@ static void start(struct dt_stream *stream, Decode<X> a, const struct dt_kv *kv)
         a.lanes *= 2;
     if (!aligned(kv->HS, W, sizeof(X), a.k, a.v, a.qkv) || vecs > WARP) {
         a.lanes = WARP;
-        start<X, 1, DT_MAX_HEAD_SIZE / WARP, 1>(stream, a, kv);
+        launch_kernel<X, 1, DT_MAX_HEAD_SIZE / WARP, 1>(stream, a, kv);
     } else if (shared == 1) {
-        start<X, W, 1, 1>(stream, a, kv);
+        launch_kernel<X, W, 1, 1>(stream, a, kv);
     } else if (shared == 2) {
-        start<X, W, 1, 2>(stream, a, kv);
+        launch_kernel<X, W, 1, 2>(stream, a, kv);
     } else if (shared <= 4) {
-        start<X, W, 1, 4>(stream, a, kv);
+        launch_kernel<X, W, 1, 4>(stream, a, kv);
     } else {
-        start<X, W, 1, 8>(stream, a, kv);
+        launch_kernel<X, W, 1, 8>(stream, a, kv);
     }
 }
 
@@ -415,6 +419,6 @@ extern "C" void dt_cuda_kv_attention(struct dt_stream *stream,
         a.HS = (unsigned)kv->HS;
         a.window = kv->window < kv->S ? (unsigned)kv->window : 0;
         a.scale = (float)(1.4426950408889634 / sqrt((double)kv->HS));
-        start<X>(stream, a, kv);
+        launch_attention<X>(stream, a, kv);
     });
 }

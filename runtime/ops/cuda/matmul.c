@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * matmul.c - matrix products by cuBLASLt
+ * matmul.c - matrix multiplication by cuBLASLt
  *
- * cuBLASLt thinks in columns: a row-major (M,N) matrix is a column-major (N,M)
- * one, and d = a b is d^T = b^T a^T. So `b` comes first, M and N change places,
+ * cuBLASLt is column-major: a row-major (M,N) matrix is a column-major (N,M)
+ * one, and d = a b is d^T = b^T a^T. So `b` comes first, M and N are swapped,
  * and everything else stays, transposition included.
  *
- * What the library needs to know about a product is put together once for each
- * shape and kept in a plan, together with the algorithm. The first time that a
- * shape is seen the candidates are timed, on the operands themselves, and where
- * the product comes with more than a bias, against doing that in a kernel of
- * its own. Not while the stream is recorded (the heuristic's first choice
- * serves until the shape comes again), and not in deterministic mode, where
- * every run has to choose the same.
+ * A plan holds what the library needs to know about a shape, and the algorithm;
+ * it is made once. When a shape is seen first, candidates are timed on the
+ * operands themselves. If the epilogue is more than a bias, one candidate is
+ * the same with the epilogue unfused, in a kernel of its own. Nothing is timed
+ * while the stream is recorded (the heuristic's first choice serves until the
+ * shape comes again), nor in deterministic mode, where every run has to choose
+ * the same.
  */
 #include "config.h"
 
@@ -28,7 +28,7 @@ enum {
      * what is ours.
      */
     HALF = DT_CUDA_WORKSPACE / 2,
-    ALIGNMENT = 16, /* the most that an algorithm asks for */
+    ALIGNMENT = 16, /* bytes; no algorithm needs more */
     BUCKETS = 1024,
     CANDIDATES = 16,
 };
@@ -37,8 +37,8 @@ enum {
 struct key {
     size_t M, N, K, lda, ldb, ldd;
     uint8_t ta, tb, type, out, epilogue, bias, accumulate;
-    uint8_t gelu, sum; /* what the epilogue is, if it can be had apart */
-    uint8_t fits; /* the epilogue's operands are as the library needs them */
+    uint8_t gelu, sum; /* kind of the epilogue, if it can be unfused */
+    uint8_t fits;      /* the library takes the epilogue's operands */
     uint8_t align_a, align_b, align_d;
 };
 
@@ -51,11 +51,11 @@ enum state {
 
 struct plan {
     struct key key;
-    cublasLtMatmulDesc_t product;
+    cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, d; /* of our a, b, d */
     cublasLtMatmulAlgo_t algo;
     enum state state;
-    bool apart; /* the epilogue in a kernel of its own */
+    bool unfused; /* the epilogue in a kernel of its own */
     struct plan *next;
 };
 
@@ -95,12 +95,12 @@ int dt_cuda_matmul_open(struct dt_error *err)
 
 /* --- plans --- */
 
-/* Keeps what went wrong in `function` for those who wait. */
-static bool done(cublasStatus_t status, const char *function,
-                 const struct key *key)
+/* Returns whether `function` succeeded; waiting for the stream tells if not. */
+static bool check_status(cublasStatus_t status, const char *function,
+                         const struct key *key)
 {
     if (status != CUBLAS_STATUS_SUCCESS)
-        dt_cuda_ops_fail("%s((%zu, %zu)%s x (%zu, %zu)%s, %s to %s, "
+        dt_cuda_fail("%s((%zu, %zu)%s x (%zu, %zu)%s, %s to %s, "
                          "epilogue %d): %s",
                          function, key->M, key->K, key->ta ? "^T" : "", key->K,
                          key->N, key->tb ? "^T" : "",
@@ -109,10 +109,11 @@ static bool done(cublasStatus_t status, const char *function,
                          cublasLtGetStatusString(status));
     return status == CUBLAS_STATUS_SUCCESS;
 }
-#define TRY(key, function, ...) done(function(__VA_ARGS__), #function, key)
+#define TRY(key, function, ...)                                                \
+    check_status(function(__VA_ARGS__), #function, key)
 
 #define DESCRIBE(plan, name, value)                                            \
-    TRY(&(plan)->key, cublasLtMatmulDescSetAttribute, (plan)->product,         \
+    TRY(&(plan)->key, cublasLtMatmulDescSetAttribute, (plan)->desc,            \
         CUBLASLT_MATMUL_DESC_##name, &(value), sizeof(value))
 
 static cudaDataType_t cuda_type(enum dt_dtype type)
@@ -122,7 +123,7 @@ static cudaDataType_t cuda_type(enum dt_dtype type)
                             : CUDA_R_32F;
 }
 
-static uint8_t alignment(struct dt_view v)
+static uint8_t alignment_of(struct dt_view v)
 {
     uintptr_t address = (uintptr_t)dt_view_data(v) | ALIGNMENT;
     return (uint8_t)(address & -address);
@@ -138,22 +139,22 @@ static bool is_sum(enum dt_cuda_epilogue epilogue)
     return epilogue == DT_EPILOGUE_SUM_A || epilogue == DT_EPILOGUE_SUM_B;
 }
 
-/* The library applies GELU to rows that it can read 16 bytes at a time only
- * (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD is a multiple of 8), and does not say
- * that aux may be d. Sums over k come in the type of d, of operands that lie
- * like this.
+/* The library applies GELU only to rows that it can read 16 bytes at a time
+ * (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD is a multiple of 8), and does not
+ * promise that aux may be d. Its sums over k have the type of d, and need
+ * operands in this order.
  */
-static bool fits(const struct dt_cuda_matmul *mm)
+static bool epilogue_fits(const struct dt_cuda_matmul *mm)
 {
     switch (mm->epilogue) {
     case DT_EPILOGUE_GELU_AUX:
     case DT_EPILOGUE_DGELU:
-        return mm->N % 8 == 0 && alignment(mm->aux) == ALIGNMENT &&
-               alignment(mm->d) == ALIGNMENT &&
+        return mm->N % 8 == 0 && alignment_of(mm->aux) == ALIGNMENT &&
+               alignment_of(mm->d) == ALIGNMENT &&
                dt_view_data(mm->d) != dt_view_data(mm->aux);
     case DT_EPILOGUE_SUM_A:
     case DT_EPILOGUE_SUM_B:
-        return mm->d.dtype == DT_F32 && alignment(mm->bias) == ALIGNMENT &&
+        return mm->d.dtype == DT_F32 && alignment_of(mm->bias) == ALIGNMENT &&
                (mm->epilogue == DT_EPILOGUE_SUM_A ? mm->ta : !mm->tb);
     default:
         return true;
@@ -180,10 +181,10 @@ static struct key key_of(const struct dt_cuda_matmul *mm)
     key.accumulate = mm->accumulate;
     key.gelu = is_gelu(mm->epilogue);
     key.sum = is_sum(mm->epilogue);
-    key.fits = fits(mm);
-    key.align_a = alignment(mm->a);
-    key.align_b = alignment(mm->b);
-    key.align_d = alignment(mm->d);
+    key.fits = epilogue_fits(mm);
+    key.align_a = alignment_of(mm->a);
+    key.align_b = alignment_of(mm->b);
+    key.align_d = alignment_of(mm->d);
     return key;
 }
 
@@ -206,15 +207,15 @@ static cublasLtEpilogue_t epilogue_of(const struct key *key)
     }
 }
 
-/* The layout of a row-major matrix, as columns. */
-static bool lay_out(cublasLtMatrixLayout_t *layout, const struct key *key,
-                    uint8_t type, size_t rows, size_t cols, size_t stride)
+/* The layout of a row-major matrix, in column-major terms. */
+static bool create_layout(cublasLtMatrixLayout_t *layout, const struct key *key,
+                          uint8_t type, size_t rows, size_t cols, size_t stride)
 {
     return TRY(key, cublasLtMatrixLayoutCreate, layout,
                cuda_type((enum dt_dtype)type), cols, rows, (int64_t)stride);
 }
 
-static bool describe(struct plan *plan)
+static bool describe_plan(struct plan *plan)
 {
     const struct key *k = &plan->key;
     cublasOperation_t a = k->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -223,17 +224,17 @@ static bool describe(struct plan *plan)
     int64_t aux_stride = (int64_t)k->N;
     bool tf32 = k->type == DT_F32 && dt_cuda_facts.tf32;
 
-    return TRY(k, cublasLtMatmulDescCreate, &plan->product,
+    return TRY(k, cublasLtMatmulDescCreate, &plan->desc,
                tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                CUDA_R_32F) &&
            DESCRIBE(plan, TRANSA, b) && DESCRIBE(plan, TRANSB, a) &&
            DESCRIBE(plan, EPILOGUE, epilogue) &&
            (!k->gelu || DESCRIBE(plan, EPILOGUE_AUX_LD, aux_stride)) &&
-           lay_out(&plan->a, k, k->type, k->ta ? k->K : k->M,
-                   k->ta ? k->M : k->K, k->lda) &&
-           lay_out(&plan->b, k, k->type, k->tb ? k->N : k->K,
-                   k->tb ? k->K : k->N, k->ldb) &&
-           lay_out(&plan->d, k, k->out, k->M, k->N, k->ldd);
+           create_layout(&plan->a, k, k->type, k->ta ? k->K : k->M,
+                         k->ta ? k->M : k->K, k->lda) &&
+           create_layout(&plan->b, k, k->type, k->tb ? k->N : k->K,
+                         k->tb ? k->K : k->N, k->ldb) &&
+           create_layout(&plan->d, k, k->out, k->M, k->N, k->ldd);
 }
 
 static struct plan *plan_of(const struct dt_cuda_matmul *mm)
@@ -241,35 +242,35 @@ static struct plan *plan_of(const struct dt_cuda_matmul *mm)
     const struct key key = key_of(mm);
     const unsigned char *bytes = (const unsigned char *)&key;
     uint32_t hash = 2166136261u; /* FNV-1a */
-    struct plan **place, *plan;
+    struct plan **bucket, *plan;
 
     for (size_t i = 0; i < sizeof(key); i++)
         hash = (hash ^ bytes[i]) * 16777619u;
-    place = &plans[hash % BUCKETS];
-    for (plan = *place; plan; plan = plan->next)
+    bucket = &plans[hash % BUCKETS];
+    for (plan = *bucket; plan; plan = plan->next)
         if (memcmp(&plan->key, &key, sizeof(key)) == 0)
             return plan;
 
     plan = calloc(1, sizeof(*plan));
     if (!plan) {
-        dt_cuda_ops_fail("calloc(%zu): out of memory", sizeof(*plan));
+        dt_cuda_fail("calloc(%zu): out of memory", sizeof(*plan));
         return NULL;
     }
     plan->key = key;
-    plan->apart = !key.fits;
-    if (plan->apart)
+    plan->unfused = !key.fits;
+    if (plan->unfused)
         plan->state = CHOSEN;
-    else if (!describe(plan))
+    else if (!describe_plan(plan))
         plan->state = IMPOSSIBLE;
-    plan->next = *place;
-    *place = plan;
+    plan->next = *bucket;
+    *bucket = plan;
     return plan;
 }
 
-/* --- products --- */
+/* --- one multiplication --- */
 
 /* Tells the plan where bias and aux are now. */
-static bool locate(struct plan *plan, const struct dt_cuda_matmul *mm)
+static bool set_pointers(struct plan *plan, const struct dt_cuda_matmul *mm)
 {
     const void *bias = mm->bias.count > 0 ? dt_view_data(mm->bias) : NULL;
     const void *aux = plan->key.gelu ? dt_view_data(mm->aux) : NULL;
@@ -278,7 +279,7 @@ static bool locate(struct plan *plan, const struct dt_cuda_matmul *mm)
            (!aux || DESCRIBE(plan, EPILOGUE_AUX_POINTER, aux));
 }
 
-static cublasStatus_t multiply(struct dt_stream *stream,
+static cublasStatus_t run_plan(struct dt_stream *stream,
                                const struct plan *plan,
                                const struct dt_cuda_matmul *mm,
                                const cublasLtMatmulAlgo_t *algo)
@@ -286,7 +287,7 @@ static cublasStatus_t multiply(struct dt_stream *stream,
     const float alpha = 1.0f, beta = mm->accumulate ? 1.0f : 0.0f;
     void *d = dt_view_data(mm->d);
 
-    return cublasLtMatmul(handle, plan->product, &alpha, dt_view_data(mm->b),
+    return cublasLtMatmul(handle, plan->desc, &alpha, dt_view_data(mm->b),
                           plan->b, dt_view_data(mm->a), plan->a, &beta, d,
                           plan->d, d, plan->d, algo, stream->workspace, HALF,
                           stream->cuda);
@@ -294,148 +295,152 @@ static cublasStatus_t multiply(struct dt_stream *stream,
 
 /* --- the choice of an algorithm --- */
 
-/* Candidates that add up in fp32, each sum in one order, the best guess first.
- * Parts of a long sum may be computed side by side ("split k"), but only if
- * they are kept in fp32 and added in a fixed order at the end; the scheme that
- * adds them in d as they come is left to fp32 results that need not be the same
- * bits every time. Returns how many there are.
+/* Candidates that add in fp32, each sum in one order, the best guess first. A
+ * long sum may be split into parts ("split k") if these are kept in fp32 and
+ * added in a fixed order at the end. The scheme that adds them to d in any
+ * order is used for fp32 results only, where the bits need not be the same
+ * every time. Returns how many there are.
  */
-static int candidates(const struct plan *plan,
-                      cublasLtMatmulHeuristicResult_t found[CANDIDATES])
+static int find_candidates(const struct plan *plan,
+                           cublasLtMatmulHeuristicResult_t found[CANDIDATES])
 {
     const struct key *key = &plan->key;
     uint64_t workspace = HALF;
     uint32_t a = key->align_a, b = key->align_b, d = key->align_d;
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    cublasLtMatmulPreference_t wish;
+    cublasLtMatmulPreference_t preference;
     cublasStatus_t status;
     int count = 0, usable = 0;
 
     if (key->out == DT_F32 && key->epilogue == DT_EPILOGUE_NONE &&
         !dt_cuda_facts.deterministic)
         schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
-    if (!TRY(key, cublasLtMatmulPreferenceCreate, &wish))
+    if (!TRY(key, cublasLtMatmulPreferenceCreate, &preference))
         return 0;
-#define WISH(name, value)                                                      \
-    TRY(key, cublasLtMatmulPreferenceSetAttribute, wish,                       \
+#define PREFER(name, value)                                                    \
+    TRY(key, cublasLtMatmulPreferenceSetAttribute, preference,                 \
         CUBLASLT_MATMUL_PREF_##name, &(value), sizeof(value))
-    if (WISH(MAX_WORKSPACE_BYTES, workspace) &&
-        WISH(REDUCTION_SCHEME_MASK, schemes) &&
-        WISH(MIN_ALIGNMENT_A_BYTES, b) && WISH(MIN_ALIGNMENT_B_BYTES, a) &&
-        WISH(MIN_ALIGNMENT_C_BYTES, d) && WISH(MIN_ALIGNMENT_D_BYTES, d)) {
-        status = cublasLtMatmulAlgoGetHeuristic(handle, plan->product, plan->b,
-                                                plan->a, plan->d, plan->d, wish,
-                                                CANDIDATES, found, &count);
+    if (PREFER(MAX_WORKSPACE_BYTES, workspace) &&
+        PREFER(REDUCTION_SCHEME_MASK, schemes) &&
+        PREFER(MIN_ALIGNMENT_A_BYTES, b) && PREFER(MIN_ALIGNMENT_B_BYTES, a) &&
+        PREFER(MIN_ALIGNMENT_C_BYTES, d) && PREFER(MIN_ALIGNMENT_D_BYTES, d)) {
+        status = cublasLtMatmulAlgoGetHeuristic(
+            handle, plan->desc, plan->b, plan->a, plan->d, plan->d, preference,
+            CANDIDATES, found, &count);
         for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; i++)
             if (found[i].state == CUBLAS_STATUS_SUCCESS)
                 found[usable++] = found[i];
         if (status == CUBLAS_STATUS_SUCCESS && usable == 0)
             status = CUBLAS_STATUS_NOT_SUPPORTED;
         if (!key->gelu && !key->sum)
-            done(status, "cublasLtMatmulAlgoGetHeuristic", key);
+            check_status(status, "cublasLtMatmulAlgoGetHeuristic", key);
     }
-#undef WISH
-    cublasLtMatmulPreferenceDestroy(wish);
+#undef PREFER
+    cublasLtMatmulPreferenceDestroy(preference);
     return usable;
 }
 
-struct race {
+/* What is timed for a plan. */
+struct tuning {
     struct dt_stream *stream;
     struct plan *plan;
     const struct dt_cuda_matmul *mm;
     const cublasLtMatmulHeuristicResult_t *found;
-    int apart; /* 1: the first of all does the epilogue apart */
+    int unfused; /* 1: candidate 0 is the unfused one, others follow it */
 };
 
-static bool attempt(void *ctx, int i)
+static bool run_candidate(void *ctx, int i)
 {
-    const struct race *race = ctx;
+    const struct tuning *tuning = ctx;
 
-    if (i >= race->apart)
-        return multiply(race->stream, race->plan, race->mm,
-                        &race->found[i - race->apart].algo) ==
+    if (i >= tuning->unfused)
+        return run_plan(tuning->stream, tuning->plan, tuning->mm,
+                        &tuning->found[i - tuning->unfused].algo) ==
                CUBLAS_STATUS_SUCCESS;
-    dt_cuda_matmul_apart(race->stream, race->mm);
+    dt_cuda_matmul_unfused(tuning->stream, tuning->mm);
     return true;
 }
 
-/* Times the candidates and keeps the fastest. What d holds must not change if
- * it is an operand: then d is other memory meanwhile. Sums that are to be added
- * to others are in the workspace already.
+/* Times the candidates and keeps the fastest. With `accumulate` d is an operand
+ * and must not change: the candidates then write to other memory. Sums that are
+ * accumulated go to the workspace first in any case.
  */
-static void tune(struct dt_stream *stream, struct plan *plan,
-                 const struct dt_cuda_matmul *mm,
-                 const cublasLtMatmulHeuristicResult_t *found, int count)
+static void tune_plan(struct dt_stream *stream, struct plan *plan,
+                      const struct dt_cuda_matmul *mm,
+                      const cublasLtMatmulHeuristicResult_t *found, int count)
 {
     const struct key *key = &plan->key;
     struct dt_buffer own = {NULL, 0, NULL};
-    struct dt_cuda_matmul aside = *mm;
-    struct race race = {stream, plan, &aside, found, key->gelu || key->sum};
-    int winner;
+    struct dt_cuda_matmul trial = *mm;
+    struct tuning tuning = {stream, plan, &trial, found, key->gelu || key->sum};
+    int fastest;
 
-    /* Sums are taken from the library only if that was seen to be faster. */
-    plan->apart = key->sum;
+    /* The library's sums are used only once they were measured to be faster. */
+    plan->unfused = key->sum;
     if (key->accumulate) {
-        aside.d = (struct dt_view){&own, 0, key->M * key->ldd, mm->d.dtype};
-        own.bytes = aside.d.count * dt_dtype_bytes(mm->d.dtype);
+        trial.d = (struct dt_view){&own, 0, key->M * key->ldd, mm->d.dtype};
+        own.bytes = trial.d.count * dt_dtype_bytes(mm->d.dtype);
         if (cudaMalloc(&own.data, own.bytes) != cudaSuccess) {
-            cudaGetLastError(); /* no memory is no failure here */
+            cudaGetLastError(); /* too little memory is not an error here */
             return;
         }
         cudaMemsetAsync(own.data, 0, own.bytes, stream->cuda);
     }
-    if (race.apart)
-        dt_cuda_matmul_apart(stream, &aside); /* has a race of its own */
-    winner = dt_cuda_race(stream, race.apart + count, attempt, &race);
-    if (winner >= 0)
-        plan->apart = winner < race.apart;
-    if (winner >= race.apart)
-        plan->algo = found[winner - race.apart].algo;
+    if (tuning.unfused)
+        dt_cuda_matmul_unfused(stream,
+                               &trial); /* its matmul is tuned on its own */
+    fastest = dt_cuda_autotune(stream, tuning.unfused + count, run_candidate,
+                               &tuning);
+    if (fastest >= 0)
+        plan->unfused = fastest < tuning.unfused;
+    if (fastest >= tuning.unfused)
+        plan->algo = found[fastest - tuning.unfused].algo;
     cudaFree(own.data);
 }
 
-static void choose(struct dt_stream *stream, struct plan *plan,
-                   const struct dt_cuda_matmul *mm)
+static void choose_algo(struct dt_stream *stream, struct plan *plan,
+                        const struct dt_cuda_matmul *mm)
 {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
-    enum dt_cuda_race when = dt_cuda_race_when(stream);
+    enum dt_cuda_autotune when = dt_cuda_autotune_when(stream);
     int count;
 
-    if (plan->state == GUESSED && when == DT_RACE_LATER)
+    if (plan->state == GUESSED && when == DT_AUTOTUNE_LATER)
         return;
-    plan->state = when == DT_RACE_LATER ? GUESSED : CHOSEN;
-    plan->apart = plan->key.sum && when != DT_RACE_NOW;
-    if (plan->apart)
+    plan->state = when == DT_AUTOTUNE_LATER ? GUESSED : CHOSEN;
+    plan->unfused = plan->key.sum && when != DT_AUTOTUNE_NOW;
+    if (plan->unfused)
         return;
-    count = candidates(plan, found);
+    count = find_candidates(plan, found);
     if (count == 0) {
-        plan->apart = plan->key.gelu || plan->key.sum;
-        plan->state = plan->apart ? CHOSEN : IMPOSSIBLE;
+        plan->unfused = plan->key.gelu || plan->key.sum;
+        plan->state = plan->unfused ? CHOSEN : IMPOSSIBLE;
         return;
     }
     plan->algo = found[0].algo;
-    if (when == DT_RACE_NOW)
-        tune(stream, plan, mm, found, count);
+    if (when == DT_AUTOTUNE_NOW)
+        tune_plan(stream, plan, mm, found, count);
 }
 
-/* Where the library gets the bias from, aligned and of the type of d: X or, if
- * d is not, F32; or puts sums that are to be added to others.
+/* The bias that the library is given, aligned and of the type of d (X or F32);
+ * or where it puts sums that are then added to mm->bias. Both are in `half`,
+ * the second half of the workspace, unless mm->bias itself can be used.
  */
-static struct dt_view place_bias(struct dt_stream *stream,
-                                 const struct dt_cuda_matmul *mm,
-                                 struct dt_buffer *place)
+static struct dt_view prepare_bias(struct dt_stream *stream,
+                                   const struct dt_cuda_matmul *mm,
+                                   struct dt_buffer *half)
 {
-    struct dt_view bias = {place, 0, mm->bias.count, mm->d.dtype};
+    struct dt_view bias = {half, 0, mm->bias.count, mm->d.dtype};
 
-    assert(mm->bias.count * dt_dtype_bytes(bias.dtype) <= place->bytes);
+    assert(mm->bias.count * dt_dtype_bytes(bias.dtype) <= half->bytes);
     if (mm->bias.count == 0 || (is_sum(mm->epilogue) && !mm->accumulate))
         return mm->bias;
     if (is_sum(mm->epilogue))
         return bias;
     if (mm->bias.dtype != mm->d.dtype)
         dt_cuda_convert(stream, bias, mm->bias);
-    else if (alignment(mm->bias) < ALIGNMENT)
-        cudaMemcpyAsync(place->data, dt_view_data(mm->bias),
+    else if (alignment_of(mm->bias) < ALIGNMENT)
+        cudaMemcpyAsync(half->data, dt_view_data(mm->bias),
                         bias.count * dt_dtype_bytes(bias.dtype),
                         cudaMemcpyDeviceToDevice, stream->cuda);
     else
@@ -443,8 +448,8 @@ static struct dt_view place_bias(struct dt_stream *stream,
     return bias;
 }
 
-static void check(const struct dt_stream *stream,
-                  const struct dt_cuda_matmul *mm)
+static void check_operands(const struct dt_stream *stream,
+                           const struct dt_cuda_matmul *mm)
 {
     (void)stream;
     (void)mm;
@@ -462,33 +467,33 @@ static void check(const struct dt_stream *stream,
 void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm)
 {
     struct dt_buffer half = {(char *)stream->workspace + HALF, HALF, NULL};
-    struct dt_cuda_matmul placed = *mm;
+    struct dt_cuda_matmul prepared = *mm;
     cublasStatus_t status;
     struct plan *plan;
 
-    check(stream, mm);
+    check_operands(stream, mm);
     if (mm->M == 0 || mm->N == 0)
         return;
-    placed.bias = place_bias(stream, mm, &half);
-    plan = plan_of(&placed);
+    prepared.bias = prepare_bias(stream, mm, &half);
+    plan = plan_of(&prepared);
     if (!plan || plan->state == IMPOSSIBLE)
         return;
-    if (plan->key.fits && !locate(plan, &placed))
+    if (plan->key.fits && !set_pointers(plan, &prepared))
         return;
     if (plan->state != CHOSEN)
-        choose(stream, plan, &placed);
+        choose_algo(stream, plan, &prepared);
     if (plan->state == IMPOSSIBLE)
         return;
-    if (!plan->apart) {
-        status = multiply(stream, plan, &placed, &plan->algo);
-        plan->apart = status != CUBLAS_STATUS_SUCCESS &&
-                      (plan->key.gelu || plan->key.sum);
-        if (!plan->apart)
-            done(status, "cublasLtMatmul", &plan->key);
+    if (!plan->unfused) {
+        status = run_plan(stream, plan, &prepared, &plan->algo);
+        plan->unfused = status != CUBLAS_STATUS_SUCCESS &&
+                        (plan->key.gelu || plan->key.sum);
+        if (!plan->unfused)
+            check_status(status, "cublasLtMatmul", &plan->key);
     }
-    if (plan->apart)
-        dt_cuda_matmul_apart(stream, mm);
+    if (plan->unfused)
+        dt_cuda_matmul_unfused(stream, mm);
     else if (is_sum(mm->epilogue) && mm->accumulate)
-        dt_cuda_bias_backward(stream, mm->bias, placed.bias, 1, mm->bias.count,
-                              true);
+        dt_cuda_bias_backward(stream, mm->bias, prepared.bias, 1,
+                              mm->bias.count, true);
 }

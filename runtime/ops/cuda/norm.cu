@@ -2,19 +2,18 @@
 /*
  * norm.cu - LayerNorm, RMSNorm and the residual additions before them
  *
- * One pass over the memory: a row stays in the registers of its threads, a warp
- * or a block, from the sums to what they are for. Rows that are too long or not
- * aligned are read again instead.
+ * One pass over the memory: a row stays in registers of a warp or a block while
+ * its sums are made. Rows that are too long or not aligned are read again.
  */
 #include "config.h"
 
 #include "ops/cuda/dropout.cuh"
 #include "ops/cuda/rows.cuh"
 
-/* Elements of a row that a thread holds; threads of a row that is not held. */
-enum { HELD = 32, LONG_THREADS = 512 };
+/* Elements of a short row that a thread has; threads of a long row. */
+enum { PER_THREAD = 32, LONG_THREADS = 512 };
 
-/* What is normed: x, x + y, x + dropout of y */
+/* Input of the norm: x, x + y, x + dropout of y */
 enum kind { PLAIN, ADD, DROP };
 
 template <typename X> struct Norm {
@@ -37,7 +36,7 @@ __device__ static inline float row_sum(float x, float (&shared)[WARP])
         return block_sum(x, shared);
 }
 
-/* x = what is normed, rounded as it is stored in sum(n, c ...) */
+/* x = the input of the norm, rounded as it is stored in sum(n, c ...) */
 template <typename X, int W, enum kind KIND>
 __device__ static inline void add_vec(float (&x)[W], const Norm<X> &a,
                                       const Vec<X, W> &xs, const Vec<X, W> &ys,
@@ -49,7 +48,7 @@ __device__ static inline void add_vec(float (&x)[W], const Norm<X> &a,
         float y[W];
         to_floats<X, W>(y, ys);
         if constexpr (KIND == DROP)
-            drop<W>(y, a.drops, drops, c);
+            apply_dropout<W>(y, a.drops, drops, c);
 #pragma unroll
         for (int i = 0; i < W; i++)
             y[i] += x[i];
@@ -79,12 +78,12 @@ __device__ static inline void norm_vec(const float (&x)[W], const Norm<X> &a,
     store_floats<X, W>(a.out + n * a.C + c, y);
 }
 
-/* A row is held by THREADS threads: a warp, or a block. */
+/* A row stays in registers of THREADS threads: a warp, or a block. */
 template <typename X, int THREADS, enum kind KIND>
 __global__ static void __launch_bounds__(THREADS < 128 ? 128 : THREADS)
-    norm_held(Norm<X> a)
+    norm_kernel(Norm<X> a)
 {
-    constexpr int W = wide<X>(), PER = HELD / W;
+    constexpr int W = wide<X>(), PER = PER_THREAD / W;
     __shared__ float shared[WARP];
     const size_t n = THREADS == WARP
                          ? (size_t)blockIdx.x * 4 + threadIdx.x / WARP
@@ -142,7 +141,7 @@ __global__ static void __launch_bounds__(THREADS < 128 ? 128 : THREADS)
     }
 }
 
-/* Block n reads row n again for every sum. */
+/* Block n reads row n once more for every sum. */
 template <typename X, int W, enum kind KIND>
 __global__ static void __launch_bounds__(LONG_THREADS) norm_long(Norm<X> a)
 {
@@ -181,7 +180,7 @@ __global__ static void __launch_bounds__(LONG_THREADS) norm_long(Norm<X> a)
 }
 
 template <typename X, enum kind KIND>
-static void start(struct dt_stream *stream, const Norm<X> &a)
+static void launch_norm(struct dt_stream *stream, const Norm<X> &a)
 {
     constexpr unsigned W = wide<X>();
     const unsigned N = (unsigned)a.N, C = a.C;
@@ -190,14 +189,15 @@ static void start(struct dt_stream *stream, const Norm<X> &a)
 
     if (!wide_rows)
         launch(stream, norm_long<X, 1, KIND>, N, LONG_THREADS, a);
-    else if (C <= HELD * WARP)
-        launch(stream, norm_held<X, WARP, KIND>, blocks_for(N, 4), 4 * WARP, a);
-    else if (C <= HELD * 64)
-        launch(stream, norm_held<X, 64, KIND>, N, 64, a);
-    else if (C <= HELD * 128)
-        launch(stream, norm_held<X, 128, KIND>, N, 128, a);
-    else if (C <= HELD * 256)
-        launch(stream, norm_held<X, 256, KIND>, N, 256, a);
+    else if (C <= PER_THREAD * WARP)
+        launch(stream, norm_kernel<X, WARP, KIND>, blocks_for(N, 4), 4 * WARP,
+               a);
+    else if (C <= PER_THREAD * 64)
+        launch(stream, norm_kernel<X, 64, KIND>, N, 64, a);
+    else if (C <= PER_THREAD * 128)
+        launch(stream, norm_kernel<X, 128, KIND>, N, 128, a);
+    else if (C <= PER_THREAD * 256)
+        launch(stream, norm_kernel<X, 256, KIND>, N, 256, a);
     else
         launch(stream, norm_long<X, (int)W, KIND>, N, LONG_THREADS, a);
 }
@@ -240,7 +240,7 @@ extern "C" void dt_cuda_norm_forward(struct dt_stream *stream,
         return;
     with_type(x.dtype, [&](auto zero) {
         using X = decltype(zero);
-        start<X, PLAIN>(stream, norm_of<X>(&o, eps, N, C));
+        launch_norm<X, PLAIN>(stream, norm_of<X>(&o, eps, N, C));
     });
 }
 
@@ -260,8 +260,8 @@ extern "C" void dt_cuda_residual_norm_forward(
         Norm<X> a = norm_of<X>(&o, eps, N, C);
         a.drops = drops_of(dropout, N);
         if (a.drops.rows)
-            start<X, DROP>(stream, a);
+            launch_norm<X, DROP>(stream, a);
         else
-            start<X, ADD>(stream, a);
+            launch_norm<X, ADD>(stream, a);
     });
 }

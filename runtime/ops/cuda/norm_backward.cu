@@ -5,17 +5,17 @@
  * With h = (x - mean) rstd and g = w dout, of a row:
  *   dx += rstd (g - mean(g) - h mean(g h)), for RMSNorm without mean(g)
  *   dw += dout h,  db += dout
- * One pass over the memory: blocks stay and take rows in turn, each thread with
- * the same columns of all of them, whose sums of dw and db it holds.
+ * One pass over the memory: each block loops over rows. A thread has the same
+ * columns of all of them, and their sums of dw and db in registers.
  */
 #include "config.h"
 
 #include "ops/cuda/parts.cuh"
 #include "ops/cuda/rows.cuh"
 
-/* Threads of a block whose warps have rows of their own, and how many of those
- * blocks a multiprocessor runs, as the registers allow; the same for threads of
- * blocks that have a row each; long rows.
+/* Short rows: warps of a block, each with rows of its own, and blocks that a
+ * multiprocessor's registers have room for. Longer rows, one a block: threads
+ * of a multiprocessor. The longest rows do not stay in registers.
  */
 enum { WARPS = 4, WARP_BLOCKS = 3, ROW_THREADS = 512 };
 enum { LONG_THREADS = 512, LONG_PARTS = 256 };
@@ -56,13 +56,13 @@ __device__ static inline void row_sums(float &a, float &b,
     }
 }
 
-/* What a thread holds: PER vectors of a row, THREADS vectors apart. */
-template <typename X, int THREADS, int PER> struct Held {
+/* A thread's part of a row: PER vectors, THREADS vectors apart. */
+template <typename X, int THREADS, int PER> struct RowSlice {
     static constexpr int W = wide<X>();
     Vec<X, W> dout[PER], x[PER], dx[PER], w[PER];
     float dw[PER][W], db[PER][W];
 
-    __device__ static unsigned at(int p)
+    __device__ static unsigned column(int p)
     {
         return (threadIdx.x % THREADS + p * THREADS) * W;
     }
@@ -71,10 +71,10 @@ template <typename X, int THREADS, int PER> struct Held {
     {
 #pragma unroll
         for (int p = 0; p < PER; p++) {
-            if (n < a.N && at(p) < a.C) {
-                dout[p] = load_vec<X, W>(a.dout + n * a.C + at(p));
-                x[p] = load_vec<X, W>(a.x + n * a.C + at(p));
-                dx[p] = load_vec<X, W>(a.dx + n * a.C + at(p));
+            if (n < a.N && column(p) < a.C) {
+                dout[p] = load_vec<X, W>(a.dout + n * a.C + column(p));
+                x[p] = load_vec<X, W>(a.x + n * a.C + column(p));
+                dx[p] = load_vec<X, W>(a.dx + n * a.C + column(p));
             }
         }
     }
@@ -85,7 +85,7 @@ template <typename X, int THREADS, int PER> struct Held {
     {
 #pragma unroll
         for (int p = 0; p < PER; p++) {
-            if (at(p) < a.C) {
+            if (column(p) < a.C) {
                 float d[W], in[W], weight[W];
                 to_floats<X, W>(d, dout[p]);
                 to_floats<X, W>(in, x[p]);
@@ -107,7 +107,7 @@ template <typename X, int THREADS, int PER> struct Held {
     {
 #pragma unroll
         for (int p = 0; p < PER; p++) {
-            if (at(p) < a.C) {
+            if (column(p) < a.C) {
                 float d[W], in[W], weight[W], to[W];
                 to_floats<X, W>(d, dout[p]);
                 to_floats<X, W>(in, x[p]);
@@ -118,19 +118,20 @@ template <typename X, int THREADS, int PER> struct Held {
                     float g = weight[i] * d[i], xc = in[i] - mean;
                     to[i] += rstd * (g - sum - xc * product);
                 }
-                store_floats<X, W>(a.dx + n * a.C + at(p), to);
+                store_floats<X, W>(a.dx + n * a.C + column(p), to);
             }
         }
     }
 };
 
 /* partial(block, first ...) = the sums of all warps, each of which had whole
- * rows, in their order. Vectors at a time: single elements of lanes that are W
- * apart would be in few banks of the shared memory.
+ * rows, in their order. Whole vectors at a time: single elements, W apart,
+ * would conflict in the banks of shared memory.
  */
-template <int PER, int W, typename At>
+template <int PER, int W, typename Column>
 __device__ static inline void add_warps(float *to, const float (&sums)[PER][W],
-                                        float *shared, unsigned C, At at)
+                                        float *shared, unsigned C,
+                                        Column column)
 {
     const int warp = threadIdx.x / WARP;
 
@@ -138,14 +139,14 @@ __device__ static inline void add_warps(float *to, const float (&sums)[PER][W],
 #pragma unroll
         for (int p = 0; p < PER; p++) {
             float sum[W] = {};
-            if (warp != turn || at(p) >= C)
+            if (warp != turn || column(p) >= C)
                 continue;
             if (turn > 0)
-                load_floats<float, W>(sum, shared + at(p));
+                load_floats<float, W>(sum, shared + column(p));
 #pragma unroll
             for (int i = 0; i < W; i++)
                 sum[i] += sums[p][i];
-            store_floats<float, W>(shared + at(p), sum);
+            store_floats<float, W>(shared + column(p), sum);
         }
         __syncthreads();
     }
@@ -154,64 +155,67 @@ __device__ static inline void add_warps(float *to, const float (&sums)[PER][W],
     __syncthreads();
 }
 
-/* A row is held by THREADS threads: a warp (of WARPS in a block), or a block.
+/* A row stays in registers of THREADS threads: a warp (of WARPS in a block), or
+ * a block.
  */
 template <typename X, int THREADS, int PER, bool CENTERED>
 __global__ static void __launch_bounds__(Shape<THREADS>::block,
                                          Shape<THREADS>::resident)
-    norm_held(NormGrad<X> a)
+    norm_backward_kernel(NormGrad<X> a)
 {
     constexpr int W = wide<X>();
     constexpr size_t ROWS = Shape<THREADS>::rows;
     __shared__ float shared[2][WARP];
     alignas(4 * W)
         __shared__ float columns[THREADS == WARP ? PER * W * WARP : 1];
-    Held<X, THREADS, PER> held;
+    RowSlice<X, THREADS, PER> slice;
     float *partial = a.partial + (size_t)blockIdx.x * a.columns;
 
 #pragma unroll
     for (int p = 0; p < PER; p++) {
-        if (held.at(p) < a.C)
-            held.w[p] = load_vec<X, W>(a.w + held.at(p));
+        if (slice.column(p) < a.C)
+            slice.w[p] = load_vec<X, W>(a.w + slice.column(p));
 #pragma unroll
         for (int i = 0; i < W; i++)
-            held.dw[p][i] = held.db[p][i] = 0.0f;
+            slice.dw[p][i] = slice.db[p][i] = 0.0f;
     }
     for (size_t first = blockIdx.x * ROWS; first < a.N;
          first += gridDim.x * ROWS) {
         size_t n = THREADS == WARP ? first + threadIdx.x / WARP : first;
         float mean = 0.0f, rstd = 0.0f, sum = 0.0f, product = 0.0f;
-        held.load(a, n);
+        slice.load(a, n);
         if (n < a.N) {
             mean = CENTERED ? a.mean[n] : 0.0f;
             rstd = a.rstd[n];
-            held.add(a, mean, rstd, sum, product);
+            slice.add(a, mean, rstd, sum, product);
         }
         row_sums<THREADS>(sum, product, shared);
         if (n < a.N)
-            held.store(a, n, mean, rstd, CENTERED ? sum / (float)a.C : 0.0f,
-                       product * (rstd * rstd / (float)a.C));
+            slice.store(a, n, mean, rstd, CENTERED ? sum / (float)a.C : 0.0f,
+                        product * (rstd * rstd / (float)a.C));
     }
     if constexpr (THREADS == WARP) {
-        add_warps<PER, W>(partial, held.dw, columns, a.C, held.at);
+        add_warps<PER, W>(partial, slice.dw, columns, a.C, slice.column);
         if (CENTERED)
-            add_warps<PER, W>(partial + a.C, held.db, columns, a.C, held.at);
+            add_warps<PER, W>(partial + a.C, slice.db, columns, a.C,
+                              slice.column);
     } else {
 #pragma unroll
         for (int p = 0; p < PER; p++) {
-            if (held.at(p) < a.C) {
-                store_floats<float, W>(partial + held.at(p), held.dw[p]);
+            if (slice.column(p) < a.C) {
+                store_floats<float, W>(partial + slice.column(p), slice.dw[p]);
                 if (CENTERED)
-                    store_floats<float, W>(partial + a.C + held.at(p),
-                                           held.db[p]);
+                    store_floats<float, W>(partial + a.C + slice.column(p),
+                                           slice.db[p]);
             }
         }
     }
 }
 
-/* Rows that are too long or not aligned: dx, block n reading row n twice. */
+/* dx of rows that are too long or not aligned: block n reads row n twice. */
 template <typename X>
-__global__ static void __launch_bounds__(LONG_THREADS) norm_long(NormGrad<X> a)
+__global__ static void __launch_bounds__(LONG_THREADS)
+    norm_backward_long(NormGrad<X> a)
 {
     __shared__ float shared[2][WARP];
     const size_t n = blockIdx.x;
@@ -236,9 +240,10 @@ __global__ static void __launch_bounds__(LONG_THREADS) norm_long(NormGrad<X> a)
     }
 }
 
-/* Their dw and db: a warp takes 32 columns of a share of the rows. */
+/* dw and db of such rows: a warp takes 32 columns of some of the rows. */
 template <typename X>
-__global__ static void __launch_bounds__(WARP *WARP) columns_long(NormGrad<X> a)
+__global__ static void __launch_bounds__(WARP *WARP)
+    norm_columns_long(NormGrad<X> a)
 {
     __shared__ float sums[WARP][WARP + 1];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -272,20 +277,20 @@ __global__ static void __launch_bounds__(WARP *WARP) columns_long(NormGrad<X> a)
 
 /* Returns how many parts there are. */
 template <typename X>
-static size_t start_long(struct dt_stream *stream, const NormGrad<X> &a)
+static size_t launch_long(struct dt_stream *stream, const NormGrad<X> &a)
 {
     size_t parts =
         parts_that_fit(stream, a.columns, blocks_for(a.N, 4 * (size_t)WARP));
     if (parts > LONG_PARTS)
         parts = LONG_PARTS;
-    launch(stream, columns_long<X>,
+    launch(stream, norm_columns_long<X>,
            dim3(blocks_for(a.C, WARP), (unsigned)parts), WARP * WARP, a);
-    launch(stream, norm_long<X>, (unsigned)a.N, LONG_THREADS, a);
+    launch(stream, norm_backward_long<X>, (unsigned)a.N, LONG_THREADS, a);
     return parts;
 }
 
 template <typename X, int THREADS, int HELD>
-static size_t start_held(struct dt_stream *stream, const NormGrad<X> &a)
+static size_t launch_short(struct dt_stream *stream, const NormGrad<X> &a)
 {
     constexpr int PER = HELD / wide<X>();
     const unsigned threads = Shape<THREADS>::block;
@@ -296,30 +301,30 @@ static size_t start_held(struct dt_stream *stream, const NormGrad<X> &a)
                                         blocks < resident ? blocks : resident);
 
     if (a.mean)
-        launch(stream, norm_held<X, THREADS, PER, true>, (unsigned)parts,
-               threads, a);
+        launch(stream, norm_backward_kernel<X, THREADS, PER, true>,
+               (unsigned)parts, threads, a);
     else
-        launch(stream, norm_held<X, THREADS, PER, false>, (unsigned)parts,
-               threads, a);
+        launch(stream, norm_backward_kernel<X, THREADS, PER, false>,
+               (unsigned)parts, threads, a);
     return parts;
 }
 
 template <typename X>
-static size_t start(struct dt_stream *stream, const NormGrad<X> &a)
+static size_t launch_backward(struct dt_stream *stream, const NormGrad<X> &a)
 {
     if (!aligned(a.C, wide<X>(), sizeof(X), a.dx, a.dout, a.x, a.w))
-        return start_long(stream, a);
+        return launch_long(stream, a);
     if (a.C <= WARP * 24)
-        return start_held<X, WARP, 24>(stream, a);
+        return launch_short<X, WARP, 24>(stream, a);
     if (a.C <= 64 * 16)
-        return start_held<X, 64, 16>(stream, a);
+        return launch_short<X, 64, 16>(stream, a);
     if (a.C <= 128 * 16)
-        return start_held<X, 128, 16>(stream, a);
+        return launch_short<X, 128, 16>(stream, a);
     if (a.C <= 256 * 16)
-        return start_held<X, 256, 16>(stream, a);
+        return launch_short<X, 256, 16>(stream, a);
     if (a.C <= 512 * 16)
-        return start_held<X, 512, 16>(stream, a);
-    return start_long(stream, a);
+        return launch_short<X, 512, 16>(stream, a);
+    return launch_long(stream, a);
 }
 
 extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
@@ -348,7 +353,7 @@ extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
             a.N = N;
             a.C = (unsigned)C;
             a.columns = (unsigned)(db.count > 0 ? 2 * C : C);
-            parts = start<X>(stream, a);
+            parts = launch_backward<X>(stream, a);
         });
     }
     if (C > 0)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parts.cuh - sums over rows that blocks made in parts, in the workspace
+ * parts.cuh - sums over rows, from partial sums of blocks in the workspace
  *
- * partial(parts, columns): gradients of parameters that every row of a tensor
- * adds to. Blocks take their rows in a fixed turn and the parts are summed in
- * their order, so that the bits are the same in every run on one kind of card.
+ * partial(parts, columns): gradients of parameters to which every row of a
+ * tensor adds. The assignment of rows to blocks is fixed and parts are summed
+ * in their order, so the bits are the same in every run on one kind of GPU.
  */
 #ifndef DT_OPS_CUDA_PARTS_CUH
 #define DT_OPS_CUDA_PARTS_CUH
 
+#include "ops/cuda/cuda.h"
 #include "tensor/kernel.cuh"
 
 /* Parts of so many columns that the workspace holds, `wanted` at most. */
@@ -20,8 +21,8 @@ static inline size_t parts_that_fit(const struct dt_stream *stream,
     return wanted < most ? wanted : most;
 }
 
-/* Columns c < C of the parts belong to a, the others to b. A warp reads a line
- * of 32 columns; warp i those of the parts i, i + WARP, ...
+/* Columns c < C of the parts belong to a, the others to b. Warp i reads lines
+ * of 32 columns of the parts i, i + WARP, ...
  */
 __global__ static void __launch_bounds__(WARP *WARP)
     sum_parts(float *a, float *b, const float *partial, unsigned parts,

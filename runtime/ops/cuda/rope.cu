@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rotary.cu - the heads of q and k normed and rotated by their position
+ * rope.cu - RoPE: heads of q and k normed and rotated by their position
  *
  * With the norm y = x rstd w of a head and the pairs (a, b) = y[j], y[j +
  * HS/2]: out = (a cos - b sin, b cos + a sin). Backward: dy is dout rotated the
  * other way, and dw += dy x rstd,  dx = rstd (w dy - x rstd^2 mean(w dy x)).
  *
- * A warp has some heads of one row, several side by side: the lanes of a group
+ * A warp computes several heads of one row side by side: the lanes of a group
  * share a head, each with W pairs (PER times W where a head is not aligned), so
  * that the angles are read once for all heads of the warp.
  */
@@ -15,34 +15,34 @@
 #include "ops/cuda/parts.cuh"
 #include "ops/cuda/rows.cuh"
 
-/* Heads of a group that are on their way at once; blocks that stay. */
+/* Heads that a group loads at once; blocks per multiprocessor in backward. */
 enum { AHEAD = 4, GRAD_BLOCKS = 2 };
 
-template <typename X> struct Rotary {
+template <typename X> struct Rope {
     X *out;
     const X *in;
     float *rstd; /* (N, NH + NKV) */
     const int32_t *positions;
     const float *table;
     const X *q_norm, *k_norm; /* NULL for none */
-    float eps, sign;          /* sign -1: the other way */
+    float eps, sign;          /* sign -1: backward */
     size_t N;
-    unsigned NH, rotated, heads, width; /* rotated: NH + NKV; heads: of them
-        and of v that are treated; width: of a row, in elements */
-    unsigned HS, lanes;                 /* of a head */
-    unsigned per_row, tiles;            /* a tile is for one warp */
-    const X *x;                         /* backward: what was normed */
+    unsigned NH, rotated, heads, width; /* rotated: NH + NKV; heads: those
+        and the heads of v that are copied; width: elements of a row */
+    unsigned HS, lanes;                 /* lanes: of a head */
+    unsigned per_row, tiles;            /* a warp takes a tile */
+    const X *x;                         /* backward: input of the norm */
     float *partial; /* (blocks, HS of dq_norm, HS of dk_norm) */
 };
 
-/* Where a lane is: its row, the first of its heads and the step to the next;
+/* A lane's part of a tile: its row, its first head and the step to the next;
  * pair k of its p-th vector is element(p) + k, if that is below HS / 2.
  */
-template <typename X, int W> struct Place {
+template <typename X, int W> struct LanePart {
     size_t n;
     unsigned head, step, lane, lanes;
 
-    __device__ Place(const Rotary<X> &a, unsigned tile, int ahead)
+    __device__ LanePart(const Rope<X> &a, unsigned tile, int ahead)
     {
         const unsigned thread = threadIdx.x % WARP;
         n = tile / a.per_row;
@@ -75,11 +75,11 @@ template <typename X, int W> struct Pairs {
     }
 };
 
-/* (a, b) turned by an angle */
+/* (a, b) rotated by an angle */
 template <int W>
-__device__ static inline void turn(float (&a)[W], float (&b)[W],
-                                   const float (&cosine)[W],
-                                   const float (&sine)[W], float sign)
+__device__ static inline void rotate_pairs(float (&a)[W], float (&b)[W],
+                                           const float (&cosine)[W],
+                                           const float (&sine)[W], float sign)
 {
 #pragma unroll
     for (int i = 0; i < W; i++) {
@@ -92,8 +92,8 @@ __device__ static inline void turn(float (&a)[W], float (&b)[W],
 template <typename X, int W, int PER>
 __device__ static inline void load_angles(float (&cosine)[PER][W],
                                           float (&sine)[PER][W],
-                                          const Rotary<X> &a,
-                                          const Place<X, W> &at)
+                                          const Rope<X> &a,
+                                          const LanePart<X, W> &at)
 {
     const float *table = a.table + (size_t)a.positions[at.n] * a.HS;
 #pragma unroll
@@ -105,10 +105,10 @@ __device__ static inline void load_angles(float (&cosine)[PER][W],
     }
 }
 
-/* One head of v, or one that is turned; `in` is what it was. */
+/* One head from `in`: normed and rotated, or copied if it is one of v. */
 template <typename X, int W, int PER, bool NORM>
-__device__ static inline void turn_head(const Rotary<X> &a,
-                                        const Place<X, W> &at, unsigned h,
+__device__ static inline void rope_head(const Rope<X> &a,
+                                        const LanePart<X, W> &at, unsigned h,
                                         const Pairs<X, W> (&in)[PER],
                                         const float (&cosine)[PER][W],
                                         const float (&sine)[PER][W])
@@ -158,18 +158,18 @@ __device__ static inline void turn_head(const Rotary<X> &a,
                 high[i] *= rstd * w[1][i];
             }
         }
-        turn<W>(low, high, cosine[p], sine[p], a.sign);
+        rotate_pairs<W>(low, high, cosine[p], sine[p], a.sign);
         store_floats<X, W>(to + j, low);
         store_floats<X, W>(to + a.HS / 2 + j, high);
     }
 }
 
 template <typename X, int W, int PER, bool NORM>
-__global__ static void __launch_bounds__(TILE_THREADS) rotate(Rotary<X> a)
+__global__ static void __launch_bounds__(TILE_THREADS) rope_kernel(Rope<X> a)
 {
     constexpr int HEADS = PER == 1 ? AHEAD : 1;
-    const Place<X, W> at(a, blockIdx.x * TILE_WARPS + threadIdx.x / WARP,
-                         HEADS);
+    const LanePart<X, W> at(a, blockIdx.x * TILE_WARPS + threadIdx.x / WARP,
+                            HEADS);
     Pairs<X, W> in[HEADS][PER];
     float cosine[PER][W], sine[PER][W];
 
@@ -188,24 +188,22 @@ __global__ static void __launch_bounds__(TILE_THREADS) rotate(Rotary<X> a)
         load_angles<X, W, PER>(cosine, sine, a, at);
 #pragma unroll
     for (int i = 0; i < HEADS; i++)
-        turn_head<X, W, PER, NORM>(a, at, at.head + i * at.step, in[i], cosine,
+        rope_head<X, W, PER, NORM>(a, at, at.head + i * at.step, in[i], cosine,
                                    sine);
 }
 
-/* What a lane adds to dq_norm and dk_norm: of the first half, of the second */
-template <int W, int PER> struct Weights {
+/* A lane's sums of dq_norm and dk_norm, for the first and the second half */
+template <int W, int PER> struct NormGrads {
     float q[PER][2][W], k[PER][2][W];
 };
 
 /* One head: dy becomes dx, sums += dy x rstd. */
 template <typename X, int W, int PER>
-__device__ static inline void turn_back(const Rotary<X> &a,
-                                        const Place<X, W> &at, unsigned h,
-                                        const Pairs<X, W> (&dy)[PER],
-                                        const Pairs<X, W> (&x)[PER],
-                                        const float (&cosine)[PER][W],
-                                        const float (&sine)[PER][W],
-                                        Weights<W, PER> &sums)
+__device__ static inline void rope_head_backward(
+    const Rope<X> &a, const LanePart<X, W> &at, unsigned h,
+    const Pairs<X, W> (&dy)[PER], const Pairs<X, W> (&x)[PER],
+    const float (&cosine)[PER][W], const float (&sine)[PER][W],
+    NormGrads<W, PER> &sums)
 {
     const bool there = h < a.rotated;
     const X *weight = h < a.NH ? a.q_norm : a.k_norm;
@@ -220,7 +218,7 @@ __device__ static inline void turn_back(const Rotary<X> &a,
             continue;
         to_floats<X, W>(g[p][0], dy[p].low);
         to_floats<X, W>(g[p][1], dy[p].high);
-        turn<W>(g[p][0], g[p][1], cosine[p], sine[p], -1.0f);
+        rotate_pairs<W>(g[p][0], g[p][1], cosine[p], sine[p], -1.0f);
         if (!weight)
             continue;
         to_floats<X, W>(in[p][0], x[p].low);
@@ -258,14 +256,14 @@ __device__ static inline void turn_back(const Rotary<X> &a,
     }
 }
 
-/* partial(HS) of the block = the sums of all its lanes: first those of a warp,
- * then warp by warp.
+/* partial(HS) of the block = the sums of all its lanes: over the lanes of a
+ * warp first, then warp by warp.
  */
 template <int W, int PER>
-__device__ static inline void add_block(float *partial,
-                                        float (&sums)[PER][2][W],
-                                        unsigned lanes, unsigned HS,
-                                        float (&shared)[DT_MAX_HEAD_SIZE])
+__device__ static inline void sum_over_block(float *partial,
+                                             float (&sums)[PER][2][W],
+                                             unsigned lanes, unsigned HS,
+                                             float (&shared)[DT_MAX_HEAD_SIZE])
 {
     const unsigned thread = threadIdx.x % WARP, warp = threadIdx.x / WARP;
 
@@ -297,17 +295,17 @@ __device__ static inline void add_block(float *partial,
     __syncthreads();
 }
 
-/* Gradients with a norm. Blocks stay and take tiles in turn. */
+/* Backward with a norm: each block loops over tiles. */
 template <typename X, int W, int PER>
 __global__ static void __launch_bounds__(TILE_THREADS, PER == 1 ? 2 : 1)
-    rotate_back(Rotary<X> a)
+    rope_norm_backward_kernel(Rope<X> a)
 {
     __shared__ float shared[DT_MAX_HEAD_SIZE];
-    Weights<W, PER> sums = {};
+    NormGrads<W, PER> sums = {};
 
     for (unsigned tile = blockIdx.x * TILE_WARPS + threadIdx.x / WARP;
          tile < a.tiles; tile += gridDim.x * TILE_WARPS) {
-        const Place<X, W> at(a, tile, 1);
+        const LanePart<X, W> at(a, tile, 1);
         const size_t from = at.n * a.width + (size_t)at.head * a.HS;
         Pairs<X, W> dy[PER], x[PER];
         float cosine[PER][W], sine[PER][W];
@@ -319,14 +317,15 @@ __global__ static void __launch_bounds__(TILE_THREADS, PER == 1 ? 2 : 1)
             }
         }
         load_angles<X, W, PER>(cosine, sine, a, at);
-        turn_back<X, W, PER>(a, at, at.head, dy, x, cosine, sine, sums);
+        rope_head_backward<X, W, PER>(a, at, at.head, dy, x, cosine, sine,
+                                      sums);
     }
     float *partial = a.partial + (size_t)blockIdx.x * 2 * a.HS;
-    add_block<W, PER>(partial, sums.q, a.lanes, a.HS, shared);
-    add_block<W, PER>(partial + a.HS, sums.k, a.lanes, a.HS, shared);
+    sum_over_block<W, PER>(partial, sums.q, a.lanes, a.HS, shared);
+    sum_over_block<W, PER>(partial + a.HS, sums.k, a.lanes, a.HS, shared);
 }
 
-/* Lanes for `vecs` vectors: a power of two. */
+/* The power of two from `vecs` on. */
 static unsigned lanes_for(size_t vecs)
 {
     unsigned lanes = 1;
@@ -335,10 +334,10 @@ static unsigned lanes_for(size_t vecs)
     return lanes;
 }
 
-/* Fills in the shape of the work. Whether vectors of W pairs do; then a group
- * has so many heads of its own.
+/* Divides the work into tiles. Returns whether vectors of W pairs are aligned;
+ * a group of lanes then takes `wide_heads` heads, otherwise one.
  */
-template <typename X> static bool shape(Rotary<X> *a, int wide_heads)
+template <typename X> static bool plan_tiles(Rope<X> *a, int wide_heads)
 {
     const unsigned W = wide<X>(), pairs = a->HS / 2;
     const bool is_wide = aligned(pairs, (int)W, sizeof(X), a->in, a->out,
@@ -355,10 +354,9 @@ template <typename X> static bool shape(Rotary<X> *a, int wide_heads)
     return is_wide;
 }
 
-template <typename X>
-static Rotary<X> rotary_of(const struct dt_rotary *r, size_t N)
+template <typename X> static Rope<X> rope_of(const struct dt_rope *r, size_t N)
 {
-    Rotary<X> a = {};
+    Rope<X> a = {};
 
     assert(r->HS % 2 == 0 && r->HS <= DT_MAX_HEAD_SIZE);
     assert(r->positions.count == N);
@@ -376,49 +374,51 @@ static Rotary<X> rotary_of(const struct dt_rotary *r, size_t N)
     return a;
 }
 
-/* Pairs of a lane where heads are not aligned. */
+/* Pairs of a lane if heads are not aligned. */
 enum { NARROW = DT_MAX_HEAD_SIZE / 2 / WARP };
 
 template <typename X, bool NORM>
-static void start(struct dt_stream *stream, Rotary<X> a)
+static void launch_rope(struct dt_stream *stream, Rope<X> a)
 {
-    const bool is_wide = shape(&a, AHEAD);
+    const bool is_wide = plan_tiles(&a, AHEAD);
     const unsigned blocks = blocks_for(a.tiles, TILE_WARPS);
     if (is_wide)
-        launch(stream, rotate<X, wide<X>(), 1, NORM>, blocks, TILE_THREADS, a);
+        launch(stream, rope_kernel<X, wide<X>(), 1, NORM>, blocks, TILE_THREADS,
+               a);
     else
-        launch(stream, rotate<X, 1, NARROW, NORM>, blocks, TILE_THREADS, a);
+        launch(stream, rope_kernel<X, 1, NARROW, NORM>, blocks, TILE_THREADS,
+               a);
 }
 
-extern "C" void dt_cuda_rotary_forward(struct dt_stream *stream,
-                                       struct dt_view out, struct dt_view rstd,
-                                       struct dt_view qkv, size_t N,
-                                       const struct dt_rotary *rotary)
+extern "C" void dt_cuda_rope_forward(struct dt_stream *stream,
+                                     struct dt_view out, struct dt_view rstd,
+                                     struct dt_view qkv, size_t N,
+                                     const struct dt_rope *rope)
 {
     assert(out.count == qkv.count);
     if (N == 0)
         return;
     with_type(qkv.dtype, [&](auto zero) {
         using X = decltype(zero);
-        Rotary<X> a = rotary_of<X>(rotary, N);
+        Rope<X> a = rope_of<X>(rope, N);
         assert(qkv.count == N * a.width);
         a.out = data_of<X>(out);
         a.in = data_of<const X>(qkv);
         a.rstd = data_of<float>(rstd);
         if (a.out != a.in)
-            a.heads += (unsigned)rotary->NKV;
+            a.heads += (unsigned)rope->NKV;
         if (a.q_norm || a.k_norm)
-            start<X, true>(stream, a);
+            launch_rope<X, true>(stream, a);
         else
-            start<X, false>(stream, a);
+            launch_rope<X, false>(stream, a);
     });
 }
 
 template <typename X>
-static void start_back(struct dt_stream *stream, Rotary<X> a, float *dq,
-                       float *dk, bool accumulate)
+static void launch_norm_backward(struct dt_stream *stream, Rope<X> a, float *dq,
+                                 float *dk, bool accumulate)
 {
-    const bool is_wide = shape(&a, 1);
+    const bool is_wide = plan_tiles(&a, 1);
     const size_t blocks = blocks_for(a.tiles, TILE_WARPS);
     const size_t resident = (size_t)dt_cuda_facts.multiprocessors * GRAD_BLOCKS;
     const size_t parts =
@@ -426,22 +426,22 @@ static void start_back(struct dt_stream *stream, Rotary<X> a, float *dq,
 
     a.partial = (float *)stream->workspace;
     if (parts > 0 && is_wide)
-        launch(stream, rotate_back<X, wide<X>(), 1>, (unsigned)parts,
-               TILE_THREADS, a);
+        launch(stream, rope_norm_backward_kernel<X, wide<X>(), 1>,
+               (unsigned)parts, TILE_THREADS, a);
     else if (parts > 0)
-        launch(stream, rotate_back<X, 1, NARROW>, (unsigned)parts, TILE_THREADS,
-               a);
+        launch(stream, rope_norm_backward_kernel<X, 1, NARROW>, (unsigned)parts,
+               TILE_THREADS, a);
     add_parts(stream, dq, dk, a.partial, parts, a.HS, 2 * a.HS, accumulate);
 }
 
-extern "C" void dt_cuda_rotary_backward(
+extern "C" void dt_cuda_rope_backward(
     struct dt_stream *stream, struct dt_view dqkv, struct dt_view dq_norm,
     struct dt_view dk_norm, struct dt_view qkv, struct dt_view rstd, size_t N,
-    const struct dt_rotary *rotary, bool accumulate)
+    const struct dt_rope *rope, bool accumulate)
 {
     with_type(dqkv.dtype, [&](auto zero) {
         using X = decltype(zero);
-        Rotary<X> a = rotary_of<X>(rotary, N);
+        Rope<X> a = rope_of<X>(rope, N);
         assert(dqkv.count == N * a.width);
         a.out = data_of<X>(dqkv);
         a.in = a.out;
@@ -449,12 +449,12 @@ extern "C" void dt_cuda_rotary_backward(
         a.sign = -1.0f;
         if (!a.q_norm && !a.k_norm) {
             if (N > 0)
-                start<X, false>(stream, a);
+                launch_rope<X, false>(stream, a);
             return;
         }
         assert(qkv.count == dqkv.count && rstd.count == N * a.rotated);
         a.x = data_of<const X>(qkv);
-        start_back<X>(stream, a, data_of<float>(dq_norm),
-                      data_of<float>(dk_norm), accumulate);
+        launch_norm_backward<X>(stream, a, data_of<float>(dq_norm),
+                                data_of<float>(dk_norm), accumulate);
     });
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rows.cuh - how warps share tensors, and vectors of X as fp32
+ * rows.cuh - how tensors are divided among warps, and vectors of X as fp32
  *
- * A kernel first reads all that a thread works on and then writes: outputs may
- * be inputs, so that the compiler cannot move a read above a write by itself.
+ * A thread of a kernel reads all its inputs before it writes: outputs may be
+ * inputs, so the compiler may not move a read above a write.
  */
 #ifndef DT_OPS_CUDA_ROWS_CUH
 #define DT_OPS_CUDA_ROWS_CUH
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <type_traits>
 
+#include "ops/cuda/cuda.h"
 #include "tensor/kernel.cuh"
 
 template <typename X, int W>
@@ -60,7 +61,7 @@ __device__ static inline void store_floats(X *to, const float (&from)[W])
     store_vec<X, W>(to, from_floats<X, W>(from));
 }
 
-/* Two numbers of bf16 that share a register are widened where they are. */
+/* Two bf16 numbers that share a register are converted in place. */
 template <typename X, int W>
 __device__ static inline void to_floats(float (&to)[W], const Vec<X, W> &v)
 {
@@ -114,8 +115,8 @@ static inline unsigned tile_blocks(size_t N, size_t vecs)
     return blocks_for(N * tiles_of_row(vecs), TILE_WARPS);
 }
 
-/* Vectors first, first + WARP, ... of row n are those of this thread; their
- * number is TILE_VECS, less at the end of the row, 0 if n is none.
+/* This thread has vectors first, first + WARP, ... of row n: TILE_VECS of them,
+ * fewer at the end of the row, none if there is no row n.
  */
 struct Tile {
     size_t n;

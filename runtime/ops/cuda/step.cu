@@ -2,17 +2,18 @@
 /*
  * step.cu - the scalars of a step, and the sum that decides about it
  *
- * Squares are taken and added in double, as on the cpu: the product of two
- * floats is exact there and can neither overflow nor vanish, so that a norm is
+ * Squares are computed and added in double, as on the CPU: the square of a
+ * float is exact there and can neither overflow nor vanish, so the norm is
  * infinite only if a gradient is. That costs a conversion and a fused
  * multiply-add for 4 bytes. A multiprocessor of an H200 does 16 of the former
- * and 64 of the latter a clock, 3.7e12 elements a second for the card, three
- * times what its memory delivers. Of a card that does 2 a clock of both, with
- * 128 multiprocessors at 2.5 GHz, GPT-2's 124 million parameters take 0.4 ms,
- * as long as of memory with 1.2 TB/s.
+ * and 64 of the latter a clock: 3.7e12 elements a second on the whole GPU,
+ * three times what its memory delivers. On a GPU that does 2 a clock of both,
+ * with 128 multiprocessors at 2.5 GHz, GPT-2's 124 million parameters take 0.4
+ * ms, the time that 1.2 TB/s of memory bandwidth take.
  */
 #include "config.h"
 
+#include "ops/cuda/cuda.h"
 #include "tensor/kernel.cuh"
 
 namespace
@@ -20,42 +21,42 @@ namespace
 
 enum {
     SUM_BLOCK = 512,
-    AHEAD = 4, /* 16-byte loads that a thread has under way */
+    AHEAD = 4, /* 16-byte loads of a thread at once */
     /* Two rounds of four blocks on each of the 132 multiprocessors of an H200;
-     * the same on other cards, so that the bits are.
+     * the same on other GPUs, for the same bits.
      */
     SUM_BLOCKS = 1056,
 };
 
-struct Rules {
-    struct dt_step_rule of[DT_STEP_OUTCOMES];
+struct StepParams {
+    struct dt_step_params of[DT_STEP_OUTCOMES];
 };
 
-double *scalars(struct dt_view step)
+double *step_scalars(struct dt_view step)
 {
     assert(step.count == DT_STEP_COUNT);
     return dt_view_f64(step);
 }
 
-__global__ void begin_kernel(double *step, Rules rules)
+__global__ void begin_kernel(double *step, StepParams all)
 {
     if (threadIdx.x > 0)
         return;
     int outcome = (int)step[DT_STEP_OUTCOME];
-    struct dt_step_rule rule = rules.of[DT_STEP_TAKEN];
-    /* no index that is only known here: it would put the rules into memory */
+    struct dt_step_params params = all.of[DT_STEP_TAKEN];
+    /* a dynamic index would put the array into memory */
     if (outcome == DT_STEP_OVERFLOW)
-        rule = rules.of[DT_STEP_OVERFLOW];
+        params = all.of[DT_STEP_OVERFLOW];
     else if (outcome == DT_STEP_EMPTY)
-        rule = rules.of[DT_STEP_EMPTY];
+        params = all.of[DT_STEP_EMPTY];
     step[DT_STEP_LOSS] = 0.0;
     step[DT_STEP_TARGETS] = 0.0;
     step[DT_STEP_STOP] = 0.0;
     step[DT_STEP_SQUARES] = 0.0;
-    step[DT_STEP_LOSS_SCALE] = rule.loss_scale;
-    step[DT_STEP_LR] = rule.lr;
-    step[DT_STEP_BIAS1] = rule.bias1;
-    step[DT_STEP_BIAS2] = rule.bias2;
+    step[DT_STEP_LOSS_SCALE] = params.loss_scale;
+    step[DT_STEP_LR] = params.lr;
+    step[DT_STEP_BIAS1] = params.bias1;
+    step[DT_STEP_BIAS2] = params.bias2;
 }
 
 __global__ void add_kernel(double *step, double targets, double stop)
@@ -66,7 +67,7 @@ __global__ void add_kernel(double *step, double targets, double stop)
     step[DT_STEP_STOP] += stop;
 }
 
-__global__ void decide_kernel(double *step, double max_norm)
+__global__ void clip_and_check_kernel(double *step, double max_norm)
 {
     if (threadIdx.x > 0)
         return;
@@ -91,8 +92,8 @@ template <int W> __device__ double add_squares(double sum, Vec<float, W> x)
     return sum;
 }
 
-/* part(gridDim): what each block has of x(count). Blocks take turns, AHEAD
- * vectors a thread; the elements that fill no vector are the first block's.
+/* part(gridDim) = each block's sum over x(count). Threads take AHEAD vectors at
+ * a time; the first block adds the elements that fill no vector.
  */
 template <int W>
 __global__ void __launch_bounds__(SUM_BLOCK)
@@ -140,25 +141,26 @@ __global__ void __launch_bounds__(SUM_BLOCK)
 
 extern "C" void dt_cuda_step_begin(
     struct dt_stream *stream, struct dt_view step,
-    const struct dt_step_rule rules[DT_STEP_OUTCOMES])
+    const struct dt_step_params params[DT_STEP_OUTCOMES])
 {
-    Rules copy;
+    StepParams copy;
 
     for (int i = 0; i < DT_STEP_OUTCOMES; i++)
-        copy.of[i] = rules[i];
-    launch(stream, begin_kernel, 1, WARP, scalars(step), copy);
+        copy.of[i] = params[i];
+    launch(stream, begin_kernel, 1, WARP, step_scalars(step), copy);
 }
 
 extern "C" void dt_cuda_step_add(struct dt_stream *stream, struct dt_view step,
                                  double targets, double stop)
 {
-    launch(stream, add_kernel, 1, WARP, scalars(step), targets, stop);
+    launch(stream, add_kernel, 1, WARP, step_scalars(step), targets, stop);
 }
 
-extern "C" void dt_cuda_step_decide(struct dt_stream *stream,
-                                    struct dt_view step, double max_norm)
+extern "C" void dt_cuda_clip_and_check(struct dt_stream *stream,
+                                       struct dt_view step, double max_norm)
 {
-    launch(stream, decide_kernel, 1, WARP, scalars(step), max_norm);
+    launch(stream, clip_and_check_kernel, 1, WARP, step_scalars(step),
+           max_norm);
 }
 
 extern "C" void dt_cuda_sum_of_squares(struct dt_stream *stream,
@@ -174,6 +176,6 @@ extern "C" void dt_cuda_sum_of_squares(struct dt_stream *stream,
         blocks = blocks_for(x.count, SUM_BLOCK * 4);
     launch(stream, vectors ? squares_kernel<4> : squares_kernel<1>, blocks,
            SUM_BLOCK, part, (const float *)dt_view_f32(x), x.count);
-    launch(stream, parts_kernel, 1, SUM_BLOCK, scalars(step),
+    launch(stream, parts_kernel, 1, SUM_BLOCK, step_scalars(step),
            (const double *)part, blocks);
 }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * choices.h - what a configuration may choose between, for conf, which reads
+ * the words, and for the modules that act on them
+ */
+#ifndef DT_BASE_CHOICES_H
+#define DT_BASE_CHOICES_H
+
+/* data.format: what a file of training data holds. */
+enum dt_format {
+    DT_FORMAT_AUTO, /* by the file's first bytes, by the keys of its lines */
+    DT_FORMAT_TEXT, /* UTF-8, or lines of JSON: {"text": ..} */
+    /* These three are lines of JSON. */
+    DT_FORMAT_PROMPT_COMPLETION,
+    DT_FORMAT_MESSAGES,   /* also {"conversations": [{"from", "value"}]} */
+    DT_FORMAT_TOKENISED,  /* {"input_ids": [..], and perhaps "labels": [..]} */
+    DT_FORMAT_TOKENS_BIN, /* shards of nanoGPT and llm.c */
+};
+
+/* data.loss_on: the tokens that are trained on. */
+enum dt_loss_on {
+    DT_LOSS_AUTO, /* completion for prompt/completion, else full */
+    DT_LOSS_FULL,
+    DT_LOSS_COMPLETION,
+    DT_LOSS_ASSISTANT,
+};
+
+/* data.packing: how examples become rows of T tokens. */
+enum dt_packing {
+    DT_PACK_NONE,      /* a row is an example */
+    DT_PACK_BFD,       /* best fit, longest first: what is longer than T is
+                          cut off */
+    DT_PACK_BFD_SPLIT, /* the same after cutting examples into pieces of T */
+    DT_PACK_WRAPPED,   /* one stream of all examples, in which tokens see those
+                          of the examples before */
+};
+
+/* model.attention */
+enum dt_attention_kind {
+    DT_ATTENTION_AUTO,  /* the fastest there is */
+    DT_ATTENTION_FLASH, /* the library's, or none at all */
+    DT_ATTENTION_MATH,  /* our own plain kernel */
+};
+
+/* optimizer.decay_filter: the tensors that decay. */
+enum dt_decay_filter {
+    DT_DECAY_HF,    /* what the layout says: no biases, no norms */
+    DT_DECAY_NDIM2, /* tensors of two or more dimensions */
+    DT_DECAY_ALL,
+    DT_DECAY_NONE,
+};
+
+/* scheduler.name */
+enum dt_schedule_name {
+    DT_SCHEDULE_CONSTANT, /* warm-up ignored, as in Hugging Face */
+    DT_SCHEDULE_CONSTANT_WITH_WARMUP,
+    DT_SCHEDULE_LINEAR,
+    DT_SCHEDULE_COSINE,
+    DT_SCHEDULE_COSINE_WITH_RESTARTS,
+    DT_SCHEDULE_COSINE_WITH_MIN_LR,
+    DT_SCHEDULE_COSINE_WARMUP_WITH_MIN_LR,
+    DT_SCHEDULE_POLYNOMIAL,
+    DT_SCHEDULE_INVERSE_SQRT,
+    DT_SCHEDULE_WARMUP_STABLE_DECAY,
+    DT_SCHEDULE_NANOGPT,
+    DT_SCHEDULE_DS_WARMUP, /* DeepSpeed's are the last ones */
+    DT_SCHEDULE_DS_WARMUP_DECAY,
+    DT_SCHEDULE_DS_WARMUP_COSINE,
+};
+
+/* scheduler.warmup_type and decay_type */
+enum dt_curve {
+    DT_CURVE_LINEAR,
+    DT_CURVE_LOG,    /* DeepSpeed's warm-up */
+    DT_CURVE_COSINE, /* these two: warmup_stable_decay */
+    DT_CURVE_SQRT,   /* 1 - sqrt(..) */
+};
+
+/* precision.loss_scaler */
+enum dt_scaler_kind { DT_SCALER_STATIC, DT_SCALER_DEEPSPEED, DT_SCALER_TORCH };
+
+#endif /* DT_BASE_CHOICES_H */

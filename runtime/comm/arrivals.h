@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * arrivals.h - which ranks have come to an operation, and which have not; for
+ * comm/ only
+ *
+ * An operation between GPUs does not say whose part is missing. So a rank that
+ * has waited for a while announces to all others the operation in which it
+ * waits, and they answer as soon as they wait in it as well. A rank that has
+ * announced nothing when the time is over is the one to blame. Operations are
+ * counted from 1, on every rank alike. All functions belong to the thread of
+ * the peers.
+ */
+#ifndef DT_COMM_ARRIVALS_H
+#define DT_COMM_ARRIVALS_H
+
+#include "comm/peers.h"
+
+/* What a rank announces. */
+struct dt_arrival {
+    uint64_t place; /* the operation in which it waits; 0: none yet */
+    char what[56];  /* its description */
+};
+
+/* To and from one other rank. */
+struct dt_arrivals_peer {
+    struct dt_arrival sent;     /* the last one, perhaps still being sent */
+    struct dt_arrival incoming; /* where the next one is received */
+    struct dt_arrival latest;   /* the newest one received */
+    uint64_t sent_count, received_count;
+    struct dt_transport_buffer *send, *receive; /* of sent and incoming */
+    bool sending;
+};
+
+struct dt_arrivals {
+    struct dt_peers *peers;
+    uint64_t announced;             /* newest place that all were told */
+    struct dt_arrivals_peer *ranks; /* [size] */
+};
+
+/* Prepares to receive from all. -1: EX_OSERR, or a peer is lost. */
+int dt_arrivals_init(struct dt_arrivals *arrivals, struct dt_peers *peers,
+                     struct dt_error *err);
+
+/* After the transport is closed; zeroed is fine. */
+void dt_arrivals_fini(struct dt_arrivals *arrivals);
+
+/* Reads what has been received. True if another rank waits in operation
+ * `place` or a later one.
+ */
+bool dt_arrivals_receive(struct dt_arrivals *arrivals, uint64_t place);
+
+/* Tells all others that this rank waits in operation `place`, once. */
+void dt_arrivals_announce(struct dt_arrivals *arrivals, uint64_t place,
+                          const char *what);
+
+/* The error for an operation that did not end within `timeout_ms`: which rank
+ * has not come to it, or does something else instead. Always -1.
+ */
+int dt_arrivals_missing(struct dt_arrivals *arrivals, uint64_t place,
+                        const char *what, int timeout_ms, struct dt_error *err);
+
+#endif /* DT_COMM_ARRIVALS_H */

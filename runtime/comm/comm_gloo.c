@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* comm_gloo.c - the gloo backend: a queue, and the thread that works it off */
+#include "config.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/fault.h"
+#include "comm/direct.h"
+#include "comm/pipeline.h"
+#include "comm/queue.h"
+
+struct gloo {
+    struct dt_comm base;
+    struct dt_peers peers;
+    struct dt_messages messages;
+    struct dt_queue *queue;
+    const struct dt_error *why; /* of destroy */
+    bool left;                  /* belongs to the queue's thread */
+};
+
+static int all_reduce(struct dt_messages *m, const struct dt_op *op,
+                      struct dt_error *err)
+{
+    size_t bytes = op->view.count * dt_dtype_bytes(op->wire);
+    if (dt_direct_is_small(bytes, m->peers->size))
+        return dt_direct_all_reduce(m, op, err);
+    return dt_pipeline_run(m, op, err);
+}
+
+static int run_op(struct dt_messages *m, const struct dt_op *op,
+                  struct dt_error *err)
+{
+    static const struct {
+        const char *fault;
+        int (*run)(struct dt_messages *m, const struct dt_op *op,
+                   struct dt_error *err);
+    } kinds[] = {
+        [DT_OP_ALL_REDUCE] = {"comm.all_reduce", all_reduce},
+        [DT_OP_REDUCE_SCATTER] = {"comm.reduce_scatter", dt_pipeline_run},
+        [DT_OP_ALL_GATHER] = {"comm.all_gather", dt_direct_all_gather},
+        [DT_OP_BROADCAST] = {"comm.broadcast", dt_direct_broadcast},
+        [DT_OP_SCALARS] = {"comm.reduce_scalars", dt_direct_reduce_scalars},
+        [DT_OP_BARRIER] = {"comm.barrier", dt_direct_reduce_scalars},
+    };
+    m->sequence++;
+    if (dt_fault(kinds[op->kind].fault))
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "lost rank %d on %s: DISTTRAIN_FAULT",
+                            m->peers->rank, m->peers->hosts[m->peers->rank]);
+    if (op->view.count + op->scalar_count == 0)
+        return 0;
+    return kinds[op->kind].run(m, op, err);
+}
+
+static int gloo_run(void *ctx, const struct dt_op *op, struct dt_error *err)
+{
+    struct gloo *g = ctx;
+    char what[64];
+    if (run_op(&g->messages, op, err) == 0)
+        return 0;
+    /* now, because the caller may end the process at once */
+    dt_peers_leave(&g->peers, err);
+    g->left = true;
+    dt_op_describe(op, what, sizeof(what));
+    return dt_error_prefix(err, "comm/gloo: %s", what);
+}
+
+static void gloo_leave(void *ctx)
+{
+    struct gloo *g = ctx;
+    if (!g->left)
+        dt_peers_leave(&g->peers, g->why);
+}
+
+static int gloo_start(struct dt_comm *comm, const struct dt_op *op,
+                      dt_ticket_t *ticket, struct dt_error *err)
+{
+    return dt_queue_start(((struct gloo *)comm)->queue, op, ticket, err);
+}
+
+static int gloo_wait(struct dt_comm *comm, dt_ticket_t ticket,
+                     struct dt_error *err)
+{
+    return dt_queue_wait(((struct gloo *)comm)->queue, ticket, err);
+}
+
+static void gloo_destroy(struct dt_comm *comm, const struct dt_error *why)
+{
+    struct gloo *g = (struct gloo *)comm;
+    g->why = why;
+    atomic_store(&g->peers.leaving, true);
+    dt_queue_destroy(g->queue);
+    dt_messages_fini(&g->messages);
+    dt_peers_fini(&g->peers);
+    free(g);
+}
+
+static const struct dt_comm_backend gloo_backend = {
+    .name = "gloo",
+    .start = gloo_start,
+    .wait = gloo_wait,
+    .destroy = gloo_destroy,
+};
+
+struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,
+                             const struct dt_comm_options *options,
+                             struct dt_error *err)
+{
+    struct gloo *g = calloc(1, sizeof(*g));
+    if (!g) {
+        dt_error_set(err, EX_OSERR, "comm/gloo: no memory");
+        return NULL;
+    }
+    g->base = (struct dt_comm){&gloo_backend, world->rank, world->size};
+    g->messages.peers = &g->peers;
+    if (dt_peers_init(&g->peers, world, options, err) == 0)
+        g->queue = dt_queue_create(gloo_run, gloo_leave, g, err);
+    if (!g->queue) {
+        dt_error_prefix(err, "comm/gloo: rank %d on %s", world->rank,
+                        world->host(world->ctx, world->rank));
+        gloo_destroy(&g->base, NULL);
+        return NULL;
+    }
+    return &g->base;
+}

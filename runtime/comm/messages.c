@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* messages.c - the messages of one operation between the ranks */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "comm/messages.h"
+
+void *dt_messages_workspace(struct dt_messages *m, size_t bytes,
+                            struct dt_error *err)
+{
+    if (bytes > m->workspace_bytes) {
+        free(m->workspace);
+        m->workspace_bytes = 0;
+        m->workspace = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        if (!m->workspace) {
+            dt_error_set(err, EX_OSERR, "no memory for %zu bytes", bytes);
+            return NULL;
+        }
+        m->workspace_bytes = bytes;
+    }
+    return m->workspace;
+}
+
+int dt_messages_post(struct dt_messages *m, const struct dt_op *op,
+                     enum dt_direction direction, int peer, enum dt_phase phase,
+                     size_t chunk, void *data, size_t bytes, size_t *id,
+                     struct dt_error *err)
+{
+    uint64_t what = (op->view.count + op->scalar_count) * 8 + op->kind;
+    uint64_t slot = (m->sequence & 0xffff) << 48 |
+                    what * UINT64_C(0x9e3779b97f4a7c15) >> 52 << 36 |
+                    (uint64_t)phase << 32 | (chunk & 0xffffffff);
+    struct dt_message *message;
+    if (m->count == m->capacity) {
+        size_t capacity = m->capacity * 2 + 64;
+        message = reallocarray(m->list, capacity, sizeof(*message));
+        if (!message)
+            return dt_error_set(err, EX_OSERR, "no memory for messages");
+        m->list = message;
+        m->capacity = capacity;
+    }
+    message = &m->list[m->count];
+    message->buffer =
+        dt_transport_buffer_create(m->peers->transport, data, bytes, err);
+    if (!message->buffer)
+        return -1;
+    message->direction = direction;
+    message->peer = peer;
+    if (id)
+        *id = m->count;
+    m->count++;
+    return dt_peers_post(m->peers, message->buffer, direction, peer, slot, 0,
+                         bytes, err);
+}
+
+int dt_messages_finish(struct dt_messages *m, size_t id, struct dt_error *err)
+{
+    struct dt_message *message = &m->list[id];
+    if (!message->buffer)
+        return 0;
+    if (dt_peers_wait(m->peers, message->buffer, message->direction,
+                      message->peer, err) < 0)
+        return -1;
+    dt_transport_buffer_destroy(message->buffer);
+    message->buffer = NULL;
+    return 0;
+}
+
+int dt_messages_finish_all(struct dt_messages *m, struct dt_error *err)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (dt_messages_finish(m, i, err) < 0)
+            return -1;
+    m->count = 0;
+    return 0;
+}
+
+void dt_messages_fini(struct dt_messages *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        dt_transport_buffer_destroy(m->list[i].buffer);
+    free(m->list);
+    free(m->workspace);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* explain.c - explains a key with the sentences of disttrain.yaml(5) */
+#include "config.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "conf/conf.h"
+#include "conf/schema.h"
+
+enum { WIDTH = 79, INDENT = 4, TEXT_BYTES = 1024 };
+
+/* Prints text as an indented paragraph with a capital and a period. */
+static void print_sentence(const char *text, FILE *out)
+{
+    size_t column = 0;
+    for (const char *word = text; *word; word += strspn(word, " ")) {
+        size_t n = strcspn(word, " ");
+        size_t room = column + n + (word[n] ? 1 : 2);
+        bool breaks = column > 0 && room > WIDTH;
+        if (breaks)
+            putc('\n', out);
+        if (breaks || column == 0)
+            column = (size_t)fprintf(out, "%*s", INDENT, "");
+        else
+            column += (size_t)fprintf(out, " ");
+        putc(word == text ? toupper((unsigned char)*word) : *word, out);
+        fprintf(out, "%.*s", (int)n - 1, word + 1);
+        column += n;
+        word += n;
+    }
+    fputs(".\n", out);
+}
+
+/* Prints "One of ddp, auto; default auto". */
+static void print_values(const struct dt_conf_key *key, FILE *out)
+{
+    char expects[TEXT_BYTES / 2], text[TEXT_BYTES];
+    dt_conf_key_expects(key, expects, sizeof(expects));
+    snprintf(text, sizeof(text), "%s%s%s", expects,
+             key->fallback ? "; default " : "",
+             key->fallback ? key->fallback : "");
+    print_sentence(text, out);
+}
+
+static void print_aliases(const struct dt_conf_key *key, FILE *out)
+{
+    char text[TEXT_BYTES] = "also:";
+    if (!key->aliases)
+        return;
+    for (const char *const *a = key->aliases; *a; a++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof(text) - used, " %s%s", *a,
+                 a[1] ? "," : "");
+    }
+    print_sentence(text, out);
+}
+
+static void explain_key(const struct dt_conf_key *key, FILE *out)
+{
+    fprintf(out, "%s\n", key->path);
+    print_sentence(key->help, out);
+    print_values(key, out);
+    print_aliases(key, out);
+}
+
+static void explain_switch(const struct dt_conf_switch *s, FILE *out)
+{
+    fprintf(out, "%s: %s means %s: %s\n\n", s->alias,
+            s->when ? s->when : "true", s->path, s->value);
+    explain_key(&dt_conf_keys[dt_conf_key_find(s->path)], out);
+}
+
+static void explain_later(const char *name, const char *waits, FILE *out)
+{
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof(text), "not supported yet: it needs %s", waits);
+    fprintf(out, "%s\n", name);
+    print_sentence(text, out);
+}
+
+static bool is_in_section(const struct dt_conf_key *key, const char *section)
+{
+    bool found = dt_conf_path_below(key->path, section);
+    for (const char *const *a = key->aliases; a && *a && !found; a++)
+        found = dt_conf_path_below(*a, section);
+    return found;
+}
+
+static void explain_section(const char *section, FILE *out)
+{
+    for (size_t i = 0; i < dt_conf_key_count; i++)
+        if (is_in_section(&dt_conf_keys[i], section)) {
+            fprintf(out, "%s\n", dt_conf_keys[i].path);
+            print_sentence(dt_conf_keys[i].help, out);
+        }
+    for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++)
+        for (const char *const *k = l->keys; *k; k++) {
+            char path[TEXT_BYTES];
+            snprintf(path, sizeof(path), "%s.%s", l->section, *k);
+            if (dt_conf_path_below(path, section))
+                explain_later(path, l->waits, out);
+        }
+}
+
+int dt_conf_explain(const char *name, FILE *out, struct dt_error *err)
+{
+    char buffer[TEXT_BYTES];
+    int row = dt_conf_key_match(name);
+    const struct dt_conf_switch *s = dt_conf_switch_match(name);
+    const char *waits = dt_conf_later_match(name);
+    if (row >= 0) {
+        explain_key(&dt_conf_keys[row], out);
+    } else if (s) {
+        explain_switch(s, out);
+    } else if (waits) {
+        explain_later(name, waits, out);
+    } else if (strcmp(name, "env") == 0) {
+        fputs("env\n", out);
+        print_sentence("variables and their values, as strings; they are "
+                       "exported to every rank, unless the user has set them",
+                       out);
+    } else if (dt_conf_section_match(name)) {
+        explain_section(name, out);
+    } else {
+        const char *nearest = dt_conf_nearest(name, buffer, sizeof(buffer));
+        return dt_error_set(err, EX_USAGE, "%s: unknown key%s%s%s", name,
+                            nearest ? "; did you mean " : "",
+                            nearest ? nearest : "", nearest ? "?" : "");
+    }
+    return 0;
+}

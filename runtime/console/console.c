@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * console.c - copies srun's output, sorts it by rank and reports failures
+ *
+ * A child of srun, between srun and its stdout and stderr. It passes bytes on
+ * as they come. A read that does not fill the buffer ends where a write of srun
+ * ended, so the console never waits for the rest of a line.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/rankset.h"
+#include "console/console.h"
+#include "console/console_step.h"
+#include "console/hang.h"
+#include "console/job_comment.h"
+#include "console/label.h"
+#include "console/outcome.h"
+#include "console/ranklogs.h"
+#include "console/watch.h"
+#include "contract/contract.h"
+
+enum {
+    BUFFER_BYTES = 128 * 1024, /* twice what a pipe holds */
+    PATIENCE_S = 30,           /* how long all ranks may take to start */
+};
+
+struct stream {
+    int in; /* -1: at its end */
+    int out;
+    bool is_stderr;
+    bool dead;     /* nobody reads what we write */
+    bool mid_line; /* the last byte written was not a newline */
+    size_t used, shown;
+    char buf[BUFFER_BYTES];      /* read, but not yet processed */
+    char show[2 * BUFFER_BYTES]; /* to be written */
+};
+
+struct console {
+    struct dt_console_step step;
+    struct dt_ranklogs *logs; /* NULL: none */
+    struct dt_rankset ranks;  /* ranks to show; size 0: all */
+    double launched, patience;
+    bool complained;      /* has named the ranks that have not started */
+    bool complete;        /* all ranks have started */
+    struct dt_hang *hang; /* NULL: does not look for hangs */
+    struct stream streams[2];
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Waits for the reader as long as necessary, as srun would. */
+static void flush_stream(struct stream *s)
+{
+    size_t done = 0;
+    if (s->shown > 0)
+        s->mid_line = s->show[s->shown - 1] != '\n';
+    while (done < s->shown && !s->dead) {
+        ssize_t n = write(s->out, s->show + done, s->shown - done);
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno == EAGAIN)
+            poll(&(struct pollfd){.fd = s->out, .events = POLLOUT}, 1, -1);
+        else
+            s->dead = errno != EINTR;
+    }
+    s->shown = 0;
+}
+
+static void show_text(struct stream *s, const char *text, size_t len)
+{
+    if (s->shown + len > sizeof(s->show))
+        flush_stream(s);
+    memcpy(s->show + s->shown, text, len);
+    s->shown += len;
+}
+
+/* Whether fd is a terminal that srun --pty has switched to raw mode. */
+static bool is_raw(int fd)
+{
+    struct termios terminal;
+    return tcgetattr(fd, &terminal) == 0 && !(terminal.c_oflag & OPOST);
+}
+
+/* Prints a message of the console on stderr, on a line of its own. */
+static void print_message(struct console *c, const char *text)
+{
+    struct stream *s = &c->streams[1];
+    const char *newline = is_raw(s->out) ? "\r\n" : "\n";
+    flush_stream(s);
+    if (s->mid_line)
+        show_text(s, newline, strlen(newline));
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        len = len < BUFFER_BYTES ? len : BUFFER_BYTES;
+        show_text(s, text, len);
+        text += len;
+        if (*text == '\n') {
+            show_text(s, newline, strlen(newline));
+            text++;
+        }
+    }
+    flush_stream(s);
+}
+
+/* Stops writing rank logs when one cannot be written; the run continues. */
+static void lose_logs(struct console *c, const struct dt_error *err)
+{
+    char line[DT_ERROR_TEXT_BYTES + 64];
+    snprintf(line, sizeof(line),
+             "disttrain: rank logs are no longer written: %s\n", err->text);
+    print_message(c, line);
+    dt_ranklogs_destroy(c->logs);
+    c->logs = NULL;
+}
+
+/* Says which nodes have not connected to rank 0, or that all have. */
+static void tell_absent(struct console *c, const struct dt_console_event *event)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return;
+    dt_outcome_print_absent(c->step.outcome, event, out);
+    fclose(out);
+    print_message(c, text);
+    free(text);
+}
+
+static bool is_shown(const struct console *c, uint32_t rank)
+{
+    return rank == DT_NO_RANK || c->ranks.size == 0 || c->ranks.has[rank];
+}
+
+static bool has_labels(const struct console *c)
+{
+    return c->step.labels == DT_LABELS_STRIP ||
+           c->step.labels == DT_LABELS_KEEP;
+}
+
+static enum dt_console_origin find_origin(const struct console *c, size_t label)
+{
+    if (!has_labels(c))
+        return DT_ORIGIN_UNKNOWN;
+    return label > 0 ? DT_ORIGIN_TASK : DT_ORIGIN_SRUN;
+}
+
+static void handle_line(struct console *c, struct stream *s, const char *line,
+                        size_t len, int64_t now)
+{
+    struct dt_error err;
+    struct dt_console_event event = {.kind = DT_EVENT_NONE};
+    uint32_t rank = DT_NO_RANK;
+    size_t label =
+        has_labels(c) ? dt_label_parse(line, len, c->step.tasks, &rank) : 0;
+    const char *text = line + label;
+    size_t bytes = len - label;
+    if (label > 0 && dt_label_adds_newline(text, bytes))
+        bytes--;
+    if (s->is_stderr) {
+        dt_console_event_parse(text, bytes, &c->step.identity,
+                               find_origin(c, label), &event);
+        dt_outcome_event(c->step.outcome, &event, rank, now);
+    }
+    bool record = event.kind == DT_EVENT_START || event.kind == DT_EVENT_EXIT ||
+                  event.kind == DT_EVENT_ABSENT;
+    if (event.kind == DT_EVENT_ABSENT)
+        tell_absent(c, &event);
+    if (c->hang && (event.kind == DT_EVENT_START ||
+                    (bytes > 0 && !record && !event.from_slurm)))
+        dt_hang_break(c->hang);
+    if (record)
+        len = label + (bytes = event.begin);
+    if (bytes == 0)
+        return;
+    if (c->step.labels != DT_LABELS_APART && (record || !event.from_slurm)) {
+        dt_outcome_text(c->step.outcome, rank, s->is_stderr, text, bytes);
+        if (c->logs && rank != DT_NO_RANK &&
+            dt_ranklogs_write(c->logs, rank, text, bytes, &err) != 0)
+            lose_logs(c, &err);
+        if (!is_shown(c, rank))
+            return;
+    }
+    if (c->step.labels == DT_LABELS_STRIP)
+        show_text(s, text, bytes);
+    else
+        show_text(s, line, len);
+}
+
+static void close_input(struct stream *s)
+{
+    if (s->in >= 0)
+        close(s->in);
+    s->in = -1;
+}
+
+/* Reads once and handles all lines; a last line without a newline is handled at
+ * once, too, unless the read filled the buffer.
+ */
+static void handle_input(struct console *c, struct stream *s)
+{
+    size_t room = sizeof(s->buf) - s->used;
+    ssize_t n = read(s->in, s->buf + s->used, room);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n <= 0) {
+        close_input(s);
+        n = 0;
+    }
+    int64_t now = now_ms();
+    size_t end = s->used + (size_t)n;
+    size_t begin = 0;
+    while (begin < end) {
+        const char *line = s->buf + begin;
+        const char *newline = memchr(line, '\n', end - begin);
+        if (!newline && n == (ssize_t)room && begin > 0)
+            break;
+        size_t len = newline ? (size_t)(newline + 1 - line) : end - begin;
+        handle_line(c, s, line, len, now);
+        begin += len;
+    }
+    s->used = end - begin;
+    memmove(s->buf, s->buf + begin, s->used);
+    flush_stream(s);
+    if (s->dead && !s->is_stderr && !c->logs)
+        close_input(s); /* srun learns that nobody reads it */
+}
+
+static void flush_logs(struct console *c)
+{
+    struct dt_error err;
+    if (c->logs && dt_ranklogs_flush(c->logs, &err) != 0)
+        lose_logs(c, &err);
+}
+
+/* Says once which ranks have not started, and once that all have. */
+static void watch_start(struct console *c)
+{
+    char *text = NULL;
+    size_t bytes;
+    double waited = dt_clock_now() - c->launched;
+    if (c->complete || (!c->complained && waited < c->patience))
+        return;
+    uint32_t missing = dt_outcome_missing(c->step.outcome);
+    c->complete = missing == 0;
+    if (c->complained != c->complete)
+        return;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return;
+    if (missing > 0) {
+        fprintf(out,
+                "disttrain: %.0f s after the launch %" PRIu32 " of %" PRIu32
+                " ranks have not started: ",
+                waited, missing, c->step.tasks);
+        dt_outcome_print_missing(c->step.outcome, out);
+    } else {
+        fprintf(out,
+                "disttrain: all %" PRIu32 " ranks have started, %.0f s "
+                "after the launch",
+                c->step.tasks, waited);
+    }
+    fputc('\n', out);
+    fclose(out);
+    c->complained = true;
+    print_message(c, text);
+    free(text);
+}
+
+static void watch_hang(struct console *c)
+{
+    char *text =
+        c->hang ? dt_hang_watch(c->hang, c->step.outcome, now_ms()) : NULL;
+    if (text)
+        print_message(c, text);
+    free(text);
+}
+
+/* How long poll may wait for input, in milliseconds. */
+static int wait_ms(const struct console *c)
+{
+    double left = c->hang ? dt_hang_left(c->hang) : INFINITY;
+    if (!c->complete && !c->complained)
+        left = fmin(left, c->launched + c->patience - dt_clock_now());
+    return isinf(left) ? -1 : (int)(fmax(left, 0) * 1000) + 1;
+}
+
+static void run_loop(struct console *c)
+{
+    struct stream *s = c->streams;
+    while (s[0].in >= 0 || s[1].in >= 0) {
+        int doctor = c->hang ? dt_hang_fd(c->hang) : -1;
+        struct pollfd p[3] = {{.fd = s[0].in, .events = POLLIN},
+                              {.fd = s[1].in, .events = POLLIN},
+                              {.fd = doctor, .events = POLLIN}};
+        int ready = poll(p, 3, wait_ms(c));
+        for (int i = 0; i < 2 && ready > 0; i++)
+            if (p[i].revents)
+                handle_input(c, &s[i]);
+        flush_logs(c);
+        watch_start(c);
+        watch_hang(c);
+    }
+}
+
+static void report_outcome(struct console *c)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return;
+    dt_outcome_report(c->step.outcome, out);
+    fclose(out);
+    if (bytes > 0)
+        print_message(c, text);
+    if (bytes > 0 && !getenv(DT_ENV_JOB_COMMENT))
+        dt_job_comment_set(c->step.identity.id, text);
+    free(text);
+}
+
+/* True if a rank has requested a requeue, or has crashed in a job that has
+ * restarts left.
+ */
+static bool wants_requeue(struct console *c)
+{
+    char text[128];
+    const char *limit = getenv(DT_ENV_REQUEUE);
+    const char *count = getenv("SLURM_RESTART_COUNT");
+    long most = limit ? strtol(limit, NULL, 10) : 0;
+    long restarts = count ? strtol(count, NULL, 10) : 0;
+    if (dt_outcome_asks_requeue(c->step.outcome))
+        return true;
+    if (most == 0 || !dt_outcome_has_crashed(c->step.outcome))
+        return false;
+    if (restarts < most)
+        return true;
+    snprintf(text, sizeof(text),
+             "disttrain: launch.max_requeues: after %ld restarts the job is "
+             "not requeued again\n",
+             restarts);
+    print_message(c, text);
+    return false;
+}
+
+/* Applies what the config asks for. If any of it is not possible, the user
+ * still gets the output.
+ */
+static void apply_settings(struct console *c)
+{
+    struct dt_error err = {.text = ""};
+    const char *ranks = getenv(DT_ENV_CONSOLE_RANKS);
+    const char *logs = getenv(DT_ENV_RANK_LOGS);
+    if (c->step.labels == DT_LABELS_APART) {
+        c->complete = true; /* the console cannot see that ranks start */
+        if (ranks || logs || getenv(DT_ENV_HANG))
+            print_message(
+                c, "disttrain: the output of the ranks does not pass through "
+                   "srun (--output, --error, --pty): launch.hang_timeout, "
+                   "logging.rank_logs and logging.console_ranks have no "
+                   "effect\n");
+        return;
+    }
+    c->hang = dt_hang_create(getenv(DT_ENV_HANG), c->step.identity.id);
+    if (c->step.labels == DT_LABELS_NONE && (ranks || logs)) {
+        print_message(
+            c, "disttrain: with --unbuffered srun does not say which rank "
+               "printed a line: no rank logs are written, and all ranks are "
+               "shown\n");
+        return;
+    }
+    if (ranks && (dt_rankset_init(&c->ranks, c->step.tasks, &err) != 0 ||
+                  dt_rankset_parse(&c->ranks, ranks, &err) != 0)) {
+        dt_rankset_fini(&c->ranks);
+        print_message(c, "disttrain: " DT_ENV_CONSOLE_RANKS ": ");
+        print_message(c, err.text);
+    }
+    if (logs && !(c->logs = dt_ranklogs_create(logs, c->step.tasks, &err)))
+        lose_logs(c, &err);
+}
+
+static struct console *create_console(void)
+{
+    struct console *c = calloc(1, sizeof(*c));
+    const char *patience = getenv("DISTTRAIN_PATIENCE"); /* for tests */
+    if (!c)
+        return NULL;
+    c->launched = dt_clock_now();
+    c->patience = patience ? atof(patience) : PATIENCE_S;
+    c->streams[0].in = DT_CONSOLE_OUT_FD;
+    c->streams[0].out = STDOUT_FILENO;
+    c->streams[1].in = DT_CONSOLE_ERR_FD;
+    c->streams[1].out = STDERR_FILENO;
+    c->streams[1].is_stderr = true;
+    return c;
+}
+
+int dt_console_run(FILE *settings)
+{
+    struct dt_error err;
+    struct console *c = create_console();
+    if (!c)
+        return EX_OSERR;
+    int status = 0;
+    if (dt_console_step_read(&c->step, settings, now_ms(), &err) == 0) {
+        apply_settings(c);
+        run_loop(c);
+        report_outcome(c);
+        status = wants_requeue(c) ? EX_TEMPFAIL : EX_OK;
+    } else {
+        fprintf(stderr, "disttrain console: %s\n", err.text);
+        status = err.status;
+    }
+    dt_hang_destroy(c->hang);
+    dt_ranklogs_destroy(c->logs);
+    dt_rankset_fini(&c->ranks);
+    dt_outcome_destroy(c->step.outcome);
+    free(c);
+    return status;
+}

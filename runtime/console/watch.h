@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* watch.h - `disttrain console --watch`: sees which hosts do not connect to
+ * rank 0
+ */
+#ifndef DT_CONSOLE_WATCH_H
+#define DT_CONSOLE_WATCH_H
+
+/* Arguments: --watch PIDFD SECONDS PORT PORT RANK0_HOST HOST...; stdin has the
+ * token of the records. Writes records for the console about hosts that have
+ * not connected when rank 0 has listened for SECONDS on one of the ports (0:
+ * none). Returns the exit status.
+ */
+int dt_console_watch(int argc, char **argv);
+
+#endif /* DT_CONSOLE_WATCH_H */

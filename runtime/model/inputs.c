@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inputs.c - uploads a batch in one copy, from staging memory */
+#include "config.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "model/inputs.h"
+
+enum { ALIGN = 256, ARRAYS = 5 }; /* arrays of N I32 */
+
+static size_t align_bytes(size_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+size_t dt_inputs_bytes(size_t B, size_t N)
+{
+    return align_bytes(B * sizeof(int64_t)) +
+           ARRAYS * align_bytes(N * sizeof(int32_t));
+}
+
+int dt_inputs_init(struct dt_inputs *inputs, const struct dt_exec *exec,
+                   size_t B, size_t N, struct dt_error *err)
+{
+    *inputs = (struct dt_inputs){
+        .exec = *exec, .B = B, .N = N, .bytes = dt_inputs_bytes(B, N)};
+    inputs->buf = dt_buffer_create(exec->device, inputs->bytes, "batches", err);
+    if (!inputs->buf)
+        return -1;
+    for (size_t i = 0; i < DT_MODEL_BATCHES; i++)
+        if (exec->device->allocate_staging(inputs->bytes,
+                                           &inputs->staging[i].data, err) < 0 ||
+            exec->device->event_create(&inputs->staging[i].copied, err) < 0)
+            return dt_error_prefix(err, "batches");
+    return 0;
+}
+
+void dt_inputs_fini(struct dt_inputs *inputs)
+{
+    for (size_t i = 0; i < DT_MODEL_BATCHES; i++) {
+        if (inputs->staging[i].copied)
+            inputs->exec.device->event_destroy(inputs->staging[i].copied);
+        if (inputs->staging[i].data)
+            inputs->exec.device->release_staging(inputs->staging[i].data,
+                                                 inputs->bytes);
+    }
+    dt_buffer_destroy(inputs->buf);
+}
+
+/* A batch being assembled in staging memory; offsets on the device are equal.
+ */
+struct upload {
+    struct dt_inputs *inputs;
+    char *host;
+    size_t used; /* bytes */
+};
+
+/* Appends an array, unless it is NULL. Returns its view on the device. */
+static struct dt_view append_array(struct upload *upload, const void *data,
+                                   size_t count, enum dt_dtype dtype)
+{
+    size_t size = dt_dtype_bytes(dtype);
+    struct dt_view v = {upload->inputs->buf, upload->used / size, count, dtype};
+    if (!data)
+        return (struct dt_view){0};
+    if (data != upload->host + upload->used)
+        memcpy(upload->host + upload->used, data, count * size);
+    upload->used += align_bytes(count * size);
+    return v;
+}
+
+/* Positions count from the start of a document. With `next` they are the slots;
+ * sequences that have ended (-1) get 0.
+ */
+static void set_positions(int32_t *positions, const struct dt_batch *batch,
+                          const int32_t *slots, bool next)
+{
+    for (size_t n = 0; n < batch->B * batch->T; n++) {
+        int32_t t = (int32_t)(n % batch->T);
+        if (next)
+            t = slots[n];
+        else if (batch->doc_start)
+            t -= batch->doc_start[n];
+        positions[n] = t > 0 ? t : 0;
+    }
+}
+
+int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
+                     const int32_t *slots, bool next, struct dt_error *err)
+{
+    const struct dt_device *device = inputs->exec.device;
+    size_t slot = inputs->uploads++ % DT_MODEL_BATCHES, N = batch->B * batch->T;
+    struct upload upload = {inputs, inputs->staging[slot].data, 0};
+    assert((!batch->rows || batch->B <= inputs->B) && N <= inputs->N);
+    if (dt_event_wait(device, inputs->staging[slot].copied, err) < 0)
+        return -1;
+    inputs->rows = append_array(&upload, batch->rows, batch->B, DT_I64);
+    inputs->ids = append_array(&upload, batch->inputs, N, DT_I32);
+    inputs->targets = append_array(&upload, batch->targets, N, DT_I32);
+    inputs->doc_start = append_array(&upload, batch->doc_start, N, DT_I32);
+    inputs->slots = append_array(&upload, slots, N, DT_I32);
+    set_positions((int32_t *)(upload.host + upload.used), batch, slots, next);
+    inputs->positions =
+        append_array(&upload, upload.host + upload.used, N, DT_I32);
+    if (device->copy(inputs->exec.stream, inputs->buf->data, upload.host,
+                     upload.used, err) < 0)
+        return -1;
+    return device->event_record(inputs->staging[slot].copied,
+                                inputs->exec.stream, err);
+}

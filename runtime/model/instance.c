@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* instance.c - what a model holds: memory, weights, gradients, the current batch
+ */
+#include "config.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "model/instance.h"
+#include "model/rope_table.h"
+
+size_t dt_model_activation_bytes(const struct dt_model_config *config,
+                                 const struct dt_ops *ops,
+                                 const struct dt_model_options *options)
+{
+    const struct dt_acts_for plan = {config, ops, options, options->B,
+                                     options->T};
+    struct dt_acts acts;
+    size_t bytes = dt_acts_plan(&acts, NULL, NULL, &plan);
+    size_t N = options->B * options->T; /* if it overflows, the plan fails */
+    if (bytes == SIZE_MAX ||
+        __builtin_add_overflow(bytes, dt_inputs_bytes(options->B, N), &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+/* Assigns memory to the activations of a batch of this size. */
+static void plan_acts(struct dt_model *m, size_t B, size_t T)
+{
+    const struct dt_acts_for plan = {&m->config, m->ops, &m->options, B, T};
+    size_t bytes = dt_acts_plan(&m->acts, m->blocks, m->buf, &plan);
+    assert(bytes <= m->buf->bytes && T <= m->options.T);
+    (void)bytes;
+}
+
+/* Computes the table of RoPE's angles and copies it to the device. */
+static int upload_rope(struct dt_model *m, struct dt_error *err)
+{
+    struct dt_view to = m->acts.rope;
+    if (to.count == 0)
+        return 0;
+    float *table = malloc(to.count * sizeof(*table));
+    if (!table)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    dt_rope_table(&m->config, table, m->options.T);
+    int result = m->exec.device->copy(m->stream, dt_view_data(to), table,
+                                      to.count * sizeof(*table), err);
+    free(table);
+    return result;
+}
+
+static int allocate_model(struct dt_model *m, struct dt_error *err)
+{
+    const struct dt_model_options *options = &m->options;
+    const struct dt_acts_for plan = {&m->config, m->ops, options, options->B,
+                                     options->T};
+    size_t bytes = dt_acts_plan(&m->acts, NULL, NULL, &plan);
+    if (dt_inputs_init(&m->inputs, &m->exec, options->B,
+                       options->B * options->T, err) < 0)
+        return -1;
+    m->buf = dt_buffer_create(m->exec.device, bytes, "activations", err);
+    if (!m->buf)
+        return -1;
+    plan_acts(m, options->B, options->T);
+    return upload_rope(m, err);
+}
+
+struct dt_model *dt_model_create(const struct dt_model_config *config,
+                                 const struct dt_layout *layout,
+                                 const struct dt_exec *exec,
+                                 struct dt_view weights, struct dt_view grads,
+                                 const struct dt_model_options *options,
+                                 struct dt_error *err)
+{
+    struct dt_model *m = calloc(1, sizeof(*m));
+    struct dt_block *blocks = calloc(config->n_layer, sizeof(*blocks));
+    if (!m || !blocks) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        free(blocks);
+        free(m);
+        return NULL;
+    }
+    *m = (struct dt_model){.config = *config,
+                           .options = *options,
+                           .layout = layout,
+                           .exec = *exec,
+                           .ops = exec->ops,
+                           .stream = exec->stream,
+                           .weights = weights,
+                           .grads = grads,
+                           .blocks = blocks};
+    m->config.text = NULL;
+    dt_params_find(config, m->roles);
+    if (allocate_model(m, err) < 0) {
+        dt_model_destroy(m);
+        return NULL;
+    }
+    return m;
+}
+
+void dt_model_destroy(struct dt_model *m)
+{
+    if (!m)
+        return;
+    dt_inputs_fini(&m->inputs);
+    dt_buffer_destroy(m->buf);
+    free(m->blocks);
+    free(m);
+}
+
+struct dt_view dt_model_weight(const struct dt_model *m, size_t u,
+                               enum dt_role role)
+{
+    return dt_params_view(m->layout, m->weights, u, m->roles[role]);
+}
+
+struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
+                             enum dt_role role)
+{
+    return dt_params_view(m->layout, m->grads, u, m->roles[role]);
+}
+
+struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,
+                                   size_t u, enum dt_place place)
+{
+    bool on = m->train && m->options.dropout;
+    return (struct dt_dropout){
+        .rate = on ? rate : 0,
+        .seed = m->options.seed,
+        .place = u > 0 ? (uint32_t)(3 * (u - 1)) + place : place,
+        .rows = m->inputs.rows,
+    };
+}
+
+int dt_model_bind(struct dt_model *m, const struct dt_batch *batch, bool train,
+                  struct dt_error *err)
+{
+    const struct dt_cache *cache = m->cache;
+    plan_acts(m, batch->B, batch->T);
+    m->B = batch->B;
+    m->T = batch->T;
+    m->N = batch->B * batch->T;
+    m->train = train;
+    return dt_inputs_upload(&m->inputs, batch, cache ? cache->slots : NULL,
+                            cache && cache->next, err);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.h - a model with its tokenizer that continues prompts */
+#ifndef DT_ROLLOUT_ENGINE_H
+#define DT_ROLLOUT_ENGINE_H
+
+#include "model/model.h"
+#include "rollout/generate.h"
+#include "tokenizer/chat.h"
+#include "tokenizer/tokenizer.h"
+
+enum { DT_ENGINE_STOPS = 32 };
+
+/* Zeroed, except exec, before dt_engine_open; released with dt_engine_close. */
+struct dt_engine {
+    struct dt_exec exec; /* device and stream to compute on */
+    struct dt_model_config config;
+    struct dt_layout *layout;
+    struct dt_buffer *buf; /* the weights */
+    struct dt_view weights;
+    struct dt_tokenizer *tokenizer; /* NULL: ids only */
+    struct dt_encoder *encoder;
+    int32_t stop[DT_ENGINE_STOPS];
+    size_t stop_count;
+};
+
+/* Loads the model that `dir` names (dt_weights_find) to compute in `dtype`, and
+ * its tokenizer if it has one or its tokens are bytes. The end-of-text tokens
+ * that the model's files name become stop tokens. -1: EX_NOINPUT, EX_DATAERR,
+ * EX_OSERR.
+ */
+int dt_engine_open(struct dt_engine *engine, const char *dir,
+                   enum dt_dtype dtype, struct dt_error *err);
+void dt_engine_close(struct dt_engine *engine);
+
+/* Adds a stop token, which ends a row. -1: EX_USAGE, there is no such token or
+ * no room for it.
+ */
+int dt_engine_add_stop(struct dt_engine *engine, const char *token,
+                       struct dt_error *err);
+
+/* Encodes a prompt to *out; an empty one becomes the token that begins texts.
+ * -1: EX_USAGE, there is no tokenizer or no such token; EX_DATAERR, a token is
+ * not in the model; EX_OSERR.
+ */
+int dt_engine_encode(struct dt_engine *engine, const char *text,
+                     struct dt_tokens *out, struct dt_error *err);
+
+/* Encodes a conversation to *out, up to where the assistant answers. -1: as
+ * dt_engine_encode and dt_chat_render.
+ */
+int dt_engine_encode_chat(struct dt_engine *engine, const struct dt_chat *chat,
+                          const struct dt_chat_message *messages, size_t count,
+                          struct dt_tokens *out, struct dt_error *err);
+
+/* Continues `rows` prompts together. The engine sets generation.stop to its own
+ * stop tokens. -1: EX_DATAERR, a prompt is empty or too long for the model;
+ * EX_OSERR.
+ */
+int dt_engine_generate(struct dt_engine *engine,
+                       const struct dt_tokens *prompts, size_t rows,
+                       struct dt_generation generation, struct dt_error *err);
+
+#endif /* DT_ROLLOUT_ENGINE_H */

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+runtime_libdisttrain_a_SOURCES += \
+	runtime/slurm/preview.c \
+	runtime/slurm/preview.h \
+	runtime/slurm/request.c \
+	runtime/slurm/request.h \
+	runtime/slurm/script.c \
+	runtime/slurm/script.h \
+	runtime/slurm/settings.c \
+	runtime/slurm/settings.h \
+	runtime/slurm/submission.c \
+	runtime/slurm/submission.h \
+	# End of runtime/slurm

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* submission.h - prints what the Slurm plugin needs of a config */
+#ifndef DT_SLURM_SUBMISSION_H
+#define DT_SLURM_SUBMISSION_H
+
+#include "conf/conf.h"
+#include "slurm/settings.h"
+
+/* Prints the contract of contract/contract.h on stdout. Leaves out what srun's
+ * command line or environment already sets. What contradicts the allocation
+ * that srun runs in is a problem, printed on stderr as file:line:col: key:
+ * text. `file` is the name for messages. With `script`, sbatch or salloc asks,
+ * and the allocation is the one that they request (request.h). Returns an exit
+ * status.
+ */
+int dt_submission_print(struct dt_conf *conf, const char *file,
+                        const struct dt_srun_words *words, const char *script);
+
+/* Returns "HASH:PATH" of the configuration's file for DT_ENV_SUM, to be freed.
+ * NULL: the file cannot be read.
+ */
+char *dt_submission_sum(const struct dt_conf *conf);
+
+#endif /* DT_SLURM_SUBMISSION_H */

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+runtime_libdisttrain_a_SOURCES += \
+	runtime/weights/export.c \
+	runtime/weights/export.h \
+	runtime/weights/host_copy.c \
+	runtime/weights/host_copy.h \
+	runtime/weights/tensor_names.c \
+	runtime/weights/tensor_names.h \
+	runtime/weights/weights.c \
+	runtime/weights/weights.h \
+	runtime/weights/weights_save.c \
+	# End of runtime/weights

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Ranks that meet over gloo; the scripts run the same programs over NCCL.
+check_PROGRAMS += tests/comm/test_collectives
+
+comm_rank = \
+	tests/comm/rank.c \
+	tests/comm/rank.h \
+	$(comm_world)
+comm_scene = \
+	tests/comm/scene.c \
+	tests/comm/scene.h \
+	$(comm_rank)
+tests_comm_test_collectives_SOURCES = \
+	tests/comm/tensor.c \
+	tests/comm/tensor.h \
+	tests/comm/test_collectives.c \
+	$(comm_rank)
+
+comm_simt = \
+	tests/comm/simt_collectives.sh \
+	tests/comm/simt_faults.sh
+EXTRA_DIST += $(comm_simt)
+if HAVE_GLOO
+check_PROGRAMS += tests/comm/test_faults
+tests_comm_test_faults_SOURCES = tests/comm/test_faults.c $(comm_scene)
+TESTS += $(comm_simt)
+endif

@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# man.sh - every command has a manual page, and the page what its --help has
+
+# shellcheck source=tests/lint/tap.sh
+. "$(dirname "$0")/tap.sh"
+disttrain=${DT_BUILDDIR:-.}/disttrain
+
+# The commands of `disttrain --help`, each with what it does.
+commands() {
+    "$disttrain" --help | sed -n 's/^  \([a-z][a-z-]*\)  */\1 /p'
+}
+
+# page FILE: the page as text with plain hyphens and without fonts.
+page() {
+    sed -e 's/\\-/-/g' -e 's/\\f[A-Z]//g' "$1"
+}
+
+# Each command is in disttrain(1) with the words of `disttrain --help`.
+overview() {
+    commands | while read -r name what; do
+        page man/disttrain.1 |
+            grep -A1 -Fx ".BR disttrain-$name (1)" | grep -qixF "$what." ||
+            echo "man/disttrain.1: disttrain-$name: $what."
+    done
+}
+
+sections() {
+    commands | while read -r name _; do
+        sed -n 's/^\.SH //p' "man/disttrain-$name.1" 2>&1 | tr '\n' ' ' |
+            grep -Eq "^NAME SYNOPSIS DESCRIPTION OPTIONS EXIT STATUS .*\
+SEE ALSO $" || echo "man/disttrain-$name.1: sections"
+    done
+}
+
+# options: those in a text, one a line.
+options() {
+    grep -o -- '--[a-z][a-z-]*' | sort -u
+}
+
+# Options that --help describes and the page does not, and the other way round.
+missing() {
+    commands | while read -r name _; do
+        "$disttrain" "$name" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p' |
+            while read -r option; do
+                page "man/disttrain-$name.1" | grep -A1 '^\.TP' |
+                    grep -q -- "$option\>" ||
+                    echo "man/disttrain-$name.1 lacks $option"
+            done
+        page "man/disttrain-$name.1" | sed -n '/^\.SH OPTIONS/,/^\.SH EXIT/p' |
+            grep -A1 '^\.TP' | options | while read -r option; do
+            "$disttrain" "$name" --help | options | grep -qx -- "$option" ||
+                [ "$option" = --help ] ||
+                echo "disttrain $name --help lacks $option"
+        done
+    done
+}
+
+installed() {
+    for file in man/*.[158]; do
+        grep -Eq "^(dist_man_MANS \+=|	) *$file\b" Makefile.am spank/local.mk ||
+            echo "$file is not in dist_man_MANS"
+    done
+}
+
+expect_none "disttrain(1) lists every command" "$(overview)"
+expect_none "every command has a page with the usual sections" "$(sections)"
+expect_none "pages and --help have the same options" "$(missing)"
+expect_none "every manual page is installed" "$(installed)"
+done_testing

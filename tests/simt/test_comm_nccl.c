@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_comm_nccl.c - errors of NCCL, GPUs that do not fit together, and work
+ * that takes long; on the emulation, whose NCCL waits for ever as the real one
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "ops/cuda/cuda.h"
+#include "simt.h"
+#include "../comm/scene.h"
+
+/* --- NCCL's own errors --- */
+
+static void break_rank_1(int rank)
+{
+    if (rank == 1)
+        setenv("SIMT_NCCL_FAIL", "3", 1);
+}
+
+static void act_loop(struct actor *a)
+{
+    for (int i = 0; i < 10 && reduce(a, 50) == 0; i++)
+        continue;
+}
+
+static void an_error_of_nccl_reaches_all_ranks(void **state)
+{
+    struct scene scene = {
+        .prepare = break_rank_1, .act = act_loop, .timeout_ms = PATIENCE_MS};
+    (void)state;
+    play(&scene, 3, -1);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(scene.seen[r].rc, -1);
+        assert_int_equal(scene.seen[r].first.status, EX_OSERR);
+        assert_text(&scene.seen[r].first,
+                    r == 1 ? "comm/nccl: all_reduce(50 x f32): ncclAllReduce: "
+                             "unhandled system error: SIMT_NCCL_FAIL"
+                           : "comm/nccl: all_reduce(50 x f32): rank 1 on h1 "
+                             "failed: ncclAllReduce: unhandled system error: "
+                             "SIMT_NCCL_FAIL");
+        assert_true(scene.seen[r].failed_after < IN_TIME);
+    }
+}
+
+/* --- coming --- */
+
+static void absent_rank_1(int rank)
+{
+    if (rank == 1)
+        setenv("SIMT_NCCL_ABSENT", "1", 1);
+}
+
+static void connecting_without_end_fails_after_the_timeout(void **state)
+{
+    struct scene scene = {.prepare = absent_rank_1, .timeout_ms = 2000};
+    (void)state;
+    play(&scene, 3, -1);
+    for (int r = 0; r < 3; r++) {
+        assert_false(scene.seen[r].connected);
+        assert_text(&scene.seen[r].first,
+                    "comm/nccl: connecting 3 GPUs: all ranks have started "
+                    "it, but it did not end within 2000 ms: ");
+        assert_true(scene.seen[r].failed_after < IN_TIME);
+    }
+}
+
+static void same_host(int rank)
+{
+    (void)rank;
+    setenv("NCCL_HOSTID", "one", 1);
+    setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+}
+
+static void two_ranks_with_the_same_gpu_are_refused(void **state)
+{
+    struct scene scene = {.prepare = same_host, .timeout_ms = PATIENCE_MS};
+    (void)state;
+    play(&scene, 2, -1);
+    for (int r = 0; r < 2; r++) {
+        char text[512];
+        snprintf(text, sizeof(text),
+                 "comm/nccl: rank %d on h%d: ranks 0 and 1 on h0 have the "
+                 "same GPU, 0000:01:00.0 (SIMT): each rank needs one of its "
+                 "own. Give each task a GPU (srun --gpus-per-task=1), or "
+                 "start no more tasks on a node than it has GPUs; "
+                 "CUDA_VISIBLE_DEVICES of rank 1 is \"0\"",
+                 r, r);
+        assert_false(scene.seen[r].connected);
+        assert_string_equal(scene.seen[r].first.text, text);
+        assert_int_equal(scene.seen[r].first.status, EX_CONFIG);
+        assert_true(scene.seen[r].failed_after < IN_TIME);
+    }
+}
+
+static void other_version(int rank)
+{
+    if (rank == 2)
+        setenv("SIMT_NCCL_VERSION", "22703", 1);
+}
+
+static void ranks_with_another_nccl_are_refused(void **state)
+{
+    struct scene scene = {.prepare = other_version, .timeout_ms = PATIENCE_MS};
+    (void)state;
+    play(&scene, 3, -1);
+    for (int r = 0; r < 3; r++) {
+        assert_false(scene.seen[r].connected);
+        assert_text(&scene.seen[r].first,
+                    "rank 0 on h0 has NCCL 2.28.9, rank 2 on h2 has 2.27.3: "
+                    "all ranks need the same one; see LD_LIBRARY_PATH");
+        assert_int_equal(scene.seen[r].first.status, EX_CONFIG);
+    }
+}
+
+/* --- work that takes long --- */
+
+/* Work of a stream that takes its time. */
+struct work {
+    double until;
+    float *result; /* becomes 1, on the GPU */
+};
+
+static enum simt_progress compute(void *ctx)
+{
+    struct work *work = ctx;
+    if (dt_clock_now() < work->until)
+        return SIMT_BLOCKED;
+    *work->result = 1;
+    return SIMT_DONE;
+}
+
+static int queue_work(struct actor *a, struct work *work)
+{
+    void *library = dlopen("libsimt.so", RTLD_NOW | RTLD_NOLOAD);
+    cudaError_t (*enqueue)(cudaStream_t, enum simt_progress(*)(void *),
+                           void (*)(void *), void *);
+    *(void **)&enqueue = library ? dlsym(library, "simt_enqueue") : NULL;
+    if (!enqueue || enqueue(a->rank.stream->cuda, compute, NULL, work) != 0)
+        return dt_error_set(&a->seen->first, EX_SOFTWARE, "no work");
+    return 0;
+}
+
+/* The GPU computes for longer than the time-out what the operation adds up. */
+static void act_compute(struct actor *a)
+{
+    struct rank *r = &a->rank;
+    struct dt_error *err = &a->seen->first;
+    struct dt_buffer *buf = dt_buffer_create(r->device, 4, "a test", err);
+    struct work work = {dt_clock_now() + 6, buf->data};
+    dt_ticket_t ticket;
+    float sum = 0;
+    int rc = queue_work(a, &work);
+    if (rc == 0)
+        rc = dt_comm_all_reduce(r->comm, dt_view_of(buf, DT_F32), DT_SUM,
+                                DT_F32, &ticket, err);
+    if (rc == 0)
+        rc = dt_comm_wait(r->comm, ticket, err);
+    if (rc == 0)
+        rc = rank_finish(r, err);
+    if (rc == 0)
+        rc = r->device->copy(r->stream, &sum, buf->data, 4, err);
+    if (rc == 0 && sum != (float)dt_comm_size(r->comm))
+        rc = dt_error_set(err, EX_SOFTWARE, "the sum is %g", (double)sum);
+    a->seen->rc = rc;
+}
+
+/* An operation waits for what the stream computes before it, and that is
+ * waiting for nobody.
+ */
+static void computing_before_an_operation_is_no_delay(void **state)
+{
+    struct scene scene = {.act = act_compute, .timeout_ms = 5000};
+    (void)state;
+    play(&scene, 3, -1);
+    for (int r = 0; r < 3; r++) {
+        if (scene.seen[r].rc < 0)
+            fail_msg("%s", scene.seen[r].first.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_error_of_nccl_reaches_all_ranks),
+        cmocka_unit_test(connecting_without_end_fails_after_the_timeout),
+        cmocka_unit_test(two_ranks_with_the_same_gpu_are_refused),
+        cmocka_unit_test(ranks_with_another_nccl_are_refused),
+        cmocka_unit_test(computing_before_an_operation_is_no_delay),
+    };
+    setenv("DT_TEST_DEVICE", "cuda", 1);
+    return cmocka_run_group_tests_name("comm over NCCL", tests, NULL, NULL);
+}

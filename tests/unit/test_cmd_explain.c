@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cmd_explain.c - what `disttrain check --explain` prints of a key */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cmd/cmd.h"
+#include "command.h"
+#include "conf.h"
+
+static int explain(const char *key)
+{
+    char *argv[] = {"check", "--explain", (char *)key, NULL};
+    return run_command(dt_cmd_check, 3, argv);
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static void a_key_has_meaning_values_default_and_other_names(void **state)
+{
+    static const char lr[] = "optimizer.lr\n"
+                             "    Learning rate.\n"
+                             "    A number > 0; default 2e-5.\n"
+                             "    Also: lr, learning_rate.\n";
+    (void)state;
+    assert_int_equal(explain("optimizer.lr"), 0);
+    assert_string_equal(out, lr);
+    assert_int_equal(explain("training.learning_rate"), 0);
+    assert_string_equal(out, lr);
+    assert_int_equal(explain("launch.command"), 0);
+    assert_string_equal(out, "launch.command\n"
+                             "    Program and arguments that every rank runs "
+                             "instead of training.\n"
+                             "    A list of words.\n");
+    assert_string_equal(errors, "");
+}
+
+static void every_name_that_a_file_may_have_is_known(void **state)
+{
+    (void)state;
+    assert_int_equal(explain("bf16"), 0);
+    assert_true(begins(out, "bf16: true means precision.compute: bf16\n\n"
+                            "precision.compute\n    "));
+    assert_int_equal(explain("zero_stage"), 0);
+    assert_string_equal(out, "zero_stage\n"
+                             "    Not supported yet: it needs ZeRO.\n");
+    assert_int_equal(explain("env"), 0);
+    assert_true(begins(out, "env\n    Variables "));
+}
+
+static void a_section_lists_its_keys(void **state)
+{
+    (void)state;
+    assert_int_equal(explain("checkpoint"), 0);
+    assert_true(begins(out, "checkpoint.strategy\n    "));
+    assert_non_null(strstr(out, "\ncheckpoint.max_shard_size\n    "));
+    assert_null(strstr(out, "default"));
+    assert_non_null(strstr(out, "\ncheckpoint.on_signal\n"
+                                "    Not supported yet: it needs a choice of "
+                                "signals (SIGTERM and SIGUSR1 always\n"
+                                "    save).\n"));
+    assert_int_equal(explain("dataloader"), 0);
+    assert_non_null(strstr(out, "data.num_workers\n"));
+    assert_null(strstr(out, "data.train\n"));
+}
+
+#define HINT " (see disttrain check --help)\n"
+
+static void a_wrong_key_gets_the_nearest_one(void **state)
+{
+    (void)state;
+    assert_int_equal(explain("optimizr.lr"), EX_USAGE);
+    assert_string_equal(errors, "disttrain check: --explain optimizr.lr: "
+                                "unknown key; did you mean optimizer.lr?" HINT);
+    assert_int_equal(explain("sceduler"), EX_USAGE);
+    assert_string_equal(errors, "disttrain check: --explain sceduler: unknown "
+                                "key; did you mean scheduler?" HINT);
+    assert_string_equal(out, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_has_meaning_values_default_and_other_names),
+        cmocka_unit_test(every_name_that_a_file_may_have_is_known),
+        cmocka_unit_test(a_section_lists_its_keys),
+        cmocka_unit_test(a_wrong_key_gets_the_nearest_one),
+    };
+    return cmocka_run_group_tests_name("cmd explain", tests, enter_directory,
+                                       leave_directory);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_console_event.c - what the plugin and Slurm say of a step is understood, and
+ * what others say is not taken for it
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "console/event.h"
+#include "contract/contract.h"
+
+#define RECORD DT_RECORD "a1b2 "
+
+static struct dt_console_event parse_from(enum dt_console_origin origin,
+                                          const char *line)
+{
+    static const struct dt_step_identity step = {.token = "a1b2", .id = "5.0"};
+    struct dt_console_event event;
+    dt_console_event_parse(line, strlen(line), &step, origin, &event);
+    return event;
+}
+
+static struct dt_console_event parse(const char *line)
+{
+    return parse_from(DT_ORIGIN_UNKNOWN, line);
+}
+
+static void only_whole_records_with_the_token_are_read(void **state)
+{
+    struct dt_console_event n;
+    (void)state;
+    n = parse(RECORD "start 5 n3 1763642213.042\n");
+    assert_int_equal(n.kind, DT_EVENT_START);
+    assert_int_equal(n.rank, 5);
+    assert_string_equal(n.host, "n3");
+    assert_int_equal(n.ms, INT64_C(1763642213042));
+    assert_int_equal(n.begin, 0);
+
+    n = parse("slurmstepd: " RECORD "exit 11 n4 17.500 256\n");
+    assert_int_equal(n.kind, DT_EVENT_EXIT);
+    assert_int_equal(n.rank, 11);
+    assert_int_equal(n.status, 256);
+    assert_int_equal(n.ms, 17500);
+    assert_int_equal(n.begin, 0);
+
+    /* behind the beginning of a line of the program */
+    n = parse("loss 3.1 slurmstepd-n1: " RECORD "exit 1 n1 1.000 9\n");
+    assert_int_equal(n.kind, DT_EVENT_EXIT);
+    assert_int_equal(n.begin, strlen("loss 3.1 "));
+    assert_false(n.from_slurm);
+
+    static const char *const no_records[] = {
+        DT_RECORD,
+        RECORD,
+        DT_RECORD "start 5 n3 1.000",
+        DT_RECORD "a1b start 5 n3 1.000",
+        DT_RECORD "a1b2start 5 n3 1.000",
+        DT_RECORD "a1b2c start 5 n3 1.000",
+        DT_RECORD "A1B2 start 5 n3 1.000",
+        RECORD "start 5 n3",
+        RECORD "start 5 n3 1.000 9",
+        RECORD "exit 5 n3 1.000",
+        RECORD "exit 5 n3 1.000 9 9",
+        RECORD "stop 5 n3 1.000 9",
+        RECORD "exit x n3 1.000 9",
+        RECORD "exit 5 n3 -1.000 9",
+        "disttrain: rank 0 of 2 failed",
+        "srun: ",
+        "",
+    };
+    for (size_t i = 0; i < sizeof(no_records) / sizeof(*no_records); i++)
+        assert_int_equal(parse(no_records[i]).kind, DT_EVENT_NONE);
+
+    /* without a token in the console there are no records at all */
+    const struct dt_step_identity none = {.token = ""};
+    dt_console_event_parse(DT_RECORD " start 5 n3 1.000", 36, &none,
+                           DT_ORIGIN_TASK, &n);
+    assert_int_equal(n.kind, DT_EVENT_NONE);
+}
+
+/* A task may start sruns of its own, and print what it likes. */
+static void the_origin_of_a_line_decides_its_meaning(void **state)
+{
+    static const struct {
+        const char *line;
+        enum dt_console_event_kind kinds[3]; /* by origin */
+        bool from_slurm[3];
+    } cases[] = {
+        {"srun: Job step aborted: Waiting",
+         {DT_EVENT_ASKED, DT_EVENT_ASKED, DT_EVENT_NONE},
+         {true, true, false}},
+        {"srun: error: n3: task 5: Killed",
+         {DT_EVENT_TASKS, DT_EVENT_TASKS, DT_EVENT_NONE},
+         {true, true, false}},
+        {"[2026-04-29T23:36:37.809] error: n3: task 5: Killed",
+         {DT_EVENT_NONE, DT_EVENT_TASKS, DT_EVENT_NONE},
+         {false, true, false}},
+        {"slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT now ***",
+         {DT_EVENT_STOP, DT_EVENT_STOP, DT_EVENT_STOP},
+         {true, true, true}},
+        {"slurmstepd: error: *** STEP 5.1 ON n1 CANCELLED AT now ***",
+         {DT_EVENT_NONE, DT_EVENT_NONE, DT_EVENT_NONE},
+         {false, true, false}},
+        {"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.01. x",
+         {DT_EVENT_NONE, DT_EVENT_NONE, DT_EVENT_NONE},
+         {false, true, false}},
+        {"a word of another plugin",
+         {DT_EVENT_NONE, DT_EVENT_NONE, DT_EVENT_NONE},
+         {false, true, false}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        for (int origin = 0; origin < 3; origin++) {
+            struct dt_console_event n =
+                parse_from((enum dt_console_origin)origin, cases[i].line);
+            assert_int_equal(n.kind, cases[i].kinds[origin]);
+            assert_int_equal(n.from_slurm, cases[i].from_slurm[origin]);
+        }
+}
+
+/* As recorded from Slurm 22.05, 24.11 and 26.05. */
+static void recorded_slurm_messages_are_understood(void **state)
+{
+    static const struct {
+        const char *line;
+        enum dt_console_event_kind kind;
+        const char *host;
+    } cases[] = {
+        {"srun: Job step aborted: Waiting up to 32 seconds for job step to "
+         "finish.\n",
+         DT_EVENT_ASKED, ""},
+        {"srun: sending Ctrl-C to StepId=3.0\n", DT_EVENT_ASKED, ""},
+        {"srun: forcing job termination\n", DT_EVENT_ASKED, ""},
+        {"slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT "
+         "2026-11-20T13:18:32 ***\n",
+         DT_EVENT_STOP, ""},
+        {"slurmstepd-n1: error: *** JOB 2 ON n1 CANCELLED AT "
+         "2026-11-20T13:18:32 DUE TO TIME LIMIT ***\n",
+         DT_EVENT_STOP, ""},
+        {"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.0. Some "
+         "of your processes may have been killed by the cgroup out-of-memory "
+         "handler.\n",
+         DT_EVENT_OOM, ""},
+        {"slurmstepd: error: Detected 2 oom_kill events in StepId=5.0. Some of "
+         "the step tasks have been OOM Killed.\n",
+         DT_EVENT_OOM, ""},
+        {"srun: error: n3: task 5: Out Of Memory\n", DT_EVENT_TASKS, "n3"},
+        {"srun: error: n3: tasks 4-5: Out Of Memory\n", DT_EVENT_TASKS, "n3"},
+        {"srun: error: Node failure on n3\n", DT_EVENT_NODE_LOST, "n3"},
+        {"srun: error: Aborting, io error and missing step on node 2\n",
+         DT_EVENT_NODE_LOST, ""},
+        {"srun: error: n[3-4]: tasks 5-6: Killed\n", DT_EVENT_TASKS, "n[3-4]"},
+        {"srun: interrupt (one more within 1 sec to abort)\n", DT_EVENT_NONE,
+         ""},
+        {"srun: Job step aborted", DT_EVENT_ASKED, ""},
+        {"srun: Force Terminated StepId=5.0\n", DT_EVENT_NONE, ""},
+        {"srun: launch/slurm: _step_signal: Terminating StepId=5.0\n",
+         DT_EVENT_NONE, ""},
+        {"srun: error: Timed out waiting for job step to complete\n",
+         DT_EVENT_NONE, NULL},
+        {"srun: error: n3: task 5: Killed\r\n", DT_EVENT_TASKS, "n3"},
+        {"[2026-04-29T23:36:37.809] error: *** STEP 5.0 ON n2 CANCELLED AT "
+         "2026-04-29T23:36:37 DUE TO TASK FAILURE ***\n",
+         DT_EVENT_STOP, ""},
+        {"[2026-04-29T23:36:37+02:00] slurmstepd: error: *** STEP 5.0 ON n2 "
+         "CANCELLED AT 2026-04-29T23:36:37 ***\n",
+         DT_EVENT_STOP, ""},
+        {"[2026-04-29T23:36:37.809] error: Detected 1 oom_kill event in "
+         "StepId=5.0. Some of the step tasks have been OOM Killed.\n",
+         DT_EVENT_OOM, ""},
+        {"[Apr 29 23:36:37] srun: error: n3: task 5: Killed\n", DT_EVENT_TASKS,
+         "n3"},
+        {"[2026-04-29T23:36:37.809] srun: Job step aborted: Waiting up to 32 "
+         "seconds for job step to finish.\n",
+         DT_EVENT_ASKED, ""},
+        {"[2026-04-29T23:36:37.809] srun: sending Ctrl-C to StepId=5.0\n",
+         DT_EVENT_ASKED, ""},
+        /* not said by Slurm */
+        {"*** STEP 5.0 ON n1 CANCELLED AT now ***\n", DT_EVENT_NONE, ""},
+        {"I saw 3 oom_kill events\n", DT_EVENT_NONE, ""},
+        {"[2026-04-29T23:36:37.809] error: loss is nan\n", DT_EVENT_NONE, ""},
+        {"[rank5]: error: oom_kill event\n", DT_EVENT_NONE, ""},
+        {"[2026-04-29T23:36:37.809 error: x CANCELLED AT", DT_EVENT_NONE, ""},
+        {"[3] error: 4 workers failed\n", DT_EVENT_NONE, ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct dt_console_event n = parse(cases[i].line);
+        assert_int_equal(n.kind, cases[i].kind);
+        if (cases[i].host)
+            assert_string_equal(n.host, cases[i].host);
+        assert_int_equal(n.from_slurm,
+                         cases[i].line[0] == 's' || n.kind != DT_EVENT_NONE);
+    }
+}
+
+static void a_task_message_gives_ranks_and_status(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *ranks;
+        int status; /* -1: not understood */
+        bool oom;
+    } cases[] = {
+        {"n2: task 5: Exited with exit code 3", "5", 0x300, false},
+        {"n[1-2]: tasks 0-3,5: Terminated", "0-3,5", SIGTERM, false},
+        {"n1: task 2: Segmentation fault (core dumped)", "2", SIGSEGV, false},
+        {"n3: task 5: Out Of Memory", "5", SIGKILL, true},
+        {"n3: task 5: Nonsense", "", -1, false},
+        {"n3: task 5: Exited with exit code 256", "", -1, false},
+        {"n3: task 5: Exited with exit code -1", "", -1, false},
+        {"n3: task 5: Exited with exit code 19999999999", "", -1, false},
+        {"n3: task 5: Exited with exit code", "", -1, false},
+        {"n3: task : Killed", "", -1, false},
+        {"n3: task 5", "", -1, false},
+        {"no such file: task", "", -1, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char line[128];
+        snprintf(line, sizeof(line), "srun: error: %s\n", cases[i].text);
+        struct dt_console_event n = parse(line);
+        assert_int_equal(n.kind,
+                         cases[i].status >= 0 ? DT_EVENT_TASKS : DT_EVENT_NONE);
+        if (cases[i].status < 0)
+            continue;
+        assert_string_equal(n.list, cases[i].ranks);
+        assert_int_equal(n.status, cases[i].status);
+        assert_int_equal(n.oom, cases[i].oom);
+    }
+}
+
+static void a_line_of_1024_bytes_is_not_read(void **state)
+{
+    static const char said[] = "srun: Job step aborted";
+    char line[1024 + 1];
+    (void)state;
+    memset(line, ' ', sizeof(line));
+    memcpy(line, said, strlen(said));
+    line[1023] = '\0';
+    assert_int_equal(parse(line).kind, DT_EVENT_ASKED);
+    line[1023] = ' ';
+    line[1024] = '\0';
+    assert_int_equal(parse(line).kind, DT_EVENT_NONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_whole_records_with_the_token_are_read),
+        cmocka_unit_test(the_origin_of_a_line_decides_its_meaning),
+        cmocka_unit_test(recorded_slurm_messages_are_understood),
+        cmocka_unit_test(a_task_message_gives_ranks_and_status),
+        cmocka_unit_test(a_line_of_1024_bytes_is_not_read),
+    };
+    return cmocka_run_group_tests_name("notice", tests, NULL, NULL);
+}

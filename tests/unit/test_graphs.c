@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_graphs.c - which work is done, recorded and replayed */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "algo/graphs.h"
+#include "device/device.h"
+
+/* What a device with graphs was asked for. */
+static int works, recorded, replays, destroyed;
+static char graph;
+
+static int record_begin(struct dt_stream *stream, struct dt_error *err)
+{
+    (void)stream;
+    (void)err;
+    return 0;
+}
+
+static int record_end(struct dt_stream *stream, struct dt_graph **made,
+                      struct dt_error *err)
+{
+    (void)stream;
+    (void)err;
+    recorded++;
+    *made = (struct dt_graph *)&graph;
+    return 0;
+}
+
+static int replay(struct dt_stream *stream, struct dt_graph *made,
+                  struct dt_error *err)
+{
+    (void)stream;
+    (void)err;
+    assert_ptr_equal(made, &graph);
+    replays++;
+    return 0;
+}
+
+static void graph_destroy(struct dt_graph *made)
+{
+    assert_ptr_equal(made, &graph);
+    destroyed++;
+}
+
+static void work(void *ctx)
+{
+    (void)ctx;
+    works++;
+}
+
+static const struct dt_device recorder = {.record_begin = record_begin,
+                                          .record_end = record_end,
+                                          .replay = replay,
+                                          .graph_destroy = graph_destroy};
+
+static struct dt_graphs *create(const struct dt_device *device)
+{
+    const struct dt_exec exec = {.device = device};
+    struct dt_graphs *graphs = dt_graphs_create(&exec, 2, NULL);
+    assert_non_null(graphs);
+    works = recorded = replays = destroyed = 0;
+    return graphs;
+}
+
+static void run(struct dt_graphs *graphs, size_t T, size_t piece, int times)
+{
+    const struct dt_graph_shape shape = {1, T, true, false};
+    for (int i = 0; i < times; i++)
+        assert_int_equal(dt_graphs_run(graphs, &shape, piece, work, NULL, NULL),
+                         0);
+    assert_int_equal(dt_graphs_seen(graphs, &shape), recorded > 0);
+}
+
+static void expect(int did, int made, int again)
+{
+    assert_int_equal(works, did);
+    assert_int_equal(recorded, made);
+    assert_int_equal(replays, again);
+}
+
+static void work_is_done_then_recorded_then_replayed(void **state)
+{
+    struct dt_graphs *graphs = create(&recorder);
+    (void)state;
+    run(graphs, 8, 0, 5);
+    expect(2, 1, 4);
+    run(graphs, 8, 1, 3); /* another piece */
+    expect(4, 2, 6);
+    run(graphs, 9, 0, 3); /* another shape */
+    expect(6, 3, 8);
+    run(graphs, 8, 0, 1);
+    expect(6, 3, 9);
+    dt_graphs_destroy(graphs);
+    assert_int_equal(destroyed, 3);
+}
+
+static void shapes_beyond_the_first_64_are_not_recorded(void **state)
+{
+    struct dt_graphs *graphs = create(&recorder);
+    const struct dt_graph_shape shape = {1, 65, true, false};
+    (void)state;
+    for (size_t T = 1; T <= 64; T++)
+        run(graphs, T, 0, 2);
+    expect(128, 64, 64);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(dt_graphs_run(graphs, &shape, 0, work, NULL, NULL), 0);
+    expect(131, 64, 64);
+    assert_false(dt_graphs_seen(graphs, &shape));
+    dt_graphs_destroy(graphs);
+}
+
+static void a_device_without_graphs_does_all_work(void **state)
+{
+    static const struct dt_device plain = {0};
+    struct dt_graphs *graphs = create(&plain);
+    (void)state;
+    run(graphs, 8, 0, 3);
+    expect(3, 0, 0);
+    dt_graphs_destroy(graphs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_is_done_then_recorded_then_replayed),
+        cmocka_unit_test(shapes_beyond_the_first_64_are_not_recorded),
+        cmocka_unit_test(a_device_without_graphs_does_all_work),
+    };
+    return cmocka_run_group_tests_name("graphs", tests, NULL, NULL);
+}
