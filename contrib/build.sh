@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034 # used by those who include this
 # SPDX-License-Identifier: Apache-2.0
-# build.sh - what quickstart and check share: packages, and a build that leaves
-# the source tree alone
+# build.sh - what quickstart and check share: packages, and a build that does
+# not change the source tree
 #
 # The names are the same in Debian 12, Debian 13 and Ubuntu 24.04 (universe).
 
@@ -32,7 +32,7 @@ need_root() {
     }
 }
 
-# install_packages NAME...: those that are missing.
+# install_packages NAME...: installs those that are missing.
 install_packages() {
     local missing
     export DEBIAN_FRONTEND=noninteractive
@@ -49,8 +49,8 @@ install_packages() {
     fi
 }
 
-# build CONFIGURE-OPTION...: builds a copy of the tree in $work/build, $work
-# being a directory that goes at the end.
+# build CONFIGURE-OPTION...: builds a copy of the tree in $work/build; $work is
+# a directory that is removed at the end.
 build() {
     work=$(mktemp -d "/tmp/disttrain-$me.XXXXXX") || die "cannot write to /tmp"
     trap 'rm -rf "$work"' EXIT

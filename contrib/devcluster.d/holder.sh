@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # holder.sh - the first process of a space: sets it up, then holds it open
 #
-# Usage: holder.sh NAME DIR, in the new namespaces. Prints its process id as
-# seen from outside (its /proc is not yet its own) when the space is ready. As
+# Usage: holder.sh NAME DIR, in the new namespaces. When the space is ready,
+# prints its process id as seen from outside (its /proc is not its own yet). As
 # process 1 of a node it collects orphans, which a waiting shell does. Mounts
-# leave no note in /run/mount (-n), which not every machine has.
+# leave no record in /run/mount (-n), which some machines do not have.
 
 set -e
 read -r pid _ </proc/self/stat

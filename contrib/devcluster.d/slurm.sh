@@ -1,8 +1,9 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
-# slurm.sh - the configuration and the daemons of a cluster
+# slurm.sh - writes the configuration and starts the daemons of a cluster
 
-# The accounts of this machine and one more that exists in the cluster only.
+# Writes the accounts of this machine and one more that exists only in the
+# cluster.
 write_etc() {
     local uid=60900 i
     mkdir -p "$dir/home" && chown "$uid:$uid" "$dir/home" || return
@@ -21,10 +22,10 @@ END
     } >"$dir/etc/hosts"
 }
 
-# slurm_conf: prints slurm.conf without the changes of --conf. Plugins that
-# some release no longer has under that name are left to their default. With
-# CompleteWait a job gets the nodes of the one before it, not others because
-# those have not been given back yet.
+# slurm_conf: prints slurm.conf without the changes of --conf. Plugins whose
+# name differs between releases are left to their default. With CompleteWait, a
+# job gets the nodes of the previous job instead of others because those are not
+# released yet.
 slurm_conf() {
     local memory gres='' i
     ((gpus == 0)) || gres=Gres=gpu:$gpus
@@ -64,7 +65,7 @@ END
     echo "PartitionName=main Nodes=ALL Default=YES"
 }
 
-# Prints slurm.conf with the lines of --conf in place of ours.
+# Prints slurm.conf with the lines of --conf replacing ours.
 slurm_conf_changed() {
     local line
     slurm_conf | awk -v changed="$(printf '%s\n' "${conf[@]%%=*}")" '
@@ -79,8 +80,8 @@ slurm_conf_changed() {
     done
 }
 
-# No release may look for cgroups, which containers and chroots do not have:
-# before 24.05 the v1 plugin is loaded, and nothing here uses it.
+# No release may use cgroups, which containers and chroots do not have. Before
+# 24.05 the v1 plugin is loaded, but nothing here uses it.
 cgroup_conf() {
     local version
     version=$(slurmctld -V | sed 's/^[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1\2/')
@@ -111,9 +112,9 @@ write_conf() {
     (umask 077 && head -c 128 /dev/urandom >"$dir/munge/key")
 }
 
-# daemon_start SPACE NAME COMMAND...: leaves its process id in daemon_pid. The
-# present directory may be out of reach in a space of a chroot, which steps of
-# Slurm 22.05 complain of.
+# daemon_start SPACE NAME COMMAND...: stores its process id in daemon_pid. The
+# current directory may not be reachable in a space of a chroot, of which steps
+# of Slurm 22.05 complain.
 daemon_start() {
     local options
     options=$(space_options "$1")
@@ -124,8 +125,8 @@ daemon_start() {
     disown
 }
 
-# daemon_wait NAME COMMAND...: until COMMAND succeeds; fails, and says why, as
-# soon as the daemon has ended or after 20 s.
+# daemon_wait NAME COMMAND...: waits until COMMAND succeeds; fails, and says
+# why, when the daemon has ended or after 20 s.
 daemon_wait() {
     local deadline=$((SECONDS + 20)) trouble=''
     until "${@:2}" >/dev/null 2>&1; do
@@ -147,13 +148,13 @@ node_is_idle() {
     [[ $(head_run sinfo --noheader --nodes="$1" --format=%T) == idle ]]
 }
 
-# head_run COMMAND...: a Slurm command as root on the head.
+# head_run COMMAND...: runs a Slurm command as root on the head.
 head_run() {
     SLURM_CONF=$dir/conf/slurm.conf space_run head timeout 10 "$@"
 }
 
-# node_cpus I: prints the CPUs of this machine that node I may use, as many as
-# Slurm believes it has, and no other node's while there are enough.
+# node_cpus I: prints the CPUs of this machine that node I may use: as many as
+# Slurm assigns to it, and none of another node's while there are enough.
 node_cpus() {
     awk -v first=$((($1 - 1) * cpus)) -v count="$cpus" '
         /^Cpus_allowed_list/ {

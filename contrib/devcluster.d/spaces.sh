@@ -1,12 +1,13 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
-# spaces.sh - the namespaces of a cluster's head and nodes, and their network
+# spaces.sh - creates the namespaces of a cluster's head and nodes, and their
+# network
 #
-# A space is what one computer of the cluster lives in. It is held by a process
-# that sleeps; $dir/ns/NAME has that process' id and its network namespace,
-# "PID net:[INODE]", which together tell it from any later process. All other
+# A space is one computer of the cluster. A sleeping process holds it open;
+# $dir/ns/NAME has that process' id and its network namespace, "PID
+# net:[INODE]", which together distinguish it from any later process. All other
 # processes of the space are found by the network namespace. Nothing is mounted
-# or created outside the spaces, so the kernel removes all when they end.
+# or created outside the spaces, so the kernel removes everything when they end.
 
 subnet=10.11.12
 
@@ -17,8 +18,8 @@ space_pid() {
         [[ $(readlink "/proc/$pid/ns/net") == "$net" ]] && echo "$pid"
 }
 
-# space_options NAME: prints what nsenter needs to get into the space. --root
-# matters where this machine is itself a chroot.
+# space_options NAME: prints the options of nsenter to enter the space. --root
+# matters if this machine is itself a chroot.
 space_options() {
     local pid
     pid=$(space_pid "$1") || return
@@ -34,7 +35,7 @@ space_run() {
     nsenter $options -- "${@:2}"
 }
 
-# space_exec NAME COMMAND...: the same, in place of this process.
+# space_exec NAME COMMAND...: the same, but replaces this process.
 space_exec() {
     local options
     options=$(space_options "$1") || return
@@ -46,7 +47,7 @@ space_exec() {
 #
 # A node has its own process ids: when process 1, the holder, is killed, the
 # kernel kills all others with it. "slave" lets mounts of the machine appear in
-# the space but not the other way round.
+# the space but not the other way around.
 space_create() {
     local own='' pid net
     [[ $1 == head ]] || own="--ipc --pid --fork --kill-child"
@@ -90,7 +91,7 @@ spaces_kill() {
     return 1
 }
 
-# The head carries the switch, and its own address on it.
+# Creates the switch on the head, with the head's own address.
 head_link() {
     space_run head ip -batch - <<END
 link add name switch type bridge forward_delay 0
@@ -99,7 +100,7 @@ link set switch up
 END
 }
 
-# node_link I: the cable from node I to the switch, as fast as --rate says.
+# node_link I: connects node I to the switch, at the speed of --rate.
 node_link() {
     local pid
     pid=$(space_pid "n$1") &&
@@ -114,8 +115,8 @@ END
         node_rate "$1"
 }
 
-# node_rate I: both directions; the bucket holds 10 ms and at least one large
-# segment, which tbf would drop otherwise.
+# node_rate I: limits both directions; the bucket holds 10 ms and at least one
+# large segment, which tbf would otherwise drop.
 node_rate() {
     local shape
     [[ -n $rate ]] || return 0
@@ -142,7 +143,7 @@ rate_burst() {
         printf "%d", burst < 131072 ? 131072 : burst }'
 }
 
-# The switch and the nodes, which the daemons then start on.
+# Creates the switch and the nodes, on which the daemons are then started.
 nodes_create() {
     local i
     head_link || return
