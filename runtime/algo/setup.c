@@ -324,6 +324,39 @@ int dt_run_timeout_ms(const struct dt_run *run)
     return (int)(run->conf.distributed.timeout_s * 1000);
 }
 
+/* Refuses what conf/ reads and this engine does not do. */
+static int refuse_unbuilt(const struct dt_conf *conf, struct dt_error *err)
+{
+    const struct {
+        const char *key;
+        bool wanted;
+    } keys[] = {
+        {"distributed.strategy", conf->distributed.strategy > DT_CONF_DDP},
+        {"distributed.reduction",
+         conf->distributed.reduction == DT_CONF_TWO_LEVEL},
+        {"distributed.reduce_between_nodes",
+         conf->distributed.int8_between_nodes},
+        {"distributed.reduce_each_micro_step",
+         conf->distributed.reduce_each_micro_step == DT_CONF_TRUE},
+        {"distributed.offload_optimizer.device",
+         conf->distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NONE},
+        {"distributed.offload_param.device",
+         conf->distributed.offload_param.device != DT_CONF_OFFLOAD_NONE},
+        {"model.gradient_checkpointing",
+         conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD},
+    };
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        struct dt_conf_place place = dt_conf_place_of(conf, keys[i].key);
+        if (keys[i].wanted)
+            return dt_error_set(err, EX_CONFIG,
+                                "%s:%d:%d: %s: this version does not train "
+                                "with this value yet",
+                                conf->file, place.line, place.column,
+                                keys[i].key);
+    }
+    return 0;
+}
+
 /* Batch, model and layout: all that is known without the data. */
 static int resolve_conf(struct dt_run *run, struct dt_error *err)
 {
@@ -331,7 +364,8 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
     if (dt_conf_resolve_device(
             conf, run->exec.device->is_host ? DT_CONF_CPU : DT_CONF_CUDA, err) <
             0 ||
-        dt_conf_resolve_batch(conf, run->world, err) < 0)
+        dt_conf_resolve_batch(conf, run->world, err) < 0 ||
+        refuse_unbuilt(conf, err) < 0)
         return -1;
     run->B = (size_t)conf->training.per_device_batch_size;
     run->eval_B = conf->training.per_device_eval_batch_size > 0

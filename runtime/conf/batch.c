@@ -181,7 +181,7 @@ int dt_conf_resolve_batch(struct dt_conf *conf, int world, struct dt_error *err)
 {
     long W = world, b = rows_per_device(conf, W, err);
     long B = conf->training.train_batch_size, a = accumulation_given(conf);
-    if (b < 0)
+    if (b < 0 || dt_conf_check_world(conf, W, err) < 0)
         return -1;
     if (b > 0 && B > 0 && a > 0) {
         if (B != b * a * W)

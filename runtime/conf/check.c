@@ -103,6 +103,7 @@ void dt_conf_derive(struct dt_conf_reader *reader)
         mark_derived(reader, "training.eval_steps");
     }
     dt_conf_derive_numerics(reader);
+    dt_conf_derive_distributed(reader);
     dt_conf_derive_device(reader);
 }
 
@@ -253,5 +254,6 @@ void dt_conf_check(struct dt_conf_reader *reader)
     check_training(reader);
     dt_conf_check_device(reader);
     dt_conf_check_numerics(reader);
+    dt_conf_check_distributed(reader);
     dt_conf_check_batch(reader);
 }

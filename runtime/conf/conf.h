@@ -59,7 +59,39 @@ enum dt_conf_resume {
     DT_CONF_RESUME_AUTO,
     DT_CONF_RESUME_PATH,
 };
-enum dt_conf_strategy { DT_CONF_AUTO_STRATEGY, DT_CONF_DDP };
+enum dt_conf_strategy {
+    DT_CONF_AUTO_STRATEGY,
+    DT_CONF_DDP,
+    DT_CONF_ZERO1,
+    DT_CONF_ZERO2,
+    DT_CONF_ZERO3,
+};
+enum { /* distributed.shard_group, beside numbers of ranks */
+       DT_CONF_GROUP_AUTO = 0,
+       DT_CONF_GROUP_NODE = -1,
+       DT_CONF_GROUP_WORLD = -2,
+};
+enum dt_conf_choice { DT_CONF_FALSE, DT_CONF_TRUE, DT_CONF_AUTO_CHOICE };
+enum dt_conf_reduction {
+    DT_CONF_AUTO_REDUCTION,
+    DT_CONF_FLAT,
+    DT_CONF_TWO_LEVEL,
+};
+enum dt_conf_offload {
+    DT_CONF_OFFLOAD_NONE,
+    DT_CONF_OFFLOAD_CPU,
+    DT_CONF_OFFLOAD_NVME,
+};
+enum dt_conf_offload_compute {
+    DT_CONF_COMPUTE_AUTO,
+    DT_CONF_COMPUTE_DEVICE,
+    DT_CONF_COMPUTE_HOST,
+};
+enum dt_conf_checkpointing {
+    DT_CONF_CHECKPOINT_NONE,
+    DT_CONF_CHECKPOINT_RECOMPUTE,
+    DT_CONF_CHECKPOINT_OFFLOAD, /* recompute, from inputs in host memory */
+};
 enum dt_conf_backend { DT_CONF_AUTO_BACKEND, DT_CONF_GLOO, DT_CONF_NCCL };
 enum dt_conf_optimizer { DT_CONF_ADAMW, DT_CONF_ADAM };
 enum dt_conf_dtype {
@@ -103,8 +135,9 @@ struct dt_conf {
         double layer_norm_epsilon, initializer_range;
         int tokenizer; /* enum dt_conf_tokenizer */
         char *tokenizer_path;
-        int attention; /* enum dt_attention_kind */
-        bool gradient_checkpointing, disable_dropout;
+        int attention;              /* enum dt_attention_kind */
+        int gradient_checkpointing; /* enum dt_conf_checkpointing */
+        bool disable_dropout;
     } model;
     struct {
         struct dt_conf_list train, eval;
@@ -142,7 +175,29 @@ struct dt_conf {
         char *resume_path;
     } training;
     struct {
-        int strategy;    /* enum dt_conf_strategy */
+        int strategy;    /* enum dt_conf_strategy; auto is for the engine */
+        long zero_stage; /* another name, stored in strategy */
+        bool strategy_auto_memory;
+        bool enabled;     /* false: refuses a world of several ranks */
+        long shard_group; /* ranks, or DT_CONF_GROUP_* */
+        long prefetch_units;
+        int reduce_each_micro_step; /* enum dt_conf_choice */
+        int reduction;              /* enum dt_conf_reduction */
+        int int8_between_nodes; /* reduce_between_nodes: int8 (1) | native */
+        struct {
+            int device;  /* enum dt_conf_offload */
+            int compute; /* enum dt_conf_offload_compute */
+            char *path;
+            double ratio; /* share of the state that is offloaded */
+            long buffer_count, tile_size; /* tiles; elements of one */
+        } offload_optimizer;
+        struct {
+            int device; /* enum dt_conf_offload */
+            char *path;
+        } offload_param;
+        struct {
+            long block_size, queue_depth, threads; /* bytes, requests */
+        } aio;
         int backend;     /* enum dt_conf_backend */
         char *interface; /* NULL: the interface that reaches rank 0 */
         long timeout_s;
@@ -292,7 +347,8 @@ int dt_conf_resolve_device(struct dt_conf *conf, enum dt_conf_device device,
 /* Resolves the keys that depend on the world: computes per_device_batch_size,
  * global_micro_batch_size, train_batch_size, gradient_accumulation_steps and
  * per_device_eval_batch_size from those that are given. -1: EX_CONFIG with all
- * numbers if a division is not exact; EX_OSERR.
+ * numbers if a division is not exact, or if distributed.enabled or shard_group
+ * does not allow this world; EX_OSERR.
  */
 int dt_conf_resolve_batch(struct dt_conf *conf, int world,
                           struct dt_error *err);

@@ -39,6 +39,15 @@ static void print_float(double value, FILE *out)
     fputs(text, out);
 }
 
+static void print_betas(double first, double second, FILE *out)
+{
+    putc('[', out);
+    print_float(first, out);
+    fputs(", ", out);
+    print_float(second, out);
+    putc(']', out);
+}
+
 static void print_word(const struct dt_conf_key *key, long value, FILE *out)
 {
     for (const struct dt_conf_word *w = key->words; w->name; w++) {
@@ -47,6 +56,24 @@ static void print_word(const struct dt_conf_key *key, long value, FILE *out)
             return;
         }
     }
+}
+
+static void print_bool_or_word(const struct dt_conf_key *key, int value,
+                               FILE *out)
+{
+    if (value == 0 || value == 1)
+        fputs(value ? "true" : "false", out);
+    else
+        print_word(key, value, out);
+}
+
+static void print_int_or_word(const struct dt_conf_key *key, long value,
+                              FILE *out)
+{
+    if (value >= (long)key->min)
+        fprintf(out, "%ld", value);
+    else
+        print_word(key, value, out);
 }
 
 static void print_set(const struct dt_conf *conf, const struct dt_conf_key *key,
@@ -114,6 +141,12 @@ void dt_conf_value_print(const struct dt_conf *conf,
     case DT_CONF_ENUM:
         print_word(key, *(const int *)at, out);
         break;
+    case DT_CONF_BOOL_OR_WORD:
+        print_bool_or_word(key, *(const int *)at, out);
+        break;
+    case DT_CONF_INT_OR_WORD:
+        print_int_or_word(key, *(const long *)at, out);
+        break;
     case DT_CONF_SET:
         print_set(conf, key, out);
         break;
@@ -124,16 +157,31 @@ void dt_conf_value_print(const struct dt_conf *conf,
             print_word(key, *(const int *)at, out);
         break;
     case DT_CONF_BETAS:
-        putc('[', out);
-        print_float(*(const double *)at, out);
-        fputs(", ", out);
-        print_float(*(const double *)second, out);
-        putc(']', out);
+        print_betas(*(const double *)at, *(const double *)second, out);
         break;
     case DT_CONF_IGNORED:
     case DT_CONF_UNUSED:
         break;
     }
+}
+
+char *dt_conf_value_text(struct dt_conf_reader *reader,
+                         const struct dt_conf_key *key)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    bool good = stream != NULL;
+    if (stream) {
+        dt_conf_value_print(reader->conf, key, stream);
+        good = !ferror(stream);
+        good = fclose(stream) == 0 && text && good;
+    }
+    if (good)
+        return text;
+    free(text);
+    reader->problems.out_of_memory = true;
+    return NULL;
 }
 
 /* Whether the dump shows a key. Training keys are left out of a file that does

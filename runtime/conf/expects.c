@@ -28,7 +28,8 @@ static void append_words(const struct dt_conf_key *key, char *buffer,
 static void append_range(const struct dt_conf_key *key, char *buffer,
                          size_t bytes)
 {
-    bool whole = key->type == DT_CONF_INT || key->type == DT_CONF_COUNT;
+    bool whole = key->type == DT_CONF_INT || key->type == DT_CONF_COUNT ||
+                 key->type == DT_CONF_INT_OR_WORD;
     if (key->min == 0 && key->max == 0)
         return;
     if (key->max >= 1e12)
@@ -60,6 +61,8 @@ void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
         [DT_CONF_ENUM] = "one of ",
         [DT_CONF_SET] = "a list of ",
         [DT_CONF_OLD_OR_WORD] = "a directory or one of ",
+        [DT_CONF_BOOL_OR_WORD] = "one of true, false, ",
+        [DT_CONF_INT_OR_WORD] = "an integer",
         [DT_CONF_BETAS] = "a list of two numbers",
         [DT_CONF_IGNORED] = "true or false",
         [DT_CONF_UNUSED] = "any value",
@@ -74,6 +77,8 @@ void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
         APPEND(buffer, bytes, "words");
     if (key->type == DT_CONF_COUNT)
         APPEND(buffer, bytes, " or a ratio in (0, 1)");
+    if (key->type == DT_CONF_INT_OR_WORD)
+        APPEND(buffer, bytes, " or one of ");
     if (key->words)
         append_words(key, buffer, bytes);
     if (key->unit)

@@ -110,7 +110,7 @@ int dt_conf_explain(const char *name, FILE *out, struct dt_error *err)
     int row = dt_conf_key_match(name);
     const struct dt_conf_switch *s = dt_conf_switch_match(name);
     const char *waits = dt_conf_later_match(name);
-    if (row >= 0) {
+    if (row >= 0 && !(dt_conf_section_match(name) && !strchr(name, '.'))) {
         explain_key(&dt_conf_keys[row], out);
     } else if (s) {
         explain_switch(s, out);

@@ -71,11 +71,13 @@
      .help = "attention implementation on cuda: flash is cuDNN's, which "
              "stores no score matrix; math is our own and takes any type; "
              "auto is flash where it is supported"},
-    {"model.gradient_checkpointing", DT_CONF_BOOL,
+    {"model.gradient_checkpointing", DT_CONF_BOOL_OR_WORD,
      AT(model.gradient_checkpointing), .fallback = "false",
+     .words = WORDS({"offload", DT_CONF_CHECKPOINT_OFFLOAD, NULL}),
      .aliases = ALSO("gradient_checkpointing", "activation_checkpointing"),
      .help = "recompute the activations of each block in the backward pass: "
-             "less memory, the same numbers"},
+             "less memory, the same numbers; offload also keeps the input of "
+             "each block in host memory, for long rows"},
     {"model.disable_dropout", DT_CONF_BOOL, AT(model.disable_dropout),
      .fallback = "false", .result = true, .aliases = ALSO("disable_dropout"),
      .help = "use no dropout, even if config.json asks for it"},

@@ -42,14 +42,10 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"training", "a resumed run that starts the data again",
      KEYS("ignore_data_skip"), KEYS("ignore_data_skip")},
 
-    {"distributed", "a switch that turns distribution off", KEYS("enabled"),
-     KEYS("training.distributed")},
     {"distributed", "DeepSpeed configurations", KEYS("deepspeed_config"),
      KEYS("deepspeed", "deepspeed.config_path", "deepspeed_config_file")},
-    {"distributed", "ZeRO",
-     KEYS("zero", "zero_stage", "strategy_auto_memory"),
-     KEYS("zero_stage", "zero_optimization", "deepspeed.stage",
-          "offload_optimizer", "offload_param")},
+    {"distributed", "DeepSpeed's keys in YAML", KEYS("zero"),
+     KEYS("zero_optimization", "deepspeed.stage")},
 
     {"checkpoint", "a choice of signals (SIGTERM and SIGUSR1 always save)",
      KEYS("on_signal"),

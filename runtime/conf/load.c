@@ -28,26 +28,6 @@ static bool is_empty(const struct dt_tree *node)
     return node->kind == DT_TREE_SCALAR && !node->quoted && !*node->text;
 }
 
-/* The value of a key as the dump prints it, malloc'ed. NULL: out of memory. */
-static char *print_value(struct dt_conf_reader *reader,
-                         const struct dt_conf_key *key)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *stream = open_memstream(&text, &bytes);
-    bool good = stream != NULL;
-    if (stream) {
-        dt_conf_value_print(reader->conf, key, stream);
-        good = !ferror(stream);
-        good = fclose(stream) == 0 && text && good;
-    }
-    if (good)
-        return text;
-    free(text);
-    reader->problems.out_of_memory = true;
-    return NULL;
-}
-
 /* Stores the value of a key, given by its name or an alias. If both are given,
  * the values must be equal.
  */
@@ -57,7 +37,7 @@ static void set_key(struct dt_conf_reader *reader, int row,
     const struct dt_conf_key *key = &dt_conf_keys[row];
     struct dt_conf_place *place = &reader->conf->place[row], before = *place;
     char *old = before.line > 0 && !reader->failed[row]
-                    ? print_value(reader, key)
+                    ? dt_conf_value_text(reader, key)
                     : NULL;
     *place = node->place;
     if (is_null(node))
@@ -71,7 +51,8 @@ static void set_key(struct dt_conf_reader *reader, int row,
     }
     if (dt_conf_value_set(reader, key, node) < 0)
         reader->failed[row] = true;
-    char *now = old && !reader->failed[row] ? print_value(reader, key) : NULL;
+    char *now =
+        old && !reader->failed[row] ? dt_conf_value_text(reader, key) : NULL;
     if (now && strcmp(old, now) != 0)
         dt_conf_note(&reader->problems, node->place, key->path,
                      "%s%.200s here (%.60s), but %.200s in line %d",
@@ -167,9 +148,10 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
         int row = dt_conf_key_match(path);
         const struct dt_conf_switch *s = dt_conf_switch_match(path);
         const char *waits = dt_conf_later_match(path);
+        bool section = c->kind == DT_TREE_MAP && dt_conf_section_match(path);
         if (is_switch(s, c))
             take_switch(reader, s, c);
-        else if (row >= 0)
+        else if (row >= 0 && !section) /* `distributed` may be either */
             set_key(reader, row, c);
         else if (waits)
             dt_conf_note(&reader->problems, c->key_place, path,

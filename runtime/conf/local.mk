@@ -4,11 +4,13 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/check.c \
 	runtime/conf/conf.h \
 	runtime/conf/device.c \
+	runtime/conf/distributed.c \
 	runtime/conf/dump.c \
 	runtime/conf/expects.c \
 	runtime/conf/explain.c \
 	runtime/conf/files.c \
 	runtime/conf/keys_data.h \
+	runtime/conf/keys_distributed.h \
 	runtime/conf/keys_launch.h \
 	runtime/conf/keys_optim.h \
 	runtime/conf/later.c \

@@ -12,10 +12,27 @@ enum { CANDIDATES_MAX = 512 };
 
 static const char *const no_names[] = {NULL};
 static const char *const sections[] = {
-    "run",       "model",     "data",      "training",   "distributed",
-    "optimizer", "scheduler", "precision", "checkpoint", "logging",
-    "launch",    "rm",        "dpo",       "ppo",        "grpo",
-    "reward",    "env",       NULL,
+    "run",
+    "model",
+    "data",
+    "training",
+    "distributed",
+    "optimizer",
+    "scheduler",
+    "precision",
+    "checkpoint",
+    "logging",
+    "launch",
+    "rm",
+    "dpo",
+    "ppo",
+    "grpo",
+    "reward",
+    "env",
+    "distributed.offload_optimizer",
+    "distributed.offload_param",
+    "distributed.aio",
+    NULL,
 };
 
 /* The length of `path` up to its last dot; 0 at top level. */
@@ -163,8 +180,9 @@ static void collect_candidates(struct candidates *c, const char *path, size_t n)
         for (const char *const *k = l->keys; *k && inside; k++)
             add_candidate(c, *k);
     }
-    for (const char *const *s = sections; *s && n == 0; s++)
-        add_candidate(c, *s);
+    for (const char *const *s = sections; *s; s++)
+        if (is_in_section(*s, path, n))
+            add_candidate(c, last_name(*s));
 }
 
 const char *dt_conf_nearest(const char *path, char *buffer, size_t bytes)

@@ -78,6 +78,10 @@ void dt_conf_value_clear(struct dt_conf *conf, const struct dt_conf_key *key);
 void dt_conf_value_print(const struct dt_conf *conf,
                          const struct dt_conf_key *key, FILE *out);
 
+/* The same text, malloc'ed. NULL: out of memory, noted. */
+char *dt_conf_value_text(struct dt_conf_reader *reader,
+                         const struct dt_conf_key *key);
+
 /* Writes `text` as a double-quoted YAML string. */
 void dt_conf_string_print(const char *text, FILE *out);
 
@@ -104,9 +108,18 @@ void dt_conf_derive_device(struct dt_conf_reader *reader);
 void dt_conf_check_device(struct dt_conf_reader *reader);
 void dt_conf_derive_numerics(struct dt_conf_reader *reader);
 void dt_conf_check_numerics(struct dt_conf_reader *reader);
+void dt_conf_derive_distributed(struct dt_conf_reader *reader);
+void dt_conf_check_distributed(struct dt_conf_reader *reader);
 void dt_conf_check_batch(struct dt_conf_reader *reader);
 void dt_conf_check_launch(struct dt_conf_reader *reader);
 void dt_conf_check(struct dt_conf_reader *reader);
+
+/* The name of an enum dt_conf_strategy. */
+const char *dt_conf_strategy_name(int strategy);
+
+/* Checks the keys of distributed against the number of ranks. -1: EX_CONFIG. */
+int dt_conf_check_world(const struct dt_conf *conf, long world,
+                        struct dt_error *err);
 
 enum { DT_CONF_MISFIT_BYTES = 160 };
 

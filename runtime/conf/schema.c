@@ -29,6 +29,13 @@ static const struct dt_conf_word curves[] = {
     {0},
 };
 
+static const struct dt_conf_word offloads[] = {
+    {"none", DT_CONF_OFFLOAD_NONE, NULL},
+    {"cpu", DT_CONF_OFFLOAD_CPU, NULL},
+    {"nvme", DT_CONF_OFFLOAD_NVME, NULL},
+    {0},
+};
+
 const struct dt_conf_key dt_conf_keys[] = {
     /* Top level */
     {"version", DT_CONF_INT, AT(version), .fallback = "1", .min = 1, .max = 1,
@@ -157,56 +164,7 @@ const struct dt_conf_key dt_conf_keys[] = {
              "whole checkpoint in output_dir if there is one; or give the "
              "directory of a checkpoint"},
 
-    /* distributed */
-    {"distributed.strategy", DT_CONF_ENUM, AT(distributed.strategy),
-     .fallback = "auto",
-     .words = WORDS({"auto", DT_CONF_AUTO_STRATEGY, NULL},
-                    {"ddp", DT_CONF_DDP, NULL}, {"zero1", 0, "ZeRO"},
-                    {"zero2", 0, "ZeRO"}, {"zero3", 0, "ZeRO"},
-                    {"deepspeed", 0, "DeepSpeed configurations"}),
-     .aliases = ALSO("distributed_strategy"),
-     .help = "what is replicated and what is sharded; auto is ddp in this "
-             "version"},
-    {"distributed.backend", DT_CONF_ENUM, AT(distributed.backend),
-     .fallback = "auto",
-     .words = WORDS({"auto", DT_CONF_AUTO_BACKEND, NULL},
-                    {"gloo", DT_CONF_GLOO, NULL},
-                    {"nccl", DT_CONF_NCCL, NULL}),
-     .aliases = ALSO("distributed_backend", "ddp_backend"),
-     .help = "library for collectives; auto is nccl on cuda and gloo on cpu, "
-             "and no other combination works"},
-    {"distributed.interface", DT_CONF_STRING, AT(distributed.interface),
-     .help = "network interface; the default is the one that reaches rank 0"},
-    {"distributed.timeout_s", DT_CONF_INT, AT(distributed.timeout_s),
-     .fallback = "1800", .min = 1, .max = 1e6, .unit = "seconds",
-     .aliases = ALSO("ddp_timeout"),
-     .help = "longest wait for another rank"},
-    {"distributed.bucket_cap_mb", DT_CONF_INT, AT(distributed.bucket_cap_mb),
-     .fallback = "25", .min = 1, .max = 4096, .unit = "MiB",
-     .aliases = ALSO("ddp_bucket_cap_mb", "bucket_cap_mb"),
-     .help = "size of the buckets in which gradients are reduced"},
-    {"distributed.lr_scaling", DT_CONF_ENUM, AT(distributed.lr_scaling),
-     .fallback = "none", .result = true,
-     .words = WORDS({"none", DT_CONF_LR_AS_GIVEN, NULL},
-                    {"linear", DT_CONF_LR_LINEAR, NULL},
-                    {"sqrt", DT_CONF_LR_SQRT, NULL}),
-     .aliases = ALSO("lr_scaling"),
-     .help = "learning rates are multiplied by ranks / lr_scaling_ref_world "
-             "(linear) or by its square root (sqrt)"},
-    {"distributed.lr_scaling_ref_world", DT_CONF_INT,
-     AT(distributed.lr_scaling_ref_world), .fallback = "1", .min = 1,
-     .max = 1e6, .result = true, .unit = "ranks",
-     .aliases = ALSO("lr_scaling_ref_world"),
-     .help = "number of ranks that the learning rates are meant for"},
-    {"distributed.find_unused_parameters", DT_CONF_IGNORED,
-     .aliases = ALSO("ddp_find_unused_parameters"),
-     .help = "not needed here: every parameter is used in every step"},
-    {"distributed.broadcast_buffers", DT_CONF_IGNORED,
-     .aliases = ALSO("ddp_broadcast_buffers"),
-     .help = "not needed here: the models have no buffers"},
-    {"distributed.gradient_as_bucket_view", DT_CONF_IGNORED,
-     .help = "not needed here: gradients are always views of buckets"},
-
+#include "conf/keys_distributed.h"
 #include "conf/keys_optim.h"
 
     /* checkpoint */

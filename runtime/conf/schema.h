@@ -2,8 +2,8 @@
 /*
  * schema.h - the table of all keys, and functions to find a row
  *
- * To add a key, add a field to struct dt_conf, a row to schema.c and a line to
- * man/disttrain.yaml.5. To support a key of later.c, move its name.
+ * To add a key, add a field to struct dt_conf, a row to schema.c or keys_*.h,
+ * and run man/update-keys. To support a key of later.c, move its name.
  */
 #ifndef DT_CONF_SCHEMA_H
 #define DT_CONF_SCHEMA_H
@@ -25,11 +25,13 @@ enum dt_conf_type {
     DT_CONF_STRINGS, /* struct dt_conf_list; all in `words`, if there are any */
     DT_CONF_ENUM,    /* int, one of `words` */
     DT_CONF_SET,     /* list of `words`: each has its own bool at its value */
-    DT_CONF_OLD_OR_WORD, /* int by `words`, or a path that must exist: then the
-                            path goes to `second` and the int is `other` */
-    DT_CONF_BETAS,       /* two doubles, the second one at `second` */
-    DT_CONF_IGNORED,     /* a bool without effect; `help` says why */
-    DT_CONF_UNUSED,      /* the same for any scalar */
+    DT_CONF_OLD_OR_WORD,  /* int by `words`, or a path that must exist: then the
+                             path goes to `second` and the int is `other` */
+    DT_CONF_BOOL_OR_WORD, /* int: false is 0, true is 1, or by `words` */
+    DT_CONF_INT_OR_WORD,  /* long, by `words` if it is none in the range */
+    DT_CONF_BETAS,        /* two doubles, the second one at `second` */
+    DT_CONF_IGNORED,      /* a bool without effect; `help` says why */
+    DT_CONF_UNUSED,       /* the same for any scalar */
 };
 
 /* A word of an enumeration; upper and lower case are equal. */

@@ -179,6 +179,42 @@ static int set_enum(struct dt_conf_reader *reader,
     return 0;
 }
 
+/* The word of key->words that node is, or NULL without a note. */
+static const struct dt_conf_word *find_word(const struct dt_conf_key *key,
+                                            const struct dt_tree *node)
+{
+    for (const struct dt_conf_word *w = key->words; w->name; w++)
+        if (node->kind == DT_TREE_SCALAR &&
+            strcasecmp(node->text, w->name) == 0)
+            return w;
+    return NULL;
+}
+
+static int set_bool_or_word(struct dt_conf_reader *reader,
+                            const struct dt_conf_key *key,
+                            const struct dt_tree *node)
+{
+    const struct dt_conf_word *word = find_word(key, node);
+    bool value = false;
+    if (!word && dt_conf_bool(reader, key, node, &value) < 0)
+        return -1;
+    *(int *)field_of(reader->conf, key->offset) =
+        word ? (int)word->value : value;
+    return 0;
+}
+
+static int set_int_or_word(struct dt_conf_reader *reader,
+                           const struct dt_conf_key *key,
+                           const struct dt_tree *node)
+{
+    const struct dt_conf_word *word = find_word(key, node);
+    long *value = field_of(reader->conf, key->offset);
+    if (!word)
+        return parse_int(reader, key, node, value);
+    *value = word->value;
+    return 0;
+}
+
 static int set_set(struct dt_conf_reader *reader, const struct dt_conf_key *key,
                    const struct dt_tree *node)
 {
@@ -263,13 +299,11 @@ static int set_old_or_word(struct dt_conf_reader *reader,
                            const struct dt_conf_key *key,
                            const struct dt_tree *node)
 {
+    const struct dt_conf_word *word = find_word(key, node);
     int *value = field_of(reader->conf, key->offset);
-    for (const struct dt_conf_word *w = key->words; w->name; w++) {
-        if (node->kind == DT_TREE_SCALAR &&
-            strcasecmp(node->text, w->name) == 0) {
-            *value = (int)w->value;
-            return 0;
-        }
+    if (word) {
+        *value = (int)word->value;
+        return 0;
     }
     if (set_dir(reader, key, node, key->second) < 0)
         return -1;
@@ -309,6 +343,10 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
         return dt_conf_list_set(reader, key, node);
     case DT_CONF_ENUM:
         return set_enum(reader, key, node);
+    case DT_CONF_BOOL_OR_WORD:
+        return set_bool_or_word(reader, key, node);
+    case DT_CONF_INT_OR_WORD:
+        return set_int_or_word(reader, key, node);
     case DT_CONF_SET:
         return set_set(reader, key, node);
     case DT_CONF_OLD_OR_WORD:

@@ -124,7 +124,7 @@ static inline struct dt_conf *load_good(const char *text, const char *warned)
 /* Loads LEAST and these lines, which must be valid and give no warning. */
 static inline struct dt_conf *load_more(const char *lines)
 {
-    char text[512];
+    char text[1024];
     snprintf(text, sizeof(text), LEAST "%s", lines);
     return load_good(text, "");
 }

@@ -19,6 +19,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_broken \
 	tests/unit/test_conf_data \
 	tests/unit/test_conf_device \
+	tests/unit/test_conf_distributed \
 	tests/unit/test_conf_launch \
 	tests/unit/test_conf_memory \
 	tests/unit/test_conf_training \

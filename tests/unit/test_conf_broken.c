@@ -182,10 +182,6 @@ static const struct broken later[] = {
      "trainer\n"
      "t.yaml:5:7: dpo.beta: not supported yet: it needs algorithm dpo\n"
      "t.yaml:5:18: dpo.bet: unknown key; did you mean dpo.beta?\n"},
-    {LEAST "distributed: {strategy: zero3, zero: {}}\n",
-     "t.yaml:5:25: distributed.strategy: zero3 is not supported yet: it needs "
-     "ZeRO\n"
-     "t.yaml:5:32: distributed.zero: not supported yet: it needs ZeRO\n"},
     {LEAST "scheduler: {name: OneCycle}\n",
      "t.yaml:5:19: scheduler.name: OneCycle is not supported yet: it needs "
      "cyclic schedules\n"},

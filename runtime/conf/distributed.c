@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* distributed.c - rules of the section distributed: strategy, offload, world */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/read.h"
+
+#define OPTIMIZER "distributed.offload_optimizer."
+#define PARAM "distributed.offload_param."
+
+static bool has_failed(const struct dt_conf_reader *reader, const char *path)
+{
+    return reader->failed[dt_conf_key_find(path)];
+}
+
+/* zero_stage is another spelling of strategy. */
+void dt_conf_derive_distributed(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    struct dt_conf_place *stage =
+        &conf->place[dt_conf_key_find("distributed.zero_stage")];
+    struct dt_conf_place *strategy =
+        &conf->place[dt_conf_key_find("distributed.strategy")];
+    int meant = DT_CONF_DDP + (int)conf->distributed.zero_stage;
+    if (stage->line <= 0 || has_failed(reader, "distributed.zero_stage"))
+        return;
+    if (strategy->line > 0 && conf->distributed.strategy != meant &&
+        !has_failed(reader, "distributed.strategy"))
+        PROBLEM(reader, "distributed.zero_stage",
+                "E105 %ld means %s, but distributed.strategy in line %d says "
+                "otherwise: remove one of them",
+                conf->distributed.zero_stage, dt_conf_strategy_name(meant),
+                strategy->line);
+    conf->distributed.strategy = meant;
+    *strategy = *stage;
+    conf->distributed.zero_stage = 0;
+    stage->line = 0;
+}
+
+const char *dt_conf_strategy_name(int strategy)
+{
+    static const char *const names[] = {"auto", "ddp", "zero1", "zero2",
+                                        "zero3"};
+    return names[strategy];
+}
+
+/* Whether the file gives a key another value than its default. */
+static bool is_changed(struct dt_conf_reader *reader, const char *path)
+{
+    const struct dt_conf_key *key = &dt_conf_keys[dt_conf_key_find(path)];
+    char *text = dt_conf_given(reader->conf, path)
+                     ? dt_conf_value_text(reader, key)
+                     : NULL;
+    bool changed = text && strcmp(text, key->fallback) != 0;
+    free(text);
+    return changed;
+}
+
+/* --- offload --- */
+
+/* A tier needs a path if it is a file, and only then. */
+static void check_path(struct dt_conf_reader *reader, const char *device,
+                       const char *path, int tier)
+{
+    bool given = dt_conf_given(reader->conf, path);
+    if (tier == DT_CONF_OFFLOAD_NVME && !given && !has_failed(reader, path))
+        PROBLEM(reader, device,
+                "E106 nvme needs %s: a directory on a local drive of each node",
+                path);
+    if (tier != DT_CONF_OFFLOAD_NVME && given)
+        WARNING(reader, path, "no effect: %s is not nvme", device);
+}
+
+static void check_offload_optimizer(struct dt_conf_reader *reader)
+{
+    static const char *const others[] = {
+        OPTIMIZER "compute",
+        OPTIMIZER "ratio",
+        OPTIMIZER "buffer_count",
+        OPTIMIZER "tile_size",
+    };
+    const struct dt_conf *conf = reader->conf;
+    int tier = conf->distributed.offload_optimizer.device;
+    check_path(reader, OPTIMIZER "device", OPTIMIZER "path", tier);
+    if (tier != DT_CONF_OFFLOAD_NONE &&
+        conf->distributed.strategy == DT_CONF_DDP)
+        PROBLEM(reader, OPTIMIZER "device",
+                "E106 with ddp each rank needs the whole state at once: set "
+                "distributed.strategy to zero1, zero2 or zero3");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (tier == DT_CONF_OFFLOAD_NONE && is_changed(reader, others[i]))
+            WARNING(reader, others[i], "no effect: %sdevice is none",
+                    OPTIMIZER);
+}
+
+static void check_offload_param(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    int tier = conf->distributed.offload_param.device;
+    int strategy = conf->distributed.strategy;
+    check_path(reader, PARAM "device", PARAM "path", tier);
+    if (tier == DT_CONF_OFFLOAD_NONE)
+        return;
+    if (strategy != DT_CONF_ZERO3 && strategy != DT_CONF_AUTO_STRATEGY)
+        PROBLEM(reader, PARAM "device",
+                "E106 with %s each rank computes with all weights: set "
+                "distributed.strategy to zero3",
+                dt_conf_strategy_name(strategy));
+    else if (conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_NONE)
+        WARNING(reader, PARAM "device",
+                "no effect without distributed.offload_optimizer: weights are "
+                "rounded from the fp32 weights, which are on the device");
+}
+
+/* --- keys that not every strategy looks at --- */
+
+static void warn_of_unused(struct dt_conf_reader *reader)
+{
+    static const struct {
+        const char *path;
+        unsigned strategies; /* bits of those that look at it */
+    } used[] = {
+        {"distributed.strategy_auto_memory", 1u << DT_CONF_AUTO_STRATEGY},
+        {"distributed.shard_group", 1u << DT_CONF_AUTO_STRATEGY |
+                                        1u << DT_CONF_ZERO2 |
+                                        1u << DT_CONF_ZERO3},
+        {"distributed.prefetch_units",
+         1u << DT_CONF_AUTO_STRATEGY | 1u << DT_CONF_ZERO3},
+    };
+    static const char *const aio[] = {
+        "distributed.aio.block_size",
+        "distributed.aio.queue_depth",
+        "distributed.aio.threads",
+    };
+    const struct dt_conf *conf = reader->conf;
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
+        if (!(used[i].strategies & 1u << conf->distributed.strategy) &&
+            is_changed(reader, used[i].path))
+            WARNING(reader, used[i].path, "no effect with strategy %s",
+                    dt_conf_strategy_name(conf->distributed.strategy));
+    if (conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_NVME ||
+        conf->distributed.offload_param.device == DT_CONF_OFFLOAD_NVME)
+        return;
+    for (size_t i = 0; i < sizeof(aio) / sizeof(aio[0]); i++)
+        if (is_changed(reader, aio[i]))
+            WARNING(reader, aio[i], "no effect: nothing is offloaded to nvme");
+}
+
+static void check_reduction(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    bool int8 = conf->distributed.int8_between_nodes;
+    if (int8 && conf->distributed.reduction == DT_CONF_FLAT)
+        PROBLEM(reader, "distributed.reduce_between_nodes",
+                "int8 is for sums between nodes, and distributed.reduction: "
+                "flat has none of these: write two_level or auto");
+    else if (int8 && conf->launch.nodes == 1)
+        WARNING(reader, "distributed.reduce_between_nodes",
+                "no effect on one node (launch.nodes): gradients are rounded "
+                "between nodes only");
+}
+
+void dt_conf_check_distributed(struct dt_conf_reader *reader)
+{
+    check_offload_optimizer(reader);
+    check_offload_param(reader);
+    check_reduction(reader);
+    warn_of_unused(reader);
+}
+
+int dt_conf_check_world(const struct dt_conf *conf, long world,
+                        struct dt_error *err)
+{
+    const char *path = "distributed.enabled";
+    struct dt_conf_place place = dt_conf_place_of(conf, path);
+    long group = conf->distributed.shard_group;
+    if (!conf->distributed.enabled && world > 1)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s:%d:%d: %s: false, but the run has %ld ranks: "
+                            "start one, or remove the key",
+                            conf->file, place.line, place.column, path, world);
+    if (group <= 0 || world % group == 0)
+        return 0;
+    path = "distributed.shard_group";
+    place = dt_conf_place_of(conf, path);
+    return dt_error_set(err, EX_CONFIG,
+                        "%s:%d:%d: %s: E102 %ld ranks cannot be divided into "
+                        "groups of %ld",
+                        conf->file, place.line, place.column, path, world,
+                        group);
+}
