@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/proc.h"
 
 enum { BEATS = 3, ROUNDS = 100, MAX_BYTES = 2048 };
 
@@ -63,27 +64,6 @@ static void read_word(char *to, size_t bytes, const char *path)
     copy_word(to, bytes, word);
 }
 
-/* Start time of the process; 0 if there is none, or it is not visible. */
-static unsigned long long start_of(long pid)
-{
-    char path[64], text[1024];
-    unsigned long long start = 0;
-    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-    FILE *file = fopen(path, "re");
-    size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[n] = '\0';
-    const char *after = strrchr(text, ')'); /* of the name; field 2 of 22 */
-    if (!after ||
-        sscanf(after + 1,
-               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
-               "%*d %*d %*d %*d %llu",
-               &start) != 1)
-        return 0;
-    return start;
-}
-
 static void describe_self(struct owner_record *record)
 {
     char job[96], host[256] = "", space[64] = "";
@@ -91,11 +71,12 @@ static void describe_self(struct owner_record *record)
     const char *id = getenv("SLURM_JOB_ID");
     const char *restart = getenv("SLURM_RESTART_COUNT");
     unsigned char random[8] = {0};
+    struct dt_proc_stat stat;
     time_t now = time(NULL);
     struct tm tm;
 
-    *record =
-        (struct owner_record){.pid = getpid(), .start = start_of(getpid())};
+    dt_proc_stat(&stat, "", getpid());
+    *record = (struct owner_record){.pid = getpid(), .start = stat.start_ticks};
     snprintf(job, sizeof(job), "%s@%s", id ? id : "", cluster ? cluster : "");
     copy_word(record->job, sizeof(record->job), id ? job : NULL);
     copy_word(record->step, sizeof(record->step), getenv("SLURM_STEP_ID"));
@@ -186,8 +167,11 @@ static enum verdict judge_owner(const struct owner_record *other,
         same_word(other->space, self->space)) {
         if (kill((pid_t)other->pid, 0) < 0 && errno == ESRCH)
             return GONE;
-        unsigned long long start = start_of(other->pid);
-        return start == 0 || start == other->start ? ALIVE : GONE;
+        struct dt_proc_stat stat;
+        return !dt_proc_stat(&stat, "", (int)other->pid) ||
+                       stat.start_ticks == other->start
+                   ? ALIVE
+                   : GONE;
     }
     if (same_word(other->job, self->job) &&
         strcmp(other->restart, self->restart) != 0)

@@ -25,6 +25,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/log.h \
 	runtime/base/net.c \
 	runtime/base/net.h \
+	runtime/base/proc.c \
+	runtime/base/proc.h \
 	runtime/base/rankset.c \
 	runtime/base/rankset.h \
 	runtime/base/rng.c \

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/proc.h"
 #include "doctor/files.h"
 #include "doctor/ranks.h"
 
@@ -30,37 +30,9 @@ enum {
 
 struct dt_doctor_process {
     uint32_t rank;
-    int pid, parent;
-    char state;
-    char name[32];
-    unsigned long long ticks; /* CPU time */
-    unsigned long long start;
+    int pid;
+    struct dt_proc_stat stat;
 };
-
-/* Parses "PID (name) S PARENT ...", where the name may contain blanks and
- * brackets.
- */
-static bool read_stat(struct dt_doctor_process *p, const char *root)
-{
-    char line[1024];
-    unsigned long long user;
-    unsigned long long sys;
-    if (!dt_doctor_read_line(line, sizeof(line), root, "/proc/%d/stat", p->pid))
-        return false;
-    char *begin = strchr(line, '(');
-    char *end = strrchr(line, ')');
-    if (!begin || !end || end < begin)
-        return false;
-    *end++ = '\0';
-    snprintf(p->name, sizeof(p->name), "%s", begin + 1);
-    bool whole =
-        sscanf(end,
-               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d "
-               "%*d %*d %*d %*d %llu",
-               &p->state, &p->parent, &user, &sys, &p->start) == 5;
-    p->ticks = whole ? user + sys : 0;
-    return whole;
-}
 
 /* Reads the rank and the step's number of tasks. Returns whether the process is
  * a task of the step or was started by one.
@@ -110,8 +82,8 @@ static int by_rank(const void *a, const void *b)
     const struct dt_doctor_process *q = b;
     if (p->rank != q->rank)
         return p->rank < q->rank ? -1 : 1;
-    if (p->start != q->start)
-        return p->start < q->start ? -1 : 1;
+    if (p->stat.start_ticks != q->stat.start_ticks)
+        return p->stat.start_ticks < q->stat.start_ticks ? -1 : 1;
     return p->pid - q->pid;
 }
 
@@ -119,18 +91,12 @@ void dt_doctor_ranks_look(struct dt_doctor_ranks *ranks, const char *root,
                           uid_t uid, const char *step)
 {
     DIR *dir = dt_doctor_opendir(root, "/proc");
-    struct stat st;
-    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
-        struct dt_doctor_process p = {0};
+    for (int pid; dir && (pid = dt_proc_next(dir, uid)) != 0;) {
+        struct dt_doctor_process p = {.pid = pid};
         uint32_t tasks = 0;
-        if (!dt_doctor_is_numbered(entry->d_name, "") ||
-            fstatat(dirfd(dir), entry->d_name, &st, 0) != 0 || st.st_uid != uid)
-            continue;
-        p.pid = atoi(entry->d_name);
-        if (!read_environment(&p, root, step, &tasks) || !read_stat(&p, root) ||
-            !add_process(ranks, &p))
-            continue;
-        ranks->tasks = tasks;
+        if (read_environment(&p, root, step, &tasks) &&
+            dt_proc_stat(&p.stat, root, pid) && add_process(ranks, &p))
+            ranks->tasks = tasks;
     }
     if (dir)
         closedir(dir);
@@ -173,13 +139,13 @@ static const struct dt_doctor_process *choose_process(
 {
     for (size_t i = 0; i < count; i++) {
         const struct dt_doctor_process *old = find_process(before, p[i].pid);
-        if (p[i].state == 'T' || p[i].state == 't' ||
-            (p[i].state == 'D' && old && old->state == 'D'))
+        if (p[i].stat.state == 'T' || p[i].stat.state == 't' ||
+            (p[i].stat.state == 'D' && old && old->stat.state == 'D'))
             return &p[i];
     }
     const struct dt_doctor_process *chosen = p;
-    for (size_t i = 1; i < count && is_wrapper(chosen->name); i++)
-        if (p[i].parent == chosen->pid)
+    for (size_t i = 1; i < count && is_wrapper(chosen->stat.name); i++)
+        if (p[i].stat.parent == chosen->pid)
             chosen = &p[i];
     return chosen;
 }
@@ -190,8 +156,8 @@ static double cpu_percent(const struct dt_doctor_process *p, size_t count,
     double ticks = 0;
     for (size_t i = 0; i < count; i++) {
         const struct dt_doctor_process *old = find_process(before, p[i].pid);
-        if (old && old->ticks <= p[i].ticks)
-            ticks += (double)(p[i].ticks - old->ticks);
+        if (old && old->stat.cpu_ticks <= p[i].stat.cpu_ticks)
+            ticks += (double)(p[i].stat.cpu_ticks - old->stat.cpu_ticks);
     }
     return 100 * ticks / (double)sysconf(_SC_CLK_TCK) / seconds;
 }
@@ -202,14 +168,14 @@ static void describe_state(char *text, size_t size, const char *root,
     char where[128] = "";
     dt_doctor_read_line(where, sizeof(where), root, "/proc/%d/wchan", p->pid);
     bool known = where[0] && strcmp(where, "0") != 0;
-    if (p->state == 'T' || p->state == 't')
-        snprintf(text, size, "stopped (state %c)", p->state);
-    else if (p->state == 'Z' || p->state == 'X')
-        snprintf(text, size, "has ended (state %c)", p->state);
-    else if (p->state == 'D')
+    if (p->stat.state == 'T' || p->stat.state == 't')
+        snprintf(text, size, "stopped (state %c)", p->stat.state);
+    else if (p->stat.state == 'Z' || p->stat.state == 'X')
+        snprintf(text, size, "has ended (state %c)", p->stat.state);
+    else if (p->stat.state == 'D')
         snprintf(text, size, "waits in %s (state D)",
                  known ? where : "the kernel");
-    else if (cpu >= BUSY_PERCENT || p->state == 'R')
+    else if (cpu >= BUSY_PERCENT || p->stat.state == 'R')
         snprintf(text, size, "busy (computes, or polls as in a collective)");
     else if (known)
         snprintf(text, size, "waits in %s", where);
@@ -229,7 +195,7 @@ static void add_frames(char *text, size_t size,
     char *dump = calloc(1, STACK_BYTES);
     snprintf(pid, sizeof(pid), "%d", p->pid);
     snprintf(main_thread, sizeof(main_thread), "\nThread %d ", p->pid);
-    if (dump && left_ms > 0 && strncmp(p->name, "python", 6) == 0 &&
+    if (dump && left_ms > 0 && strncmp(p->stat.name, "python", 6) == 0 &&
         dt_child_ask(argv, left_ms < STACK_MS ? (int)left_ms : STACK_MS, dump,
                      STACK_BYTES, NULL) == 0) {
         char *rest = strstr(dump, main_thread);
@@ -263,7 +229,7 @@ static void read_command(char text[COMMAND_BYTES], const char *root,
             text[i] = ' ';
     text[used] = '\0';
     if (used == 0)
-        snprintf(text, COMMAND_BYTES, "%s", p->name);
+        snprintf(text, COMMAND_BYTES, "%s", p->stat.name);
     /* without the program's directory */
     size_t word = strcspn(text, " ");
     while (word > 0 && text[word - 1] != '/')

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "doctor/files.h"
 #include "doctor/node.h"
 
@@ -18,11 +19,6 @@ enum {
     LISTENERS = 1024, /* sockets of the user; any more are ignored */
     FILES = 256,      /* files in /dev/shm; the same */
     NAME_BYTES = 256,
-    STAT_TTY = 4, /* fields of /proc/PID/stat, counted after the ")" from 0 */
-    STAT_UTIME = 11,
-    STAT_STIME = 12,
-    STAT_START = 19,
-    STAT_FIELDS = 20,
 };
 
 /* One pass over all processes of a user. */
@@ -46,9 +42,8 @@ struct look {
 /* What we know about one process. */
 struct process {
     int pid;
-    char command[64];
-    bool in_job, has_tty, has_gpu, listens;
-    double cpu; /* how many CPUs it has kept busy since it started */
+    struct dt_proc_stat stat;
+    bool in_job, has_gpu, listens;
 };
 
 static void find_listeners(struct look *look, const char *table)
@@ -179,32 +174,13 @@ static bool read_environment(const struct look *look, struct process *p)
     return seen;
 }
 
-/* Parses "PID (command) S ...", where the command may contain blanks and
- * brackets.
- */
-static bool read_stat(const struct look *look, struct process *p)
+/* How many CPUs the process has kept busy since it started. */
+static double cpus_used(const struct look *look,
+                        const struct dt_proc_stat *stat)
 {
-    char line[1024];
-    unsigned long long field[STAT_FIELDS] = {0};
-    if (!dt_doctor_read_line(line, sizeof(line), look->root, "/proc/%d/stat",
-                             p->pid))
-        return false;
-    char *begin = strchr(line, '(');
-    char *end = strrchr(line, ')');
-    if (!begin || !end || end < begin)
-        return false;
-    *end++ = '\0';
-    snprintf(p->command, sizeof(p->command), "%s", begin + 1);
-    size_t count = 0;
-    for (char *word; (word = strsep(&end, " ")) != NULL && count < STAT_FIELDS;)
-        if (word[0])
-            field[count++] = strtoull(word, NULL, 10);
     double hz = (double)sysconf(_SC_CLK_TCK);
-    double age = look->uptime_s - (double)field[STAT_START] / hz;
-    double used = (double)(field[STAT_UTIME] + field[STAT_STIME]) / hz;
-    p->has_tty = field[STAT_TTY] != 0;
-    p->cpu = age > 1 ? used / age : 0;
-    return count == STAT_FIELDS;
+    double age = look->uptime_s - (double)stat->start_ticks / hz;
+    return age > 1 ? (double)stat->cpu_ticks / hz / age : 0;
 }
 
 /* Slurm's own clients listen, and learn their job's number only later. */
@@ -215,37 +191,32 @@ static bool is_slurm_client(const char *command)
 
 static void judge_process(struct look *look, const struct process *p)
 {
-    const char *how = p->has_gpu      ? "holds a GPU"
-                      : p->listens    ? "listens on a port"
-                      : p->cpu > 0.05 ? "uses a CPU"
-                                      : NULL;
-    if (!how || p->in_job || p->has_tty || is_slurm_client(p->command))
+    const char *how = p->has_gpu                         ? "holds a GPU"
+                      : p->listens                       ? "listens on a port"
+                      : cpus_used(look, &p->stat) > 0.05 ? "uses a CPU"
+                                                         : NULL;
+    if (!how || p->in_job || p->stat.terminal || is_slurm_client(p->stat.name))
         return;
     look->processes++;
     if (p->has_gpu)
         dt_doctor_bad(look->notes, DT_DOCTOR_STALE,
                       "your process %d (%s) of no running job %s: kill -9 %d",
-                      p->pid, p->command, how, p->pid);
+                      p->pid, p->stat.name, how, p->pid);
     else
         dt_doctor_warn(look->notes, DT_DOCTOR_STALE,
                        "your process %d (%s) of no running job %s: kill %d",
-                       p->pid, p->command, how, p->pid);
+                       p->pid, p->stat.name, how, p->pid);
 }
 
 static void read_processes(struct look *look)
 {
     DIR *dir = dt_doctor_opendir(look->root, "/proc");
-    struct stat st;
-    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
-        struct process p = {0};
-        if (!dt_doctor_is_numbered(entry->d_name, "") ||
-            fstatat(dirfd(dir), entry->d_name, &st, 0) != 0 ||
-            st.st_uid != look->uid)
-            continue;
-        p.pid = atoi(entry->d_name);
-        read_maps(look, p.pid);
+    for (int pid; dir && (pid = dt_proc_next(dir, look->uid)) != 0;) {
+        struct process p = {.pid = pid};
+        read_maps(look, pid);
         read_descriptors(look, &p);
-        if (look->job && read_environment(look, &p) && read_stat(look, &p))
+        if (look->job && read_environment(look, &p) &&
+            dt_proc_stat(&p.stat, look->root, pid))
             judge_process(look, &p);
     }
     if (dir)

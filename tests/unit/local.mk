@@ -55,6 +55,7 @@ check_PROGRAMS += \
 	tests/unit/test_connected \
 	tests/unit/test_owner \
 	tests/unit/test_plan \
+	tests/unit/test_proc \
 	tests/unit/test_report \
 	tests/unit/test_rows \
 	tests/unit/test_run_data \

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proc.h - processes as /proc shows them */
+#ifndef DT_BASE_PROC_H
+#define DT_BASE_PROC_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* A part of /proc/PID/stat, as proc_pid_stat(5) describes it. */
+struct dt_proc_stat {
+    char name[64]; /* as the kernel knows it, at most 15 bytes of a program's */
+    char state;    /* R, S, D, Z, T ... */
+    int parent;
+    int terminal;                   /* 0: it has none */
+    unsigned long long cpu_ticks;   /* in user and kernel mode together */
+    unsigned long long start_ticks; /* since the boot; sysconf(_SC_CLK_TCK)
+                                       ticks are a second */
+};
+
+/* Reads root + /proc/PID/stat. false: there is no such process, or it is not
+ * visible; *stat is then all zero.
+ */
+bool dt_proc_stat(struct dt_proc_stat *stat, const char *root, int pid);
+
+/* The next process of user `uid` in `proc`, an open /proc; 0: no more. */
+int dt_proc_next(DIR *proc, uid_t uid);
+
+#endif /* DT_BASE_PROC_H */
