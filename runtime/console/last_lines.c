@@ -16,6 +16,12 @@ static const char *const links[] = {
     "The above exception was the direct cause of the following exception:",
 };
 
+/* Since Python 3.14 faulthandler prints, below the traceback, up to 33 indented
+ * lines of addresses. They would take the place of what says why.
+ */
+#define C_STACK "Current thread's C stack trace (most recent call first):"
+#define NO_C_STACK "[the C stack is left out]"
+
 enum {
     LINES_MAX = 1024, /* lines at the end of a text that are examined */
     FIRST_SIZE = 512,
@@ -79,6 +85,27 @@ static struct line visible_part(const char *text, size_t len)
     return (struct line){text + skip, len - skip};
 }
 
+static bool contains(struct line line, const char *what)
+{
+    return line.len > 0 && memmem(line.text, line.len, what, strlen(what));
+}
+
+/* Replaces each C stack by one line; returns how many lines there are then. */
+static int drop_c_stacks(struct line *lines, int count)
+{
+    bool inside = false;
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        inside = inside && lines[i].len > 0 && lines[i].text[0] == ' ';
+        if (inside)
+            continue;
+        inside = contains(lines[i], C_STACK);
+        lines[kept++] =
+            inside ? (struct line){NO_C_STACK, strlen(NO_C_STACK)} : lines[i];
+    }
+    return kept;
+}
+
 /* Stores the last lines of the text in lines[LINES_MAX]; returns how many. */
 static int split_lines(const struct dt_last_lines *tail, struct line *lines)
 {
@@ -95,14 +122,10 @@ static int split_lines(const struct dt_last_lines *tail, struct line *lines)
         end = begin;
     }
     memmove(lines, lines + LINES_MAX - count, sizeof(*lines) * (size_t)count);
+    count = drop_c_stacks(lines, count);
     while (count > 0 && lines[count - 1].len == 0)
         count--;
     return count;
-}
-
-static bool contains(struct line line, const char *what)
-{
-    return line.len > 0 && memmem(line.text, line.len, what, strlen(what));
 }
 
 static bool is_link(struct line line)

@@ -29,8 +29,9 @@ void dt_last_lines_append(struct dt_last_lines *tail, const char *bytes,
 
 /* Writes, with `indent` before each line, the last Python traceback with its
  * chain and what follows it, or else the last lines. Of a progress bar, only
- * the last state is written. Returns false, and writes nothing, if all lines
- * are empty.
+ * the last state is written; of a C stack from Python's faulthandler, a line
+ * that says it is left out. Returns false, and writes nothing, if all lines are
+ * empty.
  */
 bool dt_last_lines_print(const struct dt_last_lines *tail, const char *indent,
                          FILE *out);

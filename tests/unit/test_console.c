@@ -172,6 +172,28 @@ static void the_tail_shows_the_last_lines_or_traceback(void **state)
                 "> " CAUSE "\n> Traceback (most recent call last):\n> E: 1\n");
 }
 
+#define C_STACK "Current thread's C stack trace (most recent call first):\n"
+#define FRAME "  Binary file \"/lib/libc.so.6\", at abort+0x22 [0x7f3a]\n"
+#define FOUR_FRAMES FRAME FRAME FRAME FRAME
+
+static void the_tail_leaves_out_the_c_stack_of_faulthandler(void **state)
+{
+    (void)state;
+    expect_tail(
+        "free(): double free\nFatal Python error: Aborted\n\n"
+        "Stack (most recent call first):\n  File \"t.py\", line 3\n\n" C_STACK
+            FOUR_FRAMES FOUR_FRAMES FOUR_FRAMES FOUR_FRAMES FOUR_FRAMES
+        "  <truncated rest of calls>\n\n"
+        "Extension modules: numpy (total: 1)\nsrun: end\n",
+        "> free(): double free\n> Fatal Python error: Aborted\n\n"
+        "> Stack (most recent call first):\n>   File \"t.py\", line 3\n"
+        "\n> [the C stack is left out]\n\n"
+        "> Extension modules: numpy (total: 1)\n> srun: end\n");
+    expect_tail(TB "E: 1\n" C_STACK FRAME,
+                "> Traceback (most recent call last):\n> E: 1\n"
+                "> [the C stack is left out]\n");
+}
+
 static void the_tail_of_endless_output_stays_bounded(void **state)
 {
     struct dt_last_lines tail = {.keep = 1024};
@@ -284,6 +306,7 @@ int main(void)
         cmocka_unit_test(the_newline_that_srun_adds_is_recognised),
         cmocka_unit_test(ranks_are_parsed_and_printed_as_ranges),
         cmocka_unit_test(the_tail_shows_the_last_lines_or_traceback),
+        cmocka_unit_test(the_tail_leaves_out_the_c_stack_of_faulthandler),
         cmocka_unit_test(the_tail_of_endless_output_stays_bounded),
         cmocka_unit_test(a_long_traceback_loses_its_middle),
         cmocka_unit_test(each_rank_gets_its_own_log),
