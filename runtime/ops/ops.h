@@ -90,12 +90,12 @@ struct dt_kv {
  */
 enum dt_step_scalar {
     /* first of this rank, then summed over ranks in one reduction: */
-    DT_STEP_LOSS,                   /* sum of the token losses */
-    DT_STEP_TARGETS,                /* tokens with a loss */
-    DT_STEP_STOP,                   /* ranks that were told to stop */
-    DT_STEP_SUMS,                   /* the number of these */
-    DT_STEP_SQUARES = DT_STEP_SUMS, /* sum of squares of the gradients */
-    DT_STEP_LOSS_SCALE,             /* these four are the step's params */
+    DT_STEP_LOSS,                      /* sum of the token losses */
+    DT_STEP_TARGETS,                   /* tokens with a loss */
+    DT_STEP_STOP,                      /* ranks that were told to stop */
+    DT_STEP_SQUARES,                   /* sum of squares of the gradients */
+    DT_STEP_SUMS,                      /* the number of these */
+    DT_STEP_LOSS_SCALE = DT_STEP_SUMS, /* these four are the step's params */
     DT_STEP_LR,
     DT_STEP_BIAS1,
     DT_STEP_BIAS2,
@@ -125,13 +125,15 @@ struct dt_step_params {
  *   p -= lr/bias1 * m / (sqrt(v)/sqrt(bias2) + eps)
  * `coupled` is torch.optim.Adam: g' = grad_scale * g + weight_decay * p, and p
  * has no decay of its own. Runs of elements with and without decay alternate:
- * run i is [bounds[i], bounds[i + 1]), and decays if i is odd.
+ * run i is [bounds[i], bounds[i + 1]), and decays if i is odd. They count from
+ * the start of a flat buffer, of which p begins at element `first`.
  */
 struct dt_adamw {
     /* double: 1 - beta2 of a float would be off by 5e-5 of itself */
     double beta1, beta2, eps, weight_decay;
     bool coupled;
-    struct dt_view bounds; /* (runs + 1) I64, from 0 to the count of p */
+    struct dt_view bounds; /* (runs + 1) I64, from 0 to the end of the buffer */
+    size_t first;          /* a multiple of 16 */
 };
 
 struct dt_ops {
@@ -320,6 +322,9 @@ struct dt_ops {
     /* out = x, element by element, from or to F32; rounds to nearest even */
     void (*convert)(struct dt_stream *stream, struct dt_view out,
                     struct dt_view x);
+
+    /* out += x, both F32 */
+    void (*add)(struct dt_stream *stream, struct dt_view out, struct dt_view x);
 
     /* Begins a step: zeroes its sums and sets its parameters to params[outcome
      * of the previous step]; DT_STEP_TAKEN if `step` is all zero.

@@ -296,6 +296,12 @@ static void convert(struct dt_stream *stream, struct dt_view out,
     CALL(convert, 0.0, at(out), at(x));
 }
 
+static void add(struct dt_stream *stream, struct dt_view out, struct dt_view x)
+{
+    (void)stream;
+    CALL(add, 0.0, at(out), at(x));
+}
+
 static void step_begin(struct dt_stream *stream, struct dt_view step,
                        const struct dt_step_params params[DT_STEP_OUTCOMES])
 {
@@ -361,6 +367,7 @@ struct dt_ops bridge_table = {
     .loss_workspace = loss_workspace,
     .zero = zero,
     .convert = convert,
+    .add = add,
     .step_begin = step_begin,
     .step_add = step_add,
     .sum_of_squares = sum_of_squares,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* case_elementwise.c - zeros and conversions */
+/* case_elementwise.c - zeros, conversions and sums */
 #include "config.h"
 
 #include <string.h>
@@ -35,5 +35,23 @@ void test_convert(void **state)
                             COUNT * dt_dtype_bytes(TYPES[i]));
         ops->convert(NULL, back, out);
         check_close("back", back, doubles(want), 0.0);
+    }
+}
+
+/* With and without the alignment of vectors. */
+void test_add(void **state)
+{
+    enum { COUNT = 5003 };
+    (void)state;
+
+    for (size_t first = 0; first < 2; first++) {
+        struct dt_view out = tensor(COUNT);
+        struct dt_view x = dt_view_slice(tensor(COUNT), first, COUNT - first);
+        struct dt_view sum = dt_view_slice(out, 0, x.count);
+        double *want = doubles(out);
+        for (size_t i = 0; i < x.count; i++)
+            want[i] = (double)(dt_view_f32(out)[i] + dt_view_f32(x)[i]);
+        ops->add(NULL, sum, x);
+        check_close("add", out, want, 0.0);
     }
 }

@@ -234,3 +234,34 @@ void test_adamw_skipped(void **state)
         check_close("v", v, before[3], 0.0);
     }
 }
+
+/* A rank that owns a part of a flat buffer updates it alone. */
+void test_adamw_parts(void **state)
+{
+    static const size_t parts[] = {0, 128, 256, 640, COUNT};
+    struct dt_adamw args = adamw_of(false);
+    struct dt_view step = update_step(3), g = tensor(COUNT);
+    struct dt_view p = tensor(COUNT), m = tensor(COUNT), v = tensor(COUNT);
+    struct dt_view w = tensor_of(DT_BF16, COUNT), same_p = tensor(COUNT);
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++)
+        dt_view_f32(v)[i] = fabsf(dt_view_f32(v)[i]);
+    struct dt_view same_m = tensor(COUNT), same_v = tensor(COUNT);
+    struct dt_view same_w = tensor_of(DT_BF16, COUNT);
+    memcpy(dt_view_data(same_p), dt_view_data(p), COUNT * sizeof(float));
+    memcpy(dt_view_data(same_m), dt_view_data(m), COUNT * sizeof(float));
+    memcpy(dt_view_data(same_v), dt_view_data(v), COUNT * sizeof(float));
+    ops->adamw(NULL, step, p, w, g, m, v, &args);
+    for (size_t i = 0; i + 1 < sizeof(parts) / sizeof(parts[0]); i++) {
+        size_t first = args.first = parts[i], n = parts[i + 1] - first;
+        ops->adamw(NULL, step, dt_view_slice(same_p, first, n),
+                   dt_view_slice(same_w, first, n), dt_view_slice(g, first, n),
+                   dt_view_slice(same_m, first, n),
+                   dt_view_slice(same_v, first, n), &args);
+    }
+    check_close("p", same_p, doubles(p), 0.0);
+    check_close("m", same_m, doubles(m), 0.0);
+    check_close("v", same_v, doubles(v), 0.0);
+    assert_memory_equal(dt_view_data(same_w), dt_view_data(w),
+                        COUNT * sizeof(uint16_t));
+}

@@ -42,6 +42,7 @@ static const struct {
     {"cross_entropy without targets", test_no_targets, false},
     {"zero", test_zero, false},
     {"convert", test_convert, false},
+    {"add", test_add, false},
     {"sum_of_squares", test_sum_of_squares, false},
     {"step_begin", test_step_begin, false},
     {"clip_and_check", test_clip_and_check, false},
@@ -49,6 +50,7 @@ static const struct {
     {"a step with large gradients", test_step_large, false},
     {"adamw", test_adamw, false},
     {"adamw of a step that is skipped", test_adamw_skipped, false},
+    {"adamw of parts has the bits of the whole", test_adamw_parts, false},
 };
 
 /* Only on hardware, where they take seconds. */
@@ -106,7 +108,8 @@ static void every_variant_has_all_operations(void **state)
         assert_true(o->attention_forward && o->attention_backward);
         assert_true(o->attention_workspace && o->kv_store && o->kv_attention);
         assert_true(o->linear_cross_entropy && o->loss_workspace);
-        assert_true(o->zero && o->convert && o->step_begin && o->step_add);
+        assert_true(o->zero && o->convert && o->add);
+        assert_true(o->step_begin && o->step_add);
         assert_true(o->sum_of_squares && o->clip_and_check && o->adamw);
     }
     assert_ptr_equal(dt_ops_cpu(), variants[0]);

@@ -73,8 +73,10 @@ static void update_share(struct update u, size_t first, size_t end, double lr,
 
     for (size_t i = 0; i + 1 < args->bounds.count; i++) {
         size_t from = (size_t)bounds[i], to = (size_t)bounds[i + 1];
-        if (to <= first || from >= end)
+        if (to <= args->first + first || from >= args->first + end)
             continue;
+        from = from > args->first ? from - args->first : 0;
+        to -= args->first;
         set_decay(&u, i % 2 ? args->weight_decay : 0.0, lr, args->coupled);
         update_run(&u, from > first ? from : first, to < end ? to : end);
     }
@@ -105,9 +107,9 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view step,
     (void)stream;
     assert(step.count == DT_STEP_COUNT && args->bounds.count > 0);
     assert(w.count == 0 || w.count == p.count);
-    assert(dt_view_i64(args->bounds)[0] == 0);
-    assert(dt_view_i64(args->bounds)[args->bounds.count - 1] ==
-           (int64_t)p.count);
+    assert(dt_view_i64(args->bounds)[0] == 0 && args->first % LINE == 0);
+    assert(dt_view_i64(args->bounds)[args->bounds.count - 1] >=
+           (int64_t)(args->first + p.count));
 
     if (s[DT_STEP_OUTCOME] != DT_STEP_TAKEN)
         return;

@@ -63,6 +63,7 @@ DT_CPU_OP(linear_cross_entropy);
 DT_CPU_OP(loss_workspace);
 DT_CPU_OP(zero);
 DT_CPU_OP(convert);
+DT_CPU_OP(add);
 DT_CPU_OP(sum_of_squares);
 DT_CPU_OP(adamw);
 

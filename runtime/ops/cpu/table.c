@@ -37,6 +37,7 @@ const struct dt_ops DT_CPU(ops) = {
     .loss_workspace = DT_CPU(loss_workspace),
     .zero = DT_CPU(zero),
     .convert = DT_CPU(convert),
+    .add = DT_CPU(add),
     .step_begin = dt_cpu_step_begin,
     .step_add = dt_cpu_step_add,
     .sum_of_squares = DT_CPU(sum_of_squares),

@@ -42,6 +42,7 @@ template <typename X> struct Range {
     X *w; /* NULL: no copy */
     const int64_t *bounds;
     unsigned runs;
+    size_t origin; /* of element 0, in bounds */
     size_t count;
 };
 
@@ -114,8 +115,9 @@ __global__ void __launch_bounds__(BLOCK)
 {
     __shared__ Factors shared;
     const size_t first = (size_t)blockIdx.x * (W * BLOCK * PER_THREAD);
-    unsigned run = find_run(r.bounds, r.runs, first);
-    size_t end = (size_t)r.bounds[run + 1], i = first + W * threadIdx.x;
+    unsigned run = find_run(r.bounds, r.runs, r.origin + first);
+    size_t end = (size_t)r.bounds[run + 1] - r.origin;
+    size_t i = first + W * threadIdx.x;
 
     if (threadIdx.x == 0)
         shared = factors_of(step, c);
@@ -127,7 +129,7 @@ __global__ void __launch_bounds__(BLOCK)
         size_t stop = i + W < r.count ? i + W : r.count;
         for (size_t k = i; k < stop; k++) {
             while (k >= end)
-                end = (size_t)r.bounds[++run + 1];
+                end = (size_t)r.bounds[++run + 1] - r.origin;
             if (k == i && i + W <= end) {
                 update<X, W>(r, i, run % 2, f, c);
                 break;
@@ -188,6 +190,7 @@ extern "C" void dt_cuda_adamw(struct dt_stream *stream, struct dt_view step,
         r.w = data_of<X>(w);
         r.bounds = dt_view_i64(args->bounds);
         r.runs = (unsigned)(args->bounds.count - 1);
+        r.origin = args->first;
         r.count = p.count;
         launch_adamw(stream, dt_view_f64(step), r, c);
     });

@@ -136,6 +136,7 @@ DT_CUDA_OP(linear_cross_entropy);
 DT_CUDA_OP(loss_workspace);
 DT_CUDA_OP(zero);
 DT_CUDA_OP(convert);
+DT_CUDA_OP(add);
 DT_CUDA_OP(step_begin);
 DT_CUDA_OP(step_add);
 DT_CUDA_OP(sum_of_squares);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elementwise.cu - zeros and conversions, element by element */
+/* elementwise.cu - zeros, conversions and sums, element by element */
 #include "config.h"
 
 #include "ops/cuda/rows.cuh"
@@ -66,4 +66,39 @@ extern "C" void dt_cuda_convert(struct dt_stream *stream, struct dt_view out,
         with_type(x.dtype, [&](auto zero) {
             launch_convert<float, decltype(zero)>(stream, out, x);
         });
+}
+
+template <int W>
+__global__ static void __launch_bounds__(TILE_THREADS)
+    add_kernel(float *to, const float *from, size_t vecs)
+{
+    const size_t first = flat_first();
+
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        size_t v = first + i * TILE_THREADS;
+        if (v < vecs) {
+            Vec<float, W> sum = load_vec<float, W>(to + v * W);
+            Vec<float, W> x = load_vec<float, W>(from + v * W);
+            for (int j = 0; j < W; j++)
+                sum.v[j] += x.v[j];
+            store_floats<float, W>(to + v * W, sum.v);
+        }
+    }
+}
+
+extern "C" void dt_cuda_add(struct dt_stream *stream, struct dt_view out,
+                            struct dt_view x)
+{
+    float *to = dt_view_f32(out);
+    const float *from = dt_view_f32(x);
+    assert(out.count == x.count);
+    if (x.count == 0)
+        return;
+    if (aligned(x.count, 4, sizeof(float), to, from))
+        launch(stream, add_kernel<4>, flat_blocks(x.count / 4), TILE_THREADS,
+               to, from, x.count / 4);
+    else
+        launch(stream, add_kernel<1>, flat_blocks(x.count), TILE_THREADS, to,
+               from, x.count);
 }

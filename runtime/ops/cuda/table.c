@@ -44,6 +44,7 @@ const struct dt_ops dt_cuda_ops = {
     SLOT(loss_workspace),
     SLOT(zero),
     SLOT(convert),
+    SLOT(add),
     SLOT(step_begin),
     SLOT(step_add),
     SLOT(sum_of_squares),
