@@ -14,6 +14,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/plan.h \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
+	runtime/algo/restore.c \
+	runtime/algo/run.c \
 	runtime/algo/run.h \
 	runtime/algo/same.c \
 	runtime/algo/same.h \

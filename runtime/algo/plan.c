@@ -24,20 +24,50 @@ size_t dt_plan_total(const struct dt_plan *plan)
     return sum;
 }
 
+/* `auto` is settled by dt_plan_choose. */
+static enum dt_strategy strategy_of(const struct dt_run *run)
+{
+    switch (run->conf.distributed.strategy) {
+    case DT_CONF_ZERO1:
+        return DT_ZERO1;
+    case DT_CONF_ZERO2:
+        return DT_ZERO2;
+    case DT_CONF_ZERO3:
+        return DT_ZERO3;
+    default:
+        return DT_DDP;
+    }
+}
+
+struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
+                                                   enum dt_dtype compute)
+{
+    const struct dt_conf *conf = &run->conf;
+    return (struct dt_parallel_options){
+        .strategy = strategy_of(run),
+        .compute = compute,
+        .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
+        .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
+        .prefetch = (size_t)conf->distributed.prefetch_units,
+    };
+}
+
 struct dt_plan dt_plan_make(const struct dt_run *run,
                             const struct dt_model_options *options)
 {
-    size_t count = run->layout->count; /* at most 2^48 */
-    bool mixed = options->compute != DT_F32;
+    const struct dt_parallel_options parallel =
+        dt_run_parallel_options(run, options->compute);
+    struct dt_parallel_bytes held =
+        dt_parallel_plan(run->layout, run->world, &parallel);
     size_t batch = options->B * options->T * 3 * sizeof(int32_t);
     bool here = run->exec.device->is_host;
     bool held_out =
         run->conf.data.eval.count > 0 || run->conf.data.validation_split > 0;
     return (struct dt_plan){
-        .weights = mixed ? count * dt_dtype_bytes(options->compute) : 0,
-        .master = count * sizeof(float),
-        .gradients = count * sizeof(float),
-        .optimizer = 2 * count * sizeof(float),
+        .weights = held.weights,
+        .master = held.master,
+        .gradients = held.gradients,
+        .optimizer = held.moments,
         .activations = dt_model_activation_bytes(&run->model_config,
                                                  run->exec.ops, options),
         .batches = here ? batch * (dt_run_prefetch(&run->conf) + 1) *

@@ -7,13 +7,17 @@
 
 /* Bytes of one rank. */
 struct dt_plan {
-    size_t weights; /* in the compute type, if that is not fp32 */
-    size_t master;  /* fp32 weights */
+    size_t weights; /* in the compute type */
+    size_t master;  /* fp32 weights beside them */
     size_t gradients;
     size_t optimizer;   /* m and v */
     size_t activations; /* and logits */
     size_t batches;     /* made ahead by the loaders */
 };
+
+/* How ranks share the run, with weights of type `compute`. */
+struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
+                                                   enum dt_dtype compute);
 
 /* What a run with these options will allocate. */
 struct dt_plan dt_plan_make(const struct dt_run *run,

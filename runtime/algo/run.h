@@ -49,16 +49,12 @@ struct dt_run {
 
     struct dt_model_config model_config;
     struct dt_layout *layout;
-    struct dt_buffer *master_buf, *weights_buf, *grads_buf;
-    struct dt_view master;  /* flat, fp32: what the optimizer updates */
-    struct dt_view weights; /* flat, in the compute type: the model's; in fp32
-                               the same as master */
-    struct dt_view grads;   /* flat, fp32 */
+    struct dt_parallel *parallel; /* holds weights, gradients and moments */
+    enum dt_dtype compute;        /* of the model's weights */
     struct dt_model *model;
     struct dt_optim *optim;
     struct dt_schedule schedule;
     struct dt_scaler scaler; /* of the loss; scale 1 unless in fp16 */
-    struct dt_parallel *parallel;
     struct dt_graphs *graphs;
 
     struct dt_buffer *step_buf;
@@ -114,7 +110,7 @@ int dt_run_agree(struct dt_run *run, struct dt_error *err);
 struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
                                 struct dt_error *err);
 
-/* distributed.timeout_s: of every wait. */
+/* run.c: distributed.timeout_s, of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);
 
 /* step.c: queues the next optimizer step; `stop` tells all ranks that this one
@@ -122,6 +118,12 @@ int dt_run_timeout_ms(const struct dt_run *run);
  * a peer failed.
  */
 int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err);
+
+/* run.c: sums the scalars `step` (DT_STEP_SUMS) over ranks, in stream order.
+ * -1: a peer failed.
+ */
+int dt_run_reduce(struct dt_run *run, struct dt_view step,
+                  struct dt_error *err);
 
 /* step.c: waits for the oldest step in flight and adds its results to progress
  * and `line`; *stop_asked becomes true if any rank was told to stop. Returns 1,
@@ -148,8 +150,8 @@ void dt_run_prune(const struct dt_run *run, long step);
 void dt_run_judge(struct dt_run *run, double loss,
                   enum dt_step_outcome outcome);
 
-/* health.c: 1 if all weights are finite, 0 if not; the same on all ranks. No
- * step may be in flight. -1: the device failed.
+/* health.c: 1 if all weights are finite, 0 if not; the same on all ranks, which
+ * all call it. No step may be in flight. -1: the device or a peer failed.
  */
 int dt_run_weights_finite(struct dt_run *run, struct dt_error *err);
 
@@ -169,17 +171,27 @@ bool dt_run_save_due(const struct dt_run *run, long step);
  */
 int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err);
 
-/* state.c: writes checkpoint-<step>, on rank 0. Those beyond
+/* state.c: writes checkpoint-<step>, on all ranks together. Those beyond
  * checkpoint.total_limit stay until it is known to be good. 0; 1 if it could
- * not be written, and err says why. -1: the device failed, or the directory
- * belongs to another run.
+ * not be written, and `why` says so on rank 0. -1: the device or a peer failed,
+ * or the directory belongs to another run.
  */
-int dt_run_save(struct dt_run *run, struct dt_error *err);
+int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err);
 
-/* state.c: the starting point, on every rank: weights, optimizer and progress
- * of the checkpoint that training.resume asks for, or of model.init. Rank 0
- * reads, the others receive. -1 on all ranks with EX_TEMPFAIL if rank 0 was
- * told to stop.
+/* state.c: the type of the weights in a checkpoint. */
+enum dt_dtype dt_run_stored_type(const struct dt_run *run);
+
+/* run.c: waits for the stream, with no step in flight. -1: the device or a
+ * peer failed.
+ */
+int dt_run_wait(struct dt_run *run, struct dt_error *err);
+
+/* run.c: elements of the largest unit. */
+size_t dt_run_unit_elements(const struct dt_run *run);
+
+/* restore.c: the starting point, on every rank: weights, optimizer and progress
+ * of the checkpoint that training.resume asks for, or of model.init. -1 on all
+ * ranks with EX_TEMPFAIL if rank 0 was told to stop.
  */
 int dt_run_restore(struct dt_run *run, struct dt_error *err);
 

@@ -57,18 +57,22 @@ static void plan_retry(struct dt_run *run, const char *why)
 
 int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
 {
-    int result = run->rank == 0 ? dt_run_save(run, err) : 0;
-    if (result < 0 || (result > 0 && gives_up(run, last, err)))
+    struct dt_error why = {0}, lost;
+    int result = dt_run_save(run, &why, err);
+    if (result < 0)
         return -1;
+    if (result > 0 && run->rank == 0 && gives_up(run, last, &why)) {
+        *err = why;
+        return -1;
+    }
     double failed = result;
-    struct dt_error lost;
     if (run->world > 1 &&
         dt_comm_reduce_scalars(run->comm, &failed, 1, DT_MAX, &lost) < 0) {
         *err = lost;
         return -1;
     }
     if (failed > 0) {
-        plan_retry(run, err->text);
+        plan_retry(run, why.text);
         return 0;
     }
     run->save = (struct dt_run_save){0};

@@ -131,27 +131,6 @@ static struct dt_model_options model_options(const struct dt_run *run)
     };
 }
 
-/* The flat buffers. */
-static int allocate_flat(struct dt_run *run, enum dt_dtype compute,
-                         struct dt_error *err)
-{
-    const struct dt_device *device = run->exec.device;
-    size_t bytes = run->layout->count * sizeof(float);
-    if (!(run->master_buf = dt_buffer_create(device, bytes, "weights", err)) ||
-        !(run->grads_buf = dt_buffer_create(device, bytes, "gradients", err)))
-        return -1;
-    run->master = run->weights = dt_view_of(run->master_buf, DT_F32);
-    run->grads = dt_view_of(run->grads_buf, DT_F32);
-    if (compute == DT_F32)
-        return 0;
-    bytes = run->layout->count * dt_dtype_bytes(compute);
-    run->weights_buf = dt_buffer_create(device, bytes, "weights", err);
-    if (!run->weights_buf)
-        return -1;
-    run->weights = dt_view_of(run->weights_buf, compute);
-    return 0;
-}
-
 /* The scalars of steps, and staging memory for them. */
 static int allocate_steps(struct dt_run *run, struct dt_error *err)
 {
@@ -200,29 +179,29 @@ static int allocate_run(struct dt_run *run,
         .coupled = conf->optimizer.name == DT_CONF_ADAM,
         .decay_filter = conf->optimizer.decay_filter,
     };
-    const struct dt_parallel_options ddp = {
-        .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
-        .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
-    };
+    const struct dt_parallel_options parallel =
+        dt_run_parallel_options(run, options->compute);
     const char *emulated = run->exec.ops->emulation(options->compute);
     if (emulated)
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
                emulated);
-    if (allocate_flat(run, options->compute, err) < 0)
+    run->compute = options->compute;
+    run->parallel =
+        dt_parallel_create(run->layout, run->comm, &run->exec, &parallel, err);
+    if (!run->parallel)
         return -1;
-    run->model = dt_model_create(&run->model_config, run->layout, &run->exec,
-                                 run->weights, run->grads, options, err);
+    run->model =
+        dt_model_create(&run->model_config, run->layout, &run->exec,
+                        dt_parallel_weights(run->parallel),
+                        dt_parallel_grads(run->parallel), options, err);
     if (!run->model)
         return -1;
     run->optim = dt_optim_create(run->layout, &run->exec, &optim, err);
     if (!run->optim || allocate_steps(run, err) < 0)
         return -1;
-    run->graphs = dt_graphs_create(&run->exec, run->layout->unit_count, err);
-    if (!run->graphs)
-        return -1;
-    run->parallel =
-        dt_parallel_create(run->layout, run->comm, run->grads, &ddp, err);
-    return run->parallel ? 0 : -1;
+    run->graphs =
+        dt_graphs_create(&run->exec, 2 * run->layout->unit_count, err);
+    return run->graphs ? 0 : -1;
 }
 
 /* Steps of the whole run and the schedule over them. */
@@ -319,11 +298,6 @@ static void print_banner(struct dt_run *run)
         dt_report_note(run->report, "%s", lr);
 }
 
-int dt_run_timeout_ms(const struct dt_run *run)
-{
-    return (int)(run->conf.distributed.timeout_s * 1000);
-}
-
 /* Refuses what conf/ reads and this engine does not do. */
 static int refuse_unbuilt(const struct dt_conf *conf, struct dt_error *err)
 {
@@ -331,7 +305,9 @@ static int refuse_unbuilt(const struct dt_conf *conf, struct dt_error *err)
         const char *key;
         bool wanted;
     } keys[] = {
-        {"distributed.strategy", conf->distributed.strategy > DT_CONF_DDP},
+        {"distributed.shard_group",
+         conf->distributed.shard_group != DT_CONF_GROUP_AUTO &&
+             conf->distributed.shard_group != DT_CONF_GROUP_WORLD},
         {"distributed.reduction",
          conf->distributed.reduction == DT_CONF_TWO_LEVEL},
         {"distributed.reduce_between_nodes",
@@ -468,14 +444,11 @@ void dt_run_fini(struct dt_run *run)
     dt_owner_release(run->owner);
     json_decref(run->settings);
     dt_loader_destroy(run->loader);
-    dt_parallel_destroy(run->parallel);
     dt_graphs_destroy(run->graphs);
     release_steps(run);
     dt_optim_destroy(run->optim);
     dt_model_destroy(run->model);
-    dt_buffer_destroy(run->grads_buf);
-    dt_buffer_destroy(run->weights_buf);
-    dt_buffer_destroy(run->master_buf);
+    dt_parallel_destroy(run->parallel);
     dt_run_data_fini(&run->data);
     dt_layout_destroy(run->layout);
     dt_model_config_fini(&run->model_config);

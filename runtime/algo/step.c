@@ -19,26 +19,27 @@ enum { MAX_SKIPPED_IN_ROW = 50 };
 
 /* --- forward and backward of a micro-batch --- */
 
-/* The pieces that are recorded: piece u is the backward pass of unit u. */
-struct piece {
+/* The work of a unit, which is recorded. */
+struct unit {
     struct dt_run *run;
     size_t u;
     bool accumulate;
 };
 
-static void forward_and_loss(void *ctx)
+static void unit_forward(void *ctx)
 {
-    const struct piece *piece = ctx;
-    for (size_t u = 0; u < piece->u; u++)
-        dt_model_forward(piece->run->model, u);
-    dt_model_loss_and_backward(piece->run->model, piece->run->step,
-                               piece->accumulate);
+    const struct unit *unit = ctx;
+    dt_model_forward(unit->run->model, unit->u);
 }
 
 static void unit_backward(void *ctx)
 {
-    const struct piece *piece = ctx;
-    dt_model_backward(piece->run->model, piece->u, piece->accumulate);
+    const struct unit *unit = ctx;
+    struct dt_run *run = unit->run;
+    if (unit->u + 1 == run->layout->unit_count)
+        dt_model_loss_and_backward(run->model, run->step, unit->accumulate);
+    else
+        dt_model_backward(run->model, unit->u, unit->accumulate);
 }
 
 /* The upload of the third and later batches of a step waits for the batch
@@ -56,36 +57,44 @@ static int wait_inputs(struct dt_run *run, const struct dt_graph_shape *shape,
     return dt_comm_wait_event(run->comm, run->exec.device, previous->done, err);
 }
 
+/* Queues the passes through the model: up, loss, down. */
+static int queue_passes(struct dt_run *run, const struct dt_graph_shape *shape,
+                        struct dt_error *err)
+{
+    size_t count = run->layout->unit_count;
+    struct unit unit = {run, 0, shape->accumulate};
+    for (unit.u = 0; unit.u + 1 < count; unit.u++)
+        if (dt_parallel_forward(run->parallel, unit.u, err) < 0 ||
+            dt_graphs_run(run->graphs, shape, unit.u, unit_forward, &unit,
+                          err) < 0)
+            return -1;
+    for (unit.u = count; unit.u-- > 0;)
+        if (dt_parallel_backward(run->parallel, unit.u, err) < 0 ||
+            dt_graphs_run(run->graphs, shape, count + unit.u, unit_backward,
+                          &unit, err) < 0 ||
+            dt_parallel_ready(run->parallel, unit.u, err) < 0)
+            return -1;
+    return 0;
+}
+
 /* Queues micro-batch `a` of run->A. */
 static int queue_micro_batch(struct dt_run *run, size_t a, struct dt_error *err)
 {
     struct dt_batch batch;
-    size_t head = run->layout->unit_count - 1;
-    struct piece piece = {run, head, a > 0};
-    bool last = a + 1 == run->A;
-
     if (dt_loader_next(run->loader, &batch, err) < 0)
         return -1;
-    const struct dt_graph_shape shape = {batch.B, batch.T, batch.doc_start,
-                                         a > 0};
+    const struct dt_graph_shape shape = {
+        .B = batch.B,
+        .T = batch.T,
+        .doc_start = batch.doc_start,
+        .accumulate = dt_parallel_begin(run->parallel, a, run->A),
+    };
     if (wait_inputs(run, &shape, a, err) < 0 ||
         dt_model_bind(run->model, &batch, true, err) < 0)
         return -1;
-    if (dt_graphs_run(run->graphs, &shape, head, forward_and_loss, &piece,
-                      err) < 0)
-        return -1;
     run->exec.ops->step_add(run->exec.stream, run->step,
                             (double)batch.target_count, 0);
-    if (last && dt_parallel_ready(run->parallel, head, err) < 0)
-        return -1;
-    for (piece.u = head; piece.u-- > 0;) {
-        if (dt_graphs_run(run->graphs, &shape, piece.u, unit_backward, &piece,
-                          err) < 0)
-            return -1;
-        if (last && dt_parallel_ready(run->parallel, piece.u, err) < 0)
-            return -1;
-    }
-    return 0;
+    return queue_passes(run, &shape, err);
 }
 
 /* --- the parameters of a step --- */
@@ -100,7 +109,7 @@ static double loss_scale(const struct dt_run *run,
                          const struct dt_scaler *scaler)
 {
     double most = (double)(run->B * run->T * run->A * (size_t)run->world);
-    return run->weights.dtype == DT_F16 ? scaler->scale / most : 1.0;
+    return run->compute == DT_F16 ? scaler->scale / most : 1.0;
 }
 
 /* The parameters of the next step if the one in flight has this outcome. If
@@ -123,17 +132,6 @@ static struct dt_step_params params_after(const struct dt_run *run,
     return params;
 }
 
-/* Sums the scalars over ranks. */
-static int reduce_scalars(struct dt_run *run, struct dt_view step,
-                          struct dt_error *err)
-{
-    dt_ticket_t ticket;
-    if (dt_comm_all_reduce(run->comm, dt_view_slice(step, 0, DT_STEP_SUMS),
-                           DT_SUM, DT_F32, &ticket, err) < 0)
-        return -1;
-    return dt_comm_wait(run->comm, ticket, err);
-}
-
 /* Queues the copy of the scalars to the host. */
 static int copy_to_host(struct dt_run *run, struct dt_view step,
                         struct dt_in_flight *current, struct dt_error *err)
@@ -145,10 +143,34 @@ static int copy_to_host(struct dt_run *run, struct dt_view step,
     return exec->device->event_record(current->done, exec->stream, err);
 }
 
+/* The norm of the gradients, of which every rank squares its own parts; then
+ * clipping, and the update of what this rank owns.
+ */
+static int queue_update(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_exec *exec = &run->exec;
+    size_t count = run->layout->unit_count;
+    for (size_t u = 0; u < count; u++)
+        exec->ops->sum_of_squares(
+            exec->stream, run->step,
+            dt_parallel_part(run->parallel, DT_OWNED_GRADS, u));
+    if (dt_run_reduce(run, run->step, err) < 0)
+        return -1;
+    exec->ops->clip_and_check(exec->stream, run->step,
+                              run->conf.training.max_grad_norm);
+    for (size_t u = 0; u < count; u++) {
+        struct dt_update own = dt_parallel_update(run->parallel, u);
+        dt_optim_update(run->optim, run->step, own.first, own.master,
+                        own.weights, own.grads, own.m, own.v);
+        if (dt_parallel_publish(run->parallel, u, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
 {
     const struct dt_exec *exec = &run->exec;
-    struct dt_view copy = run->weights_buf ? run->weights : (struct dt_view){0};
     struct dt_in_flight *previous =
         &run->in_flight[run->queued % DT_MAX_IN_FLIGHT];
     struct dt_in_flight *current =
@@ -164,10 +186,8 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
         if (queue_micro_batch(run, a, err) < 0)
             return -1;
     if (dt_parallel_finish(run->parallel, err) < 0 ||
-        reduce_scalars(run, run->step, err) < 0)
+        queue_update(run, err) < 0)
         return -1;
-    dt_optim_step(run->optim, run->step, run->master, copy, run->grads,
-                  run->conf.training.max_grad_norm);
     current->position = dt_loader_position(run->loader);
     current->open = true;
     run->queued++;
@@ -187,14 +207,14 @@ static int count_skipped(struct dt_run *run, enum dt_step_outcome outcome,
                                        : "no targets");
     if (p->skipped_in_row < MAX_SKIPPED_IN_ROW)
         return 0;
-    return dt_error_set(
-        err, EX_DATAERR,
-        "%d steps in a row had no finite gradient: lower "
-        "optimizer.lr%s, or look at the data near global "
-        "sample %llu; the last of them is step %ld",
-        MAX_SKIPPED_IN_ROW,
-        run->weights.dtype == DT_F16 ? " or precision.loss_scale" : "",
-        (unsigned long long)p->position, p->step + 1);
+    return dt_error_set(err, EX_DATAERR,
+                        "%d steps in a row had no finite gradient: lower "
+                        "optimizer.lr%s, or look at the data near global "
+                        "sample %llu; the last of them is step %ld",
+                        MAX_SKIPPED_IN_ROW,
+                        run->compute == DT_F16 ? " or precision.loss_scale"
+                                               : "",
+                        (unsigned long long)p->position, p->step + 1);
 }
 
 /* A step without a finite loss updates nothing and does not count in the mean.
@@ -248,6 +268,20 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
 
 /* --- evaluation --- */
 
+static int evaluate_batch(struct dt_run *run, struct dt_error *err)
+{
+    size_t last = run->layout->unit_count - 1;
+    for (size_t u = 0; u < last; u++) {
+        if (dt_parallel_forward(run->parallel, u, err) < 0)
+            return -1;
+        dt_model_forward(run->model, u);
+    }
+    if (dt_parallel_forward(run->parallel, last, err) < 0)
+        return -1;
+    dt_model_loss_and_backward(run->model, run->eval, false);
+    return 0;
+}
+
 static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
                          struct dt_error *err)
 {
@@ -257,9 +291,8 @@ static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
     while ((more = dt_loader_next(loader, &batch, err)) > 0) {
         if (dt_model_bind(run->model, &batch, false, err) < 0)
             return -1;
-        for (size_t u = 0; u + 1 < run->layout->unit_count; u++)
-            dt_model_forward(run->model, u);
-        dt_model_loss_and_backward(run->model, run->eval, false);
+        if (evaluate_batch(run, err) < 0)
+            return -1;
         exec->ops->step_add(exec->stream, run->eval, (double)batch.target_count,
                             0);
     }
@@ -278,7 +311,7 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *tokens,
     run->exec.ops->step_begin(run->exec.stream, run->eval, params);
     int result = evaluate_rows(run, loader, err);
     dt_loader_destroy(loader);
-    if (result < 0 || reduce_scalars(run, run->eval, err) < 0 ||
+    if (result < 0 || dt_run_reduce(run, run->eval, err) < 0 ||
         copy_to_host(run, run->eval, current, err) < 0 ||
         dt_comm_wait_event(run->comm, run->exec.device, current->done, err) < 0)
         return -1;

@@ -252,10 +252,11 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
             result = -1;
         }
     }
-    /* Queued work may wait for a lost peer and still use the device's memory,
-     * which is then freed when the process ends.
+    /* Collectives and queued work may wait for a lost peer and still use
+     * memory, which is then freed when the process ends.
      */
-    if (result == 0 || err->status == EX_TEMPFAIL || exec->device->is_host)
+    if (result == 0 || err->status == EX_TEMPFAIL ||
+        (exec->device->is_host && run.world == 1))
         dt_run_fini(&run);
     return result;
 }

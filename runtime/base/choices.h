@@ -35,6 +35,14 @@ enum dt_packing {
                           of the examples before */
 };
 
+/* distributed.strategy, once it is chosen: what ranks share (parallel.h). */
+enum dt_strategy {
+    DT_DDP,
+    DT_ZERO1,
+    DT_ZERO2,
+    DT_ZERO3,
+};
+
 /* model.attention */
 enum dt_attention_kind {
     DT_ATTENTION_AUTO,  /* the fastest there is */

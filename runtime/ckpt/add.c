@@ -40,12 +40,15 @@ static int begin_file(const struct dt_ckpt_writer *writer, const char *file,
 
 int dt_ckpt_add_tensors(struct dt_ckpt_writer *writer, const char *file,
                         const struct dt_ckpt_tensor *tensors, size_t count,
+                        const struct dt_ckpt_source *source,
                         struct dt_error *err)
 {
     uint64_t xxh3;
     assert(!strpbrk(file, "/\n"));
     char *path = dt_ckpt_format(err, "%s/%s", writer->temp, file);
-    int rc = path ? dt_safetensors_write(path, tensors, count, &xxh3, err) : -1;
+    int rc =
+        path ? dt_safetensors_write(path, tensors, count, source, &xxh3, err)
+             : -1;
     free(path);
     return rc < 0 ? -1 : add_sum(writer, file, xxh3, err);
 }

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "ckpt/ckpt.h"
+#include "ckpt/checkpoint_impl.h"
 
 /* The end of the shard that starts at tensor `first`, and its size in *bytes.
  * A shard takes as many tensors as fit into max_bytes, and at least one.
@@ -51,40 +51,59 @@ static int add_index(struct dt_ckpt_writer *writer, json_t *map, size_t bytes,
     return rc;
 }
 
-static int add_shards(struct dt_ckpt_writer *writer,
+/* Writes file k, or fetches its tensors if another rank writes it, or if
+ * nothing can be written any more (`rc` is -1).
+ */
+static int add_file(struct dt_ckpt_writer *writer, size_t k, int world, int rc,
+                    const char *file, const struct dt_ckpt_tensor *tensors,
+                    size_t count, const struct dt_ckpt_source *source,
+                    struct dt_error *err)
+{
+    if (rc == 0 && k % (size_t)world == (size_t)writer->rank)
+        return dt_ckpt_add_tensors(writer, file, tensors, count, source, err);
+    if (!source)
+        return rc;
+    struct dt_error *first = rc < 0 ? NULL : err;
+    return dt_safetensors_fetch(tensors, count, source, first) < 0 ? -1 : rc;
+}
+
+static int add_shards(struct dt_ckpt_writer *writer, int world,
                       const struct dt_ckpt_tensor *tensors, size_t count,
-                      size_t max_bytes, size_t shards, struct dt_error *err)
+                      size_t max_bytes, size_t shards,
+                      const struct dt_ckpt_source *source, struct dt_error *err)
 {
     char file[64];
     size_t first = 0, total = 0, bytes;
     json_t *map = json_object();
     int rc = map ? 0 : dt_error_set(err, EX_OSERR, "checkpoint: out of memory");
-    for (size_t k = 1; k <= shards && rc == 0; k++) {
+    for (size_t k = 0; k < shards; k++) {
         size_t end = shard_end(tensors, count, first, max_bytes, &bytes);
-        snprintf(file, sizeof(file), "model-%05zu-of-%05zu.safetensors", k,
+        snprintf(file, sizeof(file), "model-%05zu-of-%05zu.safetensors", k + 1,
                  shards);
-        rc = dt_ckpt_add_tensors(writer, file, tensors + first, end - first,
-                                 err);
+        rc = add_file(writer, k, world, rc, file, tensors + first, end - first,
+                      source, err);
         if (rc == 0 && list_tensors(map, file, tensors, first, end) < 0)
             rc = dt_error_set(err, EX_OSERR, "checkpoint: out of memory");
         first = end;
         total += bytes;
     }
-    if (rc == 0)
+    if (rc == 0 && writer->rank == 0)
         rc = add_index(writer, map, total, err);
     json_decref(map);
     return rc;
 }
 
-int dt_ckpt_add_model(struct dt_ckpt_writer *writer,
+int dt_ckpt_add_model(struct dt_ckpt_writer *writer, int world,
                       const struct dt_ckpt_tensor *tensors, size_t count,
-                      size_t max_bytes, struct dt_error *err)
+                      size_t max_bytes, const struct dt_ckpt_source *source,
+                      struct dt_error *err)
 {
     size_t shards = 0, bytes;
     for (size_t first = 0; first < count; shards++)
         first = shard_end(tensors, count, first, max_bytes, &bytes);
     if (shards > 1)
-        return add_shards(writer, tensors, count, max_bytes, shards, err);
-    return dt_ckpt_add_tensors(writer, "model.safetensors", tensors, count,
-                               err);
+        return add_shards(writer, world, tensors, count, max_bytes, shards,
+                          source, err);
+    return add_file(writer, 0, world, 0, "model.safetensors", tensors, count,
+                    source, err);
 }

@@ -33,6 +33,8 @@ char *dt_ckpt_format(struct dt_error *err, const char *fmt, ...)
     return NULL;
 }
 
+enum { SUMS_MAX_BYTES = 1 << 20 };
+
 static void writer_free(struct dt_ckpt_writer *writer)
 {
     free(writer->root);
@@ -190,18 +192,45 @@ static struct dt_ckpt_writer *writer_create(char *root, const char *name,
     return NULL;
 }
 
-struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
-                                     struct dt_error *err)
+/* A writer of the checkpoint of `step`. */
+static struct dt_ckpt_writer *step_writer(const char *root, long step,
+                                          struct dt_error *err)
 {
     char name[40];
     assert(step >= 0);
     snprintf(name, sizeof(name), STEP_PREFIX "%ld", step);
     struct dt_ckpt_writer *writer = writer_create(strdup(root), name, err);
+    if (writer)
+        writer->step = step;
+    return writer;
+}
+
+struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
+                                     struct dt_error *err)
+{
+    struct dt_ckpt_writer *writer = step_writer(root, step, err);
     if (!writer)
         return NULL;
-    writer->step = step;
     if (make_room(writer, err) == 0)
         return writer;
+    writer_free(writer);
+    return NULL;
+}
+
+struct dt_ckpt_writer *dt_ckpt_join(const char *root, long step, int rank,
+                                    struct dt_error *err)
+{
+    struct dt_ckpt_writer *writer = step_writer(root, step, err);
+    if (!writer)
+        return NULL;
+    writer->rank = rank;
+    if (access(writer->temp, W_OK) == 0)
+        return writer;
+    dt_error_set(err, EX_CANTCREAT,
+                 "%s: rank 0 has created it, but this host cannot write to "
+                 "it: %s; all ranks write checkpoints, so run.output_dir has "
+                 "to be on a file system that all nodes share",
+                 writer->temp, strerror(errno));
     writer_free(writer);
     return NULL;
 }
@@ -338,6 +367,44 @@ static int write_sums(struct dt_ckpt_writer *writer, struct dt_error *err)
     return rc;
 }
 
+int dt_ckpt_leave(struct dt_ckpt_writer *writer, struct dt_error *err)
+{
+    char name[64];
+    uint64_t xxh3;
+    snprintf(name, sizeof(name), RANK_SUMS_NAME, writer->rank);
+    int rc = dt_ckpt_write_text(writer, name, writer->sums, &xxh3, err);
+    writer_free(writer);
+    return rc;
+}
+
+/* Appends the checksums of a rank, and removes the file with them. */
+static int collect_rank(struct dt_ckpt_writer *writer, int rank,
+                        struct dt_error *err)
+{
+    char *path = dt_ckpt_format(err, "%s/" RANK_SUMS_NAME, writer->temp, rank);
+    char *text = path ? dt_file_read(path, SUMS_MAX_BYTES, err) : NULL;
+    char *sums = text ? dt_ckpt_format(err, "%s%s", writer->sums, text) : NULL;
+    int rc = sums ? dt_file_remove(path, err) : -1;
+    if (rc == 0) {
+        free(writer->sums);
+        writer->sums = sums;
+        sums = NULL;
+    }
+    free(sums);
+    free(text);
+    free(path);
+    return rc;
+}
+
+int dt_ckpt_collect(struct dt_ckpt_writer *writer, int world,
+                    struct dt_error *err)
+{
+    for (int rank = 1; rank < world; rank++)
+        if (collect_rank(writer, rank, err) < 0)
+            return -1;
+    return 0;
+}
+
 int dt_ckpt_commit(struct dt_ckpt_writer *writer, struct dt_error *err)
 {
     int rc = -1;
@@ -354,10 +421,12 @@ void dt_ckpt_abandon(struct dt_ckpt_writer *writer)
     if (!writer)
         return;
     /* Best effort: the next dt_ckpt_begin removes what is left. */
-    char *link = dt_ckpt_format(NULL, "%s/" TEMP_LATEST, writer->root);
-    if (link && writer->step >= 0)
-        unlink(link);
-    free(link);
-    dt_file_remove(writer->temp, NULL);
+    if (writer->rank == 0) {
+        char *link = dt_ckpt_format(NULL, "%s/" TEMP_LATEST, writer->root);
+        if (link && writer->step >= 0)
+            unlink(link);
+        free(link);
+        dt_file_remove(writer->temp, NULL);
+    }
     writer_free(writer);
 }

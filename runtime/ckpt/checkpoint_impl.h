@@ -14,10 +14,14 @@
 #define OLD_PREFIX ".old-"
 #define STEP_PREFIX "checkpoint-"
 
+/* The checksums of the files of a rank > 0 until rank 0 collects them. */
+#define RANK_SUMS_NAME ".checksums-rank-%05d"
+
 /* The last line of checksums.txt; 16 hex digits follow. */
 #define SUMS_SEAL "# XXH3 of the lines above = "
 
 struct dt_ckpt_writer {
+    int rank; /* those > 0 have joined */
     char *root;
     long step;    /* -1: path is not a checkpoint */
     bool replace; /* if step is -1: an existing path may be replaced */

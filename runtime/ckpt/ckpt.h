@@ -14,6 +14,10 @@
  * checkpoint that cannot be read does not count as damaged: its state is
  * unknown, so it is an error instead of being passed over.
  *
+ * Several ranks may write one checkpoint: rank 0 begins and commits it, the
+ * others join, add files and leave in between. The caller makes ranks wait for
+ * each other.
+ *
  * Fault points: ckpt.read, ckpt.write, ckpt.fsync, ckpt.rename.
  */
 #ifndef DT_CKPT_CKPT_H
@@ -42,23 +46,46 @@ struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
 struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
                                          struct dt_error *err);
 
-/* Adds a file of tensors, or of text; `file` is a name without a slash. -1:
- * EX_CANTCREAT, EX_IOERR; the caller then abandons the writer.
+/* A writer on rank `rank` > 0 of the checkpoint that rank 0 has begun, in the
+ * same directory. It ends with dt_ckpt_leave or dt_ckpt_abandon. NULL and err:
+ * EX_CANTCREAT if this host does not see that directory, EX_OSERR.
+ */
+struct dt_ckpt_writer *dt_ckpt_join(const char *root, long step, int rank,
+                                    struct dt_error *err);
+
+/* Hands the checksums of this rank's files to rank 0. Always frees the writer.
+ * -1: EX_CANTCREAT, EX_IOERR.
+ */
+int dt_ckpt_leave(struct dt_ckpt_writer *writer, struct dt_error *err);
+
+/* Rank 0, when ranks 1 .. world - 1 have left: takes their files into the
+ * checkpoint. -1: EX_IOERR; the caller then abandons the writer.
+ */
+int dt_ckpt_collect(struct dt_ckpt_writer *writer, int world,
+                    struct dt_error *err);
+
+/* Adds a file of tensors (`source` as in dt_safetensors_write), or of text;
+ * `file` is a name without a slash. -1: EX_CANTCREAT, EX_IOERR, or those of
+ * source; the caller then abandons the writer.
  */
 int dt_ckpt_add_tensors(struct dt_ckpt_writer *writer, const char *file,
                         const struct dt_ckpt_tensor *tensors, size_t count,
+                        const struct dt_ckpt_source *source,
                         struct dt_error *err);
 int dt_ckpt_add_text(struct dt_ckpt_writer *writer, const char *file,
                      const char *text, struct dt_error *err);
 
 /* Adds tensors as model.safetensors or, if they take more than max_bytes, as
  * shards model-00001-of-0000N.safetensors and so on, in the order given, with
- * an index. A tensor larger than max_bytes gets a shard of its own. -1: as
+ * an index. A tensor larger than max_bytes gets a shard of its own. Of the
+ * ranks of a world that all make this call, one writes each file and all fetch
+ * the tensors of all files in the same order, also after a failure. -1: as
  * dt_ckpt_add_tensors.
  */
-int dt_ckpt_add_model(struct dt_ckpt_writer *writer,
+int dt_ckpt_add_model(struct dt_ckpt_writer *writer, int world,
                       const struct dt_ckpt_tensor *tensors, size_t count,
-                      size_t max_bytes, struct dt_error *err);
+                      size_t max_bytes, const struct dt_ckpt_source *source,
+                      struct dt_error *err);
 
 /* Adds a copy of <dir>/<file>; does nothing if that does not exist. -1:
  * EX_DATAERR, not a regular file or larger than max_bytes; EX_NOINPUT, cannot
@@ -86,7 +113,9 @@ int dt_ckpt_prune(const char *root, long step, int total_limit,
 int dt_ckpt_retreat(const char *root, long step, char **path,
                     struct dt_error *err);
 
-/* Removes the temporary directory and frees the writer. NULL is fine. */
+/* Removes the temporary directory, on rank 0, and frees the writer. NULL is
+ * fine.
+ */
 void dt_ckpt_abandon(struct dt_ckpt_writer *writer);
 
 /* Checks that checkpoints can be saved under root (which is created if needed)

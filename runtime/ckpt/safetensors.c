@@ -222,7 +222,8 @@ static void cut_tensor(const struct st_entry *entry,
 {
     struct dt_view view = tensor->view;
     enum dt_dtype from = (enum dt_dtype)entry->dtype->dtype;
-    assert(view.count * dt_dtype_bytes(from) == entry->end - entry->begin);
+    assert((tensor->first + view.count) * dt_dtype_bytes(from) <=
+           entry->end - entry->begin);
     for (size_t i = 0; i < pieces_of(tensor); i++) {
         size_t first = i * CHUNK, left = view.count - first;
         struct dt_view to =
@@ -231,7 +232,8 @@ static void cut_tensor(const struct st_entry *entry,
             .entry = entry,
             .finite = tensor->finite && dt_dtype_is_float(view.dtype),
             .to = dt_view_data(to),
-            .from = data_of(entry) + first * dt_dtype_bytes(from),
+            .from =
+                data_of(entry) + (tensor->first + first) * dt_dtype_bytes(from),
             .to_dtype = view.dtype,
             .from_dtype = from,
             .count = to.count,

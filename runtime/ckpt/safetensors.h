@@ -23,18 +23,38 @@ struct dt_ckpt_tensor {
     const char *name;
     int ndim;
     size_t shape[4];
-    struct dt_view view;  /* count == product of shape */
+    struct dt_view view; /* count == product of shape, or less to read a part */
     enum dt_dtype stored; /* to write: that of the view, or both are floats */
-    bool finite; /* to read: NaN or infinity in a float tensor is an error */
+    bool finite;  /* to read: NaN or infinity in a float tensor is an error */
+    size_t first; /* to read a part: the element at which it begins */
+};
+
+/* Brings tensors to where they can be written from, one after another. */
+struct dt_ckpt_source {
+    /* Sets *view to the elements of `tensor` in host memory, valid until the
+     * next call. -1: err.
+     */
+    int (*fetch)(void *ctx, const struct dt_ckpt_tensor *tensor,
+                 struct dt_view *view, struct dt_error *err);
+    void *ctx;
 };
 
 /* Writes and syncs a safetensors file and returns its XXH3-64. Tensors are
  * sorted by decreasing element size, then by name; the header is padded to 8
- * bytes and says "format": "pt". Floats are converted a piece at a time. -1:
- * EX_CANTCREAT, EX_IOERR with path and cause; no file is left.
+ * bytes and says "format": "pt". Floats are converted a piece at a time. With
+ * `source` (NULL: the views are in host memory) each tensor is fetched just
+ * before it is written; and all are, even if writing fails, because ranks may
+ * have to fetch together. -1: EX_CANTCREAT, EX_IOERR with path and cause, or
+ * those of fetch; no file is left.
  */
 int dt_safetensors_write(const char *path, const struct dt_ckpt_tensor *tensors,
-                         size_t count, uint64_t *xxh3, struct dt_error *err);
+                         size_t count, const struct dt_ckpt_source *source,
+                         uint64_t *xxh3, struct dt_error *err);
+
+/* Fetches what another rank writes, in the same order. */
+int dt_safetensors_fetch(const struct dt_ckpt_tensor *tensors, size_t count,
+                         const struct dt_ckpt_source *source,
+                         struct dt_error *err);
 
 struct dt_safetensors; /* the tensors of one or more open files */
 
@@ -53,6 +73,13 @@ struct dt_safetensors *dt_safetensors_open(const char *path,
  */
 struct dt_safetensors *dt_safetensors_open_model(const char *dir,
                                                  struct dt_error *err);
+
+/* Opens the files <dir>/<names[i]> as one set, in which no name of a tensor
+ * occurs twice. NULL and err: as dt_safetensors_open.
+ */
+struct dt_safetensors *dt_safetensors_open_set(const char *dir,
+                                               char *const *names, size_t count,
+                                               struct dt_error *err);
 void dt_safetensors_close(struct dt_safetensors *st); /* NULL is fine */
 
 /* The number of tensors in all files, and the name of tensor i < count in the

@@ -152,3 +152,17 @@ struct dt_safetensors *dt_safetensors_open_model(const char *dir,
         return NULL;
     return dt_safetensors_open(single, err);
 }
+
+struct dt_safetensors *dt_safetensors_open_set(const char *dir,
+                                               char *const *names, size_t count,
+                                               struct dt_error *err)
+{
+    struct dt_safetensors *st = dt_safetensors_create(count, err);
+    int rc = st ? 0 : -1;
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = add_file(st, dir, names[i], err);
+    if (rc == 0 && dt_safetensors_sort(st, err) == 0)
+        return st;
+    dt_safetensors_close(st);
+    return NULL;
+}

@@ -105,66 +105,108 @@ static void convert_view(void *stage, enum dt_dtype stored, struct dt_view view)
     }
 }
 
-static int write_tensor(struct dt_ckpt_sink *sink,
-                        const struct dt_ckpt_tensor *tensor, void *stage,
-                        struct dt_error *err)
+static int write_view(struct dt_ckpt_sink *sink, struct dt_view view,
+                      enum dt_dtype stored, void *stage, struct dt_error *err)
 {
-    struct dt_view view = tensor->view;
-    if (tensor->stored == view.dtype)
+    if (stored == view.dtype)
         return dt_ckpt_sink_write(sink, dt_view_data(view),
-                                  stored_bytes(tensor), err);
+                                  view.count * dt_dtype_bytes(stored), err);
     for (size_t first = 0; first < view.count; first += STAGE) {
         size_t left = view.count - first;
         struct dt_view part =
             dt_view_slice(view, first, left < STAGE ? left : STAGE);
-        convert_view(stage, tensor->stored, part);
-        if (dt_ckpt_sink_write(sink, stage,
-                               part.count * dt_dtype_bytes(tensor->stored),
+        convert_view(stage, stored, part);
+        if (dt_ckpt_sink_write(sink, stage, part.count * dt_dtype_bytes(stored),
                                err) < 0)
             return -1;
     }
     return 0;
 }
 
-static int write_all(struct dt_ckpt_sink *sink,
-                     const struct dt_ckpt_tensor **sorted, size_t count,
-                     const char *header, size_t header_bytes, void *stage,
-                     struct dt_error *err)
+/* The tensors in the order of the file; NULL: out of memory. */
+static const struct dt_ckpt_tensor **sort_tensors(
+    const struct dt_ckpt_tensor *tensors, size_t count)
 {
-    uint64_t length = htole64(header_bytes);
-    if (dt_ckpt_sink_write(sink, &length, sizeof(length), err) < 0 ||
-        dt_ckpt_sink_write(sink, header, header_bytes, err) < 0)
-        return -1;
-    for (size_t i = 0; i < count; i++)
-        if (write_tensor(sink, sorted[i], stage, err) < 0)
-            return -1;
-    return 0;
-}
-
-int dt_safetensors_write(const char *path, const struct dt_ckpt_tensor *tensors,
-                         size_t count, uint64_t *xxh3, struct dt_error *err)
-{
-    struct dt_ckpt_sink sink;
-    size_t header_bytes;
-    int rc = -1;
     const struct dt_ckpt_tensor **sorted = calloc(count + 1, sizeof(*sorted));
     for (size_t i = 0; sorted && i < count; i++)
         sorted[i] = &tensors[i];
     if (sorted)
         qsort(sorted, count, sizeof(*sorted), compare_tensors);
+    return sorted;
+}
+
+static int fetch_tensor(const struct dt_ckpt_tensor *tensor,
+                        const struct dt_ckpt_source *source,
+                        struct dt_view *view, struct dt_error *err)
+{
+    *view = tensor->view;
+    return source ? source->fetch(source->ctx, tensor, view, err) : 0;
+}
+
+static int write_header(struct dt_ckpt_sink *sink, const char *header,
+                        size_t bytes, struct dt_error *err)
+{
+    uint64_t length = htole64(bytes);
+    if (dt_ckpt_sink_write(sink, &length, sizeof(length), err) < 0)
+        return -1;
+    return dt_ckpt_sink_write(sink, header, bytes, err);
+}
+
+/* Fetches all of them; `rc`: -1 if nothing can be written any more. */
+static int write_tensors(struct dt_ckpt_sink *sink, int rc,
+                         const struct dt_ckpt_tensor **sorted, size_t count,
+                         const struct dt_ckpt_source *source, void *stage,
+                         struct dt_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct dt_view view;
+        if (fetch_tensor(sorted[i], source, &view, err) < 0)
+            return -1;
+        if (rc == 0)
+            rc = write_view(sink, view, sorted[i]->stored, stage, err);
+    }
+    return rc;
+}
+
+int dt_safetensors_write(const char *path, const struct dt_ckpt_tensor *tensors,
+                         size_t count, const struct dt_ckpt_source *source,
+                         uint64_t *xxh3, struct dt_error *err)
+{
+    struct dt_ckpt_sink sink;
+    size_t header_bytes;
+    const struct dt_ckpt_tensor **sorted = sort_tensors(tensors, count);
     char *header = sorted ? make_header(sorted, count, &header_bytes) : NULL;
     float *stage = malloc(STAGE * sizeof(*stage));
+    int rc = -1;
+    bool open = false;
     if (!header || !stage) {
         dt_error_set(err, EX_OSERR, "%s: out of memory", path);
-    } else if (dt_ckpt_sink_init(&sink, path, err) == 0) {
-        rc = write_all(&sink, sorted, count, header, header_bytes, stage, err);
-        if (rc < 0)
-            dt_ckpt_sink_abandon(&sink);
-        else
-            rc = dt_ckpt_sink_finish(&sink, xxh3, err);
+    } else {
+        open = dt_ckpt_sink_init(&sink, path, err) == 0;
+        if (open)
+            rc = write_header(&sink, header, header_bytes, err);
     }
+    if (sorted)
+        rc = write_tensors(&sink, rc, sorted, count, source, stage, err);
+    if (open && rc < 0)
+        dt_ckpt_sink_abandon(&sink);
+    else if (open)
+        rc = dt_ckpt_sink_finish(&sink, xxh3, err);
     free(stage);
     free(header);
+    free(sorted);
+    return rc;
+}
+
+int dt_safetensors_fetch(const struct dt_ckpt_tensor *tensors, size_t count,
+                         const struct dt_ckpt_source *source,
+                         struct dt_error *err)
+{
+    const struct dt_ckpt_tensor **sorted = sort_tensors(tensors, count);
+    struct dt_view view;
+    int rc = sorted ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = fetch_tensor(sorted[i], source, &view, err);
     free(sorted);
     return rc;
 }

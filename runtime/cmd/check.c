@@ -114,7 +114,10 @@ static int check_weights(const struct dt_model_config *model, const char *dir,
                          struct dt_error *err)
 {
     struct dt_layout *layout = dt_model_layout(model, 1, err);
-    int result = layout ? dt_weights_check(dir, layout, err) : -1;
+    struct dt_weights *weights =
+        layout ? dt_weights_open(dir, layout, err) : NULL;
+    int result = weights ? 0 : -1;
+    dt_weights_close(weights);
     dt_layout_destroy(layout);
     return result;
 }

@@ -79,11 +79,12 @@ static size_t batch_rows(size_t rows, size_t length)
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
                                      const struct dt_layout *layout,
                                      const struct dt_exec *exec,
-                                     struct dt_view weights, size_t rows,
+                                     struct dt_places weights, size_t rows,
                                      size_t length, struct dt_error *err)
 {
+    const enum dt_dtype compute = dt_places_dtype(&weights);
     const struct dt_model_options options = {
-        .B = batch_rows(rows, length), .T = length, .compute = weights.dtype};
+        .B = batch_rows(rows, length), .T = length, .compute = compute};
     struct dt_decoder *d = calloc(1, sizeof(*d));
     if (!d) {
         dt_error_set(err, EX_OSERR, "out of memory");
@@ -101,8 +102,8 @@ struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
         .tokens = options.B * options.T,
     };
     d->model = dt_model_create(config, layout, exec, weights,
-                               (struct dt_view){0}, &options, err);
-    if (!d->model || allocate_cache(d, config, weights.dtype, err) < 0)
+                               (struct dt_places){0}, &options, err);
+    if (!d->model || allocate_cache(d, config, compute, err) < 0)
         goto error;
     d->model->cache = &d->cache;
     return d;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* instance.c - what a model holds: memory, weights, gradients, the current batch
+/* instance.c - what a model holds: memory, weights, gradients, the current
+ * batch
  */
 #include "config.h"
 
@@ -68,7 +69,8 @@ static int allocate_model(struct dt_model *m, struct dt_error *err)
 struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  const struct dt_layout *layout,
                                  const struct dt_exec *exec,
-                                 struct dt_view weights, struct dt_view grads,
+                                 struct dt_places weights,
+                                 struct dt_places grads,
                                  const struct dt_model_options *options,
                                  struct dt_error *err)
 {
@@ -111,13 +113,13 @@ void dt_model_destroy(struct dt_model *m)
 struct dt_view dt_model_weight(const struct dt_model *m, size_t u,
                                enum dt_role role)
 {
-    return dt_params_view(m->layout, m->weights, u, m->roles[role]);
+    return dt_params_view(m->layout, &m->weights, u, m->roles[role]);
 }
 
 struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
                              enum dt_role role)
 {
-    return dt_params_view(m->layout, m->grads, u, m->roles[role]);
+    return dt_params_view(m->layout, &m->grads, u, m->roles[role]);
 }
 
 struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,

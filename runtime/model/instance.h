@@ -25,7 +25,7 @@ struct dt_model {
     struct dt_exec exec;
     const struct dt_ops *ops; /* exec's */
     struct dt_stream *stream; /* exec's */
-    struct dt_view weights, grads;
+    struct dt_places weights, grads;
     struct dt_role_range roles[DT_ROLES];
     struct dt_buffer *buf; /* of the activations */
     struct dt_acts acts;

@@ -100,13 +100,14 @@ char *dt_model_config_format(const struct dt_model_config *config,
 struct dt_layout *dt_model_layout(const struct dt_model_config *config,
                                   int world, struct dt_error *err);
 
-/* Random weights, fp32, as Hugging Face initialises them: normal(0,
- * initializer_range), GPT-2's residual projections divided by sqrt(2 n_layer),
- * biases 0, norms 1. A function of (seed, element) only, never of world size.
+/* Random weights of unit u, fp32, in host memory, as Hugging Face initialises
+ * them: normal(0, initializer_range), GPT-2's residual projections divided by
+ * sqrt(2 n_layer), biases 0, norms 1. A function of (seed, element) only, never
+ * of world size. Padding stays as it is.
  */
-void dt_model_init_weights(const struct dt_model_config *config,
-                           const struct dt_layout *layout,
-                           struct dt_view weights, uint64_t seed);
+void dt_model_init_unit(const struct dt_model_config *config,
+                        const struct dt_layout *layout, size_t u,
+                        struct dt_view weights, uint64_t seed);
 
 /* --- training --- */
 
@@ -127,13 +128,16 @@ struct dt_model_options {
 
 struct dt_model;
 
-/* A model bound to its flat buffers (not owned) on exec->device: weights of
- * type compute; grads fp32, absent without `train`. NULL and err.
+/* A model bound to the places (not owned) of its weights, of type compute, and
+ * of its gradients, fp32, absent without `train`, on exec->device. The weights
+ * of a unit need to be there while its work runs, and the gradients from then
+ * on until they are used. NULL and err.
  */
 struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  const struct dt_layout *layout,
                                  const struct dt_exec *exec,
-                                 struct dt_view weights, struct dt_view grads,
+                                 struct dt_places weights,
+                                 struct dt_places grads,
                                  const struct dt_model_options *options,
                                  struct dt_error *err);
 void dt_model_destroy(struct dt_model *model); /* NULL is fine */
@@ -192,7 +196,7 @@ struct dt_decoder;
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
                                      const struct dt_layout *layout,
                                      const struct dt_exec *exec,
-                                     struct dt_view weights, size_t rows,
+                                     struct dt_places weights, size_t rows,
                                      size_t length, struct dt_error *err);
 void dt_decoder_destroy(struct dt_decoder *decoder); /* NULL is fine */
 

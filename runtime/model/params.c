@@ -174,6 +174,7 @@ struct dt_layout *dt_model_layout(const struct dt_model_config *config,
     }
     if (add_unit(layout, config, "", head, err) < 0)
         goto error;
+    layout->tied = config->tie_word_embeddings;
     dt_layout_finish(layout, world);
     return layout;
 error:
@@ -198,23 +199,28 @@ void dt_params_find(const struct dt_model_config *config,
 }
 
 struct dt_view dt_params_view(const struct dt_layout *layout,
-                              struct dt_view flat, size_t u,
+                              const struct dt_places *places, size_t u,
                               struct dt_role_range range)
 {
     if (range.count == 0)
         return (struct dt_view){0};
-    return dt_layout_params(
-        layout, flat, layout->units[u].first_param + range.first, range.count);
+    return dt_layout_params(layout, places,
+                            layout->units[u].first_param + range.first,
+                            range.count);
 }
 
-void dt_model_init_weights(const struct dt_model_config *config,
-                           const struct dt_layout *layout,
-                           struct dt_view weights, uint64_t seed)
+void dt_model_init_unit(const struct dt_model_config *config,
+                        const struct dt_layout *layout, size_t u,
+                        struct dt_view weights, uint64_t seed)
 {
-    uint64_t first = 0; /* elements before this parameter, without padding */
-    for (size_t i = 0; i < layout->param_count; i++) {
-        const struct dt_param *param = &layout->params[i];
-        float *w = dt_view_f32(dt_layout_param(layout, weights, i));
+    const struct dt_unit *unit = &layout->units[u];
+    uint64_t first = 0; /* elements before the parameter, without padding */
+    for (size_t i = 0; i < unit->first_param; i++)
+        first += layout->params[i].count;
+    for (size_t i = 0; i < unit->param_count; i++) {
+        const struct dt_param *param = &layout->params[unit->first_param + i];
+        float *w = dt_view_f32(
+            dt_view_slice(weights, param->offset - unit->offset, param->count));
         double std = config->initializer_range;
         /* GPT-2: the residual stream has 2 n_layer such summands */
         if (dt_str_ends_with(param->name, "c_proj.weight"))

@@ -47,9 +47,9 @@ struct dt_role_range {
 void dt_params_find(const struct dt_model_config *config,
                     struct dt_role_range ranges[DT_ROLES]);
 
-/* The range in `flat` of a role of unit u; count 0 if there is none. */
+/* The place of a role of unit u; count 0 if there is none. */
 struct dt_view dt_params_view(const struct dt_layout *layout,
-                              struct dt_view flat, size_t u,
+                              const struct dt_places *places, size_t u,
                               struct dt_role_range range);
 
 #endif /* DT_MODEL_PARAMS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adamw.c - AdamW over the flat buffers, and clipping by the global norm */
+/* adamw.c - AdamW on ranges of the flat buffers */
 #include "config.h"
 
 #include <math.h>
@@ -10,8 +10,7 @@
 struct dt_optim {
     struct dt_exec exec;
     struct dt_optim_options options;
-    struct dt_buffer *m_buf, *v_buf, *bounds_buf;
-    struct dt_view m, v;
+    struct dt_buffer *bounds_buf;
     struct dt_adamw adamw;
     long steps;
 };
@@ -77,8 +76,6 @@ void dt_optim_destroy(struct dt_optim *optim)
 {
     if (!optim)
         return;
-    dt_buffer_destroy(optim->m_buf);
-    dt_buffer_destroy(optim->v_buf);
     dt_buffer_destroy(optim->bounds_buf);
     free(optim);
 }
@@ -88,7 +85,6 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
                                  const struct dt_optim_options *options,
                                  struct dt_error *err)
 {
-    size_t bytes = layout->count * sizeof(float);
     struct dt_optim *optim = calloc(1, sizeof(*optim));
     if (!optim) {
         dt_error_set(err, EX_OSERR, "out of memory");
@@ -96,16 +92,10 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
     }
     optim->exec = *exec;
     optim->options = *options;
-    if (!(optim->m_buf =
-              dt_buffer_create(exec->device, bytes, "AdamW's m", err)) ||
-        !(optim->v_buf =
-              dt_buffer_create(exec->device, bytes, "AdamW's v", err)) ||
-        upload_runs(optim, layout, err) < 0) {
+    if (upload_runs(optim, layout, err) < 0) {
         dt_optim_destroy(optim);
         return NULL;
     }
-    optim->m = dt_view_of(optim->m_buf, DT_F32);
-    optim->v = dt_view_of(optim->v_buf, DT_F32);
     optim->adamw = (struct dt_adamw){
         .beta1 = options->beta1,
         .beta2 = options->beta2,
@@ -127,26 +117,15 @@ struct dt_step_params dt_optim_step_params(const struct dt_optim *optim, long n,
     };
 }
 
-void dt_optim_step(struct dt_optim *optim, struct dt_view step,
-                   struct dt_view master, struct dt_view weights,
-                   struct dt_view grads, double max_norm)
+void dt_optim_update(const struct dt_optim *optim, struct dt_view step,
+                     size_t first, struct dt_view master,
+                     struct dt_view weights, struct dt_view grads,
+                     struct dt_view m, struct dt_view v)
 {
-    const struct dt_ops *ops = optim->exec.ops;
-    struct dt_stream *stream = optim->exec.stream;
-    ops->sum_of_squares(stream, step, grads);
-    ops->clip_and_check(stream, step, max_norm);
-    ops->adamw(stream, step, master, weights, grads, optim->m, optim->v,
-               &optim->adamw);
-}
-
-struct dt_view dt_optim_m(const struct dt_optim *optim)
-{
-    return optim->m;
-}
-
-struct dt_view dt_optim_v(const struct dt_optim *optim)
-{
-    return optim->v;
+    struct dt_adamw adamw = optim->adamw;
+    adamw.first = first;
+    optim->exec.ops->adamw(optim->exec.stream, step, master, weights, grads, m,
+                           v, &adamw);
 }
 
 long dt_optim_steps(const struct dt_optim *optim)

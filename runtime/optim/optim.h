@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim.h - AdamW on the flat buffers, clipping, schedules, loss scaling */
+/* optim.h - AdamW, schedules, loss scaling */
 #ifndef DT_OPTIM_OPTIM_H
 #define DT_OPTIM_OPTIM_H
 
@@ -18,11 +18,12 @@ struct dt_optim_options {
     enum dt_decay_filter decay_filter;
 };
 
-/* AdamW state for all parameters of a layout: m and v, fp32, zero at first. */
+/* AdamW for the parameters of a layout. Weights and moments belong to the
+ * caller.
+ */
 struct dt_optim;
 
-/* State in memory of exec->device; layout is borrowed. NULL and err: EX_OSERR.
- */
+/* NULL and err: EX_OSERR. */
 struct dt_optim *dt_optim_create(const struct dt_layout *layout,
                                  const struct dt_exec *exec,
                                  const struct dt_optim_options *options,
@@ -33,20 +34,18 @@ void dt_optim_destroy(struct dt_optim *optim); /* NULL is fine */
 struct dt_step_params dt_optim_step_params(const struct dt_optim *optim, long n,
                                            double lr);
 
-/* Ends a step (ops.h): the norm of `grads` over all parameters (padding is
- * zero), clipping to max_norm, the outcome, and if it is DT_STEP_TAKEN AdamW on
- * every parameter of `master`, fp32. `weights` becomes master, rounded; absent
- * (count 0) if the model computes with master directly.
+/* AdamW on a range of the flat buffers that begins at element `first`, if the
+ * outcome of `step` is DT_STEP_TAKEN (ops.h): all views have the same count.
+ * `weights` becomes master, rounded; absent (count 0) if the model computes
+ * with master directly. The bits do not depend on how ranges are cut, at
+ * multiples of 128 elements.
  */
-void dt_optim_step(struct dt_optim *optim, struct dt_view step,
-                   struct dt_view master, struct dt_view weights,
-                   struct dt_view grads, double max_norm);
+void dt_optim_update(const struct dt_optim *optim, struct dt_view step,
+                     size_t first, struct dt_view master,
+                     struct dt_view weights, struct dt_view grads,
+                     struct dt_view m, struct dt_view v);
 
-/* State for checkpoints: flat m and v in the layout, and the number of steps
- * taken, which the caller counts.
- */
-struct dt_view dt_optim_m(const struct dt_optim *optim);
-struct dt_view dt_optim_v(const struct dt_optim *optim);
+/* The number of steps taken, which the caller counts. */
 long dt_optim_steps(const struct dt_optim *optim);
 void dt_optim_set_steps(struct dt_optim *optim, long steps);
 

@@ -1,41 +1,127 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parallel.h - reduces gradients over ranks
+ * parallel.h - who holds which part of weights, gradients and optimizer state
  *
- * ddp: every rank holds everything; the gradients of a unit are summed over
- * ranks while the backward pass of the units below runs.
+ * A strategy is three choices (Rajbhandari et al., "ZeRO", arXiv 1910.02054):
+ *
+ *   strategy  weights    gradients   optimizer state
+ *   ddp       all        all         all
+ *   zero1     all        all         part
+ *   zero2     all        in slots    part
+ *   zero3     in slots   in slots    part
+ *
+ * A rank owns part `rank` of every unit (dt_layout_part). What is in slots is
+ * there only for the time of a unit's pass: weights are gathered before it,
+ * gradients summed into the owners' parts after it. Slots have fixed addresses:
+ * block u always uses slot u mod k, so graphs stay valid.
+ *
+ * All strategies compute the same bits in the same world, as long as a step is
+ * one micro-batch, or the strategies treat gradients alike: zero2 and zero3 add
+ * micro-batches after the sum over ranks, ddp and zero1 before it.
+ *
+ * Calls of one micro-batch, on all ranks in the same order, each before or
+ * after the model's work of that unit is queued:
+ *
+ *   begin; forward(u) for u = 0 .. n-2; backward(u) and ready(u) for u = n-1 ..
+ *   0, where the last unit's forward pass belongs to backward(n-1)
+ *
+ * and of a step, after its last micro-batch: finish; then for each unit an
+ * update of dt_parallel_update's views and publish. Work is queued to
+ * exec->stream. Unless stated otherwise -1 means that the device or a peer
+ * failed, as dt_comm_wait says.
  */
 #ifndef DT_PARALLEL_PARALLEL_H
 #define DT_PARALLEL_PARALLEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "base/error.h"
 #include "comm/comm.h"
-#include "tensor/layout.h"
-
-struct dt_parallel_options {
-    size_t bucket_bytes;  /* neighbouring units are reduced together up to it */
-    enum dt_dtype wire;   /* DT_F32 or DT_BF16 */
-};
+#include "ops/ops.h"
+#include "parallel/memory.h"
 
 struct dt_parallel;
 
-/* Borrows everything except options. NULL and err: EX_OSERR. */
-struct dt_parallel *
-dt_parallel_create(const struct dt_layout *layout, struct dt_comm *comm,
-                   struct dt_view grads,
-                   const struct dt_parallel_options *options,
-                   struct dt_error *err);
+/* Everything is zero at first. Borrows layout, comm and what exec points to.
+ * NULL and err: EX_OSERR.
+ */
+struct dt_parallel *dt_parallel_create(
+    const struct dt_layout *layout, struct dt_comm *comm,
+    const struct dt_exec *exec, const struct dt_parallel_options *options,
+    struct dt_error *err);
 void dt_parallel_destroy(struct dt_parallel *parallel); /* NULL is fine */
 
-/* The gradients of unit u are final on this rank; called in backward order,
- * on the last micro-batch of a step only. Starts reductions, never waits.
+/* Where the model finds weights and puts gradients; fixed until destroy. */
+struct dt_places dt_parallel_weights(const struct dt_parallel *parallel);
+struct dt_places dt_parallel_grads(const struct dt_parallel *parallel);
+
+/* Begins micro-batch `a` of `count` in a step. Returns whether the model adds
+ * to the gradients that are in their places, instead of overwriting them.
+ */
+bool dt_parallel_begin(struct dt_parallel *parallel, size_t a, size_t count);
+
+/* The weights of unit u are there for its forward pass (in an evaluation of the
+ * last unit too), or, with a place for its gradients, for its backward pass.
+ * Unit 0 is an embedding, which does not need its weights to go back. The next
+ * unit is on its way.
+ */
+int dt_parallel_forward(struct dt_parallel *parallel, size_t u,
+                        struct dt_error *err);
+int dt_parallel_backward(struct dt_parallel *parallel, size_t u,
+                         struct dt_error *err);
+
+/* The gradients of unit u are final for this micro-batch. Starts reductions,
+ * never waits.
  */
 int dt_parallel_ready(struct dt_parallel *parallel, size_t u,
                       struct dt_error *err);
 
-/* Waits until grads hold the sum over ranks. */
+/* Completes the sums over ranks: the gradients of this rank's parts are there,
+ * in ddp all.
+ */
 int dt_parallel_finish(struct dt_parallel *parallel, struct dt_error *err);
+
+/* The views of an update. */
+struct dt_update {
+    size_t first; /* element of the flat buffer at which they begin */
+    struct dt_view master, grads, m, v;
+    struct dt_view weights; /* the rounded master; count 0: nothing to round */
+};
+
+/* What this rank updates of unit u: its part, in ddp all of it. */
+struct dt_update dt_parallel_update(const struct dt_parallel *parallel,
+                                    size_t u);
+
+/* The update of unit u is queued: its weights go to the ranks that keep them.
+ */
+int dt_parallel_publish(struct dt_parallel *parallel, size_t u,
+                        struct dt_error *err);
+
+/* Tensors of which each rank owns a part, fp32. */
+enum dt_owned {
+    DT_OWNED_MASTER, /* the weights */
+    DT_OWNED_M,      /* AdamW's moments */
+    DT_OWNED_V,
+    DT_OWNED_GRADS,
+    DT_OWNED_COUNT
+};
+
+/* This rank's part of unit u (dt_layout_part). */
+struct dt_view dt_parallel_part(const struct dt_parallel *parallel,
+                                enum dt_owned kind, size_t u);
+
+/* The parts of master, m and v were loaded: makes all else that ranks hold of
+ * unit u equal to them. Called for all units.
+ */
+int dt_parallel_loaded(struct dt_parallel *parallel, size_t u,
+                       struct dt_error *err);
+
+/* All of unit u on every rank, to be saved: in the compute type, or in fp32 if
+ * `master`. Valid until the next call of any function. Needs memory for a unit
+ * only in the strategies that do not have it, until dt_parallel_gathered.
+ */
+int dt_parallel_gather(struct dt_parallel *parallel, size_t u, bool master,
+                       struct dt_view *unit, struct dt_error *err);
+void dt_parallel_gathered(struct dt_parallel *parallel);
 
 #endif /* DT_PARALLEL_PARALLEL_H */

@@ -267,9 +267,9 @@ int dt_engine_generate(struct dt_engine *engine,
     int result =
         make_rows(engine, prompts, rows, generation.max_tokens, &batch, err);
     if (result == 0) {
-        decoder =
-            dt_decoder_create(&engine->config, engine->layout, &engine->exec,
-                              engine->weights, rows, batch.length, err);
+        decoder = dt_decoder_create(
+            &engine->config, engine->layout, &engine->exec,
+            dt_places_flat(engine->weights), rows, batch.length, err);
         generation.stop = engine->stop;
         generation.stop_count = engine->stop_count;
         result = decoder

@@ -117,14 +117,46 @@ void dt_layout_join(struct dt_layout *layout)
     last->joined = true;
 }
 
+struct dt_view dt_layout_unit(const struct dt_layout *layout,
+                              const struct dt_places *places, size_t u)
+{
+    const struct dt_unit *unit = &layout->units[u];
+    return places->units
+               ? places->units[u]
+               : dt_view_slice(places->flat, unit->offset, unit->count);
+}
+
+struct dt_range dt_layout_part(const struct dt_layout *layout, size_t u,
+                               int rank, int world)
+{
+    const struct dt_unit *unit = &layout->units[u];
+    size_t count = unit->count / (size_t)world;
+    assert(unit->count % (size_t)world == 0);
+    return (struct dt_range){unit->offset + (size_t)rank * count, count};
+}
+
+struct dt_range dt_layout_overlap(const struct dt_layout *layout, size_t i,
+                                  struct dt_range range)
+{
+    const struct dt_param *param = &layout->params[i];
+    size_t first = range.first, end = range.first + range.count;
+    if (first < param->offset)
+        first = param->offset;
+    if (end > param->offset + param->count)
+        end = param->offset + param->count;
+    return (struct dt_range){first, first < end ? end - first : 0};
+}
+
 struct dt_view dt_layout_params(const struct dt_layout *layout,
-                                struct dt_view flat, size_t first, size_t count)
+                                const struct dt_places *places, size_t first,
+                                size_t count)
 {
     const struct dt_param *begin = &layout->params[first];
     const struct dt_param *end = &begin[count - 1];
     for (const struct dt_param *p = begin + 1; p <= end; p++)
         assert(p->joined);
-    return dt_view_slice(flat, begin->offset,
+    return dt_view_slice(dt_layout_unit(layout, places, begin->unit),
+                         begin->offset - layout->units[begin->unit].offset,
                          end->offset + end->count - begin->offset);
 }
 

@@ -48,6 +48,15 @@ struct dt_layout {
     size_t unit_count;
     size_t count;       /* elements of a flat buffer, padding included */
     size_t param_total; /* elements of all parameters, without padding */
+    bool tied;          /* the last unit computes with unit 0's weights too */
+};
+
+/* Where the units of one kind are: in a flat buffer, or each in a place of its
+ * own, which two units may share at different times.
+ */
+struct dt_places {
+    struct dt_view flat;
+    const struct dt_view *units; /* (unit_count); NULL: in flat */
 };
 
 /* An empty layout, or NULL and err. */
@@ -71,15 +80,46 @@ void dt_layout_join(struct dt_layout *layout);
 /* Fixes all offsets for `world` ranks. Call once, after the last parameter. */
 void dt_layout_finish(struct dt_layout *layout, int world);
 
+/* The places of units in a flat buffer; the type of those in `places`. */
+static inline struct dt_places dt_places_flat(struct dt_view flat)
+{
+    return (struct dt_places){.flat = flat};
+}
+
+static inline enum dt_dtype dt_places_dtype(const struct dt_places *places)
+{
+    return places->units ? places->units[0].dtype : places->flat.dtype;
+}
+
+/* Unit u as a whole, padding included. */
+struct dt_view dt_layout_unit(const struct dt_layout *layout,
+                              const struct dt_places *places, size_t u);
+
+/* Elements of a flat buffer. */
+struct dt_range {
+    size_t first, count;
+};
+
+/* The part of unit u that belongs to `rank` of `world` ranks, for which the
+ * layout was finished: all parts of a unit are equally long, in the order of
+ * ranks.
+ */
+struct dt_range dt_layout_part(const struct dt_layout *layout, size_t u,
+                               int rank, int world);
+
+/* The elements of parameter i that are in `range`; count 0: none. */
+struct dt_range dt_layout_overlap(const struct dt_layout *layout, size_t i,
+                                  struct dt_range range);
+
 /* The range of parameter i in the flat buffer `flat`. */
 struct dt_view dt_layout_param(const struct dt_layout *layout,
                                struct dt_view flat, size_t i);
 
-/* The range of parameters first .. first + count - 1, all joined except the
- * first: matrices with rows of equal length are then one matrix.
+/* The range of parameters first .. first + count - 1 of one unit, all joined
+ * except the first: matrices with rows of equal length are then one matrix.
  */
 struct dt_view dt_layout_params(const struct dt_layout *layout,
-                                struct dt_view flat, size_t first,
+                                const struct dt_places *places, size_t first,
                                 size_t count);
 
 /* Index of the parameter called `name`, or -1. */

@@ -14,6 +14,7 @@
 #include "ckpt/ckpt.h"
 #include "model/model.h"
 #include "weights/export.h"
+#include "weights/parts.h"
 #include "weights/weights.h"
 
 static bool has_file(const char *dir, const char *name)
@@ -87,8 +88,17 @@ static int load_weights(const struct dt_export *export,
                         const struct dt_layout *layout, struct dt_view weights,
                         struct dt_error *err)
 {
-    int rc = dt_weights_load_master(export->found, layout, weights, err);
-    return rc ? rc : dt_weights_load(export->found, layout, weights, err);
+    struct dt_parts *parts;
+    if (dt_parts_open(export->found, layout, &parts, err) < 0)
+        return -1;
+    int rc = parts ? dt_parts_have(parts, DT_OWNED_MASTER, err) : 0;
+    if (rc > 0)
+        rc = dt_parts_read(parts, DT_OWNED_MASTER,
+                           (struct dt_range){0, layout->count}, weights, err);
+    else if (rc == 0)
+        rc = dt_weights_load(export->found, layout, weights, err);
+    dt_parts_close(parts);
+    return rc;
 }
 
 static int write_model(const struct dt_export *export,
@@ -105,7 +115,7 @@ static int write_model(const struct dt_export *export,
                                            .stored = weights.dtype,
                                            .max_shard_bytes =
                                                export->max_shard_bytes,
-                                           .source = export->found};
+                                           .tokenizer = export->found};
     struct dt_ckpt_writer *writer =
         dt_ckpt_begin_dir(export->to, export->overwrite, err);
     int rc = writer ? dt_weights_save(writer, &files, err) : -1;

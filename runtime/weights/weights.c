@@ -21,9 +21,10 @@
 enum { MISFITS_SHOWN = 4 };
 
 /* Which tensor fills which parameter, and the names that have no counterpart.
- * The strings are owned by the files and by the layout.
+ * These strings are owned by the files and by the layout.
  */
-struct match {
+struct dt_weights {
+    char *dir; /* for messages */
     struct dt_safetensors *st;
     const struct dt_layout *layout;
     const char **sources; /* (param_count) tensor of each parameter, or NULL */
@@ -31,31 +32,6 @@ struct match {
     size_t missing_count, unexpected_count;
     bool tied_head; /* the files have a head that the layout has not */
 };
-
-/* Opens the files in dir; match_fini also after -1. */
-static int match_init(struct match *m, const char *dir,
-                      const struct dt_layout *layout, struct dt_error *err)
-{
-    struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
-    *m = (struct match){.st = st, .layout = layout};
-    if (!st)
-        return -1;
-    m->sources = calloc(layout->param_count, sizeof(*m->sources));
-    m->missing = calloc(layout->param_count, sizeof(*m->missing));
-    m->unexpected =
-        calloc(dt_safetensors_count(st) + 1, sizeof(*m->unexpected));
-    if (m->sources && m->missing && m->unexpected)
-        return 0;
-    return dt_error_set(err, EX_OSERR, "out of memory");
-}
-
-static void match_fini(struct match *m)
-{
-    free(m->sources);
-    free(m->missing);
-    free(m->unexpected);
-    dt_safetensors_close(m->st);
-}
 
 /* The index of the parameter that tensor `name` holds, or -1. Files of a model
  * saved without its head lack the first word of the names.
@@ -86,7 +62,7 @@ static bool is_buffer(const char *name)
     return false;
 }
 
-static void match_names(struct match *m)
+static void match_names(struct dt_weights *m)
 {
     for (size_t t = 0; t < dt_safetensors_count(m->st); t++) {
         const char *name = dt_safetensors_name(m->st, t);
@@ -112,8 +88,7 @@ static void complain(struct dt_error *problems, const char *what,
         dt_error_add(problems, EX_DATAERR, "%s %s", what, text);
 }
 
-static void check_shapes(const struct match *m, enum dt_dtype dtype,
-                         struct dt_error *problems)
+static void check_shapes(const struct dt_weights *m, struct dt_error *problems)
 {
     struct dt_error one;
     size_t count = 0;
@@ -121,7 +96,7 @@ static void check_shapes(const struct match *m, enum dt_dtype dtype,
         const struct dt_param *param = &m->layout->params[i];
         if (m->sources[i] &&
             dt_safetensors_check(m->st, m->sources[i], param->ndim,
-                                 param->shape, dtype, &one) < 0 &&
+                                 param->shape, DT_F32, &one) < 0 &&
             count++ < MISFITS_SHOWN)
             dt_error_add(problems, EX_DATAERR, "%s", one.text);
     }
@@ -130,48 +105,17 @@ static void check_shapes(const struct match *m, enum dt_dtype dtype,
                      count - MISFITS_SHOWN);
 }
 
-/* Checks a head in the files of a model that ties it to the embedding: both
- * must be equal.
- */
-static int check_tied(const struct match *m, const char *dir,
-                      struct dt_error *err)
-{
-    int equal = dt_safetensors_equal(m->st, HEAD, m->sources[0], err);
-    if (equal == 0)
-        return dt_error_set(err, EX_DATAERR,
-                            "%s: " HEAD
-                            " differs from %s, but config.json ties them",
-                            dir, m->layout->params[0].name);
-    return equal < 0 ? -1 : 0;
-}
-
-static int check(struct match *m, const char *dir, enum dt_dtype dtype,
-                 struct dt_error *err)
+static int check_names(struct dt_weights *w, const char *dir,
+                       struct dt_error *err)
 {
     struct dt_error problems = {0};
-    match_names(m);
-    complain(&problems, "missing", m->missing, m->missing_count);
-    complain(&problems, "unexpected", m->unexpected, m->unexpected_count);
-    check_shapes(m, dtype, &problems);
+    match_names(w);
+    complain(&problems, "missing", w->missing, w->missing_count);
+    complain(&problems, "unexpected", w->unexpected, w->unexpected_count);
+    check_shapes(w, &problems);
     return problems.text[0]
                ? dt_error_set(err, EX_DATAERR, "%s: %s", dir, problems.text)
                : 0;
-}
-
-static int read_tensors(const struct match *m, struct dt_view weights,
-                        struct dt_error *err)
-{
-    size_t n = m->layout->param_count;
-    struct dt_ckpt_tensor *tensors = calloc(n, sizeof(*tensors));
-    if (!tensors)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    for (size_t i = 0; i < n; i++) {
-        tensors[i] = dt_weights_tensor(m->layout, weights, i, m->sources[i]);
-        tensors[i].finite = true;
-    }
-    int rc = dt_safetensors_read_all(m->st, tensors, n, err);
-    free(tensors);
-    return rc;
 }
 
 int dt_weights_find(const char *dir, char found[PATH_MAX], struct dt_error *err)
@@ -194,29 +138,91 @@ int dt_weights_find(const char *dir, char found[PATH_MAX], struct dt_error *err)
                         dir);
 }
 
-int dt_weights_load(const char *dir, const struct dt_layout *layout,
-                    struct dt_view weights, struct dt_error *err)
+void dt_weights_close(struct dt_weights *w)
 {
-    struct match match;
-    int rc = match_init(&match, dir, layout, err);
-    if (rc == 0)
-        rc = check(&match, dir, weights.dtype, err);
-    if (rc == 0 && match.tied_head)
-        rc = check_tied(&match, dir, err);
-    if (rc == 0)
-        rc = read_tensors(&match, weights, err);
-    match_fini(&match);
+    if (!w)
+        return;
+    free(w->sources);
+    free(w->missing);
+    free(w->unexpected);
+    free(w->dir);
+    dt_safetensors_close(w->st);
+    free(w);
+}
+
+struct dt_weights *dt_weights_open(const char *dir,
+                                   const struct dt_layout *layout,
+                                   struct dt_error *err)
+{
+    struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
+    struct dt_weights *w = st ? calloc(1, sizeof(*w)) : NULL;
+    if (!w) {
+        if (st)
+            dt_error_set(err, EX_OSERR, "out of memory");
+        dt_safetensors_close(st);
+        return NULL;
+    }
+    *w = (struct dt_weights){
+        .dir = strdup(dir),
+        .st = st,
+        .layout = layout,
+        .sources = calloc(layout->param_count, sizeof(*w->sources)),
+        .missing = calloc(layout->param_count, sizeof(*w->missing)),
+        .unexpected =
+            calloc(dt_safetensors_count(st) + 1, sizeof(*w->unexpected)),
+    };
+    if (!w->dir || !w->sources || !w->missing || !w->unexpected)
+        dt_error_set(err, EX_OSERR, "out of memory");
+    else if (check_names(w, dir, err) == 0)
+        return w;
+    dt_weights_close(w);
+    return NULL;
+}
+
+int dt_weights_check_head(const struct dt_weights *w, struct dt_error *err)
+{
+    int equal = w->tied_head
+                    ? dt_safetensors_equal(w->st, HEAD, w->sources[0], err)
+                    : 1;
+    if (equal == 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: " HEAD
+                            " differs from %s, but config.json ties them",
+                            w->dir, w->layout->params[0].name);
+    return equal < 0 ? -1 : 0;
+}
+
+int dt_weights_read(const struct dt_weights *w, struct dt_range range,
+                    struct dt_view to, struct dt_error *err)
+{
+    size_t n = w->layout->param_count, count = 0;
+    struct dt_ckpt_tensor *tensors = calloc(n, sizeof(*tensors));
+    if (!tensors)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        struct dt_range part = dt_layout_overlap(w->layout, i, range);
+        if (part.count == 0)
+            continue;
+        struct dt_ckpt_tensor *tensor = &tensors[count++];
+        *tensor = dt_weights_tensor(w->layout, i, w->sources[i]);
+        tensor->view = dt_view_slice(to, part.first - range.first, part.count);
+        tensor->first = part.first - w->layout->params[i].offset;
+        tensor->finite = true;
+    }
+    int rc = dt_safetensors_read_all(w->st, tensors, count, err);
+    free(tensors);
     return rc;
 }
 
-int dt_weights_check(const char *dir, const struct dt_layout *layout,
-                     struct dt_error *err)
+int dt_weights_load(const char *dir, const struct dt_layout *layout,
+                    struct dt_view to, struct dt_error *err)
 {
-    struct match match;
-    int rc = match_init(&match, dir, layout, err);
-    if (rc == 0)
-        rc = check(&match, dir, DT_F32, err);
-    match_fini(&match);
+    struct dt_weights *w = dt_weights_open(dir, layout, err);
+    int rc =
+        w && dt_weights_check_head(w, err) == 0
+            ? dt_weights_read(w, (struct dt_range){0, layout->count}, to, err)
+            : -1;
+    dt_weights_close(w);
     return rc;
 }
 
@@ -238,42 +244,4 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
                  : dt_error_set(err, EX_DATAERR,
                                 "%s: no tensor %s of F32, BF16 or F16", dir,
                                 layout->params[0].name);
-}
-
-/* Reads the fp32 weights. Returns 1, or 0 if there are none, which the first
- * one decides; if it is there, all must be.
- */
-static int read_masters(const struct dt_safetensors *st,
-                        const struct dt_layout *layout, struct dt_view weights,
-                        struct dt_error *err)
-{
-    enum dt_dtype dtype;
-    struct dt_ckpt_tensor *tensors =
-        dt_weights_list(layout, &weights,
-                        (const char *const[]){DT_OPTIM_MASTER}, 1, DT_F32, err);
-    if (!tensors)
-        return -1;
-    for (size_t i = 0; i < layout->param_count; i++)
-        tensors[i].finite = true;
-    int rc = dt_safetensors_dtype(st, tensors[0].name, &dtype) == 0;
-    if (rc &&
-        dt_safetensors_read_all(st, tensors, layout->param_count, err) < 0)
-        rc = -1;
-    dt_weights_free_list(tensors, layout->param_count);
-    return rc;
-}
-
-int dt_weights_load_master(const char *dir, const struct dt_layout *layout,
-                           struct dt_view weights, struct dt_error *err)
-{
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/" DT_OPTIM_FILE, dir) >=
-        (int)sizeof(path))
-        return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
-    if (access(path, F_OK) < 0 && errno == ENOENT)
-        return 0;
-    struct dt_safetensors *st = dt_safetensors_open(path, err);
-    int rc = st ? read_masters(st, layout, weights, err) : -1;
-    dt_safetensors_close(st);
-    return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights_save.c - writes flat buffers as tensors and model directories */
+/* weights_save.c - writes model directories */
 #include "config.h"
 
 #include <stdint.h>
@@ -14,45 +14,29 @@ enum {
 };
 
 struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
-                                        struct dt_view flat, size_t i,
-                                        const char *name)
+                                        size_t i, const char *name)
 {
     const struct dt_param *param = &layout->params[i];
-    struct dt_ckpt_tensor tensor = {.name = name,
-                                    .ndim = param->ndim,
-                                    .view = dt_layout_param(layout, flat, i)};
+    struct dt_ckpt_tensor tensor = {.name = name, .ndim = param->ndim};
     memcpy(tensor.shape, param->shape, sizeof(param->shape));
     return tensor;
 }
 
-void dt_weights_free_list(struct dt_ckpt_tensor *tensors, size_t count)
+/* The tensors of the model, to be written as `stored`; NULL: out of memory. */
+static struct dt_ckpt_tensor *list_tensors(const struct dt_weights_files *files)
 {
-    for (size_t i = 0; tensors && i < count; i++)
-        free((char *)(uintptr_t)tensors[i].name);
-    free(tensors);
-}
-
-struct dt_ckpt_tensor *dt_weights_list(const struct dt_layout *layout,
-                                       const struct dt_view *flats,
-                                       const char *const *prefixes,
-                                       size_t count, enum dt_dtype stored,
-                                       struct dt_error *err)
-{
-    size_t n = layout->param_count;
-    struct dt_ckpt_tensor *tensors = calloc(n * count, sizeof(*tensors));
-    for (size_t i = 0; tensors && i < n * count; i++) {
-        char *name;
-        if (asprintf(&name, "%s%s", prefixes[i / n],
-                     layout->params[i % n].name) < 0) {
-            dt_weights_free_list(tensors, i);
-            tensors = NULL;
-            break;
-        }
-        tensors[i] = dt_weights_tensor(layout, flats[i / n], i % n, name);
-        tensors[i].stored = stored;
+    const struct dt_layout *layout = files->layout;
+    struct dt_ckpt_tensor *tensors =
+        calloc(layout->param_count, sizeof(*tensors));
+    for (size_t i = 0; tensors && i < layout->param_count; i++) {
+        const struct dt_param *param = &layout->params[i];
+        tensors[i] = dt_weights_tensor(layout, i, param->name);
+        tensors[i].stored = files->stored;
+        tensors[i].view = files->source
+                              ? (struct dt_view){.count = param->count,
+                                                 .dtype = files->weights.dtype}
+                              : dt_layout_param(layout, files->weights, i);
     }
-    if (!tensors)
-        dt_error_set(err, EX_OSERR, "out of memory");
     return tensors;
 }
 
@@ -79,19 +63,30 @@ static int add_copies(struct dt_ckpt_writer *writer, const char *source,
     return 0;
 }
 
+static int add_texts(struct dt_ckpt_writer *writer,
+                     const struct dt_weights_files *files, struct dt_error *err)
+{
+    if (dt_ckpt_add_text(writer, "config.json", files->config, err) < 0)
+        return -1;
+    return files->tokenizer ? add_copies(writer, files->tokenizer, err) : 0;
+}
+
 int dt_weights_save(struct dt_ckpt_writer *writer,
                     const struct dt_weights_files *files, struct dt_error *err)
 {
-    size_t count = files->layout->param_count;
-    if (dt_ckpt_add_text(writer, "config.json", files->config, err) < 0 ||
-        (files->source && add_copies(writer, files->source, err) < 0))
-        return -1;
-    struct dt_ckpt_tensor *tensors =
-        dt_weights_list(files->layout, &files->weights,
-                        (const char *const[]){""}, 1, files->stored, err);
-    int rc = tensors ? dt_ckpt_add_model(writer, tensors, count,
-                                         files->max_shard_bytes, err)
-                     : -1;
-    dt_weights_free_list(tensors, count);
+    struct dt_error late;
+    int world = files->source ? files->world : 1;
+    struct dt_ckpt_tensor *tensors = list_tensors(files);
+    if (!tensors)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    if (files->tensors)
+        *files->tensors = tensors;
+    int rc = files->rank == 0 ? add_texts(writer, files, err) : 0;
+    /* after a failure, too: ranks fetch together */
+    if (dt_ckpt_add_model(writer, world, tensors, files->layout->param_count,
+                          files->max_shard_bytes, files->source,
+                          rc < 0 ? &late : err) < 0)
+        rc = -1;
+    free(tensors);
     return rc;
 }

@@ -40,6 +40,7 @@ struct run {
     struct dt_exec exec; /* with these ops */
     struct dt_layout *layout;
     struct dt_view master, weights, grads; /* master is weights in fp32 */
+    struct dt_view m, v;
     struct dt_view scalars;
     struct dt_model *model;
     struct dt_optim *optim;
@@ -80,7 +81,10 @@ static void fill(struct run *run)
 
     must(dt_host_copy_open(&mirror, &run->exec, run->master, false, &err) == 0,
          &err);
-    dt_model_init_weights(&run->config, run->layout, mirror.here, 1);
+    const struct dt_places places = dt_places_flat(mirror.here);
+    for (size_t u = 0; u < run->layout->unit_count; u++)
+        dt_model_init_unit(&run->config, run->layout, u,
+                           dt_layout_unit(run->layout, &places, u), 1);
     must(dt_host_copy_publish(&mirror, &err) == 0, &err);
     dt_host_copy_close(&mirror);
 }
@@ -95,14 +99,17 @@ static void init(struct run *run)
     must(run->layout, &err);
     run->master = run->weights = flat(run, DT_F32, "weights");
     run->grads = flat(run, DT_F32, "gradients");
+    run->m = flat(run, DT_F32, "m");
+    run->v = flat(run, DT_F32, "v");
     run->scalars = allocate(run, DT_STEP_COUNT, DT_F64, "scalars");
     fill(run);
     if (run->options.compute != DT_F32) {
         run->weights = flat(run, run->options.compute, "weights");
         run->ops.convert(run->exec.stream, run->weights, run->master);
     }
-    run->model = dt_model_create(&run->config, run->layout, &run->exec,
-                                 run->weights, run->grads, &run->options, &err);
+    run->model = dt_model_create(
+        &run->config, run->layout, &run->exec, dt_places_flat(run->weights),
+        dt_places_flat(run->grads), &run->options, &err);
     must(run->model, &err);
     run->optim = dt_optim_create(run->layout, &run->exec, &options, &err);
     must(run->optim, &err);
@@ -129,10 +136,12 @@ static double run_step(struct run *run, const struct dt_batch *batch)
     dt_model_loss_and_backward(run->model, run->scalars, false);
     for (size_t u = last; u-- > 0;)
         dt_model_backward(run->model, u, false);
-    dt_optim_step(run->optim, run->scalars, run->master,
-                  run->options.compute == DT_F32 ? (struct dt_view){0}
-                                                 : run->weights,
-                  run->grads, 1.0);
+    run->ops.sum_of_squares(run->exec.stream, run->scalars, run->grads);
+    run->ops.clip_and_check(run->exec.stream, run->scalars, 1.0);
+    dt_optim_update(run->optim, run->scalars, 0, run->master,
+                    run->options.compute == DT_F32 ? (struct dt_view){0}
+                                                   : run->weights,
+                    run->grads, run->m, run->v);
     must(run->exec.device->stream_wait(run->exec.stream, &err) == 0, &err);
     return dt_clock_now() - start;
 }

@@ -121,9 +121,9 @@ resumes() {
         cat rest.log
         [[ $(<rest.log) != *"going on with other settings"* ]]
         diff <(metrics whole "$step") <(metrics rest)
-        for file in model.safetensors trainer_state.json \
-            optim-rank-00000-of-00001.safetensors; do
-            cmp {whole,rest}.out/checkpoints/latest/"$file"
+        for file in whole.out/checkpoints/latest/*.safetensors \
+            whole.out/checkpoints/latest/trainer_state.json; do
+            cmp "$file" "rest${file#whole}"
         done
         rm -r rest.out
     done
@@ -159,6 +159,12 @@ everything=(
 @test "resume at any step is bit-identical: two ranks" {
     need_mpirun
     resumes 2 24 3 "${everything[@]}" "precision: {compute: bf16}"
+}
+
+@test "resume at any step is bit-identical: zero3 on three ranks" {
+    need_mpirun
+    resumes 3 24 2 "${everything[@]/size: 2, gradient_accumulation_steps: 3/size: 2}" \
+        "precision: {compute: bf16}" "distributed.strategy: zero3"
 }
 
 @test "eval_only: the held-out loss of a finished run, which is not changed" {

@@ -46,11 +46,11 @@ layers() {
             layer("data", "base tensor tokenizer")
             layer("model", "base ops tensor")
             layer("optim", "base ops tensor")
-            layer("parallel", "base comm tensor")
+            layer("parallel", "base comm ops tensor")
             layer("report", "base")
             layer("console", "base contract")
             layer("doctor", "base launch")
-            layer("weights", "base ckpt model ops tensor")
+            layer("weights", "base ckpt model ops parallel tensor")
             layer("rollout", "base model tokenizer weights")
             layer("slurm", "base conf contract")
             layer("algo", "base ckpt comm conf data launch model ops optim " \

@@ -8,6 +8,7 @@ check_PROGRAMS += \
 	tests/parity/test_model_sft \
 	tests/parity/test_schedules \
 	tests/parity/test_tokenizer_parity \
+	tests/parity/test_zero \
 	# End of tests/parity
 
 parity_common = \
@@ -18,6 +19,7 @@ parity_common = \
 	tests/parity/subject.c \
 	tests/parity/subject.h \
 	# End of parity_common
+parity_learner = tests/parity/learner.c tests/parity/learner.h
 tests_parity_test_model_dropout_SOURCES = \
 	tests/parity/test_model_dropout.c $(parity_common)
 tests_parity_test_model_gradients_SOURCES = \
@@ -25,7 +27,10 @@ tests_parity_test_model_gradients_SOURCES = \
 tests_parity_test_model_logits_SOURCES = \
 	tests/parity/test_model_logits.c $(parity_common)
 tests_parity_test_model_sft_SOURCES = \
-	tests/parity/test_model_sft.c $(parity_common) \
+	tests/parity/test_model_sft.c $(parity_learner) $(parity_common) \
+	tests/unit/world.c tests/unit/world.h
+tests_parity_test_zero_SOURCES = \
+	tests/parity/test_zero.c $(parity_learner) $(parity_common) \
 	tests/unit/world.c tests/unit/world.h
 
 # Against the reference library itself, where there is one.

@@ -44,8 +44,9 @@ int main(int argc, char **argv)
     if (dt_weights_load(argv[1], layout, weights, &err) < 0)
         return fail();
     const struct dt_exec exec = dt_exec_cpu();
-    struct dt_model *model = dt_model_create(
-        &config, layout, &exec, weights, (struct dt_view){0}, &options, &err);
+    struct dt_model *model =
+        dt_model_create(&config, layout, &exec, dt_places_flat(weights),
+                        (struct dt_places){0}, &options, &err);
     if (!model || dt_model_bind(model, &batch, false, &err) < 0)
         return fail();
     float *logits = calloc(config.vocab_size, sizeof(*logits));

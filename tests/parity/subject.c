@@ -97,9 +97,10 @@ void subject_init(struct subject *s, const struct dt_model_config *config,
         s->grads = dt_view_of(s->grads_buf, DT_F32);
         s->grads_here = here(s, s->grads_buf);
     }
-    s->model = dt_model_create(config, s->layout, s->exec,
-                               s->copy_buf ? s->copy : s->master, s->grads,
-                               options, &err);
+    s->model =
+        dt_model_create(config, s->layout, s->exec,
+                        dt_places_flat(s->copy_buf ? s->copy : s->master),
+                        dt_places_flat(s->grads), options, &err);
     must(s->model, &err);
 }
 

@@ -35,11 +35,13 @@ static void check_family(const struct dt_layout *layout, const json_t *wanted,
         dt_buffer_create(&dt_cpu, bytes, "weights", NULL);
     struct dt_buffer *grads =
         dt_buffer_create(&dt_cpu, bytes, "gradients", NULL);
+    struct dt_buffer *m = dt_buffer_create(&dt_cpu, bytes, "m", NULL);
+    struct dt_buffer *v = dt_buffer_create(&dt_cpu, bytes, "v", NULL);
     struct dt_buffer *scalars = dt_buffer_create(
         &dt_cpu, DT_STEP_COUNT * sizeof(double), "scalars", NULL);
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_optim *optim = dt_optim_create(layout, &exec, &options, NULL);
-    assert_true(weights && grads && scalars && optim);
+    assert_true(weights && grads && m && v && scalars && optim);
     float *w = weights->data;
     for (size_t i = 0; i < layout->count; i++)
         w[i] = 1.0f;
@@ -47,9 +49,11 @@ static void check_family(const struct dt_layout *layout, const json_t *wanted,
     step[DT_STEP_LOSS_SCALE] = step[DT_STEP_TARGETS] = 1;
     step[DT_STEP_BIAS1] = step[DT_STEP_BIAS2] = 1;
     step[DT_STEP_LR] = 0.1;
-    dt_optim_step(optim, dt_view_of(scalars, DT_F64),
-                  dt_view_of(weights, DT_F32), (struct dt_view){0},
-                  dt_view_of(grads, DT_F32), 0);
+    exec.ops->clip_and_check(NULL, dt_view_of(scalars, DT_F64), 0);
+    dt_optim_update(optim, dt_view_of(scalars, DT_F64), 0,
+                    dt_view_of(weights, DT_F32), (struct dt_view){0},
+                    dt_view_of(grads, DT_F32), dt_view_of(m, DT_F32),
+                    dt_view_of(v, DT_F32));
     assert_int_equal(layout->param_count, json_object_size(wanted));
     for (size_t i = 0; i < layout->param_count; i++) {
         const struct dt_param *param = &layout->params[i];
@@ -63,6 +67,8 @@ static void check_family(const struct dt_layout *layout, const json_t *wanted,
     dt_optim_destroy(optim);
     dt_buffer_destroy(weights);
     dt_buffer_destroy(grads);
+    dt_buffer_destroy(m);
+    dt_buffer_destroy(v);
     dt_buffer_destroy(scalars);
 }
 

@@ -139,7 +139,7 @@ static void decoding(void **state)
         base += documents[i].count;
     }
     struct dt_decoder *decoder =
-        dt_decoder_create(&r.config, s.layout, s.exec, s.master,
+        dt_decoder_create(&r.config, s.layout, s.exec, dt_places_flat(s.master),
                           REFERENCE_DOCUMENTS, ROWS_WIDTH, NULL);
     assert_non_null(decoder);
     assert_int_equal(
@@ -185,8 +185,9 @@ static void a_window_of_one_sees_only_its_own_token(void **state)
     (void)state;
     subject_init(&s, &r.config, &options);
     reference_load(&r, &s);
-    struct dt_decoder *decoder = dt_decoder_create(
-        &r.config, s.layout, s.exec, s.master, 2, ROWS_WIDTH, NULL);
+    struct dt_decoder *decoder =
+        dt_decoder_create(&r.config, s.layout, s.exec, dt_places_flat(s.master),
+                          2, ROWS_WIDTH, NULL);
     assert_non_null(decoder);
     assert_int_equal(dt_decoder_begin(decoder, prompts, counts, 3, got, NULL),
                      0);
@@ -225,16 +226,18 @@ static void check_many(const char *model, size_t rows, size_t length, size_t T)
             ids[b * T + t] = (int32_t)((b * 7 + t * t + 1) % V);
     }
     for (int later = 0; later < 2; later++) {
-        struct dt_decoder *many = dt_decoder_create(
-            &r.config, s.layout, s.exec, s.master, rows, length, NULL);
+        struct dt_decoder *many =
+            dt_decoder_create(&r.config, s.layout, s.exec,
+                              dt_places_flat(s.master), rows, length, NULL);
         assert_non_null(many);
         assert_int_equal(dt_decoder_begin(many, ids, counts, T, all, NULL), 0);
         if (later)
             assert_int_equal(dt_decoder_next(many, next, all, NULL), 0);
         for (size_t i = 0; i < 3; i++) {
             size_t b = chosen[i];
-            struct dt_decoder *alone = dt_decoder_create(
-                &r.config, s.layout, s.exec, s.master, 1, length, NULL);
+            struct dt_decoder *alone =
+                dt_decoder_create(&r.config, s.layout, s.exec,
+                                  dt_places_flat(s.master), 1, length, NULL);
             assert_int_equal(
                 dt_decoder_begin(alone, ids + b * T, counts + b, T, one, NULL),
                 0);

@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <cmocka.h>
+#include <omp.h>
 
-#include "optim/optim.h"
-#include "parallel/parallel.h"
-#include "tests/parity/reference.h"
+#include "tests/parity/learner.h"
 #include "tests/unit/world.h"
 
 /* How the documents of a step become micro-batches. */
@@ -39,115 +39,88 @@ struct curve {
     double losses[REFERENCE_STEPS], norms[REFERENCE_STEPS];
 };
 
-/* One rank's model while it learns. */
-struct learner {
+/* A rank, which learns. */
+struct rank {
     const struct reference *reference;
     const struct mode *mode;
-    struct subject subject;
-    struct dt_optim *optim;
+    enum dt_strategy strategy;
+    struct learner learner;
     struct curve curve;
-    int rank, size;
-    struct dt_error err;
 };
 
-static void learner_init(struct learner *l, const struct reference *r,
-                         const struct mode *mode, int rank, int size)
+/* Rows first, first + step, ...; if there are none, some without targets. */
+static void take_rows(struct rows *part, const struct rows *all, size_t first,
+                      size_t step, size_t count)
 {
-    const json_t *betas = json_object_get(r->sft, "betas");
-    const struct dt_optim_options options = {
-        .beta1 = json_number_value(json_array_get(betas, 0)),
-        .beta2 = json_number_value(json_array_get(betas, 1)),
-        .eps = reference_number(r, "eps"),
-        .weight_decay = reference_number(r, "weight_decay"),
-    };
-    const struct dt_model_options model = {
-        .B = ROWS_MAX,
-        .T = ROWS_WIDTH,
-        .compute = mode->compute,
-        .train = true,
-        .label_smoothing =
-            mode->smoothing ? (float)reference_number(r, "label_smoothing") : 0,
-    };
-    *l = (struct learner){
-        .reference = r, .mode = mode, .rank = rank, .size = size};
-    subject_init(&l->subject, &r->config, &model);
-    reference_load(r, &l->subject);
-    l->optim =
-        dt_optim_create(l->subject.layout, l->subject.exec, &options, NULL);
-    assert_non_null(l->optim);
+    bool empty = first >= all->batch.B;
+    rows_take(part, all, empty ? 0 : first, step, count);
+    for (size_t i = 0; empty && i < part->batch.B * part->batch.T; i++)
+        part->targets[i] = -100;
+    if (empty)
+        part->batch.target_count = 0;
 }
 
-static void learner_fini(struct learner *l)
+/* Step k: the rows of the reference's batch that are this rank's. */
+static int step(struct rank *rank, size_t k)
 {
-    dt_optim_destroy(l->optim);
-    subject_fini(&l->subject);
-}
-
-/* Forward and backward of all micro-batches of step k that are this rank's: the
- * sum of the losses. *targets: of all ranks.
- */
-static double accumulate(struct learner *l, size_t k, size_t *targets)
-{
-    const struct mode *mode = l->mode;
+    struct learner *l = &rank->learner;
+    const struct mode *mode = rank->mode;
+    size_t first = (size_t)dt_comm_rank(l->comm);
+    size_t world = (size_t)dt_comm_size(l->comm);
     struct rows all, part;
-    double loss = 0;
-    reference_rows(l->reference, k % REFERENCE_BATCHES, mode->layout == PACKED,
-                   mode->assistant, &all, NULL);
-    *targets = all.batch.target_count;
+    double scalars[DT_STEP_COUNT];
+    reference_rows(rank->reference, k % REFERENCE_BATCHES,
+                   mode->layout == PACKED, mode->assistant, &all, NULL);
     size_t at_once = mode->layout == SPLIT ? 2 : ROWS_MAX;
     if (mode->layout == ALONE)
         at_once = 1;
-    size_t stride = (size_t)l->size * at_once;
-    for (size_t b = (size_t)l->rank; b < all.batch.B; b += stride) {
-        rows_take(&part, &all, b, (size_t)l->size, at_once);
+    size_t stride = world * at_once;
+    size_t count = (all.batch.B + stride - 1) / stride;
+    learner_begin(l, k,
+                  (double)mode->loss_scale / (double)all.batch.target_count);
+    for (size_t a = 0; a < count; a++) {
+        take_rows(&part, &all, first + a * stride, world, at_once);
         if (mode->layout == ALONE) /* a row is as long as its document */
             part.batch.T = part.used[0];
         if (mode->layout == PADDED)
             part.batch.doc_start = NULL;
-        float scale = mode->loss_scale / (float)*targets;
-        loss += subject_train(&l->subject, &part.batch, scale,
-                              b != (size_t)l->rank);
+        if (learner_pass(l, a, count, &part.batch, true) < 0)
+            return -1;
     }
-    return loss;
+    if (learner_update(l, scalars) < 0)
+        return -1;
+    rank->curve.losses[k] =
+        scalars[DT_STEP_LOSS] / (double)all.batch.target_count;
+    rank->curve.norms[k] = scalars[DT_STEP_NORM];
+    return 0;
 }
 
-/* Step k; `parallel` and `comm` are NULL in a world of one. */
-static int step(struct learner *l, size_t k, struct dt_parallel *parallel,
-                struct dt_comm *comm)
+/* Learns all steps; comm is NULL in a world of one. */
+static int learn(struct rank *rank, struct dt_comm *comm)
 {
-    const struct reference *r = l->reference;
-    struct subject *s = &l->subject;
-    const struct dt_layout *layout = s->layout;
-    double scalars[DT_STEP_COUNT];
-    size_t targets;
-    double loss = accumulate(l, k, &targets);
-    for (size_t u = layout->unit_count; comm && u-- > 0;)
-        if (dt_parallel_ready(parallel, u, &l->err) < 0)
-            return -1;
-    if (comm && (dt_parallel_finish(parallel, &l->err) < 0 ||
-                 dt_comm_reduce_scalars(comm, &loss, 1, DT_SUM, &l->err) < 0))
-        return -1;
-    struct dt_step_params params = dt_optim_step_params(
-        l->optim, (long)k + 1, reference_listed(r, "lr", k));
-    params.loss_scale = (double)l->mode->loss_scale; /* losses are means here */
-    subject_begin(s, &params);
-    s->exec->ops->step_add(s->exec->stream, s->step, 1, 0);
-    dt_optim_step(l->optim, s->step, s->master, s->copy, s->grads,
-                  reference_number(r, "max_norm"));
-    subject_scalars(s, scalars);
-    l->curve.losses[k] = loss / (double)targets;
-    l->curve.norms[k] = scalars[DT_STEP_NORM];
-    return 0;
+    const struct learner_options options = {
+        .compute = rank->mode->compute,
+        .smoothing = rank->mode->smoothing,
+        .max_norm = reference_number(rank->reference, "max_norm"),
+        .parallel = {.strategy = rank->strategy,
+                     .wire = DT_F32,
+                     .bucket_bytes = 1 << 20,
+                     .prefetch = 2},
+    };
+    int rc = learner_init(&rank->learner, rank->reference, &options, comm);
+    for (size_t k = 0; k < REFERENCE_STEPS && rc == 0; k++)
+        rc = step(rank, k);
+    if (rc < 0)
+        fprintf(stderr, "# %s\n", rank->learner.err.text);
+    learner_fini(&rank->learner);
+    return rc;
 }
 
 static struct curve train(const struct reference *r, const struct mode *mode)
 {
-    struct learner l;
-    learner_init(&l, r, mode, 0, 1);
-    for (size_t k = 0; k < REFERENCE_STEPS; k++)
-        step(&l, k, NULL, NULL);
-    learner_fini(&l);
-    return l.curve;
+    struct rank rank = {.reference = r, .mode = mode};
+    assert_int_equal(learn(&rank, NULL), 0);
+    return rank.curve;
 }
 
 /* Within 1e-5 of the stored losses at every step, and gradient norms within
@@ -228,50 +201,39 @@ static void losses_fp16(void **state)
     check_half(state, &mode, 0x1p-11);
 }
 
-/* The ranks of a world, each with its learner. */
 static int rank_main(const struct dt_comm_world *world, void *arg)
 {
-    struct learner *l = (struct learner *)arg + world->rank;
-    const struct dt_comm_options comm_options = {.interface = "lo",
-                                                 .timeout_ms = 30000};
-    const struct dt_parallel_options options = {.bucket_bytes = 1 << 20,
-                                                .wire = DT_F32};
-    struct dt_parallel *parallel = NULL;
-    int rc = -1;
-    struct dt_comm *comm =
-        dt_comm_create("gloo", world, &comm_options, &l->err);
-    if (comm)
-        parallel = dt_parallel_create(l->subject.layout, comm, l->subject.grads,
-                                      &options, &l->err);
-    if (parallel)
-        rc = 0;
-    for (size_t k = 0; rc == 0 && k < REFERENCE_STEPS; k++)
-        rc = step(l, k, parallel, comm);
-    if (rc < 0)
-        fprintf(stderr, "# rank %d: %s\n", world->rank, l->err.text);
-    dt_parallel_destroy(parallel);
-    dt_comm_destroy(comm);
-    return rc;
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = 30000};
+    struct dt_error err;
+    struct dt_comm *comm = dt_comm_create("gloo", world, &options, &err);
+    return comm ? learn((struct rank *)arg + world->rank, comm) : -1;
 }
 
 static void check_world(const struct reference *r, const struct mode *mode,
                         int size)
 {
-    struct learner learners[4];
-    for (int rank = 0; rank < size; rank++)
-        learner_init(&learners[rank], r, mode, rank, size);
-    world_threads(size, rank_main, learners);
-    for (int rank = 0; rank < size; rank++) {
-        check_curve(r, mode->run, &learners[rank].curve);
-        assert_memory_equal(learners[rank].subject.master_buf->data,
-                            learners[0].subject.master_buf->data,
-                            learners[0].subject.master_buf->bytes);
+    int statuses[4];
+    size_t bytes = (size_t)size * sizeof(struct rank);
+    struct rank *ranks = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(ranks != MAP_FAILED);
+    for (enum dt_strategy s = DT_DDP; s <= DT_ZERO3; s++) {
+        for (int rank = 0; rank < size; rank++)
+            ranks[rank] =
+                (struct rank){.reference = r, .mode = mode, .strategy = s};
+        world_processes(size, rank_main, ranks, statuses);
+        for (int rank = 0; rank < size; rank++) {
+            assert_int_equal(statuses[rank], 0);
+            check_curve(r, mode->run, &ranks[rank].curve);
+        }
     }
-    for (int rank = 0; rank < size; rank++)
-        learner_fini(&learners[rank]);
+    munmap(ranks, bytes);
 }
 
-/* Ranks with uneven numbers of targets, in one micro-batch and in several. */
+/* Ranks with uneven numbers of targets, in one micro-batch and in several, in
+ * every strategy.
+ */
 static void worlds(void **state)
 {
     static const struct mode modes[] = {
@@ -298,5 +260,6 @@ int main(void)
         REFERENCE_TESTS(losses_fp16),
         REFERENCE_TESTS(worlds),
     };
+    omp_set_num_threads(1); /* a child has none of its parent's threads */
     return cmocka_run_group_tests_name("model_sft", tests, NULL, NULL);
 }

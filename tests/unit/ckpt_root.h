@@ -57,13 +57,14 @@ static inline int save(const char *dir, long step, float value, int total_limit,
     float data[WEIGHTS];
     struct dt_buffer buf = {data, sizeof(data), &dt_cpu};
     struct dt_ckpt_tensor tensor = {
-        "w", 1, {WEIGHTS}, dt_view_of(&buf, DT_F32), DT_F32, false};
+        "w", 1, {WEIGHTS}, dt_view_of(&buf, DT_F32), DT_F32, false, 0};
     for (int i = 0; i < WEIGHTS; i++)
         data[i] = value;
     struct dt_ckpt_writer *writer = dt_ckpt_begin(dir, step, err);
     if (!writer)
         return -1;
-    if (dt_ckpt_add_tensors(writer, "model.safetensors", &tensor, 1, err) < 0 ||
+    if (dt_ckpt_add_tensors(writer, "model.safetensors", &tensor, 1, NULL,
+                            err) < 0 ||
         dt_ckpt_add_text(writer, "state.json", "{}\n", err) < 0) {
         dt_ckpt_abandon(writer);
         return -1;

@@ -68,7 +68,8 @@ static void write_model(const char *dir, enum dt_dtype stored, size_t max_bytes)
     struct dt_ckpt_writer *writer =
         dt_ckpt_begin_dir(scratch_path(dir), true, &err);
     must(writer ? 0 : -1, &err);
-    must(dt_ckpt_add_model(writer, tensors, TENSORS, max_bytes, &err), &err);
+    must(dt_ckpt_add_model(writer, 1, tensors, TENSORS, max_bytes, NULL, &err),
+         &err);
     must(dt_ckpt_commit(writer, &err), &err);
 }
 

@@ -22,6 +22,10 @@
 #include "model/model.h"
 #include "tests/unit/scratch.h"
 #include "weights/weights.h"
+#include "tests/unit/random_weights.h"
+#include "weights/parts.h"
+
+#define OPTIM_FILE "optim-rank-00000-of-00001.safetensors"
 
 static const char config_json[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4,"
@@ -62,16 +66,22 @@ static void write_checkpoint(enum dt_dtype stored, bool master)
                                            .weights = weights,
                                            .stored = stored,
                                            .max_shard_bytes = 1 << 20,
-                                           .source = "tokenizer"};
+                                           .tokenizer = "tokenizer"};
     must(dt_weights_save(writer, &files, &err) == 0, &err);
-    struct dt_ckpt_tensor *tensors = dt_weights_list(
-        layout, &weights, (const char *const[]){master ? "master/" : "m/"}, 1,
-        DT_F32, &err);
+    const struct dt_places places = dt_places_flat(weights);
+    enum dt_owned kind = master ? DT_OWNED_MASTER : DT_OWNED_M;
+    size_t units = layout->unit_count, count;
+    struct dt_view *parts = calloc(DT_OWNED_GRADS * units, sizeof(*parts));
+    for (size_t u = 0; u < units; u++)
+        parts[(size_t)kind * units + u] = dt_layout_unit(layout, &places, u);
+    struct dt_ckpt_tensor *tensors =
+        dt_parts_list(layout, 0, 1, kind, kind + 1, parts, &count, &err);
     must(tensors, &err);
-    must(dt_ckpt_add_tensors(writer, DT_OPTIM_FILE, tensors,
-                             layout->param_count, &err) == 0,
+    must(dt_ckpt_add_tensors(writer, OPTIM_FILE, tensors, count, NULL, &err) ==
+             0,
          &err);
-    dt_weights_free_list(tensors, layout->param_count);
+    dt_parts_free_list(tensors, count);
+    free(parts);
     must(dt_ckpt_add_text(writer, "trainer_state.json", "{}", &err) == 0, &err);
     must(dt_ckpt_commit(writer, &err) == 0, &err);
 }
@@ -91,7 +101,7 @@ static int group_setup(void **state)
     buf = dt_buffer_create(&dt_cpu, layout->count * sizeof(float), "weights",
                            &err);
     must(buf, &err);
-    dt_model_init_weights(&config, layout, dt_view_of(buf, DT_F32), 3);
+    random_weights(&config, layout, dt_view_of(buf, DT_F32), 3);
     dt_model_config_fini(&config);
     unlink("config.json");
     mkdir("tokenizer", 0777);
@@ -152,8 +162,7 @@ static void an_export_holds_the_model_and_nothing_else(void **state)
     expect_weights(DT_F32, 0);
     assert_true(exists("model/config.json") && exists("model/tokenizer.json") &&
                 exists("model/generation_config.json"));
-    assert_false(exists("model/" DT_OPTIM_FILE) ||
-                 exists("model/optimizer.pt") ||
+    assert_false(exists("model/" OPTIM_FILE) || exists("model/optimizer.pt") ||
                  exists("model/trainer_state.json") ||
                  exists("model/checksums.txt") || exists(".tmp-model"));
 }

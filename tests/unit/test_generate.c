@@ -19,6 +19,7 @@
 #include "tokenizer/tokenizer.h"
 #include "model/model.h"
 #include "tests/unit/scratch.h"
+#include "tests/unit/random_weights.h"
 
 /* What the last run printed, both channels. */
 static char output[8192];
@@ -84,7 +85,7 @@ static void write_model(size_t vocab_size, size_t favourite)
     struct dt_buffer *buf =
         dt_buffer_create(&dt_cpu, layout->count * 4, "w", &err);
     struct dt_view weights = dt_view_of(buf, DT_F32);
-    dt_model_init_weights(&config, layout, weights, 1);
+    random_weights(&config, layout, weights, 1);
     struct dt_view scale = param(layout, weights, "transformer.ln_f.weight");
     memset(dt_view_f32(scale), 0, scale.count * sizeof(float));
     dt_view_f32(param(layout, weights, "transformer.ln_f.bias"))[0] = 1;
@@ -98,8 +99,8 @@ static void write_model(size_t vocab_size, size_t favourite)
         tensors[i].view = dt_layout_param(layout, weights, i);
     }
     assert_int_equal(dt_safetensors_write(scratch_path("model.safetensors"),
-                                          tensors, layout->param_count, &hash,
-                                          &err),
+                                          tensors, layout->param_count, NULL,
+                                          &hash, &err),
                      0);
     char *json = dt_model_config_format(&config, DT_F32, &err);
     scratch_write("config.json", json, strlen(json));

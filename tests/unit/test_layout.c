@@ -90,7 +90,8 @@ static void joined_parameters_form_one_view(void **state)
     dt_layout_finish(layout, 1);
     buf =
         dt_buffer_create(&dt_cpu, layout->count * sizeof(float), "test", NULL);
-    qkv = dt_layout_params(layout, dt_view_of(buf, DT_F32), 1, 3);
+    const struct dt_places places = dt_places_flat(dt_view_of(buf, DT_F32));
+    qkv = dt_layout_params(layout, &places, 1, 3);
     assert_int_equal(layout->params[1].offset, 16);
     assert_int_equal(layout->params[2].offset, 31);
     assert_int_equal(layout->params[3].offset, 46);

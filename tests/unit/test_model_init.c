@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "model/model.h"
+#include "tests/unit/random_weights.h"
 
 static struct dt_model_config make_config(enum dt_model_family family)
 {
@@ -57,8 +58,8 @@ static void check_init(enum dt_model_family family)
     struct dt_buffer *b = dt_buffer_create(&dt_cpu, six->count * 4, "b", NULL);
     struct dt_view wa = dt_view_of(a, DT_F32), wb = dt_view_of(b, DT_F32);
     assert_true(one->count != six->count);
-    dt_model_init_weights(&config, one, wa, 5);
-    dt_model_init_weights(&config, six, wb, 5);
+    random_weights(&config, one, wa, 5);
+    random_weights(&config, six, wb, 5);
     for (size_t i = 0; i < one->param_count; i++) {
         const struct dt_param *param = &one->params[i];
         const float *w = dt_view_f32(dt_layout_param(one, wa, i));
@@ -95,7 +96,7 @@ static void different_seeds_give_different_weights(void **state)
     (void)state;
     for (uint64_t i = 0; i < 2; i++) {
         bufs[i] = dt_buffer_create(&dt_cpu, layout->count * 4, "a test", NULL);
-        dt_model_init_weights(&config, layout, dt_view_of(bufs[i], DT_F32), i);
+        random_weights(&config, layout, dt_view_of(bufs[i], DT_F32), i);
     }
     assert_memory_not_equal(bufs[0]->data, bufs[1]->data, 400);
     dt_buffer_destroy(bufs[0]);

@@ -172,7 +172,7 @@ static void sequences_longer_than_the_positions_are_refused(void **state)
     parse(&c, qwen3);
     const struct dt_exec exec = dt_exec_cpu();
     assert_null(
-        dt_decoder_create(&c, NULL, &exec, (struct dt_view){0}, 1, 25, &err));
+        dt_decoder_create(&c, NULL, &exec, (struct dt_places){0}, 1, 25, &err));
     assert_int_equal(err.status, EX_USAGE);
     assert_string_equal(
         err.text, "25 tokens do not fit into the 24 positions of the model");

@@ -44,6 +44,7 @@ static int setup(void **state)
     eval = load_good(LEAST "training.per_device_eval_batch_size: 100\n", "");
     run.conf = *plain;
     run.exec = dt_exec_cpu();
+    run.world = 1;
     run.layout = dt_model_layout(&run.model_config, 1, &err);
     return run.layout ? 0 : -1;
 }
@@ -81,8 +82,8 @@ static void every_part_of_the_memory_is_counted(void **state)
     (void)state;
     size_t count = run.layout->count;
     struct dt_plan plan = dt_plan_make(&run, &options);
-    assert_int_equal(plan.weights, 0);
-    assert_int_equal(plan.master, 4 * count);
+    assert_int_equal(plan.weights, 4 * count);
+    assert_int_equal(plan.master, 0);
     assert_int_equal(plan.gradients, 4 * count);
     assert_int_equal(plan.optimizer, 8 * count);
     assert_int_equal(
@@ -100,6 +101,7 @@ static void every_part_of_the_memory_is_counted(void **state)
     run.conf.data.validation_split = 0;
     options.compute = DT_BF16;
     assert_int_equal(dt_plan_make(&run, &options).weights, 2 * count);
+    assert_int_equal(dt_plan_make(&run, &options).master, 4 * count);
     assert_true(dt_plan_make(&run, &options).activations < plan.activations);
     options.compute = DT_F32;
 }
@@ -123,7 +125,7 @@ static void the_message_gives_the_size_of_each_part(void **state)
              "%s: this run needs %.1f MB of memory a rank (weights %.1f "
              "MB, gradients %.1f MB, optimizer %.1f MB, activations %.1f MB), "
              "but the node has %.1f MB left for 1 rank; what would fit: ",
-             run.conf.file, (double)all / 1e6, (double)plan.master / 1e6,
+             run.conf.file, (double)all / 1e6, (double)plan.weights / 1e6,
              (double)plan.gradients / 1e6, (double)plan.optimizer / 1e6,
              (double)plan.activations / 1e6, (double)(all - 1) / 1e6);
     assert_memory_equal(err.text, start, strlen(start));

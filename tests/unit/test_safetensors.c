@@ -22,6 +22,8 @@
 #include "scratch.h"
 #include "tensor/convert.h"
 
+#define AS(type) (type), false, 0 /* the end of a tensor to write */
+
 static struct dt_view view_of(void *data, size_t count, enum dt_dtype dtype,
                               struct dt_buffer *buf)
 {
@@ -214,11 +216,12 @@ static void a_file_that_shrinks_is_a_read_error(void **state)
     const char *path = scratch_path("shrinks.safetensors");
     float *data = calloc(N, sizeof(*data));
     struct dt_ckpt_tensor tensor = {
-        "a", 1, {N}, view_of(data, N, DT_F32, &buf), DT_F32, false};
+        "a", 1, {N}, view_of(data, N, DT_F32, &buf), AS(DT_F32)};
     (void)state;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
         assert_int_equal(
-            dt_safetensors_write(path, &tensor, 1, &(uint64_t){0}, &err), 0);
+            dt_safetensors_write(path, &tensor, 1, NULL, &(uint64_t){0}, &err),
+            0);
         struct dt_safetensors *file = dt_safetensors_open(path, &err);
         assert_non_null(file);
         assert_int_equal(truncate(path, (off_t)lengths[i]), 0);
@@ -296,10 +299,11 @@ static void every_float_type_reads_as_every_other(void **state)
         enum dt_dtype view = types[k % 3], stored = types[k / 3 % 3];
         void *half = calloc(N, 4);
         struct dt_ckpt_tensor tensor = {
-            "w", 1, {N}, view_of(half, N, view, &half_buf), stored, false};
+            "w", 1, {N}, view_of(half, N, view, &half_buf), AS(stored)};
         dt_convert(half, view, in, DT_F32, N);
         assert_int_equal(
-            dt_safetensors_write(path, &tensor, 1, &(uint64_t){0}, &err), 0);
+            dt_safetensors_write(path, &tensor, 1, NULL, &(uint64_t){0}, &err),
+            0);
         memset(half, 0xff, N * 4);
         struct dt_safetensors *file = dt_safetensors_open(path, &err);
         enum dt_dtype found;
@@ -370,24 +374,24 @@ static void written_tensors_are_read_back_unchanged(void **state)
     float a[6] = {0, 1, 2, 3, 4, 5}, b[6], none[1], scalar[1] = {7.0f};
     struct dt_buffer bufs[7];
     struct dt_ckpt_tensor tensors[] = {
-        {"brain", 1, {2}, view_of(brain, 2, DT_BF16, &bufs[0]), DT_BF16, false},
-        {"ids", 1, {3}, view_of(ids, 3, DT_I32, &bufs[1]), DT_I32, false},
+        {"brain", 1, {2}, view_of(brain, 2, DT_BF16, &bufs[0]), AS(DT_BF16)},
+        {"ids", 1, {3}, view_of(ids, 3, DT_I32, &bufs[1]), AS(DT_I32)},
         {"b \"quoted\"",
          2,
          {2, 3},
          view_of(a, 6, DT_F32, &bufs[2]),
-         DT_F32,
-         false},
-        {"a", 0, {0}, view_of(scalar, 1, DT_F32, &bufs[3]), DT_F32, false},
-        {"empty", 2, {0, 4}, view_of(none, 0, DT_F32, &bufs[4]), DT_F32, false},
-        {"wide", 1, {1}, view_of(wide, 1, DT_I64, &bufs[5]), DT_I64, false},
+         AS(DT_F32)},
+        {"a", 0, {0}, view_of(scalar, 1, DT_F32, &bufs[3]), AS(DT_F32)},
+        {"empty", 2, {0, 4}, view_of(none, 0, DT_F32, &bufs[4]), AS(DT_F32)},
+        {"wide", 1, {1}, view_of(wide, 1, DT_I64, &bufs[5]), AS(DT_I64)},
     };
     const char *path = scratch_path("round.safetensors");
     struct dt_error err;
     struct dt_map map;
     uint64_t xxh3;
     (void)state;
-    assert_int_equal(dt_safetensors_write(path, tensors, 6, &xxh3, &err), 0);
+    assert_int_equal(dt_safetensors_write(path, tensors, 6, NULL, &xxh3, &err),
+                     0);
     assert_int_equal(dt_map_init(&map, path, &err), 0);
     static const char header[] =
         "{\"__metadata__\":{\"format\":\"pt\"},"
@@ -430,18 +434,18 @@ static void equal_tensors_agree_in_shape_type_and_data(void **state)
     struct dt_buffer bufs[2];
     struct dt_view va = view_of(a, 6, DT_F32, &bufs[0]);
     struct dt_ckpt_tensor tensors[] = {
-        {"a", 2, {2, 3}, va, DT_F32, false},
-        {"same", 2, {2, 3}, va, DT_F32, false},
-        {"other", 2, {2, 3}, view_of(b, 6, DT_F32, &bufs[1]), DT_F32, false},
-        {"shape", 2, {3, 2}, va, DT_F32, false},
-        {"dtype", 2, {2, 3}, va, DT_BF16, false},
+        {"a", 2, {2, 3}, va, AS(DT_F32)},
+        {"same", 2, {2, 3}, va, AS(DT_F32)},
+        {"other", 2, {2, 3}, view_of(b, 6, DT_F32, &bufs[1]), AS(DT_F32)},
+        {"shape", 2, {3, 2}, va, AS(DT_F32)},
+        {"dtype", 2, {2, 3}, va, AS(DT_BF16)},
     };
     static const int expected[] = {1, 1, 0, 0, 0};
     const char *path = scratch_path("equal.safetensors");
     struct dt_error err;
     (void)state;
     assert_int_equal(
-        dt_safetensors_write(path, tensors, 5, &(uint64_t){0}, &err), 0);
+        dt_safetensors_write(path, tensors, 5, NULL, &(uint64_t){0}, &err), 0);
     struct dt_safetensors *file = dt_safetensors_open(path, &err);
     assert_non_null(file);
     for (size_t i = 0; i < 5; i++)
@@ -460,16 +464,17 @@ static void a_failed_write_leaves_no_file_behind(void **state)
     struct dt_error err;
     uint64_t xxh3;
     (void)state;
-    assert_int_equal(
-        dt_safetensors_write(scratch_path("no/such"), NULL, 0, &xxh3, &err),
-        -1);
+    assert_int_equal(dt_safetensors_write(scratch_path("no/such"), NULL, 0,
+                                          NULL, &xxh3, &err),
+                     -1);
     assert_int_equal(err.status, EX_CANTCREAT);
     assert_non_null(strstr(err.text, "no/such: cannot create: No such file"));
     if (access("/dev/full", W_OK) != 0)
         skip();
     assert_int_equal(symlink("/dev/full", scratch_path("full")), 0);
     assert_int_equal(
-        dt_safetensors_write(scratch_path("full"), NULL, 0, &xxh3, &err), -1);
+        dt_safetensors_write(scratch_path("full"), NULL, 0, NULL, &xxh3, &err),
+        -1);
     assert_int_equal(err.status, EX_IOERR);
     assert_non_null(strstr(err.text, "full: cannot write: No space left"));
     assert_int_not_equal(access(scratch_path("full"), F_OK), 0);

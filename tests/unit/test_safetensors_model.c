@@ -31,8 +31,8 @@ static void write_file(const char *file, const char *const *names)
             .view = dt_view_slice(dt_view_of(&buf, DT_F32), count, 1),
         };
     }
-    if (dt_safetensors_write(scratch_path(file), tensors, count, &(uint64_t){0},
-                             &err) < 0)
+    if (dt_safetensors_write(scratch_path(file), tensors, count, NULL,
+                             &(uint64_t){0}, &err) < 0)
         fail_msg("%s", err.text);
 }
 

@@ -31,7 +31,9 @@ static int take_steps(struct dt_run *run, void *arg)
         before = run->progress.loss_sum;
         /* gradients are of the sum over all ranks and micro-batches */
         TRY(near(mine.line.grad_norm,
-                 sqrt(sum_of_squares(run->grads)) / TARGETS, 1e-9));
+                 sqrt(sum_of_squares(small_flat(run, DT_OWNED_GRADS))) /
+                     TARGETS,
+                 1e-9));
         TRY(run->progress.tokens == (i + 1) * TARGETS);
         if (i == 0)
             mine.loss = loss;
@@ -39,9 +41,10 @@ static int take_steps(struct dt_run *run, void *arg)
         TRY(run->progress.position == (uint64_t)(i + 1) * ROWS);
     }
     mine.loss = loss / TARGETS;
-    mine.square = sum_of_squares(run->master);
+    mine.square = sum_of_squares(small_flat(run, DT_OWNED_MASTER));
     for (int i = 0; i < 3; i++)
-        mine.weights[i] = dt_view_f32(run->master)[97 * 16 + i];
+        mine.weights[i] =
+            dt_view_f32(small_flat(run, DT_OWNED_MASTER))[97 * 16 + i];
     if (run->rank == 0)
         *out = mine;
     return 0;
@@ -81,7 +84,7 @@ static int clip_step(struct dt_run *run, void *arg)
     struct dt_report_step line;
     struct dt_error err = {0};
     TRY(small_step(run, &line, &err) == 0);
-    double norm = sqrt(sum_of_squares(dt_optim_m(run->optim))) / 0.1;
+    double norm = sqrt(sum_of_squares(small_flat(run, DT_OWNED_M))) / 0.1;
     TRY(line.grad_norm > 0.02);
     TRY(near(norm, *max > 0 ? *max : line.grad_norm, 1e-4));
     return 0;
@@ -134,7 +137,8 @@ static void the_learning_rate_follows_the_schedule(void **state)
 static int bad_step(struct dt_run *run, struct dt_error *err)
 {
     struct dt_report_step line;
-    float *weights = dt_view_f32(run->master), first = weights[0];
+    float *weights = dt_view_f32(small_flat(run, DT_OWNED_MASTER)),
+          first = weights[0];
     weights[0] = NAN;
     int rc = small_step(run, &line, err);
     weights[0] = first;
@@ -147,9 +151,9 @@ static int skip_some(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     (void)arg;
     TRY(small_step(run, &line, &err) == 0 && run->health == DT_WELL);
-    double square = sum_of_squares(run->master);
+    double square = sum_of_squares(small_flat(run, DT_OWNED_MASTER));
     TRY(bad_step(run, &err) == 0 && run->health == DT_NO_LOSS);
-    TRY(sum_of_squares(run->master) == square);
+    TRY(sum_of_squares(small_flat(run, DT_OWNED_MASTER)) == square);
     TRY(dt_optim_steps(run->optim) == 1 && run->progress.step == 2);
     TRY(run->progress.position == 8 && run->progress.skipped_in_row == 1);
     TRY(small_step(run, &line, &err) == 0 && run->health == DT_WELL);

@@ -298,7 +298,7 @@ static int save_removed(struct dt_run *run, void *arg)
     (void)arg;
     TRY(small_step(run, &line, &err) == 0);
     TRY(dt_file_remove_tree("out", &err) == 0);
-    TRY(dt_run_save(run, &err) == 0);
+    TRY(dt_run_save(run, &err, &err) == 0);
     dt_report_step(run->report, &line);
     TRY(strcmp(saved_steps(), "1") == 0);
     TRY(access("out/.owner", F_OK) == 0);
@@ -306,7 +306,7 @@ static int save_removed(struct dt_run *run, void *arg)
     TRY(dt_file_remove_tree("out", &err) == 0);
     struct dt_owner *other = dt_owner_take("out", DT_OWNER_BEAT_MS, &err);
     TRY(other);
-    TRY(dt_run_save(run, &err) == -1);
+    TRY(dt_run_save(run, &err, &err) == -1);
     TRY(strstr(err.text, ": another run writes to this directory: process "));
     TRY(strcmp(saved_steps(), "") == 0);
     dt_owner_release(other);
@@ -360,7 +360,7 @@ static int prove(struct dt_run *run, void *arg)
         TRY(dt_run_save_or_retry(run, false, &err) == 0);
         TRY(strcmp(saved_steps(), i == 1 ? "1" : i == 2 ? "1 2" : "2 3") == 0);
     }
-    dt_view_f32(run->master)[0] = INFINITY;
+    dt_view_f32(small_flat(run, DT_OWNED_MASTER))[0] = INFINITY;
     TRY(dt_run_weights_finite(run, &err) == 0);
     TRY(small_step(run, &line, &err) == 0);
     TRY(strcmp(saved_steps(), "2 3") == 0);
@@ -395,12 +395,13 @@ static int save_poisoned(struct dt_run *run, void *arg)
     struct dt_report_step line;
     struct dt_error err = {0};
     TRY(small_step(run, &line, &err) == 0);
-    struct dt_view views[] = {run->master, dt_optim_m(run->optim),
-                              dt_optim_v(run->optim)};
+    struct dt_view views[] = {small_flat(run, DT_OWNED_MASTER),
+                              small_flat(run, DT_OWNED_M),
+                              small_flat(run, DT_OWNED_V)};
     const struct dt_param *param = &run->layout->params[3];
     dt_view_f32(views[poison->where])[param->offset + param->count - 1] =
         poison->value;
-    TRY(dt_run_save(run, &err) == 0);
+    TRY(dt_run_save(run, &err, &err) == 0);
     return 0;
 }
 
@@ -421,8 +422,10 @@ static void a_checkpoint_that_is_not_finite_is_refused(void **state)
                  "/checkpoint-1/%s: tensor \"%stransformer.h.0.ln_1.bias\" "
                  "has values that are NaN or infinite; to resume from "
                  "another checkpoint, name it in training.resume",
-                 poisons[i].where == WEIGHT ? "model.safetensors"
-                                            : DT_OPTIM_FILE,
+                 poisons[i].where == WEIGHT
+                     ? "model.safetensors"
+
+                     : "optim-rank-00000-of-00001.safetensors",
                  names[i]);
         assert_non_null(strstr(trained.text, text));
     }
@@ -431,7 +434,7 @@ static void a_checkpoint_that_is_not_finite_is_refused(void **state)
 static void keys_that_the_engine_does_not_know_end_the_run(void **state)
 {
     static const char *const keys[] = {
-        "distributed.strategy: zero2\n",
+        "distributed.shard_group: 1\n",
         "distributed.reduction: two_level\n",
         "distributed.reduce_between_nodes: int8\n",
         "distributed.reduce_each_micro_step: true\n",

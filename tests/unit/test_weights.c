@@ -16,6 +16,7 @@
 #include "tensor/convert.h"
 #include "tests/unit/scratch.h"
 #include "weights/weights.h"
+#include "tests/unit/random_weights.h"
 
 enum { MAX_TENSORS = 40 };
 
@@ -63,7 +64,7 @@ static int setup(void **state)
     s.loaded = dt_buffer_create(&dt_cpu, s.layout->count * 4, "weights", &err);
     s.weights = dt_view_of(s.buf, DT_F32);
     s.into = dt_view_of(s.loaded, DT_F32);
-    dt_model_init_weights(&config, s.layout, s.weights, 1);
+    random_weights(&config, s.layout, s.weights, 1);
     for (size_t i = 0; i < s.layout->param_count; i++) {
         const struct dt_param *p = &s.layout->params[i];
         add_tensor(&s, p->name, p->ndim, p->shape[0], p->shape[1]);
@@ -104,9 +105,9 @@ static int write_and_load(struct sample *s, char text[DT_ERROR_TEXT_BYTES])
 {
     struct dt_error err;
     const char *path = scratch_path("model.safetensors");
-    assert_int_equal(
-        dt_safetensors_write(path, s->tensors, s->count, &(uint64_t){0}, &err),
-        0);
+    assert_int_equal(dt_safetensors_write(path, s->tensors, s->count, NULL,
+                                          &(uint64_t){0}, &err),
+                     0);
     return load(s, scratch_root, text);
 }
 
@@ -188,8 +189,8 @@ static void a_sharded_checkpoint_fills_the_model(void **state)
     struct dt_ckpt_writer *writer =
         dt_ckpt_begin_dir(scratch_path("shards"), true, &err);
     assert_non_null(writer);
-    assert_int_equal(dt_ckpt_add_model(writer, s->tensors, s->count, 300, &err),
-                     0);
+    assert_int_equal(
+        dt_ckpt_add_model(writer, 1, s->tensors, s->count, 300, NULL, &err), 0);
     assert_int_equal(dt_ckpt_commit(writer, &err), 0);
     assert_int_equal(load(s, scratch_path("shards"), text), 0);
 }
@@ -205,7 +206,7 @@ static void weights_convert_between_half_precision_types(void **state)
     for (size_t k = 0; k < 2; k++) {
         for (size_t i = 0; i < s->count; i++)
             s->tensors[i].stored = types[1 - k];
-        assert_int_equal(dt_safetensors_write(path, s->tensors, s->count,
+        assert_int_equal(dt_safetensors_write(path, s->tensors, s->count, NULL,
                                               &(uint64_t){0}, &err),
                          0);
         struct dt_view into = {s->loaded, 0, s->layout->count, types[k]};

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* create.c - allocates what a rank holds, and finds it */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "parallel/impl.h"
+
+static int allocate(struct dt_parallel *p, size_t count, enum dt_dtype type,
+                    const char *what, struct dt_buffer **buf,
+                    struct dt_view *view, struct dt_error *err)
+{
+    if (count == 0)
+        return 0;
+    *buf = dt_buffer_create(p->exec.device, count * dt_dtype_bytes(type), what,
+                            err);
+    if (!*buf)
+        return -1;
+    *view = dt_view_of(*buf, type);
+    return 0;
+}
+
+/* The places of units in `slots`. NULL: out of memory. */
+static struct dt_view *slot_views(const struct dt_layout *layout,
+                                  const struct dt_slots *slots,
+                                  struct dt_view all)
+{
+    struct dt_view *views = calloc(layout->unit_count, sizeof(*views));
+    for (size_t u = 0; views && u < layout->unit_count; u++)
+        views[u] = dt_view_slice(all, slots->first[slots->of[u]],
+                                 layout->units[u].count);
+    return views;
+}
+
+static int allocate_weights(struct dt_parallel *p, const struct dt_sizes *sizes,
+                            struct dt_error *err)
+{
+    struct dt_view *master = &p->kinds[DT_OWNED_MASTER];
+    if (allocate(p, sizes->weights, p->options.compute, "weights",
+                 &p->weights_buf, &p->weights, err) < 0 ||
+        allocate(p, sizes->master, DT_F32, "fp32 weights", &p->master_buf,
+                 master, err) < 0)
+        return -1;
+    if (sizes->master == 0)
+        *master = p->weights;
+    size_t count = p->layout->unit_count;
+    if (!p->whole.weights) {
+        if (dt_slots_init(&p->weights_slots, p->layout, p->options.prefetch,
+                          err) < 0)
+            return -1;
+        count = p->weights_slots.count;
+        p->weights_at = slot_views(p->layout, &p->weights_slots, p->weights);
+    }
+    p->places = calloc(count, sizeof(*p->places));
+    return p->places && (p->whole.weights || p->weights_at)
+               ? 0
+               : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+static int allocate_grads(struct dt_parallel *p, const struct dt_sizes *sizes,
+                          struct dt_error *err)
+{
+    struct dt_view slots = {0};
+    if (allocate(p, sizes->grads, DT_F32, "gradients", &p->grads_buf,
+                 &p->kinds[DT_OWNED_GRADS], err) < 0 ||
+        allocate(p, sizes->grads_slots, DT_F32, "gradients of a few units",
+                 &p->slots_buf, &slots, err) < 0)
+        return -1;
+    if (p->whole.gradients)
+        return 0;
+    if (dt_slots_init(&p->grads_slots, p->layout, DT_GRADS_BLOCKS, err) < 0)
+        return -1;
+    p->grads_at = slot_views(p->layout, &p->grads_slots, slots);
+    p->sums = calloc(p->grads_slots.count, sizeof(*p->sums));
+    return p->grads_at && p->sums
+               ? 0
+               : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+struct dt_parallel *dt_parallel_create(
+    const struct dt_layout *layout, struct dt_comm *comm,
+    const struct dt_exec *exec, const struct dt_parallel_options *options,
+    struct dt_error *err)
+{
+    int world = dt_comm_size(comm);
+    struct dt_sizes sizes = dt_sizes_of(layout, world, options);
+    struct dt_parallel *p = calloc(1, sizeof(*p));
+    if (!p) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    p->layout = layout;
+    p->comm = comm;
+    p->exec = *exec;
+    p->options = *options;
+    p->whole = dt_whole_of(options->strategy);
+    p->rank = (size_t)dt_comm_rank(comm);
+    p->world = (size_t)world;
+    p->last = layout->unit_count - 1;
+    p->version = 1;
+    if (allocate_weights(p, &sizes, err) == 0 &&
+        allocate_grads(p, &sizes, err) == 0 &&
+        allocate(p, sizes.moments, DT_F32, "AdamW's m", &p->m_buf,
+                 &p->kinds[DT_OWNED_M], err) == 0 &&
+        allocate(p, sizes.moments, DT_F32, "AdamW's v", &p->v_buf,
+                 &p->kinds[DT_OWNED_V], err) == 0)
+        return p;
+    dt_parallel_destroy(p);
+    return NULL;
+}
+
+void dt_parallel_destroy(struct dt_parallel *p)
+{
+    if (!p)
+        return;
+    dt_buffer_destroy(p->weights_buf);
+    dt_buffer_destroy(p->master_buf);
+    dt_buffer_destroy(p->grads_buf);
+    dt_buffer_destroy(p->slots_buf);
+    dt_buffer_destroy(p->m_buf);
+    dt_buffer_destroy(p->v_buf);
+    dt_buffer_destroy(p->unit_buf);
+    dt_slots_fini(&p->weights_slots);
+    dt_slots_fini(&p->grads_slots);
+    free(p->weights_at);
+    free(p->grads_at);
+    free(p->places);
+    free(p->sums);
+    free(p);
+}
+
+struct dt_places dt_parallel_weights(const struct dt_parallel *p)
+{
+    return (struct dt_places){.flat = p->weights, .units = p->weights_at};
+}
+
+struct dt_places dt_parallel_grads(const struct dt_parallel *p)
+{
+    return (struct dt_places){.flat = p->kinds[DT_OWNED_GRADS],
+                              .units = p->grads_at};
+}
+
+bool dt_owned_is_whole(const struct dt_parallel *p, enum dt_owned kind)
+{
+    if (kind == DT_OWNED_GRADS)
+        return p->whole.gradients;
+    return p->whole.optimizer || (kind == DT_OWNED_MASTER && !p->master_buf);
+}
+
+struct dt_view dt_unit_part(const struct dt_parallel *p, struct dt_view unit)
+{
+    size_t count = unit.count / p->world;
+    return dt_view_slice(unit, p->rank * count, count);
+}
+
+struct dt_view dt_unit_weights(const struct dt_parallel *p, size_t u)
+{
+    struct dt_places places = dt_parallel_weights(p);
+    return dt_layout_unit(p->layout, &places, u);
+}
+
+struct dt_view dt_unit_grads(const struct dt_parallel *p, size_t u)
+{
+    struct dt_places places = dt_parallel_grads(p);
+    return dt_layout_unit(p->layout, &places, u);
+}
+
+struct dt_view dt_parallel_part(const struct dt_parallel *p, enum dt_owned kind,
+                                size_t u)
+{
+    const struct dt_unit *unit = &p->layout->units[u];
+    struct dt_view all = p->kinds[kind];
+    if (dt_owned_is_whole(p, kind))
+        return dt_unit_part(p, dt_view_slice(all, unit->offset, unit->count));
+    /* the parts of the units before u are as long as a part of all of them */
+    return dt_view_slice(all, unit->offset / p->world, unit->count / p->world);
+}
+
+struct dt_update dt_parallel_update(const struct dt_parallel *p, size_t u)
+{
+    const struct dt_unit *unit = &p->layout->units[u];
+    bool whole = p->whole.optimizer;
+    bool rounds = p->whole.weights && p->master_buf;
+    struct dt_view views[DT_OWNED_COUNT], weights = {0};
+    for (int kind = 0; kind < DT_OWNED_COUNT; kind++)
+        views[kind] =
+            whole ? dt_view_slice(p->kinds[kind], unit->offset, unit->count)
+                  : dt_parallel_part(p, (enum dt_owned)kind, u);
+    if (rounds)
+        weights = whole ? dt_unit_weights(p, u)
+                        : dt_unit_part(p, dt_unit_weights(p, u));
+    return (struct dt_update){
+        .first =
+            unit->offset + (whole ? 0 : p->rank * (unit->count / p->world)),
+        .master = views[DT_OWNED_MASTER],
+        .weights = weights,
+        .grads = views[DT_OWNED_GRADS],
+        .m = views[DT_OWNED_M],
+        .v = views[DT_OWNED_V],
+    };
+}

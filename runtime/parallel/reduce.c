@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reduce.c - sums the gradients of a unit over ranks */
+#include "config.h"
+
+#include "parallel/impl.h"
+
+bool dt_parallel_begin(struct dt_parallel *p, size_t a, size_t count)
+{
+    p->first = a == 0;
+    p->final = a + 1 == count;
+    return p->whole.gradients && !p->first;
+}
+
+/* Takes the sum in a slot to the gradients of this rank's part. */
+static int take_sum(struct dt_parallel *p, struct dt_sum *sum,
+                    struct dt_error *err)
+{
+    const struct dt_ops *ops = p->exec.ops;
+    if (!sum->open)
+        return 0;
+    sum->open = false;
+    if (dt_comm_wait(p->comm, sum->ticket, err) < 0)
+        return -1;
+    struct dt_view from = dt_unit_part(p, dt_unit_grads(p, sum->unit));
+    struct dt_view to = dt_parallel_part(p, DT_OWNED_GRADS, sum->unit);
+    if (sum->first)
+        ops->convert(p->exec.stream, to, from);
+    else
+        ops->add(p->exec.stream, to, from);
+    return 0;
+}
+
+/* Units of different shapes share a slot, and padding must stay zero. */
+static void zero_padding(struct dt_parallel *p, size_t u)
+{
+    const struct dt_unit *unit = &p->layout->units[u];
+    struct dt_view view = dt_unit_grads(p, u);
+    size_t at = 0;
+    for (size_t i = 0; i <= unit->param_count; i++) {
+        const struct dt_param *param =
+            &p->layout->params[unit->first_param + i];
+        bool end = i == unit->param_count;
+        size_t next = end ? unit->count : param->offset - unit->offset;
+        if (next > at)
+            p->exec.ops->zero(p->exec.stream,
+                              dt_view_slice(view, at, next - at));
+        if (!end)
+            at = next + param->count;
+    }
+}
+
+static int prepare_grads(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    if (p->whole.gradients)
+        return 0;
+    if (take_sum(p, &p->sums[p->grads_slots.of[u]], err) < 0)
+        return -1;
+    zero_padding(p, u);
+    return 0;
+}
+
+int dt_parallel_backward(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    bool tied = p->layout->tied;
+    if (u == 0) /* if tied, the last unit has put its share there already */
+        return tied ? 0 : prepare_grads(p, 0, err);
+    if (dt_weights_need(p, u, err) < 0 ||
+        (u > 1 && dt_weights_prefetch(p, u, u - 1, err) < 0) ||
+        prepare_grads(p, u, err) < 0 ||
+        (tied && u == p->last && prepare_grads(p, 0, err) < 0))
+        return -1;
+    return dt_weights_take(p, u, err);
+}
+
+static int start_bucket(struct dt_parallel *p, struct dt_error *err)
+{
+    struct dt_view bucket =
+        dt_view_slice(p->kinds[DT_OWNED_GRADS], p->begin, p->count);
+    p->count = 0;
+    p->reducing = true;
+    return dt_comm_all_reduce(p->comm, bucket, DT_SUM, p->options.wire,
+                              &p->reduced, err);
+}
+
+/* Adds unit u to the bucket, and starts its reduction if it is full. */
+static int add_to_bucket(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    const struct dt_unit *unit = &p->layout->units[u];
+    assert(p->count == 0 || unit->offset + unit->count == p->begin);
+    p->begin = unit->offset;
+    p->count += unit->count;
+    if (u == 0 || p->count * sizeof(float) >= p->options.bucket_bytes)
+        return start_bucket(p, err);
+    return 0;
+}
+
+int dt_parallel_ready(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    if (!p->whole.gradients) {
+        struct dt_sum *sum = &p->sums[p->grads_slots.of[u]];
+        sum->unit = u;
+        sum->open = true;
+        sum->first = p->first;
+        return dt_comm_reduce_scatter(p->comm, dt_unit_grads(p, u), DT_SUM,
+                                      p->options.wire, &sum->ticket, err);
+    }
+    if (!p->final)
+        return 0;
+    if (p->whole.optimizer)
+        return add_to_bucket(p, u, err);
+    p->reducing = true;
+    return dt_comm_reduce_scatter(p->comm, dt_unit_grads(p, u), DT_SUM,
+                                  p->options.wire, &p->reduced, err);
+}
+
+int dt_parallel_finish(struct dt_parallel *p, struct dt_error *err)
+{
+    assert(p->count == 0);
+    p->version++;
+    for (size_t i = 0; i < p->grads_slots.count; i++)
+        if (take_sum(p, &p->sums[i], err) < 0)
+            return -1;
+    if (!p->reducing)
+        return 0;
+    p->reducing = false;
+    return dt_comm_wait(p->comm, p->reduced, err);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parts.c - writes and reads what each rank owns of a checkpoint */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "weights/parts.h"
+#include "weights/weights.h"
+
+/* Before the names of parameters. */
+static const char *const prefixes[DT_OWNED_GRADS] = {
+    [DT_OWNED_MASTER] = "master/",
+    [DT_OWNED_M] = "m/",
+    [DT_OWNED_V] = "v/",
+};
+
+void dt_parts_name(char name[DT_PARTS_NAME_BYTES], int rank, int world)
+{
+    snprintf(name, DT_PARTS_NAME_BYTES, "optim-rank-%05d-of-%05d.safetensors",
+             rank, world);
+}
+
+/* --- to write --- */
+
+void dt_parts_free_list(struct dt_ckpt_tensor *tensors, size_t count)
+{
+    for (size_t i = 0; tensors && i < count; i++)
+        free((char *)(uintptr_t)tensors[i].name);
+    free(tensors);
+}
+
+/* The elements `range` of parameter i as a tensor; its name is malloc'ed, and
+ * NULL if memory is out.
+ */
+static struct dt_ckpt_tensor make_tensor(const struct dt_layout *layout,
+                                         enum dt_owned kind, size_t i,
+                                         struct dt_range range)
+{
+    const struct dt_param *param = &layout->params[i];
+    size_t first = range.first - param->offset;
+    struct dt_ckpt_tensor tensor = dt_weights_tensor(layout, i, NULL);
+    char *name;
+    bool whole = range.count == param->count;
+    int n = whole ? asprintf(&name, "%s%s", prefixes[kind], param->name)
+                  : asprintf(&name, "%s%s[%zu:%zu]", prefixes[kind],
+                             param->name, first, first + range.count);
+    tensor.name = n < 0 ? NULL : name;
+    tensor.stored = DT_F32;
+    if (!whole) {
+        tensor.ndim = 1;
+        tensor.shape[0] = range.count;
+    }
+    return tensor;
+}
+
+struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int rank,
+                                     int world, enum dt_owned first,
+                                     enum dt_owned end,
+                                     const struct dt_view *parts, size_t *count,
+                                     struct dt_error *err)
+{
+    size_t most = layout->param_count * DT_OWNED_GRADS, n = 0;
+    struct dt_ckpt_tensor *tensors = calloc(most, sizeof(*tensors));
+    bool full = !tensors;
+    for (enum dt_owned kind = first; kind < end && !full; kind++)
+        for (size_t i = 0; i < layout->param_count && !full; i++) {
+            size_t u = layout->params[i].unit;
+            struct dt_range part = dt_layout_part(layout, u, rank, world);
+            struct dt_range range = dt_layout_overlap(layout, i, part);
+            if (range.count == 0)
+                continue;
+            tensors[n] = make_tensor(layout, kind, i, range);
+            tensors[n].view =
+                dt_view_slice(parts[(size_t)kind * layout->unit_count + u],
+                              range.first - part.first, range.count);
+            full = !tensors[n++].name;
+        }
+    *count = n;
+    if (!full)
+        return tensors;
+    dt_parts_free_list(tensors, n);
+    dt_error_set(err, EX_OSERR, "out of memory");
+    return NULL;
+}
+
+/* --- to read --- */
+
+/* A tensor of the files: elements of a parameter. */
+struct piece {
+    const char *name; /* owned by the files */
+    enum dt_owned kind;
+    size_t param;
+    struct dt_range range; /* of the flat buffer */
+};
+
+struct dt_parts {
+    char *dir; /* for messages */
+    const struct dt_layout *layout;
+    struct dt_safetensors *st;
+    struct piece *pieces;
+    size_t count;
+};
+
+void dt_parts_close(struct dt_parts *parts)
+{
+    if (!parts)
+        return;
+    dt_safetensors_close(parts->st);
+    free(parts->pieces);
+    free(parts->dir);
+    free(parts);
+}
+
+/* Parses "prefix/name" or "prefix/name[first:end]". False: it is neither, or
+ * no parameter has that name or that many elements.
+ */
+static bool parse_piece(const struct dt_layout *layout, const char *text,
+                        struct piece *piece)
+{
+    size_t kind = 0;
+    while (kind < DT_OWNED_GRADS &&
+           strncmp(text, prefixes[kind], strlen(prefixes[kind])) != 0)
+        kind++;
+    if (kind == DT_OWNED_GRADS)
+        return false;
+    const char *name = text + strlen(prefixes[kind]);
+    const char *bracket = strchr(name, '[');
+    size_t length = bracket ? (size_t)(bracket - name) : strlen(name);
+    for (size_t i = 0; i < layout->param_count; i++) {
+        const struct dt_param *param = &layout->params[i];
+        size_t first = 0, end = param->count;
+        int used = 0;
+        if (strncmp(param->name, name, length) != 0 || param->name[length])
+            continue;
+        if (bracket &&
+            (sscanf(bracket, "[%zu:%zu]%n", &first, &end, &used) != 2 ||
+             used == 0 || bracket[used]))
+            return false;
+        *piece = (struct piece){
+            text, (enum dt_owned)kind, i, {param->offset + first, end - first}};
+        return first < end && end <= param->count;
+    }
+    return false;
+}
+
+static int parse_pieces(struct dt_parts *parts, struct dt_error *err)
+{
+    size_t count = dt_safetensors_count(parts->st);
+    parts->pieces = calloc(count + 1, sizeof(*parts->pieces));
+    if (!parts->pieces)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (size_t i = 0; i < count; i++) {
+        const char *name = dt_safetensors_name(parts->st, i);
+        if (!parse_piece(parts->layout, name, &parts->pieces[i]))
+            return dt_error_set(err, EX_DATAERR,
+                                "%s: the optimizer's tensor %s belongs to no "
+                                "parameter of this model",
+                                parts->dir, name);
+    }
+    parts->count = count;
+    return 0;
+}
+
+static int is_part(const struct dirent *entry)
+{
+    int rank, world, used = 0;
+    sscanf(entry->d_name, "optim-rank-%d-of-%d.safetensors%n", &rank, &world,
+           &used);
+    return used > 0 && !entry->d_name[used];
+}
+
+/* Checks that the files are those of all ranks of one world. */
+static int check_names(const char *dir, struct dirent **entries, int count,
+                       struct dt_error *err)
+{
+    char name[DT_PARTS_NAME_BYTES];
+    int rank, world = 0;
+    sscanf(entries[0]->d_name, "optim-rank-%d-of-%d", &rank, &world);
+    for (int i = 0; i < world || i < count; i++) {
+        dt_parts_name(name, i, world);
+        if (i >= count || strcmp(entries[i]->d_name, name) != 0)
+            return dt_error_set(err, EX_DATAERR,
+                                "%s: expected %s: the optimizer's files are "
+                                "not those of all ranks of one run",
+                                dir, name);
+    }
+    return 0;
+}
+
+static struct dt_safetensors *open_files(const char *dir,
+                                         struct dirent **entries, int count,
+                                         struct dt_error *err)
+{
+    struct dt_safetensors *st = NULL;
+    char **names = calloc((size_t)count, sizeof(*names));
+    for (int i = 0; names && i < count; i++)
+        names[i] = entries[i]->d_name;
+    if (!names)
+        dt_error_set(err, EX_OSERR, "out of memory");
+    else if (check_names(dir, entries, count, err) == 0)
+        st = dt_safetensors_open_set(dir, names, (size_t)count, err);
+    free(names);
+    return st;
+}
+
+/* The files of all ranks in `dir`, in order; free_files. -1: EX_NOINPUT. */
+static int list_files(const char *dir, struct dirent ***entries,
+                      struct dt_error *err)
+{
+    int count = scandir(dir, entries, is_part, alphasort);
+    if (count < 0)
+        return dt_error_set(err, EX_NOINPUT, "%s: cannot read: %s", dir,
+                            strerror(errno));
+    return count;
+}
+
+static void free_files(struct dirent **entries, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    if (count >= 0)
+        free(entries);
+}
+
+int dt_parts_exist(const char *dir, struct dt_error *err)
+{
+    struct dirent **entries;
+    int count = list_files(dir, &entries, err);
+    free_files(entries, count);
+    return count < 0 ? -1 : count > 0;
+}
+
+/* Opens these files; NULL and err. */
+static struct dt_parts *open_parts(const char *dir,
+                                   const struct dt_layout *layout,
+                                   struct dirent **entries, int count,
+                                   struct dt_error *err)
+{
+    struct dt_parts *parts = calloc(1, sizeof(*parts));
+    char *name = strdup(dir);
+    if (!parts || !name) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        free(name);
+        free(parts);
+        return NULL;
+    }
+    parts->dir = name;
+    parts->layout = layout;
+    parts->st = open_files(dir, entries, count, err);
+    if (parts->st && parse_pieces(parts, err) == 0)
+        return parts;
+    dt_parts_close(parts);
+    return NULL;
+}
+
+int dt_parts_open(const char *dir, const struct dt_layout *layout,
+                  struct dt_parts **parts, struct dt_error *err)
+{
+    struct dirent **entries;
+    int count = list_files(dir, &entries, err);
+    *parts = count > 0 ? open_parts(dir, layout, entries, count, err) : NULL;
+    free_files(entries, count);
+    return count < 0 || (count > 0 && !*parts) ? -1 : 0;
+}
+
+int dt_parts_have(const struct dt_parts *parts, enum dt_owned kind,
+                  struct dt_error *err)
+{
+    const struct dt_layout *layout = parts->layout;
+    size_t *have = calloc(layout->param_count, sizeof(*have)), all = 0, bad = 0;
+    if (!have)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (size_t i = 0; i < parts->count; i++)
+        if (parts->pieces[i].kind == kind) {
+            have[parts->pieces[i].param] += parts->pieces[i].range.count;
+            all++;
+        }
+    while (bad < layout->param_count && have[bad] == layout->params[bad].count)
+        bad++;
+    free(have);
+    if (all > 0 && bad < layout->param_count)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: the optimizer's files do not have %s%s once "
+                            "and as a whole",
+                            parts->dir, prefixes[kind],
+                            layout->params[bad].name);
+    return all > 0;
+}
+
+/* What `piece` has of `range`, as a tensor to read into `to`; its view has
+ * count 0 if it has nothing.
+ */
+static struct dt_ckpt_tensor piece_tensor(const struct dt_parts *parts,
+                                          const struct piece *piece,
+                                          struct dt_range range,
+                                          struct dt_view to)
+{
+    const struct dt_param *param = &parts->layout->params[piece->param];
+    struct dt_ckpt_tensor tensor =
+        dt_weights_tensor(parts->layout, piece->param, piece->name);
+    size_t first = piece->range.first, end = first + piece->range.count;
+    if (first < range.first)
+        first = range.first;
+    if (end > range.first + range.count)
+        end = range.first + range.count;
+    if (first >= end)
+        return (struct dt_ckpt_tensor){0};
+    if (piece->range.count != param->count) {
+        tensor.ndim = 1;
+        tensor.shape[0] = piece->range.count;
+    }
+    tensor.first = first - piece->range.first;
+    tensor.view = dt_view_slice(to, first - range.first, end - first);
+    tensor.finite = true; /* else every step would be skipped */
+    return tensor;
+}
+
+int dt_parts_read(const struct dt_parts *parts, enum dt_owned kind,
+                  struct dt_range range, struct dt_view to,
+                  struct dt_error *err)
+{
+    size_t count = 0;
+    struct dt_ckpt_tensor *tensors = calloc(parts->count + 1, sizeof(*tensors));
+    if (!tensors)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (size_t i = 0; i < parts->count; i++) {
+        if (parts->pieces[i].kind != kind)
+            continue;
+        tensors[count] = piece_tensor(parts, &parts->pieces[i], range, to);
+        count += tensors[count].view.count > 0;
+    }
+    int rc = dt_safetensors_read_all(parts->st, tensors, count, err);
+    free(tensors);
+    return rc;
+}

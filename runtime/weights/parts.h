@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * parts.h - the files of a checkpoint with AdamW's moments and fp32 weights
+ *
+ * Rank r of W writes optim-rank-<r>-of-<W>.safetensors with what it owns of
+ * each unit (dt_layout_part). A parameter that it owns as a whole has its name
+ * and shape; of others, the elements first .. end - 1 are a row called
+ * "name[first:end]". Padding is not stored, so a world of any size can read
+ * them.
+ */
+#ifndef DT_WEIGHTS_PARTS_H
+#define DT_WEIGHTS_PARTS_H
+
+#include "base/error.h"
+#include "ckpt/safetensors.h"
+#include "parallel/parallel.h"
+#include "tensor/layout.h"
+
+enum { DT_PARTS_NAME_BYTES = 64 };
+
+/* The name of the file of `rank`. */
+void dt_parts_name(char name[DT_PARTS_NAME_BYTES], int rank, int world);
+
+/* The tensors of such a file: what `rank` owns of the kinds first .. end - 1;
+ * parts(end, unit_count) are the views of its parts. *count is how many there
+ * are. Release with dt_parts_free_list, which accepts NULL. NULL and err:
+ * EX_OSERR.
+ */
+struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int rank,
+                                     int world, enum dt_owned first,
+                                     enum dt_owned end,
+                                     const struct dt_view *parts, size_t *count,
+                                     struct dt_error *err);
+void dt_parts_free_list(struct dt_ckpt_tensor *tensors, size_t count);
+
+/* Whether `dir` has such files: 1 or 0. -1: EX_NOINPUT. */
+int dt_parts_exist(const char *dir, struct dt_error *err);
+
+struct dt_parts; /* the open files of a checkpoint */
+
+/* Opens the files in `dir` of however many ranks; *parts is NULL if there are
+ * none. -1: EX_NOINPUT, EX_DATAERR naming a file that is missing, or a tensor
+ * that does not belong to the layout.
+ */
+int dt_parts_open(const char *dir, const struct dt_layout *layout,
+                  struct dt_parts **parts, struct dt_error *err);
+void dt_parts_close(struct dt_parts *parts); /* NULL is fine */
+
+/* Checks that all elements of a kind are there: 1, or 0 if none is. -1:
+ * EX_DATAERR naming the parameter of which some are missing.
+ */
+int dt_parts_have(const struct dt_parts *parts, enum dt_owned kind,
+                  struct dt_error *err);
+
+/* Reads the elements `range` of a kind that is there into the view of as many
+ * floats; padding stays as it is. -1: EX_IOERR, EX_DATAERR naming the first
+ * tensor that is not finite.
+ */
+int dt_parts_read(const struct dt_parts *parts, enum dt_owned kind,
+                  struct dt_range range, struct dt_view to,
+                  struct dt_error *err);
+
+#endif /* DT_WEIGHTS_PARTS_H */
