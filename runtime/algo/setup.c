@@ -321,15 +321,11 @@ static int refuse_unbuilt(const struct dt_conf *conf, struct dt_error *err)
         {"model.gradient_checkpointing",
          conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD},
     };
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        struct dt_conf_place place = dt_conf_place_of(conf, keys[i].key);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (keys[i].wanted)
-            return dt_error_set(err, EX_CONFIG,
-                                "%s:%d:%d: %s: this version does not train "
-                                "with this value yet",
-                                conf->file, place.line, place.column,
-                                keys[i].key);
-    }
+            return dt_conf_error_set(conf, keys[i].key, err,
+                                     "this version does not train with this "
+                                     "value yet");
     return 0;
 }
 

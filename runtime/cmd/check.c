@@ -18,7 +18,7 @@ static const char help[] =
     "usage: disttrain check [--resolved] [--world N] FILE\n"
     "       disttrain check --contract [--allocation SCRIPT] FILE\n"
     "                       [-- SLURM-OPTION...]\n"
-    "       disttrain check --explain KEY\n"
+    "       disttrain check --explain KEY|FILE.json\n"
     "       disttrain check --keys\n"
     "\n"
     "Reads a configuration and prints every mistake in it as\n"
@@ -32,7 +32,9 @@ static const char help[] =
     "  --allocation SCRIPT\n"
     "               with --contract: the options are those of sbatch with\n"
     "               this batch script, or of salloc\n"
-    "  --explain KEY  print what a key means, or the keys of a section\n"
+    "  --explain KEY  print what a key means, or the keys of a section, or "
+    "what\n"
+    "               becomes of each key of a DeepSpeed configuration\n"
     "  --keys       print all keys: name, type, default, other names, "
     "meaning\n"
     "  --help       this text\n"
@@ -206,9 +208,17 @@ static int check_file(const struct options *options)
     return status;
 }
 
+/* Explains a key or, if it looks like one, a DeepSpeed file. */
 static int explain_key(const char *key)
 {
     struct dt_error err;
+    const char *dot = strrchr(key, '.');
+    if (dot && strcmp(dot, ".json") == 0) {
+        if (dt_conf_explain_deepspeed(key, stdout, &err) == 0)
+            return EX_OK;
+        fprintf(stderr, "disttrain check: %s\n", err.text);
+        return err.status;
+    }
     if (dt_conf_explain(key, stdout, &err) < 0)
         return dt_cmd_usage_error("check", "--explain %s", err.text);
     return EX_OK;

@@ -118,34 +118,28 @@ static long divide_exactly(const struct dt_conf *conf, const char *key,
     if (whole % part == 0 && whole > 0)
         return whole / part;
     long below = whole / part * part;
-    struct dt_conf_place place = dt_conf_place_of(conf, key);
     if (below > 0)
-        return dt_error_set(err, EX_CONFIG,
-                            "%s:%d:%d: %s: E102 %ld cannot be "
-                            "divided by %ld (%s); nearest are %ld and %ld",
-                            conf->file, place.line, place.column, key, whole,
-                            part, parts, below, below + part);
-    return dt_error_set(err, EX_CONFIG,
-                        "%s:%d:%d: %s: E102 %ld cannot be "
-                        "divided by %ld (%s); the smallest is %ld",
-                        conf->file, place.line, place.column, key, whole, part,
-                        parts, part);
+        return dt_conf_error_set(conf, key, err,
+                                 "E102 %ld cannot be divided by %ld (%s); "
+                                 "nearest are %ld and %ld",
+                                 whole, part, parts, below, below + part);
+    return dt_conf_error_set(conf, key, err,
+                             "E102 %ld cannot be divided by %ld (%s); the "
+                             "smallest is %ld",
+                             whole, part, parts, part);
 }
 
 static int report_mismatch(const struct dt_conf *conf, long B, long b, long a,
                            long W, struct dt_error *err)
 {
     char other[64] = "";
-    struct dt_conf_place place = dt_conf_place_of(conf, TRAIN);
     if (B % (b * W) == 0)
         snprintf(other, sizeof(other), " or accumulation %ld", B / (b * W));
-    return dt_error_set(err, EX_CONFIG,
-                        "%s:%d:%d: %s: E103 train_batch_size "
-                        "does not match: %ld != %ld (per device) * %ld "
-                        "(accumulation) * %ld (world) = %ld; use "
-                        "train_batch_size %ld%s",
-                        conf->file, place.line, place.column, TRAIN, B, b, a, W,
-                        b * a * W, b * a * W, other);
+    return dt_conf_error_set(conf, TRAIN, err,
+                             "E103 train_batch_size does not match: %ld != "
+                             "%ld (per device) * %ld (accumulation) * %ld "
+                             "(world) = %ld; use train_batch_size %ld%s",
+                             B, b, a, W, b * a * W, b * a * W, other);
 }
 
 /* The rows of one rank, from global_micro if given, which must agree with b. */
@@ -157,14 +151,11 @@ static long rows_per_device(const struct dt_conf *conf, long W,
     if (g == 0)
         return b;
     long each = divide_exactly(conf, GLOBAL_MICRO, g, W, "world", err);
-    if (each > 0 && b > 0 && each != b) {
-        struct dt_conf_place place = dt_conf_place_of(conf, GLOBAL_MICRO);
-        return dt_error_set(err, EX_CONFIG,
-                            "%s:%d:%d: %s: E103 %ld != %ld "
-                            "(per device) * %ld (world) = %ld",
-                            conf->file, place.line, place.column, GLOBAL_MICRO,
-                            g, b, W, b * W);
-    }
+    if (each > 0 && b > 0 && each != b)
+        return dt_conf_error_set(conf, GLOBAL_MICRO, err,
+                                 "E103 %ld != %ld (per device) * %ld (world) "
+                                 "= %ld",
+                                 g, b, W, b * W);
     return each;
 }
 

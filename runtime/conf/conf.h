@@ -19,9 +19,12 @@
 #include "base/error.h"
 #include "base/kind.h"
 
-/* A position in the file: line and column (in characters), counted from 1. */
+/* A position: line and column (in characters), counted from 1, of the file, or
+ * of the DeepSpeed file that distributed.deepspeed_config names.
+ */
 struct dt_conf_place {
     int line, column;
+    bool deepspeed;
 };
 
 struct dt_conf_env {
@@ -65,6 +68,7 @@ enum dt_conf_strategy {
     DT_CONF_ZERO1,
     DT_CONF_ZERO2,
     DT_CONF_ZERO3,
+    DT_CONF_BY_DEEPSPEED, /* only while a file is read */
 };
 enum { /* distributed.shard_group, beside numbers of ranks */
        DT_CONF_GROUP_AUTO = 0,
@@ -178,9 +182,11 @@ struct dt_conf {
         int strategy;    /* enum dt_conf_strategy; auto is for the engine */
         long zero_stage; /* another name, stored in strategy */
         bool strategy_auto_memory;
-        bool enabled;     /* false: refuses a world of several ranks */
-        long shard_group; /* ranks, or DT_CONF_GROUP_* */
-        long prefetch_units;
+        bool enabled;           /* false: refuses a world of several ranks */
+        long shard_group;       /* ranks, or DT_CONF_GROUP_* */
+        char *deepspeed_config; /* a file, all of whose keys are read */
+        long prefetch_units;    /* see dt_conf_prefetch_units */
+        long prefetch_elements, live_elements;
         int reduce_each_micro_step; /* enum dt_conf_choice */
         int reduction;              /* enum dt_conf_reduction */
         int int8_between_nodes; /* reduce_between_nodes: int8 (1) | native */
@@ -313,6 +319,13 @@ bool dt_conf_given(const struct dt_conf *conf, const char *path);
 struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
                                       const char *path);
 
+/* Sets `err` to EX_CONFIG with "file:line:column: path: <formatted>", the file
+ * being absolute. Returns -1.
+ */
+int dt_conf_error_set(const struct dt_conf *conf, const char *path,
+                      struct dt_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Prints another problem of a key, as "file:line:column: path: text". Returns
  * EX_CONFIG.
  */
@@ -353,6 +366,12 @@ int dt_conf_resolve_device(struct dt_conf *conf, enum dt_conf_device device,
 int dt_conf_resolve_batch(struct dt_conf *conf, int world,
                           struct dt_error *err);
 
+/* The blocks whose gathered weights a rank may hold at once with zero3, at
+ * least 2: prefetch_units, or what prefetch_elements and live_elements allow
+ * for blocks of `block` elements.
+ */
+long dt_conf_prefetch_units(const struct dt_conf *conf, size_t block);
+
 /* Resolves the keys that depend on the number of optimizer steps of the run,
  * `total` >= 1: turns the ratios of eval, checkpoint, logging, warm-up and
  * decay steps into steps. Before the call those steps are LONG_MAX. -1:
@@ -385,6 +404,14 @@ void dt_conf_schema(FILE *out);
  * -1: EX_USAGE, the name is unknown; the error has the nearest one.
  */
 int dt_conf_explain(const char *name, FILE *out, struct dt_error *err);
+
+/* Prints for each key of a DeepSpeed file what becomes of it, as
+ * "file:line:col: key: becomes distributed.strategy: zero2". -1: EX_CONFIG,
+ * something cannot be used, and is printed as well; otherwise it cannot be
+ * read.
+ */
+int dt_conf_explain_deepspeed(const char *path, FILE *out,
+                              struct dt_error *err);
 
 /* The YAML library in use: "libyaml 0.2.5". */
 const char *dt_conf_library(void);

@@ -77,11 +77,8 @@ int dt_conf_resolve_device(struct dt_conf *conf, enum dt_conf_device device,
 {
     settle_precision(conf, device);
     struct clash clash = find_clash(conf, device);
-    if (clash.path) {
-        struct dt_conf_place place = dt_conf_place_of(conf, clash.path);
-        return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: %s", conf->file,
-                            place.line, place.column, clash.path, clash.text);
-    }
+    if (clash.path)
+        return dt_conf_error_set(conf, clash.path, err, "%s", clash.text);
     set_key(conf, "run.device", &conf->run.device, (int)device);
     set_key(conf, "distributed.backend", &conf->distributed.backend,
             device == DT_CONF_CUDA ? DT_CONF_NCCL : DT_CONF_GLOO);

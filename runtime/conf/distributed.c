@@ -15,8 +15,21 @@ static bool has_failed(const struct dt_conf_reader *reader, const char *path)
     return reader->failed[dt_conf_key_find(path)];
 }
 
+long dt_conf_prefetch_units(const struct dt_conf *conf, size_t block)
+{
+    const long elements = block > 0 ? (long)block : 1;
+    long units = conf->distributed.prefetch_units;
+    if (dt_conf_given(conf, "distributed.prefetch_elements") &&
+        !dt_conf_given(conf, "distributed.prefetch_units"))
+        units = 1 + conf->distributed.prefetch_elements / elements;
+    if (dt_conf_given(conf, "distributed.live_elements") &&
+        units > conf->distributed.live_elements / elements)
+        units = conf->distributed.live_elements / elements;
+    return units > 2 ? units : 2;
+}
+
 /* zero_stage is another spelling of strategy. */
-void dt_conf_derive_distributed(struct dt_conf_reader *reader)
+static void settle_stage(struct dt_conf_reader *reader)
 {
     struct dt_conf *conf = reader->conf;
     struct dt_conf_place *stage =
@@ -27,22 +40,56 @@ void dt_conf_derive_distributed(struct dt_conf_reader *reader)
     if (stage->line <= 0 || has_failed(reader, "distributed.zero_stage"))
         return;
     if (strategy->line > 0 && conf->distributed.strategy != meant &&
+        conf->distributed.strategy != DT_CONF_BY_DEEPSPEED &&
         !has_failed(reader, "distributed.strategy"))
         PROBLEM(reader, "distributed.zero_stage",
-                "E105 %ld means %s, but distributed.strategy in line %d says "
+                "E105 %ld means %s, but distributed.strategy in %s says "
                 "otherwise: remove one of them",
                 conf->distributed.zero_stage, dt_conf_strategy_name(meant),
-                strategy->line);
+                dt_conf_where(&reader->problems, *strategy, *stage));
     conf->distributed.strategy = meant;
     *strategy = *stage;
     conf->distributed.zero_stage = 0;
     stage->line = 0;
 }
 
+/* DeepSpeed ignores an offload that its stage cannot have, so a file of its may
+ * ask for one. `least` is the first strategy that can.
+ */
+static void drop_offload(struct dt_conf_reader *reader, const char *path,
+                         int *device, int least)
+{
+    int strategy = reader->conf->distributed.strategy;
+    if (*device == DT_CONF_OFFLOAD_NONE || strategy == DT_CONF_AUTO_STRATEGY ||
+        strategy >= least || !dt_conf_place_of(reader->conf, path).deepspeed)
+        return;
+    WARNING(reader, path, "no effect with %s, neither here nor in DeepSpeed",
+            dt_conf_strategy_name(strategy));
+    *device = DT_CONF_OFFLOAD_NONE;
+}
+
+void dt_conf_derive_distributed(struct dt_conf_reader *reader)
+{
+    int *strategy = &reader->conf->distributed.strategy;
+    settle_stage(reader);
+    if (*strategy == DT_CONF_BY_DEEPSPEED) {
+        PROBLEM(reader, "distributed.strategy",
+                "E105 deepspeed needs a stage: give zero_optimization.stage "
+                "in the file of distributed.deepspeed_config, or zero_stage");
+        *strategy = DT_CONF_AUTO_STRATEGY;
+    }
+    drop_offload(reader, OPTIMIZER "device",
+                 &reader->conf->distributed.offload_optimizer.device,
+                 DT_CONF_ZERO1);
+    drop_offload(reader, PARAM "device",
+                 &reader->conf->distributed.offload_param.device,
+                 DT_CONF_ZERO3);
+}
+
 const char *dt_conf_strategy_name(int strategy)
 {
-    static const char *const names[] = {"auto", "ddp", "zero1", "zero2",
-                                        "zero3"};
+    static const char *const names[] = {"auto",  "ddp",   "zero1",
+                                        "zero2", "zero3", "deepspeed"};
     return names[strategy];
 }
 
@@ -173,21 +220,16 @@ void dt_conf_check_distributed(struct dt_conf_reader *reader)
 int dt_conf_check_world(const struct dt_conf *conf, long world,
                         struct dt_error *err)
 {
-    const char *path = "distributed.enabled";
-    struct dt_conf_place place = dt_conf_place_of(conf, path);
     long group = conf->distributed.shard_group;
     if (!conf->distributed.enabled && world > 1)
-        return dt_error_set(err, EX_CONFIG,
-                            "%s:%d:%d: %s: false, but the run has %ld ranks: "
-                            "start one, or remove the key",
-                            conf->file, place.line, place.column, path, world);
+        return dt_conf_error_set(conf, "distributed.enabled", err,
+                                 "false, but the run has %ld ranks: start "
+                                 "one, or remove the key",
+                                 world);
     if (group <= 0 || world % group == 0)
         return 0;
-    path = "distributed.shard_group";
-    place = dt_conf_place_of(conf, path);
-    return dt_error_set(err, EX_CONFIG,
-                        "%s:%d:%d: %s: E102 %ld ranks cannot be divided into "
-                        "groups of %ld",
-                        conf->file, place.line, place.column, path, world,
-                        group);
+    return dt_conf_error_set(conf, "distributed.shard_group", err,
+                             "E102 %ld ranks cannot be divided into groups of "
+                             "%ld",
+                             world, group);
 }

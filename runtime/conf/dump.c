@@ -196,12 +196,18 @@ static bool has_value(const struct dt_conf *conf, size_t row)
            (conf->place[row].line != 0 || key->fallback);
 }
 
-static void print_source(struct dt_conf_place place, FILE *out)
+static void print_source(const struct dt_conf *conf, struct dt_conf_place place,
+                         FILE *out)
 {
-    if (place.line > 0)
+    if (place.line > 0 && place.deepspeed) {
+        fprintf(out, "  # line %d of ", place.line);
+        dt_conf_string_print(conf->distributed.deepspeed_config, out);
+        putc('\n', out);
+    } else if (place.line > 0) {
         fprintf(out, "  # line %d\n", place.line);
-    else
+    } else {
         fprintf(out, "  # %s\n", place.line < 0 ? "worked out" : "default");
+    }
 }
 
 void dt_conf_dump(const struct dt_conf *conf, FILE *out)
@@ -222,7 +228,7 @@ void dt_conf_dump(const struct dt_conf *conf, FILE *out)
         }
         fprintf(out, "%s%s: ", n ? "  " : "", n ? name + 1 : path);
         dt_conf_value_print(conf, &dt_conf_keys[i], out);
-        print_source(conf->place[i], out);
+        print_source(conf, conf->place[i], out);
     }
     if (conf->env_count > 0)
         fputs("env:\n", out);

@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "conf/conf.h"
+#include "conf/deepspeed.h"
 #include "conf/schema.h"
 
 enum { WIDTH = 79, INDENT = 4, TEXT_BYTES = 1024 };
@@ -104,13 +105,53 @@ static void explain_section(const char *section, FILE *out)
         }
 }
 
+static void explain_deepspeed_key(const struct dt_deepspeed_key *key, FILE *out)
+{
+    char text[TEXT_BYTES];
+    const char *value = key->value ? key->value : "";
+    switch (key->action) {
+    case DT_DS_SECTION:
+        return;
+    case DT_DS_ON:
+        snprintf(text, sizeof(text), "true means %s: %s", key->key, value);
+        break;
+    case DT_DS_LIMIT:
+        snprintf(text, sizeof(text), "a limit of %s, which may be lower",
+                 key->key);
+        break;
+    case DT_DS_NO_EFFECT:
+        snprintf(text, sizeof(text), "no effect: %s", key->text);
+        break;
+    case DT_DS_MUST_BE:
+        snprintf(text, sizeof(text), "must be %.*s; any other is %s",
+                 (int)strcspn(value, " "), value, key->text);
+        break;
+    case DT_DS_REFUSED:
+        snprintf(text, sizeof(text), "%s", key->text);
+        break;
+    default:
+        snprintf(text, sizeof(text), "means %s", key->key);
+    }
+    fprintf(out, "%s (DeepSpeed)\n", key->path);
+    print_sentence(text, out);
+}
+
+/* Explains a key of DeepSpeed, or those of a section. */
+static void explain_deepspeed(const char *name, FILE *out)
+{
+    const char *path = dt_deepspeed_find("", name)->path;
+    for (const struct dt_deepspeed_key *k = dt_deepspeed_keys; k->path; k++)
+        if (strcmp(k->path, path) == 0 || dt_conf_path_below(k->path, path))
+            explain_deepspeed_key(k, out);
+}
+
 int dt_conf_explain(const char *name, FILE *out, struct dt_error *err)
 {
     char buffer[TEXT_BYTES];
     int row = dt_conf_key_match(name);
     const struct dt_conf_switch *s = dt_conf_switch_match(name);
     const char *waits = dt_conf_later_match(name);
-    if (row >= 0 && !(dt_conf_section_match(name) && !strchr(name, '.'))) {
+    if (row >= 0 && strcmp(name, "distributed") != 0) { /* a section, too */
         explain_key(&dt_conf_keys[row], out);
     } else if (s) {
         explain_switch(s, out);
@@ -121,8 +162,10 @@ int dt_conf_explain(const char *name, FILE *out, struct dt_error *err)
         print_sentence("variables and their values, as strings; they are "
                        "exported to every rank, unless the user has set them",
                        out);
-    } else if (dt_conf_section_match(name)) {
+    } else if (dt_conf_section_match(name) && !dt_deepspeed_section(name)) {
         explain_section(name, out);
+    } else if (dt_deepspeed_find("", name)) {
+        explain_deepspeed(name, out);
     } else {
         const char *nearest = dt_conf_nearest(name, buffer, sizeof(buffer));
         return dt_error_set(err, EX_USAGE, "%s: unknown key%s%s%s", name,

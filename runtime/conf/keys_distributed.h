@@ -10,11 +10,19 @@
                     {"zero1", DT_CONF_ZERO1, NULL},
                     {"zero2", DT_CONF_ZERO2, NULL},
                     {"zero3", DT_CONF_ZERO3, NULL},
-                    {"deepspeed", 0, "DeepSpeed configurations"}),
-     .aliases = ALSO("distributed_strategy"),
+                    {"deepspeed", DT_CONF_BY_DEEPSPEED, NULL}),
+     .clash = "E105 ", .aliases = ALSO("distributed_strategy"),
      .help = "what each rank holds a part of: nothing (ddp), the state of the "
              "optimizer (zero1), gradients too (zero2), weights too (zero3); "
-             "auto chooses by the size of the model and the memory"},
+             "auto chooses by the size of the model and the memory, deepspeed "
+             "is the stage of deepspeed_config"},
+    {"distributed.deepspeed_config", DT_CONF_DIR,
+     AT(distributed.deepspeed_config),
+     .aliases = ALSO("deepspeed", "deepspeed_config", "deepspeed_config_file",
+                     "deepspeed.config_path"),
+     .help = "DeepSpeed configuration (JSON) whose keys count as keys of this "
+             "file; both may give a key if they agree or the JSON has "
+             "\"auto\""},
     {"distributed.zero_stage", DT_CONF_INT, AT(distributed.zero_stage),
      .max = 3, .aliases = ALSO("zero_stage"),
      .help = "distributed.strategy in the numbers of DeepSpeed: 0 is ddp, 1 "
@@ -44,6 +52,14 @@
      .aliases = ALSO("prefetch_units"),
      .help = "with zero3, blocks whose whole weights a rank holds at once: "
              "one that is computed, the others gathered ahead"},
+    {"distributed.prefetch_elements", DT_CONF_INT,
+     AT(distributed.prefetch_elements), .max = 1e12, .unit = "elements",
+     .help = "prefetch_units by size: weights to gather ahead, in whole blocks "
+             "and at least one"},
+    {"distributed.live_elements", DT_CONF_INT, AT(distributed.live_elements),
+     .max = 1e12, .unit = "elements",
+     .help = "with zero3, limit of the gathered weights of blocks at any time; "
+             "two blocks are always allowed"},
     {"distributed.reduce_each_micro_step", DT_CONF_BOOL_OR_WORD,
      AT(distributed.reduce_each_micro_step), .fallback = "auto",
      .words = WORDS({"auto", DT_CONF_AUTO_CHOICE, NULL}),
@@ -126,15 +142,13 @@
              "page-locked"},
     {"distributed.aio.block_size", DT_CONF_SIZE,
      AT(distributed.aio.block_size), .fallback = "1048576",
-     .aliases = ALSO("aio.block_size"),
      .help = "size of one request to the drive, with nvme"},
     {"distributed.aio.queue_depth", DT_CONF_INT,
      AT(distributed.aio.queue_depth), .fallback = "32", .min = 1, .max = 4096,
-     .unit = "requests", .aliases = ALSO("aio.queue_depth"),
+     .unit = "requests",
      .help = "requests to the drive that are under way at once, with nvme"},
     {"distributed.aio.threads", DT_CONF_INT, AT(distributed.aio.threads),
      .fallback = "1", .min = 1, .max = 64,
-     .aliases = ALSO("aio.threads"),
      .help = "threads of each rank that read and write, with nvme"},
     {"distributed.backend", DT_CONF_ENUM, AT(distributed.backend),
      .fallback = "auto",
@@ -168,7 +182,7 @@
      .aliases = ALSO("lr_scaling_ref_world"),
      .help = "number of ranks that the learning rates are meant for"},
     {"distributed.find_unused_parameters", DT_CONF_IGNORED,
-     .aliases = ALSO("ddp_find_unused_parameters"),
+     .aliases = ALSO("ddp_find_unused_parameters", "find_unused_parameters"),
      .help = "not needed here: every parameter is used in every step"},
     {"distributed.broadcast_buffers", DT_CONF_IGNORED,
      .aliases = ALSO("ddp_broadcast_buffers"),

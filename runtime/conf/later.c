@@ -42,10 +42,6 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"training", "a resumed run that starts the data again",
      KEYS("ignore_data_skip"), KEYS("ignore_data_skip")},
 
-    {"distributed", "DeepSpeed configurations", KEYS("deepspeed_config"),
-     KEYS("deepspeed", "deepspeed.config_path", "deepspeed_config_file")},
-    {"distributed", "DeepSpeed's keys in YAML", KEYS("zero"),
-     KEYS("zero_optimization", "deepspeed.stage")},
 
     {"checkpoint", "a choice of signals (SIGTERM and SIGUSR1 always save)",
      KEYS("on_signal"),

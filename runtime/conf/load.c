@@ -10,57 +10,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "conf/deepspeed.h"
 #include "conf/read.h"
-
-static bool is_null(const struct dt_tree *node)
-{
-    static const char *const nulls[] = {"~", "null", "Null", "NULL"};
-    if (node->kind != DT_TREE_SCALAR || node->quoted)
-        return false;
-    for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++)
-        if (strcmp(node->text, nulls[i]) == 0)
-            return true;
-    return false;
-}
-
-static bool is_empty(const struct dt_tree *node)
-{
-    return node->kind == DT_TREE_SCALAR && !node->quoted && !*node->text;
-}
-
-/* Stores the value of a key, given by its name or an alias. If both are given,
- * the values must be equal.
- */
-static void set_key(struct dt_conf_reader *reader, int row,
-                    const struct dt_tree *node)
-{
-    const struct dt_conf_key *key = &dt_conf_keys[row];
-    struct dt_conf_place *place = &reader->conf->place[row], before = *place;
-    char *old = before.line > 0 && !reader->failed[row]
-                    ? dt_conf_value_text(reader, key)
-                    : NULL;
-    *place = node->place;
-    if (is_null(node))
-        *place = before;
-    else if (is_empty(node))
-        dt_conf_note(&reader->problems, node->key_place, key->path,
-                     "no value: write null for the default");
-    if (is_null(node) || is_empty(node)) {
-        free(old);
-        return;
-    }
-    if (dt_conf_value_set(reader, key, node) < 0)
-        reader->failed[row] = true;
-    char *now =
-        old && !reader->failed[row] ? dt_conf_value_text(reader, key) : NULL;
-    if (now && strcmp(old, now) != 0)
-        dt_conf_note(&reader->problems, node->place, key->path,
-                     "%s%.200s here (%.60s), but %.200s in line %d",
-                     key->clash ? key->clash : "", now, node->key, old,
-                     before.line);
-    free(now);
-    free(old);
-}
 
 /* Whether the switch applies to this value. */
 static bool is_switch(const struct dt_conf_switch *s,
@@ -82,7 +33,7 @@ static void take_switch(struct dt_conf_reader *reader,
         return;
     meant.text = strdup(s->value);
     if (meant.text)
-        set_key(reader, dt_conf_key_find(s->path), &meant);
+        dt_conf_set(reader, dt_conf_key_find(s->path), &meant);
     else
         reader->problems.out_of_memory = true;
     free(meant.text);
@@ -111,7 +62,8 @@ static void take_env(struct dt_conf_reader *reader, const struct dt_tree *map)
         if (!is_name(c->key)) {
             dt_conf_note(&reader->problems, c->key_place, key,
                          "not a name of a variable");
-        } else if (c->kind != DT_TREE_SCALAR || is_null(c) || is_empty(c)) {
+        } else if (c->kind != DT_TREE_SCALAR || dt_conf_is_null(c) ||
+                   dt_conf_is_empty(c)) {
             dt_conf_note(&reader->problems, c->place, key,
                          "expected a string (\"\" for an empty one)");
         } else {
@@ -149,10 +101,12 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
         const struct dt_conf_switch *s = dt_conf_switch_match(path);
         const char *waits = dt_conf_later_match(path);
         bool section = c->kind == DT_TREE_MAP && dt_conf_section_match(path);
-        if (is_switch(s, c))
+        if (c->kind == DT_TREE_MAP && dt_deepspeed_section(path))
+            dt_deepspeed_take_map(reader, c, path);
+        else if (is_switch(s, c))
             take_switch(reader, s, c);
         else if (row >= 0 && !section) /* `distributed` may be either */
-            set_key(reader, row, c);
+            dt_conf_set(reader, row, c);
         else if (waits)
             dt_conf_note(&reader->problems, c->key_place, path,
                          "not supported yet: it needs %s", waits);
@@ -162,7 +116,7 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
             take_env(reader, c);
         else if (c->kind == DT_TREE_MAP)
             walk_tree(reader, c, path);
-        else if (!is_empty(c) && !is_null(c))
+        else if (!dt_conf_is_empty(c) && !dt_conf_is_null(c))
             dt_conf_note(&reader->problems, c->place, path,
                          "expected a section with keys");
     }
@@ -192,6 +146,61 @@ static bool has_training_key(const struct dt_conf *conf)
     return false;
 }
 
+/* The name of the DeepSpeed file in messages: like that of the file, if it is
+ * below the same directory. malloc'ed; NULL: out of memory.
+ */
+static char *shown_path(const struct dt_conf_reader *reader, const char *path)
+{
+    const char *file = reader->problems.file, *slash = strrchr(file, '/');
+    int prefix = slash ? (int)(slash + 1 - file) : 0;
+    struct dt_error err;
+    char *shown = NULL, *directory = dt_conf_path(reader->directory, ".", &err);
+    size_t n = directory ? strlen(directory) : 0;
+    bool below = n > 0 && strncmp(path, directory, n) == 0 && path[n] == '/';
+    free(directory);
+    if (!below)
+        return strdup(path);
+    return asprintf(&shown, "%.*s%s", prefix, file, path + n + 1) < 0 ? NULL
+                                                                      : shown;
+}
+
+/* Parses the DeepSpeed file. NULL: noted. */
+static struct dt_tree *parse_deepspeed(struct dt_conf_reader *reader,
+                                       const char *path)
+{
+    struct dt_error err;
+    struct dt_tree *tree = NULL;
+    char *text = dt_file_read(path, DT_TREE_BYTES_MAX, &err);
+    if (!text && err.status == EX_OSERR)
+        reader->problems.out_of_memory = true;
+    else if (!text)
+        PROBLEM(reader, "distributed.deepspeed_config", "%s", err.text);
+    else
+        tree = dt_tree_parse_json(text, strlen(text), &reader->problems);
+    free(text);
+    return tree;
+}
+
+/* Reads the DeepSpeed file, if there is one. Its values are values of ours from
+ * now on: a dump has them, and not the name of that file.
+ */
+static void take_deepspeed(struct dt_conf_reader *reader)
+{
+    static const char key[] = "distributed.deepspeed_config";
+    const char *path = reader->conf->distributed.deepspeed_config;
+    if (!path)
+        return;
+    reader->deepspeed = shown_path(reader, path);
+    reader->problems.deepspeed = reader->warnings.deepspeed = reader->deepspeed;
+    reader->problems.out_of_memory |= !reader->deepspeed;
+    struct dt_tree *tree =
+        reader->deepspeed ? parse_deepspeed(reader, path) : NULL;
+    if (tree)
+        dt_deepspeed_take_file(reader, tree, NULL);
+    dt_tree_destroy(tree);
+    reader->conf->place[dt_conf_key_find(key)].line = 0;
+}
+
 /* Stores all values of the tree, then derives defaults and checks the rules,
  * which need every value.
  */
@@ -203,9 +212,10 @@ static void read_tree(struct dt_conf_reader *reader, const struct dt_tree *tree)
         return;
     }
     walk_tree(reader, tree, "");
+    reader->conf->trains = has_training_key(reader->conf);
+    take_deepspeed(reader);
     if (reader->problems.out_of_memory)
         return;
-    reader->conf->trains = has_training_key(reader->conf);
     dt_conf_derive(reader);
     dt_conf_check(reader);
     if (dt_conf_fingerprint(reader->conf) < 0)
@@ -255,35 +265,95 @@ static char *directory_of(const char *file)
     return slash == file ? strdup("/") : strndup(file, (size_t)(slash - file));
 }
 
+/* Creates a configuration of defaults. False: out of memory. */
+static bool open_reader(struct dt_conf_reader *reader, const char *file)
+{
+    reader->problems.file = reader->warnings.file = file;
+    reader->failed = calloc(dt_conf_key_count, sizeof(reader->failed[0]));
+    reader->conf = create_conf(file);
+    reader->directory = reader->conf ? directory_of(reader->conf->file) : NULL;
+    if (!reader->failed || !reader->directory)
+        return false;
+    set_defaults(reader);
+    return true;
+}
+
+/* Keeps the notes, and the configuration if it is good. */
+static void close_reader(struct dt_conf_reader *reader, bool good)
+{
+    if (!good || reader->problems.count > 0 || reader->problems.out_of_memory) {
+        dt_conf_destroy(reader->conf);
+        reader->conf = NULL;
+    }
+    free(reader->failed);
+    free(reader->directory);
+    free(reader->deepspeed);
+}
+
 struct dt_conf *dt_conf_load_text(const char *file, const char *text,
                                   size_t bytes,
                                   struct dt_conf_problems *problems,
                                   struct dt_conf_problems *warnings)
 {
-    struct dt_conf_reader reader = {.problems = {.file = file},
-                                    .warnings = {.file = file}};
-    char *directory = NULL;
-    reader.failed = calloc(dt_conf_key_count, sizeof(reader.failed[0]));
-    reader.conf = create_conf(file);
-    reader.directory = directory =
-        reader.conf ? directory_of(reader.conf->file) : NULL;
-    if (reader.failed && directory) {
-        set_defaults(&reader);
-        struct dt_tree *tree = dt_tree_parse(text, bytes, &reader.problems);
-        if (tree)
-            read_tree(&reader, tree);
-        dt_tree_destroy(tree);
-    }
-    if (!reader.failed || !directory || reader.problems.count > 0 ||
-        reader.problems.out_of_memory) {
-        dt_conf_destroy(reader.conf);
-        reader.conf = NULL;
-    }
-    free(reader.failed);
-    free(directory);
+    struct dt_conf_reader reader = {.conf = NULL};
+    bool good = open_reader(&reader, file);
+    struct dt_tree *tree =
+        good ? dt_tree_parse(text, bytes, &reader.problems) : NULL;
+    if (tree)
+        read_tree(&reader, tree);
+    dt_tree_destroy(tree);
+    close_reader(&reader, tree != NULL);
     dt_conf_notes_move(&reader.problems, problems);
     dt_conf_notes_move(&reader.warnings, warnings);
     return reader.conf;
+}
+
+/* Notes in `tells` what becomes of each key, and what is wrong with it. */
+static void tell_deepspeed(struct dt_conf_reader *reader, const char *text,
+                           struct dt_conf_notes *tells)
+{
+    struct dt_tree *tree =
+        dt_tree_parse_json(text, strlen(text), &reader->problems);
+    if (tree) {
+        dt_deepspeed_take_file(reader, tree, tells);
+        dt_conf_derive_distributed(reader);
+        dt_conf_check_distributed(reader);
+    }
+    dt_tree_destroy(tree);
+}
+
+int dt_conf_explain_deepspeed_text(const char *file, const char *text,
+                                   FILE *out, struct dt_error *err)
+{
+    struct dt_conf_reader reader = {.problems.deepspeed = file,
+                                    .warnings.deepspeed = file};
+    struct dt_conf_notes tells = {.file = file, .deepspeed = file};
+    struct dt_conf_problems lines;
+    bool good = open_reader(&reader, file);
+    if (good)
+        tell_deepspeed(&reader, text, &tells);
+    bool failed = reader.problems.count > 0;
+    dt_conf_notes_add(&tells, &reader.problems);
+    dt_conf_notes_add(&tells, &reader.warnings);
+    good = good && !tells.out_of_memory;
+    dt_conf_notes_move(&tells, &lines);
+    for (size_t i = 0; i < lines.count && good; i++)
+        fprintf(out, "%s\n", lines.text[i]);
+    dt_conf_problems_fini(&lines);
+    close_reader(&reader, false);
+    if (!good)
+        return dt_error_set(err, EX_OSERR, "%s: out of memory", file);
+    return failed ? dt_error_set(err, EX_CONFIG,
+                                 "%s: has keys that cannot be used", file)
+                  : 0;
+}
+
+int dt_conf_explain_deepspeed(const char *path, FILE *out, struct dt_error *err)
+{
+    char *text = dt_file_read(path, DT_TREE_BYTES_MAX, err);
+    int rc = text ? dt_conf_explain_deepspeed_text(path, text, out, err) : -1;
+    free(text);
+    return rc;
 }
 
 struct dt_conf *dt_conf_load(const char *path,

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/conf/assign.c \
 	runtime/conf/batch.c \
 	runtime/conf/check.c \
 	runtime/conf/conf.h \
+	runtime/conf/deepspeed.c \
+	runtime/conf/deepspeed.h \
+	runtime/conf/deepspeed_keys.c \
 	runtime/conf/device.c \
 	runtime/conf/distributed.c \
 	runtime/conf/dump.c \
 	runtime/conf/expects.c \
 	runtime/conf/explain.c \
 	runtime/conf/files.c \
+	runtime/conf/json.c \
 	runtime/conf/keys_data.h \
 	runtime/conf/keys_distributed.h \
 	runtime/conf/keys_launch.h \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "conf/deepspeed.h"
 #include "conf/schema.h"
 
 enum { CANDIDATES_MAX = 512 };
@@ -32,6 +33,7 @@ static const char *const sections[] = {
     "distributed.offload_optimizer",
     "distributed.offload_param",
     "distributed.aio",
+    "zero_optimization",
     NULL,
 };
 
@@ -148,7 +150,7 @@ bool dt_conf_section_match(const char *path)
         for (const char *const *a = l->aliases; *a; a++)
             if (dt_conf_path_below(*a, path))
                 return true;
-    return false;
+    return dt_deepspeed_section(path) != NULL;
 }
 
 struct candidates {

@@ -29,9 +29,9 @@ void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
         notes->left_out++;
         return;
     }
-    int n =
-        snprintf(text, sizeof(text) / 2, "%.500s:%d:%d: %.200s%s", notes->file,
-                 place.line, place.column, key ? key : "", key ? ": " : "");
+    int n = snprintf(text, sizeof(text) / 2, "%.500s:%d:%d: %.200s%s",
+                     place.deepspeed ? notes->deepspeed : notes->file,
+                     place.line, place.column, key ? key : "", key ? ": " : "");
     va_start(ap, fmt);
     vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
     va_end(ap);
@@ -46,9 +46,41 @@ void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
         notes->out_of_memory = true;
 }
 
+const char *dt_conf_where(const struct dt_conf_notes *notes,
+                          struct dt_conf_place place, struct dt_conf_place here)
+{
+    static _Thread_local char text[600];
+    if (place.deepspeed == here.deepspeed)
+        snprintf(text, sizeof(text), "line %d", place.line);
+    else
+        snprintf(text, sizeof(text), "%.500s:%d:%d",
+                 place.deepspeed ? notes->deepspeed : notes->file, place.line,
+                 place.column);
+    return text;
+}
+
+void dt_conf_notes_add(struct dt_conf_notes *to, struct dt_conf_notes *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        if (to->count < DT_CONF_NOTES_MAX) {
+            to->note[to->count] = from->note[i];
+            to->note[to->count].order = to->count;
+            to->count++;
+        } else {
+            free(from->note[i].text);
+            to->left_out++;
+        }
+    }
+    to->left_out += from->left_out;
+    to->out_of_memory |= from->out_of_memory;
+    from->count = 0;
+}
+
 static int by_place(const void *left, const void *right)
 {
     const struct dt_conf_note *a = left, *b = right;
+    if (a->place.deepspeed != b->place.deepspeed)
+        return a->place.deepspeed ? 1 : -1;
     if (a->place.line != b->place.line)
         return a->place.line < b->place.line ? -1 : 1;
     if (a->place.column != b->place.column)

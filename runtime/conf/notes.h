@@ -20,7 +20,8 @@ struct dt_conf_note {
 };
 
 struct dt_conf_notes {
-    const char *file; /* as the user wrote it; not owned */
+    const char *file;      /* as the user wrote it; not owned */
+    const char *deepspeed; /* distributed.deepspeed_config; not owned */
     struct dt_conf_note note[DT_CONF_NOTES_MAX];
     size_t count, left_out;
     bool out_of_memory;
@@ -32,6 +33,16 @@ struct dt_conf_notes {
 void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
                   const char *key, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Says where `place` is, for a note at `here`: "line 5", or "file:5:3" if that
+ * is in the other file. Valid until the next call.
+ */
+const char *dt_conf_where(const struct dt_conf_notes *notes,
+                          struct dt_conf_place place,
+                          struct dt_conf_place here);
+
+/* Moves the notes of `from` behind those of `to`. */
+void dt_conf_notes_add(struct dt_conf_notes *to, struct dt_conf_notes *from);
 
 /* Moves the notes to *list in file order; notes is empty afterwards. */
 void dt_conf_notes_move(struct dt_conf_notes *notes,

@@ -23,8 +23,9 @@
 
 struct dt_conf_reader {
     struct dt_conf *conf;
-    const char *directory; /* of the file; paths are relative to it */
-    bool *failed;          /* by row: the given value is bad */
+    char *directory; /* of the file; paths are relative to it */
+    char *deepspeed; /* name of the DeepSpeed file in messages, or NULL */
+    bool *failed;    /* by row: the given value is bad */
     struct dt_conf_notes problems, warnings;
 };
 
@@ -36,6 +37,17 @@ bool dt_conf_parse_float(const char *text, double *value);
 bool dt_conf_parse_int(const char *text, long *value);
 bool dt_conf_parse_u64(const char *text, uint64_t *value);
 bool dt_conf_parse_number(const char *text, double *value);
+
+/* Stores the value of a key of the file, given by its name or an alias, and its
+ * place. If the key is given before, the values must be equal, unless the first
+ * one leaves the choice to a DeepSpeed file. null gives nothing.
+ */
+void dt_conf_set(struct dt_conf_reader *reader, int row,
+                 const struct dt_tree *node);
+
+/* Whether a value is null, which means the default, or is missing. */
+bool dt_conf_is_null(const struct dt_tree *node);
+bool dt_conf_is_empty(const struct dt_tree *node);
 
 /* Parses one value and stores it. -1: noted, and the field is unchanged. */
 int dt_conf_value_set(struct dt_conf_reader *reader,
@@ -97,6 +109,10 @@ struct dt_conf *dt_conf_load_text(const char *file, const char *text,
                                   size_t bytes,
                                   struct dt_conf_problems *problems,
                                   struct dt_conf_problems *warnings);
+
+/* Like dt_conf_explain_deepspeed, for a text in memory. */
+int dt_conf_explain_deepspeed_text(const char *file, const char *text,
+                                   FILE *out, struct dt_error *err);
 
 /* Derive defaults from other keys, and check the rules between keys. A key with
  * a bad value has its default here.

@@ -89,6 +89,7 @@ const struct dt_conf_key dt_conf_keys[] = {
     /* training */
     {"training.per_device_batch_size", DT_CONF_INT,
      AT(training.per_device_batch_size), .min = 1, .max = 1e6, .unit = "rows",
+     .clash = "E103 ",
      .aliases = ALSO("per_device_train_batch_size", "micro_batch_size_per_gpu",
                      "train_micro_batch_size_per_gpu"),
      .help = "rows per rank and forward pass"},
@@ -98,6 +99,7 @@ const struct dt_conf_key dt_conf_keys[] = {
      .help = "rows of all ranks together per forward pass"},
     {"training.train_batch_size", DT_CONF_INT, AT(training.train_batch_size),
      .min = 1, .max = 1e9, .result = true, .unit = "rows",
+     .clash = "E103 ",
      .aliases = ALSO("train_batch_size", "effective_batch_size"),
      .help = "rows of all ranks together per optimizer step"},
     {"training.batch_size", DT_CONF_INT, AT(training.batch_size), .min = 1,
@@ -118,6 +120,7 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"training.gradient_accumulation_steps", DT_CONF_INT,
      AT(training.gradient_accumulation_steps), .fallback = "1", .min = 1,
      .max = 1e6, .unit = "forward passes",
+     .clash = "E103 ",
      .aliases = ALSO("gradient_accumulation_steps", "accumulation_steps",
                      "grad_accum"),
      .help = "forward passes per optimizer step"},

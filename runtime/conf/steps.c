@@ -70,11 +70,8 @@ int dt_conf_resolve_steps(struct dt_conf *conf, long total,
 {
     char text[DT_CONF_MISFIT_BYTES];
     const char *key = dt_conf_misfit(conf, total, text);
-    if (key) {
-        struct dt_conf_place place = dt_conf_place_of(conf, key);
-        return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: %s", conf->file,
-                            place.line, place.column, key, text);
-    }
+    if (key)
+        return dt_conf_error_set(conf, key, err, "%s", text);
     settle_all(conf, total);
     return 0;
 }

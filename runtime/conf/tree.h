@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tree.h - parses a YAML document into a tree with file positions
+ * tree.h - parses YAML, or JSON, into a tree with file positions
  *
  * The input is untrusted: its size, nesting and number of values are limited.
  * Anchors, aliases, merge keys and tags are refused, so a tree is never larger
@@ -39,6 +39,12 @@ struct dt_tree {
  */
 struct dt_tree *dt_tree_parse(const char *text, size_t bytes,
                               struct dt_conf_notes *notes);
+
+/* The same for JSON, in which comments (//, # and slash-star) and commas before
+ * } and ] are allowed. All places are those of a DeepSpeed file.
+ */
+struct dt_tree *dt_tree_parse_json(const char *text, size_t bytes,
+                                   struct dt_conf_notes *notes);
 void dt_tree_destroy(struct dt_tree *tree); /* NULL is fine */
 
 #endif /* DT_CONF_TREE_H */

@@ -21,7 +21,8 @@ struct builder {
 
 static struct dt_conf_place place_of(yaml_mark_t mark)
 {
-    return (struct dt_conf_place){(int)mark.line + 1, (int)mark.column + 1};
+    return (struct dt_conf_place){.line = (int)mark.line + 1,
+                                  .column = (int)mark.column + 1};
 }
 
 /* The byte at a mark, whose column counts characters, or 0. */
@@ -43,7 +44,7 @@ static char byte_at(const struct builder *b, yaml_mark_t mark)
 static struct dt_conf_place place_of_offset(const struct builder *b,
                                             size_t offset)
 {
-    struct dt_conf_place place = {1, 1};
+    struct dt_conf_place place = {.line = 1, .column = 1};
     for (size_t i = 0; i < offset && i < b->bytes; i++) {
         if (b->text[i] == '\n') {
             place.line++;
@@ -301,12 +302,12 @@ struct dt_tree *dt_tree_parse(const char *text, size_t bytes,
     }
     yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, bytes);
+    const struct dt_conf_place start = {.line = 1, .column = 1};
     size_t notes_before = notes->count;
     struct dt_tree *tree = build_stream(&b);
     yaml_parser_delete(&b.parser);
     if (!tree && !notes->out_of_memory && notes->count == notes_before)
-        dt_conf_note(notes, (struct dt_conf_place){1, 1}, NULL,
-                     "the file is empty");
+        dt_conf_note(notes, start, NULL, "the file is empty");
     return tree;
 }
 

@@ -72,6 +72,7 @@ expect() {
     expect "disttrain export --max-shard-size "
     expect "disttrain check --world "
     expect "disttrain check --explain run.o" run.output_dir run.overwrite
+    expect "disttrain check --explain h." h.json
     run -0 offers "disttrain check --explain "
     [[ $output == *launch.nodes* && $output == *optimizer.lr* ]]
     expect "disttrain sbatch --array ="

@@ -18,8 +18,10 @@ check_PROGRAMS += \
 	tests/unit/test_cmd_sbatch \
 	tests/unit/test_conf_broken \
 	tests/unit/test_conf_data \
+	tests/unit/test_conf_deepspeed \
 	tests/unit/test_conf_device \
 	tests/unit/test_conf_distributed \
+	tests/unit/test_conf_json \
 	tests/unit/test_conf_launch \
 	tests/unit/test_conf_memory \
 	tests/unit/test_conf_training \
@@ -81,6 +83,8 @@ EXTRA_DIST += \
 	tests/unit/bytes_tokenizer.h \
 	tests/unit/command.h \
 	tests/unit/conf.h \
+	tests/unit/conf_pair.h \
+	tests/unit/deepspeed \
 	tests/unit/examples_file.h \
 	tests/unit/model.h \
 	tests/unit/run_data.h \

@@ -29,7 +29,8 @@ static void a_key_has_meaning_values_default_and_other_names(void **state)
     static const char lr[] = "optimizer.lr\n"
                              "    Learning rate.\n"
                              "    A number > 0; default 2e-5.\n"
-                             "    Also: lr, learning_rate.\n";
+                             "    Also: lr, learning_rate, "
+                             "optimizer.params.lr.\n";
     (void)state;
     assert_int_equal(explain("optimizer.lr"), 0);
     assert_string_equal(out, lr);
@@ -50,6 +51,10 @@ static void every_name_that_a_file_may_have_is_known(void **state)
     assert_true(begins(out, "bf16: true means precision.compute: bf16\n\n"
                             "precision.compute\n    "));
     assert_int_equal(explain("logging.wandb"), 0);
+    assert_int_equal(explain("zero_optimization.overlap_comm"), 0);
+    assert_string_equal(out, "zero_optimization.overlap_comm (DeepSpeed)\n"
+                             "    No effect: every unit is reduced while the "
+                             "next one computes.\n");
     assert_int_equal(explain("distributed"), 0);
     assert_true(begins(out, "distributed.strategy\n    What "));
     assert_int_equal(explain("env"), 0);

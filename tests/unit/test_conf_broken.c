@@ -185,10 +185,6 @@ static const struct broken later[] = {
     {LEAST "scheduler: {name: OneCycle}\n",
      "t.yaml:5:19: scheduler.name: OneCycle is not supported yet: it needs "
      "cyclic schedules\n"},
-    {LEAST "training: {deepspeed: {stage: 2}, dataloader: {num_workers: "
-           "4}}\n",
-     "t.yaml:5:12: training.deepspeed: not supported yet: it needs DeepSpeed "
-     "configurations\n"},
     {LEAST "mode: generate\nlora: {r: 8}\n",
      "t.yaml:5:7: mode: generate is not supported yet: it needs generation "
      "from a file (see `disttrain generate`)\n"

@@ -145,7 +145,7 @@ static void what_is_dumped_reads_back_as_the_same(void **state)
         "gradient_checkpointing: true\n",
         "zero_stage: 2\nshard_group: node\ngradient_checkpointing: offload\n"
         "offload_optimizer: {device: nvme, path: /nvme, ratio: 0.25}\n"
-        "aio.threads: 4\n",
+        "distributed.aio.threads: 4\n",
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -167,7 +167,7 @@ static void what_is_dumped_reads_back_as_the_same(void **state)
 static const struct broken contradictions[] = {
     {LEAST "distributed: {strategy: zero4, zero_stage: 2}\n",
      "t.yaml:5:25: distributed.strategy: expected one of auto, ddp, zero1, "
-     "zero2, zero3, got \"zero4\"\n"},
+     "zero2, zero3, deepspeed, got \"zero4\"\n"},
     {LEAST "zero_stage: 4\n",
      "t.yaml:5:13: distributed.zero_stage: expected an integer from 0 to 3, "
      "got 4\n"},
@@ -239,7 +239,7 @@ static void keys_that_nothing_looks_at_are_told(void **state)
          "t.yaml:6:72: distributed.strategy_auto_memory: no effect with "
          "strategy zero1\n"},
         {"offload_optimizer: {path: /x, ratio: 0.5, pin_memory: true}\n"
-         "aio: {threads: 2, queue_depth: 32}\n",
+         "distributed.aio: {threads: 2, queue_depth: 32}\n",
          "t.yaml:5:27: distributed.offload_optimizer.path: no effect: "
          "distributed.offload_optimizer.device is not nvme\n"
          "t.yaml:5:38: distributed.offload_optimizer.ratio: no effect: "
@@ -247,7 +247,7 @@ static void keys_that_nothing_looks_at_are_told(void **state)
          "t.yaml:5:55: distributed.offload_optimizer.pin_memory: no effect: "
          "not needed here: host memory that a GPU copies from is always "
          "page-locked\n"
-         "t.yaml:6:16: distributed.aio.threads: no effect: nothing is "
+         "t.yaml:6:28: distributed.aio.threads: no effect: nothing is "
          "offloaded to nvme\n"},
         {"reduce_between_nodes: int8\nlaunch.nodes: 1\n",
          "t.yaml:5:23: distributed.reduce_between_nodes: no effect on one "

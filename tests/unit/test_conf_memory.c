@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#include "conf.h"
+#include "conf_pair.h"
 
 #ifndef SANITIZER /* which has an allocator of its own */
 static const char good_text[] =
@@ -18,7 +18,9 @@ static const char good_text[] =
           "bf16: false\n"
           "use_ddp: true\n"
           "mode: train\n"
-          "env: {A: x, XLA_B: y}\n";
+          "env: {A: x, XLA_B: y}\n"
+          "zero_optimization: {stage: 0}\n"
+          "deepspeed: ds.json\n";
 
 static const char bad_text[] = "algoritm: sft\n"
                                "lr: [fast\n, 1]\n"
@@ -85,6 +87,11 @@ static void a_good_file_leaks_nothing_when_memory_fails(void **state)
     long n = 1;
     (void)state;
     setenv("HOME", "/", 1);
+    write_file(
+        "ds.json",
+        "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-3,\n"
+        "\"betas\": \"auto\"}}, \"steps_per_print\": 2e6,\n"
+        "\"fp16\": {\"enabled\": true}}");
     load_failing(good_text, 0, &whole);
     assert_non_null(whole);
     long before = live;
@@ -135,5 +142,5 @@ int main(void)
         cmocka_unit_test(a_bad_file_leaks_nothing_when_memory_fails),
     };
     return cmocka_run_group_tests_name("conf memory", tests, enter_directory,
-                                       leave_directory);
+                                       leave_pair);
 }

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* assign.c - stores the value of a key that is given once, twice or nowhere */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/read.h"
+
+bool dt_conf_is_null(const struct dt_tree *node)
+{
+    static const char *const nulls[] = {"~", "null", "Null", "NULL"};
+    if (node->kind != DT_TREE_SCALAR || node->quoted)
+        return false;
+    for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++)
+        if (strcmp(node->text, nulls[i]) == 0)
+            return true;
+    return false;
+}
+
+bool dt_conf_is_empty(const struct dt_tree *node)
+{
+    return node->kind == DT_TREE_SCALAR && !node->quoted && !*node->text;
+}
+
+/* Notes that the key has the value `now` here and `old` at `before`. */
+static void note_clash(struct dt_conf_reader *reader,
+                       const struct dt_conf_key *key,
+                       const struct dt_tree *node, const char *now,
+                       const char *old, struct dt_conf_place before)
+{
+    bool other = before.deepspeed != node->place.deepspeed;
+    dt_conf_note(&reader->problems, node->place, key->path,
+                 "%s%.200s here (%.60s), but %.200s in %s%s",
+                 key->clash ? key->clash : "", now, node->key, old,
+                 dt_conf_where(&reader->problems, before, node->place),
+                 other ? ": write \"auto\" here to take that" : "");
+}
+
+/* Whether a value of the file leaves the choice to a DeepSpeed file. */
+static bool yields(const char *old, struct dt_conf_place before,
+                   const struct dt_tree *node)
+{
+    return strcmp(old, "deepspeed") == 0 ||
+           (strcmp(old, "auto") == 0 && !before.deepspeed &&
+            node->place.deepspeed);
+}
+
+void dt_conf_set(struct dt_conf_reader *reader, int row,
+                 const struct dt_tree *node)
+{
+    const struct dt_conf_key *key = &dt_conf_keys[row];
+    struct dt_conf_place *place = &reader->conf->place[row], before = *place;
+    if (dt_conf_is_null(node))
+        return;
+    *place = node->place;
+    if (dt_conf_is_empty(node)) {
+        dt_conf_note(&reader->problems, node->key_place, key->path,
+                     "no value: write null for the default");
+        return;
+    }
+    char *old = before.line > 0 && !reader->failed[row]
+                    ? dt_conf_value_text(reader, key)
+                    : NULL;
+    if (dt_conf_value_set(reader, key, node) < 0)
+        reader->failed[row] = true;
+    char *now =
+        old && !reader->failed[row] ? dt_conf_value_text(reader, key) : NULL;
+    if (now && strcmp(old, now) != 0 && !yields(old, before, node))
+        note_clash(reader, key, node, now, old, before);
+    free(now);
+    free(old);
+}
