@@ -303,16 +303,27 @@ static void print_env(struct printer *p)
         print_line(p, DT_CONTRACT_ENV, conf->env[i].name, conf->env[i].value);
 }
 
+/* Continues the hash *sum with the text of a file. False: it cannot be read. */
+static bool add_to_sum(const char *path, uint64_t *sum)
+{
+    char *text = dt_file_read(path, CONFIG_BYTES, NULL);
+    if (!text)
+        return false;
+    *sum = XXH3_64bits_withSeed(text, strlen(text), *sum);
+    free(text);
+    return true;
+}
+
 char *dt_submission_sum(const struct dt_conf *conf)
 {
-    char *sum = NULL;
-    char *text = dt_file_read(conf->file, CONFIG_BYTES, NULL);
-    if (text &&
-        asprintf(&sum, "%016" PRIx64 ":%s",
-                 (uint64_t)XXH3_64bits(text, strlen(text)), conf->file) < 0)
-        sum = NULL;
-    free(text);
-    return sum;
+    const char *deepspeed = conf->distributed.deepspeed_config;
+    char *text;
+    uint64_t sum = 0;
+    if ((deepspeed && !add_to_sum(deepspeed, &sum)) ||
+        !add_to_sum(conf->file, &sum) ||
+        asprintf(&text, "%016" PRIx64 ":%s", sum, conf->file) < 0)
+        return NULL;
+    return text;
 }
 
 /* Prints the sum in a job, or before the job exists: see DT_ENV_SUM. */

@@ -16,8 +16,8 @@
 int dt_submission_print(struct dt_conf *conf, const char *file,
                         const struct dt_srun_words *words, const char *script);
 
-/* Returns "HASH:PATH" of the configuration's file for DT_ENV_SUM, to be freed.
- * NULL: the file cannot be read.
+/* Returns "HASH:PATH" of the configuration's file, and of its DeepSpeed file, for
+ * DT_ENV_SUM, to be freed. NULL: they cannot be read.
  */
 char *dt_submission_sum(const struct dt_conf *conf);
 

@@ -106,6 +106,12 @@ refused_edit() {
         '2:56: model.n_head: n_embd 8 is not a multiple of n_head 3'
 }
 
+@test "a mistake in a DeepSpeed file, at its place there" {
+    printf '{"bf16": {"enabled": true},\n "optimizer": {"type": "Lion"}}\n' >ds.json
+    { cat good.yaml && echo 'deepspeed: ds.json'; } >bad.yaml
+    refused bad.yaml 'ds.json:2:24: optimizer.name: expected one of adamw, adamw_torch, adamw_torch_fused, adamw_hf, adam, got "Lion"'
+}
+
 @test "a tab that indents" {
     refused_line 'run:\n\tname: x' \
         '6:1: YAML: a tab cannot indent, use spaces'

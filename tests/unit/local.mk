@@ -76,6 +76,7 @@ check_PROGRAMS += \
 	tests/unit/test_sample \
 	tests/unit/test_step \
 	tests/unit/test_restore \
+	tests/unit/test_submission \
 	tests/unit/test_trainer \
 	# End of tests/unit
 

@@ -77,6 +77,23 @@ static void a_section_lists_its_keys(void **state)
     assert_null(strstr(out, "data.train\n"));
 }
 
+static void a_deepspeed_file_is_explained(void **state)
+{
+    (void)state;
+    write_file("ds.json", "{\"bf16\": {\"enabled\": true}}\n");
+    assert_int_equal(explain("ds.json"), 0);
+    assert_string_equal(out, "ds.json:1:22: bf16.enabled: becomes "
+                             "precision.compute: bf16\n");
+    write_file("ds.json", "{\"amp\": {\"enabled\": true}}\n");
+    assert_int_equal(explain("ds.json"), EX_CONFIG);
+    assert_string_equal(errors, "disttrain check: ds.json: has keys that "
+                                "cannot be used\n");
+    assert_int_equal(unlink("ds.json"), 0);
+    assert_int_equal(explain("ds.json"), EX_NOINPUT);
+    assert_string_equal(errors, "disttrain check: ds.json: cannot open: No "
+                                "such file or directory\n");
+}
+
 #define HINT " (see disttrain check --help)\n"
 
 static void a_wrong_key_gets_the_nearest_one(void **state)
@@ -97,6 +114,7 @@ int main(void)
         cmocka_unit_test(a_key_has_meaning_values_default_and_other_names),
         cmocka_unit_test(every_name_that_a_file_may_have_is_known),
         cmocka_unit_test(a_section_lists_its_keys),
+        cmocka_unit_test(a_deepspeed_file_is_explained),
         cmocka_unit_test(a_wrong_key_gets_the_nearest_one),
     };
     return cmocka_run_group_tests_name("cmd explain", tests, enter_directory,
