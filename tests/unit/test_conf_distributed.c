@@ -249,6 +249,9 @@ static void keys_that_nothing_looks_at_are_told(void **state)
          "page-locked\n"
          "t.yaml:6:28: distributed.aio.threads: no effect: nothing is "
          "offloaded to nvme\n"},
+        {"training: {find_unused_parameters: false, ddp_bucket_cap_mb: 25}\n",
+         "t.yaml:5:36: distributed.find_unused_parameters: no effect: not "
+         "needed here: every parameter is used in every step\n"},
         {"reduce_between_nodes: int8\nlaunch.nodes: 1\n",
          "t.yaml:5:23: distributed.reduce_between_nodes: no effect on one "
          "node (launch.nodes): gradients are rounded between nodes only\n"},
