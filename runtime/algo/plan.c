@@ -24,7 +24,7 @@ size_t dt_plan_total(const struct dt_plan *plan)
     return sum;
 }
 
-/* `auto` is settled by dt_plan_choose. */
+/* `auto` counts as ddp until dt_plan_choose has settled it. */
 static enum dt_strategy strategy_of(const struct dt_run *run)
 {
     switch (run->conf.distributed.strategy) {
@@ -37,6 +37,43 @@ static enum dt_strategy strategy_of(const struct dt_run *run)
     default:
         return DT_DDP;
     }
+}
+
+/* Bytes of a rank with another strategy. */
+static size_t total_with(const struct dt_run *run,
+                         const struct dt_model_options *options, int strategy)
+{
+    struct dt_run other = *run;
+    other.conf.distributed.strategy = strategy;
+    struct dt_plan plan = dt_plan_make(&other, options);
+    return dt_plan_total(&plan);
+}
+
+/* The bytes of `left` that a rank may use, which those of a node share. */
+static size_t rank_share(const struct dt_run *run, size_t left, int local_size)
+{
+    return run->exec.device->is_host ? left / (size_t)local_size : left;
+}
+
+int dt_plan_choose(const struct dt_run *run,
+                   const struct dt_model_options *options, size_t left,
+                   int local_size)
+{
+    size_t mine = rank_share(run, left, local_size);
+    double parameters = (double)run->layout->param_total;
+    int strategy = DT_CONF_DDP;
+    if (run->conf.distributed.strategy != DT_CONF_AUTO_STRATEGY)
+        return run->conf.distributed.strategy;
+    if (run->world == 1)
+        return DT_CONF_DDP;
+    if (!run->conf.distributed.strategy_auto_memory)
+        return parameters < 1e9    ? DT_CONF_DDP
+               : parameters <= 7e9 ? DT_CONF_ZERO2
+                                   : DT_CONF_ZERO3;
+    while (strategy < DT_CONF_ZERO3 &&
+           total_with(run, options, strategy) > mine)
+        strategy++;
+    return strategy;
 }
 
 struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
@@ -144,6 +181,30 @@ static const char *memory_owner(const struct dt_run *run)
     return run->exec.device->is_host ? "node" : "GPU";
 }
 
+/* Offers the first strategy that fits and shares more. */
+static bool offer_strategy(struct offers *offers,
+                           const struct dt_model_options *options)
+{
+    static const char *const names[] = {[DT_CONF_ZERO1] = "zero1",
+                                        [DT_CONF_ZERO2] = "zero2",
+                                        [DT_CONF_ZERO3] = "zero3"};
+    struct dt_run other = *offers->run;
+    char what[64];
+    if (other.world == 1)
+        return false;
+    struct offers of_other = {.run = &other, .most = offers->most};
+    for (int s = (int)strategy_of(&other) + DT_CONF_ZERO1; s <= DT_CONF_ZERO3;
+         s++) {
+        other.conf.distributed.strategy = s;
+        snprintf(what, sizeof(what), "distributed.strategy: %s", names[s]);
+        if (add_offer(&of_other, options, what)) {
+            snprintf(offers->text, sizeof(offers->text), "%s", of_other.text);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Smallest change first. */
 static void offer_all(struct offers *offers,
                       const struct dt_model_options *options, size_t node,
@@ -153,8 +214,10 @@ static void offer_all(struct offers *offers,
     struct dt_plan plan = dt_plan_make(offers->run, options);
     size_t total = dt_plan_total(&plan), used;
     less.recompute = true;
-    bool found = !options->recompute &&
-                 add_offer(offers, &less, "model.gradient_checkpointing: true");
+    bool found = offer_strategy(offers, options);
+    if (!options->recompute &&
+        add_offer(offers, &less, "model.gradient_checkpointing: true"))
+        found = true;
     found =
         found || offer_batch(offers, *options, "") ||
         (!options->recompute &&
@@ -177,7 +240,7 @@ int dt_plan_check(const struct dt_run *run,
     struct dt_plan plan = dt_plan_make(run, options);
     size_t total = dt_plan_total(&plan);
     bool shared = run->exec.device->is_host; /* by the ranks of the node */
-    size_t mine = shared ? left / (size_t)local_size : left;
+    size_t mine = rank_share(run, left, local_size);
     struct offers offers = {.run = run, .most = mine};
     dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
            "memory of a rank: weights %s, gradients %s, optimizer %s, "

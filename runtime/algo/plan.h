@@ -26,6 +26,16 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
 /* SIZE_MAX if it does not fit into a size_t. */
 size_t dt_plan_total(const struct dt_plan *plan);
 
+/* The strategy (enum dt_conf_strategy) that distributed.strategy asks for, with
+ * `auto` settled for this rank: the first of ddp, zero1, zero2 and zero3 that
+ * fits into the memory, as dt_plan_check counts it, or zero3; or by the number
+ * of parameters without distributed.strategy_auto_memory: ddp below 1e9, zero2
+ * up to 7e9, else zero3. Ranks may differ; the highest fits on all.
+ */
+int dt_plan_choose(const struct dt_run *run,
+                   const struct dt_model_options *options, size_t left,
+                   int local_size);
+
 /* Logs the plan (rank 0) and compares it with the device's `left` free bytes; a
  * node's memory is divided among its `local_size` ranks. -1: EX_CONFIG with the
  * numbers and the settings that would fit.

@@ -280,6 +280,11 @@ static int start_report(struct dt_run *run, struct dt_error *err)
 
 static void print_banner(struct dt_run *run)
 {
+    static const char *const strategies[] = {
+        [DT_CONF_ZERO1] = "zero1: optimizer state is shared",
+        [DT_CONF_ZERO2] = "zero2: gradients and optimizer state are shared",
+        [DT_CONF_ZERO3] =
+            "zero3: weights, gradients and optimizer state are shared"};
     char lr[160];
     const struct dt_model_config *config = &run->model_config;
     dt_report_note(run->report,
@@ -293,6 +298,9 @@ static void print_banner(struct dt_run *run)
         "samples of %zu tokens a step; %" PRIu64 " samples an epoch, %ld steps",
         run->B, run->world, run->A, run->B * (size_t)run->world * run->A,
         run->T, run->epoch_samples, run->total_steps);
+    if (run->conf.distributed.strategy > DT_CONF_DDP)
+        dt_report_note(run->report, "%s over %d ranks",
+                       strategies[run->conf.distributed.strategy], run->world);
     dt_run_lr_note(&run->conf, run->world, lr, sizeof(lr));
     if (lr[0])
         dt_report_note(run->report, "%s", lr);
@@ -376,6 +384,8 @@ static int probe_run(struct dt_run *run, struct dt_model_options *options,
     if (resolve_conf(run, err) < 0)
         return -1;
     *options = model_options(run);
+    run->conf.distributed.strategy = dt_plan_choose(
+        run, options, run->exec.device->available_bytes(), local_size);
     options->save_activations = can_save_activations(run, options);
     if (dt_plan_check(run, options, run->exec.device->available_bytes(),
                       local_size, err) < 0)
@@ -399,6 +409,17 @@ static int probe_rank0_first(struct dt_run *run,
     return first ? dt_comm_barrier(run->comm, err) : 0;
 }
 
+/* distributed.strategy: auto is what the rank with the least memory needs. */
+static int agree_strategy(struct dt_run *run, struct dt_error *err)
+{
+    double strategy = run->conf.distributed.strategy;
+    if (run->world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &strategy, 1, DT_MAX, err) < 0)
+        return -1;
+    run->conf.distributed.strategy = (int)strategy;
+    return 0;
+}
+
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 const struct dt_exec *exec, struct dt_comm *comm,
                 int local_size, struct dt_error *err)
@@ -410,7 +431,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->rank = dt_comm_rank(comm);
     run->world = dt_comm_size(comm);
     if (probe_rank0_first(run, &options, local_size, err) < 0 ||
-        dt_run_agree(run, err) < 0 || allocate_run(run, &options, err) < 0)
+        dt_run_agree(run, err) < 0 || agree_strategy(run, err) < 0 ||
+        allocate_run(run, &options, err) < 0)
         return -1;
     choose_eos(run);
     run->epoch_samples = dt_rows_count(run->data.train);

@@ -208,6 +208,51 @@ static void a_smaller_model_is_the_last_offer(void **state)
                         "a smaller model, or nodes with more memory");
 }
 
+/* With 4 ranks, each strategy needs less than the one before. */
+static void auto_is_the_first_strategy_that_fits(void **state)
+{
+    static const int strategies[] = {DT_CONF_DDP, DT_CONF_ZERO1, DT_CONF_ZERO2,
+                                     DT_CONF_ZERO3};
+    size_t need[4];
+    (void)state;
+    run.world = 4;
+    for (int i = 0; i < 4; i++) {
+        run.conf.distributed.strategy = strategies[i];
+        need[i] = total(ROWS, false);
+        assert_true(i == 0 || need[i] < need[i - 1]);
+        assert_int_equal(dt_plan_choose(&run, &options, 1, 1), strategies[i]);
+    }
+    run.conf.distributed.strategy = DT_CONF_AUTO_STRATEGY;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(dt_plan_choose(&run, &options, need[i], 1),
+                         strategies[i]);
+        assert_int_equal(dt_plan_choose(&run, &options, 2 * need[i] - 1, 2),
+                         strategies[i < 3 ? i + 1 : 3]);
+    }
+    /* by the number of parameters, of which there are few */
+    run.conf.distributed.strategy_auto_memory = false;
+    assert_int_equal(dt_plan_choose(&run, &options, 1, 1), DT_CONF_DDP);
+    run.conf = *plain;
+    run.world = 1;
+    assert_int_equal(dt_plan_choose(&run, &options, 1, 1), DT_CONF_DDP);
+}
+
+static void a_strategy_that_fits_is_offered(void **state)
+{
+    char want[128];
+    (void)state;
+    run.world = 4;
+    run.conf.distributed.strategy = DT_CONF_ZERO2;
+    size_t zero2 = total(ROWS, false);
+    run.conf.distributed.strategy = DT_CONF_DDP;
+    const char *text = offers(zero2, 1);
+    snprintf(want, sizeof(want), "distributed.strategy: zero2 (%.1f MB)",
+             (double)zero2 / 1e6);
+    assert_memory_equal(text, want, strlen(want));
+    run.conf = *plain;
+    run.world = 1;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +265,8 @@ int main(void)
         cmocka_unit_test(a_smaller_evaluation_batch_is_offered),
         cmocka_unit_test(fewer_ranks_per_node_are_offered),
         cmocka_unit_test(a_smaller_model_is_the_last_offer),
+        cmocka_unit_test(auto_is_the_first_strategy_that_fits),
+        cmocka_unit_test(a_strategy_that_fits_is_offered),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);
 }
