@@ -53,8 +53,8 @@ losses() {
 # same_weights A B: both runs end with the same bits, including AdamW's state.
 same_weights() {
     local file
-    for file in model.safetensors optim-rank-00000-of-00001.safetensors; do
-        cmp "$1.out/checkpoints/latest/$file" "$2.out/checkpoints/latest/$file"
+    for file in "$1".out/checkpoints/latest/*.safetensors; do
+        cmp "$file" "$2${file#"$1"}"
     done
 }
 
@@ -96,6 +96,48 @@ need_faults() {
     done
     # it is a real curve: it falls
     losses ranks1 | awk 'NR == 1 { a = $1 } END { exit !($1 < a - 0.3) }'
+}
+
+@test "zero1, zero2 and zero3 have the curve and the bits of ddp" {
+    dt_need_pmix
+    local strategy
+    for strategy in ddp zero1 zero2 zero3; do
+        config "$strategy" "training: {train_batch_size: 8, max_steps: 12}" \
+            "precision.compute: bf16" "checkpoint: {save_dtype: fp32}" \
+            "distributed.strategy: $strategy"
+        dt_srun -N2 -n4 --disttrain="$strategy.yaml"
+        (($(losses "$strategy" | wc -l) == 12))
+        [[ -e $strategy.out/checkpoints/latest/\
+optim-rank-00003-of-00004.safetensors ]]
+    done
+    for strategy in zero1 zero2 zero3; do
+        diff <(losses ddp) <(losses "$strategy")
+        same_weights ddp "$strategy"
+    done
+    # the checkpoint of four ranks is that of two, and exports as one model
+    sed -i 's/max_steps: 12/max_steps: 14/; s/overwrite: true/overwrite: false/' \
+        zero3.yaml
+    echo "training.resume: auto" >>zero3.yaml
+    dt_srun -N2 -n2 --disttrain=zero3.yaml
+    (($(losses zero3 | wc -l) == 14))
+    "$DT_BUILDDIR/disttrain" export zero3.out zero3.model
+}
+
+@test "kill -9 of a rank under zero3: ends at once; resume is bit-identical" {
+    dt_need_pmix
+    need_faults
+    config whole3 "training: {train_batch_size: 8, max_steps: 20}" \
+        "checkpoint: {steps: 5}" "distributed.strategy: zero3"
+    dt_srun -N4 -n4 --disttrain=whole3.yaml
+    config killed3 "training: {train_batch_size: 8, max_steps: 20,
+  resume: auto}" "checkpoint: {steps: 5}" "distributed.strategy: zero3"
+    DISTTRAIN_FAULT=train.step:rank=2:step=13:kill \
+        run dt_srun -N4 -n4 --disttrain=killed3.yaml
+    echo "$output"
+    ((status != 0))
+    [[ $output == *"first failure: rank 2 on n3, killed by signal 9 (Killed)"* ]]
+    dt_srun -N4 -n4 --disttrain=killed3.yaml
+    same_weights whole3 killed3
 }
 
 @test "accumulation and ranks are interchangeable" {
