@@ -4,7 +4,7 @@
 
 #include "conf/read.h"
 
-/* A key that the device does not support, and why (E131 and others). */
+/* A key that the device does not support, and why. */
 struct clash {
     const char *path; /* NULL: no clash */
     const char *text;
@@ -23,7 +23,7 @@ static struct clash find_clash(const struct dt_conf *conf, int device)
                               "cuda: write nccl or auto"};
     if (device == DT_CONF_CPU && conf->model.attention == DT_ATTENTION_FLASH)
         return (struct clash){"model.attention",
-                              "E131 flash is for GPUs, and run.device is cpu: "
+                              "flash is for GPUs, and run.device is cpu: "
                               "write auto"};
     if (device != DT_CONF_CPU && conf->model.attention == DT_ATTENTION_FLASH &&
         conf->precision.compute == DT_CONF_FP32)

@@ -53,11 +53,11 @@ int dt_conf_check_exists(struct dt_conf_reader *reader,
         why = strerror(errno);
     else if ((st.st_mode & S_IFMT) == type)
         return 0;
-    dt_conf_note(
-        &reader->problems, node->place, key->path, "%s: %s%s", path, why,
-        type == S_IFDIR && is_hub_name(node->text, path, reader->directory)
-            ? " (E129 names on a hub are not looked up)"
-            : "");
+    bool hub =
+        type == S_IFDIR && is_hub_name(node->text, path, reader->directory);
+    dt_conf_note(&reader->problems, node->place, key->path, "%s%s: %s%s",
+                 hub ? "E129 " : "", path, why,
+                 hub ? " (names on a hub are not looked up)" : "");
     return -1;
 }
 

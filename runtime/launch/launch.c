@@ -23,7 +23,7 @@ static int check_claims(const struct claim *claims, size_t count,
             continue;
         return dt_error_set(
             err, EX_CONFIG,
-            "launch: E122: %s=%s in the environment, but %s makes it %d (rank "
+            "launch: E122 %s=%s in the environment, but %s makes it %d (rank "
             "%d of %d on %s): unset %s where the job is started",
             claims[i].name, getenv(claims[i].name),
             strcmp(launch->backend->name, "single") != 0

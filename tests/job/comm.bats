@@ -64,7 +64,7 @@ no PMIx server: use \`srun --mpi=pmix -n 2 disttrain ...\`"* ]]
 @test "a stale RANK from the job script is an error that names both values" {
     dt_need_pmix
     run -78 dt_run env RANK=5 srun --mpi=pmix -N2 -n2 "$probe" hello
-    [[ $output == *"launch: E122: RANK=5 in the environment, but the launcher \
+    [[ $output == *"launch: E122 RANK=5 in the environment, but the launcher \
 makes it 0 (rank 0 of 2 on n1): unset RANK where the job is started"* ]]
 }
 

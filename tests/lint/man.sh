@@ -5,6 +5,8 @@
 # shellcheck source=tests/lint/tap.sh
 . "$(dirname "$0")/tap.sh"
 disttrain=${DT_BUILDDIR:-.}/disttrain
+data=$(mktemp -d)
+trap 'rm -rf "$data"' EXIT
 
 # The commands of `disttrain --help`, each with what it does.
 commands() {
@@ -63,8 +65,21 @@ installed() {
     done
 }
 
+# Numbers that messages or the documentation have and disttrain.yaml(5) does not
+# explain, and the other way round.
+numbers() {
+    sed -n 's/^\.B \(E1[0-9][0-9]\)$/\1/p' man/disttrain.yaml.5 >"$data/manual"
+    find runtime spank -name '*.[ch]' -exec sed 's@/\*.*@@' {} + |
+        grep -o '"[^"]*\bE1[0-9][0-9]\b' | grep -o 'E1[0-9][0-9]$' | sort -u |
+        diff "$data/manual" - | sed -n 's/^[<>]/messages and manual differ:/p'
+    grep -oh '\bE1[0-9][0-9]\b' README.md docs/*.md | sort -u |
+        comm -13 "$data/manual" - | sed 's/^/documentation only: /'
+}
+
 expect_none "disttrain(1) lists every command" "$(overview)"
 expect_none "every command has a page with the usual sections" "$(sections)"
 expect_none "pages and --help have the same options" "$(missing)"
 expect_none "every manual page is installed" "$(installed)"
+expect_none "disttrain.yaml(5) explains the numbers of all messages" \
+    "$(numbers)"
 done_testing

@@ -223,8 +223,8 @@ static void unusable_paths_are_refused_with_the_reason(void **state)
     unsetenv("DT_NOT_SET");
     char wanted[4096];
     snprintf(wanted, sizeof(wanted),
-             "t.yaml:2:15: model.path: %s/openai/gpt2: No such file or "
-             "directory (E129 names on a hub are not looked up)\n"
+             "t.yaml:2:15: model.path: E129 %s/openai/gpt2: No such file or "
+             "directory (names on a hub are not looked up)\n"
              "t.yaml:5:5: data.train: %s/missing.txt: No such file or "
              "directory\n"
              "t.yaml:6:5: data.train: %s: not a regular file\n"

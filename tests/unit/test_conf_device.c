@@ -124,7 +124,7 @@ static const struct {
      "cuda: write nccl or auto",
      DT_CONF_CUDA},
     {"model.attention: flash\n",
-     "18: model.attention: E131 flash is for GPUs, and run.device is cpu: "
+     "18: model.attention: flash is for GPUs, and run.device is cpu: "
      "write auto",
      DT_CONF_CPU},
 };

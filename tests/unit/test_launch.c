@@ -123,7 +123,7 @@ static void variables_that_contradict_the_launcher_are_refused(void **state)
     struct dt_launch *launch;
     (void)state;
     refuse("RANK", "3",
-           "launch: E122: RANK=3 in the environment, but there is no "
+           "launch: E122 RANK=3 in the environment, but there is no "
            "launcher, which makes it 0 (rank 0 of 1 on ");
     refuse("WORLD_SIZE", "8",
            "WORLD_SIZE=8 in the environment, but there is "
