@@ -2,7 +2,6 @@
 /* check.c - `disttrain check`: reports all mistakes of a config */
 #include "config.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +41,7 @@ static const char help[] =
     "All keys are described in disttrain.yaml(5).\n";
 
 struct options {
-    bool contract, resolved, keys, help;
+    bool contract, resolved, keys;
     int world; /* 0: not given */
     const char *file;
     const char *script;         /* NULL: no allocation */
@@ -63,7 +62,7 @@ static int parse_world(const char *text, int *world)
     return EX_OK;
 }
 
-/* Returns EX_OK, or EX_USAGE after a message. */
+/* Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option table[] = {
@@ -76,26 +75,21 @@ static int parse_options(int argc, char **argv, struct options *options)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    int c;
-    opterr = 0;
-    optind = 1;
-    while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+    struct dt_cmd_line line = {"check", help, table, .status = DT_CMD_RUN};
+    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
         options->contract |= c == 'c';
         options->resolved |= c == 'r';
         options->keys |= c == 'k';
-        options->help |= c == 'h';
         if (c == 'a')
             options->script = optarg;
         if (c == 'e')
             options->explain = optarg;
         if (c == 'w' && parse_world(optarg, &options->world) != EX_OK)
             return EX_USAGE;
-        if (c == '?' || c == ':')
-            return dt_cmd_option_error("check", c, argv[optind - 1]);
     }
     bool tells = options->keys || options->explain;
-    if (options->help || (tells && optind == argc))
-        return EX_OK;
+    if (line.status != DT_CMD_RUN || (tells && optind == argc))
+        return line.status;
     if (tells)
         return dt_cmd_usage_error("check", "%s takes no FILE",
                                   options->keys ? "--keys" : "--explain");
@@ -109,7 +103,7 @@ static int parse_options(int argc, char **argv, struct options *options)
     options->file = argv[optind];
     options->words.word = argv + optind + 1;
     options->words.count = argc - optind - 1;
-    return EX_OK;
+    return DT_CMD_RUN;
 }
 
 static int check_weights(const struct dt_model_config *model, const char *dir,
@@ -227,20 +221,15 @@ static int explain_key(const char *key)
 int dt_cmd_check(int argc, char **argv)
 {
     struct options options = {0};
-    if (parse_options(argc, argv, &options) != EX_OK)
-        return EX_USAGE;
-    if (options.help)
-        fputs(help, stdout);
-    else if (options.keys)
+    int status = parse_options(argc, argv, &options);
+    if (status != DT_CMD_RUN)
+        return status;
+    status = EX_OK;
+    if (options.keys)
         dt_conf_schema(stdout);
-    int status = EX_OK;
-    if (options.explain && !options.help)
+    if (options.explain)
         status = explain_key(options.explain);
     else if (options.file)
         status = check_file(&options);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("disttrain check: stdout");
-        return EX_IOERR;
-    }
-    return status;
+    return dt_cmd_flush("check", status);
 }

@@ -8,6 +8,7 @@
 #ifndef DT_CMD_CMD_H
 #define DT_CMD_CMD_H
 
+#include <getopt.h>
 #include <stdbool.h>
 
 #include "conf/conf.h"
@@ -36,10 +37,29 @@ int dt_cmd_command(void);
 int dt_cmd_usage_error(const char *name, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same for an option that getopt_long rejects: c is its ':' or '?', word
- * the argument before optind.
+/* The command line of a subcommand while it is parsed. Initialize the first
+ * three, and status with DT_CMD_RUN.
  */
-int dt_cmd_option_error(const char *name, int c, const char *word);
+struct dt_cmd_line {
+    const char *name;           /* of the subcommand */
+    const char *help;           /* what --help prints */
+    const struct option *table; /* of getopt_long; 'h' is --help */
+    int status;                 /* DT_CMD_RUN, or end with this status */
+    int index;                  /* in table, of the last long option */
+    bool begun;
+};
+
+enum { DT_CMD_RUN = -1 };
+
+/* Returns the letter of the next option, as getopt_long does. -1: there are no
+ * more, and argv[optind] is the first word; or else status is set, because the
+ * help was printed (0) or an option is unknown or has no value (EX_USAGE, after
+ * a message).
+ */
+int dt_cmd_next_option(struct dt_cmd_line *line, int argc, char **argv);
+
+/* Writes out what is printed. Returns status, or EX_IOERR after a message. */
+int dt_cmd_flush(const char *name, int status);
 
 /* Parses the value of --dtype of the subcommand NAME (fp32, bf16 or fp16 in any
  * case) into *dtype. Returns 0, or EX_USAGE after a message.

@@ -5,7 +5,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -28,67 +27,50 @@ struct options {
     bool brief, plugin, probe, ranks;
 };
 
-static void print_help(void)
-{
-    puts("usage: disttrain doctor [--brief] [--job=ID[.STEP]]\n"
-         "       disttrain doctor --ranks --job=ID.STEP\n"
-         "       disttrain doctor --plugin\n\n"
-         "Examines each node of the job, or this machine if there is no job,\n"
-         "prints a table, and says what to do about each problem.\n\n"
-         "  --brief            print one line if no node is bad\n"
-         "  --job=ID[.STEP]    examine the nodes of another job, or of one "
-         "step\n"
-         "  --plugin           explain why srun --help does not show "
-         "--disttrain\n"
-         "  --ranks            show what the ranks of a step are doing, the "
-         "odd\n"
-         "                     ones first\n"
-         "  --probe            what the command itself starts on each node\n"
-         "  --help             this text\n\n"
-         "Exit status: 0; 69 if a node is bad, which the last line names; 78 "
-         "if\n"
-         "the option --disttrain does not work.");
-}
+static const char help[] =
+    "usage: disttrain doctor [--brief] [--job=ID[.STEP]]\n"
+    "       disttrain doctor --ranks --job=ID.STEP\n"
+    "       disttrain doctor --plugin\n\n"
+    "Examines each node of the job, or this machine if there is no job,\n"
+    "prints a table, and says what to do about each problem.\n\n"
+    "  --brief            print one line if no node is bad\n"
+    "  --job=ID[.STEP]    examine the nodes of another job, or of one "
+    "step\n"
+    "  --plugin           explain why srun --help does not show "
+    "--disttrain\n"
+    "  --ranks            show what the ranks of a step are doing, the "
+    "odd\n"
+    "                     ones first\n"
+    "  --probe            what the command itself starts on each node\n"
+    "  --help             this text\n\n"
+    "Exit status: 0; 69 if a node is bad, which the last line names; 78 "
+    "if\n"
+    "the option --disttrain does not work.\n";
 
-/* Returns 0, or the exit status; -1: help was asked for. */
+/* Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
-    static const struct option known[] = {
+    static const struct option table[] = {
         {"brief", no_argument, NULL, 'b'},
         {"job", required_argument, NULL, 'j'},
         {"plugin", no_argument, NULL, 's'},
         {"probe", no_argument, NULL, 'p'},
         {"ranks", no_argument, NULL, 'r'},
         {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {0},
     };
+    struct dt_cmd_line line = {"doctor", help, table, .status = DT_CMD_RUN};
     *options = (struct options){0};
-    opterr = 0;
-    optind = 0;
-    for (int c; (c = getopt_long(argc, argv, ":", known, NULL)) != -1;) {
-        switch (c) {
-        case 'b':
-            options->brief = true;
-            break;
-        case 'j':
+    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
+        options->brief |= c == 'b';
+        options->plugin |= c == 's';
+        options->probe |= c == 'p';
+        options->ranks |= c == 'r';
+        if (c == 'j')
             options->job = optarg;
-            break;
-        case 's':
-            options->plugin = true;
-            break;
-        case 'p':
-            options->probe = true;
-            break;
-        case 'r':
-            options->ranks = true;
-            break;
-        case 'h':
-            print_help();
-            return -1;
-        default:
-            return dt_cmd_option_error("doctor", c, argv[optind - 1]);
-        }
     }
+    if (line.status != DT_CMD_RUN)
+        return line.status;
     if (optind < argc)
         return dt_cmd_usage_error("doctor", "unexpected '%s'", argv[optind]);
     if (options->job && options->job[strspn(options->job, "0123456789.")])
@@ -100,7 +82,7 @@ static int parse_options(int argc, char **argv, struct options *options)
         return dt_cmd_usage_error("doctor", "--ranks needs --job=ID.STEP; "
                                             "squeue --me --steps lists the "
                                             "steps");
-    return 0;
+    return DT_CMD_RUN;
 }
 
 /* Removes what srun would otherwise inherit from the job or step around it:
@@ -207,8 +189,8 @@ int dt_cmd_doctor(int argc, char **argv)
     struct dt_error err;
     const char *task = getenv("SLURM_PROCID");
     int rc = parse_options(argc, argv, &options);
-    if (rc != 0)
-        return rc < 0 ? 0 : rc;
+    if (rc != DT_CMD_RUN)
+        return rc;
     if (options.plugin)
         return dt_doctor_plugin(stdout) ? 0 : EX_CONFIG;
     if (options.probe && options.ranks) {

@@ -4,27 +4,23 @@
  */
 #include "config.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <sysexits.h>
 
 #include "cmd/cmd.h"
 #include "weights/export.h"
 
-static void print_help(void)
-{
-    fputs("usage: disttrain export CHECKPOINT DIR [OPTIONS]\n\n"
-          "Writes the model of CHECKPOINT, a checkpoint or the run.output_dir\n"
-          "of a run, to the directory DIR in the format of Hugging Face:\n"
-          "weights, config.json and the tokenizer's files, without the state\n"
-          "of the training.\n\n"
-          "  --dtype fp32|bf16|fp16  type of the weights [as in CHECKPOINT]\n"
-          "  --max-shard-size SIZE   write larger weights as files of up to\n"
-          "                          this size: 500MB, 2GiB ... [5GB]\n"
-          "  --overwrite             replace a model that is in DIR\n"
-          "  --help                  this text\n",
-          stdout);
-}
+static const char help[] =
+    "usage: disttrain export CHECKPOINT DIR [OPTIONS]\n\n"
+    "Writes the model of CHECKPOINT, a checkpoint or the run.output_dir\n"
+    "of a run, to the directory DIR in the format of Hugging Face:\n"
+    "weights, config.json and the tokenizer's files, without the state\n"
+    "of the training.\n\n"
+    "  --dtype fp32|bf16|fp16  type of the weights [as in CHECKPOINT]\n"
+    "  --max-shard-size SIZE   write larger weights as files of up to\n"
+    "                          this size: 500MB, 2GiB ... [5GB]\n"
+    "  --overwrite             replace a model that is in DIR\n"
+    "  --help                  this text\n";
 
 static int parse_size(struct dt_export *export)
 {
@@ -38,37 +34,29 @@ static int parse_size(struct dt_export *export)
     return 0;
 }
 
-/* Fills export. Returns -1 to continue, or the exit status. */
+/* Fills export. Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(struct dt_export *export, int argc, char **argv)
 {
-    static const struct option options[] = {
+    static const struct option table[] = {
         {"help", no_argument, NULL, 'h'},
         {"dtype", required_argument, NULL, 'd'},
         {"max-shard-size", required_argument, NULL, 's'},
         {"overwrite", no_argument, NULL, 'o'},
         {0},
     };
-    int c, status = 0;
-    opterr = 0;
-    while (!status && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1)
-        switch (c) {
-        case 'h':
-            print_help();
-            return 0;
-        case 'd':
-            export->same_dtype = false;
-            status = dt_cmd_take_dtype("export", optarg, &export->dtype);
-            break;
-        case 's':
-            status = parse_size(export);
-            break;
-        case 'o':
-            export->overwrite = true;
-            break;
-        default:
-            return dt_cmd_option_error("export", c, argv[optind - 1]);
-        }
-    return status ? status : -1;
+    struct dt_cmd_line line = {"export", help, table, .status = DT_CMD_RUN};
+    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
+        int bad = 0;
+        export->overwrite |= c == 'o';
+        export->same_dtype &= c != 'd';
+        if (c == 'd')
+            bad = dt_cmd_take_dtype("export", optarg, &export->dtype);
+        if (c == 's')
+            bad = parse_size(export);
+        if (bad)
+            return bad;
+    }
+    return line.status;
 }
 
 int dt_cmd_export(int argc, char **argv)
@@ -77,7 +65,7 @@ int dt_cmd_export(int argc, char **argv)
     struct dt_export export = {.same_dtype = true,
                                .max_shard_bytes = 5000000000};
     int status = parse_options(&export, argc, argv);
-    if (status >= 0)
+    if (status != DT_CMD_RUN)
         return status;
     if (argc - optind < 2)
         return dt_cmd_usage_error("export", argc == optind

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -220,38 +219,35 @@ static int run_request(const struct request *request)
     return status;
 }
 
-static void print_help(void)
-{
-    fputs("usage: disttrain generate --model DIR --prompt TEXT [OPTIONS]\n\n"
-          "Prints TEXT and the continuation that the model in DIR generates,\n"
-          "token by token, until the model ends the text.\n\n"
-          "  --model DIR        a checkpoint, a run.output_dir, or a Hugging\n"
-          "                     Face directory\n"
-          "  --prompt TEXT      beginning of the text\n"
-          "  --chat             treat TEXT as a user's message: print the "
-          "answer\n"
-          "  --system TEXT      system message before it\n"
-          "  --chat-template T  one of " DT_CHAT_NAMES "\n"
-          "                     [the one in the tokenizer's files]\n"
-          "  --prompts FILE     lines of JSON with prompt or messages; prints\n"
-          "                     each with its completion\n"
-          "  --batch N          lines to continue at a time [8]\n"
-          "  --tokens ID,ID,... prompt in token ids; prints ids\n"
-          "  --max-tokens N     stop after N tokens [200]\n"
-          "  --temperature X    sampling temperature; 0: always the most\n"
-          "                     likely token [0.8]\n"
-          "  --top-k K          sample from the K most likely tokens [0: all]\n"
-          "  --top-p P          sample from the most likely tokens whose\n"
-          "                     probabilities sum to P [1: all]\n"
-          "  --stop TOKEN       another token that ends the text; can be\n"
-          "                     repeated\n"
-          "  --dtype fp32|bf16|fp16  type to compute in [fp32]\n"
-          "  --device auto|cpu|cuda  device to run on [auto: a GPU if there\n"
-          "                     is one]\n"
-          "  --seed S           seed of the sampling [42]\n"
-          "  --help             this text\n",
-          stdout);
-}
+static const char help[] =
+    "usage: disttrain generate --model DIR --prompt TEXT [OPTIONS]\n\n"
+    "Prints TEXT and the continuation that the model in DIR generates,\n"
+    "token by token, until the model ends the text.\n\n"
+    "  --model DIR        a checkpoint, a run.output_dir, or a Hugging\n"
+    "                     Face directory\n"
+    "  --prompt TEXT      beginning of the text\n"
+    "  --chat             treat TEXT as a user's message: print the "
+    "answer\n"
+    "  --system TEXT      system message before it\n"
+    "  --chat-template T  one of " DT_CHAT_NAMES "\n"
+    "                     [the one in the tokenizer's files]\n"
+    "  --prompts FILE     lines of JSON with prompt or messages; prints\n"
+    "                     each with its completion\n"
+    "  --batch N          lines to continue at a time [8]\n"
+    "  --tokens ID,ID,... prompt in token ids; prints ids\n"
+    "  --max-tokens N     stop after N tokens [200]\n"
+    "  --temperature X    sampling temperature; 0: always the most\n"
+    "                     likely token [0.8]\n"
+    "  --top-k K          sample from the K most likely tokens [0: all]\n"
+    "  --top-p P          sample from the most likely tokens whose\n"
+    "                     probabilities sum to P [1: all]\n"
+    "  --stop TOKEN       another token that ends the text; can be\n"
+    "                     repeated\n"
+    "  --dtype fp32|bf16|fp16  type to compute in [fp32]\n"
+    "  --device auto|cpu|cuda  device to run on [auto: a GPU if there\n"
+    "                     is one]\n"
+    "  --seed S           seed of the sampling [42]\n"
+    "  --help             this text\n";
 
 /* Parses the value of an option, in [min, max]; false after a message. */
 static bool parse_number(const char *option, double min, double max,
@@ -341,10 +337,10 @@ static bool parse_option(struct request *request, struct numbers *numbers,
     }
 }
 
-/* Fills request. Returns -1 to continue, or the exit status. */
+/* Fills request. Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(struct request *request, int argc, char **argv)
 {
-    static const struct option options[] = {
+    static const struct option table[] = {
         {"help", no_argument, NULL, 'h'},
         {"model", required_argument, NULL, 'm'},
         {"prompt", required_argument, NULL, 'p'},
@@ -365,18 +361,10 @@ static int parse_options(struct request *request, int argc, char **argv)
         {0},
     };
     struct numbers numbers = {200, 0.8, 0, 1, 42};
-    bool ok = true;
-    int c;
-    opterr = 0;
-    while (ok && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (c == 'h') {
-            print_help();
-            return 0;
-        }
-        if (c == '?' || c == ':')
-            return dt_cmd_option_error("generate", c, argv[optind - 1]);
-        ok = parse_option(request, &numbers, c);
-    }
+    struct dt_cmd_line line = {"generate", help, table, .status = DT_CMD_RUN};
+    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;)
+        if (!parse_option(request, &numbers, c))
+            return EX_USAGE;
     request->generation = (struct dt_generation){
         .sampling = {.temperature = numbers.temperature,
                      .top_k = (size_t)numbers.top_k,
@@ -384,14 +372,14 @@ static int parse_options(struct request *request, int argc, char **argv)
                      .seed = (uint64_t)numbers.seed},
         .max_tokens = (size_t)numbers.max_tokens,
     };
-    return ok ? -1 : EX_USAGE;
+    return line.status;
 }
 
 int dt_cmd_generate(int argc, char **argv)
 {
     struct request request = {.template = "auto", .batch = 8, .device = "auto"};
     int status = parse_options(&request, argc, argv);
-    if (status >= 0)
+    if (status != DT_CMD_RUN)
         return status;
     if (optind < argc)
         return dt_cmd_usage_error("generate", "unexpected '%s'", argv[optind]);

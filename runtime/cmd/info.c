@@ -14,6 +14,10 @@
 #include "ops/ops.h"
 #include "tokenizer/tokenizer.h"
 
+static const char help[] =
+    "usage: disttrain info\n\n"
+    "Prints the version, the features, and the libraries in use.\n";
+
 /* Prints what the CUDA module says in lines "name: value", or why there is
  * none.
  */
@@ -38,13 +42,14 @@ static void print_cuda(void)
 
 int dt_cmd_info(int argc, char **argv)
 {
-    if (argc == 2 && !strcmp(argv[1], "--help")) {
-        puts("usage: disttrain info\n\n"
-             "Prints the version, the features, and the libraries in use.");
-        return 0;
-    }
-    if (argc > 1)
-        return dt_cmd_usage_error("info", "unexpected '%s'", argv[1]);
+    static const struct option table[] = {{"help", no_argument, NULL, 'h'},
+                                          {0}};
+    struct dt_cmd_line line = {"info", help, table, .status = DT_CMD_RUN};
+    dt_cmd_next_option(&line, argc, argv);
+    if (line.status != DT_CMD_RUN)
+        return line.status;
+    if (optind < argc)
+        return dt_cmd_usage_error("info", "unexpected '%s'", argv[optind]);
     puts(PACKAGE_STRING);
     printf("start-up:        %s\n", dt_launch_library());
     printf("collectives:     %s\n", dt_comm_library());

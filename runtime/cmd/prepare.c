@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <omp.h>
 #include <stdbool.h>
@@ -47,7 +46,6 @@ struct request {
     const char *tokenizer;
     const char *setting; /* the last option given that --config also sets */
     struct dt_example_options options;
-    bool help;
 };
 
 /* --- one file --- */
@@ -222,9 +220,6 @@ static bool parse_option(struct request *request, int c)
 {
     double number;
     switch (c) {
-    case 'h':
-        request->help = true;
-        return true;
     case 'F':
         request->config = optarg;
         return true;
@@ -251,6 +246,7 @@ static bool parse_option(struct request *request, int c)
     }
 }
 
+/* Fills request. Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(struct request *request, int argc, char **argv)
 {
     static const struct option table[] = {
@@ -265,19 +261,15 @@ static int parse_options(struct request *request, int argc, char **argv)
         {"cache-dir", required_argument, NULL, 'd'},
         {0},
     };
-    int c, option = 0;
-    opterr = 0;
-    optind = 0; /* reset getopt */
-    while ((c = getopt_long(argc, argv, ":h", table, &option)) != -1) {
-        if (c == '?' || c == ':')
-            return dt_cmd_option_error("prepare", c, argv[optind - 1]);
+    struct dt_cmd_line line = {"prepare", help, table, .status = DT_CMD_RUN};
+    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
         if (!parse_option(request, c))
             return EX_USAGE;
-        if (c != 'F' && c != 't' && c != 'h')
-            request->setting = table[option].name;
+        if (c != 'F' && c != 't')
+            request->setting = table[line.index].name;
     }
-    if (request->help)
-        return EX_OK;
+    if (line.status != DT_CMD_RUN)
+        return line.status;
     if (request->config && request->setting)
         return dt_cmd_usage_error("prepare",
                                   "--%s cannot be used with --config, which "
@@ -291,7 +283,7 @@ static int parse_options(struct request *request, int argc, char **argv)
         return dt_cmd_usage_error("prepare", "expected a FILE");
     if (!request->config && !request->tokenizer)
         return dt_cmd_usage_error("prepare", "--tokenizer DIR is missing");
-    return EX_OK;
+    return DT_CMD_RUN;
 }
 
 int dt_cmd_prepare(int argc, char **argv)
@@ -300,17 +292,11 @@ int dt_cmd_prepare(int argc, char **argv)
                                           .parse_special = true,
                                           .threads = omp_get_num_procs()}};
     int status = parse_options(&request, argc, argv);
-    if (request.help && status == EX_OK)
-        fputs(help, stdout);
-    if (request.help || status != EX_OK)
+    if (status != DT_CMD_RUN)
         return status;
     const struct dt_conf_list files[] = {
         {.text = argv + optind, .count = (size_t)(argc - optind)}, {0}};
     status = request.config ? prepare_config(&request)
                             : prepare_all(request.tokenizer, files, &request);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("disttrain prepare: stdout");
-        return EX_IOERR;
-    }
-    return status;
+    return dt_cmd_flush("prepare", status);
 }

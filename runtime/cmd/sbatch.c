@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
@@ -40,7 +39,7 @@ static const char help[] =
     "Options after -- are added to the script and override FILE.\n";
 
 struct options {
-    bool submit, dry_run, help;
+    bool submit, dry_run;
     const char *file;
     struct dt_script script;
 };
@@ -53,9 +52,10 @@ static int parse_extra(const struct dt_srun_words *extra)
             return dt_cmd_usage_error(
                 "sbatch", "expected --OPTION or --OPTION=VALUE, got '%s'",
                 extra->word[i]);
-    return EX_OK;
+    return DT_CMD_RUN;
 }
 
+/* Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option table[] = {
@@ -65,20 +65,15 @@ static int parse_options(int argc, char **argv, struct options *options)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    int c;
-    opterr = 0;
-    optind = 1;
-    while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+    struct dt_cmd_line line = {"sbatch", help, table, .status = DT_CMD_RUN};
+    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
         options->submit |= c == 's';
         options->dry_run |= c == 'd';
-        options->help |= c == 'h';
         if (c == 'a')
             options->script.array = optarg;
-        if (c == '?' || c == ':')
-            return dt_cmd_option_error("sbatch", c, argv[optind - 1]);
     }
-    if (options->help)
-        return EX_OK;
+    if (line.status != DT_CMD_RUN)
+        return line.status;
     if (options->submit && options->dry_run)
         return dt_cmd_usage_error("sbatch", "--submit or --dry-run, not both");
     const char *array = options->script.array;
@@ -197,24 +192,17 @@ static int write_script(const struct options *options,
 int dt_cmd_sbatch(int argc, char **argv)
 {
     struct options options = {0};
-    if (parse_options(argc, argv, &options) != EX_OK)
-        return EX_USAGE;
-    if (options.help) {
-        fputs(help, stdout);
-        return EX_OK;
-    }
+    int status = parse_options(argc, argv, &options);
+    if (status != DT_CMD_RUN)
+        return status;
     if (options.script.array)
         setenv("SLURM_ARRAY_TASK_ID", "0", 1);
     struct dt_conf *conf = dt_cmd_load("sbatch", options.file, true);
-    int status = conf ? check_config(&options, conf) : EX_CONFIG;
+    status = conf ? check_config(&options, conf) : EX_CONFIG;
     if (status == EX_OK && options.dry_run)
         status = dt_preview(conf);
     else if (status == EX_OK)
         status = write_script(&options, conf);
     dt_conf_destroy(conf);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("disttrain sbatch: stdout");
-        return EX_IOERR;
-    }
-    return status;
+    return dt_cmd_flush("sbatch", status);
 }

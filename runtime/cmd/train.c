@@ -2,7 +2,6 @@
 /* train.c - `disttrain train FILE`: joins the world and trains */
 #include "config.h"
 
-#include <getopt.h>
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>
@@ -217,32 +216,24 @@ static int load_and_train(const char *path)
     return status;
 }
 
-static void print_help(void)
-{
-    fputs(
-        "usage: disttrain train [FILE]\n\n"
-        "Trains a model as the configuration FILE describes, see\n"
-        "disttrain.yaml(5). Under srun, mpirun or any other PMIx launcher\n"
-        "every task is a rank; without a launcher there is one rank. FILE may\n"
-        "be left out in a step of `srun --disttrain=FILE`.\n\n"
-        "On SIGTERM, SIGUSR1 or SIGINT it finishes the step, saves a\n"
-        "checkpoint and exits with status 75.\n",
-        stdout);
-}
+static const char help[] =
+    "usage: disttrain train [FILE]\n\n"
+    "Trains a model as the configuration FILE describes, see\n"
+    "disttrain.yaml(5). Under srun, mpirun or any other PMIx launcher\n"
+    "every task is a rank; without a launcher there is one rank. FILE may\n"
+    "be left out in a step of `srun --disttrain=FILE`.\n\n"
+    "On SIGTERM, SIGUSR1 or SIGINT it finishes the step, saves a\n"
+    "checkpoint and exits with status 75.\n";
 
 int dt_cmd_train(int argc, char **argv)
 {
-    static const struct option options[] = {{"help", no_argument, NULL, 'h'},
-                                            {0}};
-    int c;
+    static const struct option table[] = {{"help", no_argument, NULL, 'h'},
+                                          {0}};
+    struct dt_cmd_line line = {"train", help, table, .status = DT_CMD_RUN};
     hold_signals();
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (c != 'h')
-            return dt_cmd_option_error("train", c, argv[optind - 1]);
-        print_help();
-        return 0;
-    }
+    dt_cmd_next_option(&line, argc, argv);
+    if (line.status != DT_CMD_RUN)
+        return line.status;
     const char *path = optind < argc ? argv[optind] : getenv(DT_ENV_CONFIG);
     if (!path)
         return dt_cmd_usage_error("train", "expected a configuration FILE");

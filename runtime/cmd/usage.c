@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* usage.c - reports usage errors in one form, and parses --dtype */
+/* usage.c - parses options, and reports usage errors in one form */
 #include "config.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 #include <sysexits.h>
 
@@ -23,10 +25,49 @@ int dt_cmd_usage_error(const char *name, const char *fmt, ...)
     return EX_USAGE;
 }
 
-int dt_cmd_option_error(const char *name, int c, const char *word)
+int dt_cmd_flush(const char *name, int status)
 {
-    return dt_cmd_usage_error(
-        name, c == ':' ? "'%s' needs a value" : "unknown option '%s'", word);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "disttrain %s: stdout: %s\n", name, strerror(errno));
+    return EX_IOERR;
+}
+
+static int print_help(const struct dt_cmd_line *line)
+{
+    fputs(line->help, stdout);
+    return dt_cmd_flush(line->name, EX_OK);
+}
+
+static bool has_letter(const struct option *table, int letter)
+{
+    while (table->name && table->val != letter)
+        table++;
+    return table->name != NULL;
+}
+
+int dt_cmd_next_option(struct dt_cmd_line *line, int argc, char **argv)
+{
+    opterr = 0;
+    if (!line->begun)
+        optind = 0; /* getopt begins anew */
+    line->begun = true;
+    int c = getopt_long(argc, argv, ":h", line->table, &line->index);
+    /* optind is not yet behind the word if this is the x of -xy */
+    char letter[] = {'-', (char)optopt, '\0'};
+    bool is_letter = optopt != 0 && !has_letter(line->table, optopt);
+    if (c == '?')
+        line->status =
+            dt_cmd_usage_error(line->name, "unknown option '%s'",
+                               is_letter ? letter : argv[optind - 1]);
+    else if (c == ':')
+        line->status = dt_cmd_usage_error(line->name, "'%s' needs a value",
+                                          argv[optind - 1]);
+    else if (c != 'h')
+        return c;
+    else
+        line->status = print_help(line);
+    return -1;
 }
 
 int dt_cmd_take_dtype(const char *name, const char *value, enum dt_dtype *dtype)

@@ -7,6 +7,8 @@ bats_require_minimum_version 1.5.0
 
 load helpers
 
+commands=(train check sbatch prepare generate export doctor info)
+
 disttrain() {
     timeout 60 "$DT_BUILDDIR/disttrain" "$@"
 }
@@ -26,14 +28,16 @@ disttrain() {
 }
 
 @test "--help of the program and of each command, --version" {
-    local command
+    local command option
     run -0 disttrain --help
-    for command in train check generate export doctor info; do
+    for command in "${commands[@]}"; do
         [[ $output == *"  $command "* ]]
     done
-    for command in train check generate export doctor info; do
-        run -0 disttrain "$command" --help
-        [[ ${lines[0]} == "usage: disttrain $command"* ]]
+    for command in "${commands[@]}"; do
+        for option in --help -h; do
+            run -0 disttrain "$command" "$option"
+            [[ ${lines[0]} == "usage: disttrain $command"* ]]
+        done
     done
     run -0 disttrain --version
     [[ $output =~ ^disttrain\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
@@ -41,9 +45,10 @@ disttrain() {
 
 @test "unknown options and extra words: one line, exit status 64" {
     local command
-    for command in train check generate export doctor info; do
+    for command in "${commands[@]}"; do
         run -64 disttrain "$command" --frobnicate
-        [[ $output == *"disttrain $command"*"--frobnicate"* ]]
+        [[ $output == "disttrain $command: unknown option '--frobnicate' (see \
+disttrain $command --help)" ]]
     done
     run -64 disttrain train a.yaml b.yaml
     [[ $output == "disttrain train: expected one FILE, but got 'b.yaml' too"* ]]

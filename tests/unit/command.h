@@ -3,7 +3,6 @@
 #ifndef DT_TESTS_UNIT_COMMAND_H
 #define DT_TESTS_UNIT_COMMAND_H
 
-#include <getopt.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,7 +52,6 @@ static inline int run_command_here(int (*command)(int argc, char **argv),
         dup2(fileno(file), fd);
         fclose(file);
     }
-    optind = 0; /* restart getopt */
     int status = command(argc, argv);
     fflush(NULL);
     for (int fd = 1; fd <= 2; fd++) {

@@ -32,6 +32,10 @@ static void wrong_arguments_point_to_the_help(void **state)
         {"", "disttrain check: expected one FILE" HINT},
         {"a b", "disttrain check: expected one FILE" HINT},
         {"--foo a", "disttrain check: unknown option '--foo'" HINT},
+        {"--foo=b a", "disttrain check: unknown option '--foo=b'" HINT},
+        {"--keys=b a", "disttrain check: unknown option '--keys=b'" HINT},
+        {"--keys -xy", "disttrain check: unknown option '-x'" HINT},
+        {"-c", "disttrain check: unknown option '-c'" HINT},
         {"a --world", "disttrain check: '--world' needs a value" HINT},
         {"--world two a", "disttrain check: --world two: expected a number of "
                           "ranks from 1 to 1000000" HINT},
