@@ -153,9 +153,11 @@ static bool is_foreign(const char *text, const char *id)
 /* Parses a message of slurmstepd, with or without "slurmstepd: ". */
 static void parse_stepd(const char *text, struct dt_console_event *event)
 {
-    if (strstr(text, "*** ") && strstr(text, " CANCELLED AT "))
+    if (strstr(text, "*** ") && strstr(text, " CANCELLED AT ")) {
         event->kind = DT_EVENT_STOP;
-    else if (strstr(text, " oom-kill event") || strstr(text, " oom_kill event"))
+        event->status = strstr(text, " DUE to SIGNAL Killed ") ? SIGKILL : 0;
+    } else if (strstr(text, " oom-kill event") ||
+               strstr(text, " oom_kill event"))
         event->kind = DT_EVENT_OOM;
 }
 

@@ -22,7 +22,7 @@ enum dt_console_event_kind {
     DT_EVENT_EXIT,      /* record: rank, host, ms, status */
     DT_EVENT_ABSENT,    /* record: hosts in list have not connected to port */
     DT_EVENT_TASKS,     /* srun: ranks have ended with status; host, oom */
-    DT_EVENT_STOP,      /* the step is ended */
+    DT_EVENT_STOP,      /* the step is ended; status: SIGKILL, if by that */
     DT_EVENT_ASKED,     /* the same, because the user or a limit wants it */
     DT_EVENT_OOM,       /* the kernel has killed a process on this host */
     DT_EVENT_NODE_LOST, /* the node is lost: host or, if that is empty, node */

@@ -59,11 +59,15 @@ static int64_t end_ms(const struct dt_outcome *outcome, const struct rank *r)
 }
 
 /* Whether a rank failed by itself, before anybody stopped the step. Slurm stops
- * a step with SIGTERM, which a rank may turn into an exit status.
+ * a step with SIGTERM, which a rank may turn into an exit status; since 26.05
+ * with SIGKILL if nobody reads the output of srun.
  */
 static bool has_failed(const struct dt_outcome *outcome, const struct rank *r)
 {
-    int64_t early = outcome->asked && WIFEXITED(r->status) ? ASKED_MS : 0;
+    bool killed = WIFSIGNALED(r->status) && WTERMSIG(r->status) == SIGKILL;
+    int64_t early = outcome->asked && WIFEXITED(r->status) ? ASKED_MS
+                    : outcome->killed && killed            ? KILLED_MS
+                                                           : 0;
     return r->ended && !was_told_to_end(r->status) &&
            (outcome->stop_ms == 0 ||
             end_ms(outcome, r) <= outcome->stop_ms - early);

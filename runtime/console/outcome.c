@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,11 +167,14 @@ static void note_ended_tasks(struct dt_outcome *outcome,
  * The message that says who stopped the step may come after the message that
  * the step is stopped.
  */
-static void note_stop(struct dt_outcome *outcome, bool asked, int64_t now_ms)
+static void note_stop(struct dt_outcome *outcome,
+                      const struct dt_console_event *event, int64_t now_ms)
 {
-    if (outcome->stop_ms == 0)
+    if (outcome->stop_ms == 0) {
         outcome->stop_ms = now_ms;
-    if (asked && now_ms - outcome->stop_ms < ASKED_MS &&
+        outcome->killed = event->status == SIGKILL;
+    }
+    if (event->kind == DT_EVENT_ASKED && now_ms - outcome->stop_ms < ASKED_MS &&
         (outcome->first_end_ms == 0 ||
          outcome->stop_ms - outcome->first_end_ms < ASKED_MS))
         outcome->asked = true;
@@ -239,7 +243,7 @@ void dt_outcome_event(struct dt_outcome *outcome,
         break;
     case DT_EVENT_STOP:
     case DT_EVENT_ASKED:
-        note_stop(outcome, event->kind == DT_EVENT_ASKED, now_ms);
+        note_stop(outcome, event, now_ms);
         break;
     case DT_EVENT_OOM:
         note_oom(outcome, rank);

@@ -7,9 +7,12 @@
 
 enum {
     NO_HOST = -1,
-    ASKED_MS = 500, /* a rank may end this long before srun says that it stops
-                     * the step
-                     */
+    ASKED_MS = 500,   /* a rank may end this long before srun says that it stops
+                       * the step
+                       */
+    KILLED_MS = 5000, /* and be killed this long before slurmstepd's message
+                       * about it arrives
+                       */
 };
 
 struct rank {
@@ -38,6 +41,7 @@ struct dt_outcome {
     struct host *hosts; /* the step's nodes first, in their order */
     int64_t launch_ms;
     int64_t stop_ms;      /* 0: nobody has stopped the step */
+    bool killed;          /* it was stopped by SIGKILL to every rank */
     bool asked;           /* somebody asked to stop it, but not because a rank
                            * had ended
                            */

@@ -244,6 +244,40 @@ static void a_step_stopped_on_request_reports_no_failure(void **state)
                      "3.0 s after the start\n");
 }
 
+/* Since 26.05 srun does this if nobody reads its output. */
+static void a_step_that_srun_kills_reports_no_failure(void **state)
+{
+    static const char killed[] = "[2026-11-22T20:52:24.917] error: *** STEP "
+                                 "7.0 ON n1 CANCELLED AT 2026-11-22T20:52:24 "
+                                 "DUE to SIGNAL Killed ***";
+    struct dt_outcome *o = step();
+    (void)state;
+    start_all(o);
+    record(o, 102000, "exit", 0, 102000, SIGKILL);
+    say(o, DT_NO_RANK, 103000, killed);
+    record(o, 103100, "exit", 1, 102000, SIGKILL);
+    expect_report(o, "");
+    /* but what happened before it is one */
+    o = step();
+    start_all(o);
+    record(o, 102000, "exit", 0, 102000, EXIT(1));
+    say(o, DT_NO_RANK, 103000, killed);
+    record(o, 103100, "exit", 1, 102500, SIGKILL);
+    expect_report(o, "disttrain: first failure: rank 0 on n1, exit status 1, "
+                     "1.0 s after the start\n"
+                     "disttrain: 1 rank was ended by Slurm\n");
+    /* and Slurm may kill those that have survived SIGTERM */
+    o = step();
+    start_all(o);
+    record(o, 102000, "exit", 0, 102000, SIGKILL);
+    say(o, DT_NO_RANK, 102100,
+        "[2026-11-22T20:52:24.917] error: *** STEP 7.0 ON n1 CANCELLED AT "
+        "2026-11-22T20:52:24 DUE TO TASK FAILURE ***");
+    say(o, DT_NO_RANK, 103000, killed);
+    expect_report(o, "disttrain: first failure: rank 0 on n1, killed by signal "
+                     "9 (Killed), 1.0 s after the start\n");
+}
+
 static void a_lost_node_is_the_first_failure(void **state)
 {
     (void)state;
@@ -375,6 +409,7 @@ int main(void)
         cmocka_unit_test(running_out_of_memory_is_reported_as_such),
         cmocka_unit_test(a_message_of_srun_replaces_a_lost_record),
         cmocka_unit_test(a_step_stopped_on_request_reports_no_failure),
+        cmocka_unit_test(a_step_that_srun_kills_reports_no_failure),
         cmocka_unit_test(a_lost_node_is_the_first_failure),
         cmocka_unit_test(messages_of_the_runtime_are_not_repeated),
         cmocka_unit_test(only_a_step_without_failure_asks_for_requeue),
