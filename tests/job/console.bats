@@ -248,13 +248,21 @@ printed a line: no rank logs are written, and all ranks are shown" ]]
     [[ $output == *$'\n'"disttrain: 31 ranks were ended by Slurm" ]]
 }
 
+# closed_pipe [OPTION]...: what srun prints if nobody reads all of it.
+closed_pipe() {
+    dt_run sh -c "srun -Q $* -n1 sh -c 'seq 100000; sleep 1; echo end >&2' |
+        head -n 1" 2>&1 | sed -E 's/[0-9]{4}-[-T:.0-9]*|STEP [.0-9]*|n[1-4]//g'
+}
+
 @test "large output arrives whole, and nobody waits for a closed pipe" {
     run -0 dt_run sh -c \
         "srun -Q --disttrain=c.yaml -n1 sh -c 'seq 2000000; sleep 1' | cksum"
     [[ $output == $(seq 2000000 | cksum) ]]
-    run -0 dt_run sh -c "srun -Q --disttrain=c.yaml -n1 sh -c \
-        'seq 100000; sleep 1; echo end >&2' | head -1"
-    [[ $output == $'1\nend' ]]
+    # Since 26.05 srun ends such a step; before, it goes on.
+    closed_pipe >want
+    closed_pipe --disttrain=c.yaml >out
+    diff want out
+    [[ $(head -n 1 out) == 1 && $(wc -l <out) -gt 1 ]]
 }
 
 @test "a console that cannot start causes one message" {
