@@ -31,7 +31,7 @@ simt_module_objects = $(patsubst %,$(simt_built)/%.o, \
 
 # The headers of CUDA come first; cuDNN is always there.
 SIMT_CPPFLAGS = -I$(simt_built) -I$(top_srcdir)/runtime -I$(SIMT) \
-	-isystem $(SIMT)/include $(CPPFLAGS) -fPIC -MD -MP
+	-isystem $(SIMT)/include $(CMOCKA_CFLAGS) $(CPPFLAGS) -fPIC -MD -MP
 SIMT_CFLAGS = $(DT_CFLAGS) $(CFLAGS)
 # What nvcc allows, and functions that are called as a struct; an access that is
 # not aligned ends the process.
