@@ -288,7 +288,7 @@ reach every rank, not SIGTERM"* ]]
 @test "sent to srun itself, USR1 reaches the ranks and TERM kills them" {
     local signal
     for signal in USR1 TERM; do
-        rm -f heard
+        rm -f heard log
         printf '%s\n' "srun -Q --disttrain=env ./waits >log 2>&1 & srun=\$!" \
             'until grep -q up log; do sleep 0.1; done' \
             "kill -$signal \$srun" 'wait $srun' >kill.sh
