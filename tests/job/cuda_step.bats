@@ -25,6 +25,7 @@ setup() {
     dt_setup
     export DISTTRAIN_CUDA_MODULE=$DT_BUILDDIR/tests/simt/disttrain-cuda.so
     [[ -e $DISTTRAIN_CUDA_MODULE ]] || skip "there is no $DISTTRAIN_CUDA_MODULE"
+    dt_need_pmix
     cd "$WORK" || return
     export OMP_NUM_THREADS=1 SIMT_DEVICES=2
 }
