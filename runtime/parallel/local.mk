@@ -7,4 +7,19 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/parallel/memory.h \
 	runtime/parallel/reduce.c \
 	runtime/parallel/parallel.h \
+	runtime/parallel/swap.c \
+	runtime/parallel/swap.h \
+	runtime/parallel/swap_file.c \
+	runtime/parallel/swap_file.h \
+	runtime/parallel/swap_impl.h \
+	runtime/parallel/swap_ring.h \
+	runtime/parallel/swap_worker.c \
 	# End of runtime/parallel
+
+if HAVE_URING
+runtime_libdisttrain_a_SOURCES += \
+	runtime/parallel/swap_ring.c
+else
+runtime_libdisttrain_a_SOURCES += \
+	runtime/parallel/swap_noring.c
+endif

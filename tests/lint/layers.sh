@@ -98,6 +98,7 @@ vendors() {
             home["gloo"] = "^runtime/comm/transport_gloo\\.cc$"
             home["oneapi"] = "^runtime/ops/cpu/onednn\\.c$"
             home["slurm"] = "^spank/"
+            home["liburing"] = "^runtime/parallel/swap_ring\\.c$"
             home["cuda"] = "^runtime/(ops/cuda/|backend/cuda\\.c$|" \
                 "device/device_cuda|tensor/kernel|comm/(comm_)?nccl)"
             home["cub"] = "^runtime/ops/cuda/.*\\.cu$"

@@ -65,6 +65,9 @@ check_PROGRAMS += \
 	tests/unit/test_safetensors \
 	tests/unit/test_scaler \
 	tests/unit/test_safetensors_model \
+	tests/unit/test_swap \
+	tests/unit/test_swap_faults \
+	tests/unit/test_swap_refused \
 	tests/unit/test_thread \
 	tests/unit/test_tokenizer \
 	tests/unit/test_tokenizer_words \
@@ -86,6 +89,7 @@ EXTRA_DIST += \
 	tests/unit/conf.h \
 	tests/unit/conf_pair.h \
 	tests/unit/deepspeed \
+	tests/unit/drive.h \
 	tests/unit/examples_file.h \
 	tests/unit/model.h \
 	tests/unit/run_data.h \

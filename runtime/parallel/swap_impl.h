@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* swap_impl.h - what the callers of a swap and its thread share */
+#ifndef DT_PARALLEL_SWAP_IMPL_H
+#define DT_PARALLEL_SWAP_IMPL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "parallel/swap.h"
+#include "parallel/swap_file.h"
+#include "parallel/swap_ring.h"
+
+/* A tile on its way to or from a buffer. The thread starts its blocks in order;
+ * they end in any.
+ */
+struct dt_swap_transfer {
+    struct dt_swap_transfer *next;
+    dt_swap_ticket_t ticket;
+    bool write;
+    size_t tile, buffer;
+    size_t started; /* bytes; the thread's */
+    size_t done;    /* bytes */
+};
+
+/* A block that the drive is busy with. */
+struct dt_swap_slot {
+    struct dt_swap_slot *next; /* free slots are a list */
+    struct dt_swap_transfer *transfer;
+    size_t first, bytes; /* in the tile */
+    size_t done;         /* bytes of them */
+};
+
+/* Requests of one direction: how many are under way, since when there are any,
+ * and what they did so far.
+ */
+struct dt_swap_busy {
+    size_t requests;
+    double since, seconds;
+    uint64_t bytes;
+};
+
+struct dt_swap {
+    struct dt_swap_options options;
+    struct dt_swap_file file;
+    struct dt_swap_ring *ring;
+    char *memory; /* buffers, each buffer_stride bytes */
+    size_t memory_bytes, buffer_stride;
+    size_t tile_stride; /* tile_bytes, aligned: what is transferred */
+    size_t tile_blocks; /* blocks of a tile; the last may be shorter */
+    size_t piece_bytes; /* of a buffer, registered together */
+    size_t piece_count; /* of a buffer */
+    pthread_t thread;
+    bool running; /* there is a thread */
+
+    /* Only the thread uses these. */
+    struct dt_swap_slot *slots, *free_slot; /* slots(queue_depth) */
+    struct dt_swap_busy reads, writes;
+    bool last_was_write; /* the block started last */
+    uint64_t *sums;      /* (tile_count, tile_blocks) XXH3-64 */
+    bool *written;       /* (tile_count): its sums hold */
+
+    pthread_mutex_t mutex; /* guards all below, and lists and `done` above */
+    pthread_cond_t work;   /* for the thread: a transfer, or stop */
+    pthread_cond_t change; /* for callers: a transfer ended, a failure, gone */
+    struct dt_swap_transfer *first, **last; /* in the order of their start */
+    dt_swap_ticket_t ticket;                /* the newest */
+    uint64_t progress;                      /* blocks that are done */
+    struct dt_swap_stats stats;
+    bool stop, gone; /* the thread is to end; has ended */
+    bool failed;
+    struct dt_error failure;
+};
+
+/* The thread: moves blocks until `stop`. */
+void *dt_swap_worker(void *swap);
+
+/* Makes why the failure of all that follows, unless there is one. The mutex is
+ * held.
+ */
+void dt_swap_fail(struct dt_swap *swap, const struct dt_error *why);
+
+#endif /* DT_PARALLEL_SWAP_IMPL_H */
