@@ -2,7 +2,8 @@
 #
 # Benchmarks are made and run by hand: make tests/bench/ops and so on
 
-EXTRA_PROGRAMS += tests/bench/gemm tests/bench/ops tests/bench/tokenize
+EXTRA_PROGRAMS += tests/bench/gemm tests/bench/ops tests/bench/swap \
+	tests/bench/tokenize
 tests_bench_gemm_SOURCES = tests/bench/gemm.c tests/bench/roof.c \
 	tests/bench/roof.h
 tests_bench_ops_SOURCES = tests/bench/ops.c tests/bench/roof.c \
@@ -23,6 +24,7 @@ EXTRA_DIST += \
 	tests/bench/startup.sh \
 	tests/bench/step.sh \
 	tests/bench/summary.py \
+	tests/bench/swap.sh \
 	tests/bench/tokenizer.sh \
 	tests/bench/tokenizer_peer.py \
 	tests/bench/tokenizer_texts.py \
