@@ -186,11 +186,13 @@ struct dt_swap *dt_swap_create(const char *directory,
     return NULL;
 }
 
-/* False: the kernel does not let go of the thread. */
+/* False: the drive does not answer. Linux ends no thread before its requests
+ * are done, so that this one cannot be joined.
+ */
 static bool stop_thread(struct dt_swap *swap)
 {
     const struct timespec end =
-        dt_clock_in(CLOCK_MONOTONIC, 2 * swap->options.timeout_ms);
+        dt_clock_in(CLOCK_MONOTONIC, swap->options.timeout_ms);
     pthread_mutex_lock(&swap->mutex);
     swap->stop = true;
     pthread_cond_signal(&swap->work);
@@ -221,11 +223,10 @@ void dt_swap_destroy(struct dt_swap *swap)
         return;
     if (swap->running && !stop_thread(swap)) {
         dt_log(DT_LOG_WARN, "parallel",
-               "%s: its drive does not answer: its memory stays in use",
+               "%s: the drive does not answer, so its buffers stay in use",
                swap->file.path);
         return;
     }
-    /* Pages that the drive still writes to stay until it has. */
     dt_swap_ring_destroy(swap->ring);
     if (swap->memory)
         munmap(swap->memory, swap->memory_bytes);

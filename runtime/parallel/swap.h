@@ -62,8 +62,9 @@ struct dt_swap *dt_swap_create(const char *directory,
                                const struct dt_swap_options *options,
                                struct dt_error *err);
 
-/* Waits for what the drive is doing, at most for twice timeout_ms; transfers
- * that have not begun are dropped. NULL is fine.
+/* Waits for the requests that the drive has, and drops the rest. If it does not
+ * answer within timeout_ms, warns and leaves memory and file to the end of the
+ * process. NULL is fine.
  */
 void dt_swap_destroy(struct dt_swap *swap);
 

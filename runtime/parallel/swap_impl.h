@@ -66,12 +66,13 @@ struct dt_swap {
     dt_swap_ticket_t ticket;                /* the newest */
     uint64_t progress;                      /* blocks that are done */
     struct dt_swap_stats stats;
-    bool stop, gone; /* the thread is to end; has ended */
+    bool stop; /* the thread is to end */
+    bool gone; /* it ends now, and nothing is under way */
     bool failed;
     struct dt_error failure;
 };
 
-/* The thread: moves blocks until `stop`. */
+/* The thread: moves blocks until `stop`, and until the last request is done. */
 void *dt_swap_worker(void *swap);
 
 /* Makes why the failure of all that follows, unless there is one. The mutex is

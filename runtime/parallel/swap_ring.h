@@ -30,7 +30,7 @@ struct dt_swap_request {
  */
 struct dt_swap_ring *dt_swap_ring_create(unsigned depth, struct dt_error *err);
 
-/* What the kernel is still doing is left to it. NULL is fine. */
+/* No request is under way. NULL is fine. */
 void dt_swap_ring_destroy(struct dt_swap_ring *ring);
 
 /* Keeps memory mapped in the kernel, so that a request need not map its pages;

@@ -217,17 +217,7 @@ static void release_slot(struct dt_swap *swap, struct dt_swap_slot *slot,
     swap->free_slot = slot;
 }
 
-static bool is_stopped(struct dt_swap *swap)
-{
-    pthread_mutex_lock(&swap->mutex);
-    bool stop = swap->stop;
-    pthread_mutex_unlock(&swap->mutex);
-    return stop;
-}
-
-/* Waits for a request. False: the thread is to end, because the ring is broken
- * or the drive does not answer while somebody waits for the end.
- */
+/* Waits for a request. False: the ring is broken. */
 static bool finish_block(struct dt_swap *swap)
 {
     struct dt_error err;
@@ -241,7 +231,7 @@ static bool finish_block(struct dt_swap *swap)
         return false;
     }
     if (rc == 0)
-        return !is_stopped(swap);
+        return true;
     struct dt_swap_slot *slot = tag;
     rc = take_result(swap, slot, result_of(slot, result), &err);
     if (rc < 0)
@@ -327,6 +317,11 @@ static struct dt_swap_transfer *next_transfer(const struct dt_swap *swap)
 
 enum todo { START, FINISH, LEAVE };
 
+static size_t count_requests(const struct dt_swap *swap)
+{
+    return swap->reads.requests + swap->writes.requests;
+}
+
 /* What to do next; sleeps until there is something. */
 static enum todo next_todo(struct dt_swap *swap,
                            struct dt_swap_transfer **transfer)
@@ -339,7 +334,7 @@ static enum todo next_todo(struct dt_swap *swap,
         if (*transfer)
             break;
         todo = FINISH;
-        if (swap->reads.requests + swap->writes.requests > 0)
+        if (count_requests(swap) > 0)
             break;
         todo = LEAVE;
         if (swap->stop)
@@ -363,7 +358,7 @@ void *dt_swap_worker(void *arg)
             break;
     }
     pthread_mutex_lock(&swap->mutex);
-    swap->gone = true;
+    swap->gone = count_requests(swap) == 0;
     pthread_cond_broadcast(&swap->change);
     pthread_mutex_unlock(&swap->mutex);
     return NULL;
