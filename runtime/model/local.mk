@@ -18,6 +18,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/params.h \
 	runtime/model/rope_table.c \
 	runtime/model/rope_table.h \
+	runtime/model/score.c \
+	runtime/model/score.h \
 	runtime/model/transformer.c \
 	runtime/model/transformer.h \
 	# End of runtime/model

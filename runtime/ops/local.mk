@@ -7,6 +7,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/cpu.h \
 	runtime/ops/cpu/attention.h \
 	runtime/ops/cpu/dropout.h \
+	runtime/ops/cpu/head.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/rows.h \
 	runtime/ops/ops.h \
@@ -21,8 +22,10 @@ cpu_kernels = \
 	runtime/ops/cpu/elementwise.c \
 	runtime/ops/cpu/embedding.c \
 	runtime/ops/cpu/gelu.c \
+	runtime/ops/cpu/head.c \
 	runtime/ops/cpu/kv.c \
 	runtime/ops/cpu/linear.c \
+	runtime/ops/cpu/logprob.c \
 	runtime/ops/cpu/matmul.c \
 	runtime/ops/cpu/norm.c \
 	runtime/ops/cpu/reduce.c \

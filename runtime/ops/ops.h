@@ -163,6 +163,13 @@ struct dt_ops {
                                struct dt_view ids, struct dt_view positions,
                                size_t N, size_t C, bool accumulate);
 
+    /* out(N,C) = 0, except out[rows(m)] = x[m] for each row m of x(M,C): the
+     * gradient of embedding_forward as a choice of rows, which all differ.
+     */
+    void (*scatter_rows)(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view x, struct dt_view rows, size_t N,
+                         size_t C, size_t M);
+
     /* out(N,OC) = x(N,C) w + b(OC); b may be absent. out may be F32 where x is
      * not.
      */
@@ -311,8 +318,35 @@ struct dt_ops {
                                  struct dt_view workspace, float smoothing,
                                  size_t N, size_t C, size_t V, bool accumulate);
 
+    /* logp(N): the log-probabilities of targets(N) under p = softmax(x(N,C)
+     * w(V,C)^T / temperature), which is > 0; entropy(N) of p and collision(N) =
+     * log sum over v of p(v)^2, unless they are absent; lse(N) = log sum over v
+     * of e^logits(v), which the backward pass needs. All are F32, and 0 in rows
+     * whose target is negative. logp is at most 0, or NaN. Goes by chunks of
+     * rows, as linear_cross_entropy does; on every device logits are F32.
+     */
+    void (*linear_logprob_forward)(struct dt_stream *stream,
+                                   struct dt_view logp, struct dt_view entropy,
+                                   struct dt_view collision, struct dt_view lse,
+                                   struct dt_view x, struct dt_view w,
+                                   struct dt_view targets,
+                                   struct dt_view workspace, float temperature,
+                                   size_t N, size_t C, size_t V);
+    /* dx(N,C) and dw(V,C) (= or +=), the gradients of DT_STEP_LOSS_SCALE * sum
+     * over n of dlogp(n) logp(n) + dentropy(n) entropy(n), from logits that are
+     * computed again. dlogp and dentropy are (N) F32, lse and entropy those of
+     * the forward pass; dentropy may be absent, and then entropy may be, too.
+     */
+    void (*linear_logprob_backward)(
+        struct dt_stream *stream, struct dt_view step, struct dt_view dx,
+        struct dt_view dw, struct dt_view dlogp, struct dt_view dentropy,
+        struct dt_view lse, struct dt_view entropy, struct dt_view x,
+        struct dt_view w, struct dt_view targets, struct dt_view workspace,
+        float temperature, size_t N, size_t C, size_t V, bool accumulate);
+
     /* Elements of workspace with which linear_cross_entropy of rows of type X
-     * is fastest; with less, chunks are smaller.
+     * is fastest; with less, chunks are smaller. Enough for linear_logprob_*,
+     * too.
      */
     size_t (*loss_workspace)(enum dt_dtype type, size_t N, size_t C, size_t V);
 

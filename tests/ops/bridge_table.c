@@ -93,6 +93,14 @@ static void embedding_backward(struct dt_stream *stream, struct dt_view dwte,
          at(positions), N, C, accumulate);
 }
 
+static void scatter_rows(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view x, struct dt_view rows, size_t N,
+                         size_t C, size_t M)
+{
+    (void)stream;
+    CALL(scatter_rows, 0.0, at(out), at(x), at(rows), N, C, M);
+}
+
 static void linear_forward(struct dt_stream *stream, struct dt_view out,
                            struct dt_view x, struct dt_view w, struct dt_view b,
                            enum dt_weight_order order, size_t N, size_t C,
@@ -277,6 +285,32 @@ static void linear_cross_entropy(struct dt_stream *stream, struct dt_view step,
          C, V, accumulate);
 }
 
+static void linear_logprob_forward(
+    struct dt_stream *stream, struct dt_view logp, struct dt_view entropy,
+    struct dt_view collision, struct dt_view lse, struct dt_view x,
+    struct dt_view w, struct dt_view targets, struct dt_view workspace,
+    float temperature, size_t N, size_t C, size_t V)
+{
+    (void)stream;
+    CALL(linear_logprob_forward, 0.0, at(logp), at(entropy), at(collision),
+         at(lse), at(x), at(w), at(targets),
+         at_workspace(workspace, V + 2 * C), temperature, N, C, V);
+}
+
+static void linear_logprob_backward(
+    struct dt_stream *stream, struct dt_view step, struct dt_view dx,
+    struct dt_view dw, struct dt_view dlogp, struct dt_view dentropy,
+    struct dt_view lse, struct dt_view entropy, struct dt_view x,
+    struct dt_view w, struct dt_view targets, struct dt_view workspace,
+    float temperature, size_t N, size_t C, size_t V, bool accumulate)
+{
+    (void)stream;
+    CALL(linear_logprob_backward, inner(x.dtype), at(step), at(dx), at(dw),
+         at(dlogp), at(dentropy), at(lse), at(entropy), at(x), at(w),
+         at(targets), at_workspace(workspace, V + 2 * C), temperature, N, C, V,
+         accumulate);
+}
+
 static size_t loss_workspace(enum dt_dtype type, size_t N, size_t C, size_t V)
 {
     bridge_begin("loss_workspace", bridge_ops->loss_workspace != NULL, 0.0);
@@ -345,6 +379,7 @@ struct dt_ops bridge_table = {
     .emulation = emulation,
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
+    .scatter_rows = scatter_rows,
     .linear_forward = linear_forward,
     .linear_backward = linear_backward,
     .norm_forward = norm_forward,
@@ -364,6 +399,8 @@ struct dt_ops bridge_table = {
     .kv_store = kv_store,
     .kv_attention = kv_attention,
     .linear_cross_entropy = linear_cross_entropy,
+    .linear_logprob_forward = linear_logprob_forward,
+    .linear_logprob_backward = linear_logprob_backward,
     .loss_workspace = loss_workspace,
     .zero = zero,
     .convert = convert,

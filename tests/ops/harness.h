@@ -120,6 +120,13 @@ void test_attention_nan(void **state);
 void test_kv(void **state);
 void test_cross_entropy(void **state);
 void test_no_targets(void **state);
+void test_logprob(void **state);
+void test_logprob_bits(void **state);
+void test_logprob_of_cross_entropy(void **state);
+void test_logprob_extremes(void **state);
+void test_logprob_without_targets(void **state);
+void test_scatter_rows(void **state);
+void test_score(void **state);
 void test_zero(void **state);
 void test_convert(void **state);
 void test_add(void **state);
@@ -139,6 +146,7 @@ void test_large_rope(void **state);
 void test_large_attention(void **state);
 void test_large_kv(void **state);
 void test_large_loss(void **state);
+void test_large_logprob(void **state);
 void test_large_update(void **state);
 
 #endif /* TESTS_OPS_HARNESS_H */

@@ -14,9 +14,11 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/case_large.c \
 	tests/ops/case_linear.c \
 	tests/ops/case_linear_gelu.c \
+	tests/ops/case_logprob.c \
 	tests/ops/case_loss.c \
 	tests/ops/case_norm.c \
 	tests/ops/case_rope.c \
+	tests/ops/case_score.c \
 	tests/ops/case_step.c \
 	tests/ops/harness.c \
 	tests/ops/harness.h \

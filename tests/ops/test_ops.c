@@ -40,6 +40,13 @@ static const struct {
     {"kv", test_kv, false},
     {"cross_entropy", test_cross_entropy, true},
     {"cross_entropy without targets", test_no_targets, false},
+    {"logprob", test_logprob, true},
+    {"logprob by chunks of any size", test_logprob_bits, false},
+    {"logprob and cross_entropy agree", test_logprob_of_cross_entropy, true},
+    {"logprob of certain, equal and NaN logits", test_logprob_extremes, false},
+    {"logprob without targets", test_logprob_without_targets, false},
+    {"scatter_rows", test_scatter_rows, false},
+    {"score", test_score, true},
     {"zero", test_zero, false},
     {"convert", test_convert, false},
     {"add", test_add, false},
@@ -66,6 +73,7 @@ static const struct {
     {"large attention", test_large_attention},
     {"large caches", test_large_kv},
     {"large heads", test_large_loss},
+    {"large log-probabilities", test_large_logprob},
     {"large updates", test_large_update},
 };
 
@@ -108,7 +116,8 @@ static void every_variant_has_all_operations(void **state)
         assert_true(o->attention_forward && o->attention_backward);
         assert_true(o->attention_workspace && o->kv_store && o->kv_attention);
         assert_true(o->linear_cross_entropy && o->loss_workspace);
-        assert_true(o->zero && o->convert && o->add);
+        assert_true(o->linear_logprob_forward && o->linear_logprob_backward);
+        assert_true(o->scatter_rows && o->zero && o->convert && o->add);
         assert_true(o->step_begin && o->step_add);
         assert_true(o->sum_of_squares && o->clip_and_check && o->adamw);
     }

@@ -89,3 +89,19 @@ void DT_CPU(embedding_backward)(struct dt_stream *stream, struct dt_view dwte,
                         dt_cpu_block(first, end));
     }
 }
+
+void DT_CPU(scatter_rows)(struct dt_stream *stream, struct dt_view out,
+                          struct dt_view x, struct dt_view rows, size_t N,
+                          size_t C, size_t M)
+{
+    const size_t bytes = C * dt_dtype_bytes(x.dtype);
+    const char *from = dt_view_data(x);
+    char *to = dt_view_data(out);
+    assert(out.count == N * C && x.count == M * C && rows.count == M);
+    assert(out.dtype == x.dtype);
+
+    DT_CPU(zero)(stream, out);
+    for (size_t m = 0; m < M; m++)
+        memcpy(to + (size_t)dt_view_i32(rows)[m] * bytes, from + m * bytes,
+               bytes);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * score.h - the head of a reward model: one number for each sequence
+ *
+ * The score of a sequence is h . w, where h(C) is the last hidden state of one
+ * of its tokens and w(C) the only row of a linear layer without bias, which
+ * Hugging Face calls score.weight. The functions queue operations of
+ * ops/ops.h, whose conventions they share.
+ */
+#ifndef DT_MODEL_SCORE_H
+#define DT_MODEL_SCORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ops/ops.h"
+#include "tensor/view.h"
+
+/* Hidden states of N tokens, and the M tokens of them that are scored. */
+struct dt_score {
+    size_t N, C, M;
+    struct dt_view x;    /* (N, C) X */
+    struct dt_view rows; /* (M) I32, all different */
+    struct dt_view w;    /* (C) X */
+    struct dt_view h;    /* (M, C) X, x at rows: of the forward pass */
+};
+
+/* scores(M), F32 */
+void dt_score_forward(const struct dt_exec *exec, const struct dt_score *s,
+                      struct dt_view scores);
+
+/* dx(N,C) and dw(C) (= or +=), from dscores(M) F32, which includes the loss
+ * scale. workspace: M * (C + 1) elements X.
+ */
+void dt_score_backward(const struct dt_exec *exec, const struct dt_score *s,
+                       struct dt_view dx, struct dt_view dw,
+                       struct dt_view dscores, struct dt_view workspace,
+                       bool accumulate);
+
+#endif /* DT_MODEL_SCORE_H */

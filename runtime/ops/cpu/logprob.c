@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* logprob.c - log-probabilities of given tokens, straight from the head */
+#include "config.h"
+
+#include <math.h>
+
+#include "ops/cpu/cpu.h"
+#include "ops/cpu/head.h"
+#include "ops/cpu/rows.h"
+#include "ops/cpu/vec.h"
+
+struct forward {
+    size_t V;
+    float inverse; /* of the temperature */
+    float *logp, *lse;
+    float *entropy, *collision; /* or NULL */
+};
+
+struct backward {
+    size_t V;
+    float inverse, scale; /* scale: of the loss, divided by the temperature */
+    const float *dlogp, *lse;
+    const float *dentropy, *entropy; /* or NULL */
+};
+
+/* With y = z - max and sums over v: log p = y - log sum e^y, entropy = log sum
+ * e^y - sum y e^y / sum e^y, collision = log sum e^2y - 2 log sum e^y.
+ */
+static double forward_row(const void *ctx, float *logits, size_t n,
+                          int32_t target)
+{
+    const struct forward *f = ctx;
+    const float max = dt_max(logits, f->V, -INFINITY) * f->inverse;
+    double sum = 0.0, moment = 0.0, squares = 0.0;
+
+#pragma omp simd reduction(+ : sum, moment, squares)
+    for (size_t v = 0; v < f->V; v++) {
+        float y = logits[v] * f->inverse - max, power = dt_expf(y);
+        sum += (double)power;
+        moment += (double)(power * y);
+        squares += (double)(power * power);
+    }
+    const double lse = log(sum);
+    const double logp =
+        (double)logits[target] * (double)f->inverse - (double)max - lse;
+    f->lse[n] = (float)(lse + (double)max);
+    f->logp[n] = logp > 0.0 ? 0.0f : (float)logp; /* NaN stays NaN */
+    if (f->entropy)
+        f->entropy[n] = (float)(lse - moment / sum);
+    if (f->collision)
+        f->collision[n] = (float)(log(squares) - 2.0 * lse);
+    return 0.0;
+}
+
+/* d logp / dz(v) = [v = target] - p(v), d entropy / dz(v) = -p(v) (log p(v) +
+ * entropy)
+ */
+static double backward_row(const void *ctx, float *logits, size_t n,
+                           int32_t target)
+{
+    const struct backward *b = ctx;
+    const float hit = b->dlogp[n] * b->scale;
+    const float spread = b->dentropy ? b->dentropy[n] * b->scale : 0.0f;
+    const float all = hit + (b->dentropy ? spread * b->entropy[n] : 0.0f);
+    const float lse = b->lse[n];
+
+#pragma omp simd
+    for (size_t v = 0; v < b->V; v++) {
+        float y = logits[v] * b->inverse - lse;
+        logits[v] = -dt_expf(y) * (all + spread * y);
+    }
+    logits[target] += hit;
+    return 0.0;
+}
+
+/* Rows without a target get 0. */
+static void clear(const struct forward *f, const int32_t *targets, size_t N)
+{
+    for (size_t n = 0; n < N; n++) {
+        if (targets[n] >= 0)
+            continue;
+        f->logp[n] = f->lse[n] = 0.0f;
+        if (f->entropy)
+            f->entropy[n] = 0.0f;
+        if (f->collision)
+            f->collision[n] = 0.0f;
+    }
+}
+
+static float *optional(struct dt_view v, size_t N)
+{
+    return v.count > 0 ? dt_cpu_f32(v, N) : NULL;
+}
+
+void DT_CPU(linear_logprob_forward)(struct dt_stream *stream,
+                                    struct dt_view logp, struct dt_view entropy,
+                                    struct dt_view collision,
+                                    struct dt_view lse, struct dt_view x,
+                                    struct dt_view w, struct dt_view targets,
+                                    struct dt_view workspace, float temperature,
+                                    size_t N, size_t C, size_t V)
+{
+    const struct forward f = {
+        .V = V,
+        .inverse = 1.0f / temperature,
+        .logp = dt_cpu_f32(logp, N),
+        .lse = dt_cpu_f32(lse, N),
+        .entropy = optional(entropy, N),
+        .collision = optional(collision, N),
+    };
+    const struct dt_cpu_head h = {
+        .N = N,
+        .C = C,
+        .V = V,
+        .x = x,
+        .w = w,
+        .targets = targets,
+        .workspace = workspace,
+        .row = forward_row,
+        .ctx = &f,
+    };
+    (void)stream;
+    assert(temperature > 0.0f);
+
+    clear(&f, dt_view_i32(targets), N);
+    DT_CPU(head)(&h);
+}
+
+void DT_CPU(linear_logprob_backward)(
+    struct dt_stream *stream, struct dt_view step, struct dt_view dx,
+    struct dt_view dw, struct dt_view dlogp, struct dt_view dentropy,
+    struct dt_view lse, struct dt_view entropy, struct dt_view x,
+    struct dt_view w, struct dt_view targets, struct dt_view workspace,
+    float temperature, size_t N, size_t C, size_t V, bool accumulate)
+{
+    const double loss_scale = dt_view_f64(step)[DT_STEP_LOSS_SCALE];
+    const struct backward b = {
+        .V = V,
+        .inverse = 1.0f / temperature,
+        .scale = (float)(loss_scale / (double)temperature),
+        .dlogp = dt_cpu_f32(dlogp, N),
+        .lse = dt_cpu_f32(lse, N),
+        .dentropy = optional(dentropy, N),
+        .entropy = optional(entropy, N),
+    };
+    const struct dt_cpu_head h = {
+        .N = N,
+        .C = C,
+        .V = V,
+        .x = x,
+        .w = w,
+        .targets = targets,
+        .dx = dx,
+        .dw = dw,
+        .workspace = workspace,
+        .accumulate = accumulate,
+        .row = backward_row,
+        .ctx = &b,
+    };
+    (void)stream;
+    assert(step.count == DT_STEP_COUNT && temperature > 0.0f);
+    assert(dx.count == N * C && (!b.dentropy || b.entropy));
+
+    DT_CPU(head)(&h);
+}

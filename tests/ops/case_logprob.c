@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* case_logprob.c - log-probabilities of given tokens, from the head */
+#include "config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tensor/batch.h"
+
+/* A head in double precision, and the sum whose gradients are tested. */
+struct head {
+    size_t N, C, V;
+    double *x, *w, *z; /* z: scratch, (V) */
+    double *dlogp, *dentropy;
+    const int32_t *target;
+    double scale, temperature;
+};
+
+/* What the operation says of a row. */
+struct row {
+    double logp, entropy, collision, lse;
+};
+
+static struct row row_of(const struct head *h, size_t n)
+{
+    double most = -INFINITY, sum = 0.0;
+    struct row r = {0};
+
+    for (size_t v = 0; v < h->V; v++) {
+        h->z[v] = dot(h->x + n * h->C, h->w + v * h->C, h->C) / h->temperature;
+        most = fmax(most, h->z[v]);
+    }
+    for (size_t v = 0; v < h->V; v++)
+        sum += exp(h->z[v] - most);
+    r.lse = most + log(sum);
+    r.logp = h->z[h->target[n]] - r.lse;
+    for (size_t v = 0; v < h->V; v++) {
+        double p = exp(h->z[v] - r.lse);
+        r.entropy -= p * (h->z[v] - r.lse);
+        r.collision += p * p;
+    }
+    r.collision = log(r.collision);
+    return r;
+}
+
+static double head_sum(void *context)
+{
+    const struct head *h = context;
+    double total = 0.0;
+
+    for (size_t n = 0; n < h->N; n++) {
+        if (h->target[n] < 0)
+            continue;
+        struct row r = row_of(h, n);
+        total += h->dlogp[n] * r.logp + h->dentropy[n] * r.entropy;
+    }
+    return h->scale * total;
+}
+
+/* Operands and results of a call; all logits are `sharp` times as large. */
+struct call {
+    size_t N, C, V, rows; /* rows: what the workspace is for */
+    float temperature;
+    struct dt_view x, w, targets, dx, dw;
+    struct dt_view logp, entropy, collision, lse, dlogp, dentropy;
+};
+
+static struct call call_of(enum dt_dtype type, size_t N, size_t C, size_t V,
+                           size_t rows, double sharp)
+{
+    struct call c = {.N = N,
+                     .C = C,
+                     .V = V,
+                     .rows = rows,
+                     .temperature = 1.0f,
+                     .x = tensor_of(type, N * C),
+                     .w = tensor_of(type, V * C),
+                     .targets = tensor_ids(N, V),
+                     .dx = tensor_of(type, N * C),
+                     .dw = tensor(V * C),
+                     .logp = tensor(N),
+                     .entropy = tensor(N),
+                     .collision = tensor(N),
+                     .lse = tensor(N),
+                     .dlogp = tensor(N),
+                     .dentropy = tensor(N)};
+
+    for (size_t i = 0; i < c.w.count; i++)
+        set_element(c.w, i, element(c.w, i) * sharp);
+    for (size_t n = 2; n < N; n += 3) /* any negative number */
+        dt_view_i32(c.targets)[n] = n % 2 ? DT_IGNORE : -1;
+    return c;
+}
+
+static struct head head_of(const struct call *c, double scale)
+{
+    return (struct head){
+        .N = c->N,
+        .C = c->C,
+        .V = c->V,
+        .x = doubles(c->x),
+        .w = doubles(c->w),
+        .z = zeros(c->V),
+        .dlogp = doubles(c->dlogp),
+        .dentropy = c->dentropy.count > 0 ? doubles(c->dentropy) : zeros(c->N),
+        .target = dt_view_i32(c->targets),
+        .scale = scale,
+        .temperature = (double)c->temperature};
+}
+
+static struct dt_view space_of(const struct call *c)
+{
+    return workspace(ops->loss_workspace(c->x.dtype, c->rows, c->C, c->V));
+}
+
+static void forward(const struct call *c)
+{
+    ops->linear_logprob_forward(NULL, c->logp, c->entropy, c->collision, c->lse,
+                                c->x, c->w, c->targets, space_of(c),
+                                c->temperature, c->N, c->C, c->V);
+}
+
+static void backward(const struct call *c, double scale, bool accumulate)
+{
+    ops->linear_logprob_backward(NULL, tensor_step(scale), c->dx, c->dw,
+                                 c->dlogp, c->dentropy, c->lse, c->entropy,
+                                 c->x, c->w, c->targets, space_of(c),
+                                 c->temperature, c->N, c->C, c->V, accumulate);
+}
+
+static void check_forward(const struct call *c)
+{
+    const struct head h = head_of(c, 1.0);
+    double *logp = zeros(c->N), *entropy = zeros(c->N);
+    double *collision = zeros(c->N), *lse = zeros(c->N);
+
+    for (size_t n = 0; n < c->N; n++) {
+        struct row r = {0};
+        if (h.target[n] >= 0)
+            r = row_of(&h, n);
+        logp[n] = r.logp;
+        entropy[n] = r.entropy;
+        collision[n] = r.collision;
+        lse[n] = r.lse;
+    }
+    check_close("logp", c->logp, logp, 1e-6);
+    check_close("entropy", c->entropy, entropy, 1e-6);
+    check_close("collision", c->collision, collision, 1e-6);
+    check_close("lse", c->lse, lse, 1e-6);
+    for (size_t n = 0; n < c->N; n++)
+        assert_true(dt_view_f32(c->logp)[n] <= 0.0f);
+}
+
+static void fp32_case(size_t N, size_t C, size_t V, size_t rows,
+                      float temperature, bool accumulate)
+{
+    struct call c = call_of(DT_F32, N, C, V, rows, 1.0);
+    double *before = doubles(c.dw);
+    struct head h;
+
+    c.temperature = temperature;
+    forward(&c);
+    check_forward(&c);
+    backward(&c, 0.25, accumulate);
+    h = head_of(&c, 0.25);
+    check_gradient("dx", c.dx, h.x, head_sum, &h, NULL);
+    check_gradient("dw", c.dw, h.w, head_sum, &h, accumulate ? before : NULL);
+}
+
+/* Results come from fp32 logits, so they are as exact as with fp32 operands.
+ * The gradients of logits are rounded before they are multiplied.
+ */
+static void half_case(enum dt_dtype type, size_t rows)
+{
+    struct call c = call_of(type, 10, 16, 257, rows, 1.0), wide = c;
+    const double allowed = rounding(type) + inner(type);
+
+    c.temperature = wide.temperature = 0.7f;
+    forward(&c);
+    check_forward(&c);
+    backward(&c, 2.0, false);
+    wide.x = tensor(c.x.count);
+    wide.w = tensor(c.w.count);
+    wide.dx = tensor(c.dx.count);
+    wide.dw = tensor(c.dw.count);
+    ops->convert(NULL, wide.x, c.x);
+    ops->convert(NULL, wide.w, c.w);
+    backward(&wide, 2.0, false);
+    check_close("dx", c.dx, doubles(wide.dx), allowed);
+    check_close("dw", c.dw, doubles(wide.dw), allowed);
+}
+
+void test_logprob(void **state)
+{
+    (void)state;
+    fp32_case(1, 3, 257, 1, 1.0f, false);
+    fp32_case(5, 3, 3, 1, 0.5f, false);
+    fp32_case(7, 33, 257, 2, 1.0f, true);
+    fp32_case(10, 16, 257, 4, 1.7f, false);
+    fp32_case(70, 8, 1000, 70, 1.0f, false);
+    fp32_case(1100, 4, 5, 900, 1.0f, true);
+    half_case(DT_BF16, 5);
+    half_case(DT_F16, 10);
+}
+
+/* The multiplications of fp16 are the built-in loops on every CPU, whose bits
+ * depend neither on threads nor on the size of chunks.
+ */
+void test_logprob_bits(void **state)
+{
+    struct call one = call_of(DT_F16, 23, 37, 1003, 23, 3.0), other = one;
+    (void)state;
+
+    other.rows = 4;
+    other.dx = tensor_of(DT_F16, one.dx.count);
+    other.logp = tensor(one.N);
+    other.entropy = tensor(one.N);
+    forward(&one);
+    backward(&one, 1.0, false);
+    forward(&other);
+    backward(&other, 1.0, false);
+    assert_memory_equal(dt_view_data(one.logp), dt_view_data(other.logp),
+                        one.N * sizeof(float));
+    assert_memory_equal(dt_view_data(one.entropy), dt_view_data(other.entropy),
+                        one.N * sizeof(float));
+    assert_memory_equal(dt_view_data(one.dx), dt_view_data(other.dx),
+                        one.dx.count * dt_dtype_bytes(DT_F16));
+}
+
+/* Without entropies the log-probabilities and their gradients are the same, and
+ * a weight of -1 for each token makes those of the cross entropy.
+ */
+void test_logprob_of_cross_entropy(void **state)
+{
+    struct call c = call_of(DT_F32, 11, 8, 300, 5, 2.0);
+    struct dt_view dx = tensor(c.dx.count), dw = tensor(c.dw.count);
+    struct dt_view step = tensor_step(0.5);
+    double *logp, sum = 0.0, loss;
+    (void)state;
+
+    forward(&c);
+    logp = doubles(c.logp);
+    c.entropy = c.collision = c.dentropy = tensor(0);
+    for (size_t n = 0; n < c.N; n++)
+        dt_view_f32(c.dlogp)[n] = -1.0f;
+    forward(&c);
+    check_close("logp", c.logp, logp, 0.0);
+    backward(&c, 0.5, false);
+    ops->linear_cross_entropy(NULL, step, dx, dw, c.x, c.w, c.targets,
+                              space_of(&c), 0.0f, c.N, c.C, c.V, false);
+    loss = dt_view_f64(step)[DT_STEP_LOSS];
+    for (size_t n = 0; n < c.N; n++)
+        sum += logp[n];
+    assert_true(fabs(loss + sum) <= 1e-5 * loss);
+    check_close("dx", c.dx, doubles(dx), 1e-5);
+    check_close("dw", c.dw, doubles(dw), 1e-5);
+}
+
+/* A distribution with one certain token, one with equal ones, and NaN. */
+void test_logprob_extremes(void **state)
+{
+    enum { N = 3, C = 2, V = 70 };
+    struct call c = call_of(DT_F32, N, C, V, N, 0.0);
+    (void)state;
+
+    set_element(c.w, 9 * C, 1000.0);
+    for (size_t i = 0; i < (size_t)N * C; i++)
+        set_element(c.x, i, i < C ? 1.0 : 0.0);
+    set_element(c.x, 2 * C + 1, NAN);
+    for (size_t n = 0; n < N; n++)
+        dt_view_i32(c.targets)[n] = 9;
+    forward(&c);
+    assert_true(element(c.logp, 0) == 0.0 && element(c.entropy, 0) == 0.0);
+    assert_true(element(c.collision, 0) == 0.0 && element(c.lse, 0) == 1000.0);
+    assert_true(fabs(element(c.logp, 1) + log(V)) < 1e-5);
+    assert_true(fabs(element(c.entropy, 1) - log(V)) < 1e-5);
+    assert_true(fabs(element(c.collision, 1) + log(V)) < 1e-5);
+    assert_true(isnan(element(c.logp, 2)) && isnan(element(c.entropy, 2)));
+}
+
+void test_logprob_without_targets(void **state)
+{
+    struct call c = call_of(DT_F32, 3, 4, 5, 1, 1.0);
+    double *before = doubles(c.dw);
+    (void)state;
+
+    for (size_t n = 0; n < c.N; n++)
+        dt_view_i32(c.targets)[n] = DT_IGNORE;
+    forward(&c);
+    check_close("logp", c.logp, zeros(c.N), 0.0);
+    check_close("entropy", c.entropy, zeros(c.N), 0.0);
+    backward(&c, 1.0, true);
+    check_close("dx", c.dx, zeros(c.dx.count), 0.0);
+    check_close("dw", c.dw, before, 0.0);
+    backward(&c, 1.0, false);
+    check_close("dw from nothing", c.dw, zeros(c.dw.count), 0.0);
+}
