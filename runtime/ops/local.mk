@@ -89,8 +89,11 @@ cuda_sources += \
 	runtime/ops/cuda/dropout.cuh \
 	runtime/ops/cuda/elementwise.cu \
 	runtime/ops/cuda/embedding.cu \
+	runtime/ops/cuda/head.c \
+	runtime/ops/cuda/head.h \
 	runtime/ops/cuda/kv.cu \
 	runtime/ops/cuda/linear.c \
+	runtime/ops/cuda/logprob.cu \
 	runtime/ops/cuda/matmul.c \
 	runtime/ops/cuda/matmul_unfused.c \
 	runtime/ops/cuda/norm.cu \

@@ -306,7 +306,7 @@ struct dt_ops {
     /* Head and cross entropy in one, a chunk of rows at a time: logits(.,V) =
      * x w(V,C)^T exist only in `workspace` (F32, at least loss_workspace of one
      * row). Adds to DT_STEP_LOSS the sum of the token losses of all rows except
-     * those with target DT_IGNORE:
+     * those with a negative target, such as DT_IGNORE:
      *   (1 - smoothing) * nll(target) + smoothing / V * sum over v of nll(v)
      * If dx is not absent, also computes dx(N,C) and dw(V,C) (= or +=), the
      * gradients of DT_STEP_LOSS_SCALE * that sum.

@@ -209,7 +209,7 @@ void test_logprob(void **state)
  */
 void test_logprob_bits(void **state)
 {
-    struct call one = call_of(DT_F16, 23, 37, 1003, 23, 3.0), other = one;
+    struct call one = call_of(DT_F16, 13, 37, 4099, 13, 3.0), other = one;
     (void)state;
 
     other.rows = 4;

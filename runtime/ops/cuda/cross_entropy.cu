@@ -10,19 +10,13 @@
  */
 #include "config.h"
 
-#include "ops/cuda/cuda.h"
-#include "tensor/batch.h"
+#include "ops/cuda/head.h"
 #include "tensor/kernel.cuh"
 
 namespace
 {
 
-enum {
-    BLOCK = 1024,
-    UNIT = 8,   /* matrix multiplications want multiples of this many columns */
-    PAD = 64,   /* columns; rows then begin at multiples of 128 bytes */
-    TILE = 256, /* rows of cuBLASLt's largest tiles */
-};
+enum { BLOCK = 1024 };
 /* These multiprocessors hold 1536 threads, all others 2048. */
 #if defined(__CUDA_ARCH__) &&                                                  \
     (__CUDA_ARCH__ / 100 == 8 || __CUDA_ARCH__ >= 1100) &&                     \
@@ -31,14 +25,6 @@ enum { BLOCKS = 1 };
 #else
 enum { BLOCKS = 2 };
 #endif
-constexpr size_t MOST_ROWS = 1 << 16;
-
-/* A chunk reads and writes dw once, 8 V C bytes, and its matrix multiplications
- * are 6 rows V C operations: at 4.8 TB/s and 700 TFLOP/s the former takes 195 /
- * rows of the time of the latter, 1.2 % with 16384 rows. Their logits are 1.65
- * GB for GPT-2 in bf16, 2 bytes * 50304 * 16384; more would gain little.
- */
-constexpr size_t MOST_BYTES = (size_t)2 << 30;
 
 /* Sums over a row, from which its gradient follows. */
 struct RowStats {
@@ -218,7 +204,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS)
     X *x = logits + n * columns;
     const int32_t target = targets[n];
 
-    if (target == DT_IGNORE) {
+    if (target < 0) {
         if (backward)
             zero_row(x, columns);
         if (threadIdx.x == 0)
@@ -253,148 +239,24 @@ __global__ void __launch_bounds__(BLOCK)
         step[DT_STEP_LOSS] += sum;
 }
 
-/* --- chunks --- */
-
-size_t round_up(size_t x, size_t unit)
-{
-    return (x + unit - 1) / unit * unit;
-}
-
-/* Columns of the logits. Matrix multiplications are fastest if extents are
- * multiples of 16 bytes (cuBLAS's documentation, "Tensor Core Usage"), and
- * GPT-2's 50257 is odd.
- */
-size_t columns_of(size_t V)
-{
-    return V % UNIT == 0 ? V : round_up(V, PAD);
-}
-
-/* Bytes of a copy of w(V,C) that is padded with rows of zeros to that many
- * columns; 0: w is used as it is. A call copies 4 V C bytes, half the traffic
- * of one dw.
- */
-size_t copy_bytes(enum dt_dtype type, size_t C, size_t V)
-{
-    return V % UNIT == 0 ? 0 : columns_of(V) * C * dt_dtype_bytes(type);
-}
-
-/* Rows of a chunk: N in parts of which the logits fit into `bytes`. Parts are
- * equal if that divides N, otherwise they are whole tiles where these fit.
- */
-size_t chunk_rows(enum dt_dtype type, size_t N, size_t V, size_t bytes)
-{
-    size_t most = bytes / (columns_of(V) * dt_dtype_bytes(type));
-    most = most < 1 ? 1 : most > MOST_ROWS ? MOST_ROWS : most;
-    size_t parts = (N + most - 1) / most, rows = (N + parts - 1) / parts;
-    size_t tiles = round_up(rows, TILE);
-
-    return N % parts > 0 && tiles <= most ? tiles : rows;
-}
-
-/* The operands of all chunks. */
-struct LossOperands {
-    struct dt_stream *stream;
-    struct dt_view step, dx, dw, x, w, targets;
-    struct dt_view padded; /* w, (columns, C) */
-    struct dt_view logits; /* (rows of a chunk, columns) */
-    size_t C, V, columns;
-    float smoothing;
-};
-
-/* Copies w to `to` and pads it with zeros. */
-struct dt_view pad_weights(const LossOperands &h, struct dt_view to)
-{
-    const size_t bytes = h.w.count * dt_dtype_bytes(to.dtype);
-    char *data = (char *)dt_view_data(to);
-
-    cudaMemcpyAsync(data, dt_view_data(h.w), bytes, cudaMemcpyDeviceToDevice,
-                    h.stream->cuda);
-    cudaMemsetAsync(data + bytes, 0,
-                    to.count * dt_dtype_bytes(to.dtype) - bytes,
-                    h.stream->cuda);
-    return to;
-}
-
 /* The losses of `rows` rows from `first` on; logits become gradients. */
-void chunk_loss(const LossOperands &h, size_t first, size_t rows)
+void chunk_loss(const struct dt_cuda_head &h, struct dt_view step,
+                struct dt_view targets, float smoothing, size_t first,
+                size_t rows)
 {
-    double *losses = (double *)h.stream->workspace, *step = dt_view_f64(h.step);
-    const int32_t *targets = dt_view_i32(h.targets) + first;
+    double *losses = (double *)h.stream->workspace, *sums = dt_view_f64(step);
+    const int32_t *ids = dt_view_i32(targets) + first;
 
     with_type(h.x.dtype, [&](auto type) {
         typedef decltype(type) X;
         launch(h.stream,
-               h.smoothing > 0.0f ? loss_kernel<X, true>
-                                  : loss_kernel<X, false>,
-               (unsigned)rows, BLOCK, losses, data_of<X>(h.logits), targets,
-               (const double *)step, h.smoothing, (unsigned)h.V,
+               smoothing > 0.0f ? loss_kernel<X, true> : loss_kernel<X, false>,
+               (unsigned)rows, BLOCK, losses, data_of<X>(h.logits), ids,
+               (const double *)sums, smoothing, (unsigned)h.V,
                (unsigned)h.columns, h.dx.count > 0);
     });
-    launch(h.stream, losses_kernel, 1, BLOCK, step, (const double *)losses,
+    launch(h.stream, losses_kernel, 1, BLOCK, sums, (const double *)losses,
            (unsigned)rows);
-}
-
-/* dw = or += logits^T x of a chunk. dw has no rows for the padding: its last V
- * % UNIT rows are weighted sums of the rows of x, since the library's tiles are
- * slow for so few.
- */
-void chunk_dw(const LossOperands &h, struct dt_view x, bool accumulate)
-{
-    const size_t rows = x.count / h.C, whole = h.V - h.V % UNIT;
-    struct dt_cuda_matmul mm = {};
-
-    mm.M = whole;
-    mm.N = h.C;
-    mm.K = rows;
-    mm.ta = true;
-    mm.a = dt_view_slice(h.logits, 0, rows * h.columns);
-    mm.lda = h.columns;
-    mm.b = x;
-    mm.d = dt_view_slice(h.dw, 0, whole * h.C);
-    mm.accumulate = accumulate;
-    dt_cuda_matmul(h.stream, &mm);
-    for (size_t v = whole; v < h.V; v++)
-        dt_cuda_weighted_sums(h.stream, dt_view_slice(h.dw, v * h.C, h.C), x,
-                              dt_view_slice(h.logits, v, rows * h.columns - v),
-                              h.columns, rows, h.C, accumulate);
-}
-
-void run_chunk(const LossOperands &h, size_t first, size_t rows,
-               bool accumulate)
-{
-    struct dt_view x = dt_view_slice(h.x, first * h.C, rows * h.C);
-    struct dt_view logits = dt_view_slice(h.logits, 0, rows * h.columns);
-    struct dt_cuda_matmul head = {}, back = {};
-
-    head.M = rows;
-    head.N = h.columns;
-    head.K = h.C;
-    head.tb = true;
-    head.a = x;
-    head.b = h.padded;
-    head.d = logits;
-    dt_cuda_matmul(h.stream, &head);
-    chunk_loss(h, first, rows);
-    if (h.dx.count == 0)
-        return;
-    back.M = rows;
-    back.N = h.C;
-    back.K = h.columns;
-    back.a = logits;
-    back.b = h.padded;
-    back.d = dt_view_slice(h.dx, first * h.C, rows * h.C);
-    dt_cuda_matmul(h.stream, &back);
-    chunk_dw(h, x, accumulate);
-}
-
-/* An F32 view reinterpreted as elements of `type`. */
-struct dt_view view_as(struct dt_view workspace, enum dt_dtype type)
-{
-    const size_t ratio = sizeof(float) / dt_dtype_bytes(type);
-    struct dt_view v = {workspace.buf, workspace.offset * ratio,
-                        workspace.count * ratio, type};
-
-    return v;
 }
 
 } // namespace
@@ -405,36 +267,31 @@ extern "C" void dt_cuda_linear_cross_entropy(
     struct dt_view targets, struct dt_view workspace, float smoothing, size_t N,
     size_t C, size_t V, bool accumulate)
 {
-    const size_t columns = columns_of(V);
-    const size_t copy = copy_bytes(x.dtype, C, V);
-    LossOperands h = {stream, step, dx, dw, x,       w,        targets,
-                      w,      {},   C,  V,  columns, smoothing};
-    struct dt_view room = view_as(workspace, x.dtype);
-    assert(N > 0 && step.count == DT_STEP_COUNT && targets.count == N);
-    assert(x.count == N * C && w.count == V * C && w.dtype == x.dtype);
-    assert(dx.count == 0 || (dx.count == N * C && dx.dtype == x.dtype));
-    assert(dx.count == 0 || (dw.count == V * C && dw.dtype == DT_F32));
-    assert(workspace.dtype == DT_F32);
-    assert(workspace.count >= dt_cuda_loss_workspace(x.dtype, 1, C, V));
-    assert(aligned(0, 4, sizeof(float), dt_view_f32(workspace)));
+    struct dt_cuda_head h = {};
+    assert(step.count == DT_STEP_COUNT && targets.count == N);
 
-    const size_t rows =
-        chunk_rows(x.dtype, N, V, workspace.count * sizeof(float) - copy);
-    const size_t copied = copy / dt_dtype_bytes(x.dtype);
-    h.logits = dt_view_slice(room, copied, rows * columns);
-    if (copy > 0)
-        h.padded = pad_weights(h, dt_view_slice(room, 0, copied));
-    for (size_t first = 0; first < N; first += rows)
-        run_chunk(h, first, N - first < rows ? N - first : rows,
-                  accumulate || first > 0);
+    h.stream = stream;
+    h.N = N;
+    h.C = C;
+    h.V = V;
+    h.x = x;
+    h.w = w;
+    h.dx = dx;
+    h.dw = dw;
+    h.precision = x.dtype;
+    h.accumulate = accumulate;
+    dt_cuda_head_begin(&h, workspace);
+    for (size_t first = 0; first < N; first += h.rows) {
+        const size_t rows = N - first < h.rows ? N - first : h.rows;
+        dt_cuda_head_forward(&h, first, rows);
+        chunk_loss(h, step, targets, smoothing, first, rows);
+        if (dx.count > 0)
+            dt_cuda_head_backward(&h, first, rows);
+    }
 }
 
 extern "C" size_t dt_cuda_loss_workspace(enum dt_dtype type, size_t N, size_t C,
                                          size_t V)
 {
-    const size_t copy = copy_bytes(type, C, V);
-    const size_t room = copy < MOST_BYTES ? MOST_BYTES - copy : 0;
-    const size_t row = columns_of(V) * dt_dtype_bytes(type);
-
-    return (copy + chunk_rows(type, N, V, room) * row) / sizeof(float);
+    return dt_cuda_head_workspace(type, N, C, V);
 }

@@ -103,6 +103,52 @@ extern "C" void dt_cuda_embedding_forward(
     });
 }
 
+/* --- rows by number --- */
+
+/* out[rows(m)] = x[m] */
+template <typename X, int W>
+__global__ static void __launch_bounds__(TILE_THREADS)
+    scatter_kernel(X *out, const X *x, const int32_t *rows, size_t M,
+                   unsigned vecs, unsigned per_row)
+{
+    const Tile tile = this_tile(per_row);
+
+    if (tile.n >= M)
+        return;
+    const X *from = x + tile.n * vecs * W;
+    X *to = out + (size_t)rows[tile.n] * vecs * W;
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        unsigned v = tile.first + i * WARP;
+        if (v < vecs)
+            store_vec<X, W>(to + v * W, load_vec<X, W>(from + v * W));
+    }
+}
+
+extern "C" void dt_cuda_scatter_rows(struct dt_stream *stream,
+                                     struct dt_view out, struct dt_view x,
+                                     struct dt_view rows, size_t N, size_t C,
+                                     size_t M)
+{
+    assert(out.count == N * C && x.count == M * C && rows.count == M);
+    assert(out.dtype == x.dtype && C <= INT32_MAX);
+    dt_cuda_zero(stream, out);
+    if (x.count == 0)
+        return;
+    with_type(x.dtype, [&](auto zero) {
+        using X = decltype(zero);
+        X *to = data_of<X>(out);
+        const X *from = data_of<const X>(x);
+        with_width<X>(
+            aligned(C, wide<X>(), sizeof(X), to, from), [&](auto width) {
+                constexpr int W = decltype(width)::value;
+                launch(stream, scatter_kernel<X, W>, tile_blocks(M, C / W),
+                       TILE_THREADS, to, from, data_of<const int32_t>(rows), M,
+                       (unsigned)(C / W), tiles_of_row(C / W));
+            });
+    });
+}
+
 /* --- backward --- */
 
 /* Rows that are sorted at once; rows of the shortest piece, threads of a piece,

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * head.h - the head of a language model: its matrix multiplications, a chunk of
+ * rows at a time
+ *
+ * The caller's kernels stand between those of forward and backward, and replace
+ * the logits of a chunk by their gradients.
+ */
+#ifndef DT_OPS_CUDA_HEAD_H
+#define DT_OPS_CUDA_HEAD_H
+
+#include "ops/cuda/cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_cuda_head {
+    struct dt_stream *stream;
+    size_t N, C, V;
+    struct dt_view x, w;     /* (N,C) X, (V,C) X */
+    struct dt_view dx, dw;   /* (N,C) X, (V,C) F32; absent: no gradients */
+    enum dt_dtype precision; /* of the logits: X or F32 */
+    bool accumulate;         /* dw += */
+
+    /* Set by dt_cuda_head_begin: */
+    size_t rows;           /* of a chunk; the last may have fewer */
+    size_t columns;        /* of the logits; those from V on are padding, 0 */
+    struct dt_view padded; /* w, (columns, C) */
+    struct dt_view logits; /* (rows, columns) */
+};
+
+/* Elements of workspace, F32, with which N rows of type X take as long as they
+ * must. With less, chunks are smaller; enough for any N is that of one row.
+ */
+size_t dt_cuda_head_workspace(enum dt_dtype type, size_t N, size_t C, size_t V);
+
+/* Divides the workspace and queues a copy of w, if it needs one. */
+void dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace);
+
+/* Queues logits = x w^T of `rows` rows from `first` on. */
+void dt_cuda_head_forward(const struct dt_cuda_head *h, size_t first,
+                          size_t rows);
+
+/* Queues dx of these rows and their part of dw, from gradients of the logits in
+ * the type X, which begin where rows of logits begin. Padding has gradient 0.
+ */
+void dt_cuda_head_backward(const struct dt_cuda_head *h, size_t first,
+                           size_t rows);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DT_OPS_CUDA_HEAD_H */
