@@ -3,6 +3,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/agree.c \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
+	runtime/algo/dpo_loss.c \
+	runtime/algo/dpo_loss.h \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
 	runtime/algo/health.c \
@@ -17,6 +19,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/restore.c \
 	runtime/algo/run.c \
 	runtime/algo/run.h \
+	runtime/algo/rm_loss.c \
+	runtime/algo/rm_loss.h \
 	runtime/algo/same.c \
 	runtime/algo/same.h \
 	runtime/algo/save.c \

@@ -84,6 +84,32 @@ enum dt_curve {
     DT_CURVE_SQRT,   /* 1 - sqrt(..) */
 };
 
+/* dpo.loss: names of TRL's DPOConfig.loss_type; algo/dpo_loss.h has formulas. */
+enum dt_dpo_loss {
+    DT_DPO_SIGMOID,
+    DT_DPO_CDPO, /* TRL's sigmoid with label smoothing, until its version 0.9 */
+    DT_DPO_ROBUST,
+    DT_DPO_HINGE,
+    DT_DPO_EXO_PAIR,
+    DT_DPO_IPO,
+    DT_DPO_SIGMOID_NORM,
+    DT_DPO_NCA_PAIR,
+    DT_DPO_BCO_PAIR,
+    DT_DPO_SPPO_HARD,
+    DT_DPO_APO_ZERO,
+    DT_DPO_APO_DOWN,
+    DT_DPO_SFT,
+    DT_DPO_LOSSES
+};
+
+/* dpo.f_divergence: what the reward of a log-ratio is. */
+enum dt_f_divergence {
+    DT_DIVERGENCE_REVERSE_KL,
+    DT_DIVERGENCE_FORWARD_KL,
+    DT_DIVERGENCE_JS,
+    DT_DIVERGENCE_ALPHA,
+};
+
 /* precision.loss_scaler */
 enum dt_scaler_kind { DT_SCALER_STATIC, DT_SCALER_DEEPSPEED, DT_SCALER_TORCH };
 

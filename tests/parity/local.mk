@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	tests/parity/test_model_gradients \
 	tests/parity/test_model_logits \
 	tests/parity/test_model_sft \
+	tests/parity/test_preference_losses \
 	tests/parity/test_schedules \
 	tests/parity/test_tokenizer_parity \
 	tests/parity/test_zero \
@@ -47,11 +48,13 @@ EXTRA_DIST += \
 	tests/parity/make_chat_reference.py \
 	tests/parity/make_decay_reference.py \
 	tests/parity/make_model_reference.py \
+	tests/parity/make_preference_reference.py \
 	tests/parity/make_schedule_reference.py \
 	tests/parity/make_tokenizer_reference.py \
 	tests/parity/models \
 	tests/parity/pair_reference.json \
 	tests/parity/peer.py \
+	tests/parity/preferences.json \
 	tests/parity/schedules.json \
 	tests/parity/tokenizers \
 	tests/parity/transformers.bats \

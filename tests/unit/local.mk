@@ -33,6 +33,7 @@ check_PROGRAMS += \
 	tests/unit/test_doctor_node \
 	tests/unit/test_doctor_plugin \
 	tests/unit/test_doctor_report \
+	tests/unit/test_dpo_loss \
 	tests/unit/test_error \
 	tests/unit/test_foreign \
 	tests/unit/test_examples \

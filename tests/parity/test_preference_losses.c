@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_preference_losses.c - losses of pairs, their derivatives and metrics are
+ * what make_preference_reference.py had from TRL
+ */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "algo/dpo_loss.h"
+#include "algo/rm_loss.h"
+
+enum { MAX_TOKENS = 16 };
+
+static const double TOLERANCE = 1e-6;
+
+static const char *const LOSSES[DT_DPO_LOSSES] = {
+    [DT_DPO_SIGMOID] = "sigmoid",
+    [DT_DPO_CDPO] = "cdpo",
+    [DT_DPO_ROBUST] = "robust",
+    [DT_DPO_HINGE] = "hinge",
+    [DT_DPO_EXO_PAIR] = "exo_pair",
+    [DT_DPO_IPO] = "ipo",
+    [DT_DPO_SIGMOID_NORM] = "sigmoid_norm",
+    [DT_DPO_NCA_PAIR] = "nca_pair",
+    [DT_DPO_BCO_PAIR] = "bco_pair",
+    [DT_DPO_SPPO_HARD] = "sppo_hard",
+    [DT_DPO_APO_ZERO] = "apo_zero",
+    [DT_DPO_APO_DOWN] = "apo_down",
+    [DT_DPO_SFT] = "sft",
+};
+
+static const char *const DIVERGENCES[] = {
+    [DT_DIVERGENCE_REVERSE_KL] = "reverse_kl",
+    [DT_DIVERGENCE_FORWARD_KL] = "forward_kl",
+    [DT_DIVERGENCE_JS] = "js_divergence",
+    [DT_DIVERGENCE_ALPHA] = "alpha_divergence",
+};
+
+static json_t *load(void)
+{
+    char path[4096];
+    const char *srcdir = getenv("srcdir"); /* set by automake's harness */
+
+    snprintf(path, sizeof(path), "%s/tests/parity/preferences.json",
+             srcdir ? srcdir : ".");
+    json_t *root = json_load_file(path, 0, NULL);
+    assert_non_null(root);
+    return root;
+}
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    if (!json_is_number(value))
+        fail_msg("%s: no number", key);
+    return json_number_value(value);
+}
+
+static double listed(const json_t *object, const char *key, size_t i)
+{
+    return json_number_value(json_array_get(json_object_get(object, key), i));
+}
+
+static int index_of(const char *word, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(word, words[i]) == 0)
+            return (int)i;
+    fail_msg("%s: unknown", word);
+    return -1;
+}
+
+static void check(const json_t *label, const char *what, double got,
+                  double want)
+{
+    if (fabs(got - want) <= TOLERANCE * (1.0 + fabs(want)))
+        return;
+    char *text = json_dumps(label, JSON_COMPACT);
+    fail_msg("%.300s: %s is %.12g, should be %.12g", text, what, got, want);
+}
+
+/* --- DPO --- */
+
+static struct dt_dpo_options options_of(const json_t *run)
+{
+    struct dt_dpo_options o = {
+        .beta = number(run, "beta"),
+        .label_smoothing = number(run, "label_smoothing"),
+        .f_alpha = number(run, "f_alpha"),
+        .ld_alpha = 1.0,
+        .use_weighting = json_is_true(json_object_get(run, "use_weighting")),
+    };
+    const char *word = json_string_value(json_object_get(run, "f_divergence")),
+               *name;
+    json_t *weight;
+    struct dt_error err;
+
+    o.f_divergence = (enum dt_f_divergence)index_of(word, DIVERGENCES, 4);
+    if (!json_is_null(json_object_get(run, "ld_alpha")))
+        o.ld_alpha = number(run, "ld_alpha");
+    json_object_foreach(json_object_get(run, "losses"), name, weight)
+    {
+        o.loss[o.loss_count] =
+            (enum dt_dpo_loss)index_of(name, LOSSES, DT_DPO_LOSSES);
+        o.loss_weight[o.loss_count++] = json_number_value(weight);
+    }
+    if (dt_dpo_check(&o, &err) < 0)
+        fail_msg("%s", err.text);
+    return o;
+}
+
+static size_t floats_of(const json_t *side, const char *key,
+                        float to[MAX_TOKENS])
+{
+    const size_t count = json_array_size(json_object_get(side, key));
+
+    assert_true(count > 0 && count <= MAX_TOKENS);
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)listed(side, key, i);
+    return count;
+}
+
+static struct dt_dpo_side side_of(const struct dt_dpo_options *o,
+                                  const json_t *side, const json_t *other)
+{
+    float logp[MAX_TOKENS], ref[MAX_TOKENS], collision[MAX_TOKENS];
+    struct dt_dpo_options plain = {.ld_alpha = 1.0};
+    const size_t n = floats_of(side, "logp", logp);
+    const size_t beyond = json_array_size(json_object_get(other, "logp"));
+
+    floats_of(side, "ref", ref);
+    floats_of(side, "collision", collision);
+    return (struct dt_dpo_side){
+        .length = n,
+        .logp = dt_dpo_sum(o, logp, n, beyond),
+        .ref = dt_dpo_sum(o, ref, n, beyond),
+        .plain = dt_dpo_sum(&plain, logp, n, beyond),
+        .aligned = dt_dpo_aligned(logp, collision, n),
+    };
+}
+
+static size_t chosen_tokens(const json_t *pairs, size_t count)
+{
+    size_t tokens = 0;
+
+    for (size_t i = 0; i < count; i++)
+        tokens += json_array_size(json_object_get(
+            json_object_get(json_array_get(pairs, i), "chosen"), "logp"));
+    return tokens;
+}
+
+static void check_tokens(const json_t *run, const char *key, size_t i,
+                         const float *got, size_t length)
+{
+    const json_t *want = json_array_get(json_object_get(run, key), i);
+
+    assert_int_equal(json_array_size(want), length);
+    for (size_t t = 0; t < length; t++)
+        check(json_object_get(run, "losses"), key, (double)got[t],
+              json_number_value(json_array_get(want, t)));
+}
+
+static void check_run(const json_t *run, const json_t *pairs)
+{
+    const struct dt_dpo_options o = options_of(run);
+    const size_t count = (size_t)number(run, "pairs");
+    const double share = (double)count / (double)chosen_tokens(pairs, count);
+    const json_t *metrics = json_object_get(run, "metrics");
+    double loss = 0.0, sums[DT_DPO_METRICS] = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        const json_t *pair = json_array_get(pairs, i);
+        const json_t *chosen = json_object_get(pair, "chosen");
+        const json_t *rejected = json_object_get(pair, "rejected");
+        const struct dt_dpo_pair p = {side_of(&o, chosen, rejected),
+                                      side_of(&o, rejected, chosen)};
+        const struct dt_dpo_result r = dt_dpo_loss(&o, &p, share);
+        float w_chosen[MAX_TOKENS], w_rejected[MAX_TOKENS];
+        dt_dpo_token_weights(&o, &p, &r, w_chosen, w_rejected);
+        check_tokens(run, "chosen", i, w_chosen, p.chosen.length);
+        check_tokens(run, "rejected", i, w_rejected, p.rejected.length);
+        loss += r.loss;
+        for (size_t m = 0; m < DT_DPO_METRICS; m++)
+            sums[m] += r.metrics[m];
+    }
+    check(run, "loss", loss / (double)count, number(run, "loss"));
+    for (size_t m = 0; m < DT_DPO_METRICS && json_object_size(metrics); m++)
+        check(run, dt_dpo_metric_names[m], sums[m] / (double)count,
+              number(metrics, dt_dpo_metric_names[m]));
+}
+
+static void dpo_losses_are_those_of_trl(void **state)
+{
+    json_t *root = load(), *run;
+    size_t i;
+    (void)state;
+
+    assert_true(json_array_size(json_object_get(root, "dpo")) > 90);
+    json_array_foreach(json_object_get(root, "dpo"), i, run)
+        check_run(run, json_object_get(root, "pairs"));
+    json_decref(root);
+}
+
+/* --- reward models --- */
+
+static void check_rewards(const json_t *run)
+{
+    const size_t count = json_array_size(json_object_get(run, "chosen"));
+    const json_t *metrics = json_object_get(run, "metrics");
+    const json_t *center = json_object_get(run, "center");
+    const double c = json_is_null(center) ? 0.0 : json_number_value(center);
+    double loss = 0.0, all[DT_RM_METRICS] = {0};
+
+    all[DT_RM_MIN_REWARD] = INFINITY;
+    all[DT_RM_MAX_REWARD] = -INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        const struct dt_rm_result r =
+            dt_rm_loss(listed(run, "chosen", i), listed(run, "rejected", i),
+                       listed(run, "margin", i), c);
+        loss += r.loss / (double)count;
+        check(run, "d_chosen", r.chosen, listed(run, "d_chosen", i));
+        check(run, "d_rejected", r.rejected, listed(run, "d_rejected", i));
+        for (size_t m = 0; m < DT_RM_METRICS; m++)
+            if (m == DT_RM_MIN_REWARD)
+                all[m] = fmin(all[m], r.metrics[m]);
+            else if (m == DT_RM_MAX_REWARD)
+                all[m] = fmax(all[m], r.metrics[m]);
+            else
+                all[m] += r.metrics[m] / (double)count;
+    }
+    check(run, "loss", loss, number(run, "loss"));
+    for (size_t m = 0; m < DT_RM_METRICS; m++)
+        check(run, dt_rm_metric_names[m], all[m],
+              number(metrics, dt_rm_metric_names[m]));
+}
+
+static void reward_losses_are_those_of_trl(void **state)
+{
+    json_t *root = load(), *run;
+    size_t i;
+    (void)state;
+
+    assert_int_equal(json_array_size(json_object_get(root, "rm")), 6);
+    json_array_foreach(json_object_get(root, "rm"), i, run) check_rewards(run);
+    json_decref(root);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dpo_losses_are_those_of_trl),
+        cmocka_unit_test(reward_losses_are_those_of_trl),
+    };
+    return cmocka_run_group_tests_name("preference losses", tests, NULL, NULL);
+}
