@@ -129,7 +129,7 @@ static int add_line(const struct dt_make *make, struct dt_masker *masker,
     if (rc == 0) {
         draft->counts.pairs += record.format == DT_FORMAT_PROMPT_COMPLETION;
         draft->counts.seams += seam;
-        draft->counts.renamed += record.renamed;
+        draft->counts.renamed += record.turns.renamed;
         for (size_t i = before; i < draft->marked.count; i++)
             draft->counts.targets +=
                 (draft->marked.tokens[i] & DT_TARGET_BIT) != 0;

@@ -2,14 +2,13 @@
 /* jsonl.c - splits JSONL files into lines and reads lines as records */
 #include "config.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
-#include "base/json.h"
 #include "data/jsonl.h"
+#include "data/line.h"
 
 enum {
     IGNORED = -100, /* the label of a token that is not a target */
@@ -63,170 +62,12 @@ const char *dt_jsonl_next(const char *data, size_t bytes, size_t *at,
     return NULL;
 }
 
-/* --- one line --- */
-
-/* Copies text from a file for use in a message; control characters become '?'.
- */
-static void make_printable(const char *text, char *out, size_t size)
-{
-    size_t n = 0;
-    for (; text[n] && n + 1 < size; n++)
-        out[n] =
-            (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? '?' : text[n];
-    out[n] = '\0';
-}
-
-static int syntax_error(const json_error_t *at, struct dt_error *err)
-{
-    char text[JSON_ERROR_TEXT_LENGTH];
-    make_printable(at->text, text, sizeof(text));
-    return dt_error_set(err, EX_DATAERR, "byte %d: %s", at->position,
-                        json_error_code(at) == json_error_null_character
-                            ? "U+0000 in a string (\\u0000) is not read here: "
-                              "remove it"
-                            : text);
-}
-
-/* Parses a line, which must be an object. The caller calls json_decref. */
-static json_t *parse(const char *line, size_t length, struct dt_error *err)
-{
-    json_error_t at;
-    json_t *root = json_loadb(line, length, JSON_REJECT_DUPLICATES, &at);
-    if (!root && json_error_code(&at) == json_error_numeric_overflow)
-        root =
-            json_loadb(line, length,
-                       JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &at);
-    if (!root) {
-        syntax_error(&at, err);
-        return NULL;
-    }
-    if (!json_is_object(root)) {
-        dt_error_set(err, EX_DATAERR, "expected an object, got an array");
-        json_decref(root);
-        return NULL;
-    }
-    return root;
-}
-
-/* What a value is; all numbers are the same here. */
-static const char *kind_name(const json_t *value)
-{
-    if (!value)
-        return "nothing";
-    return dt_json_type_name(json_is_number(value) ? JSON_REAL
-                                                   : json_typeof(value));
-}
+/* --- formats --- */
 
 static const char *key_or(const char *key, const char *usual)
 {
     return key ? key : usual;
 }
-
-/* --- messages --- */
-
-static const char *role_of(const char *role, struct dt_record *record)
-{
-    static const char *const roles[] = {"system", "user", "assistant", "tool"};
-    static const char *const others[][2] = {{"human", "user"},
-                                            {"gpt", "assistant"}};
-    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
-        if (strcmp(role, roles[i]) == 0)
-            return roles[i];
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (strcmp(role, others[i][0]) == 0) {
-            record->renamed++;
-            return others[i][1];
-        }
-    return NULL;
-}
-
-/* The value of `key`, or of `other`, in message number `n`. NULL and err if it
- * is not a string.
- */
-static const char *message_string(const json_t *message, const char *key,
-                                  const char *other, size_t n,
-                                  struct dt_error *err)
-{
-    const json_t *value = json_object_get(message, key);
-    if (!value) {
-        value = json_object_get(message, other);
-        key = value ? other : key;
-    }
-    if (json_is_string(value))
-        return json_string_value(value);
-    dt_error_set(err, EX_DATAERR, "message %zu: %s: expected a string, got %s",
-                 n, key, kind_name(value));
-    return NULL;
-}
-
-/* Refuses tools and tool calls: we do not render them, and leaving them out
- * silently would train on other data than the file holds.
- */
-static int refuse_calls(const json_t *object, const char *key, size_t n,
-                        struct dt_error *err)
-{
-    const json_t *value = json_object_get(object, key);
-    if (!value || json_is_null(value) ||
-        (json_is_array(value) && json_array_size(value) == 0))
-        return 0;
-    dt_error_set(err, EX_DATAERR,
-                 "%s are not rendered here: give such conversations as text",
-                 key);
-    return n ? dt_error_prefix(err, "message %zu", n) : -1;
-}
-
-static int read_message(const json_t *json, size_t n, struct dt_record *record,
-                        struct dt_chat_message *out, struct dt_error *err)
-{
-    if (!json_is_object(json))
-        return dt_error_set(err, EX_DATAERR,
-                            "message %zu: expected an object, got %s", n,
-                            kind_name(json));
-    if (refuse_calls(json, "tool_calls", n, err) < 0)
-        return -1;
-    const char *role = message_string(json, "role", "from", n, err);
-    if (!role)
-        return -1;
-    out->role = role_of(role, record);
-    if (!out->role) {
-        char shown[40];
-        make_printable(role, shown, sizeof(shown));
-        return dt_error_set(err, EX_DATAERR,
-                            "message %zu: role '%s': expected system, user, "
-                            "assistant, tool, human or gpt",
-                            n, shown);
-    }
-    out->content = message_string(json, "content", "value", n, err);
-    out->reasoning =
-        json_string_value(json_object_get(json, "reasoning_content"));
-    return out->content ? 0 : -1;
-}
-
-/* Appends the messages of an array to record->turns. */
-static int read_messages(const json_t *array, const char *key,
-                         struct dt_record *record, struct dt_error *err)
-{
-    size_t n = json_array_size(array), before = record->turns.count;
-    if (!json_is_array(array))
-        return dt_error_set(err, EX_DATAERR,
-                            "%s: expected an array of messages, got %s", key,
-                            kind_name(array));
-    if (n == 0)
-        return dt_error_set(err, EX_DATAERR, "%s: no messages", key);
-    struct dt_chat_message *messages =
-        realloc(record->turns.messages, (before + n) * sizeof(*messages));
-    if (!messages)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    record->turns.messages = messages;
-    for (size_t i = 0; i < n; i++)
-        if (read_message(json_array_get(array, i), i + 1, record,
-                         &messages[before + i], err) < 0)
-            return dt_error_prefix(err, "%s", key);
-    record->turns.count += n;
-    return 0;
-}
-
-/* --- formats --- */
 
 static int read_text(const json_t *root, const char *key,
                      struct dt_record *record, struct dt_error *err)
@@ -235,7 +76,7 @@ static int read_text(const json_t *root, const char *key,
     record->text = json_string_value(value);
     if (!record->text)
         return dt_error_set(err, EX_DATAERR, "%s: expected a string, got %s",
-                            key, kind_name(value));
+                            key, dt_line_kind(value));
     return 0;
 }
 
@@ -254,9 +95,9 @@ static int read_pair(const json_t *root, const char *prompt_key,
         return dt_error_set(err, EX_DATAERR,
                             "%s and %s: expected two strings or two arrays of "
                             "messages, got %s and %s",
-                            prompt_key, completion_key, kind_name(prompt),
-                            kind_name(completion));
-    if (read_messages(prompt, prompt_key, record, err) < 0)
+                            prompt_key, completion_key, dt_line_kind(prompt),
+                            dt_line_kind(completion));
+    if (dt_turns_add(&record->turns, prompt, prompt_key, err) < 0)
         return -1;
     record->prompt_turns = record->turns.count;
     if (strcmp(record->turns.messages[record->prompt_turns - 1].role,
@@ -265,7 +106,7 @@ static int read_pair(const json_t *root, const char *prompt_key,
                             "%s: the last message is the assistant's, so "
                             "there is nothing left to answer",
                             prompt_key);
-    return read_messages(completion, completion_key, record, err);
+    return dt_turns_add(&record->turns, completion, completion_key, err);
 }
 
 /* Reads the ids. If there are labels, they say which ids are targets. */
@@ -303,7 +144,7 @@ static int read_tokens(const json_t *root, size_t vocab_size,
     if (n == 0)
         return dt_error_set(
             err, EX_DATAERR, "input_ids: expected an array of ids, got %s",
-            json_is_array(ids) ? "an empty one" : kind_name(ids));
+            json_is_array(ids) ? "an empty one" : dt_line_kind(ids));
     if (labels && json_array_size(labels) != n)
         return dt_error_set(err, EX_DATAERR,
                             "labels: expected an array as long as input_ids, "
@@ -334,9 +175,9 @@ int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
                   struct dt_record *record, struct dt_error *err)
 {
     *record = (struct dt_record){.format = format};
-    json_t *root = parse(line, length, err);
+    json_t *root = dt_line_parse(line, length, err);
     record->json = root;
-    if (!root || refuse_calls(root, "tools", 0, err) < 0)
+    if (!root || dt_turns_refuse(root, "tools", err) < 0)
         return -1;
     switch (format) {
     case DT_FORMAT_TEXT:
@@ -349,7 +190,8 @@ int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
         return read_tokens(root, vocab_size, record, err);
     default: {
         const char *key = find_messages(root, options);
-        return read_messages(json_object_get(root, key), key, record, err);
+        return dt_turns_add(&record->turns, json_object_get(root, key), key,
+                            err);
     }
     }
 }
@@ -357,31 +199,13 @@ int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
 void dt_record_fini(struct dt_record *record)
 {
     json_decref(record->json);
-    free(record->turns.messages);
+    dt_turns_fini(&record->turns);
     free(record->ids);
     free(record->targets);
     *record = (struct dt_record){0};
 }
 
 /* --- which format? --- */
-
-/* Lists the keys of an object for a message: "a, b, c". */
-static void list_keys(json_t *root, char *out, size_t size)
-{
-    const char *key;
-    json_t *value;
-    size_t n = 0;
-    out[0] = '\0';
-    json_object_foreach(root, key, value)
-    {
-        if (n + strlen(key) + 3 >= size)
-            continue;
-        if (n > 0)
-            n += (size_t)snprintf(out + n, size - n, ", ");
-        make_printable(key, out + n, size - n);
-        n += strlen(key);
-    }
-}
 
 static int unknown_format(json_t *root, struct dt_error *err)
 {
@@ -396,7 +220,7 @@ static int unknown_format(json_t *root, struct dt_error *err)
                             "prompt and completion with a label are unpaired "
                             "preferences, which are not supported; leave out "
                             "label to train on all of them");
-    list_keys(root, keys, sizeof(keys));
+    dt_line_keys(root, keys, sizeof(keys));
     return dt_error_set(err, EX_DATAERR,
                         "expected the key text, prompt and completion, "
                         "messages, conversations or input_ids; got %s "
@@ -409,7 +233,7 @@ int dt_jsonl_format(const char *line, size_t length,
                     enum dt_format *format, struct dt_error *err)
 {
     int rc = 0;
-    json_t *root = parse(line, length, err);
+    json_t *root = dt_line_parse(line, length, err);
     if (!root)
         return -1;
     if (json_object_get(root, find_messages(root, options)))

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "data/example_options.h"
-#include "tokenizer/chat.h"
+#include "data/turns.h"
 
 /* A piece of a file: whole lines with their line ends. */
 struct dt_part {
@@ -32,12 +32,6 @@ size_t dt_jsonl_parts(const char *data, size_t bytes, size_t part_bytes,
 const char *dt_jsonl_next(const char *data, size_t bytes, size_t *at,
                           uint64_t *line, size_t *length);
 
-/* An array of messages; the record's json owns their strings. */
-struct dt_turns {
-    struct dt_chat_message *messages;
-    size_t count;
-};
-
 /* The content of a line. Which fields are set depends on the layout. */
 struct dt_record {
     enum dt_format format; /* not AUTO */
@@ -48,7 +42,6 @@ struct dt_record {
     int32_t *ids;          /* TOKENS: the ids */
     bool *targets;         /* whether each id is a target */
     size_t id_count;
-    size_t renamed; /* messages with the role human or gpt, which were mapped */
     void *json;     /* owns the strings */
 };
 void dt_record_fini(struct dt_record *record); /* a zeroed one is fine */

@@ -11,6 +11,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/examples_make.c \
 	runtime/data/jsonl.c \
 	runtime/data/jsonl.h \
+	runtime/data/line.c \
+	runtime/data/line.h \
 	runtime/data/loader.c \
 	runtime/data/loader.h \
 	runtime/data/mask.c \
@@ -19,4 +21,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/pack.h \
 	runtime/data/rows.c \
 	runtime/data/rows.h \
+	runtime/data/turns.c \
+	runtime/data/turns.h \
 	# End of runtime/data

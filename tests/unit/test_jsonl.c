@@ -141,7 +141,7 @@ static void messages_are_read_in_both_spellings(void **state)
     check_message(&record, 0, "tool", "t");
     check_message(&record, 1, "assistant", "a");
     assert_string_equal(record.turns.messages[1].reasoning, "r");
-    assert_int_equal(record.renamed, 0);
+    assert_int_equal(record.turns.renamed, 0);
     dt_record_fini(&record);
     record = read_good(
         "{\"conversations\": [{\"from\": \"human\", \"value\": \"h\"}, "
@@ -151,7 +151,7 @@ static void messages_are_read_in_both_spellings(void **state)
     check_message(&record, 0, "user", "h");
     check_message(&record, 1, "assistant", "g");
     check_message(&record, 2, "user", "u");
-    assert_int_equal(record.renamed, 2);
+    assert_int_equal(record.turns.renamed, 2);
     dt_record_fini(&record);
     record = read_good("{\"chat\": [{\"role\": \"user\", \"content\": \"\"}]}",
                        DT_FORMAT_MESSAGES, &other);
@@ -221,6 +221,15 @@ static const struct {
      "message 1: content: expected a string, got nothing"},
     {DT_FORMAT_MESSAGES, "{\"messages\": [{\"from\": \"gpt\", \"value\": {}}]}",
      "message 1: value: expected a string, got an object"},
+    {DT_FORMAT_MESSAGES,
+     "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": "
+     "\"text\", \"text\": \"a\"}, {\"type\": \"image_url\"}]}]}",
+     "messages: message 1: content: E136 a part of type image_url: only text "
+     "is trained on"},
+    {DT_FORMAT_MESSAGES,
+     "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": "
+     "\"text\", \"text\": \"a\"}]}]}",
+     "message 1: content: expected a string, got an array"},
     {DT_FORMAT_MESSAGES, "{\"messages\": [], \"tools\": [{}]}",
      "tools are not rendered here: give such conversations as text"},
     {DT_FORMAT_MESSAGES,

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* line.c - parses lines of JSON, and describes their values for messages */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "data/line.h"
+
+void dt_line_printable(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    for (; text[n] && n + 1 < size; n++)
+        out[n] =
+            (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? '?' : text[n];
+    out[n] = '\0';
+}
+
+static int syntax_error(const json_error_t *at, struct dt_error *err)
+{
+    char text[JSON_ERROR_TEXT_LENGTH];
+    dt_line_printable(at->text, text, sizeof(text));
+    return dt_error_set(err, EX_DATAERR, "byte %d: %s", at->position,
+                        json_error_code(at) == json_error_null_character
+                            ? "U+0000 in a string (\\u0000) is not read here: "
+                              "remove it"
+                            : text);
+}
+
+json_t *dt_line_parse(const char *line, size_t length, struct dt_error *err)
+{
+    json_error_t at;
+    json_t *root = json_loadb(line, length, JSON_REJECT_DUPLICATES, &at);
+    if (!root && json_error_code(&at) == json_error_numeric_overflow)
+        root =
+            json_loadb(line, length,
+                       JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &at);
+    if (!root) {
+        syntax_error(&at, err);
+        return NULL;
+    }
+    if (!json_is_object(root)) {
+        dt_error_set(err, EX_DATAERR, "expected an object, got an array");
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+const char *dt_line_kind(const json_t *value)
+{
+    if (!value)
+        return "nothing";
+    return dt_json_type_name(json_is_number(value) ? JSON_REAL
+                                                   : json_typeof(value));
+}
+
+void dt_line_keys(json_t *root, char *out, size_t size)
+{
+    const char *key;
+    json_t *value;
+    size_t n = 0;
+    out[0] = '\0';
+    json_object_foreach(root, key, value)
+    {
+        if (n + strlen(key) + 3 >= size)
+            continue;
+        if (n > 0)
+            n += (size_t)snprintf(out + n, size - n, ", ");
+        dt_line_printable(key, out + n, size - n);
+        n += strlen(key);
+    }
+}
