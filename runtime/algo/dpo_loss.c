@@ -267,7 +267,7 @@ int dt_dpo_check(const struct dt_dpo_options *o, struct dt_error *err)
     }
     if (o->label_smoothing > 0.0 && !smooth)
         return dt_error_set(err, EX_CONFIG,
-                            "dpo.label_smoothing: E113 %s does not use it: "
+                            "dpo.label_smoothing: %s does not use it: "
                             "cdpo, robust and exo_pair do",
                             LOSSES[o->loss[0]].name);
     return 0;

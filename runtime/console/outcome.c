@@ -262,7 +262,8 @@ void dt_outcome_hang(struct dt_outcome *outcome, const char *text,
 {
     free(outcome->hang);
     outcome->hang = strdup(text);
-    note_stop(outcome, false, now_ms);
+    const struct dt_console_event stop = {.kind = DT_EVENT_STOP};
+    note_stop(outcome, &stop, now_ms);
 }
 
 uint32_t dt_outcome_missing(const struct dt_outcome *outcome)

@@ -70,7 +70,7 @@ static const char *message_string(const json_t *message, const char *key,
     const char *type = other_part(value);
     if (type)
         dt_error_set(err, EX_DATAERR,
-                     "message %zu: %s: E136 a part of type %s: only text is "
+                     "message %zu: %s: a part of type %s: only text is "
                      "trained on",
                      n, key, type);
     else

@@ -18,6 +18,8 @@ struct dt_turns {
     size_t count;
     size_t renamed; /* those with the role human or gpt, which were mapped */
 };
+
+/* Leaves the strings alone. */
 void dt_turns_fini(struct dt_turns *turns);
 
 /* Appends the messages of an array, the value of `key`. -1: EX_DATAERR with the

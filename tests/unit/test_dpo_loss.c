@@ -227,7 +227,7 @@ static void options_that_do_not_fit_are_refused(void **state)
     expect_refusal(o, "dpo.label_smoothing: expected a number >= 0 and < 0.5, "
                       "got 0.5");
     o.label_smoothing = 0.1;
-    expect_refusal(o, "dpo.label_smoothing: E113 sigmoid does not use it: "
+    expect_refusal(o, "dpo.label_smoothing: sigmoid does not use it: "
                       "cdpo, robust and exo_pair do");
     o = options_of(DT_DPO_EXO_PAIR);
     o.label_smoothing = 0.0;

@@ -224,7 +224,7 @@ static const struct {
     {DT_FORMAT_MESSAGES,
      "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": "
      "\"text\", \"text\": \"a\"}, {\"type\": \"image_url\"}]}]}",
-     "messages: message 1: content: E136 a part of type image_url: only text "
+     "messages: message 1: content: a part of type image_url: only text "
      "is trained on"},
     {DT_FORMAT_MESSAGES,
      "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": "
