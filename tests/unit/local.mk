@@ -79,6 +79,7 @@ check_PROGRAMS += \
 	tests/unit/test_graphs \
 	tests/unit/test_sample \
 	tests/unit/test_step \
+	tests/unit/test_parallel \
 	tests/unit/test_restore \
 	tests/unit/test_submission \
 	tests/unit/test_trainer \
@@ -121,6 +122,7 @@ tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)
+tests_unit_test_parallel_SOURCES = tests/unit/test_parallel.c $(comm_world)
 tests_unit_test_restore_SOURCES = tests/unit/test_restore.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_parallel.c - a strategy allocates what it plans, and what papers say */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "model/model.h"
+#include "parallel/parallel.h"
+#include "tests/unit/world.h"
+
+/* GPT-2 with 124M parameters, and a Llama whose head is not tied. */
+static struct dt_model_config models[] = {
+    {.family = DT_GPT2,
+     .vocab_size = 50257,
+     .n_positions = 1024,
+     .n_embd = 768,
+     .n_layer = 12,
+     .n_head = 12,
+     .n_kv_head = 12,
+     .head_size = 64,
+     .n_inner = 3072,
+     .tie_word_embeddings = true,
+     .qkv_bias = true,
+     .out_bias = true,
+     .mlp_bias = true},
+    {.family = DT_LLAMA,
+     .vocab_size = 32000,
+     .n_positions = 2048,
+     .n_embd = 512,
+     .n_layer = 8,
+     .n_head = 8,
+     .n_kv_head = 4,
+     .head_size = 64,
+     .n_inner = 2048},
+};
+enum { MODELS = sizeof(models) / sizeof(models[0]) };
+
+static struct dt_layout *layout_of(int model, int world)
+{
+    struct dt_error err;
+    struct dt_layout *layout = dt_model_layout(&models[model], world, &err);
+    if (!layout)
+        fail_msg("%s", err.text);
+    return layout;
+}
+
+/* --- what is allocated --- */
+
+static _Thread_local size_t allocated;
+
+static int count_bytes(size_t bytes, void **data, struct dt_error *err)
+{
+    allocated += bytes;
+    return dt_cpu.allocate(bytes, data, err);
+}
+
+struct trial {
+    const struct dt_layout *layout;
+    struct dt_parallel_options options;
+};
+
+static size_t sum_of(const struct dt_parallel_bytes *bytes)
+{
+    return bytes->weights + bytes->master + bytes->gradients + bytes->moments;
+}
+
+static int create_rank(const struct dt_comm_world *world, void *arg)
+{
+    const struct trial *t = arg;
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = 30000};
+    struct dt_device device = dt_cpu;
+    const struct dt_exec exec = {&device, dt_ops_cpu(), NULL};
+    struct dt_error err = {0};
+    struct dt_comm *comm = dt_comm_create(world->size > 1 ? "gloo" : "self",
+                                          world, &options, &err);
+    device.allocate = count_bytes;
+    allocated = 0;
+    struct dt_parallel *parallel =
+        comm ? dt_parallel_create(t->layout, comm, &exec, &t->options, &err)
+             : NULL;
+    struct dt_parallel_bytes plan =
+        dt_parallel_plan(t->layout, world->size, &t->options);
+    bool same = parallel && allocated == sum_of(&plan);
+    if (!same)
+        fprintf(stderr, "# rank %d of %d: %zu bytes planned, %zu taken; %s\n",
+                world->rank, world->size, sum_of(&plan), allocated, err.text);
+    dt_parallel_destroy(parallel);
+    dt_comm_destroy(comm);
+    return same ? 0 : -1;
+}
+
+static void the_plan_is_what_create_allocates(void **state)
+{
+    static const enum dt_dtype types[] = {DT_F32, DT_BF16};
+    static const int worlds[] = {1, 3};
+    (void)state;
+    for (int i = 0; i < 8 * MODELS * 2; i++) {
+        int model = i / 16, world = worlds[i / 8 % 2];
+#ifndef HAVE_GLOO
+        if (world > 1)
+            continue;
+#endif
+        struct dt_layout *layout = layout_of(model, world);
+        struct trial t = {layout,
+                          {.strategy = (enum dt_strategy)(i % 4),
+                           .compute = types[i / 4 % 2],
+                           .wire = DT_F32,
+                           .prefetch = 3}};
+        world_threads(world, create_rank, &t);
+        dt_layout_destroy(layout);
+    }
+}
+
+/* --- what it should be --- */
+
+/* Bytes by the formulas of ZeRO (arXiv 1910.02054, sec. 3), with slots: psi
+ * parameters, of which a rank owns s; c bytes of the compute type; the largest
+ * outer unit E and block B.
+ */
+static double formula(enum dt_strategy strategy, double psi, double s, double c,
+                      double E, double B, double k)
+{
+    double master = c < 4 ? 4 : 0, slots = 4 * (E + 2 * B);
+    switch (strategy) {
+    case DT_DDP:
+        return (c + master + 12) * psi;
+    case DT_ZERO1:
+        return (c + 4) * psi + (master + 8) * s;
+    case DT_ZERO2:
+        return c * psi + (master + 12) * s + slots;
+    default:
+        return 16 * s + slots + c * (E + k * B);
+    }
+}
+
+static void bytes_are_those_of_the_formulas(void **state)
+{
+    static const int worlds[] = {2, 4, 64};
+    (void)state;
+    for (int i = 0; i < 4 * 2 * 3 * MODELS; i++) {
+        enum dt_strategy strategy = (enum dt_strategy)(i % 4);
+        int world = worlds[i / 8 % 3];
+        struct dt_layout *layout = layout_of(i / 24, world);
+        const struct dt_parallel_options options = {
+            .strategy = strategy,
+            .compute = i / 4 % 2 ? DT_BF16 : DT_F32,
+            .prefetch = 2};
+        struct dt_parallel_bytes bytes =
+            dt_parallel_plan(layout, world, &options);
+        double psi = (double)layout->param_total, s = psi / world;
+        double want = formula(
+            strategy, psi, s, (double)dt_dtype_bytes(options.compute),
+            (double)layout->units[0].count, (double)layout->units[1].count, 2);
+        double off = (double)sum_of(&bytes) / want - 1;
+        if (off > 0.05 || off < -0.05)
+            fail_msg("strategy %d, %d ranks: %zu bytes, expected %.0f",
+                     (int)strategy, world, sum_of(&bytes), want);
+        dt_layout_destroy(layout);
+    }
+}
+
+static void parts_tile_a_unit(void **state)
+{
+    (void)state;
+    for (int world = 1; world <= 5; world++) {
+        struct dt_layout *layout = layout_of(1, world);
+        for (size_t u = 0; u < layout->unit_count; u++) {
+            size_t next = layout->units[u].offset;
+            for (int rank = 0; rank < world; rank++) {
+                struct dt_range part = dt_layout_part(layout, u, rank, world);
+                assert_int_equal(part.first, next);
+                assert_int_equal(part.count % DT_LAYOUT_ALIGN, 0);
+                next += part.count;
+            }
+            assert_int_equal(next,
+                             layout->units[u].offset + layout->units[u].count);
+        }
+        dt_layout_destroy(layout);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_tile_a_unit),
+        cmocka_unit_test(the_plan_is_what_create_allocates),
+        cmocka_unit_test(bytes_are_those_of_the_formulas),
+    };
+    return cmocka_run_group_tests_name("parallel", tests, NULL, NULL);
+}
