@@ -81,6 +81,24 @@ need_faults() {
     run -0 agree one four
 }
 
+@test "zero1, zero2 and zero3 have the losses of one GPU, and are resumed" {
+    local strategy training="training: {train_batch_size: 8,
+  per_device_batch_size: 1, max_steps: 5"
+    config one "$training}"
+    run -0 "$DT_BUILDDIR/disttrain" train one.yaml
+    for strategy in zero1 zero2 zero3; do
+        config "$strategy" "$training}" "checkpoint: {steps: 3}" \
+            "distributed.strategy: $strategy"
+        run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain="$strategy.yaml"
+        [[ $output == *"$strategy: "*" over 4 ranks"* ]]
+        run -0 agree one "$strategy"
+        config rest "$training, resume: $strategy.out/checkpoints/checkpoint-3}" \
+            "distributed.strategy: $strategy"
+        run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain=rest.yaml
+        diff <(losses "$strategy" | tail -n 2) <(losses rest)
+    done
+}
+
 @test "with a 16-bit reduce dtype too, up to rounding" {
     config one "precision: {compute: bf16}"
     config two "precision: {compute: bf16, reduce_dtype: bf16}"
