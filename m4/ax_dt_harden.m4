@@ -3,7 +3,7 @@
 # AX_DT_HARDEN
 #
 # Flags for code that runs as root, in DT_HARDEN_CFLAGS and DT_HARDEN_LDFLAGS.
-# _FORTIFY_SOURCE needs an optimising compiler and does not go together with
+# _FORTIFY_SOURCE needs an optimizing compiler and does not go together with
 # sanitizers: it is left out where the compiler objects to it.
 #
 AC_DEFUN([AX_DT_HARDEN], [

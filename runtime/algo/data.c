@@ -58,7 +58,7 @@ const char *dt_run_tokenizer_dir(const struct dt_conf *conf)
 static int need_tokenizer(const struct dt_conf *conf, size_t vocab_size,
                           struct dt_error *err)
 {
-    bool ids = conf->data.format == DT_FORMAT_TOKENISED ||
+    bool ids = conf->data.format == DT_FORMAT_TOKENIZED ||
                conf->data.kind == DT_KIND_TOKENS;
     if (ids || !conf->model.path || vocab_size == DT_BYTE_VOCAB ||
         conf->model.tokenizer != DT_CONF_TOKENIZER_AUTO ||
@@ -69,7 +69,7 @@ static int need_tokenizer(const struct dt_conf *conf, size_t vocab_size,
                         "AutoTokenizer.from_pretrained(DIR).save_pretrained("
                         "DIR), or name a tokenizer's directory, or byte, as "
                         "model.tokenizer; lines of token ids need data.format: "
-                        "tokenised",
+                        "tokenized",
                         conf->model.path);
 }
 
@@ -81,12 +81,12 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
         return -1;
     size_t tokens = dt_tokenizer_vocab_size(data->tokenizer);
     /* given ids are checked when rows are read */
-    if (tokens > vocab_size && conf->data.format != DT_FORMAT_TOKENISED)
+    if (tokens > vocab_size && conf->data.format != DT_FORMAT_TOKENIZED)
         return dt_error_set(err, EX_CONFIG,
                             "E120 the tokenizer %s has %zu tokens, but the "
                             "model's vocab_size is %zu: is it the tokenizer "
                             "of this model? Lines of token ids need "
-                            "data.format: tokenised",
+                            "data.format: tokenized",
                             path, tokens, vocab_size);
     return 0;
 }
@@ -215,7 +215,7 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
     if (dt_clock_now() < display->next)
         return;
     display->next = dt_clock_now() + PROGRESS_SECONDS;
-    dt_log(DT_LOG_INFO, "data", "%s: %.0f %% of %.1f MB tokenised",
+    dt_log(DT_LOG_INFO, "data", "%s: %.0f %% of %.1f MB tokenized",
            display->path, 100.0 * (double)done / (double)total,
            (double)total / 1e6);
 }

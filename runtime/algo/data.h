@@ -23,7 +23,7 @@ struct dt_run_data {
 };
 
 /* Opens data.train and data.eval of conf: token files and bytes of text as
- * streams, anything else as examples, tokenised if there is no cache of it. Ids
+ * streams, anything else as examples, tokenized if there is no cache of it. Ids
  * are below vocab_size. `speaks`: this rank logs what it finds. -1: as the
  * functions of data/, EX_CONFIG.
  */

@@ -13,7 +13,7 @@ enum dt_format {
     /* These three are lines of JSON. */
     DT_FORMAT_PROMPT_COMPLETION,
     DT_FORMAT_MESSAGES,   /* also {"conversations": [{"from", "value"}]} */
-    DT_FORMAT_TOKENISED,  /* {"input_ids": [..], and perhaps "labels": [..]} */
+    DT_FORMAT_TOKENIZED,  /* {"input_ids": [..], and perhaps "labels": [..]} */
     DT_FORMAT_TOKENS_BIN, /* shards of nanoGPT and llm.c */
 };
 

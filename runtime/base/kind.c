@@ -183,7 +183,7 @@ enum dt_kind_asked dt_kind_asked_by(enum dt_format format)
         return DT_ASKED_TOKENS;
     case DT_FORMAT_PROMPT_COMPLETION:
     case DT_FORMAT_MESSAGES:
-    case DT_FORMAT_TOKENISED:
+    case DT_FORMAT_TOKENIZED:
         break;
     }
     return DT_ASKED_LINES;

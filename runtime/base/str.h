@@ -10,7 +10,7 @@
 /* True if `text` is `end` or something before it. */
 bool dt_str_ends_with(const char *text, const char *end);
 
-/* Edits (insert, delete, replace, swap of neighbours) between a and b,
+/* Edits (insert, delete, replace, swap of neighbors) between a and b,
  * ignoring ASCII case. Strings longer than 127 bytes count as infinitely far.
  */
 unsigned dt_str_distance(const char *a, const char *b);

@@ -19,7 +19,7 @@ static const struct {
     {"train", dt_cmd_train, "train as a configuration says, on every rank"},
     {"check", dt_cmd_check, "check a configuration and list every mistake"},
     {"sbatch", dt_cmd_sbatch, "print or submit the batch script of a job"},
-    {"prepare", dt_cmd_prepare, "tokenise data files before training"},
+    {"prepare", dt_cmd_prepare, "tokenize data files before training"},
     {"generate", dt_cmd_generate, "print text sampled from a trained model"},
     {"export", dt_cmd_export, "write a checkpoint as a Hugging Face model"},
     {"doctor", dt_cmd_doctor, "find the nodes of a job that break runs"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prepare.c - `disttrain prepare`: tokenises data files before training */
+/* prepare.c - `disttrain prepare`: tokenizes data files before training */
 #include "config.h"
 
 #include <errno.h>
@@ -22,14 +22,14 @@ static const char help[] =
     "usage: disttrain prepare --config CONFIG [--threads N]\n"
     "       disttrain prepare --tokenizer DIR [OPTIONS] FILE...\n"
     "\n"
-    "Tokenises data files (lines of JSON, or text) into the cache that "
+    "Tokenizes data files (lines of JSON, or text) into the cache that "
     "training\n"
     "with the same settings uses. A cache that matches is only checked.\n"
     "\n"
     "  --config CONFIG       take the files and settings of a configuration\n"
     "  --tokenizer DIR       directory of tokenizer.json, or the word byte\n"
     "  --format FORMAT       auto, text, prompt_completion, messages or\n"
-    "                        tokenised [auto]\n"
+    "                        tokenized [auto]\n"
     "  --chat-template NAME  template of conversations: auto, none,\n"
     "                        " DT_CHAT_NAMES "\n"
     "                        [auto: the one in the tokenizer's files]\n"
@@ -183,8 +183,10 @@ static bool parse_format(struct request *request)
         [DT_FORMAT_TEXT] = "text",
         [DT_FORMAT_PROMPT_COMPLETION] = "prompt_completion",
         [DT_FORMAT_MESSAGES] = "messages",
-        [DT_FORMAT_TOKENISED] = "tokenised",
+        [DT_FORMAT_TOKENIZED] = "tokenized",
     };
+    if (strcmp(optarg, "tokenised") == 0)
+        optarg = "tokenized";
     int word = parse_word("format", words, sizeof(words) / sizeof(words[0]));
     request->options.format = word;
     return word >= 0;

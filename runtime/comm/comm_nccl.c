@@ -113,7 +113,7 @@ static int swap_parts(struct dt_nccl_queue *queue, const struct dt_op *op,
 }
 
 /* Cuts the elements into what staging holds: an all-reduce into runs of
- * neighbours, which are cut into parts; a reduce-scatter into the same slice of
+ * neighbors, which are cut into parts; a reduce-scatter into the same slice of
  * each part.
  */
 static int reduce_bf16(struct dt_nccl_queue *queue, const struct dt_op *op,

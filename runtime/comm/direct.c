@@ -15,7 +15,7 @@ bool dt_direct_is_small(size_t bytes, int size)
 }
 
 /* The rank that this one turns to i-th: not everybody to rank 0 first. */
-static int neighbour(const struct dt_messages *m, int i)
+static int neighbor(const struct dt_messages *m, int i)
 {
     return (m->peers->rank + i) % m->peers->size;
 }
@@ -27,7 +27,7 @@ static int swap(struct dt_messages *m, const struct dt_op *op, void *mine,
                 size_t bytes, char *workspace, struct dt_error *err)
 {
     for (int i = 1; i < m->peers->size; i++) {
-        int r = neighbour(m, i);
+        int r = neighbor(m, i);
         if (dt_messages_post(m, op, DT_RECV, r, DT_PHASE_SWAP, 0,
                              workspace + bytes * (size_t)r, bytes, NULL,
                              err) < 0 ||
@@ -101,7 +101,7 @@ int dt_direct_all_gather(struct dt_messages *m, const struct dt_op *op,
                          struct dt_error *err)
 {
     for (int i = 1; i < m->peers->size; i++) {
-        int r = neighbour(m, i);
+        int r = neighbor(m, i);
         if (post_part(m, op, DT_RECV, r, DT_PHASE_GATHER, r, err) < 0 ||
             post_part(m, op, DT_SEND, r, DT_PHASE_GATHER, m->peers->rank, err) <
                 0)

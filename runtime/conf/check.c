@@ -171,7 +171,7 @@ static void check_data(struct dt_conf_reader *reader)
                 "model.n_positions %ld",
                 conf->data.max_length, conf->model.n_positions);
     if (inline_model && bytes && conf->data.kind != DT_KIND_TOKENS &&
-        conf->data.format != DT_FORMAT_TOKENISED &&
+        conf->data.format != DT_FORMAT_TOKENIZED &&
         conf->model.vocab_size < BYTE_VOCAB)
         PROBLEM(reader, "model.vocab_size",
                 "E120 %ld rows are too few for "
@@ -198,7 +198,7 @@ static void check_loss(struct dt_conf_reader *reader)
         [DT_FORMAT_TOKENS_BIN] = "tokens_bin",
         [DT_FORMAT_PROMPT_COMPLETION] = "prompt_completion",
         [DT_FORMAT_MESSAGES] = "messages",
-        [DT_FORMAT_TOKENISED] = "tokenised",
+        [DT_FORMAT_TOKENIZED] = "tokenized",
     };
     const struct dt_conf *conf = reader->conf;
     int loss = conf->data.loss_on, format = conf->data.format;

@@ -96,7 +96,8 @@
                     {"tokens_bin", DT_FORMAT_TOKENS_BIN, NULL},
                     {"prompt_completion", DT_FORMAT_PROMPT_COMPLETION, NULL},
                     {"messages", DT_FORMAT_MESSAGES, NULL},
-                    {"tokenised", DT_FORMAT_TOKENISED, NULL},
+                    {"tokenized", DT_FORMAT_TOKENIZED, NULL},
+                    {"tokenised", DT_FORMAT_TOKENIZED, NULL},
                     {"preference", 0, "algorithm dpo"},
                     {"prompt", 0, "algorithms ppo and grpo"}),
      .help = "format of the files: UTF-8 text, lines of JSON, or .bin shards "
@@ -171,7 +172,7 @@
              "reported and left out"},
     {"data.cache_dir", DT_CONF_DIR, AT(data.cache_dir),
      .aliases = ALSO("cache_dir"),
-     .help = "directory for tokenised files; the default is .disttrain-cache "
+     .help = "directory for tokenized files; the default is .disttrain-cache "
              "next to each file"},
     {"data.max_length", DT_CONF_INT, AT(data.max_length), .fallback = "1024",
      .min = 1, .max = 1 << 24, .result = true, .unit = "tokens",

@@ -186,7 +186,7 @@ int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
         return read_pair(root, key_or(options->prompt_key, "prompt"),
                          key_or(options->completion_key, "completion"), record,
                          err);
-    case DT_FORMAT_TOKENISED:
+    case DT_FORMAT_TOKENIZED:
         return read_tokens(root, vocab_size, record, err);
     default: {
         const char *key = find_messages(root, options);
@@ -246,7 +246,7 @@ int dt_jsonl_format(const char *line, size_t length,
     else if (json_object_get(root, key_or(options->text_key, "text")))
         *format = DT_FORMAT_TEXT;
     else if (json_object_get(root, "input_ids"))
-        *format = DT_FORMAT_TOKENISED;
+        *format = DT_FORMAT_TOKENIZED;
     else
         rc = unknown_format(root, err);
     json_decref(root);

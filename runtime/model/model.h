@@ -100,7 +100,7 @@ char *dt_model_config_format(const struct dt_model_config *config,
 struct dt_layout *dt_model_layout(const struct dt_model_config *config,
                                   int world, struct dt_error *err);
 
-/* Random weights of unit u, fp32, in host memory, as Hugging Face initialises
+/* Random weights of unit u, fp32, in host memory, as Hugging Face initializes
  * them: normal(0, initializer_range), GPT-2's residual projections divided by
  * sqrt(2 n_layer), biases 0, norms 1. A function of (seed, element) only, never
  * of world size. Padding stays as it is.

@@ -14,7 +14,7 @@ struct dt_parallel_options {
     enum dt_strategy strategy;
     enum dt_dtype compute; /* of the weights that the model reads */
     enum dt_dtype wire;    /* of gradients on their way: DT_F32 or DT_BF16 */
-    size_t bucket_bytes;   /* ddp: neighbouring units are summed together up to
+    size_t bucket_bytes;   /* ddp: neighboring units are summed together up to
                               this size */
     size_t prefetch;       /* zero3: slots for blocks, at least 2 */
 };

@@ -84,7 +84,7 @@ template <typename X> static inline X *data_of(struct dt_view v)
     return v.count > 0 ? (X *)dt_view_data(v) : nullptr;
 }
 
-/* --- vectors: W neighbouring elements in one access --- */
+/* --- vectors: W neighboring elements in one access --- */
 
 /* Copy it whole or pass it by value: nvcc loads the members of a reference one
  * by one.

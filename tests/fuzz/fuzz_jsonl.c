@@ -62,7 +62,7 @@ static void read_line(const char *line, size_t length)
     struct dt_error err = {0};
     if (dt_jsonl_format(line, length, &options, &format, &err) < 0)
         check_error(&err);
-    for (int i = DT_FORMAT_TEXT; i <= DT_FORMAT_TOKENISED; i++) {
+    for (int i = DT_FORMAT_TEXT; i <= DT_FORMAT_TOKENIZED; i++) {
         struct dt_record record;
         err.text[0] = '\0';
         if (dt_jsonl_read(line, length, (enum dt_format)i, &options,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pmix_ring.c - every rank gets a value that its neighbour put */
+/* pmix_ring.c - every rank gets a value that its neighbor put */
 
 #include "config.h"
 

@@ -517,7 +517,7 @@ peak() {
     local text="data: {train: $file, max_length: 512}"
     local acts="n_positions: 512, n_layer: 3, n_head: 2, n_embd: 128"
     local rows="training: {per_device_batch_size: 16, max_steps: 1}"
-    [[ -e $file ]] || skip "no licence texts"
+    [[ -e $file ]] || skip "no license texts"
     peak acts "$text" "$rows" "model: {$acts}"
     peak less "$text" "training: {per_device_batch_size: 32, max_steps: 1}" \
         "model: {$acts, gradient_checkpointing: true}"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sources.sh - what every source file has: a licence, a sentence, a size
+# sources.sh - what every source file has: a license, a sentence, a size
 
 # shellcheck disable=SC2016,SC2038 # awk programs; names without blanks
 # shellcheck source=tests/lint/tap.sh
@@ -20,7 +20,7 @@ other_files() {
         \) -print 2>/dev/null
 }
 
-licence() {
+license() {
     c_files | xargs awk '
         FNR == 1 && $0 != "/* SPDX-License-Identifier: Apache-2.0 */" {
             print FILENAME ":1: no SPDX line"
@@ -99,7 +99,7 @@ sizes() {
         }'
 }
 
-expect_none "every file says its licence" "$(licence)"
+expect_none "every file says its license" "$(license)"
 expect_none "every C file says in a sentence what it is" "$(sentence)"
 expect_none "every prototype in a header has a comment" "$(prototypes)"
 expect_none "files have at most 500 lines, functions 60" "$(sizes)"

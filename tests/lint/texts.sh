@@ -51,11 +51,20 @@ missing_links() {
     done
 }
 
+# Words that American English spells in another way; data.format accepts one.
+british() {
+    grep -rnE "(tokeni|normali|initiali|recogni|optimi|organi|seriali|\
+summari|minimi|maximi)s(e|ed|es|ing|ation)\\>|behaviour|colour|licence|\
+neighbour" README.md NEWS.md CONTRIBUTING.md tests/README.md docs man configs \
+        contrib runtime spank | grep -v 'tokenised[";]'
+}
+
 expect_none "README.md has at most 130 lines" "$(sed -n '131,$p' README.md)"
 expect_none "every test that docs/comparison.md names is there" \
     "$(missing_tests)"
 expect_none "every link of README.md, CONTRIBUTING.md and docs/ leads somewhere" \
     "$(missing_links)"
+expect_none "texts and comments have American spelling" "$(british)"
 expect_none "every variable that tasks get is in spank_disttrain(8)" \
     "$(undocumented)"
 

@@ -126,7 +126,7 @@ static size_t place(const struct tensor *t, const int64_t at[4])
 }
 
 /* The element of x that belongs to element `at` of a tensor of `dims`: one for
- * all, or one for each group of neighbours (heads that share).
+ * all, or one for each group of neighbors (heads that share).
  */
 static double element(const struct tensor *x, const int64_t dims[4],
                       const int64_t at[4])

@@ -114,7 +114,7 @@ static void shuffles_and_barriers_combine_the_threads(void **state)
     check(cudaFree(out));
 }
 
-/* Neighbours exchange numbers, with or without a barrier between. */
+/* Neighbors exchange numbers, with or without a barrier between. */
 __global__ static void exchange(int *wrong, bool barrier)
 {
     __shared__ unsigned shared[128];

@@ -56,16 +56,16 @@ static const char *shown(const struct dt_examples *examples, size_t i)
     static char text[4096];
     size_t count, n = 0;
     const uint32_t *tokens = dt_example(examples, i, &count);
-    bool learnt = false;
+    bool learned = false;
     for (size_t t = 0; t < count; t++) {
         uint32_t id = tokens[t] & ~DT_TARGET_BIT;
         bool target = tokens[t] & DT_TARGET_BIT;
-        if (target != learnt)
+        if (target != learned)
             text[n++] = target ? '[' : ']';
         text[n++] = id < 256 ? (char)id : id == 257 ? '$' : '#';
-        learnt = target;
+        learned = target;
     }
-    if (learnt)
+    if (learned)
         text[n++] = ']';
     text[n] = '\0';
     return text;

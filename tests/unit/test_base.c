@@ -155,7 +155,7 @@ static void normals_are_box_muller_of_their_blocks(void **state)
     }
 }
 
-static void a_misspelt_name_finds_the_nearest_known_one(void **state)
+static void a_misspelled_name_finds_the_nearest_known_one(void **state)
 {
     static const char *const names[] = {"max_steps", "max_length", "lr"};
     (void)state;
@@ -422,7 +422,7 @@ int main(void)
         cmocka_unit_test(uniform_numbers_fill_the_unit_interval),
         cmocka_unit_test(normals_have_the_right_spread_and_fixed_places),
         cmocka_unit_test(each_epoch_visits_every_row_in_another_order),
-        cmocka_unit_test(a_misspelt_name_finds_the_nearest_known_one),
+        cmocka_unit_test(a_misspelled_name_finds_the_nearest_known_one),
         cmocka_unit_test(only_regular_text_within_the_limit_is_read),
         cmocka_unit_test(trees_are_made_and_removed_without_following_links),
         cmocka_unit_test(only_a_guarded_read_survives_a_truncated_file),

@@ -160,7 +160,7 @@ static void the_model_that_a_file_names_is_checked(void **state)
              "transformers write one, AutoTokenizer.from_pretrained(DIR)."
              "save_pretrained(DIR), or name a tokenizer's directory, or byte, "
              "as model.tokenizer; lines of token ids need data.format: "
-             "tokenised\n",
+             "tokenized\n",
              test_directory);
     assert_string_equal(errors, wanted);
     unlink("config.json");
@@ -188,11 +188,11 @@ static void token_ids_need_no_matching_tokenizer(void **state)
         errors, "t.yaml:2:29: model.tokenizer: E120 the tokenizer byte has 257 "
                 "tokens, but the model's vocab_size is 200: is it the "
                 "tokenizer of this model? Lines of token ids need "
-                "data.format: tokenised\n");
+                "data.format: tokenized\n");
     write_file("t.yaml", RUN_OF("path: ., tokenizer: byte, init: random",
-                                ", format: tokenised"));
+                                ", format: tokenized"));
     assert_int_equal(check("t.yaml"), EX_OK);
-    snprintf(text, sizeof(text), RUN_OF("%s", ", format: tokenised"), size);
+    snprintf(text, sizeof(text), RUN_OF("%s", ", format: tokenized"), size);
     write_file("t.yaml", text);
     assert_int_equal(check("t.yaml"), EX_OK);
     unlink("config.json");

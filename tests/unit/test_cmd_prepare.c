@@ -56,6 +56,15 @@ static void a_file_is_prepared_once_and_counted(void **state)
     assert_non_null(strstr(out, "5 tokens, 5 targets"));
 }
 
+static void a_format_may_be_written_in_british_english(void **state)
+{
+    (void)state;
+    scratch_write("i.jsonl", "{\"input_ids\": [1, 2]}", 21);
+    assert_int_equal(RUN("--tokenizer=byte", "--format=tokenised", "i.jsonl"),
+                     EX_OK);
+    assert_non_null(strstr(out, "i.jsonl: 1 examples, 2 tokens"));
+}
+
 /* The first failure is the status, and the others are done. */
 static void a_failed_file_does_not_stop_the_others(void **state)
 {
@@ -123,7 +132,7 @@ static void wrong_arguments_are_named_and_refused(void **state)
         {{"--toknizer=a"}, "unknown option '--toknizer=a'", EX_USAGE},
         {{"--format=jsonl", "a"},
          "--format jsonl: expected auto, text, prompt_completion, messages or "
-         "tokenised",
+         "tokenized",
          EX_USAGE},
         {{"--loss-on=all", "a"},
          "--loss-on all: expected auto, full, completion or assistant",
@@ -188,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_prepared_once_and_counted),
+        cmocka_unit_test(a_format_may_be_written_in_british_english),
         cmocka_unit_test(a_failed_file_does_not_stop_the_others),
         cmocka_unit_test(wrong_arguments_are_named_and_refused),
         cmocka_unit_test(help_prints_the_usage),

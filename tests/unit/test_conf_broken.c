@@ -147,7 +147,7 @@ static const struct broken types[] = {
      "\"paper\"\n"},
     {LEAST "data: {format: csv, validation_split: 1}\n",
      "t.yaml:5:16: data.format: expected one of auto, text, tokens_bin, "
-     "prompt_completion, messages, tokenised, "
+     "prompt_completion, messages, tokenized, tokenised, "
      "got \"csv\"\n"
      "t.yaml:5:39: data.validation_split: expected a number in [0, 1), "
      "got 1\n"},

@@ -63,7 +63,8 @@ static void every_spelling_of_the_guides_sets_its_key(void **state)
         {"data: {format: messages}\n", DATA(format), DT_FORMAT_MESSAGES},
         {"data: {format: prompt_completion}\n", DATA(format),
          DT_FORMAT_PROMPT_COMPLETION},
-        {"data: {format: tokenised}\n", DATA(format), DT_FORMAT_TOKENISED},
+        {"data: {format: tokenized}\n", DATA(format), DT_FORMAT_TOKENIZED},
+        {"data: {format: tokenised}\n", DATA(format), DT_FORMAT_TOKENIZED},
         {"model: {tokenizer: byte}\n",
          offsetof(struct dt_conf, model.tokenizer), DT_CONF_TOKENIZER_BYTE},
     };

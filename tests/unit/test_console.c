@@ -54,7 +54,7 @@ static void only_valid_labels_name_a_rank(void **state)
     }
 }
 
-static void the_newline_that_srun_adds_is_recognised(void **state)
+static void the_newline_that_srun_adds_is_recognized(void **state)
 {
     char text[1026];
     (void)state;
@@ -303,7 +303,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_valid_labels_name_a_rank),
-        cmocka_unit_test(the_newline_that_srun_adds_is_recognised),
+        cmocka_unit_test(the_newline_that_srun_adds_is_recognized),
         cmocka_unit_test(ranks_are_parsed_and_printed_as_ranges),
         cmocka_unit_test(the_tail_shows_the_last_lines_or_traceback),
         cmocka_unit_test(the_tail_leaves_out_the_c_stack_of_faulthandler),

@@ -102,7 +102,7 @@ static void missing_gpus_and_drivers_are_reported(void **state)
     expect("3 cell driver unknown\n3 cell gpus 2\n");
 }
 
-static void amd_gpus_are_recognised(void **state)
+static void amd_gpus_are_recognized(void **state)
 {
     (void)state;
     put("/dev/kfd", "");
@@ -422,7 +422,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(missing_gpus_and_drivers_are_reported),
-        TEST(amd_gpus_are_recognised),
+        TEST(amd_gpus_are_recognized),
         TEST(an_inactive_rdma_port_is_reported),
         TEST(unsuitable_resource_limits_are_reported),
         TEST(full_and_nearly_full_volumes_are_reported),

@@ -65,7 +65,7 @@ static void expect(const struct format *f, float value)
         fail_msg("%s of %a is %a, expected %a", f->name, value, got, want);
 }
 
-/* Every half, and the values between it and its neighbours. */
+/* Every half, and the values between it and its neighbors. */
 static void every_half_widens_exactly_and_rounds_correctly(void **state)
 {
     (void)state;

@@ -163,14 +163,14 @@ static void labels_choose_which_tokens_are_targets(void **state)
 {
     (void)state;
     struct dt_record record =
-        read_good("{\"input_ids\": [0, 7, 299]}", DT_FORMAT_TOKENISED, &usual);
+        read_good("{\"input_ids\": [0, 7, 299]}", DT_FORMAT_TOKENIZED, &usual);
     assert_int_equal(record.id_count, 3);
     assert_int_equal(record.ids[2], 299);
     assert_true(record.targets[0] && record.targets[1] && record.targets[2]);
     dt_record_fini(&record);
     record =
         read_good("{\"input_ids\": [1, 2, 3], \"labels\": [-100, 2, -100]}",
-                  DT_FORMAT_TOKENISED, &usual);
+                  DT_FORMAT_TOKENIZED, &usual);
     assert_true(!record.targets[0] && record.targets[1] && !record.targets[2]);
     dt_record_fini(&record);
 }
@@ -235,18 +235,18 @@ static const struct {
     {DT_FORMAT_MESSAGES,
      "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [{}]}]}",
      "message 1: tool_calls are not rendered here"},
-    {DT_FORMAT_TOKENISED, "{}",
+    {DT_FORMAT_TOKENIZED, "{}",
      "input_ids: expected an array of ids, got nothing"},
-    {DT_FORMAT_TOKENISED, "{\"input_ids\": []}", "got an empty one"},
-    {DT_FORMAT_TOKENISED, "{\"input_ids\": [1, 300]}",
+    {DT_FORMAT_TOKENIZED, "{\"input_ids\": []}", "got an empty one"},
+    {DT_FORMAT_TOKENIZED, "{\"input_ids\": [1, 300]}",
      "input_ids[1]: expected an integer from 0 to 299"},
-    {DT_FORMAT_TOKENISED, "{\"input_ids\": [-1]}", "input_ids[0]"},
-    {DT_FORMAT_TOKENISED, "{\"input_ids\": [1.0]}", "input_ids[0]"},
-    {DT_FORMAT_TOKENISED, "{\"input_ids\": [1], \"labels\": []}",
+    {DT_FORMAT_TOKENIZED, "{\"input_ids\": [-1]}", "input_ids[0]"},
+    {DT_FORMAT_TOKENIZED, "{\"input_ids\": [1.0]}", "input_ids[0]"},
+    {DT_FORMAT_TOKENIZED, "{\"input_ids\": [1], \"labels\": []}",
      "labels: expected an array as long as input_ids, 1"},
-    {DT_FORMAT_TOKENISED, "{\"input_ids\": [1], \"labels\": [2]}",
+    {DT_FORMAT_TOKENIZED, "{\"input_ids\": [1], \"labels\": [2]}",
      "labels[0]: expected -100 or the id at the same place"},
-    {DT_FORMAT_TOKENISED, "{\"input_ids\": [1], \"labels\": [\"a\"]}",
+    {DT_FORMAT_TOKENIZED, "{\"input_ids\": [1], \"labels\": [\"a\"]}",
      "labels[0]"},
 };
 
@@ -279,7 +279,7 @@ static void the_keys_of_a_line_tell_its_format(void **state)
         {"{\"conversations\": []}", DT_FORMAT_MESSAGES},
         {"{\"completion\": 0, \"prompt\": 0, \"text\": 0}",
          DT_FORMAT_PROMPT_COMPLETION},
-        {"{\"input_ids\": []}", DT_FORMAT_TOKENISED},
+        {"{\"input_ids\": []}", DT_FORMAT_TOKENIZED},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {

@@ -193,7 +193,7 @@ static void a_format_tells_what_kind_is_expected(void **state)
     assert_int_equal(dt_kind_asked_by(DT_FORMAT_PROMPT_COMPLETION),
                      DT_ASKED_LINES);
     assert_int_equal(dt_kind_asked_by(DT_FORMAT_MESSAGES), DT_ASKED_LINES);
-    assert_int_equal(dt_kind_asked_by(DT_FORMAT_TOKENISED), DT_ASKED_LINES);
+    assert_int_equal(dt_kind_asked_by(DT_FORMAT_TOKENIZED), DT_ASKED_LINES);
 }
 
 int main(void)

@@ -62,7 +62,7 @@ static void check_window(uint32_t job, int steps, int window, bool all)
 }
 
 /* MASTER_PORT for 1701 steps in a row, all ports for 70. */
-static void ports_of_neighbouring_steps_differ(void **state)
+static void ports_of_neighboring_steps_differ(void **state)
 {
     static const uint32_t jobs[] = {0, 1, 2, 4711, 4712, 67108863, UINT32_MAX};
     (void)state;
@@ -261,7 +261,7 @@ static void a_port_of_an_ended_connection_is_free(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ports_of_neighbouring_steps_differ),
+        cmocka_unit_test(ports_of_neighboring_steps_differ),
         cmocka_unit_test(the_last_step_numbers_get_different_ports),
         cmocka_unit_test(jobs_in_a_row_spread_over_the_range),
         cmocka_unit_test(ports_of_all_workers_lie_apart_in_range),

@@ -365,7 +365,7 @@ static void a_single_text_is_divided_by_its_tokens(void **state)
     dt_rows_destroy(held);
 }
 
-static void rows_that_cannot_be_learnt_are_refused(void **state)
+static void rows_that_cannot_be_learned_are_refused(void **state)
 {
     struct dt_examples examples = make(2, (size_t[]){3, 1});
     const struct dt_rows_source source = {&examples, 1.0};
@@ -458,7 +458,7 @@ int main(void)
         cmocka_unit_test(a_weight_says_how_often_examples_are_used),
         cmocka_unit_test(shares_neither_overlap_nor_omit_an_example),
         cmocka_unit_test(a_single_text_is_divided_by_its_tokens),
-        cmocka_unit_test(rows_that_cannot_be_learnt_are_refused),
+        cmocka_unit_test(rows_that_cannot_be_learned_are_refused),
         cmocka_unit_test(batches_do_not_depend_on_the_thread_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,7 +191,7 @@ static void training_and_evaluation_read_their_own_files(void **state)
 /* Text whose tokens are not its bytes is cut into rows, too, and its end is
  * held out.
  */
-static void tokenised_text_is_cut_into_rows_and_split(void **state)
+static void tokenized_text_is_cut_into_rows_and_split(void **state)
 {
     struct dt_run_data data;
     (void)state;
@@ -212,7 +212,7 @@ static void tokenised_text_is_cut_into_rows_and_split(void **state)
 }
 
 /* The first ids of 16 rows in the order in which a run learns them. */
-static void learnt_order(const char *data, const char *more, int32_t order[16])
+static void learned_order(const char *data, const char *more, int32_t order[16])
 {
     struct dt_conf *conf = load(data, more);
     struct dt_run run = {
@@ -252,10 +252,10 @@ static void the_data_seed_alone_decides_the_order(void **state)
     for (size_t i = 0; i < 4; i++) {
         int32_t one[16], two[16], other[16], derived[16];
         bool shuffled = i < 3;
-        learnt_order(data[i], "run: {seed: 1, data_seed: 5}", one);
-        learnt_order(data[i], "run: {seed: 2, data_seed: 5}", two);
-        learnt_order(data[i], "run: {seed: 1, data_seed: 6}", other);
-        learnt_order(data[i], "run: {seed: 5}", derived);
+        learned_order(data[i], "run: {seed: 1, data_seed: 5}", one);
+        learned_order(data[i], "run: {seed: 2, data_seed: 5}", two);
+        learned_order(data[i], "run: {seed: 1, data_seed: 6}", other);
+        learned_order(data[i], "run: {seed: 5}", derived);
         assert_memory_equal(one, two, sizeof(one));
         assert_memory_equal(one, derived, sizeof(one));
         assert_int_equal(memcmp(one, other, sizeof(one)) != 0, shuffled);
@@ -302,7 +302,7 @@ int main(void)
         cmocka_unit_test(text_beside_lines_of_json_is_wrapped_whole),
         cmocka_unit_test(training_never_sees_the_held_out_stream),
         cmocka_unit_test(training_and_evaluation_read_their_own_files),
-        cmocka_unit_test(tokenised_text_is_cut_into_rows_and_split),
+        cmocka_unit_test(tokenized_text_is_cut_into_rows_and_split),
         cmocka_unit_test(the_data_seed_alone_decides_the_order),
         cmocka_unit_test(another_seed_makes_other_rows),
     };

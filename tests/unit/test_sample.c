@@ -58,7 +58,7 @@ static void tokens_come_as_often_as_the_softmax_says(void **state)
     check_frequencies(&(struct dt_sampling){0.5, V + 3, 1.0, 9}, p);
 }
 
-static void top_k_renormalises_the_likeliest_tokens(void **state)
+static void top_k_renormalizes_the_likeliest_tokens(void **state)
 {
     const float kept[V] = {-INFINITY, -INFINITY, 2.0f, -INFINITY, 1.0f};
     const float most[V] = {0.5f, -INFINITY, 2.0f, 0.0f, 1.0f};
@@ -138,7 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(temperature_zero_picks_the_likeliest_token),
         cmocka_unit_test(tokens_come_as_often_as_the_softmax_says),
-        cmocka_unit_test(top_k_renormalises_the_likeliest_tokens),
+        cmocka_unit_test(top_k_renormalizes_the_likeliest_tokens),
         cmocka_unit_test(equal_logits_stay_in_together),
         cmocka_unit_test(the_same_seed_draws_the_same_tokens),
         cmocka_unit_test(top_p_keeps_the_fewest_tokens_that_suffice),

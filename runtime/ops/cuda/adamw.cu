@@ -105,7 +105,7 @@ __device__ void update(const Range<X> &r, size_t i, bool decays,
         *(Vec<X, W> *)(r.w + i) = w;
 }
 
-/* A block has W * BLOCK * PER_THREAD neighbouring elements. A warp reads and
+/* A block has W * BLOCK * PER_THREAD neighboring elements. A warp reads and
  * writes 16 bytes a lane side by side, and 8 of w. Vectors in which a run ends,
  * and elements after the last vector, are done one by one.
  */

@@ -2,7 +2,7 @@
 /*
  * attention_cudnn.c - causal attention by cuDNN's fused kernels
  *
- * cuDNN recognises attention in a graph of matrix multiplications, maps and
+ * cuDNN recognizes attention in a graph of matrix multiplications, maps and
  * reductions (attention_graph.c), and runs all of it as one kernel (backward:
  * three) that stores no matrix of scores. A plan is for one set of sizes, takes
  * much of a second to find, and is kept as long as the process: CUDA graphs may

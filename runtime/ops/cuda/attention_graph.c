@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_graph.c - attention as graphs that cuDNN recognises
+ * attention_graph.c - attention as graphs that cuDNN recognizes
  *
  * With S = scale Q K^T, hidden scores -infinity, and D = sum(dO O):
  *   P = exp(S - max) / sum;  O = P V;  lse = max + log(sum)

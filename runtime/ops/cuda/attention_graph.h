@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_graph.h - attention as graphs that cuDNN recognises (private to
+ * attention_graph.h - attention as graphs that cuDNN recognizes (private to
  * attention_cudnn.c)
  */
 #ifndef DT_OPS_CUDA_ATTENTION_GRAPH_H

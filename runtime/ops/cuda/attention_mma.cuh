@@ -223,7 +223,7 @@ __device__ static void store_rows(Head<X> head, int t,
     }
 }
 
-/* Dropout factors of one score, and of two neighbours in a row, which mostly
+/* Dropout factors of one score, and of two neighbors in a row, which mostly
  * share a block of random words.
  */
 __device__ static inline float score_factor(const Problem &p, size_t b,

@@ -8,7 +8,7 @@
  * order.
  *
  * The rows of a tile of scores are what the block owns; its columns are what it
- * loops over. A thread has EACH x EACH neighbouring scores, and EACH rows of
+ * loops over. A thread has EACH x EACH neighboring scores, and EACH rows of
  * the sums.
  */
 #ifndef DT_OPS_CUDA_ATTENTION_TILE_CUH

@@ -2,7 +2,7 @@
 /*
  * dropout.cuh - the random decisions of dropout: those of dt_rng_dropout
  *
- * Philox4x32-10 as in base/rng.c; a block is the words of four neighbouring
+ * Philox4x32-10 as in base/rng.c; a block is the words of four neighboring
  * elements.
  */
 #ifndef DT_OPS_CUDA_DROPOUT_CUH

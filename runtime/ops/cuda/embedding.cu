@@ -195,7 +195,7 @@ __device__ static inline void end_run(const Scatter &a, const float (&sum)[W],
     }
 }
 
-/* Block (piece, columns): a thread has W neighbouring columns. Rows are loaded
+/* Block (piece, columns): a thread has W neighboring columns. Rows are loaded
  * AHEAD at a time, even if runs end between them.
  */
 template <typename X, int W>
@@ -247,7 +247,7 @@ __global__ static void __launch_bounds__(PIECE_THREADS)
 
 /* Block (piece, columns): if a run begins in the piece and continues after it,
  * adds the sums that all pieces stored of it. Warps take the pieces in turn; a
- * lane has W neighbouring columns. Most blocks find little or nothing to do:
+ * lane has W neighboring columns. Most blocks find little or nothing to do:
  * they take as long as their first reads, so these are few.
  */
 template <int W>

@@ -9,7 +9,7 @@ struct SIMT_HALF_RAW {
 };
 
 struct SIMT_HALF {
-    /* not initialised, as in shared memory */
+    /* not initialized, as in shared memory */
     SIMT_HALF() = default;
     SIMT_HALF(float f) : bits(SIMT_TO_BITS(f))
     {
