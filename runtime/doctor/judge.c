@@ -234,8 +234,8 @@ static void judge_absent(struct dt_doctor_report *report)
                                  "slurmd's log there");
         else
             dt_doctor_report_add(report, (int)i, DT_DOCTOR_BAD,
-                                 "the checks began there and did not end: %s "
-                                 "is the first without an answer",
+                                 "its checks stopped at %s: run disttrain "
+                                 "doctor on that node",
                                  dt_doctor_column_name(column));
     }
 }

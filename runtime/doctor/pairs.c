@@ -71,7 +71,7 @@ struct dt_doctor_pairs *dt_doctor_pairs_create(int node, struct dt_error *err)
     union dt_net_address any = {.v6.sin6_family = AF_INET6};
     int off = 0;
     if (!p) {
-        dt_error_set(err, EX_OSERR, "doctor: out of memory");
+        dt_error_set(err, EX_OSERR, "out of memory");
         return NULL;
     }
     p->node = node;
@@ -86,8 +86,7 @@ struct dt_doctor_pairs *dt_doctor_pairs_create(int node, struct dt_error *err)
     }
     if (p->listener < 0 || bind(p->listener, &any.any, sizeof(any)) != 0 ||
         listen(p->listener, SOMAXCONN) != 0) {
-        dt_error_set(err, EX_OSERR, "doctor: cannot listen: %s",
-                     strerror(errno));
+        dt_error_set(err, EX_OSERR, "cannot listen: %s", strerror(errno));
         dt_doctor_pairs_destroy(p);
         return NULL;
     }
@@ -135,13 +134,13 @@ int dt_doctor_pairs_add(struct dt_doctor_pairs *p, int node,
     peer.address_bytes = dt_net_parse(&peer.address, address, port);
     if (peer.address_bytes == 0)
         return dt_error_set(err, EX_PROTOCOL,
-                            "doctor: node %d is at \"%.64s\", which is no "
+                            "node %d is at \"%.64s\", which is no "
                             "address",
                             node, address);
     struct peer *peers =
         realloc(p->peers, (p->peer_count + 1) * sizeof(*peers));
     if (!peers)
-        return dt_error_set(err, EX_OSERR, "doctor: out of memory");
+        return dt_error_set(err, EX_OSERR, "out of memory");
     peers[p->peer_count++] = peer;
     p->peers = peers;
     return 0;

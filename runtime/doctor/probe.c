@@ -135,7 +135,7 @@ static int read_peers(struct dt_doctor_pairs *pairs,
             return 0;
         if (sscanf(line, "%d %s %s %u", &node, name, address, &port) != 4)
             return dt_error_set(err, EX_PROTOCOL,
-                                "doctor: unexpected line \"%.64s\" on stdin; "
+                                "unexpected line \"%.64s\" on stdin; "
                                 "--probe is not for people",
                                 line);
         if (dt_doctor_pairs_add(pairs, node, address, port, err) < 0)
@@ -145,7 +145,7 @@ static int read_peers(struct dt_doctor_pairs *pairs,
         first = false;
     }
     return dt_error_set(err, EX_PROTOCOL,
-                        "doctor: stdin ended before \"go\"; --probe is not "
+                        "stdin ended before \"go\"; --probe is not "
                         "for people");
 }
 

@@ -13,8 +13,7 @@ int dt_doctor_report_init(struct dt_doctor_report *report, size_t node_count,
 {
     *report = (struct dt_doctor_report){.node_count = node_count};
     report->nodes = calloc(node_count, sizeof(*report->nodes));
-    return report->nodes ? 0
-                         : dt_error_set(err, EX_OSERR, "doctor: out of memory");
+    return report->nodes ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
 }
 
 void dt_doctor_report_fini(struct dt_doctor_report *report)

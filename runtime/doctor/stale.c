@@ -200,11 +200,13 @@ static void judge_process(struct look *look, const struct process *p)
     look->processes++;
     if (p->has_gpu)
         dt_doctor_bad(look->notes, DT_DOCTOR_STALE,
-                      "your process %d (%s) of no running job %s: kill -9 %d",
+                      "your process %d (%s) is in no running job and %s: "
+                      "kill -9 %d",
                       p->pid, p->stat.name, how, p->pid);
     else
         dt_doctor_warn(look->notes, DT_DOCTOR_STALE,
-                       "your process %d (%s) of no running job %s: kill %d",
+                       "your process %d (%s) is in no running job and %s: "
+                       "kill %d",
                        p->pid, p->stat.name, how, p->pid);
 }
 
@@ -266,8 +268,8 @@ static int judge_segments(const struct look *look)
         fclose(file);
     if (count > 0)
         dt_doctor_warn(look->notes, DT_DOCTOR_STALE,
-                       "%d System V shared memory segment%s of yours without "
-                       "a process: ipcrm -m %d%s",
+                       "%d System V shared memory segment%s of yours that no "
+                       "process uses: ipcrm -m %d%s",
                        count, count == 1 ? "" : "s", first,
                        count == 1 ? "" : " ...");
     return count;

@@ -302,10 +302,10 @@ static void busy_processes_of_no_running_job_are_reported(void **state)
     put_process(15, "dead", 0, 40 * hz, "9");
     put("/proc/16/cmdline", "slurmstepd: [8.0]");
     dt_doctor_check_stale(&notes, root, user(), "7");
-    expect_part("3 warn stale your process 10 (python (train)) of no running "
-                "job uses a CPU: kill 10\n");
-    expect_part("3 warn stale your process 15 (dead) of no running job uses a "
-                "CPU: kill 15\n");
+    expect_part("3 warn stale your process 10 (python (train)) is in no "
+                "running job and uses a CPU: kill 10\n");
+    expect_part("3 warn stale your process 15 (dead) is in no running job and "
+                "uses a CPU: kill 15\n");
     expect_part("3 cell stale 2\n");
     forget();
     dt_doctor_check_stale(&notes, root, user(), NULL);
@@ -335,9 +335,9 @@ static void stale_holders_of_gpus_and_ports_are_reported(void **state)
              (unsigned)user(), (unsigned)user());
     put("/proc/net/tcp", line);
     dt_doctor_check_stale(&notes, root, user(), "7");
-    expect_part("3 bad stale your process 10 (python) of no running job holds "
-                "a GPU: kill -9 10\n");
-    expect_part("3 warn stale your process 11 (store) of no running job "
+    expect_part("3 bad stale your process 10 (python) is in no running job and "
+                "holds a GPU: kill -9 10\n");
+    expect_part("3 warn stale your process 11 (store) is in no running job and "
                 "listens on a port: kill 11\n");
     expect_part("3 cell stale 2\n");
 }
@@ -363,8 +363,8 @@ static void unused_shared_memory_is_reported(void **state)
     dt_doctor_check_stale(&notes, root, user(), "7");
     expect("3 warn stale /dev/shm has 1 file of yours (5 B) that no process "
            "uses: rm /dev/shm/torch_1\n"
-           "3 warn stale 1 System V shared memory segment of yours without a "
-           "process: ipcrm -m 32\n"
+           "3 warn stale 1 System V shared memory segment of yours that no "
+           "process uses: ipcrm -m 32\n"
            "3 cell stale 2\n");
     unlink(put("/proc/10/maps", ""));
     dt_doctor_check_stale(&notes, root, user(), "7");

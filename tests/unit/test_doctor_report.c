@@ -235,8 +235,8 @@ static void nodes_that_do_not_answer_are_bad(void **state)
     assert_int_equal(dt_doctor_report_present(&report), 2);
     assert_int_equal(dt_doctor_report_done(&report), 1);
     table(false);
-    expect_part("\nn1: the checks began there and did not end: rdma is the "
-                "first without an answer\n");
+    expect_part("\nn1: its checks stopped at rdma: run disttrain doctor on "
+                "that node\n");
     expect_part("\nn2: no answer: see scontrol show node, and slurmd's log "
                 "there\n");
     expect_part("\nbad nodes: n1,n2\n");
@@ -296,7 +296,7 @@ static void a_probe_names_the_peers_it_cannot_reach(void **state)
     assert_int_equal(dt_doctor_pairs_add(pairs, 4, "127.0.0.1", 1, &err), 0);
     assert_int_equal(dt_doctor_pairs_add(pairs, 2, "127.0.0.1", 1, &err), 0);
     assert_int_equal(dt_doctor_pairs_add(pairs, 5, "n5", 1, &err), -1);
-    assert_string_equal(err.text, "doctor: node 5 is at \"n5\", which is no "
+    assert_string_equal(err.text, "node 5 is at \"n5\", which is no "
                                   "address");
     dt_doctor_pairs_probe(pairs, 2000, &notes);
     dt_doctor_pairs_destroy(pairs);
