@@ -263,8 +263,7 @@ static int set_unused(struct dt_conf_reader *reader,
 {
     if (node->kind != DT_TREE_SCALAR)
         return dt_conf_expected(reader, key, node);
-    dt_conf_note(&reader->warnings, node->place, key->path, "no effect: %s",
-                 key->help);
+    dt_conf_note(&reader->warnings, node->place, key->path, "%s", key->help);
     return 0;
 }
 
@@ -276,8 +275,7 @@ static int set_ignored(struct dt_conf_reader *reader,
     if (key->words ? !dt_conf_parse_word(reader, key, node)
                    : dt_conf_bool(reader, key, node, &value) < 0)
         return -1;
-    dt_conf_note(&reader->warnings, node->place, key->path, "no effect: %s",
-                 key->help);
+    dt_conf_note(&reader->warnings, node->place, key->path, "%s", key->help);
     return 0;
 }
 

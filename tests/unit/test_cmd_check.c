@@ -69,7 +69,7 @@ static void a_file_without_mistakes_passes(void **state)
     write_file("t.yaml", LEAST "mode: train\n");
     assert_int_equal(check("t.yaml --world 3 --resolved"), 0);
     assert_non_null(strstr(out, "\n  train_batch_size: 6  # worked out\n"));
-    assert_string_equal(errors, "warning: t.yaml:5:7: mode: no effect: "
+    assert_string_equal(errors, "warning: t.yaml:5:7: mode: "
                                 "the command decides: `disttrain train` "
                                 "trains, `disttrain sbatch` writes a batch "
                                 "script; only eval, which sets "

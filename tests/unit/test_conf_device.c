@@ -32,7 +32,7 @@ static void names_of_other_trainers_are_understood(void **state)
               "attn_implementation: flash_attention_2\n"
               "dataloader: {pin_memory: false}\n"
               "tf32: false\n",
-        "t.yaml:8:26: data.pin_memory: no effect: not needed here: batches "
+        "t.yaml:8:26: data.pin_memory: not needed here: batches "
         "always reach a GPU through page-locked memory, a few hundred KiB of "
         "it\n");
     (void)state;

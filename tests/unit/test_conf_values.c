@@ -243,7 +243,7 @@ static void doubtful_settings_load_with_a_warning(void **state)
               "mode: train\n",
         "t.yaml:5:18: run.overwrite: Yes is a boolean only in old YAML: "
         "write true\n"
-        "t.yaml:6:39: distributed.find_unused_parameters: no effect: not "
+        "t.yaml:6:39: distributed.find_unused_parameters: not "
         "needed here: every parameter is used in every step\n"
         "t.yaml:7:43: data.validation_split: no effect: data.eval is given\n"
         "t.yaml:8:43: scheduler.warmup_ratio: no effect with scheduler "
@@ -256,7 +256,7 @@ static void doubtful_settings_load_with_a_warning(void **state)
         "Face, DEEPSPEED_TIMEOUT (minutes) in DeepSpeed, "
         "distributed.timeout_s in disttrain\n"
         "t.yaml:10:24: env.XLA_FLAGS: read by JAX only\n"
-        "t.yaml:11:7: mode: no effect: the command decides: `disttrain train` "
+        "t.yaml:11:7: mode: the command decides: `disttrain train` "
         "trains, `disttrain sbatch` writes a batch script; only eval, which "
         "sets training.eval_only, has an effect\n");
     (void)state;
