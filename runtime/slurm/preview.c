@@ -16,6 +16,7 @@ enum {
     VARIABLES_MAX = 256,
     RANKS_MAX = 1 << 20,
     PORT = 61000, /* an example, like all ports here */
+    CONTEXT = 33, /* bytes before a difference: the task in TF_CONFIG */
 };
 
 /* The variables of one rank. */
@@ -117,6 +118,19 @@ static int collect_variables(const struct job *job, long rank,
     return dt_variables_each(&facts, job->frameworks, add_default, list, err);
 }
 
+/* Prints a value; of a long one that begins as rank 0's, the end. All ranks
+ * have the list of all ranks in TF_CONFIG.
+ */
+static void print_value(const char *value, const char *first)
+{
+    size_t same = 0;
+    while (value[same] && value[same] == first[same])
+        same++;
+    bool cut = value[same] && same > CONTEXT;
+    fputs(cut ? "..." : "", stdout);
+    dt_shell_print(cut ? value + same - CONTEXT : value, stdout);
+}
+
 /* Prints the variables of one rank, or those that all ranks have in common. */
 static void print_list(const struct list *list, const struct list *first,
                        bool common, const char *before, const char *after)
@@ -125,7 +139,7 @@ static void print_list(const struct list *list, const struct list *first,
         if (first->common[i] != common)
             continue;
         printf("%s%s=", before, list->name[i]);
-        dt_shell_print(list->value[i], stdout);
+        print_value(list->value[i], first->value[i]);
         fputs(after, stdout);
     }
 }

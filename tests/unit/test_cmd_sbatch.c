@@ -137,6 +137,14 @@ static void a_dry_run_shows_every_rank_and_variable(void **state)
     assert_non_null(strstr(out, "\n    WORLD_SIZE=4\n"));
     assert_non_null(strstr(out, "\nrank 3 on node1: RANK=3 LOCAL_RANK=1 "
                                 "NODE_RANK=1 "));
+    /* the list of all ranks once */
+    assert_non_null(strstr(out, " TF_CONFIG='{\"cluster\":{\"worker\":["
+                                "\"node0:61002\",\"node0:61003\","
+                                "\"node1:61002\",\"node1:61003\"]},"
+                                "\"task\":{\"type\":\"worker\","
+                                "\"index\":0}}'\nrank 1"));
+    assert_non_null(strstr(out, " TF_CONFIG=...',\"task\":{\"type\":"
+                                "\"worker\",\"index\":3}}'\n"));
     assert_null(strstr(out, "rank 4"));
 }
 
