@@ -91,6 +91,14 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
     return 0;
 }
 
+/* Whether the run ends before it has read all rows once. */
+static bool ends_early(const struct dt_conf *conf, const struct dt_rows *rows)
+{
+    double read = (double)conf->training.max_steps *
+                  (double)conf->training.train_batch_size;
+    return read > 0 && read < (double)dt_rows_count(rows);
+}
+
 /* Logs tokens that an epoch leaves out. */
 static void log_tail(const char *what, const struct dt_rows *rows, bool speaks)
 {
@@ -156,7 +164,8 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
     data->train = dt_rows_of_stream(data->stream, 0, tokens - held_out, T, err);
     if (!data->train)
         return -1;
-    log_tail("data.train", data->train, speaks);
+    log_tail("data.train", data->train,
+             speaks && !ends_early(conf, data->train));
     if (conf->data.eval.count > 0) {
         data->eval_stream =
             open_stream(conf, &conf->data.eval, vocab_size, err);
@@ -346,7 +355,6 @@ static void log_rows(const char *what, const struct dt_rows *rows, bool speaks)
            what, s.examples, dt_rows_count(rows),
            100.0 * fmin((double)s.tokens / room, 1.0), dt_rows_max_length(rows),
            s.truncated, s.dropped);
-    log_tail(what, rows, speaks);
 }
 
 static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
@@ -375,6 +383,8 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     data->hash = hash_rows(data, conf, &options);
     data->eval_hash = hash_eval(data, conf);
     log_rows("data.train", data->train, speaks);
+    log_tail("data.train", data->train,
+             speaks && !ends_early(conf, data->train));
     if (conf->data.eval.count > 0) {
         data->eval = make_rows(data, conf, conf->data.train.count,
                                &conf->data.eval, &options, err);
@@ -389,6 +399,7 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
         return dt_error_prefix(err,
                                split ? "data.validation_split" : "data.eval");
     log_rows("held out", data->eval, speaks);
+    log_tail("held out", data->eval, speaks);
     return 0;
 }
 

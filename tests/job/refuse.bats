@@ -146,6 +146,12 @@ sum_again() {
     train "data: {train: short.txt, max_length: 10}" "$steps"
     ((status == 0))
     [[ $output == *"data.train: the last 7 tokens do not fill a row of 10 and"* ]]
+    # nor would a run that does not read the data once have come to the last
+    rm -r out
+    seq 200 >long.txt # 692 bytes: 69 rows, and 3 tokens
+    train "data: {train: long.txt, max_length: 10}" "$steps"
+    ((status == 0))
+    [[ $output != *"do not fill"* ]]
     rm -r out
     train "data: {train: short.txt, max_length: 9}" "$steps"
     ((status == 0))
