@@ -10,10 +10,11 @@
 enum dt_format {
     DT_FORMAT_AUTO, /* by the file's first bytes, by the keys of its lines */
     DT_FORMAT_TEXT, /* UTF-8, or lines of JSON: {"text": ..} */
-    /* These three are lines of JSON. */
+    /* These four are lines of JSON. */
     DT_FORMAT_PROMPT_COMPLETION,
     DT_FORMAT_MESSAGES,   /* also {"conversations": [{"from", "value"}]} */
     DT_FORMAT_TOKENIZED,  /* {"input_ids": [..], and perhaps "labels": [..]} */
+    DT_FORMAT_PREFERENCE, /* pairs for rm and dpo; never found by AUTO */
     DT_FORMAT_TOKENS_BIN, /* shards of nanoGPT and llm.c */
 };
 

@@ -28,8 +28,8 @@ static const char help[] =
     "\n"
     "  --config CONFIG       take the files and settings of a configuration\n"
     "  --tokenizer DIR       directory of tokenizer.json, or the word byte\n"
-    "  --format FORMAT       auto, text, prompt_completion, messages or\n"
-    "                        tokenized [auto]\n"
+    "  --format FORMAT       auto, text, prompt_completion, messages,\n"
+    "                        tokenized or preference [auto]\n"
     "  --chat-template NAME  template of conversations: auto, none,\n"
     "                        " DT_CHAT_NAMES "\n"
     "                        [auto: the one in the tokenizer's files]\n"
@@ -184,6 +184,7 @@ static bool parse_format(struct request *request)
         [DT_FORMAT_PROMPT_COMPLETION] = "prompt_completion",
         [DT_FORMAT_MESSAGES] = "messages",
         [DT_FORMAT_TOKENIZED] = "tokenized",
+        [DT_FORMAT_PREFERENCE] = "preference",
     };
     if (strcmp(optarg, "tokenised") == 0)
         optarg = "tokenized";

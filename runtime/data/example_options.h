@@ -11,8 +11,10 @@
 struct dt_example_options {
     enum dt_format format; /* of lines; not TOKENS_BIN */
     enum dt_loss_on loss_on;
-    /* Names of keys; NULL: text, prompt, completion, messages. */
+    /* Names of keys; NULL: text, prompt, completion, messages, and, of
+     * preference pairs, chosen, rejected, margin. */
     const char *text_key, *prompt_key, *completion_key, *messages_key;
+    const char *chosen_key, *rejected_key, *margin_key;
     const char *chat_template; /* a name of chat.h, "auto" or "none" */
     bool parse_special;        /* text that spells a control token becomes it */
     double bad_limit; /* more than this share of bad lines is an error */

@@ -14,6 +14,7 @@
 
 #include "base/kind.h"
 #include "data/examples_impl.h"
+#include "data/pair.h"
 #include "tokenizer/utf8.h"
 
 enum {
@@ -26,6 +27,7 @@ enum {
 struct dt_examples {
     struct dt_cache cache;
     uint64_t key;
+    size_t words; /* of an example that are no tokens */
 };
 
 /* --- the content of the file --- */
@@ -55,15 +57,32 @@ static int find_format(struct dt_make *make, struct dt_error *err)
     return -1;
 }
 
+static int choose_preference_loss(struct dt_make *make, struct dt_error *err)
+{
+    if (make->loss_on != DT_LOSS_AUTO && make->loss_on != DT_LOSS_COMPLETION)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: data.loss_on: preference pairs are compared "
+                            "by their completions: leave it out",
+                            make->path);
+    make->loss_on = DT_LOSS_COMPLETION;
+    return 0;
+}
+
 /* Sets make->loss_on; EX_DATAERR if the requested loss does not fit the layout.
  */
 static int choose_loss(struct dt_make *make, struct dt_error *err)
 {
-    static const char *const names[] = {"text", "text", "prompt_completion",
-                                        "messages", "tokens"};
+    static const char *const names[] = {[DT_FORMAT_AUTO] = "text",
+                                        [DT_FORMAT_TEXT] = "text",
+                                        [DT_FORMAT_PROMPT_COMPLETION] =
+                                            "prompt_completion",
+                                        [DT_FORMAT_MESSAGES] = "messages",
+                                        [DT_FORMAT_TOKENIZED] = "tokens"};
     bool pairs = make->format == DT_FORMAT_PROMPT_COMPLETION;
     bool turns = make->format == DT_FORMAT_MESSAGES;
     make->loss_on = make->options->loss_on;
+    if (make->format == DT_FORMAT_PREFERENCE)
+        return choose_preference_loss(make, err);
     if (make->loss_on == DT_LOSS_AUTO)
         make->loss_on = pairs ? DT_LOSS_COMPLETION : DT_LOSS_FULL;
     if (make->loss_on == DT_LOSS_COMPLETION && !pairs)
@@ -79,15 +98,16 @@ static int choose_loss(struct dt_make *make, struct dt_error *err)
     return 0;
 }
 
-/* Creates the chat template. Messages need one. A prompt or a completion may be
- * a list of messages, too, so a pair without a template fails only when a line
- * needs it.
+/* Creates the chat template. Messages need one. A prompt, a completion or a
+ * side of a pair may be messages, too, so that these fail without a template
+ * only when a line needs it.
  */
 static int choose_chat(struct dt_make *make, struct dt_error *err)
 {
     const char *name = make->options->chat_template;
-    if (make->format != DT_FORMAT_MESSAGES &&
-        make->format != DT_FORMAT_PROMPT_COMPLETION)
+    const bool needed = make->format == DT_FORMAT_MESSAGES;
+    if (!needed && make->format != DT_FORMAT_PROMPT_COMPLETION &&
+        make->format != DT_FORMAT_PREFERENCE)
         return 0;
     if (strcmp(name, "none") == 0)
         dt_error_set(&make->no_chat, EX_CONFIG,
@@ -97,7 +117,7 @@ static int choose_chat(struct dt_make *make, struct dt_error *err)
         make->chat = dt_chat_create(name, make->tokenizer, &make->no_chat);
     if (make->chat && dt_chat_warning(make->chat))
         dt_make_note(make, "%s: %s", make->path, dt_chat_warning(make->chat));
-    if (make->chat || make->format == DT_FORMAT_PROMPT_COMPLETION)
+    if (make->chat || !needed)
         return 0;
     if (err)
         *err = make->no_chat;
@@ -150,6 +170,14 @@ static void hash_options(XXH3_state_t *state, const struct dt_make *make)
         make->is_text,
     };
     XXH3_64bits_update(state, numbers, sizeof(numbers));
+    if (make->format == DT_FORMAT_PREFERENCE) { /* others have older caches */
+        hash_string(state,
+                    options->chosen_key ? options->chosen_key : "chosen");
+        hash_string(state,
+                    options->rejected_key ? options->rejected_key : "rejected");
+        hash_string(state,
+                    options->margin_key ? options->margin_key : "margin");
+    }
     hash_string(state, options->text_key ? options->text_key : "text");
     hash_string(state, options->prompt_key ? options->prompt_key : "prompt");
     hash_string(state, options->completion_key ? options->completion_key
@@ -272,7 +300,8 @@ static int check_quality(const struct dt_make *make,
     const struct dt_cache_counts *counts = &cache->counts;
     if ((double)counts->bad > make->options->bad_limit * (double)counts->lines)
         return too_many_bad(make, cache, err);
-    if (counts->seams > counts->pairs / SEAM_SHARE)
+    if (make->format != DT_FORMAT_PREFERENCE && /* which says where */
+        counts->seams > counts->pairs / SEAM_SHARE)
         return dt_error_set(
             err, EX_DATAERR,
             "%s: in %" PRIu64 " of %" PRIu64 " lines a token spans the end of "
@@ -356,6 +385,8 @@ struct dt_examples *dt_examples_open(const char *path,
         examples = NULL;
     } else {
         examples->key = make.key;
+        examples->words =
+            make.format == DT_FORMAT_PREFERENCE ? DT_PAIR_WORDS : 0;
     }
     dt_chat_destroy(make.chat);
     dt_map_fini(&make.map);
@@ -382,7 +413,8 @@ uint64_t dt_examples_bad_lines(const struct dt_examples *examples)
 
 uint64_t dt_examples_tokens(const struct dt_examples *examples)
 {
-    return examples->cache.token_count;
+    return examples->cache.token_count -
+           examples->cache.count * examples->words;
 }
 
 uint64_t dt_examples_targets(const struct dt_examples *examples)

@@ -10,7 +10,8 @@
  * an example has the bit, too; where it starts a row, nothing predicts it, so
  * the batch must ignore it.
  *
- * dt_kind_find tells JSON lines from text; a text file is a single example.
+ * dt_kind_find tells JSON lines from text; a text file is a single example. A
+ * preference pair is one, too, as pair.h says.
  */
 #ifndef DT_DATA_EXAMPLES_H
 #define DT_DATA_EXAMPLES_H

@@ -16,13 +16,11 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/guard.h"
-#include "data/examples_impl.h"
-#include "data/mask.h"
+#include "data/examples_draft.h"
 
 enum {
     PART_BYTES = 4 << 20, /* bytes of the file in one part, or more: */
     PARTS_MAX = 8192,     /* join_parts maps all parts at the same time */
-    PART_NOTES = 8,       /* bad lines noted in each part */
     CACHE_NOTES = 32,     /* bad lines noted in the cache */
     PATIENCE_S = 1800,    /* how long another process may make no progress */
 };
@@ -53,112 +51,6 @@ int dt_make_read(const struct dt_make *make, void (*read)(void *ctx), void *ctx,
 
 /* --- one part --- */
 
-/* The tokens of a part while a thread makes them, in memory. */
-struct draft {
-    char *source; /* a copy of the part, which no other process can change */
-    struct dt_marked marked;
-    uint64_t *offsets;
-    size_t count;    /* examples: offsets, except the first */
-    size_t capacity; /* room in offsets */
-    struct dt_cache_counts counts;
-    char *notes;
-    size_t notes_bytes, note_count;
-};
-
-static void draft_fini(struct draft *draft)
-{
-    free(draft->source);
-    free(draft->marked.tokens);
-    free(draft->offsets);
-    free(draft->notes);
-}
-
-static int end_example(struct draft *draft, struct dt_error *err)
-{
-    if (draft->count + 2 > draft->capacity) {
-        size_t capacity = 2 * draft->capacity + 64;
-        uint64_t *offsets =
-            realloc(draft->offsets, capacity * sizeof(*offsets));
-        if (!offsets)
-            return dt_error_set(err, EX_OSERR, "out of memory");
-        draft->offsets = offsets;
-        draft->capacity = capacity;
-    }
-    draft->offsets[0] = 0;
-    draft->offsets[++draft->count] = draft->marked.count;
-    return 0;
-}
-
-/* Counts a bad line. The first PART_NOTES of them are noted with the cause. */
-static int note_bad(struct draft *draft, uint64_t line,
-                    const struct dt_error *what, struct dt_error *err)
-{
-    char text[DT_ERROR_TEXT_BYTES + 32];
-    draft->counts.bad++;
-    if (draft->note_count == PART_NOTES)
-        return 0;
-    size_t n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 ": %s", line,
-                                what->text) +
-               1;
-    char *notes = realloc(draft->notes, draft->notes_bytes + n);
-    if (!notes)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    memcpy(notes + draft->notes_bytes, text, n);
-    draft->notes = notes;
-    draft->notes_bytes += n;
-    draft->note_count++;
-    return 0;
-}
-
-/* Adds the example of one line. A bad line is noted and returns 0; -1 is any
- * other failure.
- */
-static int add_line(const struct dt_make *make, struct dt_masker *masker,
-                    const char *line, size_t length, uint64_t number,
-                    struct draft *draft, struct dt_error *err)
-{
-    struct dt_record record;
-    struct dt_error what;
-    bool seam = false;
-    size_t before = draft->marked.count;
-    int rc =
-        dt_jsonl_read(line, length, make->format, make->options,
-                      dt_tokenizer_vocab_size(make->tokenizer), &record, &what);
-    if (rc == 0)
-        rc = dt_masker_add(masker, &record, &draft->marked, &seam, &what);
-    if (rc == 0) {
-        draft->counts.pairs += record.format == DT_FORMAT_PROMPT_COMPLETION;
-        draft->counts.seams += seam;
-        draft->counts.renamed += record.turns.renamed;
-        for (size_t i = before; i < draft->marked.count; i++)
-            draft->counts.targets +=
-                (draft->marked.tokens[i] & DT_TARGET_BIT) != 0;
-    }
-    dt_record_fini(&record);
-    draft->counts.lines++;
-    if (rc == 0)
-        return end_example(draft, err);
-    draft->marked.count = before;
-    if (what.status == EX_DATAERR)
-        return note_bad(draft, number, &what, err);
-    *err = what;
-    return dt_error_prefix(err, "%s:%" PRIu64, make->path, number);
-}
-
-/* Adds a piece of a text, all of whose tokens are targets. */
-static int add_text(const struct dt_make *make, struct dt_masker *masker,
-                    const struct dt_part *part, const char *text,
-                    struct draft *draft, struct dt_error *err)
-{
-    if (dt_masker_add_text(masker, text, part->end - part->begin,
-                           part->begin == 0, part->end == make->map.bytes,
-                           &draft->marked, err) < 0)
-        return dt_error_prefix(err, "%s", make->path);
-    draft->counts.lines = 1;
-    draft->counts.targets = draft->marked.count;
-    return end_example(draft, err);
-}
-
 struct copy {
     char *to;
     const char *from;
@@ -172,7 +64,7 @@ static void copy_bytes(void *ctx)
 }
 
 static int make_draft(const struct dt_make *make, struct dt_masker *masker,
-                      const struct dt_part *part, struct draft *draft,
+                      const struct dt_part *part, struct dt_draft *draft,
                       struct dt_error *err)
 {
     const char *line;
@@ -189,10 +81,10 @@ static int make_draft(const struct dt_make *make, struct dt_masker *masker,
     if (dt_make_read(make, copy_bytes, &copy, err) < 0)
         return -1;
     if (make->is_text)
-        return add_text(make, masker, part, copy.to, draft, err);
+        return dt_draft_text(draft, make, masker, part, copy.to, err);
     while ((line = dt_jsonl_next(draft->source, end, &at, &number, &length)) !=
            NULL)
-        if (add_line(make, masker, line, length, number, draft, err) < 0)
+        if (dt_draft_line(draft, make, masker, line, length, number, err) < 0)
             return -1;
     return 0;
 }
@@ -217,7 +109,7 @@ static int make_part(const struct dt_make *make, struct dt_masker *masker,
                      const struct dt_part *part, size_t i, struct dt_error *err)
 {
     char path[PATH_MAX + 64], temporary[PATH_MAX + 160];
-    struct draft draft = {0};
+    struct dt_draft draft = {0};
     int rc = make_draft(make, masker, part, &draft, err);
     if (rc == 0) {
         struct dt_cache cache = {
@@ -232,9 +124,9 @@ static int make_part(const struct dt_make *make, struct dt_masker *masker,
         part_path(make, i, path, sizeof(path));
         temporary_path(make, i, temporary, sizeof(temporary));
         rc = dt_cache_write(path, temporary, make->key, 0, &cache, 1, false,
-                            PART_NOTES, err);
+                            DT_PART_NOTES, err);
     }
-    draft_fini(&draft);
+    dt_draft_fini(&draft);
     if (rc == 0 && dt_fault("data.part"))
         rc = dt_error_set(err, EX_IOERR, "%s: an error as asked for", path);
     return rc;

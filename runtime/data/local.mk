@@ -7,6 +7,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/example_options.h \
 	runtime/data/examples.c \
 	runtime/data/examples.h \
+	runtime/data/examples_draft.c \
+	runtime/data/examples_draft.h \
 	runtime/data/examples_impl.h \
 	runtime/data/examples_make.c \
 	runtime/data/jsonl.c \
@@ -19,6 +21,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/mask.h \
 	runtime/data/pack.c \
 	runtime/data/pack.h \
+	runtime/data/pair.h \
+	runtime/data/preference.c \
+	runtime/data/preference.h \
 	runtime/data/rows.c \
 	runtime/data/rows.h \
 	runtime/data/turns.c \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/mask.h"
+#include "data/pair.h"
 
 struct dt_masker {
     struct dt_encoder *encoder;
@@ -14,7 +15,7 @@ struct dt_masker {
     enum dt_loss_on loss_on;
     unsigned special; /* DT_ENCODE_SPECIAL, or 0: do not parse special */
     int32_t eos;
-    struct dt_tokens tokens, prompt, part;
+    struct dt_tokens tokens, prompt, part, other;
     struct dt_chat_text chat_text;
     char *joined; /* prompt and completion as one text */
     size_t joined_capacity;
@@ -52,6 +53,7 @@ void dt_masker_destroy(struct dt_masker *masker)
     dt_tokens_fini(&masker->tokens);
     dt_tokens_fini(&masker->prompt);
     dt_tokens_fini(&masker->part);
+    dt_tokens_fini(&masker->other);
     dt_chat_text_fini(&masker->chat_text);
     free(masker->joined);
     free(masker);
@@ -78,13 +80,13 @@ static uint32_t *make_room(struct dt_marked *out, size_t more,
     return out->tokens + out->count;
 }
 
-/* Appends masker->tokens; those from `first_target` on are targets. With `end`,
- * appends EOS unless it is the last token already.
+/* Appends tokens; those from `first_target` on are targets. With `end`, appends
+ * EOS unless it is the last token already.
  */
-static int add_tokens(struct dt_masker *masker, size_t first_target, bool end,
-                      struct dt_marked *out, struct dt_error *err)
+static int add_tokens(const struct dt_masker *masker,
+                      const struct dt_tokens *tokens, size_t first_target,
+                      bool end, struct dt_marked *out, struct dt_error *err)
 {
-    const struct dt_tokens *tokens = &masker->tokens;
     size_t n = tokens->count;
     uint32_t *to = make_room(out, n + 1, err);
     if (!to)
@@ -107,7 +109,7 @@ int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
     if (dt_encode(masker->encoder, text, bytes, flags, &masker->tokens, err) <
         0)
         return -1;
-    return add_tokens(masker, 0, last, out, err);
+    return add_tokens(masker, &masker->tokens, 0, last, out, err);
 }
 
 /* Whether the tokens of `all` start with those of `first`. */
@@ -119,30 +121,39 @@ static bool begins_with(const struct dt_tokens *all,
                                         first->count * sizeof(*all->ids)) == 0);
 }
 
-static int add_pair(struct dt_masker *masker, const struct dt_record *record,
-                    struct dt_marked *out, bool *seam, struct dt_error *err)
+/* Encodes two texts as one. */
+static int encode_joined(struct dt_masker *masker, const char *first,
+                         size_t first_bytes, const char *second,
+                         struct dt_tokens *out, struct dt_error *err)
 {
-    size_t prompt = strlen(record->prompt);
-    size_t completion = strlen(record->completion);
-    unsigned flags = DT_ENCODE_POST | masker->special;
-    if (prompt + completion >= masker->joined_capacity) {
-        char *joined = realloc(masker->joined, prompt + completion + 1);
+    size_t bytes = first_bytes + strlen(second);
+    if (bytes >= masker->joined_capacity) {
+        char *joined = realloc(masker->joined, bytes + 1);
         if (!joined)
             return dt_error_set(err, EX_OSERR, "out of memory");
         masker->joined = joined;
-        masker->joined_capacity = prompt + completion + 1;
+        masker->joined_capacity = bytes + 1;
     }
-    memcpy(masker->joined, record->prompt, prompt);
-    memcpy(masker->joined + prompt, record->completion, completion);
-    if (dt_encode(masker->encoder, record->prompt, prompt, flags,
-                  &masker->prompt, err) < 0 ||
-        dt_encode(masker->encoder, masker->joined, prompt + completion, flags,
-                  &masker->tokens, err) < 0)
+    memcpy(masker->joined, first, first_bytes);
+    memcpy(masker->joined + first_bytes, second, bytes - first_bytes);
+    return dt_encode(masker->encoder, masker->joined, bytes,
+                     DT_ENCODE_POST | masker->special, out, err);
+}
+
+static int add_pair(struct dt_masker *masker, const struct dt_record *record,
+                    struct dt_marked *out, bool *seam, struct dt_error *err)
+{
+    const size_t bytes = strlen(record->prompt);
+    if (encode_joined(masker, record->prompt, bytes, "", &masker->prompt, err) <
+            0 ||
+        encode_joined(masker, record->prompt, bytes, record->completion,
+                      &masker->tokens, err) < 0)
         return -1;
     *seam = !begins_with(&masker->tokens, &masker->prompt);
-    return add_tokens(
-        masker, masker->loss_on == DT_LOSS_FULL ? 0 : masker->prompt.count,
-        true, out, err);
+    return add_tokens(masker, &masker->tokens,
+                      masker->loss_on == DT_LOSS_FULL ? 0
+                                                      : masker->prompt.count,
+                      true, out, err);
 }
 
 /* --- messages --- */
@@ -299,11 +310,115 @@ static int add_turns(struct dt_masker *masker, const struct dt_record *record,
         if (masker->loss_on != DT_LOSS_FULL)
             first_target = masker->prompt.count;
     }
-    if (add_tokens(masker, first_target, false, out, err) < 0)
+    if (add_tokens(masker, &masker->tokens, first_target, false, out, err) < 0)
         return -1;
     if (masker->loss_on == DT_LOSS_ASSISTANT)
         keep_trained(masker, out->tokens + at);
     return 0;
+}
+
+/* --- preference pairs --- */
+
+static size_t common_tokens(const struct dt_tokens *a,
+                            const struct dt_tokens *b)
+{
+    size_t n = 0;
+    while (n < a->count && n < b->count && a->ids[n] == b->ids[n])
+        n++;
+    return n;
+}
+
+/* Encodes the prompt and both sides into masker->prompt, tokens and other. */
+static int encode_texts(struct dt_masker *masker, const struct dt_preference *p,
+                        struct dt_error *err)
+{
+    return encode_joined(masker, p->prompt, p->prompt_bytes, "",
+                         &masker->prompt, err) < 0 ||
+                   encode_joined(masker, p->prompt, p->prompt_bytes,
+                                 p->completion[DT_CHOSEN], &masker->tokens,
+                                 err) < 0 ||
+                   encode_joined(masker, p->prompt, p->prompt_bytes,
+                                 p->completion[DT_REJECTED], &masker->other,
+                                 err) < 0
+               ? -1
+               : 0;
+}
+
+static int encode_conversations(struct dt_masker *masker,
+                                const struct dt_preference *p,
+                                struct dt_error *err)
+{
+    const struct dt_turns *chosen = &p->turns[DT_CHOSEN];
+    const struct dt_turns *rejected = &p->turns[DT_REJECTED];
+    if (!masker->chat) {
+        if (err)
+            *err = masker->no_chat;
+        return -1;
+    }
+    /* the last one leaves its text, and `tokens` is scratch of the others */
+    return encode_turns(masker, chosen->messages, p->prompt_turns,
+                        DT_CHAT_PROMPT, &masker->prompt, err) < 0 ||
+                   encode_turns(masker, rejected->messages, rejected->count, 0,
+                                &masker->other, err) < 0 ||
+                   encode_turns(masker, chosen->messages, chosen->count, 0,
+                                &masker->tokens, err) < 0
+               ? -1
+               : 0;
+}
+
+/* Appends a side; its tokens from `prompt` on are targets. */
+static int add_side(const struct dt_masker *masker,
+                    const struct dt_preference *p, enum dt_side side,
+                    size_t prompt, struct dt_marked *out, struct dt_error *err)
+{
+    if (!p->ids[side])
+        return add_tokens(masker,
+                          side == DT_CHOSEN ? &masker->tokens : &masker->other,
+                          prompt, p->prompt, out, err);
+    uint32_t *to = make_room(out, p->id_count[side], err);
+    if (!to)
+        return -1;
+    for (size_t i = 0; i < p->id_count[side]; i++)
+        to[i] = (uint32_t)p->ids[side][i] | (i < prompt ? 0 : DT_TARGET_BIT);
+    out->count += p->id_count[side];
+    return 0;
+}
+
+/* Encodes a pair. *prompt is the number of tokens with which both sides begin
+ * as the prompt does.
+ */
+static int encode_preference(struct dt_masker *masker,
+                             const struct dt_preference *p, size_t *prompt,
+                             struct dt_error *err)
+{
+    if ((p->prompt ? encode_texts : encode_conversations)(masker, p, err) < 0)
+        return -1;
+    size_t chosen = common_tokens(&masker->prompt, &masker->tokens);
+    size_t rejected = common_tokens(&masker->prompt, &masker->other);
+    *prompt = chosen < rejected ? chosen : rejected;
+    return 0;
+}
+
+int dt_masker_add_preference(struct dt_masker *masker,
+                             const struct dt_preference *p,
+                             struct dt_marked *out, bool *seam,
+                             struct dt_error *err)
+{
+    const size_t at = out->count, begin = at + DT_PAIR_WORDS;
+    size_t prompt = p->prompt_ids;
+    *seam = false;
+    if (!p->ids[DT_CHOSEN]) {
+        if (encode_preference(masker, p, &prompt, err) < 0)
+            return -1;
+        *seam = prompt < masker->prompt.count && !p->implicit;
+    }
+    if (!make_room(out, DT_PAIR_WORDS, err))
+        return -1;
+    out->count = begin;
+    if (add_side(masker, p, DT_CHOSEN, prompt, out, err) < 0)
+        return -1;
+    dt_pair_write(out->tokens + at, p->margin, out->count - begin);
+    return add_side(masker, p, DT_REJECTED, prompt, out, err);
 }
 
 /* --- any record --- */

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/examples.h"
 #include "data/jsonl.h"
+#include "data/preference.h"
 #include "tokenizer/chat.h"
 
 /* Tokens as in a cache, with DT_TARGET_BIT. Starts zeroed; the caller frees
@@ -39,7 +40,17 @@ void dt_masker_destroy(struct dt_masker *masker); /* NULL is fine */
 int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
                   struct dt_marked *out, bool *seam, struct dt_error *err);
 
-/* The same for a text or a piece of one. The `first` piece gets the tokens that
+/* Appends a pair as pair.h says. The prompt is as long as what its own tokens
+ * and those of both sides have in common; what follows are targets. Text gets
+ * EOS at its end. *seam is set if that is shorter than the prompt, and not
+ * because it is implicit. Status as above.
+ */
+int dt_masker_add_preference(struct dt_masker *masker,
+                             const struct dt_preference *p,
+                             struct dt_marked *out, bool *seam,
+                             struct dt_error *err);
+
+/* Appends the tokens of a text or a piece of one. The `first` piece gets the tokens that
  * the tokenizer adds to texts (such as BOS), the `last` one gets EOS.
  */
 int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,

@@ -18,9 +18,7 @@ struct dt_turns {
     size_t count;
     size_t renamed; /* those with the role human or gpt, which were mapped */
 };
-
-/* Leaves the strings alone. */
-void dt_turns_fini(struct dt_turns *turns);
+void dt_turns_fini(struct dt_turns *turns); /* a zeroed one is fine */
 
 /* Appends the messages of an array, the value of `key`. -1: EX_DATAERR with the
  * number of the message and what is wrong; EX_OSERR.

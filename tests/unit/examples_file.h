@@ -51,7 +51,7 @@ static struct dt_examples *open_good(const char *path,
 /* An example as text: bytes as they are, EOS as $, other control tokens as #,
  * and targets between brackets.
  */
-static const char *shown(const struct dt_examples *examples, size_t i)
+static inline const char *shown(const struct dt_examples *examples, size_t i)
 {
     static char text[4096];
     size_t count, n = 0;

@@ -57,8 +57,10 @@ check_PROGRAMS += \
 	tests/unit/test_outcome \
 	tests/unit/test_connected \
 	tests/unit/test_owner \
+	tests/unit/test_pairs \
 	tests/unit/test_plan \
 	tests/unit/test_proc \
+	tests/unit/test_preference \
 	tests/unit/test_report \
 	tests/unit/test_rows \
 	tests/unit/test_run_data \

@@ -65,6 +65,23 @@ static void a_format_may_be_written_in_british_english(void **state)
     assert_non_null(strstr(out, "i.jsonl: 1 examples, 2 tokens"));
 }
 
+static void preference_pairs_are_prepared_when_asked_for(void **state)
+{
+    static const char text[] =
+        "{\"prompt\": \"ab\", \"chosen\": \"c\", \"rejected\": \"de\"}\n";
+    (void)state;
+    scratch_write("p.jsonl", text, sizeof(text) - 1);
+    assert_int_equal(RUN("--tokenizer", "byte", "--format", "preference",
+                         "--cache-dir", "c", "p.jsonl"),
+                     EX_OK);
+    assert_non_null(
+        strstr(out, "p.jsonl: 1 examples, 9 tokens, 5 targets, 0 bad lines; "));
+    assert_int_equal(
+        RUN("--tokenizer", "byte", "--cache-dir", "c", "p.jsonl"), EX_DATAERR);
+    assert_non_null(
+        strstr(errors, "chosen and rejected are for preference training"));
+}
+
 /* The first failure is the status, and the others are done. */
 static void a_failed_file_does_not_stop_the_others(void **state)
 {
@@ -131,8 +148,8 @@ static void wrong_arguments_are_named_and_refused(void **state)
         {{"--tokenizer"}, "'--tokenizer' needs a value", EX_USAGE},
         {{"--toknizer=a"}, "unknown option '--toknizer=a'", EX_USAGE},
         {{"--format=jsonl", "a"},
-         "--format jsonl: expected auto, text, prompt_completion, messages or "
-         "tokenized",
+         "--format jsonl: expected auto, text, prompt_completion, messages, "
+         "tokenized or preference",
          EX_USAGE},
         {{"--loss-on=all", "a"},
          "--loss-on all: expected auto, full, completion or assistant",
@@ -198,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_prepared_once_and_counted),
         cmocka_unit_test(a_format_may_be_written_in_british_english),
+        cmocka_unit_test(preference_pairs_are_prepared_when_asked_for),
         cmocka_unit_test(a_failed_file_does_not_stop_the_others),
         cmocka_unit_test(wrong_arguments_are_named_and_refused),
         cmocka_unit_test(help_prints_the_usage),
