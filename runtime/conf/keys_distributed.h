@@ -45,7 +45,7 @@
                     {"world", DT_CONF_GROUP_WORLD, NULL}),
      .aliases = ALSO("shard_group"),
      .help = "ranks over which zero2 and zero3 divide gradients and weights: "
-             "those of a node, all, or groups of neighbours; must divide the "
+             "those of a node, all, or groups of neighbors; must divide the "
              "number of ranks. The state of the optimizer is divided over all"},
     {"distributed.prefetch_units", DT_CONF_INT, AT(distributed.prefetch_units),
      .fallback = "2", .min = 2, .max = 10000, .unit = "blocks",

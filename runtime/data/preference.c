@@ -392,8 +392,8 @@ static int refuse_media(const json_t *root, struct dt_error *err)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         const json_t *value = value_of(root, keys[i]);
         if (value && !(json_is_array(value) && json_array_size(value) == 0))
-            return dt_error_set(err, EX_DATAERR,
-                                "E136 %s: only text is trained on", keys[i]);
+            return dt_error_set(err, EX_DATAERR, "%s: only text is trained on",
+                                keys[i]);
     }
     return 0;
 }

@@ -244,13 +244,13 @@ static void keys_that_nothing_looks_at_are_told(void **state)
          "distributed.offload_optimizer.device is not nvme\n"
          "t.yaml:5:38: distributed.offload_optimizer.ratio: no effect: "
          "distributed.offload_optimizer.device is none\n"
-         "t.yaml:5:55: distributed.offload_optimizer.pin_memory: no effect: "
+         "t.yaml:5:55: distributed.offload_optimizer.pin_memory: "
          "not needed here: host memory that a GPU copies from is always "
          "page-locked\n"
          "t.yaml:6:28: distributed.aio.threads: no effect: nothing is "
          "offloaded to nvme\n"},
         {"training: {find_unused_parameters: false, ddp_bucket_cap_mb: 25}\n",
-         "t.yaml:5:36: distributed.find_unused_parameters: no effect: not "
+         "t.yaml:5:36: distributed.find_unused_parameters: not "
          "needed here: every parameter is used in every step\n"},
         {"reduce_between_nodes: int8\nlaunch.nodes: 1\n",
          "t.yaml:5:23: distributed.reduce_between_nodes: no effect on one "

@@ -263,15 +263,15 @@ static const struct {
      "human or gpt"},
     {"{'prompt': " Q ", 'chosen': " A ", 'rejected': [{'role': 'assistant', "
      "'content': [{'type': 'image'}]}]}",
-     "rejected: message 1: content: E136 a part of type image: only text is "
+     "rejected: message 1: content: a part of type image: only text is "
      "trained on"},
     {"{'prompt': " Q ", 'chosen': " A ", 'rejected': [{'role': 'assistant', "
      "'content': null}]}",
      "rejected: message 1: content: expected a string, got null"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'images': ['x.png']}",
-     "E136 images: only text is trained on"},
+     "images: only text is trained on"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'video': 'x.mp4'}",
-     "E136 video: only text is trained on"},
+     "video: only text is trained on"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': " B "}",
      "chosen and rejected: expected two strings or two arrays of messages, got "
      "a string and an array"},
