@@ -3,6 +3,7 @@
 # The kernels are compiled once for each instruction set; cpu.c chooses one at
 # run time.
 runtime_libdisttrain_a_SOURCES += \
+	runtime/ops/adamw.h \
 	runtime/ops/cpu/cpu.c \
 	runtime/ops/cpu/cpu.h \
 	runtime/ops/cpu/attention.h \

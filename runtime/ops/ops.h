@@ -381,7 +381,8 @@ struct dt_ops {
                            double max_norm);
     /* One AdamW step on p, g, m, v, all (count) F32, if the outcome is
      * DT_STEP_TAKEN. w(count) X becomes p, rounded to nearest even; absent if
-     * the model computes with p directly.
+     * the model computes with p directly. The same bits on every kind of
+     * hardware, for any number of threads and any cut of a range: adamw.h.
      */
     void (*adamw)(struct dt_stream *stream, struct dt_view step,
                   struct dt_view p, struct dt_view w, struct dt_view g,

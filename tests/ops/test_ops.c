@@ -56,6 +56,7 @@ static const struct {
     {"a step that overflows", test_step_overflow, false},
     {"a step with large gradients", test_step_large, false},
     {"adamw", test_adamw, false},
+    {"adamw in the bits of adamw.h", test_adamw_bits, false},
     {"adamw of a step that is skipped", test_adamw_skipped, false},
     {"adamw of parts has the bits of the whole", test_adamw_parts, false},
 };

@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "ops/adamw.h"
 #include "ops/cuda/cuda.h"
 #include "tensor/kernel.cuh"
 
@@ -19,22 +20,6 @@ enum {
                        little enough for blocks to end evenly */
 };
 
-/* The factors of a step. */
-struct Factors {
-    float grad_scale;
-    float step_size;      /* of the first moment: lr / bias1 */
-    float inv_sqrt_bias2; /* of the root of the second moment */
-    float decay, l2;      /* of a run that decays: AdamW's, Adam's */
-    int taken;
-};
-
-/* Constants of all steps; c1 is 1 - beta1, c2 is 1 - beta2. */
-struct Constants {
-    float b1, c1, b2, c2, eps;
-    double decay;
-    int coupled;
-};
-
 /* Where the elements are and which of them decay. */
 template <typename X> struct Range {
     float *p, *m, *v;
@@ -45,20 +30,6 @@ template <typename X> struct Range {
     size_t origin; /* of element 0, in bounds */
     size_t count;
 };
-
-__device__ Factors factors_of(const double *step, const Constants &c)
-{
-    double lr = step[DT_STEP_LR];
-    Factors f;
-
-    f.grad_scale = (float)step[DT_STEP_GRAD_SCALE];
-    f.step_size = (float)(lr / step[DT_STEP_BIAS1]);
-    f.inv_sqrt_bias2 = (float)(1.0 / sqrt(step[DT_STEP_BIAS2]));
-    f.decay = (float)(c.coupled ? 1.0 : 1.0 - lr * c.decay);
-    f.l2 = (float)(c.coupled ? c.decay : 0.0);
-    f.taken = step[DT_STEP_OUTCOME] == DT_STEP_TAKEN;
-    return f;
-}
 
 /* The run (struct dt_adamw) of element i. */
 __device__ unsigned find_run(const int64_t *bounds, unsigned runs, size_t i)
@@ -78,11 +49,11 @@ __device__ unsigned find_run(const int64_t *bounds, unsigned runs, size_t i)
 /* Elements [i, i + W) of one run, which decays or does not. */
 template <typename X, int W>
 __device__ void update(const Range<X> &r, size_t i, bool decays,
-                       const Factors &f, const Constants &c)
+                       const struct dt_adamw_factors &factors,
+                       const struct dt_adamw_constants &c)
 {
     typedef Vec<float, W> Floats;
-    const float decay = decays ? f.decay : 1.0f;
-    const float l2 = decays ? f.l2 : 0.0f;
+    const struct dt_adamw_factors f = dt_adamw_factors_in(factors, decays);
     /* m and v: first and second moment */
     Floats p = *(const Floats *)(r.p + i), m = *(const Floats *)(r.m + i);
     Floats v = *(const Floats *)(r.v + i), g = *(const Floats *)(r.g + i);
@@ -90,12 +61,7 @@ __device__ void update(const Range<X> &r, size_t i, bool decays,
 
 #pragma unroll
     for (int j = 0; j < W; j++) {
-        float d = f.grad_scale * g.v[j] + l2 * p.v[j];
-        m.v[j] = c.b1 * m.v[j] + c.c1 * d;
-        v.v[j] = c.b2 * v.v[j] + c.c2 * d * d;
-        p.v[j] =
-            decay * p.v[j] -
-            f.step_size * m.v[j] / (sqrtf(v.v[j]) * f.inv_sqrt_bias2 + c.eps);
+        dt_adamw_update(&f, &c, g.v[j], &p.v[j], &m.v[j], &v.v[j]);
         w.v[j] = from_float<X>(p.v[j]);
     }
     *(Floats *)(r.p + i) = p;
@@ -111,51 +77,37 @@ __device__ void update(const Range<X> &r, size_t i, bool decays,
  */
 template <typename X, int W>
 __global__ void __launch_bounds__(BLOCK)
-    adamw_kernel(const double *step, Range<X> r, Constants c)
+    adamw_kernel(const double *step, Range<X> r, struct dt_adamw_constants c)
 {
-    __shared__ Factors shared;
+    __shared__ struct dt_adamw_factors shared;
     const size_t first = (size_t)blockIdx.x * (W * BLOCK * PER_THREAD);
     unsigned run = find_run(r.bounds, r.runs, r.origin + first);
     size_t end = (size_t)r.bounds[run + 1] - r.origin;
     size_t i = first + W * threadIdx.x;
 
-    if (threadIdx.x == 0)
-        shared = factors_of(step, c);
-    __syncthreads();
-    const Factors f = shared;
-    if (!f.taken)
+    if (step[DT_STEP_OUTCOME] != DT_STEP_TAKEN)
         return;
+    if (threadIdx.x == 0)
+        shared = dt_adamw_factors_of(step, &c);
+    __syncthreads();
+    const struct dt_adamw_factors factors = shared;
     for (int turn = 0; turn < PER_THREAD; turn++, i += W * BLOCK) {
         size_t stop = i + W < r.count ? i + W : r.count;
         for (size_t k = i; k < stop; k++) {
             while (k >= end)
                 end = (size_t)r.bounds[++run + 1] - r.origin;
             if (k == i && i + W <= end) {
-                update<X, W>(r, i, run % 2, f, c);
+                update<X, W>(r, i, run % 2, factors, c);
                 break;
             }
-            update<X, 1>(r, k, run % 2, f, c);
+            update<X, 1>(r, k, run % 2, factors, c);
         }
     }
 }
 
-Constants constants_of(const struct dt_adamw *args)
-{
-    Constants c;
-
-    c.b1 = (float)args->beta1;
-    c.c1 = (float)(1.0 - args->beta1);
-    c.b2 = (float)args->beta2;
-    c.c2 = (float)(1.0 - args->beta2);
-    c.eps = (float)args->eps;
-    c.decay = args->weight_decay;
-    c.coupled = args->coupled;
-    return c;
-}
-
 template <typename X>
 void launch_adamw(struct dt_stream *stream, const double *step,
-                  const Range<X> &r, const Constants &c)
+                  const Range<X> &r, const struct dt_adamw_constants &c)
 {
     if (aligned(0, 4, sizeof(float), r.p, r.g, r.m, r.v) &&
         aligned(0, 4, sizeof(X), r.w))
@@ -173,7 +125,7 @@ extern "C" void dt_cuda_adamw(struct dt_stream *stream, struct dt_view step,
                               struct dt_view g, struct dt_view m,
                               struct dt_view v, const struct dt_adamw *args)
 {
-    const Constants c = constants_of(args);
+    const struct dt_adamw_constants c = dt_adamw_constants_of(args);
     assert(step.count == DT_STEP_COUNT && args->bounds.count > 0);
     assert(g.count == p.count && m.count == p.count && v.count == p.count);
     assert(w.count == 0 || w.count == p.count);
