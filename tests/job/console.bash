@@ -47,3 +47,48 @@ report() {
     sed -n '/^disttrain: first failure/,$p' err |
         sed -E 's/[0-9]+\.[0-9] (s|to)/T \1/g'
 }
+
+# write_meet: writes meet.py, a program in which all ranks connect to rank 0;
+# those on the nodes that it is given only after the console has missed them.
+write_meet() {
+    command -v python3 >/dev/null || skip "python3 is not installed"
+    cat >meet.py <<'END'
+import glob, os, socket, sys, time
+port = int(os.environ["MASTER_PORT"])
+late = os.environ["SLURMD_NODENAME"] in sys.argv[1:]
+def wait_for(condition):
+    while not condition():
+        time.sleep(0.05)
+def said(text):
+    return text in open("err").read()
+def is_met():
+    try:
+        peers.append(socket.create_connection((os.environ["MASTER_ADDR"], port)))
+    except OSError:
+        pass
+    return peers
+open("ready." + os.environ["RANK"], "w")
+wait_for(lambda: len(glob.glob("ready.*")) == 8)
+peers = []
+if os.environ["RANK"] == "0":
+    server = socket.create_server(("", port))
+    while len(peers) < 7:
+        peers.append(server.accept())
+    if len(sys.argv) > 1:
+        wait_for(lambda: said("all nodes have connected"))
+    else:
+        time.sleep(4)
+    open("met", "w")
+else:
+    if late:
+        wait_for(lambda: said("nobody on"))
+    wait_for(is_met)
+    wait_for(lambda: os.path.exists("met"))
+END
+}
+
+# nobody_watches: whether the process has ended that watches rank 0's port.
+nobody_watches() {
+    run dt_run --node n1 pgrep -f "disttrain console --watch"
+    ((status == 1))
+}

@@ -286,54 +286,22 @@ some output may be lost" ]]
     } 3>&- &
     DISTTRAIN_PATIENCE=4 run -0 train sh -c 'echo hi'
     wait
-    [[ $(<err) =~ "disttrain: 4 s after the launch 2 of 8 ranks have not \
+    [[ $(<err) =~ "disttrain: "[0-9]+" s after the launch 2 of 8 ranks have not \
 started: ranks 4-5 on n3"$'\n'$started ]]
     # on a busy machine the ranks may be late; once started, they are not
     # missing
-    DISTTRAIN_PATIENCE=1 run -0 train sh -c 'touch here.$RANK
-        until [ $(ls here.* | wc -l) = 8 ]; do sleep 0.1; done; sleep 2'
+    DISTTRAIN_PATIENCE=2 run -0 train sh -c 'touch here.$RANK
+        until [ $(ls here.* | wc -l) = 8 ]; do sleep 0.1; done; sleep 3'
     [[ ! -s err || $(<err) =~ "not started: "[^$'\n']+$'\n'$started$ ]]
 }
 
 @test "nodes that do not connect to rank 0 are named" {
     need_python
-    cat >meet.py <<'END'
-import glob, os, socket, sys, time
-port = int(os.environ["MASTER_PORT"])
-late = os.environ["SLURMD_NODENAME"] in sys.argv[1:]
-def wait_for(condition):
-    while not condition():
-        time.sleep(0.05)
-def said(text):
-    return text in open("err").read()
-def is_met():
-    try:
-        peers.append(socket.create_connection((os.environ["MASTER_ADDR"], port)))
-    except OSError:
-        pass
-    return peers
-open("ready." + os.environ["RANK"], "w")
-wait_for(lambda: len(glob.glob("ready.*")) == 8)
-peers = []
-if os.environ["RANK"] == "0":
-    server = socket.create_server(("", port))
-    while len(peers) < 7:
-        peers.append(server.accept())
-    if len(sys.argv) > 1:
-        wait_for(lambda: said("all nodes have connected"))
-    else:
-        time.sleep(4)
-    open("met", "w")
-else:
-    if late:
-        wait_for(lambda: said("nobody on"))
-    wait_for(is_met)
-    wait_for(lambda: os.path.exists("met"))
-END
+    write_meet
     rm -f ready.* met
     DISTTRAIN_PATIENCE=3 run -0 train python3 meet.py n3
     [[ $(<err) =~ ^"disttrain: rank 0 on n1 has listened on port "6[0-9]{4}" for \
-3 s, but nobody on n3 (ranks 4-5) has connected
+"[0-9]+" s, but nobody on n3 (ranks 4-5) has connected
 disttrain: all nodes have connected to rank 0, after "[0-9]+" s"$ ]]
     rm -f ready.* met
     DISTTRAIN_PATIENCE=3 run -0 train python3 meet.py n2 n3 n4
@@ -345,11 +313,6 @@ n4 (ranks 6-7) has connected"* ]]
     # without a port to watch, the watching process ends soon
     run -0 train sleep 1
     dt_wait_for 20 nobody_watches
-}
-
-nobody_watches() {
-    run dt_run --node n1 pgrep -f "disttrain console --watch"
-    ((status == 1))
 }
 
 @test "a lost node is named with its ranks" {

@@ -144,8 +144,8 @@ no process uses: rm /dev/shm/torch_left"* ]]
     run -0 dt_run --user dtuser salloc --quiet -N2 disttrain doctor
     dt_run --user dtuser --node n2 pkill -u dtuser perl
     echo "$output"
-    [[ $output =~ "n2: warning: your process "[0-9]+" (perl) of no running \
-job listens on a port: kill "[0-9]+ ]]
+    [[ $output =~ "n2: warning: your process "[0-9]+" (perl) is in no running \
+job and listens on a port: kill "[0-9]+ ]]
 }
 
 @test "a GPU that Slurm counts and the kernel lacks is bad" {

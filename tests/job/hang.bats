@@ -92,7 +92,7 @@ silences() {
 }
 
 @test "a step that has ended is not examined" {
-    config 'hang_timeout: 6' 'hang_action: end'
+    config 'hang_timeout: 30' 'hang_action: end'
     HOW=sleep LIFE=1 run -0 train
     [[ -z $output ]]
 }

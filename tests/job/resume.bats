@@ -395,12 +395,9 @@ everything=(
 @test "a run that was killed leaves its output_dir to the next one" {
     config killed "training: {train_batch_size: 4, max_steps: 100000000}" \
         "checkpoint: {steps: 5}"
-    "$DT_BUILDDIR/disttrain" train killed.yaml &>killed.log &
+    dt_background killed.log "$DT_BUILDDIR/disttrain" train killed.yaml
     local pid=$!
-    for _ in {1..200}; do
-        [[ ! -e killed.out/checkpoints/latest ]] || break
-        sleep 0.05
-    done
+    dt_wait_for 60 test -e killed.out/checkpoints/latest
     kill -9 $pid
     wait $pid || :
     [[ -e killed.out/.owner ]]
@@ -692,7 +689,7 @@ continue, raise training.max_steps or training.epochs"* ]]
 holder_of() {
     local i
     for ((i = 0; i < 600; i++)); do
-        find /proc/[0-9]*/fd -lname "*/$1" 2>/dev/null | cut -d / -f 3 |
+        find /proc/[0-9]*/fd -lname "$PWD/*$1" 2>/dev/null | cut -d / -f 3 |
             grep . && return
         sleep 0.1
     done

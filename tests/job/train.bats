@@ -228,12 +228,9 @@ optim-rank-00003-of-00004.safetensors ]]
     config owned "training: {train_batch_size: 2, max_steps: 1000000,
   resume: auto}" "checkpoint: {steps: 20, total_limit: 2}" \
         "logging: {steps: 100000}"
-    dt_srun -N1 -n1 -w n1 -J owned --disttrain=owned.yaml &>owned.log &
+    dt_background owned.log dt_srun -N1 -n1 -w n1 -J owned --disttrain=owned.yaml
     local srun=$! job status=0 node
-    for _ in {1..200}; do
-        [[ ! -e owned.out/checkpoints/latest ]] || break
-        sleep 0.1
-    done
+    dt_wait_for 60 test -e owned.out/checkpoints/latest
     job=$(dt_run squeue -h -n owned -o %i)
     for node in n1 n2; do
         run dt_srun -N1 -n2 -w "$node" --overcommit --disttrain=owned.yaml
