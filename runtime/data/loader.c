@@ -8,25 +8,13 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/rng.h"
 #include "base/thread.h"
 #include "data/loader.h"
-
-struct slot {
-    int32_t *inputs, *targets, *doc_start; /* (B, T) */
-    int64_t *rows;                         /* (B) */
-    size_t T;                              /* of the batch in it */
-    size_t target_count;
-    uint64_t made; /* number of the batch in the slot + 1; 0: none yet */
-    bool failed;
-    struct dt_error error;
-};
+#include "data/loader_fill.h"
+#include "data/micro.h"
 
 struct dt_loader {
-    const struct dt_rows *rows;
-    struct dt_loader_options opt;
-    size_t T;          /* length of the longest batch */
-    uint64_t samples;  /* samples in one epoch */
+    struct dt_filler filler;
     uint64_t position; /* global sample at which the next batch starts */
     uint64_t first;    /* global sample at which batch 0 starts */
     uint64_t total;    /* batches of the pass; UINT64_MAX: endless */
@@ -37,77 +25,63 @@ struct dt_loader {
      * that the caller reads and `prefetch` for those ahead. The thread that
      * claims a batch makes it; batches are returned in order.
      */
-    struct slot *slots;
+    struct dt_slot *slots;
     pthread_mutex_t lock; /* protects the fields below and slot->made */
     pthread_cond_t more;  /* signalled when a batch was made */
     pthread_cond_t room;  /* signalled when taken or stop changed */
     uint64_t claimed, taken;
+    struct dt_micro micro; /* with a limit: the step of the last claim */
+    size_t micro_next;     /* batches of it that are claimed */
     bool stop;
+    bool step_ends; /* of the caller's side */
 };
 
 static size_t slot_count(const struct dt_loader *loader)
 {
-    return loader->opt.prefetch + 1;
+    return loader->filler.opt.prefetch + 1;
 }
 
-static struct slot *slot_of(const struct dt_loader *loader, uint64_t k)
+static struct dt_slot *slot_of(const struct dt_loader *loader, uint64_t k)
 {
     return &loader->slots[k % slot_count(loader)];
 }
 
 /* --- the threads --- */
 
-/* The row for global sample `p`. False after the end of a pass. */
-static bool row_at(const struct dt_loader *loader, uint64_t p, uint64_t *row)
+/* --- which samples a batch has --- */
+
+static uint64_t step_samples(const struct dt_loader *loader)
 {
-    if (!loader->opt.repeat && p >= loader->samples)
-        return false;
-    *row = p % loader->samples;
-    if (loader->opt.shuffle)
-        *row = dt_rng_permute(loader->opt.seed, p / loader->samples, *row,
-                              loader->samples);
-    return true;
+    return (uint64_t)loader->filler.opt.world * loader->filler.opt.B *
+           (loader->filler.opt.tokens > 0 ? loader->filler.opt.accumulation
+                                          : 1);
 }
 
-/* The length T of the batch whose first row is global sample p. */
-static size_t batch_length(const struct dt_loader *loader, uint64_t p)
+static size_t sample_length(const void *ctx, uint64_t p)
 {
-    size_t length = 1, step = loader->opt.multiple_of;
+    const struct dt_filler *f = ctx;
     uint64_t row;
-    for (size_t i = 0; i < loader->opt.B; i++) {
-        size_t need =
-            row_at(loader, p + i, &row) ? dt_rows_length(loader->rows, row) : 0;
-        length = need > length ? need : length;
-    }
-    length = (length + step - 1) / step * step;
-    return length < loader->T ? length : loader->T;
+    return dt_filler_row(f, p, &row) ? dt_rows_length(f->rows, row) : 0;
 }
 
-static int fill_slot(struct dt_loader *loader, struct slot *slot, uint64_t k,
-                     struct dt_error *err)
+/* The samples of the batch that is claimed next. */
+static struct dt_share next_share(struct dt_loader *loader)
 {
-    size_t B = loader->opt.B, world = (size_t)loader->opt.world;
-    uint64_t p = loader->first + (k * world + (size_t)loader->opt.rank) * B;
-    uint64_t row;
-    slot->T = batch_length(loader, p);
-    slot->target_count = 0;
-    for (size_t i = 0; i < B; i++) {
-        size_t at = i * slot->T;
-        slot->rows[i] = (int64_t)(p + i);
-        if (row_at(loader, p + i, &row)) {
-            if (dt_rows_read(loader->rows, row, slot->T, slot->inputs + at,
-                             slot->targets + at, slot->doc_start + at,
-                             &slot->target_count, err) < 0)
-                return -1;
-            continue;
-        }
-        for (size_t t = 0; t < slot->T; t++) {
-            slot->inputs[at + t] = 0;
-            slot->targets[at + t] = DT_IGNORE;
-            slot->doc_start[at + t] = (int32_t)t;
-        }
+    struct dt_micro *micro = &loader->micro;
+    const uint64_t world = (uint64_t)loader->filler.opt.world;
+    const uint64_t k = loader->claimed;
+    if (loader->filler.opt.tokens == 0)
+        return (struct dt_share){
+            .p = loader->first +
+                 (k * world + (uint64_t)loader->filler.opt.rank) *
+                     loader->filler.opt.B};
+    if (loader->micro_next == micro->count) {
+        dt_micro_step(micro, micro->p + step_samples(loader));
+        loader->micro_next = 0;
     }
-    return 0;
+    const size_t i = loader->micro_next++;
+    return (struct dt_share){micro->p, micro->begin[i], micro->begin[i + 1],
+                             i + 1 == micro->count};
 }
 
 /* Waits for a free slot and claims the next batch *k for the calling thread.
@@ -117,11 +91,13 @@ static bool claim_batch(struct dt_loader *loader, uint64_t *k)
 {
     pthread_mutex_lock(&loader->lock);
     while (!loader->stop && loader->claimed < loader->total &&
-           loader->claimed - loader->taken >= loader->opt.prefetch)
+           loader->claimed - loader->taken >= loader->filler.opt.prefetch)
         pthread_cond_wait(&loader->room, &loader->lock);
     bool go = !loader->stop && loader->claimed < loader->total;
-    if (go)
+    if (go) {
+        slot_of(loader, loader->claimed)->share = next_share(loader);
         *k = loader->claimed++;
+    }
     pthread_mutex_unlock(&loader->lock);
     return go;
 }
@@ -131,8 +107,8 @@ static void *loader_thread(void *arg)
     struct dt_loader *loader = arg;
     uint64_t k;
     while (claim_batch(loader, &k)) {
-        struct slot *slot = slot_of(loader, k);
-        bool failed = fill_slot(loader, slot, k, &slot->error) < 0;
+        struct dt_slot *slot = slot_of(loader, k);
+        bool failed = dt_filler_fill(&loader->filler, slot, &slot->error) < 0;
         pthread_mutex_lock(&loader->lock);
         slot->failed = failed;
         slot->made = k + 1;
@@ -145,7 +121,7 @@ static void *loader_thread(void *arg)
 static int start_workers(struct dt_loader *loader)
 {
     int rc = 0;
-    while (loader->thread_count < loader->opt.workers && rc == 0) {
+    while (loader->thread_count < loader->filler.opt.workers && rc == 0) {
         pthread_t *thread = &loader->threads[loader->thread_count];
         rc = dt_thread_start(thread, "loader", loader_thread, loader);
         loader->thread_count += rc == 0;
@@ -171,12 +147,9 @@ static void loader_free(struct dt_loader *loader)
     pthread_mutex_destroy(&loader->lock);
     pthread_cond_destroy(&loader->room);
     pthread_cond_destroy(&loader->more);
-    for (size_t i = 0; loader->slots && i < slot_count(loader); i++) {
-        free(loader->slots[i].inputs);
-        free(loader->slots[i].targets);
-        free(loader->slots[i].doc_start);
-        free(loader->slots[i].rows);
-    }
+    for (size_t i = 0; loader->slots && i < slot_count(loader); i++)
+        dt_slot_fini(&loader->slots[i]);
+    dt_micro_fini(&loader->micro);
     free(loader->slots);
     free(loader->threads);
     free(loader);
@@ -184,19 +157,13 @@ static void loader_free(struct dt_loader *loader)
 
 static int allocate_slots(struct dt_loader *loader, struct dt_error *err)
 {
-    size_t B = loader->opt.B, T = loader->T, bytes;
-    bool ok = !__builtin_mul_overflow(B, T * sizeof(int32_t), &bytes);
-    loader->threads = calloc(loader->opt.workers, sizeof(*loader->threads));
+    size_t B = loader->filler.B, T = loader->filler.T;
+    loader->threads =
+        calloc(loader->filler.opt.workers, sizeof(*loader->threads));
     loader->slots = calloc(slot_count(loader), sizeof(*loader->slots));
-    ok = ok && loader->threads && loader->slots;
-    for (size_t i = 0; ok && i < slot_count(loader); i++) {
-        struct slot *slot = &loader->slots[i];
-        slot->inputs = malloc(bytes);
-        slot->targets = malloc(bytes);
-        slot->doc_start = malloc(bytes);
-        slot->rows = calloc(B, sizeof(*slot->rows));
-        ok = slot->inputs && slot->targets && slot->doc_start && slot->rows;
-    }
+    bool ok = loader->threads && loader->slots;
+    for (size_t i = 0; ok && i < slot_count(loader); i++)
+        ok = dt_slot_init(&loader->slots[i], &loader->filler);
     if (!ok)
         return dt_error_set(err, EX_OSERR,
                             "data: out of memory for %zu "
@@ -205,12 +172,32 @@ static int allocate_slots(struct dt_loader *loader, struct dt_error *err)
     return 0;
 }
 
-static uint64_t batches_of_pass(const struct dt_loader *loader)
+/* Finds the number of batches of the pass, and with a limit the first step. */
+static int plan_pass(struct dt_loader *loader, struct dt_error *err)
 {
-    uint64_t each = loader->opt.B * (uint64_t)loader->opt.world;
-    uint64_t left =
-        loader->first < loader->samples ? loader->samples - loader->first : 0;
-    return loader->opt.repeat ? UINT64_MAX : (left + each - 1) / each;
+    const uint64_t each = step_samples(loader);
+    const uint64_t left = loader->first < loader->filler.samples
+                              ? loader->filler.samples - loader->first
+                              : 0;
+    struct dt_micro *micro = &loader->micro;
+    loader->total =
+        loader->filler.opt.repeat ? UINT64_MAX : (left + each - 1) / each;
+    if (loader->filler.opt.tokens == 0)
+        return 0;
+    *micro = (struct dt_micro){.opt = &loader->filler.opt,
+                               .length = sample_length,
+                               .ctx = &loader->filler};
+    if (dt_micro_init(micro, loader->first, err) < 0)
+        return -1;
+    if (loader->filler.opt.repeat)
+        return 0;
+    loader->total = 0;
+    for (uint64_t p = loader->first; p < loader->filler.samples; p += each) {
+        dt_micro_step(micro, p);
+        loader->total += micro->count;
+    }
+    dt_micro_step(micro, loader->first);
+    return 0;
 }
 
 struct dt_loader *dt_loader_create(const struct dt_rows *rows,
@@ -222,14 +209,12 @@ struct dt_loader *dt_loader_create(const struct dt_rows *rows,
         dt_error_set(err, EX_OSERR, "data: out of memory");
         return NULL;
     }
-    loader->rows = rows;
-    loader->opt = *options;
-    loader->T = dt_rows_max_length(rows);
-    loader->samples = dt_rows_count(rows);
     loader->position = loader->first = position;
-    loader->total = batches_of_pass(loader);
     init_sync(loader);
-    int rc = allocate_slots(loader, err);
+    int rc = dt_filler_init(&loader->filler, rows, options, err) < 0 ||
+                     plan_pass(loader, err) < 0
+                 ? -1
+                 : allocate_slots(loader, err);
     if (rc == 0 && (rc = start_workers(loader)) != 0)
         dt_error_set(err, EX_OSERR, "data: cannot start a thread: %s",
                      strerror(rc));
@@ -256,11 +241,11 @@ void dt_loader_destroy(struct dt_loader *loader)
 /* Waits, with the lock held, until the batch is in its slot. -1: EX_IOERR, the
  * deadline has passed.
  */
-static int wait_for_batch(struct dt_loader *loader, const struct slot *slot,
+static int wait_for_batch(struct dt_loader *loader, const struct dt_slot *slot,
                           struct dt_error *err)
 {
     struct timespec deadline =
-        dt_clock_in(CLOCK_MONOTONIC, loader->opt.timeout_ms);
+        dt_clock_in(CLOCK_MONOTONIC, loader->filler.opt.timeout_ms);
     int rc = 0;
     while (slot->made != loader->taken + 1 && rc == 0)
         rc = pthread_cond_timedwait(&loader->more, &loader->lock, &deadline);
@@ -269,7 +254,7 @@ static int wait_for_batch(struct dt_loader *loader, const struct slot *slot,
     return dt_error_set(err, EX_IOERR,
                         "data: no batch within %d ms: does the "
                         "file system of the data hang?",
-                        loader->opt.timeout_ms);
+                        loader->filler.opt.timeout_ms);
 }
 
 int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
@@ -277,7 +262,7 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
 {
     if (loader->taken == loader->total)
         return 0;
-    const struct slot *slot = slot_of(loader, loader->taken);
+    const struct dt_slot *slot = slot_of(loader, loader->taken);
     pthread_mutex_lock(&loader->lock);
     int rc = wait_for_batch(loader, slot, err);
     if (rc == 0 && slot->failed) {
@@ -295,16 +280,26 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
     /* If rows hold one document each, starts are not needed: padding follows
      * the document, so causal attention never sees it.
      */
-    bool shared = dt_rows_shared(loader->rows);
-    *batch = (struct dt_batch){.B = loader->opt.B,
+    bool shared =
+        loader->filler.opt.tokens > 0 || dt_rows_shared(loader->filler.rows);
+    *batch = (struct dt_batch){.B = loader->filler.B,
                                .T = slot->T,
                                .inputs = slot->inputs,
                                .targets = slot->targets,
                                .doc_start = shared ? slot->doc_start : NULL,
                                .rows = slot->rows,
-                               .target_count = slot->target_count};
-    loader->position += (uint64_t)loader->opt.world * loader->opt.B;
+                               .target_count = slot->target_count,
+                               .pairs = slot->pairs,
+                               .pair_count = slot->pair_count};
+    loader->step_ends = slot->share.last;
+    if (loader->filler.opt.tokens == 0 || loader->step_ends)
+        loader->position += step_samples(loader);
     return 1;
+}
+
+bool dt_loader_step_ends(const struct dt_loader *loader)
+{
+    return loader->step_ends;
 }
 
 uint64_t dt_loader_position(const struct dt_loader *loader)

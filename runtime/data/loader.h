@@ -9,6 +9,13 @@
  * batch continues into the next epoch, so no row is dropped or seen twice. So
  * every (B, world, accumulation) with the same product sees the same rows in
  * each optimizer step, and a run can resume at any p in O(1).
+ *
+ * With a limit of tokens, the samples of a batch follow each other in one row,
+ * without padding between them. The `accumulation` * B samples that a rank has
+ * in a step, those of as many micro-batches without the limit, are divided into
+ * batches within the limit, as many on every rank: that of the rank that needs
+ * most, and empty ones, without targets, on the others. Only the lengths of
+ * rows decide, so every rank knows this without asking.
  */
 #ifndef DT_DATA_LOADER_H
 #define DT_DATA_LOADER_H
@@ -18,27 +25,15 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "data/loader_options.h"
 #include "data/rows.h"
 #include "tensor/batch.h"
-
-struct dt_loader_options {
-    size_t B;
-    size_t multiple_of; /* T is the longest row, rounded up to a multiple */
-    int rank, world;
-    uint64_t seed;
-    bool shuffle;    /* false: rows in the order of the data */
-    bool repeat;     /* true (training): endless epochs. false (evaluation): one
-                        pass; the last batches are filled with rows without
-                        targets, so that all ranks see equally many batches */
-    size_t workers;  /* threads that make batches, >= 1 */
-    size_t prefetch; /* batches made ahead by all threads together, >= 1 */
-    int timeout_ms;  /* how long dt_loader_next waits for a batch */
-};
 
 struct dt_loader;
 
 /* Starts the threads at global sample `position`. `rows` must outlive the
- * loader. Release with dt_loader_destroy. NULL and err: EX_OSERR.
+ * loader. Release with dt_loader_destroy. NULL and err: EX_OSERR; EX_CONFIG, a
+ * row is longer than the limit.
  */
 struct dt_loader *dt_loader_create(const struct dt_rows *rows,
                                    const struct dt_loader_options *options,
@@ -47,9 +42,10 @@ struct dt_loader *dt_loader_create(const struct dt_rows *rows,
 void dt_loader_destroy(struct dt_loader *loader);
 
 /* The next micro-batch of this rank: row i is global sample position + rank*B +
- * i, and position advances by world*B. *batch is valid until the next call. 1:
- * a batch; 0: end of the pass; -1: the errors of dt_rows_read, or EX_IOERR if
- * no batch came within timeout_ms.
+ * i, and position advances by world*B; with the limit by that times
+ * accumulation after the last batch of a step. *batch is valid until the next
+ * call. 1: a batch; 0: end of the pass; -1: the errors of dt_rows_read, or
+ * EX_IOERR if no batch came within timeout_ms.
  */
 int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
                    struct dt_error *err);
@@ -58,5 +54,10 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
  * stores. Batches that were only prefetched do not count.
  */
 uint64_t dt_loader_position(const struct dt_loader *loader);
+
+/* With a limit of tokens: whether the batch that dt_loader_next gave was the
+ * last of its step.
+ */
+bool dt_loader_step_ends(const struct dt_loader *loader);
 
 #endif /* DT_DATA_LOADER_H */

@@ -17,15 +17,22 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/line.h \
 	runtime/data/loader.c \
 	runtime/data/loader.h \
+	runtime/data/loader_fill.c \
+	runtime/data/loader_fill.h \
+	runtime/data/loader_options.h \
 	runtime/data/mask.c \
 	runtime/data/mask.h \
+	runtime/data/micro.c \
+	runtime/data/micro.h \
 	runtime/data/pack.c \
 	runtime/data/pack.h \
 	runtime/data/pair.h \
+	runtime/data/pair_rows.c \
 	runtime/data/preference.c \
 	runtime/data/preference.h \
 	runtime/data/rows.c \
 	runtime/data/rows.h \
+	runtime/data/rows_impl.h \
 	runtime/data/turns.c \
 	runtime/data/turns.h \
 	# End of runtime/data

@@ -10,38 +10,13 @@
 #include "base/guard.h"
 #include "base/rng.h"
 #include "data/pack.h"
-#include "data/rows.h"
+#include "data/rows_impl.h"
 #include "tensor/batch.h"
 
 /* Keys of permutations that differ from those of epochs. Source i uses
  * CHOICE - 2 i, which never equals WRAP_ORDER.
  */
 static const uint64_t CHOICE = UINT64_MAX, WRAP_ORDER = UINT64_MAX - 1;
-
-/* A document, or the part of a document that is in one row. */
-struct piece {
-    const uint32_t *tokens; /* with DT_TARGET_BIT */
-    size_t count;
-};
-
-struct dt_rows {
-    size_t T, count;
-    struct dt_rows_stats stats;
-    size_t vocab_size;
-
-    /* of a stream */
-    const struct dt_dataset *dataset;
-    size_t first;
-
-    /* of examples: row i has the pieces order[begin[i]] .. order[begin[i + 1] -
-     * 1], or piece i if order is NULL. If wrapped, all pieces form one stream,
-     * in which piece order[i] starts at token begin[i].
-     */
-    struct piece *pieces;
-    size_t piece_count, piece_room;
-    size_t *order, *begin;
-    bool wrapped;
-};
 
 void dt_rows_destroy(struct dt_rows *rows)
 {
@@ -50,10 +25,11 @@ void dt_rows_destroy(struct dt_rows *rows)
     free(rows->pieces);
     free(rows->order);
     free(rows->begin);
+    free(rows->pairs);
     free(rows);
 }
 
-static struct dt_rows *create_rows(size_t T, struct dt_error *err)
+struct dt_rows *dt_rows_create(size_t T, struct dt_error *err)
 {
     struct dt_rows *rows = calloc(1, sizeof(*rows));
     if (rows)
@@ -74,7 +50,7 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
                      count, T);
         return NULL;
     }
-    struct dt_rows *rows = create_rows(T, err);
+    struct dt_rows *rows = dt_rows_create(T, err);
     if (!rows)
         return NULL;
     rows->dataset = dataset;
@@ -87,10 +63,8 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
 
 /* --- cut examples into pieces --- */
 
-/* Whether a token after the first is a target. Searches from the end, since the
- * last token mostly is one.
- */
-static bool has_target(const uint32_t *tokens, size_t count)
+/* Searches from the end, since the last token mostly is one. */
+bool dt_rows_has_target(const uint32_t *tokens, size_t count)
 {
     while (count > 1)
         if (tokens[--count] & DT_TARGET_BIT)
@@ -98,27 +72,28 @@ static bool has_target(const uint32_t *tokens, size_t count)
     return false;
 }
 
-static int add_piece(struct dt_rows *rows, const uint32_t *tokens, size_t count,
-                     struct dt_error *err)
+int dt_rows_add_piece(struct dt_rows *rows, const uint32_t *tokens,
+                      size_t count, struct dt_error *err)
 {
     if (rows->piece_count == rows->piece_room) {
         size_t room = rows->piece_room ? rows->piece_room * 2 : 1024;
-        struct piece *pieces =
+        struct dt_piece *pieces =
             reallocarray(rows->pieces, room, sizeof(*pieces));
         if (!pieces)
             return dt_error_set(err, EX_OSERR, "data: out of memory");
         rows->pieces = pieces;
         rows->piece_room = room;
     }
-    rows->pieces[rows->piece_count++] = (struct piece){tokens, count};
+    rows->pieces[rows->piece_count++] = (struct dt_piece){tokens, count};
     rows->stats.tokens += count;
     return 0;
 }
 
 static int add_example(struct dt_rows *rows, const uint32_t *tokens,
-                       size_t count, const struct dt_rows_options *opt,
-                       struct dt_error *err)
+                       size_t count, uint64_t number,
+                       const struct dt_rows_options *opt, struct dt_error *err)
 {
+    (void)number;
     rows->stats.examples++;
     if (count > rows->T &&
         (opt->packing == DT_PACK_NONE || opt->packing == DT_PACK_BFD)) {
@@ -127,44 +102,59 @@ static int add_example(struct dt_rows *rows, const uint32_t *tokens,
         count = rows->T;
         rows->stats.truncated++;
     }
-    if (!has_target(tokens, count)) {
+    if (!dt_rows_has_target(tokens, count)) {
         rows->stats.dropped++;
         return 0;
     }
     if (opt->packing != DT_PACK_BFD_SPLIT)
-        return add_piece(rows, tokens, count, err);
+        return dt_rows_add_piece(rows, tokens, count, err);
     for (size_t i = 0; i < count; i += rows->T) {
         size_t n = count - i < rows->T ? count - i : rows->T;
-        if (add_piece(rows, tokens + i, n, err) < 0)
+        if (dt_rows_add_piece(rows, tokens + i, n, err) < 0)
             return -1;
     }
     return 0;
 }
 
+/* A call of dt_rows_add_sources in dt_guard_run. If a fault ends it early,
+ * nothing leaks, since `rows` owns everything that it allocates.
+ */
+struct adding {
+    struct dt_rows *rows;
+    const struct dt_rows_source *sources;
+    size_t count;
+    const struct dt_rows_options *options;
+    dt_rows_add_f *add;
+    struct dt_error *err;
+    int result;
+};
+
 /* Adds the only example of a text file, of which the chosen range is a range of
  * tokens rather than of examples.
  */
-static int add_text(struct dt_rows *rows, const struct dt_rows_source *source,
-                    const struct dt_rows_options *opt, struct dt_error *err)
+static int add_text(const struct adding *a, const struct dt_rows_source *source)
 {
     size_t all;
     const uint32_t *tokens = dt_example(source->examples, 0, &all);
-    size_t first = (size_t)llround(opt->begin * (double)all);
-    size_t n = (size_t)llround(opt->end * (double)all) - first;
+    size_t first = (size_t)llround(a->options->begin * (double)all);
+    size_t n = (size_t)llround(a->options->end * (double)all) - first;
     for (size_t i = 0; i < (size_t)llround(source->weight); i++)
-        if (add_example(rows, tokens + first, n, opt, err) < 0)
+        if (a->add(a->rows, tokens + first, n, 0, a->options, a->err) < 0)
             return -1;
     return 0;
 }
 
-/* Adds the chosen range of a source as often as its weight says. */
-static int add_source(struct dt_rows *rows, const struct dt_rows_source *source,
-                      uint64_t choice, const struct dt_rows_options *opt,
-                      struct dt_error *err)
+/* Adds the chosen range of a source, whose examples have the numbers from
+ * `number` on, as often as its weight says.
+ */
+static int add_source(const struct adding *a,
+                      const struct dt_rows_source *source, uint64_t choice,
+                      uint64_t number)
 {
+    const struct dt_rows_options *opt = a->options;
     size_t all = dt_examples_count(source->examples);
     if (all == 1 && opt->packing == DT_PACK_WRAPPED)
-        return add_text(rows, source, opt, err);
+        return add_text(a, source);
     size_t first = (size_t)llround(opt->begin * (double)all);
     size_t n = (size_t)llround(opt->end * (double)all) - first;
     double whole = floor(source->weight);
@@ -175,31 +165,21 @@ static int add_source(struct dt_rows *rows, const struct dt_rows_source *source,
             at = dt_rng_permute(opt->seed, choice, at, n);
         const uint32_t *tokens =
             dt_example(source->examples, first + at, &count);
-        if (add_example(rows, tokens, count, opt, err) < 0)
+        if (a->add(a->rows, tokens, count, number + first + at, opt, a->err) <
+            0)
             return -1;
     }
     return 0;
 }
 
-/* Arguments of add_sources in dt_guard_run. If a fault ends it early, nothing
- * leaks, since `rows` owns everything that it allocates.
- */
-struct adding {
-    struct dt_rows *rows;
-    const struct dt_rows_source *sources;
-    size_t count;
-    const struct dt_rows_options *options;
-    struct dt_error *err;
-    int result;
-};
-
 static void add_sources(void *ctx)
 {
-    struct adding *adding = ctx;
-    for (size_t i = 0; i < adding->count && adding->result == 0; i++)
-        adding->result =
-            add_source(adding->rows, &adding->sources[i], CHOICE - 2 * i,
-                       adding->options, adding->err);
+    struct adding *a = ctx;
+    uint64_t number = 0;
+    for (size_t i = 0; i < a->count && a->result == 0; i++) {
+        a->result = add_source(a, &a->sources[i], CHOICE - 2 * i, number);
+        number += dt_examples_count(a->sources[i].examples);
+    }
 }
 
 static int lost_cache(struct dt_error *err)
@@ -207,6 +187,16 @@ static int lost_cache(struct dt_error *err)
     return dt_error_set(err, EX_IOERR,
                         "data: a cache of tokens was cut short while it is "
                         "read, or its disk fails");
+}
+
+int dt_rows_add_sources(struct dt_rows *rows,
+                        const struct dt_rows_source *sources, size_t count,
+                        const struct dt_rows_options *options,
+                        dt_rows_add_f *add, struct dt_error *err)
+{
+    struct adding adding = {rows, sources, count, options, add, err, 0};
+    return dt_guard_run(add_sources, &adding) < 0 ? lost_cache(err)
+                                                  : adding.result;
 }
 
 /* --- put pieces into rows --- */
@@ -256,12 +246,11 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     const struct dt_rows_options *options,
                                     struct dt_error *err)
 {
-    struct dt_rows *rows = create_rows(options->T, err);
-    struct adding adding = {rows, sources, count, options, err, 0};
+    struct dt_rows *rows = dt_rows_create(options->T, err);
     if (!rows)
         return NULL;
-    int result = dt_guard_run(add_sources, &adding) < 0 ? lost_cache(err)
-                                                        : adding.result;
+    int result =
+        dt_rows_add_sources(rows, sources, count, options, add_example, err);
     if (result == 0) {
         rows->vocab_size = options->vocab_size;
         rows->count = rows->piece_count;
@@ -314,7 +303,7 @@ static void row_pieces(const struct dt_rows *rows, size_t i, size_t *begin,
     *end = rows->begin ? rows->begin[i + 1] : i + 1;
 }
 
-static const struct piece *piece_at(const struct dt_rows *rows, size_t k)
+static const struct dt_piece *piece_at(const struct dt_rows *rows, size_t k)
 {
     return &rows->pieces[rows->order ? rows->order[k] : k];
 }
@@ -392,7 +381,7 @@ static int read_pieces(const struct dt_rows *rows, size_t i, int32_t *inputs,
     size_t begin, end, t = 0;
     row_pieces(rows, i, &begin, &end);
     for (size_t k = begin; k < end; k++) {
-        const struct piece *piece = piece_at(rows, k);
+        const struct dt_piece *piece = piece_at(rows, k);
         size_t start = t;
         for (size_t n = 0; n < piece->count; n++, t++) {
             uint32_t token = piece->tokens[n];
@@ -409,7 +398,7 @@ static int read_pieces(const struct dt_rows *rows, size_t i, int32_t *inputs,
 
 bool dt_rows_shared(const struct dt_rows *rows)
 {
-    return rows->order && !rows->wrapped;
+    return rows->begin && !rows->wrapped;
 }
 
 /* Arguments of read_examples in dt_guard_run. */

@@ -43,6 +43,7 @@ struct dt_rows_options {
     enum dt_packing packing;
     bool in_order;     /* wrapped: keep the order of examples; else shuffle */
     bool keep_end;     /* keep the end of an example that is too long */
+    bool drop_long;    /* of pairs: leave out those that are too long */
     double begin, end; /* the share of each file to use, 0 <= begin < end <= 1:
                           of its examples, or of the tokens of a wrapped file
                           with one example */
@@ -58,9 +59,33 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     size_t count,
                                     const struct dt_rows_options *options,
                                     struct dt_error *err);
+
+/* Makes rows of preference pairs (pair.h), each of both sides as two documents,
+ * the chosen one first. A side longer than T keeps its first T tokens, or its
+ * last ones with keep_end. A pair with a side without a target is left out: its
+ * prompt alone fills T tokens. With drop_long, so is one with a longer side.
+ * `packing` and `in_order` are not used. Results and errors as above; besides
+ * EX_DATAERR, an example is no pair.
+ */
+struct dt_rows *dt_rows_of_pairs(const struct dt_rows_source *sources,
+                                 size_t count,
+                                 const struct dt_rows_options *options,
+                                 struct dt_error *err);
 void dt_rows_destroy(struct dt_rows *rows); /* NULL is fine */
 
-/* The number of rows in an epoch, and the maximal length of a row, T. */
+/* What else there is to know of the pair in row i. */
+struct dt_row_pair {
+    uint64_t number; /* counts the examples of all sources in their order */
+    float margin;
+    size_t chosen; /* tokens of the chosen document */
+};
+
+/* The pair in row i; NULL if rows hold no pairs. */
+const struct dt_row_pair *dt_rows_pair(const struct dt_rows *rows, size_t i);
+
+/* The number of rows in an epoch, and the maximal length of a row: T, or that
+ * of the longest pair.
+ */
 size_t dt_rows_count(const struct dt_rows *rows);
 size_t dt_rows_max_length(const struct dt_rows *rows);
 
@@ -68,7 +93,8 @@ size_t dt_rows_max_length(const struct dt_rows *rows);
 struct dt_rows_stats {
     size_t examples; /* examples, counting copies */
     size_t truncated;
-    size_t dropped;  /* examples without a target after truncation */
+    size_t dropped;  /* examples without a target after truncation, and with
+                        drop_long pairs that are too long */
     uint64_t tokens; /* tokens in rows */
     size_t tail;     /* tokens left at the end of a stream */
 };

@@ -11,6 +11,22 @@ enum {
         -100, /* marks a position without target: no loss, no gradient */
 };
 
+/* A document of a batch, by positions n of (B, T). Those of [first, end - 1)
+ * have targets: the tokens of the completion, which are as many.
+ */
+struct dt_batch_side {
+    size_t start; /* of its first token */
+    size_t first; /* of its first target */
+    size_t end;   /* behind its last token */
+};
+
+/* A preference pair, two documents of one row. */
+struct dt_batch_pair {
+    uint64_t number; /* of the pair in the data */
+    float margin;
+    struct dt_batch_side chosen, rejected;
+};
+
 struct dt_batch {
     size_t B, T;              /* rows, positions in a row */
     const int32_t *inputs;    /* (B, T) token ids */
@@ -22,6 +38,8 @@ struct dt_batch {
     const int64_t *rows;      /* (B) global sample numbers, which seed random
                                  numbers; NULL: none are needed */
     size_t target_count;      /* targets that are not DT_IGNORE */
+    const struct dt_batch_pair *pairs; /* NULL: the data are no pairs */
+    size_t pair_count;
 };
 
 #endif /* DT_TENSOR_BATCH_H */

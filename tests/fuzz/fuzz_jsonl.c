@@ -8,6 +8,7 @@
 
 #include "data/jsonl.h"
 #include "data/mask.h"
+#include "data/pair.h"
 #include "tests/unit/bytes_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -40,6 +41,13 @@ static void check_error(const struct dt_error *err)
         abort();
 }
 
+static void check_ids(const uint32_t *tokens, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((tokens[i] & ~DT_TARGET_BIT) >= dt_tokenizer_vocab_size(tokenizer))
+            abort();
+}
+
 static void mask(struct dt_masker *masker, const struct dt_record *record)
 {
     struct dt_marked marked = {0};
@@ -48,11 +56,46 @@ static void mask(struct dt_masker *masker, const struct dt_record *record)
     if (dt_masker_add(masker, record, &marked, &seam, &err) < 0)
         check_error(&err);
     else
-        for (size_t i = 0; i < marked.count; i++)
-            if ((marked.tokens[i] & ~DT_TARGET_BIT) >=
-                dt_tokenizer_vocab_size(tokenizer))
-                abort();
+        check_ids(marked.tokens, marked.count);
     free(marked.tokens);
+}
+
+/* A pair has tokens on both sides, and its prompt is the same on both. */
+static void mask_pair(struct dt_masker *masker, const struct dt_preference *p)
+{
+    struct dt_marked marked = {0};
+    struct dt_error err = {0};
+    struct dt_pair pair;
+    bool seam;
+    if (dt_masker_add_preference(masker, p, &marked, &seam, &err) < 0) {
+        check_error(&err);
+    } else if (!dt_pair_find(marked.tokens, marked.count, &pair)) {
+        abort();
+    } else {
+        size_t n = 0;
+        check_ids(marked.tokens + DT_PAIR_WORDS, marked.count - DT_PAIR_WORDS);
+        while (n < pair.count[0] && !(pair.tokens[0][n] & DT_TARGET_BIT))
+            n++;
+        if (n > pair.count[1] ||
+            memcmp(pair.tokens[0], pair.tokens[1], n * sizeof(uint32_t)) != 0)
+            abort();
+    }
+    free(marked.tokens);
+}
+
+static void read_pair(const char *line, size_t length)
+{
+    static const struct dt_example_options options;
+    struct dt_preference p;
+    struct dt_error err = {0};
+    if (dt_preference_read(line, length, &options,
+                           dt_tokenizer_vocab_size(tokenizer), &p, &err) < 0)
+        check_error(&err);
+    else
+        for (int s = 0; s < STYLES; s++)
+            for (int i = 0; i < 2; i++)
+                mask_pair(maskers[s][i], &p);
+    dt_preference_fini(&p);
 }
 
 static void read_line(const char *line, size_t length)
@@ -85,8 +128,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t number = 0;
     if (!tokenizer)
         prepare();
-    while ((line = dt_jsonl_next(text, size, &at, &number, &length)) != NULL)
+    while ((line = dt_jsonl_next(text, size, &at, &number, &length)) != NULL) {
         read_line(line, length);
+        read_pair(line, length);
+    }
     struct dt_part *parts = calloc(size / 3 + 1, sizeof(*parts));
     size_t count = parts ? dt_jsonl_parts(text, size, 3, parts) : 0;
     if (!parts || (count > 0 && parts[count - 1].end != size))

@@ -58,6 +58,8 @@ check_PROGRAMS += \
 	tests/unit/test_outcome \
 	tests/unit/test_connected \
 	tests/unit/test_owner \
+	tests/unit/test_pair_batches \
+	tests/unit/test_pair_rows \
 	tests/unit/test_pairs \
 	tests/unit/test_plan \
 	tests/unit/test_proc \
@@ -96,6 +98,7 @@ EXTRA_DIST += \
 	tests/unit/deepspeed \
 	tests/unit/drive.h \
 	tests/unit/examples_file.h \
+	tests/unit/memory_pairs.h \
 	tests/unit/model.h \
 	tests/unit/run_data.h \
 	tests/unit/outcome.h \
