@@ -530,7 +530,8 @@ peak() {
     local rows
     config large "model: {n_positions: 2048, n_layer: 80, n_head: 64,
   n_embd: 8192}" "training: {per_device_batch_size: 8}" \
-        "data: {train: train.jsonl, max_length: 2048}"
+        "data: {train: train.jsonl, max_length: 2048}" \
+        "distributed.strategy: ddp"
     run train 2 large
     echo "$output"
     ((status == 78))
