@@ -88,12 +88,12 @@ need_faults() {
     run -0 "$DT_BUILDDIR/disttrain" train one.yaml
     for strategy in zero1 zero2 zero3; do
         config "$strategy" "$training}" "checkpoint: {steps: 3}" \
-            "distributed.strategy: $strategy"
+            "distributed.strategy: $strategy" "run.deterministic: true"
         run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain="$strategy.yaml"
         [[ $output == *"$strategy: "*" over 4 ranks"* ]]
         run -0 agree one "$strategy"
         config rest "$training, resume: $strategy.out/checkpoints/checkpoint-3}" \
-            "distributed.strategy: $strategy"
+            "distributed.strategy: $strategy" "run.deterministic: true"
         run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain=rest.yaml
         diff <(losses "$strategy" | tail -n 2) <(losses rest)
     done
