@@ -91,26 +91,49 @@ spaces_kill() {
     return 1
 }
 
-# Creates the switch on the head, with the head's own address.
+# The network is a star: the head routes between the nodes, each of which has a
+# link to the head alone. On one Ethernet, every node would keep an entry for
+# each node that it talks to, and the kernel has one table of them for all
+# spaces (net.ipv4.neigh.default.gc_thresh3): 32 nodes that all talk to each
+# other fill it. Here a link has one entry at each end. It is permanent, so that
+# it neither expires nor counts.
+
+# mac SIDE I: prints the address of one end of node I's link.
+mac() {
+    case $1 in
+    node) printf '02:00:0a:0b:0c:%02x' "$2" ;;
+    head) printf '02:00:0a:0b:0d:%02x' "$2" ;;
+    esac
+}
+
+# Makes the head a router. What is for a node that is off ends in a bridge
+# without ports, in silence, as a switch would send it to a dead port.
 head_link() {
-    space_run head ip -batch - <<END
-link add name switch type bridge forward_delay 0
+    space_run head ip -batch - <<END || return
+link add name switch type bridge
+link set switch arp off
 addr add $subnet.254/24 dev switch
 link set switch up
 END
+    space_run head sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
 }
 
-# node_link I: connects node I to the switch, at the speed of --rate.
+# node_link I: connects node I to the head, at the speed of --rate.
 node_link() {
     local pid
     pid=$(space_pid "n$1") &&
         space_run head ip -batch - <<END &&
-link add name n$1 type veth peer name eth0 netns $pid
-link set n$1 master switch up
+link add name n$1 address $(mac head "$1") type veth \
+    peer name eth0 address $(mac node "$1") netns $pid
+link set n$1 up
+neigh add $subnet.$1 lladdr $(mac node "$1") dev n$1 nud permanent
+route add $subnet.$1 dev n$1 src $subnet.254
 END
         space_run "n$1" ip -batch - <<END &&
-addr add $subnet.$1/24 dev eth0
+addr add $subnet.$1 peer $subnet.254 dev eth0
 link set eth0 up
+neigh add $subnet.254 lladdr $(mac head "$1") dev eth0 nud permanent
+route add $subnet.0/24 via $subnet.254
 END
         node_rate "$1"
 }
@@ -143,7 +166,7 @@ rate_burst() {
         printf "%d", burst < 131072 ? 131072 : burst }'
 }
 
-# Creates the switch and the nodes, on which the daemons are then started.
+# Creates the router and the nodes, on which the daemons are then started.
 nodes_create() {
     local i
     head_link || return

@@ -152,6 +152,27 @@ traces() {
     ((spent > 740000))
 }
 
+# The kernel's table of neighbors has room for 1024 that are not permanent, of
+# all clusters together.
+@test "32 nodes come up and talk, each with one neighbor" {
+    devcluster up --name "$DT_CLUSTER-b" --nodes 32 --plugin none
+    dt_b() { devcluster run --name "$DT_CLUSTER-b" "$@"; }
+    run -0 --separate-stderr dt_b srun --quiet -N32 hostname
+    [[ $(sort <<<"$output") == "$(printf 'n%d\n' {1..32} | sort)" ]]
+    # each node to all others, also to one that does not exist
+    run -0 --separate-stderr dt_b srun --quiet -N32 bash -c '
+        for i in {1..33}; do
+            echo >/dev/udp/10.11.12.$i/9
+        done
+        ip -4 neigh | grep -vc "10.11.12.254 dev eth0 .* PERMANENT"
+        ip -4 neigh | wc -l'
+    [[ $(sort <<<"$output" | uniq -c | xargs) == "32 0 32 1" ]]
+    ((${#lines[@]} == 64))
+    run -0 dt_b ip -4 neigh
+    [[ $(grep -c PERMANENT <<<"$output") == 32 ]]
+    run -0 dt_b --node n32 bash -c 'echo hello >/dev/tcp/10.11.12.1/6818'
+}
+
 @test "kill cuts a node off, and its job ends" {
     devcluster up --name "$DT_CLUSTER-b" --nodes 2 --plugin none
     dt_b() { devcluster run --name "$DT_CLUSTER-b" "$@"; }

@@ -202,13 +202,17 @@ tensorflow out of launch.frameworks"* ]]
     [[ $output == "$line"$'\n'"$line" ]]
 }
 
+# rename_link NODE OLD NEW: routes by way of a link end with it.
+rename_link() {
+    dt_run --node "$1" sh -c "ip link set $2 down && ip link set $2 name $3 &&
+        ip link set $3 up && ip route add 10.11.12.0/24 via 10.11.12.254"
+}
+
 @test "each node has its own interface, and a step of one node has none" {
-    dt_run --node n3 sh -c 'ip link set eth0 down && ip link set eth0 name ib7 &&
-        ip link set ib7 up'
+    rename_link n3 eth0 ib7
     run -0 dt_srun -w n[1-3] --disttrain=c.yaml sh -c 'echo $RANK \
         $NCCL_SOCKET_IFNAME $GLOO_SOCKET_IFNAME $TP_SOCKET_IFNAME'
-    dt_run --node n3 sh -c 'ip link set ib7 down &&
-        ip link set ib7 name eth0 && ip link set eth0 up'
+    rename_link n3 ib7 eth0
     diff <(sort <<<"$output") <(printf '%s\n' '0 =eth0 eth0 eth0' \
         '1 =eth0 eth0 eth0' '2 =ib7 ib7 ib7')
     run -0 dt_srun -n2 -N1 --disttrain=c.yaml \
