@@ -43,8 +43,6 @@ void dt_safetensors_close(struct dt_safetensors *st)
         struct st_part *part = &st->parts[i];
         if (part->map)
             munmap((void *)(uintptr_t)part->map, part->bytes);
-        if (part->fd >= 0)
-            close(part->fd);
         json_decref(part->header);
         free(part->path);
     }

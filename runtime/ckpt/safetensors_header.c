@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/foreign.h"
 #include "base/guard.h"
@@ -50,8 +51,9 @@ int dt_safetensors_verify(const struct st_part *part, int result,
                           struct dt_error *err)
 {
     struct stat st;
-    if (result == 0 && fstat(part->fd, &st) == 0 &&
-        (size_t)st.st_size == part->bytes)
+    if (result == 0 &&
+        (stat(part->path, &st) < 0 || st.st_ino != part->inode ||
+         st.st_dev != part->device || (size_t)st.st_size == part->bytes))
         return 0;
     return dt_error_set(err, EX_IOERR,
                         "%s: changed its size while it was read, or its disk "
@@ -64,29 +66,41 @@ static int out_of_memory(const struct st_part *part, struct dt_error *err)
     return dt_error_set(err, EX_OSERR, "%s: out of memory", part->path);
 }
 
-/* Opens with O_NONBLOCK, since a FIFO would block forever. */
-static int map_file(struct st_part *part, struct dt_error *err)
+static int map_file(struct st_part *part, int fd, struct dt_error *err)
 {
     struct stat st;
-    part->fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (part->fd < 0 || fstat(part->fd, &st) < 0)
+    if (fstat(fd, &st) < 0)
         return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", part->path,
                             strerror(errno));
     if (!S_ISREG(st.st_mode))
         return dt_error_set(err, EX_NOINPUT, "%s: not a regular file",
                             part->path);
+    part->device = st.st_dev;
+    part->inode = st.st_ino;
     part->bytes = (size_t)st.st_size;
     if (part->bytes < 8)
         return dt_safetensors_bad(
             part->path, err,
             "not a safetensors file: %zu bytes, shorter than the header length",
             part->bytes);
-    void *map = mmap(NULL, part->bytes, PROT_READ, MAP_SHARED, part->fd, 0);
+    void *map = mmap(NULL, part->bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         return dt_error_set(err, EX_IOERR, "%s: cannot map %zu bytes: %s",
                             part->path, part->bytes, strerror(errno));
     part->map = map;
     return 0;
+}
+
+/* Opens with O_NONBLOCK, since a FIFO would block forever. */
+static int open_file(struct st_part *part, struct dt_error *err)
+{
+    int fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", part->path,
+                            strerror(errno));
+    int rc = map_file(part, fd, err);
+    close(fd);
+    return rc;
 }
 
 /* --- the text of the header --- */
@@ -340,11 +354,10 @@ int dt_safetensors_add(struct dt_safetensors *st, const char *path,
                        struct dt_error *err)
 {
     struct st_part *part = &st->parts[st->part_count++];
-    part->fd = -1;
     part->path = strdup(path);
     if (!part->path)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
-    if (map_file(part, err) < 0 || read_header(part, err) < 0)
+    if (open_file(part, err) < 0 || read_header(part, err) < 0)
         return -1;
     return parse_entries(st, part, err);
 }

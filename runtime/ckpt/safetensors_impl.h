@@ -4,6 +4,7 @@
 #define DT_CKPT_SAFETENSORS_IMPL_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <jansson.h>
 
@@ -20,10 +21,13 @@ struct st_dtype {
     int dtype; /* enum dt_dtype, or -1 if there is none for it */
 };
 
-/* One file. */
+/* One file. It is mapped and not open, as a checkpoint of a thousand ranks has
+ * more files than a process may open.
+ */
 struct st_part {
     char *path;
-    int fd;
+    dev_t device; /* with inode: which file it is */
+    ino_t inode;
     const char *map; /* of the whole file; touched in dt_guard_run only */
     size_t bytes;
     uint64_t data; /* offset in the file at which the data starts */
@@ -74,7 +78,8 @@ int dt_safetensors_bad(const char *path, struct dt_error *err, const char *fmt,
 /* To call after dt_guard_run has read from the mapping, with its `result`:
  * checks that all of the data was there. If the file was truncated, pages
  * beyond the new end fail in dt_guard_run, but the rest of the last page reads
- * as zeros, so the size is checked again, too. -1: EX_IOERR.
+ * as zeros, so the size is checked again, too. A file that has been removed or
+ * replaced meanwhile stays mapped, whole. -1: EX_IOERR.
  */
 int dt_safetensors_verify(const struct st_part *part, int result,
                           struct dt_error *err);

@@ -61,6 +61,7 @@ check_PROGRAMS += \
 	tests/unit/test_pair_batches \
 	tests/unit/test_pair_rows \
 	tests/unit/test_pairs \
+	tests/unit/test_parts \
 	tests/unit/test_plan \
 	tests/unit/test_proc \
 	tests/unit/test_preference \
