@@ -3,16 +3,16 @@
  * launch_pmix.c - the world of a PMIx server: srun, mpirun, prterun, flux
  *
  * PMIx calls can hang forever when client and server do not fit together, so
- * each of them runs in a thread of its own and is waited for with a deadline.
- * A thread that hangs is left behind: the process is about to give up anyway.
- * Those threads, and the ones that libpmix starts, take no signals.
+ * each of those that block runs in a thread of its own and is waited for with a
+ * deadline. A thread that hangs is left behind: the process is about to give up
+ * anyway. Those threads, and the ones that libpmix starts, take no signals.
+ * Their number, and that of look-ups at the start, does not grow with the
+ * ranks.
  */
 #include "config.h"
 
 #include <limits.h>
 #include <pmix.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "launch/call.h"
 #include "launch/launch_impl.h"
 
 enum {
@@ -38,62 +38,38 @@ struct pmix {
     unsigned fences; /* done or tried */
 };
 
-/* One call into PMIx, or one answer of it. Shared by the one who waits and the
- * one who finishes; the last of them frees it.
- */
+/* One call into PMIx, or one answer of it. */
 struct task {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    int holders;
-    bool done;
-    pmix_status_t status;
-    pmix_status_t (*call)(struct task *task);
+    struct dt_call base;
     pmix_proc_t proc;
     char key[PMIX_MAX_KEYLEN + 1];
     pmix_value_t *value;
-    int code; /* of abort */
+    int code;     /* of abort */
+    char **hosts; /* [size], of call_hosts */
+    uint32_t size;
 };
 
-static struct task *task_create(pmix_status_t (*call)(struct task *task))
+static void task_fini(struct dt_call *call)
+{
+    struct task *task = (struct task *)call;
+    if (task->value)
+        PMIX_VALUE_RELEASE(task->value);
+    for (uint32_t r = 0; task->hosts && r < task->size; r++)
+        free(task->hosts[r]);
+    free(task->hosts);
+}
+
+static struct task *task_create(int (*run)(struct dt_call *call))
 {
     struct task *task = calloc(1, sizeof(*task));
-    pthread_condattr_t attr;
-    if (!task)
-        return NULL;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_mutex_init(&task->mutex, NULL);
-    pthread_cond_init(&task->cond, &attr);
-    pthread_condattr_destroy(&attr);
-    task->holders = 2;
-    task->call = call;
+    if (task)
+        dt_call_init(&task->base, run, task_fini);
     return task;
 }
 
 static void task_drop(struct task *task)
 {
-    bool last;
-    pthread_mutex_lock(&task->mutex);
-    last = --task->holders == 0;
-    pthread_mutex_unlock(&task->mutex);
-    if (!last)
-        return;
-    if (task->value)
-        PMIX_VALUE_RELEASE(task->value);
-    pthread_cond_destroy(&task->cond);
-    pthread_mutex_destroy(&task->mutex);
-    free(task);
-}
-
-/* The finishing side's last touch of the task. */
-static void task_finish(struct task *task, pmix_status_t status)
-{
-    pthread_mutex_lock(&task->mutex);
-    task->status = status;
-    task->done = true;
-    pthread_cond_signal(&task->cond);
-    pthread_mutex_unlock(&task->mutex);
-    task_drop(task);
+    dt_call_drop(&task->base);
 }
 
 /* The status of the task; PMIX_ERR_TIMEOUT if it is not done by `deadline`. */
@@ -101,58 +77,73 @@ static pmix_status_t task_wait(struct task *task,
                                const struct timespec *deadline)
 {
     pmix_status_t status;
-    int rc = 0;
-    pthread_mutex_lock(&task->mutex);
-    while (!task->done && rc == 0)
-        rc = pthread_cond_timedwait(&task->cond, &task->mutex, deadline);
-    status = task->done ? task->status : PMIX_ERR_TIMEOUT;
-    pthread_mutex_unlock(&task->mutex);
-    return status;
+    return dt_call_wait(&task->base, deadline, &status) ? status
+                                                        : PMIX_ERR_TIMEOUT;
 }
 
-static void *task_main(void *arg)
-{
-    struct task *task = arg;
-    task_finish(task, task->call(task));
-    return NULL;
-}
-
-/* Runs task->call in a thread that takes no signals. */
+/* Runs the task in a thread. */
 static pmix_status_t task_run(struct task *task, int timeout_ms)
 {
     struct timespec deadline = dt_clock_in(CLOCK_MONOTONIC, timeout_ms);
-    pthread_t thread;
-    if (dt_thread_start(&thread, NULL, task_main, task) != 0) {
-        task_finish(task, PMIX_ERR_NOMEM);
-        return PMIX_ERR_NOMEM;
-    }
-    pthread_detach(thread);
+    dt_call_start(&task->base, PMIX_ERR_NOMEM);
     return task_wait(task, &deadline);
 }
 
-static pmix_status_t call_init(struct task *task)
+static int call_init(struct dt_call *call)
 {
+    struct task *task = (struct task *)call;
     return PMIx_Init(&task->proc, NULL, 0);
 }
 
-static pmix_status_t call_finalize(struct task *task)
+static int call_finalize(struct dt_call *call)
 {
-    (void)task;
+    (void)call;
     return PMIx_Finalize(NULL, 0);
 }
 
-static pmix_status_t call_abort(struct task *task)
+static int call_abort(struct dt_call *call)
 {
+    struct task *task = (struct task *)call;
     return PMIx_Abort(task->code, task->key, NULL, 0);
 }
 
-static pmix_status_t call_get(struct task *task)
+/* Notes in task->hosts who is on `node`. */
+static pmix_status_t add_node(struct task *task, const char *node)
 {
-    return PMIx_Get(&task->proc, task->key, NULL, 0, &task->value);
+    pmix_proc_t *procs = NULL;
+    size_t count = 0;
+    pmix_status_t status =
+        PMIx_Resolve_peers(node, task->proc.nspace, &procs, &count);
+    for (size_t i = 0; status == PMIX_SUCCESS && i < count; i++) {
+        uint32_t r = procs[i].rank;
+        if (r >= task->size || task->hosts[r] ||
+            !(task->hosts[r] = strdup(node)))
+            status = PMIX_ERROR;
+    }
+    if (procs)
+        PMIX_PROC_FREE(procs, count);
+    return status;
 }
 
-static pmix_status_t call_fence(struct task *task)
+/* One look-up for each node, and none for each rank. */
+static int call_hosts(struct dt_call *call)
 {
+    struct task *task = (struct task *)call;
+    char *nodes = NULL, *left, *node;
+    pmix_status_t status = PMIx_Resolve_nodes(task->proc.nspace, &nodes);
+    left = nodes;
+    while (status == PMIX_SUCCESS && (node = strsep(&left, ",")))
+        status = add_node(task, node);
+    free(nodes);
+    for (uint32_t r = 0; status == PMIX_SUCCESS && r < task->size; r++)
+        if (!task->hosts[r])
+            status = PMIX_ERR_NOT_FOUND;
+    return status;
+}
+
+static int call_fence(struct dt_call *call)
+{
+    struct task *task = (struct task *)call;
     bool yes = true;
     pmix_info_t collect;
     pmix_status_t status = PMIx_Commit();
@@ -166,13 +157,28 @@ static pmix_status_t call_fence(struct task *task)
     return status;
 }
 
+/* PMIx keeps `value`. */
+static void on_value(pmix_status_t status, pmix_value_t *value, void *arg)
+{
+    struct task *task = arg;
+    if (status == PMIX_SUCCESS) {
+        PMIX_VALUE_CREATE(task->value, 1);
+        if (task->value)
+            PMIX_VALUE_XFER(status, task->value, value);
+        else
+            status = PMIX_ERR_NOMEM;
+    }
+    dt_call_finish(&task->base, status);
+}
+
 /* A finished get of `key` of `rank`, to be dropped by the caller; NULL and err
  * if there is no answer.
  */
 static struct task *fetch(struct pmix *p, pmix_rank_t rank, const char *key,
                           struct dt_error *err)
 {
-    struct task *task = task_create(call_get);
+    struct timespec deadline = dt_clock_in(CLOCK_MONOTONIC, CALL_MS);
+    struct task *task = task_create(NULL);
     pmix_status_t status;
     if (!task) {
         dt_error_set(err, EX_OSERR, "launch/pmix: no memory");
@@ -181,7 +187,10 @@ static struct task *fetch(struct pmix *p, pmix_rank_t rank, const char *key,
     task->proc = p->self;
     task->proc.rank = rank;
     snprintf(task->key, sizeof(task->key), "%s", key);
-    status = task_run(task, CALL_MS);
+    status = PMIx_Get_nb(&task->proc, task->key, NULL, 0, on_value, task);
+    if (status != PMIX_SUCCESS)
+        dt_call_finish(&task->base, status);
+    status = task_wait(task, &deadline);
     if (status == PMIX_SUCCESS)
         return task;
     task_drop(task);
@@ -256,7 +265,7 @@ static int pmix_get(struct dt_launch *launch, int rank, const char *key,
 static void on_roll(pmix_status_t status, pmix_value_t *value, void *arg)
 {
     (void)value;
-    task_finish(arg, status);
+    dt_call_finish(arg, status);
 }
 
 /* Key that a rank puts on its way into fence number `fence`. */
@@ -284,7 +293,7 @@ static void name_missing(struct pmix *p, char *text, size_t bytes)
         pmix_status_t status = PMIx_Get_nb(&tasks[r]->proc, tasks[r]->key, NULL,
                                            0, on_roll, tasks[r]);
         if (status != PMIX_SUCCESS)
-            task_finish(tasks[r], status);
+            dt_call_finish(&tasks[r]->base, status);
     }
     for (int r = 0; tasks && r < p->base.size; r++) {
         if (!tasks[r])
@@ -310,7 +319,7 @@ static int pmix_fence(struct dt_launch *launch, int timeout_ms,
     p->fences++;
     roll_key(key, sizeof(key), p->fences);
     if (pmix_put(launch, key, "", 1, err) < 0) {
-        task->holders = 1;
+        task_drop(task); /* for the thread that there will not be */
         task_drop(task);
         return -1;
     }
@@ -367,17 +376,25 @@ static const struct dt_launch_backend pmix_backend = {
 /* Host names as the launcher knows them, where it tells. */
 static int ask_hosts(struct pmix *p)
 {
-    for (int r = 0; r < p->base.size; r++) {
-        struct task *task = fetch(p, (pmix_rank_t)r, PMIX_HOSTNAME, NULL);
-        if (!task)
-            return -1;
-        if (task->value->type == PMIX_STRING) {
+    struct task *task = task_create(call_hosts);
+    pmix_status_t status = PMIX_ERR_NOMEM;
+    if (!task)
+        return -1;
+    task->proc = p->self;
+    task->size = (uint32_t)p->base.size;
+    task->hosts = calloc(task->size, sizeof(*task->hosts));
+    if (!task->hosts)
+        dt_call_finish(&task->base, status);
+    else
+        status = task_run(task, CALL_MS);
+    if (status == PMIX_SUCCESS)
+        for (uint32_t r = 0; r < task->size; r++) {
             free(p->base.hosts[r]);
-            p->base.hosts[r] = strdup(task->value->data.string);
+            p->base.hosts[r] = task->hosts[r];
+            task->hosts[r] = NULL;
         }
-        task_drop(task);
-    }
-    return 0;
+    task_drop(task);
+    return status == PMIX_SUCCESS ? 0 : -1;
 }
 
 /* Host names as the hosts themselves know them. */

@@ -9,6 +9,8 @@ runtime_libdisttrain_a_SOURCES += \
 
 if HAVE_PMIX
 runtime_libdisttrain_a_SOURCES += \
+	runtime/launch/call.c \
+	runtime/launch/call.h \
 	runtime/launch/launch_pmix.c
 else
 runtime_libdisttrain_a_SOURCES += \

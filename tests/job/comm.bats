@@ -47,6 +47,52 @@ probe=$DT_BUILDDIR/tests/job/comm_probe
     [[ $output == *"rank 2 of 3, local 2 of 3, on n1, pmix, gloo, sum 3"* ]]
 }
 
+# count_calls LIBRARY FUNCTION...: makes a library to preload, which writes how
+# often each function was called to $COUNT_DIR/<rank>.
+count_calls() {
+    local f
+    {
+        printf '#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n'
+        printf '#include <stdlib.h>\n'
+        for f in "${@:2}"; do
+            cat <<END
+static int n_$f;
+long $f(long a, long b, long c, long d, long e, long g)
+{
+    long (*f)(long, long, long, long, long, long) = dlsym(RTLD_NEXT, "$f");
+    __atomic_add_fetch(&n_$f, 1, __ATOMIC_SEQ_CST);
+    return f(a, b, c, d, e, g);
+}
+END
+        done
+        printf '__attribute__((destructor)) static void report(void)\n{\n'
+        printf 'char path[200];\nif (!getenv("PMIX_RANK")) return;\n'
+        printf 'snprintf(path, 200, "%%s/%%s", getenv("COUNT_DIR"),\n'
+        printf 'getenv("PMIX_RANK"));\nFILE *f = fopen(path, "w");\n'
+        for f in "${@:2}"; do
+            printf 'fprintf(f, "%s %%d\\n", n_%s);\n' "$f" "$f"
+        done
+        printf 'fclose(f);\n}\n'
+    } >"$1.c"
+    cc -w -shared -fPIC -o "$1" "$1.c"
+}
+
+# The sixth argument of PMIx_Get_nb is the last one of these functions.
+@test "twice the ranks take no more threads, and no more look-ups of hosts" {
+    dt_need_pmix
+    local dir=$BATS_TEST_TMPDIR n f
+    count_calls "$dir/count.so" pthread_create PMIx_Resolve_peers
+    for n in 4 8; do
+        mkdir "$dir/$n"
+        run -0 dt_run env COUNT_DIR="$dir/$n" srun --quiet --mpi=pmix -N4 \
+            -n$n env LD_PRELOAD="$dir/count.so" "$probe" hello
+        (($(cat "$dir/$n/"* | grep -c "PMIx_Resolve_peers 4") == n))
+    done
+    for f in "$dir/8/"[0-7]; do
+        diff <(grep pthread "$dir/4/0") <(grep pthread "$f")
+    done
+}
+
 @test "mpirun starts the same program" {
     command -v mpirun >/dev/null || skip "mpirun is not installed"
     run -0 dt_run env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
