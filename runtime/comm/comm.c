@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "comm/impl.h"
@@ -36,16 +37,65 @@ struct dt_comm *dt_comm_create(const char *backend,
     return NULL;
 }
 
+/* Ends a world and its groups. */
+static void destroy(struct dt_comm *comm, const struct dt_error *why)
+{
+    struct dt_comm *next;
+    if (!comm)
+        return;
+    assert(!comm->world);
+    struct dt_comm *group = comm->groups;
+    comm->backend->destroy(comm, why);
+    for (; group; group = next) {
+        next = group->next;
+        free(group->ranks);
+        free(group);
+    }
+}
+
 void dt_comm_destroy(struct dt_comm *comm)
 {
-    if (comm)
-        comm->backend->destroy(comm, NULL);
+    destroy(comm, NULL);
 }
 
 void dt_comm_abandon(struct dt_comm *comm, const struct dt_error *why)
 {
-    if (comm)
-        comm->backend->destroy(comm, why);
+    destroy(comm, why);
+}
+
+/* The communicator that has the connections and the queue. */
+static struct dt_comm *world_of(struct dt_comm *comm)
+{
+    return comm->world ? comm->world : comm;
+}
+
+struct dt_comm *dt_comm_group(struct dt_comm *comm, const int *ranks, int count,
+                              struct dt_error *err)
+{
+    struct dt_comm *group = calloc(1, sizeof(*group));
+    int *copy = calloc((size_t)count, sizeof(*copy));
+    assert(!comm->world);
+    if (!group || !copy) {
+        free(group);
+        free(copy);
+        dt_error_set(err, EX_OSERR, "comm: no memory for a group");
+        return NULL;
+    }
+    memcpy(copy, ranks, (size_t)count * sizeof(*copy));
+    *group = (struct dt_comm){.backend = comm->backend,
+                              .rank = -1,
+                              .size = count,
+                              .next = comm->groups,
+                              .world = comm,
+                              .ranks = copy};
+    for (int i = 0; i < count; i++)
+        if (copy[i] == comm->rank)
+            group->rank = i;
+    assert(group->rank >= 0);
+    comm->groups = group;
+    if (comm->backend->group && comm->backend->group(comm, group, err) < 0)
+        return NULL;
+    return group;
 }
 
 int dt_comm_rank(const struct dt_comm *comm)
@@ -61,6 +111,21 @@ int dt_comm_size(const struct dt_comm *comm)
 const char *dt_comm_backend(const struct dt_comm *comm)
 {
     return comm->backend->name;
+}
+
+const char *dt_comm_host(const struct dt_comm *comm, int rank)
+{
+    const struct dt_comm *world = comm->world ? comm->world : comm;
+    return world->backend->host(world, dt_comm_world_rank(comm, rank));
+}
+
+static int start(struct dt_comm *comm, const struct dt_op *op,
+                 dt_ticket_t *ticket, struct dt_error *err)
+{
+    struct dt_comm *world = world_of(comm);
+    struct dt_op here = *op;
+    here.on = comm;
+    return world->backend->start(world, &here, ticket, err);
 }
 
 static void assert_reducible(struct dt_view v, enum dt_dtype wire)
@@ -84,7 +149,7 @@ int dt_comm_all_reduce(struct dt_comm *comm, struct dt_view v,
         all_reduce.scalars = dt_view_f64(v);
         all_reduce.scalar_count = v.count;
     }
-    return comm->backend->start(comm, &all_reduce, ticket, err);
+    return start(comm, &all_reduce, ticket, err);
 }
 
 int dt_comm_reduce_scatter(struct dt_comm *comm, struct dt_view v,
@@ -93,19 +158,19 @@ int dt_comm_reduce_scatter(struct dt_comm *comm, struct dt_view v,
 {
     assert_reducible(v, wire);
     assert(v.count % (size_t)comm->size == 0);
-    return comm->backend->start(comm,
-                                &(struct dt_op){.kind = DT_OP_REDUCE_SCATTER,
-                                                .view = v,
-                                                .reduce = op,
-                                                .wire = wire},
-                                ticket, err);
+    return start(comm,
+                 &(struct dt_op){.kind = DT_OP_REDUCE_SCATTER,
+                                 .view = v,
+                                 .reduce = op,
+                                 .wire = wire},
+                 ticket, err);
 }
 
 int dt_comm_all_gather(struct dt_comm *comm, struct dt_view v,
                        dt_ticket_t *ticket, struct dt_error *err)
 {
     assert(v.count % (size_t)comm->size == 0);
-    return comm->backend->start(
+    return start(
         comm,
         &(struct dt_op){.kind = DT_OP_ALL_GATHER, .view = v, .wire = v.dtype},
         ticket, err);
@@ -115,7 +180,7 @@ int dt_comm_broadcast(struct dt_comm *comm, struct dt_view v, int root,
                       dt_ticket_t *ticket, struct dt_error *err)
 {
     assert(root >= 0 && root < comm->size);
-    return comm->backend->start(
+    return start(
         comm,
         &(struct dt_op){
             .kind = DT_OP_BROADCAST, .view = v, .wire = v.dtype, .root = root},
@@ -124,14 +189,16 @@ int dt_comm_broadcast(struct dt_comm *comm, struct dt_view v, int root,
 
 int dt_comm_wait(struct dt_comm *comm, dt_ticket_t ticket, struct dt_error *err)
 {
-    return comm->backend->wait(comm, ticket, err);
+    struct dt_comm *world = world_of(comm);
+    return world->backend->wait(world, ticket, err);
 }
 
 int dt_comm_wait_event(struct dt_comm *comm, const struct dt_device *device,
                        struct dt_event *event, struct dt_error *err)
 {
-    if (comm->backend->wait_event)
-        return comm->backend->wait_event(comm, device, event, err);
+    struct dt_comm *world = world_of(comm);
+    if (world->backend->wait_event)
+        return world->backend->wait_event(world, device, event, err);
     return dt_event_wait(device, event, err);
 }
 
@@ -139,9 +206,9 @@ static int run(struct dt_comm *comm, const struct dt_op *op,
                struct dt_error *err)
 {
     dt_ticket_t ticket;
-    if (comm->backend->start(comm, op, &ticket, err) < 0)
+    if (start(comm, op, &ticket, err) < 0)
         return -1;
-    return comm->backend->wait(comm, ticket, err);
+    return dt_comm_wait(comm, ticket, err);
 }
 
 int dt_comm_barrier(struct dt_comm *comm, struct dt_error *err)

@@ -79,11 +79,28 @@ void dt_comm_destroy(struct dt_comm *comm);
  */
 void dt_comm_abandon(struct dt_comm *comm, const struct dt_error *why);
 
-/* This process in the world, how many there are, and "self", "gloo" or "nccl".
+/* A communicator of ranks[count] of the world `comm`, in this order: rank i of it
+ * is ranks[i] of the world. All ranks of the world make it together, each with
+ * the list that has itself; members pass equal lists, and no rank is in two.
+ * Operations of the world and of all its groups make one order, in which every
+ * rank starts as many as the others; in a group of one nothing is moved or
+ * rounded. Errors name ranks of the world. It lives as long as the world, which
+ * frees it. NULL and err: EX_OSERR, or EX_UNAVAILABLE if a peer is lost.
+ */
+struct dt_comm *dt_comm_group(struct dt_comm *comm, const int *ranks, int count,
+                              struct dt_error *err);
+
+/* This process in the world or group, how many there are, and "self", "gloo" or
+ * "nccl".
  */
 int dt_comm_rank(const struct dt_comm *comm);
 int dt_comm_size(const struct dt_comm *comm);
 const char *dt_comm_backend(const struct dt_comm *comm);
+
+/* The host of a rank of `comm`, as dt_comm_world gave it; any name in a world of
+ * one.
+ */
+const char *dt_comm_host(const struct dt_comm *comm, int rank);
 
 /* v = op over ranks of v, in place. `wire` is what travels: DT_F32, or DT_BF16
  * for half the bytes (each contribution is rounded once, sums are made in

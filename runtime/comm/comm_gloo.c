@@ -23,7 +23,7 @@ static int all_reduce(struct dt_messages *m, const struct dt_op *op,
                       struct dt_error *err)
 {
     size_t bytes = op->view.count * dt_dtype_bytes(op->wire);
-    if (dt_direct_is_small(bytes, m->peers->size))
+    if (dt_direct_is_small(bytes, op->on->size))
         return dt_direct_all_reduce(m, op, err);
     return dt_pipeline_run(m, op, err);
 }
@@ -48,7 +48,7 @@ static int run_op(struct dt_messages *m, const struct dt_op *op,
         return dt_error_set(err, EX_UNAVAILABLE,
                             "lost rank %d on %s: DISTTRAIN_FAULT",
                             m->peers->rank, m->peers->hosts[m->peers->rank]);
-    if (op->view.count + op->scalar_count == 0)
+    if (op->view.count + op->scalar_count == 0 || op->on->size == 1)
         return 0;
     return kinds[op->kind].run(m, op, err);
 }
@@ -85,6 +85,11 @@ static int gloo_wait(struct dt_comm *comm, dt_ticket_t ticket,
     return dt_queue_wait(((struct gloo *)comm)->queue, ticket, err);
 }
 
+static const char *gloo_host(const struct dt_comm *comm, int rank)
+{
+    return ((const struct gloo *)comm)->peers.hosts[rank];
+}
+
 static void gloo_destroy(struct dt_comm *comm, const struct dt_error *why)
 {
     struct gloo *g = (struct gloo *)comm;
@@ -100,6 +105,7 @@ static const struct dt_comm_backend gloo_backend = {
     .name = "gloo",
     .start = gloo_start,
     .wait = gloo_wait,
+    .host = gloo_host,
     .destroy = gloo_destroy,
 };
 
@@ -112,7 +118,8 @@ struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,
         dt_error_set(err, EX_OSERR, "comm/gloo: no memory");
         return NULL;
     }
-    g->base = (struct dt_comm){&gloo_backend, world->rank, world->size};
+    g->base = (struct dt_comm){
+        .backend = &gloo_backend, .rank = world->rank, .size = world->size};
     g->messages.peers = &g->peers;
     if (dt_peers_init(&g->peers, world, options, err) == 0)
         g->queue = dt_queue_create(gloo_run, gloo_leave, g, err);

@@ -10,14 +10,11 @@
 #include "base/fault.h"
 #include "comm/comm_nccl.h"
 #include "comm/nccl_bootstrap.h"
-#include "comm/nccl_wire.h"
 
 enum {
     SCALARS = 256, /* in one operation, at most */
     DRAIN_MS = 300,
     LEAVE_MS = 5000, /* for NCCL to close, when nothing is queued */
-    STAGING_BYTES = 32 << 20,
-    REGISTER_BYTES = 16 << 20, /* smaller memory is not worth registering */
 };
 
 /* Begins operation started + 1: it comes after what is in the compute stream.
@@ -66,111 +63,6 @@ static int end_operation(struct dt_nccl_queue *queue, struct dt_error *err)
     return 0;
 }
 
-/* --- bf16 on the wire --- */
-
-static int allocate_staging(struct dt_nccl_queue *queue, size_t bytes,
-                            struct dt_error *err)
-{
-    if (queue->send)
-        return 0;
-    if (dt_nccl_check_cuda(cudaMalloc((void **)&queue->send, bytes),
-                           "cudaMalloc", err) < 0 ||
-        dt_nccl_check_cuda(cudaMalloc((void **)&queue->receive, bytes),
-                           "cudaMalloc", err) < 0) {
-        dt_error_prefix(err, "%zu bytes for gradients in bf16", 2 * bytes);
-        return dt_nccl_queue_fail(queue, err);
-    }
-    dt_nccl_register(queue->nccl, queue->send, bytes);
-    dt_nccl_register(queue->nccl, queue->receive, bytes);
-    return 0;
-}
-
-/* Everybody's parts go to their owners, are added there, and, for an
- * all-reduce, come back.
- */
-static int swap_parts(struct dt_nccl_queue *queue, const struct dt_op *op,
-                      const struct dt_wire *wire, struct dt_error *err)
-{
-    size_t bytes = wire->length * dt_dtype_bytes(DT_BF16);
-    int rank = queue->base.rank, rc;
-    dt_wire_narrow(&queue->own, wire, queue->send);
-    rc = dt_nccl_swap(queue->nccl, queue->receive, queue->send, bytes,
-                      queue->own.cuda, err);
-    if (dt_nccl_queue_wait_call(queue, rc, err) < 0)
-        return -1;
-    dt_wire_reduce(&queue->own, wire, queue->send + bytes * (size_t)rank,
-                   queue->receive, rank, op->reduce);
-    if (op->kind == DT_OP_REDUCE_SCATTER) {
-        dt_wire_widen(&queue->own, wire, queue->send, rank, 1);
-        return 0;
-    }
-    rc = dt_nccl_all_gather(queue->nccl, queue->send,
-                            bytes * (size_t)wire->parts, queue->own.cuda, err);
-    if (dt_nccl_queue_wait_call(queue, rc, err) < 0)
-        return -1;
-    dt_wire_widen(&queue->own, wire, queue->send, 0, wire->parts);
-    return 0;
-}
-
-/* Cuts the elements into what staging holds: an all-reduce into runs of
- * neighbors, which are cut into parts; a reduce-scatter into the same slice of
- * each part.
- */
-static int reduce_bf16(struct dt_nccl_queue *queue, const struct dt_op *op,
-                       struct dt_error *err)
-{
-    size_t size = (size_t)queue->base.size;
-    size_t room = STAGING_BYTES / dt_dtype_bytes(DT_BF16) / size / 8 * 8 + 8;
-    bool scatter = op->kind == DT_OP_REDUCE_SCATTER;
-    size_t count = scatter ? op->view.count / size : op->view.count;
-    size_t run = scatter ? room : room * size;
-    struct dt_wire wire = {.view = op->view, .parts = queue->base.size};
-    if (allocate_staging(queue, room * size * dt_dtype_bytes(DT_BF16), err) < 0)
-        return -1;
-    for (size_t first = 0; first < count; first += run) {
-        size_t n = count - first < run ? count - first : run;
-        if (!scatter)
-            n = (n + size - 1) / size;
-        wire.first = first;
-        wire.length = (n + 7) / 8 * 8;
-        wire.stride = scatter ? count : wire.length;
-        wire.end =
-            scatter || first + run > count ? op->view.count : first + run;
-        if (swap_parts(queue, op, &wire, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* --- operations --- */
-
-static int run_operation(struct dt_nccl_queue *queue, const struct dt_op *op,
-                         struct dt_error *err)
-{
-    struct dt_view v = op->view;
-    void *data = dt_view_data(v);
-    size_t bytes = v.count * dt_dtype_bytes(v.dtype);
-    cudaStream_t stream = queue->own.cuda;
-    bool reduces =
-        op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_REDUCE_SCATTER;
-    int rc;
-    if (reduces && v.dtype != DT_F64 && op->wire == DT_BF16)
-        return reduce_bf16(queue, op, err);
-    if (reduces && v.buf->bytes >= REGISTER_BYTES)
-        dt_nccl_register(queue->nccl, v.buf->data, v.buf->bytes);
-    if (op->kind == DT_OP_ALL_REDUCE)
-        rc = dt_nccl_all_reduce(queue->nccl, data, v.count, v.dtype, op->reduce,
-                                stream, err);
-    else if (op->kind == DT_OP_REDUCE_SCATTER)
-        rc = dt_nccl_reduce_scatter(queue->nccl, data, v.count, v.dtype,
-                                    op->reduce, stream, err);
-    else if (op->kind == DT_OP_ALL_GATHER)
-        rc = dt_nccl_all_gather(queue->nccl, data, bytes, stream, err);
-    else
-        rc = dt_nccl_broadcast(queue->nccl, data, bytes, op->root, stream, err);
-    return dt_nccl_queue_wait_call(queue, rc, err);
-}
-
 static int copy_scalars(struct dt_nccl_queue *queue, void *to, const void *from,
                         size_t count, enum cudaMemcpyKind way,
                         struct dt_error *err)
@@ -187,15 +79,16 @@ static int run_scalars(struct dt_nccl_queue *queue, const struct dt_op *op,
                        struct dt_error *err)
 {
     size_t n = op->scalar_count;
+    struct dt_nccl *nccl = dt_nccl_queue_nccl(queue, op);
     int rc;
     memcpy(queue->host_scalars, op->scalars, n * sizeof(double));
     if (begin_operation(queue, op, err) < 0 ||
         copy_scalars(queue, queue->scalars, queue->host_scalars, n,
                      cudaMemcpyHostToDevice, err) < 0)
         return -1;
-    rc = dt_nccl_all_reduce(queue->nccl, queue->scalars, n, DT_F64, op->reduce,
+    rc = dt_nccl_all_reduce(nccl, queue->scalars, n, DT_F64, op->reduce,
                             queue->own.cuda, err);
-    if (dt_nccl_queue_wait_call(queue, rc, err) < 0 ||
+    if (dt_nccl_queue_wait_call(queue, nccl, rc, err) < 0 ||
         copy_scalars(queue, queue->host_scalars, queue->scalars, n,
                      cudaMemcpyDeviceToHost, err) < 0 ||
         end_operation(queue, err) < 0 ||
@@ -222,9 +115,10 @@ static int nccl_start(struct dt_comm *comm, const struct dt_op *op,
             if (run_scalars(queue, &some, err) < 0)
                 return -1;
         }
-    } else if (op->view.count > 0) {
+    } else if (op->view.count > 0 && op->on->size > 1) {
         if (begin_operation(queue, op, err) < 0 ||
-            run_operation(queue, op, err) < 0 || end_operation(queue, err) < 0)
+            dt_nccl_queue_run(queue, op, err) < 0 ||
+            end_operation(queue, err) < 0)
             return -1;
     }
     *ticket = queue->started;
@@ -304,7 +198,7 @@ static void nccl_destroy(struct dt_comm *comm, const struct dt_error *why)
         dt_peers_leave(&queue->peers, why);
         queue->state = DT_NCCL_APART;
     }
-    if (!dt_nccl_destroy(queue->nccl, !why, why ? DRAIN_MS : LEAVE_MS))
+    if (!dt_nccl_queue_end(queue, !why, why ? DRAIN_MS : LEAVE_MS))
         queue->state = DT_NCCL_STUCK;
     free_memory(queue);
     if (queue->peers.transport)
@@ -313,14 +207,6 @@ static void nccl_destroy(struct dt_comm *comm, const struct dt_error *why)
     dt_peers_fini(&queue->peers);
     free(queue);
 }
-
-static const struct dt_comm_backend nccl_backend = {
-    .name = "nccl",
-    .start = nccl_start,
-    .wait = nccl_wait,
-    .wait_event = nccl_wait_event,
-    .destroy = nccl_destroy,
-};
 
 /* What NCCL reads from the environment, unless the user has said otherwise. */
 static void set_variables(const struct dt_comm_options *options)
@@ -397,9 +283,37 @@ static int connect_gpus(struct dt_nccl_queue *queue,
         dt_nccl_create(queue->base.rank, queue->base.size, ids, id_count, err);
     if (!queue->nccl)
         return dt_nccl_queue_fail(queue, err);
-    if (dt_nccl_queue_wait_call(queue, 0, err) < 0)
+    if (dt_nccl_queue_wait_call(queue, queue->nccl, 0, err) < 0)
         return -1;
     return end_operation(queue, err);
+}
+
+static int nccl_group(struct dt_comm *comm, struct dt_comm *group,
+                      struct dt_error *err)
+{
+    struct dt_nccl_queue *queue = (struct dt_nccl_queue *)comm;
+    struct dt_nccl_operation *slot =
+        &queue->slots[(queue->started + 1) % DT_NCCL_QUEUE_SLOTS];
+    if (dt_nccl_queue_has_failed(queue))
+        return dt_nccl_queue_watch(queue, err);
+    if (dt_nccl_queue_finish(queue, queue->started, err) < 0)
+        return -1;
+    snprintf(slot->what, sizeof(slot->what), "connecting a group of %d GPUs",
+             group->size);
+    queue->state = DT_NCCL_STARTING;
+    group->own = dt_nccl_split(queue->nccl, group->ranks[0], group->rank,
+                               group->rank, group->size, err);
+    if (!group->own)
+        return dt_nccl_queue_fail(queue, err);
+    if (dt_nccl_queue_wait_call(queue, queue->nccl, 0, err) < 0 ||
+        dt_nccl_queue_wait_call(queue, group->own, 0, err) < 0)
+        return -1;
+    return end_operation(queue, err);
+}
+
+static const char *nccl_host(const struct dt_comm *comm, int rank)
+{
+    return ((const struct dt_nccl_queue *)comm)->peers.hosts[rank];
 }
 
 static int join_world(struct dt_nccl_queue *queue,
@@ -427,6 +341,16 @@ static int join_world(struct dt_nccl_queue *queue,
     return rc;
 }
 
+static const struct dt_comm_backend nccl_backend = {
+    .name = "nccl",
+    .start = nccl_start,
+    .wait = nccl_wait,
+    .wait_event = nccl_wait_event,
+    .group = nccl_group,
+    .host = nccl_host,
+    .destroy = nccl_destroy,
+};
+
 struct dt_comm *dt_comm_nccl(const struct dt_comm_world *world,
                              const struct dt_comm_options *options,
                              struct dt_error *err)
@@ -438,7 +362,8 @@ struct dt_comm *dt_comm_nccl(const struct dt_comm_world *world,
         dt_error_set(err, EX_OSERR, "comm/nccl: no memory");
         return NULL;
     }
-    queue->base = (struct dt_comm){&nccl_backend, world->rank, world->size};
+    queue->base = (struct dt_comm){
+        .backend = &nccl_backend, .rank = world->rank, .size = world->size};
     queue->compute = options->stream;
     dt_fault_rank(world->rank); /* the module has its own */
     if (join_world(queue, world, options, err) == 0)

@@ -40,7 +40,7 @@ struct dt_nccl_queue {
     struct dt_comm base;
     struct dt_peers peers;
     struct dt_arrivals arrivals;
-    struct dt_nccl *nccl;
+    struct dt_nccl *nccl; /* of the world; a group has its own */
     enum dt_nccl_queue_state state;
     struct dt_error failure;
 
@@ -84,12 +84,24 @@ int dt_nccl_queue_fail(struct dt_nccl_queue *queue, struct dt_error *err);
  */
 int dt_nccl_queue_watch(struct dt_nccl_queue *queue, struct dt_error *err);
 
-/* Waits until the last call of NCCL is through, so that the next one may be
+/* Waits until the last call for `nccl` is through, so that the next one may be
  * made. `rc` is what it returned, with err if that was -1. -1: the queue has
  * failed.
  */
-int dt_nccl_queue_wait_call(struct dt_nccl_queue *queue, int rc,
-                            struct dt_error *err);
+int dt_nccl_queue_wait_call(struct dt_nccl_queue *queue, struct dt_nccl *nccl,
+                            int rc, struct dt_error *err);
+
+/* nccl_run.c: the communicator for an operation's world or group. */
+struct dt_nccl *dt_nccl_queue_nccl(const struct dt_nccl_queue *queue,
+                                   const struct dt_op *op);
+
+/* nccl_run.c: queues an operation on a view. -1: the queue has failed. */
+int dt_nccl_queue_run(struct dt_nccl_queue *queue, const struct dt_op *op,
+                      struct dt_error *err);
+
+/* Ends the communicators of groups and world as dt_nccl_destroy does. */
+bool dt_nccl_queue_end(struct dt_nccl_queue *queue, bool in_order,
+                       int timeout_ms);
 
 /* Waits until all up to operation n is done. -1: the queue has failed. */
 int dt_nccl_queue_finish(struct dt_nccl_queue *queue, uint64_t n,

@@ -25,6 +25,13 @@ static int self_wait(struct dt_comm *comm, dt_ticket_t ticket,
     return 0;
 }
 
+static const char *self_host(const struct dt_comm *comm, int rank)
+{
+    (void)comm;
+    (void)rank;
+    return "this host";
+}
+
 static void self_destroy(struct dt_comm *comm, const struct dt_error *why)
 {
     (void)why;
@@ -35,6 +42,7 @@ static const struct dt_comm_backend self_backend = {
     .name = "self",
     .start = self_start,
     .wait = self_wait,
+    .host = self_host,
     .destroy = self_destroy,
 };
 

@@ -15,9 +15,9 @@ bool dt_direct_is_small(size_t bytes, int size)
 }
 
 /* The rank that this one turns to i-th: not everybody to rank 0 first. */
-static int neighbor(const struct dt_messages *m, int i)
+static int neighbor(const struct dt_op *op, int i)
 {
-    return (m->peers->rank + i) % m->peers->size;
+    return (op->on->rank + i) % op->on->size;
 }
 
 /* Sends the `bytes` bytes of `mine` to all others, and waits until what rank r
@@ -26,8 +26,8 @@ static int neighbor(const struct dt_messages *m, int i)
 static int swap(struct dt_messages *m, const struct dt_op *op, void *mine,
                 size_t bytes, char *workspace, struct dt_error *err)
 {
-    for (int i = 1; i < m->peers->size; i++) {
-        int r = neighbor(m, i);
+    for (int i = 1; i < op->on->size; i++) {
+        int r = neighbor(op, i);
         if (dt_messages_post(m, op, DT_RECV, r, DT_PHASE_SWAP, 0,
                              workspace + bytes * (size_t)r, bytes, NULL,
                              err) < 0 ||
@@ -41,7 +41,7 @@ static int swap(struct dt_messages *m, const struct dt_op *op, void *mine,
 int dt_direct_reduce_scalars(struct dt_messages *m, const struct dt_op *op,
                              struct dt_error *err)
 {
-    int size = m->peers->size;
+    int size = op->on->size;
     size_t bytes = op->scalar_count * sizeof(double);
     char *workspace = dt_messages_workspace(
         m, (bytes + sizeof(double *)) * (size_t)size, err);
@@ -50,9 +50,8 @@ int dt_direct_reduce_scalars(struct dt_messages *m, const struct dt_op *op,
         return -1;
     parts = (void *)(workspace + bytes * (size_t)size);
     for (int r = 0; r < size; r++)
-        parts[r] = r == m->peers->rank
-                       ? op->scalars
-                       : (void *)(workspace + bytes * (size_t)r);
+        parts[r] = r == op->on->rank ? op->scalars
+                                     : (void *)(workspace + bytes * (size_t)r);
     dt_reduce_scalars(op->scalars, parts, size, op->scalar_count, op->reduce);
     return 0;
 }
@@ -60,7 +59,7 @@ int dt_direct_reduce_scalars(struct dt_messages *m, const struct dt_op *op,
 int dt_direct_all_reduce(struct dt_messages *m, const struct dt_op *op,
                          struct dt_error *err)
 {
-    size_t size = (size_t)m->peers->size, rank = (size_t)m->peers->rank;
+    size_t size = (size_t)op->on->size, rank = (size_t)op->on->rank;
     size_t count = op->view.count, bytes = count * dt_dtype_bytes(op->wire);
     size_t pointers = (bytes * size + 7) / 8 * 8;
     char *workspace =
@@ -89,8 +88,8 @@ static int post_part(struct dt_messages *m, const struct dt_op *op,
                      enum dt_direction direction, int peer, enum dt_phase phase,
                      int part, struct dt_error *err)
 {
-    size_t first = dt_op_part_first(op->view.count, m->peers->size, part);
-    size_t end = dt_op_part_first(op->view.count, m->peers->size, part + 1);
+    size_t first = dt_op_part_first(op->view.count, op->on->size, part);
+    size_t end = dt_op_part_first(op->view.count, op->on->size, part + 1);
     struct dt_view v = dt_view_slice(op->view, first, end - first);
     return dt_messages_post(m, op, direction, peer, phase, (size_t)part,
                             dt_view_data(v), v.count * dt_dtype_bytes(v.dtype),
@@ -100,10 +99,10 @@ static int post_part(struct dt_messages *m, const struct dt_op *op,
 int dt_direct_all_gather(struct dt_messages *m, const struct dt_op *op,
                          struct dt_error *err)
 {
-    for (int i = 1; i < m->peers->size; i++) {
-        int r = neighbor(m, i);
+    for (int i = 1; i < op->on->size; i++) {
+        int r = neighbor(op, i);
         if (post_part(m, op, DT_RECV, r, DT_PHASE_GATHER, r, err) < 0 ||
-            post_part(m, op, DT_SEND, r, DT_PHASE_GATHER, m->peers->rank, err) <
+            post_part(m, op, DT_SEND, r, DT_PHASE_GATHER, op->on->rank, err) <
                 0)
             return -1;
     }
@@ -116,7 +115,7 @@ int dt_direct_all_gather(struct dt_messages *m, const struct dt_op *op,
 int dt_direct_broadcast(struct dt_messages *m, const struct dt_op *op,
                         struct dt_error *err)
 {
-    int rank = m->peers->rank, size = m->peers->size;
+    int rank = op->on->rank, size = op->on->size;
     size_t bytes = op->view.count * dt_dtype_bytes(op->view.dtype);
     bool whole = size == 2 || dt_direct_is_small(bytes, size);
     for (int r = 0; r < size; r++) {

@@ -5,7 +5,7 @@
  *
  * Here are those that only move elements, and those of few elements, which go
  * from all to all in one step; pipeline.h has the other reductions. Each works
- * on all ranks of messages->peers. -1: EX_UNAVAILABLE or EX_OSERR; then
+ * on all ranks of op->on. -1: EX_UNAVAILABLE or EX_OSERR; then
  * messages may still come and go in the memory of op until the transport is
  * closed.
  */

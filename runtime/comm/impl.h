@@ -16,6 +16,7 @@ enum dt_op_kind {
 
 /* One operation, as its start function was called. */
 struct dt_op {
+    const struct dt_comm *on; /* the world or a group, whose parts are meant */
     enum dt_op_kind kind;
     struct dt_view view;
     enum dt_reduce reduce;
@@ -25,7 +26,7 @@ struct dt_op {
     size_t scalar_count;
 };
 
-/* Writes "all_reduce(1024 x f32)" to text. */
+/* Writes "all_reduce(1024 x f32)", or "... in a group of 2", to text. */
 void dt_op_describe(const struct dt_op *op, char *text, size_t bytes);
 
 /* First element of part `part` of `count` elements in `size` parts, whose
@@ -49,6 +50,10 @@ struct dt_comm_backend {
     /* as dt_comm_wait_event; NULL: operations are never in a stream */
     int (*wait_event)(struct dt_comm *comm, const struct dt_device *device,
                       struct dt_event *event, struct dt_error *err);
+    /* Prepares a group, whose ranks are set. NULL: nothing to prepare. */
+    int (*group)(struct dt_comm *comm, struct dt_comm *group,
+                 struct dt_error *err);
+    const char *(*host)(const struct dt_comm *comm, int rank);
     void (*destroy)(struct dt_comm *comm, const struct dt_error *why);
 };
 
@@ -56,7 +61,17 @@ struct dt_comm_backend {
 struct dt_comm {
     const struct dt_comm_backend *backend;
     int rank, size;
+    struct dt_comm *groups, *next; /* of a world; of the list that it is in */
+    struct dt_comm *world;         /* of a group; NULL: this is one */
+    int *ranks;                    /* (size) of a group, in the world */
+    void *own;                     /* of a group: the backend's */
 };
+
+/* The rank in the world of a rank of `comm`. */
+static inline int dt_comm_world_rank(const struct dt_comm *comm, int rank)
+{
+    return comm->ranks ? comm->ranks[rank] : rank;
+}
 
 /* The backends; as dt_comm_create, which is their only caller. */
 struct dt_comm *dt_comm_self(const struct dt_comm_world *world,

@@ -44,6 +44,7 @@ nccl_all = \
 	runtime/comm/nccl_api.h \
 	runtime/comm/nccl_bootstrap.c \
 	runtime/comm/nccl_bootstrap.h \
+	runtime/comm/nccl_run.c \
 	runtime/comm/nccl_watch.c \
 	runtime/comm/nccl_wire.cu \
 	runtime/comm/nccl_wire.h \

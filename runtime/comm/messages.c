@@ -32,6 +32,7 @@ int dt_messages_post(struct dt_messages *m, const struct dt_op *op,
                     what * UINT64_C(0x9e3779b97f4a7c15) >> 52 << 36 |
                     (uint64_t)phase << 32 | (chunk & 0xffffffff);
     struct dt_message *message;
+    peer = dt_comm_world_rank(op->on, peer);
     if (m->count == m->capacity) {
         size_t capacity = m->capacity * 2 + 64;
         message = reallocarray(m->list, capacity, sizeof(*message));

@@ -41,7 +41,7 @@ enum dt_phase {
 void *dt_messages_workspace(struct dt_messages *messages, size_t bytes,
                             struct dt_error *err);
 
-/* Posts a message between `data` and `peer`. The number under which both sides
+/* Posts a message between `data` and `peer`, a rank of op->on. The number under which both sides
  * know it is made of the operation, its place in the order of operations,
  * `phase` and `chunk`: peers that are out of step never take one message for
  * another. *id (NULL is fine) is for finish. -1: EX_UNAVAILABLE or EX_OSERR.

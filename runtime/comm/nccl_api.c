@@ -44,6 +44,7 @@ static const char *const library_name = "libnccl.so.2";
 /* What may be missing: NULL then. */
 #define WANTED(F)                                                              \
     F(CommInitRankScalable)                                                    \
+    F(CommSplit)                                                               \
     F(CommRegister)                                                            \
     F(CommDeregister)
 
@@ -177,15 +178,21 @@ int dt_nccl_listen(struct dt_nccl_id *id, struct dt_error *err)
     return 0;
 }
 
-static int begin(struct dt_nccl *nccl, const struct dt_nccl_id *ids,
-                 int id_count, struct dt_error *err)
+static ncclConfig_t config_of(void)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclUniqueId first;
     config.blocking = 0;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
     config.commName = "disttrain";
 #endif
+    return config;
+}
+
+static int begin(struct dt_nccl *nccl, const struct dt_nccl_id *ids,
+                 int id_count, struct dt_error *err)
+{
+    ncclConfig_t config = config_of();
+    ncclUniqueId first;
     if (id_count > 1)
         return called(nccl, "ncclCommInitRankScalable",
                       lib.CommInitRankScalable(&nccl->comm, nccl->size,
@@ -199,8 +206,7 @@ static int begin(struct dt_nccl *nccl, const struct dt_nccl_id *ids,
                   err);
 }
 
-struct dt_nccl *dt_nccl_create(int rank, int size, const struct dt_nccl_id *ids,
-                               int id_count, struct dt_error *err)
+static struct dt_nccl *allocate(int rank, int size, struct dt_error *err)
 {
     struct dt_nccl *nccl = calloc(1, sizeof(*nccl));
     pthread_condattr_t attr;
@@ -216,15 +222,46 @@ struct dt_nccl *dt_nccl_create(int rank, int size, const struct dt_nccl_id *ids,
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&nccl->cond, &attr);
     pthread_condattr_destroy(&attr);
-    if (begin(nccl, ids, id_count, err) == 0)
+    return nccl;
+}
+
+struct dt_nccl *dt_nccl_create(int rank, int size, const struct dt_nccl_id *ids,
+                               int id_count, struct dt_error *err)
+{
+    struct dt_nccl *nccl = allocate(rank, size, err);
+    if (!nccl || begin(nccl, ids, id_count, err) == 0)
         return nccl;
     dt_nccl_destroy(nccl, false, 0);
     return NULL;
 }
 
+struct dt_nccl *dt_nccl_split(struct dt_nccl *nccl, int color, int key,
+                              int rank, int size, struct dt_error *err)
+{
+    ncclConfig_t config = config_of();
+    if (!lib.CommSplit) {
+        dt_error_set(err, EX_UNAVAILABLE,
+                     "%s has no ncclCommSplit: sums within nodes need NCCL "
+                     "2.18 or newer; distributed.reduction: flat does without",
+                     library_name);
+        return NULL;
+    }
+    struct dt_nccl *part = allocate(rank, size, err);
+    if (!part ||
+        called(nccl, "ncclCommSplit",
+               lib.CommSplit(nccl->comm, color, key, &part->comm, &config),
+               err) == 0)
+        return part;
+    dt_nccl_destroy(part, false, 0);
+    return NULL;
+}
+
 int dt_nccl_state(struct dt_nccl *nccl, struct dt_error *err)
 {
-    ncclResult_t state, rc = lib.CommGetAsyncError(nccl->comm, &state);
+    ncclResult_t state, rc;
+    if (!nccl->comm) /* a split is not that far yet */
+        return 0;
+    rc = lib.CommGetAsyncError(nccl->comm, &state);
     if (rc != ncclSuccess)
         return failed(nccl, "ncclCommGetAsyncError", rc, err);
     if (state == ncclInProgress)

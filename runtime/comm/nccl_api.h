@@ -46,6 +46,14 @@ int dt_nccl_listen(struct dt_nccl_id *id, struct dt_error *err);
 struct dt_nccl *dt_nccl_create(int rank, int size, const struct dt_nccl_id *ids,
                                int id_count, struct dt_error *err);
 
+/* Begins to make a communicator of some ranks of `nccl`: those that call it
+ * with the same color (0 or more), in the order of their keys; all ranks of
+ * `nccl` call it. The call is through when it is for `nccl`, and then for the
+ * new one. NULL and err: EX_UNAVAILABLE before NCCL 2.18.
+ */
+struct dt_nccl *dt_nccl_split(struct dt_nccl *nccl, int color, int key,
+                              int rank, int size, struct dt_error *err);
+
 /* 1: the last call is through, 0: not yet, -1: the communicator has failed. */
 int dt_nccl_state(struct dt_nccl *nccl, struct dt_error *err);
 

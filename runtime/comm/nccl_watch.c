@@ -26,6 +26,19 @@ static struct dt_nccl_operation *operation_of(struct dt_nccl_queue *queue,
     return &queue->slots[n % DT_NCCL_QUEUE_SLOTS];
 }
 
+bool dt_nccl_queue_end(struct dt_nccl_queue *queue, bool in_order,
+                       int timeout_ms)
+{
+    bool over = true;
+    for (struct dt_comm *g = queue->base.groups; g; g = g->next) {
+        over &= dt_nccl_destroy(g->own, in_order, timeout_ms);
+        g->own = NULL;
+    }
+    over &= dt_nccl_destroy(queue->nccl, in_order, timeout_ms);
+    queue->nccl = NULL;
+    return over;
+}
+
 int dt_nccl_queue_fail(struct dt_nccl_queue *queue, struct dt_error *err)
 {
     bool inside =
@@ -38,10 +51,8 @@ int dt_nccl_queue_fail(struct dt_nccl_queue *queue, struct dt_error *err)
                         operation_of(queue, queue->finished + 1)->what);
     dt_error_prefix(err, "comm/nccl");
     queue->failure = *err;
-    queue->state = dt_nccl_destroy(queue->nccl, false, ABORT_MS)
-                       ? DT_NCCL_FAILED
-                       : DT_NCCL_STUCK;
-    queue->nccl = NULL;
+    queue->state = dt_nccl_queue_end(queue, false, ABORT_MS) ? DT_NCCL_FAILED
+                                                             : DT_NCCL_STUCK;
     return -1;
 }
 
@@ -129,6 +140,16 @@ static int name_lost_rank(struct dt_nccl_queue *queue, struct dt_error *err)
     return -1;
 }
 
+/* What NCCL says of all communicators. */
+static int look_at_nccl(struct dt_nccl_queue *queue, struct dt_error *err)
+{
+    int rc = dt_nccl_state(queue->nccl, err);
+    for (struct dt_comm *g = queue->base.groups; g && rc >= 0; g = g->next)
+        if (g->own)
+            rc = dt_nccl_state(g->own, err);
+    return rc < 0 ? -1 : 0;
+}
+
 static int look_at_all(struct dt_nccl_queue *queue, struct dt_error *err)
 {
     double now = dt_clock_now();
@@ -139,7 +160,7 @@ static int look_at_all(struct dt_nccl_queue *queue, struct dt_error *err)
         (queue->finished == queue->started && queue->state != DT_NCCL_STARTING))
         return 0;
     queue->next_look = now + LOOK_MS / 1000.0;
-    if (dt_nccl_state(queue->nccl, err) < 0)
+    if (look_at_nccl(queue, err) < 0)
         return name_lost_rank(queue, err);
     if (dt_peers_look(&queue->peers, err) < 0)
         return -1;
@@ -156,17 +177,17 @@ int dt_nccl_queue_watch(struct dt_nccl_queue *queue, struct dt_error *err)
     return -1;
 }
 
-int dt_nccl_queue_wait_call(struct dt_nccl_queue *queue, int rc,
-                            struct dt_error *err)
+int dt_nccl_queue_wait_call(struct dt_nccl_queue *queue, struct dt_nccl *nccl,
+                            int rc, struct dt_error *err)
 {
     double begun = dt_clock_now();
-    rc = rc < 0 ? -1 : dt_nccl_state(queue->nccl, err);
+    rc = rc < 0 ? -1 : dt_nccl_state(nccl, err);
     while (rc == 0) {
         if (dt_nccl_queue_watch(queue, err) < 0)
             return -1;
         if (dt_clock_now() - begun > SPIN_US * 1e-6)
             dt_clock_sleep(DT_NCCL_QUEUE_PAUSE_US * 1e-6);
-        rc = dt_nccl_state(queue->nccl, err);
+        rc = dt_nccl_state(nccl, err);
     }
     if (rc == 1)
         return 0;

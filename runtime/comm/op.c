@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "comm/impl.h"
 
@@ -20,7 +21,7 @@ static const char *const dtype_names[] = {
     [DT_I32] = "i32", [DT_I64] = "i64",   [DT_F64] = "f64",
 };
 
-void dt_op_describe(const struct dt_op *op, char *text, size_t bytes)
+static void describe(const struct dt_op *op, char *text, size_t bytes)
 {
     if (op->kind == DT_OP_BARRIER)
         snprintf(text, bytes, "barrier");
@@ -29,4 +30,12 @@ void dt_op_describe(const struct dt_op *op, char *text, size_t bytes)
     else
         snprintf(text, bytes, "%s(%zu x %s)", op_names[op->kind],
                  op->view.count, dtype_names[op->view.dtype]);
+}
+
+void dt_op_describe(const struct dt_op *op, char *text, size_t bytes)
+{
+    describe(op, text, bytes);
+    size_t used = strlen(text);
+    if (op->on->world)
+        snprintf(text + used, bytes - used, " in a group of %d", op->on->size);
 }

@@ -217,8 +217,8 @@ int dt_pipeline_run(struct dt_messages *m, const struct dt_op *op,
     struct pipeline x = {
         .messages = m,
         .op = op,
-        .rank = m->peers->rank,
-        .size = m->peers->size,
+        .rank = op->on->rank,
+        .size = op->on->size,
         .staged = op->wire != op->view.dtype,
         .wire_bytes = dt_dtype_bytes(op->wire),
     };

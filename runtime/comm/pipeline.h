@@ -11,7 +11,7 @@
 
 #include "comm/messages.h"
 
-/* all_reduce and reduce_scatter on all ranks of messages->peers. -1:
+/* all_reduce and reduce_scatter on all ranks of op->on. -1:
  * EX_UNAVAILABLE or EX_OSERR; then messages may still come and go in the memory
  * of op until the transport is closed.
  */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Ranks that meet over gloo; the scripts run the same programs over NCCL.
-check_PROGRAMS += tests/comm/test_collectives
+check_PROGRAMS += tests/comm/test_collectives tests/comm/test_groups
 
 comm_rank = \
 	tests/comm/rank.c \
@@ -16,10 +16,16 @@ tests_comm_test_collectives_SOURCES = \
 	tests/comm/tensor.h \
 	tests/comm/test_collectives.c \
 	$(comm_rank)
+tests_comm_test_groups_SOURCES = \
+	tests/comm/tensor.c \
+	tests/comm/tensor.h \
+	tests/comm/test_groups.c \
+	$(comm_scene)
 
 comm_simt = \
 	tests/comm/simt_collectives.sh \
-	tests/comm/simt_faults.sh
+	tests/comm/simt_faults.sh \
+	tests/comm/simt_groups.sh
 EXTRA_DIST += $(comm_simt)
 if HAVE_GLOO
 check_PROGRAMS += tests/comm/test_faults

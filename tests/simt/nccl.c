@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "nccl_operation.h"
 
@@ -228,6 +229,51 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&c->thread, NULL, join_main, c) != 0)
         simt_fail("ncclCommInitRankConfig: no thread");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ncclInProgress;
+}
+
+/* A part has the sockets of the whole: operations of both are in one stream. */
+static void *split_main(void *arg)
+{
+    struct ncclComm *part = arg, *comm = part->parent;
+    int *members = malloc((size_t)comm->size * sizeof(int));
+    int count = nccl_net_split(comm->fds, comm->rank, comm->size, part->side,
+                               members, &part->stop);
+    part->fds = malloc((size_t)comm->size * sizeof(int));
+    part->size = count;
+    for (int i = 0; i < count; i++) {
+        if (members[i] == comm->rank)
+            part->rank = i;
+        part->fds[i] =
+            comm->fds[members[i]] < 0 ? -1 : dup(comm->fds[members[i]]);
+    }
+    free(members);
+    atomic_store(&part->joined, count > 0 ? 1 : -1);
+    atomic_store(&comm->joined, count > 0 ? 1 : -1);
+    return NULL;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
+                           ncclComm_t *part, ncclConfig_t *config)
+{
+    struct ncclComm *c = calloc(1, sizeof(*c));
+    sigset_t all, before;
+    check_idle(comm, "ncclCommSplit");
+    if (comm->finished != comm->issued || config->blocking != 0)
+        simt_fail("ncclCommSplit: only when nothing is under way, and with "
+                  "blocking = 0 here");
+    c->parent = comm;
+    c->side = (struct nccl_side){color, key};
+    c->references = 1;
+    c->calling = comm->calling = true;
+    comm->asked = 0;
+    atomic_store(&comm->joined, 0);
+    *part = c;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&c->thread, NULL, split_main, c) != 0)
+        simt_fail("ncclCommSplit: no thread");
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ncclInProgress;
 }

@@ -197,3 +197,28 @@ bool nccl_net_join(const struct nccl_door *door, int rank, int size, int *fds,
         close(own);
     return ok;
 }
+
+int nccl_net_split(const int *fds, int rank, int size, struct nccl_side own,
+                   int *members, const atomic_bool *stop)
+{
+    struct nccl_side sides[MOST_RANKS];
+    int count = 0;
+    for (int r = 0; r < size; r++)
+        if (r != rank && !move_all(fds[r], &own, sizeof(own), true, stop))
+            return 0;
+    for (int r = 0; r < size; r++) {
+        sides[r] = own;
+        if (r != rank && !move_all(fds[r], &sides[r], sizeof(own), false, stop))
+            return 0;
+    }
+    for (int r = 0; r < size; r++) {
+        int i = count;
+        if (sides[r].color != own.color)
+            continue;
+        for (; i > 0 && sides[members[i - 1]].key > sides[r].key; i--)
+            members[i] = members[i - 1];
+        members[i] = r;
+        count++;
+    }
+    return count;
+}

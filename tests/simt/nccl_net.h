@@ -27,4 +27,16 @@ bool nccl_net_open(struct nccl_door *door);
 bool nccl_net_join(const struct nccl_door *door, int rank, int size, int *fds,
                    const atomic_bool *stop);
 
+/* Where a rank goes when a communicator is split. */
+struct nccl_side {
+    int color, key;
+};
+
+/* Tells all others over their sockets where this rank goes; writes to
+ * members[size] the ranks with its color, in the order of their keys. How many
+ * there are; 0 as false above.
+ */
+int nccl_net_split(const int *fds, int rank, int size, struct nccl_side own,
+                   int *members, const atomic_bool *stop);
+
 #endif /* DT_SIMT_NCCL_NET_H */

@@ -48,9 +48,11 @@ struct ncclComm {
     int rank, size, *fds; /* [size] */
     struct nccl_door door;
     pthread_t thread;
-    atomic_bool stop;  /* aborted */
-    atomic_int joined; /* -1: failed, 1: yes */
-    int asked;         /* for the last call */
+    atomic_bool stop;        /* aborted */
+    atomic_int joined;       /* -1: failed, 1: yes */
+    struct ncclComm *parent; /* of which it is being split */
+    struct nccl_side side;
+    int asked; /* for the last call */
     bool calling, failed;
     unsigned issued, finished;      /* operations */
     atomic_int references;          /* of operations, and the user's */
