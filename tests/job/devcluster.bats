@@ -23,6 +23,11 @@ devcluster() {
     "$DT_SRCDIR/contrib/devcluster" "$@"
 }
 
+# Runs a command in the cluster that a test starts beside the first.
+run_second() {
+    devcluster run --name "$DT_CLUSTER-b" "$@"
+}
+
 # Prints everything that a cluster could leave behind. Other programs on the
 # machine start and end, so only those of a cluster count.
 traces() {
@@ -156,11 +161,10 @@ traces() {
 # all clusters together.
 @test "32 nodes come up and talk, each with one neighbor" {
     devcluster up --name "$DT_CLUSTER-b" --nodes 32 --plugin none
-    dt_b() { devcluster run --name "$DT_CLUSTER-b" "$@"; }
-    run -0 --separate-stderr dt_b srun --quiet -N32 hostname
+    run -0 --separate-stderr run_second srun --quiet -N32 hostname
     [[ $(sort <<<"$output") == "$(printf 'n%d\n' {1..32} | sort)" ]]
     # each node to all others, also to one that does not exist
-    run -0 --separate-stderr dt_b srun --quiet -N32 bash -c '
+    run -0 --separate-stderr run_second srun --quiet -N32 bash -c '
         for i in {1..33}; do
             echo >/dev/udp/10.11.12.$i/9
         done
@@ -168,25 +172,24 @@ traces() {
         ip -4 neigh | wc -l'
     [[ $(sort <<<"$output" | uniq -c | xargs) == "32 0 32 1" ]]
     ((${#lines[@]} == 64))
-    run -0 dt_b ip -4 neigh
+    run -0 run_second ip -4 neigh
     [[ $(grep -c PERMANENT <<<"$output") == 32 ]]
-    run -0 dt_b --node n32 bash -c 'echo hello >/dev/tcp/10.11.12.1/6818'
+    run -0 run_second --node n32 bash -c 'echo hello >/dev/tcp/10.11.12.1/6818'
 }
 
 @test "kill cuts a node off, and its job ends" {
     devcluster up --name "$DT_CLUSTER-b" --nodes 2 --plugin none
-    dt_b() { devcluster run --name "$DT_CLUSTER-b" "$@"; }
-    dt_background "$BATS_TEST_TMPDIR/out" dt_b srun -N2 sleep 100
-    dt_wait_for 40 dt_b --node n2 pgrep -f "sleep 100"
+    dt_background "$BATS_TEST_TMPDIR/out" run_second srun -N2 sleep 100
+    dt_wait_for 40 run_second --node n2 pgrep -f "sleep 100"
     status=0
     devcluster kill --name "$DT_CLUSTER-b" n2
-    run -69 dt_b --node n2 true
+    run -69 run_second --node n2 true
     [[ $output == "devcluster: node n2 is off" ]]
     run -69 devcluster kill --name "$DT_CLUSTER-b" n2
     wait $! || status=$?
     ((status > 0))
     grep "srun: error: Node failure on n2" "$BATS_TEST_TMPDIR/out"
-    [[ $(dt_b sinfo -h -n n2 -o %T) == down\* ]]
+    [[ $(run_second sinfo -h -n n2 -o %T) == down\* ]]
 }
 
 @test "up and down leave nothing behind, even with a running job" {
