@@ -25,6 +25,7 @@ training: {{per_device_batch_size: {batch}, max_steps: {total},
 optimizer: {{lr: 1.0e-4, weight_decay: 0.1}}
 scheduler: {{name: constant}}
 checkpoint: {{strategy: "no", only_model: true}}
+distributed: {{strategy: {strategy}}}
 logging: {{steps: 1, report_to: [stdout, jsonl], dir: "{dir}"}}
 """
 
@@ -54,6 +55,7 @@ def parse():
                    help="print config.json, do nothing else")
     p.add_argument("--disttrain", default="disttrain", help="the program")
     p.add_argument("--ranks", type=int, default=1, help="by srun if > 1")
+    p.add_argument("--strategy", default="ddp", help="zero1, zero2, zero3 ...")
     p.add_argument("--batch", type=int, default=4)
     p.add_argument("--tokens", type=int, default=64)
     p.add_argument("--accumulate", type=int, default=1,
@@ -124,7 +126,8 @@ def main():
     peak = re.search(r"peak memory of rank 0 ([0-9.]+) ([GM])iB", output)
     lines = lines[args.warmup:]
     result = {
-        "name": "disttrain",
+        "name": "disttrain" + (
+            f" {args.strategy}" if args.strategy != "ddp" else ""),
         "tokens": tokens,
         "batch": args.batch,
         "first_s": first,

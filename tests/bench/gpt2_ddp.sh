@@ -2,21 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpt2_ddp.sh - GPT-2 124M on two nodes: 2 ranks of 1 thread, 4 x 64 tokens each
 #
-# Usage: gpt2_ddp.sh [--rounds N] [--steps N] [--out FILE] PEER...
+# Usage: gpt2_ddp.sh [--rounds N] [--steps N] [--rate RATE] [--out FILE] PEER...
 #
 # As step.sh, but each peer runs under srun on a devcluster that lives as
 # long as the benchmark, with the variables that --disttrain=FILE gives to its
-# tasks: torch=PYTHON trains by DistributedDataParallel over gloo. Needs root.
+# tasks: torch=PYTHON trains by DistributedDataParallel over gloo, fsdp=PYTHON
+# by FSDP2. disttrain=zero3 is disttrain with that strategy. Needs root.
+#
+#   --rate RATE   of the links between nodes: 10gbit, say
 
 set -euo pipefail
 
 # shellcheck source=tests/bench/common.bash
 . "$(dirname "$0")/common.bash"
 
-parse "--rounds --steps --out" "$@"
+parse "--rounds --steps --rate --out" "$@"
 
 tune
-cluster_up --nodes 2 --cpus 1
+cluster_up --nodes 2 --cpus 1 ${rate:+--rate "$rate"}
 tokens "$work/tokens.bin" 50257
 args=(--data "$work/tokens.bin" --steps "$steps")
 small_config "$work/c.yaml" "$work/tokens.bin"
@@ -27,12 +30,21 @@ for ((round = 0; round < rounds; round++)); do
         disttrain)
             cluster_run "$bench/disttrain_step.py" --ranks 2 "${args[@]}"
             ;;
+        disttrain=*)
+            cluster_run "$bench/disttrain_step.py" --ranks 2 "${args[@]}" \
+                --strategy "${peer#*=}"
+            ;;
         torch=*)
             "${torch[@]}" "${peer#*=}" "$bench/torch_gpt2.py" "${args[@]}"
             ;;
         malloc=*)
             "${torch[@]}" env "${malloc[@]}" "${peer#*=}" \
                 "$bench/torch_gpt2.py" "${args[@]}" --suffix ", malloc tuned"
+            ;;
+        fsdp=*)
+            "${torch[@]}" env "${malloc[@]}" "${peer#*=}" \
+                "$bench/torch_gpt2.py" "${args[@]}" --fsdp \
+                --suffix " FSDP2, malloc tuned"
             ;;
         *) die "there is no peer $peer" ;;
         esac >>"$out"

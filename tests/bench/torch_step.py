@@ -5,7 +5,8 @@ Written as somebody would who wants speed from PyTorch: few large operations,
 fused attention, fused AdamW and grouped clipping where the version at hand has
 them. (AdamW with foreach=True is no faster on a CPU than the plain one, and
 needs 600 MB more.) With WORLD_SIZE > 1 (set by torchrun or by srun) the ranks
-train together through DistributedDataParallel over gloo.
+train together through DistributedDataParallel over gloo, or with --fsdp through
+FSDP2, with a group for each block and one for the rest.
 
 On a GPU also torch.compile, TF32 for what is fp32 under autocast, and batches
 that lie on the card before the first step.
@@ -67,6 +68,7 @@ def parse(description, **shape):
     p.add_argument("--compile", metavar="MODE", help="of torch.compile")
     for name, value in shape.items():
         p.add_argument(f"--{name}", type=int, default=value)
+    p.add_argument("--fsdp", action="store_true", help="shard everything")
     p.add_argument("--bf16", action="store_true", help="under autocast")
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--warmup", type=int, default=3)
@@ -99,6 +101,20 @@ def micro_batches(args, rank, world):
         tuple(t.to(args.device) for t in next(source))
         for _ in range(args.accumulate)
     ])
+
+
+def share(model, args):
+    """The model, trained by all ranks together. FSDP2 changes it in place, so
+    this comes before the optimizer."""
+    if not args.fsdp:
+        return nn.parallel.DistributedDataParallel(
+            model, gradient_as_bucket_view=True, static_graph=True)
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
 
 
 def train_step(model, params, optimizer, source, args):
@@ -136,13 +152,11 @@ def run(make_model, args):
     prepare(args)
     with place(args):
         model = make_model(args)
-    params = list(model.parameters())
-    optimizer = make_optimizer(model)
     if world > 1:
         torch.distributed.init_process_group("gloo")
-        model = nn.parallel.DistributedDataParallel(
-            model, gradient_as_bucket_view=True, static_graph=True
-        )
+        model = share(model, args)
+    params = list(model.parameters())
+    optimizer = make_optimizer(model)
     if args.compile:
         model = torch.compile(model, mode=args.compile)
     source = micro_batches(args, rank, world)
