@@ -12,6 +12,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/rows.h \
 	runtime/ops/ops.h \
+	runtime/ops/workspace.c \
+	runtime/ops/workspace.h \
 	# End of runtime/ops
 
 cpu_kernels = \
@@ -64,6 +66,7 @@ runtime_ops_libcommon_a_SOURCES = \
 CPU_LIBS += runtime/ops/libcommon.a
 
 cuda_sources += \
+	runtime/ops/workspace.c \
 	runtime/ops/cuda/activation.cu \
 	runtime/ops/cuda/adamw.cu \
 	runtime/ops/cuda/attention.c \

@@ -16,6 +16,7 @@
 #include "config.h"
 
 #include "ops/cuda/attention.h"
+#include "ops/workspace.h"
 
 static bool cudnn; /* is open */
 
@@ -85,7 +86,7 @@ void dt_cuda_attention_backward(struct dt_stream *stream, struct dt_view dqkv,
 size_t dt_cuda_attention_workspace(enum dt_dtype type,
                                    const struct dt_attention *attention)
 {
-    size_t math = dt_cuda_attention_math_workspace(attention);
+    size_t math = dt_workspace_attention(attention);
     size_t fused =
         cudnn ? dt_cuda_attention_cudnn_workspace(type, attention) : 0;
 

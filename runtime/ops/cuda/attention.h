@@ -15,7 +15,7 @@ extern "C" {
 
 /* Our own kernels (attention_math.cu): the slots of struct dt_ops, for every
  * struct dt_attention. `workspace` of the backward pass holds the
- * elements that dt_cuda_attention_math_workspace says.
+ * elements that dt_workspace_attention says.
  */
 void dt_cuda_attention_math_forward(struct dt_stream *stream,
                                     struct dt_view out, struct dt_view lse,
@@ -27,7 +27,6 @@ void dt_cuda_attention_math_backward(struct dt_stream *stream,
                                      struct dt_view qkv,
                                      struct dt_view workspace,
                                      const struct dt_attention *a);
-size_t dt_cuda_attention_math_workspace(const struct dt_attention *a);
 
 /* The same on tensor cores (attention_mma.cu), for bf16 and fp16, heads of a
  * multiple of 8 up to 128 and addresses that are multiples of 16. false:

@@ -18,6 +18,7 @@
 
 #include "ops/cuda/attention.h"
 #include "ops/cuda/attention_graph.h"
+#include "ops/workspace.h"
 
 struct plan {
     struct dt_attention_shape shape;
@@ -156,29 +157,16 @@ static void add_mask(struct run *r, const struct dt_attention_shape *s,
         add_view(r, DOC_START, a->doc_start, 0);
 }
 
-/* Bytes of a part of the backward pass's workspace. */
-static size_t part_bytes(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
-static size_t delta_bytes(const struct dt_attention *a)
-{
-    return part_bytes(a->B * a->NH * a->T * sizeof(float));
-}
-
 static size_t sum_bytes(const struct dt_attention *a)
 {
-    return dt_cuda_facts.deterministic
-               ? 0
-               : part_bytes(a->B * a->NH * a->T * a->HS * sizeof(float));
+    return dt_cuda_facts.deterministic ? 0 : dt_workspace_attention_sums(a);
 }
 
 /* All parts, and padding to a multiple of 256. */
 static size_t attention_workspace_bytes(const struct dt_attention *a,
                                         const struct plan *plan)
 {
-    return 256 + delta_bytes(a) + sum_bytes(a) +
+    return 256 + dt_workspace_attention_rows(a) + sum_bytes(a) +
            dt_cuda_dnn_workspace(plan->graph);
 }
 
@@ -253,7 +241,7 @@ bool dt_cuda_attention_cudnn_backward(struct dt_stream *stream,
     add_view(&r, DO, dout, 0);
     add_view(&r, LSE, lse, 0);
     add_tensor(&r, DELTA, next);
-    next += delta_bytes(a);
+    next += dt_workspace_attention_rows(a);
     if (!dt_cuda_facts.deterministic)
         add_tensor(&r, DQ_SUM, next);
     next += sum_bytes(a);

@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "ops/cuda/attention_gradient.cuh"
+#include "ops/workspace.h"
 
 template <typename X, int SLICE>
 __global__ void __launch_bounds__(THREADS)
@@ -107,11 +108,6 @@ __global__ void __launch_bounds__(THREADS)
                       one, p);
 }
 
-size_t dt_cuda_attention_math_workspace(const struct dt_attention *a)
-{
-    return a->B * a->NH * a->T;
-}
-
 void dt_cuda_attention_math_backward(struct dt_stream *stream,
                                      struct dt_view dqkv, struct dt_view dout,
                                      struct dt_view out, struct dt_view lse,
@@ -121,7 +117,7 @@ void dt_cuda_attention_math_backward(struct dt_stream *stream,
 {
     assert_shapes(a, out, lse, qkv);
     assert(dqkv.count == qkv.count && dout.count == out.count);
-    assert(workspace.count >= dt_cuda_attention_math_workspace(a));
+    assert(workspace.count >= dt_workspace_attention(a));
     with_type(qkv.dtype, [=](auto x) {
         using X = decltype(x);
         using Kernel = void (*)(X *, const X *, const float *, const float *,

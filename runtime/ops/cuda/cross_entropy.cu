@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "ops/cuda/head.h"
+#include "ops/workspace.h"
 #include "tensor/kernel.cuh"
 
 namespace
@@ -293,5 +294,5 @@ extern "C" void dt_cuda_linear_cross_entropy(
 extern "C" size_t dt_cuda_loss_workspace(enum dt_dtype type, size_t N, size_t C,
                                          size_t V)
 {
-    return dt_cuda_head_workspace(type, N, C, V);
+    return dt_workspace_head(type, N, C, V);
 }

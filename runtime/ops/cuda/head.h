@@ -30,12 +30,10 @@ struct dt_cuda_head {
     struct dt_view logits; /* (rows, columns) */
 };
 
-/* Elements of workspace, F32, with which N rows of type X take as long as they
- * must. With less, chunks are smaller; enough for any N is that of one row.
+/* Divides the workspace and queues a copy of w, if it needs one. With that of
+ * dt_workspace_head, N rows of type X take as long as they must. With less,
+ * chunks are smaller; enough for any N is that of one row.
  */
-size_t dt_cuda_head_workspace(enum dt_dtype type, size_t N, size_t C, size_t V);
-
-/* Divides the workspace and queues a copy of w, if it needs one. */
 void dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace);
 
 /* Queues logits = x w^T of `rows` rows from `first` on. */

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* workspace.c - the workspaces of operations on GPUs */
+#include "config.h"
+
+#include "ops/workspace.h"
+
+enum {
+    PAD = 64,   /* columns; rows then begin at multiples of 128 bytes */
+    TILE = 256, /* rows of cuBLASLt's largest tiles */
+    MOST_ROWS = 1 << 16,
+    ALIGN = 256, /* bytes: parts of attention's workspace */
+};
+
+/* A chunk reads and writes dw once, 8 V C bytes, and its matrix multiplications
+ * are 6 rows V C operations: at 4.8 TB/s and 700 TFLOP/s the former takes 195 /
+ * rows of the time of the latter, 1.2 % with 16384 rows. Their logits are 1.65
+ * GB for GPT-2 in bf16, 2 bytes * 50304 * 16384; more would gain little.
+ */
+static const size_t MOST_BYTES = (size_t)2 << 30;
+
+static size_t round_up(size_t x, size_t unit)
+{
+    return (x + unit - 1) / unit * unit;
+}
+
+/* Matrix multiplications are fastest if extents are multiples of 16 bytes
+ * (cuBLAS's documentation, "Tensor Core Usage"), and GPT-2's 50257 is odd.
+ */
+size_t dt_workspace_head_columns(size_t V)
+{
+    return V % DT_HEAD_UNIT == 0 ? V : round_up(V, PAD);
+}
+
+/* A call copies 4 V C bytes, half the traffic of one dw. */
+size_t dt_workspace_head_copy(enum dt_dtype type, size_t C, size_t V)
+{
+    return V % DT_HEAD_UNIT == 0
+               ? 0
+               : dt_workspace_head_columns(V) * C * dt_dtype_bytes(type);
+}
+
+/* Parts are equal if that divides N, otherwise they are whole tiles where these
+ * fit.
+ */
+size_t dt_workspace_head_rows(enum dt_dtype precision, size_t N, size_t V,
+                              size_t bytes)
+{
+    size_t most =
+        bytes / (dt_workspace_head_columns(V) * dt_dtype_bytes(precision));
+    most = most < 1 ? 1 : most > MOST_ROWS ? MOST_ROWS : most;
+    size_t parts = (N + most - 1) / most, rows = (N + parts - 1) / parts;
+    size_t tiles = round_up(rows, TILE);
+
+    return N % parts > 0 && tiles <= most ? tiles : rows;
+}
+
+/* One row may have logits of either precision. */
+size_t dt_workspace_head(enum dt_dtype type, size_t N, size_t C, size_t V)
+{
+    const size_t copy = dt_workspace_head_copy(type, C, V);
+    const size_t room = copy < MOST_BYTES ? MOST_BYTES - copy : 0;
+    const size_t columns = dt_workspace_head_columns(V);
+    const size_t least = columns * sizeof(float);
+    const size_t logits = dt_workspace_head_rows(type, N, V, room) * columns *
+                          dt_dtype_bytes(type);
+
+    return (copy + (logits > least ? logits : least)) / sizeof(float);
+}
+
+size_t dt_workspace_attention(const struct dt_attention *a)
+{
+    return a->B * a->NH * a->T;
+}
+
+size_t dt_workspace_attention_rows(const struct dt_attention *a)
+{
+    return round_up(a->B * a->NH * a->T * sizeof(float), ALIGN);
+}
+
+size_t dt_workspace_attention_sums(const struct dt_attention *a)
+{
+    return round_up(a->B * a->NH * a->T * a->HS * sizeof(float), ALIGN);
+}
+
+/* cuDNN takes 16-bit types without dropout. */
+static size_t planned_attention(enum dt_dtype type,
+                                const struct dt_attention *a)
+{
+    bool fused = type != DT_F32 && a->dropout.rate == 0 && a->HS % 8 == 0;
+    size_t bytes =
+        ALIGN + dt_workspace_attention_rows(a) + dt_workspace_attention_sums(a);
+
+    return fused ? bytes / sizeof(float) : dt_workspace_attention(a);
+}
+
+const struct dt_ops *dt_ops_planned_gpu(void)
+{
+    static const struct dt_ops sizes = {
+        .attention_workspace = planned_attention,
+        .loss_workspace = dt_workspace_head,
+    };
+
+    return &sizes;
+}
