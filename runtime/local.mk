@@ -30,6 +30,7 @@ include runtime/console/local.mk
 include runtime/weights/local.mk
 include runtime/rollout/local.mk
 include runtime/slurm/local.mk
+include runtime/forecast/local.mk
 include runtime/algo/local.mk
 include runtime/cmd/local.mk
 

@@ -76,6 +76,7 @@ check_PROGRAMS += \
 	tests/unit/test_swap_faults \
 	tests/unit/test_swap_refused \
 	tests/unit/test_thread \
+	tests/unit/test_timeline \
 	tests/unit/test_tokenizer \
 	tests/unit/test_tokenizer_words \
 	tests/unit/test_variables \

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * timeline.c - the passes of a step on the virtual clock
+ *
+ * Follows parallel/gather.c and parallel/reduce.c function by function, so that
+ * it starts the same collectives in the same order.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "forecast/timeline_impl.h"
+
+enum { STEPS = 4 }; /* until a step is like the one before */
+
+const char *dt_resource_name(enum dt_resource resource)
+{
+    static const char *const names[] = {
+        [DT_ON_DEVICE] = "device",         [DT_ON_NODE] = "node",
+        [DT_ON_NETWORK] = "network",       [DT_ON_PCIE_UP] = "pcie_up",
+        [DT_ON_PCIE_DOWN] = "pcie_down",   [DT_ON_HOST] = "host",
+        [DT_ON_DRIVE_READ] = "drive_read", [DT_ON_DRIVE_WRITE] = "drive_write",
+    };
+    return names[resource];
+}
+
+static size_t last_unit(const struct dt_clock *clock)
+{
+    return clock->layout->unit_count - 1;
+}
+
+/* --- weights --- */
+
+static struct dt_timeline_place *place_of(struct dt_clock *clock, size_t u)
+{
+    return &clock
+                ->places[clock->whole.weights ? u : clock->weights_slots.of[u]];
+}
+
+static void take_weights(struct dt_clock *clock, size_t u)
+{
+    struct dt_timeline_place *place = place_of(clock, u);
+    if (place->on_the_way)
+        dt_clock_wait(clock, place->ready);
+    else if (clock->whole.weights)
+        dt_clock_wait(clock, clock->updated[u]);
+    place->on_the_way = false;
+}
+
+/* The rank's part from where it is kept to the slot; returns when it is there.
+ */
+static double fill_own_part(struct dt_clock *clock, size_t u)
+{
+    const struct dt_timeline_options *options = clock->options;
+    double elements = (double)clock->layout->units[u].count / clock->parts;
+    double bytes = (double)dt_dtype_bytes(options->parallel->compute);
+    if (options->weights_on_host) {
+        double after = clock->earlier > clock->updated[u] ? clock->earlier
+                                                          : clock->updated[u];
+        return dt_clock_work(clock, DT_ON_PCIE_UP, after,
+                             elements * bytes /
+                                 options->rates->of[DT_RATE_PCIE_UP]);
+    }
+    double from = clock->hybrid || options->state != DT_STATE_ON_DEVICE
+                      ? bytes
+                      : sizeof(float);
+    dt_clock_compute(clock, elements * (from + bytes) /
+                                options->rates->of[DT_RATE_MEMORY]);
+    return clock->updated[u];
+}
+
+static void fill_slot(struct dt_clock *clock, size_t u)
+{
+    struct dt_timeline_place *place = place_of(clock, u);
+    if (clock->whole.weights ||
+        (place->unit == u && place->version == clock->version))
+        return;
+    if (place->on_the_way)
+        dt_clock_wait(clock, place->ready);
+    place->unit = u;
+    place->version = clock->version;
+    place->on_the_way = true;
+    double after = fill_own_part(clock, u);
+    bool outer = clock->outer.size > 1 && !clock->hybrid;
+    place->ready = outer ? dt_clock_gather_new(clock, u, after)
+                         : dt_clock_gather(clock, u, after);
+}
+
+static bool uses_embedding(const struct dt_clock *clock, size_t u)
+{
+    return clock->layout->tied && u == last_unit(clock);
+}
+
+static void need_weights(struct dt_clock *clock, size_t u)
+{
+    fill_slot(clock, u);
+    if (uses_embedding(clock, u))
+        fill_slot(clock, 0);
+}
+
+static void prefetch_weights(struct dt_clock *clock, size_t u, size_t next)
+{
+    if (!clock->whole.weights && place_of(clock, u) != place_of(clock, next))
+        need_weights(clock, next);
+}
+
+static void wait_weights(struct dt_clock *clock, size_t u)
+{
+    if (uses_embedding(clock, u))
+        take_weights(clock, 0);
+    take_weights(clock, u);
+}
+
+static void forward(struct dt_clock *clock, size_t u)
+{
+    need_weights(clock, u);
+    if (u < last_unit(clock))
+        prefetch_weights(clock, u, u + 1);
+    wait_weights(clock, u);
+    clock->earlier = clock->free[DT_ON_DEVICE];
+    dt_clock_compute(clock, clock->options->units[u].forward);
+}
+
+/* --- gradients --- */
+
+/* The sum in a slot goes to the gradients of this rank's part. */
+static void take_sum(struct dt_clock *clock, struct dt_timeline_sum *sum)
+{
+    double elements =
+        (double)clock->layout->units[sum->unit].count / clock->parts;
+    if (!sum->open)
+        return;
+    sum->open = false;
+    dt_clock_wait(clock, sum->ready);
+    dt_clock_compute(clock, elements * (sum->first ? 2 : 3) * sizeof(float) /
+                                clock->options->rates->of[DT_RATE_MEMORY]);
+}
+
+static void prepare_grads(struct dt_clock *clock, size_t u)
+{
+    if (!clock->whole.gradients)
+        take_sum(clock, &clock->sums[clock->grads_slots.of[u]]);
+}
+
+static void backward(struct dt_clock *clock, size_t u)
+{
+    if (u == 0) {
+        if (!clock->layout->tied)
+            prepare_grads(clock, 0);
+    } else {
+        need_weights(clock, u);
+        if (u > 1)
+            prefetch_weights(clock, u, u - 1);
+        prepare_grads(clock, u);
+        if (uses_embedding(clock, u))
+            prepare_grads(clock, 0);
+        wait_weights(clock, u);
+    }
+    clock->earlier = clock->free[DT_ON_DEVICE];
+    dt_clock_compute(clock, clock->options->units[u].backward);
+}
+
+static void add_to_bucket(struct dt_clock *clock, size_t u)
+{
+    clock->bucket += clock->layout->units[u].count;
+    if (u > 0 &&
+        clock->bucket * sizeof(float) < clock->options->parallel->bucket_bytes)
+        return;
+    clock->reduced = dt_clock_sum_all(clock, clock->bucket);
+    clock->bucket = 0;
+}
+
+static void ready(struct dt_clock *clock, size_t u)
+{
+    size_t count = clock->layout->units[u].count;
+    if (!clock->whole.gradients) {
+        struct dt_timeline_sum *sum = &clock->sums[clock->grads_slots.of[u]];
+        *sum = (struct dt_timeline_sum){
+            .unit = u, .open = true, .first = clock->first};
+        sum->ready = dt_clock_scatter(clock, count, clock->final);
+    } else if (clock->final && clock->whole.optimizer) {
+        add_to_bucket(clock, u);
+    } else if (clock->final) {
+        clock->reduced = dt_clock_scatter(clock, count, true);
+    }
+}
+
+static void finish(struct dt_clock *clock)
+{
+    clock->version++;
+    for (size_t i = 0; i < clock->grads_slots.count; i++)
+        take_sum(clock, &clock->sums[i]);
+    dt_clock_wait(clock, clock->reduced);
+}
+
+/* --- a step --- */
+
+static void take_step(struct dt_clock *clock)
+{
+    size_t count = clock->options->micro_batches;
+    size_t units = clock->layout->unit_count;
+    for (size_t a = 0; a < count; a++) {
+        clock->first = a == 0;
+        clock->final = a + 1 == count;
+        for (size_t u = 0; u + 1 < units; u++)
+            forward(clock, u);
+        for (size_t u = units; u-- > 0;) {
+            backward(clock, u);
+            ready(clock, u);
+        }
+    }
+    finish(clock);
+    dt_clock_update(clock);
+    clock->total.seconds = clock->free[DT_ON_DEVICE];
+}
+
+static int begin(struct dt_clock *clock, struct dt_error *err)
+{
+    const struct dt_timeline_options *options = clock->options;
+    const struct dt_layout *layout = options->layout;
+    size_t units = layout->unit_count;
+    clock->layout = layout;
+    clock->version = 1;
+    clock->whole = dt_whole_of(options->parallel->strategy);
+    clock->hybrid =
+        !clock->whole.gradients && options->shard_size < options->world;
+    int inner = clock->hybrid        ? options->shard_size
+                : options->two_level ? options->node_size
+                                     : options->world;
+    clock->inner = dt_traffic_neighbors(options, inner);
+    clock->outer = dt_traffic_rail(options, inner);
+    clock->parts = clock->hybrid ? inner : options->world;
+    clock->places = calloc(units, sizeof(*clock->places));
+    clock->sums = calloc(units, sizeof(*clock->sums));
+    clock->updated = calloc(units, sizeof(*clock->updated));
+    if (!clock->places || !clock->sums || !clock->updated)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    if (!clock->whole.weights &&
+        dt_slots_init(&clock->weights_slots, layout,
+                      options->parallel->prefetch, err) < 0)
+        return -1;
+    return clock->whole.gradients ? 0
+                                  : dt_slots_init(&clock->grads_slots, layout,
+                                                  DT_GRADS_BLOCKS, err);
+}
+
+/* What the last step added. */
+static struct dt_timeline difference(const struct dt_timeline *now,
+                                     const struct dt_timeline *before)
+{
+    struct dt_timeline step = {
+        .seconds = now->seconds - before->seconds,
+        .in_node = now->in_node - before->in_node,
+        .out_of_node = now->out_of_node - before->out_of_node,
+        .drive_read = now->drive_read - before->drive_read,
+        .drive_written = now->drive_written - before->drive_written,
+    };
+    for (int i = 0; i < DT_RESOURCES; i++)
+        step.busy[i] = now->busy[i] - before->busy[i];
+    return step;
+}
+
+int dt_timeline_make(const struct dt_timeline_options *options,
+                     struct dt_timeline *timeline, struct dt_error *err)
+{
+    struct dt_clock clock = {.options = options};
+    struct dt_timeline before = {0};
+    int rc = begin(&clock, err);
+    for (int i = 0; rc == 0 && i < STEPS; i++) {
+        before = clock.total;
+        take_step(&clock);
+    }
+    *timeline = difference(&clock.total, &before);
+    dt_slots_fini(&clock.weights_slots);
+    dt_slots_fini(&clock.grads_slots);
+    free(clock.places);
+    free(clock.sums);
+    free(clock.updated);
+    return rc;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timeline_impl.h - the state of the virtual clock; for forecast/ only */
+#ifndef DT_FORECAST_TIMELINE_IMPL_H
+#define DT_FORECAST_TIMELINE_IMPL_H
+
+#include "forecast/traffic.h"
+
+/* A place of weights, and a slot of gradients, as in parallel/impl.h. */
+struct dt_timeline_place {
+    size_t unit;
+    uint64_t version; /* 0: nothing yet */
+    double ready;
+    bool on_the_way;
+};
+
+struct dt_timeline_sum {
+    size_t unit;
+    double ready;
+    bool open, first;
+};
+
+struct dt_clock {
+    const struct dt_timeline_options *options;
+    const struct dt_layout *layout;
+    struct dt_whole whole;
+    struct dt_traffic_group inner, outer; /* outer of one rank: there is none */
+    bool hybrid;
+    double parts; /* of a unit: a rank's gradients and slots have one */
+
+    struct dt_slots weights_slots, grads_slots; /* if not whole */
+    struct dt_timeline_place *places; /* (unit_count) or one for each slot */
+    struct dt_timeline_sum *sums;     /* one for each slot */
+    double *updated; /* (unit_count) when the weights of a unit are new */
+    uint64_t version;
+    bool first, final; /* micro-batch */
+    size_t bucket;     /* ddp: elements that are ready and not started */
+    double reduced;    /* when the newest sums of gradients are there */
+    double earlier;    /* the stream, one unit before */
+
+    double free[DT_RESOURCES]; /* when it is free */
+    struct dt_timeline total;  /* since the beginning */
+};
+
+/* Does work of so many seconds on a resource, not before `after`. Returns its
+ * end.
+ */
+double dt_clock_work(struct dt_clock *clock, enum dt_resource on, double after,
+                     double seconds);
+
+/* Work on the stream; and the stream waits. */
+void dt_clock_compute(struct dt_clock *clock, double seconds);
+void dt_clock_wait(struct dt_clock *clock, double until);
+
+/* Starts to gather the weights of unit u from the ranks of `inner`, or to bring
+ * new ones to all that keep them (gather_new). Returns when they are there.
+ */
+double dt_clock_gather(struct dt_clock *clock, size_t u, double after);
+double dt_clock_gather_new(struct dt_clock *clock, size_t u, double after);
+
+/* Starts to sum `count` gradients into parts, or for all. */
+double dt_clock_scatter(struct dt_clock *clock, size_t count, bool last);
+double dt_clock_sum_all(struct dt_clock *clock, size_t count);
+
+/* The sum of the scalars of a step. */
+double dt_clock_scalars(struct dt_clock *clock);
+
+/* The norm, the update of what this rank owns, and who gets it. */
+void dt_clock_update(struct dt_clock *clock);
+
+#endif /* DT_FORECAST_TIMELINE_IMPL_H */

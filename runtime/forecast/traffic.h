@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* traffic.h - the bytes and seconds of a collective; for forecast/ only */
+#ifndef DT_FORECAST_TRAFFIC_H
+#define DT_FORECAST_TRAFFIC_H
+
+#include "forecast/timeline.h"
+
+/* Ranks that combine data. */
+struct dt_traffic_group {
+    int size;
+    int on_node; /* of these, on one node */
+    int sharing; /* groups that have ranks on one node */
+};
+
+/* The group of `size` neighbors, and that of every stride-th rank. */
+struct dt_traffic_group dt_traffic_neighbors(
+    const struct dt_timeline_options *options, int size);
+struct dt_traffic_group dt_traffic_rail(
+    const struct dt_timeline_options *options, int stride);
+
+/* What a collective takes. */
+struct dt_traffic_cost {
+    double in_node;     /* bytes a rank sends to ranks of its node */
+    double out_of_node; /* bytes that leave a node */
+    double seconds;
+};
+
+/* A gather or a reduce-scatter of so many bytes in all parts together; `ring`:
+ * every rank passes on to the next one what it gets.
+ */
+struct dt_traffic_cost dt_traffic_cost(
+    const struct dt_timeline_options *options,
+    const struct dt_traffic_group *group, double bytes, bool ring);
+
+#endif /* DT_FORECAST_TRAFFIC_H */
