@@ -113,6 +113,16 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
     };
 }
 
+bool dt_plan_can_save(const struct dt_run *run,
+                      const struct dt_model_options *options, size_t left)
+{
+    struct dt_model_options more = *options;
+    more.save_activations = true;
+    struct dt_plan plan = dt_plan_make(run, &more);
+    return !run->exec.device->is_host && !run->conf.run.deterministic &&
+           !options->recompute && dt_plan_total(&plan) <= left;
+}
+
 /* "1.23 GB" in one of a few static places. */
 static const char *format_bytes(size_t bytes)
 {
@@ -233,6 +243,16 @@ static void offer_all(struct offers *offers,
                  memory_owner(offers->run));
 }
 
+void dt_plan_offer(const struct dt_run *run,
+                   const struct dt_model_options *options, size_t left,
+                   int local_size, char *text, size_t bytes)
+{
+    struct offers offers = {.run = run,
+                            .most = rank_share(run, left, local_size)};
+    offer_all(&offers, options, left, local_size);
+    snprintf(text, bytes, "%s", offers.text);
+}
+
 int dt_plan_check(const struct dt_run *run,
                   const struct dt_model_options *options, size_t left,
                   int local_size, struct dt_error *err)
@@ -241,7 +261,7 @@ int dt_plan_check(const struct dt_run *run,
     size_t total = dt_plan_total(&plan);
     bool shared = run->exec.device->is_host; /* by the ranks of the node */
     size_t mine = rank_share(run, left, local_size);
-    struct offers offers = {.run = run, .most = mine};
+    char offers[512];
     dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
            "memory of a rank: weights %s, gradients %s, optimizer %s, "
            "activations %s, batches %s: %s of %s",
@@ -251,7 +271,7 @@ int dt_plan_check(const struct dt_run *run,
            format_bytes(total), format_bytes(mine));
     if (total <= mine)
         return 0;
-    offer_all(&offers, options, left, local_size);
+    dt_plan_offer(run, options, left, local_size, offers, sizeof(offers));
     char ranks[32] = "";
     if (shared)
         snprintf(ranks, sizeof(ranks), " for %d rank%s", local_size,
@@ -265,5 +285,5 @@ int dt_plan_check(const struct dt_run *run,
                         format_bytes(plan.gradients),
                         format_bytes(plan.optimizer),
                         format_bytes(plan.activations), memory_owner(run),
-                        format_bytes(left), ranks, offers.text);
+                        format_bytes(left), ranks, offers);
 }

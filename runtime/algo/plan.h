@@ -36,6 +36,21 @@ int dt_plan_choose(const struct dt_run *run,
                    const struct dt_model_options *options, size_t left,
                    int local_size);
 
+/* May activations be saved that would otherwise be recomputed? GPU memory that
+ * is left is spent on speed; not in a deterministic run, the bits of which must
+ * not depend on how much memory happens to be free.
+ */
+bool dt_plan_can_save(const struct dt_run *run,
+                      const struct dt_model_options *options, size_t left);
+
+/* What of `left` bytes would fit, as text, separated by "; or ": strategies
+ * that share more, gradient checkpointing, smaller batches, fewer ranks on a
+ * node.
+ */
+void dt_plan_offer(const struct dt_run *run,
+                   const struct dt_model_options *options, size_t left,
+                   int local_size, char *text, size_t bytes);
+
 /* Logs the plan (rank 0) and compares it with the device's `left` free bytes; a
  * node's memory is divided among its `local_size` ranks. -1: EX_CONFIG with the
  * numbers and the settings that would fit.

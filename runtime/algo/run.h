@@ -101,6 +101,14 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 int local_size, struct dt_error *err);
 void dt_run_fini(struct dt_run *run);
 
+/* setup.c: what the configuration says for run->world ranks: the batch, the
+ * model and its layout, and the options of the model before it is known how
+ * much memory there is. Needs conf, world and the device. -1: EX_CONFIG, or
+ * config.json cannot be read or is wrong.
+ */
+int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
+                   struct dt_error *err);
+
 /* agree.c: compares the configuration and the data of all ranks; all call it.
  * -1: EX_CONFIG with the names of two that differ, or a peer failed.
  */

@@ -363,30 +363,25 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
     return run->layout ? 0 : -1;
 }
 
-/* GPU memory that is left is spent on speed. Not in a deterministic run, the
- * bits of which must not depend on how much memory happens to be free.
- */
-static bool can_save_activations(const struct dt_run *run,
-                                 const struct dt_model_options *options)
+int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
+                   struct dt_error *err)
 {
-    struct dt_model_options more = *options;
-    more.save_activations = true;
-    struct dt_plan plan = dt_plan_make(run, &more);
-    return !run->exec.device->is_host && !run->conf.run.deterministic &&
-           !options->recompute &&
-           dt_plan_total(&plan) <= run->exec.device->available_bytes();
+    if (resolve_conf(run, err) < 0)
+        return -1;
+    *options = model_options(run);
+    return 0;
 }
 
 /* Checks model, memory and data on this rank. */
 static int probe_run(struct dt_run *run, struct dt_model_options *options,
                      int local_size, struct dt_error *err)
 {
-    if (resolve_conf(run, err) < 0)
+    if (dt_run_resolve(run, options, err) < 0)
         return -1;
-    *options = model_options(run);
     run->conf.distributed.strategy = dt_plan_choose(
         run, options, run->exec.device->available_bytes(), local_size);
-    options->save_activations = can_save_activations(run, options);
+    options->save_activations =
+        dt_plan_can_save(run, options, run->exec.device->available_bytes());
     if (dt_plan_check(run, options, run->exec.device->available_bytes(),
                       local_size, err) < 0)
         return -1;

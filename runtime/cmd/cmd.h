@@ -17,6 +17,7 @@
 /* The subcommands. */
 int dt_cmd_train(int argc, char **argv);
 int dt_cmd_check(int argc, char **argv);
+int dt_cmd_plan(int argc, char **argv);
 int dt_cmd_sbatch(int argc, char **argv);
 int dt_cmd_prepare(int argc, char **argv);
 int dt_cmd_generate(int argc, char **argv);

@@ -11,6 +11,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/generate_file.h \
 	runtime/cmd/info.c \
 	runtime/cmd/load.c \
+	runtime/cmd/plan.c \
+	runtime/cmd/plan_json.c \
+	runtime/cmd/plan_out.h \
+	runtime/cmd/plan_table.c \
 	runtime/cmd/prepare.c \
 	runtime/cmd/sbatch.c \
 	runtime/cmd/text_out.c \

@@ -18,6 +18,7 @@ static const struct {
 } commands[] = {
     {"train", dt_cmd_train, "train as a configuration says, on every rank"},
     {"check", dt_cmd_check, "check a configuration and list every mistake"},
+    {"plan", dt_cmd_plan, "predict memory and time before anything is queued"},
     {"sbatch", dt_cmd_sbatch, "print or submit the batch script of a job"},
     {"prepare", dt_cmd_prepare, "tokenize data files before training"},
     {"generate", dt_cmd_generate, "print text sampled from a trained model"},

@@ -227,8 +227,8 @@ static int begin(struct dt_clock *clock, struct dt_error *err)
     int inner = clock->hybrid        ? options->shard_size
                 : options->two_level ? options->node_size
                                      : options->world;
-    clock->inner = dt_traffic_neighbors(options, inner);
-    clock->outer = dt_traffic_rail(options, inner);
+    clock->inner = dt_traffic_neighbors(inner, options->node_size);
+    clock->outer = dt_traffic_rail(inner, options->world, options->node_size);
     clock->parts = clock->hybrid ? inner : options->world;
     clock->places = calloc(units, sizeof(*clock->places));
     clock->sums = calloc(units, sizeof(*clock->sums));

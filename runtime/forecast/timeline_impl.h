@@ -3,6 +3,7 @@
 #ifndef DT_FORECAST_TIMELINE_IMPL_H
 #define DT_FORECAST_TIMELINE_IMPL_H
 
+#include "forecast/timeline.h"
 #include "forecast/traffic.h"
 
 /* A place of weights, and a slot of gradients, as in parallel/impl.h. */

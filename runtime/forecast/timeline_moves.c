@@ -73,7 +73,7 @@ double dt_clock_gather(struct dt_clock *clock, size_t u, double after)
     const struct dt_timeline_move what = {.kind = DT_MOVE_GATHER,
                                           .count = count};
     struct dt_traffic_cost cost =
-        dt_traffic_cost(clock->options, &clock->inner,
+        dt_traffic_cost(clock->options->rates, &clock->inner,
                         weights_bytes(clock, count), clock->options->rings);
     return move(clock, &cost, after, &what);
 }
@@ -84,7 +84,7 @@ static double gather_between(struct dt_clock *clock, size_t count, double after)
     const struct dt_timeline_move what = {
         .kind = DT_MOVE_GATHER, .count = count, .between = true};
     struct dt_traffic_cost cost = dt_traffic_cost(
-        clock->options, &clock->outer,
+        clock->options->rates, &clock->outer,
         weights_bytes(clock, count) / clock->inner.size, clock->options->rings);
     return move(clock, &cost, after, &what);
 }
@@ -110,11 +110,11 @@ double dt_clock_scatter(struct dt_clock *clock, size_t count, bool last)
     struct dt_timeline_move what = {.kind = DT_MOVE_SCATTER, .count = count};
     bool ring = sums_in_rings(clock);
     struct dt_traffic_cost cost = dt_traffic_cost(
-        clock->options, &clock->inner, grads_bytes(clock, count), ring);
+        clock->options->rates, &clock->inner, grads_bytes(clock, count), ring);
     double end = move(clock, &cost, 0, &what);
     if (clock->outer.size == 1 || (clock->hybrid && !last))
         return end;
-    cost = dt_traffic_cost(clock->options, &clock->outer,
+    cost = dt_traffic_cost(clock->options->rates, &clock->outer,
                            grads_bytes(clock, count) / clock->inner.size, ring);
     what.between = true;
     return move(clock, &cost, end, &what);
@@ -126,11 +126,12 @@ static struct dt_traffic_cost both_ways(const struct dt_clock *clock,
                                         double bytes)
 {
     bool rings = clock->options->rings;
-    struct dt_traffic_cost sum =
-        dt_traffic_cost(clock->options, group, bytes, sums_in_rings(clock));
+    struct dt_traffic_cost sum = dt_traffic_cost(clock->options->rates, group,
+                                                 bytes, sums_in_rings(clock));
     struct dt_traffic_cost gather =
-        dt_traffic_cost(clock->options, group, bytes, rings);
-    double call = dt_traffic_cost(clock->options, group, 0, rings).seconds;
+        dt_traffic_cost(clock->options->rates, group, bytes, rings);
+    double call =
+        dt_traffic_cost(clock->options->rates, group, 0, rings).seconds;
     return (struct dt_traffic_cost){
         .in_node = sum.in_node + gather.in_node,
         .out_of_node = sum.out_of_node + gather.out_of_node,
@@ -148,11 +149,11 @@ double dt_clock_sum_all(struct dt_clock *clock, size_t count)
     double end = dt_clock_scatter(clock, count, true);
     what = (struct dt_timeline_move){
         .kind = DT_MOVE_GATHER, .count = count, .between = true};
-    cost = dt_traffic_cost(clock->options, &clock->outer,
+    cost = dt_traffic_cost(clock->options->rates, &clock->outer,
                            bytes / clock->inner.size, clock->options->rings);
     end = move(clock, &cost, end, &what);
     what.between = false;
-    cost = dt_traffic_cost(clock->options, &clock->inner, bytes,
+    cost = dt_traffic_cost(clock->options->rates, &clock->inner, bytes,
                            clock->options->rings);
     return move(clock, &cost, end, &what);
 }
@@ -161,8 +162,8 @@ double dt_clock_scalars(struct dt_clock *clock)
 {
     const struct dt_timeline_move what = {.kind = DT_MOVE_SCALARS};
     const struct dt_traffic_group all =
-        dt_traffic_neighbors(clock->options, clock->options->world);
+        dt_traffic_neighbors(clock->options->world, clock->options->node_size);
     struct dt_traffic_cost cost =
-        dt_traffic_cost(clock->options, &all, 0, false);
+        dt_traffic_cost(clock->options->rates, &all, 0, false);
     return move(clock, &cost, 0, &what);
 }

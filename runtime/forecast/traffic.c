@@ -9,30 +9,27 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-struct dt_traffic_group dt_traffic_neighbors(
-    const struct dt_timeline_options *options, int size)
+struct dt_traffic_group dt_traffic_neighbors(int size, int node_size)
 {
-    int on_node = smaller(size, options->node_size);
-    return (struct dt_traffic_group){size, on_node,
-                                     options->node_size / on_node};
+    int on_node = smaller(size, node_size);
+    return (struct dt_traffic_group){size, on_node, node_size / on_node};
 }
 
-struct dt_traffic_group dt_traffic_rail(
-    const struct dt_timeline_options *options, int stride)
+struct dt_traffic_group dt_traffic_rail(int stride, int world, int node_size)
 {
-    int size = options->world / stride, node = options->node_size;
-    int on_node = stride < node ? smaller(size, node / stride) : 1;
-    return (struct dt_traffic_group){size, on_node, node / on_node};
+    int size = world / stride;
+    int on_node = stride < node_size ? smaller(size, node_size / stride) : 1;
+    return (struct dt_traffic_group){size, on_node, node_size / on_node};
 }
 
 /* A rank sends 1 - 1/size of the bytes in any case. In a ring each of the rings
  * that share a node leaves it once.
  */
-struct dt_traffic_cost dt_traffic_cost(
-    const struct dt_timeline_options *options,
-    const struct dt_traffic_group *group, double bytes, bool ring)
+struct dt_traffic_cost dt_traffic_cost(const struct dt_rates *rates,
+                                       const struct dt_traffic_group *group,
+                                       double bytes, bool ring)
 {
-    const double *of = options->rates->of;
+    const double *of = rates->of;
     double size = group->size, on_node = group->on_node;
     double sharing = group->sharing, part = bytes / size;
     bool leaves = group->size > group->on_node;

@@ -3,7 +3,7 @@
 #ifndef DT_FORECAST_TRAFFIC_H
 #define DT_FORECAST_TRAFFIC_H
 
-#include "forecast/timeline.h"
+#include "forecast/rates.h"
 
 /* Ranks that combine data. */
 struct dt_traffic_group {
@@ -12,11 +12,11 @@ struct dt_traffic_group {
     int sharing; /* groups that have ranks on one node */
 };
 
-/* The group of `size` neighbors, and that of every stride-th rank. */
-struct dt_traffic_group dt_traffic_neighbors(
-    const struct dt_timeline_options *options, int size);
-struct dt_traffic_group dt_traffic_rail(
-    const struct dt_timeline_options *options, int stride);
+/* The group of `size` neighbors on nodes of `node_size` ranks, and that of
+ * every stride-th rank of a world.
+ */
+struct dt_traffic_group dt_traffic_neighbors(int size, int node_size);
+struct dt_traffic_group dt_traffic_rail(int stride, int world, int node_size);
 
 /* What a collective takes. */
 struct dt_traffic_cost {
@@ -28,8 +28,8 @@ struct dt_traffic_cost {
 /* A gather or a reduce-scatter of so many bytes in all parts together; `ring`:
  * every rank passes on to the next one what it gets.
  */
-struct dt_traffic_cost dt_traffic_cost(
-    const struct dt_timeline_options *options,
-    const struct dt_traffic_group *group, double bytes, bool ring);
+struct dt_traffic_cost dt_traffic_cost(const struct dt_rates *rates,
+                                       const struct dt_traffic_group *group,
+                                       double bytes, bool ring);
 
 #endif /* DT_FORECAST_TRAFFIC_H */

@@ -7,7 +7,7 @@ bats_require_minimum_version 1.5.0
 
 load helpers
 
-commands=(train check sbatch prepare generate export doctor info)
+commands=(train check plan sbatch prepare generate export doctor info)
 
 disttrain() {
     timeout 60 "$DT_BUILDDIR/disttrain" "$@"

@@ -71,6 +71,8 @@ expect() {
     expect "disttrain export --dtype b" bf16
     expect "disttrain export --max-shard-size "
     expect "disttrain check --world "
+    expect "disttrain plan --nodes "
+    expect "disttrain plan --rates " a.yaml b.yml 'd e.yaml' configs model
     expect "disttrain check --explain run.o" run.output_dir run.overwrite
     expect "disttrain check --explain h." h.json
     run -0 offers "disttrain check --explain "
@@ -79,8 +81,8 @@ expect() {
     expect "disttrain sbatch --array = 1"
 }
 
-@test "train, check and sbatch take YAML files, also in directories" {
-    for command in train check sbatch; do
+@test "train, check, plan and sbatch take YAML files, also in directories" {
+    for command in train check plan sbatch; do
         expect "disttrain $command " a.yaml b.yml 'd e.yaml' configs model
     done
     [[ $(<.compopt) == "-o filenames" ]] # folders get a slash, blanks a \

@@ -42,14 +42,15 @@ layers() {
             layer("model", "base ops tensor")
             layer("optim", "base ops tensor")
             layer("parallel", "base comm ops tensor")
+            layer("forecast", "base model parallel tensor")
             layer("report", "base")
             layer("console", "base contract")
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor")
             layer("rollout", "base model tokenizer weights")
             layer("slurm", "base conf contract")
-            layer("algo", "base ckpt comm conf data launch model ops optim " \
-                "parallel report tokenizer weights")
+            layer("algo", "base ckpt comm conf data forecast launch model " \
+                "ops optim parallel report tokenizer weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor launch model ops report rollout slurm tensor " \
                 "tokenizer weights")

@@ -15,6 +15,7 @@ check_PROGRAMS += \
 	tests/unit/test_cmd_check \
 	tests/unit/test_cmd_explain \
 	tests/unit/test_cmd_export \
+	tests/unit/test_cmd_plan \
 	tests/unit/test_cmd_prepare \
 	tests/unit/test_cmd_sbatch \
 	tests/unit/test_conf_broken \

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * candidates.h - what a run would take with each strategy, before there is one
+ *
+ * Needs the configuration and the model's config.json: no GPU, no weights, no
+ * data. Bytes come from dt_plan_make, which the run itself asks, and seconds
+ * from the virtual clock.
+ */
+#ifndef DT_ALGO_CANDIDATES_H
+#define DT_ALGO_CANDIDATES_H
+
+#include "algo/plan.h"
+#include "forecast/timeline.h"
+
+/* The job. */
+struct dt_job_size {
+    int nodes, ranks; /* of a node */
+    bool gpu;         /* a GPU for each rank */
+    size_t memory;    /* bytes of a GPU, or of a node; SIZE_MAX: unknown */
+    struct dt_rates rates;
+};
+
+struct dt_candidate {
+    int strategy;           /* enum dt_conf_strategy */
+    bool saves_activations; /* as there is room for it */
+    struct dt_plan plan;
+    size_t total; /* bytes of a rank */
+    size_t lacks; /* bytes; 0: it fits */
+    struct dt_timeline step;
+    double tokens_a_second; /* of all ranks, padding included */
+};
+
+enum { DT_CANDIDATES = 4 };
+
+struct dt_candidates {
+    struct dt_run run; /* resolved for this size; nothing is allocated */
+    struct dt_model_options options;
+    struct dt_job_size size;
+    size_t reserve; /* bytes of a GPU that are left to CUDA and NCCL */
+    size_t share;   /* bytes that a rank may have; SIZE_MAX: unknown */
+    struct dt_candidate all[DT_CANDIDATES]; /* one of one rank: taken */
+    size_t count;
+    const struct dt_candidate
+        *taken;       /* by the run: as the file says, or auto */
+    size_t most_rows; /* of a micro-batch that fits; SIZE_MAX: unknown */
+    int guide;        /* enum dt_conf_strategy: by the number of parameters */
+};
+
+/* Fills candidates. -1: EX_CONFIG as a run would fail, EX_NOINPUT and
+ * EX_DATAERR of config.json or if a rate that is needed is missing, EX_OSERR.
+ * dt_candidates_fini in any case; candidates is large.
+ */
+int dt_candidates_init(struct dt_candidates *candidates,
+                       const struct dt_conf *conf,
+                       const struct dt_job_size *size, struct dt_error *err);
+void dt_candidates_fini(struct dt_candidates *candidates);
+
+/* The strategy of a name, as files have it. */
+const char *dt_candidate_name(int strategy);
+
+#endif /* DT_ALGO_CANDIDATES_H */

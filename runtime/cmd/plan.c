@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - `disttrain plan`: what a run would take, before it is queued */
+#include "config.h"
+
+#include <omp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/plan_out.h"
+
+static const char help[] =
+    "usage: disttrain plan [OPTIONS] FILE\n\n"
+    "Predicts memory, traffic and time of each strategy for a run of the\n"
+    "configuration FILE, from the file and the model's config.json alone:\n"
+    "without GPUs, weights and data.\n\n"
+    "  --nodes N            number of nodes; the default is launch.nodes, or "
+    "1\n"
+    "  --ntasks-per-node N  ranks on each node; the default is that of\n"
+    "                       launch.ntasks_per_node, or 1\n"
+    "  --gpu-memory SIZE    memory of a GPU: GiB, or a number with a unit\n"
+    "  --rates RATES        a file of rates, or a known device: h100, h200, "
+    "a100\n"
+    "                       or cpu\n"
+    "  --json               print all numbers as JSON\n"
+    "  --help               this text\n\n"
+    "Exit status: 0; 78 if the run would not fit, or has a mistake.\n";
+
+struct options {
+    long nodes, ranks; /* 0: not given */
+    size_t gpu_memory; /* 0: not given */
+    const char *rates; /* NULL: not given */
+    bool json;
+    const char *file;
+};
+
+static int parse_count(const char *name, const char *text, long *count)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (!*text || *end || value < 1 || value > 1000000)
+        return dt_cmd_usage_error(
+            "plan", "%s %s: expected a number from 1 to 1000000", name, text);
+    *count = value;
+    return EX_OK;
+}
+
+static int parse_memory(const char *text, size_t *bytes)
+{
+    char *end;
+    double gibibytes = strtod(text, &end);
+    long size = 0;
+    if (*text && !*end && gibibytes > 0 && gibibytes < 1e6)
+        size = (long)(gibibytes * 0x1p30);
+    else if (*text && !*end)
+        size = 0;
+    else if (!dt_conf_parse_size(text, &size))
+        size = 0;
+    *bytes = (size_t)size;
+    return size > 0 ? EX_OK
+                    : dt_cmd_usage_error("plan",
+                                         "--gpu-memory %s: expected GiB above "
+                                         "0, or a number with a unit such as "
+                                         "80GB",
+                                         text);
+}
+
+/* Returns DT_CMD_RUN, or the exit status. */
+static int parse_options(int argc, char **argv, struct options *options)
+{
+    static const struct option table[] = {
+        {"nodes", required_argument, NULL, 'n'},
+        {"ntasks-per-node", required_argument, NULL, 't'},
+        {"gpu-memory", required_argument, NULL, 'g'},
+        {"rates", required_argument, NULL, 'r'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct dt_cmd_line line = {"plan", help, table, .status = DT_CMD_RUN};
+    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
+        int status = EX_OK;
+        options->json |= c == 'j';
+        if (c == 'n')
+            status = parse_count("--nodes", optarg, &options->nodes);
+        if (c == 't')
+            status = parse_count("--ntasks-per-node", optarg, &options->ranks);
+        if (c == 'g')
+            status = parse_memory(optarg, &options->gpu_memory);
+        if (c == 'r')
+            options->rates = optarg;
+        if (status != EX_OK)
+            return status;
+    }
+    if (line.status != DT_CMD_RUN)
+        return line.status;
+    if (argc - optind != 1)
+        return dt_cmd_usage_error("plan", "expected one FILE");
+    options->file = argv[optind];
+    return DT_CMD_RUN;
+}
+
+/* --- the size of the job --- */
+
+/* launch.mem as Slurm reads it: MiB, or K, M, G, T. SIZE_MAX: not given, or all
+ * memory of a node.
+ */
+static size_t slurm_memory(const char *text)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    unsigned long value = text ? strtoul(text, &end, 10) : 0;
+    if (value == 0)
+        return SIZE_MAX;
+    const char *unit = *end ? strchr(units, *end & ~0x20) : &units[1];
+    return unit ? (size_t)value << 10 * (unit - units + 1) : SIZE_MAX;
+}
+
+/* Ranks of a node, as `launch:` says. */
+static long ranks_of(const struct dt_conf *conf, long nodes)
+{
+    if (conf->launch.ntasks_per_node > 0)
+        return conf->launch.ntasks_per_node;
+    if (conf->launch.gpus_per_node > 0)
+        return conf->launch.gpus_per_node;
+    if (conf->launch.num_processes > 0)
+        return (conf->launch.num_processes + nodes - 1) / nodes;
+    return 1;
+}
+
+/* The rates of --rates, or of the device that the run would use. */
+static int find_rates(const struct options *options, struct dt_conf *conf,
+                      struct dt_rates *rates, struct dt_error *err)
+{
+    const char *names;
+    bool gpu = conf->run.device == DT_CONF_CUDA || options->gpu_memory > 0 ||
+               (conf->run.device == DT_CONF_AUTO_DEVICE &&
+                conf->launch.gpus_per_node > 0);
+    if (!options->rates) {
+        dt_rates_known(gpu ? "h100" : "cpu", rates, &names);
+        return 0;
+    }
+    if (!dt_rates_known(options->rates, rates, &names) &&
+        dt_rates_load(options->rates, rates, err) < 0)
+        return -1;
+    if (conf->run.device == DT_CONF_AUTO_DEVICE || rates->gpu == gpu)
+        return 0;
+    return dt_error_set(
+        err, EX_USAGE, "--rates %s is of %s, and the run is on %s",
+        options->rates, rates->gpu ? "GPUs" : "CPUs", gpu ? "GPUs" : "CPUs");
+}
+
+static int find_size(const struct options *options, struct dt_conf *conf,
+                     struct dt_job_size *size, struct dt_error *err)
+{
+    long nodes = options->nodes           ? options->nodes
+                 : conf->launch.nodes > 0 ? conf->launch.nodes
+                                          : 1;
+    long ranks = options->ranks ? options->ranks : ranks_of(conf, nodes);
+    if (nodes > 1000000 / ranks)
+        return dt_error_set(err, EX_USAGE,
+                            "%ld nodes of %ld ranks are more than 1000000 "
+                            "ranks",
+                            nodes, ranks);
+    if (find_rates(options, conf, &size->rates, err) < 0)
+        return -1;
+    size->nodes = (int)nodes;
+    size->ranks = (int)ranks;
+    size->gpu = size->rates.gpu;
+    size->memory = !size->gpu ? slurm_memory(conf->launch.mem)
+                   : options->gpu_memory
+                       ? options->gpu_memory
+                       : (size_t)size->rates.of[DT_RATE_GPU_MEMORY];
+    if (size->gpu && size->memory == 0)
+        size->memory = SIZE_MAX;
+    return 0;
+}
+
+/* Workspaces on CPUs grow with the threads of a rank, of which the run has its
+ * share of the CPUs, here or as launch.cpus_per_task says.
+ */
+static void choose_threads(const struct dt_conf *conf, int ranks)
+{
+    long each = conf->launch.cpus_per_task;
+    if (each == 0)
+        each = omp_get_num_procs() / ranks;
+    if (!getenv("OMP_NUM_THREADS"))
+        omp_set_num_threads(each > 1 ? (int)each : 1);
+}
+
+/* --- the plan --- */
+
+/* The run would not start. */
+static int report_lack(const struct dt_candidates *c)
+{
+    char offers[512], needs[24], has[24];
+    const struct dt_candidate *taken = c->taken;
+    struct dt_run run = c->run;
+    run.conf.distributed.strategy = taken->strategy;
+    dt_plan_offer(&run, &c->options, c->size.gpu ? c->share : c->size.memory,
+                  c->size.ranks, offers, sizeof(offers));
+    fprintf(stderr,
+            "disttrain plan: the run does not fit: %s needs %s of memory a "
+            "rank, which has %s; what would fit: %s\n",
+            dt_candidate_name(taken->strategy),
+            dt_plan_out_bytes((double)taken->total, needs),
+            dt_plan_out_bytes((double)c->share, has), offers);
+    return EX_CONFIG;
+}
+
+static int plan_run(const struct options *options, struct dt_conf *conf,
+                    struct dt_error *err)
+{
+    struct dt_job_size size;
+    struct dt_candidates *c = calloc(1, sizeof(*c));
+    if (!c)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    int rc = find_size(options, conf, &size, err);
+    if (rc == 0) {
+        choose_threads(conf, size.ranks);
+        rc = dt_candidates_init(c, conf, &size, err);
+    }
+    if (rc == 0 && options->json)
+        rc = dt_plan_out_json(c, options->file, stdout, err);
+    else if (rc == 0)
+        dt_plan_out_table(c, options->file, stdout);
+    if (rc == 0) {
+        rc = dt_cmd_flush("plan", EX_OK);
+        if (rc == EX_OK && c->taken->lacks > 0)
+            rc = report_lack(c);
+    }
+    dt_candidates_fini(c);
+    free(c);
+    return rc;
+}
+
+int dt_cmd_plan(int argc, char **argv)
+{
+    struct options options = {0};
+    struct dt_error err;
+    int status = parse_options(argc, argv, &options);
+    if (status != DT_CMD_RUN)
+        return status;
+    struct dt_conf *conf = dt_cmd_load("plan", options.file, true);
+    if (!conf)
+        return EX_CONFIG;
+    status = conf->trains ? plan_run(&options, conf, &err)
+                          : dt_error_set(&err, EX_CONFIG,
+                                         "%s: nothing to plan: it has no "
+                                         "algorithm",
+                                         options.file);
+    dt_conf_destroy(conf);
+    if (status >= 0)
+        return status;
+    fprintf(stderr, "disttrain plan: %s\n", err.text);
+    return err.status;
+}

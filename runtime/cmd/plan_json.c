@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_json.c - `disttrain plan --json` */
+#include "config.h"
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "cmd/plan_out.h"
+
+static json_t *number_of(size_t n)
+{
+    return n == SIZE_MAX ? json_null() : json_integer((json_int_t)n);
+}
+
+static json_t *bytes_of(const struct dt_candidate *one)
+{
+    const struct dt_plan *plan = &one->plan;
+    return json_pack(
+        "{so so so so so so so}", "weights", number_of(plan->weights), "master",
+        number_of(plan->master), "gradients", number_of(plan->gradients),
+        "optimizer", number_of(plan->optimizer), "activations",
+        number_of(plan->activations), "batches", number_of(plan->batches),
+        "total", number_of(one->total));
+}
+
+static json_t *seconds_of(const struct dt_timeline *step)
+{
+    json_t *busy = json_object();
+    for (int i = 0; busy && i < DT_RESOURCES; i++)
+        json_object_set_new(busy, dt_resource_name((enum dt_resource)i),
+                            json_real(step->busy[i]));
+    return json_pack("{sf sf so}", "step", step->seconds, "waits",
+                     step->seconds - step->busy[DT_ON_DEVICE], "busy", busy);
+}
+
+static json_t *candidate_of(const struct dt_candidates *c,
+                            const struct dt_candidate *one)
+{
+    return json_pack("{ss sb sb sb so so so so sf}", "strategy",
+                     dt_candidate_name(one->strategy), "taken", one == c->taken,
+                     "fits", one->lacks == 0, "saves_activations",
+                     one->saves_activations, "bytes", bytes_of(one), "lacks",
+                     number_of(one->lacks), "wire_bytes",
+                     json_pack("{sf sf}", "in_node_by_rank", one->step.in_node,
+                               "out_of_node_by_node", one->step.out_of_node),
+                     "seconds", seconds_of(&one->step), "tokens_per_second",
+                     one->tokens_a_second);
+}
+
+static json_t *candidates_of(const struct dt_candidates *c)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < c->count; i++)
+        json_array_append_new(list, candidate_of(c, &c->all[i]));
+    return list;
+}
+
+static json_t *rates_of(const struct dt_rates *rates)
+{
+    json_t *of = json_object();
+    for (int i = 0; of && i < DT_RATES; i++)
+        if (dt_rates_has(rates, (enum dt_rate)i))
+            json_object_set_new(of, dt_rate_name((enum dt_rate)i),
+                                json_real(rates->of[i]));
+    return json_pack("{ss sb si so}", "from", rates->from, "measured",
+                     rates->measured, "ranks_per_node",
+                     (int)rates->ranks_per_node, "values", of);
+}
+
+static json_t *batch_of(const struct dt_run *run)
+{
+    return json_pack("{so so so}", "rows", number_of(run->B), "tokens",
+                     number_of(run->T), "micro_batches", number_of(run->A));
+}
+
+int dt_plan_out_json(const struct dt_candidates *c, const char *file, FILE *out,
+                     struct dt_error *err)
+{
+    const struct dt_run *run = &c->run;
+    json_t *all = json_pack(
+        "{ss ss so si si ss so so so so ss so so}", "file", file, "model",
+        dt_model_family_name(run->model_config.family), "parameters",
+        number_of(run->layout->param_total), "nodes", c->size.nodes,
+        "ranks_per_node", c->size.ranks, "device", c->size.gpu ? "cuda" : "cpu",
+        "batch", batch_of(run), "memory", number_of(c->size.memory),
+        "memory_for_rank", number_of(c->share), "largest_micro_batch",
+        number_of(c->most_rows), "guide", dt_candidate_name(c->guide), "rates",
+        rates_of(&c->size.rates), "candidates", candidates_of(c));
+    char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
+    json_decref(all);
+    if (!text)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    fprintf(out, "%s\n", text);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_table.c - the table of `disttrain plan` */
+#include "config.h"
+
+#include <stdint.h>
+
+#include "cmd/plan_out.h"
+
+enum { BYTES_TEXT = 24 };
+
+/* A difference of time below which the clock has nothing to say. */
+static const double TIE = 0.03;
+
+const char *dt_plan_out_bytes(double bytes, char *text)
+{
+    static const char *const units[] = {"kB", "MB", "GB", "TB"};
+    size_t unit = 0;
+    for (bytes /= 1e3; bytes >= 1000 && unit < 3; unit++)
+        bytes /= 1e3;
+    snprintf(text, BYTES_TEXT, bytes < 10 ? "%.2f %s" : "%.1f %s", bytes,
+             units[unit]);
+    return text;
+}
+
+static const char *size_text(size_t bytes, char *text)
+{
+    if (bytes != SIZE_MAX)
+        return dt_plan_out_bytes((double)bytes, text);
+    snprintf(text, BYTES_TEXT, "more than 16 EB");
+    return text;
+}
+
+static const char *plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void print_head(const struct dt_candidates *c, const char *file,
+                       FILE *out)
+{
+    const struct dt_run *run = &c->run;
+    size_t nodes = (size_t)c->size.nodes, ranks = (size_t)c->size.ranks;
+    fprintf(out,
+            "%s: %s, %zu parameters\n"
+            "%zu node%s x %zu rank%s %s; %zu rows of %zu tokens x %zu "
+            "micro-batch%s a rank: %zu tokens a step\n",
+            file, dt_model_family_name(run->model_config.family),
+            run->layout->param_total, nodes, plural(nodes), ranks,
+            plural(ranks), c->size.gpu ? "with a GPU each" : "on CPUs", run->B,
+            run->T, run->A, run->A == 1 ? "" : "es",
+            run->B * run->T * run->A * nodes * ranks);
+    fprintf(out, "rates: %s%s\n", c->size.rates.from,
+            c->size.rates.measured ? "" : ", assumed and not measured");
+}
+
+static void print_memory(const struct dt_candidates *c, FILE *out)
+{
+    char memory[BYTES_TEXT], share[BYTES_TEXT];
+    if (c->share == SIZE_MAX)
+        fputs("memory: not known, so everything counts as fitting; "
+              "launch.mem would say\n",
+              out);
+    else
+        fprintf(out, "memory: %s a %s, %s for a rank\n",
+                size_text(c->size.memory, memory), c->size.gpu ? "GPU" : "node",
+                size_text(c->share, share));
+}
+
+/* Seconds of a step in which the device waits. */
+static double waits(const struct dt_timeline *step)
+{
+    return step->seconds - step->busy[DT_ON_DEVICE];
+}
+
+static void print_row(const struct dt_candidates *c,
+                      const struct dt_candidate *one, FILE *out)
+{
+    char total[BYTES_TEXT], node[BYTES_TEXT], network[BYTES_TEXT];
+    char lacks[BYTES_TEXT], verdict[64] = "yes";
+    const struct dt_timeline *step = &one->step;
+    if (one->lacks > 0)
+        snprintf(verdict, sizeof(verdict), "no, %s too much",
+                 size_text(one->lacks, lacks));
+    fprintf(out, "%-8s  %11s  %9s  %11s  %8.3g s  %8.0f  %4.0f %%  %s%s\n",
+            dt_candidate_name(one->strategy), size_text(one->total, total),
+            step->in_node > 0 ? dt_plan_out_bytes(step->in_node, node) : "-",
+            step->out_of_node > 0
+                ? dt_plan_out_bytes(step->out_of_node, network)
+                : "-",
+            step->seconds, one->tokens_a_second,
+            100 * waits(step) / step->seconds, verdict,
+            one != c->taken ? ""
+            : c->run.conf.distributed.strategy == DT_CONF_AUTO_STRATEGY
+                ? "  <- auto"
+                : "  <- the file");
+}
+
+static const struct dt_candidate *fastest(const struct dt_candidates *c)
+{
+    const struct dt_candidate *best = NULL;
+    for (size_t i = 0; i < c->count; i++)
+        if (c->all[i].lacks == 0 &&
+            (!best || c->all[i].step.seconds < best->step.seconds))
+            best = &c->all[i];
+    return best;
+}
+
+static void print_guide(const struct dt_candidates *c, FILE *out)
+{
+    static const char *const why[] = {
+        [DT_CONF_DDP] = "fewer than 1e9 parameters",
+        [DT_CONF_ZERO2] = "1e9 to 7e9 parameters",
+        [DT_CONF_ZERO3] = "more than 7e9 parameters",
+    };
+    fprintf(out, "by the number of parameters alone: %s (%s)\n",
+            dt_candidate_name(c->guide), why[c->guide]);
+}
+
+static void print_advice(const struct dt_candidates *c, FILE *out)
+{
+    const struct dt_candidate *best = fastest(c), *taken = c->taken;
+    double faster = best ? taken->step.seconds / best->step.seconds - 1 : 0;
+    if (c->run.world > 1)
+        print_guide(c, out);
+    if (faster > TIE && taken->lacks == 0)
+        fprintf(out,
+                "distributed.strategy: %s is predicted to be %.0f %% faster\n",
+                dt_candidate_name(best->strategy), 100 * faster);
+    if (c->most_rows > 0 && c->most_rows != SIZE_MAX)
+        fprintf(out, "largest micro-batch that fits with %s: %zu row%s\n",
+                dt_candidate_name(taken->strategy), c->most_rows,
+                plural(c->most_rows));
+}
+
+void dt_plan_out_table(const struct dt_candidates *c, const char *file,
+                       FILE *out)
+{
+    print_head(c, file, out);
+    print_memory(c, out);
+    fputs("\nstrategy  memory/rank    in node  out of node        step  "
+          "tokens/s  waits  fits\n",
+          out);
+    for (size_t i = 0; i < c->count; i++)
+        print_row(c, &c->all[i], out);
+    fputc('\n', out);
+    print_advice(c, out);
+}
