@@ -25,6 +25,7 @@ job_tests = \
 	tests/job/devcluster.bats \
 	tests/job/frameworks.bats \
 	tests/job/packaging.bats \
+	tests/job/plan.bats \
 	tests/job/plugin.bats \
 	tests/job/refuse.bats \
 	tests/job/resume.bats \

@@ -1,0 +1,124 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# plan.bats - what `disttrain plan` says is what a run takes
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-plan.XXXXXX)
+    export WORK
+    cat /usr/share/common-licenses/{GPL-2,LGPL-2.1} >"$WORK/text"
+    dt_cluster_up --nodes 2 --cpus 2
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    dt_need_pmix
+    cd "$WORK" || return
+    export OMP_NUM_THREADS=1
+}
+
+# config NAME [LINE]...: writes NAME.yaml; LINEs come last.
+config() {
+    {
+        cat <<END
+algorithm: sft
+run: {name: $1, output_dir: $1.out, overwrite: true}
+data: {train: text, max_length: 64}
+training: {per_device_batch_size: 2, max_steps: 1}
+checkpoint: {strategy: "no", only_model: true}
+END
+        printf '%s\n' "${@:2}"
+    } >"$1.yaml"
+}
+
+SMALL="model: {n_positions: 64, n_embd: 256, n_layer: 4, n_head: 4}"
+
+# planned NAME [OPTION]...: the line that a run begins with, up to the total, as
+# the plan of the strategy that is taken has it.
+planned() {
+    "$DT_BUILDDIR/disttrain" plan --json "${@:2}" "$1.yaml" | awk '
+        function mb(bytes) { return sprintf("%.1f MB", bytes / 1e6) }
+        /"taken"/ { taken = /true/ }
+        taken && /"(weights|master|gradients|optimizer|activations)":/ ||
+            taken && /"(batches|total)":/ {
+            gsub(/[",:]/, "")
+            bytes[$1] = $2
+        }
+        END {
+            print "memory of a rank: weights " \
+                mb(bytes["weights"] + bytes["master"]) ", gradients " \
+                mb(bytes["gradients"]) ", optimizer " \
+                mb(bytes["optimizer"]) ", activations " \
+                mb(bytes["activations"]) ", batches " \
+                mb(bytes["batches"]) ": " mb(bytes["total"])
+        }'
+}
+
+@test "bytes are those of a run: 4 strategies on 1, 2 and 4 ranks" {
+    local size strategy line nodes ranks precision=fp32
+    for size in "1 1" "2 1" "2 2"; do
+        read -r nodes ranks <<<"$size"
+        for strategy in ddp zero1 zero2 zero3; do
+            config one "$SMALL" "distributed.strategy: $strategy" \
+                "precision.compute: $precision"
+            line=$(planned one --nodes "$nodes" --ntasks-per-node "$ranks")
+            run dt_srun -N"$nodes" --ntasks-per-node="$ranks" \
+                --disttrain=one.yaml
+            echo "$nodes x $ranks, $strategy, $precision: $line"
+            echo "$output"
+            ((status == 0))
+            [[ $output == *"plan: $line of "* ]]
+            [[ $precision == fp32 ]] && precision=bf16 || precision=fp32
+        done
+    done
+}
+
+@test "the strategy that auto takes is the one that plan marks" {
+    local needs
+    config fits "$SMALL"
+    run -0 "$DT_BUILDDIR/disttrain" plan --nodes 2 fits.yaml
+    [[ $output == *$'\nddp '*'yes  <- auto'$'\nzero1 '* ]]
+    run dt_srun -N2 --disttrain=fits.yaml
+    echo "$output"
+    ((status == 0))
+    [[ $output != *zero* ]]
+
+    config large "model: {n_positions: 2048, n_layer: 80, n_head: 64,
+  n_embd: 8192}" "launch.mem: 64G"
+    run -78 --separate-stderr "$DT_BUILDDIR/disttrain" plan --nodes 2 large.yaml
+    [[ $output == *$'\nzero3 '*' too much  <- auto'$'\n'* ]]
+    [[ $stderr =~ "does not fit: zero3 needs "([0-9.]+)" GB of memory a rank" ]]
+    sed -i /launch.mem/d large.yaml
+    needs=${BASH_REMATCH[1]}
+    run dt_srun -N2 --disttrain=large.yaml
+    echo "$output"
+    ((status == 78))
+    [[ $output =~ "this run needs "([0-9.]+)" GB of memory a rank" ]]
+    [[ $(printf '%.1f' "${BASH_REMATCH[1]}") == "$needs" ]]
+}
+
+@test "a plan needs no GPU and reads no weights" {
+    mkdir model
+    cat >model/config.json <<END
+{"model_type": "llama", "vocab_size": 32000, "hidden_size": 4096,
+ "intermediate_size": 11008, "num_hidden_layers": 32,
+ "num_attention_heads": 32, "max_position_embeddings": 4096,
+ "rms_norm_eps": 1e-6}
+END
+    config seven "model.path: model" "launch: {nodes: 2, gpus_per_node: 8}"
+    run -0 "$DT_BUILDDIR/disttrain" plan seven.yaml
+    echo "$output"
+    [[ $output == "seven.yaml: llama, 6738415616 parameters"$'\n'* ]]
+    [[ $output == *"2 nodes x 8 ranks with a GPU each"* ]]
+    [[ $output == *$'\nddp '*" too much"$'\nzero1 '*"  <- auto"* ]]
+    [[ $output == *"by the number of parameters alone: zero2 "* ]]
+}
