@@ -45,9 +45,11 @@ int dt_run_weights_finite(struct dt_run *run, struct dt_error *err)
     assert(!run->in_flight[0].open && !run->in_flight[1].open);
     exec->ops->step_begin(exec->stream, run->eval, params);
     for (size_t u = 0; u < run->layout->unit_count; u++)
-        exec->ops->sum_of_squares(
-            exec->stream, run->eval,
-            dt_parallel_part(run->parallel, DT_OWNED_MASTER, u));
+        if (dt_parallel_squares(
+                run->parallel,
+                dt_parallel_part(run->parallel, DT_OWNED_MASTER, u), run->eval,
+                err) < 0)
+            return -1;
     if (dt_run_reduce(run, run->eval, err) < 0 ||
         exec->device->copy(exec->stream, scalars, dt_view_data(run->eval),
                            DT_STEP_COUNT * sizeof(double), err) < 0 ||

@@ -12,6 +12,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/health.c \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \
+	runtime/algo/offload.c \
+	runtime/algo/offload.h \
 	runtime/algo/owner.c \
 	runtime/algo/owner.h \
 	runtime/algo/plan.c \

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "algo/offload.h"
 #include "algo/plan.h"
 #include "base/log.h"
 
@@ -16,8 +17,9 @@ static size_t add_bytes(size_t a, size_t b)
 
 size_t dt_plan_total(const struct dt_plan *plan)
 {
-    const size_t parts[] = {plan->weights,   plan->master,      plan->gradients,
-                            plan->optimizer, plan->activations, plan->batches};
+    const size_t parts[] = {plan->weights,   plan->master, plan->gradients,
+                            plan->optimizer, plan->tiles,  plan->activations,
+                            plan->batches};
     size_t sum = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         sum = add_bytes(sum, parts[i]);
@@ -55,22 +57,33 @@ static size_t rank_share(const struct dt_run *run, size_t left, int local_size)
     return run->exec.device->is_host ? left / (size_t)local_size : left;
 }
 
+/* The first strategy that can do what is asked for. */
+static int least_strategy(const struct dt_conf *conf)
+{
+    if (conf->distributed.offload_param.device != DT_CONF_OFFLOAD_NONE)
+        return DT_CONF_ZERO3;
+    return conf->distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NONE
+               ? DT_CONF_ZERO1
+               : DT_CONF_DDP;
+}
+
 int dt_plan_choose(const struct dt_run *run,
                    const struct dt_model_options *options, size_t left,
                    int local_size)
 {
     size_t mine = rank_share(run, left, local_size);
     double parameters = (double)run->layout->param_total;
-    int strategy = DT_CONF_DDP;
+    int least = least_strategy(&run->conf), strategy = DT_CONF_DDP;
     if (run->conf.distributed.strategy != DT_CONF_AUTO_STRATEGY)
         return run->conf.distributed.strategy;
-    if (run->world == 1)
-        return DT_CONF_DDP;
-    if (!run->conf.distributed.strategy_auto_memory)
-        return parameters < 1e9    ? DT_CONF_DDP
-               : parameters <= 7e9 ? DT_CONF_ZERO2
-                                   : DT_CONF_ZERO3;
-    while (strategy < DT_CONF_ZERO3 &&
+    if (run->world > 1 && !run->conf.distributed.strategy_auto_memory)
+        strategy = parameters < 1e9    ? DT_CONF_DDP
+                   : parameters <= 7e9 ? DT_CONF_ZERO2
+                                       : DT_CONF_ZERO3;
+    if (strategy < least)
+        strategy = least;
+    while (run->world > 1 && run->conf.distributed.strategy_auto_memory &&
+           strategy < DT_CONF_ZERO3 &&
            total_with(run, options, strategy) > mine)
         strategy++;
     return strategy;
@@ -86,6 +99,7 @@ struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
         .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
         .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
         .prefetch = (size_t)conf->distributed.prefetch_units,
+        .offload = dt_run_offload(run, strategy_of(run)),
     };
 }
 
@@ -105,11 +119,14 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         .master = held.master,
         .gradients = held.gradients,
         .optimizer = held.moments,
+        .tiles = held.tiles + (here ? held.host : 0),
         .activations = dt_model_activation_bytes(&run->model_config,
                                                  run->exec.ops, options),
         .batches = here ? batch * (dt_run_prefetch(&run->conf) + 1) *
                               (held_out ? 2 : 1)
                         : 0,
+        .host = here ? 0 : held.host,
+        .nvme = held.nvme,
     };
 }
 
@@ -215,6 +232,30 @@ static bool offer_strategy(struct offers *offers,
     return false;
 }
 
+/* Offers to keep the state of the optimizer elsewhere. */
+static bool offer_offload(struct offers *offers,
+                          const struct dt_model_options *options)
+{
+    struct dt_run other = *offers->run;
+    const bool host = other.exec.device->is_host;
+    char what[128];
+    struct offers of_other = {.run = &other, .most = offers->most};
+    if (other.conf.distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NONE)
+        return false;
+    other.conf.distributed.offload_optimizer.device =
+        host ? DT_CONF_OFFLOAD_NVME : DT_CONF_OFFLOAD_CPU;
+    bool raised = strategy_of(&other) == DT_DDP;
+    if (raised)
+        other.conf.distributed.strategy = DT_CONF_ZERO1;
+    snprintf(what, sizeof(what), "distributed.offload_optimizer.device: %s%s",
+             host ? "nvme" : "cpu",
+             raised ? " with distributed.strategy: zero1" : "");
+    bool found = add_offer(&of_other, options, what);
+    if (found)
+        snprintf(offers->text, sizeof(offers->text), "%s", of_other.text);
+    return found;
+}
+
 /* Smallest change first. */
 static void offer_all(struct offers *offers,
                       const struct dt_model_options *options, size_t node,
@@ -228,10 +269,11 @@ static void offer_all(struct offers *offers,
     if (!options->recompute &&
         add_offer(offers, &less, "model.gradient_checkpointing: true"))
         found = true;
-    found =
-        found || offer_batch(offers, *options, "") ||
-        (!options->recompute &&
-         offer_batch(offers, less, " and model.gradient_checkpointing: true"));
+    found = found || offer_batch(offers, *options, "") ||
+            (!options->recompute &&
+             offer_batch(offers, less,
+                         " and model.gradient_checkpointing: true")) ||
+            offer_offload(offers, options);
     used = strlen(offers->text);
     if (offers->run->exec.device->is_host && local_size > 1 && total <= node)
         snprintf(offers->text + used, sizeof(offers->text) - used,
@@ -253,6 +295,40 @@ void dt_plan_offer(const struct dt_run *run,
     snprintf(text, bytes, "%s", offers.text);
 }
 
+static void log_plan(const struct dt_run *run, const struct dt_plan *plan,
+                     size_t mine)
+{
+    char beside[96] = "";
+    if (plan->host > 0 || plan->nvme > 0)
+        snprintf(beside, sizeof(beside),
+                 "; offloaded to host memory %s, to files %s",
+                 format_bytes(plan->host), format_bytes(plan->nvme));
+    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
+           "memory of a rank: weights %s, gradients %s, optimizer %s, "
+           "activations %s, batches %s: %s of %s%s",
+           format_bytes(add_bytes(plan->weights, plan->master)),
+           format_bytes(plan->gradients),
+           format_bytes(add_bytes(plan->optimizer, plan->tiles)),
+           format_bytes(plan->activations), format_bytes(plan->batches),
+           format_bytes(dt_plan_total(plan)), format_bytes(mine), beside);
+}
+
+/* What is offloaded has to fit into the memory of the node. */
+static int check_host(const struct dt_run *run, size_t host, int local_size,
+                      struct dt_error *err)
+{
+    size_t left = host > 0 ? dt_cpu.available_bytes() : 0;
+    if (host <= left / (size_t)local_size)
+        return 0;
+    return dt_error_set(
+        err, EX_CONFIG,
+        "%s: distributed.offload_optimizer needs %s of host memory a rank, but "
+        "the node has %s left for %d rank%s: offload to nvme, or lower "
+        "distributed.offload_optimizer.ratio",
+        run->conf.file, format_bytes(host), format_bytes(left), local_size,
+        local_size == 1 ? "" : "s");
+}
+
 int dt_plan_check(const struct dt_run *run,
                   const struct dt_model_options *options, size_t left,
                   int local_size, struct dt_error *err)
@@ -262,15 +338,9 @@ int dt_plan_check(const struct dt_run *run,
     bool shared = run->exec.device->is_host; /* by the ranks of the node */
     size_t mine = rank_share(run, left, local_size);
     char offers[512];
-    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
-           "memory of a rank: weights %s, gradients %s, optimizer %s, "
-           "activations %s, batches %s: %s of %s",
-           format_bytes(add_bytes(plan.weights, plan.master)),
-           format_bytes(plan.gradients), format_bytes(plan.optimizer),
-           format_bytes(plan.activations), format_bytes(plan.batches),
-           format_bytes(total), format_bytes(mine));
+    log_plan(run, &plan, mine);
     if (total <= mine)
-        return 0;
+        return check_host(run, plan.host, local_size, err);
     dt_plan_offer(run, options, left, local_size, offers, sizeof(offers));
     char ranks[32] = "";
     if (shared)
@@ -283,7 +353,7 @@ int dt_plan_check(const struct dt_run *run,
                         run->conf.file, format_bytes(total),
                         format_bytes(add_bytes(plan.weights, plan.master)),
                         format_bytes(plan.gradients),
-                        format_bytes(plan.optimizer),
+                        format_bytes(add_bytes(plan.optimizer, plan.tiles)),
                         format_bytes(plan.activations), memory_owner(run),
                         format_bytes(left), ranks, offers);
 }

@@ -11,8 +11,12 @@ struct dt_plan {
     size_t master;  /* fp32 weights beside them */
     size_t gradients;
     size_t optimizer;   /* m and v */
+    size_t tiles;       /* that offloaded state passes through */
     size_t activations; /* and logits */
     size_t batches;     /* made ahead by the loaders */
+    /* not on the device: */
+    size_t host; /* offloaded to memory of the node; 0 if the device is that */
+    size_t nvme; /* offloaded to files */
 };
 
 /* How ranks share the run, with weights of type `compute`. */
@@ -23,14 +27,15 @@ struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
 struct dt_plan dt_plan_make(const struct dt_run *run,
                             const struct dt_model_options *options);
 
-/* SIZE_MAX if it does not fit into a size_t. */
+/* On the device; SIZE_MAX if it does not fit into a size_t. */
 size_t dt_plan_total(const struct dt_plan *plan);
 
 /* The strategy (enum dt_conf_strategy) that distributed.strategy asks for, with
  * `auto` settled for this rank: the first of ddp, zero1, zero2 and zero3 that
  * fits into the memory, as dt_plan_check counts it, or zero3; or by the number
  * of parameters without distributed.strategy_auto_memory: ddp below 1e9, zero2
- * up to 7e9, else zero3. Ranks may differ; the highest fits on all.
+ * up to 7e9, else zero3. Offload needs zero1 at least, that of weights zero3.
+ * Ranks may differ; the highest fits on all.
  */
 int dt_plan_choose(const struct dt_run *run,
                    const struct dt_model_options *options, size_t left,

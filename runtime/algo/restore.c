@@ -212,17 +212,15 @@ static int load_part(struct dt_run *run, const struct source *source,
     struct dt_view there = dt_parallel_part(run->parallel, kind, u);
     struct dt_view unit = dt_view_slice(dt_view_of(room, DT_F32), 0, count);
     struct dt_view here = there;
-    if (!exec->device->is_host) {
+    if (!exec->device->is_host || !there.buf) {
         here = dt_view_slice(dt_view_of(room, DT_F32), count, there.count);
         memset(dt_view_data(here), 0, here.count * sizeof(float));
     }
     if (read_part(run, source, kind, u, unit, here, err) < 0)
         return -1;
-    if (exec->device->is_host)
+    if (here.buf == there.buf)
         return 0;
-    return exec->device->copy(exec->stream, dt_view_data(there),
-                              dt_view_data(here), here.count * sizeof(float),
-                              err);
+    return dt_parallel_put(run->parallel, there, dt_view_data(here), err);
 }
 
 static int load_parts(struct dt_run *run, const struct source *source,

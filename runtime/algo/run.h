@@ -44,6 +44,7 @@ struct dt_run {
     struct dt_comm *comm; /* not owned */
     bool (*stop)(void);   /* was this rank told to stop? */
     int rank, world;
+    int local_size; /* ranks of this node */
     size_t B, T, A; /* rows, positions, micro-batches a step */
     size_t eval_B;  /* rows of an evaluation */
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "algo/numerics.h"
+#include "algo/offload.h"
 #include "algo/plan.h"
 #include "algo/run.h"
 #include "algo/same.h"
@@ -186,6 +187,7 @@ static int allocate_run(struct dt_run *run,
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
                emulated);
     run->compute = options->compute;
+    dt_run_offload_note(run);
     run->parallel =
         dt_parallel_create(run->layout, run->comm, &run->exec, &parallel, err);
     if (!run->parallel)
@@ -322,10 +324,6 @@ static int refuse_unbuilt(const struct dt_conf *conf, struct dt_error *err)
          conf->distributed.int8_between_nodes},
         {"distributed.reduce_each_micro_step",
          conf->distributed.reduce_each_micro_step == DT_CONF_TRUE},
-        {"distributed.offload_optimizer.device",
-         conf->distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NONE},
-        {"distributed.offload_param.device",
-         conf->distributed.offload_param.device != DT_CONF_OFFLOAD_NONE},
         {"model.gradient_checkpointing",
          conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD},
     };
@@ -425,6 +423,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->comm = comm;
     run->rank = dt_comm_rank(comm);
     run->world = dt_comm_size(comm);
+    run->local_size = local_size;
     if (probe_rank0_first(run, &options, local_size, err) < 0 ||
         dt_run_agree(run, err) < 0 || agree_strategy(run, err) < 0 ||
         allocate_run(run, &options, err) < 0)

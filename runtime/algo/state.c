@@ -34,11 +34,12 @@ struct fetch {
     size_t unit;           /* the gathered one; unit_count: none yet */
     struct dt_view view;   /* of it, in host memory */
     struct dt_buffer *buf; /* room for a unit if the device is not the host */
+    struct dt_view room;   /* for what the host does not see where it is */
     bool lost;             /* the device or a peer failed */
 };
 
-/* Where the host sees a view: itself, or in fetch->buf. */
-static int bring_here(struct fetch *fetch, struct dt_view view,
+/* Where the host sees weights of a unit: themselves, or in fetch->buf. */
+static int bring_unit(struct fetch *fetch, struct dt_view view,
                       struct dt_view *here, struct dt_error *err)
 {
     const struct dt_exec *exec = &fetch->run->exec;
@@ -49,6 +50,20 @@ static int bring_here(struct fetch *fetch, struct dt_view view,
     if (exec->device->copy(exec->stream, dt_view_data(*here),
                            dt_view_data(view),
                            view.count * dt_dtype_bytes(view.dtype), err) < 0)
+        return -1;
+    return dt_run_wait(fetch->run, err);
+}
+
+/* The same for a slice of this rank's part, which may be in tiles. */
+static int bring_part(struct fetch *fetch, struct dt_view part,
+                      struct dt_view *here, struct dt_error *err)
+{
+    *here = part;
+    if (part.buf && fetch->run->exec.device->is_host)
+        return 0;
+    *here = dt_view_slice(fetch->room, 0, part.count);
+    if (dt_parallel_get(fetch->run->parallel, part, dt_view_data(*here), err) <
+        0)
         return -1;
     return dt_run_wait(fetch->run, err);
 }
@@ -65,7 +80,7 @@ static int fetch_param(void *ctx, const struct dt_ckpt_tensor *tensor,
     if (param->unit != fetch->unit &&
         (dt_parallel_gather(fetch->run->parallel, param->unit, fetch->master,
                             &unit, err) < 0 ||
-         bring_here(fetch, unit, &fetch->view, err) < 0)) {
+         bring_unit(fetch, unit, &fetch->view, err) < 0)) {
         fetch->lost = true;
         return -1;
     }
@@ -80,7 +95,7 @@ static int fetch_part(void *ctx, const struct dt_ckpt_tensor *tensor,
                       struct dt_view *view, struct dt_error *err)
 {
     struct fetch *fetch = ctx;
-    if (bring_here(fetch, tensor->view, view, err) == 0)
+    if (bring_part(fetch, tensor->view, view, err) == 0)
         return 0;
     fetch->lost = true;
     return -1;
@@ -111,7 +126,6 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
         .tensors = &fetch->tensors,
     };
     int result = config ? dt_weights_save(writer, &files, err) : -1;
-    dt_parallel_gathered(run->parallel);
     free(config);
     return result;
 }
@@ -155,15 +169,34 @@ static int add_progress(const struct dt_run *run, struct dt_ckpt_writer *writer,
     return result;
 }
 
+/* Room in host memory for the largest part. A host needs none of its own: the
+ * gradients of that unit are not used any more.
+ */
+static int make_room(struct fetch *fetch, struct dt_error *err)
+{
+    const struct dt_run *run = fetch->run;
+    const struct dt_layout *layout = run->layout;
+    size_t largest = 0;
+    if (!run->exec.device->is_host) {
+        fetch->buf = dt_buffer_create(
+            &dt_cpu, dt_run_unit_elements(run) * sizeof(float), "a unit", err);
+        if (fetch->buf)
+            fetch->room = dt_view_of(fetch->buf, DT_F32);
+        return fetch->buf ? 0 : -1;
+    }
+    for (size_t u = 1; u < layout->unit_count; u++)
+        if (layout->units[u].count > layout->units[largest].count)
+            largest = u;
+    fetch->room = dt_parallel_part(run->parallel, DT_OWNED_GRADS, largest);
+    return 0;
+}
+
 /* This rank's files. All ranks gather the model together, whatever fails. */
 static int add_files(struct fetch *fetch, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
     const struct dt_run *run = fetch->run;
-    if (!run->exec.device->is_host &&
-        !(fetch->buf = dt_buffer_create(
-              &dt_cpu, dt_run_unit_elements(run) * sizeof(float), "a unit",
-              err))) {
+    if (make_room(fetch, err) < 0) {
         fetch->lost = true; /* the others must not wait for it */
         return -1;
     }

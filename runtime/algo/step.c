@@ -149,23 +149,24 @@ static int copy_to_host(struct dt_run *run, struct dt_view step,
 static int queue_update(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_exec *exec = &run->exec;
-    size_t count = run->layout->unit_count;
-    for (size_t u = 0; u < count; u++)
-        exec->ops->sum_of_squares(
-            exec->stream, run->step,
-            dt_parallel_part(run->parallel, DT_OWNED_GRADS, u));
+    struct dt_update own;
+    int more;
+    for (size_t u = 0; u < run->layout->unit_count; u++)
+        if (dt_parallel_squares(
+                run->parallel,
+                dt_parallel_part(run->parallel, DT_OWNED_GRADS, u), run->step,
+                err) < 0)
+            return -1;
     if (dt_run_reduce(run, run->step, err) < 0)
         return -1;
     exec->ops->clip_and_check(exec->stream, run->step,
                               run->conf.training.max_grad_norm);
-    for (size_t u = 0; u < count; u++) {
-        struct dt_update own = dt_parallel_update(run->parallel, u);
-        dt_optim_update(run->optim, run->step, own.first, own.master,
-                        own.weights, own.grads, own.m, own.v);
-        if (dt_parallel_publish(run->parallel, u, err) < 0)
-            return -1;
-    }
-    return 0;
+    if (dt_parallel_update_begin(run->parallel, run->step, err) < 0)
+        return -1;
+    while ((more = dt_parallel_update_next(run->parallel, &own, err)) > 0)
+        dt_optim_update(run->optim, own.on_host, own.step, own.first,
+                        own.master, own.weights, own.grads, own.m, own.v);
+    return more;
 }
 
 int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)

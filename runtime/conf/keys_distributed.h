@@ -119,7 +119,8 @@
      .min = 1 << 16, .max = 1 << 30, .unit = "elements",
      .aliases = ALSO("offload_optimizer.tile_size"),
      .help = "elements of the optimizer's state that move at once, at 12 "
-             "bytes each"},
+             "bytes each; not given, 1/32 of what a rank has, from 524288 on "
+             "and up to the default"},
     {"distributed.offload_optimizer.pin_memory", DT_CONF_IGNORED,
      .aliases = ALSO("offload_optimizer.pin_memory"),
      .help = "not needed here: host memory that a GPU copies from is always "

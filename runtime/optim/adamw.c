@@ -4,13 +4,14 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "optim/optim.h"
 
 struct dt_optim {
     struct dt_exec exec;
     struct dt_optim_options options;
-    struct dt_buffer *bounds_buf;
+    struct dt_buffer *bounds_buf, *host_bounds_buf;
     struct dt_adamw adamw;
     long steps;
 };
@@ -53,23 +54,26 @@ static size_t find_runs(const struct dt_optim *optim,
     return count;
 }
 
-/* Copies the runs to the device. */
-static int upload_runs(struct dt_optim *optim, const struct dt_layout *layout,
-                       struct dt_error *err)
+/* The runs, in host memory and on the device. */
+static int allocate_runs(struct dt_optim *optim, const struct dt_layout *layout,
+                         struct dt_error *err)
 {
     const struct dt_exec *exec = &optim->exec;
     int64_t *bounds = calloc(layout->param_count + 3, sizeof(*bounds));
-    int result = -1;
     if (!bounds)
         return dt_error_set(err, EX_OSERR, "out of memory");
     size_t bytes = find_runs(optim, layout, bounds) * sizeof(*bounds);
+    optim->host_bounds_buf =
+        dt_buffer_create(&dt_cpu, bytes, "AdamW's runs", err);
     optim->bounds_buf =
         dt_buffer_create(exec->device, bytes, "AdamW's runs", err);
-    if (optim->bounds_buf)
-        result = exec->device->copy(exec->stream, optim->bounds_buf->data,
-                                    bounds, bytes, err);
+    bool there = optim->host_bounds_buf && optim->bounds_buf;
+    if (there)
+        memcpy(optim->host_bounds_buf->data, bounds, bytes);
     free(bounds);
-    return result;
+    return there ? exec->device->copy(exec->stream, optim->bounds_buf->data,
+                                      optim->host_bounds_buf->data, bytes, err)
+                 : -1;
 }
 
 void dt_optim_destroy(struct dt_optim *optim)
@@ -77,6 +81,7 @@ void dt_optim_destroy(struct dt_optim *optim)
     if (!optim)
         return;
     dt_buffer_destroy(optim->bounds_buf);
+    dt_buffer_destroy(optim->host_bounds_buf);
     free(optim);
 }
 
@@ -92,7 +97,7 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
     }
     optim->exec = *exec;
     optim->options = *options;
-    if (upload_runs(optim, layout, err) < 0) {
+    if (allocate_runs(optim, layout, err) < 0) {
         dt_optim_destroy(optim);
         return NULL;
     }
@@ -117,15 +122,17 @@ struct dt_step_params dt_optim_step_params(const struct dt_optim *optim, long n,
     };
 }
 
-void dt_optim_update(const struct dt_optim *optim, struct dt_view step,
-                     size_t first, struct dt_view master,
+void dt_optim_update(const struct dt_optim *optim, bool on_host,
+                     struct dt_view step, size_t first, struct dt_view master,
                      struct dt_view weights, struct dt_view grads,
                      struct dt_view m, struct dt_view v)
 {
+    const struct dt_exec exec = on_host ? dt_exec_cpu() : optim->exec;
     struct dt_adamw adamw = optim->adamw;
     adamw.first = first;
-    optim->exec.ops->adamw(optim->exec.stream, step, master, weights, grads, m,
-                           v, &adamw);
+    if (on_host)
+        adamw.bounds = dt_view_of(optim->host_bounds_buf, DT_I64);
+    exec.ops->adamw(exec.stream, step, master, weights, grads, m, v, &adamw);
 }
 
 long dt_optim_steps(const struct dt_optim *optim)

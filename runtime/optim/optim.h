@@ -35,13 +35,14 @@ struct dt_step_params dt_optim_step_params(const struct dt_optim *optim, long n,
                                            double lr);
 
 /* AdamW on a range of the flat buffers that begins at element `first`, if the
- * outcome of `step` is DT_STEP_TAKEN (ops.h): all views have the same count.
+ * outcome of `step` is DT_STEP_TAKEN (ops.h): all views have the same count,
+ * and are in host memory if it is done `on_host`, by the CPUs and at once.
  * `weights` becomes master, rounded; absent (count 0) if the model computes
  * with master directly. The bits do not depend on how ranges are cut, at
  * multiples of 128 elements.
  */
-void dt_optim_update(const struct dt_optim *optim, struct dt_view step,
-                     size_t first, struct dt_view master,
+void dt_optim_update(const struct dt_optim *optim, bool on_host,
+                     struct dt_view step, size_t first, struct dt_view master,
                      struct dt_view weights, struct dt_view grads,
                      struct dt_view m, struct dt_view v);
 

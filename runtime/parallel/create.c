@@ -41,7 +41,7 @@ static int allocate_weights(struct dt_parallel *p, const struct dt_sizes *sizes,
         allocate(p, sizes->master, DT_F32, "fp32 weights", &p->master_buf,
                  master, err) < 0)
         return -1;
-    if (sizes->master == 0)
+    if (sizes->master == 0 && sizes->state_tiles.arrays < DT_OWNED_GRADS)
         *master = p->weights;
     size_t count = p->layout->unit_count;
     if (!p->whole.weights) {
@@ -103,7 +103,8 @@ struct dt_parallel *dt_parallel_create(
         allocate(p, sizes.moments, DT_F32, "AdamW's m", &p->m_buf,
                  &p->kinds[DT_OWNED_M], err) == 0 &&
         allocate(p, sizes.moments, DT_F32, "AdamW's v", &p->v_buf,
-                 &p->kinds[DT_OWNED_V], err) == 0)
+                 &p->kinds[DT_OWNED_V], err) == 0 &&
+        dt_offload_init(p, &sizes, err) == 0)
         return p;
     dt_parallel_destroy(p);
     return NULL;
@@ -113,13 +114,13 @@ void dt_parallel_destroy(struct dt_parallel *p)
 {
     if (!p)
         return;
+    dt_offload_fini(p);
     dt_buffer_destroy(p->weights_buf);
     dt_buffer_destroy(p->master_buf);
     dt_buffer_destroy(p->grads_buf);
     dt_buffer_destroy(p->slots_buf);
     dt_buffer_destroy(p->m_buf);
     dt_buffer_destroy(p->v_buf);
-    dt_buffer_destroy(p->unit_buf);
     dt_slots_fini(&p->weights_slots);
     dt_slots_fini(&p->grads_slots);
     free(p->weights_at);
@@ -144,7 +145,19 @@ bool dt_owned_is_whole(const struct dt_parallel *p, enum dt_owned kind)
 {
     if (kind == DT_OWNED_GRADS)
         return p->whole.gradients;
-    return p->whole.optimizer || (kind == DT_OWNED_MASTER && !p->master_buf);
+    return p->whole.optimizer ||
+           (kind == DT_OWNED_MASTER && p->kinds[kind].buf == p->weights_buf);
+}
+
+bool dt_owned_is_tiled(const struct dt_parallel *p, enum dt_owned kind)
+{
+    return p->tile > 0 && kind >= p->first_tiled && kind < DT_OWNED_GRADS;
+}
+
+size_t dt_part_first(const struct dt_parallel *p, size_t u)
+{
+    /* the parts of the units before u are as long as a part of all of them */
+    return p->layout->units[u].offset / p->world;
 }
 
 struct dt_view dt_unit_part(const struct dt_parallel *p, struct dt_view unit)
@@ -169,33 +182,15 @@ struct dt_view dt_parallel_part(const struct dt_parallel *p, enum dt_owned kind,
                                 size_t u)
 {
     const struct dt_unit *unit = &p->layout->units[u];
+    const size_t first = dt_part_first(p, u), count = unit->count / p->world;
     struct dt_view all = p->kinds[kind];
+    if (dt_owned_is_tiled(p, kind)) /* offload.c knows where these are */
+        return (struct dt_view){
+            .offset = (size_t)kind * (p->layout->count / p->world) + first,
+            .count = count,
+            .dtype = DT_F32,
+        };
     if (dt_owned_is_whole(p, kind))
         return dt_unit_part(p, dt_view_slice(all, unit->offset, unit->count));
-    /* the parts of the units before u are as long as a part of all of them */
-    return dt_view_slice(all, unit->offset / p->world, unit->count / p->world);
-}
-
-struct dt_update dt_parallel_update(const struct dt_parallel *p, size_t u)
-{
-    const struct dt_unit *unit = &p->layout->units[u];
-    bool whole = p->whole.optimizer;
-    bool rounds = p->whole.weights && p->master_buf;
-    struct dt_view views[DT_OWNED_COUNT], weights = {0};
-    for (int kind = 0; kind < DT_OWNED_COUNT; kind++)
-        views[kind] =
-            whole ? dt_view_slice(p->kinds[kind], unit->offset, unit->count)
-                  : dt_parallel_part(p, (enum dt_owned)kind, u);
-    if (rounds)
-        weights = whole ? dt_unit_weights(p, u)
-                        : dt_unit_part(p, dt_unit_weights(p, u));
-    return (struct dt_update){
-        .first =
-            unit->offset + (whole ? 0 : p->rank * (unit->count / p->world)),
-        .master = views[DT_OWNED_MASTER],
-        .weights = weights,
-        .grads = views[DT_OWNED_GRADS],
-        .m = views[DT_OWNED_M],
-        .v = views[DT_OWNED_V],
-    };
+    return dt_view_slice(all, first, count);
 }

@@ -42,8 +42,14 @@ static int fill_slot(struct dt_parallel *p, size_t u, struct dt_error *err)
         return -1;
     place->unit = u;
     place->version = p->version;
-    p->exec.ops->convert(p->exec.stream, dt_unit_part(p, dt_unit_weights(p, u)),
-                         dt_parallel_part(p, DT_OWNED_MASTER, u));
+    struct dt_view own = dt_unit_part(p, dt_unit_weights(p, u));
+    if (p->shard.count > 0 || p->weights_tiles) {
+        if (dt_offload_weights(p, u, own, err) < 0)
+            return -1;
+    } else {
+        p->exec.ops->convert(p->exec.stream, own,
+                             dt_parallel_part(p, DT_OWNED_MASTER, u));
+    }
     return start_gather(p, u, err);
 }
 
@@ -70,15 +76,25 @@ int dt_weights_prefetch(struct dt_parallel *p, size_t u, size_t next,
     return dt_weights_need(p, next, err);
 }
 
+int dt_weights_expect(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    const struct dt_place *place = p->weights_tiles ? place_of(p, u) : NULL;
+    if (!place || (place->unit == u && place->version == p->version))
+        return 0;
+    return dt_tiles_expect(p->weights_tiles, dt_part_first(p, u),
+                           p->layout->units[u].count / p->world, err);
+}
+
 int dt_parallel_forward(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     if (dt_weights_need(p, u, err) < 0 ||
-        (u < p->last && dt_weights_prefetch(p, u, u + 1, err) < 0))
+        (u < p->last && dt_weights_prefetch(p, u, u + 1, err) < 0) ||
+        (u + 1 < p->last && dt_weights_expect(p, u + 2, err) < 0))
         return -1;
     return dt_weights_take(p, u, err);
 }
 
-int dt_parallel_publish(struct dt_parallel *p, size_t u, struct dt_error *err)
+int dt_weights_publish(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     return p->whole.weights && !p->whole.optimizer ? start_gather(p, u, err)
                                                    : 0;
@@ -101,6 +117,24 @@ static int gather_kind(struct dt_parallel *p, enum dt_owned kind, size_t u,
     return dt_comm_wait(p->comm, ticket, err);
 }
 
+/* Rounds the master of unit u to the weights that this rank keeps. */
+static int round_master(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    struct dt_view master = dt_parallel_part(p, DT_OWNED_MASTER, u);
+    struct dt_view unit = dt_unit_weights(p, u);
+    if (!master.buf)
+        return dt_offload_round(p, u, err);
+    if (!p->whole.weights || master.buf == p->weights_buf)
+        return 0;
+    if (p->whole.optimizer)
+        master = dt_view_slice(p->kinds[DT_OWNED_MASTER],
+                               p->layout->units[u].offset, unit.count);
+    else
+        unit = dt_unit_part(p, unit);
+    p->exec.ops->convert(p->exec.stream, unit, master);
+    return 0;
+}
+
 int dt_parallel_loaded(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     if (u == 0)
@@ -108,32 +142,20 @@ int dt_parallel_loaded(struct dt_parallel *p, size_t u, struct dt_error *err)
     for (enum dt_owned kind = 0; kind < DT_OWNED_GRADS; kind++)
         if (gather_kind(p, kind, u, err) < 0)
             return -1;
-    struct dt_update update = dt_parallel_update(p, u);
-    if (update.weights.count > 0)
-        p->exec.ops->convert(p->exec.stream, update.weights, update.master);
-    if (dt_parallel_publish(p, u, err) < 0)
+    if (round_master(p, u, err) < 0 || dt_weights_publish(p, u, err) < 0)
         return -1;
     return p->whole.weights ? wait_weights(p, u, err) : 0;
 }
 
-/* The fp32 weights of unit u in a buffer of their own. */
+/* The fp32 weights of unit u, in the place of its gradients. */
 static int gather_master(struct dt_parallel *p, size_t u, struct dt_view *unit,
                          struct dt_error *err)
 {
-    size_t most = 0;
     dt_ticket_t ticket;
-    for (size_t i = 0; i <= p->last; i++)
-        if (p->layout->units[i].count > most)
-            most = p->layout->units[i].count;
-    if (!p->unit_buf &&
-        !(p->unit_buf = dt_buffer_create(p->exec.device, most * sizeof(float),
-                                         "a unit", err)))
-        return -1;
-    *unit = dt_view_slice(dt_view_of(p->unit_buf, DT_F32), 0,
-                          p->layout->units[u].count);
-    p->exec.ops->convert(p->exec.stream, dt_unit_part(p, *unit),
-                         dt_parallel_part(p, DT_OWNED_MASTER, u));
-    if (dt_comm_all_gather(p->comm, *unit, &ticket, err) < 0)
+    *unit = dt_unit_grads(p, u);
+    if (dt_parallel_get(p, dt_parallel_part(p, DT_OWNED_MASTER, u),
+                        dt_view_data(dt_unit_part(p, *unit)), err) < 0 ||
+        dt_comm_all_gather(p->comm, *unit, &ticket, err) < 0)
         return -1;
     return dt_comm_wait(p->comm, ticket, err);
 }
@@ -153,10 +175,4 @@ int dt_parallel_gather(struct dt_parallel *p, size_t u, bool master,
     *unit =
         dt_view_slice(p->kinds[DT_OWNED_MASTER], range->offset, range->count);
     return 0;
-}
-
-void dt_parallel_gathered(struct dt_parallel *p)
-{
-    dt_buffer_destroy(p->unit_buf);
-    p->unit_buf = NULL;
 }

@@ -5,8 +5,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/parallel/impl.h \
 	runtime/parallel/memory.c \
 	runtime/parallel/memory.h \
-	runtime/parallel/reduce.c \
+	runtime/parallel/offload.c \
 	runtime/parallel/parallel.h \
+	runtime/parallel/reduce.c \
 	runtime/parallel/swap.c \
 	runtime/parallel/swap.h \
 	runtime/parallel/swap_file.c \
@@ -14,6 +15,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/parallel/swap_impl.h \
 	runtime/parallel/swap_ring.h \
 	runtime/parallel/swap_worker.c \
+	runtime/parallel/tiles.c \
+	runtime/parallel/tiles.h \
+	runtime/parallel/update.c \
 	# End of runtime/parallel
 
 if HAVE_URING

@@ -2,6 +2,7 @@
 /* memory.c - sizes of buffers and slots of a strategy */
 #include "config.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "parallel/memory.h"
@@ -88,6 +89,74 @@ void dt_slots_fini(struct dt_slots *slots)
 
 /* --- buffers --- */
 
+/* The tiles of arrays of a rank's parts, kept as `tier` says. */
+static struct dt_tiles_options tiles_of(const struct dt_offload *o,
+                                        enum dt_tier tier, size_t part)
+{
+    const size_t tile = o->tile / DT_LAYOUT_ALIGN * DT_LAYOUT_ALIGN;
+    return (struct dt_tiles_options){
+        .tier = tier,
+        .on_device = o->compute == DT_OFFLOAD_STREAM,
+        .type = DT_F32,
+        .count = part,
+        .tile = tile < part ? tile : part,
+        .buffers = o->buffers,
+        .path = o->path,
+        .block_bytes = o->block_bytes,
+        .queue_depth = o->queue_depth,
+    };
+}
+
+/* Elements of a part whose state stays on the device. */
+static size_t resident(const struct dt_offload *o,
+                       const struct dt_tiles_options *tiles)
+{
+    size_t count = (tiles->count + tiles->tile - 1) / tiles->tile;
+    size_t kept = (size_t)((1.0 - o->ratio) * (double)count) * tiles->tile;
+    return kept < tiles->count ? kept : tiles->count;
+}
+
+/* Moves what is offloaded from the buffers to tiles. */
+static void offload(struct dt_sizes *sizes, size_t part,
+                    const struct dt_parallel_options *options)
+{
+    const struct dt_offload *o = &options->offload;
+    const bool mixed = options->compute != DT_F32;
+    const bool slots = !dt_whole_of(options->strategy).weights;
+    if (o->state == DT_TIER_DEVICE)
+        return;
+    struct dt_tiles_options tiles = tiles_of(o, o->state, part);
+    size_t kept = resident(o, &tiles);
+    if (kept == part)
+        return;
+    assert(options->strategy != DT_DDP);
+    sizes->tile = tiles.tile;
+    sizes->moments = kept;
+    /* weights that the model computes with are the master */
+    bool has_master = mixed || (slots && o->weights != DT_TIER_DEVICE);
+    if (has_master)
+        sizes->master = kept;
+    tiles.arrays = has_master ? 3 : 2;
+    tiles.count = part - kept;
+    tiles.tile = tiles.tile < tiles.count ? tiles.tile : tiles.count;
+    sizes->state_tiles = tiles;
+    if (slots && o->weights != DT_TIER_DEVICE) {
+        tiles = tiles_of(o, o->weights, part);
+        tiles.arrays = 1;
+        tiles.type = options->compute;
+        tiles.path = o->weights_path;
+        sizes->weights_tiles = tiles;
+    } else if (slots && mixed) {
+        sizes->shard = part;
+    }
+    bool file = o->state == DT_TIER_FILE || o->weights == DT_TIER_FILE;
+    if (o->compute == DT_OFFLOAD_HOST)
+        sizes->staging = sizes->tile;
+    if (o->compute == DT_OFFLOAD_HOST ||
+        (o->compute == DT_OFFLOAD_STREAM && file))
+        sizes->scalars = DT_STEP_COUNT;
+}
+
 struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
                             const struct dt_parallel_options *options)
 {
@@ -95,13 +164,27 @@ struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
     size_t all = layout->count, part = all / (size_t)world;
     size_t optimizer = whole.optimizer ? all : part;
     bool shared = whole.weights && options->compute == DT_F32;
-    return (struct dt_sizes){
+    struct dt_sizes sizes = {
         .weights = whole.weights ? all : all_slots(layout, options->prefetch),
         .master = shared ? 0 : optimizer,
         .grads = whole.gradients ? all : part,
         .grads_slots = whole.gradients ? 0 : all_slots(layout, DT_GRADS_BLOCKS),
         .moments = optimizer,
     };
+    offload(&sizes, part, options);
+    return sizes;
+}
+
+/* Adds what tiles take. */
+static void add_tiles(struct dt_parallel_bytes *bytes,
+                      const struct dt_tiles_options *options)
+{
+    if (options->arrays == 0)
+        return;
+    struct dt_tiles_bytes taken = dt_tiles_plan(options);
+    bytes->tiles += taken.device;
+    bytes->host += taken.host;
+    bytes->nvme += taken.file;
 }
 
 struct dt_parallel_bytes dt_parallel_plan(
@@ -109,10 +192,16 @@ struct dt_parallel_bytes dt_parallel_plan(
     const struct dt_parallel_options *options)
 {
     struct dt_sizes sizes = dt_sizes_of(layout, world, options);
-    return (struct dt_parallel_bytes){
-        .weights = sizes.weights * dt_dtype_bytes(options->compute),
+    size_t compute = dt_dtype_bytes(options->compute);
+    struct dt_parallel_bytes bytes = {
+        .weights = (sizes.weights + sizes.shard) * compute,
         .master = sizes.master * sizeof(float),
         .gradients = (sizes.grads + sizes.grads_slots) * sizeof(float),
         .moments = 2 * sizes.moments * sizeof(float),
+        .host = sizes.staging * (sizeof(float) + compute) +
+                sizes.scalars * sizeof(double),
     };
+    add_tiles(&bytes, &sizes.state_tiles);
+    add_tiles(&bytes, &sizes.weights_tiles);
+    return bytes;
 }

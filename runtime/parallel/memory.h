@@ -8,7 +8,30 @@
 
 #include "base/choices.h"
 #include "base/error.h"
+#include "parallel/tiles.h"
 #include "tensor/layout.h"
+
+/* Where AdamW of state that is not on the device is computed. */
+enum dt_offload_compute {
+    DT_OFFLOAD_IN_PLACE, /* the device is the host */
+    DT_OFFLOAD_STREAM,   /* on the device: state passes through it */
+    DT_OFFLOAD_HOST, /* on the CPUs: gradients go there, weights come back */
+};
+
+/* What a rank does not keep on the device; not with ddp. */
+struct dt_offload {
+    enum dt_tier state; /* AdamW's moments, and fp32 weights if the model does
+                           not compute with them */
+    enum dt_offload_compute compute;
+    double ratio;         /* the first int((1 - ratio) n) of n tiles stay on the
+                             device */
+    size_t tile;          /* elements, at least 128 */
+    enum dt_tier weights; /* zero3: this rank's parts in the compute type */
+    const char *path, *weights_path; /* directories, if in a file */
+    size_t buffers;                  /* tiles of a file in host memory */
+    size_t block_bytes;              /* as struct dt_swap_options */
+    unsigned queue_depth;
+};
 
 struct dt_parallel_options {
     enum dt_strategy strategy;
@@ -17,6 +40,7 @@ struct dt_parallel_options {
     size_t bucket_bytes;   /* ddp: neighboring units are summed together up to
                               this size */
     size_t prefetch;       /* zero3: slots for blocks, at least 2 */
+    struct dt_offload offload; /* all zero: none */
 };
 
 /* What a rank holds, in bytes. */
@@ -25,14 +49,17 @@ struct dt_parallel_bytes {
     size_t master;  /* fp32; 0 if the model computes with it */
     size_t gradients;
     size_t moments;
+    size_t tiles; /* on the device, of what is offloaded */
+    size_t host;  /* host memory for what is offloaded */
+    size_t nvme;  /* files for it */
 };
 
 /* What dt_parallel_create allocates for a world of this size; the layout is
  * finished for it.
  */
-struct dt_parallel_bytes
-dt_parallel_plan(const struct dt_layout *layout, int world,
-                 const struct dt_parallel_options *options);
+struct dt_parallel_bytes dt_parallel_plan(
+    const struct dt_layout *layout, int world,
+    const struct dt_parallel_options *options);
 
 /* --- for parallel/ only --- */
 
@@ -66,10 +93,18 @@ enum { DT_GRADS_BLOCKS = 2 }; /* blocks with a slot for gradients */
 /* The elements of each buffer of a rank; 0: none. */
 struct dt_sizes {
     size_t weights; /* flat or slots, in the compute type */
-    size_t master;  /* flat or parts */
+    size_t shard;   /* parts, in the compute type: zero3 whose fp32 weights are
+                       offloaded */
+    size_t master;  /* flat or parts; with offload, those that stay */
     size_t grads;   /* flat or parts */
     size_t grads_slots;
-    size_t moments; /* flat or parts, of m and of v */
+    size_t moments; /* flat or parts, of m and of v; with offload, those that
+                       stay */
+    size_t tile;    /* of what is offloaded; 0: nothing is */
+    size_t staging; /* gradients, and weights, of a tile in host memory */
+    size_t scalars; /* of a step there, fp64 */
+    struct dt_tiles_options state_tiles;   /* arrays: 0: none */
+    struct dt_tiles_options weights_tiles; /* arrays: 0: none */
 };
 
 /* Of a strategy in a world of this size. */

@@ -25,10 +25,14 @@
  *   begin; forward(u) for u = 0 .. n-2; backward(u) and ready(u) for u = n-1 ..
  *   0, where the last unit's forward pass belongs to backward(n-1)
  *
- * and of a step, after its last micro-batch: finish; then for each unit an
- * update of dt_parallel_update's views and publish. Work is queued to
- * exec->stream. Unless stated otherwise -1 means that the device or a peer
- * failed, as dt_comm_wait says.
+ * and of a step, after its last micro-batch: finish; then update_begin, and an
+ * AdamW of each update that update_next gives, until there is none. Work is
+ * queued to exec->stream. Unless stated otherwise -1 means that the device or a
+ * peer failed, as dt_comm_wait says, or a drive (dt_swap_wait).
+ *
+ * What is offloaded (struct dt_offload) is in tiles (tiles.h): a rank's parts
+ * of all units, one after another, are cut into tiles, whatever the units are.
+ * An update is then of one tile and of one unit. The bits are those without.
  */
 #ifndef DT_PARALLEL_PARALLEL_H
 #define DT_PARALLEL_PARALLEL_H
@@ -42,8 +46,8 @@
 
 struct dt_parallel;
 
-/* Everything is zero at first. Borrows layout, comm and what exec points to.
- * NULL and err: EX_OSERR.
+/* Everything is zero at first. Borrows layout, comm, paths and what exec points
+ * to. NULL and err: EX_OSERR, or of files those of dt_swap_create.
  */
 struct dt_parallel *dt_parallel_create(
     const struct dt_layout *layout, struct dt_comm *comm,
@@ -83,19 +87,25 @@ int dt_parallel_finish(struct dt_parallel *parallel, struct dt_error *err);
 
 /* The views of an update. */
 struct dt_update {
-    size_t first; /* element of the flat buffer at which they begin */
+    bool on_host;        /* AdamW is the CPU's; all views are in host memory */
+    struct dt_view step; /* the scalars */
+    size_t first;        /* element of the flat buffer at which they begin */
     struct dt_view master, grads, m, v;
     struct dt_view weights; /* the rounded master; count 0: nothing to round */
 };
 
-/* What this rank updates of unit u: its part, in ddp all of it. */
-struct dt_update dt_parallel_update(const struct dt_parallel *parallel,
-                                    size_t u);
-
-/* The update of unit u is queued: its weights go to the ranks that keep them.
+/* Begins the updates of a step, whose scalars `step` are decided on the device.
+ * Waits for them if state has to move that need not if the step is skipped.
  */
-int dt_parallel_publish(struct dt_parallel *parallel, size_t u,
-                        struct dt_error *err);
+int dt_parallel_update_begin(struct dt_parallel *parallel, struct dt_view step,
+                             struct dt_error *err);
+
+/* The AdamW of the update before is queued, or done if it is on the host: its
+ * weights go to the ranks that keep them. 1: *update is the next of what this
+ * rank owns (its parts, in ddp all), unit by unit. 0: there is none.
+ */
+int dt_parallel_update_next(struct dt_parallel *parallel,
+                            struct dt_update *update, struct dt_error *err);
 
 /* Tensors of which each rank owns a part, fp32. */
 enum dt_owned {
@@ -106,9 +116,26 @@ enum dt_owned {
     DT_OWNED_COUNT
 };
 
-/* This rank's part of unit u (dt_layout_part). */
+/* This rank's part of unit u (dt_layout_part). What is offloaded has no
+ * address: its view, and slices of it, are without buffer, for the functions
+ * below.
+ */
 struct dt_view dt_parallel_part(const struct dt_parallel *parallel,
                                 enum dt_owned kind, size_t u);
+
+/* Queues a copy of (a slice of) a part to or from host memory, which may be
+ * used again on return unless it is staging memory. No updates are open.
+ */
+int dt_parallel_get(struct dt_parallel *parallel, struct dt_view part, void *to,
+                    struct dt_error *err);
+int dt_parallel_put(struct dt_parallel *parallel, struct dt_view part,
+                    const void *from, struct dt_error *err);
+
+/* Adds the squares of a part to `step` (sum_of_squares). What is offloaded is
+ * only looked at: NaN if an element of it is not finite.
+ */
+int dt_parallel_squares(struct dt_parallel *parallel, struct dt_view part,
+                        struct dt_view step, struct dt_error *err);
 
 /* The parts of master, m and v were loaded: makes all else that ranks hold of
  * unit u equal to them. Called for all units.
@@ -117,11 +144,10 @@ int dt_parallel_loaded(struct dt_parallel *parallel, size_t u,
                        struct dt_error *err);
 
 /* All of unit u on every rank, to be saved: in the compute type, or in fp32 if
- * `master`. Valid until the next call of any function. Needs memory for a unit
- * only in the strategies that do not have it, until dt_parallel_gathered.
+ * `master`. Valid until the next call of any function. The gradients of the
+ * last step are lost, as their memory is used.
  */
 int dt_parallel_gather(struct dt_parallel *parallel, size_t u, bool master,
                        struct dt_view *unit, struct dt_error *err);
-void dt_parallel_gathered(struct dt_parallel *parallel);
 
 #endif /* DT_PARALLEL_PARALLEL_H */

@@ -66,6 +66,7 @@ int dt_parallel_backward(struct dt_parallel *p, size_t u, struct dt_error *err)
         return tied ? 0 : prepare_grads(p, 0, err);
     if (dt_weights_need(p, u, err) < 0 ||
         (u > 1 && dt_weights_prefetch(p, u, u - 1, err) < 0) ||
+        (u > 2 && dt_weights_expect(p, u - 2, err) < 0) ||
         prepare_grads(p, u, err) < 0 ||
         (tied && u == p->last && prepare_grads(p, 0, err) < 0))
         return -1;

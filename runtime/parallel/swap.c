@@ -23,6 +23,15 @@ static size_t round_up(size_t bytes, size_t step)
     return (bytes + step - 1) / step * step;
 }
 
+struct dt_swap_bytes dt_swap_plan(const struct dt_swap_options *options)
+{
+    const size_t stride = round_up(options->tile_bytes, DT_SWAP_PAGE);
+    return (struct dt_swap_bytes){
+        .memory = round_up(stride, huge_page) * options->buffer_count,
+        .file = stride * options->tile_count,
+    };
+}
+
 /* --- memory --- */
 
 /* Address space for the buffers at a multiple of 2 MiB. A child must not share

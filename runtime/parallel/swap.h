@@ -47,6 +47,16 @@ struct dt_swap_options {
     int timeout_ms;       /* without any progress; 0: 30 s */
 };
 
+/* Bytes of the buffers, and of the file. */
+struct dt_swap_bytes {
+    size_t memory, file;
+};
+
+/* What dt_swap_create takes, where the file system wants no other alignment
+ * than 4096 bytes.
+ */
+struct dt_swap_bytes dt_swap_plan(const struct dt_swap_options *options);
+
 /* Makes the file, with its space reserved, in an existing directory, and the
  * buffers. Warns, once in a process, if the directory is on a network, and if
  * RLIMIT_MEMLOCK does not let the kernel keep the buffers mapped, which then

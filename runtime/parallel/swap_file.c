@@ -18,8 +18,6 @@
 #include "base/log.h"
 #include "parallel/swap_file.h"
 
-enum { PAGE = 4096 };
-
 /* File systems by the type that statfs(2) gives: linux/magic.h, and the
  * sources of those that are not part of Linux.
  */
@@ -83,7 +81,7 @@ static int set_direct(const struct dt_swap_file *file, struct dt_error *err)
  */
 static int find_alignment(struct dt_swap_file *file, struct dt_error *err)
 {
-    file->align = PAGE;
+    file->align = DT_SWAP_PAGE;
 #ifdef STATX_DIOALIGN
     struct statx stx;
     if (statx(file->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) < 0 ||

@@ -7,11 +7,13 @@
 
 #include "base/error.h"
 
+enum { DT_SWAP_PAGE = 4096 }; /* what direct I/O is aligned to, or more */
+
 struct dt_swap_file {
     int fd;
     char *path;   /* the name that it had, for messages; NULL: no file */
-    size_t align; /* of memory, offsets and lengths: a power of two, 4096 or
-                     more */
+    size_t align; /* of memory, offsets and lengths: a power of two,
+                     DT_SWAP_PAGE or more */
 };
 
 /* Makes the file in `directory` and opens it for direct I/O. -1: as

@@ -138,7 +138,7 @@ static double run_step(struct run *run, const struct dt_batch *batch)
         dt_model_backward(run->model, u, false);
     run->ops.sum_of_squares(run->exec.stream, run->scalars, run->grads);
     run->ops.clip_and_check(run->exec.stream, run->scalars, 1.0);
-    dt_optim_update(run->optim, run->scalars, 0, run->master,
+    dt_optim_update(run->optim, false, run->scalars, 0, run->master,
                     run->options.compute == DT_F32 ? (struct dt_view){0}
                                                    : run->weights,
                     run->grads, run->m, run->v);

@@ -29,7 +29,7 @@ static int load_unit(struct learner *l, const struct dt_weights *weights,
         &dt_cpu, part.count * sizeof(float), "a test", &l->err);
     int rc = here && dt_weights_read(weights, part, dt_view_of(here, DT_F32),
                                      &l->err) == 0
-                 ? copy_wait(l, dt_view_data(to), here->data, here->bytes)
+                 ? dt_parallel_put(l->parallel, to, here->data, &l->err)
                  : -1;
     dt_buffer_destroy(here);
     return rc;
@@ -55,8 +55,9 @@ int learner_fetch(struct learner *l, enum dt_owned kind, float *flat)
         struct dt_range part = dt_layout_part(
             l->layout, u, dt_comm_rank(l->comm), dt_comm_size(l->comm));
         struct dt_view from = dt_parallel_part(l->parallel, kind, u);
-        if (copy_wait(l, flat + part.first, dt_view_data(from),
-                      part.count * sizeof(float)) < 0)
+        if (dt_parallel_get(l->parallel, from, flat + part.first, &l->err) <
+                0 ||
+            l->exec.device->stream_wait(l->exec.stream, &l->err) < 0)
             return -1;
     }
     return 0;
@@ -193,6 +194,8 @@ int learner_pass(struct learner *l, size_t a, size_t count,
 int learner_update(struct learner *l, double scalars[DT_STEP_COUNT])
 {
     dt_ticket_t ticket;
+    struct dt_update own;
+    int more;
     if (dt_parallel_finish(l->parallel, &l->err) < 0)
         return -1;
     for (size_t u = 0; u < l->layout->unit_count; u++)
@@ -204,12 +207,12 @@ int learner_update(struct learner *l, double scalars[DT_STEP_COUNT])
         dt_comm_wait(l->comm, ticket, &l->err) < 0)
         return -1;
     l->exec.ops->clip_and_check(l->exec.stream, l->step, l->options.max_norm);
-    for (size_t u = 0; u < l->layout->unit_count; u++) {
-        struct dt_update own = dt_parallel_update(l->parallel, u);
-        dt_optim_update(l->optim, l->step, own.first, own.master, own.weights,
-                        own.grads, own.m, own.v);
-        if (dt_parallel_publish(l->parallel, u, &l->err) < 0)
-            return -1;
-    }
+    if (dt_parallel_update_begin(l->parallel, l->step, &l->err) < 0)
+        return -1;
+    while ((more = dt_parallel_update_next(l->parallel, &own, &l->err)) > 0)
+        dt_optim_update(l->optim, own.on_host, own.step, own.first, own.master,
+                        own.weights, own.grads, own.m, own.v);
+    if (more < 0)
+        return -1;
     return copy_wait(l, scalars, dt_view_data(l->step), l->step_buf->bytes);
 }

@@ -50,7 +50,7 @@ static void check_family(const struct dt_layout *layout, const json_t *wanted,
     step[DT_STEP_BIAS1] = step[DT_STEP_BIAS2] = 1;
     step[DT_STEP_LR] = 0.1;
     exec.ops->clip_and_check(NULL, dt_view_of(scalars, DT_F64), 0);
-    dt_optim_update(optim, dt_view_of(scalars, DT_F64), 0,
+    dt_optim_update(optim, false, dt_view_of(scalars, DT_F64), 0,
                     dt_view_of(weights, DT_F32), (struct dt_view){0},
                     dt_view_of(grads, DT_F32), dt_view_of(m, DT_F32),
                     dt_view_of(v, DT_F32));

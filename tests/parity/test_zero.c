@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_zero.c - every strategy computes the bits of ddp */
+/* test_zero.c - every strategy and tier computes the bits of ddp */
 #include "config.h"
 
 #include <math.h>
@@ -15,6 +15,7 @@
 #include <omp.h>
 
 #include "tests/parity/learner.h"
+#include "tests/unit/drive.h"
 #include "tests/unit/world.h"
 
 enum { STEPS = 5, WORLDS = 4 };
@@ -229,11 +230,84 @@ static void several_micro_batches(void **state)
     reference_close(&r);
 }
 
+/* --- offload --- */
+
+/* A tile of these elements divides neither units nor all of a rank's parts. */
+enum { ODD_TILE = 13 * 128 };
+
+static struct dt_offload tier(enum dt_tier state, double ratio,
+                              enum dt_tier weights, size_t buffers)
+{
+    return (struct dt_offload){
+        .state = state,
+        .ratio = ratio,
+        .tile = ODD_TILE,
+        .weights = weights,
+        .path = drive(),
+        .weights_path = drive(),
+        .buffers = buffers,
+        .block_bytes = 4096,
+        .queue_depth = 8,
+    };
+}
+
+/* Compares tiers of one strategy with what it does without. */
+static void compare_tiers(const struct trial *like, enum dt_strategy s,
+                          int world)
+{
+    const struct dt_offload tiers[] = {
+        tier(DT_TIER_HOST, 1, DT_TIER_DEVICE, 0),
+        tier(DT_TIER_FILE, 1, DT_TIER_DEVICE, 3),
+        tier(DT_TIER_FILE, 0.5, DT_TIER_DEVICE, 1),
+        tier(DT_TIER_HOST, 0.5, DT_TIER_FILE, 4),
+        tier(DT_TIER_FILE, 1, DT_TIER_FILE, 2),
+        tier(DT_TIER_FILE, 0.3, DT_TIER_HOST, 3),
+    };
+    struct trial without = run_trial(like, s, world);
+    for (size_t i = 0; i < (s == DT_ZERO3 ? 6 : 3); i++) {
+        struct trial offloads = *like;
+        offloads.options.parallel.offload = tiers[i];
+        struct trial with = run_trial(&offloads, s, world);
+        check_same(&without, &with);
+        free_trial(&with);
+    }
+    free_trial(&without);
+}
+
+/* With an overflow in the third step, with and without clipping. */
+static void every_tier_has_the_bits_of_none(void **state)
+{
+    static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
+    struct reference r;
+    if (!has_ranks() || !has_uring())
+        skip();
+    reference_open(&r, *state);
+    for (int i = 0; i < 3 * 3; i++) {
+        int world = 1 + i / 3;
+        const struct trial trial = {
+            .reference = &r,
+            .options = {.compute = types[i % 3],
+                        .max_norm = i % 3 == 2 ? 0 : 0.1,
+                        .parallel = {.prefetch = 2}},
+            .micro_batches = i % 2 + 1,
+            .overflow = true,
+            .evaluates = true,
+        };
+        for (enum dt_strategy s = DT_ZERO1; s <= DT_ZERO3; s++)
+            compare_tiers(&trial, s, world);
+    }
+    reference_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         REFERENCE_TESTS(one_micro_batch),
         REFERENCE_TESTS(several_micro_batches),
+        {"every_tier_has_the_bits_of_none: gpt2",
+         every_tier_has_the_bits_of_none, NULL, NULL, "gpt2"},
+        {"every_tier_has_the_bits_of_none: llama",
+         every_tier_has_the_bits_of_none, NULL, NULL, "llama"},
     };
     omp_set_num_threads(1); /* a child has none of its parent's threads */
     return cmocka_run_group_tests_name("zero", tests, NULL, NULL);

@@ -97,9 +97,9 @@ static void clipped_step(struct setup *s, struct dt_view rounded, double scale,
     s->exec.ops->step_add(NULL, step, 1, 0);
     s->exec.ops->sum_of_squares(NULL, step, dt_view_of(s->grads, DT_F32));
     s->exec.ops->clip_and_check(NULL, step, max_norm);
-    dt_optim_update(s->optim, step, 0, dt_view_of(s->weights, DT_F32), rounded,
-                    dt_view_of(s->grads, DT_F32), dt_view_of(s->m, DT_F32),
-                    dt_view_of(s->v, DT_F32));
+    dt_optim_update(s->optim, false, step, 0, dt_view_of(s->weights, DT_F32),
+                    rounded, dt_view_of(s->grads, DT_F32),
+                    dt_view_of(s->m, DT_F32), dt_view_of(s->v, DT_F32));
     dt_optim_set_steps(s->optim, n);
 }
 

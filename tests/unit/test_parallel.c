@@ -7,10 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <cmocka.h>
 
 #include "model/model.h"
 #include "parallel/parallel.h"
+#include "tests/unit/drive.h"
 #include "tests/unit/world.h"
 
 /* GPT-2 with 124M parameters, and a Llama whose head is not tied. */
@@ -66,7 +68,8 @@ struct trial {
 
 static size_t sum_of(const struct dt_parallel_bytes *bytes)
 {
-    return bytes->weights + bytes->master + bytes->gradients + bytes->moments;
+    return bytes->weights + bytes->master + bytes->gradients + bytes->moments +
+           bytes->tiles;
 }
 
 static int create_rank(const struct dt_comm_world *world, void *arg)
@@ -113,6 +116,129 @@ static void the_plan_is_what_create_allocates(void **state)
                            .wire = DT_F32,
                            .prefetch = 3}};
         world_threads(world, create_rank, &t);
+        dt_layout_destroy(layout);
+    }
+}
+
+/* --- what is offloaded --- */
+
+/* Bytes of the files that this process has for swaps; its threads share it. */
+static size_t file_bytes(void)
+{
+    char link[64], path[512];
+    struct stat st;
+    size_t sum = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, path, sizeof(path) - 1);
+        path[n > 0 ? n : 0] = '\0';
+        if (strstr(path, "/disttrain-swap-") && fstat(fd, &st) == 0)
+            sum += (size_t)st.st_size;
+    }
+    return sum;
+}
+
+/* Bytes of memory that is not copied at a fork: buffers of swaps. */
+static size_t buffer_bytes(void)
+{
+    char line[512];
+    size_t size = 0, sum = 0;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        if (sscanf(line, "Size: %zu kB", &size) != 1 &&
+            !strncmp(line, "VmFlags:", 8) && strstr(line, " dc "))
+            sum += size << 10;
+    }
+    fclose(file);
+    return sum;
+}
+
+static size_t staged;
+
+static int count_staging(size_t bytes, void **data, struct dt_error *err)
+{
+    staged += bytes;
+    return dt_cpu.allocate_staging(bytes, data, err);
+}
+
+static void check_offload(const struct trial *t)
+{
+    const struct dt_comm_world alone = {.rank = 0, .size = 1};
+    const struct dt_comm_options none = {0};
+    struct dt_device device = dt_cpu;
+    const struct dt_exec exec = {&device, dt_ops_cpu(), NULL};
+    struct dt_error err = {0};
+    struct dt_comm *comm = dt_comm_create("self", &alone, &none, &err);
+    size_t before = buffer_bytes();
+    device.allocate = count_bytes;
+    device.allocate_staging = count_staging;
+    allocated = staged = 0;
+    struct dt_parallel *parallel =
+        dt_parallel_create(t->layout, comm, &exec, &t->options, &err);
+    if (!parallel)
+        fail_msg("%s", err.text);
+    struct dt_parallel_bytes plan = dt_parallel_plan(t->layout, 1, &t->options);
+    assert_int_equal(allocated, sum_of(&plan));
+    assert_int_equal(staged + buffer_bytes() - before, plan.host);
+    assert_int_equal(file_bytes(), plan.nvme);
+    dt_parallel_destroy(parallel);
+    dt_comm_destroy(comm);
+}
+
+static void host_memory_and_files_are_planned_too(void **state)
+{
+    (void)state;
+    if (!has_uring())
+        skip();
+    for (int i = 0; i < 3 * 2 * 2 * 2 * 3; i++) {
+        struct dt_layout *layout = layout_of(1, 1);
+        const enum dt_strategy strategy = (enum dt_strategy)(DT_ZERO1 + i % 3);
+        const struct dt_offload offload = {
+            .state = i / 6 % 2 ? DT_TIER_HOST : DT_TIER_FILE,
+            .ratio = i / 12 % 2 ? 1 : 0.4,
+            .tile = 3000000, /* no divisor of the 45 million */
+            .weights = (enum dt_tier)(i / 24),
+            .path = drive(),
+            .weights_path = drive(),
+            .buffers = 2,
+        };
+        const struct trial t = {layout,
+                                {.strategy = strategy,
+                                 .compute = i / 3 % 2 ? DT_BF16 : DT_F32,
+                                 .prefetch = 2,
+                                 .offload = offload}};
+        check_offload(&t);
+        dt_layout_destroy(layout);
+    }
+}
+
+/* Of s elements that a rank has, 12 s or with fp32 weights 8 s leave, for which
+ * zero3 keeps rounded weights.
+ */
+static void offloaded_bytes_are_those_of_the_formulas(void **state)
+{
+    static const enum dt_strategy strategies[] = {DT_ZERO1, DT_ZERO2, DT_ZERO3};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        struct dt_layout *layout = layout_of(0, 4);
+        size_t s = layout->count / 4;
+        bool mixed = i / 3;
+        struct dt_parallel_options options = {.strategy = strategies[i % 3],
+                                              .compute =
+                                                  mixed ? DT_BF16 : DT_F32,
+                                              .prefetch = 2};
+        struct dt_parallel_bytes none = dt_parallel_plan(layout, 4, &options);
+        options.offload = (struct dt_offload){
+            .state = DT_TIER_HOST, .ratio = 1, .tile = 1 << 20};
+        struct dt_parallel_bytes bytes = dt_parallel_plan(layout, 4, &options);
+        size_t gone = (mixed ? 12 : 8) * s;
+        size_t kept = mixed && i % 3 == 2 ? 2 * s : 0;
+        assert_int_equal(bytes.host, gone);
+        assert_int_equal(sum_of(&bytes), sum_of(&none) - gone + kept);
+        options.offload.compute = DT_OFFLOAD_STREAM;
+        bytes = dt_parallel_plan(layout, 4, &options);
+        assert_int_equal(bytes.tiles, (mixed ? 12u : 8u) << 20);
         dt_layout_destroy(layout);
     }
 }
@@ -191,6 +317,8 @@ int main(void)
         cmocka_unit_test(parts_tile_a_unit),
         cmocka_unit_test(the_plan_is_what_create_allocates),
         cmocka_unit_test(bytes_are_those_of_the_formulas),
+        cmocka_unit_test(host_memory_and_files_are_planned_too),
+        cmocka_unit_test(offloaded_bytes_are_those_of_the_formulas),
     };
     return cmocka_run_group_tests_name("parallel", tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_restore.c - a checkpoint is the same for every world and strategy */
+/* test_restore.c - a checkpoint is the same for every world, strategy, tier */
 #include "config.h"
 
+#include "tests/unit/drive.h"
 #include "tests/unit/small_run.h"
 #include "weights/parts.h"
 
@@ -20,13 +21,18 @@ static int compare_parts(struct dt_run *run, const struct dt_parts *parts,
     struct dt_view stored = dt_view_of(buf, DT_F32);
     TRY(dt_parts_read(parts, kind, (struct dt_range){0, count}, stored, &err) ==
         0);
+    float *own = malloc(count * sizeof(*own));
+    TRY(own);
     for (size_t u = 0; u < run->layout->unit_count; u++) {
         struct dt_range part =
             dt_layout_part(run->layout, u, run->rank, run->world);
-        struct dt_view own = dt_parallel_part(run->parallel, kind, u);
-        TRY(memcmp(dt_view_f32(own), dt_view_f32(stored) + part.first,
+        TRY(dt_parallel_get(run->parallel,
+                            dt_parallel_part(run->parallel, kind, u), own,
+                            &err) == 0);
+        TRY(memcmp(own, dt_view_f32(stored) + part.first,
                    part.count * sizeof(float)) == 0);
     }
+    free(own);
     dt_buffer_destroy(buf);
     return 0;
 }
@@ -76,29 +82,52 @@ static void resume_runs(int size, const char *lines)
 
 static const struct {
     int ranks;
-    const char *strategy;
-} worlds[] = {{4, "zero3"}, {3, "zero1"}, {1, "ddp"}, {2, "zero2"}};
+    const char *strategy, *offload;
+} worlds[] = {
+    {4, "zero3", ""},
+    {3, "zero1", ""},
+    {1, "ddp", ""},
+    {2, "zero2", ""},
+    {1, "zero1", "optimizer"},
+    {3, "zero3", "optimizer and param"},
+};
 
 enum { COUNT = sizeof(worlds) / sizeof(worlds[0]) };
 
 /* fp32 weights are in the optimizer's files, as the model is stored in bf16. */
 static void lines_of(char *lines, size_t room, int i, const char *resume)
 {
-    snprintf(lines, room,
-             "training: {train_batch_size: 12, max_steps: 9, resume: %s}\n"
-             "precision.compute: bf16\n"
-             "distributed.strategy: %s\n",
-             resume, worlds[i].strategy);
+    int n = snprintf(lines, room,
+                     "training: {train_batch_size: 12, max_steps: 9, resume: "
+                     "%s}\n"
+                     "precision.compute: bf16\n"
+                     "distributed.strategy: %s\n",
+                     resume, worlds[i].strategy);
+    if (*worlds[i].offload)
+        n += snprintf(lines + n, room - (size_t)n,
+                      "offload_optimizer: {device: nvme, path: %s}\n", drive());
+    if (strstr(worlds[i].offload, "param"))
+        snprintf(lines + n, room - (size_t)n,
+                 "offload_param: {device: nvme, path: %s}\n", drive());
 }
 
-static void every_world_and_strategy_reads_every_checkpoint(void **state)
+static bool can_run(int i)
 {
-    char lines[256];
+    return !*worlds[i].offload || has_uring();
+}
+
+static void every_world_strategy_and_tier_reads_every_checkpoint(void **state)
+{
+    char lines[1024];
     (void)state;
     for (int i = 0; i < COUNT; i++) {
+        if (!can_run(i))
+            continue;
         lines_of(lines, sizeof(lines), i, "none");
         small_runs(worlds[i].ranks, lines, train_and_save, NULL);
         for (int j = 0; j < COUNT; j++) {
+            if (!can_run(j))
+                continue;
             lines_of(lines, sizeof(lines), j, "auto");
             resume_runs(worlds[j].ranks, lines);
         }
@@ -159,7 +188,7 @@ int main(void)
     return 0;
 #endif
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_world_and_strategy_reads_every_checkpoint),
+        cmocka_unit_test(every_world_strategy_and_tier_reads_every_checkpoint),
         cmocka_unit_test(each_rank_writes_a_file_that_the_checksums_list),
         cmocka_unit_test(one_rank_that_cannot_write_fails_the_save),
     };

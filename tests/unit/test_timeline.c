@@ -355,6 +355,8 @@ static void engine_step(struct dt_parallel *p, struct dt_comm *comm,
                         size_t units, size_t micro_batches)
 {
     double norm = 0;
+    struct dt_update update;
+    int rc;
     for (size_t a = 0; a < micro_batches; a++) {
         dt_parallel_begin(p, a, micro_batches);
         for (size_t u = 0; u + 1 < units; u++)
@@ -366,8 +368,10 @@ static void engine_step(struct dt_parallel *p, struct dt_comm *comm,
     }
     assert_int_equal(dt_parallel_finish(p, &err), 0);
     assert_int_equal(dt_comm_reduce_scalars(comm, &norm, 1, DT_SUM, &err), 0);
-    for (size_t u = 0; u < units; u++)
-        assert_int_equal(dt_parallel_publish(p, u, &err), 0);
+    assert_int_equal(dt_parallel_update_begin(p, (struct dt_view){0}, &err), 0);
+    while ((rc = dt_parallel_update_next(p, &update, &err)) == 1)
+        ;
+    assert_int_equal(rc, 0);
 }
 
 static void engine_moves(const struct dt_layout *layout, size_t micro_batches,
@@ -375,7 +379,7 @@ static void engine_moves(const struct dt_layout *layout, size_t micro_batches,
 {
     static const struct dt_comm_backend backend = {
         .name = "recorder", .start = record_start, .wait = record_wait};
-    struct recorder recorder = {{&backend, 0, 2}, moves};
+    struct recorder recorder = {{.backend = &backend, .size = 2}, moves};
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_parallel *p =
         dt_parallel_create(layout, &recorder.comm, &exec, &parallel, &err);

@@ -438,8 +438,6 @@ static void keys_that_the_engine_does_not_know_end_the_run(void **state)
         "distributed.reduction: two_level\n",
         "distributed.reduce_between_nodes: int8\n",
         "distributed.reduce_each_micro_step: true\n",
-        "distributed.offload_optimizer.device: cpu\n",
-        "distributed: {offload_param.device: cpu, strategy: zero3}\n",
         "model.gradient_checkpointing: offload\n",
     };
     (void)state;

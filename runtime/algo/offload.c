@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* offload.c - what distributed.offload_* mean on this device */
+#include "config.h"
+
+#include "algo/offload.h"
+#include "algo/plan.h"
+#include "base/log.h"
+
+/* Bytes a second of a GPU's link in each direction, and of a node's memory. */
+static const double link_rate = 50e9, memory_rate = 200e9;
+
+/* A tile that the file does not give: a small share of the state, but large
+ * enough for a drive.
+ */
+enum { TILES = 32, LEAST_TILE = 1 << 19 };
+
+static size_t choose_tile(const struct dt_run *run)
+{
+    const struct dt_conf *conf = &run->conf;
+    size_t most = (size_t)conf->distributed.offload_optimizer.tile_size;
+    size_t share = run->layout->count / (size_t)run->world / TILES;
+    if (dt_conf_given(conf, "distributed.offload_optimizer.tile_size"))
+        return most;
+    if (share < LEAST_TILE)
+        return LEAST_TILE;
+    return share < most ? share : most;
+}
+
+/* Where the CPUs are predicted to need less time, for each element. */
+static bool host_is_faster(int local_size)
+{
+    double ranks = local_size > 0 ? local_size : 1;
+    double host = 36 * ranks / memory_rate, device = 24 * ranks / memory_rate;
+    if (host < 4 / link_rate)
+        host = 4 / link_rate;
+    if (device < 12 / link_rate)
+        device = 12 / link_rate;
+    return host < device;
+}
+
+static enum dt_offload_compute choose_compute(const struct dt_run *run,
+                                              const struct dt_offload *offload)
+{
+    int wanted = run->conf.distributed.offload_optimizer.compute;
+    if (run->exec.device->is_host)
+        return DT_OFFLOAD_IN_PLACE;
+    /* what stays is updated on the device, and its weights leave through it */
+    if (offload->ratio < 1 && offload->weights != DT_TIER_DEVICE)
+        return DT_OFFLOAD_STREAM;
+    if (wanted == DT_CONF_COMPUTE_AUTO)
+        return host_is_faster(run->local_size) ? DT_OFFLOAD_HOST
+                                               : DT_OFFLOAD_STREAM;
+    return wanted == DT_CONF_COMPUTE_HOST ? DT_OFFLOAD_HOST : DT_OFFLOAD_STREAM;
+}
+
+static enum dt_tier tier_of(const struct dt_run *run, int device)
+{
+    if (device == DT_CONF_OFFLOAD_NVME)
+        return DT_TIER_FILE;
+    return device == DT_CONF_OFFLOAD_CPU && !run->exec.device->is_host
+               ? DT_TIER_HOST
+               : DT_TIER_DEVICE;
+}
+
+struct dt_offload dt_run_offload(const struct dt_run *run,
+                                 enum dt_strategy strategy)
+{
+    const struct dt_conf *conf = &run->conf;
+    struct dt_offload offload = {
+        .state = tier_of(run, conf->distributed.offload_optimizer.device),
+        .ratio = conf->distributed.offload_optimizer.ratio,
+        .tile = choose_tile(run),
+        .path = conf->distributed.offload_optimizer.path,
+        .weights_path = conf->distributed.offload_param.path,
+        .buffers = (size_t)conf->distributed.offload_optimizer.buffer_count,
+        .block_bytes = (size_t)conf->distributed.aio.block_size,
+        .queue_depth = (unsigned)conf->distributed.aio.queue_depth,
+    };
+    if (strategy == DT_DDP || offload.state == DT_TIER_DEVICE)
+        return (struct dt_offload){0};
+    if (strategy == DT_ZERO3)
+        offload.weights = tier_of(run, conf->distributed.offload_param.device);
+    offload.compute = choose_compute(run, &offload);
+    return offload;
+}
+
+static void note(const struct dt_run *run, const char *text)
+{
+    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan", "%s", text);
+}
+
+void dt_run_offload_note(const struct dt_run *run)
+{
+    static const char *const where[] = {
+        [DT_OFFLOAD_IN_PLACE] = "in host memory",
+        [DT_OFFLOAD_STREAM] = "on the GPU, through which its state passes",
+        [DT_OFFLOAD_HOST] = "on the CPUs",
+    };
+    const struct dt_conf *conf = &run->conf;
+    const struct dt_parallel_options options =
+        dt_run_parallel_options(run, run->compute);
+    const struct dt_offload *o = &options.offload;
+    struct dt_parallel_bytes bytes =
+        dt_parallel_plan(run->layout, run->world, &options);
+    if (run->exec.device->is_host &&
+        conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_CPU)
+        note(run, "distributed.offload_optimizer.device: cpu: on the CPU all "
+                  "is in host memory, so nothing moves");
+    if (conf->distributed.aio.threads > 1 &&
+        (o->state == DT_TIER_FILE || o->weights == DT_TIER_FILE))
+        note(run, "distributed.aio.threads has no effect: io_uring keeps "
+                  "distributed.aio.queue_depth requests under way from one");
+    if (o->state == DT_TIER_DEVICE)
+        return;
+    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
+           "offload: AdamW computes %s; of each rank %.1f MB are in files and "
+           "%.1f MB in host memory beside the device's; tiles of %zu elements",
+           where[o->compute], (double)bytes.nvme / 1e6,
+           (double)bytes.host / 1e6, o->tile);
+}
