@@ -89,32 +89,37 @@ static void note(const struct dt_run *run, const char *text)
     dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan", "%s", text);
 }
 
-void dt_run_offload_note(const struct dt_run *run)
+/* What moves in each step, which wears drives. */
+static void note_traffic(const struct dt_run *run, const struct dt_offload *o,
+                         const struct dt_parallel_bytes *bytes)
 {
     static const char *const where[] = {
-        [DT_OFFLOAD_IN_PLACE] = "in host memory",
-        [DT_OFFLOAD_STREAM] = "on the GPU, through which its state passes",
+        [DT_OFFLOAD_IN_PLACE] = "on the CPUs",
+        [DT_OFFLOAD_STREAM] = "on the GPU",
         [DT_OFFLOAD_HOST] = "on the CPUs",
     };
+    const char *from = o->state == DT_TIER_FILE ? o->path : "host memory";
+    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
+           "offload: AdamW computes %s, in tiles of %zu elements from %s; in "
+           "each step a rank reads and writes %.1f MB of files",
+           where[o->compute], o->tile, from, (double)bytes->nvme / 1e6);
+}
+
+void dt_run_offload_note(const struct dt_run *run)
+{
     const struct dt_conf *conf = &run->conf;
     const struct dt_parallel_options options =
         dt_run_parallel_options(run, run->compute);
     const struct dt_offload *o = &options.offload;
-    struct dt_parallel_bytes bytes =
+    const struct dt_parallel_bytes bytes =
         dt_parallel_plan(run->layout, run->world, &options);
     if (run->exec.device->is_host &&
         conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_CPU)
-        note(run, "distributed.offload_optimizer.device: cpu: on the CPU all "
-                  "is in host memory, so nothing moves");
-    if (conf->distributed.aio.threads > 1 &&
-        (o->state == DT_TIER_FILE || o->weights == DT_TIER_FILE))
+        note(run, "distributed.offload_optimizer.device: cpu has no effect: "
+                  "on the CPU all state is in host memory, and nothing moves");
+    if (conf->distributed.aio.threads > 1 && bytes.nvme > 0)
         note(run, "distributed.aio.threads has no effect: io_uring keeps "
                   "distributed.aio.queue_depth requests under way from one");
-    if (o->state == DT_TIER_DEVICE)
-        return;
-    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
-           "offload: AdamW computes %s; of each rank %.1f MB are in files and "
-           "%.1f MB in host memory beside the device's; tiles of %zu elements",
-           where[o->compute], (double)bytes.nvme / 1e6,
-           (double)bytes.host / 1e6, o->tile);
+    if (o->state != DT_TIER_DEVICE)
+        note_traffic(run, o, &bytes);
 }

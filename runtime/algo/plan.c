@@ -298,19 +298,21 @@ void dt_plan_offer(const struct dt_run *run,
 static void log_plan(const struct dt_run *run, const struct dt_plan *plan,
                      size_t mine)
 {
-    char beside[96] = "";
-    if (plan->host > 0 || plan->nvme > 0)
-        snprintf(beside, sizeof(beside),
-                 "; offloaded to host memory %s, to files %s",
-                 format_bytes(plan->host), format_bytes(plan->nvme));
+    char host[48] = "", files[48] = "";
+    if (plan->host > 0)
+        snprintf(host, sizeof(host), "; offloaded to host memory: %s",
+                 format_bytes(plan->host));
+    if (plan->nvme > 0)
+        snprintf(files, sizeof(files), "; offloaded to files: %s",
+                 format_bytes(plan->nvme));
     dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
            "memory of a rank: weights %s, gradients %s, optimizer %s, "
-           "activations %s, batches %s: %s of %s%s",
+           "activations %s, batches %s: %s of %s%s%s",
            format_bytes(add_bytes(plan->weights, plan->master)),
            format_bytes(plan->gradients),
            format_bytes(add_bytes(plan->optimizer, plan->tiles)),
            format_bytes(plan->activations), format_bytes(plan->batches),
-           format_bytes(dt_plan_total(plan)), format_bytes(mine), beside);
+           format_bytes(dt_plan_total(plan)), format_bytes(mine), host, files);
 }
 
 /* What is offloaded has to fit into the memory of the node. */

@@ -21,6 +21,7 @@ job_tests = \
 	tests/job/doctor.bats \
 	tests/job/hang.bats \
 	tests/job/launch.bats \
+	tests/job/offload.bats \
 	tests/job/quickstart.bats \
 	tests/job/devcluster.bats \
 	tests/job/frameworks.bats \
