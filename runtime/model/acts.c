@@ -136,13 +136,37 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
     }
 }
 
+static void take_values(struct arena *arena, struct dt_acts *acts, size_t N,
+                        size_t C)
+{
+    acts->picked = take_compute(arena, N, C);
+    acts->d_picked = take_compute(arena, N, C + 1);
+    acts->value = take_typed(arena, DT_F32, N, 1);
+    acts->collision = take_typed(arena, DT_F32, N, 1);
+    acts->lse = take_typed(arena, DT_F32, N, 1);
+    acts->weight = take_typed(arena, DT_F32, N, 1);
+}
+
+static void take_head(struct arena *arena, struct dt_acts *acts,
+                      const struct dt_acts_for *plan, size_t N)
+{
+    size_t C = plan->config->n_embd, V = plan->config->vocab_size;
+    if (!plan->config->scores) {
+        size_t count =
+            plan->ops->loss_workspace(plan->options->compute, N, C, V);
+        acts->logits = take_typed(arena, DT_F32, count > V ? count : V, 1);
+    }
+    if (plan->options->values)
+        take_values(arena, acts, N, C);
+}
+
 size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
                     struct dt_buffer *buf, const struct dt_acts_for *plan)
 {
     const struct dt_model_config *config = plan->config;
     bool train = plan->options->train;
     struct arena arena = {.buf = buf, .compute = plan->options->compute};
-    size_t N, C = config->n_embd, V = config->vocab_size;
+    size_t N, C = config->n_embd;
     if (__builtin_mul_overflow(plan->B, plan->T, &N))
         return SIZE_MAX;
     *acts = (struct dt_acts){0};
@@ -164,7 +188,6 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     arena.used = start;
     take_attention(&arena, acts, plan, N);
     arena.used = start;
-    size_t logits = plan->ops->loss_workspace(plan->options->compute, N, C, V);
-    acts->logits = take_typed(&arena, DT_F32, logits > V ? logits : V, 1);
+    take_head(&arena, acts, plan, N);
     return arena.peak;
 }

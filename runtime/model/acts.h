@@ -50,6 +50,10 @@ struct dt_acts {
     struct dt_view d_qkv;       /* (N, Q) */
     struct dt_view attention_workspace; /* F32, of attention's backward pass */
     struct dt_view logits;              /* F32, workspace of the loss, >= V */
+    /* only with options.values: */
+    struct dt_view picked;   /* (N, C) rows of the final norm */
+    struct dt_view d_picked; /* (N, C + 1) their gradients, a workspace */
+    struct dt_view value, collision, lse, weight; /* (N) F32 */
 };
 
 /* What sizes depend on. */

@@ -100,16 +100,30 @@ static bool parse_family(struct dt_model_config *config, const json_t *root,
     return false;
 }
 
-static void parse_architecture(const struct dt_model_config *config,
+/* Names of labels; without them transformers has two. */
+static void parse_labels(const json_t *root, struct dt_error *problems)
+{
+    const json_t *labels = json_object_get(root, "id2label");
+    if (json_object_size(labels) != 1)
+        add_problem(problems, "", "id2label",
+                    "one label, whose number is the score", labels);
+}
+
+static void parse_architecture(struct dt_model_config *config,
                                const json_t *root, struct dt_error *problems)
 {
     const char *known = dt_model_architecture(config->family);
     const json_t *list = json_object_get(root, "architectures");
     const json_t *first = json_array_get(list, 0);
     const char *name = json_string_value(first);
-    if (first &&
-        (!name || (strcmp(name, known) != 0 &&
-                   strcmp(name, dt_model_base_architecture(config->family)))))
+    config->scores =
+        name && !strcmp(name, dt_model_score_architecture(config->family));
+    if (config->scores)
+        parse_labels(root, problems);
+    else if (first &&
+             (!name ||
+              (strcmp(name, known) != 0 &&
+               strcmp(name, dt_model_base_architecture(config->family)))))
         add_problem(problems, "", "architectures", known, first);
 }
 

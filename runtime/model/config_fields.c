@@ -95,6 +95,18 @@ const char *dt_model_architecture(enum dt_model_family family)
     return names[family];
 }
 
+const char *dt_model_score_architecture(enum dt_model_family family)
+{
+    static const char *const names[] = {
+        [DT_GPT2] = "GPT2ForSequenceClassification",
+        [DT_LLAMA] = "LlamaForSequenceClassification",
+        [DT_MISTRAL] = "MistralForSequenceClassification",
+        [DT_QWEN2] = "Qwen2ForSequenceClassification",
+        [DT_QWEN3] = "Qwen3ForSequenceClassification",
+    };
+    return names[family];
+}
+
 const char *dt_model_base_architecture(enum dt_model_family family)
 {
     static const char *const names[] = {

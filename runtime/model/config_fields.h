@@ -36,6 +36,9 @@ const char *dt_rope_scaling_name(enum dt_rope_scaling scaling);
 /* "GPT2LMHeadModel", ...: the supported architecture of the family. */
 const char *dt_model_architecture(enum dt_model_family family);
 
+/* "GPT2ForSequenceClassification", ...: the same with config.scores. */
+const char *dt_model_score_architecture(enum dt_model_family family);
+
 /* "GPT2Model", ...: the same without a head. If the head is tied to the
  * embedding, its files hold all that the other has.
  */

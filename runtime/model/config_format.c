@@ -88,15 +88,37 @@ static int add_ids(json_t *root, const struct dt_model_config *config)
     return result;
 }
 
+static const char *architecture_of(const struct dt_model_config *config)
+{
+    return config->scores ? dt_model_score_architecture(config->family)
+                          : dt_model_architecture(config->family);
+}
+
+/* A classifier with one label, as transformers writes it. Its padding has an
+ * id, by which it finds the end of a sequence in a batch.
+ */
+static int add_scores(json_t *root, const struct dt_model_config *config)
+{
+    return json_object_set_new(root, "architectures",
+                               json_pack("[s]", architecture_of(config))) |
+           json_object_set_new(root, "id2label",
+                               json_pack("{s:s}", "0", "LABEL_0")) |
+           json_object_set_new(root, "label2id",
+                               json_pack("{s:i}", "LABEL_0", 0)) |
+           (config->pad < 0 ? 0
+                            : json_object_set_new(root, "pad_token_id",
+                                                  json_integer(config->pad)));
+}
+
 /* All keys of the family. NULL if out of memory. */
 static json_t *build_config(const struct dt_model_config *config)
 {
     bool gpt2 = config->family == DT_GPT2;
-    json_t *root = json_pack("{s:[s], s:s, s:s}", "architectures",
-                             dt_model_architecture(config->family),
-                             "model_type", dt_model_family_name(config->family),
-                             gpt2 ? "activation_function" : "hidden_act",
-                             gpt2 ? "gelu_new" : "silu");
+    json_t *root =
+        json_pack("{s:[s], s:s, s:s}", "architectures", architecture_of(config),
+                  "model_type", dt_model_family_name(config->family),
+                  gpt2 ? "activation_function" : "hidden_act",
+                  gpt2 ? "gelu_new" : "silu");
     int result = 0;
     for (size_t i = 0; i < dt_model_field_count; i++)
         if (dt_field_of(&dt_model_fields[i], config->family))
@@ -122,9 +144,10 @@ char *dt_model_config_format(const struct dt_model_config *config,
                                    json_string(dtype_name(dtype)));
     if (json_object_get(root,
                         "architectures")) /* a base model's have no head */
-        ok &= !json_object_set_new(
-            root, "architectures",
-            json_pack("[s]", dt_model_architecture(config->family)));
+        ok &= !json_object_set_new(root, "architectures",
+                                   json_pack("[s]", architecture_of(config)));
+    if (config->scores)
+        ok &= !add_scores(root, config);
     char *text = ok ? dump_json(root) : NULL;
     json_decref(root);
     if (!text)

@@ -7,24 +7,28 @@
 
 #include "model/inputs.h"
 
-enum { ALIGN = 256, ARRAYS = 5 }; /* arrays of N I32 */
+enum { ALIGN = 256, ARRAYS = 5, PICKED = 2 }; /* arrays of N I32 */
 
 static size_t align_bytes(size_t bytes)
 {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-size_t dt_inputs_bytes(size_t B, size_t N)
+size_t dt_inputs_bytes(size_t B, size_t N, bool picks)
 {
     return align_bytes(B * sizeof(int64_t)) +
-           ARRAYS * align_bytes(N * sizeof(int32_t));
+           (picks ? ARRAYS + PICKED : ARRAYS) *
+               align_bytes(N * sizeof(int32_t));
 }
 
 int dt_inputs_init(struct dt_inputs *inputs, const struct dt_exec *exec,
-                   size_t B, size_t N, struct dt_error *err)
+                   size_t B, size_t N, bool picks, struct dt_error *err)
 {
-    *inputs = (struct dt_inputs){
-        .exec = *exec, .B = B, .N = N, .bytes = dt_inputs_bytes(B, N)};
+    *inputs = (struct dt_inputs){.exec = *exec,
+                                 .B = B,
+                                 .N = N,
+                                 .bytes = dt_inputs_bytes(B, N, picks),
+                                 .picks = picks};
     inputs->buf = dt_buffer_create(exec->device, inputs->bytes, "batches", err);
     if (!inputs->buf)
         return -1;
@@ -70,6 +74,20 @@ static struct dt_view append_array(struct upload *upload, const void *data,
     return v;
 }
 
+/* The picked tokens, and the targets of these. */
+static void append_picked(struct upload *upload, const struct dt_batch *batch)
+{
+    struct dt_inputs *inputs = upload->inputs;
+    size_t count = batch->picked_count;
+    assert(count <= inputs->N && (inputs->picks || !batch->picked));
+    inputs->picked = append_array(upload, batch->picked, count, DT_I32);
+    int32_t *targets = (int32_t *)(upload->host + upload->used);
+    for (size_t i = 0; i < count; i++)
+        targets[i] = batch->targets[batch->picked[i]];
+    inputs->picked_targets =
+        append_array(upload, count > 0 ? targets : NULL, count, DT_I32);
+}
+
 /* Positions count from the start of a document. With `next` they are the slots;
  * sequences that have ended (-1) get 0.
  */
@@ -100,6 +118,7 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
     inputs->targets = append_array(&upload, batch->targets, N, DT_I32);
     inputs->doc_start = append_array(&upload, batch->doc_start, N, DT_I32);
     inputs->slots = append_array(&upload, slots, N, DT_I32);
+    append_picked(&upload, batch);
     set_positions((int32_t *)(upload.host + upload.used), batch, slots, next);
     inputs->positions =
         append_array(&upload, upload.host + upload.used, N, DT_I32);

@@ -15,6 +15,7 @@
 struct dt_inputs {
     struct dt_exec exec;
     size_t B, N, bytes;    /* of the largest batch */
+    bool picks;            /* batches have picked tokens */
     struct dt_buffer *buf; /* on the device */
     struct {
         void *data;
@@ -28,15 +29,18 @@ struct dt_inputs {
     struct dt_view positions;    /* (N) I32, within a document */
     struct dt_view slots;        /* (N) I32, of the cache, or absent */
     struct dt_view rows;         /* (B) I64, or absent */
+    struct dt_view picked, picked_targets; /* (picked_count) I32, or absent */
 };
 
-/* Device bytes for batches of up to B rows and N tokens. */
-size_t dt_inputs_bytes(size_t B, size_t N);
+/* Device bytes for batches of up to B rows and N tokens, perhaps with picked
+ * ones.
+ */
+size_t dt_inputs_bytes(size_t B, size_t N, bool picks);
 
 /* Allocates memory for such batches. -1: EX_OSERR; dt_inputs_fini in any case.
  */
 int dt_inputs_init(struct dt_inputs *inputs, const struct dt_exec *exec,
-                   size_t B, size_t N, struct dt_error *err);
+                   size_t B, size_t N, bool picks, struct dt_error *err);
 void dt_inputs_fini(struct dt_inputs *inputs);
 
 /* Queues the copy of a batch, whose arrays may change afterwards. If

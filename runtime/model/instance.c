@@ -20,7 +20,8 @@ size_t dt_model_activation_bytes(const struct dt_model_config *config,
     size_t bytes = dt_acts_plan(&acts, NULL, NULL, &plan);
     size_t N = options->B * options->T; /* if it overflows, the plan fails */
     if (bytes == SIZE_MAX ||
-        __builtin_add_overflow(bytes, dt_inputs_bytes(options->B, N), &bytes))
+        __builtin_add_overflow(
+            bytes, dt_inputs_bytes(options->B, N, options->values), &bytes))
         return SIZE_MAX;
     return bytes;
 }
@@ -57,7 +58,7 @@ static int allocate_model(struct dt_model *m, struct dt_error *err)
                                      options->T};
     size_t bytes = dt_acts_plan(&m->acts, NULL, NULL, &plan);
     if (dt_inputs_init(&m->inputs, &m->exec, options->B,
-                       options->B * options->T, err) < 0)
+                       options->B * options->T, options->values, err) < 0)
         return -1;
     m->buf = dt_buffer_create(m->exec.device, bytes, "activations", err);
     if (!m->buf)
@@ -120,6 +121,11 @@ struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
                              enum dt_role role)
 {
     return dt_params_view(m->layout, &m->grads, u, m->roles[role]);
+}
+
+void dt_model_use(struct dt_model *m, struct dt_places weights)
+{
+    m->weights = weights;
 }
 
 struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,

@@ -48,6 +48,7 @@ struct dt_model_config {
     double norm_epsilon;
     double initializer_range;
     bool tie_word_embeddings; /* the head is the token embedding */
+    bool scores; /* the head is one number for a sequence: a reward model */
     bool qkv_bias, out_bias, mlp_bias;
     double rope_theta; /* not of GPT-2, which learns positions */
     enum dt_rope_scaling rope_scaling;
@@ -62,6 +63,12 @@ struct dt_model_config {
     char *text; /* the config.json it was read from, or NULL: unknown keys are
                    written back as they were; owned */
 };
+
+/* Whether the last unit computes with the token embedding. */
+static inline bool dt_model_tied(const struct dt_model_config *config)
+{
+    return config->tie_word_embeddings && !config->scores;
+}
 
 /* "gpt2", "llama", ...: model_type in config.json */
 const char *dt_model_family_name(enum dt_model_family family);
@@ -124,6 +131,7 @@ struct dt_model_options {
     bool dropout;          /* apply the config's, in training */
     uint64_t seed;         /* of dropout */
     float label_smoothing;
+    bool values; /* the head computes values of picked tokens, not a loss */
 };
 
 struct dt_model;
@@ -177,6 +185,31 @@ void dt_model_loss_and_backward(struct dt_model *model, struct dt_view step,
  * tied head those of unit 0 are final after u = 0, including the head's share).
  */
 void dt_model_backward(struct dt_model *model, size_t u, bool accumulate);
+
+/* With options.values, on the device, (picked_count) F32 each: of a picked
+ * token the log-probability of its target, 0 without one, or with config.scores
+ * its score.
+ */
+struct dt_values {
+    struct dt_view value;
+    struct dt_view collision; /* ops.h; absent with scores */
+    struct dt_view weight;    /* the derivative of the loss by value, from the
+                                 caller before the backward pass; with scores
+                                 multiplied by the loss scale */
+};
+
+/* Where they are for the current batch. */
+struct dt_values dt_model_values(const struct dt_model *model);
+
+/* Queues the forward pass of the last unit, which computes them, ... */
+void dt_model_values_forward(struct dt_model *model);
+
+/* ... and its backward pass, with the loss scale of `step`. */
+void dt_model_values_backward(struct dt_model *model, struct dt_view step,
+                              bool accumulate);
+
+/* Computes with these weights, of the same layout, until called again. */
+void dt_model_use(struct dt_model *model, struct dt_places weights);
 
 /* After forward of all units except the last: copies logits(V) of position t of
  * row b to `logits` in host memory. -1: the device failed.

@@ -11,10 +11,10 @@
 #include "model/params.h"
 
 /* Lengths, see ops.h. */
-enum size { NONE, V, P, C, I, HS, QUERIES, KEYS, Q };
+enum size { NONE, ONE, V, P, C, I, HS, QUERIES, KEYS, Q };
 
 /* When a parameter exists. */
-enum when { ALWAYS, QKV_BIAS, OUT_BIAS, MLP_BIAS, HEAD_NORM, UNTIED };
+enum when { ALWAYS, QKV_BIAS, OUT_BIAS, MLP_BIAS, HEAD_NORM, UNTIED, SCORES };
 
 struct param {
     enum dt_role role;
@@ -46,6 +46,7 @@ static const struct param gpt2[] = {
     {DT_NORM_F_W, "transformer.ln_f.weight", C, NONE, ALWAYS},
     {DT_NORM_F_B, "transformer.ln_f.bias", C, NONE, ALWAYS},
     {DT_HEAD, "lm_head.weight", V, C, UNTIED},
+    {DT_SCORE, "score.weight", ONE, C, SCORES},
     {0},
 };
 
@@ -73,6 +74,7 @@ static const struct param llama[] = {
     {0},
     {DT_NORM_F_W, "model.norm.weight", C, NONE, ALWAYS},
     {DT_HEAD, "lm_head.weight", V, C, UNTIED},
+    {DT_SCORE, "score.weight", ONE, C, SCORES},
     {0},
 };
 
@@ -86,6 +88,7 @@ static size_t param_length(const struct dt_model_config *config, enum size size)
     size_t queries = config->n_head * config->head_size;
     size_t keys = config->n_kv_head * config->head_size;
     const size_t lengths[] = {
+        [ONE] = 1,
         [V] = config->vocab_size,
         [P] = config->n_positions,
         [C] = config->n_embd,
@@ -106,7 +109,8 @@ static bool param_exists(const struct dt_model_config *config, enum when when)
         [OUT_BIAS] = config->out_bias,
         [MLP_BIAS] = config->mlp_bias,
         [HEAD_NORM] = config->family == DT_QWEN3,
-        [UNTIED] = !config->tie_word_embeddings,
+        [UNTIED] = !config->tie_word_embeddings && !config->scores,
+        [SCORES] = config->scores,
     };
     return there[when];
 }
@@ -174,7 +178,7 @@ struct dt_layout *dt_model_layout(const struct dt_model_config *config,
     }
     if (add_unit(layout, config, "", head, err) < 0)
         goto error;
-    layout->tied = config->tie_word_embeddings;
+    layout->tied = dt_model_tied(config);
     dt_layout_finish(layout, world);
     return layout;
 error:

@@ -5,17 +5,18 @@
 #include <assert.h>
 
 #include "model/block.h"
+#include "model/score.h"
 #include "model/transformer.h"
 
 /* The unit that owns the matrix of the head, and its role there. */
 static size_t head_unit(const struct dt_model *m)
 {
-    return m->config.tie_word_embeddings ? 0 : m->config.n_layer + 1;
+    return dt_model_tied(&m->config) ? 0 : m->config.n_layer + 1;
 }
 
 static enum dt_role head_role(const struct dt_model *m)
 {
-    return m->config.tie_word_embeddings ? DT_WTE : DT_HEAD;
+    return dt_model_tied(&m->config) ? DT_WTE : DT_HEAD;
 }
 
 /* --- forward --- */
@@ -98,6 +99,93 @@ void dt_model_loss_and_backward(struct dt_model *m, struct dt_view step,
     }
 }
 
+/* --- values of picked tokens --- */
+
+struct dt_values dt_model_values(const struct dt_model *m)
+{
+    size_t count = m->inputs.picked.count;
+    struct dt_values values = {
+        .value = dt_view_slice(m->acts.value, 0, count),
+        .weight = dt_view_slice(m->acts.weight, 0, count),
+    };
+    if (!m->config.scores)
+        values.collision = dt_view_slice(m->acts.collision, 0, count);
+    return values;
+}
+
+static struct dt_score score_of(const struct dt_model *m)
+{
+    size_t count = m->inputs.picked.count, C = m->config.n_embd;
+    return (struct dt_score){
+        .N = m->N,
+        .C = C,
+        .M = count,
+        .x = m->acts.norm.out,
+        .rows = m->inputs.picked,
+        .w = dt_model_weight(m, m->config.n_layer + 1, DT_SCORE),
+        .h = dt_view_slice(m->acts.picked, 0, count * C),
+    };
+}
+
+void dt_model_values_forward(struct dt_model *m)
+{
+    const struct dt_dropout none = {0};
+    const struct dt_view absent = {0};
+    struct dt_values values = dt_model_values(m);
+    struct dt_score score = score_of(m);
+    final_norm(m, 0, m->N);
+    if (m->config.scores) {
+        dt_score_forward(&m->exec, &score, values.value);
+        return;
+    }
+    m->ops->embedding_forward(m->stream, score.h, score.rows, absent, score.x,
+                              absent, score.M, score.C, &none);
+    m->ops->linear_logprob_forward(
+        m->stream, values.value, absent, values.collision,
+        dt_view_slice(m->acts.lse, 0, score.M), score.h,
+        dt_model_weight(m, head_unit(m), head_role(m)),
+        m->inputs.picked_targets, m->acts.logits, 1.0f, score.M, score.C,
+        m->config.vocab_size);
+}
+
+/* From values.weight to dx, the gradient of the final norm's output, and to
+ * that of the head's matrix.
+ */
+static void logprob_backward(struct dt_model *m, struct dt_view step,
+                             struct dt_view dx, bool accumulate)
+{
+    const struct dt_view absent = {0};
+    struct dt_values values = dt_model_values(m);
+    struct dt_score score = score_of(m);
+    struct dt_view dh = dt_view_slice(m->acts.d_picked, 0, score.M * score.C);
+    m->ops->linear_logprob_backward(
+        m->stream, step, dh, dt_model_grad(m, head_unit(m), head_role(m)),
+        values.weight, absent, dt_view_slice(m->acts.lse, 0, score.M), absent,
+        score.h, dt_model_weight(m, head_unit(m), head_role(m)),
+        m->inputs.picked_targets, m->acts.logits, 1.0f, score.M, score.C,
+        m->config.vocab_size, accumulate);
+    m->ops->scatter_rows(m->stream, dx, dh, score.rows, score.N, score.C,
+                         score.M);
+}
+
+void dt_model_values_backward(struct dt_model *m, struct dt_view step,
+                              bool accumulate)
+{
+    const struct dt_acts *a = &m->acts;
+    size_t last = m->config.n_layer + 1;
+    struct dt_score score = score_of(m);
+    if (m->config.scores)
+        dt_score_backward(&m->exec, &score, a->branch,
+                          dt_model_grad(m, last, DT_SCORE),
+                          dt_model_values(m).weight, a->d_picked, accumulate);
+    else
+        logprob_backward(m, step, a->branch, accumulate);
+    m->ops->zero(m->stream, a->d_stream);
+    dt_norm_backward(m, last, DT_NORM_F_W, &a->norm, a->top, accumulate);
+}
+
+/* --- the embedding --- */
+
 /* The op always adds to dwte: with a tied head it has the head's gradient
  * already.
  */
@@ -110,7 +198,7 @@ static void embedding_backward(struct dt_model *m, bool accumulate)
     if (dropout.rate > 0)
         m->ops->dropout_backward(m->stream, d_stream, d_stream, m->N,
                                  m->config.n_embd, &dropout);
-    if (!m->config.tie_word_embeddings && !accumulate)
+    if (!dt_model_tied(&m->config) && !accumulate)
         m->ops->zero(m->stream, dwte);
     m->ops->embedding_backward(m->stream, dwte, dt_model_grad(m, 0, DT_WPE),
                                d_stream, m->inputs.ids, m->inputs.positions,

@@ -40,6 +40,10 @@ struct dt_batch {
     size_t target_count;      /* targets that are not DT_IGNORE */
     const struct dt_batch_pair *pairs; /* NULL: the data are no pairs */
     size_t pair_count;
+    const int32_t *picked; /* (picked_count) positions n of (B, T), all
+                              different, of which a model computes values; NULL:
+                              none */
+    size_t picked_count;
 };
 
 #endif /* DT_TENSOR_BATCH_H */

@@ -17,6 +17,7 @@
 #include "weights/weights.h"
 
 #define HEAD "lm_head.weight"
+#define SCORE "score.weight"
 
 enum { MISFITS_SHOWN = 4 };
 
@@ -31,6 +32,7 @@ struct dt_weights {
     const char **missing, **unexpected;
     size_t missing_count, unexpected_count;
     bool tied_head; /* the files have a head that the layout has not */
+    bool trunk;     /* SCORE may be missing */
 };
 
 /* The index of the parameter that tensor `name` holds, or -1. Files of a model
@@ -74,9 +76,11 @@ static void match_names(struct dt_weights *m)
         else if (!is_buffer(name))
             m->unexpected[m->unexpected_count++] = name;
     }
-    for (size_t i = 0; i < m->layout->param_count; i++)
-        if (!m->sources[i])
-            m->missing[m->missing_count++] = m->layout->params[i].name;
+    for (size_t i = 0; i < m->layout->param_count; i++) {
+        const char *name = m->layout->params[i].name;
+        if (!m->sources[i] && !(m->trunk && !strcmp(name, SCORE)))
+            m->missing[m->missing_count++] = name;
+    }
 }
 
 static void complain(struct dt_error *problems, const char *what,
@@ -150,9 +154,9 @@ void dt_weights_close(struct dt_weights *w)
     free(w);
 }
 
-struct dt_weights *dt_weights_open(const char *dir,
-                                   const struct dt_layout *layout,
-                                   struct dt_error *err)
+static struct dt_weights *open_files(const char *dir,
+                                     const struct dt_layout *layout, bool trunk,
+                                     struct dt_error *err)
 {
     struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
     struct dt_weights *w = st ? calloc(1, sizeof(*w)) : NULL;
@@ -166,6 +170,7 @@ struct dt_weights *dt_weights_open(const char *dir,
         .dir = strdup(dir),
         .st = st,
         .layout = layout,
+        .trunk = trunk,
         .sources = calloc(layout->param_count, sizeof(*w->sources)),
         .missing = calloc(layout->param_count, sizeof(*w->missing)),
         .unexpected =
@@ -179,9 +184,26 @@ struct dt_weights *dt_weights_open(const char *dir,
     return NULL;
 }
 
+struct dt_weights *dt_weights_open(const char *dir,
+                                   const struct dt_layout *layout,
+                                   struct dt_error *err)
+{
+    return open_files(dir, layout, false, err);
+}
+
+struct dt_weights *dt_weights_open_trunk(const char *dir,
+                                         const struct dt_layout *layout,
+                                         bool *scores, struct dt_error *err)
+{
+    struct dt_weights *w = open_files(dir, layout, true, err);
+    int head = dt_layout_find(layout, SCORE);
+    *scores = w && head >= 0 && w->sources[head];
+    return w;
+}
+
 int dt_weights_check_head(const struct dt_weights *w, struct dt_error *err)
 {
-    int equal = w->tied_head
+    int equal = w->tied_head && w->layout->tied
                     ? dt_safetensors_equal(w->st, HEAD, w->sources[0], err)
                     : 1;
     if (equal == 0)
@@ -201,7 +223,7 @@ int dt_weights_read(const struct dt_weights *w, struct dt_range range,
         return dt_error_set(err, EX_OSERR, "out of memory");
     for (size_t i = 0; i < n; i++) {
         struct dt_range part = dt_layout_overlap(w->layout, i, range);
-        if (part.count == 0)
+        if (part.count == 0 || !w->sources[i])
             continue;
         struct dt_ckpt_tensor *tensor = &tensors[count++];
         *tensor = dt_weights_tensor(w->layout, i, w->sources[i]);

@@ -20,7 +20,8 @@ struct dt_weights; /* the open files of a model */
 
 /* Opens the model in `dir` (dt_safetensors_open_model). The names in the files
  * may lack the prefix of the layout ("transformer.", "model."). Masks and
- * frequencies in old files are skipped; so is a head that the layout lacks.
+ * frequencies in old files are skipped; so is a head over the vocabulary that
+ * the layout lacks.
  * NULL and err: EX_NOINPUT, EX_IOERR, EX_DATAERR naming the tensors that are
  * missing, unexpected or of another shape.
  */
@@ -29,8 +30,15 @@ struct dt_weights *dt_weights_open(const char *dir,
                                    struct dt_error *err);
 void dt_weights_close(struct dt_weights *weights); /* NULL is fine */
 
-/* Checks that a head that the layout lacks equals the embedding, the first
- * parameter. -1: EX_DATAERR, EX_IOERR.
+/* The same for a reward model that may begin from a language model: *scores is
+ * whether the files have score.weight. If not, reading leaves it as it is.
+ */
+struct dt_weights *dt_weights_open_trunk(const char *dir,
+                                         const struct dt_layout *layout,
+                                         bool *scores, struct dt_error *err);
+
+/* Checks that a head that the layout ties to the embedding, the first
+ * parameter, equals it. -1: EX_DATAERR, EX_IOERR.
  */
 int dt_weights_check_head(const struct dt_weights *weights,
                           struct dt_error *err);

@@ -247,9 +247,16 @@ static const struct {
     {"{\"model_type\": \"qwen2_moe\", " SIZES "}",
      "c: model_type: expected one of gpt2, llama, mistral, qwen2, qwen3, "
      "got \"qwen2_moe\""},
-    {OPTIONAL("\"architectures\": [\"GPT2ForSequenceClassification\"]"),
+    {OPTIONAL("\"architectures\": [\"GPT2ForTokenClassification\"]"),
      "c: architectures: expected GPT2LMHeadModel, got "
-     "\"GPT2ForSequenceClassification\""},
+     "\"GPT2ForTokenClassification\""},
+    {OPTIONAL("\"architectures\": [\"GPT2ForSequenceClassification\"]"),
+     "c: id2label: expected one label, whose number is the score, got "
+     "nothing"},
+    {OPTIONAL("\"architectures\": [\"GPT2ForSequenceClassification\"], "
+              "\"id2label\": {\"0\": \"a\", \"1\": \"b\"}"),
+     "c: id2label: expected one label, whose number is the score, got "
+     "{\"0\":\"a\",\"1\":\"b\"}"},
     {LLAMA("\"architectures\": [\"GPT2Model\"]"),
      "c: architectures: expected LlamaForCausalLM, got \"GPT2Model\""},
     {"{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 8,"
