@@ -204,6 +204,9 @@ struct dt_example_options dt_run_example_options(const struct dt_conf *conf)
         .prompt_key = conf->data.prompt_column,
         .completion_key = conf->data.completion_column,
         .messages_key = conf->data.messages_column,
+        .chosen_key = conf->data.chosen_column,
+        .rejected_key = conf->data.rejected_column,
+        .margin_key = conf->data.margin_column,
         .chat_template = templates[conf->data.chat_template],
         .parse_special = conf->data.parse_special,
         .bad_limit = conf->data.bad_lines,
@@ -307,7 +310,9 @@ static struct dt_rows *make_rows(const struct dt_run_data *data,
         sources[i] = (struct dt_rows_source){data->examples[first + i],
                                              files->weight[i]};
     if (sources)
-        rows = dt_rows_of_examples(sources, files->count, options, err);
+        rows = (conf->data.format == DT_FORMAT_PREFERENCE
+                    ? dt_rows_of_pairs
+                    : dt_rows_of_examples)(sources, files->count, options, err);
     else
         dt_error_set(err, EX_OSERR, "data: out of memory");
     free(sources);
@@ -321,8 +326,9 @@ static uint64_t hash_rows(const struct dt_run_data *data,
                           const struct dt_conf *conf,
                           const struct dt_rows_options *options)
 {
-    const double numbers[] = {options->packing, options->keep_end, options->end,
-                              (double)dt_rows_count(data->train)};
+    const double numbers[] = {options->packing,
+                              options->keep_end + 2 * options->drop_long,
+                              options->end, (double)dt_rows_count(data->train)};
     uint64_t hash = XXH3_64bits(numbers, sizeof(numbers));
     for (size_t i = 0; i < conf->data.train.count; i++) {
         uint64_t example = dt_examples_hash(data->examples[i]);
@@ -344,11 +350,32 @@ static uint64_t hash_eval(const struct dt_run_data *data,
     return hash;
 }
 
-static void log_rows(const char *what, const struct dt_rows *rows, bool speaks)
+/* Pairs, and which rule those met that were too long. */
+static void log_pairs(const char *what, const struct dt_rows *rows,
+                      const struct dt_conf *conf, bool speaks)
+{
+    static const char *const rules[] = {[DT_CONF_KEEP_START] = "keep_start",
+                                        [DT_CONF_KEEP_END] = "keep_end",
+                                        [DT_CONF_DROP] = "drop"};
+    struct dt_rows_stats s = dt_rows_stats(rows);
+    dt_log(speaks ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
+           "%s: %zu pairs, the longest of %zu tokens; a side has at most %ld "
+           "(data.truncation: %s): %zu pairs cut, %zu left out",
+           what, dt_rows_count(rows), dt_rows_max_length(rows),
+           conf->data.max_length, rules[conf->data.truncation], s.truncated,
+           s.dropped);
+}
+
+static void log_rows(const char *what, const struct dt_rows *rows,
+                     const struct dt_conf *conf, bool speaks)
 {
     struct dt_rows_stats s = dt_rows_stats(rows);
     double room =
         (double)dt_rows_count(rows) * (double)dt_rows_max_length(rows);
+    if (conf->data.format == DT_FORMAT_PREFERENCE) {
+        log_pairs(what, rows, conf, speaks);
+        return;
+    }
     dt_log(speaks ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
            "%s: %zu examples in %zu rows, %.1f %% of %zu positions used; %zu "
            "cut, %zu dropped without a target",
@@ -365,7 +392,8 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
         .T = (size_t)conf->data.max_length,
         .packing = packing_of(conf),
         .in_order = !conf->data.shuffle,
-        .keep_end = conf->data.truncation,
+        .keep_end = conf->data.truncation == DT_CONF_KEEP_END,
+        .drop_long = conf->data.truncation == DT_CONF_DROP,
         .end = split ? 1.0 - conf->data.validation_split : 1.0,
         .seed = conf->run.data_seed,
         .vocab_size = vocab_size,
@@ -382,7 +410,7 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
         return -1;
     data->hash = hash_rows(data, conf, &options);
     data->eval_hash = hash_eval(data, conf);
-    log_rows("data.train", data->train, speaks);
+    log_rows("data.train", data->train, conf, speaks);
     log_tail("data.train", data->train,
              speaks && !ends_early(conf, data->train));
     if (conf->data.eval.count > 0) {
@@ -398,7 +426,7 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     if (!data->eval)
         return dt_error_prefix(err,
                                split ? "data.validation_split" : "data.eval");
-    log_rows("held out", data->eval, speaks);
+    log_rows("held out", data->eval, conf, speaks);
     log_tail("held out", data->eval, speaks);
     return 0;
 }

@@ -3,6 +3,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/agree.c \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
+	runtime/algo/algo.h \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
 	runtime/algo/dpo_loss.c \
@@ -10,6 +11,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
 	runtime/algo/health.c \
+	runtime/algo/metrics.c \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \
 	runtime/algo/offload.c \
@@ -23,16 +25,19 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/restore.c \
 	runtime/algo/run.c \
 	runtime/algo/run.h \
+	runtime/algo/rm.c \
 	runtime/algo/rm_loss.c \
 	runtime/algo/rm_loss.h \
 	runtime/algo/same.c \
 	runtime/algo/same.h \
 	runtime/algo/save.c \
 	runtime/algo/setup.c \
+	runtime/algo/sft.c \
 	runtime/algo/state.c \
 	runtime/algo/step.c \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
+	runtime/algo/values.c \
 	runtime/algo/world.c \
 	runtime/algo/world.h \
 	# End of runtime/algo

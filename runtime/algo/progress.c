@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,48 @@
 #include "base/file.h"
 
 enum { STATE_VERSION = 2, STATE_MAX_BYTES = 1 << 20 };
+
+/* Adds the metrics since the last report. -1: out of memory. */
+static int add_metrics(json_t *state, const struct dt_run *run)
+{
+    const struct dt_metrics *m = &run->progress.metrics;
+    json_t *values = json_array();
+    int result = json_array_append_new(values, json_real(m->tokens));
+    double value;
+    if (run->algo->metric_count == 0 || m->pairs == 0) {
+        json_decref(values);
+        return 0;
+    }
+    for (size_t i = 0; i < run->algo->metric_count; i++) {
+        value = m->value[i];
+        result |= json_array_append_new(
+            values, isfinite(value) ? json_real(value) : json_null());
+    }
+    return json_object_set_new(state, "metrics", values) | result;
+}
+
+/* Reads them; those of pairs are as many as loss_tokens. -1: they are not
+ * what this algorithm writes.
+ */
+static int read_metrics(struct dt_run *run, const json_t *state)
+{
+    struct dt_metrics *m = &run->progress.metrics;
+    const json_t *values = json_object_get(state, "metrics");
+    size_t count = run->algo->metric_count;
+    dt_metrics_clear(run->algo, m);
+    if (!values)
+        return 0;
+    if (json_array_size(values) != count + 1)
+        return -1;
+    m->loss = run->progress.loss_sum;
+    m->pairs = run->progress.loss_tokens;
+    m->tokens = json_number_value(json_array_get(values, 0));
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_array_get(values, i + 1);
+        m->value[i] = json_is_null(value) ? NAN : json_number_value(value);
+    }
+    return 0;
+}
 
 char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
 {
@@ -36,8 +79,9 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
         (json_int_t)run->scaler.last_overflow, "hysteresis",
         (json_int_t)run->scaler.hysteresis, "settings", run->settings);
     char *text =
-        state ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
-              : NULL;
+        state && add_metrics(state, run) == 0
+            ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
+            : NULL;
     json_decref(state);
     if (!text)
         dt_error_set(err, EX_OSERR, DT_PROGRESS_FILE ": cannot be formatted");
@@ -117,6 +161,10 @@ static int parse_state(struct dt_run *run, const char *dir, const char *path,
                              (long)samples, err) < 0
                      ? -1
                      : check_same_data(run, path, hash, length, seed, err);
+    if (result == 0 && read_metrics(run, state) < 0)
+        result = dt_error_set(err, EX_DATAERR,
+                              "%s: metrics: not those of algorithm %s", path,
+                              run->algo->name);
     if (result == 0) {
         p->step = (long)step;
         p->skipped_in_row = (long)skipped;
@@ -148,27 +196,35 @@ int dt_progress_share(struct dt_run *run, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
     struct dt_scaler *s = &run->scaler;
-    double values[] = {(double)p->step,
-                       (double)p->skipped_in_row,
-                       (double)p->position,
-                       p->tokens,
-                       p->first_loss,
-                       p->loss_sum,
-                       p->loss_tokens,
-                       (double)dt_optim_steps(run->optim),
-                       s->scale,
-                       (double)s->steps,
-                       (double)s->last_overflow,
-                       (double)s->hysteresis};
-    size_t count = sizeof(values) / sizeof(values[0]);
+    struct dt_metrics *m = &p->metrics;
+    enum { FIXED = 15 };
+    double values[FIXED + DT_METRICS_MAX] = {(double)p->step,
+                                             (double)p->skipped_in_row,
+                                             (double)p->position,
+                                             p->tokens,
+                                             p->first_loss,
+                                             p->loss_sum,
+                                             p->loss_tokens,
+                                             (double)dt_optim_steps(run->optim),
+                                             s->scale,
+                                             (double)s->steps,
+                                             (double)s->last_overflow,
+                                             (double)s->hysteresis,
+                                             m->loss,
+                                             m->pairs,
+                                             m->tokens};
+    memcpy(values + FIXED, m->value, sizeof(m->value));
     if (run->rank != 0)
         memset(values, 0, sizeof(values));
-    if (dt_comm_reduce_scalars(run->comm, values, count, DT_SUM, err) < 0)
+    if (dt_comm_reduce_scalars(run->comm, values, FIXED + DT_METRICS_MAX,
+                               DT_SUM, err) < 0)
         return -1;
     *p = (struct dt_progress){
-        (long)values[0], (long)values[1], (uint64_t)values[2],
-        values[3],       values[4],       values[5],
-        values[6]};
+        (long)values[0],     (long)values[1],
+        (uint64_t)values[2], values[3],
+        values[4],           values[5],
+        values[6],           {values[12], values[13], values[14], {0}}};
+    memcpy(m->value, values + FIXED, sizeof(m->value));
     dt_optim_set_steps(run->optim, (long)values[7]);
     s->scale = values[8];
     s->steps = (long)values[9];

@@ -129,6 +129,7 @@ struct source {
     struct dt_weights *weights; /* of the model; NULL: not needed */
     struct dt_parts *parts;     /* of the optimizer; NULL: a new run */
     bool master;                /* parts have the fp32 weights */
+    bool new_head;              /* weights lack score.weight */
 };
 
 static void close_source(struct source *source)
@@ -156,10 +157,18 @@ static int open_source(const struct dt_run *run, const char *dir,
     } else if (conf->model.random_init) {
         return 0;
     }
-    if (!source->master)
+    if (source->master)
+        return 0;
+    if (dir || !run->algo->scores) {
         source->weights =
             dt_weights_open(dir ? dir : conf->model.path, run->layout, err);
-    return source->master || source->weights ? 0 : -1;
+    } else {
+        bool scores;
+        source->weights =
+            dt_weights_open_trunk(conf->model.path, run->layout, &scores, err);
+        source->new_head = !scores;
+    }
+    return source->weights ? 0 : -1;
 }
 
 /* Finds, before the others read, what is wrong with the files. */
@@ -174,6 +183,11 @@ static int check_source(struct dt_run *run, const char *dir,
     int result = open_source(run, dir, &source, err);
     if (result == 0 && source.weights)
         result = dt_weights_check_head(source.weights, err);
+    if (result == 0 && source.new_head)
+        dt_log(DT_LOG_INFO, "algo",
+               "%s has no score.weight: it begins at random (normal, standard "
+               "deviation %g, run.seed)",
+               run->conf.model.path, run->model_config.initializer_range);
     close_source(&source);
     return result;
 }
@@ -189,7 +203,8 @@ static int read_part(const struct dt_run *run, const struct source *source,
         dt_layout_part(run->layout, u, run->rank, run->world);
     if (kind != DT_OWNED_MASTER || source->master)
         return dt_parts_read(source->parts, kind, part, to, err);
-    if (source->weights)
+    bool is_new = source->new_head && u + 1 == run->layout->unit_count;
+    if (source->weights && !is_new)
         return dt_weights_read(source->weights, part, to, err);
     memset(dt_view_data(unit), 0, unit.count * sizeof(float));
     dt_model_init_unit(&run->model_config, run->layout, u, unit,
@@ -197,7 +212,7 @@ static int read_part(const struct dt_run *run, const struct source *source,
     memcpy(dt_view_data(to),
            dt_view_f32(unit) + (part.first - run->layout->units[u].offset),
            part.count * sizeof(float));
-    return 0;
+    return is_new ? dt_weights_read(source->weights, part, to, err) : 0;
 }
 
 /* Loads one kind of this rank's part of unit u. `room`: two units in host

@@ -4,6 +4,25 @@
 
 #include "algo/run.h"
 
+const struct dt_algo *dt_algo_of(const struct dt_conf *conf)
+{
+    static const struct dt_algo *const algos[] = {
+        [DT_CONF_SFT] = &dt_algo_sft, [DT_CONF_RM] = &dt_algo_rm};
+    return algos[conf->algorithm];
+}
+
+int dt_algo_adapt(const struct dt_algo *algo, struct dt_model_config *config,
+                  const char *dir, struct dt_error *err)
+{
+    if (config->scores && !algo->scores)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: a reward model, but algorithm %s trains a "
+                            "language model",
+                            dir, algo->name);
+    config->scores = algo->scores;
+    return 0;
+}
+
 int dt_run_timeout_ms(const struct dt_run *run)
 {
     return (int)(run->conf.distributed.timeout_s * 1000);

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "algo/algo.h"
 #include "algo/data.h"
 #include "algo/graphs.h"
 #include "algo/owner.h"
@@ -23,9 +24,10 @@
 /* A step that was queued and of which the host has not read the result yet. */
 struct dt_in_flight {
     bool open;
-    double *scalars;       /* (DT_STEP_COUNT) staging memory */
-    struct dt_event *done; /* scalars were copied */
-    uint64_t position;     /* global samples consumed after it */
+    double *scalars;           /* (DT_STEP_COUNT) staging memory */
+    struct dt_event *done;     /* scalars were copied */
+    uint64_t position;         /* global samples consumed after it */
+    struct dt_metrics metrics; /* of this rank, if the algorithm has any */
 };
 
 /* The result of the last step. */
@@ -35,18 +37,31 @@ enum dt_health {
     DT_NO_LOSS,     /* the loss is not finite */
 };
 
+/* Staging memory for the picked tokens of a micro-batch. */
+struct dt_run_values {
+    void *staging;      /* all of the following */
+    size_t bytes;       /* of it */
+    double *loss_scale; /* of the step */
+    int32_t *picked;    /* these are for as many tokens as fit */
+    float *value, *collision, *weight;
+    struct dt_event *there; /* the copies to the host are done */
+};
+
 enum { DT_MAX_IN_FLIGHT = 2 }; /* the one that is read, and the next */
 
 struct dt_run {
     struct dt_conf conf; /* a copy with the batch resolved for this world;
                             its strings belong to the caller */
+    const struct dt_algo *algo;
     struct dt_exec exec;
     struct dt_comm *comm; /* not owned */
     bool (*stop)(void);   /* was this rank told to stop? */
     int rank, world;
     int local_size; /* ranks of this node */
-    size_t B, T, A; /* rows, positions, micro-batches a step */
+    size_t B, T, A; /* rows, positions, micro-batches a step; of pairs, whose
+                       sides have up to T tokens, a step has B * A */
     size_t eval_B;  /* rows of an evaluation */
+    size_t tokens;  /* the most that a micro-batch of pairs has; 0: of rows */
 
     struct dt_model_config model_config;
     struct dt_layout *layout;
@@ -57,6 +72,7 @@ struct dt_run {
     struct dt_schedule schedule;
     struct dt_scaler scaler; /* of the loss; scale 1 unless in fp16 */
     struct dt_graphs *graphs;
+    struct dt_run_values values;
 
     struct dt_buffer *step_buf;
     struct dt_view step, eval; /* (DT_STEP_COUNT) F64 each: ops.h */
@@ -85,7 +101,9 @@ struct dt_run {
         uint64_t position;   /* global samples consumed */
         double tokens;       /* targets consumed, all ranks */
         double first_loss;   /* the first finite one, 0: none yet */
-        double loss_sum, loss_tokens; /* since the last report */
+        double loss_sum, loss_tokens; /* since the last report; of pairs, the
+                                         latter is their number */
+        struct dt_metrics metrics;    /* since the last report */
     } progress;
     long total_steps;
 
@@ -122,6 +140,29 @@ struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
 /* run.c: distributed.timeout_s, of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);
 
+/* values.c: for micro-batches of up to `tokens`; without `pick` nothing. -1:
+ * out of memory. dt_run_values_fini in any case.
+ */
+int dt_run_values_init(struct dt_run *run, size_t tokens, struct dt_error *err);
+void dt_run_values_fini(struct dt_run *run);
+
+/* values.c: names the tokens of the batch whose values are needed, at least
+ * one. Nothing without `pick`.
+ */
+void dt_run_pick(struct dt_run *run, struct dt_batch *batch);
+
+/* values.c: the last unit, after dt_parallel_forward or _backward of it: values
+ * of the picked tokens, which the host waits for; the loss, added to *metrics.
+ * With `train` also its backward pass. -1: the device or a peer failed.
+ */
+int dt_run_weigh(struct dt_run *run, const struct dt_batch *batch, bool train,
+                 bool accumulate, struct dt_metrics *metrics,
+                 struct dt_error *err);
+
+/* metrics.c: adds up those of all ranks, the same on all. -1: a peer failed. */
+int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
+                          struct dt_error *err);
+
 /* step.c: queues the next optimizer step; `stop` tells all ranks that this one
  * was told to stop. At most one step may be in flight. -1: data, the device or
  * a peer failed.
@@ -142,18 +183,18 @@ int dt_run_reduce(struct dt_run *run, struct dt_view step,
 int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
                    bool *stop_asked, struct dt_error *err);
 
-/* step.c: the mean token loss on the held-out rows, over all ranks, and how
- * many tokens it is of. No step may be in flight.
+/* step.c: the mean loss on the held-out rows, over all ranks, and how many
+ * tokens or pairs it is of; metrics of pairs. No step may be in flight.
  */
-int dt_run_evaluate(struct dt_run *run, double *loss, double *tokens,
-                    struct dt_error *err);
+int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
+                    struct dt_metrics *metrics, struct dt_error *err);
 
 /* health.c: rank 0 removes the checkpoints beyond checkpoint.total_limit, never
  * that of `step`. One that cannot be removed is a warning.
  */
 void dt_run_prune(const struct dt_run *run, long step);
 
-/* health.c: judges a step that was collected by its mean token loss and
+/* health.c: judges a step that was collected by its mean loss and
  * outcome. Prunes once the newest checkpoint is good.
  */
 void dt_run_judge(struct dt_run *run, double loss,

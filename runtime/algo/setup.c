@@ -61,7 +61,7 @@ static int choose_model(struct dt_run *run, struct dt_error *err)
                             "%s: data.max_length: %zu is more "
                             "than the %zu positions of the model",
                             conf->file, run->T, config->n_positions);
-    return 0;
+    return dt_algo_adapt(run->algo, config, dir ? dir : conf->file, err);
 }
 
 /* Ids that end a document, for config.json of a model that was described by
@@ -99,6 +99,8 @@ struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
     const struct dt_conf *conf = &run->conf;
     const struct dt_loader_options options = {
         .B = train ? run->B : run->eval_B,
+        .tokens = run->tokens,
+        .accumulation = train ? run->A : 1,
         .multiple_of = length_step(run),
         .rank = run->rank,
         .world = run->world,
@@ -119,9 +121,15 @@ struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
 static struct dt_model_options model_options(const struct dt_run *run)
 {
     const struct dt_conf *conf = &run->conf;
+    size_t B = run->eval_B > run->B ? run->eval_B : run->B, T = run->T;
+    if (run->tokens > 0) {
+        size_t step = length_step(run);
+        B = 1;
+        T = (run->tokens + step - 1) / step * step;
+    }
     return (struct dt_model_options){
-        .B = run->eval_B > run->B ? run->eval_B : run->B,
-        .T = run->T,
+        .B = B,
+        .T = T,
         .compute = dt_run_dtype(conf->precision.compute),
         .train = true,
         .documents = dt_run_packs(conf),
@@ -129,6 +137,7 @@ static struct dt_model_options model_options(const struct dt_run *run)
         .dropout = !conf->model.disable_dropout,
         .seed = conf->run.seed,
         .label_smoothing = (float)conf->training.label_smoothing,
+        .values = run->algo->pick,
     };
 }
 
@@ -199,7 +208,8 @@ static int allocate_run(struct dt_run *run,
     if (!run->model)
         return -1;
     run->optim = dt_optim_create(run->layout, &run->exec, &optim, err);
-    if (!run->optim || allocate_steps(run, err) < 0)
+    if (!run->optim || allocate_steps(run, err) < 0 ||
+        dt_run_values_init(run, options->B * options->T, err) < 0)
         return -1;
     run->graphs =
         dt_graphs_create(&run->exec, 2 * run->layout->unit_count, err);
@@ -294,12 +304,14 @@ static void print_banner(struct dt_run *run)
                    run->conf.run.name, dt_model_family_name(config->family),
                    config->n_layer, config->n_embd, run->layout->param_total,
                    run->exec.device->describe());
-    dt_report_note(
-        run->report,
-        "%zu rows per rank x %d ranks x %zu accumulation = %zu "
-        "samples of %zu tokens a step; %" PRIu64 " samples an epoch, %ld steps",
-        run->B, run->world, run->A, run->B * (size_t)run->world * run->A,
-        run->T, run->epoch_samples, run->total_steps);
+    dt_report_note(run->report,
+                   "%zu %s per rank x %d ranks x %zu accumulation = %zu "
+                   "samples of %zu tokens a step; %" PRIu64
+                   " samples an epoch, %ld steps",
+                   run->B, run->tokens > 0 ? "pairs" : "rows", run->world,
+                   run->A, run->B * (size_t)run->world * run->A,
+                   run->tokens > 0 ? 2 * run->T : run->T, run->epoch_samples,
+                   run->total_steps);
     if (run->conf.distributed.strategy > DT_CONF_DDP)
         dt_report_note(run->report, "%s over %d ranks",
                        strategies[run->conf.distributed.strategy], run->world);
@@ -339,6 +351,7 @@ static int refuse_unbuilt(const struct dt_conf *conf, struct dt_error *err)
 static int resolve_conf(struct dt_run *run, struct dt_error *err)
 {
     struct dt_conf *conf = &run->conf;
+    run->algo = dt_algo_of(conf);
     if (dt_conf_resolve_device(
             conf, run->exec.device->is_host ? DT_CONF_CPU : DT_CONF_CUDA, err) <
             0 ||
@@ -351,6 +364,10 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
                       : run->B;
     run->T = (size_t)conf->data.max_length;
     run->A = (size_t)conf->training.gradient_accumulation_steps;
+    if (run->algo->pick)
+        run->tokens = conf->training.micro_batch_tokens > 0
+                          ? (size_t)conf->training.micro_batch_tokens
+                          : 2 * run->B * run->T;
     if (snprintf(run->ckpt_root, sizeof(run->ckpt_root), "%s/checkpoints",
                  conf->run.output_dir) >= (int)sizeof(run->ckpt_root))
         return dt_error_set(err, EX_CONFIG, "%s: run.output_dir is too long",
@@ -429,6 +446,9 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         allocate_run(run, &options, err) < 0)
         return -1;
     choose_eos(run);
+    if (run->algo->begin && run->algo->begin(run, err) < 0)
+        return -1;
+    dt_metrics_clear(run->algo, &run->progress.metrics);
     run->epoch_samples = dt_rows_count(run->data.train);
     run->scaler = dt_run_scaler(conf);
     if (run->rank == 0 &&
@@ -457,6 +477,7 @@ void dt_run_fini(struct dt_run *run)
     json_decref(run->settings);
     dt_loader_destroy(run->loader);
     dt_graphs_destroy(run->graphs);
+    dt_run_values_fini(run);
     release_steps(run);
     dt_optim_destroy(run->optim);
     dt_model_destroy(run->model);

@@ -57,9 +57,28 @@ static int wait_inputs(struct dt_run *run, const struct dt_graph_shape *shape,
     return dt_comm_wait_event(run->comm, run->exec.device, previous->done, err);
 }
 
+/* The step that is being queued. */
+static struct dt_in_flight *current_step(struct dt_run *run)
+{
+    return &run->in_flight[(run->queued + 1) % DT_MAX_IN_FLIGHT];
+}
+
+/* A last unit in which the host computes the loss cannot be recorded. */
+static int queue_backward(struct unit *unit, const struct dt_graph_shape *shape,
+                          const struct dt_batch *batch, struct dt_error *err)
+{
+    struct dt_run *run = unit->run;
+    size_t count = run->layout->unit_count;
+    if (run->algo->loss && unit->u + 1 == count)
+        return dt_run_weigh(run, batch, true, unit->accumulate,
+                            &current_step(run)->metrics, err);
+    return dt_graphs_run(run->graphs, shape, count + unit->u, unit_backward,
+                         unit, err);
+}
+
 /* Queues the passes through the model: up, loss, down. */
 static int queue_passes(struct dt_run *run, const struct dt_graph_shape *shape,
-                        struct dt_error *err)
+                        const struct dt_batch *batch, struct dt_error *err)
 {
     size_t count = run->layout->unit_count;
     struct unit unit = {run, 0, shape->accumulate};
@@ -70,45 +89,61 @@ static int queue_passes(struct dt_run *run, const struct dt_graph_shape *shape,
             return -1;
     for (unit.u = count; unit.u-- > 0;)
         if (dt_parallel_backward(run->parallel, unit.u, err) < 0 ||
-            dt_graphs_run(run->graphs, shape, count + unit.u, unit_backward,
-                          &unit, err) < 0 ||
+            queue_backward(&unit, shape, batch, err) < 0 ||
             dt_parallel_ready(run->parallel, unit.u, err) < 0)
             return -1;
     return 0;
 }
 
-/* Queues micro-batch `a` of run->A. */
-static int queue_micro_batch(struct dt_run *run, size_t a, struct dt_error *err)
+/* Whether a batch that the loader gave as number `a` of a step is its last. */
+static bool is_last(const struct dt_run *run, size_t a)
+{
+    return run->tokens > 0 ? dt_loader_step_ends(run->loader) : a + 1 == run->A;
+}
+
+/* What the loss is a mean of. */
+static double loss_count(const struct dt_run *run, const struct dt_batch *batch)
+{
+    return (double)(run->algo->loss ? batch->pair_count : batch->target_count);
+}
+
+/* Queues micro-batch `a` of the step; *more: another one follows. */
+static int queue_micro_batch(struct dt_run *run, size_t a, bool *more,
+                             struct dt_error *err)
 {
     struct dt_batch batch;
     if (dt_loader_next(run->loader, &batch, err) < 0)
         return -1;
+    *more = !is_last(run, a);
+    dt_run_pick(run, &batch);
     const struct dt_graph_shape shape = {
         .B = batch.B,
         .T = batch.T,
         .doc_start = batch.doc_start,
-        .accumulate = dt_parallel_begin(run->parallel, a, run->A),
+        .accumulate = dt_parallel_begin(run->parallel, a, a + 1 + *more),
     };
     if (wait_inputs(run, &shape, a, err) < 0 ||
         dt_model_bind(run->model, &batch, true, err) < 0)
         return -1;
     run->exec.ops->step_add(run->exec.stream, run->step,
-                            (double)batch.target_count, 0);
-    return queue_passes(run, &shape, err);
+                            loss_count(run, &batch), 0);
+    return queue_passes(run, &shape, &batch, err);
 }
 
 /* --- the parameters of a step --- */
 
-/* Gradients are of the sum of the token losses: the mean over all ranks and
- * micro-batches then takes one division by the number of targets, which is
+/* Gradients are of the sum of the losses of tokens or pairs: the mean over all
+ * ranks and micro-batches then takes one division by their number, which is
  * known after the step's reduction. Sums of many tokens would overflow fp16, so
- * there the sum is divided by the most targets a step can have, and multiplied
- * by the scaler's scale.
+ * there the sum is divided by the most that a step can have, and multiplied by
+ * the scaler's scale.
  */
 static double loss_scale(const struct dt_run *run,
                          const struct dt_scaler *scaler)
 {
-    double most = (double)(run->B * run->T * run->A * (size_t)run->world);
+    double most = (double)(run->B * run->A * (size_t)run->world);
+    if (!run->algo->loss)
+        most *= (double)run->T;
     return run->compute == DT_F16 ? scaler->scale / most : 1.0;
 }
 
@@ -174,17 +209,18 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     const struct dt_exec *exec = &run->exec;
     struct dt_in_flight *previous =
         &run->in_flight[run->queued % DT_MAX_IN_FLIGHT];
-    struct dt_in_flight *current =
-        &run->in_flight[(run->queued + 1) % DT_MAX_IN_FLIGHT];
+    struct dt_in_flight *current = current_step(run);
     struct dt_step_params params[DT_STEP_OUTCOMES];
+    bool more = true;
 
     assert(!current->open);
+    dt_metrics_clear(run->algo, &current->metrics);
     for (int i = 0; i < DT_STEP_OUTCOMES; i++)
         params[i] = params_after(run, previous->open, (enum dt_step_outcome)i);
     exec->ops->step_begin(exec->stream, run->step, params);
     exec->ops->step_add(exec->stream, run->step, 0, stop);
-    for (size_t a = 0; a < run->A; a++)
-        if (queue_micro_batch(run, a, err) < 0)
+    for (size_t a = 0; more; a++)
+        if (queue_micro_batch(run, a, &more, err) < 0)
             return -1;
     if (dt_parallel_finish(run->parallel, err) < 0 ||
         queue_update(run, err) < 0)
@@ -220,15 +256,18 @@ static int count_skipped(struct dt_run *run, enum dt_step_outcome outcome,
 
 /* A step without a finite loss updates nothing and does not count in the mean.
  */
-static void add_loss(struct dt_progress *p, double sum, double targets)
+static void add_loss(struct dt_run *run, const struct dt_metrics *metrics,
+                     double sum, double count)
 {
-    double loss = sum / targets;
+    struct dt_progress *p = &run->progress;
+    double loss = sum / count;
     if (!isfinite(loss))
         return;
     if (p->first_loss == 0)
         p->first_loss = loss;
     p->loss_sum += sum;
-    p->loss_tokens += targets;
+    p->loss_tokens += count;
+    dt_metrics_add(run->algo, &p->metrics, metrics);
 }
 
 int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
@@ -238,11 +277,15 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
     struct dt_in_flight *current =
         &run->in_flight[(p->step + 1) % DT_MAX_IN_FLIGHT];
     const double *scalars = current->scalars;
+    struct dt_metrics *metrics = &current->metrics;
     if (!current->open)
         return 0;
     if (dt_comm_wait_event(run->comm, run->exec.device, current->done, err) < 0)
         return -1;
     current->open = false;
+    if (run->algo->loss && dt_run_reduce_metrics(run, metrics, err) < 0)
+        return -1;
+    double sum = run->algo->loss ? metrics->loss : scalars[DT_STEP_LOSS];
     enum dt_step_outcome outcome =
         (enum dt_step_outcome)(int)scalars[DT_STEP_OUTCOME];
     if (outcome == DT_STEP_TAKEN) {
@@ -258,10 +301,9 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
     line->grad_norm = scalars[DT_STEP_NORM];
     p->step++;
     p->position = current->position;
-    p->tokens += scalars[DT_STEP_TARGETS];
-    add_loss(p, scalars[DT_STEP_LOSS], scalars[DT_STEP_TARGETS]);
-    dt_run_judge(run, scalars[DT_STEP_LOSS] / scalars[DT_STEP_TARGETS],
-                 outcome);
+    p->tokens += run->algo->loss ? metrics->tokens : scalars[DT_STEP_TARGETS];
+    add_loss(run, metrics, sum, scalars[DT_STEP_TARGETS]);
+    dt_run_judge(run, sum / scalars[DT_STEP_TARGETS], outcome);
     if (scalars[DT_STEP_STOP] > 0)
         *stop_asked = true;
     return 1;
@@ -269,7 +311,8 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
 
 /* --- evaluation --- */
 
-static int evaluate_batch(struct dt_run *run, struct dt_error *err)
+static int evaluate_batch(struct dt_run *run, const struct dt_batch *batch,
+                          struct dt_metrics *metrics, struct dt_error *err)
 {
     size_t last = run->layout->unit_count - 1;
     for (size_t u = 0; u < last; u++) {
@@ -279,29 +322,32 @@ static int evaluate_batch(struct dt_run *run, struct dt_error *err)
     }
     if (dt_parallel_forward(run->parallel, last, err) < 0)
         return -1;
+    if (run->algo->loss)
+        return dt_run_weigh(run, batch, false, false, metrics, err);
     dt_model_loss_and_backward(run->model, run->eval, false);
     return 0;
 }
 
 static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
-                         struct dt_error *err)
+                         struct dt_metrics *metrics, struct dt_error *err)
 {
     const struct dt_exec *exec = &run->exec;
     struct dt_batch batch;
     int more;
     while ((more = dt_loader_next(loader, &batch, err)) > 0) {
+        dt_run_pick(run, &batch);
         if (dt_model_bind(run->model, &batch, false, err) < 0)
             return -1;
-        if (evaluate_batch(run, err) < 0)
+        if (evaluate_batch(run, &batch, metrics, err) < 0)
             return -1;
-        exec->ops->step_add(exec->stream, run->eval, (double)batch.target_count,
+        exec->ops->step_add(exec->stream, run->eval, loss_count(run, &batch),
                             0);
     }
     return more;
 }
 
-int dt_run_evaluate(struct dt_run *run, double *loss, double *tokens,
-                    struct dt_error *err)
+int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
+                    struct dt_metrics *metrics, struct dt_error *err)
 {
     static const struct dt_step_params params[DT_STEP_OUTCOMES];
     struct dt_in_flight *current = &run->in_flight[0];
@@ -310,13 +356,17 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *tokens,
         return dt_error_prefix(err, "evaluation");
     assert(!current->open && !run->in_flight[1].open);
     run->exec.ops->step_begin(run->exec.stream, run->eval, params);
-    int result = evaluate_rows(run, loader, err);
+    dt_metrics_clear(run->algo, metrics);
+    int result = evaluate_rows(run, loader, metrics, err);
     dt_loader_destroy(loader);
+    if (result == 0 && run->algo->loss)
+        result = dt_run_reduce_metrics(run, metrics, err);
     if (result < 0 || dt_run_reduce(run, run->eval, err) < 0 ||
         copy_to_host(run, run->eval, current, err) < 0 ||
         dt_comm_wait_event(run->comm, run->exec.device, current->done, err) < 0)
         return -1;
-    *tokens = current->scalars[DT_STEP_TARGETS];
-    *loss = current->scalars[DT_STEP_LOSS] / *tokens;
+    *count = current->scalars[DT_STEP_TARGETS];
+    *loss = (run->algo->loss ? metrics->loss : current->scalars[DT_STEP_LOSS]) /
+            *count;
     return 0;
 }

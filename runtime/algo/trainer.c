@@ -40,15 +40,32 @@ static bool eval_due(const struct dt_run *run, long step)
            floor((double)(step - 1) * per_step / epoch);
 }
 
+/* The results of metrics, for a line of the report. */
+static struct dt_report_values report_values(const struct dt_run *run,
+                                             const struct dt_metrics *metrics)
+{
+    struct dt_report_values values = {.count = run->algo->metric_count};
+    double results[DT_METRICS_MAX];
+    dt_metrics_results(run->algo, metrics, results);
+    for (size_t i = 0; i < values.count; i++)
+        values.value[i] =
+            (struct dt_report_value){run->algo->metrics[i].name, results[i],
+                                     run->algo->metrics[i].shown};
+    return values;
+}
+
 static int run_evaluation(struct dt_run *run, struct dt_report_summary *summary,
                           struct dt_error *err)
 {
-    double tokens;
-    if (dt_run_evaluate(run, &summary->eval_loss, &tokens, err) < 0)
+    struct dt_metrics metrics;
+    struct dt_report_eval line = {.step = run->progress.step,
+                                  .pairs = run->algo->loss};
+    if (dt_run_evaluate(run, &line.loss, &line.count, &metrics, err) < 0)
         return -1;
+    summary->eval_loss = line.loss;
+    line.values = report_values(run, &metrics);
     if (run->report)
-        dt_report_eval(run->report, run->progress.step, summary->eval_loss,
-                       tokens);
+        dt_report_eval(run->report, &line);
     return 0;
 }
 
@@ -66,10 +83,12 @@ static void report_step(struct dt_run *run, struct dt_report_step *line,
     line->step = p->step;
     line->epoch = (double)p->position / (double)run->epoch_samples;
     line->loss = p->loss_sum / p->loss_tokens;
-    line->tokens = p->loss_tokens;
+    line->tokens = run->algo->loss ? p->metrics.tokens : p->loss_tokens;
+    line->values = report_values(run, &p->metrics);
     line->seconds = now - *since;
     *since = now;
     p->loss_sum = p->loss_tokens = 0;
+    dt_metrics_clear(run->algo, &p->metrics);
     if (run->report)
         dt_report_step(run->report, line);
 }

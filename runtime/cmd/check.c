@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/algo.h"
 #include "algo/data.h"
 #include "cmd/cmd.h"
 #include "conf/conf.h"
@@ -110,8 +111,12 @@ static int check_weights(const struct dt_model_config *model, const char *dir,
                          struct dt_error *err)
 {
     struct dt_layout *layout = dt_model_layout(model, 1, err);
-    struct dt_weights *weights =
-        layout ? dt_weights_open(dir, layout, err) : NULL;
+    struct dt_weights *weights = NULL;
+    bool has_head; /* a run can begin without it */
+    if (layout && model->scores)
+        weights = dt_weights_open_trunk(dir, layout, &has_head, err);
+    else if (layout)
+        weights = dt_weights_open(dir, layout, err);
     int result = weights ? 0 : -1;
     dt_weights_close(weights);
     dt_layout_destroy(layout);
@@ -138,7 +143,8 @@ static int check_model(const char *file, const struct dt_conf *conf,
     *vocab_size = (size_t)conf->model.vocab_size;
     if (!dir)
         return EX_OK;
-    if (dt_model_config_load(&model, dir, &err) < 0) {
+    if (dt_model_config_load(&model, dir, &err) < 0 ||
+        dt_algo_adapt(dt_algo_of(conf), &model, dir, &err) < 0) {
         status = dt_conf_print_problem(conf, file, key, err.text, stderr);
     } else if ((size_t)conf->data.max_length > model.n_positions) {
         snprintf(text, sizeof(text),

@@ -79,6 +79,7 @@ void dt_conf_derive(struct dt_conf_reader *reader)
     struct dt_conf *conf = reader->conf;
     derive_paths(reader);
     derive_betas(reader);
+    dt_conf_derive_preference(reader);
     dt_conf_derive_kind(reader);
     if (!is_given(reader, "run.data_seed")) {
         conf->run.data_seed = conf->run.seed;
@@ -110,7 +111,7 @@ void dt_conf_derive(struct dt_conf_reader *reader)
 static void check_required(struct dt_conf_reader *reader)
 {
     if (!is_given(reader, "algorithm"))
-        PROBLEM(reader, "algorithm", "required: write algorithm: sft");
+        PROBLEM(reader, "algorithm", "required: write algorithm: sft or rm");
     if (!is_given(reader, "data.train"))
         PROBLEM(reader, "data.train", "required: a file or a list of files");
 }
@@ -199,6 +200,7 @@ static void check_loss(struct dt_conf_reader *reader)
         [DT_FORMAT_PROMPT_COMPLETION] = "prompt_completion",
         [DT_FORMAT_MESSAGES] = "messages",
         [DT_FORMAT_TOKENIZED] = "tokenized",
+        [DT_FORMAT_PREFERENCE] = "preference",
     };
     const struct dt_conf *conf = reader->conf;
     int loss = conf->data.loss_on, format = conf->data.format;
@@ -250,6 +252,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
     check_model(reader);
     check_data(reader);
     check_loss(reader);
+    dt_conf_check_preference(reader);
     dt_conf_warn_of_stream(reader);
     check_training(reader);
     dt_conf_check_device(reader);

@@ -38,7 +38,7 @@ struct dt_conf_list {
     size_t count;
 };
 
-enum dt_conf_algorithm { DT_CONF_SFT };
+enum dt_conf_algorithm { DT_CONF_SFT, DT_CONF_RM };
 enum dt_conf_device { DT_CONF_AUTO_DEVICE, DT_CONF_CPU, DT_CONF_CUDA };
 enum dt_conf_tokenizer {
     DT_CONF_TOKENIZER_AUTO,
@@ -55,6 +55,11 @@ enum dt_conf_chat {
     DT_CONF_CHAT_LLAMA3,
     DT_CONF_CHAT_LLAMA31,
     DT_CONF_CHAT_MISTRAL,
+};
+enum dt_conf_truncation {
+    DT_CONF_KEEP_START,
+    DT_CONF_KEEP_END,
+    DT_CONF_DROP, /* of pairs: those that are too long are left out */
 };
 enum dt_conf_when { DT_CONF_NO, DT_CONF_STEPS, DT_CONF_EPOCH };
 enum dt_conf_resume {
@@ -153,11 +158,12 @@ struct dt_conf {
         long num_workers, prefetch_factor;
         char *text_column, *prompt_column, *completion_column;
         char *messages_column;
+        char *chosen_column, *rejected_column, *margin_column;
         int chat_template; /* enum dt_conf_chat */
         bool parse_special;
         int loss_on;    /* enum dt_loss_on */
         int packing;    /* enum dt_packing */
-        int truncation; /* keep_start (0) | keep_end (1) */
+        int truncation; /* enum dt_conf_truncation */
         long pad_to_multiple_of;
         double bad_lines; /* share of lines that may be malformed */
         char *cache_dir;  /* NULL: beside the files */
@@ -168,6 +174,7 @@ struct dt_conf {
         int batch_size_is; /* 0, or 1, 2, 3: the sizes in the order above */
         long per_device_eval_batch_size;
         long gradient_accumulation_steps;
+        long micro_batch_tokens; /* 0: what a micro-batch can have at most */
         double epochs;
         long max_steps; /* -1: run for num_epochs */
         double max_grad_norm, label_smoothing;
@@ -178,6 +185,9 @@ struct dt_conf {
         int resume; /* enum dt_conf_resume */
         char *resume_path;
     } training;
+    struct {
+        double center_rewards_coefficient;
+    } rm;
     struct {
         int strategy;    /* enum dt_conf_strategy; auto is for the engine */
         long zero_stage; /* another name, stored in strategy */

@@ -51,8 +51,6 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"logging", "timings of the parts of a step", KEYS("wall_clock"),
      KEYS("wall_clock_breakdown")},
 
-    {"rm", "algorithm rm", KEYS("center_rewards_coefficient", "last_token"),
-     NONE},
     {"dpo", "algorithm dpo",
      KEYS("loss", "loss_weights", "beta", "label_smoothing", "reference",
           "sync_ref"),

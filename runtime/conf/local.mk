@@ -18,6 +18,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/keys_distributed.h \
 	runtime/conf/keys_launch.h \
 	runtime/conf/keys_optim.h \
+	runtime/conf/keys_preference.h \
 	runtime/conf/later.c \
 	runtime/conf/launch.c \
 	runtime/conf/lint.c \
@@ -30,6 +31,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/numerics.c \
 	runtime/conf/path.c \
 	runtime/conf/place.c \
+	runtime/conf/preference.c \
 	runtime/conf/read.h \
 	runtime/conf/schema.c \
 	runtime/conf/schema.h \

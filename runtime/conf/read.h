@@ -126,6 +126,8 @@ void dt_conf_derive_numerics(struct dt_conf_reader *reader);
 void dt_conf_check_numerics(struct dt_conf_reader *reader);
 void dt_conf_derive_distributed(struct dt_conf_reader *reader);
 void dt_conf_check_distributed(struct dt_conf_reader *reader);
+void dt_conf_derive_preference(struct dt_conf_reader *reader);
+void dt_conf_check_preference(struct dt_conf_reader *reader);
 void dt_conf_check_batch(struct dt_conf_reader *reader);
 void dt_conf_check_launch(struct dt_conf_reader *reader);
 void dt_conf_check(struct dt_conf_reader *reader);

@@ -42,11 +42,12 @@ const struct dt_conf_key dt_conf_keys[] = {
      .help = "version of the file format"},
     {"algorithm", DT_CONF_ENUM, AT(algorithm), .result = true,
      .words = WORDS({"sft", DT_CONF_SFT, NULL},
-                    {"rm", 0, "the trainer of reward models"},
+                    {"rm", DT_CONF_RM, NULL},
                     {"dpo", 0, "the DPO trainer"},
                     {"ppo", 0, "the PPO trainer"},
                     {"grpo", 0, "the GRPO trainer"}),
-     .help = "training algorithm; required"},
+     .help = "training algorithm: sft is supervised fine-tuning, rm a reward "
+             "model from preference pairs; required"},
     {"mode", DT_CONF_IGNORED,
      .words = WORDS({"train", 0, NULL}, {"eval", 0, NULL},
                     {"generate", 0, "generation from a file (see `disttrain generate`)"},
@@ -124,6 +125,12 @@ const struct dt_conf_key dt_conf_keys[] = {
      .aliases = ALSO("gradient_accumulation_steps", "accumulation_steps",
                      "grad_accum"),
      .help = "forward passes per optimizer step"},
+    {"training.micro_batch_tokens", DT_CONF_INT,
+     AT(training.micro_batch_tokens), .min = 2, .max = 1 << 24,
+     .unit = "tokens",
+     .help = "most tokens of a forward pass over preference pairs, which "
+             "follow each other in one row; the default is 2 max_length "
+             "per_device_batch_size"},
     {"training.epochs", DT_CONF_FLOAT, AT(training.epochs), .fallback = "3",
      .min = 0, .max = 1e6, .above_min = true, .result = true,
      .aliases = ALSO("epochs", "num_train_epochs", "num_epochs"),
@@ -167,6 +174,7 @@ const struct dt_conf_key dt_conf_keys[] = {
              "whole checkpoint in output_dir if there is one; or give the "
              "directory of a checkpoint"},
 
+#include "conf/keys_preference.h"
 #include "conf/keys_distributed.h"
 #include "conf/keys_optim.h"
 

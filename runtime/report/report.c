@@ -178,6 +178,24 @@ static void put_number(FILE *out, const char *key, double value)
         fprintf(out, ", \"%s\": null", key);
 }
 
+/* Appends the values of a line to the text of size bytes on the console. */
+static void show_values(const struct dt_report_values *values, char *text,
+                        size_t size)
+{
+    for (size_t i = 0; i < values->count; i++) {
+        size_t used = strlen(text);
+        if (values->value[i].shown)
+            snprintf(text + used, size - used, "  %s %.4g",
+                     values->value[i].name, values->value[i].value);
+    }
+}
+
+static void put_values(FILE *out, const struct dt_report_values *values)
+{
+    for (size_t i = 0; i < values->count; i++)
+        put_number(out, values->value[i].name, values->value[i].value);
+}
+
 /* Counts a line that is lost. Only the first of a series is reported. */
 static void lose_line(struct dt_report *report, const char *why)
 {
@@ -264,18 +282,19 @@ static void follow_loss(struct dt_report *report,
 
 void dt_report_step(struct dt_report *report, const struct dt_report_step *step)
 {
-    char text[256], left[32];
+    char text[512], shown[256] = "", left[32];
     long total = report->options.total_steps;
     double rate = step->seconds > 0 ? step->tokens / step->seconds : 0.0;
     double per_step = (dt_clock_now() - report->start) /
                       (double)(step->step - report->options.first_step);
 
     format_time(per_step * (double)(total - step->step), left, sizeof(left));
+    show_values(&step->values, shown, sizeof(shown));
     snprintf(text, sizeof(text),
-             "step %ld/%ld  loss %.4f  lr %.3g  grad norm %.3g  "
+             "step %ld/%ld  loss %.4f%s  lr %.3g  grad norm %.3g  "
              "%.0f tokens/s  left %s",
-             step->step, total, step->loss, step->lr, fabs(step->grad_norm),
-             rate, left);
+             step->step, total, step->loss, shown, step->lr,
+             fabs(step->grad_norm), rate, left);
     print_line(report, true, text);
     follow_loss(report, step);
     if (!report->metrics || !find_metrics_again(report))
@@ -287,23 +306,28 @@ void dt_report_step(struct dt_report *report, const struct dt_report_step *step)
     put_number(report->metrics, "lr", step->lr);
     put_number(report->metrics, "grad_norm", step->grad_norm);
     put_number(report->metrics, "tokens_per_s", rate);
+    put_values(report->metrics, &step->values);
     end_metrics_line(report);
 }
 
-void dt_report_eval(struct dt_report *report, long step, double loss,
-                    double tokens)
+void dt_report_eval(struct dt_report *report, const struct dt_report_eval *eval)
 {
-    char text[128];
-    snprintf(text, sizeof(text),
-             "step %ld  held-out loss %.4f  perplexity %.2f  (%.0f tokens)",
-             step, loss, exp(loss), tokens);
+    const char *unit = eval->pairs ? "pairs" : "tokens";
+    char text[512], shown[256] = "";
+    if (!eval->pairs)
+        snprintf(shown, sizeof(shown), "  perplexity %.2f", exp(eval->loss));
+    show_values(&eval->values, shown, sizeof(shown));
+    snprintf(text, sizeof(text), "step %ld  held-out loss %.4f%s  (%.0f %s)",
+             eval->step, eval->loss, shown, eval->count, unit);
     print_line(report, false, text);
     if (!report->metrics || !find_metrics_again(report))
         return;
-    fprintf(report->metrics, "{\"step\": %ld, \"split\": \"eval\"", step);
-    put_number(report->metrics, "loss", loss);
-    put_number(report->metrics, "perplexity", exp(loss));
-    put_number(report->metrics, "tokens", tokens);
+    fprintf(report->metrics, "{\"step\": %ld, \"split\": \"eval\"", eval->step);
+    put_number(report->metrics, "loss", eval->loss);
+    if (!eval->pairs)
+        put_number(report->metrics, "perplexity", exp(eval->loss));
+    put_number(report->metrics, unit, eval->count);
+    put_values(report->metrics, &eval->values);
     end_metrics_line(report);
 }
 

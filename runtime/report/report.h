@@ -31,13 +31,28 @@ struct dt_report *dt_report_create(const struct dt_report_options *options,
                                    struct dt_error *err);
 void dt_report_destroy(struct dt_report *report); /* NULL is fine */
 
+/* Numbers that an algorithm adds to a line. */
+struct dt_report_value {
+    const char *name;
+    double value;
+    bool shown; /* on the console, too */
+};
+
+enum { DT_REPORT_VALUES_MAX = 8 };
+
+struct dt_report_values {
+    size_t count;
+    struct dt_report_value value[DT_REPORT_VALUES_MAX];
+};
+
 struct dt_report_step {
     long step; /* optimizer steps done */
     double epoch;
-    double loss; /* mean over the tokens since the last report */
+    double loss; /* mean over the tokens or pairs since the last report */
     double lr, grad_norm;
     double tokens;  /* of all ranks, since the last report */
     double seconds; /* wall time, since the last report */
+    struct dt_report_values values;
 };
 
 /* Writes one training line to the console and to metrics.jsonl, and flushes it.
@@ -47,11 +62,16 @@ struct dt_report_step {
 void dt_report_step(struct dt_report *report,
                     const struct dt_report_step *step);
 
-/* Writes one evaluation line in the same way: the mean loss of the tokens of
- * held-out data.
- */
-void dt_report_eval(struct dt_report *report, long step, double loss,
-                    double tokens);
+struct dt_report_eval {
+    long step;
+    double loss, count; /* mean over so many tokens, or pairs */
+    bool pairs;
+    struct dt_report_values values;
+};
+
+/* Writes one line about held-out data in the same way. */
+void dt_report_eval(struct dt_report *report,
+                    const struct dt_report_eval *eval);
 
 /* Prints a line of text without breaking the progress line. */
 void dt_report_note(struct dt_report *report, const char *fmt, ...)

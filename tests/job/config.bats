@@ -94,7 +94,7 @@ refused_edit() {
 
 @test "a required key is missing" {
     refused_edit '/^algorithm/d' \
-        '1:1: algorithm: required: write algorithm: sft'
+        '1:1: algorithm: required: write algorithm: sft or rm'
 }
 
 @test "an algorithm that is not supported yet" {

@@ -7,6 +7,7 @@ check_PROGRAMS += \
 	tests/parity/test_model_logits \
 	tests/parity/test_model_sft \
 	tests/parity/test_preference_losses \
+	tests/parity/test_preference_runs \
 	tests/parity/test_schedules \
 	tests/parity/test_tokenizer_parity \
 	tests/parity/test_zero \
@@ -34,6 +35,9 @@ tests_parity_test_zero_SOURCES = \
 	tests/parity/test_zero.c $(parity_learner) $(parity_common) \
 	tests/unit/world.c tests/unit/world.h
 
+tests_parity_test_preference_runs_SOURCES = \
+	tests/parity/test_preference_runs.c tests/unit/world.c tests/unit/world.h
+
 # Against the reference library itself, where there is one.
 noinst_PROGRAMS += tests/parity/logits_probe
 if HAVE_BATS
@@ -49,10 +53,12 @@ EXTRA_DIST += \
 	tests/parity/make_decay_reference.py \
 	tests/parity/make_model_reference.py \
 	tests/parity/make_preference_reference.py \
+	tests/parity/make_preference_runs.py \
 	tests/parity/make_schedule_reference.py \
 	tests/parity/make_tokenizer_reference.py \
 	tests/parity/models \
 	tests/parity/pair_reference.json \
+	tests/parity/preference_runs.json \
 	tests/parity/peer.py \
 	tests/parity/preferences.json \
 	tests/parity/schedules.json \

@@ -26,6 +26,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_json \
 	tests/unit/test_conf_launch \
 	tests/unit/test_conf_memory \
+	tests/unit/test_conf_preference \
 	tests/unit/test_conf_training \
 	tests/unit/test_conf_values \
 	tests/unit/test_console \
@@ -89,6 +90,7 @@ check_PROGRAMS += \
 	tests/unit/test_step \
 	tests/unit/test_parallel \
 	tests/unit/test_restore \
+	tests/unit/test_rm \
 	tests/unit/test_submission \
 	tests/unit/test_trainer \
 	# End of tests/unit
@@ -105,6 +107,7 @@ EXTRA_DIST += \
 	tests/unit/model.h \
 	tests/unit/run_data.h \
 	tests/unit/outcome.h \
+	tests/unit/pair_run.h \
 	tests/unit/scratch.h \
 	tests/unit/small_run.h \
 	tests/unit/sysfs.h \
@@ -133,6 +136,7 @@ tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)
 tests_unit_test_parallel_SOURCES = tests/unit/test_parallel.c $(comm_world)
 tests_unit_test_restore_SOURCES = tests/unit/test_restore.c $(comm_world)
+tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 
 # What test_backend loads: a module, and one of another version.

@@ -23,7 +23,10 @@
 
 enum { ROWS = 12, TARGETS = 90 }; /* examples, and their targets in total */
 
-/* The lines before those of a test. Output goes to out/ in its directory. */
+/* The lines before those of a test, unless it has its own. Output goes to out/
+ * in its directory.
+ */
+#ifndef SMALL
 #define SMALL                                                                  \
     "algorithm: sft\n"                                                         \
     "run.output_dir: out\n"                                                    \
@@ -31,6 +34,7 @@ enum { ROWS = 12, TARGETS = 90 }; /* examples, and their targets in total */
     "data.train: train.jsonl\n"                                                \
     "data.max_length: 32\n"                                                    \
     "logging.report_to: jsonl\n"
+#endif
 
 #define EACH "logging.steps: 1\n" /* a line in metrics.jsonl for each step */
 

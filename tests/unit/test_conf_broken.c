@@ -147,7 +147,7 @@ static const struct broken types[] = {
      "\"paper\"\n"},
     {LEAST "data: {format: csv, validation_split: 1}\n",
      "t.yaml:5:16: data.format: expected one of auto, text, tokens_bin, "
-     "prompt_completion, messages, tokenized, tokenised, "
+     "prompt_completion, messages, tokenized, preference, tokenised, "
      "got \"csv\"\n"
      "t.yaml:5:39: data.validation_split: expected a number in [0, 1), "
      "got 1\n"},
@@ -284,7 +284,7 @@ static const struct broken rules[] = {
      "train_batch_size\n"},
     {"data.train: train.txt\nmodel.n_embd: 96\nbatch_size: 32\n"
      "grad_accum: 2\n",
-     "t.yaml:1:1: algorithm: required: write algorithm: sft\n"
+     "t.yaml:1:1: algorithm: required: write algorithm: sft or rm\n"
      "t.yaml:3:13: training.batch_size: E101 32 is ambiguous: with "
      "accumulation 2 on W ranks set batch_size_is to per_device (64*W "
      "rows a step), global_micro (64) or train (32)\n"},

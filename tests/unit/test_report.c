@@ -51,7 +51,13 @@ static struct dt_report *create(long first_step, bool console)
 
 static void step(struct dt_report *report, long n, double loss)
 {
-    const struct dt_report_step line = {n, 0.5, loss, 1e-3, 2.0, 100, 0.5};
+    const struct dt_report_step line = {.step = n,
+                                        .epoch = 0.5,
+                                        .loss = loss,
+                                        .lr = 1e-3,
+                                        .grad_norm = 2.0,
+                                        .tokens = 100,
+                                        .seconds = 0.5};
     dt_report_step(report, &line);
 }
 
@@ -62,7 +68,8 @@ static void steps_and_evaluations_are_lines_of_json(void **state)
     struct dt_report *report = create(0, false);
     step(report, 1, 3.25);
     step(report, 2, NAN);
-    dt_report_eval(report, 2, 2.0, 64);
+    dt_report_eval(
+        report, &(struct dt_report_eval){.step = 2, .loss = 2.0, .count = 64});
     assert_int_equal(dt_report_sync(report, &err), 0);
     dt_report_destroy(report);
 

@@ -232,10 +232,11 @@ struct held_out {
 static int evaluate(struct dt_run *run, void *arg)
 {
     struct held_out *held = arg, mine;
+    struct dt_metrics none;
     struct dt_report_step line;
     struct dt_error err = {0};
     TRY(run->eval_B == (size_t)run->conf.training.per_device_eval_batch_size);
-    TRY(dt_run_evaluate(run, &mine.loss, &mine.tokens, &err) == 0);
+    TRY(dt_run_evaluate(run, &mine.loss, &mine.tokens, &none, &err) == 0);
     TRY(small_step(run, &line, &err) == 0);
     mine.trained = run->progress.loss_sum / run->progress.loss_tokens;
     if (run->rank == 0)

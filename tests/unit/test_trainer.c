@@ -293,7 +293,7 @@ static void a_resumed_run_detects_exploded_weights(void **state)
 
 static int save_removed(struct dt_run *run, void *arg)
 {
-    struct dt_report_step line;
+    struct dt_report_step line = {0};
     struct dt_error err = {0};
     (void)arg;
     TRY(small_step(run, &line, &err) == 0);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * algo.h - what an algorithm is
+ *
+ * The loop, the passes through the model, saving and resuming are the same for
+ * all algorithms. An algorithm is a table: what it reads of a batch, what that
+ * weighs in the loss, and the metrics that it reports. sft.c and rm.c fill one
+ * each.
+ *
+ * The step (step.c) computes values of the tokens that `pick` names: their
+ * log-probabilities, or scores (model.h). `loss` turns them on the host into
+ * the derivative of the loss by each value, which is all that goes back into
+ * the model. An algorithm without them has the loss of the next token, which
+ * the model computes by itself without waiting for the host.
+ */
+#ifndef DT_ALGO_ALGO_H
+#define DT_ALGO_ALGO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "conf/conf.h"
+#include "model/model.h"
+
+struct dt_run;
+
+/* How the numbers of steps and ranks become one. */
+enum dt_metric_kind { DT_METRIC_MEAN, DT_METRIC_MIN, DT_METRIC_MAX };
+
+struct dt_metric {
+    const char *name; /* in metrics.jsonl */
+    enum dt_metric_kind kind;
+    bool shown; /* on the console, too */
+};
+
+enum { DT_METRICS_MAX = 8 };
+
+/* Sums over the pairs of micro-batches. */
+struct dt_metrics {
+    double loss, pairs;
+    double tokens;                /* of both sides, with their prompts */
+    double value[DT_METRICS_MAX]; /* a sum of pairs, a minimum or a maximum */
+};
+
+/* A micro-batch on the host, between the two halves of the last unit. */
+struct dt_picked {
+    const struct dt_batch *batch;
+    const float *value, *collision; /* (batch->picked_count), as in model.h */
+    float *weight; /* (batch->picked_count), to be filled: the derivative of
+                      the sum of the losses of the pairs */
+    struct dt_metrics *metrics; /* to which loss and value are added */
+};
+
+struct dt_algo {
+    const char *name;
+    bool scores; /* the model is a reward model */
+    const struct dt_metric *metrics;
+    size_t metric_count;
+    /* Before the run's weights are read; may be NULL. -1: EX_CONFIG. */
+    int (*begin)(struct dt_run *run, struct dt_error *err);
+    /* Writes the positions of the tokens of a batch whose values the loss
+     * needs; returns how many. NULL: none, and data are no pairs.
+     */
+    size_t (*pick)(const struct dt_run *run, const struct dt_batch *batch,
+                   int32_t *picked);
+    void (*loss)(const struct dt_run *run, const struct dt_picked *picked);
+};
+
+extern const struct dt_algo dt_algo_sft, dt_algo_rm;
+
+/* The algorithm of a configuration. */
+const struct dt_algo *dt_algo_of(const struct dt_conf *conf);
+
+/* Gives a model the head that the algorithm trains. -1: EX_CONFIG, the model in
+ * `dir` is of another kind.
+ */
+int dt_algo_adapt(const struct dt_algo *algo, struct dt_model_config *config,
+                  const char *dir, struct dt_error *err);
+
+/* --- metrics.c --- */
+
+/* Those of no pair. */
+void dt_metrics_clear(const struct dt_algo *algo, struct dt_metrics *metrics);
+
+/* Adds those of a pair: its loss, and a value for each metric. */
+void dt_metrics_add_pair(const struct dt_algo *algo, struct dt_metrics *to,
+                         double loss, const double *values);
+
+/* Adds those of other pairs. */
+void dt_metrics_add(const struct dt_algo *algo, struct dt_metrics *to,
+                    const struct dt_metrics *from);
+
+/* The numbers to report; NaN without a pair. */
+void dt_metrics_results(const struct dt_algo *algo,
+                        const struct dt_metrics *metrics,
+                        double results[DT_METRICS_MAX]);
+
+#endif /* DT_ALGO_ALGO_H */

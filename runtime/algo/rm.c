@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rm.c - reward models: of two completions the preferred one scores higher
+ *
+ * The score of a side is read at its last token that is not padding, as
+ * transformers' sequence classifiers do. Rows have no padding here; but if the
+ * id of padding is also that of the end of a text, as it is for many models,
+ * transformers would skip that end, and so does this.
+ */
+#include "config.h"
+
+#include "algo/algo.h"
+#include "algo/rm_loss.h"
+#include "algo/run.h"
+#include "base/log.h"
+
+static const struct dt_metric metrics[DT_RM_METRICS] = {
+    [DT_RM_ACCURACY] = {"accuracy", DT_METRIC_MEAN, true},
+    [DT_RM_MARGIN] = {"margin", DT_METRIC_MEAN, true},
+    [DT_RM_MIN_REWARD] = {"min_reward", DT_METRIC_MIN, false},
+    [DT_RM_MEAN_REWARD] = {"mean_reward", DT_METRIC_MEAN, false},
+    [DT_RM_MAX_REWARD] = {"max_reward", DT_METRIC_MAX, false},
+};
+
+/* A reward model has an id of padding, by which transformers finds the end of a
+ * sequence: that of config.json, of the tokenizer, or else of the end of a
+ * text.
+ */
+static int begin(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_model_config *config = &run->model_config;
+    if (config->pad < 0 && run->data.tokenizer)
+        config->pad = dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_PAD);
+    if (config->pad < 0 && config->eos_count > 0)
+        config->pad = config->eos[0];
+    if (config->pad < 0)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: model: a reward model needs pad_token_id in "
+                            "its config.json, and neither that nor the "
+                            "tokenizer has a token for padding or for the end "
+                            "of a text",
+                            run->conf.file);
+    for (size_t i = 0; i < config->eos_count; i++)
+        if (config->eos[i] == config->pad)
+            dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+                   "the id of padding, %d, also ends a text: scores are read "
+                   "at the token before it, as transformers does",
+                   config->pad);
+    return 0;
+}
+
+static int32_t last_token(const struct dt_run *run,
+                          const struct dt_batch *batch,
+                          const struct dt_batch_side *side)
+{
+    size_t n = side->end - 1;
+    while (n > side->start && batch->inputs[n] == run->model_config.pad)
+        n--;
+    return (int32_t)n;
+}
+
+static size_t pick(const struct dt_run *run, const struct dt_batch *batch,
+                   int32_t *picked)
+{
+    for (size_t i = 0; i < batch->pair_count; i++) {
+        picked[2 * i] = last_token(run, batch, &batch->pairs[i].chosen);
+        picked[2 * i + 1] = last_token(run, batch, &batch->pairs[i].rejected);
+    }
+    return 2 * batch->pair_count;
+}
+
+static void loss(const struct dt_run *run, const struct dt_picked *p)
+{
+    for (size_t i = 0; i < p->batch->pair_count; i++) {
+        struct dt_rm_result result = dt_rm_loss(
+            p->value[2 * i], p->value[2 * i + 1], p->batch->pairs[i].margin,
+            run->conf.rm.center_rewards_coefficient);
+        p->weight[2 * i] = (float)result.chosen;
+        p->weight[2 * i + 1] = (float)result.rejected;
+        dt_metrics_add_pair(run->algo, p->metrics, result.loss, result.metrics);
+    }
+}
+
+const struct dt_algo dt_algo_rm = {
+    .name = "rm",
+    .scores = true,
+    .metrics = metrics,
+    .metric_count = DT_RM_METRICS,
+    .begin = begin,
+    .pick = pick,
+    .loss = loss,
+};

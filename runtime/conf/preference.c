@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* preference.c - keys of algorithms that learn from preference pairs */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/read.h"
+
+static bool learns_pairs(const struct dt_conf *conf)
+{
+    return conf->algorithm != DT_CONF_SFT;
+}
+
+/* Whether the file leaves a key to its default, which then is another. */
+static bool is_left(struct dt_conf_reader *reader, const char *path)
+{
+    if (dt_conf_given(reader->conf, path))
+        return false;
+    reader->conf->place[dt_conf_key_find(path)].line = -1;
+    return true;
+}
+
+/* Defaults of TRL's trainers, for short runs from pretrained weights. */
+void dt_conf_derive_preference(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    if (!learns_pairs(conf))
+        return;
+    if (is_left(reader, "data.format"))
+        conf->data.format = DT_FORMAT_PREFERENCE;
+    if (is_left(reader, "model.disable_dropout"))
+        conf->model.disable_dropout = true;
+    if (is_left(reader, "data.truncation"))
+        conf->data.truncation = DT_CONF_DROP;
+    if (is_left(reader, "optimizer.lr"))
+        conf->optimizer.lr = 1e-4;
+}
+
+/* Whether a key of the file has another value than its default. */
+static bool differs(struct dt_conf_reader *reader, size_t row)
+{
+    const struct dt_conf_key *key = &dt_conf_keys[row];
+    char *text = reader->conf->place[row].line > 0
+                     ? dt_conf_value_text(reader, key)
+                     : NULL;
+    bool result = text && (!key->fallback || strcmp(text, key->fallback) != 0);
+    free(text);
+    return result;
+}
+
+/* Keys of one algorithm that another would not look at. */
+static void check_sections(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    static const struct {
+        const char *prefix, *name;
+        int algorithm;
+    } sections[] = {{"rm.", "rm", DT_CONF_RM}};
+    for (size_t i = 0; i < dt_conf_key_count; i++)
+        for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++)
+            if (conf->algorithm != sections[s].algorithm &&
+                !strncmp(dt_conf_keys[i].path, sections[s].prefix,
+                         strlen(sections[s].prefix)) &&
+                differs(reader, i))
+                PROBLEM(reader, dt_conf_keys[i].path,
+                        "only algorithm %s uses it", sections[s].name);
+}
+
+static void check_rows(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (conf->data.format == DT_FORMAT_PREFERENCE)
+        PROBLEM(reader, "data.format",
+                "preference is for algorithm rm: sft trains on text, "
+                "completions or conversations");
+    if (conf->data.truncation == DT_CONF_DROP)
+        PROBLEM(reader, "data.truncation",
+                "drop is for preference pairs: write keep_start or keep_end");
+    if (conf->training.micro_batch_tokens > 0)
+        PROBLEM(reader, "training.micro_batch_tokens",
+                "is for preference pairs; of rows, per_device_batch_size and "
+                "data.max_length set the size");
+}
+
+static void check_pairs(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    long least = 2 * conf->data.max_length;
+    long most = conf->training.micro_batch_tokens;
+    if (conf->data.format != DT_FORMAT_PREFERENCE)
+        PROBLEM(reader, "data.format",
+                "this algorithm trains on pairs: write preference, or leave "
+                "it out");
+    if (conf->data.packing != DT_PACK_NONE)
+        PROBLEM(reader, "data.packing",
+                "E111 is not for preference pairs, which always follow each "
+                "other in one row without padding");
+    if (conf->data.loss_on != DT_LOSS_AUTO)
+        PROBLEM(reader, "data.loss_on",
+                "is not for preference pairs, of which the completions count");
+    if (conf->training.label_smoothing > 0)
+        PROBLEM(reader, "training.label_smoothing",
+                "is not for preference pairs");
+    if (!conf->model.disable_dropout)
+        PROBLEM(reader, "model.disable_dropout",
+                "false: this algorithm compares two sides, which dropout "
+                "would change differently");
+    if (most > 0 && most < least)
+        PROBLEM(reader, "training.micro_batch_tokens",
+                "%ld is too few for a pair, whose sides have up to "
+                "data.max_length tokens each: at least %ld",
+                most, least);
+}
+
+void dt_conf_check_preference(struct dt_conf_reader *reader)
+{
+    if (!dt_conf_given(reader->conf, "algorithm") ||
+        reader->failed[dt_conf_key_find("algorithm")])
+        return;
+    check_sections(reader);
+    if (learns_pairs(reader->conf))
+        check_pairs(reader);
+    else
+        check_rows(reader);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_preference_runs.c - twenty steps on preference pairs are those that
+ * make_preference_runs.py had from TRL's trainers, for any number of ranks and
+ * any strategy
+ */
+#include "config.h"
+
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "algo/run.h"
+#include "base/log.h"
+#include "conf/read.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/world.h"
+
+/* fp32 on both sides, and Adam, which divides small gradients by themselves */
+static const double TOLERANCE = 1e-4;
+
+static json_t *reference;
+static char models[PATH_MAX];
+
+/* A tokenizer for a model with 79 tokens, which has nothing to do. */
+static int write_tokenizer(void)
+{
+    FILE *file = fopen(scratch_path("tokenizer.json"), "w");
+    fprintf(file, "{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": "
+                  "{");
+    for (int i = 0; i < 79; i++)
+        fprintf(file, "%s\"t%d\": %d", i ? ", " : "", i, i);
+    fprintf(file, "}}, \"added_tokens\": []}\n");
+    return fclose(file);
+}
+
+static int load(void **state)
+{
+    char path[PATH_MAX + 64];
+    const char *srcdir = getenv("srcdir"); /* set by automake's harness */
+    (void)state;
+    dt_log_init(0, DT_LOG_ERROR);
+    snprintf(path, sizeof(path), "%s/tests/parity", srcdir ? srcdir : ".");
+    if (!realpath(path, models))
+        return -1;
+    snprintf(path, sizeof(path), "%s/preference_runs.json", models);
+    reference = json_load_file(path, 0, NULL);
+    FILE *file = fopen(scratch_path("pairs.jsonl"), "w");
+    size_t i;
+    json_t *pair;
+    json_array_foreach(json_object_get(reference, "pairs"), i, pair)
+    {
+        json_dumpf(pair, file, JSON_COMPACT);
+        fputc('\n', file);
+    }
+    return reference && fclose(file) == 0 ? write_tokenizer() : -1;
+}
+
+static int unload(void **state)
+{
+    (void)state;
+    json_decref(reference);
+    return 0;
+}
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
+static bool is_rm(const json_t *ref)
+{
+    return strstr(json_string_value(json_object_get(ref, "model")), "_rm");
+}
+
+/* A run of the reference on `size` ranks, with more lines of configuration. */
+static struct dt_conf *make_conf(const json_t *ref, int size, const char *more)
+{
+    struct dt_conf_problems problems, warnings;
+    char text[4 * PATH_MAX];
+    int n = snprintf(text, sizeof(text),
+                     "algorithm: %s\n"
+                     "run: {output_dir: %s, overwrite: true}\n"
+                     "model.path: %s/models/%s\n"
+                     "model.tokenizer: %s\n"
+                     "data: {train: %s, max_length: 24, shuffle: false}\n"
+                     "optimizer.lr: %g\n"
+                     "scheduler.name: constant\n"
+                     "logging.report_to: jsonl\n"
+                     "training.max_steps: 20\n"
+                     "training.train_batch_size: %g\n"
+                     "training.gradient_accumulation_steps: %g\n"
+                     "%s\n%s\n",
+                     is_rm(ref) ? "rm" : "dpo", scratch_path("out"), models,
+                     json_string_value(json_object_get(ref, "model")),
+                     scratch_path(""), scratch_path("pairs.jsonl"),
+                     number(ref, "lr"), number(ref, "B") * number(ref, "A"),
+                     size > 1 ? 1 : number(ref, "A"),
+                     json_string_value(json_object_get(ref, "conf")), more);
+    struct dt_conf *conf =
+        dt_conf_load_text("t.yaml", text, (size_t)n, &problems, &warnings);
+    if (!conf)
+        fail_msg("%s", problems.text[0]);
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+    return conf;
+}
+
+struct trial {
+    const json_t *ref;
+    const struct dt_conf *conf;
+    const char *what; /* for messages */
+};
+
+static int differs(const struct trial *trial, long step, const char *what,
+                   double is, const json_t *list)
+{
+    double wanted = json_number_value(json_array_get(list, (size_t)step - 1));
+    if (fabs(is - wanted) <= TOLERANCE * fmax(1.0, fabs(wanted)))
+        return 0;
+    fprintf(stderr, "# %s of %s (%s), step %ld: %s %.9g, not %.9g\n",
+            json_string_value(json_object_get(trial->ref, "name")),
+            json_string_value(json_object_get(trial->ref, "model")),
+            trial->what, step, what, is, wanted);
+    return -1;
+}
+
+/* The loss, the norm and the metrics of the step that was collected. */
+static int compare(struct dt_run *run, const struct trial *trial,
+                   const struct dt_report_step *line)
+{
+    struct dt_progress *p = &run->progress;
+    const json_t *ref = trial->ref;
+    double results[DT_METRICS_MAX];
+    int rc = differs(trial, p->step, "loss", p->loss_sum / p->loss_tokens,
+                     json_object_get(ref, "loss")) |
+             differs(trial, p->step, "norm", line->grad_norm,
+                     json_object_get(ref, "grad_norm"));
+    dt_metrics_results(run->algo, &p->metrics, results);
+    for (size_t i = 0; i < run->algo->metric_count; i++) {
+        const char *name = run->algo->metrics[i].name;
+        const json_t *list =
+            json_object_get(json_object_get(ref, "metrics"), name);
+        if (list)
+            rc |= differs(trial, p->step, name, results[i], list);
+    }
+    p->loss_sum = p->loss_tokens = 0;
+    dt_metrics_clear(run->algo, &p->metrics);
+    return rc;
+}
+
+static int steps(struct dt_run *run, const struct trial *trial,
+                 struct dt_error *err)
+{
+    struct dt_report_step line;
+    bool stop = false;
+    for (int k = 0; k < 20; k++)
+        if (dt_run_queue_step(run, false, err) < 0 ||
+            dt_run_collect(run, &line, &stop, err) != 1 ||
+            compare(run, trial, &line) < 0)
+            return -1;
+    return 0;
+}
+
+static int rank(const struct dt_comm_world *world, void *arg)
+{
+    const struct trial *trial = arg;
+    const struct dt_exec exec = dt_exec_cpu();
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = 30000};
+    struct dt_error err = {0};
+    struct dt_run run = {.rank = world->rank, .world = world->size};
+    struct dt_comm *comm = dt_comm_create(world->size > 1 ? "gloo" : "self",
+                                          world, &options, &err);
+    if (!comm ||
+        dt_run_init(&run, trial->conf, &exec, comm, world->size, &err) < 0 ||
+        steps(&run, trial, &err) < 0) {
+        fprintf(stderr, "# rank %d: %s\n", world->rank, err.text);
+        exit(1); /* other ranks would wait for this one */
+    }
+    dt_run_fini(&run);
+    dt_comm_destroy(comm);
+    return 0;
+}
+
+/* All runs of reward models, or those of language models. */
+static void run_all(bool rm, int size, const char *more)
+{
+    size_t i;
+    json_t *ref;
+    json_array_foreach(json_object_get(reference, "runs"), i, ref)
+    {
+        if (is_rm(ref) != rm)
+            continue;
+        struct trial trial = {ref, make_conf(ref, size, more), more};
+        world_threads(size, rank, &trial);
+        dt_conf_destroy((struct dt_conf *)trial.conf);
+    }
+}
+
+static void reward_models_learn_as_in_trl(void **state)
+{
+    (void)state;
+    run_all(true, 1, "");
+    run_all(true, 1, "training.micro_batch_tokens: 48");
+}
+
+static void ranks_share_reward_models_as_in_trl(void **state)
+{
+    (void)state;
+    run_all(true, 2, "distributed.strategy: ddp");
+    run_all(true, 2, "distributed.strategy: zero1");
+    run_all(true, 2,
+            "distributed.strategy: zero2\n"
+            "training.micro_batch_tokens: 50");
+    run_all(true, 4,
+            "distributed.strategy: zero3\n"
+            "training.micro_batch_tokens: 50");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reward_models_learn_as_in_trl),
+        cmocka_unit_test(ranks_share_reward_models_as_in_trl),
+    };
+    return cmocka_run_group_tests_name("preference runs", tests, load, unload);
+}
