@@ -16,6 +16,7 @@
 
 #include "base/child.h"
 #include "cmd/cmd.h"
+#include "cmd/doctor_rates.h"
 #include "doctor/doctor.h"
 #include "doctor/plugin.h"
 #include "doctor/rank_states.h"
@@ -25,12 +26,14 @@
 struct options {
     const char *job; /* "ID" or "ID.STEP"; NULL: the job of this process */
     bool brief, plugin, probe, ranks;
+    struct dt_doctor_rates rates; /* file NULL: not asked for */
 };
 
 static const char help[] =
     "usage: disttrain doctor [--brief] [--job=ID[.STEP]]\n"
     "       disttrain doctor --ranks --job=ID.STEP\n"
-    "       disttrain doctor --plugin\n\n"
+    "       disttrain doctor --plugin\n"
+    "       disttrain doctor --rates FILE [--drive DIR] [CONFIG]\n\n"
     "Examines each node of the job, or this machine if there is no job,\n"
     "prints a table, and says what to do about each problem.\n\n"
     "  --brief            print one line if no node is bad\n"
@@ -41,6 +44,10 @@ static const char help[] =
     "  --ranks            show what the ranks of a step are doing, the "
     "odd\n"
     "                     ones first\n"
+    "  --rates FILE       measure how fast this step computes and sends, "
+    "for\n"
+    "                     disttrain plan, with the shapes of CONFIG\n"
+    "  --drive DIR        with --rates: the drive of this directory too\n"
     "  --probe            what the command itself starts on each node\n"
     "  --help             this text\n\n"
     "Exit status: 0; 69 if a node is bad, which the last line names; 78 "
@@ -56,6 +63,8 @@ static int parse_options(int argc, char **argv, struct options *options)
         {"plugin", no_argument, NULL, 's'},
         {"probe", no_argument, NULL, 'p'},
         {"ranks", no_argument, NULL, 'r'},
+        {"rates", required_argument, NULL, 'm'},
+        {"drive", required_argument, NULL, 'd'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -68,9 +77,17 @@ static int parse_options(int argc, char **argv, struct options *options)
         options->ranks |= c == 'r';
         if (c == 'j')
             options->job = optarg;
+        if (c == 'm')
+            options->rates.file = optarg;
+        if (c == 'd')
+            options->rates.drive = optarg;
     }
     if (line.status != DT_CMD_RUN)
         return line.status;
+    if (options->rates.drive && !options->rates.file)
+        return dt_cmd_usage_error("doctor", "--drive needs --rates");
+    if (options->rates.file && optind < argc)
+        options->rates.config = argv[optind++];
     if (optind < argc)
         return dt_cmd_usage_error("doctor", "unexpected '%s'", argv[optind]);
     if (options->job && options->job[strspn(options->job, "0123456789.")])
@@ -191,6 +208,8 @@ int dt_cmd_doctor(int argc, char **argv)
     int rc = parse_options(argc, argv, &options);
     if (rc != DT_CMD_RUN)
         return rc;
+    if (options.rates.file)
+        return dt_doctor_rates(&options.rates);
     if (options.plugin)
         return dt_doctor_plugin(stdout) ? 0 : EX_CONFIG;
     if (options.probe && options.ranks) {

@@ -5,11 +5,15 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/command.c \
 	runtime/cmd/console.c \
 	runtime/cmd/doctor.c \
+	runtime/cmd/doctor_rates.c \
+	runtime/cmd/doctor_rates.h \
 	runtime/cmd/export.c \
 	runtime/cmd/generate.c \
 	runtime/cmd/generate_file.c \
 	runtime/cmd/generate_file.h \
 	runtime/cmd/info.c \
+	runtime/cmd/join.c \
+	runtime/cmd/join.h \
 	runtime/cmd/load.c \
 	runtime/cmd/plan.c \
 	runtime/cmd/plan_json.c \

@@ -2,9 +2,7 @@
 /* train.c - `disttrain train FILE`: joins the world and trains */
 #include "config.h"
 
-#include <omp.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,12 +12,11 @@
 #include <unistd.h>
 
 #include "algo/trainer.h"
-#include "algo/world.h"
-#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/join.h"
 #include "contract/contract.h"
 #include "launch/launch.h"
 #include "report/report.h"
@@ -57,67 +54,6 @@ static bool stop_asked(void)
     sigset_t set;
     stop_signals(&set);
     return sigtimedwait(&set, NULL, &now) > 0;
-}
-
-/* Without OMP_NUM_THREADS, uses this rank's share of the CPUs it may run on. */
-static void choose_threads(const struct dt_launch *launch)
-{
-    cpu_set_t cpus;
-    if (getenv("OMP_NUM_THREADS") ||
-        sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
-        return;
-    int share = CPU_COUNT(&cpus) / dt_launch_local_size(launch);
-    omp_set_num_threads(share > 1 ? share : 1);
-}
-
-/* Opens the device that run.device names, with a stream for all work. */
-static const struct dt_backend *open_hardware(const struct dt_conf *conf,
-                                              const struct dt_launch *launch,
-                                              struct dt_exec *exec,
-                                              struct dt_error *err)
-{
-    static const char *const names[] = {
-        [DT_CONF_AUTO_DEVICE] = "auto",
-        [DT_CONF_CPU] = "cpu",
-        [DT_CONF_CUDA] = "cuda",
-    };
-    const struct dt_backend_options options = {
-        .local_rank = dt_launch_local_rank(launch),
-        .deterministic = conf->run.deterministic,
-        .tf32 = conf->precision.tf32,
-        .attention = conf->model.attention,
-    };
-    char note[512];
-    const struct dt_backend *backend = dt_backend_open(
-        names[conf->run.device], &options, note, sizeof(note), err);
-    if (!backend)
-        return NULL;
-    if (note[0])
-        dt_log(dt_launch_rank(launch) == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "cmd",
-               "%s", note);
-    *exec = (struct dt_exec){backend->device, backend->ops, NULL};
-    if (backend->device->stream_create(&exec->stream, err) < 0)
-        return NULL;
-    return backend;
-}
-
-static struct dt_comm *connect_ranks(const struct dt_conf *conf,
-                                     const struct dt_backend *backend,
-                                     struct dt_stream *stream,
-                                     struct dt_launch *launch,
-                                     struct dt_error *err)
-{
-    const struct dt_comm_world world = dt_world_of(launch);
-    const struct dt_comm_options options = {
-        .interface = conf->distributed.interface,
-        .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
-        .deterministic = conf->run.deterministic,
-        .stream = stream,
-    };
-    if (conf->run.device == DT_CONF_AUTO_DEVICE && world.size > 1 &&
-        dt_backend_agree(backend, &world, options.timeout_ms, err) < 0)
-        return NULL;
-    return dt_backend_connect(backend, &world, &options, err);
 }
 
 /* Prints all problems of the file, on one rank only. */
@@ -174,10 +110,11 @@ static int train(const struct dt_conf *conf, struct dt_launch *launch)
     struct dt_error err;
     dt_log_init(dt_launch_rank(launch), (enum dt_log_level)conf->logging.level);
     dt_fault_rank(dt_launch_rank(launch));
-    choose_threads(launch);
-    const struct dt_backend *backend = open_hardware(conf, launch, &exec, &err);
+    dt_join_threads(launch);
+    const struct dt_backend *backend =
+        dt_join_hardware(conf, launch, &exec, &err);
     struct dt_comm *comm =
-        backend ? connect_ranks(conf, backend, exec.stream, launch, &err)
+        backend ? dt_join_ranks(conf, backend, exec.stream, launch, &err)
                 : NULL;
     if (!comm || dt_trainer_run(conf, &exec, comm, dt_launch_local_size(launch),
                                 stop_asked, &err) < 0)

@@ -2,6 +2,12 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/forecast/cost.c \
 	runtime/forecast/cost.h \
+	runtime/forecast/measure.c \
+	runtime/forecast/measure.h \
+	runtime/forecast/measure_impl.h \
+	runtime/forecast/measure_links.c \
+	runtime/forecast/measure_passes.c \
+	runtime/forecast/measure_watch.c \
 	runtime/forecast/rates.c \
 	runtime/forecast/rates.h \
 	runtime/forecast/timeline.c \

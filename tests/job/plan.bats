@@ -122,3 +122,43 @@ END
     [[ $output == *$'\nddp '*" too much"$'\nzero1 '*"  <- auto"* ]]
     [[ $output == *"by the number of parameters alone: zero2 "* ]]
 }
+
+@test "doctor --rates measures what plan reads, and adds to what is there" {
+    local network
+    config shapes "$SMALL"
+    run dt_srun -N2 --mpi=pmix "$DT_BUILDDIR/disttrain" doctor --rates rates \
+        shapes.yaml
+    echo "$output"
+    ((status == 0))
+    grep -Eq '^network: [0-9.e+]+ GB/s$' rates
+    run -1 grep '^node:' rates
+    run -0 "$DT_BUILDDIR/disttrain" plan --nodes 2 --rates rates shapes.yaml
+    [[ $output == *$'\nrates: rates\n'* ]]
+    network=$(grep '^network: ' rates)
+    run -65 "$DT_BUILDDIR/disttrain" plan --ntasks-per-node 2 --rates rates \
+        shapes.yaml
+    [[ $output == *"rates has no rate 'node', which this job needs"* ]]
+
+    run dt_srun -N1 -n2 --mpi=pmix "$DT_BUILDDIR/disttrain" doctor \
+        --rates rates shapes.yaml
+    echo "$output"
+    ((status == 0))
+    grep -q '^ranks_per_node: 2$' rates
+    grep -Eq '^node: [0-9.e+]+ GB/s$' rates
+    [[ $(grep '^network: ' rates) == "$network" ]]
+    run -0 "$DT_BUILDDIR/disttrain" plan --nodes 2 --ntasks-per-node 2 \
+        --rates rates shapes.yaml
+}
+
+@test "doctor --rates does not write over a file that it cannot read" {
+    config shapes "$SMALL"
+    echo "not rates" >mine
+    run dt_srun -N1 --mpi=pmix "$DT_BUILDDIR/disttrain" doctor --rates mine \
+        shapes.yaml
+    echo "$output"
+    ((status == 65))
+    [[ $output == *"mine:1:1: expected 'name: number unit', got 'not'"* ]]
+    [[ $(<mine) == "not rates" ]]
+    run -64 "$DT_BUILDDIR/disttrain" doctor --drive /tmp
+    [[ $output == "disttrain doctor: --drive needs --rates"* ]]
+}

@@ -42,7 +42,7 @@ layers() {
             layer("model", "base ops tensor")
             layer("optim", "base ops tensor")
             layer("parallel", "base comm ops tensor")
-            layer("forecast", "base model parallel tensor")
+            layer("forecast", "base comm model optim parallel tensor")
             layer("report", "base")
             layer("console", "base contract")
             layer("doctor", "base launch")
@@ -52,7 +52,7 @@ layers() {
             layer("algo", "base ckpt comm conf data forecast launch model " \
                 "ops optim parallel report tokenizer weights")
             layer("cmd", "algo backend base comm conf console contract data " \
-                "doctor launch model ops report rollout slurm tensor " \
+                "doctor forecast launch model ops report rollout slurm tensor " \
                 "tokenizer weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")

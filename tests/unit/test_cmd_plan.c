@@ -358,6 +358,25 @@ static void a_file_may_say_only_what_differs(void **state)
     unlink("rates");
 }
 
+/* What is written is read again, to the digits that are written. */
+static void rates_are_read_as_they_are_written(void **state)
+{
+    struct dt_rates rates, again;
+    struct dt_error err;
+    const char *names;
+    (void)state;
+    assert_true(dt_rates_known("h100", &rates, &names));
+    FILE *file = fopen("rates", "w");
+    dt_rates_print(&rates, file);
+    fclose(file);
+    assert_int_equal(dt_rates_load("rates", &again, &err), 0);
+    assert_true(again.gpu && again.measured);
+    assert_int_equal(again.ranks_per_node, 8);
+    for (int i = 0; i < DT_RATES; i++)
+        assert_true(fabs(again.of[i] / rates.of[i] - 1) < 1e-3);
+    unlink("rates");
+}
+
 /* Two ranks of a node share what one was measured with; a GPU is no one
  * else's.
  */
@@ -407,6 +426,7 @@ int main(void)
         cmocka_unit_test(mistakes_of_the_file_are_found),
         cmocka_unit_test(every_mistake_in_rates_has_its_place),
         cmocka_unit_test(a_file_may_say_only_what_differs),
+        cmocka_unit_test(rates_are_read_as_they_are_written),
         cmocka_unit_test(ranks_share_cpus_and_not_gpus),
         cmocka_unit_test(workspaces_of_gpus_are_known_without_one),
     };

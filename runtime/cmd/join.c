@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join.c - a rank's hardware and its connection to the others */
+#include "config.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "algo/world.h"
+#include "base/log.h"
+#include "cmd/join.h"
+
+void dt_join_threads(const struct dt_launch *launch)
+{
+    cpu_set_t cpus;
+    if (getenv("OMP_NUM_THREADS") ||
+        sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
+        return;
+    int share = CPU_COUNT(&cpus) / dt_launch_local_size(launch);
+    omp_set_num_threads(share > 1 ? share : 1);
+}
+
+const struct dt_backend *dt_join_hardware(const struct dt_conf *conf,
+                                          const struct dt_launch *launch,
+                                          struct dt_exec *exec,
+                                          struct dt_error *err)
+{
+    static const char *const names[] = {
+        [DT_CONF_AUTO_DEVICE] = "auto",
+        [DT_CONF_CPU] = "cpu",
+        [DT_CONF_CUDA] = "cuda",
+    };
+    const struct dt_backend_options options = {
+        .local_rank = dt_launch_local_rank(launch),
+        .deterministic = conf->run.deterministic,
+        .tf32 = conf->precision.tf32,
+        .attention = conf->model.attention,
+    };
+    char note[512];
+    const struct dt_backend *backend = dt_backend_open(
+        names[conf->run.device], &options, note, sizeof(note), err);
+    if (!backend)
+        return NULL;
+    if (note[0])
+        dt_log(dt_launch_rank(launch) == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "cmd",
+               "%s", note);
+    *exec = (struct dt_exec){backend->device, backend->ops, NULL};
+    if (backend->device->stream_create(&exec->stream, err) < 0)
+        return NULL;
+    return backend;
+}
+
+struct dt_comm *dt_join_ranks(const struct dt_conf *conf,
+                              const struct dt_backend *backend,
+                              struct dt_stream *stream,
+                              struct dt_launch *launch, struct dt_error *err)
+{
+    const struct dt_comm_world world = dt_world_of(launch);
+    const struct dt_comm_options options = {
+        .interface = conf->distributed.interface,
+        .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
+        .deterministic = conf->run.deterministic,
+        .stream = stream,
+    };
+    if (conf->run.device == DT_CONF_AUTO_DEVICE && world.size > 1 &&
+        dt_backend_agree(backend, &world, options.timeout_ms, err) < 0)
+        return NULL;
+    return dt_backend_connect(backend, &world, &options, err);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join.h - a rank's hardware and its connection to the others */
+#ifndef DT_CMD_JOIN_H
+#define DT_CMD_JOIN_H
+
+#include "backend/backend.h"
+#include "conf/conf.h"
+#include "launch/launch.h"
+
+/* Without OMP_NUM_THREADS, uses this rank's share of the CPUs it may run on. */
+void dt_join_threads(const struct dt_launch *launch);
+
+/* Opens the device that run.device names, with a stream for all work. NULL and
+ * err: as dt_backend_open, EX_OSERR.
+ */
+const struct dt_backend *dt_join_hardware(const struct dt_conf *conf,
+                                          const struct dt_launch *launch,
+                                          struct dt_exec *exec,
+                                          struct dt_error *err);
+
+/* The communicator of all ranks. NULL and err: as dt_backend_connect. */
+struct dt_comm *dt_join_ranks(const struct dt_conf *conf,
+                              const struct dt_backend *backend,
+                              struct dt_stream *stream,
+                              struct dt_launch *launch, struct dt_error *err);
+
+#endif /* DT_CMD_JOIN_H */
