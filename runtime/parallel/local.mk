@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/parallel/create.c \
+	runtime/parallel/find.c \
 	runtime/parallel/gather.c \
 	runtime/parallel/impl.h \
 	runtime/parallel/memory.c \
