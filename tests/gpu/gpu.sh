@@ -16,4 +16,5 @@ check "operations" "$build/tests/ops/test_ops" cuda
 for test in dropout gradients logits sft; do
     check "models: $test" "$build/tests/parity/test_model_$test"
 done
+check "offload" "$build/tests/parity/test_offload"
 echo "1..$count"

@@ -7,7 +7,8 @@ gpu_programs = \
 	tests/parity/test_model_dropout \
 	tests/parity/test_model_gradients \
 	tests/parity/test_model_logits \
-	tests/parity/test_model_sft
+	tests/parity/test_model_sft \
+	tests/parity/test_offload
 
 EXTRA_PROGRAMS += tests/gpu/test_device tests/gpu/fake_driver.so
 gpu_tests = \

@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	tests/parity/test_model_gradients \
 	tests/parity/test_model_logits \
 	tests/parity/test_model_sft \
+	tests/parity/test_offload \
 	tests/parity/test_preference_losses \
 	tests/parity/test_preference_runs \
 	tests/parity/test_schedules \
@@ -31,12 +32,17 @@ tests_parity_test_model_logits_SOURCES = \
 tests_parity_test_model_sft_SOURCES = \
 	tests/parity/test_model_sft.c $(parity_learner) $(parity_common) \
 	tests/unit/world.c tests/unit/world.h
+tests_parity_test_offload_SOURCES = \
+	tests/parity/test_offload.c $(parity_learner) $(parity_common)
 tests_parity_test_zero_SOURCES = \
 	tests/parity/test_zero.c $(parity_learner) $(parity_common) \
 	tests/unit/world.c tests/unit/world.h
 
 tests_parity_test_preference_runs_SOURCES = \
 	tests/parity/test_preference_runs.c tests/unit/world.c tests/unit/world.h
+# The same with the module for GPUs on the CPU.
+TESTS += tests/parity/simt_offload.sh
+EXTRA_DIST += tests/parity/simt_offload.sh
 
 # Against the reference library itself, where there is one.
 noinst_PROGRAMS += tests/parity/logits_probe

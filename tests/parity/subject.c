@@ -21,10 +21,16 @@ static void must(bool done, const struct dt_error *err)
         fail_msg("%s", err->text);
 }
 
+static struct dt_backend_options backend_options;
+
+void subject_deterministic(void)
+{
+    backend_options.deterministic = true;
+}
+
 const struct dt_exec *subject_exec(void)
 {
     static struct dt_exec exec;
-    const struct dt_backend_options options = {0};
     const char *name = getenv("DT_TEST_DEVICE");
     struct dt_error err;
     if (exec.ops)
@@ -34,7 +40,7 @@ const struct dt_exec *subject_exec(void)
         return &exec;
     }
     const struct dt_backend *backend =
-        dt_backend_open(name, &options, NULL, 0, &err);
+        dt_backend_open(name, &backend_options, NULL, 0, &err);
     must(backend, &err);
     exec = (struct dt_exec){backend->device, backend->ops, NULL};
     must(exec.device->stream_create(&exec.stream, &err) == 0, &err);

@@ -13,6 +13,9 @@
  */
 const struct dt_exec *subject_exec(void);
 
+/* Before the first use of that: it has the same bits in every run. */
+void subject_deterministic(void);
+
 struct subject {
     const struct dt_model_config *config; /* not owned */
     struct dt_model_options options;
