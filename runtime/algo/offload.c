@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include "algo/offload.h"
-#include "algo/plan.h"
 #include "base/log.h"
 
 /* Bytes a second of a GPU's link in each direction, and of a node's memory. */
@@ -105,18 +104,21 @@ static void note_traffic(const struct dt_run *run, const struct dt_offload *o,
            where[o->compute], o->tile, from, (double)bytes->nvme / 1e6);
 }
 
-void dt_run_offload_note(const struct dt_run *run)
+void dt_run_offload_note(const struct dt_run *run,
+                         const struct dt_parallel_options *options)
 {
     const struct dt_conf *conf = &run->conf;
-    const struct dt_parallel_options options =
-        dt_run_parallel_options(run, run->compute);
-    const struct dt_offload *o = &options.offload;
+    const struct dt_offload *o = &options->offload;
     const struct dt_parallel_bytes bytes =
-        dt_parallel_plan(run->layout, run->world, &options);
+        dt_parallel_plan(run->layout, run->world, options);
     if (run->exec.device->is_host &&
         conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_CPU)
         note(run, "distributed.offload_optimizer.device: cpu has no effect: "
                   "on the CPU all state is in host memory, and nothing moves");
+    if (run->exec.device->is_host &&
+        conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD)
+        note(run, "model.gradient_checkpointing: offload is true here: on the "
+                  "CPU all activations are in host memory");
     if (conf->distributed.aio.threads > 1 && bytes.nvme > 0)
         note(run, "distributed.aio.threads has no effect: io_uring keeps "
                   "distributed.aio.queue_depth requests under way from one");

@@ -16,7 +16,10 @@
 struct dt_offload dt_run_offload(const struct dt_run *run,
                                  enum dt_strategy strategy);
 
-/* Logs, on rank 0, where state is kept, and which keys have no effect. */
-void dt_run_offload_note(const struct dt_run *run);
+/* Logs, on rank 0, where state is kept, as `options` say, and which keys have
+ * no effect.
+ */
+void dt_run_offload_note(const struct dt_run *run,
+                         const struct dt_parallel_options *options);
 
 #endif /* DT_ALGO_OFFLOAD_H */

@@ -196,7 +196,7 @@ static int allocate_run(struct dt_run *run,
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
                emulated);
     run->compute = options->compute;
-    dt_run_offload_note(run);
+    dt_run_offload_note(run, &parallel);
     run->parallel =
         dt_parallel_create(run->layout, run->comm, &run->exec, &parallel, err);
     if (!run->parallel)
@@ -321,8 +321,9 @@ static void print_banner(struct dt_run *run)
 }
 
 /* Refuses what conf/ reads and this engine does not do. */
-static int refuse_unbuilt(const struct dt_conf *conf, struct dt_error *err)
+static int refuse_unbuilt(const struct dt_run *run, struct dt_error *err)
 {
+    const struct dt_conf *conf = &run->conf;
     const struct {
         const char *key;
         bool wanted;
@@ -337,7 +338,8 @@ static int refuse_unbuilt(const struct dt_conf *conf, struct dt_error *err)
         {"distributed.reduce_each_micro_step",
          conf->distributed.reduce_each_micro_step == DT_CONF_TRUE},
         {"model.gradient_checkpointing",
-         conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD},
+         conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD &&
+             !run->exec.device->is_host},
     };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (keys[i].wanted)
@@ -356,7 +358,7 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
             conf, run->exec.device->is_host ? DT_CONF_CPU : DT_CONF_CUDA, err) <
             0 ||
         dt_conf_resolve_batch(conf, run->world, err) < 0 ||
-        refuse_unbuilt(conf, err) < 0)
+        refuse_unbuilt(run, err) < 0)
         return -1;
     run->B = (size_t)conf->training.per_device_batch_size;
     run->eval_B = conf->training.per_device_eval_batch_size > 0

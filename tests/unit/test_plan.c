@@ -253,6 +253,70 @@ static void a_strategy_that_fits_is_offered(void **state)
     run.world = 1;
 }
 
+/* Sizes with which tiles are small against the state. */
+static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
+{
+    struct dt_model_config small = run.model_config;
+    struct dt_layout *layout = run.layout;
+    struct dt_model_options little = options;
+    char want[160];
+    (void)state;
+    run.model_config.n_embd = 1024;
+    run.model_config.n_inner = 4096;
+    run.layout = dt_model_layout(&run.model_config, 1, &err);
+    assert_non_null(run.layout);
+    run.conf.distributed.strategy = DT_CONF_ZERO1;
+    run.B = run.eval_B = little.B = 1;
+    little.compute = DT_BF16;
+    little.recompute = true;
+    struct dt_plan none = dt_plan_make(&run, &little);
+    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NVME;
+    struct dt_plan nvme = dt_plan_make(&run, &little);
+    size_t count = run.layout->count, total = dt_plan_total(&nvme);
+    assert_int_equal(nvme.master, 0);
+    assert_int_equal(nvme.optimizer, 0);
+    assert_true(nvme.nvme >= 12 * count && nvme.nvme < 12 * count + (1 << 20));
+    assert_int_equal(nvme.host, 0); /* the host is the device */
+    size_t tile = 4 * (count / 32), page = (size_t)2 << 20; /* 1/32 of all */
+    assert_int_equal(nvme.tiles, 4 * 3 * ((tile + page - 1) / page * page));
+    assert_int_equal(dt_plan_total(&none) - total, 12 * count - nvme.tiles);
+    /* cpu moves nothing here */
+    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
+    struct dt_plan cpu = dt_plan_make(&run, &little);
+    assert_int_equal(dt_plan_total(&cpu), dt_plan_total(&none));
+    assert_int_equal(cpu.host + cpu.nvme, 0);
+
+    run.conf.distributed.strategy = DT_CONF_DDP;
+    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NONE;
+    err = (struct dt_error){0};
+    assert_int_equal(dt_plan_check(&run, &little, total, 1, &err), -1);
+    snprintf(want, sizeof(want),
+             "what would fit: distributed.offload_optimizer.device: nvme with "
+             "distributed.strategy: zero1 (%.1f MB)",
+             (double)total / 1e6);
+    if (!strstr(err.text, want))
+        fail_msg("%s", err.text);
+    dt_layout_destroy(run.layout);
+    run.layout = layout;
+    run.model_config = small;
+    run.conf = *plain;
+    run.B = run.eval_B = ROWS;
+}
+
+/* Offload is not for ddp, and that of weights for zero3 alone. */
+static void auto_is_a_strategy_that_can_offload(void **state)
+{
+    (void)state;
+    run.conf.distributed.strategy = DT_CONF_AUTO_STRATEGY;
+    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NVME;
+    assert_int_equal(dt_plan_choose(&run, &options, SIZE_MAX, 1),
+                     DT_CONF_ZERO1);
+    run.conf.distributed.offload_param.device = DT_CONF_OFFLOAD_CPU;
+    assert_int_equal(dt_plan_choose(&run, &options, SIZE_MAX, 1),
+                     DT_CONF_ZERO3);
+    run.conf = *plain;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +331,8 @@ int main(void)
         cmocka_unit_test(a_smaller_model_is_the_last_offer),
         cmocka_unit_test(auto_is_the_first_strategy_that_fits),
         cmocka_unit_test(a_strategy_that_fits_is_offered),
+        cmocka_unit_test(offload_is_counted_and_offered_when_nothing_less_fits),
+        cmocka_unit_test(auto_is_a_strategy_that_can_offload),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);
 }

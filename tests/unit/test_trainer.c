@@ -438,7 +438,6 @@ static void keys_that_the_engine_does_not_know_end_the_run(void **state)
         "distributed.reduction: two_level\n",
         "distributed.reduce_between_nodes: int8\n",
         "distributed.reduce_each_micro_step: true\n",
-        "model.gradient_checkpointing: offload\n",
     };
     (void)state;
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
