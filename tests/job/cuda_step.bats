@@ -99,6 +99,34 @@ need_faults() {
     done
 }
 
+@test "offloaded state has the same bits, wherever AdamW computes" {
+    local name file
+    local base=("run.deterministic: true" "precision: {compute: bf16}"
+        "checkpoint: {strategy: no}")
+    config none "${base[@]}" "distributed.strategy: zero3"
+    config streamed "${base[@]}" "distributed.strategy: zero2" \
+        "offload_optimizer: {device: cpu, compute: device}"
+    config here "${base[@]}" "distributed.strategy: zero3" \
+        "offload_optimizer: {device: cpu, compute: host}" \
+        "offload_param: {device: cpu}"
+    config drive "${base[@]}" "distributed.strategy: zero1" \
+        "offload_optimizer: {device: nvme, path: $WORK, compute: device}"
+    run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain=none.yaml
+    for name in streamed here drive; do
+        run dt_srun -N2 --ntasks-per-node=2 --disttrain="$name.yaml"
+        if [[ $name == drive && $output == *"direct I/O"* ]]; then
+            continue # no file system here has it
+        fi
+        echo "$output"
+        ((status == 0))
+        [[ $output == *"offload: AdamW computes on the "* ]]
+        diff <(losses none) <(losses "$name")
+        for file in none.out/checkpoints/latest/*.safetensors; do
+            cmp "$file" "$name${file#none}"
+        done
+    done
+}
+
 @test "with a 16-bit reduce dtype too, up to rounding" {
     config one "precision: {compute: bf16}"
     config two "precision: {compute: bf16, reduce_dtype: bf16}"
