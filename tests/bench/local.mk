@@ -3,7 +3,7 @@
 # Benchmarks are made and run by hand: make tests/bench/ops and so on
 
 EXTRA_PROGRAMS += tests/bench/adamw tests/bench/gemm tests/bench/ops \
-	tests/bench/swap tests/bench/tokenize
+	tests/bench/swap tests/bench/tiles tests/bench/tokenize
 tests_bench_gemm_SOURCES = tests/bench/gemm.c tests/bench/roof.c \
 	tests/bench/roof.h
 tests_bench_ops_SOURCES = tests/bench/ops.c tests/bench/roof.c \

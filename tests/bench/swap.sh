@@ -4,10 +4,11 @@
 #
 # Usage: swap.sh [--rounds N] DIRECTORY [TILES [MIB [BUFFERS [DEPTH]]]]
 #
-# Each round runs swap (`make tests/bench/swap`) and fio with requests of the
-# same size and number, on a file of the same size in the same directory that
-# is written once before. `update` is of reads and writes in turns. The ratio is
-# the median of those of the rounds.
+# Each round runs swap and tiles (`make tests/bench/swap tests/bench/tiles`) and
+# fio with requests of the same size and number, on a file of the same size in
+# the same directory that is written once before. `update` is of reads and writes
+# in turns, `optimizer` the same with AdamW on the CPU between them. The ratio
+# is the median of those of the rounds.
 
 set -euo pipefail
 
@@ -37,10 +38,12 @@ fio_rate() {
 
 for ((round = 0; round < rounds; round++)); do
     "$builddir/tests/bench/swap" "$@" >>"$work"
+    "$builddir/tests/bench/tiles" "$@" >>"$work"
     {
         fio_rate write write
         fio_rate read read
         fio_rate update rw
+        fio_rate optimizer rw
     } >>"$work"
 done
 
@@ -58,8 +61,8 @@ awk '
     END {
         print "| what | rounds | swap GB/s | fio GB/s | ratio |"
         print "|---|---|---|---|---|"
-        split("write read update", names, " ")
-        for (k = 1; k <= 3; k++) {
+        split("write read update optimizer", names, " ")
+        for (k = 1; k <= 4; k++) {
             name = names[k]
             n = count[name]
             for (i = 1; i <= n; i++) {

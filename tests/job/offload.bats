@@ -147,9 +147,9 @@ fails() {
     on_nvme sound zero2
     run -0 train sound
     fails swap.read:rank=2:step=4:error \
-        "cannot read*bytes at offset*(tile*Input/output error"
+        "cannot read*bytes at offset*tile*Input/output error"
     fails swap.write:rank=2:step=4:error \
-        "cannot write*bytes at offset*(tile*Input/output error"
+        "cannot write*bytes at offset*tile*Input/output error"
     fails swap.space:rank=2:step=4:error "No space left on device"
     fails swap.flip:rank=2:step=4:error "damaged:*bytes at offset"
 }
