@@ -20,6 +20,7 @@ EXTRA_DIST += \
 	tests/bench/gpu_step.sh \
 	tests/bench/llmc_gpt2.py \
 	tests/bench/overhead.sh \
+	tests/bench/plan.sh \
 	tests/bench/stamp.c \
 	tests/bench/startup.sh \
 	tests/bench/step.sh \
