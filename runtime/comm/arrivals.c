@@ -8,6 +8,8 @@
 
 #include "comm/arrivals.h"
 
+enum { SAY_MS = 1000 };
+
 /* Each announcement has a slot of its own, below that of the last words. */
 static uint64_t slot_of(uint64_t number)
 {
@@ -111,12 +113,36 @@ void dt_arrivals_announce(struct dt_arrivals *arrivals, uint64_t place,
         arrivals->announced = place;
 }
 
+int dt_arrivals_silence_ms(int timeout_ms)
+{
+    return timeout_ms / 4 < SAY_MS ? timeout_ms / 4 : SAY_MS;
+}
+
+/* The earliest place where a rank was last seen to wait; UINT64_MAX: alone. */
+static uint64_t earliest(const struct dt_arrivals *arrivals)
+{
+    uint64_t place = UINT64_MAX;
+    for (int r = 0; r < arrivals->peers->size; r++)
+        if (r != arrivals->peers->rank &&
+            arrivals->ranks[r].latest.place < place)
+            place = arrivals->ranks[r].latest.place;
+    return place;
+}
+
+bool dt_arrivals_any_missing(struct dt_arrivals *arrivals, uint64_t place)
+{
+    dt_arrivals_receive(arrivals, place);
+    return earliest(arrivals) < place;
+}
+
 int dt_arrivals_missing(struct dt_arrivals *arrivals, uint64_t place,
-                        const char *what, int timeout_ms, struct dt_error *err)
+                        const char *what, bool in_group, int timeout_ms,
+                        struct dt_error *err)
 {
     const struct dt_peers *p = arrivals->peers;
     int first = -1, count = 0;
     dt_arrivals_receive(arrivals, place);
+    uint64_t latest_to_blame = in_group ? earliest(arrivals) : UINT64_MAX;
     for (int r = 0; r < p->size; r++) {
         const struct dt_arrival *latest = &arrivals->ranks[r].latest;
         if (r == p->rank || latest->place > place)
@@ -127,6 +153,8 @@ int dt_arrivals_missing(struct dt_arrivals *arrivals, uint64_t place,
                                       latest->what);
             continue;
         }
+        if (latest->place > latest_to_blame)
+            continue;
         if (count++ == 0)
             first = r;
     }

@@ -3,8 +3,9 @@
  * arrivals.h - which ranks have come to an operation, and which have not; for
  * comm/ only
  *
- * An operation between GPUs does not say whose part is missing. So a rank that
- * has waited for a while announces to all others the operation in which it
+ * An operation between GPUs does not say whose part is missing, and in one of a
+ * group whoever is late may wait for a rank outside of it. So a rank that has
+ * waited for a while announces to all others the operation in which it
  * waits, and they answer as soon as they wait in it as well. A rank that has
  * announced nothing when the time is over is the one to blame. Operations are
  * counted from 1, on every rank alike. All functions belong to the thread of
@@ -54,9 +55,18 @@ void dt_arrivals_announce(struct dt_arrivals *arrivals, uint64_t place,
                           const char *what);
 
 /* The error for an operation that did not end within `timeout_ms`: which rank
- * has not come to it, or does something else instead. Always -1.
+ * has not come to it, or does something else instead. In an operation of a
+ * group whoever is missing may himself wait for others: so it names the ranks
+ * that were seen to wait longest ago, or never. Always -1.
  */
 int dt_arrivals_missing(struct dt_arrivals *arrivals, uint64_t place,
-                        const char *what, int timeout_ms, struct dt_error *err);
+                        const char *what, bool in_group, int timeout_ms,
+                        struct dt_error *err);
+
+/* Whether dt_arrivals_missing would name a rank. */
+bool dt_arrivals_any_missing(struct dt_arrivals *arrivals, uint64_t place);
+
+/* How long a rank waits before it announces where. */
+int dt_arrivals_silence_ms(int timeout_ms);
 
 #endif /* DT_COMM_ARRIVALS_H */

@@ -96,6 +96,8 @@ static void gloo_destroy(struct dt_comm *comm, const struct dt_error *why)
     g->why = why;
     atomic_store(&g->peers.leaving, true);
     dt_queue_destroy(g->queue);
+    if (g->peers.transport)
+        dt_transport_close(g->peers.transport);
     dt_messages_fini(&g->messages);
     dt_peers_fini(&g->peers);
     free(g);
@@ -121,7 +123,8 @@ struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,
     g->base = (struct dt_comm){
         .backend = &gloo_backend, .rank = world->rank, .size = world->size};
     g->messages.peers = &g->peers;
-    if (dt_peers_init(&g->peers, world, options, err) == 0)
+    if (dt_peers_init(&g->peers, world, options, err) == 0 &&
+        dt_arrivals_init(&g->messages.arrivals, &g->peers, err) == 0)
         g->queue = dt_queue_create(gloo_run, gloo_leave, g, err);
     if (!g->queue) {
         dt_error_prefix(err, "comm/gloo: rank %d on %s", world->rank,

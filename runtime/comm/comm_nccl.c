@@ -29,6 +29,7 @@ static int begin_operation(struct dt_nccl_queue *queue, const struct dt_op *op,
         dt_nccl_queue_finish(queue, n - DT_NCCL_QUEUE_SLOTS, err) < 0)
         return -1;
     dt_op_describe(op, slot->what, sizeof(slot->what));
+    slot->in_group = op->on->world;
     queue->state = DT_NCCL_STARTING;
     if (dt_nccl_queue_watch(queue, err) < 0)
         return -1;
@@ -300,6 +301,7 @@ static int nccl_group(struct dt_comm *comm, struct dt_comm *group,
         return -1;
     snprintf(slot->what, sizeof(slot->what), "connecting a group of %d GPUs",
              group->size);
+    slot->in_group = true;
     queue->state = DT_NCCL_STARTING;
     group->own = dt_nccl_split(queue->nccl, group->ranks[0], group->rank,
                                group->rank, group->size, err);

@@ -34,6 +34,7 @@ struct dt_nccl_operation {
     cudaEvent_t ready; /* the operation may begin */
     cudaEvent_t done;
     char what[64]; /* "all_reduce(1024 x f32)" */
+    bool in_group;
 };
 
 struct dt_nccl_queue {

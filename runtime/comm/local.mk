@@ -11,6 +11,8 @@ if HAVE_GLOO
 runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/address.c \
 	runtime/comm/address.h \
+	runtime/comm/arrivals.c \
+	runtime/comm/arrivals.h \
 	runtime/comm/comm_gloo.c \
 	runtime/comm/compat/gloo/common/memory.h \
 	runtime/comm/direct.c \

@@ -4,7 +4,10 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "comm/messages.h"
+
+enum { SLICE_MS = 100 }; /* how often a waiting rank looks at all the others */
 
 void *dt_messages_workspace(struct dt_messages *m, size_t bytes,
                             struct dt_error *err)
@@ -32,6 +35,7 @@ int dt_messages_post(struct dt_messages *m, const struct dt_op *op,
                     what * UINT64_C(0x9e3779b97f4a7c15) >> 52 << 36 |
                     (uint64_t)phase << 32 | (chunk & 0xffffffff);
     struct dt_message *message;
+    m->op = op;
     peer = dt_comm_world_rank(op->on, peer);
     if (m->count == m->capacity) {
         size_t capacity = m->capacity * 2 + 64;
@@ -55,13 +59,51 @@ int dt_messages_post(struct dt_messages *m, const struct dt_op *op,
                          bytes, err);
 }
 
+/* The error for a peer that did not answer in time: its own fault, or that of a
+ * rank for which it waits.
+ */
+static int blame_late(struct dt_messages *m, int peer, const char *what,
+                      struct dt_error *err)
+{
+    int timeout_ms = m->peers->timeout_ms;
+    if (m->op->on->world && dt_arrivals_any_missing(&m->arrivals, m->sequence))
+        return dt_arrivals_missing(&m->arrivals, m->sequence, what, true,
+                                   timeout_ms, err);
+    return dt_peers_about(m->peers, peer, err, " did not answer within %d ms",
+                          timeout_ms);
+}
+
+/* Waits for a message; after a while the others hear where this rank waits. */
+static int wait_message(struct dt_messages *m, const struct dt_message *message,
+                        struct dt_error *err)
+{
+    int timeout_ms = m->peers->timeout_ms, rc;
+    double begun = dt_clock_now(), left_ms;
+    char what[64];
+    for (;;) {
+        left_ms = timeout_ms - (dt_clock_now() - begun) * 1000;
+        rc = dt_peers_wait(
+            m->peers, message->buffer, message->direction, message->peer,
+            left_ms < SLICE_MS ? (int)left_ms + 1 : SLICE_MS, err);
+        if (rc != 0)
+            return rc < 0 ? -1 : 0;
+        left_ms = timeout_ms - (dt_clock_now() - begun) * 1000;
+        if (timeout_ms - left_ms < dt_arrivals_silence_ms(timeout_ms))
+            continue;
+        dt_op_describe(m->op, what, sizeof(what));
+        dt_arrivals_receive(&m->arrivals, m->sequence);
+        dt_arrivals_announce(&m->arrivals, m->sequence, what);
+        if (left_ms <= 0)
+            return blame_late(m, message->peer, what, err);
+    }
+}
+
 int dt_messages_finish(struct dt_messages *m, size_t id, struct dt_error *err)
 {
     struct dt_message *message = &m->list[id];
     if (!message->buffer)
         return 0;
-    if (dt_peers_wait(m->peers, message->buffer, message->direction,
-                      message->peer, err) < 0)
+    if (wait_message(m, message, err) < 0)
         return -1;
     dt_transport_buffer_destroy(message->buffer);
     message->buffer = NULL;
@@ -81,6 +123,7 @@ void dt_messages_fini(struct dt_messages *m)
 {
     for (size_t i = 0; i < m->count; i++)
         dt_transport_buffer_destroy(m->list[i].buffer);
+    dt_arrivals_fini(&m->arrivals);
     free(m->list);
     free(m->workspace);
 }

@@ -8,6 +8,7 @@
 #ifndef DT_COMM_MESSAGES_H
 #define DT_COMM_MESSAGES_H
 
+#include "comm/arrivals.h"
 #include "comm/impl.h"
 #include "comm/peers.h"
 
@@ -19,9 +20,11 @@ struct dt_message {
 
 struct dt_messages {
     struct dt_peers *peers;
+    struct dt_arrivals arrivals;
     uint64_t sequence; /* number of the present operation, the same on all */
     void *workspace;   /* kept between operations */
     size_t workspace_bytes;
+    const struct dt_op *op;  /* the present one, once it has messages */
     struct dt_message *list; /* of the present operation */
     size_t count, capacity;
 };
@@ -41,23 +44,26 @@ enum dt_phase {
 void *dt_messages_workspace(struct dt_messages *messages, size_t bytes,
                             struct dt_error *err);
 
-/* Posts a message between `data` and `peer`, a rank of op->on. The number under which both sides
- * know it is made of the operation, its place in the order of operations,
- * `phase` and `chunk`: peers that are out of step never take one message for
- * another. *id (NULL is fine) is for finish. -1: EX_UNAVAILABLE or EX_OSERR.
+/* Posts a message between `data` and `peer`, a rank of op->on. The number under
+ * which both sides know it is made of the operation, its place in the order of
+ * operations, `phase` and `chunk`: peers that are out of step never take one
+ * message for another. *id (NULL is fine) is for finish. -1: EX_UNAVAILABLE or
+ * EX_OSERR.
  */
 int dt_messages_post(struct dt_messages *messages, const struct dt_op *op,
                      enum dt_direction direction, int peer, enum dt_phase phase,
                      size_t chunk, void *data, size_t bytes, size_t *id,
                      struct dt_error *err);
 
-/* Waits for one message, or for all that are not finished. -1: EX_UNAVAILABLE.
+/* Waits for one message, or for all that are not finished. -1: EX_UNAVAILABLE:
+ * a rank is lost, or one that is waited for did not answer in time.
  */
 int dt_messages_finish(struct dt_messages *messages, size_t id,
                        struct dt_error *err);
 int dt_messages_finish_all(struct dt_messages *messages, struct dt_error *err);
 
-/* Frees the workspace, after the transport is closed. Zeroed is fine. */
+/* Frees workspace and arrivals, after the transport is closed. Zeroed is fine.
+ */
 void dt_messages_fini(struct dt_messages *messages);
 
 #endif /* DT_COMM_MESSAGES_H */

@@ -7,7 +7,6 @@
 
 enum {
     LOOK_MS = 50,   /* how often a waiting rank looks at all the others */
-    SAY_MS = 1000,  /* after so long it says where it waits */
     HEAR_MS = 1000, /* for the watch to hear what NCCL knows already */
     ABORT_MS = 500, /* for NCCL to let go of the GPU */
     SPIN_US = 200,  /* most calls are through by then */
@@ -106,10 +105,11 @@ static int look_at_clock(struct dt_nccl_queue *queue, double now,
                          struct dt_error *err)
 {
     uint64_t place = queue->finished + 1;
-    const char *what = operation_of(queue, place)->what;
+    const struct dt_nccl_operation *operation = operation_of(queue, place);
+    const char *what = operation->what;
     double waited_ms = (now - queue->since) * 1000;
     int timeout_ms = queue->peers.timeout_ms;
-    int say_ms = timeout_ms / 4 < SAY_MS ? timeout_ms / 4 : SAY_MS;
+    int say_ms = dt_arrivals_silence_ms(timeout_ms);
     bool others = dt_arrivals_receive(&queue->arrivals, place);
     if (queue->since == 0)
         return 0;
@@ -118,8 +118,8 @@ static int look_at_clock(struct dt_nccl_queue *queue, double now,
     if (others || waited_ms >= say_ms)
         dt_arrivals_announce(&queue->arrivals, place, what);
     if (waited_ms >= timeout_ms)
-        return dt_arrivals_missing(&queue->arrivals, place, what, timeout_ms,
-                                   err);
+        return dt_arrivals_missing(&queue->arrivals, place, what,
+                                   operation->in_group, timeout_ms, err);
     return 0;
 }
 

@@ -12,7 +12,6 @@
 #include "comm/peers.h"
 
 enum {
-    SLICE_MS = 100,    /* how often a waiting rank looks at all the others */
     FAREWELL_MS = 300, /* for last words to get out */
 };
 
@@ -113,27 +112,19 @@ int dt_peers_post(struct dt_peers *p, struct dt_transport_buffer *buffer,
 }
 
 int dt_peers_wait(struct dt_peers *p, struct dt_transport_buffer *buffer,
-                  enum dt_direction direction, int peer, struct dt_error *err)
+                  enum dt_direction direction, int peer, int ms,
+                  struct dt_error *err)
 {
-    double deadline = dt_clock_now() + p->timeout_ms / 1000.0;
     struct dt_error why;
-    for (;;) {
-        double left_ms = (deadline - dt_clock_now()) * 1000;
-        int slice = left_ms < SLICE_MS ? (int)left_ms + 1 : SLICE_MS;
-        int rc = dt_transport_buffer_wait(buffer, direction, slice, &why);
-        if (rc == 1)
-            return 0;
-        if (rc == -1)
-            return blame(p, peer, &why, err);
-        if (atomic_load(&p->leaving))
-            return dt_peers_about(p, p->rank, err,
-                                  " has exited in the middle of it");
-        if (dt_peers_look(p, err) < 0)
-            return -1;
-        if (dt_clock_now() >= deadline)
-            return dt_peers_about(p, peer, err, " did not answer within %d ms",
-                                  p->timeout_ms);
-    }
+    int rc = dt_transport_buffer_wait(buffer, direction, ms, &why);
+    if (rc == 1)
+        return 1;
+    if (rc == -1)
+        return blame(p, peer, &why, err);
+    if (atomic_load(&p->leaving))
+        return dt_peers_about(p, p->rank, err,
+                              " has exited in the middle of it");
+    return dt_peers_look(p, err);
 }
 
 void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)

@@ -51,11 +51,12 @@ int dt_peers_post(struct dt_peers *peers, struct dt_transport_buffer *buffer,
                   enum dt_direction direction, int peer, uint64_t slot,
                   size_t offset, size_t bytes, struct dt_error *err);
 
-/* Waits for the end of one message with `peer`. -1: any rank is lost, `peer`
- * did not answer in time, or this rank is leaving.
+/* Waits up to `ms` for the end of one message with `peer`: 1, or 0 if it has
+ * not ended. -1: any rank is lost, or this rank is leaving.
  */
 int dt_peers_wait(struct dt_peers *peers, struct dt_transport_buffer *buffer,
-                  enum dt_direction direction, int peer, struct dt_error *err);
+                  enum dt_direction direction, int peer, int ms,
+                  struct dt_error *err);
 
 /* Has a rank failed, or is its process or host gone? -1: which, and why. For a
  * backend whose operations are not messages of the transport.

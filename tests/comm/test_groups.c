@@ -18,6 +18,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "scene.h"
 #include "tensor.h"
 
@@ -268,9 +269,7 @@ static int reduce_once(struct actor *a, struct dt_comm *comm)
     return rc;
 }
 
-/* The odd rank is killed, or sleeps; ranks that are not in its groups wait for
- * those that wait for it.
- */
+/* The odd rank is killed. One rank has no group in common with it. */
 static void act_lost(struct actor *a)
 {
     struct rank *r = &a->rank;
@@ -312,12 +311,55 @@ static void a_lost_rank_is_named_by_its_place_in_the_world(void **state)
     check_lost(2);
 }
 
+/* The odd rank does not answer until the others have given up; they wait for
+ * each other, too.
+ */
+static void act_hung(struct actor *a)
+{
+    struct rank *r = &a->rank;
+    struct place at = place_of(r, 2);
+    struct dt_comm *node = node_group(r, at, &a->seen->first);
+    struct dt_comm *rail = node ? rail_group(r, at, &a->seen->first) : NULL;
+    a->seen->rc = rail ? 0 : -1;
+    for (int k = 0; k < 20 && a->seen->rc == 0; k++) {
+        for (int i = 0; k == 11 && r->rank == a->odd && i < r->size; i++)
+            while (i != a->odd && *(volatile int *)&a->all[i].rc == 0)
+                dt_clock_sleep(0.05);
+        /* the one who waits for it starts late, so those who wait for him have
+         * waited longer
+         */
+        if (r->rank == (a->odd ^ 1) && k == 11)
+            dt_clock_sleep(1);
+        a->seen->rc = reduce_once(a, k % 2 ? rail : node);
+    }
+}
+
+static void a_rank_for_which_others_wait_is_named(void **state)
+{
+    struct scene scene = {.act = act_hung, .timeout_ms = 3000};
+    (void)state;
+    if (hardware()->most_ranks < 4)
+        skip();
+    for (int odd = 1; odd < 4; odd++) {
+        char text[64];
+        snprintf(text, sizeof(text),
+                 ": rank %d on h%d did not answer within 3000 ms", odd, odd);
+        scene.odd = odd;
+        play(&scene, 4, -1);
+        for (int r = 0; r < 4; r++) {
+            assert_int_equal(scene.seen[r].rc, -1);
+            assert_text(&scene.seen[r].first, text);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_made_in_the_order_of_the_group),
         cmocka_unit_test(groups_and_the_world_share_one_order),
         cmocka_unit_test(a_lost_rank_is_named_by_its_place_in_the_world),
+        cmocka_unit_test(a_rank_for_which_others_wait_is_named),
     };
     return cmocka_run_group_tests_name("comm groups", tests, NULL, NULL);
 }
