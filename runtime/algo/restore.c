@@ -199,8 +199,8 @@ static int read_part(const struct dt_run *run, const struct source *source,
                      enum dt_owned kind, size_t u, struct dt_view unit,
                      struct dt_view to, struct dt_error *err)
 {
-    struct dt_range part =
-        dt_layout_part(run->layout, u, run->rank, run->world);
+    struct dt_range part = dt_layout_part(
+        run->layout, u, dt_parallel_index(run->parallel), run->world);
     if (kind != DT_OWNED_MASTER || source->master)
         return dt_parts_read(source->parts, kind, part, to, err);
     bool is_new = source->new_head && u + 1 == run->layout->unit_count;

@@ -145,7 +145,7 @@ static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
                                     i % units);
     if (parts)
         tensors = dt_parts_list(
-            run->layout, run->rank, run->world,
+            run->layout, dt_parallel_index(run->parallel), run->world,
             dt_run_stored_type(run) == DT_F32 ? DT_OWNED_M : DT_OWNED_MASTER,
             DT_OWNED_GRADS, parts, &count, err);
     else

@@ -218,10 +218,13 @@ static int begin(struct dt_clock *clock, struct dt_error *err)
 {
     const struct dt_timeline_options *options = clock->options;
     const struct dt_layout *layout = options->layout;
+    const struct dt_kept kept = dt_kept_of(options->parallel, options->world);
     size_t units = layout->unit_count;
     clock->layout = layout;
     clock->version = 1;
-    clock->whole = dt_whole_of(options->parallel->strategy);
+    clock->whole.weights = kept.weights == DT_WHOLE;
+    clock->whole.gradients = !kept.grads_pass_slots;
+    clock->whole.optimizer = kept.state == DT_WHOLE;
     clock->hybrid =
         !clock->whole.gradients && options->shard_size < options->world;
     int inner = clock->hybrid        ? options->shard_size

@@ -23,7 +23,9 @@ struct dt_timeline_sum {
 struct dt_clock {
     const struct dt_timeline_options *options;
     const struct dt_layout *layout;
-    struct dt_whole whole;
+    struct {
+        bool weights, gradients, optimizer;
+    } whole; /* what a rank keeps whole between passes */
     struct dt_traffic_group inner, outer; /* outer of one rank: there is none */
     bool hybrid;
     double parts; /* of a unit: a rank's gradients and slots have one */

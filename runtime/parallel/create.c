@@ -39,12 +39,14 @@ static int allocate_weights(struct dt_parallel *p, const struct dt_sizes *sizes,
     if (allocate(p, sizes->weights, p->options.compute, "weights",
                  &p->weights_buf, &p->weights, err) < 0 ||
         allocate(p, sizes->master, DT_F32, "fp32 weights", &p->master_buf,
-                 master, err) < 0)
+                 master, err) < 0 ||
+        allocate(p, sizes->shares, p->options.compute, "a share of weights",
+                 &p->shares_buf, &p->shares, err) < 0)
         return -1;
     if (sizes->master == 0 && sizes->state_tiles.arrays < DT_OWNED_GRADS)
         *master = p->weights;
     size_t count = p->layout->unit_count;
-    if (!p->whole.weights) {
+    if (p->kept.weights != DT_WHOLE) {
         if (dt_slots_init(&p->weights_slots, p->layout, p->options.prefetch,
                           err) < 0)
             return -1;
@@ -52,7 +54,9 @@ static int allocate_weights(struct dt_parallel *p, const struct dt_sizes *sizes,
         p->weights_at = slot_views(p->layout, &p->weights_slots, p->weights);
     }
     p->places = calloc(count, sizeof(*p->places));
-    return p->places && (p->whole.weights || p->weights_at)
+    p->share_places = calloc(p->layout->unit_count, sizeof(*p->share_places));
+    return p->places && p->share_places &&
+                   (p->kept.weights == DT_WHOLE || p->weights_at)
                ? 0
                : dt_error_set(err, EX_OSERR, "out of memory");
 }
@@ -66,7 +70,7 @@ static int allocate_grads(struct dt_parallel *p, const struct dt_sizes *sizes,
         allocate(p, sizes->grads_slots, DT_F32, "gradients of a few units",
                  &p->slots_buf, &slots, err) < 0)
         return -1;
-    if (p->whole.gradients)
+    if (!p->kept.grads_pass_slots)
         return 0;
     if (dt_slots_init(&p->grads_slots, p->layout, DT_GRADS_BLOCKS, err) < 0)
         return -1;
@@ -93,12 +97,12 @@ struct dt_parallel *dt_parallel_create(
     p->comm = comm;
     p->exec = *exec;
     p->options = *options;
-    p->whole = dt_whole_of(options->strategy);
-    p->rank = (size_t)dt_comm_rank(comm);
+    p->kept = dt_kept_of(options, world);
     p->world = (size_t)world;
     p->last = layout->unit_count - 1;
     p->version = 1;
-    if (allocate_weights(p, &sizes, err) == 0 &&
+    if (dt_levels_init(&p->levels, comm, options, err) == 0 &&
+        allocate_weights(p, &sizes, err) == 0 &&
         allocate_grads(p, &sizes, err) == 0 &&
         allocate(p, sizes.moments, DT_F32, "AdamW's m", &p->m_buf,
                  &p->kinds[DT_OWNED_M], err) == 0 &&
@@ -116,6 +120,7 @@ void dt_parallel_destroy(struct dt_parallel *p)
         return;
     dt_offload_fini(p);
     dt_buffer_destroy(p->weights_buf);
+    dt_buffer_destroy(p->shares_buf);
     dt_buffer_destroy(p->master_buf);
     dt_buffer_destroy(p->grads_buf);
     dt_buffer_destroy(p->slots_buf);
@@ -126,6 +131,7 @@ void dt_parallel_destroy(struct dt_parallel *p)
     free(p->weights_at);
     free(p->grads_at);
     free(p->places);
+    free(p->share_places);
     free(p->sums);
     free(p);
 }

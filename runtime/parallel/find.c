@@ -15,17 +15,23 @@ struct dt_places dt_parallel_grads(const struct dt_parallel *p)
                               .units = p->grads_at};
 }
 
-bool dt_owned_is_whole(const struct dt_parallel *p, enum dt_owned kind)
+enum dt_extent dt_owned_extent(const struct dt_parallel *p, enum dt_owned kind)
 {
     if (kind == DT_OWNED_GRADS)
-        return p->whole.gradients;
-    return p->whole.optimizer ||
-           (kind == DT_OWNED_MASTER && p->kinds[kind].buf == p->weights_buf);
+        return p->kept.grads;
+    return kind == DT_OWNED_MASTER && p->kinds[kind].buf == p->weights_buf
+               ? DT_WHOLE
+               : p->kept.state;
 }
 
 bool dt_owned_is_tiled(const struct dt_parallel *p, enum dt_owned kind)
 {
     return p->tile > 0 && kind >= p->first_tiled && kind < DT_OWNED_GRADS;
+}
+
+int dt_parallel_index(const struct dt_parallel *p)
+{
+    return (int)(p->levels.place * p->levels.groups + p->levels.turn);
 }
 
 size_t dt_part_first(const struct dt_parallel *p, size_t u)
@@ -34,10 +40,25 @@ size_t dt_part_first(const struct dt_parallel *p, size_t u)
     return p->layout->units[u].offset / p->world;
 }
 
-struct dt_view dt_unit_part(const struct dt_parallel *p, struct dt_view unit)
+struct dt_view dt_extent_unit(const struct dt_parallel *p, struct dt_view all,
+                              enum dt_extent extent, size_t u)
 {
-    size_t count = unit.count / p->world;
-    return dt_view_slice(unit, p->rank * count, count);
+    const struct dt_unit *unit = &p->layout->units[u];
+    const size_t parts[] = {
+        [DT_WHOLE] = 1, [DT_SHARE] = p->levels.size, [DT_OWN] = p->world};
+    return dt_view_slice(all, unit->offset / parts[extent],
+                         unit->count / parts[extent]);
+}
+
+struct dt_view dt_owned_unit(const struct dt_parallel *p, enum dt_owned kind,
+                             size_t u)
+{
+    return dt_extent_unit(p, p->kinds[kind], dt_owned_extent(p, kind), u);
+}
+
+struct dt_view dt_unit_share(const struct dt_parallel *p, size_t u)
+{
+    return dt_extent_unit(p, p->shares, DT_SHARE, u);
 }
 
 struct dt_view dt_unit_weights(const struct dt_parallel *p, size_t u)
@@ -55,16 +76,27 @@ struct dt_view dt_unit_grads(const struct dt_parallel *p, size_t u)
 struct dt_view dt_parallel_part(const struct dt_parallel *p, enum dt_owned kind,
                                 size_t u)
 {
-    const struct dt_unit *unit = &p->layout->units[u];
-    const size_t first = dt_part_first(p, u), count = unit->count / p->world;
-    struct dt_view all = p->kinds[kind];
     if (dt_owned_is_tiled(p, kind)) /* offload.c knows where these are */
         return (struct dt_view){
-            .offset = (size_t)kind * (p->layout->count / p->world) + first,
-            .count = count,
+            .offset = (size_t)kind * (p->layout->count / p->world) +
+                      dt_part_first(p, u),
+            .count = p->layout->units[u].count / p->world,
             .dtype = DT_F32,
         };
-    if (dt_owned_is_whole(p, kind))
-        return dt_unit_part(p, dt_view_slice(all, unit->offset, unit->count));
-    return dt_view_slice(all, first, count);
+    return dt_levels_cut(p, dt_owned_unit(p, kind, u), dt_owned_extent(p, kind),
+                         DT_OWN);
+}
+
+bool dt_rounds_weights(const struct dt_parallel *p)
+{
+    return p->kept.weights != DT_OWN &&
+           p->kinds[DT_OWNED_MASTER].buf != p->weights_buf;
+}
+
+struct dt_view dt_rounded_weights(const struct dt_parallel *p, size_t u)
+{
+    return p->kept.weights == DT_SHARE
+               ? dt_levels_cut(p, dt_unit_share(p, u), DT_SHARE, DT_OWN)
+               : dt_levels_cut(p, dt_unit_weights(p, u), DT_WHOLE,
+                               p->kept.state);
 }

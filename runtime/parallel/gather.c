@@ -9,18 +9,28 @@
 
 #include "parallel/impl.h"
 
-static struct dt_place *place_of(const struct dt_parallel *p, size_t u)
+static bool keeps_weights(const struct dt_parallel *p)
 {
-    return &p->places[p->whole.weights ? u : p->weights_slots.of[u]];
+    return p->kept.weights == DT_WHOLE;
 }
 
-static int wait_weights(struct dt_parallel *p, size_t u, struct dt_error *err)
+static struct dt_place *place_of(const struct dt_parallel *p, size_t u)
 {
-    struct dt_place *place = place_of(p, u);
+    return &p->places[keeps_weights(p) ? u : p->weights_slots.of[u]];
+}
+
+static int wait_place(struct dt_parallel *p, struct dt_place *place,
+                      struct dt_error *err)
+{
     if (!place->on_the_way)
         return 0;
     place->on_the_way = false;
     return dt_comm_wait(p->comm, place->ticket, err);
+}
+
+static int wait_weights(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    return wait_place(p, place_of(p, u), err);
 }
 
 /* Starts the gather of unit u; its own part is in place. */
@@ -28,28 +38,68 @@ static int start_gather(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     struct dt_place *place = place_of(p, u);
     place->on_the_way = true;
-    return dt_comm_all_gather(p->comm, dt_unit_weights(p, u), &place->ticket,
-                              err);
+    return dt_levels_gather(p, dt_unit_weights(p, u), &place->ticket, err);
+}
+
+/* --- shares, which groups gather once a step --- */
+
+/* Starts to bring together this rank's share of unit u, unless it is new. */
+static int fetch_share(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    struct dt_place *place = &p->share_places[u];
+    if (p->kept.weights != DT_SHARE || place->version == p->version)
+        return 0;
+    place->version = p->version;
+    place->on_the_way = true;
+    return dt_levels_gather_share(p, dt_unit_share(p, u), &place->ticket, err);
+}
+
+/* Fills the slot of unit u from shares. */
+static int gather_shares(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    struct dt_place *place = place_of(p, u);
+    struct dt_view unit = dt_unit_weights(p, u), share = dt_unit_share(p, u);
+    struct dt_view here = dt_levels_cut(p, unit, DT_WHOLE, DT_SHARE);
+    if (fetch_share(p, u, err) < 0 ||
+        wait_place(p, &p->share_places[u], err) < 0)
+        return -1;
+    if (p->exec.device->copy(
+            p->exec.stream, dt_view_data(here), dt_view_data(share),
+            share.count * dt_dtype_bytes(share.dtype), err) < 0)
+        return -1;
+    place->on_the_way = p->levels.group;
+    return dt_levels_gather_group(p, unit, &place->ticket, err);
+}
+
+/* --- slots --- */
+
+/* Queues this rank's part of unit u to its slot. */
+static int fill_own(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    struct dt_view own =
+        dt_levels_cut(p, dt_unit_weights(p, u), DT_WHOLE, DT_OWN);
+    if (p->weights_tiles)
+        return dt_tiles_get(p->weights_tiles, 0, dt_part_first(p, u), own.count,
+                            dt_view_data(own), err);
+    p->exec.ops->convert(p->exec.stream, own,
+                         dt_parallel_part(p, DT_OWNED_MASTER, u));
+    return 0;
 }
 
 /* Starts to fill the slot of unit u, if it does not hold it. */
 static int fill_slot(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     struct dt_place *place = place_of(p, u);
-    if (p->whole.weights || (place->unit == u && place->version == p->version))
+    if (keeps_weights(p) || (place->unit == u && place->version == p->version))
         return 0;
     if (wait_weights(p, u, err) < 0)
         return -1;
     place->unit = u;
     place->version = p->version;
-    struct dt_view own = dt_unit_part(p, dt_unit_weights(p, u));
-    if (p->shard.count > 0 || p->weights_tiles) {
-        if (dt_offload_weights(p, u, own, err) < 0)
-            return -1;
-    } else {
-        p->exec.ops->convert(p->exec.stream, own,
-                             dt_parallel_part(p, DT_OWNED_MASTER, u));
-    }
+    if (p->kept.weights == DT_SHARE)
+        return gather_shares(p, u, err);
+    if (fill_own(p, u, err) < 0)
+        return -1;
     return start_gather(p, u, err);
 }
 
@@ -71,7 +121,7 @@ int dt_weights_take(struct dt_parallel *p, size_t u, struct dt_error *err)
 int dt_weights_prefetch(struct dt_parallel *p, size_t u, size_t next,
                         struct dt_error *err)
 {
-    if (p->whole.weights || place_of(p, u) == place_of(p, next))
+    if (keeps_weights(p) || place_of(p, u) == place_of(p, next))
         return 0;
     return dt_weights_need(p, next, err);
 }
@@ -87,7 +137,10 @@ int dt_weights_expect(struct dt_parallel *p, size_t u, struct dt_error *err)
 
 int dt_parallel_forward(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
+    /* shares go one unit ahead of the gather that needs them */
     if (dt_weights_need(p, u, err) < 0 ||
+        (u < p->last && fetch_share(p, u + 1, err) < 0) ||
+        (u + 1 < p->last && fetch_share(p, u + 2, err) < 0) ||
         (u < p->last && dt_weights_prefetch(p, u, u + 1, err) < 0) ||
         (u + 1 < p->last && dt_weights_expect(p, u + 2, err) < 0))
         return -1;
@@ -96,8 +149,8 @@ int dt_parallel_forward(struct dt_parallel *p, size_t u, struct dt_error *err)
 
 int dt_weights_publish(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
-    return p->whole.weights && !p->whole.optimizer ? start_gather(p, u, err)
-                                                   : 0;
+    return keeps_weights(p) && p->kept.state == DT_OWN ? start_gather(p, u, err)
+                                                       : 0;
 }
 
 /* --- loading and saving --- */
@@ -106,13 +159,10 @@ int dt_weights_publish(struct dt_parallel *p, size_t u, struct dt_error *err)
 static int gather_kind(struct dt_parallel *p, enum dt_owned kind, size_t u,
                        struct dt_error *err)
 {
-    const struct dt_unit *unit = &p->layout->units[u];
     dt_ticket_t ticket;
-    if (!dt_owned_is_whole(p, kind))
+    if (dt_owned_extent(p, kind) != DT_WHOLE)
         return 0;
-    if (dt_comm_all_gather(
-            p->comm, dt_view_slice(p->kinds[kind], unit->offset, unit->count),
-            &ticket, err) < 0)
+    if (dt_levels_gather(p, dt_owned_unit(p, kind, u), &ticket, err) < 0)
         return -1;
     return dt_comm_wait(p->comm, ticket, err);
 }
@@ -121,17 +171,13 @@ static int gather_kind(struct dt_parallel *p, enum dt_owned kind, size_t u,
 static int round_master(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     struct dt_view master = dt_parallel_part(p, DT_OWNED_MASTER, u);
-    struct dt_view unit = dt_unit_weights(p, u);
     if (!master.buf)
         return dt_offload_round(p, u, err);
-    if (!p->whole.weights || master.buf == p->weights_buf)
+    if (!dt_rounds_weights(p))
         return 0;
-    if (p->whole.optimizer)
-        master = dt_view_slice(p->kinds[DT_OWNED_MASTER],
-                               p->layout->units[u].offset, unit.count);
-    else
-        unit = dt_unit_part(p, unit);
-    p->exec.ops->convert(p->exec.stream, unit, master);
+    if (p->kept.state == DT_WHOLE)
+        master = dt_owned_unit(p, DT_OWNED_MASTER, u);
+    p->exec.ops->convert(p->exec.stream, dt_rounded_weights(p, u), master);
     return 0;
 }
 
@@ -144,7 +190,7 @@ int dt_parallel_loaded(struct dt_parallel *p, size_t u, struct dt_error *err)
             return -1;
     if (round_master(p, u, err) < 0 || dt_weights_publish(p, u, err) < 0)
         return -1;
-    return p->whole.weights ? wait_weights(p, u, err) : 0;
+    return keeps_weights(p) ? wait_weights(p, u, err) : 0;
 }
 
 /* The fp32 weights of unit u, in the place of its gradients. */
@@ -153,9 +199,10 @@ static int gather_master(struct dt_parallel *p, size_t u, struct dt_view *unit,
 {
     dt_ticket_t ticket;
     *unit = dt_unit_grads(p, u);
+    struct dt_view own = dt_levels_cut(p, *unit, DT_WHOLE, DT_OWN);
     if (dt_parallel_get(p, dt_parallel_part(p, DT_OWNED_MASTER, u),
-                        dt_view_data(dt_unit_part(p, *unit)), err) < 0 ||
-        dt_comm_all_gather(p->comm, *unit, &ticket, err) < 0)
+                        dt_view_data(own), err) < 0 ||
+        dt_levels_gather(p, *unit, &ticket, err) < 0)
         return -1;
     return dt_comm_wait(p->comm, ticket, err);
 }
@@ -163,16 +210,14 @@ static int gather_master(struct dt_parallel *p, size_t u, struct dt_view *unit,
 int dt_parallel_gather(struct dt_parallel *p, size_t u, bool master,
                        struct dt_view *unit, struct dt_error *err)
 {
-    const struct dt_unit *range = &p->layout->units[u];
     if (!master || p->options.compute == DT_F32) {
         *unit = dt_unit_weights(p, u);
         if (fill_slot(p, u, err) < 0)
             return -1;
         return wait_weights(p, u, err);
     }
-    if (!p->whole.optimizer)
+    if (p->kept.state == DT_OWN)
         return gather_master(p, u, unit, err);
-    *unit =
-        dt_view_slice(p->kinds[DT_OWNED_MASTER], range->offset, range->count);
+    *unit = dt_owned_unit(p, DT_OWNED_MASTER, u);
     return 0;
 }

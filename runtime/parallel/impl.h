@@ -19,6 +19,15 @@ struct dt_sum {
     dt_ticket_t ticket;
     bool open;
     bool first; /* of the step: replaces the gradients of the step before */
+    bool final; /* of the step: what is kept is then summed over groups */
+};
+
+/* The ranks among which sums are made first, and those over which then. */
+struct dt_levels {
+    struct dt_comm *group;  /* NULL: groups of one rank */
+    struct dt_comm *across; /* the same place in all groups; NULL: one group */
+    size_t size, groups;    /* ranks of a group; groups */
+    size_t place, turn;     /* of this rank in its group; of its group */
 };
 
 /* The updates of a step. A piece is what one is of: elements of the parts, or
@@ -38,26 +47,27 @@ struct dt_parallel {
     struct dt_comm *comm;
     struct dt_exec exec;
     struct dt_parallel_options options;
-    struct dt_whole whole;
-    size_t rank, world, last; /* the last unit */
+    struct dt_kept kept;
+    struct dt_levels levels;
+    size_t world, last; /* the last unit */
 
-    struct dt_buffer *weights_buf, *master_buf, *grads_buf, *slots_buf;
-    struct dt_buffer *m_buf, *v_buf;
+    struct dt_buffer *weights_buf, *shares_buf, *master_buf, *grads_buf;
+    struct dt_buffer *slots_buf, *m_buf, *v_buf;
     struct dt_view weights; /* flat or slots */
+    struct dt_view shares;  /* weights of this rank's shares, or nothing */
     struct dt_view kinds[DT_OWNED_COUNT];
     struct dt_slots weights_slots, grads_slots; /* if not whole */
     struct dt_view *weights_at, *grads_at;      /* (unit_count), if in slots */
-    struct dt_place *places; /* (unit_count) or one for each slot */
-    struct dt_sum *sums;     /* one for each slot */
-    uint64_t version;        /* of the weights: counts updates, from 1 */
+    struct dt_place *places;       /* (unit_count) or one for each slot */
+    struct dt_place *share_places; /* (unit_count) if there are shares */
+    struct dt_sum *sums;           /* one for each slot */
+    uint64_t version;              /* of the weights: counts updates, from 1 */
 
     /* offload: of this rank's parts, one after another */
     size_t tile;               /* elements; 0: nothing is offloaded */
-    size_t kept;               /* elements whose state is on the device */
+    size_t resident;           /* elements whose state is on the device */
     enum dt_owned first_tiled; /* kinds from this one on are in tiles */
-    struct dt_tiles *state_tiles, *weights_tiles; /* or NULL */
-    struct dt_buffer *shard_buf;
-    struct dt_view shard; /* zero3, weights: count 0: rounded from master */
+    struct dt_tiles *state_tiles, *weights_tiles;  /* or NULL */
     struct dt_buffer staged_grads, staged_weights; /* AdamW on the host */
     struct dt_buffer scalars; /* of a step, where the host reads them */
     struct dt_event *decided;
@@ -69,10 +79,12 @@ struct dt_parallel {
     bool reducing;
 };
 
-/* Whether this rank holds all of a kind, not only its parts, and whether some
+/* How much this rank holds of a kind, what it holds of unit u, and whether some
  * of it is in tiles.
  */
-bool dt_owned_is_whole(const struct dt_parallel *p, enum dt_owned kind);
+enum dt_extent dt_owned_extent(const struct dt_parallel *p, enum dt_owned kind);
+struct dt_view dt_owned_unit(const struct dt_parallel *p, enum dt_owned kind,
+                             size_t u);
 bool dt_owned_is_tiled(const struct dt_parallel *p, enum dt_owned kind);
 
 /* Where this rank's part of unit u begins among its parts. */
@@ -90,18 +102,59 @@ void dt_offload_fini(struct dt_parallel *p);
  */
 int dt_offload_round(struct dt_parallel *p, size_t u, struct dt_error *err);
 
-/* offload.c: queues this rank's part of the weights of unit u to `to`, from
- * where zero3 keeps it.
- */
-int dt_offload_weights(struct dt_parallel *p, size_t u, struct dt_view to,
-                       struct dt_error *err);
+/* Unit u in a buffer that has `extent` of every unit. */
+struct dt_view dt_extent_unit(const struct dt_parallel *p, struct dt_view all,
+                              enum dt_extent extent, size_t u);
 
-/* Where all of unit u is for the time of its pass, and this rank's part of a
- * unit.
+/* Whether an update rounds the master to weights that this rank keeps on the
+ * device, and where those of unit u are: its part, or in ddp all.
  */
+bool dt_rounds_weights(const struct dt_parallel *p);
+struct dt_view dt_rounded_weights(const struct dt_parallel *p, size_t u);
+
+/* This rank's share of the weights of unit u; needs p->shares. */
+struct dt_view dt_unit_share(const struct dt_parallel *p, size_t u);
+
+/* Where all of unit u is for the time of its pass. */
 struct dt_view dt_unit_weights(const struct dt_parallel *p, size_t u);
 struct dt_view dt_unit_grads(const struct dt_parallel *p, size_t u);
-struct dt_view dt_unit_part(const struct dt_parallel *p, struct dt_view unit);
+
+/* --- levels.c: of a unit, or of several as one --- */
+
+/* Makes the groups that the options want. -1: as dt_comm_group. */
+int dt_levels_init(struct dt_levels *levels, struct dt_comm *comm,
+                   const struct dt_parallel_options *options,
+                   struct dt_error *err);
+
+/* The smaller extent `to` within a view of extent `from`. */
+struct dt_view dt_levels_cut(const struct dt_parallel *p, struct dt_view view,
+                             enum dt_extent from, enum dt_extent to);
+
+/* Start sums of a whole view: this rank's share is then that of its group, or
+ * its own part that of the world.
+ */
+int dt_levels_sum_share(struct dt_parallel *p, struct dt_view whole,
+                        dt_ticket_t *ticket, struct dt_error *err);
+int dt_levels_sum_own(struct dt_parallel *p, struct dt_view whole,
+                      dt_ticket_t *ticket, struct dt_error *err);
+
+/* Starts the sum over groups of a share, in this rank's own part of it. Needs
+ * several groups.
+ */
+int dt_levels_sum_across(struct dt_parallel *p, struct dt_view share,
+                         dt_ticket_t *ticket, struct dt_error *err);
+
+/* Start to bring together: a share from own parts, if there are several groups;
+ * a whole view from shares; and from own parts.
+ */
+int dt_levels_gather_share(struct dt_parallel *p, struct dt_view share,
+                           dt_ticket_t *ticket, struct dt_error *err);
+int dt_levels_gather_group(struct dt_parallel *p, struct dt_view whole,
+                           dt_ticket_t *ticket, struct dt_error *err);
+int dt_levels_gather(struct dt_parallel *p, struct dt_view whole,
+                     dt_ticket_t *ticket, struct dt_error *err);
+
+/* --- gather.c --- */
 
 /* Starts to fill the slot of unit u unless it is filled, and that of unit 0 if
  * u computes with it; the same for the unit after u, unless both have the same

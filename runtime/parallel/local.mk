@@ -4,6 +4,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/parallel/find.c \
 	runtime/parallel/gather.c \
 	runtime/parallel/impl.h \
+	runtime/parallel/levels.c \
 	runtime/parallel/memory.c \
 	runtime/parallel/memory.h \
 	runtime/parallel/offload.c \

@@ -7,15 +7,38 @@
 
 #include "parallel/memory.h"
 
-struct dt_whole dt_whole_of(enum dt_strategy strategy)
+/* Whether there are several groups of ranks. */
+static bool has_groups(const struct dt_parallel_options *options, int world)
 {
-    static const struct dt_whole whole[] = {
-        [DT_DDP] = {.weights = true, .gradients = true, .optimizer = true},
-        [DT_ZERO1] = {.weights = true, .gradients = true},
-        [DT_ZERO2] = {.weights = true},
-        [DT_ZERO3] = {0},
+    assert(options->group >= 0);
+    assert(options->group == 0 || world % options->group == 0);
+    return options->group > 0 && options->group < world;
+}
+
+/* Whether the fp32 weights are not on the device, but those that are rounded
+ * from them are.
+ */
+static bool rounds_apart(const struct dt_parallel_options *options)
+{
+    const struct dt_offload *o = &options->offload;
+    return o->state != DT_TIER_DEVICE && o->ratio > 0 &&
+           o->weights == DT_TIER_DEVICE && options->compute != DT_F32;
+}
+
+struct dt_kept dt_kept_of(const struct dt_parallel_options *options, int world)
+{
+    bool ddp = options->strategy == DT_DDP;
+    bool each = options->when == DT_WHEN_AUTO ? options->strategy >= DT_ZERO2
+                                              : options->when == DT_WHEN_EACH;
+    enum dt_extent part =
+        options->hybrid && has_groups(options, world) ? DT_SHARE : DT_OWN;
+    enum dt_extent weights = rounds_apart(options) ? DT_SHARE : part;
+    return (struct dt_kept){
+        .weights = options->strategy == DT_ZERO3 ? weights : DT_WHOLE,
+        .grads = ddp || !each ? DT_WHOLE : part,
+        .state = ddp ? DT_WHOLE : DT_OWN,
+        .grads_pass_slots = each,
     };
-    return whole[strategy];
 }
 
 /* --- slots --- */
@@ -118,11 +141,12 @@ static size_t resident(const struct dt_offload *o,
 
 /* Moves what is offloaded from the buffers to tiles. */
 static void offload(struct dt_sizes *sizes, size_t part,
-                    const struct dt_parallel_options *options)
+                    const struct dt_parallel_options *options,
+                    enum dt_extent weights)
 {
     const struct dt_offload *o = &options->offload;
-    const bool mixed = options->compute != DT_F32;
-    const bool slots = !dt_whole_of(options->strategy).weights;
+    const bool weights_too =
+        weights != DT_WHOLE && o->weights != DT_TIER_DEVICE;
     if (o->state == DT_TIER_DEVICE)
         return;
     struct dt_tiles_options tiles = tiles_of(o, o->state, part);
@@ -132,22 +156,21 @@ static void offload(struct dt_sizes *sizes, size_t part,
     assert(options->strategy != DT_DDP);
     sizes->tile = tiles.tile;
     sizes->moments = kept;
-    /* weights that the model computes with are the master */
-    bool has_master = mixed || (slots && o->weights != DT_TIER_DEVICE);
+    /* the master is the only fp32 copy that stays if nothing is rounded */
+    bool has_master =
+        options->compute != DT_F32 || weights == DT_SHARE || weights_too;
     if (has_master)
         sizes->master = kept;
     tiles.arrays = has_master ? 3 : 2;
     tiles.count = part - kept;
     tiles.tile = tiles.tile < tiles.count ? tiles.tile : tiles.count;
     sizes->state_tiles = tiles;
-    if (slots && o->weights != DT_TIER_DEVICE) {
+    if (weights_too) {
         tiles = tiles_of(o, o->weights, part);
         tiles.arrays = 1;
         tiles.type = options->compute;
         tiles.path = o->weights_path;
         sizes->weights_tiles = tiles;
-    } else if (slots && mixed) {
-        sizes->shard = part;
     }
     bool file = o->state == DT_TIER_FILE || o->weights == DT_TIER_FILE;
     if (o->compute == DT_OFFLOAD_HOST)
@@ -160,18 +183,23 @@ static void offload(struct dt_sizes *sizes, size_t part,
 struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
                             const struct dt_parallel_options *options)
 {
-    struct dt_whole whole = dt_whole_of(options->strategy);
-    size_t all = layout->count, part = all / (size_t)world;
-    size_t optimizer = whole.optimizer ? all : part;
-    bool shared = whole.weights && options->compute == DT_F32;
+    const struct dt_kept kept = dt_kept_of(options, world);
+    size_t all = layout->count, ranks = (size_t)world;
+    size_t group = has_groups(options, world) ? (size_t)options->group : ranks;
+    const size_t of[] = {
+        [DT_WHOLE] = all, [DT_SHARE] = all / group, [DT_OWN] = all / ranks};
+    bool whole = kept.weights == DT_WHOLE;
+    bool same = whole && options->compute == DT_F32;
     struct dt_sizes sizes = {
-        .weights = whole.weights ? all : all_slots(layout, options->prefetch),
-        .master = shared ? 0 : optimizer,
-        .grads = whole.gradients ? all : part,
-        .grads_slots = whole.gradients ? 0 : all_slots(layout, DT_GRADS_BLOCKS),
-        .moments = optimizer,
+        .weights = whole ? all : all_slots(layout, options->prefetch),
+        .shares = kept.weights == DT_SHARE ? of[DT_SHARE] : 0,
+        .master = same ? 0 : of[kept.state],
+        .grads = of[kept.grads],
+        .grads_slots =
+            kept.grads_pass_slots ? all_slots(layout, DT_GRADS_BLOCKS) : 0,
+        .moments = of[kept.state],
     };
-    offload(&sizes, part, options);
+    offload(&sizes, all / ranks, options, kept.weights);
     return sizes;
 }
 
@@ -194,7 +222,7 @@ struct dt_parallel_bytes dt_parallel_plan(
     struct dt_sizes sizes = dt_sizes_of(layout, world, options);
     size_t compute = dt_dtype_bytes(options->compute);
     struct dt_parallel_bytes bytes = {
-        .weights = (sizes.weights + sizes.shard) * compute,
+        .weights = (sizes.weights + sizes.shares) * compute,
         .master = sizes.master * sizeof(float),
         .gradients = (sizes.grads + sizes.grads_slots) * sizeof(float),
         .moments = 2 * sizes.moments * sizeof(float),

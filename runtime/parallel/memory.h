@@ -33,6 +33,13 @@ struct dt_offload {
     unsigned queue_depth;
 };
 
+/* When gradients of several micro-batches are summed over ranks. */
+enum dt_when {
+    DT_WHEN_AUTO, /* each in zero2 and zero3, which save memory only then */
+    DT_WHEN_EACH, /* after each micro-batch: gradients pass through slots */
+    DT_WHEN_LAST, /* once a step: gradients stay whole until then */
+};
+
 struct dt_parallel_options {
     enum dt_strategy strategy;
     enum dt_dtype compute; /* of the weights that the model reads */
@@ -40,12 +47,20 @@ struct dt_parallel_options {
     size_t bucket_bytes;   /* ddp: neighboring units are summed together up to
                               this size */
     size_t prefetch;       /* zero3: slots for blocks, at least 2 */
+    enum dt_when when;
+    /* Sums over ranks are made in groups of this many ranks, then over groups.
+     * It divides the world; 0 or the world: in one level.
+     */
+    int group;
+    const int *order; /* (world) the ranks, group by group; NULL: 0 and up */
+    bool hybrid;      /* weights and gradients are divided over a group, not
+                         over all: each group has all of them */
     struct dt_offload offload; /* all zero: none */
 };
 
 /* What a rank holds, in bytes. */
 struct dt_parallel_bytes {
-    size_t weights; /* in the compute type, or slots for them */
+    size_t weights; /* in the compute type, slots, or both */
     size_t master;  /* fp32; 0 if the model computes with it */
     size_t gradients;
     size_t moments;
@@ -63,13 +78,24 @@ struct dt_parallel_bytes dt_parallel_plan(
 
 /* --- for parallel/ only --- */
 
-/* What a strategy keeps whole on every rank; of the rest, this rank's parts. */
-struct dt_whole {
-    bool weights, gradients, optimizer;
+/* How much of a unit a rank has. */
+enum dt_extent {
+    DT_WHOLE,
+    DT_SHARE, /* of its group: the first of S parts for its first rank .. */
+    DT_OWN, /* the part that this rank updates: the first of M parts of a share
+               for the first group .. */
 };
 
-/* Of a strategy. */
-struct dt_whole dt_whole_of(enum dt_strategy strategy);
+/* What a rank keeps between passes. */
+struct dt_kept {
+    enum dt_extent weights; /* DT_OWN: none but the fp32 ones, or in tiles */
+    enum dt_extent grads;   /* summed so far */
+    enum dt_extent state;   /* fp32 weights and moments */
+    bool grads_pass_slots;  /* the model writes gradients to slots */
+};
+
+/* Of options in a world of this size. */
+struct dt_kept dt_kept_of(const struct dt_parallel_options *options, int world);
 
 /* Slots that units share: one for the first and the last unit (two if they are
  * tied, as both are then in use at once), the others for blocks in turn.
@@ -93,10 +119,9 @@ enum { DT_GRADS_BLOCKS = 2 }; /* blocks with a slot for gradients */
 /* The elements of each buffer of a rank; 0: none. */
 struct dt_sizes {
     size_t weights; /* flat or slots, in the compute type */
-    size_t shard;   /* parts, in the compute type: zero3 whose fp32 weights are
-                       offloaded */
+    size_t shares;  /* of a group's weights, in the compute type */
     size_t master;  /* flat or parts; with offload, those that stay */
-    size_t grads;   /* flat or parts */
+    size_t grads;   /* flat, shares or parts */
     size_t grads_slots;
     size_t moments; /* flat or parts, of m and of v; with offload, those that
                        stay */

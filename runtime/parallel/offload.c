@@ -46,19 +46,6 @@ static int init_staging(struct dt_parallel *p, const struct dt_sizes *sizes,
     return p->exec.device->event_create(&p->decided, err);
 }
 
-static int init_shard(struct dt_parallel *p, size_t count, struct dt_error *err)
-{
-    if (count == 0)
-        return 0;
-    p->shard_buf = dt_buffer_create(p->exec.device,
-                                    count * dt_dtype_bytes(p->options.compute),
-                                    "this rank's weights", err);
-    if (!p->shard_buf)
-        return -1;
-    p->shard = dt_view_of(p->shard_buf, p->options.compute);
-    return 0;
-}
-
 int dt_offload_init(struct dt_parallel *p, const struct dt_sizes *sizes,
                     struct dt_error *err)
 {
@@ -66,13 +53,12 @@ int dt_offload_init(struct dt_parallel *p, const struct dt_sizes *sizes,
     if (state->arrays == 0)
         return 0;
     p->tile = sizes->tile;
-    p->kept = p->layout->count / p->world - state->count;
+    p->resident = p->layout->count / p->world - state->count;
     p->first_tiled = (enum dt_owned)(DT_OWNED_GRADS - state->arrays);
     if (init_tiles(p, state, &p->state_tiles, err) < 0 ||
         init_tiles(p, &sizes->weights_tiles, &p->weights_tiles, err) < 0)
         return -1;
-    return init_shard(p, sizes->shard, err) == 0 ? init_staging(p, sizes, err)
-                                                 : -1;
+    return init_staging(p, sizes, err);
 }
 
 void dt_offload_fini(struct dt_parallel *p)
@@ -86,7 +72,6 @@ void dt_offload_fini(struct dt_parallel *p)
         p->exec.device->event_destroy(p->decided);
     dt_tiles_destroy(p->state_tiles);
     dt_tiles_destroy(p->weights_tiles);
-    dt_buffer_destroy(p->shard_buf);
 }
 
 /* --- a part, wherever it is --- */
@@ -106,11 +91,11 @@ static struct place find_place(const struct dt_parallel *p, struct dt_view part)
     const size_t at = part.offset % all;
     if (part.buf)
         return (struct place){.view = part, .count = part.count};
-    if (at >= p->kept)
+    if (at >= p->resident)
         return (struct place){.array = (size_t)(kind - p->first_tiled),
-                              .first = at - p->kept,
+                              .first = at - p->resident,
                               .count = part.count};
-    size_t here = part.count < p->kept - at ? part.count : p->kept - at;
+    size_t here = part.count < p->resident - at ? part.count : p->resident - at;
     return (struct place){.view = dt_view_slice(p->kinds[kind], at, here),
                           .count = here};
 }
@@ -207,12 +192,11 @@ int dt_parallel_squares(struct dt_parallel *p, struct dt_view part,
 static int keep_weights(struct dt_parallel *p, size_t u, size_t at,
                         struct dt_view rounded, struct dt_error *err)
 {
-    struct dt_view to = dt_unit_part(p, dt_unit_weights(p, u));
+    struct dt_view to;
     if (p->weights_tiles)
         return dt_tiles_put(p->weights_tiles, 0, dt_part_first(p, u) + at,
                             rounded.count, dt_view_data(rounded), err);
-    if (!p->whole.weights)
-        to = dt_view_slice(p->shard, dt_part_first(p, u), to.count);
+    to = dt_rounded_weights(p, u);
     return p->exec.device->copy(
         p->exec.stream, dt_view_data(dt_view_slice(to, at, rounded.count)),
         dt_view_data(rounded), rounded.count * dt_dtype_bytes(rounded.dtype),
@@ -240,17 +224,4 @@ int dt_offload_round(struct dt_parallel *p, size_t u, struct dt_error *err)
             return -1;
     }
     return 0;
-}
-
-int dt_offload_weights(struct dt_parallel *p, size_t u, struct dt_view to,
-                       struct dt_error *err)
-{
-    const size_t first = dt_part_first(p, u);
-    if (p->weights_tiles)
-        return dt_tiles_get(p->weights_tiles, 0, first, to.count,
-                            dt_view_data(to), err);
-    return p->exec.device->copy(
-        p->exec.stream, dt_view_data(to),
-        dt_view_data(dt_view_slice(p->shard, first, to.count)),
-        to.count * dt_dtype_bytes(to.dtype), err);
 }

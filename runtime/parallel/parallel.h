@@ -10,14 +10,22 @@
  *   zero2     all        in slots    part
  *   zero3     in slots   in slots    part
  *
- * A rank owns part `rank` of every unit (dt_layout_part). What is in slots is
+ * A rank owns one part of every unit (dt_parallel_index). What is in slots is
  * there only for the time of a unit's pass: weights are gathered before it,
  * gradients summed into the owners' parts after it. Slots have fixed addresses:
  * block u always uses slot u mod k, so graphs stay valid.
  *
- * All strategies compute the same bits in the same world, as long as a step is
- * one micro-batch, or the strategies treat gradients alike: zero2 and zero3 add
- * micro-batches after the sum over ranks, ddp and zero1 before it.
+ * Where ranks come in groups, those of a node, sums are made in the group
+ * first, and then over groups, of what each rank has by then: few bytes between
+ * nodes. In a hybrid (Zhang et al., "MiCS", arXiv 2205.00119) a group also
+ * keeps all weights and gradients, divided over its ranks: passes gather within
+ * it, and only once a step, in front of the first pass, do groups exchange
+ * weights.
+ *
+ * All strategies compute the same bits in the same world and groups, as long as
+ * a step is one micro-batch, or the strategies treat gradients alike: zero2 and
+ * zero3 add micro-batches after the sum over ranks, in a hybrid over the group,
+ * ddp and zero1 before it, unless options.when says otherwise.
  *
  * Calls of one micro-batch, on all ranks in the same order, each before or
  * after the model's work of that unit is queued:
@@ -47,7 +55,8 @@
 struct dt_parallel;
 
 /* Everything is zero at first. Borrows layout, comm, paths and what exec points
- * to. NULL and err: EX_OSERR, or of files those of dt_swap_create.
+ * to. NULL and err: EX_OSERR, EX_UNAVAILABLE if a peer is lost while groups are
+ * made, or of files those of dt_swap_create.
  */
 struct dt_parallel *dt_parallel_create(
     const struct dt_layout *layout, struct dt_comm *comm,
@@ -116,9 +125,13 @@ enum dt_owned {
     DT_OWNED_COUNT
 };
 
-/* This rank's part of unit u (dt_layout_part). What is offloaded has no
- * address: its view, and slices of it, are without buffer, for the functions
- * below.
+/* Which part of every unit this rank owns, for dt_layout_part: its rank, or in
+ * groups that of rank l of group n, of M groups: l * M + n.
+ */
+int dt_parallel_index(const struct dt_parallel *parallel);
+
+/* This rank's part of unit u. What is offloaded has no address: its view, and
+ * slices of it, are without buffer, for the functions below.
  */
 struct dt_view dt_parallel_part(const struct dt_parallel *parallel,
                                 enum dt_owned kind, size_t u);

@@ -8,10 +8,26 @@ bool dt_parallel_begin(struct dt_parallel *p, size_t a, size_t count)
 {
     p->first = a == 0;
     p->final = a + 1 == count;
-    return p->whole.gradients && !p->first;
+    return !p->kept.grads_pass_slots && !p->first;
 }
 
-/* Takes the sum in a slot to the gradients of this rank's part. */
+/* The gradients of unit u that this rank keeps are those of its group, or in
+ * ddp of its share: sums them over groups, and in ddp brings all together.
+ */
+static int end_sums(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    struct dt_view kept = dt_owned_unit(p, DT_OWNED_GRADS, u);
+    struct dt_view share = dt_levels_cut(p, kept, p->kept.grads, DT_SHARE);
+    p->reducing = true;
+    if (p->levels.across &&
+        dt_levels_sum_across(p, share, &p->reduced, err) < 0)
+        return -1;
+    return p->kept.state == DT_WHOLE
+               ? dt_levels_gather(p, kept, &p->reduced, err)
+               : 0;
+}
+
+/* Adds the sum in a slot to the gradients that this rank keeps. */
 static int take_sum(struct dt_parallel *p, struct dt_sum *sum,
                     struct dt_error *err)
 {
@@ -21,13 +37,16 @@ static int take_sum(struct dt_parallel *p, struct dt_sum *sum,
     sum->open = false;
     if (dt_comm_wait(p->comm, sum->ticket, err) < 0)
         return -1;
-    struct dt_view from = dt_unit_part(p, dt_unit_grads(p, sum->unit));
-    struct dt_view to = dt_parallel_part(p, DT_OWNED_GRADS, sum->unit);
+    enum dt_extent sums = p->kept.grads == DT_OWN ? DT_OWN : DT_SHARE;
+    struct dt_view from =
+        dt_levels_cut(p, dt_unit_grads(p, sum->unit), DT_WHOLE, sums);
+    struct dt_view to = dt_levels_cut(
+        p, dt_owned_unit(p, DT_OWNED_GRADS, sum->unit), p->kept.grads, sums);
     if (sum->first)
         ops->convert(p->exec.stream, to, from);
     else
         ops->add(p->exec.stream, to, from);
-    return 0;
+    return sum->final && sums == DT_SHARE ? end_sums(p, sum->unit, err) : 0;
 }
 
 /* Units of different shapes share a slot, and padding must stay zero. */
@@ -51,7 +70,7 @@ static void zero_padding(struct dt_parallel *p, size_t u)
 
 static int prepare_grads(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
-    if (p->whole.gradients)
+    if (!p->kept.grads_pass_slots)
         return 0;
     if (take_sum(p, &p->sums[p->grads_slots.of[u]], err) < 0)
         return -1;
@@ -79,8 +98,12 @@ static int start_bucket(struct dt_parallel *p, struct dt_error *err)
         dt_view_slice(p->kinds[DT_OWNED_GRADS], p->begin, p->count);
     p->count = 0;
     p->reducing = true;
-    return dt_comm_all_reduce(p->comm, bucket, DT_SUM, p->options.wire,
-                              &p->reduced, err);
+    if (!p->levels.across)
+        return dt_comm_all_reduce(p->comm, bucket, DT_SUM, p->options.wire,
+                                  &p->reduced, err);
+    if (dt_levels_sum_own(p, bucket, &p->reduced, err) < 0)
+        return -1;
+    return dt_levels_gather(p, bucket, &p->reduced, err);
 }
 
 /* Adds unit u to the bucket, and starts its reduction if it is full. */
@@ -95,23 +118,28 @@ static int add_to_bucket(struct dt_parallel *p, size_t u, struct dt_error *err)
     return 0;
 }
 
+/* Starts the sum of a slot. */
+static int start_sum(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    struct dt_sum *sum = &p->sums[p->grads_slots.of[u]];
+    struct dt_view unit = dt_unit_grads(p, u);
+    *sum = (struct dt_sum){
+        .unit = u, .open = true, .first = p->first, .final = p->final};
+    return p->kept.grads == DT_OWN
+               ? dt_levels_sum_own(p, unit, &sum->ticket, err)
+               : dt_levels_sum_share(p, unit, &sum->ticket, err);
+}
+
 int dt_parallel_ready(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
-    if (!p->whole.gradients) {
-        struct dt_sum *sum = &p->sums[p->grads_slots.of[u]];
-        sum->unit = u;
-        sum->open = true;
-        sum->first = p->first;
-        return dt_comm_reduce_scatter(p->comm, dt_unit_grads(p, u), DT_SUM,
-                                      p->options.wire, &sum->ticket, err);
-    }
+    if (p->kept.grads_pass_slots)
+        return start_sum(p, u, err);
     if (!p->final)
         return 0;
-    if (p->whole.optimizer)
+    if (p->kept.state == DT_WHOLE)
         return add_to_bucket(p, u, err);
     p->reducing = true;
-    return dt_comm_reduce_scatter(p->comm, dt_unit_grads(p, u), DT_SUM,
-                                  p->options.wire, &p->reduced, err);
+    return dt_levels_sum_own(p, dt_unit_grads(p, u), &p->reduced, err);
 }
 
 int dt_parallel_finish(struct dt_parallel *p, struct dt_error *err)

@@ -51,18 +51,32 @@ int dt_parallel_update_begin(struct dt_parallel *p, struct dt_view step,
 
 /* --- where a piece is --- */
 
+/* Where unit u begins and ends, among the parts or in the flat buffer. */
+static size_t unit_begin(const struct dt_parallel *p, size_t u)
+{
+    return p->kept.state == DT_WHOLE ? p->layout->units[u].offset
+                                     : dt_part_first(p, u);
+}
+
+static size_t unit_end(const struct dt_parallel *p, size_t u)
+{
+    size_t count = p->layout->units[u].count;
+    return unit_begin(p, u) +
+           (p->kept.state == DT_WHOLE ? count : count / p->world);
+}
+
 /* Elements of a kind in the unit's own range, whole or parts. */
 static struct dt_view piece_of(const struct dt_parallel *p, enum dt_owned kind)
 {
     const struct dt_walk *w = &p->walk;
     const struct dt_unit *unit = &p->layout->units[w->u];
     const size_t count = w->end - w->at;
-    if (p->whole.optimizer)
+    if (p->kept.state == DT_WHOLE)
         return dt_view_slice(p->kinds[kind], w->at, count);
     if (!dt_owned_is_tiled(p, kind))
         return dt_view_slice(dt_parallel_part(p, kind, w->u),
                              w->at - dt_part_first(p, w->u), count);
-    if (w->at < p->kept)
+    if (w->at < p->resident)
         return dt_view_slice(p->kinds[kind], w->at, count);
     assert(unit->count > 0 && w->state_open);
     return dt_view_slice(w->state[kind - p->first_tiled], w->at % p->tile,
@@ -74,39 +88,19 @@ static struct dt_view piece_weights(const struct dt_parallel *p)
 {
     const struct dt_walk *w = &p->walk;
     const size_t count = w->end - w->at;
-    struct dt_view unit;
     if (p->weights_tiles)
         return dt_view_slice(w->weights, w->at % p->tile, count);
-    if (p->shard.count > 0)
-        return dt_view_slice(p->shard, w->at, count);
-    if (!p->whole.weights || p->kinds[DT_OWNED_MASTER].buf == p->weights_buf)
+    if (!dt_rounds_weights(p))
         return (struct dt_view){0};
-    unit = dt_unit_weights(p, w->u);
-    if (p->whole.optimizer)
-        return dt_view_slice(unit, w->at - p->layout->units[w->u].offset,
-                             count);
-    return dt_view_slice(dt_unit_part(p, unit), w->at - dt_part_first(p, w->u),
-                         count);
-}
-
-/* Where unit u begins and ends, among the parts or in the flat buffer. */
-static size_t unit_begin(const struct dt_parallel *p, size_t u)
-{
-    return p->whole.optimizer ? p->layout->units[u].offset
-                              : dt_part_first(p, u);
-}
-
-static size_t unit_end(const struct dt_parallel *p, size_t u)
-{
-    size_t count = p->layout->units[u].count;
-    return unit_begin(p, u) + (p->whole.optimizer ? count : count / p->world);
+    return dt_view_slice(dt_rounded_weights(p, w->u),
+                         w->at - unit_begin(p, w->u), count);
 }
 
 /* --- AdamW on the host, for a device that is not --- */
 
 static bool on_host(const struct dt_parallel *p)
 {
-    return p->staged_grads.data && p->walk.at >= p->kept;
+    return p->staged_grads.data && p->walk.at >= p->resident;
 }
 
 static size_t view_bytes(struct dt_view view)
@@ -168,9 +162,9 @@ static int open_tiles(struct dt_parallel *p, struct dt_error *err)
     struct dt_walk *w = &p->walk;
     if (p->tile == 0)
         return 0;
-    if (w->at >= p->kept && !w->state_open) {
-        if (dt_tiles_open(p->state_tiles, (w->at - p->kept) / p->tile, false,
-                          w->state, err) < 0)
+    if (w->at >= p->resident && !w->state_open) {
+        if (dt_tiles_open(p->state_tiles, (w->at - p->resident) / p->tile,
+                          false, w->state, err) < 0)
             return -1;
         w->state_open = true;
     }
@@ -226,7 +220,9 @@ static struct dt_update describe_piece(struct dt_parallel *p)
 {
     struct dt_walk *w = &p->walk;
     const struct dt_unit *unit = &p->layout->units[w->u];
-    size_t before = p->whole.optimizer ? 0 : p->rank * (unit->count / p->world);
+    size_t before = p->kept.state == DT_WHOLE ? 0
+                                              : (size_t)dt_parallel_index(p) *
+                                                    (unit->count / p->world);
     w->end = unit_end(p, w->u);
     if (p->tile > 0 && w->end > (w->at / p->tile + 1) * p->tile)
         w->end = (w->at / p->tile + 1) * p->tile;

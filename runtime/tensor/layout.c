@@ -127,12 +127,12 @@ struct dt_view dt_layout_unit(const struct dt_layout *layout,
 }
 
 struct dt_range dt_layout_part(const struct dt_layout *layout, size_t u,
-                               int rank, int world)
+                               int part, int world)
 {
     const struct dt_unit *unit = &layout->units[u];
     size_t count = unit->count / (size_t)world;
     assert(unit->count % (size_t)world == 0);
-    return (struct dt_range){unit->offset + (size_t)rank * count, count};
+    return (struct dt_range){unit->offset + (size_t)part * count, count};
 }
 
 struct dt_range dt_layout_overlap(const struct dt_layout *layout, size_t i,

@@ -100,12 +100,11 @@ struct dt_range {
     size_t first, count;
 };
 
-/* The part of unit u that belongs to `rank` of `world` ranks, for which the
- * layout was finished: all parts of a unit are equally long, in the order of
- * ranks.
+/* Part `part` of unit u for `world` ranks, for which the layout was finished:
+ * all parts of a unit are equally long.
  */
 struct dt_range dt_layout_part(const struct dt_layout *layout, size_t u,
-                               int rank, int world);
+                               int part, int world);
 
 /* The elements of parameter i that are in `range`; count 0: none. */
 struct dt_range dt_layout_overlap(const struct dt_layout *layout, size_t i,

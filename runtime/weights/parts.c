@@ -57,7 +57,7 @@ static struct dt_ckpt_tensor make_tensor(const struct dt_layout *layout,
     return tensor;
 }
 
-struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int rank,
+struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int part,
                                      int world, enum dt_owned first,
                                      enum dt_owned end,
                                      const struct dt_view *parts, size_t *count,
@@ -69,14 +69,14 @@ struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int rank,
     for (enum dt_owned kind = first; kind < end && !full; kind++)
         for (size_t i = 0; i < layout->param_count && !full; i++) {
             size_t u = layout->params[i].unit;
-            struct dt_range part = dt_layout_part(layout, u, rank, world);
-            struct dt_range range = dt_layout_overlap(layout, i, part);
+            struct dt_range own = dt_layout_part(layout, u, part, world);
+            struct dt_range range = dt_layout_overlap(layout, i, own);
             if (range.count == 0)
                 continue;
             tensors[n] = make_tensor(layout, kind, i, range);
             tensors[n].view =
                 dt_view_slice(parts[(size_t)kind * layout->unit_count + u],
-                              range.first - part.first, range.count);
+                              range.first - own.first, range.count);
             full = !tensors[n++].name;
         }
     *count = n;

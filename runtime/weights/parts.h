@@ -3,10 +3,10 @@
  * parts.h - the files of a checkpoint with AdamW's moments and fp32 weights
  *
  * Rank r of W writes optim-rank-<r>-of-<W>.safetensors with what it owns of
- * each unit (dt_layout_part). A parameter that it owns as a whole has its name
- * and shape; of others, the elements first .. end - 1 are a row called
- * "name[first:end]". Padding is not stored, so a world of any size can read
- * them.
+ * each unit, which need not be part r of it (dt_layout_part). A parameter that
+ * it owns as a whole has its name and shape; of others, the elements first ..
+ * end - 1 are a row called "name[first:end]". Padding is not stored, so a world
+ * of any size can read them.
  */
 #ifndef DT_WEIGHTS_PARTS_H
 #define DT_WEIGHTS_PARTS_H
@@ -21,12 +21,12 @@ enum { DT_PARTS_NAME_BYTES = 64 };
 /* The name of the file of `rank`. */
 void dt_parts_name(char name[DT_PARTS_NAME_BYTES], int rank, int world);
 
-/* The tensors of such a file: what `rank` owns of the kinds first .. end - 1;
- * parts(end, unit_count) are the views of its parts. *count is how many there
- * are. Release with dt_parts_free_list, which accepts NULL. NULL and err:
- * EX_OSERR.
+/* The tensors of such a file: part `part` of every unit, of the kinds first ..
+ * end - 1; parts(end, unit_count) are the views of these parts. *count is how
+ * many there are. Release with dt_parts_free_list, which accepts NULL. NULL and
+ * err: EX_OSERR.
  */
-struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int rank,
+struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int part,
                                      int world, enum dt_owned first,
                                      enum dt_owned end,
                                      const struct dt_view *parts, size_t *count,

@@ -22,8 +22,8 @@ static int copy_wait(struct learner *l, void *to, const void *from,
 static int load_unit(struct learner *l, const struct dt_weights *weights,
                      size_t u)
 {
-    struct dt_range part = dt_layout_part(l->layout, u, dt_comm_rank(l->comm),
-                                          dt_comm_size(l->comm));
+    struct dt_range part = dt_layout_part(
+        l->layout, u, dt_parallel_index(l->parallel), dt_comm_size(l->comm));
     struct dt_view to = dt_parallel_part(l->parallel, DT_OWNED_MASTER, u);
     struct dt_buffer *here = dt_buffer_create(
         &dt_cpu, part.count * sizeof(float), "a test", &l->err);
@@ -52,8 +52,9 @@ static int load(struct learner *l)
 int learner_fetch(struct learner *l, enum dt_owned kind, float *flat)
 {
     for (size_t u = 0; u < l->layout->unit_count; u++) {
-        struct dt_range part = dt_layout_part(
-            l->layout, u, dt_comm_rank(l->comm), dt_comm_size(l->comm));
+        struct dt_range part =
+            dt_layout_part(l->layout, u, dt_parallel_index(l->parallel),
+                           dt_comm_size(l->comm));
         struct dt_view from = dt_parallel_part(l->parallel, kind, u);
         if (dt_parallel_get(l->parallel, from, flat + part.first, &l->err) <
                 0 ||

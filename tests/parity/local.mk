@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/parity/test_chat_reference \
 	tests/parity/test_decay \
+	tests/parity/test_hybrid \
 	tests/parity/test_model_dropout \
 	tests/parity/test_model_gradients \
 	tests/parity/test_model_logits \
@@ -23,6 +24,10 @@ parity_common = \
 	tests/parity/subject.h \
 	# End of parity_common
 parity_learner = tests/parity/learner.c tests/parity/learner.h
+parity_trial = \
+	tests/parity/trial.c tests/parity/trial.h \
+	tests/unit/world.c tests/unit/world.h \
+	$(parity_learner) $(parity_common)
 tests_parity_test_model_dropout_SOURCES = \
 	tests/parity/test_model_dropout.c $(parity_common)
 tests_parity_test_model_gradients_SOURCES = \
@@ -34,9 +39,10 @@ tests_parity_test_model_sft_SOURCES = \
 	tests/unit/world.c tests/unit/world.h
 tests_parity_test_offload_SOURCES = \
 	tests/parity/test_offload.c $(parity_learner) $(parity_common)
+tests_parity_test_hybrid_SOURCES = \
+	tests/parity/test_hybrid.c $(parity_trial)
 tests_parity_test_zero_SOURCES = \
-	tests/parity/test_zero.c $(parity_learner) $(parity_common) \
-	tests/unit/world.c tests/unit/world.h
+	tests/parity/test_zero.c $(parity_trial)
 
 tests_parity_test_preference_runs_SOURCES = \
 	tests/parity/test_preference_runs.c tests/unit/world.c tests/unit/world.h

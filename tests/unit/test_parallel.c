@@ -94,6 +94,8 @@ static int create_rank(const struct dt_comm_world *world, void *arg)
         fprintf(stderr, "# rank %d of %d: %zu bytes planned, %zu taken; %s\n",
                 world->rank, world->size, sum_of(&plan), allocated, err.text);
     dt_parallel_destroy(parallel);
+    /* the others may still be connecting */
+    same = same && dt_comm_barrier(comm, &err) == 0;
     dt_comm_destroy(comm);
     return same ? 0 : -1;
 }
@@ -118,6 +120,30 @@ static void the_plan_is_what_create_allocates(void **state)
         world_threads(world, create_rank, &t);
         dt_layout_destroy(layout);
     }
+}
+
+/* Every choice of groups, and of when micro-batches are summed. */
+static void the_plan_of_groups_is_what_create_allocates(void **state)
+{
+    enum { STRATEGIES = 4, GROUPS = 3, WHENS = 3 };
+    static const enum dt_dtype types[] = {DT_F32, DT_BF16};
+    (void)state;
+#ifndef HAVE_GLOO
+    skip();
+#endif
+    struct dt_layout *layout = layout_of(1, 4);
+    for (int i = 0; i < STRATEGIES * 2 * GROUPS * WHENS; i++) {
+        int group = i / 8 % GROUPS;
+        struct trial t = {layout,
+                          {.strategy = (enum dt_strategy)(i % STRATEGIES),
+                           .compute = types[i / STRATEGIES % 2],
+                           .prefetch = 2,
+                           .group = group > 0 ? 2 : 0,
+                           .hybrid = group == 2,
+                           .when = (enum dt_when)(i / 8 / GROUPS)}};
+        world_threads(4, create_rank, &t);
+    }
+    dt_layout_destroy(layout);
 }
 
 /* --- what is offloaded --- */
@@ -291,6 +317,35 @@ static void bytes_are_those_of_the_formulas(void **state)
     }
 }
 
+/* A hybrid has weights and gradients of the world in each group of S: 6 or 8
+ * bytes a parameter, and 12 s for the state of the optimizer.
+ */
+static void a_hybrid_needs_what_its_formula_says(void **state)
+{
+    enum { WORLD = 64, GROUP = 8 };
+    (void)state;
+    for (int i = 0; i < 2 * MODELS; i++) {
+        struct dt_layout *layout = layout_of(i / 2, WORLD);
+        struct dt_parallel_options options = {.strategy = DT_ZERO3,
+                                              .compute =
+                                                  i % 2 ? DT_BF16 : DT_F32,
+                                              .prefetch = 2,
+                                              .group = GROUP,
+                                              .hybrid = true};
+        double psi = (double)layout->param_total, c = i % 2 ? 2 : 4;
+        double E = (double)layout->units[0].count;
+        double B = (double)layout->units[1].count;
+        double slots = 4 * (E + 2 * B) + c * (E + 2 * B);
+        double want = (c + 4) * psi / GROUP + 12 * psi / WORLD + slots;
+        struct dt_parallel_bytes bytes =
+            dt_parallel_plan(layout, WORLD, &options);
+        double off = (double)sum_of(&bytes) / want - 1;
+        if (off > 0.05 || off < -0.05)
+            fail_msg("%zu bytes, expected %.0f", sum_of(&bytes), want);
+        dt_layout_destroy(layout);
+    }
+}
+
 static void parts_tile_a_unit(void **state)
 {
     (void)state;
@@ -316,7 +371,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_tile_a_unit),
         cmocka_unit_test(the_plan_is_what_create_allocates),
+        cmocka_unit_test(the_plan_of_groups_is_what_create_allocates),
         cmocka_unit_test(bytes_are_those_of_the_formulas),
+        cmocka_unit_test(a_hybrid_needs_what_its_formula_says),
         cmocka_unit_test(host_memory_and_files_are_planned_too),
         cmocka_unit_test(offloaded_bytes_are_those_of_the_formulas),
     };

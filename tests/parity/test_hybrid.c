@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hybrid.c - strategies over groups of ranks compute the bits of ddp */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include <omp.h>
+
+#include "tests/parity/trial.h"
+
+/* Worlds of groups; ranks are dealt to them in turn, as some launchers do. */
+static const struct {
+    int ranks, group;
+    int order[6];
+} worlds[] = {
+    {4, 2, {0, 2, 1, 3}},
+    {6, 3, {0, 2, 4, 1, 3, 5}},
+    {6, 2, {5, 0, 1, 2, 4, 3}},
+};
+
+enum { COUNT = sizeof(worlds) / sizeof(worlds[0]) };
+
+/* One way to divide a run. */
+struct way {
+    enum dt_strategy strategy;
+    bool hybrid;
+    enum dt_when when;
+};
+
+static struct trial run_way(const struct trial *like, int w,
+                            const struct way *way)
+{
+    struct trial t = *like;
+    t.options.parallel.group = worlds[w].group;
+    t.options.parallel.order = worlds[w].order;
+    t.options.parallel.hybrid = way->hybrid;
+    t.options.parallel.when = way->when;
+    return trial_run(&t, way->strategy, worlds[w].ranks);
+}
+
+/* All of `ways` have the bits of the first. */
+static void compare(const struct trial *like, int w, const struct way *ways,
+                    size_t count)
+{
+    struct trial first = run_way(like, w, &ways[0]);
+    for (size_t i = 1; i < count; i++) {
+        struct trial other = run_way(like, w, &ways[i]);
+        trial_check_same(&first, &other);
+        trial_free(&other);
+    }
+    trial_free(&first);
+}
+
+/* With and without clipping, an overflow, and an evaluation in between; on the
+ * wire fp32 and bf16; with tied weights and without.
+ */
+static void a_hybrid_has_the_bits_of_ddp_in_two_levels(void **state)
+{
+    static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
+    static const struct way ways[] = {
+        {DT_DDP, false, DT_WHEN_AUTO},   {DT_ZERO1, false, DT_WHEN_AUTO},
+        {DT_ZERO2, false, DT_WHEN_AUTO}, {DT_ZERO3, false, DT_WHEN_AUTO},
+        {DT_ZERO2, true, DT_WHEN_AUTO},  {DT_ZERO3, true, DT_WHEN_AUTO},
+        {DT_ZERO3, true, DT_WHEN_LAST},
+    };
+    struct reference r;
+    if (!trial_has_ranks())
+        skip();
+    reference_open(&r, *state);
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct trial trial = {
+            .reference = &r,
+            .options = {.compute = types[i],
+                        .max_norm = i == 2 ? 0 : 0.1,
+                        .parallel = {.wire = i == 1 ? DT_BF16 : DT_F32,
+                                     .bucket_bytes = 1 << 12,
+                                     .prefetch = 2 + i}},
+            .micro_batches = 1,
+            .overflow = true,
+            .evaluates = true,
+        };
+        compare(&trial, (int)i, ways, sizeof(ways) / sizeof(ways[0]));
+    }
+    reference_close(&r);
+}
+
+/* Of several micro-batches, sums in the group are made after each in a hybrid,
+ * and after the last without; so are those of ddp, if it is told to.
+ */
+static void when_micro_batches_are_added_decides_the_bits(void **state)
+{
+    static const struct way each[] = {
+        {DT_DDP, false, DT_WHEN_EACH},
+        {DT_ZERO1, true, DT_WHEN_EACH},
+        {DT_ZERO2, true, DT_WHEN_AUTO},
+        {DT_ZERO3, true, DT_WHEN_EACH},
+    };
+    static const struct way last[] = {
+        {DT_DDP, false, DT_WHEN_AUTO},
+        {DT_ZERO1, false, DT_WHEN_LAST},
+        {DT_ZERO2, true, DT_WHEN_LAST},
+        {DT_ZERO3, true, DT_WHEN_LAST},
+    };
+    struct reference r;
+    if (!trial_has_ranks())
+        skip();
+    reference_open(&r, *state);
+    const struct trial trial = {
+        .reference = &r,
+        .options = {.compute = DT_BF16,
+                    .max_norm = 1,
+                    .parallel = {.wire = DT_BF16,
+                                 .bucket_bytes = 1 << 20,
+                                 .prefetch = 2}},
+        .micro_batches = 3,
+    };
+    for (int w = 0; w < 2; w++) {
+        compare(&trial, w, each, sizeof(each) / sizeof(each[0]));
+        compare(&trial, w, last, sizeof(last) / sizeof(last[0]));
+    }
+    reference_close(&r);
+}
+
+/* The same in one level over all ranks: ddp and zero1 as zero2, and zero2 and
+ * zero3 as ddp.
+ */
+static void without_groups_too(void **state)
+{
+    static const enum dt_when whens[] = {DT_WHEN_EACH, DT_WHEN_LAST};
+    struct reference r;
+    if (!trial_has_ranks())
+        skip();
+    reference_open(&r, *state);
+    for (int i = 0; i < 2; i++) {
+        struct trial trial = {
+            .reference = &r,
+            .options = {.max_norm = 1,
+                        .parallel = {.bucket_bytes = 1 << 20, .prefetch = 2}},
+            .micro_batches = 3,
+        };
+        struct trial own = trial_run(&trial, i == 0 ? DT_ZERO2 : DT_DDP, 3);
+        trial.options.parallel.when = whens[i];
+        for (enum dt_strategy s = DT_DDP; s <= DT_ZERO3; s++) {
+            struct trial other = trial_run(&trial, s, 3);
+            trial_check_same(&own, &other);
+            trial_free(&other);
+        }
+        trial_free(&own);
+    }
+    reference_close(&r);
+}
+
+#define OF(test, model)                                                        \
+    {                                                                          \
+#test ": " model, test, NULL, NULL, model                              \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OF(a_hybrid_has_the_bits_of_ddp_in_two_levels, "gpt2"),
+        OF(a_hybrid_has_the_bits_of_ddp_in_two_levels, "llama"),
+        OF(when_micro_batches_are_added_decides_the_bits, "gpt2"),
+        OF(when_micro_batches_are_added_decides_the_bits, "llama"),
+        OF(without_groups_too, "gpt2"),
+    };
+    omp_set_num_threads(1); /* a child has none of its parent's threads */
+    return cmocka_run_group_tests_name("hybrid", tests, NULL, NULL);
+}
