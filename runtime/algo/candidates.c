@@ -82,7 +82,8 @@ static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
         .micro_batches = run->A,
         .world = run->world,
         .node_size = c->size.ranks,
-        .shard_size = run->world,
+        .shard_size = parallel.hybrid ? parallel.group : run->world,
+        .two_level = parallel.group > 0,
         .rings = c->size.gpu,
     };
     if (dt_timeline_make(&timeline, &one->step, err) < 0)
@@ -101,6 +102,8 @@ static int add_candidate(struct dt_candidates *c, int strategy,
     struct dt_run run = c->run;
     struct dt_model_options options = c->options;
     run.conf.distributed.strategy = strategy;
+    run.conf.distributed.shard_group =
+        dt_plan_choose_group(&run, &options, c->share, 1);
     options.save_activations = dt_plan_can_save(&run, &options, c->share);
     *one = (struct dt_candidate){
         .strategy = strategy,
@@ -166,6 +169,8 @@ int dt_candidates_init(struct dt_candidates *c, const struct dt_conf *conf,
     *c = (struct dt_candidates){.size = *size};
     c->run.conf = *conf;
     c->run.world = size->nodes * size->ranks;
+    c->run.nodes = (struct dt_nodes){
+        .count = size->nodes, .least = size->ranks, .most = size->ranks};
     c->run.exec = size->gpu ? (struct dt_exec){.device = &planned_gpu,
                                                .ops = dt_ops_planned_gpu()}
                             : dt_exec_cpu();

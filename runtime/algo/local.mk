@@ -10,6 +10,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/dpo_loss.h \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
+	runtime/algo/groups.c \
+	runtime/algo/groups.h \
 	runtime/algo/health.c \
 	runtime/algo/metrics.c \
 	runtime/algo/numerics.c \

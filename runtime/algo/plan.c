@@ -89,18 +89,44 @@ int dt_plan_choose(const struct dt_run *run,
     return strategy;
 }
 
+long dt_plan_choose_group(const struct dt_run *run,
+                          const struct dt_model_options *options, size_t left,
+                          int local_size)
+{
+    struct dt_run other = *run;
+    const struct dt_conf *conf = &run->conf;
+    if (conf->distributed.shard_group != DT_CONF_GROUP_AUTO)
+        return conf->distributed.shard_group;
+    if (conf->distributed.reduction == DT_CONF_FLAT ||
+        !dt_nodes_are_even(&run->nodes))
+        return DT_CONF_GROUP_WORLD;
+    other.conf.distributed.shard_group = DT_CONF_GROUP_NODE;
+    return total_with(&other, options, other.conf.distributed.strategy) <=
+                   rank_share(run, left, local_size)
+               ? DT_CONF_GROUP_NODE
+               : DT_CONF_GROUP_WORLD;
+}
+
 struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
                                                    enum dt_dtype compute)
 {
+    static const enum dt_when whens[] = {
+        [DT_CONF_FALSE] = DT_WHEN_LAST,
+        [DT_CONF_TRUE] = DT_WHEN_EACH,
+        [DT_CONF_AUTO_CHOICE] = DT_WHEN_AUTO,
+    };
     const struct dt_conf *conf = &run->conf;
-    return (struct dt_parallel_options){
+    struct dt_parallel_options options = {
         .strategy = strategy_of(run),
         .compute = compute,
         .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
         .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
         .prefetch = (size_t)conf->distributed.prefetch_units,
         .offload = dt_run_offload(run, strategy_of(run)),
+        .when = whens[conf->distributed.reduce_each_micro_step],
     };
+    dt_groups_apply(conf, &run->nodes, run->world, run->A, &options);
+    return options;
 }
 
 struct dt_plan dt_plan_make(const struct dt_run *run,

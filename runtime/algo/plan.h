@@ -41,6 +41,14 @@ int dt_plan_choose(const struct dt_run *run,
                    const struct dt_model_options *options, size_t left,
                    int local_size);
 
+/* The group (ranks, or DT_CONF_GROUP_*) that distributed.shard_group asks for,
+ * with `auto` settled for this rank and its strategy: a node, if there are
+ * several with equally many ranks and the run then fits; else the world.
+ */
+long dt_plan_choose_group(const struct dt_run *run,
+                          const struct dt_model_options *options, size_t left,
+                          int local_size);
+
 /* May activations be saved that would otherwise be recomputed? GPU memory that
  * is left is spent on speed; not in a deterministic run, the bits of which must
  * not depend on how much memory happens to be free.

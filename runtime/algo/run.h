@@ -11,6 +11,7 @@
 #include "algo/algo.h"
 #include "algo/data.h"
 #include "algo/graphs.h"
+#include "algo/groups.h"
 #include "algo/owner.h"
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
@@ -57,7 +58,8 @@ struct dt_run {
     struct dt_comm *comm; /* not owned */
     bool (*stop)(void);   /* was this rank told to stop? */
     int rank, world;
-    int local_size; /* ranks of this node */
+    int local_size;        /* ranks of this node */
+    struct dt_nodes nodes; /* of the world */
     size_t B, T, A; /* rows, positions, micro-batches a step; of pairs, whose
                        sides have up to T tokens, a step has B * A */
     size_t eval_B;  /* rows of an evaluation */

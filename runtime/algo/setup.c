@@ -292,11 +292,6 @@ static int start_report(struct dt_run *run, struct dt_error *err)
 
 static void print_banner(struct dt_run *run)
 {
-    static const char *const strategies[] = {
-        [DT_CONF_ZERO1] = "zero1: optimizer state is shared",
-        [DT_CONF_ZERO2] = "zero2: gradients and optimizer state are shared",
-        [DT_CONF_ZERO3] =
-            "zero3: weights, gradients and optimizer state are shared"};
     char lr[160];
     const struct dt_model_config *config = &run->model_config;
     dt_report_note(run->report,
@@ -312,9 +307,9 @@ static void print_banner(struct dt_run *run)
                    run->A, run->B * (size_t)run->world * run->A,
                    run->tokens > 0 ? 2 * run->T : run->T, run->epoch_samples,
                    run->total_steps);
-    if (run->conf.distributed.strategy > DT_CONF_DDP)
-        dt_report_note(run->report, "%s over %d ranks",
-                       strategies[run->conf.distributed.strategy], run->world);
+    const struct dt_parallel_options parallel =
+        dt_run_parallel_options(run, run->compute);
+    dt_groups_report(&run->nodes, run->world, &parallel, run->report);
     dt_run_lr_note(&run->conf, run->world, lr, sizeof(lr));
     if (lr[0])
         dt_report_note(run->report, "%s", lr);
@@ -328,15 +323,8 @@ static int refuse_unbuilt(const struct dt_run *run, struct dt_error *err)
         const char *key;
         bool wanted;
     } keys[] = {
-        {"distributed.shard_group",
-         conf->distributed.shard_group != DT_CONF_GROUP_AUTO &&
-             conf->distributed.shard_group != DT_CONF_GROUP_WORLD},
-        {"distributed.reduction",
-         conf->distributed.reduction == DT_CONF_TWO_LEVEL},
         {"distributed.reduce_between_nodes",
          conf->distributed.int8_between_nodes},
-        {"distributed.reduce_each_micro_step",
-         conf->distributed.reduce_each_micro_step == DT_CONF_TRUE},
         {"model.gradient_checkpointing",
          conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD &&
              !run->exec.device->is_host},
@@ -393,9 +381,13 @@ int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
 static int probe_run(struct dt_run *run, struct dt_model_options *options,
                      int local_size, struct dt_error *err)
 {
-    if (dt_run_resolve(run, options, err) < 0)
+    if (dt_run_resolve(run, options, err) < 0 ||
+        dt_nodes_find(&run->nodes, run->comm, err) < 0 ||
+        dt_groups_check(&run->conf, &run->nodes, run->comm, err) < 0)
         return -1;
     run->conf.distributed.strategy = dt_plan_choose(
+        run, options, run->exec.device->available_bytes(), local_size);
+    run->conf.distributed.shard_group = dt_plan_choose_group(
         run, options, run->exec.device->available_bytes(), local_size);
     options->save_activations =
         dt_plan_can_save(run, options, run->exec.device->available_bytes());
@@ -421,14 +413,20 @@ static int probe_rank0_first(struct dt_run *run,
     return first ? dt_comm_barrier(run->comm, err) : 0;
 }
 
-/* distributed.strategy: auto is what the rank with the least memory needs. */
+/* What is auto in distributed.strategy and shard_group is what the rank with
+ * the least memory needs.
+ */
 static int agree_strategy(struct dt_run *run, struct dt_error *err)
 {
-    double strategy = run->conf.distributed.strategy;
+    long *group = &run->conf.distributed.shard_group;
+    double needs[] = {run->conf.distributed.strategy,
+                      *group == DT_CONF_GROUP_WORLD};
     if (run->world > 1 &&
-        dt_comm_reduce_scalars(run->comm, &strategy, 1, DT_MAX, err) < 0)
+        dt_comm_reduce_scalars(run->comm, needs, 2, DT_MAX, err) < 0)
         return -1;
-    run->conf.distributed.strategy = (int)strategy;
+    run->conf.distributed.strategy = (int)needs[0];
+    if (needs[1] > 0)
+        *group = DT_CONF_GROUP_WORLD;
     return 0;
 }
 
@@ -486,5 +484,6 @@ void dt_run_fini(struct dt_run *run)
     dt_parallel_destroy(run->parallel);
     dt_run_data_fini(&run->data);
     dt_layout_destroy(run->layout);
+    dt_nodes_fini(&run->nodes);
     dt_model_config_fini(&run->model_config);
 }

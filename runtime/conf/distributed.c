@@ -207,6 +207,11 @@ static void check_reduction(struct dt_conf_reader *reader)
         WARNING(reader, "distributed.reduce_between_nodes",
                 "no effect on one node (launch.nodes): gradients are rounded "
                 "between nodes only");
+    if (conf->distributed.shard_group == DT_CONF_GROUP_NODE &&
+        conf->distributed.reduction == DT_CONF_FLAT)
+        PROBLEM(reader, "distributed.shard_group",
+                "E105 nodes sum gradients within each and then between them, "
+                "but distributed.reduction is flat: remove one of them");
 }
 
 void dt_conf_check_distributed(struct dt_conf_reader *reader)

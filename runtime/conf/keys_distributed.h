@@ -46,7 +46,9 @@
      .aliases = ALSO("shard_group"),
      .help = "ranks over which zero2 and zero3 divide gradients and weights: "
              "those of a node, all, or groups of neighbors; must divide the "
-             "number of ranks. The state of the optimizer is divided over all"},
+             "number of ranks. The state of the optimizer is divided over all. "
+             "auto is a node, if there are several with equally many ranks and "
+             "that fits into memory"},
     {"distributed.prefetch_units", DT_CONF_INT, AT(distributed.prefetch_units),
      .fallback = "2", .min = 2, .max = 10000, .unit = "blocks",
      .aliases = ALSO("prefetch_units"),

@@ -123,6 +123,44 @@ optim-rank-00003-of-00004.safetensors ]]
     "$DT_BUILDDIR/disttrain" export zero3.out zero3.model
 }
 
+@test "two nodes of two ranks: hybrids have the bits of ddp in two levels" {
+    dt_need_pmix
+    local name
+    two_by_two() {
+        config "$1" "training: {train_batch_size: 8, max_steps: 8}" \
+            "precision.compute: bf16" "checkpoint: {save_dtype: fp32}" "${@:2}"
+        run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain="$1.yaml"
+    }
+    two_by_two levels "distributed.strategy: ddp"
+    [[ $output == *"two_level sums: over 2 ranks, and then over 2 such groups"* ]]
+    two_by_two hybrid2 "distributed.strategy: zero2"
+    [[ $output == *"hybrid: each 2 ranks have all gradients"* ]]
+    two_by_two hybrid3 "distributed: {strategy: zero3, shard_group: node}"
+    [[ $output == *"hybrid: each 2 ranks have all weights and gradients"* ]]
+    two_by_two world3 "distributed: {strategy: zero3, shard_group: world}"
+    [[ $output != *"hybrid: "* ]]
+    for name in hybrid2 hybrid3 world3; do
+        diff <(losses levels) <(losses "$name")
+        same_weights levels "$name"
+    done
+    two_by_two flat "distributed: {strategy: zero3, reduction: flat}"
+    [[ $output != *"two_level sums"* ]]
+    paste <(losses levels) <(losses flat) | awk '
+        { d = $1 / $2 - 1; if (d * d > 1e-6) bad = 1 }
+        END { exit !(NR == 8 && !bad) }'
+}
+
+@test "nodes with different numbers of ranks: flat, or a refusal if asked" {
+    dt_need_pmix
+    config uneven "training: {train_batch_size: 6, max_steps: 2}"
+    run -0 dt_srun -N2 -n3 --disttrain=uneven.yaml
+    [[ $output == *"flat sums over 3 ranks: nodes have 1 to 2 of them"* ]]
+    echo "distributed.reduction: two_level" >>uneven.yaml
+    run -78 dt_srun -N2 -n3 --disttrain=uneven.yaml
+    [[ $output == *"uneven.yaml:9:"*"distributed.reduction: E102 two_level needs \
+equally many ranks on every node, but n"*" has 1 and n"*" has 2: "* ]]
+}
+
 @test "kill -9 of a rank under zero3: ends at once; resume is bit-identical" {
     dt_need_pmix
     need_faults

@@ -86,6 +86,7 @@ check_PROGRAMS += \
 	tests/unit/test_frameworks \
 	tests/unit/test_generate \
 	tests/unit/test_graphs \
+	tests/unit/test_groups \
 	tests/unit/test_sample \
 	tests/unit/test_step \
 	tests/unit/test_parallel \

@@ -96,7 +96,14 @@ struct small_world {
     const struct dt_conf *conf;
     small_rank_f f;
     void *arg;
+    bool two_nodes; /* ranks are dealt to them in turn; else each has its own */
 };
+
+static inline const char *small_host(void *ctx, int rank)
+{
+    (void)ctx;
+    return rank % 2 ? "n1" : "n0";
+}
 
 static inline struct dt_comm *small_comm(const struct dt_comm_world *world,
                                          struct dt_error *err)
@@ -114,7 +121,10 @@ static inline int small_rank(const struct dt_comm_world *world, void *arg)
     struct dt_error err = {0};
     struct dt_run whole = {.rank = world->rank, .world = world->size};
     struct dt_run *run = &whole;
-    struct dt_comm *comm = small_comm(world, &err);
+    struct dt_comm_world here = *world;
+    if (small->two_nodes)
+        here.host = small_host;
+    struct dt_comm *comm = small_comm(&here, &err);
     TRY(comm);
     TRY(dt_run_init(run, small->conf, &exec, comm, world->size, &err) == 0);
     int rc = small->f(run, small->arg);
@@ -129,7 +139,7 @@ static inline int small_rank(const struct dt_comm_world *world, void *arg)
 static inline void small_runs(int size, const char *lines, small_rank_f f,
                               void *arg)
 {
-    struct small_world small = {small_conf(lines), f, arg};
+    struct small_world small = {.conf = small_conf(lines), .f = f, .arg = arg};
     small_clean(NULL);
     world_threads(size, small_rank, &small);
     dt_conf_destroy((struct dt_conf *)small.conf);

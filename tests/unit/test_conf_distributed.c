@@ -205,6 +205,10 @@ static const struct broken contradictions[] = {
      "t.yaml:5:54: distributed.reduce_between_nodes: int8 is for sums between "
      "nodes, and distributed.reduction: flat has none of these: write "
      "two_level or auto\n"},
+    {LEAST "distributed: {reduction: flat, shard_group: node}\n",
+     "t.yaml:5:45: distributed.shard_group: E105 nodes sum gradients within "
+     "each and then between them, but distributed.reduction is flat: remove "
+     "one of them\n"},
     {LEAST "distributed: {offload_optimizer: {devise: cpu}, aoi: {}}\n",
      "t.yaml:5:35: distributed.offload_optimizer.devise: unknown key; did "
      "you mean distributed.offload_optimizer.device?\n"

@@ -102,7 +102,8 @@ static void a_resumed_run_is_the_same_bit_by_bit(void **state)
     (void)state;
     for (int size = 1; size <= 2; size++) {
         small_runs(size, lines, train_through, &kept);
-        struct small_world small = {small_conf(lines), resume, &kept};
+        struct small_world small = {
+            .conf = small_conf(lines), .f = resume, .arg = &kept};
         world_threads(size, small_rank, &small);
         dt_conf_destroy((struct dt_conf *)small.conf);
         free(kept.weights);
@@ -151,8 +152,10 @@ static void runs_of(const char *text, small_rank_f f)
 {
     struct dt_conf_problems problems, warnings;
     struct small_world small = {
-        dt_conf_load_text("t.yaml", text, strlen(text), &problems, &warnings),
-        f, NULL};
+        .conf = dt_conf_load_text("t.yaml", text, strlen(text), &problems,
+                                  &warnings),
+        .f = f,
+    };
     if (!small.conf)
         fail_msg("%s", problems.text[0]);
     dt_conf_problems_fini(&problems);
