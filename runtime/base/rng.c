@@ -48,13 +48,22 @@ uint32_t dt_rng_dropout(uint64_t seed, uint32_t place, uint64_t row,
     return c[element % 4];
 }
 
+void dt_rng_dither(uint64_t seed, uint32_t place, uint64_t step, uint64_t block,
+                   uint32_t out[4])
+{
+    out[0] = (uint32_t)block;
+    out[1] = (uint32_t)(block >> 32);
+    out[2] = (uint32_t)step;
+    out[3] = place | 1u << 30;
+    philox(out, (uint32_t)seed, (uint32_t)(seed >> 32));
+}
+
 static float unit_interval(uint32_t word)
 {
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-float dt_rng_uniform(uint64_t seed, enum dt_rng_purpose purpose,
-                     uint64_t index)
+float dt_rng_uniform(uint64_t seed, enum dt_rng_purpose purpose, uint64_t index)
 {
     uint32_t w[4];
     dt_rng_block(seed, purpose, index, w);

@@ -36,6 +36,13 @@ float dt_rng_uniform(uint64_t seed, enum dt_rng_purpose purpose,
 uint32_t dt_rng_dropout(uint64_t seed, uint32_t place, uint64_t row,
                         uint64_t element);
 
+/* Four random words, a byte for each of 16 numbers that are rounded to few
+ * bits: elements 16 * block .. of step `step` < 2^32 at `place` < 2^30. The
+ * block with the counter (block, its high part, step, place + 2^30).
+ */
+void dt_rng_dither(uint64_t seed, uint32_t place, uint64_t step, uint64_t block,
+                   uint32_t out[4]);
+
 /* out[i] = std * the standard normal number first + i, for i < count. Four come
  * from one block, by Box-Muller (Annals of Math. Statistics 29, 1958).
  */

@@ -38,7 +38,7 @@ struct dt_arrivals {
     struct dt_arrivals_peer *ranks; /* [size] */
 };
 
-/* Prepares to receive from all. -1: EX_OSERR, or a peer is lost. */
+/* Prepares to receive from all. -1: EX_OSERR. */
 int dt_arrivals_init(struct dt_arrivals *arrivals, struct dt_peers *peers,
                      struct dt_error *err);
 

@@ -166,6 +166,20 @@ int dt_comm_reduce_scatter(struct dt_comm *comm, struct dt_view v,
                  ticket, err);
 }
 
+int dt_comm_reduce_scatter_int8(struct dt_comm *comm, struct dt_view v,
+                                const struct dt_noise *noise,
+                                dt_ticket_t *ticket, struct dt_error *err)
+{
+    assert(v.dtype == DT_F32 && v.count % (size_t)comm->size == 0);
+    assert(v.count / (size_t)comm->size % DT_INT8_BLOCK == 0);
+    assert(noise->first % DT_INT8_BLOCK == 0);
+    return start(comm,
+                 &(struct dt_op){.kind = DT_OP_REDUCE_SCATTER_INT8,
+                                 .view = v,
+                                 .noise = *noise},
+                 ticket, err);
+}
+
 int dt_comm_all_gather(struct dt_comm *comm, struct dt_view v,
                        dt_ticket_t *ticket, struct dt_error *err)
 {

@@ -79,13 +79,13 @@ void dt_comm_destroy(struct dt_comm *comm);
  */
 void dt_comm_abandon(struct dt_comm *comm, const struct dt_error *why);
 
-/* A communicator of ranks[count] of the world `comm`, in this order: rank i of it
- * is ranks[i] of the world. All ranks of the world make it together, each with
- * the list that has itself; members pass equal lists, and no rank is in two.
- * Operations of the world and of all its groups make one order, in which every
- * rank starts as many as the others; in a group of one nothing is moved or
- * rounded. Errors name ranks of the world. It lives as long as the world, which
- * frees it. NULL and err: EX_OSERR, or EX_UNAVAILABLE if a peer is lost.
+/* A communicator of ranks[count] of the world `comm`, in this order: rank i of
+ * it is ranks[i] of the world. All ranks of the world make it together, each
+ * with the list that has itself; members pass equal lists, and no rank is in
+ * two. Operations of the world and of all its groups make one order, in which
+ * every rank starts as many as the others; in a group of one nothing is moved
+ * or rounded. Errors name ranks of the world. It lives as long as the world,
+ * which frees it. NULL and err: EX_OSERR, or EX_UNAVAILABLE if a peer is lost.
  */
 struct dt_comm *dt_comm_group(struct dt_comm *comm, const int *ranks, int count,
                               struct dt_error *err);
@@ -97,8 +97,8 @@ int dt_comm_rank(const struct dt_comm *comm);
 int dt_comm_size(const struct dt_comm *comm);
 const char *dt_comm_backend(const struct dt_comm *comm);
 
-/* The host of a rank of `comm`, as dt_comm_world gave it; any name in a world of
- * one.
+/* The host of a rank of `comm`, as dt_comm_world gave it; any name in a world
+ * of one.
  */
 const char *dt_comm_host(const struct dt_comm *comm, int rank);
 
@@ -117,6 +117,23 @@ int dt_comm_all_reduce(struct dt_comm *comm, struct dt_view v,
 int dt_comm_reduce_scatter(struct dt_comm *comm, struct dt_view v,
                            enum dt_reduce op, enum dt_dtype wire,
                            dt_ticket_t *ticket, struct dt_error *err);
+
+enum { DT_INT8_BLOCK = 128 }; /* elements with one scale */
+
+/* What the noise of rounding to 8 bits depends on, beside ranks of `comm`. */
+struct dt_noise {
+    uint64_t seed, step; /* step < 2^32 */
+    uint64_t first;      /* number of the first element of v, among all that are
+                            reduced in a step; a multiple of DT_INT8_BLOCK */
+};
+
+/* dt_comm_reduce_scatter of sums, of DT_F32, where each contribution but the
+ * rank's own travels in 8 bits, rounded up or down at random (int8.h); sums are
+ * made in fp32 in the order of ranks. n is a multiple of DT_INT8_BLOCK.
+ */
+int dt_comm_reduce_scatter_int8(struct dt_comm *comm, struct dt_view v,
+                                const struct dt_noise *noise,
+                                dt_ticket_t *ticket, struct dt_error *err);
 
 /* v has size * n elements; part `rank` is this rank's; afterwards all parts
  * are there. Any dtype.

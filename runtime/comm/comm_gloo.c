@@ -9,6 +9,7 @@
 #include "comm/direct.h"
 #include "comm/pipeline.h"
 #include "comm/queue.h"
+#include "comm/scatter_int8.h"
 
 struct gloo {
     struct dt_comm base;
@@ -38,6 +39,8 @@ static int run_op(struct dt_messages *m, const struct dt_op *op,
     } kinds[] = {
         [DT_OP_ALL_REDUCE] = {"comm.all_reduce", all_reduce},
         [DT_OP_REDUCE_SCATTER] = {"comm.reduce_scatter", dt_pipeline_run},
+        [DT_OP_REDUCE_SCATTER_INT8] = {"comm.reduce_scatter_int8",
+                                       dt_scatter_int8},
         [DT_OP_ALL_GATHER] = {"comm.all_gather", dt_direct_all_gather},
         [DT_OP_BROADCAST] = {"comm.broadcast", dt_direct_broadcast},
         [DT_OP_SCALARS] = {"comm.reduce_scalars", dt_direct_reduce_scalars},

@@ -8,6 +8,7 @@
 enum dt_op_kind {
     DT_OP_ALL_REDUCE,
     DT_OP_REDUCE_SCATTER,
+    DT_OP_REDUCE_SCATTER_INT8,
     DT_OP_ALL_GATHER,
     DT_OP_BROADCAST,
     DT_OP_SCALARS,
@@ -21,6 +22,7 @@ struct dt_op {
     struct dt_view view;
     enum dt_reduce reduce;
     enum dt_dtype wire;
+    struct dt_noise noise;
     int root;
     double *scalars; /* instead of view */
     size_t scalar_count;

@@ -4,6 +4,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/comm.h \
 	runtime/comm/comm_self.c \
 	runtime/comm/impl.h \
+	runtime/comm/int8.c \
+	runtime/comm/int8.h \
 	runtime/comm/op.c \
 	# End of runtime/comm
 
@@ -27,6 +29,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/queue.h \
 	runtime/comm/reduce.c \
 	runtime/comm/reduce.h \
+	runtime/comm/scatter_int8.c \
+	runtime/comm/scatter_int8.h \
 	runtime/comm/transport.h \
 	runtime/comm/transport_gloo.cc
 endif
@@ -46,6 +50,7 @@ nccl_all = \
 	runtime/comm/nccl_api.h \
 	runtime/comm/nccl_bootstrap.c \
 	runtime/comm/nccl_bootstrap.h \
+	runtime/comm/nccl_int8.cu \
 	runtime/comm/nccl_run.c \
 	runtime/comm/nccl_watch.c \
 	runtime/comm/nccl_wire.cu \

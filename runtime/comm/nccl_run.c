@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "comm/comm_nccl.h"
+#include "comm/int8.h"
 #include "comm/nccl_wire.h"
 
 enum {
@@ -99,6 +100,34 @@ static int reduce_bf16(struct dt_nccl_queue *queue, const struct dt_op *op,
     return 0;
 }
 
+/* --- 8 bits on the wire --- */
+
+/* As reduce_bf16, of a reduce-scatter. */
+static int reduce_int8(struct dt_nccl_queue *queue, const struct dt_op *op,
+                       struct dt_error *err)
+{
+    struct dt_nccl *nccl = dt_nccl_queue_nccl(queue, op);
+    size_t count = op->view.count / (size_t)op->on->size;
+    size_t run = staging_room(op) / DT_INT8_BLOCK * DT_INT8_BLOCK;
+    struct dt_wire wire = {.view = op->view,
+                           .stride = count,
+                           .end = op->view.count,
+                           .parts = op->on->size};
+    if (allocate_staging(queue, err) < 0)
+        return -1;
+    for (; wire.first < count; wire.first += wire.length) {
+        wire.length = count - wire.first < run ? count - wire.first : run;
+        dt_wire_pack_int8(&queue->own, &wire, queue->send, op->on->rank,
+                          &op->noise);
+        int rc = dt_nccl_swap(nccl, queue->receive, queue->send,
+                              dt_int8_bytes(wire.length), queue->own.cuda, err);
+        if (dt_nccl_queue_wait_call(queue, nccl, rc, err) < 0)
+            return -1;
+        dt_wire_reduce_int8(&queue->own, &wire, queue->receive, op->on->rank);
+    }
+    return 0;
+}
+
 /* --- operations --- */
 
 int dt_nccl_queue_run(struct dt_nccl_queue *queue, const struct dt_op *op,
@@ -114,6 +143,8 @@ int dt_nccl_queue_run(struct dt_nccl_queue *queue, const struct dt_op *op,
     int rc;
     if (reduces && v.dtype != DT_F64 && op->wire == DT_BF16)
         return reduce_bf16(queue, op, err);
+    if (op->kind == DT_OP_REDUCE_SCATTER_INT8)
+        return reduce_int8(queue, op, err);
     if (reduces && v.buf->bytes >= REGISTER_BYTES)
         dt_nccl_register(nccl, v.buf->data, v.buf->bytes);
     if (op->kind == DT_OP_ALL_REDUCE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nccl_wire.h - gradients that travel as bf16 and are added in fp32; for comm/
- * only
+ * nccl_wire.h - gradients that travel as bf16 or int8 and are added in fp32;
+ * for comm/ only
  *
  * NCCL's own sums of bf16 are rounded at every hop. Here each rank sends part r
  * of its elements, rounded once, to rank r; that rank adds what it gets in the
@@ -44,6 +44,16 @@ void dt_wire_reduce(struct dt_stream *stream, const struct dt_wire *wire,
 /* The parts [part, part + count) of the view = those of staging. */
 void dt_wire_widen(struct dt_stream *stream, const struct dt_wire *wire,
                    const void *staging, int part, int count);
+
+/* The same in 8 bits with a scale for each block, of F32, as int8.h has it:
+ * part p is dt_int8_bytes(length) bytes of staging, and length a multiple of
+ * 128. pack: all parts but `rank`. reduce: part `rank` of the view = the sum
+ * over p of part p of `others`, but for p = rank of itself; p upwards.
+ */
+void dt_wire_pack_int8(struct dt_stream *stream, const struct dt_wire *wire,
+                       void *staging, int rank, const struct dt_noise *noise);
+void dt_wire_reduce_int8(struct dt_stream *stream, const struct dt_wire *wire,
+                         const void *others, int rank);
 
 #ifdef __cplusplus
 }

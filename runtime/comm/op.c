@@ -10,6 +10,7 @@
 static const char *const op_names[] = {
     [DT_OP_ALL_REDUCE] = "all_reduce",
     [DT_OP_REDUCE_SCATTER] = "reduce_scatter",
+    [DT_OP_REDUCE_SCATTER_INT8] = "reduce_scatter_int8",
     [DT_OP_ALL_GATHER] = "all_gather",
     [DT_OP_BROADCAST] = "broadcast",
     [DT_OP_SCALARS] = "reduce_scalars",

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Ranks that meet over gloo; the scripts run the same programs over NCCL.
-check_PROGRAMS += tests/comm/test_collectives tests/comm/test_groups
+check_PROGRAMS += \
+	tests/comm/test_collectives \
+	tests/comm/test_groups \
+	tests/comm/test_int8
 
 comm_rank = \
 	tests/comm/rank.c \
@@ -16,6 +19,11 @@ tests_comm_test_collectives_SOURCES = \
 	tests/comm/tensor.h \
 	tests/comm/test_collectives.c \
 	$(comm_rank)
+tests_comm_test_int8_SOURCES = \
+	tests/comm/tensor.c \
+	tests/comm/tensor.h \
+	tests/comm/test_int8.c \
+	$(comm_scene)
 tests_comm_test_groups_SOURCES = \
 	tests/comm/tensor.c \
 	tests/comm/tensor.h \
@@ -25,7 +33,8 @@ tests_comm_test_groups_SOURCES = \
 comm_simt = \
 	tests/comm/simt_collectives.sh \
 	tests/comm/simt_faults.sh \
-	tests/comm/simt_groups.sh
+	tests/comm/simt_groups.sh \
+	tests/comm/simt_int8.sh
 EXTRA_DIST += $(comm_simt)
 if HAVE_GLOO
 check_PROGRAMS += tests/comm/test_faults
