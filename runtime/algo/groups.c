@@ -83,6 +83,9 @@ int dt_groups_check(const struct dt_conf *conf, const struct dt_nodes *nodes,
     if (uneven && conf->distributed.reduction == DT_CONF_TWO_LEVEL)
         return refuse_uneven(conf, "distributed.reduction", "two_level", nodes,
                              world, err);
+    if (uneven && conf->distributed.int8_between_nodes)
+        return refuse_uneven(conf, "distributed.reduce_between_nodes", "int8",
+                             nodes, world, err);
     if (uneven && group == DT_CONF_GROUP_NODE)
         return refuse_uneven(conf, "distributed.shard_group", "node", nodes,
                              world, err);
@@ -119,11 +122,20 @@ static int shard_group(const struct dt_conf *conf, const struct dt_nodes *nodes,
     return group < world ? group : 0;
 }
 
+/* Ranks of a group in which sums are made first; 0: sums are flat. */
+static int sum_group(const struct dt_conf *conf, const struct dt_nodes *nodes)
+{
+    if (conf->distributed.reduction == DT_CONF_FLAT)
+        return 0;
+    if (conf->distributed.int8_between_nodes && nodes->count > 1)
+        return nodes->most; /* even if that is one: sums over groups differ */
+    return dt_nodes_are_even(nodes) ? nodes->most : 0;
+}
+
 void dt_groups_apply(const struct dt_conf *conf, const struct dt_nodes *nodes,
                      int world, size_t micro_batches,
                      struct dt_parallel_options *options)
 {
-    bool flat = conf->distributed.reduction == DT_CONF_FLAT;
     bool divides = options->strategy >= DT_ZERO2;
     int group = divides ? shard_group(conf, nodes, world) : 0;
     if (divides && group == 1)
@@ -134,16 +146,19 @@ void dt_groups_apply(const struct dt_conf *conf, const struct dt_nodes *nodes,
         options->strategy <= DT_ZERO1)
         options->when = DT_WHEN_AUTO;
     if (!options->hybrid)
-        group = dt_nodes_are_even(nodes) && !flat ? nodes->most : 0;
+        group = sum_group(conf, nodes);
     /* as zero2, whose gradients it then has */
     if (options->strategy == DT_ZERO1 && group > 0)
         options->hybrid = true;
     options->group = group;
     options->order = nodes->order;
+    options->int8 = conf->distributed.int8_between_nodes && group > 0 &&
+                    nodes->count > 1 && group % nodes->most == 0;
+    options->seed = conf->run.seed;
 }
 
-void dt_groups_report(const struct dt_nodes *nodes, int world,
-                      const struct dt_parallel_options *options,
+void dt_groups_report(const struct dt_conf *conf, const struct dt_nodes *nodes,
+                      int world, const struct dt_parallel_options *options,
                       struct dt_report *report)
 {
     static const char *const shared[] = {
@@ -163,13 +178,19 @@ void dt_groups_report(const struct dt_nodes *nodes, int world,
         dt_report_note(report,
                        "distributed.reduce_each_micro_step: false: each rank "
                        "keeps all gradients, as with zero1");
-    if (group > 0)
+    if (group == 1)
+        dt_report_note(report, "sums over %d ranks in int8", world);
+    else if (group > 0)
         dt_report_note(report,
                        "two_level sums: over %d ranks, and then over %d such "
-                       "groups",
-                       group, world / group);
+                       "groups%s",
+                       group, world / group, options->int8 ? " in int8" : "");
     else if (nodes->count > 1 && nodes->least != nodes->most)
         dt_report_note(report,
                        "flat sums over %d ranks: nodes have %d to %d of them",
                        world, nodes->least, nodes->most);
+    if (conf->distributed.int8_between_nodes && !options->int8)
+        dt_report_note(report,
+                       "distributed.reduce_between_nodes: int8 has no effect: "
+                       "no sum is made between whole nodes");
 }

@@ -43,8 +43,8 @@ void dt_groups_apply(const struct dt_conf *conf, const struct dt_nodes *nodes,
                      struct dt_parallel_options *options);
 
 /* Says who keeps what, and how sums are made. */
-void dt_groups_report(const struct dt_nodes *nodes, int world,
-                      const struct dt_parallel_options *options,
+void dt_groups_report(const struct dt_conf *conf, const struct dt_nodes *nodes,
+                      int world, const struct dt_parallel_options *options,
                       struct dt_report *report);
 
 #endif /* DT_ALGO_GROUPS_H */

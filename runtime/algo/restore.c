@@ -384,5 +384,6 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
         (run->world > 1 && dt_comm_barrier(run->comm, err) < 0))
         return -1;
     run->queued = run->unproven_step = run->progress.step;
+    dt_parallel_resume(run->parallel, (uint64_t)run->queued * run->A);
     return 0;
 }

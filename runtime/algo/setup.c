@@ -309,7 +309,8 @@ static void print_banner(struct dt_run *run)
                    run->total_steps);
     const struct dt_parallel_options parallel =
         dt_run_parallel_options(run, run->compute);
-    dt_groups_report(&run->nodes, run->world, &parallel, run->report);
+    dt_groups_report(&run->conf, &run->nodes, run->world, &parallel,
+                     run->report);
     dt_run_lr_note(&run->conf, run->world, lr, sizeof(lr));
     if (lr[0])
         dt_report_note(run->report, "%s", lr);
@@ -323,8 +324,6 @@ static int refuse_unbuilt(const struct dt_run *run, struct dt_error *err)
         const char *key;
         bool wanted;
     } keys[] = {
-        {"distributed.reduce_between_nodes",
-         conf->distributed.int8_between_nodes},
         {"model.gradient_checkpointing",
          conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD &&
              !run->exec.device->is_host},

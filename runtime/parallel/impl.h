@@ -73,9 +73,10 @@ struct dt_parallel {
     struct dt_event *decided;
     struct dt_walk walk;
 
-    bool first, final;   /* micro-batch of the step */
-    size_t begin, count; /* ddp: the open bucket, ready and not started */
-    dt_ticket_t reduced; /* the newest reduction of whole gradients */
+    bool first, final;    /* micro-batch of the step */
+    uint64_t micro_batch; /* of the run */
+    size_t begin, count;  /* ddp: the open bucket, ready and not started */
+    dt_ticket_t reduced;  /* the newest reduction of whole gradients */
     bool reducing;
 };
 
@@ -130,19 +131,21 @@ int dt_levels_init(struct dt_levels *levels, struct dt_comm *comm,
 struct dt_view dt_levels_cut(const struct dt_parallel *p, struct dt_view view,
                              enum dt_extent from, enum dt_extent to);
 
-/* Start sums of a whole view: this rank's share is then that of its group, or
- * its own part that of the world.
+/* Start sums of a whole view, which begins at element `first` of the flat
+ * buffer: this rank's share is then that of its group, or its own part that of
+ * the world.
  */
 int dt_levels_sum_share(struct dt_parallel *p, struct dt_view whole,
                         dt_ticket_t *ticket, struct dt_error *err);
-int dt_levels_sum_own(struct dt_parallel *p, struct dt_view whole,
+int dt_levels_sum_own(struct dt_parallel *p, struct dt_view whole, size_t first,
                       dt_ticket_t *ticket, struct dt_error *err);
 
-/* Starts the sum over groups of a share, in this rank's own part of it. Needs
- * several groups.
+/* Starts the sum over groups of this rank's share of what begins at `first`, in
+ * its own part of the share. Needs several groups.
  */
 int dt_levels_sum_across(struct dt_parallel *p, struct dt_view share,
-                         dt_ticket_t *ticket, struct dt_error *err);
+                         size_t first, dt_ticket_t *ticket,
+                         struct dt_error *err);
 
 /* Start to bring together: a share from own parts, if there are several groups;
  * a whole view from shares; and from own parts.

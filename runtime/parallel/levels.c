@@ -73,13 +73,22 @@ int dt_levels_sum_share(struct dt_parallel *p, struct dt_view whole,
 }
 
 int dt_levels_sum_across(struct dt_parallel *p, struct dt_view share,
-                         dt_ticket_t *ticket, struct dt_error *err)
+                         size_t first, dt_ticket_t *ticket,
+                         struct dt_error *err)
 {
+    const struct dt_noise noise = {
+        .seed = p->options.seed,
+        .step = p->micro_batch,
+        .first = first + p->levels.place * share.count,
+    };
+    if (p->options.int8)
+        return dt_comm_reduce_scatter_int8(p->levels.across, share, &noise,
+                                           ticket, err);
     return dt_comm_reduce_scatter(p->levels.across, share, DT_SUM,
                                   p->options.wire, ticket, err);
 }
 
-int dt_levels_sum_own(struct dt_parallel *p, struct dt_view whole,
+int dt_levels_sum_own(struct dt_parallel *p, struct dt_view whole, size_t first,
                       dt_ticket_t *ticket, struct dt_error *err)
 {
     if (dt_levels_sum_share(p, whole, ticket, err) < 0)
@@ -87,7 +96,7 @@ int dt_levels_sum_own(struct dt_parallel *p, struct dt_view whole,
     if (!p->levels.across)
         return 0;
     return dt_levels_sum_across(p, dt_levels_cut(p, whole, DT_WHOLE, DT_SHARE),
-                                ticket, err);
+                                first, ticket, err);
 }
 
 int dt_levels_gather_share(struct dt_parallel *p, struct dt_view share,

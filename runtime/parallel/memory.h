@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/choices.h"
 #include "base/error.h"
@@ -53,6 +54,8 @@ struct dt_parallel_options {
      */
     int group;
     const int *order; /* (world) the ranks, group by group; NULL: 0 and up */
+    bool int8;        /* sums over groups travel in 8 bits, rounded at random */
+    uint64_t seed;    /* of that */
     bool hybrid;      /* weights and gradients are divided over a group, not
                          over all: each group has all of them */
     struct dt_offload offload; /* all zero: none */

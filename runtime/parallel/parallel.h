@@ -25,7 +25,8 @@
  * All strategies compute the same bits in the same world and groups, as long as
  * a step is one micro-batch, or the strategies treat gradients alike: zero2 and
  * zero3 add micro-batches after the sum over ranks, in a hybrid over the group,
- * ddp and zero1 before it, unless options.when says otherwise.
+ * ddp and zero1 before it, unless options.when says otherwise. With
+ * options.int8 each has bits of its own, the same in every run.
  *
  * Calls of one micro-batch, on all ranks in the same order, each before or
  * after the model's work of that unit is queued:
@@ -67,6 +68,11 @@ void dt_parallel_destroy(struct dt_parallel *parallel); /* NULL is fine */
 /* Where the model finds weights and puts gradients; fixed until destroy. */
 struct dt_places dt_parallel_weights(const struct dt_parallel *parallel);
 struct dt_places dt_parallel_grads(const struct dt_parallel *parallel);
+
+/* The run has had so many micro-batches before: they are counted for the noise
+ * of options.int8, which a resumed run repeats.
+ */
+void dt_parallel_resume(struct dt_parallel *parallel, uint64_t micro_batches);
 
 /* Begins micro-batch `a` of `count` in a step. Returns whether the model adds
  * to the gradients that are in their places, instead of overwriting them.

@@ -4,10 +4,16 @@
 
 #include "parallel/impl.h"
 
+void dt_parallel_resume(struct dt_parallel *p, uint64_t micro_batches)
+{
+    p->micro_batch = micro_batches;
+}
+
 bool dt_parallel_begin(struct dt_parallel *p, size_t a, size_t count)
 {
     p->first = a == 0;
     p->final = a + 1 == count;
+    p->micro_batch++;
     return !p->kept.grads_pass_slots && !p->first;
 }
 
@@ -20,7 +26,8 @@ static int end_sums(struct dt_parallel *p, size_t u, struct dt_error *err)
     struct dt_view share = dt_levels_cut(p, kept, p->kept.grads, DT_SHARE);
     p->reducing = true;
     if (p->levels.across &&
-        dt_levels_sum_across(p, share, &p->reduced, err) < 0)
+        dt_levels_sum_across(p, share, p->layout->units[u].offset, &p->reduced,
+                             err) < 0)
         return -1;
     return p->kept.state == DT_WHOLE
                ? dt_levels_gather(p, kept, &p->reduced, err)
@@ -101,7 +108,7 @@ static int start_bucket(struct dt_parallel *p, struct dt_error *err)
     if (!p->levels.across)
         return dt_comm_all_reduce(p->comm, bucket, DT_SUM, p->options.wire,
                                   &p->reduced, err);
-    if (dt_levels_sum_own(p, bucket, &p->reduced, err) < 0)
+    if (dt_levels_sum_own(p, bucket, p->begin, &p->reduced, err) < 0)
         return -1;
     return dt_levels_gather(p, bucket, &p->reduced, err);
 }
@@ -123,10 +130,11 @@ static int start_sum(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     struct dt_sum *sum = &p->sums[p->grads_slots.of[u]];
     struct dt_view unit = dt_unit_grads(p, u);
+    size_t first = p->layout->units[u].offset;
     *sum = (struct dt_sum){
         .unit = u, .open = true, .first = p->first, .final = p->final};
     return p->kept.grads == DT_OWN
-               ? dt_levels_sum_own(p, unit, &sum->ticket, err)
+               ? dt_levels_sum_own(p, unit, first, &sum->ticket, err)
                : dt_levels_sum_share(p, unit, &sum->ticket, err);
 }
 
@@ -139,7 +147,8 @@ int dt_parallel_ready(struct dt_parallel *p, size_t u, struct dt_error *err)
     if (p->kept.state == DT_WHOLE)
         return add_to_bucket(p, u, err);
     p->reducing = true;
-    return dt_levels_sum_own(p, dt_unit_grads(p, u), &p->reduced, err);
+    return dt_levels_sum_own(p, dt_unit_grads(p, u), p->layout->units[u].offset,
+                             &p->reduced, err);
 }
 
 int dt_parallel_finish(struct dt_parallel *p, struct dt_error *err)

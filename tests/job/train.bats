@@ -150,6 +150,31 @@ optim-rank-00003-of-00004.safetensors ]]
         END { exit !(NR == 8 && !bad) }'
 }
 
+@test "int8 between nodes: near the native curve, and the same after a resume" {
+    dt_need_pmix
+    local keys=("precision.compute: bf16" "checkpoint: {save_dtype: fp32}"
+        "distributed: {strategy: zero3, reduce_between_nodes: int8}")
+    config native8 "training: {train_batch_size: 16, per_device_batch_size: 2,
+  max_steps: 10}" "${keys[0]}" "distributed.strategy: zero3"
+    dt_srun -N2 --ntasks-per-node=2 --disttrain=native8.yaml
+    config int8 "training: {train_batch_size: 16, per_device_batch_size: 2,
+  max_steps: 10}" "${keys[@]}"
+    run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain=int8.yaml
+    [[ $output == *"over 2 such groups in int8"* ]]
+    paste <(losses native8) <(losses int8) | awk '
+        { d = $1 / $2 - 1; if (d * d > 1e-6) bad = 1; if (d != 0) noisy = 1 }
+        END { exit !(NR == 10 && !bad && noisy) }'
+    config parts8 "training: {train_batch_size: 16, per_device_batch_size: 2,
+  max_steps: 10}" "checkpoint: {steps: 4, save_dtype: fp32}" "${keys[0]}" \
+        "${keys[2]}"
+    dt_srun -N2 --ntasks-per-node=2 --disttrain=parts8.yaml
+    config rest8 "training: {train_batch_size: 16, per_device_batch_size: 2,
+  max_steps: 10, resume: parts8.out/checkpoints/checkpoint-8}" "${keys[@]}"
+    dt_srun -N2 --ntasks-per-node=2 --disttrain=rest8.yaml
+    (($(losses rest8 | wc -l) == 2))
+    same_weights int8 rest8
+}
+
 @test "nodes with different numbers of ranks: flat, or a refusal if asked" {
     dt_need_pmix
     config uneven "training: {train_batch_size: 6, max_steps: 2}"

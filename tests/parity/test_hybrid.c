@@ -2,6 +2,7 @@
 /* test_hybrid.c - strategies over groups of ranks compute the bits of ddp */
 #include "config.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -154,6 +155,44 @@ static void without_groups_too(void **state)
     reference_close(&r);
 }
 
+/* Sums between groups in 8 bits are noisy, but the same in every run, and an
+ * overflow is still one.
+ */
+static void int8_has_the_same_bits_in_every_run(void **state)
+{
+    static const struct way ways[] = {
+        {DT_ZERO2, true, DT_WHEN_AUTO},
+        {DT_ZERO3, true, DT_WHEN_AUTO},
+        {DT_ZERO2, true, DT_WHEN_AUTO},
+        {DT_ZERO1, true, DT_WHEN_EACH},
+    };
+    struct reference r;
+    if (!trial_has_ranks())
+        skip();
+    reference_open(&r, *state);
+    struct trial trial = {
+        .reference = &r,
+        .options = {.compute = DT_BF16,
+                    .max_norm = 1,
+                    .parallel = {.bucket_bytes = 1 << 20, .prefetch = 2}},
+        .micro_batches = 2,
+        .overflow = true,
+    };
+    struct trial native = run_way(&trial, 0, &ways[0]);
+    trial.options.parallel.int8 = true;
+    compare(&trial, 0, ways, sizeof(ways) / sizeof(ways[0]));
+    struct trial int8 = run_way(&trial, 0, &ways[0]);
+    trial.options.parallel.seed = 1;
+    struct trial other = run_way(&trial, 0, &ways[0]);
+    assert_true(native.norms[0] != int8.norms[0]);
+    assert_true(other.norms[0] != int8.norms[0]);
+    assert_true(fabs(native.norms[0] / int8.norms[0] - 1) < 0.01);
+    trial_free(&native);
+    trial_free(&int8);
+    trial_free(&other);
+    reference_close(&r);
+}
+
 #define OF(test, model)                                                        \
     {                                                                          \
 #test ": " model, test, NULL, NULL, model                              \
@@ -167,6 +206,7 @@ int main(void)
         OF(when_micro_batches_are_added_decides_the_bits, "gpt2"),
         OF(when_micro_batches_are_added_decides_the_bits, "llama"),
         OF(without_groups_too, "gpt2"),
+        OF(int8_has_the_same_bits_in_every_run, "gpt2"),
     };
     omp_set_num_threads(1); /* a child has none of its parent's threads */
     return cmocka_run_group_tests_name("hybrid", tests, NULL, NULL);

@@ -122,6 +122,31 @@ static void a_shard_group_is_for_zero2_and_zero3(void **state)
     assert_int_equal(options.strategy, DT_ZERO1);
 }
 
+static void int8_is_between_whole_nodes_only(void **state)
+{
+    static const struct {
+        const char *letters, *lines;
+        int group;
+        bool int8;
+    } cases[] = {
+        {"aabb", "", 2, true},
+        {"abc", "", 1, true},
+        {"aaaa", "", 0, false},
+        {"aaaabbbb", "distributed.shard_group: 2\n", 2, false},
+        {"bbccaa", "distributed.shard_group: node\n", 2, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char lines[128];
+        snprintf(lines, sizeof(lines),
+                 "distributed.reduce_between_nodes: int8\n%s", cases[i].lines);
+        struct dt_parallel_options options =
+            apply(lines, cases[i].letters, DT_ZERO2, 1);
+        assert_int_equal(options.group, cases[i].group);
+        assert_int_equal(options.int8, cases[i].int8);
+    }
+}
+
 static void one_micro_batch_needs_no_slots(void **state)
 {
     const char *lines = "distributed.reduce_each_micro_step: true\n";
@@ -162,6 +187,9 @@ static void what_nodes_cannot_do_is_refused(void **state)
     check_refused("distributed.shard_group: node\n", "aaaab",
                   "distributed.shard_group: E102 node needs equally many "
                   "ranks on every node, but b has 1 and a has 4: ");
+    check_refused("distributed.reduce_between_nodes: int8\n", "aab",
+                  "distributed.reduce_between_nodes: E102 int8 needs equally "
+                  "many ranks on every node, but b has 1 and a has 2: ");
     check_refused("distributed: {shard_group: 2, reduction: flat}\n", "aabb",
                   "distributed.shard_group: E105 groups of 2 ranks sum "
                   "gradients in the group and then over groups, but "
@@ -222,6 +250,7 @@ int main(void)
         cmocka_unit_test(ranks_of_a_host_are_a_node_whatever_their_numbers),
         cmocka_unit_test(sums_are_in_two_levels_where_nodes_are_even),
         cmocka_unit_test(a_shard_group_is_for_zero2_and_zero3),
+        cmocka_unit_test(int8_is_between_whole_nodes_only),
         cmocka_unit_test(one_micro_batch_needs_no_slots),
         cmocka_unit_test(what_nodes_cannot_do_is_refused),
         cmocka_unit_test(auto_is_a_node_if_that_fits),

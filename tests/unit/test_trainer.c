@@ -431,25 +431,6 @@ static void a_checkpoint_that_is_not_finite_is_refused(void **state)
     }
 }
 
-static void keys_that_the_engine_does_not_know_end_the_run(void **state)
-{
-    static const char *const keys[] = {
-        "distributed.reduce_between_nodes: int8\n",
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        char lines[256];
-        snprintf(lines, sizeof(lines), "%straining.train_batch_size: 4\n",
-                 keys[i]);
-        train(1, lines);
-        assert_int_equal(trained.status, EX_CONFIG);
-        assert_non_null(strstr(trained.text, "t.yaml:7:"));
-        assert_non_null(strstr(trained.text,
-                               ": this version does not train with this "
-                               "value yet"));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,8 +456,6 @@ int main(void)
         cmocka_unit_test_setup(a_run_owns_its_directory_until_it_ends,
                                small_clean),
         cmocka_unit_test_setup(the_next_step_proves_a_checkpoint, small_clean),
-        cmocka_unit_test_setup(keys_that_the_engine_does_not_know_end_the_run,
-                               small_clean),
         cmocka_unit_test_setup(a_checkpoint_that_is_not_finite_is_refused,
                                small_clean),
     };
