@@ -67,8 +67,8 @@ __device__ float largest(const float (&x)[EACH])
 
 /* Parts from blockIdx.y on, of `length` elements, without part `rank`. */
 __global__ void __launch_bounds__(THREADS)
-    pack(char *staging, const float *view, size_t first, size_t stride,
-         size_t length, unsigned rank, Noise noise)
+    pack(char *staging, size_t part_bytes, const float *view, size_t first,
+         size_t stride, size_t length, unsigned rank, Noise noise)
 {
     unsigned part = blockIdx.y, lane = threadIdx.x % WARP;
     size_t block = (size_t)blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP;
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(THREADS)
         float down = floorf(y);
         q.v[k] = (int8_t)fminf(fmaxf(down, -MOST), MOST);
     }
-    char *to = staging + part * dt_int8_bytes(length);
+    char *to = staging + part * part_bytes;
     *(Vec<int8_t, EACH> *)(to + i) = q;
     if (lane == 0)
         ((float *)(to + length))[block] = !finite ? NAN
@@ -100,14 +100,15 @@ __global__ void __launch_bounds__(THREADS)
 
 /* own(length) = the sum over parts. */
 __global__ void __launch_bounds__(THREADS)
-    add(float *own, const char *others, size_t length, int parts, int rank)
+    add(float *own, const char *others, size_t part_bytes, size_t length,
+        int parts, int rank)
 {
     size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
     float sum = 0;
     if (i >= length)
         return;
     for (int p = 0; p < parts; p++) {
-        const char *from = others + (size_t)p * dt_int8_bytes(length);
+        const char *from = others + (size_t)p * part_bytes;
         float s = p == rank
                       ? own[i]
                       : __fmul_rn((float)((const int8_t *)from)[i],
@@ -133,8 +134,9 @@ void dt_wire_pack_int8(struct dt_stream *stream, const struct dt_wire *wire,
     assert(wire->view.dtype == DT_F32 && wire->length % DT_INT8_BLOCK == 0);
     launch(stream, pack,
            dim3(blocks_for(wire->length, per_block), (unsigned)wire->parts),
-           THREADS, (char *)staging, (const float *)dt_view_data(wire->view),
-           wire->first, wire->stride, wire->length, (unsigned)rank, n);
+           THREADS, (char *)staging, dt_int8_bytes(wire->length),
+           (const float *)dt_view_data(wire->view), wire->first, wire->stride,
+           wire->length, (unsigned)rank, n);
 }
 
 void dt_wire_reduce_int8(struct dt_stream *stream, const struct dt_wire *wire,
@@ -143,5 +145,6 @@ void dt_wire_reduce_int8(struct dt_stream *stream, const struct dt_wire *wire,
     float *view = (float *)dt_view_data(wire->view);
     launch(stream, add, blocks_for(wire->length, THREADS), THREADS,
            view + wire->first + (size_t)rank * wire->stride,
-           (const char *)others, wire->length, wire->parts, rank);
+           (const char *)others, dt_int8_bytes(wire->length), wire->length,
+           wire->parts, rank);
 }
