@@ -151,7 +151,9 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         .batches = here ? batch * (dt_run_prefetch(&run->conf) + 1) *
                               (held_out ? 2 : 1)
                         : 0,
-        .host = here ? 0 : held.host,
+        .host = here ? 0
+                     : add_bytes(held.host, dt_model_host_bytes(
+                                                &run->model_config, options)),
         .nvme = held.nvme,
     };
 }
@@ -350,9 +352,10 @@ static int check_host(const struct dt_run *run, size_t host, int local_size,
         return 0;
     return dt_error_set(
         err, EX_CONFIG,
-        "%s: distributed.offload_optimizer needs %s of host memory a rank, but "
-        "the node has %s left for %d rank%s: offload to nvme, or lower "
-        "distributed.offload_optimizer.ratio",
+        "%s: what is offloaded needs %s of host memory a rank, but the node "
+        "has "
+        "%s left for %d rank%s: set distributed.offload_optimizer.device: nvme "
+        "or a lower ratio, or model.gradient_checkpointing: true",
         run->conf.file, format_bytes(host), format_bytes(left), local_size,
         local_size == 1 ? "" : "s");
 }

@@ -134,6 +134,9 @@ static struct dt_model_options model_options(const struct dt_run *run)
         .train = true,
         .documents = dt_run_packs(conf),
         .recompute = conf->model.gradient_checkpointing,
+        .offload =
+            conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD &&
+            !run->exec.device->is_host,
         .dropout = !conf->model.disable_dropout,
         .seed = conf->run.seed,
         .label_smoothing = (float)conf->training.label_smoothing,
@@ -316,26 +319,6 @@ static void print_banner(struct dt_run *run)
         dt_report_note(run->report, "%s", lr);
 }
 
-/* Refuses what conf/ reads and this engine does not do. */
-static int refuse_unbuilt(const struct dt_run *run, struct dt_error *err)
-{
-    const struct dt_conf *conf = &run->conf;
-    const struct {
-        const char *key;
-        bool wanted;
-    } keys[] = {
-        {"model.gradient_checkpointing",
-         conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD &&
-             !run->exec.device->is_host},
-    };
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (keys[i].wanted)
-            return dt_conf_error_set(conf, keys[i].key, err,
-                                     "this version does not train with this "
-                                     "value yet");
-    return 0;
-}
-
 /* Batch, model and layout: all that is known without the data. */
 static int resolve_conf(struct dt_run *run, struct dt_error *err)
 {
@@ -344,8 +327,7 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
     if (dt_conf_resolve_device(
             conf, run->exec.device->is_host ? DT_CONF_CPU : DT_CONF_CUDA, err) <
             0 ||
-        dt_conf_resolve_batch(conf, run->world, err) < 0 ||
-        refuse_unbuilt(run, err) < 0)
+        dt_conf_resolve_batch(conf, run->world, err) < 0)
         return -1;
     run->B = (size_t)conf->training.per_device_batch_size;
     run->eval_B = conf->training.per_device_eval_batch_size > 0

@@ -85,10 +85,12 @@ static int queue_passes(struct dt_run *run, const struct dt_graph_shape *shape,
     for (unit.u = 0; unit.u + 1 < count; unit.u++)
         if (dt_parallel_forward(run->parallel, unit.u, err) < 0 ||
             dt_graphs_run(run->graphs, shape, unit.u, unit_forward, &unit,
-                          err) < 0)
+                          err) < 0 ||
+            dt_model_send_input(run->model, unit.u, err) < 0)
             return -1;
     for (unit.u = count; unit.u-- > 0;)
         if (dt_parallel_backward(run->parallel, unit.u, err) < 0 ||
+            dt_model_bring_input(run->model, unit.u, err) < 0 ||
             queue_backward(&unit, shape, batch, err) < 0 ||
             dt_parallel_ready(run->parallel, unit.u, err) < 0)
             return -1;

@@ -75,12 +75,16 @@ static void take_blocks(struct arena *arena, struct dt_block *blocks,
     bool train = plan->options->train;
     bool own_tensors = train && !plan->options->recompute;
     struct dt_block block;
+    struct dt_view turns[2]; /* the x of the last two blocks */
     for (size_t l = 0; l < plan->config->n_layer; l++) {
         if (l == 0 || own_tensors)
             take_block(arena, &block, acts, plan, N);
-        if (l == 0 || train)
+        if (train && plan->options->offload && l >= 2)
+            block.x = turns[l % 2];
+        else if (l == 0 || train)
             block.x = train ? take_compute(arena, N, plan->config->n_embd)
                             : block.x_mid;
+        turns[l % 2] = block.x;
         if (blocks)
             blocks[l] = block;
     }

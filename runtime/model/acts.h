@@ -18,7 +18,8 @@ struct dt_norm {
 };
 
 /* The saved tensors of a block. Without a backward pass all blocks share the
- * same memory; with options.recompute they share all of it except x.
+ * same memory; with options.recompute they share all of it except x, and with
+ * options.offload every other block shares that.
  */
 struct dt_block {
     struct dt_view x;         /* (N, C) the residual stream at the input */

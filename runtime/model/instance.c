@@ -51,6 +51,19 @@ static int upload_rope(struct dt_model *m, struct dt_error *err)
     return result;
 }
 
+static int allocate_host(struct dt_model *m, struct dt_error *err)
+{
+    size_t bytes = dt_model_host_bytes(&m->config, &m->options);
+    void *data;
+    if (bytes == 0)
+        return 0;
+    if (m->exec.device->allocate_staging(bytes, &data, err) < 0)
+        return dt_error_prefix(err, "inputs of blocks in host memory");
+    m->inputs_host = data;
+    m->inputs_host_bytes = bytes;
+    return 0;
+}
+
 static int allocate_model(struct dt_model *m, struct dt_error *err)
 {
     const struct dt_model_options *options = &m->options;
@@ -64,7 +77,7 @@ static int allocate_model(struct dt_model *m, struct dt_error *err)
     if (!m->buf)
         return -1;
     plan_acts(m, options->B, options->T);
-    return upload_rope(m, err);
+    return allocate_host(m, err) == 0 ? upload_rope(m, err) : -1;
 }
 
 struct dt_model *dt_model_create(const struct dt_model_config *config,
@@ -106,6 +119,8 @@ void dt_model_destroy(struct dt_model *m)
     if (!m)
         return;
     dt_inputs_fini(&m->inputs);
+    if (m->inputs_host)
+        m->exec.device->release_staging(m->inputs_host, m->inputs_host_bytes);
     dt_buffer_destroy(m->buf);
     free(m->blocks);
     free(m);

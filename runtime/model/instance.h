@@ -28,6 +28,8 @@ struct dt_model {
     struct dt_places weights, grads;
     struct dt_role_range roles[DT_ROLES];
     struct dt_buffer *buf; /* of the activations */
+    char *inputs_host;     /* staging memory: inputs of blocks, offload.c */
+    size_t inputs_host_bytes;
     struct dt_acts acts;
     struct dt_block *blocks;      /* (n_layer) */
     const struct dt_cache *cache; /* NULL: none */

@@ -14,6 +14,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/instance.c \
 	runtime/model/instance.h \
 	runtime/model/model.h \
+	runtime/model/offload.c \
 	runtime/model/params.c \
 	runtime/model/params.h \
 	runtime/model/rope_table.c \

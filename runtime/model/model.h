@@ -125,6 +125,8 @@ struct dt_model_options {
     bool documents;        /* plan for batches with doc_start; not a promise */
     bool recompute;        /* save only the input of each block and recompute
                               the block in its backward pass: the same bits */
+    bool offload;          /* with recompute: these inputs wait in host memory,
+                              and two of them are on the device */
     bool save_activations; /* save norms and activations of the MLP as well,
                               instead of recomputing them; on the CPU the same
                               bits */
@@ -155,6 +157,11 @@ void dt_model_destroy(struct dt_model *model); /* NULL is fine */
 size_t dt_model_activation_bytes(const struct dt_model_config *config,
                                  const struct dt_ops *ops,
                                  const struct dt_model_options *options);
+
+/* Host bytes that it will allocate for `offload`. SIZE_MAX if that overflows.
+ */
+size_t dt_model_host_bytes(const struct dt_model_config *config,
+                           const struct dt_model_options *options);
 
 /* Batches that may be in flight to the device. */
 enum { DT_MODEL_BATCHES = 2 };
@@ -210,6 +217,14 @@ void dt_model_values_backward(struct dt_model *model, struct dt_view step,
 
 /* Computes with these weights, of the same layout, until called again. */
 void dt_model_use(struct dt_model *model, struct dt_places weights);
+
+/* With `offload`, queue the input of block u to host memory after its forward
+ * pass, and back before its backward pass; without, and of other units, do
+ * nothing. -1: the device failed.
+ */
+int dt_model_send_input(struct dt_model *model, size_t u, struct dt_error *err);
+int dt_model_bring_input(struct dt_model *model, size_t u,
+                         struct dt_error *err);
 
 /* After forward of all units except the last: copies logits(V) of position t of
  * row b to `logits` in host memory. -1: the device failed.

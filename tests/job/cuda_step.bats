@@ -127,6 +127,25 @@ need_faults() {
     done
 }
 
+@test "gradient_checkpointing: offload has the bits of true, in less memory" {
+    local layers="n_positions: 32, n_embd: 32, n_layer: 8, n_head: 2"
+    local rows="training: {train_batch_size: 32, per_device_batch_size: 16, max_steps: 2}"
+    local plan='s/.*memory of a rank: .* activations ([0-9.]+) MB.*/\1/p'
+    config kept "run.deterministic: true" "$rows" "checkpoint: {strategy: no}" \
+        "model.gradient_checkpointing: true"
+    config sent "run.deterministic: true" "$rows" "checkpoint: {strategy: no}" \
+        "model.gradient_checkpointing: offload"
+    sed -i "s/^model:.*/model: {$layers}/" kept.yaml sent.yaml
+    "$DT_BUILDDIR/disttrain" train kept.yaml &>kept.log
+    "$DT_BUILDDIR/disttrain" train sent.yaml &>sent.log
+    cmp {kept,sent}.out/checkpoints/latest/model.safetensors
+    cmp {kept,sent}.out/checkpoints/latest/optim-rank-00000-of-00001.safetensors
+    cat kept.log sent.log
+    grep -q 'offloaded to host memory' sent.log
+    awk -v kept="$(sed -nE "$plan" kept.log)" -v sent="$(sed -nE "$plan" sent.log)" \
+        'BEGIN { exit !(sent > 0 && kept - sent > 0.3) }' # six inputs of 64 KiB
+}
+
 @test "with a 16-bit reduce dtype too, up to rounding" {
     config one "precision: {compute: bf16}"
     config two "precision: {compute: bf16, reduce_dtype: bf16}"
