@@ -15,13 +15,14 @@ enum { TILES = 32, LEAST_TILE = 1 << 19 };
 
 static size_t choose_tile(const struct dt_run *run)
 {
+    static const char key[] = "distributed.offload_optimizer.tile_size";
     const struct dt_conf *conf = &run->conf;
     size_t most = (size_t)conf->distributed.offload_optimizer.tile_size;
     size_t share = run->layout->count / (size_t)run->world / TILES;
-    if (dt_conf_given(conf, "distributed.offload_optimizer.tile_size"))
+    /* sub_group_size of a DeepSpeed file is only a limit */
+    if (dt_conf_given(conf, key) && !dt_conf_place_of(conf, key).deepspeed)
         return most;
-    if (share < LEAST_TILE)
-        return LEAST_TILE;
+    share = share > LEAST_TILE ? share : LEAST_TILE;
     return share < most ? share : most;
 }
 

@@ -6,7 +6,7 @@
 
 #include "parallel/impl.h"
 
-enum { CHUNK = 1 << 16 }; /* elements that are rounded at a time */
+enum { CHUNK = 1 << 14 }; /* elements that are rounded at a time */
 
 /* --- create and destroy --- */
 

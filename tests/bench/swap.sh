@@ -37,9 +37,9 @@ fio_rate() {
 }
 
 for ((round = 0; round < rounds; round++)); do
-    "$builddir/tests/bench/swap" "$@" >>"$work"
-    "$builddir/tests/bench/tiles" "$@" >>"$work"
     {
+        "$builddir/tests/bench/swap" "$@"
+        "$builddir/tests/bench/tiles" "$@"
         fio_rate write write
         fio_rate read read
         fio_rate update rw

@@ -2,6 +2,7 @@
 /* test_plan.c - the memory of a rank: every part counted, every offer true */
 #include "config.h"
 
+#include "algo/offload.h"
 #include "algo/plan.h"
 #include "tests/unit/conf.h"
 
@@ -317,6 +318,79 @@ static void auto_is_a_strategy_that_can_offload(void **state)
     run.conf = *plain;
 }
 
+/* On a GPU. With more ranks on a node, its memory is what limits AdamW on the
+ * CPUs, and the link of each GPU what limits it there.
+ */
+static void auto_computes_where_it_is_predicted_to_be_faster(void **state)
+{
+    struct dt_device gpu = dt_cpu;
+    struct dt_offload offload;
+    (void)state;
+    gpu.is_host = false;
+    run.exec.device = &gpu;
+    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
+    run.local_size = 1;
+    offload = dt_run_offload(&run, DT_ZERO2);
+    assert_int_equal(offload.state, DT_TIER_HOST);
+    assert_int_equal(offload.compute, DT_OFFLOAD_HOST);
+    run.local_size = 8;
+    offload = dt_run_offload(&run, DT_ZERO2);
+    assert_int_equal(offload.compute, DT_OFFLOAD_STREAM);
+    run.conf.distributed.offload_optimizer.compute = DT_CONF_COMPUTE_HOST;
+    offload = dt_run_offload(&run, DT_ZERO2);
+    assert_int_equal(offload.compute, DT_OFFLOAD_HOST);
+    assert_int_equal(dt_run_offload(&run, DT_DDP).state, DT_TIER_DEVICE);
+    run.conf = *plain;
+    run.exec = dt_exec_cpu();
+    run.local_size = 0;
+}
+
+static void a_tile_is_a_small_share_unless_it_is_given(void **state)
+{
+    (void)state;
+    struct dt_layout large = *run.layout, *layout = run.layout;
+    struct dt_conf *given = load_good(
+        LEAST "distributed: {strategy: zero1,\n  offload_optimizer: {device: "
+              "nvme, path: /, tile_size: 70000}}\n",
+        "");
+    large.count = (size_t)1 << 31;
+    run.layout = &large;
+    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NVME;
+    assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 32 << 20);
+    run.world = 4;
+    assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 16 << 20);
+    run.world = 1;
+    run.layout = layout;
+    assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 1 << 19);
+    run.conf = *given;
+    assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 70000);
+    run.conf = *plain;
+    dt_conf_destroy(given);
+}
+
+/* 48 TiB of host memory are more than any node has. */
+static void state_that_the_host_has_no_room_for_is_refused(void **state)
+{
+    struct dt_device gpu = dt_cpu;
+    struct dt_layout huge = *run.layout, *layout = run.layout;
+    (void)state;
+    gpu.is_host = false;
+    huge.count = (size_t)1 << 42;
+    run.layout = &huge;
+    run.exec.device = &gpu;
+    run.conf.distributed.strategy = DT_CONF_ZERO1;
+    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
+    err = (struct dt_error){0};
+    assert_int_equal(dt_plan_check(&run, &options, SIZE_MAX, 2, &err), -1);
+    assert_int_equal(err.status, EX_CONFIG);
+    assert_non_null(
+        strstr(err.text, "of host memory a rank, but the node has "));
+    assert_non_null(strstr(err.text, " left for 2 ranks: set "));
+    run.layout = layout;
+    run.conf = *plain;
+    run.exec = dt_exec_cpu();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +407,9 @@ int main(void)
         cmocka_unit_test(a_strategy_that_fits_is_offered),
         cmocka_unit_test(offload_is_counted_and_offered_when_nothing_less_fits),
         cmocka_unit_test(auto_is_a_strategy_that_can_offload),
+        cmocka_unit_test(auto_computes_where_it_is_predicted_to_be_faster),
+        cmocka_unit_test(a_tile_is_a_small_share_unless_it_is_given),
+        cmocka_unit_test(state_that_the_host_has_no_room_for_is_refused),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);
 }
