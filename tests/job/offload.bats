@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2030,SC2031,SC2154
+# shellcheck disable=SC2016,SC2030,SC2031,SC2154
 # SPDX-License-Identifier: Apache-2.0
 # offload.bats - runs whose optimizer state is on a drive, on a real Slurm
 
@@ -192,6 +192,18 @@ fails() {
     [[ $output == *"small/disttrain-swap-"*"cannot reserve "*" MB where "* ]]
 }
 
+@test "without memory to lock a run goes on, with one warning" {
+    on_nvme locked zero1 "training.max_steps: 2"
+    sed -i 's/max_steps: 6, //' locked.yaml
+    chmod 755 . && chmod 777 nvme && mkdir -m 777 locked.out
+    run setpriv --reuid=65534 --regid=65534 --clear-groups \
+        prlimit --memlock=65536 "$DT_BUILDDIR/disttrain" train locked.yaml
+    echo "$output"
+    ((status == 0))
+    (($(grep -c 'does not register .* raise `ulimit -l`' <<<"$output") == 1))
+    [[ $output == *"done: 2 steps"* ]]
+}
+
 # limited BYTES COMMAND...: in a control group with so much memory.
 limited() {
     local group=/sys/fs/cgroup file=memory.max
@@ -199,7 +211,6 @@ limited() {
         { group+=/memory file=memory.limit_in_bytes; }
     group+=/disttrain-test-$$
     mkdir "$group" && echo "$1" >"$group/$file" || return 99
-    # shellcheck disable=SC2016 # the shell that is in the group expands them
     bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "${@:2}"
     local status=$?
     rmdir "$group"
