@@ -77,6 +77,7 @@ check_PROGRAMS += \
 	tests/unit/test_swap \
 	tests/unit/test_swap_faults \
 	tests/unit/test_swap_refused \
+	tests/unit/test_tiles \
 	tests/unit/test_thread \
 	tests/unit/test_timeline \
 	tests/unit/test_tokenizer \
