@@ -190,6 +190,16 @@ int dt_comm_all_gather(struct dt_comm *comm, struct dt_view v,
         ticket, err);
 }
 
+int dt_comm_all_gather_bf16(struct dt_comm *comm, struct dt_view v,
+                            dt_ticket_t *ticket, struct dt_error *err)
+{
+    assert(v.dtype == DT_F32 && v.count % ((size_t)comm->size * 8) == 0);
+    return start(
+        comm,
+        &(struct dt_op){.kind = DT_OP_ALL_GATHER, .view = v, .wire = DT_BF16},
+        ticket, err);
+}
+
 int dt_comm_broadcast(struct dt_comm *comm, struct dt_view v, int root,
                       dt_ticket_t *ticket, struct dt_error *err)
 {

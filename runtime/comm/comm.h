@@ -141,6 +141,12 @@ int dt_comm_reduce_scatter_int8(struct dt_comm *comm, struct dt_view v,
 int dt_comm_all_gather(struct dt_comm *comm, struct dt_view v,
                        dt_ticket_t *ticket, struct dt_error *err);
 
+/* The same of DT_F32 that was rounded to bf16 before, and travels as that; n is
+ * a multiple of 8.
+ */
+int dt_comm_all_gather_bf16(struct dt_comm *comm, struct dt_view v,
+                            dt_ticket_t *ticket, struct dt_error *err);
+
 /* v of rank `root` to all. Any dtype. */
 int dt_comm_broadcast(struct dt_comm *comm, struct dt_view v, int root,
                       dt_ticket_t *ticket, struct dt_error *err);

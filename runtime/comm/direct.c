@@ -7,6 +7,7 @@
 
 enum {
     SMALL_BYTES = 64 * 1024, /* sent by one rank, to all others together */
+    STAGED_BYTES = 4 << 20,  /* of bf16, of all ranks together */
 };
 
 bool dt_direct_is_small(size_t bytes, int size)
@@ -96,9 +97,56 @@ static int post_part(struct dt_messages *m, const struct dt_op *op,
                             NULL, err);
 }
 
+/* Elements first .. first + count - 1 of all parts, through bf16. */
+static int gather_staged(struct dt_messages *m, const struct dt_op *op,
+                         size_t first, size_t count, uint16_t *staging,
+                         struct dt_error *err)
+{
+    size_t size = (size_t)op->on->size, rank = (size_t)op->on->rank;
+    size_t part = op->view.count / size, bytes = count * sizeof(*staging);
+    float *view = dt_view_f32(op->view);
+    dt_reduce_narrow(staging + rank * count, view + rank * part + first, count);
+    for (int i = 1; i < op->on->size; i++) {
+        int r = neighbor(op, i);
+        if (dt_messages_post(m, op, DT_RECV, r, DT_PHASE_GATHER, first,
+                             staging + (size_t)r * count, bytes, NULL,
+                             err) < 0 ||
+            dt_messages_post(m, op, DT_SEND, r, DT_PHASE_GATHER, first,
+                             staging + rank * count, bytes, NULL, err) < 0)
+            return -1;
+    }
+    if (dt_messages_finish_all(m, err) < 0)
+        return -1;
+    for (size_t r = 0; r < size; r++)
+        if (r != rank)
+            dt_reduce_widen(view + r * part + first, staging + r * count,
+                            count);
+    return 0;
+}
+
+static int gather_bf16(struct dt_messages *m, const struct dt_op *op,
+                       struct dt_error *err)
+{
+    size_t part = op->view.count / (size_t)op->on->size;
+    size_t room = STAGED_BYTES / sizeof(uint16_t) / (size_t)op->on->size + 1;
+    uint16_t *staging;
+    if (room > part)
+        room = part;
+    staging = dt_messages_workspace(
+        m, room * (size_t)op->on->size * sizeof(*staging), err);
+    for (size_t first = 0; staging && first < part; first += room) {
+        size_t count = part - first < room ? part - first : room;
+        if (gather_staged(m, op, first, count, staging, err) < 0)
+            return -1;
+    }
+    return staging ? 0 : -1;
+}
+
 int dt_direct_all_gather(struct dt_messages *m, const struct dt_op *op,
                          struct dt_error *err)
 {
+    if (op->wire != op->view.dtype)
+        return gather_bf16(m, op, err);
     for (int i = 1; i < op->on->size; i++) {
         int r = neighbor(op, i);
         if (post_part(m, op, DT_RECV, r, DT_PHASE_GATHER, r, err) < 0 ||

@@ -100,6 +100,37 @@ static int reduce_bf16(struct dt_nccl_queue *queue, const struct dt_op *op,
     return 0;
 }
 
+/* Gathers what was rounded before. */
+static int gather_bf16(struct dt_nccl_queue *queue, const struct dt_op *op,
+                       struct dt_error *err)
+{
+    struct dt_nccl *nccl = dt_nccl_queue_nccl(queue, op);
+    int size = op->on->size, rank = op->on->rank;
+    size_t count = op->view.count / (size_t)size, run = staging_room(op);
+    if (allocate_staging(queue, err) < 0)
+        return -1;
+    for (size_t first = 0; first < count; first += run) {
+        size_t n = count - first < run ? count - first : run;
+        struct dt_wire all = {.view = op->view,
+                              .first = first,
+                              .stride = count,
+                              .end = op->view.count,
+                              .parts = size,
+                              .length = n};
+        struct dt_wire own = all;
+        size_t bytes = all.length * dt_dtype_bytes(DT_BF16);
+        own.first += (size_t)rank * count;
+        own.parts = 1;
+        dt_wire_narrow(&queue->own, &own, queue->send + bytes * (size_t)rank);
+        int rc = dt_nccl_all_gather(nccl, queue->send, bytes * (size_t)size,
+                                    queue->own.cuda, err);
+        if (dt_nccl_queue_wait_call(queue, nccl, rc, err) < 0)
+            return -1;
+        dt_wire_widen(&queue->own, &all, queue->send, 0, size);
+    }
+    return 0;
+}
+
 /* --- 8 bits on the wire --- */
 
 /* As reduce_bf16, of a reduce-scatter. */
@@ -143,6 +174,8 @@ int dt_nccl_queue_run(struct dt_nccl_queue *queue, const struct dt_op *op,
     int rc;
     if (reduces && v.dtype != DT_F64 && op->wire == DT_BF16)
         return reduce_bf16(queue, op, err);
+    if (op->kind == DT_OP_ALL_GATHER && op->wire != v.dtype)
+        return gather_bf16(queue, op, err);
     if (op->kind == DT_OP_REDUCE_SCATTER_INT8)
         return reduce_int8(queue, op, err);
     if (reduces && v.buf->bytes >= REGISTER_BYTES)

@@ -157,6 +157,10 @@ int dt_levels_gather_group(struct dt_parallel *p, struct dt_view whole,
 int dt_levels_gather(struct dt_parallel *p, struct dt_view whole,
                      dt_ticket_t *ticket, struct dt_error *err);
 
+/* Starts to make the sum over all ranks of a whole view from `first` on. */
+int dt_levels_sum(struct dt_parallel *p, struct dt_view whole, size_t first,
+                  dt_ticket_t *ticket, struct dt_error *err);
+
 /* --- gather.c --- */
 
 /* Starts to fill the slot of unit u unless it is filled, and that of unit 0 if

@@ -123,3 +123,29 @@ int dt_levels_gather(struct dt_parallel *p, struct dt_view whole,
         return -1;
     return dt_levels_gather_group(p, whole, ticket, err);
 }
+
+/* Sums that were rounded to bf16 on their way go back as that, too. */
+static int gather_rounded(struct dt_parallel *p, struct dt_view whole,
+                          dt_ticket_t *ticket, struct dt_error *err)
+{
+    struct dt_view share = dt_levels_cut(p, whole, DT_WHOLE, DT_SHARE);
+    if (dt_comm_all_gather_bf16(p->levels.across, share, ticket, err) < 0)
+        return -1;
+    if (!p->levels.group)
+        return 0;
+    return dt_comm_all_gather_bf16(p->levels.group, whole, ticket, err);
+}
+
+int dt_levels_sum(struct dt_parallel *p, struct dt_view whole, size_t first,
+                  dt_ticket_t *ticket, struct dt_error *err)
+{
+    const struct dt_parallel_options *options = &p->options;
+    if (!p->levels.across)
+        return dt_comm_all_reduce(p->comm, whole, DT_SUM, options->wire, ticket,
+                                  err);
+    if (dt_levels_sum_own(p, whole, first, ticket, err) < 0)
+        return -1;
+    return options->wire == DT_BF16 && !options->int8
+               ? gather_rounded(p, whole, ticket, err)
+               : dt_levels_gather(p, whole, ticket, err);
+}

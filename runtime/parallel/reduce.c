@@ -105,12 +105,7 @@ static int start_bucket(struct dt_parallel *p, struct dt_error *err)
         dt_view_slice(p->kinds[DT_OWNED_GRADS], p->begin, p->count);
     p->count = 0;
     p->reducing = true;
-    if (!p->levels.across)
-        return dt_comm_all_reduce(p->comm, bucket, DT_SUM, p->options.wire,
-                                  &p->reduced, err);
-    if (dt_levels_sum_own(p, bucket, p->begin, &p->reduced, err) < 0)
-        return -1;
-    return dt_levels_gather(p, bucket, &p->reduced, err);
+    return dt_levels_sum(p, bucket, p->begin, &p->reduced, err);
 }
 
 /* Adds unit u to the bucket, and starts its reduction if it is full. */

@@ -150,6 +150,26 @@ static int gather_in(struct ctx *c, struct dt_comm *group, struct place at,
     return close_case(c);
 }
 
+/* Of what was rounded before, through bf16. */
+static int gather_rounded_in(struct ctx *c, struct dt_comm *group,
+                             struct place at, bool rail, size_t part)
+{
+    size_t size = (size_t)dt_comm_size(group);
+    if (open_case(c, part * size, DT_F32, GUARD) < 0)
+        return -1;
+    for (size_t i = 0; i < c->v.count; i++)
+        ((float *)before(c))[i] = narrow(value(c->rank.rank, i));
+    if (upload(c) < 0)
+        return -1;
+    TRY(dt_comm_all_gather_bf16(group, c->v, &c->ticket, &c->err) == 0);
+    if (download(c) < 0)
+        return -1;
+    for (size_t i = 0; i < part * size; i++)
+        TRY(((float *)after(c))[i] ==
+            narrow(value(member(at, rail, (int)(i / part)), i)));
+    return close_case(c);
+}
+
 /* What the ranks of a group have, in both groups of a rank. */
 static int act(struct ctx *c, int nodes)
 {
@@ -169,7 +189,10 @@ static int act(struct ctx *c, int nodes)
     for (int rail = 0; rail < 2; rail++)
         if (reduce_in(c, groups[rail], at, rail, DT_F32) < 0 ||
             reduce_in(c, groups[rail], at, rail, DT_BF16) < 0 ||
-            gather_in(c, groups[rail], at, rail) < 0)
+            gather_in(c, groups[rail], at, rail) < 0 ||
+            gather_rounded_in(c, groups[rail], at, rail, 776) < 0 ||
+            (hardware()->large &&
+             gather_rounded_in(c, groups[rail], at, rail, 1500008) < 0))
             return -1;
     TRY(dt_comm_barrier(c->rank.comm, &c->err) == 0);
     return 0;
