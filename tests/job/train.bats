@@ -175,6 +175,47 @@ optim-rank-00003-of-00004.safetensors ]]
     same_weights int8 rest8
 }
 
+# sent: the bytes that the first of two nodes has sent.
+sent() {
+    # shellcheck disable=SC2016
+    dt_srun -N2 --ntasks-per-node=1 sh -c '
+        [ "$SLURM_NODEID" != 0 ] || sed -n "s/^ *eth0: *//p" /proc/self/net/dev' |
+        awk '{ print $9 }'
+}
+
+# sent_by STEPS LINE: those of a run of two nodes with two ranks each.
+sent_by() {
+    local before
+    config sent "training: {train_batch_size: 8, per_device_batch_size: 1,
+  max_steps: $1}" "checkpoint: {strategy: 'no'}" "$2"
+    sed -i 's/n_embd: 32/n_embd: 256/' sent.yaml
+    before=$(sent)
+    dt_srun -N2 --ntasks-per-node=2 --disttrain=sent.yaml >sent.log 2>&1
+    echo $(($(sent) - before))
+}
+
+@test "a node sends the bytes of the formulas, whatever its ranks" {
+    dt_need_pmix
+    local line bytes few many runs=0
+    # of each parameter a step: half of its gradient and of its weight, or of
+    # the sum, as there are two nodes
+    while read -r bytes line <&4; do
+        few=$(sent_by 2 "$line")
+        many=$(sent_by 10 "$line")
+        sed -n 's/.* \([0-9]*\) parameters.*/\1/p' sent.log |
+            awk -v d=$((many - few)) -v bytes="$bytes" -v line="$line" '
+                { off = d / 8 / ($1 * bytes) - 1; print line, d / 8, off }
+                END { exit !(NR == 1 && off * off < 0.03 * 0.03) }'
+        runs=$((runs + 1))
+    done 4<<END
+4 distributed.strategy: ddp
+2 precision.reduce_dtype: bf16
+4 distributed.strategy: zero3
+2.515625 distributed: {strategy: zero3, reduce_between_nodes: int8}
+END
+    ((runs == 4))
+}
+
 @test "nodes with different numbers of ranks: flat, or a refusal if asked" {
     dt_need_pmix
     config uneven "training: {train_batch_size: 6, max_steps: 2}"
