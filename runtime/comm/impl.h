@@ -40,9 +40,10 @@ static inline size_t dt_op_part_first(size_t count, int size, int part)
     return count / n * p + (p < longer ? p : longer);
 }
 
-/* Start queues `op` behind the ones before it and returns at once; an all-reduce
- * of F64 comes as DT_OP_SCALARS where views are the host's (wait_event is NULL).
- * Wait as in comm.h; destroy gets NULL, or from dt_comm_abandon the reason.
+/* Start queues `op` behind the ones before it and returns at once; an
+ * all-reduce of F64 comes as DT_OP_SCALARS where views are the host's
+ * (wait_event is NULL). Wait as in comm.h; destroy gets NULL, or from
+ * dt_comm_abandon the reason.
  */
 struct dt_comm_backend {
     const char *name;
