@@ -4,8 +4,8 @@
  *
  * The loop, the passes through the model, saving and resuming are the same for
  * all algorithms. An algorithm is a table: what it reads of a batch, what that
- * weighs in the loss, and the metrics that it reports. sft.c and rm.c fill one
- * each.
+ * weighs in the loss, and the metrics that it reports. sft.c, rm.c and
+ * dpo.c fill one each.
  *
  * The step (step.c) computes values of the tokens that `pick` names: their
  * log-probabilities, or scores (model.h). `loss` turns them on the host into
@@ -47,6 +47,10 @@ struct dt_metrics {
 struct dt_picked {
     const struct dt_batch *batch;
     const float *value, *collision; /* (batch->picked_count), as in model.h */
+    const float *reference;         /* the same values of the frozen model, 0
+                                       without one */
+    double pairs_per_token; /* pairs of the step for each token of its chosen
+                               completions */
     float *weight; /* (batch->picked_count), to be filled: the derivative of
                       the sum of the losses of the pairs */
     struct dt_metrics *metrics; /* to which loss and value are added */
@@ -55,6 +59,12 @@ struct dt_picked {
 struct dt_algo {
     const char *name;
     bool scores; /* the model is a reward model */
+    /* Whether a frozen model computes the same values; NULL: no. */
+    bool (*needs_reference)(const struct dt_conf *conf);
+    /* Checks the algorithm's own keys against each other; may be NULL. -1:
+     * EX_CONFIG with the place.
+     */
+    int (*check)(const struct dt_conf *conf, struct dt_error *err);
     const struct dt_metric *metrics;
     size_t metric_count;
     /* Before the run's weights are read; may be NULL. -1: EX_CONFIG. */
@@ -67,7 +77,7 @@ struct dt_algo {
     void (*loss)(const struct dt_run *run, const struct dt_picked *picked);
 };
 
-extern const struct dt_algo dt_algo_sft, dt_algo_rm;
+extern const struct dt_algo dt_algo_sft, dt_algo_rm, dt_algo_dpo;
 
 /* The algorithm of a configuration. */
 const struct dt_algo *dt_algo_of(const struct dt_conf *conf);

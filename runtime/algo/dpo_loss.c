@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "algo/dpo_loss.h"
 
@@ -203,6 +204,14 @@ static const struct {
     [DT_DPO_APO_DOWN] = {"apo_down", apo_down, false, false},
     [DT_DPO_SFT] = {"sft", sft, true, false},
 };
+
+int dt_dpo_loss_find(const char *name)
+{
+    for (int i = 0; i < DT_DPO_LOSSES; i++)
+        if (strcmp(LOSSES[i].name, name) == 0)
+            return i;
+    return -1;
+}
 
 /* NaN is in no range. */
 static bool within(double x, double least, double most)

@@ -58,6 +58,9 @@ struct dt_dpo_options {
                            by the probability of both sides */
 };
 
+/* The loss called `name`, or -1. */
+int dt_dpo_loss_find(const char *name);
+
 /* -1: EX_CONFIG, "dpo.<key>: what is wrong", of the first value that is out of
  * range or does not fit the losses.
  */

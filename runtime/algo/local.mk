@@ -6,6 +6,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/algo.h \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
+	runtime/algo/dpo.c \
 	runtime/algo/dpo_loss.c \
 	runtime/algo/dpo_loss.h \
 	runtime/algo/graphs.c \
@@ -24,6 +25,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/plan.h \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
+	runtime/algo/reference.c \
 	runtime/algo/restore.c \
 	runtime/algo/run.c \
 	runtime/algo/run.h \

@@ -17,9 +17,9 @@ static size_t add_bytes(size_t a, size_t b)
 
 size_t dt_plan_total(const struct dt_plan *plan)
 {
-    const size_t parts[] = {plan->weights,   plan->master, plan->gradients,
-                            plan->optimizer, plan->tiles,  plan->activations,
-                            plan->batches};
+    const size_t parts[] = {plan->weights,   plan->master,   plan->gradients,
+                            plan->optimizer, plan->tiles,    plan->activations,
+                            plan->batches,   plan->reference};
     size_t sum = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         sum = add_bytes(sum, parts[i]);
@@ -148,6 +148,7 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         .tiles = held.tiles + (here ? held.host : 0),
         .activations = dt_model_activation_bytes(&run->model_config,
                                                  run->exec.ops, options),
+        .reference = dt_run_reference_bytes(run, options->compute),
         .batches = here ? batch * (dt_run_prefetch(&run->conf) + 1) *
                               (held_out ? 2 : 1)
                         : 0,
@@ -171,9 +172,9 @@ bool dt_plan_can_save(const struct dt_run *run,
 /* "1.23 GB" in one of a few static places. */
 static const char *format_bytes(size_t bytes)
 {
-    static char text[8][32];
+    static char text[16][32];
     static unsigned turn;
-    char *to = text[turn++ % 8];
+    char *to = text[turn++ % 16];
     snprintf(to, sizeof(text[0]), bytes < 1000000000 ? "%.1f MB" : "%.2f GB",
              (double)bytes / (bytes < 1000000000 ? 1e6 : 1e9));
     return to;
@@ -323,6 +324,14 @@ void dt_plan_offer(const struct dt_run *run,
     snprintf(text, bytes, "%s", offers.text);
 }
 
+/* Writes "reference 1.23 GB, ", or nothing without one. */
+static void name_reference(const struct dt_plan *plan, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    if (plan->reference > 0)
+        snprintf(text, bytes, "reference %s, ", format_bytes(plan->reference));
+}
+
 static void log_plan(const struct dt_run *run, const struct dt_plan *plan,
                      size_t mine)
 {
@@ -368,7 +377,8 @@ int dt_plan_check(const struct dt_run *run,
     size_t total = dt_plan_total(&plan);
     bool shared = run->exec.device->is_host; /* by the ranks of the node */
     size_t mine = rank_share(run, left, local_size);
-    char offers[512];
+    char offers[512], reference[64];
+    name_reference(&plan, reference, sizeof(reference));
     log_plan(run, &plan, mine);
     if (total <= mine)
         return check_host(run, plan.host, local_size, err);
@@ -378,10 +388,10 @@ int dt_plan_check(const struct dt_run *run,
         snprintf(ranks, sizeof(ranks), " for %d rank%s", local_size,
                  local_size == 1 ? "" : "s");
     return dt_error_set(err, EX_CONFIG,
-                        "%s: this run needs %s of memory a rank (weights %s, "
+                        "%s: this run needs %s of memory a rank (%sweights %s, "
                         "gradients %s, optimizer %s, activations %s), but the "
                         "%s has %s left%s; what would fit: %s",
-                        run->conf.file, format_bytes(total),
+                        run->conf.file, format_bytes(total), reference,
                         format_bytes(add_bytes(plan.weights, plan.master)),
                         format_bytes(plan.gradients),
                         format_bytes(add_bytes(plan.optimizer, plan.tiles)),

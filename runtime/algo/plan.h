@@ -14,6 +14,7 @@ struct dt_plan {
     size_t tiles;       /* that offloaded state passes through */
     size_t activations; /* and logits */
     size_t batches;     /* made ahead by the loaders */
+    size_t reference;   /* weights of a frozen model */
     /* not on the device: */
     size_t host; /* offloaded to memory of the node; 0 if the device is that */
     size_t nvme; /* offloaded to files */

@@ -7,7 +7,10 @@
 const struct dt_algo *dt_algo_of(const struct dt_conf *conf)
 {
     static const struct dt_algo *const algos[] = {
-        [DT_CONF_SFT] = &dt_algo_sft, [DT_CONF_RM] = &dt_algo_rm};
+        [DT_CONF_SFT] = &dt_algo_sft,
+        [DT_CONF_RM] = &dt_algo_rm,
+        [DT_CONF_DPO] = &dt_algo_dpo,
+    };
     return algos[conf->algorithm];
 }
 

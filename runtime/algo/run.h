@@ -10,6 +10,7 @@
 
 #include "algo/algo.h"
 #include "algo/data.h"
+#include "algo/dpo_loss.h"
 #include "algo/graphs.h"
 #include "algo/groups.h"
 #include "algo/owner.h"
@@ -44,7 +45,7 @@ struct dt_run_values {
     size_t bytes;       /* of it */
     double *loss_scale; /* of the step */
     int32_t *picked;    /* these are for as many tokens as fit */
-    float *value, *collision, *weight;
+    float *value, *collision, *reference, *weight;
     struct dt_event *there; /* the copies to the host are done */
 };
 
@@ -75,6 +76,13 @@ struct dt_run {
     struct dt_scaler scaler; /* of the loss; scale 1 unless in fp16 */
     struct dt_graphs *graphs;
     struct dt_run_values values;
+    double pairs_per_token; /* of the step: algo.h */
+    struct dt_reference {
+        struct dt_buffer *buf; /* all weights, in the compute type; NULL: no
+                                  reference */
+        struct dt_graphs *graphs;
+    } reference;
+    struct dt_dpo_options dpo; /* of algorithm dpo */
 
     struct dt_buffer *step_buf;
     struct dt_view step, eval; /* (DT_STEP_COUNT) F64 each: ops.h */
@@ -147,6 +155,27 @@ int dt_run_timeout_ms(const struct dt_run *run);
  */
 int dt_run_values_init(struct dt_run *run, size_t tokens, struct dt_error *err);
 void dt_run_values_fini(struct dt_run *run);
+
+/* reference.c: loads the frozen model, that of model.reference_path or the one
+ * that the run starts from, whole on every rank. -1: EX_CONFIG, it is another
+ * model; as dt_weights_open. dt_run_reference_fini in any case.
+ */
+int dt_run_reference_init(struct dt_run *run, struct dt_error *err);
+void dt_run_reference_fini(struct dt_run *run);
+
+/* reference.c: bytes of it on every rank, 0 without one. */
+size_t dt_run_reference_bytes(const struct dt_run *run, enum dt_dtype compute);
+
+/* reference.c: values of the batch's picked tokens by the frozen model, to
+ * values.reference; before the passes of the model itself. `shape`: of its
+ * graphs, NULL: it is not recorded. -1: the device or a peer failed.
+ */
+int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
+                     struct dt_error *err);
+
+/* values.c: brings values of the picked tokens here and waits for them. */
+int dt_run_bring_values(struct dt_run *run, float *value, float *collision,
+                        struct dt_error *err);
 
 /* values.c: names the tokens of the batch whose values are needed, at least
  * one. Nothing without `pick`.

@@ -141,6 +141,7 @@ static struct dt_model_options model_options(const struct dt_run *run)
         .seed = conf->run.seed,
         .label_smoothing = (float)conf->training.label_smoothing,
         .values = run->algo->pick,
+        .collisions = conf->dpo.use_weighting,
     };
 }
 
@@ -212,7 +213,8 @@ static int allocate_run(struct dt_run *run,
         return -1;
     run->optim = dt_optim_create(run->layout, &run->exec, &optim, err);
     if (!run->optim || allocate_steps(run, err) < 0 ||
-        dt_run_values_init(run, options->B * options->T, err) < 0)
+        dt_run_values_init(run, options->B * options->T, err) < 0 ||
+        dt_run_reference_init(run, err) < 0)
         return -1;
     run->graphs =
         dt_graphs_create(&run->exec, 2 * run->layout->unit_count, err);
@@ -327,7 +329,8 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
     if (dt_conf_resolve_device(
             conf, run->exec.device->is_host ? DT_CONF_CPU : DT_CONF_CUDA, err) <
             0 ||
-        dt_conf_resolve_batch(conf, run->world, err) < 0)
+        dt_conf_resolve_batch(conf, run->world, err) < 0 ||
+        (run->algo->check && run->algo->check(conf, err) < 0))
         return -1;
     run->B = (size_t)conf->training.per_device_batch_size;
     run->eval_B = conf->training.per_device_eval_batch_size > 0
@@ -458,6 +461,7 @@ void dt_run_fini(struct dt_run *run)
     json_decref(run->settings);
     dt_loader_destroy(run->loader);
     dt_graphs_destroy(run->graphs);
+    dt_run_reference_fini(run);
     dt_run_values_fini(run);
     release_steps(run);
     dt_optim_destroy(run->optim);

@@ -103,6 +103,16 @@ static bool is_last(const struct dt_run *run, size_t a)
     return run->tokens > 0 ? dt_loader_step_ends(run->loader) : a + 1 == run->A;
 }
 
+/* Of the samples that the loader gives next. */
+static void count_chosen(struct dt_run *run, const struct dt_loader *loader)
+{
+    uint64_t pairs, tokens;
+    if (!run->algo->loss)
+        return;
+    tokens = dt_loader_chosen_tokens(loader, &pairs);
+    run->pairs_per_token = (double)pairs / (double)tokens;
+}
+
 /* What the loss is a mean of. */
 static double loss_count(const struct dt_run *run, const struct dt_batch *batch)
 {
@@ -125,7 +135,8 @@ static int queue_micro_batch(struct dt_run *run, size_t a, bool *more,
         .accumulate = dt_parallel_begin(run->parallel, a, a + 1 + *more),
     };
     if (wait_inputs(run, &shape, a, err) < 0 ||
-        dt_model_bind(run->model, &batch, true, err) < 0)
+        dt_model_bind(run->model, &batch, true, err) < 0 ||
+        (run->reference.buf && dt_run_reference(run, &shape, err) < 0))
         return -1;
     run->exec.ops->step_add(run->exec.stream, run->step,
                             loss_count(run, &batch), 0);
@@ -217,6 +228,7 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
 
     assert(!current->open);
     dt_metrics_clear(run->algo, &current->metrics);
+    count_chosen(run, run->loader);
     for (int i = 0; i < DT_STEP_OUTCOMES; i++)
         params[i] = params_after(run, previous->open, (enum dt_step_outcome)i);
     exec->ops->step_begin(exec->stream, run->step, params);
@@ -338,7 +350,8 @@ static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
     int more;
     while ((more = dt_loader_next(loader, &batch, err)) > 0) {
         dt_run_pick(run, &batch);
-        if (dt_model_bind(run->model, &batch, false, err) < 0)
+        if (dt_model_bind(run->model, &batch, false, err) < 0 ||
+            (run->reference.buf && dt_run_reference(run, NULL, err) < 0))
             return -1;
         if (evaluate_batch(run, &batch, metrics, err) < 0)
             return -1;
@@ -359,6 +372,7 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
     assert(!current->open && !run->in_flight[1].open);
     run->exec.ops->step_begin(run->exec.stream, run->eval, params);
     dt_metrics_clear(run->algo, metrics);
+    count_chosen(run, loader);
     int result = evaluate_rows(run, loader, metrics, err);
     dt_loader_destroy(loader);
     if (result == 0 && run->algo->loss)

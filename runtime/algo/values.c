@@ -8,6 +8,8 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "algo/run.h"
 
 int dt_run_values_init(struct dt_run *run, size_t tokens, struct dt_error *err)
@@ -16,13 +18,15 @@ int dt_run_values_init(struct dt_run *run, size_t tokens, struct dt_error *err)
     struct dt_run_values *v = &run->values;
     if (!run->algo->pick)
         return 0;
-    v->bytes = sizeof(double) + tokens * (sizeof(int32_t) + 3 * sizeof(float));
+    v->bytes = sizeof(double) + tokens * (sizeof(int32_t) + 4 * sizeof(float));
     if (device->allocate_staging(v->bytes, &v->staging, err) < 0)
         return -1;
+    memset(v->staging, 0, v->bytes);
     v->loss_scale = v->staging;
     v->value = (float *)(v->loss_scale + 1);
     v->collision = v->value + tokens;
-    v->weight = v->collision + tokens;
+    v->reference = v->collision + tokens;
+    v->weight = v->reference + tokens;
     v->picked = (int32_t *)(v->weight + tokens);
     return device->event_create(&v->there, err);
 }
@@ -57,16 +61,17 @@ static int copy(struct dt_run *run, void *to, const void *from, size_t bytes,
     return run->exec.device->copy(run->exec.stream, to, from, bytes, err);
 }
 
-/* Values of the last unit that was queued, and the step's loss scale. */
-static int bring_here(struct dt_run *run, struct dt_error *err)
+/* With the step's loss scale. */
+int dt_run_bring_values(struct dt_run *run, float *value, float *collision,
+                        struct dt_error *err)
 {
     struct dt_run_values *v = &run->values;
     struct dt_values values = dt_model_values(run->model);
     size_t bytes = values.value.count * sizeof(float);
     struct dt_view scale = dt_view_slice(run->step, DT_STEP_LOSS_SCALE, 1);
-    if (copy(run, v->value, dt_view_data(values.value), bytes, err) < 0 ||
+    if (copy(run, value, dt_view_data(values.value), bytes, err) < 0 ||
         (values.collision.count > 0 &&
-         copy(run, v->collision, dt_view_data(values.collision), bytes, err) <
+         copy(run, collision, dt_view_data(values.collision), bytes, err) <
              0) ||
         copy(run, v->loss_scale, dt_view_data(scale), sizeof(double), err) <
             0 ||
@@ -102,10 +107,17 @@ int dt_run_weigh(struct dt_run *run, const struct dt_batch *batch, bool train,
                  struct dt_error *err)
 {
     struct dt_run_values *v = &run->values;
-    const struct dt_picked picked = {batch, v->value, v->collision, v->weight,
-                                     metrics};
+    const struct dt_picked picked = {
+        .batch = batch,
+        .value = v->value,
+        .collision = v->collision,
+        .reference = v->reference,
+        .pairs_per_token = run->pairs_per_token,
+        .weight = v->weight,
+        .metrics = metrics,
+    };
     dt_model_values_forward(run->model);
-    if (bring_here(run, err) < 0)
+    if (dt_run_bring_values(run, v->value, v->collision, err) < 0)
         return -1;
     v->weight[0] = 0; /* of a batch without pairs */
     run->algo->loss(run, &picked);

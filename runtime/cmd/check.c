@@ -168,8 +168,13 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
     size_t vocab_size;
     bool of_model = conf->model.tokenizer == DT_CONF_TOKENIZER_AUTO &&
                     (conf->model.path || conf->model.config_path);
+    const struct dt_algo *algo = dt_algo_of(conf);
     if (!conf->trains)
         return EX_OK;
+    if (algo->check && algo->check(conf, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return EX_CONFIG;
+    }
     if (check_model(file, conf, &vocab_size) != EX_OK)
         return EX_CONFIG;
     if (dt_run_data_check(conf, vocab_size, &err) < 0)

@@ -111,7 +111,8 @@ void dt_conf_derive(struct dt_conf_reader *reader)
 static void check_required(struct dt_conf_reader *reader)
 {
     if (!is_given(reader, "algorithm"))
-        PROBLEM(reader, "algorithm", "required: write algorithm: sft or rm");
+        PROBLEM(reader, "algorithm",
+                "required: write algorithm: sft, rm or dpo");
     if (!is_given(reader, "data.train"))
         PROBLEM(reader, "data.train", "required: a file or a list of files");
 }

@@ -38,7 +38,7 @@ struct dt_conf_list {
     size_t count;
 };
 
-enum dt_conf_algorithm { DT_CONF_SFT, DT_CONF_RM };
+enum dt_conf_algorithm { DT_CONF_SFT, DT_CONF_RM, DT_CONF_DPO };
 enum dt_conf_device { DT_CONF_AUTO_DEVICE, DT_CONF_CPU, DT_CONF_CUDA };
 enum dt_conf_tokenizer {
     DT_CONF_TOKENIZER_AUTO,
@@ -60,6 +60,10 @@ enum dt_conf_truncation {
     DT_CONF_KEEP_START,
     DT_CONF_KEEP_END,
     DT_CONF_DROP, /* of pairs: those that are too long are left out */
+};
+enum dt_conf_reference {
+    DT_CONF_REFERENCE_LIVE,
+    DT_CONF_REFERENCE_NONE,
 };
 enum dt_conf_when { DT_CONF_NO, DT_CONF_STEPS, DT_CONF_EPOCH };
 enum dt_conf_resume {
@@ -136,10 +140,11 @@ struct dt_conf {
         uint64_t seed, data_seed;
     } run;
     struct {
-        char *path;        /* directory of the model, or NULL */
-        char *config_path; /* the same, with random weights */
-        int random_init;   /* model.init: random (1) | pretrained (0) */
-        char *type;        /* without a directory: keys as in config.json */
+        char *path;           /* directory of the model, or NULL */
+        char *config_path;    /* the same, with random weights */
+        char *reference_path; /* the frozen one of dpo, NULL: the first */
+        int random_init;      /* model.init: random (1) | pretrained (0) */
+        char *type;           /* without a directory: keys as in config.json */
         long vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
         double layer_norm_epsilon, initializer_range;
         int tokenizer; /* enum dt_conf_tokenizer */
@@ -188,6 +193,17 @@ struct dt_conf {
     struct {
         double center_rewards_coefficient;
     } rm;
+    struct {
+        struct dt_conf_list loss;         /* names of enum dt_dpo_loss */
+        struct dt_conf_list loss_weights; /* numbers; none: 1 each */
+        double beta, label_smoothing;
+        int f_divergence; /* enum dt_f_divergence */
+        double f_alpha, ld_alpha;
+        bool use_weighting;
+        struct {
+            int mode; /* enum dt_conf_reference */
+        } reference;
+    } dpo;
     struct {
         int strategy;    /* enum dt_conf_strategy; auto is for the engine */
         long zero_stage; /* another name, stored in strategy */

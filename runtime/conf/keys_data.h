@@ -10,6 +10,10 @@
     {"model.config_path", DT_CONF_OLD_DIR, AT(model.config_path),
      .help = "directory with the config.json of a model to train from random "
              "weights"},
+    {"model.reference_path", DT_CONF_OLD_DIR, AT(model.reference_path),
+     .aliases = ALSO("ref_model"),
+     .help = "Hugging Face directory of the reference model of algorithm dpo; "
+             "the default is the model as it is before the first step"},
     {"model.init", DT_CONF_ENUM, AT(model.random_init), .result = true,
      .words = WORDS({"pretrained", 0, NULL}, {"random", 1, NULL}),
      .help = "source of the initial weights; the default is pretrained with "
@@ -102,7 +106,7 @@
                     {"prompt", 0, "algorithms ppo and grpo"}),
      .help = "format of the files: UTF-8 text, lines of JSON, or .bin shards "
              "of tokens as nanoGPT and llm.c write them; auto decides by the "
-             "first bytes of each file, and is preference for algorithm rm"},
+             "first bytes of each file, and is preference for algorithms rm and dpo"},
     {"data.text_column", DT_CONF_STRING, AT(data.text_column),
      .fallback = "text", .result = true,
      .aliases = ALSO("dataset_text_field", "data.columns.text"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keys_preference.h - rows of the schema, for schema.c: rm */
+/* keys_preference.h - rows of the schema, for schema.c: rm, dpo */
 /* clang-format off */
 
     /* rm */
@@ -12,3 +12,59 @@
     {"rm.last_token", DT_CONF_UNUSED,
      .help = "not needed here: a sequence is scored at its last token that is "
              "not padding, as transformers does"},
+
+    /* dpo */
+    {"dpo.loss", DT_CONF_STRINGS, AT(dpo.loss), .fallback = "[sigmoid]",
+     .result = true,
+     .words = WORDS({"sigmoid", 0, NULL}, {"cdpo", 0, NULL},
+                    {"robust", 0, NULL}, {"hinge", 0, NULL},
+                    {"exo_pair", 0, NULL}, {"ipo", 0, NULL},
+                    {"sigmoid_norm", 0, NULL}, {"nca_pair", 0, NULL},
+                    {"bco_pair", 0, NULL}, {"sppo_hard", 0, NULL},
+                    {"apo_zero", 0, NULL}, {"apo_down", 0, NULL},
+                    {"sft", 0, NULL}),
+     .aliases = ALSO("loss_type"),
+     .help = "loss of a pair, or a list of losses that are added, as in TRL; "
+             "cdpo is sigmoid with label_smoothing, sft the mean loss of the "
+             "tokens of the preferred completion"},
+    {"dpo.loss_weights", DT_CONF_STRINGS, AT(dpo.loss_weights),
+     .result = true, .aliases = ALSO("loss_weights"),
+     .help = "list of numbers by which the losses of dpo.loss are multiplied; "
+             "the default is 1 each"},
+    {"dpo.beta", DT_CONF_FLOAT, AT(dpo.beta), .fallback = "0.1", .min = 0,
+     .max = INFINITY, .above_min = true, .result = true,
+     .aliases = ALSO("beta"),
+     .help = "how much a change of log-probabilities counts: with more of it "
+             "the model stays closer to the reference"},
+    {"dpo.label_smoothing", DT_CONF_FLOAT, AT(dpo.label_smoothing),
+     .fallback = "0", .min = 0, .max = 0.5, .below_max = true, .result = true,
+     .help = "share of the pairs whose sides are presumed swapped, for the "
+             "losses cdpo, robust and exo_pair"},
+    {"dpo.f_divergence", DT_CONF_ENUM, AT(dpo.f_divergence),
+     .fallback = "reverse_kl", .result = true,
+     .words = WORDS({"reverse_kl", DT_DIVERGENCE_REVERSE_KL, NULL},
+                    {"forward_kl", DT_DIVERGENCE_FORWARD_KL, NULL},
+                    {"js_divergence", DT_DIVERGENCE_JS, NULL},
+                    {"alpha_divergence", DT_DIVERGENCE_ALPHA, NULL}),
+     .aliases = ALSO("f_divergence_type"),
+     .help = "divergence from the reference that the reward of a completion "
+             "is made of"},
+    {"dpo.f_alpha", DT_CONF_FLOAT, AT(dpo.f_alpha), .fallback = "0.5",
+     .result = true, .aliases = ALSO("f_alpha_divergence_coef"),
+     .help = "the alpha of alpha_divergence"},
+    {"dpo.ld_alpha", DT_CONF_FLOAT, AT(dpo.ld_alpha), .fallback = "1",
+     .min = 0, .max = 1, .result = true, .aliases = ALSO("ld_alpha"),
+     .help = "what tokens count beyond the length of the shorter completion; "
+             "below 1 long completions are preferred less for their length"},
+    {"dpo.use_weighting", DT_CONF_BOOL, AT(dpo.use_weighting),
+     .fallback = "false", .result = true, .aliases = ALSO("use_weighting"),
+     .help = "multiply the loss of a pair by the probability that the model "
+             "gives its completions (WPO)"},
+    {"dpo.reference.mode", DT_CONF_ENUM, AT(dpo.reference.mode),
+     .fallback = "live", .result = true,
+     .words = WORDS({"live", DT_CONF_REFERENCE_LIVE, NULL},
+                    {"none", DT_CONF_REFERENCE_NONE, NULL},
+                    {"precompute", 0, "log-probabilities in a file"}),
+     .help = "where log-probabilities of the reference come from: live "
+             "computes them with a second, frozen model; none counts all "
+             "completions as equally likely"},

@@ -24,8 +24,6 @@ const struct dt_conf_switch dt_conf_switches[] = {
 };
 
 const struct dt_conf_later dt_conf_laters[] = {
-    {"model", "algorithms dpo, ppo and grpo", KEYS("reference_path"),
-     KEYS("ref_model")},
     {"model", "algorithm ppo", KEYS("reward_path", "value_path"),
      KEYS("reward_model_path", "value_model_path")},
 
@@ -51,9 +49,8 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"logging", "timings of the parts of a step", KEYS("wall_clock"),
      KEYS("wall_clock_breakdown")},
 
-    {"dpo", "algorithm dpo",
-     KEYS("loss", "loss_weights", "beta", "label_smoothing", "reference",
-          "sync_ref"),
+    {"dpo", "a reference that follows the model",
+     KEYS("sync_ref"),
      NONE},
     {"ppo", "algorithm ppo",
      KEYS("total_episodes", "epochs", "num_mini_batches", "response_length",

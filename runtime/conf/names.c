@@ -30,6 +30,7 @@ static const char *const sections[] = {
     "grpo",
     "reward",
     "env",
+    "dpo.reference",
     "distributed.offload_optimizer",
     "distributed.offload_param",
     "distributed.aio",

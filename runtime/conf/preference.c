@@ -31,10 +31,20 @@ void dt_conf_derive_preference(struct dt_conf_reader *reader)
         conf->data.format = DT_FORMAT_PREFERENCE;
     if (is_left(reader, "model.disable_dropout"))
         conf->model.disable_dropout = true;
-    if (is_left(reader, "data.truncation"))
+    if (conf->algorithm == DT_CONF_RM && is_left(reader, "data.truncation"))
         conf->data.truncation = DT_CONF_DROP;
     if (is_left(reader, "optimizer.lr"))
-        conf->optimizer.lr = 1e-4;
+        conf->optimizer.lr = conf->algorithm == DT_CONF_RM ? 1e-4 : 1e-6;
+}
+
+/* Takes the quotes out of a value, which a list of words may have. */
+static void remove_quotes(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++)
+        if (*from != '"')
+            *to++ = *from;
+    *to = '\0';
 }
 
 /* Whether a key of the file has another value than its default. */
@@ -44,6 +54,8 @@ static bool differs(struct dt_conf_reader *reader, size_t row)
     char *text = reader->conf->place[row].line > 0
                      ? dt_conf_value_text(reader, key)
                      : NULL;
+    if (text)
+        remove_quotes(text);
     bool result = text && (!key->fallback || strcmp(text, key->fallback) != 0);
     free(text);
     return result;
@@ -56,7 +68,9 @@ static void check_sections(struct dt_conf_reader *reader)
     static const struct {
         const char *prefix, *name;
         int algorithm;
-    } sections[] = {{"rm.", "rm", DT_CONF_RM}};
+    } sections[] = {{"rm.", "rm", DT_CONF_RM},
+                    {"dpo.", "dpo", DT_CONF_DPO},
+                    {"model.reference_path", "dpo", DT_CONF_DPO}};
     for (size_t i = 0; i < dt_conf_key_count; i++)
         for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++)
             if (conf->algorithm != sections[s].algorithm &&
@@ -67,12 +81,21 @@ static void check_sections(struct dt_conf_reader *reader)
                         "only algorithm %s uses it", sections[s].name);
 }
 
+static void check_reference(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (conf->dpo.reference.mode == DT_CONF_REFERENCE_NONE &&
+        conf->model.reference_path)
+        PROBLEM(reader, "model.reference_path",
+                "cannot be used with dpo.reference.mode: none");
+}
+
 static void check_rows(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
     if (conf->data.format == DT_FORMAT_PREFERENCE)
         PROBLEM(reader, "data.format",
-                "preference is for algorithm rm: sft trains on text, "
+                "preference is for algorithms rm and dpo: sft trains on text, "
                 "completions or conversations");
     if (conf->data.truncation == DT_CONF_DROP)
         PROBLEM(reader, "data.truncation",
@@ -119,6 +142,7 @@ void dt_conf_check_preference(struct dt_conf_reader *reader)
         reader->failed[dt_conf_key_find("algorithm")])
         return;
     check_sections(reader);
+    check_reference(reader);
     if (learns_pairs(reader->conf))
         check_pairs(reader);
     else

@@ -43,11 +43,12 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"algorithm", DT_CONF_ENUM, AT(algorithm), .result = true,
      .words = WORDS({"sft", DT_CONF_SFT, NULL},
                     {"rm", DT_CONF_RM, NULL},
-                    {"dpo", 0, "the DPO trainer"},
+                    {"dpo", DT_CONF_DPO, NULL},
                     {"ppo", 0, "the PPO trainer"},
                     {"grpo", 0, "the GRPO trainer"}),
      .help = "training algorithm: sft is supervised fine-tuning, rm a reward "
-             "model from preference pairs; required"},
+             "model and dpo direct preference optimization, both from "
+             "preference pairs; required"},
     {"mode", DT_CONF_IGNORED,
      .words = WORDS({"train", 0, NULL}, {"eval", 0, NULL},
                     {"generate", 0, "generation from a file (see `disttrain generate`)"},

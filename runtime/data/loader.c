@@ -302,6 +302,22 @@ bool dt_loader_step_ends(const struct dt_loader *loader)
     return loader->step_ends;
 }
 
+uint64_t dt_loader_chosen_tokens(const struct dt_loader *loader,
+                                 uint64_t *pairs)
+{
+    const struct dt_filler *f = &loader->filler;
+    uint64_t end =
+        f->opt.repeat ? loader->position + step_samples(loader) : f->samples;
+    uint64_t tokens = 0, row;
+    *pairs = 0;
+    for (uint64_t p = loader->position; p < end; p++)
+        if (dt_filler_row(f, p, &row)) {
+            tokens += dt_rows_pair(f->rows, row)->targets;
+            ++*pairs;
+        }
+    return tokens;
+}
+
 uint64_t dt_loader_position(const struct dt_loader *loader)
 {
     return loader->position;

@@ -55,6 +55,13 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
  */
 uint64_t dt_loader_position(const struct dt_loader *loader);
 
+/* With rows of pairs: the tokens of chosen completions in the samples from the
+ * position on, of all ranks: those of a step, or of an evaluation all that are
+ * left; and how many pairs these are.
+ */
+uint64_t dt_loader_chosen_tokens(const struct dt_loader *loader,
+                                 uint64_t *pairs);
+
 /* With a limit of tokens: whether the batch that dt_loader_next gave was the
  * last of its step.
  */

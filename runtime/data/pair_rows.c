@@ -21,6 +21,15 @@ static bool cut_side(struct dt_pair *pair, int side,
     return true;
 }
 
+/* As dt_rows_has_target, without the first token, which nothing predicts. */
+static size_t count_targets(const struct dt_pair *pair, int side)
+{
+    size_t count = 0;
+    for (size_t t = 1; t < pair->count[side]; t++)
+        count += (pair->tokens[side][t] & DT_TARGET_BIT) != 0;
+    return count;
+}
+
 static int keep_pair(struct dt_rows *rows, const struct dt_pair *pair,
                      uint64_t number, struct dt_error *err)
 {
@@ -33,8 +42,12 @@ static int keep_pair(struct dt_rows *rows, const struct dt_pair *pair,
         rows->pairs = pairs;
         rows->pair_room = room;
     }
-    rows->pairs[rows->count++] =
-        (struct dt_row_pair){number, pair->margin, pair->count[DT_CHOSEN]};
+    rows->pairs[rows->count++] = (struct dt_row_pair){
+        .number = number,
+        .margin = pair->margin,
+        .chosen = pair->count[DT_CHOSEN],
+        .targets = count_targets(pair, DT_CHOSEN),
+    };
     for (int i = 0; i < DT_SIDES; i++)
         if (dt_rows_add_piece(rows, pair->tokens[i], pair->count[i], err) < 0)
             return -1;

@@ -77,7 +77,8 @@ void dt_rows_destroy(struct dt_rows *rows); /* NULL is fine */
 struct dt_row_pair {
     uint64_t number; /* counts the examples of all sources in their order */
     float margin;
-    size_t chosen; /* tokens of the chosen document */
+    size_t chosen;  /* tokens of the chosen document */
+    size_t targets; /* those of them that are its completion's */
 };
 
 /* The pair in row i; NULL if rows hold no pairs. */

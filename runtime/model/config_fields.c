@@ -172,6 +172,50 @@ void dt_field_unexpected(const struct dt_field *field, const char *prefix,
                      field->min, field->max, got);
 }
 
+/* Whether a field says how the model computes. */
+static bool computes(const struct dt_field *field)
+{
+    const size_t others[] = {AT(n_positions), AT(initializer_range),
+                             AT(embd_dropout), AT(attn_dropout),
+                             AT(resid_dropout)};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (field->offset == others[i])
+            return false;
+    return true;
+}
+
+/* The key of the first of `count` fields that differs, or NULL. */
+static const char *field_that_differs(const struct dt_model_config *a,
+                                      const struct dt_model_config *b,
+                                      const struct dt_field *fields,
+                                      size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (dt_field_of(&fields[i], a->family) && computes(&fields[i]) &&
+            dt_field_get(a, &fields[i]) != dt_field_get(b, &fields[i]))
+            return fields[i].key;
+    return NULL;
+}
+
+const char *dt_model_config_differ(const struct dt_model_config *a,
+                                   const struct dt_model_config *b)
+{
+    if (a->family != b->family)
+        return "model_type";
+    if (a->scores != b->scores)
+        return "architectures";
+    if (a->rope_scaling != b->rope_scaling)
+        return "rope_type";
+    if (a->window != b->window ||
+        (a->window > 0 && a->window_from != b->window_from))
+        return "sliding_window";
+    const char *key =
+        field_that_differs(a, b, dt_model_fields, dt_model_field_count);
+    return key ? key
+               : field_that_differs(a, b, dt_rope_fields,
+                                    dt_rope_field_count(a->rope_scaling));
+}
+
 /* The key of the family for the field at `offset`. */
 static const char *key_of(enum dt_model_family family, size_t offset)
 {

@@ -94,6 +94,12 @@ int dt_model_config_load(struct dt_model_config *config, const char *path,
 int dt_model_config_check(const struct dt_model_config *config,
                           struct dt_error *err);
 
+/* A key by which two models would compute differently with the same weights, or
+ * NULL. Dropout and limits of lengths may differ.
+ */
+const char *dt_model_config_differ(const struct dt_model_config *a,
+                                   const struct dt_model_config *b);
+
 /* config.json that transformers reads, weights being of `dtype`: the text it
  * came from with torch_dtype or dtype changed, or all keys of the family.
  * malloc'ed, NULL and err if out of memory.
@@ -133,7 +139,8 @@ struct dt_model_options {
     bool dropout;          /* apply the config's, in training */
     uint64_t seed;         /* of dropout */
     float label_smoothing;
-    bool values; /* the head computes values of picked tokens, not a loss */
+    bool values;     /* the head computes values of picked tokens, not a loss */
+    bool collisions; /* and of log-probabilities the collision, too */
 };
 
 struct dt_model;
@@ -199,7 +206,7 @@ void dt_model_backward(struct dt_model *model, size_t u, bool accumulate);
  */
 struct dt_values {
     struct dt_view value;
-    struct dt_view collision; /* ops.h; absent with scores */
+    struct dt_view collision; /* ops.h; only with options.collisions */
     struct dt_view weight;    /* the derivative of the loss by value, from the
                                  caller before the backward pass; with scores
                                  multiplied by the loss scale */

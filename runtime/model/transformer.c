@@ -108,7 +108,7 @@ struct dt_values dt_model_values(const struct dt_model *m)
         .value = dt_view_slice(m->acts.value, 0, count),
         .weight = dt_view_slice(m->acts.weight, 0, count),
     };
-    if (!m->config.scores)
+    if (m->options.collisions)
         values.collision = dt_view_slice(m->acts.collision, 0, count);
     return values;
 }

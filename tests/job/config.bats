@@ -94,11 +94,11 @@ refused_edit() {
 
 @test "a required key is missing" {
     refused_edit '/^algorithm/d' \
-        '1:1: algorithm: required: write algorithm: sft or rm'
+        '1:1: algorithm: required: write algorithm: sft, rm or dpo'
 }
 
 @test "an algorithm that is not supported yet" {
-    refused_edit 's/sft/dpo/' '1:12: algorithm: dpo is not supported yet: it needs the DPO trainer'
+    refused_edit 's/sft/ppo/' '1:12: algorithm: ppo is not supported yet: it needs the PPO trainer'
 }
 
 @test "two keys that contradict each other" {

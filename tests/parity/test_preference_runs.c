@@ -229,11 +229,31 @@ static void ranks_share_reward_models_as_in_trl(void **state)
             "training.micro_batch_tokens: 50");
 }
 
+static void policies_learn_as_in_trl(void **state)
+{
+    (void)state;
+    run_all(false, 1, "");
+    run_all(false, 1, "training.micro_batch_tokens: 48");
+}
+
+static void ranks_share_policies_as_in_trl(void **state)
+{
+    (void)state;
+    run_all(false, 2, "distributed.strategy: ddp");
+    run_all(false, 2, "distributed.strategy: zero1");
+    run_all(false, 2, "distributed.strategy: zero2\n"
+                      "training.micro_batch_tokens: 50");
+    run_all(false, 4, "distributed.strategy: zero3\n"
+                      "training.micro_batch_tokens: 50");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reward_models_learn_as_in_trl),
         cmocka_unit_test(ranks_share_reward_models_as_in_trl),
+        cmocka_unit_test(policies_learn_as_in_trl),
+        cmocka_unit_test(ranks_share_policies_as_in_trl),
     };
     return cmocka_run_group_tests_name("preference runs", tests, load, unload);
 }

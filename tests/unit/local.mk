@@ -36,6 +36,7 @@ check_PROGRAMS += \
 	tests/unit/test_doctor_node \
 	tests/unit/test_doctor_plugin \
 	tests/unit/test_doctor_report \
+	tests/unit/test_dpo \
 	tests/unit/test_dpo_loss \
 	tests/unit/test_error \
 	tests/unit/test_foreign \
@@ -138,6 +139,7 @@ tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)
 tests_unit_test_parallel_SOURCES = tests/unit/test_parallel.c $(comm_world)
 tests_unit_test_restore_SOURCES = tests/unit/test_restore.c $(comm_world)
+tests_unit_test_dpo_SOURCES = tests/unit/test_dpo.c $(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 

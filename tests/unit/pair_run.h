@@ -66,4 +66,130 @@ static inline int pair_steps(struct dt_run *run, long last,
     return 0;
 }
 
+/* --- saving --- */
+
+enum { PAIR_HALF = 3, PAIR_ALL = 6 };
+
+struct pair_kept {
+    float *weights;
+    size_t count;
+    struct dt_metrics metrics;
+};
+
+static inline int pair_keep(struct dt_run *run, struct pair_kept *kept)
+{
+    struct dt_view flat = small_flat(run, DT_OWNED_MASTER);
+    kept->metrics = run->progress.metrics;
+    kept->count = flat.count;
+    kept->weights = malloc(flat.count * sizeof(float));
+    memcpy(kept->weights, dt_view_data(flat), flat.count * sizeof(float));
+    return 0;
+}
+
+static inline int pair_through(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0}, why = {0};
+    TRY(pair_steps(run, PAIR_HALF, &err) == 0);
+    TRY(dt_run_save(run, &why, &err) == 0);
+    TRY(pair_steps(run, PAIR_ALL, &err) == 0);
+    return run->rank == 0 ? pair_keep(run, arg) : 0;
+}
+
+static inline int pair_resume(struct dt_run *run, void *arg)
+{
+    const struct pair_kept *kept = arg;
+    struct dt_error err = {0};
+    struct dt_view flat = small_flat(run, DT_OWNED_MASTER);
+    TRY(run->progress.step == PAIR_HALF);
+    TRY(pair_steps(run, PAIR_ALL, &err) == 0);
+    TRY(flat.count == kept->count);
+    TRY(!memcmp(dt_view_data(flat), kept->weights,
+                kept->count * sizeof(float)));
+    if (run->rank == 0)
+        TRY(!memcmp(&run->progress.metrics, &kept->metrics,
+                    sizeof(kept->metrics)));
+    return 0;
+}
+
+/* A run of this algorithm that resumes is the same bit by bit, also what
+ * belongs to the next line of its report.
+ */
+static inline void pair_resumes(const char *algorithm)
+{
+    char lines[512];
+    struct pair_kept kept;
+    snprintf(
+        lines, sizeof(lines),
+        "%straining: {train_batch_size: 8, gradient_accumulation_steps: 2, "
+        "max_steps: 9, resume: auto}\n",
+        algorithm);
+    for (int size = 1; size <= 2; size++) {
+        small_runs(size, lines, pair_through, &kept);
+        struct small_world small = {
+            .conf = small_conf(lines), .f = pair_resume, .arg = &kept};
+        world_threads(size, small_rank, &small);
+        dt_conf_destroy((struct dt_conf *)small.conf);
+        free(kept.weights);
+    }
+}
+
+/* Saves a run as it is. */
+static inline int pair_save(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0}, why = {0};
+    (void)arg;
+    TRY(dt_run_save(run, &why, &err) == 0);
+    return 0;
+}
+
+/* --- configurations with lines of their own in place of SMALL --- */
+
+static inline struct dt_conf *pair_conf(const char *text)
+{
+    struct dt_conf_problems problems, warnings;
+    struct dt_conf *conf =
+        dt_conf_load_text("t.yaml", text, strlen(text), &problems, &warnings);
+    if (!conf)
+        fail_msg("%s", problems.text[0]);
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+    return conf;
+}
+
+static inline void pair_runs(const char *text, small_rank_f f)
+{
+    struct small_world small = {.conf = pair_conf(text), .f = f};
+    small_clean(NULL);
+    world_threads(1, small_rank, &small);
+    dt_conf_destroy((struct dt_conf *)small.conf);
+}
+
+struct pair_refusal {
+    const struct dt_conf *conf;
+    struct dt_error err;
+};
+
+static inline int pair_refuse(const struct dt_comm_world *world, void *arg)
+{
+    struct pair_refusal *refusal = arg;
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_run run = {.rank = 0, .world = 1};
+    struct dt_comm *comm = small_comm(world, &refusal->err);
+    int rc = dt_run_init(&run, refusal->conf, &exec, comm, 1, &refusal->err);
+    dt_run_fini(&run);
+    dt_comm_destroy(comm);
+    return rc < 0 ? 0 : -1;
+}
+
+/* Asserts that the run cannot begin, with this in its message. */
+static inline void pair_refused(const char *text, const char *why)
+{
+    struct pair_refusal refusal = {.conf = pair_conf(text)};
+    small_clean(NULL);
+    world_threads(1, pair_refuse, &refusal);
+    if (!strstr(refusal.err.text, why))
+        fail_msg("%s", refusal.err.text);
+    dt_conf_destroy((struct dt_conf *)refusal.conf);
+}
+
 #endif /* TESTS_UNIT_PAIR_RUN_H */

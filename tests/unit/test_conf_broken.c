@@ -176,12 +176,12 @@ static void values_of_wrong_type_or_range_are_refused(void **state)
 }
 
 static const struct broken later[] = {
-    {"algorithm: DPO\ndata.train: train.txt\nmodel.n_embd: 96\n"
-     "training.per_device_batch_size: 2\ndpo: {beta: 0.1, bet: 2}\n",
-     "t.yaml:1:12: algorithm: dpo is not supported yet: it needs the DPO "
+    {"algorithm: PPO\ndata.train: train.txt\nmodel.n_embd: 96\n"
+     "training.per_device_batch_size: 2\nppo: {gamma: 1, gama: 2}\n",
+     "t.yaml:1:12: algorithm: ppo is not supported yet: it needs the PPO "
      "trainer\n"
-     "t.yaml:5:7: dpo.beta: not supported yet: it needs algorithm dpo\n"
-     "t.yaml:5:18: dpo.bet: unknown key; did you mean dpo.beta?\n"},
+     "t.yaml:5:7: ppo.gamma: not supported yet: it needs algorithm ppo\n"
+     "t.yaml:5:17: ppo.gama: unknown key; did you mean ppo.gamma?\n"},
     {LEAST "scheduler: {name: OneCycle}\n",
      "t.yaml:5:19: scheduler.name: OneCycle is not supported yet: it needs "
      "cyclic schedules\n"},
@@ -284,7 +284,7 @@ static const struct broken rules[] = {
      "train_batch_size\n"},
     {"data.train: train.txt\nmodel.n_embd: 96\nbatch_size: 32\n"
      "grad_accum: 2\n",
-     "t.yaml:1:1: algorithm: required: write algorithm: sft or rm\n"
+     "t.yaml:1:1: algorithm: required: write algorithm: sft, rm or dpo\n"
      "t.yaml:3:13: training.batch_size: E101 32 is ambiguous: with "
      "accumulation 2 on W ranks set batch_size_is to per_device (64*W "
      "rows a step), global_micro (64) or train (32)\n"},

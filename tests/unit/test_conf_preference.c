@@ -37,6 +37,51 @@ static void rm_has_defaults_of_its_own(void **state)
     dt_conf_destroy(conf);
 }
 
+static void dpo_has_defaults_of_its_own(void **state)
+{
+    struct dt_conf *conf = load_good(PAIRS("dpo"), "");
+    (void)state;
+    assert_int_equal(conf->algorithm, DT_CONF_DPO);
+    assert_int_equal(conf->data.format, DT_FORMAT_PREFERENCE);
+    assert_int_equal(conf->data.truncation, DT_CONF_KEEP_START);
+    assert_true(conf->model.disable_dropout);
+    assert_true(conf->optimizer.lr == 1e-6);
+    assert_int_equal(conf->dpo.loss.count, 1);
+    assert_string_equal(conf->dpo.loss.text[0], "sigmoid");
+    assert_int_equal(conf->dpo.loss_weights.count, 0);
+    assert_true(conf->dpo.beta == 0.1 && conf->dpo.label_smoothing == 0);
+    assert_true(conf->dpo.ld_alpha == 1 && conf->dpo.f_alpha == 0.5);
+    assert_int_equal(conf->dpo.f_divergence, DT_DIVERGENCE_REVERSE_KL);
+    assert_int_equal(conf->dpo.reference.mode, DT_CONF_REFERENCE_LIVE);
+    assert_false(conf->dpo.use_weighting);
+    dt_conf_destroy(conf);
+}
+
+static void names_of_trl_are_understood(void **state)
+{
+    struct dt_conf *conf =
+        load_good(PAIRS("dpo") "loss_type: [sigmoid, sft]\n"
+                               "loss_weights: [0.8, 0.2]\n"
+                               "beta: 0.3\n"
+                               "f_divergence_type: alpha_divergence\n"
+                               "f_alpha_divergence_coef: 0.7\n"
+                               "ld_alpha: 0.5\n"
+                               "use_weighting: true\n"
+                               "ref_model: .\n"
+                               "truncation_mode: keep_end\n",
+                  "");
+    (void)state;
+    assert_int_equal(conf->dpo.loss.count, 2);
+    assert_string_equal(conf->dpo.loss.text[1], "sft");
+    assert_string_equal(conf->dpo.loss_weights.text[1], "0.2");
+    assert_true(conf->dpo.beta == 0.3 && conf->dpo.f_alpha == 0.7);
+    assert_int_equal(conf->dpo.f_divergence, DT_DIVERGENCE_ALPHA);
+    assert_true(conf->dpo.ld_alpha == 0.5 && conf->dpo.use_weighting);
+    assert_non_null(conf->model.reference_path);
+    assert_int_equal(conf->data.truncation, DT_CONF_KEEP_END);
+    dt_conf_destroy(conf);
+}
+
 static const struct broken of_pairs[] = {
     {PAIRS("rm") "data.format: messages\n",
      "t.yaml:5:14: data.format: this algorithm trains on pairs: write "
@@ -58,6 +103,19 @@ static const struct broken of_pairs[] = {
     {PAIRS("rm") "rm.center_rewards_coefficient: -1\n",
      "t.yaml:5:32: rm.center_rewards_coefficient: expected a number >= 0, got "
      "-1\n"},
+    {PAIRS("dpo") "dpo: {loss: simpo}\n",
+     "t.yaml:5:13: dpo.loss: expected a list of sigmoid, cdpo, robust, hinge, "
+     "exo_pair, ipo, sigmoid_norm, nca_pair, bco_pair, sppo_hard, apo_zero, "
+     "apo_down, sft, got \"simpo\"\n"},
+    {PAIRS("dpo") "dpo: {beta: 0, ld_alpha: 2}\n",
+     "t.yaml:5:13: dpo.beta: expected a number > 0, got 0\n"
+     "t.yaml:5:26: dpo.ld_alpha: expected a number in [0, 1], got 2\n"},
+    {PAIRS("dpo") "dpo: {reference: {mode: none}}\nref_model: .\n",
+     "t.yaml:6:12: model.reference_path: cannot be used with "
+     "dpo.reference.mode: none\n"},
+    {PAIRS("dpo") "dpo: {sync_ref: {enabled: true}}\n",
+     "t.yaml:5:7: dpo.sync_ref: not supported yet: it needs a reference that "
+     "follows the model\n"},
 };
 
 static void keys_that_pairs_have_no_use_for_are_refused(void **state)
@@ -68,8 +126,8 @@ static void keys_that_pairs_have_no_use_for_are_refused(void **state)
 
 static const struct broken of_rows[] = {
     {LEAST "data.format: preference\n",
-     "t.yaml:5:14: data.format: preference is for algorithm rm: sft trains on "
-     "text, completions or conversations\n"},
+     "t.yaml:5:14: data.format: preference is for algorithms rm and dpo: sft "
+     "trains on text, completions or conversations\n"},
     {LEAST "data.truncation: drop\n",
      "t.yaml:5:18: data.truncation: drop is for preference pairs: write "
      "keep_start or keep_end\n"},
@@ -77,6 +135,14 @@ static const struct broken of_rows[] = {
      "t.yaml:5:30: training.micro_batch_tokens: is for preference pairs; of "
      "rows, per_device_batch_size and data.max_length set the size\n"},
     {LEAST "rm: {center_rewards_coefficient: 0.01}\n",
+     "t.yaml:5:34: rm.center_rewards_coefficient: only algorithm rm uses it\n"},
+    {LEAST "dpo.beta: 0.3\n",
+     "t.yaml:5:11: dpo.beta: only algorithm dpo uses it\n"},
+    {LEAST "ref_model: .\n",
+     "t.yaml:5:12: model.reference_path: only algorithm dpo uses it\n"},
+    {PAIRS("rm") "dpo: {loss: hinge}\n",
+     "t.yaml:5:13: dpo.loss: only algorithm dpo uses it\n"},
+    {PAIRS("dpo") "rm: {center_rewards_coefficient: 0.01}\n",
      "t.yaml:5:34: rm.center_rewards_coefficient: only algorithm rm uses it\n"},
 };
 
@@ -90,6 +156,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rm_has_defaults_of_its_own),
+        cmocka_unit_test(dpo_has_defaults_of_its_own),
+        cmocka_unit_test(names_of_trl_are_understood),
         cmocka_unit_test(keys_that_pairs_have_no_use_for_are_refused),
         cmocka_unit_test(keys_of_pairs_are_refused_elsewhere),
     };

@@ -46,6 +46,7 @@ static int setup(void **state)
     run.conf = *plain;
     run.exec = dt_exec_cpu();
     run.world = 1;
+    run.algo = dt_algo_of(plain);
     run.layout = dt_model_layout(&run.model_config, 1, &err);
     return run.layout ? 0 : -1;
 }

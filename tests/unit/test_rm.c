@@ -49,76 +49,14 @@ static void it_learns_in_sixteen_bits(void **state)
 
 /* --- saving --- */
 
-enum { HALF = 3, ALL = 6 };
-
-struct kept {
-    float *weights;
-    size_t count;
-    struct dt_metrics metrics;
-};
-
-static int keep(struct dt_run *run, struct kept *kept)
-{
-    struct dt_view flat = small_flat(run, DT_OWNED_MASTER);
-    kept->metrics = run->progress.metrics;
-    kept->count = flat.count;
-    kept->weights = malloc(flat.count * sizeof(float));
-    memcpy(kept->weights, dt_view_data(flat), flat.count * sizeof(float));
-    return 0;
-}
-
-static int train_through(struct dt_run *run, void *arg)
-{
-    struct dt_error err = {0}, why = {0};
-    TRY(pair_steps(run, HALF, &err) == 0);
-    TRY(dt_run_save(run, &why, &err) == 0);
-    TRY(pair_steps(run, ALL, &err) == 0);
-    return run->rank == 0 ? keep(run, arg) : 0;
-}
-
-static int resume(struct dt_run *run, void *arg)
-{
-    const struct kept *kept = arg;
-    struct dt_error err = {0};
-    struct dt_view flat = small_flat(run, DT_OWNED_MASTER);
-    TRY(run->progress.step == HALF);
-    TRY(pair_steps(run, ALL, &err) == 0);
-    TRY(flat.count == kept->count);
-    TRY(!memcmp(dt_view_data(flat), kept->weights,
-                kept->count * sizeof(float)));
-    if (run->rank == 0)
-        TRY(!memcmp(&run->progress.metrics, &kept->metrics,
-                    sizeof(kept->metrics)));
-    return 0;
-}
-
 /* Also what belongs to the next line of the report. */
 static void a_resumed_run_is_the_same_bit_by_bit(void **state)
 {
-    const char *lines = RM "training: {train_batch_size: 8, "
-                           "gradient_accumulation_steps: 2, max_steps: 9, "
-                           "resume: auto}\n";
-    struct kept kept;
     (void)state;
-    for (int size = 1; size <= 2; size++) {
-        small_runs(size, lines, train_through, &kept);
-        struct small_world small = {
-            .conf = small_conf(lines), .f = resume, .arg = &kept};
-        world_threads(size, small_rank, &small);
-        dt_conf_destroy((struct dt_conf *)small.conf);
-        free(kept.weights);
-    }
+    pair_resumes(RM);
 }
 
 /* --- the head --- */
-
-static int save(struct dt_run *run, void *arg)
-{
-    struct dt_error err = {0}, why = {0};
-    (void)arg;
-    TRY(dt_run_save(run, &why, &err) == 0);
-    return 0;
-}
 
 /* What a run of a language model saved, with a head that is new. */
 static int begin(struct dt_run *run, void *arg)
@@ -134,7 +72,7 @@ static int begin(struct dt_run *run, void *arg)
     for (int i = 0; i < 32; i++)
         squares += w[i] * w[i];
     TRY(squares / 32 > 0.01 * 0.01 && squares / 32 < 0.04 * 0.04);
-    TRY(save(run, NULL) == 0);
+    TRY(pair_save(run, NULL) == 0);
     TRY(dt_model_config_load(&config, "out/checkpoints/latest", &err) == 0);
     TRY(config.scores && config.pad == 256);
     dt_model_config_fini(&config);
@@ -147,24 +85,6 @@ static int begin(struct dt_run *run, void *arg)
     "data: {train: train.jsonl, eval: eval.jsonl, max_length: 32}\n"           \
     "training.train_batch_size: 8\n"
 
-/* A text of its own in place of SMALL. */
-static void runs_of(const char *text, small_rank_f f)
-{
-    struct dt_conf_problems problems, warnings;
-    struct small_world small = {
-        .conf = dt_conf_load_text("t.yaml", text, strlen(text), &problems,
-                                  &warnings),
-        .f = f,
-    };
-    if (!small.conf)
-        fail_msg("%s", problems.text[0]);
-    dt_conf_problems_fini(&problems);
-    dt_conf_problems_fini(&warnings);
-    small_clean(NULL);
-    world_threads(1, small_rank, &small);
-    dt_conf_destroy((struct dt_conf *)small.conf);
-}
-
 static void a_language_model_gets_a_new_head(void **state)
 {
     (void)state;
@@ -172,51 +92,29 @@ static void a_language_model_gets_a_new_head(void **state)
     for (int i = 0; i < 100; i++)
         fprintf(file, "line %d\n", i);
     assert_int_equal(fclose(file), 0);
-    runs_of("algorithm: sft\n"
-            "run.output_dir: out\n"
-            "model: {n_positions: 32, n_embd: 32, n_layer: 1, n_head: 2}\n"
-            "data: {train: train.txt, max_length: 32}\n"
-            "training.train_batch_size: 8\n",
-            save);
+    pair_runs("algorithm: sft\n"
+              "run.output_dir: out\n"
+              "model: {n_positions: 32, n_embd: 32, n_layer: 1, n_head: 2}\n"
+              "data: {train: train.txt, max_length: 32}\n"
+              "training.train_batch_size: 8\n",
+              pair_save);
     assert_int_equal(rename("out/checkpoints/checkpoint-0", "lm"), 0);
-    runs_of(RM FROM_MODEL, begin);
+    pair_runs(RM FROM_MODEL, begin);
     assert_int_equal(dt_file_remove_tree("lm", NULL), 0);
-}
-
-static int refuse(const struct dt_comm_world *world, void *arg)
-{
-    const struct dt_exec exec = dt_exec_cpu();
-    struct dt_error err = {0}, *out = arg;
-    struct dt_run run = {.rank = 0, .world = 1};
-    struct dt_conf_problems problems, warnings;
-    const char *text = "algorithm: sft\n"
-                       "run.output_dir: out\n"
-                       "model: {path: lm, tokenizer: byte}\n"
-                       "data: {train: train.txt, max_length: 32}\n"
-                       "training.train_batch_size: 8\n";
-    struct dt_conf *conf =
-        dt_conf_load_text("t.yaml", text, strlen(text), &problems, &warnings);
-    if (!conf)
-        return -1;
-    dt_conf_problems_fini(&problems);
-    dt_conf_problems_fini(&warnings);
-    struct dt_comm *comm = small_comm(world, &err);
-    int rc = dt_run_init(&run, conf, &exec, comm, 1, out);
-    dt_run_fini(&run);
-    dt_comm_destroy(comm);
-    dt_conf_destroy(conf);
-    return rc < 0 ? 0 : -1;
 }
 
 static void a_reward_model_is_not_trained_on_text(void **state)
 {
-    struct dt_error err;
     (void)state;
-    small_runs(1, RM "training.train_batch_size: 8\n", save, NULL);
+    small_runs(1, RM "training.train_batch_size: 8\n", pair_save, NULL);
     assert_int_equal(rename("out/checkpoints/checkpoint-0", "lm"), 0);
-    world_threads(1, refuse, &err);
-    assert_non_null(strstr(err.text, "lm: a reward model, but algorithm sft "
-                                     "trains a language model"));
+    pair_refused("algorithm: sft\n"
+                 "run.output_dir: out\n"
+                 "model: {path: lm, tokenizer: byte}\n"
+                 "data: {train: train.txt, max_length: 32}\n"
+                 "training.train_batch_size: 8\n",
+                 "lm: a reward model, but algorithm sft trains a language "
+                 "model");
     assert_int_equal(dt_file_remove_tree("lm", NULL), 0);
 }
 

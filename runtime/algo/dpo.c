@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dpo.c - direct preference optimization: the preferred completion becomes more
+ * likely than the other one, compared with a frozen reference model
+ *
+ * Rafailov et al., "Direct Preference Optimization", arXiv 2305.18290. The
+ * losses are in dpo_loss.h; here are their options, the tokens that they read,
+ * and the sums over completions that they are functions of.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/dpo_loss.h"
+#include "algo/run.h"
+
+static const struct dt_metric metrics[DT_DPO_METRICS] = {
+    [DT_DPO_REWARDS_CHOSEN] = {"rewards/chosen", DT_METRIC_MEAN, false},
+    [DT_DPO_REWARDS_REJECTED] = {"rewards/rejected", DT_METRIC_MEAN, false},
+    [DT_DPO_REWARDS_ACCURACIES] = {"rewards/accuracies", DT_METRIC_MEAN, true},
+    [DT_DPO_REWARDS_MARGINS] = {"rewards/margins", DT_METRIC_MEAN, true},
+    [DT_DPO_LOGPS_CHOSEN] = {"logps/chosen", DT_METRIC_MEAN, false},
+    [DT_DPO_LOGPS_REJECTED] = {"logps/rejected", DT_METRIC_MEAN, false},
+};
+
+/* --- options --- */
+
+/* The weights of the losses, of which there are as many, or none. */
+static int read_weights(const struct dt_conf *conf,
+                        struct dt_dpo_options *options, struct dt_error *err)
+{
+    const struct dt_conf_list *list = &conf->dpo.loss_weights;
+    if (list->count > 0 && list->count != options->loss_count)
+        return dt_error_set(err, EX_CONFIG,
+                            "dpo.loss_weights: %zu numbers for %zu losses in "
+                            "dpo.loss",
+                            list->count, options->loss_count);
+    for (size_t i = 0; i < options->loss_count; i++) {
+        char *end = "";
+        options->loss_weight[i] =
+            list->count > 0 ? strtod(list->text[i], &end) : 1.0;
+        if (*end)
+            return dt_error_set(err, EX_CONFIG,
+                                "dpo.loss_weights: expected a number, got "
+                                "\"%s\"",
+                                list->text[i]);
+    }
+    return 0;
+}
+
+static int read_options(const struct dt_conf *conf,
+                        struct dt_dpo_options *options, struct dt_error *err)
+{
+    const struct dt_conf_list *loss = &conf->dpo.loss;
+    *options = (struct dt_dpo_options){
+        .beta = conf->dpo.beta,
+        .label_smoothing = conf->dpo.label_smoothing,
+        .f_divergence = conf->dpo.f_divergence,
+        .f_alpha = conf->dpo.f_alpha,
+        .ld_alpha = conf->dpo.ld_alpha,
+        .use_weighting = conf->dpo.use_weighting,
+    };
+    for (size_t i = 0; i < loss->count && i < DT_DPO_LOSSES; i++)
+        options->loss[options->loss_count++] = dt_dpo_loss_find(loss->text[i]);
+    if (read_weights(conf, options, err) < 0)
+        return -1;
+    return dt_dpo_check(options, err);
+}
+
+/* Errors of the options begin with their key, whose place is in the file. */
+static int check(const struct dt_conf *conf, struct dt_error *err)
+{
+    struct dt_dpo_options options;
+    struct dt_error plain;
+    char key[64];
+    if (read_options(conf, &options, &plain) == 0)
+        return 0;
+    size_t length = strcspn(plain.text, ":");
+    snprintf(key, sizeof(key), "%.*s", (int)length, plain.text);
+    return dt_conf_error_set(conf, key, err, "E113 %s",
+                             plain.text + length + strlen(": "));
+}
+
+static int begin(struct dt_run *run, struct dt_error *err)
+{
+    return read_options(&run->conf, &run->dpo, err);
+}
+
+static bool needs_reference(const struct dt_conf *conf)
+{
+    return conf->dpo.reference.mode == DT_CONF_REFERENCE_LIVE;
+}
+
+/* --- a micro-batch --- */
+
+static size_t length_of(const struct dt_batch_side *side)
+{
+    return side->end - 1 - side->first;
+}
+
+static size_t pick_side(const struct dt_batch_side *side, int32_t *picked)
+{
+    for (size_t i = 0; i < length_of(side); i++)
+        picked[i] = (int32_t)(side->first + i);
+    return length_of(side);
+}
+
+static size_t pick(const struct dt_run *run, const struct dt_batch *batch,
+                   int32_t *picked)
+{
+    size_t count = 0;
+    (void)run;
+    for (size_t i = 0; i < batch->pair_count; i++) {
+        count += pick_side(&batch->pairs[i].chosen, picked + count);
+        count += pick_side(&batch->pairs[i].rejected, picked + count);
+    }
+    return count;
+}
+
+/* The sums of a completion of `length` tokens whose values begin at `at`. */
+static struct dt_dpo_side sum_side(const struct dt_dpo_options *options,
+                                   const struct dt_picked *p, size_t at,
+                                   size_t length, size_t other_length)
+{
+    struct dt_dpo_side side = {
+        .length = length,
+        .logp = dt_dpo_sum(options, p->value + at, length, other_length),
+        .ref = dt_dpo_sum(options, p->reference + at, length, other_length),
+    };
+    for (size_t t = at; t < at + length; t++)
+        side.plain += (double)p->value[t];
+    if (options->use_weighting)
+        side.aligned = dt_dpo_aligned(p->value + at, p->collision + at, length);
+    return side;
+}
+
+static void loss(const struct dt_run *run, const struct dt_picked *p)
+{
+    const struct dt_dpo_options *options = &run->dpo;
+    size_t at = 0;
+    for (size_t i = 0; i < p->batch->pair_count; i++) {
+        const struct dt_batch_pair *pair = &p->batch->pairs[i];
+        size_t chosen = length_of(&pair->chosen);
+        size_t rejected = length_of(&pair->rejected);
+        const struct dt_dpo_pair sums = {
+            .chosen = sum_side(options, p, at, chosen, rejected),
+            .rejected = sum_side(options, p, at + chosen, rejected, chosen),
+        };
+        struct dt_dpo_result result =
+            dt_dpo_loss(options, &sums, p->pairs_per_token);
+        dt_dpo_token_weights(options, &sums, &result, p->weight + at,
+                             p->weight + at + chosen);
+        dt_metrics_add_pair(run->algo, p->metrics, result.loss, result.metrics);
+        at += chosen + rejected;
+    }
+}
+
+const struct dt_algo dt_algo_dpo = {
+    .name = "dpo",
+    .needs_reference = needs_reference,
+    .check = check,
+    .metrics = metrics,
+    .metric_count = DT_DPO_METRICS,
+    .begin = begin,
+    .pick = pick,
+    .loss = loss,
+};
