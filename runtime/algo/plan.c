@@ -200,6 +200,21 @@ static bool add_offer(struct offers *offers,
     return true;
 }
 
+/* Offers `also` with fewer tokens in a micro-batch of pairs. */
+static bool offer_tokens(struct offers *offers, struct dt_model_options options,
+                         const char *also)
+{
+    char what[256];
+    for (size_t T = options.T / 2; T >= 2 * offers->run->T; T /= 2) {
+        snprintf(what, sizeof(what), "training.micro_batch_tokens: %zu%s", T,
+                 also);
+        options.T = T;
+        if (add_offer(offers, &options, what))
+            return true;
+    }
+    return false;
+}
+
 /* Offers `also` with the largest batch that fits and divides the current one,
  * so that more accumulation gives the same total.
  */
@@ -210,6 +225,8 @@ static bool offer_batch(struct offers *offers, struct dt_model_options options,
     bool eval_given =
         dt_conf_given(&run->conf, "training.per_device_eval_batch_size");
     char what[256], train[96], eval[64];
+    if (run->tokens > 0)
+        return offer_tokens(offers, options, also);
     for (size_t B = run->B; B > 0; B--) {
         if (run->B % B != 0)
             continue;

@@ -13,6 +13,7 @@
 #include "algo/rm_loss.h"
 #include "algo/run.h"
 #include "base/log.h"
+#include "model/score.h"
 
 static const struct dt_metric metrics[DT_RM_METRICS] = {
     [DT_RM_ACCURACY] = {"accuracy", DT_METRIC_MEAN, true},
@@ -53,10 +54,9 @@ static int32_t last_token(const struct dt_run *run,
                           const struct dt_batch *batch,
                           const struct dt_batch_side *side)
 {
-    size_t n = side->end - 1;
-    while (n > side->start && batch->inputs[n] == run->model_config.pad)
-        n--;
-    return (int32_t)n;
+    size_t t = dt_score_token(batch->inputs + side->start,
+                              side->end - side->start, run->model_config.pad);
+    return (int32_t)(side->start + t);
 }
 
 static size_t pick(const struct dt_run *run, const struct dt_batch *batch,

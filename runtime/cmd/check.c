@@ -162,6 +162,36 @@ static int check_model(const char *file, const struct dt_conf *conf,
     return status;
 }
 
+/* Checks that the reference is a model of the same shape. */
+static int check_reference(const char *file, const struct dt_conf *conf)
+{
+    struct dt_model_config config = {0}, reference = {0};
+    const char *dir =
+        conf->model.path ? conf->model.path : conf->model.config_path;
+    const char *from = conf->model.reference_path, *differs = NULL;
+    struct dt_error err;
+    int result = 0;
+    if (!from)
+        return EX_OK;
+    result = dt_model_config_load(&reference, from, &err);
+    if (result == 0 && dir)
+        result = dt_model_config_load(&config, dir, &err);
+    if (result == 0 && dir &&
+        (differs = dt_model_config_differ(&reference, &config)))
+        result = dt_error_set(&err, EX_CONFIG,
+                              "%s: its %s is not that of the model: the "
+                              "reference has to be of the same shape",
+                              from, differs);
+    if (result == 0)
+        result = check_weights(&reference, from, &err);
+    dt_model_config_fini(&config);
+    dt_model_config_fini(&reference);
+    return result == 0
+               ? EX_OK
+               : dt_conf_print_problem(conf, file, "model.reference_path",
+                                       err.text, stderr);
+}
+
 int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
 {
     struct dt_error err;
@@ -175,7 +205,8 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
         fprintf(stderr, "%s\n", err.text);
         return EX_CONFIG;
     }
-    if (check_model(file, conf, &vocab_size) != EX_OK)
+    if (check_model(file, conf, &vocab_size) != EX_OK ||
+        check_reference(file, conf) != EX_OK)
         return EX_CONFIG;
     if (dt_run_data_check(conf, vocab_size, &err) < 0)
         return dt_conf_print_problem(

@@ -13,6 +13,7 @@
 #include "backend/backend.h"
 #include "cmd/cmd.h"
 #include "cmd/generate_file.h"
+#include "cmd/generate_score.h"
 #include "cmd/text_out.h"
 #include "rollout/engine.h"
 
@@ -22,6 +23,7 @@ struct request {
     const char *dir;    /* --model */
     const char *prompt; /* one of these: --prompt, --tokens, --prompts */
     const char *tokens, *file;
+    const char *score; /* --score */
     bool chat;
     const char *system, *template; /* of --chat */
     const char *stop[STOPS];
@@ -161,6 +163,18 @@ static int generate_with(struct dt_engine *s, const struct request *request,
     int result = 0;
     if (dt_engine_open(s, request->dir, request->dtype, err) < 0)
         return -1;
+    if (s->config.scores && !request->score)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: a reward model, which cannot continue a text: "
+                            "--score FILE prints what it gives to texts",
+                            request->dir);
+    if (request->score && !s->config.scores)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: a language model: --score needs a reward "
+                            "model, as algorithm rm trains it",
+                            request->dir);
+    if (request->score)
+        return dt_generate_score(s, request->score, request->template, err);
     for (size_t i = 0; i < request->stop_count; i++)
         if (dt_engine_add_stop(s, request->stop[i], err) < 0)
             return -1;
@@ -233,6 +247,9 @@ static const char help[] =
     "                     [the one in the tokenizer's files]\n"
     "  --prompts FILE     lines of JSON with prompt or messages; prints\n"
     "                     each with its completion\n"
+    "  --score FILE       lines of JSON with text, prompt and completion, or\n"
+    "                     messages; prints the score that a reward model\n"
+    "                     gives to each\n"
     "  --batch N          lines to continue at a time [8]\n"
     "  --tokens ID,ID,... prompt in token ids; prints ids\n"
     "  --max-tokens N     stop after N tokens [200]\n"
@@ -307,6 +324,9 @@ static bool parse_option(struct request *request, struct numbers *numbers,
     case 'f':
         request->file = optarg;
         return true;
+    case 'r':
+        request->score = optarg;
+        return true;
     case 'c':
         return request->chat = true;
     case 'y':
@@ -346,6 +366,7 @@ static int parse_options(struct request *request, int argc, char **argv)
         {"prompt", required_argument, NULL, 'p'},
         {"tokens", required_argument, NULL, 't'},
         {"prompts", required_argument, NULL, 'f'},
+        {"score", required_argument, NULL, 'r'},
         {"chat", no_argument, NULL, 'c'},
         {"system", required_argument, NULL, 'y'},
         {"chat-template", required_argument, NULL, 'C'},
@@ -385,9 +406,12 @@ int dt_cmd_generate(int argc, char **argv)
         return dt_cmd_usage_error("generate", "unexpected '%s'", argv[optind]);
     if (!request.dir)
         return dt_cmd_usage_error("generate", "--model DIR is missing");
-    if (!!request.prompt + !!request.tokens + !!request.file != 1)
+    if (!!request.prompt + !!request.tokens + !!request.file +
+            !!request.score !=
+        1)
         return dt_cmd_usage_error(
-            "generate", "expected one of --prompt, --prompts and --tokens");
+            "generate",
+            "expected one of --prompt, --prompts, --tokens and --score");
     if (request.chat && !request.prompt)
         return dt_cmd_usage_error("generate", "--chat needs --prompt");
     if (request.system && !request.chat)

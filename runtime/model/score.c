@@ -6,6 +6,14 @@
 
 static const struct dt_view NONE;
 
+size_t dt_score_token(const int32_t *ids, size_t count, int32_t pad)
+{
+    size_t t = count - 1;
+    while (t > 0 && ids[t] == pad)
+        t--;
+    return t;
+}
+
 void dt_score_forward(const struct dt_exec *exec, const struct dt_score *s,
                       struct dt_view scores)
 {

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "ops/ops.h"
 #include "tensor/view.h"
@@ -24,6 +25,11 @@ struct dt_score {
     struct dt_view w;    /* (C) X */
     struct dt_view h;    /* (M, C) X, x at rows: of the forward pass */
 };
+
+/* The token of ids(count) at which the sequence is scored: the last one that is
+ * not `pad`, as in transformers, or else the first.
+ */
+size_t dt_score_token(const int32_t *ids, size_t count, int32_t pad);
 
 /* scores(M), F32 */
 void dt_score_forward(const struct dt_exec *exec, const struct dt_score *s,

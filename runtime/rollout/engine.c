@@ -119,10 +119,6 @@ int dt_engine_open(struct dt_engine *engine, const char *dir,
     dir = found;
     if (dt_model_config_load(&engine->config, dir, err) < 0)
         return -1;
-    if (engine->config.scores)
-        return dt_error_set(err, EX_DATAERR,
-                            "%s: a reward model, which cannot continue a text",
-                            dir);
     engine->layout = dt_model_layout(&engine->config, 1, err);
     if (!engine->layout)
         return -1;

@@ -128,6 +128,15 @@ static void a_prompt_is_continued_until_the_text_ends(void **state)
     assert_string_equal(output, "end\n");
 }
 
+static void a_language_model_gives_no_scores(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("--model", scratch_root, "--score", "lines.jsonl"),
+                     EX_DATAERR);
+    assert_non_null(strstr(output, "a language model: --score needs a reward "
+                                   "model, as algorithm rm trains it\n"));
+}
+
 static void the_seed_decides_what_is_sampled(void **state)
 {
     char first[sizeof(output)];
@@ -361,7 +370,9 @@ static void invalid_arguments_are_refused(void **state)
         int status;
     } cases[] = {
         {{"--prompt", "a"}, "--model DIR is missing", EX_USAGE},
-        {{"--model", "d"}, "one of --prompt, --prompts and --tokens", EX_USAGE},
+        {{"--model", "d"},
+         "one of --prompt, --prompts, --tokens and --score",
+         EX_USAGE},
         {{"--model"}, "'--model' needs a value", EX_USAGE},
         {{"--modle", "d"}, "unknown option '--modle'", EX_USAGE},
         {{"d"}, "unexpected 'd'", EX_USAGE},
@@ -442,6 +453,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_is_continued_until_the_text_ends),
+        cmocka_unit_test(a_language_model_gives_no_scores),
         cmocka_unit_test(the_seed_decides_what_is_sampled),
         cmocka_unit_test(a_prompt_may_be_given_as_token_ids),
         cmocka_unit_test(invalid_arguments_are_refused),

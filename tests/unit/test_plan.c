@@ -255,6 +255,37 @@ static void a_strategy_that_fits_is_offered(void **state)
     run.world = 1;
 }
 
+static void a_reference_is_counted_and_fewer_tokens_are_offered(void **state)
+{
+    struct dt_conf *pairs =
+        load_good("algorithm: dpo\ndata.train: train.jsonl\nmodel.n_embd: 96\n"
+                  "training.per_device_batch_size: 2\n",
+                  "");
+    struct dt_model_options all = {.B = 1,
+                                   .T = 1024,
+                                   .compute = DT_F32,
+                                   .train = true,
+                                   .recompute = true,
+                                   .values = true};
+    struct dt_run dpo = run;
+    struct dt_plan plan;
+    (void)state;
+    dpo.conf = *pairs;
+    dpo.algo = dt_algo_of(pairs);
+    dpo.T = 128;
+    dpo.tokens = 1024;
+    plan = dt_plan_make(&dpo, &all);
+    assert_int_equal(plan.reference, 4 * run.layout->count);
+    all.T = 512;
+    struct dt_plan half = dt_plan_make(&dpo, &all);
+    all.T = 1024;
+    assert_int_equal(dt_plan_check(&dpo, &all, dt_plan_total(&half), 1, &err),
+                     -1);
+    assert_non_null(strstr(err.text, "(reference "));
+    assert_non_null(strstr(err.text, "training.micro_batch_tokens: 512 ("));
+    dt_conf_destroy(pairs);
+}
+
 /* Sizes with which tiles are small against the state. */
 static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
 {
@@ -395,6 +426,7 @@ static void state_that_the_host_has_no_room_for_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_reference_is_counted_and_fewer_tokens_are_offered),
         cmocka_unit_test(every_part_of_the_memory_is_counted),
         cmocka_unit_test(a_run_that_fits_is_accepted),
         cmocka_unit_test(the_message_gives_the_size_of_each_part),
