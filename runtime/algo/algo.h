@@ -69,6 +69,10 @@ struct dt_algo {
     size_t metric_count;
     /* Before the run's weights are read; may be NULL. -1: EX_CONFIG. */
     int (*begin)(struct dt_run *run, struct dt_error *err);
+    /* After they are read; may be NULL. -1: the device or a peer failed, or as
+     * the algorithm says.
+     */
+    int (*prepare)(struct dt_run *run, struct dt_error *err);
     /* Writes the positions of the tokens of a batch whose values the loss
      * needs; returns how many. NULL: none, and data are no pairs.
      */

@@ -89,7 +89,16 @@ static int begin(struct dt_run *run, struct dt_error *err)
 
 static bool needs_reference(const struct dt_conf *conf)
 {
-    return conf->dpo.reference.mode == DT_CONF_REFERENCE_LIVE;
+    int mode = conf->dpo.reference.mode;
+    return mode == DT_CONF_REFERENCE_LIVE ||
+           (mode == DT_CONF_REFERENCE_PRECOMPUTE && conf->model.reference_path);
+}
+
+static int prepare(struct dt_run *run, struct dt_error *err)
+{
+    return run->conf.dpo.reference.mode == DT_CONF_REFERENCE_PRECOMPUTE
+               ? dt_run_precompute(run, err)
+               : 0;
 }
 
 /* --- a micro-batch --- */
@@ -135,6 +144,18 @@ static struct dt_dpo_side sum_side(const struct dt_dpo_options *options,
     return side;
 }
 
+/* What the reference gave to a pair before the first step. */
+static void recall(const struct dt_run *run, uint64_t number,
+                   struct dt_dpo_pair *sums)
+{
+    if (!run->sums->buf)
+        return;
+    const float *two =
+        dt_view_f32(dt_view_of(run->sums->buf, DT_F32)) + 2 * number;
+    sums->chosen.ref = two[0];
+    sums->rejected.ref = two[1];
+}
+
 static void loss(const struct dt_run *run, const struct dt_picked *p)
 {
     const struct dt_dpo_options *options = &run->dpo;
@@ -143,10 +164,11 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
         const struct dt_batch_pair *pair = &p->batch->pairs[i];
         size_t chosen = length_of(&pair->chosen);
         size_t rejected = length_of(&pair->rejected);
-        const struct dt_dpo_pair sums = {
+        struct dt_dpo_pair sums = {
             .chosen = sum_side(options, p, at, chosen, rejected),
             .rejected = sum_side(options, p, at + chosen, rejected, chosen),
         };
+        recall(run, pair->number, &sums);
         struct dt_dpo_result result =
             dt_dpo_loss(options, &sums, p->pairs_per_token);
         dt_dpo_token_weights(options, &sums, &result, p->weight + at,
@@ -163,6 +185,7 @@ const struct dt_algo dt_algo_dpo = {
     .metrics = metrics,
     .metric_count = DT_DPO_METRICS,
     .begin = begin,
+    .prepare = prepare,
     .pick = pick,
     .loss = loss,
 };

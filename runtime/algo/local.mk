@@ -3,6 +3,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/agree.c \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
+	runtime/algo/algo.c \
 	runtime/algo/algo.h \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
@@ -23,6 +24,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/owner.h \
 	runtime/algo/plan.c \
 	runtime/algo/plan.h \
+	runtime/algo/precompute.c \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
 	runtime/algo/reference.c \

@@ -21,8 +21,7 @@ size_t dt_run_reference_bytes(const struct dt_run *run, enum dt_dtype compute)
                : 0;
 }
 
-/* Where its weights come from; NULL: they are random. */
-static const char *directory_of(const struct dt_run *run)
+const char *dt_run_reference_dir(const struct dt_run *run)
 {
     const struct dt_conf *conf = &run->conf;
     if (conf->model.reference_path)
@@ -102,7 +101,7 @@ static int read_units(struct dt_run *run, struct dt_weights *weights,
 int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
 {
     size_t bytes = dt_run_reference_bytes(run, run->compute);
-    const char *dir = directory_of(run);
+    const char *dir = dt_run_reference_dir(run);
     struct dt_weights *weights = NULL;
     if (bytes == 0)
         return 0;
@@ -127,6 +126,7 @@ void dt_run_reference_fini(struct dt_run *run)
 {
     dt_graphs_destroy(run->reference.graphs);
     dt_buffer_destroy(run->reference.buf);
+    run->reference = (struct dt_reference){0};
 }
 
 /* The work of a unit, which is recorded. */

@@ -4,27 +4,7 @@
 
 #include "algo/run.h"
 
-const struct dt_algo *dt_algo_of(const struct dt_conf *conf)
-{
-    static const struct dt_algo *const algos[] = {
-        [DT_CONF_SFT] = &dt_algo_sft,
-        [DT_CONF_RM] = &dt_algo_rm,
-        [DT_CONF_DPO] = &dt_algo_dpo,
-    };
-    return algos[conf->algorithm];
-}
-
-int dt_algo_adapt(const struct dt_algo *algo, struct dt_model_config *config,
-                  const char *dir, struct dt_error *err)
-{
-    if (config->scores && !algo->scores)
-        return dt_error_set(err, EX_CONFIG,
-                            "%s: a reward model, but algorithm %s trains a "
-                            "language model",
-                            dir, algo->name);
-    config->scores = algo->scores;
-    return 0;
-}
+enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
 
 int dt_run_timeout_ms(const struct dt_run *run)
 {
@@ -57,4 +37,51 @@ size_t dt_run_unit_elements(const struct dt_run *run)
         if (run->layout->units[u].count > most)
             most = run->layout->units[u].count;
     return most;
+}
+
+/* Each new length costs a GPU graph and autotuning, so there should be few. */
+size_t dt_run_length_step(const struct dt_run *run)
+{
+    const struct dt_conf *conf = &run->conf;
+    bool given = dt_conf_given(conf, "data.pad_to_multiple_of");
+    return given || run->exec.device->is_host
+               ? (size_t)conf->data.pad_to_multiple_of
+               : DEVICE_LENGTH_STEP;
+}
+
+/* Batches of B rows, or of B * accumulation samples within the tokens. */
+static struct dt_loader_options loader_options(const struct dt_run *run,
+                                               size_t B, size_t accumulation)
+{
+    const struct dt_conf *conf = &run->conf;
+    return (struct dt_loader_options){
+        .B = B,
+        .tokens = run->tokens,
+        .accumulation = accumulation,
+        .multiple_of = dt_run_length_step(run),
+        .rank = run->rank,
+        .world = run->world,
+        .seed = conf->run.data_seed,
+        .workers =
+            conf->data.num_workers > 1 ? (size_t)conf->data.num_workers : 1,
+        .prefetch = dt_run_prefetch(conf),
+        .timeout_ms = dt_run_timeout_ms(run),
+    };
+}
+
+struct dt_loader *dt_run_loader(const struct dt_run *run, struct dt_error *err)
+{
+    struct dt_loader_options options = loader_options(run, run->B, run->A);
+    options.shuffle = run->conf.data.shuffle;
+    options.repeat = true;
+    return dt_loader_create(run->data.train, &options, run->progress.position,
+                            err);
+}
+
+struct dt_loader *dt_run_pass(const struct dt_run *run,
+                              const struct dt_rows *rows, struct dt_error *err)
+{
+    const struct dt_loader_options options =
+        loader_options(run, run->eval_B, 1);
+    return dt_loader_create(rows, &options, 0, err);
 }

@@ -82,7 +82,16 @@ struct dt_run {
                                   reference */
         struct dt_graphs *graphs;
     } reference;
-    struct dt_dpo_options dpo; /* of algorithm dpo */
+    /* Of the training and the held-out pairs, if they were computed before:
+     * dt_dpo_sum of both sides of the reference, (pairs, 2) F32, by the number
+     * of the pair.
+     */
+    struct dt_sums {
+        struct dt_buffer *buf;
+        size_t pairs;
+    } precomputed[2];
+    const struct dt_sums *sums; /* those of the pairs that are passed */
+    struct dt_dpo_options dpo;  /* of algorithm dpo */
 
     struct dt_buffer *step_buf;
     struct dt_view step, eval; /* (DT_STEP_COUNT) F64 each: ops.h */
@@ -143,9 +152,15 @@ int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
  */
 int dt_run_agree(struct dt_run *run, struct dt_error *err);
 
-/* The loader of the training rows, or of one pass over the held-out ones. */
-struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
-                                struct dt_error *err);
+/* run.c: the lengths of batches are multiples of this. */
+size_t dt_run_length_step(const struct dt_run *run);
+
+/* run.c: the loader of the training rows, or of one pass over `rows` in their
+ * order, with batches as in an evaluation.
+ */
+struct dt_loader *dt_run_loader(const struct dt_run *run, struct dt_error *err);
+struct dt_loader *dt_run_pass(const struct dt_run *run,
+                              const struct dt_rows *rows, struct dt_error *err);
 
 /* run.c: distributed.timeout_s, of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);
@@ -162,6 +177,16 @@ void dt_run_values_fini(struct dt_run *run);
  */
 int dt_run_reference_init(struct dt_run *run, struct dt_error *err);
 void dt_run_reference_fini(struct dt_run *run);
+
+/* reference.c: the directory of its weights; NULL: they are random. */
+const char *dt_run_reference_dir(const struct dt_run *run);
+
+/* precompute.c: fills run->precomputed, from a file or with a pass over all
+ * pairs. -1: as dt_run_reference_init; EX_DATAERR, the file is damaged; the
+ * device or a peer failed. dt_run_precompute_fini in any case.
+ */
+int dt_run_precompute(struct dt_run *run, struct dt_error *err);
+void dt_run_precompute_fini(struct dt_run *run);
 
 /* reference.c: bytes of it on every rank, 0 without one. */
 size_t dt_run_reference_bytes(const struct dt_run *run, enum dt_dtype compute);

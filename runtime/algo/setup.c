@@ -19,8 +19,6 @@
 #include "base/file.h"
 #include "base/log.h"
 
-enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
-
 /* --- what to train --- */
 
 /* model.path, model.config_path, or the inline keys of the model section. */
@@ -79,43 +77,6 @@ static void choose_eos(struct dt_run *run)
     config->eos_count = 1;
 }
 
-/* --- what to train on --- */
-
-/* Batch lengths are rounded up to multiples of this: each new length costs a
- * GPU graph and autotuning, so there should be few.
- */
-static size_t length_step(const struct dt_run *run)
-{
-    const struct dt_conf *conf = &run->conf;
-    bool given = dt_conf_given(conf, "data.pad_to_multiple_of");
-    return given || run->exec.device->is_host
-               ? (size_t)conf->data.pad_to_multiple_of
-               : DEVICE_LENGTH_STEP;
-}
-
-struct dt_loader *dt_run_loader(const struct dt_run *run, bool train,
-                                struct dt_error *err)
-{
-    const struct dt_conf *conf = &run->conf;
-    const struct dt_loader_options options = {
-        .B = train ? run->B : run->eval_B,
-        .tokens = run->tokens,
-        .accumulation = train ? run->A : 1,
-        .multiple_of = length_step(run),
-        .rank = run->rank,
-        .world = run->world,
-        .seed = conf->run.data_seed,
-        .shuffle = train && conf->data.shuffle,
-        .repeat = train,
-        .workers =
-            conf->data.num_workers > 1 ? (size_t)conf->data.num_workers : 1,
-        .prefetch = dt_run_prefetch(conf),
-        .timeout_ms = dt_run_timeout_ms(run),
-    };
-    return dt_loader_create(train ? run->data.train : run->data.eval, &options,
-                            train ? run->progress.position : 0, err);
-}
-
 /* --- memory --- */
 
 static struct dt_model_options model_options(const struct dt_run *run)
@@ -123,7 +84,7 @@ static struct dt_model_options model_options(const struct dt_run *run)
     const struct dt_conf *conf = &run->conf;
     size_t B = run->eval_B > run->B ? run->eval_B : run->B, T = run->T;
     if (run->tokens > 0) {
-        size_t step = length_step(run);
+        size_t step = dt_run_length_step(run);
         B = 1;
         T = (run->tokens + step - 1) / step * step;
     }
@@ -214,7 +175,8 @@ static int allocate_run(struct dt_run *run,
     run->optim = dt_optim_create(run->layout, &run->exec, &optim, err);
     if (!run->optim || allocate_steps(run, err) < 0 ||
         dt_run_values_init(run, options->B * options->T, err) < 0 ||
-        dt_run_reference_init(run, err) < 0)
+        (run->conf.dpo.reference.mode == DT_CONF_REFERENCE_LIVE &&
+         dt_run_reference_init(run, err) < 0))
         return -1;
     run->graphs =
         dt_graphs_create(&run->exec, 2 * run->layout->unit_count, err);
@@ -440,8 +402,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
          !(run->settings = dt_same_settings(&run->conf, err))))
         return -1;
     if (dt_run_restore(run, err) < 0 ||
-        !(run->loader = dt_run_loader(run, true, err)) ||
-        plan_steps(run, err) < 0)
+        (run->algo->prepare && run->algo->prepare(run, err) < 0) ||
+        !(run->loader = dt_run_loader(run, err)) || plan_steps(run, err) < 0)
         return -1;
     if (run->rank == 0) {
         if (start_report(run, err) < 0)
@@ -461,6 +423,7 @@ void dt_run_fini(struct dt_run *run)
     json_decref(run->settings);
     dt_loader_destroy(run->loader);
     dt_graphs_destroy(run->graphs);
+    dt_run_precompute_fini(run);
     dt_run_reference_fini(run);
     dt_run_values_fini(run);
     release_steps(run);

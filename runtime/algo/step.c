@@ -229,6 +229,7 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     assert(!current->open);
     dt_metrics_clear(run->algo, &current->metrics);
     count_chosen(run, run->loader);
+    run->sums = &run->precomputed[0];
     for (int i = 0; i < DT_STEP_OUTCOMES; i++)
         params[i] = params_after(run, previous->open, (enum dt_step_outcome)i);
     exec->ops->step_begin(exec->stream, run->step, params);
@@ -366,13 +367,14 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
 {
     static const struct dt_step_params params[DT_STEP_OUTCOMES];
     struct dt_in_flight *current = &run->in_flight[0];
-    struct dt_loader *loader = dt_run_loader(run, false, err);
+    struct dt_loader *loader = dt_run_pass(run, run->data.eval, err);
     if (!loader)
         return dt_error_prefix(err, "evaluation");
     assert(!current->open && !run->in_flight[1].open);
     run->exec.ops->step_begin(run->exec.stream, run->eval, params);
     dt_metrics_clear(run->algo, metrics);
     count_chosen(run, loader);
+    run->sums = &run->precomputed[1];
     int result = evaluate_rows(run, loader, metrics, err);
     dt_loader_destroy(loader);
     if (result == 0 && run->algo->loss)

@@ -279,3 +279,16 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
         dt_run_fini(&run);
     return result;
 }
+
+int dt_trainer_prepare(const struct dt_conf *conf, const struct dt_exec *exec,
+                       struct dt_comm *comm, struct dt_error *err)
+{
+    struct dt_conf quiet = *conf; /* it reports nothing and saves nothing */
+    struct dt_run run = {0};
+    quiet.training.eval_only = true;
+    quiet.training.resume = DT_CONF_RESUME_NONE;
+    quiet.logging.to_jsonl = quiet.logging.to_stdout = false;
+    int result = dt_run_init(&run, &quiet, exec, comm, 1, err);
+    dt_run_fini(&run);
+    return result;
+}

@@ -21,4 +21,11 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
                    struct dt_comm *comm, int local_size, bool (*stop)(void),
                    struct dt_error *err);
 
+/* Does what a run of `conf` does once before its first step, such as computing
+ * what a reference gives to all pairs, and leaves run.output_dir alone. -1: as
+ * dt_trainer_run.
+ */
+int dt_trainer_prepare(const struct dt_conf *conf, const struct dt_exec *exec,
+                       struct dt_comm *comm, struct dt_error *err);
+
 #endif /* DT_ALGO_TRAINER_H */

@@ -22,6 +22,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/plan_out.h \
 	runtime/cmd/plan_table.c \
 	runtime/cmd/prepare.c \
+	runtime/cmd/prepare_reference.c \
+	runtime/cmd/prepare_reference.h \
 	runtime/cmd/sbatch.c \
 	runtime/cmd/text_out.c \
 	runtime/cmd/text_out.h \

@@ -15,11 +15,12 @@
 #include "algo/data.h"
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/prepare_reference.h"
 #include "data/examples.h"
 #include "tokenizer/chat.h"
 
 static const char help[] =
-    "usage: disttrain prepare --config CONFIG [--threads N]\n"
+    "usage: disttrain prepare --config CONFIG [--reference] [--threads N]\n"
     "       disttrain prepare --tokenizer DIR [OPTIONS] FILE...\n"
     "\n"
     "Tokenizes data files (lines of JSON, or text) into the cache that "
@@ -27,6 +28,9 @@ static const char help[] =
     "with the same settings uses. A cache that matches is only checked.\n"
     "\n"
     "  --config CONFIG       take the files and settings of a configuration\n"
+    "  --reference           also compute what the reference of algorithm dpo\n"
+    "                        gives to the pairs, for dpo.reference.mode:\n"
+    "                        precompute\n"
     "  --tokenizer DIR       directory of tokenizer.json, or the word byte\n"
     "  --format FORMAT       auto, text, prompt_completion, messages,\n"
     "                        tokenized or preference [auto]\n"
@@ -45,6 +49,7 @@ struct request {
     const char *config; /* the file, or */
     const char *tokenizer;
     const char *setting; /* the last option given that --config also sets */
+    bool reference;
     struct dt_example_options options;
 };
 
@@ -135,6 +140,15 @@ static int prepare_all(const char *tokenizer_path,
     return status;
 }
 
+static int compute_reference(const struct dt_conf *conf)
+{
+    struct dt_error err;
+    if (dt_prepare_reference(conf, &err) == 0)
+        return EX_OK;
+    fprintf(stderr, "disttrain prepare: %s\n", err.text);
+    return err.status;
+}
+
 /* Prepares the files of a configuration with its settings. */
 static int prepare_config(struct request *request)
 {
@@ -154,6 +168,8 @@ static int prepare_config(struct request *request)
         status = dt_cmd_check_training(request->config, conf);
         if (status == EX_OK)
             status = prepare_all(dt_run_tokenizer_path(conf), lists, request);
+        if (status == EX_OK && request->reference)
+            status = compute_reference(conf);
     }
     dt_conf_destroy(conf);
     return status;
@@ -226,6 +242,8 @@ static bool parse_option(struct request *request, int c)
     case 'F':
         request->config = optarg;
         return true;
+    case 'r':
+        return request->reference = true;
     case 'k':
         request->tokenizer = optarg;
         return true;
@@ -255,6 +273,7 @@ static int parse_options(struct request *request, int argc, char **argv)
     static const struct option table[] = {
         {"help", no_argument, NULL, 'h'},
         {"config", required_argument, NULL, 'F'},
+        {"reference", no_argument, NULL, 'r'},
         {"tokenizer", required_argument, NULL, 'k'},
         {"format", required_argument, NULL, 'f'},
         {"chat-template", required_argument, NULL, 'c'},
@@ -268,7 +287,7 @@ static int parse_options(struct request *request, int argc, char **argv)
     for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
         if (!parse_option(request, c))
             return EX_USAGE;
-        if (c != 'F' && c != 't')
+        if (c != 'F' && c != 't' && c != 'r')
             request->setting = table[line.index].name;
     }
     if (line.status != DT_CMD_RUN)
@@ -282,6 +301,8 @@ static int parse_options(struct request *request, int argc, char **argv)
         return dt_cmd_usage_error("prepare",
                                   "--config names the files: unexpected '%s'",
                                   argv[optind]);
+    if (!request->config && request->reference)
+        return dt_cmd_usage_error("prepare", "--reference needs --config");
     if (!request->config && optind == argc)
         return dt_cmd_usage_error("prepare", "expected a FILE");
     if (!request->config && !request->tokenizer)

@@ -63,6 +63,7 @@ enum dt_conf_truncation {
 };
 enum dt_conf_reference {
     DT_CONF_REFERENCE_LIVE,
+    DT_CONF_REFERENCE_PRECOMPUTE,
     DT_CONF_REFERENCE_NONE,
 };
 enum dt_conf_when { DT_CONF_NO, DT_CONF_STEPS, DT_CONF_EPOCH };

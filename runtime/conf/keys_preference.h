@@ -64,7 +64,9 @@
      .fallback = "live", .result = true,
      .words = WORDS({"live", DT_CONF_REFERENCE_LIVE, NULL},
                     {"none", DT_CONF_REFERENCE_NONE, NULL},
-                    {"precompute", 0, "log-probabilities in a file"}),
+                    {"precompute", DT_CONF_REFERENCE_PRECOMPUTE, NULL}),
      .help = "where log-probabilities of the reference come from: live "
-             "computes them with a second, frozen model; none counts all "
-             "completions as equally likely"},
+             "computes them with a second, frozen model; precompute does so "
+             "once for all pairs before the first step, and keeps them beside "
+             "the data for later runs; none counts all completions as equally "
+             "likely"},

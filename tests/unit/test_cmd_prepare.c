@@ -3,12 +3,14 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 
 #include <cmocka.h>
@@ -76,8 +78,8 @@ static void preference_pairs_are_prepared_when_asked_for(void **state)
                      EX_OK);
     assert_non_null(
         strstr(out, "p.jsonl: 1 examples, 9 tokens, 5 targets, 0 bad lines; "));
-    assert_int_equal(
-        RUN("--tokenizer", "byte", "--cache-dir", "c", "p.jsonl"), EX_DATAERR);
+    assert_int_equal(RUN("--tokenizer", "byte", "--cache-dir", "c", "p.jsonl"),
+                     EX_DATAERR);
     assert_non_null(
         strstr(errors, "chosen and rejected are for preference training"));
 }
@@ -210,6 +212,40 @@ static void a_terminal_shows_progress_until_the_end(void **state)
     assert_non_null(strstr(shown, "\rb.txt: 100 % of 0.0 MB\r\033[K"));
 }
 
+static void a_reference_is_computed_for_later_runs(void **state)
+{
+    static const char text[] =
+        "algorithm: dpo\n"
+        "data.train: pairs.jsonl\n"
+        "model: {n_positions: 16, n_embd: 8, n_layer: 1, n_head: 1}\n"
+        "data.max_length: 16\n"
+        "data.cache_dir: refs\n"
+        "run.device: cpu\n"
+        "training.train_batch_size: 2\n";
+    char more[512];
+    struct stat st;
+    glob_t found;
+    (void)state;
+    static const char pairs[] =
+        "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n"
+        "{\"prompt\": \"d\", \"chosen\": \"e\", \"rejected\": \"f\"}\n";
+    scratch_write("pairs.jsonl", pairs, strlen(pairs));
+    scratch_write("c.yaml", text, strlen(text));
+    assert_int_equal(RUN("--config=c.yaml", "--reference"), EX_CONFIG);
+    assert_non_null(strstr(errors, "dpo.reference.mode: --reference is for "
+                                   "algorithm dpo with precompute"));
+    snprintf(more, sizeof(more), "%sdpo.reference.mode: precompute\n", text);
+    scratch_write("c.yaml", more, strlen(more));
+    assert_int_equal(RUN("--config=c.yaml", "--reference"), EX_OK);
+    assert_int_equal(glob("refs/reference-*.safetensors", 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    globfree(&found);
+    assert_int_equal(stat("outputs", &st), -1); /* nothing else is written */
+    assert_int_equal(RUN("--tokenizer=byte", "--reference", "pairs.jsonl"),
+                     EX_USAGE);
+    assert_non_null(strstr(errors, "--reference needs --config"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +258,7 @@ int main(void)
         cmocka_unit_test(a_terminal_shows_progress_until_the_end),
         cmocka_unit_test(a_configuration_and_its_options_share_a_cache),
         cmocka_unit_test(a_configuration_with_nothing_to_prepare_says_so),
+        cmocka_unit_test(a_reference_is_computed_for_later_runs),
     };
     scratch_path("");
     if (chdir(scratch_root) < 0)

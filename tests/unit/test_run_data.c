@@ -219,7 +219,7 @@ static void learned_order(const char *data, const char *more, int32_t order[16])
         .conf = *conf, .exec = dt_exec_cpu(), .world = 1, .B = 2, .T = 8};
     struct dt_batch batch;
     open_data(&run.data, conf);
-    struct dt_loader *loader = dt_run_loader(&run, true, NULL);
+    struct dt_loader *loader = dt_run_loader(&run, NULL);
     assert_non_null(loader);
     for (size_t i = 0; i < 16; i += 2) {
         assert_int_equal(dt_loader_next(loader, &batch, NULL), 1);

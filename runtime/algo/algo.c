@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* algo.c - the algorithms there are */
+#include "config.h"
+
+#include "algo/algo.h"
+
+const struct dt_algo *dt_algo_of(const struct dt_conf *conf)
+{
+    static const struct dt_algo *const algos[] = {
+        [DT_CONF_SFT] = &dt_algo_sft,
+        [DT_CONF_RM] = &dt_algo_rm,
+        [DT_CONF_DPO] = &dt_algo_dpo,
+    };
+    return algos[conf->algorithm];
+}
+
+int dt_algo_adapt(const struct dt_algo *algo, struct dt_model_config *config,
+                  const char *dir, struct dt_error *err)
+{
+    if (config->scores && !algo->scores)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: a reward model, but algorithm %s trains a "
+                            "language model",
+                            dir, algo->name);
+    config->scores = algo->scores;
+    return 0;
+}

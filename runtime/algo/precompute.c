@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * precompute.c - what the reference gives to all pairs, before the first step
+ *
+ * The reference never changes, so one pass over the pairs is enough for a run
+ * and for later ones: its sums are kept in a file beside the data, under a key
+ * of all that they depend on. If the reference is the model before the first
+ * step, that model computes them, and no second one is loaded.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "algo/run.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "ckpt/safetensors.h"
+#include "weights/weights.h"
+
+enum { CHUNK = 4096 }; /* numbers that ranks add up at a time */
+
+static const char *const parts[] = {"train", "eval"};
+
+static struct dt_rows *rows_of(const struct dt_run *run, int part)
+{
+    return part == 0 ? run->data.train : run->data.eval;
+}
+
+/* --- the key --- */
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
+{
+    return XXH3_64bits_withSeed(data, bytes, hash);
+}
+
+/* The values of all parameters, however they are spread over files. */
+static int hash_weights(const struct dt_run *run, const char *dir,
+                        uint64_t *hash, struct dt_error *err)
+{
+    const struct dt_layout *layout = run->layout;
+    struct dt_weights *weights = dt_weights_open(dir, layout, err);
+    struct dt_buffer *room =
+        weights ? dt_buffer_create(&dt_cpu,
+                                   dt_run_unit_elements(run) * sizeof(float),
+                                   "a unit", err)
+                : NULL;
+    int result = room ? 0 : -1;
+    for (size_t i = 0; i < layout->param_count && result == 0; i++) {
+        const struct dt_param *param = &layout->params[i];
+        struct dt_view view =
+            dt_view_slice(dt_view_of(room, DT_F32), 0, param->count);
+        result = dt_weights_read(
+            weights, (struct dt_range){param->offset, param->count}, view, err);
+        if (result == 0)
+            *hash = hash_bytes(*hash, dt_view_data(view),
+                               param->count * sizeof(float));
+    }
+    dt_buffer_destroy(room);
+    dt_weights_close(weights);
+    return result;
+}
+
+/* Of the reference, the pairs, and how they are cut and summed. */
+static int make_key(const struct dt_run *run, uint64_t *key,
+                    struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    const char *dir = dt_run_reference_dir(run);
+    const struct dt_model_config *config = &run->model_config;
+    const double numbers[] = {(double)run->T,
+                              conf->data.truncation,
+                              run->compute,
+                              run->dpo.ld_alpha,
+                              config->norm_epsilon,
+                              config->rope_theta,
+                              config->rope_scaling,
+                              config->rope_factor,
+                              (double)config->window,
+                              conf->model.random_init,
+                              config->initializer_range,
+                              (double)config->n_layer,
+                              (double)config->n_head};
+    *key = hash_bytes(0, numbers, sizeof(numbers));
+    *key = hash_bytes(*key, &run->data.hash, sizeof(run->data.hash));
+    *key = hash_bytes(*key, &run->data.eval_hash, sizeof(run->data.eval_hash));
+    if (dir)
+        return hash_weights(run, dir, key, err);
+    *key = hash_bytes(*key, &conf->run.seed, sizeof(conf->run.seed));
+    return 0;
+}
+
+/* --- the file --- */
+
+/* In data.cache_dir, or beside the first file of pairs. -1: EX_CANTCREAT. */
+static int name_file(const struct dt_run *run, uint64_t key,
+                     char path[PATH_MAX], struct dt_error *err)
+{
+    const char *first = run->conf.data.train.text[0];
+    const char *dir = run->conf.data.cache_dir;
+    int beside = (int)(strrchr(first, '/') - first);
+    int n =
+        snprintf(path, PATH_MAX, "%.*s%s/reference-%016" PRIx64 ".safetensors",
+                 dir ? (int)strlen(dir) : beside, dir ? dir : first,
+                 dir ? "" : "/.disttrain-cache", key);
+    if (n < 0 || n >= PATH_MAX - 8)
+        return dt_error_set(err, EX_CANTCREAT, "%s: path too long", first);
+    return 0;
+}
+
+/* The tensors of the file; *count is how many there are. */
+static void list_tensors(const struct dt_run *run,
+                         struct dt_ckpt_tensor tensors[2], size_t *count)
+{
+    *count = 0;
+    for (int part = 0; part < 2; part++) {
+        const struct dt_sums *sums = &run->precomputed[part];
+        if (sums->pairs > 0)
+            tensors[(*count)++] = (struct dt_ckpt_tensor){
+                .name = parts[part],
+                .ndim = 2,
+                .shape = {sums->pairs, 2},
+                .view = dt_view_of(sums->buf, DT_F32),
+                .stored = DT_F32,
+                .finite = true,
+            };
+    }
+}
+
+/* 1, or 0 if there is no such file. -1: it cannot be read, or is another. */
+static int read_file(const struct dt_run *run, const char *path,
+                     struct dt_error *err)
+{
+    struct dt_ckpt_tensor tensors[2];
+    size_t count;
+    if (access(path, F_OK) < 0)
+        return 0;
+    list_tensors(run, tensors, &count);
+    struct dt_safetensors *st = dt_safetensors_open(path, err);
+    int result = st ? dt_safetensors_read_all(st, tensors, count, err) : -1;
+    dt_safetensors_close(st);
+    if (result < 0)
+        return dt_error_add(err, err->status,
+                            "remove it to compute what the reference gives "
+                            "anew");
+    dt_log(DT_LOG_INFO, "algo", "%s: log-probabilities of the reference", path);
+    return 1;
+}
+
+/* A run does not need the file that it writes, so a failure is a warning. */
+static void write_file(const struct dt_run *run, const char *path)
+{
+    struct dt_ckpt_tensor tensors[2];
+    char temporary[PATH_MAX + 16], dir[PATH_MAX];
+    struct dt_error err;
+    uint64_t hash;
+    size_t count;
+    list_tensors(run, tensors, &count);
+    snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
+    snprintf(temporary, sizeof(temporary), "%s.%d", path, (int)getpid());
+    if (dt_file_mkdirs(dir, &err) < 0 ||
+        dt_safetensors_write(temporary, tensors, count, NULL, &hash, &err) <
+            0) {
+        dt_log(DT_LOG_WARN, "algo",
+               "%s; log-probabilities of the reference are not kept for later "
+               "runs",
+               err.text);
+        return;
+    }
+    if (rename(temporary, path) < 0)
+        unlink(temporary);
+    else
+        dt_log(DT_LOG_INFO, "algo",
+               "%s: log-probabilities of the reference, for later runs", path);
+}
+
+/* --- the sums --- */
+
+static int allocate(struct dt_run *run, struct dt_error *err)
+{
+    for (int part = 0; part < 2; part++) {
+        const struct dt_rows *rows = rows_of(run, part);
+        struct dt_sums *sums = &run->precomputed[part];
+        for (size_t i = 0; rows && i < dt_rows_count(rows); i++) {
+            uint64_t number = dt_rows_pair(rows, i)->number;
+            sums->pairs = number >= sums->pairs ? number + 1 : sums->pairs;
+        }
+        if (sums->pairs == 0)
+            continue;
+        sums->buf = dt_buffer_create(&dt_cpu, 2 * sums->pairs * sizeof(float),
+                                     "a reference", err);
+        if (!sums->buf)
+            return -1;
+        memset(sums->buf->data, 0, sums->buf->bytes);
+    }
+    return 0;
+}
+
+/* Values of the bound batch's picked tokens by the reference. */
+static int pass(struct dt_run *run, struct dt_error *err)
+{
+    size_t last = run->layout->unit_count - 1;
+    if (run->reference.buf)
+        return dt_run_reference(run, NULL, err);
+    for (size_t u = 0; u < last; u++) {
+        if (dt_parallel_forward(run->parallel, u, err) < 0)
+            return -1;
+        dt_model_forward(run->model, u);
+    }
+    if (dt_parallel_forward(run->parallel, last, err) < 0)
+        return -1;
+    dt_model_values_forward(run->model);
+    return dt_run_bring_values(run, run->values.reference,
+                               run->values.collision, err);
+}
+
+static void keep_sums(struct dt_run *run, const struct dt_batch *batch,
+                      struct dt_sums *sums)
+{
+    const float *logp = run->values.reference;
+    float *to = dt_view_f32(dt_view_of(sums->buf, DT_F32));
+    for (size_t i = 0; i < batch->pair_count; i++) {
+        const struct dt_batch_pair *pair = &batch->pairs[i];
+        size_t chosen = pair->chosen.end - 1 - pair->chosen.first;
+        size_t rejected = pair->rejected.end - 1 - pair->rejected.first;
+        float *two = to + 2 * pair->number;
+        two[0] = (float)dt_dpo_sum(&run->dpo, logp, chosen, rejected);
+        two[1] = (float)dt_dpo_sum(&run->dpo, logp + chosen, rejected, chosen);
+        logp += chosen + rejected;
+    }
+}
+
+/* One pass over the pairs of all ranks, of which this one keeps its own. */
+static int compute_part(struct dt_run *run, int part, struct dt_error *err)
+{
+    struct dt_batch batch;
+    struct dt_sums *sums = &run->precomputed[part];
+    if (sums->pairs == 0)
+        return 0;
+    struct dt_loader *loader = dt_run_pass(run, rows_of(run, part), err);
+    int more = loader ? 1 : -1;
+    while (more > 0 && (more = dt_loader_next(loader, &batch, err)) > 0) {
+        dt_run_pick(run, &batch);
+        if (dt_model_bind(run->model, &batch, false, err) < 0 ||
+            pass(run, err) < 0)
+            more = -1;
+        else
+            keep_sums(run, &batch, sums);
+    }
+    dt_loader_destroy(loader);
+    return more;
+}
+
+/* The model itself is the reference until its first step. */
+static int compute(struct dt_run *run, struct dt_error *err)
+{
+    bool own = !run->conf.model.reference_path && run->progress.step == 0;
+    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+           "computing the log-probabilities of the reference");
+    if (!own && dt_run_reference_init(run, err) < 0)
+        return -1;
+    for (int part = 0; part < 2; part++)
+        if (compute_part(run, part, err) < 0)
+            return -1;
+    dt_run_reference_fini(run);
+    return 0;
+}
+
+/* Every rank gets what one of them has. */
+static int share(struct dt_run *run, struct dt_error *err)
+{
+    double values[CHUNK];
+    for (int part = 0; part < 2 && run->world > 1; part++) {
+        const struct dt_sums *sums = &run->precomputed[part];
+        float *own = sums->buf ? sums->buf->data : NULL;
+        for (size_t at = 0; at < 2 * sums->pairs; at += CHUNK) {
+            size_t left = 2 * sums->pairs - at;
+            size_t count = left < CHUNK ? left : CHUNK;
+            for (size_t i = 0; i < count; i++)
+                values[i] = (double)own[at + i];
+            if (dt_comm_reduce_scalars(run->comm, values, count, DT_SUM, err) <
+                0)
+                return -1;
+            for (size_t i = 0; i < count; i++)
+                own[at + i] = (float)values[i];
+        }
+    }
+    return 0;
+}
+
+int dt_run_precompute(struct dt_run *run, struct dt_error *err)
+{
+    char path[PATH_MAX];
+    uint64_t key;
+    double found = 0;
+    if (allocate(run, err) < 0)
+        return -1;
+    if (run->rank == 0) {
+        if (make_key(run, &key, err) < 0 || name_file(run, key, path, err) < 0)
+            return -1;
+        found = read_file(run, path, err);
+        if (found < 0)
+            return -1;
+    }
+    if (run->world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &found, 1, DT_MAX, err) < 0)
+        return -1;
+    if (found == 0 && compute(run, err) < 0)
+        return -1;
+    if (share(run, err) < 0)
+        return -1;
+    if (found == 0 && run->rank == 0)
+        write_file(run, path);
+    return 0;
+}
+
+void dt_run_precompute_fini(struct dt_run *run)
+{
+    for (int part = 0; part < 2; part++)
+        dt_buffer_destroy(run->precomputed[part].buf);
+}
