@@ -21,6 +21,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/kind.h \
 	runtime/base/launcher.c \
 	runtime/base/launcher.h \
+	runtime/base/limits.c \
+	runtime/base/limits.h \
 	runtime/base/log.c \
 	runtime/base/log.h \
 	runtime/base/net.c \

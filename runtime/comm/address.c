@@ -96,35 +96,6 @@ static bool list_has(const struct list *list, const char *text)
     return false;
 }
 
-/* What each rank has put. */
-static struct list *exchange(const struct dt_comm_world *world, int timeout_ms,
-                             struct dt_error *err)
-{
-    struct list *lists = calloc((size_t)world->size, sizeof(*lists));
-    if (!lists) {
-        dt_error_set(err, EX_OSERR, "no memory for %d ranks", world->size);
-        return NULL;
-    }
-    if (list_own(&lists[world->rank], err) < 0 ||
-        world->put(world->ctx, hosts_key, &lists[world->rank], sizeof(*lists),
-                   err) < 0 ||
-        world->fence(world->ctx, timeout_ms, err) < 0)
-        goto error;
-    for (int r = 0; r < world->size; r++) {
-        void *data;
-        size_t bytes;
-        if (world->get(world->ctx, r, hosts_key, &data, &bytes, err) < 0)
-            goto error;
-        memcpy(&lists[r], data,
-               bytes < sizeof(*lists) ? bytes : sizeof(*lists));
-        free(data);
-    }
-    return lists;
-error:
-    free(lists);
-    return NULL;
-}
-
 static bool same_host(const struct dt_comm_world *world, int a, int b)
 {
     char name[256];
@@ -132,14 +103,27 @@ static bool same_host(const struct dt_comm_world *world, int a, int b)
     return !strcmp(name, world->host(world->ctx, b));
 }
 
-/* Does any host but that of `rank` have this address? */
-static bool elsewhere(const struct dt_comm_world *world,
-                      const struct list *lists, int rank, const char *text)
+/* Two hosts at least: ranks on that of rank 0 look for `other`, the first rank
+ * elsewhere, and all others for rank 0. Nobody reads the lists of more.
+ */
+static int exchange(const struct dt_comm_world *world, int timeout_ms,
+                    int other, int target, struct list *own,
+                    struct list *theirs, struct dt_error *err)
 {
-    for (int r = 0; r < world->size; r++)
-        if (!same_host(world, r, rank) && list_has(&lists[r], text))
-            return true;
-    return false;
+    void *data;
+    size_t bytes;
+    if (list_own(own, err) < 0)
+        return -1;
+    if ((world->rank == 0 || world->rank == other) &&
+        world->put(world->ctx, hosts_key, own, sizeof(*own), err) < 0)
+        return -1;
+    if (world->fence(world->ctx, timeout_ms, err) < 0 ||
+        world->get(world->ctx, target, hosts_key, &data, &bytes, err) < 0)
+        return -1;
+    memset(theirs, 0, sizeof(*theirs));
+    memcpy(theirs, data, bytes < sizeof(*theirs) ? bytes : sizeof(*theirs));
+    free(data);
+    return 0;
 }
 
 /* The source address of packets to `target`. */
@@ -152,34 +136,33 @@ static bool source_towards(const char *target, char source[DT_ADDRESS_BYTES])
            to_text(&from.any, source);
 }
 
-static int source_towards_rank(const struct dt_comm_world *world,
-                               const struct list *lists, int target,
+static int source_towards_rank(const struct dt_comm_world *world, int target,
+                               const struct list *own,
+                               const struct list *theirs,
                                char address[DT_ADDRESS_BYTES],
                                struct dt_error *err)
 {
-    for (int i = 0; i < ADDRESSES && lists[target].text[i][0]; i++) {
-        const char *text = lists[target].text[i];
-        if (!elsewhere(world, lists, target, text) &&
-            source_towards(text, address) &&
-            list_has(&lists[world->rank], address) &&
-            !elsewhere(world, lists, world->rank, address))
+    for (int i = 0; i < ADDRESSES && theirs->text[i][0]; i++) {
+        const char *text = theirs->text[i];
+        if (!list_has(own, text) && source_towards(text, address) &&
+            list_has(own, address) && !list_has(theirs, address))
             return 0;
     }
-    return dt_error_set(err, EX_UNAVAILABLE,
-                        "%s has no route to rank %d on %s at %s (or any "
-                        "other of its addresses): set distributed.interface",
-                        world->host(world->ctx, world->rank), target,
-                        world->host(world->ctx, target),
-                        lists[target].text[0][0] ? lists[target].text[0]
-                                                 : "no address");
+    return dt_error_set(
+        err, EX_UNAVAILABLE,
+        "%s has no route to rank %d on %s at %s (or any other of its "
+        "addresses): set distributed.interface",
+        world->host(world->ctx, world->rank), target,
+        world->host(world->ctx, target),
+        theirs->text[0][0] ? theirs->text[0] : "no address");
 }
 
 int dt_address_choose(const struct dt_comm_world *world,
                       const struct dt_comm_options *options,
                       char address[DT_ADDRESS_BYTES], struct dt_error *err)
 {
-    struct list *lists;
-    int other = 0, rc;
+    struct list own, theirs;
+    int other = 0, target;
     if (options->interface)
         return address_of_interface(options->interface, address, err);
     while (other < world->size && same_host(world, other, 0))
@@ -188,12 +171,9 @@ int dt_address_choose(const struct dt_comm_world *world,
         strcpy(address, "127.0.0.1");
         return 0;
     }
-    lists = exchange(world, options->timeout_ms, err);
-    if (!lists)
+    target = same_host(world, world->rank, 0) ? other : 0;
+    if (exchange(world, options->timeout_ms, other, target, &own, &theirs,
+                 err) < 0)
         return -1;
-    rc = source_towards_rank(world, lists,
-                             same_host(world, world->rank, 0) ? other : 0,
-                             address, err);
-    free(lists);
-    return rc;
+    return source_towards_rank(world, target, &own, &theirs, address, err);
 }

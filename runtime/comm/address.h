@@ -15,9 +15,9 @@ enum {
  * loopback address if all ranks are on one host, that of options->interface,
  * or the source address of packets to rank 0's host (for the ranks there: to
  * the first other host). No names are resolved: hosts tell each other their
- * addresses; one that several hosts have (a bridge of containers) is never
- * used. -1: EX_CONFIG if there is no such interface, EX_UNAVAILABLE if there is
- * no route.
+ * addresses; one that both hosts have (a bridge of containers) is never used.
+ * -1: EX_CONFIG if there is no such interface, EX_UNAVAILABLE if there is no
+ * route.
  */
 int dt_address_choose(const struct dt_comm_world *world,
                       const struct dt_comm_options *options,

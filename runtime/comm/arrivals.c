@@ -25,7 +25,7 @@ static int post_receive(struct dt_arrivals *arrivals, int r,
                          sizeof(rank->incoming), err);
 }
 
-static int open_rank(struct dt_arrivals *arrivals, int r, struct dt_error *err)
+int dt_arrivals_open(struct dt_arrivals *arrivals, int r, struct dt_error *err)
 {
     struct dt_transport *transport = arrivals->peers->transport;
     struct dt_arrivals_peer *rank = &arrivals->ranks[r];
@@ -51,8 +51,8 @@ int dt_arrivals_init(struct dt_arrivals *arrivals, struct dt_peers *peers,
     if (!arrivals->ranks)
         return dt_error_set(err, EX_OSERR, "no memory for %d ranks",
                             peers->size);
-    for (int r = 0; r < peers->size; r++)
-        if (r != peers->rank && open_rank(arrivals, r, err) < 0)
+    for (int i = 0; i < peers->links.count; i++)
+        if (dt_arrivals_open(arrivals, peers->links.peers[i], err) < 0)
             return -1;
     return 0;
 }
@@ -69,10 +69,9 @@ void dt_arrivals_fini(struct dt_arrivals *arrivals)
 bool dt_arrivals_receive(struct dt_arrivals *arrivals, uint64_t place)
 {
     bool waits = false;
-    for (int r = 0; r < arrivals->peers->size; r++) {
+    for (int i = 0; i < arrivals->peers->links.count; i++) {
+        int r = arrivals->peers->links.peers[i];
         struct dt_arrivals_peer *rank = &arrivals->ranks[r];
-        if (r == arrivals->peers->rank)
-            continue;
         /* dt_peers_look reports a broken connection */
         while (dt_transport_buffer_wait(rank->receive, DT_RECV, 0, NULL) == 1) {
             rank->latest = rank->incoming;
@@ -108,9 +107,10 @@ void dt_arrivals_announce(struct dt_arrivals *arrivals, uint64_t place,
     bool all = true;
     if (arrivals->announced >= place)
         return;
-    for (int r = 0; r < arrivals->peers->size; r++) {
+    for (int i = 0; i < arrivals->peers->links.count; i++) {
+        int r = arrivals->peers->links.peers[i];
         struct dt_arrivals_peer *rank = &arrivals->ranks[r];
-        if (r != arrivals->peers->rank && rank->sent.place < place)
+        if (rank->sent.place < place)
             all &= announce_to(rank, r, place, what);
     }
     if (all)
@@ -126,10 +126,11 @@ int dt_arrivals_silence_ms(int timeout_ms)
 static uint64_t earliest(const struct dt_arrivals *arrivals)
 {
     uint64_t place = UINT64_MAX;
-    for (int r = 0; r < arrivals->peers->size; r++)
-        if (r != arrivals->peers->rank &&
-            arrivals->ranks[r].latest.place < place)
+    for (int i = 0; i < arrivals->peers->links.count; i++) {
+        int r = arrivals->peers->links.peers[i];
+        if (arrivals->ranks[r].latest.place < place)
             place = arrivals->ranks[r].latest.place;
+    }
     return place;
 }
 
@@ -147,9 +148,10 @@ int dt_arrivals_missing(struct dt_arrivals *arrivals, uint64_t place,
     int first = -1, count = 0;
     dt_arrivals_receive(arrivals, place);
     uint64_t latest_to_blame = in_group ? earliest(arrivals) : UINT64_MAX;
-    for (int r = 0; r < p->size; r++) {
+    for (int i = 0; i < p->links.count; i++) {
+        int r = p->links.peers[i];
         const struct dt_arrival *latest = &arrivals->ranks[r].latest;
-        if (r == p->rank || latest->place > place)
+        if (latest->place > place)
             continue;
         if (latest->place == place) {
             if (strncmp(latest->what, what, sizeof(latest->what) - 1) != 0)

@@ -7,9 +7,10 @@
  * group whoever is late may wait for a rank outside of it. So a rank that has
  * waited for a while announces to all others the operation in which it
  * waits, and they answer as soon as they wait in it as well. A rank that has
- * announced nothing when the time is over is the one to blame. Operations are
- * counted from 1, on every rank alike. All functions belong to the thread of
- * the peers.
+ * announced nothing when the time is over is the one to blame. In a large world
+ * without GPUs, a rank waits for one that may itself be waiting, so it
+ * announces the same to those that it is connected to. Operations are counted
+ * from 1, on every rank alike. All functions belong to the thread of the peers.
  */
 #ifndef DT_COMM_ARRIVALS_H
 #define DT_COMM_ARRIVALS_H
@@ -38,8 +39,13 @@ struct dt_arrivals {
     struct dt_arrivals_peer *ranks; /* [size] */
 };
 
-/* Prepares to receive from all. -1: EX_OSERR. */
+/* Prepares to receive from all that are connected. -1: EX_OSERR. */
 int dt_arrivals_init(struct dt_arrivals *arrivals, struct dt_peers *peers,
+                     struct dt_error *err);
+
+/* Prepares to receive from a rank that has been connected since. -1: as init.
+ */
+int dt_arrivals_open(struct dt_arrivals *arrivals, int rank,
                      struct dt_error *err);
 
 /* After the transport is closed; zeroed is fine. */
@@ -50,7 +56,8 @@ void dt_arrivals_fini(struct dt_arrivals *arrivals);
  */
 bool dt_arrivals_receive(struct dt_arrivals *arrivals, uint64_t place);
 
-/* Tells all others that this rank waits in operation `place`, once. */
+/* Tells all that are connected that this rank waits in operation `place`, once.
+ */
 void dt_arrivals_announce(struct dt_arrivals *arrivals, uint64_t place,
                           const char *what);
 

@@ -104,7 +104,8 @@ const char *dt_comm_host(const struct dt_comm *comm, int rank);
 
 /* v = op over ranks of v, in place. `wire` is what travels: DT_F32, or DT_BF16
  * for half the bytes (each contribution is rounded once, sums are made in
- * fp32, the result is rounded once). v is DT_F32 or DT_BF16 (wire DT_BF16), or
+ * fp32, the result is rounded once; in a gloo world of more than 16 ranks, sums
+ * also travel in fp32). v is DT_F32 or DT_BF16 (wire DT_BF16), or
  * DT_F64 for the few scalars of a step (wire is not looked at).
  */
 int dt_comm_all_reduce(struct dt_comm *comm, struct dt_view v,

@@ -7,9 +7,11 @@
 
 #include "base/fault.h"
 #include "comm/direct.h"
+#include "comm/meet.h"
 #include "comm/pipeline.h"
 #include "comm/queue.h"
 #include "comm/scatter_int8.h"
+#include "comm/skips.h"
 
 struct gloo {
     struct dt_comm base;
@@ -18,6 +20,7 @@ struct gloo {
     struct dt_queue *queue;
     const struct dt_error *why; /* of destroy */
     bool left;                  /* belongs to the queue's thread */
+    bool complete;              /* each rank talks to each, see scatter_int8 */
 };
 
 static int all_reduce(struct dt_messages *m, const struct dt_op *op,
@@ -29,31 +32,66 @@ static int all_reduce(struct dt_messages *m, const struct dt_op *op,
     return dt_pipeline_run(m, op, err);
 }
 
+/* Are so many ranks not connected each to each? */
+static bool is_large(int size)
+{
+    return size > DT_LINKS_ALL;
+}
+
+typedef int (*run_f)(struct dt_messages *m, const struct dt_op *op,
+                     struct dt_error *err);
+
+static int meet(struct dt_messages *m, const struct dt_op *op,
+                struct dt_error *err)
+{
+    return dt_meet_run(m, op, false, err);
+}
+
+/* In 8 bits, contributions go from each to each: the first time, in a group
+ * that is not so connected.
+ */
+static int scatter_int8(struct dt_messages *m, const struct dt_op *op,
+                        struct dt_error *err)
+{
+    bool *complete = op->on->own;
+    if (!*complete && dt_meet_run(m, op, true, err) < 0)
+        return -1;
+    *complete = true;
+    return dt_scatter_int8(m, op, err);
+}
+
 static int run_op(struct dt_messages *m, const struct dt_op *op,
                   struct dt_error *err)
 {
     static const struct {
         const char *fault;
-        int (*run)(struct dt_messages *m, const struct dt_op *op,
-                   struct dt_error *err);
+        run_f small, large; /* by the number of ranks */
     } kinds[] = {
-        [DT_OP_ALL_REDUCE] = {"comm.all_reduce", all_reduce},
-        [DT_OP_REDUCE_SCATTER] = {"comm.reduce_scatter", dt_pipeline_run},
+        [DT_OP_ALL_REDUCE] = {"comm.all_reduce", all_reduce, dt_skips_reduce},
+        [DT_OP_REDUCE_SCATTER] = {"comm.reduce_scatter", dt_pipeline_run,
+                                  dt_skips_reduce},
         [DT_OP_REDUCE_SCATTER_INT8] = {"comm.reduce_scatter_int8",
-                                       dt_scatter_int8},
-        [DT_OP_ALL_GATHER] = {"comm.all_gather", dt_direct_all_gather},
-        [DT_OP_BROADCAST] = {"comm.broadcast", dt_direct_broadcast},
-        [DT_OP_SCALARS] = {"comm.reduce_scalars", dt_direct_reduce_scalars},
-        [DT_OP_BARRIER] = {"comm.barrier", dt_direct_reduce_scalars},
+                                       dt_scatter_int8, scatter_int8},
+        [DT_OP_ALL_GATHER] = {"comm.all_gather", dt_direct_all_gather,
+                              dt_skips_all_gather},
+        [DT_OP_BROADCAST] = {"comm.broadcast", dt_direct_broadcast,
+                             dt_skips_broadcast},
+        [DT_OP_SCALARS] = {"comm.reduce_scalars", dt_direct_reduce_scalars,
+                           dt_skips_reduce_scalars},
+        [DT_OP_BARRIER] = {"comm.barrier", dt_direct_reduce_scalars,
+                           dt_skips_reduce_scalars},
+        [DT_OP_MEET] = {"comm.meet", meet, meet},
     };
     m->sequence++;
     if (dt_fault(kinds[op->kind].fault))
         return dt_error_set(err, EX_UNAVAILABLE,
                             "lost rank %d on %s: DISTTRAIN_FAULT",
                             m->peers->rank, m->peers->hosts[m->peers->rank]);
-    if (op->view.count + op->scalar_count == 0 || op->on->size == 1)
+    if (op->kind != DT_OP_MEET &&
+        (op->view.count + op->scalar_count == 0 || op->on->size == 1))
         return 0;
-    return kinds[op->kind].run(m, op, err);
+    return is_large(op->on->size) ? kinds[op->kind].large(m, op, err)
+                                  : kinds[op->kind].small(m, op, err);
 }
 
 static int gloo_run(void *ctx, const struct dt_op *op, struct dt_error *err)
@@ -67,6 +105,19 @@ static int gloo_run(void *ctx, const struct dt_op *op, struct dt_error *err)
     g->left = true;
     dt_op_describe(op, what, sizeof(what));
     return dt_error_prefix(err, "comm/gloo: %s", what);
+}
+
+/* A rank that computes passes the news of a loss on, too: in a large world, not
+ * all are connected to the one that is lost.
+ */
+static int gloo_idle(void *ctx, struct dt_error *err)
+{
+    struct gloo *g = ctx;
+    if (dt_peers_look(&g->peers, err) == 0)
+        return 0;
+    dt_peers_leave(&g->peers, err);
+    g->left = true;
+    return dt_error_prefix(err, "comm/gloo");
 }
 
 static void gloo_leave(void *ctx)
@@ -88,6 +139,22 @@ static int gloo_wait(struct dt_comm *comm, dt_ticket_t ticket,
     return dt_queue_wait(((struct gloo *)comm)->queue, ticket, err);
 }
 
+/* Connects the members; a small world is connected already. */
+static int gloo_group(struct dt_comm *comm, struct dt_comm *group,
+                      struct dt_error *err)
+{
+    const struct dt_op meet = {.on = group, .kind = DT_OP_MEET};
+    dt_ticket_t ticket;
+    if (!is_large(comm->size))
+        return 0;
+    group->own = calloc(1, sizeof(bool)); /* as complete of the world */
+    if (!group->own)
+        return dt_error_set(err, EX_OSERR, "comm/gloo: no memory");
+    if (gloo_start(comm, &meet, &ticket, err) < 0)
+        return -1;
+    return gloo_wait(comm, ticket, err);
+}
+
 static const char *gloo_host(const struct dt_comm *comm, int rank)
 {
     return ((const struct gloo *)comm)->peers.hosts[rank];
@@ -101,6 +168,8 @@ static void gloo_destroy(struct dt_comm *comm, const struct dt_error *why)
     dt_queue_destroy(g->queue);
     if (g->peers.transport)
         dt_transport_close(g->peers.transport);
+    for (struct dt_comm *group = comm->groups; group; group = group->next)
+        free(group->own);
     dt_messages_fini(&g->messages);
     dt_peers_fini(&g->peers);
     free(g);
@@ -110,9 +179,26 @@ static const struct dt_comm_backend gloo_backend = {
     .name = "gloo",
     .start = gloo_start,
     .wait = gloo_wait,
+    .group = gloo_group,
     .host = gloo_host,
     .destroy = gloo_destroy,
 };
+
+static int join_world(struct gloo *g, const struct dt_comm_world *world,
+                      const struct dt_comm_options *options,
+                      struct dt_error *err)
+{
+    const struct dt_queue_calls calls = {
+        .run = gloo_run,
+        .idle = is_large(world->size) ? gloo_idle : NULL,
+        .leave = gloo_leave,
+    };
+    if (dt_peers_init(&g->peers, world, options, false, err) < 0 ||
+        dt_arrivals_init(&g->messages.arrivals, &g->peers, err) < 0)
+        return -1;
+    g->queue = dt_queue_create(&calls, g, err);
+    return g->queue ? 0 : -1;
+}
 
 struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,
                              const struct dt_comm_options *options,
@@ -125,11 +211,9 @@ struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,
     }
     g->base = (struct dt_comm){
         .backend = &gloo_backend, .rank = world->rank, .size = world->size};
+    g->base.own = &g->complete;
     g->messages.peers = &g->peers;
-    if (dt_peers_init(&g->peers, world, options, err) == 0 &&
-        dt_arrivals_init(&g->messages.arrivals, &g->peers, err) == 0)
-        g->queue = dt_queue_create(gloo_run, gloo_leave, g, err);
-    if (!g->queue) {
+    if (join_world(g, world, options, err) < 0) {
         dt_error_prefix(err, "comm/gloo: rank %d on %s", world->rank,
                         world->host(world->ctx, world->rank));
         gloo_destroy(&g->base, NULL);

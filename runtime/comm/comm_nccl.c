@@ -327,7 +327,7 @@ static int join_world(struct dt_nccl_queue *queue,
     struct dt_nccl_id *ids;
     int id_count, rc;
     set_variables(options);
-    if (dt_peers_init(&queue->peers, world, options, err) < 0 ||
+    if (dt_peers_init(&queue->peers, world, options, true, err) < 0 ||
         dt_arrivals_init(&queue->arrivals, &queue->peers, err) < 0)
         return -1;
     queue->state = DT_NCCL_READY;

@@ -13,6 +13,7 @@ enum dt_op_kind {
     DT_OP_BROADCAST,
     DT_OP_SCALARS,
     DT_OP_BARRIER, /* DT_OP_SCALARS by another name */
+    DT_OP_MEET,    /* of gloo: connects the members of a group */
 };
 
 /* One operation, as its start function was called. */

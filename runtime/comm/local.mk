@@ -19,6 +19,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/compat/gloo/common/memory.h \
 	runtime/comm/direct.c \
 	runtime/comm/direct.h \
+	runtime/comm/links.c \
+	runtime/comm/links.h \
+	runtime/comm/meet.c \
+	runtime/comm/meet.h \
 	runtime/comm/messages.c \
 	runtime/comm/messages.h \
 	runtime/comm/peers.c \
@@ -31,6 +35,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/reduce.h \
 	runtime/comm/scatter_int8.c \
 	runtime/comm/scatter_int8.h \
+	runtime/comm/skips.c \
+	runtime/comm/skips.h \
 	runtime/comm/transport.h \
 	runtime/comm/transport_gloo.cc
 endif
@@ -39,6 +45,7 @@ endif
 # tests/simt/module.mk, which compiles the same against another nccl.h.
 nccl_all = \
 	runtime/base/fault.c \
+	runtime/base/limits.c \
 	runtime/base/net.c \
 	runtime/base/thread.c \
 	runtime/comm/address.c \
@@ -46,6 +53,8 @@ nccl_all = \
 	runtime/comm/arrivals.h \
 	runtime/comm/comm_nccl.c \
 	runtime/comm/comm_nccl.h \
+	runtime/comm/links.c \
+	runtime/comm/links.h \
 	runtime/comm/nccl_api.c \
 	runtime/comm/nccl_api.h \
 	runtime/comm/nccl_bootstrap.c \

@@ -59,6 +59,20 @@ int dt_messages_post(struct dt_messages *m, const struct dt_op *op,
                          bytes, err);
 }
 
+/* Is this rank not connected to all, as in a large world? */
+static bool is_far(const struct dt_messages *m)
+{
+    return m->peers->links.count < m->peers->size - 1;
+}
+
+/* Do all that this rank knows of wait themselves? Then one of them will name
+ * the rank that is late.
+ */
+static bool all_wait(struct dt_messages *m)
+{
+    return is_far(m) && !dt_arrivals_any_missing(&m->arrivals, m->sequence);
+}
+
 /* The error for a peer that did not answer in time: its own fault, or that of a
  * rank for which it waits.
  */
@@ -66,7 +80,8 @@ static int blame_late(struct dt_messages *m, int peer, const char *what,
                       struct dt_error *err)
 {
     int timeout_ms = m->peers->timeout_ms;
-    if (m->op->on->world && dt_arrivals_any_missing(&m->arrivals, m->sequence))
+    if ((m->op->on->world || is_far(m)) &&
+        dt_arrivals_any_missing(&m->arrivals, m->sequence))
         return dt_arrivals_missing(&m->arrivals, m->sequence, what, true,
                                    timeout_ms, err);
     return dt_peers_about(m->peers, peer, err, " did not answer within %d ms",
@@ -79,6 +94,7 @@ static int wait_message(struct dt_messages *m, const struct dt_message *message,
 {
     int timeout_ms = m->peers->timeout_ms, rc;
     double begun = dt_clock_now(), left_ms;
+    bool more_time = false;
     char what[64];
     for (;;) {
         left_ms = timeout_ms - (dt_clock_now() - begun) * 1000;
@@ -93,8 +109,12 @@ static int wait_message(struct dt_messages *m, const struct dt_message *message,
         dt_op_describe(m->op, what, sizeof(what));
         dt_arrivals_receive(&m->arrivals, m->sequence);
         dt_arrivals_announce(&m->arrivals, m->sequence, what);
-        if (left_ms <= 0)
+        if (left_ms > 0)
+            continue;
+        if (more_time || !all_wait(m))
             return blame_late(m, message->peer, what, err);
+        more_time = true;
+        begun = dt_clock_now();
     }
 }
 

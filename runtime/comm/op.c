@@ -26,6 +26,8 @@ static void describe(const struct dt_op *op, char *text, size_t bytes)
 {
     if (op->kind == DT_OP_BARRIER)
         snprintf(text, bytes, "barrier");
+    else if (op->kind == DT_OP_MEET)
+        snprintf(text, bytes, "connecting");
     else if (op->kind == DT_OP_SCALARS)
         snprintf(text, bytes, "reduce_scalars(%zu x f64)", op->scalar_count);
     else

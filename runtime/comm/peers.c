@@ -68,9 +68,9 @@ int dt_peers_look(struct dt_peers *p, struct dt_error *err)
     struct dt_error why;
     int broken = -1;
     char broken_why[DT_LAST_WORDS_BYTES];
-    for (int r = 0; r < p->size; r++) {
-        int rc;
-        if (r == p->rank || p->left[r])
+    for (int i = 0; i < p->links.count; i++) {
+        int r = p->links.peers[i], rc;
+        if (p->left[r])
             continue;
         rc = dt_transport_buffer_wait(p->other_buffers[r], DT_RECV, 0, &why);
         if (rc == 1 && p->others[r].reason[0])
@@ -137,10 +137,10 @@ void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)
         snprintf(p->own.reason, sizeof(p->own.reason), "%.*s",
                  (int)sizeof(p->own.reason) - 1, why->text);
     }
-    for (int r = 0; r < p->size; r++)
-        if (r != p->rank &&
-            dt_transport_buffer_post(p->own_buffer, DT_SEND, r, last_words_slot,
-                                     0, sizeof(p->own), NULL) == 0)
+    for (int i = 0; i < p->links.count; i++)
+        if (dt_transport_buffer_post(p->own_buffer, DT_SEND, p->links.peers[i],
+                                     last_words_slot, 0, sizeof(p->own),
+                                     NULL) == 0)
             sent++;
     while (sent > 0 && (ms = (int)((deadline - dt_clock_now()) * 1000)) > 0 &&
            dt_transport_buffer_wait(p->own_buffer, DT_SEND, ms, NULL) == 1)
@@ -148,33 +148,53 @@ void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)
     dt_transport_close(p->transport);
 }
 
-static int connect_to_all(struct dt_peers *p, const struct dt_comm_world *world,
-                          struct dt_error *err)
+const void *dt_peers_listen(struct dt_peers *p, const int *peers, int count,
+                            struct dt_error *err)
 {
-    size_t bytes;
-    const void *own = dt_transport_addresses(p->transport, &bytes);
-    if (world->put(world->ctx, addresses_key, own, bytes, err) < 0 ||
+    return dt_transport_listen(p->transport, peers, count, err);
+}
+
+int dt_peers_connect(struct dt_peers *p, int peer, const void *addresses,
+                     size_t bytes, struct dt_error *err)
+{
+    if (dt_transport_connect(p->transport, peer, addresses, bytes, err) < 0)
+        return dt_error_prefix(err, "connecting to rank %d on %s", peer,
+                               p->hosts[peer]);
+    p->other_buffers[peer] = dt_transport_buffer_create(
+        p->transport, &p->others[peer], sizeof(p->others[peer]), err);
+    if (!p->other_buffers[peer])
+        return -1;
+    if (!dt_links_have(&p->links, peer))
+        dt_links_add(&p->links, peer);
+    return dt_peers_post(p, p->other_buffers[peer], DT_RECV, peer,
+                         last_words_slot, 0, sizeof(p->others[peer]), err);
+}
+
+/* Connects to the ranks of p->links. */
+static int connect_links(struct dt_peers *p, const struct dt_comm_world *world,
+                         struct dt_error *err)
+{
+    size_t bytes = (size_t)p->links.count * DT_TRANSPORT_ADDRESS_BYTES;
+    const void *own = dt_peers_listen(p, p->links.peers, p->links.count, err);
+    if (!own || world->put(world->ctx, addresses_key, own, bytes, err) < 0 ||
         world->fence(world->ctx, p->timeout_ms, err) < 0)
         return -1;
-    for (int r = 0; r < p->size; r++) {
+    for (int i = 0; i < p->links.count; i++) {
         void *addresses;
-        int rc;
-        if (r == p->rank)
-            continue;
+        int r = p->links.peers[i], rc;
         if (world->get(world->ctx, r, addresses_key, &addresses, &bytes, err) <
             0)
             return -1;
-        rc = dt_transport_connect(p->transport, r, addresses, bytes, err);
+        rc = dt_peers_connect(p, r, addresses, bytes, err);
         free(addresses);
         if (rc < 0)
-            return dt_error_prefix(err, "connecting to rank %d on %s", r,
-                                   p->hosts[r]);
+            return -1;
     }
     return 0;
 }
 
-/* Posts the receives for the last words of all others. */
-static int listen_for_last_words(struct dt_peers *p, struct dt_error *err)
+/* Memory for what the ranks may say. */
+static int allocate(struct dt_peers *p, struct dt_error *err)
 {
     size_t n = (size_t)p->size;
     p->others = calloc(n, sizeof(*p->others));
@@ -184,23 +204,12 @@ static int listen_for_last_words(struct dt_peers *p, struct dt_error *err)
         return dt_error_set(err, EX_OSERR, "no memory for %d ranks", p->size);
     p->own_buffer =
         dt_transport_buffer_create(p->transport, &p->own, sizeof(p->own), err);
-    if (!p->own_buffer)
-        return -1;
-    for (int r = 0; r < p->size; r++) {
-        if (r == p->rank)
-            continue;
-        p->other_buffers[r] = dt_transport_buffer_create(
-            p->transport, &p->others[r], sizeof(p->others[r]), err);
-        if (!p->other_buffers[r] ||
-            dt_peers_post(p, p->other_buffers[r], DT_RECV, r, last_words_slot,
-                          0, sizeof(p->others[r]), err) < 0)
-            return -1;
-    }
-    return 0;
+    return p->own_buffer ? 0 : -1;
 }
 
 int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
-                  const struct dt_comm_options *options, struct dt_error *err)
+                  const struct dt_comm_options *options, bool all,
+                  struct dt_error *err)
 {
     char address[DT_ADDRESS_BYTES];
     *p = (struct dt_peers){
@@ -214,13 +223,14 @@ int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
             return dt_error_set(err, EX_OSERR, "no memory");
     if (!p->hosts)
         return dt_error_set(err, EX_OSERR, "no memory");
-    if (dt_address_choose(world, options, address, err) < 0)
+    if (dt_links_init(&p->links, p->rank, p->size, all, err) < 0 ||
+        dt_address_choose(world, options, address, err) < 0)
         return -1;
     p->transport =
         dt_transport_create(p->rank, p->size, address, p->timeout_ms, err);
-    if (!p->transport || connect_to_all(p, world, err) < 0)
+    if (!p->transport || allocate(p, err) < 0)
         return -1;
-    return listen_for_last_words(p, err);
+    return connect_links(p, world, err);
 }
 
 void dt_peers_fini(struct dt_peers *p)
@@ -237,4 +247,5 @@ void dt_peers_fini(struct dt_peers *p)
     free(p->others);
     free(p->other_buffers);
     free(p->left);
+    dt_links_fini(&p->links);
 }

@@ -3,8 +3,9 @@
  * peers.h - waiting for other ranks, and saying which of them is lost; for
  * comm/ only
  *
- * A rank that gives up tells the others why before it closes its connections,
- * so that all of them name the rank with which it began, and not each other.
+ * A rank that gives up tells those that it is connected to why before it closes
+ * its connections, and they do the same, so that all of them name the rank with
+ * which it began, and not each other.
  * All functions but init and fini belong to one thread.
  */
 #ifndef DT_COMM_PEERS_H
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 
 #include "comm/comm.h"
+#include "comm/links.h"
 #include "comm/transport.h"
 
 enum {
@@ -29,6 +31,7 @@ struct dt_last_words {
 
 struct dt_peers {
     struct dt_transport *transport;
+    struct dt_links links; /* the ranks that are connected to this one */
     int rank, size;
     int timeout_ms;
     char **hosts;        /* [size], for messages */
@@ -36,14 +39,30 @@ struct dt_peers {
 
     struct dt_last_words own, *others; /* [size] */
     struct dt_transport_buffer *own_buffer;
-    struct dt_transport_buffer **other_buffers; /* [size] */
+    struct dt_transport_buffer **other_buffers; /* [size]; NULL: no link */
     bool *left; /* [size]: it has told us that it leaves in order */
 };
 
-/* Connects to all ranks. -1: EX_UNAVAILABLE, EX_CONFIG or EX_OSERR. */
+/* Connects to the ranks of dt_links_init. -1:
+ * EX_UNAVAILABLE, EX_CONFIG or EX_OSERR.
+ */
 int dt_peers_init(struct dt_peers *peers, const struct dt_comm_world *world,
-                  const struct dt_comm_options *options, struct dt_error *err);
+                  const struct dt_comm_options *options, bool all,
+                  struct dt_error *err);
 void dt_peers_fini(struct dt_peers *peers); /* zeroed is fine */
+
+/* Where this rank listens for peers[count], with which it is not connected:
+ * DT_TRANSPORT_ADDRESS_BYTES of each, valid until the next call. NULL:
+ * EX_UNAVAILABLE or EX_OSERR.
+ */
+const void *dt_peers_listen(struct dt_peers *peers, const int *ranks, int count,
+                            struct dt_error *err);
+
+/* Connects to `peer`, which listens for this rank at one of `addresses`, and
+ * does the same. -1: EX_UNAVAILABLE or EX_OSERR.
+ */
+int dt_peers_connect(struct dt_peers *peers, int peer, const void *addresses,
+                     size_t bytes, struct dt_error *err);
 
 /* Posts a message, see dt_transport_buffer_post. -1: which rank is lost, and
  * why. */
@@ -69,8 +88,8 @@ int dt_peers_look(struct dt_peers *peers, struct dt_error *err);
 int dt_peers_about(const struct dt_peers *peers, int peer, struct dt_error *err,
                    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* Tells all ranks that this one leaves, and why (NULL: in order), and closes
- * the connections; takes a fraction of a second at most.
+/* Tells all that are connected that this one leaves, and why (NULL: in order),
+ * and closes the connections; takes a fraction of a second at most.
  */
 void dt_peers_leave(struct dt_peers *peers, const struct dt_error *why);
 

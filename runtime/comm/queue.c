@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "comm/queue.h"
 
@@ -14,9 +16,10 @@ struct item {
     struct dt_op op;
 };
 
+enum { IDLE_MS = 500 };
+
 struct dt_queue {
-    int (*run)(void *ctx, const struct dt_op *op, struct dt_error *err);
-    void (*leave)(void *ctx);
+    struct dt_queue_calls calls;
     void *ctx;
     pthread_t thread;
     pthread_mutex_t mutex; /* guards all below */
@@ -28,13 +31,35 @@ struct dt_queue {
     struct dt_error failure;
 };
 
+/* Waits for work, for a while if there is something to do meanwhile. */
+static void queue_rest(struct dt_queue *q)
+{
+    struct timespec end = dt_clock_in(CLOCK_MONOTONIC, IDLE_MS);
+    struct dt_error err;
+    int rc;
+    if (!q->calls.idle) {
+        pthread_cond_wait(&q->work, &q->mutex);
+        return;
+    }
+    if (pthread_cond_timedwait(&q->work, &q->mutex, &end) == 0)
+        return;
+    pthread_mutex_unlock(&q->mutex);
+    rc = q->calls.idle(q->ctx, &err);
+    pthread_mutex_lock(&q->mutex);
+    if (rc < 0) {
+        q->failed = true;
+        q->failure = err;
+        pthread_cond_broadcast(&q->done);
+    }
+}
+
 /* Takes the next item; NULL when it is time to stop. */
 static struct item *queue_take(struct dt_queue *q)
 {
     struct item *item;
-    while (!q->first && !q->stop)
-        pthread_cond_wait(&q->work, &q->mutex);
-    if (q->stop)
+    while (!q->first && !q->stop && !q->failed)
+        queue_rest(q);
+    if (q->stop || q->failed)
         return NULL;
     item = q->first;
     q->first = item->next;
@@ -52,7 +77,7 @@ static void *queue_main(void *arg)
     pthread_mutex_lock(&q->mutex);
     while (!q->failed && (item = queue_take(q))) {
         pthread_mutex_unlock(&q->mutex);
-        rc = q->run(q->ctx, &item->op, &err);
+        rc = q->calls.run(q->ctx, &item->op, &err);
         free(item);
         pthread_mutex_lock(&q->mutex);
         q->finished++;
@@ -63,26 +88,27 @@ static void *queue_main(void *arg)
         pthread_cond_broadcast(&q->done);
     }
     pthread_mutex_unlock(&q->mutex);
-    q->leave(q->ctx);
+    q->calls.leave(q->ctx);
     return NULL;
 }
 
-struct dt_queue *dt_queue_create(int (*run)(void *ctx, const struct dt_op *op,
-                                            struct dt_error *err),
-                                 void (*leave)(void *ctx), void *ctx,
+struct dt_queue *dt_queue_create(const struct dt_queue_calls *calls, void *ctx,
                                  struct dt_error *err)
 {
     struct dt_queue *q = calloc(1, sizeof(*q));
+    pthread_condattr_t attr;
     if (!q) {
         dt_error_set(err, EX_OSERR, "no memory for a queue");
         return NULL;
     }
-    q->run = run;
-    q->leave = leave;
+    q->calls = *calls;
     q->ctx = ctx;
     q->last = &q->first;
     pthread_mutex_init(&q->mutex, NULL);
-    pthread_cond_init(&q->work, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->work, &attr);
+    pthread_condattr_destroy(&attr);
     pthread_cond_init(&q->done, NULL);
     if (dt_thread_start(&q->thread, NULL, queue_main, q) == 0)
         return q;

@@ -13,12 +13,18 @@
 
 struct dt_queue;
 
-/* `run` does one operation; `leave` is the last thing that happens on the
- * thread, also after a failure. Both get `ctx`. NULL: EX_OSERR.
- */
-struct dt_queue *dt_queue_create(int (*run)(void *ctx, const struct dt_op *op,
-                                            struct dt_error *err),
-                                 void (*leave)(void *ctx), void *ctx,
+/* What the thread does; all get the `ctx` of dt_queue_create. */
+struct dt_queue_calls {
+    /* one operation */
+    int (*run)(void *ctx, const struct dt_op *op, struct dt_error *err);
+    /* between operations, twice a second; NULL: nothing. -1: the failure */
+    int (*idle)(void *ctx, struct dt_error *err);
+    /* the last thing that happens on the thread, also after a failure */
+    void (*leave)(void *ctx);
+};
+
+/* `calls` is copied. NULL: EX_OSERR. */
+struct dt_queue *dt_queue_create(const struct dt_queue_calls *calls, void *ctx,
                                  struct dt_error *err);
 
 /* Waits for the operation that is running, if any, and ends the thread; what

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport.h - messages between each two ranks, over gloo; for comm/ only
+ * transport.h - messages between ranks, over gloo; for comm/ only
  *
  * A message goes from a range of one rank's buffer to a range of another
  * rank's buffer under a number (slot) on which both agree; it flows once both
@@ -21,7 +21,7 @@ extern "C" {
 
 #include "base/error.h"
 
-struct dt_transport;        /* connections to all other ranks */
+struct dt_transport;        /* connections to other ranks */
 struct dt_transport_buffer; /* memory that messages come from or go to */
 
 enum dt_direction {
@@ -31,20 +31,24 @@ enum dt_direction {
 
 enum {
     DT_TRANSPORT_SILENCE_MS = 3000,
+    DT_TRANSPORT_ADDRESS_BYTES = 40,
 };
 
-/* Listens at the local address `address` (numeric), once for each other rank.
- * NULL: EX_UNAVAILABLE.
+/* Prepares to listen at the local address `address` (numeric). NULL:
+ * EX_UNAVAILABLE.
  */
 struct dt_transport *dt_transport_create(int rank, int size,
                                          const char *address, int timeout_ms,
                                          struct dt_error *err);
 
-/* The listen addresses, which the other ranks connect to; owned by the
- * transport.
+/* Listens, once for each of peers[count], the ranks that are to connect.
+ * Returns the addresses, of DT_TRANSPORT_ADDRESS_BYTES each, owned by the
+ * transport and valid until the next call. NULL: EX_UNAVAILABLE, or EX_OSERR if
+ * so many files may not be open.
  */
-const void *dt_transport_addresses(const struct dt_transport *transport,
-                                   size_t *bytes);
+const void *dt_transport_listen(struct dt_transport *transport,
+                                const int *peers, int count,
+                                struct dt_error *err);
 
 /* Connects to `peer`, which listens at `addresses` and does the same; within
  * the time-out given to create. From then on a peer whose host stays silent is
@@ -70,7 +74,7 @@ struct dt_transport_buffer *dt_transport_buffer_create(
 void dt_transport_buffer_destroy(
     struct dt_transport_buffer *buffer); /* NULL is fine */
 
-/* Posts one message. -1: the connection is broken. */
+/* Posts one message. -1: the connection is broken, or there is none. */
 int dt_transport_buffer_post(struct dt_transport_buffer *buffer,
                              enum dt_direction direction, int peer,
                              uint64_t slot, size_t offset, size_t bytes,

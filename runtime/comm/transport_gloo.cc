@@ -30,15 +30,27 @@
 #include <gloo/transport/tcp/pair.h>
 #include <gloo/transport/tcp/unbound_buffer.h>
 
+#include "base/limits.h"
 #include "base/thread.h"
 #include "comm/transport.h"
 
 namespace tcp = gloo::transport::tcp;
 
+enum { SPARE_FILES = 32 }; /* for what else the process opens */
+
+/* Where one rank listens for one other. */
+struct dt_transport_address {
+    int32_t peer; /* the rank that is to connect */
+    char socket[sizeof(sockaddr_in6)];
+    int64_t sequence;
+};
+
+static_assert(sizeof(dt_transport_address) == DT_TRANSPORT_ADDRESS_BYTES);
+
 struct dt_transport {
     std::shared_ptr<gloo::transport::Device> device;
     std::shared_ptr<tcp::Context> context;
-    std::vector<char> addresses; /* one after the other, all of one length */
+    std::vector<dt_transport_address> addresses; /* of the last listen */
 };
 
 namespace
@@ -78,6 +90,24 @@ class Socket : public tcp::Pair
     }
 };
 
+/* Shorter than gloo's own bytes, which hold any address of any family. */
+dt_transport_address pack(int peer, const gloo::transport::Address &address)
+{
+    const auto &own = dynamic_cast<const tcp::Address &>(address);
+    dt_transport_address packed = {};
+    packed.peer = peer;
+    memcpy(packed.socket, &own.getSockaddr(), sizeof(packed.socket));
+    packed.sequence = own.getSeq();
+    return packed;
+}
+
+std::vector<char> unpack(const dt_transport_address &packed)
+{
+    sockaddr_storage socket = {};
+    memcpy(&socket, packed.socket, sizeof(packed.socket));
+    return tcp::Address(socket, packed.sequence).bytes();
+}
+
 /* Makes the kernel report a peer whose host is silent, whether or not data is
  * being sent. A host that answers is never given up, however late its process.
  */
@@ -103,6 +133,11 @@ void notice_silence(gloo::transport::Pair &pair)
 /* Counts the messages that ended, as gloo does, but waits in its own way. */
 struct dt_transport_buffer : public tcp::UnboundBuffer {
     using tcp::UnboundBuffer::UnboundBuffer;
+
+    bool is_connected(int peer)
+    {
+        return context_->getPair(peer) != nullptr;
+    }
 
     bool wait(dt_direction direction, std::chrono::milliseconds timeout)
     {
@@ -132,13 +167,6 @@ struct dt_transport *dt_transport_create(int rank, int size,
         /* gloo waits five times as long for a connection */
         transport->context->setTimeout(
             std::chrono::milliseconds(std::max(timeout_ms / 5, 1)));
-        for (int r = 0; r < size; r++) {
-            if (r == rank)
-                continue;
-            auto own = transport->context->createPair(r)->address().bytes();
-            transport->addresses.insert(transport->addresses.end(), own.begin(),
-                                        own.end());
-        }
         return transport.release();
     } catch (const std::exception &e) {
         set_error(err, e.what());
@@ -147,25 +175,46 @@ struct dt_transport *dt_transport_create(int rank, int size,
     }
 }
 
-const void *dt_transport_addresses(const struct dt_transport *transport,
-                                   size_t *bytes)
+const void *dt_transport_listen(struct dt_transport *transport,
+                                const int *peers, int count,
+                                struct dt_error *err)
 {
-    *bytes = transport->addresses.size();
-    return transport->addresses.data();
+    /* a socket listens until it is replaced by the connection */
+    if (dt_limits_open_files(static_cast<size_t>(count) + SPARE_FILES, err) <
+        0) {
+        dt_error_prefix(err, "connections to %d ranks", count);
+        return nullptr;
+    }
+    try {
+        SignalsBlocked guard;
+        transport->addresses.clear();
+        for (int i = 0; i < count; i++)
+            transport->addresses.push_back(pack(
+                peers[i], transport->context->createPair(peers[i])->address()));
+        return transport->addresses.data();
+    } catch (const std::exception &e) {
+        set_error(err, e.what());
+        dt_error_prefix(err, "listening for %d ranks", count);
+        return nullptr;
+    }
 }
 
 int dt_transport_connect(struct dt_transport *transport, int peer,
                          const void *addresses, size_t bytes,
                          struct dt_error *err)
 {
-    int rank = transport->context->rank;
-    size_t length = bytes / (transport->context->size - 1);
-    const char *theirs =
-        static_cast<const char *>(addresses) + length * (rank - (rank > peer));
+    std::vector<dt_transport_address> theirs(bytes /
+                                             sizeof(dt_transport_address));
+    memcpy(theirs.data(), addresses, theirs.size() * sizeof(theirs[0]));
+    auto ours = std::find_if(theirs.begin(), theirs.end(), [&](auto &address) {
+        return address.peer == transport->context->rank;
+    });
+    if (ours == theirs.end())
+        return set_error(err, "it does not listen for this rank");
     try {
         SignalsBlocked guard;
         auto &pair = transport->context->getPair(peer);
-        pair->connect(std::vector<char>(theirs, theirs + length));
+        pair->connect(unpack(*ours));
         notice_silence(*pair);
         return 0;
     } catch (const std::exception &e) {
@@ -206,6 +255,8 @@ int dt_transport_buffer_post(struct dt_transport_buffer *buffer,
                              uint64_t slot, size_t offset, size_t bytes,
                              struct dt_error *err)
 {
+    if (!buffer->is_connected(peer))
+        return set_error(err, "there is no connection to it");
     try {
         if (direction == DT_SEND)
             buffer->send(peer, slot, offset, bytes);

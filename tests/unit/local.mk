@@ -48,6 +48,7 @@ check_PROGRAMS += \
 	tests/unit/test_hang \
 	tests/unit/test_kind \
 	tests/unit/test_layout \
+	tests/unit/test_limits \
 	tests/unit/test_loader \
 	tests/unit/test_memory \
 	tests/unit/test_missing \

@@ -43,8 +43,11 @@ struct member {
 
 static const char *world_host(void *ctx, int rank)
 {
-    static const char names[WORLD_MAX][3] = {"h0", "h1", "h2", "h3",
-                                             "h4", "h5", "h6", "h7"};
+    static const char names[WORLD_MAX][4] = {
+        "h0",  "h1",  "h2",  "h3",  "h4",  "h5",  "h6",  "h7",  "h8",  "h9",
+        "h10", "h11", "h12", "h13", "h14", "h15", "h16", "h17", "h18", "h19",
+        "h20", "h21", "h22", "h23", "h24", "h25", "h26", "h27", "h28", "h29",
+        "h30", "h31", "h32", "h33", "h34", "h35", "h36", "h37", "h38", "h39"};
     (void)ctx;
     return names[rank];
 }

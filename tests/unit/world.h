@@ -9,7 +9,7 @@
 #include "comm/comm.h"
 
 enum {
-    WORLD_MAX = 8,
+    WORLD_MAX = 40,
 };
 
 /* The work of one rank. The host names "h0", "h1", ... do not resolve, so pass

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* meet.c - connections that a group needs in a large world */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/meet.h"
+#include "comm/skips.h"
+
+/* The largest of all ranks' counts. */
+static int largest(struct dt_messages *m, const struct dt_comm *world,
+                   int *count, struct dt_error *err)
+{
+    double most = *count;
+    const struct dt_op max = {.on = world,
+                              .kind = DT_OP_SCALARS,
+                              .reduce = DT_MAX,
+                              .scalars = &most,
+                              .scalar_count = 1};
+    if (dt_skips_reduce_scalars(m, &max, err) < 0)
+        return -1;
+    *count = (int)most;
+    return 0;
+}
+
+/* Where this rank listens for peers[count], to all: `all` has room for `row`
+ * bytes of each rank.
+ */
+static int tell_addresses(struct dt_messages *m, const struct dt_comm *world,
+                          const int *peers, int count, struct dt_buffer *all,
+                          size_t row, struct dt_error *err)
+{
+    struct dt_view view = dt_view_of(all, DT_I32);
+    const struct dt_op gather = {
+        .on = world, .kind = DT_OP_ALL_GATHER, .view = view, .wire = DT_I32};
+    char *own = (char *)dt_view_data(view) + row * (size_t)world->rank;
+    size_t bytes = (size_t)count * DT_TRANSPORT_ADDRESS_BYTES;
+    memset(own, 0xff, row); /* what is left is for no rank */
+    if (count > 0) {
+        const void *addresses = dt_peers_listen(m->peers, peers, count, err);
+        if (!addresses)
+            return -1;
+        memcpy(own, addresses, bytes);
+    }
+    m->sequence++; /* on all ranks: messages of their own */
+    return dt_skips_all_gather(m, &gather, err);
+}
+
+static int connect_peers(struct dt_messages *m, const int *peers, int count,
+                         const char *all, size_t row, struct dt_error *err)
+{
+    for (int i = 0; i < count; i++)
+        if (dt_peers_connect(m->peers, peers[i], all + row * (size_t)peers[i],
+                             row, err) < 0 ||
+            dt_arrivals_open(&m->arrivals, peers[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+static int meet(struct dt_messages *m, const struct dt_op *op, const int *peers,
+                int count, struct dt_error *err)
+{
+    const struct dt_comm *world = op->on->world ? op->on->world : op->on;
+    int most = count;
+    if (largest(m, world, &most, err) < 0)
+        return -1;
+    if (most == 0)
+        return 0;
+    size_t row = (size_t)most * DT_TRANSPORT_ADDRESS_BYTES;
+    struct dt_buffer *all =
+        dt_buffer_create(&dt_cpu, row * (size_t)world->size, "addresses", err);
+    if (!all)
+        return -1;
+    int rc = tell_addresses(m, world, peers, count, all, row, err);
+    if (rc == 0)
+        rc = connect_peers(m, peers, count,
+                           dt_view_data(dt_view_of(all, DT_I32)), row, err);
+    dt_buffer_destroy(all);
+    return rc;
+}
+
+int dt_meet_run(struct dt_messages *m, const struct dt_op *op, bool all,
+                struct dt_error *err)
+{
+    const struct dt_links *links = &m->peers->links;
+    int *members = calloc((size_t)op->on->size, sizeof(*members));
+    int *peers = calloc((size_t)links->size, sizeof(*peers));
+    int count, rc = -1;
+    for (int i = 0; members && i < op->on->size; i++)
+        members[i] = dt_comm_world_rank(op->on, i);
+    if (members && peers) {
+        count = dt_links_missing(links, members, op->on->size, op->on->rank,
+                                 all, peers);
+        rc = meet(m, op, peers, count, err);
+    } else {
+        dt_error_set(err, EX_OSERR, "no memory for %d ranks", links->size);
+    }
+    free(members);
+    free(peers);
+    return rc;
+}
