@@ -22,6 +22,8 @@ EXTRA_DIST += \
 	tests/bench/overhead.sh \
 	tests/bench/plan.sh \
 	tests/bench/stamp.c \
+	tests/bench/scale.sh \
+	tests/bench/scale_fit.py \
 	tests/bench/startup.sh \
 	tests/bench/step.sh \
 	tests/bench/summary.py \

@@ -32,6 +32,7 @@ job_tests = \
 	tests/job/refuse.bats \
 	tests/job/resume.bats \
 	tests/job/sbatch.bats \
+	tests/job/scale.bats \
 	tests/job/sft.bats \
 	tests/job/site.bats \
 	tests/job/resources.bats \
