@@ -68,7 +68,7 @@ struct dt_comm {
     struct dt_comm *groups, *next; /* of a world; of the list that it is in */
     struct dt_comm *world;         /* of a group; NULL: this is one */
     int *ranks;                    /* (size) of a group, in the world */
-    void *own;                     /* of a group: the backend's */
+    void *own;                     /* the backend's */
 };
 
 /* The rank in the world of a rank of `comm`. */

@@ -80,7 +80,7 @@ algorithm: sft
 run: {output_dir: out}
 model: {n_positions: 32, n_embd: 32, n_layer: 2, n_head: 2}
 data: {train: text, max_length: 32}
-distributed: {strategy: zero2}
+distributed: {strategy: zero2, shard_group: node}
 training: {train_batch_size: 40, max_steps: 4}
 checkpoint: {steps: 2}
 END
