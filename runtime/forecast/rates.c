@@ -151,7 +151,8 @@ static struct word next_word(const char *line, size_t *at, char end)
     while (line[*at] && line[*at] != '#' && line[*at] != end &&
            !isspace((unsigned char)line[*at])) {
         if (n + 1 < sizeof(word.text))
-            word.text[n++] = line[*at];
+            word.text[n++] =
+                iscntrl((unsigned char)line[*at]) ? '?' : line[*at];
         ++*at;
     }
     word.text[n] = '\0';
@@ -188,6 +189,8 @@ static void read_rate(struct reader *reader, enum dt_rate rate,
         if (units[i].dimension == rates_table[rate].dimension &&
             strcmp(units[i].name, unit->text) == 0) {
             reader->rates->of[rate] = value * units[i].factor;
+            if (!isnormal(reader->rates->of[rate]))
+                MISTAKE(reader, number, "'%s' is out of range", number->text);
             return;
         }
     if (value > 0)
@@ -302,20 +305,16 @@ static void check_complete(struct reader *reader)
                 "NAME'");
 }
 
-int dt_rates_load(const char *path, struct dt_rates *rates,
-                  struct dt_error *err)
+int dt_rates_parse(const char *path, char *text, struct dt_rates *rates,
+                   struct dt_error *err)
 {
     struct dt_error late;
     struct reader reader = {path, rates, err ? err : &late, 0, 0, false};
-    char *text = dt_file_read(path, FILE_MAX, err);
-    if (!text)
-        return -1;
     *rates = (struct dt_rates){0};
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {
         reader.line++;
         read_line(&reader, line);
     }
-    free(text);
     if (reader.mistakes == 0)
         check_complete(&reader);
     if (rates->ranks_per_node == 0)
@@ -323,6 +322,15 @@ int dt_rates_load(const char *path, struct dt_rates *rates,
     rates->measured = !reader.like;
     snprintf(rates->from, sizeof(rates->from), "%s", path);
     return reader.mistakes > 0 ? -1 : 0;
+}
+
+int dt_rates_load(const char *path, struct dt_rates *rates,
+                  struct dt_error *err)
+{
+    char *text = dt_file_read(path, FILE_MAX, err);
+    int rc = text ? dt_rates_parse(path, text, rates, err) : -1;
+    free(text);
+    return rc;
 }
 
 void dt_rates_print(const struct dt_rates *rates, FILE *out)

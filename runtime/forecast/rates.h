@@ -71,6 +71,10 @@ bool dt_rates_known(const char *name, struct dt_rates *rates,
 int dt_rates_load(const char *path, struct dt_rates *rates,
                   struct dt_error *err);
 
+/* The same for a text, which it changes. -1: EX_DATAERR. */
+int dt_rates_parse(const char *path, char *text, struct dt_rates *rates,
+                   struct dt_error *err);
+
 /* Writes the rates that there are, as dt_rates_load reads them. */
 void dt_rates_print(const struct dt_rates *rates, FILE *out);
 

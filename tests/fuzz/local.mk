@@ -13,6 +13,10 @@ tests_fuzz_replay_deepspeed_SOURCES = tests/fuzz/fuzz_deepspeed.c \
 	tests/fuzz/replay.c
 tests_fuzz_replay_deepspeed_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"deepspeed"'
 
+check_PROGRAMS += tests/fuzz/replay_rates
+tests_fuzz_replay_rates_SOURCES = tests/fuzz/fuzz_rates.c tests/fuzz/replay.c
+tests_fuzz_replay_rates_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"rates"'
+
 check_PROGRAMS += tests/fuzz/replay_jsonl
 tests_fuzz_replay_jsonl_SOURCES = tests/fuzz/fuzz_jsonl.c tests/fuzz/replay.c
 tests_fuzz_replay_jsonl_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"jsonl"'
@@ -43,7 +47,8 @@ endif
 if FUZZERS
 fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_console \
 	tests/fuzz/fuzz_deepspeed tests/fuzz/fuzz_jsonl \
-	tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_tokenizer
+	tests/fuzz/fuzz_rates tests/fuzz/fuzz_safetensors \
+	tests/fuzz/fuzz_tokenizer
 if HAVE_SLURM
 fuzz_targets += tests/fuzz/fuzz_spank
 tests_fuzz_fuzz_spank_CPPFLAGS = $(spank_cppflags)
@@ -55,6 +60,7 @@ tests_fuzz_fuzz_conf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_console_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_deepspeed_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_jsonl_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_rates_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_tokenizer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 fuzzers: $(fuzz_targets)
