@@ -26,6 +26,14 @@ const char *dt_candidate_name(int strategy)
     return names[strategy];
 }
 
+const char *dt_candidate_tier(int offload)
+{
+    static const char *const names[] = {[DT_CONF_OFFLOAD_NONE] = "none",
+                                        [DT_CONF_OFFLOAD_CPU] = "cpu",
+                                        [DT_CONF_OFFLOAD_NVME] = "nvme"};
+    return names[offload];
+}
+
 /* Guide 004's rule. */
 static int guide_strategy(double parameters)
 {
@@ -56,12 +64,34 @@ static int need_rate(const struct dt_rates *rates, enum dt_rate rate,
                         rates->from, dt_rate_name(rate));
 }
 
+/* What is offloaded moves at these rates. */
+static int check_offload(const struct dt_rates *rates, int state,
+                         struct dt_error *err)
+{
+    static const enum dt_rate gpu[] = {DT_RATE_PCIE_UP, DT_RATE_PCIE_DOWN,
+                                       DT_RATE_HOST_MEMORY};
+    static const enum dt_rate drive[] = {DT_RATE_DRIVE_READ,
+                                         DT_RATE_DRIVE_WRITE};
+    if (state == DT_CONF_OFFLOAD_NONE)
+        return 0;
+    for (int i = 0; rates->gpu && i < 3; i++)
+        if (need_rate(rates, gpu[i], err) < 0)
+            return -1;
+    for (int i = 0; state == DT_CONF_OFFLOAD_NVME && i < 2; i++)
+        if (need_rate(rates, drive[i], err) < 0)
+            return -1;
+    return 0;
+}
+
 static int check_rates(const struct dt_candidates *c, struct dt_error *err)
 {
+    const struct dt_conf *conf = &c->run.conf;
     const struct dt_rates *rates = &c->size.rates;
-    if (c->size.ranks > 1 && need_rate(rates, DT_RATE_NODE, err) < 0)
+    if ((c->size.ranks > 1 && need_rate(rates, DT_RATE_NODE, err) < 0) ||
+        (c->size.nodes > 1 && need_rate(rates, DT_RATE_NETWORK, err) < 0))
         return -1;
-    return c->size.nodes > 1 ? need_rate(rates, DT_RATE_NETWORK, err) : 0;
+    return check_offload(rates, conf->distributed.offload_optimizer.device,
+                         err);
 }
 
 static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
@@ -95,23 +125,41 @@ static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
 
 /* --- bytes --- */
 
-static int add_candidate(struct dt_candidates *c, int strategy,
+/* Bytes by which all ranks of a node exceed its memory. */
+static size_t host_lack(const struct dt_candidates *c,
+                        const struct dt_plan *plan)
+{
+    size_t all = plan->host * (size_t)c->size.ranks;
+    return all > c->size.host ? all - c->size.host : 0;
+}
+
+/* What a candidate is. */
+struct kind {
+    int strategy, state, weights;
+};
+
+static int add_candidate(struct dt_candidates *c, const struct kind *kind,
                          struct dt_unit_seconds *units, struct dt_error *err)
 {
     struct dt_candidate *one = &c->all[c->count++];
     struct dt_run run = c->run;
     struct dt_model_options options = c->options;
-    run.conf.distributed.strategy = strategy;
+    run.conf.distributed.strategy = kind->strategy;
+    run.conf.distributed.offload_optimizer.device = kind->state;
+    run.conf.distributed.offload_param.device = kind->weights;
     run.conf.distributed.shard_group =
         dt_plan_choose_group(&run, &options, c->share, 1);
     options.save_activations = dt_plan_can_save(&run, &options, c->share);
     *one = (struct dt_candidate){
-        .strategy = strategy,
+        .strategy = kind->strategy,
+        .state = kind->state,
+        .weights = kind->weights,
         .saves_activations = options.save_activations,
         .plan = dt_plan_make(&run, &options),
     };
     one->total = dt_plan_total(&one->plan);
     one->lacks = one->total > c->share ? one->total - c->share : 0;
+    one->lacks_host = host_lack(c, &one->plan);
     return predict_step(c, one, &run, units, err);
 }
 
@@ -144,21 +192,64 @@ static size_t most_rows(const struct dt_candidates *c)
     return fit;
 }
 
+/* Those that offload what the file says; ddp offloads nothing. */
+static int add_as_given(struct dt_candidates *c, struct dt_unit_seconds *units,
+                        struct dt_error *err)
+{
+    const struct dt_conf *conf = &c->run.conf;
+    struct kind kind = {0, conf->distributed.offload_optimizer.device,
+                        conf->distributed.offload_param.device};
+    int taken = dt_plan_choose(&c->run, &c->options, c->share, 1);
+    int first =
+        kind.state == DT_CONF_OFFLOAD_NONE ? DT_CONF_DDP : DT_CONF_ZERO1;
+    for (int s = DT_CONF_DDP; s <= DT_CONF_ZERO3; s++) {
+        kind.strategy = s;
+        if (s != taken && (c->run.world == 1 || s < first))
+            continue;
+        if (add_candidate(c, &kind, units, err) < 0)
+            return -1;
+        if (s == taken)
+            c->taken = &c->all[c->count - 1];
+    }
+    c->as_given = c->count;
+    return 0;
+}
+
+/* Those that offload more, if the file offloads nothing: to host memory where
+ * the device is not the host, and to a drive, if their rates are known.
+ */
+static int add_offloaded(struct dt_candidates *c, struct dt_unit_seconds *units,
+                         struct dt_error *err)
+{
+    static const struct kind more[] = {
+        {DT_CONF_ZERO1, DT_CONF_OFFLOAD_CPU, DT_CONF_OFFLOAD_NONE},
+        {DT_CONF_ZERO3, DT_CONF_OFFLOAD_CPU, DT_CONF_OFFLOAD_NONE},
+        {DT_CONF_ZERO3, DT_CONF_OFFLOAD_CPU, DT_CONF_OFFLOAD_CPU},
+        {DT_CONF_ZERO3, DT_CONF_OFFLOAD_NVME, DT_CONF_OFFLOAD_NONE},
+    };
+    struct dt_error unknown;
+    if (c->run.conf.distributed.offload_optimizer.device !=
+        DT_CONF_OFFLOAD_NONE)
+        return 0;
+    for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
+        if ((more[i].state == DT_CONF_OFFLOAD_CPU && !c->size.gpu) ||
+            check_offload(&c->size.rates, more[i].state, &unknown) < 0)
+            continue;
+        if (add_candidate(c, &more[i], units, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int add_all(struct dt_candidates *c, struct dt_error *err)
 {
     struct dt_unit_seconds *units =
         calloc(c->run.layout->unit_count, sizeof(*units));
-    int taken = dt_plan_choose(&c->run, &c->options, c->share, 1), rc = 0;
-    bool alone = c->run.world == 1;
-    int first = alone ? taken : DT_CONF_DDP;
-    int last = alone ? taken : DT_CONF_ZERO3;
     if (!units)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    for (int s = first; rc == 0 && s <= last; s++) {
-        rc = add_candidate(c, s, units, err);
-        if (s == taken)
-            c->taken = &c->all[c->count - 1];
-    }
+    int rc = add_as_given(c, units, err);
+    if (rc == 0)
+        rc = add_offloaded(c, units, err);
     free(units);
     return rc;
 }
@@ -171,6 +262,7 @@ int dt_candidates_init(struct dt_candidates *c, const struct dt_conf *conf,
     c->run.world = size->nodes * size->ranks;
     c->run.nodes = (struct dt_nodes){
         .count = size->nodes, .least = size->ranks, .most = size->ranks};
+    c->run.local_size = size->ranks;
     c->run.exec = size->gpu ? (struct dt_exec){.device = &planned_gpu,
                                                .ops = dt_ops_planned_gpu()}
                             : dt_exec_cpu();

@@ -17,20 +17,23 @@ struct dt_job_size {
     int nodes, ranks; /* of a node */
     bool gpu;         /* a GPU for each rank */
     size_t memory;    /* bytes of a GPU, or of a node; SIZE_MAX: unknown */
+    size_t host;      /* bytes of a node; SIZE_MAX: unknown */
     struct dt_rates rates;
 };
 
 struct dt_candidate {
     int strategy;           /* enum dt_conf_strategy */
+    int state, weights;     /* enum dt_conf_offload: where they are kept */
     bool saves_activations; /* as there is room for it */
     struct dt_plan plan;
-    size_t total; /* bytes of a rank */
-    size_t lacks; /* bytes; 0: it fits */
+    size_t total;      /* bytes of a rank on the device */
+    size_t lacks;      /* bytes there; 0: it fits */
+    size_t lacks_host; /* bytes of the node, of all its ranks */
     struct dt_timeline step;
     double tokens_a_second; /* of all ranks, padding included */
 };
 
-enum { DT_CANDIDATES = 4 };
+enum { DT_CANDIDATES = 8 };
 
 struct dt_candidates {
     struct dt_run run; /* resolved for this size; nothing is allocated */
@@ -38,7 +41,11 @@ struct dt_candidates {
     struct dt_job_size size;
     size_t reserve; /* bytes of a GPU that are left to CUDA and NCCL */
     size_t share;   /* bytes that a rank may have; SIZE_MAX: unknown */
-    struct dt_candidate all[DT_CANDIDATES]; /* one of one rank: taken */
+    /* first those that offload what the file says, of one rank only what is
+     * taken; then others that offload more
+     */
+    struct dt_candidate all[DT_CANDIDATES];
+    size_t as_given;
     size_t count;
     const struct dt_candidate
         *taken;       /* by the run: as the file says, or auto */
@@ -57,5 +64,8 @@ void dt_candidates_fini(struct dt_candidates *candidates);
 
 /* The strategy of a name, as files have it. */
 const char *dt_candidate_name(int strategy);
+
+/* "none", "cpu" or "nvme". */
+const char *dt_candidate_tier(int offload);
 
 #endif /* DT_ALGO_CANDIDATES_H */

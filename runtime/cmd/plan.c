@@ -169,7 +169,8 @@ static int find_size(const struct options *options, struct dt_conf *conf,
     size->nodes = (int)nodes;
     size->ranks = (int)ranks;
     size->gpu = size->rates.gpu;
-    size->memory = !size->gpu ? slurm_memory(conf->launch.mem)
+    size->host = slurm_memory(conf->launch.mem);
+    size->memory = !size->gpu ? size->host
                    : options->gpu_memory
                        ? options->gpu_memory
                        : (size_t)size->rates.of[DT_RATE_GPU_MEMORY];
@@ -210,6 +211,18 @@ static int report_lack(const struct dt_candidates *c)
     return EX_CONFIG;
 }
 
+static int report_host_lack(const struct dt_candidates *c)
+{
+    char needs[24], has[24];
+    size_t all = c->taken->plan.host * (size_t)c->size.ranks;
+    fprintf(stderr,
+            "disttrain plan: the run does not fit: what it offloads needs %s "
+            "of host memory on each node, and launch.mem is %s\n",
+            dt_plan_out_bytes((double)all, needs),
+            dt_plan_out_bytes((double)c->size.host, has));
+    return EX_CONFIG;
+}
+
 static int plan_run(const struct options *options, struct dt_conf *conf,
                     struct dt_error *err)
 {
@@ -230,6 +243,8 @@ static int plan_run(const struct options *options, struct dt_conf *conf,
         rc = dt_cmd_flush("plan", EX_OK);
         if (rc == EX_OK && c->taken->lacks > 0)
             rc = report_lack(c);
+        else if (rc == EX_OK && c->taken->lacks_host > 0)
+            rc = report_host_lack(c);
     }
     dt_candidates_fini(c);
     free(c);

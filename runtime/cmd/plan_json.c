@@ -16,12 +16,20 @@ static json_t *number_of(size_t n)
 static json_t *bytes_of(const struct dt_candidate *one)
 {
     const struct dt_plan *plan = &one->plan;
-    return json_pack(
-        "{so so so so so so so}", "weights", number_of(plan->weights), "master",
-        number_of(plan->master), "gradients", number_of(plan->gradients),
-        "optimizer", number_of(plan->optimizer), "activations",
-        number_of(plan->activations), "batches", number_of(plan->batches),
-        "total", number_of(one->total));
+    const struct {
+        const char *name;
+        size_t bytes;
+    } parts[] = {
+        {"weights", plan->weights},     {"master", plan->master},
+        {"gradients", plan->gradients}, {"optimizer", plan->optimizer},
+        {"tiles", plan->tiles},         {"activations", plan->activations},
+        {"batches", plan->batches},     {"total", one->total},
+        {"host", plan->host},           {"nvme", plan->nvme},
+    };
+    json_t *bytes = json_object();
+    for (size_t i = 0; bytes && i < sizeof(parts) / sizeof(parts[0]); i++)
+        json_object_set_new(bytes, parts[i].name, number_of(parts[i].bytes));
+    return bytes;
 }
 
 static json_t *seconds_of(const struct dt_timeline *step)
@@ -37,13 +45,19 @@ static json_t *seconds_of(const struct dt_timeline *step)
 static json_t *candidate_of(const struct dt_candidates *c,
                             const struct dt_candidate *one)
 {
-    return json_pack("{ss sb sb sb so so so so sf}", "strategy",
-                     dt_candidate_name(one->strategy), "taken", one == c->taken,
-                     "fits", one->lacks == 0, "saves_activations",
-                     one->saves_activations, "bytes", bytes_of(one), "lacks",
-                     number_of(one->lacks), "wire_bytes",
+    return json_pack("{ss ss ss sb sb sb so so so so so so sf}", "strategy",
+                     dt_candidate_name(one->strategy), "offload_optimizer",
+                     dt_candidate_tier(one->state), "offload_param",
+                     dt_candidate_tier(one->weights), "taken", one == c->taken,
+                     "fits", one->lacks == 0 && one->lacks_host == 0,
+                     "saves_activations", one->saves_activations, "bytes",
+                     bytes_of(one), "lacks", number_of(one->lacks),
+                     "lacks_host", number_of(one->lacks_host), "wire_bytes",
                      json_pack("{sf sf}", "in_node_by_rank", one->step.in_node,
                                "out_of_node_by_node", one->step.out_of_node),
+                     "drive_bytes",
+                     json_pack("{sf sf}", "read_by_node", one->step.drive_read,
+                               "written_by_node", one->step.drive_written),
                      "seconds", seconds_of(&one->step), "tokens_per_second",
                      one->tokens_a_second);
 }

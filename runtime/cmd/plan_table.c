@@ -72,33 +72,67 @@ static double waits(const struct dt_timeline *step)
     return step->seconds - step->busy[DT_ON_DEVICE];
 }
 
-static void print_row(const struct dt_candidates *c,
-                      const struct dt_candidate *one, FILE *out)
+/* Where state is kept, and weights if not on the device either. */
+static void print_offload(const struct dt_candidate *one, FILE *out)
 {
-    char total[BYTES_TEXT], node[BYTES_TEXT], network[BYTES_TEXT];
-    char lacks[BYTES_TEXT], verdict[64] = "yes";
-    const struct dt_timeline *step = &one->step;
-    if (one->lacks > 0)
-        snprintf(verdict, sizeof(verdict), "no, %s too much",
-                 size_text(one->lacks, lacks));
-    fprintf(out, "%-8s  %11s  %9s  %11s  %8.3g s  %8.0f  %4.0f %%  %s%s\n",
-            dt_candidate_name(one->strategy), size_text(one->total, total),
-            step->in_node > 0 ? dt_plan_out_bytes(step->in_node, node) : "-",
-            step->out_of_node > 0
-                ? dt_plan_out_bytes(step->out_of_node, network)
-                : "-",
-            step->seconds, one->tokens_a_second,
-            100 * waits(step) / step->seconds, verdict,
-            one != c->taken ? ""
-            : c->run.conf.distributed.strategy == DT_CONF_AUTO_STRATEGY
-                ? "  <- auto"
-                : "  <- the file");
+    char what[32], host[BYTES_TEXT], nvme[BYTES_TEXT];
+    snprintf(what, sizeof(what), "%s%s", dt_candidate_tier(one->state),
+             one->weights != DT_CONF_OFFLOAD_NONE ? ", weights" : "");
+    fprintf(out, "  %-12s  %9s  %9s", what,
+            one->plan.host > 0 ? size_text(one->plan.host, host) : "-",
+            one->plan.nvme > 0 ? size_text(one->plan.nvme, nvme) : "-");
 }
 
+static void print_verdict(const struct dt_candidates *c,
+                          const struct dt_candidate *one, FILE *out)
+{
+    char lacks[BYTES_TEXT];
+    if (one->lacks > 0)
+        fprintf(out, "no, %s too much", size_text(one->lacks, lacks));
+    else if (one->lacks_host > 0)
+        fprintf(out, "no, %s of a node too much",
+                size_text(one->lacks_host, lacks));
+    else
+        fputs("yes", out);
+    if (one == c->taken)
+        fputs(c->run.conf.distributed.strategy == DT_CONF_AUTO_STRATEGY
+                  ? "  <- auto"
+                  : "  <- the file",
+              out);
+    fputc('\n', out);
+}
+
+static void print_row(const struct dt_candidates *c,
+                      const struct dt_candidate *one, bool offload, FILE *out)
+{
+    char total[BYTES_TEXT], node[BYTES_TEXT], network[BYTES_TEXT];
+    const struct dt_timeline *step = &one->step;
+    fprintf(out, "%-8s", dt_candidate_name(one->strategy));
+    if (offload)
+        print_offload(one, out);
+    fprintf(
+        out, "  %11s  %9s  %11s  %8.3g s  %8.0f  %4.0f %%  ",
+        size_text(one->total, total),
+        step->in_node > 0 ? dt_plan_out_bytes(step->in_node, node) : "-",
+        step->out_of_node > 0 ? dt_plan_out_bytes(step->out_of_node, network)
+                              : "-",
+        step->seconds, one->tokens_a_second, 100 * waits(step) / step->seconds);
+    print_verdict(c, one, out);
+}
+
+static bool any_offload(const struct dt_candidates *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (c->all[i].state != DT_CONF_OFFLOAD_NONE)
+            return true;
+    return false;
+}
+
+/* Of those that offload as the file says. */
 static const struct dt_candidate *fastest(const struct dt_candidates *c)
 {
     const struct dt_candidate *best = NULL;
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->as_given; i++)
         if (c->all[i].lacks == 0 &&
             (!best || c->all[i].step.seconds < best->step.seconds))
             best = &c->all[i];
@@ -137,11 +171,13 @@ void dt_plan_out_table(const struct dt_candidates *c, const char *file,
 {
     print_head(c, file, out);
     print_memory(c, out);
-    fputs("\nstrategy  memory/rank    in node  out of node        step  "
-          "tokens/s  waits  fits\n",
-          out);
+    bool offload = any_offload(c);
+    fprintf(out,
+            "\nstrategy%s  memory/rank    in node  out of node        step  "
+            "tokens/s  waits  fits\n",
+            offload ? "  offload       host/rank  nvme/rank" : "");
     for (size_t i = 0; i < c->count; i++)
-        print_row(c, &c->all[i], out);
+        print_row(c, &c->all[i], offload, out);
     fputc('\n', out);
     print_advice(c, out);
 }

@@ -47,26 +47,27 @@ static void take_weights(struct dt_clock *clock, size_t u)
     place->on_the_way = false;
 }
 
-/* The rank's part from where it is kept to the slot; returns when it is there.
- */
-static double fill_own_part(struct dt_clock *clock, size_t u)
+/* The rank's part goes from where it is kept to the slot. */
+static void fill_own_part(struct dt_clock *clock, size_t u)
 {
-    const struct dt_timeline_options *options = clock->options;
+    const struct dt_parallel_options *parallel = clock->options->parallel;
+    const double *of = clock->options->rates->of;
     double elements = (double)clock->layout->units[u].count / clock->parts;
-    double bytes = (double)dt_dtype_bytes(options->parallel->compute);
-    if (options->weights_on_host) {
-        double after = clock->earlier > clock->updated[u] ? clock->earlier
-                                                          : clock->updated[u];
-        return dt_clock_work(clock, DT_ON_PCIE_UP, after,
-                             elements * bytes /
-                                 options->rates->of[DT_RATE_PCIE_UP]);
-    }
-    double from = clock->hybrid || options->state != DT_STATE_ON_DEVICE
-                      ? bytes
-                      : sizeof(float);
-    dt_clock_compute(clock, elements * (from + bytes) /
-                                options->rates->of[DT_RATE_MEMORY]);
-    return clock->updated[u];
+    double bytes = (double)dt_dtype_bytes(parallel->compute);
+    bool device = parallel->offload.weights == DT_TIER_DEVICE;
+    bool master = !clock->hybrid && parallel->offload.state == DT_TIER_DEVICE;
+    if (parallel->offload.weights == DT_TIER_FILE)
+        dt_clock_wait(
+            clock, dt_clock_work(clock, DT_ON_DRIVE_READ, clock->earlier,
+                                 elements * bytes * clock->options->node_size /
+                                     of[DT_RATE_DRIVE_READ]));
+    if (!device && of[DT_RATE_PCIE_UP] > 0)
+        dt_clock_on_stream(clock, DT_ON_PCIE_UP,
+                           elements * bytes / of[DT_RATE_PCIE_UP]);
+    else
+        dt_clock_compute(clock, elements *
+                                    (bytes + (master ? sizeof(float) : bytes)) /
+                                    of[DT_RATE_MEMORY]);
 }
 
 static void fill_slot(struct dt_clock *clock, size_t u)
@@ -80,7 +81,8 @@ static void fill_slot(struct dt_clock *clock, size_t u)
     place->unit = u;
     place->version = clock->version;
     place->on_the_way = true;
-    double after = fill_own_part(clock, u);
+    double after = clock->updated[u];
+    fill_own_part(clock, u);
     bool outer = clock->outer.size > 1 && !clock->hybrid;
     place->ready = outer ? dt_clock_gather_new(clock, u, after)
                          : dt_clock_gather(clock, u, after);

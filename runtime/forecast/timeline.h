@@ -11,7 +11,9 @@
  *
  * Ranks are alike, and nodes have the same number of them. Ranks over which
  * weights and gradients are divided may be fewer than the world (hybrid
- * sharding); the state of the optimizer is always divided over the world.
+ * sharding); the state of the optimizer is always divided over the world. What
+ * is offloaded moves on the stream, as in parallel/update.c: nothing hides it
+ * but a drive's reading ahead and writing behind.
  */
 #ifndef DT_FORECAST_TIMELINE_H
 #define DT_FORECAST_TIMELINE_H
@@ -56,13 +58,6 @@ struct dt_timeline_move {
     double start, end;
 };
 
-/* Where the state of the optimizer is, and where it is updated. */
-enum dt_timeline_state {
-    DT_STATE_ON_DEVICE,
-    DT_STATE_STREAMED, /* passes through the device */
-    DT_STATE_ON_HOST,  /* stays there */
-};
-
 struct dt_timeline_options {
     const struct dt_layout *layout; /* finished for `world` */
     const struct dt_parallel_options *parallel;
@@ -75,11 +70,6 @@ struct dt_timeline_options {
     bool two_level; /* sums in the node first, then between nodes */
     bool rings;     /* NCCL: gathers and sums of fp32 go around a ring; else
                        every rank talks to every other */
-
-    enum dt_timeline_state state;
-    bool state_on_drive;  /* while it is not updated */
-    bool weights_on_host; /* zero3: this rank's parts */
-    size_t tile;          /* elements of a transfer of state */
 
     void (*seen)(void *ctx, const struct dt_timeline_move *move); /* or NULL */
     void *ctx;

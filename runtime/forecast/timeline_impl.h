@@ -54,6 +54,12 @@ double dt_clock_work(struct dt_clock *clock, enum dt_resource on, double after,
 void dt_clock_compute(struct dt_clock *clock, double seconds);
 void dt_clock_wait(struct dt_clock *clock, double until);
 
+/* Work on a resource that the stream waits for before it goes on. Returns its
+ * end.
+ */
+double dt_clock_on_stream(struct dt_clock *clock, enum dt_resource on,
+                          double seconds);
+
 /* Starts to gather the weights of unit u from the ranks of `inner`, or to bring
  * new ones to all that keep them (gather_new). Returns when they are there.
  */

@@ -28,6 +28,14 @@ void dt_clock_wait(struct dt_clock *clock, double until)
     clock->free[DT_ON_DEVICE] = later(clock->free[DT_ON_DEVICE], until);
 }
 
+double dt_clock_on_stream(struct dt_clock *clock, enum dt_resource on,
+                          double seconds)
+{
+    double end = dt_clock_work(clock, on, clock->free[DT_ON_DEVICE], seconds);
+    dt_clock_wait(clock, end);
+    return end;
+}
+
 /* One collective, behind those before it. It follows the stream. */
 static double move(struct dt_clock *clock, const struct dt_traffic_cost *cost,
                    double after, const struct dt_timeline_move *what)

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timeline_update.c - norm and AdamW on the virtual clock, wherever the state
+/*
+ * timeline_update.c - norm and AdamW on the virtual clock, wherever the state
  * of the optimizer is
+ *
+ * Follows parallel/update.c, piece by piece.
  */
 #include "config.h"
 
 #include "forecast/timeline_impl.h"
 
-/* Bytes of an element: what AdamW reads and writes on the device without and
- * with rounded weights; master, m and v on their way, each way; what AdamW on
- * the host takes of its memory, with the copies of gradients and weights.
+/* Bytes of an element: what AdamW reads and writes without rounded weights; a
+ * gradient; what AdamW of a node takes of its memory beside a GPU, with the
+ * copies of gradients and weights.
  */
-enum { ADAMW = 28, STATE = 12, ON_HOST = 36, GRADIENT = 4 };
+enum { ADAMW = 28, GRADIENT = 4, ON_HOST = 36 };
 
-enum { DEVICE_TILES = 2, HOST_TILES = 3 };
+enum { MOST_BUFFERS = 64 };
 
-/* What happens to one tile after the other. */
+/* Tiles that are moved, one after the other. */
 struct tiles {
-    double down[DEVICE_TILES], written[HOST_TILES];
-    size_t count;
+    double written[MOST_BUFFERS]; /* when a buffer of the drive is free */
+    size_t buffers, count;
 };
 
 static double memory_seconds(const struct dt_clock *clock, double bytes)
@@ -28,6 +31,16 @@ static double memory_seconds(const struct dt_clock *clock, double bytes)
 static double weight_bytes(const struct dt_clock *clock)
 {
     return (double)dt_dtype_bytes(clock->options->parallel->compute);
+}
+
+/* Master, m and v; without a master if the model computes with it. */
+static double state_bytes(const struct dt_clock *clock)
+{
+    const struct dt_parallel_options *parallel = clock->options->parallel;
+    bool master =
+        parallel->compute != DT_F32 ||
+        (!clock->whole.weights && parallel->offload.weights != DT_TIER_DEVICE);
+    return master ? 12 : 8;
 }
 
 /* Elements of unit u that this rank updates. */
@@ -46,16 +59,16 @@ static void take_norm(struct dt_clock *clock)
         dt_clock_wait(clock, dt_clock_scalars(clock));
 }
 
-static double update_on_device(struct dt_clock *clock, size_t u)
+static void update_on_device(struct dt_clock *clock, double elements)
 {
     bool mixed = clock->options->parallel->compute != DT_F32;
     double bytes = ADAMW;
     if (mixed && clock->whole.weights)
         bytes += weight_bytes(clock);
-    dt_clock_compute(clock,
-                     memory_seconds(clock, own_elements(clock, u) * bytes));
-    return clock->free[DT_ON_DEVICE];
+    dt_clock_compute(clock, memory_seconds(clock, elements * bytes));
 }
+
+/* --- tiles --- */
 
 /* Seconds of a resource that the ranks of a node share. */
 static double shared_seconds(const struct dt_clock *clock, enum dt_rate rate,
@@ -64,101 +77,100 @@ static double shared_seconds(const struct dt_clock *clock, enum dt_rate rate,
     return bytes * clock->options->node_size / clock->options->rates->of[rate];
 }
 
-static double larger(double a, double b)
+static bool is_on_drive(const struct dt_clock *clock)
 {
-    return a > b ? a : b;
+    return clock->options->parallel->offload.state == DT_TIER_FILE;
 }
 
-/* State on its way: PCIe in one direction, host memory in both at once. */
-static double way_seconds(const struct dt_clock *clock, enum dt_rate pcie,
-                          double elements)
+/* A tile is read ahead as soon as there is a buffer for it. */
+static void read_tile(struct dt_clock *clock, const struct tiles *tiles,
+                      double bytes)
 {
-    double way = elements * STATE / clock->options->rates->of[pcie];
-    return larger(
-        way, shared_seconds(clock, DT_RATE_HOST_MEMORY, 2 * STATE * elements));
-}
-
-static double read_tile(struct dt_clock *clock, const struct tiles *tiles,
-                        double elements)
-{
-    double bytes = STATE * elements;
-    if (!clock->options->state_on_drive)
-        return 0;
+    if (!is_on_drive(clock))
+        return;
     clock->total.drive_read += bytes * clock->options->node_size;
-    return dt_clock_work(clock, DT_ON_DRIVE_READ,
-                         larger(clock->free[DT_ON_DEVICE],
-                                tiles->written[tiles->count % HOST_TILES]),
-                         shared_seconds(clock, DT_RATE_DRIVE_READ, bytes));
+    dt_clock_wait(
+        clock, dt_clock_work(clock, DT_ON_DRIVE_READ,
+                             tiles->written[tiles->count % tiles->buffers],
+                             shared_seconds(clock, DT_RATE_DRIVE_READ, bytes)));
 }
 
 static void write_tile(struct dt_clock *clock, struct tiles *tiles,
-                       double elements, double after)
+                       double bytes)
 {
-    double bytes = STATE * elements;
-    if (!clock->options->state_on_drive)
+    if (!is_on_drive(clock))
         return;
     clock->total.drive_written += bytes * clock->options->node_size;
-    tiles->written[tiles->count % HOST_TILES] =
-        dt_clock_work(clock, DT_ON_DRIVE_WRITE, after,
+    tiles->written[tiles->count % tiles->buffers] =
+        dt_clock_work(clock, DT_ON_DRIVE_WRITE, clock->free[DT_ON_DEVICE],
                       shared_seconds(clock, DT_RATE_DRIVE_WRITE, bytes));
 }
 
-/* Up, the update, which is short beside it, and down again. */
-static double stream_tile(struct dt_clock *clock, struct tiles *tiles,
-                          double elements)
+/* State up, the update, and state down again. */
+static void stream_tile(struct dt_clock *clock, double elements, double bytes)
 {
-    double *down = &tiles->down[tiles->count % DEVICE_TILES];
-    double after = larger(read_tile(clock, tiles, elements),
-                          larger(*down, clock->free[DT_ON_DEVICE]));
-    double up = dt_clock_work(clock, DT_ON_PCIE_UP, after,
-                              way_seconds(clock, DT_RATE_PCIE_UP, elements));
-    *down = dt_clock_work(clock, DT_ON_PCIE_DOWN, up,
-                          way_seconds(clock, DT_RATE_PCIE_DOWN, elements));
-    write_tile(clock, tiles, elements, *down);
-    tiles->count++;
-    return up;
+    const double *of = clock->options->rates->of;
+    dt_clock_on_stream(clock, DT_ON_PCIE_UP, bytes / of[DT_RATE_PCIE_UP]);
+    update_on_device(clock, elements);
+    dt_clock_on_stream(clock, DT_ON_PCIE_DOWN, bytes / of[DT_RATE_PCIE_DOWN]);
 }
 
 /* Gradients down, the update by the CPUs of the node, weights up. */
-static double host_tile(struct dt_clock *clock, struct tiles *tiles,
-                        double elements)
+static void host_tile(struct dt_clock *clock, double elements)
 {
     const double *of = clock->options->rates->of;
-    double read = read_tile(clock, tiles, elements);
-    double down =
-        dt_clock_work(clock, DT_ON_PCIE_DOWN, clock->free[DT_ON_DEVICE],
-                      elements * GRADIENT / of[DT_RATE_PCIE_DOWN]);
-    double updated = dt_clock_work(
-        clock, DT_ON_HOST, larger(read, down),
+    dt_clock_on_stream(clock, DT_ON_PCIE_DOWN,
+                       elements * GRADIENT / of[DT_RATE_PCIE_DOWN]);
+    dt_clock_on_stream(
+        clock, DT_ON_HOST,
         shared_seconds(clock, DT_RATE_HOST_MEMORY, ON_HOST * elements));
-    write_tile(clock, tiles, elements, updated);
-    tiles->count++;
-    return dt_clock_work(clock, DT_ON_PCIE_UP, updated,
-                         elements * weight_bytes(clock) / of[DT_RATE_PCIE_UP]);
+    dt_clock_on_stream(clock, DT_ON_PCIE_UP,
+                       elements * weight_bytes(clock) / of[DT_RATE_PCIE_UP]);
 }
 
-/* Returns when the last tile of unit u is updated. */
-static double update_in_tiles(struct dt_clock *clock, struct tiles *tiles,
-                              size_t u)
+static void update_tile(struct dt_clock *clock, struct tiles *tiles,
+                        double elements)
 {
-    double left = own_elements(clock, u), done = 0;
-    double tile = (double)clock->options->tile;
-    bool stream = clock->options->state == DT_STATE_STREAMED;
-    for (; left > 0; left -= tile) {
-        double elements = left < tile ? left : tile;
-        done = stream ? stream_tile(clock, tiles, elements)
-                      : host_tile(clock, tiles, elements);
+    double bytes = elements * state_bytes(clock);
+    read_tile(clock, tiles, bytes);
+    switch (clock->options->parallel->offload.compute) {
+    case DT_OFFLOAD_IN_PLACE:
+        update_on_device(clock, elements);
+        break;
+    case DT_OFFLOAD_STREAM:
+        stream_tile(clock, elements, bytes);
+        break;
+    case DT_OFFLOAD_HOST:
+        host_tile(clock, elements);
+        break;
     }
-    return done;
+    write_tile(clock, tiles, bytes);
+    tiles->count++;
 }
 
-/* What dt_parallel_publish does, and hybrid sharding between nodes. */
+/* What stays on the device comes first. */
+static void update_unit(struct dt_clock *clock, struct tiles *tiles,
+                        double *kept, size_t u)
+{
+    double left = own_elements(clock, u);
+    double tile = (double)clock->options->parallel->offload.tile;
+    double here = left < *kept ? left : *kept;
+    update_on_device(clock, here);
+    *kept -= here;
+    for (left -= here; left > 0; left -= tile)
+        update_tile(clock, tiles, left < tile ? left : tile);
+}
+
+/* --- a step --- */
+
+/* What dt_weights_publish does, and hybrid sharding between nodes. */
 static void publish(struct dt_clock *clock, size_t u)
 {
     bool in_slots = !clock->whole.weights;
+    clock->updated[u] = clock->free[DT_ON_DEVICE];
     if (clock->whole.optimizer || (in_slots && !clock->hybrid))
         return;
-    double ready = dt_clock_gather_new(clock, u, clock->updated[u]);
+    double ready = dt_clock_gather_new(clock, u, 0);
     if (in_slots) {
         clock->updated[u] = ready;
     } else {
@@ -167,14 +179,28 @@ static void publish(struct dt_clock *clock, size_t u)
     }
 }
 
+/* Elements of a rank whose state stays on the device. */
+static double kept_elements(const struct dt_clock *clock)
+{
+    const struct dt_offload *offload = &clock->options->parallel->offload;
+    double all = (double)clock->layout->count;
+    if (offload->state == DT_TIER_DEVICE)
+        return all;
+    return (1 - offload->ratio) * all / clock->options->world;
+}
+
 void dt_clock_update(struct dt_clock *clock)
 {
-    struct tiles tiles = {.count = 0};
+    size_t buffers = clock->options->parallel->offload.buffers;
+    struct tiles tiles = {.buffers = buffers < 1              ? 1
+                                     : buffers > MOST_BUFFERS ? MOST_BUFFERS
+                                                              : buffers};
+    double kept = kept_elements(clock);
     take_norm(clock);
+    for (size_t i = 0; i < tiles.buffers; i++)
+        tiles.written[i] = clock->free[DT_ON_DEVICE];
     for (size_t u = 0; u < clock->layout->unit_count; u++) {
-        clock->updated[u] = clock->options->state == DT_STATE_ON_DEVICE
-                                ? update_on_device(clock, u)
-                                : update_in_tiles(clock, &tiles, u);
+        update_unit(clock, &tiles, &kept, u);
         publish(clock, u);
     }
 }

@@ -49,7 +49,7 @@ planned() {
         function mb(bytes) { return sprintf("%.1f MB", bytes / 1e6) }
         /"taken"/ { taken = /true/ }
         taken && /"(weights|master|gradients|optimizer|activations)":/ ||
-            taken && /"(batches|total)":/ {
+            taken && /"(tiles|batches|total|nvme)":/ {
             gsub(/[",:]/, "")
             bytes[$1] = $2
         }
@@ -57,9 +57,11 @@ planned() {
             print "memory of a rank: weights " \
                 mb(bytes["weights"] + bytes["master"]) ", gradients " \
                 mb(bytes["gradients"]) ", optimizer " \
-                mb(bytes["optimizer"]) ", activations " \
+                mb(bytes["optimizer"] + bytes["tiles"]) ", activations " \
                 mb(bytes["activations"]) ", batches " \
                 mb(bytes["batches"]) ": " mb(bytes["total"])
+            if (bytes["nvme"] > 0)
+                print "; offloaded to files: " mb(bytes["nvme"])
         }'
 }
 
@@ -79,6 +81,24 @@ planned() {
             [[ $output == *"plan: $line of "* ]]
             [[ $precision == fp32 ]] && precision=bf16 || precision=fp32
         done
+    done
+}
+
+@test "bytes are those of a run whose optimizer is on a drive" {
+    local line files strategy
+    dd if=/dev/zero of=probe bs=4096 count=1 oflag=direct 2>/dev/null ||
+        skip "no direct I/O in $WORK"
+    grep -q '^#define HAVE_URING' "$DT_BUILDDIR/config.h" ||
+        skip "built without liburing"
+    for strategy in zero1 zero3; do
+        config drive "$SMALL" "distributed: {strategy: $strategy,
+  offload_optimizer: {device: nvme, path: $WORK, tile_size: 65536}}"
+        { read -r line && read -r files; } < <(planned drive --nodes 2)
+        run dt_srun -N2 --disttrain=drive.yaml
+        echo "$line$files"
+        echo "$output"
+        ((status == 0))
+        [[ $output == *"plan: $line of "*"$files"* ]]
     done
 }
 

@@ -140,7 +140,8 @@ static const char *string(const json_t *object, const char *key)
 static void assert_sums_up(const json_t *one)
 {
     static const char *const parts[] = {"weights",   "master",      "gradients",
-                                        "optimizer", "activations", "batches"};
+                                        "optimizer", "activations", "batches",
+                                        "tiles"};
     const json_t *bytes = json_object_get(one, "bytes");
     const json_t *seconds = json_object_get(one, "seconds");
     const json_t *busy = json_object_get(seconds, "busy");
@@ -164,7 +165,7 @@ static void json_has_all_numbers_and_they_add_up(void **state)
     assert_true(number(all, "parameters") == 842624);
     assert_true(json_is_null(json_object_get(all, "memory_for_rank")));
     const json_t *list = json_object_get(all, "candidates");
-    assert_int_equal(json_array_size(list), 4);
+    assert_int_equal(json_array_size(list), 5); /* and a drive */
     double all_of_it = 0;
     for (size_t i = 0; i < 4; i++) {
         const json_t *one = json_array_get(list, i);
@@ -204,18 +205,18 @@ static void launch_gives_the_size_unless_an_option_does(void **state)
                                 "more than 1000000 ranks\n");
 }
 
-static void a_world_of_one_has_one_row(void **state)
+static void a_world_of_one_has_no_other_strategies(void **state)
 {
     (void)state;
     write_file("t.yaml", SMALL);
     json_t *all = plan_json("--json t.yaml");
     const json_t *list = json_object_get(all, "candidates");
-    assert_int_equal(json_array_size(list), 1);
+    assert_int_equal(json_array_size(list), 2); /* and a drive */
     assert_string_equal(string(json_array_get(list, 0), "strategy"), "ddp");
     json_decref(all);
     write_file("t.yaml", SMALL "distributed.strategy: zero3\n");
     assert_int_equal(plan("t.yaml"), 0);
-    assert_non_null(strstr(out, "\nzero3 "));
+    assert_non_null(strstr(out, "\nzero3     none "));
     assert_null(strstr(out, "\nddp "));
 }
 
@@ -263,6 +264,54 @@ static void seventy_billion_parameters_need_no_gpu(void **state)
     assert_non_null(strstr(errors, "/model/config.json: cannot open: No such "
                                    "file or directory\n"));
     rmdir("model");
+}
+
+/* 12 bytes an element of a rank's parts go to host memory, or to a file. */
+static void offload_is_planned_with_what_it_moves(void **state)
+{
+    (void)state;
+    write_file("t.yaml",
+               SMALL "precision.compute: bf16\n"
+                     "distributed.offload_optimizer.compute: device\n");
+    json_t *all = plan_json("--json --nodes 2 --gpu-memory 80 t.yaml");
+    const json_t *list = json_object_get(all, "candidates");
+    assert_int_equal(json_array_size(list), 8);
+    const json_t *plain = json_array_get(list, 3);
+    const json_t *cpu = json_array_get(list, 5);
+    const json_t *nvme = json_array_get(list, 7);
+    assert_string_equal(string(plain, "offload_optimizer"), "none");
+    assert_string_equal(string(cpu, "offload_optimizer"), "cpu");
+    assert_string_equal(string(nvme, "offload_optimizer"), "nvme");
+    const json_t *bytes = json_object_get(plain, "bytes");
+    double state_bytes = number(bytes, "master") + number(bytes, "optimizer");
+    assert_true(number(bytes, "host") == 0);
+    bytes = json_object_get(cpu, "bytes");
+    assert_true(number(bytes, "optimizer") == 0);
+    assert_true(number(bytes, "host") >= state_bytes);
+    bytes = json_object_get(nvme, "bytes");
+    assert_true(number(bytes, "nvme") >= state_bytes);
+    assert_true(number(json_object_get(nvme, "drive_bytes"), "read_by_node") ==
+                state_bytes);
+    assert_sums_up(cpu);
+    assert_sums_up(nvme);
+    json_decref(all);
+
+    write_file("t.yaml", SMALL
+               "distributed: {strategy: zero3, offload_optimizer: {device: "
+               "cpu}}\nlaunch.mem: 1M\n");
+    assert_int_equal(plan("--ntasks-per-node 2 --gpu-memory 80 t.yaml"),
+                     EX_CONFIG);
+    assert_null(strstr(out, "\nddp "));
+    assert_non_null(strstr(out, " of a node too much  <- the file\n"));
+    assert_non_null(strstr(errors, "of host memory on each node, and "
+                                   "launch.mem is 1.05 MB\n"));
+    write_file("rates", "device: cuda\nmemory: 1000 GB/s\nnode: 1 GB/s\n"
+                        "blocks_bf16: 1 TFLOP/s\n");
+    assert_int_equal(plan("--ntasks-per-node 2 --gpu-memory 80 --rates rates "
+                          "t.yaml"),
+                     EX_DATAERR);
+    assert_non_null(strstr(errors, "rates has no rate 'pcie_up'"));
+    unlink("rates");
 }
 
 static void what_the_file_says_is_planned_even_if_it_does_not_fit(void **state)
@@ -420,8 +469,9 @@ int main(void)
         cmocka_unit_test(the_table_is_that_of_the_manual),
         cmocka_unit_test(json_has_all_numbers_and_they_add_up),
         cmocka_unit_test(launch_gives_the_size_unless_an_option_does),
-        cmocka_unit_test(a_world_of_one_has_one_row),
+        cmocka_unit_test(a_world_of_one_has_no_other_strategies),
         cmocka_unit_test(seventy_billion_parameters_need_no_gpu),
+        cmocka_unit_test(offload_is_planned_with_what_it_moves),
         cmocka_unit_test(what_the_file_says_is_planned_even_if_it_does_not_fit),
         cmocka_unit_test(mistakes_of_the_file_are_found),
         cmocka_unit_test(every_mistake_in_rates_has_its_place),
