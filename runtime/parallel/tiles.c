@@ -317,8 +317,8 @@ int dt_tiles_close(struct dt_tiles *tiles, struct dt_error *err)
 
 /* --- any range of an array --- */
 
-/* Elements [first, first + count) of an array up to the end of a tile, in host
- * memory, to be read or changed. All of it will be, if they are `whole` tiles.
+/* The first of elements [first, first + count) of an array that are in one
+ * tile, in host memory, to be read, or to be overwritten if `change`.
  */
 static int find_range(struct dt_tiles *tiles, size_t array, size_t first,
                       size_t count, bool change, struct dt_view *view,
@@ -369,7 +369,7 @@ int dt_tiles_put(struct dt_tiles *tiles, size_t array, size_t first,
                  view_bytes(view), err) < 0)
             return -1;
     }
-    /* before a buffer is written or read by the host */
+    /* the drive, and the host, read buffers without the stream */
     return tiles->exec.device->stream_wait(tiles->exec.stream, err);
 }
 

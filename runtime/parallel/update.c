@@ -69,7 +69,6 @@ static size_t unit_end(const struct dt_parallel *p, size_t u)
 static struct dt_view piece_of(const struct dt_parallel *p, enum dt_owned kind)
 {
     const struct dt_walk *w = &p->walk;
-    const struct dt_unit *unit = &p->layout->units[w->u];
     const size_t count = w->end - w->at;
     if (p->kept.state == DT_WHOLE)
         return dt_view_slice(p->kinds[kind], w->at, count);
@@ -78,7 +77,7 @@ static struct dt_view piece_of(const struct dt_parallel *p, enum dt_owned kind)
                              w->at - dt_part_first(p, w->u), count);
     if (w->at < p->resident)
         return dt_view_slice(p->kinds[kind], w->at, count);
-    assert(unit->count > 0 && w->state_open);
+    assert(w->state_open);
     return dt_view_slice(w->state[kind - p->first_tiled], w->at % p->tile,
                          count);
 }
