@@ -28,7 +28,6 @@
 /* Of the last count, the parts are reduced in several segments. */
 static const int sizes[] = {17, 24, 32};
 static const size_t counts[] = {1, 5, 40, 1000, 70001, 2100001};
-
 enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 /* The last count takes long, so the smallest world does it for all. */
@@ -43,9 +42,7 @@ static struct dt_comm *join(const struct dt_comm_world *world)
                                             .timeout_ms = PATIENCE_MS};
     struct dt_error err = {0};
     struct dt_comm *comm = dt_comm_create("gloo", world, &options, &err);
-    if (!comm)
-        fprintf(stderr, "# %s\n", err.text);
-    return comm;
+    return comm ? comm : (fprintf(stderr, "# %s\n", err.text), NULL);
 }
 
 /* --- results --- */

@@ -224,6 +224,7 @@ static void auto_is_a_node_if_that_fits(void **state)
     struct dt_error err;
     (void)state;
     run.conf = *conf;
+    run.algo = dt_algo_of(conf);
     run.layout = dt_model_layout(&run.model_config, 4, &err);
     assert_non_null(run.layout);
     run.conf.distributed.shard_group = DT_CONF_GROUP_NODE;
