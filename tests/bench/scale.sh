@@ -9,7 +9,7 @@
 # to nothing is measured but what grows with ranks. For each number of ranks:
 #
 #   start   from srun to the end of the first step
-#   step    from one step to the next, by when srun prints them
+#   step    mean of the steps after the second, by the run's own clock
 #   lost    from SIGKILL of one rank in a stream of reductions to the last of
 #           the others naming it
 #
@@ -40,22 +40,21 @@ times() {
     done
 }
 
-# train RANKS: prints "start RANKS S", and "step RANKS MS" for each step but the
-# first two.
+# train RANKS: prints "start RANKS S" and "step RANKS MS".
 train() {
     local start=${EPOCHREALTIME/./}
     on "$1" --disttrain="$work/c.yaml" 2>&1 | times >"$work/log" || true
     grep -q " done: $steps steps" "$work/log" ||
-        die "$1 ranks did not train: $(tail -n 20 "$work/log")"
+        die "$1 ranks did not train: $(grep disttrain: "$work/log")"
     awk -v ranks="$1" -v start="$start" '
-        $2 == "step" && ++count == 1 {
-            printf "start %d %.3f\n", ranks, ($1 - start) / 1e6
-        }
         $2 == "step" {
-            if (count > 2)
-                printf "step %d %.2f\n", ranks, ($1 - last) / 1e3
-            last = $1
+            printf "start %d %.3f\n", ranks, ($1 - start) / 1e6
+            exit
         }' "$work/log"
+    sed -n 's/.*"time": \([0-9.]*\).*/\1/p' "$work/out/logs/metrics.jsonl" |
+        awk -v ranks="$1" '{ at[NR] = $1 }
+            END { printf "step %d %.2f\n", ranks,
+                (at[NR] - at[2]) / (NR - 2) * 1e3 }'
 }
 
 # lose RANKS: prints "lost RANKS S".
