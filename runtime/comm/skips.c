@@ -137,7 +137,7 @@ static int scatter_sums(const struct skips *x, const struct blocks *b, char *in,
 
 /* --- reductions --- */
 
-/* A part of every rank's part, which is reduced at once: `width` elements of
+/* A part of every rank's part, which travels at once: `width` elements of
  * each, where a part that is one element shorter is filled up.
  */
 struct segment {
@@ -223,8 +223,12 @@ static int reduce_segment(const struct skips *x, const struct segment *g,
     return 0;
 }
 
-int dt_skips_reduce(struct dt_messages *m, const struct dt_op *op,
-                    struct dt_error *err)
+/* Runs `run` on one segment after the other. */
+static int each_segment(struct dt_messages *m, const struct dt_op *op,
+                        int (*run)(const struct skips *x,
+                                   const struct segment *g,
+                                   struct dt_error *err),
+                        struct dt_error *err)
 {
     const struct skips x = skips_of(m, op);
     size_t size = (size_t)x.size, longest = (op->view.count + size - 1) / size;
@@ -243,10 +247,16 @@ int dt_skips_reduce(struct dt_messages *m, const struct dt_op *op,
         g.sums = (struct blocks){workspace, size * g.width, sizeof(float)};
         g.half = (struct blocks){g.in + in * sizeof(float), size * g.width,
                                  sizeof(uint16_t)};
-        if (reduce_segment(&x, &g, err) < 0)
+        if (run(&x, &g, err) < 0)
             return -1;
     }
     return 0;
+}
+
+int dt_skips_reduce(struct dt_messages *m, const struct dt_op *op,
+                    struct dt_error *err)
+{
+    return each_segment(m, op, reduce_segment, err);
 }
 
 int dt_skips_reduce_scalars(struct dt_messages *m, const struct dt_op *op,
@@ -278,10 +288,26 @@ static struct blocks blocks_of_view(const struct dt_op *op)
                            dt_dtype_bytes(op->view.dtype)};
 }
 
+/* Of fp32 that has the bits of bf16, and travels so. */
+static int gather_segment(const struct skips *x, const struct segment *g,
+                          struct dt_error *err)
+{
+    struct dt_view own = in_view(x, g, x->rank);
+    dt_reduce_narrow(half_of(g, x->rank), dt_view_data(own), own.count);
+    if (gather(x, &g->half, g->number, err) < 0)
+        return -1;
+    for (int q = 0; q < x->size; q++)
+        if (q != x->rank)
+            give_result(x, g, q);
+    return 0;
+}
+
 int dt_skips_all_gather(struct dt_messages *m, const struct dt_op *op,
                         struct dt_error *err)
 {
     const struct skips x = skips_of(m, op);
+    if (op->wire != op->view.dtype)
+        return each_segment(m, op, gather_segment, err);
     const struct blocks all = blocks_of_view(op);
     return gather(&x, &all, 0, err);
 }

@@ -39,7 +39,10 @@ EXTRA_DIST += $(comm_simt)
 if HAVE_GLOO
 check_PROGRAMS += tests/comm/test_faults
 tests_comm_test_faults_SOURCES = tests/comm/test_faults.c $(comm_scene)
-check_PROGRAMS += tests/comm/test_large tests/comm/test_links
+check_PROGRAMS += tests/comm/test_large tests/comm/test_large_faults \
+	tests/comm/test_links
 tests_comm_test_large_SOURCES = tests/comm/test_large.c $(comm_scene)
+tests_comm_test_large_faults_SOURCES = tests/comm/test_large_faults.c \
+	$(comm_scene)
 TESTS += $(comm_simt)
 endif
