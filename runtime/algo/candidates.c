@@ -112,8 +112,6 @@ static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
         .micro_batches = run->A,
         .world = run->world,
         .node_size = c->size.ranks,
-        .shard_size = parallel.hybrid ? parallel.group : run->world,
-        .two_level = parallel.group > 0,
         .rings = c->size.gpu,
     };
     if (dt_timeline_make(&timeline, &one->step, err) < 0)

@@ -31,10 +31,15 @@ static size_t last_unit(const struct dt_clock *clock)
 
 /* --- weights --- */
 
+static bool keeps_weights(const struct dt_clock *clock)
+{
+    return clock->kept.weights == DT_WHOLE;
+}
+
 static struct dt_timeline_place *place_of(struct dt_clock *clock, size_t u)
 {
     return &clock
-                ->places[clock->whole.weights ? u : clock->weights_slots.of[u]];
+                ->places[keeps_weights(clock) ? u : clock->weights_slots.of[u]];
 }
 
 static void take_weights(struct dt_clock *clock, size_t u)
@@ -42,7 +47,7 @@ static void take_weights(struct dt_clock *clock, size_t u)
     struct dt_timeline_place *place = place_of(clock, u);
     if (place->on_the_way)
         dt_clock_wait(clock, place->ready);
-    else if (clock->whole.weights)
+    else if (keeps_weights(clock))
         dt_clock_wait(clock, clock->updated[u]);
     place->on_the_way = false;
 }
@@ -52,10 +57,10 @@ static void fill_own_part(struct dt_clock *clock, size_t u)
 {
     const struct dt_parallel_options *parallel = clock->options->parallel;
     const double *of = clock->options->rates->of;
-    double elements = (double)clock->layout->units[u].count / clock->parts;
+    double elements = (double)clock->layout->units[u].count * clock->own;
     double bytes = (double)dt_dtype_bytes(parallel->compute);
     bool device = parallel->offload.weights == DT_TIER_DEVICE;
-    bool master = !clock->hybrid && parallel->offload.state == DT_TIER_DEVICE;
+    bool master = parallel->offload.state == DT_TIER_DEVICE;
     if (parallel->offload.weights == DT_TIER_FILE)
         dt_clock_wait(
             clock, dt_clock_work(clock, DT_ON_DRIVE_READ, clock->earlier,
@@ -70,10 +75,32 @@ static void fill_own_part(struct dt_clock *clock, size_t u)
                                     of[DT_RATE_MEMORY]);
 }
 
+/* A share of a group's weights is brought together once a step. */
+static void fetch_share(struct dt_clock *clock, size_t u)
+{
+    struct dt_timeline_place *place = &clock->shares[u];
+    if (clock->kept.weights != DT_SHARE || place->version == clock->version)
+        return;
+    place->version = clock->version;
+    place->ready = dt_clock_gather_share(clock, u, 0);
+}
+
+/* The slot of unit u from shares. */
+static double gather_shares(struct dt_clock *clock, size_t u)
+{
+    double bytes = (double)clock->layout->units[u].count * clock->share *
+                   (double)dt_dtype_bytes(clock->options->parallel->compute);
+    fetch_share(clock, u);
+    dt_clock_wait(clock, clock->shares[u].ready);
+    dt_clock_compute(clock,
+                     2 * bytes / clock->options->rates->of[DT_RATE_MEMORY]);
+    return dt_clock_gather_group(clock, u, 0);
+}
+
 static void fill_slot(struct dt_clock *clock, size_t u)
 {
     struct dt_timeline_place *place = place_of(clock, u);
-    if (clock->whole.weights ||
+    if (keeps_weights(clock) ||
         (place->unit == u && place->version == clock->version))
         return;
     if (place->on_the_way)
@@ -81,11 +108,12 @@ static void fill_slot(struct dt_clock *clock, size_t u)
     place->unit = u;
     place->version = clock->version;
     place->on_the_way = true;
-    double after = clock->updated[u];
+    if (clock->kept.weights == DT_SHARE) {
+        place->ready = gather_shares(clock, u);
+        return;
+    }
     fill_own_part(clock, u);
-    bool outer = clock->outer.size > 1 && !clock->hybrid;
-    place->ready = outer ? dt_clock_gather_new(clock, u, after)
-                         : dt_clock_gather(clock, u, after);
+    place->ready = dt_clock_gather(clock, u, clock->updated[u]);
 }
 
 static bool uses_embedding(const struct dt_clock *clock, size_t u)
@@ -102,7 +130,7 @@ static void need_weights(struct dt_clock *clock, size_t u)
 
 static void prefetch_weights(struct dt_clock *clock, size_t u, size_t next)
 {
-    if (!clock->whole.weights && place_of(clock, u) != place_of(clock, next))
+    if (!keeps_weights(clock) && place_of(clock, u) != place_of(clock, next))
         need_weights(clock, next);
 }
 
@@ -115,8 +143,13 @@ static void wait_weights(struct dt_clock *clock, size_t u)
 
 static void forward(struct dt_clock *clock, size_t u)
 {
+    size_t last = last_unit(clock);
     need_weights(clock, u);
-    if (u < last_unit(clock))
+    if (u < last)
+        fetch_share(clock, u + 1);
+    if (u + 1 < last)
+        fetch_share(clock, u + 2);
+    if (u < last)
         prefetch_weights(clock, u, u + 1);
     wait_weights(clock, u);
     clock->earlier = clock->free[DT_ON_DEVICE];
@@ -125,22 +158,34 @@ static void forward(struct dt_clock *clock, size_t u)
 
 /* --- gradients --- */
 
-/* The sum in a slot goes to the gradients of this rank's part. */
+/* The sums of a group go over groups; in ddp all come together. */
+static void end_sums(struct dt_clock *clock, size_t u)
+{
+    size_t count = clock->layout->units[u].count;
+    clock->reduced = dt_clock_sum_across(clock, count);
+    if (clock->kept.state == DT_WHOLE)
+        clock->reduced = dt_clock_gather_sums(clock, count);
+}
+
+/* The sum in a slot goes to the gradients that this rank keeps. */
 static void take_sum(struct dt_clock *clock, struct dt_timeline_sum *sum)
 {
-    double elements =
-        (double)clock->layout->units[sum->unit].count / clock->parts;
+    bool own = clock->kept.grads == DT_OWN;
+    double elements = (double)clock->layout->units[sum->unit].count *
+                      (own ? clock->own : clock->share);
     if (!sum->open)
         return;
     sum->open = false;
     dt_clock_wait(clock, sum->ready);
     dt_clock_compute(clock, elements * (sum->first ? 2 : 3) * sizeof(float) /
                                 clock->options->rates->of[DT_RATE_MEMORY]);
+    if (sum->final && !own)
+        end_sums(clock, sum->unit);
 }
 
 static void prepare_grads(struct dt_clock *clock, size_t u)
 {
-    if (!clock->whole.gradients)
+    if (clock->kept.grads_pass_slots)
         take_sum(clock, &clock->sums[clock->grads_slots.of[u]]);
 }
 
@@ -175,15 +220,19 @@ static void add_to_bucket(struct dt_clock *clock, size_t u)
 static void ready(struct dt_clock *clock, size_t u)
 {
     size_t count = clock->layout->units[u].count;
-    if (!clock->whole.gradients) {
+    if (clock->kept.grads_pass_slots) {
         struct dt_timeline_sum *sum = &clock->sums[clock->grads_slots.of[u]];
-        *sum = (struct dt_timeline_sum){
-            .unit = u, .open = true, .first = clock->first};
-        sum->ready = dt_clock_scatter(clock, count, clock->final);
-    } else if (clock->final && clock->whole.optimizer) {
+        *sum = (struct dt_timeline_sum){.unit = u,
+                                        .open = true,
+                                        .first = clock->first,
+                                        .final = clock->final};
+        sum->ready = clock->kept.grads == DT_OWN
+                         ? dt_clock_sum_own(clock, count)
+                         : dt_clock_sum_share(clock, count);
+    } else if (clock->final && clock->kept.state == DT_WHOLE) {
         add_to_bucket(clock, u);
     } else if (clock->final) {
-        clock->reduced = dt_clock_scatter(clock, count, true);
+        clock->reduced = dt_clock_sum_own(clock, count);
     }
 }
 
@@ -220,33 +269,31 @@ static int begin(struct dt_clock *clock, struct dt_error *err)
 {
     const struct dt_timeline_options *options = clock->options;
     const struct dt_layout *layout = options->layout;
-    const struct dt_kept kept = dt_kept_of(options->parallel, options->world);
+    int world = options->world, size = options->parallel->group;
     size_t units = layout->unit_count;
+    if (size == 0)
+        size = world;
     clock->layout = layout;
     clock->version = 1;
-    clock->whole.weights = kept.weights == DT_WHOLE;
-    clock->whole.gradients = !kept.grads_pass_slots;
-    clock->whole.optimizer = kept.state == DT_WHOLE;
-    clock->hybrid =
-        !clock->whole.gradients && options->shard_size < options->world;
-    int inner = clock->hybrid        ? options->shard_size
-                : options->two_level ? options->node_size
-                                     : options->world;
-    clock->inner = dt_traffic_neighbors(inner, options->node_size);
-    clock->outer = dt_traffic_rail(inner, options->world, options->node_size);
-    clock->parts = clock->hybrid ? inner : options->world;
+    clock->kept = dt_kept_of(options->parallel, world);
+    clock->group = dt_traffic_neighbors(size, options->node_size);
+    clock->across = dt_traffic_rail(size, world, options->node_size);
+    clock->share = 1.0 / size;
+    clock->own = 1.0 / world;
+    clock->shares = calloc(units, sizeof(*clock->shares));
     clock->places = calloc(units, sizeof(*clock->places));
     clock->sums = calloc(units, sizeof(*clock->sums));
     clock->updated = calloc(units, sizeof(*clock->updated));
-    if (!clock->places || !clock->sums || !clock->updated)
+    if (!clock->places || !clock->sums || !clock->updated || !clock->shares)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    if (!clock->whole.weights &&
+    if (!keeps_weights(clock) &&
         dt_slots_init(&clock->weights_slots, layout,
                       options->parallel->prefetch, err) < 0)
         return -1;
-    return clock->whole.gradients ? 0
-                                  : dt_slots_init(&clock->grads_slots, layout,
-                                                  DT_GRADS_BLOCKS, err);
+    return !clock->kept.grads_pass_slots
+               ? 0
+               : dt_slots_init(&clock->grads_slots, layout, DT_GRADS_BLOCKS,
+                               err);
 }
 
 /* What the last step added. */
@@ -279,6 +326,7 @@ int dt_timeline_make(const struct dt_timeline_options *options,
     dt_slots_fini(&clock.weights_slots);
     dt_slots_fini(&clock.grads_slots);
     free(clock.places);
+    free(clock.shares);
     free(clock.sums);
     free(clock.updated);
     return rc;

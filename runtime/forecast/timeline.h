@@ -9,9 +9,8 @@
  * the last one counts, as the gathers of a step hide behind the passes of the
  * next one.
  *
- * Ranks are alike, and nodes have the same number of them. Ranks over which
- * weights and gradients are divided may be fewer than the world (hybrid
- * sharding); the state of the optimizer is always divided over the world. What
+ * Ranks are alike, nodes have the same number of them, and groups are of
+ * neighbors. What
  * is offloaded moves on the stream, as in parallel/update.c: nothing hides it
  * but a drive's reading ahead and writing behind.
  */
@@ -54,7 +53,7 @@ struct dt_unit_seconds {
 struct dt_timeline_move {
     enum { DT_MOVE_GATHER, DT_MOVE_SCATTER, DT_MOVE_ALL, DT_MOVE_SCALARS } kind;
     size_t count; /* elements of the view */
-    bool between; /* of the same part of weights, in several nodes */
+    bool between; /* of ranks with the same place in their groups */
     double start, end;
 };
 
@@ -65,11 +64,8 @@ struct dt_timeline_options {
     const struct dt_unit_seconds *units; /* (unit_count) */
     size_t micro_batches;
     int world, node_size; /* node_size divides world */
-    int shard_size; /* divides world: ranks over which weights and gradients
-                       are divided in zero2 and zero3 */
-    bool two_level; /* sums in the node first, then between nodes */
-    bool rings;     /* NCCL: gathers and sums of fp32 go around a ring; else
-                       every rank talks to every other */
+    bool rings; /* NCCL: gathers and sums of fp32 go around a ring; else
+                   every rank talks to every other */
 
     void (*seen)(void *ctx, const struct dt_timeline_move *move); /* or NULL */
     void *ctx;

@@ -17,22 +17,21 @@ struct dt_timeline_place {
 struct dt_timeline_sum {
     size_t unit;
     double ready;
-    bool open, first;
+    bool open, first, final;
 };
 
 struct dt_clock {
     const struct dt_timeline_options *options;
     const struct dt_layout *layout;
-    struct {
-        bool weights, gradients, optimizer;
-    } whole; /* what a rank keeps whole between passes */
-    struct dt_traffic_group inner, outer; /* outer of one rank: there is none */
-    bool hybrid;
-    double parts; /* of a unit: a rank's gradients and slots have one */
+    struct dt_kept kept;
+    struct dt_traffic_group group, across; /* across of one: there is none */
+    double share, own; /* of a unit: a rank's share of its group's, and what it
+                          updates if it does not update all */
 
     struct dt_slots weights_slots, grads_slots; /* if not whole */
     struct dt_timeline_place *places; /* (unit_count) or one for each slot */
     struct dt_timeline_sum *sums;     /* one for each slot */
+    struct dt_timeline_place *shares; /* (unit_count) of a group's weights */
     double *updated; /* (unit_count) when the weights of a unit are new */
     uint64_t version;
     bool first, final; /* micro-batch */
@@ -60,15 +59,25 @@ void dt_clock_wait(struct dt_clock *clock, double until);
 double dt_clock_on_stream(struct dt_clock *clock, enum dt_resource on,
                           double seconds);
 
-/* Starts to gather the weights of unit u from the ranks of `inner`, or to bring
- * new ones to all that keep them (gather_new). Returns when they are there.
+/* Start to bring weights of unit u together, not before `after`: the share of
+ * this rank from other groups; a unit from the ranks of its group; both. Return
+ * when they are there.
  */
+double dt_clock_gather_share(struct dt_clock *clock, size_t u, double after);
+double dt_clock_gather_group(struct dt_clock *clock, size_t u, double after);
 double dt_clock_gather(struct dt_clock *clock, size_t u, double after);
-double dt_clock_gather_new(struct dt_clock *clock, size_t u, double after);
 
-/* Starts to sum `count` gradients into parts, or for all. */
-double dt_clock_scatter(struct dt_clock *clock, size_t count, bool last);
+/* Start to sum `count` gradients over the group, into shares; those shares over
+ * groups, into own parts; both; and all that, with everything brought together
+ * again. Return when they are there.
+ */
+double dt_clock_sum_share(struct dt_clock *clock, size_t count);
+double dt_clock_sum_across(struct dt_clock *clock, size_t count);
+double dt_clock_sum_own(struct dt_clock *clock, size_t count);
 double dt_clock_sum_all(struct dt_clock *clock, size_t count);
+
+/* Brings sums of `count` gradients together. Returns when they are there. */
+double dt_clock_gather_sums(struct dt_clock *clock, size_t count);
 
 /* The sum of the scalars of a step. */
 double dt_clock_scalars(struct dt_clock *clock);

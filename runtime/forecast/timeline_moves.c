@@ -36,23 +36,24 @@ double dt_clock_on_stream(struct dt_clock *clock, enum dt_resource on,
     return end;
 }
 
-/* One collective, behind those before it. It follows the stream. */
+/* One collective, behind those before it, of whatever group. It follows the
+ * stream.
+ */
 static double move(struct dt_clock *clock, const struct dt_traffic_cost *cost,
                    double after, const struct dt_timeline_move *what)
 {
     const struct dt_timeline_options *options = clock->options;
-    enum dt_resource lane = what->between ? DT_ON_NETWORK : DT_ON_NODE;
     struct dt_timeline_move done = *what;
     double start =
-        later(later(clock->free[DT_ON_DEVICE], after), clock->free[lane]);
+        later(later(clock->free[DT_ON_DEVICE], after), clock->free[DT_ON_NODE]);
     bool leaves = cost->out_of_node > 0;
     if (leaves)
         start = later(start, clock->free[DT_ON_NETWORK]);
     done.start = start;
     done.end = start + cost->seconds;
-    clock->free[lane] = done.end;
-    clock->total.busy[lane] += cost->seconds;
-    if (leaves && !what->between) {
+    clock->free[DT_ON_NODE] = done.end;
+    clock->total.busy[DT_ON_NODE] += cost->seconds;
+    if (leaves) {
         clock->free[DT_ON_NETWORK] = done.end;
         clock->total.busy[DT_ON_NETWORK] += cost->seconds;
     }
@@ -75,36 +76,46 @@ static double grads_bytes(const struct dt_clock *clock, size_t count)
            (double)dt_dtype_bytes(clock->options->parallel->wire);
 }
 
+/* A gather of `count` elements in all, of `bytes`, over groups or in one. */
+static double gather(struct dt_clock *clock, size_t count, double bytes,
+                     bool across, double after)
+{
+    const struct dt_traffic_group *group =
+        across ? &clock->across : &clock->group;
+    size_t each = across ? count / (size_t)clock->group.size : count;
+    const struct dt_timeline_move what = {
+        .kind = DT_MOVE_GATHER, .count = each, .between = across};
+    if (group->size == 1)
+        return after;
+    struct dt_traffic_cost cost = dt_traffic_cost(
+        clock->options->rates, group,
+        across ? bytes / clock->group.size : bytes, clock->options->rings);
+    return move(clock, &cost, after, &what);
+}
+
+double dt_clock_gather_share(struct dt_clock *clock, size_t u, double after)
+{
+    size_t count = clock->layout->units[u].count;
+    return gather(clock, count, weights_bytes(clock, count), true, after);
+}
+
+double dt_clock_gather_group(struct dt_clock *clock, size_t u, double after)
+{
+    size_t count = clock->layout->units[u].count;
+    return gather(clock, count, weights_bytes(clock, count), false, after);
+}
+
 double dt_clock_gather(struct dt_clock *clock, size_t u, double after)
 {
-    size_t count = clock->layout->units[u].count;
-    const struct dt_timeline_move what = {.kind = DT_MOVE_GATHER,
-                                          .count = count};
-    struct dt_traffic_cost cost =
-        dt_traffic_cost(clock->options->rates, &clock->inner,
-                        weights_bytes(clock, count), clock->options->rings);
-    return move(clock, &cost, after, &what);
+    return dt_clock_gather_group(clock, u,
+                                 dt_clock_gather_share(clock, u, after));
 }
 
-/* The part of a unit that the ranks of `inner` have, from the other nodes. */
-static double gather_between(struct dt_clock *clock, size_t count, double after)
+double dt_clock_gather_sums(struct dt_clock *clock, size_t count)
 {
-    const struct dt_timeline_move what = {
-        .kind = DT_MOVE_GATHER, .count = count, .between = true};
-    struct dt_traffic_cost cost = dt_traffic_cost(
-        clock->options->rates, &clock->outer,
-        weights_bytes(clock, count) / clock->inner.size, clock->options->rings);
-    return move(clock, &cost, after, &what);
-}
-
-double dt_clock_gather_new(struct dt_clock *clock, size_t u, double after)
-{
-    size_t count = clock->layout->units[u].count;
-    if (clock->outer.size > 1)
-        after = gather_between(clock, count, after);
-    if (clock->whole.weights || !clock->hybrid)
-        after = dt_clock_gather(clock, u, after);
-    return after;
+    double bytes = grads_bytes(clock, count);
+    double end = gather(clock, count, bytes, true, 0);
+    return gather(clock, count, bytes, false, end);
 }
 
 /* NCCL's sums of bf16 are made by the ranks that own the parts. */
@@ -113,19 +124,35 @@ static bool sums_in_rings(const struct dt_clock *clock)
     return clock->options->rings && clock->options->parallel->wire == DT_F32;
 }
 
-double dt_clock_scatter(struct dt_clock *clock, size_t count, bool last)
+static double sum(struct dt_clock *clock, size_t count, bool across)
 {
-    struct dt_timeline_move what = {.kind = DT_MOVE_SCATTER, .count = count};
-    bool ring = sums_in_rings(clock);
-    struct dt_traffic_cost cost = dt_traffic_cost(
-        clock->options->rates, &clock->inner, grads_bytes(clock, count), ring);
-    double end = move(clock, &cost, 0, &what);
-    if (clock->outer.size == 1 || (clock->hybrid && !last))
-        return end;
-    cost = dt_traffic_cost(clock->options->rates, &clock->outer,
-                           grads_bytes(clock, count) / clock->inner.size, ring);
-    what.between = true;
-    return move(clock, &cost, end, &what);
+    const struct dt_traffic_group *group =
+        across ? &clock->across : &clock->group;
+    size_t each = across ? count / (size_t)clock->group.size : count;
+    const struct dt_timeline_move what = {
+        .kind = DT_MOVE_SCATTER, .count = each, .between = across};
+    if (group->size == 1)
+        return 0;
+    struct dt_traffic_cost cost =
+        dt_traffic_cost(clock->options->rates, group, grads_bytes(clock, each),
+                        sums_in_rings(clock));
+    return move(clock, &cost, 0, &what);
+}
+
+double dt_clock_sum_share(struct dt_clock *clock, size_t count)
+{
+    return sum(clock, count, false);
+}
+
+double dt_clock_sum_across(struct dt_clock *clock, size_t count)
+{
+    return sum(clock, count, true);
+}
+
+double dt_clock_sum_own(struct dt_clock *clock, size_t count)
+{
+    double share = sum(clock, count, false);
+    return later(share, sum(clock, count, true));
 }
 
 /* Sums into parts, and a gather of these. */
@@ -149,21 +176,14 @@ static struct dt_traffic_cost both_ways(const struct dt_clock *clock,
 
 double dt_clock_sum_all(struct dt_clock *clock, size_t count)
 {
-    struct dt_timeline_move what = {.kind = DT_MOVE_ALL, .count = count};
-    double bytes = grads_bytes(clock, count);
-    struct dt_traffic_cost cost = both_ways(clock, &clock->inner, bytes);
-    if (clock->outer.size == 1)
+    const struct dt_timeline_move what = {.kind = DT_MOVE_ALL, .count = count};
+    if (clock->across.size == 1) {
+        struct dt_traffic_cost cost =
+            both_ways(clock, &clock->group, grads_bytes(clock, count));
         return move(clock, &cost, 0, &what);
-    double end = dt_clock_scatter(clock, count, true);
-    what = (struct dt_timeline_move){
-        .kind = DT_MOVE_GATHER, .count = count, .between = true};
-    cost = dt_traffic_cost(clock->options->rates, &clock->outer,
-                           bytes / clock->inner.size, clock->options->rings);
-    end = move(clock, &cost, end, &what);
-    what.between = false;
-    cost = dt_traffic_cost(clock->options->rates, &clock->inner, bytes,
-                           clock->options->rings);
-    return move(clock, &cost, end, &what);
+    }
+    dt_clock_sum_own(clock, count);
+    return dt_clock_gather_sums(clock, count);
 }
 
 double dt_clock_scalars(struct dt_clock *clock)

@@ -37,9 +37,9 @@ static double weight_bytes(const struct dt_clock *clock)
 static double state_bytes(const struct dt_clock *clock)
 {
     const struct dt_parallel_options *parallel = clock->options->parallel;
-    bool master =
-        parallel->compute != DT_F32 ||
-        (!clock->whole.weights && parallel->offload.weights != DT_TIER_DEVICE);
+    bool master = parallel->compute != DT_F32 ||
+                  (clock->kept.weights != DT_WHOLE &&
+                   parallel->offload.weights != DT_TIER_DEVICE);
     return master ? 12 : 8;
 }
 
@@ -47,7 +47,7 @@ static double state_bytes(const struct dt_clock *clock)
 static double own_elements(const struct dt_clock *clock, size_t u)
 {
     double count = (double)clock->layout->units[u].count;
-    return clock->whole.optimizer ? count : count / clock->options->world;
+    return clock->kept.state == DT_WHOLE ? count : count * clock->own;
 }
 
 /* Every rank squares only its own parts. */
@@ -63,7 +63,7 @@ static void update_on_device(struct dt_clock *clock, double elements)
 {
     bool mixed = clock->options->parallel->compute != DT_F32;
     double bytes = ADAMW;
-    if (mixed && clock->whole.weights)
+    if (mixed && clock->kept.weights != DT_OWN)
         bytes += weight_bytes(clock);
     dt_clock_compute(clock, memory_seconds(clock, elements * bytes));
 }
@@ -163,20 +163,14 @@ static void update_unit(struct dt_clock *clock, struct tiles *tiles,
 
 /* --- a step --- */
 
-/* What dt_weights_publish does, and hybrid sharding between nodes. */
+/* What dt_weights_publish does. */
 static void publish(struct dt_clock *clock, size_t u)
 {
-    bool in_slots = !clock->whole.weights;
     clock->updated[u] = clock->free[DT_ON_DEVICE];
-    if (clock->whole.optimizer || (in_slots && !clock->hybrid))
+    if (clock->kept.weights != DT_WHOLE || clock->kept.state == DT_WHOLE)
         return;
-    double ready = dt_clock_gather_new(clock, u, 0);
-    if (in_slots) {
-        clock->updated[u] = ready;
-    } else {
-        clock->places[u].ready = ready;
-        clock->places[u].on_the_way = true;
-    }
+    clock->places[u].ready = dt_clock_gather(clock, u, 0);
+    clock->places[u].on_the_way = true;
 }
 
 /* Elements of a rank whose state stays on the device. */

@@ -77,8 +77,6 @@ static struct dt_timeline step_of(enum dt_strategy strategy, size_t units,
     options.layout = layout;
     options.world = world;
     options.node_size = node_size;
-    if (options.shard_size == 0)
-        options.shard_size = world;
     assert_int_equal(dt_timeline_make(&options, &step, &err), 0);
     dt_layout_destroy(layout);
     return step;
@@ -196,7 +194,7 @@ static void bytes_out_of_a_node_are_those_of_the_algorithm(void **state)
     options.rings = true;
     assert_near(out_of_node(), 1.75);
     options.rings = false;
-    options.two_level = true;
+    parallel.group = 4;
     assert_near(out_of_node(), 1);
 }
 
@@ -207,7 +205,8 @@ static void hybrid_sharding_leaves_a_node_once_a_step(void **state)
     parallel.compute = parallel.wire = DT_BF16;
     options.micro_batches = 8;
     options.rings = true;
-    options.shard_size = 8;
+    parallel.group = 8;
+    parallel.hybrid = true;
     rates.of[DT_RATE_NODE] = rates.of[DT_RATE_NETWORK] = INFINITY;
     /* 20 units of 32 x 128 elements */
     struct dt_layout *layout = dt_layout_create(&err);
@@ -226,7 +225,8 @@ static void hybrid_sharding_leaves_a_node_once_a_step(void **state)
         assert_int_equal(dt_timeline_make(&options, &step, &err), 0);
         assert_near(step.out_of_node, 3.0 * (double)layout->count);
     }
-    options.shard_size = 32;
+    parallel.group = 0;
+    parallel.hybrid = false;
     struct dt_timeline flat;
     assert_int_equal(dt_timeline_make(&options, &flat, &err), 0);
     assert_true(flat.out_of_node > 40.0 * (double)layout->count);
@@ -328,7 +328,9 @@ static void add_move(void *ctx, const struct dt_timeline_move *move)
     moves->all[moves->count++] = *move;
 }
 
-/* A communicator of rank 0 of 2 that notes what is started. */
+/* A communicator of rank 0 of RANKS, and its groups, that notes what is
+ * started.
+ */
 struct recorder {
     struct dt_comm comm;
     struct moves *moves;
@@ -337,7 +339,8 @@ struct recorder {
 static int record_start(struct dt_comm *comm, const struct dt_op *op,
                         dt_ticket_t *ticket, struct dt_error *e)
 {
-    struct recorder *recorder = (struct recorder *)comm;
+    struct recorder *recorder =
+        (struct recorder *)(comm->world ? comm->world : comm);
     struct dt_timeline_move move = {.count = op->view.count};
     (void)e;
     switch (op->kind) {
@@ -365,7 +368,7 @@ static int record_wait(struct dt_comm *comm, dt_ticket_t ticket,
     return 0;
 }
 
-enum { STEPS = 4 }; /* as many as the clock takes */
+enum { RANKS = 4, STEPS = 4 }; /* as many as the clock takes */
 
 /* What algo/step.c does. */
 static void engine_step(struct dt_parallel *p, struct dt_comm *comm,
@@ -396,7 +399,7 @@ static void engine_moves(const struct dt_layout *layout, size_t micro_batches,
 {
     static const struct dt_comm_backend backend = {
         .name = "recorder", .start = record_start, .wait = record_wait};
-    struct recorder recorder = {{.backend = &backend, .size = 2}, moves};
+    struct recorder recorder = {{.backend = &backend, .size = RANKS}, moves};
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_parallel *p =
         dt_parallel_create(layout, &recorder.comm, &exec, &parallel, &err);
@@ -413,7 +416,7 @@ static void clock_moves(const struct dt_layout *layout, size_t micro_batches,
     struct dt_timeline step;
     options.layout = layout;
     options.micro_batches = micro_batches;
-    options.world = options.node_size = options.shard_size = 2;
+    options.world = options.node_size = RANKS;
     options.seen = add_move;
     options.ctx = moves;
     moves->count = 0;
@@ -428,11 +431,11 @@ static void compare_orders(const struct dt_layout *layout, size_t micro_batches)
     for (size_t i = 0; i < engine.count && i < clock.count; i++)
         if (engine.all[i].kind != clock.all[i].kind ||
             engine.all[i].count != clock.all[i].count)
-            fail_msg("strategy %d, %zu micro-batches: operation %zu is %d of "
-                     "%zu, expected %d of %zu",
-                     parallel.strategy, micro_batches, i, clock.all[i].kind,
-                     clock.all[i].count, engine.all[i].kind,
-                     engine.all[i].count);
+            fail_msg("strategy %d, group %d, hybrid %d, %zu micro-batches: "
+                     "operation %zu is %d of %zu, expected %d of %zu",
+                     parallel.strategy, parallel.group, parallel.hybrid,
+                     micro_batches, i, clock.all[i].kind, clock.all[i].count,
+                     engine.all[i].kind, engine.all[i].count);
     assert_int_equal(clock.count, engine.count);
 }
 
@@ -442,11 +445,13 @@ static void collectives_are_those_of_the_engine_in_its_order(void **state)
     static const char *const models[] = {
         "{" GPT2 "}", OTHER("llama", "\"tie_word_embeddings\": false")};
     (void)state;
-    for (int i = 0; i < 2 * 4 * 2 * 2; i++) {
+    for (int i = 0; i < 2 * 4 * 2 * 2 * 3; i++) {
         struct dt_model_config config = {0};
         parse(&config, models[i % 2]);
-        struct dt_layout *layout = dt_model_layout(&config, 2, &err);
+        struct dt_layout *layout = dt_model_layout(&config, RANKS, &err);
         assert_non_null(layout);
+        parallel.group = i / 32 > 0 ? 2 : 0;
+        parallel.hybrid = i / 32 == 2 && i / 2 % 4 != DT_DDP;
         parallel.strategy = (enum dt_strategy)(i / 2 % 4);
         parallel.prefetch = i / 8 % 2 ? 3 : 2;
         parallel.bucket_bytes = i / 8 % 2 ? 60000 : 1;
