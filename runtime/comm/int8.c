@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "comm/int8.h"
@@ -12,16 +13,22 @@ enum {
     MOST = 127,
 };
 
-/* The largest magnitude of a block; NaN if an element is not finite. */
+/* The largest magnitude of a block; NaN if an element is not finite. Magnitudes
+ * are ordered as their bits are, and integers can be compared in any order.
+ */
 static float largest(const float *x)
 {
-    float most = 0, off = 0;
-#pragma omp simd reduction(max : most) reduction(+ : off)
+    static const uint32_t infinity = 0x7f800000;
+    uint32_t most = 0;
+    float magnitude;
     for (size_t i = 0; i < DT_INT8_BLOCK; i++) {
-        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-        off += x[i] * 0; /* NaN of what is not finite */
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof(bits));
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
     }
-    return most + off;
+    memcpy(&magnitude, &most, sizeof(magnitude));
+    return most < infinity ? magnitude : NAN;
 }
 
 /* Elements `first` .. + DT_INT8_BLOCK of the reduction. */
