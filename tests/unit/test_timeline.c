@@ -394,11 +394,19 @@ static void engine_step(struct dt_parallel *p, struct dt_comm *comm,
     assert_int_equal(rc, 0);
 }
 
+/* It is on the stack. */
+static void record_destroy(struct dt_comm *comm, const struct dt_error *why)
+{
+    (void)comm, (void)why;
+}
+
 static void engine_moves(const struct dt_layout *layout, size_t micro_batches,
                          struct moves *moves)
 {
-    static const struct dt_comm_backend backend = {
-        .name = "recorder", .start = record_start, .wait = record_wait};
+    static const struct dt_comm_backend backend = {.name = "recorder",
+                                                   .start = record_start,
+                                                   .wait = record_wait,
+                                                   .destroy = record_destroy};
     struct recorder recorder = {{.backend = &backend, .size = RANKS}, moves};
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_parallel *p =
@@ -408,6 +416,7 @@ static void engine_moves(const struct dt_layout *layout, size_t micro_batches,
     for (int i = 0; i < STEPS; i++)
         engine_step(p, &recorder.comm, layout->unit_count, micro_batches);
     dt_parallel_destroy(p);
+    dt_comm_destroy(&recorder.comm); /* and its groups */
 }
 
 static void clock_moves(const struct dt_layout *layout, size_t micro_batches,
