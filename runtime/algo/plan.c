@@ -352,17 +352,18 @@ static void name_reference(const struct dt_plan *plan, char *text, size_t bytes)
 static void log_plan(const struct dt_run *run, const struct dt_plan *plan,
                      size_t mine)
 {
-    char host[48] = "", files[48] = "";
+    char reference[64], host[48] = "", files[48] = "";
     if (plan->host > 0)
         snprintf(host, sizeof(host), "; offloaded to host memory: %s",
                  format_bytes(plan->host));
     if (plan->nvme > 0)
         snprintf(files, sizeof(files), "; offloaded to files: %s",
                  format_bytes(plan->nvme));
+    name_reference(plan, reference, sizeof(reference));
     dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
-           "memory of a rank: weights %s, gradients %s, optimizer %s, "
+           "memory of a rank: %sweights %s, gradients %s, optimizer %s, "
            "activations %s, batches %s: %s of %s%s%s",
-           format_bytes(add_bytes(plan->weights, plan->master)),
+           reference, format_bytes(add_bytes(plan->weights, plan->master)),
            format_bytes(plan->gradients),
            format_bytes(add_bytes(plan->optimizer, plan->tiles)),
            format_bytes(plan->activations), format_bytes(plan->batches),
