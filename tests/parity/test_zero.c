@@ -135,14 +135,16 @@ static void every_tier_has_the_bits_of_none(void **state)
     if (!trial_has_ranks() || !has_uring())
         skip();
     reference_open(&r, *state);
-    for (int i = 0; i < 3 * 3; i++) {
-        int world = 1 + i / 3;
+    /* the other model has each type in another world */
+    int shift = r.config.family == DT_GPT2 ? 0 : 1;
+    for (int world = 1; world <= 3; world++) {
+        int type = (world + shift) % 3;
         const struct trial trial = {
             .reference = &r,
-            .options = {.compute = types[i % 3],
-                        .max_norm = i % 3 == 2 ? 0 : 0.1,
+            .options = {.compute = types[type],
+                        .max_norm = type == 2 ? 0 : 0.1,
                         .parallel = {.prefetch = 2}},
-            .micro_batches = i % 2 + 1,
+            .micro_batches = (size_t)(world + shift) % 2 + 1,
             .overflow = true,
             .evaluates = true,
         };
