@@ -2,9 +2,12 @@
 /* generate_score.c - scores the texts of a file, several in one row */
 #include "config.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -146,7 +149,8 @@ static int score_examples(struct dt_engine *engine,
 int dt_generate_score(struct dt_engine *engine, const char *path,
                       const char *chat_template, struct dt_error *err)
 {
-    char cache[] = "/tmp/disttrain-score-XXXXXX";
+    const char *temporary = getenv("TMPDIR");
+    char cache[PATH_MAX];
     const struct dt_example_options options = {
         .chat_template = chat_template,
         .parse_special = true,
@@ -159,8 +163,12 @@ int dt_generate_score(struct dt_engine *engine, const char *path,
         return dt_error_set(err, EX_USAGE,
                             "--score needs a tokenizer, and the model has no "
                             "tokenizer.json");
+    if (snprintf(cache, sizeof(cache), "%s/disttrain-score-XXXXXX",
+                 temporary ? temporary : "/tmp") >= (int)sizeof(cache))
+        return dt_error_set(err, EX_CANTCREAT, "TMPDIR is too long");
     if (!mkdtemp(cache))
-        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create", cache);
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s", cache,
+                            strerror(errno));
     struct dt_examples *examples =
         dt_examples_open(path, engine->tokenizer, &options, &made, err);
     int result = examples ? score_examples(engine, examples, err) : -1;

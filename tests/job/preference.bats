@@ -110,6 +110,9 @@ alike() {
         { sum += $1 - $2 }
         END { print sum / NR, margin
               d = sum / NR - margin; exit NR != 50 || d * d > 1e-8 }'
+    TMPDIR=/nowhere run -73 "$DT_BUILDDIR/disttrain" generate --model rm2.out \
+        --score chosen.jsonl
+    [[ $output == *"/nowhere/disttrain-score-"*": cannot create: No such file"* ]]
     run -65 "$DT_BUILDDIR/disttrain" generate --model rm2.out --prompt a
     [[ $output == *"a reward model, which cannot continue a text: --score"* ]]
 }
