@@ -103,9 +103,10 @@ static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
         dt_run_parallel_options(run, c->options.compute);
     struct dt_model_options options = c->options;
     options.B = run->B;
-    dt_cost_units(&run->model_config, run->layout, &options, &rates, units);
+    dt_cost_units(&run->learner.model_config, run->learner.layout, &options,
+                  &rates, units);
     const struct dt_timeline_options timeline = {
-        .layout = run->layout,
+        .layout = run->learner.layout,
         .parallel = &parallel,
         .rates = &rates,
         .units = units,
@@ -242,7 +243,7 @@ static int add_offloaded(struct dt_candidates *c, struct dt_unit_seconds *units,
 static int add_all(struct dt_candidates *c, struct dt_error *err)
 {
     struct dt_unit_seconds *units =
-        calloc(c->run.layout->unit_count, sizeof(*units));
+        calloc(c->run.learner.layout->unit_count, sizeof(*units));
     if (!units)
         return dt_error_set(err, EX_OSERR, "out of memory");
     int rc = add_as_given(c, units, err);
@@ -271,12 +272,12 @@ int dt_candidates_init(struct dt_candidates *c, const struct dt_conf *conf,
         check_rates(c, err) < 0 || add_all(c, err) < 0)
         return -1;
     c->most_rows = most_rows(c);
-    c->guide = guide_strategy((double)c->run.layout->param_total);
+    c->guide = guide_strategy((double)c->run.learner.layout->param_total);
     return 0;
 }
 
 void dt_candidates_fini(struct dt_candidates *c)
 {
-    dt_layout_destroy(c->run.layout);
-    dt_model_config_fini(&c->run.model_config);
+    dt_layout_destroy(c->run.learner.layout);
+    dt_model_config_fini(&c->run.learner.model_config);
 }

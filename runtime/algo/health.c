@@ -25,7 +25,7 @@ void dt_run_prune(const struct dt_run *run, long step)
 
 void dt_run_judge(struct dt_run *run, double loss, enum dt_step_outcome outcome)
 {
-    bool searching = run->scaler.options.kind != DT_SCALER_STATIC;
+    bool searching = run->learner.scaler.options.kind != DT_SCALER_STATIC;
     if (outcome == DT_STEP_EMPTY)
         return;
     run->health = !isfinite(loss)                             ? DT_NO_LOSS
@@ -41,17 +41,18 @@ int dt_run_weights_finite(struct dt_run *run, struct dt_error *err)
 {
     static const struct dt_step_params params[DT_STEP_OUTCOMES];
     const struct dt_exec *exec = &run->exec;
-    double *scalars = run->in_flight[0].scalars;
+    struct dt_learner *learner = &run->learner;
+    double *scalars = learner->results[0].scalars;
     assert(!run->in_flight[0].open && !run->in_flight[1].open);
-    exec->ops->step_begin(exec->stream, run->eval, params);
-    for (size_t u = 0; u < run->layout->unit_count; u++)
+    exec->ops->step_begin(exec->stream, learner->eval, params);
+    for (size_t u = 0; u < learner->layout->unit_count; u++)
         if (dt_parallel_squares(
-                run->parallel,
-                dt_parallel_part(run->parallel, DT_OWNED_MASTER, u), run->eval,
-                err) < 0)
+                learner->parallel,
+                dt_parallel_part(learner->parallel, DT_OWNED_MASTER, u),
+                learner->eval, err) < 0)
             return -1;
-    if (dt_run_reduce(run, run->eval, err) < 0 ||
-        exec->device->copy(exec->stream, scalars, dt_view_data(run->eval),
+    if (dt_learner_reduce(learner, learner->eval, err) < 0 ||
+        exec->device->copy(exec->stream, scalars, dt_view_data(learner->eval),
                            DT_STEP_COUNT * sizeof(double), err) < 0 ||
         exec->device->stream_wait(exec->stream, err) < 0)
         return -1;

@@ -15,6 +15,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/groups.c \
 	runtime/algo/groups.h \
 	runtime/algo/health.c \
+	runtime/algo/learner.c \
+	runtime/algo/learner.h \
 	runtime/algo/metrics.c \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \

@@ -18,7 +18,7 @@ static size_t choose_tile(const struct dt_run *run)
     static const char key[] = "distributed.offload_optimizer.tile_size";
     const struct dt_conf *conf = &run->conf;
     size_t most = (size_t)conf->distributed.offload_optimizer.tile_size;
-    size_t share = run->layout->count / (size_t)run->world / TILES;
+    size_t share = run->learner.layout->count / (size_t)run->world / TILES;
     /* sub_group_size of a DeepSpeed file is only a limit */
     if (dt_conf_given(conf, key) && !dt_conf_place_of(conf, key).deepspeed)
         return most;
@@ -111,7 +111,7 @@ void dt_run_offload_note(const struct dt_run *run,
     const struct dt_conf *conf = &run->conf;
     const struct dt_offload *o = &options->offload;
     const struct dt_parallel_bytes bytes =
-        dt_parallel_plan(run->layout, run->world, options);
+        dt_parallel_plan(run->learner.layout, run->world, options);
     if (run->exec.device->is_host &&
         conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_CPU)
         note(run, "distributed.offload_optimizer.device: cpu has no effect: "

@@ -72,7 +72,7 @@ int dt_plan_choose(const struct dt_run *run,
                    int local_size)
 {
     size_t mine = rank_share(run, left, local_size);
-    double parameters = (double)run->layout->param_total;
+    double parameters = (double)run->learner.layout->param_total;
     int least = least_strategy(&run->conf), strategy = DT_CONF_DDP;
     if (run->conf.distributed.strategy != DT_CONF_AUTO_STRATEGY)
         return run->conf.distributed.strategy;
@@ -135,7 +135,7 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
     const struct dt_parallel_options parallel =
         dt_run_parallel_options(run, options->compute);
     struct dt_parallel_bytes held =
-        dt_parallel_plan(run->layout, run->world, &parallel);
+        dt_parallel_plan(run->learner.layout, run->world, &parallel);
     size_t batch = options->B * options->T * 3 * sizeof(int32_t);
     bool here = run->exec.device->is_host;
     bool held_out =
@@ -146,15 +146,16 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         .gradients = held.gradients,
         .optimizer = held.moments,
         .tiles = held.tiles + (here ? held.host : 0),
-        .activations = dt_model_activation_bytes(&run->model_config,
+        .activations = dt_model_activation_bytes(&run->learner.model_config,
                                                  run->exec.ops, options),
         .reference = dt_run_reference_bytes(run, options->compute),
         .batches = here ? batch * (dt_run_prefetch(&run->conf) + 1) *
                               (held_out ? 2 : 1)
                         : 0,
         .host = here ? 0
-                     : add_bytes(held.host, dt_model_host_bytes(
-                                                &run->model_config, options)),
+                     : add_bytes(held.host,
+                                 dt_model_host_bytes(&run->learner.model_config,
+                                                     options)),
         .nvme = held.nvme,
     };
 }

@@ -43,11 +43,12 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 static int hash_weights(const struct dt_run *run, const char *dir,
                         uint64_t *hash, struct dt_error *err)
 {
-    const struct dt_layout *layout = run->layout;
+    const struct dt_layout *layout = run->learner.layout;
     struct dt_weights *weights = dt_weights_open(dir, layout, err);
     struct dt_buffer *room =
         weights ? dt_buffer_create(&dt_cpu,
-                                   dt_run_unit_elements(run) * sizeof(float),
+                                   dt_learner_unit_elements(&run->learner) *
+                                       sizeof(float),
                                    "a unit", err)
                 : NULL;
     int result = room ? 0 : -1;
@@ -72,10 +73,10 @@ static int make_key(const struct dt_run *run, uint64_t *key,
 {
     const struct dt_conf *conf = &run->conf;
     const char *dir = dt_run_reference_dir(run);
-    const struct dt_model_config *config = &run->model_config;
+    const struct dt_model_config *config = &run->learner.model_config;
     const double numbers[] = {(double)run->T,
                               conf->data.truncation,
-                              run->compute,
+                              run->learner.compute,
                               run->dpo.ld_alpha,
                               config->norm_epsilon,
                               config->rope_theta,
@@ -204,25 +205,26 @@ static int allocate(struct dt_run *run, struct dt_error *err)
 /* Values of the bound batch's picked tokens by the reference. */
 static int pass(struct dt_run *run, struct dt_error *err)
 {
-    size_t last = run->layout->unit_count - 1;
+    struct dt_learner *learner = &run->learner;
+    size_t last = learner->layout->unit_count - 1;
     if (run->reference.buf)
         return dt_run_reference(run, NULL, err);
     for (size_t u = 0; u < last; u++) {
-        if (dt_parallel_forward(run->parallel, u, err) < 0)
+        if (dt_parallel_forward(learner->parallel, u, err) < 0)
             return -1;
-        dt_model_forward(run->model, u);
+        dt_model_forward(learner->model, u);
     }
-    if (dt_parallel_forward(run->parallel, last, err) < 0)
+    if (dt_parallel_forward(learner->parallel, last, err) < 0)
         return -1;
-    dt_model_values_forward(run->model);
-    return dt_run_bring_values(run, run->values.reference,
-                               run->values.collision, err);
+    dt_model_values_forward(learner->model);
+    return dt_learner_bring_values(learner, learner->values.reference,
+                                   learner->values.collision, err);
 }
 
 static void keep_sums(struct dt_run *run, const struct dt_batch *batch,
                       struct dt_sums *sums)
 {
-    const float *logp = run->values.reference;
+    const float *logp = run->learner.values.reference;
     float *to = dt_view_f32(dt_view_of(sums->buf, DT_F32));
     for (size_t i = 0; i < batch->pair_count; i++) {
         const struct dt_batch_pair *pair = &batch->pairs[i];
@@ -246,7 +248,7 @@ static int compute_part(struct dt_run *run, int part, struct dt_error *err)
     int more = loader ? 1 : -1;
     while (more > 0 && (more = dt_loader_next(loader, &batch, err)) > 0) {
         dt_run_pick(run, &batch);
-        if (dt_model_bind(run->model, &batch, false, err) < 0 ||
+        if (dt_model_bind(run->learner.model, &batch, false, err) < 0 ||
             pass(run, err) < 0)
             more = -1;
         else

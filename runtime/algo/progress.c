@@ -60,13 +60,14 @@ static int read_metrics(struct dt_run *run, const json_t *state)
 char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
 {
     const struct dt_progress *p = &run->progress;
+    const struct dt_scaler *scaler = &run->learner.scaler;
     char hash[17];
     snprintf(hash, sizeof(hash), "%016" PRIx64, run->data.hash);
     json_t *state = json_pack(
         "{s:i, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:I, s:s, s:I,"
         " s:I, s:{s:i, s:f, s:I, s:I, s:I}, s:O}",
         "version", STATE_VERSION, "step", (json_int_t)p->step,
-        "optimizer_steps", (json_int_t)dt_optim_steps(run->optim),
+        "optimizer_steps", (json_int_t)dt_optim_steps(run->learner.optim),
         "skipped_in_row", (json_int_t)p->skipped_in_row, "position",
         (json_int_t)p->position, "tokens", p->tokens, "first_loss",
         p->first_loss, "loss_sum", p->loss_sum, "loss_tokens", p->loss_tokens,
@@ -74,10 +75,10 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
         (json_int_t)(run->B * run->A * (size_t)run->world), "data_hash", hash,
         "max_length", (json_int_t)run->T, "data_seed",
         (json_int_t)run->conf.run.data_seed, "scaler", "kind",
-        (int)run->scaler.options.kind, "scale", run->scaler.scale, "steps",
-        (json_int_t)run->scaler.steps, "last_overflow",
-        (json_int_t)run->scaler.last_overflow, "hysteresis",
-        (json_int_t)run->scaler.hysteresis, "settings", run->settings);
+        (int)scaler->options.kind, "scale", scaler->scale, "steps",
+        (json_int_t)scaler->steps, "last_overflow",
+        (json_int_t)scaler->last_overflow, "hysteresis",
+        (json_int_t)scaler->hysteresis, "settings", run->settings);
     char *text =
         state && add_metrics(state, run) == 0
             ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
@@ -118,10 +119,21 @@ static int check_same_data(const struct dt_run *run, const char *path,
     return 0;
 }
 
+/* A scaler of another kind starts from its own options. */
+static void resume_scaler(struct dt_scaler *scaler, json_int_t kind,
+                          double scale, json_int_t hysteresis)
+{
+    if (kind != scaler->options.kind || kind == DT_SCALER_STATIC)
+        return;
+    scaler->scale = scale;
+    scaler->hysteresis = (long)hysteresis;
+}
+
 static int parse_state(struct dt_run *run, const char *dir, const char *path,
                        const char *text, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
+    struct dt_scaler *scaler = &run->learner.scaler;
     json_error_t why;
     json_int_t step, steps, skipped, position, length, seed, samples;
     json_int_t scaler_steps, last_overflow, hysteresis;
@@ -169,14 +181,10 @@ static int parse_state(struct dt_run *run, const char *dir, const char *path,
         p->step = (long)step;
         p->skipped_in_row = (long)skipped;
         p->position = (uint64_t)position;
-        dt_optim_set_steps(run->optim, (long)steps);
-        run->scaler.steps = (long)scaler_steps;
-        run->scaler.last_overflow = (long)last_overflow;
-        /* a scaler of another kind starts from its own options */
-        if (kind == (int)run->scaler.options.kind && kind != DT_SCALER_STATIC) {
-            run->scaler.scale = scale;
-            run->scaler.hysteresis = (long)hysteresis;
-        }
+        dt_optim_set_steps(run->learner.optim, (long)steps);
+        scaler->steps = (long)scaler_steps;
+        scaler->last_overflow = (long)last_overflow;
+        resume_scaler(scaler, kind, scale, hysteresis);
     }
     json_decref(state);
     return result;
@@ -195,24 +203,25 @@ int dt_progress_load(struct dt_run *run, const char *dir, struct dt_error *err)
 int dt_progress_share(struct dt_run *run, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
-    struct dt_scaler *s = &run->scaler;
+    struct dt_scaler *s = &run->learner.scaler;
     struct dt_metrics *m = &p->metrics;
     enum { FIXED = 15 };
-    double values[FIXED + DT_METRICS_MAX] = {(double)p->step,
-                                             (double)p->skipped_in_row,
-                                             (double)p->position,
-                                             p->tokens,
-                                             p->first_loss,
-                                             p->loss_sum,
-                                             p->loss_tokens,
-                                             (double)dt_optim_steps(run->optim),
-                                             s->scale,
-                                             (double)s->steps,
-                                             (double)s->last_overflow,
-                                             (double)s->hysteresis,
-                                             m->loss,
-                                             m->pairs,
-                                             m->tokens};
+    double values[FIXED + DT_METRICS_MAX] = {
+        (double)p->step,
+        (double)p->skipped_in_row,
+        (double)p->position,
+        p->tokens,
+        p->first_loss,
+        p->loss_sum,
+        p->loss_tokens,
+        (double)dt_optim_steps(run->learner.optim),
+        s->scale,
+        (double)s->steps,
+        (double)s->last_overflow,
+        (double)s->hysteresis,
+        m->loss,
+        m->pairs,
+        m->tokens};
     memcpy(values + FIXED, m->value, sizeof(m->value));
     if (run->rank != 0)
         memset(values, 0, sizeof(values));
@@ -225,7 +234,7 @@ int dt_progress_share(struct dt_run *run, struct dt_error *err)
         values[4],           values[5],
         values[6],           {values[12], values[13], values[14], {0}}};
     memcpy(m->value, values + FIXED, sizeof(m->value));
-    dt_optim_set_steps(run->optim, (long)values[7]);
+    dt_optim_set_steps(run->learner.optim, (long)values[7]);
     s->scale = values[8];
     s->steps = (long)values[9];
     s->last_overflow = (long)values[10];

@@ -17,7 +17,7 @@
 size_t dt_run_reference_bytes(const struct dt_run *run, enum dt_dtype compute)
 {
     return run->algo->needs_reference && run->algo->needs_reference(&run->conf)
-               ? run->layout->count * dt_dtype_bytes(compute)
+               ? run->learner.layout->count * dt_dtype_bytes(compute)
                : 0;
 }
 
@@ -39,7 +39,8 @@ static int check_config(const struct dt_run *run, struct dt_error *err)
         return 0;
     if (dt_model_config_load(&config, dir, err) < 0)
         result = dt_error_prefix(err, "model.reference_path");
-    else if ((key = dt_model_config_differ(&config, &run->model_config)))
+    else if ((key =
+                  dt_model_config_differ(&config, &run->learner.model_config)))
         result = dt_conf_error_set(&run->conf, "model.reference_path", err,
                                    "%s: its %s is not that of the model: the "
                                    "reference has to be of the same shape",
@@ -53,13 +54,14 @@ static int read_unit(const struct dt_run *run, struct dt_weights *weights,
                      size_t u, struct dt_view random, struct dt_view to,
                      struct dt_error *err)
 {
-    const struct dt_unit *unit = &run->layout->units[u];
+    const struct dt_learner *learner = &run->learner;
+    const struct dt_unit *unit = &learner->layout->units[u];
     const struct dt_exec host = dt_exec_cpu();
     if (weights)
         return dt_weights_read(
             weights, (struct dt_range){unit->offset, unit->count}, to, err);
     memset(dt_view_data(random), 0, unit->count * sizeof(float));
-    dt_model_init_unit(&run->model_config, run->layout, u, random,
+    dt_model_init_unit(&learner->model_config, learner->layout, u, random,
                        run->conf.run.seed);
     if (to.dtype == DT_F32)
         memcpy(dt_view_data(to), dt_view_data(random),
@@ -73,15 +75,16 @@ static int read_unit(const struct dt_run *run, struct dt_weights *weights,
 static int read_units(struct dt_run *run, struct dt_weights *weights,
                       struct dt_error *err)
 {
+    const struct dt_learner *learner = &run->learner;
     const struct dt_exec *exec = &run->exec;
-    size_t most = dt_run_unit_elements(run);
+    size_t most = dt_learner_unit_elements(learner);
     struct dt_places places =
-        dt_places_flat(dt_view_of(run->reference.buf, run->compute));
+        dt_places_flat(dt_view_of(run->reference.buf, learner->compute));
     struct dt_buffer *room =
         dt_buffer_create(&dt_cpu, 2 * most * sizeof(float), "a unit", err);
     int result = room ? 0 : -1;
-    for (size_t u = 0; u < run->layout->unit_count && result == 0; u++) {
-        struct dt_view there = dt_layout_unit(run->layout, &places, u);
+    for (size_t u = 0; u < learner->layout->unit_count && result == 0; u++) {
+        struct dt_view there = dt_layout_unit(learner->layout, &places, u);
         struct dt_view random =
             dt_view_slice(dt_view_of(room, DT_F32), 0, there.count);
         size_t second = most * sizeof(float) / dt_dtype_bytes(there.dtype);
@@ -100,7 +103,7 @@ static int read_units(struct dt_run *run, struct dt_weights *weights,
 
 int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
 {
-    size_t bytes = dt_run_reference_bytes(run, run->compute);
+    size_t bytes = dt_run_reference_bytes(run, run->learner.compute);
     const char *dir = dt_run_reference_dir(run);
     struct dt_weights *weights = NULL;
     if (bytes == 0)
@@ -110,10 +113,10 @@ int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
     run->reference.buf =
         dt_buffer_create(run->exec.device, bytes, "the reference", err);
     run->reference.graphs =
-        dt_graphs_create(&run->exec, run->layout->unit_count, err);
+        dt_graphs_create(&run->exec, run->learner.layout->unit_count, err);
     if (!run->reference.buf || !run->reference.graphs)
         return -1;
-    if (dir && !(weights = dt_weights_open(dir, run->layout, err)))
+    if (dir && !(weights = dt_weights_open(dir, run->learner.layout, err)))
         return dt_error_prefix(err, "the reference");
     int result = weights ? dt_weights_check_head(weights, err) : 0;
     if (result == 0)
@@ -144,11 +147,12 @@ static void unit_forward(void *ctx)
 int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                      struct dt_error *err)
 {
-    struct unit unit = {run->model, 0};
+    struct dt_learner *learner = &run->learner;
+    struct unit unit = {learner->model, 0};
     int result = 0;
-    dt_model_use(run->model,
-                 dt_places_flat(dt_view_of(run->reference.buf, run->compute)));
-    for (; unit.u + 1 < run->layout->unit_count && result == 0; unit.u++) {
+    dt_model_use(learner->model, dt_places_flat(dt_view_of(run->reference.buf,
+                                                           learner->compute)));
+    for (; unit.u + 1 < learner->layout->unit_count && result == 0; unit.u++) {
         if (shape)
             result = dt_graphs_run(run->reference.graphs, shape, unit.u,
                                    unit_forward, &unit, err);
@@ -156,10 +160,10 @@ int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
             unit_forward(&unit);
     }
     if (result == 0) {
-        dt_model_values_forward(run->model);
-        result = dt_run_bring_values(run, run->values.reference,
-                                     run->values.collision, err);
+        dt_model_values_forward(learner->model);
+        result = dt_learner_bring_values(learner, learner->values.reference,
+                                         learner->values.collision, err);
     }
-    dt_model_use(run->model, dt_parallel_weights(run->parallel));
+    dt_model_use(learner->model, dt_parallel_weights(learner->parallel));
     return result;
 }

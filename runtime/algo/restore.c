@@ -24,7 +24,7 @@ static size_t checkpoint_bytes(const struct dt_run *run)
 {
     enum dt_dtype stored = dt_run_stored_type(run);
     size_t optim = stored == DT_F32 ? 2 : 3; /* as state.c */
-    return run->layout->param_total *
+    return run->learner.layout->param_total *
            (dt_dtype_bytes(stored) +
             (run->conf.checkpoint.only_model ? 0 : optim * sizeof(float)));
 }
@@ -145,9 +145,10 @@ static int open_source(const struct dt_run *run, const char *dir,
                        struct source *source, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
+    const struct dt_layout *layout = run->learner.layout;
     *source = (struct source){0};
     if (dir) {
-        if (dt_parts_open(dir, run->layout, &source->parts, err) < 0 ||
+        if (dt_parts_open(dir, layout, &source->parts, err) < 0 ||
             check_moments(dir, source->parts, err) < 0)
             return -1;
         int master = dt_parts_have(source->parts, DT_OWNED_MASTER, err);
@@ -161,11 +162,11 @@ static int open_source(const struct dt_run *run, const char *dir,
         return 0;
     if (dir || !run->algo->scores) {
         source->weights =
-            dt_weights_open(dir ? dir : conf->model.path, run->layout, err);
+            dt_weights_open(dir ? dir : conf->model.path, layout, err);
     } else {
         bool scores;
         source->weights =
-            dt_weights_open_trunk(conf->model.path, run->layout, &scores, err);
+            dt_weights_open_trunk(conf->model.path, layout, &scores, err);
         source->new_head = !scores;
     }
     return source->weights ? 0 : -1;
@@ -187,7 +188,8 @@ static int check_source(struct dt_run *run, const char *dir,
         dt_log(DT_LOG_INFO, "algo",
                "%s has no score.weight: it begins at random (normal, standard "
                "deviation %g, run.seed)",
-               run->conf.model.path, run->model_config.initializer_range);
+               run->conf.model.path,
+               run->learner.model_config.initializer_range);
     close_source(&source);
     return result;
 }
@@ -199,18 +201,19 @@ static int read_part(const struct dt_run *run, const struct source *source,
                      enum dt_owned kind, size_t u, struct dt_view unit,
                      struct dt_view to, struct dt_error *err)
 {
+    const struct dt_learner *learner = &run->learner;
     struct dt_range part = dt_layout_part(
-        run->layout, u, dt_parallel_index(run->parallel), run->world);
+        learner->layout, u, dt_parallel_index(learner->parallel), run->world);
     if (kind != DT_OWNED_MASTER || source->master)
         return dt_parts_read(source->parts, kind, part, to, err);
-    bool is_new = source->new_head && u + 1 == run->layout->unit_count;
+    bool is_new = source->new_head && u + 1 == learner->layout->unit_count;
     if (source->weights && !is_new)
         return dt_weights_read(source->weights, part, to, err);
     memset(dt_view_data(unit), 0, unit.count * sizeof(float));
-    dt_model_init_unit(&run->model_config, run->layout, u, unit,
+    dt_model_init_unit(&learner->model_config, learner->layout, u, unit,
                        run->conf.run.seed);
     memcpy(dt_view_data(to),
-           dt_view_f32(unit) + (part.first - run->layout->units[u].offset),
+           dt_view_f32(unit) + (part.first - learner->layout->units[u].offset),
            part.count * sizeof(float));
     return is_new ? dt_weights_read(source->weights, part, to, err) : 0;
 }
@@ -223,8 +226,9 @@ static int load_part(struct dt_run *run, const struct source *source,
                      struct dt_error *err)
 {
     const struct dt_exec *exec = &run->exec;
-    size_t count = run->layout->units[u].count;
-    struct dt_view there = dt_parallel_part(run->parallel, kind, u);
+    struct dt_learner *learner = &run->learner;
+    size_t count = learner->layout->units[u].count;
+    struct dt_view there = dt_parallel_part(learner->parallel, kind, u);
     struct dt_view unit = dt_view_slice(dt_view_of(room, DT_F32), 0, count);
     struct dt_view here = there;
     if (!exec->device->is_host || !there.buf) {
@@ -235,18 +239,18 @@ static int load_part(struct dt_run *run, const struct source *source,
         return -1;
     if (here.buf == there.buf)
         return 0;
-    return dt_parallel_put(run->parallel, there, dt_view_data(here), err);
+    return dt_parallel_put(learner->parallel, there, dt_view_data(here), err);
 }
 
 static int load_parts(struct dt_run *run, const struct source *source,
                       struct dt_error *err)
 {
-    size_t elements = 2 * dt_run_unit_elements(run);
+    size_t elements = 2 * dt_learner_unit_elements(&run->learner);
     enum dt_owned end = source->parts ? DT_OWNED_GRADS : DT_OWNED_M;
     struct dt_buffer *room =
         dt_buffer_create(&dt_cpu, elements * sizeof(float), "a unit", err);
     int result = room ? 0 : -1;
-    for (size_t u = 0; u < run->layout->unit_count && result == 0; u++)
+    for (size_t u = 0; u < run->learner.layout->unit_count && result == 0; u++)
         for (enum dt_owned kind = 0; kind < end && result == 0; kind++)
             result = load_part(run, source, kind, u, room, err);
     dt_buffer_destroy(room);
@@ -375,8 +379,8 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
         return -1;
     if (check_shared(run, err) < 0 || load_here(run, &chosen, err) < 0)
         return -1;
-    for (size_t u = 0; u < run->layout->unit_count; u++)
-        if (dt_parallel_loaded(run->parallel, u, err) < 0)
+    for (size_t u = 0; u < run->learner.layout->unit_count; u++)
+        if (dt_parallel_loaded(run->learner.parallel, u, err) < 0)
             return -1;
     /* wait here, where a lost peer is noticed: later waits are for the device
      */
@@ -384,6 +388,6 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
         (run->world > 1 && dt_comm_barrier(run->comm, err) < 0))
         return -1;
     run->queued = run->unproven_step = run->progress.step;
-    dt_parallel_resume(run->parallel, (uint64_t)run->queued * run->A);
+    dt_parallel_resume(run->learner.parallel, (uint64_t)run->queued * run->A);
     return 0;
 }

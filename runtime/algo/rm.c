@@ -29,7 +29,7 @@ static const struct dt_metric metrics[DT_RM_METRICS] = {
  */
 static int begin(struct dt_run *run, struct dt_error *err)
 {
-    struct dt_model_config *config = &run->model_config;
+    struct dt_model_config *config = &run->learner.model_config;
     if (config->pad < 0 && run->data.tokenizer)
         config->pad = dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_PAD);
     if (config->pad < 0 && config->eos_count > 0)
@@ -54,8 +54,9 @@ static int32_t last_token(const struct dt_run *run,
                           const struct dt_batch *batch,
                           const struct dt_batch_side *side)
 {
-    size_t t = dt_score_token(batch->inputs + side->start,
-                              side->end - side->start, run->model_config.pad);
+    size_t t =
+        dt_score_token(batch->inputs + side->start, side->end - side->start,
+                       run->learner.model_config.pad);
     return (int32_t)(side->start + t);
 }
 

@@ -11,23 +11,17 @@
 #include "algo/algo.h"
 #include "algo/data.h"
 #include "algo/dpo_loss.h"
-#include "algo/graphs.h"
 #include "algo/groups.h"
+#include "algo/learner.h"
 #include "algo/owner.h"
 #include "ckpt/ckpt.h"
-#include "comm/comm.h"
 #include "conf/conf.h"
 #include "data/loader.h"
-#include "model/model.h"
-#include "optim/optim.h"
-#include "parallel/parallel.h"
 #include "report/report.h"
 
 /* A step that was queued and of which the host has not read the result yet. */
 struct dt_in_flight {
     bool open;
-    double *scalars;           /* (DT_STEP_COUNT) staging memory */
-    struct dt_event *done;     /* scalars were copied */
     uint64_t position;         /* global samples consumed after it */
     struct dt_metrics metrics; /* of this rank, if the algorithm has any */
 };
@@ -38,18 +32,6 @@ enum dt_health {
     DT_NO_GRADIENT, /* the loss is finite, the norm of its gradient is not */
     DT_NO_LOSS,     /* the loss is not finite */
 };
-
-/* Staging memory for the picked tokens of a micro-batch. */
-struct dt_run_values {
-    void *staging;      /* all of the following */
-    size_t bytes;       /* of it */
-    double *loss_scale; /* of the step */
-    int32_t *picked;    /* these are for as many tokens as fit */
-    float *value, *collision, *reference, *weight;
-    struct dt_event *there; /* the copies to the host are done */
-};
-
-enum { DT_MAX_IN_FLIGHT = 2 }; /* the one that is read, and the next */
 
 struct dt_run {
     struct dt_conf conf; /* a copy with the batch resolved for this world;
@@ -66,17 +48,8 @@ struct dt_run {
     size_t eval_B;  /* rows of an evaluation */
     size_t tokens;  /* the most that a micro-batch of pairs has; 0: of rows */
 
-    struct dt_model_config model_config;
-    struct dt_layout *layout;
-    struct dt_parallel *parallel; /* holds weights, gradients and moments */
-    enum dt_dtype compute;        /* of the model's weights */
-    struct dt_model *model;
-    struct dt_optim *optim;
-    struct dt_schedule schedule;
-    struct dt_scaler scaler; /* of the loss; scale 1 unless in fp16 */
-    struct dt_graphs *graphs;
-    struct dt_run_values values;
-    double pairs_per_token; /* of the step: algo.h */
+    struct dt_learner learner; /* what the algorithm trains */
+    double pairs_per_token;    /* of the step: algo.h */
     struct dt_reference {
         struct dt_buffer *buf; /* all weights, in the compute type; NULL: no
                                   reference */
@@ -93,8 +66,6 @@ struct dt_run {
     const struct dt_sums *sums; /* those of the pairs that are passed */
     struct dt_dpo_options dpo;  /* of algorithm dpo */
 
-    struct dt_buffer *step_buf;
-    struct dt_view step, eval; /* (DT_STEP_COUNT) F64 each: ops.h */
     struct dt_in_flight in_flight[DT_MAX_IN_FLIGHT];
     long queued; /* steps of the run so far, including those in flight */
 
@@ -165,12 +136,6 @@ struct dt_loader *dt_run_pass(const struct dt_run *run,
 /* run.c: distributed.timeout_s, of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);
 
-/* values.c: for micro-batches of up to `tokens`; without `pick` nothing. -1:
- * out of memory. dt_run_values_fini in any case.
- */
-int dt_run_values_init(struct dt_run *run, size_t tokens, struct dt_error *err);
-void dt_run_values_fini(struct dt_run *run);
-
 /* reference.c: loads the frozen model, that of model.reference_path or the one
  * that the run starts from, whole on every rank. -1: EX_CONFIG, it is another
  * model; as dt_weights_open. dt_run_reference_fini in any case.
@@ -198,10 +163,6 @@ size_t dt_run_reference_bytes(const struct dt_run *run, enum dt_dtype compute);
 int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                      struct dt_error *err);
 
-/* values.c: brings values of the picked tokens here and waits for them. */
-int dt_run_bring_values(struct dt_run *run, float *value, float *collision,
-                        struct dt_error *err);
-
 /* values.c: names the tokens of the batch whose values are needed, at least
  * one. Nothing without `pick`.
  */
@@ -224,12 +185,6 @@ int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
  * a peer failed.
  */
 int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err);
-
-/* run.c: sums the scalars `step` (DT_STEP_SUMS) over ranks, in stream order.
- * -1: a peer failed.
- */
-int dt_run_reduce(struct dt_run *run, struct dt_view step,
-                  struct dt_error *err);
 
 /* step.c: waits for the oldest step in flight and adds its results to progress
  * and `line`; *stop_asked becomes true if any rank was told to stop. Returns 1,
@@ -291,9 +246,6 @@ enum dt_dtype dt_run_stored_type(const struct dt_run *run);
  * peer failed.
  */
 int dt_run_wait(struct dt_run *run, struct dt_error *err);
-
-/* run.c: elements of the largest unit. */
-size_t dt_run_unit_elements(const struct dt_run *run);
 
 /* restore.c: the starting point, on every rank: weights, optimizer and progress
  * of the checkpoint that training.resume asks for, or of model.init. -1 on all

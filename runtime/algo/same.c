@@ -98,10 +98,10 @@ static int compare_models(const struct dt_run *run,
 {
     const struct dt_conf *conf = &run->conf;
     bool inlined = !conf->model.path && !conf->model.config_path;
-    bool gpt2 = run->model_config.family == DT_GPT2;
+    bool gpt2 = run->learner.model_config.family == DT_GPT2;
     struct trait was[TRAITS], is[TRAITS];
     list_traits(saved, was);
-    list_traits(&run->model_config, is);
+    list_traits(&run->learner.model_config, is);
     for (int i = 0; i < TRAITS; i++) {
         const char *key = gpt2 ? is[i].gpt2 : is[i].key;
         char a[32], b[32];
@@ -145,7 +145,7 @@ static int check_model(const struct dt_run *run, const char *dir,
     if (rc == 0)
         rc = compare_models(run, &saved, dir, err);
     if (rc == 0)
-        compare_dropout(&saved, &run->model_config, changes);
+        compare_dropout(&saved, &run->learner.model_config, changes);
     dt_model_config_fini(&saved);
     return rc;
 }

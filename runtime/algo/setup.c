@@ -25,7 +25,7 @@
 static int choose_model(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
-    struct dt_model_config *config = &run->model_config;
+    struct dt_model_config *config = &run->learner.model_config;
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
     if (dir) {
@@ -67,7 +67,7 @@ static int choose_model(struct dt_run *run, struct dt_error *err)
  */
 static void choose_eos(struct dt_run *run)
 {
-    struct dt_model_config *config = &run->model_config;
+    struct dt_model_config *config = &run->learner.model_config;
     int32_t eos = config->vocab_size == DT_BYTE_VOCAB ? DT_BYTE_EOT : -1;
     if (run->data.tokenizer)
         eos = dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_EOS);
@@ -106,41 +106,6 @@ static struct dt_model_options model_options(const struct dt_run *run)
     };
 }
 
-/* The scalars of steps, and staging memory for them. */
-static int allocate_steps(struct dt_run *run, struct dt_error *err)
-{
-    const struct dt_device *device = run->exec.device;
-    size_t bytes = DT_STEP_COUNT * sizeof(double);
-    run->step_buf = dt_buffer_create(device, 2 * bytes, "scalars", err);
-    if (!run->step_buf)
-        return -1;
-    struct dt_view both = dt_view_of(run->step_buf, DT_F64);
-    run->step = dt_view_slice(both, 0, DT_STEP_COUNT);
-    run->eval = dt_view_slice(both, DT_STEP_COUNT, DT_STEP_COUNT);
-    for (int i = 0; i < DT_MAX_IN_FLIGHT; i++) {
-        void *scalars;
-        if (device->allocate_staging(bytes, &scalars, err) < 0)
-            return -1;
-        run->in_flight[i].scalars = scalars;
-        if (device->event_create(&run->in_flight[i].done, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static void release_steps(struct dt_run *run)
-{
-    const struct dt_device *device = run->exec.device;
-    for (int i = 0; i < DT_MAX_IN_FLIGHT; i++) {
-        if (run->in_flight[i].done)
-            device->event_destroy(run->in_flight[i].done);
-        if (run->in_flight[i].scalars)
-            device->release_staging(run->in_flight[i].scalars,
-                                    DT_STEP_COUNT * sizeof(double));
-    }
-    dt_buffer_destroy(run->step_buf);
-}
-
 static int allocate_run(struct dt_run *run,
                         const struct dt_model_options *options,
                         struct dt_error *err)
@@ -160,27 +125,13 @@ static int allocate_run(struct dt_run *run,
     if (emulated)
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
                emulated);
-    run->compute = options->compute;
     dt_run_offload_note(run, &parallel);
-    run->parallel =
-        dt_parallel_create(run->layout, run->comm, &run->exec, &parallel, err);
-    if (!run->parallel)
+    if (dt_learner_init(&run->learner, &run->exec, run->comm, options,
+                        &parallel, &optim, err) < 0)
         return -1;
-    run->model =
-        dt_model_create(&run->model_config, run->layout, &run->exec,
-                        dt_parallel_weights(run->parallel),
-                        dt_parallel_grads(run->parallel), options, err);
-    if (!run->model)
-        return -1;
-    run->optim = dt_optim_create(run->layout, &run->exec, &optim, err);
-    if (!run->optim || allocate_steps(run, err) < 0 ||
-        dt_run_values_init(run, options->B * options->T, err) < 0 ||
-        (run->conf.dpo.reference.mode == DT_CONF_REFERENCE_LIVE &&
-         dt_run_reference_init(run, err) < 0))
-        return -1;
-    run->graphs =
-        dt_graphs_create(&run->exec, 2 * run->layout->unit_count, err);
-    return run->graphs ? 0 : -1;
+    return run->conf.dpo.reference.mode == DT_CONF_REFERENCE_LIVE
+               ? dt_run_reference_init(run, err)
+               : 0;
 }
 
 /* Steps of the whole run and the schedule over them. */
@@ -195,8 +146,8 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
                            : (long)ceil(samples / per_step);
     if (dt_conf_resolve_steps(conf, run->total_steps, err) < 0)
         return -1;
-    run->schedule = dt_run_schedule(conf, run->world, run->total_steps);
-    dt_run_schedule_note(&run->schedule, note, sizeof(note));
+    run->learner.schedule = dt_run_schedule(conf, run->world, run->total_steps);
+    dt_run_schedule_note(&run->learner.schedule, note, sizeof(note));
     if (note[0] && !conf->training.eval_only)
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s", note);
     return 0;
@@ -260,12 +211,12 @@ static int start_report(struct dt_run *run, struct dt_error *err)
 static void print_banner(struct dt_run *run)
 {
     char lr[160];
-    const struct dt_model_config *config = &run->model_config;
-    dt_report_note(run->report,
-                   "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
-                   run->conf.run.name, dt_model_family_name(config->family),
-                   config->n_layer, config->n_embd, run->layout->param_total,
-                   run->exec.device->describe());
+    const struct dt_model_config *config = &run->learner.model_config;
+    dt_report_note(
+        run->report, "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
+        run->conf.run.name, dt_model_family_name(config->family),
+        config->n_layer, config->n_embd, run->learner.layout->param_total,
+        run->exec.device->describe());
     dt_report_note(run->report,
                    "%zu %s per rank x %d ranks x %zu accumulation = %zu "
                    "samples of %zu tokens a step; %" PRIu64
@@ -275,7 +226,7 @@ static void print_banner(struct dt_run *run)
                    run->tokens > 0 ? 2 * run->T : run->T, run->epoch_samples,
                    run->total_steps);
     const struct dt_parallel_options parallel =
-        dt_run_parallel_options(run, run->compute);
+        dt_run_parallel_options(run, run->learner.compute);
     dt_groups_report(&run->conf, &run->nodes, run->world, &parallel,
                      run->report);
     dt_run_lr_note(&run->conf, run->world, lr, sizeof(lr));
@@ -310,8 +261,9 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
                             conf->file);
     if (choose_model(run, err) < 0)
         return -1;
-    run->layout = dt_model_layout(&run->model_config, run->world, err);
-    return run->layout ? 0 : -1;
+    run->learner.layout =
+        dt_model_layout(&run->learner.model_config, run->world, err);
+    return run->learner.layout ? 0 : -1;
 }
 
 int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
@@ -341,7 +293,8 @@ static int probe_run(struct dt_run *run, struct dt_model_options *options,
                       local_size, err) < 0)
         return -1;
     return dt_run_data_open(&run->data, &run->conf,
-                            run->model_config.vocab_size, run->rank == 0, err);
+                            run->learner.model_config.vocab_size,
+                            run->rank == 0, err);
 }
 
 /* Rank 0 goes first and makes the caches of the data. Any error it finds would
@@ -396,7 +349,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         return -1;
     dt_metrics_clear(run->algo, &run->progress.metrics);
     run->epoch_samples = dt_rows_count(run->data.train);
-    run->scaler = dt_run_scaler(conf);
+    run->learner.scaler = dt_run_scaler(conf);
     if (run->rank == 0 &&
         (prepare_output(run, err) < 0 ||
          !(run->settings = dt_same_settings(&run->conf, err))))
@@ -422,16 +375,9 @@ void dt_run_fini(struct dt_run *run)
     dt_owner_release(run->owner);
     json_decref(run->settings);
     dt_loader_destroy(run->loader);
-    dt_graphs_destroy(run->graphs);
     dt_run_precompute_fini(run);
     dt_run_reference_fini(run);
-    dt_run_values_fini(run);
-    release_steps(run);
-    dt_optim_destroy(run->optim);
-    dt_model_destroy(run->model);
-    dt_parallel_destroy(run->parallel);
+    dt_learner_fini(&run->learner);
     dt_run_data_fini(&run->data);
-    dt_layout_destroy(run->layout);
     dt_nodes_fini(&run->nodes);
-    dt_model_config_fini(&run->model_config);
 }

@@ -22,7 +22,8 @@
 enum dt_dtype dt_run_stored_type(const struct dt_run *run)
 {
     int wanted = run->conf.checkpoint.save_dtype;
-    return wanted == DT_CONF_AUTO_DTYPE ? run->compute : dt_run_dtype(wanted);
+    return wanted == DT_CONF_AUTO_DTYPE ? run->learner.compute
+                                        : dt_run_dtype(wanted);
 }
 
 /* --- what is fetched while files are written --- */
@@ -62,8 +63,8 @@ static int bring_part(struct fetch *fetch, struct dt_view part,
     if (part.buf && fetch->run->exec.device->is_host)
         return 0;
     *here = dt_view_slice(fetch->room, 0, part.count);
-    if (dt_parallel_get(fetch->run->parallel, part, dt_view_data(*here), err) <
-        0)
+    if (dt_parallel_get(fetch->run->learner.parallel, part, dt_view_data(*here),
+                        err) < 0)
         return -1;
     return dt_run_wait(fetch->run, err);
 }
@@ -72,14 +73,14 @@ static int fetch_param(void *ctx, const struct dt_ckpt_tensor *tensor,
                        struct dt_view *view, struct dt_error *err)
 {
     struct fetch *fetch = ctx;
-    const struct dt_layout *layout = fetch->run->layout;
+    const struct dt_layout *layout = fetch->run->learner.layout;
     const struct dt_param *param = &layout->params[tensor - fetch->tensors];
     struct dt_view unit;
     if (fetch->lost)
         return -1;
     if (param->unit != fetch->unit &&
-        (dt_parallel_gather(fetch->run->parallel, param->unit, fetch->master,
-                            &unit, err) < 0 ||
+        (dt_parallel_gather(fetch->run->learner.parallel, param->unit,
+                            fetch->master, &unit, err) < 0 ||
          bring_unit(fetch, unit, &fetch->view, err) < 0)) {
         fetch->lost = true;
         return -1;
@@ -110,13 +111,14 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
     struct dt_run *run = fetch->run;
     const struct dt_conf *conf = &run->conf;
     enum dt_dtype stored = dt_run_stored_type(run);
-    char *config = dt_model_config_format(&run->model_config, stored, err);
+    char *config =
+        dt_model_config_format(&run->learner.model_config, stored, err);
     const struct dt_ckpt_source source = {fetch_param, fetch};
-    fetch->master = stored != run->compute;
+    fetch->master = stored != run->learner.compute;
     const struct dt_weights_files files = {
         .config = config,
-        .layout = run->layout,
-        .weights = {.dtype = fetch->master ? DT_F32 : run->compute},
+        .layout = run->learner.layout,
+        .weights = {.dtype = fetch->master ? DT_F32 : run->learner.compute},
         .stored = stored,
         .max_shard_bytes = (size_t)conf->checkpoint.max_shard_size,
         .tokenizer = dt_run_tokenizer_dir(conf),
@@ -135,17 +137,18 @@ static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
     struct dt_run *run = fetch->run;
-    size_t units = run->layout->unit_count, count = 0;
+    const struct dt_learner *learner = &run->learner;
+    size_t units = learner->layout->unit_count, count = 0;
     const struct dt_ckpt_source source = {fetch_part, fetch};
     struct dt_ckpt_tensor *tensors = NULL;
     char name[DT_PARTS_NAME_BYTES];
     struct dt_view *parts = calloc(DT_OWNED_GRADS * units, sizeof(*parts));
     for (size_t i = 0; parts && i < DT_OWNED_GRADS * units; i++)
-        parts[i] = dt_parallel_part(run->parallel, (enum dt_owned)(i / units),
-                                    i % units);
+        parts[i] = dt_parallel_part(learner->parallel,
+                                    (enum dt_owned)(i / units), i % units);
     if (parts)
         tensors = dt_parts_list(
-            run->layout, dt_parallel_index(run->parallel), run->world,
+            learner->layout, dt_parallel_index(learner->parallel), run->world,
             dt_run_stored_type(run) == DT_F32 ? DT_OWNED_M : DT_OWNED_MASTER,
             DT_OWNED_GRADS, parts, &count, err);
     else
@@ -175,11 +178,12 @@ static int add_progress(const struct dt_run *run, struct dt_ckpt_writer *writer,
 static int make_room(struct fetch *fetch, struct dt_error *err)
 {
     const struct dt_run *run = fetch->run;
-    const struct dt_layout *layout = run->layout;
+    const struct dt_layout *layout = run->learner.layout;
     size_t largest = 0;
     if (!run->exec.device->is_host) {
         fetch->buf = dt_buffer_create(
-            &dt_cpu, dt_run_unit_elements(run) * sizeof(float), "a unit", err);
+            &dt_cpu, dt_learner_unit_elements(&run->learner) * sizeof(float),
+            "a unit", err);
         if (fetch->buf)
             fetch->room = dt_view_of(fetch->buf, DT_F32);
         return fetch->buf ? 0 : -1;
@@ -187,7 +191,8 @@ static int make_room(struct fetch *fetch, struct dt_error *err)
     for (size_t u = 1; u < layout->unit_count; u++)
         if (layout->units[u].count > layout->units[largest].count)
             largest = u;
-    fetch->room = dt_parallel_part(run->parallel, DT_OWNED_GRADS, largest);
+    fetch->room =
+        dt_parallel_part(run->learner.parallel, DT_OWNED_GRADS, largest);
     return 0;
 }
 
@@ -294,7 +299,7 @@ static void tell_failure(const struct dt_run *run, const struct dt_error *why)
 
 int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err)
 {
-    struct fetch fetch = {.run = run, .unit = run->layout->unit_count};
+    struct fetch fetch = {.run = run, .unit = run->learner.layout->unit_count};
     struct dt_ckpt_writer *writer;
     if (check_owner(run, err) < 0)
         return -1;

@@ -21,7 +21,7 @@ enum { MAX_SKIPPED_IN_ROW = 50 };
 
 /* The work of a unit, which is recorded. */
 struct unit {
-    struct dt_run *run;
+    struct dt_learner *learner;
     size_t u;
     bool accumulate;
 };
@@ -29,17 +29,18 @@ struct unit {
 static void unit_forward(void *ctx)
 {
     const struct unit *unit = ctx;
-    dt_model_forward(unit->run->model, unit->u);
+    dt_model_forward(unit->learner->model, unit->u);
 }
 
 static void unit_backward(void *ctx)
 {
     const struct unit *unit = ctx;
-    struct dt_run *run = unit->run;
-    if (unit->u + 1 == run->layout->unit_count)
-        dt_model_loss_and_backward(run->model, run->step, unit->accumulate);
+    const struct dt_learner *learner = unit->learner;
+    if (unit->u + 1 == learner->layout->unit_count)
+        dt_model_loss_and_backward(learner->model, learner->step,
+                                   unit->accumulate);
     else
-        dt_model_backward(run->model, unit->u, unit->accumulate);
+        dt_model_backward(learner->model, unit->u, unit->accumulate);
 }
 
 /* The upload of the third and later batches of a step waits for the batch
@@ -50,29 +51,31 @@ static void unit_backward(void *ctx)
 static int wait_inputs(struct dt_run *run, const struct dt_graph_shape *shape,
                        size_t a, struct dt_error *err)
 {
-    const struct dt_in_flight *previous =
-        &run->in_flight[run->queued % DT_MAX_IN_FLIGHT];
-    if (a < DT_MODEL_BATCHES && dt_graphs_seen(run->graphs, shape))
+    struct dt_learner *learner = &run->learner;
+    const struct dt_learner_result *previous =
+        &learner->results[run->queued % DT_MAX_IN_FLIGHT];
+    if (a < DT_MODEL_BATCHES && dt_graphs_seen(learner->graphs, shape))
         return 0;
-    return dt_comm_wait_event(run->comm, run->exec.device, previous->done, err);
+    return dt_learner_wait_result(learner, previous, err);
 }
 
-/* The step that is being queued. */
-static struct dt_in_flight *current_step(struct dt_run *run)
+/* The number of the step that is being queued. */
+static size_t current_step(const struct dt_run *run)
 {
-    return &run->in_flight[(run->queued + 1) % DT_MAX_IN_FLIGHT];
+    return (size_t)(run->queued + 1) % DT_MAX_IN_FLIGHT;
 }
 
 /* A last unit in which the host computes the loss cannot be recorded. */
-static int queue_backward(struct unit *unit, const struct dt_graph_shape *shape,
+static int queue_backward(struct dt_run *run, struct unit *unit,
+                          const struct dt_graph_shape *shape,
                           const struct dt_batch *batch, struct dt_error *err)
 {
-    struct dt_run *run = unit->run;
-    size_t count = run->layout->unit_count;
+    struct dt_learner *learner = unit->learner;
+    size_t count = learner->layout->unit_count;
     if (run->algo->loss && unit->u + 1 == count)
         return dt_run_weigh(run, batch, true, unit->accumulate,
-                            &current_step(run)->metrics, err);
-    return dt_graphs_run(run->graphs, shape, count + unit->u, unit_backward,
+                            &run->in_flight[current_step(run)].metrics, err);
+    return dt_graphs_run(learner->graphs, shape, count + unit->u, unit_backward,
                          unit, err);
 }
 
@@ -80,19 +83,20 @@ static int queue_backward(struct unit *unit, const struct dt_graph_shape *shape,
 static int queue_passes(struct dt_run *run, const struct dt_graph_shape *shape,
                         const struct dt_batch *batch, struct dt_error *err)
 {
-    size_t count = run->layout->unit_count;
-    struct unit unit = {run, 0, shape->accumulate};
+    struct dt_learner *learner = &run->learner;
+    size_t count = learner->layout->unit_count;
+    struct unit unit = {learner, 0, shape->accumulate};
     for (unit.u = 0; unit.u + 1 < count; unit.u++)
-        if (dt_parallel_forward(run->parallel, unit.u, err) < 0 ||
-            dt_graphs_run(run->graphs, shape, unit.u, unit_forward, &unit,
+        if (dt_parallel_forward(learner->parallel, unit.u, err) < 0 ||
+            dt_graphs_run(learner->graphs, shape, unit.u, unit_forward, &unit,
                           err) < 0 ||
-            dt_model_send_input(run->model, unit.u, err) < 0)
+            dt_model_send_input(learner->model, unit.u, err) < 0)
             return -1;
     for (unit.u = count; unit.u-- > 0;)
-        if (dt_parallel_backward(run->parallel, unit.u, err) < 0 ||
-            dt_model_bring_input(run->model, unit.u, err) < 0 ||
-            queue_backward(&unit, shape, batch, err) < 0 ||
-            dt_parallel_ready(run->parallel, unit.u, err) < 0)
+        if (dt_parallel_backward(learner->parallel, unit.u, err) < 0 ||
+            dt_model_bring_input(learner->model, unit.u, err) < 0 ||
+            queue_backward(run, &unit, shape, batch, err) < 0 ||
+            dt_parallel_ready(learner->parallel, unit.u, err) < 0)
             return -1;
     return 0;
 }
@@ -132,13 +136,14 @@ static int queue_micro_batch(struct dt_run *run, size_t a, bool *more,
         .B = batch.B,
         .T = batch.T,
         .doc_start = batch.doc_start,
-        .accumulate = dt_parallel_begin(run->parallel, a, a + 1 + *more),
+        .accumulate =
+            dt_parallel_begin(run->learner.parallel, a, a + 1 + *more),
     };
     if (wait_inputs(run, &shape, a, err) < 0 ||
-        dt_model_bind(run->model, &batch, true, err) < 0 ||
+        dt_model_bind(run->learner.model, &batch, true, err) < 0 ||
         (run->reference.buf && dt_run_reference(run, &shape, err) < 0))
         return -1;
-    run->exec.ops->step_add(run->exec.stream, run->step,
+    run->exec.ops->step_add(run->exec.stream, run->learner.step,
                             loss_count(run, &batch), 0);
     return queue_passes(run, &shape, &batch, err);
 }
@@ -157,7 +162,7 @@ static double loss_scale(const struct dt_run *run,
     double most = (double)(run->B * run->A * (size_t)run->world);
     if (!run->algo->loss)
         most *= (double)run->T;
-    return run->compute == DT_F16 ? scaler->scale / most : 1.0;
+    return run->learner.compute == DT_F16 ? scaler->scale / most : 1.0;
 }
 
 /* The parameters of the next step if the one in flight has this outcome. If
@@ -167,62 +172,26 @@ static struct dt_step_params params_after(const struct dt_run *run,
                                           bool in_flight,
                                           enum dt_step_outcome outcome)
 {
-    struct dt_scaler scaler = run->scaler;
-    long steps = dt_optim_steps(run->optim);
+    const struct dt_learner *learner = &run->learner;
+    struct dt_scaler scaler = learner->scaler;
+    long steps = dt_optim_steps(learner->optim);
     struct dt_error late; /* collecting the step reports the same error */
     if (in_flight && outcome == DT_STEP_TAKEN)
         steps++;
     if (in_flight && outcome != DT_STEP_EMPTY)
         dt_scaler_update(&scaler, outcome == DT_STEP_OVERFLOW, &late);
     struct dt_step_params params = dt_optim_step_params(
-        run->optim, steps + 1, dt_schedule_lr(&run->schedule, steps));
+        learner->optim, steps + 1, dt_schedule_lr(&learner->schedule, steps));
     params.loss_scale = loss_scale(run, &scaler);
     return params;
-}
-
-/* Queues the copy of the scalars to the host. */
-static int copy_to_host(struct dt_run *run, struct dt_view step,
-                        struct dt_in_flight *current, struct dt_error *err)
-{
-    const struct dt_exec *exec = &run->exec;
-    if (exec->device->copy(exec->stream, current->scalars, dt_view_data(step),
-                           DT_STEP_COUNT * sizeof(double), err) < 0)
-        return -1;
-    return exec->device->event_record(current->done, exec->stream, err);
-}
-
-/* The norm of the gradients, of which every rank squares its own parts; then
- * clipping, and the update of what this rank owns.
- */
-static int queue_update(struct dt_run *run, struct dt_error *err)
-{
-    const struct dt_exec *exec = &run->exec;
-    struct dt_update own;
-    int more;
-    for (size_t u = 0; u < run->layout->unit_count; u++)
-        if (dt_parallel_squares(
-                run->parallel,
-                dt_parallel_part(run->parallel, DT_OWNED_GRADS, u), run->step,
-                err) < 0)
-            return -1;
-    if (dt_run_reduce(run, run->step, err) < 0)
-        return -1;
-    exec->ops->clip_and_check(exec->stream, run->step,
-                              run->conf.training.max_grad_norm);
-    if (dt_parallel_update_begin(run->parallel, run->step, err) < 0)
-        return -1;
-    while ((more = dt_parallel_update_next(run->parallel, &own, err)) > 0)
-        dt_optim_update(run->optim, own.on_host, own.step, own.first,
-                        own.master, own.weights, own.grads, own.m, own.v);
-    return more;
 }
 
 int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
 {
     const struct dt_exec *exec = &run->exec;
-    struct dt_in_flight *previous =
-        &run->in_flight[run->queued % DT_MAX_IN_FLIGHT];
-    struct dt_in_flight *current = current_step(run);
+    struct dt_learner *learner = &run->learner;
+    bool previous = run->in_flight[run->queued % DT_MAX_IN_FLIGHT].open;
+    struct dt_in_flight *current = &run->in_flight[current_step(run)];
     struct dt_step_params params[DT_STEP_OUTCOMES];
     bool more = true;
 
@@ -231,19 +200,21 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     count_chosen(run, run->loader);
     run->sums = &run->precomputed[0];
     for (int i = 0; i < DT_STEP_OUTCOMES; i++)
-        params[i] = params_after(run, previous->open, (enum dt_step_outcome)i);
-    exec->ops->step_begin(exec->stream, run->step, params);
-    exec->ops->step_add(exec->stream, run->step, 0, stop);
+        params[i] = params_after(run, previous, (enum dt_step_outcome)i);
+    exec->ops->step_begin(exec->stream, learner->step, params);
+    exec->ops->step_add(exec->stream, learner->step, 0, stop);
     for (size_t a = 0; more; a++)
         if (queue_micro_batch(run, a, &more, err) < 0)
             return -1;
-    if (dt_parallel_finish(run->parallel, err) < 0 ||
-        queue_update(run, err) < 0)
+    if (dt_parallel_finish(learner->parallel, err) < 0 ||
+        dt_learner_update(learner, run->conf.training.max_grad_norm, err) < 0 ||
+        dt_learner_send_result(learner, learner->step,
+                               &learner->results[current_step(run)], err) < 0)
         return -1;
     current->position = dt_loader_position(run->loader);
     current->open = true;
     run->queued++;
-    return copy_to_host(run, run->step, current, err);
+    return 0;
 }
 
 /* --- its result --- */
@@ -259,14 +230,14 @@ static int count_skipped(struct dt_run *run, enum dt_step_outcome outcome,
                                        : "no targets");
     if (p->skipped_in_row < MAX_SKIPPED_IN_ROW)
         return 0;
-    return dt_error_set(err, EX_DATAERR,
-                        "%d steps in a row had no finite gradient: lower "
-                        "optimizer.lr%s, or look at the data near global "
-                        "sample %llu; the last of them is step %ld",
-                        MAX_SKIPPED_IN_ROW,
-                        run->compute == DT_F16 ? " or precision.loss_scale"
-                                               : "",
-                        (unsigned long long)p->position, p->step + 1);
+    return dt_error_set(
+        err, EX_DATAERR,
+        "%d steps in a row had no finite gradient: lower "
+        "optimizer.lr%s, or look at the data near global "
+        "sample %llu; the last of them is step %ld",
+        MAX_SKIPPED_IN_ROW,
+        run->learner.compute == DT_F16 ? " or precision.loss_scale" : "",
+        (unsigned long long)p->position, p->step + 1);
 }
 
 /* A step without a finite loss updates nothing and does not count in the mean.
@@ -289,13 +260,14 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
                    bool *stop_asked, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
-    struct dt_in_flight *current =
-        &run->in_flight[(p->step + 1) % DT_MAX_IN_FLIGHT];
-    const double *scalars = current->scalars;
+    struct dt_learner *learner = &run->learner;
+    size_t number = (size_t)(p->step + 1) % DT_MAX_IN_FLIGHT;
+    struct dt_in_flight *current = &run->in_flight[number];
+    const double *scalars = learner->results[number].scalars;
     struct dt_metrics *metrics = &current->metrics;
     if (!current->open)
         return 0;
-    if (dt_comm_wait_event(run->comm, run->exec.device, current->done, err) < 0)
+    if (dt_learner_wait_result(learner, &learner->results[number], err) < 0)
         return -1;
     current->open = false;
     if (run->algo->loss && dt_run_reduce_metrics(run, metrics, err) < 0)
@@ -305,12 +277,13 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
         (enum dt_step_outcome)(int)scalars[DT_STEP_OUTCOME];
     if (outcome == DT_STEP_TAKEN) {
         p->skipped_in_row = 0;
-        dt_optim_set_steps(run->optim, dt_optim_steps(run->optim) + 1);
+        dt_optim_set_steps(learner->optim, dt_optim_steps(learner->optim) + 1);
     } else if (count_skipped(run, outcome, err) < 0) {
         return dt_run_give_up(run, err);
     }
     if (outcome != DT_STEP_EMPTY &&
-        dt_scaler_update(&run->scaler, outcome == DT_STEP_OVERFLOW, err) < 0)
+        dt_scaler_update(&learner->scaler, outcome == DT_STEP_OVERFLOW, err) <
+            0)
         return dt_run_give_up(run, err);
     line->lr = scalars[DT_STEP_LR];
     line->grad_norm = scalars[DT_STEP_NORM];
@@ -329,17 +302,18 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
 static int evaluate_batch(struct dt_run *run, const struct dt_batch *batch,
                           struct dt_metrics *metrics, struct dt_error *err)
 {
-    size_t last = run->layout->unit_count - 1;
+    struct dt_learner *learner = &run->learner;
+    size_t last = learner->layout->unit_count - 1;
     for (size_t u = 0; u < last; u++) {
-        if (dt_parallel_forward(run->parallel, u, err) < 0)
+        if (dt_parallel_forward(learner->parallel, u, err) < 0)
             return -1;
-        dt_model_forward(run->model, u);
+        dt_model_forward(learner->model, u);
     }
-    if (dt_parallel_forward(run->parallel, last, err) < 0)
+    if (dt_parallel_forward(learner->parallel, last, err) < 0)
         return -1;
     if (run->algo->loss)
         return dt_run_weigh(run, batch, false, false, metrics, err);
-    dt_model_loss_and_backward(run->model, run->eval, false);
+    dt_model_loss_and_backward(learner->model, learner->eval, false);
     return 0;
 }
 
@@ -351,13 +325,13 @@ static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
     int more;
     while ((more = dt_loader_next(loader, &batch, err)) > 0) {
         dt_run_pick(run, &batch);
-        if (dt_model_bind(run->model, &batch, false, err) < 0 ||
+        if (dt_model_bind(run->learner.model, &batch, false, err) < 0 ||
             (run->reference.buf && dt_run_reference(run, NULL, err) < 0))
             return -1;
         if (evaluate_batch(run, &batch, metrics, err) < 0)
             return -1;
-        exec->ops->step_add(exec->stream, run->eval, loss_count(run, &batch),
-                            0);
+        exec->ops->step_add(exec->stream, run->learner.eval,
+                            loss_count(run, &batch), 0);
     }
     return more;
 }
@@ -366,25 +340,26 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
                     struct dt_metrics *metrics, struct dt_error *err)
 {
     static const struct dt_step_params params[DT_STEP_OUTCOMES];
-    struct dt_in_flight *current = &run->in_flight[0];
+    struct dt_learner *learner = &run->learner;
+    struct dt_learner_result *result = &learner->results[0];
     struct dt_loader *loader = dt_run_pass(run, run->data.eval, err);
     if (!loader)
         return dt_error_prefix(err, "evaluation");
-    assert(!current->open && !run->in_flight[1].open);
-    run->exec.ops->step_begin(run->exec.stream, run->eval, params);
+    assert(!run->in_flight[0].open && !run->in_flight[1].open);
+    run->exec.ops->step_begin(run->exec.stream, learner->eval, params);
     dt_metrics_clear(run->algo, metrics);
     count_chosen(run, loader);
     run->sums = &run->precomputed[1];
-    int result = evaluate_rows(run, loader, metrics, err);
+    int status = evaluate_rows(run, loader, metrics, err);
     dt_loader_destroy(loader);
-    if (result == 0 && run->algo->loss)
-        result = dt_run_reduce_metrics(run, metrics, err);
-    if (result < 0 || dt_run_reduce(run, run->eval, err) < 0 ||
-        copy_to_host(run, run->eval, current, err) < 0 ||
-        dt_comm_wait_event(run->comm, run->exec.device, current->done, err) < 0)
+    if (status == 0 && run->algo->loss)
+        status = dt_run_reduce_metrics(run, metrics, err);
+    if (status < 0 || dt_learner_reduce(learner, learner->eval, err) < 0 ||
+        dt_learner_send_result(learner, learner->eval, result, err) < 0 ||
+        dt_learner_wait_result(learner, result, err) < 0)
         return -1;
-    *count = current->scalars[DT_STEP_TARGETS];
-    *loss = (run->algo->loss ? metrics->loss : current->scalars[DT_STEP_LOSS]) /
+    *count = result->scalars[DT_STEP_TARGETS];
+    *loss = (run->algo->loss ? metrics->loss : result->scalars[DT_STEP_LOSS]) /
             *count;
     return 0;
 }

@@ -52,7 +52,8 @@ static int choose_shapes(struct rank *rank, struct dt_error *err)
     rank->compute = gpu ? DT_BF16 : DT_F32;
     run->B = gpu ? 16 : 4;
     run->T = gpu ? 1024 : 64;
-    return dt_model_config_parse(&run->model_config, gpt2, "GPT-2", err);
+    return dt_model_config_parse(&run->learner.model_config, gpt2, "GPT-2",
+                                 err);
 }
 
 /* --- the file --- */
@@ -60,7 +61,7 @@ static int choose_shapes(struct rank *rank, struct dt_error *err)
 /* Where and how it was measured. */
 static void print_head(const struct rank *rank, FILE *out)
 {
-    const struct dt_model_config *config = &rank->run.model_config;
+    const struct dt_model_config *config = &rank->run.learner.model_config;
     char date[32] = "";
     time_t now = time(NULL);
     struct tm tm;
@@ -104,7 +105,7 @@ static int measure(const struct rank *rank, struct dt_rates *rates,
         .comm = rank->comm,
         .local_rank = dt_launch_local_rank(rank->launch),
         .local_size = dt_launch_local_size(rank->launch),
-        .model = &rank->run.model_config,
+        .model = &rank->run.learner.model_config,
         .B = rank->run.B,
         .T = rank->run.T,
         .compute = rank->compute,
@@ -161,8 +162,8 @@ static int end(struct rank *rank, int rc, const struct dt_error *err)
     if (rc < 0 && rank->launch && dt_launch_size(rank->launch) > 1)
         _exit(status); /* the others cannot leave in order either */
     dt_launch_destroy(rank->launch);
-    dt_model_config_fini(&rank->run.model_config);
-    dt_layout_destroy(rank->run.layout);
+    dt_model_config_fini(&rank->run.learner.model_config);
+    dt_layout_destroy(rank->run.learner.layout);
     dt_conf_destroy(rank->conf);
     return status;
 }

@@ -94,8 +94,8 @@ int dt_plan_out_json(const struct dt_candidates *c, const char *file, FILE *out,
     const struct dt_run *run = &c->run;
     json_t *all = json_pack(
         "{ss ss so si si ss so so so so ss so so}", "file", file, "model",
-        dt_model_family_name(run->model_config.family), "parameters",
-        number_of(run->layout->param_total), "nodes", c->size.nodes,
+        dt_model_family_name(run->learner.model_config.family), "parameters",
+        number_of(run->learner.layout->param_total), "nodes", c->size.nodes,
         "ranks_per_node", c->size.ranks, "device", c->size.gpu ? "cuda" : "cpu",
         "batch", batch_of(run), "memory", number_of(c->size.memory),
         "memory_for_rank", number_of(c->share), "largest_micro_batch",

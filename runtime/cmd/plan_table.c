@@ -44,8 +44,8 @@ static void print_head(const struct dt_candidates *c, const char *file,
             "%s: %s, %zu parameters\n"
             "%zu node%s x %zu rank%s %s; %zu rows of %zu tokens x %zu "
             "micro-batch%s a rank: %zu tokens a step\n",
-            file, dt_model_family_name(run->model_config.family),
-            run->layout->param_total, nodes, plural(nodes), ranks,
+            file, dt_model_family_name(run->learner.model_config.family),
+            run->learner.layout->param_total, nodes, plural(nodes), ranks,
             plural(ranks), c->size.gpu ? "with a GPU each" : "on CPUs", run->B,
             run->T, run->A, run->A == 1 ? "" : "es",
             run->B * run->T * run->A * nodes * ranks);

@@ -164,7 +164,8 @@ static inline bool near(double a, double b, double tolerance)
 static inline struct dt_view small_flat(const struct dt_run *run,
                                         enum dt_owned kind)
 {
-    return dt_view_of(dt_parallel_part(run->parallel, kind, 0).buf, DT_F32);
+    return dt_view_of(dt_parallel_part(run->learner.parallel, kind, 0).buf,
+                      DT_F32);
 }
 
 #endif /* TESTS_UNIT_SMALL_RUN_H */

@@ -209,15 +209,15 @@ static void auto_is_a_node_if_that_fits(void **state)
                          .A = 1,
                          .exec = dt_exec_cpu(),
                          .nodes = nodes_of("aabb"),
-                         .model_config = {.family = DT_GPT2,
-                                          .vocab_size = 257,
-                                          .n_positions = 64,
-                                          .n_embd = 64,
-                                          .n_layer = 4,
-                                          .n_head = 2,
-                                          .n_kv_head = 2,
-                                          .head_size = 32,
-                                          .n_inner = 256}};
+                         .learner.model_config = {.family = DT_GPT2,
+                                                  .vocab_size = 257,
+                                                  .n_positions = 64,
+                                                  .n_embd = 64,
+                                                  .n_layer = 4,
+                                                  .n_head = 2,
+                                                  .n_kv_head = 2,
+                                                  .head_size = 32,
+                                                  .n_inner = 256}};
     const struct dt_model_options options = {
         .B = 4, .T = 64, .compute = DT_F32, .train = true};
     struct dt_conf *conf = load_more("distributed.strategy: zero3\n");
@@ -225,8 +225,8 @@ static void auto_is_a_node_if_that_fits(void **state)
     (void)state;
     run.conf = *conf;
     run.algo = dt_algo_of(conf);
-    run.layout = dt_model_layout(&run.model_config, 4, &err);
-    assert_non_null(run.layout);
+    run.learner.layout = dt_model_layout(&run.learner.model_config, 4, &err);
+    assert_non_null(run.learner.layout);
     run.conf.distributed.shard_group = DT_CONF_GROUP_NODE;
     struct dt_plan plan = dt_plan_make(&run, &options);
     size_t need = dt_plan_total(&plan);
@@ -240,7 +240,7 @@ static void auto_is_a_node_if_that_fits(void **state)
     run.conf.distributed.reduction = DT_CONF_FLAT;
     assert_int_equal(dt_plan_choose_group(&run, &options, 2 * need, 2),
                      DT_CONF_GROUP_WORLD);
-    dt_layout_destroy(run.layout);
+    dt_layout_destroy(run.learner.layout);
     dt_nodes_fini(&run.nodes);
     dt_conf_destroy(conf);
 }

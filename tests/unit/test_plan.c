@@ -14,19 +14,19 @@ static struct dt_run run = {
     .eval_B = ROWS,
     .T = 256,
     .A = 1,
-    .model_config = {.family = DT_GPT2,
-                     .vocab_size = 257,
-                     .n_positions = 256,
-                     .n_embd = 64,
-                     .n_layer = 4,
-                     .n_head = 2,
-                     .n_kv_head = 2,
-                     .head_size = 32,
-                     .n_inner = 256,
-                     .tie_word_embeddings = true,
-                     .qkv_bias = true,
-                     .out_bias = true,
-                     .mlp_bias = true},
+    .learner.model_config = {.family = DT_GPT2,
+                             .vocab_size = 257,
+                             .n_positions = 256,
+                             .n_embd = 64,
+                             .n_layer = 4,
+                             .n_head = 2,
+                             .n_kv_head = 2,
+                             .head_size = 32,
+                             .n_inner = 256,
+                             .tie_word_embeddings = true,
+                             .qkv_bias = true,
+                             .out_bias = true,
+                             .mlp_bias = true},
 };
 
 static struct dt_model_options options = {
@@ -47,13 +47,13 @@ static int setup(void **state)
     run.exec = dt_exec_cpu();
     run.world = 1;
     run.algo = dt_algo_of(plain);
-    run.layout = dt_model_layout(&run.model_config, 1, &err);
-    return run.layout ? 0 : -1;
+    run.learner.layout = dt_model_layout(&run.learner.model_config, 1, &err);
+    return run.learner.layout ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    dt_layout_destroy(run.layout);
+    dt_layout_destroy(run.learner.layout);
     dt_conf_destroy(plain);
     dt_conf_destroy(eval);
     return leave_directory(state);
@@ -82,15 +82,15 @@ static const char *offers(size_t node, int ranks)
 static void every_part_of_the_memory_is_counted(void **state)
 {
     (void)state;
-    size_t count = run.layout->count;
+    size_t count = run.learner.layout->count;
     struct dt_plan plan = dt_plan_make(&run, &options);
     assert_int_equal(plan.weights, 4 * count);
     assert_int_equal(plan.master, 0);
     assert_int_equal(plan.gradients, 4 * count);
     assert_int_equal(plan.optimizer, 8 * count);
-    assert_int_equal(
-        plan.activations,
-        dt_model_activation_bytes(&run.model_config, dt_ops_cpu(), &options));
+    assert_int_equal(plan.activations,
+                     dt_model_activation_bytes(&run.learner.model_config,
+                                               dt_ops_cpu(), &options));
     /* logits of all rows are kept at once in a model as small as this */
     assert_true(plan.activations > 4 * (size_t)257 * ROWS * 256);
     /* inputs, targets, starts; four batches ahead, and the one in use */
@@ -275,7 +275,7 @@ static void a_reference_is_counted_and_fewer_tokens_are_offered(void **state)
     dpo.T = 128;
     dpo.tokens = 1024;
     plan = dt_plan_make(&dpo, &all);
-    assert_int_equal(plan.reference, 4 * run.layout->count);
+    assert_int_equal(plan.reference, 4 * run.learner.layout->count);
     all.T = 512;
     struct dt_plan half = dt_plan_make(&dpo, &all);
     all.T = 1024;
@@ -289,15 +289,15 @@ static void a_reference_is_counted_and_fewer_tokens_are_offered(void **state)
 /* Sizes with which tiles are small against the state. */
 static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
 {
-    struct dt_model_config small = run.model_config;
-    struct dt_layout *layout = run.layout;
+    struct dt_model_config small = run.learner.model_config;
+    struct dt_layout *layout = run.learner.layout;
     struct dt_model_options little = options;
     char want[160];
     (void)state;
-    run.model_config.n_embd = 1024;
-    run.model_config.n_inner = 4096;
-    run.layout = dt_model_layout(&run.model_config, 1, &err);
-    assert_non_null(run.layout);
+    run.learner.model_config.n_embd = 1024;
+    run.learner.model_config.n_inner = 4096;
+    run.learner.layout = dt_model_layout(&run.learner.model_config, 1, &err);
+    assert_non_null(run.learner.layout);
     run.conf.distributed.strategy = DT_CONF_ZERO1;
     run.B = run.eval_B = little.B = 1;
     little.compute = DT_BF16;
@@ -305,7 +305,7 @@ static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
     struct dt_plan none = dt_plan_make(&run, &little);
     run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NVME;
     struct dt_plan nvme = dt_plan_make(&run, &little);
-    size_t count = run.layout->count, total = dt_plan_total(&nvme);
+    size_t count = run.learner.layout->count, total = dt_plan_total(&nvme);
     assert_int_equal(nvme.master, 0);
     assert_int_equal(nvme.optimizer, 0);
     assert_true(nvme.nvme >= 12 * count && nvme.nvme < 12 * count + (1 << 20));
@@ -329,9 +329,9 @@ static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
              (double)total / 1e6);
     if (!strstr(err.text, want))
         fail_msg("%s", err.text);
-    dt_layout_destroy(run.layout);
-    run.layout = layout;
-    run.model_config = small;
+    dt_layout_destroy(run.learner.layout);
+    run.learner.layout = layout;
+    run.learner.model_config = small;
     run.conf = *plain;
     run.B = run.eval_B = ROWS;
 }
@@ -380,19 +380,19 @@ static void auto_computes_where_it_is_predicted_to_be_faster(void **state)
 static void a_tile_is_a_small_share_unless_it_is_given(void **state)
 {
     (void)state;
-    struct dt_layout large = *run.layout, *layout = run.layout;
+    struct dt_layout large = *run.learner.layout, *layout = run.learner.layout;
     struct dt_conf *given = load_good(
         LEAST "distributed: {strategy: zero1,\n  offload_optimizer: {device: "
               "nvme, path: /, tile_size: 70000}}\n",
         "");
     large.count = (size_t)1 << 31;
-    run.layout = &large;
+    run.learner.layout = &large;
     run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NVME;
     assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 32 << 20);
     run.world = 4;
     assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 16 << 20);
     run.world = 1;
-    run.layout = layout;
+    run.learner.layout = layout;
     assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 1 << 19);
     run.conf = *given;
     assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 70000);
@@ -404,11 +404,11 @@ static void a_tile_is_a_small_share_unless_it_is_given(void **state)
 static void state_that_the_host_has_no_room_for_is_refused(void **state)
 {
     struct dt_device gpu = dt_cpu;
-    struct dt_layout huge = *run.layout, *layout = run.layout;
+    struct dt_layout huge = *run.learner.layout, *layout = run.learner.layout;
     (void)state;
     gpu.is_host = false;
     huge.count = (size_t)1 << 42;
-    run.layout = &huge;
+    run.learner.layout = &huge;
     run.exec.device = &gpu;
     run.conf.distributed.strategy = DT_CONF_ZERO1;
     run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
@@ -418,7 +418,7 @@ static void state_that_the_host_has_no_room_for_is_refused(void **state)
     assert_non_null(
         strstr(err.text, "of host memory a rank, but the node has "));
     assert_non_null(strstr(err.text, " left for 2 ranks: set "));
-    run.layout = layout;
+    run.learner.layout = layout;
     run.conf = *plain;
     run.exec = dt_exec_cpu();
 }

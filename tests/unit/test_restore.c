@@ -14,7 +14,7 @@ static int compare_parts(struct dt_run *run, const struct dt_parts *parts,
                          enum dt_owned kind)
 {
     struct dt_error err = {0};
-    size_t count = run->layout->count;
+    size_t count = run->learner.layout->count;
     struct dt_buffer *buf =
         dt_buffer_create(&dt_cpu, count * sizeof(float), "a test", &err);
     TRY(buf);
@@ -23,12 +23,13 @@ static int compare_parts(struct dt_run *run, const struct dt_parts *parts,
         0);
     float *own = malloc(count * sizeof(*own));
     TRY(own);
-    for (size_t u = 0; u < run->layout->unit_count; u++) {
+    for (size_t u = 0; u < run->learner.layout->unit_count; u++) {
         struct dt_range part = dt_layout_part(
-            run->layout, u, dt_parallel_index(run->parallel), run->world);
-        TRY(dt_parallel_get(run->parallel,
-                            dt_parallel_part(run->parallel, kind, u), own,
-                            &err) == 0);
+            run->learner.layout, u, dt_parallel_index(run->learner.parallel),
+            run->world);
+        TRY(dt_parallel_get(run->learner.parallel,
+                            dt_parallel_part(run->learner.parallel, kind, u),
+                            own, &err) == 0);
         TRY(memcmp(own, dt_view_f32(stored) + part.first,
                    part.count * sizeof(float)) == 0);
     }
@@ -43,7 +44,7 @@ static int compare_checkpoint(struct dt_run *run)
     struct dt_parts *parts;
     char dir[64];
     snprintf(dir, sizeof(dir), "out/checkpoints/checkpoint-%d", STEPS);
-    TRY(dt_parts_open(dir, run->layout, &parts, &err) == 0 && parts);
+    TRY(dt_parts_open(dir, run->learner.layout, &parts, &err) == 0 && parts);
     for (enum dt_owned kind = 0; kind < DT_OWNED_GRADS; kind++) {
         TRY(dt_parts_have(parts, kind, &err) == 1);
         TRY(compare_parts(run, parts, kind) == 0);

@@ -62,12 +62,12 @@ static void a_resumed_run_is_the_same_bit_by_bit(void **state)
 static int begin(struct dt_run *run, void *arg)
 {
     struct dt_error err = {0};
-    int head = dt_layout_find(run->layout, "score.weight");
+    int head = dt_layout_find(run->learner.layout, "score.weight");
     struct dt_model_config config = {0};
     (void)arg;
-    TRY(head >= 0 && dt_layout_find(run->layout, "lm_head.weight") < 0);
+    TRY(head >= 0 && dt_layout_find(run->learner.layout, "lm_head.weight") < 0);
     const float *w = dt_view_f32(dt_layout_param(
-        run->layout, small_flat(run, DT_OWNED_MASTER), (size_t)head));
+        run->learner.layout, small_flat(run, DT_OWNED_MASTER), (size_t)head));
     double squares = 0;
     for (int i = 0; i < 32; i++)
         squares += w[i] * w[i];

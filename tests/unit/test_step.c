@@ -115,7 +115,7 @@ static int follow_schedule(struct dt_run *run, void *arg)
     for (int i = 0; i < 6; i++) {
         TRY(small_step(run, &line, &err) == 0);
         TRY(near(line.lr, rates[i], 1e-12));
-        TRY(dt_optim_steps(run->optim) == i + 1);
+        TRY(dt_optim_steps(run->learner.optim) == i + 1);
     }
     return 0;
 }
@@ -154,10 +154,11 @@ static int skip_some(struct dt_run *run, void *arg)
     double square = sum_of_squares(small_flat(run, DT_OWNED_MASTER));
     TRY(bad_step(run, &err) == 0 && run->health == DT_NO_LOSS);
     TRY(sum_of_squares(small_flat(run, DT_OWNED_MASTER)) == square);
-    TRY(dt_optim_steps(run->optim) == 1 && run->progress.step == 2);
+    TRY(dt_optim_steps(run->learner.optim) == 1 && run->progress.step == 2);
     TRY(run->progress.position == 8 && run->progress.skipped_in_row == 1);
     TRY(small_step(run, &line, &err) == 0 && run->health == DT_WELL);
-    TRY(dt_optim_steps(run->optim) == 2 && run->progress.skipped_in_row == 0);
+    TRY(dt_optim_steps(run->learner.optim) == 2 &&
+        run->progress.skipped_in_row == 0);
     TRY(isfinite(run->progress.loss_sum));
 
     /* 70 scattered ones are no reason to end, 49 in a row neither */
@@ -194,7 +195,7 @@ static int overflow(struct dt_run *run, void *arg)
     TRY(run->progress.skipped_in_row == 1);
     TRY(run->health == *health);
     /* no sum of a step's losses is beyond fp16 */
-    const double *scalars = run->in_flight[1].scalars;
+    const double *scalars = run->learner.results[1].scalars;
     TRY(near(scalars[DT_STEP_LOSS_SCALE],
              run->conf.precision.loss_scale > 0 ? 1e30 / (4 * 32)
                                                 : 0x1p60 / (4 * 32),
