@@ -32,21 +32,11 @@ struct Noise {
 __device__ uint32_t noise_word(const Noise &noise, uint64_t element)
 {
     uint64_t block = element / 16;
-    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32);
-    uint32_t c2 = noise.step, c3 = noise.place;
-    uint32_t k0 = noise.key[0], k1 = noise.key[1];
-#pragma unroll
-    for (int i = 0; i < 10; i++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c0;
-        uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    uint32_t low = element / 4 & 1 ? c1 : c0, high = element / 4 & 1 ? c3 : c2;
+    uint32_t words[4] = {(uint32_t)block, (uint32_t)(block >> 32), noise.step,
+                         noise.place};
+    philox(words, noise.key);
+    uint32_t low = element / 4 & 1 ? words[1] : words[0];
+    uint32_t high = element / 4 & 1 ? words[3] : words[2];
     return element / 4 & 2 ? high : low;
 }
 

@@ -154,4 +154,24 @@ __device__ static inline float block_max(float x, float (&shared)[WARP])
     return warp_max(x);
 }
 
+/* --- random numbers --- */
+
+/* Philox4x32-10, as base/rng.c has it: the counter becomes four random words.
+ */
+__device__ static inline void philox(uint32_t (&c)[4], const uint32_t (&key)[2])
+{
+    uint32_t k0 = key[0], k1 = key[1];
+#pragma unroll
+    for (int i = 0; i < 10; i++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c[0];
+        uint64_t p1 = (uint64_t)0xCD9E8D57u * c[2];
+        c[0] = (uint32_t)(p1 >> 32) ^ c[1] ^ k0;
+        c[1] = (uint32_t)p1;
+        c[2] = (uint32_t)(p0 >> 32) ^ c[3] ^ k1;
+        c[3] = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+}
+
 #endif /* DT_TENSOR_KERNEL_CUH */

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tensor/kernel.cuh"
 #include "test_simt.cuh"
 
 /* Runs f in a process of its own: how that ended, and what it said. */
@@ -110,6 +111,36 @@ static void shuffles_and_barriers_combine_the_threads(void **state)
         check(cudaMemcpy(host, out, sizeof(host), cudaMemcpyDefault));
         for (int i = 0; i < 10; i++)
             assert_int_equal(host[i], 1);
+    }
+    check(cudaFree(out));
+}
+
+__global__ static void random_words(uint32_t *out, bool ones)
+{
+    uint32_t c[4], key[2];
+    for (uint32_t &word : c)
+        word = ones ? 0xffffffffu : 0;
+    for (uint32_t &word : key)
+        word = ones ? 0xffffffffu : 0;
+    philox(c, key);
+    if (threadIdx.x == 0)
+        for (int i = 0; i < 4; i++)
+            out[i] = c[i];
+}
+
+/* Known answers of Philox4x32-10 from the authors' kat_vectors. */
+static void philox_gives_the_known_answers(void **state)
+{
+    static const uint32_t want[2][4] = {
+        {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+        {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+    };
+    uint32_t host[4], *out = (uint32_t *)new_ints(4);
+    (void)state;
+    for (int ones = 0; ones < 2; ones++) {
+        check(start(0, 1, 32, random_words, out, ones == 1));
+        check(cudaMemcpy(host, out, sizeof(host), cudaMemcpyDefault));
+        assert_memory_equal(host, want[ones], sizeof(host));
     }
     check(cudaFree(out));
 }
@@ -328,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_thread_of_a_grid_runs_once),
         cmocka_unit_test(shuffles_and_barriers_combine_the_threads),
+        cmocka_unit_test(philox_gives_the_known_answers),
         cmocka_unit_test(a_missing_barrier_is_found_with_every_seed),
         cmocka_unit_test(a_barrier_that_not_all_reach_ends_the_process),
         cmocka_unit_test(wrong_launches_are_refused),

@@ -2,8 +2,7 @@
 /*
  * dropout.cuh - the random decisions of dropout: those of dt_rng_dropout
  *
- * Philox4x32-10 as in base/rng.c; a block is the words of four neighboring
- * elements.
+ * A block of Philox is the words of four neighboring elements.
  */
 #ifndef DT_OPS_CUDA_DROPOUT_CUH
 #define DT_OPS_CUDA_DROPOUT_CUH
@@ -42,24 +41,12 @@ static inline struct Drops drops_of(const struct dt_dropout *dropout, size_t N)
 __device__ static inline void drop_factors(float (&factors)[4], const Drops &d,
                                            uint64_t row, uint64_t block)
 {
-    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32) | d.place;
-    uint32_t c2 = (uint32_t)row, c3 = (uint32_t)(row >> 32) | 1u << 31;
-    uint32_t k0 = d.key[0], k1 = d.key[1];
+    uint32_t words[4] = {(uint32_t)block, (uint32_t)(block >> 32) | d.place,
+                         (uint32_t)row, (uint32_t)(row >> 32) | 1u << 31};
+    philox(words, d.key);
 #pragma unroll
-    for (int i = 0; i < 10; i++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c0;
-        uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    factors[0] = c0 >= d.limit ? d.scale : 0.0f;
-    factors[1] = c1 >= d.limit ? d.scale : 0.0f;
-    factors[2] = c2 >= d.limit ? d.scale : 0.0f;
-    factors[3] = c3 >= d.limit ? d.scale : 0.0f;
+    for (int i = 0; i < 4; i++)
+        factors[i] = words[i] >= d.limit ? d.scale : 0.0f;
 }
 
 /* The factor of one element; drop_factors of four costs as much. */
