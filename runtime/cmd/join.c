@@ -31,7 +31,7 @@ const struct dt_backend *dt_join_hardware(const struct dt_conf *conf,
         [DT_CONF_CUDA] = "cuda",
     };
     const struct dt_backend_options options = {
-        .local_rank = dt_launch_local_rank(launch),
+        .local_rank = launch ? dt_launch_local_rank(launch) : 0,
         .deterministic = conf->run.deterministic,
         .tf32 = conf->precision.tf32,
         .attention = conf->model.attention,
@@ -41,7 +41,7 @@ const struct dt_backend *dt_join_hardware(const struct dt_conf *conf,
         names[conf->run.device], &options, note, sizeof(note), err);
     if (!backend)
         return NULL;
-    if (note[0])
+    if (launch && note[0])
         dt_log(dt_launch_rank(launch) == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "cmd",
                "%s", note);
     *exec = (struct dt_exec){backend->device, backend->ops, NULL};

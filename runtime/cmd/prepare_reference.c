@@ -4,30 +4,8 @@
 
 #include "algo/trainer.h"
 #include "backend/backend.h"
+#include "cmd/join.h"
 #include "cmd/prepare_reference.h"
-
-static const struct dt_backend *open_backend(const struct dt_conf *conf,
-                                             struct dt_exec *exec,
-                                             struct dt_error *err)
-{
-    static const char *const names[] = {
-        [DT_CONF_AUTO_DEVICE] = "auto",
-        [DT_CONF_CPU] = "cpu",
-        [DT_CONF_CUDA] = "cuda",
-    };
-    const struct dt_backend_options options = {
-        .deterministic = conf->run.deterministic,
-        .tf32 = conf->precision.tf32,
-        .attention = conf->model.attention,
-    };
-    char note[512]; /* not printed: no need to say that it is the CPU */
-    const struct dt_backend *backend = dt_backend_open(
-        names[conf->run.device], &options, note, sizeof(note), err);
-    if (!backend)
-        return NULL;
-    *exec = (struct dt_exec){backend->device, backend->ops, NULL};
-    return exec->device->stream_create(&exec->stream, err) < 0 ? NULL : backend;
-}
 
 int dt_prepare_reference(const struct dt_conf *conf, struct dt_error *err)
 {
@@ -40,7 +18,7 @@ int dt_prepare_reference(const struct dt_conf *conf, struct dt_error *err)
         return dt_conf_error_set(conf, "dpo.reference.mode", err,
                                  "--reference is for algorithm dpo with "
                                  "precompute");
-    const struct dt_backend *backend = open_backend(conf, &exec, err);
+    const struct dt_backend *backend = dt_join_hardware(conf, NULL, &exec, err);
     if (!backend)
         return -1;
     options.stream = exec.stream;
