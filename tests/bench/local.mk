@@ -6,6 +6,10 @@ EXTRA_PROGRAMS += tests/bench/adamw tests/bench/gemm tests/bench/ops \
 	tests/bench/swap tests/bench/tiles tests/bench/tokenize
 tests_bench_gemm_SOURCES = tests/bench/gemm.c tests/bench/roof.c \
 	tests/bench/roof.h
+tests_bench_swap_SOURCES = tests/bench/drive.c tests/bench/drive.h \
+	tests/bench/swap.c
+tests_bench_tiles_SOURCES = tests/bench/drive.c tests/bench/drive.h \
+	tests/bench/tiles.c
 tests_bench_ops_SOURCES = tests/bench/ops.c tests/bench/roof.c \
 	tests/bench/roof.h tests/bench/timed.c tests/bench/timed.h
 

@@ -14,28 +14,10 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "parallel/swap.h"
-
-static void must(bool done, const struct dt_error *err)
-{
-    if (done)
-        return;
-    fprintf(stderr, "%s\n", err->text);
-    exit(err->status);
-}
-
-static size_t number(int argc, char **argv, int i, size_t fallback)
-{
-    size_t value = i < argc ? strtoul(argv[i], NULL, 10) : fallback;
-
-    if (value > 0)
-        return value;
-    fprintf(stderr, "swap: %s: expected a number above 0\n", argv[i]);
-    exit(EX_USAGE);
-}
+#include "tests/bench/drive.h"
 
 /* Moves each tile once in every direction that is asked for; the seconds. The
  * swap itself keeps a write behind the read of its buffer, and a read behind
@@ -51,12 +33,14 @@ static double pass(struct dt_swap *swap, const struct dt_swap_options *o,
     for (size_t i = 0; i < o->tile_count; i++) {
         size_t buffer = i % o->buffer_count;
         if (reads)
-            must(dt_swap_start_read(swap, i, buffer, &last, &err) == 0, &err);
+            drive_must(dt_swap_start_read(swap, i, buffer, &last, &err) == 0,
+                       &err);
         if (writes)
-            must(dt_swap_start_write(swap, i, buffer, &last, &err) == 0, &err);
+            drive_must(dt_swap_start_write(swap, i, buffer, &last, &err) == 0,
+                       &err);
     }
     for (dt_swap_ticket_t ticket = 1; ticket <= last; ticket++)
-        must(dt_swap_wait(swap, ticket, &err) == 0, &err);
+        drive_must(dt_swap_wait(swap, ticket, &err) == 0, &err);
     return dt_clock_now() - start;
 }
 
@@ -70,15 +54,15 @@ int main(int argc, char **argv)
         return EX_USAGE;
     }
     const struct dt_swap_options options = {
-        .tile_count = number(argc, argv, 2, 8),
-        .tile_bytes = number(argc, argv, 3, 256) << 20,
-        .buffer_count = number(argc, argv, 4, 3),
-        .queue_depth = (unsigned)number(argc, argv, 5, 32),
+        .tile_count = drive_number(argc, argv, 2, 8),
+        .tile_bytes = drive_number(argc, argv, 3, 256) << 20,
+        .buffer_count = drive_number(argc, argv, 4, 3),
+        .queue_depth = (unsigned)drive_number(argc, argv, 5, 32),
     };
     const double gb =
         (double)options.tile_count * (double)options.tile_bytes / 1e9;
     struct dt_swap *swap = dt_swap_create(argv[1], &options, &err);
-    must(swap, &err);
+    drive_must(swap, &err);
     for (size_t b = 0; b < options.buffer_count; b++) {
         uint32_t *data = dt_swap_buffer(swap, b), x = 1;
         for (size_t i = 0; i < options.tile_bytes / sizeof(x); i++)

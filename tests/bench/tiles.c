@@ -12,34 +12,16 @@
 #include "config.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "parallel/tiles.h"
-
-static void must(bool done, const struct dt_error *err)
-{
-    if (done)
-        return;
-    fprintf(stderr, "%s\n", err->text);
-    exit(err->status);
-}
-
-static size_t number(int argc, char **argv, int i, size_t fallback)
-{
-    size_t value = i < argc ? strtoul(argv[i], NULL, 10) : fallback;
-
-    if (value > 0)
-        return value;
-    fprintf(stderr, "tiles: %s: expected a number above 0\n", argv[i]);
-    exit(EX_USAGE);
-}
+#include "tests/bench/drive.h"
 
 static struct dt_buffer *allocate(size_t bytes)
 {
     struct dt_error err;
     struct dt_buffer *buf = dt_buffer_create(&dt_cpu, bytes, "a bench", &err);
-    must(buf, &err);
+    drive_must(buf, &err);
     return buf;
 }
 
@@ -62,10 +44,10 @@ static double step(struct dt_tiles *tiles, const struct dt_tiles_options *o,
     struct dt_error err;
 
     for (size_t i = 0; i < o->count / o->tile; i++) {
-        must(dt_tiles_open(tiles, i, false, s, &err) == 0, &err);
+        drive_must(dt_tiles_open(tiles, i, false, s, &err) == 0, &err);
         dt_ops_cpu()->adamw(NULL, scalars, s[0], none, grads, s[1], s[2],
                             &args);
-        must(dt_tiles_close(tiles, &err) == 0, &err);
+        drive_must(dt_tiles_close(tiles, &err) == 0, &err);
     }
     return dt_clock_now() - start;
 }
@@ -79,16 +61,17 @@ int main(int argc, char **argv)
               stderr);
         return EX_USAGE;
     }
-    const size_t tile = (number(argc, argv, 3, 256) << 20) / 12 / 1024 * 1024;
+    const size_t tile =
+        (drive_number(argc, argv, 3, 256) << 20) / 12 / 1024 * 1024;
     const struct dt_tiles_options options = {
         .tier = DT_TIER_FILE,
         .arrays = DT_TILES_ARRAYS,
         .type = DT_F32,
-        .count = tile * number(argc, argv, 2, 8),
+        .count = tile * drive_number(argc, argv, 2, 8),
         .tile = tile,
-        .buffers = number(argc, argv, 4, 3),
+        .buffers = drive_number(argc, argv, 4, 3),
         .path = argv[1],
-        .queue_depth = (unsigned)number(argc, argv, 5, 32),
+        .queue_depth = (unsigned)drive_number(argc, argv, 5, 32),
     };
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_view grads = dt_view_of(allocate(tile * sizeof(float)), DT_F32);
@@ -96,7 +79,7 @@ int main(int argc, char **argv)
         dt_view_of(allocate(DT_STEP_COUNT * sizeof(double)), DT_F64);
     struct dt_view bounds = dt_view_of(allocate(3 * sizeof(int64_t)), DT_I64);
     struct dt_tiles *tiles = dt_tiles_create(&options, &exec, &err);
-    must(tiles, &err);
+    drive_must(tiles, &err);
     for (size_t i = 0; i < tile; i++)
         dt_view_f32(grads)[i] = (float)(i % 1000) * 1e-3f;
     dt_view_i64(bounds)[1] = dt_view_i64(bounds)[2] = (int64_t)tile;

@@ -46,6 +46,25 @@ int reduce(struct actor *a, size_t count)
     return rc;
 }
 
+void act_hung(struct actor *a)
+{
+    reduce(a, 100);
+    for (int i = 0; a->rank.rank == a->odd && i < a->rank.size; i++)
+        while (i != a->odd && *(volatile int *)&a->all[i].rc == 0)
+            dt_clock_sleep(0.05);
+    reduce(a, 100);
+}
+
+void act_abandon(struct actor *a)
+{
+    if (reduce(a, 4) < 0)
+        return;
+    if (a->rank.rank == 0)
+        dt_error_set(&a->seen->first, EX_IOERR, "disk full");
+    else
+        reduce(a, 4);
+}
+
 static int rank_main(const struct dt_comm_world *world, void *arg)
 {
     const struct scene *scene = arg;

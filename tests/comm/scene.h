@@ -36,6 +36,14 @@ struct scene {
  */
 int reduce(struct actor *a, size_t count);
 
+/* An act: the odd rank does not answer until all the others have given up. */
+void act_hung(struct actor *a);
+
+/* An act: rank 0 fails by itself, once all are connected; the others wait for
+ * it in a reduction.
+ */
+void act_abandon(struct actor *a);
+
 /* Runs the scene with `size` ranks. Asserts that all of them end by themselves,
  * except `killed` (-1: none). Sets scene->seen.
  */

@@ -78,16 +78,6 @@ static void a_rank_killed_during_scalars_is_named(void **state)
     assert_seen(&scene.seen[1], "barrier: lost rank 2 on h2: ");
 }
 
-/* The odd rank does not answer until all the others have given up. */
-static void act_hung(struct actor *a)
-{
-    reduce(a, 100);
-    for (int i = 0; a->rank.rank == a->odd && i < a->rank.size; i++)
-        while (i != a->odd && *(volatile int *)&a->all[i].rc == 0)
-            dt_clock_sleep(0.05);
-    reduce(a, 100);
-}
-
 static void check_hung(int odd)
 {
     struct scene scene = {.act = act_hung, .timeout_ms = 2000, .odd = odd};
@@ -289,19 +279,6 @@ static void a_rank_that_leaves_mid_operation_is_named(void **state)
     assert_seen(&scene.seen[1],
                 "all_reduce(4 x f32): rank 0 on h0 has exited in "
                 "the middle of it");
-}
-
-/* Rank 0 fails by itself, once all are connected; the others wait for it in a
- * reduction.
- */
-static void act_abandon(struct actor *a)
-{
-    if (reduce(a, 4) < 0)
-        return;
-    if (a->rank.rank == 0)
-        dt_error_set(&a->seen->first, EX_IOERR, "disk full");
-    else
-        reduce(a, 4);
 }
 
 static void the_failure_of_one_rank_reaches_the_others(void **state)

@@ -337,7 +337,7 @@ static void a_lost_rank_is_named_by_its_place_in_the_world(void **state)
 /* The odd rank does not answer until the others have given up; they wait for
  * each other, too.
  */
-static void act_hung(struct actor *a)
+static void act_hung_in_groups(struct actor *a)
 {
     struct rank *r = &a->rank;
     struct place at = place_of(r, 2);
@@ -359,7 +359,7 @@ static void act_hung(struct actor *a)
 
 static void a_rank_for_which_others_wait_is_named(void **state)
 {
-    struct scene scene = {.act = act_hung, .timeout_ms = 3000};
+    struct scene scene = {.act = act_hung_in_groups, .timeout_ms = 3000};
     (void)state;
     if (hardware()->most_ranks < 4)
         skip();

@@ -69,16 +69,6 @@ static void ranks_at_other_work_pass_on_who_is_lost(void **state)
         }
 }
 
-/* The odd rank does not answer until all the others have given up. */
-static void act_hung(struct actor *a)
-{
-    reduce(a, 100);
-    for (int i = 0; a->rank.rank == a->odd && i < a->rank.size; i++)
-        while (i != a->odd && *(volatile int *)&a->all[i].rc == 0)
-            dt_clock_sleep(0.05);
-    reduce(a, 100);
-}
-
 /* Most ranks wait for one that waits for the odd one. */
 static void a_rank_that_hangs_is_named_and_none_that_waits(void **state)
 {
@@ -112,16 +102,6 @@ static void all_ranks_can_leave_at_the_same_time(void **state)
             if (scene.seen[r].rc < 0)
                 fail_msg("rank %d: %s", r, scene.seen[r].first.text);
     }
-}
-
-static void act_abandon(struct actor *a)
-{
-    if (reduce(a, 4) < 0)
-        return;
-    if (a->rank.rank == 0)
-        dt_error_set(&a->seen->first, EX_IOERR, "disk full");
-    else
-        reduce(a, 4);
 }
 
 static void the_failure_of_one_rank_reaches_all_others(void **state)

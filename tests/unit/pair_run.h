@@ -66,6 +66,29 @@ static inline int pair_steps(struct dt_run *run, long last,
     return 0;
 }
 
+/* --- learning --- */
+
+/* `learn` passes with one rank and with two. */
+static inline void pair_learns(const char *lines, small_rank_f learn)
+{
+    small_runs(1, lines, learn, NULL);
+    small_runs(2, lines, learn, NULL);
+}
+
+/* The same in bf16 on one rank, and in fp16 on two with this strategy. */
+static inline void pair_learns_in_sixteen_bits(const char *lines,
+                                               const char *strategy,
+                                               small_rank_f learn)
+{
+    char more[512];
+    snprintf(more, sizeof(more), "%sprecision.compute: bf16\n", lines);
+    small_runs(1, more, learn, NULL);
+    snprintf(more, sizeof(more),
+             "%sprecision.compute: fp16\ndistributed.strategy: %s\n", lines,
+             strategy);
+    small_runs(2, more, learn, NULL);
+}
+
 /* --- saving --- */
 
 enum { PAIR_HALF = 3, PAIR_ALL = 6 };

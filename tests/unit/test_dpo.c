@@ -51,18 +51,13 @@ static int learn(struct dt_run *run, void *arg)
 static void a_policy_learns_a_preference(void **state)
 {
     (void)state;
-    small_runs(1, LEARN, learn, NULL);
-    small_runs(2, LEARN, learn, NULL);
+    pair_learns(LEARN, learn);
 }
 
 static void it_learns_in_sixteen_bits(void **state)
 {
     (void)state;
-    small_runs(1, LEARN "precision.compute: bf16\n", learn, NULL);
-    small_runs(2,
-               LEARN "precision.compute: fp16\n"
-                     "distributed.strategy: zero3\n",
-               learn, NULL);
+    pair_learns_in_sixteen_bits(LEARN, "zero3", learn);
 }
 
 static int fall(struct dt_run *run, void *arg)

@@ -33,18 +33,13 @@ static int learn(struct dt_run *run, void *arg)
 static void a_reward_model_learns_a_rule(void **state)
 {
     (void)state;
-    small_runs(1, LEARN, learn, NULL);
-    small_runs(2, LEARN, learn, NULL);
+    pair_learns(LEARN, learn);
 }
 
 static void it_learns_in_sixteen_bits(void **state)
 {
     (void)state;
-    small_runs(1, LEARN "precision.compute: bf16\n", learn, NULL);
-    small_runs(2,
-               LEARN "precision.compute: fp16\n"
-                     "distributed.strategy: zero2\n",
-               learn, NULL);
+    pair_learns_in_sixteen_bits(LEARN, "zero2", learn);
 }
 
 /* --- saving --- */
