@@ -234,7 +234,10 @@ static int run_request(const struct request *request)
 }
 
 static const char help[] =
-    "usage: disttrain generate --model DIR --prompt TEXT [OPTIONS]\n\n"
+    "usage: disttrain generate --model DIR --prompt TEXT [--chat] [OPTIONS]\n"
+    "       disttrain generate --model DIR --prompts FILE [OPTIONS]\n"
+    "       disttrain generate --model DIR --tokens ID,ID,... [OPTIONS]\n"
+    "       disttrain generate --model DIR --score FILE [OPTIONS]\n\n"
     "Prints TEXT and the continuation that the model in DIR generates,\n"
     "token by token, until the model ends the text.\n\n"
     "  --model DIR        a checkpoint, a run.output_dir, or a Hugging\n"
@@ -243,7 +246,8 @@ static const char help[] =
     "  --chat             treat TEXT as a user's message: print the "
     "answer\n"
     "  --system TEXT      system message before it\n"
-    "  --chat-template T  one of " DT_CHAT_NAMES "\n"
+    "  --chat-template T  one of\n"
+    "                     " DT_CHAT_NAMES "\n"
     "                     [the one in the tokenizer's files]\n"
     "  --prompts FILE     lines of JSON with prompt or messages; prints\n"
     "                     each with its completion\n"

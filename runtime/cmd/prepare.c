@@ -35,7 +35,7 @@ static const char help[] =
     "  --format FORMAT       auto, text, prompt_completion, messages,\n"
     "                        tokenized or preference [auto]\n"
     "  --chat-template NAME  template of conversations: auto, none,\n"
-    "                        " DT_CHAT_NAMES "\n"
+    "                      " DT_CHAT_NAMES "\n"
     "                        [auto: the one in the tokenizer's files]\n"
     "  --loss-on WHAT        tokens to train on: auto, full, completion or\n"
     "                        assistant [auto]\n"

@@ -25,14 +25,14 @@
              "\"auto\""},
     {"distributed.zero_stage", DT_CONF_INT, AT(distributed.zero_stage),
      .max = 3, .aliases = ALSO("zero_stage"),
-     .help = "distributed.strategy in the numbers of DeepSpeed: 0 is ddp, 1 "
-             "to 3 are zero1 to zero3"},
+     .help = "the strategy by the numbers of DeepSpeed: 0 is ddp, 1 to 3 are "
+             "zero1 to zero3"},
     {"distributed.strategy_auto_memory", DT_CONF_BOOL,
      AT(distributed.strategy_auto_memory), .fallback = "true",
      .aliases = ALSO("strategy_auto_memory"),
-     .help = "strategy auto takes what fits and is predicted to be fastest; "
-             "false: it goes by the number of parameters alone, ddp below "
-             "1e9, zero2 up to 7e9, zero3 above"},
+     .help = "with strategy auto: take what fits and is predicted to be "
+             "fastest; false: go by the number of parameters alone, ddp "
+             "below 1e9, zero2 up to 7e9, zero3 above"},
     {"distributed.enabled", DT_CONF_BOOL, AT(distributed.enabled),
      .fallback = "true", .aliases = ALSO("distributed"),
      .help = "whether more than one rank may train; false refuses such a run. "
@@ -56,8 +56,8 @@
              "one that is computed, the others gathered ahead"},
     {"distributed.prefetch_elements", DT_CONF_INT,
      AT(distributed.prefetch_elements), .max = 1e12, .unit = "elements",
-     .help = "prefetch_units by size: weights to gather ahead, in whole blocks "
-             "and at least one"},
+     .help = "as prefetch_units, by size: weights to gather ahead, in whole "
+             "blocks and at least one"},
     {"distributed.live_elements", DT_CONF_INT, AT(distributed.live_elements),
      .max = 1e12, .unit = "elements",
      .help = "with zero3, limit of the gathered weights of blocks at any time; "

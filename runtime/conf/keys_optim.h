@@ -173,8 +173,8 @@
                     {"O2", DT_CONF_FP16, NULL},
                     {"O3", 0, "training without fp32 weights"}),
      .aliases = ALSO("opt_level", "fp16_opt_level"),
-     .help = "precision.compute in the words of Apex: O0 is fp32, O1 and O2 "
-             "are fp16"},
+     .help = "the compute type in the words of Apex: O0 is fp32, O1 and O2 are "
+             "fp16"},
     {"precision.grad_accum_dtype", DT_CONF_ENUM,
      AT(precision.grad_accum_dtype), .fallback = "fp32", .result = true,
      .words = WORDS({"fp32", DT_CONF_FP32, NULL},

@@ -76,10 +76,22 @@ numbers() {
         comm -13 "$data/manual" - | sed 's/^/documentation only: /'
 }
 
+# The first letter of a help text becomes a capital one, which the name of a key
+# does not have; and no line of --help is too long for a terminal.
+shape() {
+    grep -nE '^[A-Z][a-z]+(_[a-z]+|\.[a-z_]+)+ ' man/disttrain.yaml.5 |
+        sed 's/^/a sentence begins with a key: /'
+    commands | while read -r name _; do
+        "$disttrain" "$name" --help | grep -E '^.{80}' |
+            sed "s/^/disttrain $name --help: /"
+    done
+}
+
 expect_none "disttrain(1) lists every command" "$(overview)"
 expect_none "every command has a page with the usual sections" "$(sections)"
 expect_none "pages and --help have the same options" "$(missing)"
 expect_none "every manual page is installed" "$(installed)"
 expect_none "disttrain.yaml(5) explains the numbers of all messages" \
     "$(numbers)"
+expect_none "help texts begin as sentences do and fit a terminal" "$(shape)"
 done_testing
