@@ -52,8 +52,8 @@ static const struct dt_backend *cpu(void)
 
 /* --- cuda --- */
 
-/* Where the module is: as $DISTTRAIN_CUDA_MODULE says, beside a program that
- * was built but not installed, or where `make install` puts it.
+/* The path of the module: what $DISTTRAIN_CUDA_MODULE says, else beside a
+ * program that was built but not installed, else where `make install` puts it.
  */
 static void find_module(char path[PATH_MAX])
 {
@@ -91,7 +91,7 @@ static const struct dt_backend *no_module(const char *path,
     else
         dt_error_set(err, EX_CONFIG, "%.800s%s", why ? why : path,
                      why && strstr(why, "cannot open shared object file")
-                         ? ": the folder that has it must be in "
+                         ? ": add the folder that has it to "
                            "LD_LIBRARY_PATH"
                          : "");
     return NULL;
@@ -108,14 +108,15 @@ const struct dt_backend *dt_backend_load(struct dt_error *err)
     if (backend && backend->version == DT_BACKEND_VERSION)
         return backend;
     dt_error_set(err, EX_CONFIG,
-                 "%.400s is not of this disttrain: install the two together",
+                 "%.400s is of another build than this disttrain: install both "
+                 "from one build",
                  path);
     dlclose(module);
     return NULL;
 }
 
-/* Looked for first where a GPU is a wish only: the module brings libraries of
- * hundreds of MB with it. One that was named may have no need of a driver.
+/* With run.device auto this is asked first, because the module loads libraries
+ * of hundreds of MB. A module that the user named may need no driver.
  */
 static bool has_driver(struct dt_error *why)
 {
@@ -150,12 +151,12 @@ const struct dt_backend *dt_backend_open(
         note[0] = '\0';
     if (strcmp(name, "cpu") == 0)
         return cpu();
-    bool wish = strcmp(name, "auto") == 0;
+    bool optional = strcmp(name, "auto") == 0;
     const struct dt_backend *backend =
-        wish && !has_driver(&why) ? NULL : open_cuda(options, &why);
+        optional && !has_driver(&why) ? NULL : open_cuda(options, &why);
     if (backend)
         return backend;
-    if (!wish) {
+    if (!optional) {
         dt_error_set(err, EX_CONFIG, "run.device cuda: %s", why.text);
         return NULL;
     }

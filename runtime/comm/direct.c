@@ -24,8 +24,8 @@ static int neighbor(const struct dt_op *op, int i)
 /* Sends the `bytes` bytes of `mine` to all others, and waits until what rank r
  * has sent is at workspace + bytes * r.
  */
-static int swap(struct dt_messages *m, const struct dt_op *op, void *mine,
-                size_t bytes, char *workspace, struct dt_error *err)
+static int exchange(struct dt_messages *m, const struct dt_op *op, void *mine,
+                    size_t bytes, char *workspace, struct dt_error *err)
 {
     for (int i = 1; i < op->on->size; i++) {
         int r = neighbor(op, i);
@@ -47,7 +47,7 @@ int dt_direct_reduce_scalars(struct dt_messages *m, const struct dt_op *op,
     char *workspace = dt_messages_workspace(
         m, (bytes + sizeof(double *)) * (size_t)size, err);
     const double **parts;
-    if (!workspace || swap(m, op, op->scalars, bytes, workspace, err) < 0)
+    if (!workspace || exchange(m, op, op->scalars, bytes, workspace, err) < 0)
         return -1;
     parts = (void *)(workspace + bytes * (size_t)size);
     for (int r = 0; r < size; r++)
@@ -73,7 +73,7 @@ int dt_direct_all_reduce(struct dt_messages *m, const struct dt_op *op,
         mine = workspace + bytes * rank;
         dt_reduce_narrow(mine, dt_view_f32(op->view), count);
     }
-    if (swap(m, op, mine, bytes, workspace, err) < 0)
+    if (exchange(m, op, mine, bytes, workspace, err) < 0)
         return -1;
     parts = (void *)(workspace + pointers);
     for (size_t r = 0; r < size; r++)

@@ -34,7 +34,7 @@
 
 enum {
     BUFFER_BYTES = 128 * 1024, /* twice what a pipe holds */
-    PATIENCE_S = 30,           /* how long all ranks may take to start */
+    START_TIMEOUT_S = 30,      /* how long all ranks may take to start */
 };
 
 struct stream {
@@ -52,8 +52,8 @@ struct console {
     struct dt_console_step step;
     struct dt_ranklogs *logs; /* NULL: none */
     struct dt_rankset ranks;  /* ranks to show; size 0: all */
-    double launched, patience;
-    bool complained;      /* has named the ranks that have not started */
+    double launched, start_timeout;
+    bool reported;        /* has named the ranks that have not started */
     bool complete;        /* all ranks have started */
     struct dt_hang *hang; /* NULL: does not look for hangs */
     struct stream streams[2];
@@ -257,11 +257,11 @@ static void watch_start(struct console *c)
     char *text = NULL;
     size_t bytes;
     double waited = dt_clock_now() - c->launched;
-    if (c->complete || (!c->complained && waited < c->patience))
+    if (c->complete || (!c->reported && waited < c->start_timeout))
         return;
     uint32_t missing = dt_outcome_missing(c->step.outcome);
     c->complete = missing == 0;
-    if (c->complained != c->complete)
+    if (c->reported != c->complete)
         return;
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
@@ -280,7 +280,7 @@ static void watch_start(struct console *c)
     }
     fputc('\n', out);
     fclose(out);
-    c->complained = true;
+    c->reported = true;
     print_message(c, text);
     free(text);
 }
@@ -298,8 +298,8 @@ static void watch_hang(struct console *c)
 static int wait_ms(const struct console *c)
 {
     double left = c->hang ? dt_hang_left(c->hang) : INFINITY;
-    if (!c->complete && !c->complained)
-        left = fmin(left, c->launched + c->patience - dt_clock_now());
+    if (!c->complete && !c->reported)
+        left = fmin(left, c->launched + c->start_timeout - dt_clock_now());
     return isinf(left) ? -1 : (int)(fmax(left, 0) * 1000) + 1;
 }
 
@@ -400,11 +400,11 @@ static void apply_settings(struct console *c)
 static struct console *create_console(void)
 {
     struct console *c = calloc(1, sizeof(*c));
-    const char *patience = getenv("DISTTRAIN_PATIENCE"); /* for tests */
+    const char *timeout = getenv("DISTTRAIN_CONSOLE_TIMEOUT"); /* for tests */
     if (!c)
         return NULL;
     c->launched = dt_clock_now();
-    c->patience = patience ? atof(patience) : PATIENCE_S;
+    c->start_timeout = timeout ? atof(timeout) : START_TIMEOUT_S;
     c->streams[0].in = DT_CONSOLE_OUT_FD;
     c->streams[0].out = STDOUT_FILENO;
     c->streams[1].in = DT_CONSOLE_ERR_FD;

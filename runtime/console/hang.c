@@ -39,13 +39,13 @@ struct dt_hang {
     pid_t srun;
 };
 
-struct dt_hang *dt_hang_create(const char *wish, const char *step)
+struct dt_hang *dt_hang_create(const char *setting, const char *step)
 {
     char action[8] = "";
     struct dt_hang *hang = calloc(1, sizeof(*hang));
     if (!hang)
         return NULL;
-    sscanf(wish ? wish : DT_HANG_DEFAULT, "%lf %7s", &hang->timer.limit_s,
+    sscanf(setting ? setting : DT_HANG_DEFAULT, "%lf %7s", &hang->timer.limit_s,
            action);
     hang->ends = strcmp(action, "end") == 0;
     snprintf(hang->job, sizeof(hang->job), "--job=%s", step);

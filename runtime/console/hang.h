@@ -9,10 +9,10 @@
 
 struct dt_hang;
 
-/* `wish` is the value of DT_ENV_HANG, or NULL for DT_HANG_DEFAULT; `step` is
+/* `setting` is the value of DT_ENV_HANG, or NULL for DT_HANG_DEFAULT; `step` is
  * "ID.STEP". Returns NULL if memory is short; destroy it with dt_hang_destroy.
  */
-struct dt_hang *dt_hang_create(const char *wish, const char *step);
+struct dt_hang *dt_hang_create(const char *setting, const char *step);
 void dt_hang_destroy(struct dt_hang *hang); /* NULL is fine */
 
 /* Call it when a rank has printed something or started. */

@@ -17,7 +17,7 @@ enum {
     ANSWER_BYTES = 4096,
 };
 
-#define PATIENCE_S 0.9 /* for both commands; ending one takes time as well */
+#define TIMEOUT_S 0.9 /* for both commands; ending one takes time as well */
 
 static int run_command(char *const argv[], double deadline,
                        char answer[ANSWER_BYTES])
@@ -48,7 +48,7 @@ void dt_job_comment_set(const char *step, const char *report)
     char comment[COMMENT_BYTES];
     char answer[ANSWER_BYTES];
     char *const argv[] = {"scontrol", "update", id, comment, NULL};
-    double deadline = dt_clock_now() + PATIENCE_S;
+    double deadline = dt_clock_now() + TIMEOUT_S;
     snprintf(job, sizeof(job), "%.*s", (int)strcspn(step, "."), step);
     snprintf(id, sizeof(id), "JobId=%s", job);
     snprintf(comment, sizeof(comment), "Comment=%.*s",

@@ -36,7 +36,7 @@ enum {
 
 struct watch {
     int rank0; /* pidfd */
-    double patience;
+    double timeout;
     unsigned ports[PORTS]; /* MASTER_PORT, JAX's; 0: none */
     unsigned port;         /* the one on which rank 0 listens; 0: none yet */
     double since;          /* when we first saw it listen */
@@ -136,7 +136,7 @@ static void watch_ports(struct watch *w, size_t others)
         if ((complete && !said[0]) || (!w->port && now > start + LISTEN_S))
             return;
         if (!w->port ||
-            (!complete && (now < next || now < w->since + w->patience)))
+            (!complete && (now < next || now < w->since + w->timeout)))
             continue;
         int absent = find_absent(w, names);
         if (absent > 0)
@@ -155,7 +155,7 @@ int dt_console_watch(int argc, char **argv)
         return EX_USAGE;
     struct watch w = {
         .rank0 = atoi(argv[1]),
-        .patience = atof(argv[2]),
+        .timeout = atof(argv[2]),
         .ports = {(unsigned)atoi(argv[3]), (unsigned)atoi(argv[4])},
         .own = argv[5],
         .hosts = argv + 6,

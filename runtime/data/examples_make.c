@@ -22,7 +22,7 @@ enum {
     PART_BYTES = 4 << 20, /* bytes of the file in one part, or more: */
     PARTS_MAX = 8192,     /* join_parts maps all parts at the same time */
     CACHE_NOTES = 32,     /* bad lines noted in the cache */
-    PATIENCE_S = 1800,    /* how long another process may make no progress */
+    TIMEOUT_S = 1800,     /* how long another process may make no progress */
 };
 
 #define LOOK_S 0.2 /* how often to check whether that process is done */
@@ -330,11 +330,11 @@ static int lock_parts(const struct dt_make *make)
             last = now;
             since = dt_clock_now();
         }
-        if (dt_clock_now() - since > PATIENCE_S || dt_fault("data.lock")) {
+        if (dt_clock_now() - since > TIMEOUT_S || dt_fault("data.lock")) {
             dt_make_note(make,
                          "%s: the process that holds it has made no progress "
                          "for %d minutes; continuing without it",
-                         path, PATIENCE_S / 60);
+                         path, TIMEOUT_S / 60);
             break;
         }
         dt_clock_sleep(LOOK_S);

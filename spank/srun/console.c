@@ -256,11 +256,11 @@ static bool has_reader(void)
 /* How long the console may take to end, with a reader and without one. There is
  * no reader at a pager, for example, where srun alone would wait forever.
  */
-static int64_t patience_ms(bool reader)
+static int64_t finish_timeout_ms(bool reader)
 {
-    const char *wish = getenv("DISTTRAIN_PATIENCE"); /* for tests */
-    if (wish)
-        return atoi(wish) * INT64_C(1000);
+    const char *asked = getenv("DISTTRAIN_CONSOLE_TIMEOUT"); /* for tests */
+    if (asked)
+        return atoi(asked) * INT64_C(1000);
     return reader ? FINISH_MS : BLOCKED_MS;
 }
 
@@ -281,7 +281,7 @@ static bool wait_for_end(int *status)
         if (reader != before)
             since = now;
         before = reader;
-        if (now - since > patience_ms(reader))
+        if (now - since > finish_timeout_ms(reader))
             break;
         nanosleep(&nap, NULL);
     }

@@ -242,10 +242,10 @@ static bool lacks_command(void)
  */
 static void choose_runtime(void)
 {
-    const char *wish = getenv("DISTTRAIN_RUNTIME");
+    const char *asked = getenv("DISTTRAIN_RUNTIME");
     submit.runtime_error.text[0] = '\0';
-    if (wish && dtspank_siteconf_use_runtime(&submit.conf, wish,
-                                             &submit.runtime_error) != 0)
+    if (asked && dtspank_siteconf_use_runtime(&submit.conf, asked,
+                                              &submit.runtime_error) != 0)
         dt_error_prefix(&submit.runtime_error, "DISTTRAIN_RUNTIME");
 }
 

@@ -31,7 +31,8 @@ static int fill_command(spank_t spank, const char *runtime, int pidfd,
 {
     const char *list = dtspank_task_getenv(spank, "SLURM_STEP_NODELIST");
     const char *own = dtspank_task_getenv(spank, "SLURMD_NODENAME");
-    const char *patience = dtspank_task_getenv(spank, "DISTTRAIN_PATIENCE");
+    const char *timeout =
+        dtspank_task_getenv(spank, "DISTTRAIN_CONSOLE_TIMEOUT");
     uint32_t master = 0;
     uint32_t jax = 0;
     dtspank_task_number(spank, "MASTER_PORT", &master);
@@ -45,7 +46,7 @@ static int fill_command(spank_t spank, const char *runtime, int pidfd,
                                        "console",
                                        "--watch",
                                        c->pidfd,
-                                       (char *)(patience ? patience : "30"),
+                                       (char *)(timeout ? timeout : "30"),
                                        c->ports[0],
                                        c->ports[1],
                                        (char *)own};

@@ -65,13 +65,13 @@ static void prepare_process(int rank)
 int rank_open(struct rank *r, const struct dt_comm_world *world, int timeout_ms,
               struct dt_error *err)
 {
-    const struct dt_backend_options card = {.local_rank = world->rank};
+    const struct dt_backend_options gpu = {.local_rank = world->rank};
     struct dt_comm_options options = {.interface = "lo",
                                       .timeout_ms = timeout_ms};
     if (!hardware()->threads)
         prepare_process(world->rank);
     const struct dt_backend *backend =
-        dt_backend_open(hardware()->device, &card, NULL, 0, err);
+        dt_backend_open(hardware()->device, &gpu, NULL, 0, err);
     if (!backend)
         return -1;
     r->device = backend->device;

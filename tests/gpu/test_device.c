@@ -74,7 +74,7 @@ static void wait_all(void)
     MUST(device->stream_wait(stream, &err));
 }
 
-static void the_device_describes_its_card(void **state)
+static void the_device_describes_its_gpu(void **state)
 {
     (void)state;
     assert_string_equal(device->name, "cuda");
@@ -220,7 +220,7 @@ static void free_and_peak_memory_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_device_describes_its_card),
+        cmocka_unit_test(the_device_describes_its_gpu),
         cmocka_unit_test(new_memory_is_zero),
         cmocka_unit_test(copies_reach_memory_of_every_kind),
         cmocka_unit_test(any_thread_may_wait_for_an_event),

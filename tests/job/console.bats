@@ -284,13 +284,13 @@ some output may be lost" ]]
         dt_wait_for 40 dt_lines 1 '2 of 8 ranks have not' err || true
         dt_run --node n3 pkill -CONT slurmd
     } 3>&- &
-    DISTTRAIN_PATIENCE=4 run -0 train sh -c 'echo hi'
+    DISTTRAIN_CONSOLE_TIMEOUT=4 run -0 train sh -c 'echo hi'
     wait
     [[ $(<err) =~ "disttrain: "[0-9]+" s after the launch 2 of 8 ranks have not \
 started: ranks 4-5 on n3"$'\n'$started ]]
     # on a busy machine the ranks may be late; once started, they are not
     # missing
-    DISTTRAIN_PATIENCE=2 run -0 train sh -c 'touch here.$RANK
+    DISTTRAIN_CONSOLE_TIMEOUT=2 run -0 train sh -c 'touch here.$RANK
         until [ $(ls here.* | wc -l) = 8 ]; do sleep 0.1; done; sleep 3'
     [[ ! -s err || $(<err) =~ "not started: "[^$'\n']+$'\n'$started$ ]]
 }
@@ -299,16 +299,16 @@ started: ranks 4-5 on n3"$'\n'$started ]]
     need_python
     write_meet
     rm -f ready.* met
-    DISTTRAIN_PATIENCE=3 run -0 train python3 meet.py n3
+    DISTTRAIN_CONSOLE_TIMEOUT=3 run -0 train python3 meet.py n3
     [[ $(<err) =~ ^"disttrain: rank 0 on n1 has listened on port "6[0-9]{4}" for \
 "[0-9]+" s, but nobody on n3 (ranks 4-5) has connected
 disttrain: all nodes have connected to rank 0, after "[0-9]+" s"$ ]]
     rm -f ready.* met
-    DISTTRAIN_PATIENCE=3 run -0 train python3 meet.py n2 n3 n4
+    DISTTRAIN_CONSOLE_TIMEOUT=3 run -0 train python3 meet.py n2 n3 n4
     [[ $(<err) == *" but nobody on n2 (ranks 2-3), n3 (ranks 4-5), \
 n4 (ranks 6-7) has connected"* ]]
     rm -f ready.* met
-    DISTTRAIN_PATIENCE=3 run -0 train python3 meet.py
+    DISTTRAIN_CONSOLE_TIMEOUT=3 run -0 train python3 meet.py
     [[ ! -s err ]]
     # without a port to watch, the watching process ends soon
     run -0 train sleep 1

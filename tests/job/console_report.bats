@@ -65,7 +65,7 @@ END
 run_stopped() {
     rm -f up
     cat >stop.sh <<'END'
-DISTTRAIN_PATIENCE=2 srun -Q --disttrain=c.yaml -n1 sh -c 'echo >up
+DISTTRAIN_CONSOLE_TIMEOUT=2 srun -Q --disttrain=c.yaml -n1 sh -c 'echo >up
     while [ -e up ]; do sleep 0.1; done; echo "the last words"; exit '$1 2>&1 &
 until [ -e up ]; do sleep 0.1; done
 pkill -STOP -P $! -f ' console$'
@@ -88,7 +88,7 @@ output is lost"* ]]
 
 @test "output that nobody reads is an error, and srun ends" {
     cat >flood.sh <<'END'
-DISTTRAIN_PATIENCE=2 srun -Q --disttrain=c.yaml -n1 seq 15000 2>err |
+DISTTRAIN_CONSOLE_TIMEOUT=2 srun -Q --disttrain=c.yaml -n1 seq 15000 2>err |
     { until grep -q 'nothing reads' err; do sleep 0.1; done; cat >/dev/null; }
 echo "${PIPESTATUS[0]}"
 END
@@ -115,7 +115,7 @@ disttrain: first failure: rank 5 on n3, exit status 3, T s after the start
 disttrain: 7 ranks were ended by Slurm
 END
     done
-    DISTTRAIN_PATIENCE=1 run -0 train -o file sleep 2
+    DISTTRAIN_CONSOLE_TIMEOUT=1 run -0 train -o file sleep 2
     [[ ! -s out && ! -s err ]]
     run -0 env SETTINGS=SLURM_DISTTRAIN_RANK_LOGS=/x bash -c \
         "$(declare -f train dt_srun dt_run); train -o file true"
@@ -212,7 +212,7 @@ END
     for late in n2 n4 "n2 n4"; do
         rm -f ready.* met
         # shellcheck disable=SC2086
-        DISTTRAIN_PATIENCE=3 run -0 train python3 meet.py $late
+        DISTTRAIN_CONSOLE_TIMEOUT=3 run -0 train python3 meet.py $late
         expected=${late/n2/n2 (ranks 2-3)}
         expected=${expected/n4/n4 (ranks 6-7)}
         expected=${expected/) n4/), n4}

@@ -199,14 +199,14 @@ not finite; lower optimizer.lr"*"; there is no earlier good checkpoint"* ]]
 }
 
 @test "a run that does not fit in memory says what would fit" {
-    [[ -z $DT_CUDA_MODULE ]] || skip "the card is too large"
+    [[ -z $DT_CUDA_MODULE ]] || skip "the GPU has too much memory"
     config gpu cuda "training: {train_batch_size: 4096, per_device_batch_size: 4096, max_steps: 2}"
     SIMT_MEMORY=700000000 run -78 train gpu
     [[ $output == *"but the GPU has "*"what would fit: "* ]]
 }
 
 @test "without a GPU, auto uses the CPU and says so, and cuda is an error" {
-    [[ -z $DT_CUDA_MODULE ]] || skip "there is a card"
+    [[ -z $DT_CUDA_MODULE ]] || skip "there is a GPU"
     export SIMT_DEVICES=0
     config gpu auto "logging: {steps: 1, level: info}"
     run -0 train gpu

@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     dt_nccl_facts_init(&facts);
     snprintf(facts.gpu_name, sizeof(facts.gpu_name), "none");
     if (!strcmp(argv[1], "@"))
-        snprintf(facts.gpu, sizeof(facts.gpu), "card %d", world.rank);
+        snprintf(facts.gpu, sizeof(facts.gpu), "gpu %d", world.rank);
     else
         snprintf(facts.gpu, sizeof(facts.gpu), "%s", argv[1]);
     if (dt_nccl_open(&facts.version, &err) < 0)

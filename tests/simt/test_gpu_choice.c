@@ -53,7 +53,7 @@ static void run(int (*test)(void), const char *count, size_t mib)
     assert_int_equal(status, 0);
 }
 
-static const struct dt_device *open_card(int local_rank)
+static const struct dt_device *open_gpu(int local_rank)
 {
     const struct dt_backend_options options = {.local_rank = local_rank};
     const struct dt_backend *cuda =
@@ -64,7 +64,7 @@ static const struct dt_device *open_card(int local_rank)
 /* The GPU that a message names. */
 static int opens_the_last(void)
 {
-    const struct dt_device *device = open_card(1);
+    const struct dt_device *device = open_gpu(1);
     void *none;
     TRY(device && device->allocate((size_t)1 << 50, &none, &err) == -1);
     TRY(strstr(err.text, " of GPU 1 are free"));
@@ -73,7 +73,7 @@ static int opens_the_last(void)
 
 static int opens_none(void)
 {
-    TRY(!open_card(2) && err.status == EX_CONFIG);
+    TRY(!open_gpu(2) && err.status == EX_CONFIG);
     TRY(strstr(err.text, "run.device cuda: this is local rank 2, and only 2 "
                          "GPUs are visible on "));
     return 0;
@@ -81,7 +81,7 @@ static int opens_none(void)
 
 static int opens_the_only_one(void)
 {
-    TRY(open_card(3));
+    TRY(open_gpu(3));
     return 0;
 }
 
@@ -95,14 +95,14 @@ static void a_rank_takes_its_own_gpu_or_the_only_one(void **state)
 
 static int leaves_room(void)
 {
-    const struct dt_device *device = open_card(0);
+    const struct dt_device *device = open_gpu(0);
     TRY(device && device->available_bytes() == 512 * MiB);
     return 0;
 }
 
 static int has_no_room(void)
 {
-    const struct dt_device *device = open_card(0);
+    const struct dt_device *device = open_gpu(0);
     TRY(device && device->available_bytes() == 0);
     return 0;
 }
@@ -117,7 +117,7 @@ static void half_a_gib_stays_free_for_cuda(void **state)
 
 static int counts(void)
 {
-    const struct dt_device *device = open_card(0);
+    const struct dt_device *device = open_gpu(0);
     size_t before;
     void *data;
     TRY(device);
@@ -143,7 +143,7 @@ static void released_memory_is_no_longer_counted(void **state)
 static int leaves_nothing(void)
 {
     enum { WARM = 16, TIMES = 24 }; /* the allocator keeps a few at first */
-    const struct dt_device *device = open_card(0);
+    const struct dt_device *device = open_gpu(0);
     struct dt_stream *stream;
     size_t used = 0;
     TRY(device);

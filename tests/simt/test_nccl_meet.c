@@ -181,7 +181,7 @@ static void older_last(int rank, struct dt_nccl_facts *facts)
         facts->version = 22304;
 }
 
-static void same_card_130(int rank, struct dt_nccl_facts *facts)
+static void same_gpu_130(int rank, struct dt_nccl_facts *facts)
 {
     if (rank == 133)
         strcpy(facts->gpu, "0000:02:00.0");
@@ -210,9 +210,9 @@ static void failed_last(int rank, struct dt_nccl_facts *facts)
         failed(facts);
 }
 
-static void shared_cards(int rank, struct dt_nccl_facts *facts)
+static void shared_gpus(int rank, struct dt_nccl_facts *facts)
 {
-    same_card_130(rank, facts);
+    same_gpu_130(rank, facts);
     facts->shared = true;
 }
 
@@ -236,7 +236,7 @@ static void ranks_that_do_not_fit_together_are_refused(void **state)
             "rank 0 on h0 has NCCL 2.28.9, rank 299 on h37 has 2.23.4: all "
             "ranks need the same one; see LD_LIBRARY_PATH and the installed "
             "libnccl2 there");
-    refused(same_card_130, EX_CONFIG, -1,
+    refused(same_gpu_130, EX_CONFIG, -1,
             "ranks 130 and 133 on h16 have the same GPU, 0000:02:00.0 "
             "(NVIDIA H200): each rank needs one of its own. Give each task a "
             "GPU (srun --gpus-per-task=1), or start no more tasks on a node "
@@ -287,7 +287,7 @@ static void meeting_leaves_no_memory_behind(void **state)
 
 static void ranks_may_share_a_gpu_that_they_declare_shared(void **state)
 {
-    struct mock m = {.change = shared_cards};
+    struct mock m = {.change = shared_gpus};
     struct dt_error err;
     struct dt_nccl_id *ids = meet(&m, 3, &err);
     (void)state;

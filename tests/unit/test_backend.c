@@ -72,24 +72,24 @@ static void cuda_and_auto_open_the_module(void **state)
 }
 
 /* auto computes on the cpu then, and says why. */
-static void without_a_card_only_auto_falls_back(void **state)
+static void without_a_gpu_only_auto_falls_back(void **state)
 {
     char note[64];
     struct dt_error err;
     (void)state;
     use_stub("stub.so");
-    setenv("STUB_ERROR", "no card", 1);
+    setenv("STUB_ERROR", "no GPU", 1);
     assert_null(dt_backend_open("cuda", &options, note, sizeof(note), &err));
     assert_int_equal(err.status, EX_CONFIG);
-    assert_string_equal(err.text, "run.device cuda: no card, local rank 3");
+    assert_string_equal(err.text, "run.device cuda: no GPU, local rank 3");
     const struct dt_backend *backend =
         dt_backend_open("auto", &options, note, sizeof(note), &err);
     assert_non_null(backend);
     assert_string_equal(backend->name, "cpu");
-    assert_string_equal(note, "running on the CPU: no card, local rank 3");
+    assert_string_equal(note, "running on the CPU: no GPU, local rank 3");
 }
 
-/* A rank without a card among three. */
+/* A rank without a GPU among three. */
 static int agree(const struct dt_comm_world *world, void *arg)
 {
     const struct dt_backend backend = {.name =
@@ -140,8 +140,9 @@ static void a_foreign_or_newer_module_is_refused(void **state)
     use_stub("stub_newer.so");
     assert_null(dt_backend_load(&err));
     assert_int_equal(err.status, EX_CONFIG);
-    assert_non_null(strstr(err.text, "stub_newer.so is not of this disttrain: "
-                                     "install the two together"));
+    assert_non_null(strstr(err.text, "stub_newer.so is of another build than "
+                                     "this disttrain: install both from one "
+                                     "build"));
     assert_null(
         dlopen(getenv("DISTTRAIN_CUDA_MODULE"), RTLD_NOW | RTLD_NOLOAD));
 }
@@ -178,7 +179,7 @@ int main(void)
         cmocka_unit_test_teardown(cpu_opens_the_backend_that_is_built_in,
                                   forget),
         cmocka_unit_test_teardown(cuda_and_auto_open_the_module, forget),
-        cmocka_unit_test_teardown(without_a_card_only_auto_falls_back, forget),
+        cmocka_unit_test_teardown(without_a_gpu_only_auto_falls_back, forget),
         cmocka_unit_test(ranks_with_different_devices_are_refused),
         cmocka_unit_test_teardown(a_missing_module_says_how_to_get_it, forget),
         cmocka_unit_test_teardown(a_foreign_or_newer_module_is_refused, forget),
