@@ -18,8 +18,8 @@
 static int add_sum(struct dt_ckpt_writer *writer, const char *file,
                    uint64_t xxh3, struct dt_error *err)
 {
-    char *sums = dt_ckpt_format(err, "%sXXH3 (%s) = %016" PRIx64 "\n",
-                                writer->sums, file, xxh3);
+    char *sums = dt_ckpt_format(err, "%sXXH3 (%s%s) = %016" PRIx64 "\n",
+                                writer->sums, writer->folder, file, xxh3);
     if (!sums)
         return -1;
     free(writer->sums);
@@ -27,12 +27,19 @@ static int add_sum(struct dt_ckpt_writer *writer, const char *file,
     return 0;
 }
 
+/* The path of a file to add; the caller frees. */
+static char *name_file(const struct dt_ckpt_writer *writer, const char *file,
+                       struct dt_error *err)
+{
+    assert(!strpbrk(file, "/\n"));
+    return dt_ckpt_format(err, "%s/%s%s", writer->temp, writer->folder, file);
+}
+
 /* Creates `file` in the temporary directory. */
 static int begin_file(const struct dt_ckpt_writer *writer, const char *file,
                       struct dt_ckpt_sink *sink, struct dt_error *err)
 {
-    assert(!strpbrk(file, "/\n"));
-    char *path = dt_ckpt_format(err, "%s/%s", writer->temp, file);
+    char *path = name_file(writer, file, err);
     int rc = path ? dt_ckpt_sink_init(sink, path, err) : -1;
     free(path);
     return rc;
@@ -44,8 +51,7 @@ int dt_ckpt_add_tensors(struct dt_ckpt_writer *writer, const char *file,
                         struct dt_error *err)
 {
     uint64_t xxh3;
-    assert(!strpbrk(file, "/\n"));
-    char *path = dt_ckpt_format(err, "%s/%s", writer->temp, file);
+    char *path = name_file(writer, file, err);
     int rc =
         path ? dt_safetensors_write(path, tensors, count, source, &xxh3, err)
              : -1;

@@ -263,6 +263,27 @@ struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
     return NULL;
 }
 
+/* --- folders --- */
+
+int dt_ckpt_enter(struct dt_ckpt_writer *writer, const char *folder,
+                  struct dt_error *err)
+{
+    size_t left = strlen(writer->folder);
+    assert(strlen(folder) + 2 <= sizeof(writer->folder));
+    char *path = dt_ckpt_format(err, "%s/%.*s", writer->temp,
+                                left > 0 ? (int)left - 1 : 0, writer->folder);
+    int rc = path && left > 0 ? sync_dir(path, err) : path ? 0 : -1;
+    free(path);
+    snprintf(writer->folder, sizeof(writer->folder), "%s%s", folder,
+             *folder ? "/" : "");
+    if (rc < 0 || !*folder)
+        return rc;
+    path = dt_ckpt_format(err, "%s/%s", writer->temp, folder);
+    rc = path ? dt_file_mkdirs(path, err) : -1;
+    free(path);
+    return rc;
+}
+
 /* --- end --- */
 
 /* Creates the link to `path` that rename_latest turns into <root>/latest. */
@@ -372,7 +393,9 @@ int dt_ckpt_leave(struct dt_ckpt_writer *writer, struct dt_error *err)
     char name[64];
     uint64_t xxh3;
     snprintf(name, sizeof(name), RANK_SUMS_NAME, writer->rank);
-    int rc = dt_ckpt_write_text(writer, name, writer->sums, &xxh3, err);
+    int rc = dt_ckpt_enter(writer, "", err);
+    if (rc == 0)
+        rc = dt_ckpt_write_text(writer, name, writer->sums, &xxh3, err);
     writer_free(writer);
     return rc;
 }
@@ -407,10 +430,10 @@ int dt_ckpt_collect(struct dt_ckpt_writer *writer, int world,
 
 int dt_ckpt_commit(struct dt_ckpt_writer *writer, struct dt_error *err)
 {
-    int rc = -1;
-    if (writer->step < 0)
+    int rc = dt_ckpt_enter(writer, "", err);
+    if (rc == 0 && writer->step < 0)
         rc = publish_dir(writer, writer->replace, err);
-    else if (write_sums(writer, err) == 0)
+    else if (rc == 0 && (rc = write_sums(writer, err)) == 0)
         rc = publish_step(writer, err);
     dt_ckpt_abandon(writer);
     return rc;

@@ -23,11 +23,12 @@
 struct dt_ckpt_writer {
     int rank; /* those > 0 have joined */
     char *root;
-    long step;    /* -1: path is not a checkpoint */
-    bool replace; /* if step is -1: an existing path may be replaced */
-    char *path;   /* <root>/<name> */
-    char *temp;   /* <root>/.tmp-<name> */
-    char *sums;   /* the future checksums.txt, in the format of xxhsum -H3 */
+    long step;       /* -1: path is not a checkpoint */
+    bool replace;    /* if step is -1: an existing path may be replaced */
+    char *path;      /* <root>/<name> */
+    char *temp;      /* <root>/.tmp-<name> */
+    char folder[32]; /* of the next files: "" or "<name>/" */
+    char *sums;      /* the future checksums.txt, in the format of xxhsum -H3 */
 };
 
 /* Like asprintf, the caller frees. NULL and err: EX_OSERR, out of memory. */

@@ -64,6 +64,13 @@ int dt_ckpt_leave(struct dt_ckpt_writer *writer, struct dt_error *err);
 int dt_ckpt_collect(struct dt_ckpt_writer *writer, int world,
                     struct dt_error *err);
 
+/* Files that are added from now on go into this folder of the directory, which
+ * is created if needed; "" means the directory itself. -1: EX_CANTCREAT,
+ * EX_IOERR; the caller then abandons the writer.
+ */
+int dt_ckpt_enter(struct dt_ckpt_writer *writer, const char *folder,
+                  struct dt_error *err);
+
 /* Adds a file of tensors (`source` as in dt_safetensors_write), or of text;
  * `file` is a name without a slash. -1: EX_CANTCREAT, EX_IOERR, or those of
  * source; the caller then abandons the writer.

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,14 @@ static int cut_seal(struct sums *sums)
     return 0;
 }
 
+/* "file" or "folder/file", and nothing above the directory. */
+static bool is_below(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    return !slash || (slash > name && name[0] != '.' && slash[1] != '.' &&
+                      slash[1] && !strchr(slash + 1, '/'));
+}
+
 /* Parses "XXH3 (NAME) = HEX" in place. -1: the line has another form. */
 static int parse_sum(char *line, char **name, uint64_t *xxh3)
 {
@@ -123,7 +132,7 @@ static int parse_sum(char *line, char **name, uint64_t *xxh3)
     *end = '\0';
     *name = line + strlen(head);
     *xxh3 = strtoull(digits, NULL, 16);
-    return strchr(*name, '/') ? -1 : 0;
+    return is_below(*name) ? 0 : -1;
 }
 
 static bool lists_file(const struct sums *sums, const char *name)
@@ -145,19 +154,46 @@ static bool is_read(const struct sums *sums, const char *name)
            (!sums->sealed && dt_str_ends_with(name, ".json"));
 }
 
-/* Checks that checksums.txt lists every file that a run reads. */
-static int check_list(const struct sums *sums, struct dt_error *err)
+/* Whether files of the folder `name` are listed. */
+static bool lists_folder(const struct sums *sums, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = sums->text; (at = strstr(at, name)); at += n)
+        if (at > sums->text && at[-1] == '(' && at[n] == '/')
+            return true;
+    return false;
+}
+
+/* Checks that every file that a run reads is listed, in the directory itself if
+ * `folder` is "", or in "<name>/".
+ */
+static int check_folder(const struct sums *sums, const char *folder,
+                        struct dt_error *err)
 {
     struct dirent **entries;
-    int n = dt_ckpt_list(sums->dir, &entries, NULL, err), rc = n < 0 ? -1 : 0;
+    char *dir = dt_ckpt_format(err, "%s/%s", sums->dir, folder);
+    int n = dir ? dt_ckpt_list(dir, &entries, NULL, err) : -1;
+    int rc = n < 0 ? -1 : 0;
     for (int i = 0; i < n && rc == 0; i++) {
-        const char *name = entries[i]->d_name;
+        char name[2 * NAME_MAX + 2];
+        snprintf(name, sizeof(name), "%s%s", folder, entries[i]->d_name);
         if (is_read(sums, name) && !lists_file(sums, name))
             rc =
                 dt_error_set(err, EX_DATAERR, "%s/%s: not listed in " SUMS_NAME,
                              sums->dir, name);
+        else if (!*folder && lists_folder(sums, name))
+            rc = check_folder(sums, strcat(name, "/"), err);
     }
-    dt_ckpt_free_list(entries, n);
+    if (dir)
+        dt_ckpt_free_list(entries, n);
+    free(dir);
+    return rc;
+}
+
+/* Checks that checksums.txt lists a model, and every file that a run reads. */
+static int check_list(const struct sums *sums, struct dt_error *err)
+{
+    int rc = check_folder(sums, "", err);
     if (rc == 0 && !lists_file(sums, "model.safetensors") &&
         !lists_file(sums, "model.safetensors.index.json"))
         rc = dt_error_set(err, EX_DATAERR, "%s/%s: lists no model", sums->dir,

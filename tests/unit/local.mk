@@ -11,6 +11,7 @@ check_PROGRAMS += \
 	tests/unit/test_ckpt_dir \
 	tests/unit/test_ckpt_disk \
 	tests/unit/test_ckpt_find \
+	tests/unit/test_ckpt_folder \
 	tests/unit/test_comm \
 	tests/unit/test_cmd_check \
 	tests/unit/test_cmd_explain \
@@ -130,6 +131,7 @@ ckpt_root = \
 tests_unit_test_ckpt_SOURCES = tests/unit/test_ckpt.c $(ckpt_root)
 tests_unit_test_ckpt_disk_SOURCES = tests/unit/test_ckpt_disk.c $(ckpt_root)
 tests_unit_test_ckpt_find_SOURCES = tests/unit/test_ckpt_find.c $(ckpt_root)
+tests_unit_test_ckpt_folder_SOURCES = tests/unit/test_ckpt_folder.c $(ckpt_root)
 
 comm_world = \
 	tests/unit/world.c \
