@@ -27,6 +27,8 @@ struct dt_learner_values {
 enum { DT_MAX_IN_FLIGHT = 2 }; /* the one that is read, and the next */
 
 struct dt_learner {
+    const char *folder; /* of its files in a checkpoint; "": no folder */
+    const char *start;  /* directory of its first weights; NULL: random */
     const struct dt_exec *exec; /* not owned, nor is comm */
     struct dt_comm *comm;
     struct dt_model_config model_config;
@@ -59,6 +61,24 @@ int dt_learner_init(struct dt_learner *learner, const struct dt_exec *exec,
 
 /* Releases model_config and layout, too. No work of it may be queued. */
 void dt_learner_fini(struct dt_learner *learner);
+
+/* load.c: a checkpoint without optimizer state in `dir` cannot be resumed from.
+ * -1: EX_NOINPUT, it has none.
+ */
+int dt_learner_check_optimizer(const char *dir, struct dt_error *err);
+
+/* load.c: checks the files of a checkpoint in `dir`, or for NULL of the model
+ * that the learner starts from. -1: as dt_weights_open, dt_parts_open.
+ */
+int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
+                           struct dt_error *err);
+
+/* load.c: loads what this rank holds of them; all ranks call it together. What
+ * is random is a function of `seed`. -1: as above, or the device or a peer
+ * failed.
+ */
+int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
+                    struct dt_error *err);
 
 /* Elements of the largest unit. */
 size_t dt_learner_unit_elements(const struct dt_learner *learner);

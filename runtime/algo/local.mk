@@ -17,6 +17,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/health.c \
 	runtime/algo/learner.c \
 	runtime/algo/learner.h \
+	runtime/algo/load.c \
 	runtime/algo/metrics.c \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \

@@ -6,6 +6,13 @@
 
 enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
 
+struct dt_learner *dt_run_learner(struct dt_run *run, size_t i)
+{
+    if (i == 0)
+        return &run->learner;
+    return i == 1 && run->critic.layout ? &run->critic : NULL;
+}
+
 int dt_run_timeout_ms(const struct dt_run *run)
 {
     return (int)(run->conf.distributed.timeout_s * 1000);

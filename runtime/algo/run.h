@@ -49,6 +49,7 @@ struct dt_run {
     size_t tokens;  /* the most that a micro-batch of pairs has; 0: of rows */
 
     struct dt_learner learner; /* what the algorithm trains */
+    struct dt_learner critic;  /* and beside it; no layout: nothing */
     double pairs_per_token;    /* of the step: algo.h */
     struct dt_reference {
         struct dt_buffer *buf; /* all weights, in the compute type; NULL: no
@@ -132,6 +133,9 @@ size_t dt_run_length_step(const struct dt_run *run);
 struct dt_loader *dt_run_loader(const struct dt_run *run, struct dt_error *err);
 struct dt_loader *dt_run_pass(const struct dt_run *run,
                               const struct dt_rows *rows, struct dt_error *err);
+
+/* run.c: number i = 0, 1, ... of what the run trains; NULL after the last. */
+struct dt_learner *dt_run_learner(struct dt_run *run, size_t i);
 
 /* run.c: distributed.timeout_s, of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);

@@ -259,6 +259,8 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
                  conf->run.output_dir) >= (int)sizeof(run->ckpt_root))
         return dt_error_set(err, EX_CONFIG, "%s: run.output_dir is too long",
                             conf->file);
+    run->learner.folder = "";
+    run->learner.start = conf->model.random_init ? NULL : conf->model.path;
     if (choose_model(run, err) < 0)
         return -1;
     run->learner.layout =

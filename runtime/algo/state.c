@@ -30,6 +30,7 @@ enum dt_dtype dt_run_stored_type(const struct dt_run *run)
 
 struct fetch {
     struct dt_run *run;
+    struct dt_learner *learner;
     const struct dt_ckpt_tensor *tensors; /* those of the model, else NULL */
     bool master;                          /* gather fp32 weights */
     size_t unit;           /* the gathered one; unit_count: none yet */
@@ -63,7 +64,7 @@ static int bring_part(struct fetch *fetch, struct dt_view part,
     if (part.buf && fetch->run->exec.device->is_host)
         return 0;
     *here = dt_view_slice(fetch->room, 0, part.count);
-    if (dt_parallel_get(fetch->run->learner.parallel, part, dt_view_data(*here),
+    if (dt_parallel_get(fetch->learner->parallel, part, dt_view_data(*here),
                         err) < 0)
         return -1;
     return dt_run_wait(fetch->run, err);
@@ -73,13 +74,13 @@ static int fetch_param(void *ctx, const struct dt_ckpt_tensor *tensor,
                        struct dt_view *view, struct dt_error *err)
 {
     struct fetch *fetch = ctx;
-    const struct dt_layout *layout = fetch->run->learner.layout;
+    const struct dt_layout *layout = fetch->learner->layout;
     const struct dt_param *param = &layout->params[tensor - fetch->tensors];
     struct dt_view unit;
     if (fetch->lost)
         return -1;
     if (param->unit != fetch->unit &&
-        (dt_parallel_gather(fetch->run->learner.parallel, param->unit,
+        (dt_parallel_gather(fetch->learner->parallel, param->unit,
                             fetch->master, &unit, err) < 0 ||
          bring_unit(fetch, unit, &fetch->view, err) < 0)) {
         fetch->lost = true;
@@ -109,16 +110,16 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
     struct dt_run *run = fetch->run;
+    const struct dt_learner *learner = fetch->learner;
     const struct dt_conf *conf = &run->conf;
     enum dt_dtype stored = dt_run_stored_type(run);
-    char *config =
-        dt_model_config_format(&run->learner.model_config, stored, err);
+    char *config = dt_model_config_format(&learner->model_config, stored, err);
     const struct dt_ckpt_source source = {fetch_param, fetch};
-    fetch->master = stored != run->learner.compute;
+    fetch->master = stored != learner->compute;
     const struct dt_weights_files files = {
         .config = config,
-        .layout = run->learner.layout,
-        .weights = {.dtype = fetch->master ? DT_F32 : run->learner.compute},
+        .layout = learner->layout,
+        .weights = {.dtype = fetch->master ? DT_F32 : learner->compute},
         .stored = stored,
         .max_shard_bytes = (size_t)conf->checkpoint.max_shard_size,
         .tokenizer = dt_run_tokenizer_dir(conf),
@@ -137,7 +138,7 @@ static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
     struct dt_run *run = fetch->run;
-    const struct dt_learner *learner = &run->learner;
+    const struct dt_learner *learner = fetch->learner;
     size_t units = learner->layout->unit_count, count = 0;
     const struct dt_ckpt_source source = {fetch_part, fetch};
     struct dt_ckpt_tensor *tensors = NULL;
@@ -177,12 +178,12 @@ static int add_progress(const struct dt_run *run, struct dt_ckpt_writer *writer,
  */
 static int make_room(struct fetch *fetch, struct dt_error *err)
 {
-    const struct dt_run *run = fetch->run;
-    const struct dt_layout *layout = run->learner.layout;
+    const struct dt_learner *learner = fetch->learner;
+    const struct dt_layout *layout = learner->layout;
     size_t largest = 0;
-    if (!run->exec.device->is_host) {
+    if (!learner->exec->device->is_host) {
         fetch->buf = dt_buffer_create(
-            &dt_cpu, dt_learner_unit_elements(&run->learner) * sizeof(float),
+            &dt_cpu, dt_learner_unit_elements(learner) * sizeof(float),
             "a unit", err);
         if (fetch->buf)
             fetch->room = dt_view_of(fetch->buf, DT_F32);
@@ -191,27 +192,52 @@ static int make_room(struct fetch *fetch, struct dt_error *err)
     for (size_t u = 1; u < layout->unit_count; u++)
         if (layout->units[u].count > layout->units[largest].count)
             largest = u;
-    fetch->room =
-        dt_parallel_part(run->learner.parallel, DT_OWNED_GRADS, largest);
+    fetch->room = dt_parallel_part(learner->parallel, DT_OWNED_GRADS, largest);
     return 0;
 }
 
-/* This rank's files. All ranks gather the model together, whatever fails. */
-static int add_files(struct fetch *fetch, struct dt_ckpt_writer *writer,
-                     struct dt_error *err)
+/* This rank's files of a learner. *lost: the others wait for nothing more. */
+static int add_learner(struct dt_run *run, struct dt_learner *learner,
+                       struct dt_ckpt_writer *writer, bool *lost,
+                       struct dt_error *err)
 {
-    const struct dt_run *run = fetch->run;
-    if (make_room(fetch, err) < 0) {
-        fetch->lost = true; /* the others must not wait for it */
+    struct fetch fetch = {
+        .run = run, .learner = learner, .unit = learner->layout->unit_count};
+    if (make_room(&fetch, err) < 0) {
+        *lost = true; /* the others must not wait for it */
         return -1;
     }
-    if (add_model(fetch, writer, err) < 0)
-        return -1;
-    if (run->conf.checkpoint.only_model)
-        return 0;
-    if (add_parts(fetch, writer, err) < 0)
-        return -1;
-    return run->rank == 0 ? add_progress(run, writer, err) : 0;
+    int result = add_model(&fetch, writer, err);
+    if (result == 0 && !run->conf.checkpoint.only_model)
+        result = add_parts(&fetch, writer, err);
+    dt_buffer_destroy(fetch.buf);
+    *lost = fetch.lost;
+    return result;
+}
+
+/* This rank's files. All ranks gather the models together, whatever fails. */
+static int add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
+                     bool *lost, struct dt_error *err)
+{
+    struct dt_learner *learner;
+    struct dt_error first;
+    int result = 0;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)) && !*lost; i++) {
+        if (dt_ckpt_enter(writer, learner->folder, err) < 0 && result == 0) {
+            result = -1;
+            first = *err;
+        }
+        if (add_learner(run, learner, writer, lost, err) < 0 && result == 0) {
+            result = -1;
+            first = *err;
+        }
+    }
+    if (result < 0 && !*lost)
+        *err = first;
+    if (result < 0 || run->rank > 0 || run->conf.checkpoint.only_model)
+        return result;
+    return dt_ckpt_enter(writer, "", err) < 0 ? -1
+                                              : add_progress(run, writer, err);
 }
 
 /* --- saving together --- */
@@ -299,8 +325,8 @@ static void tell_failure(const struct dt_run *run, const struct dt_error *why)
 
 int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err)
 {
-    struct fetch fetch = {.run = run, .unit = run->learner.layout->unit_count};
     struct dt_ckpt_writer *writer;
+    bool lost = false;
     if (check_owner(run, err) < 0)
         return -1;
     int result = begin(run, &writer, why, err);
@@ -308,9 +334,8 @@ int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err)
         tell_failure(run, why);
         return result;
     }
-    bool failed = add_files(&fetch, writer, why) < 0;
-    dt_buffer_destroy(fetch.buf);
-    if (fetch.lost) {
+    bool failed = add_files(run, writer, &lost, why) < 0;
+    if (lost) {
         dt_ckpt_abandon(writer);
         *err = *why;
         return -1;

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c - reads the weights and the optimizer state of a learner */
+#include "config.h"
+
+#include <string.h>
+
+#include "algo/learner.h"
+#include "base/log.h"
+#include "weights/parts.h"
+#include "weights/weights.h"
+
+int dt_learner_check_optimizer(const char *dir, struct dt_error *err)
+{
+    int there = dt_parts_exist(dir, err);
+    if (there != 0)
+        return there < 0 ? -1 : 0;
+    return dt_error_set(err, EX_NOINPUT,
+                        "%s: has no optimizer state (checkpoint.only_model was "
+                        "set): name it in model.path to start from its weights",
+                        dir);
+}
+
+/* The optimizer's files without moments. */
+static int check_moments(const char *dir, const struct dt_parts *parts,
+                         struct dt_error *err)
+{
+    int m = parts ? dt_parts_have(parts, DT_OWNED_M, err) : 0;
+    int v = m > 0 ? dt_parts_have(parts, DT_OWNED_V, err) : m;
+    if (v != 0)
+        return v < 0 ? -1 : 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: the optimizer's files have no moments", dir);
+}
+
+struct source {
+    struct dt_weights *weights; /* of the model; NULL: not needed */
+    struct dt_parts *parts;     /* of the optimizer; NULL: a new run */
+    bool master;                /* parts have the fp32 weights */
+    bool new_head;              /* weights lack score.weight */
+    uint64_t seed;              /* of random weights */
+};
+
+static void close_source(struct source *source)
+{
+    dt_weights_close(source->weights);
+    dt_parts_close(source->parts);
+}
+
+/* Opens the files of a checkpoint in `dir`, or for NULL the model that the
+ * learner starts from. close_source in any case.
+ */
+static int open_source(const struct dt_learner *learner, const char *dir,
+                       struct source *source, struct dt_error *err)
+{
+    const struct dt_layout *layout = learner->layout;
+    const char *start = learner->start;
+    *source = (struct source){0};
+    if (dir) {
+        if (dt_parts_open(dir, layout, &source->parts, err) < 0 ||
+            check_moments(dir, source->parts, err) < 0)
+            return -1;
+        int master = dt_parts_have(source->parts, DT_OWNED_MASTER, err);
+        if (master < 0)
+            return -1;
+        source->master = master;
+    } else if (!start) {
+        return 0;
+    }
+    if (source->master)
+        return 0;
+    if (dir || !learner->model_config.scores) {
+        source->weights = dt_weights_open(dir ? dir : start, layout, err);
+    } else {
+        bool scores;
+        source->weights = dt_weights_open_trunk(start, layout, &scores, err);
+        source->new_head = !scores;
+    }
+    return source->weights ? 0 : -1;
+}
+
+int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
+                           struct dt_error *err)
+{
+    struct source source;
+    int result = open_source(learner, dir, &source, err);
+    if (result == 0 && source.weights)
+        result = dt_weights_check_head(source.weights, err);
+    if (result == 0 && source.new_head)
+        dt_log(DT_LOG_INFO, "algo",
+               "%s has no score.weight: it begins at random (normal, standard "
+               "deviation %g, run.seed)",
+               learner->start, learner->model_config.initializer_range);
+    close_source(&source);
+    return result;
+}
+
+/* The kind of this rank's part of unit u into `to`, which is in host memory; a
+ * unit of random weights goes to `unit` first.
+ */
+static int read_part(const struct dt_learner *learner,
+                     const struct source *source, enum dt_owned kind, size_t u,
+                     struct dt_view unit, struct dt_view to,
+                     struct dt_error *err)
+{
+    struct dt_range part =
+        dt_layout_part(learner->layout, u, dt_parallel_index(learner->parallel),
+                       dt_comm_size(learner->comm));
+    if (kind != DT_OWNED_MASTER || source->master)
+        return dt_parts_read(source->parts, kind, part, to, err);
+    bool is_new = source->new_head && u + 1 == learner->layout->unit_count;
+    if (source->weights && !is_new)
+        return dt_weights_read(source->weights, part, to, err);
+    memset(dt_view_data(unit), 0, unit.count * sizeof(float));
+    dt_model_init_unit(&learner->model_config, learner->layout, u, unit,
+                       source->seed);
+    memcpy(dt_view_data(to),
+           dt_view_f32(unit) + (part.first - learner->layout->units[u].offset),
+           part.count * sizeof(float));
+    return is_new ? dt_weights_read(source->weights, part, to, err) : 0;
+}
+
+/* Loads one kind of this rank's part of unit u. `room`: two units in host
+ * memory.
+ */
+static int load_part(struct dt_learner *learner, const struct source *source,
+                     enum dt_owned kind, size_t u, struct dt_buffer *room,
+                     struct dt_error *err)
+{
+    size_t count = learner->layout->units[u].count;
+    struct dt_view there = dt_parallel_part(learner->parallel, kind, u);
+    struct dt_view unit = dt_view_slice(dt_view_of(room, DT_F32), 0, count);
+    struct dt_view here = there;
+    if (!learner->exec->device->is_host || !there.buf) {
+        here = dt_view_slice(dt_view_of(room, DT_F32), count, there.count);
+        memset(dt_view_data(here), 0, here.count * sizeof(float));
+    }
+    if (read_part(learner, source, kind, u, unit, here, err) < 0)
+        return -1;
+    if (here.buf == there.buf)
+        return 0;
+    return dt_parallel_put(learner->parallel, there, dt_view_data(here), err);
+}
+
+static int load_parts(struct dt_learner *learner, const struct source *source,
+                      struct dt_error *err)
+{
+    size_t units = learner->layout->unit_count;
+    size_t elements = 2 * dt_learner_unit_elements(learner);
+    enum dt_owned end = source->parts ? DT_OWNED_GRADS : DT_OWNED_M;
+    struct dt_buffer *room =
+        dt_buffer_create(&dt_cpu, elements * sizeof(float), "a unit", err);
+    int result = room ? 0 : -1;
+    for (size_t u = 0; u < units && result == 0; u++)
+        for (enum dt_owned kind = 0; kind < end && result == 0; kind++)
+            result = load_part(learner, source, kind, u, room, err);
+    dt_buffer_destroy(room);
+    for (size_t u = 0; u < units && result == 0; u++)
+        result = dt_parallel_loaded(learner->parallel, u, err);
+    return result;
+}
+
+int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
+                    struct dt_error *err)
+{
+    struct source source;
+    int result = open_source(learner, dir, &source, err);
+    source.seed = seed;
+    if (result == 0)
+        result = load_parts(learner, &source, err);
+    close_source(&source);
+    return result;
+}
