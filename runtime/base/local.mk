@@ -27,6 +27,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/log.h \
 	runtime/base/net.c \
 	runtime/base/net.h \
+	runtime/base/pattern.c \
+	runtime/base/pattern.h \
 	runtime/base/proc.c \
 	runtime/base/proc.h \
 	runtime/base/rankset.c \
