@@ -7,22 +7,6 @@
 
 #include "conf/read.h"
 
-bool dt_conf_is_null(const struct dt_tree *node)
-{
-    static const char *const nulls[] = {"~", "null", "Null", "NULL"};
-    if (node->kind != DT_TREE_SCALAR || node->quoted)
-        return false;
-    for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++)
-        if (strcmp(node->text, nulls[i]) == 0)
-            return true;
-    return false;
-}
-
-bool dt_conf_is_empty(const struct dt_tree *node)
-{
-    return node->kind == DT_TREE_SCALAR && !node->quoted && !*node->text;
-}
-
 /* Notes that the key has the value `now` here and `old` at `before`. */
 static void note_clash(struct dt_conf_reader *reader,
                        const struct dt_conf_key *key,

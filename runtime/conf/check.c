@@ -247,6 +247,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
 {
     dt_conf_check_launch(reader);
     dt_conf_check_env(reader);
+    dt_conf_check_rewards(reader);
     if (!reader->conf->trains)
         return;
     check_required(reader);

@@ -18,24 +18,12 @@
 #include "base/choices.h"
 #include "base/error.h"
 #include "base/kind.h"
-
-/* A position: line and column (in characters), counted from 1, of the file, or
- * of the DeepSpeed file that distributed.deepspeed_config names.
- */
-struct dt_conf_place {
-    int line, column;
-    bool deepspeed;
-};
+#include "conf/reward_types.h"
+#include "conf/values.h"
 
 struct dt_conf_env {
     char *name, *value;
     struct dt_conf_place place; /* where the name is */
-};
-
-struct dt_conf_list {
-    char **text;    /* absolute paths if it is a list of files */
-    double *weight; /* files: how many times an epoch uses each */
-    size_t count;
 };
 
 enum dt_conf_algorithm { DT_CONF_SFT, DT_CONF_RM, DT_CONF_DPO };
@@ -310,6 +298,7 @@ struct dt_conf {
         int one_gpu;                    /* gpu_visibility: one (1) | all */
         int no_cpu_bind;                /* cpu_bind: none (1) | auto */
     } launch;
+    struct dt_conf_rewards reward;
     struct dt_conf_env *env;
     size_t env_count;
     bool trains; /* false: has only keys of launch, env, run and logging */

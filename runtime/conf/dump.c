@@ -10,9 +10,9 @@
 
 #include "conf/read.h"
 
-static const void *field_of(const struct dt_conf *conf, size_t offset)
+static const void *field_of(const void *values, size_t offset)
 {
-    return (const char *)conf + offset;
+    return (const char *)values + offset;
 }
 
 void dt_conf_string_print(const char *text, FILE *out)
@@ -22,7 +22,7 @@ void dt_conf_string_print(const char *text, FILE *out)
         if (*p == '"' || *p == '\\')
             fprintf(out, "\\%c", *p);
         else if (*p < 0x20 || *p == 0x7f)
-            fprintf(out, "\\x%02x", *p);
+            fprintf(out, "\\u%04x", *p); /* JSON has no \\x */
         else
             putc(*p, out);
     }
@@ -76,13 +76,13 @@ static void print_int_or_word(const struct dt_conf_key *key, long value,
         print_word(key, value, out);
 }
 
-static void print_set(const struct dt_conf *conf, const struct dt_conf_key *key,
+static void print_set(const void *values, const struct dt_conf_key *key,
                       FILE *out)
 {
     const char *comma = "";
     putc('[', out);
     for (const struct dt_conf_word *w = key->words; w->name; w++) {
-        if (!w->waits && *(const bool *)field_of(conf, (size_t)w->value)) {
+        if (!w->waits && *(const bool *)field_of(values, (size_t)w->value)) {
             fprintf(out, "%s%s", comma, w->name);
             comma = ", ";
         }
@@ -104,11 +104,36 @@ static void print_list(const struct dt_conf_list *list, FILE *out)
     putc(']', out);
 }
 
-void dt_conf_value_print(const struct dt_conf *conf,
-                         const struct dt_conf_key *key, FILE *out)
+static void print_weights(const struct dt_conf_list *list, FILE *out)
 {
-    const void *at = field_of(conf, key->offset);
-    const void *second = field_of(conf, key->second);
+    putc('{', out);
+    for (size_t i = 0; i < list->count; i++) {
+        fputs(i ? ", " : "", out);
+        dt_conf_string_print(list->text[i], out);
+        fputs(": ", out);
+        print_float(list->weight[i], out);
+    }
+    putc('}', out);
+}
+
+/* Prints a list or a section. */
+static void print_several(enum dt_conf_type type, const void *at, FILE *out)
+{
+    if (type == DT_CONF_WEIGHTS)
+        print_weights(at, out);
+    else if (type == DT_CONF_FREE)
+        fputs(*(char *const *)at, out);
+    else if (type == DT_CONF_REWARDS)
+        dt_conf_rewards_print(at, false, out);
+    else
+        print_list(at, out);
+}
+
+void dt_conf_value_print(const void *values, const struct dt_conf_key *key,
+                         FILE *out)
+{
+    const void *at = field_of(values, key->offset);
+    const void *second = field_of(values, key->second);
     switch (key->type) {
     case DT_CONF_BOOL:
         fputs(*(const bool *)at ? "true" : "false", out);
@@ -136,7 +161,10 @@ void dt_conf_value_print(const struct dt_conf *conf,
         break;
     case DT_CONF_FILES:
     case DT_CONF_STRINGS:
-        print_list(at, out);
+    case DT_CONF_WEIGHTS:
+    case DT_CONF_FREE:
+    case DT_CONF_REWARDS:
+        print_several(key->type, at, out);
         break;
     case DT_CONF_ENUM:
         print_word(key, *(const int *)at, out);
@@ -148,7 +176,7 @@ void dt_conf_value_print(const struct dt_conf *conf,
         print_int_or_word(key, *(const long *)at, out);
         break;
     case DT_CONF_SET:
-        print_set(conf, key, out);
+        print_set(values, key, out);
         break;
     case DT_CONF_OLD_OR_WORD:
         if (*(const int *)at == key->other)
@@ -162,6 +190,26 @@ void dt_conf_value_print(const struct dt_conf *conf,
     case DT_CONF_IGNORED:
     case DT_CONF_UNUSED:
         break;
+    }
+}
+
+bool dt_conf_value_known(const void *values, const struct dt_conf_key *key)
+{
+    const void *at = field_of(values, key->offset);
+    switch (key->type) {
+    case DT_CONF_STRING:
+    case DT_CONF_DIR:
+    case DT_CONF_OLD_DIR:
+    case DT_CONF_FREE:
+        return *(char *const *)at != NULL;
+    case DT_CONF_FILES:
+    case DT_CONF_STRINGS:
+    case DT_CONF_WEIGHTS:
+        return ((const struct dt_conf_list *)at)->count > 0;
+    case DT_CONF_INT:
+        return *(const long *)at >= (long)key->min;
+    default:
+        return true;
     }
 }
 
@@ -247,16 +295,32 @@ static void print_names(const char *const *names, FILE *out)
         fprintf(out, "%s%s", *names, names[1] ? " " : "");
 }
 
+static void print_key(const struct dt_conf_key *key, const char *help,
+                      FILE *out)
+{
+    char expects[512];
+    dt_conf_key_expects(key, expects, sizeof(expects));
+    fprintf(out, "%s\t%s\t%s\t", key->path, expects,
+            key->fallback ? key->fallback : "-");
+    print_names(key->aliases, out);
+    fprintf(out, "\t%s\n", help);
+}
+
+static void print_reward_keys(FILE *out)
+{
+    for (size_t i = 0; i < dt_conf_reward_key_count; i++) {
+        char help[1024];
+        dt_conf_reward_help(&dt_conf_reward_keys[i], help, sizeof(help));
+        print_key(&dt_conf_reward_keys[i].key, help, out);
+    }
+}
+
 void dt_conf_schema(FILE *out)
 {
     for (size_t i = 0; i < dt_conf_key_count; i++) {
-        const struct dt_conf_key *key = &dt_conf_keys[i];
-        char expects[512];
-        dt_conf_key_expects(key, expects, sizeof(expects));
-        fprintf(out, "%s\t%s\t%s\t", key->path, expects,
-                key->fallback ? key->fallback : "-");
-        print_names(key->aliases, out);
-        fprintf(out, "\t%s\n", key->help);
+        print_key(&dt_conf_keys[i], dt_conf_keys[i].help, out);
+        if (dt_conf_keys[i].type == DT_CONF_REWARDS)
+            print_reward_keys(out);
     }
     for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++)
         for (const char *const *k = l->keys; *k; k++)
@@ -270,7 +334,10 @@ void dt_conf_print_results(const struct dt_conf *conf, FILE *out)
         if (!dt_conf_keys[i].result || !has_value(conf, i))
             continue;
         fprintf(out, "%s: ", dt_conf_keys[i].path);
-        dt_conf_value_print(conf, &dt_conf_keys[i], out);
+        if (dt_conf_keys[i].type == DT_CONF_REWARDS)
+            dt_conf_rewards_print(&conf->reward, true, out);
+        else
+            dt_conf_value_print(conf, &dt_conf_keys[i], out);
         putc('\n', out);
     }
 }

@@ -66,6 +66,23 @@ static void explain_key(const struct dt_conf_key *key, FILE *out)
     print_aliases(key, out);
 }
 
+static void explain_reward_key(const struct dt_conf_reward_key *row, FILE *out)
+{
+    char help[TEXT_BYTES];
+    struct dt_conf_key key = row->key;
+    dt_conf_reward_help(row, help, sizeof(help));
+    key.help = help;
+    explain_key(&key, out);
+}
+
+/* Whether `name` is the full path of a key of reward functions. */
+static const struct dt_conf_reward_key *find_reward_key(const char *name)
+{
+    return dt_conf_path_below(name, "reward.functions")
+               ? dt_conf_reward_key_find(name)
+               : NULL;
+}
+
 static void explain_switch(const struct dt_conf_switch *s, FILE *out)
 {
     fprintf(out, "%s: %s means %s: %s\n\n", s->alias,
@@ -153,6 +170,12 @@ int dt_conf_explain(const char *name, FILE *out, struct dt_error *err)
     const char *waits = dt_conf_later_match(name);
     if (row >= 0 && strcmp(name, "distributed") != 0) { /* a section, too */
         explain_key(&dt_conf_keys[row], out);
+        for (size_t i = 0; i < dt_conf_reward_key_count &&
+                           dt_conf_keys[row].type == DT_CONF_REWARDS;
+             i++)
+            explain_reward_key(&dt_conf_reward_keys[i], out);
+    } else if (find_reward_key(name)) {
+        explain_reward_key(find_reward_key(name), out);
     } else if (s) {
         explain_switch(s, out);
     } else if (waits) {

@@ -69,10 +69,13 @@ const struct dt_conf_later dt_conf_laters[] = {
           "temperature", "top_p", "top_k", "min_p", "repetition_penalty",
           "reference"),
      NONE},
-    {"reward", "algorithms ppo and grpo",
-     KEYS("functions", "devices", "batch_size", "config", "broadcast",
-          "reward_fn", "custom_reward_function", "remote_url"),
+    {"reward",
+     "a program of its own: reward.functions with type command, for which "
+     "contrib/rewards has an example",
+     KEYS("reward_fn", "custom_reward_function"),
      KEYS("reward_fn", "custom_reward_function")},
+    {"reward", "reward.functions with type http", KEYS("remote_url"),
+     KEYS("remote_rm_url")},
 
     {"", "adapters (all weights are trained)",
      KEYS("lora", "peft", "peft_config", "use_peft", "quantization",

@@ -178,7 +178,7 @@ int dt_conf_list_set(struct dt_conf_reader *reader,
             rc = -1;
     }
     struct dt_conf_list *slot =
-        (struct dt_conf_list *)((char *)reader->conf + key->offset);
+        (struct dt_conf_list *)((char *)reader->values + key->offset);
     dt_conf_list_clear(rc < 0 ? &list : slot);
     if (rc == 0)
         *slot = list;

@@ -270,7 +270,7 @@ static bool open_reader(struct dt_conf_reader *reader, const char *file)
 {
     reader->problems.file = reader->warnings.file = file;
     reader->failed = calloc(dt_conf_key_count, sizeof(reader->failed[0]));
-    reader->conf = create_conf(file);
+    reader->values = reader->conf = create_conf(file);
     reader->directory = reader->conf ? directory_of(reader->conf->file) : NULL;
     if (!reader->failed || !reader->directory)
         return false;

@@ -19,6 +19,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/keys_launch.h \
 	runtime/conf/keys_optim.h \
 	runtime/conf/keys_preference.h \
+	runtime/conf/keys_reward.h \
 	runtime/conf/later.c \
 	runtime/conf/launch.c \
 	runtime/conf/lint.c \
@@ -33,10 +34,15 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/place.c \
 	runtime/conf/preference.c \
 	runtime/conf/read.h \
+	runtime/conf/reward.c \
+	runtime/conf/reward_keys.c \
+	runtime/conf/reward_types.h \
 	runtime/conf/schema.c \
 	runtime/conf/schema.h \
+	runtime/conf/section.c \
 	runtime/conf/steps.c \
 	runtime/conf/tree.h \
 	runtime/conf/value.c \
+	runtime/conf/values.h \
 	runtime/conf/yaml.c \
 	# End of runtime/conf

@@ -82,7 +82,7 @@ int dt_conf_key_find(const char *path)
 bool dt_conf_key_trains(const struct dt_conf_key *key)
 {
     static const char *const others[] = {"version", "mode", "launch.",
-                                         "logging.", "run."};
+                                         "logging.", "reward.", "run."};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (strncmp(key->path, others[i], strlen(others[i])) == 0)
             return false;

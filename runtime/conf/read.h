@@ -23,6 +23,8 @@
 
 struct dt_conf_reader {
     struct dt_conf *conf;
+    void *values;    /* where keys store their values: conf, or a struct of a
+                        list in it */
     char *directory; /* of the file; paths are relative to it */
     char *deepspeed; /* name of the DeepSpeed file in messages, or NULL */
     bool *failed;    /* by row: the given value is bad */
@@ -79,16 +81,39 @@ int dt_conf_list_set(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node);
 void dt_conf_list_clear(struct dt_conf_list *list);
 
+/* The same for a section of numbers, for one that may hold anything, which
+ * becomes JSON, and for reward.functions.
+ */
+int dt_conf_weights_set(struct dt_conf_reader *reader,
+                        const struct dt_conf_key *key,
+                        const struct dt_tree *node);
+int dt_conf_free_set(struct dt_conf_reader *reader,
+                     const struct dt_conf_key *key,
+                     const struct dt_tree *node);
+int dt_conf_rewards_set(struct dt_conf_reader *reader,
+                        const struct dt_conf_key *key,
+                        const struct dt_tree *node);
+void dt_conf_rewards_clear(struct dt_conf_rewards *rewards);
+
+/* Prints the list on one line; `results`: only what changes results. */
+void dt_conf_rewards_print(const struct dt_conf_rewards *rewards, bool results,
+                           FILE *out);
+
 /* Reads true or false; -1: noted under key->path. */
 int dt_conf_bool(struct dt_conf_reader *reader, const struct dt_conf_key *key,
                  const struct dt_tree *node, bool *value);
 
-/* Releases what the field of `key` owns and sets it to zero. */
-void dt_conf_value_clear(struct dt_conf *conf, const struct dt_conf_key *key);
+/* Releases what the field of `key` in `values` owns and sets it to zero. */
+void dt_conf_value_clear(void *values, const struct dt_conf_key *key);
 
-/* Writes the value of `key` as YAML on one line. */
-void dt_conf_value_print(const struct dt_conf *conf,
-                         const struct dt_conf_key *key, FILE *out);
+/* Writes the value of `key` in `values` as YAML on one line. */
+void dt_conf_value_print(const void *values, const struct dt_conf_key *key,
+                         FILE *out);
+
+/* False if the key has no value in `values`: a text, list or section that is
+ * neither given nor has a default, or 0 where 1 is the least.
+ */
+bool dt_conf_value_known(const void *values, const struct dt_conf_key *key);
 
 /* The same text, malloc'ed. NULL: out of memory, noted. */
 char *dt_conf_value_text(struct dt_conf_reader *reader,
@@ -128,6 +153,7 @@ void dt_conf_derive_distributed(struct dt_conf_reader *reader);
 void dt_conf_check_distributed(struct dt_conf_reader *reader);
 void dt_conf_derive_preference(struct dt_conf_reader *reader);
 void dt_conf_check_preference(struct dt_conf_reader *reader);
+void dt_conf_check_rewards(struct dt_conf_reader *reader);
 void dt_conf_check_batch(struct dt_conf_reader *reader);
 void dt_conf_check_launch(struct dt_conf_reader *reader);
 void dt_conf_check(struct dt_conf_reader *reader);

@@ -176,6 +176,7 @@ const struct dt_conf_key dt_conf_keys[] = {
              "directory of a checkpoint"},
 
 #include "conf/keys_preference.h"
+#include "conf/keys_reward.h"
 #include "conf/keys_distributed.h"
 #include "conf/keys_optim.h"
 

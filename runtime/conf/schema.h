@@ -30,6 +30,9 @@ enum dt_conf_type {
     DT_CONF_BOOL_OR_WORD, /* int: false is 0, true is 1, or by `words` */
     DT_CONF_INT_OR_WORD,  /* long, by `words` if it is none in the range */
     DT_CONF_BETAS,        /* two doubles, the second one at `second` */
+    DT_CONF_WEIGHTS,      /* struct dt_conf_list: names with a number each */
+    DT_CONF_FREE,         /* char *: a section of anything, as JSON */
+    DT_CONF_REWARDS,      /* struct dt_conf_rewards */
     DT_CONF_IGNORED,      /* a bool without effect; `help` says why */
     DT_CONF_UNUSED,       /* the same for any scalar */
 };
@@ -59,6 +62,28 @@ struct dt_conf_key {
 
 extern const struct dt_conf_key dt_conf_keys[];
 extern const size_t dt_conf_key_count;
+
+/* A key of an item of reward.functions; its offset is in struct dt_conf_reward.
+ */
+struct dt_conf_reward_key {
+    struct dt_conf_key key;
+    unsigned types; /* a bit for each enum dt_conf_reward_type that has it */
+    bool required;
+};
+extern const struct dt_conf_reward_key dt_conf_reward_keys[];
+extern const size_t dt_conf_reward_key_count;
+
+/* The row of a key, named as in a file or with reward.functions. in front; NULL:
+ * unknown.
+ */
+const struct dt_conf_reward_key *dt_conf_reward_key_find(const char *path);
+
+/* The word of an enum dt_conf_reward_type. */
+const char *dt_conf_reward_type_name(int type);
+
+/* Writes the help of a row, with the types that have it. */
+void dt_conf_reward_help(const struct dt_conf_reward_key *row, char *buffer,
+                         size_t bytes);
 
 /* An alias that sets a key only if it has a certain value, as `mode: eval`. If
  * `when` is NULL, that value is true, and false sets nothing.

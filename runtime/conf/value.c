@@ -13,9 +13,9 @@
 
 #include "conf/read.h"
 
-static void *field_of(struct dt_conf *conf, size_t offset)
+static void *field_of(void *values, size_t offset)
 {
-    return (char *)conf + offset;
+    return (char *)values + offset;
 }
 
 static bool is_plain(const struct dt_tree *node)
@@ -29,6 +29,22 @@ static bool is_word(const char *text, const char *const *words)
         if (strcasecmp(text, *words) == 0)
             return true;
     return false;
+}
+
+bool dt_conf_is_null(const struct dt_tree *node)
+{
+    static const char *const nulls[] = {"~", "null", "Null", "NULL"};
+    if (node->kind != DT_TREE_SCALAR || node->quoted)
+        return false;
+    for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++)
+        if (strcmp(node->text, nulls[i]) == 0)
+            return true;
+    return false;
+}
+
+bool dt_conf_is_empty(const struct dt_tree *node)
+{
+    return node->kind == DT_TREE_SCALAR && !node->quoted && !*node->text;
 }
 
 int dt_conf_expected(struct dt_conf_reader *reader,
@@ -114,8 +130,8 @@ static int parse_int(struct dt_conf_reader *reader,
 static int set_count(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node)
 {
-    long *steps = field_of(reader->conf, key->offset);
-    double *ratio = field_of(reader->conf, key->second), number;
+    long *steps = field_of(reader->values, key->offset);
+    double *ratio = field_of(reader->values, key->second), number;
     if (is_plain(node) && dt_conf_parse_float(node->text, &number) &&
         number > 0 && number < 1) {
         *steps = LONG_MAX;
@@ -131,7 +147,7 @@ static int set_count(struct dt_conf_reader *reader,
 /* Moves `text` (NULL: out of memory) into the char * at `offset`. */
 static int store_text(struct dt_conf_reader *reader, size_t offset, char *text)
 {
-    char **slot = field_of(reader->conf, offset);
+    char **slot = field_of(reader->values, offset);
     if (!text) {
         reader->problems.out_of_memory = true;
         return -1;
@@ -175,7 +191,7 @@ static int set_enum(struct dt_conf_reader *reader,
     const struct dt_conf_word *word = dt_conf_parse_word(reader, key, node);
     if (!word)
         return -1;
-    *(int *)field_of(reader->conf, key->offset) = (int)word->value;
+    *(int *)field_of(reader->values, key->offset) = (int)word->value;
     return 0;
 }
 
@@ -198,7 +214,7 @@ static int set_bool_or_word(struct dt_conf_reader *reader,
     bool value = false;
     if (!word && dt_conf_bool(reader, key, node, &value) < 0)
         return -1;
-    *(int *)field_of(reader->conf, key->offset) =
+    *(int *)field_of(reader->values, key->offset) =
         word ? (int)word->value : value;
     return 0;
 }
@@ -208,7 +224,7 @@ static int set_int_or_word(struct dt_conf_reader *reader,
                            const struct dt_tree *node)
 {
     const struct dt_conf_word *word = find_word(key, node);
-    long *value = field_of(reader->conf, key->offset);
+    long *value = field_of(reader->values, key->offset);
     if (!word)
         return parse_int(reader, key, node, value);
     *value = word->value;
@@ -237,9 +253,9 @@ static int set_set(struct dt_conf_reader *reader, const struct dt_conf_key *key,
         return -1;
     for (const struct dt_conf_word *w = key->words; w->name; w++)
         if (!w->waits)
-            *(bool *)field_of(reader->conf, (size_t)w->value) = false;
+            *(bool *)field_of(reader->values, (size_t)w->value) = false;
     while (count-- > 0)
-        *(bool *)field_of(reader->conf, (size_t)chosen[count]->value) = true;
+        *(bool *)field_of(reader->values, (size_t)chosen[count]->value) = true;
     return 0;
 }
 
@@ -253,8 +269,8 @@ static int set_betas(struct dt_conf_reader *reader,
     if (parse_float(reader, key, item, &first) < 0 ||
         parse_float(reader, key, item->next, &second) < 0)
         return -1;
-    *(double *)field_of(reader->conf, key->offset) = first;
-    *(double *)field_of(reader->conf, key->second) = second;
+    *(double *)field_of(reader->values, key->offset) = first;
+    *(double *)field_of(reader->values, key->second) = second;
     return 0;
 }
 
@@ -298,7 +314,7 @@ static int set_old_or_word(struct dt_conf_reader *reader,
                            const struct dt_tree *node)
 {
     const struct dt_conf_word *word = find_word(key, node);
-    int *value = field_of(reader->conf, key->offset);
+    int *value = field_of(reader->values, key->offset);
     if (word) {
         *value = (int)word->value;
         return 0;
@@ -312,7 +328,7 @@ static int set_old_or_word(struct dt_conf_reader *reader,
 int dt_conf_value_set(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key, const struct dt_tree *node)
 {
-    void *slot = field_of(reader->conf, key->offset);
+    void *slot = field_of(reader->values, key->offset);
     switch (key->type) {
     case DT_CONF_BOOL:
         return dt_conf_bool(reader, key, node, slot);
@@ -355,17 +371,27 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
         return set_ignored(reader, key, node);
     case DT_CONF_UNUSED:
         return set_unused(reader, key, node);
+    case DT_CONF_WEIGHTS:
+        return dt_conf_weights_set(reader, key, node);
+    case DT_CONF_FREE:
+        return dt_conf_free_set(reader, key, node);
+    case DT_CONF_REWARDS:
+        return dt_conf_rewards_set(reader, key, node);
     }
     return -1;
 }
 
-void dt_conf_value_clear(struct dt_conf *conf, const struct dt_conf_key *key)
+void dt_conf_value_clear(void *values, const struct dt_conf_key *key)
 {
     size_t offset = key->offset;
     switch (key->type) {
+    case DT_CONF_REWARDS:
+        dt_conf_rewards_clear(field_of(values, offset));
+        break;
     case DT_CONF_FILES:
     case DT_CONF_STRINGS:
-        dt_conf_list_clear(field_of(conf, offset));
+    case DT_CONF_WEIGHTS:
+        dt_conf_list_clear(field_of(values, offset));
         break;
     case DT_CONF_OLD_OR_WORD:
         offset = key->second;
@@ -373,8 +399,9 @@ void dt_conf_value_clear(struct dt_conf *conf, const struct dt_conf_key *key)
     case DT_CONF_STRING:
     case DT_CONF_DIR:
     case DT_CONF_OLD_DIR:
-        free(*(char **)field_of(conf, offset));
-        *(char **)field_of(conf, offset) = NULL;
+    case DT_CONF_FREE:
+        free(*(char **)field_of(values, offset));
+        *(char **)field_of(values, offset) = NULL;
         break;
     default:
         break;

@@ -38,10 +38,11 @@ uses() {
         }' | sort -u
 }
 
-# Values hold lists of values.
+# Values hold lists of values, and sections of them.
 # A checkpoint is one module in four files.
 allowed() {
-    grep -v -e '^runtime/conf/list runtime/conf/value$' \
+    grep -v -e '^runtime/conf/\(list\|reward\|section\) runtime/conf/value$' \
+        -e '^runtime/conf/reward runtime/conf/dump$' \
         -e '^runtime/ckpt/\(add\|find\|verify\) runtime/ckpt/checkpoint$' \
         -e '^runtime/ckpt/find runtime/ckpt/verify$'
 }

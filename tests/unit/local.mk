@@ -28,6 +28,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_launch \
 	tests/unit/test_conf_memory \
 	tests/unit/test_conf_preference \
+	tests/unit/test_conf_reward \
 	tests/unit/test_conf_training \
 	tests/unit/test_conf_values \
 	tests/unit/test_console \

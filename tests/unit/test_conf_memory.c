@@ -22,6 +22,13 @@ static const char good_text[] =
           "zero_optimization: {stage: 0}\n"
           "deepspeed: ds.json\n";
 
+static const char rewards_text[] =
+    "reward.functions:\n"
+    "  - {type: exact, extract: 'a(b)', weight: 2}\n"
+    "  - {type: command, command: [/bin/true, -x], channels: {a: 1, b: 2},\n"
+    "     config: {a: [1, x, {b: null}]}}\n"
+    "  - {type: format, tags: [a, b]}\n";
+
 static const char bad_text[] = "algoritm: sft\n"
                                "lr: [fast\n, 1]\n"
                                "seed: -1\n";
@@ -108,6 +115,23 @@ static void a_good_file_leaks_nothing_when_memory_fails(void **state)
     dt_conf_destroy(whole);
 }
 
+static void reward_functions_leak_nothing_when_memory_fails(void **state)
+{
+    struct dt_conf *conf;
+    long n = 1;
+    (void)state;
+    long before = live;
+    for (; load_failing(rewards_text, n, &conf); n++) {
+        if (conf)
+            assert_int_equal(conf->reward.count, 3);
+        dt_conf_destroy(conf);
+        assert_int_equal(live, before);
+    }
+    assert_true(n > 100);
+    assert_non_null(conf);
+    dt_conf_destroy(conf);
+}
+
 static void a_bad_file_leaks_nothing_when_memory_fails(void **state)
 {
     struct dt_conf *conf;
@@ -122,6 +146,12 @@ static void a_bad_file_leaks_nothing_when_memory_fails(void **state)
     assert_null(conf);
 }
 #else
+static void reward_functions_leak_nothing_when_memory_fails(void **state)
+{
+    (void)state;
+    skip();
+}
+
 static void a_good_file_leaks_nothing_when_memory_fails(void **state)
 {
     (void)state;
@@ -139,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_file_leaks_nothing_when_memory_fails),
+        cmocka_unit_test(reward_functions_leak_nothing_when_memory_fails),
         cmocka_unit_test(a_bad_file_leaks_nothing_when_memory_fails),
     };
     return cmocka_run_group_tests_name("conf memory", tests, enter_directory,

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reward.c - reads, prints and checks reward.functions */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/pattern.h"
+#include "base/str.h"
+#include "conf/read.h"
+
+static void clear_function(struct dt_conf_reward *reward)
+{
+    for (size_t i = 0; i < dt_conf_reward_key_count; i++)
+        dt_conf_value_clear(reward, &dt_conf_reward_keys[i].key);
+}
+
+void dt_conf_rewards_clear(struct dt_conf_rewards *rewards)
+{
+    for (size_t i = 0; i < rewards->count; i++)
+        clear_function(&rewards->functions[i]);
+    free(rewards->functions);
+    *rewards = (struct dt_conf_rewards){0};
+}
+
+static const struct dt_tree *child_of(const struct dt_tree *map,
+                                      const char *key)
+{
+    const struct dt_tree *c = map->child;
+    while (c && strcmp(c->key, key) != 0)
+        c = c->next;
+    return c;
+}
+
+/* Stores the defaults, which are good. */
+static void set_defaults(struct dt_conf_reader *reader)
+{
+    for (size_t i = 0; i < dt_conf_reward_key_count; i++) {
+        const struct dt_conf_key *key = &dt_conf_reward_keys[i].key;
+        struct dt_tree scalar = {.text = (char *)key->fallback}, *list = NULL;
+        if (!key->fallback)
+            continue;
+        if (key->fallback[0] == '[')
+            list = dt_tree_parse(key->fallback, strlen(key->fallback),
+                                 &reader->problems);
+        dt_conf_value_set(reader, key, list ? list : &scalar);
+        dt_tree_destroy(list);
+    }
+}
+
+/* Notes that a function has no key of this name. */
+static void note_unknown(struct dt_conf_reader *reader,
+                         const struct dt_tree *node)
+{
+    const char *names[64];
+    char path[256];
+    size_t n = 0;
+    for (size_t i = 0; i < dt_conf_reward_key_count && n < 64; i++)
+        names[n++] = strrchr(dt_conf_reward_keys[i].key.path, '.') + 1;
+    const char *nearest = dt_str_nearest(node->key, names, n);
+    snprintf(path, sizeof(path), "reward.functions.%s", node->key);
+    if (nearest)
+        dt_conf_note(&reader->problems, node->key_place, path,
+                     "unknown key; did you mean %s?", nearest);
+    else
+        dt_conf_note(&reader->problems, node->key_place, path, "unknown key");
+}
+
+/* Stores the value of a key of a function of `type`. -1: noted. */
+static int take_key(struct dt_conf_reader *reader, int type,
+                    const struct dt_tree *node)
+{
+    const struct dt_conf_reward_key *row = dt_conf_reward_key_find(node->key);
+    if (!row) {
+        note_unknown(reader, node);
+        return -1;
+    }
+    if (dt_conf_is_null(node))
+        return 0;
+    if (dt_conf_is_empty(node)) {
+        dt_conf_note(&reader->problems, node->key_place, row->key.path,
+                     "no value: write null for the default");
+        return -1;
+    }
+    if (!(row->types & 1u << type)) {
+        dt_conf_note(&reader->problems, node->key_place, row->key.path,
+                     "a function of type %s does not use it",
+                     dt_conf_reward_type_name(type));
+        return -1;
+    }
+    return dt_conf_value_set(reader, &row->key, node);
+}
+
+/* Notes which keys are missing that this type needs. */
+static int check_required(struct dt_conf_reader *reader, int type,
+                          const struct dt_tree *item)
+{
+    int rc = 0;
+    for (size_t i = 0; i < dt_conf_reward_key_count; i++) {
+        const struct dt_conf_reward_key *row = &dt_conf_reward_keys[i];
+        const struct dt_tree *node =
+            child_of(item, strrchr(row->key.path, '.') + 1);
+        if (!row->required || !(row->types & 1u << type) ||
+            (node && !dt_conf_is_null(node)))
+            continue;
+        dt_conf_note(&reader->problems, item->place, row->key.path,
+                     "required for type %s", dt_conf_reward_type_name(type));
+        rc = -1;
+    }
+    return rc;
+}
+
+/* Compiles a pattern, which is thrown away again. */
+static int check_pattern(struct dt_conf_reader *reader, const char *path,
+                         const char *text, const struct dt_tree *node)
+{
+    struct dt_error err;
+    struct dt_pattern *pattern = text ? dt_pattern_create(text, &err) : NULL;
+    dt_pattern_destroy(pattern);
+    if (!text || pattern)
+        return 0;
+    if (err.status == EX_OSERR)
+        reader->problems.out_of_memory = true;
+    else
+        dt_conf_note(&reader->problems, node->place, path, "%s", err.text);
+    return -1;
+}
+
+/* A program that is named by a path must be there; of others PATH decides,
+ * which may be another one where the run is.
+ */
+static int check_program(struct dt_conf_reader *reader, const char *path,
+                         const struct dt_conf_list *command,
+                         const struct dt_tree *node)
+{
+    struct dt_error err;
+    if (command->count == 0 || !strchr(command->text[0], '/'))
+        return 0;
+    char *file = dt_conf_path(reader->directory, command->text[0], &err);
+    int rc = 0;
+    if (!file && err.status == EX_OSERR)
+        reader->problems.out_of_memory = true;
+    else if (!file)
+        dt_conf_note(&reader->problems, node->place, path, "%s", err.text);
+    if (!file)
+        return -1;
+    if (access(file, X_OK) < 0) {
+        dt_conf_note(&reader->problems, node->place, path,
+                     "%s: cannot be executed: it must exist and have the "
+                     "permission",
+                     file);
+        rc = -1;
+    }
+    free(command->text[0]);
+    command->text[0] = file;
+    return rc;
+}
+
+/* What the values of a function must be beside their types. */
+static int check_values(struct dt_conf_reader *reader,
+                        const struct dt_conf_reward *reward,
+                        const struct dt_tree *item)
+{
+    const struct dt_tree *command = child_of(item, "command");
+    int rc = check_pattern(reader, "reward.functions.pattern", reward->pattern,
+                           child_of(item, "pattern"));
+    if (check_pattern(reader, "reward.functions.extract", reward->extract,
+                      child_of(item, "extract")) < 0)
+        rc = -1;
+    if (command && command->child &&
+        check_program(reader, "reward.functions.command", &reward->command,
+                      command->child) < 0)
+        rc = -1;
+    if (reward->cache_tokens > reward->tokens && reward->tokens > 0) {
+        dt_conf_note(&reader->problems, child_of(item, "cache_tokens")->place,
+                     "reward.functions.cache_tokens",
+                     "%ld is more than tokens, %ld", reward->cache_tokens,
+                     reward->tokens);
+        rc = -1;
+    }
+    return rc;
+}
+
+/* Reads a function. -1: noted. */
+static int read_function(struct dt_conf_reader *reader,
+                         const struct dt_tree *item,
+                         struct dt_conf_reward *reward)
+{
+    const struct dt_conf_key *key = &dt_conf_reward_keys[0].key;
+    reward->place = item->place;
+    if (item->kind != DT_TREE_MAP) {
+        dt_conf_note(&reader->problems, item->place, "reward.functions",
+                     "expected a section such as {type: exact}");
+        return -1;
+    }
+    const struct dt_tree *type = child_of(item, "type");
+    if (!type || dt_conf_is_null(type)) {
+        dt_conf_note(&reader->problems, item->place, key->path,
+                     "required: what kind of function it is");
+        return -1;
+    }
+    reader->values = reward;
+    set_defaults(reader);
+    int rc = dt_conf_value_set(reader, key, type);
+    if (rc == 0) {
+        for (const struct dt_tree *c = item->child; c; c = c->next)
+            if (take_key(reader, reward->type, c) < 0)
+                rc = -1;
+        if (check_required(reader, reward->type, item) < 0 ||
+            check_values(reader, reward, item) < 0)
+            rc = -1;
+    }
+    reader->values = reader->conf;
+    if (!reward->name)
+        reward->name = strdup(dt_conf_reward_type_name(reward->type));
+    reader->problems.out_of_memory |= !reward->name;
+    return rc;
+}
+
+/* Each name is that of metrics, so two functions cannot share one. */
+static int check_names(struct dt_conf_reader *reader,
+                       const struct dt_conf_rewards *rewards)
+{
+    int rc = 0;
+    for (size_t i = 0; i < rewards->count; i++) {
+        const struct dt_conf_reward *now = &rewards->functions[i];
+        for (size_t j = 0; j < i && now->name; j++) {
+            const char *name = rewards->functions[j].name;
+            if (!name || strcmp(name, now->name) != 0)
+                continue;
+            dt_conf_note(&reader->problems, now->place, "reward.functions.name",
+                         "\"%.*s\" is the function in line %d, too: give each "
+                         "a name of its own",
+                         DT_CONF_SHOWN_BYTES, name,
+                         rewards->functions[j].place.line);
+            rc = -1;
+            break;
+        }
+    }
+    return rc;
+}
+
+int dt_conf_rewards_set(struct dt_conf_reader *reader,
+                        const struct dt_conf_key *key,
+                        const struct dt_tree *node)
+{
+    struct dt_conf_rewards rewards = {0}, *slot = &reader->conf->reward;
+    size_t count = 0;
+    int rc = 0;
+    for (const struct dt_tree *c = node->child; c; c = c->next)
+        count++;
+    if (node->kind != DT_TREE_LIST || count == 0)
+        return dt_conf_expected(reader, key, node);
+    rewards.functions = calloc(count, sizeof(rewards.functions[0]));
+    if (!rewards.functions) {
+        reader->problems.out_of_memory = true;
+        return -1;
+    }
+    for (const struct dt_tree *c = node->child; c; c = c->next)
+        if (read_function(reader, c, &rewards.functions[rewards.count++]) < 0)
+            rc = -1;
+    if (check_names(reader, &rewards) < 0)
+        rc = -1;
+    dt_conf_rewards_clear(rc < 0 ? &rewards : slot);
+    if (rc == 0)
+        *slot = rewards;
+    return rc;
+}
+
+void dt_conf_rewards_print(const struct dt_conf_rewards *rewards, bool results,
+                           FILE *out)
+{
+    putc('[', out);
+    for (size_t i = 0; i < rewards->count; i++) {
+        const struct dt_conf_reward *reward = &rewards->functions[i];
+        const char *comma = "";
+        fputs(i ? ", {" : "{", out);
+        for (size_t k = 0; k < dt_conf_reward_key_count; k++) {
+            const struct dt_conf_reward_key *row = &dt_conf_reward_keys[k];
+            if (!(row->types & 1u << reward->type) ||
+                (results && !row->key.result) ||
+                !dt_conf_value_known(reward, &row->key))
+                continue;
+            fprintf(out, "%s%s: ", comma, strrchr(row->key.path, '.') + 1);
+            dt_conf_value_print(reward, &row->key, out);
+            comma = ", ";
+        }
+        putc('}', out);
+    }
+    putc(']', out);
+}
+
+void dt_conf_check_rewards(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (!conf->trains || conf->reward.count == 0)
+        return;
+    if (conf->algorithm == DT_CONF_SFT || conf->algorithm == DT_CONF_RM ||
+        conf->algorithm == DT_CONF_DPO)
+        PROBLEM(reader, "reward.functions",
+                "only algorithms ppo and grpo use it");
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* values.h - values of a configuration that are more than a number or a text */
+#ifndef DT_CONF_VALUES_H
+#define DT_CONF_VALUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A position: line and column (in characters), counted from 1, of the file, or
+ * of the DeepSpeed file that distributed.deepspeed_config names.
+ */
+struct dt_conf_place {
+    int line, column;
+    bool deepspeed;
+};
+
+struct dt_conf_list {
+    char **text;    /* absolute paths if it is a list of files */
+    double *weight; /* files: how many times an epoch uses each; of a section
+                       of numbers: the number that each name has */
+    size_t count;
+};
+
+#endif /* DT_CONF_VALUES_H */
