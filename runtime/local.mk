@@ -29,6 +29,7 @@ include runtime/report/local.mk
 include runtime/console/local.mk
 include runtime/weights/local.mk
 include runtime/rollout/local.mk
+include runtime/reward/local.mk
 include runtime/slurm/local.mk
 include runtime/forecast/local.mk
 include runtime/algo/local.mk

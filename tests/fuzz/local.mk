@@ -17,6 +17,10 @@ check_PROGRAMS += tests/fuzz/replay_rates
 tests_fuzz_replay_rates_SOURCES = tests/fuzz/fuzz_rates.c tests/fuzz/replay.c
 tests_fuzz_replay_rates_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"rates"'
 
+check_PROGRAMS += tests/fuzz/replay_reward
+tests_fuzz_replay_reward_SOURCES = tests/fuzz/fuzz_reward.c tests/fuzz/replay.c
+tests_fuzz_replay_reward_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"reward"'
+
 check_PROGRAMS += tests/fuzz/replay_jsonl
 tests_fuzz_replay_jsonl_SOURCES = tests/fuzz/fuzz_jsonl.c tests/fuzz/replay.c
 tests_fuzz_replay_jsonl_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"jsonl"'
@@ -47,7 +51,8 @@ endif
 if FUZZERS
 fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_console \
 	tests/fuzz/fuzz_deepspeed tests/fuzz/fuzz_jsonl \
-	tests/fuzz/fuzz_rates tests/fuzz/fuzz_safetensors \
+	tests/fuzz/fuzz_rates tests/fuzz/fuzz_reward \
+	tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_tokenizer
 if HAVE_SLURM
 fuzz_targets += tests/fuzz/fuzz_spank
@@ -61,6 +66,7 @@ tests_fuzz_fuzz_console_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_deepspeed_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_jsonl_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_rates_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_reward_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_tokenizer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 fuzzers: $(fuzz_targets)

@@ -48,6 +48,7 @@ layers() {
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor")
             layer("rollout", "base model tokenizer weights")
+            layer("reward", "base conf tokenizer")
             layer("slurm", "base conf contract")
             layer("algo", "base ckpt comm conf data forecast launch model " \
                 "ops optim parallel report tokenizer weights")

@@ -96,6 +96,8 @@ check_PROGRAMS += \
 	tests/unit/test_step \
 	tests/unit/test_parallel \
 	tests/unit/test_restore \
+	tests/unit/test_reward_chaos \
+	tests/unit/test_reward_rules \
 	tests/unit/test_rm \
 	tests/unit/test_submission \
 	tests/unit/test_trainer \
@@ -111,6 +113,8 @@ EXTRA_DIST += \
 	tests/unit/examples_file.h \
 	tests/unit/memory_pairs.h \
 	tests/unit/model.h \
+	tests/unit/reward.h \
+	tests/unit/reward_program.h \
 	tests/unit/run_data.h \
 	tests/unit/outcome.h \
 	tests/unit/pair_run.h \

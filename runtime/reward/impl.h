@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* impl.h - what the parts of reward/ share */
+#ifndef DT_REWARD_IMPL_H
+#define DT_REWARD_IMPL_H
+
+#include <pthread.h>
+
+#include "reward/reward.h"
+
+/* A copy of samples that are scored together. */
+struct dt_reward_batch {
+    long step;
+    size_t count;
+    struct dt_reward_sample sample[]; /* own their texts, ids and JSON */
+};
+
+/* Copies samples; what is not UTF-8 in a text becomes U+FFFD, and each text has
+ * a NUL at its end. NULL: out of memory.
+ */
+struct dt_reward_batch *dt_reward_batch_create(
+    long step, const struct dt_reward_sample *samples, size_t count);
+void dt_reward_batch_destroy(struct dt_reward_batch *batch); /* NULL is fine */
+
+/* A part of a batch: what one call of a function scores. */
+struct dt_reward_part {
+    const struct dt_reward_batch *batch;
+    size_t first, count;
+};
+
+static inline const struct dt_reward_sample *dt_reward_at(
+    const struct dt_reward_part *part, size_t i)
+{
+    return &part->batch->sample[part->first + i];
+}
+
+/* Sums of numbers that replies have beside their rewards. */
+struct dt_reward_metrics {
+    pthread_mutex_t mutex;
+    json_t *sums, *counts; /* "function/name" -> number */
+};
+
+/* A thread that scores with one function; a function may have several. */
+struct dt_reward_lane {
+    const struct dt_conf_reward *conf;
+    const char *run;       /* run.name */
+    const char *directory; /* of the file: programs run there */
+    const char *program;   /* this program */
+    int stop;              /* readable when the lane must end */
+    struct dt_reward_metrics *metrics;
+    struct dt_rewards *rewards;
+    struct dt_reward_function *function;
+    void *state; /* of its kind */
+    pthread_t thread;
+    bool started;
+};
+
+/* How a function scores. All three are called by the lane's thread. */
+struct dt_reward_kind {
+    /* Prepares lane->state. -1: EX_CONFIG, EX_UNAVAILABLE, EX_OSERR. */
+    int (*open)(struct dt_reward_lane *lane, struct dt_error *err);
+    /* Fills values(part->count, channels), each finite or NaN, and ends in time
+     * or when lane->stop is readable. -1: the call may be repeated.
+     */
+    int (*score)(struct dt_reward_lane *lane, const struct dt_reward_part *part,
+                 double *values, struct dt_error *err);
+    void (*close)(struct dt_reward_lane *lane); /* also after a failed open */
+};
+
+extern const struct dt_reward_kind dt_reward_rule;
+extern const struct dt_reward_kind dt_reward_command;
+
+/* How functions of this type score, and whether that can be repeated. */
+const struct dt_reward_kind *dt_reward_kind_of(
+    const struct dt_conf_reward *conf);
+int dt_reward_calls(const struct dt_conf_reward *conf);
+
+/* The most seconds that one call of score takes. */
+double dt_reward_call_s(const struct dt_conf_reward *conf);
+
+/* Number of the channels of a function: 1 if the file names none. */
+static inline size_t dt_reward_channels(const struct dt_conf_reward *conf)
+{
+    return conf->channels.count > 0 ? conf->channels.count : 1;
+}
+
+/* init: -1 without memory. add: numbers of a reply of the function `name`.
+ * take: the means as a new object, of all since the last call; NULL without
+ * memory.
+ */
+int dt_reward_metrics_init(struct dt_reward_metrics *metrics);
+void dt_reward_metrics_fini(struct dt_reward_metrics *metrics);
+void dt_reward_metrics_add(struct dt_reward_metrics *metrics, const char *name,
+                           const json_t *numbers);
+json_t *dt_reward_metrics_take(struct dt_reward_metrics *metrics);
+
+#endif /* DT_REWARD_IMPL_H */

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lanes.c - threads that score what is queued, each with a function */
+#include "config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "reward/rewards.h"
+
+enum { JOIN_MS = 10000 };
+
+/* Keeps the first failure, and wakes whoever collects. Call with the mutex. */
+static void note_failure(struct dt_rewards *rewards, const struct dt_error *err)
+{
+    if (!rewards->has_failed)
+        rewards->failure = *err;
+    rewards->has_failed = true;
+    pthread_cond_broadcast(&rewards->done);
+}
+
+/* Scores a task, again if that fails. The error is that of the first call. */
+static int call(struct dt_reward_lane *lane, struct dt_reward_task *task,
+                struct dt_error *err)
+{
+    struct dt_reward_function *function = lane->function;
+    struct dt_error again;
+    int calls = dt_reward_calls(function->conf);
+    for (int i = 0; i < calls; i++) {
+        if (function->kind->score(lane, &task->part, task->values,
+                                  i ? &again : err) == 0)
+            return 0;
+        if (lane->rewards->stop)
+            break;
+        if (i + 1 < calls)
+            dt_log(DT_LOG_WARN, "reward", "%s: %s; once more",
+                   function->conf->name, i ? again.text : err->text);
+    }
+    return dt_error_prefix(err, "reward %s", function->conf->name);
+}
+
+/* A task has no values: that ends the run, or they are NaN. */
+static void give_up(struct dt_reward_lane *lane, struct dt_reward_task *task,
+                    const struct dt_error *err)
+{
+    struct dt_reward_function *function = lane->function;
+    size_t n = task->part.count * function->channels;
+    if (!function->conf->nan_on_error) {
+        note_failure(lane->rewards, err);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        task->values[i] = (double)NAN;
+    function->failed += task->part.count;
+}
+
+static void score(struct dt_reward_lane *lane, struct dt_reward_task *task)
+{
+    struct dt_rewards *rewards = lane->rewards;
+    struct dt_error err;
+    int rc = call(lane, task, &err);
+    if (rc < 0 && !rewards->stop && lane->conf->nan_on_error)
+        dt_log(DT_LOG_WARN, "reward", "%s; %zu completions have no reward",
+               err.text, task->part.count);
+    pthread_mutex_lock(&rewards->mutex);
+    if (rc < 0)
+        give_up(lane, task, &err);
+    lane->function->left--;
+    pthread_cond_broadcast(&rewards->done);
+    pthread_mutex_unlock(&rewards->mutex);
+}
+
+/* The next task of the lane's function, or NULL when it must stop. */
+static struct dt_reward_task *next_task(struct dt_reward_lane *lane)
+{
+    struct dt_rewards *rewards = lane->rewards;
+    struct dt_reward_function *function = lane->function;
+    pthread_mutex_lock(&rewards->mutex);
+    while (!rewards->stop && !function->head)
+        pthread_cond_wait(&rewards->work, &rewards->mutex);
+    struct dt_reward_task *task = rewards->stop ? NULL : function->head;
+    if (task)
+        function->head = task->next;
+    pthread_mutex_unlock(&rewards->mutex);
+    return task;
+}
+
+static void *run_lane(void *arg)
+{
+    struct dt_reward_lane *lane = arg;
+    struct dt_rewards *rewards = lane->rewards;
+    const struct dt_reward_kind *kind = lane->function->kind;
+    struct dt_reward_task *task;
+    struct dt_error err;
+    bool good = kind->open(lane, &err) == 0;
+    if (!good)
+        dt_error_prefix(&err, "reward %s", lane->conf->name);
+    pthread_mutex_lock(&rewards->mutex);
+    if (!good)
+        note_failure(rewards, &err);
+    rewards->opening--;
+    pthread_cond_broadcast(&rewards->done);
+    pthread_mutex_unlock(&rewards->mutex);
+    while (good && (task = next_task(lane)))
+        score(lane, task);
+    kind->close(lane);
+    return NULL;
+}
+
+/* Fills a lane of a function and starts its thread. */
+static int start_lane(struct dt_rewards *rewards,
+                      struct dt_reward_function *function,
+                      struct dt_reward_lane *lane, const char *program,
+                      struct dt_error *err)
+{
+    *lane = (struct dt_reward_lane){
+        .conf = function->conf,
+        .run = rewards->conf->run.name,
+        .directory = rewards->directory,
+        .program = program,
+        .stop = rewards->stop_fd,
+        .metrics = &rewards->metrics,
+        .rewards = rewards,
+        .function = function,
+    };
+    pthread_mutex_lock(&rewards->mutex);
+    rewards->opening++;
+    pthread_mutex_unlock(&rewards->mutex);
+    int rc = dt_thread_start(&lane->thread, "reward", run_lane, lane);
+    lane->started = rc == 0;
+    return rc == 0 ? 0
+                   : dt_error_set(err, EX_OSERR, "cannot start a thread: %s",
+                                  strerror(rc));
+}
+
+/* Waits until every lane is ready. */
+static int wait_for_lanes(struct dt_rewards *rewards, struct dt_error *err)
+{
+    double most = 0;
+    for (size_t f = 0; f < rewards->function_count; f++)
+        most = fmax(most, dt_reward_call_s(rewards->function[f].conf));
+    const struct timespec end =
+        dt_clock_in(CLOCK_MONOTONIC, (int)((most + 10) * 1e3));
+    int rc = 0;
+    pthread_mutex_lock(&rewards->mutex);
+    while (rewards->opening > 0 && !rewards->has_failed && rc == 0)
+        rc = pthread_cond_timedwait(&rewards->done, &rewards->mutex, &end);
+    bool good = rewards->opening == 0 && !rewards->has_failed;
+    if (rewards->has_failed)
+        *err = rewards->failure;
+    else if (!good)
+        dt_error_set(err, EX_UNAVAILABLE,
+                     "reward functions are not ready after %.0f s", most + 10);
+    pthread_mutex_unlock(&rewards->mutex);
+    return good ? 0 : -1;
+}
+
+int dt_reward_lanes_start(struct dt_rewards *rewards, const char *program,
+                          struct dt_error *err)
+{
+    rewards->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (rewards->stop_fd < 0)
+        return dt_error_set(err, EX_OSERR, "eventfd: %s", strerror(errno));
+    for (size_t f = 0; f < rewards->function_count; f++) {
+        struct dt_reward_function *function = &rewards->function[f];
+        for (size_t i = 0; i < function->lane_count; i++)
+            if (start_lane(rewards, function, &function->lane[i], program,
+                           err) < 0)
+                return -1;
+    }
+    return wait_for_lanes(rewards, err);
+}
+
+bool dt_reward_lanes_stop(struct dt_rewards *rewards)
+{
+    const struct timespec end = dt_clock_in(CLOCK_REALTIME, JOIN_MS);
+    bool all = true;
+    pthread_mutex_lock(&rewards->mutex);
+    rewards->stop = true;
+    pthread_cond_broadcast(&rewards->work);
+    pthread_mutex_unlock(&rewards->mutex);
+    if (rewards->stop_fd >= 0)
+        eventfd_write(rewards->stop_fd, 1);
+    for (size_t f = 0; f < rewards->function_count; f++) {
+        struct dt_reward_function *function = &rewards->function[f];
+        for (size_t i = 0; i < function->lane_count; i++)
+            if (function->lane && function->lane[i].started &&
+                pthread_timedjoin_np(function->lane[i].thread, NULL, &end) != 0)
+                all = false;
+    }
+    return all;
+}

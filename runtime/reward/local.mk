@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+runtime_libdisttrain_a_SOURCES += \
+	runtime/reward/batch.c \
+	runtime/reward/command.c \
+	runtime/reward/impl.h \
+	runtime/reward/kinds.c \
+	runtime/reward/lanes.c \
+	runtime/reward/metrics.c \
+	runtime/reward/process.c \
+	runtime/reward/process.h \
+	runtime/reward/protocol.h \
+	runtime/reward/reply.c \
+	runtime/reward/request.c \
+	runtime/reward/reward.h \
+	runtime/reward/rewards.c \
+	runtime/reward/rewards.h \
+	runtime/reward/rules.c \
+	runtime/reward/spawn.c \
+	runtime/reward/text.c \
+	runtime/reward/text.h \
+	# End of runtime/reward

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * protocol.h - lines of JSON between us and what gives rewards
+ *
+ * A program reads and writes one object a line, in UTF-8:
+ *
+ *   first line to it  {"disttrain_reward":1,"run":..,"name":..,
+ *                      "channels":[..],"config":{..}}
+ *   its answer        {"ready":true,"abi":1}
+ *   a request         {"id":n,"step":s,"samples":[{"index":..,"copy":..,
+ *                      "prompt":text or messages,"completion":..,
+ *                      "completion_ids":[..],"truncated":..,"columns":{..}}]}
+ *   its answer        {"id":n,"rewards":[number or null, ..]} or
+ *                     {"id":n,"channels":{"name":[..], ..}}, both also with
+ *                     "metrics":{"name":number}; or {"error":"why"}
+ */
+#ifndef DT_REWARD_PROTOCOL_H
+#define DT_REWARD_PROTOCOL_H
+
+#include "reward/impl.h"
+
+enum { DT_REWARD_ABI = 1 };
+
+/* The lines for a program, each with LF, malloc'ed. NULL: out of memory. */
+char *dt_reward_hello(const struct dt_conf_reward *conf, const char *run);
+char *dt_reward_request(const struct dt_reward_part *part, json_int_t id);
+
+/* Checks the answer to the first line. -1: EX_PROTOCOL with the answer;
+ * EX_UNAVAILABLE with the program's own words.
+ */
+int dt_reward_ready(const char *line, size_t bytes, struct dt_error *err);
+
+/* What an answer to a request must have. */
+struct dt_reward_form {
+    json_int_t id;
+    size_t count;                        /* samples */
+    const struct dt_conf_list *channels; /* their names; none: "rewards" */
+};
+
+/* Reads the values(count, channels) of an answer; null becomes NaN. *metrics is
+ * a new object, or NULL. -1: as dt_reward_ready.
+ */
+int dt_reward_reply(const char *line, size_t bytes,
+                    const struct dt_reward_form *form, double *values,
+                    json_t **metrics, struct dt_error *err);
+
+#endif /* DT_REWARD_PROTOCOL_H */

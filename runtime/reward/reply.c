@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reply.c - checks the lines that a program answers with */
+#include "config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "reward/protocol.h"
+
+enum { SHOWN_BYTES = 160, METRICS_MAX = 64 };
+
+/* The beginning of a line, for a message; nothing in it reaches the terminal
+ * that is not a printable character of ASCII.
+ */
+static const char *shown(const char *line, size_t bytes,
+                         char text[SHOWN_BYTES + 4])
+{
+    size_t n = bytes < SHOWN_BYTES ? bytes : SHOWN_BYTES;
+    for (size_t i = 0; i < n; i++)
+        text[i] = line[i] >= ' ' && line[i] <= '~' ? line[i] : '?';
+    strcpy(text + n, n < bytes ? "..." : "");
+    return text;
+}
+
+/* Parses a line that must be an object. NULL and err: EX_PROTOCOL. */
+static json_t *parse(const char *line, size_t bytes, struct dt_error *err)
+{
+    char text[SHOWN_BYTES + 4];
+    json_error_t why;
+    json_t *root =
+        json_loadb(line, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    if (json_is_object(root))
+        return root;
+    if (root)
+        dt_error_set(err, EX_PROTOCOL,
+                     "expected an object of JSON in a line, got %s: %s",
+                     dt_json_type_name(json_typeof(root)),
+                     shown(line, bytes, text));
+    else if (memmem(line, bytes, "NaN", 3) ||
+             memmem(line, bytes, "Infinity", 8))
+        dt_error_set(err, EX_PROTOCOL,
+                     "NaN and Infinity are not JSON: write null where there "
+                     "is no reward: %s",
+                     shown(line, bytes, text));
+    else
+        dt_error_set(err, EX_PROTOCOL,
+                     "expected a line of JSON (other output belongs on "
+                     "stderr), got: %s",
+                     shown(line, bytes, text));
+    json_decref(root);
+    return NULL;
+}
+
+/* -1 if the program says what went wrong on its side. */
+static int check_error(const json_t *root, struct dt_error *err)
+{
+    char text[SHOWN_BYTES + 4];
+    const json_t *error = json_object_get(root, "error");
+    if (!json_is_string(error))
+        return 0;
+    return dt_error_set(
+        err, EX_UNAVAILABLE, "it says: %s",
+        shown(json_string_value(error), json_string_length(error), text));
+}
+
+int dt_reward_ready(const char *line, size_t bytes, struct dt_error *err)
+{
+    char text[SHOWN_BYTES + 4];
+    json_t *root = parse(line, bytes, err);
+    if (!root || check_error(root, err) < 0) {
+        json_decref(root);
+        return -1;
+    }
+    bool ready = json_is_true(json_object_get(root, "ready"));
+    const json_t *abi = json_object_get(root, "abi");
+    bool same =
+        json_is_integer(abi) && json_integer_value(abi) == DT_REWARD_ABI;
+    json_decref(root);
+    if (ready && same)
+        return 0;
+    return dt_error_set(err, EX_PROTOCOL,
+                        "expected {\"ready\":true,\"abi\":%d}, got: %s",
+                        DT_REWARD_ABI, shown(line, bytes, text));
+}
+
+/* Reads `count` numbers into column `channel` of values(count, channels). -1:
+ * EX_PROTOCOL, without the line.
+ */
+static int read_column(const json_t *array, const char *name, size_t count,
+                       double *values, size_t channel, size_t channels,
+                       struct dt_error *err)
+{
+    if (!json_is_array(array))
+        return dt_error_set(
+            err, EX_PROTOCOL, "expected an array \"%s\", got %s", name,
+            array ? dt_json_type_name(json_typeof(array)) : "none");
+    if (json_array_size(array) != count)
+        return dt_error_set(err, EX_PROTOCOL,
+                            "\"%s\" has %zu values for %zu completions", name,
+                            json_array_size(array), count);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *v = json_array_get(array, i);
+        if (!json_is_number(v) && !json_is_null(v))
+            return dt_error_set(
+                err, EX_PROTOCOL,
+                "\"%s\"[%zu]: expected a number or null, got %s", name, i,
+                dt_json_type_name(json_typeof(v)));
+        values[i * channels + channel] =
+            json_is_null(v) ? (double)NAN : json_number_value(v);
+    }
+    return 0;
+}
+
+static int read_channels(const json_t *root, const struct dt_reward_form *form,
+                         double *values, struct dt_error *err)
+{
+    const struct dt_conf_list *names = form->channels;
+    const json_t *map = json_object_get(root, "channels");
+    if (!json_is_object(map))
+        return dt_error_set(err, EX_PROTOCOL,
+                            "expected an object \"channels\" with the %zu "
+                            "names that the file has",
+                            names->count);
+    for (size_t c = 0; c < names->count; c++)
+        if (read_column(json_object_get(map, names->text[c]), names->text[c],
+                        form->count, values, c, names->count, err) < 0)
+            return -1;
+    if (json_object_size(map) != names->count)
+        return dt_error_set(err, EX_PROTOCOL,
+                            "\"channels\" has %zu names, and the file %zu",
+                            json_object_size(map), names->count);
+    return 0;
+}
+
+/* Takes the metrics, if there are any. */
+static int read_metrics(const json_t *root, json_t **metrics,
+                        struct dt_error *err)
+{
+    const char *name;
+    json_t *value, *map = json_object_get(root, "metrics");
+    if (!map)
+        return 0;
+    if (!json_is_object(map) || json_object_size(map) > METRICS_MAX)
+        return dt_error_set(err, EX_PROTOCOL,
+                            "\"metrics\": expected an object of up to %d "
+                            "numbers",
+                            METRICS_MAX);
+    json_object_foreach(map, name, value)
+    {
+        if (!json_is_number(value))
+            return dt_error_set(err, EX_PROTOCOL,
+                                "\"metrics\": expected numbers, got %s",
+                                dt_json_type_name(json_typeof(value)));
+    }
+    *metrics = json_incref(map);
+    return 0;
+}
+
+static int read_reply(const json_t *root, const struct dt_reward_form *form,
+                      double *values, json_t **metrics, struct dt_error *err)
+{
+    const json_t *id = json_object_get(root, "id");
+    if (!json_is_integer(id) || json_integer_value(id) != form->id)
+        return dt_error_set(err, EX_PROTOCOL,
+                            "expected \"id\":%" JSON_INTEGER_FORMAT
+                            ", that of the request",
+                            form->id);
+    if (form->channels->count > 0) {
+        if (read_channels(root, form, values, err) < 0)
+            return -1;
+    } else if (json_object_get(root, "channels")) {
+        return dt_error_set(err, EX_PROTOCOL,
+                            "\"channels\": the file has none: name them in the "
+                            "key channels of the function, each with a weight");
+    } else if (read_column(json_object_get(root, "rewards"), "rewards",
+                           form->count, values, 0, 1, err) < 0) {
+        return -1;
+    }
+    return read_metrics(root, metrics, err);
+}
+
+int dt_reward_reply(const char *line, size_t bytes,
+                    const struct dt_reward_form *form, double *values,
+                    json_t **metrics, struct dt_error *err)
+{
+    char text[SHOWN_BYTES + 4];
+    struct dt_error why;
+    json_t *root = parse(line, bytes, err);
+    int rc = root ? check_error(root, err) : -1;
+    *metrics = NULL;
+    if (rc == 0 && read_reply(root, form, values, metrics, &why) < 0)
+        rc = dt_error_set(err, why.status, "%s: %s", why.text,
+                          shown(line, bytes, text));
+    json_decref(root);
+    return rc;
+}
