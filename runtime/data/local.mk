@@ -30,6 +30,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/pair_rows.c \
 	runtime/data/preference.c \
 	runtime/data/preference.h \
+	runtime/data/prompts.c \
+	runtime/data/prompts.h \
 	runtime/data/rows.c \
 	runtime/data/rows.h \
 	runtime/data/rows_impl.h \

@@ -317,6 +317,25 @@ static int add_turns(struct dt_masker *masker, const struct dt_record *record,
     return 0;
 }
 
+/* --- prompts --- */
+
+int dt_masker_prompt(struct dt_masker *masker, const char *text,
+                     const struct dt_turns *turns,
+                     const struct dt_tokens **tokens, struct dt_error *err)
+{
+    *tokens = &masker->prompt;
+    if (text)
+        return encode_joined(masker, text, strlen(text), "", &masker->prompt,
+                             err);
+    if (!masker->chat) {
+        if (err)
+            *err = masker->no_chat;
+        return -1;
+    }
+    return encode_turns(masker, turns->messages, turns->count, DT_CHAT_PROMPT,
+                        &masker->prompt, err);
+}
+
 /* --- preference pairs --- */
 
 static size_t common_tokens(const struct dt_tokens *a,

@@ -50,6 +50,14 @@ int dt_masker_add_preference(struct dt_masker *masker,
                              struct dt_marked *out, bool *seam,
                              struct dt_error *err);
 
+/* Encodes a prompt alone, as a model continues it: `text`, or if that is NULL
+ * the messages of `turns`, up to where the assistant answers. *tokens belongs
+ * to the masker until its next call. Status as above.
+ */
+int dt_masker_prompt(struct dt_masker *masker, const char *text,
+                     const struct dt_turns *turns,
+                     const struct dt_tokens **tokens, struct dt_error *err);
+
 /* Appends the tokens of a text or a piece of one. The `first` piece gets the tokens that
  * the tokenizer adds to texts (such as BOS), the `last` one gets EOS.
  */

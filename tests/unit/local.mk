@@ -70,6 +70,7 @@ check_PROGRAMS += \
 	tests/unit/test_parts \
 	tests/unit/test_plan \
 	tests/unit/test_proc \
+	tests/unit/test_prompts \
 	tests/unit/test_preference \
 	tests/unit/test_report \
 	tests/unit/test_rows \

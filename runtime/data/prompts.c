@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* prompts.c - reads files of prompts, and their endless stream */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "base/rng.h"
+#include "data/jsonl.h"
+#include "data/line.h"
+#include "data/mask.h"
+#include "data/prompts.h"
+#include "data/turns.h"
+
+enum { NOTES = 8, TOKEN_BYTES = 1024 };
+
+/* A prompt: its line, and its tokens. */
+struct prompt {
+    const char *line; /* in a file's text */
+    size_t bytes;
+    size_t first, count; /* in ids */
+};
+
+struct dt_prompts {
+    const struct dt_tokenizer *tokenizer;
+    const char *prompt_key, *messages_key;
+    bool shuffle;
+    uint64_t seed, hash;
+    char **files; /* their texts */
+    size_t file_count;
+    struct prompt *prompts;
+    size_t room;
+    int32_t *ids; /* of all prompts */
+    size_t id_count, id_room;
+    struct dt_prompts_stats stats;
+};
+
+/* What lines are read with. */
+struct reader {
+    struct dt_prompts *prompts;
+    const struct dt_prompts_options *options;
+    struct dt_masker *masker;
+    const char *path;
+    size_t lines;          /* read so far */
+    struct dt_error first; /* of the first bad line */
+};
+
+void dt_prompts_close(struct dt_prompts *prompts)
+{
+    if (!prompts)
+        return;
+    for (size_t i = 0; i < prompts->file_count; i++)
+        free(prompts->files[i]);
+    free(prompts->files);
+    free(prompts->prompts);
+    free(prompts->ids);
+    free(prompts);
+}
+
+void dt_prompt_line_fini(struct dt_prompt_line *line)
+{
+    free(line->text);
+    json_decref(line->messages);
+    json_decref(line->columns);
+    *line = (struct dt_prompt_line){0};
+}
+
+/* --- a line --- */
+
+/* What a line has besides text is not read here. */
+static int refuse_images(const json_t *root, struct dt_error *err)
+{
+    static const char *const keys[] = {"image", "images", "video", "videos"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const json_t *value = json_object_get(root, keys[i]);
+        if (value && !json_is_null(value) &&
+            !(json_is_array(value) && json_array_size(value) == 0))
+            return dt_error_set(err, EX_CONFIG,
+                                "E136 %s: only text is trained on", keys[i]);
+    }
+    return 0;
+}
+
+/* The value that is the prompt: a string or messages. NULL and err. */
+static json_t *find_prompt(const struct dt_prompts *prompts, json_t *root,
+                           const char **key, struct dt_error *err)
+{
+    char keys[200];
+    json_t *value = json_object_get(root, *key = prompts->prompt_key);
+    if (!value)
+        value = json_object_get(root, *key = prompts->messages_key);
+    if (json_is_array(value) ||
+        (json_is_string(value) && *key == prompts->prompt_key))
+        return value;
+    dt_line_keys(root, keys, sizeof(keys));
+    dt_error_set(err, EX_DATAERR,
+                 "expected a prompt, \"%s\" with a string or messages or "
+                 "\"%s\" with messages, but the keys are: %s",
+                 prompts->prompt_key, prompts->messages_key, keys);
+    return NULL;
+}
+
+/* There is at least one message. */
+static int check_turns(const struct dt_turns *turns, struct dt_error *err)
+{
+    if (strcmp(turns->messages[turns->count - 1].role, "assistant") != 0)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "message %zu: the last one is the assistant's, so "
+                        "nothing is left to answer",
+                        turns->count);
+}
+
+/* Makes room for one more prompt with `count` ids. */
+static int make_room(struct dt_prompts *p, size_t count, struct dt_error *err)
+{
+    if (p->stats.count == p->room) {
+        size_t room = 2 * p->room + 64;
+        struct prompt *prompts =
+            reallocarray(p->prompts, room, sizeof(*prompts));
+        if (!prompts)
+            return dt_error_set(err, EX_OSERR, "data: out of memory");
+        p->prompts = prompts;
+        p->room = room;
+    }
+    if (p->id_count + count > p->id_room) {
+        size_t room = 2 * p->id_room + count + 1024;
+        int32_t *ids = reallocarray(p->ids, room, sizeof(*ids));
+        if (!ids)
+            return dt_error_set(err, EX_OSERR, "data: out of memory");
+        p->ids = ids;
+        p->id_room = room;
+    }
+    return 0;
+}
+
+static int check_ids(const struct reader *reader, const int32_t *ids,
+                     size_t count, struct dt_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((size_t)ids[i] >= reader->options->vocab_size)
+            return dt_error_set(err, EX_DATAERR,
+                                "token id %d, but the model's vocab_size is "
+                                "%zu: is this the tokenizer of the model?",
+                                ids[i], reader->options->vocab_size);
+    return 0;
+}
+
+/* Keeps a prompt with these tokens, unless it is too long. */
+static int keep(struct reader *reader, const char *line, size_t bytes,
+                const int32_t *ids, size_t count, struct dt_error *err)
+{
+    struct dt_prompts *p = reader->prompts;
+    const size_t most = reader->options->max_length;
+    bool is_long = count > most;
+    if (is_long && !reader->options->keep_end) {
+        p->stats.dropped++;
+        return 0;
+    }
+    if (is_long) {
+        ids += count - most;
+        count = most;
+    }
+    if (check_ids(reader, ids, count, err) < 0 || make_room(p, count, err) < 0)
+        return -1;
+    memcpy(p->ids + p->id_count, ids, count * sizeof(*ids));
+    p->prompts[p->stats.count++] =
+        (struct prompt){line, bytes, p->id_count, count};
+    p->id_count += count;
+    p->stats.cut += is_long;
+    p->stats.longest = count > p->stats.longest ? count : p->stats.longest;
+    p->hash = XXH3_64bits_withSeed(line, bytes, p->hash);
+    p->hash = XXH3_64bits_withSeed(ids, count * sizeof(*ids), p->hash);
+    return 0;
+}
+
+/* An empty prompt is the token that begins texts. */
+static int keep_empty(struct reader *reader, const char *line, size_t bytes,
+                      struct dt_error *err)
+{
+    const struct dt_tokenizer *tokenizer = reader->prompts->tokenizer;
+    int32_t id = dt_tokenizer_special(tokenizer, DT_TOKEN_BOS);
+    if (id < 0)
+        id = dt_tokenizer_special(tokenizer, DT_TOKEN_EOS);
+    if (id < 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "the prompt is empty, and the tokenizer has no "
+                            "token that begins a text");
+    return keep(reader, line, bytes, &id, 1, err);
+}
+
+static int add_line(struct reader *reader, const char *line, size_t bytes,
+                    struct dt_error *err)
+{
+    const char *key;
+    const struct dt_tokens *tokens;
+    struct dt_turns turns = {0};
+    int rc = -1;
+    json_t *root = dt_line_parse(line, bytes, err);
+    json_t *prompt = NULL;
+    if (root && refuse_images(root, err) == 0)
+        prompt = find_prompt(reader->prompts, root, &key, err);
+    if (prompt)
+        rc = dt_turns_refuse(root, "tools", err);
+    if (rc == 0 && json_is_array(prompt))
+        rc = dt_turns_add(&turns, prompt, key, err) < 0 ||
+                     check_turns(&turns, err) < 0
+                 ? -1
+                 : 0;
+    if (rc == 0)
+        rc = dt_masker_prompt(reader->masker, json_string_value(prompt), &turns,
+                              &tokens, err);
+    if (rc == 0)
+        rc = tokens->count > 0
+                 ? keep(reader, line, bytes, tokens->ids, tokens->count, err)
+                 : keep_empty(reader, line, bytes, err);
+    dt_turns_fini(&turns);
+    json_decref(root);
+    return rc;
+}
+
+/* --- files --- */
+
+/* Notes a bad line. -1: it is another failure. */
+static int note_bad(struct reader *reader, uint64_t number,
+                    struct dt_error *what, struct dt_error *err)
+{
+    const struct dt_example_options *lines = &reader->options->lines;
+    dt_error_prefix(what, "%s:%" PRIu64, reader->path, number);
+    if (what->status != EX_DATAERR) {
+        *err = *what;
+        return -1;
+    }
+    if (reader->prompts->stats.bad++ == 0)
+        reader->first = *what;
+    if (reader->prompts->stats.bad <= NOTES && lines->note &&
+        lines->bad_limit > 0)
+        lines->note(lines->ctx, what->text);
+    return 0;
+}
+
+static char *read_text(const char *path, size_t *bytes, struct dt_error *err)
+{
+    struct dt_map map;
+    if (dt_map_init(&map, path, err) < 0)
+        return NULL;
+    *bytes = map.bytes;
+    dt_map_fini(&map);
+    char *text = malloc(*bytes + 1);
+    if (!text)
+        dt_error_set(err, EX_OSERR, "data: out of memory");
+    else if (dt_file_peek(path, text, *bytes, bytes, err) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static int add_file(struct reader *reader, const char *path,
+                    struct dt_error *err)
+{
+    struct dt_prompts *p = reader->prompts;
+    struct dt_error what;
+    size_t bytes, at = 0, length;
+    uint64_t number = 0;
+    const char *line;
+    char *text = read_text(path, &bytes, err);
+    if (!text)
+        return -1;
+    p->files[p->file_count++] = text;
+    reader->path = path;
+    while ((line = dt_jsonl_next(text, bytes, &at, &number, &length))) {
+        reader->lines++;
+        if (add_line(reader, line, length, &what) < 0 &&
+            note_bad(reader, number, &what, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int check_count(const struct reader *reader, struct dt_error *err)
+{
+    const struct dt_prompts_stats *s = &reader->prompts->stats;
+    double limit = reader->options->lines.bad_limit * (double)reader->lines;
+    if (s->bad > 0 && (double)s->bad > limit)
+        return s->bad == 1
+                   ? dt_error_set(err, EX_DATAERR, "%s", reader->first.text)
+                   : dt_error_set(err, EX_DATAERR,
+                                  "%s; %zu of %zu lines are no prompt",
+                                  reader->first.text, s->bad, reader->lines);
+    if (s->count > 0)
+        return 0;
+    if (s->dropped == 0)
+        return dt_error_set(err, EX_DATAERR, "%s: no prompt in it",
+                            reader->path);
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: all %zu prompts are longer than %zu tokens",
+                        reader->path, s->dropped, reader->options->max_length);
+}
+
+static int read_files(struct reader *reader, const char *const *paths,
+                      size_t count, struct dt_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (add_file(reader, paths[i], err) < 0)
+            return -1;
+    return check_count(reader, err);
+}
+
+static const char *name_or(const char *name, const char *usual)
+{
+    return name ? name : usual;
+}
+
+struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
+                                   const struct dt_tokenizer *tokenizer,
+                                   const struct dt_prompts_options *options,
+                                   struct dt_error *err)
+{
+    const struct dt_example_options *lines = &options->lines;
+    struct dt_prompts *prompts = calloc(1, sizeof(*prompts));
+    struct dt_error no_chat = {0};
+    struct dt_chat *chat =
+        dt_chat_create(lines->chat_template, tokenizer, &no_chat);
+    struct reader reader = {.prompts = prompts, .options = options};
+    int rc = -1;
+    reader.masker =
+        dt_masker_create(tokenizer, chat, &no_chat, DT_LOSS_COMPLETION,
+                         lines->parse_special, err);
+    if (prompts && reader.masker) {
+        prompts->tokenizer = tokenizer;
+        prompts->prompt_key = name_or(lines->prompt_key, "prompt");
+        prompts->messages_key = name_or(lines->messages_key, "messages");
+        prompts->shuffle = options->shuffle;
+        prompts->seed = options->seed;
+        prompts->files = calloc(count, sizeof(*prompts->files));
+        rc = prompts->files ? 0 : -1;
+    }
+    if (rc < 0)
+        dt_error_set(err, EX_OSERR, "data: out of memory");
+    else
+        rc = read_files(&reader, paths, count, err);
+    dt_masker_destroy(reader.masker);
+    dt_chat_destroy(chat);
+    if (rc == 0)
+        return prompts;
+    dt_prompts_close(prompts);
+    return NULL;
+}
+
+/* --- the stream --- */
+
+struct dt_prompts_stats dt_prompts_stats(const struct dt_prompts *prompts)
+{
+    return prompts->stats;
+}
+
+uint64_t dt_prompts_hash(const struct dt_prompts *prompts)
+{
+    return prompts->hash;
+}
+
+static const struct prompt *prompt_at(const struct dt_prompts *prompts,
+                                      uint64_t p)
+{
+    uint64_t n = prompts->stats.count, i = p % n;
+    if (prompts->shuffle)
+        i = dt_rng_permute(prompts->seed, p / n, i, n);
+    return &prompts->prompts[i];
+}
+
+const int32_t *dt_prompts_ids(const struct dt_prompts *prompts, uint64_t p,
+                              size_t *count)
+{
+    const struct prompt *prompt = prompt_at(prompts, p);
+    *count = prompt->count;
+    return prompts->ids + prompt->first;
+}
+
+/* What the tokens spell. NULL: out of memory. */
+static char *spell(const struct dt_prompts *prompts, uint64_t p, size_t *bytes)
+{
+    struct dt_detokenizer state = {.tokenizer = prompts->tokenizer};
+    size_t count, room = 0;
+    const int32_t *ids = dt_prompts_ids(prompts, p, &count);
+    char *text = NULL, *grown;
+    *bytes = 0;
+    for (size_t i = 0; i <= count; i++) {
+        if (*bytes + TOKEN_BYTES > room) {
+            room = 2 * room + TOKEN_BYTES;
+            if (!(grown = realloc(text, room))) {
+                free(text);
+                return NULL;
+            }
+            text = grown;
+        }
+        *bytes +=
+            i < count
+                ? dt_detokenize(&state, ids[i], text + *bytes, TOKEN_BYTES)
+                : dt_detokenize_end(&state, text + *bytes, TOKEN_BYTES);
+    }
+    return text;
+}
+
+int dt_prompts_read(const struct dt_prompts *prompts, uint64_t p,
+                    struct dt_prompt_line *line, struct dt_error *err)
+{
+    const struct prompt *prompt = prompt_at(prompts, p);
+    const char *key;
+    *line = (struct dt_prompt_line){0};
+    if (!(line->columns = dt_line_parse(prompt->line, prompt->bytes, err)))
+        return -1;
+    json_t *value = find_prompt(prompts, line->columns, &key, err);
+    if (json_is_array(value)) {
+        line->messages = json_incref(value);
+        line->text = spell(prompts, p, &line->bytes);
+    } else {
+        line->text = strdup(json_string_value(value));
+        line->bytes = json_string_length(value);
+    }
+    json_object_del(line->columns, key);
+    return line->text ? 0 : dt_error_set(err, EX_OSERR, "data: out of memory");
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prompts.h - the prompts that a model answers to learn from its rewards
+ *
+ * A line of JSON is one prompt: {"prompt": string or messages, ...} or
+ * {"messages": [..], ...}. All its other keys are `columns`, which rewards see.
+ *
+ * The order is one endless stream of numbers p: that of epoch p / n is a
+ * permutation of the n prompts, which depends only on (seed, epoch). So a run
+ * can resume at any p, and prompt p is the same in a world of any size.
+ */
+#ifndef DT_DATA_PROMPTS_H
+#define DT_DATA_PROMPTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "data/example_options.h"
+#include "tokenizer/tokenizer.h"
+
+struct dt_prompts;
+
+struct dt_prompts_options {
+    struct dt_example_options lines; /* keys, template, bad_limit, note */
+    size_t max_length;               /* tokens of a prompt, >= 1 */
+    bool keep_end; /* a longer one keeps its end; false: it is left out */
+    bool shuffle;  /* false: prompts in the order of the files */
+    uint64_t seed;
+    size_t vocab_size; /* of the model; larger ids are an error */
+};
+
+/* Reads and tokenizes all lines of the files. Release with dt_prompts_close.
+ * NULL and err: EX_NOINPUT, EX_IOERR, a file cannot be read; EX_CONFIG, there
+ * is no chat template; EX_DATAERR, a line that is no prompt if they are more
+ * than lines.bad_limit, or no prompt is left; EX_OSERR.
+ */
+struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
+                                   const struct dt_tokenizer *tokenizer,
+                                   const struct dt_prompts_options *options,
+                                   struct dt_error *err);
+void dt_prompts_close(struct dt_prompts *prompts); /* NULL is fine */
+
+struct dt_prompts_stats {
+    size_t count;   /* prompts in an epoch */
+    size_t longest; /* tokens of the longest one */
+    size_t cut;     /* of them, those that lost their beginning */
+    size_t dropped; /* left out, as they are too long */
+    size_t bad;     /* lines that are no prompt */
+};
+
+struct dt_prompts_stats dt_prompts_stats(const struct dt_prompts *prompts);
+
+/* A hash of all prompts and their columns, in the order of the files. */
+uint64_t dt_prompts_hash(const struct dt_prompts *prompts);
+
+/* The tokens of prompt p of the stream, and how many there are. */
+const int32_t *dt_prompts_ids(const struct dt_prompts *prompts, uint64_t p,
+                              size_t *count);
+
+/* A prompt as a reward sees it. */
+struct dt_prompt_line {
+    char *text; /* of the line, or of messages what the tokens spell; with a
+                   NUL at its end */
+    size_t bytes;
+    json_t *messages; /* NULL: it was a string */
+    json_t *columns;  /* an object */
+};
+
+/* Reads prompt p of the stream; dt_prompt_line_fini in any case. -1: EX_OSERR.
+ */
+int dt_prompts_read(const struct dt_prompts *prompts, uint64_t p,
+                    struct dt_prompt_line *line, struct dt_error *err);
+void dt_prompt_line_fini(struct dt_prompt_line *line); /* frees and zeroes */
+
+#endif /* DT_DATA_PROMPTS_H */
