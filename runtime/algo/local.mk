@@ -7,9 +7,13 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/algo.h \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
+	runtime/algo/deal.c \
+	runtime/algo/deal.h \
 	runtime/algo/dpo.c \
 	runtime/algo/dpo_loss.c \
 	runtime/algo/dpo_loss.h \
+	runtime/algo/experience.c \
+	runtime/algo/experience.h \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
 	runtime/algo/groups.c \
@@ -39,6 +43,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/rm_loss.h \
 	runtime/algo/same.c \
 	runtime/algo/same.h \
+	runtime/algo/sample_batches.c \
+	runtime/algo/sample_batches.h \
 	runtime/algo/save.c \
 	runtime/algo/setup.c \
 	runtime/algo/sft.c \

@@ -52,6 +52,7 @@ struct dt_prompts_stats {
     size_t bad;     /* lines that are no prompt */
 };
 
+/* What was read. */
 struct dt_prompts_stats dt_prompts_stats(const struct dt_prompts *prompts);
 
 /* A hash of all prompts and their columns, in the order of the files. */

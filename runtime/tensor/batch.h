@@ -27,6 +27,15 @@ struct dt_batch_pair {
     struct dt_batch_side chosen, rejected;
 };
 
+/* A completion in a document of its own behind its prompt. The position before
+ * a token predicts it, so the last token is not there.
+ */
+struct dt_batch_sample {
+    size_t number; /* of the completion, among those of its generation */
+    size_t first;  /* position before its first token */
+    size_t count;  /* of its tokens, targets of [first, first + count) */
+};
+
 struct dt_batch {
     size_t B, T;              /* rows, positions in a row */
     const int32_t *inputs;    /* (B, T) token ids */
@@ -40,6 +49,9 @@ struct dt_batch {
     size_t target_count;      /* targets that are not DT_IGNORE */
     const struct dt_batch_pair *pairs; /* NULL: the data are no pairs */
     size_t pair_count;
+    const struct dt_batch_sample *samples; /* NULL: the data are no completions
+                                            */
+    size_t sample_count;
     const int32_t *picked; /* (picked_count) positions n of (B, T), all
                               different, of which a model computes values; NULL:
                               none */

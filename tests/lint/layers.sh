@@ -51,7 +51,7 @@ layers() {
             layer("reward", "base conf tokenizer")
             layer("slurm", "base conf contract")
             layer("algo", "base ckpt comm conf data forecast launch model " \
-                "ops optim parallel report tokenizer weights")
+                "ops optim parallel report tensor tokenizer weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast launch model ops report rollout slurm tensor " \
                 "tokenizer weights")

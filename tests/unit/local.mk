@@ -41,6 +41,7 @@ check_PROGRAMS += \
 	tests/unit/test_dpo \
 	tests/unit/test_dpo_loss \
 	tests/unit/test_error \
+	tests/unit/test_experience \
 	tests/unit/test_foreign \
 	tests/unit/test_examples \
 	tests/unit/test_jsonl \
@@ -143,6 +144,8 @@ comm_world = \
 	tests/unit/world.c \
 	tests/unit/world.h
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
+tests_unit_test_experience_SOURCES = tests/unit/test_experience.c \
+	$(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)
