@@ -10,11 +10,12 @@
 enum dt_format {
     DT_FORMAT_AUTO, /* by the file's first bytes, by the keys of its lines */
     DT_FORMAT_TEXT, /* UTF-8, or lines of JSON: {"text": ..} */
-    /* These four are lines of JSON. */
+    /* These five are lines of JSON. */
     DT_FORMAT_PROMPT_COMPLETION,
     DT_FORMAT_MESSAGES,   /* also {"conversations": [{"from", "value"}]} */
     DT_FORMAT_TOKENIZED,  /* {"input_ids": [..], and perhaps "labels": [..]} */
     DT_FORMAT_PREFERENCE, /* pairs for rm and dpo; never found by AUTO */
+    DT_FORMAT_PROMPT,     /* prompts for ppo and grpo; never found by AUTO */
     DT_FORMAT_TOKENS_BIN, /* shards of nanoGPT and llm.c */
 };
 
@@ -85,7 +86,8 @@ enum dt_curve {
     DT_CURVE_SQRT,   /* 1 - sqrt(..) */
 };
 
-/* dpo.loss: names of TRL's DPOConfig.loss_type; algo/dpo_loss.h has formulas. */
+/* dpo.loss: names of TRL's DPOConfig.loss_type; algo/dpo_loss.h has formulas.
+ */
 enum dt_dpo_loss {
     DT_DPO_SIGMOID,
     DT_DPO_CDPO, /* TRL's sigmoid with label smoothing, until its version 0.9 */
@@ -109,6 +111,62 @@ enum dt_f_divergence {
     DT_DIVERGENCE_FORWARD_KL,
     DT_DIVERGENCE_JS,
     DT_DIVERGENCE_ALPHA,
+};
+
+/* grpo.loss_type: names of TRL's GRPOConfig; algo/grpo_loss.h has formulas. */
+enum dt_grpo_type {
+    DT_GRPO_DAPO,
+    DT_GRPO_GRPO,
+    DT_GRPO_DR_GRPO,
+    DT_GRPO_BNPO,
+    DT_GRPO_CISPO,
+    DT_GRPO_SAPO,
+    DT_GRPO_LUSPO,
+    DT_GRPO_TYPES
+};
+
+/* grpo.importance_sampling: what a ratio of probabilities is of. */
+enum dt_grpo_level { DT_GRPO_TOKEN, DT_GRPO_SEQUENCE };
+
+/* grpo.scale_rewards, grpo.baseline, grpo.std, grpo.aggregation: how rewards
+ * become advantages (algo/advantages.h).
+ */
+enum dt_scale_rewards {
+    DT_SCALE_GROUP,
+    DT_SCALE_BATCH,
+    DT_SCALE_NONE,
+    DT_SCALE_GLOBAL_CLAMP,
+};
+enum dt_baseline { DT_BASELINE_GROUP, DT_BASELINE_LOO };
+enum dt_std { DT_STD_SAMPLE, DT_STD_POPULATION };
+enum dt_aggregation {
+    DT_SUM_THEN_NORMALIZE,
+    DT_NORMALIZE_THEN_SUM,
+};
+
+/* ppo.kl_estimator: of the KL divergence, from one sampled token. */
+enum dt_kl_estimator { DT_KL_K1, DT_KL_K2, DT_KL_K3 };
+
+/* ppo.kl_control: how the coefficient of the KL divergence changes. */
+enum dt_kl_control { DT_KL_FIXED, DT_KL_ADAPTIVE };
+
+/* ppo.advantage_norm: how advantages of tokens are normalized (algo/gae.h). */
+enum dt_advantage_norm {
+    DT_ADVANTAGE_WHITEN,
+    DT_ADVANTAGE_GLOBAL_CLAMP,
+    DT_ADVANTAGE_OPENRLHF,
+    DT_ADVANTAGE_NONE,
+};
+
+/* rollout.correction: what becomes of tokens whose sampler disagrees with the
+ * trainer (algo/grpo_loss.h).
+ */
+enum dt_correction {
+    DT_CORRECTION_AUTO, /* token_truncate with overlap, else none */
+    DT_CORRECTION_NONE,
+    DT_CORRECTION_TOKEN_TRUNCATE,
+    DT_CORRECTION_TOKEN_MASK,
+    DT_CORRECTION_SEQUENCE_MASK,
 };
 
 /* precision.loss_scaler */

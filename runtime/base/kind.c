@@ -185,6 +185,7 @@ enum dt_kind_asked dt_kind_asked_by(enum dt_format format)
     case DT_FORMAT_MESSAGES:
     case DT_FORMAT_TOKENIZED:
     case DT_FORMAT_PREFERENCE:
+    case DT_FORMAT_PROMPT:
         break;
     }
     return DT_ASKED_LINES;

@@ -197,6 +197,8 @@ int dt_conf_resolve_batch(struct dt_conf *conf, int world, struct dt_error *err)
     if (!dt_conf_given(conf, PER_DEVICE_EVAL))
         store_size(conf, PER_DEVICE_EVAL,
                    &conf->training.per_device_eval_batch_size, b);
+    if (dt_conf_resolve_sampled(conf, err) < 0)
+        return -1;
     if (dt_conf_fingerprint(conf) < 0)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", conf->file);
     return 0;

@@ -80,6 +80,7 @@ void dt_conf_derive(struct dt_conf_reader *reader)
     derive_paths(reader);
     derive_betas(reader);
     dt_conf_derive_preference(reader);
+    dt_conf_derive_sampled(reader);
     dt_conf_derive_kind(reader);
     if (!is_given(reader, "run.data_seed")) {
         conf->run.data_seed = conf->run.seed;
@@ -112,7 +113,7 @@ static void check_required(struct dt_conf_reader *reader)
 {
     if (!is_given(reader, "algorithm"))
         PROBLEM(reader, "algorithm",
-                "required: write algorithm: sft, rm or dpo");
+                "required: write algorithm: sft, rm, dpo, ppo or grpo");
     if (!is_given(reader, "data.train"))
         PROBLEM(reader, "data.train", "required: a file or a list of files");
 }
@@ -202,6 +203,7 @@ static void check_loss(struct dt_conf_reader *reader)
         [DT_FORMAT_MESSAGES] = "messages",
         [DT_FORMAT_TOKENIZED] = "tokenized",
         [DT_FORMAT_PREFERENCE] = "preference",
+        [DT_FORMAT_PROMPT] = "prompt",
     };
     const struct dt_conf *conf = reader->conf;
     int loss = conf->data.loss_on, format = conf->data.format;
@@ -255,6 +257,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
     check_data(reader);
     check_loss(reader);
     dt_conf_check_preference(reader);
+    dt_conf_check_sampled(reader);
     dt_conf_warn_of_stream(reader);
     check_training(reader);
     dt_conf_check_device(reader);

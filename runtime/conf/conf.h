@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/kind.h"
 #include "conf/reward_types.h"
+#include "conf/sections.h"
 #include "conf/values.h"
 
 struct dt_conf_env {
@@ -26,7 +27,13 @@ struct dt_conf_env {
     struct dt_conf_place place; /* where the name is */
 };
 
-enum dt_conf_algorithm { DT_CONF_SFT, DT_CONF_RM, DT_CONF_DPO };
+enum dt_conf_algorithm {
+    DT_CONF_SFT,
+    DT_CONF_RM,
+    DT_CONF_DPO,
+    DT_CONF_PPO,
+    DT_CONF_GRPO,
+};
 enum dt_conf_device { DT_CONF_AUTO_DEVICE, DT_CONF_CPU, DT_CONF_CUDA };
 enum dt_conf_tokenizer {
     DT_CONF_TOKENIZER_AUTO,
@@ -131,7 +138,10 @@ struct dt_conf {
     struct {
         char *path;           /* directory of the model, or NULL */
         char *config_path;    /* the same, with random weights */
-        char *reference_path; /* the frozen one of dpo, NULL: the first */
+        char *reference_path; /* the frozen one, NULL: the first weights */
+        char *reward_path;    /* a reward model that scores completions */
+        char *value_path;     /* first weights of ppo's critic, NULL: those of
+                                 the policy */
         int random_init;      /* model.init: random (1) | pretrained (0) */
         char *type;           /* without a directory: keys as in config.json */
         long vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
@@ -146,7 +156,9 @@ struct dt_conf {
         struct dt_conf_list train, eval;
         enum dt_kind kind;       /* of both; LINES of text and lines mixed */
         int format;              /* enum dt_format */
-        long max_length;         /* T */
+        long max_length;         /* T; prompts and completions: of both */
+        long max_prompt_length;  /* ppo, grpo: at least 1 */
+        int prompt_cut_left;     /* prompt_overflow: left (1) | drop */
         double validation_split; /* last share of train, if eval is empty */
         bool shuffle;
         long num_workers, prefetch_factor;
@@ -193,6 +205,9 @@ struct dt_conf {
             int mode; /* enum dt_conf_reference */
         } reference;
     } dpo;
+    struct dt_conf_rollout rollout;
+    struct dt_conf_grpo grpo;
+    struct dt_conf_ppo ppo;
     struct {
         int strategy;    /* enum dt_conf_strategy; auto is for the engine */
         long zero_stage; /* another name, stored in strategy */

@@ -233,13 +233,15 @@ char *dt_conf_value_text(struct dt_conf_reader *reader,
 }
 
 /* Whether the dump shows a key. Training keys are left out of a file that does
- * not train: with them, reading the dump back would train.
+ * not train: with them, reading the dump back would train. So are those that
+ * only another algorithm looks at.
  */
 static bool has_value(const struct dt_conf *conf, size_t row)
 {
     const struct dt_conf_key *key = &dt_conf_keys[row];
     return key->type != DT_CONF_IGNORED && key->type != DT_CONF_UNUSED &&
            (conf->trains || !dt_conf_key_trains(key)) &&
+           (conf->place[row].line > 0 || dt_conf_is_used(conf, key, NULL)) &&
            !(key->shape && (conf->model.path || conf->model.config_path)) &&
            (conf->place[row].line != 0 || key->fallback);
 }

@@ -165,13 +165,15 @@ static void explain_deepspeed(const char *name, FILE *out)
 int dt_conf_explain(const char *name, FILE *out, struct dt_error *err)
 {
     char buffer[TEXT_BYTES];
-    int row = dt_conf_key_match(name);
+    int row = dt_conf_key_match(name, 0);
     const struct dt_conf_switch *s = dt_conf_switch_match(name);
     const char *waits = dt_conf_later_match(name);
     if (row >= 0 && strcmp(name, "distributed") != 0) { /* a section, too */
-        explain_key(&dt_conf_keys[row], out);
+        int first = row;
+        for (; row >= 0; row = dt_conf_key_match(name, row + 1))
+            explain_key(&dt_conf_keys[row], out);
         for (size_t i = 0; i < dt_conf_reward_key_count &&
-                           dt_conf_keys[row].type == DT_CONF_REWARDS;
+                           dt_conf_keys[first].type == DT_CONF_REWARDS;
              i++)
             explain_reward_key(&dt_conf_reward_keys[i], out);
     } else if (find_reward_key(name)) {

@@ -12,8 +12,18 @@
              "weights"},
     {"model.reference_path", DT_CONF_OLD_DIR, AT(model.reference_path),
      .aliases = ALSO("ref_model"),
-     .help = "Hugging Face directory of the reference model of algorithm dpo; "
-             "the default is the model as it is before the first step"},
+     .help = "Hugging Face directory of the reference model of algorithms "
+             "dpo, ppo and grpo; the default is the model as it is before the "
+             "first step"},
+    {"model.reward_path", DT_CONF_OLD_DIR, AT(model.reward_path),
+     .aliases = ALSO("reward_model_path"),
+     .help = "Hugging Face directory of a reward model that scores "
+             "completions, as algorithm rm trains it"},
+    {"model.value_path", DT_CONF_OLD_DIR, AT(model.value_path),
+     .aliases = ALSO("value_model_path", "ppo.critic.path"),
+     .help = "Hugging Face directory of the model that the critic of "
+             "algorithm ppo begins as; the default is model.reward_path, else "
+             "the model"},
     {"model.init", DT_CONF_ENUM, AT(model.random_init), .result = true,
      .words = WORDS({"pretrained", 0, NULL}, {"random", 1, NULL}),
      .help = "source of the initial weights; the default is pretrained with "
@@ -102,11 +112,12 @@
                     {"messages", DT_FORMAT_MESSAGES, NULL},
                     {"tokenized", DT_FORMAT_TOKENIZED, NULL},
                     {"preference", DT_FORMAT_PREFERENCE, NULL},
-                    {"tokenised", DT_FORMAT_TOKENIZED, NULL},
-                    {"prompt", 0, "algorithms ppo and grpo"}),
+                    {"prompt", DT_FORMAT_PROMPT, NULL},
+                    {"tokenised", DT_FORMAT_TOKENIZED, NULL}),
      .help = "format of the files: UTF-8 text, lines of JSON, or .bin shards "
              "of tokens as nanoGPT and llm.c write them; auto decides by the "
-             "first bytes of each file, and is preference for algorithms rm and dpo"},
+             "first bytes of each file, and is preference for algorithms rm "
+             "and dpo, prompt for ppo and grpo"},
     {"data.text_column", DT_CONF_STRING, AT(data.text_column),
      .fallback = "text", .result = true,
      .aliases = ALSO("dataset_text_field", "data.columns.text"),
@@ -199,7 +210,19 @@
      .min = 1, .max = 1 << 24, .result = true, .unit = "tokens",
      .aliases = ALSO("max_length", "max_seq_length", "cutoff_len",
                      "block_size"),
-     .help = "length of a row"},
+     .help = "length of a row; of a prompt and its completion together with "
+             "algorithms ppo and grpo"},
+    {"data.max_prompt_length", DT_CONF_INT, AT(data.max_prompt_length),
+     .min = 1, .max = 1 << 24, .result = true, .unit = "tokens",
+     .aliases = ALSO("max_prompt_length"),
+     .help = "length of the longest prompt of algorithms ppo and grpo; the "
+             "default is what rollout.max_completion_length leaves of "
+             "max_length"},
+    {"data.prompt_overflow", DT_CONF_ENUM, AT(data.prompt_cut_left),
+     .fallback = "drop", .result = true,
+     .words = WORDS({"drop", 0, NULL}, {"left", 1, NULL}),
+     .help = "what becomes of longer prompts: they are left out, or lose "
+             "their beginning"},
     {"data.validation_split", DT_CONF_FLOAT, AT(data.validation_split),
      .fallback = "0", .min = 0, .max = 1, .below_max = true, .result = true,
      .help = "share at the end of data.train to hold out when data.eval is "

@@ -90,6 +90,18 @@ static void note_unknown(struct dt_conf_reader *reader,
         dt_conf_note(&reader->problems, node->key_place, path, "unknown key");
 }
 
+/* The row of a path. If keys of several algorithms have the name, it is that of
+ * the file's algorithm.
+ */
+static int match_row(const struct dt_conf_reader *reader, const char *path)
+{
+    int first = dt_conf_key_match(path, 0), row = first;
+    while (row >= 0 && reader->algorithm &&
+           !dt_conf_path_below(dt_conf_keys[row].path, reader->algorithm))
+        row = dt_conf_key_match(path, row + 1);
+    return row >= 0 ? row : first;
+}
+
 static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
                       const char *prefix)
 {
@@ -97,7 +109,7 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
         char path[256];
         snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "",
                  c->key);
-        int row = dt_conf_key_match(path);
+        int row = match_row(reader, path);
         const struct dt_conf_switch *s = dt_conf_switch_match(path);
         const char *waits = dt_conf_later_match(path);
         bool section = c->kind == DT_TREE_MAP && dt_conf_section_match(path);
@@ -211,7 +223,11 @@ static void read_tree(struct dt_conf_reader *reader, const struct dt_tree *tree)
                      "expected `key: value` lines");
         return;
     }
+    for (const struct dt_tree *c = tree->child; c; c = c->next)
+        if (c->kind == DT_TREE_SCALAR && strcmp(c->key, "algorithm") == 0)
+            reader->algorithm = c->text;
     walk_tree(reader, tree, "");
+    reader->algorithm = NULL;
     reader->conf->trains = has_training_key(reader->conf);
     take_deepspeed(reader);
     if (reader->problems.out_of_memory)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/conf/algorithm.c \
 	runtime/conf/assign.c \
 	runtime/conf/batch.c \
 	runtime/conf/check.c \
@@ -20,6 +21,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/keys_optim.h \
 	runtime/conf/keys_preference.h \
 	runtime/conf/keys_reward.h \
+	runtime/conf/keys_sampled.h \
 	runtime/conf/later.c \
 	runtime/conf/launch.c \
 	runtime/conf/lint.c \
@@ -40,6 +42,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/schema.c \
 	runtime/conf/schema.h \
 	runtime/conf/section.c \
+	runtime/conf/sampled.c \
+	runtime/conf/schema.c \
+	runtime/conf/schema.h \
+	runtime/conf/sections.h \
 	runtime/conf/steps.c \
 	runtime/conf/tree.h \
 	runtime/conf/value.c \

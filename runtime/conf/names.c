@@ -26,11 +26,14 @@ static const char *const sections[] = {
     "launch",
     "rm",
     "dpo",
+    "rollout",
     "ppo",
     "grpo",
     "reward",
     "env",
     "dpo.reference",
+    "grpo.dynamic_sampling",
+    "ppo.critic",
     "distributed.offload_optimizer",
     "distributed.offload_param",
     "distributed.aio",
@@ -94,10 +97,12 @@ static const char *const *aliases_of(const struct dt_conf_key *key)
     return key->aliases ? key->aliases : no_names;
 }
 
-int dt_conf_key_match(const char *path)
+int dt_conf_key_match(const char *path, int from)
 {
-    int row = dt_conf_key_find(path);
-    for (size_t i = 0; row < 0 && i < dt_conf_key_count; i++) {
+    int exact = dt_conf_key_find(path), row = -1;
+    if (exact >= 0)
+        return exact >= from ? exact : -1;
+    for (size_t i = (size_t)from; row < 0 && i < dt_conf_key_count; i++) {
         const struct dt_conf_key *key = &dt_conf_keys[i];
         for (const char *const *a = aliases_of(key); *a; a++)
             if (is_alias(path, *a, key->path, section_length(key->path)))

@@ -9,16 +9,7 @@
 
 static bool learns_pairs(const struct dt_conf *conf)
 {
-    return conf->algorithm != DT_CONF_SFT;
-}
-
-/* Whether the file leaves a key to its default, which then is another. */
-static bool is_left(struct dt_conf_reader *reader, const char *path)
-{
-    if (dt_conf_given(reader->conf, path))
-        return false;
-    reader->conf->place[dt_conf_key_find(path)].line = -1;
-    return true;
+    return conf->algorithm == DT_CONF_RM || conf->algorithm == DT_CONF_DPO;
 }
 
 /* Defaults of TRL's trainers, for short runs from pretrained weights. */
@@ -27,13 +18,14 @@ void dt_conf_derive_preference(struct dt_conf_reader *reader)
     struct dt_conf *conf = reader->conf;
     if (!learns_pairs(conf))
         return;
-    if (is_left(reader, "data.format"))
+    if (dt_conf_is_left(reader, "data.format"))
         conf->data.format = DT_FORMAT_PREFERENCE;
-    if (is_left(reader, "model.disable_dropout"))
+    if (dt_conf_is_left(reader, "model.disable_dropout"))
         conf->model.disable_dropout = true;
-    if (conf->algorithm == DT_CONF_RM && is_left(reader, "data.truncation"))
+    if (conf->algorithm == DT_CONF_RM &&
+        dt_conf_is_left(reader, "data.truncation"))
         conf->data.truncation = DT_CONF_DROP;
-    if (is_left(reader, "optimizer.lr"))
+    if (dt_conf_is_left(reader, "optimizer.lr"))
         conf->optimizer.lr = conf->algorithm == DT_CONF_RM ? 1e-4 : 1e-6;
 }
 
@@ -62,23 +54,13 @@ static bool differs(struct dt_conf_reader *reader, size_t row)
 }
 
 /* Keys of one algorithm that another would not look at. */
-static void check_sections(struct dt_conf_reader *reader)
+static void check_users(struct dt_conf_reader *reader)
 {
-    const struct dt_conf *conf = reader->conf;
-    static const struct {
-        const char *prefix, *name;
-        int algorithm;
-    } sections[] = {{"rm.", "rm", DT_CONF_RM},
-                    {"dpo.", "dpo", DT_CONF_DPO},
-                    {"model.reference_path", "dpo", DT_CONF_DPO}};
+    const char *users;
     for (size_t i = 0; i < dt_conf_key_count; i++)
-        for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++)
-            if (conf->algorithm != sections[s].algorithm &&
-                !strncmp(dt_conf_keys[i].path, sections[s].prefix,
-                         strlen(sections[s].prefix)) &&
-                differs(reader, i))
-                PROBLEM(reader, dt_conf_keys[i].path,
-                        "only algorithm %s uses it", sections[s].name);
+        if (!dt_conf_is_used(reader->conf, &dt_conf_keys[i], &users) &&
+            differs(reader, i))
+            PROBLEM(reader, dt_conf_keys[i].path, "only %s it", users);
 }
 
 static void check_reference(struct dt_conf_reader *reader)
@@ -93,17 +75,20 @@ static void check_reference(struct dt_conf_reader *reader)
 static void check_rows(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
-    if (conf->data.format == DT_FORMAT_PREFERENCE)
+    if (conf->data.format == DT_FORMAT_PREFERENCE ||
+        conf->data.format == DT_FORMAT_PROMPT)
         PROBLEM(reader, "data.format",
-                "preference is for algorithms rm and dpo: sft trains on text, "
-                "completions or conversations");
+                "%s: sft trains on text, completions or conversations",
+                conf->data.format == DT_FORMAT_PROMPT
+                    ? "prompt is for algorithms ppo and grpo"
+                    : "preference is for algorithms rm and dpo");
     if (conf->data.truncation == DT_CONF_DROP)
         PROBLEM(reader, "data.truncation",
                 "drop is for preference pairs: write keep_start or keep_end");
     if (conf->training.micro_batch_tokens > 0)
         PROBLEM(reader, "training.micro_batch_tokens",
-                "is for preference pairs; of rows, per_device_batch_size and "
-                "data.max_length set the size");
+                "is for preference pairs and sampled completions; of rows, "
+                "per_device_batch_size and data.max_length set the size");
 }
 
 static void check_pairs(struct dt_conf_reader *reader)
@@ -138,13 +123,12 @@ static void check_pairs(struct dt_conf_reader *reader)
 
 void dt_conf_check_preference(struct dt_conf_reader *reader)
 {
-    if (!dt_conf_given(reader->conf, "algorithm") ||
-        reader->failed[dt_conf_key_find("algorithm")])
+    if (!dt_conf_knows_algorithm(reader))
         return;
-    check_sections(reader);
+    check_users(reader);
     check_reference(reader);
     if (learns_pairs(reader->conf))
         check_pairs(reader);
-    else
+    else if (reader->conf->algorithm == DT_CONF_SFT)
         check_rows(reader);
 }

@@ -23,11 +23,12 @@
 
 struct dt_conf_reader {
     struct dt_conf *conf;
-    void *values;    /* where keys store their values: conf, or a struct of a
-                        list in it */
-    char *directory; /* of the file; paths are relative to it */
-    char *deepspeed; /* name of the DeepSpeed file in messages, or NULL */
-    bool *failed;    /* by row: the given value is bad */
+    void *values;          /* where keys store their values: conf, or a struct
+                              of a list in it */
+    char *directory;       /* of the file; paths are relative to it */
+    char *deepspeed;       /* name of the DeepSpeed file in messages, or NULL */
+    const char *algorithm; /* as the file spells it, or NULL */
+    bool *failed;          /* by row: the given value is bad */
     struct dt_conf_notes problems, warnings;
 };
 
@@ -154,9 +155,30 @@ void dt_conf_check_distributed(struct dt_conf_reader *reader);
 void dt_conf_derive_preference(struct dt_conf_reader *reader);
 void dt_conf_check_preference(struct dt_conf_reader *reader);
 void dt_conf_check_rewards(struct dt_conf_reader *reader);
+void dt_conf_derive_sampled(struct dt_conf_reader *reader);
+void dt_conf_check_sampled(struct dt_conf_reader *reader);
 void dt_conf_check_batch(struct dt_conf_reader *reader);
 void dt_conf_check_launch(struct dt_conf_reader *reader);
 void dt_conf_check(struct dt_conf_reader *reader);
+
+/* Whether the file gives an algorithm, and it is one. */
+bool dt_conf_knows_algorithm(const struct dt_conf_reader *reader);
+
+/* Whether the file leaves a key to its default. It is then marked as worked
+ * out, since another default follows.
+ */
+bool dt_conf_is_left(struct dt_conf_reader *reader, const char *path);
+
+/* Whether the algorithm of the file looks at a key. If not, *users says who
+ * does: "algorithm rm uses".
+ */
+bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key,
+                     const char **users);
+
+/* Resolves the sizes of generations and of mini-batches from those of batches.
+ * -1: EX_CONFIG, a division is not exact.
+ */
+int dt_conf_resolve_sampled(struct dt_conf *conf, struct dt_error *err);
 
 /* The name of an enum dt_conf_strategy. */
 const char *dt_conf_strategy_name(int strategy);

@@ -44,11 +44,12 @@ const struct dt_conf_key dt_conf_keys[] = {
      .words = WORDS({"sft", DT_CONF_SFT, NULL},
                     {"rm", DT_CONF_RM, NULL},
                     {"dpo", DT_CONF_DPO, NULL},
-                    {"ppo", 0, "the PPO trainer"},
-                    {"grpo", 0, "the GRPO trainer"}),
+                    {"ppo", DT_CONF_PPO, NULL},
+                    {"grpo", DT_CONF_GRPO, NULL}),
      .help = "training algorithm: sft is supervised fine-tuning, rm a reward "
              "model and dpo direct preference optimization, both from "
-             "preference pairs; required"},
+             "preference pairs; ppo and grpo learn from rewards of "
+             "completions that the model samples; required"},
     {"mode", DT_CONF_IGNORED,
      .words = WORDS({"train", 0, NULL}, {"eval", 0, NULL},
                     {"generate", 0, "generation from a file (see `disttrain generate`)"},
@@ -129,9 +130,10 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"training.micro_batch_tokens", DT_CONF_INT,
      AT(training.micro_batch_tokens), .min = 2, .max = 1 << 24,
      .unit = "tokens",
-     .help = "most tokens of a forward pass over preference pairs, which "
-             "follow each other in one row; the default is 2 max_length "
-             "per_device_batch_size"},
+     .help = "most tokens of a forward pass over preference pairs or sampled "
+             "completions, which follow each other in one row; the default is "
+             "per_device_batch_size times the longest of them, which for "
+             "pairs is 2 max_length"},
     {"training.epochs", DT_CONF_FLOAT, AT(training.epochs), .fallback = "3",
      .min = 0, .max = 1e6, .above_min = true, .result = true,
      .aliases = ALSO("epochs", "num_train_epochs", "num_epochs"),
@@ -179,6 +181,7 @@ const struct dt_conf_key dt_conf_keys[] = {
 #include "conf/keys_reward.h"
 #include "conf/keys_distributed.h"
 #include "conf/keys_optim.h"
+#include "conf/keys_sampled.h"
 
     /* checkpoint */
     {"checkpoint.strategy", DT_CONF_ENUM, AT(checkpoint.strategy),

@@ -112,9 +112,10 @@ int dt_conf_key_find(const char *path);
 
 /* The row of a path as a file may spell it, or -1: canonical, or an alias at
  * top level, in `training` or in the section of its key (an alias with a dot:
- * as it is, or below `training`).
+ * as it is, or below `training`). Keys of two algorithms may have an alias in
+ * common: the row is the first one that is at least `from`.
  */
-int dt_conf_key_match(const char *path);
+int dt_conf_key_match(const char *path, int from);
 
 /* Whether the key is about training, not only about how programs are run. */
 bool dt_conf_key_trains(const struct dt_conf_key *key);

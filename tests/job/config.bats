@@ -94,11 +94,12 @@ refused_edit() {
 
 @test "a required key is missing" {
     refused_edit '/^algorithm/d' \
-        '1:1: algorithm: required: write algorithm: sft, rm or dpo'
+        '1:1: algorithm: required: write algorithm: sft, rm, dpo, ppo or grpo'
 }
 
-@test "an algorithm that is not supported yet" {
-    refused_edit 's/sft/ppo/' '1:12: algorithm: ppo is not supported yet: it needs the PPO trainer'
+@test "a key that is not supported yet" {
+    refused_line 'lora: {r: 8}' \
+        '5:1: lora: not supported yet: it needs adapters (all weights are trained)'
 }
 
 @test "two keys that contradict each other" {

@@ -29,6 +29,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_memory \
 	tests/unit/test_conf_preference \
 	tests/unit/test_conf_reward \
+	tests/unit/test_conf_sampled \
 	tests/unit/test_conf_training \
 	tests/unit/test_conf_values \
 	tests/unit/test_console \

@@ -447,7 +447,8 @@ static void keys_are_listed_with_ranges_and_defaults(void **state)
     assert_non_null(strstr(out, "\ndistributed.timeout_s\tan integer from 1 "
                                 "to 1000000 (seconds)\t1800\tddp_timeout\t"
                                 "longest wait for another rank\n"));
-    assert_non_null(strstr(out, "\nppo.gamma\tlater\t-\t-\talgorithm ppo\n"));
+    assert_non_null(
+        strstr(out, "\ndata.sampler\tlater\t-\t-\tmore samplers\n"));
 }
 
 static void output_to_a_full_disk_is_an_error(void **state)

@@ -147,7 +147,8 @@ static const struct broken types[] = {
      "\"paper\"\n"},
     {LEAST "data: {format: csv, validation_split: 1}\n",
      "t.yaml:5:16: data.format: expected one of auto, text, tokens_bin, "
-     "prompt_completion, messages, tokenized, preference, tokenised, "
+     "prompt_completion, messages, tokenized, preference, prompt, "
+     "tokenised, "
      "got \"csv\"\n"
      "t.yaml:5:39: data.validation_split: expected a number in [0, 1), "
      "got 1\n"},
@@ -176,12 +177,9 @@ static void values_of_wrong_type_or_range_are_refused(void **state)
 }
 
 static const struct broken later[] = {
-    {"algorithm: PPO\ndata.train: train.txt\nmodel.n_embd: 96\n"
-     "training.per_device_batch_size: 2\nppo: {gamma: 1, gama: 2}\n",
-     "t.yaml:1:12: algorithm: ppo is not supported yet: it needs the PPO "
-     "trainer\n"
-     "t.yaml:5:7: ppo.gamma: not supported yet: it needs algorithm ppo\n"
-     "t.yaml:5:17: ppo.gama: unknown key; did you mean ppo.gamma?\n"},
+    {LEAST "data: {sampler: random, samplr: x}\n",
+     "t.yaml:5:8: data.sampler: not supported yet: it needs more samplers\n"
+     "t.yaml:5:25: data.samplr: unknown key; did you mean data.sampler?\n"},
     {LEAST "scheduler: {name: OneCycle}\n",
      "t.yaml:5:19: scheduler.name: OneCycle is not supported yet: it needs "
      "cyclic schedules\n"},
@@ -284,7 +282,8 @@ static const struct broken rules[] = {
      "train_batch_size\n"},
     {"data.train: train.txt\nmodel.n_embd: 96\nbatch_size: 32\n"
      "grad_accum: 2\n",
-     "t.yaml:1:1: algorithm: required: write algorithm: sft, rm or dpo\n"
+     "t.yaml:1:1: algorithm: required: write algorithm: sft, rm, dpo, ppo "
+     "or grpo\n"
      "t.yaml:3:13: training.batch_size: E101 32 is ambiguous: with "
      "accumulation 2 on W ranks set batch_size_is to per_device (64*W "
      "rows a step), global_micro (64) or train (32)\n"},
@@ -364,7 +363,7 @@ static void problems_come_in_the_order_of_the_file(void **state)
         "  batch_size: 4\n"
         "  lr: [1]\n"
         "scheduler: {warmup_steps: 3, warmup_ratio: 0.5}\n"
-        "ppo: {lam: 1}\n",
+        "ppo: {score_at: 1}\n",
         "t.yaml:1:1: algoritm: unknown key; did you mean algorithm?\n"
         "t.yaml:3:7: run.sed: unknown key; did you mean run.seed?\n"
         "t.yaml:4:17: model.n_embd: expected an integer from 1 to 1048576, "
@@ -377,7 +376,8 @@ static void problems_come_in_the_order_of_the_file(void **state)
         "t.yaml:8:7: optimizer.lr: expected a number > 0, got a list\n"
         "t.yaml:9:44: scheduler.warmup_ratio: E107 warmup_steps is given too: "
         "remove one of them\n"
-        "t.yaml:10:7: ppo.lam: not supported yet: it needs algorithm ppo\n"};
+        "t.yaml:10:7: ppo.score_at: not supported yet: it needs the end of a "
+        "text at a token of padding, as in old TRL\n"};
     (void)state;
     check_all(&one, 1);
 }

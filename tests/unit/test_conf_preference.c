@@ -132,14 +132,16 @@ static const struct broken of_rows[] = {
      "t.yaml:5:18: data.truncation: drop is for preference pairs: write "
      "keep_start or keep_end\n"},
     {LEAST "training.micro_batch_tokens: 4096\n",
-     "t.yaml:5:30: training.micro_batch_tokens: is for preference pairs; of "
-     "rows, per_device_batch_size and data.max_length set the size\n"},
+     "t.yaml:5:30: training.micro_batch_tokens: is for preference pairs "
+     "and sampled completions; of rows, per_device_batch_size and "
+     "data.max_length set the size\n"},
     {LEAST "rm: {center_rewards_coefficient: 0.01}\n",
      "t.yaml:5:34: rm.center_rewards_coefficient: only algorithm rm uses it\n"},
     {LEAST "dpo.beta: 0.3\n",
      "t.yaml:5:11: dpo.beta: only algorithm dpo uses it\n"},
     {LEAST "ref_model: .\n",
-     "t.yaml:5:12: model.reference_path: only algorithm dpo uses it\n"},
+     "t.yaml:5:12: model.reference_path: only algorithms dpo, ppo and grpo use "
+     "it\n"},
     {PAIRS("rm") "dpo: {loss: hinge}\n",
      "t.yaml:5:13: dpo.loss: only algorithm dpo uses it\n"},
     {PAIRS("dpo") "rm: {center_rewards_coefficient: 0.01}\n",

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sampled.c - keys of algorithms that learn from sampled completions */
+#include "config.h"
+
+#include <string.h>
+
+#include "conf/read.h"
+
+enum { WHITEN_LEAST = 8 }; /* completions whose variance tells something */
+
+static bool samples(const struct dt_conf *conf)
+{
+    return conf->algorithm == DT_CONF_PPO || conf->algorithm == DT_CONF_GRPO;
+}
+
+/* --- defaults --- */
+
+/* Prompts get what completions leave of a row, or a row is made for both. */
+static void derive_lengths(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    long completion = conf->rollout.max_completion_length;
+    bool prompt = dt_conf_given(conf, "data.max_prompt_length");
+    if (prompt && dt_conf_is_left(reader, "data.max_length"))
+        conf->data.max_length = conf->data.max_prompt_length + completion;
+    else if (!prompt && dt_conf_is_left(reader, "data.max_prompt_length"))
+        conf->data.max_prompt_length = conf->data.max_length - completion;
+}
+
+static void derive_ppo(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    if (dt_conf_is_left(reader, "rollout.max_completion_length"))
+        conf->rollout.max_completion_length = 53;
+    if (dt_conf_is_left(reader, "rollout.temperature"))
+        conf->rollout.temperature = 0.7;
+    if (dt_conf_is_left(reader, "optimizer.lr"))
+        conf->optimizer.lr = 3e-6;
+    if (dt_conf_is_left(reader, "ppo.critic.lr"))
+        conf->ppo.critic_lr = conf->optimizer.lr;
+    if (conf->model.reward_path &&
+        dt_conf_is_left(reader, "model.value_path")) {
+        conf->model.value_path = strdup(conf->model.reward_path);
+        reader->problems.out_of_memory |= !conf->model.value_path;
+    }
+}
+
+static void derive_grpo(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    if (dt_conf_is_left(reader, "optimizer.lr"))
+        conf->optimizer.lr = 1e-6;
+    if (conf->grpo.loss_type == DT_GRPO_LUSPO &&
+        dt_conf_is_left(reader, "grpo.importance_sampling"))
+        conf->grpo.level = DT_GRPO_SEQUENCE;
+    if (conf->grpo.loss_type != DT_GRPO_CISPO &&
+        dt_conf_is_left(reader, "grpo.epsilon_high"))
+        conf->grpo.epsilon_high = conf->grpo.epsilon;
+}
+
+void dt_conf_derive_sampled(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    if (!samples(conf))
+        return;
+    if (dt_conf_is_left(reader, "data.format"))
+        conf->data.format = DT_FORMAT_PROMPT;
+    if (dt_conf_is_left(reader, "model.disable_dropout"))
+        conf->model.disable_dropout = true;
+    if (conf->algorithm == DT_CONF_PPO)
+        derive_ppo(reader);
+    else
+        derive_grpo(reader);
+    derive_lengths(reader);
+    if (conf->rollout.correction == DT_CORRECTION_AUTO) {
+        conf->rollout.correction = conf->rollout.overlap > 0
+                                       ? DT_CORRECTION_TOKEN_TRUNCATE
+                                       : DT_CORRECTION_NONE;
+        dt_conf_is_left(reader, "rollout.correction");
+    }
+}
+
+/* --- rules --- */
+
+static void check_prompts(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (conf->data.format != DT_FORMAT_PROMPT)
+        PROBLEM(reader, "data.format",
+                "this algorithm samples completions of prompts: write prompt, "
+                "or leave it out");
+    if (conf->data.packing != DT_PACK_NONE)
+        PROBLEM(reader, "data.packing",
+                "E111 is not for sampled completions, which always follow "
+                "each other in one row without padding");
+    if (conf->data.loss_on != DT_LOSS_AUTO)
+        PROBLEM(reader, "data.loss_on",
+                "is not for sampled completions, all tokens of which count");
+    if (conf->data.truncation == DT_CONF_DROP)
+        PROBLEM(reader, "data.truncation",
+                "drop is for preference pairs: data.prompt_overflow says what "
+                "becomes of long prompts");
+    if (conf->training.label_smoothing > 0)
+        PROBLEM(reader, "training.label_smoothing",
+                "is not for sampled completions");
+}
+
+static void check_lengths(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    long completion = conf->rollout.max_completion_length;
+    long both = conf->data.max_prompt_length + completion;
+    long most = conf->training.micro_batch_tokens;
+    if (conf->data.max_prompt_length < 1)
+        PROBLEM(reader, "rollout.max_completion_length",
+                "E119 %ld tokens leave none of data.max_length %ld to prompts",
+                completion, conf->data.max_length);
+    else if (both > conf->data.max_length)
+        PROBLEM(reader, "data.max_prompt_length",
+                "E119 %ld tokens and completions of %ld do not fit into "
+                "data.max_length %ld",
+                conf->data.max_prompt_length, completion,
+                conf->data.max_length);
+    else if (most > 0 && most < both)
+        PROBLEM(reader, "training.micro_batch_tokens",
+                "%ld is too few for a prompt of %ld tokens and a completion "
+                "of %ld",
+                most, conf->data.max_prompt_length, completion);
+}
+
+/* Whether a text is the number of a token. */
+static bool is_token(const char *text)
+{
+    long number;
+    return dt_conf_parse_int(text, &number) && number >= 0 &&
+           number <= INT32_MAX;
+}
+
+static void check_sampling(struct dt_conf_reader *reader)
+{
+    static const char all[] = "changes what is sampled, but log-probabilities "
+                              "are of all tokens: training is biased";
+    const struct dt_conf_rollout *rollout = &reader->conf->rollout;
+    if (rollout->repetition_penalty != 1)
+        PROBLEM(reader, "rollout.repetition_penalty",
+                "E134 %g: the model that is trained knows no penalty: write 1",
+                rollout->repetition_penalty);
+    if (rollout->top_p < 1)
+        WARNING(reader, "rollout.top_p", "%g %s", rollout->top_p, all);
+    if (rollout->top_k > 0)
+        WARNING(reader, "rollout.top_k", "%ld %s", rollout->top_k, all);
+    if (rollout->min_p > 0)
+        WARNING(reader, "rollout.min_p", "%g %s", rollout->min_p, all);
+    for (size_t i = 0; i < rollout->stop.count; i++)
+        if (rollout->stop.text[i][0] == '\0')
+            PROBLEM(reader, "rollout.stop", "an empty string ends everything");
+    for (size_t i = 0; i < rollout->stop_ids.count; i++)
+        if (!is_token(rollout->stop_ids.text[i]))
+            PROBLEM(reader, "rollout.stop_ids",
+                    "expected numbers of tokens, got \"%.60s\"",
+                    rollout->stop_ids.text[i]);
+}
+
+static void check_reference(struct dt_conf_reader *reader, double weight,
+                            const char *key)
+{
+    if (weight <= 0 && reader->conf->model.reference_path)
+        PROBLEM(reader, "model.reference_path",
+                "E117 %s is 0, so that no reference is used", key);
+}
+
+static void check_loss_type(struct dt_conf_reader *reader)
+{
+    const struct dt_conf_grpo *grpo = &reader->conf->grpo;
+    bool clips =
+        grpo->loss_type != DT_GRPO_CISPO && grpo->loss_type != DT_GRPO_SAPO;
+    if (grpo->loss_type == DT_GRPO_CISPO && grpo->epsilon_high < 1)
+        PROBLEM(reader, "grpo.epsilon_high",
+                "E132 cispo needs the limit of the ratio itself here, at "
+                "least 1, such as 5");
+    if (grpo->delta > 0 && !clips)
+        PROBLEM(reader, "grpo.delta",
+                "has no effect with this loss_type, which does not clip");
+    if (grpo->loss_type == DT_GRPO_LUSPO && grpo->level != DT_GRPO_SEQUENCE)
+        PROBLEM(reader, "grpo.importance_sampling",
+                "luspo has ratios of completions: write sequence, or leave it "
+                "out");
+    if (grpo->level == DT_GRPO_SEQUENCE && clips && grpo->epsilon > 0.01)
+        WARNING(reader, "grpo.epsilon",
+                "%g: ratios of completions are hardly ever that far from 1, "
+                "so that none is clipped; 3e-4 is usual (GSPO)",
+                grpo->epsilon);
+}
+
+static void check_advantages(struct dt_conf_reader *reader)
+{
+    const struct dt_conf_grpo *grpo = &reader->conf->grpo;
+    bool clamp = grpo->scale_rewards == DT_SCALE_GLOBAL_CLAMP;
+    bool single = grpo->aggregation == DT_NORMALIZE_THEN_SUM;
+    if (grpo->baseline == DT_BASELINE_LOO && (clamp || single))
+        PROBLEM(reader, "grpo.baseline", "loo cannot be used with %s",
+                clamp ? "grpo.scale_rewards: global_clamp"
+                      : "grpo.aggregation: normalize_then_sum");
+    if (single && grpo->scale_rewards != DT_SCALE_GROUP)
+        PROBLEM(reader, "grpo.aggregation",
+                "normalize_then_sum scales each reward by its group: write "
+                "grpo.scale_rewards: group");
+}
+
+static void check_grpo(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    check_loss_type(reader);
+    check_advantages(reader);
+    check_reference(reader, conf->grpo.beta, "grpo.beta");
+    if (conf->grpo.steps_per_generation > 0 &&
+        conf->grpo.generation_batch_size > 0)
+        PROBLEM(reader, "grpo.generation_batch_size",
+                "E115 cannot be used with grpo.steps_per_generation: each "
+                "gives the other");
+    if (conf->rollout.overlap > 0 && conf->grpo.num_iterations > 1)
+        PROBLEM(reader, "rollout.overlap",
+                "cannot be used with grpo.num_iterations %ld: only with 1",
+                conf->grpo.num_iterations);
+}
+
+static void check_ppo(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf_ppo *ppo = &conf->ppo;
+    check_reference(reader, ppo->kl_coef, "ppo.kl_coef");
+    if (!conf->model.disable_dropout)
+        PROBLEM(reader, "model.disable_dropout",
+                "false: with dropout, the model would differ from itself when "
+                "it sampled");
+    if (ppo->kl_control == DT_KL_ADAPTIVE && ppo->kl_coef <= 0)
+        PROBLEM(reader, "ppo.kl_control",
+                "adaptive multiplies ppo.kl_coef, which is 0");
+    if (ppo->total_episodes > 0 && conf->training.max_steps > 0)
+        PROBLEM(reader, "ppo.total_episodes",
+                "cannot be used with training.max_steps: each says how long "
+                "the run is");
+    if (conf->rollout.overlap > 0 &&
+        (ppo->epochs > 1 || ppo->num_mini_batches > 1))
+        PROBLEM(reader, "rollout.overlap",
+                "cannot be used with ppo.epochs %ld and ppo.num_mini_batches "
+                "%ld: only with 1 and 1",
+                ppo->epochs, ppo->num_mini_batches);
+}
+
+void dt_conf_check_sampled(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (!dt_conf_knows_algorithm(reader) || !samples(conf))
+        return;
+    check_prompts(reader);
+    check_lengths(reader);
+    check_sampling(reader);
+    if (conf->algorithm == DT_CONF_GRPO)
+        check_grpo(reader);
+    else
+        check_ppo(reader);
+}
+
+/* --- sizes --- */
+
+static void store(struct dt_conf *conf, const char *path, long *slot,
+                  long value)
+{
+    struct dt_conf_place *place = &conf->place[dt_conf_key_find(path)];
+    *slot = value;
+    if (place->line == 0)
+        place->line = -1;
+}
+
+/* Whole optimizer steps use a generation, which has whole groups. */
+static int resolve_grpo(struct dt_conf *conf, struct dt_error *err)
+{
+    static const char steps_key[] = "grpo.steps_per_generation";
+    static const char size_key[] = "grpo.generation_batch_size";
+    struct dt_conf_grpo *grpo = &conf->grpo;
+    long A = conf->training.gradient_accumulation_steps;
+    long each = conf->training.global_micro_batch_size;
+    long G = grpo->num_generations, steps = A;
+    bool sized = dt_conf_given(conf, size_key);
+    if (dt_conf_given(conf, steps_key))
+        steps = grpo->steps_per_generation;
+    if (sized && grpo->generation_batch_size % (each * A) != 0)
+        return dt_conf_error_set(conf, size_key, err,
+                                 "E115 %ld is not a multiple of %ld, the "
+                                 "completions of an optimizer step",
+                                 grpo->generation_batch_size, each * A);
+    if (sized)
+        steps = grpo->generation_batch_size / each;
+    if (steps % A != 0)
+        return dt_conf_error_set(conf, steps_key, err,
+                                 "E115 %ld is not a multiple of "
+                                 "gradient_accumulation_steps %ld",
+                                 steps, A);
+    if (steps * each % G != 0)
+        return dt_conf_error_set(conf, "grpo.num_generations", err,
+                                 "E115 %ld completions (%ld of all ranks at "
+                                 "once, %ld times) are no whole groups of %ld",
+                                 steps * each, each, steps, G);
+    if (conf->rollout.overlap > 0 && steps != A)
+        return dt_conf_error_set(conf, "rollout.overlap", err,
+                                 "needs a generation for each optimizer step, "
+                                 "but grpo.steps_per_generation is %ld and "
+                                 "gradient_accumulation_steps %ld",
+                                 steps, A);
+    store(conf, steps_key, &grpo->steps_per_generation, steps);
+    store(conf, size_key, &grpo->generation_batch_size, steps * each);
+    return 0;
+}
+
+static int resolve_ppo(struct dt_conf *conf, struct dt_error *err)
+{
+    long each = conf->training.per_device_batch_size *
+                conf->training.gradient_accumulation_steps;
+    long mini = conf->ppo.num_mini_batches;
+    if (each % mini != 0)
+        return dt_conf_error_set(conf, "ppo.num_mini_batches", err,
+                                 "E116 the %ld completions of a rank cannot "
+                                 "be divided into %ld mini-batches",
+                                 each, mini);
+    if (conf->ppo.whiten_rewards &&
+        conf->training.train_batch_size / mini < WHITEN_LEAST)
+        return dt_conf_error_set(conf, "ppo.whiten_rewards", err,
+                                 "needs at least %d completions in a "
+                                 "mini-batch, which has %ld",
+                                 (int)WHITEN_LEAST,
+                                 conf->training.train_batch_size / mini);
+    return 0;
+}
+
+int dt_conf_resolve_sampled(struct dt_conf *conf, struct dt_error *err)
+{
+    if (conf->algorithm == DT_CONF_GRPO)
+        return resolve_grpo(conf, err);
+    if (conf->algorithm == DT_CONF_PPO)
+        return resolve_ppo(conf, err);
+    return 0;
+}
