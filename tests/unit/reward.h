@@ -28,13 +28,14 @@ static inline struct dt_rewards *open_rewards(const struct dt_conf *conf,
 static inline struct dt_reward_sample sample_of(const char *completion,
                                                 const char *columns)
 {
+    static const int32_t ids[] = {5, 6, 7};
     return (struct dt_reward_sample){
         .prompt_text = "2+3=",
         .prompt_bytes = 4,
         .completion_text = completion,
         .completion_bytes = strlen(completion),
         .columns = columns ? json_loads(columns, 0, NULL) : NULL,
-        .ids = (const int32_t[]){5, 6, 7},
+        .ids = ids,
         .count = 3,
     };
 }

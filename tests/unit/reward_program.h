@@ -137,7 +137,7 @@ static void misbehave(const char *mode, const json_t *request)
         leave_grandchild();
         exit(0);
     } else if (strcmp(mode, "memory") == 0) {
-        if (!calloc(64, 1 << 20))
+        if (!calloc(2048, 1 << 20))
             exit(9);
     } else if (strcmp(mode, "cpu") == 0) {
         for (volatile unsigned i = 0;; i++)
@@ -183,12 +183,10 @@ static int reward_program(int argc, char **argv)
         return 0;
     if (bad && (strncmp(mode, "start", 5) == 0 || strcmp(mode, "unasked") == 0))
         start_badly(mode);
-    say("{\"ready\": true, \"abi\": 1}\n");
-    if (bad && strcmp(mode, "stdin") == 0) {
+    if (bad && strcmp(mode, "stdin") == 0)
         close(0);
-        hang();
-    }
-    if (bad && strcmp(mode, "mute") == 0)
+    say("{\"ready\": true, \"abi\": 1}\n");
+    if (bad && (strcmp(mode, "mute") == 0 || strcmp(mode, "stdin") == 0))
         hang(); /* without reading a request that does not fit into the pipe */
     while (getline(&line, &room, stdin) > 0) {
         json_t *request = json_loads(line, 0, NULL);
