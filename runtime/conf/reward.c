@@ -11,6 +11,8 @@
 #include "base/str.h"
 #include "conf/read.h"
 
+enum { HTTP_RETRIES = 3 }; /* servers are restarted while a run goes on */
+
 static void clear_function(struct dt_conf_reward *reward)
 {
     for (size_t i = 0; i < dt_conf_reward_key_count; i++)
@@ -158,6 +160,35 @@ static int check_program(struct dt_conf_reader *reader, const char *path,
     return rc;
 }
 
+/* A library is a file, and a model a directory. */
+static int check_path(struct dt_conf_reader *reader,
+                      const struct dt_conf_reward *reward,
+                      const struct dt_tree *node)
+{
+    mode_t type = reward->type == DT_CONF_REWARD_MODEL ? S_IFDIR : S_IFREG;
+    const struct dt_conf_reward_key *row = dt_conf_reward_key_find("path");
+    return reward->path ? dt_conf_check_exists(reader, &row->key, node,
+                                               reward->path, type)
+                        : 0;
+}
+
+/* What curl can post to; what is behind the scheme only a server knows. */
+static int check_urls(struct dt_conf_reader *reader,
+                      const struct dt_conf_reward *reward,
+                      const struct dt_tree *node)
+{
+    for (size_t i = 0; i < reward->url.count; i++) {
+        const char *url = reward->url.text[i];
+        if (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0)
+            continue;
+        dt_conf_note(&reader->problems, node->place, "reward.functions.url",
+                     "%.*s: expected http:// or https://", DT_CONF_SHOWN_BYTES,
+                     url);
+        return -1;
+    }
+    return 0;
+}
+
 /* What the values of a function must be beside their types. */
 static int check_values(struct dt_conf_reader *reader,
                         const struct dt_conf_reward *reward,
@@ -172,6 +203,9 @@ static int check_values(struct dt_conf_reader *reader,
     if (command && command->child &&
         check_program(reader, "reward.functions.command", &reward->command,
                       command->child) < 0)
+        rc = -1;
+    if (check_path(reader, reward, child_of(item, "path")) < 0 ||
+        check_urls(reader, reward, child_of(item, "url")) < 0)
         rc = -1;
     if (reward->cache_tokens > reward->tokens && reward->tokens > 0) {
         dt_conf_note(&reader->problems, child_of(item, "cache_tokens")->place,
@@ -213,6 +247,10 @@ static int read_function(struct dt_conf_reader *reader,
             rc = -1;
     }
     reader->values = reader->conf;
+    if (reward->type == DT_CONF_REWARD_MODEL)
+        reward->where = DT_CONF_ALL;
+    if (reward->type == DT_CONF_REWARD_HTTP && !child_of(item, "retries"))
+        reward->retries = HTTP_RETRIES;
     if (!reward->name)
         reward->name = strdup(dt_conf_reward_type_name(reward->type));
     reader->problems.out_of_memory |= !reward->name;

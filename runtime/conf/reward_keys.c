@@ -15,7 +15,9 @@
 enum {
     EVERY = (1 << DT_CONF_REWARD_TYPES) - 1,
     ANSWER = BIT(EXACT) | BIT(CONTAINS) | BIT(NUMBER_EQUAL) | BIT(EXPRESSION),
-    PROGRAM = BIT(COMMAND),
+    LABEL = ANSWER | BIT(HTTP),
+    PROGRAM = BIT(COMMAND) | BIT(LIBRARY) | BIT(HTTP),
+    CHILD = BIT(COMMAND) | BIT(LIBRARY),
 };
 
 /* clang-format off */
@@ -29,14 +31,17 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
                      {"json_valid", DT_CONF_REWARD_JSON_VALID, NULL},
                      {"format", DT_CONF_REWARD_FORMAT, NULL},
                      {"length", DT_CONF_REWARD_LENGTH, NULL},
-                     {"command", DT_CONF_REWARD_COMMAND, NULL}),
-      .help = "kind of function; all but command are rules: 1 for a completion "
+                     {"command", DT_CONF_REWARD_COMMAND, NULL},
+                     {"library", DT_CONF_REWARD_LIBRARY, "reward libraries"},
+                     {"model", DT_CONF_REWARD_MODEL, NULL},
+                     {"http", DT_CONF_REWARD_HTTP, "reward servers"}),
+      .help = "kind of function; required. Rules give 1 to a completion "
               "that equals the answer (exact), has it as a part (contains), "
               "matches a pattern as a whole (regex), ends with its number "
               "(number_equal), is arithmetic with the given numbers that "
               "gives it (expression), is JSON (json_valid) or has tags in "
-              "their order (format), and 0 for others; by its number of "
-              "tokens (length); command asks a program; required"},
+              "their order (format), and 0 to others, or score its number of "
+              "tokens (length); command asks a program, model a reward model"},
      EVERY, true},
     {{"reward.functions.name", DT_CONF_STRING, AT(name), .result = true,
       .help = "name in metrics and messages; the default is the type"},
@@ -49,15 +54,15 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
       .words = WORDS({"rank0", DT_CONF_RANK0, NULL},
                      {"all", DT_CONF_ALL, NULL}),
       .help = "ranks that run the function: rank0 scores the completions of "
-              "all ranks, or each rank its own"},
-     EVERY, false},
+              "all ranks, or each rank its own, as a model always does"},
+     EVERY & ~BIT(MODEL), false},
 
     /* Rules. */
     {{"reward.functions.answer_column", DT_CONF_STRING, AT(answer_column),
       .fallback = "answer", .result = true,
       .help = "key of the right answer in a line of data; null there means "
               "that the function has no reward for the prompt"},
-     ANSWER, false},
+     LABEL, false},
     {{"reward.functions.numbers_column", DT_CONF_STRING, AT(numbers_column),
       .fallback = "numbers", .result = true,
       .help = "key of the list of numbers, each of which must be used once"},
@@ -124,6 +129,26 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
       .help = "program and its arguments, without a shell; it is started "
               "once, in the directory of the file, and answers lines of JSON"},
      BIT(COMMAND), true},
+    {{"reward.functions.path", DT_CONF_DIR, AT(path),
+      .help = "library with the functions of disttrain_reward.h, or directory "
+              "of a reward model: a Hugging Face sequence classifier with one "
+              "label, or what algorithm rm has saved"},
+     BIT(LIBRARY) | BIT(MODEL), true},
+    {{"reward.functions.in_process", DT_CONF_BOOL, AT(in_process),
+      .fallback = "false",
+      .help = "call the library in the rank, which then dies or hangs with it, "
+              "instead of in a process of its own"},
+     BIT(LIBRARY), false},
+    {{"reward.functions.url", DT_CONF_STRINGS, AT(url),
+      .help = "addresses to which requests are posted; several share them"},
+     BIT(HTTP), true},
+    {{"reward.functions.style", DT_CONF_ENUM, AT(openrlhf),
+      .fallback = "disttrain",
+      .words = WORDS({"disttrain", 0, NULL}, {"openrlhf", 1, NULL}),
+      .help = "what is posted: the same lines that programs get, or query, "
+              "prompts and labels as OpenRLHF does, with the answer column as "
+              "label"},
+     BIT(HTTP), false},
     {{"reward.functions.timeout_s", DT_CONF_FLOAT, AT(timeout_s),
       .fallback = "180", .min = 0, .max = 86400, .above_min = true,
       .unit = "seconds",
@@ -132,7 +157,8 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
      PROGRAM, false},
     {{"reward.functions.retries", DT_CONF_INT, AT(retries), .fallback = "1",
       .min = 0, .max = 10,
-      .help = "how often a failed request is repeated, with a new program"},
+      .help = "how often a failed request is repeated: with a new program, or "
+              "after 1, 2, 4 seconds with a server"},
      PROGRAM, false},
     {{"reward.functions.processes", DT_CONF_INT, AT(processes),
       .fallback = "1", .min = 1, .max = 256,
@@ -156,20 +182,20 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
     {{"reward.functions.memory_mb", DT_CONF_INT, AT(memory_mb), .min = 1,
       .max = 1 << 30, .unit = "MiB",
       .help = "address space that each of the program's processes may have"},
-     BIT(COMMAND), false},
+     CHILD, false},
     {{"reward.functions.cpu_s", DT_CONF_INT, AT(cpu_s), .min = 1,
       .max = 1 << 30, .unit = "seconds",
       .help = "CPU time after which the program is killed"},
-     BIT(COMMAND), false},
+     CHILD, false},
     {{"reward.functions.gpu", DT_CONF_BOOL, AT(gpu), .fallback = "false",
       .help = "let the program see the GPUs of its rank; otherwise "
               "CUDA_VISIBLE_DEVICES is empty"},
-     BIT(COMMAND), false},
+     CHILD, false},
     {{"reward.functions.channels", DT_CONF_WEIGHTS, AT(channels),
       .result = true,
       .help = "names and weights of several rewards that the program gives "
               "each completion; the default is one"},
-     PROGRAM, false},
+     BIT(COMMAND) | BIT(HTTP), false},
     {{"reward.functions.config", DT_CONF_FREE, AT(config), .result = true,
       .help = "anything that the program should know; it is sent when the "
               "program starts"},

@@ -42,20 +42,26 @@ struct dt_reward_metrics {
 /* A thread that scores with one function; a function may have several. */
 struct dt_reward_lane {
     const struct dt_conf_reward *conf;
-    const char *run;       /* run.name */
-    const char *directory; /* of the file: programs run there */
-    const char *program;   /* this program */
-    int stop;              /* readable when the lane must end */
+    const char *run;            /* run.name */
+    const char *directory;      /* of the file: programs run there */
+    const char *program;        /* this program */
+    const struct dt_exec *exec; /* of models; NULL: no device */
+    enum dt_dtype dtype;        /* in which models compute */
+    int stop;                   /* readable when the lane must end */
     struct dt_reward_metrics *metrics;
     struct dt_rewards *rewards;
     struct dt_reward_function *function;
     void *state; /* of its kind */
     pthread_t thread;
-    bool started;
+    bool started, open; /* its thread; here: its kind */
 };
 
 /* How a function scores. All three are called by the lane's thread. */
 struct dt_reward_kind {
+    /* By the thread of the caller instead, while it opens and collects: for
+     * what works on the device.
+     */
+    bool here;
     /* Prepares lane->state. -1: EX_CONFIG, EX_UNAVAILABLE, EX_OSERR. */
     int (*open)(struct dt_reward_lane *lane, struct dt_error *err);
     /* Fills values(part->count, channels), each finite or NaN, and ends in time
@@ -68,6 +74,7 @@ struct dt_reward_kind {
 
 extern const struct dt_reward_kind dt_reward_rule;
 extern const struct dt_reward_kind dt_reward_command;
+extern const struct dt_reward_kind dt_reward_model;
 
 /* How functions of this type score, and whether that can be repeated. */
 const struct dt_reward_kind *dt_reward_kind_of(

@@ -4,26 +4,35 @@
 
 #include "reward/impl.h"
 
-static const double rule_s = 60;  /* that a call of a rule may take */
+static const double own_s = 60;   /* that a rule or a model may take */
 static const double ending_s = 2; /* to kill a program */
 
 const struct dt_reward_kind *dt_reward_kind_of(
     const struct dt_conf_reward *conf)
 {
-    return conf->type == DT_CONF_REWARD_COMMAND ? &dt_reward_command
-                                                : &dt_reward_rule;
+    switch (conf->type) {
+    case DT_CONF_REWARD_COMMAND:
+        return &dt_reward_command;
+    case DT_CONF_REWARD_MODEL:
+        return &dt_reward_model;
+    default:
+        return &dt_reward_rule;
+    }
+}
+
+/* Whether a call may succeed after one that failed: something else answers. */
+static bool is_asked(const struct dt_conf_reward *conf)
+{
+    const struct dt_reward_kind *kind = dt_reward_kind_of(conf);
+    return kind != &dt_reward_rule && kind != &dt_reward_model;
 }
 
 int dt_reward_calls(const struct dt_conf_reward *conf)
 {
-    return dt_reward_kind_of(conf) == &dt_reward_rule
-               ? 1 /* it would say the same again */
-               : (int)conf->retries + 1;
+    return is_asked(conf) ? (int)conf->retries + 1 : 1;
 }
 
 double dt_reward_call_s(const struct dt_conf_reward *conf)
 {
-    return dt_reward_kind_of(conf) == &dt_reward_rule
-               ? rule_s
-               : 2 * conf->timeout_s + ending_s;
+    return is_asked(conf) ? 2 * conf->timeout_s + ending_s : own_s;
 }

@@ -113,22 +113,36 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
+/* Opens a lane that has no thread. */
+static int open_here(struct dt_reward_lane *lane, struct dt_error *err)
+{
+    lane->open = true;
+    return lane->function->kind->open(lane, err) == 0
+               ? 0
+               : dt_error_prefix(err, "reward %s", lane->conf->name);
+}
+
 /* Fills a lane of a function and starts its thread. */
 static int start_lane(struct dt_rewards *rewards,
                       struct dt_reward_function *function,
-                      struct dt_reward_lane *lane, const char *program,
+                      struct dt_reward_lane *lane,
+                      const struct dt_reward_options *options,
                       struct dt_error *err)
 {
     *lane = (struct dt_reward_lane){
         .conf = function->conf,
         .run = rewards->conf->run.name,
         .directory = rewards->directory,
-        .program = program,
+        .program = options->program ? options->program : "/proc/self/exe",
+        .exec = options->exec,
+        .dtype = options->dtype,
         .stop = rewards->stop_fd,
         .metrics = &rewards->metrics,
         .rewards = rewards,
         .function = function,
     };
+    if (function->kind->here)
+        return open_here(lane, err);
     pthread_mutex_lock(&rewards->mutex);
     rewards->opening++;
     pthread_mutex_unlock(&rewards->mutex);
@@ -161,7 +175,8 @@ static int wait_for_lanes(struct dt_rewards *rewards, struct dt_error *err)
     return good ? 0 : -1;
 }
 
-int dt_reward_lanes_start(struct dt_rewards *rewards, const char *program,
+int dt_reward_lanes_start(struct dt_rewards *rewards,
+                          const struct dt_reward_options *options,
                           struct dt_error *err)
 {
     rewards->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -170,11 +185,23 @@ int dt_reward_lanes_start(struct dt_rewards *rewards, const char *program,
     for (size_t f = 0; f < rewards->function_count; f++) {
         struct dt_reward_function *function = &rewards->function[f];
         for (size_t i = 0; i < function->lane_count; i++)
-            if (start_lane(rewards, function, &function->lane[i], program,
+            if (start_lane(rewards, function, &function->lane[i], options,
                            err) < 0)
                 return -1;
     }
     return wait_for_lanes(rewards, err);
+}
+
+void dt_reward_lanes_run(struct dt_rewards *rewards)
+{
+    for (size_t f = 0; f < rewards->function_count; f++) {
+        struct dt_reward_function *function = &rewards->function[f];
+        while (function->kind->here && function->head) {
+            struct dt_reward_task *task = function->head;
+            function->head = task->next;
+            score(&function->lane[0], task);
+        }
+    }
 }
 
 bool dt_reward_lanes_stop(struct dt_rewards *rewards)
@@ -190,8 +217,11 @@ bool dt_reward_lanes_stop(struct dt_rewards *rewards)
     for (size_t f = 0; f < rewards->function_count; f++) {
         struct dt_reward_function *function = &rewards->function[f];
         for (size_t i = 0; i < function->lane_count; i++)
-            if (function->lane && function->lane[i].started &&
-                pthread_timedjoin_np(function->lane[i].thread, NULL, &end) != 0)
+            if (function->lane && function->lane[i].open)
+                function->kind->close(&function->lane[i]);
+            else if (function->lane && function->lane[i].started &&
+                     pthread_timedjoin_np(function->lane[i].thread, NULL,
+                                          &end) != 0)
                 all = false;
     }
     return all;

@@ -6,6 +6,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/reward/kinds.c \
 	runtime/reward/lanes.c \
 	runtime/reward/metrics.c \
+	runtime/reward/model.c \
 	runtime/reward/process.c \
 	runtime/reward/process.h \
 	runtime/reward/protocol.h \
@@ -15,6 +16,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/reward/rewards.c \
 	runtime/reward/rewards.h \
 	runtime/reward/rules.c \
+	runtime/reward/scorer.c \
+	runtime/reward/scorer.h \
 	runtime/reward/spawn.c \
 	runtime/reward/text.c \
 	runtime/reward/text.h \

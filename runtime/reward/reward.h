@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "conf/conf.h"
+#include "ops/ops.h"
 
 /* A completion to score. Texts need not be valid UTF-8 and have no NUL at the
  * end; programs see U+FFFD for what is not a character.
@@ -42,17 +43,19 @@ struct dt_reward_column {
 };
 
 struct dt_reward_options {
-    int where;           /* enum dt_conf_where: only these functions */
-    const char *program; /* runs libraries; NULL: this program */
+    int where;                  /* enum dt_conf_where: only these functions */
+    const char *program;        /* runs libraries; NULL: this program */
+    const struct dt_exec *exec; /* device and stream of models; NULL: none */
+    enum dt_dtype dtype;        /* in which models compute */
 };
 
 /* Number of the columns of all functions in the file, wherever they run. */
 size_t dt_reward_columns(const struct dt_conf *conf);
 
 /* Prepares the functions that options->where names: compiles patterns, starts
- * programs and waits for them to be ready. It keeps `conf`. NULL and err, which
- * names the function: EX_CONFIG, a pattern; EX_UNAVAILABLE, a program or
- * library that does not start, with what it said last; EX_OSERR.
+ * programs and waits for them to be ready, loads models. It keeps `conf`. NULL
+ * and err, which names the function: EX_CONFIG, a pattern; EX_UNAVAILABLE, a
+ * program or library that does not start, with what it said last; EX_OSERR.
  */
 struct dt_rewards *dt_rewards_open(const struct dt_conf *conf,
                                    const struct dt_reward_options *options,
@@ -68,6 +71,11 @@ void dt_rewards_close(struct dt_rewards *rewards);
  */
 const struct dt_reward_column *dt_rewards_columns(
     const struct dt_rewards *rewards, size_t *count);
+
+/* Whether a function here is a model: then dt_rewards_collect works on the
+ * device, with the stream of the options.
+ */
+bool dt_rewards_is_model(const struct dt_rewards *rewards);
 
 /* Queues samples of optimizer step `step` and returns at once; everything that
  * is needed is copied. May be called several times before dt_rewards_collect,

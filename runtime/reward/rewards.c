@@ -108,10 +108,7 @@ struct dt_rewards *dt_rewards_open(const struct dt_conf *conf,
     if (dt_reward_metrics_init(&rewards->metrics) < 0 || !rewards->directory ||
         add_functions(rewards, options->where) < 0)
         dt_error_set(err, EX_OSERR, "out of memory");
-    else if (dt_reward_lanes_start(rewards,
-                                   options->program ? options->program
-                                                    : "/proc/self/exe",
-                                   err) == 0)
+    else if (dt_reward_lanes_start(rewards, options, err) == 0)
         return rewards;
     dt_rewards_close(rewards);
     return NULL;
@@ -159,6 +156,14 @@ const struct dt_reward_column *dt_rewards_columns(
 {
     *count = rewards->column_count;
     return rewards->column;
+}
+
+bool dt_rewards_is_model(const struct dt_rewards *rewards)
+{
+    for (size_t f = 0; f < rewards->function_count; f++)
+        if (rewards->function[f].kind->here)
+            return true;
+    return false;
 }
 
 /* Samples of a call: what the file says, or the same for each lane. */
@@ -316,6 +321,7 @@ int dt_rewards_collect(struct dt_rewards *rewards, double *values, size_t rows,
         return dt_error_set(err, EX_SOFTWARE,
                             "%zu samples were submitted, and %zu are collected",
                             rewards->rows, rows);
+    dt_reward_lanes_run(rewards);
     pthread_mutex_lock(&rewards->mutex);
     int rc = wait_for_values(rewards, err);
     pthread_mutex_unlock(&rewards->mutex);

@@ -53,8 +53,12 @@ struct dt_rewards {
 /* Starts the lanes of all functions and waits until they are ready. -1: as
  * dt_rewards_open; dt_reward_lanes_stop is needed in any case.
  */
-int dt_reward_lanes_start(struct dt_rewards *rewards, const char *program,
+int dt_reward_lanes_start(struct dt_rewards *rewards,
+                          const struct dt_reward_options *options,
                           struct dt_error *err);
+
+/* Scores what is queued for functions that the caller's thread runs. */
+void dt_reward_lanes_run(struct dt_rewards *rewards);
 
 /* Ends all lanes. False: one hangs in code that cannot be ended, and uses what
  * belongs to `rewards`.

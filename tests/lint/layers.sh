@@ -48,13 +48,13 @@ layers() {
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor")
             layer("rollout", "base model tokenizer weights")
-            layer("reward", "base conf tokenizer")
+            layer("reward", "base conf data model ops rollout tokenizer")
             layer("slurm", "base conf contract")
             layer("algo", "base ckpt comm conf data forecast launch model " \
                 "ops optim parallel report tensor tokenizer weights")
             layer("cmd", "algo backend base comm conf console contract data " \
-                "doctor forecast launch model ops report rollout slurm tensor " \
-                "tokenizer weights")
+                "doctor forecast launch model ops report reward rollout slurm " \
+                "tensor tokenizer weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

@@ -100,6 +100,7 @@ check_PROGRAMS += \
 	tests/unit/test_parallel \
 	tests/unit/test_restore \
 	tests/unit/test_reward_chaos \
+	tests/unit/test_reward_model \
 	tests/unit/test_reward_rules \
 	tests/unit/test_rm \
 	tests/unit/test_submission \
@@ -153,6 +154,8 @@ tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)
 tests_unit_test_parallel_SOURCES = tests/unit/test_parallel.c $(comm_world)
 tests_unit_test_restore_SOURCES = tests/unit/test_restore.c $(comm_world)
 tests_unit_test_dpo_SOURCES = tests/unit/test_dpo.c $(comm_world)
+tests_unit_test_reward_model_SOURCES = tests/unit/test_reward_model.c \
+	$(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 

@@ -99,7 +99,13 @@ static const struct broken broken[] = {
     {"reward.functions: [{type: exactly}]\n",
      "t.yaml:1:27: reward.functions.type: expected one of exact, contains, "
      "regex, number_equal, expression, json_valid, format, length, command, "
-     "got \"exactly\"\n"},
+     "model, got \"exactly\"\n"},
+    {"reward.functions: [{type: model, path: /dev/null}, {type: model,\n"
+     "                    path: /no, where: rank0, name: b}]\n",
+     "t.yaml:1:40: reward.functions.path: /dev/null: not a directory\n"
+     "t.yaml:2:27: reward.functions.path: /no: No such file or directory\n"
+     "t.yaml:2:32: reward.functions.where: a function of type model does not "
+     "use it\n"},
     {"reward.functions:\n"
      "  - {type: exact, weigth: 2}\n"
      "  - {type: exact, name: b, frobnicate: 2, weight: heavy}\n",

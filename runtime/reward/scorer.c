@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scorer.c - scores texts with a reward model, several in one row */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "data/examples.h"
+#include "model/model.h"
+#include "model/score.h"
+#include "reward/scorer.h"
+
+enum { ROW_TOKENS = 2048 }; /* of a forward pass, unless a text is longer */
+
+/* A row of texts, and what the model makes of it. */
+struct dt_scorer {
+    struct dt_engine *engine;
+    struct dt_model *model;
+    size_t T;                              /* room of a row */
+    int32_t *inputs, *targets, *doc_start; /* (T) */
+    int32_t *picked;                       /* (T) */
+    float *scores;                         /* (T) */
+    size_t used, count;                    /* tokens and texts in the row */
+    void (*done)(void *ctx, float score);
+    void *ctx;
+};
+
+void dt_scorer_destroy(struct dt_scorer *s)
+{
+    if (!s)
+        return;
+    dt_model_destroy(s->model);
+    free(s->inputs);
+    free(s->targets);
+    free(s->doc_start);
+    free(s->picked);
+    free(s->scores);
+    free(s);
+}
+
+struct dt_scorer *dt_scorer_create(struct dt_engine *engine, size_t longest,
+                                   void (*done)(void *ctx, float score),
+                                   void *ctx, struct dt_error *err)
+{
+    struct dt_scorer *s = calloc(1, sizeof(*s));
+    const struct dt_model_options options = {
+        .B = 1,
+        .T = longest > ROW_TOKENS ? longest : ROW_TOKENS,
+        .compute = engine->weights.dtype,
+        .documents = true,
+        .values = true,
+    };
+    if (s) {
+        s->engine = engine;
+        s->T = options.T;
+        s->done = done;
+        s->ctx = ctx;
+        s->inputs = malloc(s->T * sizeof(*s->inputs));
+        s->targets = malloc(s->T * sizeof(*s->targets));
+        s->doc_start = malloc(s->T * sizeof(*s->doc_start));
+        s->picked = malloc(s->T * sizeof(*s->picked));
+        s->scores = malloc(s->T * sizeof(*s->scores));
+    }
+    if (!s || !s->inputs || !s->targets || !s->doc_start || !s->picked ||
+        !s->scores)
+        dt_error_set(err, EX_OSERR, "out of memory");
+    else
+        s->model =
+            dt_model_create(&engine->config, engine->layout, &engine->exec,
+                            dt_places_flat(engine->weights),
+                            (struct dt_places){0}, &options, err);
+    if (s && s->model)
+        return s;
+    dt_scorer_destroy(s);
+    return NULL;
+}
+
+size_t dt_scorer_room(const struct dt_scorer *scorer)
+{
+    return scorer->T;
+}
+
+int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
+{
+    const struct dt_exec *exec = &s->engine->exec;
+    const struct dt_batch batch = {
+        .B = 1,
+        .T = s->used,
+        .inputs = s->inputs,
+        .targets = s->targets,
+        .doc_start = s->doc_start,
+        .picked = s->picked,
+        .picked_count = s->count,
+    };
+    if (s->count == 0)
+        return 0;
+    if (dt_model_bind(s->model, &batch, false, err) < 0)
+        return -1;
+    for (size_t u = 0; u + 1 < s->engine->layout->unit_count; u++)
+        dt_model_forward(s->model, u);
+    dt_model_values_forward(s->model);
+    if (exec->device->copy(exec->stream, s->scores,
+                           dt_view_data(dt_model_values(s->model).value),
+                           s->count * sizeof(*s->scores), err) < 0 ||
+        exec->device->stream_wait(exec->stream, err) < 0)
+        return -1;
+    for (size_t i = 0; i < s->count; i++)
+        s->done(s->ctx, s->scores[i]);
+    s->used = s->count = 0;
+    return 0;
+}
+
+int dt_scorer_add(struct dt_scorer *s, const uint32_t *tokens, size_t count,
+                  struct dt_error *err)
+{
+    size_t V = s->engine->config.vocab_size;
+    if (s->used + count > s->T && dt_scorer_flush(s, err) < 0)
+        return -1;
+    for (size_t t = 0; t < count; t++) {
+        uint32_t id = tokens[t] & ~DT_TARGET_BIT;
+        if (id >= V)
+            return dt_error_set(err, EX_DATAERR,
+                                "token %u is not in the model, which has %zu",
+                                id, V);
+        s->inputs[s->used + t] = (int32_t)id;
+        s->targets[s->used + t] = DT_IGNORE;
+        s->doc_start[s->used + t] = (int32_t)s->used;
+    }
+    s->picked[s->count++] =
+        (int32_t)(s->used + dt_score_token(s->inputs + s->used, count,
+                                           s->engine->config.pad));
+    s->used += count;
+    return 0;
+}
