@@ -94,20 +94,19 @@ static int check_rates(const struct dt_candidates *c, struct dt_error *err)
                          err);
 }
 
-static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
-                        const struct dt_run *run, struct dt_unit_seconds *units,
-                        struct dt_error *err)
+static int time_step(const struct dt_candidates *c, const struct dt_run *run,
+                     const struct dt_parallel_options *parallel,
+                     struct dt_unit_seconds *units, struct dt_timeline *step,
+                     struct dt_error *err)
 {
     const struct dt_rates rates = dt_rates_for(&c->size.rates, c->size.ranks);
-    const struct dt_parallel_options parallel =
-        dt_run_parallel_options(run, c->options.compute);
     struct dt_model_options options = c->options;
     options.B = run->B;
     dt_cost_units(&run->learner.model_config, run->learner.layout, &options,
                   &rates, units);
     const struct dt_timeline_options timeline = {
         .layout = run->learner.layout,
-        .parallel = &parallel,
+        .parallel = parallel,
         .rates = &rates,
         .units = units,
         .micro_batches = run->A,
@@ -115,7 +114,30 @@ static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
         .node_size = c->size.ranks,
         .rings = c->size.gpu,
     };
-    if (dt_timeline_make(&timeline, &one->step, err) < 0)
+    return dt_timeline_make(&timeline, step, err);
+}
+
+/* A step as the run would do it, and with the other reduce_between_nodes where
+ * that makes a difference.
+ */
+static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
+                        const struct dt_run *run, struct dt_unit_seconds *units,
+                        struct dt_error *err)
+{
+    enum dt_dtype compute = c->options.compute;
+    const struct dt_parallel_options parallel =
+        dt_run_parallel_options(run, compute);
+    struct dt_run changed = *run;
+    changed.conf.distributed.int8_between_nodes = !parallel.int8;
+    const struct dt_parallel_options other =
+        dt_run_parallel_options(&changed, compute);
+    if (parallel.strategy >= DT_ZERO2)
+        one->group = parallel.hybrid ? parallel.group : run->world;
+    one->int8 = parallel.int8;
+    one->between_nodes = other.int8 != parallel.int8;
+    if (time_step(c, run, &parallel, units, &one->step, err) < 0 ||
+        (one->between_nodes &&
+         time_step(c, &changed, &other, units, &one->other, err) < 0))
         return -1;
     one->tokens_a_second =
         (double)(run->B * run->T * run->A) * run->world / one->step.seconds;
@@ -154,6 +176,7 @@ static int add_candidate(struct dt_candidates *c, const struct kind *kind,
         .state = kind->state,
         .weights = kind->weights,
         .saves_activations = options.save_activations,
+        .group = 1,
         .plan = dt_plan_make(&run, &options),
     };
     one->total = dt_plan_total(&one->plan);

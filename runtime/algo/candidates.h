@@ -25,12 +25,17 @@ struct dt_candidate {
     int strategy;           /* enum dt_conf_strategy */
     int state, weights;     /* enum dt_conf_offload: where they are kept */
     bool saves_activations; /* as there is room for it */
+    int group;              /* ranks that divide gradients, and weights with
+                               zero3; 1: they are whole on each */
+    bool int8;              /* sums between nodes travel in 8 bits */
     struct dt_plan plan;
     size_t total;      /* bytes of a rank on the device */
     size_t lacks;      /* bytes there; 0: it fits */
     size_t lacks_host; /* bytes of the node, of all its ranks */
     struct dt_timeline step;
-    double tokens_a_second; /* of all ranks, padding included */
+    bool between_nodes;       /* sums are made there, which int8 would change */
+    struct dt_timeline other; /* then: a step with the other choice of int8 */
+    double tokens_a_second;   /* of all ranks, padding included */
 };
 
 enum { DT_CANDIDATES = 8 };

@@ -42,16 +42,34 @@ static json_t *seconds_of(const struct dt_timeline *step)
                      step->seconds - step->busy[DT_ON_DEVICE], "busy", busy);
 }
 
+/* What reduce_between_nodes makes of a step; null where no sum is made between
+ * nodes.
+ */
+static json_t *between_of(const struct dt_candidate *one)
+{
+    const struct dt_timeline *native = one->int8 ? &one->other : &one->step;
+    const struct dt_timeline *int8 = one->int8 ? &one->step : &one->other;
+    if (!one->between_nodes)
+        return json_null();
+    return json_pack("{ss s{sf sf} s{sf sf}}", "taken",
+                     one->int8 ? "int8" : "native", "native", "step",
+                     native->seconds, "out_of_node_by_node",
+                     native->out_of_node, "int8", "step", int8->seconds,
+                     "out_of_node_by_node", int8->out_of_node);
+}
+
 static json_t *candidate_of(const struct dt_candidates *c,
                             const struct dt_candidate *one)
 {
-    return json_pack("{ss ss ss sb sb sb so so so so so so sf}", "strategy",
-                     dt_candidate_name(one->strategy), "offload_optimizer",
-                     dt_candidate_tier(one->state), "offload_param",
-                     dt_candidate_tier(one->weights), "taken", one == c->taken,
-                     "fits", one->lacks == 0 && one->lacks_host == 0,
-                     "saves_activations", one->saves_activations, "bytes",
-                     bytes_of(one), "lacks", number_of(one->lacks),
+    return json_pack("{ss ss ss sb sb sb si so so so so so so so sf}",
+                     "strategy", dt_candidate_name(one->strategy),
+                     "offload_optimizer", dt_candidate_tier(one->state),
+                     "offload_param", dt_candidate_tier(one->weights), "taken",
+                     one == c->taken, "fits",
+                     one->lacks == 0 && one->lacks_host == 0,
+                     "saves_activations", one->saves_activations, "shard_group",
+                     one->group, "reduce_between_nodes", between_of(one),
+                     "bytes", bytes_of(one), "lacks", number_of(one->lacks),
                      "lacks_host", number_of(one->lacks_host), "wire_bytes",
                      json_pack("{sf sf}", "in_node_by_rank", one->step.in_node,
                                "out_of_node_by_node", one->step.out_of_node),

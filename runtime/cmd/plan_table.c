@@ -107,7 +107,10 @@ static void print_row(const struct dt_candidates *c,
 {
     char total[BYTES_TEXT], node[BYTES_TEXT], network[BYTES_TEXT];
     const struct dt_timeline *step = &one->step;
-    fprintf(out, "%-8s", dt_candidate_name(one->strategy));
+    char group[BYTES_TEXT] = "-";
+    if (one->group > 1)
+        snprintf(group, sizeof(group), "%d", one->group);
+    fprintf(out, "%-8s  %5s", dt_candidate_name(one->strategy), group);
     if (offload)
         print_offload(one, out);
     fprintf(
@@ -150,6 +153,21 @@ static void print_guide(const struct dt_candidates *c, FILE *out)
             dt_candidate_name(c->guide), why[c->guide]);
 }
 
+/* What the sums between nodes cost in both ways, of the strategy that is taken.
+ */
+static void print_between(const struct dt_candidate *one, FILE *out)
+{
+    char native[BYTES_TEXT], packed[BYTES_TEXT];
+    const struct dt_timeline *plain = one->int8 ? &one->other : &one->step;
+    const struct dt_timeline *int8 = one->int8 ? &one->step : &one->other;
+    if (one->between_nodes)
+        fprintf(out,
+                "distributed.reduce_between_nodes: native sends %s out of a "
+                "node, %.3g s a step; int8 %s, %.3g s, and adds noise\n",
+                dt_plan_out_bytes(plain->out_of_node, native), plain->seconds,
+                dt_plan_out_bytes(int8->out_of_node, packed), int8->seconds);
+}
+
 static void print_advice(const struct dt_candidates *c, FILE *out)
 {
     const struct dt_candidate *best = fastest(c), *taken = c->taken;
@@ -160,6 +178,7 @@ static void print_advice(const struct dt_candidates *c, FILE *out)
         fprintf(out,
                 "distributed.strategy: %s is predicted to be %.0f %% faster\n",
                 dt_candidate_name(best->strategy), 100 * faster);
+    print_between(taken, out);
     if (c->most_rows > 0 && c->most_rows != SIZE_MAX)
         fprintf(out, "largest micro-batch that fits with %s: %zu row%s\n",
                 dt_candidate_name(taken->strategy), c->most_rows,
@@ -172,10 +191,11 @@ void dt_plan_out_table(const struct dt_candidates *c, const char *file,
     print_head(c, file, out);
     print_memory(c, out);
     bool offload = any_offload(c);
-    fprintf(out,
-            "\nstrategy%s  memory/rank    in node  out of node        step  "
-            "tokens/s  waits  fits\n",
-            offload ? "  offload       host/rank  nvme/rank" : "");
+    fprintf(
+        out,
+        "\nstrategy  group%s  memory/rank    in node  out of node        step  "
+        "tokens/s  waits  fits\n",
+        offload ? "  offload       host/rank  nvme/rank" : "");
     for (size_t i = 0; i < c->count; i++)
         print_row(c, &c->all[i], offload, out);
     fputc('\n', out);

@@ -2,6 +2,7 @@
 /* timeline_moves.c - work and collectives on the virtual clock */
 #include "config.h"
 
+#include "comm/comm.h"
 #include "forecast/timeline_impl.h"
 
 static double later(double a, double b)
@@ -113,7 +114,10 @@ double dt_clock_gather(struct dt_clock *clock, size_t u, double after)
 
 double dt_clock_gather_sums(struct dt_clock *clock, size_t count)
 {
-    double bytes = grads_bytes(clock, count);
+    /* sums of 8 bits are fp32, whatever the type that is sent otherwise */
+    double bytes = clock->options->parallel->int8
+                       ? (double)count * sizeof(float)
+                       : grads_bytes(clock, count);
     double end = gather(clock, count, bytes, true, 0);
     return gather(clock, count, bytes, false, end);
 }
@@ -122,6 +126,16 @@ double dt_clock_gather_sums(struct dt_clock *clock, size_t count)
 static bool sums_in_rings(const struct dt_clock *clock)
 {
     return clock->options->rings && clock->options->parallel->wire == DT_F32;
+}
+
+/* What int8.h makes of a share: a byte an element and a scale for each block,
+ * sent by each rank to the owner of each part.
+ */
+static struct dt_traffic_cost int8_cost(const struct dt_clock *clock,
+                                        size_t count)
+{
+    double bytes = (double)count * (1 + sizeof(float) / (double)DT_INT8_BLOCK);
+    return dt_traffic_cost(clock->options->rates, &clock->across, bytes, false);
 }
 
 static double sum(struct dt_clock *clock, size_t count, bool across)
@@ -134,8 +148,10 @@ static double sum(struct dt_clock *clock, size_t count, bool across)
     if (group->size == 1)
         return 0;
     struct dt_traffic_cost cost =
-        dt_traffic_cost(clock->options->rates, group, grads_bytes(clock, each),
-                        sums_in_rings(clock));
+        across && clock->options->parallel->int8
+            ? int8_cost(clock, each)
+            : dt_traffic_cost(clock->options->rates, group,
+                              grads_bytes(clock, each), sums_in_rings(clock));
     return move(clock, &cost, 0, &what);
 }
 

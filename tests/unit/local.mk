@@ -17,6 +17,7 @@ check_PROGRAMS += \
 	tests/unit/test_cmd_explain \
 	tests/unit/test_cmd_export \
 	tests/unit/test_cmd_plan \
+	tests/unit/test_cmd_plan_groups \
 	tests/unit/test_cmd_prepare \
 	tests/unit/test_cmd_sbatch \
 	tests/unit/test_conf_broken \
@@ -122,6 +123,7 @@ EXTRA_DIST += \
 	tests/unit/run_data.h \
 	tests/unit/outcome.h \
 	tests/unit/pair_run.h \
+	tests/unit/plan_run.h \
 	tests/unit/scratch.h \
 	tests/unit/small_run.h \
 	tests/unit/sysfs.h \

@@ -196,6 +196,11 @@ static void bytes_out_of_a_node_are_those_of_the_algorithm(void **state)
     options.rings = false;
     parallel.group = 4;
     assert_near(out_of_node(), 1);
+    /* 33 bytes for 32 elements; sums are gathered in fp32 whatever is sent */
+    parallel.int8 = true;
+    assert_near(out_of_node(), (33.0 / 32 + 4) / 8);
+    parallel.wire = DT_BF16;
+    assert_near(out_of_node(), (33.0 / 32 + 4) / 8);
 }
 
 /* bf16, 4 nodes of 8, 8 micro-batches: hybrid sharding sends 3 psi a node. */

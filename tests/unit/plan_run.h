@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_run.h - runs `disttrain plan` and reads its JSON */
+#ifndef TESTS_UNIT_PLAN_RUN_H
+#define TESTS_UNIT_PLAN_RUN_H
+
+#include <jansson.h>
+
+#include "cmd/cmd.h"
+#include "command.h"
+#include "conf.h"
+
+/* A tiny model; lines of a test follow. */
+#define SMALL                                                                  \
+    "algorithm: sft\n"                                                         \
+    "data: {train: train.txt, max_length: 128}\n"                              \
+    "model: {n_positions: 128, n_embd: 128, n_layer: 4, n_head: 4}\n"          \
+    "training.per_device_batch_size: 4\n"
+
+/* Runs `plan` with the words of `args`. */
+static inline int plan(const char *args)
+{
+    char words[256], *argv[16] = {"plan"};
+    int argc = 1;
+    snprintf(words, sizeof(words), "%s", args);
+    for (char *w = strtok(words, " "); w; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    return run_command(dt_cmd_plan, argc, argv);
+}
+
+static inline json_t *plan_json(const char *args)
+{
+    json_error_t why;
+    int status = plan(args);
+    json_t *all = json_loads(out, 0, &why);
+    if (!all)
+        fail_msg("exit status %d: %s%s", status, errors, why.text);
+    return all;
+}
+
+static inline double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_number(value))
+        fail_msg("no number %s", key);
+    return json_number_value(value);
+}
+
+static inline const char *string(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+#endif /* TESTS_UNIT_PLAN_RUN_H */
