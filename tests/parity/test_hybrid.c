@@ -12,6 +12,7 @@
 #include <omp.h>
 
 #include "tests/parity/trial.h"
+#include "tests/unit/drive.h"
 
 /* Worlds of groups; ranks are dealt to them in turn, as some launchers do. */
 static const struct {
@@ -126,6 +127,48 @@ static void when_micro_batches_are_added_decides_the_bits(void **state)
     reference_close(&r);
 }
 
+/* Weights and gradients are a group's, and the state of the optimizer, of which
+ * each rank of the world has a part, is not on the device.
+ */
+static void offloaded_state_of_a_hybrid_has_the_bits_of_ddp(void **state)
+{
+    static const struct way ddp = {DT_DDP, false, DT_WHEN_EACH};
+    static const struct way ways[] = {
+        {DT_ZERO1, true, DT_WHEN_EACH},
+        {DT_ZERO2, true, DT_WHEN_AUTO},
+        {DT_ZERO3, true, DT_WHEN_AUTO},
+    };
+    struct reference r;
+    if (!trial_has_ranks() || !has_uring())
+        skip();
+    reference_open(&r, *state);
+    const struct trial on_device = {
+        .reference = &r,
+        .options = {.compute = DT_BF16,
+                    .max_norm = 0.1,
+                    .parallel = {.bucket_bytes = 1 << 20, .prefetch = 2}},
+        .micro_batches = 2,
+        .overflow = true,
+    };
+    struct trial first = run_way(&on_device, 0, &ddp), offloaded = on_device;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        offloaded.options.parallel.offload = (struct dt_offload){
+            .state = i % 2 ? DT_TIER_HOST : DT_TIER_FILE,
+            .ratio = 0.6,
+            .tile = 13 * 128, /* divides neither units nor parts */
+            .path = drive(),
+            .buffers = 2,
+            .block_bytes = 4096,
+            .queue_depth = 8,
+        };
+        struct trial other = run_way(&offloaded, 0, &ways[i]);
+        trial_check_same(&first, &other);
+        trial_free(&other);
+    }
+    trial_free(&first);
+    reference_close(&r);
+}
+
 /* The same in one level over all ranks: ddp and zero1 as zero2, and zero2 and
  * zero3 as ddp.
  */
@@ -205,6 +248,7 @@ int main(void)
         OF(a_hybrid_has_the_bits_of_ddp_in_two_levels, "llama"),
         OF(when_micro_batches_are_added_decides_the_bits, "gpt2"),
         OF(when_micro_batches_are_added_decides_the_bits, "llama"),
+        OF(offloaded_state_of_a_hybrid_has_the_bits_of_ddp, "gpt2"),
         OF(without_groups_too, "gpt2"),
         OF(int8_has_the_same_bits_in_every_run, "gpt2"),
     };
