@@ -9,7 +9,7 @@ load helpers
 load console
 
 setup_file() {
-    console_up --conf SlurmdTimeout=8 --conf MessageTimeout=10
+    console_up --conf SlurmdTimeout=120 --conf MessageTimeout=30
 }
 
 need_python() {
@@ -118,12 +118,14 @@ END
 }
 
 @test "scancel and Ctrl-C are not failures" {
-    local i
-    # two of these signals within a second end the step
+    local i stopped='Ctrl-C\|CANCELLED\|aborted'
+    # Two of these signals within a second end the step. A rank that ends early
+    # would be taken for the first failure, so the ranks wait for the message.
     for i in "scancel --me" "while kill -INT \$! 2>&-; do sleep 0.3; done"; do
         rm -f out err
         dt_run sh -c "srun --disttrain=c.yaml -N2 -n2 sh -c '
-            trap \"exit 1\" TERM INT; echo up; sleep 50 >&- 2>&- & wait' >>out 2>>err &
+            trap \"until grep -q \\\"$stopped\\\" err; do sleep 0.1; done; exit 1\" TERM INT
+            echo up; sleep 50 >&- 2>&- & wait' >>out 2>>err &
             until [ \"\$(grep -c up out)\" = 2 ]; do sleep 0.1; done
             $i; wait" || true
         cat err
@@ -278,18 +280,19 @@ some output may be lost" ]]
 
 @test "ranks that do not start are named with their host" {
     local started='disttrain: all 8 ranks have started, [0-9]+ s after the launch'
+    # on a busy machine others may be late, too
+    local others='([^;]+; )*' more='(; [^'$'\n'']+)?'
     : >err
     dt_run --node n3 pkill -STOP slurmd
     {
-        dt_wait_for 40 dt_lines 1 '2 of 8 ranks have not' err || true
+        dt_wait_for 40 dt_lines 1 'of 8 ranks have not' err || true
         dt_run --node n3 pkill -CONT slurmd
     } 3>&- &
     DISTTRAIN_CONSOLE_TIMEOUT=4 run -0 train sh -c 'echo hi'
     wait
-    [[ $(<err) =~ "disttrain: "[0-9]+" s after the launch 2 of 8 ranks have not \
-started: ranks 4-5 on n3"$'\n'$started ]]
-    # on a busy machine the ranks may be late; once started, they are not
-    # missing
+    [[ $(<err) =~ "disttrain: "[0-9]+" s after the launch "[2-8]" of 8 ranks \
+have not started: "$others"ranks 4-5 on n3"$more$'\n'$started ]]
+    # ranks may be late again; once started, they are not missing
     DISTTRAIN_CONSOLE_TIMEOUT=2 run -0 train sh -c 'touch here.$RANK
         until [ $(ls here.* | wc -l) = 8 ]; do sleep 0.1; done; sleep 3'
     [[ ! -s err || $(<err) =~ "not started: "[^$'\n']+$'\n'$started$ ]]
@@ -316,6 +319,10 @@ n4 (ranks 6-7) has connected"* ]]
 }
 
 @test "a lost node is named with its ranks" {
+    # the other cases must not lose a node that is only slow
+    dt_cluster_down
+    dt_devcluster up --nodes 4 --cpus 8 --runtime "$WORK/disttrain" \
+        --conf SlurmdTimeout=8 --conf MessageTimeout=10
     : >out
     {
         dt_wait_for 40 dt_lines 8 up out
