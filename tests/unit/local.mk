@@ -99,6 +99,7 @@ check_PROGRAMS += \
 	tests/unit/test_sample \
 	tests/unit/test_step \
 	tests/unit/test_parallel \
+	tests/unit/test_int8_run \
 	tests/unit/test_restore \
 	tests/unit/test_reward_chaos \
 	tests/unit/test_reward_model \
@@ -158,6 +159,7 @@ tests_unit_test_restore_SOURCES = tests/unit/test_restore.c $(comm_world)
 tests_unit_test_dpo_SOURCES = tests/unit/test_dpo.c $(comm_world)
 tests_unit_test_reward_model_SOURCES = tests/unit/test_reward_model.c \
 	$(comm_world)
+tests_unit_test_int8_run_SOURCES = tests/unit/test_int8_run.c $(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 
