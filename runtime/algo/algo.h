@@ -79,6 +79,11 @@ struct dt_algo {
     size_t (*pick)(const struct dt_run *run, const struct dt_batch *batch,
                    int32_t *picked);
     void (*loss)(const struct dt_run *run, const struct dt_picked *picked);
+    /* The same of a critic, a second model that is trained beside the first and
+     * gives scores to the same tokens; NULL: there is none.
+     */
+    void (*critic_loss)(const struct dt_run *run,
+                        const struct dt_picked *picked);
 };
 
 extern const struct dt_algo dt_algo_sft, dt_algo_rm, dt_algo_dpo;

@@ -301,6 +301,6 @@ int dt_candidates_init(struct dt_candidates *c, const struct dt_conf *conf,
 
 void dt_candidates_fini(struct dt_candidates *c)
 {
-    dt_layout_destroy(c->run.learner.layout);
-    dt_model_config_fini(&c->run.learner.model_config);
+    dt_learner_fini(&c->run.learner);
+    dt_learner_fini(&c->run.critic);
 }

@@ -37,13 +37,12 @@ void dt_run_judge(struct dt_run *run, double loss, enum dt_step_outcome outcome)
     run->unproven_step = 0;
 }
 
-int dt_run_weights_finite(struct dt_run *run, struct dt_error *err)
+/* The same of a learner. */
+static int is_finite(struct dt_learner *learner, struct dt_error *err)
 {
     static const struct dt_step_params params[DT_STEP_OUTCOMES];
-    const struct dt_exec *exec = &run->exec;
-    struct dt_learner *learner = &run->learner;
-    double *scalars = learner->results[0].scalars;
-    assert(!run->in_flight[0].open && !run->in_flight[1].open);
+    const struct dt_exec *exec = learner->exec;
+    const double *scalars = learner->results[0].scalars;
     exec->ops->step_begin(exec->stream, learner->eval, params);
     for (size_t u = 0; u < learner->layout->unit_count; u++)
         if (dt_parallel_squares(
@@ -52,11 +51,21 @@ int dt_run_weights_finite(struct dt_run *run, struct dt_error *err)
                 learner->eval, err) < 0)
             return -1;
     if (dt_learner_reduce(learner, learner->eval, err) < 0 ||
-        exec->device->copy(exec->stream, scalars, dt_view_data(learner->eval),
-                           DT_STEP_COUNT * sizeof(double), err) < 0 ||
+        dt_learner_send_result(learner, learner->eval, &learner->results[0],
+                               err) < 0 ||
         exec->device->stream_wait(exec->stream, err) < 0)
         return -1;
     return isfinite(scalars[DT_STEP_SQUARES]);
+}
+
+int dt_run_weights_finite(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_learner *learner;
+    int finite = 1;
+    assert(!run->in_flight[0].open && !run->in_flight[1].open);
+    for (size_t i = 0; finite > 0 && (learner = dt_run_learner(run, i)); i++)
+        finite = is_finite(learner, err);
+    return finite;
 }
 
 /* Sets *path to the checkpoint to resume from (free it), or NULL for none. */

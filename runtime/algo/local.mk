@@ -5,6 +5,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/candidates.h \
 	runtime/algo/algo.c \
 	runtime/algo/algo.h \
+	runtime/algo/critic.c \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
 	runtime/algo/deal.c \

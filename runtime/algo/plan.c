@@ -17,9 +17,9 @@ static size_t add_bytes(size_t a, size_t b)
 
 size_t dt_plan_total(const struct dt_plan *plan)
 {
-    const size_t parts[] = {plan->weights,   plan->master,   plan->gradients,
-                            plan->optimizer, plan->tiles,    plan->activations,
-                            plan->batches,   plan->reference};
+    const size_t parts[] = {plan->weights,   plan->master,    plan->gradients,
+                            plan->optimizer, plan->tiles,     plan->activations,
+                            plan->batches,   plan->reference, plan->critic};
     size_t sum = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         sum = add_bytes(sum, parts[i]);
@@ -129,6 +129,36 @@ struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
     return options;
 }
 
+/* Adds what a critic takes. */
+static void add_critic(const struct dt_run *run,
+                       const struct dt_model_options *options,
+                       const struct dt_parallel_options *parallel,
+                       struct dt_plan *plan)
+{
+    const struct dt_learner *critic = &run->critic;
+    const struct dt_model_options own = dt_run_critic_options(options);
+    const bool here = run->exec.device->is_host;
+    if (!critic->layout)
+        return;
+    struct dt_parallel_bytes held =
+        dt_parallel_plan(critic->layout, run->world, parallel);
+    const size_t parts[] = {
+        held.weights,
+        held.master,
+        held.gradients,
+        held.moments,
+        held.tiles,
+        here ? held.host : 0,
+        dt_model_activation_bytes(&critic->model_config, run->exec.ops, &own)};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        plan->critic = add_bytes(plan->critic, parts[i]);
+    if (!here)
+        plan->host = add_bytes(
+            plan->host, add_bytes(held.host, dt_model_host_bytes(
+                                                 &critic->model_config, &own)));
+    plan->nvme = add_bytes(plan->nvme, held.nvme);
+}
+
 struct dt_plan dt_plan_make(const struct dt_run *run,
                             const struct dt_model_options *options)
 {
@@ -140,7 +170,7 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
     bool here = run->exec.device->is_host;
     bool held_out =
         run->conf.data.eval.count > 0 || run->conf.data.validation_split > 0;
-    return (struct dt_plan){
+    struct dt_plan plan = {
         .weights = held.weights,
         .master = held.master,
         .gradients = held.gradients,
@@ -158,6 +188,8 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
                                                      options)),
         .nvme = held.nvme,
     };
+    add_critic(run, options, &parallel, &plan);
+    return plan;
 }
 
 bool dt_plan_can_save(const struct dt_run *run,
@@ -342,29 +374,34 @@ void dt_plan_offer(const struct dt_run *run,
     snprintf(text, bytes, "%s", offers.text);
 }
 
-/* Writes "reference 1.23 GB, ", or nothing without one. */
-static void name_reference(const struct dt_plan *plan, char *text, size_t bytes)
+/* Writes "reference 1.23 GB, critic 4.56 GB, ", without what there is not. */
+static void name_others(const struct dt_plan *plan, char *text, size_t bytes)
 {
+    int n = 0;
     text[0] = '\0';
     if (plan->reference > 0)
-        snprintf(text, bytes, "reference %s, ", format_bytes(plan->reference));
+        n = snprintf(text, bytes, "reference %s, ",
+                     format_bytes(plan->reference));
+    if (plan->critic > 0)
+        snprintf(text + n, bytes - (size_t)n, "critic %s, ",
+                 format_bytes(plan->critic));
 }
 
 static void log_plan(const struct dt_run *run, const struct dt_plan *plan,
                      size_t mine)
 {
-    char reference[64], host[48] = "", files[48] = "";
+    char others[128], host[48] = "", files[48] = "";
     if (plan->host > 0)
         snprintf(host, sizeof(host), "; offloaded to host memory: %s",
                  format_bytes(plan->host));
     if (plan->nvme > 0)
         snprintf(files, sizeof(files), "; offloaded to files: %s",
                  format_bytes(plan->nvme));
-    name_reference(plan, reference, sizeof(reference));
+    name_others(plan, others, sizeof(others));
     dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
            "memory of a rank: %sweights %s, gradients %s, optimizer %s, "
            "activations %s, batches %s: %s of %s%s%s",
-           reference, format_bytes(add_bytes(plan->weights, plan->master)),
+           others, format_bytes(add_bytes(plan->weights, plan->master)),
            format_bytes(plan->gradients),
            format_bytes(add_bytes(plan->optimizer, plan->tiles)),
            format_bytes(plan->activations), format_bytes(plan->batches),
@@ -396,8 +433,8 @@ int dt_plan_check(const struct dt_run *run,
     size_t total = dt_plan_total(&plan);
     bool shared = run->exec.device->is_host; /* by the ranks of the node */
     size_t mine = rank_share(run, left, local_size);
-    char offers[512], reference[64];
-    name_reference(&plan, reference, sizeof(reference));
+    char offers[512], others[128];
+    name_others(&plan, others, sizeof(others));
     log_plan(run, &plan, mine);
     if (total <= mine)
         return check_host(run, plan.host, local_size, err);
@@ -410,7 +447,7 @@ int dt_plan_check(const struct dt_run *run,
                         "%s: this run needs %s of memory a rank (%sweights %s, "
                         "gradients %s, optimizer %s, activations %s), but the "
                         "%s has %s left%s; what would fit: %s",
-                        run->conf.file, format_bytes(total), reference,
+                        run->conf.file, format_bytes(total), others,
                         format_bytes(add_bytes(plan.weights, plan.master)),
                         format_bytes(plan.gradients),
                         format_bytes(add_bytes(plan.optimizer, plan.tiles)),

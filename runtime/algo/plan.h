@@ -15,6 +15,7 @@ struct dt_plan {
     size_t activations; /* and logits */
     size_t batches;     /* made ahead by the loaders */
     size_t reference;   /* weights of a frozen model */
+    size_t critic;      /* all of a second model that is trained */
     /* not on the device: */
     size_t host; /* offloaded to memory of the node; 0 if the device is that */
     size_t nvme; /* offloaded to files */

@@ -57,6 +57,23 @@ static int read_metrics(struct dt_run *run, const json_t *state)
     return 0;
 }
 
+/* Adds what the critic counts, as the fields of the model. -1: out of memory.
+ */
+static int add_critic(json_t *state, const struct dt_learner *critic)
+{
+    const struct dt_scaler *s = &critic->scaler;
+    if (!critic->layout)
+        return 0;
+    return json_object_set_new(
+        state, "critic",
+        json_pack("{s:I, s:{s:i, s:f, s:I, s:I, s:I}}", "optimizer_steps",
+                  (json_int_t)dt_optim_steps(critic->optim), "scaler", "kind",
+                  (int)s->options.kind, "scale", s->scale, "steps",
+                  (json_int_t)s->steps, "last_overflow",
+                  (json_int_t)s->last_overflow, "hysteresis",
+                  (json_int_t)s->hysteresis));
+}
+
 char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
 {
     const struct dt_progress *p = &run->progress;
@@ -80,7 +97,8 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
         (json_int_t)scaler->last_overflow, "hysteresis",
         (json_int_t)scaler->hysteresis, "settings", run->settings);
     char *text =
-        state && add_metrics(state, run) == 0
+        state && add_metrics(state, run) == 0 &&
+                add_critic(state, &run->critic) == 0
             ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
             : NULL;
     json_decref(state);
@@ -129,6 +147,42 @@ static void resume_scaler(struct dt_scaler *scaler, json_int_t kind,
     scaler->hysteresis = (long)hysteresis;
 }
 
+/* Reads what the critic counted. -1: it is not there, or something else. */
+static int read_critic(const json_t *state, struct dt_learner *critic)
+{
+    struct dt_scaler *s = &critic->scaler;
+    json_int_t optimizer, steps, last, hysteresis;
+    double scale;
+    int kind;
+    if (!critic->layout)
+        return 0;
+    if (json_unpack(json_object_get(state, "critic"),
+                    "{s:I, s:{s:i, s:F, s:I, s:I, s:I}}", "optimizer_steps",
+                    &optimizer, "scaler", "kind", &kind, "scale", &scale,
+                    "steps", &steps, "last_overflow", &last, "hysteresis",
+                    &hysteresis) < 0)
+        return -1;
+    dt_optim_set_steps(critic->optim, (long)optimizer);
+    s->steps = (long)steps;
+    s->last_overflow = (long)last;
+    resume_scaler(s, kind, scale, hysteresis);
+    return 0;
+}
+
+/* Reads what the state of some algorithms has. */
+static int read_more(struct dt_run *run, const json_t *state, const char *path,
+                     struct dt_error *err)
+{
+    if (read_metrics(run, state) < 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: metrics: not those of algorithm %s", path,
+                            run->algo->name);
+    if (read_critic(state, &run->critic) < 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: critic: expected what a critic counts", path);
+    return 0;
+}
+
 static int parse_state(struct dt_run *run, const char *dir, const char *path,
                        const char *text, struct dt_error *err)
 {
@@ -173,10 +227,8 @@ static int parse_state(struct dt_run *run, const char *dir, const char *path,
                              (long)samples, err) < 0
                      ? -1
                      : check_same_data(run, path, hash, length, seed, err);
-    if (result == 0 && read_metrics(run, state) < 0)
-        result = dt_error_set(err, EX_DATAERR,
-                              "%s: metrics: not those of algorithm %s", path,
-                              run->algo->name);
+    if (result == 0)
+        result = read_more(run, state, path, err);
     if (result == 0) {
         p->step = (long)step;
         p->skipped_in_row = (long)skipped;
@@ -200,44 +252,60 @@ int dt_progress_load(struct dt_run *run, const char *dir, struct dt_error *err)
     return result;
 }
 
+enum { LEARNER_VALUES = 5, FIXED_VALUES = 10 };
+
+/* What a learner counts, to or from values. */
+static void copy_learner(struct dt_learner *learner,
+                         double values[LEARNER_VALUES], bool out)
+{
+    struct dt_scaler *s = &learner->scaler;
+    if (out) {
+        values[0] = (double)dt_optim_steps(learner->optim);
+        values[1] = s->scale;
+        values[2] = (double)s->steps;
+        values[3] = (double)s->last_overflow;
+        values[4] = (double)s->hysteresis;
+        return;
+    }
+    dt_optim_set_steps(learner->optim, (long)values[0]);
+    s->scale = values[1];
+    s->steps = (long)values[2];
+    s->last_overflow = (long)values[3];
+    s->hysteresis = (long)values[4];
+}
+
 int dt_progress_share(struct dt_run *run, struct dt_error *err)
 {
+    enum { LEARNERS = FIXED_VALUES + DT_METRICS_MAX };
     struct dt_progress *p = &run->progress;
-    struct dt_scaler *s = &run->learner.scaler;
     struct dt_metrics *m = &p->metrics;
-    enum { FIXED = 15 };
-    double values[FIXED + DT_METRICS_MAX] = {
-        (double)p->step,
-        (double)p->skipped_in_row,
-        (double)p->position,
-        p->tokens,
-        p->first_loss,
-        p->loss_sum,
-        p->loss_tokens,
-        (double)dt_optim_steps(run->learner.optim),
-        s->scale,
-        (double)s->steps,
-        (double)s->last_overflow,
-        (double)s->hysteresis,
-        m->loss,
-        m->pairs,
-        m->tokens};
-    memcpy(values + FIXED, m->value, sizeof(m->value));
+    struct dt_learner *learner;
+    double values[LEARNERS + 2 * LEARNER_VALUES] = {(double)p->step,
+                                                    (double)p->skipped_in_row,
+                                                    (double)p->position,
+                                                    p->tokens,
+                                                    p->first_loss,
+                                                    p->loss_sum,
+                                                    p->loss_tokens,
+                                                    m->loss,
+                                                    m->pairs,
+                                                    m->tokens};
+    memcpy(values + FIXED_VALUES, m->value, sizeof(m->value));
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        copy_learner(learner, values + LEARNERS + i * LEARNER_VALUES, true);
     if (run->rank != 0)
         memset(values, 0, sizeof(values));
-    if (dt_comm_reduce_scalars(run->comm, values, FIXED + DT_METRICS_MAX,
-                               DT_SUM, err) < 0)
+    if (dt_comm_reduce_scalars(run->comm, values,
+                               sizeof(values) / sizeof(values[0]), DT_SUM,
+                               err) < 0)
         return -1;
     *p = (struct dt_progress){
         (long)values[0],     (long)values[1],
         (uint64_t)values[2], values[3],
         values[4],           values[5],
-        values[6],           {values[12], values[13], values[14], {0}}};
-    memcpy(m->value, values + FIXED, sizeof(m->value));
-    dt_optim_set_steps(run->learner.optim, (long)values[7]);
-    s->scale = values[8];
-    s->steps = (long)values[9];
-    s->last_overflow = (long)values[10];
-    s->hysteresis = (long)values[11];
+        values[6],           {values[7], values[8], values[9], {0}}};
+    memcpy(m->value, values + FIXED_VALUES, sizeof(m->value));
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        copy_learner(learner, values + LEARNERS + i * LEARNER_VALUES, false);
     return 0;
 }

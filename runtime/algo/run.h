@@ -150,6 +150,27 @@ void dt_run_reference_fini(struct dt_run *run);
 /* reference.c: the directory of its weights; NULL: they are random. */
 const char *dt_run_reference_dir(const struct dt_run *run);
 
+/* critic.c: the model and layout of run->critic, if the algorithm has one.
+ * Needs those of run->learner. -1: EX_CONFIG, or config.json cannot be read or
+ * is wrong.
+ */
+int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err);
+
+/* critic.c: the options of its model, from those of run->learner's. */
+struct dt_model_options dt_run_critic_options(
+    const struct dt_model_options *options);
+
+/* critic.c: creates it, with the options of run->learner. -1: as
+ * dt_learner_init.
+ */
+int dt_run_critic_init(struct dt_run *run,
+                       const struct dt_model_options *options,
+                       const struct dt_optim_options *optim,
+                       struct dt_error *err);
+
+/* critic.c: its learning rates, once the run knows its steps. */
+void dt_run_critic_schedule(struct dt_run *run);
+
 /* precompute.c: fills run->precomputed, from a file or with a pass over all
  * pairs. -1: as dt_run_reference_init; EX_DATAERR, the file is damaged; the
  * device or a peer failed. dt_run_precompute_fini in any case.
@@ -172,13 +193,14 @@ int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
  */
 void dt_run_pick(struct dt_run *run, struct dt_batch *batch);
 
-/* values.c: the last unit, after dt_parallel_forward or _backward of it: values
- * of the picked tokens, which the host waits for; the loss, added to *metrics.
- * With `train` also its backward pass. -1: the device or a peer failed.
+/* values.c: the last unit of a learner, after dt_parallel_forward or _backward
+ * of it: values of the picked tokens, which the host waits for; the loss, added
+ * to *metrics. With `train` also its backward pass. -1: the device or a peer
+ * failed.
  */
-int dt_run_weigh(struct dt_run *run, const struct dt_batch *batch, bool train,
-                 bool accumulate, struct dt_metrics *metrics,
-                 struct dt_error *err);
+int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
+                 const struct dt_batch *batch, bool train, bool accumulate,
+                 struct dt_metrics *metrics, struct dt_error *err);
 
 /* metrics.c: adds up those of all ranks, the same on all. -1: a peer failed. */
 int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,

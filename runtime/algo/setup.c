@@ -127,7 +127,8 @@ static int allocate_run(struct dt_run *run,
                emulated);
     dt_run_offload_note(run, &parallel);
     if (dt_learner_init(&run->learner, &run->exec, run->comm, options,
-                        &parallel, &optim, err) < 0)
+                        &parallel, &optim, err) < 0 ||
+        dt_run_critic_init(run, options, &optim, err) < 0)
         return -1;
     return run->conf.dpo.reference.mode == DT_CONF_REFERENCE_LIVE
                ? dt_run_reference_init(run, err)
@@ -147,6 +148,7 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
     if (dt_conf_resolve_steps(conf, run->total_steps, err) < 0)
         return -1;
     run->learner.schedule = dt_run_schedule(conf, run->world, run->total_steps);
+    dt_run_critic_schedule(run);
     dt_run_schedule_note(&run->learner.schedule, note, sizeof(note));
     if (note[0] && !conf->training.eval_only)
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s", note);
@@ -265,7 +267,7 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
         return -1;
     run->learner.layout =
         dt_model_layout(&run->learner.model_config, run->world, err);
-    return run->learner.layout ? 0 : -1;
+    return run->learner.layout ? dt_run_critic_resolve(run, err) : -1;
 }
 
 int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
@@ -379,6 +381,7 @@ void dt_run_fini(struct dt_run *run)
     dt_loader_destroy(run->loader);
     dt_run_precompute_fini(run);
     dt_run_reference_fini(run);
+    dt_learner_fini(&run->critic);
     dt_learner_fini(&run->learner);
     dt_run_data_fini(&run->data);
     dt_nodes_fini(&run->nodes);

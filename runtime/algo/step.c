@@ -48,10 +48,10 @@ static void unit_backward(void *ctx)
  * Those may sit behind an all-reduce of the previous step that a lost peer
  * never completes, so wait through comm, which watches peers.
  */
-static int wait_inputs(struct dt_run *run, const struct dt_graph_shape *shape,
-                       size_t a, struct dt_error *err)
+static int wait_inputs(struct dt_run *run, struct dt_learner *learner,
+                       const struct dt_graph_shape *shape, size_t a,
+                       struct dt_error *err)
 {
-    struct dt_learner *learner = &run->learner;
     const struct dt_learner_result *previous =
         &learner->results[run->queued % DT_MAX_IN_FLIGHT];
     if (a < DT_MODEL_BATCHES && dt_graphs_seen(learner->graphs, shape))
@@ -73,17 +73,17 @@ static int queue_backward(struct dt_run *run, struct unit *unit,
     struct dt_learner *learner = unit->learner;
     size_t count = learner->layout->unit_count;
     if (run->algo->loss && unit->u + 1 == count)
-        return dt_run_weigh(run, batch, true, unit->accumulate,
+        return dt_run_weigh(run, learner, batch, true, unit->accumulate,
                             &run->in_flight[current_step(run)].metrics, err);
     return dt_graphs_run(learner->graphs, shape, count + unit->u, unit_backward,
                          unit, err);
 }
 
 /* Queues the passes through the model: up, loss, down. */
-static int queue_passes(struct dt_run *run, const struct dt_graph_shape *shape,
+static int queue_passes(struct dt_run *run, struct dt_learner *learner,
+                        const struct dt_graph_shape *shape,
                         const struct dt_batch *batch, struct dt_error *err)
 {
-    struct dt_learner *learner = &run->learner;
     size_t count = learner->layout->unit_count;
     struct unit unit = {learner, 0, shape->accumulate};
     for (unit.u = 0; unit.u + 1 < count; unit.u++)
@@ -123,29 +123,41 @@ static double loss_count(const struct dt_run *run, const struct dt_batch *batch)
     return (double)(run->algo->loss ? batch->pair_count : batch->target_count);
 }
 
+/* Queues the passes of a learner through micro-batch `a` of the step. */
+static int queue_learner(struct dt_run *run, struct dt_learner *learner,
+                         const struct dt_batch *batch, size_t a, bool more,
+                         struct dt_error *err)
+{
+    const bool refers = learner == &run->learner && run->reference.buf;
+    const struct dt_graph_shape shape = {
+        .B = batch->B,
+        .T = batch->T,
+        .doc_start = batch->doc_start,
+        .accumulate = dt_parallel_begin(learner->parallel, a, a + 1 + more),
+    };
+    if (wait_inputs(run, learner, &shape, a, err) < 0 ||
+        dt_model_bind(learner->model, batch, true, err) < 0 ||
+        (refers && dt_run_reference(run, &shape, err) < 0))
+        return -1;
+    run->exec.ops->step_add(run->exec.stream, learner->step,
+                            loss_count(run, batch), 0);
+    return queue_passes(run, learner, &shape, batch, err);
+}
+
 /* Queues micro-batch `a` of the step; *more: another one follows. */
 static int queue_micro_batch(struct dt_run *run, size_t a, bool *more,
                              struct dt_error *err)
 {
+    struct dt_learner *learner;
     struct dt_batch batch;
     if (dt_loader_next(run->loader, &batch, err) < 0)
         return -1;
     *more = !is_last(run, a);
     dt_run_pick(run, &batch);
-    const struct dt_graph_shape shape = {
-        .B = batch.B,
-        .T = batch.T,
-        .doc_start = batch.doc_start,
-        .accumulate =
-            dt_parallel_begin(run->learner.parallel, a, a + 1 + *more),
-    };
-    if (wait_inputs(run, &shape, a, err) < 0 ||
-        dt_model_bind(run->learner.model, &batch, true, err) < 0 ||
-        (run->reference.buf && dt_run_reference(run, &shape, err) < 0))
-        return -1;
-    run->exec.ops->step_add(run->exec.stream, run->learner.step,
-                            loss_count(run, &batch), 0);
-    return queue_passes(run, &shape, &batch, err);
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (queue_learner(run, learner, &batch, a, *more, err) < 0)
+            return -1;
+    return 0;
 }
 
 /* --- the parameters of a step --- */
@@ -157,22 +169,23 @@ static int queue_micro_batch(struct dt_run *run, size_t a, bool *more,
  * the scaler's scale.
  */
 static double loss_scale(const struct dt_run *run,
+                         const struct dt_learner *learner,
                          const struct dt_scaler *scaler)
 {
     double most = (double)(run->B * run->A * (size_t)run->world);
     if (!run->algo->loss)
         most *= (double)run->T;
-    return run->learner.compute == DT_F16 ? scaler->scale / most : 1.0;
+    return learner->compute == DT_F16 ? scaler->scale / most : 1.0;
 }
 
 /* The parameters of the next step if the one in flight has this outcome. If
  * none is in flight, the outcome is ignored.
  */
 static struct dt_step_params params_after(const struct dt_run *run,
+                                          const struct dt_learner *learner,
                                           bool in_flight,
                                           enum dt_step_outcome outcome)
 {
-    const struct dt_learner *learner = &run->learner;
     struct dt_scaler scaler = learner->scaler;
     long steps = dt_optim_steps(learner->optim);
     struct dt_error late; /* collecting the step reports the same error */
@@ -182,35 +195,51 @@ static struct dt_step_params params_after(const struct dt_run *run,
         dt_scaler_update(&scaler, outcome == DT_STEP_OVERFLOW, &late);
     struct dt_step_params params = dt_optim_step_params(
         learner->optim, steps + 1, dt_schedule_lr(&learner->schedule, steps));
-    params.loss_scale = loss_scale(run, &scaler);
+    params.loss_scale = loss_scale(run, learner, &scaler);
     return params;
+}
+
+static void begin_step(struct dt_run *run, struct dt_learner *learner,
+                       bool stop)
+{
+    const struct dt_exec *exec = &run->exec;
+    bool previous = run->in_flight[run->queued % DT_MAX_IN_FLIGHT].open;
+    struct dt_step_params params[DT_STEP_OUTCOMES];
+    for (int i = 0; i < DT_STEP_OUTCOMES; i++)
+        params[i] =
+            params_after(run, learner, previous, (enum dt_step_outcome)i);
+    exec->ops->step_begin(exec->stream, learner->step, params);
+    exec->ops->step_add(exec->stream, learner->step, 0, stop);
+}
+
+static int end_step(struct dt_run *run, struct dt_learner *learner,
+                    struct dt_error *err)
+{
+    if (dt_parallel_finish(learner->parallel, err) < 0 ||
+        dt_learner_update(learner, run->conf.training.max_grad_norm, err) < 0)
+        return -1;
+    return dt_learner_send_result(learner, learner->step,
+                                  &learner->results[current_step(run)], err);
 }
 
 int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
 {
-    const struct dt_exec *exec = &run->exec;
-    struct dt_learner *learner = &run->learner;
-    bool previous = run->in_flight[run->queued % DT_MAX_IN_FLIGHT].open;
     struct dt_in_flight *current = &run->in_flight[current_step(run)];
-    struct dt_step_params params[DT_STEP_OUTCOMES];
+    struct dt_learner *learner;
     bool more = true;
 
     assert(!current->open);
     dt_metrics_clear(run->algo, &current->metrics);
     count_chosen(run, run->loader);
     run->sums = &run->precomputed[0];
-    for (int i = 0; i < DT_STEP_OUTCOMES; i++)
-        params[i] = params_after(run, previous, (enum dt_step_outcome)i);
-    exec->ops->step_begin(exec->stream, learner->step, params);
-    exec->ops->step_add(exec->stream, learner->step, 0, stop);
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        begin_step(run, learner, stop);
     for (size_t a = 0; more; a++)
         if (queue_micro_batch(run, a, &more, err) < 0)
             return -1;
-    if (dt_parallel_finish(learner->parallel, err) < 0 ||
-        dt_learner_update(learner, run->conf.training.max_grad_norm, err) < 0 ||
-        dt_learner_send_result(learner, learner->step,
-                               &learner->results[current_step(run)], err) < 0)
-        return -1;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (end_step(run, learner, err) < 0)
+            return -1;
     current->position = dt_loader_position(run->loader);
     current->open = true;
     run->queued++;
@@ -219,25 +248,74 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
 
 /* --- its result --- */
 
-static int count_skipped(struct dt_run *run, enum dt_step_outcome outcome,
-                         struct dt_error *err)
+static enum dt_step_outcome outcome_of(const struct dt_learner *learner,
+                                       size_t number)
+{
+    const double *scalars = learner->results[number].scalars;
+    return (enum dt_step_outcome)(int)scalars[DT_STEP_OUTCOME];
+}
+
+/* What became of a step: taken only if all learners took it. */
+static enum dt_step_outcome outcome_of_all(struct dt_run *run, size_t number)
+{
+    enum dt_step_outcome outcome = outcome_of(&run->learner, number);
+    return outcome == DT_STEP_TAKEN && run->critic.layout
+               ? outcome_of(&run->critic, number)
+               : outcome;
+}
+
+static int count_skipped(struct dt_run *run, size_t number,
+                         enum dt_step_outcome outcome, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
+    bool critic = outcome_of(&run->learner, number) == DT_STEP_TAKEN;
+    const char *whose = critic ? " of the critic" : "";
     p->skipped_in_row++;
-    dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
-           "step %ld skipped: %s", p->step + 1,
-           outcome == DT_STEP_OVERFLOW ? "the gradient norm is not finite"
-                                       : "no targets");
+    if (outcome == DT_STEP_OVERFLOW)
+        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+               "step %ld skipped: the gradient norm%s is not finite",
+               p->step + 1, whose);
+    else
+        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+               "step %ld skipped: no targets", p->step + 1);
     if (p->skipped_in_row < MAX_SKIPPED_IN_ROW)
         return 0;
     return dt_error_set(
         err, EX_DATAERR,
-        "%d steps in a row had no finite gradient: lower "
-        "optimizer.lr%s, or look at the data near global "
+        "%d steps in a row had no finite gradient%s: lower "
+        "%s%s, or look at the data near global "
         "sample %llu; the last of them is step %ld",
-        MAX_SKIPPED_IN_ROW,
+        MAX_SKIPPED_IN_ROW, whose, critic ? "ppo.critic.lr" : "optimizer.lr",
         run->learner.compute == DT_F16 ? " or precision.loss_scale" : "",
         (unsigned long long)p->position, p->step + 1);
+}
+
+/* Takes what a step did to a learner. -1: its loss scale cannot be lowered. */
+static int settle(struct dt_learner *learner, enum dt_step_outcome outcome,
+                  struct dt_error *err)
+{
+    if (outcome == DT_STEP_TAKEN)
+        dt_optim_set_steps(learner->optim, dt_optim_steps(learner->optim) + 1);
+    return outcome == DT_STEP_EMPTY
+               ? 0
+               : dt_scaler_update(&learner->scaler, outcome == DT_STEP_OVERFLOW,
+                                  err);
+}
+
+/* Takes what a step did, which was waited for. -1: going on would be useless.
+ */
+static int settle_all(struct dt_run *run, size_t number, struct dt_error *err)
+{
+    const enum dt_step_outcome outcome = outcome_of_all(run, number);
+    struct dt_learner *learner;
+    if (outcome == DT_STEP_TAKEN)
+        run->progress.skipped_in_row = 0;
+    else if (count_skipped(run, number, outcome, err) < 0)
+        return -1;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (settle(learner, outcome_of(learner, number), err) < 0)
+            return -1;
+    return 0;
 }
 
 /* A step without a finite loss updates nothing and does not count in the mean.
@@ -260,30 +338,21 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
                    bool *stop_asked, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
-    struct dt_learner *learner = &run->learner;
+    struct dt_learner *learner;
     size_t number = (size_t)(p->step + 1) % DT_MAX_IN_FLIGHT;
     struct dt_in_flight *current = &run->in_flight[number];
-    const double *scalars = learner->results[number].scalars;
+    const double *scalars = run->learner.results[number].scalars;
     struct dt_metrics *metrics = &current->metrics;
     if (!current->open)
         return 0;
-    if (dt_learner_wait_result(learner, &learner->results[number], err) < 0)
-        return -1;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (dt_learner_wait_result(learner, &learner->results[number], err) < 0)
+            return -1;
     current->open = false;
     if (run->algo->loss && dt_run_reduce_metrics(run, metrics, err) < 0)
         return -1;
     double sum = run->algo->loss ? metrics->loss : scalars[DT_STEP_LOSS];
-    enum dt_step_outcome outcome =
-        (enum dt_step_outcome)(int)scalars[DT_STEP_OUTCOME];
-    if (outcome == DT_STEP_TAKEN) {
-        p->skipped_in_row = 0;
-        dt_optim_set_steps(learner->optim, dt_optim_steps(learner->optim) + 1);
-    } else if (count_skipped(run, outcome, err) < 0) {
-        return dt_run_give_up(run, err);
-    }
-    if (outcome != DT_STEP_EMPTY &&
-        dt_scaler_update(&learner->scaler, outcome == DT_STEP_OVERFLOW, err) <
-            0)
+    if (settle_all(run, number, err) < 0)
         return dt_run_give_up(run, err);
     line->lr = scalars[DT_STEP_LR];
     line->grad_norm = scalars[DT_STEP_NORM];
@@ -291,7 +360,8 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
     p->position = current->position;
     p->tokens += run->algo->loss ? metrics->tokens : scalars[DT_STEP_TARGETS];
     add_loss(run, metrics, sum, scalars[DT_STEP_TARGETS]);
-    dt_run_judge(run, sum / scalars[DT_STEP_TARGETS], outcome);
+    dt_run_judge(run, sum / scalars[DT_STEP_TARGETS],
+                 outcome_of_all(run, number));
     if (scalars[DT_STEP_STOP] > 0)
         *stop_asked = true;
     return 1;
@@ -312,7 +382,7 @@ static int evaluate_batch(struct dt_run *run, const struct dt_batch *batch,
     if (dt_parallel_forward(learner->parallel, last, err) < 0)
         return -1;
     if (run->algo->loss)
-        return dt_run_weigh(run, batch, false, false, metrics, err);
+        return dt_run_weigh(run, learner, batch, false, false, metrics, err);
     dt_model_loss_and_backward(learner->model, learner->eval, false);
     return 0;
 }

@@ -33,11 +33,11 @@ static void count_tokens(const struct dt_batch *batch, struct dt_metrics *m)
     }
 }
 
-int dt_run_weigh(struct dt_run *run, const struct dt_batch *batch, bool train,
-                 bool accumulate, struct dt_metrics *metrics,
-                 struct dt_error *err)
+int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
+                 const struct dt_batch *batch, bool train, bool accumulate,
+                 struct dt_metrics *metrics, struct dt_error *err)
 {
-    struct dt_learner *learner = &run->learner;
+    const bool critic = learner == &run->critic;
     struct dt_learner_values *v = &learner->values;
     const struct dt_picked picked = {
         .batch = batch,
@@ -52,8 +52,12 @@ int dt_run_weigh(struct dt_run *run, const struct dt_batch *batch, bool train,
     if (dt_learner_bring_values(learner, v->value, v->collision, err) < 0)
         return -1;
     v->weight[0] = 0; /* of a batch without pairs */
-    run->algo->loss(run, &picked);
-    count_tokens(batch, metrics);
+    if (critic) {
+        run->algo->critic_loss(run, &picked);
+    } else {
+        run->algo->loss(run, &picked);
+        count_tokens(batch, metrics);
+    }
     if (!train)
         return 0;
     if (dt_learner_send_weights(learner, batch->picked_count, err) < 0)

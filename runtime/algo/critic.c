@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * critic.c - a second model that is trained beside the first
+ *
+ * It is a learner like the first: the trunk of model.value_path, or of the
+ * model itself, with a head that gives one number to each position. It has the
+ * strategy, the optimizer and the schedule of the first, and a learning rate,
+ * a norm for clipping and a loss scale of its own.
+ */
+#include "config.h"
+
+#include "algo/numerics.h"
+#include "algo/plan.h"
+#include "algo/run.h"
+
+/* The directory of its config.json; NULL: it is a copy of the model's. */
+static const char *config_dir(const struct dt_conf *conf)
+{
+    if (conf->model.value_path)
+        return conf->model.value_path;
+    return conf->model.path ? conf->model.path : conf->model.config_path;
+}
+
+/* It reads the same tokens. */
+static int check_config(const struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_model_config *critic = &run->critic.model_config;
+    const struct dt_model_config *model = &run->learner.model_config;
+    if (critic->vocab_size != model->vocab_size)
+        return dt_conf_error_set(&run->conf, "model.value_path", err,
+                                 "%s: has %zu tokens, but the model has %zu: "
+                                 "the critic reads what the model writes",
+                                 config_dir(&run->conf), critic->vocab_size,
+                                 model->vocab_size);
+    if (critic->n_positions < run->T)
+        return dt_conf_error_set(&run->conf, "model.value_path", err,
+                                 "%s: has %zu positions, but data.max_length "
+                                 "is %zu",
+                                 config_dir(&run->conf), critic->n_positions,
+                                 run->T);
+    return 0;
+}
+
+int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    const char *dir = config_dir(conf);
+    struct dt_learner *critic = &run->critic;
+    if (!run->algo->critic_loss)
+        return 0;
+    critic->folder = "critic";
+    critic->start =
+        conf->model.value_path ? conf->model.value_path : run->learner.start;
+    if (dir) {
+        if (dt_model_config_load(&critic->model_config, dir, err) < 0)
+            return dt_error_prefix(err, "the critic");
+    } else {
+        critic->model_config = run->learner.model_config;
+    }
+    critic->model_config.scores = true;
+    if (check_config(run, err) < 0)
+        return -1;
+    critic->layout = dt_model_layout(&critic->model_config, run->world, err);
+    return critic->layout ? 0 : -1;
+}
+
+struct dt_model_options dt_run_critic_options(
+    const struct dt_model_options *options)
+{
+    struct dt_model_options own = *options;
+    own.collisions = false;
+    return own;
+}
+
+int dt_run_critic_init(struct dt_run *run,
+                       const struct dt_model_options *options,
+                       const struct dt_optim_options *optim,
+                       struct dt_error *err)
+{
+    const struct dt_parallel_options parallel =
+        dt_run_parallel_options(run, options->compute);
+    const struct dt_model_options own = dt_run_critic_options(options);
+    if (!run->critic.layout)
+        return 0;
+    run->critic.scaler = dt_run_scaler(&run->conf);
+    return dt_learner_init(&run->critic, &run->exec, run->comm, &own, &parallel,
+                           optim, err);
+}
+
+void dt_run_critic_schedule(struct dt_run *run)
+{
+    struct dt_conf own = run->conf;
+    own.optimizer.lr = run->conf.ppo.critic_lr;
+    run->critic.schedule = dt_run_schedule(&own, run->world, run->total_steps);
+}
