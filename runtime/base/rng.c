@@ -48,6 +48,15 @@ uint32_t dt_rng_dropout(uint64_t seed, uint32_t place, uint64_t row,
     return c[element % 4];
 }
 
+double dt_rng_draw(uint64_t seed, uint64_t prompt, uint32_t copy,
+                   uint32_t token)
+{
+    uint32_t c[4] = {token, copy, (uint32_t)prompt,
+                     (uint32_t)(prompt >> 32) | 1u << 29};
+    philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
+    return ((double)(c[0] >> 5) * 0x1p26 + (double)(c[1] >> 6)) * 0x1p-53;
+}
+
 void dt_rng_dither(uint64_t seed, uint32_t place, uint64_t step, uint64_t block,
                    uint32_t out[4])
 {

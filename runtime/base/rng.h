@@ -18,7 +18,6 @@
 enum dt_rng_purpose {
     DT_RNG_INIT = 1,    /* weights; index = global element number */
     DT_RNG_SHUFFLE = 2, /* data order */
-    DT_RNG_SAMPLE = 3,  /* text generation; index = token number */
 };
 
 /* Writes the four 32-bit words of draw `index` to out. */
@@ -35,6 +34,13 @@ float dt_rng_uniform(uint64_t seed, enum dt_rng_purpose purpose,
  */
 uint32_t dt_rng_dropout(uint64_t seed, uint32_t place, uint64_t row,
                         uint64_t element);
+
+/* Uniform in [0, 1), 53 bits, to draw token `token` of copy `copy` of a
+ * completion of prompt `prompt` < 2^61. The block with the counter (token,
+ * copy, prompt, its high part + 2^29).
+ */
+double dt_rng_draw(uint64_t seed, uint64_t prompt, uint32_t copy,
+                   uint32_t token);
 
 /* Four random words, a byte for each of 16 numbers that are rounded to few
  * bits: elements 16 * block .. of step `step` < 2^32 at `place` < 2^30. The

@@ -31,7 +31,7 @@ struct request {
     double batch; /* of --prompts */
     const char *device;
     enum dt_dtype dtype;
-    struct dt_generation generation;
+    struct dt_rollout_options options;
 };
 
 /* Appends the ids of a list "1,2,3". */
@@ -60,8 +60,10 @@ static int parse_tokens(const struct dt_engine *s, const char *list,
     }
 }
 
-/* Prints the tokens of one row as they are generated. */
+/* Prints the tokens of a prompt as they are generated. */
 struct screen {
+    struct dt_tokens prompt;
+    bool given; /* to the rollout */
     struct dt_detokenizer text;
     struct dt_text_out out;
     const struct dt_engine *engine; /* its stop tokens are not printed */
@@ -69,15 +71,30 @@ struct screen {
     size_t count; /* tokens so far */
 };
 
-static void show_token(void *ctx, size_t row, int32_t id)
+static int give_prompt(void *ctx, struct dt_prompt *prompt,
+                       struct dt_error *err)
+{
+    struct screen *screen = ctx;
+    (void)err;
+    *prompt = (struct dt_prompt){0, screen->prompt.ids, screen->prompt.count};
+    return !screen->given && (screen->given = true);
+}
+
+static int end_prompt(void *ctx, const struct dt_completion *completion,
+                      struct dt_error *err)
+{
+    (void)ctx, (void)completion, (void)err;
+    return 0;
+}
+
+static void show_token(void *ctx, uint64_t prompt, uint32_t copy, int32_t id)
 {
     struct screen *screen = ctx;
     char text[TEXT_BYTES];
-    (void)row;
+    (void)prompt, (void)copy;
     size_t before = screen->count++;
-    for (size_t i = 0; i < screen->engine->stop_count; i++)
-        if (screen->engine->stop[i] == id)
-            return;
+    if (dt_engine_stops(screen->engine, id))
+        return;
     if (screen->ids) {
         printf("%s%d", before ? " " : "", id);
         fflush(stdout);
@@ -119,28 +136,32 @@ static void report_full(const struct dt_engine *s, size_t tokens)
 static int generate_prompt(struct dt_engine *s, const struct request *request,
                            const struct dt_chat *chat, struct dt_error *err)
 {
-    struct dt_tokens prompt = {0};
     struct screen screen = {
         .text = {.tokenizer = s->tokenizer, .skip_special = true},
         .out = {.file = stdout},
         .engine = s,
         .ids = request->tokens != NULL,
     };
-    struct dt_generation generation = request->generation;
+    const struct dt_rollout_io io = {.next = give_prompt,
+                                     .done = end_prompt,
+                                     .token = show_token,
+                                     .ctx = &screen};
+    struct dt_rollout_options options = request->options;
+    struct dt_tokens *prompt = &screen.prompt;
     char text[TEXT_BYTES];
-    int result = encode_prompt(s, request, chat, &prompt, err);
-    generation.token = show_token;
-    generation.ctx = &screen;
+    int result = encode_prompt(s, request, chat, prompt, err);
     if (request->prompt && !request->chat && result == 0) {
         fputs(request->prompt, stdout);
         fflush(stdout);
-        for (size_t i = 0; i < prompt.count; i++) /* to skip what a decoder
-                                                   * strips
-                                                   */
-            dt_detokenize(&screen.text, prompt.ids[i], text, sizeof(text));
+        for (size_t i = 0; i < prompt->count; i++) /* to skip what a decoder
+                                                    * strips
+                                                    */
+            dt_detokenize(&screen.text, prompt->ids[i], text, sizeof(text));
     }
+    options.slots = 1;
+    options.max_prompt = prompt->count;
     if (result == 0)
-        result = dt_engine_generate(s, &prompt, 1, generation, err);
+        result = dt_engine_generate(s, options, &io, err);
     if (result == 0) {
         size_t bytes =
             screen.ids ? 0
@@ -149,9 +170,9 @@ static int generate_prompt(struct dt_engine *s, const struct request *request,
             dt_text_out_byte(&screen.out, (unsigned char)text[i]);
         dt_text_out_end(&screen.out);
         putchar('\n');
-        report_full(s, prompt.count + screen.count);
+        report_full(s, prompt->count + screen.count);
     }
-    dt_tokens_fini(&prompt);
+    dt_tokens_fini(prompt);
     return result;
 }
 
@@ -191,9 +212,8 @@ static int generate_with(struct dt_engine *s, const struct request *request,
     if (request->chat)
         dt_generate_warn(chat);
     if (request->file)
-        result =
-            dt_generate_file(s, request->file, chat, &no_chat,
-                             (size_t)request->batch, &request->generation, err);
+        result = dt_generate_file(s, request->file, chat, &no_chat,
+                                  &request->options, err);
     else
         result = generate_prompt(s, request, chat, err);
     dt_chat_destroy(chat);
@@ -390,12 +410,15 @@ static int parse_options(struct request *request, int argc, char **argv)
     for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;)
         if (!parse_option(request, &numbers, c))
             return EX_USAGE;
-    request->generation = (struct dt_generation){
+    request->options = (struct dt_rollout_options){
+        .slots = (size_t)request->batch,
+        .copies = 1,
+        .max_tokens = (size_t)numbers.max_tokens,
         .sampling = {.temperature = numbers.temperature,
                      .top_k = (size_t)numbers.top_k,
                      .top_p = numbers.top_p,
-                     .seed = (uint64_t)numbers.seed},
-        .max_tokens = (size_t)numbers.max_tokens,
+                     .repetition_penalty = 1},
+        .seed = (uint64_t)numbers.seed,
     };
     return line.status;
 }

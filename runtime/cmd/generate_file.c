@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate_file.c - continues the prompts of a file in batches */
+/* generate_file.c - continues the prompts of a file */
 #include "config.h"
 
 #include <errno.h>
@@ -13,13 +13,11 @@
 
 enum { MAX_MESSAGES = 1024, TEXT_BYTES = 4096 };
 
-/* A line that is being continued. */
+/* A prompt of the file. */
 struct line {
-    json_t *object;
+    json_t *object; /* NULL: printed */
     struct dt_tokens prompt;
-    struct dt_detokenizer text;
-    char *completion;
-    size_t bytes, room;
+    bool done; /* the object has a completion */
 };
 
 struct work {
@@ -28,41 +26,12 @@ struct work {
     const struct dt_error *no_chat;
     bool warned; /* about chat */
     const char *path;
-    size_t number;      /* of the last line read */
-    struct line *lines; /* (batch) */
-    size_t count;
-    bool out_of_memory;
+    size_t number; /* of the last line read */
+    struct line *lines;
+    size_t count, room;
+    size_t longest; /* prompt, in tokens */
+    size_t given, printed;
 };
-
-static void append_text(struct work *work, struct line *line, const char *text,
-                        size_t bytes)
-{
-    if (line->bytes + bytes + 1 > line->room) {
-        size_t room = 2 * line->room + bytes + 64;
-        char *grown = realloc(line->completion, room);
-        if (!grown) {
-            work->out_of_memory = true;
-            return;
-        }
-        line->completion = grown;
-        line->room = room;
-    }
-    memcpy(line->completion + line->bytes, text, bytes);
-    line->bytes += bytes;
-    line->completion[line->bytes] = '\0';
-}
-
-static void append_token(void *ctx, size_t row, int32_t id)
-{
-    struct work *work = ctx;
-    struct line *line = &work->lines[row];
-    char text[TEXT_BYTES];
-    for (size_t i = 0; i < work->engine->stop_count; i++)
-        if (work->engine->stop[i] == id)
-            return;
-    append_text(work, line, text,
-                dt_detokenize(&line->text, id, text, sizeof(text)));
-}
 
 static int set_line_error(const struct work *work, struct dt_error *err,
                           const char *what)
@@ -102,17 +71,31 @@ static int encode_messages(struct work *work, const json_t *list,
                                  err);
 }
 
-/* Parses one line and adds it to the batch. */
+/* A new line; NULL if out of memory. */
+static struct line *new_line(struct work *work)
+{
+    if (work->count == work->room) {
+        size_t room = 2 * work->room + 64;
+        struct line *grown = realloc(work->lines, room * sizeof(*grown));
+        if (!grown)
+            return NULL;
+        work->lines = grown;
+        work->room = room;
+    }
+    work->lines[work->count] = (struct line){0};
+    return &work->lines[work->count++];
+}
+
+/* Parses one line and encodes its prompt. */
 static int add_line(struct work *work, const char *text, struct dt_error *err)
 {
-    struct line *line = &work->lines[work->count];
+    struct line *line = new_line(work);
     json_error_t why;
-    *line = (struct line){
-        .text = {.tokenizer = work->engine->tokenizer, .skip_special = true}};
+    if (!line)
+        return dt_error_set(err, EX_OSERR, "out of memory");
     line->object = json_loads(text, JSON_REJECT_DUPLICATES, &why);
     if (!line->object)
         return set_line_error(work, err, why.text);
-    work->count++;
     const json_t *prompt = json_object_get(line->object, "prompt");
     const json_t *messages = json_object_get(line->object, "messages");
     int result = -1;
@@ -124,62 +107,75 @@ static int add_line(struct work *work, const char *text, struct dt_error *err)
     else
         return set_line_error(work, err,
                               "expected an object with prompt or messages");
+    if (line->prompt.count > work->longest)
+        work->longest = line->prompt.count;
     return result < 0 ? dt_error_prefix(err, "%s:%zu", work->path, work->number)
                       : 0;
 }
 
-static void release_lines(struct work *work)
+static int give_line(void *ctx, struct dt_prompt *prompt, struct dt_error *err)
 {
-    for (size_t i = 0; i < work->count; i++) {
-        struct line *line = &work->lines[i];
+    struct work *work = ctx;
+    const struct line *line = &work->lines[work->given];
+    (void)err;
+    if (work->given == work->count)
+        return 0;
+    *prompt =
+        (struct dt_prompt){work->given++, line->prompt.ids, line->prompt.count};
+    return 1;
+}
+
+/* The text of a completion; NULL if out of memory. */
+static json_t *completion_text(const struct work *work,
+                               const struct dt_completion *completion)
+{
+    struct dt_detokenizer state = {.tokenizer = work->engine->tokenizer,
+                                   .skip_special = true};
+    char token[TEXT_BYTES], *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f)
+        return NULL;
+    for (size_t i = 0; i < completion->count; i++)
+        if (!dt_engine_stops(work->engine, completion->ids[i]))
+            fwrite(
+                token, 1,
+                dt_detokenize(&state, completion->ids[i], token, sizeof(token)),
+                f);
+    fwrite(token, 1, dt_detokenize_end(&state, token, sizeof(token)), f);
+    bool failed = ferror(f);
+    failed |= fclose(f) != 0;
+    json_t *string = failed ? NULL : json_stringn(text, bytes);
+    free(text);
+    return string;
+}
+
+/* Prints the lines that are done, up to the first that is not. */
+static int print_lines(struct work *work, struct dt_error *err)
+{
+    for (; work->printed < work->count && work->lines[work->printed].done;
+         work->printed++) {
+        struct line *line = &work->lines[work->printed];
+        if (json_dumpf(line->object, stdout, JSON_COMPACT) < 0 ||
+            putchar('\n') == EOF || fflush(stdout))
+            return dt_error_set(err, EX_IOERR, "cannot write: %s",
+                                strerror(errno));
         json_decref(line->object);
-        dt_tokens_fini(&line->prompt);
-        free(line->completion);
+        line->object = NULL;
     }
-    work->count = 0;
+    return 0;
 }
 
-static int print_line(struct work *work, struct line *line)
+static int take_completion(void *ctx, const struct dt_completion *completion,
+                           struct dt_error *err)
 {
-    char text[TEXT_BYTES];
-    append_text(work, line, text,
-                dt_detokenize_end(&line->text, text, sizeof(text)));
-    json_t *completion =
-        json_stringn(line->completion ? line->completion : "", line->bytes);
-    if (!completion ||
-        json_object_set_new(line->object, "completion", completion) < 0)
-        return -1;
-    if (json_dumpf(line->object, stdout, JSON_COMPACT) < 0)
-        return -1;
-    putchar('\n');
-    return fflush(stdout);
-}
-
-/* Continues and prints the lines of the batch, then empties it. */
-static int finish_batch(struct work *work, struct dt_generation *generation,
-                        struct dt_error *err)
-{
-    struct dt_tokens *prompts = calloc(work->count + 1, sizeof(*prompts));
-    int result = -1;
-    for (size_t i = 0; prompts && i < work->count; i++)
-        prompts[i] = work->lines[i].prompt;
-    generation->token = append_token;
-    generation->ctx = work;
-    if (!prompts)
-        dt_error_set(err, EX_OSERR, "out of memory");
-    else if (work->count > 0)
-        result = dt_engine_generate(work->engine, prompts, work->count,
-                                    *generation, err);
-    else
-        result = 0;
-    free(prompts);
-    for (size_t i = 0; i < work->count && result == 0; i++)
-        if (print_line(work, &work->lines[i]) < 0 || work->out_of_memory)
-            result = dt_error_set(err, EX_IOERR, "cannot write: %s",
-                                  strerror(errno));
-    generation->first_row += work->count;
-    release_lines(work);
-    return result;
+    struct work *work = ctx;
+    struct line *line = &work->lines[completion->prompt];
+    json_t *text = completion_text(work, completion);
+    if (!text || json_object_set_new(line->object, "completion", text) < 0)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    line->done = true;
+    return print_lines(work, err);
 }
 
 static bool is_blank(const char *text)
@@ -187,37 +183,48 @@ static bool is_blank(const char *text)
     return text[strspn(text, " \t\r\n")] == '\0';
 }
 
+static int read_lines(struct work *work, struct dt_error *err)
+{
+    char *text = NULL;
+    size_t room = 0;
+    int result = 0;
+    FILE *f = fopen(work->path, "re");
+    if (!f)
+        return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", work->path,
+                            strerror(errno));
+    while (result == 0 && getline(&text, &room, f) > 0) {
+        work->number++;
+        if (!is_blank(text))
+            result = add_line(work, text, err);
+    }
+    if (result == 0 && ferror(f))
+        result = dt_error_set(err, EX_NOINPUT, "%s: cannot read: %s",
+                              work->path, strerror(errno));
+    free(text);
+    fclose(f);
+    return result;
+}
+
 int dt_generate_file(struct dt_engine *engine, const char *path,
                      const struct dt_chat *chat, const struct dt_error *no_chat,
-                     size_t batch, const struct dt_generation *generation,
+                     const struct dt_rollout_options *options,
                      struct dt_error *err)
 {
     struct work work = {
         .engine = engine, .chat = chat, .no_chat = no_chat, .path = path};
-    struct dt_generation each = *generation;
-    char *text = NULL;
-    size_t room = 0;
-    int result = 0;
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", path,
-                            strerror(errno));
-    work.lines = calloc(batch, sizeof(*work.lines));
-    if (!work.lines)
-        result = dt_error_set(err, EX_OSERR, "out of memory");
-    while (result == 0 && getline(&text, &room, f) > 0) {
-        work.number++;
-        if (is_blank(text))
-            continue;
-        result = add_line(&work, text, err);
-        if (result == 0 && work.count == batch)
-            result = finish_batch(&work, &each, err);
+    const struct dt_rollout_io io = {
+        .next = give_line, .done = take_completion, .ctx = &work};
+    struct dt_rollout_options each = *options;
+    int result = read_lines(&work, err);
+    if (each.slots > work.count)
+        each.slots = work.count;
+    each.max_prompt = work.longest;
+    if (result == 0 && work.count > 0)
+        result = dt_engine_generate(engine, each, &io, err);
+    for (size_t i = 0; i < work.count; i++) {
+        json_decref(work.lines[i].object);
+        dt_tokens_fini(&work.lines[i].prompt);
     }
-    if (result == 0)
-        result = finish_batch(&work, &each, err);
-    release_lines(&work);
     free(work.lines);
-    free(text);
-    fclose(f);
     return result;
 }

@@ -8,15 +8,16 @@
 /* Prints the warning of dt_chat_warning, if there is one, on stderr. */
 void dt_generate_warn(const struct dt_chat *chat);
 
-/* Continues the prompts of `path`, `batch` at a time. Each line is an object
- * with prompt (text) or messages (a conversation; without `chat` that is the
- * error `no_chat`). Prints each line's object with the key completion added, in
- * order, and the warning about `chat` on stderr if it is used. -1: EX_NOINPUT,
- * EX_DATAERR with file and line, EX_IOERR, EX_OSERR.
+/* Continues the prompts of `path`, as many at a time as options have slots.
+ * Each line is an object with prompt (text) or messages (a conversation;
+ * without `chat` that is the error `no_chat`). Prints each line's object with
+ * the key completion added, in order, and the warning about `chat` on stderr if
+ * it is used. -1: EX_NOINPUT, EX_DATAERR with file and line, EX_IOERR,
+ * EX_OSERR.
  */
 int dt_generate_file(struct dt_engine *engine, const char *path,
                      const struct dt_chat *chat, const struct dt_error *no_chat,
-                     size_t batch, const struct dt_generation *generation,
+                     const struct dt_rollout_options *options,
                      struct dt_error *err);
 
 #endif /* DT_CMD_GENERATE_FILE_H */

@@ -156,8 +156,9 @@ static void take_head(struct arena *arena, struct dt_acts *acts,
 {
     size_t C = plan->config->n_embd, V = plan->config->vocab_size;
     if (!plan->config->scores) {
-        size_t count =
-            plan->ops->loss_workspace(plan->options->compute, N, C, V);
+        size_t count = 0;
+        if (!plan->options->decode)
+            count = plan->ops->loss_workspace(plan->options->compute, N, C, V);
         acts->logits = take_typed(arena, DT_F32, count > V ? count : V, 1);
     }
     if (plan->options->values)
@@ -174,9 +175,6 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     if (__builtin_mul_overflow(plan->B, plan->T, &N))
         return SIZE_MAX;
     *acts = (struct dt_acts){0};
-    if (config->family != DT_GPT2)
-        acts->rope =
-            take_typed(&arena, DT_F32, plan->options->T, config->head_size);
     acts->top = take_compute(&arena, N, C);
     acts->norm = take_norm(&arena, config, N);
     acts->branch = take_compute(&arena, N, C);

@@ -34,7 +34,6 @@ struct dt_block {
 };
 
 struct dt_acts {
-    struct dt_view rope;   /* (T, HS) F32, angles */
     struct dt_view top;    /* (N, C) the residual stream after the last block */
     struct dt_norm norm;   /* the final one, and shared ones of blocks */
     struct dt_view branch; /* (N, C) output of attention or the MLP, which the

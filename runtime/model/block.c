@@ -130,7 +130,7 @@ static struct dt_rope rope_of(const struct dt_model *m, size_t u)
         .NKV = c->n_kv_head,
         .HS = c->head_size,
         .positions = m->inputs.positions,
-        .table = m->acts.rope,
+        .table = dt_view_of(m->rope_buf, DT_F32),
         .q_norm = dt_model_weight(m, u, DT_Q_NORM),
         .k_norm = dt_model_weight(m, u, DT_K_NORM),
         .eps = (float)c->norm_epsilon,
@@ -144,44 +144,49 @@ static struct dt_view rope_forward(const struct dt_model *m, size_t u)
 {
     const struct dt_block *b = &m->blocks[u - 1];
     struct dt_view out = m->acts.heads.count > 0 ? m->acts.heads : b->qkv;
-    struct dt_rope rope = rope_of(m, u);
-    if (m->acts.rope.count > 0)
+    struct dt_rope rope;
+    if (m->rope_buf) {
+        rope = rope_of(m, u);
         m->ops->rope_forward(m->stream, out, m->acts.head_rstd, b->qkv, m->N,
                              &rope);
+    }
     return out;
 }
 
 static void rope_backward(const struct dt_model *m, size_t u, bool accumulate)
 {
-    struct dt_rope rope = rope_of(m, u);
-    if (m->acts.rope.count > 0)
-        m->ops->rope_backward(
-            m->stream, m->acts.d_qkv, dt_model_grad(m, u, DT_Q_NORM),
-            dt_model_grad(m, u, DT_K_NORM), m->blocks[u - 1].qkv,
-            m->acts.head_rstd, m->N, &rope, accumulate);
+    struct dt_rope rope;
+    if (!m->rope_buf)
+        return;
+    rope = rope_of(m, u);
+    m->ops->rope_backward(m->stream, m->acts.d_qkv,
+                          dt_model_grad(m, u, DT_Q_NORM),
+                          dt_model_grad(m, u, DT_K_NORM), m->blocks[u - 1].qkv,
+                          m->acts.head_rstd, m->N, &rope, accumulate);
 }
 
-/* The batch's part of the cache, in block u. */
+/* The cache of block u. */
 static struct dt_kv kv_of(const struct dt_model *m, size_t u)
 {
     const struct dt_model_config *c = &m->config;
-    const struct dt_cache *cache = m->cache;
-    size_t row = cache->S * c->n_kv_head * c->head_size;
-    size_t first = ((u - 1) * cache->rows + cache->first) * row;
+    struct dt_view pool = m->cache->pool;
+    size_t keys = DT_KV_BLOCK * c->n_kv_head * c->head_size;
+    size_t first = (u - 1) * 2 * keys;
     return (struct dt_kv){
-        .B = m->B,
-        .S = cache->S,
+        .B = m->N,
         .NH = c->n_head,
         .NKV = c->n_kv_head,
         .HS = c->head_size,
         .window = u - 1 >= c->window_from ? c->window : 0,
-        .k = dt_view_slice(cache->k, first, m->B * row),
-        .v = dt_view_slice(cache->v, first, m->B * row),
+        .blocks = m->cache->blocks,
+        .stride = c->n_layer * 2 * keys,
+        .k = dt_view_slice(pool, first, pool.count - first),
+        .v = dt_view_slice(pool, first + keys, pool.count - first - keys),
+        .table = m->inputs.table,
     };
 }
 
-/* Attention, with keys and values from the cache if the batch is a next token.
- */
+/* Attention of the batch to itself, or to the cache. */
 static void attention_forward(const struct dt_model *m, size_t u,
                               struct dt_view qkv)
 {
@@ -190,9 +195,9 @@ static void attention_forward(const struct dt_model *m, size_t u,
     struct dt_kv kv;
     if (m->cache) {
         kv = kv_of(m, u);
-        m->ops->kv_store(m->stream, &kv, qkv, m->inputs.slots, m->T);
+        m->ops->kv_store(m->stream, &kv, qkv, m->inputs.places, m->N);
     }
-    if (m->cache && m->cache->next)
+    if (m->cache && m->cache->positions)
         m->ops->kv_attention(m->stream, b->attention, qkv, m->inputs.positions,
                              &kv);
     else

@@ -1,115 +1,148 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * decode.c - sequences that are generated token by token, with a cache
- *
- * Every row has its own length: prompts are stored without their padding, so
- * the position of a token is its slot in the cache.
- */
+/* decode.c - forward passes of prompts and of next tokens, with a cache */
 #include "config.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "model/decode.h"
 #include "model/transformer.h"
 
-/* Tokens of prompts that are computed at a time, if they are more than one
- * prompt: enough for matrix multiplications at full speed.
- */
-enum { PROMPT_TOKENS = 2048 };
+enum { ALIGN = 256 };
 
 struct dt_decoder {
     struct dt_model *model;
-    struct dt_buffer *buf;        /* keys and values */
-    struct dt_buffer *logits_buf; /* (rows, V) F32 */
+    struct dt_decoder_options options;
     struct dt_cache cache;
-    size_t *lengths; /* (rows) */
-    size_t tokens;   /* most of a batch */
-    int32_t *ids;    /* (tokens) of the current batch */
-    int32_t *slots;  /* (tokens) its cache.slots */
+    struct dt_view logits;     /* (rows, V) F32 */
+    struct dt_view draws;      /* (rows) F64 */
+    struct dt_view seen;       /* (rows, V / 32) I32, or absent */
+    struct dt_view ids, logps; /* (rows) I32, F32 */
 };
 
-/* Bytes of keys and values; SIZE_MAX if that overflows. */
-static size_t cache_bytes(const struct dt_model_config *config,
-                          enum dt_dtype dtype, size_t rows, size_t length)
+/* Where in the memory everything is, in bytes. */
+struct plan {
+    size_t logits, draws, seen, ids, logps, pool, end;
+    size_t words; /* of `seen`, in a row */
+};
+
+size_t dt_decoder_most_blocks(const struct dt_decoder_options *options)
 {
-    size_t bytes = 2 * dt_dtype_bytes(dtype) * config->n_layer *
-                   config->n_kv_head * config->head_size;
-    if (__builtin_mul_overflow(bytes, rows, &bytes) ||
-        __builtin_mul_overflow(bytes, length, &bytes))
-        return SIZE_MAX;
-    return bytes;
+    return (options->length + DT_KV_BLOCK - 1) / DT_KV_BLOCK;
 }
 
-static int allocate_cache(struct dt_decoder *d,
-                          const struct dt_model_config *config,
-                          enum dt_dtype dtype, struct dt_error *err)
+static struct dt_model_options model_options(
+    const struct dt_decoder_options *options, struct dt_buffer *memory)
 {
-    const struct dt_device *device = d->model->exec.device;
-    d->buf = dt_buffer_create(
-        device, cache_bytes(config, dtype, d->cache.rows, d->cache.S),
-        "keys and values", err);
-    d->logits_buf = dt_buffer_create(
-        device, d->cache.rows * config->vocab_size * sizeof(float), "logits",
-        err);
-    if (!d->buf || !d->logits_buf)
-        return -1;
-    struct dt_view all = dt_view_of(d->buf, dtype);
-    d->cache.k = dt_view_slice(all, 0, all.count / 2);
-    d->cache.v = dt_view_slice(all, all.count / 2, all.count / 2);
-    d->lengths = calloc(d->cache.rows, sizeof(*d->lengths));
-    d->ids = calloc(d->tokens, sizeof(*d->ids));
-    d->slots = calloc(d->tokens, sizeof(*d->slots));
-    d->cache.slots = d->slots;
-    if (!d->lengths || !d->ids || !d->slots)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    return 0;
+    return (struct dt_model_options){
+        .B = 1,
+        .T = options->tokens,
+        .compute = options->compute,
+        .documents = true,
+        .decode = options->length,
+        .table = options->rows * dt_decoder_most_blocks(options),
+        .memory = memory,
+    };
 }
 
-/* Rows of a batch of prompts of `length` tokens; with one token each, all rows
- * are a batch.
+size_t dt_decoder_block_bytes(const struct dt_model_config *config,
+                              enum dt_dtype compute)
+{
+    return config->n_layer * 2 * DT_KV_BLOCK * config->n_kv_head *
+           config->head_size * dt_dtype_bytes(compute);
+}
+
+/* Takes `count` times `size` bytes from *used on, which becomes SIZE_MAX if it
+ * overflows. Returns where they begin.
  */
-static size_t batch_rows(size_t rows, size_t length)
+static size_t take(size_t *used, size_t count, size_t size)
 {
-    size_t many = PROMPT_TOKENS / length, least = (rows + length - 1) / length;
-    size_t some = many < rows ? many : rows;
-    return some > least ? some : least;
+    size_t first = *used, bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) ||
+        __builtin_add_overflow(bytes, ALIGN - 1, &bytes) ||
+        __builtin_add_overflow(first, bytes / ALIGN * ALIGN, used))
+        *used = SIZE_MAX;
+    return first;
+}
+
+static struct plan plan_of(const struct dt_model_config *config,
+                           const struct dt_ops *ops,
+                           const struct dt_decoder_options *options)
+{
+    struct dt_model_options model = model_options(options, NULL);
+    size_t used = dt_model_memory_bytes(config, ops, &model);
+    size_t V = config->vocab_size, rows = options->rows;
+    struct plan plan = {.words = options->penalty ? (V + 31) / 32 : 0};
+    plan.logits = take(&used, rows, V * sizeof(float));
+    plan.draws = take(&used, rows, sizeof(double));
+    plan.seen = take(&used, rows, plan.words * sizeof(int32_t));
+    plan.ids = take(&used, rows, sizeof(int32_t));
+    plan.logps = take(&used, rows, sizeof(float));
+    plan.pool = take(&used, options->blocks,
+                     dt_decoder_block_bytes(config, options->compute));
+    plan.end = used;
+    return plan;
+}
+
+size_t dt_decoder_bytes(const struct dt_model_config *config,
+                        const struct dt_ops *ops,
+                        const struct dt_decoder_options *options)
+{
+    return plan_of(config, ops, options).end;
+}
+
+/* `count` elements of the memory from byte `first` on */
+static struct dt_view view_at(struct dt_buffer *memory, size_t first,
+                              size_t count, enum dt_dtype dtype)
+{
+    return (struct dt_view){memory, first / dt_dtype_bytes(dtype), count,
+                            dtype};
+}
+
+static void place_views(struct dt_decoder *d, struct dt_buffer *memory)
+{
+    const struct dt_model_config *config = &d->model->config;
+    const struct dt_decoder_options *options = &d->options;
+    struct plan plan = plan_of(config, d->model->ops, options);
+    size_t rows = options->rows, V = config->vocab_size;
+    size_t block = dt_decoder_block_bytes(config, options->compute) /
+                   dt_dtype_bytes(options->compute);
+    assert(plan.end <= memory->bytes);
+    d->logits = view_at(memory, plan.logits, rows * V, DT_F32);
+    d->draws = view_at(memory, plan.draws, rows, DT_F64);
+    d->seen = view_at(memory, plan.seen, rows * plan.words, DT_I32);
+    d->ids = view_at(memory, plan.ids, rows, DT_I32);
+    d->logps = view_at(memory, plan.logps, rows, DT_F32);
+    d->cache.blocks = dt_decoder_most_blocks(options);
+    d->cache.pool =
+        view_at(memory, plan.pool, options->blocks * block, options->compute);
 }
 
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
                                      const struct dt_layout *layout,
                                      const struct dt_exec *exec,
-                                     struct dt_places weights, size_t rows,
-                                     size_t length, struct dt_error *err)
+                                     struct dt_places weights,
+                                     struct dt_buffer *memory,
+                                     const struct dt_decoder_options *options,
+                                     struct dt_error *err)
 {
-    const enum dt_dtype compute = dt_places_dtype(&weights);
-    const struct dt_model_options options = {
-        .B = batch_rows(rows, length), .T = length, .compute = compute};
+    const struct dt_model_options model = model_options(options, memory);
     struct dt_decoder *d = calloc(1, sizeof(*d));
     if (!d) {
         dt_error_set(err, EX_OSERR, "out of memory");
         return NULL;
     }
-    if (length > config->n_positions) {
-        dt_error_set(err, EX_USAGE,
-                     "%zu tokens do not fit into the %zu positions of the "
-                     "model",
-                     length, config->n_positions);
-        goto error;
-    }
-    *d = (struct dt_decoder){
-        .cache = {.rows = rows, .S = length},
-        .tokens = options.B * options.T,
-    };
+    assert(options->rows <= options->tokens);
+    d->options = *options;
     d->model = dt_model_create(config, layout, exec, weights,
-                               (struct dt_places){0}, &options, err);
-    if (!d->model || allocate_cache(d, config, compute, err) < 0)
-        goto error;
+                               (struct dt_places){0}, &model, err);
+    if (!d->model) {
+        free(d);
+        return NULL;
+    }
     d->model->cache = &d->cache;
+    place_views(d, memory);
     return d;
-error:
-    dt_decoder_destroy(d);
-    return NULL;
 }
 
 void dt_decoder_destroy(struct dt_decoder *d)
@@ -117,80 +150,101 @@ void dt_decoder_destroy(struct dt_decoder *d)
     if (!d)
         return;
     dt_model_destroy(d->model);
-    dt_buffer_destroy(d->buf);
-    dt_buffer_destroy(d->logits_buf);
-    free(d->lengths);
-    free(d->ids);
-    free(d->slots);
     free(d);
 }
 
-/* Forward of all units except the last for B x T tokens in d->ids. */
-static int forward_batch(struct dt_decoder *d, size_t B, size_t T,
+void dt_decoder_use(struct dt_decoder *d, struct dt_places weights)
+{
+    dt_model_use(d->model, weights);
+}
+
+/* Attention goes over tiles of keys, on the CPU of 64, and with a window the
+ * tiles begin where the window of 256 queries does. A prompt at a multiple of
+ * these has the tiles that it has alone.
+ */
+size_t dt_decoder_alignment(const struct dt_model_config *config, size_t length)
+{
+    return config->window > 0 && config->window < length ? 256 : 64;
+}
+
+/* Forward of all units except the last. */
+static int forward_batch(struct dt_decoder *d, const struct dt_batch *batch,
                          struct dt_error *err)
 {
-    const struct dt_batch batch = {.B = B, .T = T, .inputs = d->ids};
-    assert(B * T <= d->tokens);
-    if (dt_model_bind(d->model, &batch, false, err) < 0)
+    if (dt_model_bind(d->model, batch, false, err) < 0)
         return -1;
     for (size_t u = 0; u <= d->model->config.n_layer; u++)
         dt_model_forward(d->model, u);
     return 0;
 }
 
-/* Copies all logits to the host. */
-static int copy_logits(struct dt_decoder *d, float *logits,
-                       struct dt_error *err)
+int dt_decoder_prefill(struct dt_decoder *d, const int32_t *ids,
+                       const int32_t *doc_start, const int32_t *places,
+                       size_t count, struct dt_error *err)
 {
-    const struct dt_exec *exec = &d->model->exec;
-    if (exec->device->copy(exec->stream, logits, d->logits_buf->data,
-                           d->logits_buf->bytes, err) < 0)
-        return -1;
-    return exec->device->stream_wait(exec->stream, err);
+    const struct dt_batch batch = {
+        .B = 1, .T = count, .inputs = ids, .doc_start = doc_start};
+    d->cache.places = places;
+    d->cache.positions = d->cache.table = NULL;
+    return forward_batch(d, &batch, err);
 }
 
-int dt_decoder_begin(struct dt_decoder *d, const int32_t *ids,
-                     const size_t *counts, size_t T, float *logits,
-                     struct dt_error *err)
-{
-    size_t V = d->model->config.vocab_size, rows = d->cache.rows;
-    size_t some = d->tokens / T < rows ? d->tokens / T : rows;
-    struct dt_view all = dt_view_of(d->logits_buf, DT_F32);
-    assert(T <= d->cache.S);
-    d->cache.next = false;
-    for (size_t first = 0; first < rows; first += some) {
-        size_t B = some < rows - first ? some : rows - first;
-        for (size_t i = 0; i < B * T; i++) {
-            bool padding = i % T >= counts[first + i / T];
-            d->ids[i] = padding ? 0 : ids[first * T + i];
-            d->slots[i] = padding ? -1 : (int32_t)(i % T);
-        }
-        d->cache.first = first;
-        if (forward_batch(d, B, T, err) < 0)
-            return -1;
-        for (size_t b = 0; b < B; b++) {
-            size_t count = d->lengths[first + b] = counts[first + b];
-            dt_model_head(d->model, dt_view_slice(all, (first + b) * V, V),
-                          b * T + count - 1, 1);
-        }
-    }
-    return copy_logits(d, logits, err);
-}
-
-int dt_decoder_next(struct dt_decoder *d, const int32_t *ids, float *logits,
+int dt_decoder_copy(struct dt_decoder *d, int32_t to, int32_t from,
                     struct dt_error *err)
 {
-    size_t rows = d->cache.rows;
-    for (size_t b = 0; b < rows; b++) {
-        bool ended = ids[b] < 0;
-        assert(ended || d->lengths[b] < d->cache.S);
-        d->ids[b] = ended ? 0 : ids[b];
-        d->slots[b] = ended ? -1 : (int32_t)d->lengths[b]++;
-    }
-    d->cache.first = 0;
-    d->cache.next = true;
-    if (forward_batch(d, rows, 1, err) < 0)
+    const struct dt_exec *exec = &d->model->exec;
+    size_t bytes =
+        dt_decoder_block_bytes(&d->model->config, d->options.compute);
+    char *pool = dt_view_data(d->cache.pool);
+    return exec->device->copy(exec->stream, pool + (size_t)to * bytes,
+                              pool + (size_t)from * bytes, bytes, err);
+}
+
+/* Copies the first `count` elements from the host. */
+static int upload(struct dt_decoder *d, struct dt_view to, const void *from,
+                  size_t count, struct dt_error *err)
+{
+    const struct dt_exec *exec = &d->model->exec;
+    if (count == 0)
+        return 0;
+    return exec->device->copy(exec->stream, dt_view_data(to), from,
+                              count * dt_dtype_bytes(to.dtype), err);
+}
+
+/* The first `count` elements to the host. */
+static int download(struct dt_decoder *d, void *to, struct dt_view from,
+                    size_t count, struct dt_error *err)
+{
+    const struct dt_exec *exec = &d->model->exec;
+    return exec->device->copy(exec->stream, to, dt_view_data(from),
+                              count * dt_dtype_bytes(from.dtype), err);
+}
+
+int dt_decoder_step(struct dt_decoder *d, const struct dt_step_rows *rows,
+                    const struct dt_sampling *sampling, int32_t *ids,
+                    float *logps, struct dt_error *err)
+{
+    const struct dt_exec *exec = &d->model->exec;
+    const struct dt_batch batch = {
+        .B = rows->count, .T = 1, .inputs = rows->ids};
+    size_t n = rows->count, V = d->model->config.vocab_size;
+    size_t words = rows->seen ? n * ((V + 31) / 32) : 0;
+    struct dt_view logits = dt_view_slice(d->logits, 0, n * V);
+    assert(n <= d->options.rows);
+    d->cache.places = rows->places;
+    d->cache.positions = rows->positions;
+    d->cache.table = rows->table;
+    if (forward_batch(d, &batch, err) < 0 ||
+        upload(d, d->draws, rows->draws, n, err) < 0 ||
+        upload(d, d->seen, rows->seen, words, err) < 0)
         return -1;
-    dt_model_head(d->model, dt_view_of(d->logits_buf, DT_F32), 0, rows);
-    return copy_logits(d, logits, err);
+    dt_model_head(d->model, logits, 0, n);
+    exec->ops->sample(exec->stream, dt_view_slice(d->ids, 0, n),
+                      dt_view_slice(d->logps, 0, n), logits,
+                      dt_view_slice(d->draws, 0, n),
+                      dt_view_slice(d->seen, 0, words), sampling, n, V);
+    if (download(d, ids, d->ids, n, err) < 0 ||
+        download(d, logps, d->logps, n, err) < 0)
+        return -1;
+    return exec->device->stream_wait(exec->stream, err);
 }

@@ -14,21 +14,19 @@ static size_t align_bytes(size_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-size_t dt_inputs_bytes(size_t B, size_t N, bool picks)
+size_t dt_inputs_bytes(const struct dt_inputs_limits *limits)
 {
-    return align_bytes(B * sizeof(int64_t)) +
-           (picks ? ARRAYS + PICKED : ARRAYS) *
-               align_bytes(N * sizeof(int32_t));
+    return align_bytes(limits->B * sizeof(int64_t)) +
+           (limits->picks ? ARRAYS + PICKED : ARRAYS) *
+               align_bytes(limits->N * sizeof(int32_t)) +
+           align_bytes(limits->table * sizeof(int32_t));
 }
 
 int dt_inputs_init(struct dt_inputs *inputs, const struct dt_exec *exec,
-                   size_t B, size_t N, bool picks, struct dt_error *err)
+                   const struct dt_inputs_limits *limits, struct dt_error *err)
 {
-    *inputs = (struct dt_inputs){.exec = *exec,
-                                 .B = B,
-                                 .N = N,
-                                 .bytes = dt_inputs_bytes(B, N, picks),
-                                 .picks = picks};
+    *inputs = (struct dt_inputs){
+        .exec = *exec, .limits = *limits, .bytes = dt_inputs_bytes(limits)};
     inputs->buf = dt_buffer_create(exec->device, inputs->bytes, "batches", err);
     if (!inputs->buf)
         return -1;
@@ -68,7 +66,7 @@ static struct dt_view append_array(struct upload *upload, const void *data,
     struct dt_view v = {upload->inputs->buf, upload->used / size, count, dtype};
     if (!data)
         return (struct dt_view){0};
-    if (data != upload->host + upload->used)
+    if ((const char *)data != upload->host + upload->used)
         memcpy(upload->host + upload->used, data, count * size);
     upload->used += align_bytes(count * size);
     return v;
@@ -79,7 +77,8 @@ static void append_picked(struct upload *upload, const struct dt_batch *batch)
 {
     struct dt_inputs *inputs = upload->inputs;
     size_t count = batch->picked_count;
-    assert(count <= inputs->N && (inputs->picks || !batch->picked));
+    assert(count <= inputs->limits.N);
+    assert(inputs->limits.picks || !batch->picked);
     inputs->picked = append_array(upload, batch->picked, count, DT_I32);
     int32_t *targets = (int32_t *)(upload->host + upload->used);
     for (size_t i = 0; i < count; i++)
@@ -88,40 +87,49 @@ static void append_picked(struct upload *upload, const struct dt_batch *batch)
         append_array(upload, count > 0 ? targets : NULL, count, DT_I32);
 }
 
-/* Positions count from the start of a document. With `next` they are the slots;
- * sequences that have ended (-1) get 0.
- */
-static void set_positions(int32_t *positions, const struct dt_batch *batch,
-                          const int32_t *slots, bool next)
+/* Positions count from the start of a document. */
+static void set_positions(int32_t *positions, const struct dt_batch *batch)
 {
     for (size_t n = 0; n < batch->B * batch->T; n++) {
         int32_t t = (int32_t)(n % batch->T);
-        if (next)
-            t = slots[n];
-        else if (batch->doc_start)
-            t -= batch->doc_start[n];
-        positions[n] = t > 0 ? t : 0;
+        positions[n] = t - (batch->doc_start ? batch->doc_start[n] : 0);
     }
 }
 
+static void append_cache(struct upload *upload, const struct dt_cache *cache,
+                         size_t N)
+{
+    struct dt_inputs *inputs = upload->inputs;
+    size_t count = cache && cache->table ? N * cache->blocks : 0;
+    assert(count <= inputs->limits.table);
+    inputs->places =
+        append_array(upload, cache ? cache->places : NULL, N, DT_I32);
+    inputs->table =
+        append_array(upload, count > 0 ? cache->table : NULL, count, DT_I32);
+}
+
 int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
-                     const int32_t *slots, bool next, struct dt_error *err)
+                     const struct dt_cache *cache, struct dt_error *err)
 {
     const struct dt_device *device = inputs->exec.device;
     size_t slot = inputs->uploads++ % DT_MODEL_BATCHES, N = batch->B * batch->T;
     struct upload upload = {inputs, inputs->staging[slot].data, 0};
-    assert((!batch->rows || batch->B <= inputs->B) && N <= inputs->N);
+    const int32_t *positions = cache ? cache->positions : NULL;
+    assert(!batch->rows || batch->B <= inputs->limits.B);
+    assert(N <= inputs->limits.N);
     if (dt_event_wait(device, inputs->staging[slot].copied, err) < 0)
         return -1;
     inputs->rows = append_array(&upload, batch->rows, batch->B, DT_I64);
     inputs->ids = append_array(&upload, batch->inputs, N, DT_I32);
     inputs->targets = append_array(&upload, batch->targets, N, DT_I32);
     inputs->doc_start = append_array(&upload, batch->doc_start, N, DT_I32);
-    inputs->slots = append_array(&upload, slots, N, DT_I32);
+    append_cache(&upload, cache, N);
     append_picked(&upload, batch);
-    set_positions((int32_t *)(upload.host + upload.used), batch, slots, next);
-    inputs->positions =
-        append_array(&upload, upload.host + upload.used, N, DT_I32);
+    if (!positions) {
+        set_positions((int32_t *)(upload.host + upload.used), batch);
+        positions = (int32_t *)(upload.host + upload.used);
+    }
+    inputs->positions = append_array(&upload, positions, N, DT_I32);
     if (device->copy(inputs->exec.stream, inputs->buf->data, upload.host,
                      upload.used, err) < 0)
         return -1;

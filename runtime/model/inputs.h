@@ -12,10 +12,28 @@
 #include "ops/ops.h"
 #include "tensor/batch.h"
 
+/* A decoder's cache of keys and values, and where in it those of a batch are.
+ */
+struct dt_cache {
+    struct dt_view pool;      /* (blocks, n_layer, 2, DT_KV_BLOCK, NKV*HS) X */
+    size_t blocks;            /* of a sequence, at most */
+    const int32_t *places;    /* (B*T) where they are stored, as in ops.h */
+    const int32_t *positions; /* (B*T) of tokens that attend to the cache; NULL:
+                                 the batch attends to itself */
+    const int32_t *table;     /* (B*T, blocks), with positions */
+};
+
+/* What batches have at most. */
+struct dt_inputs_limits {
+    size_t B, N;  /* rows, unless they have no numbers; tokens */
+    bool picks;   /* they have picked tokens */
+    size_t table; /* elements of a cache's table */
+};
+
 struct dt_inputs {
     struct dt_exec exec;
-    size_t B, N, bytes;    /* of the largest batch */
-    bool picks;            /* batches have picked tokens */
+    struct dt_inputs_limits limits;
+    size_t bytes;
     struct dt_buffer *buf; /* on the device */
     struct {
         void *data;
@@ -27,28 +45,25 @@ struct dt_inputs {
     struct dt_view ids, targets; /* (N) I32 */
     struct dt_view doc_start;    /* (N) I32, or absent */
     struct dt_view positions;    /* (N) I32, within a document */
-    struct dt_view slots;        /* (N) I32, of the cache, or absent */
+    struct dt_view places;       /* (N) I32, in the cache, or absent */
+    struct dt_view table;        /* (N, blocks) I32, or absent */
     struct dt_view rows;         /* (B) I64, or absent */
     struct dt_view picked, picked_targets; /* (picked_count) I32, or absent */
 };
 
-/* Device bytes for batches of up to B rows and N tokens, perhaps with picked
- * ones.
- */
-size_t dt_inputs_bytes(size_t B, size_t N, bool picks);
+/* Device bytes for such batches. */
+size_t dt_inputs_bytes(const struct dt_inputs_limits *limits);
 
-/* Allocates memory for such batches. -1: EX_OSERR; dt_inputs_fini in any case.
- */
+/* Allocates memory for them. -1: EX_OSERR; dt_inputs_fini in any case. */
 int dt_inputs_init(struct dt_inputs *inputs, const struct dt_exec *exec,
-                   size_t B, size_t N, bool picks, struct dt_error *err);
+                   const struct dt_inputs_limits *limits, struct dt_error *err);
 void dt_inputs_fini(struct dt_inputs *inputs);
 
-/* Queues the copy of a batch, whose arrays may change afterwards. If
- * batch->rows is NULL, B limits nothing. slots(N): where in the cache keys and
- * values are stored, NULL without a cache; `next`: the slots are the positions,
- * too. -1: the device failed.
+/* Queues the copy of a batch, whose arrays may change afterwards, and of what
+ * the cache says about it, unless it is NULL. If batch->rows is NULL, B limits
+ * nothing. -1: the device failed.
  */
 int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
-                     const int32_t *slots, bool next, struct dt_error *err);
+                     const struct dt_cache *cache, struct dt_error *err);
 
 #endif /* DT_MODEL_INPUTS_H */

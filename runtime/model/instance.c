@@ -10,18 +10,44 @@
 #include "model/instance.h"
 #include "model/rope_table.h"
 
-size_t dt_model_activation_bytes(const struct dt_model_config *config,
-                                 const struct dt_ops *ops,
-                                 const struct dt_model_options *options)
+size_t dt_model_memory_bytes(const struct dt_model_config *config,
+                             const struct dt_ops *ops,
+                             const struct dt_model_options *options)
 {
     const struct dt_acts_for plan = {config, ops, options, options->B,
                                      options->T};
     struct dt_acts acts;
-    size_t bytes = dt_acts_plan(&acts, NULL, NULL, &plan);
-    size_t N = options->B * options->T; /* if it overflows, the plan fails */
-    if (bytes == SIZE_MAX ||
-        __builtin_add_overflow(
-            bytes, dt_inputs_bytes(options->B, N, options->values), &bytes))
+    return dt_acts_plan(&acts, NULL, NULL, &plan);
+}
+
+/* B * T may overflow, but then there is no plan of the activations. */
+static struct dt_inputs_limits limits_of(const struct dt_model_options *options)
+{
+    return (struct dt_inputs_limits){
+        .B = options->B,
+        .N = options->B * options->T,
+        .picks = options->values,
+        .table = options->table,
+    };
+}
+
+/* Elements of the table of RoPE's angles. */
+static size_t rope_count(const struct dt_model_config *config,
+                         const struct dt_model_options *options)
+{
+    size_t positions = options->decode > 0 ? options->decode : options->T;
+    return config->family == DT_GPT2 ? 0 : positions * config->head_size;
+}
+
+size_t dt_model_activation_bytes(const struct dt_model_config *config,
+                                 const struct dt_ops *ops,
+                                 const struct dt_model_options *options)
+{
+    struct dt_inputs_limits limits = limits_of(options);
+    size_t bytes = dt_model_memory_bytes(config, ops, options);
+    size_t others =
+        dt_inputs_bytes(&limits) + rope_count(config, options) * sizeof(float);
+    if (bytes == SIZE_MAX || __builtin_add_overflow(bytes, others, &bytes))
         return SIZE_MAX;
     return bytes;
 }
@@ -38,15 +64,19 @@ static void plan_acts(struct dt_model *m, size_t B, size_t T)
 /* Computes the table of RoPE's angles and copies it to the device. */
 static int upload_rope(struct dt_model *m, struct dt_error *err)
 {
-    struct dt_view to = m->acts.rope;
-    if (to.count == 0)
+    size_t count = rope_count(&m->config, &m->options);
+    if (count == 0)
         return 0;
-    float *table = malloc(to.count * sizeof(*table));
+    m->rope_buf =
+        dt_buffer_create(m->exec.device, count * sizeof(float), "angles", err);
+    if (!m->rope_buf)
+        return -1;
+    float *table = malloc(count * sizeof(*table));
     if (!table)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    dt_rope_table(&m->config, table, m->options.T);
-    int result = m->exec.device->copy(m->stream, dt_view_data(to), table,
-                                      to.count * sizeof(*table), err);
+    dt_rope_table(&m->config, table, count / m->config.head_size);
+    int result = m->exec.device->copy(m->stream, m->rope_buf->data, table,
+                                      count * sizeof(*table), err);
     free(table);
     return result;
 }
@@ -67,13 +97,13 @@ static int allocate_host(struct dt_model *m, struct dt_error *err)
 static int allocate_model(struct dt_model *m, struct dt_error *err)
 {
     const struct dt_model_options *options = &m->options;
-    const struct dt_acts_for plan = {&m->config, m->ops, options, options->B,
-                                     options->T};
-    size_t bytes = dt_acts_plan(&m->acts, NULL, NULL, &plan);
-    if (dt_inputs_init(&m->inputs, &m->exec, options->B,
-                       options->B * options->T, options->values, err) < 0)
+    struct dt_inputs_limits limits = limits_of(options);
+    size_t bytes = dt_model_memory_bytes(&m->config, m->ops, options);
+    if (dt_inputs_init(&m->inputs, &m->exec, &limits, err) < 0)
         return -1;
-    m->buf = dt_buffer_create(m->exec.device, bytes, "activations", err);
+    m->buf = options->memory
+                 ? options->memory
+                 : dt_buffer_create(m->exec.device, bytes, "activations", err);
     if (!m->buf)
         return -1;
     plan_acts(m, options->B, options->T);
@@ -121,7 +151,9 @@ void dt_model_destroy(struct dt_model *m)
     dt_inputs_fini(&m->inputs);
     if (m->inputs_host)
         m->exec.device->release_staging(m->inputs_host, m->inputs_host_bytes);
-    dt_buffer_destroy(m->buf);
+    if (!m->options.memory)
+        dt_buffer_destroy(m->buf);
+    dt_buffer_destroy(m->rope_buf);
     free(m->blocks);
     free(m);
 }
@@ -136,6 +168,11 @@ struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
                              enum dt_role role)
 {
     return dt_params_view(m->layout, &m->grads, u, m->roles[role]);
+}
+
+struct dt_buffer *dt_model_memory(const struct dt_model *m)
+{
+    return m->buf;
 }
 
 void dt_model_use(struct dt_model *m, struct dt_places weights)
@@ -158,12 +195,10 @@ struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,
 int dt_model_bind(struct dt_model *m, const struct dt_batch *batch, bool train,
                   struct dt_error *err)
 {
-    const struct dt_cache *cache = m->cache;
     plan_acts(m, batch->B, batch->T);
     m->B = batch->B;
     m->T = batch->T;
     m->N = batch->B * batch->T;
     m->train = train;
-    return dt_inputs_upload(&m->inputs, batch, cache ? cache->slots : NULL,
-                            cache && cache->next, err);
+    return dt_inputs_upload(&m->inputs, batch, m->cache, err);
 }

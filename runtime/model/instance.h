@@ -8,16 +8,6 @@
 #include "model/model.h"
 #include "model/params.h"
 
-/* A decoder's cache of keys and values, and the batch's part of it. */
-struct dt_cache {
-    struct dt_view k, v;  /* (n_layer, rows, S, NKV*HS) */
-    size_t rows, S;       /* sequences, and slots of each */
-    size_t first;         /* the sequence of row 0 of the batch */
-    const int32_t *slots; /* (B*T), where keys and values are stored; negative:
-                             nowhere */
-    bool next;            /* T is 1, and attention reads the cache */
-};
-
 struct dt_model {
     struct dt_model_config config; /* without its text */
     struct dt_model_options options;
@@ -27,8 +17,9 @@ struct dt_model {
     struct dt_stream *stream; /* exec's */
     struct dt_places weights, grads;
     struct dt_role_range roles[DT_ROLES];
-    struct dt_buffer *buf; /* of the activations */
-    char *inputs_host;     /* staging memory: inputs of blocks, offload.c */
+    struct dt_buffer *rope_buf; /* (positions, HS) F32, angles; or NULL */
+    struct dt_buffer *buf;      /* of the activations */
+    char *inputs_host; /* staging memory: inputs of blocks, offload.c */
     size_t inputs_host_bytes;
     struct dt_acts acts;
     struct dt_block *blocks;      /* (n_layer) */

@@ -9,6 +9,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/config_fields.h \
 	runtime/model/config_format.c \
 	runtime/model/decode.c \
+	runtime/model/decode.h \
 	runtime/model/inputs.c \
 	runtime/model/inputs.h \
 	runtime/model/instance.c \

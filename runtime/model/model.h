@@ -141,6 +141,11 @@ struct dt_model_options {
     float label_smoothing;
     bool values;     /* the head computes values of picked tokens, not a loss */
     bool collisions; /* and of log-probabilities the collision, too */
+    size_t decode;   /* > 0: a decoder's, of sequences of so many positions, and
+                        without a loss */
+    size_t table;    /* elements of its table of blocks */
+    struct dt_buffer *memory; /* for activations, dt_model_memory_bytes or more;
+                                 not owned; NULL: the model allocates it */
 };
 
 struct dt_model;
@@ -164,6 +169,14 @@ void dt_model_destroy(struct dt_model *model); /* NULL is fine */
 size_t dt_model_activation_bytes(const struct dt_model_config *config,
                                  const struct dt_ops *ops,
                                  const struct dt_model_options *options);
+
+/* Those of them that hold activations, for nothing longer than from one bind to
+ * the next, and the memory itself, which others may use meanwhile.
+ */
+size_t dt_model_memory_bytes(const struct dt_model_config *config,
+                             const struct dt_ops *ops,
+                             const struct dt_model_options *options);
+struct dt_buffer *dt_model_memory(const struct dt_model *model);
 
 /* Host bytes that it will allocate for `offload`. SIZE_MAX if that overflows.
  */
@@ -238,35 +251,5 @@ int dt_model_bring_input(struct dt_model *model, size_t u,
  */
 int dt_model_logits(struct dt_model *model, size_t b, size_t t, float *logits,
                     struct dt_error *err);
-
-/* --- generation --- */
-
-/* Sequences that are generated token by token, with a cache of keys and values.
- */
-struct dt_decoder;
-
-/* A decoder of `rows` sequences of up to `length` tokens. Weights as above.
- * NULL and err: EX_USAGE if the model has fewer positions.
- */
-struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
-                                     const struct dt_layout *layout,
-                                     const struct dt_exec *exec,
-                                     struct dt_places weights, size_t rows,
-                                     size_t length, struct dt_error *err);
-void dt_decoder_destroy(struct dt_decoder *decoder); /* NULL is fine */
-
-/* Starts all sequences again with prompts: ids(rows, T), of which row b has
- * counts[b] >= 1. Returns logits(rows, V) of the next token of each row. -1,
- * here and below: the device failed.
- */
-int dt_decoder_begin(struct dt_decoder *decoder, const int32_t *ids,
-                     const size_t *counts, size_t T, float *logits,
-                     struct dt_error *err);
-
-/* Appends ids[b] to row b; negative: the row has ended, and its logits are
- * undefined. No row may become longer than `length`.
- */
-int dt_decoder_next(struct dt_decoder *decoder, const int32_t *ids,
-                    float *logits, struct dt_error *err);
 
 #endif /* DT_MODEL_MODEL_H */

@@ -33,6 +33,7 @@ cpu_kernels = \
 	runtime/ops/cpu/norm.c \
 	runtime/ops/cpu/reduce.c \
 	runtime/ops/cpu/rope.c \
+	runtime/ops/cpu/sample.c \
 	runtime/ops/cpu/swiglu.c \
 	runtime/ops/cpu/table.c \
 	runtime/ops/cpu/tile.c \
@@ -105,5 +106,6 @@ cuda_sources += \
 	runtime/ops/cuda/parts.cuh \
 	runtime/ops/cuda/rope.cu \
 	runtime/ops/cuda/rows.cuh \
+	runtime/ops/cuda/sample.cu \
 	runtime/ops/cuda/step.cu \
 	runtime/ops/cuda/table.c

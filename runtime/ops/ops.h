@@ -77,11 +77,34 @@ struct dt_rope {
     float eps;
 };
 
-/* The cache of keys and values of B sequences that are being generated. */
+/* Keys and values of B sequences that are being generated, in blocks of
+ * DT_KV_BLOCK positions: position s of sequence b is row s % DT_KV_BLOCK of
+ * block table(b, s / DT_KV_BLOCK). Row r of block i begins at element i *
+ * stride + r * NKV*HS of k and of v.
+ */
+enum { DT_KV_BLOCK = 32 };
+
 struct dt_kv {
-    size_t B, S, NH, NKV, HS; /* S: slots of a sequence */
-    size_t window;            /* as in struct dt_attention */
-    struct dt_view k, v;      /* (B, S, NKV*HS) X */
+    size_t B, NH, NKV, HS;
+    size_t window;        /* as in struct dt_attention */
+    size_t blocks;        /* of a sequence, at most */
+    size_t stride;        /* elements from a block to the next one */
+    struct dt_view k, v;  /* X */
+    struct dt_view table; /* (B, blocks) I32 */
+};
+
+/* How a token is drawn. What a limit keeps, it keeps with all its equals. */
+struct dt_sampling {
+    double temperature; /* > 0: divides the logits; 0: the likeliest token */
+    size_t top_k;       /* keep the k largest logits; 0: all */
+    double top_p;       /* of these, keep the fewest tokens that together have
+                           this probability (Holtzman et al., "neural text
+                           degeneration", sec. 3.1); 1: all */
+    double min_p;       /* keep tokens with this part of the largest
+                           probability; 0: all */
+    double repetition_penalty; /* > 1: logits of tokens that were there are
+                                  divided by it, negative ones multiplied
+                                  (Keskar et al., CTRL, sec. 4.1); 1: none */
 };
 
 /* The scalars of an optimizer step: indices into a view of DT_STEP_COUNT F64,
@@ -290,14 +313,15 @@ struct dt_ops {
     size_t (*attention_workspace)(enum dt_dtype type,
                                   const struct dt_attention *attention);
 
-    /* Stores keys and values of qkv(B*T, (NH + 2 NKV) HS) in the cache, those
-     * of row b, position t in slot slots(B*T) of row b; negative: nowhere.
+    /* Stores keys and values of qkv(N, (NH + 2 NKV) HS) in the cache, those of
+     * row n in row places(N) % DT_KV_BLOCK of block places(N) / DT_KV_BLOCK;
+     * negative: nowhere. Does not read the table.
      */
     void (*kv_store)(struct dt_stream *stream, const struct dt_kv *kv,
-                     struct dt_view qkv, struct dt_view slots, size_t T);
-    /* out(B, NH*HS) of one new position a row, qkv(B, (NH + 2 NKV) HS), whose
-     * keys and values are stored already: row b attends to slots up to
-     * positions(B).
+                     struct dt_view qkv, struct dt_view places, size_t N);
+    /* out(B, NH*HS) of one new position of each sequence, qkv(B, (NH + 2 NKV)
+     * HS), whose keys and values are stored already: sequence b attends to its
+     * positions up to positions(B).
      */
     void (*kv_attention)(struct dt_stream *stream, struct dt_view out,
                          struct dt_view qkv, struct dt_view positions,
@@ -343,6 +367,18 @@ struct dt_ops {
         struct dt_view lse, struct dt_view entropy, struct dt_view x,
         struct dt_view w, struct dt_view targets, struct dt_view workspace,
         float temperature, size_t N, size_t C, size_t V, bool accumulate);
+
+    /* Draws ids(B) I32 from softmax(logits(B, V) / temperature), as `sampling`
+     * limits it, by draws(B) F64 in [0, 1): the first token at which the sum of
+     * probabilities exceeds the draw. logp(B) F32 are their log-probabilities
+     * without limits, at temperature 1 if it is 0. A negative draw: none, id
+     * -1. seen(B, V / 32 rounded up) I32, with a bit for each token that was
+     * there, is absent without a penalty. logits, F32, become workspace.
+     */
+    void (*sample)(struct dt_stream *stream, struct dt_view ids,
+                   struct dt_view logp, struct dt_view logits,
+                   struct dt_view draws, struct dt_view seen,
+                   const struct dt_sampling *sampling, size_t B, size_t V);
 
     /* Elements of workspace with which linear_cross_entropy of rows of type X
      * is fastest; with less, chunks are smaller. Enough for linear_logprob_*,

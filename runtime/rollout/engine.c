@@ -38,9 +38,8 @@ static void choose_threads(const struct dt_layout *layout)
 
 static int add_stop_id(struct dt_engine *engine, int32_t id)
 {
-    for (size_t i = 0; i < engine->stop_count; i++)
-        if (engine->stop[i] == id)
-            return 0;
+    if (dt_engine_stops(engine, id))
+        return 0;
     if (engine->stop_count == DT_ENGINE_STOPS)
         return -1;
     engine->stop[engine->stop_count++] = id;
@@ -225,61 +224,32 @@ int dt_engine_encode_chat(struct dt_engine *engine, const struct dt_chat *chat,
     return result;
 }
 
-/* The prompts as rows of one matrix, and the maximal length of the sequences.
- */
-struct rows {
-    int32_t *ids;
-    size_t *counts;
-    size_t T, length;
-};
-
-static int make_rows(const struct dt_engine *engine,
-                     const struct dt_tokens *prompts, size_t count,
-                     size_t max_tokens, struct rows *rows, struct dt_error *err)
+bool dt_engine_stops(const struct dt_engine *engine, int32_t id)
 {
-    size_t most = engine->config.n_positions;
-    for (size_t b = 0; b < count; b++)
-        rows->T = prompts[b].count > rows->T ? prompts[b].count : rows->T;
-    if (rows->T >= most)
-        return dt_error_set(err, EX_DATAERR,
-                            "a prompt of %zu tokens leaves no room: the model "
-                            "has %zu positions",
-                            rows->T, most);
-    rows->length = max_tokens < most - rows->T ? rows->T + max_tokens : most;
-    rows->ids = calloc(count * rows->T, sizeof(*rows->ids));
-    rows->counts = calloc(count, sizeof(*rows->counts));
-    if (!rows->ids || !rows->counts)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    for (size_t b = 0; b < count; b++) {
-        rows->counts[b] = prompts[b].count;
-        memcpy(rows->ids + b * rows->T, prompts[b].ids,
-               prompts[b].count * sizeof(*rows->ids));
-    }
-    return 0;
+    for (size_t i = 0; i < engine->stop_count; i++)
+        if (engine->stop[i] == id)
+            return true;
+    return false;
 }
 
 int dt_engine_generate(struct dt_engine *engine,
-                       const struct dt_tokens *prompts, size_t rows,
-                       struct dt_generation generation, struct dt_error *err)
+                       struct dt_rollout_options options,
+                       const struct dt_rollout_io *io, struct dt_error *err)
 {
-    struct rows batch = {0};
-    struct dt_decoder *decoder = NULL;
-    int result =
-        make_rows(engine, prompts, rows, generation.max_tokens, &batch, err);
-    if (result == 0) {
-        decoder = dt_decoder_create(
-            &engine->config, engine->layout, &engine->exec,
-            dt_places_flat(engine->weights), rows, batch.length, err);
-        generation.stop = engine->stop;
-        generation.stop_count = engine->stop_count;
-        result = decoder
-                     ? dt_generate(decoder, batch.ids, batch.counts, rows,
-                                   batch.T, batch.length,
-                                   engine->config.vocab_size, &generation, err)
-                     : -1;
-    }
-    dt_decoder_destroy(decoder);
-    free(batch.ids);
-    free(batch.counts);
+    const struct dt_exec *exec = &engine->exec;
+    options.compute = engine->weights.dtype;
+    options.stop = engine->stop;
+    options.stop_count = engine->stop_count;
+    struct dt_buffer *memory = dt_buffer_create(
+        exec->device, dt_rollout_bytes(&engine->config, exec->ops, &options),
+        "activations, keys and values", err);
+    struct dt_rollout *rollout =
+        memory ? dt_rollout_create(&engine->config, engine->layout, exec,
+                                   dt_places_flat(engine->weights), memory,
+                                   &options, err)
+               : NULL;
+    int result = rollout ? dt_rollout_run(rollout, io, err) : -1;
+    dt_rollout_destroy(rollout);
+    dt_buffer_destroy(memory);
     return result;
 }

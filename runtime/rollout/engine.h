@@ -4,7 +4,7 @@
 #define DT_ROLLOUT_ENGINE_H
 
 #include "model/model.h"
-#include "rollout/generate.h"
+#include "rollout/rollout.h"
 #include "tokenizer/chat.h"
 #include "tokenizer/tokenizer.h"
 
@@ -52,12 +52,15 @@ int dt_engine_encode_chat(struct dt_engine *engine, const struct dt_chat *chat,
                           const struct dt_chat_message *messages, size_t count,
                           struct dt_tokens *out, struct dt_error *err);
 
-/* Continues `rows` prompts together. The engine sets generation.stop to its own
- * stop tokens. -1: EX_DATAERR, a prompt is empty or too long for the model;
- * EX_OSERR.
+/* Completes prompts: a rollout of its own memory, once. The engine sets the
+ * type and the stop ids of the options. -1: as dt_rollout_create and
+ * dt_rollout_run.
  */
 int dt_engine_generate(struct dt_engine *engine,
-                       const struct dt_tokens *prompts, size_t rows,
-                       struct dt_generation generation, struct dt_error *err);
+                       struct dt_rollout_options options,
+                       const struct dt_rollout_io *io, struct dt_error *err);
+
+/* Whether it is one of the stop ids. */
+bool dt_engine_stops(const struct dt_engine *engine, int32_t id);
 
 #endif /* DT_ROLLOUT_ENGINE_H */

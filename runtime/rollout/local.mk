@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/rollout/admit.c \
+	runtime/rollout/blocks.c \
+	runtime/rollout/blocks.h \
 	runtime/rollout/engine.c \
 	runtime/rollout/engine.h \
-	runtime/rollout/generate.c \
-	runtime/rollout/generate.h \
-	runtime/rollout/sample.c \
-	runtime/rollout/sample.h \
+	runtime/rollout/impl.h \
+	runtime/rollout/rollout.c \
+	runtime/rollout/rollout.h \
+	runtime/rollout/sequence.c \
 	# End of runtime/rollout

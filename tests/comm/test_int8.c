@@ -161,7 +161,7 @@ static const struct dt_noise noise = {.seed = 9, .step = 4, .first = 512};
 
 static float value(int rank, size_t i)
 {
-    return dt_rng_uniform((uint64_t)rank, DT_RNG_SAMPLE, i) - 0.5f;
+    return dt_rng_uniform((uint64_t)rank, DT_RNG_INIT, i) - 0.5f;
 }
 
 /* What rank `owner` has of `count` elements per part: the same on CPU and GPU.

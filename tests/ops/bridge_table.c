@@ -51,6 +51,7 @@ static const struct dt_kv *kv_at(const struct dt_kv *kv)
     there = *kv;
     there.k = at(kv->k);
     there.v = at(kv->v);
+    there.table = at(kv->table);
     return &there;
 }
 
@@ -258,10 +259,10 @@ static size_t attention_workspace(enum dt_dtype type,
 }
 
 static void kv_store(struct dt_stream *stream, const struct dt_kv *kv,
-                     struct dt_view qkv, struct dt_view positions, size_t T)
+                     struct dt_view qkv, struct dt_view places, size_t N)
 {
     (void)stream;
-    CALL(kv_store, 0.0, kv_at(kv), at(qkv), at(positions), T);
+    CALL(kv_store, 0.0, kv_at(kv), at(qkv), at(places), N);
 }
 
 static void kv_attention(struct dt_stream *stream, struct dt_view out,
@@ -270,6 +271,16 @@ static void kv_attention(struct dt_stream *stream, struct dt_view out,
 {
     (void)stream;
     CALL(kv_attention, 0.0, at(out), at(qkv), at(positions), kv_at(kv));
+}
+
+static void sample(struct dt_stream *stream, struct dt_view ids,
+                   struct dt_view logp, struct dt_view logits,
+                   struct dt_view draws, struct dt_view seen,
+                   const struct dt_sampling *sampling, size_t B, size_t V)
+{
+    (void)stream;
+    CALL(sample, 0.0, at(ids), at(logp), at(logits), at(draws), at(seen),
+         sampling, B, V);
 }
 
 static void linear_cross_entropy(struct dt_stream *stream, struct dt_view step,
@@ -285,16 +296,18 @@ static void linear_cross_entropy(struct dt_stream *stream, struct dt_view step,
          C, V, accumulate);
 }
 
-static void linear_logprob_forward(
-    struct dt_stream *stream, struct dt_view logp, struct dt_view entropy,
-    struct dt_view collision, struct dt_view lse, struct dt_view x,
-    struct dt_view w, struct dt_view targets, struct dt_view workspace,
-    float temperature, size_t N, size_t C, size_t V)
+static void linear_logprob_forward(struct dt_stream *stream,
+                                   struct dt_view logp, struct dt_view entropy,
+                                   struct dt_view collision, struct dt_view lse,
+                                   struct dt_view x, struct dt_view w,
+                                   struct dt_view targets,
+                                   struct dt_view workspace, float temperature,
+                                   size_t N, size_t C, size_t V)
 {
     (void)stream;
     CALL(linear_logprob_forward, 0.0, at(logp), at(entropy), at(collision),
-         at(lse), at(x), at(w), at(targets),
-         at_workspace(workspace, V + 2 * C), temperature, N, C, V);
+         at(lse), at(x), at(w), at(targets), at_workspace(workspace, V + 2 * C),
+         temperature, N, C, V);
 }
 
 static void linear_logprob_backward(
@@ -398,6 +411,7 @@ struct dt_ops bridge_table = {
     .attention_workspace = attention_workspace,
     .kv_store = kv_store,
     .kv_attention = kv_attention,
+    .sample = sample,
     .linear_cross_entropy = linear_cross_entropy,
     .linear_logprob_forward = linear_logprob_forward,
     .linear_logprob_backward = linear_logprob_backward,

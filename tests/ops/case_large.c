@@ -198,20 +198,27 @@ static void kv(enum dt_dtype type, size_t B, size_t S, size_t NH, size_t NKV,
                size_t HS)
 {
     const size_t T = S / 2, width = (NH + 2 * NKV) * HS;
+    const size_t blocks = (S + DT_KV_BLOCK - 1) / DT_KV_BLOCK;
+    const size_t stride = DT_KV_BLOCK * NKV * HS;
     const struct dt_kv args = {.B = B,
-                               .S = S,
                                .NH = NH,
                                .NKV = NKV,
                                .HS = HS,
-                               .k = tensor_of(type, B * S * NKV * HS),
-                               .v = tensor_of(type, B * S * NKV * HS)};
+                               .blocks = blocks,
+                               .stride = stride,
+                               .k = tensor_of(type, B * blocks * stride),
+                               .v = tensor_of(type, B * blocks * stride),
+                               .table = tensor_ids(B * blocks, 1)};
     struct dt_view qkv = tensor_of(type, B * T * width);
-    struct dt_view slots = tensor_ids(B * T, 1), last = tensor_ids(B, S);
+    struct dt_view places = tensor_ids(B * T, 1), last = tensor_ids(B, S);
     struct dt_view out = tensor_of(type, B * NH * HS);
 
+    for (size_t i = 0; i < B * blocks; i++)
+        dt_view_i32(args.table)[i] = (int32_t)(B * blocks - 1 - i);
     for (size_t n = 0; n < B * T; n++)
-        dt_view_i32(slots)[n] = (int32_t)(n % T);
-    ops->kv_store(NULL, &args, qkv, slots, T);
+        dt_view_i32(places)[n] =
+            (int32_t)(n / T * DT_KV_BLOCK * blocks + n % T);
+    ops->kv_store(NULL, &args, qkv, places, B * T);
     ops->kv_attention(NULL, out, dt_view_slice(qkv, 0, B * width), last, &args);
 }
 

@@ -136,6 +136,15 @@ struct dt_view tensor_bounds(size_t count, const int64_t *bounds)
     return v;
 }
 
+struct dt_view tensor_draws(size_t B)
+{
+    struct dt_view v = guarded(B, DT_F64), random = tensor(B);
+
+    for (size_t b = 0; b < B; b++)
+        dt_view_f64(v)[b] = (double)(dt_view_f32(random)[b] + 1.0f) / 2.0;
+    return v;
+}
+
 struct dt_view tensor_step(double loss_scale)
 {
     struct dt_view v = guarded(DT_STEP_COUNT, DT_F64);

@@ -33,6 +33,7 @@ struct dt_view tensor_of(enum dt_dtype type, size_t count); /* likewise */
 struct dt_view tensor_ids(size_t count, size_t V); /* random in 0..V-1 */
 struct dt_view tensor_rows(size_t B); /* I64, numbers that need 64 bits */
 struct dt_view tensor_bounds(size_t count, const int64_t *bounds); /* I64 */
+struct dt_view tensor_draws(size_t B);         /* F64, random in [0, 1) */
 struct dt_view tensor_step(double loss_scale); /* F64, else 0 */
 struct dt_view workspace(size_t count);        /* F32, contents never matter */
 double *doubles(struct dt_view v);             /* a copy of v */
@@ -118,6 +119,7 @@ void test_attention_dropout(void **state);
 void test_attention_isolation(void **state);
 void test_attention_nan(void **state);
 void test_kv(void **state);
+void test_sample(void **state);
 void test_cross_entropy(void **state);
 void test_no_targets(void **state);
 void test_logprob(void **state);

@@ -38,6 +38,7 @@ static const struct {
     {"documents do not see each other", test_attention_isolation, false},
     {"attention keeps NaN", test_attention_nan, false},
     {"kv", test_kv, false},
+    {"sample", test_sample, false},
     {"cross_entropy", test_cross_entropy, true},
     {"cross_entropy without targets", test_no_targets, false},
     {"logprob", test_logprob, true},
@@ -116,6 +117,7 @@ static void every_variant_has_all_operations(void **state)
         assert_true(o->rope_forward && o->rope_backward);
         assert_true(o->attention_forward && o->attention_backward);
         assert_true(o->attention_workspace && o->kv_store && o->kv_attention);
+        assert_true(o->sample);
         assert_true(o->linear_cross_entropy && o->loss_workspace);
         assert_true(o->linear_logprob_forward && o->linear_logprob_backward);
         assert_true(o->scatter_rows && o->zero && o->convert && o->add);

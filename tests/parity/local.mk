@@ -10,6 +10,7 @@ check_PROGRAMS += \
 	tests/parity/test_offload \
 	tests/parity/test_preference_losses \
 	tests/parity/test_preference_runs \
+	tests/parity/test_rollout \
 	tests/parity/test_schedules \
 	tests/parity/test_tokenizer_parity \
 	tests/parity/test_zero \
@@ -37,6 +38,9 @@ tests_parity_test_model_logits_SOURCES = \
 tests_parity_test_model_sft_SOURCES = \
 	tests/parity/test_model_sft.c $(parity_learner) $(parity_common) \
 	tests/unit/world.c tests/unit/world.h
+tests_parity_test_rollout_SOURCES = \
+	tests/parity/test_rollout.c \
+	tests/parity/completions.c tests/parity/completions.h $(parity_common)
 tests_parity_test_offload_SOURCES = \
 	tests/parity/test_offload.c $(parity_learner) $(parity_common)
 tests_parity_test_hybrid_SOURCES = \

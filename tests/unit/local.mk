@@ -76,6 +76,7 @@ check_PROGRAMS += \
 	tests/unit/test_prompts \
 	tests/unit/test_preference \
 	tests/unit/test_report \
+	tests/unit/test_rollout \
 	tests/unit/test_rows \
 	tests/unit/test_run_data \
 	tests/unit/test_run_open \
@@ -96,7 +97,6 @@ check_PROGRAMS += \
 	tests/unit/test_generate \
 	tests/unit/test_graphs \
 	tests/unit/test_groups \
-	tests/unit/test_sample \
 	tests/unit/test_step \
 	tests/unit/test_parallel \
 	tests/unit/test_int8_run \

@@ -74,8 +74,28 @@ static void uniform_numbers_fill_the_unit_interval(void **state)
     double sum = 0;
     (void)state;
     for (uint64_t i = 0; i < 10000; i++) {
-        float u = dt_rng_uniform(42, DT_RNG_SAMPLE, i);
+        float u = dt_rng_uniform(42, DT_RNG_INIT, i);
         assert_true(u >= 0.0f && u < 1.0f);
+        sum += u;
+    }
+    assert_true(sum > 4900 && sum < 5100);
+}
+
+/* Every part of the key changes the draw. */
+static void draws_of_completions_are_keyed(void **state)
+{
+    const double first = dt_rng_draw(42, 7, 1, 3);
+    double sum = 0;
+    (void)state;
+    assert_true(dt_rng_draw(42, 7, 1, 3) == first);
+    assert_true(dt_rng_draw(43, 7, 1, 3) != first);
+    assert_true(dt_rng_draw(42, 8, 1, 3) != first);
+    assert_true(dt_rng_draw(42, 7 + (1ull << 32), 1, 3) != first);
+    assert_true(dt_rng_draw(42, 7, 2, 3) != first);
+    assert_true(dt_rng_draw(42, 7, 1, 4) != first);
+    for (uint32_t i = 0; i < 10000; i++) {
+        double u = dt_rng_draw(42, i, i % 8, i % 100);
+        assert_true(u >= 0 && u < 1);
         sum += u;
     }
     assert_true(sum > 4900 && sum < 5100);
@@ -420,6 +440,7 @@ int main(void)
         cmocka_unit_test(json_types_are_named_with_their_article),
         cmocka_unit_test(philox_gives_the_known_answer),
         cmocka_unit_test(uniform_numbers_fill_the_unit_interval),
+        cmocka_unit_test(draws_of_completions_are_keyed),
         cmocka_unit_test(normals_have_the_right_spread_and_fixed_places),
         cmocka_unit_test(each_epoch_visits_every_row_in_another_order),
         cmocka_unit_test(a_misspelled_name_finds_the_nearest_known_one),

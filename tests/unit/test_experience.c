@@ -37,7 +37,7 @@ struct made {
 static void make(uint64_t prompt, uint32_t copy, struct made *made)
 {
     uint32_t word[4];
-    dt_rng_block(1, DT_RNG_SAMPLE, prompt * COPIES + copy, word);
+    dt_rng_block(1, DT_RNG_SHUFFLE, prompt * COPIES + copy, word);
     made->count = 1 + word[0] % MOST;
     made->end = (int)(word[1] % 3);
     for (size_t t = 0; t < MOST; t++) {

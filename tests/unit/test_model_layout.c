@@ -164,21 +164,6 @@ static void rope_frequencies_are_scaled_as_configured(void **state)
     assert_true(fabsf(table[2 * 64 + 32] - sinf(2)) < 1e-6f);
 }
 
-static void sequences_longer_than_the_positions_are_refused(void **state)
-{
-    struct dt_model_config c;
-    struct dt_error err;
-    (void)state;
-    parse(&c, qwen3);
-    const struct dt_exec exec = dt_exec_cpu();
-    assert_null(
-        dt_decoder_create(&c, NULL, &exec, (struct dt_places){0}, 1, 25, &err));
-    assert_int_equal(err.status, EX_USAGE);
-    assert_string_equal(
-        err.text, "25 tokens do not fit into the 24 positions of the model");
-    dt_model_config_fini(&c);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,7 +171,6 @@ int main(void)
         cmocka_unit_test(qwen3_joins_projections_of_the_same_input),
         cmocka_unit_test(half_precision_and_checkpointing_need_less_memory),
         cmocka_unit_test(rope_frequencies_are_scaled_as_configured),
-        cmocka_unit_test(sequences_longer_than_the_positions_are_refused),
     };
     return cmocka_run_group_tests_name("model_layout", tests, NULL, NULL);
 }

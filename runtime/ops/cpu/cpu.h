@@ -60,6 +60,7 @@ DT_CPU_OP(attention_backward);
 DT_CPU_OP(attention_workspace);
 DT_CPU_OP(kv_store);
 DT_CPU_OP(kv_attention);
+DT_CPU_OP(sample);
 DT_CPU_OP(linear_cross_entropy);
 DT_CPU_OP(linear_logprob_forward);
 DT_CPU_OP(linear_logprob_backward);

@@ -10,7 +10,7 @@
 #include "ops/cpu/vec.h"
 
 /* Query heads that share a loaded key, and keys that are loaded at a time. */
-enum { HEADS = 8, KEYS = 32 };
+enum { HEADS = 8, KEYS = DT_KV_BLOCK };
 
 _Static_assert(KEYS % LANES == 0, "scores are made by vectors of keys");
 
@@ -20,29 +20,31 @@ static size_t row_width(const struct dt_kv *kv)
 }
 
 void DT_CPU(kv_store)(struct dt_stream *stream, const struct dt_kv *kv,
-                      struct dt_view qkv, struct dt_view slots, size_t T)
+                      struct dt_view qkv, struct dt_view places, size_t N)
 {
-    const int32_t *slot = dt_view_i32(slots);
+    const int32_t *place = dt_view_i32(places);
     const size_t width = kv->NKV * kv->HS;
     const size_t size = dt_dtype_bytes(qkv.dtype);
     char *k = dt_view_data(kv->k), *v = dt_view_data(kv->v);
     (void)stream;
-    assert(qkv.count == kv->B * T * row_width(kv));
-    assert(slots.count == kv->B * T && kv->k.dtype == qkv.dtype);
+    assert(qkv.count == N * row_width(kv) && places.count == N);
+    assert(kv->k.dtype == qkv.dtype && kv->v.dtype == qkv.dtype);
 
 #pragma omp parallel for schedule(static)
-    for (size_t n = 0; n < kv->B * T; n++) {
+    for (size_t n = 0; n < N; n++) {
         const char *from = (const char *)dt_view_data(qkv) +
                            (n * row_width(kv) + kv->NH * kv->HS) * size;
-        size_t at = (n / T * kv->S + (size_t)slot[n]) * width * size;
-        if (slot[n] < 0)
+        size_t row = (size_t)place[n] % DT_KV_BLOCK;
+        size_t block = (size_t)place[n] / DT_KV_BLOCK;
+        size_t at = (block * kv->stride + row * width) * size;
+        if (place[n] < 0)
             continue;
         memcpy(k + at, from, width * size);
         memcpy(v + at, from + width * size, width * size);
     }
 }
 
-/* Some query heads of one row that share a head of keys and values. */
+/* Some query heads of one sequence that share a head of keys and values. */
 struct group {
     size_t count;                        /* of heads */
     size_t stride;                       /* HS in whole vectors, filled by 0 */
@@ -109,7 +111,7 @@ static void online_softmax(struct group *g, size_t i, size_t keys)
         g->sum[i * g->stride + d] *= rescale;
 }
 
-/* Attends to keys from element `at` of the cache on. */
+/* Attends to keys of one block, from element `at` of the cache on. */
 static void attend_keys(struct group *g, const struct dt_kv *kv, size_t at,
                         size_t keys)
 {
@@ -124,11 +126,12 @@ static void attend_keys(struct group *g, const struct dt_kv *kv, size_t at,
      g->stride, KEYS, true);
 }
 
-/* Query heads [head, head + count) of row b. */
+/* Query heads [head, head + count) of sequence b. */
 static void attend_heads(struct dt_view out, struct dt_view qkv, size_t b,
                          size_t head, size_t count, int32_t position,
                          const struct dt_kv *kv)
 {
+    const int32_t *table = dt_view_i32(kv->table) + b * kv->blocks;
     const size_t HS = kv->HS, from = b * row_width(kv) + head * HS;
     const size_t kv_head = head / (kv->NH / kv->NKV);
     const float scale = 1.0f / sqrtf((float)HS);
@@ -151,8 +154,9 @@ static void attend_heads(struct dt_view out, struct dt_view qkv, size_t b,
         g.weight[i] = 0.0f;
     }
     for (; first < end; first += keys) {
-        keys = end - first < KEYS ? end - first : KEYS;
-        attend_keys(&g, kv, ((b * kv->S + first) * kv->NKV + kv_head) * HS,
+        size_t row = first % KEYS, block = (size_t)table[first / KEYS];
+        keys = end - first < KEYS - row ? end - first : KEYS - row;
+        attend_keys(&g, kv, block * kv->stride + (row * kv->NKV + kv_head) * HS,
                     keys);
     }
     for (size_t i = 0; i < count; i++) {
@@ -174,6 +178,7 @@ void DT_CPU(kv_attention)(struct dt_stream *stream, struct dt_view out,
     const size_t parts = (shared + HEADS - 1) / HEADS;
     (void)stream;
     assert(out.count == kv->B * kv->NH * kv->HS && positions.count == kv->B);
+    assert(kv->table.count == kv->B * kv->blocks);
     assert(qkv.count == kv->B * row_width(kv) && kv->HS <= DT_MAX_HEAD_SIZE);
 
 #pragma omp parallel for schedule(dynamic)

@@ -34,6 +34,7 @@ const struct dt_ops DT_CPU(ops) = {
     .attention_workspace = DT_CPU(attention_workspace),
     .kv_store = DT_CPU(kv_store),
     .kv_attention = DT_CPU(kv_attention),
+    .sample = DT_CPU(sample),
     .linear_cross_entropy = DT_CPU(linear_cross_entropy),
     .linear_logprob_forward = DT_CPU(linear_logprob_forward),
     .linear_logprob_backward = DT_CPU(linear_logprob_backward),

@@ -133,6 +133,7 @@ DT_CUDA_OP(attention_backward);
 DT_CUDA_OP(attention_workspace);
 DT_CUDA_OP(kv_store);
 DT_CUDA_OP(kv_attention);
+DT_CUDA_OP(sample);
 DT_CUDA_OP(linear_cross_entropy);
 DT_CUDA_OP(linear_logprob_forward);
 DT_CUDA_OP(linear_logprob_backward);

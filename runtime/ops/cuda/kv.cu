@@ -15,8 +15,8 @@
 
 template <typename X, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    kv_store_kernel(X *k, X *v, const X *qkv, const int32_t *slots, size_t N,
-                    unsigned T, unsigned S, unsigned keys, unsigned row,
+    kv_store_kernel(X *k, X *v, const X *qkv, const int32_t *places, size_t N,
+                    size_t stride, unsigned keys, unsigned row,
                     unsigned per_row)
 {
     const Tile tile = this_tile(per_row);
@@ -25,11 +25,12 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 
     if (tile.first >= vecs)
         return;
-    const int32_t slot = slots[tile.n];
-    if (slot < 0)
+    const int32_t place = places[tile.n];
+    if (place < 0)
         return;
     const X *from = qkv + tile.n * row + (row - 2 * keys);
-    const size_t to = ((size_t)((unsigned)tile.n / T) * S + slot) * keys;
+    const size_t to = (unsigned)place / DT_KV_BLOCK * stride +
+                      (unsigned)place % DT_KV_BLOCK * keys;
 #pragma unroll
     for (int i = 0; i < TILE_VECS; i++) {
         unsigned at = (tile.first + i * WARP) * W;
@@ -50,12 +51,12 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 
 extern "C" void dt_cuda_kv_store(struct dt_stream *stream,
                                  const struct dt_kv *kv, struct dt_view qkv,
-                                 struct dt_view slots, size_t T)
+                                 struct dt_view places, size_t N)
 {
-    const size_t keys = kv->NKV * kv->HS, N = kv->B * T;
+    const size_t keys = kv->NKV * kv->HS;
     const size_t row = kv->NH * kv->HS + 2 * keys;
 
-    assert(qkv.count == N * row && slots.count == N);
+    assert(qkv.count == N * row && places.count == N);
     assert(kv->k.dtype == qkv.dtype && kv->v.dtype == qkv.dtype);
     if (N * keys == 0)
         return;
@@ -64,12 +65,13 @@ extern "C" void dt_cuda_kv_store(struct dt_stream *stream,
         X *k = data_of<X>(kv->k), *v = data_of<X>(kv->v);
         const X *from = data_of<const X>(qkv);
         const bool is_wide = aligned(keys, wide<X>(), sizeof(X), k, v, from) &&
-                             row % wide<X>() == 0;
+                             row % wide<X>() == 0 &&
+                             kv->stride % wide<X>() == 0;
         with_width<X>(is_wide, [&](auto width) {
             constexpr int W = decltype(width)::value;
             launch(stream, kv_store_kernel<X, W>, tile_blocks(N, keys / W),
-                   TILE_THREADS, k, v, from, data_of<const int32_t>(slots), N,
-                   (unsigned)T, (unsigned)kv->S, (unsigned)keys, (unsigned)row,
+                   TILE_THREADS, k, v, from, data_of<const int32_t>(places), N,
+                   kv->stride, (unsigned)keys, (unsigned)row,
                    tiles_of_row(keys / W));
         });
     });
@@ -81,9 +83,10 @@ enum { WARPS = 4, PART = 256, BLOCKS = 4 };
 template <typename X> struct Decode {
     X *out;
     const X *qkv, *k, *v;
-    const int32_t *positions;
+    const int32_t *positions, *table;
     float *partial; /* (B, NH, parts, HS + 2): m, l, sum; NULL: one part */
-    unsigned S, NH, NKV, HS, window;
+    size_t stride;  /* of blocks of keys and values */
+    unsigned blocks, NH, NKV, HS, window;
     unsigned lanes; /* of a head */
     unsigned cuts;  /* blocks for the query heads of a head of keys */
     unsigned parts;
@@ -122,6 +125,21 @@ template <int W, int PER> struct OnlineSoftmax {
     }
 };
 
+/* A head of keys and values of a sequence: that of its position s begins at
+ * element at(s).
+ */
+struct Sequence {
+    const int32_t *table;
+    size_t stride;  /* of blocks */
+    unsigned width; /* of all heads of a position */
+
+    __device__ size_t at(unsigned s) const
+    {
+        return table[s / DT_KV_BLOCK] * stride +
+               (size_t)(s % DT_KV_BLOCK) * width;
+    }
+};
+
 /* A lane's slice of the heads: q of H heads, and the keys and values of the
  * SLOTS slots that are loaded at once, `step` apart.
  */
@@ -151,17 +169,19 @@ template <typename X, int W, int PER, int H> struct HeadSlice {
         }
     }
 
-    __device__ void load_keys(const X *keys, const X *values, size_t stride,
-                              unsigned slot, unsigned step, unsigned end)
+    __device__ void load_keys(const X *keys, const X *values,
+                              const Sequence &sequence, unsigned slot,
+                              unsigned step, unsigned end)
     {
 #pragma unroll
         for (int j = 0; j < SLOTS; j++) {
-            const size_t s = slot + j * step;
+            const unsigned s = slot + j * step;
+            const size_t at = s < end ? sequence.at(s) : 0;
 #pragma unroll
             for (int p = 0; p < PER; p++) {
                 if (s < end && element(p) < HS) {
-                    k[j][p] = load_vec<X, W>(keys + s * stride + element(p));
-                    v[j][p] = load_vec<X, W>(values + s * stride + element(p));
+                    k[j][p] = load_vec<X, W>(keys + at + element(p));
+                    v[j][p] = load_vec<X, W>(values + at + element(p));
                 }
             }
         }
@@ -284,7 +304,8 @@ __global__ static void __launch_bounds__(WARPS *WARP)
     const unsigned heads = shared - cut * H < H ? shared - cut * H : H;
     const SlotRange slots = slots_of(a, b, blockIdx.y);
     const unsigned groups = WARP / a.lanes, step = WARPS * groups;
-    const size_t cache = (b * a.S * a.NKV + kv_head) * a.HS;
+    const Sequence sequence = {a.table + b * a.blocks, a.stride,
+                               a.NKV * a.HS};
     HeadSlice<X, W, PER, H> own;
 
     own.first = lane % a.lanes * W;
@@ -294,8 +315,8 @@ __global__ static void __launch_bounds__(WARPS *WARP)
     for (unsigned base = slots.from; base < slots.end;
          base += step * own.SLOTS) {
         const unsigned slot = base + warp * groups + lane / a.lanes;
-        own.load_keys(a.k + cache, a.v + cache, (size_t)a.NKV * a.HS, slot,
-                      step, slots.end);
+        own.load_keys(a.k + kv_head * a.HS, a.v + kv_head * a.HS, sequence,
+                      slot, step, slots.end);
 #pragma unroll
         for (int h = 0; h < H; h++)
             own.attend(h, slot, step, slots.end, a.lanes, a.scale);
@@ -342,10 +363,17 @@ __global__ static void __launch_bounds__(WARPS *WARP)
     }
 }
 
+/* Positions of a sequence, at most. */
+static size_t length_of(const struct dt_kv *kv)
+{
+    return kv->blocks * DT_KV_BLOCK;
+}
+
 /* Enough parts to occupy every multiprocessor. */
 static unsigned parts_for(const struct dt_kv *kv, size_t blocks)
 {
-    size_t slots = kv->window > 0 && kv->window < kv->S ? kv->window : kv->S;
+    size_t all = length_of(kv);
+    size_t slots = kv->window > 0 && kv->window < all ? kv->window : all;
     size_t most = blocks_for(slots, PART);
     size_t parts = (size_t)dt_cuda_facts.multiprocessors * BLOCKS / blocks;
 
@@ -381,7 +409,8 @@ static void launch_attention(struct dt_stream *stream, Decode<X> a,
     a.lanes = 1;
     while (a.lanes < WARP && a.lanes < vecs)
         a.lanes *= 2;
-    if (!aligned(kv->HS, W, sizeof(X), a.k, a.v, a.qkv) || vecs > WARP) {
+    if (!aligned(kv->HS, W, sizeof(X), a.k, a.v, a.qkv) ||
+        kv->stride % W != 0 || vecs > WARP) {
         a.lanes = WARP;
         launch_kernel<X, 1, DT_MAX_HEAD_SIZE / WARP, 1>(stream, a, kv);
     } else if (shared == 1) {
@@ -402,7 +431,8 @@ extern "C" void dt_cuda_kv_attention(struct dt_stream *stream,
 {
     assert(out.count == kv->B * kv->NH * kv->HS && positions.count == kv->B);
     assert(qkv.count == kv->B * (kv->NH + 2 * kv->NKV) * kv->HS);
-    assert(kv->HS <= DT_MAX_HEAD_SIZE && kv->S < INT32_MAX);
+    assert(kv->HS <= DT_MAX_HEAD_SIZE && length_of(kv) < INT32_MAX);
+    assert(kv->table.count == kv->B * kv->blocks);
     if (kv->B == 0)
         return;
     with_type(qkv.dtype, [&](auto zero) {
@@ -413,11 +443,13 @@ extern "C" void dt_cuda_kv_attention(struct dt_stream *stream,
         a.k = data_of<const X>(kv->k);
         a.v = data_of<const X>(kv->v);
         a.positions = data_of<const int32_t>(positions);
-        a.S = (unsigned)kv->S;
+        a.table = data_of<const int32_t>(kv->table);
+        a.stride = kv->stride;
+        a.blocks = (unsigned)kv->blocks;
         a.NH = (unsigned)kv->NH;
         a.NKV = (unsigned)kv->NKV;
         a.HS = (unsigned)kv->HS;
-        a.window = kv->window < kv->S ? (unsigned)kv->window : 0;
+        a.window = kv->window < length_of(kv) ? (unsigned)kv->window : 0;
         a.scale = (float)(1.4426950408889634 / sqrt((double)kv->HS));
         launch_attention<X>(stream, a, kv);
     });

@@ -41,6 +41,7 @@ const struct dt_ops dt_cuda_ops = {
     SLOT(attention_workspace),
     SLOT(kv_store),
     SLOT(kv_attention),
+    SLOT(sample),
     SLOT(linear_cross_entropy),
     SLOT(linear_logprob_forward),
     SLOT(linear_logprob_backward),

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * decode.h - a model that continues sequences, with a cache of blocks
+ *
+ * Keys and values are in blocks of DT_KV_BLOCK positions (ops.h); who has which
+ * block, and when, is the caller's. What a decoder computes of a token depends
+ * on the tokens before it alone, not on what else is in the batch.
+ */
+#ifndef DT_MODEL_DECODE_H
+#define DT_MODEL_DECODE_H
+
+#include "model/model.h"
+
+struct dt_decoder;
+
+struct dt_decoder_options {
+    enum dt_dtype compute; /* of weights, keys and values */
+    size_t rows;           /* most tokens of a step */
+    size_t tokens;         /* most tokens of prompts at a time; >= rows */
+    size_t length;         /* most positions of a sequence */
+    size_t blocks;         /* of the cache */
+    bool penalty;          /* steps have `seen` */
+};
+
+/* Device bytes that a decoder needs of its caller's memory, and those of a
+ * block in them. SIZE_MAX if that overflows.
+ */
+size_t dt_decoder_bytes(const struct dt_model_config *config,
+                        const struct dt_ops *ops,
+                        const struct dt_decoder_options *options);
+size_t dt_decoder_block_bytes(const struct dt_model_config *config,
+                              enum dt_dtype compute);
+
+/* Blocks of the longest sequence. */
+size_t dt_decoder_most_blocks(const struct dt_decoder_options *options);
+
+/* A decoder in `memory`, not owned, of which it needs dt_decoder_bytes and
+ * keeps nothing from one sequence to the next but the cache. NULL and err:
+ * EX_OSERR.
+ */
+struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
+                                     const struct dt_layout *layout,
+                                     const struct dt_exec *exec,
+                                     struct dt_places weights,
+                                     struct dt_buffer *memory,
+                                     const struct dt_decoder_options *options,
+                                     struct dt_error *err);
+void dt_decoder_destroy(struct dt_decoder *decoder); /* NULL is fine */
+
+/* Computes with these weights, of the same layout, until called again. */
+void dt_decoder_use(struct dt_decoder *decoder, struct dt_places weights);
+
+/* Where a prompt may begin in a batch of them: at a multiple of this, if
+ * sequences have `length` positions.
+ */
+size_t dt_decoder_alignment(const struct dt_model_config *config,
+                            size_t length);
+
+/* Queues keys and values of prompts, one after another in ids(count);
+ * doc_start(count) as in tensor/batch.h, places(count) as in ops.h. What is
+ * between two prompts has the place -1. -1, here and below: the device failed.
+ */
+int dt_decoder_prefill(struct dt_decoder *decoder, const int32_t *ids,
+                       const int32_t *doc_start, const int32_t *places,
+                       size_t count, struct dt_error *err);
+
+/* Queues a copy of a block. */
+int dt_decoder_copy(struct dt_decoder *decoder, int32_t to, int32_t from,
+                    struct dt_error *err);
+
+/* The next token of each of `count` sequences. */
+struct dt_step_rows {
+    size_t count;
+    const int32_t *ids;       /* (count) the last token of each, ... */
+    const int32_t *positions; /* ... its position, ... */
+    const int32_t *places;    /* ... and where its keys and values are stored */
+    const int32_t *table;     /* (count, dt_decoder_most_blocks) */
+    const double *draws;      /* (count) as in ops.h */
+    const int32_t *seen;      /* as in ops.h, with options.penalty */
+};
+
+/* Draws the next tokens and waits for them. */
+int dt_decoder_step(struct dt_decoder *decoder, const struct dt_step_rows *rows,
+                    const struct dt_sampling *sampling, int32_t *ids,
+                    float *logps, struct dt_error *err);
+
+#endif /* DT_MODEL_DECODE_H */

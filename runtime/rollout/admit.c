@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admit.c - who gets slots and blocks
+ *
+ * The oldest sequence always gets what it needs: prompts that are computed for
+ * copies that wait give up their blocks first, then the youngest sequences.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "rollout/impl.h"
+
+/* --- the list of prompts --- */
+
+static void entry_destroy(struct dt_entry *entry)
+{
+    if (!entry)
+        return;
+    free(entry->ids);
+    free(entry->copies);
+    free(entry->blocks);
+    free(entry);
+}
+
+static struct dt_entry *entry_create(const struct dt_rollout *r,
+                                     const struct dt_prompt *prompt,
+                                     struct dt_error *err)
+{
+    struct dt_entry *entry = calloc(1, sizeof(*entry));
+    if (prompt->count == 0 || prompt->count > r->options.max_prompt) {
+        dt_error_set(err, EX_DATAERR,
+                     "prompt %llu has %zu tokens, expected 1 to %zu",
+                     (unsigned long long)prompt->number, prompt->count,
+                     r->options.max_prompt);
+        free(entry);
+        return NULL;
+    }
+    if (entry) {
+        *entry = (struct dt_entry){
+            .number = prompt->number,
+            .order = r->taken,
+            .ids = calloc(prompt->count, sizeof(*entry->ids)),
+            .count = prompt->count,
+            .copies = calloc(r->options.copies, sizeof(*entry->copies)),
+            .waiting = r->options.copies,
+            .blocks = calloc(r->most_blocks, sizeof(*entry->blocks)),
+        };
+    }
+    if (!entry || !entry->ids || !entry->copies || !entry->blocks) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        entry_destroy(entry);
+        return NULL;
+    }
+    memcpy(entry->ids, prompt->ids, prompt->count * sizeof(*entry->ids));
+    return entry;
+}
+
+/* Appends the next prompt of the run to the list: *entry, NULL if there is no
+ * more. -1 and err.
+ */
+static int take_prompt(struct dt_rollout *r, const struct dt_rollout_io *io,
+                       struct dt_entry **entry, struct dt_error *err)
+{
+    struct dt_prompt prompt;
+    *entry = NULL;
+    if (r->no_more)
+        return 0;
+    int got = io->next(io->ctx, &prompt, err);
+    if (got <= 0) {
+        r->no_more = true;
+        return got;
+    }
+    *entry = entry_create(r, &prompt, err);
+    if (!*entry)
+        return -1;
+    r->taken++;
+    *r->last = *entry;
+    r->last = &(*entry)->next;
+    return 0;
+}
+
+/* The first prompt with a copy that waits. */
+static int find_waiting(struct dt_rollout *r, const struct dt_rollout_io *io,
+                        struct dt_entry **entry, struct dt_error *err)
+{
+    for (*entry = r->entries; *entry; *entry = (*entry)->next)
+        if ((*entry)->waiting > 0)
+            return 0;
+    return take_prompt(r, io, entry, err);
+}
+
+/* --- blocks --- */
+
+static void drop_prompt(struct dt_rollout *r, struct dt_entry *entry)
+{
+    for (size_t i = 0; i < dt_prompt_blocks(entry); i++)
+        dt_blocks_drop(&r->blocks, entry->blocks[i]);
+    entry->computed = false;
+}
+
+/* Takes the blocks of the youngest prompt that is computed, except `keep`.
+ * Returns whether there was one.
+ */
+static bool drop_youngest_prompt(struct dt_rollout *r,
+                                 const struct dt_entry *keep)
+{
+    struct dt_entry *youngest = NULL;
+    for (struct dt_entry *e = r->entries; e; e = e->next)
+        if (e->computed && e != keep && dt_prompt_blocks(e) > 0)
+            youngest = e;
+    if (youngest)
+        drop_prompt(r, youngest);
+    return youngest;
+}
+
+/* Whether so many blocks may be taken and leave one for each sequence's next
+ * position. If nothing runs, prompts other than `keep` make room.
+ */
+static bool have_blocks(struct dt_rollout *r, size_t count,
+                        const struct dt_entry *keep)
+{
+    while (r->running == 0 && r->blocks.unused < count &&
+           drop_youngest_prompt(r, keep))
+        ;
+    return r->blocks.unused >= count + r->running;
+}
+
+/* --- prompts are computed --- */
+
+static void pack_prompt(struct dt_rollout *r, struct dt_entry *entry)
+{
+    struct dt_pack *pack = &r->pack;
+    size_t first = pack->used;
+    for (size_t i = 0; i < dt_prompt_blocks(entry); i++)
+        entry->blocks[i] = dt_blocks_take(&r->blocks);
+    for (size_t t = 0; t + 1 < entry->count; t++) {
+        pack->ids[first + t] = entry->ids[t];
+        pack->starts[first + t] = (int32_t)first;
+        pack->places[first + t] = entry->blocks[t / DT_KV_BLOCK] * DT_KV_BLOCK +
+                                  (int32_t)(t % DT_KV_BLOCK);
+    }
+    pack->used = dt_round_up(first + entry->count - 1, r->alignment);
+    for (size_t n = first + entry->count - 1; n < pack->used; n++) {
+        pack->ids[n] = 0;
+        pack->starts[n] = (int32_t)n;
+        pack->places[n] = -1;
+    }
+    entry->computed = true;
+    r->counts.prompts++;
+}
+
+/* Whether the prompt, which is not the next one, should be packed with it. */
+static bool fits_pack(const struct dt_rollout *r, const struct dt_entry *entry)
+{
+    size_t end = r->pack.used + dt_round_up(entry->count - 1, r->alignment);
+    return end <= r->limits.tokens &&
+           dt_prompt_blocks(entry) + r->options.slots <= r->blocks.unused;
+}
+
+/* Packs prompts that will be next, since they cost little more now. */
+static int pack_others(struct dt_rollout *r, const struct dt_rollout_io *io,
+                       struct dt_entry *entry, struct dt_error *err)
+{
+    while (r->pack.used < r->limits.tokens) {
+        entry = entry->next;
+        if (!entry && take_prompt(r, io, &entry, err) < 0)
+            return -1;
+        if (!entry)
+            return 0;
+        if (entry->computed || entry->waiting == 0)
+            continue;
+        if (entry->count == 1 || !fits_pack(r, entry))
+            return 0;
+        pack_prompt(r, entry);
+    }
+    return 0;
+}
+
+/* Fills the batch with tokens that nobody reads, so that there are few sizes.
+ */
+static void pad_pack(struct dt_rollout *r)
+{
+    enum { SIZES = 128 };
+    struct dt_pack *pack = &r->pack;
+    size_t end =
+        r->options.exact ? r->limits.tokens : dt_round_up(pack->used, SIZES);
+    for (; pack->used < end; pack->used++) {
+        pack->ids[pack->used] = 0;
+        pack->starts[pack->used] = (int32_t)pack->used;
+        pack->places[pack->used] = -1;
+    }
+}
+
+static int compute_prompts(struct dt_rollout *r, const struct dt_rollout_io *io,
+                           struct dt_entry *entry, struct dt_error *err)
+{
+    struct dt_pack *pack = &r->pack;
+    if (entry->count == 1) { /* a sequence computes it */
+        entry->computed = true;
+        return 0;
+    }
+    pack->used = 0;
+    pack_prompt(r, entry);
+    if (pack_others(r, io, entry, err) < 0)
+        return -1;
+    pad_pack(r);
+    return dt_decoder_prefill(r->decoder, pack->ids, pack->starts, pack->places,
+                              pack->used, err);
+}
+
+/* --- sequences --- */
+
+static uint64_t age_of(const struct dt_rollout *r, const struct dt_sequence *s)
+{
+    return s->prompt->order * r->options.copies + s->copy;
+}
+
+/* The next copy of a computed prompt takes a slot. The last one that waits also
+ * takes the prompt's blocks; others share them, and copy the one that is not
+ * full.
+ */
+static int start_sequence(struct dt_rollout *r, struct dt_entry *entry,
+                          struct dt_error *err)
+{
+    struct dt_sequence *s = &r->slots[r->running];
+    size_t full = (entry->count - 1) / DT_KV_BLOCK;
+    bool last = entry->waiting == 1;
+    uint32_t copy = 0;
+    while (entry->copies[copy] != DT_COPY_WAITS)
+        copy++;
+    dt_sequence_begin(r, s, entry, copy);
+    s->blocks = dt_prompt_blocks(entry);
+    for (size_t i = 0; i < s->blocks; i++) {
+        s->table[i] = entry->blocks[i];
+        if (!last && i < full)
+            dt_blocks_share(&r->blocks, s->table[i]);
+    }
+    entry->computed = !last;
+    entry->copies[copy] = DT_COPY_RUNS;
+    entry->waiting--;
+    r->running++;
+    if (last || s->blocks == full)
+        return 0;
+    s->table[full] = dt_blocks_take(&r->blocks);
+    return dt_decoder_copy(r->decoder, s->table[full], entry->blocks[full],
+                           err);
+}
+
+int dt_rollout_admit(struct dt_rollout *r, const struct dt_rollout_io *io,
+                     struct dt_error *err)
+{
+    while (r->running < r->options.slots) {
+        struct dt_entry *entry;
+        if (find_waiting(r, io, &entry, err) < 0)
+            return -1;
+        if (!entry)
+            return 0;
+        if (!entry->computed) {
+            if (!have_blocks(r, dt_prompt_blocks(entry) + 1, entry))
+                return 0;
+            if (compute_prompts(r, io, entry, err) < 0)
+                return -1;
+        }
+        if (!have_blocks(r, 1, entry))
+            return 0;
+        if (start_sequence(r, entry, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Gives the slot of sequence i back. */
+static void remove_sequence(struct dt_rollout *r, size_t i)
+{
+    struct dt_sequence *s = &r->slots[i], *last = &r->slots[--r->running];
+    struct dt_sequence swap = *s;
+    for (size_t b = 0; b < s->blocks; b++)
+        dt_blocks_drop(&r->blocks, s->table[b]);
+    *s = *last;
+    *last = swap;
+}
+
+static void preempt_youngest(struct dt_rollout *r)
+{
+    size_t youngest = 0;
+    for (size_t i = 1; i < r->running; i++)
+        if (age_of(r, &r->slots[i]) > age_of(r, &r->slots[youngest]))
+            youngest = i;
+    struct dt_sequence *s = &r->slots[youngest];
+    s->prompt->copies[s->copy] = DT_COPY_WAITS;
+    s->prompt->waiting++;
+    r->counts.preempted++;
+    remove_sequence(r, youngest);
+}
+
+void dt_rollout_grow(struct dt_rollout *r)
+{
+    size_t i = 0;
+    while (i < r->running) {
+        struct dt_sequence *s = &r->slots[i];
+        size_t position = s->prompt->count - 1 + s->count;
+        if (position / DT_KV_BLOCK < s->blocks) {
+            i++;
+        } else if (r->blocks.unused > 0) {
+            s->table[s->blocks++] = dt_blocks_take(&r->blocks);
+        } else if (!drop_youngest_prompt(r, NULL)) {
+            preempt_youngest(r);
+            i = 0; /* another sequence may be here now */
+        }
+    }
+}
+
+/* --- ends --- */
+
+static void remove_prompts(struct dt_rollout *r)
+{
+    struct dt_entry **at = &r->entries;
+    while (*at) {
+        struct dt_entry *entry = *at;
+        if (entry->ended < r->options.copies) {
+            at = &entry->next;
+            continue;
+        }
+        *at = entry->next;
+        entry_destroy(entry);
+    }
+    r->last = at;
+}
+
+void dt_rollout_remove_ended(struct dt_rollout *r)
+{
+    for (size_t i = r->running; i-- > 0;) {
+        struct dt_sequence *s = &r->slots[i];
+        if (!s->has_ended)
+            continue;
+        s->prompt->copies[s->copy] = DT_COPY_ENDED;
+        s->prompt->ended++;
+        remove_sequence(r, i);
+    }
+    remove_prompts(r);
+}
+
+void dt_rollout_clear(struct dt_rollout *r)
+{
+    while (r->running > 0)
+        remove_sequence(r, r->running - 1);
+    while (r->entries) {
+        struct dt_entry *entry = r->entries;
+        r->entries = entry->next;
+        if (entry->computed)
+            drop_prompt(r, entry);
+        entry_destroy(entry);
+    }
+    r->last = &r->entries;
+    r->taken = 0;
+    r->no_more = false;
+}

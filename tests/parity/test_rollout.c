@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_rollout.c - completions depend on model, prompt and seed alone */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/parity/completions.h"
+#include "tests/parity/reference.h"
+
+/* A model of the family, with random weights and room for several blocks. */
+static void begin(struct reference *r, struct subject *s, const char *name,
+                  enum dt_dtype compute)
+{
+    const struct dt_model_options options = {
+        .B = 1, .T = LONGEST + TOKENS, .compute = compute, .values = true};
+    reference_open(r, name);
+    r->config.n_positions = POSITIONS;
+    subject_init(s, &r->config, &options);
+    subject_randomize(s, 0.15);
+}
+
+static void end(struct reference *r, struct subject *s)
+{
+    subject_fini(s);
+    reference_close(r);
+}
+
+/* --- against the forward pass of training --- */
+
+/* Differences of the log-probabilities of a completion. */
+struct difference {
+    double largest, sum, count;
+};
+
+static void compare_forward(struct subject *s, const struct completed *c,
+                            struct difference *d)
+{
+    size_t T = c->prompt + c->count;
+    int32_t targets[LONGEST + TOKENS], picked[TOKENS];
+    float values[TOKENS];
+    for (size_t t = 0; t < T; t++)
+        targets[t] = t + 1 < T ? c->ids[t + 1] : DT_IGNORE;
+    for (size_t i = 0; i < c->count; i++)
+        picked[i] = (int32_t)(c->prompt - 1 + i);
+    const struct dt_batch batch = {.B = 1,
+                                   .T = T,
+                                   .inputs = c->ids,
+                                   .targets = targets,
+                                   .picked = picked,
+                                   .picked_count = c->count};
+    struct dt_error err;
+    subject_forward(s, &batch, false);
+    dt_model_values_forward(s->model);
+    if (s->exec->device->copy(s->exec->stream, values,
+                              dt_view_data(dt_model_values(s->model).value),
+                              c->count * sizeof(*values), &err) < 0 ||
+        s->exec->device->stream_wait(s->exec->stream, &err) < 0)
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < c->count; i++) {
+        double off = fabs((double)values[i] - c->logps[i]);
+        assert_true(c->logps[i] <= 0);
+        d->largest = fmax(d->largest, off);
+        d->sum += off;
+    }
+    d->count += (double)c->count;
+}
+
+static struct difference decode_and_compare(const char *name,
+                                            enum dt_dtype compute)
+{
+    struct difference d = {0};
+    struct reference r;
+    struct subject s;
+    begin(&r, &s, name, compute);
+    struct task task = {.options = completions_options(&s, 5), .step = 1};
+    struct completions *all = calloc(1, sizeof(*all));
+    completions_run(&s, &task, all);
+    for (size_t n = 0; n < PROMPTS; n++)
+        for (size_t g = 0; g < COPIES; g++)
+            compare_forward(&s, &all->of[n][g], &d);
+    print_message("%s: largest %.2g, mean %.2g of %.0f tokens\n", name,
+                  d.largest, d.sum / d.count, d.count);
+    free(all);
+    end(&r, &s);
+    return d;
+}
+
+static void decoding_is_the_forward_of_training(void **state)
+{
+    assert_true(decode_and_compare(*state, DT_F32).largest < 1e-5);
+}
+
+static void decoding_is_close_to_it_in_bf16(void **state)
+{
+    struct difference d = decode_and_compare(*state, DT_BF16);
+    assert_true(d.sum / d.count < 0.01);
+}
+
+/* --- the same bits --- */
+
+static void expect_same(const struct completions *a,
+                        const struct completions *b)
+{
+    for (size_t n = 0; n < PROMPTS; n++) {
+        for (size_t g = 0; g < COPIES; g++) {
+            const struct completed *x = &a->of[n][g], *y = &b->of[n][g];
+            assert_int_equal(x->times, 1);
+            assert_int_equal(y->times, 1);
+            assert_int_equal(x->count, y->count);
+            assert_int_equal(x->end, y->end);
+            assert_memory_equal(x->ids, y->ids,
+                                (x->prompt + x->count) * sizeof(*x->ids));
+            assert_memory_equal(x->logps, y->logps,
+                                x->count * sizeof(*x->logps));
+        }
+    }
+}
+
+/* Copies of one prompt differ, and not all ends are the same. */
+static void expect_variety(const struct completions *all)
+{
+    size_t stopped = 0;
+    for (size_t n = 0; n < PROMPTS; n++) {
+        const struct completed *c = all->of[n];
+        assert_true(c[0].count != c[1].count ||
+                    memcmp(c[0].ids, c[1].ids,
+                           (c[0].prompt + c[0].count) * sizeof(*c[0].ids)));
+        for (size_t g = 0; g < COPIES; g++) {
+            stopped += c[g].end == DT_END_EOS;
+            assert_true((c[g].end == DT_END_EOS) ==
+                        (c[g].ids[c[g].prompt + c[g].count - 1] == 5 ||
+                         c[g].ids[c[g].prompt + c[g].count - 1] == 9));
+        }
+    }
+    assert_in_range(stopped, 1, PROMPTS * COPIES - 1);
+}
+
+/* Runs tasks that together complete all prompts, and compares with `want`. */
+static void check_tasks(const struct subject *s, const struct task *tasks,
+                        size_t count, const struct completions *want,
+                        struct dt_rollout_counts *counts)
+{
+    struct completions *got = calloc(1, sizeof(*got));
+    for (size_t i = 0; i < count; i++)
+        completions_run(s, &tasks[i], got);
+    expect_same(want, got);
+    *counts = got->counts;
+    free(got);
+}
+
+static void check_bits(const char *name, enum dt_dtype compute)
+{
+    struct reference r;
+    struct subject s;
+    begin(&r, &s, name, compute);
+    const struct dt_rollout_options sixteen = completions_options(&s, 16);
+    const struct dt_rollout_options four = completions_options(&s, 4);
+    struct completions *want = calloc(1, sizeof(*want));
+    struct dt_rollout_counts counts;
+    struct task one = {.options = sixteen, .step = 1};
+    completions_run(&s, &one, want);
+    expect_variety(want);
+    /* the prompt of one token is computed with its copies */
+    assert_int_equal(want->counts.prompts, PROMPTS - 1);
+    assert_int_equal(want->counts.preempted, 0);
+
+    /* fewer slots, another order, rows of nothing, two ranks */
+    check_tasks(&s, &(struct task){.options = four, .step = 1}, 1, want,
+                &counts);
+    check_tasks(&s, &(struct task){.options = four, .step = 1, .reverse = true},
+                1, want, &counts);
+    one.options.exact = true;
+    check_tasks(&s, &one, 1, want, &counts);
+    check_tasks(&s,
+                (struct task[]){{.options = four, .first = 0, .step = 2},
+                                {.options = four, .first = 1, .step = 2}},
+                2, want, &counts);
+
+    /* few blocks: sequences are dropped, and prompts computed again */
+    one.options = sixteen;
+    one.options.blocks = 5; /* as many as one sequence needs */
+    check_tasks(&s, &one, 1, want, &counts);
+    assert_true(counts.preempted > 0);
+    assert_true(counts.prompts >= PROMPTS);
+    free(want);
+    end(&r, &s);
+}
+
+static void slots_order_blocks_and_ranks_change_nothing(void **state)
+{
+    check_bits(*state, DT_F32);
+}
+
+static void nor_in_bf16(void **state)
+{
+    check_bits(*state, DT_BF16);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        REFERENCE_TESTS(decoding_is_the_forward_of_training),
+        REFERENCE_TESTS(decoding_is_close_to_it_in_bf16),
+        REFERENCE_TESTS(slots_order_blocks_and_ranks_change_nothing),
+        REFERENCE_TESTS(nor_in_bf16),
+    };
+    return cmocka_run_group_tests_name("rollout", tests, NULL, NULL);
+}
