@@ -3,6 +3,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/agree.c \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
+	runtime/algo/clipped.h \
 	runtime/algo/algo.c \
 	runtime/algo/algo.h \
 	runtime/algo/critic.c \
@@ -19,6 +20,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/graphs.h \
 	runtime/algo/groups.c \
 	runtime/algo/groups.h \
+	runtime/algo/grpo_loss.c \
+	runtime/algo/grpo_loss.h \
 	runtime/algo/health.c \
 	runtime/algo/learner.c \
 	runtime/algo/learner.h \
