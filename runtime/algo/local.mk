@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/agree.c \
+	runtime/algo/advantages.c \
+	runtime/algo/advantages.h \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
 	runtime/algo/clipped.h \

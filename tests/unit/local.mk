@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 check_PROGRAMS += \
 	tests/unit/test_adamw \
+	tests/unit/test_advantages \
 	tests/unit/test_backend \
 	tests/unit/test_base \
 	tests/unit/test_base_net \
