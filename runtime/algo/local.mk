@@ -18,6 +18,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/dpo_loss.h \
 	runtime/algo/experience.c \
 	runtime/algo/experience.h \
+	runtime/algo/gae.c \
+	runtime/algo/gae.h \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
 	runtime/algo/groups.c \
@@ -37,6 +39,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/owner.h \
 	runtime/algo/plan.c \
 	runtime/algo/plan.h \
+	runtime/algo/ppo_loss.c \
+	runtime/algo/ppo_loss.h \
 	runtime/algo/precompute.c \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \

@@ -191,6 +191,7 @@ spank_tests = \
 	tests/unit/test_hostlist \
 	tests/unit/test_net \
 	tests/unit/test_port \
+	tests/unit/test_ppo_loss \
 	tests/unit/test_siteconf \
 	tests/unit/test_siteenv \
 	tests/unit/test_spank_argv \
