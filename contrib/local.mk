@@ -28,6 +28,13 @@ dist_examples_DATA += \
 	contrib/examples/torch.sbatch \
 	contrib/examples/torch_train.py
 
+# Reward functions to begin with, and a client of `disttrain reward serve`.
+rewardsdir = $(examplesdir)/rewards
+dist_rewards_DATA = \
+	contrib/rewards/length_reward.c \
+	contrib/rewards/math_reward.py \
+	contrib/rewards/reward_client.py
+
 # The line for plugstack.conf, with the path given to configure
 # (--with-spankdir).
 EXTRA_DIST += contrib/plugstack/zz-disttrain.conf.in

@@ -24,6 +24,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/prepare.c \
 	runtime/cmd/prepare_reference.c \
 	runtime/cmd/prepare_reference.h \
+	runtime/cmd/reward.c \
 	runtime/cmd/sbatch.c \
 	runtime/cmd/text_out.c \
 	runtime/cmd/text_out.h \

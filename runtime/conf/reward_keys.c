@@ -32,7 +32,7 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
                      {"format", DT_CONF_REWARD_FORMAT, NULL},
                      {"length", DT_CONF_REWARD_LENGTH, NULL},
                      {"command", DT_CONF_REWARD_COMMAND, NULL},
-                     {"library", DT_CONF_REWARD_LIBRARY, "reward libraries"},
+                     {"library", DT_CONF_REWARD_LIBRARY, NULL},
                      {"model", DT_CONF_REWARD_MODEL, NULL},
                      {"http", DT_CONF_REWARD_HTTP, "reward servers"}),
       .help = "kind of function; required. Rules give 1 to a completion "
@@ -41,7 +41,8 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
               "(number_equal), is arithmetic with the given numbers that "
               "gives it (expression), is JSON (json_valid) or has tags in "
               "their order (format), and 0 to others, or score its number of "
-              "tokens (length); command asks a program, model a reward model"},
+              "tokens (length); command asks a program, library a "
+              "shared object, model a reward model"},
      EVERY, true},
     {{"reward.functions.name", DT_CONF_STRING, AT(name), .result = true,
       .help = "name in metrics and messages; the default is the type"},

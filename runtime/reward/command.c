@@ -32,6 +32,7 @@ static int start_program(struct dt_reward_lane *lane, struct dt_error *err)
     struct command *command = lane->state;
     const struct dt_process_options options = {
         .argv = command->argv,
+        .shown = lane->conf->path ? lane->conf->path : command->argv[0],
         .directory = lane->directory,
         .name = lane->conf->name,
         .gpu = lane->conf->gpu,
@@ -57,17 +58,31 @@ static int start_program(struct dt_reward_lane *lane, struct dt_error *err)
     return 0;
 }
 
-static int open_command(struct dt_reward_lane *lane, struct dt_error *err)
+/* The words that start the program; NULL: out of memory. A library is run by
+ * this program.
+ */
+static char **make_argv(const struct dt_reward_lane *lane)
 {
     const struct dt_conf_list *words = &lane->conf->command;
+    const char *const host[] = {lane->program, "reward", "host",
+                                lane->conf->path};
+    char **argv = calloc(words->count + 5, sizeof(*argv));
+    if (argv && lane->conf->type == DT_CONF_REWARD_LIBRARY)
+        memcpy(argv, host, sizeof(host));
+    else if (argv)
+        memcpy(argv, words->text, words->count * sizeof(*argv));
+    return argv;
+}
+
+static int open_command(struct dt_reward_lane *lane, struct dt_error *err)
+{
     struct command *command = calloc(1, sizeof(*command));
     lane->state = command;
     if (command)
-        command->argv = calloc(words->count + 1, sizeof(*command->argv));
-    if (!command || !command->argv)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    memcpy(command->argv, words->text, words->count * sizeof(*words->text));
-    return start_program(lane, err);
+        command->argv = make_argv(lane);
+    return command && command->argv
+               ? start_program(lane, err)
+               : dt_error_set(err, EX_OSERR, "out of memory");
 }
 
 static int ask(struct dt_reward_lane *lane, const struct dt_reward_part *part,

@@ -62,6 +62,7 @@ struct dt_reward_kind {
      * what works on the device.
      */
     bool here;
+    bool one; /* only one call at a time: no other lanes */
     /* Prepares lane->state. -1: EX_CONFIG, EX_UNAVAILABLE, EX_OSERR. */
     int (*open)(struct dt_reward_lane *lane, struct dt_error *err);
     /* Fills values(part->count, channels), each finite or NaN, and ends in time
@@ -74,6 +75,7 @@ struct dt_reward_kind {
 
 extern const struct dt_reward_kind dt_reward_rule;
 extern const struct dt_reward_kind dt_reward_command;
+extern const struct dt_reward_kind dt_reward_hosted;
 extern const struct dt_reward_kind dt_reward_model;
 
 /* How functions of this type score, and whether that can be repeated. */

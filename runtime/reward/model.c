@@ -197,4 +197,5 @@ const struct dt_reward_kind dt_reward_model = {
     .score = score_model,
     .close = close_model,
     .here = true,
+    .one = true,
 };

@@ -14,6 +14,7 @@ enum { DT_PROCESS_LAST_BYTES = 256 };
 
 struct dt_process_options {
     char *const *argv; /* ends with NULL; argv[0] is looked for in PATH */
+    const char *shown; /* its name in messages */
     const char *directory;
     const char *name;      /* in the log, before what it writes to stderr */
     bool gpu;              /* false: CUDA_VISIBLE_DEVICES is empty */

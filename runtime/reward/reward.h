@@ -42,8 +42,11 @@ struct dt_reward_column {
     size_t index; /* among the columns of all functions in the file */
 };
 
+enum { DT_REWARD_ANYWHERE = -1 }; /* wherever the file says */
+
 struct dt_reward_options {
-    int where;                  /* enum dt_conf_where: only these functions */
+    int where;                  /* enum dt_conf_where: only these functions; or
+                                   DT_REWARD_ANYWHERE */
     const char *program;        /* runs libraries; NULL: this program */
     const struct dt_exec *exec; /* device and stream of models; NULL: none */
     enum dt_dtype dtype;        /* in which models compute */

@@ -59,13 +59,14 @@ static int add_functions(struct dt_rewards *rewards, int where)
         struct dt_reward_function *function =
             &rewards->function[rewards->function_count];
         index += dt_reward_channels(conf);
-        if (conf->where != where)
+        if (conf->where != where && where != DT_REWARD_ANYWHERE)
             continue;
         function->conf = conf;
         function->kind = dt_reward_kind_of(conf);
         function->channels = dt_reward_channels(conf);
         function->first = rewards->column_count;
-        function->lane_count = (size_t)conf->processes;
+        function->lane_count =
+            function->kind->one ? 1 : (size_t)conf->processes;
         function->lane = calloc(function->lane_count, sizeof(*function->lane));
         rewards->function_count++;
         if (!function->lane ||
@@ -104,6 +105,9 @@ struct dt_rewards *dt_rewards_open(const struct dt_conf *conf,
     rewards->conf = conf;
     rewards->stop_fd = -1;
     rewards->directory = directory_of(conf->file);
+    if (readlink("/proc/self/exe", rewards->program,
+                 sizeof(rewards->program) - 1) < 0)
+        strcpy(rewards->program, "disttrain"); /* in PATH */
     init_waiting(rewards);
     if (dt_reward_metrics_init(&rewards->metrics) < 0 || !rewards->directory ||
         add_functions(rewards, options->where) < 0)

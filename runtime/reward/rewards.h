@@ -30,7 +30,8 @@ struct dt_reward_function {
 
 struct dt_rewards {
     const struct dt_conf *conf;
-    char *directory; /* of the file */
+    char *directory;    /* of the file */
+    char program[4096]; /* this one */
     struct dt_reward_function *function;
     size_t function_count;
     struct dt_reward_column *column;

@@ -207,6 +207,6 @@ int dt_process_start(struct dt_process *process,
     close_pair(out);
     close_pair(said);
     return dt_error_set(err, pid > 0 ? EX_UNAVAILABLE : EX_OSERR,
-                        "%s: cannot be started in %s: %s", options->argv[0],
+                        "%s: cannot be started in %s: %s", options->shown,
                         options->directory, strerror(why));
 }

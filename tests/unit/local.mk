@@ -104,8 +104,10 @@ check_PROGRAMS += \
 	tests/unit/test_int8_run \
 	tests/unit/test_restore \
 	tests/unit/test_reward_chaos \
+	tests/unit/test_reward_library \
 	tests/unit/test_reward_model \
 	tests/unit/test_reward_rules \
+	tests/unit/test_reward_serve \
 	tests/unit/test_rm \
 	tests/unit/test_submission \
 	tests/unit/test_trainer \
@@ -183,6 +185,23 @@ tests_unit_stub_newer_so_CPPFLAGS = $(AM_CPPFLAGS) \
 tests_unit_stub_newer_so_CFLAGS = $(DT_CFLAGS) -fPIC
 tests_unit_stub_newer_so_LINK = $(stub_link)
 tests_unit_stub_newer_so_LDADD =
+
+# What test_reward_library loads: a library, and one of another version.
+EXTRA_PROGRAMS += tests/unit/reward.so tests/unit/reward_newer.so
+EXTRA_tests_unit_test_reward_library_DEPENDENCIES = \
+	tests/unit/reward.so \
+	tests/unit/reward_newer.so
+CLEANFILES += $(EXTRA_tests_unit_test_reward_library_DEPENDENCIES)
+tests_unit_reward_so_SOURCES = tests/unit/reward_library.c
+tests_unit_reward_so_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY_ABI=1
+tests_unit_reward_so_CFLAGS = $(DT_CFLAGS) -fPIC
+tests_unit_reward_so_LINK = $(stub_link)
+tests_unit_reward_so_LDADD =
+tests_unit_reward_newer_so_SOURCES = $(tests_unit_reward_so_SOURCES)
+tests_unit_reward_newer_so_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY_ABI=2
+tests_unit_reward_newer_so_CFLAGS = $(DT_CFLAGS) -fPIC
+tests_unit_reward_newer_so_LINK = $(stub_link)
+tests_unit_reward_newer_so_LDADD =
 
 # The plugin's modules, with stubs for the functions of Slurm.
 if HAVE_SLURM

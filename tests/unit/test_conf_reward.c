@@ -99,7 +99,7 @@ static const struct broken broken[] = {
     {"reward.functions: [{type: exactly}]\n",
      "t.yaml:1:27: reward.functions.type: expected one of exact, contains, "
      "regex, number_equal, expression, json_valid, format, length, command, "
-     "model, got \"exactly\"\n"},
+     "library, model, got \"exactly\"\n"},
     {"reward.functions: [{type: model, path: /dev/null}, {type: model,\n"
      "                    path: /no, where: rank0, name: b}]\n",
      "t.yaml:1:40: reward.functions.path: /dev/null: not a directory\n"
