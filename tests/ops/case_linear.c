@@ -2,6 +2,8 @@
 /* case_linear.c - linear layers */
 #include "config.h"
 
+#include <pthread.h>
+
 #include "harness.h"
 #include "ops/cpu/matmul.h"
 
@@ -174,9 +176,54 @@ void test_onednn(void **state)
     }
 }
 
+/* A product of one thread, which is wrong as soon as it is that of another. */
+static void *multiply_often(void *arg)
+{
+    enum { K = 8, TIMES = 4000 };
+    const uint16_t number = *(uint16_t *)arg; /* 1 or 2 in bf16 */
+    const float want = number == 0x3f80 ? K : 4 * K;
+    uint16_t a[K], b[K];
+    float c = 0;
+    struct dt_cpu_matmul p = {.M = 1,
+                              .N = 1,
+                              .K = K,
+                              .a = {a, K, false},
+                              .b = {b, K, true},
+                              .type = DT_BF16,
+                              .c_type = DT_F32,
+                              .c = &c};
+    for (int k = 0; k < K; k++)
+        a[k] = b[k] = number;
+    for (int i = 0; i < TIMES; i++, c = 0)
+        if (dt_onednn_matmul(&p) && c != want)
+            return arg;
+    return NULL;
+}
+
+/* Ranks of a test are threads. */
+void test_onednn_threads(void **state)
+{
+    uint16_t numbers[] = {0x3f80, 0x4000};
+    pthread_t threads[2];
+    void *wrong[2];
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, multiply_often, &numbers[i]), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(threads[i], &wrong[i]), 0);
+    assert_true(!wrong[0] && !wrong[1]);
+}
+
 #else
 
 void test_onednn(void **state)
+{
+    (void)state;
+    skip();
+}
+
+void test_onednn_threads(void **state)
 {
     (void)state;
     skip();

@@ -110,6 +110,7 @@ void test_linear(void **state);
 void test_linear_blocks(void **state);
 void test_linear_gelu(void **state);
 void test_onednn(void **state);
+void test_onednn_threads(void **state);
 void test_norm(void **state);
 void test_gelu(void **state);
 void test_swiglu(void **state);

@@ -137,7 +137,7 @@ enum { WIDEST_AND_GENERIC_ONLY = false };
 static int test_cpu(void)
 {
     static char names[MAX_VARIANTS][CASE_COUNT + 1][NAME_BYTES];
-    static struct CMUnitTest tests[MAX_VARIANTS * (CASE_COUNT + 1) + 2];
+    static struct CMUnitTest tests[MAX_VARIANTS * (CASE_COUNT + 1) + 3];
     size_t count = 0;
 
     while (variant_count < MAX_VARIANTS && dt_cpu_variant(variant_count)) {
@@ -150,6 +150,8 @@ static int test_cpu(void)
     tests[count++] =
         (struct CMUnitTest){"bf16 by oneDNN", test_onednn, case_setup,
                             case_teardown, (void *)variants[0]};
+    tests[count++] =
+        (struct CMUnitTest)cmocka_unit_test(test_onednn_threads);
     for (size_t i = 0; i < variant_count; i++) {
         if (WIDEST_AND_GENERIC_ONLY && i > 0 && i + 1 < variant_count)
             continue;

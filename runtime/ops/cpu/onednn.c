@@ -6,6 +6,7 @@
 
 #ifdef HAVE_ONEDNN
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,9 @@ struct entry {
     dnnl_primitive_t primitive; /* NULL: oneDNN has none */
     dnnl_memory_t memory[OPERANDS];
 };
+
+/* The operands of an entry belong to one thread at a time. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
     dnnl_engine_t engine;
@@ -285,7 +289,12 @@ bool dt_onednn_matmul(const struct dt_cpu_matmul *p)
 {
     if (p->type == DT_F32)
         return matmul_f32(p);
-    return p->type == DT_BF16 && matmul_bf16(p);
+    if (p->type != DT_BF16)
+        return false;
+    pthread_mutex_lock(&lock);
+    bool done = matmul_bf16(p);
+    pthread_mutex_unlock(&lock);
+    return done;
 }
 
 #endif
