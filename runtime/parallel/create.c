@@ -38,13 +38,13 @@ static int allocate_weights(struct dt_parallel *p, const struct dt_sizes *sizes,
     struct dt_view *master = &p->kinds[DT_OWNED_MASTER];
     if (allocate(p, sizes->weights, p->options.compute, "weights",
                  &p->weights_buf, &p->weights, err) < 0 ||
-        allocate(p, sizes->master, DT_F32, "fp32 weights", &p->master_buf,
-                 master, err) < 0 ||
+        allocate(p, sizes->master, dt_master_dtype(&p->options), "fp32 weights",
+                 &p->master_buf, master, err) < 0 ||
         allocate(p, sizes->shares, p->options.compute, "a share of weights",
                  &p->shares_buf, &p->shares, err) < 0)
         return -1;
     if (sizes->master == 0 && sizes->state_tiles.arrays < DT_OWNED_GRADS)
-        *master = p->weights;
+        *master = p->kept.weights == DT_SHARE ? p->shares : p->weights;
     size_t count = p->layout->unit_count;
     if (p->kept.weights != DT_WHOLE) {
         if (dt_slots_init(&p->weights_slots, p->layout, p->options.prefetch,

@@ -15,13 +15,19 @@ struct dt_places dt_parallel_grads(const struct dt_parallel *p)
                               .units = p->grads_at};
 }
 
+/* Whether the weights that the model reads, whole or shares, are the master. */
+static bool master_is_kept(const struct dt_parallel *p)
+{
+    const struct dt_buffer *master = p->kinds[DT_OWNED_MASTER].buf;
+    return master && (master == p->weights_buf || master == p->shares_buf);
+}
+
 enum dt_extent dt_owned_extent(const struct dt_parallel *p, enum dt_owned kind)
 {
     if (kind == DT_OWNED_GRADS)
         return p->kept.grads;
-    return kind == DT_OWNED_MASTER && p->kinds[kind].buf == p->weights_buf
-               ? DT_WHOLE
-               : p->kept.state;
+    return kind == DT_OWNED_MASTER && master_is_kept(p) ? p->kept.weights
+                                                        : p->kept.state;
 }
 
 bool dt_owned_is_tiled(const struct dt_parallel *p, enum dt_owned kind)
@@ -89,8 +95,7 @@ struct dt_view dt_parallel_part(const struct dt_parallel *p, enum dt_owned kind,
 
 bool dt_rounds_weights(const struct dt_parallel *p)
 {
-    return p->kept.weights != DT_OWN &&
-           p->kinds[DT_OWNED_MASTER].buf != p->weights_buf;
+    return p->kept.weights != DT_OWN && !master_is_kept(p);
 }
 
 struct dt_view dt_rounded_weights(const struct dt_parallel *p, size_t u)

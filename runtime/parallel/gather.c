@@ -81,8 +81,12 @@ static int fill_own(struct dt_parallel *p, size_t u, struct dt_error *err)
     if (p->weights_tiles)
         return dt_tiles_get(p->weights_tiles, 0, dt_part_first(p, u), own.count,
                             dt_view_data(own), err);
-    p->exec.ops->convert(p->exec.stream, own,
-                         dt_parallel_part(p, DT_OWNED_MASTER, u));
+    struct dt_view master = dt_parallel_part(p, DT_OWNED_MASTER, u);
+    if (master.dtype == own.dtype)
+        return p->exec.device->copy(p->exec.stream, dt_view_data(own),
+                                    dt_view_data(master),
+                                    own.count * dt_dtype_bytes(own.dtype), err);
+    p->exec.ops->convert(p->exec.stream, own, master);
     return 0;
 }
 

@@ -25,19 +25,25 @@ static bool rounds_apart(const struct dt_parallel_options *options)
            o->weights == DT_TIER_DEVICE && options->compute != DT_F32;
 }
 
+enum dt_dtype dt_master_dtype(const struct dt_parallel_options *options)
+{
+    return options->use == DT_FROZEN ? options->compute : DT_F32;
+}
+
 struct dt_kept dt_kept_of(const struct dt_parallel_options *options, int world)
 {
-    bool ddp = options->strategy == DT_DDP;
+    bool trained = options->use == DT_TRAINED;
+    bool ddp = options->strategy == DT_DDP && trained;
     bool each = options->when == DT_WHEN_AUTO ? options->strategy >= DT_ZERO2
                                               : options->when == DT_WHEN_EACH;
     enum dt_extent part =
         options->hybrid && has_groups(options, world) ? DT_SHARE : DT_OWN;
-    enum dt_extent weights = rounds_apart(options) ? DT_SHARE : part;
+    enum dt_extent weights = trained && rounds_apart(options) ? DT_SHARE : part;
     return (struct dt_kept){
         .weights = options->strategy == DT_ZERO3 ? weights : DT_WHOLE,
         .grads = ddp || !each ? DT_WHOLE : part,
         .state = ddp ? DT_WHOLE : DT_OWN,
-        .grads_pass_slots = each,
+        .grads_pass_slots = each && trained,
     };
 }
 
@@ -180,6 +186,17 @@ static void offload(struct dt_sizes *sizes, size_t part,
         sizes->scalars = DT_STEP_COUNT;
 }
 
+/* Leaves out what weights that are not trained do not need. Frozen ones that
+ * are kept anyway are their own master.
+ */
+static void leave_out(struct dt_sizes *sizes, enum dt_weights_use use,
+                      enum dt_extent weights)
+{
+    sizes->grads = sizes->grads_slots = sizes->moments = 0;
+    if (use == DT_FROZEN && weights != DT_OWN)
+        sizes->master = 0;
+}
+
 struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
                             const struct dt_parallel_options *options)
 {
@@ -199,7 +216,10 @@ struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
             kept.grads_pass_slots ? all_slots(layout, DT_GRADS_BLOCKS) : 0,
         .moments = of[kept.state],
     };
-    offload(&sizes, all / ranks, options, kept.weights);
+    if (options->use == DT_TRAINED)
+        offload(&sizes, all / ranks, options, kept.weights);
+    else
+        leave_out(&sizes, options->use, kept.weights);
     return sizes;
 }
 
@@ -223,7 +243,7 @@ struct dt_parallel_bytes dt_parallel_plan(
     size_t compute = dt_dtype_bytes(options->compute);
     struct dt_parallel_bytes bytes = {
         .weights = (sizes.weights + sizes.shares) * compute,
-        .master = sizes.master * sizeof(float),
+        .master = sizes.master * dt_dtype_bytes(dt_master_dtype(options)),
         .gradients = (sizes.grads + sizes.grads_slots) * sizeof(float),
         .moments = 2 * sizes.moments * sizeof(float),
         .host = sizes.staging * (sizeof(float) + compute) +

@@ -34,6 +34,14 @@ struct dt_offload {
     unsigned queue_depth;
 };
 
+/* What happens to weights. */
+enum dt_weights_use {
+    DT_TRAINED,  /* gradients update them */
+    DT_FROZEN,   /* they are only read: neither gradients nor fp32 weights */
+    DT_FOLLOWED, /* they are set to other values now and then: this rank's
+                    parts are there in fp32 */
+};
+
 /* When gradients of several micro-batches are summed over ranks. */
 enum dt_when {
     DT_WHEN_AUTO, /* each in zero2 and zero3, which save memory only then */
@@ -43,11 +51,13 @@ enum dt_when {
 
 struct dt_parallel_options {
     enum dt_strategy strategy;
-    enum dt_dtype compute; /* of the weights that the model reads */
-    enum dt_dtype wire;    /* of gradients on their way: DT_F32 or DT_BF16 */
-    size_t bucket_bytes;   /* ddp: neighboring units are summed together up to
-                              this size */
-    size_t prefetch;       /* zero3: slots for blocks, at least 2 */
+    enum dt_weights_use use; /* if not trained, all but strategy, compute,
+                                prefetch and groups is left out */
+    enum dt_dtype compute;   /* of the weights that the model reads */
+    enum dt_dtype wire;      /* of gradients on their way: DT_F32 or DT_BF16 */
+    size_t bucket_bytes;     /* ddp: neighboring units are summed together up to
+                                this size */
+    size_t prefetch;         /* zero3: slots for blocks, at least 2 */
     enum dt_when when;
     /* Sums over ranks are made in groups of this many ranks, then over groups.
      * It divides the world; 0 or the world: in one level.
@@ -64,7 +74,8 @@ struct dt_parallel_options {
 /* What a rank holds, in bytes. */
 struct dt_parallel_bytes {
     size_t weights; /* in the compute type, slots, or both */
-    size_t master;  /* fp32; 0 if the model computes with it */
+    size_t master;  /* fp32, of frozen weights in the compute type; 0 if the
+                       model computes with it */
     size_t gradients;
     size_t moments;
     size_t tiles; /* on the device, of what is offloaded */
@@ -88,6 +99,9 @@ enum dt_extent {
     DT_OWN, /* the part that this rank updates: the first of M parts of a share
                for the first group .. */
 };
+
+/* The type of what is `master` below. */
+enum dt_dtype dt_master_dtype(const struct dt_parallel_options *options);
 
 /* What a rank keeps between passes. */
 struct dt_kept {

@@ -113,7 +113,7 @@ int dt_parallel_get(struct dt_parallel *p, struct dt_view part, void *to,
     const struct dt_exec *exec = &p->exec;
     while (part.count > 0) {
         struct place place = find_place(p, part);
-        const size_t bytes = place.count * sizeof(float);
+        const size_t bytes = place.count * dt_dtype_bytes(part.dtype);
         int rc = place.view.count > 0
                      ? exec->device->copy(exec->stream, to,
                                           dt_view_data(place.view), bytes, err)
@@ -133,7 +133,7 @@ int dt_parallel_put(struct dt_parallel *p, struct dt_view part,
     const struct dt_exec *exec = &p->exec;
     while (part.count > 0) {
         struct place place = find_place(p, part);
-        const size_t bytes = place.count * sizeof(float);
+        const size_t bytes = place.count * dt_dtype_bytes(part.dtype);
         int rc =
             place.view.count > 0
                 ? exec->device->copy(exec->stream, dt_view_data(place.view),

@@ -146,6 +146,57 @@ static void the_plan_of_groups_is_what_create_allocates(void **state)
     dt_layout_destroy(layout);
 }
 
+/* --- weights that are not trained --- */
+
+/* What a rank of 4 holds of psi parameters, in groups of 2: shares in a hybrid.
+ */
+static size_t frozen_bytes(const struct dt_layout *layout,
+                           const struct dt_parallel_options *options)
+{
+    const size_t psi = layout->count,
+                 compute = dt_dtype_bytes(options->compute);
+    const struct dt_unit *units = layout->units;
+    const size_t head = units[layout->unit_count - 1].count; /* > units[0] */
+    const size_t slots = head + 2 * units[1].count;
+    const bool precise = options->use == DT_FOLLOWED;
+    if (options->strategy != DT_ZERO3)
+        return psi * compute + (precise && compute < 4 ? psi / 4 * 4 : 0);
+    if (!options->hybrid)
+        return slots * compute + psi / 4 * (precise ? 4 : compute);
+    return (slots + psi / 2) * compute + (precise ? psi / 4 * 4 : 0);
+}
+
+/* Nothing is there of gradients and moments, nor in tiles. */
+static void frozen_weights_need_no_more_than_weights(void **state)
+{
+    static const enum dt_dtype types[] = {DT_F32, DT_BF16};
+    (void)state;
+#ifndef HAVE_GLOO
+    skip();
+#endif
+    struct dt_layout *layout = layout_of(1, 4);
+    for (int i = 0; i < 4 * 2 * 2 * 3; i++) {
+        const int group = i / 16;
+        struct trial t = {layout,
+                          {.strategy = (enum dt_strategy)(i % 4),
+                           .use = i / 8 % 2 ? DT_FOLLOWED : DT_FROZEN,
+                           .compute = types[i / 4 % 2],
+                           .prefetch = 2,
+                           .group = group > 0 ? 2 : 0,
+                           .hybrid = group == 2,
+                           .offload = {.state = DT_TIER_HOST,
+                                       .weights = DT_TIER_HOST,
+                                       .ratio = 1,
+                                       .tile = 1 << 20}}};
+        struct dt_parallel_bytes plan = dt_parallel_plan(layout, 4, &t.options);
+        assert_int_equal(sum_of(&plan), frozen_bytes(layout, &t.options));
+        assert_int_equal(plan.gradients + plan.moments + plan.tiles, 0);
+        assert_int_equal(plan.host, 0);
+        world_threads(4, create_rank, &t);
+    }
+    dt_layout_destroy(layout);
+}
+
 /* --- what is offloaded --- */
 
 /* Bytes of the files that this process has for swaps; its threads share it. */
@@ -372,6 +423,7 @@ int main(void)
         cmocka_unit_test(parts_tile_a_unit),
         cmocka_unit_test(the_plan_is_what_create_allocates),
         cmocka_unit_test(the_plan_of_groups_is_what_create_allocates),
+        cmocka_unit_test(frozen_weights_need_no_more_than_weights),
         cmocka_unit_test(bytes_are_those_of_the_formulas),
         cmocka_unit_test(a_hybrid_needs_what_its_formula_says),
         cmocka_unit_test(host_memory_and_files_are_planned_too),
