@@ -5,7 +5,8 @@
  * The score of a side is read at its last token that is not padding, as
  * transformers' sequence classifiers do. Rows have no padding here; but if the
  * id of padding is also that of the end of a text, as it is for many models,
- * transformers would skip that end, and so does this.
+ * transformers would skip that end, and so does this, unless rm.last_token says
+ * otherwise.
  */
 #include "config.h"
 
@@ -23,30 +24,48 @@ static const struct dt_metric metrics[DT_RM_METRICS] = {
     [DT_RM_MAX_REWARD] = {"max_reward", DT_METRIC_MAX, false},
 };
 
-/* A reward model has an id of padding, by which transformers finds the end of a
- * sequence: that of config.json, of the tokenizer, or else of the end of a
- * text.
+static bool ends_text(const struct dt_model_config *config, int32_t id)
+{
+    for (size_t i = 0; i < config->eos_count; i++)
+        if (config->eos[i] == id)
+            return true;
+    return false;
+}
+
+/* The id of padding, by which transformers finds the end of a sequence: that of
+ * config.json or of the tokenizer, rather one that does not end a text, too.
  */
+static int32_t choose_pad(const struct dt_run *run)
+{
+    const struct dt_model_config *config = &run->learner.model_config;
+    int32_t pad = config->pad, other = -1;
+    if (run->data.tokenizer)
+        other = dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_PAD);
+    if (pad < 0 || (ends_text(config, pad) && other >= 0))
+        pad = other;
+    return pad < 0 && config->eos_count > 0 ? config->eos[0] : pad;
+}
+
 static int begin(struct dt_run *run, struct dt_error *err)
 {
     struct dt_model_config *config = &run->learner.model_config;
-    if (config->pad < 0 && run->data.tokenizer)
-        config->pad = dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_PAD);
-    if (config->pad < 0 && config->eos_count > 0)
-        config->pad = config->eos[0];
-    if (config->pad < 0)
+    bool at_end = run->conf.rm.last_token == DT_CONF_LAST_TOKEN_END;
+    config->pad = choose_pad(run);
+    if (at_end && ends_text(config, config->pad))
+        config->pad = -1; /* transformers would skip the end */
+    if (config->pad < 0 && !at_end)
         return dt_error_set(err, EX_CONFIG,
                             "%s: model: a reward model needs pad_token_id in "
                             "its config.json, and neither that nor the "
                             "tokenizer has a token for padding or for the end "
                             "of a text",
                             run->conf.file);
-    for (size_t i = 0; i < config->eos_count; i++)
-        if (config->eos[i] == config->pad)
-            dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
-                   "the id of padding, %d, also ends a text: scores are read "
-                   "at the token before it, as transformers does",
-                   config->pad);
+    if (ends_text(config, config->pad))
+        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+               "the id of padding, %d, also ends a text: scores are read at "
+               "the token before it, as transformers does (rm.last_token: end "
+               "reads them at the end)",
+               config->pad);
     return 0;
 }
 

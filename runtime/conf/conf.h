@@ -61,6 +61,7 @@ enum dt_conf_reference {
     DT_CONF_REFERENCE_PRECOMPUTE,
     DT_CONF_REFERENCE_NONE,
 };
+enum dt_conf_last_token { DT_CONF_LAST_TOKEN_AUTO, DT_CONF_LAST_TOKEN_END };
 enum dt_conf_when { DT_CONF_NO, DT_CONF_STEPS, DT_CONF_EPOCH };
 enum dt_conf_resume {
     DT_CONF_RESUME_NONE,
@@ -193,6 +194,7 @@ struct dt_conf {
     } training;
     struct {
         double center_rewards_coefficient;
+        int last_token; /* enum dt_conf_last_token */
     } rm;
     struct {
         struct dt_conf_list loss;         /* names of enum dt_dpo_loss */

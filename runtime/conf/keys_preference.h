@@ -9,9 +9,15 @@
      .aliases = ALSO("center_rewards_coefficient"),
      .help = "weight of the square of the sum of both scores of a pair, which "
              "keeps scores near 0; 0.01 is usual"},
-    {"rm.last_token", DT_CONF_UNUSED,
-     .help = "not needed here: a sequence is scored at its last token that is "
-             "not padding, as transformers does"},
+    {"rm.last_token", DT_CONF_ENUM, AT(rm.last_token), .fallback = "auto",
+     .result = true,
+     .words = WORDS({"auto", DT_CONF_LAST_TOKEN_AUTO, NULL},
+                    {"end", DT_CONF_LAST_TOKEN_END, NULL}),
+     .help = "where a sequence is scored: auto is its last token that is not "
+             "padding, as in transformers, which skips the end of a text if "
+             "that has the id of padding; end is always the last one, and a "
+             "model without another id of padding is then saved without one, "
+             "so that transformers takes one sequence at a time"},
 
     /* dpo */
     {"dpo.loss", DT_CONF_STRINGS, AT(dpo.loss), .fallback = "[sigmoid]",

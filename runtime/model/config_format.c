@@ -94,8 +94,8 @@ static const char *architecture_of(const struct dt_model_config *config)
                           : dt_model_architecture(config->family);
 }
 
-/* A classifier with one label, as transformers writes it. Its padding has an
- * id, by which it finds the end of a sequence in a batch.
+/* A classifier with one label, as transformers writes it. By the id of padding
+ * it finds the end of a sequence in a batch; without one it refuses batches.
  */
 static int add_scores(json_t *root, const struct dt_model_config *config)
 {
@@ -105,9 +105,9 @@ static int add_scores(json_t *root, const struct dt_model_config *config)
                                json_pack("{s:s}", "0", "LABEL_0")) |
            json_object_set_new(root, "label2id",
                                json_pack("{s:i}", "LABEL_0", 0)) |
-           (config->pad < 0 ? 0
-                            : json_object_set_new(root, "pad_token_id",
-                                                  json_integer(config->pad)));
+           json_object_set_new(root, "pad_token_id",
+                               config->pad < 0 ? json_null()
+                                               : json_integer(config->pad));
 }
 
 /* All keys of the family. NULL if out of memory. */

@@ -98,6 +98,118 @@ static void a_language_model_gets_a_new_head(void **state)
     assert_int_equal(dt_file_remove_tree("lm", NULL), 0);
 }
 
+/* --- the token that is scored --- */
+
+/* How far from its end each side is scored. */
+static int scored(struct dt_run *run, void *arg)
+{
+    const int *before = arg;
+    struct dt_error err = {0};
+    struct dt_batch batch;
+    TRY(dt_loader_next(run->loader, &batch, &err) > 0);
+    dt_run_pick(run, &batch);
+    TRY(batch.picked_count == 2 * batch.pair_count && batch.pair_count > 0);
+    for (size_t i = 0; i < batch.pair_count; i++) {
+        const struct dt_batch_pair *pair = &batch.pairs[i];
+        TRY(batch.picked[2 * i] == (int32_t)pair->chosen.end - 1 - *before);
+        TRY(batch.picked[2 * i + 1] ==
+            (int32_t)pair->rejected.end - 1 - *before);
+    }
+    return pair_save(run, NULL);
+}
+
+static void assert_saved_pad(const char *want)
+{
+    char text[4096] = "";
+    FILE *file = fopen("out/checkpoints/latest/config.json", "r");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+    assert_int_equal(fclose(file), 0);
+    if (!strstr(text, want))
+        fail_msg("%s", text);
+}
+
+/* The end has the id of padding: transformers would skip it, or has none. */
+static void an_end_that_is_padding_is_scored_if_asked(void **state)
+{
+    int before = 1;
+    (void)state;
+    small_runs(1, RM "training.train_batch_size: 8\n", scored, &before);
+    assert_saved_pad("\"pad_token_id\": 256");
+    before = 0;
+    small_runs(1,
+               RM "training.train_batch_size: 8\n"
+                  "rm.last_token: end\n",
+               scored, &before);
+    assert_saved_pad("\"pad_token_id\": null");
+}
+
+/* Its padding is not its end, t2. */
+static void write_tokenizer(void)
+{
+    FILE *file = fopen("own/tokenizer.json", "w");
+    fprintf(file, "{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": "
+                  "{");
+    for (int i = 0; i < 30; i++)
+        fprintf(file, "%s\"t%d\": %d", i ? ", " : "", i, i);
+    fprintf(file, "}}, \"added_tokens\": [{\"id\": 2, \"content\": \"t2\", "
+                  "\"special\": true}, {\"id\": 3, \"content\": \"t3\", "
+                  "\"special\": true}]}\n");
+    assert_int_equal(fclose(file), 0);
+    file = fopen("own/tokenizer_config.json", "w");
+    fprintf(file, "{\"eos_token\": \"t2\", \"pad_token\": \"t3\"}\n");
+    assert_int_equal(fclose(file), 0);
+}
+
+static void write_config(int pad)
+{
+    FILE *file = fopen("own/config.json", "w");
+    fprintf(file,
+            "{\"model_type\": \"gpt2\", \"architectures\": "
+            "[\"GPT2LMHeadModel\"], \"n_embd\": 16, \"n_layer\": 1, "
+            "\"n_head\": 2, \"n_positions\": 32, \"vocab_size\": 30, "
+            "\"activation_function\": \"gelu_new\", \"eos_token_id\": 2, "
+            "\"pad_token_id\": %d}\n",
+            pad);
+    assert_int_equal(fclose(file), 0);
+}
+
+#define OWN                                                                    \
+    RM "run.output_dir: out\n"                                                 \
+       "model: {config_path: own, init: random, tokenizer: own}\n"             \
+       "data: {train: ids.jsonl, max_length: 32}\n"                            \
+       "training.train_batch_size: 2\n"
+
+static int scored_at_end(struct dt_run *run, void *arg)
+{
+    int before = 0;
+    (void)arg;
+    return scored(run, &before);
+}
+
+/* Where config.json calls the end padding, and the tokenizer does not. */
+static void padding_of_the_tokenizer_leaves_the_end(void **state)
+{
+    FILE *file = fopen("ids.jsonl", "w");
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        fprintf(file,
+                "{\"prompt_ids\": [5], \"chosen_ids\": [%d, 7, 2], "
+                "\"rejected_ids\": [%d, 2]}\n",
+                8 + i, 9 + i);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(mkdir("own", 0755), 0);
+    write_tokenizer();
+    for (int pad = 2; pad <= 3; pad++) {
+        write_config(pad);
+        pair_runs(OWN, scored_at_end);
+        assert_saved_pad("\"pad_token_id\": 3");
+    }
+    pair_runs(OWN "rm.last_token: end\n", scored_at_end);
+    assert_saved_pad("\"pad_token_id\": 3");
+    assert_int_equal(dt_file_remove_tree("own", NULL), 0);
+}
+
 static void a_reward_model_is_not_trained_on_text(void **state)
 {
     (void)state;
@@ -121,6 +233,10 @@ int main(void)
         cmocka_unit_test_teardown(a_resumed_run_is_the_same_bit_by_bit,
                                   small_clean),
         cmocka_unit_test_teardown(a_language_model_gets_a_new_head,
+                                  small_clean),
+        cmocka_unit_test_teardown(an_end_that_is_padding_is_scored_if_asked,
+                                  small_clean),
+        cmocka_unit_test_teardown(padding_of_the_tokenizer_leaves_the_end,
                                   small_clean),
         cmocka_unit_test_teardown(a_reward_model_is_not_trained_on_text,
                                   small_clean),
