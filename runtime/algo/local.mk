@@ -20,6 +20,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/experience.h \
 	runtime/algo/gae.c \
 	runtime/algo/gae.h \
+	runtime/algo/follow.c \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
 	runtime/algo/groups.c \

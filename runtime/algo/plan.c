@@ -129,6 +129,30 @@ struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
     return options;
 }
 
+bool dt_run_needs_reference(const struct dt_run *run)
+{
+    return run->algo->needs_reference && run->algo->needs_reference(&run->conf);
+}
+
+struct dt_parallel_options dt_run_reference_options(const struct dt_run *run,
+                                                    enum dt_dtype compute)
+{
+    struct dt_parallel_options options = dt_run_parallel_options(run, compute);
+    options.use = run->conf.dpo.sync_ref.enabled ? DT_FOLLOWED : DT_FROZEN;
+    return options;
+}
+
+static size_t reference_bytes(const struct dt_run *run, enum dt_dtype compute)
+{
+    const struct dt_parallel_options options =
+        dt_run_reference_options(run, compute);
+    if (!dt_run_needs_reference(run))
+        return 0;
+    struct dt_parallel_bytes bytes =
+        dt_parallel_plan(run->learner.layout, run->world, &options);
+    return bytes.weights + bytes.master;
+}
+
 /* Adds what a critic takes. */
 static void add_critic(const struct dt_run *run,
                        const struct dt_model_options *options,
@@ -178,7 +202,7 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         .tiles = held.tiles + (here ? held.host : 0),
         .activations = dt_model_activation_bytes(&run->learner.model_config,
                                                  run->exec.ops, options),
-        .reference = dt_run_reference_bytes(run, options->compute),
+        .reference = reference_bytes(run, options->compute),
         .batches = here ? batch * (dt_run_prefetch(&run->conf) + 1) *
                               (held_out ? 2 : 1)
                         : 0,

@@ -25,6 +25,13 @@ struct dt_plan {
 struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
                                                    enum dt_dtype compute);
 
+/* Whether a second model computes beside the one that is trained, and how
+ * ranks share its weights.
+ */
+bool dt_run_needs_reference(const struct dt_run *run);
+struct dt_parallel_options dt_run_reference_options(const struct dt_run *run,
+                                                    enum dt_dtype compute);
+
 /* What a run with these options will allocate. */
 struct dt_plan dt_plan_make(const struct dt_run *run,
                             const struct dt_model_options *options);

@@ -207,7 +207,7 @@ static int pass(struct dt_run *run, struct dt_error *err)
 {
     struct dt_learner *learner = &run->learner;
     size_t last = learner->layout->unit_count - 1;
-    if (run->reference.buf)
+    if (run->reference.parallel)
         return dt_run_reference(run, NULL, err);
     for (size_t u = 0; u < last; u++) {
         if (dt_parallel_forward(learner->parallel, u, err) < 0)

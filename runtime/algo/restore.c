@@ -24,6 +24,7 @@ static size_t checkpoint_bytes(struct dt_run *run)
     size_t optim = stored == DT_F32 ? 2 : 3; /* as state.c */
     size_t parameters = 0;
     const struct dt_learner *learner;
+    optim += dt_run_reference_follows(run);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         parameters += learner->layout->param_total;
     return parameters *
@@ -240,6 +241,8 @@ static int load_here(struct dt_run *run, const struct chosen *chosen,
         result = dt_learner_load(
             learner, learner_dir(learner, chosen->resumes ? dir : NULL, path),
             run->conf.run.seed, err);
+    if (result == 0 && chosen->resumes)
+        result = dt_run_reference_load(run, dir, err);
     if (result < 0 && chosen->resumes)
         offer_another(err);
     return result;

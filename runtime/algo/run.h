@@ -52,8 +52,7 @@ struct dt_run {
     struct dt_learner critic;  /* and beside it; no layout: nothing */
     double pairs_per_token;    /* of the step: algo.h */
     struct dt_reference {
-        struct dt_buffer *buf; /* all weights, in the compute type; NULL: no
-                                  reference */
+        struct dt_parallel *parallel; /* holds its weights; NULL: none */
         struct dt_graphs *graphs;
     } reference;
     /* Of the training and the held-out pairs, if they were computed before:
@@ -141,8 +140,8 @@ struct dt_learner *dt_run_learner(struct dt_run *run, size_t i);
 int dt_run_timeout_ms(const struct dt_run *run);
 
 /* reference.c: loads the frozen model, that of model.reference_path or the one
- * that the run starts from, whole on every rank. -1: EX_CONFIG, it is another
- * model; as dt_weights_open. dt_run_reference_fini in any case.
+ * that the run starts from; all ranks call it. -1: EX_CONFIG, it is another
+ * model; as dt_weights_open; a peer failed. dt_run_reference_fini in any case.
  */
 int dt_run_reference_init(struct dt_run *run, struct dt_error *err);
 void dt_run_reference_fini(struct dt_run *run);
@@ -178,8 +177,26 @@ void dt_run_critic_schedule(struct dt_run *run);
 int dt_run_precompute(struct dt_run *run, struct dt_error *err);
 void dt_run_precompute_fini(struct dt_run *run);
 
-/* reference.c: bytes of it on every rank, 0 without one. */
-size_t dt_run_reference_bytes(const struct dt_run *run, enum dt_dtype compute);
+/* reference.c: the parts of its weights were written: brings them to where its
+ * passes read them, on all ranks. -1: the device or a peer failed.
+ */
+int dt_run_reference_changed(struct dt_run *run, struct dt_error *err);
+
+/* follow.c: whether there is a reference, and it follows the model. */
+bool dt_run_reference_follows(const struct dt_run *run);
+
+/* follow.c: moves the reference towards the model if that is due after this
+ * step, whose update is queued, on all ranks. -1: the device or a peer failed.
+ */
+int dt_run_reference_follow(struct dt_run *run, long step,
+                            struct dt_error *err);
+
+/* follow.c: loads a reference that followed the model, if the checkpoint in
+ * `dir` has one; all ranks call it together. -1: EX_CONFIG, this run's does not
+ * follow; as dt_parts_open, dt_parts_read; a peer failed.
+ */
+int dt_run_reference_load(struct dt_run *run, const char *dir,
+                          struct dt_error *err);
 
 /* reference.c: values of the batch's picked tokens by the frozen model, to
  * values.reference; before the passes of the model itself. `shape`: of its

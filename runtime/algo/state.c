@@ -133,7 +133,19 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
     return result;
 }
 
-/* AdamW's state, and fp32 weights if the model's files have rounded ones. */
+/* This rank's part of unit u of what parts.h saves. */
+static struct dt_view part_of(const struct fetch *fetch, size_t kind, size_t u)
+{
+    return kind == DT_PARTS_REFERENCE
+               ? dt_parallel_part(fetch->run->reference.parallel,
+                                  DT_OWNED_MASTER, u)
+               : dt_parallel_part(fetch->learner->parallel, (enum dt_owned)kind,
+                                  u);
+}
+
+/* AdamW's state, and fp32 weights if the model's files have rounded ones; a
+ * reference that follows the model.
+ */
 static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
@@ -143,15 +155,16 @@ static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
     const struct dt_ckpt_source source = {fetch_part, fetch};
     struct dt_ckpt_tensor *tensors = NULL;
     char name[DT_PARTS_NAME_BYTES];
-    struct dt_view *parts = calloc(DT_OWNED_GRADS * units, sizeof(*parts));
-    for (size_t i = 0; parts && i < DT_OWNED_GRADS * units; i++)
-        parts[i] = dt_parallel_part(learner->parallel,
-                                    (enum dt_owned)(i / units), i % units);
+    bool follows = learner == &run->learner && dt_run_reference_follows(run);
+    int end = follows ? DT_PARTS_KINDS : DT_OWNED_GRADS;
+    struct dt_view *parts = calloc((size_t)end * units, sizeof(*parts));
+    for (size_t i = 0; parts && i < (size_t)end * units; i++)
+        parts[i] = part_of(fetch, i / units, i % units);
     if (parts)
         tensors = dt_parts_list(
             learner->layout, dt_parallel_index(learner->parallel), run->world,
             dt_run_stored_type(run) == DT_F32 ? DT_OWNED_M : DT_OWNED_MASTER,
-            DT_OWNED_GRADS, parts, &count, err);
+            end, parts, &count, err);
     else
         dt_error_set(err, EX_OSERR, "out of memory");
     dt_parts_name(name, run->rank, run->world);

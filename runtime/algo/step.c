@@ -128,7 +128,7 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
                          const struct dt_batch *batch, size_t a, bool more,
                          struct dt_error *err)
 {
-    const bool refers = learner == &run->learner && run->reference.buf;
+    const bool refers = learner == &run->learner && run->reference.parallel;
     const struct dt_graph_shape shape = {
         .B = batch->B,
         .T = batch->T,
@@ -243,7 +243,7 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     current->position = dt_loader_position(run->loader);
     current->open = true;
     run->queued++;
-    return 0;
+    return dt_run_reference_follow(run, run->queued, err);
 }
 
 /* --- its result --- */
@@ -396,7 +396,7 @@ static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
     while ((more = dt_loader_next(loader, &batch, err)) > 0) {
         dt_run_pick(run, &batch);
         if (dt_model_bind(run->learner.model, &batch, false, err) < 0 ||
-            (run->reference.buf && dt_run_reference(run, NULL, err) < 0))
+            (run->reference.parallel && dt_run_reference(run, NULL, err) < 0))
             return -1;
         if (evaluate_batch(run, &batch, metrics, err) < 0)
             return -1;

@@ -76,3 +76,17 @@
              "once for all pairs before the first step, and keeps them beside "
              "the data for later runs; none counts all completions as equally "
              "likely"},
+    {"dpo.sync_ref.enabled", DT_CONF_BOOL, AT(dpo.sync_ref.enabled),
+     .fallback = "false", .result = true, .aliases = ALSO("sync_ref_model"),
+     .help = "move a live reference towards the model every few steps; it is "
+             "then saved in checkpoints"},
+    {"dpo.sync_ref.alpha", DT_CONF_FLOAT, AT(dpo.sync_ref.alpha),
+     .fallback = "0.6", .min = 0, .max = 1, .above_min = true, .result = true,
+     .aliases = ALSO("ref_model_mixup_alpha"),
+     .help = "share of the model in the reference after such a move; 1 makes "
+             "them equal"},
+    {"dpo.sync_ref.steps", DT_CONF_INT, AT(dpo.sync_ref.steps),
+     .fallback = "512", .min = 1, .max = 1e12,
+     .result = true,
+     .aliases = ALSO("ref_model_sync_steps"),
+     .help = "steps from one move to the next"},

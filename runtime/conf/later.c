@@ -44,12 +44,9 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"logging", "timings of the parts of a step", KEYS("wall_clock"),
      KEYS("wall_clock_breakdown")},
 
-    {"dpo", "a reference that follows the model",
-     KEYS("sync_ref"),
-     NONE},
     {"grpo", "a reference that follows the model",
      KEYS("sync_ref"),
-     KEYS("sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps")},
+     NONE},
     {"grpo", "training on the tokens with the most entropy",
      KEYS("top_entropy_quantile"), KEYS("top_entropy_quantile")},
     {"ppo.critic", "a critic that shares the policy's trunk",

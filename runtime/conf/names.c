@@ -34,6 +34,7 @@ static const char *const sections[] = {
     "dpo.reference",
     "grpo.dynamic_sampling",
     "ppo.critic",
+    "dpo.sync_ref",
     "distributed.offload_optimizer",
     "distributed.offload_param",
     "distributed.aio",

@@ -65,11 +65,21 @@ static void check_users(struct dt_conf_reader *reader)
 
 static void check_reference(struct dt_conf_reader *reader)
 {
+    static const char *const how[] = {"dpo.sync_ref.alpha",
+                                      "dpo.sync_ref.steps"};
     const struct dt_conf *conf = reader->conf;
     if (conf->dpo.reference.mode == DT_CONF_REFERENCE_NONE &&
         conf->model.reference_path)
         PROBLEM(reader, "model.reference_path",
                 "cannot be used with dpo.reference.mode: none");
+    for (int i = 0; i < 2 && !conf->dpo.sync_ref.enabled; i++)
+        if (differs(reader, dt_conf_key_find(how[i])))
+            PROBLEM(reader, how[i], "only dpo.sync_ref.enabled: true uses it");
+    if (conf->dpo.sync_ref.enabled &&
+        conf->dpo.reference.mode != DT_CONF_REFERENCE_LIVE)
+        PROBLEM(reader, "dpo.sync_ref.enabled",
+                "E114 only a reference that computes beside the model can "
+                "follow it: leave out dpo.reference.mode, or write live");
 }
 
 static void check_rows(struct dt_conf_reader *reader)

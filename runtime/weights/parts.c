@@ -12,10 +12,11 @@
 #include "weights/weights.h"
 
 /* Before the names of parameters. */
-static const char *const prefixes[DT_OWNED_GRADS] = {
+static const char *const prefixes[DT_PARTS_KINDS] = {
     [DT_OWNED_MASTER] = "master/",
     [DT_OWNED_M] = "m/",
     [DT_OWNED_V] = "v/",
+    [DT_PARTS_REFERENCE] = "reference/",
 };
 
 void dt_parts_name(char name[DT_PARTS_NAME_BYTES], int rank, int world)
@@ -37,7 +38,7 @@ void dt_parts_free_list(struct dt_ckpt_tensor *tensors, size_t count)
  * NULL if memory is out.
  */
 static struct dt_ckpt_tensor make_tensor(const struct dt_layout *layout,
-                                         enum dt_owned kind, size_t i,
+                                         int kind, size_t i,
                                          struct dt_range range)
 {
     const struct dt_param *param = &layout->params[i];
@@ -58,15 +59,14 @@ static struct dt_ckpt_tensor make_tensor(const struct dt_layout *layout,
 }
 
 struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int part,
-                                     int world, enum dt_owned first,
-                                     enum dt_owned end,
+                                     int world, int first, int end,
                                      const struct dt_view *parts, size_t *count,
                                      struct dt_error *err)
 {
-    size_t most = layout->param_count * DT_OWNED_GRADS, n = 0;
+    size_t most = layout->param_count * DT_PARTS_KINDS, n = 0;
     struct dt_ckpt_tensor *tensors = calloc(most, sizeof(*tensors));
     bool full = !tensors;
-    for (enum dt_owned kind = first; kind < end && !full; kind++)
+    for (int kind = first; kind < end && !full; kind++)
         for (size_t i = 0; i < layout->param_count && !full; i++) {
             size_t u = layout->params[i].unit;
             struct dt_range own = dt_layout_part(layout, u, part, world);
@@ -92,7 +92,7 @@ struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int part,
 /* A tensor of the files: elements of a parameter. */
 struct piece {
     const char *name; /* owned by the files */
-    enum dt_owned kind;
+    int kind;
     size_t param;
     struct dt_range range; /* of the flat buffer */
 };
@@ -121,11 +121,11 @@ void dt_parts_close(struct dt_parts *parts)
 static bool parse_piece(const struct dt_layout *layout, const char *text,
                         struct piece *piece)
 {
-    size_t kind = 0;
-    while (kind < DT_OWNED_GRADS &&
+    int kind = 0;
+    while (kind < DT_PARTS_KINDS &&
            strncmp(text, prefixes[kind], strlen(prefixes[kind])) != 0)
         kind++;
-    if (kind == DT_OWNED_GRADS)
+    if (kind == DT_PARTS_KINDS)
         return false;
     const char *name = text + strlen(prefixes[kind]);
     const char *bracket = strchr(name, '[');
@@ -140,8 +140,8 @@ static bool parse_piece(const struct dt_layout *layout, const char *text,
             (sscanf(bracket, "[%zu:%zu]%n", &first, &end, &used) != 2 ||
              used == 0 || bracket[used]))
             return false;
-        *piece = (struct piece){
-            text, (enum dt_owned)kind, i, {param->offset + first, end - first}};
+        *piece =
+            (struct piece){text, kind, i, {param->offset + first, end - first}};
         return first < end && end <= param->count;
     }
     return false;
@@ -267,8 +267,7 @@ int dt_parts_open(const char *dir, const struct dt_layout *layout,
     return count < 0 || (count > 0 && !*parts) ? -1 : 0;
 }
 
-int dt_parts_have(const struct dt_parts *parts, enum dt_owned kind,
-                  struct dt_error *err)
+int dt_parts_have(const struct dt_parts *parts, int kind, struct dt_error *err)
 {
     const struct dt_layout *layout = parts->layout;
     size_t *have = calloc(layout->param_count, sizeof(*have)), all = 0, bad = 0;
@@ -319,9 +318,8 @@ static struct dt_ckpt_tensor piece_tensor(const struct dt_parts *parts,
     return tensor;
 }
 
-int dt_parts_read(const struct dt_parts *parts, enum dt_owned kind,
-                  struct dt_range range, struct dt_view to,
-                  struct dt_error *err)
+int dt_parts_read(const struct dt_parts *parts, int kind, struct dt_range range,
+                  struct dt_view to, struct dt_error *err)
 {
     size_t count = 0;
     struct dt_ckpt_tensor *tensors = calloc(parts->count + 1, sizeof(*tensors));

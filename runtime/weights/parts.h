@@ -18,6 +18,11 @@
 
 enum { DT_PARTS_NAME_BYTES = 64 };
 
+/* What they have of each unit: DT_OWNED_MASTER, _M and _V, and what a reference
+ * model has become.
+ */
+enum { DT_PARTS_REFERENCE = DT_OWNED_V + 1, DT_PARTS_KINDS };
+
 /* The name of the file of `rank`. */
 void dt_parts_name(char name[DT_PARTS_NAME_BYTES], int rank, int world);
 
@@ -27,8 +32,7 @@ void dt_parts_name(char name[DT_PARTS_NAME_BYTES], int rank, int world);
  * err: EX_OSERR.
  */
 struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int part,
-                                     int world, enum dt_owned first,
-                                     enum dt_owned end,
+                                     int world, int first, int end,
                                      const struct dt_view *parts, size_t *count,
                                      struct dt_error *err);
 void dt_parts_free_list(struct dt_ckpt_tensor *tensors, size_t count);
@@ -49,15 +53,13 @@ void dt_parts_close(struct dt_parts *parts); /* NULL is fine */
 /* Checks that all elements of a kind are there: 1, or 0 if none is. -1:
  * EX_DATAERR naming the parameter of which some are missing.
  */
-int dt_parts_have(const struct dt_parts *parts, enum dt_owned kind,
-                  struct dt_error *err);
+int dt_parts_have(const struct dt_parts *parts, int kind, struct dt_error *err);
 
 /* Reads the elements `range` of a kind that is there into the view of as many
  * floats; padding stays as it is. -1: EX_IOERR, EX_DATAERR naming the first
  * tensor that is not finite.
  */
-int dt_parts_read(const struct dt_parts *parts, enum dt_owned kind,
-                  struct dt_range range, struct dt_view to,
-                  struct dt_error *err);
+int dt_parts_read(const struct dt_parts *parts, int kind, struct dt_range range,
+                  struct dt_view to, struct dt_error *err);
 
 #endif /* DT_WEIGHTS_PARTS_H */

@@ -108,6 +108,7 @@ check_PROGRAMS += \
 	tests/unit/test_reward_model \
 	tests/unit/test_reward_rules \
 	tests/unit/test_reward_serve \
+	tests/unit/test_reference \
 	tests/unit/test_rm \
 	tests/unit/test_submission \
 	tests/unit/test_trainer \
@@ -164,6 +165,7 @@ tests_unit_test_dpo_SOURCES = tests/unit/test_dpo.c $(comm_world)
 tests_unit_test_reward_model_SOURCES = tests/unit/test_reward_model.c \
 	$(comm_world)
 tests_unit_test_int8_run_SOURCES = tests/unit/test_int8_run.c $(comm_world)
+tests_unit_test_reference_SOURCES = tests/unit/test_reference.c $(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 

@@ -53,7 +53,9 @@ static void dpo_has_defaults_of_its_own(void **state)
     assert_true(conf->dpo.ld_alpha == 1 && conf->dpo.f_alpha == 0.5);
     assert_int_equal(conf->dpo.f_divergence, DT_DIVERGENCE_REVERSE_KL);
     assert_int_equal(conf->dpo.reference.mode, DT_CONF_REFERENCE_LIVE);
-    assert_false(conf->dpo.use_weighting);
+    assert_false(conf->dpo.use_weighting || conf->dpo.sync_ref.enabled);
+    assert_true(conf->dpo.sync_ref.alpha == 0.6);
+    assert_int_equal(conf->dpo.sync_ref.steps, 512);
     dt_conf_destroy(conf);
 }
 
@@ -67,6 +69,9 @@ static void names_of_trl_are_understood(void **state)
                                "f_alpha_divergence_coef: 0.7\n"
                                "ld_alpha: 0.5\n"
                                "use_weighting: true\n"
+                               "sync_ref_model: true\n"
+                               "ref_model_mixup_alpha: 0.9\n"
+                               "ref_model_sync_steps: 64\n"
                                "ref_model: .\n"
                                "truncation_mode: keep_end\n",
                   "");
@@ -77,6 +82,8 @@ static void names_of_trl_are_understood(void **state)
     assert_true(conf->dpo.beta == 0.3 && conf->dpo.f_alpha == 0.7);
     assert_int_equal(conf->dpo.f_divergence, DT_DIVERGENCE_ALPHA);
     assert_true(conf->dpo.ld_alpha == 0.5 && conf->dpo.use_weighting);
+    assert_true(conf->dpo.sync_ref.enabled && conf->dpo.sync_ref.steps == 64);
+    assert_true(conf->dpo.sync_ref.alpha == 0.9);
     assert_non_null(conf->model.reference_path);
     assert_int_equal(conf->data.truncation, DT_CONF_KEEP_END);
     dt_conf_destroy(conf);
@@ -113,9 +120,21 @@ static const struct broken of_pairs[] = {
     {PAIRS("dpo") "dpo: {reference: {mode: none}}\nref_model: .\n",
      "t.yaml:6:12: model.reference_path: cannot be used with "
      "dpo.reference.mode: none\n"},
-    {PAIRS("dpo") "dpo: {sync_ref: {enabled: true}}\n",
-     "t.yaml:5:7: dpo.sync_ref: not supported yet: it needs a reference that "
-     "follows the model\n"},
+    {PAIRS("dpo") "dpo: {sync_ref: {enabled: true}, "
+                  "reference: {mode: precompute}}\n",
+     "t.yaml:5:27: dpo.sync_ref.enabled: E114 only a reference that computes "
+     "beside the model can follow it: leave out dpo.reference.mode, or write "
+     "live\n"},
+    {PAIRS("dpo") "dpo: {sync_ref: {alpha: 0, steps: 0}}\n",
+     "t.yaml:5:25: dpo.sync_ref.alpha: expected a number in (0, 1], got 0\n"
+     "t.yaml:5:35: dpo.sync_ref.steps: expected an integer >= 1, got 0\n"},
+    {PAIRS("dpo") "dpo: {sync_ref: {alpha: 0.9}}\nref_model_sync_steps: 9\n",
+     "t.yaml:5:25: dpo.sync_ref.alpha: only dpo.sync_ref.enabled: true uses "
+     "it\n"
+     "t.yaml:6:23: dpo.sync_ref.steps: only dpo.sync_ref.enabled: true uses "
+     "it\n"},
+    {PAIRS("rm") "rm.last_token: first\n",
+     "t.yaml:5:16: rm.last_token: expected one of auto, end, got \"first\"\n"},
 };
 
 static void keys_that_pairs_have_no_use_for_are_refused(void **state)

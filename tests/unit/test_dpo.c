@@ -251,7 +251,7 @@ static int five_steps(struct dt_run *run, void *arg)
     struct outcome *outcome = arg, mine;
     TRY(pair_steps(run, 5, &err) == 0);
     TRY(evaluate(run, mine.results, &mine.loss, &err) == 0);
-    TRY((run->reference.buf == NULL) == (run->precomputed[0].buf != NULL));
+    TRY((run->reference.parallel == NULL) == (run->precomputed[0].buf != NULL));
     if (run->rank == 0)
         *outcome = mine;
     return 0;
@@ -319,7 +319,7 @@ static int resume_without(struct dt_run *run, void *arg)
     (void)arg;
     TRY(run->progress.step == 3);
     TRY(evaluate(run, results, &loss, &err) == 0);
-    TRY(results[MARGIN] != 0 && !run->reference.buf);
+    TRY(results[MARGIN] != 0 && !run->reference.parallel);
     return 0;
 }
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * follow.c - a reference that follows the model
+ *
+ * Every few steps it becomes a mean of itself and of the model (Gorbatovski et
+ * al., "Learn Your Reference Model for Real Good Alignment", arXiv 2404.09656).
+ * Each rank moves its parts in fp32, on the host, so that the bits are the same
+ * for all strategies, wherever the state of the optimizer is. What the
+ * reference has become is saved with the state of the optimizer.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "algo/run.h"
+#include "weights/parts.h"
+
+bool dt_run_reference_follows(const struct dt_run *run)
+{
+    return run->reference.parallel && run->conf.dpo.sync_ref.enabled;
+}
+
+/* --- after a step --- */
+
+/* to = alpha * from + (1 - alpha) * to */
+static void mix(struct dt_view to, struct dt_view from, double alpha)
+{
+    const float share = (float)alpha, rest = (float)(1.0 - alpha);
+    const float *f = dt_view_f32(from);
+    float *t = dt_view_f32(to);
+    for (size_t i = 0; i < to.count; i++)
+        t[i] = share * f[i] + rest * t[i];
+}
+
+/* The copies that were queued are done. */
+static int wait_copies(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_device *device = run->exec.device;
+    struct dt_event *there = run->learner.values.there;
+    if (device->event_record(there, run->exec.stream, err) < 0)
+        return -1;
+    return dt_comm_wait_event(run->comm, device, there, err);
+}
+
+/* Moves this rank's part of unit u. `room`: for two of it. */
+static int move_part(struct dt_run *run, size_t u, struct dt_buffer *room,
+                     struct dt_error *err)
+{
+    struct dt_parallel *reference = run->reference.parallel;
+    struct dt_view there = dt_parallel_part(reference, DT_OWNED_MASTER, u);
+    struct dt_view from =
+        dt_parallel_part(run->learner.parallel, DT_OWNED_MASTER, u);
+    struct dt_view both = dt_view_of(room, DT_F32);
+    struct dt_view to = dt_view_slice(both, 0, there.count);
+    struct dt_view model = dt_view_slice(both, there.count, there.count);
+    if (dt_parallel_get(reference, there, dt_view_data(to), err) < 0 ||
+        dt_parallel_get(run->learner.parallel, from, dt_view_data(model), err) <
+            0 ||
+        wait_copies(run, err) < 0)
+        return -1;
+    mix(to, model, run->conf.dpo.sync_ref.alpha);
+    return dt_parallel_put(reference, there, dt_view_data(to), err);
+}
+
+int dt_run_reference_follow(struct dt_run *run, long step, struct dt_error *err)
+{
+    if (!dt_run_reference_follows(run) ||
+        step % run->conf.dpo.sync_ref.steps != 0)
+        return 0;
+    struct dt_buffer *room = dt_buffer_create(
+        &dt_cpu, 2 * dt_learner_unit_elements(&run->learner) * sizeof(float),
+        "a unit", err);
+    int result = room ? 0 : -1;
+    for (size_t u = 0; u < run->learner.layout->unit_count && result == 0; u++)
+        result = move_part(run, u, room, err);
+    dt_buffer_destroy(room);
+    return result < 0 ? -1 : dt_run_reference_changed(run, err);
+}
+
+/* --- in a checkpoint --- */
+
+/* A run that does not follow would begin again with the first reference. */
+static int refuse(const struct dt_run *run, struct dt_error *err)
+{
+    return dt_conf_error_set(
+        &run->conf, "dpo.sync_ref.enabled", err,
+        "the checkpoint has a reference that followed the model: set it to "
+        "true, or start a new run in another run.output_dir");
+}
+
+/* This rank's parts. */
+static int load_parts(struct dt_run *run, const struct dt_parts *parts,
+                      struct dt_error *err)
+{
+    struct dt_parallel *reference = run->reference.parallel;
+    const struct dt_layout *layout = run->learner.layout;
+    struct dt_buffer *room = dt_buffer_create(
+        &dt_cpu, dt_learner_unit_elements(&run->learner) * sizeof(float),
+        "a unit", err);
+    int result = room ? 0 : -1;
+    for (size_t u = 0; u < layout->unit_count && result == 0; u++) {
+        struct dt_range part =
+            dt_layout_part(layout, u, dt_parallel_index(reference), run->world);
+        struct dt_view here =
+            dt_view_slice(dt_view_of(room, DT_F32), 0, part.count);
+        memset(dt_view_data(here), 0, part.count * sizeof(float));
+        result = dt_parts_read(parts, DT_PARTS_REFERENCE, part, here, err);
+        if (result == 0)
+            result = dt_parallel_put(
+                reference, dt_parallel_part(reference, DT_OWNED_MASTER, u),
+                dt_view_data(here), err);
+    }
+    dt_buffer_destroy(room);
+    return result;
+}
+
+int dt_run_reference_load(struct dt_run *run, const char *dir,
+                          struct dt_error *err)
+{
+    struct dt_parts *parts;
+    if (dt_parts_open(dir, run->learner.layout, &parts, err) < 0)
+        return -1;
+    int there = parts ? dt_parts_have(parts, DT_PARTS_REFERENCE, err) : 0;
+    int result = there < 0 ? -1 : 0;
+    if (there > 0 && !dt_run_reference_follows(run))
+        result = refuse(run, err);
+    else if (there > 0)
+        result = load_parts(run, parts, err);
+    dt_parts_close(parts);
+    return result < 0 || there == 0 ? result
+                                    : dt_run_reference_changed(run, err);
+}
