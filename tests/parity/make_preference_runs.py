@@ -55,6 +55,10 @@ RUNS = [
     {"name": "weighted", "model": "gpt2", "lr": 1e-3, "B": 4, "A": 2,
      "trl": {"use_weighting": True, "ld_alpha": 0.5},
      "conf": "dpo: {use_weighting: true, ld_alpha: 0.5}"},
+    {"name": "followed", "model": "gpt2", "lr": 1e-3, "B": 8, "A": 1,
+     "trl": {"sync_ref_model": True, "ref_model_mixup_alpha": 0.6,
+             "ref_model_sync_steps": 3},
+     "conf": "dpo: {sync_ref: {enabled: true, alpha: 0.6, steps: 3}}"},
 ]
 
 
@@ -130,6 +134,8 @@ def train(run, pairs):
              ["rewards/chosen", "rewards/rejected", "rewards/accuracies",
               "rewards/margins", "logps/chosen", "logps/rejected"])
     A = run["A"]
+    if not rm and A == 1:  # else they are means of micro-batches
+        names += ["logits/chosen", "logits/rejected", "entropy"]
     return {"name": run["name"], "model": run["model"], "lr": run["lr"],
             "B": run["B"], "A": A, "conf": run["conf"],
             "loss": [sum(trainer.losses[k * A:k * A + A]) / A
