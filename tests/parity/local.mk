@@ -11,6 +11,7 @@ check_PROGRAMS += \
 	tests/parity/test_preference_losses \
 	tests/parity/test_preference_runs \
 	tests/parity/test_rollout \
+	tests/parity/test_sampled_losses \
 	tests/parity/test_schedules \
 	tests/parity/test_tokenizer_parity \
 	tests/parity/test_zero \
@@ -70,6 +71,7 @@ EXTRA_DIST += \
 	tests/parity/make_model_reference.py \
 	tests/parity/make_preference_reference.py \
 	tests/parity/make_preference_runs.py \
+	tests/parity/make_sampled_reference.py \
 	tests/parity/make_schedule_reference.py \
 	tests/parity/make_tokenizer_reference.py \
 	tests/parity/models \
@@ -77,6 +79,7 @@ EXTRA_DIST += \
 	tests/parity/preference_runs.json \
 	tests/parity/peer.py \
 	tests/parity/preferences.json \
+	tests/parity/sampled.json \
 	tests/parity/schedules.json \
 	tests/parity/tokenizers \
 	tests/parity/transformers.bats \

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_sampled_losses.c - losses of sampled completions, their derivatives and
+ * metrics, and advantages, are what make_sampled_reference.py had from TRL
+ *
+ * Where we differ on purpose there is no case: denominators are of an optimizer
+ * step (grpo_loss.h), masked completions count in no ratio of completions, and
+ * PPO's score is at the last token of a response, not after it.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "algo/advantages.h"
+#include "algo/gae.h"
+#include "algo/grpo_loss.h"
+#include "algo/ppo_loss.h"
+
+enum { MAX_TOKENS = 8, MAX_ROWS = 16, MAX_COLUMNS = 2, GROUP = 4 };
+
+static const double TOLERANCE = 1e-6;
+
+static const char *const TYPES[DT_GRPO_TYPES] = {
+    [DT_GRPO_DAPO] = "dapo",   [DT_GRPO_GRPO] = "grpo",
+    [DT_GRPO_BNPO] = "bnpo",   [DT_GRPO_DR_GRPO] = "dr_grpo",
+    [DT_GRPO_CISPO] = "cispo", [DT_GRPO_SAPO] = "sapo",
+    [DT_GRPO_LUSPO] = "luspo",
+};
+static const char *const CORRECTIONS[] = {"auto", "none", "token_truncate",
+                                          "token_mask", "sequence_mask"};
+static const char *const SCALES[] = {"group", "batch", "none"};
+
+static json_t *load(void)
+{
+    char path[4096];
+    const char *srcdir = getenv("srcdir"); /* set by automake's harness */
+
+    snprintf(path, sizeof(path), "%s/tests/parity/sampled.json",
+             srcdir ? srcdir : ".");
+    json_t *root = json_load_file(path, 0, NULL);
+    assert_non_null(root);
+    return root;
+}
+
+/* A number of an object; null is 0. */
+static double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    if (!json_is_number(value) && !json_is_null(value))
+        fail_msg("%s: no number", key);
+    return json_number_value(value);
+}
+
+static const char *word(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static bool flag(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
+}
+
+static int index_of(const char *text, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(text, words[i]) == 0)
+            return (int)i;
+    fail_msg("%s: unknown", text);
+    return -1;
+}
+
+/* Of a list, or of the row `i` of a list of rows; null is NaN. */
+static size_t doubles_of(const json_t *list, double *to, size_t most)
+{
+    const size_t count = json_array_size(list);
+
+    assert_true(count > 0 && count <= most);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_array_get(list, i);
+        to[i] = json_is_null(value) ? NAN : json_number_value(value);
+    }
+    return count;
+}
+
+static size_t floats_of(const json_t *list, float to[MAX_TOKENS])
+{
+    double values[MAX_TOKENS];
+    const size_t count = doubles_of(list, values, MAX_TOKENS);
+
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)values[i];
+    return count;
+}
+
+static const json_t *row_of(const json_t *object, const char *key, size_t i)
+{
+    return json_array_get(json_object_get(object, key), i);
+}
+
+static void check(const json_t *label, const char *what, double got,
+                  double want)
+{
+    if (fabs(got - want) <= TOLERANCE * (1.0 + fabs(want)))
+        return;
+    char *text = json_dumps(label, JSON_COMPACT);
+    fail_msg("%.300s: %s is %.12g, should be %.12g", text, what, got, want);
+}
+
+static void check_floats(const json_t *label, const char *what,
+                         const float *got, const json_t *want, size_t count)
+{
+    for (size_t t = 0; t < count; t++)
+        check(label, what, (double)got[t],
+              json_number_value(json_array_get(want, t)));
+}
+
+static void check_doubles(const json_t *label, const char *what,
+                          const double *got, const json_t *want, size_t count)
+{
+    assert_true(json_array_size(want) >= count);
+    for (size_t t = 0; t < count; t++)
+        check(label, what, got[t], json_number_value(json_array_get(want, t)));
+}
+
+/* --- GRPO --- */
+
+static struct dt_grpo_options options_of(const json_t *run)
+{
+    return (struct dt_grpo_options){
+        .type = (enum dt_grpo_type)index_of(word(run, "type"), TYPES,
+                                            DT_GRPO_TYPES),
+        .level = strcmp(word(run, "level"), "sequence") == 0 ? DT_GRPO_SEQUENCE
+                                                             : DT_GRPO_TOKEN,
+        .epsilon = number(run, "epsilon"),
+        .epsilon_high = number(run, "epsilon_high"),
+        .delta = number(run, "delta"),
+        .beta = number(run, "beta"),
+        .kl_unbiased = flag(run, "kl_unbiased"),
+        .entropy_coef = number(run, "entropy_coef"),
+        .sapo_temperature_pos = 1.0,
+        .sapo_temperature_neg = 1.05,
+        .off_policy_mask = number(run, "off_policy_mask"),
+        .correction = (enum dt_correction)index_of(word(run, "correction"),
+                                                   CORRECTIONS, 5),
+        .cap = number(run, "cap"),
+        .max_completion_length = 16,
+    };
+}
+
+static bool is_masked(const json_t *run, size_t i)
+{
+    const json_t *masked = json_object_get(run, "masked");
+
+    for (size_t k = 0; k < json_array_size(masked); k++)
+        if ((size_t)json_integer_value(json_array_get(masked, k)) == i)
+            return true;
+    return false;
+}
+
+static double tokens_of(const json_t *run, const json_t *rows)
+{
+    size_t tokens = 0;
+
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (!is_masked(run, i))
+            tokens += json_array_size(
+                json_object_get(json_array_get(rows, i), "logp"));
+    return (double)tokens;
+}
+
+static void add_row(const json_t *run, const json_t *row, size_t i,
+                    double share, struct dt_grpo_sums *sums)
+{
+    const struct dt_grpo_options o = options_of(run);
+    const bool corrected = o.correction != DT_CORRECTION_NONE;
+    float logp[MAX_TOKENS], old[MAX_TOKENS], sampled[MAX_TOKENS];
+    float ref[MAX_TOKENS], entropy[MAX_TOKENS], weights[MAX_TOKENS];
+    const struct dt_grpo_row r = {
+        .count = floats_of(json_object_get(row, "logp"), logp),
+        .logp = logp,
+        .old = flag(run, "aligned") ? NULL : old,
+        .sampled = corrected ? sampled : NULL,
+        .ref = ref,
+        .entropy = entropy,
+        .advantage = number(row, "advantage"),
+        .masked = is_masked(run, i),
+    };
+
+    floats_of(json_object_get(row, "old"), old);
+    floats_of(json_object_get(row, "sampled"), sampled);
+    floats_of(json_object_get(row, "ref"), ref);
+    floats_of(json_object_get(row, "entropy"), entropy);
+    dt_grpo_loss(&o, &r, share, weights, sums);
+    check_floats(run, "weights", weights, row_of(run, "weights", i), r.count);
+    if (!r.masked)
+        check(run, "entropy_weight", dt_grpo_entropy_weight(&o, &r, share),
+              number(run, "entropy_weight"));
+}
+
+static void check_metrics(const json_t *run, const struct dt_grpo_sums *sums)
+{
+    double results[DT_GRPO_METRICS];
+    const char *name;
+    json_t *value;
+
+    dt_grpo_results(sums, results);
+    json_object_foreach(json_object_get(run, "metrics"), name, value)
+        check(run, name,
+              results[index_of(name, dt_grpo_metric_names, DT_GRPO_METRICS)],
+              json_number_value(value));
+}
+
+static void check_run(const json_t *run, const json_t *rows)
+{
+    const struct dt_grpo_options o = options_of(run);
+    const double tokens = tokens_of(run, rows);
+    const double whole =
+        dt_grpo_denominator(&o, (double)json_array_size(rows), tokens);
+    struct dt_grpo_sums sums;
+
+    check(run, "denominator", whole, number(run, "denominator"));
+    dt_grpo_sums_clear(&sums);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        add_row(run, json_array_get(rows, i), i, whole / tokens, &sums);
+    check(run, "loss", sums.loss / whole, number(run, "loss"));
+    check_metrics(run, &sums);
+}
+
+static void grpo_losses_are_those_of_trl(void **state)
+{
+    json_t *root = load(), *run;
+    size_t i;
+    (void)state;
+
+    assert_true(json_array_size(json_object_get(root, "grpo")) > 140);
+    json_array_foreach(json_object_get(root, "grpo"), i, run)
+        check_run(run, json_object_get(root, "rows"));
+    json_decref(root);
+}
+
+/* --- advantages --- */
+
+static void check_advantages(const json_t *run)
+{
+    const json_t *values = json_object_get(run, "values");
+    double table[MAX_ROWS * MAX_COLUMNS], weights[MAX_COLUMNS];
+    double rewards[MAX_ROWS], advantages[MAX_ROWS];
+    uint64_t groups[MAX_ROWS];
+    struct dt_advantage_stats stats;
+    const struct dt_advantage_options o = {
+        .scale = (enum dt_scale_rewards)index_of(word(run, "scale"), SCALES, 3),
+        .aggregation =
+            strcmp(word(run, "aggregation"), "sum_then_normalize") == 0
+                ? DT_SUM_THEN_NORMALIZE
+                : DT_NORMALIZE_THEN_SUM,
+        .baseline = strcmp(word(run, "baseline"), "loo") == 0
+                        ? DT_BASELINE_LOO
+                        : DT_BASELINE_GROUP,
+    };
+    struct dt_advantage_table t = {.rows = json_array_size(values),
+                                   .values = table,
+                                   .weights = weights,
+                                   .groups = groups};
+
+    assert_true(t.rows <= MAX_ROWS);
+    t.columns =
+        doubles_of(json_object_get(run, "weights"), weights, MAX_COLUMNS);
+    for (size_t i = 0; i < t.rows; i++) {
+        groups[i] = i / GROUP;
+        doubles_of(json_array_get(values, i), table + i * t.columns,
+                   MAX_COLUMNS);
+    }
+    assert_int_equal(dt_advantages(&o, &t, rewards, advantages, &stats, NULL),
+                     0);
+    check_doubles(run, "advantages", advantages,
+                  json_object_get(run, "advantages"), t.rows);
+}
+
+static void advantages_are_those_of_trl(void **state)
+{
+    json_t *root = load(), *run;
+    size_t i;
+    (void)state;
+
+    assert_true(json_array_size(json_object_get(root, "advantages")) > 20);
+    json_array_foreach(json_object_get(root, "advantages"), i, run)
+        check_advantages(run);
+    json_decref(root);
+}
+
+/* --- PPO --- */
+
+/* A batch of responses of equal length: rewards, returns and advantages. */
+struct batch {
+    size_t rows, tokens;
+    double rewards[GROUP][MAX_TOKENS], advantages[GROUP][MAX_TOKENS];
+    double returns[GROUP][MAX_TOKENS];
+};
+
+static void reward_tokens(const json_t *run, struct batch *b)
+{
+    const struct dt_token_reward o = {
+        .kl_coef = 0.1,
+        .estimator =
+            strcmp(word(run, "estimator"), "k1") == 0 ? DT_KL_K1 : DT_KL_K3,
+    };
+
+    for (size_t i = 0; i < b->rows; i++) {
+        float logp[MAX_TOKENS], ref[MAX_TOKENS];
+        const struct dt_scored s = {
+            .count = floats_of(row_of(run, "logp", i), logp),
+            .logp = logp,
+            .ref = ref,
+            .score = json_number_value(row_of(run, "scores", i)),
+            .ended = true,
+        };
+        floats_of(row_of(run, "ref", i), ref);
+        b->tokens = s.count;
+        check(run, "kl", dt_token_rewards(&o, &s, b->rewards[i]),
+              json_number_value(row_of(run, "kl", i)));
+    }
+}
+
+/* Whitens a table in place, from sums of each of its rows. */
+static void whiten(const struct batch *b, bool keep_mean,
+                   double x[GROUP][MAX_TOKENS])
+{
+    const double n = (double)(b->rows * b->tokens);
+    double sum = 0.0, squares = 0.0;
+    struct dt_norm norm;
+
+    for (size_t i = 0; i < b->rows; i++)
+        sum += dt_gae_sum(x[i], b->tokens);
+    for (size_t i = 0; i < b->rows; i++)
+        squares += dt_gae_squares(x[i], b->tokens, sum / n);
+    assert_int_equal(
+        dt_norm_make(DT_ADVANTAGE_WHITEN, n, sum / n, squares, &norm, NULL), 0);
+    for (size_t i = 0; i < b->rows; i++)
+        dt_norm_apply(&norm, keep_mean, x[i], b->tokens);
+}
+
+static void check_batch(const json_t *run, struct batch *b)
+{
+    float values[MAX_TOKENS];
+
+    b->rows = json_array_size(json_object_get(run, "logp"));
+    assert_int_equal(b->rows, GROUP);
+    reward_tokens(run, b);
+    if (flag(run, "whiten"))
+        whiten(b, true, b->rewards);
+    for (size_t i = 0; i < b->rows; i++) {
+        floats_of(row_of(run, "values", i), values);
+        dt_gae(number(run, "gamma"), 0.95, b->tokens, b->rewards[i], values,
+               b->advantages[i], b->returns[i]);
+    }
+    whiten(b, false, b->advantages);
+    for (size_t i = 0; i < b->rows; i++) {
+        check_doubles(run, "rewards", b->rewards[i], row_of(run, "rewards", i),
+                      b->tokens);
+        check_doubles(run, "returns", b->returns[i], row_of(run, "returns", i),
+                      b->tokens);
+        check_doubles(run, "advantages", b->advantages[i],
+                      row_of(run, "advantages", i), b->tokens);
+    }
+}
+
+static void check_ppo_losses(const json_t *run, const struct batch *b)
+{
+    const json_t *losses = json_object_get(run, "losses");
+    const struct dt_ppo_options o = {.cliprange = 0.2,
+                                     .cliprange_value = 0.2,
+                                     .vf_coef = number(losses, "vf_coef")};
+    struct dt_ppo_sums sums = {0};
+    double got[DT_PPO_METRICS];
+
+    for (size_t i = 0; i < b->rows; i++) {
+        float old[MAX_TOKENS], logp[MAX_TOKENS], weights[MAX_TOKENS];
+        float old_values[MAX_TOKENS], values[MAX_TOKENS];
+        const size_t n =
+            (size_t)json_integer_value(row_of(losses, "lengths", i));
+        const struct dt_ppo_row row = {n, logp, old, NULL, b->advantages[i]};
+        floats_of(row_of(run, "logp", i), old);
+        floats_of(row_of(losses, "new", i), logp);
+        floats_of(row_of(run, "values", i), old_values);
+        floats_of(row_of(losses, "vpred", i), values);
+        dt_ppo_policy_loss(&o, &row, weights, &sums);
+        check_floats(run, "weights", weights, row_of(losses, "weights", i), n);
+        dt_ppo_value_loss(&o, n, values, old_values, b->returns[i], weights,
+                          &sums);
+        check_floats(run, "value_weights", weights,
+                     row_of(losses, "value_weights", i), n);
+    }
+    dt_ppo_results(&sums, got);
+    check(run, "policy_loss", sums.loss / sums.tokens,
+          number(losses, "policy_loss"));
+    check(run, "value_loss", got[DT_PPO_VALUE_LOSS],
+          number(losses, "value_loss"));
+    check(run, "clipfrac", got[DT_PPO_CLIPFRAC], number(losses, "clipfrac"));
+    check(run, "value_clipfrac", got[DT_PPO_VALUE_CLIPFRAC],
+          number(losses, "value_clipfrac"));
+}
+
+static void ppo_is_that_of_trl(void **state)
+{
+    json_t *root = load(), *run;
+    size_t i;
+    (void)state;
+
+    assert_int_equal(json_array_size(json_object_get(root, "ppo")), 4);
+    json_array_foreach(json_object_get(root, "ppo"), i, run)
+    {
+        struct batch b = {0};
+        check_batch(run, &b);
+        check_ppo_losses(run, &b);
+    }
+    json_decref(root);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grpo_losses_are_those_of_trl),
+        cmocka_unit_test(advantages_are_those_of_trl),
+        cmocka_unit_test(ppo_is_that_of_trl),
+    };
+    return cmocka_run_group_tests_name("sampled losses", tests, NULL, NULL);
+}
