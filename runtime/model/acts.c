@@ -141,7 +141,7 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
 }
 
 static void take_values(struct arena *arena, struct dt_acts *acts, size_t N,
-                        size_t C)
+                        size_t C, bool entropies)
 {
     acts->picked = take_compute(arena, N, C);
     acts->d_picked = take_compute(arena, N, C + 1);
@@ -149,6 +149,10 @@ static void take_values(struct arena *arena, struct dt_acts *acts, size_t N,
     acts->collision = take_typed(arena, DT_F32, N, 1);
     acts->lse = take_typed(arena, DT_F32, N, 1);
     acts->weight = take_typed(arena, DT_F32, N, 1);
+    if (entropies) {
+        acts->entropy = take_typed(arena, DT_F32, N, 1);
+        acts->entropy_weight = take_typed(arena, DT_F32, N, 1);
+    }
 }
 
 static void take_head(struct arena *arena, struct dt_acts *acts,
@@ -162,7 +166,7 @@ static void take_head(struct arena *arena, struct dt_acts *acts,
         acts->logits = take_typed(arena, DT_F32, count > V ? count : V, 1);
     }
     if (plan->options->values)
-        take_values(arena, acts, N, C);
+        take_values(arena, acts, N, C, plan->options->entropies);
 }
 
 size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,

@@ -141,6 +141,8 @@ struct dt_model_options {
     float label_smoothing;
     bool values;     /* the head computes values of picked tokens, not a loss */
     bool collisions; /* and of log-probabilities the collision, too */
+    bool entropies;  /* and the entropy */
+    float temperature; /* divides the logits of log-probabilities; 0: none */
     size_t decode;   /* > 0: a decoder's, of sequences of so many positions, and
                         without a loss */
     size_t table;    /* elements of its table of blocks */
@@ -220,9 +222,11 @@ void dt_model_backward(struct dt_model *model, size_t u, bool accumulate);
 struct dt_values {
     struct dt_view value;
     struct dt_view collision; /* ops.h; only with options.collisions */
+    struct dt_view entropy;   /* ops.h; only with options.entropies */
     struct dt_view weight;    /* the derivative of the loss by value, from the
                                  caller before the backward pass; with scores
                                  multiplied by the loss scale */
+    struct dt_view entropy_weight; /* the same by entropy; with entropies */
 };
 
 /* Where they are for the current batch. */

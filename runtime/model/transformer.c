@@ -110,7 +110,16 @@ struct dt_values dt_model_values(const struct dt_model *m)
     };
     if (m->options.collisions)
         values.collision = dt_view_slice(m->acts.collision, 0, count);
+    if (m->options.entropies) {
+        values.entropy = dt_view_slice(m->acts.entropy, 0, count);
+        values.entropy_weight = dt_view_slice(m->acts.entropy_weight, 0, count);
+    }
     return values;
+}
+
+static float temperature_of(const struct dt_model *m)
+{
+    return m->options.temperature > 0 ? m->options.temperature : 1.0f;
 }
 
 static struct dt_score score_of(const struct dt_model *m)
@@ -131,7 +140,7 @@ void dt_model_values_forward(struct dt_model *m)
 {
     const struct dt_dropout none = {0};
     const struct dt_view absent = {0};
-    struct dt_values values = dt_model_values(m);
+    const struct dt_values values = dt_model_values(m);
     struct dt_score score = score_of(m);
     final_norm(m, 0, m->N);
     if (m->config.scores) {
@@ -141,11 +150,11 @@ void dt_model_values_forward(struct dt_model *m)
     m->ops->embedding_forward(m->stream, score.h, score.rows, absent, score.x,
                               absent, score.M, score.C, &none);
     m->ops->linear_logprob_forward(
-        m->stream, values.value, absent, values.collision,
+        m->stream, values.value, values.entropy, values.collision,
         dt_view_slice(m->acts.lse, 0, score.M), score.h,
         dt_model_weight(m, head_unit(m), head_role(m)),
-        m->inputs.picked_targets, m->acts.logits, 1.0f, score.M, score.C,
-        m->config.vocab_size);
+        m->inputs.picked_targets, m->acts.logits, temperature_of(m), score.M,
+        score.C, m->config.vocab_size);
 }
 
 /* From values.weight to dx, the gradient of the final norm's output, and to
@@ -154,16 +163,16 @@ void dt_model_values_forward(struct dt_model *m)
 static void logprob_backward(struct dt_model *m, struct dt_view step,
                              struct dt_view dx, bool accumulate)
 {
-    const struct dt_view absent = {0};
     struct dt_values values = dt_model_values(m);
     struct dt_score score = score_of(m);
     struct dt_view dh = dt_view_slice(m->acts.d_picked, 0, score.M * score.C);
     m->ops->linear_logprob_backward(
         m->stream, step, dh, dt_model_grad(m, head_unit(m), head_role(m)),
-        values.weight, absent, dt_view_slice(m->acts.lse, 0, score.M), absent,
-        score.h, dt_model_weight(m, head_unit(m), head_role(m)),
-        m->inputs.picked_targets, m->acts.logits, 1.0f, score.M, score.C,
-        m->config.vocab_size, accumulate);
+        values.weight, values.entropy_weight,
+        dt_view_slice(m->acts.lse, 0, score.M), values.entropy, score.h,
+        dt_model_weight(m, head_unit(m), head_role(m)),
+        m->inputs.picked_targets, m->acts.logits, temperature_of(m), score.M,
+        score.C, m->config.vocab_size, accumulate);
     m->ops->scatter_rows(m->stream, dx, dh, score.rows, score.N, score.C,
                          score.M);
 }
