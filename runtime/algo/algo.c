@@ -6,21 +6,21 @@
 
 static int check_later(const struct dt_conf *conf, struct dt_error *err)
 {
-    return dt_conf_error_set(conf, "algorithm", err,
-                             "%s is not supported yet: sft, rm and dpo are",
-                             dt_algo_of(conf)->name);
+    return dt_conf_error_set(
+        conf, "algorithm", err,
+        "%s is not supported yet: sft, rm, dpo and grpo are",
+        dt_algo_of(conf)->name);
 }
 
-/* Their keys are read, but nothing trains with them yet. */
+/* Its keys are read, but nothing trains with them yet. */
 static const struct dt_algo ppo = {.name = "ppo", .check = check_later};
-static const struct dt_algo grpo = {.name = "grpo", .check = check_later};
 
 const struct dt_algo *dt_algo_of(const struct dt_conf *conf)
 {
     static const struct dt_algo *const algos[] = {
-        [DT_CONF_SFT] = &dt_algo_sft, [DT_CONF_RM] = &dt_algo_rm,
-        [DT_CONF_DPO] = &dt_algo_dpo, [DT_CONF_PPO] = &ppo,
-        [DT_CONF_GRPO] = &grpo,
+        [DT_CONF_SFT] = &dt_algo_sft,   [DT_CONF_RM] = &dt_algo_rm,
+        [DT_CONF_DPO] = &dt_algo_dpo,   [DT_CONF_PPO] = &ppo,
+        [DT_CONF_GRPO] = &dt_algo_grpo,
     };
     return algos[conf->algorithm];
 }

@@ -12,6 +12,9 @@
  * the derivative of the loss by each value, which is all that goes back into
  * the model. An algorithm without them has the loss of the next token, which
  * the model computes by itself without waiting for the host.
+ *
+ * The data are rows, preference pairs, or, with `advantages`, prompts whose
+ * completions the model samples itself (samples.h).
  */
 #ifndef DT_ALGO_ALGO_H
 #define DT_ALGO_ALGO_H
@@ -29,30 +32,32 @@ struct dt_run;
 enum dt_metric_kind { DT_METRIC_MEAN, DT_METRIC_MIN, DT_METRIC_MAX };
 
 struct dt_metric {
-    const char *name; /* in metrics.jsonl */
+    const char *name; /* in metrics.jsonl; NULL: it only helps others */
     enum dt_metric_kind kind;
     bool shown; /* on the console, too */
 };
 
-enum { DT_METRICS_MAX = 8 };
+enum { DT_METRICS_MAX = 20 };
 
-/* Sums over the pairs of micro-batches. */
+/* Sums over the pairs, or completions, of micro-batches. */
 struct dt_metrics {
     double loss, pairs;
-    double tokens;                /* of both sides, with their prompts */
-    double value[DT_METRICS_MAX]; /* a sum of pairs, a minimum or a maximum */
+    double tokens;                /* that were computed, with prompts */
+    double value[DT_METRICS_MAX]; /* a sum, a minimum or a maximum */
 };
 
 /* A micro-batch on the host, between the two halves of the last unit. */
 struct dt_picked {
     const struct dt_batch *batch;
-    const float *value, *collision; /* (batch->picked_count), as in model.h */
-    const float *reference;         /* the same values of the frozen model, 0
-                                       without one */
+    const float *value, *collision, *entropy; /* (batch->picked_count), as in
+                                                 model.h */
+    const float *reference; /* the same values of the frozen model, 0
+                               without one */
     double pairs_per_token; /* pairs of the step for each token of its chosen
                                completions */
     float *weight; /* (batch->picked_count), to be filled: the derivative of
                       the sum of the losses of the pairs */
+    float *entropy_weight;      /* the same by the entropy, of completions */
     struct dt_metrics *metrics; /* to which loss and value are added */
 };
 
@@ -78,15 +83,26 @@ struct dt_algo {
      */
     size_t (*pick)(const struct dt_run *run, const struct dt_batch *batch,
                    int32_t *picked);
+    /* Of completions: fills the advantages of a generation from its rewards,
+     * the same on all ranks. -1: EX_DATAERR. NULL: nothing is sampled.
+     */
+    int (*advantages)(struct dt_run *run, struct dt_error *err);
+    /* Of completions: what the sum of the losses of a step is divided by, as
+     * every rank knows it.
+     */
+    double (*denominator)(struct dt_run *run);
     void (*loss)(const struct dt_run *run, const struct dt_picked *picked);
     /* The same of a critic, a second model that is trained beside the first and
      * gives scores to the same tokens; NULL: there is none.
      */
     void (*critic_loss)(const struct dt_run *run,
                         const struct dt_picked *picked);
+    /* The numbers to report, if they are no means over pairs; may be NULL. */
+    void (*results)(const struct dt_metrics *metrics,
+                    double results[DT_METRICS_MAX]);
 };
 
-extern const struct dt_algo dt_algo_sft, dt_algo_rm, dt_algo_dpo;
+extern const struct dt_algo dt_algo_sft, dt_algo_rm, dt_algo_dpo, dt_algo_grpo;
 
 /* The algorithm of a configuration. */
 const struct dt_algo *dt_algo_of(const struct dt_conf *conf);

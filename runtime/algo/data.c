@@ -402,8 +402,11 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
         return dt_error_set(err, EX_CONFIG,
                             "%s: data.max_length: examples need at least 2",
                             conf->file);
-    if (open_tokenizer(data, conf, vocab_size, err) < 0 ||
-        open_all(data, conf, speaks, err) < 0)
+    if (open_tokenizer(data, conf, vocab_size, err) < 0)
+        return -1;
+    if (conf->data.format == DT_FORMAT_PROMPT)
+        return dt_run_prompts_open(data, conf, vocab_size, speaks, err);
+    if (open_all(data, conf, speaks, err) < 0)
         return -1;
     data->train = make_rows(data, conf, 0, &conf->data.train, &options, err);
     if (!data->train)
@@ -483,6 +486,7 @@ void dt_run_data_fini(struct dt_run_data *data)
 {
     dt_rows_destroy(data->eval);
     dt_rows_destroy(data->train);
+    dt_prompts_close(data->prompts);
     for (size_t i = 0; i < data->example_count; i++)
         dt_examples_close(data->examples[i]);
     free(data->examples);

@@ -8,6 +8,7 @@
 
 #include "conf/conf.h"
 #include "data/dataset.h"
+#include "data/prompts.h"
 #include "data/rows.h"
 #include "tokenizer/tokenizer.h"
 
@@ -18,6 +19,7 @@ struct dt_run_data {
     struct dt_examples **examples; /* of data.train, then data.eval */
     size_t example_count;
     struct dt_rows *train, *eval; /* eval may be NULL */
+    struct dt_prompts *prompts;   /* in place of rows, to sample from */
     uint64_t hash;      /* of all that decides which rows are trained on */
     uint64_t eval_hash; /* of the files of data.eval, 0 without */
 };
@@ -30,6 +32,10 @@ struct dt_run_data {
 int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
                      size_t vocab_size, bool speaks, struct dt_error *err);
 void dt_run_data_fini(struct dt_run_data *data);
+
+/* prompt_data.c: the same for prompts, with the tokenizer that is there. */
+int dt_run_prompts_open(struct dt_run_data *data, const struct dt_conf *conf,
+                        size_t vocab_size, bool speaks, struct dt_error *err);
 
 /* Checks the data section without its files: that there is a tokenizer and that
  * it fits a model with vocab_size tokens; that keys of examples are not used

@@ -208,7 +208,7 @@ static int gather_counts(struct dt_experience *e, struct dt_comm *comm,
     return rc;
 }
 
-static int allocate_tokens(struct dt_experience *e, struct dt_error *err)
+int dt_experience_place(struct dt_experience *e, struct dt_error *err)
 {
     for (size_t i = 0; i < e->rows; i++)
         e->at[i + 1] = e->at[i] + (size_t)e->count[i];
@@ -252,7 +252,7 @@ int dt_experience_gather(struct dt_experience *e, struct dt_comm *comm,
 {
     struct shared s = {.comm = comm, .exec = exec};
     const size_t world = (size_t)dt_comm_size(comm);
-    if (gather_counts(e, comm, exec, err) < 0 || allocate_tokens(e, err) < 0)
+    if (gather_counts(e, comm, exec, err) < 0 || dt_experience_place(e, err) < 0)
         return -1;
     size_t most = most_of_ranks(e, (int)world, true);
     int rc = shared_init(&s, world * 2 * most, err);
@@ -270,27 +270,25 @@ int dt_experience_gather(struct dt_experience *e, struct dt_comm *comm,
 
 /* A reward is sent as a number and whether it is one, as NaN does not add up.
  */
-int dt_experience_share_rewards(struct dt_experience *e, const bool *columns,
+int dt_experience_share_rewards(struct dt_experience *e, const bool *have,
                                 struct dt_comm *comm, struct dt_error *err)
 {
-    const int world = dt_comm_size(comm), rank = dt_comm_rank(comm);
-    const size_t K = e->columns, count = e->rows * K;
+    const size_t count = e->rows * e->columns;
     double *values = calloc(2 * count + 1, sizeof(*values));
+    int rc = 0;
     if (!values)
         return no_memory(err);
     for (size_t i = 0; i < count; i++) {
-        bool mine = dt_experience_rank(e, i / K / e->copies, world) == rank;
-        if (!mine || !columns[i % K])
-            continue;
-        values[2 * i] = isnan(e->rewards[i]) ? 0 : e->rewards[i];
-        values[2 * i + 1] = isnan(e->rewards[i]);
+        values[2 * i] = have[i] && !isnan(e->rewards[i]) ? e->rewards[i] : 0;
+        values[2 * i + 1] = have[i] && isnan(e->rewards[i]);
     }
-    int rc = world > 1
-                 ? dt_comm_reduce_scalars(comm, values, 2 * count, DT_SUM, err)
-                 : 0;
+    for (size_t i = 0; i < 2 * count && dt_comm_size(comm) > 1 && rc == 0;
+         i += CHUNK)
+        rc = dt_comm_reduce_scalars(
+            comm, values + i, 2 * count - i < CHUNK ? 2 * count - i : CHUNK,
+            DT_SUM, err);
     for (size_t i = 0; i < count && rc == 0; i++)
-        if (columns[i % K])
-            e->rewards[i] = values[2 * i + 1] > 0 ? NAN : values[2 * i];
+        e->rewards[i] = values[2 * i + 1] > 0 ? NAN : values[2 * i];
     free(values);
     return rc;
 }

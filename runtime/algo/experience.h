@@ -72,16 +72,21 @@ int dt_experience_add(struct dt_experience *e, size_t row, const int32_t *ids,
 /* The tokens of a row of this rank, before or after gathering. */
 const int32_t *dt_experience_ids(const struct dt_experience *e, size_t row);
 
+/* Makes room for the tokens of all rows, whose counts are there, and says where
+ * each begins. -1: EX_OSERR.
+ */
+int dt_experience_place(struct dt_experience *e, struct dt_error *err);
+
 /* Brings all completions to all ranks, which call it together after each has
  * added all of its own. -1: EX_OSERR; the device or a peer failed.
  */
 int dt_experience_gather(struct dt_experience *e, struct dt_comm *comm,
                          const struct dt_exec *exec, struct dt_error *err);
 
-/* Brings rewards to all ranks: those of `columns` (a mask) that each rank has
- * for its own prompts. -1 as above.
+/* Brings rewards to all ranks: have(rows, K) says which this rank has, and
+ * each is on one rank. -1 as above.
  */
-int dt_experience_share_rewards(struct dt_experience *e, const bool *columns,
+int dt_experience_share_rewards(struct dt_experience *e, const bool *have,
                                 struct dt_comm *comm, struct dt_error *err);
 
 /* `old` becomes what the one rank that has computed a row wrote there; the

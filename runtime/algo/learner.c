@@ -49,7 +49,7 @@ static int allocate_values(struct dt_learner *learner, size_t tokens,
 {
     const struct dt_device *device = learner->exec->device;
     struct dt_learner_values *v = &learner->values;
-    v->bytes = sizeof(double) + tokens * (sizeof(int32_t) + 4 * sizeof(float));
+    v->bytes = sizeof(double) + tokens * (sizeof(int32_t) + 6 * sizeof(float));
     if (device->allocate_staging(v->bytes, &v->staging, err) < 0)
         return -1;
     memset(v->staging, 0, v->bytes);
@@ -58,7 +58,9 @@ static int allocate_values(struct dt_learner *learner, size_t tokens,
     v->collision = v->value + tokens;
     v->reference = v->collision + tokens;
     v->weight = v->reference + tokens;
-    v->picked = (int32_t *)(v->weight + tokens);
+    v->entropy = v->weight + tokens;
+    v->entropy_weight = v->entropy + tokens;
+    v->picked = (int32_t *)(v->entropy_weight + tokens);
     return device->event_create(&v->there, err);
 }
 
@@ -200,6 +202,9 @@ int dt_learner_bring_values(struct dt_learner *learner, float *value,
         (values.collision.count > 0 &&
          copy(learner, collision, dt_view_data(values.collision), bytes, err) <
              0) ||
+        (values.entropy.count > 0 &&
+         copy(learner, v->entropy, dt_view_data(values.entropy), bytes, err) <
+             0) ||
         copy(learner, v->loss_scale, dt_view_data(scale), sizeof(double), err) <
             0 ||
         exec->device->event_record(v->there, exec->stream, err) < 0)
@@ -217,6 +222,10 @@ int dt_learner_send_weights(struct dt_learner *learner, size_t count,
     struct dt_values values = dt_model_values(learner->model);
     for (size_t i = 0; i < count && learner->model_config.scores; i++)
         v->weight[i] *= (float)*v->loss_scale;
+    if (values.entropy_weight.count > 0 &&
+        copy(learner, dt_view_data(values.entropy_weight), v->entropy_weight,
+             count * sizeof(float), err) < 0)
+        return -1;
     return copy(learner, dt_view_data(values.weight), v->weight,
                 count * sizeof(float), err);
 }

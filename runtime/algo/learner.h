@@ -21,6 +21,7 @@ struct dt_learner_values {
     double *loss_scale; /* of the step */
     int32_t *picked;    /* these are for as many tokens as fit */
     float *value, *collision, *reference, *weight;
+    float *entropy, *entropy_weight;
     struct dt_event *there; /* the copies to the host are done */
 };
 

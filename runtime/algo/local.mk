@@ -3,6 +3,12 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/agree.c \
 	runtime/algo/advantages.c \
 	runtime/algo/advantages.h \
+	runtime/algo/agree.c \
+	runtime/algo/clipped.h \
+	runtime/algo/grpo_loss.c \
+	runtime/algo/grpo_loss.h \
+	runtime/algo/alignment.c \
+	runtime/algo/alignment.h \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
 	runtime/algo/clipped.h \
@@ -21,21 +27,25 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/gae.c \
 	runtime/algo/gae.h \
 	runtime/algo/follow.c \
+	runtime/algo/generation.c \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
 	runtime/algo/groups.c \
 	runtime/algo/groups.h \
 	runtime/algo/grpo_loss.c \
 	runtime/algo/grpo_loss.h \
+	runtime/algo/grpo.c \
 	runtime/algo/health.c \
 	runtime/algo/learner.c \
 	runtime/algo/learner.h \
 	runtime/algo/load.c \
 	runtime/algo/metrics.c \
+	runtime/algo/numbers.c \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \
 	runtime/algo/offload.c \
 	runtime/algo/offload.h \
+	runtime/algo/old.c \
 	runtime/algo/owner.c \
 	runtime/algo/owner.h \
 	runtime/algo/plan.c \
@@ -45,6 +55,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/precompute.c \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
+	runtime/algo/prompt_data.c \
 	runtime/algo/reference.c \
 	runtime/algo/restore.c \
 	runtime/algo/run.c \
@@ -54,9 +65,13 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/rm_loss.h \
 	runtime/algo/same.c \
 	runtime/algo/same.h \
+	runtime/algo/sampling.c \
+	runtime/algo/samples.h \
+	runtime/algo/samples_log.c \
 	runtime/algo/sample_batches.c \
 	runtime/algo/sample_batches.h \
 	runtime/algo/save.c \
+	runtime/algo/scoring.c \
 	runtime/algo/setup.c \
 	runtime/algo/sft.c \
 	runtime/algo/state.c \

@@ -52,6 +52,10 @@ void dt_metrics_results(const struct dt_algo *algo,
                         const struct dt_metrics *metrics,
                         double results[DT_METRICS_MAX])
 {
+    if (algo->results) {
+        algo->results(metrics, results);
+        return;
+    }
     for (size_t i = 0; i < algo->metric_count; i++) {
         results[i] = metrics->pairs > 0 ? metrics->value[i] : NAN;
         if (algo->metrics[i].kind == DT_METRIC_MEAN)

@@ -200,8 +200,12 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         .gradients = held.gradients,
         .optimizer = held.moments,
         .tiles = held.tiles + (here ? held.host : 0),
-        .activations = dt_model_activation_bytes(&run->learner.model_config,
-                                                 run->exec.ops, options),
+        .activations =
+            add_bytes(dt_model_activation_bytes(&run->learner.model_config,
+                                                run->exec.ops, options),
+                      dt_run_samples_extra(run, options,
+                                           parallel.strategy == DT_ZERO3 ||
+                                               parallel.hybrid)),
         .reference = reference_bytes(run, options->compute),
         .batches = here ? batch * (dt_run_prefetch(&run->conf) + 1) *
                               (held_out ? 2 : 1)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/alignment.h"
 #include "algo/progress.h"
 #include "algo/run.h"
 #include "base/log.h"
@@ -243,6 +244,8 @@ static int load_here(struct dt_run *run, const struct chosen *chosen,
             run->conf.run.seed, err);
     if (result == 0 && chosen->resumes)
         result = dt_run_reference_load(run, dir, err);
+    if (result == 0 && chosen->resumes)
+        result = dt_alignment_load(run, dir, err);
     if (result < 0 && chosen->resumes)
         offer_another(err);
     return result;

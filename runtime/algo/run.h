@@ -14,6 +14,7 @@
 #include "algo/groups.h"
 #include "algo/learner.h"
 #include "algo/owner.h"
+#include "algo/samples.h"
 #include "ckpt/ckpt.h"
 #include "conf/conf.h"
 #include "data/loader.h"
@@ -24,6 +25,7 @@ struct dt_in_flight {
     bool open;
     uint64_t position;         /* global samples consumed after it */
     struct dt_metrics metrics; /* of this rank, if the algorithm has any */
+    struct dt_numbers numbers; /* of its generation, if it has one */
 };
 
 /* The result of the last step. */
@@ -65,6 +67,7 @@ struct dt_run {
     } precomputed[2];
     const struct dt_sums *sums; /* those of the pairs that are passed */
     struct dt_dpo_options dpo;  /* of algorithm dpo */
+    struct dt_samples samples;  /* of algorithms that sample completions */
 
     struct dt_in_flight in_flight[DT_MAX_IN_FLIGHT];
     long queued; /* steps of the run so far, including those in flight */
@@ -224,8 +227,9 @@ int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
                           struct dt_error *err);
 
 /* step.c: queues the next optimizer step; `stop` tells all ranks that this one
- * was told to stop. At most one step may be in flight. -1: data, the device or
- * a peer failed.
+ * was told to stop. At most one step may be in flight. 0; 1, a rank was told to
+ * stop while completions were sampled, and nothing is queued; -1: data, the
+ * device or a peer failed.
  */
 int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err);
 

@@ -103,6 +103,9 @@ static struct dt_model_options model_options(const struct dt_run *run)
         .label_smoothing = (float)conf->training.label_smoothing,
         .values = run->algo->pick,
         .collisions = conf->dpo.use_weighting,
+        .entropies = run->algo->advantages,
+        .temperature =
+            run->algo->advantages ? (float)conf->rollout.temperature : 1.0f,
     };
 }
 
@@ -126,8 +129,10 @@ static int allocate_run(struct dt_run *run,
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
                emulated);
     dt_run_offload_note(run, &parallel);
-    if (dt_learner_init(&run->learner, &run->exec, run->comm, options,
-                        &parallel, &optim, err) < 0 ||
+    struct dt_model_options model = *options;
+    if (dt_run_samples_memory(run, &model, err) < 0 ||
+        dt_learner_init(&run->learner, &run->exec, run->comm, &model, &parallel,
+                        &optim, err) < 0 ||
         dt_run_critic_init(run, options, &optim, err) < 0)
         return -1;
     return run->conf.dpo.reference.mode == DT_CONF_REFERENCE_LIVE
@@ -142,6 +147,8 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
     struct dt_conf *conf = &run->conf;
     double per_step = (double)(run->B * run->A * (size_t)run->world);
     double samples = conf->training.epochs * (double)run->epoch_samples;
+    if (run->algo->advantages)
+        per_step = dt_run_prompts_of_step(run);
     run->total_steps = conf->training.max_steps > 0
                            ? conf->training.max_steps
                            : (long)ceil(samples / per_step);
@@ -214,19 +221,22 @@ static void print_banner(struct dt_run *run)
 {
     char lr[160];
     const struct dt_model_config *config = &run->learner.model_config;
+    const bool samples = run->algo->advantages;
+    const char *what = samples           ? "completions"
+                       : run->algo->pick ? "pairs"
+                                         : "rows";
     dt_report_note(
         run->report, "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
         run->conf.run.name, dt_model_family_name(config->family),
         config->n_layer, config->n_embd, run->learner.layout->param_total,
         run->exec.device->describe());
-    dt_report_note(run->report,
-                   "%zu %s per rank x %d ranks x %zu accumulation = %zu "
-                   "samples of %zu tokens a step; %" PRIu64
-                   " samples an epoch, %ld steps",
-                   run->B, run->tokens > 0 ? "pairs" : "rows", run->world,
-                   run->A, run->B * (size_t)run->world * run->A,
-                   run->tokens > 0 ? 2 * run->T : run->T, run->epoch_samples,
-                   run->total_steps);
+    dt_report_note(
+        run->report,
+        "%zu %s per rank x %d ranks x %zu accumulation = %zu "
+        "samples of %zu tokens a step; %" PRIu64 " %s an epoch, %ld steps",
+        run->B, what, run->world, run->A, run->B * (size_t)run->world * run->A,
+        run->algo->pick && !samples ? 2 * run->T : run->T, run->epoch_samples,
+        samples ? "prompts" : "samples", run->total_steps);
     const struct dt_parallel_options parallel =
         dt_run_parallel_options(run, run->learner.compute);
     dt_groups_report(&run->conf, &run->nodes, run->world, &parallel,
@@ -256,7 +266,9 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
     if (run->algo->pick)
         run->tokens = conf->training.micro_batch_tokens > 0
                           ? (size_t)conf->training.micro_batch_tokens
-                          : 2 * run->B * run->T;
+                          : (run->algo->advantages ? 1 : 2) * run->B * run->T;
+    if (dt_run_samples_resolve(run, err) < 0)
+        return -1;
     if (snprintf(run->ckpt_root, sizeof(run->ckpt_root), "%s/checkpoints",
                  conf->run.output_dir) >= (int)sizeof(run->ckpt_root))
         return dt_error_set(err, EX_CONFIG, "%s: run.output_dir is too long",
@@ -349,10 +361,13 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         allocate_run(run, &options, err) < 0)
         return -1;
     choose_eos(run);
-    if (run->algo->begin && run->algo->begin(run, err) < 0)
+    if ((run->algo->begin && run->algo->begin(run, err) < 0) ||
+        dt_run_samples_init(run, &options, err) < 0)
         return -1;
     dt_metrics_clear(run->algo, &run->progress.metrics);
-    run->epoch_samples = dt_rows_count(run->data.train);
+    run->epoch_samples = run->data.prompts
+                             ? dt_prompts_stats(run->data.prompts).count
+                             : dt_rows_count(run->data.train);
     run->learner.scaler = dt_run_scaler(conf);
     if (run->rank == 0 &&
         (prepare_output(run, err) < 0 ||
@@ -360,7 +375,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         return -1;
     if (dt_run_restore(run, err) < 0 ||
         (run->algo->prepare && run->algo->prepare(run, err) < 0) ||
-        !(run->loader = dt_run_loader(run, err)) || plan_steps(run, err) < 0)
+        (!run->algo->advantages && !(run->loader = dt_run_loader(run, err))) ||
+        plan_steps(run, err) < 0)
         return -1;
     if (run->rank == 0) {
         if (start_report(run, err) < 0)
@@ -379,6 +395,7 @@ void dt_run_fini(struct dt_run *run)
     dt_owner_release(run->owner);
     json_decref(run->settings);
     dt_loader_destroy(run->loader);
+    dt_run_samples_fini(run);
     dt_run_precompute_fini(run);
     dt_run_reference_fini(run);
     dt_learner_fini(&run->critic);

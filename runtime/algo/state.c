@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/alignment.h"
 #include "algo/numerics.h"
 #include "algo/progress.h"
 #include "algo/run.h"
@@ -176,14 +177,14 @@ static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
     return result;
 }
 
-static int add_progress(const struct dt_run *run, struct dt_ckpt_writer *writer,
+static int add_progress(struct dt_run *run, struct dt_ckpt_writer *writer,
                         struct dt_error *err)
 {
     char *text = dt_progress_format(run, err);
     int result =
         text ? dt_ckpt_add_text(writer, DT_PROGRESS_FILE, text, err) : -1;
     free(text);
-    return result;
+    return result < 0 ? -1 : dt_alignment_save(run, writer, err);
 }
 
 /* Room in host memory for the largest part. A host needs none of its own: the

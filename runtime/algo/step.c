@@ -107,19 +107,40 @@ static bool is_last(const struct dt_run *run, size_t a)
     return run->tokens > 0 ? dt_loader_step_ends(run->loader) : a + 1 == run->A;
 }
 
+/* The next batch of the run's data; *more: another one of the step follows. */
+static int next_batch(struct dt_run *run, size_t a, struct dt_batch *batch,
+                      bool *more, struct dt_error *err)
+{
+    struct dt_sample_batches *samples = &run->samples.batches;
+    if (run->algo->advantages) {
+        dt_sample_batches_get(samples, a, batch);
+        *more = a + 1 < dt_sample_batches_count(samples);
+        return 0;
+    }
+    if (dt_loader_next(run->loader, batch, err) < 0)
+        return -1;
+    *more = !is_last(run, a);
+    return 0;
+}
+
 /* Of the samples that the loader gives next. */
 static void count_chosen(struct dt_run *run, const struct dt_loader *loader)
 {
     uint64_t pairs, tokens;
-    if (!run->algo->loss)
+    if (!run->algo->loss || !loader)
         return;
     tokens = dt_loader_chosen_tokens(loader, &pairs);
     run->pairs_per_token = (double)pairs / (double)tokens;
 }
 
-/* What the loss is a mean of. */
-static double loss_count(const struct dt_run *run, const struct dt_batch *batch)
+/* What the loss is a mean of, in micro-batch `a` of a step. Of completions all
+ * ranks know it for the whole step, and one of them adds it.
+ */
+static double loss_count(const struct dt_run *run, size_t a,
+                         const struct dt_batch *batch)
 {
+    if (run->algo->advantages)
+        return run->rank == 0 && a == 0 ? run->samples.denominator : 0;
     return (double)(run->algo->loss ? batch->pair_count : batch->target_count);
 }
 
@@ -140,7 +161,7 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
         (refers && dt_run_reference(run, &shape, err) < 0))
         return -1;
     run->exec.ops->step_add(run->exec.stream, learner->step,
-                            loss_count(run, batch), 0);
+                            loss_count(run, a, batch), 0);
     return queue_passes(run, learner, &shape, batch, err);
 }
 
@@ -150,9 +171,8 @@ static int queue_micro_batch(struct dt_run *run, size_t a, bool *more,
 {
     struct dt_learner *learner;
     struct dt_batch batch;
-    if (dt_loader_next(run->loader, &batch, err) < 0)
+    if (next_batch(run, a, &batch, more, err) < 0)
         return -1;
-    *more = !is_last(run, a);
     dt_run_pick(run, &batch);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (queue_learner(run, learner, &batch, a, *more, err) < 0)
@@ -175,6 +195,8 @@ static double loss_scale(const struct dt_run *run,
     double most = (double)(run->B * run->A * (size_t)run->world);
     if (!run->algo->loss)
         most *= (double)run->T;
+    if (run->algo->advantages)
+        most = run->samples.denominator;
     return learner->compute == DT_F16 ? scaler->scale / most : 1.0;
 }
 
@@ -229,6 +251,12 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     bool more = true;
 
     assert(!current->open);
+    if (run->algo->advantages) {
+        int rc = dt_run_next_samples(run, err);
+        if (rc != 0)
+            return rc;
+        current->numbers = run->samples.numbers;
+    }
     dt_metrics_clear(run->algo, &current->metrics);
     count_chosen(run, run->loader);
     run->sums = &run->precomputed[0];
@@ -240,7 +268,8 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (end_step(run, learner, err) < 0)
             return -1;
-    current->position = dt_loader_position(run->loader);
+    current->position =
+        run->loader ? dt_loader_position(run->loader) : run->samples.position;
     current->open = true;
     run->queued++;
     return dt_run_reference_follow(run, run->queued, err);
@@ -360,6 +389,7 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
     p->position = current->position;
     p->tokens += run->algo->loss ? metrics->tokens : scalars[DT_STEP_TARGETS];
     add_loss(run, metrics, sum, scalars[DT_STEP_TARGETS]);
+    dt_run_add_numbers(&run->samples, &current->numbers);
     dt_run_judge(run, sum / scalars[DT_STEP_TARGETS],
                  outcome_of_all(run, number));
     if (scalars[DT_STEP_STOP] > 0)
@@ -401,7 +431,7 @@ static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
         if (evaluate_batch(run, &batch, metrics, err) < 0)
             return -1;
         exec->ops->step_add(exec->stream, run->learner.eval,
-                            loss_count(run, &batch), 0);
+                            loss_count(run, 0, &batch), 0);
     }
     return more;
 }

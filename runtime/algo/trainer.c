@@ -44,13 +44,15 @@ static bool eval_due(const struct dt_run *run, long step)
 static struct dt_report_values report_values(const struct dt_run *run,
                                              const struct dt_metrics *metrics)
 {
-    struct dt_report_values values = {.count = run->algo->metric_count};
+    struct dt_report_values values = {0};
     double results[DT_METRICS_MAX];
     dt_metrics_results(run->algo, metrics, results);
-    for (size_t i = 0; i < values.count; i++)
-        values.value[i] =
-            (struct dt_report_value){run->algo->metrics[i].name, results[i],
-                                     run->algo->metrics[i].shown};
+    for (size_t i = 0; i < run->algo->metric_count; i++) {
+        const struct dt_metric *metric = &run->algo->metrics[i];
+        if (metric->name)
+            values.value[values.count++] = (struct dt_report_value){
+                metric->name, results[i], metric->shown};
+    }
     return values;
 }
 
@@ -85,6 +87,7 @@ static void report_step(struct dt_run *run, struct dt_report_step *line,
     line->loss = p->loss_sum / p->loss_tokens;
     line->tokens = run->algo->loss ? p->metrics.tokens : p->loss_tokens;
     line->values = report_values(run, &p->metrics);
+    dt_run_report_numbers(&run->samples, &line->values);
     line->seconds = now - *since;
     *since = now;
     p->loss_sum = p->loss_tokens = 0;
@@ -161,6 +164,23 @@ static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
     return 0;
 }
 
+/* Ends the run before a step of which nothing is queued. The checkpoint of the
+ * step before may be there already.
+ */
+static int stop_between(struct dt_run *run, struct loop *loop,
+                        struct dt_error *err)
+{
+    loop->stop_asked = true;
+    if (collect_steps(run, 0, loop, err) < 0)
+        return -1;
+    if (run->progress.step == 0)
+        return dt_error_set(err, EX_TEMPFAIL,
+                            "stopped by a signal before the first step");
+    if (run->unproven_step == run->progress.step)
+        return 0;
+    return save_if_due(run, true, loop, err);
+}
+
 /* Queues a step; collects, evaluates and saves as due. */
 static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
                      struct dt_error *err)
@@ -169,8 +189,11 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
     dt_fault_step(step);
     if (dt_fault("train.step"))
         return dt_error_set(err, EX_SOFTWARE, "failed on purpose");
-    if (dt_run_queue_step(run, stop(), err) < 0)
+    int queued = dt_run_queue_step(run, stop(), err);
+    if (queued < 0)
         return -1;
+    if (queued > 0)
+        return stop_between(run, loop, err);
     bool due = eval_due(run, step) || dt_run_save_due(run, step);
     if (collect_steps(run, due || run->exec.device->is_host ? 0 : 1, loop,
                       err) < 0)

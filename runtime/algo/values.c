@@ -26,6 +26,11 @@ void dt_run_pick(struct dt_run *run, struct dt_batch *batch)
 
 static void count_tokens(const struct dt_batch *batch, struct dt_metrics *m)
 {
+    for (size_t i = 0; i < batch->sample_count; i++) {
+        size_t first = batch->samples[i].first;
+        m->tokens += (double)(first - (size_t)batch->doc_start[first] +
+                              batch->samples[i].count);
+    }
     for (size_t i = 0; i < batch->pair_count; i++) {
         const struct dt_batch_pair *pair = &batch->pairs[i];
         m->tokens += (double)(pair->chosen.end - pair->chosen.start +
@@ -43,15 +48,17 @@ int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
         .batch = batch,
         .value = v->value,
         .collision = v->collision,
+        .entropy = v->entropy,
         .reference = v->reference,
         .pairs_per_token = run->pairs_per_token,
         .weight = v->weight,
+        .entropy_weight = v->entropy_weight,
         .metrics = metrics,
     };
     dt_model_values_forward(learner->model);
     if (dt_learner_bring_values(learner, v->value, v->collision, err) < 0)
         return -1;
-    v->weight[0] = 0; /* of a batch without pairs */
+    v->weight[0] = v->entropy_weight[0] = 0; /* of a batch without pairs */
     if (critic) {
         run->algo->critic_loss(run, &picked);
     } else {

@@ -38,7 +38,7 @@ struct dt_report_value {
     bool shown; /* on the console, too */
 };
 
-enum { DT_REPORT_VALUES_MAX = 8 };
+enum { DT_REPORT_VALUES_MAX = 64 };
 
 struct dt_report_values {
     size_t count;

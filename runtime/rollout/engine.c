@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "rollout/engine.h"
+#include "rollout/stops.h"
 #include "weights/host_copy.h"
 #include "weights/weights.h"
 
-enum { PARAMS_PER_THREAD = 1 << 22, CONFIG_MAX_BYTES = 1 << 20 };
+enum { PARAMS_PER_THREAD = 1 << 22 };
 
 void dt_engine_close(struct dt_engine *engine)
 {
@@ -46,32 +46,17 @@ static int add_stop_id(struct dt_engine *engine, int32_t id)
     return 0;
 }
 
-/* Reads the stop tokens of generation_config.json: one id or a list. It is fine
- * if the file does not exist. -1: EX_DATAERR, EX_NOINPUT.
- */
+/* The stop tokens of generation_config.json. */
 static int read_stops(struct dt_engine *engine, const char *dir,
                       struct dt_error *err)
 {
-    char path[PATH_MAX + 32];
-    snprintf(path, sizeof(path), "%s/generation_config.json", dir);
-    if (access(path, F_OK) < 0)
-        return 0;
-    char *text = dt_file_read(path, CONFIG_MAX_BYTES, err);
-    if (!text)
+    int32_t ids[DT_ENGINE_STOPS];
+    size_t count;
+    if (dt_stops_read(dir, engine->config.vocab_size, ids, DT_ENGINE_STOPS,
+                      &count, err) < 0)
         return -1;
-    json_t *root = dt_json_parse(path, text, err);
-    free(text);
-    if (!root)
-        return -1;
-    const json_t *eos = json_object_get(root, "eos_token_id");
-    size_t count = json_is_array(eos) ? json_array_size(eos) : 1;
-    for (size_t i = 0; i < count; i++) {
-        const json_t *id = json_is_array(eos) ? json_array_get(eos, i) : eos;
-        json_int_t value = json_is_integer(id) ? json_integer_value(id) : -1;
-        if (value >= 0 && value < (json_int_t)engine->config.vocab_size)
-            add_stop_id(engine, (int32_t)value);
-    }
-    json_decref(root);
+    for (size_t i = 0; i < count; i++)
+        add_stop_id(engine, ids[i]);
     return 0;
 }
 

@@ -9,4 +9,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/rollout/rollout.c \
 	runtime/rollout/rollout.h \
 	runtime/rollout/sequence.c \
+	runtime/rollout/stops.c \
+	runtime/rollout/stops.h \
 	# End of runtime/rollout

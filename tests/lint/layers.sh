@@ -51,7 +51,8 @@ layers() {
             layer("reward", "base conf data model ops rollout tokenizer")
             layer("slurm", "base conf contract")
             layer("algo", "base ckpt comm conf data forecast launch model " \
-                "ops optim parallel report tensor tokenizer weights")
+                "ops optim parallel report reward rollout tensor tokenizer " \
+                "weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast launch model ops report reward rollout slurm " \
                 "tensor tokenizer weights")

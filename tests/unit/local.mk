@@ -48,6 +48,7 @@ check_PROGRAMS += \
 	tests/unit/test_foreign \
 	tests/unit/test_examples \
 	tests/unit/test_jsonl \
+	tests/unit/test_grpo \
 	tests/unit/test_half \
 	tests/unit/test_launch \
 	tests/unit/test_launcher \
@@ -156,6 +157,7 @@ comm_world = \
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
 tests_unit_test_experience_SOURCES = tests/unit/test_experience.c \
 	$(comm_world)
+tests_unit_test_grpo_SOURCES = tests/unit/test_grpo.c $(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)

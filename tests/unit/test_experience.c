@@ -65,7 +65,7 @@ static const uint64_t numbers[GROUPS] = {7, 8, 9, 10, 13};
     } while (0)
 
 /* Adds this rank's completions, the last ones first. */
-static int add_own(struct dt_experience *e, int rank, int world)
+static int add_own(struct dt_experience *e, bool *have, int rank, int world)
 {
     struct dt_error err = {0};
     struct made made;
@@ -75,6 +75,7 @@ static int add_own(struct dt_experience *e, int rank, int world)
                 continue;
             make(numbers[g], copy, &made);
             TRY(add(e, g, copy, &made, &err) == 0);
+            have[(g * COPIES + copy) * COLUMNS] = true;
             e->rewards[(g * COPIES + copy) * COLUMNS] =
                 copy == 1 ? (double)NAN : (double)g + 0.5 * copy;
         }
@@ -91,7 +92,7 @@ static int gather(const struct dt_comm_world *world, void *arg)
     const struct dt_comm_options options = {.interface = "lo",
                                             .timeout_ms = 30000};
     const struct dt_exec exec = dt_exec_cpu();
-    const bool columns[COLUMNS] = {true, false};
+    bool have[ROWS * COLUMNS] = {false};
     struct dt_error err = {0};
     struct dt_experience e = {0};
     struct kept *kept = arg;
@@ -99,9 +100,9 @@ static int gather(const struct dt_comm_world *world, void *arg)
                                           world, &options, &err);
     TRY(comm);
     TRY(dt_experience_begin(&e, numbers, GROUPS, COPIES, COLUMNS, &err) == 0);
-    TRY(add_own(&e, world->rank, world->size) == 0);
+    TRY(add_own(&e, have, world->rank, world->size) == 0);
     TRY(dt_experience_gather(&e, comm, &exec, &err) == 0);
-    TRY(dt_experience_share_rewards(&e, columns, comm, &err) == 0);
+    TRY(dt_experience_share_rewards(&e, have, comm, &err) == 0);
     for (size_t i = 0; i < ROWS; i++)
         if ((int)i % world->size == world->rank)
             e.old[e.at[i]] = (float)i;
@@ -130,7 +131,7 @@ static void all_ranks_of_any_world_have_the_same_experience(void **state)
 static int look(const struct dt_comm_world *world, void *arg)
 {
     const struct dt_exec exec = dt_exec_cpu();
-    const bool columns[COLUMNS] = {true, false};
+    bool have[ROWS * COLUMNS] = {false};
     const struct dt_comm_options options = {.timeout_ms = 30000};
     struct dt_error err = {0};
     struct dt_experience e = {0};
@@ -139,11 +140,11 @@ static int look(const struct dt_comm_world *world, void *arg)
     (void)arg;
     TRY(comm);
     TRY(dt_experience_begin(&e, numbers, GROUPS, COPIES, COLUMNS, &err) == 0);
-    TRY(add_own(&e, 0, 1) == 0);
+    TRY(add_own(&e, have, 0, 1) == 0);
     make(13, 2, &made);
     TRY(dt_experience_ids(&e, ROWS - 1)[0] == made.ids[0]);
     TRY(dt_experience_gather(&e, comm, &exec, &err) == 0);
-    TRY(dt_experience_share_rewards(&e, columns, comm, &err) == 0);
+    TRY(dt_experience_share_rewards(&e, have, comm, &err) == 0);
     TRY(dt_experience_ids(&e, ROWS - 1)[0] == made.ids[0]);
     TRY(e.logps[e.at[ROWS - 1]] == made.logps[0]);
     TRY((size_t)e.count[ROWS - 1] == made.count);

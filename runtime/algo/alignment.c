@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* alignment.c - saves and loads sampled completions */
+#include "config.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "algo/alignment.h"
+#include "base/file.h"
+
+#define STATE_FILE "alignment.json"
+#define EXPERIENCE_FILE "experience.safetensors"
+
+enum { STATE_VERSION = 1, STATE_MAX_BYTES = 1 << 20 };
+
+/* --- the experience as tensors --- */
+
+enum { NUMBERS, COUNTS, ENDS, REWARDS, HEADS, IDS = HEADS, LOGPS, OLD, ALL };
+
+/* The arrays of an experience, which are no buffers of a device. */
+struct tensors {
+    struct dt_buffer buf[ALL];
+    struct dt_ckpt_tensor tensor[ALL];
+};
+
+static void add_tensor(struct tensors *t, int i, const char *name, void *data,
+                       size_t rows, size_t columns, enum dt_dtype type)
+{
+    t->buf[i] = (struct dt_buffer){data, rows * columns * dt_dtype_bytes(type),
+                                   &dt_cpu};
+    t->tensor[i] = (struct dt_ckpt_tensor){
+        .name = name,
+        .ndim = columns > 1 ? 2 : 1,
+        .shape = {rows, columns},
+        .view = dt_view_of(&t->buf[i], type),
+        .stored = type,
+    };
+}
+
+/* Those whose sizes do not depend on lengths, then those of tokens. */
+static void list_heads(struct dt_experience *e, struct tensors *t)
+{
+    add_tensor(t, NUMBERS, "numbers", e->number, e->groups, 1, DT_I64);
+    add_tensor(t, COUNTS, "counts", e->count, e->rows, 1, DT_I32);
+    add_tensor(t, ENDS, "ends", e->end, e->rows, 1, DT_I32);
+    add_tensor(t, REWARDS, "rewards", e->rewards, e->rows, e->columns, DT_F64);
+}
+
+static void list_tokens(struct dt_experience *e, struct tensors *t)
+{
+    add_tensor(t, IDS, "ids", e->ids, e->tokens, 1, DT_I32);
+    add_tensor(t, LOGPS, "logps", e->logps, e->tokens, 1, DT_F32);
+    add_tensor(t, OLD, "old", e->old, e->tokens, 1, DT_F32);
+}
+
+/* --- saving --- */
+
+static json_t *format_sums(const struct dt_samples *s)
+{
+    json_t *sums = json_object();
+    for (size_t i = 0; i < s->numbers.count; i++)
+        json_object_set_new(
+            sums, s->names[i],
+            json_pack("[f, f]", s->sums.sum[i], s->sums.steps[i]));
+    return sums;
+}
+
+static int add_state(const struct dt_samples *s, struct dt_ckpt_writer *writer,
+                     struct dt_error *err)
+{
+    json_t *state = json_pack(
+        "{s:i, s:I, s:I, s:I, s:I, s:i, s:o}", "version", STATE_VERSION,
+        "generation", (json_int_t)s->generation, "use", (json_int_t)s->use,
+        "prompts", (json_int_t)s->groups, "completions", (json_int_t)s->copies,
+        "idle", s->idle, "sums", format_sums(s));
+    char *text =
+        state ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
+              : NULL;
+    int rc = text ? dt_ckpt_add_text(writer, STATE_FILE, text, err)
+                  : dt_error_set(err, EX_OSERR, STATE_FILE ": out of memory");
+    free(text);
+    json_decref(state);
+    return rc;
+}
+
+int dt_alignment_save(struct dt_run *run, struct dt_ckpt_writer *writer,
+                      struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    struct tensors t;
+    if (!run->algo->advantages)
+        return 0;
+    if (add_state(s, writer, err) < 0)
+        return -1;
+    if (s->use == 0)
+        return 0;
+    list_heads(&s->experience, &t);
+    list_tokens(&s->experience, &t);
+    return dt_ckpt_add_tensors(writer, EXPERIENCE_FILE, t.tensor, ALL, NULL,
+                               err);
+}
+
+/* --- loading --- */
+
+static void read_sums(struct dt_samples *s, const json_t *sums)
+{
+    for (size_t i = 0; i < s->numbers.count; i++) {
+        const json_t *pair = json_object_get(sums, s->names[i]);
+        s->sums.sum[i] = json_number_value(json_array_get(pair, 0));
+        s->sums.steps[i] = json_number_value(json_array_get(pair, 1));
+    }
+}
+
+static int parse_state(struct dt_samples *s, const char *path, const char *text,
+                       struct dt_error *err)
+{
+    json_error_t why;
+    json_int_t generation, use, groups, copies;
+    int version, idle, rc = 0;
+    json_t *sums, *state = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    if (!state ||
+        json_unpack_ex(state, &why, 0, "{s:i, s:I, s:I, s:I, s:I, s:i, s:o}",
+                       "version", &version, "generation", &generation, "use",
+                       &use, "prompts", &groups, "completions", &copies, "idle",
+                       &idle, "sums", &sums) < 0)
+        rc = dt_error_set(err, EX_DATAERR, "%s:%d:%d: %s", path, why.line,
+                          why.column, why.text);
+    else if (version != STATE_VERSION || generation < 0 || use < 0)
+        rc = dt_error_set(err, EX_DATAERR,
+                          "%s: version %d, generation %lld, use %lld: expected "
+                          "version %d and numbers >= 0",
+                          path, version, (long long)generation, (long long)use,
+                          STATE_VERSION);
+    else if (use > 0 && ((size_t)groups != s->groups ||
+                         (size_t)copies != s->copies || (size_t)use >= s->uses))
+        rc = dt_error_set(err, EX_CONFIG,
+                          "%s: is in the middle of a generation of %lld "
+                          "prompts with %lld completions, of which %lld steps "
+                          "are done; this run has %zu, %zu and %zu steps: "
+                          "resume with the same training.train_batch_size and "
+                          "keys of grpo, or from a checkpoint between "
+                          "generations",
+                          path, (long long)groups, (long long)copies,
+                          (long long)use, s->groups, s->copies, s->uses);
+    if (rc == 0) {
+        s->generation = (uint64_t)generation;
+        s->use = (size_t)use;
+        s->idle = idle;
+        read_sums(s, sums);
+    }
+    json_decref(state);
+    return rc;
+}
+
+/* Lengths and ids come from a file. */
+static int check_rows(const struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_experience *e = &run->samples.experience;
+    const long most = run->conf.rollout.max_completion_length;
+    for (size_t i = 0; i < e->rows; i++)
+        if (e->count[i] < 1 || e->count[i] > most || e->end[i] < 0 ||
+            e->end[i] > DT_END_LENGTH)
+            return dt_error_set(err, EX_DATAERR,
+                                "completion %zu: length %d, end %d: expected "
+                                "up to %ld tokens",
+                                i, e->count[i], e->end[i], most);
+    return 0;
+}
+
+static int check_ids(const struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_experience *e = &run->samples.experience;
+    const size_t V = run->learner.model_config.vocab_size;
+    for (size_t i = 0; i < e->tokens; i++)
+        if (e->ids[i] < 0 || (size_t)e->ids[i] >= V)
+            return dt_error_set(err, EX_DATAERR, "token id %d of %zu",
+                                e->ids[i], V);
+    return 0;
+}
+
+static int read_experience(struct dt_run *run, const char *path,
+                           struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    struct dt_experience *e = &s->experience;
+    struct tensors t;
+    uint64_t *number = calloc(s->groups, sizeof(*number));
+    int rc = number ? dt_experience_begin(e, number, s->groups, s->copies,
+                                          dt_reward_columns(&run->conf), err)
+                    : dt_error_set(err, EX_OSERR, "out of memory");
+    free(number);
+    struct dt_safetensors *st = rc == 0 ? dt_safetensors_open(path, err) : NULL;
+    if (!st)
+        return -1;
+    list_heads(e, &t);
+    rc = dt_safetensors_read_all(st, t.tensor, HEADS, err);
+    if (rc == 0 && (rc = check_rows(run, err)) == 0 &&
+        (rc = dt_experience_place(e, err)) == 0) {
+        list_tokens(e, &t);
+        rc = dt_safetensors_read_all(st, t.tensor + HEADS, ALL - HEADS, err);
+    }
+    dt_safetensors_close(st);
+    return rc == 0 ? check_ids(run, err) : rc;
+}
+
+int dt_alignment_load(struct dt_run *run, const char *dir, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    char path[PATH_MAX + 32];
+    if (!run->algo->advantages)
+        return 0;
+    s->position = run->progress.position;
+    snprintf(path, sizeof(path), "%s/" STATE_FILE, dir);
+    char *text = dt_file_read(path, STATE_MAX_BYTES, err);
+    int rc = text ? parse_state(s, path, text, err) : -1;
+    free(text);
+    if (rc < 0 || s->use == 0)
+        return rc;
+    snprintf(path, sizeof(path), "%s/" EXPERIENCE_FILE, dir);
+    if (read_experience(run, path, err) < 0)
+        return dt_error_prefix(err, "%s", path);
+    if (run->algo->advantages(run, err) < 0 ||
+        dt_sample_batches_begin(&s->batches, &s->experience, s->generation - 1,
+                                err) < 0)
+        return -1;
+    dt_run_make_numbers(run);
+    return 0;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * grpo.c - group relative policy optimization: completions that score better
+ * than others of the same prompt become more likely
+ *
+ * Shao et al., "DeepSeekMath", arXiv 2402.03300. Advantages are in
+ * advantages.h, losses in grpo_loss.h; here are the numbers that they read, and
+ * what the sum of losses is divided by.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/advantages.h"
+#include "algo/grpo_loss.h"
+#include "algo/run.h"
+
+/* What is reported, and behind it what that is a mean of. */
+enum { ROWS = DT_GRPO_METRICS, TOKENS, RATIOS, METRICS };
+
+static const struct dt_metric metrics[METRICS] = {
+    [DT_GRPO_KL] = {"kl", DT_METRIC_MEAN, false},
+    [DT_GRPO_ENTROPY] = {"entropy", DT_METRIC_MEAN, true},
+    [DT_GRPO_CLIP_LOW_MEAN] = {"clip_ratio/low_mean", DT_METRIC_MEAN, false},
+    [DT_GRPO_CLIP_LOW_MIN] = {"clip_ratio/low_min", DT_METRIC_MIN, false},
+    [DT_GRPO_CLIP_HIGH_MEAN] = {"clip_ratio/high_mean", DT_METRIC_MEAN, false},
+    [DT_GRPO_CLIP_HIGH_MAX] = {"clip_ratio/high_max", DT_METRIC_MAX, false},
+    [DT_GRPO_CLIP_REGION_MEAN] = {"clip_ratio/region_mean", DT_METRIC_MEAN,
+                                  false},
+    [DT_GRPO_CISPO_CLIP_RATIO] = {"cispo_clip_ratio", DT_METRIC_MEAN, false},
+    [DT_GRPO_RATIO_ERROR_MAX] = {"ratio_error_max", DT_METRIC_MAX, false},
+    [DT_GRPO_SAMPLING_DIFF_MEAN] = {"sampling/sampling_logp_difference/mean",
+                                    DT_METRIC_MEAN, false},
+    [DT_GRPO_SAMPLING_DIFF_MAX] = {"sampling/sampling_logp_difference/max",
+                                   DT_METRIC_MAX, false},
+    [DT_GRPO_SAMPLING_RATIO_MIN] = {"sampling/importance_sampling_ratio/min",
+                                    DT_METRIC_MIN, false},
+    [DT_GRPO_SAMPLING_RATIO_MEAN] = {"sampling/importance_sampling_ratio/mean",
+                                     DT_METRIC_MEAN, false},
+    [DT_GRPO_SAMPLING_RATIO_MAX] = {"sampling/importance_sampling_ratio/max",
+                                    DT_METRIC_MAX, false},
+    [ROWS] = {NULL, DT_METRIC_MEAN, false},
+    [TOKENS] = {NULL, DT_METRIC_MEAN, false},
+    [RATIOS] = {NULL, DT_METRIC_MEAN, false},
+};
+
+static int begin(struct dt_run *run, struct dt_error *err)
+{
+    (void)err;
+    run->samples.grpo = dt_grpo_options(&run->conf);
+    return 0;
+}
+
+static bool needs_reference(const struct dt_conf *conf)
+{
+    return conf->grpo.beta > 0;
+}
+
+/* --- a generation --- */
+
+static int advantages(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    struct dt_experience *e = &s->experience;
+    const struct dt_advantage_options options =
+        dt_advantage_options(&run->conf);
+    double *weights = calloc(e->columns + 1, sizeof(*weights));
+    double *rewards = calloc(e->rows, sizeof(*rewards));
+    uint64_t *groups = calloc(e->rows, sizeof(*groups));
+    const struct dt_advantage_table table = {e->rows, e->columns, e->rewards,
+                                             weights, groups};
+    int rc = -1;
+    for (size_t k = 0; weights && k < e->columns; k++)
+        weights[k] = s->columns[k].weight;
+    for (size_t i = 0; groups && i < e->rows; i++)
+        groups[i] = i / e->copies;
+    if (weights && rewards && groups)
+        rc = dt_advantages(&options, &table, rewards, e->advantages, &s->stats,
+                           err);
+    else
+        dt_error_set(err, EX_OSERR, "advantages: out of memory");
+    free(groups);
+    free(rewards);
+    free(weights);
+    return rc;
+}
+
+/* A completion that was cut off may be left out. */
+static bool is_masked(const struct dt_run *run, size_t row)
+{
+    return run->conf.grpo.mask_truncated &&
+           run->samples.experience.end[row] == DT_END_LENGTH;
+}
+
+static double denominator(struct dt_run *run)
+{
+    const struct dt_samples *s = &run->samples;
+    double tokens = 0;
+    for (size_t i = 0; i < s->step_rows; i++) {
+        size_t row = dt_sample_batches_row(&s->batches, i);
+        if (!is_masked(run, row))
+            tokens += s->experience.count[row];
+    }
+    double all = dt_grpo_denominator(&s->grpo, (double)s->step_rows, tokens);
+    run->samples.entropy_share = all / fmax(tokens, 1);
+    return all;
+}
+
+/* --- a micro-batch --- */
+
+static size_t pick(const struct dt_run *run, const struct dt_batch *batch,
+                   int32_t *picked)
+{
+    size_t count = 0;
+    (void)run;
+    for (size_t i = 0; i < batch->sample_count; i++)
+        for (size_t t = 0; t < batch->samples[i].count; t++)
+            picked[count++] = (int32_t)(batch->samples[i].first + t);
+    return count;
+}
+
+/* To the metrics of a micro-batch, as those of any other algorithm. */
+static void add_sums(const struct dt_run *run, const struct dt_grpo_sums *sums,
+                     struct dt_metrics *metrics_of)
+{
+    struct dt_metrics more = {.loss = sums->loss, .pairs = sums->rows};
+    for (int m = 0; m < DT_GRPO_METRICS; m++)
+        more.value[m] = sums->value[m];
+    more.value[ROWS] = sums->rows;
+    more.value[TOKENS] = sums->tokens;
+    more.value[RATIOS] = sums->ratios;
+    dt_metrics_add(run->algo, metrics_of, &more);
+}
+
+static void loss(const struct dt_run *run, const struct dt_picked *p)
+{
+    const struct dt_samples *s = &run->samples;
+    const struct dt_experience *e = &s->experience;
+    struct dt_grpo_sums sums;
+    size_t at = 0;
+    dt_grpo_sums_clear(&sums);
+    for (size_t i = 0; i < p->batch->sample_count; i++) {
+        const struct dt_batch_sample *sample = &p->batch->samples[i];
+        size_t row = sample->number;
+        const struct dt_grpo_row one = {
+            .count = sample->count,
+            .logp = p->value + at,
+            .old = s->stores_old ? e->old + e->at[row] : NULL,
+            .sampled = e->logps + e->at[row],
+            .ref = p->reference + at,
+            .entropy = p->entropy + at,
+            .advantage = e->advantages[row],
+            .masked = is_masked(run, row),
+        };
+        dt_grpo_loss(&s->grpo, &one, s->entropy_share, p->weight + at, &sums);
+        double weight =
+            dt_grpo_entropy_weight(&s->grpo, &one, s->entropy_share);
+        for (size_t t = at; t < at + sample->count; t++)
+            p->entropy_weight[t] = (float)weight;
+        at += sample->count;
+    }
+    add_sums(run, &sums, p->metrics);
+}
+
+static void results(const struct dt_metrics *of, double to[DT_METRICS_MAX])
+{
+    struct dt_grpo_sums sums = {.loss = of->loss,
+                                .rows = of->value[ROWS],
+                                .tokens = of->value[TOKENS],
+                                .ratios = of->value[RATIOS]};
+    memcpy(sums.value, of->value, sizeof(sums.value));
+    dt_grpo_results(&sums, to);
+}
+
+const struct dt_algo dt_algo_grpo = {
+    .name = "grpo",
+    .needs_reference = needs_reference,
+    .metrics = metrics,
+    .metric_count = METRICS,
+    .begin = begin,
+    .pick = pick,
+    .advantages = advantages,
+    .denominator = denominator,
+    .loss = loss,
+    .results = results,
+};

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* numbers.c - what a run reports of the completions that it samples */
+#include "config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "algo/run.h"
+#include "base/log.h"
+
+enum {
+    REWARD,
+    REWARD_STD,
+    ZERO_STD,
+    MEAN_LENGTH,
+    MIN_LENGTH,
+    MAX_LENGTH,
+    CLIPPED,
+    MEAN_TERMINATED,
+    MIN_TERMINATED,
+    MAX_TERMINATED,
+    FIXED,
+    IDLE_STEPS = 5,
+};
+
+static const char *const names[FIXED] = {
+    [REWARD] = "reward",
+    [REWARD_STD] = "reward_std",
+    [ZERO_STD] = "frac_reward_zero_std",
+    [MEAN_LENGTH] = "completions/mean_length",
+    [MIN_LENGTH] = "completions/min_length",
+    [MAX_LENGTH] = "completions/max_length",
+    [CLIPPED] = "completions/clipped_ratio",
+    [MEAN_TERMINATED] = "completions/mean_terminated_length",
+    [MIN_TERMINATED] = "completions/min_terminated_length",
+    [MAX_TERMINATED] = "completions/max_terminated_length",
+};
+
+/* Lengths of all completions, or of those that ended by themselves. */
+static size_t measure_lengths(const struct dt_experience *e, bool terminated,
+                              double *mean, double *least, double *most)
+{
+    double sum = 0;
+    size_t count = 0;
+    *least = *most = *mean = NAN;
+    for (size_t i = 0; i < e->rows; i++) {
+        if (terminated && e->end[i] == DT_END_LENGTH)
+            continue;
+        sum += e->count[i];
+        *least = fmin(*least, e->count[i]);
+        *most = fmax(*most, e->count[i]);
+        count++;
+    }
+    if (count > 0)
+        *mean = sum / (double)count;
+    return count;
+}
+
+/* Names are the same in every generation. */
+void dt_run_name_numbers(struct dt_run *run)
+{
+    struct dt_samples *s = &run->samples;
+    const size_t columns = dt_reward_columns(&run->conf);
+    s->numbers.count = FIXED;
+    for (size_t i = 0; i < FIXED; i++)
+        snprintf(s->names[i], DT_NUMBER_NAME, "%s", names[i]);
+    for (size_t k = 0; k < columns; k++) {
+        if (s->numbers.count + 2 > DT_NUMBERS_MAX)
+            return;
+        char *to = s->names[s->numbers.count];
+        snprintf(to, DT_NUMBER_NAME, "rewards/%.70s/mean", s->columns[k].name);
+        snprintf(to + DT_NUMBER_NAME, DT_NUMBER_NAME, "rewards/%.70s/std",
+                 s->columns[k].name);
+        s->numbers.count += 2;
+    }
+}
+
+void dt_run_make_numbers(struct dt_run *run)
+{
+    struct dt_samples *s = &run->samples;
+    const struct dt_experience *e = &s->experience;
+    const struct dt_advantage_table table = {
+        .rows = e->rows, .columns = e->columns, .values = e->rewards};
+    double *value = s->numbers.value;
+    value[REWARD] = s->stats.reward;
+    value[REWARD_STD] = s->stats.reward_std;
+    value[ZERO_STD] = s->stats.zero_std;
+    measure_lengths(e, false, &value[MEAN_LENGTH], &value[MIN_LENGTH],
+                    &value[MAX_LENGTH]);
+    size_t ended =
+        measure_lengths(e, true, &value[MEAN_TERMINATED],
+                        &value[MIN_TERMINATED], &value[MAX_TERMINATED]);
+    value[CLIPPED] = 1.0 - (double)ended / (double)e->rows;
+    for (size_t i = FIXED; i + 1 < s->numbers.count; i += 2)
+        dt_advantage_column(&table, (i - FIXED) / 2, &value[i], &value[i + 1]);
+}
+
+void dt_run_add_numbers(struct dt_samples *s, const struct dt_numbers *numbers)
+{
+    for (size_t i = 0; i < numbers->count; i++) {
+        if (isnan(numbers->value[i]))
+            continue;
+        s->sums.sum[i] += numbers->value[i];
+        s->sums.steps[i]++;
+    }
+}
+
+void dt_run_report_numbers(struct dt_samples *s,
+                           struct dt_report_values *values)
+{
+    for (size_t i = 0; i < s->numbers.count; i++) {
+        if (values->count == DT_REPORT_VALUES_MAX)
+            break;
+        values->value[values->count++] = (struct dt_report_value){
+            s->names[i], s->sums.sum[i] / s->sums.steps[i],
+            i == REWARD || i == MEAN_LENGTH};
+    }
+    s->sums = (struct dt_number_sums){0};
+}
+
+/* Such a run looks alive: its loss is small and its gradient finite. */
+void dt_run_warn_idle(struct dt_run *run)
+{
+    struct dt_samples *s = &run->samples;
+    const double *value = s->numbers.value;
+    bool cut = value[CLIPPED] > 0.9, flat = value[ZERO_STD] > 0.95;
+    s->idle = cut || flat ? s->idle + 1 : 0;
+    if (s->idle != IDLE_STEPS || run->rank != 0)
+        return;
+    if (cut)
+        dt_log(DT_LOG_WARN, "algo",
+               "%d generations in a row had more than 90 %% of their "
+               "completions cut at rollout.max_completion_length (%ld): they "
+               "never say that they end; is the token that ends a text the "
+               "one of the model's chat template, as in rollout.stop_ids?",
+               IDLE_STEPS, run->conf.rollout.max_completion_length);
+    if (flat)
+        dt_log(DT_LOG_WARN, "algo",
+               "%d generations in a row had equal rewards for all completions "
+               "of more than 95 %% of the prompts: these teach nothing; look "
+               "at samples-*.jsonl in %s, and use rewards or prompts that tell "
+               "completions apart",
+               IDLE_STEPS, run->conf.logging.dir);
+}

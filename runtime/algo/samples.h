@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * samples.h - completions that a run samples and scores to learn from them
+ * (private to algo/)
+ *
+ * Optimizer step s uses generation s / uses, of `groups` prompts with `copies`
+ * completions each, which the weights before its first step have sampled. The
+ * ranks sample their own prompts, score them, and bring everything to all.
+ */
+#ifndef DT_ALGO_SAMPLES_H
+#define DT_ALGO_SAMPLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "algo/advantages.h"
+#include "algo/experience.h"
+#include "algo/grpo_loss.h"
+#include "algo/sample_batches.h"
+#include "base/error.h"
+#include "report/report.h"
+#include "reward/reward.h"
+#include "rollout/rollout.h"
+
+struct dt_run;
+
+/* Numbers of a generation that all ranks know, for the report. */
+enum { DT_NUMBERS_MAX = 48, DT_NUMBER_NAME = 96 };
+
+struct dt_numbers {
+    size_t count;
+    double value[DT_NUMBERS_MAX]; /* NaN: none */
+};
+
+/* Their sums since the last report. */
+struct dt_number_sums {
+    double sum[DT_NUMBERS_MAX];
+    double steps[DT_NUMBERS_MAX]; /* in which there was such a number */
+};
+
+enum { DT_SAMPLES_STOPS = 64, DT_WHERES = 2 };
+
+struct dt_samples {
+    size_t copies;      /* G, completions of a prompt */
+    size_t groups;      /* prompts of a generation */
+    size_t step_rows;   /* completions of an optimizer step, of all ranks */
+    size_t parts;       /* optimizer steps that use all of a generation once */
+    size_t uses;        /* and that use it at all */
+    double denominator; /* of the step: algo.h */
+    bool stores_old;    /* log-probabilities are kept, as weights change */
+
+    struct dt_rollout_options options;
+    struct dt_rollout *rollout;
+    struct dt_buffer *memory; /* of activations and rollouts; NULL: of the
+                                 model */
+    int32_t stops[DT_SAMPLES_STOPS];
+    struct dt_rewards *rewards[DT_WHERES]; /* by enum dt_conf_where; NULL: no
+                                              such function runs here */
+    struct dt_sample_column {
+        char name[DT_NUMBER_NAME]; /* of the function, or function/channel */
+        double weight;
+    } * columns;                /* of the rewards of all functions */
+    struct dt_scoring *scoring; /* of this generation, or NULL */
+
+    struct dt_experience experience;
+    struct dt_sample_batches batches;
+    size_t use;          /* which use of it comes next; 0: that of a new one */
+    uint64_t generation; /* generations made so far */
+    uint64_t position;   /* of the stream of prompts, behind the generation's */
+    double entropy_share;            /* of algorithm grpo: grpo_loss.h */
+    struct dt_grpo_options grpo;     /* of algorithm grpo */
+    struct dt_advantage_stats stats; /* of the generation */
+    char names[DT_NUMBERS_MAX][DT_NUMBER_NAME];
+    struct dt_numbers numbers;  /* of the generation */
+    struct dt_number_sums sums; /* stored in checkpoints */
+    int idle; /* steps in a row that look alive and learn nothing */
+};
+
+/* sampling.c: what the configuration says of generations, for run->world ranks.
+ * -1: EX_CONFIG.
+ */
+int dt_run_samples_resolve(struct dt_run *run, struct dt_error *err);
+
+/* sampling.c: opens rewards and the rollout, after the model is there. -1: as
+ * dt_rewards_open and dt_rollout_create. dt_run_samples_fini in any case.
+ */
+int dt_run_samples_init(struct dt_run *run,
+                        const struct dt_model_options *options,
+                        struct dt_error *err);
+void dt_run_samples_fini(struct dt_run *run);
+
+/* sampling.c: memory for activations and rollouts, which never need it at the
+ * same time; of other algorithms nothing, as the model has its own. -1: out of
+ * memory.
+ */
+int dt_run_samples_memory(struct dt_run *run, struct dt_model_options *options,
+                          struct dt_error *err);
+
+/* sampling.c: bytes of that. */
+size_t dt_run_samples_bytes(const struct dt_run *run,
+                            const struct dt_model_options *options);
+
+/* sampling.c: bytes of a rank that sampling needs beside those of training:
+ * what rollouts need more than activations, and all weights if a rank has only
+ * parts of them (`gathers`).
+ */
+size_t dt_run_samples_extra(const struct dt_run *run,
+                            const struct dt_model_options *options,
+                            bool gathers);
+
+/* sampling.c: prompts for each optimizer step. */
+double dt_run_prompts_of_step(const struct dt_run *run);
+
+/* sampling.c: the options of the rollout, with as many slots as the memory that
+ * training takes has room for, unless the configuration says how many; and the
+ * bytes of that.
+ */
+struct dt_rollout_options dt_run_rollout_options(
+    const struct dt_run *run, const struct dt_model_options *options);
+
+/* generation.c: makes the generation of the next step, if it begins one, and
+ * deals the rows of the step. 0; 1, a rank was told to stop, and nothing has
+ * changed; -1: the device, a reward or a peer failed.
+ */
+int dt_run_next_samples(struct dt_run *run, struct dt_error *err);
+
+/* old.c: the trainer's log-probabilities of a whole generation, before the
+ * first update that uses it, in the micro-batches that will train. -1: the
+ * device or a peer failed.
+ */
+int dt_run_old_values(struct dt_run *run, struct dt_error *err);
+
+/* scoring.c: begins to score a generation's completions. -1: EX_OSERR. */
+int dt_scoring_begin(struct dt_run *run, struct dt_error *err);
+
+/* scoring.c: submits group g, which this rank has completed, to the functions
+ * that score it here. -1: EX_OSERR.
+ */
+int dt_scoring_submit(struct dt_run *run, size_t g, struct dt_error *err);
+
+/* scoring.c: scores what is left after gathering, and brings the rewards to all
+ * ranks. No collective is open while a reward runs: ranks ask each other a few
+ * times a second whether they are done. 0; 1, a rank was told to stop; -1: a
+ * reward failed, or a peer.
+ */
+int dt_scoring_end(struct dt_run *run, struct dt_error *err);
+
+/* scoring.c: forgets what was submitted. */
+void dt_scoring_fini(struct dt_run *run);
+
+/* samples_log.c: writes the first prompts of the generation with all that was
+ * sampled to samples-<step>.jsonl. A failure is a warning.
+ */
+void dt_run_log_samples(const struct dt_run *run, long step);
+
+/* samples_log.c: the text of a completion without special tokens, for rewards
+ * and people; free() it. NULL: out of memory.
+ */
+char *dt_run_completion_text(const struct dt_run *run, const int32_t *ids,
+                             size_t count, size_t *bytes);
+
+/* numbers.c: names the numbers of generations. */
+void dt_run_name_numbers(struct dt_run *run);
+
+/* numbers.c: computes those of the generation. */
+void dt_run_make_numbers(struct dt_run *run);
+
+/* numbers.c: adds those of a step that was collected, and moves their means to
+ * a line of the report.
+ */
+void dt_run_add_numbers(struct dt_samples *samples,
+                        const struct dt_numbers *numbers);
+void dt_run_report_numbers(struct dt_samples *samples,
+                           struct dt_report_values *values);
+
+/* numbers.c: warns of a run that looks alive and learns nothing. */
+void dt_run_warn_idle(struct dt_run *run);
+
+#endif /* DT_ALGO_SAMPLES_H */

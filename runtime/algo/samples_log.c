@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* samples_log.c - what the model says, for people: samples-<step>.jsonl */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "algo/run.h"
+#include "base/log.h"
+
+enum { TOKEN_BYTES = 1024 };
+
+char *dt_run_completion_text(const struct dt_run *run, const int32_t *ids,
+                             size_t count, size_t *bytes)
+{
+    struct dt_detokenizer state = {.tokenizer = run->data.tokenizer,
+                                   .skip_special = true};
+    size_t room = 0;
+    char *text = NULL, *grown;
+    *bytes = 0;
+    for (size_t i = 0; i <= count; i++) {
+        if (*bytes + TOKEN_BYTES > room) {
+            room = 2 * room + TOKEN_BYTES;
+            if (!(grown = realloc(text, room))) {
+                free(text);
+                return NULL;
+            }
+            text = grown;
+        }
+        *bytes +=
+            i < count
+                ? dt_detokenize(&state, ids[i], text + *bytes, TOKEN_BYTES)
+                : dt_detokenize_end(&state, text + *bytes, TOKEN_BYTES);
+    }
+    return text;
+}
+
+/* A number, or null if it is none. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *rewards_of(const struct dt_run *run, size_t row)
+{
+    const struct dt_samples *s = &run->samples;
+    const struct dt_experience *e = &s->experience;
+    json_t *rewards = json_object();
+    for (size_t k = 0; k < e->columns; k++)
+        json_object_set_new(rewards, s->columns[k].name,
+                            number(e->rewards[row * e->columns + k]));
+    return rewards;
+}
+
+static json_t *ids_of(const struct dt_experience *e, size_t row)
+{
+    const int32_t *ids = dt_experience_ids(e, row);
+    json_t *list = json_array();
+    for (int32_t t = 0; t < e->count[row]; t++)
+        json_array_append_new(list, json_integer(ids[t]));
+    return list;
+}
+
+/* A line of the file; NULL: out of memory, or a text that is no UTF-8. */
+static json_t *describe(const struct dt_run *run, size_t row,
+                        const struct dt_prompt_line *line)
+{
+    static const char *const ends[] = {[DT_END_EOS] = "eos",
+                                       [DT_END_STRING] = "string",
+                                       [DT_END_LENGTH] = "length"};
+    const struct dt_experience *e = &run->samples.experience;
+    size_t bytes, g = row / e->copies;
+    char *text = dt_run_completion_text(run, dt_experience_ids(e, row),
+                                        (size_t)e->count[row], &bytes);
+    json_t *prompt = line->messages ? json_incref(line->messages)
+                                    : json_stringn(line->text, line->bytes);
+    json_t *json = json_pack(
+        "{s:o, s:o, s:I, s:I, s:o, s:f, s:s, s:o, s:O}", "prompt", prompt,
+        "completion", text ? json_stringn(text, bytes) : NULL, "number",
+        (json_int_t)e->number[g], "copy", (json_int_t)(row % e->copies),
+        "rewards", rewards_of(run, row), "advantage", e->advantages[row], "end",
+        ends[e->end[row]], "ids", ids_of(e, row), "columns", line->columns);
+    free(text);
+    return json;
+}
+
+static int write_group(const struct dt_run *run, size_t g, FILE *file)
+{
+    const struct dt_experience *e = &run->samples.experience;
+    struct dt_prompt_line line;
+    struct dt_error err;
+    int rc = dt_prompts_read(run->data.prompts, e->number[g], &line, &err);
+    for (size_t copy = 0; copy < e->copies && rc == 0; copy++) {
+        json_t *json = describe(run, g * e->copies + copy, &line);
+        rc = json && json_dumpf(json, file, JSON_COMPACT) == 0 &&
+                     fputc('\n', file) != EOF
+                 ? 0
+                 : -1;
+        json_decref(json);
+    }
+    dt_prompt_line_fini(&line);
+    return rc;
+}
+
+void dt_run_log_samples(const struct dt_run *run, long step)
+{
+    const struct dt_conf *conf = &run->conf;
+    const size_t groups = run->samples.experience.groups;
+    size_t most = (size_t)conf->rollout.log_samples;
+    long every = conf->rollout.log_every;
+    char path[PATH_MAX];
+    if (run->rank != 0 || every == 0 || most == 0 ||
+        (step > 1 &&
+         (step - 1) / every == (step - 1 - (long)run->samples.uses) / every))
+        return;
+    snprintf(path, sizeof(path), "%s/samples-%ld.jsonl", conf->logging.dir,
+             step);
+    FILE *file = fopen(path, "we");
+    int rc = file ? 0 : -1;
+    for (size_t g = 0; g < most && g < groups && rc == 0; g++)
+        rc = write_group(run, g, file);
+    if (file && fclose(file) != 0)
+        rc = -1;
+    if (rc < 0)
+        dt_log(DT_LOG_WARN, "algo", "%s: samples are not logged: %s", path,
+               errno ? strerror(errno) : "a text that is no UTF-8");
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sampling.c - what a run samples completions with */
+#include "config.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/run.h"
+#include "base/log.h"
+#include "rollout/stops.h"
+
+enum { HOST_SLOTS = 64, DEVICE_SLOTS = 512, FEWEST_SLOTS = 8 };
+
+/* --- sizes --- */
+
+int dt_run_samples_resolve(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    struct dt_samples *s = &run->samples;
+    if (!run->algo->advantages)
+        return 0;
+    size_t generation = (size_t)conf->grpo.generation_batch_size;
+    s->copies = (size_t)conf->grpo.num_generations;
+    s->groups = generation / s->copies;
+    s->step_rows = run->B * run->A * (size_t)run->world;
+    s->parts = generation / s->step_rows;
+    s->uses = s->parts * (size_t)conf->grpo.num_iterations;
+    s->stores_old = s->uses > 1;
+    if (conf->data.eval.count > 0 || conf->data.validation_split > 0)
+        return dt_conf_error_set(
+            conf,
+            conf->data.eval.count > 0 ? "data.eval" : "data.validation_split",
+            err,
+            "completions of held-out prompts are not "
+            "evaluated: remove it");
+    return 0;
+}
+
+/* Prompts of a rank, at most. */
+static size_t rank_rows(const struct dt_run *run)
+{
+    const struct dt_samples *s = &run->samples;
+    const size_t world = (size_t)run->world;
+    return (s->groups + world - 1) / world * s->copies;
+}
+
+static size_t rollout_bytes(const struct dt_run *run,
+                            const struct dt_rollout_options *rollout)
+{
+    return dt_rollout_bytes(&run->learner.model_config, run->exec.ops, rollout);
+}
+
+struct dt_rollout_options dt_run_rollout_options(
+    const struct dt_run *run, const struct dt_model_options *options)
+{
+    const struct dt_conf_rollout *conf = &run->conf.rollout;
+    const bool here = run->exec.device->is_host;
+    const size_t rows = rank_rows(run);
+    size_t most = here ? HOST_SLOTS : DEVICE_SLOTS;
+    struct dt_rollout_options rollout = {
+        .compute = options->compute,
+        .copies = run->samples.copies,
+        .max_prompt = (size_t)run->conf.data.max_prompt_length,
+        .max_tokens = (size_t)conf->max_completion_length,
+        .sampling = {.temperature = conf->temperature,
+                     .top_k = (size_t)conf->top_k,
+                     .top_p = conf->top_p,
+                     .min_p = conf->min_p,
+                     .repetition_penalty = 1},
+        .seed = run->conf.run.seed,
+        .exact = conf->exact == DT_CONF_AUTO_CHOICE
+                     ? here || run->conf.run.deterministic
+                     : conf->exact == DT_CONF_TRUE,
+        .slots = (size_t)conf->slots,
+    };
+    if (rollout.slots > 0)
+        return rollout;
+    size_t train = dt_model_memory_bytes(&run->learner.model_config,
+                                         run->exec.ops, options);
+    for (rollout.slots = rows < most ? rows : most;
+         rollout.slots > FEWEST_SLOTS && rollout_bytes(run, &rollout) > train;)
+        rollout.slots /= 2;
+    return rollout;
+}
+
+size_t dt_run_samples_bytes(const struct dt_run *run,
+                            const struct dt_model_options *options)
+{
+    const struct dt_rollout_options rollout =
+        dt_run_rollout_options(run, options);
+    size_t train = dt_model_memory_bytes(&run->learner.model_config,
+                                         run->exec.ops, options);
+    size_t sampling = rollout_bytes(run, &rollout);
+    return sampling > train ? sampling : train;
+}
+
+size_t dt_run_samples_extra(const struct dt_run *run,
+                            const struct dt_model_options *options,
+                            bool gathers)
+{
+    if (!run->algo->advantages)
+        return 0;
+    size_t weights =
+        run->learner.layout->count * dt_dtype_bytes(options->compute);
+    return dt_run_samples_bytes(run, options) -
+           dt_model_memory_bytes(&run->learner.model_config, run->exec.ops,
+                                 options) +
+           (gathers ? weights : 0);
+}
+
+int dt_run_samples_memory(struct dt_run *run, struct dt_model_options *options,
+                          struct dt_error *err)
+{
+    if (!run->algo->advantages)
+        return 0;
+    options->memory = run->samples.memory =
+        dt_buffer_create(run->exec.device, dt_run_samples_bytes(run, options),
+                         "activations", err);
+    return options->memory ? 0 : -1;
+}
+
+double dt_run_prompts_of_step(const struct dt_run *run)
+{
+    return (double)run->samples.groups / (double)run->samples.uses;
+}
+
+/* --- what ends a completion --- */
+
+static int add_stop(struct dt_samples *s, int32_t id, struct dt_error *err)
+{
+    size_t *count = &s->options.stop_count;
+    for (size_t i = 0; i < *count; i++)
+        if (s->stops[i] == id)
+            return 0;
+    if (*count == DT_SAMPLES_STOPS)
+        return dt_error_set(err, EX_CONFIG,
+                            "rollout.stop_ids: more than %d tokens end a "
+                            "completion",
+                            DT_SAMPLES_STOPS);
+    s->stops[(*count)++] = id;
+    return 0;
+}
+
+/* Those of the model's files, of the tokenizer and of the configuration. */
+static int find_stops(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    const struct dt_model_config *config = &run->learner.model_config;
+    const struct dt_conf_list *ids = &run->conf.rollout.stop_ids;
+    int32_t found[DT_SAMPLES_STOPS];
+    size_t count = 0;
+    int32_t eos = dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_EOS);
+    if (run->conf.model.path &&
+        dt_stops_read(run->conf.model.path, config->vocab_size, found,
+                      DT_SAMPLES_STOPS, &count, err) < 0)
+        return -1;
+    for (size_t i = 0; i < config->eos_count; i++)
+        if (add_stop(s, config->eos[i], err) < 0)
+            return -1;
+    for (size_t i = 0; i < count; i++)
+        if (add_stop(s, found[i], err) < 0)
+            return -1;
+    for (size_t i = 0; i < ids->count; i++)
+        if (add_stop(s, (int32_t)strtol(ids->text[i], NULL, 10), err) < 0)
+            return -1;
+    return eos < 0 ? 0 : add_stop(s, eos, err);
+}
+
+/* --- creation --- */
+
+/* Names of all rewards, and their weights, on ranks that do not run them, too.
+ */
+static int name_columns(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf_rewards *rewards = &run->conf.reward;
+    struct dt_samples *s = &run->samples;
+    size_t count = dt_reward_columns(&run->conf), k = 0;
+    if (!(s->columns = calloc(count + 1, sizeof(*s->columns))))
+        return dt_error_set(err, EX_OSERR, "rewards: out of memory");
+    for (size_t i = 0; i < rewards->count; i++) {
+        const struct dt_conf_reward *f = &rewards->functions[i];
+        for (size_t c = 0; c < f->channels.count; c++, k++) {
+            snprintf(s->columns[k].name, DT_NUMBER_NAME, "%s/%s", f->name,
+                     f->channels.text[c]);
+            s->columns[k].weight = f->weight * f->channels.weight[c];
+        }
+        if (f->channels.count > 0)
+            continue;
+        snprintf(s->columns[k].name, DT_NUMBER_NAME, "%s", f->name);
+        s->columns[k++].weight = f->weight;
+    }
+    return 0;
+}
+
+/* Those that run on this rank. */
+static int open_rewards(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf_rewards *rewards = &run->conf.reward;
+    for (size_t i = 0; i < rewards->count; i++) {
+        int where = rewards->functions[i].where;
+        const struct dt_reward_options options = {
+            .where = where,
+            .exec = &run->exec,
+            .dtype = run->learner.compute,
+        };
+        struct dt_rewards **here = &run->samples.rewards[where];
+        if (*here || (where == DT_CONF_RANK0 && run->rank != 0))
+            continue;
+        if (!(*here = dt_rewards_open(&run->conf, &options, err)))
+            return -1;
+    }
+    return 0;
+}
+
+static int create_batches(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_sample_batches_options options = {
+        .rows = run->samples.step_rows,
+        .limit = run->tokens,
+        .multiple_of = dt_run_length_step(run),
+        .rank = run->rank,
+        .world = run->world,
+        .seed = run->conf.run.data_seed,
+    };
+    return dt_sample_batches_init(&run->samples.batches, &options,
+                                  run->data.prompts, err);
+}
+
+int dt_run_samples_init(struct dt_run *run, const struct dt_model_options *of,
+                        struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    const struct dt_learner *learner = &run->learner;
+    const struct dt_conf_list *strings = &run->conf.rollout.stop;
+    if (!run->algo->advantages)
+        return 0;
+    s->options = dt_run_rollout_options(run, of);
+    s->options.stop = s->stops;
+    s->options.strings = (const char *const *)strings->text;
+    s->options.string_count = strings->count;
+    s->options.tokenizer = run->data.tokenizer;
+    if (find_stops(run, err) < 0 || name_columns(run, err) < 0 ||
+        open_rewards(run, err) < 0 || create_batches(run, err) < 0)
+        return -1;
+    dt_run_name_numbers(run);
+    s->rollout =
+        dt_rollout_create(&learner->model_config, learner->layout, &run->exec,
+                          dt_parallel_weights(learner->parallel),
+                          dt_model_memory(learner->model), &s->options, err);
+    return s->rollout ? 0 : -1;
+}
+
+void dt_run_samples_fini(struct dt_run *run)
+{
+    struct dt_samples *s = &run->samples;
+    dt_scoring_fini(run);
+    for (int where = 0; where < DT_WHERES; where++)
+        dt_rewards_close(s->rewards[where]);
+    dt_rollout_destroy(s->rollout);
+    dt_sample_batches_fini(&s->batches);
+    dt_experience_fini(&s->experience);
+    dt_buffer_destroy(s->memory);
+    free(s->columns);
+}

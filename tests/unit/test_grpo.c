@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_grpo.c - runs that sample completions and learn from their rewards
+ */
+#include "config.h"
+
+#define SMALL                                                                  \
+    "algorithm: grpo\n"                                                        \
+    "run.output_dir: out\n"                                                    \
+    "model: {n_positions: 32, n_embd: 32, n_layer: 1, n_head: 2}\n"            \
+    "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
+    "rollout: {max_completion_length: 8}\n"                                    \
+    "logging.report_to: jsonl\n"                                               \
+    "scheduler.name: constant\n"                                               \
+    "optimizer: {lr: 0.01, weight_decay: 0}\n"
+
+/* Bytes are random at first, and half of them are below 128. */
+#define PRINTABLE                                                              \
+    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"
+
+#include "tests/unit/small_run.h"
+
+enum { PROMPTS = 10 };
+
+static int enter(void **state)
+{
+    (void)state;
+    dt_log_init(0, DT_LOG_ERROR);
+    if (chdir("/") < 0 || !scratch_path("") || chdir(scratch_path("")) < 0)
+        return -1;
+    FILE *file = fopen("prompts.jsonl", "w");
+    for (int i = 0; i < PROMPTS; i++)
+        fprintf(file, "{\"prompt\": \"%.*s\", \"answer\": \"%d\"}\n", i % 4 + 1,
+                "abcdefgh" + i % 5, i);
+    return fclose(file);
+}
+
+#define STEP "training: {train_batch_size: 16, max_steps: 9, resume: auto}\n"
+
+/* --- one generation, in any world --- */
+
+struct first {
+    uint64_t hash;
+    double loss;
+    size_t tokens;
+};
+
+static int sample_first(struct dt_run *run, void *arg)
+{
+    struct first *first = arg;
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    TRY(small_step(run, &line, &err) == 0);
+    if (run->rank == 0) {
+        first->hash = dt_experience_hash(&run->samples.experience);
+        first->tokens = run->samples.experience.tokens;
+        first->loss = run->progress.loss_sum;
+    }
+    return 0;
+}
+
+static void tokens_rewards_and_advantages_are_those_of_any_world(void **state)
+{
+    struct first one = {0};
+    (void)state;
+    for (int size = 1; size <= 4; size *= 2) {
+        struct first here;
+        small_runs(size, STEP PRINTABLE, sample_first, &here);
+        if (size == 1)
+            one = here;
+        assert_int_equal(here.hash, one.hash);
+        assert_int_equal(here.tokens, one.tokens);
+        assert_true(fabs(here.loss - one.loss) < 1e-4);
+    }
+}
+
+/* --- ratios --- */
+
+#define REUSED                                                                 \
+    "training: {train_batch_size: 8, gradient_accumulation_steps: 2, "         \
+    "max_steps: 9, resume: auto}\n"                                            \
+    "grpo: {num_generations: 4, steps_per_generation: 4, num_iterations: 2}\n"
+
+static double ratio_error(const struct dt_run *run)
+{
+    return run->progress.metrics.value[DT_GRPO_RATIO_ERROR_MAX];
+}
+
+static int look_at_ratios(struct dt_run *run, void *arg)
+{
+    const double *value = run->progress.metrics.value;
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(run->samples.parts == 2 && run->samples.uses == 4);
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(ratio_error(run) <= 1e-5);
+    TRY(value[DT_GRPO_SAMPLING_DIFF_MAX] <= 1e-5);
+    TRY(value[DT_GRPO_SAMPLING_DIFF_MAX] > 0);
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(ratio_error(run) > 1e-4);
+    return 0;
+}
+
+static void ratios_are_one_before_the_first_update(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= 2; size++)
+        small_runs(size, REUSED PRINTABLE, look_at_ratios, NULL);
+}
+
+/* --- what has no advantage --- */
+
+static int learn_nothing(struct dt_run *run, void *arg)
+{
+    struct dt_view flat = small_flat(run, DT_OWNED_MASTER);
+    const size_t bytes = flat.count * sizeof(float);
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    float *before = malloc(bytes);
+    (void)arg;
+    TRY(before);
+    memcpy(before, dt_view_data(flat), bytes);
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(line.grad_norm == 0);
+    TRY(!memcmp(before, dt_view_data(flat), bytes));
+    free(before);
+    return 0;
+}
+
+static void equal_rewards_have_no_gradient(void **state)
+{
+    (void)state;
+    small_runs(
+        2, STEP "reward: {functions: [{type: regex, pattern: \"(?s).*\"}]}\n",
+        learn_nothing, NULL);
+}
+
+/* --- learning --- */
+
+static int steps(struct dt_run *run, long last, struct dt_report_step *line,
+                 struct dt_error *err)
+{
+    while (run->progress.step < last)
+        if (small_step(run, line, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int learn(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    double *reward = arg;
+    TRY(steps(run, 1, &line, &err) == 0);
+    if (run->rank == 0)
+        reward[0] = run->samples.numbers.value[0];
+    TRY(steps(run, 30, &line, &err) == 0);
+    if (run->rank == 0)
+        reward[1] = run->samples.numbers.value[0];
+    return 0;
+}
+
+static void rewards_rise(void **state)
+{
+    double reward[2];
+    (void)state;
+    for (int size = 1; size <= 2; size++) {
+        small_runs(
+            size, "training: {train_batch_size: 32, max_steps: 40}\n" PRINTABLE,
+            learn, reward);
+        assert_in_range((int)(100 * reward[0]), 15, 60);
+        assert_in_range((int)(100 * reward[1]), 90, 100);
+    }
+}
+
+/* --- saving --- */
+
+struct kept {
+    float *weights;
+    struct dt_number_sums sums;
+    double metrics[DT_METRICS_MAX];
+    long from; /* the step after which it is saved */
+};
+
+enum { LAST = 6 };
+
+static int go_through(struct dt_run *run, void *arg)
+{
+    struct dt_view flat = small_flat(run, DT_OWNED_MASTER);
+    struct dt_report_step line;
+    struct dt_error err = {0}, why = {0};
+    struct kept *kept = arg;
+    TRY(steps(run, kept->from, &line, &err) == 0);
+    TRY(dt_run_save(run, &why, &err) == 0);
+    TRY(steps(run, LAST, &line, &err) == 0);
+    if (run->rank > 0)
+        return 0;
+    kept->weights = malloc(flat.count * sizeof(float));
+    memcpy(kept->weights, dt_view_data(flat), flat.count * sizeof(float));
+    kept->sums = run->samples.sums;
+    memcpy(kept->metrics, run->progress.metrics.value, sizeof(kept->metrics));
+    return 0;
+}
+
+static int resume(struct dt_run *run, void *arg)
+{
+    struct dt_view flat = small_flat(run, DT_OWNED_MASTER);
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    const struct kept *kept = arg;
+    TRY(run->progress.step == kept->from);
+    TRY(steps(run, LAST, &line, &err) == 0);
+    TRY(!memcmp(dt_view_data(flat), kept->weights, flat.count * sizeof(float)));
+    TRY(!memcmp(&run->samples.sums, &kept->sums, sizeof(kept->sums)));
+    TRY(!memcmp(run->progress.metrics.value, kept->metrics,
+                sizeof(kept->metrics)));
+    return 0;
+}
+
+/* Of four steps that use a generation, any may be the last. */
+static void a_run_resumes_at_every_step(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= 2; size++)
+        for (long from = 1; from < LAST; from++) {
+            struct kept kept = {.from = from};
+            small_runs(size, REUSED PRINTABLE, go_through, &kept);
+            struct small_world small = {.conf = small_conf(REUSED PRINTABLE),
+                                        .f = resume,
+                                        .arg = &kept};
+            world_threads(size, small_rank, &small);
+            dt_conf_destroy((struct dt_conf *)small.conf);
+            free(kept.weights);
+        }
+}
+
+static bool stop_asked;
+
+static bool stop(void)
+{
+    return stop_asked;
+}
+
+/* Stopped while it samples, a run takes up where it was. */
+static int stop_and_go_on(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    struct first *first = arg;
+    run->stop = stop;
+    TRY(steps(run, 1, &line, &err) == 0);
+    stop_asked = first->hash == 0;
+    if (stop_asked) {
+        TRY(dt_run_queue_step(run, false, &err) == 1);
+        TRY(run->queued == 1);
+        stop_asked = false;
+    }
+    TRY(steps(run, 2, &line, &err) == 0);
+    first->hash = dt_experience_hash(&run->samples.experience);
+    return 0;
+}
+
+static void a_stop_in_a_rollout_changes_nothing(void **state)
+{
+    struct first stopped = {.hash = 0}, whole = {.hash = 1};
+    (void)state;
+    small_runs(1, STEP PRINTABLE, stop_and_go_on, &stopped);
+    small_runs(1, STEP PRINTABLE, stop_and_go_on, &whole);
+    assert_int_equal(stopped.hash, whole.hash);
+}
+
+/* --- strategies --- */
+
+struct weights {
+    uint64_t hash;
+};
+
+static int hash_after_two(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    uint64_t *hash = arg;
+    TRY(steps(run, 3, &line, &err) == 0);
+    if (run->rank == 0)
+        *hash = dt_experience_hash(&run->samples.experience);
+    return 0;
+}
+
+/* The third generation is sampled with weights of two updates. */
+static void all_strategies_sample_the_same(void **state)
+{
+    uint64_t ddp = 0, hash;
+    char lines[1024];
+    (void)state;
+    for (int stage = 0; stage <= 3; stage++) {
+        snprintf(lines, sizeof(lines), "%sdistributed.zero_stage: %d\n",
+                 STEP PRINTABLE, stage);
+        small_runs(2, lines, hash_after_two, &hash);
+        if (stage == 0)
+            ddp = hash;
+        assert_int_equal(hash, ddp);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens_rewards_and_advantages_are_those_of_any_world),
+        cmocka_unit_test(ratios_are_one_before_the_first_update),
+        cmocka_unit_test(equal_rewards_have_no_gradient),
+        cmocka_unit_test(rewards_rise),
+        cmocka_unit_test(a_run_resumes_at_every_step),
+        cmocka_unit_test(a_stop_in_a_rollout_changes_nothing),
+        cmocka_unit_test(all_strategies_sample_the_same),
+    };
+    return cmocka_run_group_tests(tests, enter, small_leave);
+}
