@@ -34,7 +34,7 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
                      {"command", DT_CONF_REWARD_COMMAND, NULL},
                      {"library", DT_CONF_REWARD_LIBRARY, NULL},
                      {"model", DT_CONF_REWARD_MODEL, NULL},
-                     {"http", DT_CONF_REWARD_HTTP, "reward servers"}),
+                     {"http", DT_CONF_REWARD_HTTP, NULL}),
       .help = "kind of function; required. Rules give 1 to a completion "
               "that equals the answer (exact), has it as a part (contains), "
               "matches a pattern as a whole (regex), ends with its number "
@@ -42,7 +42,7 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
               "gives it (expression), is JSON (json_valid) or has tags in "
               "their order (format), and 0 to others, or score its number of "
               "tokens (length); command asks a program, library a "
-              "shared object, model a reward model"},
+              "shared object, model a reward model, http a server"},
      EVERY, true},
     {{"reward.functions.name", DT_CONF_STRING, AT(name), .result = true,
       .help = "name in metrics and messages; the default is the type"},

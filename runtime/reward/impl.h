@@ -42,6 +42,7 @@ struct dt_reward_metrics {
 /* A thread that scores with one function; a function may have several. */
 struct dt_reward_lane {
     const struct dt_conf_reward *conf;
+    size_t number;              /* among those of its function */
     const char *run;            /* run.name */
     const char *directory;      /* of the file: programs run there */
     const char *program;        /* this program */
@@ -62,7 +63,8 @@ struct dt_reward_kind {
      * what works on the device.
      */
     bool here;
-    bool one; /* only one call at a time: no other lanes */
+    bool one;       /* only one call at a time: no other lanes */
+    double pause_s; /* before a call is repeated; then 2, 4 ... times that */
     /* Prepares lane->state. -1: EX_CONFIG, EX_UNAVAILABLE, EX_OSERR. */
     int (*open)(struct dt_reward_lane *lane, struct dt_error *err);
     /* Fills values(part->count, channels), each finite or NaN, and ends in time
@@ -77,13 +79,17 @@ extern const struct dt_reward_kind dt_reward_rule;
 extern const struct dt_reward_kind dt_reward_command;
 extern const struct dt_reward_kind dt_reward_hosted;
 extern const struct dt_reward_kind dt_reward_model;
+extern const struct dt_reward_kind dt_reward_http;
 
 /* How functions of this type score, and whether that can be repeated. */
 const struct dt_reward_kind *dt_reward_kind_of(
     const struct dt_conf_reward *conf);
 int dt_reward_calls(const struct dt_conf_reward *conf);
 
-/* The most seconds that one call of score takes. */
+/* Seconds to wait after a call that failed; `call` is 0 for the first one. */
+double dt_reward_pause_s(const struct dt_conf_reward *conf, int call);
+
+/* The most seconds that one call of score takes, with the pause behind it. */
 double dt_reward_call_s(const struct dt_conf_reward *conf);
 
 /* Number of the channels of a function: 1 if the file names none. */

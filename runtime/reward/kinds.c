@@ -2,9 +2,12 @@
 /* kinds.c - how each type of function scores, and for how long at most */
 #include "config.h"
 
+#include <math.h>
+
 #include "reward/impl.h"
 
-static const double own_s = 60;   /* that a rule or a model may take */
+static const double own_s = 60; /* that a rule or a model may take */
+static const double pause_max_s = 60;
 static const double ending_s = 2; /* to kill a program */
 
 const struct dt_reward_kind *dt_reward_kind_of(
@@ -17,6 +20,8 @@ const struct dt_reward_kind *dt_reward_kind_of(
         return conf->in_process ? &dt_reward_hosted : &dt_reward_command;
     case DT_CONF_REWARD_MODEL:
         return &dt_reward_model;
+    case DT_CONF_REWARD_HTTP:
+        return &dt_reward_http;
     default:
         return &dt_reward_rule;
     }
@@ -34,7 +39,17 @@ int dt_reward_calls(const struct dt_conf_reward *conf)
     return is_asked(conf) ? (int)conf->retries + 1 : 1;
 }
 
+double dt_reward_pause_s(const struct dt_conf_reward *conf, int call)
+{
+    double pause = ldexp(dt_reward_kind_of(conf)->pause_s, call);
+    return fmin(pause, pause_max_s);
+}
+
 double dt_reward_call_s(const struct dt_conf_reward *conf)
 {
+    double pause = dt_reward_kind_of(conf)->pause_s;
+    if (pause > 0)
+        return conf->timeout_s + ending_s +
+               dt_reward_pause_s(conf, (int)conf->retries);
     return is_asked(conf) ? 2 * conf->timeout_s + ending_s : own_s;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -25,24 +26,38 @@ static void note_failure(struct dt_rewards *rewards, const struct dt_error *err)
     pthread_cond_broadcast(&rewards->done);
 }
 
-/* Scores a task, again if that fails. The error is that of the first call. */
+/* Waits before a call is repeated, unless the lane must stop. */
+static void pause_lane(const struct dt_reward_lane *lane, int calls)
+{
+    struct pollfd stop = {.fd = lane->stop, .events = POLLIN};
+    double seconds = dt_reward_pause_s(lane->conf, calls);
+    if (seconds > 0)
+        poll(&stop, 1, (int)(seconds * 1e3));
+}
+
+/* Scores a task, again if that fails. The error is that of the first call, or
+ * that of a server which refuses, as it would again.
+ */
 static int call(struct dt_reward_lane *lane, struct dt_reward_task *task,
                 struct dt_error *err)
 {
     struct dt_reward_function *function = lane->function;
-    struct dt_error again;
+    struct dt_error now;
     int calls = dt_reward_calls(function->conf);
     for (int i = 0; i < calls; i++) {
-        if (function->kind->score(lane, &task->part, task->values,
-                                  i ? &again : err) == 0)
+        if (function->kind->score(lane, &task->part, task->values, &now) == 0)
             return 0;
-        if (lane->rewards->stop)
+        if (i == 0 || now.status == EX_CONFIG)
+            *err = now;
+        if (lane->rewards->stop || now.status == EX_CONFIG)
             break;
-        if (i + 1 < calls)
-            dt_log(DT_LOG_WARN, "reward", "%s: %s; once more",
-                   function->conf->name, i ? again.text : err->text);
+        if (i + 1 == calls)
+            break;
+        dt_log(DT_LOG_WARN, "reward", "%s: %s; once more", lane->conf->name,
+               now.text);
+        pause_lane(lane, i);
     }
-    return dt_error_prefix(err, "reward %s", function->conf->name);
+    return dt_error_prefix(err, "reward %s", lane->conf->name);
 }
 
 /* A task has no values: that ends the run, or they are NaN. */
@@ -51,7 +66,7 @@ static void give_up(struct dt_reward_lane *lane, struct dt_reward_task *task,
 {
     struct dt_reward_function *function = lane->function;
     size_t n = task->part.count * function->channels;
-    if (!function->conf->nan_on_error) {
+    if (!function->conf->nan_on_error || err->status == EX_CONFIG) {
         note_failure(lane->rewards, err);
         return;
     }
@@ -131,6 +146,7 @@ static int start_lane(struct dt_rewards *rewards,
 {
     *lane = (struct dt_reward_lane){
         .conf = function->conf,
+        .number = (size_t)(lane - function->lane),
         .run = rewards->conf->run.name,
         .directory = rewards->directory,
         .program = options->program ? options->program : rewards->program,

@@ -30,4 +30,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/reward/text.h \
 	# End of runtime/reward
 
+if HAVE_CURL
+runtime_libdisttrain_a_SOURCES += runtime/reward/http.c
+else
+runtime_libdisttrain_a_SOURCES += runtime/reward/http_none.c
+endif
+
 include_HEADERS = runtime/reward/disttrain_reward.h

@@ -44,4 +44,14 @@ int dt_reward_reply(const char *line, size_t bytes,
                     const struct dt_reward_form *form, double *values,
                     json_t **metrics, struct dt_error *err);
 
+/* The same for servers that were made for OpenRLHF: {"query","prompts",
+ * "labels"}, three lists, of which query has prompts with their completions and
+ * labels what is in `column`, or null. malloc'ed; NULL: out of memory.
+ */
+char *dt_reward_queries(const struct dt_reward_part *part, const char *column);
+
+/* Its answer: {"rewards":[..]}, and scores and extra_logs become metrics. */
+int dt_reward_openrlhf(const char *text, size_t bytes, size_t count,
+                       double *values, json_t **metrics, struct dt_error *err);
+
 #endif /* DT_REWARD_PROTOCOL_H */

@@ -196,3 +196,53 @@ int dt_reward_reply(const char *line, size_t bytes,
     json_decref(root);
     return rc;
 }
+
+/* The mean of the numbers that there are: one, or a list of them. False: none.
+ */
+static bool mean_of(const json_t *value, double *mean)
+{
+    double sum = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *v = json_array_get(value, i);
+        sum += json_number_value(v);
+        count += json_is_number(v);
+    }
+    *mean = json_is_number(value) ? json_number_value(value)
+                                  : sum / (double)(count ? count : 1);
+    return count > 0 || json_is_number(value);
+}
+
+/* scores and extra_logs, which users write: what is no number is left out. */
+static json_t *openrlhf_metrics(const json_t *root)
+{
+    json_t *means = json_object(), *value;
+    const char *name;
+    double mean;
+    if (mean_of(json_object_get(root, "scores"), &mean))
+        json_object_set_new(means, "scores", json_real(mean));
+    json_object_foreach(json_object_get(root, "extra_logs"), name, value)
+    {
+        if (json_object_size(means) < METRICS_MAX && mean_of(value, &mean))
+            json_object_set_new(means, name, json_real(mean));
+    }
+    return means;
+}
+
+int dt_reward_openrlhf(const char *text, size_t bytes, size_t count,
+                       double *values, json_t **metrics, struct dt_error *err)
+{
+    char begin[SHOWN_BYTES + 4];
+    struct dt_error why;
+    json_t *root = parse(text, bytes, err);
+    int rc = root ? 0 : -1;
+    *metrics = NULL;
+    if (root && read_column(json_object_get(root, "rewards"), "rewards", count,
+                            values, 0, 1, &why) < 0)
+        rc = dt_error_set(err, why.status, "%s: %s", why.text,
+                          shown(text, bytes, begin));
+    if (rc == 0)
+        *metrics = openrlhf_metrics(root);
+    json_decref(root);
+    return rc;
+}

@@ -2,6 +2,7 @@
 /* request.c - writes the lines that a program reads */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,50 @@ char *dt_reward_request(const struct dt_reward_part *part, json_int_t id)
     json_t *root = json_pack("{s:I, s:I, s:o}", "id", id, "step",
                              (json_int_t)part->batch->step, "samples", samples);
     if (!root || !good) {
+        json_decref(root);
+        return NULL;
+    }
+    return line_of(root);
+}
+
+/* The text of a prompt: messages as JSON. NULL: out of memory. */
+static char *prompt_of(const struct dt_reward_sample *sample)
+{
+    return sample->messages ? json_dumps(sample->messages, 0)
+                            : strdup(sample->prompt_text);
+}
+
+/* Appends a sample to the three lists. */
+static int add_query(json_t *root, const struct dt_reward_sample *sample,
+                     const char *column)
+{
+    json_t *label =
+        sample->columns ? json_object_get(sample->columns, column) : NULL;
+    char *prompt = prompt_of(sample), *query = NULL;
+    if (!prompt ||
+        asprintf(&query, "%s%s", prompt, sample->completion_text) < 0) {
+        free(prompt);
+        return -1;
+    }
+    int rc = json_array_append_new(json_object_get(root, "query"),
+                                   json_string(query)) |
+             json_array_append_new(json_object_get(root, "prompts"),
+                                   json_string(prompt)) |
+             json_array_append_new(json_object_get(root, "labels"),
+                                   label ? json_deep_copy(label) : json_null());
+    free(prompt);
+    free(query);
+    return rc;
+}
+
+char *dt_reward_queries(const struct dt_reward_part *part, const char *column)
+{
+    json_t *root =
+        json_pack("{s:[], s:[], s:[]}", "query", "prompts", "labels");
+    int rc = root ? 0 : -1;
+    for (size_t i = 0; i < part->count && rc == 0; i++)
+        rc = add_query(root, dt_reward_at(part, i), column);
+    if (rc < 0) {
         json_decref(root);
         return NULL;
     }

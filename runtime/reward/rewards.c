@@ -44,6 +44,13 @@ static int add_columns(struct dt_rewards *rewards,
     return 0;
 }
 
+/* How many calls may run at a time; each address gets as many. */
+static size_t lanes_of(const struct dt_reward_function *function)
+{
+    size_t each = function->conf->url.count > 0 ? function->conf->url.count : 1;
+    return function->kind->one ? 1 : each * (size_t)function->conf->processes;
+}
+
 /* Fills the functions that run at this place. -1: out of memory. */
 static int add_functions(struct dt_rewards *rewards, int where)
 {
@@ -65,8 +72,7 @@ static int add_functions(struct dt_rewards *rewards, int where)
         function->kind = dt_reward_kind_of(conf);
         function->channels = dt_reward_channels(conf);
         function->first = rewards->column_count;
-        function->lane_count =
-            function->kind->one ? 1 : (size_t)conf->processes;
+        function->lane_count = lanes_of(function);
         function->lane = calloc(function->lane_count, sizeof(*function->lane));
         rewards->function_count++;
         if (!function->lane ||

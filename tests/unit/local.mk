@@ -190,6 +190,10 @@ tests_unit_stub_newer_so_CFLAGS = $(DT_CFLAGS) -fPIC
 tests_unit_stub_newer_so_LINK = $(stub_link)
 tests_unit_stub_newer_so_LDADD =
 
+if HAVE_CURL
+check_PROGRAMS += tests/unit/test_reward_http
+endif
+
 # What test_reward_library loads: a library, and one of another version.
 EXTRA_PROGRAMS += tests/unit/reward.so tests/unit/reward_newer.so
 EXTRA_tests_unit_test_reward_library_DEPENDENCIES = \

@@ -99,7 +99,7 @@ static const struct broken broken[] = {
     {"reward.functions: [{type: exactly}]\n",
      "t.yaml:1:27: reward.functions.type: expected one of exact, contains, "
      "regex, number_equal, expression, json_valid, format, length, command, "
-     "library, model, got \"exactly\"\n"},
+     "library, model, http, got \"exactly\"\n"},
     {"reward.functions: [{type: model, path: /dev/null}, {type: model,\n"
      "                    path: /no, where: rank0, name: b}]\n",
      "t.yaml:1:40: reward.functions.path: /dev/null: not a directory\n"
@@ -155,6 +155,9 @@ static const struct broken broken[] = {
      "t.yaml:1:60: reward.functions.channels: expected a section of names with "
      "a number each, got a list\n"
      "t.yaml:2:29: reward.functions.config: expected a section, got 3\n"},
+    {"reward.functions: [{type: http, url: [http://a, 'b:80']}]\n",
+     "t.yaml:1:38: reward.functions.url: b:80: expected http:// or "
+     "https://\n"},
     {"reward.functions: [{type: length, shape: overlong, tokens: 4,\n"
      "                    cache_tokens: 5}]\n",
      "t.yaml:2:35: reward.functions.cache_tokens: 5 is more than tokens, 4\n"},

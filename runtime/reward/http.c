@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http.c - a reward function that is a server, by libcurl */
+#include "config.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <curl/curl.h>
+
+#include "base/clock.h"
+#include "reward/protocol.h"
+
+enum {
+    REPLY_BYTES = 1 << 20, /* of an answer, and for each value in it: */
+    VALUE_BYTES = 256,     /* more than of a program: servers log more */
+    LOOK_MS = 1000,
+};
+
+struct http {
+    CURLM *multi;
+    CURL *easy;
+    struct curl_slist *headers;
+    const char *url; /* of this lane */
+    json_int_t id;   /* of the last request */
+    char why[CURL_ERROR_SIZE];
+    char *reply;
+    size_t bytes, most; /* read; at most */
+    bool too_long;
+};
+
+static void init_curl(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* Called by curl with a part of the answer. */
+static size_t take_part(char *part, size_t size, size_t count, void *ctx)
+{
+    struct http *http = ctx;
+    size_t n = size * count;
+    char *reply = n <= http->most - http->bytes
+                      ? realloc(http->reply, http->bytes + n + 1)
+                      : NULL;
+    http->too_long = n > http->most - http->bytes;
+    if (!reply)
+        return 0;
+    memcpy(reply + http->bytes, part, n);
+    http->reply = reply;
+    http->bytes += n;
+    return n;
+}
+
+/* Lanes share the addresses evenly. */
+static const char *choose_url(const struct dt_reward_lane *lane)
+{
+    return lane->conf->url.text[lane->number % lane->conf->url.count];
+}
+
+static int open_http(struct dt_reward_lane *lane, struct dt_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct http *http = calloc(1, sizeof(*http));
+    lane->state = http;
+    pthread_once(&once, init_curl);
+    if (http) {
+        http->url = choose_url(lane);
+        http->multi = curl_multi_init();
+        http->easy = curl_easy_init();
+        http->headers =
+            curl_slist_append(NULL, "Content-Type: application/json");
+    }
+    if (!http || !http->multi || !http->easy || !http->headers)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    long timeout_ms = (long)(lane->conf->timeout_s * 1e3) + 1;
+    curl_easy_setopt(http->easy, CURLOPT_URL, http->url);
+    curl_easy_setopt(http->easy, CURLOPT_HTTPHEADER, http->headers);
+    curl_easy_setopt(http->easy, CURLOPT_TIMEOUT_MS, timeout_ms);
+    curl_easy_setopt(http->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(http->easy, CURLOPT_ERRORBUFFER, http->why);
+    curl_easy_setopt(http->easy, CURLOPT_WRITEFUNCTION, take_part);
+    curl_easy_setopt(http->easy, CURLOPT_WRITEDATA, http);
+    curl_easy_setopt(http->easy, CURLOPT_USERAGENT, PACKAGE_STRING);
+    return 0;
+}
+
+static void close_http(struct dt_reward_lane *lane)
+{
+    struct http *http = lane->state;
+    if (!http)
+        return;
+    curl_easy_cleanup(http->easy);
+    curl_multi_cleanup(http->multi);
+    curl_slist_free_all(http->headers);
+    free(http->reply);
+    free(http);
+}
+
+/* Moves the transfer on until it has ended. -1: the lane must stop. */
+static int transfer(const struct dt_reward_lane *lane, CURLcode *result,
+                    struct dt_error *err)
+{
+    struct http *http = lane->state;
+    double deadline = dt_clock_now() + lane->conf->timeout_s + 10;
+    int running = 1, left;
+    *result = CURLE_OPERATION_TIMEDOUT;
+    while (running) {
+        struct curl_waitfd stop = {.fd = lane->stop,
+                                   .events = CURL_WAIT_POLLIN};
+        if (curl_multi_perform(http->multi, &running) != CURLM_OK ||
+            (running &&
+             curl_multi_poll(http->multi, &stop, 1, LOOK_MS, NULL) != CURLM_OK))
+            return dt_error_set(err, EX_OSERR, "%s: curl failed", http->url);
+        if (stop.revents)
+            return dt_error_set(err, EX_UNAVAILABLE, "%s: stopped", http->url);
+        if (dt_clock_now() > deadline)
+            return 0; /* curl has its own time; this is for its mistakes */
+    }
+    for (CURLMsg *m; (m = curl_multi_info_read(http->multi, &left));)
+        if (m->msg == CURLMSG_DONE)
+            *result = m->data.result;
+    return 0;
+}
+
+/* The beginning of an answer that is an error, for a message. */
+static void show(const struct http *http, char text[100])
+{
+    size_t n = http->bytes < 99 ? http->bytes : 99;
+    for (size_t i = 0; i < n; i++)
+        text[i] = http->reply[i] >= ' ' && http->reply[i] <= '~'
+                      ? http->reply[i]
+                      : '?';
+    text[n] = '\0';
+}
+
+/* Whether curl and the server did what they should. -1: EX_CONFIG, the server
+ * refuses the request, which it would do again.
+ */
+static int check_result(const struct http *http, CURLcode result,
+                        struct dt_error *err)
+{
+    char text[100];
+    long code = 0;
+    curl_easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &code);
+    if (http->too_long)
+        return dt_error_set(err, EX_PROTOCOL,
+                            "%s: an answer of more than %zu bytes", http->url,
+                            http->most);
+    if (result != CURLE_OK)
+        return dt_error_set(err, EX_UNAVAILABLE, "%s: %s", http->url,
+                            *http->why ? http->why
+                                       : curl_easy_strerror(result));
+    if (code >= 200 && code < 300)
+        return 0;
+    show(http, text);
+    return dt_error_set(err, code >= 500 ? EX_UNAVAILABLE : EX_CONFIG,
+                        "%s: status %ld: %s", http->url, code, text);
+}
+
+/* Posts a text; the answer is in http->reply. */
+static int post(const struct dt_reward_lane *lane, const char *body,
+                struct dt_error *err)
+{
+    struct http *http = lane->state;
+    CURLcode result;
+    http->bytes = 0;
+    http->too_long = false;
+    http->why[0] = '\0';
+    curl_easy_setopt(http->easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                     (curl_off_t)strlen(body));
+    curl_easy_setopt(http->easy, CURLOPT_POSTFIELDS, body);
+    if (curl_multi_add_handle(http->multi, http->easy) != CURLM_OK)
+        return dt_error_set(err, EX_OSERR, "%s: curl failed", http->url);
+    int rc = transfer(lane, &result, err);
+    curl_multi_remove_handle(http->multi, http->easy);
+    return rc < 0 ? -1 : check_result(http, result, err);
+}
+
+static int score_http(struct dt_reward_lane *lane,
+                      const struct dt_reward_part *part, double *values,
+                      struct dt_error *err)
+{
+    struct http *http = lane->state;
+    const struct dt_conf_reward *conf = lane->conf;
+    const struct dt_reward_form form = {
+        .id = ++http->id, .count = part->count, .channels = &conf->channels};
+    json_t *metrics = NULL;
+    char *body = conf->openrlhf ? dt_reward_queries(part, conf->answer_column)
+                                : dt_reward_request(part, form.id);
+    http->most =
+        REPLY_BYTES + VALUE_BYTES * part->count * dt_reward_channels(conf);
+    int rc = body ? post(lane, body, err)
+                  : dt_error_set(err, EX_OSERR, "out of memory");
+    free(body);
+    if (rc == 0) {
+        const char *reply = http->reply ? http->reply : "";
+        rc = conf->openrlhf
+                 ? dt_reward_openrlhf(reply, http->bytes, part->count, values,
+                                      &metrics, err)
+                 : dt_reward_reply(reply, http->bytes, &form, values, &metrics,
+                                   err);
+        if (rc < 0)
+            dt_error_prefix(err, "%s", http->url);
+    }
+    if (metrics)
+        dt_reward_metrics_add(lane->metrics, conf->name, metrics);
+    json_decref(metrics);
+    return rc;
+}
+
+const struct dt_reward_kind dt_reward_http = {
+    .pause_s = 1,
+    .open = open_http,
+    .score = score_http,
+    .close = close_http,
+};
