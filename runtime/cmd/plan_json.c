@@ -51,7 +51,7 @@ static json_t *between_of(const struct dt_candidate *one)
     const struct dt_timeline *int8 = one->int8 ? &one->step : &one->other;
     if (!one->between_nodes)
         return json_null();
-    return json_pack("{ss s{sf sf} s{sf sf}}", "taken",
+    return json_pack("{ss s{sf sf} s{sf sf}}", "choice",
                      one->int8 ? "int8" : "native", "native", "step",
                      native->seconds, "out_of_node_by_node",
                      native->out_of_node, "int8", "step", int8->seconds,

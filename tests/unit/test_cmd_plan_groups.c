@@ -33,7 +33,7 @@ static void int8_is_seen_in_traffic_and_time(void **state)
         sent[i] =
             number(json_object_get(one, "wire_bytes"), "out_of_node_by_node");
         seconds[i] = number(json_object_get(one, "seconds"), "step");
-        assert_string_equal(string(between, "taken"), both[i]);
+        assert_string_equal(string(between, "choice"), both[i]);
         for (int j = 0; j <= i; j++) {
             const json_t *says = json_object_get(between, both[j]);
             assert_true(number(says, "out_of_node_by_node") == sent[j]);
