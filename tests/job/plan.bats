@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2154
+# shellcheck disable=SC2030,SC2031,SC2154
 # SPDX-License-Identifier: Apache-2.0
 # plan.bats - what `disttrain plan` says is what a run takes
 
@@ -99,6 +99,36 @@ planned() {
         echo "$output"
         ((status == 0))
         [[ $output == *"plan: $line of "*"$files"* ]]
+    done
+}
+
+# peak: the bytes that rank 0 had at most, as the last line of $output says.
+peak() {
+    awk '/^done: .*peak memory of rank 0/ { printf "%.0f", $(NF - 1) * 2^30 }' \
+        <<<"$output"
+}
+
+# Beside the plan there are the program, its libraries and threads, and buffers
+# of gloo: what a run of a tiny model takes.
+@test "the resident memory of a rank is within 3 % of its plan" {
+    local strategy beside planned
+    (($(awk '/^MemAvailable/ { print $2 }' /proc/meminfo) > 6000000)) ||
+        skip "two ranks of 1.5 GB do not fit"
+    config tiny "model: {n_positions: 64, n_embd: 32, n_layer: 1, n_head: 2}"
+    run -0 dt_srun -N2 --disttrain=tiny.yaml
+    beside=$(peak)
+    ((beside < 100000000))
+    for strategy in ddp zero3; do
+        config resident "distributed.strategy: $strategy" \
+            "model: {n_positions: 64, n_embd: 768, n_layer: 12, n_head: 12}"
+        planned=$("$DT_BUILDDIR/disttrain" plan --json --nodes 2 resident.yaml |
+            awk '/"taken"/ { taken = /true/ }
+                taken && /"total"/ { gsub(/[^0-9]/, ""); print }')
+        run -0 dt_srun -N2 --disttrain=resident.yaml
+        echo "$output"
+        echo "$strategy: planned $planned, resident $(peak), beside it $beside"
+        awk -v planned="$planned" -v own="$(($(peak) - beside))" \
+            'BEGIN { exit !(own > 0.97 * planned && own < 1.03 * planned) }'
     done
 }
 
