@@ -22,6 +22,8 @@ EXTRA_DIST += \
 	tests/bench/gpt2_ddp.sh \
 	tests/bench/gpu.sh \
 	tests/bench/gpu_step.sh \
+	tests/bench/grpo.sh \
+	tests/bench/grpo_step.py \
 	tests/bench/llmc_gpt2.py \
 	tests/bench/overhead.sh \
 	tests/bench/plan.sh \
