@@ -7,8 +7,8 @@
 # Writes sampled.json beside this script: completions with the log-probabilities
 # of their tokens, and for settings of GRPOTrainer the loss, its derivatives and
 # the metrics; advantages from rewards, of RLOOTrainer too; and for PPOTrainer
-# rewards of tokens, advantages, returns and both losses. The trainers' own lines
-# compute them, in double precision. Made with TRL 1.16.0 and torch 2.15. That
+# rewards of tokens, advantages, returns and both losses. The trainers' own
+# lines compute them, in double precision. Made with TRL 1.16.0 and torch 2.15. That
 # version has no PPOTrainer any more: the argument is trl/experimental/ppo/
 # ppo_trainer.py of TRL 1.10.0.
 import collections
@@ -186,8 +186,8 @@ def make_cases():
                     {"correction": "token_truncate", "cap": 1.1}):
         yield case(type="luspo", level="sequence", **options)
     for t in "dapo", "grpo", "dr_grpo", "bnpo":
-        # TRL counts what is clipped after delta: only a larger one tells nothing
-        # else.
+        # TRL counts what is clipped after delta, which a larger one does not
+        # change.
         yield case(type=t, delta=1.35)
         yield case(type=t, delta=3.0)
         yield case(type=t, level="sequence", delta=1.05, epsilon=3e-4,
