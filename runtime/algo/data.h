@@ -58,7 +58,7 @@ size_t dt_run_prefetch(const struct dt_conf *conf);
 /* The tokenizer of the run: a directory, or "byte". */
 const char *dt_run_tokenizer_path(const struct dt_conf *conf);
 
-/* The options of conf's data section; note, progress and ctx stay NULL. */
+/* example_options.c: the options of conf's data section; note, progress and ctx stay NULL. */
 struct dt_example_options dt_run_example_options(const struct dt_conf *conf);
 
 /* The directory of the run's tokenizer.json, or of model.path; NULL: neither.

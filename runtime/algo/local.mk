@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/algo/agree.c \
+	# End of runtime/algo \
 	runtime/algo/advantages.c \
 	runtime/algo/advantages.h \
 	runtime/algo/agree.c \
-	runtime/algo/clipped.h \
-	runtime/algo/grpo_loss.c \
-	runtime/algo/grpo_loss.h \
+	runtime/algo/algo.c \
+	runtime/algo/algo.h \
 	runtime/algo/alignment.c \
 	runtime/algo/alignment.h \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
 	runtime/algo/clipped.h \
-	runtime/algo/algo.c \
-	runtime/algo/algo.h \
 	runtime/algo/critic.c \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
@@ -22,19 +19,20 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/dpo.c \
 	runtime/algo/dpo_loss.c \
 	runtime/algo/dpo_loss.h \
+	runtime/algo/example_options.c \
 	runtime/algo/experience.c \
 	runtime/algo/experience.h \
+	runtime/algo/follow.c \
 	runtime/algo/gae.c \
 	runtime/algo/gae.h \
-	runtime/algo/follow.c \
 	runtime/algo/generation.c \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
 	runtime/algo/groups.c \
 	runtime/algo/groups.h \
+	runtime/algo/grpo.c \
 	runtime/algo/grpo_loss.c \
 	runtime/algo/grpo_loss.h \
-	runtime/algo/grpo.c \
 	runtime/algo/health.c \
 	runtime/algo/learner.c \
 	runtime/algo/learner.h \
@@ -58,18 +56,18 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/prompt_data.c \
 	runtime/algo/reference.c \
 	runtime/algo/restore.c \
-	runtime/algo/run.c \
-	runtime/algo/run.h \
 	runtime/algo/rm.c \
 	runtime/algo/rm_loss.c \
 	runtime/algo/rm_loss.h \
+	runtime/algo/run.c \
+	runtime/algo/run.h \
 	runtime/algo/same.c \
 	runtime/algo/same.h \
-	runtime/algo/sampling.c \
-	runtime/algo/samples.h \
-	runtime/algo/samples_log.c \
 	runtime/algo/sample_batches.c \
 	runtime/algo/sample_batches.h \
+	runtime/algo/samples.h \
+	runtime/algo/samples_log.c \
+	runtime/algo/sampling.c \
 	runtime/algo/save.c \
 	runtime/algo/scoring.c \
 	runtime/algo/setup.c \
@@ -80,5 +78,4 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/trainer.h \
 	runtime/algo/values.c \
 	runtime/algo/world.c \
-	runtime/algo/world.h \
-	# End of runtime/algo
+	runtime/algo/world.h

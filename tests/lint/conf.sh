@@ -18,7 +18,7 @@ manual() {
 examples() {
     for file in configs/*.yaml; do
         DATA=$data MODEL=$data CHATS=$data/chats.jsonl \
-            PAIRS=$data/pairs.jsonl \
+            PAIRS=$data/pairs.jsonl PROMPTS=$data/prompts.jsonl \
             "$disttrain" check --world 8 "$file" 2>&1 |
             grep -vFx "$file: no mistakes"
     done
@@ -45,6 +45,7 @@ expect_none "disttrain.yaml(5) lists every key as the schema has it" "$(manual)"
 printf ab | tee "$data/train.bin" >"$data/val.bin"
 echo '{"messages": []}' >"$data/chats.jsonl"
 echo '{"chosen": "a", "rejected": "b"}' >"$data/pairs.jsonl"
+echo '{"prompt": "a", "answer": "1"}' >"$data/prompts.jsonl"
 cp tests/parity/models/llama/model.safetensors "$data"
 sed 's/"max_position_embeddings": .*/"max_position_embeddings": 2048,/' \
     tests/parity/models/llama/config.json >"$data/config.json"
