@@ -58,10 +58,11 @@ EXTRA_DIST += tests/parity/simt_offload.sh
 # Against the reference library itself, where there is one.
 noinst_PROGRAMS += tests/parity/logits_probe
 if HAVE_BATS
-TESTS += tests/parity/transformers.bats
+TESTS += tests/parity/chain.bats tests/parity/transformers.bats
 endif
 
 EXTRA_DIST += \
+	tests/parity/chain.bats \
 	tests/parity/chat_reference.json \
 	tests/parity/chat_tokenizer \
 	tests/parity/decay.json \
