@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2154
+# shellcheck disable=SC2030,SC2031,SC2154
 # SPDX-License-Identifier: Apache-2.0
 # cuda.bats - whole runs on a GPU: a real one with $DT_CUDA_MODULE, otherwise
 # that of tests/simt, which runs the module's kernels on the CPU
@@ -20,6 +20,8 @@ setup_file() {
 END
     examples 24 >train.jsonl
     examples 5 >eval.jsonl
+    pairs 24 >pairs.jsonl
+    pairs 6 >held-out.jsonl
 }
 
 teardown_file() {
@@ -45,12 +47,22 @@ examples() {
     }'
 }
 
+# pairs COUNT: lines of pairs, with sides of 4 to 25 tokens.
+pairs() {
+    examples "$1" | awk '{
+        sub("completion", "chosen")
+        sub("}", sprintf(", \"rejected\": \" %d%d\"}", NR * 7, NR))
+        print
+    }'
+}
+
 # config NAME DEVICE [LINE]...: writes NAME.yaml, whose output goes to NAME.out.
 # A LINE replaces that of its section. Both devices pad rows alike, because
 # attention's dropout depends on the padded length.
 config() {
     local name=$1 line
     local -A lines=(
+        [algorithm]=sft
         [run]="{name: $1, output_dir: $1.out, device: $2}"
         [model]="{config_path: model, init: random}"
         [data]="{train: train.jsonl, eval: eval.jsonl, max_length: 32, pad_to_multiple_of: 1}"
@@ -63,12 +75,9 @@ config() {
     for line; do
         lines[${line%%:*}]=${line#*: }
     done
-    {
-        echo "algorithm: sft"
-        for line in "${!lines[@]}"; do
-            echo "$line: ${lines[$line]}"
-        done
-    } >"$name.yaml"
+    for line in "${!lines[@]}"; do
+        echo "$line: ${lines[$line]}"
+    done >"$name.yaml"
 }
 
 train() {
@@ -226,4 +235,53 @@ not finite; lower optimizer.lr"*"; there is no earlier good checkpoint"* ]]
     ((rc == 75))
     grep -q "stopped by a signal after step .*; the checkpoint is saved" log
     [[ -e gpu.out/checkpoints/latest/model.safetensors ]]
+}
+
+PAIRS="data: {train: pairs.jsonl, eval: held-out.jsonl, max_length: 32, pad_to_multiple_of: 1}"
+
+# like_cpu TOLERANCE LINE...: runs on pairs give the curve of the CPU.
+like_cpu() {
+    config gpu cuda "$PAIRS" "${@:2}"
+    config cpu cpu "$PAIRS" "${@:2}"
+    rm -rf ./*.out .disttrain-cache
+    run -0 train gpu
+    [[ $output == *"on "*" GiB, sm_"* ]]
+    rm -rf .disttrain-cache
+    run -0 train cpu
+    run -0 same_curve gpu cpu "$1"
+}
+
+@test "a reward model learns from pairs as on the CPU" {
+    local model="model: {n_positions: 32, n_embd: 16, n_layer: 2, n_head: 2}"
+    like_cpu 1e-4 "algorithm: rm" "$model"
+    like_cpu 1e-4 "algorithm: rm" "$model" "rm: {center_rewards_coefficient: 0.01}" \
+        "training: {train_batch_size: 4, max_steps: 4, micro_batch_tokens: 70}"
+    like_cpu 3e-2 "algorithm: rm" "$model" "precision: {compute: bf16}"
+}
+
+@test "a policy learns from pairs as on the CPU, wherever its reference is" {
+    like_cpu 1e-4 "algorithm: dpo" "dpo: {beta: 0.5}"
+    like_cpu 1e-4 "algorithm: dpo" \
+        "dpo: {loss: [ipo, sft], reference: {mode: precompute}}"
+    like_cpu 1e-4 "algorithm: dpo" \
+        "dpo: {use_weighting: true, sync_ref: {enabled: true, steps: 2}}"
+    like_cpu 3e-2 "algorithm: dpo" "precision: {compute: bf16}"
+}
+
+@test "a policy whose reference follows it resumes to the same bits" {
+    local run="device: cuda, deterministic: true"
+    local lines=("$PAIRS" "algorithm: dpo" "precision: {compute: bf16}"
+        "training: {train_batch_size: 4, max_steps: 6, resume: auto}"
+        "dpo: {sync_ref: {enabled: true, steps: 2, alpha: 0.3}}")
+    config one cuda "run: {name: one, output_dir: one.out, $run}" "${lines[@]}"
+    config two cuda "run: {name: two, output_dir: two.out, $run}" \
+        "${lines[@]}" "checkpoint: {steps: 3}"
+    run -0 train one
+    DISTTRAIN_FAULT=train.step:step=5:kill run train two
+    [[ $status == 137 ]] || skip "this disttrain obeys no DISTTRAIN_FAULT"
+    run -0 train two
+    cmp one.out/checkpoints/latest/model.safetensors \
+        two.out/checkpoints/latest/model.safetensors
+    cmp one.out/checkpoints/latest/optim-rank-00000-of-00001.safetensors \
+        two.out/checkpoints/latest/optim-rank-00000-of-00001.safetensors
 }
