@@ -2,6 +2,8 @@
 /* test_reference.c - a reference that ranks share, and one that follows */
 #include "config.h"
 
+#include <glob.h>
+
 #include "tests/unit/pair_run.h"
 
 #define DPO                                                                    \
@@ -354,6 +356,53 @@ static void a_run_that_does_not_follow_refuses_it(void **state)
     dt_conf_destroy((struct dt_conf *)refusal.conf);
 }
 
+/* --- values that are not finite --- */
+
+/* Makes NaN of the last number of a safetensors file. */
+static void spoil(const char *path)
+{
+    const uint32_t nan_bits = 0x7fc00000;
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -4, SEEK_END), 0);
+    assert_int_equal(fwrite(&nan_bits, sizeof(nan_bits), 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+#define REFERENCE                                                              \
+    "algorithm: dpo\n"                                                         \
+    "run.output_dir: out\n"                                                    \
+    "model: {n_positions: 32, n_embd: 32, n_layer: 1, n_head: 2, "             \
+    "reference_path: ref}\n"                                                   \
+    "data: {train: train.jsonl, max_length: 32, cache_dir: sums}\n"            \
+    "training: {train_batch_size: 8, max_steps: 9}\n"
+
+static void nan_in_a_reference_is_refused(void **state)
+{
+    (void)state;
+    leave_reference("ref");
+    spoil("ref/model.safetensors");
+    pair_refused(REFERENCE, "values that are NaN or infinite");
+    assert_int_equal(dt_file_remove_tree("ref", NULL), 0);
+}
+
+static void nan_in_what_was_computed_before_is_refused(void **state)
+{
+    char path[256] = "";
+    glob_t found;
+    (void)state;
+    leave_reference("ref");
+    pair_runs(REFERENCE "dpo.reference.mode: precompute\n", pair_save);
+    assert_int_equal(glob("sums/reference-*.safetensors", 0, NULL, &found), 0);
+    snprintf(path, sizeof(path), "%s", found.gl_pathv[0]);
+    globfree(&found);
+    spoil(path);
+    pair_refused(REFERENCE "dpo.reference.mode: precompute\n",
+                 "values that are NaN or infinite");
+    assert_int_equal(dt_file_remove_tree("sums", NULL), 0);
+    assert_int_equal(dt_file_remove_tree("ref", NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +415,9 @@ int main(void)
                                   small_clean),
         cmocka_unit_test_teardown(a_world_of_any_size_reads_it, small_clean),
         cmocka_unit_test_teardown(a_run_that_does_not_follow_refuses_it,
+                                  small_clean),
+        cmocka_unit_test_teardown(nan_in_a_reference_is_refused, small_clean),
+        cmocka_unit_test_teardown(nan_in_what_was_computed_before_is_refused,
                                   small_clean),
     };
     return cmocka_run_group_tests_name("reference", tests, pair_enter,
