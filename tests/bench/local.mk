@@ -18,7 +18,9 @@ EXTRA_DIST += \
 	tests/bench/RESULTS.md \
 	tests/bench/allreduce.sh \
 	tests/bench/common.bash \
+	tests/bench/disttrain_dpo.py \
 	tests/bench/disttrain_step.py \
+	tests/bench/dpo.sh \
 	tests/bench/gpt2_ddp.sh \
 	tests/bench/gpu.sh \
 	tests/bench/gpu_step.sh \
@@ -41,6 +43,7 @@ EXTRA_DIST += \
 	tests/bench/torch_gpt2.py \
 	tests/bench/torch_llama.py \
 	tests/bench/torch_step.py \
+	tests/bench/trl_dpo.py \
 	# End of EXTRA_DIST
 
 if HAVE_GLOO

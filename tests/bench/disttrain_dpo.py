@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""disttrain_dpo.py - steps of direct preference optimization, timed.
+
+Prints the same line of JSON as trl_dpo.py. With --make it writes the pairs that
+both read.
+"""
+import argparse
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+from disttrain_step import GPT2
+
+PAIRS = 4  # a step
+CONFIG = """\
+algorithm: dpo
+run: {{output_dir: "{dir}/out", seed: 1}}
+model: {{config_path: "{dir}", init: random, tokenizer: "{dir}"}}
+precision: {{compute: {precision}}}
+data: {{train: "{data}", max_length: {tokens}, cache_dir: "{dir}/cache",
+       shuffle: false}}
+training: {{per_device_batch_size: {pairs}, max_steps: {total}}}
+optimizer: {{lr: 1.0e-6, weight_decay: 0.0}}
+scheduler: {{name: constant}}
+checkpoint: {{strategy: "no", only_model: true}}
+logging: {{steps: 1, report_to: [stdout, jsonl], dir: "{dir}"}}
+dpo: {{beta: 0.1, reference: {{mode: {reference}}}}}
+"""
+# A tokenizer that has nothing to do.
+TOKENIZER = {"model": {"type": "BPE", "merges": [],
+                       "vocab": {f"t{i}": i for i in range(50257)}},
+             "added_tokens": []}
+
+
+def parse():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--make", action="store_true", help="write the pairs")
+    p.add_argument("--disttrain", default="disttrain", help="the program")
+    p.add_argument("--data", help="the pairs")
+    p.add_argument("--reference", default="", help="-live, or nothing")
+    p.add_argument("--tokens", type=int, default=256, help="of a side")
+    p.add_argument("--precision", default="fp32")
+    p.add_argument("--steps", type=int, default=10)
+    p.add_argument("--warmup", type=int, default=2)
+    return p.parse_args()
+
+
+def ids(count):
+    return [random.randrange(50256) for _ in range(count)]
+
+
+def make(args):
+    """Half of a side is the prompt."""
+    random.seed(1)
+    half = args.tokens // 2
+    with open(args.data, "w", encoding="utf-8") as f:
+        for _ in range(PAIRS * (args.warmup + args.steps)):
+            json.dump({"prompt_ids": ids(half), "chosen_ids": ids(half),
+                       "rejected_ids": ids(args.tokens - half)}, f)
+            f.write("\n")
+
+
+def train(args, work):
+    """Trains; returns what was printed, and the lines of the metrics."""
+    with open(f"{work}/config.json", "w", encoding="utf-8") as f:
+        json.dump({**GPT2, "eos_token_id": 50256}, f)
+    with open(f"{work}/tokenizer.json", "w", encoding="utf-8") as f:
+        json.dump(TOKENIZER, f)
+    mode = "live" if args.reference == "-live" else "precompute"
+    values = {**vars(args), "dir": work, "pairs": PAIRS, "reference": mode,
+              "total": args.warmup + args.steps}
+    with open(f"{work}/config.yaml", "w", encoding="utf-8") as f:
+        f.write(CONFIG.format(**values))
+    run = subprocess.run([args.disttrain, "train", f"{work}/config.yaml"],
+                         stdout=subprocess.PIPE, text=True, check=False)
+    sys.stderr.write(run.stdout)
+    if run.returncode != 0:
+        sys.exit(f"disttrain_dpo.py: exit status {run.returncode}")
+    with open(f"{work}/metrics.jsonl", encoding="utf-8") as f:
+        return run.stdout, [json.loads(line) for line in f]
+
+
+def main():
+    args = parse()
+    if args.make:
+        make(args)
+        return
+    with tempfile.TemporaryDirectory() as work:
+        output, lines = train(args, work)
+    tokens = PAIRS * 2 * args.tokens
+    lines = lines[args.warmup:]
+    peak = re.search(r"peak memory of rank 0 ([0-9.]+) ([GM])iB", output)
+    print(json.dumps({
+        "name": f"disttrain{args.reference}", "tokens": tokens, "batch": PAIRS,
+        "seconds": [round(tokens / x["tokens_per_s"], 6) for x in lines],
+        "peak_mb": round(float(peak[1]) * (1024 if peak[2] == "G" else 1)),
+        "loss": lines[-1]["loss"]}))
+
+
+if __name__ == "__main__":
+    main()
