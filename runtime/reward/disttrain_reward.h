@@ -44,7 +44,8 @@ int disttrain_reward_abi(void);
 
 /* Prepares. `config` is the section config of the function as JSON, "{}" if
  * there is none. *state is handed to the other calls. 0; or another value, with
- * what is wrong in error(error_bytes), a text with a NUL at its end.
+ * what is wrong in error(error_bytes), a text with a NUL at its end, and then
+ * close is not called.
  */
 int disttrain_reward_open(const char *config, void **state, char *error,
                           size_t error_bytes);

@@ -21,8 +21,8 @@ int disttrain_reward_open(const char *config, void **state, char *error,
 {
     printf("the library is loaded\n"); /* not an answer */
     fflush(stdout);
-    *state = strdup(config);
-    if (!strstr(config, "refuse"))
+    *state = strstr(config, "refuse") ? NULL : strdup(config);
+    if (*state)
         return 0;
     snprintf(error, error_bytes, "no\nmodel");
     return 1;
@@ -50,8 +50,10 @@ int disttrain_reward_score(void *state,
     const char *config = state;
     for (uint64_t i = 0; i < batch->count; i++)
         rewards[i] = describe(batch, i);
-    if (strstr(config, "crash"))
+    if (strstr(config, "crash")) {
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer has a handler */
         raise(SIGSEGV);
+    }
     if (strstr(config, "hang"))
         pause();
     if (strstr(config, "exit"))

@@ -264,6 +264,7 @@ static void the_program_in_python_judges_numbers(void **state)
         if (!same)
             fail_msg("%s: got %g", cases[i].completion, values[i]);
     }
+    sample_fini(&samples[0]);
     samples[0].columns = json_loads("{\"answer\": \"x\"}", 0, NULL);
     assert_int_equal(dt_rewards_submit(rewards, 1, samples, 1, &err), 0);
     assert_int_equal(dt_rewards_collect(rewards, values, 1, &err), -1);
