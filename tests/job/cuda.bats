@@ -270,12 +270,12 @@ like_cpu() {
 
 @test "a policy whose reference follows it resumes to the same bits" {
     local run="device: cuda, deterministic: true"
-    local lines=("$PAIRS" "algorithm: dpo" "precision: {compute: bf16}"
+    local same=("$PAIRS" "algorithm: dpo" "precision: {compute: bf16}"
         "training: {train_batch_size: 4, max_steps: 6, resume: auto}"
         "dpo: {sync_ref: {enabled: true, steps: 2, alpha: 0.3}}")
-    config one cuda "run: {name: one, output_dir: one.out, $run}" "${lines[@]}"
+    config one cuda "run: {name: one, output_dir: one.out, $run}" "${same[@]}"
     config two cuda "run: {name: two, output_dir: two.out, $run}" \
-        "${lines[@]}" "checkpoint: {steps: 3}"
+        "${same[@]}" "checkpoint: {steps: 3}"
     run -0 train one
     DISTTRAIN_FAULT=train.step:step=5:kill run train two
     [[ $status == 137 ]] || skip "this disttrain obeys no DISTTRAIN_FAULT"
