@@ -8,9 +8,9 @@
 # of their tokens, and for settings of GRPOTrainer the loss, its derivatives and
 # the metrics; advantages from rewards, of RLOOTrainer too; and for PPOTrainer
 # rewards of tokens, advantages, returns and both losses. The trainers' own
-# lines compute them, in double precision. Made with TRL 1.16.0 and torch 2.15. That
-# version has no PPOTrainer any more: the argument is trl/experimental/ppo/
-# ppo_trainer.py of TRL 1.10.0.
+# lines compute them, in double precision. Made with TRL 1.16.0 and torch 2.15.
+# That version has no PPOTrainer any more: the argument is
+# trl/experimental/ppo/ppo_trainer.py of TRL 1.10.0.
 import collections
 import inspect
 import json
