@@ -279,7 +279,7 @@ static void sample(struct dt_stream *stream, struct dt_view ids,
                    const struct dt_sampling *sampling, size_t B, size_t V)
 {
     (void)stream;
-    CALL(sample, 0.0, at(ids), at(logp), at(logits), at(draws), at(seen),
+    CALL(sample, 0.0, at(ids), at(logp), at_lost(logits), at(draws), at(seen),
          sampling, B, V);
 }
 

@@ -137,8 +137,9 @@ static size_t sample_row(float *z, size_t V, double share,
     const float max = dt_max(z, V, -INFINITY);
     size_t token = 0;
 
-    while (token + 1 < V && !(z[token] == max))
+    while (token < V && !(z[token] == max))
         token++;
+    token = token < V ? token : 0; /* all are NaN */
 #pragma omp simd
     for (size_t v = 0; v < V; v++)
         z[v] = dt_expf((z[v] - max) * inverse);
