@@ -282,6 +282,10 @@ static const char help[] =
     "  --top-k K          sample from the K most likely tokens [0: all]\n"
     "  --top-p P          sample from the most likely tokens whose\n"
     "                     probabilities sum to P [1: all]\n"
+    "  --min-p P          sample from tokens with at least P times the\n"
+    "                     probability of the most likely one [0: all]\n"
+    "  --repetition-penalty X  divide the logits of tokens that were there\n"
+    "                     by X, or multiply negative ones [1: do not]\n"
     "  --stop TOKEN       another token that ends the text; can be\n"
     "                     repeated\n"
     "  --dtype fp32|bf16|fp16  type to compute in [fp32]\n"
@@ -329,7 +333,7 @@ static bool parse_device(struct request *request)
 
 /* The options whose values are numbers. */
 struct numbers {
-    double max_tokens, temperature, top_k, top_p, seed;
+    double max_tokens, temperature, top_k, top_p, min_p, penalty, seed;
 };
 
 static bool parse_option(struct request *request, struct numbers *numbers,
@@ -370,6 +374,11 @@ static bool parse_option(struct request *request, struct numbers *numbers,
         return parse_number("top-k", 0, 1e6, true, &numbers->top_k);
     case 'P':
         return parse_number("top-p", 1e-6, 1, false, &numbers->top_p);
+    case 'M':
+        return parse_number("min-p", 0, 1, false, &numbers->min_p);
+    case 'R':
+        return parse_number("repetition-penalty", 0.01, 100, false,
+                            &numbers->penalty);
     case 'S':
         return add_stop(request);
     case 'D':
@@ -399,13 +408,15 @@ static int parse_options(struct request *request, int argc, char **argv)
         {"temperature", required_argument, NULL, 'T'},
         {"top-k", required_argument, NULL, 'k'},
         {"top-p", required_argument, NULL, 'P'},
+        {"min-p", required_argument, NULL, 'M'},
+        {"repetition-penalty", required_argument, NULL, 'R'},
         {"stop", required_argument, NULL, 'S'},
         {"dtype", required_argument, NULL, 'd'},
         {"device", required_argument, NULL, 'D'},
         {"seed", required_argument, NULL, 's'},
         {0},
     };
-    struct numbers numbers = {200, 0.8, 0, 1, 42};
+    struct numbers numbers = {200, 0.8, 0, 1, 0, 1, 42};
     struct dt_cmd_line line = {"generate", help, table, .status = DT_CMD_RUN};
     for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;)
         if (!parse_option(request, &numbers, c))
@@ -417,7 +428,8 @@ static int parse_options(struct request *request, int argc, char **argv)
         .sampling = {.temperature = numbers.temperature,
                      .top_k = (size_t)numbers.top_k,
                      .top_p = numbers.top_p,
-                     .repetition_penalty = 1},
+                     .min_p = numbers.min_p,
+                     .repetition_penalty = numbers.penalty},
         .seed = (uint64_t)numbers.seed,
     };
     return line.status;

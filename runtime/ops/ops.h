@@ -102,9 +102,9 @@ struct dt_sampling {
                            degeneration", sec. 3.1); 1: all */
     double min_p;       /* keep tokens with this part of the largest
                            probability; 0: all */
-    double repetition_penalty; /* > 1: logits of tokens that were there are
-                                  divided by it, negative ones multiplied
-                                  (Keskar et al., CTRL, sec. 4.1); 1: none */
+    double repetition_penalty; /* logits of tokens that were there are divided
+                                  by it, negative ones multiplied (Keskar et
+                                  al., CTRL, sec. 4.1); 1: none */
 };
 
 /* The scalars of an optimizer step: indices into a view of DT_STEP_COUNT F64,

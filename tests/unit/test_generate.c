@@ -412,6 +412,18 @@ static void invalid_arguments_are_refused(void **state)
     assert_non_null(strstr(output, "usage: disttrain generate --model DIR"));
 }
 
+static void what_was_there_can_be_made_unlikely(void **state)
+{
+    (void)state;
+    write_model(DT_BYTE_VOCAB, 'x');
+    assert_int_equal(RUN("--model", scratch_root, "--tokens", "1",
+                         "--max-tokens", "2", "--temperature", "0",
+                         "--repetition-penalty", "100", "--min-p", "0.5"),
+                     0);
+    assert_memory_equal(output, "120 ", 4);
+    assert_null(strstr(output + 4, "120"));
+}
+
 static void unprintable_bytes_are_shown_as_replacements(void **state)
 {
 #define FFFD "\xef\xbf\xbd"
@@ -457,6 +469,7 @@ int main(void)
         cmocka_unit_test(the_seed_decides_what_is_sampled),
         cmocka_unit_test(a_prompt_may_be_given_as_token_ids),
         cmocka_unit_test(invalid_arguments_are_refused),
+        cmocka_unit_test(what_was_there_can_be_made_unlikely),
         cmocka_unit_test(unprintable_bytes_are_shown_as_replacements),
         cmocka_unit_test(a_text_ends_where_positions_run_out),
         cmocka_unit_test(every_data_type_generates_the_same_text),
