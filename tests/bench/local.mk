@@ -2,7 +2,8 @@
 #
 # Benchmarks are made and run by hand: make tests/bench/ops and so on
 
-EXTRA_PROGRAMS += tests/bench/adamw tests/bench/gemm tests/bench/ops \
+EXTRA_PROGRAMS += tests/bench/adamw tests/bench/decode tests/bench/gemm \
+	tests/bench/ops \
 	tests/bench/swap tests/bench/tiles tests/bench/tokenize
 tests_bench_gemm_SOURCES = tests/bench/gemm.c tests/bench/roof.c \
 	tests/bench/roof.h
@@ -19,6 +20,8 @@ EXTRA_DIST += \
 	tests/bench/allreduce.sh \
 	tests/bench/common.bash \
 	tests/bench/disttrain_dpo.py \
+	tests/bench/decode.sh \
+	tests/bench/decode_peer.py \
 	tests/bench/disttrain_step.py \
 	tests/bench/dpo.sh \
 	tests/bench/gpt2_ddp.sh \

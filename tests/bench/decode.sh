@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# decode.sh - tokens per second of rollouts, against transformers' generate
+#
+# Usage: decode.sh [--rounds N] PYTHON
+#
+# PYTHON has torch and transformers. 64 slots: 64 completions of 128 tokens, and
+# 256 of 1 to 128; one slot: one of 128. Medians of rounds that alternate.
+
+set -euo pipefail
+
+# shellcheck source=tests/bench/common.bash
+. "$(dirname "$0")/common.bash"
+
+parse "--rounds" "$@"
+python=${peers[0]}
+make -s -C "$builddir" tests/bench/decode
+tune
+export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=2
+
+median() {
+    sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
+}
+
+echo "load: $(cut -d' ' -f1-3 /proc/loadavg)"
+printf '%-24s %12s %12s %8s\n' work disttrain transformers ratio
+while read -r name task; do
+    for ((round = 0; round < rounds; round++)); do
+        # shellcheck disable=SC2086
+        "$builddir/tests/bench/decode" $task >>"$work/$name.ours"
+        # shellcheck disable=SC2086
+        "$python" "$bench/decode_peer.py" $task >>"$work/$name.theirs"
+    done
+    ours=$(median <"$work/$name.ours")
+    theirs=$(median <"$work/$name.theirs")
+    awk -v n="$name" -v a="$ours" -v b="$theirs" 'BEGIN {
+        printf "%-24s %8.1f t/s %8.1f t/s %8.2f\n", n, a, b, a / b }'
+done <<WORK
+fp32-equal fp32 64 64 128 0
+fp32-uneven fp32 64 256 128 785
+bf16-equal bf16 64 64 128 0
+fp32-one fp32 1 1 128 0
+WORK
