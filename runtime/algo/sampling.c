@@ -15,6 +15,38 @@ enum { HOST_SLOTS = 64, DEVICE_SLOTS = 512, FEWEST_SLOTS = 8 };
 
 /* --- sizes --- */
 
+/* What the schema has and this does not do yet: read in silence, a key would be
+ * taken for granted.
+ */
+static int refuse_later(const struct dt_conf *conf, struct dt_error *err)
+{
+    const struct {
+        const char *key, *why;
+        bool asked;
+    } later[] = {
+        {"rollout.overlap", "generations are not sampled ahead yet: write 0",
+         conf->rollout.overlap > 0},
+        {"rollout.gather",
+         "weights are not gathered for each token: write once",
+         conf->rollout.gather_units},
+        {"grpo.dynamic_sampling.enabled",
+         "prompts whose completions are all alike are not replaced yet: write "
+         "false",
+         conf->grpo.dynamic_sampling.enabled},
+        {"data.eval",
+         "completions of held-out prompts are not evaluated yet: remove it",
+         conf->data.eval.count > 0},
+        {"data.validation_split",
+         "completions of held-out prompts are not evaluated yet: remove it",
+         conf->data.validation_split > 0},
+    };
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+        if (later[i].asked)
+            return dt_conf_error_set(conf, later[i].key, err, "%s",
+                                     later[i].why);
+    return 0;
+}
+
 int dt_run_samples_resolve(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
@@ -28,14 +60,7 @@ int dt_run_samples_resolve(struct dt_run *run, struct dt_error *err)
     s->parts = generation / s->step_rows;
     s->uses = s->parts * (size_t)conf->grpo.num_iterations;
     s->stores_old = s->uses > 1;
-    if (conf->data.eval.count > 0 || conf->data.validation_split > 0)
-        return dt_conf_error_set(
-            conf,
-            conf->data.eval.count > 0 ? "data.eval" : "data.validation_split",
-            err,
-            "completions of held-out prompts are not "
-            "evaluated: remove it");
-    return 0;
+    return refuse_later(conf, err);
 }
 
 /* Prompts of a rank, at most. */

@@ -303,6 +303,45 @@ static void all_strategies_sample_the_same(void **state)
     }
 }
 
+/* --- what is refused --- */
+
+static int refuse(const struct dt_comm_world *world, void *arg)
+{
+    struct small_world *small = arg;
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_run run = {.world = 1};
+    struct dt_error *err = small->arg;
+    struct dt_comm *comm = small_comm(world, err);
+    int rc = dt_run_init(&run, small->conf, &exec, comm, 1, err);
+    dt_run_fini(&run);
+    dt_comm_destroy(comm);
+    return rc < 0 ? 0 : -1;
+}
+
+static void what_is_not_done_yet_is_refused(void **state)
+{
+    static const struct {
+        const char *lines, *why;
+    } cases[] = {
+        {"rollout.overlap: 1\n", "rollout.overlap: generations are not"},
+        {"grpo.dynamic_sampling.enabled: true\n",
+         "grpo.dynamic_sampling.enabled: prompts whose completions"},
+        {"data.eval: prompts.jsonl\n",
+         "data.eval: completions of held-out prompts are not evaluated"},
+    };
+    char lines[1024];
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_error err = {0};
+        snprintf(lines, sizeof(lines), "%s%s", STEP PRINTABLE, cases[i].lines);
+        struct small_world small = {.conf = small_conf(lines), .arg = &err};
+        world_threads(1, refuse, &small);
+        if (!strstr(err.text, cases[i].why))
+            fail_msg("%s", err.text);
+        dt_conf_destroy((struct dt_conf *)small.conf);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +352,7 @@ int main(void)
         cmocka_unit_test(a_run_resumes_at_every_step),
         cmocka_unit_test(a_stop_in_a_rollout_changes_nothing),
         cmocka_unit_test(all_strategies_sample_the_same),
+        cmocka_unit_test(what_is_not_done_yet_is_refused),
     };
     return cmocka_run_group_tests(tests, enter, small_leave);
 }
