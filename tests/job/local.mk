@@ -28,6 +28,7 @@ job_tests = \
 	tests/job/packaging.bats \
 	tests/job/plan.bats \
 	tests/job/plugin.bats \
+	tests/job/grpo.bats \
 	tests/job/preference.bats \
 	tests/job/refuse.bats \
 	tests/job/resume.bats \
