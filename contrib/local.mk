@@ -12,7 +12,8 @@ EXTRA_DIST += \
 	contrib/include-graph \
 	contrib/portable \
 	contrib/portable.d/build \
-	contrib/quickstart
+	contrib/quickstart \
+	contrib/rlhf
 
 # configure determines the directory (bashcompletiondir).
 dist_bashcompletion_DATA = contrib/completions/disttrain

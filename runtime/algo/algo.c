@@ -4,22 +4,11 @@
 
 #include "algo/algo.h"
 
-static int check_later(const struct dt_conf *conf, struct dt_error *err)
-{
-    return dt_conf_error_set(
-        conf, "algorithm", err,
-        "%s is not supported yet: sft, rm, dpo and grpo are",
-        dt_algo_of(conf)->name);
-}
-
-/* Its keys are read, but nothing trains with them yet. */
-static const struct dt_algo ppo = {.name = "ppo", .check = check_later};
-
 const struct dt_algo *dt_algo_of(const struct dt_conf *conf)
 {
     static const struct dt_algo *const algos[] = {
         [DT_CONF_SFT] = &dt_algo_sft,   [DT_CONF_RM] = &dt_algo_rm,
-        [DT_CONF_DPO] = &dt_algo_dpo,   [DT_CONF_PPO] = &ppo,
+        [DT_CONF_DPO] = &dt_algo_dpo,   [DT_CONF_PPO] = &dt_algo_ppo,
         [DT_CONF_GRPO] = &dt_algo_grpo,
     };
     return algos[conf->algorithm];

@@ -87,6 +87,11 @@ struct dt_algo {
      * the same on all ranks. -1: EX_DATAERR. NULL: nothing is sampled.
      */
     int (*advantages)(struct dt_run *run, struct dt_error *err);
+    /* More numbers of a generation to report, with their names; returns how
+     * many. NULL: none.
+     */
+    size_t (*numbers)(const struct dt_run *run, const char *const **names,
+                      const double **values);
     /* Of completions: what the sum of the losses of a step is divided by, as
      * every rank knows it.
      */
@@ -102,7 +107,8 @@ struct dt_algo {
                     double results[DT_METRICS_MAX]);
 };
 
-extern const struct dt_algo dt_algo_sft, dt_algo_rm, dt_algo_dpo, dt_algo_grpo;
+extern const struct dt_algo dt_algo_sft, dt_algo_rm, dt_algo_dpo, dt_algo_ppo,
+    dt_algo_grpo;
 
 /* The algorithm of a configuration. */
 const struct dt_algo *dt_algo_of(const struct dt_conf *conf);

@@ -20,7 +20,18 @@ enum { STATE_VERSION = 1, STATE_MAX_BYTES = 1 << 20 };
 
 /* --- the experience as tensors --- */
 
-enum { NUMBERS, COUNTS, ENDS, REWARDS, HEADS, IDS = HEADS, LOGPS, OLD, ALL };
+enum {
+    NUMBERS,
+    COUNTS,
+    ENDS,
+    REWARDS,
+    HEADS,
+    IDS = HEADS,
+    LOGPS,
+    OLD,
+    MORE, /* the critic's, if there is one */
+    ALL = MORE + 2
+};
 
 /* The arrays of an experience, which are no buffers of a device. */
 struct tensors {
@@ -51,11 +62,18 @@ static void list_heads(struct dt_experience *e, struct tensors *t)
     add_tensor(t, REWARDS, "rewards", e->rewards, e->rows, e->columns, DT_F64);
 }
 
-static void list_tokens(struct dt_experience *e, struct tensors *t)
+/* Returns how many there are in all. */
+static size_t list_tokens(struct dt_experience *e, struct tensors *t)
 {
+    int count = MORE;
     add_tensor(t, IDS, "ids", e->ids, e->tokens, 1, DT_I32);
     add_tensor(t, LOGPS, "logps", e->logps, e->tokens, 1, DT_F32);
     add_tensor(t, OLD, "old", e->old, e->tokens, 1, DT_F32);
+    if (e->reference)
+        add_tensor(t, count++, "reference", e->reference, e->tokens, 1, DT_F32);
+    if (e->values)
+        add_tensor(t, count++, "values", e->values, e->tokens, 1, DT_F32);
+    return (size_t)count;
 }
 
 /* --- saving --- */
@@ -70,14 +88,24 @@ static json_t *format_sums(const struct dt_samples *s)
     return sums;
 }
 
-static int add_state(const struct dt_samples *s, struct dt_ckpt_writer *writer,
+/* The controller of the KL divergence. */
+static json_t *format_ppo(const struct dt_ppo *ppo)
+{
+    return json_pack("{s:f, s:o}", "kl_coef", ppo->kl_coef, "kl",
+                     isnan(ppo->kl) ? json_null() : json_real(ppo->kl));
+}
+
+static int add_state(const struct dt_run *run, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
+    const struct dt_samples *s = &run->samples;
     json_t *state = json_pack(
         "{s:i, s:I, s:I, s:I, s:I, s:i, s:o}", "version", STATE_VERSION,
         "generation", (json_int_t)s->generation, "use", (json_int_t)s->use,
         "prompts", (json_int_t)s->groups, "completions", (json_int_t)s->copies,
         "idle", s->idle, "sums", format_sums(s));
+    if (run->critic.layout)
+        json_object_set_new(state, "ppo", format_ppo(&run->ppo));
     char *text =
         state ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
               : NULL;
@@ -95,13 +123,13 @@ int dt_alignment_save(struct dt_run *run, struct dt_ckpt_writer *writer,
     struct tensors t;
     if (!run->algo->advantages)
         return 0;
-    if (add_state(s, writer, err) < 0)
+    if (add_state(run, writer, err) < 0)
         return -1;
     if (s->use == 0)
         return 0;
     list_heads(&s->experience, &t);
-    list_tokens(&s->experience, &t);
-    return dt_ckpt_add_tensors(writer, EXPERIENCE_FILE, t.tensor, ALL, NULL,
+    size_t count = list_tokens(&s->experience, &t);
+    return dt_ckpt_add_tensors(writer, EXPERIENCE_FILE, t.tensor, count, NULL,
                                err);
 }
 
@@ -116,9 +144,21 @@ static void read_sums(struct dt_samples *s, const json_t *sums)
     }
 }
 
-static int parse_state(struct dt_samples *s, const char *path, const char *text,
+/* -1: it is not there, or something else. */
+static int read_ppo(struct dt_ppo *ppo, const json_t *state)
+{
+    const json_t *own = json_object_get(state, "ppo");
+    const json_t *kl = json_object_get(own, "kl");
+    if (json_unpack((json_t *)own, "{s:F}", "kl_coef", &ppo->kl_coef) < 0)
+        return -1;
+    ppo->kl = json_is_number(kl) ? json_number_value(kl) : NAN;
+    return 0;
+}
+
+static int parse_state(struct dt_run *run, const char *path, const char *text,
                        struct dt_error *err)
 {
+    struct dt_samples *s = &run->samples;
     json_error_t why;
     json_int_t generation, use, groups, copies;
     int version, idle, rc = 0;
@@ -147,6 +187,9 @@ static int parse_state(struct dt_samples *s, const char *path, const char *text,
                           "generations",
                           path, (long long)groups, (long long)copies,
                           (long long)use, s->groups, s->copies, s->uses);
+    else if (run->critic.layout && read_ppo(&run->ppo, state) < 0)
+        rc = dt_error_set(err, EX_DATAERR,
+                          "%s: ppo: expected kl_coef, a number", path);
     if (rc == 0) {
         s->generation = (uint64_t)generation;
         s->use = (size_t)use;
@@ -200,9 +243,10 @@ static int read_experience(struct dt_run *run, const char *path,
     list_heads(e, &t);
     rc = dt_safetensors_read_all(st, t.tensor, HEADS, err);
     if (rc == 0 && (rc = check_rows(run, err)) == 0 &&
-        (rc = dt_experience_place(e, err)) == 0) {
-        list_tokens(e, &t);
-        rc = dt_safetensors_read_all(st, t.tensor + HEADS, ALL - HEADS, err);
+        (rc = dt_experience_place(e, err)) == 0 &&
+        (rc = dt_run_old_room(run, err)) == 0) {
+        size_t count = list_tokens(e, &t);
+        rc = dt_safetensors_read_all(st, t.tensor + HEADS, count - HEADS, err);
     }
     dt_safetensors_close(st);
     return rc == 0 ? check_ids(run, err) : rc;
@@ -217,16 +261,14 @@ int dt_alignment_load(struct dt_run *run, const char *dir, struct dt_error *err)
     s->position = run->progress.position;
     snprintf(path, sizeof(path), "%s/" STATE_FILE, dir);
     char *text = dt_file_read(path, STATE_MAX_BYTES, err);
-    int rc = text ? parse_state(s, path, text, err) : -1;
+    int rc = text ? parse_state(run, path, text, err) : -1;
     free(text);
     if (rc < 0 || s->use == 0)
         return rc;
     snprintf(path, sizeof(path), "%s/" EXPERIENCE_FILE, dir);
     if (read_experience(run, path, err) < 0)
         return dt_error_prefix(err, "%s", path);
-    if (run->algo->advantages(run, err) < 0 ||
-        dt_sample_batches_begin(&s->batches, &s->experience, s->generation - 1,
-                                err) < 0)
+    if (run->algo->advantages(run, err) < 0 || dt_run_order_rows(run, err) < 0)
         return -1;
     dt_run_make_numbers(run);
     return 0;

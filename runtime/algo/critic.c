@@ -10,7 +10,6 @@
 #include "config.h"
 
 #include "algo/numerics.h"
-#include "algo/plan.h"
 #include "algo/run.h"
 
 /* The directory of its config.json; NULL: it is a copy of the model's. */
@@ -68,22 +67,30 @@ struct dt_model_options dt_run_critic_options(
     const struct dt_model_options *options)
 {
     struct dt_model_options own = *options;
-    own.collisions = false;
+    own.collisions = own.entropies = false;
     return own;
+}
+
+size_t dt_run_critic_memory(const struct dt_run *run,
+                            const struct dt_model_options *options)
+{
+    const struct dt_model_options own = dt_run_critic_options(options);
+    return run->critic.layout ? dt_model_memory_bytes(&run->critic.model_config,
+                                                      run->exec.ops, &own)
+                              : 0;
 }
 
 int dt_run_critic_init(struct dt_run *run,
                        const struct dt_model_options *options,
+                       const struct dt_parallel_options *parallel,
                        const struct dt_optim_options *optim,
                        struct dt_error *err)
 {
-    const struct dt_parallel_options parallel =
-        dt_run_parallel_options(run, options->compute);
     const struct dt_model_options own = dt_run_critic_options(options);
     if (!run->critic.layout)
         return 0;
     run->critic.scaler = dt_run_scaler(&run->conf);
-    return dt_learner_init(&run->critic, &run->exec, run->comm, &own, &parallel,
+    return dt_learner_init(&run->critic, &run->exec, run->comm, &own, parallel,
                            optim, err);
 }
 

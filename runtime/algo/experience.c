@@ -28,6 +28,8 @@ void dt_experience_fini(struct dt_experience *e)
     free(e->ids);
     free(e->logps);
     free(e->old);
+    free(e->reference);
+    free(e->values);
     free(e->own.ids);
     free(e->own.logps);
     free(e->own.at);
@@ -252,7 +254,8 @@ int dt_experience_gather(struct dt_experience *e, struct dt_comm *comm,
 {
     struct shared s = {.comm = comm, .exec = exec};
     const size_t world = (size_t)dt_comm_size(comm);
-    if (gather_counts(e, comm, exec, err) < 0 || dt_experience_place(e, err) < 0)
+    if (gather_counts(e, comm, exec, err) < 0 ||
+        dt_experience_place(e, err) < 0)
         return -1;
     size_t most = most_of_ranks(e, (int)world, true);
     int rc = shared_init(&s, world * 2 * most, err);
@@ -293,17 +296,18 @@ int dt_experience_share_rewards(struct dt_experience *e, const bool *have,
     return rc;
 }
 
-int dt_experience_share_old(struct dt_experience *e, struct dt_comm *comm,
-                            const struct dt_exec *exec, struct dt_error *err)
+int dt_experience_share_tokens(const struct dt_experience *e, float *tokens,
+                               struct dt_comm *comm, const struct dt_exec *exec,
+                               struct dt_error *err)
 {
     struct shared s = {.comm = comm, .exec = exec};
     int rc = shared_init(&s, e->tokens, err);
     if (rc == 0) {
-        memcpy(s.words, e->old, e->tokens * sizeof(float));
+        memcpy(s.words, tokens, e->tokens * sizeof(float));
         rc = share_words(&s, true, err);
     }
     if (rc == 0)
-        memcpy(e->old, s.words, e->tokens * sizeof(float));
+        memcpy(tokens, s.words, e->tokens * sizeof(float));
     shared_fini(&s);
     return rc;
 }

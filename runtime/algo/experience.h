@@ -37,6 +37,8 @@ struct dt_experience {
     int32_t *ids;  /* (tokens) */
     float *logps;  /* (tokens) log-probabilities of the sampler */
     float *old;    /* (tokens) those of the trainer before the first update */
+    float *reference; /* (tokens) those of the reference, and ... */
+    float *values;    /* ... values of the critic then; NULL: not computed */
 
     /* while a rank adds its own: */
     struct dt_experience_own {
@@ -89,11 +91,12 @@ int dt_experience_gather(struct dt_experience *e, struct dt_comm *comm,
 int dt_experience_share_rewards(struct dt_experience *e, const bool *have,
                                 struct dt_comm *comm, struct dt_error *err);
 
-/* `old` becomes what the one rank that has computed a row wrote there; the
- * other ranks have zeros. -1 as above.
+/* tokens(e->tokens) becomes what the one rank that has computed a row wrote
+ * there; the other ranks have zeros. -1 as above.
  */
-int dt_experience_share_old(struct dt_experience *e, struct dt_comm *comm,
-                            const struct dt_exec *exec, struct dt_error *err);
+int dt_experience_share_tokens(const struct dt_experience *e, float *tokens,
+                               struct dt_comm *comm, const struct dt_exec *exec,
+                               struct dt_error *err);
 
 /* A hash of completions, rewards and advantages. */
 uint64_t dt_experience_hash(const struct dt_experience *e);

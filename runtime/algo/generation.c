@@ -163,6 +163,16 @@ static int compare_hashes(struct dt_run *run, struct dt_error *err)
                         run->rank, (unsigned long long)run->samples.generation);
 }
 
+int dt_run_order_rows(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    uint64_t first = s->generation - (s->use > 0);
+    uint64_t key = run->critic.layout
+                       ? first * (s->uses / s->parts) + s->use / s->parts
+                       : first;
+    return dt_sample_batches_begin(&s->batches, &s->experience, key, err);
+}
+
 static int sample_and_score(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
@@ -177,6 +187,10 @@ static int sample_and_score(struct dt_run *run, struct dt_error *err)
         rc = dt_scoring_end(run, err);
     dt_scoring_fini(run);
     if (rc == 0)
+        rc = dt_run_order_rows(run, err);
+    if (rc == 0 && s->stores_old)
+        rc = dt_run_old_values(run, err);
+    if (rc == 0)
         rc = run->algo->advantages(run, err);
     return rc == 0 ? compare_hashes(run, err) : rc;
 }
@@ -187,10 +201,6 @@ static int make_generation(struct dt_run *run, struct dt_error *err)
     int rc = sample_and_score(run, err);
     if (rc != 0)
         return rc;
-    if (dt_sample_batches_begin(&s->batches, &s->experience, s->generation,
-                                err) < 0 ||
-        (s->stores_old && dt_run_old_values(run, err) < 0))
-        return -1;
     s->position += s->groups;
     s->generation++;
     dt_run_make_numbers(run);
@@ -205,7 +215,9 @@ int dt_run_next_samples(struct dt_run *run, struct dt_error *err)
     int rc = s->use == 0 ? make_generation(run, err) : 0;
     if (rc != 0)
         return rc;
-    if (dt_sample_batches_step(&s->batches, s->use % s->parts, err) < 0)
+    if ((s->use > 0 && s->use % s->parts == 0 &&
+         dt_run_order_rows(run, err) < 0) ||
+        dt_sample_batches_step(&s->batches, s->use % s->parts, err) < 0)
         return -1;
     s->use = (s->use + 1) % s->uses;
     s->denominator = run->algo->denominator(run);

@@ -110,17 +110,6 @@ static double denominator(struct dt_run *run)
 
 /* --- a micro-batch --- */
 
-static size_t pick(const struct dt_run *run, const struct dt_batch *batch,
-                   int32_t *picked)
-{
-    size_t count = 0;
-    (void)run;
-    for (size_t i = 0; i < batch->sample_count; i++)
-        for (size_t t = 0; t < batch->samples[i].count; t++)
-            picked[count++] = (int32_t)(batch->samples[i].first + t);
-    return count;
-}
-
 /* To the metrics of a micro-batch, as those of any other algorithm. */
 static void add_sums(const struct dt_run *run, const struct dt_grpo_sums *sums,
                      struct dt_metrics *metrics_of)
@@ -180,7 +169,7 @@ const struct dt_algo dt_algo_grpo = {
     .metrics = metrics,
     .metric_count = METRICS,
     .begin = begin,
-    .pick = pick,
+    .pick = dt_run_pick_completions,
     .advantages = advantages,
     .denominator = denominator,
     .loss = loss,

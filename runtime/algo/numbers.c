@@ -74,6 +74,15 @@ void dt_run_name_numbers(struct dt_run *run)
                  s->columns[k].name);
         s->numbers.count += 2;
     }
+    s->own = s->numbers.count;
+    if (run->algo->numbers) {
+        const char *const *own;
+        const double *values;
+        size_t count = run->algo->numbers(run, &own, &values);
+        for (size_t i = 0; i < count && s->numbers.count < DT_NUMBERS_MAX; i++)
+            snprintf(s->names[s->numbers.count++], DT_NUMBER_NAME, "%s",
+                     own[i]);
+    }
 }
 
 void dt_run_make_numbers(struct dt_run *run)
@@ -92,8 +101,15 @@ void dt_run_make_numbers(struct dt_run *run)
         measure_lengths(e, true, &value[MEAN_TERMINATED],
                         &value[MIN_TERMINATED], &value[MAX_TERMINATED]);
     value[CLIPPED] = 1.0 - (double)ended / (double)e->rows;
-    for (size_t i = FIXED; i + 1 < s->numbers.count; i += 2)
+    for (size_t i = FIXED; i + 1 < s->own; i += 2)
         dt_advantage_column(&table, (i - FIXED) / 2, &value[i], &value[i + 1]);
+    if (run->algo->numbers) {
+        const char *const *own;
+        const double *values;
+        run->algo->numbers(run, &own, &values);
+        memcpy(value + s->own, values,
+               (s->numbers.count - s->own) * sizeof(*value));
+    }
 }
 
 void dt_run_add_numbers(struct dt_samples *s, const struct dt_numbers *numbers)

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * old.c - the trainer's log-probabilities of a generation before it trains
+ * old.c - what models give to the tokens of a generation before it trains them
  *
  * Ratios compare with what the weights gave before the first update. They are
  * of the same passes in the same micro-batches as those that train: another
- * split would give other bits, and a ratio that is not 1 to begin with.
+ * split would give other bits, and a ratio that is not 1 to begin with. A
+ * critic's values before that are what advantages are made of, with the
+ * reference's log-probabilities.
  */
 #include "config.h"
 
+#include <stdlib.h>
+
 #include "algo/run.h"
 
-/* Forward passes up to the values, which come to values.value. */
-static int forward(struct dt_run *run, struct dt_batch *batch,
-                   struct dt_error *err)
+/* Forward passes of the bound batch up to its values, which come to
+ * values.value.
+ */
+static int forward(struct dt_learner *learner, struct dt_error *err)
 {
-    struct dt_learner *learner = &run->learner;
     size_t last = learner->layout->unit_count - 1;
-    dt_run_pick(run, batch);
-    if (dt_model_bind(learner->model, batch, true, err) < 0)
-        return -1;
     for (size_t u = 0; u < last; u++) {
         if (dt_parallel_forward(learner->parallel, u, err) < 0)
             return -1;
@@ -32,31 +33,80 @@ static int forward(struct dt_run *run, struct dt_batch *batch,
 }
 
 /* The values of samples stand one after another. */
-static void keep(struct dt_run *run, const struct dt_batch *batch)
+static void keep(const struct dt_experience *e, const struct dt_batch *batch,
+                 const float *value, float *tokens)
 {
-    struct dt_experience *e = &run->samples.experience;
-    const float *value = run->learner.values.value;
     for (size_t i = 0; i < batch->sample_count; i++) {
         const struct dt_batch_sample *sample = &batch->samples[i];
-        float *old = e->old + e->at[sample->number];
+        float *to = tokens + e->at[sample->number];
         for (size_t t = 0; t < sample->count; t++)
-            old[t] = *value++;
+            to[t] = *value++;
     }
+}
+
+/* Values of a micro-batch by all models that are asked for. */
+static int pass(struct dt_run *run, struct dt_batch *batch,
+                struct dt_error *err)
+{
+    struct dt_experience *e = &run->samples.experience;
+    struct dt_learner *learner = &run->learner, *critic = &run->critic;
+    dt_run_pick(run, batch);
+    if (dt_model_bind(learner->model, batch, true, err) < 0)
+        return -1;
+    if (e->reference) {
+        if (dt_run_reference(run, NULL, err) < 0)
+            return -1;
+        keep(e, batch, learner->values.reference, e->reference);
+    }
+    if (forward(learner, err) < 0)
+        return -1;
+    keep(e, batch, learner->values.value, e->old);
+    if (!e->values)
+        return 0;
+    if (dt_model_bind(critic->model, batch, true, err) < 0 ||
+        forward(critic, err) < 0)
+        return -1;
+    keep(e, batch, critic->values.value, e->values);
+    return 0;
+}
+
+int dt_run_old_room(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_experience *e = &run->samples.experience;
+    if (!run->critic.layout)
+        return 0;
+    e->values = calloc(e->tokens + 1, sizeof(*e->values));
+    if (run->reference.parallel)
+        e->reference = calloc(e->tokens + 1, sizeof(*e->reference));
+    return e->values && (e->reference || !run->reference.parallel)
+               ? 0
+               : dt_error_set(err, EX_OSERR, "the experience: out of memory");
+}
+
+static int share(struct dt_run *run, float *tokens, struct dt_error *err)
+{
+    return tokens ? dt_experience_share_tokens(&run->samples.experience, tokens,
+                                               run->comm, &run->exec, err)
+                  : 0;
 }
 
 int dt_run_old_values(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
+    const struct dt_experience *e = &s->experience;
     struct dt_batch batch;
+    if (dt_run_old_room(run, err) < 0)
+        return -1;
     for (size_t part = 0; part < s->parts; part++) {
         if (dt_sample_batches_step(&s->batches, part, err) < 0)
             return -1;
         for (size_t a = 0; a < dt_sample_batches_count(&s->batches); a++) {
             dt_sample_batches_get(&s->batches, a, &batch);
-            if (forward(run, &batch, err) < 0)
+            if (pass(run, &batch, err) < 0)
                 return -1;
-            keep(run, &batch);
         }
     }
-    return dt_experience_share_old(&s->experience, run->comm, &run->exec, err);
+    if (share(run, e->old, err) < 0 || share(run, e->reference, err) < 0)
+        return -1;
+    return share(run, e->values, err);
 }

@@ -173,7 +173,8 @@ static void add_critic(const struct dt_run *run,
         held.moments,
         held.tiles,
         here ? held.host : 0,
-        dt_model_activation_bytes(&critic->model_config, run->exec.ops, &own)};
+        dt_model_activation_bytes(&critic->model_config, run->exec.ops, &own) -
+            dt_run_critic_memory(run, options)};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         plan->critic = add_bytes(plan->critic, parts[i]);
     if (!here)

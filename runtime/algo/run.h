@@ -14,6 +14,7 @@
 #include "algo/groups.h"
 #include "algo/learner.h"
 #include "algo/owner.h"
+#include "algo/ppo_state.h"
 #include "algo/samples.h"
 #include "ckpt/ckpt.h"
 #include "conf/conf.h"
@@ -68,6 +69,7 @@ struct dt_run {
     const struct dt_sums *sums; /* those of the pairs that are passed */
     struct dt_dpo_options dpo;  /* of algorithm dpo */
     struct dt_samples samples;  /* of algorithms that sample completions */
+    struct dt_ppo ppo;          /* of algorithm ppo */
 
     struct dt_in_flight in_flight[DT_MAX_IN_FLIGHT];
     long queued; /* steps of the run so far, including those in flight */
@@ -162,11 +164,18 @@ int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err);
 struct dt_model_options dt_run_critic_options(
     const struct dt_model_options *options);
 
+/* critic.c: bytes of its activations, whose memory is the model's, as the two
+ * take turns; 0 without one.
+ */
+size_t dt_run_critic_memory(const struct dt_run *run,
+                            const struct dt_model_options *options);
+
 /* critic.c: creates it, with the options of run->learner. -1: as
  * dt_learner_init.
  */
 int dt_run_critic_init(struct dt_run *run,
                        const struct dt_model_options *options,
+                       const struct dt_parallel_options *parallel,
                        const struct dt_optim_options *optim,
                        struct dt_error *err);
 
@@ -207,6 +216,11 @@ int dt_run_reference_load(struct dt_run *run, const char *dir,
  */
 int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                      struct dt_error *err);
+
+/* values.c: `pick` of algo.h: the positions before the tokens of completions.
+ */
+size_t dt_run_pick_completions(const struct dt_run *run,
+                               const struct dt_batch *batch, int32_t *picked);
 
 /* values.c: names the tokens of the batch whose values are needed, at least
  * one. Nothing without `pick`.

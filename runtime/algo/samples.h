@@ -73,6 +73,7 @@ struct dt_samples {
     struct dt_advantage_stats stats; /* of the generation */
     char names[DT_NUMBERS_MAX][DT_NUMBER_NAME];
     struct dt_numbers numbers;  /* of the generation */
+    size_t own;                 /* from here on they are the algorithm's */
     struct dt_number_sums sums; /* stored in checkpoints */
     int idle; /* steps in a row that look alive and learn nothing */
 };
@@ -90,9 +91,9 @@ int dt_run_samples_init(struct dt_run *run,
                         struct dt_error *err);
 void dt_run_samples_fini(struct dt_run *run);
 
-/* sampling.c: memory for activations and rollouts, which never need it at the
- * same time; of other algorithms nothing, as the model has its own. -1: out of
- * memory.
+/* sampling.c: memory for the activations of all models that are trained, and
+ * for rollouts, which never need it at the same time; of other algorithms
+ * nothing, as the model has its own. -1: out of memory.
  */
 int dt_run_samples_memory(struct dt_run *run, struct dt_model_options *options,
                           struct dt_error *err);
@@ -125,11 +126,20 @@ struct dt_rollout_options dt_run_rollout_options(
  */
 int dt_run_next_samples(struct dt_run *run, struct dt_error *err);
 
+/* generation.c: orders the rows of the generation; for a critic, which uses
+ * them in several epochs, anew in each. -1: EX_OSERR.
+ */
+int dt_run_order_rows(struct dt_run *run, struct dt_error *err);
+
 /* old.c: the trainer's log-probabilities of a whole generation, before the
- * first update that uses it, in the micro-batches that will train. -1: the
- * device or a peer failed.
+ * first update that uses it, in the micro-batches that will train; beside a
+ * critic its values, and what the reference gives. -1: the device or a peer
+ * failed.
  */
 int dt_run_old_values(struct dt_run *run, struct dt_error *err);
+
+/* old.c: room for what only a critic needs of them. -1: EX_OSERR. */
+int dt_run_old_room(struct dt_run *run, struct dt_error *err);
 
 /* scoring.c: begins to score a generation's completions. -1: EX_OSERR. */
 int dt_scoring_begin(struct dt_run *run, struct dt_error *err);

@@ -47,19 +47,41 @@ static int refuse_later(const struct dt_conf *conf, struct dt_error *err)
     return 0;
 }
 
-int dt_run_samples_resolve(struct dt_run *run, struct dt_error *err)
+static void resolve_grpo(struct dt_run *run)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf_grpo *conf = &run->conf.grpo;
     struct dt_samples *s = &run->samples;
-    if (!run->algo->advantages)
-        return 0;
-    size_t generation = (size_t)conf->grpo.generation_batch_size;
-    s->copies = (size_t)conf->grpo.num_generations;
+    size_t generation = (size_t)conf->generation_batch_size;
+    s->copies = (size_t)conf->num_generations;
     s->groups = generation / s->copies;
     s->step_rows = run->B * run->A * (size_t)run->world;
     s->parts = generation / s->step_rows;
-    s->uses = s->parts * (size_t)conf->grpo.num_iterations;
+    s->uses = s->parts * (size_t)conf->num_iterations;
     s->stores_old = s->uses > 1;
+}
+
+/* A batch is sampled at once, and trained on in parts. */
+static void resolve_ppo(struct dt_run *run)
+{
+    const struct dt_conf_ppo *conf = &run->conf.ppo;
+    struct dt_samples *s = &run->samples;
+    s->copies = 1;
+    s->groups = run->B * run->A * (size_t)run->world;
+    s->parts = (size_t)conf->num_mini_batches;
+    s->step_rows = s->groups / s->parts;
+    s->uses = s->parts * (size_t)conf->epochs;
+    s->stores_old = true;
+}
+
+int dt_run_samples_resolve(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    if (!run->algo->advantages)
+        return 0;
+    if (run->algo->critic_loss)
+        resolve_ppo(run);
+    else
+        resolve_grpo(run);
     return refuse_later(conf, err);
 }
 
@@ -118,6 +140,9 @@ size_t dt_run_samples_bytes(const struct dt_run *run,
     size_t train = dt_model_memory_bytes(&run->learner.model_config,
                                          run->exec.ops, options);
     size_t sampling = rollout_bytes(run, &rollout);
+    size_t critic = dt_run_critic_memory(run, options);
+    if (critic > train)
+        train = critic;
     return sampling > train ? sampling : train;
 }
 

@@ -133,7 +133,7 @@ static int allocate_run(struct dt_run *run,
     if (dt_run_samples_memory(run, &model, err) < 0 ||
         dt_learner_init(&run->learner, &run->exec, run->comm, &model, &parallel,
                         &optim, err) < 0 ||
-        dt_run_critic_init(run, options, &optim, err) < 0)
+        dt_run_critic_init(run, &model, &parallel, &optim, err) < 0)
         return -1;
     return run->conf.dpo.reference.mode == DT_CONF_REFERENCE_LIVE
                ? dt_run_reference_init(run, err)
@@ -149,6 +149,8 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
     double samples = conf->training.epochs * (double)run->epoch_samples;
     if (run->algo->advantages)
         per_step = dt_run_prompts_of_step(run);
+    if (run->algo->critic_loss && conf->ppo.total_episodes > 0)
+        samples = (double)conf->ppo.total_episodes;
     run->total_steps = conf->training.max_steps > 0
                            ? conf->training.max_steps
                            : (long)ceil(samples / per_step);
@@ -396,6 +398,7 @@ void dt_run_fini(struct dt_run *run)
     json_decref(run->settings);
     dt_loader_destroy(run->loader);
     dt_run_samples_fini(run);
+    dt_ppo_fini(&run->ppo);
     dt_run_precompute_fini(run);
     dt_run_reference_fini(run);
     dt_learner_fini(&run->critic);

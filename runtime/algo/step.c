@@ -149,7 +149,8 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
                          const struct dt_batch *batch, size_t a, bool more,
                          struct dt_error *err)
 {
-    const bool refers = learner == &run->learner && run->reference.parallel;
+    const bool refers = learner == &run->learner && run->reference.parallel &&
+                        !run->critic.layout; /* else old.c has asked it */
     const struct dt_graph_shape shape = {
         .B = batch->B,
         .T = batch->T,
@@ -200,6 +201,17 @@ static double loss_scale(const struct dt_run *run,
     return learner->compute == DT_F16 ? scaler->scale / most : 1.0;
 }
 
+/* Where the schedule is after so many steps: ppo can keep the learning rate for
+ * all steps of a generation.
+ */
+static long schedule_step(const struct dt_run *run, long steps)
+{
+    const long uses = (long)run->samples.uses;
+    return run->critic.layout && run->conf.ppo.scheduler_by_update
+               ? steps - steps % uses
+               : steps;
+}
+
 /* The parameters of the next step if the one in flight has this outcome. If
  * none is in flight, the outcome is ignored.
  */
@@ -216,7 +228,8 @@ static struct dt_step_params params_after(const struct dt_run *run,
     if (in_flight && outcome != DT_STEP_EMPTY)
         dt_scaler_update(&scaler, outcome == DT_STEP_OVERFLOW, &late);
     struct dt_step_params params = dt_optim_step_params(
-        learner->optim, steps + 1, dt_schedule_lr(&learner->schedule, steps));
+        learner->optim, steps + 1,
+        dt_schedule_lr(&learner->schedule, schedule_step(run, steps)));
     params.loss_scale = loss_scale(run, learner, &scaler);
     return params;
 }

@@ -10,6 +10,17 @@
 
 #include "algo/run.h"
 
+size_t dt_run_pick_completions(const struct dt_run *run,
+                               const struct dt_batch *batch, int32_t *picked)
+{
+    size_t count = 0;
+    (void)run;
+    for (size_t i = 0; i < batch->sample_count; i++)
+        for (size_t t = 0; t < batch->samples[i].count; t++)
+            picked[count++] = (int32_t)(batch->samples[i].first + t);
+    return count;
+}
+
 /* A batch without pairs, which a rank has if others need more micro-batches
  * than it, reads a token that weighs nothing.
  */

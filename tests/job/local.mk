@@ -23,6 +23,7 @@ job_tests = \
 	tests/job/launch.bats \
 	tests/job/offload.bats \
 	tests/job/quickstart.bats \
+	tests/job/rlhf.bats \
 	tests/job/devcluster.bats \
 	tests/job/frameworks.bats \
 	tests/job/packaging.bats \

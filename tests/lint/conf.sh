@@ -18,7 +18,7 @@ manual() {
 examples() {
     for file in configs/*.yaml; do
         DATA=$data MODEL=$data CHATS=$data/chats.jsonl \
-            PAIRS=$data/pairs.jsonl PROMPTS=$data/prompts.jsonl \
+            PAIRS=$data/pairs.jsonl PROMPTS=$data/prompts.jsonl REWARD=$data \
             "$disttrain" check --world 8 "$file" 2>&1 |
             grep -vFx "$file: no mistakes"
     done

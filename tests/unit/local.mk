@@ -43,6 +43,8 @@ check_PROGRAMS += \
 	tests/unit/test_doctor_report \
 	tests/unit/test_dpo \
 	tests/unit/test_dpo_loss \
+	tests/unit/test_ppo \
+	tests/unit/test_ppo_generation \
 	tests/unit/test_error \
 	tests/unit/test_experience \
 	tests/unit/test_foreign \
@@ -158,6 +160,7 @@ tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
 tests_unit_test_experience_SOURCES = tests/unit/test_experience.c \
 	$(comm_world)
 tests_unit_test_grpo_SOURCES = tests/unit/test_grpo.c $(comm_world)
+tests_unit_test_ppo_SOURCES = tests/unit/test_ppo.c $(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)

@@ -106,7 +106,7 @@ static int gather(const struct dt_comm_world *world, void *arg)
     for (size_t i = 0; i < ROWS; i++)
         if ((int)i % world->size == world->rank)
             e.old[e.at[i]] = (float)i;
-    TRY(dt_experience_share_old(&e, comm, &exec, &err) == 0);
+    TRY(dt_experience_share_tokens(&e, e.old, comm, &exec, &err) == 0);
     kept->old[world->rank] = e.old[e.at[ROWS - 1]];
     kept->hash[world->rank] = dt_experience_hash(&e);
     dt_experience_fini(&e);

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ppo.c - proximal policy optimization: completions become more likely token by
+ * token, where rewards were better than a critic expected
+ *
+ * Schulman et al., arXiv 1707.06347; Ziegler et al., arXiv 1909.08593. Losses
+ * are in ppo_loss.h, advantages in ppo_generation.h; here is what they read of
+ * a generation, and the coefficient of the KL divergence between generations.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/gae.h"
+#include "algo/ppo_loss.h"
+#include "algo/run.h"
+
+/* What is reported, and behind it what that is made of. */
+enum {
+    TOKENS = DT_PPO_METRICS,
+    VALUE_TOKENS,
+    RATIO_SQUARES,
+    RATIO_ERROR,
+    METRICS
+};
+
+static const struct dt_metric metrics[METRICS] = {
+    [DT_PPO_APPROXKL] = {"policy/approxkl_avg", DT_METRIC_MEAN, false},
+    [DT_PPO_CLIPFRAC] = {"policy/clipfrac_avg", DT_METRIC_MEAN, false},
+    [DT_PPO_POLICY_LOSS] = {"loss/policy_avg", DT_METRIC_MEAN, false},
+    [DT_PPO_VALUE_LOSS] = {"loss/value_avg", DT_METRIC_MEAN, false},
+    [DT_PPO_VALUE_CLIPFRAC] = {"val/clipfrac_avg", DT_METRIC_MEAN, false},
+    [DT_PPO_ENTROPY] = {"policy/entropy_avg", DT_METRIC_MEAN, true},
+    [DT_PPO_RATIO] = {"val/ratio", DT_METRIC_MEAN, false},
+    [DT_PPO_RATIO_VAR] = {"val/ratio_var", DT_METRIC_MEAN, false},
+    [TOKENS] = {NULL, DT_METRIC_MEAN, false},
+    [VALUE_TOKENS] = {NULL, DT_METRIC_MEAN, false},
+    [RATIO_SQUARES] = {NULL, DT_METRIC_MEAN, false},
+    [RATIO_ERROR] = {"ratio_error_max", DT_METRIC_MAX, false},
+};
+
+static bool needs_reference(const struct dt_conf *conf)
+{
+    return conf->ppo.kl_coef > 0;
+}
+
+static int check(const struct dt_conf *conf, struct dt_error *err)
+{
+    if (conf->ppo.target_kl > 0)
+        return dt_conf_error_set(conf, "ppo.target_kl", err,
+                                 "is not supported yet: lower ppo.epochs, or "
+                                 "raise ppo.kl_coef");
+    return 0;
+}
+
+static int begin(struct dt_run *run, struct dt_error *err)
+{
+    (void)err;
+    run->ppo.options = dt_ppo_options(&run->conf);
+    run->ppo.kl_coef = run->conf.ppo.kl_coef;
+    run->ppo.kl = NAN;
+    return 0;
+}
+
+/* --- a generation --- */
+
+void dt_ppo_fini(struct dt_ppo *ppo)
+{
+    free(ppo->advantages);
+    free(ppo->returns);
+    *ppo = (struct dt_ppo){0};
+}
+
+static int allocate(struct dt_ppo *ppo, size_t tokens, struct dt_error *err)
+{
+    free(ppo->advantages);
+    free(ppo->returns);
+    ppo->advantages = calloc(tokens + 1, sizeof(*ppo->advantages));
+    ppo->returns = calloc(tokens + 1, sizeof(*ppo->returns));
+    return ppo->advantages && ppo->returns
+               ? 0
+               : dt_error_set(err, EX_OSERR, "advantages: out of memory");
+}
+
+/* The weighted sum of a completion's rewards; NaN without any. */
+static double score_of(const struct dt_samples *s, size_t row)
+{
+    const struct dt_experience *e = &s->experience;
+    double score = NAN;
+    for (size_t k = 0; k < e->columns; k++) {
+        double reward = e->rewards[row * e->columns + k];
+        if (!isnan(reward))
+            score = (isnan(score) ? 0 : score) + s->columns[k].weight * reward;
+    }
+    return score;
+}
+
+/* The coefficient follows the divergence of the generation before. */
+static void advance(struct dt_run *run)
+{
+    const struct dt_conf_ppo *conf = &run->conf.ppo;
+    const struct dt_samples *s = &run->samples;
+    struct dt_ppo *ppo = &run->ppo;
+    if (s->use > 0) /* a resumed run is in the middle of it */
+        return;
+    ppo->kl_coef =
+        dt_kl_coef_next((enum dt_kl_control)conf->kl_control, ppo->kl_coef,
+                        ppo->kl, conf->kl_control_target,
+                        conf->kl_control_horizon, (double)s->experience.rows);
+}
+
+static int compute(struct dt_run *run, double *scores, bool *ended,
+                   struct dt_error *err)
+{
+    const struct dt_experience *e = &run->samples.experience;
+    struct dt_ppo *ppo = &run->ppo;
+    struct dt_ppo_generation g = {
+        .rows = e->rows,
+        .at = e->at,
+        .logp = e->old,
+        .ref = run->reference.parallel ? e->reference : NULL,
+        .values = e->values,
+        .scores = scores,
+        .ended = ended,
+        .advantages = ppo->advantages,
+        .returns = ppo->returns,
+    };
+    for (size_t i = 0; i < e->rows; i++) {
+        scores[i] = e->advantages[i] = score_of(&run->samples, i);
+        ended[i] = e->end[i] != DT_END_LENGTH;
+    }
+    if (dt_ppo_compute(&run->conf.ppo, ppo->kl_coef, &g, err) < 0)
+        return -1;
+    memcpy(ppo->numbers, g.numbers, sizeof(g.numbers));
+    ppo->kl = g.numbers[DT_PPO_KL];
+    run->samples.stats = (struct dt_advantage_stats){
+        .reward = g.numbers[DT_PPO_SCORES], .reward_std = NAN, .zero_std = NAN};
+    return 0;
+}
+
+static int advantages(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_experience *e = &run->samples.experience;
+    double *scores = calloc(e->rows, sizeof(*scores));
+    bool *ended = calloc(e->rows, sizeof(*ended));
+    int result = scores && ended
+                     ? allocate(&run->ppo, e->tokens, err)
+                     : dt_error_set(err, EX_OSERR, "advantages: out of memory");
+    advance(run);
+    if (result == 0)
+        result = compute(run, scores, ended, err);
+    free(ended);
+    free(scores);
+    return result;
+}
+
+static size_t numbers(const struct dt_run *run, const char *const **names,
+                      const double **values)
+{
+    *names = dt_ppo_number_names;
+    *values = run->ppo.numbers;
+    return DT_PPO_NUMBERS;
+}
+
+static double denominator(struct dt_run *run)
+{
+    const struct dt_samples *s = &run->samples;
+    double tokens = 0;
+    for (size_t i = 0; i < s->step_rows; i++)
+        tokens += s->experience.count[dt_sample_batches_row(&s->batches, i)];
+    return tokens;
+}
+
+/* --- a micro-batch --- */
+
+/* To the metrics of a micro-batch, as those of any other algorithm. */
+static void add_sums(const struct dt_run *run, const struct dt_ppo_sums *sums,
+                     double rows, struct dt_metrics *to)
+{
+    struct dt_metrics more = {.loss = sums->loss + sums->value_loss,
+                              .pairs = rows};
+    memcpy(more.value, sums->value, sizeof(sums->value));
+    more.value[TOKENS] = sums->tokens;
+    more.value[VALUE_TOKENS] = sums->value_tokens;
+    more.value[RATIO_SQUARES] = sums->ratio_squares;
+    more.value[RATIO_ERROR] = sums->ratio_error_max;
+    dt_metrics_add(run->algo, to, &more);
+}
+
+static void loss(const struct dt_run *run, const struct dt_picked *p)
+{
+    const struct dt_experience *e = &run->samples.experience;
+    const struct dt_ppo *ppo = &run->ppo;
+    struct dt_ppo_sums sums = {0};
+    size_t at = 0;
+    for (size_t i = 0; i < p->batch->sample_count; i++) {
+        const struct dt_batch_sample *sample = &p->batch->samples[i];
+        size_t first = e->at[sample->number];
+        const struct dt_ppo_row row = {
+            .count = sample->count,
+            .logp = p->value + at,
+            .old = e->old + first,
+            .entropy = p->entropy + at,
+            .advantages = ppo->advantages + first,
+        };
+        dt_ppo_policy_loss(&ppo->options, &row, p->weight + at, &sums);
+        for (size_t t = at; t < at + sample->count; t++)
+            p->entropy_weight[t] = (float)-ppo->options.ent_coef;
+        at += sample->count;
+    }
+    add_sums(run, &sums, (double)p->batch->sample_count, p->metrics);
+}
+
+static void critic_loss(const struct dt_run *run, const struct dt_picked *p)
+{
+    const struct dt_experience *e = &run->samples.experience;
+    const struct dt_ppo *ppo = &run->ppo;
+    struct dt_ppo_sums sums = {0};
+    size_t at = 0;
+    for (size_t i = 0; i < p->batch->sample_count; i++) {
+        const struct dt_batch_sample *sample = &p->batch->samples[i];
+        size_t first = e->at[sample->number];
+        dt_ppo_value_loss(&ppo->options, sample->count, p->value + at,
+                          e->values + first, ppo->returns + first,
+                          p->weight + at, &sums);
+        at += sample->count;
+    }
+    add_sums(run, &sums, 0, p->metrics);
+}
+
+static void results(const struct dt_metrics *of, double to[DT_METRICS_MAX])
+{
+    struct dt_ppo_sums sums = {.tokens = of->value[TOKENS],
+                               .value_tokens = of->value[VALUE_TOKENS],
+                               .ratio_squares = of->value[RATIO_SQUARES]};
+    memcpy(sums.value, of->value, sizeof(sums.value));
+    memset(to, 0, DT_METRICS_MAX * sizeof(*to));
+    dt_ppo_results(&sums, to);
+    to[RATIO_ERROR] = of->value[RATIO_ERROR];
+}
+
+const struct dt_algo dt_algo_ppo = {
+    .name = "ppo",
+    .needs_reference = needs_reference,
+    .check = check,
+    .metrics = metrics,
+    .metric_count = METRICS,
+    .begin = begin,
+    .pick = dt_run_pick_completions,
+    .advantages = advantages,
+    .numbers = numbers,
+    .denominator = denominator,
+    .loss = loss,
+    .critic_loss = critic_loss,
+    .results = results,
+};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ppo_state.h - what a run of algorithm ppo knows beside its samples */
+#ifndef DT_ALGO_PPO_STATE_H
+#define DT_ALGO_PPO_STATE_H
+
+#include "algo/ppo_generation.h"
+#include "algo/ppo_loss.h"
+
+struct dt_ppo {
+    struct dt_ppo_options options;
+    /* Stored in checkpoints: the coefficient of the KL divergence of this
+     * generation, and the divergence that it had; NaN: none yet.
+     */
+    double kl_coef, kl;
+    /* of the generation, (tokens) of the experience: */
+    double *advantages, *returns;
+    double numbers[DT_PPO_NUMBERS];
+};
+
+/* ppo.c: frees and zeroes. */
+void dt_ppo_fini(struct dt_ppo *ppo);
+
+#endif /* DT_ALGO_PPO_STATE_H */

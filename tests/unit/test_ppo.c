@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ppo.c - runs with a critic, from the first ratio to a better score */
+#include "config.h"
+
+#include <sys/stat.h>
+
+#define SMALL                                                                  \
+    "algorithm: ppo\n"                                                         \
+    "run.output_dir: out\n"                                                    \
+    "model: {n_positions: 32, n_embd: 32, n_layer: 1, n_head: 2}\n"            \
+    "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
+    "rollout: {max_completion_length: 8, temperature: 1}\n"                    \
+    "logging.report_to: jsonl\n"                                               \
+    "scheduler.name: constant\n"
+
+/* Bytes are random at first, and many of them are not printable. */
+#define PRINTABLE                                                              \
+    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"
+
+#include "base/file.h"
+#include "tests/unit/small_run.h"
+
+enum { PROMPTS = 10 };
+
+static int enter(void **state)
+{
+    (void)state;
+    dt_log_init(0, DT_LOG_ERROR);
+    if (chdir("/") < 0 || !scratch_path("") || chdir(scratch_path("")) < 0)
+        return -1;
+    FILE *file = fopen("prompts.jsonl", "w");
+    for (int i = 0; i < PROMPTS; i++)
+        fprintf(file, "{\"prompt\": \"%.*s\"}\n", i % 4 + 1,
+                "abcdefgh" + i % 5);
+    return fclose(file);
+}
+
+/* --- before the first update --- */
+
+#define PARTS                                                                  \
+    "training: {train_batch_size: 16, max_steps: 9, resume: auto}\n"           \
+    "optimizer.lr: 0.01\n"                                                     \
+    "ppo: {epochs: 2, num_mini_batches: 2, kl_coef: 0.1}\n"
+
+static int look_at_ratios(struct dt_run *run, void *arg)
+{
+    const double *off =
+        &run->progress.metrics.value[run->algo->metric_count - 1];
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(run->samples.parts == 2 && run->samples.uses == 4);
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(*off <= 1e-5);
+    TRY(fabs(run->ppo.numbers[DT_PPO_KL]) <= 1e-5);
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(*off > 1e-4);
+    return 0;
+}
+
+static void ratios_are_one_before_the_first_update(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= 2; size++)
+        small_runs(size, PARTS PRINTABLE, look_at_ratios, NULL);
+}
+
+struct order {
+    size_t row[4][8];
+};
+
+static int keep_order(struct dt_run *run, void *arg)
+{
+    struct order *order = arg;
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    for (size_t use = 0; use < 4; use++) {
+        TRY(small_step(run, &line, &err) == 0);
+        for (size_t i = 0; i < 8; i++)
+            order->row[use][i] =
+                dt_sample_batches_row(&run->samples.batches, i);
+    }
+    return 0;
+}
+
+/* Whether two steps together have each of sixteen rows once. */
+static bool is_epoch(size_t a[8], size_t b[8])
+{
+    unsigned seen = 0;
+    for (size_t i = 0; i < 8; i++)
+        seen |= 1u << a[i] | 1u << b[i];
+    return seen == 0xffff;
+}
+
+static void each_epoch_has_all_completions_in_another_order(void **state)
+{
+    struct order order;
+    (void)state;
+    small_runs(1, PARTS PRINTABLE, keep_order, &order);
+    assert_true(is_epoch(order.row[0], order.row[1]));
+    assert_true(is_epoch(order.row[2], order.row[3]));
+    assert_memory_not_equal(order.row[0], order.row[2], sizeof(order.row[0]));
+}
+
+/* --- strategies --- */
+
+static int keep_metrics(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    TRY(run->critic.parallel);
+    for (int i = 0; i < 6; i++)
+        TRY(small_step(run, &line, &err) == 0);
+    if (run->rank == 0)
+        memcpy(arg, &run->progress.metrics, sizeof(struct dt_metrics));
+    return 0;
+}
+
+static void all_strategies_have_the_same_bits(void **state)
+{
+    static const char *const strategies[] = {"ddp", "zero1", "zero2", "zero3"};
+    struct dt_metrics metrics[4];
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        char lines[512];
+        snprintf(lines, sizeof(lines),
+                 PARTS PRINTABLE "distributed.strategy: %s\n", strategies[i]);
+        small_runs(2, lines, keep_metrics, &metrics[i]);
+        assert_memory_equal(&metrics[i], &metrics[0], sizeof(metrics[0]));
+    }
+}
+
+/* --- saving --- */
+
+#define ADAPTIVE                                                               \
+    "ppo.kl_control: adaptive\n"                                               \
+    "ppo.kl_control_target: 0.01\n"                                            \
+    "ppo.kl_control_horizon: 100\n"
+
+enum { LAST = 9 };
+
+struct kept {
+    long half; /* the step after which the run is saved */
+    float *weights[2];
+    size_t count[2];
+    double kl_coef;
+    struct dt_metrics metrics;
+};
+
+static int go_to(struct dt_run *run, long last, struct dt_error *err)
+{
+    struct dt_report_step line;
+    while (run->progress.step < last)
+        if (small_step(run, &line, err) < 0)
+            return -1;
+    return 0;
+}
+
+static struct dt_view weights_of(struct dt_run *run, size_t i)
+{
+    return dt_view_of(
+        dt_parallel_part(dt_run_learner(run, i)->parallel, DT_OWNED_MASTER, 0)
+            .buf,
+        DT_F32);
+}
+
+static int go_through(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0}, why = {0};
+    struct kept *kept = arg;
+    TRY(go_to(run, kept->half, &err) == 0);
+    TRY(dt_run_save(run, &why, &err) == 0);
+    TRY(go_to(run, LAST, &err) == 0);
+    for (size_t i = 0; i < 2 && run->rank == 0; i++) {
+        struct dt_view flat = weights_of(run, i);
+        kept->count[i] = flat.count;
+        kept->weights[i] = malloc(flat.count * sizeof(float));
+        memcpy(kept->weights[i], dt_view_data(flat),
+               flat.count * sizeof(float));
+    }
+    if (run->rank == 0) {
+        kept->kl_coef = run->ppo.kl_coef;
+        kept->metrics = run->progress.metrics;
+    }
+    return 0;
+}
+
+static int go_on(struct dt_run *run, void *arg)
+{
+    const struct kept *kept = arg;
+    struct dt_error err = {0};
+    TRY(run->progress.step == kept->half);
+    TRY(go_to(run, LAST, &err) == 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct dt_view flat = weights_of(run, i);
+        TRY(flat.count == kept->count[i]);
+        TRY(!memcmp(dt_view_data(flat), kept->weights[i],
+                    flat.count * sizeof(float)));
+    }
+    TRY(run->ppo.kl_coef == kept->kl_coef && kept->kl_coef != 0.1);
+    TRY(run->rank > 0 ||
+        !memcmp(run->progress.metrics.value, kept->metrics.value,
+                sizeof(kept->metrics.value)));
+    return 0;
+}
+
+/* A step begins a generation, ends an epoch of it or a mini-batch. */
+static void a_resumed_run_is_the_same_bit_by_bit(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= 2; size++)
+        for (long half = 4; half <= 7; half++) {
+            struct kept kept = {.half = half};
+            small_runs(size, PARTS ADAPTIVE PRINTABLE, go_through, &kept);
+            struct small_world small = {
+                .conf = small_conf(PARTS ADAPTIVE PRINTABLE),
+                .f = go_on,
+                .arg = &kept};
+            world_threads(size, small_rank, &small);
+            dt_conf_destroy((struct dt_conf *)small.conf);
+            free(kept.weights[0]);
+            free(kept.weights[1]);
+        }
+}
+
+static int save(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0}, why = {0};
+    (void)arg;
+    TRY(dt_run_save(run, &why, &err) == 0);
+    return 0;
+}
+
+static void the_critic_is_saved_as_a_model_with_scores(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    for (int size = 1; size <= 2; size++) {
+        small_runs(size, PARTS PRINTABLE, save, NULL);
+        char *text = dt_file_read("out/checkpoints/checkpoint-0/critic/"
+                                  "config.json",
+                                  1 << 16, &err);
+        if (!text)
+            fail_msg("%s", err.text);
+        assert_non_null(strstr(text, "GPT2ForSequenceClassification"));
+        free(text);
+        assert_int_equal(
+            dt_ckpt_verify("out/checkpoints/checkpoint-0", NULL, &err), 0);
+    }
+}
+
+/* --- learning --- */
+
+static int learn(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    const double *numbers = run->ppo.numbers;
+    (void)arg;
+    TRY(go_to(run, 1, &err) == 0);
+    TRY(numbers[DT_PPO_SCORES] < 0.6);
+    TRY(go_to(run, 100, &err) == 0);
+    TRY(numbers[DT_PPO_SCORES] > 0.85);
+    return 0;
+}
+
+static void a_policy_learns_what_is_rewarded(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= 2; size++)
+        small_runs(size,
+                   "training: {train_batch_size: 32, max_steps: 100}\n"
+                   "optimizer.lr: 0.01\n"
+                   "ppo: {epochs: 4, kl_coef: 0.01}\n" PRINTABLE,
+                   learn, NULL);
+}
+
+/* --- refusals --- */
+
+static int refuse(const struct dt_comm_world *world, void *arg)
+{
+    const struct small_world *small = arg;
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_run run = {.rank = 0, .world = 1};
+    struct dt_error *err = small->arg;
+    struct dt_comm *comm = small_comm(world, err);
+    int rc = dt_run_init(&run, small->conf, &exec, comm, 1, err);
+    dt_run_fini(&run);
+    dt_comm_destroy(comm);
+    return rc < 0 ? 0 : -1;
+}
+
+static void refused(const char *lines, const char *why)
+{
+    struct dt_error err = {0};
+    struct small_world small = {.conf = small_conf(lines), .arg = &err};
+    small_clean(NULL);
+    world_threads(1, refuse, &small);
+    if (!strstr(err.text, why))
+        fail_msg("%s", err.text);
+    dt_conf_destroy((struct dt_conf *)small.conf);
+}
+
+static void make_value_model(int tokens, int positions)
+{
+    FILE *file;
+    mkdir("value", 0777);
+    file = fopen("value/config.json", "w");
+    fprintf(file,
+            "{\"model_type\": \"gpt2\", \"architectures\": "
+            "[\"GPT2LMHeadModel\"], \"vocab_size\": %d, \"n_positions\": %d, "
+            "\"n_embd\": 32, \"n_layer\": 1, \"n_head\": 2, "
+            "\"activation_function\": \"gelu_new\"}",
+            tokens, positions);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_critic_of_other_tokens_is_refused(void **state)
+{
+    (void)state;
+    make_value_model(300, 32);
+    refused(PARTS PRINTABLE "model.value_path: value\n",
+            "has 300 tokens, but the model has 257: the critic reads what the "
+            "model writes");
+    make_value_model(257, 8);
+    refused(PARTS PRINTABLE "model.value_path: value\n",
+            "has 8 positions, but data.max_length is 12");
+}
+
+static void an_early_end_is_refused(void **state)
+{
+    (void)state;
+    refused("training: {train_batch_size: 16, max_steps: 9}\n"
+            "ppo.target_kl: 0.1\n" PRINTABLE,
+            "ppo.target_kl: is not supported yet");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ratios_are_one_before_the_first_update),
+        cmocka_unit_test(each_epoch_has_all_completions_in_another_order),
+        cmocka_unit_test(all_strategies_have_the_same_bits),
+        cmocka_unit_test(a_resumed_run_is_the_same_bit_by_bit),
+        cmocka_unit_test(the_critic_is_saved_as_a_model_with_scores),
+        cmocka_unit_test(a_policy_learns_what_is_rewarded),
+        cmocka_unit_test(a_critic_of_other_tokens_is_refused),
+        cmocka_unit_test(an_early_end_is_refused),
+    };
+    return cmocka_run_group_tests(tests, enter, small_leave);
+}
