@@ -48,12 +48,12 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/owner.h \
 	runtime/algo/plan.c \
 	runtime/algo/plan.h \
-	runtime/algo/ppo_loss.c \
-	runtime/algo/ppo_loss.h \
 	runtime/algo/ppo.c \
-	runtime/algo/ppo_state.h \
 	runtime/algo/ppo_generation.c \
 	runtime/algo/ppo_generation.h \
+	runtime/algo/ppo_loss.c \
+	runtime/algo/ppo_loss.h \
+	runtime/algo/ppo_state.h \
 	runtime/algo/precompute.c \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
