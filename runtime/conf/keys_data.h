@@ -18,7 +18,8 @@
     {"model.reward_path", DT_CONF_OLD_DIR, AT(model.reward_path),
      .aliases = ALSO("reward_model_path"),
      .help = "Hugging Face directory of a reward model that scores "
-             "completions, as algorithm rm trains it"},
+             "completions, as algorithm rm trains it: short for a function "
+             "{type: model, path: DIR} in reward.functions"},
     {"model.value_path", DT_CONF_OLD_DIR, AT(model.value_path),
      .aliases = ALSO("value_model_path", "ppo.critic.path"),
      .help = "Hugging Face directory of the model that the critic of "

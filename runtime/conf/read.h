@@ -154,6 +154,7 @@ void dt_conf_derive_distributed(struct dt_conf_reader *reader);
 void dt_conf_check_distributed(struct dt_conf_reader *reader);
 void dt_conf_derive_preference(struct dt_conf_reader *reader);
 void dt_conf_check_preference(struct dt_conf_reader *reader);
+void dt_conf_derive_rewards(struct dt_conf_reader *reader);
 void dt_conf_check_rewards(struct dt_conf_reader *reader);
 void dt_conf_derive_sampled(struct dt_conf_reader *reader);
 void dt_conf_check_sampled(struct dt_conf_reader *reader);

@@ -330,13 +330,54 @@ void dt_conf_rewards_print(const struct dt_conf_rewards *rewards, bool results,
     putc(']', out);
 }
 
+static bool has_model(const struct dt_conf_rewards *rewards)
+{
+    for (size_t i = 0; i < rewards->count; i++)
+        if (rewards->functions[i].type == DT_CONF_REWARD_MODEL)
+            return true;
+    return false;
+}
+
+void dt_conf_derive_rewards(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    struct dt_conf_rewards *rewards = &conf->reward;
+    if (!conf->model.reward_path || has_model(rewards))
+        return;
+    struct dt_conf_reward *more = reallocarray(
+        rewards->functions, rewards->count + 1, sizeof(rewards->functions[0]));
+    if (!more) {
+        reader->problems.out_of_memory = true;
+        return;
+    }
+    rewards->functions = more;
+    struct dt_conf_reward *reward = &more[rewards->count++];
+    *reward = (struct dt_conf_reward){
+        .place = conf->place[dt_conf_key_find("model.reward_path")]};
+    reader->values = reward;
+    set_defaults(reader);
+    reader->values = conf;
+    reward->type = DT_CONF_REWARD_MODEL;
+    reward->where = DT_CONF_ALL;
+    reward->name = strdup(dt_conf_reward_type_name(reward->type));
+    reward->path = strdup(conf->model.reward_path);
+    reader->problems.out_of_memory |= !reward->name || !reward->path;
+}
+
 void dt_conf_check_rewards(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
-    if (!conf->trains || conf->reward.count == 0)
+    const bool used =
+        conf->algorithm == DT_CONF_PPO || conf->algorithm == DT_CONF_GRPO;
+    if (!conf->trains || !dt_conf_knows_algorithm(reader))
         return;
-    if (conf->algorithm == DT_CONF_SFT || conf->algorithm == DT_CONF_RM ||
-        conf->algorithm == DT_CONF_DPO)
+    if (!used && conf->reward.count > 0)
         PROBLEM(reader, "reward.functions",
                 "only algorithms ppo and grpo use it");
+    if (used && conf->reward.count == 0 &&
+        !reader->failed[dt_conf_key_find("reward.functions")] &&
+        !reader->failed[dt_conf_key_find("model.reward_path")])
+        PROBLEM(reader, "reward.functions",
+                "E118 required: what is a good completion? A list such as "
+                "[{type: exact}], or model.reward_path");
 }

@@ -72,6 +72,7 @@ void dt_conf_derive_sampled(struct dt_conf_reader *reader)
     else
         derive_grpo(reader);
     derive_lengths(reader);
+    dt_conf_derive_rewards(reader);
     if (conf->rollout.correction == DT_CORRECTION_AUTO) {
         conf->rollout.correction = conf->rollout.overlap > 0
                                        ? DT_CORRECTION_TOKEN_TRUNCATE

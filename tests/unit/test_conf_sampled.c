@@ -4,11 +4,12 @@
 
 #include "conf.h"
 
-/* Four lines; tests add lines from 5 on. */
+/* Five lines; tests add lines from 6 on. */
 #define SAMPLED(algorithm)                                                     \
     "algorithm: " algorithm "\n"                                               \
     "data.train: train.jsonl\n"                                                \
     "model.n_embd: 96\n"                                                       \
+    "reward.functions: [{type: json_valid}]\n"                                 \
     "training.per_device_batch_size: 8\n"
 
 static void grpo_has_defaults_of_its_own(void **state)
@@ -55,6 +56,29 @@ static void ppo_has_defaults_of_its_own(void **state)
     assert_int_equal(conf->ppo.advantage_norm, DT_ADVANTAGE_WHITEN);
     assert_true(conf->ppo.scheduler_by_update);
     assert_true(conf->ppo.dual_clip == 0 && conf->ppo.target_kl == 0);
+    dt_conf_destroy(conf);
+}
+
+static void a_reward_path_is_a_function(void **state)
+{
+    struct dt_conf *conf =
+        load_good(SAMPLED("ppo") "model.reward_path: .\n", "");
+    (void)state;
+    assert_int_equal(conf->reward.count, 2);
+    assert_int_equal(conf->reward.functions[1].type, DT_CONF_REWARD_MODEL);
+    assert_int_equal(conf->reward.functions[1].where, DT_CONF_ALL);
+    assert_true(conf->reward.functions[1].weight == 1);
+    assert_string_equal(conf->reward.functions[1].name, "model");
+    assert_string_equal(conf->reward.functions[1].path,
+                        conf->model.reward_path);
+    dt_conf_destroy(conf);
+    conf = load_good("algorithm: ppo\n"
+                     "data.train: train.jsonl\n"
+                     "model: {n_embd: 96, reward_path: .}\n"
+                     "reward.functions: [{type: model, path: ., weight: 2}]\n"
+                     "training.per_device_batch_size: 8\n",
+                     "");
+    assert_int_equal(conf->reward.count, 1);
     dt_conf_destroy(conf);
 }
 
@@ -124,116 +148,120 @@ static void doubtful_choices_are_warned_of(void **state)
         SAMPLED("grpo") "top_p: 0.9\ntop_k: 50\n"
                         "grpo.importance_sampling: sequence\n"
                         "grpo.epsilon: 0.1\n",
-        "t.yaml:5:8: rollout.top_p: 0.9 changes what is sampled, but "
+        "t.yaml:6:8: rollout.top_p: 0.9 changes what is sampled, but "
         "log-probabilities are of all tokens: training is biased\n"
-        "t.yaml:6:8: rollout.top_k: 50 changes what is sampled, but "
+        "t.yaml:7:8: rollout.top_k: 50 changes what is sampled, but "
         "log-probabilities are of all tokens: training is biased\n"
-        "t.yaml:8:15: grpo.epsilon: 0.1: ratios of completions are hardly "
+        "t.yaml:9:15: grpo.epsilon: 0.1: ratios of completions are hardly "
         "ever that far from 1, so that none is clipped; 3e-4 is usual "
         "(GSPO)\n"));
 }
 
 static const struct broken of_both[] = {
     {SAMPLED("grpo") "data.format: messages\n",
-     "t.yaml:5:14: data.format: this algorithm samples completions of "
+     "t.yaml:6:14: data.format: this algorithm samples completions of "
      "prompts: write prompt, or leave it out\n"},
     {SAMPLED("ppo") "data.packing: bfd\n",
-     "t.yaml:5:15: data.packing: E111 is not for sampled completions, which "
+     "t.yaml:6:15: data.packing: E111 is not for sampled completions, which "
      "always follow each other in one row without padding\n"},
     {SAMPLED("ppo") "data.loss_on: full\n",
-     "t.yaml:5:15: data.loss_on: is not for sampled completions, all tokens "
+     "t.yaml:6:15: data.loss_on: is not for sampled completions, all tokens "
      "of which count\n"},
     {SAMPLED("grpo") "data.truncation: drop\n",
-     "t.yaml:5:18: data.truncation: drop is for preference pairs: "
+     "t.yaml:6:18: data.truncation: drop is for preference pairs: "
      "data.prompt_overflow says what becomes of long prompts\n"},
     {SAMPLED("grpo") "label_smoothing: 0.1\n",
-     "t.yaml:5:18: training.label_smoothing: is not for sampled "
+     "t.yaml:6:18: training.label_smoothing: is not for sampled "
      "completions\n"},
     {SAMPLED("grpo") "max_completion_length: 1024\n",
-     "t.yaml:5:24: rollout.max_completion_length: E119 1024 tokens leave none "
+     "t.yaml:6:24: rollout.max_completion_length: E119 1024 tokens leave none "
      "of data.max_length 1024 to prompts\n"},
     {SAMPLED("grpo") "data: {max_length: 600, max_prompt_length: 100}\n",
-     "t.yaml:5:44: data.max_prompt_length: E119 100 tokens and completions of "
+     "t.yaml:6:44: data.max_prompt_length: E119 100 tokens and completions of "
      "512 do not fit into data.max_length 600\n"},
     {SAMPLED("grpo") "training.micro_batch_tokens: 1000\n",
-     "t.yaml:5:30: training.micro_batch_tokens: 1000 is too few for a prompt "
+     "t.yaml:6:30: training.micro_batch_tokens: 1000 is too few for a prompt "
      "of 512 tokens and a completion of 512\n"},
     {SAMPLED("grpo") "repetition_penalty: 1.1\n",
-     "t.yaml:5:21: rollout.repetition_penalty: E134 1.1: the model that is "
+     "t.yaml:6:21: rollout.repetition_penalty: E134 1.1: the model that is "
      "trained knows no penalty: write 1\n"},
     {SAMPLED("grpo") "temperature: 0\ntop_p: 0\ntop_k: -1\n",
-     "t.yaml:5:14: rollout.temperature: expected a number in (0, 100], got 0\n"
-     "t.yaml:6:8: rollout.top_p: expected a number in (0, 1], got 0\n"
-     "t.yaml:7:8: rollout.top_k: expected an integer from 0 to 16777216 "
+     "t.yaml:6:14: rollout.temperature: expected a number in (0, 100], got 0\n"
+     "t.yaml:7:8: rollout.top_p: expected a number in (0, 1], got 0\n"
+     "t.yaml:8:8: rollout.top_k: expected an integer from 0 to 16777216 "
      "(tokens), got -1\n"},
     {SAMPLED("ppo") "rollout: {stop: [\"\"], stop_ids: [x, -1]}\n",
-     "t.yaml:5:17: rollout.stop: an empty string ends everything\n"
-     "t.yaml:5:33: rollout.stop_ids: expected numbers of tokens, got \"x\"\n"
-     "t.yaml:5:33: rollout.stop_ids: expected numbers of tokens, got "
+     "t.yaml:6:17: rollout.stop: an empty string ends everything\n"
+     "t.yaml:6:33: rollout.stop_ids: expected numbers of tokens, got \"x\"\n"
+     "t.yaml:6:33: rollout.stop_ids: expected numbers of tokens, got "
      "\"-1\"\n"},
 };
 
 static const struct broken of_grpo[] = {
     {SAMPLED("grpo") "num_generations: 1\n",
-     "t.yaml:5:18: grpo.num_generations: expected an integer from 2 to 65536 "
+     "t.yaml:6:18: grpo.num_generations: expected an integer from 2 to 65536 "
      "(completions), got 1\n"},
     {SAMPLED("grpo") "grpo: {steps_per_generation: 2,\n"
                      "       generation_batch_size: 64}\n",
-     "t.yaml:6:31: grpo.generation_batch_size: E115 cannot be used with "
+     "t.yaml:7:31: grpo.generation_batch_size: E115 cannot be used with "
      "grpo.steps_per_generation: each gives the other\n"},
     {SAMPLED("grpo") "grpo: {loss_type: vespo}\n",
-     "t.yaml:5:19: grpo.loss_type: vespo is not supported yet: it needs the "
+     "t.yaml:6:19: grpo.loss_type: vespo is not supported yet: it needs the "
      "loss of VESPO\n"},
     {SAMPLED("grpo") "grpo: {loss_type: cispo}\n",
      "t.yaml:1:1: grpo.epsilon_high: E132 cispo needs the limit of the ratio "
      "itself here, at least 1, such as 5\n"},
     {SAMPLED("grpo") "grpo: {loss_type: cispo, epsilon_high: 0.28}\n",
-     "t.yaml:5:40: grpo.epsilon_high: E132 cispo needs the limit of the ratio "
+     "t.yaml:6:40: grpo.epsilon_high: E132 cispo needs the limit of the ratio "
      "itself here, at least 1, such as 5\n"},
     {SAMPLED("grpo") "grpo: {loss_type: sapo, delta: 2}\n",
-     "t.yaml:5:32: grpo.delta: has no effect with this loss_type, which does "
+     "t.yaml:6:32: grpo.delta: has no effect with this loss_type, which does "
      "not clip\n"},
     {SAMPLED("grpo") "grpo: {loss_type: luspo, importance_sampling: token}\n",
-     "t.yaml:5:47: grpo.importance_sampling: luspo has ratios of completions: "
+     "t.yaml:6:47: grpo.importance_sampling: luspo has ratios of completions: "
      "write sequence, or leave it out\n"},
     {SAMPLED("grpo") "grpo: {baseline: loo, scale_rewards: global_clamp}\n",
-     "t.yaml:5:18: grpo.baseline: loo cannot be used with "
+     "t.yaml:6:18: grpo.baseline: loo cannot be used with "
      "grpo.scale_rewards: global_clamp\n"},
     {SAMPLED("grpo") "grpo: {aggregation: normalize_then_sum,\n"
                      "       scale_rewards: batch}\n",
-     "t.yaml:5:21: grpo.aggregation: normalize_then_sum scales each reward by "
+     "t.yaml:6:21: grpo.aggregation: normalize_then_sum scales each reward by "
      "its group: write grpo.scale_rewards: group\n"},
     {SAMPLED("grpo") "ref_model: .\n",
-     "t.yaml:5:12: model.reference_path: E117 grpo.beta is 0, so that no "
+     "t.yaml:6:12: model.reference_path: E117 grpo.beta is 0, so that no "
      "reference is used\n"},
     {SAMPLED("grpo") "rollout.overlap: 1\nnum_iterations: 2\n",
-     "t.yaml:5:18: rollout.overlap: cannot be used with grpo.num_iterations "
+     "t.yaml:6:18: rollout.overlap: cannot be used with grpo.num_iterations "
      "2: only with 1\n"},
     {SAMPLED("grpo") "grpo.sync_ref: {}\n",
-     "t.yaml:5:1: grpo.sync_ref: not supported yet: it needs a reference that "
+     "t.yaml:6:1: grpo.sync_ref: not supported yet: it needs a reference that "
      "follows the model\n"},
 };
 
 static const struct broken of_ppo[] = {
     {SAMPLED("ppo") "ppo: {kl_coef: 0, kl_control: adaptive}\nref_model: .\n",
-     "t.yaml:5:31: ppo.kl_control: adaptive multiplies ppo.kl_coef, which is "
+     "t.yaml:6:31: ppo.kl_control: adaptive multiplies ppo.kl_coef, which is "
      "0\n"
-     "t.yaml:6:12: model.reference_path: E117 ppo.kl_coef is 0, so that no "
+     "t.yaml:7:12: model.reference_path: E117 ppo.kl_coef is 0, so that no "
      "reference is used\n"},
     {SAMPLED("ppo") "disable_dropout: false\n",
-     "t.yaml:5:18: model.disable_dropout: false: with dropout, the model "
+     "t.yaml:6:18: model.disable_dropout: false: with dropout, the model "
      "would differ from itself when it sampled\n"},
     {SAMPLED("ppo") "total_episodes: 100\nmax_steps: 9\n",
-     "t.yaml:5:17: ppo.total_episodes: cannot be used with "
+     "t.yaml:6:17: ppo.total_episodes: cannot be used with "
      "training.max_steps: each says how long the run is\n"},
     {SAMPLED("ppo") "rollout.overlap: 1\n",
-     "t.yaml:5:18: rollout.overlap: cannot be used with ppo.epochs 4 and "
+     "t.yaml:6:18: rollout.overlap: cannot be used with ppo.epochs 4 and "
      "ppo.num_mini_batches 1: only with 1 and 1\n"},
     {SAMPLED("ppo") "ppo.critic.share_backbone: true\n",
-     "t.yaml:5:1: ppo.critic.share_backbone: not supported yet: it needs a "
+     "t.yaml:6:1: ppo.critic.share_backbone: not supported yet: it needs a "
      "critic that shares the policy's trunk\n"},
+    {"algorithm: grpo\ndata.train: train.jsonl\nmodel.n_embd: 96\n"
+     "training.per_device_batch_size: 8\n",
+     "t.yaml:1:1: reward.functions: E118 required: what is a good completion? "
+     "A list such as [{type: exact}], or model.reward_path\n"},
     {SAMPLED("ppo") "grpo.beta: 0.1\n",
-     "t.yaml:5:12: grpo.beta: only algorithm grpo uses it\n"},
+     "t.yaml:6:12: grpo.beta: only algorithm grpo uses it\n"},
     {LEAST "rollout.temperature: 0.5\n",
      "t.yaml:5:22: rollout.temperature: only algorithms ppo and grpo use it\n"},
     {LEAST "data.format: prompt\n",
@@ -278,24 +306,24 @@ static void generations_are_whole_steps_of_whole_groups(void **state)
     assert_string_equal(
         resolved(SAMPLED("grpo") "grad_accum: 2\nsteps_per_generation: 3\n", 1,
                  &conf),
-        "t.yaml:6:23: grpo.steps_per_generation: E115 3 is not a multiple of "
+        "t.yaml:7:23: grpo.steps_per_generation: E115 3 is not a multiple of "
         "gradient_accumulation_steps 2");
     dt_conf_destroy(conf);
     assert_string_equal(
         resolved(SAMPLED("grpo") "generation_batch_size: 40\n", 2, &conf),
-        "t.yaml:5:24: grpo.generation_batch_size: E115 40 is not a multiple "
+        "t.yaml:6:24: grpo.generation_batch_size: E115 40 is not a multiple "
         "of 16, the completions of an optimizer step");
     dt_conf_destroy(conf);
     assert_string_equal(
         resolved(SAMPLED("grpo") "num_generations: 6\n", 2, &conf),
-        "t.yaml:5:18: grpo.num_generations: E115 16 completions (16 of all "
+        "t.yaml:6:18: grpo.num_generations: E115 16 completions (16 of all "
         "ranks at once, 1 times) are no whole groups of 6");
     dt_conf_destroy(conf);
     assert_string_equal(
         resolved(SAMPLED("grpo") "rollout.overlap: 1\n"
                                  "steps_per_generation: 2\n",
                  1, &conf),
-        "t.yaml:5:18: rollout.overlap: needs a generation for each optimizer "
+        "t.yaml:6:18: rollout.overlap: needs a generation for each optimizer "
         "step, but grpo.steps_per_generation is 2 and "
         "gradient_accumulation_steps 1");
     dt_conf_destroy(conf);
@@ -310,14 +338,14 @@ static void mini_batches_are_whole(void **state)
     dt_conf_destroy(conf);
     assert_string_equal(
         resolved(SAMPLED("ppo") "num_mini_batches: 3\n", 2, &conf),
-        "t.yaml:5:19: ppo.num_mini_batches: E116 the 8 completions of a rank "
+        "t.yaml:6:19: ppo.num_mini_batches: E116 the 8 completions of a rank "
         "cannot be divided into 3 mini-batches");
     dt_conf_destroy(conf);
     assert_string_equal(
         resolved(SAMPLED("ppo") "ppo: {num_mini_batches: 4,\n"
                                 "      whiten_rewards: true}\n",
                  2, &conf),
-        "t.yaml:6:23: ppo.whiten_rewards: needs at least 8 completions in a "
+        "t.yaml:7:23: ppo.whiten_rewards: needs at least 8 completions in a "
         "mini-batch, which has 4");
     dt_conf_destroy(conf);
 }
@@ -357,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grpo_has_defaults_of_its_own),
         cmocka_unit_test(ppo_has_defaults_of_its_own),
+        cmocka_unit_test(a_reward_path_is_a_function),
         cmocka_unit_test(flat_names_of_grpo_are_understood),
         cmocka_unit_test(keys_of_sampling_are_also_those_of_the_algorithm),
         cmocka_unit_test(luspo_and_overlap_choose_what_they_need),
