@@ -4,11 +4,16 @@
 
 #include <omp.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sysexits.h>
+#include <unistd.h>
 
 #include "algo/world.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "cmd/join.h"
+#include "report/report.h"
 
 void dt_join_threads(const struct dt_launch *launch)
 {
@@ -66,4 +71,39 @@ struct dt_comm *dt_join_ranks(const struct dt_conf *conf,
         dt_backend_agree(backend, &world, options.timeout_ms, err) < 0)
         return NULL;
     return dt_backend_connect(backend, &world, &options, err);
+}
+
+/* Whether this rank tells the user about a failure. It reports its own. It does
+ * not report a peer's failure if the peer could report it. If a peer was lost
+ * silently, one rank reports that for all, after a moment so that Slurm and the
+ * plugin can report first what they know.
+ */
+static bool should_report(int rank, const struct dt_error *err)
+{
+    if (err->lost_rank < 0)
+        return true;
+    if (err->status != EX_UNAVAILABLE)
+        return false;
+    dt_clock_sleep(0.3);
+    return rank == (err->lost_rank == 0 ? 1 : 0);
+}
+
+int dt_join_failed(struct dt_launch *launch, struct dt_comm *comm,
+                   const struct dt_error *err)
+{
+    int rank = dt_launch_rank(launch), size = dt_launch_size(launch);
+    if (err->status == EX_TEMPFAIL) {
+        if (rank == 0)
+            fprintf(stderr, "disttrain: %s\n", err->text);
+        dt_comm_destroy(comm);
+        return EX_TEMPFAIL;
+    }
+    if (should_report(rank, err))
+        dt_report_failure(rank, size, dt_launch_host(launch, rank), err);
+    if (!comm && size > 1)
+        dt_launch_abort(launch, err->status, err->text);
+    dt_comm_abandon(comm, err);
+    if (size > 1)
+        _exit(err->status);
+    return err->status;
 }

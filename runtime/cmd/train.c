@@ -9,17 +9,14 @@
 #include <stdlib.h>
 #include <sysexits.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "algo/trainer.h"
-#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/join.h"
 #include "contract/contract.h"
 #include "launch/launch.h"
-#include "report/report.h"
 
 enum { JOIN_TIMEOUT_MS = 60000 }; /* if the configuration is not known */
 
@@ -64,46 +61,6 @@ static void print_problems(const char *before,
         fprintf(stderr, "%s%s\n", before, problems->text[i]);
 }
 
-/* Whether this rank tells the user about a failure. It reports its own. It does
- * not report a peer's failure if the peer could report it. If a peer was lost
- * silently, one rank reports that for all, after a moment so that Slurm and the
- * plugin can report first what they know.
- */
-static bool should_report(int rank, const struct dt_error *err)
-{
-    if (err->lost_rank < 0)
-        return true;
-    if (err->status != EX_UNAVAILABLE)
-        return false;
-    dt_clock_sleep(0.3);
-    return rank == (err->lost_rank == 0 ? 1 : 0);
-}
-
-/* Tells the user and the other ranks, and ends the process if there is more
- * than one rank: then no orderly exit is possible any more. It does not use the
- * launcher's abort once there is a comm, because that would kill the others
- * before they know why.
- */
-static int handle_failure(struct dt_launch *launch, struct dt_comm *comm,
-                          const struct dt_error *err)
-{
-    int rank = dt_launch_rank(launch), size = dt_launch_size(launch);
-    if (err->status == EX_TEMPFAIL) {
-        if (rank == 0)
-            fprintf(stderr, "disttrain: %s\n", err->text);
-        dt_comm_destroy(comm);
-        return EX_TEMPFAIL;
-    }
-    if (should_report(rank, err))
-        dt_report_failure(rank, size, dt_launch_host(launch, rank), err);
-    if (!comm && size > 1)
-        dt_launch_abort(launch, err->status, err->text);
-    dt_comm_abandon(comm, err);
-    if (size > 1)
-        _exit(err->status);
-    return err->status;
-}
-
 static int train(const struct dt_conf *conf, struct dt_launch *launch)
 {
     struct dt_exec exec;
@@ -118,7 +75,7 @@ static int train(const struct dt_conf *conf, struct dt_launch *launch)
                 : NULL;
     if (!comm || dt_trainer_run(conf, &exec, comm, dt_launch_local_size(launch),
                                 stop_asked, &err) < 0)
-        return handle_failure(launch, comm, &err);
+        return dt_join_failed(launch, comm, &err);
     dt_comm_destroy(comm);
     exec.device->stream_destroy(exec.stream);
     return 0;
