@@ -286,8 +286,8 @@ static const char help[] =
     "                     probability of the most likely one [0: all]\n"
     "  --repetition-penalty X  divide the logits of tokens that were there\n"
     "                     by X, or multiply negative ones [1: do not]\n"
-    "  --stop TOKEN       another token that ends the text; can be\n"
-    "                     repeated\n"
+    "  --stop TEXT        another token, or any text, that ends the text;\n"
+    "                     can be repeated\n"
     "  --dtype fp32|bf16|fp16  type to compute in [fp32]\n"
     "  --device auto|cpu|cuda  device to run on [auto: a GPU if there\n"
     "                     is one]\n"
@@ -312,7 +312,7 @@ static bool parse_number(const char *option, double min, double max,
 static bool add_stop(struct request *request)
 {
     if (request->stop_count == STOPS) {
-        dt_cmd_usage_error("generate", "--stop: more than %d tokens",
+        dt_cmd_usage_error("generate", "--stop: more than %d of them",
                            (int)STOPS);
         return false;
     }

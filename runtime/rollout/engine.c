@@ -120,20 +120,6 @@ int dt_engine_open(struct dt_engine *engine, const char *dir,
     return open_tokenizer(engine, dir, err);
 }
 
-int dt_engine_add_stop(struct dt_engine *engine, const char *token,
-                       struct dt_error *err)
-{
-    int32_t id =
-        engine->tokenizer ? dt_tokenizer_id(engine->tokenizer, token) : -1;
-    if (id < 0)
-        return dt_error_set(err, EX_USAGE,
-                            "--stop: the tokenizer has no token '%s'", token);
-    if (add_stop_id(engine, id) < 0)
-        return dt_error_set(err, EX_USAGE, "--stop: more than %d tokens",
-                            DT_ENGINE_STOPS);
-    return 0;
-}
-
 static int need_tokenizer(const struct dt_engine *engine, struct dt_error *err)
 {
     if (engine->tokenizer)
@@ -144,6 +130,25 @@ static int need_tokenizer(const struct dt_engine *engine, struct dt_error *err)
                         "DIR).save_pretrained(DIR), or give the prompt as ids "
                         "with --tokens",
                         engine->config.vocab_size);
+}
+
+int dt_engine_add_stop(struct dt_engine *engine, const char *text,
+                       struct dt_error *err)
+{
+    if (need_tokenizer(engine, err) < 0)
+        return -1;
+    if (!*text)
+        return dt_error_set(err, EX_USAGE,
+                            "--stop: expected a token or a text, got ''");
+    int32_t id = dt_tokenizer_id(engine->tokenizer, text);
+    bool room = id < 0 ? engine->string_count < DT_ENGINE_STOPS
+                       : add_stop_id(engine, id) == 0;
+    if (!room)
+        return dt_error_set(err, EX_USAGE, "--stop: more than %d of them",
+                            DT_ENGINE_STOPS);
+    if (id < 0)
+        engine->strings[engine->string_count++] = text;
+    return 0;
 }
 
 /* Checks the ids, since the embedding may have fewer rows than the tokenizer
@@ -225,6 +230,9 @@ int dt_engine_generate(struct dt_engine *engine,
     options.compute = engine->weights.dtype;
     options.stop = engine->stop;
     options.stop_count = engine->stop_count;
+    options.strings = engine->strings;
+    options.string_count = engine->string_count;
+    options.tokenizer = engine->tokenizer;
     struct dt_buffer *memory = dt_buffer_create(
         exec->device, dt_rollout_bytes(&engine->config, exec->ops, &options),
         "activations, keys and values", err);

@@ -21,6 +21,8 @@ struct dt_engine {
     struct dt_encoder *encoder;
     int32_t stop[DT_ENGINE_STOPS];
     size_t stop_count;
+    const char *strings[DT_ENGINE_STOPS]; /* not owned */
+    size_t string_count;
 };
 
 /* Loads the model that `dir` names (dt_weights_find) to compute in `dtype`, and
@@ -32,10 +34,11 @@ int dt_engine_open(struct dt_engine *engine, const char *dir,
                    enum dt_dtype dtype, struct dt_error *err);
 void dt_engine_close(struct dt_engine *engine);
 
-/* Adds a stop token, which ends a row. -1: EX_USAGE, there is no such token or
- * no room for it.
+/* Ends texts at this token of the vocabulary, or where this text has come,
+ * which is not copied. -1: EX_USAGE, it is empty, there is no tokenizer, or no
+ * room.
  */
-int dt_engine_add_stop(struct dt_engine *engine, const char *token,
+int dt_engine_add_stop(struct dt_engine *engine, const char *text,
                        struct dt_error *err);
 
 /* Encodes a prompt to *out; an empty one becomes the token that begins texts.
@@ -53,7 +56,7 @@ int dt_engine_encode_chat(struct dt_engine *engine, const struct dt_chat *chat,
                           struct dt_tokens *out, struct dt_error *err);
 
 /* Completes prompts: a rollout of its own memory, once. The engine sets the
- * type and the stop ids of the options. -1: as dt_rollout_create and
+ * type and the stops of the options. -1: as dt_rollout_create and
  * dt_rollout_run.
  */
 int dt_engine_generate(struct dt_engine *engine,
