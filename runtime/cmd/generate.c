@@ -11,13 +11,16 @@
 #include <sysexits.h>
 
 #include "backend/backend.h"
+#include "base/fault.h"
 #include "cmd/cmd.h"
 #include "cmd/generate_file.h"
+#include "cmd/generate_ranks.h"
 #include "cmd/generate_score.h"
+#include "cmd/join.h"
 #include "cmd/text_out.h"
 #include "rollout/engine.h"
 
-enum { STOPS = 16, TEXT_BYTES = 4096 };
+enum { STOPS = 16, TEXT_BYTES = 4096, JOIN_MS = 60000 };
 
 struct request {
     const char *dir;    /* --model */
@@ -177,7 +180,7 @@ static int generate_prompt(struct dt_engine *s, const struct request *request,
 }
 
 static int generate_with(struct dt_engine *s, const struct request *request,
-                         struct dt_error *err)
+                         struct dt_comm *comm, struct dt_error *err)
 {
     struct dt_chat *chat = NULL;
     struct dt_error no_chat;
@@ -213,7 +216,7 @@ static int generate_with(struct dt_engine *s, const struct request *request,
         dt_generate_warn(chat);
     if (request->file)
         result = dt_generate_file(s, request->file, chat, &no_chat,
-                                  &request->options, err);
+                                  &request->options, comm, err);
     else
         result = generate_prompt(s, request, chat, err);
     dt_chat_destroy(chat);
@@ -221,35 +224,67 @@ static int generate_with(struct dt_engine *s, const struct request *request,
 }
 
 /* Opens the device that --device names. */
-static int open_device(const char *name, struct dt_exec *exec,
-                       struct dt_error *err)
+static const struct dt_backend *open_device(const char *name, int local_rank,
+                                            struct dt_exec *exec,
+                                            struct dt_error *err)
 {
-    const struct dt_backend_options options = {0};
+    const struct dt_backend_options options = {.local_rank = local_rank};
     char note[512]; /* not printed: no need to say that it is the CPU */
     const struct dt_backend *backend =
         dt_backend_open(name, &options, note, sizeof(note), err);
     if (!backend)
-        return -1;
+        return NULL;
     *exec = (struct dt_exec){backend->device, backend->ops, NULL};
-    return exec->device->stream_create(&exec->stream, err);
+    return exec->device->stream_create(&exec->stream, err) < 0 ? NULL : backend;
+}
+
+static int flush_output(struct dt_error *err)
+{
+    if (fflush(stdout) || ferror(stdout))
+        return dt_error_set(err, EX_IOERR, "cannot write: %s", strerror(errno));
+    return 0;
+}
+
+static int run_rank(const struct request *request, struct dt_launch *launch)
+{
+    struct dt_engine engine = {0};
+    struct dt_comm *comm = NULL;
+    struct dt_error err;
+    int status = 0;
+    dt_fault_rank(dt_launch_rank(launch));
+    dt_join_threads(launch);
+    const struct dt_backend *backend = open_device(
+        request->device, dt_launch_local_rank(launch), &engine.exec, &err);
+    if (backend)
+        comm = dt_generate_connect(request->device, backend, launch, &err);
+    if (!comm || generate_with(&engine, request, comm, &err) < 0 ||
+        flush_output(&err) < 0)
+        status = dt_join_failed(launch, comm, &err);
+    else
+        dt_comm_destroy(comm);
+    dt_engine_close(&engine);
+    if (engine.exec.stream)
+        engine.exec.device->stream_destroy(engine.exec.stream);
+    return status;
 }
 
 static int run_request(const struct request *request)
 {
-    struct dt_engine engine = {0};
     struct dt_error err;
-    int status = 0;
-    if (open_device(request->device, &engine.exec, &err) < 0 ||
-        generate_with(&engine, request, &err) < 0) {
+    struct dt_launch *launch = dt_launch_create(JOIN_MS, &err);
+    int status = EX_USAGE;
+    if (!launch) {
         fprintf(stderr, "disttrain: %s\n", err.text);
-        status = err.status;
-    } else if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "disttrain: cannot write: %s\n", strerror(errno));
-        status = EX_IOERR;
+        return err.status;
     }
-    dt_engine_close(&engine);
-    if (engine.exec.stream)
-        engine.exec.device->stream_destroy(engine.exec.stream);
+    if (request->file || dt_launch_size(launch) == 1)
+        status = run_rank(request, launch);
+    else if (dt_launch_rank(launch) == 0)
+        fprintf(stderr,
+                "disttrain: generate: only --prompts is shared by ranks, and "
+                "there are %d: start one\n",
+                dt_launch_size(launch));
+    dt_launch_destroy(launch);
     return status;
 }
 
@@ -270,7 +305,7 @@ static const char help[] =
     "                     " DT_CHAT_NAMES "\n"
     "                     [the one in the tokenizer's files]\n"
     "  --prompts FILE     lines of JSON with prompt or messages; prints\n"
-    "                     each with its completion\n"
+    "                     each with its completion; ranks share the lines\n"
     "  --score FILE       lines of JSON with text, prompt and completion, or\n"
     "                     messages; prints the score that a reward model\n"
     "                     gives to each\n"

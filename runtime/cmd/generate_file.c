@@ -9,9 +9,15 @@
 
 #include <jansson.h>
 
+#include "base/fault.h"
 #include "cmd/generate_file.h"
+#include "cmd/generate_ranks.h"
 
-enum { MAX_MESSAGES = 1024, TEXT_BYTES = 4096 };
+enum {
+    MAX_MESSAGES = 1024,
+    TEXT_BYTES = 4096,
+    ROUND = 8, /* lines of a slot between two meetings of the ranks */
+};
 
 /* A prompt of the file. */
 struct line {
@@ -26,11 +32,15 @@ struct work {
     const struct dt_error *no_chat;
     bool warned; /* about chat */
     const char *path;
-    size_t number; /* of the last line read */
-    struct line *lines;
+    size_t number;      /* of the last line read */
+    size_t total;       /* prompts of the file */
+    size_t rank, size;  /* prompt p is of rank p % size */
+    struct line *lines; /* of this rank */
     size_t count, room;
     size_t longest; /* prompt, in tokens */
     size_t given, printed;
+    size_t end; /* of the lines to give in this round */
+    FILE *out;  /* where they are printed */
 };
 
 static int set_line_error(const struct work *work, struct dt_error *err,
@@ -118,10 +128,10 @@ static int give_line(void *ctx, struct dt_prompt *prompt, struct dt_error *err)
     struct work *work = ctx;
     const struct line *line = &work->lines[work->given];
     (void)err;
-    if (work->given == work->count)
+    if (work->given == work->end)
         return 0;
-    *prompt =
-        (struct dt_prompt){work->given++, line->prompt.ids, line->prompt.count};
+    *prompt = (struct dt_prompt){work->given++ * work->size + work->rank,
+                                 line->prompt.ids, line->prompt.count};
     return 1;
 }
 
@@ -156,8 +166,8 @@ static int print_lines(struct work *work, struct dt_error *err)
     for (; work->printed < work->count && work->lines[work->printed].done;
          work->printed++) {
         struct line *line = &work->lines[work->printed];
-        if (json_dumpf(line->object, stdout, JSON_COMPACT) < 0 ||
-            putchar('\n') == EOF || fflush(stdout))
+        if (json_dumpf(line->object, work->out, JSON_COMPACT) < 0 ||
+            putc('\n', work->out) == EOF || fflush(work->out))
             return dt_error_set(err, EX_IOERR, "cannot write: %s",
                                 strerror(errno));
         json_decref(line->object);
@@ -170,7 +180,7 @@ static int take_completion(void *ctx, const struct dt_completion *completion,
                            struct dt_error *err)
 {
     struct work *work = ctx;
-    struct line *line = &work->lines[completion->prompt];
+    struct line *line = &work->lines[completion->prompt / work->size];
     json_t *text = completion_text(work, completion);
     if (!text || json_object_set_new(line->object, "completion", text) < 0)
         return dt_error_set(err, EX_OSERR, "out of memory");
@@ -194,7 +204,7 @@ static int read_lines(struct work *work, struct dt_error *err)
                             strerror(errno));
     while (result == 0 && getline(&text, &room, f) > 0) {
         work->number++;
-        if (!is_blank(text))
+        if (!is_blank(text) && work->total++ % work->size == work->rank)
             result = add_line(work, text, err);
     }
     if (result == 0 && ferror(f))
@@ -205,22 +215,94 @@ static int read_lines(struct work *work, struct dt_error *err)
     return result;
 }
 
+/* Fails unless all ranks have read as many prompts; nobody goes on before all
+ * have.
+ */
+static int agree(const struct work *work, struct dt_comm *comm,
+                 struct dt_error *err)
+{
+    double most[] = {(double)work->total, -(double)work->total};
+    if (dt_comm_reduce_scalars(comm, most, 2, DT_MAX, err) < 0)
+        return -1;
+    if (most[0] + most[1] != 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: has %zu prompts here, but between %.0f and "
+                            "%.0f on the ranks: is it the same file?",
+                            work->path, work->total, -most[1], most[0]);
+    return 0;
+}
+
+/* Continues the lines up to `end`. */
+static int complete_lines(struct work *work, size_t end,
+                          struct dt_rollout_options options,
+                          struct dt_error *err)
+{
+    const struct dt_rollout_io io = {
+        .next = give_line, .done = take_completion, .ctx = work};
+    size_t count = end - work->given;
+    if (count == 0)
+        return 0;
+    work->end = end;
+    options.max_prompt = work->longest;
+    if (options.slots > count)
+        options.slots = count;
+    return dt_engine_generate(work->engine, options, &io, err);
+}
+
+/* The same, to a text for rank 0. */
+static int complete_round(struct work *work, size_t lines,
+                          const struct dt_rollout_options *options,
+                          struct dt_comm *comm, struct dt_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0, left = work->count - work->given;
+    work->out = open_memstream(&text, &bytes);
+    if (!work->out)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    int result = complete_lines(
+        work, work->given + (left < lines ? left : lines), *options, err);
+    if (fclose(work->out) && result == 0)
+        result = dt_error_set(err, EX_OSERR, "out of memory");
+    if (dt_fault("generate") && result == 0)
+        result = dt_error_set(err, EX_SOFTWARE, "injected failure");
+    if (result == 0)
+        result = dt_generate_gather(comm, text, bytes, err);
+    free(text);
+    return result;
+}
+
+static int complete_file(struct work *work,
+                         const struct dt_rollout_options *options,
+                         struct dt_comm *comm, struct dt_error *err)
+{
+    size_t lines = ROUND * options->slots;
+    if (read_lines(work, err) < 0)
+        return -1;
+    if (work->size == 1)
+        return complete_lines(work, work->count, *options, err);
+    if (agree(work, comm, err) < 0)
+        return -1;
+    for (size_t done = 0; done < work->total; done += lines * work->size)
+        if (complete_round(work, lines, options, comm, err) < 0)
+            return -1;
+    return 0;
+}
+
 int dt_generate_file(struct dt_engine *engine, const char *path,
                      const struct dt_chat *chat, const struct dt_error *no_chat,
                      const struct dt_rollout_options *options,
-                     struct dt_error *err)
+                     struct dt_comm *comm, struct dt_error *err)
 {
     struct work work = {
-        .engine = engine, .chat = chat, .no_chat = no_chat, .path = path};
-    const struct dt_rollout_io io = {
-        .next = give_line, .done = take_completion, .ctx = &work};
-    struct dt_rollout_options each = *options;
-    int result = read_lines(&work, err);
-    if (each.slots > work.count)
-        each.slots = work.count;
-    each.max_prompt = work.longest;
-    if (result == 0 && work.count > 0)
-        result = dt_engine_generate(engine, each, &io, err);
+        .engine = engine,
+        .chat = chat,
+        .no_chat = no_chat,
+        .path = path,
+        .rank = (size_t)dt_comm_rank(comm),
+        .size = (size_t)dt_comm_size(comm),
+        .out = stdout,
+    };
+    int result = complete_file(&work, options, comm, err);
     for (size_t i = 0; i < work.count; i++) {
         json_decref(work.lines[i].object);
         dt_tokens_fini(&work.lines[i].prompt);

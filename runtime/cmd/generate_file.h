@@ -3,6 +3,7 @@
 #ifndef DT_CMD_GENERATE_FILE_H
 #define DT_CMD_GENERATE_FILE_H
 
+#include "comm/comm.h"
 #include "rollout/engine.h"
 
 /* Prints the warning of dt_chat_warning, if there is one, on stderr. */
@@ -12,12 +13,13 @@ void dt_generate_warn(const struct dt_chat *chat);
  * Each line is an object with prompt (text) or messages (a conversation;
  * without `chat` that is the error `no_chat`). Prints each line's object with
  * the key completion added, in order, and the warning about `chat` on stderr if
- * it is used. -1: EX_NOINPUT, EX_DATAERR with file and line, EX_IOERR,
- * EX_OSERR.
+ * it is used. All ranks of comm call it and share the prompts; rank 0 prints.
+ * -1: EX_NOINPUT, EX_DATAERR with file and line, EX_IOERR, EX_OSERR,
+ * EX_UNAVAILABLE.
  */
 int dt_generate_file(struct dt_engine *engine, const char *path,
                      const struct dt_chat *chat, const struct dt_error *no_chat,
                      const struct dt_rollout_options *options,
-                     struct dt_error *err);
+                     struct dt_comm *comm, struct dt_error *err);
 
 #endif /* DT_CMD_GENERATE_FILE_H */

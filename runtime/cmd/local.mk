@@ -11,6 +11,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/generate.c \
 	runtime/cmd/generate_file.c \
 	runtime/cmd/generate_file.h \
+	runtime/cmd/generate_ranks.c \
+	runtime/cmd/generate_ranks.h \
 	runtime/cmd/generate_score.c \
 	runtime/cmd/generate_score.h \
 	runtime/cmd/info.c \

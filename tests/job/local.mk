@@ -19,6 +19,7 @@ job_tests = \
 	tests/job/cuda.bats \
 	tests/job/cuda_step.bats \
 	tests/job/doctor.bats \
+	tests/job/generate.bats \
 	tests/job/hang.bats \
 	tests/job/launch.bats \
 	tests/job/offload.bats \
