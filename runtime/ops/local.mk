@@ -9,6 +9,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/attention.h \
 	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/head.h \
+	runtime/ops/cpu/lanes.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/rows.h \
 	runtime/ops/ops.h \
@@ -30,6 +31,7 @@ cpu_kernels = \
 	runtime/ops/cpu/linear.c \
 	runtime/ops/cpu/logprob.c \
 	runtime/ops/cpu/matmul.c \
+	runtime/ops/cpu/matmul_few.c \
 	runtime/ops/cpu/norm.c \
 	runtime/ops/cpu/reduce.c \
 	runtime/ops/cpu/rope.c \

@@ -193,6 +193,11 @@ struct dt_ops {
                          struct dt_view x, struct dt_view rows, size_t N,
                          size_t C, size_t M);
 
+    /* linear_forward of fewer rows than this give each row
+     * the bits that it has alone; 0: they do not.
+     */
+    size_t few_rows;
+
     /* out(N,OC) = x(N,C) w + b(OC); b may be absent. out may be F32 where x is
      * not.
      */

@@ -128,6 +128,50 @@ void test_linear_blocks(void **state)
     blocks_case(DT_F16);
 }
 
+/* Rows of a product of N rows, which all have the bits that they have alone. */
+static void few_rows_case(enum dt_dtype type, enum dt_dtype out_type, size_t N,
+                          size_t C, size_t OC, enum dt_weight_order order)
+{
+    struct dt_view x = tensor_of(type, N * C), w = tensor_of(type, C * OC);
+    struct dt_view b = tensor_of(type, OC), out = tensor_of(out_type, N * OC);
+    struct dt_view alone = tensor_of(out_type, OC);
+    const size_t bytes = OC * dt_dtype_bytes(out_type);
+    struct linear l = {.N = N,
+                       .C = C,
+                       .OC = OC,
+                       .order = order,
+                       .x = doubles(x),
+                       .w = doubles(w),
+                       .b = doubles(b),
+                       .out = zeros(N * OC)};
+
+    reference_linear(&l);
+    ops->linear_forward(NULL, out, x, w, b, order, N, C, OC);
+    check_close("out", out, l.out, 1e-6);
+    for (size_t n = 0; n < N && N < ops->few_rows; n++) {
+        ops->linear_forward(NULL, alone, dt_view_slice(x, n * C, C), w, b,
+                            order, 1, C, OC);
+        assert_memory_equal(dt_view_data(alone),
+                            (char *)dt_view_data(out) + n * bytes, bytes);
+    }
+}
+
+/* Lengths about whole vectors, and columns of more than one block. */
+void test_linear_few_rows(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TYPE_COUNT; i++) {
+        for (int order = 0; order < 2; order++) {
+            enum dt_weight_order o =
+                order ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
+            for (size_t N = 1; N < 16; N++)
+                few_rows_case(TYPES[i], DT_F32, N, 53, 37, o);
+            few_rows_case(TYPES[i], TYPES[i], 7, 96, 2113, o);
+            few_rows_case(TYPES[i], TYPES[i], 15, 1031, 64, o);
+        }
+    }
+}
+
 #ifdef HAVE_ONEDNN
 
 /* oneDNN's bf16, which is chosen only where it is fast. More shapes than it

@@ -28,6 +28,7 @@ static const struct {
     {"dropout", test_dropout, false},
     {"linear", test_linear, true},
     {"linear, several blocks", test_linear_blocks, true},
+    {"linear, few rows", test_linear_few_rows, false},
     {"linear with gelu", test_linear_gelu, true},
     {"norm", test_norm, false},
     {"gelu", test_gelu, false},
@@ -150,8 +151,7 @@ static int test_cpu(void)
     tests[count++] =
         (struct CMUnitTest){"bf16 by oneDNN", test_onednn, case_setup,
                             case_teardown, (void *)variants[0]};
-    tests[count++] =
-        (struct CMUnitTest)cmocka_unit_test(test_onednn_threads);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_onednn_threads);
     for (size_t i = 0; i < variant_count; i++) {
         if (WIDEST_AND_GENERIC_ONLY && i > 0 && i + 1 < variant_count)
             continue;

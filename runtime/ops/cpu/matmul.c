@@ -3,9 +3,8 @@
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/lanes.h"
 #include "ops/cpu/matmul.h"
-#include "ops/cpu/rows.h"
-#include "ops/cpu/vec.h"
 
 /* A thread packs a block of a, MC x KC (256 KiB), for the L2 cache, and KC x NR
  * of b for the L1. If results are not fp32, it keeps MC x NC sums.
@@ -46,28 +45,6 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static inline dt_vec load_lanes(const void *from, enum dt_dtype type)
-{
-    float lane[LANES];
-
-    if (type == DT_F32)
-        return *(const dt_vec *)from;
-    if (type == DT_BF16)
-        return dt_widen_bf16(from);
-    for (int i = 0; i < LANES; i++)
-        lane[i] = dt_f16_to_f32(((const uint16_t *)from)[i]);
-    return *(const dt_vec *)lane;
-}
-
-/* The first `count` lanes, then 0 */
-static dt_vec load_some(const void *from, enum dt_dtype type, size_t count)
-{
-    float lane[LANES] = {0.0f};
-
-    dt_cpu_widen(lane, from, type, count);
-    return *(const dt_vec *)lane;
-}
-
 /* to(depth, LANES) = rows i.. and columns k.. of m, transposed; 0 after `rows`
  */
 static void pack_lanes(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
@@ -79,8 +56,8 @@ static void pack_lanes(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
     dt_vec square[LANES];
 
     for (size_t d = 0; d < depth && m.transposed; d++, from += step)
-        ((dt_vec *)to)[d] = rows == LANES ? load_lanes(from, type)
-                                          : load_some(from, type, rows);
+        ((dt_vec *)to)[d] = rows == LANES ? dt_load_lanes(from, type)
+                                          : dt_load_some(from, type, rows);
     if (m.transposed)
         return;
     for (size_t d = 0; d < depth; d += LANES) {
@@ -89,11 +66,11 @@ static void pack_lanes(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
         if (rows == LANES && columns == LANES) {
 #pragma GCC unroll 16
             for (size_t r = 0; r < LANES; r++)
-                square[r] = load_lanes(row + r * step, type);
+                square[r] = dt_load_lanes(row + r * step, type);
         } else {
             for (size_t r = 0; r < LANES; r++)
                 square[r] =
-                    load_some(row + r * step, type, r < rows ? columns : 0);
+                    dt_load_some(row + r * step, type, r < rows ? columns : 0);
         }
         dt_transpose(square);
         memcpy(to + d * LANES, square, columns * sizeof(*square));
@@ -223,6 +200,10 @@ static void multiply_share(const struct dt_cpu_matmul *p)
 
 void DT_CPU(matmul)(const struct dt_cpu_matmul *p)
 {
+    if (p->M < DT_CPU_FEW_ROWS && !p->a.transposed && !p->accumulate) {
+        DT_CPU(matmul_few)(p);
+        return;
+    }
 #ifdef HAVE_ONEDNN
     if (dt_onednn_fastest(p->type) && dt_onednn_matmul(p))
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul.h - large matrix multiplications, by all threads of the team */
+/* matmul.h - matrix multiplications, by all threads of the team */
 #ifndef DT_OPS_CPU_MATMUL_H
 #define DT_OPS_CPU_MATMUL_H
 
@@ -32,9 +32,21 @@ struct dt_cpu_matmul {
     bool accumulate;  /* only with c DT_F32 and no bias */
 };
 
+/* Fewer rows than this are multiplied by loops of our own: the time is that of
+ * reading b once, and oneDNN sums a row in another order when there are others
+ * beside it.
+ */
+enum { DT_CPU_FEW_ROWS = 16 };
+
 #ifdef DT_CPU_VARIANT
-/* c = a b + bias, or += ; all threads of the team. */
+/* c = a b + bias, or += ; all threads of the team. With fewer than
+ * DT_CPU_FEW_ROWS rows, a not transposed and no `accumulate`, a row of c has
+ * the bits that it has alone, for any number of threads.
+ */
 void DT_CPU(matmul)(const struct dt_cpu_matmul *p);
+
+/* The same, only for such a product. */
+void DT_CPU(matmul_few)(const struct dt_cpu_matmul *p);
 #endif
 
 #ifdef HAVE_ONEDNN

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/matmul.h"
 
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
@@ -16,6 +17,7 @@ const struct dt_ops DT_CPU(ops) = {
     .embedding_forward = DT_CPU(embedding_forward),
     .embedding_backward = DT_CPU(embedding_backward),
     .scatter_rows = DT_CPU(scatter_rows),
+    .few_rows = DT_CPU_FEW_ROWS,
     .linear_forward = DT_CPU(linear_forward),
     .linear_backward = DT_CPU(linear_backward),
     .norm_forward = DT_CPU(norm_forward),

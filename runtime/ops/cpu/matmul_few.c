@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * matmul_few.c - matrix multiplications of few rows, such as next tokens
+ *
+ * They take the time of reading b from memory, so b is read once, in the order
+ * in which it is stored, and nothing is packed. The order of a sum depends on K
+ * and on the order of b alone: not on M, the other rows or the threads.
+ */
+#include "config.h"
+
+#include "ops/cpu/cpu.h"
+#include "ops/cpu/lanes.h"
+#include "ops/cpu/matmul.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Columns of a block, whose sums stay in the cache; stored rows of b that are
+ * added to them at a time; and the tile of dot products that fits into the
+ * registers.
+ */
+enum {
+    WIDTH = 1024,
+    DEPTH = 8,
+    DOT_ROWS = LANES == 16 ? 4 : 2,
+    DOT_COLUMNS = 4,
+};
+
+/* The columns [first, first + count) of a product. */
+struct block {
+    const struct dt_cpu_matmul *p;
+    size_t first, count;
+    float sum[DT_CPU_FEW_ROWS * WIDTH];
+};
+
+static size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* `count` elements, then 0; all is a constant at each call */
+INLINE dt_vec load(const void *from, enum dt_dtype type, bool all, size_t count)
+{
+    return all ? dt_load_lanes(from, type) : dt_load_some(from, type, count);
+}
+
+/* --- b transposed: dot products of stored rows --- */
+
+/* A tile of dot products. x and w are the rows of a and of the stored b. */
+struct dots {
+    const char *x[DOT_ROWS], *w[DOT_COLUMNS];
+    dt_vec sum[DOT_ROWS][DOT_COLUMNS];
+};
+
+/* Adds `count` products, at most LANES, from element k on. */
+INLINE void add_products(struct dots *t, enum dt_dtype type, size_t rows,
+                         size_t k, bool all, size_t count)
+{
+    const size_t at = k * dt_dtype_bytes(type);
+    dt_vec w[DOT_COLUMNS];
+
+#pragma GCC unroll 16
+    for (size_t j = 0; j < DOT_COLUMNS; j++)
+        w[j] = load(t->w[j] + at, type, all, count);
+#pragma GCC unroll 16
+    for (size_t i = 0; i < rows; i++) {
+        dt_vec x = load(t->x[i] + at, type, all, count);
+#pragma GCC unroll 16
+        for (size_t j = 0; j < DOT_COLUMNS; j++)
+            t->sum[i][j] += x * w[j];
+    }
+}
+
+static float sum_lanes(dt_vec v)
+{
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int i = 0; i < width; i++)
+            v[i] += v[i + width];
+    }
+    return v[0];
+}
+
+/* Columns j... of rows i...; where there are fewer than in a tile, the last is
+ * computed again.
+ */
+INLINE void dot_tile(struct block *b, enum dt_dtype type, size_t rows, size_t i,
+                     size_t j)
+{
+    const struct dt_cpu_matmul *p = b->p;
+    const size_t whole = p->K - p->K % LANES;
+    struct dots t = {0};
+
+    for (size_t r = 0; r < rows; r++)
+        t.x[r] =
+            dt_cpu_at(p->a.data, type, min_size(i + r, p->M - 1) * p->a.stride);
+    for (size_t c = 0; c < DOT_COLUMNS; c++)
+        t.w[c] =
+            dt_cpu_at(p->b.data, type,
+                      (b->first + min_size(j + c, b->count - 1)) * p->b.stride);
+    for (size_t k = 0; k < whole; k += LANES)
+        add_products(&t, type, rows, k, true, LANES);
+    if (whole < p->K)
+        add_products(&t, type, rows, whole, false, p->K - whole);
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < DOT_COLUMNS; c++)
+            b->sum[(i + r) * WIDTH + j + c] = sum_lanes(t.sum[r][c]);
+    }
+}
+
+INLINE void dot_block(struct block *b, enum dt_dtype type)
+{
+    const size_t M = b->p->M;
+
+    for (size_t j = 0; j < b->count; j += DOT_COLUMNS) {
+        for (size_t i = 0; i < M; i += DOT_ROWS) {
+            if (M - i == 1)
+                dot_tile(b, type, 1, i, j);
+            else
+                dot_tile(b, type, DOT_ROWS, i, j);
+        }
+    }
+}
+
+/* --- b as it is: multiples of stored rows --- */
+
+/* Adds x(M, DEPTH) times the rows k.. of b to LANES sums from column j on, rows
+ * after `depth` being 0.
+ */
+INLINE void add_lanes(struct block *b, const float *x, enum dt_dtype type,
+                      size_t k, size_t depth, size_t j, bool all)
+{
+    const struct dt_cpu_matmul *p = b->p;
+    dt_vec w[DEPTH];
+
+#pragma GCC unroll 16
+    for (size_t d = 0; d < DEPTH; d++)
+        w[d] = d < depth ? load(dt_cpu_at(p->b.data, type,
+                                          (k + d) * p->b.stride + b->first + j),
+                                type, all, b->count - j)
+                         : (dt_vec){0.0f};
+    for (size_t i = 0; i < p->M; i++) {
+        dt_vec sum = {0.0f};
+#pragma GCC unroll 16
+        for (size_t d = 0; d < DEPTH; d++)
+            sum += x[i * DEPTH + d] * w[d];
+        *(dt_vec *)(b->sum + i * WIDTH + j) += sum;
+    }
+}
+
+INLINE void add_rows(struct block *b, enum dt_dtype type)
+{
+    const struct dt_cpu_matmul *p = b->p;
+    const size_t whole = b->count - b->count % LANES;
+
+    for (size_t i = 0; i < p->M; i++)
+        memset(b->sum + i * WIDTH, 0, WIDTH * sizeof(*b->sum));
+    for (size_t k = 0; k < p->K; k += DEPTH) {
+        const size_t depth = min_size(DEPTH, p->K - k);
+        float x[DT_CPU_FEW_ROWS * DEPTH] = {0.0f};
+        for (size_t i = 0; i < p->M; i++)
+            dt_cpu_widen(x + i * DEPTH,
+                         dt_cpu_at(p->a.data, type, i * p->a.stride + k), type,
+                         depth);
+        for (size_t j = 0; j < whole && depth == DEPTH; j += LANES)
+            add_lanes(b, x, type, k, DEPTH, j, true);
+        for (size_t j = 0; j < whole && depth < DEPTH; j += LANES)
+            add_lanes(b, x, type, k, depth, j, true);
+        if (whole < b->count)
+            add_lanes(b, x, type, k, depth, whole, false);
+    }
+}
+
+/* --- both --- */
+
+/* Rounds the sums, with the bias, to c. */
+static void write_block(struct block *b)
+{
+    const struct dt_cpu_matmul *p = b->p;
+    float bias[WIDTH];
+
+    if (p->bias)
+        dt_cpu_widen(bias, dt_cpu_at(p->bias, p->type, b->first), p->type,
+                     b->count);
+    for (size_t i = 0; i < p->M; i++) {
+        float *sum = b->sum + i * WIDTH;
+        for (size_t j = 0; p->bias && j < b->count; j++)
+            sum[j] += bias[j];
+        dt_cpu_narrow((char *)p->c +
+                          (i * p->N + b->first) * dt_dtype_bytes(p->c_type),
+                      sum, p->c_type, b->count);
+    }
+}
+
+/* type is a constant at each call, so that no loop asks for it. */
+INLINE void multiply_block(struct block *b, enum dt_dtype type)
+{
+    if (b->p->b.transposed)
+        dot_block(b, type);
+    else
+        add_rows(b, type);
+}
+
+/* The calling thread's columns */
+static void multiply_share(const struct dt_cpu_matmul *p)
+{
+    _Alignas(64) struct block b;
+    size_t first, end;
+
+    b.p = p;
+    dt_cpu_share(p->N, &first, &end);
+    for (b.first = first; b.first < end; b.first += b.count) {
+        b.count = min_size(WIDTH, end - b.first);
+        if (p->type == DT_F32)
+            multiply_block(&b, DT_F32);
+        else if (p->type == DT_BF16)
+            multiply_block(&b, DT_BF16);
+        else
+            multiply_block(&b, DT_F16);
+        write_block(&b);
+    }
+}
+
+void DT_CPU(matmul_few)(const struct dt_cpu_matmul *p)
+{
+    assert(p->M < DT_CPU_FEW_ROWS && !p->a.transposed && !p->accumulate);
+
+#pragma omp parallel
+    multiply_share(p);
+}
