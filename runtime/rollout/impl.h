@@ -62,6 +62,7 @@ struct dt_rollout {
     struct dt_decoder *decoder;
     struct dt_blocks blocks;
     size_t most_blocks;    /* of a sequence */
+    size_t row_multiple;   /* of the rows of a step */
     size_t alignment;      /* of a prompt in a batch of prompts */
     size_t words;          /* of `seen` */
     size_t longest_string; /* bytes */

@@ -10,8 +10,10 @@
 #include "rollout/impl.h"
 
 /* Rows of a step are a multiple of ROWS: few sizes, and at least this many, so
- * that a matrix multiplication goes over a row as it does with more rows.
- * PROMPT_TOKENS are enough for one at full speed.
+ * that a matrix multiplication goes over a row as it does with more rows. Where
+ * there are fewer slots, and the device goes over a row as if it were alone,
+ * there are only the rows that are needed. PROMPT_TOKENS are enough for one at
+ * full speed.
  */
 enum { ROWS = 16, PROMPT_TOKENS = 2048 };
 
@@ -37,14 +39,21 @@ static size_t prompt_tokens(const struct dt_rollout_options *options,
     return dt_round_up(max_size(max_size(one, all), rows), 128);
 }
 
+/* Of what the rows of a step are a multiple. */
+static size_t row_multiple(const struct dt_ops *ops,
+                           const struct dt_rollout_options *options)
+{
+    return !options->exact && options->slots < ops->few_rows ? 1 : ROWS;
+}
+
 static struct dt_decoder_options limits_of(
-    const struct dt_model_config *config,
+    const struct dt_model_config *config, const struct dt_ops *ops,
     const struct dt_rollout_options *options)
 {
     size_t most = config->n_positions;
     struct dt_decoder_options limits = {
         .compute = options->compute,
-        .rows = dt_round_up(options->slots, ROWS),
+        .rows = dt_round_up(options->slots, row_multiple(ops, options)),
         .length = options->max_prompt < most &&
                           options->max_tokens < most - options->max_prompt
                       ? options->max_prompt + options->max_tokens
@@ -72,7 +81,7 @@ size_t dt_rollout_bytes(const struct dt_model_config *config,
                         const struct dt_ops *ops,
                         const struct dt_rollout_options *options)
 {
-    struct dt_decoder_options limits = limits_of(config, options);
+    struct dt_decoder_options limits = limits_of(config, ops, options);
     return dt_decoder_bytes(config, ops, &limits);
 }
 
@@ -181,7 +190,8 @@ struct dt_rollout *dt_rollout_create(const struct dt_model_config *config,
     }
     r->options = *options;
     r->last = &r->entries;
-    r->limits = limits_of(config, options);
+    r->row_multiple = row_multiple(exec->ops, options);
+    r->limits = limits_of(config, exec->ops, options);
     r->most_blocks = dt_decoder_most_blocks(&r->limits);
     r->alignment = dt_decoder_alignment(config, r->limits.length);
     r->words = r->limits.penalty ? (config->vocab_size + 31) / 32 : 0;
@@ -279,8 +289,8 @@ static int draw_tokens(struct dt_rollout *r, struct dt_error *err)
 {
     const struct dt_step_arrays *step = &r->step;
     struct dt_step_rows rows = {
-        .count =
-            r->options.exact ? r->limits.rows : dt_round_up(r->running, ROWS),
+        .count = r->options.exact ? r->limits.rows
+                                  : dt_round_up(r->running, r->row_multiple),
         .ids = step->ids,
         .positions = step->positions,
         .places = step->places,

@@ -8,6 +8,13 @@
  * blocks of keys and values; when blocks run out, the youngest sequence is
  * dropped and starts again later, with the same tokens. The last token of a
  * prompt is computed with the copies, since each of them draws from it.
+ *
+ * A completion depends on the weights, the prompt, its number, the copy and the
+ * seed. On the CPU it has the same bits whatever the order of prompts, blocks
+ * and neighbors, for all numbers of slots below 16, and for all from 16 on;
+ * with `exact`, for all of them. Other devices may round a row differently in a
+ * step of another size: there `exact` makes a completion independent of its
+ * neighbors, for one number of slots.
  */
 #ifndef DT_ROLLOUT_ROLLOUT_H
 #define DT_ROLLOUT_ROLLOUT_H
@@ -52,8 +59,7 @@ struct dt_rollout_options {
                       as all slots can fill */
     struct dt_sampling sampling;
     uint64_t seed;
-    bool exact; /* every step has as many rows, for devices whose matrix
-                   multiplications round differently with others */
+    bool exact; /* every step has as many rows, at least 16: see above */
     const int32_t *stop; /* ids that end a completion; not owned */
     size_t stop_count;
     const char *const *strings; /* texts that end it; not owned */

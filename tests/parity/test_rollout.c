@@ -155,41 +155,69 @@ static void check_tasks(const struct subject *s, const struct task *tasks,
     free(got);
 }
 
-static void check_bits(const char *name, enum dt_dtype compute)
+static struct dt_rollout_options with_slots(const struct subject *s,
+                                            size_t slots, bool exact)
 {
-    struct reference r;
-    struct subject s;
-    begin(&r, &s, name, compute);
-    const struct dt_rollout_options sixteen = completions_options(&s, 16);
-    const struct dt_rollout_options four = completions_options(&s, 4);
+    struct dt_rollout_options options = completions_options(s, slots);
+    options.exact = exact;
+    return options;
+}
+
+/* Slots `few` and `many`, which promise the same completions. */
+static void check_slots(const struct subject *s, struct dt_rollout_options few,
+                        struct dt_rollout_options many)
+{
     struct completions *want = calloc(1, sizeof(*want));
     struct dt_rollout_counts counts;
-    struct task one = {.options = sixteen, .step = 1};
-    completions_run(&s, &one, want);
+    struct task one = {.options = many, .step = 1};
+    completions_run(s, &one, want);
     expect_variety(want);
     /* the prompt of one token is computed with its copies */
     assert_int_equal(want->counts.prompts, PROMPTS - 1);
     assert_int_equal(want->counts.preempted, 0);
 
-    /* fewer slots, another order, rows of nothing, two ranks */
-    check_tasks(&s, &(struct task){.options = four, .step = 1}, 1, want,
-                &counts);
-    check_tasks(&s, &(struct task){.options = four, .step = 1, .reverse = true},
+    /* fewer slots, another order, two ranks */
+    check_tasks(s, &(struct task){.options = few, .step = 1}, 1, want, &counts);
+    check_tasks(s, &(struct task){.options = few, .step = 1, .reverse = true},
                 1, want, &counts);
-    one.options.exact = true;
-    check_tasks(&s, &one, 1, want, &counts);
-    check_tasks(&s,
-                (struct task[]){{.options = four, .first = 0, .step = 2},
-                                {.options = four, .first = 1, .step = 2}},
+    check_tasks(s,
+                (struct task[]){{.options = few, .first = 0, .step = 2},
+                                {.options = few, .first = 1, .step = 2}},
                 2, want, &counts);
 
     /* few blocks: sequences are dropped, and prompts computed again */
-    one.options = sixteen;
     one.options.blocks = 5; /* as many as one sequence needs */
-    check_tasks(&s, &one, 1, want, &counts);
+    check_tasks(s, &one, 1, want, &counts);
     assert_true(counts.preempted > 0);
     assert_true(counts.prompts >= PROMPTS);
     free(want);
+}
+
+static void check_bits(const char *name, enum dt_dtype compute)
+{
+    struct reference r;
+    struct subject s;
+    begin(&r, &s, name, compute);
+    check_slots(&s, with_slots(&s, 4, true), with_slots(&s, 16, true));
+    check_slots(&s, with_slots(&s, 16, true), with_slots(&s, 20, false));
+    check_slots(&s, with_slots(&s, 1, false), with_slots(&s, 15, false));
+    end(&r, &s);
+}
+
+/* One slot needs the logits of one row, unless steps are all of a size; but for
+ * the alignment of parts of memory.
+ */
+static void one_slot_has_one_row(void **state)
+{
+    struct reference r;
+    struct subject s;
+    begin(&r, &s, *state, DT_F32);
+    const struct dt_rollout_options one = with_slots(&s, 1, false);
+    const struct dt_rollout_options exact = with_slots(&s, 1, true);
+    size_t logits = s.config->vocab_size * sizeof(float);
+    assert_in_range(dt_rollout_bytes(s.config, s.exec->ops, &one), 1,
+                    dt_rollout_bytes(s.config, s.exec->ops, &exact) -
+                        14 * logits);
     end(&r, &s);
 }
 
@@ -210,6 +238,7 @@ int main(void)
         REFERENCE_TESTS(decoding_is_close_to_it_in_bf16),
         REFERENCE_TESTS(slots_order_blocks_and_ranks_change_nothing),
         REFERENCE_TESTS(nor_in_bf16),
+        REFERENCE_TESTS(one_slot_has_one_row),
     };
     return cmocka_run_group_tests_name("rollout", tests, NULL, NULL);
 }
