@@ -2,7 +2,7 @@
 /*
  * matmul_few.c - matrix multiplications of few rows, such as next tokens
  *
- * They take the time of reading b from memory, so b is read once, in the order
+ * Reading b from memory is most of their time, so b is read once, in the order
  * in which it is stored, and nothing is packed. The order of a sum depends on K
  * and on the order of b alone: not on M, the other rows or the threads.
  */
