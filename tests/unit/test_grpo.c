@@ -31,7 +31,7 @@ static int enter(void **state)
     FILE *file = fopen("prompts.jsonl", "w");
     for (int i = 0; i < PROMPTS; i++)
         fprintf(file, "{\"prompt\": \"%.*s\", \"answer\": \"%d\"}\n", i % 4 + 1,
-                "abcdefgh" + i % 5, i);
+                &"abcdefgh"[i % 5], i);
     return fclose(file);
 }
 

@@ -31,7 +31,7 @@ static int enter(void **state)
     FILE *file = fopen("prompts.jsonl", "w");
     for (int i = 0; i < PROMPTS; i++)
         fprintf(file, "{\"prompt\": \"%.*s\"}\n", i % 4 + 1,
-                "abcdefgh" + i % 5);
+                &"abcdefgh"[i % 5]);
     return fclose(file);
 }
 
