@@ -171,7 +171,8 @@ static int check_folder(const struct sums *sums, const char *folder,
                         struct dt_error *err)
 {
     struct dirent **entries;
-    char *dir = dt_ckpt_format(err, "%s/%s", sums->dir, folder);
+    char *dir =
+        dt_ckpt_format(err, "%s%s%s", sums->dir, *folder ? "/" : "", folder);
     int n = dir ? dt_ckpt_list(dir, &entries, NULL, err) : -1;
     int rc = n < 0 ? -1 : 0;
     for (int i = 0; i < n && rc == 0; i++) {
