@@ -164,12 +164,6 @@ void dt_scoring_fini(struct dt_run *run);
  */
 void dt_run_log_samples(const struct dt_run *run, long step);
 
-/* samples_log.c: the text of a completion without special tokens, for rewards
- * and people; free() it. NULL: out of memory.
- */
-char *dt_run_completion_text(const struct dt_run *run, const int32_t *ids,
-                             size_t count, size_t *bytes);
-
 /* numbers.c: names the numbers of generations. */
 void dt_run_name_numbers(struct dt_run *run);
 

@@ -14,33 +14,6 @@
 #include "algo/run.h"
 #include "base/log.h"
 
-enum { TOKEN_BYTES = 1024 };
-
-char *dt_run_completion_text(const struct dt_run *run, const int32_t *ids,
-                             size_t count, size_t *bytes)
-{
-    struct dt_detokenizer state = {.tokenizer = run->data.tokenizer,
-                                   .skip_special = true};
-    size_t room = 0;
-    char *text = NULL, *grown;
-    *bytes = 0;
-    for (size_t i = 0; i <= count; i++) {
-        if (*bytes + TOKEN_BYTES > room) {
-            room = 2 * room + TOKEN_BYTES;
-            if (!(grown = realloc(text, room))) {
-                free(text);
-                return NULL;
-            }
-            text = grown;
-        }
-        *bytes +=
-            i < count
-                ? dt_detokenize(&state, ids[i], text + *bytes, TOKEN_BYTES)
-                : dt_detokenize_end(&state, text + *bytes, TOKEN_BYTES);
-    }
-    return text;
-}
-
 /* A number, or null if it is none. */
 static json_t *number(double value)
 {
@@ -76,8 +49,9 @@ static json_t *describe(const struct dt_run *run, size_t row,
                                        [DT_END_LENGTH] = "length"};
     const struct dt_experience *e = &run->samples.experience;
     size_t bytes, g = row / e->copies;
-    char *text = dt_run_completion_text(run, dt_experience_ids(e, row),
-                                        (size_t)e->count[row], &bytes);
+    char *text =
+        dt_detokenize_all(run->data.tokenizer, true, dt_experience_ids(e, row),
+                          (size_t)e->count[row], &bytes);
     json_t *prompt = line->messages ? json_incref(line->messages)
                                     : json_stringn(line->text, line->bytes);
     json_t *json = json_pack(

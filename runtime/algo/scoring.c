@@ -94,7 +94,9 @@ static int describe(const struct dt_run *run, size_t g,
         size_t row = g * e->copies + copy, count = (size_t)e->count[row];
         const int32_t *ids = dt_experience_ids(e, row);
         size_t bytes;
-        if (!(texts[copy] = dt_run_completion_text(run, ids, count, &bytes)))
+        texts[copy] =
+            dt_detokenize_all(run->data.tokenizer, true, ids, count, &bytes);
+        if (!texts[copy])
             return no_memory(err);
         samples[copy] = (struct dt_reward_sample){
             .prompt = e->number[g],

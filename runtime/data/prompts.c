@@ -17,7 +17,7 @@
 #include "data/prompts.h"
 #include "data/turns.h"
 
-enum { NOTES = 8, TOKEN_BYTES = 1024 };
+enum { NOTES = 8 };
 
 /* A prompt: its line, and its tokens. */
 struct prompt {
@@ -381,31 +381,6 @@ const int32_t *dt_prompts_ids(const struct dt_prompts *prompts, uint64_t p,
     return prompts->ids + prompt->first;
 }
 
-/* What the tokens spell. NULL: out of memory. */
-static char *spell(const struct dt_prompts *prompts, uint64_t p, size_t *bytes)
-{
-    struct dt_detokenizer state = {.tokenizer = prompts->tokenizer};
-    size_t count, room = 0;
-    const int32_t *ids = dt_prompts_ids(prompts, p, &count);
-    char *text = NULL, *grown;
-    *bytes = 0;
-    for (size_t i = 0; i <= count; i++) {
-        if (*bytes + TOKEN_BYTES > room) {
-            room = 2 * room + TOKEN_BYTES;
-            if (!(grown = realloc(text, room))) {
-                free(text);
-                return NULL;
-            }
-            text = grown;
-        }
-        *bytes +=
-            i < count
-                ? dt_detokenize(&state, ids[i], text + *bytes, TOKEN_BYTES)
-                : dt_detokenize_end(&state, text + *bytes, TOKEN_BYTES);
-    }
-    return text;
-}
-
 int dt_prompts_read(const struct dt_prompts *prompts, uint64_t p,
                     struct dt_prompt_line *line, struct dt_error *err)
 {
@@ -417,7 +392,10 @@ int dt_prompts_read(const struct dt_prompts *prompts, uint64_t p,
     json_t *value = find_prompt(prompts, line->columns, &key, err);
     if (json_is_array(value)) {
         line->messages = json_incref(value);
-        line->text = spell(prompts, p, &line->bytes);
+        size_t count;
+        const int32_t *ids = dt_prompts_ids(prompts, p, &count);
+        line->text = dt_detokenize_all(prompts->tokenizer, false, ids, count,
+                                       &line->bytes);
     } else {
         line->text = strdup(json_string_value(value));
         line->bytes = json_string_length(value);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detokenize.c - decodes tokens to text, one at a time
+ * detokenize.c - decodes tokens to text, one at a time or all at once
  *
  * The state holds the bytes of an incomplete character. Bytes that cannot form
  * a character become U+FFFD: one for each maximal bad part with a byte-level
@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "tokenizer/impl.h"
@@ -169,4 +170,29 @@ size_t dt_detokenize_end(struct dt_detokenizer *state, char *out, size_t size)
     struct sink sink = {out, size, 0, false};
     flush_held(&sink, state);
     return finish_text(&sink, state);
+}
+
+char *dt_detokenize_all(const struct dt_tokenizer *tokenizer, bool skip_special,
+                        const int32_t *ids, size_t count, size_t *bytes)
+{
+    enum { TOKEN_BYTES = 1024 };
+    struct dt_detokenizer state = {.tokenizer = tokenizer,
+                                   .skip_special = skip_special};
+    size_t room = 0;
+    char *text = NULL, *grown;
+    *bytes = 0;
+    for (size_t i = 0; i <= count; i++) {
+        if (*bytes + TOKEN_BYTES > room) {
+            room = 2 * room + TOKEN_BYTES;
+            if (!(grown = realloc(text, room))) {
+                free(text);
+                return NULL;
+            }
+            text = grown;
+        }
+        char *end = text + *bytes;
+        *bytes += i < count ? dt_detokenize(&state, ids[i], end, TOKEN_BYTES)
+                            : dt_detokenize_end(&state, end, TOKEN_BYTES);
+    }
+    return text;
 }

@@ -117,6 +117,12 @@ size_t dt_detokenize(struct dt_detokenizer *state, int32_t id, char *out,
  */
 size_t dt_detokenize_end(struct dt_detokenizer *state, char *out, size_t size);
 
+/* The text of ids(count), malloc'ed and NUL-terminated, and its length. NULL:
+ * out of memory.
+ */
+char *dt_detokenize_all(const struct dt_tokenizer *tokenizer, bool skip_special,
+                        const int32_t *ids, size_t count, size_t *bytes);
+
 /* The libraries in use: "PCRE2 10.42, utf8proc 2.8.0". */
 const char *dt_tokenizer_library(void);
 
