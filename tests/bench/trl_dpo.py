@@ -98,6 +98,8 @@ def main():
             train_dataset=load_dataset("json", data_files=args.data,
                                        split="train", cache_dir=work),
             processing_class=tokenizer(), callbacks=[timer])
+        # It would print the metrics where the results go.
+        trainer.remove_callback(transformers.PrinterCallback)
         del reference
         trainer.train()
     print(json.dumps({
