@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <curl/curl.h>
-
 #include "base/clock.h"
+#include "reward/curl.h"
 #include "reward/protocol.h"
 
 enum {
@@ -18,6 +17,7 @@ enum {
 };
 
 struct http {
+    const struct dt_curl *curl;
     CURLM *multi;
     CURL *easy;
     struct curl_slist *headers;
@@ -28,11 +28,6 @@ struct http {
     size_t bytes, most; /* read; at most */
     bool too_long;
 };
-
-static void init_curl(void)
-{
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-}
 
 /* Called by curl with a part of the answer. */
 static size_t take_part(char *part, size_t size, size_t count, void *ctx)
@@ -59,28 +54,30 @@ static const char *choose_url(const struct dt_reward_lane *lane)
 
 static int open_http(struct dt_reward_lane *lane, struct dt_error *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const struct dt_curl *curl = dt_curl_load(err);
+    if (!curl)
+        return -1;
     struct http *http = calloc(1, sizeof(*http));
     lane->state = http;
-    pthread_once(&once, init_curl);
     if (http) {
+        http->curl = curl;
         http->url = choose_url(lane);
-        http->multi = curl_multi_init();
-        http->easy = curl_easy_init();
+        http->multi = curl->multi_init();
+        http->easy = curl->easy_init();
         http->headers =
-            curl_slist_append(NULL, "Content-Type: application/json");
+            curl->slist_append(NULL, "Content-Type: application/json");
     }
     if (!http || !http->multi || !http->easy || !http->headers)
         return dt_error_set(err, EX_OSERR, "out of memory");
     long timeout_ms = (long)(lane->conf->timeout_s * 1e3) + 1;
-    curl_easy_setopt(http->easy, CURLOPT_URL, http->url);
-    curl_easy_setopt(http->easy, CURLOPT_HTTPHEADER, http->headers);
-    curl_easy_setopt(http->easy, CURLOPT_TIMEOUT_MS, timeout_ms);
-    curl_easy_setopt(http->easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(http->easy, CURLOPT_ERRORBUFFER, http->why);
-    curl_easy_setopt(http->easy, CURLOPT_WRITEFUNCTION, take_part);
-    curl_easy_setopt(http->easy, CURLOPT_WRITEDATA, http);
-    curl_easy_setopt(http->easy, CURLOPT_USERAGENT, PACKAGE_STRING);
+    curl->easy_setopt(http->easy, CURLOPT_URL, http->url);
+    curl->easy_setopt(http->easy, CURLOPT_HTTPHEADER, http->headers);
+    curl->easy_setopt(http->easy, CURLOPT_TIMEOUT_MS, timeout_ms);
+    curl->easy_setopt(http->easy, CURLOPT_NOSIGNAL, 1L);
+    curl->easy_setopt(http->easy, CURLOPT_ERRORBUFFER, http->why);
+    curl->easy_setopt(http->easy, CURLOPT_WRITEFUNCTION, take_part);
+    curl->easy_setopt(http->easy, CURLOPT_WRITEDATA, http);
+    curl->easy_setopt(http->easy, CURLOPT_USERAGENT, PACKAGE_STRING);
     return 0;
 }
 
@@ -89,9 +86,9 @@ static void close_http(struct dt_reward_lane *lane)
     struct http *http = lane->state;
     if (!http)
         return;
-    curl_easy_cleanup(http->easy);
-    curl_multi_cleanup(http->multi);
-    curl_slist_free_all(http->headers);
+    http->curl->easy_cleanup(http->easy);
+    http->curl->multi_cleanup(http->multi);
+    http->curl->slist_free_all(http->headers);
     free(http->reply);
     free(http);
 }
@@ -107,16 +104,16 @@ static int transfer(const struct dt_reward_lane *lane, CURLcode *result,
     while (running) {
         struct curl_waitfd stop = {.fd = lane->stop,
                                    .events = CURL_WAIT_POLLIN};
-        if (curl_multi_perform(http->multi, &running) != CURLM_OK ||
-            (running &&
-             curl_multi_poll(http->multi, &stop, 1, LOOK_MS, NULL) != CURLM_OK))
+        if (http->curl->multi_perform(http->multi, &running) != CURLM_OK ||
+            (running && http->curl->multi_poll(http->multi, &stop, 1, LOOK_MS,
+                                               NULL) != CURLM_OK))
             return dt_error_set(err, EX_OSERR, "%s: curl failed", http->url);
         if (stop.revents)
             return dt_error_set(err, EX_UNAVAILABLE, "%s: stopped", http->url);
         if (dt_clock_now() > deadline)
             return 0; /* curl has its own time; this is for its mistakes */
     }
-    for (CURLMsg *m; (m = curl_multi_info_read(http->multi, &left));)
+    for (CURLMsg *m; (m = http->curl->multi_info_read(http->multi, &left));)
         if (m->msg == CURLMSG_DONE)
             *result = m->data.result;
     return 0;
@@ -141,7 +138,7 @@ static int check_result(const struct http *http, CURLcode result,
 {
     char text[100];
     long code = 0;
-    curl_easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &code);
+    http->curl->easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &code);
     if (http->too_long)
         return dt_error_set(err, EX_PROTOCOL,
                             "%s: an answer of more than %zu bytes", http->url,
@@ -149,7 +146,7 @@ static int check_result(const struct http *http, CURLcode result,
     if (result != CURLE_OK)
         return dt_error_set(err, EX_UNAVAILABLE, "%s: %s", http->url,
                             *http->why ? http->why
-                                       : curl_easy_strerror(result));
+                                       : http->curl->easy_strerror(result));
     if (code >= 200 && code < 300)
         return 0;
     show(http, text);
@@ -166,13 +163,13 @@ static int post(const struct dt_reward_lane *lane, const char *body,
     http->bytes = 0;
     http->too_long = false;
     http->why[0] = '\0';
-    curl_easy_setopt(http->easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                     (curl_off_t)strlen(body));
-    curl_easy_setopt(http->easy, CURLOPT_POSTFIELDS, body);
-    if (curl_multi_add_handle(http->multi, http->easy) != CURLM_OK)
+    http->curl->easy_setopt(http->easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                            (curl_off_t)strlen(body));
+    http->curl->easy_setopt(http->easy, CURLOPT_POSTFIELDS, body);
+    if (http->curl->multi_add_handle(http->multi, http->easy) != CURLM_OK)
         return dt_error_set(err, EX_OSERR, "%s: curl failed", http->url);
     int rc = transfer(lane, &result, err);
-    curl_multi_remove_handle(http->multi, http->easy);
+    http->curl->multi_remove_handle(http->multi, http->easy);
     return rc < 0 ? -1 : check_result(http, result, err);
 }
 

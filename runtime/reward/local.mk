@@ -31,7 +31,10 @@ runtime_libdisttrain_a_SOURCES += \
 	# End of runtime/reward
 
 if HAVE_CURL
-runtime_libdisttrain_a_SOURCES += runtime/reward/http.c
+runtime_libdisttrain_a_SOURCES += \
+	runtime/reward/curl.c \
+	runtime/reward/curl.h \
+	runtime/reward/http.c
 else
 runtime_libdisttrain_a_SOURCES += runtime/reward/http_none.c
 endif

@@ -8,6 +8,7 @@ lint_tests = \
 	tests/lint/conf.sh \
 	tests/lint/layers.sh \
 	tests/lint/man.sh \
+	tests/lint/program.sh \
 	tests/lint/sources.sh \
 	tests/lint/texts.sh \
 	# End of lint_tests
