@@ -102,6 +102,11 @@ struct dt_algo {
      */
     void (*critic_loss)(const struct dt_run *run,
                         const struct dt_picked *picked);
+    /* After the passes of a step are queued, with its metrics of this rank; may
+     * be NULL. -1: a peer failed.
+     */
+    int (*passed)(struct dt_run *run, struct dt_metrics *step,
+                  struct dt_error *err);
     /* The numbers to report, if they are no means over pairs; may be NULL. */
     void (*results)(const struct dt_metrics *metrics,
                     double results[DT_METRICS_MAX]);

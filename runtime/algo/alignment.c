@@ -88,11 +88,12 @@ static json_t *format_sums(const struct dt_samples *s)
     return sums;
 }
 
-/* The controller of the KL divergence. */
+/* The controller of the KL divergence, and what it has left out. */
 static json_t *format_ppo(const struct dt_ppo *ppo)
 {
-    return json_pack("{s:f, s:o}", "kl_coef", ppo->kl_coef, "kl",
-                     isnan(ppo->kl) ? json_null() : json_real(ppo->kl));
+    return json_pack("{s:f, s:o, s:I}", "kl_coef", ppo->kl_coef, "kl",
+                     isnan(ppo->kl) ? json_null() : json_real(ppo->kl),
+                     "left_out", (json_int_t)ppo->left_out);
 }
 
 static int add_state(const struct dt_run *run, struct dt_ckpt_writer *writer,
@@ -149,8 +150,12 @@ static int read_ppo(struct dt_ppo *ppo, const json_t *state)
 {
     const json_t *own = json_object_get(state, "ppo");
     const json_t *kl = json_object_get(own, "kl");
-    if (json_unpack((json_t *)own, "{s:F}", "kl_coef", &ppo->kl_coef) < 0)
+    json_int_t left_out = 0;
+    if (json_unpack((json_t *)own, "{s:F, s?I}", "kl_coef", &ppo->kl_coef,
+                    "left_out", &left_out) < 0 ||
+        left_out < 0)
         return -1;
+    ppo->left_out = (long)left_out;
     ppo->kl = json_is_number(kl) ? json_number_value(kl) : NAN;
     return 0;
 }

@@ -19,7 +19,8 @@
 
 /* What is reported, and behind it what that is made of. */
 enum {
-    TOKENS = DT_PPO_METRICS,
+    EARLY_ENDS = DT_PPO_METRICS,
+    TOKENS,
     VALUE_TOKENS,
     RATIO_SQUARES,
     RATIO_ERROR,
@@ -35,6 +36,7 @@ static const struct dt_metric metrics[METRICS] = {
     [DT_PPO_ENTROPY] = {"policy/entropy_avg", DT_METRIC_MEAN, true},
     [DT_PPO_RATIO] = {"val/ratio", DT_METRIC_MEAN, false},
     [DT_PPO_RATIO_VAR] = {"val/ratio_var", DT_METRIC_MEAN, false},
+    [EARLY_ENDS] = {"policy/early_ends", DT_METRIC_MEAN, false},
     [TOKENS] = {NULL, DT_METRIC_MEAN, false},
     [VALUE_TOKENS] = {NULL, DT_METRIC_MEAN, false},
     [RATIO_SQUARES] = {NULL, DT_METRIC_MEAN, false},
@@ -44,15 +46,6 @@ static const struct dt_metric metrics[METRICS] = {
 static bool needs_reference(const struct dt_conf *conf)
 {
     return conf->ppo.kl_coef > 0;
-}
-
-static int check(const struct dt_conf *conf, struct dt_error *err)
-{
-    if (conf->ppo.target_kl > 0)
-        return dt_conf_error_set(conf, "ppo.target_kl", err,
-                                 "is not supported yet: lower ppo.epochs, or "
-                                 "raise ppo.kl_coef");
-    return 0;
 }
 
 static int begin(struct dt_run *run, struct dt_error *err)
@@ -230,6 +223,42 @@ static void critic_loss(const struct dt_run *run, const struct dt_picked *p)
     add_sums(run, &sums, 0, p->metrics);
 }
 
+/* The steps that are left of the generation are not taken, and those of a run
+ * whose length is one of prompts are fewer.
+ */
+static void end_generation(struct dt_run *run)
+{
+    struct dt_samples *s = &run->samples;
+    const long planned = run->total_steps - run->queued - 1;
+    long left = (long)(s->uses - s->use);
+    s->use = 0;
+    if (run->conf.training.max_steps > 0)
+        return;
+    if (left > planned)
+        left = planned;
+    run->ppo.left_out += left;
+    run->total_steps -= left;
+}
+
+/* The step that shows how far the model has moved from the one that has sampled
+ * is the last of its generation, on all ranks.
+ */
+static int passed(struct dt_run *run, struct dt_metrics *step,
+                  struct dt_error *err)
+{
+    const double target = run->conf.ppo.target_kl;
+    struct dt_metrics all = *step;
+    if (target <= 0 || run->samples.use == 0)
+        return 0;
+    if (dt_run_reduce_metrics(run, &all, err) < 0)
+        return -1;
+    if (all.value[DT_PPO_APPROXKL] <= target * all.value[TOKENS])
+        return 0;
+    end_generation(run);
+    step->value[EARLY_ENDS] += run->rank == 0; /* ranks add theirs up */
+    return 0;
+}
+
 static void results(const struct dt_metrics *of, double to[DT_METRICS_MAX])
 {
     struct dt_ppo_sums sums = {.tokens = of->value[TOKENS],
@@ -238,13 +267,13 @@ static void results(const struct dt_metrics *of, double to[DT_METRICS_MAX])
     memcpy(sums.value, of->value, sizeof(sums.value));
     memset(to, 0, DT_METRICS_MAX * sizeof(*to));
     dt_ppo_results(&sums, to);
+    to[EARLY_ENDS] = of->value[EARLY_ENDS];
     to[RATIO_ERROR] = of->value[RATIO_ERROR];
 }
 
 const struct dt_algo dt_algo_ppo = {
     .name = "ppo",
     .needs_reference = needs_reference,
-    .check = check,
     .metrics = metrics,
     .metric_count = METRICS,
     .begin = begin,
@@ -254,5 +283,6 @@ const struct dt_algo dt_algo_ppo = {
     .denominator = denominator,
     .loss = loss,
     .critic_loss = critic_loss,
+    .passed = passed,
     .results = results,
 };

@@ -12,6 +12,10 @@ struct dt_ppo {
      * generation, and the divergence that it had; NaN: none yet.
      */
     double kl_coef, kl;
+    /* Stored, too: optimizer steps that were left out as generations ended
+     * early, unless training.max_steps says how many there are.
+     */
+    long left_out;
     /* of the generation, (tokens) of the experience: */
     double *advantages, *returns;
     double numbers[DT_PPO_NUMBERS];

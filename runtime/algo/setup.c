@@ -140,6 +140,15 @@ static int allocate_run(struct dt_run *run,
                : 0;
 }
 
+/* A run of so many prompts has fewer steps if generations ended early. */
+static void shorten(struct dt_run *run)
+{
+    const long total = run->total_steps - run->ppo.left_out;
+    if (run->ppo.left_out == 0 || run->conf.training.max_steps > 0)
+        return;
+    run->total_steps = total > run->progress.step ? total : run->progress.step;
+}
+
 /* Steps of the whole run and the schedule over them. */
 static int plan_steps(struct dt_run *run, struct dt_error *err)
 {
@@ -158,6 +167,7 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
         return -1;
     run->learner.schedule = dt_run_schedule(conf, run->world, run->total_steps);
     dt_run_critic_schedule(run);
+    shorten(run);
     dt_run_schedule_note(&run->learner.schedule, note, sizeof(note));
     if (note[0] && !conf->training.eval_only)
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s", note);
@@ -213,7 +223,6 @@ static int start_report(struct dt_run *run, struct dt_error *err)
     const struct dt_report_options options = {
         .metrics_path = conf->logging.to_jsonl ? path : NULL,
         .first_step = conf->training.eval_only ? LONG_MAX : run->progress.step,
-        .total_steps = run->total_steps,
         .console = conf->logging.to_stdout,
     };
     return (run->report = dt_report_create(&options, err)) ? 0 : -1;

@@ -201,15 +201,17 @@ static double loss_scale(const struct dt_run *run,
     return learner->compute == DT_F16 ? scaler->scale / most : 1.0;
 }
 
-/* Where the schedule is after so many steps: ppo can keep the learning rate for
- * all steps of a generation.
+/* Where the schedule is after so many steps. Those that were left out count,
+ * and ppo can keep the learning rate for all steps of a generation.
  */
 static long schedule_step(const struct dt_run *run, long steps)
 {
-    const long uses = (long)run->samples.uses;
-    return run->critic.layout && run->conf.ppo.scheduler_by_update
-               ? steps - steps % uses
-               : steps;
+    const struct dt_samples *s = &run->samples;
+    steps += run->ppo.left_out;
+    if (!run->algo->critic_loss || !run->conf.ppo.scheduler_by_update)
+        return steps;
+    long before = (long)((s->use + s->uses - 1) % s->uses); /* this one */
+    return steps > before ? steps - before : 0;
 }
 
 /* The parameters of the next step if the one in flight has this outcome. If
@@ -278,6 +280,8 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     for (size_t a = 0; more; a++)
         if (queue_micro_batch(run, a, &more, err) < 0)
             return -1;
+    if (run->algo->passed && run->algo->passed(run, &current->metrics, err) < 0)
+        return -1;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (end_step(run, learner, err) < 0)
             return -1;

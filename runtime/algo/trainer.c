@@ -83,6 +83,7 @@ static void report_step(struct dt_run *run, struct dt_report_step *line,
         return;
     double now = dt_clock_now();
     line->step = p->step;
+    line->total_steps = run->total_steps;
     line->epoch = (double)p->position / (double)run->epoch_samples;
     line->loss = p->loss_sum / p->loss_tokens;
     line->tokens = run->algo->loss ? p->metrics.tokens : p->loss_tokens;

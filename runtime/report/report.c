@@ -283,7 +283,7 @@ static void follow_loss(struct dt_report *report,
 void dt_report_step(struct dt_report *report, const struct dt_report_step *step)
 {
     char text[512], shown[256] = "", left[32];
-    long total = report->options.total_steps;
+    const long total = step->total_steps;
     double rate = step->seconds > 0 ? step->tokens / step->seconds : 0.0;
     double per_step = (dt_clock_now() - report->start) /
                       (double)(step->step - report->options.first_step);

@@ -20,7 +20,6 @@ struct dt_report_options {
     const char *metrics_path; /* NULL: no metrics.jsonl */
     long first_step;          /* steps done before this run; later lines of an
                                  existing metrics file are removed */
-    long total_steps;
     bool console;
 };
 
@@ -46,7 +45,8 @@ struct dt_report_values {
 };
 
 struct dt_report_step {
-    long step; /* optimizer steps done */
+    long step;        /* optimizer steps done */
+    long total_steps; /* of the run, which may turn out to be shorter */
     double epoch;
     double loss; /* mean over the tokens or pairs since the last report */
     double lr, grad_norm;

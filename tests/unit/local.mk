@@ -44,6 +44,7 @@ check_PROGRAMS += \
 	tests/unit/test_dpo \
 	tests/unit/test_dpo_loss \
 	tests/unit/test_ppo \
+	tests/unit/test_ppo_early \
 	tests/unit/test_ppo_generation \
 	tests/unit/test_error \
 	tests/unit/test_experience \
@@ -134,6 +135,7 @@ EXTRA_DIST += \
 	tests/unit/pair_run.h \
 	tests/unit/plan_run.h \
 	tests/unit/scratch.h \
+	tests/unit/ppo_run.h \
 	tests/unit/small_run.h \
 	tests/unit/sysfs.h \
 	# End of tests/unit
@@ -161,6 +163,7 @@ tests_unit_test_experience_SOURCES = tests/unit/test_experience.c \
 	$(comm_world)
 tests_unit_test_grpo_SOURCES = tests/unit/test_grpo.c $(comm_world)
 tests_unit_test_ppo_SOURCES = tests/unit/test_ppo.c $(comm_world)
+tests_unit_test_ppo_early_SOURCES = tests/unit/test_ppo_early.c $(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)

@@ -41,7 +41,7 @@ static int remove_dir(void **state)
 
 static struct dt_report *create(long first_step, bool console)
 {
-    const struct dt_report_options options = {path, first_step, 10, console};
+    const struct dt_report_options options = {path, first_step, console};
     struct dt_error err;
     struct dt_report *report = dt_report_create(&options, &err);
     if (!report)
@@ -52,6 +52,7 @@ static struct dt_report *create(long first_step, bool console)
 static void step(struct dt_report *report, long n, double loss)
 {
     const struct dt_report_step line = {.step = n,
+                                        .total_steps = 10,
                                         .epoch = 0.5,
                                         .loss = loss,
                                         .lr = 1e-3,
@@ -120,7 +121,7 @@ static void a_full_disk_loses_whole_lines_only(void **state)
 
 static void a_fifo_for_metrics_is_refused(void **state)
 {
-    const struct dt_report_options options = {path, 0, 10, false};
+    const struct dt_report_options options = {path, 0, false};
     struct dt_error err;
     (void)state;
     unlink(path);
@@ -228,7 +229,7 @@ static void a_removed_file_is_made_anew(void **state)
 
 static void a_report_in_a_missing_directory_is_refused(void **state)
 {
-    const struct dt_report_options options = {"/nowhere/m.jsonl", 0, 1, false};
+    const struct dt_report_options options = {"/nowhere/m.jsonl", 0, false};
     struct dt_error err;
     (void)state;
     assert_null(dt_report_create(&options, &err));

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ppo_run.h - tiny runs of algorithm ppo, and what two of them compare */
+#ifndef TESTS_UNIT_PPO_RUN_H
+#define TESTS_UNIT_PPO_RUN_H
+
+#ifndef SCHEDULE
+#define SCHEDULE "scheduler.name: constant\n"
+#endif
+#define SMALL                                                                  \
+    "algorithm: ppo\n"                                                         \
+    "run.output_dir: out\n"                                                    \
+    "model: {n_positions: 32, n_embd: 32, n_layer: 1, n_head: 2}\n"            \
+    "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
+    "rollout: {max_completion_length: 8, temperature: 1}\n"                    \
+    "logging.report_to: jsonl\n" SCHEDULE
+
+/* Bytes are random at first, and many of them are not printable. */
+#define PRINTABLE                                                              \
+    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"
+
+#include "tests/unit/small_run.h"
+
+enum { PROMPTS = 10 };
+
+static inline int enter(void **state)
+{
+    (void)state;
+    dt_log_init(0, DT_LOG_ERROR);
+    if (chdir("/") < 0 || !scratch_path("") || chdir(scratch_path("")) < 0)
+        return -1;
+    FILE *file = fopen("prompts.jsonl", "w");
+    for (int i = 0; i < PROMPTS; i++)
+        fprintf(file, "{\"prompt\": \"%.*s\"}\n", i % 4 + 1,
+                &"abcdefgh"[i % 5]);
+    return fclose(file);
+}
+
+/* Takes steps up to number `last`. */
+static inline int go_to(struct dt_run *run, long last, struct dt_error *err)
+{
+    struct dt_report_step line;
+    while (run->progress.step < last)
+        if (small_step(run, &line, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* --- a run that is saved, and another that resumes from there --- */
+
+struct kept {
+    long half; /* the step after which the run is saved */
+    long last;
+    float *weights[2]; /* after the last step, on rank 0 */
+    size_t count[2];
+    double kl_coef;
+    long left_out, total_steps;
+    struct dt_metrics metrics;
+};
+
+static inline struct dt_view weights_of(struct dt_learner *learner)
+{
+    return dt_view_of(
+        dt_parallel_part(learner->parallel, DT_OWNED_MASTER, 0).buf, DT_F32);
+}
+
+static inline int go_through(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0}, why = {0};
+    struct kept *kept = arg;
+    struct dt_learner *learner;
+    TRY(go_to(run, kept->half, &err) == 0);
+    TRY(dt_run_save(run, &why, &err) == 0);
+    TRY(go_to(run, kept->last, &err) == 0);
+    for (size_t i = 0;
+         run->rank == 0 && (learner = dt_run_learner(run, i)) != NULL; i++) {
+        struct dt_view flat = weights_of(learner);
+        kept->count[i] = flat.count;
+        kept->weights[i] = malloc(flat.count * sizeof(float));
+        memcpy(kept->weights[i], dt_view_data(flat),
+               flat.count * sizeof(float));
+    }
+    if (run->rank == 0) {
+        kept->kl_coef = run->ppo.kl_coef;
+        kept->left_out = run->ppo.left_out;
+        kept->total_steps = run->total_steps;
+        kept->metrics = run->progress.metrics;
+    }
+    return 0;
+}
+
+static inline int go_on(struct dt_run *run, void *arg)
+{
+    const struct kept *kept = arg;
+    struct dt_error err = {0};
+    struct dt_learner *learner;
+    TRY(run->progress.step == kept->half);
+    TRY(go_to(run, kept->last, &err) == 0);
+    for (size_t i = 0; (learner = dt_run_learner(run, i)) != NULL; i++) {
+        struct dt_view flat = weights_of(learner);
+        TRY(flat.count == kept->count[i]);
+        TRY(!memcmp(dt_view_data(flat), kept->weights[i],
+                    flat.count * sizeof(float)));
+    }
+    TRY(run->ppo.kl_coef == kept->kl_coef);
+    TRY(run->ppo.left_out == kept->left_out);
+    TRY(run->total_steps == kept->total_steps);
+    TRY(run->rank > 0 ||
+        !memcmp(run->progress.metrics.value, kept->metrics.value,
+                sizeof(kept->metrics.value)));
+    return 0;
+}
+
+/* Whether a run under ddp that is saved after step `half` and resumed has the
+ * bits of one that is not.
+ */
+static inline void resumes(int size, const char *lines, long half, long last,
+                           struct kept *kept)
+{
+    *kept = (struct kept){.half = half, .last = last};
+    small_runs(size, lines, go_through, kept);
+    struct small_world small = {
+        .conf = small_conf(lines), .f = go_on, .arg = kept};
+    world_threads(size, small_rank, &small);
+    dt_conf_destroy((struct dt_conf *)small.conf);
+    free(kept->weights[0]);
+    free(kept->weights[1]);
+}
+
+#endif /* TESTS_UNIT_PPO_RUN_H */
