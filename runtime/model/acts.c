@@ -140,18 +140,23 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
     }
 }
 
-static void take_values(struct arena *arena, struct dt_acts *acts, size_t N,
-                        size_t C, bool entropies)
+static void take_values(struct arena *arena, struct dt_acts *acts,
+                        const struct dt_acts_for *plan, size_t N)
 {
+    size_t C = plan->config->n_embd;
     acts->picked = take_compute(arena, N, C);
     acts->d_picked = take_compute(arena, N, C + 1);
     acts->value = take_typed(arena, DT_F32, N, 1);
     acts->collision = take_typed(arena, DT_F32, N, 1);
     acts->lse = take_typed(arena, DT_F32, N, 1);
     acts->weight = take_typed(arena, DT_F32, N, 1);
-    if (entropies) {
+    if (plan->options->entropies) {
         acts->entropy = take_typed(arena, DT_F32, N, 1);
         acts->entropy_weight = take_typed(arena, DT_F32, N, 1);
+    }
+    if (plan->config->value_head) {
+        acts->score = take_typed(arena, DT_F32, N, 1);
+        acts->score_weight = take_typed(arena, DT_F32, N, 1);
     }
 }
 
@@ -166,7 +171,7 @@ static void take_head(struct arena *arena, struct dt_acts *acts,
         acts->logits = take_typed(arena, DT_F32, count > V ? count : V, 1);
     }
     if (plan->options->values)
-        take_values(arena, acts, N, C, plan->options->entropies);
+        take_values(arena, acts, plan, N);
 }
 
 size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,

@@ -55,6 +55,7 @@ struct dt_acts {
     struct dt_view d_picked; /* (N, C + 1) their gradients, a workspace */
     struct dt_view value, collision, lse, weight; /* (N) F32 */
     struct dt_view entropy, entropy_weight;       /* (N) F32, or absent */
+    struct dt_view score, score_weight;           /* the same */
 };
 
 /* What sizes depend on. */

@@ -48,7 +48,9 @@ struct dt_model_config {
     double norm_epsilon;
     double initializer_range;
     bool tie_word_embeddings; /* the head is the token embedding */
-    bool scores; /* the head is one number for a sequence: a reward model */
+    bool scores;     /* the head is one number for a sequence: a reward model */
+    bool value_head; /* beside the head over tokens, one like that of a reward
+                        model: a number for each position */
     bool qkv_bias, out_bias, mlp_bias;
     double rope_theta; /* not of GPT-2, which learns positions */
     enum dt_rope_scaling rope_scaling;
@@ -143,9 +145,9 @@ struct dt_model_options {
     bool collisions; /* and of log-probabilities the collision, too */
     bool entropies;  /* and the entropy */
     float temperature; /* divides the logits of log-probabilities; 0: none */
-    size_t decode;   /* > 0: a decoder's, of sequences of so many positions, and
-                        without a loss */
-    size_t table;    /* elements of its table of blocks */
+    size_t decode; /* > 0: a decoder's, of sequences of so many positions, and
+                      without a loss */
+    size_t table;  /* elements of its table of blocks */
     struct dt_buffer *memory; /* for activations, dt_model_memory_bytes or more;
                                  not owned; NULL: the model allocates it */
 };
@@ -221,12 +223,15 @@ void dt_model_backward(struct dt_model *model, size_t u, bool accumulate);
  */
 struct dt_values {
     struct dt_view value;
+    struct dt_view score; /* of the value head; only with config.value_head */
     struct dt_view collision; /* ops.h; only with options.collisions */
     struct dt_view entropy;   /* ops.h; only with options.entropies */
     struct dt_view weight;    /* the derivative of the loss by value, from the
                                  caller before the backward pass; with scores
                                  multiplied by the loss scale */
     struct dt_view entropy_weight; /* the same by entropy; with entropies */
+    struct dt_view score_weight;   /* the same by score, multiplied by the loss
+                                      scale; with a value head */
 };
 
 /* Where they are for the current batch. */

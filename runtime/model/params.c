@@ -110,7 +110,7 @@ static bool param_exists(const struct dt_model_config *config, enum when when)
         [MLP_BIAS] = config->mlp_bias,
         [HEAD_NORM] = config->family == DT_QWEN3,
         [UNTIED] = !config->tie_word_embeddings && !config->scores,
-        [SCORES] = config->scores,
+        [SCORES] = config->scores || config->value_head,
     };
     return there[when];
 }

@@ -34,7 +34,7 @@ enum dt_role {
     DT_NORM_F_W, /* (C) */
     DT_NORM_F_B, /* (C) */
     DT_HEAD,     /* (V, C), if not tied to DT_WTE */
-    DT_SCORE,    /* (1, C), in place of DT_HEAD */
+    DT_SCORE,    /* (1, C), in place of DT_HEAD or beside it */
 
     DT_ROLES
 };

@@ -114,6 +114,10 @@ struct dt_values dt_model_values(const struct dt_model *m)
         values.entropy = dt_view_slice(m->acts.entropy, 0, count);
         values.entropy_weight = dt_view_slice(m->acts.entropy_weight, 0, count);
     }
+    if (m->config.value_head) {
+        values.score = dt_view_slice(m->acts.score, 0, count);
+        values.score_weight = dt_view_slice(m->acts.score_weight, 0, count);
+    }
     return values;
 }
 
@@ -155,6 +159,9 @@ void dt_model_values_forward(struct dt_model *m)
         dt_model_weight(m, head_unit(m), head_role(m)),
         m->inputs.picked_targets, m->acts.logits, temperature_of(m), score.M,
         score.C, m->config.vocab_size);
+    if (m->config.value_head)
+        m->ops->linear_forward(m->stream, values.score, score.h, score.w,
+                               absent, DT_WEIGHT_OUT_IN, score.M, score.C, 1);
 }
 
 /* From values.weight to dx, the gradient of the final norm's output, and to
@@ -177,20 +184,35 @@ static void logprob_backward(struct dt_model *m, struct dt_view step,
                          score.M);
 }
 
+/* The same from the derivatives by scores, which include the loss scale. */
+static void score_backward(struct dt_model *m, struct dt_view weight,
+                           struct dt_view dx, bool accumulate)
+{
+    const struct dt_score score = score_of(m);
+    dt_score_backward(&m->exec, &score, dx,
+                      dt_model_grad(m, m->config.n_layer + 1, DT_SCORE), weight,
+                      m->acts.d_picked, accumulate);
+}
+
+/* The gradients of two heads meet in the residual stream, to which the backward
+ * pass of the final norm adds.
+ */
 void dt_model_values_backward(struct dt_model *m, struct dt_view step,
                               bool accumulate)
 {
     const struct dt_acts *a = &m->acts;
+    const struct dt_values values = dt_model_values(m);
     size_t last = m->config.n_layer + 1;
-    struct dt_score score = score_of(m);
     if (m->config.scores)
-        dt_score_backward(&m->exec, &score, a->branch,
-                          dt_model_grad(m, last, DT_SCORE),
-                          dt_model_values(m).weight, a->d_picked, accumulate);
+        score_backward(m, values.weight, a->branch, accumulate);
     else
         logprob_backward(m, step, a->branch, accumulate);
     m->ops->zero(m->stream, a->d_stream);
     dt_norm_backward(m, last, DT_NORM_F_W, &a->norm, a->top, accumulate);
+    if (!m->config.value_head)
+        return;
+    score_backward(m, values.score_weight, a->branch, accumulate);
+    dt_norm_backward(m, last, DT_NORM_F_W, &a->norm, a->top, true);
 }
 
 /* --- the embedding --- */

@@ -14,6 +14,7 @@ check_PROGRAMS += \
 	tests/parity/test_sampled_losses \
 	tests/parity/test_schedules \
 	tests/parity/test_tokenizer_parity \
+	tests/parity/test_value_head \
 	tests/parity/test_zero \
 	# End of tests/parity
 
@@ -44,6 +45,8 @@ tests_parity_test_rollout_SOURCES = \
 	tests/parity/completions.c tests/parity/completions.h $(parity_common)
 tests_parity_test_offload_SOURCES = \
 	tests/parity/test_offload.c $(parity_learner) $(parity_common)
+tests_parity_test_value_head_SOURCES = \
+	tests/parity/test_value_head.c $(parity_common)
 tests_parity_test_hybrid_SOURCES = \
 	tests/parity/test_hybrid.c $(parity_trial)
 tests_parity_test_zero_SOURCES = \
