@@ -105,7 +105,7 @@ static int add_state(const struct dt_run *run, struct dt_ckpt_writer *writer,
         "generation", (json_int_t)s->generation, "use", (json_int_t)s->use,
         "prompts", (json_int_t)s->groups, "completions", (json_int_t)s->copies,
         "idle", s->idle, "sums", format_sums(s));
-    if (run->critic.layout)
+    if (run->algo->critic_loss)
         json_object_set_new(state, "ppo", format_ppo(&run->ppo));
     char *text =
         state ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
@@ -192,7 +192,7 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
                           "generations",
                           path, (long long)groups, (long long)copies,
                           (long long)use, s->groups, s->copies, s->uses);
-    else if (run->critic.layout && read_ppo(&run->ppo, state) < 0)
+    else if (run->algo->critic_loss && read_ppo(&run->ppo, state) < 0)
         rc = dt_error_set(err, EX_DATAERR,
                           "%s: ppo: expected kl_coef, a number", path);
     if (rc == 0) {

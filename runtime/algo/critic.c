@@ -5,7 +5,9 @@
  * It is a learner like the first: the trunk of model.value_path, or of the
  * model itself, with a head that gives one number to each position. It has the
  * strategy, the optimizer and the schedule of the first, and a learning rate,
- * a norm for clipping and a loss scale of its own.
+ * a norm for clipping and a loss scale of its own. With
+ * ppo.critic.share_backbone there is no second model: the first one has the
+ * head (value_head in model.h).
  */
 #include "config.h"
 
@@ -45,7 +47,7 @@ int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err)
     const struct dt_conf *conf = &run->conf;
     const char *dir = config_dir(conf);
     struct dt_learner *critic = &run->critic;
-    if (!run->algo->critic_loss)
+    if (!run->algo->critic_loss || conf->ppo.critic_shares)
         return 0;
     critic->folder = "critic";
     critic->start =

@@ -167,7 +167,7 @@ int dt_run_order_rows(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
     uint64_t first = s->generation - (s->use > 0);
-    uint64_t key = run->critic.layout
+    uint64_t key = run->algo->critic_loss
                        ? first * (s->uses / s->parts) + s->use / s->parts
                        : first;
     return dt_sample_batches_begin(&s->batches, &s->experience, key, err);

@@ -48,8 +48,11 @@ static int allocate_values(struct dt_learner *learner, size_t tokens,
                            struct dt_error *err)
 {
     const struct dt_device *device = learner->exec->device;
+    const bool scored = learner->model_config.value_head;
+    const size_t arrays = scored ? 8 : 6;
     struct dt_learner_values *v = &learner->values;
-    v->bytes = sizeof(double) + tokens * (sizeof(int32_t) + 6 * sizeof(float));
+    v->bytes =
+        sizeof(double) + tokens * (sizeof(int32_t) + arrays * sizeof(float));
     if (device->allocate_staging(v->bytes, &v->staging, err) < 0)
         return -1;
     memset(v->staging, 0, v->bytes);
@@ -61,6 +64,10 @@ static int allocate_values(struct dt_learner *learner, size_t tokens,
     v->entropy = v->weight + tokens;
     v->entropy_weight = v->entropy + tokens;
     v->picked = (int32_t *)(v->entropy_weight + tokens);
+    if (scored) {
+        v->score = (float *)(v->picked + tokens);
+        v->score_weight = v->score + tokens;
+    }
     return device->event_create(&v->there, err);
 }
 
@@ -205,6 +212,8 @@ int dt_learner_bring_values(struct dt_learner *learner, float *value,
         (values.entropy.count > 0 &&
          copy(learner, v->entropy, dt_view_data(values.entropy), bytes, err) <
              0) ||
+        (values.score.count > 0 &&
+         copy(learner, v->score, dt_view_data(values.score), bytes, err) < 0) ||
         copy(learner, v->loss_scale, dt_view_data(scale), sizeof(double), err) <
             0 ||
         exec->device->event_record(v->there, exec->stream, err) < 0)
@@ -213,7 +222,7 @@ int dt_learner_bring_values(struct dt_learner *learner, float *value,
 }
 
 /* The head of a language model multiplies by the loss scale, that of a reward
- * model expects it to be there.
+ * model and a value head expect it to be there.
  */
 int dt_learner_send_weights(struct dt_learner *learner, size_t count,
                             struct dt_error *err)
@@ -222,9 +231,14 @@ int dt_learner_send_weights(struct dt_learner *learner, size_t count,
     struct dt_values values = dt_model_values(learner->model);
     for (size_t i = 0; i < count && learner->model_config.scores; i++)
         v->weight[i] *= (float)*v->loss_scale;
-    if (values.entropy_weight.count > 0 &&
-        copy(learner, dt_view_data(values.entropy_weight), v->entropy_weight,
-             count * sizeof(float), err) < 0)
+    for (size_t i = 0; i < count && v->score; i++)
+        v->score_weight[i] *= (float)*v->loss_scale;
+    if ((values.entropy_weight.count > 0 &&
+         copy(learner, dt_view_data(values.entropy_weight), v->entropy_weight,
+              count * sizeof(float), err) < 0) ||
+        (values.score_weight.count > 0 &&
+         copy(learner, dt_view_data(values.score_weight), v->score_weight,
+              count * sizeof(float), err) < 0))
         return -1;
     return copy(learner, dt_view_data(values.weight), v->weight,
                 count * sizeof(float), err);

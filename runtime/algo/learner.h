@@ -22,7 +22,8 @@ struct dt_learner_values {
     int32_t *picked;    /* these are for as many tokens as fit */
     float *value, *collision, *reference, *weight;
     float *entropy, *entropy_weight;
-    struct dt_event *there; /* the copies to the host are done */
+    float *score, *score_weight; /* of a value head; NULL without one */
+    struct dt_event *there;      /* the copies to the host are done */
 };
 
 enum { DT_MAX_IN_FLIGHT = 2 }; /* the one that is read, and the next */

@@ -36,7 +36,8 @@ struct source {
     struct dt_weights *weights; /* of the model; NULL: not needed */
     struct dt_parts *parts;     /* of the optimizer; NULL: a new run */
     bool master;                /* parts have the fp32 weights */
-    bool new_head;              /* weights lack score.weight */
+    bool new_head;              /* weights lack score.weight, which ends the
+                                   last unit */
     uint64_t seed;              /* of random weights */
 };
 
@@ -44,6 +45,25 @@ static void close_source(struct source *source)
 {
     dt_weights_close(source->weights);
     dt_parts_close(source->parts);
+}
+
+/* The same of a model with a value head, which only a checkpoint needs to have.
+ */
+static int open_valued(const struct dt_layout *layout, const char *dir,
+                       const char *start, struct source *source,
+                       struct dt_error *err)
+{
+    bool scores;
+    source->weights =
+        dt_weights_open_valued(dir ? dir : start, layout, &scores, err);
+    source->new_head = !scores;
+    if (!source->weights)
+        return -1;
+    return scores || !dir ? 0
+                          : dt_error_set(err, EX_DATAERR,
+                                         "%s: has no " DT_VALUE_HEAD_FILE
+                                         ", the critic's head",
+                                         dir);
 }
 
 /* Opens the files of a checkpoint in `dir`, or for NULL the model that the
@@ -68,7 +88,9 @@ static int open_source(const struct dt_learner *learner, const char *dir,
     }
     if (source->master)
         return 0;
-    if (dir || !learner->model_config.scores) {
+    if (learner->model_config.value_head) {
+        return open_valued(layout, dir, start, source, err);
+    } else if (dir || !learner->model_config.scores) {
         source->weights = dt_weights_open(dir ? dir : start, layout, err);
     } else {
         bool scores;
@@ -87,9 +109,12 @@ int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
         result = dt_weights_check_head(source.weights, err);
     if (result == 0 && source.new_head)
         dt_log(DT_LOG_INFO, "algo",
-               "%s has no score.weight: it begins at random (normal, standard "
+               "%s has no %s: it begins at random (normal, standard "
                "deviation %g, run.seed)",
-               learner->start, learner->model_config.initializer_range);
+               learner->start,
+               learner->model_config.value_head ? DT_VALUE_HEAD_FILE
+                                                : "score.weight",
+               learner->model_config.initializer_range);
     close_source(&source);
     return result;
 }

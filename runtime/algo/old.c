@@ -61,7 +61,9 @@ static int pass(struct dt_run *run, struct dt_batch *batch,
     if (forward(learner, err) < 0)
         return -1;
     keep(e, batch, learner->values.value, e->old);
-    if (!e->values)
+    if (e->values && learner->values.score)
+        keep(e, batch, learner->values.score, e->values);
+    if (!critic->layout)
         return 0;
     if (dt_model_bind(critic->model, batch, true, err) < 0 ||
         forward(critic, err) < 0)
@@ -73,7 +75,7 @@ static int pass(struct dt_run *run, struct dt_batch *batch,
 int dt_run_old_room(struct dt_run *run, struct dt_error *err)
 {
     struct dt_experience *e = &run->samples.experience;
-    if (!run->critic.layout)
+    if (!run->algo->critic_loss)
         return 0;
     e->values = calloc(e->tokens + 1, sizeof(*e->values));
     if (run->reference.parallel)

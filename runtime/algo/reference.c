@@ -104,6 +104,17 @@ int dt_run_reference_changed(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
+/* It needs no value head where the model has one. */
+static struct dt_weights *open_weights(const struct dt_run *run,
+                                       const char *dir, struct dt_error *err)
+{
+    const struct dt_learner *model = &run->learner;
+    bool scores;
+    return model->model_config.value_head
+               ? dt_weights_open_trunk(dir, model->layout, &scores, err)
+               : dt_weights_open(dir, model->layout, err);
+}
+
 int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_parallel_options options =
@@ -120,7 +131,7 @@ int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
         dt_graphs_create(&run->exec, run->learner.layout->unit_count, err);
     if (!run->reference.parallel || !run->reference.graphs)
         return -1;
-    if (dir && !(weights = dt_weights_open(dir, run->learner.layout, err)))
+    if (dir && !(weights = open_weights(run, dir, err)))
         return dt_error_prefix(err, "the reference");
     int result = weights ? dt_weights_check_head(weights, err) : 0;
     if (result == 0)

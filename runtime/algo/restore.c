@@ -122,17 +122,16 @@ static int check_source(struct dt_run *run, const char *dir,
 {
     const struct dt_learner *learner;
     char path[DIR_BYTES];
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        if (dir && dt_learner_check_optimizer(learner_dir(learner, dir, path),
-                                              err) < 0)
-            return -1;
     if (dir &&
-        (dt_progress_load(run, dir, err) < 0 || check_step(run, dir, err) < 0))
+        (dt_learner_check_optimizer(dir, err) < 0 ||
+         dt_progress_load(run, dir, err) < 0 || check_step(run, dir, err) < 0))
         return -1;
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        if (dt_learner_check_files(learner, learner_dir(learner, dir, path),
-                                   err) < 0)
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
+        const char *own = learner_dir(learner, dir, path);
+        if ((own && dt_learner_check_optimizer(own, err) < 0) ||
+            dt_learner_check_files(learner, own, err) < 0)
             return -1;
+    }
     return 0;
 }
 

@@ -178,13 +178,19 @@ json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err)
     return NULL;
 }
 
-/* Keys that change the order of the data. The hash of the rows covers most
- * other keys of data.
+/* What a key changes that must not change; NULL: nothing. The hash of the rows
+ * covers most other keys of data.
  */
-static bool orders_data(const char *key)
+static const char *forbidden_change(const char *key, const char *a,
+                                    const char *b)
 {
-    return !strcmp(key, "data.shuffle") ||
-           !strcmp(key, "data.validation_split");
+    if (!strcmp(key, "data.shuffle") || !strcmp(key, "data.validation_split"))
+        return "the order of the data";
+    /* checkpoints from before it have no such key */
+    if (!strcmp(key, "ppo.critic.share_backbone") &&
+        (!strcmp(a, "true") || !strcmp(b, "true")))
+        return "what is trained";
+    return NULL;
 }
 
 /* Not keys that may differ without harm or are compared elsewhere. */
@@ -216,13 +222,13 @@ static int compare_settings(const json_t *was, const json_t *is,
             const char *a = text_of(was, key), *b = text_of(is, key);
             if (!strcmp(a, b) || (side == 1 && json_object_get(was, key)))
                 continue;
-            if (orders_data(key))
+            const char *what = forbidden_change(key, a, b);
+            if (what)
                 return dt_error_set(err, EX_CONFIG,
                                     "%s: was trained with %s %s, not %s, "
-                                    "which changes the order of the data; "
-                                    "set it back, or start a new run in "
-                                    "another run.output_dir",
-                                    dir, key, a, b);
+                                    "which changes %s; set it back, or start "
+                                    "a new run in another run.output_dir",
+                                    dir, key, a, b, what);
             if (is_compared(key))
                 add_change(changes, "%s %s -> %s", key, a, b);
         }

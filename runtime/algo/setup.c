@@ -288,6 +288,8 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
     run->learner.start = conf->model.random_init ? NULL : conf->model.path;
     if (choose_model(run, err) < 0)
         return -1;
+    run->learner.model_config.value_head =
+        run->algo->critic_loss && conf->ppo.critic_shares;
     run->learner.layout =
         dt_model_layout(&run->learner.model_config, run->world, err);
     return run->learner.layout ? dt_run_critic_resolve(run, err) : -1;

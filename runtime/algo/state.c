@@ -71,12 +71,11 @@ static int bring_part(struct fetch *fetch, struct dt_view part,
     return dt_run_wait(fetch->run, err);
 }
 
-static int fetch_param(void *ctx, const struct dt_ckpt_tensor *tensor,
+/* Where the host sees a parameter; all ranks call it in the same order. */
+static int bring_param(struct fetch *fetch, const struct dt_param *param,
                        struct dt_view *view, struct dt_error *err)
 {
-    struct fetch *fetch = ctx;
     const struct dt_layout *layout = fetch->learner->layout;
-    const struct dt_param *param = &layout->params[tensor - fetch->tensors];
     struct dt_view unit;
     if (fetch->lost)
         return -1;
@@ -94,6 +93,15 @@ static int fetch_param(void *ctx, const struct dt_ckpt_tensor *tensor,
     return 0;
 }
 
+static int fetch_param(void *ctx, const struct dt_ckpt_tensor *tensor,
+                       struct dt_view *view, struct dt_error *err)
+{
+    struct fetch *fetch = ctx;
+    const struct dt_layout *layout = fetch->learner->layout;
+    return bring_param(fetch, &layout->params[tensor - fetch->tensors], view,
+                       err);
+}
+
 static int fetch_part(void *ctx, const struct dt_ckpt_tensor *tensor,
                       struct dt_view *view, struct dt_error *err)
 {
@@ -105,6 +113,26 @@ static int fetch_part(void *ctx, const struct dt_ckpt_tensor *tensor,
 }
 
 /* --- files --- */
+
+/* The value head, the last parameter, in a file of its own, after the other
+ * files, which this rank has written with this result.
+ */
+static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
+                          int result, struct dt_error *err)
+{
+    const struct dt_layout *layout = fetch->learner->layout;
+    const size_t last = layout->param_count - 1;
+    const struct dt_param *param = &layout->params[last];
+    struct dt_ckpt_tensor tensor = dt_weights_tensor(layout, last, param->name);
+    struct dt_error late;
+    if (bring_param(fetch, param, &tensor.view, result < 0 ? &late : err) < 0)
+        return -1;
+    tensor.stored = dt_run_stored_type(fetch->run);
+    return result < 0 || fetch->run->rank > 0
+               ? result
+               : dt_ckpt_add_tensors(writer, DT_VALUE_HEAD_FILE, &tensor, 1,
+                                     NULL, err);
+}
 
 /* config.json, weights, and the tokenizer's files. */
 static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
@@ -120,6 +148,8 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
     const struct dt_weights_files files = {
         .config = config,
         .layout = learner->layout,
+        .param_count =
+            learner->layout->param_count - learner->model_config.value_head,
         .weights = {.dtype = fetch->master ? DT_F32 : learner->compute},
         .stored = stored,
         .max_shard_bytes = (size_t)conf->checkpoint.max_shard_size,
@@ -131,7 +161,9 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
     };
     int result = config ? dt_weights_save(writer, &files, err) : -1;
     free(config);
-    return result;
+    return learner->model_config.value_head
+               ? add_value_head(fetch, writer, result, err)
+               : result;
 }
 
 /* This rank's part of unit u of what parts.h saves. */

@@ -150,7 +150,7 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
                          struct dt_error *err)
 {
     const bool refers = learner == &run->learner && run->reference.parallel &&
-                        !run->critic.layout; /* else old.c has asked it */
+                        !run->algo->critic_loss; /* else old.c has asked it */
     const struct dt_graph_shape shape = {
         .B = batch->B,
         .T = batch->T,

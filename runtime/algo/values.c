@@ -49,6 +49,17 @@ static void count_tokens(const struct dt_batch *batch, struct dt_metrics *m)
     }
 }
 
+/* The loss of a critic that is a head of the model. */
+static void weigh_scores(struct dt_run *run, const struct dt_picked *picked,
+                         const struct dt_learner_values *v)
+{
+    struct dt_picked scores = *picked;
+    scores.value = v->score;
+    scores.weight = v->score_weight;
+    v->score_weight[0] = 0;
+    run->algo->critic_loss(run, &scores);
+}
+
 int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
                  const struct dt_batch *batch, bool train, bool accumulate,
                  struct dt_metrics *metrics, struct dt_error *err)
@@ -76,6 +87,8 @@ int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
         run->algo->loss(run, &picked);
         count_tokens(batch, metrics);
     }
+    if (v->score)
+        weigh_scores(run, &picked, v);
     if (!train)
         return 0;
     if (dt_learner_send_weights(learner, batch->picked_count, err) < 0)

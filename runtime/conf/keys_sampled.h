@@ -322,3 +322,8 @@
     {"ppo.critic.lr", DT_CONF_FLOAT, AT(ppo.critic_lr), .min = 0, .max = 10,
      .result = true,
      .help = "learning rate of the critic; the default is optimizer.lr"},
+    {"ppo.critic.share_backbone", DT_CONF_BOOL, AT(ppo.critic_shares),
+     .fallback = "false", .result = true,
+     .help = "make the critic a head of the model, in place of a model of its "
+             "own: half the memory and one pass for both, but they train the "
+             "same weights, at optimizer.lr"},

@@ -49,8 +49,6 @@ const struct dt_conf_later dt_conf_laters[] = {
      NONE},
     {"grpo", "training on the tokens with the most entropy",
      KEYS("top_entropy_quantile"), KEYS("top_entropy_quantile")},
-    {"ppo.critic", "a critic that shares the policy's trunk",
-     KEYS("share_backbone"), NONE},
     {"ppo", "the end of a text at a token of padding, as in old TRL",
      KEYS("score_at"), NONE},
     {"reward",

@@ -38,7 +38,7 @@ static void derive_ppo(struct dt_conf_reader *reader)
         conf->optimizer.lr = 3e-6;
     if (dt_conf_is_left(reader, "ppo.critic.lr"))
         conf->ppo.critic_lr = conf->optimizer.lr;
-    if (conf->model.reward_path &&
+    if (conf->model.reward_path && !conf->ppo.critic_shares &&
         dt_conf_is_left(reader, "model.value_path")) {
         conf->model.value_path = strdup(conf->model.reward_path);
         reader->problems.out_of_memory |= !conf->model.value_path;
@@ -225,11 +225,25 @@ static void check_grpo(struct dt_conf_reader *reader)
                 conf->grpo.num_iterations);
 }
 
+/* A critic that is a head of the model has neither. */
+static void check_shared_critic(struct dt_conf_reader *reader)
+{
+    static const char *const keys[] = {"ppo.critic.lr", "model.value_path"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (reader->conf->ppo.critic_shares &&
+            dt_conf_given(reader->conf, keys[i]))
+            PROBLEM(reader, keys[i],
+                    "has no effect with ppo.critic.share_backbone, which "
+                    "makes the critic a new head of the model, trained with "
+                    "it");
+}
+
 static void check_ppo(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
     const struct dt_conf_ppo *ppo = &conf->ppo;
     check_reference(reader, ppo->kl_coef, "ppo.kl_coef");
+    check_shared_critic(reader);
     if (!conf->model.disable_dropout)
         PROBLEM(reader, "model.disable_dropout",
                 "false: with dropout, the model would differ from itself when "

@@ -77,6 +77,8 @@ struct dt_conf_ppo {
     int advantage_norm;      /* enum dt_advantage_norm */
     int scheduler_by_update; /* scheduler_unit: update (1) | optimizer_step */
     double critic_lr;        /* of the optimizer, unless given */
+    bool critic_shares;      /* critic.share_backbone: it is a head of the
+                                policy */
 };
 
 #endif /* DT_CONF_SECTIONS_H */

@@ -33,6 +33,7 @@ struct dt_weights {
     size_t missing_count, unexpected_count;
     bool tied_head; /* the files have a head that the layout has not */
     bool trunk;     /* SCORE may be missing */
+    struct dt_safetensors *value_head; /* a file with SCORE alone, or NULL */
 };
 
 /* The index of the parameter that tensor `name` holds, or -1. Files of a model
@@ -150,6 +151,7 @@ void dt_weights_close(struct dt_weights *w)
     free(w->missing);
     free(w->unexpected);
     free(w->dir);
+    dt_safetensors_close(w->value_head);
     dt_safetensors_close(w->st);
     free(w);
 }
@@ -201,6 +203,44 @@ struct dt_weights *dt_weights_open_trunk(const char *dir,
     return w;
 }
 
+/* Takes SCORE, which is parameter `head`, from the file of the value head, if
+ * there is one.
+ */
+static int open_value_head(struct dt_weights *w, int head, struct dt_error *err)
+{
+    const struct dt_param *param = &w->layout->params[head];
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/" DT_VALUE_HEAD_FILE, w->dir) >=
+        (int)sizeof(path))
+        return dt_error_set(err, EX_NOINPUT, "%s: path too long", w->dir);
+    if (access(path, F_OK) < 0)
+        return 0;
+    w->sources[head] = SCORE;
+    w->value_head = dt_safetensors_open(path, err);
+    if (!w->value_head)
+        return -1;
+    return dt_safetensors_check(w->value_head, SCORE, param->ndim, param->shape,
+                                DT_F32, err) < 0
+               ? dt_error_prefix(err, "%s", path)
+               : 0;
+}
+
+struct dt_weights *dt_weights_open_valued(const char *dir,
+                                          const struct dt_layout *layout,
+                                          bool *scores, struct dt_error *err)
+{
+    struct dt_weights *w = open_files(dir, layout, true, err);
+    const int head = dt_layout_find(layout, SCORE);
+    assert(head >= 0);
+    *scores = false;
+    if (w && open_value_head(w, head, err) < 0) {
+        dt_weights_close(w);
+        return NULL;
+    }
+    *scores = w && w->sources[head];
+    return w;
+}
+
 int dt_weights_check_head(const struct dt_weights *w, struct dt_error *err)
 {
     int equal = w->tied_head && w->layout->tied
@@ -214,24 +254,43 @@ int dt_weights_check_head(const struct dt_weights *w, struct dt_error *err)
     return equal < 0 ? -1 : 0;
 }
 
-int dt_weights_read(const struct dt_weights *w, struct dt_range range,
-                    struct dt_view to, struct dt_error *err)
+/* Lists what file `st` has of the range as tensors to be read into `to`.
+ * Returns how many.
+ */
+static size_t list_sources(const struct dt_weights *w,
+                           const struct dt_safetensors *st,
+                           struct dt_range range, struct dt_view to,
+                           struct dt_ckpt_tensor *tensors)
 {
-    size_t n = w->layout->param_count, count = 0;
-    struct dt_ckpt_tensor *tensors = calloc(n, sizeof(*tensors));
-    if (!tensors)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    for (size_t i = 0; i < n; i++) {
+    size_t count = 0;
+    for (size_t i = 0; i < w->layout->param_count; i++) {
+        const char *source = w->sources[i];
         struct dt_range part = dt_layout_overlap(w->layout, i, range);
-        if (part.count == 0 || !w->sources[i])
+        bool beside = w->value_head && source && !strcmp(source, SCORE);
+        if (part.count == 0 || !source || beside != (st == w->value_head))
             continue;
         struct dt_ckpt_tensor *tensor = &tensors[count++];
-        *tensor = dt_weights_tensor(w->layout, i, w->sources[i]);
+        *tensor = dt_weights_tensor(w->layout, i, source);
         tensor->view = dt_view_slice(to, part.first - range.first, part.count);
         tensor->first = part.first - w->layout->params[i].offset;
         tensor->finite = true;
     }
-    int rc = dt_safetensors_read_all(w->st, tensors, count, err);
+    return count;
+}
+
+int dt_weights_read(const struct dt_weights *w, struct dt_range range,
+                    struct dt_view to, struct dt_error *err)
+{
+    struct dt_safetensors *const files[] = {w->st, w->value_head};
+    struct dt_ckpt_tensor *tensors =
+        calloc(w->layout->param_count, sizeof(*tensors));
+    int rc = 0;
+    if (!tensors)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (size_t f = 0; f < 2 && files[f] && rc == 0; f++) {
+        size_t count = list_sources(w, files[f], range, to, tensors);
+        rc = dt_safetensors_read_all(files[f], tensors, count, err);
+    }
     free(tensors);
     return rc;
 }

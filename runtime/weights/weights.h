@@ -30,12 +30,22 @@ struct dt_weights *dt_weights_open(const char *dir,
                                    struct dt_error *err);
 void dt_weights_close(struct dt_weights *weights); /* NULL is fine */
 
-/* The same for a reward model that may begin from a language model: *scores is
- * whether the files have score.weight. If not, reading leaves it as it is.
+/* The same for a model whose score.weight may be missing, as if a reward model
+ * begins from a language model: *scores is whether the files have it. If not,
+ * reading leaves it as it is.
  */
 struct dt_weights *dt_weights_open_trunk(const char *dir,
                                          const struct dt_layout *layout,
                                          bool *scores, struct dt_error *err);
+
+/* The same for a language model with a value head, which is in a file of its
+ * own, so that others read the model as if there were none: score.weight in
+ * DT_VALUE_HEAD_FILE.
+ */
+#define DT_VALUE_HEAD_FILE "value_head.safetensors"
+struct dt_weights *dt_weights_open_valued(const char *dir,
+                                          const struct dt_layout *layout,
+                                          bool *scores, struct dt_error *err);
 
 /* Checks that a head that the layout ties to the embedding, the first
  * parameter, equals it. -1: EX_DATAERR, EX_IOERR.
@@ -68,6 +78,7 @@ struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
 struct dt_weights_files {
     const char *config; /* the text of config.json */
     const struct dt_layout *layout;
+    size_t param_count;     /* the first so many parameters; 0: all */
     struct dt_view weights; /* the flat buffer, or only its type if there is a
                                source */
     enum dt_dtype stored;

@@ -22,13 +22,19 @@ struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
     return tensor;
 }
 
+static size_t count_tensors(const struct dt_weights_files *files)
+{
+    return files->param_count > 0 ? files->param_count
+                                  : files->layout->param_count;
+}
+
 /* The tensors of the model, to be written as `stored`; NULL: out of memory. */
 static struct dt_ckpt_tensor *list_tensors(const struct dt_weights_files *files)
 {
     const struct dt_layout *layout = files->layout;
-    struct dt_ckpt_tensor *tensors =
-        calloc(layout->param_count, sizeof(*tensors));
-    for (size_t i = 0; tensors && i < layout->param_count; i++) {
+    const size_t count = count_tensors(files);
+    struct dt_ckpt_tensor *tensors = calloc(count, sizeof(*tensors));
+    for (size_t i = 0; tensors && i < count; i++) {
         const struct dt_param *param = &layout->params[i];
         tensors[i] = dt_weights_tensor(layout, i, param->name);
         tensors[i].stored = files->stored;
@@ -83,7 +89,7 @@ int dt_weights_save(struct dt_ckpt_writer *writer,
         *files->tensors = tensors;
     int rc = files->rank == 0 ? add_texts(writer, files, err) : 0;
     /* after a failure, too: ranks fetch together */
-    if (dt_ckpt_add_model(writer, world, tensors, files->layout->param_count,
+    if (dt_ckpt_add_model(writer, world, tensors, count_tensors(files),
                           files->max_shard_bytes, files->source,
                           rc < 0 ? &late : err) < 0)
         rc = -1;

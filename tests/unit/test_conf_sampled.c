@@ -253,9 +253,14 @@ static const struct broken of_ppo[] = {
     {SAMPLED("ppo") "rollout.overlap: 1\n",
      "t.yaml:6:18: rollout.overlap: cannot be used with ppo.epochs 4 and "
      "ppo.num_mini_batches 1: only with 1 and 1\n"},
-    {SAMPLED("ppo") "ppo.critic.share_backbone: true\n",
-     "t.yaml:6:1: ppo.critic.share_backbone: not supported yet: it needs a "
-     "critic that shares the policy's trunk\n"},
+    {SAMPLED("ppo") "ppo.critic: {share_backbone: true, lr: 1.0e-5}\n"
+                    "model.value_path: .\n",
+     "t.yaml:6:40: ppo.critic.lr: has no effect with "
+     "ppo.critic.share_backbone, which makes the critic a new head of the "
+     "model, trained with it\n"
+     "t.yaml:7:19: model.value_path: has no effect with "
+     "ppo.critic.share_backbone, which makes the critic a new head of the "
+     "model, trained with it\n"},
     {"algorithm: grpo\ndata.train: train.jsonl\nmodel.n_embd: 96\n"
      "training.per_device_batch_size: 8\n",
      "t.yaml:1:1: reward.functions: E118 required: what is a good completion? "
