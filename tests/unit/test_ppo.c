@@ -172,6 +172,38 @@ static void a_policy_learns_what_is_rewarded(void **state)
                    learn, NULL);
 }
 
+/* After the first token of a completion it is known whether it is rewarded, and
+ * a policy that hardly moves goes on to sample both. The values are those
+ * before the epochs of a generation.
+ */
+static int explain(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    const double *numbers = run->ppo.numbers;
+    (void)arg;
+    TRY(go_to(run, 1, &err) == 0);
+    TRY(numbers[DT_PPO_EXPLAINED] < 0.1);
+    TRY(go_to(run, 100, &err) == 0);
+    TRY(numbers[DT_PPO_SCORES] > 0.2 && numbers[DT_PPO_SCORES] < 0.6);
+    TRY(numbers[DT_PPO_EXPLAINED] > 0.5);
+    return 0;
+}
+
+static void a_critic_explains_returns_that_can_be_foreseen(void **state)
+{
+    FILE *file = fopen("prompts.jsonl", "w");
+    (void)state;
+    for (int i = 0; i < PROMPTS; i++)
+        fprintf(file, "{\"prompt\": \"%c\"}\n", 'a' + i % 5);
+    assert_int_equal(fclose(file), 0);
+    small_runs(1,
+               "training: {train_batch_size: 64, max_steps: 100}\n"
+               "optimizer.lr: 1.0e-6\n"
+               "ppo: {epochs: 4, kl_coef: 0, vf_coef: 1, lam: 1,\n"
+               "      cliprange_value: 100, critic: {lr: 0.01}}\n" PRINTABLE,
+               explain, NULL);
+}
+
 /* --- refusals --- */
 
 static int refuse(const struct dt_comm_world *world, void *arg)
@@ -234,6 +266,7 @@ int main(void)
         cmocka_unit_test(the_critic_is_saved_as_a_model_with_scores),
         cmocka_unit_test(a_policy_learns_what_is_rewarded),
         cmocka_unit_test(a_critic_of_other_tokens_is_refused),
+        cmocka_unit_test(a_critic_explains_returns_that_can_be_foreseen),
     };
     return cmocka_run_group_tests(tests, enter, small_leave);
 }
