@@ -38,11 +38,12 @@ struct dt_weights *dt_weights_open_trunk(const char *dir,
                                          const struct dt_layout *layout,
                                          bool *scores, struct dt_error *err);
 
-/* The same for a language model with a value head, which is in a file of its
- * own, so that others read the model as if there were none: score.weight in
- * DT_VALUE_HEAD_FILE.
+/* The file of a value head, score.weight: others read the model beside it as if
+ * there were none.
  */
 #define DT_VALUE_HEAD_FILE "value_head.safetensors"
+
+/* The same for a language model with a value head in such a file. */
 struct dt_weights *dt_weights_open_valued(const char *dir,
                                           const struct dt_layout *layout,
                                           bool *scores, struct dt_error *err);
