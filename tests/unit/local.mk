@@ -47,6 +47,7 @@ check_PROGRAMS += \
 	tests/unit/test_ppo_early \
 	tests/unit/test_ppo_generation \
 	tests/unit/test_ppo_shared \
+	tests/unit/test_scoring_stop \
 	tests/unit/test_error \
 	tests/unit/test_experience \
 	tests/unit/test_foreign \
@@ -166,6 +167,8 @@ tests_unit_test_grpo_SOURCES = tests/unit/test_grpo.c $(comm_world)
 tests_unit_test_ppo_SOURCES = tests/unit/test_ppo.c $(comm_world)
 tests_unit_test_ppo_early_SOURCES = tests/unit/test_ppo_early.c $(comm_world)
 tests_unit_test_ppo_shared_SOURCES = tests/unit/test_ppo_shared.c $(comm_world)
+tests_unit_test_scoring_stop_SOURCES = \
+	tests/unit/test_scoring_stop.c $(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)
