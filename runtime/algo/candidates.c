@@ -94,27 +94,89 @@ static int check_rates(const struct dt_candidates *c, struct dt_error *err)
                          err);
 }
 
+/* Seconds of the units of a learner in a micro-batch. */
+static void fill_units(const struct dt_candidates *c, const struct dt_run *run,
+                       const struct dt_learner *learner,
+                       const struct dt_rates *rates,
+                       struct dt_unit_seconds *units)
+{
+    const struct dt_step_shape shape = dt_step_shape(run);
+    const enum dt_dtype compute = c->options.compute;
+    struct dt_model_options options = c->options;
+    options.B = shape.rows;
+    options.T = shape.T;
+    dt_cost_units(&learner->model_config, learner->layout, &options, rates,
+                  units);
+    if (learner != &run->learner)
+        return;
+    if (shape.values > 0) /* logits of values are computed twice */
+        units[learner->layout->unit_count - 1].backward =
+            dt_cost_head(&learner->model_config, 1, shape.values) * 8 / 6 /
+            dt_rates_head(rates, compute);
+    if (shape.references)
+        units[0].forward += dt_forward_seconds(
+            learner, rates, compute, (double)shape.rows, shape.T,
+            (double)(shape.values > 0 ? shape.values : shape.rows * shape.T));
+}
+
+static void add_step(struct dt_timeline *to, const struct dt_timeline *from)
+{
+    to->seconds += from->seconds;
+    to->in_node += from->in_node;
+    to->out_of_node += from->out_of_node;
+    to->drive_read += from->drive_read;
+    to->drive_written += from->drive_written;
+    for (int i = 0; i < DT_RESOURCES; i++)
+        to->busy[i] += from->busy[i];
+}
+
+/* Learners take turns, and each step has its share of the generation. */
 static int time_step(const struct dt_candidates *c, const struct dt_run *run,
                      const struct dt_parallel_options *parallel,
                      struct dt_unit_seconds *units, struct dt_timeline *step,
                      struct dt_error *err)
 {
     const struct dt_rates rates = dt_rates_for(&c->size.rates, c->size.ranks);
-    struct dt_model_options options = c->options;
-    options.B = run->B;
-    dt_cost_units(&run->learner.model_config, run->learner.layout, &options,
-                  &rates, units);
-    const struct dt_timeline_options timeline = {
-        .layout = run->learner.layout,
-        .parallel = parallel,
-        .rates = &rates,
-        .units = units,
-        .micro_batches = run->A,
-        .world = run->world,
-        .node_size = c->size.ranks,
-        .rings = c->size.gpu,
-    };
-    return dt_timeline_make(&timeline, step, err);
+    const struct dt_learner *learners[] = {&run->learner, &run->critic};
+    struct dt_timeline own;
+    *step = (struct dt_timeline){0};
+    for (size_t i = 0; i < 2 && learners[i]->layout; i++) {
+        fill_units(c, run, learners[i], &rates, units);
+        const struct dt_timeline_options timeline = {
+            .layout = learners[i]->layout,
+            .parallel = parallel,
+            .rates = &rates,
+            .units = units,
+            .micro_batches = dt_step_shape(run).micro_batches,
+            .world = run->world,
+            .node_size = c->size.ranks,
+            .rings = c->size.gpu,
+        };
+        if (dt_timeline_make(&timeline, &own, err) < 0)
+            return -1;
+        add_step(step, &own);
+    }
+    return 0;
+}
+
+/* The share of a step in its generation, during which a device only waits for
+ * weights.
+ */
+static void add_generation(const struct dt_candidates *c,
+                           const struct dt_run *run, struct dt_candidate *one)
+{
+    const struct dt_rates rates = dt_rates_for(&c->size.rates, c->size.ranks);
+    const struct dt_generation_plan plan =
+        dt_generation_plan(run, &c->options, &rates, c->size.ranks);
+    struct dt_timeline share = {0};
+    one->generation = plan;
+    if (plan.completions == 0)
+        return;
+    share.seconds = dt_generation_seconds(&plan) / (double)plan.uses;
+    share.busy[DT_ON_DEVICE] = share.seconds - plan.gather / (double)plan.uses;
+    add_step(&one->step, &share);
+    if (one->between_nodes)
+        add_step(&one->other, &share);
 }
 
 /* A step as the run would do it, and with the other reduce_between_nodes where
@@ -139,8 +201,11 @@ static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
         (one->between_nodes &&
          time_step(c, &changed, &other, units, &one->other, err) < 0))
         return -1;
+    add_generation(c, run, one);
+    const struct dt_step_shape shape = dt_step_shape(run);
     one->tokens_a_second =
-        (double)(run->B * run->T * run->A) * run->world / one->step.seconds;
+        (double)(shape.rows * shape.T * shape.micro_batches) * run->world /
+        one->step.seconds;
     return 0;
 }
 
@@ -191,7 +256,10 @@ static bool rows_fit(const struct dt_candidates *c, const struct dt_run *run,
                      size_t rows)
 {
     struct dt_model_options options = c->options;
-    options.B = rows;
+    if (run->tokens > 0) /* of pairs and completions, one behind another */
+        options.T = rows * (run->tokens / run->B);
+    else
+        options.B = rows;
     struct dt_plan plan = dt_plan_make(run, &options);
     return dt_plan_total(&plan) <= c->share;
 }
@@ -265,8 +333,10 @@ static int add_offloaded(struct dt_candidates *c, struct dt_unit_seconds *units,
 
 static int add_all(struct dt_candidates *c, struct dt_error *err)
 {
-    struct dt_unit_seconds *units =
-        calloc(c->run.learner.layout->unit_count, sizeof(*units));
+    size_t most = c->run.learner.layout->unit_count;
+    if (c->run.critic.layout && c->run.critic.layout->unit_count > most)
+        most = c->run.critic.layout->unit_count;
+    struct dt_unit_seconds *units = calloc(most, sizeof(*units));
     if (!units)
         return dt_error_set(err, EX_OSERR, "out of memory");
     int rc = add_as_given(c, units, err);

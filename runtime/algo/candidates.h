@@ -9,6 +9,7 @@
 #ifndef DT_ALGO_CANDIDATES_H
 #define DT_ALGO_CANDIDATES_H
 
+#include "algo/generation_plan.h"
 #include "algo/plan.h"
 #include "forecast/timeline.h"
 
@@ -29,10 +30,11 @@ struct dt_candidate {
                                zero3; 1: they are whole on each */
     bool int8;              /* sums between nodes travel in 8 bits */
     struct dt_plan plan;
-    size_t total;      /* bytes of a rank on the device */
-    size_t lacks;      /* bytes there; 0: it fits */
-    size_t lacks_host; /* bytes of the node, of all its ranks */
-    struct dt_timeline step;
+    size_t total;            /* bytes of a rank on the device */
+    size_t lacks;            /* bytes there; 0: it fits */
+    size_t lacks_host;       /* bytes of the node, of all its ranks */
+    struct dt_timeline step; /* with its share of the generation */
+    struct dt_generation_plan generation;
     bool between_nodes;       /* sums are made there, which int8 would change */
     struct dt_timeline other; /* then: a step with the other choice of int8 */
     double tokens_a_second;   /* of all ranks, padding included */

@@ -26,6 +26,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/gae.c \
 	runtime/algo/gae.h \
 	runtime/algo/generation.c \
+	runtime/algo/generation_plan.c \
+	runtime/algo/generation_plan.h \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
 	runtime/algo/groups.c \

@@ -19,7 +19,8 @@ size_t dt_plan_total(const struct dt_plan *plan)
 {
     const size_t parts[] = {plan->weights,   plan->master,    plan->gradients,
                             plan->optimizer, plan->tiles,     plan->activations,
-                            plan->batches,   plan->reference, plan->critic};
+                            plan->batches,   plan->reference, plan->critic,
+                            plan->rewards};
     size_t sum = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         sum = add_bytes(sum, parts[i]);
@@ -208,6 +209,7 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
                                            parallel.strategy == DT_ZERO3 ||
                                                parallel.hybrid)),
         .reference = reference_bytes(run, options->compute),
+        .rewards = run->samples.reward_bytes,
         .batches = here ? batch * (dt_run_prefetch(&run->conf) + 1) *
                               (held_out ? 2 : 1)
                         : 0,
@@ -406,14 +408,19 @@ void dt_plan_offer(const struct dt_run *run,
 /* Writes "reference 1.23 GB, critic 4.56 GB, ", without what there is not. */
 static void name_others(const struct dt_plan *plan, char *text, size_t bytes)
 {
-    int n = 0;
+    const struct {
+        const char *name;
+        size_t bytes;
+    } others[] = {{"reference", plan->reference},
+                  {"critic", plan->critic},
+                  {"rewards", plan->rewards}};
+    size_t n = 0;
     text[0] = '\0';
-    if (plan->reference > 0)
-        n = snprintf(text, bytes, "reference %s, ",
-                     format_bytes(plan->reference));
-    if (plan->critic > 0)
-        snprintf(text + n, bytes - (size_t)n, "critic %s, ",
-                 format_bytes(plan->critic));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (others[i].bytes > 0 && n < bytes)
+            n +=
+                (size_t)snprintf(text + n, bytes - n, "%s %s, ", others[i].name,
+                                 format_bytes(others[i].bytes));
 }
 
 static void log_plan(const struct dt_run *run, const struct dt_plan *plan,

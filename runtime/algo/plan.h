@@ -16,6 +16,7 @@ struct dt_plan {
     size_t batches;     /* made ahead by the loaders */
     size_t reference;   /* weights of a frozen model */
     size_t critic;      /* all of a second model that is trained */
+    size_t rewards;     /* weights and activations of reward models */
     /* not on the device: */
     size_t host; /* offloaded to memory of the node; 0 if the device is that */
     size_t nvme; /* offloaded to files */

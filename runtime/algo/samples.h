@@ -52,6 +52,8 @@ struct dt_samples {
 
     struct dt_rollout_options options;
     struct dt_rollout *rollout;
+    size_t reward_bytes;      /* of reward models, on every rank */
+    double reward_operations; /* of these for a completion of full length */
     struct dt_buffer *memory; /* of activations and rollouts; NULL: of the
                                  model */
     int32_t stops[DT_SAMPLES_STOPS];
@@ -103,8 +105,8 @@ size_t dt_run_samples_bytes(const struct dt_run *run,
                             const struct dt_model_options *options);
 
 /* sampling.c: bytes of a rank that sampling needs beside those of training:
- * what rollouts need more than activations, and all weights if a rank has only
- * parts of them (`gathers`).
+ * what rollouts need more than activations, their inputs, and all weights if a
+ * rank has only parts of them (`gathers`).
  */
 size_t dt_run_samples_extra(const struct dt_run *run,
                             const struct dt_model_options *options,

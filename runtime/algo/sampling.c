@@ -152,9 +152,13 @@ size_t dt_run_samples_extra(const struct dt_run *run,
 {
     if (!run->algo->advantages)
         return 0;
+    const struct dt_rollout_options rollout =
+        dt_run_rollout_options(run, options);
     size_t weights =
         run->learner.layout->count * dt_dtype_bytes(options->compute);
-    return dt_run_samples_bytes(run, options) -
+    return dt_rollout_own_bytes(&run->learner.model_config, run->exec.ops,
+                                &rollout) +
+           dt_run_samples_bytes(run, options) -
            dt_model_memory_bytes(&run->learner.model_config, run->exec.ops,
                                  options) +
            (gathers ? weights : 0);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/generation_plan.h"
 #include "algo/numerics.h"
 #include "algo/offload.h"
 #include "algo/plan.h"
@@ -301,7 +302,7 @@ int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
     if (resolve_conf(run, err) < 0)
         return -1;
     *options = model_options(run);
-    return 0;
+    return dt_run_reward_models(run, options, err);
 }
 
 /* Checks model, memory and data on this rank. */

@@ -23,8 +23,10 @@ static json_t *bytes_of(const struct dt_candidate *one)
         {"weights", plan->weights},     {"master", plan->master},
         {"gradients", plan->gradients}, {"optimizer", plan->optimizer},
         {"tiles", plan->tiles},         {"activations", plan->activations},
-        {"batches", plan->batches},     {"total", one->total},
-        {"host", plan->host},           {"nvme", plan->nvme},
+        {"batches", plan->batches},     {"reference", plan->reference},
+        {"critic", plan->critic},       {"rewards", plan->rewards},
+        {"total", one->total},          {"host", plan->host},
+        {"nvme", plan->nvme},
     };
     json_t *bytes = json_object();
     for (size_t i = 0; bytes && i < sizeof(parts) / sizeof(parts[0]); i++)
@@ -58,10 +60,23 @@ static json_t *between_of(const struct dt_candidate *one)
                      "out_of_node_by_node", int8->out_of_node);
 }
 
+/* What is sampled for several steps; null where nothing is. */
+static json_t *generation_of(const struct dt_generation_plan *g)
+{
+    if (g->completions == 0)
+        return json_null();
+    return json_pack("{so so so so s{sf sf sf sf sf}}", "completions",
+                     number_of(g->completions), "optimizer_steps",
+                     number_of(g->uses), "slots", number_of(g->slots),
+                     "cache_bytes", number_of(g->bytes), "seconds", "gather",
+                     g->gather, "prefill", g->prefill, "decode", g->decode,
+                     "scoring", g->scoring, "before", g->before);
+}
+
 static json_t *candidate_of(const struct dt_candidates *c,
                             const struct dt_candidate *one)
 {
-    return json_pack("{ss ss ss sb sb sb si so so so so so so so sf}",
+    return json_pack("{ss ss ss sb sb sb si so so so so so so so so sf}",
                      "strategy", dt_candidate_name(one->strategy),
                      "offload_optimizer", dt_candidate_tier(one->state),
                      "offload_param", dt_candidate_tier(one->weights), "taken",
@@ -76,7 +91,8 @@ static json_t *candidate_of(const struct dt_candidates *c,
                      "drive_bytes",
                      json_pack("{sf sf}", "read_by_node", one->step.drive_read,
                                "written_by_node", one->step.drive_written),
-                     "seconds", seconds_of(&one->step), "tokens_per_second",
+                     "seconds", seconds_of(&one->step), "generation",
+                     generation_of(&one->generation), "tokens_per_second",
                      one->tokens_a_second);
 }
 
@@ -102,8 +118,10 @@ static json_t *rates_of(const struct dt_rates *rates)
 
 static json_t *batch_of(const struct dt_run *run)
 {
-    return json_pack("{so so so}", "rows", number_of(run->B), "tokens",
-                     number_of(run->T), "micro_batches", number_of(run->A));
+    const struct dt_step_shape shape = dt_step_shape(run);
+    return json_pack("{so so so}", "rows", number_of(shape.rows), "tokens",
+                     number_of(shape.T), "micro_batches",
+                     number_of(shape.micro_batches));
 }
 
 int dt_plan_out_json(const struct dt_candidates *c, const char *file, FILE *out,

@@ -39,6 +39,7 @@ static void print_head(const struct dt_candidates *c, const char *file,
                        FILE *out)
 {
     const struct dt_run *run = &c->run;
+    const struct dt_step_shape shape = dt_step_shape(run);
     size_t nodes = (size_t)c->size.nodes, ranks = (size_t)c->size.ranks;
     fprintf(out,
             "%s: %s, %zu parameters\n"
@@ -46,9 +47,10 @@ static void print_head(const struct dt_candidates *c, const char *file,
             "micro-batch%s a rank: %zu tokens a step\n",
             file, dt_model_family_name(run->learner.model_config.family),
             run->learner.layout->param_total, nodes, plural(nodes), ranks,
-            plural(ranks), c->size.gpu ? "with a GPU each" : "on CPUs", run->B,
-            run->T, run->A, run->A == 1 ? "" : "es",
-            run->B * run->T * run->A * nodes * ranks);
+            plural(ranks), c->size.gpu ? "with a GPU each" : "on CPUs",
+            shape.rows, shape.T, shape.micro_batches,
+            shape.micro_batches == 1 ? "" : "es",
+            shape.rows * shape.T * shape.micro_batches * nodes * ranks);
     fprintf(out, "rates: %s%s\n", c->size.rates.from,
             c->size.rates.measured ? "" : ", assumed and not measured");
 }
@@ -168,6 +170,46 @@ static void print_between(const struct dt_candidate *one, FILE *out)
                 dt_plan_out_bytes(int8->out_of_node, packed), int8->seconds);
 }
 
+/* What a micro-batch is counted in. */
+static const char *rows_are(const struct dt_run *run)
+{
+    return run->algo->advantages ? "completion"
+           : run->algo->pick     ? "pair"
+                                 : "row";
+}
+
+/* What is sampled, and how long that takes. */
+static void print_generation(const struct dt_candidate *one, FILE *out)
+{
+    const struct dt_generation_plan *g = &one->generation;
+    const struct {
+        const char *what;
+        double seconds;
+    } parts[] = {{"gathering weights", g->gather},
+                 {"prefill", g->prefill},
+                 {"decode", g->decode},
+                 {"reward models", g->scoring},
+                 {"passes before training", g->before}};
+    char bytes[BYTES_TEXT];
+    if (g->completions == 0)
+        return;
+    fprintf(out,
+            "a generation: %zu completion%s for %zu optimizer step%s, %.3g s",
+            g->completions, plural(g->completions), g->uses, plural(g->uses),
+            dt_generation_seconds(g));
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (parts[i].seconds > 0)
+            fprintf(out, ", %s %.3g s", parts[i].what, parts[i].seconds);
+    fprintf(out,
+            "\nkeys and values of %zu slot%s of a rank: %s, in the memory of "
+            "activations\n",
+            g->slots, plural(g->slots),
+            dt_plan_out_bytes((double)g->bytes, bytes));
+    if (one->plan.rewards > 0)
+        fprintf(out, "reward models: %s of the memory of a rank\n",
+                dt_plan_out_bytes((double)one->plan.rewards, bytes));
+}
+
 static void print_advice(const struct dt_candidates *c, FILE *out)
 {
     const struct dt_candidate *best = fastest(c), *taken = c->taken;
@@ -179,10 +221,11 @@ static void print_advice(const struct dt_candidates *c, FILE *out)
                 "distributed.strategy: %s is predicted to be %.0f %% faster\n",
                 dt_candidate_name(best->strategy), 100 * faster);
     print_between(taken, out);
+    print_generation(taken, out);
     if (c->most_rows > 0 && c->most_rows != SIZE_MAX)
-        fprintf(out, "largest micro-batch that fits with %s: %zu row%s\n",
+        fprintf(out, "largest micro-batch that fits with %s: %zu %s%s\n",
                 dt_candidate_name(taken->strategy), c->most_rows,
-                plural(c->most_rows));
+                rows_are(&c->run), plural(c->most_rows));
 }
 
 void dt_plan_out_table(const struct dt_candidates *c, const char *file,

@@ -4,8 +4,7 @@
 
 #include "forecast/cost.h"
 
-/* Elements of all matrices of unit u. */
-static double matrix_elements(const struct dt_layout *layout, size_t u)
+double dt_cost_matrix_elements(const struct dt_layout *layout, size_t u)
 {
     const struct dt_unit *unit = &layout->units[u];
     double sum = 0;
@@ -34,14 +33,14 @@ double dt_cost_block(const struct dt_model_config *config,
 {
     double tokens = (double)B * (double)T;
     double channels = (double)(config->n_head * config->head_size);
-    return tokens * (2 * matrix_elements(layout, u) +
+    return tokens * (2 * dt_cost_matrix_elements(layout, u) +
                      4 * channels * tokens_seen(config, u, T));
 }
 
 double dt_cost_head(const struct dt_model_config *config, size_t B, size_t T)
 {
-    return 6 * (double)B * (double)T * (double)config->n_embd *
-           (double)config->vocab_size;
+    double outputs = config->scores ? 1 : (double)config->vocab_size;
+    return 6 * (double)B * (double)T * (double)config->n_embd * outputs;
 }
 
 /* The embedding reads and writes rows; its gradients are cleared first, unless

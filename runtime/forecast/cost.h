@@ -6,6 +6,9 @@
 #include "forecast/timeline.h"
 #include "model/model.h"
 
+/* Elements of all matrices of unit u. */
+double dt_cost_matrix_elements(const struct dt_layout *layout, size_t u);
+
 /* Floating-point operations of a forward pass of block u with B rows of T
  * tokens: two for each weight of a matrix and token, and those of attention,
  * where a token looks at those before it, or at a window of them. A backward

@@ -10,6 +10,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/forecast/measure_watch.c \
 	runtime/forecast/rates.c \
 	runtime/forecast/rates.h \
+	runtime/forecast/rollout_cost.c \
+	runtime/forecast/rollout_cost.h \
 	runtime/forecast/timeline.c \
 	runtime/forecast/timeline.h \
 	runtime/forecast/timeline_impl.h \

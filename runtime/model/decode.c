@@ -91,6 +91,16 @@ size_t dt_decoder_bytes(const struct dt_model_config *config,
     return plan_of(config, ops, options).end;
 }
 
+size_t dt_decoder_own_bytes(const struct dt_model_config *config,
+                            const struct dt_ops *ops,
+                            const struct dt_decoder_options *options)
+{
+    const struct dt_model_options model = model_options(options, NULL);
+    size_t all = dt_model_activation_bytes(config, ops, &model);
+    return all == SIZE_MAX ? all
+                           : all - dt_model_memory_bytes(config, ops, &model);
+}
+
 /* `count` elements of the memory from byte `first` on */
 static struct dt_view view_at(struct dt_buffer *memory, size_t first,
                               size_t count, enum dt_dtype dtype)

@@ -22,12 +22,15 @@ struct dt_decoder_options {
     bool penalty;          /* steps have `seen` */
 };
 
-/* Device bytes that a decoder needs of its caller's memory, and those of a
- * block in them. SIZE_MAX if that overflows.
+/* Device bytes that a decoder needs of its caller's memory, that it allocates
+ * beside it, and those of a block in that memory. SIZE_MAX if that overflows.
  */
 size_t dt_decoder_bytes(const struct dt_model_config *config,
                         const struct dt_ops *ops,
                         const struct dt_decoder_options *options);
+size_t dt_decoder_own_bytes(const struct dt_model_config *config,
+                            const struct dt_ops *ops,
+                            const struct dt_decoder_options *options);
 size_t dt_decoder_block_bytes(const struct dt_model_config *config,
                               enum dt_dtype compute);
 

@@ -37,18 +37,33 @@ void dt_scorer_destroy(struct dt_scorer *s)
     free(s);
 }
 
+static struct dt_model_options model_options(enum dt_dtype dtype,
+                                             size_t longest)
+{
+    return (struct dt_model_options){
+        .B = 1,
+        .T = longest > ROW_TOKENS ? longest : ROW_TOKENS,
+        .compute = dtype,
+        .documents = true,
+        .values = true,
+    };
+}
+
+size_t dt_scorer_bytes(const struct dt_model_config *config,
+                       const struct dt_ops *ops, enum dt_dtype dtype,
+                       size_t longest)
+{
+    const struct dt_model_options options = model_options(dtype, longest);
+    return dt_model_activation_bytes(config, ops, &options);
+}
+
 struct dt_scorer *dt_scorer_create(struct dt_engine *engine, size_t longest,
                                    void (*done)(void *ctx, float score),
                                    void *ctx, struct dt_error *err)
 {
     struct dt_scorer *s = calloc(1, sizeof(*s));
-    const struct dt_model_options options = {
-        .B = 1,
-        .T = longest > ROW_TOKENS ? longest : ROW_TOKENS,
-        .compute = engine->weights.dtype,
-        .documents = true,
-        .values = true,
-    };
+    const struct dt_model_options options =
+        model_options(engine->weights.dtype, longest);
     if (s) {
         s->engine = engine;
         s->T = options.T;

@@ -15,6 +15,13 @@ struct dt_scorer *dt_scorer_create(struct dt_engine *engine, size_t longest,
                                    void *ctx, struct dt_error *err);
 void dt_scorer_destroy(struct dt_scorer *scorer); /* NULL is fine */
 
+/* Device bytes that such a scorer allocates, with weights of `dtype`. SIZE_MAX
+ * if that overflows.
+ */
+size_t dt_scorer_bytes(const struct dt_model_config *config,
+                       const struct dt_ops *ops, enum dt_dtype dtype,
+                       size_t longest);
+
 /* The longest text that a row has room for. */
 size_t dt_scorer_room(const struct dt_scorer *scorer);
 

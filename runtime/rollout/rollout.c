@@ -85,6 +85,22 @@ size_t dt_rollout_bytes(const struct dt_model_config *config,
     return dt_decoder_bytes(config, ops, &limits);
 }
 
+size_t dt_rollout_own_bytes(const struct dt_model_config *config,
+                            const struct dt_ops *ops,
+                            const struct dt_rollout_options *options)
+{
+    const struct dt_decoder_options limits = limits_of(config, ops, options);
+    return dt_decoder_own_bytes(config, ops, &limits);
+}
+
+size_t dt_rollout_rows(const struct dt_ops *ops,
+                       const struct dt_rollout_options *options,
+                       size_t sequences)
+{
+    return dt_round_up(options->exact ? options->slots : sequences,
+                       row_multiple(ops, options));
+}
+
 /* Fewer blocks where memory has no room for all of them. */
 static int fit_memory(struct dt_rollout *r,
                       const struct dt_model_config *config,

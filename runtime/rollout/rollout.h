@@ -76,6 +76,16 @@ size_t dt_rollout_bytes(const struct dt_model_config *config,
                         const struct dt_ops *ops,
                         const struct dt_rollout_options *options);
 
+/* Device bytes that it allocates beside that memory. */
+size_t dt_rollout_own_bytes(const struct dt_model_config *config,
+                            const struct dt_ops *ops,
+                            const struct dt_rollout_options *options);
+
+/* Rows that a step computes with so many sequences. */
+size_t dt_rollout_rows(const struct dt_ops *ops,
+                       const struct dt_rollout_options *options,
+                       size_t sequences);
+
 /* A rollout with these weights, in `memory`, not owned, which others may use
  * between two runs. It needs dt_rollout_bytes; with options.blocks 0 less is
  * enough if one sequence of full length fits. What `options` points to needs to

@@ -19,6 +19,7 @@ check_PROGRAMS += \
 	tests/unit/test_cmd_export \
 	tests/unit/test_cmd_plan \
 	tests/unit/test_cmd_plan_groups \
+	tests/unit/test_cmd_plan_sampled \
 	tests/unit/test_cmd_prepare \
 	tests/unit/test_cmd_sbatch \
 	tests/unit/test_conf_broken \
@@ -47,6 +48,7 @@ check_PROGRAMS += \
 	tests/unit/test_ppo_early \
 	tests/unit/test_ppo_generation \
 	tests/unit/test_ppo_shared \
+	tests/unit/test_generation_plan \
 	tests/unit/test_scoring_stop \
 	tests/unit/test_error \
 	tests/unit/test_experience \
@@ -167,6 +169,8 @@ tests_unit_test_grpo_SOURCES = tests/unit/test_grpo.c $(comm_world)
 tests_unit_test_ppo_SOURCES = tests/unit/test_ppo.c $(comm_world)
 tests_unit_test_ppo_early_SOURCES = tests/unit/test_ppo_early.c $(comm_world)
 tests_unit_test_ppo_shared_SOURCES = tests/unit/test_ppo_shared.c $(comm_world)
+tests_unit_test_generation_plan_SOURCES = \
+	tests/unit/test_generation_plan.c $(comm_world)
 tests_unit_test_scoring_stop_SOURCES = \
 	tests/unit/test_scoring_stop.c $(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)

@@ -3,6 +3,8 @@
 #ifndef TESTS_UNIT_PLAN_RUN_H
 #define TESTS_UNIT_PLAN_RUN_H
 
+#include <math.h>
+
 #include <jansson.h>
 
 #include "cmd/cmd.h"
@@ -48,6 +50,24 @@ static inline double number(const json_t *object, const char *key)
 static inline const char *string(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
+}
+
+/* Parts of the memory and of the time of a candidate are what it takes. */
+static inline void assert_sums_up(const json_t *one)
+{
+    static const char *const parts[] = {
+        "weights",     "master",  "gradients", "optimizer", "tiles",
+        "activations", "batches", "reference", "critic",    "rewards"};
+    const json_t *bytes = json_object_get(one, "bytes");
+    const json_t *seconds = json_object_get(one, "seconds");
+    const json_t *busy = json_object_get(seconds, "busy");
+    double sum = 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        sum += number(bytes, parts[i]);
+    assert_true(sum == number(bytes, "total"));
+    assert_true(fabs(number(seconds, "waits") + number(busy, "device") -
+                     number(seconds, "step")) < 1e-9);
+    assert_true(number(one, "tokens_per_second") > 0);
 }
 
 #endif /* TESTS_UNIT_PLAN_RUN_H */

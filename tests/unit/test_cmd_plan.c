@@ -97,23 +97,6 @@ static void the_table_is_that_of_the_manual(void **state)
 
 /* --- JSON --- */
 
-static void assert_sums_up(const json_t *one)
-{
-    static const char *const parts[] = {"weights",   "master",      "gradients",
-                                        "optimizer", "activations", "batches",
-                                        "tiles"};
-    const json_t *bytes = json_object_get(one, "bytes");
-    const json_t *seconds = json_object_get(one, "seconds");
-    const json_t *busy = json_object_get(seconds, "busy");
-    double sum = 0;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        sum += number(bytes, parts[i]);
-    assert_true(sum == number(bytes, "total"));
-    assert_true(fabs(number(seconds, "waits") + number(busy, "device") -
-                     number(seconds, "step")) < 1e-9);
-    assert_true(number(one, "tokens_per_second") > 0);
-}
-
 static void json_has_all_numbers_and_they_add_up(void **state)
 {
     static const char *const names[] = {"ddp", "zero1", "zero2", "zero3"};

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* generation_plan.c - the memory of reward models, and the seconds of sampling
+ */
+#include "config.h"
+
+#include <limits.h>
+
+#include "algo/generation_plan.h"
+#include "algo/plan.h"
+#include "forecast/cost.h"
+#include "forecast/rollout_cost.h"
+#include "model/decode.h"
+#include "reward/scorer.h"
+#include "weights/weights.h"
+
+/* --- reward models --- */
+
+/* A reward model of this run: its bytes, and the floating-point operations of a
+ * completion of full length with its prompt.
+ */
+static int add_model(struct dt_run *run, const struct dt_conf_reward *function,
+                     enum dt_dtype compute, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    struct dt_model_config config = {0};
+    struct dt_layout *layout = NULL;
+    char found[PATH_MAX];
+    size_t longest = run->T + 1; /* with the token that ends it */
+    int rc = dt_weights_find(function->path, found, err);
+    if (rc == 0)
+        rc = dt_model_config_load(&config, found, err);
+    if (rc == 0 && !(layout = dt_model_layout(&config, 1, err)))
+        rc = -1;
+    if (rc == 0) {
+        if (longest > config.n_positions)
+            longest = config.n_positions;
+        s->reward_bytes +=
+            layout->count * dt_dtype_bytes(compute) +
+            dt_scorer_bytes(&config, run->exec.ops, compute, longest);
+        for (size_t u = 1; u + 1 < layout->unit_count; u++)
+            s->reward_operations +=
+                dt_cost_block(&config, layout, u, 1, longest);
+    }
+    dt_layout_destroy(layout);
+    dt_model_config_fini(&config);
+    return rc < 0 ? dt_error_prefix(err, "reward %s", function->name) : 0;
+}
+
+int dt_run_reward_models(struct dt_run *run,
+                         const struct dt_model_options *options,
+                         struct dt_error *err)
+{
+    const struct dt_conf_rewards *rewards = &run->conf.reward;
+    run->samples.reward_bytes = 0;
+    run->samples.reward_operations = 0;
+    for (size_t i = 0; i < rewards->count; i++)
+        if (rewards->functions[i].type == DT_CONF_REWARD_MODEL &&
+            add_model(run, &rewards->functions[i], options->compute, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* --- passes --- */
+
+double dt_forward_seconds(const struct dt_learner *learner,
+                          const struct dt_rates *rates, enum dt_dtype compute,
+                          double rows, size_t T, double values)
+{
+    const struct dt_model_config *config = &learner->model_config;
+    const struct dt_layout *layout = learner->layout;
+    double operations = 0, head = 0;
+    for (size_t u = 1; u + 1 < layout->unit_count; u++)
+        operations += rows * dt_cost_block(config, layout, u, 1, T);
+    if (!config->scores) /* a third of what it takes with gradients */
+        head = dt_cost_head(config, 1, 1) / 3 * values;
+    return operations / dt_rates_blocks(rates, compute) +
+           head / dt_rates_head(rates, compute);
+}
+
+static size_t divide_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Sides of a pair are as long as data.max_length. */
+struct dt_step_shape dt_step_shape(const struct dt_run *run)
+{
+    const struct dt_samples *s = &run->samples;
+    struct dt_step_shape shape = {run->A, run->B, run->T, 0, 0};
+    if (run->algo->pick && !run->algo->advantages)
+        shape.rows *= 2;
+    if (run->algo->advantages) {
+        size_t rows = divide_up(s->step_rows, (size_t)run->world);
+        size_t most = run->tokens / run->T;
+        shape.micro_batches = divide_up(rows, most > 0 ? most : 1);
+        shape.rows = divide_up(rows, shape.micro_batches);
+        shape.values =
+            shape.rows * (size_t)run->conf.rollout.max_completion_length;
+    }
+    shape.references = dt_run_needs_reference(run) && !run->algo->critic_loss;
+    return shape;
+}
+
+/* --- a generation --- */
+
+/* Those that a rank samples, in the mean. */
+static double rank_rows(const struct dt_run *run)
+{
+    return (double)(run->samples.groups * run->samples.copies) /
+           (double)run->world;
+}
+
+static struct dt_rollout_work work_of(const struct dt_run *run,
+                                      const struct dt_rollout_options *options)
+{
+    const struct dt_ops *ops = run->exec.ops;
+    const size_t step = dt_decoder_alignment(
+        &run->learner.model_config, options->max_prompt + options->max_tokens);
+    const size_t groups = divide_up(run->samples.groups, (size_t)run->world);
+    const size_t left = groups * options->copies % options->slots;
+    return (struct dt_rollout_work){
+        .prompts = groups,
+        .copies = options->copies,
+        .prompt = options->max_prompt,
+        .tokens = options->max_tokens,
+        .padded = divide_up(options->max_prompt, step) * step,
+        .slots = options->slots,
+        .rows = dt_rollout_rows(ops, options, options->slots),
+        .last_rows = dt_rollout_rows(ops, options, left),
+        .compute = options->compute,
+    };
+}
+
+/* Passes without gradients through all models before the first update. */
+static double before_training(const struct dt_run *run,
+                              const struct dt_rates *rates,
+                              enum dt_dtype compute)
+{
+    const double rows = rank_rows(run);
+    const double values =
+        rows * (double)run->conf.rollout.max_completion_length;
+    const double policy =
+        dt_forward_seconds(&run->learner, rates, compute, rows, run->T, values);
+    double seconds = run->samples.stores_old ? policy : 0;
+    if (run->algo->critic_loss && dt_run_needs_reference(run))
+        seconds += policy;
+    if (run->critic.layout)
+        seconds += dt_forward_seconds(&run->critic, rates, compute, rows,
+                                      run->T, values);
+    return seconds;
+}
+
+/* All weights come to each rank that has only its parts of them. */
+static double gather_seconds(const struct dt_run *run,
+                             const struct dt_rates *rates,
+                             enum dt_dtype compute, int node_size)
+{
+    const struct dt_parallel_options parallel =
+        dt_run_parallel_options(run, compute);
+    const double world = run->world;
+    const bool within = run->world <= node_size;
+    if (run->world == 1 || (parallel.strategy != DT_ZERO3 && !parallel.hybrid))
+        return 0;
+    return (double)run->learner.layout->count *
+           (double)dt_dtype_bytes(compute) * (world - 1) / world /
+           rates->of[within ? DT_RATE_NODE : DT_RATE_NETWORK];
+}
+
+struct dt_generation_plan dt_generation_plan(
+    const struct dt_run *run, const struct dt_model_options *options,
+    const struct dt_rates *rates, int node_size)
+{
+    const struct dt_samples *s = &run->samples;
+    const struct dt_model_config *config = &run->learner.model_config;
+    if (!run->algo->advantages)
+        return (struct dt_generation_plan){0};
+    const struct dt_rollout_options rollout =
+        dt_run_rollout_options(run, options);
+    const struct dt_rollout_work work = work_of(run, &rollout);
+    const struct dt_rollout_seconds seconds =
+        dt_rollout_cost(config, run->learner.layout, rates, &work);
+    const size_t blocks =
+        divide_up(rollout.max_prompt + rollout.max_tokens, DT_KV_BLOCK);
+    return (struct dt_generation_plan){
+        .completions = s->groups * s->copies,
+        .uses = s->uses,
+        .slots = rollout.slots,
+        .bytes = rollout.slots * blocks *
+                 dt_decoder_block_bytes(config, rollout.compute),
+        .gather = gather_seconds(run, rates, options->compute, node_size),
+        .prefill = seconds.prefill,
+        .decode = seconds.decode,
+        .scoring = rank_rows(run) * s->reward_operations /
+                   dt_rates_blocks(rates, options->compute),
+        .before = before_training(run, rates, options->compute),
+    };
+}
+
+double dt_generation_seconds(const struct dt_generation_plan *plan)
+{
+    return plan->gather + plan->prefill + plan->decode + plan->scoring +
+           plan->before;
+}
