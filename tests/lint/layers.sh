@@ -82,7 +82,7 @@ layers() {
 vendors() {
     sources | xargs awk '
         BEGIN {
-            home["curl"] = "^runtime/reward/http\\.c$"
+            home["curl"] = "^runtime/reward/curl\\.h$"
             home["pmix"] = "^runtime/launch/launch_pmix\\.c$"
             home["yaml"] = "^runtime/conf/yaml\\.c$"
             home["gloo"] = "^runtime/comm/transport_gloo\\.cc$"
