@@ -162,6 +162,39 @@ static void completions_stand_in_the_order_of_prompts(void **state)
     world_threads(1, look, NULL);
 }
 
+enum { MANY = 3000 }; /* rewards that take several calls */
+
+/* Ranks have rewards in turn; every seventh is none. */
+static int share_many(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = 30000};
+    static const uint64_t all[MANY];
+    struct dt_error err = {0};
+    struct dt_experience e = {0};
+    bool have[MANY];
+    struct dt_comm *comm = dt_comm_create("gloo", world, &options, &err);
+    (void)arg;
+    TRY(comm);
+    TRY(dt_experience_begin(&e, all, MANY, 1, 1, &err) == 0);
+    for (int i = 0; i < MANY; i++) {
+        have[i] = i % world->size == world->rank;
+        e.rewards[i] = i % 7 ? i : (double)NAN;
+    }
+    TRY(dt_experience_share_rewards(&e, have, comm, &err) == 0);
+    for (int i = 0; i < MANY; i++)
+        TRY(i % 7 ? e.rewards[i] == i : isnan(e.rewards[i]));
+    dt_experience_fini(&e);
+    dt_comm_destroy(comm);
+    return 0;
+}
+
+static void any_number_of_rewards_is_shared(void **state)
+{
+    (void)state;
+    world_threads(2, share_many, NULL);
+}
+
 /* --- deals --- */
 
 static void each_row_is_in_one_micro_batch_within_the_limit(void **state)
@@ -341,6 +374,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ranks_of_any_world_have_the_same_experience),
         cmocka_unit_test(completions_stand_in_the_order_of_prompts),
+        cmocka_unit_test(any_number_of_rewards_is_shared),
         cmocka_unit_test(each_row_is_in_one_micro_batch_within_the_limit),
         cmocka_unit_test(micro_batches_have_about_equally_many_tokens),
         cmocka_unit_test(the_order_depends_on_seed_and_generation),

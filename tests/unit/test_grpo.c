@@ -97,6 +97,8 @@ static int look_at_ratios(struct dt_run *run, void *arg)
     TRY(ratio_error(run) <= 1e-5);
     TRY(value[DT_GRPO_SAMPLING_DIFF_MAX] <= 1e-5);
     TRY(value[DT_GRPO_SAMPLING_DIFF_MAX] > 0);
+    TRY(value[DT_GRPO_SAMPLING_RATIO_MIN] == 1);
+    TRY(value[DT_GRPO_SAMPLING_RATIO_MAX] == 1);
     TRY(small_step(run, &line, &err) == 0);
     TRY(ratio_error(run) > 1e-4);
     return 0;
@@ -107,6 +109,35 @@ static void ratios_are_one_before_the_first_update(void **state)
     (void)state;
     for (int size = 1; size <= 2; size++)
         small_runs(size, REUSED PRINTABLE, look_at_ratios, NULL);
+}
+
+/* --- the order of rows --- */
+
+static int keep_rows(struct dt_run *run, void *arg)
+{
+    size_t *rows = arg;
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    TRY(small_step(run, &line, &err) == 0);
+    for (size_t i = 0; i < 8; i++)
+        rows[i] = dt_sample_batches_row(&run->samples.batches, i);
+    return 0;
+}
+
+static void the_data_seed_alone_decides_the_order_of_rows(void **state)
+{
+    static const char *const seeds[] = {"run: {seed: 1, data_seed: 5}\n",
+                                        "run: {seed: 2, data_seed: 5}\n",
+                                        "run: {seed: 1, data_seed: 6}\n"};
+    size_t rows[3][8];
+    char lines[1024];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        snprintf(lines, sizeof(lines), "%s%s", REUSED PRINTABLE, seeds[i]);
+        small_runs(1, lines, keep_rows, rows[i]);
+    }
+    assert_memory_equal(rows[0], rows[1], sizeof(rows[0]));
+    assert_memory_not_equal(rows[0], rows[2], sizeof(rows[0]));
 }
 
 /* --- what has no advantage --- */
@@ -134,6 +165,28 @@ static void equal_rewards_have_no_gradient(void **state)
     small_runs(
         2, STEP "reward: {functions: [{type: regex, pattern: \"(?s).*\"}]}\n",
         learn_nothing, NULL);
+}
+
+static int fail_to_score(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(dt_run_queue_step(run, false, &err) == -1);
+    TRY(strstr(err.text, "has no key \"none\""));
+    return 0;
+}
+
+static void a_reward_that_fails_anywhere_ends_the_step(void **state)
+{
+    (void)state;
+    small_runs(1,
+               STEP "reward: {functions: [{type: exact, answer_column: none, "
+                    "where: rank0}]}\n",
+               fail_to_score, NULL);
+    small_runs(1,
+               STEP "reward: {functions: [{type: exact, answer_column: none, "
+                    "where: all}]}\n",
+               fail_to_score, NULL);
 }
 
 /* --- learning --- */
@@ -347,7 +400,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_rewards_and_advantages_are_those_of_any_world),
         cmocka_unit_test(ratios_are_one_before_the_first_update),
+        cmocka_unit_test(the_data_seed_alone_decides_the_order_of_rows),
         cmocka_unit_test(equal_rewards_have_no_gradient),
+        cmocka_unit_test(a_reward_that_fails_anywhere_ends_the_step),
         cmocka_unit_test(rewards_rise),
         cmocka_unit_test(a_run_resumes_at_every_step),
         cmocka_unit_test(a_stop_in_a_rollout_changes_nothing),

@@ -74,6 +74,30 @@ static void each_epoch_has_all_completions_in_another_order(void **state)
     assert_memory_not_equal(order.row[0], order.row[2], sizeof(order.row[0]));
 }
 
+static int follow_schedule(struct dt_run *run, void *arg)
+{
+    const bool *by_update = arg;
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    run->conf.ppo.scheduler_by_update = *by_update;
+    run->learner.schedule.name = DT_SCHEDULE_LINEAR;
+    TRY(run->total_steps == 9 && run->samples.uses == 4);
+    for (int i = 0; i < 6; i++) {
+        TRY(small_step(run, &line, &err) == 0);
+        TRY(near(line.lr, 0.01 * (1 - (*by_update ? i / 4 * 4 : i) / 9.0),
+                 1e-12));
+    }
+    return 0;
+}
+
+static void rates_follow_steps_or_generations(void **state)
+{
+    bool by_update[] = {false, true};
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        small_runs(1, PARTS PRINTABLE, follow_schedule, &by_update[i]);
+}
+
 /* --- strategies --- */
 
 static int keep_metrics(struct dt_run *run, void *arg)
@@ -261,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ratios_are_one_before_the_first_update),
         cmocka_unit_test(each_epoch_has_all_completions_in_another_order),
+        cmocka_unit_test(rates_follow_steps_or_generations),
         cmocka_unit_test(all_strategies_have_the_same_bits),
         cmocka_unit_test(a_resumed_run_is_the_same_bit_by_bit),
         cmocka_unit_test(the_critic_is_saved_as_a_model_with_scores),
