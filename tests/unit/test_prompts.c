@@ -187,21 +187,24 @@ static void epochs_are_permutations_of_the_seed(void **state)
     }
 }
 
-static void the_hash_is_of_prompts_and_columns(void **state)
+static void the_hash_is_of_prompts_columns_and_ids(void **state)
 {
-    static const char *const lines[] = {"{'prompt': 'a', 'answer': 1}\n",
-                                        "{'prompt': 'a', 'answer': 2}\n",
-                                        "{'prompt': 'b', 'answer': 1}\n"};
+    static const char *const lines[] = {
+        "{'prompt': 'a', 'answer': 1}\n", "{'prompt': 'a', 'answer': 2}\n",
+        "{'prompt': 'b', 'answer': 1}\n", "{'prompt': 'a</s>'}\n",
+        "{'prompt': 'a</s>'}\n"};
     struct dt_prompts_options options = usual();
-    uint64_t hash[3];
+    uint64_t hash[5];
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
+        options.lines.parse_special = i < 4;
         struct dt_prompts *prompts = open_good(lines[i], &options);
         hash[i] = dt_prompts_hash(prompts);
         dt_prompts_close(prompts);
     }
     assert_int_not_equal(hash[0], hash[1]);
     assert_int_not_equal(hash[0], hash[2]);
+    assert_int_not_equal(hash[3], hash[4]);
 }
 
 static void lines_that_are_no_prompt_are_refused(void **state)
@@ -282,7 +285,7 @@ int main(void)
         cmocka_unit_test(an_empty_prompt_is_the_token_that_begins_texts),
         cmocka_unit_test(data_cannot_spell_control_tokens_unless_asked),
         cmocka_unit_test(epochs_are_permutations_of_the_seed),
-        cmocka_unit_test(the_hash_is_of_prompts_and_columns),
+        cmocka_unit_test(the_hash_is_of_prompts_columns_and_ids),
         cmocka_unit_test(lines_that_are_no_prompt_are_refused),
         cmocka_unit_test(few_bad_lines_are_noted_if_allowed),
     };

@@ -255,6 +255,17 @@ static void a_diverged_run_is_not_saved(void **state)
     assert_string_equal(saved_steps(), "1");
 }
 
+/* Only the last step is saved: nothing has changed since its gradient. */
+static void steps_without_a_gradient_are_saved_at_the_end(void **state)
+{
+    (void)state;
+    train(1, "training: {train_batch_size: 4, max_steps: 4}\n"
+             "precision: {compute: fp16, loss_scale: 1.0e+30}\n"
+             "checkpoint.steps: 2\n");
+    NO_ERROR();
+    assert_string_equal(saved_steps(), "4");
+}
+
 #define INFINITE                                                               \
     "optimizer.lr: 1.0e+39\nscheduler.name: constant\n"                        \
     "training.train_batch_size: 4\ntraining.max_steps: 9\n"
@@ -447,6 +458,8 @@ int main(void)
         cmocka_unit_test_setup(logged_losses_are_means_of_their_steps,
                                small_clean),
         cmocka_unit_test_setup(a_diverged_run_is_not_saved, small_clean),
+        cmocka_unit_test_setup(steps_without_a_gradient_are_saved_at_the_end,
+                               small_clean),
         cmocka_unit_test_setup(infinite_weights_end_the_run_unsaved,
                                small_clean),
         cmocka_unit_test_setup(a_resumed_run_detects_exploded_weights,
