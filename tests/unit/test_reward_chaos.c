@@ -228,6 +228,30 @@ static void failures_may_leave_no_reward(void **state)
     }
 }
 
+static void each_step_has_its_own_failures(void **state)
+{
+    struct dt_reward_sample sample = sample_of("1", NULL);
+    struct dt_error err = {.text = ""};
+    char keys[1024];
+    double value;
+    (void)state;
+    remove_files();
+    snprintf(keys, sizeof(keys),
+             "type: command, name: judge, command: [%s, as, exit], "
+             "timeout_s: 2, retries: 0, on_error: nan, max_failed: 1",
+             program);
+    struct dt_conf *conf = one_function(keys);
+    struct dt_rewards *rewards = open_rewards(conf, &err);
+    assert_non_null(rewards);
+    for (long step = 1; step <= 2; step++) {
+        assert_int_equal(dt_rewards_submit(rewards, step, &sample, 1, &err), 0);
+        assert_int_equal(dt_rewards_collect(rewards, &value, 1, &err), 0);
+        assert_true(isnan(value));
+    }
+    dt_rewards_close(rewards);
+    dt_conf_destroy(conf);
+}
+
 /* What programs do that is odd and allowed. */
 static void odd_programs_are_understood(void **state)
 {
@@ -365,6 +389,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_failure_is_named),
         cmocka_unit_test(a_second_process_takes_over),
         cmocka_unit_test(failures_may_leave_no_reward),
+        cmocka_unit_test(each_step_has_its_own_failures),
         cmocka_unit_test(odd_programs_are_understood),
         cmocka_unit_test(cpu_time_is_limited),
         cmocka_unit_test(programs_see_little_of_the_rank),

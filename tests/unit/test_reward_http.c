@@ -218,6 +218,21 @@ static void a_server_that_refuses_ends_the_run(void **state)
     assert_non_null(strstr(err.text, "reward http: http://127.0.0.1:"));
 }
 
+/* What a repeated call learns is said, not why the first one failed. */
+static void a_refusal_after_a_failure_is_told(void **state)
+{
+    static const char *const answers[] = {BUSY, REFUSED, NULL};
+    struct server server;
+    struct dt_error err = {.text = ""};
+    double values[2];
+    (void)state;
+    begin(&server, answers);
+    assert_int_equal(run(&server, "", values, &err), -1);
+    end(&server);
+    assert_non_null(strstr(err.text, "/r: status 404: no "));
+    assert_int_equal(err.status, EX_CONFIG);
+}
+
 static void several_servers_share_requests(void **state)
 {
     static const char *const answers[] = {OK "{\"id\": 1, \"rewards\": [1]}",
@@ -280,6 +295,7 @@ int main(void)
         cmocka_unit_test(a_server_may_come_back),
         cmocka_unit_test(a_server_that_hangs_is_left),
         cmocka_unit_test(a_server_that_refuses_ends_the_run),
+        cmocka_unit_test(a_refusal_after_a_failure_is_told),
         cmocka_unit_test(several_servers_share_requests),
         cmocka_unit_test(closing_does_not_wait),
     };
