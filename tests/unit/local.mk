@@ -36,10 +36,12 @@ check_PROGRAMS += \
 	tests/unit/test_conf_training \
 	tests/unit/test_conf_values \
 	tests/unit/test_console \
+	tests/unit/test_cost \
 	tests/unit/test_cut \
 	tests/unit/test_dataset \
 	tests/unit/test_doctor_child \
 	tests/unit/test_doctor_node \
+	tests/unit/test_doctor_pairs \
 	tests/unit/test_doctor_plugin \
 	tests/unit/test_doctor_report \
 	tests/unit/test_dpo \

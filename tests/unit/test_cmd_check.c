@@ -338,6 +338,7 @@ static void launch_must_match_what_sbatch_asks_for(void **state)
         {"-N1-4", "", ""},
         {"-N4 : -N2", "", ""},
         {"-N2 -n4", "", RANKS(2)},
+        {"-N2 -n5", "", ""},
         {"--ntasks-per-node=2", "", RANKS(2)},
         {"", "#!/bin/sh\n#SBATCH -N 4 # why\n", NODES(4)},
         {"", "#!/bin/sh\n#SBATCH -c1 # -N 4\n", ""},

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "conf_pair.h"
+#include "slurm/request.h"
 #include "slurm/submission.h"
 
 static char *sum_of(const char *text)
@@ -38,10 +39,26 @@ static void a_sum_covers_the_deepspeed_file(void **state)
         free(sums[i]);
 }
 
+/* A partition may have a hyphen, which in a size makes a range. */
+static void a_request_sets_sizes_and_the_partition(void **state)
+{
+    char *list[] = {"-p", "gpu-a100", "-N2-4", "--ntasks=8"};
+    const struct dt_srun_words words = {.word = list, .count = 4};
+    (void)state;
+    setenv("SLURM_JOB_NUM_NODES", "9", 1);
+    assert_true(dt_submission_export_request("", &words));
+    assert_string_equal(getenv("SLURM_JOB_PARTITION"), "gpu-a100");
+    assert_string_equal(getenv("SLURM_NTASKS"), "8");
+    assert_null(getenv("SLURM_JOB_NUM_NODES"));
+    unsetenv("SLURM_JOB_PARTITION");
+    unsetenv("SLURM_NTASKS");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sum_covers_the_deepspeed_file),
+        cmocka_unit_test(a_request_sets_sizes_and_the_partition),
     };
     return cmocka_run_group_tests_name("submission", tests, enter_directory,
                                        leave_pair);
