@@ -56,6 +56,7 @@ check_PROGRAMS += \
 	tests/unit/test_experience \
 	tests/unit/test_foreign \
 	tests/unit/test_examples \
+	tests/unit/test_join \
 	tests/unit/test_jsonl \
 	tests/unit/test_grpo \
 	tests/unit/test_half \
