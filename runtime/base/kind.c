@@ -125,20 +125,25 @@ static int check_nul(const struct head *head, struct dt_error *err)
 }
 
 /* Text with commas is text, but a table that calls itself one is not. */
-static int check_table(const struct head *head, struct dt_error *err)
+static int check_table(const struct head *head, enum dt_kind_asked asked,
+                       struct dt_error *err)
 {
-    static const char or_text[] =
-        PANDAS("read_csv") ", and format text reads it as running text";
+    static const char *const tables[][3] = {
+        {".csv", "comma", PANDAS("read_csv")},
+        {".tsv", "tab",
+         "pandas.read_csv(FILE, sep=\"\\t\").to_json(\"FILE.jsonl\", "
+         "orient=\"records\", lines=True) makes lines of JSON of it"},
+    };
     const char *end = strrchr(head->path, '.');
-    if (end && strcasecmp(end, ".csv") == 0)
-        return refuse(head, "a table of comma-separated values", or_text, err);
-    if (end && strcasecmp(end, ".tsv") == 0)
-        return refuse(
-            head, "a table of tab-separated values",
-            "pandas.read_csv(FILE, sep=\"\\t\").to_json(\"FILE.jsonl\", "
-            "orient=\"records\", lines=True) makes lines of JSON of it, and "
-            "format text reads it as running text",
-            err);
+    for (size_t i = 0; i < 2; i++)
+        if (end && strcasecmp(end, tables[i][0]) == 0)
+            return dt_error_set(
+                err, EX_DATAERR,
+                "%s: this is a table of %s-separated values: %s%s", head->path,
+                tables[i][1], tables[i][2],
+                asked == DT_ASKED_AUTO
+                    ? ", and format text reads it as running text"
+                    : "");
     return 0;
 }
 
@@ -165,7 +170,10 @@ static int find_textual(const struct head *head, enum dt_kind_asked asked,
                             "%s: a JSON array; expected JSONL, an object on "
                             "each line: `jq -c '.[]'` makes it so",
                             head->path);
-    if (asked == DT_ASKED_AUTO && !lines && check_table(head, err) < 0)
+    bool table = asked == DT_ASKED_AUTO
+                     ? !lines
+                     : asked == DT_ASKED_LINES && *first != '{';
+    if (table && check_table(head, asked, err) < 0)
         return -1;
     lines |= *first == '{' && *second && strchr("\"'}", *second);
     *kind = lines ? DT_KIND_LINES : DT_KIND_TEXT;

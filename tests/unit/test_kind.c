@@ -114,6 +114,9 @@ static const struct {
     {"a.b.TSV", BYTES("a\tb\n1\t2\n"), DT_ASKED_AUTO,
      ": this is a table of tab-separated values: pandas.read_csv(FILE, "
      "sep=\"\\t\")." PANDAS_JSON},
+    {"a.csv", BYTES("prompt,chosen,rejected\n"), DT_ASKED_LINES,
+     ": this is a table of comma-separated values: "
+     "pandas.read_csv(FILE)." PANDAS_JSON " makes lines of JSON of it"},
     {"a.json", BYTES(" [\"a\"]"), DT_ASKED_AUTO,
      ": a JSON array; expected JSONL, an object on each line: `jq -c '.[]'` "
      "makes it so"},
