@@ -21,7 +21,7 @@ enum {
     SAMPLE_TOKENS = 16384,
 };
 
-#define MAGIC UINT64_C(0x534e4b5454440a03) /* version 3 */
+#define MAGIC UINT64_C(0x534e4b5454440a04) /* version 4 */
 
 struct header {
     uint64_t magic, key, stamp;

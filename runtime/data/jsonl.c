@@ -97,7 +97,8 @@ static int read_pair(const json_t *root, const char *prompt_key,
                             "messages, got %s and %s",
                             prompt_key, completion_key, dt_line_kind(prompt),
                             dt_line_kind(completion));
-    if (dt_turns_add(&record->turns, prompt, prompt_key, err) < 0)
+    if (dt_turns_add_system(&record->turns, root, prompt, err) < 0 ||
+        dt_turns_add(&record->turns, prompt, prompt_key, err) < 0)
         return -1;
     record->prompt_turns = record->turns.count;
     if (strcmp(record->turns.messages[record->prompt_turns - 1].role,
@@ -190,8 +191,10 @@ int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
         return read_tokens(root, vocab_size, record, err);
     default: {
         const char *key = find_messages(root, options);
-        return dt_turns_add(&record->turns, json_object_get(root, key), key,
-                            err);
+        const json_t *messages = json_object_get(root, key);
+        if (dt_turns_add_system(&record->turns, root, messages, err) < 0)
+            return -1;
+        return dt_turns_add(&record->turns, messages, key, err);
     }
     }
 }

@@ -67,6 +67,11 @@ static int read_texts(const struct line *line, struct dt_preference *p,
                             "%s: expected a string as %s and %s are, got %s",
                             line->prompt_key, line->key[DT_CHOSEN],
                             line->key[DT_REJECTED], dt_line_kind(prompt));
+    if (json_string_length(value_of(line->root, "system")) > 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "system: a text has no place for it: give such "
+                            "pairs as messages, or as instruction, chosen and "
+                            "rejected");
     p->implicit = !prompt;
     p->prompt = prompt ? json_string_value(prompt) : text[DT_CHOSEN];
     p->prompt_bytes = prompt ? strlen(p->prompt)
@@ -195,7 +200,9 @@ static int read_turns(const struct line *line,
     p->implicit = !prompt;
     for (int i = 0; i < DT_SIDES; i++) {
         struct dt_turns *turns = &p->turns[i];
-        if (prompt && dt_turns_add(turns, prompt, key, err) < 0)
+        if (dt_turns_add_system(turns, line->root,
+                                prompt ? prompt : line->side[i], err) < 0 ||
+            (prompt && dt_turns_add(turns, prompt, key, err) < 0))
             return -1;
         p->prompt_turns = turns->count;
         if ((json_is_object(line->side[i]) ? dt_turns_add_one : dt_turns_add)(
@@ -245,7 +252,7 @@ static int append_instruction(const struct line *line, json_t *messages,
     return rc;
 }
 
-/* Makes a conversation of instruction, input, system, and the sides. */
+/* Makes a conversation of instruction, input and the sides. */
 static int read_alpaca(struct line *line,
                        const struct dt_example_options *options,
                        struct dt_preference *p, struct dt_error *err)
@@ -258,9 +265,7 @@ static int read_alpaca(struct line *line,
         return dt_error_set(err, EX_DATAERR,
                             "history: earlier turns are read from messages "
                             "only: give such conversations as messages");
-    if (append_message(messages, "system", value_of(line->root, "system"),
-                       "system", err) < 0 ||
-        append_instruction(line, messages, err) < 0)
+    if (append_instruction(line, messages, err) < 0)
         return -1;
     for (int i = 0; i < DT_SIDES; i++) {
         json_t *answer = json_array();

@@ -8,7 +8,8 @@
  *   {"conversations": [..], "chosen": {..}, "rejected": {..}}       ShareGPT
  *   {"instruction": .., "input": .., "chosen": .., "rejected": ..}    Alpaca
  *   {"prompt_ids": [..], "chosen_ids": [..], "rejected_ids": [..]}       TRL
- * with strings or arrays of messages, and perhaps "margin": 0.5. An implicit
+ * with strings or arrays of messages, and perhaps "margin": 0.5; conversations
+ * perhaps with "system": .., which stands before their messages. An implicit
  * prompt is what both sides begin with: the same text, without a space at its
  * end, the same messages, or the same ids. A prompt that is a string beside
  * conversations is ignored, since they have it, too, as in TRL.

@@ -208,7 +208,8 @@ static int add_line(struct reader *reader, const char *line, size_t bytes,
     if (prompt)
         rc = dt_turns_refuse(root, "tools", err);
     if (rc == 0 && json_is_array(prompt))
-        rc = dt_turns_add(&turns, prompt, key, err) < 0 ||
+        rc = dt_turns_add_system(&turns, root, prompt, err) < 0 ||
+                     dt_turns_add(&turns, prompt, key, err) < 0 ||
                      check_turns(&turns, err) < 0
                  ? -1
                  : 0;

@@ -153,6 +153,34 @@ int dt_turns_add(struct dt_turns *turns, const json_t *array, const char *key,
     return 0;
 }
 
+int dt_turns_add_system(struct dt_turns *turns, const json_t *line,
+                        const json_t *messages, struct dt_error *err)
+{
+    const json_t *system = json_object_get(line, "system");
+    const json_t *first = json_array_get(messages, 0);
+    const json_t *role = json_object_get(first, "role");
+    if (!role)
+        role = json_object_get(first, "from");
+    if (!system || json_is_null(system) ||
+        (json_is_string(system) && json_string_length(system) == 0))
+        return 0;
+    if (!json_is_string(system))
+        return dt_error_set(err, EX_DATAERR,
+                            "system: expected a string, got %s",
+                            dt_line_kind(system));
+    if (json_is_string(role) && strcmp(json_string_value(role), "system") == 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "system: the messages begin with a system message "
+                            "already");
+    struct dt_chat_message *to = make_room(turns, 1, err);
+    if (!to)
+        return -1;
+    *to = (struct dt_chat_message){.role = "system",
+                                   .content = json_string_value(system)};
+    turns->count++;
+    return 0;
+}
+
 void dt_turns_fini(struct dt_turns *turns)
 {
     free(turns->messages);

@@ -30,6 +30,13 @@ int dt_turns_add(struct dt_turns *turns, const json_t *array, const char *key,
 int dt_turns_add_one(struct dt_turns *turns, const json_t *message,
                      const char *key, struct dt_error *err);
 
+/* Appends the system message that a line has beside its `messages`, an array:
+ * {"system": text, ..}, as in ShareGPT's files. An empty one is none. -1:
+ * EX_DATAERR, it is no text or the messages begin with another; EX_OSERR.
+ */
+int dt_turns_add_system(struct dt_turns *turns, const json_t *line,
+                        const json_t *messages, struct dt_error *err);
+
 /* Refuses a key that changes what the text of a conversation is, and that is
  * not rendered here; leaving it out would train on other data than the file
  * holds. Null and what is empty do no harm. -1: EX_DATAERR.

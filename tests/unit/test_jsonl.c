@@ -146,11 +146,12 @@ static void messages_are_read_in_both_spellings(void **state)
     record = read_good(
         "{\"conversations\": [{\"from\": \"human\", \"value\": \"h\"}, "
         "{\"from\": \"gpt\", \"value\": \"g\"}, {\"from\": \"user\", "
-        "\"value\": \"u\"}]}",
+        "\"value\": \"u\"}], \"system\": \"s\"}",
         DT_FORMAT_MESSAGES, &usual);
-    check_message(&record, 0, "user", "h");
-    check_message(&record, 1, "assistant", "g");
-    check_message(&record, 2, "user", "u");
+    check_message(&record, 0, "system", "s");
+    check_message(&record, 1, "user", "h");
+    check_message(&record, 2, "assistant", "g");
+    check_message(&record, 3, "user", "u");
     assert_int_equal(record.turns.renamed, 2);
     dt_record_fini(&record);
     record = read_good("{\"chat\": [{\"role\": \"user\", \"content\": \"\"}]}",

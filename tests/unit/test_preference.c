@@ -167,6 +167,15 @@ static void other_projects_spellings_are_read(void **state)
                "{'from': 'gpt', 'value': 'a'}, 'rejected': {'from': 'gpt', "
                "'value': 'b'}}",
                &usual, false, "user=q|assistant=a|assistant=b");
+    check_line("{'conversations': [{'from': 'human', 'value': 'q'}], 'system': "
+               "'s', 'chosen': {'from': 'gpt', 'value': 'a'}, 'rejected': "
+               "{'from': 'gpt', 'value': 'b'}}",
+               &usual, false, "system=s user=q|assistant=a|assistant=b");
+    check_line("{'system': 's', 'chosen': [{'role': 'user', 'content': 'q'}, "
+               "{'role': 'assistant', 'content': 'a'}], 'rejected': [{'role': "
+               "'user', 'content': 'q'}, {'role': 'assistant', 'content': "
+               "'b'}]}",
+               &usual, true, "system=s user=q|assistant=a|assistant=b");
     check_line("{'chat': [{'role': 'user', 'content': 'q'}], 'chosen': "
                "{'role': 'assistant', 'content': 'a'}, 'rejected': {'role': "
                "'assistant', 'content': 'b'}}",
@@ -283,6 +292,14 @@ static const struct {
     {"{'conversations': " Q ", 'chosen': 'a', 'rejected': 'b'}",
      "conversations holds messages, so chosen and rejected must be messages, "
      "got strings"},
+    {"{'prompt': [{'role': 'system', 'content': 's'}, {'role': 'user', "
+     "'content': 'q'}], 'system': 't', 'chosen': " A ", 'rejected': " B "}",
+     "system: the messages begin with a system message already"},
+    {"{'prompt': " Q ", 'system': 1, 'chosen': " A ", 'rejected': " B "}",
+     "system: expected a string, got a number"},
+    {"{'prompt': 'p', 'system': 's', 'chosen': 'a', 'rejected': 'b'}",
+     "system: a text has no place for it: give such pairs as messages, or as "
+     "instruction, chosen and rejected"},
     {"{'prompt': 1, 'chosen': 'a', 'rejected': 'b'}",
      "prompt: expected a string as chosen and rejected are, got a number"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'margin': '1'}",
