@@ -20,6 +20,7 @@ const struct dt_conf_switch dt_conf_switches[] = {
     {"completion_only_loss", NULL, "data.loss_on", "completion"},
     {"assistant_only_loss", NULL, "data.loss_on", "assistant"},
     {"train_on_inputs", NULL, "data.loss_on", "full"},
+    {"precompute_ref_log_probs", NULL, "dpo.reference.mode", "precompute"},
     {0},
 };
 

@@ -72,6 +72,11 @@ static void check_reference(struct dt_conf_reader *reader)
         conf->model.reference_path)
         PROBLEM(reader, "model.reference_path",
                 "cannot be used with dpo.reference.mode: none");
+    if (conf->algorithm == DT_CONF_DPO &&
+        conf->dpo.f_divergence != DT_DIVERGENCE_ALPHA &&
+        differs(reader, dt_conf_key_find("dpo.f_alpha")))
+        PROBLEM(reader, "dpo.f_alpha",
+                "only dpo.f_divergence: alpha_divergence uses it");
     for (int i = 0; i < 2 && !conf->dpo.sync_ref.enabled; i++)
         if (differs(reader, dt_conf_key_find(how[i])))
             PROBLEM(reader, how[i], "only dpo.sync_ref.enabled: true uses it");
@@ -119,7 +124,9 @@ static void check_pairs(struct dt_conf_reader *reader)
                 "is not for preference pairs, of which the completions count");
     if (conf->training.label_smoothing > 0)
         PROBLEM(reader, "training.label_smoothing",
-                "is not for preference pairs");
+                "is not for preference pairs%s",
+                conf->algorithm == DT_CONF_DPO ? ": write dpo.label_smoothing"
+                                               : "");
     if (!conf->model.disable_dropout)
         PROBLEM(reader, "model.disable_dropout",
                 "false: this algorithm compares two sides, which dropout "

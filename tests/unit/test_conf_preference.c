@@ -87,6 +87,12 @@ static void names_of_trl_are_understood(void **state)
     assert_non_null(conf->model.reference_path);
     assert_int_equal(conf->data.truncation, DT_CONF_KEEP_END);
     dt_conf_destroy(conf);
+    conf = load_good(PAIRS("dpo") "precompute_ref_log_probs: true\n", "");
+    assert_int_equal(conf->dpo.reference.mode, DT_CONF_REFERENCE_PRECOMPUTE);
+    dt_conf_destroy(conf);
+    conf = load_good(PAIRS("dpo") "precompute_ref_log_probs: false\n", "");
+    assert_int_equal(conf->dpo.reference.mode, DT_CONF_REFERENCE_LIVE);
+    dt_conf_destroy(conf);
 }
 
 static const struct broken of_pairs[] = {
@@ -101,6 +107,12 @@ static const struct broken of_pairs[] = {
      "completions count\n"},
     {PAIRS("rm") "label_smoothing: 0.1\n",
      "t.yaml:5:18: training.label_smoothing: is not for preference pairs\n"},
+    {PAIRS("dpo") "label_smoothing: 0.1\n",
+     "t.yaml:5:18: training.label_smoothing: is not for preference pairs: "
+     "write dpo.label_smoothing\n"},
+    {PAIRS("dpo") "f_alpha_divergence_coef: 0.3\n",
+     "t.yaml:5:26: dpo.f_alpha: only dpo.f_divergence: alpha_divergence uses "
+     "it\n"},
     {PAIRS("rm") "disable_dropout: false\n",
      "t.yaml:5:18: model.disable_dropout: false: this algorithm compares two "
      "sides, which dropout would change differently\n"},
