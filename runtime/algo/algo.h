@@ -49,8 +49,8 @@ struct dt_metrics {
 /* A micro-batch on the host, between the two halves of the last unit. */
 struct dt_picked {
     const struct dt_batch *batch;
-    const float *value, *collision, *entropy; /* (batch->picked_count), as in
-                                                 model.h */
+    const float *value, *collision, *entropy, *mean,
+        *top;               /* (batch->picked_count), as in model.h */
     const float *reference; /* the same values of the frozen model, 0
                                without one */
     double pairs_per_token; /* pairs of the step for each token of its chosen
@@ -72,6 +72,8 @@ struct dt_algo {
     int (*check)(const struct dt_conf *conf, struct dt_error *err);
     const struct dt_metric *metrics;
     size_t metric_count;
+    /* Whether a run reports a metric; NULL: all that have a name. */
+    bool (*reports)(const struct dt_conf *conf, size_t metric);
     /* Before the run's weights are read; may be NULL. -1: EX_CONFIG. */
     int (*begin)(struct dt_run *run, struct dt_error *err);
     /* After they are read; may be NULL. -1: the device or a peer failed, or as

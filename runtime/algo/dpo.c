@@ -15,13 +15,32 @@
 #include "algo/dpo_loss.h"
 #include "algo/run.h"
 
-static const struct dt_metric metrics[DT_DPO_METRICS] = {
+/* What is reported: of pairs, of their tokens with logging.logits, and behind
+ * it what the latter are means of.
+ */
+enum {
+    LOGITS_CHOSEN = DT_DPO_METRICS,
+    LOGITS_REJECTED,
+    ENTROPY,
+    TOKEN_ACCURACY,
+    TOKENS_CHOSEN,
+    TOKENS_REJECTED,
+    METRICS
+};
+
+static const struct dt_metric metrics[METRICS] = {
     [DT_DPO_REWARDS_CHOSEN] = {"rewards/chosen", DT_METRIC_MEAN, false},
     [DT_DPO_REWARDS_REJECTED] = {"rewards/rejected", DT_METRIC_MEAN, false},
     [DT_DPO_REWARDS_ACCURACIES] = {"rewards/accuracies", DT_METRIC_MEAN, true},
     [DT_DPO_REWARDS_MARGINS] = {"rewards/margins", DT_METRIC_MEAN, true},
     [DT_DPO_LOGPS_CHOSEN] = {"logps/chosen", DT_METRIC_MEAN, false},
     [DT_DPO_LOGPS_REJECTED] = {"logps/rejected", DT_METRIC_MEAN, false},
+    [LOGITS_CHOSEN] = {"logits/chosen", DT_METRIC_MEAN, false},
+    [LOGITS_REJECTED] = {"logits/rejected", DT_METRIC_MEAN, false},
+    [ENTROPY] = {"entropy", DT_METRIC_MEAN, false},
+    [TOKEN_ACCURACY] = {"mean_token_accuracy", DT_METRIC_MEAN, false},
+    [TOKENS_CHOSEN] = {NULL, DT_METRIC_MEAN, false},
+    [TOKENS_REJECTED] = {NULL, DT_METRIC_MEAN, false},
 };
 
 /* --- options --- */
@@ -156,6 +175,26 @@ static void recall(const struct dt_run *run, uint64_t number,
     sums->rejected.ref = two[1];
 }
 
+static double sum_of(const float *values, size_t count)
+{
+    double sum = 0;
+    for (size_t t = 0; t < count; t++)
+        sum += (double)values[t];
+    return sum;
+}
+
+/* Sums over the tokens of a pair, whose values begin at `at`. */
+static void add_tokens(const struct dt_picked *p, size_t at, size_t chosen,
+                       size_t rejected, double values[METRICS])
+{
+    values[LOGITS_CHOSEN] = sum_of(p->mean + at, chosen);
+    values[LOGITS_REJECTED] = sum_of(p->mean + at + chosen, rejected);
+    values[ENTROPY] = sum_of(p->entropy + at, chosen + rejected);
+    values[TOKEN_ACCURACY] = sum_of(p->top + at, chosen);
+    values[TOKENS_CHOSEN] = (double)chosen;
+    values[TOKENS_REJECTED] = (double)rejected;
+}
+
 static void loss(const struct dt_run *run, const struct dt_picked *p)
 {
     const struct dt_dpo_options *options = &run->dpo;
@@ -173,9 +212,33 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
             dt_dpo_loss(options, &sums, p->pairs_per_token);
         dt_dpo_token_weights(options, &sums, &result, p->weight + at,
                              p->weight + at + chosen);
-        dt_metrics_add_pair(run->algo, p->metrics, result.loss, result.metrics);
+        double values[METRICS] = {0};
+        memcpy(values, result.metrics, sizeof(result.metrics));
+        if (run->conf.logging.logits)
+            add_tokens(p, at, chosen, rejected, values);
+        dt_metrics_add_pair(run->algo, p->metrics, result.loss, values);
         at += chosen + rejected;
     }
+}
+
+/* --- what is reported --- */
+
+static bool reports(const struct dt_conf *conf, size_t metric)
+{
+    return metric < DT_DPO_METRICS || conf->logging.logits;
+}
+
+/* Means over pairs, and over tokens as in TRL; NaN without them. */
+static void results(const struct dt_metrics *of, double to[DT_METRICS_MAX])
+{
+    const double *value = of->value;
+    const double all = value[TOKENS_CHOSEN] + value[TOKENS_REJECTED];
+    for (size_t i = 0; i < DT_DPO_METRICS; i++)
+        to[i] = value[i] / of->pairs;
+    to[LOGITS_CHOSEN] = value[LOGITS_CHOSEN] / value[TOKENS_CHOSEN];
+    to[LOGITS_REJECTED] = value[LOGITS_REJECTED] / value[TOKENS_REJECTED];
+    to[ENTROPY] = value[ENTROPY] / all;
+    to[TOKEN_ACCURACY] = value[TOKEN_ACCURACY] / value[TOKENS_CHOSEN];
 }
 
 const struct dt_algo dt_algo_dpo = {
@@ -183,9 +246,11 @@ const struct dt_algo dt_algo_dpo = {
     .needs_reference = needs_reference,
     .check = check,
     .metrics = metrics,
-    .metric_count = DT_DPO_METRICS,
+    .metric_count = METRICS,
+    .reports = reports,
     .begin = begin,
     .prepare = prepare,
     .pick = pick,
     .loss = loss,
+    .results = results,
 };

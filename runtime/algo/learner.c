@@ -49,7 +49,7 @@ static int allocate_values(struct dt_learner *learner, size_t tokens,
 {
     const struct dt_device *device = learner->exec->device;
     const bool scored = learner->model_config.value_head;
-    const size_t arrays = scored ? 8 : 6;
+    const size_t arrays = scored ? 10 : 8;
     struct dt_learner_values *v = &learner->values;
     v->bytes =
         sizeof(double) + tokens * (sizeof(int32_t) + arrays * sizeof(float));
@@ -63,7 +63,9 @@ static int allocate_values(struct dt_learner *learner, size_t tokens,
     v->weight = v->reference + tokens;
     v->entropy = v->weight + tokens;
     v->entropy_weight = v->entropy + tokens;
-    v->picked = (int32_t *)(v->entropy_weight + tokens);
+    v->mean = v->entropy_weight + tokens;
+    v->top = v->mean + tokens;
+    v->picked = (int32_t *)(v->top + tokens);
     if (scored) {
         v->score = (float *)(v->picked + tokens);
         v->score_weight = v->score + tokens;
@@ -197,23 +199,28 @@ static int copy(struct dt_learner *learner, void *to, const void *from,
     return exec->device->copy(exec->stream, to, from, bytes, err);
 }
 
+/* Queues the way of values that are not absent to the host. */
+static int bring(struct dt_learner *learner, float *to, struct dt_view from,
+                 struct dt_error *err)
+{
+    return from.count > 0 ? copy(learner, to, dt_view_data(from),
+                                 from.count * sizeof(float), err)
+                          : 0;
+}
+
 int dt_learner_bring_values(struct dt_learner *learner, float *value,
                             float *collision, struct dt_error *err)
 {
     const struct dt_exec *exec = learner->exec;
     struct dt_learner_values *v = &learner->values;
     struct dt_values values = dt_model_values(learner->model);
-    size_t bytes = values.value.count * sizeof(float);
     struct dt_view scale = dt_view_slice(learner->step, DT_STEP_LOSS_SCALE, 1);
-    if (copy(learner, value, dt_view_data(values.value), bytes, err) < 0 ||
-        (values.collision.count > 0 &&
-         copy(learner, collision, dt_view_data(values.collision), bytes, err) <
-             0) ||
-        (values.entropy.count > 0 &&
-         copy(learner, v->entropy, dt_view_data(values.entropy), bytes, err) <
-             0) ||
-        (values.score.count > 0 &&
-         copy(learner, v->score, dt_view_data(values.score), bytes, err) < 0) ||
+    if (bring(learner, value, values.value, err) < 0 ||
+        bring(learner, collision, values.collision, err) < 0 ||
+        bring(learner, v->entropy, values.entropy, err) < 0 ||
+        bring(learner, v->mean, values.mean, err) < 0 ||
+        bring(learner, v->top, values.top, err) < 0 ||
+        bring(learner, v->score, values.score, err) < 0 ||
         copy(learner, v->loss_scale, dt_view_data(scale), sizeof(double), err) <
             0 ||
         exec->device->event_record(v->there, exec->stream, err) < 0)

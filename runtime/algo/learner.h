@@ -21,7 +21,7 @@ struct dt_learner_values {
     double *loss_scale; /* of the step */
     int32_t *picked;    /* these are for as many tokens as fit */
     float *value, *collision, *reference, *weight;
-    float *entropy, *entropy_weight;
+    float *entropy, *entropy_weight, *mean, *top;
     float *score, *score_weight; /* of a value head; NULL without one */
     struct dt_event *there;      /* the copies to the host are done */
 };

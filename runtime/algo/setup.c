@@ -104,6 +104,7 @@ static struct dt_model_options model_options(const struct dt_run *run)
         .label_smoothing = (float)conf->training.label_smoothing,
         .values = run->algo->pick,
         .collisions = conf->dpo.use_weighting,
+        .logits = conf->logging.logits,
         .entropies = run->algo->advantages,
         .temperature =
             run->algo->advantages ? (float)conf->rollout.temperature : 1.0f,

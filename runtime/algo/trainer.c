@@ -49,7 +49,8 @@ static struct dt_report_values report_values(const struct dt_run *run,
     dt_metrics_results(run->algo, metrics, results);
     for (size_t i = 0; i < run->algo->metric_count; i++) {
         const struct dt_metric *metric = &run->algo->metrics[i];
-        if (metric->name)
+        if (metric->name &&
+            (!run->algo->reports || run->algo->reports(&run->conf, i)))
             values.value[values.count++] = (struct dt_report_value){
                 metric->name, results[i], metric->shown};
     }
@@ -88,6 +89,9 @@ static void report_step(struct dt_run *run, struct dt_report_step *line,
     line->loss = p->loss_sum / p->loss_tokens;
     line->tokens = run->algo->loss ? p->metrics.tokens : p->loss_tokens;
     line->values = report_values(run, &p->metrics);
+    if (run->algo->loss)
+        line->values.value[line->values.count++] =
+            (struct dt_report_value){"num_tokens", p->tokens, false};
     dt_run_report_numbers(&run->samples, &line->values);
     line->seconds = now - *since;
     *since = now;

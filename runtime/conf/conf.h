@@ -295,7 +295,7 @@ struct dt_conf {
     struct {
         long steps;
         double steps_ratio;
-        bool first_step, to_stdout, to_jsonl;
+        bool first_step, to_stdout, to_jsonl, logits;
         int level; /* enum dt_log_level */
         char *dir;
         bool rank_logs;      /* a file for each rank in dir */

@@ -230,6 +230,12 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"logging.first_step", DT_CONF_BOOL, AT(logging.first_step),
      .fallback = "true", .aliases = ALSO("logging_first_step"),
      .help = "report step 1 too"},
+    {"logging.logits", DT_CONF_BOOL, AT(logging.logits), .fallback = "false",
+     .help = "report logits/chosen and logits/rejected, the mean logits where "
+             "tokens of completions are predicted, their mean entropy, and "
+             "mean_token_accuracy, the share of the preferred completions' "
+             "tokens that are the most likely ones; takes one more pass over "
+             "the logits"},
     {"logging.report_to", DT_CONF_SET, .fallback = "[stdout, jsonl]",
      .words = WORDS(
          {"stdout", offsetof(struct dt_conf, logging.to_stdout), NULL},

@@ -150,9 +150,13 @@ static void take_values(struct arena *arena, struct dt_acts *acts,
     acts->collision = take_typed(arena, DT_F32, N, 1);
     acts->lse = take_typed(arena, DT_F32, N, 1);
     acts->weight = take_typed(arena, DT_F32, N, 1);
-    if (plan->options->entropies) {
+    if (plan->options->entropies || plan->options->logits)
         acts->entropy = take_typed(arena, DT_F32, N, 1);
+    if (plan->options->entropies)
         acts->entropy_weight = take_typed(arena, DT_F32, N, 1);
+    if (plan->options->logits) {
+        acts->mean = take_typed(arena, DT_F32, N, 1);
+        acts->likeliest = take_typed(arena, DT_F32, N, 1);
     }
     if (plan->config->value_head) {
         acts->score = take_typed(arena, DT_F32, N, 1);

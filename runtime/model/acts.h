@@ -54,8 +54,8 @@ struct dt_acts {
     struct dt_view picked;   /* (N, C) rows of the final norm */
     struct dt_view d_picked; /* (N, C + 1) their gradients, a workspace */
     struct dt_view value, collision, lse, weight; /* (N) F32 */
-    struct dt_view entropy, entropy_weight;       /* (N) F32, or absent */
-    struct dt_view score, score_weight;           /* the same */
+    struct dt_view entropy, entropy_weight;       /* (N) F32, or absent, ... */
+    struct dt_view mean, likeliest, score, score_weight; /* ... like these */
 };
 
 /* What sizes depend on. */

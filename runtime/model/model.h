@@ -143,7 +143,9 @@ struct dt_model_options {
     float label_smoothing;
     bool values;     /* the head computes values of picked tokens, not a loss */
     bool collisions; /* and of log-probabilities the collision, too */
-    bool entropies;  /* and the entropy */
+    bool entropies;  /* and the entropy, which has a gradient */
+    bool logits;     /* and what logging.logits shows: the entropy, the mean of
+                        the logits, and whether the target has the largest */
     float temperature; /* divides the logits of log-probabilities; 0: none */
     size_t decode; /* > 0: a decoder's, of sequences of so many positions, and
                       without a loss */
@@ -225,7 +227,8 @@ struct dt_values {
     struct dt_view value;
     struct dt_view score; /* of the value head; only with config.value_head */
     struct dt_view collision; /* ops.h; only with options.collisions */
-    struct dt_view entropy;   /* ops.h; only with options.entropies */
+    struct dt_view entropy;   /* ops.h; with options.entropies or .logits */
+    struct dt_view mean, top; /* ops.h; only with options.logits */
     struct dt_view weight;    /* the derivative of the loss by value, from the
                                  caller before the backward pass; with scores
                                  multiplied by the loss scale */

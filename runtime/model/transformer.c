@@ -110,9 +110,13 @@ struct dt_values dt_model_values(const struct dt_model *m)
     };
     if (m->options.collisions)
         values.collision = dt_view_slice(m->acts.collision, 0, count);
-    if (m->options.entropies) {
+    if (m->options.entropies || m->options.logits)
         values.entropy = dt_view_slice(m->acts.entropy, 0, count);
+    if (m->options.entropies)
         values.entropy_weight = dt_view_slice(m->acts.entropy_weight, 0, count);
+    if (m->options.logits) {
+        values.mean = dt_view_slice(m->acts.mean, 0, count);
+        values.top = dt_view_slice(m->acts.likeliest, 0, count);
     }
     if (m->config.value_head) {
         values.score = dt_view_slice(m->acts.score, 0, count);
@@ -153,9 +157,16 @@ void dt_model_values_forward(struct dt_model *m)
     }
     m->ops->embedding_forward(m->stream, score.h, score.rows, absent, score.x,
                               absent, score.M, score.C, &none);
+    const struct dt_logprobs out = {
+        .logp = values.value,
+        .lse = dt_view_slice(m->acts.lse, 0, score.M),
+        .entropy = values.entropy,
+        .collision = values.collision,
+        .mean = values.mean,
+        .top = values.top,
+    };
     m->ops->linear_logprob_forward(
-        m->stream, values.value, values.entropy, values.collision,
-        dt_view_slice(m->acts.lse, 0, score.M), score.h,
+        m->stream, &out, score.h,
         dt_model_weight(m, head_unit(m), head_role(m)),
         m->inputs.picked_targets, m->acts.logits, temperature_of(m), score.M,
         score.C, m->config.vocab_size);

@@ -107,6 +107,19 @@ struct dt_sampling {
                                   al., CTRL, sec. 4.1); 1: none */
 };
 
+/* What is computed of each row of a head, (N) F32 each and 0 in rows without a
+ * target; all but the first two may be absent. With z(v) the logits of a row,
+ * divided by the temperature, and p = softmax(z):
+ */
+struct dt_logprobs {
+    struct dt_view logp;      /* log p(target), at most 0, or NaN */
+    struct dt_view lse;       /* log sum of e^z(v), for the backward pass */
+    struct dt_view entropy;   /* of p */
+    struct dt_view collision; /* log sum of p(v)^2 */
+    struct dt_view mean;      /* of z */
+    struct dt_view top;       /* 1 if no z(v) is above the target's, else 0 */
+};
+
 /* The scalars of an optimizer step: indices into a view of DT_STEP_COUNT F64,
  * called `step` below. They stay on the device, so that no step waits for the
  * host, which reads them after the step.
@@ -347,16 +360,13 @@ struct dt_ops {
                                  struct dt_view workspace, float smoothing,
                                  size_t N, size_t C, size_t V, bool accumulate);
 
-    /* logp(N): the log-probabilities of targets(N) under p = softmax(x(N,C)
-     * w(V,C)^T / temperature), which is > 0; entropy(N) of p and collision(N) =
-     * log sum over v of p(v)^2, unless they are absent; lse(N) = log sum over v
-     * of e^logits(v), which the backward pass needs. All are F32, and 0 in rows
-     * whose target is negative. logp is at most 0, or NaN. Goes by chunks of
-     * rows, as linear_cross_entropy does; on every device logits are F32.
+    /* Log-probabilities of targets(N), and what else `out` asks for, under
+     * softmax(x(N,C) w(V,C)^T / temperature), which is > 0; a row whose target
+     * is negative has none. Goes by chunks of rows, as linear_cross_entropy
+     * does; on every device logits are F32.
      */
     void (*linear_logprob_forward)(struct dt_stream *stream,
-                                   struct dt_view logp, struct dt_view entropy,
-                                   struct dt_view collision, struct dt_view lse,
+                                   const struct dt_logprobs *out,
                                    struct dt_view x, struct dt_view w,
                                    struct dt_view targets,
                                    struct dt_view workspace, float temperature,

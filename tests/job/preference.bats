@@ -127,7 +127,7 @@ alike() {
 
 @test "a policy whose weights two nodes share is that of one rank" {
     dt_need_pmix
-    config dpo2 dpo "distributed: {strategy: zero3}"
+    config dpo2 dpo "distributed: {strategy: zero3}" "logging.logits: true"
     config dpo1 dpo
     run train dpo2
     echo "$output"
@@ -138,6 +138,8 @@ alike() {
     alike rewards/margins dpo1 dpo2
     metric eval rewards/accuracies dpo2 | awk '{ exit !($1 >= 0.95) }'
     metric eval rewards/margins dpo2 | awk '{ exit !($1 > 1) }'
+    (($(metric train logits/chosen dpo2 | wc -l) == 60))
+    (($(metric train logits/chosen dpo1 | wc -l) == 0))
 }
 
 @test "runs on pairs that are killed resume to the same bits" {

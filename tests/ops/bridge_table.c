@@ -55,6 +55,19 @@ static const struct dt_kv *kv_at(const struct dt_kv *kv)
     return &there;
 }
 
+static const struct dt_logprobs *logprobs_at(const struct dt_logprobs *out)
+{
+    static struct dt_logprobs there;
+
+    there.logp = at(out->logp);
+    there.lse = at(out->lse);
+    there.entropy = at(out->entropy);
+    there.collision = at(out->collision);
+    there.mean = at(out->mean);
+    there.top = at(out->top);
+    return &there;
+}
+
 static const struct dt_adamw *adamw_at(const struct dt_adamw *args)
 {
     static struct dt_adamw there;
@@ -297,17 +310,15 @@ static void linear_cross_entropy(struct dt_stream *stream, struct dt_view step,
 }
 
 static void linear_logprob_forward(struct dt_stream *stream,
-                                   struct dt_view logp, struct dt_view entropy,
-                                   struct dt_view collision, struct dt_view lse,
+                                   const struct dt_logprobs *out,
                                    struct dt_view x, struct dt_view w,
                                    struct dt_view targets,
                                    struct dt_view workspace, float temperature,
                                    size_t N, size_t C, size_t V)
 {
     (void)stream;
-    CALL(linear_logprob_forward, 0.0, at(logp), at(entropy), at(collision),
-         at(lse), at(x), at(w), at(targets), at_workspace(workspace, V + 2 * C),
-         temperature, N, C, V);
+    CALL(linear_logprob_forward, 0.0, logprobs_at(out), at(x), at(w),
+         at(targets), at_workspace(workspace, V + 2 * C), temperature, N, C, V);
 }
 
 static void linear_logprob_backward(

@@ -263,19 +263,20 @@ static void logprob(enum dt_dtype type, size_t N, size_t C, size_t V)
 {
     struct dt_view x = tensor_of(type, N * C), w = tensor_of(type, V * C);
     struct dt_view dx = tensor_of(type, N * C), dw = tensor(V * C);
-    struct dt_view logp = tensor(N), entropy = tensor(N), lse = tensor(N);
-    struct dt_view collision = tensor(N), targets = tensor_ids(N, V);
+    const struct dt_logprobs out = {tensor(N), tensor(N), tensor(N),
+                                    tensor(N), tensor(N), tensor(N)};
+    struct dt_view targets = tensor_ids(N, V);
     struct dt_view space = workspace(ops->loss_workspace(type, N, C, V));
 
     for (size_t n = 5; n < N; n += 3)
         dt_view_i32(targets)[n] = DT_IGNORE;
     for (size_t i = 0; i < w.count; i++)
         set_element(w, i, element(w, i) * 0.1);
-    ops->linear_logprob_forward(NULL, logp, entropy, collision, lse, x, w,
-                                targets, space, 0.8f, N, C, V);
-    ops->linear_logprob_backward(NULL, tensor_step(0.5), dx, dw, logp,
-                                 collision, lse, entropy, x, w, targets, space,
-                                 0.8f, N, C, V, true);
+    ops->linear_logprob_forward(NULL, &out, x, w, targets, space, 0.8f, N, C,
+                                V);
+    ops->linear_logprob_backward(NULL, tensor_step(0.5), dx, dw, out.logp,
+                                 out.collision, out.lse, out.entropy, x, w,
+                                 targets, space, 0.8f, N, C, V, true);
 }
 
 void test_large_logprob(void **state)

@@ -19,7 +19,7 @@ struct head {
 
 /* What the operation says of a row. */
 struct row {
-    double logp, entropy, collision, lse;
+    double logp, entropy, collision, lse, mean, top;
 };
 
 static struct row row_of(const struct head *h, size_t n)
@@ -30,7 +30,9 @@ static struct row row_of(const struct head *h, size_t n)
     for (size_t v = 0; v < h->V; v++) {
         h->z[v] = dot(h->x + n * h->C, h->w + v * h->C, h->C) / h->temperature;
         most = fmax(most, h->z[v]);
+        r.mean += h->z[v] / (double)h->V;
     }
+    r.top = h->z[h->target[n]] >= most;
     for (size_t v = 0; v < h->V; v++)
         sum += exp(h->z[v] - most);
     r.lse = most + log(sum);
@@ -63,7 +65,8 @@ struct call {
     size_t N, C, V, rows; /* rows: what the workspace is for */
     float temperature;
     struct dt_view x, w, targets, dx, dw;
-    struct dt_view logp, entropy, collision, lse, dlogp, dentropy;
+    struct dt_logprobs out;
+    struct dt_view dlogp, dentropy;
 };
 
 static struct call call_of(enum dt_dtype type, size_t N, size_t C, size_t V,
@@ -79,10 +82,8 @@ static struct call call_of(enum dt_dtype type, size_t N, size_t C, size_t V,
                      .targets = tensor_ids(N, V),
                      .dx = tensor_of(type, N * C),
                      .dw = tensor(V * C),
-                     .logp = tensor(N),
-                     .entropy = tensor(N),
-                     .collision = tensor(N),
-                     .lse = tensor(N),
+                     .out = {tensor(N), tensor(N), tensor(N), tensor(N),
+                             tensor(N), tensor(N)},
                      .dlogp = tensor(N),
                      .dentropy = tensor(N)};
 
@@ -116,17 +117,16 @@ static struct dt_view space_of(const struct call *c)
 
 static void forward(const struct call *c)
 {
-    ops->linear_logprob_forward(NULL, c->logp, c->entropy, c->collision, c->lse,
-                                c->x, c->w, c->targets, space_of(c),
-                                c->temperature, c->N, c->C, c->V);
+    ops->linear_logprob_forward(NULL, &c->out, c->x, c->w, c->targets,
+                                space_of(c), c->temperature, c->N, c->C, c->V);
 }
 
 static void backward(const struct call *c, double scale, bool accumulate)
 {
-    ops->linear_logprob_backward(NULL, tensor_step(scale), c->dx, c->dw,
-                                 c->dlogp, c->dentropy, c->lse, c->entropy,
-                                 c->x, c->w, c->targets, space_of(c),
-                                 c->temperature, c->N, c->C, c->V, accumulate);
+    ops->linear_logprob_backward(
+        NULL, tensor_step(scale), c->dx, c->dw, c->dlogp, c->dentropy,
+        c->out.lse, c->out.entropy, c->x, c->w, c->targets, space_of(c),
+        c->temperature, c->N, c->C, c->V, accumulate);
 }
 
 static void check_forward(const struct call *c)
@@ -134,6 +134,7 @@ static void check_forward(const struct call *c)
     const struct head h = head_of(c, 1.0);
     double *logp = zeros(c->N), *entropy = zeros(c->N);
     double *collision = zeros(c->N), *lse = zeros(c->N);
+    double *mean = zeros(c->N), *top = zeros(c->N);
 
     for (size_t n = 0; n < c->N; n++) {
         struct row r = {0};
@@ -143,13 +144,17 @@ static void check_forward(const struct call *c)
         entropy[n] = r.entropy;
         collision[n] = r.collision;
         lse[n] = r.lse;
+        mean[n] = r.mean;
+        top[n] = r.top;
     }
-    check_close("logp", c->logp, logp, 1e-6);
-    check_close("entropy", c->entropy, entropy, 1e-6);
-    check_close("collision", c->collision, collision, 1e-6);
-    check_close("lse", c->lse, lse, 1e-6);
+    check_close("logp", c->out.logp, logp, 1e-6);
+    check_close("entropy", c->out.entropy, entropy, 1e-6);
+    check_close("collision", c->out.collision, collision, 1e-6);
+    check_close("lse", c->out.lse, lse, 1e-6);
+    check_close("mean", c->out.mean, mean, 1e-6);
+    check_close("top", c->out.top, top, 0.0);
     for (size_t n = 0; n < c->N; n++)
-        assert_true(dt_view_f32(c->logp)[n] <= 0.0f);
+        assert_true(dt_view_f32(c->out.logp)[n] <= 0.0f);
 }
 
 static void fp32_case(size_t N, size_t C, size_t V, size_t rows,
@@ -214,21 +219,24 @@ void test_logprob_bits(void **state)
 
     other.rows = 4;
     other.dx = tensor_of(DT_F16, one.dx.count);
-    other.logp = tensor(one.N);
-    other.entropy = tensor(one.N);
+    other.out.logp = tensor(one.N);
+    other.out.entropy = tensor(one.N);
+    other.out.mean = tensor(one.N);
     forward(&one);
     backward(&one, 1.0, false);
     forward(&other);
     backward(&other, 1.0, false);
-    assert_memory_equal(dt_view_data(one.logp), dt_view_data(other.logp),
-                        one.N * sizeof(float));
-    assert_memory_equal(dt_view_data(one.entropy), dt_view_data(other.entropy),
-                        one.N * sizeof(float));
+    const struct dt_view is[] = {one.out.logp, one.out.entropy, one.out.mean};
+    const struct dt_view was[] = {other.out.logp, other.out.entropy,
+                                  other.out.mean};
+    for (size_t i = 0; i < 3; i++)
+        assert_memory_equal(dt_view_data(is[i]), dt_view_data(was[i]),
+                            one.N * sizeof(float));
     assert_memory_equal(dt_view_data(one.dx), dt_view_data(other.dx),
                         one.dx.count * dt_dtype_bytes(DT_F16));
 }
 
-/* Without entropies the log-probabilities and their gradients are the same, and
+/* Without the others the log-probabilities and gradients are the same, and
  * a weight of -1 for each token makes those of the cross entropy.
  */
 void test_logprob_of_cross_entropy(void **state)
@@ -240,12 +248,13 @@ void test_logprob_of_cross_entropy(void **state)
     (void)state;
 
     forward(&c);
-    logp = doubles(c.logp);
-    c.entropy = c.collision = c.dentropy = tensor(0);
+    logp = doubles(c.out.logp);
+    c.out = (struct dt_logprobs){.logp = c.out.logp, .lse = c.out.lse};
+    c.dentropy = tensor(0);
     for (size_t n = 0; n < c.N; n++)
         dt_view_f32(c.dlogp)[n] = -1.0f;
     forward(&c);
-    check_close("logp", c.logp, logp, 0.0);
+    check_close("logp", c.out.logp, logp, 0.0);
     backward(&c, 0.5, false);
     ops->linear_cross_entropy(NULL, step, dx, dw, c.x, c.w, c.targets,
                               space_of(&c), 0.0f, c.N, c.C, c.V, false);
@@ -271,12 +280,20 @@ void test_logprob_extremes(void **state)
     for (size_t n = 0; n < N; n++)
         dt_view_i32(c.targets)[n] = 9;
     forward(&c);
-    assert_true(element(c.logp, 0) == 0.0 && element(c.entropy, 0) == 0.0);
-    assert_true(element(c.collision, 0) == 0.0 && element(c.lse, 0) == 1000.0);
-    assert_true(fabs(element(c.logp, 1) + log(V)) < 1e-5);
-    assert_true(fabs(element(c.entropy, 1) - log(V)) < 1e-5);
-    assert_true(fabs(element(c.collision, 1) + log(V)) < 1e-5);
-    assert_true(isnan(element(c.logp, 2)) && isnan(element(c.entropy, 2)));
+    const struct dt_logprobs *out = &c.out;
+    assert_true(element(out->logp, 0) == 0.0);
+    assert_true(element(out->entropy, 0) == 0.0);
+    assert_true(element(out->collision, 0) == 0.0);
+    assert_true(element(out->lse, 0) == 1000.0);
+    assert_true(fabs(element(out->mean, 0) - 1000.0 / V) < 1e-5);
+    assert_true(fabs(element(out->logp, 1) + log(V)) < 1e-5);
+    assert_true(fabs(element(out->entropy, 1) - log(V)) < 1e-5);
+    assert_true(fabs(element(out->collision, 1) + log(V)) < 1e-5);
+    assert_true(element(out->mean, 1) == 0.0);
+    /* one of several equal ones is the most likely, too */
+    assert_true(element(out->top, 0) == 1.0 && element(out->top, 1) == 1.0);
+    assert_true(isnan(element(out->logp, 2)) && isnan(element(out->mean, 2)));
+    assert_true(isnan(element(out->entropy, 2)) && element(out->top, 2) == 0.0);
 }
 
 void test_logprob_without_targets(void **state)
@@ -288,8 +305,10 @@ void test_logprob_without_targets(void **state)
     for (size_t n = 0; n < c.N; n++)
         dt_view_i32(c.targets)[n] = DT_IGNORE;
     forward(&c);
-    check_close("logp", c.logp, zeros(c.N), 0.0);
-    check_close("entropy", c.entropy, zeros(c.N), 0.0);
+    check_close("logp", c.out.logp, zeros(c.N), 0.0);
+    check_close("entropy", c.out.entropy, zeros(c.N), 0.0);
+    check_close("mean", c.out.mean, zeros(c.N), 0.0);
+    check_close("top", c.out.top, zeros(c.N), 0.0);
     backward(&c, 1.0, true);
     check_close("dx", c.dx, zeros(c.dx.count), 0.0);
     check_close("dw", c.dw, before, 0.0);

@@ -60,6 +60,29 @@ RUNS = [
              "ref_model_sync_steps": 3},
      "conf": "dpo: {sync_ref: {enabled: true, alpha: 0.6, steps: 3}}"},
 ]
+# The other losses, of one rank only.
+EPS = {"label_smoothing": 0.1}
+LOSSES = [
+    ("robust", EPS), ("hinge", {}), ("exo_pair", EPS), ("sigmoid_norm", {}),
+    ("nca_pair", {}), ("bco_pair", {}), ("sppo_hard", {}), ("apo_zero", {}),
+    ("apo_down", {}), ("sigmoid", {"f_divergence_type": "forward_kl"}),
+    ("hinge", {"f_divergence_type": "js_divergence"}),
+    ("sigmoid", {"f_divergence_type": "alpha_divergence",
+                 "f_alpha_divergence_coef": 0.3}),
+]
+
+
+def alone(loss, options):
+    keys = {"f_divergence_type": "f_divergence",
+            "f_alpha_divergence_coef": "f_alpha"}
+    conf = [f"loss: {loss}"] + [f"{keys.get(k, k)}: {v}"
+                                for k, v in options.items()]
+    return {"name": loss, "model": "llama", "lr": 1e-3, "B": 4, "A": 1,
+            "alone": True, "trl": dict(options, loss_type=loss),
+            "conf": f"dpo: {{{', '.join(conf)}}}"}
+
+
+RUNS += [alone(*loss) for loss in LOSSES]
 
 
 def make_pairs():
@@ -134,10 +157,15 @@ def train(run, pairs):
              ["rewards/chosen", "rewards/rejected", "rewards/accuracies",
               "rewards/margins", "logps/chosen", "logps/rejected"])
     A = run["A"]
-    if not rm and A == 1:  # else they are means of micro-batches
-        names += ["logits/chosen", "logits/rejected", "entropy"]
+    if run.get("alone"):
+        names = ["rewards/margins"]
+    elif not rm and A == 1:  # else they are means of micro-batches
+        names += ["logits/chosen", "logits/rejected", "entropy",
+                  "mean_token_accuracy"]
+    names += ["num_tokens"]
     return {"name": run["name"], "model": run["model"], "lr": run["lr"],
             "B": run["B"], "A": A, "conf": run["conf"],
+            "alone": "alone" in run,
             "loss": [sum(trainer.losses[k * A:k * A + A]) / A
                      for k in range(STEPS)],
             "grad_norm": [float(log["grad_norm"]) for log in logs],

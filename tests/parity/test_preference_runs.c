@@ -28,6 +28,8 @@
 /* fp32 on both sides, and Adam, which divides small gradients by themselves */
 static const double TOLERANCE = 1e-4;
 
+#define LOGITS "logging.logits: true"
+
 static json_t *reference;
 static char models[PATH_MAX];
 
@@ -136,6 +138,11 @@ static int differs(const struct trial *trial, long step, const char *what,
     return -1;
 }
 
+static bool reports(const struct dt_run *run, size_t metric)
+{
+    return !run->algo->reports || run->algo->reports(&run->conf, metric);
+}
+
 /* The loss, the norm and the metrics of the step that was collected. */
 static int compare(struct dt_run *run, const struct trial *trial,
                    const struct dt_report_step *line)
@@ -152,9 +159,12 @@ static int compare(struct dt_run *run, const struct trial *trial,
         const char *name = run->algo->metrics[i].name;
         const json_t *list =
             json_object_get(json_object_get(ref, "metrics"), name);
-        if (list)
+        if (list && reports(run, i))
             rc |= differs(trial, p->step, name, results[i], list);
     }
+    rc |=
+        differs(trial, p->step, "num_tokens", p->tokens,
+                json_object_get(json_object_get(ref, "metrics"), "num_tokens"));
     p->loss_sum = p->loss_tokens = 0;
     dt_metrics_clear(run->algo, &p->metrics);
     return rc;
@@ -201,7 +211,8 @@ static void run_all(bool rm, int size, const char *more)
     json_t *ref;
     json_array_foreach(json_object_get(reference, "runs"), i, ref)
     {
-        if (is_rm(ref) != rm)
+        const json_t *alone = json_object_get(ref, "alone");
+        if (is_rm(ref) != rm || (size > 1 && json_is_true(alone)))
             continue;
         struct trial trial = {ref, make_conf(ref, size, more), more};
         world_threads(size, rank, &trial);
@@ -233,18 +244,90 @@ static void policies_learn_as_in_trl(void **state)
 {
     (void)state;
     run_all(false, 1, "");
-    run_all(false, 1, "training.micro_batch_tokens: 48");
+    run_all(false, 1, "training.micro_batch_tokens: 48\n" LOGITS);
 }
 
 static void ranks_share_policies_as_in_trl(void **state)
 {
     (void)state;
-    run_all(false, 2, "distributed.strategy: ddp");
+    run_all(false, 2, "distributed.strategy: ddp\n" LOGITS);
     run_all(false, 2, "distributed.strategy: zero1");
-    run_all(false, 2, "distributed.strategy: zero2\n"
-                      "training.micro_batch_tokens: 50");
-    run_all(false, 4, "distributed.strategy: zero3\n"
-                      "training.micro_batch_tokens: 50");
+    run_all(false, 2,
+            "distributed.strategy: zero2\n"
+            "training.micro_batch_tokens: 50");
+    run_all(false, 4,
+            "distributed.strategy: zero3\n"
+            "training.micro_batch_tokens: 50\n" LOGITS);
+}
+
+/* --- scores --- */
+
+static void keep_score(void *ctx, float score)
+{
+    json_array_append_new(ctx, json_real((double)score));
+}
+
+/* The ids of a prompt and one of its sides, as one text. */
+static void add_text(struct dt_scorer *scorer, const json_t *pair,
+                     const char *side)
+{
+    const char *const keys[] = {"prompt_ids", side};
+    struct dt_error err = {0};
+    uint32_t tokens[64];
+    size_t count = 0, i;
+    json_t *id;
+    for (int k = 0; k < 2; k++)
+        json_array_foreach(json_object_get(pair, keys[k]), i, id)
+        {
+            assert_true(count < sizeof(tokens) / sizeof(tokens[0]));
+            tokens[count++] = (uint32_t)json_integer_value(id);
+        }
+    if (dt_scorer_add(scorer, tokens, count, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static json_t *score_sides(const char *name)
+{
+    struct dt_engine engine = {.exec = dt_exec_cpu()};
+    struct dt_error err = {0};
+    char dir[2 * PATH_MAX];
+    json_t *scores = json_array(), *pair;
+    size_t i;
+    snprintf(dir, sizeof(dir), "%s/models/%s", models, name);
+    if (dt_engine_open(&engine, dir, DT_F32, &err) < 0)
+        fail_msg("%s", err.text);
+    struct dt_scorer *scorer =
+        dt_scorer_create(&engine, 48, keep_score, scores, &err);
+    assert_non_null(scorer);
+    json_array_foreach(json_object_get(reference, "pairs"), i, pair)
+    {
+        add_text(scorer, pair, "chosen_ids");
+        add_text(scorer, pair, "rejected_ids");
+    }
+    assert_int_equal(dt_scorer_flush(scorer, &err), 0);
+    dt_scorer_destroy(scorer);
+    dt_engine_close(&engine);
+    return scores;
+}
+
+/* Also where the id of padding ends each text, before which it is scored. */
+static void saved_models_score_as_in_transformers(void **state)
+{
+    const char *name;
+    json_t *wanted;
+    (void)state;
+    json_object_foreach(json_object_get(reference, "scores"), name, wanted)
+    {
+        json_t *scores = score_sides(name);
+        assert_int_equal(json_array_size(scores), json_array_size(wanted));
+        for (size_t i = 0; i < json_array_size(wanted); i++) {
+            double is = json_real_value(json_array_get(scores, i));
+            double want = json_real_value(json_array_get(wanted, i));
+            if (fabs(is - want) > 1e-6)
+                fail_msg("%s, text %zu: %.9g, not %.9g", name, i, is, want);
+        }
+        json_decref(scores);
+    }
 }
 
 int main(void)

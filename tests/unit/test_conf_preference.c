@@ -168,6 +168,8 @@ static const struct broken of_rows[] = {
      "data.max_length set the size\n"},
     {LEAST "rm: {center_rewards_coefficient: 0.01}\n",
      "t.yaml:5:34: rm.center_rewards_coefficient: only algorithm rm uses it\n"},
+    {LEAST "logging.logits: true\n",
+     "t.yaml:5:17: logging.logits: only algorithm dpo uses it\n"},
     {LEAST "dpo.beta: 0.3\n",
      "t.yaml:5:11: dpo.beta: only algorithm dpo uses it\n"},
     {LEAST "ref_model: .\n",

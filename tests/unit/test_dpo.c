@@ -2,29 +2,19 @@
 /* test_dpo.c - runs of direct preference optimization */
 #include "config.h"
 
-#include <glob.h>
+#include "algo/trainer.h"
+#include "tests/unit/dpo_run.h"
 
-#include "tests/unit/pair_run.h"
-
-#define DPO "algorithm: dpo\n"
 #define LEARN                                                                  \
     DPO "training: {train_batch_size: 16, max_steps: 150}\n"                   \
         "optimizer.lr: 3.0e-3\n"
 
-enum { CHOSEN, REJECTED, ACCURACY, MARGIN, LOGP_CHOSEN, LOGP_REJECTED };
+#define TWO_STEPS                                                              \
+    DPO EACH "training: {train_batch_size: 8, max_steps: 2, "                  \
+             "eval_strategy: epoch}\n"
+#define LOGITS "logging.logits: true\n"
 
 /* --- learning --- */
-
-static int evaluate(struct dt_run *run, double results[DT_METRICS_MAX],
-                    double *loss, struct dt_error *err)
-{
-    struct dt_metrics metrics;
-    double count;
-    if (dt_run_evaluate(run, loss, &count, &metrics, err) < 0)
-        return -1;
-    dt_metrics_results(run->algo, &metrics, results);
-    return count == HELD_OUT ? 0 : -1;
-}
 
 static int learn(struct dt_run *run, void *arg)
 {
@@ -115,32 +105,86 @@ static void a_resumed_run_is_the_same_bit_by_bit(void **state)
     pair_resumes(DPO "optimizer.lr: 1.0e-3\n");
 }
 
-/* --- the reference --- */
+/* --- what is reported --- */
 
-#define FROM(model, more)                                                      \
-    DPO "run.output_dir: out\n"                                                \
-        "model: {" model "}\n"                                                 \
-        "data: {train: train.jsonl, eval: eval.jsonl, max_length: 32}\n"       \
-        "scheduler.name: constant\n"                                           \
-        "optimizer.lr: 1.0e-3\n"                                               \
-        "logging.report_to: jsonl\n"                                           \
-        "training: {train_batch_size: 8, max_steps: 9}\n" more
-#define SHAPE "n_positions: 32, n_embd: 32, n_layer: 1, n_head: 2"
-
-/* Saves a model after some steps as ref/. */
-static int make_other(struct dt_run *run, void *arg)
+static int keep_weights(struct dt_run *run, void *arg)
 {
     struct dt_error err = {0};
-    TRY(pair_steps(run, 5, &err) == 0);
-    return pair_save(run, arg);
+    TRY(pair_steps(run, 3, &err) == 0);
+    return pair_keep(run, arg);
 }
 
-static void leave_other(const char *name)
+static void logging_logits_changes_no_bit(void **state)
 {
-    small_clean(NULL);
-    pair_runs(FROM(SHAPE, ""), make_other);
-    assert_int_equal(rename("out/checkpoints/checkpoint-5", name), 0);
+    struct pair_kept without, with;
+    (void)state;
+    small_runs(1, FEW, keep_weights, &without);
+    small_runs(1, FEW LOGITS, keep_weights, &with);
+    assert_int_equal(without.count, with.count);
+    assert_memory_equal(without.weights, with.weights,
+                        with.count * sizeof(float));
+    for (int i = 0; i < DT_DPO_METRICS; i++)
+        assert_true(without.metrics.value[i] == with.metrics.value[i]);
+    free(without.weights);
+    free(with.weights);
 }
+
+static bool no_stop(void)
+{
+    return false;
+}
+
+static int train(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_error err = {0};
+    struct dt_comm *comm = small_comm(world, &err);
+    int rc = dt_trainer_run(arg, &exec, comm, 1, no_stop, &err);
+    dt_comm_destroy(comm);
+    return rc;
+}
+
+/* Of the lines of both splits in metrics.jsonl, how many have a number by this
+ * name.
+ */
+static int lines_with(const char *name)
+{
+    char line[2048], key[64];
+    int count = 0;
+    FILE *file = fopen("out/logs/metrics.jsonl", "r");
+    assert_non_null(file);
+    snprintf(key, sizeof(key), "\"%s\": ", name);
+    while (fgets(line, sizeof(line), file)) {
+        const char *at = strstr(line, key);
+        count += at && strchr("-0123456789", at[strlen(key)]);
+    }
+    fclose(file);
+    return count;
+}
+
+static void metrics_have_the_names_of_trl(void **state)
+{
+    static const char *const always[] = {
+        "rewards/chosen",  "rewards/rejected", "rewards/accuracies",
+        "rewards/margins", "logps/chosen",     "logps/rejected"};
+    static const char *const asked[] = {"logits/chosen", "logits/rejected",
+                                        "entropy", "mean_token_accuracy"};
+    (void)state;
+    for (int logits = 0; logits < 2; logits++) {
+        struct dt_conf *conf =
+            small_conf(logits ? TWO_STEPS LOGITS : TWO_STEPS);
+        small_clean(NULL);
+        world_threads(1, train, conf);
+        dt_conf_destroy(conf);
+        for (int i = 0; i < 6; i++)
+            assert_int_equal(lines_with(always[i]), 3);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(lines_with(asked[i]), logits ? 3 : 0);
+        assert_int_equal(lines_with("num_tokens"), 2);
+    }
+}
+
+/* --- the reference --- */
 
 /* A reference that learned some steps finds the first model worse. */
 static int compare_with_other(struct dt_run *run, void *arg)
@@ -212,150 +256,6 @@ static void another_reference_is_refused(void **state)
     assert_int_equal(dt_file_remove_tree("ref", NULL), 0);
 }
 
-/* --- computed before --- */
-
-#define PRECOMPUTE "dpo.reference.mode: precompute\n"
-#define FEW                                                                    \
-    DPO "training: {train_batch_size: 8, max_steps: 9}\n"                      \
-        "optimizer.lr: 1.0e-3\n"
-
-/* The files of references, which `glob` finds. */
-static size_t references(char path[256])
-{
-    glob_t found;
-    size_t count = 0;
-    if (glob(".disttrain-cache/reference-*.safetensors", 0, NULL, &found) == 0)
-        count = found.gl_pathc;
-    if (count > 0)
-        snprintf(path, 256, "%s", found.gl_pathv[0]);
-    globfree(&found);
-    return count;
-}
-
-static int clean_references(void **state)
-{
-    char path[256];
-    while (references(path) > 0)
-        if (unlink(path) < 0)
-            return -1;
-    return small_clean(state);
-}
-
-struct outcome {
-    double loss, results[DT_METRICS_MAX];
-};
-
-static int five_steps(struct dt_run *run, void *arg)
-{
-    struct dt_error err = {0};
-    struct outcome *outcome = arg, mine;
-    TRY(pair_steps(run, 5, &err) == 0);
-    TRY(evaluate(run, mine.results, &mine.loss, &err) == 0);
-    TRY((run->reference.parallel == NULL) == (run->precomputed[0].buf != NULL));
-    if (run->rank == 0)
-        *outcome = mine;
-    return 0;
-}
-
-static void assert_alike(const struct outcome *a, const struct outcome *b)
-{
-    assert_true(near(a->loss, b->loss, 1e-4));
-    for (int i = 0; i < 6; i++)
-        assert_true(fabs(a->results[i] - b->results[i]) < 1e-3);
-}
-
-static void a_reference_computed_before_gives_the_same_steps(void **state)
-{
-    struct outcome live, before, again;
-    char path[256];
-    (void)state;
-    small_runs(1, FEW, five_steps, &live);
-    assert_int_equal(references(path), 0);
-    small_runs(1, FEW PRECOMPUTE, five_steps, &before);
-    assert_alike(&live, &before);
-    assert_int_equal(references(path), 1);
-    small_runs(2, FEW PRECOMPUTE "distributed.strategy: zero3\n", five_steps,
-               &again);
-    assert_alike(&live, &again);
-    assert_int_equal(references(path), 1);
-    assert_int_equal(unlink(path), 0);
-    small_runs(2, FEW PRECOMPUTE "distributed.strategy: zero3\n", five_steps,
-               &again);
-    assert_alike(&live, &again);
-    assert_int_equal(references(path), 1);
-}
-
-static void another_reference_has_a_file_of_its_own(void **state)
-{
-    struct outcome outcome;
-    char path[256];
-    (void)state;
-    leave_other("ref");
-    small_runs(1, FEW PRECOMPUTE, five_steps, &outcome);
-    small_runs(1, FEW PRECOMPUTE "model.reference_path: ref\n", five_steps,
-               &outcome);
-    assert_int_equal(references(path), 2);
-    small_runs(1, FEW PRECOMPUTE "run.seed: 7\n", five_steps, &outcome);
-    assert_int_equal(references(path), 3);
-    small_runs(1, FEW PRECOMPUTE "dpo.ld_alpha: 0.5\n", five_steps, &outcome);
-    assert_int_equal(references(path), 4);
-    small_runs(1, FEW PRECOMPUTE "dpo.beta: 0.5\n", five_steps, &outcome);
-    assert_int_equal(references(path), 4);
-    assert_int_equal(dt_file_remove_tree("ref", NULL), 0);
-}
-
-static void a_run_with_a_reference_computed_before_resumes(void **state)
-{
-    char path[256];
-    (void)state;
-    pair_resumes(DPO PRECOMPUTE "optimizer.lr: 1.0e-3\n");
-    assert_int_equal(references(path), 1);
-}
-
-static int resume_without(struct dt_run *run, void *arg)
-{
-    struct dt_error err = {0};
-    double loss, results[DT_METRICS_MAX];
-    (void)arg;
-    TRY(run->progress.step == 3);
-    TRY(evaluate(run, results, &loss, &err) == 0);
-    TRY(results[MARGIN] != 0 && !run->reference.parallel);
-    return 0;
-}
-
-static int stop_after_three(struct dt_run *run, void *arg)
-{
-    struct dt_error err = {0};
-    TRY(pair_steps(run, 3, &err) == 0);
-    return pair_save(run, arg);
-}
-
-/* Without the file, when the model is not the reference any more. */
-static void the_first_model_is_the_reference_of_a_resumed_run(void **state)
-{
-    char path[256];
-    (void)state;
-    small_runs(1, FEW PRECOMPUTE, stop_after_three, NULL);
-    assert_int_equal(references(path), 1);
-    assert_int_equal(unlink(path), 0);
-    struct small_world small = {
-        .conf = small_conf(FEW PRECOMPUTE "training.resume: auto\n"),
-        .f = resume_without};
-    world_threads(1, small_rank, &small);
-    dt_conf_destroy((struct dt_conf *)small.conf);
-}
-
-static void a_damaged_file_of_a_reference_is_refused(void **state)
-{
-    char path[256];
-    (void)state;
-    pair_runs(FROM(SHAPE, PRECOMPUTE), stop_after_three);
-    assert_int_equal(references(path), 1);
-    assert_int_equal(truncate(path, 100), 0);
-    pair_refused(FROM(SHAPE, PRECOMPUTE),
-                 "remove it to compute what the reference gives anew");
-}
-
 /* --- data and options --- */
 
 static void pairs_that_are_none_are_refused(void **state)
@@ -420,20 +320,11 @@ int main(void)
         cmocka_unit_test_teardown(every_loss_falls, small_clean),
         cmocka_unit_test_teardown(a_resumed_run_is_the_same_bit_by_bit,
                                   small_clean),
+        cmocka_unit_test_teardown(logging_logits_changes_no_bit, small_clean),
+        cmocka_unit_test_teardown(metrics_have_the_names_of_trl, small_clean),
         cmocka_unit_test_teardown(a_directory_is_the_reference, small_clean),
         cmocka_unit_test_teardown(the_start_is_the_reference, small_clean),
         cmocka_unit_test_teardown(another_reference_is_refused, small_clean),
-        cmocka_unit_test_teardown(
-            a_reference_computed_before_gives_the_same_steps, clean_references),
-        cmocka_unit_test_teardown(another_reference_has_a_file_of_its_own,
-                                  clean_references),
-        cmocka_unit_test_teardown(
-            a_run_with_a_reference_computed_before_resumes, clean_references),
-        cmocka_unit_test_teardown(
-            the_first_model_is_the_reference_of_a_resumed_run,
-            clean_references),
-        cmocka_unit_test_teardown(a_damaged_file_of_a_reference_is_refused,
-                                  clean_references),
         cmocka_unit_test_teardown(pairs_that_are_none_are_refused, small_clean),
         cmocka_unit_test_teardown(options_that_do_not_fit_are_refused,
                                   small_clean),

@@ -13,7 +13,7 @@ struct forward {
     size_t V;
     float inverse; /* of the temperature */
     float *logp, *lse;
-    float *entropy, *collision; /* or NULL */
+    float *entropy, *collision, *mean, *top; /* or NULL */
 };
 
 struct backward {
@@ -22,6 +22,16 @@ struct backward {
     const float *dlogp, *lse;
     const float *dentropy, *entropy; /* or NULL */
 };
+
+static double sum_of(const float *x, size_t count)
+{
+    double sum = 0.0;
+
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < count; i++)
+        sum += (double)x[i];
+    return sum;
+}
 
 /* With y = z - max and sums over v: log p = y - log sum e^y, entropy = log sum
  * e^y - sum y e^y / sum e^y, collision = log sum e^2y - 2 log sum e^y.
@@ -49,6 +59,11 @@ static double forward_row(const void *ctx, float *logits, size_t n,
         f->entropy[n] = (float)(lse - moment / sum);
     if (f->collision)
         f->collision[n] = (float)(log(squares) - 2.0 * lse);
+    if (f->mean)
+        f->mean[n] =
+            (float)(sum_of(logits, f->V) * (double)f->inverse / (double)f->V);
+    if (f->top)
+        f->top[n] = logits[target] * f->inverse >= max ? 1.0f : 0.0f;
     return 0.0;
 }
 
@@ -76,15 +91,12 @@ static double backward_row(const void *ctx, float *logits, size_t n,
 /* Rows without a target get 0. */
 static void clear(const struct forward *f, const int32_t *targets, size_t N)
 {
-    for (size_t n = 0; n < N; n++) {
-        if (targets[n] >= 0)
-            continue;
-        f->logp[n] = f->lse[n] = 0.0f;
-        if (f->entropy)
-            f->entropy[n] = 0.0f;
-        if (f->collision)
-            f->collision[n] = 0.0f;
-    }
+    float *const all[] = {f->logp,      f->lse,  f->entropy,
+                          f->collision, f->mean, f->top};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        for (size_t n = 0; n < N && all[i]; n++)
+            all[i][n] = targets[n] >= 0 ? all[i][n] : 0.0f;
 }
 
 static float *optional(struct dt_view v, size_t N)
@@ -93,20 +105,21 @@ static float *optional(struct dt_view v, size_t N)
 }
 
 void DT_CPU(linear_logprob_forward)(struct dt_stream *stream,
-                                    struct dt_view logp, struct dt_view entropy,
-                                    struct dt_view collision,
-                                    struct dt_view lse, struct dt_view x,
-                                    struct dt_view w, struct dt_view targets,
+                                    const struct dt_logprobs *out,
+                                    struct dt_view x, struct dt_view w,
+                                    struct dt_view targets,
                                     struct dt_view workspace, float temperature,
                                     size_t N, size_t C, size_t V)
 {
     const struct forward f = {
         .V = V,
         .inverse = 1.0f / temperature,
-        .logp = dt_cpu_f32(logp, N),
-        .lse = dt_cpu_f32(lse, N),
-        .entropy = optional(entropy, N),
-        .collision = optional(collision, N),
+        .logp = dt_cpu_f32(out->logp, N),
+        .lse = dt_cpu_f32(out->lse, N),
+        .entropy = optional(out->entropy, N),
+        .collision = optional(out->collision, N),
+        .mean = optional(out->mean, N),
+        .top = optional(out->top, N),
     };
     const struct dt_cpu_head h = {
         .N = N,

@@ -18,10 +18,11 @@ namespace
 
 enum { BLOCK = 512, W = 4 };
 
-/* With y = z - max: sums of e^y, y e^y and e^2y over some of a row's logits z.
+/* With y = z - max: sums of e^y, y e^y, e^2y and z over some of a row's logits
+ * z.
  */
 struct Sums {
-    float max, sum, moment, squares;
+    float max, sum, moment, squares, total;
 };
 
 /* The same about another max, not below the first. */
@@ -30,7 +31,7 @@ __device__ Sums about(const Sums &s, float max)
     const float down = s.max - max, factor = expf(down);
 
     return {max, factor * s.sum, factor * (s.moment + down * s.sum),
-            factor * factor * s.squares};
+            factor * factor * s.squares, s.total};
 }
 
 /* Adds the first `there` of z to the sums. */
@@ -49,6 +50,7 @@ __device__ void add_logits(Sums &s, const float (&z)[W], unsigned there)
             s.sum += power;
             s.moment += power * y;
             s.squares += power * power;
+            s.total += z[j];
         }
     }
 }
@@ -68,7 +70,8 @@ __device__ void load_logits(float (&z)[W], const float *row, unsigned i,
 __device__ Sums sum_row(const float *row, float inverse, unsigned V)
 {
     __shared__ float shared[WARP];
-    Sums s = {-FLT_MAX, 0.0f, 0.0f, 0.0f}; /* -INFINITY would make NaN of 0 */
+    /* -INFINITY would make NaN of 0 */
+    Sums s = {-FLT_MAX, 0.0f, 0.0f, 0.0f, 0.0f};
 
     for (unsigned i = threadIdx.x; i * W < V; i += BLOCK) {
         float z[W];
@@ -79,26 +82,50 @@ __device__ Sums sum_row(const float *row, float inverse, unsigned V)
     s.sum = block_sum(s.sum, shared);
     s.moment = block_sum(s.moment, shared);
     s.squares = block_sum(s.squares, shared);
+    s.total = block_sum(s.total, shared);
     return s;
 }
 
-/* What is computed of each row; entropy and collision may be NULL. */
+/* Where the values of rows go; all but logp and lse may be NULL. */
 struct Forward {
-    float *logp, *entropy, *collision, *lse;
+    float *logp, *lse, *entropy, *collision, *mean, *top;
     const int32_t *targets;
     float inverse; /* of the temperature */
     unsigned V, columns;
 };
 
-__device__ void store_row(const Forward &f, size_t n, float logp, float entropy,
-                          float collision, float lse)
+struct Row {
+    float logp, lse, entropy, collision, mean, top;
+};
+
+__device__ void store_row(const Forward &f, size_t n, const Row &row)
 {
-    f.logp[n] = logp;
-    f.lse[n] = lse;
+    f.logp[n] = row.logp;
+    f.lse[n] = row.lse;
     if (f.entropy)
-        f.entropy[n] = entropy;
+        f.entropy[n] = row.entropy;
     if (f.collision)
-        f.collision[n] = collision;
+        f.collision[n] = row.collision;
+    if (f.mean)
+        f.mean[n] = row.mean;
+    if (f.top)
+        f.top[n] = row.top;
+}
+
+/* The values of a row whose target has the logit z. */
+__device__ Row row_of(const Sums &s, float z, unsigned V)
+{
+    const float lse = logf(s.sum);
+    const float logp = z - s.max - lse;
+    Row row;
+
+    row.logp = logp > 0.0f ? 0.0f : logp; /* NaN stays NaN */
+    row.lse = lse + s.max;
+    row.entropy = lse - s.moment / s.sum;
+    row.collision = logf(s.squares) - 2.0f * lse;
+    row.mean = s.total / (float)V;
+    row.top = z >= s.max ? 1.0f : 0.0f;
+    return row;
 }
 
 __global__ void __launch_bounds__(BLOCK)
@@ -108,16 +135,13 @@ __global__ void __launch_bounds__(BLOCK)
     const float *row = logits + n * f.columns;
     const int32_t target = f.targets[n];
 
+    Row values = {};
     if (target >= 0) {
         const Sums s = sum_row(row, f.inverse, f.V);
-        const float lse = logf(s.sum);
-        const float logp = row[target] * f.inverse - s.max - lse;
-        if (threadIdx.x == 0) /* NaN stays NaN */
-            store_row(f, n, logp > 0.0f ? 0.0f : logp, lse - s.moment / s.sum,
-                      logf(s.squares) - 2.0f * lse, lse + s.max);
-    } else if (threadIdx.x == 0) {
-        store_row(f, n, 0.0f, 0.0f, 0.0f, 0.0f);
+        values = row_of(s, row[target] * f.inverse, f.V);
     }
+    if (threadIdx.x == 0)
+        store_row(f, n, values);
 }
 
 /* dentropy and entropy may be NULL. */
@@ -200,10 +224,10 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-const float *floats_of(struct dt_view v, size_t N)
+float *floats_of(struct dt_view v, size_t N)
 {
     assert(v.count == 0 || v.count == N);
-    return data_of<const float>(v);
+    return data_of<float>(v);
 }
 
 /* Of the rows from n on; NULL stays NULL. */
@@ -230,25 +254,24 @@ struct dt_cuda_head head_of(struct dt_stream *stream, struct dt_view x,
 } // namespace
 
 extern "C" void dt_cuda_linear_logprob_forward(
-    struct dt_stream *stream, struct dt_view logp, struct dt_view entropy,
-    struct dt_view collision, struct dt_view lse, struct dt_view x,
+    struct dt_stream *stream, const struct dt_logprobs *out, struct dt_view x,
     struct dt_view w, struct dt_view targets, struct dt_view workspace,
     float temperature, size_t N, size_t C, size_t V)
 {
     struct dt_cuda_head h = head_of(stream, x, w, N, C, V);
-    assert(logp.count == N && lse.count == N && targets.count == N);
-    assert(entropy.count == 0 || entropy.count == N);
-    assert(collision.count == 0 || collision.count == N);
-    assert(temperature > 0.0f);
+    assert(out->logp.count == N && out->lse.count == N);
+    assert(targets.count == N && temperature > 0.0f);
 
     dt_cuda_head_begin(&h, workspace);
     for (size_t first = 0; first < N; first += h.rows) {
         const size_t rows = N - first < h.rows ? N - first : h.rows;
         Forward f = {};
-        f.logp = dt_view_f32(logp) + first;
-        f.lse = dt_view_f32(lse) + first;
-        f.entropy = from(data_of<float>(entropy), first);
-        f.collision = from(data_of<float>(collision), first);
+        f.logp = from(floats_of(out->logp, N), first);
+        f.lse = from(floats_of(out->lse, N), first);
+        f.entropy = from(floats_of(out->entropy, N), first);
+        f.collision = from(floats_of(out->collision, N), first);
+        f.mean = from(floats_of(out->mean, N), first);
+        f.top = from(floats_of(out->top, N), first);
         f.targets = dt_view_i32(targets) + first;
         f.inverse = 1.0f / temperature;
         f.V = (unsigned)V;
