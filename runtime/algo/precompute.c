@@ -74,20 +74,12 @@ static int make_key(const struct dt_run *run, uint64_t *key,
     const struct dt_conf *conf = &run->conf;
     const char *dir = dt_run_reference_dir(run);
     const struct dt_model_config *config = &run->learner.model_config;
-    const double numbers[] = {(double)run->T,
-                              conf->data.truncation,
-                              run->learner.compute,
-                              run->dpo.ld_alpha,
-                              config->norm_epsilon,
-                              config->rope_theta,
-                              config->rope_scaling,
-                              config->rope_factor,
-                              (double)config->window,
-                              conf->model.random_init,
-                              config->initializer_range,
-                              (double)config->n_layer,
-                              (double)config->n_head};
+    const uint64_t shape = dt_model_config_hash(config);
+    const double numbers[] = {
+        (double)run->T,    conf->data.truncation,   run->learner.compute,
+        run->dpo.ld_alpha, conf->model.random_init, config->initializer_range};
     *key = hash_bytes(0, numbers, sizeof(numbers));
+    *key = hash_bytes(*key, &shape, sizeof(shape));
     *key = hash_bytes(*key, &run->data.hash, sizeof(run->data.hash));
     *key = hash_bytes(*key, &run->data.eval_hash, sizeof(run->data.eval_hash));
     if (dir)
@@ -114,15 +106,29 @@ static int name_file(const struct dt_run *run, uint64_t key,
     return 0;
 }
 
-/* The tensors of the file; *count is how many there are. */
-static void list_tensors(const struct dt_run *run,
-                         struct dt_ckpt_tensor tensors[2], size_t *count)
+/* What the file holds: its key, so that no other file has its place, and sums.
+ */
+struct content {
+    uint64_t key;
+    struct dt_buffer buf; /* of the key */
+    struct dt_ckpt_tensor tensors[3];
+    size_t count;
+};
+
+static void list_content(const struct dt_run *run, struct content *c)
 {
-    *count = 0;
+    c->buf = (struct dt_buffer){.data = &c->key, .bytes = sizeof(c->key)};
+    c->count = 0;
+    c->tensors[c->count++] =
+        (struct dt_ckpt_tensor){.name = "key",
+                                .ndim = 1,
+                                .shape = {1},
+                                .view = dt_view_of(&c->buf, DT_I64),
+                                .stored = DT_I64};
     for (int part = 0; part < 2; part++) {
         const struct dt_sums *sums = &run->precomputed[part];
         if (sums->pairs > 0)
-            tensors[(*count)++] = (struct dt_ckpt_tensor){
+            c->tensors[c->count++] = (struct dt_ckpt_tensor){
                 .name = parts[part],
                 .ndim = 2,
                 .shape = {sums->pairs, 2},
@@ -134,17 +140,23 @@ static void list_tensors(const struct dt_run *run,
 }
 
 /* 1, or 0 if there is no such file. -1: it cannot be read, or is another. */
-static int read_file(const struct dt_run *run, const char *path,
+static int read_file(const struct dt_run *run, const char *path, uint64_t key,
                      struct dt_error *err)
 {
-    struct dt_ckpt_tensor tensors[2];
-    size_t count;
+    struct content content;
     if (access(path, F_OK) < 0)
         return 0;
-    list_tensors(run, tensors, &count);
+    list_content(run, &content);
     struct dt_safetensors *st = dt_safetensors_open(path, err);
-    int result = st ? dt_safetensors_read_all(st, tensors, count, err) : -1;
+    int result =
+        st ? dt_safetensors_read_all(st, content.tensors, content.count, err)
+           : -1;
     dt_safetensors_close(st);
+    if (result == 0 && content.key != key)
+        result = dt_error_set(err, EX_DATAERR,
+                              "%s: of another reference, or of other pairs, "
+                              "than its name says",
+                              path);
     if (result < 0)
         return dt_error_add(err, err->status,
                             "remove it to compute what the reference gives "
@@ -154,19 +166,18 @@ static int read_file(const struct dt_run *run, const char *path,
 }
 
 /* A run does not need the file that it writes, so a failure is a warning. */
-static void write_file(const struct dt_run *run, const char *path)
+static void write_file(const struct dt_run *run, const char *path, uint64_t key)
 {
-    struct dt_ckpt_tensor tensors[2];
+    struct content content = {.key = key};
     char temporary[PATH_MAX + 16], dir[PATH_MAX];
     struct dt_error err;
     uint64_t hash;
-    size_t count;
-    list_tensors(run, tensors, &count);
+    list_content(run, &content);
     snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
     snprintf(temporary, sizeof(temporary), "%s.%d", path, (int)getpid());
     if (dt_file_mkdirs(dir, &err) < 0 ||
-        dt_safetensors_write(temporary, tensors, count, NULL, &hash, &err) <
-            0) {
+        dt_safetensors_write(temporary, content.tensors, content.count, NULL,
+                             &hash, &err) < 0) {
         dt_log(DT_LOG_WARN, "algo",
                "%s; log-probabilities of the reference are not kept for later "
                "runs",
@@ -298,14 +309,14 @@ static int share(struct dt_run *run, struct dt_error *err)
 int dt_run_precompute(struct dt_run *run, struct dt_error *err)
 {
     char path[PATH_MAX];
-    uint64_t key;
+    uint64_t key = 0;
     double found = 0;
     if (allocate(run, err) < 0)
         return -1;
     if (run->rank == 0) {
         if (make_key(run, &key, err) < 0 || name_file(run, key, path, err) < 0)
             return -1;
-        found = read_file(run, path, err);
+        found = read_file(run, path, key, err);
         if (found < 0)
             return -1;
     }
@@ -317,7 +328,7 @@ int dt_run_precompute(struct dt_run *run, struct dt_error *err)
     if (share(run, err) < 0)
         return -1;
     if (found == 0 && run->rank == 0)
-        write_file(run, path);
+        write_file(run, path, key);
     return 0;
 }
 

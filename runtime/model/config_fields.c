@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include <xxhash.h>
+
 #include "model/config_fields.h"
 
 #define GPT2 (1u << DT_GPT2)
@@ -214,6 +216,29 @@ const char *dt_model_config_differ(const struct dt_model_config *a,
     return key ? key
                : field_that_differs(a, b, dt_rope_fields,
                                     dt_rope_field_count(a->rope_scaling));
+}
+
+static uint64_t hash_fields(const struct dt_model_config *config,
+                            const struct dt_field *fields, size_t count,
+                            uint64_t hash)
+{
+    for (size_t i = 0; i < count; i++) {
+        double value = dt_field_get(config, &fields[i]);
+        if (dt_field_of(&fields[i], config->family) && computes(&fields[i]))
+            hash = XXH3_64bits_withSeed(&value, sizeof(value), hash);
+    }
+    return hash;
+}
+
+uint64_t dt_model_config_hash(const struct dt_model_config *config)
+{
+    const double more[] = {config->family, config->scores, config->rope_scaling,
+                           (double)config->window,
+                           config->window ? (double)config->window_from : 0};
+    uint64_t hash = hash_fields(config, dt_model_fields, dt_model_field_count,
+                                XXH3_64bits(more, sizeof(more)));
+    return hash_fields(config, dt_rope_fields,
+                       dt_rope_field_count(config->rope_scaling), hash);
 }
 
 /* The key of the family for the field at `offset`. */

@@ -102,6 +102,9 @@ int dt_model_config_check(const struct dt_model_config *config,
 const char *dt_model_config_differ(const struct dt_model_config *a,
                                    const struct dt_model_config *b);
 
+/* A hash of all that dt_model_config_differ compares. */
+uint64_t dt_model_config_hash(const struct dt_model_config *config);
+
 /* config.json that transformers reads, weights being of `dtype`: the text it
  * came from with torch_dtype or dtype changed, or all keys of the family.
  * malloc'ed, NULL and err if out of memory.

@@ -45,6 +45,7 @@ check_PROGRAMS += \
 	tests/unit/test_doctor_plugin \
 	tests/unit/test_doctor_report \
 	tests/unit/test_dpo \
+	tests/unit/test_precompute \
 	tests/unit/test_dpo_loss \
 	tests/unit/test_ppo \
 	tests/unit/test_ppo_early \
@@ -139,6 +140,7 @@ EXTRA_DIST += \
 	tests/unit/reward_program.h \
 	tests/unit/run_data.h \
 	tests/unit/outcome.h \
+	tests/unit/dpo_run.h \
 	tests/unit/pair_run.h \
 	tests/unit/plan_run.h \
 	tests/unit/scratch.h \
@@ -185,6 +187,7 @@ tests_unit_test_dpo_SOURCES = tests/unit/test_dpo.c $(comm_world)
 tests_unit_test_reward_model_SOURCES = tests/unit/test_reward_model.c \
 	$(comm_world)
 tests_unit_test_int8_run_SOURCES = tests/unit/test_int8_run.c $(comm_world)
+tests_unit_test_precompute_SOURCES = tests/unit/test_precompute.c $(comm_world)
 tests_unit_test_reference_SOURCES = tests/unit/test_reference.c $(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)

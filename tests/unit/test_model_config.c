@@ -428,6 +428,48 @@ static void the_check_names_every_invalid_field(void **state)
                                   "heads of an even size up to 1024, got 7");
 }
 
+/* Compares with a copy that has another value of a member. */
+#define CHECK(member, value, other)                                            \
+    do {                                                                       \
+        b = a;                                                                 \
+        b.member = (value);                                                    \
+        if (!dt_model_config_differ(&a, &b) != !(other))                       \
+            fail_msg("%s: told apart or not", #member);                        \
+        if ((dt_model_config_hash(&a) != dt_model_config_hash(&b)) != (other)) \
+            fail_msg("%s: the hash", #member);                                 \
+    } while (0)
+#define TELLS(member, value) CHECK(member, value, true)
+#define ALIKE(member, value) CHECK(member, value, false)
+
+static void models_that_compute_differently_are_told_apart(void **state)
+{
+    struct dt_model_config a, b;
+    (void)state;
+    parse(&a, llama_file);
+    TELLS(family, DT_MISTRAL);
+    TELLS(scores, true);
+    TELLS(n_layer, 8);
+    TELLS(n_kv_head, 4);
+    TELLS(head_size, 128);
+    TELLS(norm_epsilon, 1e-6);
+    TELLS(rope_theta, 1e4);
+    TELLS(rope_scaling, DT_ROPE_LINEAR);
+    TELLS(rope_factor, 8.0);
+    TELLS(rope_low, 2.0);
+    TELLS(rope_high, 8.0);
+    TELLS(rope_original, 4096);
+    TELLS(qkv_bias, true);
+    TELLS(tie_word_embeddings, false);
+    TELLS(window, 100);
+    ALIKE(n_positions, 2048);
+    ALIKE(initializer_range, 0.5);
+    ALIKE(attn_dropout, 0.1);
+    ALIKE(window_from, 3); /* without a window */
+    a.window = 100;
+    TELLS(window_from, 3);
+    dt_model_config_fini(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +483,7 @@ int main(void)
         cmocka_unit_test(malformed_json_is_refused_with_its_position),
         cmocka_unit_test(a_message_of_too_many_problems_is_cut),
         cmocka_unit_test(the_check_names_every_invalid_field),
+        cmocka_unit_test(models_that_compute_differently_are_told_apart),
     };
     return cmocka_run_group_tests_name("model_config", tests, NULL, NULL);
 }
