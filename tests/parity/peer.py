@@ -6,17 +6,21 @@
 #                                  tokens IDS are those in DIR.logits
 #     peer.py save TO SIZE DIR...  saves each DIR as TO/name.dtype, for three
 #                                  dtypes, in files of at most SIZE
+#     peer.py score LINES DIR...   fails unless the scores of each DIR for the
+#                                  ids of LINES are those in DIR.scores
+import json
 import pathlib
 import sys
 
 import torch
-from transformers import AutoModelForCausalLM, logging
+from transformers import (AutoModelForCausalLM,
+                          AutoModelForSequenceClassification, logging)
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
-def load(path, dtype):
-    model, info = AutoModelForCausalLM.from_pretrained(
+def load(path, dtype, auto=AutoModelForCausalLM):
+    model, info = auto.from_pretrained(
         path, dtype=dtype, output_loading_info=True)
     problems = {what: names for what, names in info.items() if names}
     if problems:
@@ -46,5 +50,24 @@ def save(target, size, *paths):
                 f"{target}/{path.name}.{name}", max_shard_size=size)
 
 
+def score(lines, *paths):
+    texts = [json.loads(line)["input_ids"]
+             for line in pathlib.Path(lines).read_text().splitlines()]
+    for path in paths:
+        ours = [float(x) for x in
+                pathlib.Path(path + ".scores").read_text().split()]
+        model = load(path, torch.float32, AutoModelForSequenceClassification)
+        with torch.no_grad():
+            theirs = [model(torch.tensor([ids])).logits for ids in texts]
+        assert all(x.shape == (1, 1) for x in theirs), "expected one label"
+        assert len(ours) == len(theirs)
+        largest = max(abs(a - b.item()) for a, b in zip(ours, theirs))
+        spread = max(ours) - min(ours)
+        print(f"{path}: largest difference of a score: {largest:.2g}, "
+              f"scores differ by {spread:.2g}")
+        if not (largest < 1e-5 and spread > 1e-2):
+            sys.exit(1)
+
+
 logging.set_verbosity_error()
-{"compare": compare, "save": save}[sys.argv[1]](*sys.argv[2:])
+{"compare": compare, "save": save, "score": score}[sys.argv[1]](*sys.argv[2:])

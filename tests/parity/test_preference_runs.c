@@ -22,6 +22,7 @@
 #include "algo/run.h"
 #include "base/log.h"
 #include "conf/read.h"
+#include "reward/scorer.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/world.h"
 
@@ -333,6 +334,7 @@ static void saved_models_score_as_in_transformers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(saved_models_score_as_in_transformers),
         cmocka_unit_test(reward_models_learn_as_in_trl),
         cmocka_unit_test(ranks_share_reward_models_as_in_trl),
         cmocka_unit_test(policies_learn_as_in_trl),

@@ -78,6 +78,42 @@ END
     same "${FAMILIES[@]/%/.f32}" "${FAMILIES[@]/%/.bf16}" "${FAMILIES[@]/%/.f16}"
 }
 
+# tokenizer: for a model with 79 tokens, which has nothing to do.
+tokenizer() {
+    awk 'BEGIN {
+        printf "{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {"
+        for (i = 0; i < 79; i++)
+            printf "%s\"t%d\": %d", i ? ", " : "", i, i
+        print "}}, \"added_tokens\": []}"
+    }' >tokenizer.json
+}
+
+# The head is new, and is trained from the models for texts.
+@test "transformers gives the scores of reward models that were trained here" {
+    local family runs=$DT_SRCDIR/tests/parity/preference_runs.json
+    tokenizer
+    grep -o '"prompt_ids".*"margin"' "$runs" |
+        sed 's/.*/{&: 0}/' | head -n 16 >pairs.jsonl
+    sed 's/.*"chosen_ids"/{"input_ids"/; s/,"rejected_ids.*/}/' pairs.jsonl \
+        >texts.jsonl
+    for family in "${FAMILIES[@]}"; do
+        cat >"$family.yaml" <<END
+algorithm: rm
+run: {output_dir: $family.out}
+model: {path: $DT_SRCDIR/tests/parity/models/$family, tokenizer: $PWD}
+data: {train: pairs.jsonl, max_length: 24}
+optimizer: {lr: 1.0e-2}
+scheduler: {name: constant}
+training: {train_batch_size: 4, max_steps: 3}
+END
+        "$DT_BUILDDIR/disttrain" train "$family.yaml"
+        "$DT_BUILDDIR/disttrain" export "$family.out" "$family"
+        "$DT_BUILDDIR/disttrain" generate --model "$family" \
+            --score texts.jsonl >"$family.scores"
+    done
+    peer score texts.jsonl "${FAMILIES[@]/#/$PWD/}"
+}
+
 # Without its cache, which keeps all keys where it should keep none.
 @test "transformers gives the logits of a window of one token" {
     cp -r "$DT_SRCDIR/tests/parity/models/mistral" window
