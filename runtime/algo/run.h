@@ -115,6 +115,13 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 int local_size, struct dt_error *err);
 void dt_run_fini(struct dt_run *run);
 
+/* setup.c: the model of model.path, model.config_path, or the inline keys of the
+ * model section. -1: EX_CONFIG, or config.json cannot be read or is wrong.
+ * dt_model_config_fini in any case.
+ */
+int dt_run_model_config(const struct dt_conf *conf,
+                        struct dt_model_config *config, struct dt_error *err);
+
 /* setup.c: what the configuration says for run->world ranks: the batch, the
  * model and its layout, and the options of the model before it is known how
  * much memory there is. Needs conf, world and the device. -1: EX_CONFIG, or

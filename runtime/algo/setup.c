@@ -22,39 +22,45 @@
 
 /* --- what to train --- */
 
-/* model.path, model.config_path, or the inline keys of the model section. */
+int dt_run_model_config(const struct dt_conf *conf,
+                        struct dt_model_config *config, struct dt_error *err)
+{
+    const char *dir =
+        conf->model.path ? conf->model.path : conf->model.config_path;
+    if (dir)
+        return dt_model_config_load(config, dir, err);
+    *config = (struct dt_model_config){
+        .family = DT_GPT2,
+        .vocab_size = (size_t)conf->model.vocab_size,
+        .n_positions = (size_t)conf->model.n_positions,
+        .n_embd = (size_t)conf->model.n_embd,
+        .n_layer = (size_t)conf->model.n_layer,
+        .n_head = (size_t)conf->model.n_head,
+        .n_kv_head = (size_t)conf->model.n_head,
+        .head_size = (size_t)(conf->model.n_embd / conf->model.n_head),
+        .n_inner = (size_t)conf->model.n_inner,
+        .norm_epsilon = conf->model.layer_norm_epsilon,
+        .initializer_range = conf->model.initializer_range,
+        .tie_word_embeddings = true,
+        .qkv_bias = true,
+        .out_bias = true,
+        .mlp_bias = true,
+        .bos = -1,
+        .pad = -1,
+    };
+    if (dt_model_config_check(config, err) < 0)
+        return dt_error_prefix(err, "%s: model", conf->file);
+    return 0;
+}
+
 static int choose_model(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
     struct dt_model_config *config = &run->learner.model_config;
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
-    if (dir) {
-        if (dt_model_config_load(config, dir, err) < 0)
-            return -1;
-    } else {
-        *config = (struct dt_model_config){
-            .family = DT_GPT2,
-            .vocab_size = (size_t)conf->model.vocab_size,
-            .n_positions = (size_t)conf->model.n_positions,
-            .n_embd = (size_t)conf->model.n_embd,
-            .n_layer = (size_t)conf->model.n_layer,
-            .n_head = (size_t)conf->model.n_head,
-            .n_kv_head = (size_t)conf->model.n_head,
-            .head_size = (size_t)(conf->model.n_embd / conf->model.n_head),
-            .n_inner = (size_t)conf->model.n_inner,
-            .norm_epsilon = conf->model.layer_norm_epsilon,
-            .initializer_range = conf->model.initializer_range,
-            .tie_word_embeddings = true,
-            .qkv_bias = true,
-            .out_bias = true,
-            .mlp_bias = true,
-            .bos = -1,
-            .pad = -1,
-        };
-        if (dt_model_config_check(config, err) < 0)
-            return dt_error_prefix(err, "%s: model", conf->file);
-    }
+    if (dt_run_model_config(conf, config, err) < 0)
+        return -1;
     if (run->T > config->n_positions)
         return dt_error_set(err, EX_CONFIG,
                             "%s: data.max_length: %zu is more "

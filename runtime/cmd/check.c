@@ -8,6 +8,7 @@
 
 #include "algo/algo.h"
 #include "algo/data.h"
+#include "algo/run.h"
 #include "cmd/cmd.h"
 #include "conf/conf.h"
 #include "model/model.h"
@@ -166,18 +167,15 @@ static int check_model(const char *file, const struct dt_conf *conf,
 static int check_reference(const char *file, const struct dt_conf *conf)
 {
     struct dt_model_config config = {0}, reference = {0};
-    const char *dir =
-        conf->model.path ? conf->model.path : conf->model.config_path;
     const char *from = conf->model.reference_path, *differs = NULL;
     struct dt_error err;
     int result = 0;
     if (!from)
         return EX_OK;
     result = dt_model_config_load(&reference, from, &err);
-    if (result == 0 && dir)
-        result = dt_model_config_load(&config, dir, &err);
-    if (result == 0 && dir &&
-        (differs = dt_model_config_differ(&reference, &config)))
+    if (result == 0)
+        result = dt_run_model_config(conf, &config, &err);
+    if (result == 0 && (differs = dt_model_config_differ(&reference, &config)))
         result = dt_error_set(&err, EX_CONFIG,
                               "%s: its %s is not that of the model: the "
                               "reference has to be of the same shape",

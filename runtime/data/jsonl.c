@@ -216,8 +216,8 @@ static int unknown_format(json_t *root, struct dt_error *err)
     if (json_object_get(root, "chosen") && json_object_get(root, "rejected"))
         return dt_error_set(err, EX_DATAERR,
                             "chosen and rejected are for preference training; "
-                            "fine-tuning needs text, prompt with completion, "
-                            "or messages");
+                            "fine-tuning and --score need text, prompt with "
+                            "completion, or messages");
     if (json_is_boolean(json_object_get(root, "label")))
         return dt_error_set(err, EX_DATAERR,
                             "prompt and completion with a label are unpaired "

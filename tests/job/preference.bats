@@ -168,4 +168,6 @@ alike() {
     run ! train other
     echo "$output"
     [[ $output == *"other.yaml:"*": model.reference_path: "* ]]
+    run -78 "$DT_BUILDDIR/disttrain" check other.yaml
+    [[ $output == *"its architectures is not that of the model"* ]]
 }
