@@ -10,6 +10,7 @@ check_PROGRAMS += \
 	tests/parity/test_offload \
 	tests/parity/test_preference_losses \
 	tests/parity/test_preference_runs \
+	tests/parity/test_preference_tokens \
 	tests/parity/test_rollout \
 	tests/parity/test_sampled_losses \
 	tests/parity/test_schedules \
@@ -75,12 +76,14 @@ EXTRA_DIST += \
 	tests/parity/make_model_reference.py \
 	tests/parity/make_preference_reference.py \
 	tests/parity/make_preference_runs.py \
+	tests/parity/make_preference_tokens.py \
 	tests/parity/make_sampled_reference.py \
 	tests/parity/make_schedule_reference.py \
 	tests/parity/make_tokenizer_reference.py \
 	tests/parity/models \
 	tests/parity/pair_reference.json \
 	tests/parity/preference_runs.json \
+	tests/parity/preference_tokens.json \
 	tests/parity/peer.py \
 	tests/parity/preferences.json \
 	tests/parity/sampled.json \
