@@ -97,7 +97,9 @@ struct dt_step_shape dt_step_shape(const struct dt_run *run)
         shape.values =
             shape.rows * (size_t)run->conf.rollout.max_completion_length;
     }
-    shape.references = dt_run_needs_reference(run) && !run->algo->critic_loss;
+    shape.references =
+        dt_run_needs_reference(run) && !run->algo->critic_loss &&
+        run->conf.dpo.reference.mode != DT_CONF_REFERENCE_PRECOMPUTE;
     return shape;
 }
 

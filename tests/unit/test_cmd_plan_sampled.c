@@ -73,11 +73,40 @@ static void a_pair_is_two_rows(void **state)
     assert_non_null(strstr(out, " pairs\n"));
 }
 
+#define DPO                                                                    \
+    "algorithm: dpo\n"                                                         \
+    "data: {train: train.jsonl, max_length: 64}\n" SHAPE
+
+static double step_of(const char *text)
+{
+    write_file("t.yaml", text);
+    json_t *all = plan_json("--json t.yaml");
+    const json_t *one = json_array_get(json_object_get(all, "candidates"), 0);
+    double step = number(json_object_get(one, "seconds"), "step");
+    json_decref(all);
+    return step;
+}
+
+/* One that computes before the first step does not either, if another model
+ * has to be loaded for it.
+ */
+static void a_reference_in_every_step_takes_time(void **state)
+{
+    double live = step_of(DPO);
+    double before = step_of(DPO "dpo.reference.mode: precompute\n");
+    double other = step_of(DPO "dpo.reference.mode: precompute\n"
+                               "model.reference_path: .\n");
+    (void)state;
+    assert_true(live > 1.2 * before && live < 1.34 * before);
+    assert_true(other == before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_generation_is_a_part_of_its_steps),
         cmocka_unit_test(a_pair_is_two_rows),
+        cmocka_unit_test(a_reference_in_every_step_takes_time),
     };
     return cmocka_run_group_tests(tests, enter_directory, leave_directory);
 }
