@@ -61,8 +61,16 @@ bool dt_connected_has(const struct dt_connected *connected,
     return false;
 }
 
+static bool is_watched(unsigned port, const unsigned *ports, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (port > 0 && ports[i] == port)
+            return true;
+    return false;
+}
+
 void dt_connected_read(struct dt_connected *connected, FILE *table,
-                       unsigned port)
+                       const unsigned *ports, size_t count)
 {
     char line[512];
     while (fgets(line, sizeof(line), table)) {
@@ -74,11 +82,11 @@ void dt_connected_read(struct dt_connected *connected, FILE *table,
         struct in6_addr remote;
         if (sscanf(line, " %*d: %32[0-9A-F]:%x %32[0-9A-F]:%*x %x", here,
                    &here_port, there, &state) != 4 ||
-            here_port != port || !parse_address(here, &local) ||
-            !parse_address(there, &remote))
+            !is_watched(here_port, ports, count) ||
+            !parse_address(here, &local) || !parse_address(there, &remote))
             continue;
         if (state == STATE_LISTEN)
-            connected->listens = true;
+            connected->listens = here_port;
         else if (memcmp(&local, &remote, sizeof(local)) != 0)
             add_address(connected, &remote);
     }

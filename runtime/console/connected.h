@@ -12,18 +12,19 @@
 
 /* Initialize to zero; free addresses at the end. */
 struct dt_connected {
-    bool listens; /* a program listens on the port */
+    unsigned listens; /* the port on which a program listens; 0: none */
     size_t count; /* how many different addresses have been seen */
     size_t size;
     struct in6_addr *addresses; /* IPv4 as ::ffff:a.b.c.d */
 };
 
-/* Adds the remote addresses of the connections to `port` from a table like
- * /proc/net/tcp (or tcp6), including recently closed connections but not those
- * within the host itself. Skips lines that it cannot parse.
+/* Adds the remote addresses of the connections to ports[count] from a table
+ * like /proc/net/tcp (or tcp6), including recently closed connections but not
+ * those within the host itself. A port of 0 is none. Skips lines that it cannot
+ * parse.
  */
 void dt_connected_read(struct dt_connected *connected, FILE *table,
-                       unsigned port);
+                       const unsigned *ports, size_t count);
 
 /* Whether a connection from that address was seen. */
 bool dt_connected_has(const struct dt_connected *connected,

@@ -28,6 +28,7 @@
 
 enum {
     LOOK_MS = 500,
+    REST = 200, /* as many times as long as a look: half a percent of a CPU */
     LISTEN_S = 600, /* how long rank 0 may take to listen */
     PORTS = 2,
     AGAIN_S = 300,     /* between two messages about the same hosts */
@@ -49,17 +50,30 @@ struct watch {
 static void look_at_ports(struct watch *w)
 {
     static const char *const tables[] = {"/proc/net/tcp", "/proc/net/tcp6"};
-    for (int i = 0; i < 2 * PORTS; i++) {
-        FILE *table = fopen(tables[i / PORTS], "re");
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        FILE *table = fopen(tables[i], "re");
         if (!table)
             continue;
-        dt_connected_read(&w->connected, table, w->ports[i % PORTS]);
+        dt_connected_read(&w->connected, table, w->ports, PORTS);
         fclose(table);
         if (w->connected.listens && w->port == 0) {
-            w->port = w->ports[i % PORTS];
+            w->port = w->connected.listens;
             w->since = dt_clock_now();
         }
     }
+}
+
+int dt_console_watch_pause(double seconds)
+{
+    double rest = seconds * 1000 * REST;
+    return rest < LOOK_MS ? LOOK_MS : (int)rest;
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* Whether the host has connected. Subtracts each of its addresses that has
@@ -127,11 +141,12 @@ static void watch_ports(struct watch *w, size_t others)
     char names[NAMES_BYTES];
     char said[NAMES_BYTES] = "";
     double start = dt_clock_now();
-    double next = 0;
+    double next = 0, look = 0;
     struct pollfd rank0 = {.fd = w->rank0, .events = POLLIN};
-    while (poll(&rank0, 1, LOOK_MS) == 0) {
-        double now = dt_clock_now();
+    while (poll(&rank0, 1, dt_console_watch_pause(look)) == 0) {
+        double now = dt_clock_now(), before = cpu_seconds();
         look_at_ports(w);
+        look = cpu_seconds() - before;
         bool complete = w->connected.count >= others;
         if ((complete && !said[0]) || (!w->port && now > start + LISTEN_S))
             return;

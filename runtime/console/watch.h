@@ -12,4 +12,9 @@
  */
 int dt_console_watch(int argc, char **argv);
 
+/* Milliseconds until the next look at the kernel's tables, which took `seconds`
+ * of a CPU: rank 0 shares it.
+ */
+int dt_console_watch_pause(double seconds);
+
 #endif /* DT_CONSOLE_WATCH_H */

@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (dt_outcome_add_node(outcome, "n1", "0-9", &err) != 0)
         abort();
-    dt_connected_read(&peers, table, 61234);
+    dt_connected_read(&peers, table, (const unsigned[]){61234}, 1);
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         size_t len = (size_t)((newline ? newline + 1 : end) - text);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "console/connected.h"
+#include "console/watch.h"
 
 /* As the kernel writes them; of 10.11.12.1, port 61234 is EF32. */
 static const char tcp4[] =
@@ -35,11 +36,13 @@ static const char tcp6[] =
     "   2: 000080FE000000000000000001000000:EF32 "
     "000080FE000000000000000002000000:9C41 01 00000000:00000000\n";
 
-static void read_table(struct dt_connected *connected, const char *text, unsigned port)
+static void read_table(struct dt_connected *connected, const char *text,
+                       unsigned port)
 {
+    const unsigned ports[] = {0, port};
     FILE *table = fmemopen((void *)text, strlen(text), "r");
     assert_non_null(table);
-    dt_connected_read(connected, table, port);
+    dt_connected_read(connected, table, ports, 2);
     fclose(table);
 }
 
@@ -55,25 +58,35 @@ static void each_node_connected_to_the_port_counts_once(void **state)
     struct dt_connected connected = {.count = 0};
     (void)state;
     read_table(&connected, tcp4, 61236);
-    assert_false(connected.listens);
+    assert_int_equal(connected.listens, 0);
     read_table(&connected, tcp4, 61234);
-    assert_true(connected.listens);
+    assert_int_equal(connected.listens, 61234);
     assert_int_equal(connected.count, 1);
     assert_true(has(&connected, "::ffff:10.11.12.2"));
     assert_false(has(&connected, "::ffff:10.11.12.3"));
-    connected.listens = false;
+    connected.listens = 0;
     read_table(&connected, tcp6, 61234);
-    assert_true(connected.listens);
+    assert_int_equal(connected.listens, 61234);
     assert_int_equal(connected.count, 3);
     assert_true(has(&connected, "::ffff:10.11.12.4"));
     assert_true(has(&connected, "fe80::2"));
     free(connected.addresses);
 }
 
+/* A kernel with many buckets takes milliseconds to print its tables. */
+static void looks_take_little_of_the_cpu_of_rank_0(void **state)
+{
+    (void)state;
+    assert_int_equal(dt_console_watch_pause(0), 500);
+    assert_int_equal(dt_console_watch_pause(0.0025), 500);
+    assert_int_equal(dt_console_watch_pause(0.0175), 3500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_node_connected_to_the_port_counts_once),
+        cmocka_unit_test(looks_take_little_of_the_cpu_of_rank_0),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }
