@@ -2,12 +2,13 @@
 /*
  * transport_gloo.cc - the connections of gloo, for callers in C
  *
- * Two things are worked around by deriving from gloo's classes. A connection
+ * Three things are worked around by deriving from gloo's classes. A connection
  * that breaks in the middle of a message does not wake the one who waits for
  * that message, and a wait that times out breaks all connections: so a buffer
  * waits on gloo's own condition variable, but in slices, and a time-out is no
- * failure. And gloo does not notice a host that goes silent: so the sockets
- * are taught to.
+ * failure. Gloo does not notice a host that goes silent: so the sockets are
+ * taught to. And its thread polls without a pause while another one sends: so a
+ * connection that is in use makes it sleep.
  */
 #include "config.h"
 
@@ -24,6 +25,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <gloo/transport/tcp/context.h>
 #include <gloo/transport/tcp/device.h>
@@ -36,7 +38,10 @@
 
 namespace tcp = gloo::transport::tcp;
 
-enum { SPARE_FILES = 32 }; /* for what else the process opens */
+enum {
+    SPARE_FILES = 32, /* for what else the process opens */
+    IN_USE_US = 50,   /* about what a send to a socket takes */
+};
 
 /* Where one rank listens for one other. */
 struct dt_transport_address {
@@ -80,13 +85,44 @@ class SignalsBlocked
     sigset_t before;
 };
 
-/* Reaches the socket of a pair. */
-class Socket : public tcp::Pair
+/* Gloo's thread leaves the events of a pair that another thread has locked, and
+ * finds them again at once. Where both share a CPU, that one cannot go on
+ * meanwhile. To wait for the lock could be for ever: close waits, with the
+ * lock, for gloo's thread.
+ */
+class Pair : public tcp::Pair
 {
   public:
-    static int of(tcp::Pair &pair)
+    using tcp::Pair::Pair;
+
+    ~Pair() override
     {
-        return pair.*(&Socket::fd_);
+        close(); /* as long as events are handled here */
+    }
+
+    void handleEvents(int events) override
+    {
+        if (!std::unique_lock<std::mutex>(m_, std::try_to_lock))
+            usleep(IN_USE_US);
+        tcp::Pair::handleEvents(events);
+    }
+
+    int socket() const
+    {
+        return fd_;
+    }
+};
+
+class Context : public tcp::Context
+{
+  public:
+    using tcp::Context::Context;
+
+    std::unique_ptr<gloo::transport::Pair> &createPair(int peer) override
+    {
+        pairs_[static_cast<size_t>(peer)] =
+            std::make_unique<Pair>(this, device_.get(), peer, getTimeout());
+        return pairs_[static_cast<size_t>(peer)];
     }
 };
 
@@ -113,7 +149,7 @@ std::vector<char> unpack(const dt_transport_address &packed)
  */
 void notice_silence(gloo::transport::Pair &pair)
 {
-    int fd = Socket::of(dynamic_cast<tcp::Pair &>(pair));
+    int fd = dynamic_cast<Pair &>(pair).socket();
     const struct {
         int level, name, value;
     } options[] = {
@@ -162,8 +198,9 @@ struct dt_transport *dt_transport_create(int rank, int size,
         SignalsBlocked guard;
         auto transport = std::make_unique<dt_transport>();
         transport->device = tcp::CreateDevice(tcp::attr(address));
-        transport->context = std::dynamic_pointer_cast<tcp::Context>(
-            transport->device->createContext(rank, size));
+        transport->context = std::make_shared<Context>(
+            std::dynamic_pointer_cast<tcp::Device>(transport->device), rank,
+            size);
         /* gloo waits five times as long for a connection */
         transport->context->setTimeout(
             std::chrono::milliseconds(std::max(timeout_ms / 5, 1)));
