@@ -17,6 +17,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/forecast/timeline_impl.h \
 	runtime/forecast/timeline_moves.c \
 	runtime/forecast/timeline_update.c \
+	runtime/forecast/timeline_weights.c \
 	runtime/forecast/traffic.c \
 	runtime/forecast/traffic.h \
 	# End of runtime/forecast

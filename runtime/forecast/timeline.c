@@ -2,8 +2,8 @@
 /*
  * timeline.c - the passes of a step on the virtual clock
  *
- * Follows parallel/gather.c and parallel/reduce.c function by function, so that
- * it starts the same collectives in the same order.
+ * Follows parallel/reduce.c function by function, so that it starts the same
+ * collectives in the same order.
  */
 #include "config.h"
 
@@ -29,129 +29,19 @@ static size_t last_unit(const struct dt_clock *clock)
     return clock->layout->unit_count - 1;
 }
 
-/* --- weights --- */
-
-static bool keeps_weights(const struct dt_clock *clock)
-{
-    return clock->kept.weights == DT_WHOLE;
-}
-
-static struct dt_timeline_place *place_of(struct dt_clock *clock, size_t u)
-{
-    return &clock
-                ->places[keeps_weights(clock) ? u : clock->weights_slots.of[u]];
-}
-
-static void take_weights(struct dt_clock *clock, size_t u)
-{
-    struct dt_timeline_place *place = place_of(clock, u);
-    if (place->on_the_way)
-        dt_clock_wait(clock, place->ready);
-    else if (keeps_weights(clock))
-        dt_clock_wait(clock, clock->updated[u]);
-    place->on_the_way = false;
-}
-
-/* The rank's part goes from where it is kept to the slot. */
-static void fill_own_part(struct dt_clock *clock, size_t u)
-{
-    const struct dt_parallel_options *parallel = clock->options->parallel;
-    const double *of = clock->options->rates->of;
-    double elements = (double)clock->layout->units[u].count * clock->own;
-    double bytes = (double)dt_dtype_bytes(parallel->compute);
-    bool device = parallel->offload.weights == DT_TIER_DEVICE;
-    bool master = parallel->offload.state == DT_TIER_DEVICE;
-    if (parallel->offload.weights == DT_TIER_FILE)
-        dt_clock_wait(
-            clock, dt_clock_work(clock, DT_ON_DRIVE_READ, clock->earlier,
-                                 elements * bytes * clock->options->node_size /
-                                     of[DT_RATE_DRIVE_READ]));
-    if (!device && of[DT_RATE_PCIE_UP] > 0)
-        dt_clock_on_stream(clock, DT_ON_PCIE_UP,
-                           elements * bytes / of[DT_RATE_PCIE_UP]);
-    else
-        dt_clock_compute(clock, elements *
-                                    (bytes + (master ? sizeof(float) : bytes)) /
-                                    of[DT_RATE_MEMORY]);
-}
-
-/* A share of a group's weights is brought together once a step. */
-static void fetch_share(struct dt_clock *clock, size_t u)
-{
-    struct dt_timeline_place *place = &clock->shares[u];
-    if (clock->kept.weights != DT_SHARE || place->version == clock->version)
-        return;
-    place->version = clock->version;
-    place->ready = dt_clock_gather_share(clock, u, 0);
-}
-
-/* The slot of unit u from shares. */
-static double gather_shares(struct dt_clock *clock, size_t u)
-{
-    double bytes = (double)clock->layout->units[u].count * clock->share *
-                   (double)dt_dtype_bytes(clock->options->parallel->compute);
-    fetch_share(clock, u);
-    dt_clock_wait(clock, clock->shares[u].ready);
-    dt_clock_compute(clock,
-                     2 * bytes / clock->options->rates->of[DT_RATE_MEMORY]);
-    return dt_clock_gather_group(clock, u, 0);
-}
-
-static void fill_slot(struct dt_clock *clock, size_t u)
-{
-    struct dt_timeline_place *place = place_of(clock, u);
-    if (keeps_weights(clock) ||
-        (place->unit == u && place->version == clock->version))
-        return;
-    if (place->on_the_way)
-        dt_clock_wait(clock, place->ready);
-    place->unit = u;
-    place->version = clock->version;
-    place->on_the_way = true;
-    if (clock->kept.weights == DT_SHARE) {
-        place->ready = gather_shares(clock, u);
-        return;
-    }
-    fill_own_part(clock, u);
-    place->ready = dt_clock_gather(clock, u, clock->updated[u]);
-}
-
-static bool uses_embedding(const struct dt_clock *clock, size_t u)
-{
-    return clock->layout->tied && u == last_unit(clock);
-}
-
-static void need_weights(struct dt_clock *clock, size_t u)
-{
-    fill_slot(clock, u);
-    if (uses_embedding(clock, u))
-        fill_slot(clock, 0);
-}
-
-static void prefetch_weights(struct dt_clock *clock, size_t u, size_t next)
-{
-    if (!keeps_weights(clock) && place_of(clock, u) != place_of(clock, next))
-        need_weights(clock, next);
-}
-
-static void wait_weights(struct dt_clock *clock, size_t u)
-{
-    if (uses_embedding(clock, u))
-        take_weights(clock, 0);
-    take_weights(clock, u);
-}
+/* --- passes --- */
 
 static void forward(struct dt_clock *clock, size_t u)
 {
     size_t last = last_unit(clock);
-    need_weights(clock, u);
+    dt_clock_need(clock, u);
     if (u < last)
-        fetch_share(clock, u + 1);
+        dt_clock_fetch_share(clock, u + 1);
     if (u + 1 < last)
-        fetch_share(clock, u + 2);
+        dt_clock_fetch_share(clock, u + 2);
     if (u < last)
-        prefetch_weights(clock, u, u + 1);
-    wait_weights(clock, u);
+        dt_clock_prefetch(clock, u, u + 1);
+    dt_clock_take(clock, u);
     clock->earlier = clock->free[DT_ON_DEVICE];
     dt_clock_compute(clock, clock->options->units[u].forward);
 }
@@ -195,13 +85,13 @@ static void backward(struct dt_clock *clock, size_t u)
         if (!clock->layout->tied)
             prepare_grads(clock, 0);
     } else {
-        need_weights(clock, u);
+        dt_clock_need(clock, u);
         if (u > 1)
-            prefetch_weights(clock, u, u - 1);
+            dt_clock_prefetch(clock, u, u - 1);
         prepare_grads(clock, u);
-        if (uses_embedding(clock, u))
+        if (dt_clock_uses_embedding(clock, u))
             prepare_grads(clock, 0);
-        wait_weights(clock, u);
+        dt_clock_take(clock, u);
     }
     clock->earlier = clock->free[DT_ON_DEVICE];
     dt_clock_compute(clock, clock->options->units[u].backward);
@@ -286,7 +176,7 @@ static int begin(struct dt_clock *clock, struct dt_error *err)
     clock->updated = calloc(units, sizeof(*clock->updated));
     if (!clock->places || !clock->sums || !clock->updated || !clock->shares)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    if (!keeps_weights(clock) &&
+    if (!dt_clock_keeps_weights(clock) &&
         dt_slots_init(&clock->weights_slots, layout,
                       options->parallel->prefetch, err) < 0)
         return -1;

@@ -79,6 +79,21 @@ double dt_clock_sum_all(struct dt_clock *clock, size_t count);
 /* Brings sums of `count` gradients together. Returns when they are there. */
 double dt_clock_gather_sums(struct dt_clock *clock, size_t count);
 
+/* Whether weights are whole; whether unit u computes with those of unit 0, too.
+ */
+bool dt_clock_keeps_weights(const struct dt_clock *clock);
+bool dt_clock_uses_embedding(const struct dt_clock *clock, size_t u);
+
+/* As dt_weights_need, _prefetch and _take in parallel/impl.h; a share of a
+ * group's weights, which is brought together once a step; and the weights of
+ * the updated unit u, if in slots, on their way to the next step.
+ */
+void dt_clock_need(struct dt_clock *clock, size_t u);
+void dt_clock_prefetch(struct dt_clock *clock, size_t u, size_t next);
+void dt_clock_take(struct dt_clock *clock, size_t u);
+void dt_clock_fetch_share(struct dt_clock *clock, size_t u);
+void dt_clock_send_ahead(struct dt_clock *clock, size_t u);
+
 /* The sum of the scalars of a step. */
 double dt_clock_scalars(struct dt_clock *clock);
 

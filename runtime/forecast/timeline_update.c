@@ -166,11 +166,15 @@ static void update_unit(struct dt_clock *clock, struct tiles *tiles,
 /* What dt_weights_publish does. */
 static void publish(struct dt_clock *clock, size_t u)
 {
+    const struct dt_offload *offload = &clock->options->parallel->offload;
     clock->updated[u] = clock->free[DT_ON_DEVICE];
-    if (clock->kept.weights != DT_WHOLE || clock->kept.state == DT_WHOLE)
-        return;
-    clock->places[u].ready = dt_clock_gather(clock, u, 0);
-    clock->places[u].on_the_way = true;
+    if (clock->kept.weights == DT_WHOLE && clock->kept.state != DT_WHOLE) {
+        clock->places[u].ready = dt_clock_gather(clock, u, 0);
+        clock->places[u].on_the_way = true;
+    } else if (u < DT_UNITS_AHEAD && u + 1 < clock->layout->unit_count &&
+               offload->state == DT_TIER_DEVICE) {
+        dt_clock_send_ahead(clock, u);
+    }
 }
 
 /* Elements of a rank whose state stays on the device. */

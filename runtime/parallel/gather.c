@@ -151,10 +151,23 @@ int dt_parallel_forward(struct dt_parallel *p, size_t u, struct dt_error *err)
     return dt_weights_take(p, u, err);
 }
 
+/* Whether the weights of the updated unit u can be on their way before the next
+ * pass begins: those of the first units, which need no slot that another of
+ * them has, and no tile.
+ */
+static bool goes_ahead(const struct dt_parallel *p, size_t u)
+{
+    return u < DT_UNITS_AHEAD && u < p->last && p->tile == 0;
+}
+
 int dt_weights_publish(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
-    return keeps_weights(p) && p->kept.state == DT_OWN ? start_gather(p, u, err)
-                                                       : 0;
+    if (keeps_weights(p))
+        return p->kept.state == DT_OWN ? start_gather(p, u, err) : 0;
+    if (!goes_ahead(p, u))
+        return 0;
+    return p->kept.weights == DT_SHARE ? fetch_share(p, u, err)
+                                       : fill_slot(p, u, err);
 }
 
 /* --- loading and saving --- */

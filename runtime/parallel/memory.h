@@ -131,7 +131,11 @@ int dt_slots_init(struct dt_slots *slots, const struct dt_layout *layout,
                   size_t blocks, struct dt_error *err);
 void dt_slots_fini(struct dt_slots *slots);
 
-enum { DT_GRADS_BLOCKS = 2 }; /* blocks with a slot for gradients */
+enum {
+    DT_GRADS_BLOCKS = 2, /* blocks with a slot for gradients */
+    DT_UNITS_AHEAD = 3,  /* units whose weights move before the next step: the
+                            first one, and blocks, of which two have slots */
+};
 
 /* The elements of each buffer of a rank; 0: none. */
 struct dt_sizes {

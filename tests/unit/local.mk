@@ -102,6 +102,7 @@ check_PROGRAMS += \
 	tests/unit/test_tiles \
 	tests/unit/test_thread \
 	tests/unit/test_timeline \
+	tests/unit/test_timeline_order \
 	tests/unit/test_tokenizer \
 	tests/unit/test_tokenizer_words \
 	tests/unit/test_variables \
