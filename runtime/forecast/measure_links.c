@@ -16,7 +16,15 @@ enum {
     TILE_BYTES = 1 << 26,
     TRIAD = 1 << 24,  /* elements of each of three vectors */
     TRIAD_BYTES = 12, /* as STREAM counts */
+    WORK_ELEMENTS = 2048,
+    WORK_TURNS = 4000, /* about a millisecond */
+    LONGER = 4,        /* work goes on so many times as long as an exchange */
 };
+
+/* Seconds of an exchange; of its time, what its CPUs take if nothing is seen.
+ */
+#define MOST_SENDING 0.1
+#define LEAST_SENDING 0.01
 
 /* --- collectives --- */
 
@@ -51,6 +59,75 @@ static int median_exchange(const struct dt_measure *measure, struct dt_view all,
     *seconds = dt_stopwatch_median(&watch);
     return dt_comm_reduce_scalars(measure->comm, seconds, 1, DT_MAX, err);
 }
+
+/* --- what collectives take of the CPUs --- */
+
+/* Seconds of some work in the first cache. */
+static double work(void)
+{
+    double start = dt_clock_now();
+#pragma omp parallel
+    {
+        float x[WORK_ELEMENTS];
+        for (int i = 0; i < WORK_ELEMENTS; i++)
+            x[i] = (float)i;
+        for (int turn = 0; turn < WORK_TURNS; turn++) {
+#pragma omp simd
+            for (int i = 0; i < WORK_ELEMENTS; i++)
+                x[i] = x[i] * 0.999f + 0.5f;
+            __asm__ volatile("" : : "r"(x) : "memory");
+        }
+    }
+    return dt_clock_now() - start;
+}
+
+/* How much longer work takes that begins with an exchange, which takes
+ * `exchange` seconds by itself, and ends long after it.
+ */
+static int time_sending(const struct dt_measure *measure, struct dt_view v,
+                        double exchange, double *seconds, struct dt_error *err)
+{
+    struct dt_stopwatch alone = {.count = 0};
+    double left = 0, start, each;
+    dt_ticket_t ticket;
+    for (int i = 0; i < DT_MEASURE_ROUNDS; i++)
+        dt_stopwatch_add(&alone, work());
+    each = dt_stopwatch_median(&alone);
+    if (dt_comm_barrier(measure->comm, err) < 0)
+        return -1;
+    start = dt_clock_now();
+    if (dt_comm_reduce_scatter(measure->comm, v, DT_SUM, DT_F32, &ticket, err) <
+            0 ||
+        dt_comm_all_gather(measure->comm, v, &ticket, err) < 0)
+        return -1;
+    for (; left < LONGER * exchange; left += each)
+        work();
+    *seconds = dt_clock_now() - start - left;
+    return dt_comm_wait(measure->comm, ticket, err);
+}
+
+/* Only where the ranks' own CPUs send. */
+static int measure_sending(const struct dt_measure *measure, struct dt_view v,
+                           double exchange, struct dt_rates *rates,
+                           struct dt_error *err)
+{
+    struct dt_stopwatch watch = {.count = 0};
+    double size = dt_comm_size(measure->comm), seconds;
+    double bytes = 2 * (size - 1) / size * (double)v.count * sizeof(float);
+    if (!measure->exec->device->is_host)
+        return 0;
+    for (int i = 0; i < DT_MEASURE_ROUNDS; i++) {
+        if (time_sending(measure, v, exchange, &seconds, err) < 0)
+            return -1;
+        dt_stopwatch_add(&watch, seconds);
+    }
+    seconds = dt_stopwatch_median(&watch);
+    if (seconds < LEAST_SENDING * exchange)
+        seconds = LEAST_SENDING * exchange;
+    return dt_measure_set(measure, rates, DT_RATE_SENDING, bytes, seconds, err);
+}
+
+/* --- collectives, and these --- */
 
 /* Two collectives of `few` elements cost two calls, and those of `many` the
  * bytes that go the slower way besides.
@@ -93,6 +170,13 @@ static int measure_collectives(const struct dt_measure *measure,
         rc = median_exchange(measure, all, most, &many, err);
     if (rc == 0)
         rc = set_collectives(measure, rates, few, many, most);
+    /* slow links need not be waited for long: what counts is a byte's cost */
+    double part = many > MOST_SENDING ? MOST_SENDING / many : 1;
+    size_t sent = (size_t)(part * (double)most) / least * least;
+    if (rc == 0)
+        rc = measure_sending(measure,
+                             dt_view_slice(all, 0, sent > least ? sent : least),
+                             part * many, rates, err);
     dt_buffer_destroy(buf);
     return rc;
 }

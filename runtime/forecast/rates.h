@@ -36,6 +36,9 @@ enum dt_rate {
     DT_RATE_NODE_CALL,    /* seconds of a collective without data */
     DT_RATE_NETWORK,      /* bytes a second that leave a node */
     DT_RATE_NETWORK_CALL, /* seconds */
+    DT_RATE_SENDING, /* bytes a second that the CPUs of a rank would send and
+                        receive if they did nothing else; 0: sending takes
+                        nothing from passes */
 
     DT_RATE_PCIE_UP, /* bytes a second from host memory to a GPU */
     DT_RATE_PCIE_DOWN,

@@ -20,6 +20,13 @@ struct dt_timeline_sum {
     bool open, first, final;
 };
 
+/* The part of the CPUs that a collective has. */
+struct dt_clock_taken {
+    double start, end, part;
+};
+
+enum { DT_CLOCK_TAKEN = 1024 };
+
 struct dt_clock {
     const struct dt_timeline_options *options;
     const struct dt_layout *layout;
@@ -38,6 +45,9 @@ struct dt_clock {
     size_t bucket;     /* ddp: elements that are ready and not started */
     double reduced;    /* when the newest sums of gradients are there */
     double earlier;    /* the stream, one unit before */
+
+    struct dt_clock_taken taken[DT_CLOCK_TAKEN]; /* a ring, one after another */
+    size_t taken_first, taken_end;
 
     double free[DT_RESOURCES]; /* when it is free */
     struct dt_timeline total;  /* since the beginning */

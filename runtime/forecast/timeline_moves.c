@@ -5,6 +5,9 @@
 #include "comm/comm.h"
 #include "forecast/timeline_impl.h"
 
+/* Of the CPUs, by collectives: passes always go on. */
+#define MOST_TAKEN 0.9
+
 static double later(double a, double b)
 {
     return a > b ? a : b;
@@ -19,9 +22,46 @@ double dt_clock_work(struct dt_clock *clock, enum dt_resource on, double after,
     return end;
 }
 
+/* Collectives that CPUs make take them from passes meanwhile. */
 void dt_clock_compute(struct dt_clock *clock, double seconds)
 {
-    dt_clock_work(clock, DT_ON_DEVICE, 0, seconds);
+    double left = seconds, now = clock->free[DT_ON_DEVICE];
+    for (; clock->taken_first < clock->taken_end; clock->taken_first++) {
+        const struct dt_clock_taken *taken =
+            &clock->taken[clock->taken_first % DT_CLOCK_TAKEN];
+        double before = later(taken->start - now, 0);
+        double within = later(taken->end - later(taken->start, now), 0);
+        if (left <= before)
+            break;
+        if (left - before < within * (1 - taken->part)) {
+            now += before + (left - before) / (1 - taken->part);
+            left = 0;
+            break;
+        }
+        left -= before + within * (1 - taken->part);
+        now += before + within;
+    }
+    clock->total.busy[DT_ON_DEVICE] += seconds;
+    clock->free[DT_ON_DEVICE] = now + left;
+}
+
+/* From `start` to `end` a collective has so many seconds of the CPUs. The
+ * oldest is forgotten if there are too many: passes that are so far behind
+ * would wait for it.
+ */
+static void take_cpus(struct dt_clock *clock, double start, double end,
+                      double cpu)
+{
+    if (cpu <= 0)
+        return;
+    if (clock->taken_end - clock->taken_first == DT_CLOCK_TAKEN)
+        clock->taken_first++;
+    clock->taken[clock->taken_end++ % DT_CLOCK_TAKEN] = (struct dt_clock_taken){
+        .start = start,
+        .end = end,
+        .part =
+            cpu < MOST_TAKEN * (end - start) ? cpu / (end - start) : MOST_TAKEN,
+    };
 }
 
 void dt_clock_wait(struct dt_clock *clock, double until)
@@ -58,6 +98,7 @@ static double move(struct dt_clock *clock, const struct dt_traffic_cost *cost,
         clock->free[DT_ON_NETWORK] = done.end;
         clock->total.busy[DT_ON_NETWORK] += cost->seconds;
     }
+    take_cpus(clock, start, done.end, cost->cpu);
     clock->total.in_node += cost->in_node;
     clock->total.out_of_node += cost->out_of_node;
     if (options->seen)
@@ -187,6 +228,7 @@ static struct dt_traffic_cost both_ways(const struct dt_clock *clock,
         .in_node = sum.in_node + gather.in_node,
         .out_of_node = sum.out_of_node + gather.out_of_node,
         .seconds = sum.seconds + gather.seconds - call,
+        .cpu = sum.cpu + gather.cpu,
     };
 }
 

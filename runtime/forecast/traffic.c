@@ -45,6 +45,8 @@ struct dt_traffic_cost dt_traffic_cost(const struct dt_rates *rates,
     }
     double node = cost.in_node / of[DT_RATE_NODE];
     double network = leaves ? cost.out_of_node / of[DT_RATE_NETWORK] : 0;
+    if (of[DT_RATE_SENDING] > 0)
+        cost.cpu = (size - 1) * part / of[DT_RATE_SENDING];
     cost.seconds = of[leaves ? DT_RATE_NETWORK_CALL : DT_RATE_NODE_CALL] +
                    (node > network ? node : network);
     return cost;

@@ -23,6 +23,7 @@ struct dt_traffic_cost {
     double in_node;     /* bytes a rank sends to ranks of its node */
     double out_of_node; /* bytes that leave a node */
     double seconds;
+    double cpu; /* seconds of a rank's CPUs, among these */
 };
 
 /* A gather or a reduce-scatter of so many bytes in all parts together; `ring`:

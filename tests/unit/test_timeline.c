@@ -173,6 +173,22 @@ static void a_slow_network_costs_what_the_passes_do_not_hide(void **state)
     }
 }
 
+/* A sum takes half of the CPUs for its second: the pass of 3 s ends at 4.5 s,
+ * that of 4.5 at 6, and the last sum at 7.
+ */
+static void cpus_that_send_compute_less(void **state)
+{
+    (void)state;
+    rates.of[DT_RATE_SENDING] = 2 * UNIT_BYTES;
+    struct dt_timeline step = step_of(DT_DDP, 3, 2, 2);
+    assert_near(step.seconds, 7);
+    assert_near(step.busy[DT_ON_DEVICE], 5);
+    /* all of the CPUs for half a second, but for a tenth: 3, 4.45, 5.9, 6.4 */
+    rates.of[DT_RATE_NODE] *= 2;
+    rates.of[DT_RATE_SENDING] = 1.6 * UNIT_BYTES;
+    assert_near(step_of(DT_DDP, 3, 2, 2).seconds, 6.4);
+}
+
 static void every_call_costs_its_latency(void **state)
 {
     (void)state;
@@ -339,6 +355,7 @@ int main(void)
         TEST(zero3_gathers_the_first_unit_behind_the_update),
         TEST(a_fast_network_leaves_nothing_exposed),
         TEST(a_slow_network_costs_what_the_passes_do_not_hide),
+        TEST(cpus_that_send_compute_less),
         TEST(every_call_costs_its_latency),
         TEST(bytes_out_of_a_node_are_those_of_the_algorithm),
         TEST(hybrid_sharding_leaves_a_node_once_a_step),
