@@ -22,14 +22,16 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# parse KNOWN [OPTION]... PEER...: sets rounds, steps, out, peers, model, precision,
-# row_tokens, limit and rate; KNOWN names the options that the script has.
+# parse KNOWN [OPTION]... PEER...: sets rounds, steps, out, peers, model,
+# precision, row_tokens, accumulate, per_node, limit and rate; KNOWN names the
+# options that the script has.
 # shellcheck disable=SC2034
 parse() {
     local known=$1
     shift
     rounds=3 steps=10 out=$work/results.jsonl
     model=gpt2 precision=fp32 row_tokens=64 limit=570 rate=
+    accumulate=1 per_node=1
     while [[ ${1-} == --* ]]; do
         (($# > 1)) || die "$1 needs a value"
         [[ " $known " == *" $1 "* ]] || die "there is no option $1"
@@ -42,6 +44,8 @@ parse() {
         --tokens) row_tokens=$2 ;;
         --limit) limit=$2 ;;
         --rate) rate=$2 ;;
+        --accumulate) accumulate=$2 ;;
+        --per-node) per_node=$2 ;;
         esac
         shift 2
     done

@@ -55,7 +55,10 @@ def parse():
                    help="print config.json, do nothing else")
     p.add_argument("--disttrain", default="disttrain", help="the program")
     p.add_argument("--ranks", type=int, default=1, help="by srun if > 1")
-    p.add_argument("--strategy", default="ddp", help="zero1, zero2, zero3 ...")
+    p.add_argument("--nodes", type=int, help="for these; default: one each")
+    p.add_argument("--strategy", default="ddp",
+                   help="zero1 ..., and other keys of distributed behind it: "
+                   "'zero3, shard_group: world'")
     p.add_argument("--batch", type=int, default=4)
     p.add_argument("--tokens", type=int, default=64)
     p.add_argument("--accumulate", type=int, default=1,
@@ -108,8 +111,8 @@ def train(args, work):
                               **vars(args)))
     command = [args.disttrain, "train", config]
     if args.ranks > 1:
-        command = ["srun", f"-N{args.ranks}", f"-n{args.ranks}",
-                   f"--disttrain={config}"]
+        command = ["srun", f"-N{args.nodes or args.ranks}",
+                   f"-n{args.ranks}", f"--disttrain={config}"]
     seen = watch(command, args)
     with open(f"{work}/metrics.jsonl", encoding="utf-8") as f:
         return *seen, [json.loads(line) for line in f]
