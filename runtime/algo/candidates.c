@@ -354,7 +354,6 @@ int dt_candidates_init(struct dt_candidates *c, const struct dt_conf *conf,
     c->run.world = size->nodes * size->ranks;
     c->run.nodes = (struct dt_nodes){
         .count = size->nodes, .least = size->ranks, .most = size->ranks};
-    c->run.local_size = size->ranks;
     c->run.exec = size->gpu ? (struct dt_exec){.device = &planned_gpu,
                                                .ops = dt_ops_planned_gpu()}
                             : dt_exec_cpu();

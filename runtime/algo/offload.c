@@ -27,9 +27,9 @@ static size_t choose_tile(const struct dt_run *run)
 }
 
 /* Where the CPUs are predicted to need less time, for each element. */
-static bool host_is_faster(int local_size)
+static bool host_is_faster(int node_size)
 {
-    double ranks = local_size > 0 ? local_size : 1;
+    double ranks = node_size > 0 ? node_size : 1;
     double host = 36 * ranks / memory_rate, device = 24 * ranks / memory_rate;
     if (host < 4 / link_rate)
         host = 4 / link_rate;
@@ -48,7 +48,7 @@ static enum dt_offload_compute choose_compute(const struct dt_run *run,
     if (offload->ratio < 1 && offload->weights != DT_TIER_DEVICE)
         return DT_OFFLOAD_STREAM;
     if (wanted == DT_CONF_COMPUTE_AUTO)
-        return host_is_faster(run->local_size) ? DT_OFFLOAD_HOST
+        return host_is_faster(run->nodes.most) ? DT_OFFLOAD_HOST
                                                : DT_OFFLOAD_STREAM;
     return wanted == DT_CONF_COMPUTE_HOST ? DT_OFFLOAD_HOST : DT_OFFLOAD_STREAM;
 }

@@ -44,7 +44,6 @@ struct dt_run {
     struct dt_comm *comm; /* not owned */
     bool (*stop)(void);   /* was this rank told to stop? */
     int rank, world;
-    int local_size;        /* ranks of this node */
     struct dt_nodes nodes; /* of the world */
     size_t B, T, A; /* rows, positions, micro-batches a step; of pairs, whose
                        sides have up to T tokens, a step has B * A */

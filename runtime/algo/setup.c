@@ -376,7 +376,6 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->comm = comm;
     run->rank = dt_comm_rank(comm);
     run->world = dt_comm_size(comm);
-    run->local_size = local_size;
     if (probe_rank0_first(run, &options, local_size, err) < 0 ||
         dt_run_agree(run, err) < 0 || agree_strategy(run, err) < 0 ||
         allocate_run(run, &options, err) < 0)

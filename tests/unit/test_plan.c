@@ -361,11 +361,11 @@ static void auto_computes_where_it_is_predicted_to_be_faster(void **state)
     gpu.is_host = false;
     run.exec.device = &gpu;
     run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
-    run.local_size = 1;
+    run.nodes.most = 1;
     offload = dt_run_offload(&run, DT_ZERO2);
     assert_int_equal(offload.state, DT_TIER_HOST);
     assert_int_equal(offload.compute, DT_OFFLOAD_HOST);
-    run.local_size = 8;
+    run.nodes.most = 8;
     offload = dt_run_offload(&run, DT_ZERO2);
     assert_int_equal(offload.compute, DT_OFFLOAD_STREAM);
     run.conf.distributed.offload_optimizer.compute = DT_CONF_COMPUTE_HOST;
@@ -374,7 +374,7 @@ static void auto_computes_where_it_is_predicted_to_be_faster(void **state)
     assert_int_equal(dt_run_offload(&run, DT_DDP).state, DT_TIER_DEVICE);
     run.conf = *plain;
     run.exec = dt_exec_cpu();
-    run.local_size = 0;
+    run.nodes.most = 0;
 }
 
 static void a_tile_is_a_small_share_unless_it_is_given(void **state)
