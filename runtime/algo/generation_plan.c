@@ -116,16 +116,18 @@ static struct dt_rollout_work work_of(const struct dt_run *run,
                                       const struct dt_rollout_options *options)
 {
     const struct dt_ops *ops = run->exec.ops;
-    const size_t step = dt_decoder_alignment(
-        &run->learner.model_config, options->max_prompt + options->max_tokens);
+    const size_t prompt = options->max_prompt;
     const size_t groups = divide_up(run->samples.groups, (size_t)run->world);
     const size_t left = groups * options->copies % options->slots;
     return (struct dt_rollout_work){
         .prompts = groups,
         .copies = options->copies,
-        .prompt = options->max_prompt,
+        .prompt = prompt,
         .tokens = options->max_tokens,
-        .padded = divide_up(options->max_prompt, step) * step,
+        /* where the next one begins */
+        .padded =
+            dt_decoder_place(&run->learner.model_config, ops,
+                             prompt + options->max_tokens, prompt, prompt),
         .slots = options->slots,
         .rows = dt_rollout_rows(ops, options, options->slots),
         .last_rows = dt_rollout_rows(ops, options, left),

@@ -168,13 +168,17 @@ void dt_decoder_use(struct dt_decoder *d, struct dt_places weights)
     dt_model_use(d->model, weights);
 }
 
-/* Attention goes over tiles of keys, on the CPU of 64, and with a window the
- * tiles begin where the window of 256 queries does. A prompt at a multiple of
- * these has the tiles that it has alone.
+/* Where attention tells no more, its tiles are taken to be of 64 keys, and to
+ * begin where the window of 256 queries does.
  */
-size_t dt_decoder_alignment(const struct dt_model_config *config, size_t length)
+size_t dt_decoder_place(const struct dt_model_config *config,
+                        const struct dt_ops *ops, size_t length, size_t used,
+                        size_t count)
 {
-    return config->window > 0 && config->window < length ? 256 : 64;
+    const bool window = config->window > 0 && config->window < length;
+    size_t tile = ops->key_tile > 0 ? ops->key_tile : window ? 256 : 64;
+    size_t left = (tile - used % tile) % tile;
+    return ops->key_tile > 0 && count <= left ? used : used + left;
 }
 
 /* Forward of all units except the last. */

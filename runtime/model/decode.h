@@ -53,11 +53,13 @@ void dt_decoder_destroy(struct dt_decoder *decoder); /* NULL is fine */
 /* Computes with these weights, of the same layout, until called again. */
 void dt_decoder_use(struct dt_decoder *decoder, struct dt_places weights);
 
-/* Where a prompt may begin in a batch of them: at a multiple of this, if
- * sequences have `length` positions.
+/* Where a prompt of `count` tokens begins in a batch of prompts that has `used`
+ * tokens, if sequences have `length` positions: there it has the tiles of
+ * attention that it has alone.
  */
-size_t dt_decoder_alignment(const struct dt_model_config *config,
-                            size_t length);
+size_t dt_decoder_place(const struct dt_model_config *config,
+                        const struct dt_ops *ops, size_t length, size_t used,
+                        size_t count);
 
 /* Queues keys and values of prompts, one after another in ids(count);
  * doc_start(count) as in tensor/batch.h, places(count) as in ops.h. What is

@@ -206,8 +206,8 @@ struct dt_ops {
                          struct dt_view x, struct dt_view rows, size_t N,
                          size_t C, size_t M);
 
-    /* linear_forward of fewer rows than this give each row
-     * the bits that it has alone; 0: they do not.
+    /* linear_forward of fewer rows than this give each row the bits that it
+     * has alone; 0: they do not.
      */
     size_t few_rows;
 
@@ -308,6 +308,12 @@ struct dt_ops {
                           struct dt_view dq_norm, struct dt_view dk_norm,
                           struct dt_view qkv, struct dt_view rstd, size_t N,
                           const struct dt_rope *rope, bool accumulate);
+
+    /* attention_forward cuts sums over keys at multiples of so many positions:
+     * a document that begins at one, or has none within it, has the bits that
+     * it has alone in a row; 0: that depends on more.
+     */
+    size_t key_tile;
 
     /* out(N, NH*HS); lse(B,NH,T) = log-sum-exp of the scaled scores, all that
      * is kept for the backward pass (Dao et al., FlashAttention, alg. 1): no

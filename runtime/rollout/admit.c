@@ -129,23 +129,37 @@ static bool have_blocks(struct dt_rollout *r, size_t count,
 
 /* --- prompts are computed --- */
 
+/* Fills the batch up to `end` with tokens that nobody reads. */
+static void fill_pack(struct dt_pack *pack, size_t end)
+{
+    for (; pack->used < end; pack->used++) {
+        pack->ids[pack->used] = 0;
+        pack->starts[pack->used] = (int32_t)pack->used;
+        pack->places[pack->used] = -1;
+    }
+}
+
+/* Where the prompt begins in the batch. */
+static size_t place_in_pack(const struct dt_rollout *r,
+                            const struct dt_entry *entry)
+{
+    return dt_decoder_place(r->config, r->ops, r->limits.length, r->pack.used,
+                            entry->count - 1);
+}
+
 static void pack_prompt(struct dt_rollout *r, struct dt_entry *entry)
 {
     struct dt_pack *pack = &r->pack;
-    size_t first = pack->used;
+    size_t first = place_in_pack(r, entry);
+    fill_pack(pack, first);
     for (size_t i = 0; i < dt_prompt_blocks(entry); i++)
         entry->blocks[i] = dt_blocks_take(&r->blocks);
-    for (size_t t = 0; t + 1 < entry->count; t++) {
-        pack->ids[first + t] = entry->ids[t];
-        pack->starts[first + t] = (int32_t)first;
-        pack->places[first + t] = entry->blocks[t / DT_KV_BLOCK] * DT_KV_BLOCK +
-                                  (int32_t)(t % DT_KV_BLOCK);
-    }
-    pack->used = dt_round_up(first + entry->count - 1, r->alignment);
-    for (size_t n = first + entry->count - 1; n < pack->used; n++) {
-        pack->ids[n] = 0;
-        pack->starts[n] = (int32_t)n;
-        pack->places[n] = -1;
+    for (size_t t = 0; t + 1 < entry->count; t++, pack->used++) {
+        pack->ids[pack->used] = entry->ids[t];
+        pack->starts[pack->used] = (int32_t)first;
+        pack->places[pack->used] =
+            entry->blocks[t / DT_KV_BLOCK] * DT_KV_BLOCK +
+            (int32_t)(t % DT_KV_BLOCK);
     }
     entry->computed = true;
     r->counts.prompts++;
@@ -154,7 +168,7 @@ static void pack_prompt(struct dt_rollout *r, struct dt_entry *entry)
 /* Whether the prompt, which is not the next one, should be packed with it. */
 static bool fits_pack(const struct dt_rollout *r, const struct dt_entry *entry)
 {
-    size_t end = r->pack.used + dt_round_up(entry->count - 1, r->alignment);
+    size_t end = place_in_pack(r, entry) + entry->count - 1;
     return end <= r->limits.tokens &&
            dt_prompt_blocks(entry) + r->options.slots <= r->blocks.unused;
 }
@@ -178,21 +192,6 @@ static int pack_others(struct dt_rollout *r, const struct dt_rollout_io *io,
     return 0;
 }
 
-/* Fills the batch with tokens that nobody reads, so that there are few sizes.
- */
-static void pad_pack(struct dt_rollout *r)
-{
-    enum { SIZES = 128 };
-    struct dt_pack *pack = &r->pack;
-    size_t end =
-        r->options.exact ? r->limits.tokens : dt_round_up(pack->used, SIZES);
-    for (; pack->used < end; pack->used++) {
-        pack->ids[pack->used] = 0;
-        pack->starts[pack->used] = (int32_t)pack->used;
-        pack->places[pack->used] = -1;
-    }
-}
-
 static int compute_prompts(struct dt_rollout *r, const struct dt_rollout_io *io,
                            struct dt_entry *entry, struct dt_error *err)
 {
@@ -205,7 +204,9 @@ static int compute_prompts(struct dt_rollout *r, const struct dt_rollout_io *io,
     pack_prompt(r, entry);
     if (pack_others(r, io, entry, err) < 0)
         return -1;
-    pad_pack(r);
+    fill_pack(pack, r->options.exact
+                        ? r->limits.tokens
+                        : dt_round_up(pack->used, DT_PROMPT_MULTIPLE));
     return dt_decoder_prefill(r->decoder, pack->ids, pack->starts, pack->places,
                               pack->used, err);
 }

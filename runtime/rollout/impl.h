@@ -21,6 +21,11 @@ struct dt_entry {
     struct dt_entry *next; /* in order */
 };
 
+/* Batches of prompts have a multiple of so many tokens: few sizes, and enough
+ * for products that go over a token as they do with more tokens.
+ */
+enum { DT_PROMPT_MULTIPLE = 128 };
+
 enum { DT_TOKEN_BYTES = 1024 }; /* of the text of a token, enough for all */
 
 /* A slot in use. */
@@ -58,12 +63,13 @@ struct dt_step_arrays {
 
 struct dt_rollout {
     struct dt_rollout_options options;
+    const struct dt_model_config *config;
+    const struct dt_ops *ops;
     struct dt_decoder_options limits;
     struct dt_decoder *decoder;
     struct dt_blocks blocks;
     size_t most_blocks;    /* of a sequence */
     size_t row_multiple;   /* of the rows of a step */
-    size_t alignment;      /* of a prompt in a batch of prompts */
     size_t words;          /* of `seen` */
     size_t longest_string; /* bytes */
     struct dt_rollout_counts counts;

@@ -29,14 +29,23 @@ static size_t max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Tokens of prompts at a time: as many as fill the slots, but not very many. */
-static size_t prompt_tokens(const struct dt_rollout_options *options,
-                            size_t alignment, size_t rows)
+/* Tokens of prompts at a time, without the last one of each: as many as fill
+ * the slots, but not very many.
+ */
+static size_t prompt_tokens(const struct dt_model_config *config,
+                            const struct dt_ops *ops,
+                            const struct dt_rollout_options *options,
+                            size_t length)
 {
-    size_t one = dt_round_up(options->max_prompt, max_size(alignment, 128));
     size_t prompts = (options->slots + options->copies - 1) / options->copies;
-    size_t all = prompts < PROMPT_TOKENS / one ? prompts * one : PROMPT_TOKENS;
-    return dt_round_up(max_size(max_size(one, all), rows), 128);
+    size_t count = options->max_prompt - 1, used = count;
+    for (size_t i = 1; i < prompts; i++) {
+        size_t first = dt_decoder_place(config, ops, length, used, count);
+        if (first + count > PROMPT_TOKENS)
+            break;
+        used = first + count;
+    }
+    return used;
 }
 
 /* Of what the rows of a step are a multiple. */
@@ -61,8 +70,10 @@ static struct dt_decoder_options limits_of(
         .blocks = options->blocks,
         .penalty = options->sampling.repetition_penalty != 1,
     };
-    limits.tokens = prompt_tokens(
-        options, dt_decoder_alignment(config, limits.length), limits.rows);
+    limits.tokens =
+        dt_round_up(max_size(prompt_tokens(config, ops, options, limits.length),
+                             limits.rows),
+                    DT_PROMPT_MULTIPLE);
     if (limits.blocks == 0) /* and those of prompts that are computed early */
         limits.blocks = options->slots * dt_decoder_most_blocks(&limits) +
                         limits.tokens / DT_KV_BLOCK + options->slots;
@@ -209,7 +220,8 @@ struct dt_rollout *dt_rollout_create(const struct dt_model_config *config,
     r->row_multiple = row_multiple(exec->ops, options);
     r->limits = limits_of(config, exec->ops, options);
     r->most_blocks = dt_decoder_most_blocks(&r->limits);
-    r->alignment = dt_decoder_alignment(config, r->limits.length);
+    r->config = config;
+    r->ops = exec->ops;
     r->words = r->limits.penalty ? (config->vocab_size + 31) / 32 : 0;
     for (size_t i = 0; i < options->string_count; i++)
         r->longest_string =

@@ -88,9 +88,9 @@ size_t dt_rollout_rows(const struct dt_ops *ops,
 
 /* A rollout with these weights, in `memory`, not owned, which others may use
  * between two runs. It needs dt_rollout_bytes; with options.blocks 0 less is
- * enough if one sequence of full length fits. What `options` points to needs to
- * stay. NULL and err: EX_OSERR; EX_DATAERR, the longest prompt leaves no
- * position of the model; EX_CONFIG, memory is too small.
+ * enough if one sequence of full length fits. `config` and what `options`
+ * points to need to stay. NULL and err: EX_OSERR; EX_DATAERR, the longest
+ * prompt leaves no position of the model; EX_CONFIG, memory is too small.
  */
 struct dt_rollout *dt_rollout_create(const struct dt_model_config *config,
                                      const struct dt_layout *layout,

@@ -234,3 +234,54 @@ void test_attention_nan(void **state)
         assert_true(isnan(element(x.dqkv, t * WIDTH)) || !bad);
     }
 }
+
+/* Of two rows, the first one begins with a document of `count` positions, which
+ * the second one has from position `first` on, behind another document.
+ */
+static void place_case(enum dt_dtype type, size_t first, size_t count,
+                       size_t NH, size_t window)
+{
+    enum { ROW = 450, SIZE = 16 };
+    struct dt_attention a = {.B = 2,
+                             .T = ROW,
+                             .NH = NH,
+                             .NKV = 1,
+                             .HS = SIZE,
+                             .window = window,
+                             .doc_start = tensor_ids(2 * ROW, 1)};
+    const size_t width = row_width(&a), bytes = dt_dtype_bytes(type);
+    struct dt_view qkv = tensor_of(type, 2 * ROW * width);
+    struct dt_view out = tensor_of(type, 2 * ROW * NH * SIZE);
+    struct dt_view lse = tensor(2 * NH * ROW);
+    int32_t *start = dt_view_i32(a.doc_start);
+    char *in = dt_view_data(qkv);
+    const char *got = dt_view_data(out);
+
+    for (size_t t = 0; t < ROW; t++) {
+        start[t] = t < count ? 0 : (int32_t)count;
+        start[ROW + t] = t < first           ? 0
+                         : t < first + count ? (int32_t)first
+                                             : (int32_t)(first + count);
+    }
+    memcpy(in + (ROW + first) * width * bytes, in, count * width * bytes);
+    ops->attention_forward(NULL, out, lse, qkv, &a);
+    assert_memory_equal(got, got + (ROW + first) * NH * SIZE * bytes,
+                        count * NH * SIZE * bytes);
+}
+
+/* What key_tile says of where a document may be. */
+void test_attention_places(void **state)
+{
+    const size_t tile = ops->key_tile;
+    (void)state;
+
+    for (size_t i = 0; i < TYPE_COUNT && tile > 0; i++) {
+        for (size_t window = 0; window <= 40; window += 40) {
+            place_case(TYPES[i], 1, tile - 1, 1, window);
+            place_case(TYPES[i], 3 * tile - 20, 20, 1, window);
+            place_case(TYPES[i], 2 * tile + 7, 30, 5, window);
+            place_case(TYPES[i], tile, 3 * tile + 1, 8, window);
+            place_case(TYPES[i], 5 * tile, tile + 5, 3, window);
+        }
+    }
+}

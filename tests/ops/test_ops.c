@@ -38,6 +38,8 @@ static const struct {
     {"attention with dropout", test_attention_dropout, false},
     {"documents do not see each other", test_attention_isolation, false},
     {"attention keeps NaN", test_attention_nan, false},
+    {"attention has the bits of a document alone", test_attention_places,
+     false},
     {"kv", test_kv, false},
     {"sample", test_sample, false},
     {"cross_entropy", test_cross_entropy, true},

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "model/decode.h"
 #include "tests/parity/completions.h"
 #include "tests/parity/reference.h"
 
@@ -221,6 +222,28 @@ static void one_slot_has_one_row(void **state)
     end(&r, &s);
 }
 
+/* Prompts do not go beyond a tile of attention, or begin with one. */
+static void short_prompts_share_a_tile(void **state)
+{
+    struct reference r;
+    struct subject s;
+    begin(&r, &s, *state, DT_F32);
+    const struct dt_ops *ops = s.exec->ops;
+    const size_t tile = ops->key_tile;
+    size_t used = 0;
+    assert_true(tile > 0);
+    for (size_t n = 0; n < 9; n++) {
+        size_t first = dt_decoder_place(s.config, ops, 100, used, tile / 4 - 1);
+        assert_int_equal(first, n / 4 * tile + n % 4 * (tile / 4 - 1));
+        used = first + tile / 4 - 1;
+    }
+    used = dt_decoder_place(s.config, ops, 100, used, tile + 1);
+    assert_int_equal(used, 3 * tile);
+    assert_int_equal(dt_decoder_place(s.config, ops, 100, used, tile + 1),
+                     used);
+    end(&r, &s);
+}
+
 static void slots_order_blocks_and_ranks_change_nothing(void **state)
 {
     check_bits(*state, DT_F32);
@@ -239,6 +262,7 @@ int main(void)
         REFERENCE_TESTS(slots_order_blocks_and_ranks_change_nothing),
         REFERENCE_TESTS(nor_in_bf16),
         REFERENCE_TESTS(one_slot_has_one_row),
+        REFERENCE_TESTS(short_prompts_share_a_tile),
     };
     return cmocka_run_group_tests_name("rollout", tests, NULL, NULL);
 }

@@ -162,7 +162,7 @@ static void assert_near(double a, double b)
 }
 
 /* The model has 32 channels and a layer of 12 * 32^2 weights in matrices. 16
- * prompts of 4 tokens take 64 positions each; 8 steps have 16 rows, which look
+ * prompts of 4 tokens take 4 positions each; 8 steps have 16 rows, which look
  * at 4 + 4.5 tokens on average.
  */
 static void computing_takes_its_operations(void **state)
@@ -175,7 +175,7 @@ static void computing_takes_its_operations(void **state)
     assert_int_equal(plan.uses, 4);
     assert_int_equal(plan.slots, 16);
     assert_int_equal(plan.bytes, 16 * 32 * 2 * 32 * 4);
-    assert_near(plan.prefill, 16 * 64 * (2 * W + 4 * 32 * 32.5) / 1e9);
+    assert_near(plan.prefill, 16 * 4 * (2 * W + 4 * 32 * 2.5) / 1e9);
     assert_near(plan.decode, all * (2 * W + 2 * head + 4 * 32 * 8.5) / 1e9);
     assert_true(plan.scoring == 0 && plan.gather == 0);
     /* 16 rows of 12 tokens through the policy and the critic, 8 of which have

@@ -4,7 +4,9 @@
  *
  * Dao et al., FlashAttention, alg. 1: each panel of queries loops over the
  * tiles of keys that it attends to, with a running maximum m and sum l of each
- * query; `out` is rescaled when m grows.
+ * query; `out` is rescaled when m grows. Tiles begin at multiples of KEYS, so
+ * that the sums of a document do not depend on what is in front of it, if it
+ * begins at one, or lies within one tile.
  */
 #include "config.h"
 
@@ -175,6 +177,7 @@ static void forward_queries(const struct operands *o,
             keys.k = min_size(keys.k, p->panel.first);
         }
     }
+    keys.k -= keys.k % KEYS;
     for (; keys.k < end; keys.k += KEYS) {
         keys.count = min_size(KEYS, end - keys.k);
         load_keys(k, v, o->qkv, &keys, b, kv_head, a);

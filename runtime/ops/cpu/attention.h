@@ -18,7 +18,7 @@
 
 enum {
     WIDTH = TILE_VECS * LANES, /* columns of a tile */
-    KEYS = 64,                 /* its rows */
+    KEYS = DT_CPU_KEY_TILE,    /* its rows */
     PANELS = 8,                /* that share loaded keys and values */
 };
 

@@ -22,6 +22,9 @@
  */
 const struct dt_ops *dt_cpu_variant(size_t i);
 
+/* Keys of a tile of attention. */
+enum { DT_CPU_KEY_TILE = 64 };
+
 #define DT_CPU_PASTE(name, variant) dt_cpu_##name##_##variant
 #define DT_CPU_EXPAND(name, variant) DT_CPU_PASTE(name, variant)
 #define DT_CPU(name) DT_CPU_EXPAND(name, DT_CPU_VARIANT)
@@ -92,6 +95,11 @@ void DT_CPU(tile_packed)(float *c, size_t c_stride, const float *a,
                          const float *b, size_t b_strip, size_t vecs, size_t K,
                          bool accumulate);
 #endif
+
+/* Elements that a thread has computed by itself before another one that sleeps
+ * is awake: operations on rows of so few have one thread.
+ */
+enum { DT_CPU_SMALL = 1 << 14 };
 
 /* The data of v, which must hold `count` floats. */
 static inline float *dt_cpu_f32(struct dt_view v, size_t count)

@@ -31,6 +31,7 @@ const struct dt_ops DT_CPU(ops) = {
     .swiglu_backward = DT_CPU(swiglu_backward),
     .rope_forward = DT_CPU(rope_forward),
     .rope_backward = DT_CPU(rope_backward),
+    .key_tile = DT_CPU_KEY_TILE,
     .attention_forward = DT_CPU(attention_forward),
     .attention_backward = DT_CPU(attention_backward),
     .attention_workspace = DT_CPU(attention_workspace),
