@@ -102,6 +102,17 @@ static void reference_head(double *out, const double *q, const double *k,
         out[d] /= sum;
 }
 
+/* Nobody has written the rest of a sequence's blocks. */
+static void spoil_rest(const struct dt_kv *kv, size_t b, size_t end)
+{
+    for (size_t s = end; s < kv->blocks * DT_KV_BLOCK; s++) {
+        for (size_t i = 0; i < kv->NKV * kv->HS; i++) {
+            set_element(kv->k, element_at(kv, b, s) + i, NAN);
+            set_element(kv->v, element_at(kv, b, s) + i, NAN);
+        }
+    }
+}
+
 static void attention_case(enum dt_dtype type, struct sizes z, size_t longest)
 {
     struct dt_kv kv = cache(type, z);
@@ -116,6 +127,8 @@ static void attention_case(enum dt_dtype type, struct sizes z, size_t longest)
         dt_view_i32(positions)[1] = 0;
     if (z.B > 2)
         dt_view_i32(positions)[2] = -1;
+    for (size_t b = 0; b < z.B; b++)
+        spoil_rest(&kv, b, (size_t)(dt_view_i32(positions)[b] + 1));
     for (size_t i = 0; i < z.B * z.NH; i++) {
         size_t b = i / z.NH, h = i % z.NH;
         size_t end = (size_t)(dt_view_i32(positions)[b] + 1);
