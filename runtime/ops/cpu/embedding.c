@@ -18,7 +18,7 @@ void DT_CPU(embedding_forward)(struct dt_stream *stream, struct dt_view out,
     (void)stream;
     assert(ids.count == N && (!position || positions.count == N));
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (N * C > DT_CPU_SMALL)
     for (size_t n = 0; n < N; n++) {
         for (size_t c = 0; c < C; c += DT_CPU_BLOCK) {
             float token[DT_CPU_BLOCK], place[DT_CPU_BLOCK], sum[DT_CPU_BLOCK];

@@ -26,7 +26,7 @@ void DT_CPU(gelu_forward)(struct dt_stream *stream, struct dt_view out,
     (void)stream;
     assert(out.count == x.count);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (x.count > DT_CPU_SMALL)
     for (size_t i = 0; i < x.count; i += DT_CPU_BLOCK) {
         float input[DT_CPU_BLOCK], output[DT_CPU_BLOCK];
         size_t count = dt_cpu_block(i, x.count);

@@ -99,7 +99,7 @@ void DT_CPU(norm_forward)(struct dt_stream *stream, struct dt_view out,
     (void)stream;
 
     check_norm(&l, N);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (N * C > DT_CPU_SMALL)
     for (size_t n = 0; n < N; n++)
         norm_row(&l, n);
 }
@@ -139,7 +139,7 @@ void DT_CPU(residual_norm_forward)(struct dt_stream *stream, struct dt_view sum,
     check_norm(&l, N);
     assert(x.count == N * C && y.count == N * C);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (N * C > DT_CPU_SMALL)
     for (size_t n = 0; n < N; n++) {
         for (size_t c = 0; c < C; c += DT_CPU_BLOCK)
             add_residual(sum, x, y, dropout, n * C + c, n / T, n % T * C + c,

@@ -12,6 +12,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "ops/cpu/cpu.h"
 #include "ops/cpu/matmul.h"
 
 enum { CACHED = 64, A = 0, B, BIAS, C, OPERANDS };
@@ -263,7 +264,7 @@ static void add_bias(const struct dt_cpu_matmul *p)
 {
     const float *bias = p->bias;
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (p->M * p->N > DT_CPU_SMALL)
     for (size_t m = 0; m < p->M; m++) {
         float *row = (float *)p->c + m * p->N;
 #pragma omp simd

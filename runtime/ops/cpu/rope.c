@@ -97,7 +97,7 @@ void DT_CPU(rope_forward)(struct dt_stream *stream, struct dt_view out,
     assert(qkv.count == N * (rotated_heads(rope) + rope->NKV) * rope->HS);
     assert(out.count == qkv.count && rope->positions.count == N);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (qkv.count > DT_CPU_SMALL)
     for (size_t n = 0; n < N; n++)
         rope_row(out, rstd, qkv, n, rope);
 }

@@ -32,7 +32,7 @@ void DT_CPU(swiglu_forward)(struct dt_stream *stream, struct dt_view out,
     (void)stream;
     assert(out.count == N * I && x.count == 2 * N * I);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (N * I > DT_CPU_SMALL)
     for (size_t n = 0; n < N; n++) {
         for (size_t i = 0; i < I; i += DT_CPU_BLOCK)
             swiglu_block(out, x, n, i, I);
