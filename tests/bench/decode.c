@@ -4,7 +4,8 @@
  *
  * GPT-2 124M with random weights completes prompts of 16 tokens, each once.
  * Usage: decode fp32|bf16 SLOTS SEQUENCES TOKENS STOPS
- * The first STOPS ids end a completion: none for equal lengths.
+ * The first STOPS ids end a completion: none for equal lengths. For one slot it
+ * says, too, what part that is of the rate at which the weights can be read.
  */
 #include "config.h"
 
@@ -14,6 +15,7 @@
 
 #include "base/clock.h"
 #include "rollout/rollout.h"
+#include "tests/bench/roof.h"
 #include "tests/unit/random_weights.h"
 
 enum { PROMPT = 16 };
@@ -126,8 +128,15 @@ int main(int argc, char **argv)
         .stop_count = stops,
     };
     begin(&b, type);
-    printf("%.1f tokens/s", run(&b, &options));
-    printf(" of %zu\n", b.drawn);
+    const double rate = run(&b, &options);
+    printf("%.1f tokens/s of %zu", rate, b.drawn);
+    if (options.slots == 1) {
+        double bytes = (double)(b.weights.count * dt_dtype_bytes(type));
+        double reads = roof_read(dt_view_data(b.weights), (size_t)bytes);
+        printf(", %.0f %% of %.1f GB/s", 100 * rate * bytes / reads,
+               reads * 1e-9);
+    }
+    printf("\n");
     free(ids);
     return 0;
 }

@@ -104,3 +104,24 @@ double roof_copy(const struct dt_exec *exec, size_t bytes)
     dt_buffer_destroy(to);
     return 2.0 * (double)bytes * QUEUED / best;
 }
+
+double roof_read(const void *data, size_t bytes)
+{
+    const uint64_t *word = data;
+    const size_t count = bytes / sizeof(*word);
+    double best = INFINITY;
+    volatile uint64_t seen; /* so that the reads are not left out */
+
+    for (int round = 0; round <= ROUNDS; round++) {
+        double start = dt_clock_now();
+        uint64_t sum = 0;
+#pragma omp parallel for simd schedule(static) reduction(^ : sum)
+        for (size_t i = 0; i < count; i++)
+            sum ^= word[i];
+        seen = sum;
+        if (round > 0)
+            best = fmin(best, dt_clock_now() - start);
+    }
+    (void)seen;
+    return (double)bytes / best;
+}

@@ -22,4 +22,9 @@ double roof_product(const struct dt_exec *exec, enum dt_dtype type,
  */
 double roof_copy(const struct dt_exec *exec, size_t bytes);
 
+/* Bytes per second that all threads read of host memory, of `bytes` at `data`:
+ * the best of several runs.
+ */
+double roof_read(const void *data, size_t bytes);
+
 #endif /* TESTS_BENCH_ROOF_H */
