@@ -35,22 +35,43 @@ static char *copy_text(const char *text, size_t bytes, size_t *copied)
     return copy;
 }
 
-static bool copy_sample(struct dt_reward_sample *to,
-                        const struct dt_reward_sample *from)
+/* The completions of a prompt follow each other, and what they have in common
+ * is copied once: `copy` was made of `before`, the sample before this one. Both
+ * are NULL for the first.
+ */
+static bool copy_prompt(struct dt_reward_sample *to,
+                        const struct dt_reward_sample *from,
+                        const struct dt_reward_sample *before,
+                        const struct dt_reward_sample *copy)
+{
+    if (before && from->prompt_text == before->prompt_text &&
+        from->prompt_bytes == before->prompt_bytes) {
+        to->prompt_text = copy->prompt_text;
+        to->prompt_bytes = copy->prompt_bytes;
+    } else {
+        to->prompt_text =
+            copy_text(from->prompt_text, from->prompt_bytes, &to->prompt_bytes);
+    }
+    to->messages = before && from->messages == before->messages
+                       ? json_incref((json_t *)copy->messages)
+                       : json_deep_copy(from->messages);
+    to->columns = before && from->columns == before->columns
+                      ? json_incref((json_t *)copy->columns)
+                      : json_deep_copy(from->columns);
+    return to->prompt_text && !to->messages == !from->messages &&
+           !to->columns == !from->columns;
+}
+
+static bool copy_completion(struct dt_reward_sample *to,
+                            const struct dt_reward_sample *from)
 {
     int32_t *ids = malloc(from->count * sizeof(*ids) + 1);
-    *to = *from;
-    to->prompt_text =
-        copy_text(from->prompt_text, from->prompt_bytes, &to->prompt_bytes);
     to->completion_text = copy_text(
         from->completion_text, from->completion_bytes, &to->completion_bytes);
     to->ids = ids;
     if (ids && from->count > 0)
         memcpy(ids, from->ids, from->count * sizeof(*ids));
-    to->messages = from->messages ? json_deep_copy(from->messages) : NULL;
-    to->columns = from->columns ? json_deep_copy(from->columns) : NULL;
-    return to->prompt_text && to->completion_text && ids &&
-           !to->messages == !from->messages && !to->columns == !from->columns;
+    return to->completion_text && ids;
 }
 
 struct dt_reward_batch *dt_reward_batch_create(
@@ -58,27 +79,32 @@ struct dt_reward_batch *dt_reward_batch_create(
 {
     struct dt_reward_batch *batch =
         calloc(1, sizeof(*batch) + count * sizeof(batch->sample[0]));
+    bool good = true;
     if (!batch)
         return NULL;
     batch->step = step;
-    batch->count = count;
-    for (size_t i = 0; i < count; i++) {
-        if (!copy_sample(&batch->sample[i], &samples[i])) {
-            batch->count = i + 1;
-            dt_reward_batch_destroy(batch);
-            return NULL;
-        }
+    for (size_t i = 0; i < count && good; i++) {
+        batch->sample[i] = samples[i];
+        batch->count = i + 1;
+        good = copy_prompt(&batch->sample[i], &samples[i],
+                           i > 0 ? &samples[i - 1] : NULL,
+                           i > 0 ? &batch->sample[i - 1] : NULL);
+        good = copy_completion(&batch->sample[i], &samples[i]) && good;
     }
-    return batch;
+    if (good)
+        return batch;
+    dt_reward_batch_destroy(batch);
+    return NULL;
 }
 
 void dt_reward_batch_destroy(struct dt_reward_batch *batch)
 {
     if (!batch)
         return;
-    for (size_t i = 0; i < batch->count; i++) {
+    for (size_t i = batch->count; i-- > 0;) {
         struct dt_reward_sample *s = &batch->sample[i];
-        free((char *)s->prompt_text);
+        if (i == 0 || s->prompt_text != s[-1].prompt_text)
+            free((char *)s->prompt_text);
         free((char *)s->completion_text);
         free((int32_t *)s->ids);
         json_decref((json_t *)s->messages);

@@ -11,11 +11,13 @@
 struct dt_reward_batch {
     long step;
     size_t count;
-    struct dt_reward_sample sample[]; /* own their texts, ids and JSON */
+    struct dt_reward_sample sample[]; /* completions of one prompt, one after
+                                         another, share its text and JSON */
 };
 
-/* Copies samples; what is not UTF-8 in a text becomes U+FFFD, and each text has
- * a NUL at its end. NULL: out of memory.
+/* Copies samples, once what those that follow each other have in common; what
+ * is not UTF-8 in a text becomes U+FFFD, and each text has a NUL at its end.
+ * NULL: out of memory.
  */
 struct dt_reward_batch *dt_reward_batch_create(
     long step, const struct dt_reward_sample *samples, size_t count);

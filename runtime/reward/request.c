@@ -54,14 +54,16 @@ static json_t *ids_of(const struct dt_reward_sample *sample)
     return ids;
 }
 
-/* A sample as JSON; references to its own JSON are counted atomically. */
+/* A sample as JSON. It refers to the messages and columns of the sample, which
+ * other threads read, too: jansson counts references atomically.
+ */
 static json_t *sample_of(const struct dt_reward_sample *sample)
 {
-    json_t *prompt = sample->messages ? json_deep_copy(sample->messages)
+    json_t *prompt = sample->messages ? json_incref((json_t *)sample->messages)
                                       : json_stringn(sample->prompt_text,
                                                      sample->prompt_bytes);
-    json_t *columns =
-        sample->columns ? json_deep_copy(sample->columns) : json_object();
+    json_t *columns = sample->columns ? json_incref((json_t *)sample->columns)
+                                      : json_object();
     json_t *completion =
         json_stringn(sample->completion_text, sample->completion_bytes);
     return json_pack("{s:I, s:I, s:o, s:o, s:o, s:b, s:o}", "index",

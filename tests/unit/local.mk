@@ -116,6 +116,7 @@ check_PROGRAMS += \
 	tests/unit/test_parallel \
 	tests/unit/test_int8_run \
 	tests/unit/test_restore \
+	tests/unit/test_reward_batch \
 	tests/unit/test_reward_chaos \
 	tests/unit/test_reward_library \
 	tests/unit/test_reward_model \
