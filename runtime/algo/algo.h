@@ -94,6 +94,10 @@ struct dt_algo {
      */
     size_t (*numbers)(const struct dt_run *run, const char *const **names,
                       const double **values);
+    /* The name, among metrics and numbers, of the KL divergence from the
+     * reference; NULL: none.
+     */
+    const char *kl;
     /* Of completions: what the sum of the losses of a step is divided by, as
      * every rank knows it.
      */

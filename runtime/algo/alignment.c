@@ -88,12 +88,24 @@ static json_t *format_sums(const struct dt_samples *s)
     return sums;
 }
 
+/* JSON has no NaN. */
+static json_t *number_or_null(double value)
+{
+    return isnan(value) ? json_null() : json_real(value);
+}
+
+static double read_number_or_null(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
 /* The controller of the KL divergence, and what it has left out. */
 static json_t *format_ppo(const struct dt_ppo *ppo)
 {
     return json_pack("{s:f, s:o, s:I}", "kl_coef", ppo->kl_coef, "kl",
-                     isnan(ppo->kl) ? json_null() : json_real(ppo->kl),
-                     "left_out", (json_int_t)ppo->left_out);
+                     number_or_null(ppo->kl), "left_out",
+                     (json_int_t)ppo->left_out);
 }
 
 static int add_state(const struct dt_run *run, struct dt_ckpt_writer *writer,
@@ -105,6 +117,7 @@ static int add_state(const struct dt_run *run, struct dt_ckpt_writer *writer,
         "generation", (json_int_t)s->generation, "use", (json_int_t)s->use,
         "prompts", (json_int_t)s->groups, "completions", (json_int_t)s->copies,
         "idle", s->idle, "sums", format_sums(s));
+    json_object_set_new(state, "first_reward", number_or_null(s->first_reward));
     if (run->algo->critic_loss)
         json_object_set_new(state, "ppo", format_ppo(&run->ppo));
     char *text =
@@ -149,14 +162,13 @@ static void read_sums(struct dt_samples *s, const json_t *sums)
 static int read_ppo(struct dt_ppo *ppo, const json_t *state)
 {
     const json_t *own = json_object_get(state, "ppo");
-    const json_t *kl = json_object_get(own, "kl");
     json_int_t left_out = 0;
     if (json_unpack((json_t *)own, "{s:F, s?I}", "kl_coef", &ppo->kl_coef,
                     "left_out", &left_out) < 0 ||
         left_out < 0)
         return -1;
     ppo->left_out = (long)left_out;
-    ppo->kl = json_is_number(kl) ? json_number_value(kl) : NAN;
+    ppo->kl = read_number_or_null(own, "kl");
     return 0;
 }
 
@@ -199,6 +211,7 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
         s->generation = (uint64_t)generation;
         s->use = (size_t)use;
         s->idle = idle;
+        s->first_reward = read_number_or_null(state, "first_reward");
         read_sums(s, sums);
     }
     json_decref(state);

@@ -168,6 +168,7 @@ const struct dt_algo dt_algo_grpo = {
     .needs_reference = needs_reference,
     .metrics = metrics,
     .metric_count = METRICS,
+    .kl = "kl",
     .begin = begin,
     .pick = dt_run_pick_completions,
     .advantages = advantages,

@@ -57,12 +57,13 @@ static size_t measure_lengths(const struct dt_experience *e, bool terminated,
     return count;
 }
 
-/* Names are the same in every generation. */
+/* Names are the same in every generation, and there is none yet. */
 void dt_run_name_numbers(struct dt_run *run)
 {
     struct dt_samples *s = &run->samples;
     const size_t columns = dt_reward_columns(&run->conf);
     s->numbers.count = FIXED;
+    s->first_reward = NAN;
     for (size_t i = 0; i < FIXED; i++)
         snprintf(s->names[i], DT_NUMBER_NAME, "%s", names[i]);
     for (size_t k = 0; k < columns; k++) {
@@ -93,6 +94,8 @@ void dt_run_make_numbers(struct dt_run *run)
         .rows = e->rows, .columns = e->columns, .values = e->rewards};
     double *value = s->numbers.value;
     value[REWARD] = s->stats.reward;
+    if (isnan(s->first_reward))
+        s->first_reward = value[REWARD];
     value[REWARD_STD] = s->stats.reward_std;
     value[ZERO_STD] = s->stats.zero_std;
     measure_lengths(e, false, &value[MEAN_LENGTH], &value[MIN_LENGTH],

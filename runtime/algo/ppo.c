@@ -276,6 +276,7 @@ const struct dt_algo dt_algo_ppo = {
     .needs_reference = needs_reference,
     .metrics = metrics,
     .metric_count = METRICS,
+    .kl = "objective/kl",
     .begin = begin,
     .pick = dt_run_pick_completions,
     .advantages = advantages,

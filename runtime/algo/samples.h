@@ -77,6 +77,7 @@ struct dt_samples {
     struct dt_numbers numbers;  /* of the generation */
     size_t own;                 /* from here on they are the algorithm's */
     struct dt_number_sums sums; /* stored in checkpoints */
+    double first_reward;        /* of the first generation; NAN: none yet */
     int idle; /* steps in a row that look alive and learn nothing */
 };
 

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "algo/run.h"
 #include "algo/trainer.h"
@@ -57,6 +58,25 @@ static struct dt_report_values report_values(const struct dt_run *run,
     return values;
 }
 
+/* The value of this name; NULL: none. */
+static struct dt_report_value *find_value(struct dt_report_values *values,
+                                          const char *name)
+{
+    for (size_t i = 0; i < values->count; i++)
+        if (strcmp(values->value[i].name, name) == 0)
+            return &values->value[i];
+    return NULL;
+}
+
+/* The divergence from the reference; NULL: there is none. */
+static struct dt_report_value *find_kl(const struct dt_run *run,
+                                       struct dt_report_values *values)
+{
+    return run->reference.parallel && run->algo->kl
+               ? find_value(values, run->algo->kl)
+               : NULL;
+}
+
 static int run_evaluation(struct dt_run *run, struct dt_report_summary *summary,
                           struct dt_error *err)
 {
@@ -93,6 +113,9 @@ static void report_step(struct dt_run *run, struct dt_report_step *line,
         line->values.value[line->values.count++] =
             (struct dt_report_value){"num_tokens", p->tokens, false};
     dt_run_report_numbers(&run->samples, &line->values);
+    struct dt_report_value *kl = find_kl(run, &line->values);
+    if (kl)
+        kl->shown = true;
     line->seconds = now - *since;
     *since = now;
     p->loss_sum = p->loss_tokens = 0;
@@ -243,6 +266,29 @@ static int end_stopped(const struct dt_run *run, bool saved,
                         run->progress.step, run->total_steps, what);
 }
 
+/* What the run began with, and what it has come to. The loss of sampled
+ * completions is no measure: it is about zero whenever a generation begins.
+ */
+static void end_summary(const struct dt_run *run, struct dt_report_step *line,
+                        struct dt_report_summary *summary)
+{
+    struct dt_report_value *value;
+    if (summary->steps == 0)
+        return;
+    if (!run->algo->advantages) {
+        summary->last = line->loss;
+        if (run->progress.first_loss != 0)
+            summary->first = run->progress.first_loss;
+        return;
+    }
+    summary->measure = "reward";
+    summary->first = run->samples.first_reward;
+    if ((value = find_value(&line->values, "reward")))
+        summary->last = value->value;
+    if ((value = find_kl(run, &line->values)))
+        summary->kl = *value;
+}
+
 static int run_steps(struct dt_run *run, bool (*stop)(void),
                      struct dt_report_summary *summary, struct dt_error *err)
 {
@@ -260,7 +306,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     while (run->queued < run->total_steps && !loop.stop_asked)
         if (next_step(run, stop, &loop, err) < 0)
             return -1;
-    summary->last_loss = loop.line.loss;
+    end_summary(run, &loop.line, summary);
     if (run->progress.step < run->total_steps)
         return end_stopped(run, !loop.owes_save, err);
     if (loop.owes_save)
@@ -274,15 +320,14 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
                    struct dt_error *err)
 {
     struct dt_run run = {.stop = stop};
-    struct dt_report_summary summary = {.first_loss = NAN, .eval_loss = NAN};
+    struct dt_report_summary summary = {
+        .measure = "loss", .first = NAN, .last = NAN, .eval_loss = NAN};
     int result = dt_run_init(&run, conf, exec, comm, local_size, err);
     if (result == 0) {
         double start = dt_clock_now(), tokens = run.progress.tokens;
         result = run_steps(&run, stop, &summary, err);
         summary.seconds = dt_clock_now() - start;
         summary.tokens = run.progress.tokens - tokens;
-        if (summary.steps > 0 && run.progress.first_loss != 0)
-            summary.first_loss = run.progress.first_loss;
         summary.peak_bytes = exec->device->peak_bytes();
         summary.output = run.ckpt_path[0] ? run.ckpt_path : NULL;
         if (result == 0 && run.report)

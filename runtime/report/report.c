@@ -355,7 +355,7 @@ int dt_report_sync(struct dt_report *report, struct dt_error *err)
 void dt_report_summary(struct dt_report *report,
                        const struct dt_report_summary *summary)
 {
-    char took[32], rate[64] = "";
+    char took[32], rate[64] = "", kl[64] = "";
     format_time(summary->seconds, took, sizeof(took));
     if (summary->steps > 0 && summary->seconds > 0)
         snprintf(rate, sizeof(rate), "%.0f tokens/s, ",
@@ -363,10 +363,14 @@ void dt_report_summary(struct dt_report *report,
     dt_report_note(
         report, "done: %ld steps in %s, %speak memory of rank 0 %.2f GiB",
         summary->steps, took, rate, (double)summary->peak_bytes / 0x1p30);
-    if (isfinite(summary->first_loss))
-        dt_report_note(report, "loss %.4f -> %.4f", summary->first_loss,
-                       summary->last_loss);
-    if (report->smooth > 2 * report->lowest + 1)
+    if (summary->kl.name && isfinite(summary->kl.value))
+        snprintf(kl, sizeof(kl), ", %s %.4g", summary->kl.name,
+                 summary->kl.value);
+    if (isfinite(summary->first))
+        dt_report_note(report, "%s %.4f -> %.4f%s", summary->measure,
+                       summary->first, summary->last, kl);
+    if (!strcmp(summary->measure, "loss") &&
+        report->smooth > 2 * report->lowest + 1)
         dt_report_note(report,
                        "the loss exploded: it was %.4f about step %ld and is "
                        "%.4f now; the model is not usable; lower "

@@ -82,14 +82,19 @@ int dt_report_sync(struct dt_report *report, struct dt_error *err);
 
 struct dt_report_summary {
     long steps;
-    double seconds, tokens, first_loss, last_loss, eval_loss; /* NAN: none */
+    double seconds, tokens;
+    const char *measure;       /* what tells whether it learned: loss, reward */
+    double first, last;        /* values of that; NAN: none */
+    struct dt_report_value kl; /* the last divergence from the reference; no
+                                  name, or NAN: none */
+    double eval_loss;          /* NAN: none */
     size_t peak_bytes;
     const char *output; /* where the model is, may be NULL */
 };
 
-/* Prints the closing lines. If the loss, smoothed over about ten lines of
- * dt_report_step, is above twice its minimum plus 1, one of them says that the
- * loss has exploded.
+/* Prints the closing lines. If the loss is what is measured and, smoothed over
+ * about ten lines of dt_report_step, is above twice its minimum plus 1, one of
+ * them says that the loss has exploded.
  */
 void dt_report_summary(struct dt_report *report,
                        const struct dt_report_summary *summary);

@@ -241,8 +241,15 @@ static void a_report_in_a_missing_directory_is_refused(void **state)
 static void print_lines(void)
 {
     struct dt_report *report = create(0, true);
-    const struct dt_report_summary summary = {
-        2, 61.0, 200, 3.0, 2.5, NAN, (size_t)1 << 30, "out/latest"};
+    const struct dt_report_summary summary = {.steps = 2,
+                                              .seconds = 61.0,
+                                              .tokens = 200,
+                                              .measure = "loss",
+                                              .first = 3.0,
+                                              .last = 2.5,
+                                              .eval_loss = NAN,
+                                              .peak_bytes = (size_t)1 << 30,
+                                              .output = "out/latest"};
     step(report, 1, 3.0);
     dt_report_note(report, "saved %d", 1);
     dt_report_summary(report, &summary);
@@ -262,15 +269,46 @@ static void the_console_shows_progress_and_a_summary(void **state)
     free(text);
 }
 
+static void print_rewards(void)
+{
+    struct dt_report *report = create(0, true);
+    struct dt_report_summary summary = {.steps = 2,
+                                        .measure = "reward",
+                                        .first = 0.25,
+                                        .last = 1,
+                                        .eval_loss = NAN};
+    dt_report_summary(report, &summary);
+    summary.kl = (struct dt_report_value){"objective/kl", 3.25, false};
+    dt_report_summary(report, &summary);
+    summary.kl.value = NAN;
+    dt_report_summary(report, &summary);
+    dt_report_destroy(report);
+}
+
+static void a_run_that_samples_ends_with_its_reward(void **state)
+{
+    (void)state;
+    char *text = captured(STDOUT_FILENO, print_rewards);
+    const char *with = strstr(text, "\nreward 0.2500 -> 1.0000\ndone: "),
+               *without = strstr(text, "objective/kl 3.25\n");
+    assert_non_null(with);
+    assert_non_null(strstr(with, "\nreward 0.2500 -> 1.0000, objective/kl"));
+    assert_non_null(without);
+    assert_non_null(strstr(without, "\nreward 0.2500 -> 1.0000\n"));
+    free(text);
+}
+
 static double last_losses;
+static const char *measure;
 
 /* 30 steps about 1.5, then 10 others. */
 static void print_explosion(void)
 {
     struct dt_report *report = create(0, true);
     const struct dt_report_summary summary = {.steps = 40,
-                                              .first_loss = 5,
-                                              .last_loss = last_losses,
+                                              .measure = measure,
+                                              .first = 5,
+                                              .last = last_losses,
                                               .eval_loss = NAN};
     for (int n = 1; n <= 30; n++)
         step(report, n, n % 2 ? 0.1 : 2.9);
@@ -284,6 +322,7 @@ static void print_explosion(void)
 static void only_an_exploding_loss_is_reported(void **state)
 {
     (void)state;
+    measure = "loss";
     last_losses = 100;
     char *text = captured(STDOUT_FILENO, print_explosion);
     const char *found = strstr(text, "\nthe loss exploded: it was 1.");
@@ -297,6 +336,11 @@ static void only_an_exploding_loss_is_reported(void **state)
     assert_null(strstr(text, "exploded"));
     free(text);
     last_losses = 0.01;
+    text = captured(STDOUT_FILENO, print_explosion);
+    assert_null(strstr(text, "exploded"));
+    free(text);
+    measure = "reward"; /* the loss of completions is no measure */
+    last_losses = 100;
     text = captured(STDOUT_FILENO, print_explosion);
     assert_null(strstr(text, "exploded"));
     free(text);
@@ -328,6 +372,7 @@ int main(void)
         cmocka_unit_test(a_removed_file_is_made_anew),
         cmocka_unit_test(a_report_in_a_missing_directory_is_refused),
         cmocka_unit_test(the_console_shows_progress_and_a_summary),
+        cmocka_unit_test(a_run_that_samples_ends_with_its_reward),
         cmocka_unit_test(only_an_exploding_loss_is_reported),
         cmocka_unit_test(a_full_disk_loses_whole_lines_only),
         cmocka_unit_test(a_fifo_for_metrics_is_refused),
