@@ -88,6 +88,7 @@ EXTRA_DIST += \
 	tests/parity/preferences.json \
 	tests/parity/sampled.json \
 	tests/parity/schedules.json \
+	tests/parity/stored.h \
 	tests/parity/tokenizers \
 	tests/parity/transformers.bats \
 	# End of tests/parity

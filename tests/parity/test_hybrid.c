@@ -26,35 +26,27 @@ static const struct {
 
 enum { COUNT = sizeof(worlds) / sizeof(worlds[0]) };
 
-/* One way to divide a run. */
-struct way {
-    enum dt_strategy strategy;
-    bool hybrid;
-    enum dt_when when;
-};
-
-static struct trial run_way(const struct trial *like, int w,
-                            const struct way *way)
+/* The trial in one of these worlds. */
+static struct trial in_world(const struct trial *like, int w)
 {
     struct trial t = *like;
     t.options.parallel.group = worlds[w].group;
     t.options.parallel.order = worlds[w].order;
-    t.options.parallel.hybrid = way->hybrid;
-    t.options.parallel.when = way->when;
-    return trial_run(&t, way->strategy, worlds[w].ranks);
+    return t;
 }
 
-/* All of `ways` have the bits of the first. */
-static void compare(const struct trial *like, int w, const struct way *ways,
-                    size_t count)
+static struct trial run_way(const struct trial *like, int w,
+                            const struct trial_way *way)
 {
-    struct trial first = run_way(like, w, &ways[0]);
-    for (size_t i = 1; i < count; i++) {
-        struct trial other = run_way(like, w, &ways[i]);
-        trial_check_same(&first, &other);
-        trial_free(&other);
-    }
-    trial_free(&first);
+    const struct trial t = in_world(like, w);
+    return trial_run_way(&t, way, worlds[w].ranks);
+}
+
+static void compare(const struct trial *like, int w,
+                    const struct trial_way *ways, size_t count)
+{
+    const struct trial t = in_world(like, w);
+    trial_compare(&t, worlds[w].ranks, ways, count);
 }
 
 /* With and without clipping, an overflow, and an evaluation in between; on the
@@ -63,7 +55,7 @@ static void compare(const struct trial *like, int w, const struct way *ways,
 static void a_hybrid_has_the_bits_of_ddp_in_two_levels(void **state)
 {
     static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
-    static const struct way ways[] = {
+    static const struct trial_way ways[] = {
         {DT_DDP, false, DT_WHEN_AUTO},   {DT_ZERO1, false, DT_WHEN_AUTO},
         {DT_ZERO2, false, DT_WHEN_AUTO}, {DT_ZERO3, false, DT_WHEN_AUTO},
         {DT_ZERO2, true, DT_WHEN_AUTO},  {DT_ZERO3, true, DT_WHEN_AUTO},
@@ -97,13 +89,13 @@ static void a_hybrid_has_the_bits_of_ddp_in_two_levels(void **state)
  */
 static void when_micro_batches_are_added_decides_the_bits(void **state)
 {
-    static const struct way each[] = {
+    static const struct trial_way each[] = {
         {DT_DDP, false, DT_WHEN_EACH},
         {DT_ZERO1, true, DT_WHEN_EACH},
         {DT_ZERO2, true, DT_WHEN_AUTO},
         {DT_ZERO3, true, DT_WHEN_EACH},
     };
-    static const struct way last[] = {
+    static const struct trial_way last[] = {
         {DT_DDP, false, DT_WHEN_AUTO},
         {DT_ZERO1, false, DT_WHEN_LAST},
         {DT_ZERO2, true, DT_WHEN_LAST},
@@ -134,8 +126,8 @@ static void when_micro_batches_are_added_decides_the_bits(void **state)
  */
 static void offloaded_state_of_a_hybrid_has_the_bits_of_ddp(void **state)
 {
-    static const struct way ddp = {DT_DDP, false, DT_WHEN_EACH};
-    static const struct way ways[] = {
+    static const struct trial_way ddp = {DT_DDP, false, DT_WHEN_EACH};
+    static const struct trial_way ways[] = {
         {DT_ZERO1, true, DT_WHEN_EACH},
         {DT_ZERO2, true, DT_WHEN_AUTO},
         {DT_ZERO3, true, DT_WHEN_AUTO},
@@ -205,7 +197,7 @@ static void without_groups_too(void **state)
  */
 static void int8_has_the_same_bits_in_every_run(void **state)
 {
-    static const struct way ways[] = {
+    static const struct trial_way ways[] = {
         {DT_ZERO2, true, DT_WHEN_AUTO},
         {DT_ZERO3, true, DT_WHEN_AUTO},
         {DT_ZERO2, true, DT_WHEN_AUTO},

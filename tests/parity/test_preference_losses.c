@@ -10,19 +10,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "algo/dpo_loss.h"
 #include "algo/rm_loss.h"
+#include "tests/parity/stored.h"
 
 enum { MAX_TOKENS = 16 };
-
-static const double TOLERANCE = 1e-6;
 
 static const char *const LOSSES[DT_DPO_LOSSES] = {
     [DT_DPO_SIGMOID] = "sigmoid",
@@ -47,48 +42,9 @@ static const char *const DIVERGENCES[] = {
     [DT_DIVERGENCE_ALPHA] = "alpha_divergence",
 };
 
-static json_t *load(void)
-{
-    char path[4096];
-    const char *srcdir = getenv("srcdir"); /* set by automake's harness */
-
-    snprintf(path, sizeof(path), "%s/tests/parity/preferences.json",
-             srcdir ? srcdir : ".");
-    json_t *root = json_load_file(path, 0, NULL);
-    assert_non_null(root);
-    return root;
-}
-
-static double number(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-
-    if (!json_is_number(value))
-        fail_msg("%s: no number", key);
-    return json_number_value(value);
-}
-
 static double listed(const json_t *object, const char *key, size_t i)
 {
     return json_number_value(json_array_get(json_object_get(object, key), i));
-}
-
-static int index_of(const char *word, const char *const *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(word, words[i]) == 0)
-            return (int)i;
-    fail_msg("%s: unknown", word);
-    return -1;
-}
-
-static void check(const json_t *label, const char *what, double got,
-                  double want)
-{
-    if (fabs(got - want) <= TOLERANCE * (1.0 + fabs(want)))
-        return;
-    char *text = json_dumps(label, JSON_COMPACT);
-    fail_msg("%.300s: %s is %.12g, should be %.12g", text, what, got, want);
 }
 
 /* --- DPO --- */
@@ -96,9 +52,9 @@ static void check(const json_t *label, const char *what, double got,
 static struct dt_dpo_options options_of(const json_t *run)
 {
     struct dt_dpo_options o = {
-        .beta = number(run, "beta"),
-        .label_smoothing = number(run, "label_smoothing"),
-        .f_alpha = number(run, "f_alpha"),
+        .beta = stored_number(run, "beta"),
+        .label_smoothing = stored_number(run, "label_smoothing"),
+        .f_alpha = stored_number(run, "f_alpha"),
         .ld_alpha = 1.0,
         .use_weighting = json_is_true(json_object_get(run, "use_weighting")),
     };
@@ -107,13 +63,13 @@ static struct dt_dpo_options options_of(const json_t *run)
     json_t *weight;
     struct dt_error err;
 
-    o.f_divergence = (enum dt_f_divergence)index_of(word, DIVERGENCES, 4);
+    o.f_divergence = (enum dt_f_divergence)stored_index(word, DIVERGENCES, 4);
     if (!json_is_null(json_object_get(run, "ld_alpha")))
-        o.ld_alpha = number(run, "ld_alpha");
+        o.ld_alpha = stored_number(run, "ld_alpha");
     json_object_foreach(json_object_get(run, "losses"), name, weight)
     {
         o.loss[o.loss_count] =
-            (enum dt_dpo_loss)index_of(name, LOSSES, DT_DPO_LOSSES);
+            (enum dt_dpo_loss)stored_index(name, LOSSES, DT_DPO_LOSSES);
         o.loss_weight[o.loss_count++] = json_number_value(weight);
     }
     if (dt_dpo_check(&o, &err) < 0)
@@ -168,14 +124,14 @@ static void check_tokens(const json_t *run, const char *key, size_t i,
 
     assert_int_equal(json_array_size(want), length);
     for (size_t t = 0; t < length; t++)
-        check(json_object_get(run, "losses"), key, (double)got[t],
-              json_number_value(json_array_get(want, t)));
+        stored_check(json_object_get(run, "losses"), key, (double)got[t],
+                     json_number_value(json_array_get(want, t)));
 }
 
 static void check_run(const json_t *run, const json_t *pairs)
 {
     const struct dt_dpo_options o = options_of(run);
-    const size_t count = (size_t)number(run, "pairs");
+    const size_t count = (size_t)stored_number(run, "pairs");
     const double share = (double)count / (double)chosen_tokens(pairs, count);
     const json_t *metrics = json_object_get(run, "metrics");
     double loss = 0.0, sums[DT_DPO_METRICS] = {0};
@@ -195,15 +151,15 @@ static void check_run(const json_t *run, const json_t *pairs)
         for (size_t m = 0; m < DT_DPO_METRICS; m++)
             sums[m] += r.metrics[m];
     }
-    check(run, "loss", loss / (double)count, number(run, "loss"));
+    stored_check(run, "loss", loss / (double)count, stored_number(run, "loss"));
     for (size_t m = 0; m < DT_DPO_METRICS && json_object_size(metrics); m++)
-        check(run, dt_dpo_metric_names[m], sums[m] / (double)count,
-              number(metrics, dt_dpo_metric_names[m]));
+        stored_check(run, dt_dpo_metric_names[m], sums[m] / (double)count,
+                     stored_number(metrics, dt_dpo_metric_names[m]));
 }
 
 static void dpo_losses_are_those_of_trl(void **state)
 {
-    json_t *root = load(), *run;
+    json_t *root = stored_load("preferences.json"), *run;
     size_t i;
     (void)state;
 
@@ -230,8 +186,9 @@ static void check_rewards(const json_t *run)
             dt_rm_loss(listed(run, "chosen", i), listed(run, "rejected", i),
                        listed(run, "margin", i), c);
         loss += r.loss / (double)count;
-        check(run, "d_chosen", r.chosen, listed(run, "d_chosen", i));
-        check(run, "d_rejected", r.rejected, listed(run, "d_rejected", i));
+        stored_check(run, "d_chosen", r.chosen, listed(run, "d_chosen", i));
+        stored_check(run, "d_rejected", r.rejected,
+                     listed(run, "d_rejected", i));
         for (size_t m = 0; m < DT_RM_METRICS; m++)
             if (m == DT_RM_MIN_REWARD)
                 all[m] = fmin(all[m], r.metrics[m]);
@@ -240,15 +197,15 @@ static void check_rewards(const json_t *run)
             else
                 all[m] += r.metrics[m] / (double)count;
     }
-    check(run, "loss", loss, number(run, "loss"));
+    stored_check(run, "loss", loss, stored_number(run, "loss"));
     for (size_t m = 0; m < DT_RM_METRICS; m++)
-        check(run, dt_rm_metric_names[m], all[m],
-              number(metrics, dt_rm_metric_names[m]));
+        stored_check(run, dt_rm_metric_names[m], all[m],
+                     stored_number(metrics, dt_rm_metric_names[m]));
 }
 
 static void reward_losses_are_those_of_trl(void **state)
 {
-    json_t *root = load(), *run;
+    json_t *root = stored_load("preferences.json"), *run;
     size_t i;
     (void)state;
 

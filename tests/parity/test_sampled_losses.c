@@ -14,21 +14,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "algo/advantages.h"
 #include "algo/gae.h"
 #include "algo/grpo_loss.h"
 #include "algo/ppo_loss.h"
+#include "tests/parity/stored.h"
 
 enum { MAX_TOKENS = 8, MAX_ROWS = 16, MAX_COLUMNS = 2, GROUP = 4 };
-
-static const double TOLERANCE = 1e-6;
 
 static const char *const TYPES[DT_GRPO_TYPES] = {
     [DT_GRPO_DAPO] = "dapo",   [DT_GRPO_GRPO] = "grpo",
@@ -40,26 +35,12 @@ static const char *const CORRECTIONS[] = {"auto", "none", "token_truncate",
                                           "token_mask", "sequence_mask"};
 static const char *const SCALES[] = {"group", "batch", "none"};
 
-static json_t *load(void)
-{
-    char path[4096];
-    const char *srcdir = getenv("srcdir"); /* set by automake's harness */
-
-    snprintf(path, sizeof(path), "%s/tests/parity/sampled.json",
-             srcdir ? srcdir : ".");
-    json_t *root = json_load_file(path, 0, NULL);
-    assert_non_null(root);
-    return root;
-}
-
 /* A number of an object; null is 0. */
 static double number(const json_t *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
-
-    if (!json_is_number(value) && !json_is_null(value))
-        fail_msg("%s: no number", key);
-    return json_number_value(value);
+    return json_is_null(json_object_get(object, key))
+               ? 0
+               : stored_number(object, key);
 }
 
 static const char *word(const json_t *object, const char *key)
@@ -70,15 +51,6 @@ static const char *word(const json_t *object, const char *key)
 static bool flag(const json_t *object, const char *key)
 {
     return json_is_true(json_object_get(object, key));
-}
-
-static int index_of(const char *text, const char *const *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(text, words[i]) == 0)
-            return (int)i;
-    fail_msg("%s: unknown", text);
-    return -1;
 }
 
 /* Of a list, or of the row `i` of a list of rows; null is NaN. */
@@ -109,21 +81,12 @@ static const json_t *row_of(const json_t *object, const char *key, size_t i)
     return json_array_get(json_object_get(object, key), i);
 }
 
-static void check(const json_t *label, const char *what, double got,
-                  double want)
-{
-    if (fabs(got - want) <= TOLERANCE * (1.0 + fabs(want)))
-        return;
-    char *text = json_dumps(label, JSON_COMPACT);
-    fail_msg("%.300s: %s is %.12g, should be %.12g", text, what, got, want);
-}
-
 static void check_floats(const json_t *label, const char *what,
                          const float *got, const json_t *want, size_t count)
 {
     for (size_t t = 0; t < count; t++)
-        check(label, what, (double)got[t],
-              json_number_value(json_array_get(want, t)));
+        stored_check(label, what, (double)got[t],
+                     json_number_value(json_array_get(want, t)));
 }
 
 static void check_doubles(const json_t *label, const char *what,
@@ -131,7 +94,8 @@ static void check_doubles(const json_t *label, const char *what,
 {
     assert_true(json_array_size(want) >= count);
     for (size_t t = 0; t < count; t++)
-        check(label, what, got[t], json_number_value(json_array_get(want, t)));
+        stored_check(label, what, got[t],
+                     json_number_value(json_array_get(want, t)));
 }
 
 /* --- GRPO --- */
@@ -139,8 +103,8 @@ static void check_doubles(const json_t *label, const char *what,
 static struct dt_grpo_options options_of(const json_t *run)
 {
     return (struct dt_grpo_options){
-        .type = (enum dt_grpo_type)index_of(word(run, "type"), TYPES,
-                                            DT_GRPO_TYPES),
+        .type = (enum dt_grpo_type)stored_index(word(run, "type"), TYPES,
+                                                DT_GRPO_TYPES),
         .level = strcmp(word(run, "level"), "sequence") == 0 ? DT_GRPO_SEQUENCE
                                                              : DT_GRPO_TOKEN,
         .epsilon = number(run, "epsilon"),
@@ -152,8 +116,8 @@ static struct dt_grpo_options options_of(const json_t *run)
         .sapo_temperature_pos = 1.0,
         .sapo_temperature_neg = 1.05,
         .off_policy_mask = number(run, "off_policy_mask"),
-        .correction = (enum dt_correction)index_of(word(run, "correction"),
-                                                   CORRECTIONS, 5),
+        .correction = (enum dt_correction)stored_index(word(run, "correction"),
+                                                       CORRECTIONS, 5),
         .cap = number(run, "cap"),
         .max_completion_length = 16,
     };
@@ -205,8 +169,9 @@ static void add_row(const json_t *run, const json_t *row, size_t i,
     dt_grpo_loss(&o, &r, share, weights, sums);
     check_floats(run, "weights", weights, row_of(run, "weights", i), r.count);
     if (!r.masked)
-        check(run, "entropy_weight", dt_grpo_entropy_weight(&o, &r, share),
-              number(run, "entropy_weight"));
+        stored_check(run, "entropy_weight",
+                     dt_grpo_entropy_weight(&o, &r, share),
+                     number(run, "entropy_weight"));
 }
 
 static void check_metrics(const json_t *run, const struct dt_grpo_sums *sums)
@@ -217,9 +182,10 @@ static void check_metrics(const json_t *run, const struct dt_grpo_sums *sums)
 
     dt_grpo_results(sums, results);
     json_object_foreach(json_object_get(run, "metrics"), name, value)
-        check(run, name,
-              results[index_of(name, dt_grpo_metric_names, DT_GRPO_METRICS)],
-              json_number_value(value));
+        stored_check(
+            run, name,
+            results[stored_index(name, dt_grpo_metric_names, DT_GRPO_METRICS)],
+            json_number_value(value));
 }
 
 static void check_run(const json_t *run, const json_t *rows)
@@ -230,17 +196,17 @@ static void check_run(const json_t *run, const json_t *rows)
         dt_grpo_denominator(&o, (double)json_array_size(rows), tokens);
     struct dt_grpo_sums sums;
 
-    check(run, "denominator", whole, number(run, "denominator"));
+    stored_check(run, "denominator", whole, number(run, "denominator"));
     dt_grpo_sums_clear(&sums);
     for (size_t i = 0; i < json_array_size(rows); i++)
         add_row(run, json_array_get(rows, i), i, whole / tokens, &sums);
-    check(run, "loss", sums.loss / whole, number(run, "loss"));
+    stored_check(run, "loss", sums.loss / whole, number(run, "loss"));
     check_metrics(run, &sums);
 }
 
 static void grpo_losses_are_those_of_trl(void **state)
 {
-    json_t *root = load(), *run;
+    json_t *root = stored_load("sampled.json"), *run;
     size_t i;
     (void)state;
 
@@ -260,7 +226,8 @@ static void check_advantages(const json_t *run)
     uint64_t groups[MAX_ROWS];
     struct dt_advantage_stats stats;
     const struct dt_advantage_options o = {
-        .scale = (enum dt_scale_rewards)index_of(word(run, "scale"), SCALES, 3),
+        .scale =
+            (enum dt_scale_rewards)stored_index(word(run, "scale"), SCALES, 3),
         .aggregation =
             strcmp(word(run, "aggregation"), "sum_then_normalize") == 0
                 ? DT_SUM_THEN_NORMALIZE
@@ -290,7 +257,7 @@ static void check_advantages(const json_t *run)
 
 static void advantages_are_those_of_trl(void **state)
 {
-    json_t *root = load(), *run;
+    json_t *root = stored_load("sampled.json"), *run;
     size_t i;
     (void)state;
 
@@ -328,8 +295,8 @@ static void reward_tokens(const json_t *run, struct batch *b)
         };
         floats_of(row_of(run, "ref", i), ref);
         b->tokens = s.count;
-        check(run, "kl", dt_token_rewards(&o, &s, b->rewards[i]),
-              json_number_value(row_of(run, "kl", i)));
+        stored_check(run, "kl", dt_token_rewards(&o, &s, b->rewards[i]),
+                     json_number_value(row_of(run, "kl", i)));
     }
 }
 
@@ -403,18 +370,19 @@ static void check_ppo_losses(const json_t *run, const struct batch *b)
                      row_of(losses, "value_weights", i), n);
     }
     dt_ppo_results(&sums, got);
-    check(run, "policy_loss", sums.loss / sums.tokens,
-          number(losses, "policy_loss"));
-    check(run, "value_loss", got[DT_PPO_VALUE_LOSS],
-          number(losses, "value_loss"));
-    check(run, "clipfrac", got[DT_PPO_CLIPFRAC], number(losses, "clipfrac"));
-    check(run, "value_clipfrac", got[DT_PPO_VALUE_CLIPFRAC],
-          number(losses, "value_clipfrac"));
+    stored_check(run, "policy_loss", sums.loss / sums.tokens,
+                 number(losses, "policy_loss"));
+    stored_check(run, "value_loss", got[DT_PPO_VALUE_LOSS],
+                 number(losses, "value_loss"));
+    stored_check(run, "clipfrac", got[DT_PPO_CLIPFRAC],
+                 number(losses, "clipfrac"));
+    stored_check(run, "value_clipfrac", got[DT_PPO_VALUE_CLIPFRAC],
+                 number(losses, "value_clipfrac"));
 }
 
 static void ppo_is_that_of_trl(void **state)
 {
-    json_t *root = load(), *run;
+    json_t *root = stored_load("sampled.json"), *run;
     size_t i;
     (void)state;
 

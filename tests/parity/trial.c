@@ -122,6 +122,27 @@ void trial_free(struct trial *t)
     munmap(t->norms, TRIAL_STEPS * sizeof(*t->norms));
 }
 
+struct trial trial_run_way(const struct trial *like,
+                           const struct trial_way *way, int world)
+{
+    struct trial t = *like;
+    t.options.parallel.hybrid = way->hybrid;
+    t.options.parallel.when = way->when;
+    return trial_run(&t, way->strategy, world);
+}
+
+void trial_compare(const struct trial *like, int world,
+                   const struct trial_way *ways, size_t count)
+{
+    struct trial first = trial_run_way(like, &ways[0], world);
+    for (size_t i = 1; i < count; i++) {
+        struct trial other = trial_run_way(like, &ways[i], world);
+        trial_check_same(&first, &other);
+        trial_free(&other);
+    }
+    trial_free(&first);
+}
+
 void trial_check_same(const struct trial *a, const struct trial *b)
 {
     for (size_t k = 0; k < TRIAL_STEPS; k++)

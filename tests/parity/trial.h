@@ -28,6 +28,21 @@ bool trial_has_ranks(void);
 struct trial trial_run(const struct trial *like, enum dt_strategy s, int world);
 void trial_free(struct trial *t);
 
+/* One way to divide a run over its ranks. */
+struct trial_way {
+    enum dt_strategy strategy;
+    bool hybrid;
+    enum dt_when when;
+};
+
+/* Runs a trial like this one divided this way, as trial_run does. */
+struct trial trial_run_way(const struct trial *like,
+                           const struct trial_way *way, int world);
+
+/* Asserts that all of `ways` have the bits of the first. */
+void trial_compare(const struct trial *like, int world,
+                   const struct trial_way *ways, size_t count);
+
 /* Asserts that norms, master, m and v have the same bits. */
 void trial_check_same(const struct trial *a, const struct trial *b);
 
