@@ -32,13 +32,37 @@ static int name_rank(struct dt_run *run, int rank, char *name, size_t bytes,
     return 0;
 }
 
+/* Of a model that is a checkpoint, which may be the newest one of another run,
+ * its number.
+ */
+static uint64_t model_id(const char *dir)
+{
+    return dir ? (uint64_t)(dt_ckpt_step(dir) + 1) : 0;
+}
+
+static uint64_t rewards_id(const struct dt_conf_rewards *rewards)
+{
+    uint64_t id = 0;
+    for (size_t i = 0; i < rewards->count; i++)
+        id = id * 1000003 + model_id(rewards->functions[i].path);
+    return id;
+}
+
 int dt_run_agree(struct dt_run *run, struct dt_error *err)
 {
     static const char *const what[] = {
-        "the same configuration", "the same data.train", "the same data.eval"};
+        "configuration",        "data.train",       "data.eval",
+        "model.path",           "model.value_path", "model.reference_path",
+        "models of its rewards"};
     enum { COUNT = sizeof(what) / sizeof(what[0]) };
-    const uint64_t ids[COUNT] = {run->conf.fingerprint, run->data.hash,
-                                 run->data.eval_hash};
+    const struct dt_conf *conf = &run->conf;
+    const uint64_t ids[COUNT] = {conf->fingerprint,
+                                 run->data.hash,
+                                 run->data.eval_hash,
+                                 model_id(conf->model.path),
+                                 model_id(conf->model.value_path),
+                                 model_id(conf->model.reference_path),
+                                 rewards_id(&conf->reward)};
     double first[COUNT], other[COUNT];
     char names[2][HOST_BYTES + 32];
     int i;
@@ -60,7 +84,7 @@ int dt_run_agree(struct dt_run *run, struct dt_error *err)
         name_rank(run, 0, names[1], sizeof(names[1]), err) < 0)
         return -1;
     return dt_error_set(err, EX_CONFIG,
-                        "%s: %s does not see %s as %s: are all files on a "
-                        "shared file system?",
+                        "%s: %s does not see the same %s as %s: are all files "
+                        "on a shared file system?",
                         run->conf.file, names[0], what[i], names[1]);
 }

@@ -40,6 +40,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/learner.h \
 	runtime/algo/load.c \
 	runtime/algo/metrics.c \
+	runtime/algo/models.c \
+	runtime/algo/models.h \
 	runtime/algo/numbers.c \
 	runtime/algo/numerics.c \
 	runtime/algo/numerics.h \

@@ -152,6 +152,24 @@ static int check_model(const struct dt_run *run, const char *dir,
 
 /* --- the settings --- */
 
+/* The reference is read again when a run resumes. Adds its name if it is a
+ * checkpoint of another run, which may have newer ones by then.
+ */
+static bool add_reference(json_t *settings, const struct dt_conf *conf)
+{
+    const struct dt_algo *algo = dt_algo_of(conf);
+    const char *key = "model.reference_path", *dir = conf->model.reference_path;
+    if (!dir && !conf->model.random_init) {
+        key = "model.path";
+        dir = conf->model.path;
+    }
+    if (!dir || dt_ckpt_step(dir) < 0 || !algo->needs_reference ||
+        !algo->needs_reference(conf))
+        return true;
+    return json_object_set_new(settings, key,
+                               json_string(strrchr(dir, '/') + 1)) == 0;
+}
+
 json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err)
 {
     char *text = NULL, *rest = NULL;
@@ -171,7 +189,7 @@ json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err)
             good = false;
     }
     free(text);
-    if (good)
+    if (good && add_reference(settings, conf))
         return settings;
     json_decref(settings);
     dt_error_set(err, EX_OSERR, "out of memory");
@@ -199,7 +217,8 @@ static bool is_compared(const char *key)
     return strncmp(key, "data.", 5) != 0 && strcmp(key, "run.data_seed") != 0 &&
            strcmp(key, "training.train_batch_size") != 0 &&
            (strncmp(key, "model.", 6) != 0 ||
-            !strcmp(key, "model.disable_dropout"));
+            !strcmp(key, "model.disable_dropout") ||
+            !strcmp(key, "model.path") || !strcmp(key, "model.reference_path"));
 }
 
 static const char *text_of(const json_t *settings, const char *key)

@@ -72,8 +72,9 @@ int dt_cmd_take_dtype(const char *name, const char *value,
 /* Returns the name of a type as --dtype has it. */
 const char *dt_cmd_dtype_name(enum dt_dtype dtype);
 
-/* Loads a configuration for the subcommand NAME and prints its problems and, if
- * `warn`, its warnings on stderr. NULL if there is a problem.
+/* Loads a configuration for the subcommand NAME, finds its models
+ * (dt_models_find) and prints its problems and, if `warn`, its warnings on
+ * stderr. NULL if there is a problem.
  */
 struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn);
 

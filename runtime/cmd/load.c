@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "algo/models.h"
 #include "cmd/cmd.h"
 
 struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn)
@@ -18,5 +19,7 @@ struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn)
         fprintf(stderr, "disttrain %s: out of memory\n", name);
     dt_conf_problems_fini(&problems);
     dt_conf_problems_fini(&warnings);
+    if (conf)
+        dt_models_find(conf, false);
     return conf;
 }

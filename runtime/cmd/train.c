@@ -10,6 +10,7 @@
 #include <sysexits.h>
 #include <time.h>
 
+#include "algo/models.h"
 #include "algo/trainer.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -61,12 +62,13 @@ static void print_problems(const char *before,
         fprintf(stderr, "%s%s\n", before, problems->text[i]);
 }
 
-static int train(const struct dt_conf *conf, struct dt_launch *launch)
+static int train(struct dt_conf *conf, struct dt_launch *launch)
 {
     struct dt_exec exec;
     struct dt_error err;
     dt_log_init(dt_launch_rank(launch), (enum dt_log_level)conf->logging.level);
     dt_fault_rank(dt_launch_rank(launch));
+    dt_models_find(conf, true);
     dt_join_threads(launch);
     const struct dt_backend *backend =
         dt_join_hardware(conf, launch, &exec, &err);

@@ -25,7 +25,12 @@ number() {
     UPDATES=25 run -0 "$DT_SRCDIR/contrib/rlhf" "$WORK/all"
     echo "$output"
     [[ ${lines[-2]} == "before "* && ${lines[-1]} == "after "* ]]
-    awk -v before="${lines[-2]##* }" -v after="${lines[-1]##* }" \
+    [[ $output == *"model.value_path: $WORK/all/rm: its newest checkpoint is "* ]]
+    [[ $output == *$'\nreward -'*" -> "*", objective/kl "* ]]
+    local before after _
+    read -r _ before _ <<<"${lines[-2]}"
+    read -r _ after _ <<<"${lines[-1]}"
+    awk -v before="$before" -v after="$after" \
         -v std="$(number rewards/rm/std 1)" -v kl="$(number objective/kl '$')" '
         BEGIN { print before, after, std, kl
                 exit !(std > 0 && after > before + 2 * std && kl < 10) }'

@@ -74,6 +74,7 @@ check_PROGRAMS += \
 	tests/unit/test_model_format \
 	tests/unit/test_model_init \
 	tests/unit/test_model_layout \
+	tests/unit/test_models \
 	tests/unit/test_tensor_names \
 	tests/unit/test_console_event \
 	tests/unit/test_optim \

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <malloc.h>
+#include <sys/stat.h>
 
 #include "tests/unit/run_data.h"
 #include "tests/unit/world.h"
@@ -128,26 +129,32 @@ static int start_rank(const struct dt_comm_world *world, void *arg)
     return 0;
 }
 
-/* Two ranks with these lines; `wanted`: what both say, or NULL. */
+/* Starts two ranks, which end; `wanted`: what both say, or NULL. */
+static void check_ranks(struct start *start, const char *wanted)
+{
+    char host[64] = "", text[512];
+    gethostname(host, sizeof(host) - 1);
+    world_threads(2, start_rank, start);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_int_equal(start->result[rank], wanted ? -1 : 0);
+        snprintf(text, sizeof(text),
+                 "%s: rank 1 on %s does not see the same %s as rank 0 on %s: "
+                 "are all files on a shared file system?",
+                 start->conf[rank]->file, host, wanted ? wanted : "", host);
+        if (wanted)
+            assert_string_equal(start->err[rank].text, text);
+        dt_conf_destroy(start->conf[rank]);
+    }
+}
+
+/* The same with these lines. */
 static void check_start(const char *const data[2], const char *const more[2],
                         const char *wanted)
 {
     struct start start = {0};
-    char host[64] = "", text[512];
     for (int rank = 0; rank < 2; rank++)
         start.conf[rank] = load(data[rank], more[rank]);
-    gethostname(host, sizeof(host) - 1);
-    world_threads(2, start_rank, &start);
-    for (int rank = 0; rank < 2; rank++) {
-        assert_int_equal(start.result[rank], wanted ? -1 : 0);
-        snprintf(text, sizeof(text),
-                 "%s: rank 1 on %s does not see the same %s as rank 0 on %s: "
-                 "are all files on a shared file system?",
-                 start.conf[rank]->file, host, wanted ? wanted : "", host);
-        if (wanted)
-            assert_string_equal(start.err[rank].text, text);
-        dt_conf_destroy(start.conf[rank]);
-    }
+    check_ranks(&start, wanted);
 }
 
 static void ranks_that_see_different_files_do_not_start(void **state)
@@ -189,11 +196,37 @@ static void ranks_that_see_different_files_do_not_start(void **state)
 #endif
 }
 
+/* The newest checkpoint of another run may change while ranks start. */
+static void ranks_that_found_different_checkpoints_do_not_start(void **state)
+{
+    static const char *const names[] = {"checkpoint-10", "checkpoint-20"};
+    struct start start = {0};
+    (void)state;
+#ifdef HAVE_GLOO
+    for (int rank = 0; rank < 2; rank++) {
+        char config[64];
+        mkdir(scratch_path(names[rank]), 0777);
+        snprintf(config, sizeof(config), "%s/config.json", names[rank]);
+        write_text(config, "{\"model_type\": \"gpt2\", \"vocab_size\": 257, "
+                           "\"n_positions\": 64, \"n_embd\": 32, "
+                           "\"n_layer\": 1, \"n_head\": 2}");
+        start.conf[rank] = load("max_length: 4, train: 0.txt",
+                                "run: {output_dir: o, overwrite: true}");
+        start.conf[rank]->model.path = strdup(scratch_path(names[rank]));
+    }
+    check_ranks(&start, "model.path");
+#else
+    (void)names, (void)start, (void)check_ranks;
+    skip();
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_open_leaves_nothing_behind),
         cmocka_unit_test(ranks_that_see_different_files_do_not_start),
+        cmocka_unit_test(ranks_that_found_different_checkpoints_do_not_start),
     };
     return cmocka_run_group_tests(tests, write_tokenizer, NULL);
 }
