@@ -48,10 +48,10 @@ logging: {steps: 1}
 END
 }
 
-# train NAME: with two ranks.
+# train NAME [RANKS]: with two ranks, or so many.
 train() {
     OMP_NUM_THREADS=1 timeout 120 mpirun --allow-run-as-root --oversubscribe \
-        -n 2 "$DT_BUILDDIR/disttrain" train "$1.yaml"
+        -n "${2:-2}" "$DT_BUILDDIR/disttrain" train "$1.yaml"
 }
 
 # A rank is killed at a point of a step; the run then resumes with the bits of
@@ -74,4 +74,61 @@ killed_at() {
 
 @test "a rank that is killed within a generation costs no bit" {
     killed_at train.step:rank=1:step=4:kill
+}
+
+# digits KEY: all pairs of digits; with `completion` each has both as examples,
+# with `answer` the larger one.
+digits() {
+    awk -v key="$1" '
+    function line(a, b, digit) {
+        printf "{\"prompt\": \"%d %d:\", \"%s\": \"%d\"}\n", a, b, key, digit
+    }
+    BEGIN {
+        for (i = 0; i < 100; i++) {
+            a = int(i / 10)
+            b = i % 10
+            if (a == b)
+                continue
+            if (key == "completion")
+                line(a, b, a)
+            line(a, b, key == "completion" || a < b ? b : a)
+        }
+    }' >"$1.jsonl"
+}
+
+@test "a model that is right half of the time learns to be right" {
+    digits completion
+    digits answer
+    cat >sft.yaml <<'END'
+algorithm: sft
+run: {name: sft, output_dir: sft}
+model: {n_positions: 16, n_embd: 64, n_layer: 1, n_head: 2}
+data: {train: completion.jsonl, max_length: 8}
+training: {train_batch_size: 60, max_steps: 300}
+optimizer.lr: 5.0e-3
+logging.steps: 100
+END
+    cat >right.yaml <<'END'
+algorithm: grpo
+run: {name: right, output_dir: right, overwrite: true}
+model.path: sft
+data: {train: answer.jsonl, max_length: 8, max_prompt_length: 4}
+rollout.max_completion_length: 3
+reward.functions: [{type: exact}]
+training: {train_batch_size: 128, max_steps: 80}
+optimizer.lr: 2.0e-3
+logging.steps: 20
+END
+    OMP_NUM_THREADS=1 "$DT_BUILDDIR/disttrain" train sft.yaml
+    local ranks before after first
+    for ranks in 1 2; do
+        run -0 train right "$ranks"
+        echo "$output"
+        [[ $output == *"model.path: $WORK/sft: its newest checkpoint is checkpoint-300"* ]]
+        read -r before after < <(
+            sed -n 's/.*reward \([0-9.]*\) -> \([0-9.]*\).*/\1 \2/p' <<<"$output")
+        awk -v before="$before" -v after="$after" 'BEGIN {
+            exit !(before > 0.35 && before < 0.6 && after >= 0.95) }'
+        [[ $before == "${first:=$before}" ]] # completions do not depend on ranks
+    done
 }
