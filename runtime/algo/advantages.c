@@ -73,17 +73,23 @@ void dt_advantage_column(const struct dt_advantage_table *table, size_t column,
     *std = spread_std(&s, DT_STD_SAMPLE);
 }
 
-bool dt_advantage_is_flat(const double *rewards, size_t count)
+static bool column_is_flat(struct column column)
 {
     size_t n = 0;
     double least = INFINITY, most = -INFINITY;
 
-    for (size_t i = 0; i < count; i++) {
-        n += isnan(rewards[i]) ? 0 : 1;
-        least = fmin(least, rewards[i]);
-        most = fmax(most, rewards[i]);
+    for (size_t i = 0; i < column.count; i++) {
+        const double x = column.values[i * column.stride];
+        n += isnan(x) ? 0 : 1;
+        least = fmin(least, x);
+        most = fmax(most, x);
     }
     return n < 2 || least == most;
+}
+
+bool dt_advantage_is_flat(const double *rewards, size_t count)
+{
+    return column_is_flat((struct column){rewards, count, 1});
 }
 
 /* --- groups --- */
@@ -228,6 +234,37 @@ static void finish(const struct dt_advantage_options *o, size_t rows,
         if (o->clip > 0.0)
             advantages[i] = fmin(fmax(advantages[i], -o->clip), o->clip);
     }
+}
+
+/* Whether each reward of a group is flat by itself. */
+static bool columns_are_flat(const struct dt_advantage_table *table, size_t row,
+                             size_t end)
+{
+    bool flat = true;
+
+    for (size_t k = 0; k < table->columns; k++)
+        flat = flat && column_is_flat((struct column){
+                           table->values + row * table->columns + k, end - row,
+                           table->columns});
+    return flat;
+}
+
+size_t dt_advantage_find_flat(const struct dt_advantage_options *options,
+                              const struct dt_advantage_table *table,
+                              double *rewards, bool *flat)
+{
+    size_t group = 0, count = 0;
+
+    for (size_t row = 0, end; row < table->rows; row = end, group++) {
+        end = group_end(table, row);
+        for (size_t i = row; i < end; i++)
+            rewards[i] = sum_row(table, i);
+        flat[group] = options->aggregation == DT_NORMALIZE_THEN_SUM
+                          ? columns_are_flat(table, row, end)
+                          : dt_advantage_is_flat(rewards + row, end - row);
+        count += flat[group];
+    }
+    return count;
 }
 
 int dt_advantages(const struct dt_advantage_options *options,

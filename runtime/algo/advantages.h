@@ -78,4 +78,12 @@ void dt_advantage_column(const struct dt_advantage_table *table, size_t column,
  */
 bool dt_advantage_is_flat(const double *rewards, size_t count);
 
+/* Fills rewards(rows) as dt_advantages and flat(groups): whether a group gives
+ * nothing but advantages of 0 with scale group, batch or none. Returns how many
+ * do.
+ */
+size_t dt_advantage_find_flat(const struct dt_advantage_options *options,
+                              const struct dt_advantage_table *table,
+                              double *rewards, bool *flat);
+
 #endif /* DT_ALGO_ADVANTAGES_H */

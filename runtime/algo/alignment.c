@@ -108,6 +108,16 @@ static json_t *format_ppo(const struct dt_ppo *ppo)
                      (json_int_t)ppo->left_out);
 }
 
+/* NaN, of which JSON has none, is null. */
+static json_t *format_refill(const struct dt_samples *s)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < DT_REFILL_NUMBERS; i++)
+        json_array_append_new(
+            list, isnan(s->refill[i]) ? json_null() : json_real(s->refill[i]));
+    return list;
+}
+
 static int add_state(const struct dt_run *run, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
@@ -120,6 +130,8 @@ static int add_state(const struct dt_run *run, struct dt_ckpt_writer *writer,
     json_object_set_new(state, "first_reward", number_or_null(s->first_reward));
     if (run->algo->critic_loss)
         json_object_set_new(state, "ppo", format_ppo(&run->ppo));
+    if (run->conf.grpo.dynamic_sampling.enabled)
+        json_object_set_new(state, "dynamic_sampling", format_refill(s));
     char *text =
         state ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
               : NULL;
@@ -155,6 +167,15 @@ static void read_sums(struct dt_samples *s, const json_t *sums)
         const json_t *pair = json_object_get(sums, s->names[i]);
         s->sums.sum[i] = json_number_value(json_array_get(pair, 0));
         s->sums.steps[i] = json_number_value(json_array_get(pair, 1));
+    }
+}
+
+/* Those of a run that did not replace prompts are unknown. */
+static void read_refill(struct dt_samples *s, const json_t *list)
+{
+    for (size_t i = 0; i < DT_REFILL_NUMBERS; i++) {
+        const json_t *value = json_array_get(list, i);
+        s->refill[i] = json_is_number(value) ? json_number_value(value) : NAN;
     }
 }
 
@@ -213,6 +234,7 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
         s->idle = idle;
         s->first_reward = read_number_or_null(state, "first_reward");
         read_sums(s, sums);
+        read_refill(s, json_object_get(state, "dynamic_sampling"));
     }
     json_decref(state);
     return rc;

@@ -269,6 +269,62 @@ int dt_experience_gather(struct dt_experience *e, struct dt_comm *comm,
     return rc;
 }
 
+/* --- choosing groups --- */
+
+/* Group g of `from`, but for its tokens, becomes group `to` of e. */
+static void copy_group(struct dt_experience *e, size_t to,
+                       const struct dt_experience *from, size_t g)
+{
+    const size_t n = e->copies, K = n * e->columns;
+    e->number[to] = from->number[g];
+    memcpy(e->count + to * n, from->count + g * n, n * sizeof(*e->count));
+    memcpy(e->end + to * n, from->end + g * n, n * sizeof(*e->end));
+    memcpy(e->rewards + to * K, from->rewards + g * K, K * sizeof(*e->rewards));
+}
+
+/* Its tokens, once there is room for them. */
+static void copy_group_tokens(struct dt_experience *e, size_t to,
+                              const struct dt_experience *from, size_t g)
+{
+    const size_t at = e->at[to * e->copies], source = from->at[g * e->copies];
+    const size_t count = from->at[(g + 1) * e->copies] - source;
+    memcpy(e->ids + at, from->ids + source, count * sizeof(*e->ids));
+    memcpy(e->logps + at, from->logps + source, count * sizeof(*e->logps));
+}
+
+int dt_experience_merge(struct dt_experience *e,
+                        const struct dt_experience *more, const bool *keep,
+                        struct dt_error *err)
+{
+    const size_t all = e->groups + more->groups;
+    struct dt_experience made = {0};
+    size_t groups = 0;
+    for (size_t g = 0; g < all; g++)
+        groups += keep[g];
+    uint64_t *number = calloc(groups + 1, sizeof(*number));
+    int rc = number ? dt_experience_begin(&made, number, groups, e->copies,
+                                          e->columns, err)
+                    : no_memory(err);
+    free(number);
+    for (int pass = 0; pass < 2 && rc == 0; pass++) {
+        size_t to = 0;
+        for (size_t g = 0; g < all; g++)
+            if (keep[g])
+                (pass == 0 ? copy_group : copy_group_tokens)(
+                    &made, to++, g < e->groups ? e : more,
+                    g < e->groups ? g : g - e->groups);
+        if (pass == 0)
+            rc = dt_experience_place(&made, err);
+    }
+    if (rc < 0) {
+        dt_experience_fini(&made);
+        return -1;
+    }
+    dt_experience_fini(e);
+    *e = made;
+    return 0;
+}
+
 /* --- what ranks compute of the rows --- */
 
 /* A reward is sent as a number and whether it is one, as NaN does not add up.

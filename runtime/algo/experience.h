@@ -85,6 +85,14 @@ int dt_experience_place(struct dt_experience *e, struct dt_error *err);
 int dt_experience_gather(struct dt_experience *e, struct dt_comm *comm,
                          const struct dt_exec *exec, struct dt_error *err);
 
+/* Keeps groups of e, then of `more`, that keep(e->groups + more->groups) names.
+ * Both were gathered and scored, with as many copies and columns, and nothing
+ * else is computed of them yet. -1: EX_OSERR, and e is as it was.
+ */
+int dt_experience_merge(struct dt_experience *e,
+                        const struct dt_experience *more, const bool *keep,
+                        struct dt_error *err);
+
 /* Brings rewards to all ranks: have(rows, K) says which this rank has, and
  * each is on one rank. -1 as above.
  */

@@ -10,10 +10,9 @@
 #include "config.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "algo/advantages.h"
+#include "algo/group_rewards.h"
 #include "algo/grpo_loss.h"
 #include "algo/run.h"
 
@@ -63,28 +62,24 @@ static bool needs_reference(const struct dt_conf *conf)
 static int advantages(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
-    struct dt_experience *e = &s->experience;
     const struct dt_advantage_options options =
         dt_advantage_options(&run->conf);
-    double *weights = calloc(e->columns + 1, sizeof(*weights));
-    double *rewards = calloc(e->rows, sizeof(*rewards));
-    uint64_t *groups = calloc(e->rows, sizeof(*groups));
-    const struct dt_advantage_table table = {e->rows, e->columns, e->rewards,
-                                             weights, groups};
-    int rc = -1;
-    for (size_t k = 0; weights && k < e->columns; k++)
-        weights[k] = s->columns[k].weight;
-    for (size_t i = 0; groups && i < e->rows; i++)
-        groups[i] = i / e->copies;
-    if (weights && rewards && groups)
-        rc = dt_advantages(&options, &table, rewards, e->advantages, &s->stats,
-                           err);
-    else
-        dt_error_set(err, EX_OSERR, "advantages: out of memory");
-    free(groups);
-    free(rewards);
-    free(weights);
+    struct dt_group_rewards r;
+    int rc = dt_group_rewards_init(&r, s, err);
+    if (rc == 0)
+        rc = dt_advantages(&options, &r.table, r.rewards,
+                           s->experience.advantages, &s->stats, err);
+    dt_group_rewards_fini(&r);
     return rc;
+}
+
+/* What replacing prompts has done, if it is asked for. */
+static size_t numbers(const struct dt_run *run, const char *const **names,
+                      const double **values)
+{
+    *names = dt_refill_names;
+    *values = run->samples.refill;
+    return run->conf.grpo.dynamic_sampling.enabled ? DT_REFILL_NUMBERS : 0;
 }
 
 /* A completion that was cut off may be left out. */
@@ -172,6 +167,7 @@ const struct dt_algo dt_algo_grpo = {
     .begin = begin,
     .pick = dt_run_pick_completions,
     .advantages = advantages,
+    .numbers = numbers,
     .denominator = denominator,
     .loss = loss,
     .results = results,

@@ -11,6 +11,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
 	runtime/algo/clipped.h \
+	runtime/algo/complete.c \
 	runtime/algo/critic.c \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
@@ -30,6 +31,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/generation_plan.h \
 	runtime/algo/graphs.c \
 	runtime/algo/graphs.h \
+	runtime/algo/group_rewards.c \
+	runtime/algo/group_rewards.h \
 	runtime/algo/groups.c \
 	runtime/algo/groups.h \
 	runtime/algo/grpo.c \
@@ -63,6 +66,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/progress.h \
 	runtime/algo/prompt_data.c \
 	runtime/algo/reference.c \
+	runtime/algo/refill.c \
 	runtime/algo/restore.c \
 	runtime/algo/rm.c \
 	runtime/algo/rm_loss.c \

@@ -39,6 +39,16 @@ struct dt_number_sums {
     double steps[DT_NUMBERS_MAX]; /* in which there was such a number */
 };
 
+/* What replacing prompts (refill.c) has done to a generation. */
+enum dt_refill_number {
+    DT_REFILL_ROUNDS,  /* times that prompts were sampled once more */
+    DT_REFILL_PROMPTS, /* that were sampled in all */
+    DT_REFILL_FLAT,    /* share of them that teach nothing */
+    DT_REFILL_REWARD,  /* mean of all their completions */
+    DT_REFILL_NUMBERS
+};
+extern const char *const dt_refill_names[DT_REFILL_NUMBERS];
+
 enum { DT_SAMPLES_STOPS = 64, DT_WHERES = 2 };
 
 struct dt_samples {
@@ -69,10 +79,12 @@ struct dt_samples {
     struct dt_sample_batches batches;
     size_t use;          /* which use of it comes next; 0: that of a new one */
     uint64_t generation; /* generations made so far */
-    uint64_t position;   /* of the stream of prompts, behind the generation's */
-    double entropy_share;            /* of algorithm grpo: grpo_loss.h */
-    struct dt_grpo_options grpo;     /* of algorithm grpo */
-    struct dt_advantage_stats stats; /* of the generation */
+    size_t sampled;      /* prompts that were sampled for it */
+    uint64_t position;   /* of the stream of prompts, behind those */
+    double refill[DT_REFILL_NUMBERS]; /* of it; stored in checkpoints */
+    double entropy_share;             /* of algorithm grpo: grpo_loss.h */
+    struct dt_grpo_options grpo;      /* of algorithm grpo */
+    struct dt_advantage_stats stats;  /* of the generation */
     char names[DT_NUMBERS_MAX][DT_NUMBER_NAME];
     struct dt_numbers numbers;  /* of the generation */
     size_t own;                 /* from here on they are the algorithm's */
@@ -128,6 +140,19 @@ struct dt_rollout_options dt_run_rollout_options(
  * changed; -1: the device, a reward or a peer failed.
  */
 int dt_run_next_samples(struct dt_run *run, struct dt_error *err);
+
+/* complete.c: samples and scores prompts [first, first + count) of the
+ * stream, which become the experience. 0; 1, a rank was told to stop; -1: as
+ * dt_run_next_samples.
+ */
+int dt_run_sample(struct dt_run *run, uint64_t first, size_t count,
+                  struct dt_error *err);
+
+/* refill.c: replaces groups of the experience that teach nothing, and says how
+ * many prompts were sampled in all. 0; 1, a rank was told to stop; -1: as
+ * dt_run_next_samples.
+ */
+int dt_run_refill(struct dt_run *run, struct dt_error *err);
 
 /* generation.c: orders the rows of the generation; for a critic, which uses
  * them in several epochs, anew in each. -1: EX_OSERR.

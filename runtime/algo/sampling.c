@@ -29,10 +29,6 @@ static int refuse_later(const struct dt_conf *conf, struct dt_error *err)
         {"rollout.gather",
          "weights are not gathered for each token: write once",
          conf->rollout.gather_units},
-        {"grpo.dynamic_sampling.enabled",
-         "prompts whose completions are all alike are not replaced yet: write "
-         "false",
-         conf->grpo.dynamic_sampling.enabled},
         {"data.eval",
          "completions of held-out prompts are not evaluated yet: remove it",
          conf->data.eval.count > 0},

@@ -74,8 +74,8 @@ int dt_scoring_begin(struct dt_run *run, struct dt_error *err)
     for (int where = 0; where < DT_WHERES; where++) {
         struct place *place = &scoring->places[where];
         place->rewards = s->rewards[where];
-        if (place->rewards &&
-            !(place->groups = calloc(s->groups, sizeof(*place->groups))))
+        if (place->rewards && !(place->groups = calloc(s->experience.groups,
+                                                       sizeof(*place->groups))))
             return no_memory(err);
     }
     return 0;

@@ -217,12 +217,14 @@
      .help = "largest absolute advantage; the default is no limit"},
     {"grpo.dynamic_sampling.enabled", DT_CONF_BOOL,
      AT(grpo.dynamic_sampling.enabled), .fallback = "false", .result = true,
-     .help = "sample completions of more prompts in place of those whose "
-             "rewards are all equal (DAPO)"},
+     .help = "sample completions of the next prompts in place of those whose "
+             "rewards are all equal, which teach nothing (DAPO); where "
+             "max_refills are not enough, the first of these stay"},
     {"grpo.dynamic_sampling.max_refills", DT_CONF_INT,
      AT(grpo.dynamic_sampling.max_refills), .fallback = "4", .min = 1,
      .max = 1e6, .result = true,
-     .help = "times that this is tried for a generation"},
+     .help = "times that this is tried for a generation, each for as many "
+             "prompts as are missing"},
 
     /* ppo */
     {"ppo.total_episodes", DT_CONF_INT, AT(ppo.total_episodes), .min = 1,

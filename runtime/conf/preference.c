@@ -39,8 +39,7 @@ static void remove_quotes(char *text)
     *to = '\0';
 }
 
-/* Whether a key of the file has another value than its default. */
-static bool differs(struct dt_conf_reader *reader, size_t row)
+bool dt_conf_differs(struct dt_conf_reader *reader, int row)
 {
     const struct dt_conf_key *key = &dt_conf_keys[row];
     char *text = reader->conf->place[row].line > 0
@@ -59,7 +58,7 @@ static void check_users(struct dt_conf_reader *reader)
     const char *users;
     for (size_t i = 0; i < dt_conf_key_count; i++)
         if (!dt_conf_is_used(reader->conf, &dt_conf_keys[i], &users) &&
-            differs(reader, i))
+            dt_conf_differs(reader, (int)i))
             PROBLEM(reader, dt_conf_keys[i].path, "only %s it", users);
 }
 
@@ -74,11 +73,11 @@ static void check_reference(struct dt_conf_reader *reader)
                 "cannot be used with dpo.reference.mode: none");
     if (conf->algorithm == DT_CONF_DPO &&
         conf->dpo.f_divergence != DT_DIVERGENCE_ALPHA &&
-        differs(reader, dt_conf_key_find("dpo.f_alpha")))
+        dt_conf_differs(reader, dt_conf_key_find("dpo.f_alpha")))
         PROBLEM(reader, "dpo.f_alpha",
                 "only dpo.f_divergence: alpha_divergence uses it");
     for (int i = 0; i < 2 && !conf->dpo.sync_ref.enabled; i++)
-        if (differs(reader, dt_conf_key_find(how[i])))
+        if (dt_conf_differs(reader, dt_conf_key_find(how[i])))
             PROBLEM(reader, how[i], "only dpo.sync_ref.enabled: true uses it");
     if (conf->dpo.sync_ref.enabled &&
         conf->dpo.reference.mode != DT_CONF_REFERENCE_LIVE)

@@ -89,8 +89,7 @@ int dt_conf_weights_set(struct dt_conf_reader *reader,
                         const struct dt_conf_key *key,
                         const struct dt_tree *node);
 int dt_conf_free_set(struct dt_conf_reader *reader,
-                     const struct dt_conf_key *key,
-                     const struct dt_tree *node);
+                     const struct dt_conf_key *key, const struct dt_tree *node);
 int dt_conf_rewards_set(struct dt_conf_reader *reader,
                         const struct dt_conf_key *key,
                         const struct dt_tree *node);
@@ -164,6 +163,9 @@ void dt_conf_check(struct dt_conf_reader *reader);
 
 /* Whether the file gives an algorithm, and it is one. */
 bool dt_conf_knows_algorithm(const struct dt_conf_reader *reader);
+
+/* Whether a key of the file, by its row, has another value than its default. */
+bool dt_conf_differs(struct dt_conf_reader *reader, int row);
 
 /* Whether the file leaves a key to its default. It is then marked as worked
  * out, since another default follows.

@@ -208,11 +208,33 @@ static void check_advantages(struct dt_conf_reader *reader)
                 "grpo.scale_rewards: group");
 }
 
+static void check_dynamic_sampling(struct dt_conf_reader *reader)
+{
+    static const char key[] = "grpo.dynamic_sampling.enabled";
+    static const char tries[] = "grpo.dynamic_sampling.max_refills";
+    const struct dt_conf *conf = reader->conf;
+    if (!conf->grpo.dynamic_sampling.enabled) {
+        if (dt_conf_differs(reader, dt_conf_key_find(tries)))
+            PROBLEM(reader, tries, "only %s: true uses it", key);
+        return;
+    }
+    if (conf->grpo.scale_rewards == DT_SCALE_GLOBAL_CLAMP)
+        PROBLEM(reader, key,
+                "grpo.scale_rewards: global_clamp compares completions of all "
+                "prompts, so that equal rewards of one teach something, too");
+    if (conf->rollout.overlap > 0)
+        PROBLEM(reader, key,
+                "cannot be used with rollout.overlap: which prompts are "
+                "replaced is known when all rewards are there, so that nothing "
+                "would overlap");
+}
+
 static void check_grpo(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
     check_loss_type(reader);
     check_advantages(reader);
+    check_dynamic_sampling(reader);
     check_reference(reader, conf->grpo.beta, "grpo.beta");
     if (conf->grpo.steps_per_generation > 0 &&
         conf->grpo.generation_batch_size > 0)

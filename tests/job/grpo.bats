@@ -31,7 +31,7 @@ setup() {
 }
 
 # config NAME: writes NAME.yaml, whose output goes to NAME.out. A generation is
-# used twice.
+# used twice, and prompts that teach nothing are replaced.
 config() {
     cat >"$1.yaml" <<END
 algorithm: grpo
@@ -39,7 +39,10 @@ run: {name: $1, output_dir: $1.out}
 model: {n_positions: 32, n_embd: 16, n_layer: 1, n_head: 2}
 data: {train: prompts.jsonl, max_length: 16, max_prompt_length: 4}
 rollout: {max_completion_length: 8}
-grpo: {num_generations: 4, num_iterations: 2}
+grpo:
+  num_generations: 4
+  num_iterations: 2
+  dynamic_sampling: {enabled: true}
 reward: {functions: [{type: regex, pattern: "(?s)[ -~].*"}]}
 training: {train_batch_size: 16, max_steps: 6, resume: auto}
 checkpoint: {steps: 1}

@@ -124,6 +124,7 @@ check_PROGRAMS += \
 	tests/unit/test_reward_rules \
 	tests/unit/test_reward_serve \
 	tests/unit/test_reference \
+	tests/unit/test_refill \
 	tests/unit/test_rm \
 	tests/unit/test_submission \
 	tests/unit/test_trainer \
@@ -148,6 +149,7 @@ EXTRA_DIST += \
 	tests/unit/plan_run.h \
 	tests/unit/scratch.h \
 	tests/unit/ppo_run.h \
+	tests/unit/sampled_run.h \
 	tests/unit/small_run.h \
 	tests/unit/sysfs.h \
 	# End of tests/unit
@@ -192,6 +194,7 @@ tests_unit_test_reward_model_SOURCES = tests/unit/test_reward_model.c \
 tests_unit_test_int8_run_SOURCES = tests/unit/test_int8_run.c $(comm_world)
 tests_unit_test_precompute_SOURCES = tests/unit/test_precompute.c $(comm_world)
 tests_unit_test_reference_SOURCES = tests/unit/test_reference.c $(comm_world)
+tests_unit_test_refill_SOURCES = tests/unit/test_refill.c $(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 

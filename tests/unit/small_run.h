@@ -135,14 +135,23 @@ static inline int small_rank(const struct dt_comm_world *world, void *arg)
     return rc;
 }
 
-/* Runs f on `size` ranks of a run with these lines of configuration. */
+/* Runs f on `size` ranks of a run with these lines of configuration, in the
+ * directory that an earlier run has left.
+ */
+static inline void small_resume(int size, const char *lines, small_rank_f f,
+                                void *arg)
+{
+    struct small_world small = {.conf = small_conf(lines), .f = f, .arg = arg};
+    world_threads(size, small_rank, &small);
+    dt_conf_destroy((struct dt_conf *)small.conf);
+}
+
+/* The same, in a new directory. */
 static inline void small_runs(int size, const char *lines, small_rank_f f,
                               void *arg)
 {
-    struct small_world small = {.conf = small_conf(lines), .f = f, .arg = arg};
     small_clean(NULL);
-    world_threads(size, small_rank, &small);
-    dt_conf_destroy((struct dt_conf *)small.conf);
+    small_resume(size, lines, f, arg);
 }
 
 /* Takes one step and returns its report in *line. */

@@ -196,6 +196,30 @@ static void groups_may_have_any_size(void **state)
     assert_near(stats.zero_std, 1.0 / 3.0, 1e-15);
 }
 
+/* Groups of one reward are flat by it, and of two by their sum, or by each if
+ * each is compared by itself.
+ */
+static void groups_that_teach_nothing_are_found(void **state)
+{
+    static const double weights[] = {1, 1};
+    const double values[] = {1, 0, 0, 1, 1, 0, 0, 1, /* sums are equal */
+                             3, 3, 3, 3, 3, 3, 3, NAN};
+    struct dt_advantage_options o = {.scale = DT_SCALE_GROUP};
+    struct dt_advantage_table table = {.rows = 8,
+                                       .columns = 2,
+                                       .values = values,
+                                       .weights = weights,
+                                       .groups = PAIRS};
+    bool flat[2];
+    (void)state;
+    assert_int_equal(dt_advantage_find_flat(&o, &table, rewards, flat), 1);
+    assert_true(flat[0] && !flat[1]);
+    assert_true(rewards[0] == 1 && rewards[4] == 6 && rewards[7] == 3);
+    o.aggregation = DT_NORMALIZE_THEN_SUM;
+    assert_int_equal(dt_advantage_find_flat(&o, &table, rewards, flat), 1);
+    assert_true(!flat[0] && flat[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +229,7 @@ int main(void)
         cmocka_unit_test(too_few_or_infinite_rewards_are_refused),
         cmocka_unit_test(several_rewards_are_added_or_compared_first),
         cmocka_unit_test(groups_may_have_any_size),
+        cmocka_unit_test(groups_that_teach_nothing_are_found),
     };
     return cmocka_run_group_tests_name("advantages", tests, NULL, NULL);
 }

@@ -233,6 +233,18 @@ static const struct broken of_grpo[] = {
     {SAMPLED("grpo") "rollout.overlap: 1\nnum_iterations: 2\n",
      "t.yaml:6:18: rollout.overlap: cannot be used with grpo.num_iterations "
      "2: only with 1\n"},
+    {SAMPLED("grpo") "grpo: {dynamic_sampling: {max_refills: 9}}\n",
+     "t.yaml:6:40: grpo.dynamic_sampling.max_refills: only "
+     "grpo.dynamic_sampling.enabled: true uses it\n"},
+    {SAMPLED("grpo") "grpo: {dynamic_sampling: {enabled: true},\n"
+                     "       scale_rewards: global_clamp}\n"
+                     "rollout.overlap: 1\n",
+     "t.yaml:6:36: grpo.dynamic_sampling.enabled: grpo.scale_rewards: "
+     "global_clamp compares completions of all prompts, so that equal rewards "
+     "of one teach something, too\n"
+     "t.yaml:6:36: grpo.dynamic_sampling.enabled: cannot be used with "
+     "rollout.overlap: which prompts are replaced is known when all rewards "
+     "are there, so that nothing would overlap\n"},
     {SAMPLED("grpo") "grpo.sync_ref: {}\n",
      "t.yaml:6:1: grpo.sync_ref: not supported yet: it needs a reference that "
      "follows the model\n"},

@@ -369,6 +369,54 @@ static void steps_have_the_same_rows_in_every_world(void **state)
     dt_tokenizer_destroy(tokenizer);
 }
 
+/* --- choosing groups --- */
+
+/* An experience of the prompts number(groups), on one rank. */
+static int make_one(struct dt_experience *e, const uint64_t *number,
+                    size_t groups)
+{
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_comm_world world = {.size = 1};
+    const struct dt_comm_options options = {.timeout_ms = 30000};
+    struct dt_error err = {0};
+    struct dt_comm *comm = dt_comm_create("self", &world, &options, &err);
+    struct made made;
+    TRY(comm);
+    TRY(dt_experience_begin(e, number, groups, COPIES, COLUMNS, &err) == 0);
+    for (size_t g = 0; g < groups; g++)
+        for (uint32_t copy = 0; copy < COPIES; copy++) {
+            make(number[g], copy, &made);
+            TRY(add(e, g, copy, &made, &err) == 0);
+            for (size_t k = 0; k < COLUMNS; k++)
+                e->rewards[(g * COPIES + copy) * COLUMNS + k] =
+                    (double)(number[g] * 10 + copy * COLUMNS + k);
+        }
+    TRY(dt_experience_gather(e, comm, &exec, &err) == 0);
+    dt_comm_destroy(comm);
+    return 0;
+}
+
+static void chosen_groups_are_an_experience(void **state)
+{
+    static const uint64_t first[] = {1, 2, 3}, more[] = {7, 8};
+    static const uint64_t chosen[] = {1, 3, 8};
+    static const bool keep[] = {true, false, true, false, true};
+    struct dt_experience e = {0}, other = {0}, wanted = {0};
+    struct dt_error err = {0};
+    (void)state;
+    assert_int_equal(make_one(&e, first, 3), 0);
+    assert_int_equal(make_one(&other, more, 2), 0);
+    assert_int_equal(make_one(&wanted, chosen, 3), 0);
+    assert_int_equal(dt_experience_merge(&e, &other, keep, &err), 0);
+    assert_int_equal(e.groups, 3);
+    assert_int_equal(e.tokens, wanted.tokens);
+    assert_memory_equal(e.at, wanted.at, (e.rows + 1) * sizeof(*e.at));
+    assert_int_equal(dt_experience_hash(&e), dt_experience_hash(&wanted));
+    dt_experience_fini(&wanted);
+    dt_experience_fini(&other);
+    dt_experience_fini(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +427,7 @@ int main(void)
         cmocka_unit_test(micro_batches_have_about_equally_many_tokens),
         cmocka_unit_test(the_order_depends_on_seed_and_generation),
         cmocka_unit_test(steps_have_the_same_rows_in_every_world),
+        cmocka_unit_test(chosen_groups_are_an_experience),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

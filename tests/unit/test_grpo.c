@@ -4,38 +4,7 @@
  */
 #include "config.h"
 
-#define SMALL                                                                  \
-    "algorithm: grpo\n"                                                        \
-    "run.output_dir: out\n"                                                    \
-    "model: {n_positions: 32, n_embd: 32, n_layer: 1, n_head: 2}\n"            \
-    "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
-    "rollout: {max_completion_length: 8}\n"                                    \
-    "logging.report_to: jsonl\n"                                               \
-    "scheduler.name: constant\n"                                               \
-    "optimizer: {lr: 0.01, weight_decay: 0}\n"
-
-/* Bytes are random at first, and half of them are below 128. */
-#define PRINTABLE                                                              \
-    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"
-
-#include "tests/unit/small_run.h"
-
-enum { PROMPTS = 10 };
-
-static int enter(void **state)
-{
-    (void)state;
-    dt_log_init(0, DT_LOG_ERROR);
-    if (chdir("/") < 0 || !scratch_path("") || chdir(scratch_path("")) < 0)
-        return -1;
-    FILE *file = fopen("prompts.jsonl", "w");
-    for (int i = 0; i < PROMPTS; i++)
-        fprintf(file, "{\"prompt\": \"%.*s\", \"answer\": \"%d\"}\n", i % 4 + 1,
-                &"abcdefgh"[i % 5], i);
-    return fclose(file);
-}
-
-#define STEP "training: {train_batch_size: 16, max_steps: 9, resume: auto}\n"
+#include "tests/unit/sampled_run.h"
 
 /* --- one generation, in any world --- */
 
@@ -75,11 +44,6 @@ static void tokens_rewards_and_advantages_are_those_of_any_world(void **state)
 }
 
 /* --- ratios --- */
-
-#define REUSED                                                                 \
-    "training: {train_batch_size: 8, gradient_accumulation_steps: 2, "         \
-    "max_steps: 9, resume: auto}\n"                                            \
-    "grpo: {num_generations: 4, steps_per_generation: 4, num_iterations: 2}\n"
 
 static double ratio_error(const struct dt_run *run)
 {
@@ -191,15 +155,6 @@ static void a_reward_that_fails_anywhere_ends_the_step(void **state)
 
 /* --- learning --- */
 
-static int steps(struct dt_run *run, long last, struct dt_report_step *line,
-                 struct dt_error *err)
-{
-    while (run->progress.step < last)
-        if (small_step(run, line, err) < 0)
-            return -1;
-    return 0;
-}
-
 static int learn(struct dt_run *run, void *arg)
 {
     struct dt_report_step line;
@@ -229,63 +184,11 @@ static void rewards_rise(void **state)
 
 /* --- saving --- */
 
-struct kept {
-    float *weights;
-    struct dt_number_sums sums;
-    double metrics[DT_METRICS_MAX];
-    long from; /* the step after which it is saved */
-};
-
-enum { LAST = 6 };
-
-static int go_through(struct dt_run *run, void *arg)
-{
-    struct dt_view flat = small_flat(run, DT_OWNED_MASTER);
-    struct dt_report_step line;
-    struct dt_error err = {0}, why = {0};
-    struct kept *kept = arg;
-    TRY(steps(run, kept->from, &line, &err) == 0);
-    TRY(dt_run_save(run, &why, &err) == 0);
-    TRY(steps(run, LAST, &line, &err) == 0);
-    if (run->rank > 0)
-        return 0;
-    kept->weights = malloc(flat.count * sizeof(float));
-    memcpy(kept->weights, dt_view_data(flat), flat.count * sizeof(float));
-    kept->sums = run->samples.sums;
-    memcpy(kept->metrics, run->progress.metrics.value, sizeof(kept->metrics));
-    return 0;
-}
-
-static int resume(struct dt_run *run, void *arg)
-{
-    struct dt_view flat = small_flat(run, DT_OWNED_MASTER);
-    struct dt_report_step line;
-    struct dt_error err = {0};
-    const struct kept *kept = arg;
-    TRY(run->progress.step == kept->from);
-    TRY(steps(run, LAST, &line, &err) == 0);
-    TRY(!memcmp(dt_view_data(flat), kept->weights, flat.count * sizeof(float)));
-    TRY(!memcmp(&run->samples.sums, &kept->sums, sizeof(kept->sums)));
-    TRY(!memcmp(run->progress.metrics.value, kept->metrics,
-                sizeof(kept->metrics)));
-    return 0;
-}
-
 /* Of four steps that use a generation, any may be the last. */
 static void a_run_resumes_at_every_step(void **state)
 {
     (void)state;
-    for (int size = 1; size <= 2; size++)
-        for (long from = 1; from < LAST; from++) {
-            struct kept kept = {.from = from};
-            small_runs(size, REUSED PRINTABLE, go_through, &kept);
-            struct small_world small = {.conf = small_conf(REUSED PRINTABLE),
-                                        .f = resume,
-                                        .arg = &kept};
-            world_threads(size, small_rank, &small);
-            dt_conf_destroy((struct dt_conf *)small.conf);
-            free(kept.weights);
-        }
+    resumes_at_every_step(REUSED PRINTABLE);
 }
 
 static bool stop_asked;
@@ -377,8 +280,6 @@ static void what_is_not_done_yet_is_refused(void **state)
         const char *lines, *why;
     } cases[] = {
         {"rollout.overlap: 1\n", "rollout.overlap: generations are not"},
-        {"grpo.dynamic_sampling.enabled: true\n",
-         "grpo.dynamic_sampling.enabled: prompts whose completions"},
         {"data.eval: prompts.jsonl\n",
          "data.eval: completions of held-out prompts are not evaluated"},
     };
@@ -409,5 +310,5 @@ int main(void)
         cmocka_unit_test(all_strategies_sample_the_same),
         cmocka_unit_test(what_is_not_done_yet_is_refused),
     };
-    return cmocka_run_group_tests(tests, enter, small_leave);
+    return cmocka_run_group_tests(tests, sampled_enter, small_leave);
 }

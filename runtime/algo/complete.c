@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* complete.c - samples completions of prompts, and brings them to all ranks */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "algo/run.h"
+#include "base/fault.h"
+
+/* --- the weights --- */
+
+/* All weights on this rank: where they are, or gathered into a buffer. The
+ * caller destroys it. -1: out of memory, or a peer failed.
+ */
+static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
+                         struct dt_places *places, struct dt_error *err)
+{
+    const struct dt_learner *learner = &run->learner;
+    const struct dt_layout *layout = learner->layout;
+    *buf = NULL;
+    *places = dt_parallel_weights(learner->parallel);
+    if (!places->units)
+        return 0;
+    *buf = dt_buffer_create(run->exec.device,
+                            layout->count * dt_dtype_bytes(learner->compute),
+                            "weights to sample with", err);
+    if (!*buf)
+        return -1;
+    *places = dt_places_flat(dt_view_of(*buf, learner->compute));
+    for (size_t u = 0; u < layout->unit_count; u++) {
+        struct dt_view from, to = dt_layout_unit(layout, places, u);
+        if (dt_parallel_gather(learner->parallel, u, false, &from, err) < 0 ||
+            run->exec.device->copy(
+                run->exec.stream, dt_view_data(to), dt_view_data(from),
+                to.count * dt_dtype_bytes(to.dtype), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- the rollout --- */
+
+/* A rollout in progress: the next group, and completions that groups lack. */
+struct progress {
+    struct dt_run *run;
+    size_t next;
+    size_t *missing; /* (groups) */
+};
+
+static int next_prompt(void *ctx, struct dt_prompt *prompt,
+                       struct dt_error *err)
+{
+    struct progress *progress = ctx;
+    struct dt_run *run = progress->run;
+    const struct dt_experience *e = &run->samples.experience;
+    (void)err;
+    while (progress->next < e->groups &&
+           dt_experience_rank(e, progress->next, run->world) != run->rank)
+        progress->next++;
+    if (progress->next == e->groups)
+        return 0;
+    prompt->number = e->number[progress->next++];
+    prompt->ids =
+        dt_prompts_ids(run->data.prompts, prompt->number, &prompt->count);
+    return 1;
+}
+
+/* The numbers of groups are in order. */
+static size_t find_group(const struct dt_experience *e, uint64_t number)
+{
+    size_t first = 0, end = e->groups;
+    while (end - first > 1) {
+        size_t middle = first + (end - first) / 2;
+        if (e->number[middle] <= number)
+            first = middle;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+static int take(void *ctx, const struct dt_completion *c, struct dt_error *err)
+{
+    struct progress *progress = ctx;
+    struct dt_run *run = progress->run;
+    struct dt_experience *e = &run->samples.experience;
+    size_t g = find_group(e, c->prompt);
+    if (dt_experience_add(e, g * e->copies + c->copy, c->ids, c->logps,
+                          c->count, (int)c->end, err) < 0)
+        return -1;
+    return --progress->missing[g] > 0 ? 0 : dt_scoring_submit(run, g, err);
+}
+
+/* 1: this rank was told to stop. */
+static int run_rollout(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    struct dt_buffer *buf;
+    struct dt_places places;
+    struct progress progress = {.run = run};
+    const struct dt_rollout_io io = {
+        .next = next_prompt, .done = take, .stop = run->stop, .ctx = &progress};
+    const size_t groups = s->experience.groups;
+    if (!(progress.missing = calloc(groups, sizeof(size_t))))
+        return dt_error_set(err, EX_OSERR, "a generation: out of memory");
+    for (size_t g = 0; g < groups; g++)
+        progress.missing[g] = s->copies;
+    int rc = whole_weights(run, &buf, &places, err);
+    if (rc == 0 && dt_fault("rollout"))
+        rc = dt_error_set(err, EX_SOFTWARE, "failed on purpose");
+    if (rc == 0) {
+        dt_rollout_use(s->rollout, places);
+        rc = dt_rollout_run(s->rollout, &io, err);
+    }
+    free(progress.missing);
+    dt_buffer_destroy(buf);
+    return rc;
+}
+
+/* --- on all ranks --- */
+
+static int begin(struct dt_run *run, uint64_t first, size_t count,
+                 struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    uint64_t *number = calloc(count, sizeof(*number));
+    if (!number)
+        return dt_error_set(err, EX_OSERR, "a generation: out of memory");
+    for (size_t g = 0; g < count; g++)
+        number[g] = first + g;
+    int rc = dt_experience_begin(&s->experience, number, count, s->copies,
+                                 dt_reward_columns(&run->conf), err);
+    free(number);
+    return rc < 0 ? -1 : dt_scoring_begin(run, err);
+}
+
+/* Whether any rank was told to stop: 1 or 0. */
+static int any_stopped(struct dt_run *run, int stopped, struct dt_error *err)
+{
+    double any = stopped;
+    if (run->world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &any, 1, DT_MAX, err) < 0)
+        return -1;
+    return any > 0;
+}
+
+int dt_run_sample(struct dt_run *run, uint64_t first, size_t count,
+                  struct dt_error *err)
+{
+    struct dt_experience *e = &run->samples.experience;
+    int rc = begin(run, first, count, err);
+    if (rc == 0)
+        rc = run_rollout(run, err);
+    if (rc >= 0)
+        rc = any_stopped(run, rc, err);
+    if (rc == 0)
+        rc = dt_experience_gather(e, run->comm, &run->exec, err);
+    if (rc == 0)
+        rc = dt_scoring_end(run, err);
+    dt_scoring_fini(run);
+    return rc;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* group_rewards.h - the rewards of a generation, as advantages.h reads them */
+#ifndef DT_ALGO_GROUP_REWARDS_H
+#define DT_ALGO_GROUP_REWARDS_H
+
+#include "algo/advantages.h"
+#include "algo/samples.h"
+
+struct dt_group_rewards {
+    struct dt_advantage_table table; /* of the experience, not owned by it */
+    double *rewards;                 /* (rows), to be filled */
+    double *weights;
+    uint64_t *groups;
+};
+
+/* Those of the experience of `samples`, which stays where it is. -1: EX_OSERR.
+ * dt_group_rewards_fini in any case.
+ */
+int dt_group_rewards_init(struct dt_group_rewards *rewards,
+                          const struct dt_samples *samples,
+                          struct dt_error *err);
+void dt_group_rewards_fini(struct dt_group_rewards *rewards);
+
+#endif /* DT_ALGO_GROUP_REWARDS_H */
