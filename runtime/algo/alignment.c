@@ -108,7 +108,6 @@ static json_t *format_ppo(const struct dt_ppo *ppo)
                      (json_int_t)ppo->left_out);
 }
 
-/* NaN, of which JSON has none, is null. */
 static json_t *format_refill(const struct dt_samples *s)
 {
     json_t *list = json_array();
@@ -128,6 +127,8 @@ static int add_state(const struct dt_run *run, struct dt_ckpt_writer *writer,
         "prompts", (json_int_t)s->groups, "completions", (json_int_t)s->copies,
         "idle", s->idle, "sums", format_sums(s));
     json_object_set_new(state, "first_reward", number_or_null(s->first_reward));
+    if (s->ahead.groups > 0)
+        json_object_set_new(state, "ahead", json_true());
     if (run->algo->critic_loss)
         json_object_set_new(state, "ppo", format_ppo(&run->ppo));
     if (run->conf.grpo.dynamic_sampling.enabled)
@@ -146,15 +147,16 @@ int dt_alignment_save(struct dt_run *run, struct dt_ckpt_writer *writer,
                       struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
+    struct dt_experience *e = s->use > 0 ? &s->experience : &s->ahead;
     struct tensors t;
     if (!run->algo->advantages)
         return 0;
     if (add_state(run, writer, err) < 0)
         return -1;
-    if (s->use == 0)
+    if (e->groups == 0)
         return 0;
-    list_heads(&s->experience, &t);
-    size_t count = list_tokens(&s->experience, &t);
+    list_heads(e, &t);
+    size_t count = list_tokens(e, &t);
     return dt_ckpt_add_tensors(writer, EXPERIENCE_FILE, t.tensor, count, NULL,
                                err);
 }
@@ -193,8 +195,24 @@ static int read_ppo(struct dt_ppo *ppo, const json_t *state)
     return 0;
 }
 
+/* Whether what was sampled ahead is of use to this run. Otherwise its prompts
+ * are sampled again, so that none is left out.
+ */
+static bool read_ahead(struct dt_run *run, const json_t *state, size_t groups,
+                       size_t copies)
+{
+    struct dt_samples *s = &run->samples;
+    if (!json_is_true(json_object_get(state, "ahead")))
+        return false;
+    if (run->conf.rollout.overlap > 0 && groups == s->groups &&
+        copies == s->copies)
+        return true;
+    s->position -= groups < s->position ? groups : s->position;
+    return false;
+}
+
 static int parse_state(struct dt_run *run, const char *path, const char *text,
-                       struct dt_error *err)
+                       bool *ahead, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
     json_error_t why;
@@ -235,15 +253,16 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
         s->first_reward = read_number_or_null(state, "first_reward");
         read_sums(s, sums);
         read_refill(s, json_object_get(state, "dynamic_sampling"));
+        *ahead = read_ahead(run, state, (size_t)groups, (size_t)copies);
     }
     json_decref(state);
     return rc;
 }
 
 /* Lengths and ids come from a file. */
-static int check_rows(const struct dt_run *run, struct dt_error *err)
+static int check_rows(const struct dt_run *run, const struct dt_experience *e,
+                      struct dt_error *err)
 {
-    const struct dt_experience *e = &run->samples.experience;
     const long most = run->conf.rollout.max_completion_length;
     for (size_t i = 0; i < e->rows; i++)
         if (e->count[i] < 1 || e->count[i] > most || e->end[i] < 0 ||
@@ -255,9 +274,9 @@ static int check_rows(const struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
-static int check_ids(const struct dt_run *run, struct dt_error *err)
+static int check_ids(const struct dt_run *run, const struct dt_experience *e,
+                     struct dt_error *err)
 {
-    const struct dt_experience *e = &run->samples.experience;
     const size_t V = run->learner.model_config.vocab_size;
     for (size_t i = 0; i < e->tokens; i++)
         if (e->ids[i] < 0 || (size_t)e->ids[i] >= V)
@@ -266,11 +285,12 @@ static int check_ids(const struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
-static int read_experience(struct dt_run *run, const char *path,
-                           struct dt_error *err)
+/* Only of a generation in use there is more than its completions. */
+static int read_experience(struct dt_run *run, struct dt_experience *e,
+                           const char *path, struct dt_error *err)
 {
-    struct dt_samples *s = &run->samples;
-    struct dt_experience *e = &s->experience;
+    const struct dt_samples *s = &run->samples;
+    const bool in_use = e == &s->experience;
     struct tensors t;
     uint64_t *number = calloc(s->groups, sizeof(*number));
     int rc = number ? dt_experience_begin(e, number, s->groups, s->copies,
@@ -282,32 +302,35 @@ static int read_experience(struct dt_run *run, const char *path,
         return -1;
     list_heads(e, &t);
     rc = dt_safetensors_read_all(st, t.tensor, HEADS, err);
-    if (rc == 0 && (rc = check_rows(run, err)) == 0 &&
+    if (rc == 0 && (rc = check_rows(run, e, err)) == 0 &&
         (rc = dt_experience_place(e, err)) == 0 &&
-        (rc = dt_run_old_room(run, err)) == 0) {
+        (rc = in_use ? dt_run_old_room(run, err) : 0) == 0) {
         size_t count = list_tokens(e, &t);
         rc = dt_safetensors_read_all(st, t.tensor + HEADS, count - HEADS, err);
     }
     dt_safetensors_close(st);
-    return rc == 0 ? check_ids(run, err) : rc;
+    return rc == 0 ? check_ids(run, e, err) : rc;
 }
 
 int dt_alignment_load(struct dt_run *run, const char *dir, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
     char path[PATH_MAX + 32];
+    bool ahead = false;
     if (!run->algo->advantages)
         return 0;
     s->position = run->progress.position;
     snprintf(path, sizeof(path), "%s/" STATE_FILE, dir);
     char *text = dt_file_read(path, STATE_MAX_BYTES, err);
-    int rc = text ? parse_state(run, path, text, err) : -1;
+    int rc = text ? parse_state(run, path, text, &ahead, err) : -1;
     free(text);
-    if (rc < 0 || s->use == 0)
+    if (rc < 0 || (s->use == 0 && !ahead))
         return rc;
     snprintf(path, sizeof(path), "%s/" EXPERIENCE_FILE, dir);
-    if (read_experience(run, path, err) < 0)
+    if (read_experience(run, ahead ? &s->ahead : &s->experience, path, err) < 0)
         return dt_error_prefix(err, "%s", path);
+    if (ahead)
+        return 0;
     if (run->algo->advantages(run, err) < 0 || dt_run_order_rows(run, err) < 0)
         return -1;
     dt_run_make_numbers(run);

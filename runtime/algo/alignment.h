@@ -4,7 +4,8 @@
  *
  * alignment.json says where the run is in its generations. While a generation
  * is partly used, experience.safetensors holds it with its rewards, which are
- * not asked for again.
+ * not asked for again; with rollout.overlap, it holds the completions of the
+ * next one.
  */
 #ifndef DT_ALGO_ALIGNMENT_H
 #define DT_ALGO_ALIGNMENT_H

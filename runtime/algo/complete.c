@@ -43,6 +43,8 @@ static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
 /* A rollout in progress: the next group, and completions that groups lack. */
 struct progress {
     struct dt_run *run;
+    struct dt_experience *e;
+    bool score; /* groups that are complete */
     size_t next;
     size_t *missing; /* (groups) */
 };
@@ -52,7 +54,7 @@ static int next_prompt(void *ctx, struct dt_prompt *prompt,
 {
     struct progress *progress = ctx;
     struct dt_run *run = progress->run;
-    const struct dt_experience *e = &run->samples.experience;
+    const struct dt_experience *e = progress->e;
     (void)err;
     while (progress->next < e->groups &&
            dt_experience_rank(e, progress->next, run->world) != run->rank)
@@ -82,28 +84,29 @@ static size_t find_group(const struct dt_experience *e, uint64_t number)
 static int take(void *ctx, const struct dt_completion *c, struct dt_error *err)
 {
     struct progress *progress = ctx;
-    struct dt_run *run = progress->run;
-    struct dt_experience *e = &run->samples.experience;
+    struct dt_experience *e = progress->e;
     size_t g = find_group(e, c->prompt);
     if (dt_experience_add(e, g * e->copies + c->copy, c->ids, c->logps,
                           c->count, (int)c->end, err) < 0)
         return -1;
-    return --progress->missing[g] > 0 ? 0 : dt_scoring_submit(run, g, err);
+    return --progress->missing[g] > 0 || !progress->score
+               ? 0
+               : dt_scoring_submit(progress->run, g, err);
 }
 
 /* 1: this rank was told to stop. */
-static int run_rollout(struct dt_run *run, struct dt_error *err)
+static int run_rollout(struct dt_run *run, struct dt_experience *e, bool score,
+                       struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
     struct dt_buffer *buf;
     struct dt_places places;
-    struct progress progress = {.run = run};
+    struct progress progress = {.run = run, .e = e, .score = score};
     const struct dt_rollout_io io = {
         .next = next_prompt, .done = take, .stop = run->stop, .ctx = &progress};
-    const size_t groups = s->experience.groups;
-    if (!(progress.missing = calloc(groups, sizeof(size_t))))
+    if (!(progress.missing = calloc(e->groups, sizeof(size_t))))
         return dt_error_set(err, EX_OSERR, "a generation: out of memory");
-    for (size_t g = 0; g < groups; g++)
+    for (size_t g = 0; g < e->groups; g++)
         progress.missing[g] = s->copies;
     int rc = whole_weights(run, &buf, &places, err);
     if (rc == 0 && dt_fault("rollout"))
@@ -119,19 +122,18 @@ static int run_rollout(struct dt_run *run, struct dt_error *err)
 
 /* --- on all ranks --- */
 
-static int begin(struct dt_run *run, uint64_t first, size_t count,
-                 struct dt_error *err)
+static int begin(struct dt_run *run, struct dt_experience *e, uint64_t first,
+                 size_t count, struct dt_error *err)
 {
-    struct dt_samples *s = &run->samples;
     uint64_t *number = calloc(count, sizeof(*number));
     if (!number)
         return dt_error_set(err, EX_OSERR, "a generation: out of memory");
     for (size_t g = 0; g < count; g++)
         number[g] = first + g;
-    int rc = dt_experience_begin(&s->experience, number, count, s->copies,
+    int rc = dt_experience_begin(e, number, count, run->samples.copies,
                                  dt_reward_columns(&run->conf), err);
     free(number);
-    return rc < 0 ? -1 : dt_scoring_begin(run, err);
+    return rc;
 }
 
 /* Whether any rank was told to stop: 1 or 0. */
@@ -144,17 +146,34 @@ static int any_stopped(struct dt_run *run, int stopped, struct dt_error *err)
     return any > 0;
 }
 
-int dt_run_sample(struct dt_run *run, uint64_t first, size_t count,
-                  struct dt_error *err)
+/* Completions of the prompts of e, on all ranks. */
+static int complete(struct dt_run *run, struct dt_experience *e, bool score,
+                    struct dt_error *err)
 {
-    struct dt_experience *e = &run->samples.experience;
-    int rc = begin(run, first, count, err);
-    if (rc == 0)
-        rc = run_rollout(run, err);
+    int rc = run_rollout(run, e, score, err);
     if (rc >= 0)
         rc = any_stopped(run, rc, err);
+    return rc == 0 ? dt_experience_gather(e, run->comm, &run->exec, err) : rc;
+}
+
+int dt_run_sample(struct dt_run *run, struct dt_experience *e, uint64_t first,
+                  size_t count, struct dt_error *err)
+{
+    int rc = begin(run, e, first, count, err);
+    return rc == 0 ? complete(run, e, false, err) : rc;
+}
+
+int dt_run_sample_scored(struct dt_run *run, uint64_t first, size_t count,
+                         struct dt_error *err)
+{
+    struct dt_experience *e = &run->samples.experience;
+    int rc = begin(run, e, first, count, err);
     if (rc == 0)
-        rc = dt_experience_gather(e, run->comm, &run->exec, err);
+        rc = dt_scoring_begin(run, e, run->queued + 1, err);
+    if (rc == 0)
+        rc = complete(run, e, true, err);
+    if (rc == 0)
+        rc = dt_scoring_submit_rest(run, err);
     if (rc == 0)
         rc = dt_scoring_end(run, err);
     dt_scoring_fini(run);

@@ -32,16 +32,25 @@ int dt_run_order_rows(struct dt_run *run, struct dt_error *err)
     return dt_sample_batches_begin(&s->batches, &s->experience, key, err);
 }
 
-static int sample_and_score(struct dt_run *run, struct dt_error *err)
+/* Completions of the next prompts with their rewards, which may be there. */
+static int next_scored(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
-    int rc = dt_run_sample(run, s->position, s->groups, err);
+    if (run->conf.rollout.overlap > 0)
+        return dt_run_sample_ahead(run, err);
     s->sampled = s->groups;
+    int rc = dt_run_sample_scored(run, s->position, s->groups, err);
     if (rc == 0 && run->conf.grpo.dynamic_sampling.enabled)
         rc = dt_run_refill(run, err);
+    return rc;
+}
+
+static int sample_and_score(struct dt_run *run, struct dt_error *err)
+{
+    int rc = next_scored(run, err);
     if (rc == 0)
         rc = dt_run_order_rows(run, err);
-    if (rc == 0 && s->stores_old)
+    if (rc == 0 && run->samples.stores_old)
         rc = dt_run_old_values(run, err);
     if (rc == 0)
         rc = run->algo->advantages(run, err);

@@ -4,6 +4,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/advantages.c \
 	runtime/algo/advantages.h \
 	runtime/algo/agree.c \
+	runtime/algo/ahead.c \
 	runtime/algo/algo.c \
 	runtime/algo/algo.h \
 	runtime/algo/alignment.c \

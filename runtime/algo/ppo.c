@@ -182,9 +182,13 @@ static void add_sums(const struct dt_run *run, const struct dt_ppo_sums *sums,
     dt_metrics_add(run->algo, to, &more);
 }
 
+/* Ratios are to what has sampled the tokens: the weights before the first
+ * update, or with rollout.overlap those before that.
+ */
 static void loss(const struct dt_run *run, const struct dt_picked *p)
 {
     const struct dt_experience *e = &run->samples.experience;
+    const float *old = run->conf.rollout.overlap > 0 ? e->logps : e->old;
     const struct dt_ppo *ppo = &run->ppo;
     struct dt_ppo_sums sums = {0};
     size_t at = 0;
@@ -194,7 +198,7 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
         const struct dt_ppo_row row = {
             .count = sample->count,
             .logp = p->value + at,
-            .old = e->old + first,
+            .old = old + first,
             .entropy = p->entropy + at,
             .advantages = ppo->advantages + first,
         };

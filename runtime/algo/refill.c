@@ -87,8 +87,8 @@ static int replace(struct dt_run *run, bool *flat, bool *keep,
     struct dt_experience before = s->experience;
     const size_t groups = before.groups, missing = count_flat(flat, groups);
     s->experience = (struct dt_experience){0};
-    int rc = dt_run_sample(run, s->position + (uint64_t)tally->prompts, missing,
-                           err);
+    int rc = dt_run_sample_scored(run, s->position + (uint64_t)tally->prompts,
+                                  missing, err);
     if (rc == 0)
         rc = judge(run, flat + groups, tally, err);
     if (rc == 0) {

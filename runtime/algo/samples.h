@@ -4,8 +4,9 @@
  * (private to algo/)
  *
  * Optimizer step s uses generation s / uses, of `groups` prompts with `copies`
- * completions each, which the weights before its first step have sampled. The
- * ranks sample their own prompts, score them, and bring everything to all.
+ * completions each, which the weights before its first step have sampled, or
+ * with rollout.overlap those before the step before it (ahead.c). The ranks
+ * sample their own prompts, score them, and bring everything to all.
  */
 #ifndef DT_ALGO_SAMPLES_H
 #define DT_ALGO_SAMPLES_H
@@ -73,13 +74,14 @@ struct dt_samples {
         char name[DT_NUMBER_NAME]; /* of the function, or function/channel */
         double weight;
     } * columns;                /* of the rewards of all functions */
-    struct dt_scoring *scoring; /* of this generation, or NULL */
+    struct dt_scoring *scoring; /* of a generation, or NULL */
 
-    struct dt_experience experience;
+    struct dt_experience experience; /* the generation */
+    struct dt_experience ahead;      /* the one after it; no groups: none */
     struct dt_sample_batches batches;
     size_t use;          /* which use of it comes next; 0: that of a new one */
     uint64_t generation; /* generations made so far */
-    size_t sampled;      /* prompts that were sampled for it */
+    size_t sampled;      /* prompts that were sampled when it was made */
     uint64_t position;   /* of the stream of prompts, behind those */
     double refill[DT_REFILL_NUMBERS]; /* of it; stored in checkpoints */
     double entropy_share;             /* of algorithm grpo: grpo_loss.h */
@@ -141,12 +143,24 @@ struct dt_rollout_options dt_run_rollout_options(
  */
 int dt_run_next_samples(struct dt_run *run, struct dt_error *err);
 
-/* complete.c: samples and scores prompts [first, first + count) of the
- * stream, which become the experience. 0; 1, a rank was told to stop; -1: as
- * dt_run_next_samples.
+/* complete.c: samples completions of prompts [first, first + count) of the
+ * stream to e on all ranks. 0; 1, a rank was told to stop; -1: the device or a
+ * peer failed.
  */
-int dt_run_sample(struct dt_run *run, uint64_t first, size_t count,
-                  struct dt_error *err);
+int dt_run_sample(struct dt_run *run, struct dt_experience *e, uint64_t first,
+                  size_t count, struct dt_error *err);
+
+/* complete.c: the same to the experience, with their rewards. 0; 1, a rank
+ * was told to stop; -1: as dt_run_next_samples.
+ */
+int dt_run_sample_scored(struct dt_run *run, uint64_t first, size_t count,
+                         struct dt_error *err);
+
+/* ahead.c: the same in the order of rollout.overlap, which samples the
+ * generation of the step after this one, too. 0; 1, a rank was told to stop,
+ * and nothing has changed that is saved; -1: as dt_run_next_samples.
+ */
+int dt_run_sample_ahead(struct dt_run *run, struct dt_error *err);
 
 /* refill.c: replaces groups of the experience that teach nothing, and says how
  * many prompts were sampled in all. 0; 1, a rank was told to stop; -1: as
@@ -169,18 +183,27 @@ int dt_run_old_values(struct dt_run *run, struct dt_error *err);
 /* old.c: room for what only a critic needs of them. -1: EX_OSERR. */
 int dt_run_old_room(struct dt_run *run, struct dt_error *err);
 
-/* scoring.c: begins to score a generation's completions. -1: EX_OSERR. */
-int dt_scoring_begin(struct dt_run *run, struct dt_error *err);
+/* scoring.c: begins to score completions, which stay where they are, for this
+ * step. -1: EX_OSERR.
+ */
+int dt_scoring_begin(struct dt_run *run, struct dt_experience *of, long step,
+                     struct dt_error *err);
 
 /* scoring.c: submits group g, which this rank has completed, to the functions
  * that score it here. -1: EX_OSERR.
  */
 int dt_scoring_submit(struct dt_run *run, size_t g, struct dt_error *err);
 
-/* scoring.c: scores what is left after gathering, and brings the rewards to all
- * ranks. No collective is open while a reward runs: ranks ask each other a few
- * times a second whether they are done. 0; 1, a rank was told to stop; -1: a
- * reward failed, or a peer.
+/* scoring.c: after gathering, submits the groups of other ranks that are scored
+ * here; or all groups that are. -1: EX_OSERR.
+ */
+int dt_scoring_submit_rest(struct dt_run *run, struct dt_error *err);
+int dt_scoring_submit_all(struct dt_run *run, struct dt_error *err);
+
+/* scoring.c: waits for all rewards, and brings them to all ranks. No collective
+ * is open while a reward runs: ranks ask each other a few times a second
+ * whether they are done. 0; 1, a rank was told to stop, and the rewards can be
+ * waited for again; -1: a reward failed, or a peer.
  */
 int dt_scoring_end(struct dt_run *run, struct dt_error *err);
 

@@ -24,8 +24,6 @@ static int refuse_later(const struct dt_conf *conf, struct dt_error *err)
         const char *key, *why;
         bool asked;
     } later[] = {
-        {"rollout.overlap", "generations are not sampled ahead yet: write 0",
-         conf->rollout.overlap > 0},
         {"rollout.gather",
          "weights are not gathered for each token: write once",
          conf->rollout.gather_units},
@@ -311,6 +309,7 @@ void dt_run_samples_fini(struct dt_run *run)
     dt_rollout_destroy(s->rollout);
     dt_sample_batches_fini(&s->batches);
     dt_experience_fini(&s->experience);
+    dt_experience_fini(&s->ahead);
     dt_buffer_destroy(s->memory);
     free(s->columns);
 }

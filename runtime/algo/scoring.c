@@ -33,8 +33,9 @@ struct place {
 };
 
 struct dt_scoring {
+    struct dt_experience *of; /* what is scored */
+    long step;                /* that will use it */
     struct place places[DT_WHERES];
-    size_t copies;
     pthread_t thread;
     pthread_mutex_t lock; /* protects done */
     pthread_cond_t changed;
@@ -57,14 +58,16 @@ static void free_scoring(struct dt_scoring *scoring)
     free(scoring);
 }
 
-int dt_scoring_begin(struct dt_run *run, struct dt_error *err)
+int dt_scoring_begin(struct dt_run *run, struct dt_experience *of, long step,
+                     struct dt_error *err)
 {
     const struct dt_samples *s = &run->samples;
     struct dt_scoring *scoring = calloc(1, sizeof(*scoring));
     if (!scoring)
         return no_memory(err);
     run->samples.scoring = scoring;
-    scoring->copies = s->copies;
+    scoring->of = of;
+    scoring->step = step;
     pthread_mutex_init(&scoring->lock, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -74,8 +77,8 @@ int dt_scoring_begin(struct dt_run *run, struct dt_error *err)
     for (int where = 0; where < DT_WHERES; where++) {
         struct place *place = &scoring->places[where];
         place->rewards = s->rewards[where];
-        if (place->rewards && !(place->groups = calloc(s->experience.groups,
-                                                       sizeof(*place->groups))))
+        if (place->rewards &&
+            !(place->groups = calloc(of->groups, sizeof(*place->groups))))
             return no_memory(err);
     }
     return 0;
@@ -89,7 +92,7 @@ static int describe(const struct dt_run *run, size_t g,
                     struct dt_reward_sample *samples, char **texts,
                     struct dt_error *err)
 {
-    const struct dt_experience *e = &run->samples.experience;
+    const struct dt_experience *e = run->samples.scoring->of;
     for (size_t copy = 0; copy < e->copies; copy++) {
         size_t row = g * e->copies + copy, count = (size_t)e->count[row];
         const int32_t *ids = dt_experience_ids(e, row);
@@ -119,9 +122,10 @@ static int submit_to(struct dt_run *run, struct place *place, size_t g,
                      const struct dt_reward_sample *samples,
                      struct dt_error *err)
 {
+    const struct dt_scoring *scoring = run->samples.scoring;
     place->groups[place->count++] = g;
-    return dt_rewards_submit(place->rewards, run->queued + 1, samples,
-                             run->samples.copies, err);
+    return dt_rewards_submit(place->rewards, scoring->step, samples,
+                             scoring->of->copies, err);
 }
 
 /* To the functions of the places from `first` to `last`. */
@@ -129,14 +133,14 @@ static int submit(struct dt_run *run, size_t g, int first, int last,
                   struct dt_error *err)
 {
     struct dt_scoring *scoring = run->samples.scoring;
-    const size_t copies = run->samples.copies;
+    const size_t copies = scoring->of->copies;
     struct dt_reward_sample *samples = calloc(copies, sizeof(*samples));
     char **texts = calloc(copies, sizeof(*texts));
     struct dt_prompt_line line = {0};
     int rc = samples && texts ? 0 : no_memory(err);
     if (rc == 0)
-        rc = dt_prompts_read(run->data.prompts,
-                             run->samples.experience.number[g], &line, err);
+        rc = dt_prompts_read(run->data.prompts, scoring->of->number[g],
+                             &line, err);
     if (rc == 0)
         rc = describe(run, g, &line, samples, texts, err);
     for (int where = first; where <= last && rc == 0; where++)
@@ -155,17 +159,27 @@ int dt_scoring_submit(struct dt_run *run, size_t g, struct dt_error *err)
     return submit(run, g, DT_CONF_RANK0, DT_CONF_ALL, err);
 }
 
-/* The groups of other ranks, on the one that scores all. */
-static int submit_others(struct dt_run *run, struct dt_error *err)
+int dt_scoring_submit_rest(struct dt_run *run, struct dt_error *err)
 {
-    const struct dt_experience *e = &run->samples.experience;
+    const struct dt_scoring *scoring = run->samples.scoring;
+    const struct dt_experience *e = scoring->of;
     int rc = 0;
-    if (!run->samples.scoring->places[DT_CONF_RANK0].rewards)
+    if (!scoring->places[DT_CONF_RANK0].rewards)
         return 0;
     for (size_t g = 0; g < e->groups && rc == 0; g++)
         if (dt_experience_rank(e, g, run->world) != run->rank)
             rc = submit(run, g, DT_CONF_RANK0, DT_CONF_RANK0, err);
     return rc;
+}
+
+int dt_scoring_submit_all(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_experience *e = run->samples.scoring->of;
+    int rc = 0;
+    for (size_t g = 0; g < e->groups && rc == 0; g++)
+        if (dt_experience_rank(e, g, run->world) == run->rank)
+            rc = dt_scoring_submit(run, g, err);
+    return rc == 0 ? dt_scoring_submit_rest(run, err) : rc;
 }
 
 /* --- results --- */
@@ -187,7 +201,7 @@ static void *collect(void *arg)
 {
     struct dt_scoring *scoring = arg;
     for (int where = 0; where < DT_WHERES; where++)
-        collect_place(&scoring->places[where], scoring->copies);
+        collect_place(&scoring->places[where], scoring->of->copies);
     pthread_mutex_lock(&scoring->lock);
     scoring->done = true;
     pthread_cond_signal(&scoring->changed);
@@ -257,7 +271,7 @@ static void place_values(struct dt_experience *e, const struct place *place,
 static int share(struct dt_run *run, struct dt_error *err)
 {
     struct dt_scoring *scoring = run->samples.scoring;
-    struct dt_experience *e = &run->samples.experience;
+    struct dt_experience *e = scoring->of;
     bool *have = calloc(e->rows * e->columns + 1, sizeof(*have));
     if (!have)
         return no_memory(err);
@@ -279,22 +293,28 @@ static bool uses_device(const struct dt_run *run)
     return false;
 }
 
-int dt_scoring_end(struct dt_run *run, struct dt_error *err)
+static int start(struct dt_run *run, struct dt_error *err)
 {
     struct dt_scoring *scoring = run->samples.scoring;
-    if (submit_others(run, err) < 0)
-        return -1;
+    if (uses_device(run)) {
+        collect(scoring);
+        return 0;
+    }
+    int failed =
+        dt_thread_start(&scoring->thread, "dt-rewards", collect, scoring);
+    scoring->started = failed == 0;
+    return failed ? dt_error_set(err, EX_OSERR, "rewards: no thread: %s",
+                                 strerror(failed))
+                  : 0;
+}
+
+int dt_scoring_end(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_scoring *scoring = run->samples.scoring;
     if (dt_fault("scoring"))
         return dt_error_set(err, EX_SOFTWARE, "failed on purpose");
-    int failed = 0;
-    if (uses_device(run))
-        collect(scoring);
-    else if ((failed = dt_thread_start(&scoring->thread, "dt-rewards", collect,
-                                       scoring)) == 0)
-        scoring->started = true;
-    if (failed)
-        return dt_error_set(err, EX_OSERR, "rewards: no thread: %s",
-                            strerror(failed));
+    if (!scoring->started && !scoring->done && start(run, err) < 0)
+        return -1;
     int rc = wait_all(run, err);
     return rc == 0 ? share(run, err) : rc;
 }

@@ -79,8 +79,11 @@
      .help = "limit of the ratio in rollout.correction"},
     {"rollout.overlap", DT_CONF_INT, AT(rollout.overlap), .fallback = "0",
      .min = 0, .max = 1, .result = true, .unit = "generations",
-     .help = "generations that are sampled ahead, from the weights before the "
-             "last steps, while rewards are computed"},
+     .help = "generations that are sampled ahead: with 1 the completions of "
+             "step k + 1 are sampled before step k trains, so that slow "
+             "rewards have the time of a whole step; their weights are one "
+             "step old, which rollout.correction accounts for, and in ppo the "
+             "ratios"},
     {"rollout.log_every", DT_CONF_INT, AT(rollout.log_every),
      .fallback = "10", .min = 0, .max = 1e12, .unit = "optimizer steps",
      .help = "interval between files with samples in logging.dir; 0 writes "

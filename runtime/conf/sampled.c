@@ -285,6 +285,19 @@ static void check_ppo(struct dt_conf_reader *reader)
                 ppo->epochs, ppo->num_mini_batches);
 }
 
+/* With overlap, completions are of weights before the ones that are trained;
+ * ppo compares with these anyway.
+ */
+static void check_correction(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (conf->rollout.overlap > 0 && conf->algorithm == DT_CONF_GRPO &&
+        conf->rollout.correction == DT_CORRECTION_NONE)
+        WARNING(reader, "rollout.correction",
+                "none: with rollout.overlap completions are of older weights, "
+                "and nothing corrects for that");
+}
+
 void dt_conf_check_sampled(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -293,6 +306,7 @@ void dt_conf_check_sampled(struct dt_conf_reader *reader)
     check_prompts(reader);
     check_lengths(reader);
     check_sampling(reader);
+    check_correction(reader);
     if (conf->algorithm == DT_CONF_GRPO)
         check_grpo(reader);
     else

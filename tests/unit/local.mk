@@ -78,6 +78,7 @@ check_PROGRAMS += \
 	tests/unit/test_tensor_names \
 	tests/unit/test_console_event \
 	tests/unit/test_optim \
+	tests/unit/test_overlap \
 	tests/unit/test_outcome \
 	tests/unit/test_connected \
 	tests/unit/test_owner \
@@ -193,6 +194,7 @@ tests_unit_test_reward_model_SOURCES = tests/unit/test_reward_model.c \
 	$(comm_world)
 tests_unit_test_int8_run_SOURCES = tests/unit/test_int8_run.c $(comm_world)
 tests_unit_test_precompute_SOURCES = tests/unit/test_precompute.c $(comm_world)
+tests_unit_test_overlap_SOURCES = tests/unit/test_overlap.c $(comm_world)
 tests_unit_test_reference_SOURCES = tests/unit/test_reference.c $(comm_world)
 tests_unit_test_refill_SOURCES = tests/unit/test_refill.c $(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)

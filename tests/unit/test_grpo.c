@@ -279,7 +279,6 @@ static void what_is_not_done_yet_is_refused(void **state)
     static const struct {
         const char *lines, *why;
     } cases[] = {
-        {"rollout.overlap: 1\n", "rollout.overlap: generations are not"},
         {"data.eval: prompts.jsonl\n",
          "data.eval: completions of held-out prompts are not evaluated"},
     };

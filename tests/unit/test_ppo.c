@@ -280,6 +280,39 @@ static void a_critic_of_other_tokens_is_refused(void **state)
             "has 8 positions, but data.max_length is 12");
 }
 
+/* --- a generation ahead --- */
+
+#define AHEAD                                                                  \
+    "training: {train_batch_size: 16, max_steps: 9, resume: auto}\n"           \
+    "optimizer.lr: 0.01\n"                                                     \
+    "rollout.overlap: 1\n"                                                     \
+    "ppo: {epochs: 1, num_mini_batches: 1, kl_coef: 0.1}\n"
+
+/* The second generation is of the weights before the first update. */
+static int look_ahead(struct dt_run *run, void *arg)
+{
+    const double *off =
+        &run->progress.metrics.value[run->algo->metric_count - 1];
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(*off <= 1e-5);
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(*off > 1e-4);
+    return 0;
+}
+
+static void with_overlap_ratios_are_to_what_has_sampled(void **state)
+{
+    struct kept kept;
+    (void)state;
+    for (int size = 1; size <= 2; size++) {
+        small_runs(size, AHEAD PRINTABLE, look_ahead, NULL);
+        resumes(size, AHEAD PRINTABLE, 3, 5, &kept);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +325,7 @@ int main(void)
         cmocka_unit_test(a_policy_learns_what_is_rewarded),
         cmocka_unit_test(a_critic_of_other_tokens_is_refused),
         cmocka_unit_test(a_critic_explains_returns_that_can_be_foreseen),
+        cmocka_unit_test(with_overlap_ratios_are_to_what_has_sampled),
     };
     return cmocka_run_group_tests(tests, enter, small_leave);
 }

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ahead.c - the next generation is sampled before this one is trained on
+ *
+ * Step t samples generation t + 1 with the weights that step t is about to
+ * change, then takes the rewards of generation t, gives the completions of t +
+ * 1 to the rewards, and trains on t. So rewards have the time of a step and of
+ * a rollout before anybody waits for them. Completions are of weights that are
+ * one step older than those that train on them, no matter how long anything
+ * takes; only the first generation is of the same weights.
+ *
+ * A checkpoint has what was sampled ahead without its rewards, which a run that
+ * resumes asks for again.
+ */
+#include "config.h"
+
+#include "algo/run.h"
+
+/* Gives the generation that was sampled ahead to the rewards. */
+static int score_ahead(struct dt_run *run, long step, struct dt_error *err)
+{
+    int rc = dt_scoring_begin(run, &run->samples.ahead, step, err);
+    return rc == 0 ? dt_scoring_submit_all(run, err) : rc;
+}
+
+/* Samples the generation that this step trains on, where none is there: at the
+ * beginning, or behind the last step of a run that is continued.
+ */
+static int sample_this(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    int rc = dt_run_sample(run, &s->ahead, s->position, s->groups, err);
+    if (rc == 0)
+        s->position += s->groups;
+    else
+        dt_experience_fini(&s->ahead);
+    return rc;
+}
+
+int dt_run_sample_ahead(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    struct dt_experience next = {0};
+    const long step = run->queued + 1;
+    int rc = s->ahead.groups == 0 ? sample_this(run, err) : 0;
+    if (rc == 0 && !s->scoring)
+        rc = score_ahead(run, step, err);
+    if (rc == 0 && step < run->total_steps)
+        rc = dt_run_sample(run, &next, s->position, s->groups, err);
+    if (rc == 0)
+        rc = dt_scoring_end(run, err);
+    if (rc != 0) {
+        dt_experience_fini(&next);
+        return rc;
+    }
+    dt_scoring_fini(run);
+    dt_experience_fini(&s->experience);
+    s->experience = s->ahead;
+    s->ahead = next;
+    s->sampled = next.groups;
+    return next.groups > 0 ? score_ahead(run, step + 1, err) : 0;
+}
