@@ -37,26 +37,37 @@ static int sample_this(struct dt_run *run, struct dt_error *err)
     return rc;
 }
 
+int dt_run_settle_ahead(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    int rc = s->scoring ? dt_scoring_end(run, err) : 0;
+    if (rc == 0 && s->scoring) {
+        dt_scoring_fini(run);
+        s->ahead_scored = true;
+    }
+    return rc;
+}
+
 int dt_run_sample_ahead(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
     struct dt_experience next = {0};
     const long step = run->queued + 1;
     int rc = s->ahead.groups == 0 ? sample_this(run, err) : 0;
-    if (rc == 0 && !s->scoring)
+    if (rc == 0 && !s->scoring && !s->ahead_scored)
         rc = score_ahead(run, step, err);
     if (rc == 0 && step < run->total_steps)
         rc = dt_run_sample(run, &next, s->position, s->groups, err);
     if (rc == 0)
-        rc = dt_scoring_end(run, err);
+        rc = dt_run_settle_ahead(run, err);
     if (rc != 0) {
         dt_experience_fini(&next);
         return rc;
     }
-    dt_scoring_fini(run);
     dt_experience_fini(&s->experience);
     s->experience = s->ahead;
     s->ahead = next;
+    s->ahead_scored = false;
     s->sampled = next.groups;
     return next.groups > 0 ? score_ahead(run, step + 1, err) : 0;
 }

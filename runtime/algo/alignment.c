@@ -297,6 +297,7 @@ static int read_experience(struct dt_run *run, struct dt_experience *e,
                                           dt_reward_columns(&run->conf), err)
                     : dt_error_set(err, EX_OSERR, "out of memory");
     free(number);
+    e->prompts = run->data.prompts;
     struct dt_safetensors *st = rc == 0 ? dt_safetensors_open(path, err) : NULL;
     if (!st)
         return -1;

@@ -53,7 +53,7 @@ static int next_prompt(void *ctx, struct dt_prompt *prompt,
                        struct dt_error *err)
 {
     struct progress *progress = ctx;
-    struct dt_run *run = progress->run;
+    const struct dt_run *run = progress->run;
     const struct dt_experience *e = progress->e;
     (void)err;
     while (progress->next < e->groups &&
@@ -62,8 +62,7 @@ static int next_prompt(void *ctx, struct dt_prompt *prompt,
     if (progress->next == e->groups)
         return 0;
     prompt->number = e->number[progress->next++];
-    prompt->ids =
-        dt_prompts_ids(run->data.prompts, prompt->number, &prompt->count);
+    prompt->ids = dt_prompts_ids(e->prompts, prompt->number, &prompt->count);
     return 1;
 }
 
@@ -95,10 +94,10 @@ static int take(void *ctx, const struct dt_completion *c, struct dt_error *err)
 }
 
 /* 1: this rank was told to stop. */
-static int run_rollout(struct dt_run *run, struct dt_experience *e, bool score,
+static int run_rollout(struct dt_run *run, struct dt_rollout *rollout,
+                       struct dt_experience *e, bool score,
                        struct dt_error *err)
 {
-    struct dt_samples *s = &run->samples;
     struct dt_buffer *buf;
     struct dt_places places;
     struct progress progress = {.run = run, .e = e, .score = score};
@@ -107,13 +106,13 @@ static int run_rollout(struct dt_run *run, struct dt_experience *e, bool score,
     if (!(progress.missing = calloc(e->groups, sizeof(size_t))))
         return dt_error_set(err, EX_OSERR, "a generation: out of memory");
     for (size_t g = 0; g < e->groups; g++)
-        progress.missing[g] = s->copies;
+        progress.missing[g] = e->copies;
     int rc = whole_weights(run, &buf, &places, err);
     if (rc == 0 && dt_fault("rollout"))
         rc = dt_error_set(err, EX_SOFTWARE, "failed on purpose");
     if (rc == 0) {
-        dt_rollout_use(s->rollout, places);
-        rc = dt_rollout_run(s->rollout, &io, err);
+        dt_rollout_use(rollout, places);
+        rc = dt_rollout_run(rollout, &io, err);
     }
     free(progress.missing);
     dt_buffer_destroy(buf);
@@ -133,6 +132,7 @@ static int begin(struct dt_run *run, struct dt_experience *e, uint64_t first,
     int rc = dt_experience_begin(e, number, count, run->samples.copies,
                                  dt_reward_columns(&run->conf), err);
     free(number);
+    e->prompts = run->data.prompts;
     return rc;
 }
 
@@ -146,36 +146,42 @@ static int any_stopped(struct dt_run *run, int stopped, struct dt_error *err)
     return any > 0;
 }
 
-/* Completions of the prompts of e, on all ranks. */
-static int complete(struct dt_run *run, struct dt_experience *e, bool score,
-                    struct dt_error *err)
+static int complete(struct dt_run *run, struct dt_rollout *rollout,
+                    struct dt_experience *e, bool score, struct dt_error *err)
 {
-    int rc = run_rollout(run, e, score, err);
+    int rc = run_rollout(run, rollout, e, score, err);
     if (rc >= 0)
         rc = any_stopped(run, rc, err);
     return rc == 0 ? dt_experience_gather(e, run->comm, &run->exec, err) : rc;
 }
 
-int dt_run_sample(struct dt_run *run, struct dt_experience *e, uint64_t first,
-                  size_t count, struct dt_error *err)
+int dt_run_complete(struct dt_run *run, struct dt_rollout *rollout,
+                    struct dt_experience *e, long step, struct dt_error *err)
 {
-    int rc = begin(run, e, first, count, err);
-    return rc == 0 ? complete(run, e, false, err) : rc;
-}
-
-int dt_run_sample_scored(struct dt_run *run, uint64_t first, size_t count,
-                         struct dt_error *err)
-{
-    struct dt_experience *e = &run->samples.experience;
-    int rc = begin(run, e, first, count, err);
+    int rc = dt_scoring_begin(run, e, step, err);
     if (rc == 0)
-        rc = dt_scoring_begin(run, e, run->queued + 1, err);
-    if (rc == 0)
-        rc = complete(run, e, true, err);
+        rc = complete(run, rollout, e, true, err);
     if (rc == 0)
         rc = dt_scoring_submit_rest(run, err);
     if (rc == 0)
         rc = dt_scoring_end(run, err);
     dt_scoring_fini(run);
     return rc;
+}
+
+int dt_run_sample(struct dt_run *run, struct dt_experience *e, uint64_t first,
+                  size_t count, struct dt_error *err)
+{
+    int rc = begin(run, e, first, count, err);
+    return rc == 0 ? complete(run, run->samples.rollout, e, false, err) : rc;
+}
+
+int dt_run_sample_scored(struct dt_run *run, uint64_t first, size_t count,
+                         struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    int rc = begin(run, &s->experience, first, count, err);
+    return rc == 0 ? dt_run_complete(run, s->rollout, &s->experience,
+                                     run->queued + 1, err)
+                   : rc;
 }

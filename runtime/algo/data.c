@@ -459,6 +459,7 @@ void dt_run_data_fini(struct dt_run_data *data)
     dt_rows_destroy(data->eval);
     dt_rows_destroy(data->train);
     dt_prompts_close(data->prompts);
+    dt_prompts_close(data->held_out);
     for (size_t i = 0; i < data->example_count; i++)
         dt_examples_close(data->examples[i]);
     free(data->examples);

@@ -20,6 +20,7 @@ struct dt_run_data {
     size_t example_count;
     struct dt_rows *train, *eval; /* eval may be NULL */
     struct dt_prompts *prompts;   /* in place of rows, to sample from */
+    struct dt_prompts *held_out;  /* and to evaluate with; may be NULL */
     uint64_t hash;      /* of all that decides which rows are trained on */
     uint64_t eval_hash; /* of the files of data.eval, 0 without */
 };
@@ -32,6 +33,12 @@ struct dt_run_data {
 int dt_run_data_open(struct dt_run_data *data, const struct dt_conf *conf,
                      size_t vocab_size, bool speaks, struct dt_error *err);
 void dt_run_data_fini(struct dt_run_data *data);
+
+/* Whether the configuration holds data out, to evaluate with. */
+static inline bool dt_run_holds_out(const struct dt_conf *conf)
+{
+    return conf->data.eval.count > 0 || conf->data.validation_split > 0;
+}
 
 /* prompt_data.c: the same for prompts, with the tokenizer that is there. */
 int dt_run_prompts_open(struct dt_run_data *data, const struct dt_conf *conf,
@@ -58,7 +65,8 @@ size_t dt_run_prefetch(const struct dt_conf *conf);
 /* The tokenizer of the run: a directory, or "byte". */
 const char *dt_run_tokenizer_path(const struct dt_conf *conf);
 
-/* example_options.c: the options of conf's data section; note, progress and ctx stay NULL. */
+/* example_options.c: the options of conf's data section; note, progress and ctx
+ * stay NULL. */
 struct dt_example_options dt_run_example_options(const struct dt_conf *conf);
 
 /* The directory of the run's tokenizer.json, or of model.path; NULL: neither.

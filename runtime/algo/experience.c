@@ -306,6 +306,7 @@ int dt_experience_merge(struct dt_experience *e,
                                           e->columns, err)
                     : no_memory(err);
     free(number);
+    made.prompts = e->prompts;
     for (int pass = 0; pass < 2 && rc == 0; pass++) {
         size_t to = 0;
         for (size_t g = 0; g < all; g++)

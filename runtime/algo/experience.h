@@ -17,12 +17,15 @@
 
 #include "base/error.h"
 #include "comm/comm.h"
+#include "data/prompts.h"
 #include "ops/ops.h"
 
 /* Row i is copy i % copies of group i / copies; its tokens are [at[i], at[i +
  * 1]) of the arrays of tokens. Zeroed before dt_experience_begin.
  */
 struct dt_experience {
+    const struct dt_prompts *prompts; /* of the stream; set by who begins it,
+                                         not owned */
     size_t groups, copies, rows;
     size_t columns;     /* K, of rewards */
     uint64_t *number;   /* (groups) of their prompts in the stream */

@@ -7,9 +7,9 @@
 #include "algo/group_rewards.h"
 
 int dt_group_rewards_init(struct dt_group_rewards *r,
-                          const struct dt_samples *s, struct dt_error *err)
+                          const struct dt_samples *s,
+                          const struct dt_experience *e, struct dt_error *err)
 {
-    const struct dt_experience *e = &s->experience;
     *r = (struct dt_group_rewards){
         .rewards = calloc(e->rows, sizeof(*r->rewards)),
         .weights = calloc(e->columns + 1, sizeof(*r->weights)),

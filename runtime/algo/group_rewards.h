@@ -13,11 +13,12 @@ struct dt_group_rewards {
     uint64_t *groups;
 };
 
-/* Those of the experience of `samples`, which stays where it is. -1: EX_OSERR.
- * dt_group_rewards_fini in any case.
+/* Those of an experience, which stays where it is, with the weights of
+ * `samples`. -1: EX_OSERR. dt_group_rewards_fini in any case.
  */
 int dt_group_rewards_init(struct dt_group_rewards *rewards,
                           const struct dt_samples *samples,
+                          const struct dt_experience *experience,
                           struct dt_error *err);
 void dt_group_rewards_fini(struct dt_group_rewards *rewards);
 

@@ -65,7 +65,7 @@ static int advantages(struct dt_run *run, struct dt_error *err)
     const struct dt_advantage_options options =
         dt_advantage_options(&run->conf);
     struct dt_group_rewards r;
-    int rc = dt_group_rewards_init(&r, s, err);
+    int rc = dt_group_rewards_init(&r, s, &s->experience, err);
     if (rc == 0)
         rc = dt_advantages(&options, &r.table, r.rewards,
                            s->experience.advantages, &s->stats, err);

@@ -40,6 +40,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/grpo_loss.c \
 	runtime/algo/grpo_loss.h \
 	runtime/algo/health.c \
+	runtime/algo/held_out.c \
 	runtime/algo/learner.c \
 	runtime/algo/learner.h \
 	runtime/algo/load.c \

@@ -86,26 +86,31 @@ void dt_run_name_numbers(struct dt_run *run)
     }
 }
 
-void dt_run_make_numbers(struct dt_run *run)
+void dt_run_measure(const struct dt_run *run, const struct dt_experience *e,
+                    const struct dt_advantage_stats *stats, double *value)
 {
-    struct dt_samples *s = &run->samples;
-    const struct dt_experience *e = &s->experience;
     const struct dt_advantage_table table = {
         .rows = e->rows, .columns = e->columns, .values = e->rewards};
-    double *value = s->numbers.value;
-    value[REWARD] = s->stats.reward;
-    if (isnan(s->first_reward))
-        s->first_reward = value[REWARD];
-    value[REWARD_STD] = s->stats.reward_std;
-    value[ZERO_STD] = s->stats.zero_std;
+    value[REWARD] = stats->reward;
+    value[REWARD_STD] = stats->reward_std;
+    value[ZERO_STD] = stats->zero_std;
     measure_lengths(e, false, &value[MEAN_LENGTH], &value[MIN_LENGTH],
                     &value[MAX_LENGTH]);
     size_t ended =
         measure_lengths(e, true, &value[MEAN_TERMINATED],
                         &value[MIN_TERMINATED], &value[MAX_TERMINATED]);
     value[CLIPPED] = 1.0 - (double)ended / (double)e->rows;
-    for (size_t i = FIXED; i + 1 < s->own; i += 2)
+    for (size_t i = FIXED; i + 1 < run->samples.own; i += 2)
         dt_advantage_column(&table, (i - FIXED) / 2, &value[i], &value[i + 1]);
+}
+
+void dt_run_make_numbers(struct dt_run *run)
+{
+    struct dt_samples *s = &run->samples;
+    double *value = s->numbers.value;
+    dt_run_measure(run, &s->experience, &s->stats, value);
+    if (isnan(s->first_reward))
+        s->first_reward = value[REWARD];
     if (run->algo->numbers) {
         const char *const *own;
         const double *values;
@@ -136,6 +141,18 @@ void dt_run_report_numbers(struct dt_samples *s,
             i == REWARD || i == MEAN_LENGTH};
     }
     s->sums = (struct dt_number_sums){0};
+}
+
+struct dt_report_values dt_run_measured_values(const struct dt_run *run,
+                                               const double *value)
+{
+    const struct dt_samples *s = &run->samples;
+    struct dt_report_values values = {0};
+    for (size_t i = 0; i < s->own; i++)
+        if (!isnan(value[i]))
+            values.value[values.count++] = (struct dt_report_value){
+                s->names[i], value[i], i == REWARD || i == MEAN_LENGTH};
+    return values;
 }
 
 /* Such a run looks alive: its loss is small and its gradient finite. */

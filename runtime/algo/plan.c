@@ -139,7 +139,8 @@ struct dt_parallel_options dt_run_reference_options(const struct dt_run *run,
                                                     enum dt_dtype compute)
 {
     struct dt_parallel_options options = dt_run_parallel_options(run, compute);
-    options.use = run->conf.dpo.sync_ref.enabled ? DT_FOLLOWED : DT_FROZEN;
+    options.use =
+        run->conf.dpo.sync_ref.enabled ? DT_FOLLOWED : DT_FROZEN;
     return options;
 }
 
@@ -194,8 +195,7 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         dt_parallel_plan(run->learner.layout, run->world, &parallel);
     size_t batch = options->B * options->T * 3 * sizeof(int32_t);
     bool here = run->exec.device->is_host;
-    bool held_out =
-        run->conf.data.eval.count > 0 || run->conf.data.validation_split > 0;
+    bool held_out = dt_run_holds_out(&run->conf);
     struct dt_plan plan = {
         .weights = held.weights,
         .master = held.master,

@@ -39,7 +39,7 @@ static int judge(const struct dt_run *run, bool *flat, struct tally *tally,
     const struct dt_advantage_options options =
         dt_advantage_options(&run->conf);
     struct dt_group_rewards r;
-    int rc = dt_group_rewards_init(&r, s, err);
+    int rc = dt_group_rewards_init(&r, s, &s->experience, err);
     if (rc == 0) {
         tally->flat +=
             (double)dt_advantage_find_flat(&options, &r.table, r.rewards, flat);

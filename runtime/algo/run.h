@@ -114,8 +114,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 int local_size, struct dt_error *err);
 void dt_run_fini(struct dt_run *run);
 
-/* setup.c: the model of model.path, model.config_path, or the inline keys of the
- * model section. -1: EX_CONFIG, or config.json cannot be read or is wrong.
+/* setup.c: the model of model.path, model.config_path, or the inline keys of
+ * the model section. -1: EX_CONFIG, or config.json cannot be read or is wrong.
  * dt_model_config_fini in any case.
  */
 int dt_run_model_config(const struct dt_conf *conf,

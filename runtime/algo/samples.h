@@ -63,10 +63,11 @@ struct dt_samples {
 
     struct dt_rollout_options options;
     struct dt_rollout *rollout;
-    size_t reward_bytes;      /* of reward models, on every rank */
-    double reward_operations; /* of these for a completion of full length */
-    struct dt_buffer *memory; /* of activations and rollouts; NULL: of the
-                                 model */
+    struct dt_rollout *held_out; /* of held-out prompts, or NULL */
+    size_t reward_bytes;         /* of reward models, on every rank */
+    double reward_operations;    /* of these for a completion of full length */
+    struct dt_buffer *memory;    /* of activations and rollouts; NULL: of the
+                                    model */
     int32_t stops[DT_SAMPLES_STOPS];
     struct dt_rewards *rewards[DT_WHERES]; /* by enum dt_conf_where; NULL: no
                                               such function runs here */
@@ -78,6 +79,7 @@ struct dt_samples {
 
     struct dt_experience experience; /* the generation */
     struct dt_experience ahead;      /* the one after it; no groups: none */
+    bool ahead_scored;               /* and its rewards are there */
     struct dt_sample_batches batches;
     size_t use;          /* which use of it comes next; 0: that of a new one */
     uint64_t generation; /* generations made so far */
@@ -162,6 +164,25 @@ int dt_run_sample_scored(struct dt_run *run, uint64_t first, size_t count,
  */
 int dt_run_sample_ahead(struct dt_run *run, struct dt_error *err);
 
+/* complete.c: completes the prompts of an experience that was begun, each on
+ * its rank, gathers it, and scores it for this step. 0, 1 and -1 as
+ * dt_run_sample_scored.
+ */
+int dt_run_complete(struct dt_run *run, struct dt_rollout *rollout,
+                    struct dt_experience *e, long step, struct dt_error *err);
+
+/* held_out.c: completes all held-out prompts, and scores them: line->values and
+ * count. No step may be in flight. 0; 1, a rank was told to stop; -1: the
+ * device, a reward or a peer failed.
+ */
+int dt_run_evaluate_prompts(struct dt_run *run, struct dt_report_eval *line,
+                            struct dt_error *err);
+
+/* ahead.c: waits for the rewards of what was sampled ahead, so that others can
+ * be asked for. 0; 1, a rank was told to stop; -1: as dt_scoring_end.
+ */
+int dt_run_settle_ahead(struct dt_run *run, struct dt_error *err);
+
 /* refill.c: replaces groups of the experience that teach nothing, and says how
  * many prompts were sampled in all. 0; 1, a rank was told to stop; -1: as
  * dt_run_next_samples.
@@ -217,6 +238,17 @@ void dt_run_log_samples(const struct dt_run *run, long step);
 
 /* numbers.c: names the numbers of generations. */
 void dt_run_name_numbers(struct dt_run *run);
+
+/* numbers.c: computes what is the same for all algorithms of completions with
+ * their rewards: value(samples.own), NaN where there is none.
+ */
+void dt_run_measure(const struct dt_run *run,
+                    const struct dt_experience *experience,
+                    const struct dt_advantage_stats *stats, double *value);
+
+/* numbers.c: the same for a line of the report. */
+struct dt_report_values dt_run_measured_values(const struct dt_run *run,
+                                               const double *value);
 
 /* numbers.c: computes those of the generation. */
 void dt_run_make_numbers(struct dt_run *run);

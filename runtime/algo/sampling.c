@@ -20,25 +20,11 @@ enum { HOST_SLOTS = 64, DEVICE_SLOTS = 512, FEWEST_SLOTS = 8 };
  */
 static int refuse_later(const struct dt_conf *conf, struct dt_error *err)
 {
-    const struct {
-        const char *key, *why;
-        bool asked;
-    } later[] = {
-        {"rollout.gather",
-         "weights are not gathered for each token: write once",
-         conf->rollout.gather_units},
-        {"data.eval",
-         "completions of held-out prompts are not evaluated yet: remove it",
-         conf->data.eval.count > 0},
-        {"data.validation_split",
-         "completions of held-out prompts are not evaluated yet: remove it",
-         conf->data.validation_split > 0},
-    };
-    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
-        if (later[i].asked)
-            return dt_conf_error_set(conf, later[i].key, err, "%s",
-                                     later[i].why);
-    return 0;
+    return conf->rollout.gather_units
+               ? dt_conf_error_set(conf, "rollout.gather", err,
+                                   "weights are not gathered for each token: "
+                                   "write once")
+               : 0;
 }
 
 static void resolve_grpo(struct dt_run *run)
@@ -93,6 +79,27 @@ static size_t rollout_bytes(const struct dt_run *run,
     return dt_rollout_bytes(&run->learner.model_config, run->exec.ops, rollout);
 }
 
+/* Apart from the draws of training, whose prompts have the same numbers. */
+#define HELD_OUT_DRAWS UINT64_C(0x68656c64)
+
+/* How held-out prompts are completed. */
+static struct dt_rollout_options held_out_options(
+    const struct dt_run *run, const struct dt_rollout_options *of)
+{
+    struct dt_rollout_options options = *of;
+    options.copies = (size_t)run->conf.rollout.eval_generations;
+    options.sampling.temperature = run->conf.rollout.eval_temperature;
+    options.seed = of->seed ^ HELD_OUT_DRAWS;
+    return options;
+}
+
+static size_t own_bytes(const struct dt_run *run,
+                        const struct dt_rollout_options *rollout)
+{
+    return dt_rollout_own_bytes(&run->learner.model_config, run->exec.ops,
+                                rollout);
+}
+
 struct dt_rollout_options dt_run_rollout_options(
     const struct dt_run *run, const struct dt_model_options *options)
 {
@@ -133,7 +140,11 @@ size_t dt_run_samples_bytes(const struct dt_run *run,
         dt_run_rollout_options(run, options);
     size_t train = dt_model_memory_bytes(&run->learner.model_config,
                                          run->exec.ops, options);
+    const struct dt_rollout_options held_out = held_out_options(run, &rollout);
     size_t sampling = rollout_bytes(run, &rollout);
+    if (dt_run_holds_out(&run->conf) &&
+        rollout_bytes(run, &held_out) > sampling)
+        sampling = rollout_bytes(run, &held_out);
     size_t critic = dt_run_critic_memory(run, options);
     if (critic > train)
         train = critic;
@@ -148,10 +159,11 @@ size_t dt_run_samples_extra(const struct dt_run *run,
         return 0;
     const struct dt_rollout_options rollout =
         dt_run_rollout_options(run, options);
+    const struct dt_rollout_options held_out = held_out_options(run, &rollout);
     size_t weights =
         run->learner.layout->count * dt_dtype_bytes(options->compute);
-    return dt_rollout_own_bytes(&run->learner.model_config, run->exec.ops,
-                                &rollout) +
+    return own_bytes(run, &rollout) +
+           (dt_run_holds_out(&run->conf) ? own_bytes(run, &held_out) : 0) +
            dt_run_samples_bytes(run, options) -
            dt_model_memory_bytes(&run->learner.model_config, run->exec.ops,
                                  options) +
@@ -276,11 +288,34 @@ static int create_batches(struct dt_run *run, struct dt_error *err)
                                   run->data.prompts, err);
 }
 
+/* In the memory of the model. */
+static struct dt_rollout *create_rollout(
+    struct dt_run *run, const struct dt_rollout_options *options,
+    struct dt_error *err)
+{
+    const struct dt_learner *learner = &run->learner;
+    return dt_rollout_create(&learner->model_config, learner->layout,
+                             &run->exec, dt_parallel_weights(learner->parallel),
+                             dt_model_memory(learner->model), options, err);
+}
+
+static int create_rollouts(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    const struct dt_rollout_options held_out =
+        held_out_options(run, &s->options);
+    if (!(s->rollout = create_rollout(run, &s->options, err)))
+        return -1;
+    if (run->data.held_out &&
+        !(s->held_out = create_rollout(run, &held_out, err)))
+        return -1;
+    return 0;
+}
+
 int dt_run_samples_init(struct dt_run *run, const struct dt_model_options *of,
                         struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
-    const struct dt_learner *learner = &run->learner;
     const struct dt_conf_list *strings = &run->conf.rollout.stop;
     if (!run->algo->advantages)
         return 0;
@@ -293,11 +328,7 @@ int dt_run_samples_init(struct dt_run *run, const struct dt_model_options *of,
         open_rewards(run, err) < 0 || create_batches(run, err) < 0)
         return -1;
     dt_run_name_numbers(run);
-    s->rollout =
-        dt_rollout_create(&learner->model_config, learner->layout, &run->exec,
-                          dt_parallel_weights(learner->parallel),
-                          dt_model_memory(learner->model), &s->options, err);
-    return s->rollout ? 0 : -1;
+    return create_rollouts(run, err);
 }
 
 void dt_run_samples_fini(struct dt_run *run)
@@ -307,6 +338,7 @@ void dt_run_samples_fini(struct dt_run *run)
     for (int where = 0; where < DT_WHERES; where++)
         dt_rewards_close(s->rewards[where]);
     dt_rollout_destroy(s->rollout);
+    dt_rollout_destroy(s->held_out);
     dt_sample_batches_fini(&s->batches);
     dt_experience_fini(&s->experience);
     dt_experience_fini(&s->ahead);

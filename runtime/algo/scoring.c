@@ -139,7 +139,7 @@ static int submit(struct dt_run *run, size_t g, int first, int last,
     struct dt_prompt_line line = {0};
     int rc = samples && texts ? 0 : no_memory(err);
     if (rc == 0)
-        rc = dt_prompts_read(run->data.prompts, scoring->of->number[g],
+        rc = dt_prompts_read(scoring->of->prompts, scoring->of->number[g],
                              &line, err);
     if (rc == 0)
         rc = describe(run, g, &line, samples, texts, err);

@@ -29,8 +29,11 @@ static bool is_multiple(long steps, long step)
 static bool eval_due(const struct dt_run *run, long step)
 {
     const struct dt_conf *conf = &run->conf;
-    double per_step = (double)(run->B * run->A * (size_t)run->world);
-    if (!run->data.eval || conf->training.eval_strategy == DT_CONF_NO)
+    double per_step = run->algo->advantages
+                          ? dt_run_prompts_of_step(run)
+                          : (double)(run->B * run->A * (size_t)run->world);
+    if ((!run->data.eval && !run->data.held_out) ||
+        conf->training.eval_strategy == DT_CONF_NO)
         return false;
     if (step == run->total_steps)
         return true;
@@ -81,12 +84,19 @@ static int run_evaluation(struct dt_run *run, struct dt_report_summary *summary,
                           struct dt_error *err)
 {
     struct dt_metrics metrics;
-    struct dt_report_eval line = {.step = run->progress.step,
-                                  .pairs = run->algo->loss};
-    if (dt_run_evaluate(run, &line.loss, &line.count, &metrics, err) < 0)
-        return -1;
+    struct dt_report_eval line = {
+        .step = run->progress.step, .loss = NAN, .of = DT_REPORT_COMPLETIONS};
+    if (run->algo->advantages) {
+        int rc = dt_run_evaluate_prompts(run, &line, err);
+        if (rc != 0)
+            return rc < 0 ? -1 : 0; /* the next step finds that it is to stop */
+    } else {
+        if (dt_run_evaluate(run, &line.loss, &line.count, &metrics, err) < 0)
+            return -1;
+        line.of = run->algo->loss ? DT_REPORT_PAIRS : DT_REPORT_TOKENS;
+        line.values = report_values(run, &metrics);
+    }
     summary->eval_loss = line.loss;
-    line.values = report_values(run, &metrics);
     if (run->report)
         dt_report_eval(run->report, &line);
     return 0;

@@ -84,6 +84,14 @@
              "rewards have the time of a whole step; their weights are one "
              "step old, which rollout.correction accounts for, and in ppo the "
              "ratios"},
+    {"rollout.eval_temperature", DT_CONF_FLOAT, AT(rollout.eval_temperature),
+     .fallback = "0", .min = 0, .max = 100,
+     .help = "temperature of completions of held-out prompts; 0 takes the "
+             "likeliest token"},
+    {"rollout.eval_generations", DT_CONF_INT, AT(rollout.eval_generations),
+     .fallback = "1", .min = 1, .max = 65536, .unit = "completions",
+     .aliases = ALSO("num_generations_eval", "grpo.num_generations_eval"),
+     .help = "completions of each held-out prompt in an evaluation"},
     {"rollout.log_every", DT_CONF_INT, AT(rollout.log_every),
      .fallback = "10", .min = 0, .max = 1e12, .unit = "optimizer steps",
      .help = "interval between files with samples in logging.dir; 0 writes "

@@ -27,6 +27,8 @@ struct dt_conf_rollout {
     int correction;               /* enum dt_correction, never auto */
     double cap;                   /* of the correction */
     long overlap;                 /* generations sampled ahead: 0 or 1 */
+    double eval_temperature;      /* of held-out prompts; 0: greedy */
+    long eval_generations;        /* completions of each of them */
     long log_every, log_samples;  /* optimizer steps, 0: never; prompts */
 };
 

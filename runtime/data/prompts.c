@@ -34,8 +34,8 @@ struct dt_prompts {
     char **files; /* their texts */
     size_t file_count;
     struct prompt *prompts;
-    size_t room;
-    int32_t *ids; /* of all prompts */
+    size_t room, from; /* the first one of the stream */
+    int32_t *ids;      /* of all prompts */
     size_t id_count, id_room;
     struct dt_prompts_stats stats;
 };
@@ -303,13 +303,26 @@ static int check_count(const struct reader *reader, struct dt_error *err)
                         reader->path, s->dropped, reader->options->max_length);
 }
 
+/* Leaves the share of the prompts that is asked for. */
+static int choose_share(const struct reader *reader, struct dt_error *err)
+{
+    struct dt_prompts *p = reader->prompts;
+    const double all = (double)p->stats.count, end = reader->options->end;
+    p->from = (size_t)(all * reader->options->begin);
+    p->stats.count = (size_t)(all * (end > 0 ? end : 1)) - p->from;
+    if (p->stats.count > 0)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%.0f prompts are too few to divide them", all);
+}
+
 static int read_files(struct reader *reader, const char *const *paths,
                       size_t count, struct dt_error *err)
 {
     for (size_t i = 0; i < count; i++)
         if (add_file(reader, paths[i], err) < 0)
             return -1;
-    return check_count(reader, err);
+    return check_count(reader, err) < 0 ? -1 : choose_share(reader, err);
 }
 
 static const char *name_or(const char *name, const char *usual)
@@ -371,7 +384,7 @@ static const struct prompt *prompt_at(const struct dt_prompts *prompts,
     uint64_t n = prompts->stats.count, i = p % n;
     if (prompts->shuffle)
         i = dt_rng_permute(prompts->seed, p / n, i, n);
-    return &prompts->prompts[i];
+    return &prompts->prompts[prompts->from + i];
 }
 
 const int32_t *dt_prompts_ids(const struct dt_prompts *prompts, uint64_t p,

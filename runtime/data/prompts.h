@@ -27,8 +27,10 @@ struct dt_prompts;
 struct dt_prompts_options {
     struct dt_example_options lines; /* keys, template, bad_limit, note */
     size_t max_length;               /* tokens of a prompt, >= 1 */
-    bool keep_end; /* a longer one keeps its end; false: it is left out */
-    bool shuffle;  /* false: prompts in the order of the files */
+    bool keep_end;     /* a longer one keeps its end; false: it is left out */
+    double begin, end; /* which of all prompts, as shares in the order of the
+                          files; end 0: 1 */
+    bool shuffle;      /* false: prompts in the order of the files */
     uint64_t seed;
     size_t vocab_size; /* of the model; larger ids are an error */
 };
@@ -45,7 +47,7 @@ struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
 void dt_prompts_close(struct dt_prompts *prompts); /* NULL is fine */
 
 struct dt_prompts_stats {
-    size_t count;   /* prompts in an epoch */
+    size_t count;   /* prompts in an epoch, of those from begin to end */
     size_t longest; /* tokens of the longest one */
     size_t cut;     /* of them, those that lost their beginning */
     size_t dropped; /* left out, as they are too long */
@@ -55,7 +57,7 @@ struct dt_prompts_stats {
 /* What was read. */
 struct dt_prompts_stats dt_prompts_stats(const struct dt_prompts *prompts);
 
-/* A hash of all prompts and their columns, in the order of the files. */
+/* A hash of all prompts of the files and their columns, in their order. */
 uint64_t dt_prompts_hash(const struct dt_prompts *prompts);
 
 /* The tokens of prompt p of the stream, and how many there are. */

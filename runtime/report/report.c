@@ -312,19 +312,27 @@ void dt_report_step(struct dt_report *report, const struct dt_report_step *step)
 
 void dt_report_eval(struct dt_report *report, const struct dt_report_eval *eval)
 {
-    const char *unit = eval->pairs ? "pairs" : "tokens";
-    char text[512], shown[256] = "";
-    if (!eval->pairs)
+    static const char *const units[] = {
+        [DT_REPORT_TOKENS] = "tokens",
+        [DT_REPORT_PAIRS] = "pairs",
+        [DT_REPORT_COMPLETIONS] = "completions",
+    };
+    const char *unit = units[eval->of];
+    char text[512], shown[256] = "", loss[32] = ":";
+    if (eval->of != DT_REPORT_COMPLETIONS)
+        snprintf(loss, sizeof(loss), " loss %.4f", eval->loss);
+    if (eval->of == DT_REPORT_TOKENS)
         snprintf(shown, sizeof(shown), "  perplexity %.2f", exp(eval->loss));
     show_values(&eval->values, shown, sizeof(shown));
-    snprintf(text, sizeof(text), "step %ld  held-out loss %.4f%s  (%.0f %s)",
-             eval->step, eval->loss, shown, eval->count, unit);
+    snprintf(text, sizeof(text), "step %ld  held-out%s%s  (%.0f %s)",
+             eval->step, loss, shown, eval->count, unit);
     print_line(report, false, text);
     if (!report->metrics || !find_metrics_again(report))
         return;
     fprintf(report->metrics, "{\"step\": %ld, \"split\": \"eval\"", eval->step);
-    put_number(report->metrics, "loss", eval->loss);
-    if (!eval->pairs)
+    if (eval->of != DT_REPORT_COMPLETIONS)
+        put_number(report->metrics, "loss", eval->loss);
+    if (eval->of == DT_REPORT_TOKENS)
         put_number(report->metrics, "perplexity", exp(eval->loss));
     put_number(report->metrics, unit, eval->count);
     put_values(report->metrics, &eval->values);

@@ -62,10 +62,17 @@ struct dt_report_step {
 void dt_report_step(struct dt_report *report,
                     const struct dt_report_step *step);
 
+enum dt_report_unit {
+    DT_REPORT_TOKENS,
+    DT_REPORT_PAIRS,
+    DT_REPORT_COMPLETIONS
+};
+
 struct dt_report_eval {
     long step;
-    double loss, count; /* mean over so many tokens, or pairs */
-    bool pairs;
+    double loss;  /* mean over so many; of completions there is none */
+    double count; /* of these: */
+    enum dt_report_unit of;
     struct dt_report_values values;
 };
 

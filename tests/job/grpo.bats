@@ -37,14 +37,16 @@ config() {
 algorithm: grpo
 run: {name: $1, output_dir: $1.out}
 model: {n_positions: 32, n_embd: 16, n_layer: 1, n_head: 2}
-data: {train: prompts.jsonl, max_length: 16, max_prompt_length: 4}
+data: {train: prompts.jsonl, eval: prompts.jsonl, max_length: 16,
+  max_prompt_length: 4}
 rollout: {max_completion_length: 8}
 grpo:
   num_generations: 4
   num_iterations: 2
   dynamic_sampling: {enabled: true}
 reward: {functions: [{type: regex, pattern: "(?s)[ -~].*"}]}
-training: {train_batch_size: 16, max_steps: 6, resume: auto}
+training: {train_batch_size: 16, max_steps: 6, resume: auto,
+  eval_strategy: steps, eval_steps: 3}
 checkpoint: {steps: 1}
 optimizer: {lr: 1.0e-2}
 logging: {steps: 1}
@@ -65,6 +67,11 @@ killed_at() {
     run -0 train cut
     cmp whole.out/checkpoints/latest/model.safetensors \
         cut.out/checkpoints/latest/model.safetensors
+}
+
+@test "held-out prompts are evaluated every few steps, and at the end" {
+    grep -c '"split": "eval", "completions": 12, "reward": [01]' \
+        whole.out/logs/metrics.jsonl | grep -x 2
 }
 
 @test "a rank that is killed in a rollout costs no bit" {

@@ -194,6 +194,7 @@ tests_unit_test_reward_model_SOURCES = tests/unit/test_reward_model.c \
 	$(comm_world)
 tests_unit_test_int8_run_SOURCES = tests/unit/test_int8_run.c $(comm_world)
 tests_unit_test_precompute_SOURCES = tests/unit/test_precompute.c $(comm_world)
+tests_unit_test_held_out_SOURCES = tests/unit/test_held_out.c $(comm_world)
 tests_unit_test_overlap_SOURCES = tests/unit/test_overlap.c $(comm_world)
 tests_unit_test_reference_SOURCES = tests/unit/test_reference.c $(comm_world)
 tests_unit_test_refill_SOURCES = tests/unit/test_refill.c $(comm_world)
@@ -244,6 +245,7 @@ tests_unit_reward_newer_so_LDADD =
 if HAVE_SLURM
 spank_tests = \
 	tests/unit/test_facts \
+	tests/unit/test_held_out \
 	tests/unit/test_hostlist \
 	tests/unit/test_net \
 	tests/unit/test_port \

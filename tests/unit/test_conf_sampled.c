@@ -155,6 +155,10 @@ static void doubtful_choices_are_warned_of(void **state)
         "t.yaml:9:15: grpo.epsilon: 0.1: ratios of completions are hardly "
         "ever that far from 1, so that none is clipped; 3e-4 is usual "
         "(GSPO)\n"));
+    dt_conf_destroy(load_good(
+        SAMPLED("grpo") "rollout: {overlap: 1, correction: none}\n",
+        "t.yaml:6:35: rollout.correction: none: with rollout.overlap "
+        "completions are of older weights, and nothing corrects for that\n"));
 }
 
 static const struct broken of_both[] = {

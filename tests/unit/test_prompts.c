@@ -262,6 +262,31 @@ static void few_bad_lines_are_noted_if_allowed(void **state)
     dt_prompts_close(prompts);
 }
 
+static void shares_of_the_prompts_are_apart(void **state)
+{
+    static const char lines[] = "{'prompt': 'a'}\n{'prompt': 'b'}\n"
+                                "{'prompt': 'c'}\n{'prompt': 'd'}\n";
+    struct dt_prompts_options options = usual();
+    struct dt_error err;
+    (void)state;
+    options.end = 0.75;
+    struct dt_prompts *prompts = open_good(lines, &options);
+    assert_int_equal(dt_prompts_stats(prompts).count, 3);
+    assert_string_equal(shown(prompts, 2), "c");
+    assert_string_equal(shown(prompts, 3), "a");
+    dt_prompts_close(prompts);
+    options.begin = 0.75;
+    options.end = 1;
+    prompts = open_good(lines, &options);
+    assert_int_equal(dt_prompts_stats(prompts).count, 1);
+    assert_string_equal(shown(prompts, 0), "d");
+    dt_prompts_close(prompts);
+    options.begin = 0.9;
+    options.end = 0.95;
+    assert_null(open_lines(lines, &options, &err));
+    assert_non_null(strstr(err.text, "4 prompts are too few to divide them"));
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -288,6 +313,7 @@ int main(void)
         cmocka_unit_test(the_hash_is_of_prompts_columns_and_ids),
         cmocka_unit_test(lines_that_are_no_prompt_are_refused),
         cmocka_unit_test(few_bad_lines_are_noted_if_allowed),
+        cmocka_unit_test(shares_of_the_prompts_are_apart),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -28,7 +28,8 @@ static size_t count_flat(const struct dt_run *run)
     struct dt_error err = {0};
     bool flat[64];
     size_t count = SIZE_MAX;
-    if (dt_group_rewards_init(&r, &run->samples, &err) == 0)
+    if (dt_group_rewards_init(&r, &run->samples, &run->samples.experience,
+                              &err) == 0)
         count = dt_advantage_find_flat(&options, &r.table, r.rewards, flat);
     dt_group_rewards_fini(&r);
     return count;

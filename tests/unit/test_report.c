@@ -71,6 +71,11 @@ static void steps_and_evaluations_are_lines_of_json(void **state)
     step(report, 2, NAN);
     dt_report_eval(
         report, &(struct dt_report_eval){.step = 2, .loss = 2.0, .count = 64});
+    dt_report_eval(report, &(struct dt_report_eval){
+                               .step = 3,
+                               .count = 8,
+                               .of = DT_REPORT_COMPLETIONS,
+                               .values = {1, {{"reward", 0.5, true}}}});
     assert_int_equal(dt_report_sync(report, &err), 0);
     dt_report_destroy(report);
 
@@ -85,6 +90,8 @@ static void steps_and_evaluations_are_lines_of_json(void **state)
     assert_non_null(strstr(third, "{\"step\": 2, \"split\": \"eval\", "
                                   "\"loss\": 2, \"perplexity\": 7.3890561, "
                                   "\"tokens\": 64"));
+    assert_non_null(strstr(third, "{\"step\": 3, \"split\": \"eval\", "
+                                  "\"completions\": 8, \"reward\": 0.5"));
     json_t *object = json_loadb(text, (size_t)(second - text), 0, NULL);
     assert_non_null(object);
     json_decref(object);
