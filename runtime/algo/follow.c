@@ -17,7 +17,7 @@
 
 bool dt_run_reference_follows(const struct dt_run *run)
 {
-    return run->reference.parallel && run->conf.dpo.sync_ref.enabled;
+    return run->reference.parallel && dt_run_sync_ref(&run->conf)->enabled;
 }
 
 /* --- after a step --- */
@@ -58,14 +58,14 @@ static int move_part(struct dt_run *run, size_t u, struct dt_buffer *room,
             0 ||
         wait_copies(run, err) < 0)
         return -1;
-    mix(to, model, run->conf.dpo.sync_ref.alpha);
+    mix(to, model, dt_run_sync_ref(&run->conf)->alpha);
     return dt_parallel_put(reference, there, dt_view_data(to), err);
 }
 
 int dt_run_reference_follow(struct dt_run *run, long step, struct dt_error *err)
 {
     if (!dt_run_reference_follows(run) ||
-        step % run->conf.dpo.sync_ref.steps != 0)
+        step % dt_run_sync_ref(&run->conf)->steps != 0)
         return 0;
     struct dt_buffer *room = dt_buffer_create(
         &dt_cpu, 2 * dt_learner_unit_elements(&run->learner) * sizeof(float),
@@ -83,7 +83,10 @@ int dt_run_reference_follow(struct dt_run *run, long step, struct dt_error *err)
 static int refuse(const struct dt_run *run, struct dt_error *err)
 {
     return dt_conf_error_set(
-        &run->conf, "dpo.sync_ref.enabled", err,
+        &run->conf,
+        run->conf.algorithm == DT_CONF_GRPO ? "grpo.sync_ref.enabled"
+                                            : "dpo.sync_ref.enabled",
+        err,
         "the checkpoint has a reference that followed the model: set it to "
         "true, or start a new run in another run.output_dir");
 }

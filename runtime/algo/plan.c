@@ -140,7 +140,7 @@ struct dt_parallel_options dt_run_reference_options(const struct dt_run *run,
 {
     struct dt_parallel_options options = dt_run_parallel_options(run, compute);
     options.use =
-        run->conf.dpo.sync_ref.enabled ? DT_FOLLOWED : DT_FROZEN;
+        dt_run_sync_ref(&run->conf)->enabled ? DT_FOLLOWED : DT_FROZEN;
     return options;
 }
 

@@ -200,6 +200,14 @@ void dt_run_precompute_fini(struct dt_run *run);
  */
 int dt_run_reference_changed(struct dt_run *run, struct dt_error *err);
 
+/* How the reference of this algorithm would follow the model. */
+static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
+    const struct dt_conf *conf)
+{
+    return conf->algorithm == DT_CONF_GRPO ? &conf->grpo.sync_ref
+                                           : &conf->dpo.sync_ref;
+}
+
 /* follow.c: whether there is a reference, and it follows the model. */
 bool dt_run_reference_follows(const struct dt_run *run);
 

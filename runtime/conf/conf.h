@@ -206,11 +206,7 @@ struct dt_conf {
         struct {
             int mode; /* enum dt_conf_reference */
         } reference;
-        struct {
-            bool enabled; /* the reference follows the model */
-            double alpha;
-            long steps;
-        } sync_ref;
+        struct dt_conf_sync_ref sync_ref;
     } dpo;
     struct dt_conf_rollout rollout;
     struct dt_conf_grpo grpo;

@@ -236,6 +236,19 @@
      .max = 1e6, .result = true,
      .help = "times that this is tried for a generation, each for as many "
              "prompts as are missing"},
+    {"grpo.sync_ref.enabled", DT_CONF_BOOL, AT(grpo.sync_ref.enabled),
+     .fallback = "false", .result = true, .aliases = ALSO("sync_ref_model"),
+     .help = "move the reference towards the model every few steps; it is then "
+             "saved in checkpoints"},
+    {"grpo.sync_ref.alpha", DT_CONF_FLOAT, AT(grpo.sync_ref.alpha),
+     .fallback = "0.6", .min = 0, .max = 1, .above_min = true, .result = true,
+     .aliases = ALSO("ref_model_mixup_alpha"),
+     .help = "share of the model in the reference after such a move; 1 makes "
+             "them equal"},
+    {"grpo.sync_ref.steps", DT_CONF_INT, AT(grpo.sync_ref.steps),
+     .fallback = "512", .min = 1, .max = 1e12, .result = true,
+     .aliases = ALSO("ref_model_sync_steps"),
+     .help = "steps from one move to the next"},
 
     /* ppo */
     {"ppo.total_episodes", DT_CONF_INT, AT(ppo.total_episodes), .min = 1,

@@ -35,6 +35,7 @@ static const char *const sections[] = {
     "grpo.dynamic_sampling",
     "ppo.critic",
     "dpo.sync_ref",
+    "grpo.sync_ref",
     "distributed.offload_optimizer",
     "distributed.offload_param",
     "distributed.aio",

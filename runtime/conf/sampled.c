@@ -229,12 +229,27 @@ static void check_dynamic_sampling(struct dt_conf_reader *reader)
                 "would overlap");
 }
 
+static void check_sync(struct dt_conf_reader *reader)
+{
+    static const char key[] = "grpo.sync_ref.enabled";
+    static const char *const how[] = {"grpo.sync_ref.alpha",
+                                      "grpo.sync_ref.steps"};
+    const struct dt_conf *conf = reader->conf;
+    for (int i = 0; i < 2 && !conf->grpo.sync_ref.enabled; i++)
+        if (dt_conf_differs(reader, dt_conf_key_find(how[i])))
+            PROBLEM(reader, how[i], "only %s: true uses it", key);
+    if (conf->grpo.sync_ref.enabled && conf->grpo.beta <= 0)
+        PROBLEM(reader, key,
+                "E117 grpo.beta is 0, so that no reference is used");
+}
+
 static void check_grpo(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
     check_loss_type(reader);
     check_advantages(reader);
     check_dynamic_sampling(reader);
+    check_sync(reader);
     check_reference(reader, conf->grpo.beta, "grpo.beta");
     if (conf->grpo.steps_per_generation > 0 &&
         conf->grpo.generation_batch_size > 0)

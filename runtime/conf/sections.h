@@ -32,6 +32,13 @@ struct dt_conf_rollout {
     long log_every, log_samples;  /* optimizer steps, 0: never; prompts */
 };
 
+/* A reference that follows the model, of algorithms dpo and grpo. */
+struct dt_conf_sync_ref {
+    bool enabled;
+    double alpha; /* share of the model, in (0, 1] */
+    long steps;   /* from one move to the next, >= 1 */
+};
+
 struct dt_conf_grpo {
     long num_generations; /* G, completions of a prompt; at least 2 */
     /* Micro-batches of a rank in a generation, and its completions on all
@@ -59,6 +66,7 @@ struct dt_conf_grpo {
         bool enabled;
         long max_refills;
     } dynamic_sampling;
+    struct dt_conf_sync_ref sync_ref;
 };
 
 struct dt_conf_ppo {

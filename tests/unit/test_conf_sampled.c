@@ -249,9 +249,12 @@ static const struct broken of_grpo[] = {
      "t.yaml:6:36: grpo.dynamic_sampling.enabled: cannot be used with "
      "rollout.overlap: which prompts are replaced is known when all rewards "
      "are there, so that nothing would overlap\n"},
-    {SAMPLED("grpo") "grpo.sync_ref: {}\n",
-     "t.yaml:6:1: grpo.sync_ref: not supported yet: it needs a reference that "
-     "follows the model\n"},
+    {SAMPLED("grpo") "grpo: {sync_ref: {enabled: true}}\n",
+     "t.yaml:6:28: grpo.sync_ref.enabled: E117 grpo.beta is 0, so that no "
+     "reference is used\n"},
+    {SAMPLED("grpo") "grpo: {beta: 0.1, sync_ref: {alpha: 0.5, steps: 512}}\n",
+     "t.yaml:6:37: grpo.sync_ref.alpha: only grpo.sync_ref.enabled: true uses "
+     "it\n"},
 };
 
 static const struct broken of_ppo[] = {

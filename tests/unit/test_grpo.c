@@ -287,6 +287,53 @@ static void what_is_not_done_yet_is_refused(void **state)
     dt_conf_destroy((struct dt_conf *)small.conf);
 }
 
+/* --- a reference that follows --- */
+
+/* Divergences of three steps, each of its own metrics. */
+static int diverge(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    double *kl = arg;
+    for (int i = 0; i < 3; i++) {
+        dt_metrics_clear(run->algo, &run->progress.metrics);
+        TRY(small_step(run, &line, &err) == 0);
+        if (run->rank == 0)
+            kl[i] = run->progress.metrics.value[DT_GRPO_KL];
+    }
+    return 0;
+}
+
+/* After two steps the reference is the model. */
+static void a_reference_may_follow_the_model(void **state)
+{
+    double still[3], moved[3];
+    (void)state;
+    for (int stage = 0; stage <= 3; stage += 3) {
+        char lines[512];
+        snprintf(lines, sizeof(lines),
+                 STEP PRINTABLE "grpo.beta: 0.1\ndistributed.zero_stage: %d\n",
+                 stage);
+        small_runs(2, lines, diverge, still);
+        snprintf(lines, sizeof(lines),
+                 STEP PRINTABLE
+                 "grpo: {beta: 0.1, sync_ref: {enabled: true, alpha: 1, "
+                 "steps: 2}}\ndistributed.zero_stage: %d\n",
+                 stage);
+        small_runs(2, lines, diverge, moved);
+        assert_true(still[1] > 1e-3 && still[2] > 1e-3);
+        assert_true(moved[1] == still[1] && fabs(moved[2]) < 1e-6);
+    }
+}
+
+static void a_reference_that_followed_is_resumed(void **state)
+{
+    (void)state;
+    resumes_at_every_step(
+        STEP PRINTABLE
+        "grpo: {beta: 0.1, sync_ref: {enabled: true, alpha: 0.5, steps: 2}}\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +347,8 @@ int main(void)
         cmocka_unit_test(a_stop_in_a_rollout_changes_nothing),
         cmocka_unit_test(all_strategies_sample_the_same),
         cmocka_unit_test(what_is_not_done_yet_is_refused),
+        cmocka_unit_test(a_reference_may_follow_the_model),
+        cmocka_unit_test(a_reference_that_followed_is_resumed),
     };
     return cmocka_run_group_tests(tests, sampled_enter, small_leave);
 }
