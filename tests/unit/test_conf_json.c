@@ -38,6 +38,9 @@ static const struct {
      "1:14: JSON: expected an escape such as \\n, \\\" or \\u00e4, got \""},
     {"{\"a\": \"\xc3\xa4\xff\"}", "1:9: not UTF-8"},
     {"{\"a\": \"\xed\xa0\x80\"}", "1:8: not UTF-8"},
+    {"{\"a\": \"\xe0\x9f\xbf\"}", "1:8: not UTF-8"},
+    {"{\"a\": \"\xf0\x8f\xbf\xbf\"}", "1:8: not UTF-8"},
+    {"{\"a\": \"\xf4\x90\x80\x80\"}", "1:8: not UTF-8"},
     {"{\"a\": \"\x01\"}", "1:8: control character 0x01 in a string"},
     {"{\"a\": 1} /* x", "1:10: JSON: a comment begins here and does not end"},
     {"{\"a\": {\"b\": 1,\n\"b\": 2}}",
@@ -77,12 +80,13 @@ static void json_is_read_as_deepspeed_reads_it(void **state)
         "\xef\xbb\xbf# one\n{// two\n/* three\n * */ " BF16 ", # \"bf16\": 3\n"
         "\"zero_optimization\": {\"stage\": 2e0,\n"
         " \"offload_optimizer\": {\"device\": \"n\\u0076me\",\n"
-        "  \"nvme_path\": \"/\\u00e4\\ud83d\\ude00\\/\\\"\\\\x\",},},\n"
+        "  \"nvme_path\": "
+        "\"/\\u00e4\\ud83d\\ude00\xf0\x9f\x98\x80\\/\\\"\\\\x\",},},\n"
         "\"optimizer\": {\"params\": {\"betas\": [0.9, 0.95,],}},}\n// end");
     (void)state;
     assert_int_equal(conf->distributed.strategy, DT_CONF_ZERO2);
     assert_string_equal(conf->distributed.offload_optimizer.path,
-                        "/\xc3\xa4\xf0\x9f\x98\x80/\"\\x");
+                        "/\xc3\xa4\xf0\x9f\x98\x80\xf0\x9f\x98\x80/\"\\x");
     assert_true(conf->optimizer.beta2 == 0.95);
     dt_conf_destroy(conf);
 }
