@@ -141,6 +141,15 @@ static void missing_keys_take_the_defaults_of_the_family(void **state)
     dt_model_config_fini(&gpt2);
 }
 
+static void ids_beyond_the_vocabulary_count_as_none(void **state)
+{
+    struct dt_model_config c;
+    (void)state;
+    parse(&c, "{" GPT2 ", \"bos_token_id\": 97, \"eos_token_id\": [97, 96]}");
+    assert_true(c.bos == -1 && c.eos_count == 1 && c.eos[0] == 96);
+    dt_model_config_fini(&c);
+}
+
 /* Heads that a file does not name at all are those of the family's first
  * model; transformers has them from there.
  */
@@ -476,6 +485,7 @@ int main(void)
         cmocka_unit_test(a_published_gpt2_configuration_is_read),
         cmocka_unit_test(a_published_llama_configuration_is_read),
         cmocka_unit_test(missing_keys_take_the_defaults_of_the_family),
+        cmocka_unit_test(ids_beyond_the_vocabulary_count_as_none),
         cmocka_unit_test(missing_head_keys_default_to_the_first_model),
         cmocka_unit_test(a_sliding_window_starts_at_the_configured_layer),
         cmocka_unit_test(all_spellings_of_rope_scaling_are_read),

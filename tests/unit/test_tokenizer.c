@@ -134,6 +134,18 @@ static void pairs_are_merged_in_short_and_long_pieces(void **state)
     dt_tokenizer_destroy(t);
 }
 
+/* "b c" comes first, so that "a b" is none any more when its turn comes. */
+static void long_pieces_merge_in_the_order_of_ranks(void **state)
+{
+    struct dt_tokenizer *t = load(
+        "{\"model\": {" MODEL LETTERS ", \"d\": 6, \"bc\": 7, \"bcd\": 8}, "
+        "\"merges\": [\"b c\", \"a b\", \"bc d\", \"a bc\"]}}");
+    (void)state;
+    assert_string_equal(encode(t, "abcdabcdabcdabcdabcdabcdabcdabcdabcd"),
+                        "0 8 0 8 0 8 0 8 0 8 0 8 0 8 0 8 0 8");
+    dt_tokenizer_destroy(t);
+}
+
 static void added_tokens_are_matched_by_their_rules(void **state)
 {
     struct dt_tokenizer *t = load(
@@ -151,8 +163,8 @@ static void added_tokens_are_matched_by_their_rules(void **state)
     assert_string_equal(encode(t, "a<s>ab"), "0 7 1");
     assert_string_equal(encode_with(t, "a<s>b<s>ab", 10, 0), "0 1 7 1");
     assert_string_equal(encode(t, "-w- a-w-\u00e9"), "8 5 0");
-    assert_string_equal(encode_with(t, "a [x]  b", 8, DT_ENCODE_OFFSETS),
-                        "0@0-1 9@1-7 1@7-8");
+    assert_string_equal(encode_with(t, "a [x]  [x]b", 11, DT_ENCODE_OFFSETS),
+                        "0@0-1 9@1-7 9@7-10 1@10-11");
     assert_int_equal(dt_tokenizer_id(t, "<s>"), 6);
     assert_int_equal(dt_tokenizer_id(t, "abc"), 4);
     assert_int_equal(dt_tokenizer_id(t, "<t>"), -1);
@@ -472,6 +484,7 @@ int main(void)
         cmocka_unit_test(the_byte_tokenizer_has_an_id_per_byte),
         cmocka_unit_test(malformed_text_becomes_replacement_characters),
         cmocka_unit_test(pairs_are_merged_in_short_and_long_pieces),
+        cmocka_unit_test(long_pieces_merge_in_the_order_of_ranks),
         cmocka_unit_test(added_tokens_are_matched_by_their_rules),
         cmocka_unit_test(the_template_adds_special_tokens_if_asked),
         cmocka_unit_test(bytes_are_decoded_to_whole_characters),
