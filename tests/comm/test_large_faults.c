@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "base/clock.h"
@@ -55,6 +56,15 @@ static void act_idle(struct actor *a)
     reduce(a, 100);
 }
 
+/* Whoever passes it on names the first who saw it, and not itself. */
+static void assert_one_witness(const char *text)
+{
+    static const char by[] = " (as seen by rank ";
+    const char *first = strstr(text, by);
+    if (first && strstr(first + 1, by))
+        fail_msg("%s", text);
+}
+
 static void ranks_at_other_work_pass_on_who_is_lost(void **state)
 {
     struct scene scene = {
@@ -66,6 +76,7 @@ static void ranks_at_other_work_pass_on_who_is_lost(void **state)
         if (r != scene.odd) {
             assert_int_equal(scene.seen[r].rc, -1);
             assert_text(&scene.seen[r].first, "lost rank 11 on h11: ");
+            assert_one_witness(scene.seen[r].first.text);
         }
 }
 
