@@ -168,6 +168,7 @@ END
         dt_wait_for 60 dt_lines 1 'step 1/' log
         sleep "0.$try"
         kill -"${signals[try - 1]}" $!
+        dt_wait_for 60 eval "! kill -0 $! 2>&-" || kill -KILL $!
         status=0
         wait $! || status=$?
         cat log
