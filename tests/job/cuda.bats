@@ -101,7 +101,7 @@ same_curve() {
 }
 
 numbers() {
-    grep -oE '"(loss|grad_norm|eval_loss)": ?[-0-9.e]+' \
+    grep -oE '"(loss|grad_norm|eval_loss|logits/[a-z]*|entropy)": ?[-0-9.e]+' \
         "$1.out/logs/metrics.jsonl" | sed 's/.*: *//'
 }
 
@@ -264,7 +264,8 @@ like_cpu() {
     like_cpu 1e-4 "algorithm: dpo" \
         "dpo: {loss: [ipo, sft], reference: {mode: precompute}}"
     like_cpu 1e-4 "algorithm: dpo" \
-        "dpo: {use_weighting: true, sync_ref: {enabled: true, steps: 2}}"
+        "dpo: {use_weighting: true, sync_ref: {enabled: true, steps: 2}}" \
+        "logging: {steps: 1, logits: true}"
     like_cpu 3e-2 "algorithm: dpo" "precision: {compute: bf16}"
 }
 
