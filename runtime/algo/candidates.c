@@ -100,7 +100,7 @@ static void fill_units(const struct dt_candidates *c, const struct dt_run *run,
                        const struct dt_rates *rates,
                        struct dt_unit_seconds *units)
 {
-    const struct dt_step_shape shape = dt_step_shape(run);
+    const struct dt_step_shape shape = dt_step_shape_of(run);
     const enum dt_dtype compute = c->options.compute;
     struct dt_model_options options = c->options;
     options.B = shape.rows;
@@ -147,7 +147,7 @@ static int time_step(const struct dt_candidates *c, const struct dt_run *run,
             .parallel = parallel,
             .rates = &rates,
             .units = units,
-            .micro_batches = dt_step_shape(run).micro_batches,
+            .micro_batches = dt_step_shape_of(run).micro_batches,
             .world = run->world,
             .node_size = c->size.ranks,
             .rings = c->size.gpu,
@@ -167,7 +167,7 @@ static void add_generation(const struct dt_candidates *c,
 {
     const struct dt_rates rates = dt_rates_for(&c->size.rates, c->size.ranks);
     const struct dt_generation_plan plan =
-        dt_generation_plan(run, &c->options, &rates, c->size.ranks);
+        dt_generation_plan_make(run, &c->options, &rates, c->size.ranks);
     struct dt_timeline share = {0};
     one->generation = plan;
     if (plan.completions == 0)
@@ -202,7 +202,7 @@ static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
          time_step(c, &changed, &other, units, &one->other, err) < 0))
         return -1;
     add_generation(c, run, one);
-    const struct dt_step_shape shape = dt_step_shape(run);
+    const struct dt_step_shape shape = dt_step_shape_of(run);
     one->tokens_a_second =
         (double)(shape.rows * shape.T * shape.micro_batches) * run->world /
         one->step.seconds;

@@ -83,7 +83,7 @@ static size_t divide_up(size_t a, size_t b)
 }
 
 /* Sides of a pair are as long as data.max_length. */
-struct dt_step_shape dt_step_shape(const struct dt_run *run)
+struct dt_step_shape dt_step_shape_of(const struct dt_run *run)
 {
     const struct dt_samples *s = &run->samples;
     struct dt_step_shape shape = {run->A, run->B, run->T, 0, 0};
@@ -170,7 +170,7 @@ static double gather_seconds(const struct dt_run *run,
            rates->of[within ? DT_RATE_NODE : DT_RATE_NETWORK];
 }
 
-struct dt_generation_plan dt_generation_plan(
+struct dt_generation_plan dt_generation_plan_make(
     const struct dt_run *run, const struct dt_model_options *options,
     const struct dt_rates *rates, int node_size)
 {

@@ -24,7 +24,7 @@ struct dt_generation_plan {
 double dt_generation_seconds(const struct dt_generation_plan *plan);
 
 /* For a rank with these rates, of nodes of `node_size` ranks. */
-struct dt_generation_plan dt_generation_plan(
+struct dt_generation_plan dt_generation_plan_make(
     const struct dt_run *run, const struct dt_model_options *options,
     const struct dt_rates *rates, int node_size);
 
@@ -39,7 +39,7 @@ struct dt_step_shape {
 };
 
 /* How many there are, and what each has. */
-struct dt_step_shape dt_step_shape(const struct dt_run *run);
+struct dt_step_shape dt_step_shape_of(const struct dt_run *run);
 
 /* Seconds of a forward pass of `rows` rows of T tokens through a model, whose
  * head gives values to so many of the tokens.

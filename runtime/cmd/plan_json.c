@@ -118,7 +118,7 @@ static json_t *rates_of(const struct dt_rates *rates)
 
 static json_t *batch_of(const struct dt_run *run)
 {
-    const struct dt_step_shape shape = dt_step_shape(run);
+    const struct dt_step_shape shape = dt_step_shape_of(run);
     return json_pack("{so so so}", "rows", number_of(shape.rows), "tokens",
                      number_of(shape.T), "micro_batches",
                      number_of(shape.micro_batches));

@@ -39,7 +39,7 @@ static void print_head(const struct dt_candidates *c, const char *file,
                        FILE *out)
 {
     const struct dt_run *run = &c->run;
-    const struct dt_step_shape shape = dt_step_shape(run);
+    const struct dt_step_shape shape = dt_step_shape_of(run);
     size_t nodes = (size_t)c->size.nodes, ranks = (size_t)c->size.ranks;
     fprintf(out,
             "%s: %s, %zu parameters\n"

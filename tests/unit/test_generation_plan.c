@@ -148,7 +148,7 @@ static struct dt_generation_plan generation(const char *lines,
     if (dt_run_resolve(&run, &options, &err) < 0)
         fail_msg("%s", err.text);
     struct dt_generation_plan plan =
-        dt_generation_plan(&run, &options, rates, 1);
+        dt_generation_plan_make(&run, &options, rates, 1);
     dt_learner_fini(&run.learner);
     dt_learner_fini(&run.critic);
     dt_conf_destroy(conf);
