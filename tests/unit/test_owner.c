@@ -116,14 +116,6 @@ static void a_directory_of_another_run_is_refused(void **state)
     dt_owner_release(NULL);
 }
 
-/* A process with the number of an owner that has ended. */
-static void a_number_used_again_is_not_the_owner(void **state)
-{
-    (void)state;
-    put(path, record_with("start", "1"));
-    dt_owner_release(must_take(LONG));
-}
-
 static void the_refusal_names_the_job_to_cancel(void **state)
 {
     (void)state;
@@ -311,7 +303,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_directory_of_another_run_is_refused, fresh),
-        cmocka_unit_test_setup(a_number_used_again_is_not_the_owner, fresh),
         cmocka_unit_test_setup(the_refusal_names_the_job_to_cancel, fresh),
         cmocka_unit_test_setup(the_directory_of_an_ended_process_is_free,
                                fresh),
