@@ -122,6 +122,7 @@ static void numbers_are_equal_by_value(void **state)
         {"type: number_equal", IS("1234567"), "1,234,567", 1},
         {"type: number_equal", IS("2"), "1,2", 1},
         {"type: number_equal", IS("23"), "1,23", 1},
+        {"type: number_equal", IS("2345"), "1,2345", 1},
         {"type: number_equal", IS("-7"), "x = -7", 1},
         {"type: number_equal", IS("3"), "7-3", 1},
         {"type: number_equal", IS("3"), "covid-3", 1},
