@@ -31,6 +31,7 @@ EXTRA_DIST += \
 	tests/bench/gpu_step.sh \
 	tests/bench/grpo.sh \
 	tests/bench/grpo_step.py \
+	tests/bench/learn.sh \
 	tests/bench/llmc_gpt2.py \
 	tests/bench/overhead.sh \
 	tests/bench/plan.sh \
