@@ -20,6 +20,7 @@ coverage:
 	$(AM_V_at)$(SHELL) $(top_srcdir)/tests/coverage.sh
 
 include tests/bench/local.mk
+include tests/chaos/local.mk
 include tests/job/local.mk
 include tests/lint/local.mk
 if HAVE_CMOCKA

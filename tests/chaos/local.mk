@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Run by hand: it takes minutes, and make check has a case of each kind.
+
+EXTRA_DIST += \
+	tests/chaos/README.md \
+	tests/chaos/judge.py \
+	tests/chaos/sampled.py
