@@ -274,6 +274,36 @@ static void a_policy_learns_what_is_rewarded(void **state)
                    learn, NULL);
 }
 
+/* After the first token of a completion it is known whether it is rewarded; the
+ * loss is almost that of the values alone.
+ */
+static int explain(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    const double *numbers = run->ppo.numbers;
+    (void)arg;
+    TRY(go_to(run, 1, &err) == 0);
+    TRY(numbers[DT_PPO_EXPLAINED] < 0.1);
+    TRY(go_to(run, 77, &err) == 0);
+    TRY(numbers[DT_PPO_EXPLAINED] > 0.5);
+    return 0;
+}
+
+static void the_head_explains_returns_that_can_be_foreseen(void **state)
+{
+    FILE *file = fopen("prompts.jsonl", "w");
+    (void)state;
+    for (int i = 0; i < PROMPTS; i++)
+        fprintf(file, "{\"prompt\": \"%c\"}\n", 'a' + i % 5);
+    assert_int_equal(fclose(file), 0);
+    small_runs(1,
+               "training: {train_batch_size: 64, max_steps: 80}\n"
+               "optimizer.lr: 0.01\n"
+               "ppo: {epochs: 4, kl_coef: 0, vf_coef: 1000, lam: 1,\n"
+               "      cliprange_value: 100}\n" PRINTABLE SHARED,
+               explain, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +316,7 @@ int main(void)
         cmocka_unit_test(a_new_run_begins_with_the_head_that_was_saved),
         cmocka_unit_test(a_run_goes_on_with_the_critic_that_it_had),
         cmocka_unit_test(a_policy_learns_what_is_rewarded),
+        cmocka_unit_test(the_head_explains_returns_that_can_be_foreseen),
     };
     return cmocka_run_group_tests(tests, enter, small_leave);
 }
