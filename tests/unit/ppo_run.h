@@ -45,6 +45,19 @@ static inline int go_to(struct dt_run *run, long last, struct dt_error *err)
     return 0;
 }
 
+/* Takes steps up to number `last`, or until the values of a generation explain
+ * more than half of the variance of its returns. -1: they never do.
+ */
+static inline int explain_half(struct dt_run *run, long last,
+                               struct dt_error *err)
+{
+    const double *explained = &run->ppo.numbers[DT_PPO_EXPLAINED];
+    while (run->progress.step < last && !(*explained > 0.5))
+        if (go_to(run, run->progress.step + 1, err) < 0)
+            return -1;
+    return *explained > 0.5 ? 0 : -1;
+}
+
 /* --- a run that is saved, and another that resumes from there --- */
 
 struct kept {
