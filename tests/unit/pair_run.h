@@ -187,32 +187,11 @@ static inline void pair_runs(const char *text, small_rank_f f)
     dt_conf_destroy((struct dt_conf *)small.conf);
 }
 
-struct pair_refusal {
-    const struct dt_conf *conf;
-    struct dt_error err;
-};
-
-static inline int pair_refuse(const struct dt_comm_world *world, void *arg)
-{
-    struct pair_refusal *refusal = arg;
-    const struct dt_exec exec = dt_exec_cpu();
-    struct dt_run run = {.rank = 0, .world = 1};
-    struct dt_comm *comm = small_comm(world, &refusal->err);
-    int rc = dt_run_init(&run, refusal->conf, &exec, comm, 1, &refusal->err);
-    dt_run_fini(&run);
-    dt_comm_destroy(comm);
-    return rc < 0 ? 0 : -1;
-}
-
 /* Asserts that the run cannot begin, with this in its message. */
 static inline void pair_refused(const char *text, const char *why)
 {
-    struct pair_refusal refusal = {.conf = pair_conf(text)};
     small_clean(NULL);
-    world_threads(1, pair_refuse, &refusal);
-    if (!strstr(refusal.err.text, why))
-        fail_msg("%s", refusal.err.text);
-    dt_conf_destroy((struct dt_conf *)refusal.conf);
+    small_refused(pair_conf(text), why);
 }
 
 #endif /* TESTS_UNIT_PAIR_RUN_H */

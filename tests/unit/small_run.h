@@ -177,4 +177,31 @@ static inline struct dt_view small_flat(const struct dt_run *run,
                       DT_F32);
 }
 
+struct small_refusal {
+    const struct dt_conf *conf;
+    struct dt_error err;
+};
+
+static inline int small_refuse(const struct dt_comm_world *world, void *arg)
+{
+    struct small_refusal *refusal = arg;
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_run run = {.rank = 0, .world = 1};
+    struct dt_comm *comm = small_comm(world, &refusal->err);
+    int rc = dt_run_init(&run, refusal->conf, &exec, comm, 1, &refusal->err);
+    dt_run_fini(&run);
+    dt_comm_destroy(comm);
+    return rc < 0 ? 0 : -1;
+}
+
+/* Asserts that a run cannot begin, with this in its message. Destroys conf. */
+static inline void small_refused(struct dt_conf *conf, const char *why)
+{
+    struct small_refusal refusal = {.conf = conf};
+    world_threads(1, small_refuse, &refusal);
+    if (!strstr(refusal.err.text, why))
+        fail_msg("%s", refusal.err.text);
+    dt_conf_destroy(conf);
+}
+
 #endif /* TESTS_UNIT_SMALL_RUN_H */

@@ -229,28 +229,10 @@ static void a_critic_explains_returns_that_can_be_foreseen(void **state)
 
 /* --- refusals --- */
 
-static int refuse(const struct dt_comm_world *world, void *arg)
-{
-    const struct small_world *small = arg;
-    const struct dt_exec exec = dt_exec_cpu();
-    struct dt_run run = {.rank = 0, .world = 1};
-    struct dt_error *err = small->arg;
-    struct dt_comm *comm = small_comm(world, err);
-    int rc = dt_run_init(&run, small->conf, &exec, comm, 1, err);
-    dt_run_fini(&run);
-    dt_comm_destroy(comm);
-    return rc < 0 ? 0 : -1;
-}
-
 static void refused(const char *lines, const char *why)
 {
-    struct dt_error err = {0};
-    struct small_world small = {.conf = small_conf(lines), .arg = &err};
     small_clean(NULL);
-    world_threads(1, refuse, &small);
-    if (!strstr(err.text, why))
-        fail_msg("%s", err.text);
-    dt_conf_destroy((struct dt_conf *)small.conf);
+    small_refused(small_conf(lines), why);
 }
 
 static void make_value_model(int tokens, int positions)

@@ -213,29 +213,11 @@ static void a_new_run_begins_with_the_head_that_was_saved(void **state)
 
 /* --- refusals --- */
 
-static int refuse(const struct dt_comm_world *world, void *arg)
-{
-    const struct small_world *small = arg;
-    const struct dt_exec exec = dt_exec_cpu();
-    struct dt_run run = {.rank = 0, .world = 1};
-    struct dt_error *err = small->arg;
-    struct dt_comm *comm = small_comm(world, err);
-    int rc = dt_run_init(&run, small->conf, &exec, comm, 1, err);
-    dt_run_fini(&run);
-    dt_comm_destroy(comm);
-    return rc < 0 ? 0 : -1;
-}
-
 static void refused_after(const char *was, const char *is, const char *why)
 {
     const long step = 1;
-    struct dt_error err = {0};
     small_runs(1, was, save, (void *)(uintptr_t)&step);
-    struct small_world small = {.conf = small_conf(is), .arg = &err};
-    world_threads(1, refuse, &small);
-    if (!strstr(err.text, why))
-        fail_msg("%s", err.text);
-    dt_conf_destroy((struct dt_conf *)small.conf);
+    small_refused(small_conf(is), why);
 }
 
 static void a_run_goes_on_with_the_critic_that_it_had(void **state)
