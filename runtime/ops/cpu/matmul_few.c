@@ -45,8 +45,7 @@ INLINE dt_vec load(const void *from, enum dt_dtype type, bool all, size_t count)
 
 /* Has the line at `row` fetched into the L2 cache, `ahead` bytes before it is
  * needed: what a thread reads are pieces of rows, too short for a processor to
- * see that they go on, and without this half of the memory's rate is lost. It
- * may be behind the end of b.
+ * see that they go on. It may be behind the end of b.
  */
 INLINE void fetch_ahead(const char *row, size_t ahead)
 {
