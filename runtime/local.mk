@@ -19,6 +19,7 @@ include runtime/doctor/local.mk
 include runtime/comm/local.mk
 include runtime/backend/local.mk
 include runtime/conf/local.mk
+include runtime/template/local.mk
 include runtime/tokenizer/local.mk
 include runtime/model/local.mk
 include runtime/data/local.mk

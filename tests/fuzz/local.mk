@@ -31,6 +31,11 @@ tests_fuzz_replay_safetensors_SOURCES = tests/fuzz/fuzz_safetensors.c \
 tests_fuzz_replay_safetensors_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DCORPUS='"safetensors"'
 
+check_PROGRAMS += tests/fuzz/replay_template
+tests_fuzz_replay_template_SOURCES = tests/fuzz/fuzz_template.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_template_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"template"'
+
 check_PROGRAMS += tests/fuzz/replay_tokenizer
 tests_fuzz_replay_tokenizer_SOURCES = tests/fuzz/fuzz_tokenizer.c \
 	tests/fuzz/replay.c
@@ -52,7 +57,7 @@ if FUZZERS
 fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_console \
 	tests/fuzz/fuzz_deepspeed tests/fuzz/fuzz_jsonl \
 	tests/fuzz/fuzz_rates tests/fuzz/fuzz_reward \
-	tests/fuzz/fuzz_safetensors \
+	tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_template \
 	tests/fuzz/fuzz_tokenizer
 if HAVE_SLURM
 fuzz_targets += tests/fuzz/fuzz_spank
@@ -68,6 +73,7 @@ tests_fuzz_fuzz_jsonl_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_rates_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_reward_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_template_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_tokenizer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 fuzzers: $(fuzz_targets)
 .PHONY: fuzzers

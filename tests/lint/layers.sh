@@ -37,6 +37,7 @@ layers() {
             layer("ops", "base device tensor")
             layer("backend", "base comm device ops")
             layer("ckpt", "base tensor")
+            layer("template", "base")
             layer("tokenizer", "base")
             layer("data", "base tensor tokenizer")
             layer("model", "base ops tensor")

@@ -76,6 +76,7 @@ check_PROGRAMS += \
 	tests/unit/test_model_layout \
 	tests/unit/test_models \
 	tests/unit/test_tensor_names \
+	tests/unit/test_template \
 	tests/unit/test_console_event \
 	tests/unit/test_optim \
 	tests/unit/test_overlap \

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c - memory of a template or a rendering, and texts that grow in it */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "template/run.h"
+
+enum { CHUNK_BYTES = 1 << 16, ALIGN = 16 };
+
+struct dt_tpl_chunk {
+    struct dt_tpl_chunk *next;
+    size_t used, room;
+    _Alignas(ALIGN) char bytes[];
+};
+
+static struct dt_tpl_chunk *add_chunk(struct dt_tpl_arena *arena, size_t bytes)
+{
+    size_t room = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+    struct dt_tpl_chunk *chunk = malloc(sizeof(*chunk) + room);
+    if (!chunk)
+        return NULL;
+    *chunk = (struct dt_tpl_chunk){.next = arena->chunks, .room = room};
+    arena->chunks = chunk;
+    arena->total += room;
+    return chunk;
+}
+
+void *dt_tpl_arena_alloc(struct dt_tpl_arena *arena, size_t bytes)
+{
+    struct dt_tpl_chunk *chunk = arena->chunks;
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (!chunk || chunk->room - chunk->used < bytes)
+        chunk = add_chunk(arena, bytes);
+    if (!chunk)
+        return NULL;
+    void *at = chunk->bytes + chunk->used;
+    chunk->used += bytes;
+    return memset(at, 0, bytes);
+}
+
+/* Frees all chunks but one of the usual size, if `keep`. */
+static void free_chunks(struct dt_tpl_arena *arena, bool keep)
+{
+    struct dt_tpl_chunk *kept = NULL;
+    for (struct dt_tpl_chunk *c = arena->chunks, *next; c; c = next) {
+        next = c->next;
+        if (keep && !kept && c->room == CHUNK_BYTES)
+            kept = c;
+        else
+            free(c);
+    }
+    *arena = (struct dt_tpl_arena){0};
+    if (!kept)
+        return;
+    kept->next = NULL;
+    kept->used = 0;
+    arena->chunks = kept;
+    arena->total = kept->room;
+}
+
+void dt_tpl_arena_reset(struct dt_tpl_arena *arena)
+{
+    free_chunks(arena, true);
+}
+
+void dt_tpl_arena_fini(struct dt_tpl_arena *arena)
+{
+    free_chunks(arena, false);
+}
+
+void *dt_tpl_alloc(struct dt_tpl_run *r, size_t bytes)
+{
+    if (bytes > DT_TEMPLATE_BYTES ||
+        r->arena->total + r->out->bytes + bytes > DT_TEMPLATE_BYTES) {
+        dt_tpl_fail(r, "more than %d MiB are needed", DT_TEMPLATE_BYTES >> 20);
+        return NULL;
+    }
+    void *at = dt_tpl_arena_alloc(r->arena, bytes);
+    if (!at)
+        dt_error_set(r->err, EX_OSERR, "out of memory");
+    return at;
+}
+
+void dt_tpl_add(struct dt_tpl_builder *b, const char *s, size_t n)
+{
+    if (b->failed || n == 0)
+        return;
+    if (b->n + n > b->room) {
+        size_t room = 2 * b->room + n + 32;
+        char *grown = dt_tpl_alloc(b->run, room);
+        b->failed = !grown;
+        if (b->failed)
+            return;
+        if (b->n > 0)
+            memcpy(grown, b->s, b->n);
+        b->s = grown;
+        b->room = room;
+    }
+    memcpy(b->s + b->n, s, n);
+    b->n += n;
+}
+
+void dt_tpl_add_text(struct dt_tpl_builder *b, struct dt_tpl_text text)
+{
+    dt_tpl_add(b, text.s, text.n);
+}
+
+void dt_tpl_add_string(struct dt_tpl_builder *b, const char *s)
+{
+    dt_tpl_add(b, s, strlen(s));
+}
+
+bool dt_tpl_built(const struct dt_tpl_builder *b, struct dt_tpl_text *out)
+{
+    *out = (struct dt_tpl_text){b->s ? b->s : "", b->n};
+    return !b->failed && dt_tpl_step(b->run, b->n);
+}
