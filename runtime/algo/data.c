@@ -420,7 +420,8 @@ static int check_chat(const struct dt_run_data *data,
         format != DT_FORMAT_MESSAGES || !strcmp(options.chat_template, "none"))
         return 0;
     struct dt_chat *chat =
-        dt_chat_create(options.chat_template, data->tokenizer, err);
+        dt_chat_create(options.chat_template, options.chat_variables,
+                       data->tokenizer, err);
     dt_chat_destroy(chat);
     return chat ? 0 : -1;
 }

@@ -25,7 +25,10 @@ struct dt_example_options dt_run_example_options(const struct dt_conf *conf)
         .chosen_key = conf->data.chosen_column,
         .rejected_key = conf->data.rejected_column,
         .margin_key = conf->data.margin_column,
-        .chat_template = templates[conf->data.chat_template],
+        .chat_template = conf->data.chat_template == DT_CONF_CHAT_FILE
+                             ? conf->data.chat_template_path
+                             : templates[conf->data.chat_template],
+        .chat_variables = conf->data.chat_template_kwargs,
         .parse_special = conf->data.parse_special,
         .bad_limit = conf->data.bad_lines,
         .threads = omp_get_max_threads(),

@@ -28,7 +28,7 @@ struct request {
     const char *tokens, *file;
     const char *score; /* --score */
     bool chat;
-    const char *system, *template; /* of --chat */
+    const char *system, *template, *variables; /* of --chat */
     const char *stop[STOPS];
     size_t stop_count;
     double batch; /* of --prompts */
@@ -113,17 +113,12 @@ static int encode_prompt(struct dt_engine *s, const struct request *request,
                          const struct dt_chat *chat, struct dt_tokens *out,
                          struct dt_error *err)
 {
-    struct dt_chat_message messages[2];
-    size_t count = 0;
     if (request->tokens)
         return parse_tokens(s, request->tokens, out, err);
     if (!request->chat)
         return dt_engine_encode(s, request->prompt, out, err);
-    if (request->system)
-        messages[count++] =
-            (struct dt_chat_message){"system", request->system, NULL};
-    messages[count++] = (struct dt_chat_message){"user", request->prompt, NULL};
-    return dt_engine_encode_chat(s, chat, messages, count, out, err);
+    return dt_generate_encode(s, chat, request->system, request->prompt, out,
+                              err);
 }
 
 static void report_full(const struct dt_engine *s, size_t tokens)
@@ -198,7 +193,8 @@ static int generate_with(struct dt_engine *s, const struct request *request,
                             "model, as algorithm rm trains it",
                             request->dir);
     if (request->score)
-        return dt_generate_score(s, request->score, request->template, err);
+        return dt_generate_score(s, request->score, request->template,
+                                 request->variables, err);
     for (size_t i = 0; i < request->stop_count; i++)
         if (dt_engine_add_stop(s, request->stop[i], err) < 0)
             return -1;
@@ -207,7 +203,8 @@ static int generate_with(struct dt_engine *s, const struct request *request,
                      "a chat needs a tokenizer, and the model has no "
                      "tokenizer.json");
     else if (request->chat || request->file)
-        chat = dt_chat_create(request->template, s->tokenizer, &no_chat);
+        chat = dt_chat_create(request->template, request->variables,
+                              s->tokenizer, &no_chat);
     if (request->chat && !chat) {
         *err = no_chat;
         return -1;
@@ -301,9 +298,12 @@ static const char help[] =
     "  --chat             treat TEXT as a user's message: print the "
     "answer\n"
     "  --system TEXT      system message before it\n"
-    "  --chat-template T  one of\n"
+    "  --chat-template T  a file, or one of\n"
     "                     " DT_CHAT_NAMES "\n"
     "                     [the one in the tokenizer's files]\n"
+    "  --chat-template-kwargs JSON\n"
+    "                     variables that it reads, as\n"
+    "                     '{\"enable_thinking\": false}'\n"
     "  --prompts FILE     lines of JSON with prompt or messages; prints\n"
     "                     each with its completion; ranks share the lines\n"
     "  --score FILE       lines of JSON with text, prompt and completion, or\n"
@@ -398,6 +398,9 @@ static bool parse_option(struct request *request, struct numbers *numbers,
     case 'C':
         request->template = optarg;
         return true;
+    case 'K':
+        request->variables = optarg;
+        return true;
     case 'b':
         return parse_number("batch", 1, 4096, true, &request->batch);
     case 'n':
@@ -438,6 +441,7 @@ static int parse_options(struct request *request, int argc, char **argv)
         {"chat", no_argument, NULL, 'c'},
         {"system", required_argument, NULL, 'y'},
         {"chat-template", required_argument, NULL, 'C'},
+        {"chat-template-kwargs", required_argument, NULL, 'K'},
         {"batch", required_argument, NULL, 'b'},
         {"max-tokens", required_argument, NULL, 'n'},
         {"temperature", required_argument, NULL, 'T'},

@@ -12,9 +12,9 @@
 #include "base/fault.h"
 #include "cmd/generate_file.h"
 #include "cmd/generate_ranks.h"
+#include "data/turns.h"
 
 enum {
-    MAX_MESSAGES = 1024,
     TEXT_BYTES = 4096,
     ROUND = 8, /* lines of a slot between two meetings of the ranks */
 };
@@ -56,29 +56,47 @@ void dt_generate_warn(const struct dt_chat *chat)
         fprintf(stderr, "disttrain: warning: %s\n", dt_chat_warning(chat));
 }
 
-static int encode_messages(struct work *work, const json_t *list,
+int dt_generate_encode(struct dt_engine *engine, const struct dt_chat *chat,
+                       const char *system, const char *question,
+                       struct dt_tokens *out, struct dt_error *err)
+{
+    json_t *messages =
+        system ? json_pack("[{ss, ss}, {ss, ss}]", "role", "system", "content",
+                           system, "role", "user", "content", question)
+               : json_pack("[{ss, ss}]", "role", "user", "content", question);
+    if (!messages)
+        return dt_error_set(err, EX_USAGE,
+                            "--prompt or --system: not UTF-8 "
+                            "text");
+    const struct dt_chat_input input = {.messages = messages,
+                                        .count = json_array_size(messages)};
+    int rc = dt_engine_encode_chat(engine, chat, &input, out, err);
+    json_decref(messages);
+    return rc;
+}
+
+/* Encodes the messages of a line. */
+static int encode_messages(struct work *work, const json_t *line,
                            struct dt_tokens *out, struct dt_error *err)
 {
-    struct dt_chat_message messages[MAX_MESSAGES];
-    size_t count = json_array_size(list);
+    struct dt_turns turns = {0};
     if (!work->chat)
-        return set_line_error(work, err, work->no_chat->text);
+        return dt_error_set(err, EX_DATAERR, "%s", work->no_chat->text);
     if (!work->warned)
         dt_generate_warn(work->chat);
     work->warned = true;
-    if (count == 0 || count > MAX_MESSAGES)
-        return set_line_error(work, err, "expected 1 to 1024 messages");
-    for (size_t i = 0; i < count; i++) {
-        const json_t *m = json_array_get(list, i);
-        messages[i] = (struct dt_chat_message){
-            json_string_value(json_object_get(m, "role")),
-            json_string_value(json_object_get(m, "content")), NULL};
-        if (!messages[i].role || !messages[i].content)
-            return set_line_error(work, err,
-                                  "a message needs role and content");
+    const json_t *messages = json_object_get(line, "messages");
+    int rc = dt_turns_add_system(&turns, line, messages, err) < 0 ||
+                     dt_turns_add(&turns, messages, "messages", err) < 0 ||
+                     dt_turns_add_options(&turns, line, err) < 0
+                 ? -1
+                 : 0;
+    if (rc == 0) {
+        const struct dt_chat_input input = dt_turns_input(&turns, turns.count);
+        rc = dt_engine_encode_chat(work->engine, work->chat, &input, out, err);
     }
-    return dt_engine_encode_chat(work->engine, work->chat, messages, count, out,
-                                 err);
+    dt_turns_fini(&turns);
+    return rc;
 }
 
 /* A new line; NULL if out of memory. */
@@ -113,7 +131,7 @@ static int add_line(struct work *work, const char *text, struct dt_error *err)
         result = dt_engine_encode(work->engine, json_string_value(prompt),
                                   &line->prompt, err);
     else if (json_is_array(messages))
-        result = encode_messages(work, messages, &line->prompt, err);
+        result = encode_messages(work, line->object, &line->prompt, err);
     else
         return set_line_error(work, err,
                               "expected an object with prompt or messages");

@@ -6,6 +6,14 @@
 #include "comm/comm.h"
 #include "rollout/engine.h"
 
+/* Encodes a question to *out, perhaps behind a system message (NULL: none), up
+ * to where the assistant answers. -1: as dt_engine_encode_chat; EX_USAGE, they
+ * are not UTF-8 text.
+ */
+int dt_generate_encode(struct dt_engine *engine, const struct dt_chat *chat,
+                       const char *system, const char *question,
+                       struct dt_tokens *out, struct dt_error *err);
+
 /* Prints the warning of dt_chat_warning, if there is one, on stderr. */
 void dt_generate_warn(const struct dt_chat *chat);
 

@@ -53,12 +53,14 @@ static int score_examples(struct dt_engine *engine,
 }
 
 int dt_generate_score(struct dt_engine *engine, const char *path,
-                      const char *chat_template, struct dt_error *err)
+                      const char *chat_template, const char *chat_variables,
+                      struct dt_error *err)
 {
     const char *temporary = getenv("TMPDIR");
     char cache[PATH_MAX];
     const struct dt_example_options options = {
         .chat_template = chat_template,
+        .chat_variables = chat_variables,
         .parse_special = true,
         .threads = omp_get_max_threads(),
         .cache_dir = cache,

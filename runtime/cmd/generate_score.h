@@ -11,6 +11,7 @@
  * EX_DATAERR with file and line, EX_IOERR, EX_OSERR.
  */
 int dt_generate_score(struct dt_engine *engine, const char *path,
-                      const char *chat_template, struct dt_error *err);
+                      const char *chat_template, const char *chat_variables,
+                      struct dt_error *err);
 
 #endif /* DT_CMD_GENERATE_SCORE_H */

@@ -34,9 +34,12 @@ static const char help[] =
     "  --tokenizer DIR       directory of tokenizer.json, or the word byte\n"
     "  --format FORMAT       auto, text, prompt_completion, messages,\n"
     "                        tokenized or preference [auto]\n"
-    "  --chat-template NAME  template of conversations: auto, none,\n"
+    "  --chat-template NAME  template of conversations: a file, none, or\n"
     "                      " DT_CHAT_NAMES "\n"
     "                        [auto: the one in the tokenizer's files]\n"
+    "  --chat-template-kwargs JSON\n"
+    "                        variables that it reads, as\n"
+    "                        '{\"enable_thinking\": false}'\n"
     "  --loss-on WHAT        tokens to train on: auto, full, completion or\n"
     "                        assistant [auto]\n"
     "  --bad-lines SHARE     share of lines that may be malformed [0]\n"
@@ -252,6 +255,9 @@ static bool parse_option(struct request *request, int c)
     case 'c':
         request->options.chat_template = optarg;
         return true;
+    case 'K':
+        request->options.chat_variables = optarg;
+        return true;
     case 'l':
         return parse_loss(request);
     case 'b':
@@ -277,6 +283,7 @@ static int parse_options(struct request *request, int argc, char **argv)
         {"tokenizer", required_argument, NULL, 'k'},
         {"format", required_argument, NULL, 'f'},
         {"chat-template", required_argument, NULL, 'c'},
+        {"chat-template-kwargs", required_argument, NULL, 'K'},
         {"loss-on", required_argument, NULL, 'l'},
         {"bad-lines", required_argument, NULL, 'b'},
         {"threads", required_argument, NULL, 't'},

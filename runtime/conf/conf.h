@@ -50,6 +50,7 @@ enum dt_conf_chat {
     DT_CONF_CHAT_LLAMA3,
     DT_CONF_CHAT_LLAMA31,
     DT_CONF_CHAT_MISTRAL,
+    DT_CONF_CHAT_FILE, /* the path is in chat_template_path */
 };
 enum dt_conf_truncation {
     DT_CONF_KEEP_START,
@@ -167,6 +168,7 @@ struct dt_conf {
         char *messages_column;
         char *chosen_column, *rejected_column, *margin_column;
         int chat_template; /* enum dt_conf_chat */
+        char *chat_template_path, *chat_template_kwargs; /* or NULL; JSON */
         bool parse_special;
         int loss_on;    /* enum dt_loss_on */
         int packing;    /* enum dt_packing */

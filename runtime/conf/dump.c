@@ -119,10 +119,11 @@ static void print_weights(const struct dt_conf_list *list, FILE *out)
 /* Prints a list or a section. */
 static void print_several(enum dt_conf_type type, const void *at, FILE *out)
 {
+    const char *text = type == DT_CONF_FREE ? *(char *const *)at : NULL;
     if (type == DT_CONF_WEIGHTS)
         print_weights(at, out);
     else if (type == DT_CONF_FREE)
-        fputs(*(char *const *)at, out);
+        fputs(text ? text : "null", out); /* null: it was refused */
     else if (type == DT_CONF_REWARDS)
         dt_conf_rewards_print(at, false, out);
     else
@@ -179,6 +180,7 @@ void dt_conf_value_print(const void *values, const struct dt_conf_key *key,
         print_set(values, key, out);
         break;
     case DT_CONF_OLD_OR_WORD:
+    case DT_CONF_FILE_OR_WORD:
         if (*(const int *)at == key->other)
             dt_conf_string_print(*(char *const *)second, out);
         else
@@ -187,8 +189,7 @@ void dt_conf_value_print(const void *values, const struct dt_conf_key *key,
     case DT_CONF_BETAS:
         print_betas(*(const double *)at, *(const double *)second, out);
         break;
-    case DT_CONF_IGNORED:
-    case DT_CONF_UNUSED:
+    default: /* IGNORED, UNUSED */
         break;
     }
 }

@@ -84,6 +84,7 @@ void dt_conf_warn_of_stream(struct dt_conf_reader *reader)
         {"data.messages_column",
          strcmp(conf->data.messages_column, "messages") != 0},
         {"data.chat_template", conf->data.chat_template != DT_CONF_CHAT_AUTO},
+        {"data.chat_template_kwargs", conf->data.chat_template_kwargs},
         {"data.parse_special", tokens && !conf->data.parse_special},
     };
     if (conf->data.kind == DT_KIND_LINES || conf->data.train.count == 0)

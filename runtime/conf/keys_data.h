@@ -148,8 +148,9 @@
      .aliases = ALSO("data.columns.margin"),
      .help = "key of the number by which the preferred completion should "
              "score higher, for algorithm rm"},
-    {"data.chat_template", DT_CONF_ENUM, AT(data.chat_template),
-     .fallback = "auto", .result = true,
+    {"data.chat_template", DT_CONF_FILE_OR_WORD, AT(data.chat_template),
+     AND(data.chat_template_path), .fallback = "auto", .result = true,
+     .other = DT_CONF_CHAT_FILE,
      .words = WORDS({"auto", DT_CONF_CHAT_AUTO, NULL},
                     {"none", DT_CONF_CHAT_NONE, NULL},
                     {"chatml", DT_CONF_CHATML, NULL},
@@ -160,8 +161,12 @@
                     {"llama3.1", DT_CONF_CHAT_LLAMA31, NULL},
                     {"mistral", DT_CONF_CHAT_MISTRAL, NULL}),
      .aliases = ALSO("chat_template_path"),
-     .help = "template that turns conversations into text; auto takes the "
-             "one in the tokenizer's files, if it is a published one"},
+     .help = "template that turns conversations into text; auto is the one "
+             "in the tokenizer's files; or give a file with a Jinja template"},
+    {"data.chat_template_kwargs", DT_CONF_FREE, AT(data.chat_template_kwargs),
+     .result = true, .aliases = ALSO("chat_template_kwargs"),
+     .help = "variables that the chat template reads, such as "
+             "enable_thinking: false; a line's own chat_template_kwargs win"},
     {"data.parse_special", DT_CONF_BOOL, AT(data.parse_special),
      .fallback = "true", .result = true,
      .help = "text that spells a control token becomes that token"},

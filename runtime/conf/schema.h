@@ -27,6 +27,7 @@ enum dt_conf_type {
     DT_CONF_SET,     /* list of `words`: each has its own bool at its value */
     DT_CONF_OLD_OR_WORD,  /* int by `words`, or a path that must exist: then the
                              path goes to `second` and the int is `other` */
+    DT_CONF_FILE_OR_WORD, /* the same with a file */
     DT_CONF_BOOL_OR_WORD, /* int: false is 0, true is 1, or by `words` */
     DT_CONF_INT_OR_WORD,  /* long, by `words` if it is none in the range */
     DT_CONF_BETAS,        /* two doubles, the second one at `second` */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "conf/read.h"
 
 static void *field_of(void *values, size_t offset)
@@ -302,11 +303,20 @@ static int set_dir(struct dt_conf_reader *reader, const struct dt_conf_key *key,
     if (!path)
         return -1;
     if (key->type != DT_CONF_DIR &&
-        dt_conf_check_exists(reader, key, node, path, S_IFDIR) < 0) {
+        dt_conf_check_exists(reader, key, node, path,
+                             key->type == DT_CONF_FILE_OR_WORD ? S_IFREG
+                                                               : S_IFDIR) < 0) {
         free(path);
         return -1;
     }
     return store_text(reader, offset, path);
+}
+
+/* Whether a word is meant to be a file, and not a misspelled name. */
+static bool names_template(const struct dt_tree *node)
+{
+    return node->kind == DT_TREE_SCALAR &&
+           (strchr(node->text, '/') || dt_str_ends_with(node->text, ".jinja"));
 }
 
 static int set_old_or_word(struct dt_conf_reader *reader,
@@ -319,6 +329,8 @@ static int set_old_or_word(struct dt_conf_reader *reader,
         *value = (int)word->value;
         return 0;
     }
+    if (key->type == DT_CONF_FILE_OR_WORD && !names_template(node))
+        return dt_conf_expected(reader, key, node);
     if (set_dir(reader, key, node, key->second) < 0)
         return -1;
     *value = key->other;
@@ -364,6 +376,7 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
     case DT_CONF_SET:
         return set_set(reader, key, node);
     case DT_CONF_OLD_OR_WORD:
+    case DT_CONF_FILE_OR_WORD:
         return set_old_or_word(reader, key, node);
     case DT_CONF_BETAS:
         return set_betas(reader, key, node);
@@ -394,6 +407,7 @@ void dt_conf_value_clear(void *values, const struct dt_conf_key *key)
         dt_conf_list_clear(field_of(values, offset));
         break;
     case DT_CONF_OLD_OR_WORD:
+    case DT_CONF_FILE_OR_WORD:
         offset = key->second;
         /* fall through */
     case DT_CONF_STRING:

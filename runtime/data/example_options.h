@@ -15,7 +15,8 @@ struct dt_example_options {
      * preference pairs, chosen, rejected, margin. */
     const char *text_key, *prompt_key, *completion_key, *messages_key;
     const char *chosen_key, *rejected_key, *margin_key;
-    const char *chat_template; /* a name of chat.h, "auto" or "none" */
+    const char *chat_template;  /* as in chat.h, or "none" */
+    const char *chat_variables; /* JSON, as in chat.h */
     bool parse_special;        /* text that spells a control token becomes it */
     double bad_limit; /* more than this share of bad lines is an error */
     int threads;

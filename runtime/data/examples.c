@@ -21,6 +21,7 @@ enum {
     FIRST_LINES = 100, /* looked at for the format */
     SHOWN = 3,         /* bad lines in an error */
     SEAM_SHARE = 100,  /* one in so many pairs may not join */
+    CHAT_VERSION = 1,  /* of what a chat template makes of messages */
     YOUNG_S = 2,       /* longer than the clock of any file system */
 };
 
@@ -112,9 +113,10 @@ static int choose_chat(struct dt_make *make, struct dt_error *err)
     if (strcmp(name, "none") == 0)
         dt_error_set(&make->no_chat, EX_CONFIG,
                      "messages need a chat template, and data.chat_template is "
-                     "none; there are " DT_CHAT_NAMES);
+                     "none; it may be auto, a file, or one of " DT_CHAT_NAMES);
     else
-        make->chat = dt_chat_create(name, make->tokenizer, &make->no_chat);
+        make->chat = dt_chat_create(name, make->options->chat_variables,
+                                    make->tokenizer, &make->no_chat);
     if (make->chat && dt_chat_warning(make->chat))
         dt_make_note(make, "%s: %s", make->path, dt_chat_warning(make->chat));
     if (make->chat || !needed)
@@ -184,8 +186,10 @@ static void hash_options(XXH3_state_t *state, const struct dt_make *make)
                                                : "completion");
     hash_string(state,
                 options->messages_key ? options->messages_key : "messages");
-    hash_string(state, options->chat_template);
-    hash_string(state, dt_tokenizer_chat_template(make->tokenizer));
+    if (make->chat) {
+        const uint64_t chat[] = {CHAT_VERSION, dt_chat_hash(make->chat)};
+        XXH3_64bits_update(state, chat, sizeof(chat));
+    }
 }
 
 /* A stamp that differs if the file was changed or replaced. It is 0 for a file

@@ -101,7 +101,7 @@ static int read_pair(const json_t *root, const char *prompt_key,
         dt_turns_add(&record->turns, prompt, prompt_key, err) < 0)
         return -1;
     record->prompt_turns = record->turns.count;
-    if (strcmp(record->turns.messages[record->prompt_turns - 1].role,
+    if (strcmp(dt_turns_role(&record->turns, record->prompt_turns - 1),
                "assistant") == 0)
         return dt_error_set(err, EX_DATAERR,
                             "%s: the last message is the assistant's, so "
@@ -178,7 +178,14 @@ int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
     *record = (struct dt_record){.format = format};
     json_t *root = dt_line_parse(line, length, err);
     record->json = root;
-    if (!root || dt_turns_refuse(root, "tools", err) < 0)
+    if (!root)
+        return -1;
+    bool has_turns = format == DT_FORMAT_MESSAGES ||
+                     (format == DT_FORMAT_PROMPT_COMPLETION &&
+                      !json_is_string(json_object_get(
+                          root, key_or(options->prompt_key, "prompt"))));
+    if ((has_turns ? dt_turns_add_options(&record->turns, root, err)
+                   : dt_turns_refuse_options(root, err)) < 0)
         return -1;
     switch (format) {
     case DT_FORMAT_TEXT:

@@ -2,6 +2,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/data/cache.c \
 	runtime/data/cache.h \
+	runtime/data/chat_tokens.c \
+	runtime/data/chat_tokens.h \
 	runtime/data/dataset.c \
 	runtime/data/dataset.h \
 	runtime/data/example_options.h \

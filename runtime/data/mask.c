@@ -5,17 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/chat_tokens.h"
 #include "data/mask.h"
 #include "data/pair.h"
 
 struct dt_masker {
     struct dt_encoder *encoder;
-    const struct dt_chat *chat;
+    struct dt_chat_coder coder;
     struct dt_error no_chat;
     enum dt_loss_on loss_on;
     unsigned special; /* DT_ENCODE_SPECIAL, or 0: do not parse special */
     int32_t eos;
-    struct dt_tokens tokens, prompt, part, other;
+    struct dt_tokens tokens, prompt, other;
     struct dt_chat_text chat_text;
     char *joined; /* prompt and completion as one text */
     size_t joined_capacity;
@@ -32,7 +33,9 @@ struct dt_masker *dt_masker_create(const struct dt_tokenizer *tokenizer,
         dt_error_set(err, EX_OSERR, "out of memory");
         return NULL;
     }
-    masker->chat = chat;
+    masker->coder.chat = chat;
+    masker->coder.tokenizer = tokenizer;
+    masker->coder.parse_special = parse_special;
     masker->no_chat = *no_chat;
     masker->loss_on = loss_on;
     masker->special = parse_special ? DT_ENCODE_SPECIAL : 0;
@@ -42,6 +45,7 @@ struct dt_masker *dt_masker_create(const struct dt_tokenizer *tokenizer,
         dt_masker_destroy(masker);
         return NULL;
     }
+    masker->coder.encoder = masker->encoder;
     return masker;
 }
 
@@ -52,7 +56,7 @@ void dt_masker_destroy(struct dt_masker *masker)
     dt_encoder_destroy(masker->encoder);
     dt_tokens_fini(&masker->tokens);
     dt_tokens_fini(&masker->prompt);
-    dt_tokens_fini(&masker->part);
+    dt_tokens_fini(&masker->coder.part);
     dt_tokens_fini(&masker->other);
     dt_chat_text_fini(&masker->chat_text);
     free(masker->joined);
@@ -158,132 +162,30 @@ static int add_pair(struct dt_masker *masker, const struct dt_record *record,
 
 /* --- messages --- */
 
-/* Appends the tokens of `part` to *out. `at` is the offset in the whole text at
- * which the part starts, and is added to their offsets.
- */
-static int append_part(const struct dt_tokens *part, size_t at,
-                       struct dt_tokens *out, struct dt_error *err)
-{
-    size_t needed = out->count + part->count;
-    if (needed > out->capacity) {
-        size_t capacity = needed + needed / 2 + 64;
-        int32_t *ids = realloc(out->ids, capacity * sizeof(*ids));
-        uint32_t *begin = realloc(out->begin, capacity * sizeof(*begin));
-        uint32_t *end = realloc(out->end, capacity * sizeof(*end));
-        out->ids = ids ? ids : out->ids;
-        out->begin = begin ? begin : out->begin;
-        out->end = end ? end : out->end;
-        if (!ids || !begin || !end)
-            return dt_error_set(err, EX_OSERR, "out of memory");
-        out->capacity = capacity;
-    }
-    for (size_t i = 0; i < part->count; i++) {
-        out->ids[out->count] = part->ids[i];
-        out->begin[out->count] = part->begin[i] + (uint32_t)at;
-        out->end[out->count++] = part->end[i] + (uint32_t)at;
-    }
-    return 0;
-}
-
-/* Whether the content of a message spells a control token: 1, 0 or -1. */
-static int spells_control(struct dt_masker *masker, struct dt_error *err)
-{
-    const struct dt_chat_text *chat = &masker->chat_text;
-    size_t begin = 0;
-    for (size_t i = 0; i < chat->piece_count; i++) {
-        const struct dt_chat_piece *piece = &chat->pieces[i];
-        const char *text = chat->text + begin;
-        size_t bytes = piece->end - begin;
-        begin = piece->end;
-        if (!(piece->kind & DT_CHAT_CONTENT))
-            continue;
-        if (dt_encode(masker->encoder, text, bytes, 0, &masker->part, err) <
-                0 ||
-            dt_encode(masker->encoder, text, bytes, DT_ENCODE_SPECIAL,
-                      &masker->tokens, err) < 0)
-            return -1;
-        if (masker->part.count != masker->tokens.count ||
-            !begins_with(&masker->tokens, &masker->part))
-            return 1;
-    }
-    return 0;
-}
-
-/* Encodes the rendered text in parts, so that only the template's own control
- * tokens are parsed as such. A control token always separates the text around
- * it, so encoding the parts alone gives the same tokens as the whole.
- */
-static int encode_parts(struct dt_masker *masker, struct dt_tokens *out,
+/* Renders the first messages and encodes them with offsets. */
+static int encode_turns(struct dt_masker *masker, const struct dt_turns *turns,
+                        size_t count, unsigned flags, struct dt_tokens *out,
                         struct dt_error *err)
 {
-    const struct dt_chat_text *chat = &masker->chat_text;
-    size_t begin = 0;
-    if (!out->begin) /* its arrays are from a call without offsets */
-        dt_tokens_fini(out);
-    out->count = 0;
-    for (size_t i = 0; i < chat->piece_count; i++) {
-        bool control = chat->pieces[i].kind & DT_CHAT_CONTROL;
-        bool last = control || i + 1 == chat->piece_count ||
-                    chat->pieces[i + 1].kind & DT_CHAT_CONTROL;
-        if (!last)
-            continue;
-        size_t end = chat->pieces[i].end;
-        if (dt_encode(masker->encoder, chat->text + begin, end - begin,
-                      DT_ENCODE_OFFSETS | (control ? DT_ENCODE_SPECIAL : 0),
-                      &masker->part, err) < 0 ||
-            append_part(&masker->part, begin, out, err) < 0)
-            return -1;
-        begin = end;
-    }
-    return 0;
-}
-
-/* Renders messages and encodes them with offsets. */
-static int encode_turns(struct dt_masker *masker,
-                        const struct dt_chat_message *messages, size_t count,
-                        unsigned flags, struct dt_tokens *out,
-                        struct dt_error *err)
-{
-    struct dt_chat_text *chat = &masker->chat_text;
+    const struct dt_chat_input input = dt_turns_input(turns, count);
     if (masker->loss_on == DT_LOSS_ASSISTANT)
         flags |= DT_CHAT_TRAINING;
-    if (dt_chat_render(masker->chat, messages, count, flags, chat, err) < 0)
-        return -1;
-    int spelled = masker->special ? 0 : spells_control(masker, err);
-    if (spelled)
-        return spelled < 0 ? -1 : encode_parts(masker, out, err);
-    return dt_encode(masker->encoder, chat->text, chat->bytes,
-                     DT_ENCODE_OFFSETS | DT_ENCODE_SPECIAL, out, err);
+    return dt_chat_encode(&masker->coder, &input, flags, &masker->chat_text,
+                          out, err);
 }
 
-/* Whether token i holds a byte of a trained piece. `first` is the first piece
- * that can overlap it.
- */
-static bool is_trained(const struct dt_masker *masker, size_t i, size_t first)
-{
-    const struct dt_chat_text *chat = &masker->chat_text;
-    const struct dt_tokens *tokens = &masker->tokens;
-    size_t begin = tokens->begin[i];
-    for (size_t p = first; p < chat->piece_count && begin < tokens->end[i];
-         p++) {
-        if (chat->pieces[p].kind & DT_CHAT_TRAINED)
-            return true;
-        begin = chat->pieces[p].end;
-    }
-    return false;
-}
-
-/* Keeps only the targets that hold a byte of a trained piece. */
+/* Keeps only the targets that hold a byte that the assistant wrote. */
 static void keep_trained(const struct dt_masker *masker, uint32_t *marked)
 {
     const struct dt_chat_text *chat = &masker->chat_text;
     const struct dt_tokens *tokens = &masker->tokens;
-    size_t piece = 0;
+    size_t span = 0;
     for (size_t i = 0; i < tokens->count; i++) {
-        while (piece < chat->piece_count &&
-               chat->pieces[piece].end <= tokens->begin[i])
-            piece++;
-        if (!is_trained(masker, i, piece))
+        while (span < chat->trained_count &&
+               chat->trained[span].end <= tokens->begin[i])
+            span++;
+        if (span == chat->trained_count ||
+            chat->trained[span].begin >= tokens->end[i])
             marked[i] &= ~DT_TARGET_BIT;
     }
 }
@@ -293,17 +195,18 @@ static int add_turns(struct dt_masker *masker, const struct dt_record *record,
 {
     const struct dt_turns *turns = &record->turns;
     size_t first_target = 0, at = out->count;
-    if (!masker->chat) {
+    const bool assistant = masker->loss_on == DT_LOSS_ASSISTANT;
+    if (!masker->coder.chat) {
         if (err)
             *err = masker->no_chat;
         return -1;
     }
     if (record->prompt_turns > 0 &&
-        encode_turns(masker, turns->messages, record->prompt_turns,
-                     DT_CHAT_PROMPT, &masker->prompt, err) < 0)
+        encode_turns(masker, turns, record->prompt_turns, DT_CHAT_PROMPT,
+                     &masker->prompt, err) < 0)
         return -1;
-    if (encode_turns(masker, turns->messages, turns->count, 0, &masker->tokens,
-                     err) < 0)
+    if (encode_turns(masker, turns, turns->count,
+                     assistant ? DT_CHAT_TRAINED : 0, &masker->tokens, err) < 0)
         return -1;
     if (record->prompt_turns > 0) {
         *seam = !begins_with(&masker->tokens, &masker->prompt);
@@ -312,7 +215,7 @@ static int add_turns(struct dt_masker *masker, const struct dt_record *record,
     }
     if (add_tokens(masker, &masker->tokens, first_target, false, out, err) < 0)
         return -1;
-    if (masker->loss_on == DT_LOSS_ASSISTANT)
+    if (assistant)
         keep_trained(masker, out->tokens + at);
     return 0;
 }
@@ -327,12 +230,12 @@ int dt_masker_prompt(struct dt_masker *masker, const char *text,
     if (text)
         return encode_joined(masker, text, strlen(text), "", &masker->prompt,
                              err);
-    if (!masker->chat) {
+    if (!masker->coder.chat) {
         if (err)
             *err = masker->no_chat;
         return -1;
     }
-    return encode_turns(masker, turns->messages, turns->count, DT_CHAT_PROMPT,
+    return encode_turns(masker, turns, turns->count, DT_CHAT_PROMPT,
                         &masker->prompt, err);
 }
 
@@ -369,17 +272,16 @@ static int encode_conversations(struct dt_masker *masker,
 {
     const struct dt_turns *chosen = &p->turns[DT_CHOSEN];
     const struct dt_turns *rejected = &p->turns[DT_REJECTED];
-    if (!masker->chat) {
+    if (!masker->coder.chat) {
         if (err)
             *err = masker->no_chat;
         return -1;
     }
-    /* the last one leaves its text, and `tokens` is scratch of the others */
-    return encode_turns(masker, chosen->messages, p->prompt_turns,
-                        DT_CHAT_PROMPT, &masker->prompt, err) < 0 ||
-                   encode_turns(masker, rejected->messages, rejected->count, 0,
+    return encode_turns(masker, chosen, p->prompt_turns, DT_CHAT_PROMPT,
+                        &masker->prompt, err) < 0 ||
+                   encode_turns(masker, rejected, rejected->count, 0,
                                 &masker->other, err) < 0 ||
-                   encode_turns(masker, chosen->messages, chosen->count, 0,
+                   encode_turns(masker, chosen, chosen->count, 0,
                                 &masker->tokens, err) < 0
                ? -1
                : 0;

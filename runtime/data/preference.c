@@ -56,6 +56,8 @@ static size_t common_text(const char *a, const char *b)
 static int read_texts(const struct line *line, struct dt_preference *p,
                       struct dt_error *err)
 {
+    if (dt_turns_refuse_options(line->root, err) < 0)
+        return -1;
     const json_t *prompt = value_of(line->root, line->prompt_key);
     const char *text[DT_SIDES];
     for (int i = 0; i < DT_SIDES; i++)
@@ -90,25 +92,19 @@ static int read_texts(const struct line *line, struct dt_preference *p,
 
 /* --- conversations --- */
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static size_t common_turns(const struct dt_turns *a, const struct dt_turns *b)
 {
     size_t n = 0;
     while (n < a->count && n < b->count &&
-           same_text(a->messages[n].role, b->messages[n].role) &&
-           same_text(a->messages[n].content, b->messages[n].content) &&
-           same_text(a->messages[n].reasoning, b->messages[n].reasoning))
+           json_equal(json_array_get(a->messages, n),
+                      json_array_get(b->messages, n)))
         n++;
     return n;
 }
 
 static bool is_assistant(const struct dt_turns *turns, size_t i)
 {
-    return strcmp(turns->messages[i].role, "assistant") == 0;
+    return strcmp(dt_turns_role(turns, i), "assistant") == 0;
 }
 
 /* A completion begins and ends with the assistant's messages, and says
@@ -130,9 +126,9 @@ static int check_completion(const struct line *line,
                                 line->key[side],
                                 ends[i] + 1 -
                                     (p->implicit ? 0 : p->prompt_turns),
-                                turns->messages[ends[i]].role);
+                                dt_turns_role(turns, ends[i]));
     for (size_t i = p->prompt_turns; i < turns->count; i++)
-        empty &= !*turns->messages[i].content;
+        empty &= dt_turns_is_empty(turns, i);
     return empty ? dt_error_set(err, EX_DATAERR, "%s: an empty completion",
                                 line->key[side])
                  : 0;
@@ -200,7 +196,8 @@ static int read_turns(const struct line *line,
     p->implicit = !prompt;
     for (int i = 0; i < DT_SIDES; i++) {
         struct dt_turns *turns = &p->turns[i];
-        if (dt_turns_add_system(turns, line->root,
+        if (dt_turns_add_options(turns, line->root, err) < 0 ||
+            dt_turns_add_system(turns, line->root,
                                 prompt ? prompt : line->side[i], err) < 0 ||
             (prompt && dt_turns_add(turns, prompt, key, err) < 0))
             return -1;
@@ -252,6 +249,13 @@ static int append_instruction(const struct line *line, json_t *messages,
     return rc;
 }
 
+static bool has_history(const json_t *root)
+{
+    const json_t *history = value_of(root, "history");
+    return history &&
+           !(json_is_array(history) && json_array_size(history) == 0);
+}
+
 /* Makes a conversation of instruction, input and the sides. */
 static int read_alpaca(struct line *line,
                        const struct dt_example_options *options,
@@ -261,7 +265,7 @@ static int read_alpaca(struct line *line,
     if (!messages || json_object_set_new(line->root, "prompt", messages) < 0)
         return dt_error_set(err, EX_OSERR, "out of memory");
     line->prompt_key = "prompt";
-    if (dt_turns_refuse(line->root, "history", NULL) < 0)
+    if (has_history(line->root))
         return dt_error_set(err, EX_DATAERR,
                             "history: earlier turns are read from messages "
                             "only: give such conversations as messages");
@@ -458,9 +462,7 @@ int dt_preference_read(const char *text, size_t length,
     const char *margin = options->margin_key ? options->margin_key : "margin";
     *p = (struct dt_preference){0};
     p->json = line.root = dt_line_parse(text, length, err);
-    if (!line.root || dt_turns_refuse(line.root, "tools", err) < 0 ||
-        dt_turns_refuse(line.root, "chat_template_kwargs", err) < 0 ||
-        refuse_media(line.root, err) < 0 ||
+    if (!line.root || refuse_media(line.root, err) < 0 ||
         read_margin(line.root, margin, &p->margin, err) < 0)
         return -1;
     for (int i = 0; i < DT_SIDES; i++)

@@ -108,7 +108,7 @@ static json_t *find_prompt(const struct dt_prompts *prompts, json_t *root,
 /* There is at least one message. */
 static int check_turns(const struct dt_turns *turns, struct dt_error *err)
 {
-    if (strcmp(turns->messages[turns->count - 1].role, "assistant") != 0)
+    if (strcmp(dt_turns_role(turns, turns->count - 1), "assistant") != 0)
         return 0;
     return dt_error_set(err, EX_DATAERR,
                         "message %zu: the last one is the assistant's, so "
@@ -206,7 +206,8 @@ static int add_line(struct reader *reader, const char *line, size_t bytes,
     if (root && refuse_images(root, err) == 0)
         prompt = find_prompt(reader->prompts, root, &key, err);
     if (prompt)
-        rc = dt_turns_refuse(root, "tools", err);
+        rc = json_is_array(prompt) ? dt_turns_add_options(&turns, root, err)
+                                   : dt_turns_refuse_options(root, err);
     if (rc == 0 && json_is_array(prompt))
         rc = dt_turns_add_system(&turns, root, prompt, err) < 0 ||
                      dt_turns_add(&turns, prompt, key, err) < 0 ||
@@ -338,8 +339,8 @@ struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
     const struct dt_example_options *lines = &options->lines;
     struct dt_prompts *prompts = calloc(1, sizeof(*prompts));
     struct dt_error no_chat = {0};
-    struct dt_chat *chat =
-        dt_chat_create(lines->chat_template, tokenizer, &no_chat);
+    struct dt_chat *chat = dt_chat_create(
+        lines->chat_template, lines->chat_variables, tokenizer, &no_chat);
     struct reader reader = {.prompts = prompts, .options = options};
     int rc = -1;
     reader.masker =

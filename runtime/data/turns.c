@@ -2,28 +2,19 @@
 /* turns.c - reads the messages of a conversation from JSON */
 #include "config.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/line.h"
 #include "data/turns.h"
 
-int dt_turns_refuse(const json_t *object, const char *key, struct dt_error *err)
-{
-    const json_t *value = json_object_get(object, key);
-    if (!value || json_is_null(value) ||
-        (json_is_array(value) && json_array_size(value) == 0) ||
-        (json_is_object(value) && json_object_size(value) == 0))
-        return 0;
-    return dt_error_set(err, EX_DATAERR,
-                        "%s are not rendered here: give such conversations as "
-                        "text",
-                        key);
-}
+/* --- roles --- */
 
 static const char *role_of(const char *role, struct dt_turns *turns)
 {
-    static const char *const roles[] = {"system", "user", "assistant", "tool"};
+    static const char *const roles[] = {"system", "developer", "user",
+                                        "assistant", "tool"};
     static const char *const others[][2] = {{"human", "user"},
                                             {"gpt", "assistant"}};
     for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
@@ -37,98 +28,164 @@ static const char *role_of(const char *role, struct dt_turns *turns)
     return NULL;
 }
 
-/* The type of the first part of a content that is not text, or NULL. */
-static const char *other_part(const json_t *content)
+/* The value of `key`, or of `other`, and which key that is; NULL for none and
+ * null.
+ */
+static json_t *value_of(const json_t *message, const char *key,
+                        const char *other, const char **name)
 {
-    static const char *const known[] = {"image", "image_url", "video", "audio"};
-    const json_t *part;
-    size_t i;
-    json_array_foreach(content, i, part)
-    {
-        const char *type = json_string_value(json_object_get(part, "type"));
-        for (size_t k = 0; type && k < sizeof(known) / sizeof(known[0]); k++)
-            if (strcmp(type, known[k]) == 0)
-                return known[k];
+    json_t *value = json_object_get(message, key);
+    *name = key;
+    if (!value && (value = json_object_get(message, other)))
+        *name = other;
+    return json_is_null(value) ? NULL : value;
+}
+
+static const char *read_role(const json_t *json, size_t n,
+                             struct dt_turns *turns, struct dt_error *err)
+{
+    const char *key, *role;
+    const json_t *value = value_of(json, "role", "from", &key);
+    char shown[40];
+    if (!json_is_string(value)) {
+        dt_error_set(err, EX_DATAERR,
+                     "message %zu: %s: expected a string, got "
+                     "%s",
+                     n, key, dt_line_kind(value));
+        return NULL;
     }
+    role = role_of(json_string_value(value), turns);
+    if (role)
+        return role;
+    dt_line_printable(json_string_value(value), shown, sizeof(shown));
+    dt_error_set(err, EX_DATAERR,
+                 "message %zu: role '%s': expected system, developer, user, "
+                 "assistant, tool, human or gpt",
+                 n, shown);
     return NULL;
 }
 
-/* The value of `key`, or of `other`, in message number `n`. NULL and err if it
- * is not a string.
- */
-static const char *message_string(const json_t *message, const char *key,
-                                  const char *other, size_t n,
-                                  struct dt_error *err)
+/* --- contents --- */
+
+/* Parts are objects of the type text. */
+static int check_parts(const json_t *parts, const char *key, size_t n,
+                       struct dt_error *err)
 {
-    const json_t *value = json_object_get(message, key);
-    if (!value) {
-        value = json_object_get(message, other);
-        key = value ? other : key;
+    const json_t *part;
+    size_t i;
+    json_array_foreach(parts, i, part)
+    {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        char shown[40];
+        if (type && !strcmp(type, "text") &&
+            json_is_string(json_object_get(part, "text")))
+            continue;
+        if (!type || !strcmp(type, "text"))
+            return dt_error_set(err, EX_DATAERR,
+                                "message %zu: %s: part %zu: expected an object "
+                                "with type and text",
+                                n, key, i + 1);
+        dt_line_printable(type, shown, sizeof(shown));
+        return dt_error_set(err, EX_DATAERR,
+                            "message %zu: %s: a part of type %s: only text is "
+                            "trained on",
+                            n, key, shown);
     }
-    if (json_is_string(value))
-        return json_string_value(value);
-    const char *type = other_part(value);
-    if (type)
-        dt_error_set(err, EX_DATAERR,
-                     "message %zu: %s: a part of type %s: only text is "
-                     "trained on",
-                     n, key, type);
-    else
-        dt_error_set(err, EX_DATAERR,
-                     "message %zu: %s: expected a string, got %s", n, key,
-                     dt_line_kind(value));
+    return 0;
+}
+
+static bool has_calls(const json_t *message)
+{
+    return json_array_size(json_object_get(message, "tool_calls")) > 0;
+}
+
+static int check_content(const json_t *json, size_t n, struct dt_error *err)
+{
+    const char *key;
+    const json_t *content = value_of(json, "content", "value", &key);
+    if (json_is_array(content))
+        return check_parts(content, key, n, err);
+    if (json_is_string(content) || (!content && has_calls(json)))
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "message %zu: %s: expected a string, got %s", n, key,
+                        dt_line_kind(json_object_get(json, key)));
+}
+
+/* The reasoning of a message, under one of its names; NULL: none. */
+static json_t *find_reasoning(const json_t *message)
+{
+    static const char *const names[] = {"reasoning_content", "thinking",
+                                        "reasoning"};
+    json_t *value = NULL;
+    for (size_t i = 0; i < 3 && !value; i++) {
+        value = json_object_get(message, names[i]);
+        value = json_is_null(value) ? NULL : value;
+    }
+    return value;
+}
+
+/* Sets a key of a message, of the file's or another; -1: out of memory. */
+static int set_key(json_t *message, const json_t *json, const char *key,
+                   json_t *value, const char *role)
+{
+    bool from = !strcmp(key, "from") && !json_object_get(json, "role");
+    bool said = !strcmp(key, "value") && !json_object_get(json, "content");
+    if (from || !strcmp(key, "role"))
+        return json_object_set_new(message, "role", json_string(role));
+    if (json_is_null(value))
+        return 0;
+    return json_object_set(message, said ? "content" : key, value);
+}
+
+/* A message as a template sees it, with keys in the file's order, and its
+ * reasoning under the names that templates read, as transformers has them.
+ * NULL: out of memory.
+ */
+static json_t *make_message(const json_t *json, const char *role)
+{
+    json_t *message = json_object(), *value, *reasoning = find_reasoning(json);
+    const char *key;
+    int rc = message ? 0 : -1;
+    if (rc == 0 && reasoning)
+        rc = json_object_set(message, "thinking", reasoning);
+    json_object_foreach((json_t *)json, key, value)
+    {
+        if (rc == 0)
+            rc = set_key(message, json, key, value, role);
+    }
+    if (rc == 0 && reasoning)
+        rc = json_object_set(message, "reasoning_content", reasoning);
+    if (rc == 0)
+        return message;
+    json_decref(message);
     return NULL;
 }
 
 static int read_message(const json_t *json, size_t n, struct dt_turns *turns,
-                        struct dt_chat_message *out, struct dt_error *err)
+                        struct dt_error *err)
 {
     if (!json_is_object(json))
         return dt_error_set(err, EX_DATAERR,
                             "message %zu: expected an object, got %s", n,
                             dt_line_kind(json));
-    if (dt_turns_refuse(json, "tool_calls", err) < 0)
-        return dt_error_prefix(err, "message %zu", n);
-    const char *role = message_string(json, "role", "from", n, err);
-    if (!role)
+    const char *role = read_role(json, n, turns, err);
+    if (!role || check_content(json, n, err) < 0)
         return -1;
-    out->role = role_of(role, turns);
-    if (!out->role) {
-        char shown[40];
-        dt_line_printable(role, shown, sizeof(shown));
-        return dt_error_set(err, EX_DATAERR,
-                            "message %zu: role '%s': expected system, user, "
-                            "assistant, tool, human or gpt",
-                            n, shown);
-    }
-    out->content = message_string(json, "content", "value", n, err);
-    out->reasoning =
-        json_string_value(json_object_get(json, "reasoning_content"));
-    return out->content ? 0 : -1;
-}
-
-/* Makes room for `count` messages behind those of turns. NULL and err. */
-static struct dt_chat_message *make_room(struct dt_turns *turns, size_t count,
-                                         struct dt_error *err)
-{
-    size_t needed = turns->count + count;
-    struct dt_chat_message *messages =
-        realloc(turns->messages, needed * sizeof(*messages));
-    if (!messages) {
-        dt_error_set(err, EX_OSERR, "out of memory");
-        return NULL;
-    }
-    turns->messages = messages;
-    return messages + turns->count;
+    if (!turns->messages)
+        turns->messages = json_array();
+    json_t *message = make_message(json, role);
+    if (!message || json_array_append_new(turns->messages, message) < 0)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    turns->count++;
+    return 0;
 }
 
 int dt_turns_add_one(struct dt_turns *turns, const json_t *message,
                      const char *key, struct dt_error *err)
 {
-    struct dt_chat_message *to = make_room(turns, 1, err);
-    if (!to || read_message(message, 1, turns, to, err) < 0)
+    if (read_message(message, 1, turns, err) < 0)
         return dt_error_prefix(err, "%s", key);
-    turns->count++;
     return 0;
 }
 
@@ -142,14 +199,9 @@ int dt_turns_add(struct dt_turns *turns, const json_t *array, const char *key,
                             dt_line_kind(array));
     if (n == 0)
         return dt_error_set(err, EX_DATAERR, "%s: no messages", key);
-    struct dt_chat_message *to = make_room(turns, n, err);
-    if (!to)
-        return -1;
     for (size_t i = 0; i < n; i++)
-        if (read_message(json_array_get(array, i), i + 1, turns, to + i, err) <
-            0)
+        if (read_message(json_array_get(array, i), i + 1, turns, err) < 0)
             return dt_error_prefix(err, "%s", key);
-    turns->count += n;
     return 0;
 }
 
@@ -172,17 +224,119 @@ int dt_turns_add_system(struct dt_turns *turns, const json_t *line,
         return dt_error_set(err, EX_DATAERR,
                             "system: the messages begin with a system message "
                             "already");
-    struct dt_chat_message *to = make_room(turns, 1, err);
-    if (!to)
-        return -1;
-    *to = (struct dt_chat_message){.role = "system",
-                                   .content = json_string_value(system)};
+    json_t *message =
+        json_pack("{ss, sO}", "role", "system", "content", system);
+    if (!turns->messages)
+        turns->messages = json_array();
+    if (!message || json_array_append_new(turns->messages, message) < 0)
+        return dt_error_set(err, EX_OSERR, "out of memory");
     turns->count++;
     return 0;
 }
 
+/* --- what else a line has --- */
+
+static int read_tools(struct dt_turns *turns, json_t *value,
+                      struct dt_error *err)
+{
+    if (json_is_string(value)) /* tables have no other way to keep them */
+        turns->tools = json_loads(json_string_value(value), 0, NULL);
+    else
+        turns->tools = json_incref(value);
+    if (json_is_array(turns->tools))
+        return 0;
+    return dt_error_set(err, EX_DATAERR, "tools: expected an array, got %s",
+                        json_is_string(value) ? "a string that holds none"
+                                              : dt_line_kind(value));
+}
+
+/* Whether there is a whole number among the values that are no integers, of at
+ * least this size, at this depth or below.
+ */
+static bool has_whole(const json_t *value, double least, int depth)
+{
+    const json_t *item;
+    const char *key;
+    size_t i;
+    double d = fabs(json_real_value(value));
+    bool has = json_is_real(value) && depth <= 0 && d >= least && d == floor(d);
+    json_array_foreach(value, i, item) has |= has_whole(item, least, depth - 1);
+    json_object_foreach((json_t *)value, key, item) has |=
+        has_whole(item, least, depth - 1);
+    return has;
+}
+
+/* A line with an integer beyond 64 bits has none at all (dt_line_parse): a
+ * template would write 3.0 for the 3 in a call of a tool.
+ */
+static int check_integers(const json_t *line, struct dt_error *err)
+{
+    if (!has_whole(line, 0, 2) || !has_whole(line, 0x1p63, 0))
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "an integer beyond 64 bits beside numbers in messages "
+                        "or tools: write it as a string");
+}
+
+int dt_turns_add_options(struct dt_turns *turns, const json_t *line,
+                         struct dt_error *err)
+{
+    if (check_integers(line, err) < 0)
+        return -1;
+    json_t *tools = json_object_get(line, "tools");
+    json_t *variables = json_object_get(line, "chat_template_kwargs");
+    if (tools && !json_is_null(tools) && read_tools(turns, tools, err) < 0)
+        return -1;
+    if (!variables || json_is_null(variables))
+        return 0;
+    if (!json_is_object(variables))
+        return dt_error_set(err, EX_DATAERR,
+                            "chat_template_kwargs: expected an object, got %s",
+                            dt_line_kind(variables));
+    turns->variables = json_incref(variables);
+    return 0;
+}
+
+int dt_turns_refuse_options(const json_t *line, struct dt_error *err)
+{
+    static const char *const keys[] = {"tools", "chat_template_kwargs"};
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *value = json_object_get(line, keys[i]);
+        if (value && !json_is_null(value) &&
+            !(json_is_array(value) && json_array_size(value) == 0) &&
+            !(json_is_object(value) && json_object_size(value) == 0))
+            return dt_error_set(err, EX_DATAERR,
+                                "%s: only messages are rendered with it, and "
+                                "this line has none",
+                                keys[i]);
+    }
+    return 0;
+}
+
+const char *dt_turns_role(const struct dt_turns *turns, size_t i)
+{
+    return json_string_value(
+        json_object_get(json_array_get(turns->messages, i), "role"));
+}
+
+bool dt_turns_is_empty(const struct dt_turns *turns, size_t i)
+{
+    const json_t *message = json_array_get(turns->messages, i);
+    const json_t *content = json_object_get(message, "content");
+    return !has_calls(message) && json_string_length(content) == 0 &&
+           json_array_size(content) == 0;
+}
+
+struct dt_chat_input dt_turns_input(const struct dt_turns *turns, size_t count)
+{
+    return (struct dt_chat_input){turns->messages, count, turns->tools,
+                                  turns->variables};
+}
+
 void dt_turns_fini(struct dt_turns *turns)
 {
-    free(turns->messages);
+    json_decref(turns->messages);
+    json_decref(turns->tools);
+    json_decref(turns->variables);
     *turns = (struct dt_turns){0};
 }

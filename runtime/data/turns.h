@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turns.h - reads the messages of a conversation from JSON */
+/*
+ * turns.h - reads the messages of a conversation from JSON
+ *
+ * A message has a role and, as its content, a string or parts of text; an
+ * assistant's may have tool_calls instead. All other keys are the template's
+ * business and kept, but for those that are null.
+ */
 #ifndef DT_DATA_TURNS_H
 #define DT_DATA_TURNS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <jansson.h>
@@ -10,13 +17,13 @@
 #include "base/error.h"
 #include "tokenizer/chat.h"
 
-/* Messages; the JSON that they were read from owns their strings. Starts
- * zeroed.
- */
+/* Messages as a template sees them. Starts zeroed. */
 struct dt_turns {
-    struct dt_chat_message *messages;
+    json_t *messages; /* an array of objects */
     size_t count;
-    size_t renamed; /* those with the role human or gpt, which were mapped */
+    size_t renamed;    /* those with the role human or gpt, which were mapped */
+    json_t *tools;     /* an array, or NULL */
+    json_t *variables; /* for the template: an object, or NULL */
 };
 void dt_turns_fini(struct dt_turns *turns); /* a zeroed one is fine */
 
@@ -37,11 +44,24 @@ int dt_turns_add_one(struct dt_turns *turns, const json_t *message,
 int dt_turns_add_system(struct dt_turns *turns, const json_t *line,
                         const json_t *messages, struct dt_error *err);
 
-/* Refuses a key that changes what the text of a conversation is, and that is
- * not rendered here; leaving it out would train on other data than the file
- * holds. Null and what is empty do no harm. -1: EX_DATAERR.
+/* Reads what a line has besides messages: "tools", an array or its text, and
+ * "chat_template_kwargs", an object. -1: EX_DATAERR.
  */
-int dt_turns_refuse(const json_t *object, const char *key,
-                    struct dt_error *err);
+int dt_turns_add_options(struct dt_turns *turns, const json_t *line,
+                         struct dt_error *err);
+
+/* Refuses these where a line has text instead of messages, since leaving them
+ * out would train on other data than the file holds. -1: EX_DATAERR.
+ */
+int dt_turns_refuse_options(const json_t *line, struct dt_error *err);
+
+/* The role of message i. */
+const char *dt_turns_role(const struct dt_turns *turns, size_t i);
+
+/* Whether message i has no content and asks for no tool. */
+bool dt_turns_is_empty(const struct dt_turns *turns, size_t i);
+
+/* The first `count` messages, for a template. */
+struct dt_chat_input dt_turns_input(const struct dt_turns *turns, size_t count);
 
 #endif /* DT_DATA_TURNS_H */

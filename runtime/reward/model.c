@@ -65,7 +65,7 @@ static int open_model(struct dt_reward_lane *lane, struct dt_error *err)
                             "read completions",
                             path);
     model->chat =
-        dt_chat_create("auto", model->engine.tokenizer, &model->no_chat);
+        dt_chat_create("auto", NULL, model->engine.tokenizer, &model->no_chat);
     if (!model->chat && model->no_chat.status == EX_OSERR) {
         *err = model->no_chat;
         return -1;

@@ -199,16 +199,15 @@ int dt_engine_encode(struct dt_engine *engine, const char *text,
 }
 
 int dt_engine_encode_chat(struct dt_engine *engine, const struct dt_chat *chat,
-                          const struct dt_chat_message *messages, size_t count,
+                          const struct dt_chat_input *input,
                           struct dt_tokens *out, struct dt_error *err)
 {
     struct dt_chat_text text = {0};
     int result = -1;
     if (need_tokenizer(engine, err) == 0 &&
-        dt_chat_render(chat, messages, count, DT_CHAT_PROMPT, &text, err) ==
-            0 &&
-        dt_encode(engine->encoder, text.text, text.bytes, DT_ENCODE_SPECIAL,
-                  out, err) == 0)
+        dt_chat_render(chat, input, DT_CHAT_PROMPT, &text, err) == 0 &&
+        dt_encode(engine->encoder, text.whole.text, text.whole.bytes,
+                  DT_ENCODE_SPECIAL, out, err) == 0)
         result = check_ids(engine, out, err);
     dt_chat_text_fini(&text);
     return result;

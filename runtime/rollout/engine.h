@@ -52,7 +52,7 @@ int dt_engine_encode(struct dt_engine *engine, const char *text,
  * dt_engine_encode and dt_chat_render.
  */
 int dt_engine_encode_chat(struct dt_engine *engine, const struct dt_chat *chat,
-                          const struct dt_chat_message *messages, size_t count,
+                          const struct dt_chat_input *input,
                           struct dt_tokens *out, struct dt_error *err);
 
 /* Completes prompts: a rollout of its own memory, once. The engine sets the

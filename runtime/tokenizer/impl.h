@@ -471,7 +471,8 @@ struct dt_tokenizer {
     struct dt_tok_decoder decoder;
     bool prefix_space; /* ByteLevel puts a space before a text */
     int32_t special[DT_TOKEN_UNK + 1];
-    char *chat_template;
+    char *chat_template, *tool_template;
+    char *template_file; /* that has them */
     uint64_t hash;
 };
 

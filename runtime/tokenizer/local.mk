@@ -5,10 +5,11 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/bpe_model.c \
 	runtime/tokenizer/chat.c \
 	runtime/tokenizer/chat.h \
-	runtime/tokenizer/chat_known.c \
+	runtime/tokenizer/chat_apply.c \
+	runtime/tokenizer/chat_impl.h \
+	runtime/tokenizer/chat_named.c \
 	runtime/tokenizer/chat_render.c \
-	runtime/tokenizer/chat_style.c \
-	runtime/tokenizer/chat_style.h \
+	runtime/tokenizer/chat_trained.c \
 	runtime/tokenizer/cut.c \
 	runtime/tokenizer/decoder.c \
 	runtime/tokenizer/detokenize.c \

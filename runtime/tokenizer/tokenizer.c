@@ -151,6 +151,8 @@ void dt_tokenizer_destroy(struct dt_tokenizer *tokenizer)
     free(tokenizer->decoder.pattern);
     free(tokenizer->decoder.content);
     free(tokenizer->chat_template);
+    free(tokenizer->tool_template);
+    free(tokenizer->template_file);
     free(tokenizer);
 }
 
@@ -179,6 +181,22 @@ int32_t dt_tokenizer_special(const struct dt_tokenizer *tokenizer,
 const char *dt_tokenizer_chat_template(const struct dt_tokenizer *tokenizer)
 {
     return tokenizer->chat_template;
+}
+
+const char *dt_tokenizer_tool_template(const struct dt_tokenizer *tokenizer)
+{
+    return tokenizer->tool_template;
+}
+
+const char *dt_tokenizer_template_file(const struct dt_tokenizer *tokenizer)
+{
+    return tokenizer->template_file ? tokenizer->template_file : "";
+}
+
+bool dt_tokenizer_is_special(const struct dt_tokenizer *tokenizer, int32_t id)
+{
+    return id >= 0 && (size_t)id < dt_tokenizer_vocab_size(tokenizer) &&
+           tokenizer->vocab.entries[id].flags & DT_TOK_SPECIAL;
 }
 
 static char library[96];

@@ -89,29 +89,49 @@ static int check_prefix(const struct dt_tokenizer *tokenizer,
                         name, ours ? "false" : "true", ours ? "true" : "false");
 }
 
+/* Keeps the templates of a file; NULL for one that it does not have. */
+static int keep_templates(struct dt_tokenizer *tokenizer, const char *directory,
+                          const char *name, const char *text, const char *tools,
+                          struct dt_error *err)
+{
+    char path[PATH_MAX];
+    free(tokenizer->chat_template);
+    free(tokenizer->tool_template);
+    free(tokenizer->template_file);
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    tokenizer->chat_template = strdup(text);
+    tokenizer->tool_template = tools ? strdup(tools) : NULL;
+    tokenizer->template_file = strdup(path);
+    if (tokenizer->chat_template && tokenizer->template_file &&
+        !tools == !tokenizer->tool_template)
+        return 0;
+    return dt_error_set(err, EX_OSERR, "out of memory");
+}
+
 /* Reads "chat_template": a text, or a list of named texts, of which "default"
- * is used.
+ * and "tool_use" are used.
  */
-static int read_template(struct dt_tokenizer *tokenizer, const json_t *root,
-                         struct dt_error *err)
+static int read_template(struct dt_tokenizer *tokenizer, const char *directory,
+                         const json_t *root, struct dt_error *err)
 {
     const json_t *value = json_object_get(root, "chat_template");
-    const json_t *text = json_is_string(value) ? value : NULL;
+    const char *text = json_string_value(value), *tools = NULL;
     json_t *item;
     size_t i;
     json_array_foreach(value, i, item)
     {
         const char *name = json_string_value(json_object_get(item, "name"));
+        const char *body = json_string_value(json_object_get(item, "template"));
         if (name && !strcmp(name, "default"))
-            text = json_object_get(item, "template");
+            text = body;
+        if (name && !strcmp(name, "tool_use"))
+            tools = body;
     }
-    if (!json_is_string(text))
+    if (!text)
         return 0;
-    free(tokenizer->chat_template);
-    tokenizer->chat_template = strdup(json_string_value(text));
-    return tokenizer->chat_template
-               ? 0
-               : dt_error_set(err, EX_OSERR, "out of memory");
+    return keep_templates(tokenizer, directory,
+                          "tokenizer_config.json (chat_template)", text, tools,
+                          err);
 }
 
 int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
@@ -129,7 +149,7 @@ int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
         if (root && rc == 0)
             rc = check_prefix(tokenizer, root, names[i], err);
         if (root && rc == 0)
-            rc = read_template(tokenizer, root, err);
+            rc = read_template(tokenizer, directory, root, err);
         json_decref(root);
         if (rc < 0)
             return -1;
@@ -137,7 +157,11 @@ int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
     rc = find_file(directory, "chat_template.jinja", path, err);
     if (rc <= 0)
         return rc;
-    free(tokenizer->chat_template);
-    tokenizer->chat_template = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
-    return tokenizer->chat_template ? 0 : -1;
+    char *text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
+    if (!text)
+        return -1;
+    rc = keep_templates(tokenizer, directory, "chat_template.jinja", text, NULL,
+                        err);
+    free(text);
+    return rc;
 }

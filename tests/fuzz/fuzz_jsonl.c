@@ -26,7 +26,7 @@ static void prepare(void)
     struct dt_error err = {0};
     tokenizer = bytes_tokenizer("tokenizer", "<s>", "</s>", NULL);
     for (int i = 0; i < STYLES; i++) {
-        struct dt_chat *chat = dt_chat_create(styles[i], tokenizer, &err);
+        struct dt_chat *chat = dt_chat_create(styles[i], NULL, tokenizer, &err);
         maskers[i][0] = dt_masker_create(tokenizer, chat, &err,
                                          DT_LOSS_COMPLETION, true, &err);
         maskers[i][1] = dt_masker_create(tokenizer, chat, &err,

@@ -38,7 +38,7 @@ layers() {
             layer("backend", "base comm device ops")
             layer("ckpt", "base tensor")
             layer("template", "base")
-            layer("tokenizer", "base")
+            layer("tokenizer", "base template")
             layer("data", "base tensor tokenizer")
             layer("model", "base ops tensor")
             layer("optim", "base ops tensor")

@@ -14,6 +14,7 @@ check_PROGRAMS += \
 	tests/parity/test_rollout \
 	tests/parity/test_sampled_losses \
 	tests/parity/test_schedules \
+	tests/parity/test_template_parity \
 	tests/parity/test_tokenizer_parity \
 	tests/parity/test_value_head \
 	tests/parity/test_zero \
@@ -70,7 +71,6 @@ EXTRA_DIST += \
 	tests/parity/chat_reference.json \
 	tests/parity/chat_tokenizer \
 	tests/parity/decay.json \
-	tests/parity/make_chat_known.py \
 	tests/parity/make_chat_reference.py \
 	tests/parity/make_decay_reference.py \
 	tests/parity/make_model_reference.py \
@@ -79,6 +79,7 @@ EXTRA_DIST += \
 	tests/parity/make_preference_tokens.py \
 	tests/parity/make_sampled_reference.py \
 	tests/parity/make_schedule_reference.py \
+	tests/parity/make_template_reference.py \
 	tests/parity/make_tokenizer_reference.py \
 	tests/parity/models \
 	tests/parity/pair_reference.json \
@@ -89,6 +90,9 @@ EXTRA_DIST += \
 	tests/parity/sampled.json \
 	tests/parity/schedules.json \
 	tests/parity/stored.h \
+	tests/parity/template_reference.json \
+	tests/parity/template_snippets.txt \
+	tests/parity/templates \
 	tests/parity/tokenizers \
 	tests/parity/transformers.bats \
 	# End of tests/parity

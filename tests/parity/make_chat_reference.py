@@ -8,7 +8,7 @@ Writes OUT/chat_reference.json, OUT/pair_reference.json and OUT/chat_tokenizer/,
 a byte-level BPE with a few merges, which the tokens of the former two are of.
 
 TEMPLATES holds chat templates as models carry them, one NAME.jinja each (NAME
-in the table below, as for make_chat_known.py), and for some the form
+in the table below), for which there are templates of ours, and for some the form
 NAME_training.jinja that TRL trains with, which marks the assistant's words.
 They are others' work and not kept here: only what they make of a few
 conversations is. Written with transformers
@@ -19,34 +19,22 @@ import json
 import pathlib
 import sys
 
-import xxhash
-from make_chat_known import normal
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
 from tokenizers import pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import render_jinja_template
 
-# NAME: our name or none, BOS, EOS, is there a place for a system message?, for
-# tools' answers?
+# NAME: our name, BOS, EOS, is there a place for tools' answers?
 IM = "<|im_end|>"
 LLAMA3 = "<|begin_of_text|>", "<|eot_id|>"
 TEMPLATES = {
-    "chatml": ("chatml", "", IM, True, False),
-    "qwen2": ("", "", IM, True, False),
-    "qwen2_5": ("qwen2.5", "", IM, True, True),
-    "qwen3": ("qwen3", "", IM, True, True),
-    "qwen3_instruct_2507": ("", "", IM, True, True),
-    "llama2": ("llama2", "<s>", "</s>", True, False),
-    "llama3": ("llama3", *LLAMA3, True, False),
-    "llama3_1": ("llama3.1", *LLAMA3, True, True),
-    "llama3_2": ("llama3.1", *LLAMA3, True, True),
-    "mistral_v0_1": ("", "<s>", "</s>", False, False),
-    "mistral_v0_2": ("", "<s>", "</s>", False, False),
-    "mistral_v0_2_system": ("", "<s>", "</s>", True, False),
-    "mistral_v0_3": ("", "<s>", "</s>", True, False),
-    "mistral_v0_3_b": ("", "<s>", "</s>", True, False),
-    "mistral_nemo": ("", "<s>", "</s>", True, False),
-    "mistral_nemo_b": ("", "<s>", "</s>", True, False),
+    "chatml": ("chatml", "", IM, False),
+    "qwen2_5": ("qwen2.5", "", IM, True),
+    "qwen3": ("qwen3", "", IM, True),
+    "llama2": ("llama2", "<s>", "</s>", False),
+    "llama3": ("llama3", *LLAMA3, False),
+    "llama3_1": ("llama3.1", *LLAMA3, True),
+    "llama3_2": ("llama3.1", *LLAMA3, True),
 }
 
 
@@ -135,14 +123,11 @@ def render(template, messages, prompt, bos, eos, spans=False):
 
 
 def cases_of(folder, name, tokenizer):
-    ours, bos, eos, system, tools = TEMPLATES[name]
+    ours, bos, eos, tools = TEMPLATES[name]
     plain = (folder / f"{name}.jinja").read_text()
     training = folder / f"{name}_training.jinja"
     for messages in CONVERSATIONS + TWICE + (WITH_TOOLS if tools else []):
-        if messages[0]["role"] == "system" and not system:
-            continue
         case = {"name": ours, "bos": bos, "eos": eos}
-        case["template"] = xxhash.xxh3_64_hexdigest(normal(plain).encode())
         case["messages"] = messages
         case["text"], _ = render(plain, messages, False, bos, eos)
         asked = [m for m in messages]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_chat.c - which chat template is taken, and what is refused */
+/* test_chat.c - which chat template is taken, what it gets, what is trained */
 #include "config.h"
 
 #include <setjmp.h>
@@ -11,241 +11,351 @@
 
 #include <cmocka.h>
 
+#include "data/turns.h"
 #include "tests/unit/bytes_tokenizer.h"
-#include "tokenizer/chat.h"
 
-/* The published one of Llama 3: in pieces, and by the hash of all of them. */
-static const char llama3[] =
-    "{% set loop_messages = messages %}{% for message in loop_messages %}"
-    "{% set content = '<|start_header_id|>' + message['role'] + "
-    "'<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}"
-    "{% if loop.index0 == 0 %}{% set content = bos_token + content %}"
-    "{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}"
-    "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
-
-/* The name that "auto" finds for a Jinja template, or the error's text. */
-static const char *found(const char *jinja)
+/* A conversation in short: 'u' and so on for a role, then its content. */
+static json_t *conversation(const char *const *texts)
 {
-    static char text[DT_ERROR_TEXT_BYTES];
-    struct dt_error err;
+    static const char *const roles[] = {"system", "user", "assistant", "tool"};
+    json_t *messages = json_array();
+    for (; *texts; texts++)
+        for (size_t i = 0; i < 4; i++)
+            if (roles[i][0] == **texts)
+                json_array_append_new(messages,
+                                      json_pack("{ss, ss}", "role", roles[i],
+                                                "content", *texts + 2));
+    return messages;
+}
+#define TURNS(...) conversation((const char *const[]){__VA_ARGS__, NULL})
+
+/* What a template makes of messages, which are released, or the error's text;
+ * what is trained on stands in [ ].
+ */
+static const char *rendered(const char *name, const char *jinja,
+                            const char *variables, json_t *messages,
+                            unsigned flags)
+{
+    static char text[8192];
+    struct dt_error err = {0};
+    struct dt_chat_text out = {0};
+    struct dt_turns turns = {0};
     struct dt_tokenizer *tokenizer =
         bytes_tokenizer("tokenizer", "<s>", "</s>", jinja);
-    struct dt_chat *chat = dt_chat_create("auto", tokenizer, &err);
-    snprintf(text, sizeof(text), "%s", chat ? dt_chat_name(chat) : err.text);
-    if (!chat)
-        assert_int_equal(err.status, EX_CONFIG);
+    struct dt_chat *chat = dt_chat_create(name, variables, tokenizer, &err);
+    int rc = chat ? dt_turns_add(&turns, messages, "messages", &err) : -1;
+    const struct dt_chat_input input = dt_turns_input(&turns, turns.count);
+    if (rc == 0)
+        rc = dt_chat_render(chat, &input, flags, &out, &err);
+    size_t n = 0, from = 0;
+    for (size_t i = 0; rc == 0 && i < out.trained_count; i++) {
+        const struct dt_template_span *span = &out.trained[i];
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%.*s[%.*s]",
+                              (int)(span->begin - from), out.whole.text + from,
+                              (int)(span->end - span->begin),
+                              out.whole.text + span->begin);
+        from = span->end;
+    }
+    snprintf(text + n, sizeof(text) - n, "%s",
+             rc < 0 ? err.text : out.whole.text + from);
+    dt_chat_text_fini(&out);
+    dt_turns_fini(&turns);
     dt_chat_destroy(chat);
     dt_tokenizer_destroy(tokenizer);
+    json_decref(messages);
     return text;
 }
 
-/* `text` with the first `old` as `new`. */
-static const char *changed(const char *text, const char *old, const char *new)
+/* The same with a template in the tokenizer's files. */
+static const char *made(const char *jinja, json_t *messages, unsigned flags)
 {
-    static char out[2048];
-    const char *at = strstr(text, old);
-    assert_non_null(at);
-    snprintf(out, sizeof(out), "%.*s%s%s", (int)(at - text), text, new,
-             at + strlen(old));
-    return out;
+    return rendered("auto", jinja, NULL, messages, flags);
 }
 
-/* Only what Jinja does not see may differ: how lines end, and the last end. */
-static void known_templates_may_differ_only_in_line_ends(void **state)
+static void the_template_of_the_files_is_rendered(void **state)
 {
     (void)state;
-    assert_string_equal(found(CHATML), "chatml");
-    assert_string_equal(found(llama3), "llama3");
-    assert_string_equal(found(changed(llama3, "\n\n", "\r\n\r")), "llama3");
-    assert_string_equal(found(changed(CHATML, "assistant\\n' }}{% endif %}",
-                                      "assistant\\n' }}{% endif %}\n\n")),
-                        "chatml");
-}
-
-#define CHOOSE                                                                 \
-    " with data.chat_template (--chat-template), of chatml, qwen2.5, qwen3, "  \
-    "llama2, llama3, llama3.1, mistral, or give the conversations as "         \
-    "rendered "                                                                \
-    "text"
-#define DIFFERS(where)                                                         \
-    "the tokenizer's chat template is unknown: it first differs from that "    \
-    "of " where ". Choose one" CHOOSE
-
-/* Templates that look like a known one, and would be rendered differently. */
-static void an_altered_template_is_refused_where_it_differs(void **state)
-{
-    static const struct {
-        const char *text, *old, *new, *error;
-    } cases[] = {
-        {CHATML, "{% for", "{{ bos_token }}{% for",
-         DIFFERS("ChatML at line 1, column 1, where this one has: "
-                 "{{ bos_token }}")},
-        {CHATML, "{% endfor %}", "{% endfor %}{{ eos_token }}",
-         DIFFERS("ChatML at line 1, column 128, where this one has: "
-                 "{{ eos_token }}")},
-        {CHATML, " + '\\n'}}{% endfor", "}}{% endfor",
-         DIFFERS("ChatML at line 1, column 30, where this one has: "
-                 "{{'<|im_start|>' + message['role'] + '\\n' + "
-                 "message['content'] + '<|im_end|>'}}")},
-        {CHATML, "message['content']", "message['content'] | trim",
-         DIFFERS("ChatML at line 1, column 30, where this one has: "
-                 "{{'<|im_start|>' + message['role'] + '\\n' + "
-                 "message['content'] | trim + '<|im_end|>' + '\\n'}}")},
-        {llama3, " | trim", "",
-         DIFFERS("Llama 3 at line 3, column 1, where this one has: "
-                 "'+ message['content'] + '<|eot_id|>' %}")},
-        {llama3, "assistant<", "Assistant<",
-         DIFFERS("Llama 3 at line 3, column 177, where this one has: "
-                 "{{ '<|start_header_id|>Assistant<|end_header_id|>")},
-        {CHATML,
-         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' "
-         "}}{% endif %}",
-         "", DIFFERS("ChatML at line 1, column 128, where this one ends")},
-        {CHATML, "assistant\\n' }}{% endif %}",
-         "assistant\\n' }}{% endif %}\n ",
-         DIFFERS("ChatML at line 1, column 189, where this one has: "
-                 "{% endif %}")},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_string_equal(
-            found(changed(cases[i].text, cases[i].old, cases[i].new)),
-            cases[i].error);
-}
-
-static void an_unknown_or_missing_template_is_refused(void **state)
-{
-    static const char *const templates[] = {
-        "",
-        "<|im_start|> <|im_end|> message",
-        "<|start_header_id|> <|end_header_id|> <|eot_id|> trim",
-        "bos_token eos_token '[INST]' '[/INST]'",
-        "<start_of_turn>",
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++)
-        assert_string_equal(
-            found(templates[i]),
-            "the tokenizer's chat template is unknown: choose one" CHOOSE);
     assert_string_equal(
-        found(NULL),
-        "messages need a chat template, and the tokenizer has none: name one "
-        "(data.chat_template, --chat-template) of chatml, qwen2.5, qwen3, "
-        "llama2, llama3, "
+        made(CHATML, TURNS("u a", "a b"), DT_CHAT_PROMPT),
+        "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+        "<|im_start|>assistant\n");
+    assert_string_equal(made("{{ bos_token }}{{ eos_token }}{{ pad_token }}"
+                             "{{ tools }}{{ documents }}",
+                             TURNS("u a"), 0),
+                        "<s></s>NoneNone");
+}
+
+static void malformed_templates_are_refused_with_their_place(void **state)
+{
+    char file[600], expected[800];
+    (void)state;
+    snprintf(file, sizeof(file), "%s/tokenizer_config.json (chat_template)",
+             scratch_path("tokenizer"));
+    snprintf(expected, sizeof(expected),
+             "%s:2:7: expected an expression, got %%}", file);
+    assert_string_equal(made("a\n{% if %}", TURNS("u a"), 0), expected);
+    snprintf(expected, sizeof(expected), "%s:1:20: 'x' is not defined", file);
+    assert_string_equal(made("{{ messages }}{{ x.y }}", TURNS("u a"), 0),
+                        expected);
+    snprintf(expected, sizeof(expected),
+             "%s:1:4: the chat template refuses this conversation: no", file);
+    assert_string_equal(made("{{ raise_exception('no') }}", TURNS("u a"), 0),
+                        expected);
+}
+
+static void files_and_names_are_templates(void **state)
+{
+    char path[600];
+    (void)state;
+    strcpy(path, scratch_write("own.jinja", "x{{ messages|length }}\n", 23));
+    assert_string_equal(rendered(path, NULL, NULL, TURNS("u a"), 0), "x1");
+    assert_non_null(strstr(
+        rendered("missing.jinja", NULL, NULL, TURNS("u a"), 0), "missing.j"));
+    assert_string_equal(
+        rendered("llama4", NULL, NULL, TURNS("u a"), 0),
+        "no chat template 'llama4': expected a file (with a slash, or ending "
+        "with .jinja) or one of chatml, qwen2.5, qwen3, llama2, llama3, "
         "llama3.1, mistral");
+    assert_string_equal(
+        made(NULL, TURNS("u a"), 0),
+        "messages need a chat template, and the tokenizer has none: name a "
+        "file with one (data.chat_template, --chat-template), or one of "
+        "chatml, qwen2.5, qwen3, llama2, llama3, llama3.1, mistral");
+}
+
+static void variables_are_the_templates(void **state)
+{
+    static const char jinja[] = "{{ enable_thinking is defined }}"
+                                "{{ enable_thinking }}{{ n + 1 }}";
+    (void)state;
+    assert_string_equal(rendered("auto", jinja,
+                                 "{\"enable_thinking\": false, \"n\": 1}",
+                                 TURNS("u a"), 0),
+                        "TrueFalse2");
+    assert_string_equal(
+        rendered("auto", jinja, "{\"messages\": 1}", TURNS("u a"), 0),
+        "chat_template_kwargs: messages is set by each conversation");
+    assert_string_equal(rendered("auto", jinja, "[]", TURNS("u a"), 0),
+                        "chat_template_kwargs: expected an object: []");
 }
 
 /* What is warned of, with a tokenizer of bytes and control_tokens. */
-static void missing_control_tokens_are_warned_of(void **state)
+static void missing_control_tokens_and_dates_are_warned_of(void **state)
 {
     static const char *const names[] = {"chatml", "llama3", "mistral"};
     struct dt_error err;
     struct dt_tokenizer *few = dt_tokenizer_load("byte", &err);
-    struct dt_tokenizer *all = bytes_tokenizer("all", "<s>", "</s>", NULL);
+    struct dt_tokenizer *all =
+        bytes_tokenizer("all", "<s>", "</s>", "{{ strftime_now('%d %b %Y') }}");
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct dt_chat *chat = dt_chat_create(names[i], all, &err);
+        struct dt_chat *chat = dt_chat_create(names[i], NULL, all, &err);
         assert_null(dt_chat_warning(chat));
         dt_chat_destroy(chat);
     }
-    struct dt_chat *chat = dt_chat_create("qwen3", few, &err);
+    struct dt_chat *chat = dt_chat_create("qwen3", NULL, few, &err);
     assert_string_equal(
         dt_chat_warning(chat),
         "the tokenizer has no single token for <|im_start|>, <|im_end|>, "
         "<think>, </think>, which the chat template qwen3 writes: each becomes "
         "several tokens");
     dt_chat_destroy(chat);
+    chat = dt_chat_create("auto", NULL, all, &err);
+    assert_string_equal(
+        dt_chat_warning(chat),
+        "the chat template writes the date of today; here it is always 26 Jul "
+        "2024, so that a run can be repeated");
+    dt_chat_destroy(chat);
     dt_tokenizer_destroy(few);
     dt_tokenizer_destroy(all);
 }
 
-static void unknown_names_and_missing_end_tokens_are_refused(void **state)
+static void missing_end_tokens_are_refused(void **state)
 {
     struct dt_error err;
     struct dt_tokenizer *tokenizer =
         bytes_tokenizer("tokenizer", "<s>", NULL, NULL);
     (void)state;
-    assert_null(dt_chat_create("llama4", tokenizer, &err));
+    assert_null(dt_chat_create("mistral", NULL, tokenizer, &err));
     assert_int_equal(err.status, EX_CONFIG);
-    assert_string_equal(err.text,
-                        "no chat template 'llama4'; there are chatml, qwen2.5, "
-                        "qwen3, llama2, llama3, llama3.1, mistral");
-    assert_null(dt_chat_create("mistral", tokenizer, &err));
     assert_string_equal(err.text, "the chat template mistral ends answers with "
                                   "EOS, and the tokenizer names none");
     dt_tokenizer_destroy(tokenizer);
 }
 
-/* Renders with a template of that name; the text, or the error's. */
-static const char *rendered(const char *name,
-                            const struct dt_chat_message *messages,
-                            size_t count, unsigned flags)
-{
-    static char text[DT_ERROR_TEXT_BYTES];
-    struct dt_error err;
-    struct dt_chat_text out = {0};
-    struct dt_tokenizer *tokenizer =
-        bytes_tokenizer("tokenizer", "<s>", "</s>", NULL);
-    struct dt_chat *chat = dt_chat_create(name, tokenizer, &err);
-    assert_non_null(chat);
-    int rc = dt_chat_render(chat, messages, count, flags, &out, &err);
-    if (rc < 0)
-        assert_int_equal(err.status, EX_DATAERR);
-    snprintf(text, sizeof(text), "%s", rc < 0 ? err.text : out.text);
-    dt_chat_text_fini(&out);
-    dt_chat_destroy(chat);
-    dt_tokenizer_destroy(tokenizer);
-    return text;
-}
-
 static void roles_out_of_turn_are_refused(void **state)
 {
-    static const struct dt_chat_message messages[] = {
-        {.role = "system", .content = "s"},
-        {.role = "user", .content = "u"},
-        {.role = "user", .content = "v"},
-        {.role = "tool", .content = "t"},
-    };
     (void)state;
-    assert_string_equal(
-        rendered("mistral", messages, 3, 0),
-        "message 3 is of role user: the chat template mistral wants user and "
-        "assistant in turns, after at most one system message");
-    assert_non_null(strstr(rendered("llama2", messages + 3, 1, 0),
-                           "message 1 is of role tool: the chat template "
-                           "llama2"));
-    assert_string_equal(rendered("llama2", messages, 1, 0), "");
-    assert_string_equal(rendered("mistral", messages, 1, 0), "<s>");
+    assert_non_null(
+        strstr(rendered("mistral", NULL, NULL, TURNS("s s", "u u", "u v"), 0),
+               "the chat template refuses this conversation: a message is of "
+               "role user: user and assistant write in turns, after at most "
+               "one system message"));
+    assert_non_null(strstr(rendered("llama2", NULL, NULL, TURNS("t t"), 0),
+                           "a message is of role tool"));
+    assert_string_equal(rendered("llama2", NULL, NULL, TURNS("s s"), 0), "");
+    assert_string_equal(rendered("mistral", NULL, NULL, TURNS("s s"), 0),
+                        "<s>");
 }
 
 /* The field is taken as it is, and shown only in the last answer. */
 static void reasoning_since_the_last_question_is_shown(void **state)
 {
-    static const struct dt_chat_message messages[] = {
-        {.role = "user", .content = "u"},
-        {.role = "assistant", .content = "</think>a", .reasoning = "\nr\n"},
-        {.role = "user", .content = "<tool_response>v</tool_response>"},
-        {.role = "assistant", .content = "b", .reasoning = ""},
-    };
+    json_t *messages = TURNS("u u", "a </think>a",
+                             "u <tool_response>v</tool_response>", "a b");
     (void)state;
+    json_object_set_new(json_array_get(messages, 1), "reasoning_content",
+                        json_string("\nr\n"));
+    json_object_set_new(json_array_get(messages, 3), "reasoning",
+                        json_string(""));
     assert_string_equal(
-        rendered("qwen3", messages, 4, 0),
+        rendered("qwen3", NULL, NULL, messages, 0),
         "<|im_start|>user\nu<|im_end|>\n<|im_start|>assistant\n<think>\nr\n"
         "</think>\n\n</think>a<|im_end|>\n<|im_start|>user\n<tool_response>v"
         "</tool_response><|im_end|>\n<|im_start|>assistant\n<think>\n\n"
         "</think>\n\nb<|im_end|>\n");
+    assert_string_equal(
+        rendered("qwen3", NULL, "{\"enable_thinking\": false}", TURNS("u u"),
+                 DT_CHAT_PROMPT),
+        "<|im_start|>user\nu<|im_end|>\n<|im_start|>assistant\n<think>\n\n"
+        "</think>\n\n");
+}
+
+/* A conversation with two answers. */
+#define TWO TURNS("u q", "a  x ", "u r", "a y\n")
+
+/* Templates without marks; what stands in [ ] is trained on. */
+static void answers_are_found_by_comparing_renderings(void **state)
+{
+    static const struct {
+        const char *jinja, *expected;
+    } cases[] = {
+        {CHATML, "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n[ x "
+                 "<|im_end|>\n]<|im_start|>user\nr<|im_end|>\n<|im_start|>"
+                 "assistant\n[y\n<|im_end|>\n]"},
+        {"{% for m in messages %}<{{ m.role }}>{{ m.content|trim }}</s>"
+         "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}",
+         "<user>q</s><assistant>[x</s>]<user>r</s><assistant>[y</s>]"},
+        /* as Phi 3: what is behind the last answer is not behind others */
+        {"{% for m in messages %}<{{ m.role }}>{{ m.content|trim }}<|end|>\n"
+         "{% endfor %}{% if add_generation_prompt %}<assistant>{% else %}"
+         "<|endoftext|>{% endif %}",
+         "<user>q<|end|>\n<assistant>[x<|end|>\n]<user>r<|end|>\n<assistant>"
+         "[y<|end|>\n<|endoftext|>]"},
+        /* as Mistral: without a header; the content begins with a blank */
+        {"<s>{% for m in messages %}{{ '[INST]' ~ m.content ~ '[/INST]' if "
+         "m.role == 'user' else ' ' ~ m.content|trim ~ '</s>' }}{% endfor %}",
+         "<s>[INST]q[/INST][ x</s>][INST]r[/INST] [y</s>]"},
+        /* as Qwen 3: the last answer has more than the others */
+        {"{% for m in messages %}<{{ m.role }}>{{ '<think></think>' if "
+         "loop.last }}{{ m.content }}</s>{% endfor %}"
+         "{{ '<assistant>' if add_generation_prompt }}",
+         "<user>q</s><assistant>[ x </s>]<user>r</s><assistant>[<think></think>"
+         "y\n</s>]"},
+        /* the header is that of a question, too */
+        {"{% for m in messages %}<turn>{{ m.content }}</s>{% endfor %}"
+         "{{ '<turn>' if add_generation_prompt }}",
+         "<turn>q</s><turn>[ x </s>]<turn>r</s><turn>[y\n</s>]"},
+        {"{% for m in messages %}{% if m.role == 'assistant' %}A "
+         "{% generation %}{{ m.content }};{% endgeneration %}{% else %}"
+         "{{ m.content }}{% endif %}{% endfor %}",
+         "qA [ x ;]rA [y\n;]"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_string_equal(made(cases[i].jinja, TWO, DT_CHAT_TRAINED),
+                            cases[i].expected);
+}
+
+/* Nothing precedes the first message. */
+static void first_answers_are_found_by_the_header_of_others(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        made(CHATML, TURNS("a x", "u y", "a z"), DT_CHAT_TRAINED),
+        "<|im_start|>assistant\n[x<|im_end|>\n]<|im_start|>user\ny<|im_end|>\n"
+        "<|im_start|>assistant\n[z<|im_end|>\n]");
+}
+
+/* A call of a tool has no content to mark. */
+static void calls_of_tools_are_found_by_what_comes_before(void **state)
+{
+    json_t *messages = TURNS("u q", "a ", "t r", "a y");
+    (void)state;
+    json_object_set_new(json_array_get(messages, 1), "tool_calls",
+                        json_pack("[{ss}]", "name", "f"));
+    assert_string_equal(
+        made("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in "
+             "m.tool_calls %}{{ c.name }}(){% endfor %}</s>{% endfor %}"
+             "{{ '<assistant>' if add_generation_prompt }}",
+             messages, DT_CHAT_TRAINED),
+        "<user>q</s><assistant>[f()</s>]<tool>r</s><assistant>[y</s>]");
+}
+
+static void ambiguous_answers_are_refused(void **state)
+{
+    static const struct {
+        const char *jinja, *reason;
+    } cases[] = {
+        {"{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+         "{{ 'assistant: ' if add_generation_prompt }}",
+         "message 2: in what the chat template makes of it, it is ambiguous "
+         "what the assistant wrote: nothing ends the answer, so that the model "
+         "would not learn to stop. Use a template that marks it with {% "
+         "generation %} (data.chat_template), or train on everything "
+         "(data.loss_on: full)"},
+        {"{% for m in messages %}{{ m.role }}={{ m.content|upper }};"
+         "{% endfor %}",
+         "nothing marks its beginning"},
+        {"{% for m in messages %}{{ m.content|length }};{% endfor %}",
+         "nothing marks its beginning"},
+        {"{% for m in messages %}<{{ m.role }}>{{ messages|length }}</s>"
+         "{% endfor %}{{ '<assistant>' if add_generation_prompt }}",
+         "the text before and behind it depends on the messages that follow"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *text = made(cases[i].jinja, TWO, DT_CHAT_TRAINED);
+        if (!strstr(text, cases[i].reason))
+            fail_msg("%zu: %s", i, text);
+    }
+    json_t *messages = TURNS("a ", "u y");
+    json_object_set_new(json_array_get(messages, 0), "tool_calls",
+                        json_pack("[{ss}]", "name", "f"));
+    assert_non_null(strstr(
+        made("{{ messages[0].tool_calls }}</s>", messages, DT_CHAT_TRAINED),
+        "message 1: in what the chat template makes of it, "
+        "it is ambiguous what the assistant wrote: no "
+        "message precedes it"));
+}
+
+static void tools_that_are_not_rendered_are_refused(void **state)
+{
+    json_t *messages = TURNS("u q", "a ");
+    (void)state;
+    json_object_set_new(json_array_get(messages, 1), "tool_calls",
+                        json_pack("[{ss}]", "name", "f"));
+    assert_string_equal(made(CHATML, messages, 0),
+                        "tool_calls: the chat template does not render them: "
+                        "choose one that does, or leave them out");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_templates_may_differ_only_in_line_ends),
-        cmocka_unit_test(an_altered_template_is_refused_where_it_differs),
-        cmocka_unit_test(an_unknown_or_missing_template_is_refused),
-        cmocka_unit_test(missing_control_tokens_are_warned_of),
-        cmocka_unit_test(unknown_names_and_missing_end_tokens_are_refused),
+        cmocka_unit_test(the_template_of_the_files_is_rendered),
+        cmocka_unit_test(malformed_templates_are_refused_with_their_place),
+        cmocka_unit_test(files_and_names_are_templates),
+        cmocka_unit_test(variables_are_the_templates),
+        cmocka_unit_test(missing_control_tokens_and_dates_are_warned_of),
+        cmocka_unit_test(missing_end_tokens_are_refused),
         cmocka_unit_test(roles_out_of_turn_are_refused),
         cmocka_unit_test(reasoning_since_the_last_question_is_shown),
+        cmocka_unit_test(answers_are_found_by_comparing_renderings),
+        cmocka_unit_test(first_answers_are_found_by_the_header_of_others),
+        cmocka_unit_test(calls_of_tools_are_found_by_what_comes_before),
+        cmocka_unit_test(ambiguous_answers_are_refused),
+        cmocka_unit_test(tools_that_are_not_rendered_are_refused),
     };
     return cmocka_run_group_tests_name("chat", tests, NULL, NULL);
 }

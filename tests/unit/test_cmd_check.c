@@ -214,8 +214,9 @@ static void conversations_without_a_chat_template_are_refused(void **state)
     }
     assert_string_equal(
         errors, "t.yaml:2:15: model.path: messages need a chat template, and "
-                "the tokenizer has none: name one (data.chat_template, "
-                "--chat-template) of chatml, qwen2.5, qwen3, llama2, llama3, "
+                "the tokenizer has none: name a file with one "
+                "(data.chat_template, --chat-template), or one of chatml, "
+                "qwen2.5, qwen3, llama2, llama3, "
                 "llama3.1, mistral\n");
     write_file("t.yaml",
                RUN_OF("path: ., init: random", ", chat_template: chatml"));

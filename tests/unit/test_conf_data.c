@@ -253,10 +253,12 @@ static const struct broken mistakes[] = {
     {LEAST "packing: maybe\n",
      "t.yaml:5:10: data.packing: expected one of none, false, bfd, true, "
      "bfd_split, wrapped, got \"maybe\"\n"},
-    {LEAST "chat_template_path: template.jinja\n",
-     "t.yaml:5:21: data.chat_template: expected one of auto, none, chatml, "
-     "qwen2.5, qwen3, llama2, llama3, llama3.1, mistral, got "
-     "\"template.jinja\"\n"},
+    {LEAST "chat_template_path: vicuna\n",
+     "t.yaml:5:21: data.chat_template: expected a file or one of auto, none, "
+     "chatml, qwen2.5, qwen3, llama2, llama3, llama3.1, mistral, got "
+     "\"vicuna\"\n"},
+    {LEAST "chat_template_kwargs: 1\n",
+     "t.yaml:5:23: data.chat_template_kwargs: expected a section, got 1\n"},
     {LEAST "data: {loss_on: assistant, format: text}\n",
      "t.yaml:5:17: data.loss_on: E112 assistant: data.format text has no "
      "conversations\n"},

@@ -327,7 +327,7 @@ static void a_bad_file_of_prompts_is_refused(void **state)
         {"{\"text\": \"a\"}\n", ":1: expected an object with prompt or "
                                 "messages"},
         {"{\"messages\": []}\n", ":1: messages need a chat template, and the "
-                                 "tokenizer has none: name one"},
+                                 "tokenizer has none: name a file"},
         {"{\"prompt\": \"0123456789012345678901234567890123456789\"}\n",
          "a prompt of 40 tokens leaves no room: the model has 40 positions"},
     };
@@ -345,21 +345,23 @@ static void a_bad_file_of_prompts_is_refused(void **state)
 
 static void a_message_needs_role_and_content(void **state)
 {
-    static const char *const messages[] = {
-        "{\"role\": \"user\"}", "{\"content\": \"a\"}",
-        "{\"role\": \"user\", \"content\": 1}"};
+    static const char *const messages[][2] = {
+        {"{\"role\": \"user\"}", "content: expected a string, got nothing"},
+        {"{\"content\": \"a\"}", "role: expected a string, got nothing"},
+        {"{\"role\": \"user\", \"content\": 1}",
+         "content: expected a string, got a number"}};
     (void)state;
     write_model(DT_BYTE_VOCAB, 'x');
     for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
         char line[128];
-        int n =
-            snprintf(line, sizeof(line), "{\"messages\": [%s]}\n", messages[i]);
+        int n = snprintf(line, sizeof(line), "{\"messages\": [%s]}\n",
+                         messages[i][0]);
         assert_int_equal(RUN("--model", scratch_root, "--chat-template",
                              "chatml", "--prompts",
                              scratch_write("m.jsonl", line, (size_t)n)),
                          EX_DATAERR);
-        assert_non_null(
-            strstr(output, "m.jsonl:1: a message needs role and content"));
+        assert_non_null(strstr(output, "m.jsonl:1: messages: message 1: "));
+        assert_non_null(strstr(output, messages[i][1]));
     }
 }
 

@@ -81,12 +81,20 @@ static struct dt_record read_good(const char *line, enum dt_format format,
     return record;
 }
 
+/* A string of a message, NULL if there is none. */
+static const char *message_key(const struct dt_record *record, size_t i,
+                               const char *key)
+{
+    return json_string_value(
+        json_object_get(json_array_get(record->turns.messages, i), key));
+}
+
 static void check_message(const struct dt_record *record, size_t i,
                           const char *role, const char *content)
 {
     assert_true(i < record->turns.count);
-    assert_string_equal(record->turns.messages[i].role, role);
-    assert_string_equal(record->turns.messages[i].content, content);
+    assert_string_equal(dt_turns_role(&record->turns, i), role);
+    assert_string_equal(message_key(record, i, "content"), content);
 }
 
 static void text_is_read_from_the_configured_key(void **state)
@@ -129,6 +137,26 @@ static void prompts_and_completions_are_strings_or_messages(void **state)
     dt_record_fini(&record);
 }
 
+static void tools_parts_and_variables_are_kept(void **state)
+{
+    (void)state;
+    struct dt_record record = read_good(
+        "{\"messages\": [{\"role\": \"developer\", \"content\": [{\"type\": "
+        "\"text\", \"text\": \"d\"}]}, {\"role\": \"assistant\", "
+        "\"content\": null, \"tool_calls\": [{\"id\": 7}]}], \"tools\": "
+        "\"[{}, {}]\", \"chat_template_kwargs\": {\"enable_thinking\": "
+        "false}}",
+        DT_FORMAT_MESSAGES, &usual);
+    const json_t *call = json_array_get(record.turns.messages, 1);
+    assert_string_equal(dt_turns_role(&record.turns, 0), "developer");
+    assert_int_equal(json_array_size(record.turns.tools), 2);
+    assert_int_equal(json_object_size(record.turns.variables), 1);
+    /* a key that is null is none, as in transformers */
+    assert_null(json_object_get(call, "content"));
+    assert_int_equal(json_array_size(json_object_get(call, "tool_calls")), 1);
+    dt_record_fini(&record);
+}
+
 static void messages_are_read_in_both_spellings(void **state)
 {
     struct dt_example_options other = {.messages_key = "chat"};
@@ -140,7 +168,10 @@ static void messages_are_read_in_both_spellings(void **state)
         DT_FORMAT_MESSAGES, &usual);
     check_message(&record, 0, "tool", "t");
     check_message(&record, 1, "assistant", "a");
-    assert_string_equal(record.turns.messages[1].reasoning, "r");
+    /* under the names that templates read */
+    assert_string_equal(message_key(&record, 1, "reasoning_content"), "r");
+    assert_string_equal(message_key(&record, 1, "thinking"), "r");
+    assert_null(record.turns.tools);
     assert_int_equal(record.turns.renamed, 0);
     dt_record_fini(&record);
     record = read_good(
@@ -216,8 +247,8 @@ static const struct {
     {DT_FORMAT_MESSAGES, "{\"messages\": [{\"content\": \"a\"}]}",
      "messages: message 1: role: expected a string, got nothing"},
     {DT_FORMAT_MESSAGES, "{\"messages\": [{\"role\": \"x\\ny\"}]}",
-     "messages: message 1: role 'x?y': expected system, user, assistant, "
-     "tool, human or gpt"},
+     "messages: message 1: role 'x?y': expected system, developer, user, "
+     "assistant, tool, human or gpt"},
     {DT_FORMAT_MESSAGES, "{\"messages\": [{\"role\": \"user\"}]}",
      "message 1: content: expected a string, got nothing"},
     {DT_FORMAT_MESSAGES, "{\"messages\": [{\"from\": \"gpt\", \"value\": {}}]}",
@@ -229,13 +260,24 @@ static const struct {
      "is trained on"},
     {DT_FORMAT_MESSAGES,
      "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": "
-     "\"text\", \"text\": \"a\"}]}]}",
-     "message 1: content: expected a string, got an array"},
-    {DT_FORMAT_MESSAGES, "{\"messages\": [], \"tools\": [{}]}",
-     "tools are not rendered here: give such conversations as text"},
+     "\"text\"}]}]}",
+     "message 1: content: part 1: expected an object with type and text"},
+    {DT_FORMAT_MESSAGES, "{\"messages\": [], \"tools\": {}}",
+     "tools: expected an array, got an object"},
+    {DT_FORMAT_MESSAGES, "{\"messages\": [], \"tools\": \"[\"}",
+     "tools: expected an array, got a string that holds none"},
+    {DT_FORMAT_MESSAGES, "{\"messages\": [], \"chat_template_kwargs\": 1}",
+     "chat_template_kwargs: expected an object, got a number"},
     {DT_FORMAT_MESSAGES,
-     "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [{}]}]}",
-     "message 1: tool_calls are not rendered here"},
+     "{\"id\": 99999999999999999999, \"messages\": [], \"tools\": [{\"n\": "
+     "3}]}",
+     "an integer beyond 64 bits beside numbers in messages or tools: write it "
+     "as a string"},
+    {DT_FORMAT_TEXT, "{\"text\": \"a\", \"tools\": [{}]}",
+     "tools: only messages are rendered with it, and this line has none"},
+    {DT_FORMAT_MESSAGES,
+     "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": []}]}",
+     "message 1: content: expected a string, got nothing"},
     {DT_FORMAT_TOKENIZED, "{}",
      "input_ids: expected an array of ids, got nothing"},
     {DT_FORMAT_TOKENIZED, "{\"input_ids\": []}", "got an empty one"},
@@ -329,6 +371,7 @@ int main(void)
         cmocka_unit_test(parts_of_any_length_hold_whole_lines),
         cmocka_unit_test(text_is_read_from_the_configured_key),
         cmocka_unit_test(prompts_and_completions_are_strings_or_messages),
+        cmocka_unit_test(tools_parts_and_variables_are_kept),
         cmocka_unit_test(messages_are_read_in_both_spellings),
         cmocka_unit_test(labels_choose_which_tokens_are_targets),
         cmocka_unit_test(a_malformed_record_is_refused_with_its_reason),

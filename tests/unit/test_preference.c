@@ -52,8 +52,9 @@ static void show(const char *format, ...)
 static void show_turns(const struct dt_turns *turns, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++) {
-        const struct dt_chat_message *m = &turns->messages[i];
-        show("%s%s=%s", i > first ? " " : "", m->role, m->content);
+        const json_t *message = json_array_get(turns->messages, i);
+        show("%s%s=%s", i > first ? " " : "", dt_turns_role(turns, i),
+             json_string_value(json_object_get(message, "content")));
     }
 }
 
@@ -268,8 +269,8 @@ static const struct {
      "left to answer"},
     {"{'prompt': [{'role': 'boss', 'content': 'x'}], 'chosen': " A
      ", 'rejected': " B "}",
-     "prompt: message 1: role 'boss': expected system, user, assistant, tool, "
-     "human or gpt"},
+     "prompt: message 1: role 'boss': expected system, developer, user, "
+     "assistant, tool, human or gpt"},
     {"{'prompt': " Q ", 'chosen': " A ", 'rejected': [{'role': 'assistant', "
      "'content': [{'type': 'image'}]}]}",
      "rejected: message 1: content: a part of type image: only text is "
@@ -305,11 +306,11 @@ static const struct {
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'margin': '1'}",
      "margin: expected a number, got a string"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'tools': [{}]}",
-     "tools are not rendered here: give such conversations as text"},
-    {"{'prompt': " Q ", 'chosen': " A ", 'rejected': " B
-     ", 'chat_template_kwargs': {'enable_thinking': false}}",
-     "chat_template_kwargs are not rendered here: give such conversations as "
-     "text"},
+     "tools: only messages are rendered with it, and this line has none"},
+    {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'chat_template_kwargs': "
+     "{'enable_thinking': false}}",
+     "chat_template_kwargs: only messages are rendered with it, and this line "
+     "has none"},
     {"{'instruction': 'i', 'chosen': 'a', 'rejected': 'b', 'history': [['q', "
      "'r']]}",
      "history: earlier turns are read from messages only: give such "

@@ -286,8 +286,8 @@ static void later_files_of_a_directory_count_more(void **state)
         {"tokenizer_config.json",
          "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"<s>\", "
          "\"model_max_length\": 1000000000000000019884624838656, "
-         "\"unk_token\": null, \"chat_template\": [{\"name\": \"tool\", "
-         "\"template\": \"no\"}, {\"name\": \"default\", \"template\": "
+         "\"unk_token\": null, \"chat_template\": [{\"name\": \"tool_use\", "
+         "\"template\": \"tools\"}, {\"name\": \"default\", \"template\": "
          "\"yes\"}]}"},
     };
     char directory[512];
@@ -301,13 +301,13 @@ static void later_files_of_a_directory_count_more(void **state)
         scratch_write(name, files[i][1], strlen(files[i][1]));
     }
     struct dt_tokenizer *t = dt_tokenizer_load(directory, &err);
-    if (!t)
-        fail_msg("%s", err.text);
+    assert_non_null(t);
     assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_BOS), 6);
     assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_EOS), 6);
     assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_PAD), 1);
     assert_int_equal(dt_tokenizer_special(t, DT_TOKEN_UNK), -1);
     assert_string_equal(dt_tokenizer_chat_template(t), "yes");
+    assert_string_equal(dt_tokenizer_tool_template(t), "tools");
     dt_tokenizer_destroy(t);
     scratch_write("model/chat_template.jinja", "own", 3);
     t = dt_tokenizer_load(directory, &err);

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * chat_tokens.c - renders a conversation and encodes what it has become
+ *
+ * Where control tokens in messages are to stay text, each is replaced by a
+ * character of private use before the conversation is rendered, and comes back
+ * as text between the template's own control tokens, which are encoded alone.
+ * A control token always separates the text around it, so that the parts have
+ * the same tokens as the whole.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/chat_tokens.h"
+
+enum {
+    STAND_IN = 0xf0000, /* the first code point for a control token */
+    STAND_IN_BYTES = 4,
+    STAND_INS = 4096,
+};
+
+/* Control tokens that messages spell. */
+struct guard {
+    struct dt_chat_coder *coder;
+    const char *text[STAND_INS]; /* in the strings of messages */
+    size_t bytes[STAND_INS];
+    size_t count;
+    struct dt_error *err;
+};
+
+/* --- messages with stand-ins --- */
+
+static void write_stand_in(size_t number, char out[STAND_IN_BYTES])
+{
+    const unsigned code = STAND_IN + (unsigned)number;
+    out[0] = (char)(0xf0 | code >> 18);
+    out[1] = (char)(0x80 | (code >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (code >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (code & 0x3f));
+}
+
+/* The number of the stand-in at `at`, or -1. */
+static long read_stand_in(const char *text, size_t bytes, size_t at)
+{
+    if (bytes - at < STAND_IN_BYTES || (unsigned char)text[at] != 0xf3 ||
+        (unsigned char)text[at + 1] != 0xb0)
+        return -1;
+    return ((unsigned char)text[at + 2] & 0x3f) << 6 |
+           ((unsigned char)text[at + 3] & 0x3f);
+}
+
+/* The number of a control token's text. -1 and err: too many. */
+static int guard_number(struct guard *g, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < g->count; i++)
+        if (g->bytes[i] == bytes && memcmp(g->text[i], text, bytes) == 0)
+            return (int)i;
+    if (g->count == STAND_INS)
+        return dt_error_set(g->err, EX_DATAERR,
+                            "more than %d texts that spell control tokens",
+                            STAND_INS);
+    g->text[g->count] = text;
+    g->bytes[g->count] = bytes;
+    return (int)g->count++;
+}
+
+/* The string, or one with stand-ins; NULL and err. */
+static json_t *guard_string(struct guard *g, json_t *string)
+{
+    const struct dt_tokens *part = &g->coder->part;
+    const char *s = json_string_value(string);
+    size_t n = json_string_length(string), from = 0, to = 0;
+    if (dt_encode(g->coder->encoder, s, n,
+                  DT_ENCODE_SPECIAL | DT_ENCODE_OFFSETS, &g->coder->part,
+                  g->err) < 0)
+        return NULL;
+    /* no control token is empty, so that there is room for all stand-ins */
+    char *guarded = malloc(STAND_IN_BYTES * n + 1);
+    for (size_t i = 0; guarded && i < part->count; i++) {
+        if (!dt_tokenizer_is_special(g->coder->tokenizer, part->ids[i]))
+            continue;
+        size_t begin = part->begin[i], end = part->end[i];
+        int number = guard_number(g, s + begin, end - begin);
+        if (number < 0) {
+            free(guarded);
+            return NULL;
+        }
+        memcpy(guarded + to, s + from, begin - from);
+        to += begin - from;
+        write_stand_in((size_t)number, guarded + to);
+        to += STAND_IN_BYTES;
+        from = end;
+    }
+    if (!guarded) {
+        dt_error_set(g->err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    memcpy(guarded + to, s + from, n - from);
+    json_t *result =
+        from > 0 ? json_stringn(guarded, to + n - from) : json_incref(string);
+    free(guarded);
+    return result;
+}
+
+/* The value with stand-ins in its strings, but not in keys; NULL and err. */
+static json_t *guard_value(struct guard *g, json_t *value)
+{
+    json_t *copy, *item;
+    const char *key;
+    size_t i;
+    if (json_is_string(value))
+        return guard_string(g, value);
+    if (!json_is_array(value) && !json_is_object(value))
+        return json_incref(value);
+    copy = json_is_array(value) ? json_array() : json_object();
+    int rc = copy ? 0 : dt_error_set(g->err, EX_OSERR, "out of memory");
+    json_array_foreach(value, i, item)
+    {
+        json_t *guarded = rc == 0 ? guard_value(g, item) : NULL;
+        rc = guarded ? json_array_append_new(copy, guarded) : -1;
+    }
+    json_object_foreach(value, key, item)
+    {
+        bool is_role = strcmp(key, "role") == 0; /* one of a few words */
+        json_t *guarded = rc < 0    ? NULL
+                          : is_role ? json_incref(item)
+                                    : guard_value(g, item);
+        rc = guarded ? json_object_set_new(copy, key, guarded) : -1;
+    }
+    if (rc == 0)
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+/* --- parts --- */
+
+/* Appends tokens, whose offsets become those of the whole text: `at` is where
+ * their text begins there, and lengths differ by stand-ins in it.
+ */
+static int append_part(const struct guard *g, const char *whole, size_t bytes,
+                       size_t at, struct dt_tokens *out)
+{
+    const struct dt_tokens *part = &g->coder->part;
+    size_t needed = out->count + part->count, text = 0, here = at;
+    if (needed > out->capacity) {
+        size_t capacity = needed + needed / 2 + 64;
+        int32_t *ids = realloc(out->ids, capacity * sizeof(*ids));
+        uint32_t *begin = realloc(out->begin, capacity * sizeof(*begin));
+        uint32_t *end = realloc(out->end, capacity * sizeof(*end));
+        out->ids = ids ? ids : out->ids;
+        out->begin = begin ? begin : out->begin;
+        out->end = end ? end : out->end;
+        if (!ids || !begin || !end)
+            return dt_error_set(g->err, EX_OSERR, "out of memory");
+        out->capacity = capacity;
+    }
+    for (size_t i = 0; i < part->count; i++) {
+        uint32_t place[2]; /* of the token's begin and end */
+        for (int k = 0; k < 2; k++) {
+            size_t wanted = k == 0 ? part->begin[i] : part->end[i];
+            long number;
+            for (; text < wanted; text += number < 0 ? 1 : g->bytes[number],
+                                  here += number < 0 ? 1 : STAND_IN_BYTES) {
+                number = read_stand_in(whole, bytes, here);
+                if (number >= 0 && text + g->bytes[number] > wanted)
+                    break; /* within a control token: at its beginning */
+            }
+            place[k] = (uint32_t)here;
+        }
+        out->ids[out->count] = part->ids[i];
+        out->begin[out->count] = place[0];
+        out->end[out->count++] = place[1] > place[0] ? place[1] : place[0] + 1;
+    }
+    return 0;
+}
+
+/* The bytes from `begin` to `end` with the texts that stand-ins stand for; NULL
+ * and err.
+ */
+static char *expand(const struct guard *g, const char *whole, size_t begin,
+                    size_t end, size_t *bytes)
+{
+    size_t room = end - begin + 1;
+    for (size_t at = begin; at < end; at++) {
+        long number = read_stand_in(whole, end, at);
+        room += number < 0 ? 0 : g->bytes[number];
+    }
+    char *text = malloc(room);
+    *bytes = 0;
+    for (size_t at = begin; text && at < end;) {
+        long number = read_stand_in(whole, end, at);
+        if (number < 0) {
+            text[(*bytes)++] = whole[at++];
+            continue;
+        }
+        memcpy(text + *bytes, g->text[number], g->bytes[number]);
+        *bytes += g->bytes[number];
+        at += STAND_IN_BYTES;
+    }
+    if (!text)
+        dt_error_set(g->err, EX_OSERR, "out of memory");
+    return text;
+}
+
+/* Encodes a part; `control`: it is a control token. */
+static int encode_part(const struct guard *g, const char *whole, size_t begin,
+                       size_t end, bool control, struct dt_tokens *out)
+{
+    size_t bytes;
+    if (begin == end)
+        return 0;
+    char *text = expand(g, whole, begin, end, &bytes);
+    if (!text)
+        return -1;
+    int rc = dt_encode(g->coder->encoder, text, bytes,
+                       DT_ENCODE_OFFSETS | (control ? DT_ENCODE_SPECIAL : 0),
+                       &g->coder->part, g->err);
+    free(text);
+    return rc < 0 ? -1 : append_part(g, whole, end, begin, out);
+}
+
+/* Encodes a rendered text with stand-ins. */
+static int encode_guarded(const struct guard *g, const char *whole,
+                          size_t bytes, struct dt_tokens *out)
+{
+    struct dt_tokens tokens = {0};
+    size_t from = 0;
+    int rc = dt_encode(g->coder->encoder, whole, bytes,
+                       DT_ENCODE_SPECIAL | DT_ENCODE_OFFSETS, &tokens, g->err);
+    if (!out->begin) /* its arrays are from a call without offsets */
+        dt_tokens_fini(out);
+    out->count = 0;
+    for (size_t i = 0; rc == 0 && i < tokens.count; i++) {
+        if (!dt_tokenizer_is_special(g->coder->tokenizer, tokens.ids[i]))
+            continue;
+        rc = encode_part(g, whole, from, tokens.begin[i], false, out);
+        if (rc == 0)
+            rc = encode_part(g, whole, tokens.begin[i], tokens.end[i], true,
+                             out);
+        from = tokens.end[i];
+    }
+    if (rc == 0)
+        rc = encode_part(g, whole, from, bytes, false, out);
+    dt_tokens_fini(&tokens);
+    return rc;
+}
+
+/* Whether a string somewhere in the value has a stand-in of its own. */
+static bool has_stand_in(const json_t *value)
+{
+    const json_t *item;
+    const char *key;
+    size_t i;
+    bool has = false;
+    for (i = 0; i < json_string_length(value) && !has; i++)
+        has = read_stand_in(json_string_value(value), json_string_length(value),
+                            i) >= 0;
+    json_array_foreach(value, i, item) has |= has_stand_in(item);
+    json_object_foreach((json_t *)value, key, item) has |= has_stand_in(item);
+    return has;
+}
+
+/* --- conversations --- */
+
+static int encode_plain(struct dt_chat_coder *coder,
+                        const struct dt_chat_input *input, unsigned flags,
+                        struct dt_chat_text *text, struct dt_tokens *out,
+                        struct dt_error *err)
+{
+    if (dt_chat_render(coder->chat, input, flags, text, err) < 0)
+        return -1;
+    return dt_encode(coder->encoder, text->whole.text, text->whole.bytes,
+                     DT_ENCODE_OFFSETS | DT_ENCODE_SPECIAL, out, err);
+}
+
+/* Encodes with control tokens of messages and tools as text. */
+static int encode_as_text(struct guard *g, const struct dt_chat_input *input,
+                          unsigned flags, struct dt_chat_text *text,
+                          struct dt_tokens *out)
+{
+    struct dt_chat_input guarded = *input;
+    json_t *messages = guard_value(g, (json_t *)input->messages), *tools = NULL;
+    int rc = messages ? 0 : -1;
+    if (rc == 0 && input->tools)
+        rc = (tools = guard_value(g, (json_t *)input->tools)) ? 0 : -1;
+    guarded.messages = messages;
+    guarded.tools = tools;
+    if (rc == 0 && g->count > 0 &&
+        (has_stand_in(input->messages) || has_stand_in(input->tools)))
+        rc = dt_error_set(g->err, EX_DATAERR,
+                          "text that spells control tokens, and characters of "
+                          "private use (U+F0000 to U+F0FFF) that stand for "
+                          "them here");
+    if (rc == 0 && g->count == 0)
+        rc = encode_plain(g->coder, input, flags, text, out, g->err);
+    else if (rc == 0) {
+        rc = dt_chat_render(g->coder->chat, &guarded, flags, text, g->err);
+        if (rc == 0)
+            rc = encode_guarded(g, text->whole.text, text->whole.bytes, out);
+    }
+    json_decref(messages);
+    json_decref(tools);
+    return rc;
+}
+
+int dt_chat_encode(struct dt_chat_coder *coder,
+                   const struct dt_chat_input *input, unsigned flags,
+                   struct dt_chat_text *text, struct dt_tokens *out,
+                   struct dt_error *err)
+{
+    if (coder->parse_special)
+        return encode_plain(coder, input, flags, text, out, err);
+    struct guard *guard = malloc(sizeof(*guard));
+    if (!guard)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    guard->coder = coder;
+    guard->count = 0;
+    guard->err = err;
+    int rc = encode_as_text(guard, input, flags, text, out);
+    free(guard);
+    return rc;
+}
