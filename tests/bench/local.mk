@@ -3,7 +3,7 @@
 # Benchmarks are made and run by hand: make tests/bench/ops and so on
 
 EXTRA_PROGRAMS += tests/bench/adamw tests/bench/decode tests/bench/gemm \
-	tests/bench/ops \
+	tests/bench/ops tests/bench/render \
 	tests/bench/swap tests/bench/tiles tests/bench/tokenize
 tests_bench_decode_SOURCES = tests/bench/decode.c tests/bench/roof.c \
 	tests/bench/roof.h
@@ -20,6 +20,8 @@ EXTRA_DIST += \
 	tests/bench/README.md \
 	tests/bench/RESULTS.md \
 	tests/bench/allreduce.sh \
+	tests/bench/chat.sh \
+	tests/bench/chat_peer.py \
 	tests/bench/common.bash \
 	tests/bench/disttrain_dpo.py \
 	tests/bench/decode.sh \
