@@ -69,11 +69,8 @@ static int read_texts(const struct line *line, struct dt_preference *p,
                             "%s: expected a string as %s and %s are, got %s",
                             line->prompt_key, line->key[DT_CHOSEN],
                             line->key[DT_REJECTED], dt_line_kind(prompt));
-    if (json_string_length(value_of(line->root, "system")) > 0)
-        return dt_error_set(err, EX_DATAERR,
-                            "system: a text has no place for it: give such "
-                            "pairs as messages, or as instruction, chosen and "
-                            "rejected");
+    if (dt_turns_refuse_system(line->root, err) < 0)
+        return -1;
     p->implicit = !prompt;
     p->prompt = prompt ? json_string_value(prompt) : text[DT_CHOSEN];
     p->prompt_bytes = prompt ? strlen(p->prompt)

@@ -208,6 +208,8 @@ static int add_line(struct reader *reader, const char *line, size_t bytes,
     if (prompt)
         rc = json_is_array(prompt) ? dt_turns_add_options(&turns, root, err)
                                    : dt_turns_refuse_options(root, err);
+    if (rc == 0 && json_is_string(prompt))
+        rc = dt_turns_refuse_system(root, err);
     if (rc == 0 && json_is_array(prompt))
         rc = dt_turns_add_system(&turns, root, prompt, err) < 0 ||
                      dt_turns_add(&turns, prompt, key, err) < 0 ||

@@ -313,6 +313,17 @@ int dt_turns_refuse_options(const json_t *line, struct dt_error *err)
     return 0;
 }
 
+int dt_turns_refuse_system(const json_t *line, struct dt_error *err)
+{
+    const json_t *system = json_object_get(line, "system");
+    if (!system || json_is_null(system) ||
+        (json_is_string(system) && json_string_length(system) == 0))
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "system: a text has no place for it: give such lines "
+                        "as messages");
+}
+
 const char *dt_turns_role(const struct dt_turns *turns, size_t i)
 {
     return json_string_value(

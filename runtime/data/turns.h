@@ -55,6 +55,9 @@ int dt_turns_add_options(struct dt_turns *turns, const json_t *line,
  */
 int dt_turns_refuse_options(const json_t *line, struct dt_error *err);
 
+/* The same of "system", where a line has prompts and completions as text. */
+int dt_turns_refuse_system(const json_t *line, struct dt_error *err);
+
 /* The role of message i. */
 const char *dt_turns_role(const struct dt_turns *turns, size_t i);
 

@@ -273,6 +273,9 @@ static const struct {
      "3}]}",
      "an integer beyond 64 bits beside numbers in messages or tools: write it "
      "as a string"},
+    {DT_FORMAT_PROMPT_COMPLETION,
+     "{\"prompt\": \"p\", \"completion\": \"c\", \"system\": \"s\"}",
+     "system: a text has no place for it: give such lines as messages"},
     {DT_FORMAT_TEXT, "{\"text\": \"a\", \"tools\": [{}]}",
      "tools: only messages are rendered with it, and this line has none"},
     {DT_FORMAT_MESSAGES,

@@ -299,8 +299,7 @@ static const struct {
     {"{'prompt': " Q ", 'system': 1, 'chosen': " A ", 'rejected': " B "}",
      "system: expected a string, got a number"},
     {"{'prompt': 'p', 'system': 's', 'chosen': 'a', 'rejected': 'b'}",
-     "system: a text has no place for it: give such pairs as messages, or as "
-     "instruction, chosen and rejected"},
+     "system: a text has no place for it: give such lines as messages"},
     {"{'prompt': 1, 'chosen': 'a', 'rejected': 'b'}",
      "prompt: expected a string as chosen and rejected are, got a number"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'margin': '1'}",

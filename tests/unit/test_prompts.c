@@ -229,6 +229,8 @@ static void lines_that_are_no_prompt_are_refused(void **state)
          "a.jsonl:1: E136 images: only text is trained on", CONFIG},
         {"{'prompt': [{'role': 'user', 'content': [{'type': 'image'}]}]}\n",
          "a part of type image: only text is trained on", DATA},
+        {"{'prompt': 'a', 'system': 's'}\n",
+         "a.jsonl:1: system: a text has no place for it", DATA},
         {"{'prompt': 'a'}\n{}\n{}\n", "2 of 3 lines are no prompt", DATA},
         {"\n", "a.jsonl: no prompt in it", DATA},
         {"{'prompt': 'abcdefghijk'}\n",
