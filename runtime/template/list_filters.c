@@ -318,8 +318,12 @@ static bool filter_unique(const struct use *use)
 static struct dt_tpl_args rest_of(const struct dt_tpl_args *args, size_t skip)
 {
     struct dt_tpl_args rest = *args;
-    rest.items += rest.count >= skip ? skip : 0;
-    rest.count -= rest.count >= skip ? skip : rest.count;
+    if (rest.count >= skip) {
+        rest.items += skip;
+        rest.count -= skip;
+    } else {
+        rest.count = 0;
+    }
     return rest;
 }
 

@@ -183,7 +183,8 @@ static struct dt_tpl_list *drain(struct dt_tpl_run *r, struct dt_tpl_list *list)
     if (!rest)
         return NULL;
     *rest = *list;
-    rest->items += list->items ? list->at : 0;
+    if (list->at > 0)
+        rest->items += list->at;
     rest->count -= list->at;
     rest->room = rest->count;
     rest->at = 0;
