@@ -157,7 +157,7 @@ static int measure_collectives(const struct dt_measure *measure,
 {
     size_t ranks = (size_t)dt_comm_size(measure->comm);
     size_t least = ranks * 16, most = (SENT + least - 1) / least * least;
-    double few, many;
+    double few = 0, many = 0;
     if (ranks == 1)
         return 0;
     struct dt_buffer *buf = dt_buffer_create(
