@@ -118,6 +118,7 @@ void dt_parallel_destroy(struct dt_parallel *p)
 {
     if (!p)
         return;
+    dt_weights_settle(p);
     dt_offload_fini(p);
     dt_buffer_destroy(p->weights_buf);
     dt_buffer_destroy(p->shares_buf);

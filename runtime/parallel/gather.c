@@ -170,6 +170,15 @@ int dt_weights_publish(struct dt_parallel *p, size_t u, struct dt_error *err)
                                        : fill_slot(p, u, err);
 }
 
+void dt_weights_settle(struct dt_parallel *p)
+{
+    struct dt_error err;
+    for (size_t u = 0; p->places && u <= p->last; u++)
+        if (wait_weights(p, u, &err) < 0 ||
+            (p->share_places && wait_place(p, &p->share_places[u], &err) < 0))
+            return;
+}
+
 /* --- loading and saving --- */
 
 /* Gathers what every rank keeps whole of one kind of unit u. */

@@ -182,4 +182,9 @@ int dt_weights_expect(struct dt_parallel *p, size_t u, struct dt_error *err);
  */
 int dt_weights_publish(struct dt_parallel *p, size_t u, struct dt_error *err);
 
+/* Waits for weights that are on their way, before their memory goes: the thread
+ * that sends would end the process. Gives up when a peer has failed.
+ */
+void dt_weights_settle(struct dt_parallel *p);
+
 #endif /* DT_PARALLEL_IMPL_H */

@@ -442,6 +442,25 @@ static void a_checkpoint_that_is_not_finite_is_refused(void **state)
     }
 }
 
+#define LARGE "model.vocab_size: 100000\ntraining.train_batch_size: 4\n"
+
+static int take_a_step(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    struct dt_report_step line;
+    (void)arg;
+    TRY(small_step(run, &line, &err) == 0);
+    return 0;
+}
+
+/* Large weights are still on their way to the other rank. */
+static void a_run_may_end_behind_any_step(void **state)
+{
+    (void)state;
+    small_runs(2, LARGE "distributed.strategy: zero1\n", take_a_step, NULL);
+    small_runs(2, LARGE "distributed.strategy: zero3\n", take_a_step, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,6 +490,7 @@ int main(void)
         cmocka_unit_test_setup(the_next_step_proves_a_checkpoint, small_clean),
         cmocka_unit_test_setup(a_checkpoint_that_is_not_finite_is_refused,
                                small_clean),
+        cmocka_unit_test_setup(a_run_may_end_behind_any_step, small_clean),
     };
     return cmocka_run_group_tests_name("trainer", tests, small_enter,
                                        small_leave);
