@@ -151,6 +151,7 @@ EXTRA_DIST += \
 	tests/unit/plan_run.h \
 	tests/unit/scratch.h \
 	tests/unit/ppo_run.h \
+	tests/unit/prompt_scene.h \
 	tests/unit/sampled_run.h \
 	tests/unit/small_run.h \
 	tests/unit/sysfs.h \

@@ -14,26 +14,7 @@
     "rollout: {max_completion_length: 8, temperature: 1}\n"                    \
     "logging.report_to: jsonl\n" SCHEDULE
 
-/* Bytes are random at first, and many of them are not printable. */
-#define PRINTABLE                                                              \
-    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"
-
-#include "tests/unit/small_run.h"
-
-enum { PROMPTS = 10 };
-
-static inline int enter(void **state)
-{
-    (void)state;
-    dt_log_init(0, DT_LOG_ERROR);
-    if (chdir("/") < 0 || !scratch_path("") || chdir(scratch_path("")) < 0)
-        return -1;
-    FILE *file = fopen("prompts.jsonl", "w");
-    for (int i = 0; i < PROMPTS; i++)
-        fprintf(file, "{\"prompt\": \"%.*s\"}\n", i % 4 + 1,
-                &"abcdefgh"[i % 5]);
-    return fclose(file);
-}
+#include "tests/unit/prompt_scene.h"
 
 /* Takes steps up to number `last`. */
 static inline int go_to(struct dt_run *run, long last, struct dt_error *err)
@@ -57,6 +38,25 @@ static inline int explain_half(struct dt_run *run, long last,
             return -1;
     return *explained > 0.5 ? 0 : -1;
 }
+
+/* --- a run that learns --- */
+
+static inline int learn_rewarded(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    const double *numbers = run->ppo.numbers;
+    (void)arg;
+    TRY(go_to(run, 1, &err) == 0);
+    TRY(numbers[DT_PPO_SCORES] < 0.6);
+    TRY(go_to(run, 100, &err) == 0);
+    TRY(numbers[DT_PPO_SCORES] > 0.85);
+    return 0;
+}
+
+#define LEARN                                                                  \
+    "training: {train_batch_size: 32, max_steps: 100}\n"                       \
+    "optimizer.lr: 0.01\n"                                                     \
+    "ppo: {epochs: 4, kl_coef: 0.01}\n" PRINTABLE
 
 /* --- a run that is saved, and another that resumes from there --- */
 

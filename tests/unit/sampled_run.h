@@ -13,11 +13,7 @@
     "scheduler.name: constant\n"                                               \
     "optimizer: {lr: 0.01, weight_decay: 0}\n"
 
-/* Bytes are random at first, and half of them are below 128. */
-#define PRINTABLE                                                              \
-    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"
-
-#include "tests/unit/small_run.h"
+#include "tests/unit/prompt_scene.h"
 
 #define STEP "training: {train_batch_size: 16, max_steps: 9, resume: auto}\n"
 
@@ -26,21 +22,6 @@
     "training: {train_batch_size: 8, gradient_accumulation_steps: 2, "         \
     "max_steps: 9, resume: auto}\n"                                            \
     "grpo: {num_generations: 4, steps_per_generation: 4, num_iterations: 2}\n"
-
-enum { PROMPTS = 10 };
-
-static inline int sampled_enter(void **state)
-{
-    (void)state;
-    dt_log_init(0, DT_LOG_ERROR);
-    if (chdir("/") < 0 || !scratch_path("") || chdir(scratch_path("")) < 0)
-        return -1;
-    FILE *file = fopen("prompts.jsonl", "w");
-    for (int i = 0; i < PROMPTS; i++)
-        fprintf(file, "{\"prompt\": \"%.*s\", \"answer\": \"%d\"}\n", i % 4 + 1,
-                &"abcdefgh"[i % 5], i);
-    return fclose(file);
-}
 
 static inline int steps(struct dt_run *run, long last,
                         struct dt_report_step *line, struct dt_error *err)

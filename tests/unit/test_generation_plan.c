@@ -231,5 +231,5 @@ int main(void)
         cmocka_unit_test(a_reward_model_takes_its_forward_pass),
         cmocka_unit_test(the_reference_takes_a_pass_too),
     };
-    return cmocka_run_group_tests(tests, enter, small_leave);
+    return cmocka_run_group_tests(tests, prompts_enter, small_leave);
 }

@@ -350,5 +350,5 @@ int main(void)
         cmocka_unit_test(a_reference_may_follow_the_model),
         cmocka_unit_test(a_reference_that_followed_is_resumed),
     };
-    return cmocka_run_group_tests(tests, sampled_enter, small_leave);
+    return cmocka_run_group_tests(tests, prompts_enter, small_leave);
 }

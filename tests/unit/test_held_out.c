@@ -11,7 +11,7 @@ enum { HELD = 5 };
 
 static int enter(void **state)
 {
-    if (sampled_enter(state) < 0)
+    if (prompts_enter(state) < 0)
         return -1;
     FILE *file = fopen("held.jsonl", "w");
     for (int i = 0; i < HELD; i++)

@@ -207,5 +207,5 @@ int main(void)
         cmocka_unit_test(without_overlap_a_resumed_run_leaves_no_prompt_out),
         cmocka_unit_test(rewards_rise),
     };
-    return cmocka_run_group_tests(tests, sampled_enter, small_leave);
+    return cmocka_run_group_tests(tests, prompts_enter, small_leave);
 }

@@ -146,5 +146,5 @@ int main(void)
         cmocka_unit_test(max_steps_are_that_many_steps_of_more_generations),
         cmocka_unit_test(a_resumed_run_ends_the_same_generations),
     };
-    return cmocka_run_group_tests(tests, enter, small_leave);
+    return cmocka_run_group_tests(tests, prompts_enter, small_leave);
 }

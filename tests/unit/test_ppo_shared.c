@@ -233,27 +233,11 @@ static void a_run_goes_on_with_the_critic_that_it_had(void **state)
 
 /* --- learning --- */
 
-static int learn(struct dt_run *run, void *arg)
-{
-    struct dt_error err = {0};
-    const double *numbers = run->ppo.numbers;
-    (void)arg;
-    TRY(go_to(run, 1, &err) == 0);
-    TRY(numbers[DT_PPO_SCORES] < 0.6);
-    TRY(go_to(run, 100, &err) == 0);
-    TRY(numbers[DT_PPO_SCORES] > 0.85);
-    return 0;
-}
-
 static void a_policy_learns_what_is_rewarded(void **state)
 {
     (void)state;
     for (int size = 1; size <= 2; size++)
-        small_runs(size,
-                   "training: {train_batch_size: 32, max_steps: 100}\n"
-                   "optimizer.lr: 0.01\n"
-                   "ppo: {epochs: 4, kl_coef: 0.01}\n" PRINTABLE SHARED,
-                   learn, NULL);
+        small_runs(size, LEARN SHARED, learn_rewarded, NULL);
 }
 
 /* After the first token of a completion it is known whether it is rewarded; the
@@ -298,5 +282,5 @@ int main(void)
         cmocka_unit_test(a_policy_learns_what_is_rewarded),
         cmocka_unit_test(the_head_explains_returns_that_can_be_foreseen),
     };
-    return cmocka_run_group_tests(tests, enter, small_leave);
+    return cmocka_run_group_tests(tests, prompts_enter, small_leave);
 }

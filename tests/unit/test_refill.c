@@ -173,5 +173,5 @@ int main(void)
         cmocka_unit_test(a_run_resumes_at_every_step),
         cmocka_unit_test(a_run_that_was_stopped_in_a_refill_resumes),
     };
-    return cmocka_run_group_tests(tests, sampled_enter, small_leave);
+    return cmocka_run_group_tests(tests, prompts_enter, small_leave);
 }

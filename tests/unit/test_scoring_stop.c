@@ -78,7 +78,7 @@ static void a_run_that_was_stopped_in_scoring_resumes_exactly(void **state)
 
 static int write_program(void **state)
 {
-    if (enter(state) < 0)
+    if (prompts_enter(state) < 0)
         return -1;
     FILE *file = fopen("slow", "w");
     fputs(PROGRAM, file);
