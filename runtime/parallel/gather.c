@@ -28,7 +28,7 @@ static int wait_place(struct dt_parallel *p, struct dt_place *place,
     return dt_comm_wait(p->comm, place->ticket, err);
 }
 
-static int wait_weights(struct dt_parallel *p, size_t u, struct dt_error *err)
+int dt_weights_take(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     return wait_place(p, place_of(p, u), err);
 }
@@ -90,13 +90,12 @@ static int fill_own(struct dt_parallel *p, size_t u, struct dt_error *err)
     return 0;
 }
 
-/* Starts to fill the slot of unit u, if it does not hold it. */
-static int fill_slot(struct dt_parallel *p, size_t u, struct dt_error *err)
+int dt_weights_need(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     struct dt_place *place = place_of(p, u);
     if (keeps_weights(p) || (place->unit == u && place->version == p->version))
         return 0;
-    if (wait_weights(p, u, err) < 0)
+    if (dt_weights_take(p, u, err) < 0)
         return -1;
     place->unit = u;
     place->version = p->version;
@@ -105,21 +104,6 @@ static int fill_slot(struct dt_parallel *p, size_t u, struct dt_error *err)
     if (fill_own(p, u, err) < 0)
         return -1;
     return start_gather(p, u, err);
-}
-
-int dt_weights_need(struct dt_parallel *p, size_t u, struct dt_error *err)
-{
-    bool tied = p->layout->tied && u == p->last;
-    if (fill_slot(p, u, err) < 0 || (tied && fill_slot(p, 0, err) < 0))
-        return -1;
-    return 0;
-}
-
-int dt_weights_take(struct dt_parallel *p, size_t u, struct dt_error *err)
-{
-    if (p->layout->tied && u == p->last && wait_weights(p, 0, err) < 0)
-        return -1;
-    return wait_weights(p, u, err);
 }
 
 int dt_weights_prefetch(struct dt_parallel *p, size_t u, size_t next,
@@ -167,14 +151,14 @@ int dt_weights_publish(struct dt_parallel *p, size_t u, struct dt_error *err)
     if (!goes_ahead(p, u))
         return 0;
     return p->kept.weights == DT_SHARE ? fetch_share(p, u, err)
-                                       : fill_slot(p, u, err);
+                                       : dt_weights_need(p, u, err);
 }
 
 void dt_weights_settle(struct dt_parallel *p)
 {
     struct dt_error err;
     for (size_t u = 0; p->places && u <= p->last; u++)
-        if (wait_weights(p, u, &err) < 0 ||
+        if (dt_weights_take(p, u, &err) < 0 ||
             (p->share_places && wait_place(p, &p->share_places[u], &err) < 0))
             return;
 }
@@ -216,7 +200,7 @@ int dt_parallel_loaded(struct dt_parallel *p, size_t u, struct dt_error *err)
             return -1;
     if (round_master(p, u, err) < 0 || dt_weights_publish(p, u, err) < 0)
         return -1;
-    return keeps_weights(p) ? wait_weights(p, u, err) : 0;
+    return keeps_weights(p) ? dt_weights_take(p, u, err) : 0;
 }
 
 /* The fp32 weights of unit u, in the place of its gradients. */
@@ -238,9 +222,9 @@ int dt_parallel_gather(struct dt_parallel *p, size_t u, bool master,
 {
     if (!master || p->options.compute == DT_F32) {
         *unit = dt_unit_weights(p, u);
-        if (fill_slot(p, u, err) < 0)
+        if (dt_weights_need(p, u, err) < 0)
             return -1;
-        return wait_weights(p, u, err);
+        return dt_weights_take(p, u, err);
     }
     if (p->kept.state == DT_OWN)
         return gather_master(p, u, unit, err);

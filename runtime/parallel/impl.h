@@ -163,9 +163,10 @@ int dt_levels_sum(struct dt_parallel *p, struct dt_view whole, size_t first,
 
 /* --- gather.c --- */
 
-/* Starts to fill the slot of unit u unless it is filled, and that of unit 0 if
- * u computes with it; the same for the unit after u, unless both have the same
- * slot; waits until unit u is there. -1: as dt_parallel_forward.
+/* Starts to fill the slot of unit u unless it is filled; the same for the unit
+ * after u, unless both have the same slot; waits until unit u is there. A tied
+ * head finds unit 0 where the forward pass left it, as no other unit has its
+ * slot. -1: as dt_parallel_forward.
  */
 int dt_weights_need(struct dt_parallel *p, size_t u, struct dt_error *err);
 int dt_weights_prefetch(struct dt_parallel *p, size_t u, size_t next,

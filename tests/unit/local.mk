@@ -73,6 +73,7 @@ check_PROGRAMS += \
 	tests/unit/test_model_config \
 	tests/unit/test_model_format \
 	tests/unit/test_model_init \
+	tests/unit/test_model_inputs \
 	tests/unit/test_model_layout \
 	tests/unit/test_models \
 	tests/unit/test_tensor_names \
@@ -117,6 +118,7 @@ check_PROGRAMS += \
 	tests/unit/test_grpo_loss \
 	tests/unit/test_step \
 	tests/unit/test_parallel \
+	tests/unit/test_parallel_order \
 	tests/unit/test_int8_run \
 	tests/unit/test_restore \
 	tests/unit/test_reward_batch \

@@ -35,6 +35,7 @@ static struct {
         size_t count;
         enum dt_end end;
     } of[4];
+    struct dt_rollout_counts counts;
     struct dt_error err;
 } last;
 
@@ -105,8 +106,10 @@ static int run(const struct dt_rollout_options *options, size_t bytes,
         dt_rollout_create(&model.config, model.layout, &model.exec,
                           dt_places_flat(dt_view_of(model.weights, DT_F32)),
                           memory, options, &last.err);
-    if (rollout)
+    if (rollout) {
         result = dt_rollout_run(rollout, &io, &last.err);
+        last.counts = dt_rollout_counts(rollout);
+    }
     dt_rollout_destroy(rollout);
     dt_buffer_destroy(memory);
     return result;
@@ -242,6 +245,20 @@ static void memory_decides_how_many_blocks_there_are(void **state)
                         "needs 3 of them");
 }
 
+/* Two prompts of a block each, whose completions need a second one: the second
+ * sequence has to wait for the end of the first, or it would be dropped.
+ */
+static void no_sequence_starts_without_its_next_block(void **state)
+{
+    struct dt_rollout_options options = greedy();
+    (void)state;
+    options.max_tokens = 36;
+    options.blocks = 3;
+    assert_int_equal(RUN(&options, "ab", "cd"), 0);
+    assert_int_equal(last.done, 2);
+    assert_int_equal(last.counts.preempted, 0);
+}
+
 static void a_block_is_free_when_its_last_user_drops_it(void **state)
 {
     struct dt_blocks blocks;
@@ -316,6 +333,7 @@ int main(void)
         cmocka_unit_test(
             a_prompt_has_at_least_one_token_and_at_most_as_many_as_said),
         cmocka_unit_test(memory_decides_how_many_blocks_there_are),
+        cmocka_unit_test(no_sequence_starts_without_its_next_block),
         cmocka_unit_test(a_block_is_free_when_its_last_user_drops_it),
     };
     return cmocka_run_group_tests_name("rollout", tests, create_model,

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_model_inputs.c - batches reach a device that copies as late as it may */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/inputs.h"
+
+enum { TOKENS = 4, BATCHES = 6 };
+
+/* A point in the queue of copies. */
+struct dt_event {
+    size_t copies;
+};
+
+/* The device copies in order, and not before something waits for it. */
+static struct {
+    struct {
+        void *to;
+        const void *from;
+        size_t bytes;
+    } copies[BATCHES];
+    size_t queued, done;
+    struct dt_event events[DT_MODEL_BATCHES];
+    size_t event_count;
+    int32_t seen[BATCHES]; /* first token of each copy */
+} late;
+
+static int late_copy(struct dt_stream *stream, void *to, const void *from,
+                     size_t bytes, struct dt_error *err)
+{
+    (void)stream, (void)err;
+    assert_true(late.queued < BATCHES);
+    late.copies[late.queued].to = to;
+    late.copies[late.queued].from = from;
+    late.copies[late.queued++].bytes = bytes;
+    return 0;
+}
+
+static void copy_until(size_t end)
+{
+    for (; late.done < end; late.done++) {
+        void *to = late.copies[late.done].to;
+        memcpy(to, late.copies[late.done].from, late.copies[late.done].bytes);
+        late.seen[late.done] = *(const int32_t *)to;
+    }
+}
+
+static int late_event_create(struct dt_event **event, struct dt_error *err)
+{
+    (void)err;
+    assert_true(late.event_count < DT_MODEL_BATCHES);
+    *event = &late.events[late.event_count++];
+    return 0;
+}
+
+static void late_event_destroy(struct dt_event *event)
+{
+    (void)event;
+}
+
+static int late_event_record(struct dt_event *event, struct dt_stream *stream,
+                             struct dt_error *err)
+{
+    (void)stream, (void)err;
+    event->copies = late.queued;
+    return 0;
+}
+
+static int late_event_done(struct dt_event *event, struct dt_error *err)
+{
+    (void)err;
+    copy_until(event->copies);
+    return 1;
+}
+
+static void a_batch_is_copied_before_its_staging_memory_is_used_again(void **s)
+{
+    struct dt_device device = dt_cpu;
+    const struct dt_exec exec = {&device, dt_ops_cpu(), NULL};
+    const struct dt_inputs_limits limits = {.B = 1, .N = TOKENS};
+    struct dt_inputs inputs = {0};
+    struct dt_error err;
+    (void)s;
+    device.copy = late_copy;
+    device.event_create = late_event_create;
+    device.event_destroy = late_event_destroy;
+    device.event_record = late_event_record;
+    device.event_done = late_event_done;
+    assert_int_equal(dt_inputs_init(&inputs, &exec, &limits, &err), 0);
+    for (int32_t i = 0; i < BATCHES; i++) {
+        const int32_t ids[TOKENS] = {i, i, i, i};
+        const struct dt_batch batch = {
+            .B = 1, .T = TOKENS, .inputs = ids, .targets = ids};
+        assert_int_equal(dt_inputs_upload(&inputs, &batch, NULL, &err), 0);
+    }
+    assert_true(late.done < BATCHES); /* it did not wait for all of them */
+    copy_until(BATCHES);
+    for (int32_t i = 0; i < BATCHES; i++)
+        assert_int_equal(late.seen[i], i);
+    dt_inputs_fini(&inputs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            a_batch_is_copied_before_its_staging_memory_is_used_again),
+    };
+    return cmocka_run_group_tests_name("model inputs", tests, NULL, NULL);
+}
