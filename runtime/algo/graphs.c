@@ -3,8 +3,10 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "algo/graphs.h"
+#include "base/log.h"
 
 enum { MAX_SHAPES = 64 };
 
@@ -16,6 +18,7 @@ struct piece {
 
 struct dt_graphs {
     struct dt_exec exec;
+    bool records;
     size_t pieces, shape_count;
     struct dt_graph_shape shapes[MAX_SHAPES];
     struct piece *piece; /* (MAX_SHAPES, pieces) */
@@ -32,8 +35,13 @@ struct dt_graphs *dt_graphs_create(const struct dt_exec *exec, size_t pieces,
         free(piece);
         return NULL;
     }
+    const char *wanted = getenv("DISTTRAIN_CUDA_GRAPHS");
     *graphs =
-        (struct dt_graphs){.exec = *exec, .pieces = pieces, .piece = piece};
+        (struct dt_graphs){.exec = *exec,
+                           .records = exec->device->record_begin &&
+                                      !(wanted && strcmp(wanted, "0") == 0),
+                           .pieces = pieces,
+                           .piece = piece};
     return graphs;
 }
 
@@ -81,28 +89,44 @@ static int find_or_add_shape(struct dt_graphs *graphs,
     return (int)graphs->shape_count++;
 }
 
+/* Records the work of a piece. If that cannot be recorded, nothing is from here
+ * on.
+ */
+static int record_piece(struct dt_graphs *graphs, struct piece *piece,
+                        void (*work)(void *ctx), void *ctx,
+                        struct dt_error *err)
+{
+    const struct dt_device *device = graphs->exec.device;
+    struct dt_stream *stream = graphs->exec.stream;
+    struct dt_error why = {0};
+    if (device->record_begin(stream, err) < 0)
+        return -1;
+    work(ctx);
+    if (device->record_end(stream, &piece->graph, &why) == 0)
+        return 0;
+    graphs->records = false;
+    dt_log(DT_LOG_WARN, "algo",
+           "the work of a step cannot be recorded as a graph (%s): from here "
+           "on the host starts each operation, which takes longer",
+           why.text);
+    return 0;
+}
+
 int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
                   size_t piece, void (*work)(void *ctx), void *ctx,
                   struct dt_error *err)
 {
-    const struct dt_device *device = graphs->exec.device;
-    struct dt_stream *stream = graphs->exec.stream;
-    int index = device->record_begin ? find_or_add_shape(graphs, shape) : -1;
+    int index = graphs->records ? find_or_add_shape(graphs, shape) : -1;
     struct piece *it =
         index < 0 ? NULL
                   : &graphs->piece[(size_t)index * graphs->pieces + piece];
-    if (!it || !it->seen) {
-        if (it)
-            it->seen = true;
-        work(ctx);
-        return 0;
-    }
-    if (!it->graph) {
-        if (device->record_begin(stream, err) < 0)
-            return -1;
-        work(ctx);
-        if (device->record_end(stream, &it->graph, err) < 0)
-            return -1;
-    }
-    return device->replay(stream, it->graph, err);
+    if (it && it->seen && !it->graph &&
+        record_piece(graphs, it, work, ctx, err) < 0)
+        return -1;
+    if (it && it->graph)
+        return graphs->exec.device->replay(graphs->exec.stream, it->graph, err);
+    if (it)
+        it->seen = true;
+    work(ctx);
+    return 0;
 }

@@ -61,7 +61,9 @@ struct dt_device {
     int (*event_done)(struct dt_event *event, struct dt_error *err);
 
     /* Between begin and end, work queued to the stream is recorded and not run;
-     * replay queues all of it. NULL: the device has no graphs.
+     * replay queues all of it. After record_end failed the stream is as before
+     * record_begin, and the error has been reported. NULL: the device has no
+     * graphs.
      */
     int (*record_begin)(struct dt_stream *stream, struct dt_error *err);
     int (*record_end)(struct dt_stream *stream, struct dt_graph **graph,

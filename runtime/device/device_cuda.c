@@ -281,6 +281,7 @@ static int record_end(struct dt_stream *stream, struct dt_graph **graph,
     cudaGraph_t recorded = NULL;
     cudaGraphExec_t exec = NULL;
     int queued = check_queued(err); /* says more than the errors that follow */
+    dt_cuda_forget_failure();       /* nothing has run */
     const char *call = "cudaStreamEndCapture";
     cudaError_t code = cudaStreamEndCapture(stream->cuda, &recorded);
     if (code == cudaSuccess) {

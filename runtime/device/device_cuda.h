@@ -13,9 +13,9 @@
 extern "C" {
 #endif
 
-/* Made by device_cuda.c; operations and comm queue their work to `cuda`. What is
- * in `workspace` is over when the operation that used it has run: operations of
- * one stream share it.
+/* Made by device_cuda.c; operations and comm queue their work to `cuda`. What
+ * is in `workspace` is over when the operation that used it has run: operations
+ * of one stream share it.
  */
 struct dt_stream {
     cudaStream_t cuda;
@@ -28,10 +28,13 @@ enum { DT_CUDA_WORKSPACE = 64 << 20 };
 
 /* Operations cannot fail, but libraries can: the first text that dt_cuda_fail
  * was given is kept ("cublasLtMatmul(...): not supported"), and functions that
- * wait for a stream fail with it. dt_cuda_failure: that text, valid as long as
- * the process, or NULL if nothing went wrong.
+ * wait for a stream fail with it; dt_cuda_check gives it what a call of CUDA
+ * returned, unless that is success. dt_cuda_failure: that text, valid as long
+ * as the process, or NULL if nothing went wrong since dt_cuda_forget_failure.
  */
 void dt_cuda_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void dt_cuda_check(cudaError_t code, const char *call);
+void dt_cuda_forget_failure(void);
 const char *dt_cuda_failure(void);
 
 /* The GPU that dt_cuda_device_open chose. */

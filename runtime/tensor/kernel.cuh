@@ -23,7 +23,8 @@
 enum { WARP = 32 };
 
 /* Queues kernel(args...) in the stream. Its errors are reported when the host
- * waits for the stream.
+ * waits for the stream. One that cannot be started is noted at once: CUB clears
+ * what CUDA keeps.
  */
 template <typename... Params, typename... Args>
 static inline void launch(struct dt_stream *stream, void (*kernel)(Params...),
@@ -33,7 +34,12 @@ static inline void launch(struct dt_stream *stream, void (*kernel)(Params...),
     config.gridDim = grid;
     config.blockDim = block;
     config.stream = stream->cuda;
-    cudaLaunchKernelEx(&config, kernel, Params(args)...);
+    cudaError_t code = cudaLaunchKernelEx(&config, kernel, Params(args)...);
+    if (code != cudaSuccess)
+        dt_cuda_fail("a kernel of %u x %u x %u blocks of %u threads could not "
+                     "be started: %s",
+                     grid.x, grid.y, grid.z, block.x * block.y * block.z,
+                     cudaGetErrorString(code));
 }
 
 static inline unsigned blocks_for(size_t count, size_t per_block)

@@ -59,6 +59,11 @@ static unsigned long long setting(const char *name, unsigned long long fallback)
     return value;
 }
 
+bool simt_counts_to(const char *name, unsigned long long *count)
+{
+    return ++*count == setting(name, 0);
+}
+
 void simt_read_seed_locked(void)
 {
     unsigned now = (unsigned)setting("SIMT_SEED", 0);

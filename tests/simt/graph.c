@@ -166,6 +166,8 @@ static bool is_joined(const struct CUgraph_st *graph,
     return all;
 }
 
+static unsigned long long captures;
+
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     *graph = NULL;
@@ -179,7 +181,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
         error = cudaErrorIllegalState;
     else if (capture->origin != s)
         error = cudaErrorStreamCaptureUnmatched;
-    else if (capture->broken)
+    else if (capture->broken || simt_counts_to("SIMT_FAIL_CAPTURE", &captures))
         error = cudaErrorStreamCaptureInvalidated;
     else if (!is_joined(capture, &s->last))
         error = cudaErrorStreamCaptureUnjoined;

@@ -34,8 +34,13 @@ void simt_unlock(void);
 void simt_read_seed_locked(void);
 unsigned simt_seed(void);
 int simt_device_count(void); /* $SIMT_DEVICES */
-size_t simt_memory(void);    /* bytes of a device, $SIMT_MEMORY */
-int simt_device(void);       /* of this thread */
+
+/* Counts a call that may fail: true if this is the one whose number is in the
+ * environment variable ($SIMT_FAIL_LAUNCH, $SIMT_FAIL_CAPTURE).
+ */
+bool simt_counts_to(const char *name, unsigned long long *count);
+size_t simt_memory(void); /* bytes of a device, $SIMT_MEMORY */
+int simt_device(void);    /* of this thread */
 /* Returns `data`; ends the process if it is NULL, as the host is out of memory.
  */
 void *simt_checked(void *data);

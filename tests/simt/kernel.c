@@ -310,6 +310,8 @@ static void check_pointers(const void *const *pointers, size_t count,
     }
 }
 
+static unsigned long long launches;
+
 cudaError_t simt_launch(const cudaLaunchConfig_t *config,
                         const struct simt_kernel *kernel,
                         const void *const *pointers, size_t pointer_count)
@@ -324,6 +326,8 @@ cudaError_t simt_launch(const cudaLaunchConfig_t *config,
         error = cudaErrorInvalidResourceHandle;
     else if (!fits(config))
         error = cudaErrorInvalidConfiguration;
+    else if (simt_counts_to("SIMT_FAIL_LAUNCH", &launches))
+        error = cudaErrorLaunchOutOfResources;
     if (error != cudaSuccess) {
         release_launch(launch);
     } else {

@@ -46,8 +46,10 @@ extern "C" void dt_cuda_dropout_backward(struct dt_stream *stream,
     if (!(dropout->rate > 0.0)) {
         void *to = dt_view_data(dx), *from = dt_view_data(dout);
         if (to != from)
-            cudaMemcpyAsync(to, from, N * C * dt_dtype_bytes(dx.dtype),
-                            cudaMemcpyDeviceToDevice, stream->cuda);
+            dt_cuda_check(
+                cudaMemcpyAsync(to, from, N * C * dt_dtype_bytes(dx.dtype),
+                                cudaMemcpyDeviceToDevice, stream->cuda),
+                "cudaMemcpyAsync of a gradient");
         return;
     }
     with_type(dx.dtype, [&](auto zero) {

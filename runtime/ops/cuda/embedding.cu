@@ -328,12 +328,16 @@ static void sort_keys(struct dt_stream *stream, Scatter *a,
     uint32_t *numbers = (uint32_t *)(at + 2 * each);
     size_t bytes = 0;
 
-    cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted, numbers, from,
-                                    (int)a->N, 0, bits, stream->cuda);
+    dt_cuda_check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted,
+                                                  numbers, from, (int)a->N, 0,
+                                                  bits, stream->cuda),
+                  "cub::DeviceRadixSort");
     assert(3 * each + part_bytes(bytes) < stream->workspace_bytes);
     launch(stream, number_kernel, blocks_for(a->N, 256), 256, numbers, a->N);
-    cub::DeviceRadixSort::SortPairs(at + 3 * each, bytes, keys, sorted, numbers,
-                                    from, (int)a->N, 0, bits, stream->cuda);
+    dt_cuda_check(cub::DeviceRadixSort::SortPairs(
+                      at + 3 * each, bytes, keys, sorted, numbers, from,
+                      (int)a->N, 0, bits, stream->cuda),
+                  "cub::DeviceRadixSort");
     a->keys = sorted;
     a->from = from;
     /* only the sort needed the rest */

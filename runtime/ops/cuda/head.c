@@ -24,11 +24,13 @@ static void pad_weights(const struct dt_cuda_head *h, struct dt_view to)
     const size_t bytes = h->w.count * dt_dtype_bytes(to.dtype);
     char *data = dt_view_data(to);
 
-    cudaMemcpyAsync(data, dt_view_data(h->w), bytes, cudaMemcpyDeviceToDevice,
-                    h->stream->cuda);
-    cudaMemsetAsync(data + bytes, 0,
-                    to.count * dt_dtype_bytes(to.dtype) - bytes,
-                    h->stream->cuda);
+    dt_cuda_check(cudaMemcpyAsync(data, dt_view_data(h->w), bytes,
+                                  cudaMemcpyDeviceToDevice, h->stream->cuda),
+                  "cudaMemcpyAsync of the head");
+    dt_cuda_check(cudaMemsetAsync(data + bytes, 0,
+                                  to.count * dt_dtype_bytes(to.dtype) - bytes,
+                                  h->stream->cuda),
+                  "cudaMemsetAsync of the head");
 }
 
 void dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace)

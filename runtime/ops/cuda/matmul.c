@@ -101,12 +101,12 @@ static bool check_status(cublasStatus_t status, const char *function,
 {
     if (status != CUBLAS_STATUS_SUCCESS)
         dt_cuda_fail("%s((%zu, %zu)%s x (%zu, %zu)%s, %s to %s, "
-                         "epilogue %d): %s",
-                         function, key->M, key->K, key->ta ? "^T" : "", key->K,
-                         key->N, key->tb ? "^T" : "",
-                         dt_dtype_name((enum dt_dtype)key->type),
-                         dt_dtype_name((enum dt_dtype)key->out), key->epilogue,
-                         cublasLtGetStatusString(status));
+                     "epilogue %d): %s",
+                     function, key->M, key->K, key->ta ? "^T" : "", key->K,
+                     key->N, key->tb ? "^T" : "",
+                     dt_dtype_name((enum dt_dtype)key->type),
+                     dt_dtype_name((enum dt_dtype)key->out), key->epilogue,
+                     cublasLtGetStatusString(status));
     return status == CUBLAS_STATUS_SUCCESS;
 }
 #define TRY(key, function, ...)                                                \
@@ -384,7 +384,8 @@ static void tune_plan(struct dt_stream *stream, struct plan *plan,
             cudaGetLastError(); /* too little memory is not an error here */
             return;
         }
-        cudaMemsetAsync(own.data, 0, own.bytes, stream->cuda);
+        dt_cuda_check(cudaMemsetAsync(own.data, 0, own.bytes, stream->cuda),
+                      "cudaMemsetAsync of a trial's result");
     }
     if (tuning.unfused)
         dt_cuda_matmul_unfused(stream,
@@ -440,9 +441,10 @@ static struct dt_view prepare_bias(struct dt_stream *stream,
     if (mm->bias.dtype != mm->d.dtype)
         dt_cuda_convert(stream, bias, mm->bias);
     else if (alignment_of(mm->bias) < ALIGNMENT)
-        cudaMemcpyAsync(half->data, dt_view_data(mm->bias),
-                        bias.count * dt_dtype_bytes(bias.dtype),
-                        cudaMemcpyDeviceToDevice, stream->cuda);
+        dt_cuda_check(cudaMemcpyAsync(half->data, dt_view_data(mm->bias),
+                                      bias.count * dt_dtype_bytes(bias.dtype),
+                                      cudaMemcpyDeviceToDevice, stream->cuda),
+                      "cudaMemcpyAsync of a bias");
     else
         return mm->bias;
     return bias;

@@ -76,6 +76,7 @@ struct DeviceRadixSort {
                                  int end_bit = sizeof(Key) * 8,
                                  cudaStream_t stream = 0)
     {
+        cudaGetLastError(); /* as CUB does before it checks its own calls */
         size_t n = (size_t)count;
         size_t needed = n * (sizeof(Key) + sizeof(Value)) + 1024;
         if (!storage) {
