@@ -15,10 +15,13 @@
 #include "scene.h"
 #include "tensor/half.h"
 
+static _Thread_local struct dt_error err; /* of this rank's last call */
+
 #define TRY(x)                                                                 \
     do {                                                                       \
         if (!(x)) {                                                            \
-            fprintf(stderr, "# %s:%d: %s\n", __FILE__, __LINE__, #x);          \
+            fprintf(stderr, "# %s:%d: %s: %s\n", __FILE__, __LINE__, #x,       \
+                    err.text);                                                 \
             return -1;                                                         \
         }                                                                      \
     } while (0)
@@ -38,9 +41,7 @@ static struct dt_comm *join(const struct dt_comm_world *world)
 {
     const struct dt_comm_options options = {.interface = "lo",
                                             .timeout_ms = PATIENCE_MS};
-    struct dt_error err = {0};
-    struct dt_comm *comm = dt_comm_create("gloo", world, &options, &err);
-    return comm ? comm : (fprintf(stderr, "# %s\n", err.text), NULL);
+    return dt_comm_create("gloo", world, &options, &err);
 }
 
 /* --- results --- */
@@ -84,7 +85,6 @@ struct reduction {
 static int check_all_reduce(struct dt_comm *comm, struct dt_view v,
                             struct reduction x)
 {
-    struct dt_error err;
     dt_ticket_t ticket;
     for (size_t i = 0; i < v.count; i++)
         set(v, i, value(dt_comm_rank(comm), i));
@@ -101,7 +101,6 @@ static int check_reduce_scatter(struct dt_comm *comm, struct dt_view v,
 {
     size_t part = v.count / (size_t)dt_comm_size(comm);
     size_t first = part * (size_t)dt_comm_rank(comm);
-    struct dt_error err;
     dt_ticket_t ticket;
     v.count = part * (size_t)dt_comm_size(comm);
     for (size_t i = 0; i < v.count; i++)
@@ -123,7 +122,6 @@ static int reduce_rank(const struct dt_comm_world *world, void *arg)
         {DT_F32, DT_F32, DT_MAX},
     };
     struct dt_comm *comm = join(world);
-    struct dt_error err;
     (void)arg;
     TRY(comm);
     for (size_t n = 0; n < count_of_counts(world->size); n++)
@@ -151,7 +149,6 @@ static void reductions_give_the_sum_over_all_ranks(void **state)
 static int copy_rank(const struct dt_comm_world *world, void *arg)
 {
     struct dt_comm *comm = join(world);
-    struct dt_error err;
     dt_ticket_t ticket;
     (void)arg;
     TRY(comm);
@@ -191,7 +188,6 @@ static void copies_come_from_the_root_or_from_all_ranks(void **state)
 static int scalars_rank(const struct dt_comm_world *world, void *arg)
 {
     struct dt_comm *comm = join(world);
-    struct dt_error err;
     double sum[3], max = -world->rank;
     (void)arg;
     TRY(comm);
@@ -227,7 +223,6 @@ static struct dt_comm *strided(struct dt_comm *world, int count, int stride)
 {
     int ranks[WORLD_MAX], r = dt_comm_rank(world);
     int first = r / (count * stride) * (count * stride) + r % stride;
-    struct dt_error err = {0};
     for (int i = 0; i < count; i++)
         ranks[i] = first + i * stride;
     struct dt_comm *group = dt_comm_group(world, ranks, count, &err);
@@ -239,7 +234,6 @@ static struct dt_comm *strided(struct dt_comm *world, int count, int stride)
 /* Values are those of places in the group, so expected() holds. */
 static int check_group(struct dt_comm *group)
 {
-    struct dt_error err;
     struct dt_buffer *buf =
         dt_buffer_create(&dt_cpu, GROUP_COUNT * 4, "a test", &err);
     struct dt_view v = dt_view_of(buf, DT_F32);
@@ -258,7 +252,6 @@ static int check_group(struct dt_comm *group)
 static int check_gather_bf16(struct dt_comm *comm)
 {
     size_t part = 8 * 11, count = part * (size_t)dt_comm_size(comm);
-    struct dt_error err;
     dt_ticket_t ticket;
     struct dt_buffer *buf =
         dt_buffer_create(&dt_cpu, count * 4, "a test", &err);
@@ -286,7 +279,6 @@ static int check_int8(struct dt_comm *comm)
 {
     size_t part = 3 * 128, count = part * (size_t)dt_comm_size(comm);
     const struct dt_noise noise = {.seed = 1};
-    struct dt_error err;
     dt_ticket_t ticket;
     struct dt_buffer *buf =
         dt_buffer_create(&dt_cpu, count * 4, "a test", &err);
@@ -339,7 +331,6 @@ static int inexact_rank(const struct dt_comm_world *world, void *arg)
 {
     float *sums = (float *)arg + (size_t)world->rank * INEXACT;
     struct dt_comm *comm = join(world);
-    struct dt_error err;
     struct dt_buffer *buf =
         dt_buffer_create(&dt_cpu, INEXACT * 4, "a test", &err);
     struct dt_view v = dt_view_of(buf, DT_F32);
