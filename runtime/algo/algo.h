@@ -98,10 +98,10 @@ struct dt_algo {
      * reference; NULL: none.
      */
     const char *kl;
-    /* Of completions: what the sum of the losses of a step is divided by, as
-     * every rank knows it.
+    /* Of completions: sets what the sum of the losses of a step is divided by,
+     * samples.denominator, as every rank knows it. -1: EX_OSERR.
      */
-    double (*denominator)(struct dt_run *run);
+    int (*denominator)(struct dt_run *run, struct dt_error *err);
     void (*loss)(const struct dt_run *run, const struct dt_picked *picked);
     /* The same of a critic, a second model that is trained beside the first and
      * gives scores to the same tokens; NULL: there is none.

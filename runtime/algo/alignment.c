@@ -29,7 +29,7 @@ enum {
     IDS = HEADS,
     LOGPS,
     OLD,
-    MORE, /* the critic's, if there is one */
+    MORE, /* what not every run has: the critic's, or entropies */
     ALL = MORE + 2
 };
 
@@ -69,6 +69,8 @@ static size_t list_tokens(struct dt_experience *e, struct tensors *t)
     add_tensor(t, IDS, "ids", e->ids, e->tokens, 1, DT_I32);
     add_tensor(t, LOGPS, "logps", e->logps, e->tokens, 1, DT_F32);
     add_tensor(t, OLD, "old", e->old, e->tokens, 1, DT_F32);
+    if (e->entropy)
+        add_tensor(t, count++, "entropy", e->entropy, e->tokens, 1, DT_F32);
     if (e->reference)
         add_tensor(t, count++, "reference", e->reference, e->tokens, 1, DT_F32);
     if (e->values)

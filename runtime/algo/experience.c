@@ -28,6 +28,7 @@ void dt_experience_fini(struct dt_experience *e)
     free(e->ids);
     free(e->logps);
     free(e->old);
+    free(e->entropy);
     free(e->reference);
     free(e->values);
     free(e->own.ids);

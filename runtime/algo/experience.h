@@ -35,13 +35,14 @@ struct dt_experience {
     double *advantages; /* (rows) */
 
     /* after gathering: */
-    size_t *at;    /* (rows + 1) */
-    size_t tokens; /* of all rows */
-    int32_t *ids;  /* (tokens) */
-    float *logps;  /* (tokens) log-probabilities of the sampler */
-    float *old;    /* (tokens) those of the trainer before the first update */
-    float *reference; /* (tokens) those of the reference, and ... */
-    float *values;    /* ... values of the critic then; NULL: not computed */
+    size_t *at;     /* (rows + 1) */
+    size_t tokens;  /* of all rows */
+    int32_t *ids;   /* (tokens) */
+    float *logps;   /* (tokens) log-probabilities of the sampler */
+    float *old;     /* (tokens) those of the trainer before the first update */
+    float *entropy; /* (tokens) of its distributions then, ... */
+    float *reference; /* ... log-probabilities of the reference, and ... */
+    float *values;    /* ... values of the critic; NULL: not computed */
 
     /* while a rank adds its own: */
     struct dt_experience_own {

@@ -82,6 +82,5 @@ int dt_run_next_samples(struct dt_run *run, struct dt_error *err)
         dt_sample_batches_step(&s->batches, s->use % s->parts, err) < 0)
         return -1;
     s->use = (s->use + 1) % s->uses;
-    s->denominator = run->algo->denominator(run);
-    return 0;
+    return run->algo->denominator(run, err);
 }

@@ -10,6 +10,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "algo/group_rewards.h"
@@ -89,18 +90,58 @@ static bool is_masked(const struct dt_run *run, size_t row)
            run->samples.experience.end[row] == DT_END_LENGTH;
 }
 
-static double denominator(struct dt_run *run)
+/* Tokens of the step in rows that are trained on. Their entropies are copied
+ * to `entropy`, unless that is NULL.
+ */
+static size_t step_tokens(const struct dt_run *run, float *entropy)
 {
     const struct dt_samples *s = &run->samples;
-    double tokens = 0;
+    const struct dt_experience *e = &s->experience;
+    size_t tokens = 0;
     for (size_t i = 0; i < s->step_rows; i++) {
         size_t row = dt_sample_batches_row(&s->batches, i);
-        if (!is_masked(run, row))
-            tokens += s->experience.count[row];
+        if (is_masked(run, row))
+            continue;
+        if (entropy)
+            memcpy(entropy + tokens, e->entropy + e->at[row],
+                   (size_t)e->count[row] * sizeof(*entropy));
+        tokens += (size_t)e->count[row];
     }
-    double all = dt_grpo_denominator(&s->grpo, (double)s->step_rows, tokens);
-    run->samples.entropy_share = all / fmax(tokens, 1);
-    return all;
+    return tokens;
+}
+
+/* Finds the least entropy of a token of the step that takes part, and how many
+ * of these there are.
+ */
+static int choose_tokens(struct dt_run *run, size_t *tokens,
+                         struct dt_error *err)
+{
+    float *entropy = calloc(*tokens + 1, sizeof(*entropy));
+    double least;
+    size_t below = 0;
+    if (!entropy)
+        return dt_error_set(err, EX_OSERR, "entropies: out of memory");
+    step_tokens(run, entropy);
+    least = dt_grpo_least_entropy(run->conf.grpo.top_entropy_quantile, entropy,
+                                  *tokens);
+    while (below < *tokens && (double)entropy[below] < least)
+        below++;
+    *tokens -= below;
+    run->samples.least_entropy = least;
+    free(entropy);
+    return 0;
+}
+
+static int denominator(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    size_t tokens = step_tokens(run, NULL);
+    s->denominator =
+        dt_grpo_denominator(&s->grpo, (double)s->step_rows, (double)tokens);
+    if (s->experience.entropy && choose_tokens(run, &tokens, err) < 0)
+        return -1;
+    s->entropy_share = s->denominator / fmax((double)tokens, 1);
+    return 0;
 }
 
 /* --- a micro-batch --- */
@@ -135,14 +176,15 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
             .sampled = e->logps + e->at[row],
             .ref = p->reference + at,
             .entropy = p->entropy + at,
+            .chosen_by = e->entropy ? e->entropy + e->at[row] : NULL,
+            .least = s->least_entropy,
             .advantage = e->advantages[row],
             .masked = is_masked(run, row),
         };
         dt_grpo_loss(&s->grpo, &one, s->entropy_share, p->weight + at, &sums);
-        double weight =
-            dt_grpo_entropy_weight(&s->grpo, &one, s->entropy_share);
-        for (size_t t = at; t < at + sample->count; t++)
-            p->entropy_weight[t] = (float)weight;
+        for (size_t t = 0; t < sample->count; t++)
+            p->entropy_weight[at + t] = (float)dt_grpo_entropy_weight(
+                &s->grpo, &one, t, s->entropy_share);
         at += sample->count;
     }
     add_sums(run, &sums, p->metrics);

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "algo/clipped.h"
@@ -160,9 +161,34 @@ struct point {
     double mean;     /* of the log-ratios */
     double k3_mean;  /* of the estimates of the KL divergence */
     double sampling; /* sum of old - sampled */
-    double factor;   /* mean of the corrections */
+    double factor;   /* mean of the corrections of tokens that take part */
     bool dropped;    /* by off_policy_mask */
 };
+
+static int grpo_compare(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+
+    return (x > y) - (x < y);
+}
+
+double dt_grpo_least_entropy(double share, float *entropy, size_t count)
+{
+    if (count == 0)
+        return INFINITY;
+    qsort(entropy, count, sizeof(entropy[0]), grpo_compare);
+    const double at = (1.0 - share) * (double)(count - 1);
+    const size_t below = (size_t)at, above = below + (below + 1 < count);
+    const double low = (double)entropy[below], high = (double)entropy[above];
+
+    return low + (at - (double)below) * (high - low);
+}
+
+bool dt_grpo_takes_part(const struct dt_grpo_row *row, size_t t)
+{
+    return !row->masked &&
+           (!row->chosen_by || (double)row->chosen_by[t] >= row->least);
+}
 
 static double grpo_old(const struct dt_grpo_row *row, size_t t)
 {
@@ -219,6 +245,11 @@ static double grpo_factor(const struct point *p, size_t t)
     }
 }
 
+static double grpo_part(const struct point *p, size_t t)
+{
+    return dt_grpo_takes_part(p->row, t) ? grpo_factor(p, t) : 0.0;
+}
+
 static struct point grpo_point(const struct dt_grpo_options *o,
                                const struct dt_grpo_row *row)
 {
@@ -237,7 +268,7 @@ static struct point grpo_point(const struct dt_grpo_options *o,
         p.share /= (double)row->count;
     p.dropped = grpo_is_dropped(o, row);
     for (size_t t = 0; t < row->count; t++)
-        p.factor += grpo_factor(&p, t) / (double)row->count;
+        p.factor += grpo_part(&p, t) / (double)row->count;
     return p;
 }
 
@@ -339,24 +370,25 @@ static void grpo_add_clips(const struct point *p, struct dt_grpo_sums *sums)
 /* --- the loss --- */
 
 double dt_grpo_entropy_weight(const struct dt_grpo_options *options,
-                              const struct dt_grpo_row *row,
+                              const struct dt_grpo_row *row, size_t t,
                               double entropy_share)
 {
-    return row->masked ? 0.0 : -options->entropy_coef * entropy_share;
+    return dt_grpo_takes_part(row, t) ? -options->entropy_coef * entropy_share
+                                      : 0.0;
 }
 
 static double grpo_token(const struct point *p, size_t t,
                          struct dt_grpo_sums *sums)
 {
-    const double rho = grpo_ratio(p, t), factor = grpo_factor(p, t);
+    const double rho = grpo_ratio(p, t), part = grpo_part(p, t);
     const double kept = p->dropped ? 0.0 : p->share;
     const struct dt_clipped policy = grpo_policy(p, t, rho);
     /* The ratio of a completion is in the loss of every token of it. */
     const bool shared =
         p->o->level == DT_GRPO_SEQUENCE && p->o->type != DT_GRPO_CISPO;
-    double weight = kept * (shared ? p->factor : factor) * policy.slope;
+    double weight = kept * (shared ? p->factor : part) * policy.slope;
 
-    sums->loss += kept * factor * policy.loss;
+    sums->loss += kept * part * policy.loss;
     if (p->o->beta > 0.0) {
         const struct dt_clipped kl = grpo_kl(p, t, rho);
         sums->loss += p->share * p->o->beta * kl.loss;
@@ -364,7 +396,7 @@ static double grpo_token(const struct point *p, size_t t,
         grpo_add_value(sums, DT_GRPO_KL, kl.loss);
     }
     if (p->row->sampled)
-        grpo_add_sampling(p, t, factor, sums);
+        grpo_add_sampling(p, t, grpo_factor(p, t), sums);
     grpo_add_value(sums, DT_GRPO_RATIO_ERROR_MAX,
                    fabs(dt_exp_clamped(grpo_log_ratio(p->row, t)) - 1.0));
     return weight;
@@ -375,7 +407,6 @@ void dt_grpo_loss(const struct dt_grpo_options *options,
                   float *weights, struct dt_grpo_sums *sums)
 {
     const struct point p = grpo_point(options, row);
-    const double entropy = dt_grpo_entropy_weight(options, row, entropy_share);
 
     sums->rows += 1.0;
     memset(weights, 0, row->count * sizeof(weights[0]));
@@ -385,7 +416,9 @@ void dt_grpo_loss(const struct dt_grpo_options *options,
     for (size_t t = 0; t < row->count; t++) {
         weights[t] = (float)grpo_token(&p, t, sums);
         if (row->entropy) {
-            sums->loss += entropy * (double)row->entropy[t];
+            sums->loss +=
+                dt_grpo_entropy_weight(options, row, t, entropy_share) *
+                (double)row->entropy[t];
             grpo_add_value(sums, DT_GRPO_ENTROPY, (double)row->entropy[t]);
         }
     }

@@ -19,10 +19,11 @@
  * of which `off_policy_mask` and the correction of the sampler take their part,
  * plus beta k3 (times rho with kl_unbiased; / n with grpo and sapo), minus
  * entropy_coef times the token's entropy, as in TRL 1.16
- * (trl/trainer/grpo_trainer.py). Papers: GRPO arXiv 2402.03300, DAPO
+ * (trl/trainer/grpo_trainer.py). With top_entropy_quantile, tokens of less
+ * entropy have only the part of k3. Papers: GRPO arXiv 2402.03300, DAPO
  * 2503.14476, Dr. GRPO 2503.20783, GSPO (sequences) 2507.18071, CISPO
  * 2506.13585, SAPO 2511.20347, LUSPO 2602.05261; off_policy_mask: DeepSeek-V3.2
- * 2512.02556.
+ * 2512.02556; top_entropy_quantile: 2506.01939.
  *
  * Losses are sums, to be divided once by the denominator of the optimizer step,
  * so that neither ranks nor micro-batches change them. Here it is always that
@@ -62,9 +63,12 @@ struct dt_grpo_row {
     size_t count; /* tokens, with the one that ends it; at least 1 */
     const float *logp;
     const float *old; /* NULL: logp, whose ratio is 1 and has a derivative */
-    const float *sampled; /* log-probabilities of the sampler, or NULL */
-    const float *ref;     /* of the reference, if beta > 0 */
-    const float *entropy; /* nats, or NULL; needed by entropy_coef */
+    const float *sampled;   /* log-probabilities of the sampler, or NULL */
+    const float *ref;       /* of the reference, if beta > 0 */
+    const float *entropy;   /* nats, or NULL; needed by entropy_coef */
+    const float *chosen_by; /* entropies before the first update, which decide
+                               what tokens take part; NULL: all do */
+    double least;           /* of these, for a token to take part */
     double advantage;
     bool masked; /* is not trained on, such as one that was cut off */
 };
@@ -116,17 +120,27 @@ void dt_grpo_results(const struct dt_grpo_sums *sums,
 double dt_grpo_denominator(const struct dt_grpo_options *options, double rows,
                            double tokens);
 
+/* The `least` of a step whose tokens have entropy(count), which are sorted
+ * here: the quantile 1 - share, between two of them if it falls there, as
+ * torch.quantile has it. Infinite without tokens.
+ */
+double dt_grpo_least_entropy(double share, float *entropy, size_t count);
+
 /* Fills weights(count) with the derivatives of the loss by each logp, and adds
- * loss and metrics. entropy_share: the denominator for each token of the step,
- * which makes the entropy's part the mean over tokens with every type.
+ * loss and metrics. entropy_share: the denominator for each token of the step
+ * that takes part, which makes the entropy's part the mean over these with
+ * every type.
  */
 void dt_grpo_loss(const struct dt_grpo_options *options,
                   const struct dt_grpo_row *row, double entropy_share,
                   float *weights, struct dt_grpo_sums *sums);
 
-/* The derivative of the loss by each entropy; the same for all tokens. */
+/* Whether token t takes part in more than the KL divergence. */
+bool dt_grpo_takes_part(const struct dt_grpo_row *row, size_t t);
+
+/* The derivative of the loss by the entropy of token t. */
 double dt_grpo_entropy_weight(const struct dt_grpo_options *options,
-                              const struct dt_grpo_row *row,
+                              const struct dt_grpo_row *row, size_t t,
                               double entropy_share);
 
 #endif /* DT_ALGO_GRPO_LOSS_H */

@@ -6,7 +6,7 @@
  * of the same passes in the same micro-batches as those that train: another
  * split would give other bits, and a ratio that is not 1 to begin with. A
  * critic's values before that are what advantages are made of, with the
- * reference's log-probabilities.
+ * reference's log-probabilities; entropies choose the tokens that take part.
  */
 #include "config.h"
 
@@ -61,6 +61,8 @@ static int pass(struct dt_run *run, struct dt_batch *batch,
     if (forward(learner, err) < 0)
         return -1;
     keep(e, batch, learner->values.value, e->old);
+    if (e->entropy)
+        keep(e, batch, learner->values.entropy, e->entropy);
     if (e->values && learner->values.score)
         keep(e, batch, learner->values.score, e->values);
     if (!critic->layout)
@@ -72,17 +74,24 @@ static int pass(struct dt_run *run, struct dt_batch *batch,
     return 0;
 }
 
+/* An array of the tokens, if it is needed. */
+static int make_room(const struct dt_experience *e, bool needed, float **tokens,
+                     struct dt_error *err)
+{
+    if (!needed || (*tokens = calloc(e->tokens + 1, sizeof(**tokens))))
+        return 0;
+    return dt_error_set(err, EX_OSERR, "the experience: out of memory");
+}
+
 int dt_run_old_room(struct dt_run *run, struct dt_error *err)
 {
     struct dt_experience *e = &run->samples.experience;
-    if (!run->algo->critic_loss)
-        return 0;
-    e->values = calloc(e->tokens + 1, sizeof(*e->values));
-    if (run->reference.parallel)
-        e->reference = calloc(e->tokens + 1, sizeof(*e->reference));
-    return e->values && (e->reference || !run->reference.parallel)
-               ? 0
-               : dt_error_set(err, EX_OSERR, "the experience: out of memory");
+    const bool critic = run->algo->critic_loss;
+    if (make_room(e, critic, &e->values, err) < 0 ||
+        make_room(e, critic && run->reference.parallel, &e->reference, err) < 0)
+        return -1;
+    return make_room(e, !critic && run->conf.grpo.top_entropy_quantile < 1,
+                     &e->entropy, err);
 }
 
 static int share(struct dt_run *run, float *tokens, struct dt_error *err)
@@ -108,7 +117,8 @@ int dt_run_old_values(struct dt_run *run, struct dt_error *err)
                 return -1;
         }
     }
-    if (share(run, e->old, err) < 0 || share(run, e->reference, err) < 0)
+    if (share(run, e->old, err) < 0 || share(run, e->entropy, err) < 0 ||
+        share(run, e->reference, err) < 0)
         return -1;
     return share(run, e->values, err);
 }

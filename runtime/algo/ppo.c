@@ -157,13 +157,15 @@ static size_t numbers(const struct dt_run *run, const char *const **names,
     return DT_PPO_NUMBERS;
 }
 
-static double denominator(struct dt_run *run)
+static int denominator(struct dt_run *run, struct dt_error *err)
 {
-    const struct dt_samples *s = &run->samples;
-    double tokens = 0;
+    struct dt_samples *s = &run->samples;
+    (void)err;
+    s->denominator = 0;
     for (size_t i = 0; i < s->step_rows; i++)
-        tokens += s->experience.count[dt_sample_batches_row(&s->batches, i)];
-    return tokens;
+        s->denominator +=
+            s->experience.count[dt_sample_batches_row(&s->batches, i)];
+    return 0;
 }
 
 /* --- a micro-batch --- */

@@ -87,6 +87,7 @@ struct dt_samples {
     uint64_t position;   /* of the stream of prompts, behind those */
     double refill[DT_REFILL_NUMBERS]; /* of it; stored in checkpoints */
     double entropy_share;             /* of algorithm grpo: grpo_loss.h */
+    double least_entropy;             /* of it, too */
     struct dt_grpo_options grpo;      /* of algorithm grpo */
     struct dt_advantage_stats stats;  /* of the generation */
     char names[DT_NUMBERS_MAX][DT_NUMBER_NAME];
@@ -196,12 +197,12 @@ int dt_run_order_rows(struct dt_run *run, struct dt_error *err);
 
 /* old.c: the trainer's log-probabilities of a whole generation, before the
  * first update that uses it, in the micro-batches that will train; beside a
- * critic its values, and what the reference gives. -1: the device or a peer
- * failed.
+ * critic its values, and what the reference gives; with top_entropy_quantile
+ * entropies. -1: the device or a peer failed.
  */
 int dt_run_old_values(struct dt_run *run, struct dt_error *err);
 
-/* old.c: room for what only a critic needs of them. -1: EX_OSERR. */
+/* old.c: room for what not every run needs of them. -1: EX_OSERR. */
 int dt_run_old_room(struct dt_run *run, struct dt_error *err);
 
 /* scoring.c: begins to score completions, which stay where they are, for this

@@ -37,7 +37,7 @@ static void resolve_grpo(struct dt_run *run)
     s->step_rows = run->B * run->A * (size_t)run->world;
     s->parts = generation / s->step_rows;
     s->uses = s->parts * (size_t)conf->num_iterations;
-    s->stores_old = s->uses > 1;
+    s->stores_old = s->uses > 1 || conf->top_entropy_quantile < 1;
 }
 
 /* A batch is sampled at once, and trained on in parts. */

@@ -171,6 +171,14 @@
      .fallback = "0", .min = 0, .max = INFINITY, .result = true,
      .aliases = ALSO("entropy_coef"),
      .help = "weight of the entropy, which is made larger"},
+    {"grpo.top_entropy_quantile", DT_CONF_FLOAT,
+     AT(grpo.top_entropy_quantile), .fallback = "1", .min = 0, .max = 1,
+     .above_min = true, .result = true,
+     .aliases = ALSO("top_entropy_quantile"),
+     .help = "share of the tokens of a step that take part in the loss, but "
+             "for the KL divergence: those with the most entropy, such as "
+             "0.2; 1 is all; less costs a forward pass of each generation, "
+             "which computes entropies"},
     {"grpo.sapo_temperature_pos", DT_CONF_FLOAT, AT(grpo.sapo_temperature_pos),
      .fallback = "1", .min = 0, .max = INFINITY, .above_min = true,
      .result = true, .aliases = ALSO("sapo_temperature_pos"),

@@ -45,8 +45,6 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"logging", "timings of the parts of a step", KEYS("wall_clock"),
      KEYS("wall_clock_breakdown")},
 
-    {"grpo", "training on the tokens with the most entropy",
-     KEYS("top_entropy_quantile"), KEYS("top_entropy_quantile")},
     {"ppo", "the end of a text at a token of padding, as in old TRL",
      KEYS("score_at"), NONE},
     {"reward",

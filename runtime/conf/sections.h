@@ -54,6 +54,7 @@ struct dt_conf_grpo {
     double beta;         /* of the KL divergence; 0: no reference */
     bool kl_unbiased;
     double entropy_coef;
+    double top_entropy_quantile; /* 1: all tokens */
     double sapo_temperature_pos, sapo_temperature_neg;
     double off_policy_mask; /* 0: none */
     bool mask_truncated;

@@ -12,6 +12,7 @@
 # That version has no PPOTrainer any more: the argument is
 # trl/experimental/ppo/ppo_trainer.py of TRL 1.10.0.
 import collections
+import functools
 import inspect
 import json
 import pathlib
@@ -31,7 +32,7 @@ DEFAULTS = {
     "type": "dapo", "level": "token", "epsilon": 0.2, "epsilon_high": 0.28,
     "delta": None, "beta": 0.0, "kl_unbiased": False, "entropy_coef": 0.0,
     "off_policy_mask": None, "correction": "none", "cap": 2.0,
-    "aligned": False, "masked": [],
+    "top_entropy_quantile": 1.0, "aligned": False, "masked": [],
 }
 
 
@@ -100,8 +101,9 @@ def trainer_of(case, logp, entropy):
         use_bias_correction_kl=case["kl_unbiased"], delta=case["delta"],
         sapo_temperature_pos=1.0, sapo_temperature_neg=1.05,
         steps_per_generation=1)
-    return SimpleNamespace(
-        args=args, aux_loss_enabled=False, top_entropy_quantile=1.0,
+    trainer = SimpleNamespace(
+        args=args, aux_loss_enabled=False,
+        top_entropy_quantile=case["top_entropy_quantile"],
         off_policy_mask_threshold=case["off_policy_mask"],
         get_off_policy_mask=grpo_trainer.GRPOTrainer.get_off_policy_mask,
         importance_sampling_level=case["level"], beta=case["beta"],
@@ -116,12 +118,16 @@ def trainer_of(case, logp, entropy):
         max_completion_length=MAX_LENGTH,
         accelerator=SimpleNamespace(
             num_processes=1, sync_gradients=True, gather=lambda x: x,
-            reduce=lambda x, reduction: x),
+            reduce=lambda x, reduction: x,
+            pad_across_processes=lambda x, dim, pad_index: x),
         _entropy_bonus_enabled=case["entropy_coef"] > 0,
         use_adaptive_entropy=False, entropy_coef=case["entropy_coef"],
         _metrics={"train": collections.defaultdict(list)},
         _get_per_token_logps_and_entropies=lambda *_, **__: (
             logp, entropy, None))
+    trainer.get_high_entropy_mask = functools.partial(
+        grpo_trainer.GRPOTrainer.get_high_entropy_mask, trainer)
+    return trainer
 
 
 def run(case, rows):
@@ -155,8 +161,9 @@ def run(case, rows):
         case, loss=loss.item(), denominator=whole,
         weights=[(logp.grad[i, :n] * whole).tolist()
                  for i, n in enumerate(LENGTHS)],
-        entropy_weight=0.0 if of_entropy is None else
-        of_entropy.min().item() * whole,
+        entropy_weights=None if of_entropy is None else
+        [(of_entropy[i, :n] * whole).tolist()
+         for i, n in enumerate(LENGTHS)],
         metrics={k: v[0] for k, v in trainer._metrics["train"].items()
                  if k not in ("policy_loss", "entropy_coef")})
 
@@ -182,6 +189,12 @@ def make_cases():
                            aligned=True, beta=0.1)
         yield case(type=t, masked=[1, 4], beta=0.1)
         yield case(type=t, entropy_coef=0.4)
+        for level in "token", "sequence":
+            yield case(type=t, level=level, top_entropy_quantile=0.3)
+            yield case(type=t, level=level, top_entropy_quantile=0.2, beta=0.3,
+                       entropy_coef=0.4, masked=[2])
+            yield case(type=t, level=level, top_entropy_quantile=0.5, cap=1.3,
+                       correction="token_truncate")
     for options in ({}, {"beta": 0.3}, {"beta": 0.3, "kl_unbiased": True},
                     {"correction": "token_truncate", "cap": 1.1}):
         yield case(type="luspo", level="sequence", **options)

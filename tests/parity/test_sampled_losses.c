@@ -144,8 +144,52 @@ static double tokens_of(const json_t *run, const json_t *rows)
     return (double)tokens;
 }
 
+/* What decides which tokens take part: the least entropy of one that does, and
+ * how many of the tokens that is.
+ */
+struct choice {
+    bool is_made;
+    double least, tokens;
+};
+
+static struct choice choice_of(const json_t *run, const json_t *rows)
+{
+    const double share = number(run, "top_entropy_quantile");
+    struct choice choice = {share < 1, 0, tokens_of(run, rows)};
+    float entropy[MAX_ROWS * MAX_TOKENS];
+    size_t count = 0;
+
+    if (!choice.is_made)
+        return choice;
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (!is_masked(run, i))
+            count +=
+                floats_of(json_object_get(json_array_get(rows, i), "entropy"),
+                          entropy + count);
+    choice.least = dt_grpo_least_entropy(share, entropy, count);
+    for (size_t t = 0; t < count && (double)entropy[t] < choice.least; t++)
+        choice.tokens--;
+    return choice;
+}
+
+static void check_entropy_weights(const json_t *run,
+                                  const struct dt_grpo_row *row, size_t i,
+                                  double share)
+{
+    const struct dt_grpo_options o = options_of(run);
+    float weights[MAX_TOKENS];
+
+    if (json_is_null(json_object_get(run, "entropy_weights")))
+        return;
+    for (size_t t = 0; t < row->count; t++)
+        weights[t] = (float)dt_grpo_entropy_weight(&o, row, t, share);
+    check_floats(run, "entropy_weights", weights,
+                 row_of(run, "entropy_weights", i), row->count);
+}
+
 static void add_row(const json_t *run, const json_t *row, size_t i,
-                    double share, struct dt_grpo_sums *sums)
+                    const struct choice *choice, double share,
+                    struct dt_grpo_sums *sums)
 {
     const struct dt_grpo_options o = options_of(run);
     const bool corrected = o.correction != DT_CORRECTION_NONE;
@@ -158,6 +202,8 @@ static void add_row(const json_t *run, const json_t *row, size_t i,
         .sampled = corrected ? sampled : NULL,
         .ref = ref,
         .entropy = entropy,
+        .chosen_by = choice->is_made ? entropy : NULL,
+        .least = choice->least,
         .advantage = number(row, "advantage"),
         .masked = is_masked(run, i),
     };
@@ -168,10 +214,7 @@ static void add_row(const json_t *run, const json_t *row, size_t i,
     floats_of(json_object_get(row, "entropy"), entropy);
     dt_grpo_loss(&o, &r, share, weights, sums);
     check_floats(run, "weights", weights, row_of(run, "weights", i), r.count);
-    if (!r.masked)
-        stored_check(run, "entropy_weight",
-                     dt_grpo_entropy_weight(&o, &r, share),
-                     number(run, "entropy_weight"));
+    check_entropy_weights(run, &r, i, share);
 }
 
 static void check_metrics(const json_t *run, const struct dt_grpo_sums *sums)
@@ -191,15 +234,16 @@ static void check_metrics(const json_t *run, const struct dt_grpo_sums *sums)
 static void check_run(const json_t *run, const json_t *rows)
 {
     const struct dt_grpo_options o = options_of(run);
-    const double tokens = tokens_of(run, rows);
-    const double whole =
-        dt_grpo_denominator(&o, (double)json_array_size(rows), tokens);
+    const struct choice choice = choice_of(run, rows);
+    const double whole = dt_grpo_denominator(&o, (double)json_array_size(rows),
+                                             tokens_of(run, rows));
     struct dt_grpo_sums sums;
 
     stored_check(run, "denominator", whole, number(run, "denominator"));
     dt_grpo_sums_clear(&sums);
     for (size_t i = 0; i < json_array_size(rows); i++)
-        add_row(run, json_array_get(rows, i), i, whole / tokens, &sums);
+        add_row(run, json_array_get(rows, i), i, &choice, whole / choice.tokens,
+                &sums);
     stored_check(run, "loss", sums.loss / whole, number(run, "loss"));
     check_metrics(run, &sums);
 }
@@ -210,7 +254,7 @@ static void grpo_losses_are_those_of_trl(void **state)
     size_t i;
     (void)state;
 
-    assert_true(json_array_size(json_object_get(root, "grpo")) > 140);
+    assert_true(json_array_size(json_object_get(root, "grpo")) > 170);
     json_array_foreach(json_object_get(root, "grpo"), i, run)
         check_run(run, json_object_get(root, "rows"));
     json_decref(root);

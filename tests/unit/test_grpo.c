@@ -153,6 +153,52 @@ static void a_reward_that_fails_anywhere_ends_the_step(void **state)
                fail_to_score, NULL);
 }
 
+/* --- tokens that take part --- */
+
+/* What a step that uses half of the generation has. */
+static int look_at_entropies(struct dt_run *run, void *arg)
+{
+    const struct dt_samples *s = &run->samples;
+    const struct dt_experience *e = &s->experience;
+    double *least = arg, tokens = 0, chosen = 0, above = 0;
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    TRY(small_step(run, &line, &err) == 0);
+    for (size_t i = 0; i < s->step_rows; i++) {
+        size_t row = dt_sample_batches_row(&s->batches, i);
+        tokens += e->count[row];
+        for (size_t t = e->at[row]; t < e->at[row + 1]; t++) {
+            TRY(e->entropy[t] > 0);
+            chosen += (double)e->entropy[t] >= s->least_entropy;
+            above += (double)e->entropy[t] > s->least_entropy;
+        }
+    }
+    TRY(chosen >= 0.25 * tokens - 1 && above <= 0.25 * tokens);
+    TRY(fabs(s->entropy_share * chosen - s->denominator) < 1e-9);
+    TRY(ratio_error(run) <= 1e-5);
+    if (run->rank == 0) {
+        least[0] = s->least_entropy;
+        least[1] = run->progress.loss_sum;
+    }
+    return 0;
+}
+
+static void a_share_of_the_tokens_of_a_step_takes_part(void **state)
+{
+    double one[2], here[2];
+    (void)state;
+    for (int size = 1; size <= 4; size *= 2) {
+        small_runs(size,
+                   REUSED PRINTABLE "grpo.top_entropy_quantile: 0.25\n"
+                                    "grpo.entropy_coef: 0.1\n",
+                   look_at_entropies, here);
+        if (size == 1)
+            memcpy(one, here, sizeof(one));
+        assert_true(fabs(here[0] - one[0]) < 1e-5);
+        assert_true(fabs(here[1] - one[1]) < 1e-4);
+    }
+}
+
 /* --- learning --- */
 
 static int learn(struct dt_run *run, void *arg)
@@ -188,7 +234,7 @@ static void rewards_rise(void **state)
 static void a_run_resumes_at_every_step(void **state)
 {
     (void)state;
-    resumes_at_every_step(REUSED PRINTABLE);
+    resumes_at_every_step(REUSED PRINTABLE "grpo.top_entropy_quantile: 0.5\n");
 }
 
 static bool stop_asked;
@@ -342,6 +388,7 @@ int main(void)
         cmocka_unit_test(the_data_seed_alone_decides_the_order_of_rows),
         cmocka_unit_test(equal_rewards_have_no_gradient),
         cmocka_unit_test(a_reward_that_fails_anywhere_ends_the_step),
+        cmocka_unit_test(a_share_of_the_tokens_of_a_step_takes_part),
         cmocka_unit_test(rewards_rise),
         cmocka_unit_test(a_run_resumes_at_every_step),
         cmocka_unit_test(a_stop_in_a_rollout_changes_nothing),

@@ -104,6 +104,9 @@ static void check_all_slopes(struct dt_grpo_options o)
     o.cap = 1.25;
     row.sampled = SAMPLED;
     check_slopes(&o, row);
+    row.chosen_by = ENTROPY;
+    row.least = 0.75;
+    check_slopes(&o, row);
 }
 
 static void weights_are_derivatives_of_the_loss(void **state)
@@ -211,7 +214,7 @@ static void a_masked_completion_counts_as_a_row_alone(void **state)
     for (size_t t = 0; t < N; t++)
         assert_true(weights[t] == 0.0f);
     assert_true(sums.rows == 1.0 && sums.tokens == 0.0 && sums.loss == 0.0);
-    assert_true(dt_grpo_entropy_weight(&o, &row, 1.0) == 0.0);
+    assert_true(dt_grpo_entropy_weight(&o, &row, 0, 1.0) == 0.0);
     double results[DT_GRPO_METRICS];
     dt_grpo_results(&sums, results);
     for (int m = 0; m < DT_GRPO_METRICS; m++)
@@ -230,7 +233,45 @@ static void entropy_is_made_larger(void **state)
     dt_grpo_sums_clear(&sums);
     dt_grpo_loss(&o, &row, 0.25, weights, &sums);
     assert_near(sums.loss, -0.5 * 0.25 * 3.25, 1e-15);
-    assert_near(dt_grpo_entropy_weight(&o, &row, 0.25), -0.125, 0.0);
+    assert_near(dt_grpo_entropy_weight(&o, &row, 0, 0.25), -0.125, 0.0);
+}
+
+/* Of entropies 0.5, 1, 1.5 and 0.25. */
+static void tokens_of_little_entropy_have_the_part_of_the_kl_alone(void **state)
+{
+    struct dt_grpo_options o = options_of(DT_GRPO_DAPO);
+    struct dt_grpo_row row = row_of(1.0);
+    float weights[N], kl[N];
+
+    (void)state;
+    o.entropy_coef = 0.5;
+    o.beta = 0.125;
+    row.advantage = 0.0;
+    sums_of(&o, &row, kl);
+    row.advantage = 1.0;
+    row.chosen_by = ENTROPY;
+    row.least = 1.0;
+    sums_of(&o, &row, weights);
+    for (size_t t = 0; t < N; t++) {
+        const bool part = ENTROPY[t] >= 1.0f;
+        assert_true(dt_grpo_takes_part(&row, t) == part);
+        assert_true((weights[t] == kl[t]) == !part);
+        assert_true((dt_grpo_entropy_weight(&o, &row, t, 1.0) < 0.0) == part);
+    }
+}
+
+static void the_least_entropy_is_a_quantile(void **state)
+{
+    float entropy[] = {0.5f, 4.0f, 1.0f, 0.25f, 2.0f};
+
+    (void)state;
+    assert_near(dt_grpo_least_entropy(0.25, entropy, 5), 2.0, 0.0);
+    assert_near(dt_grpo_least_entropy(0.5, entropy, 5), 1.0, 0.0);
+    assert_near(dt_grpo_least_entropy(0.125, entropy, 5), 3.0, 0.0);
+    assert_near(dt_grpo_least_entropy(1.0, entropy, 5), 0.25, 0.0);
+    assert_near(dt_grpo_least_entropy(1e-9, entropy, 5), 4.0, 1e-6);
+    assert_near(dt_grpo_least_entropy(0.5, entropy, 1), 0.25, 0.0);
+    assert_true(isinf(dt_grpo_least_entropy(0.5, entropy, 0)));
 }
 
 /* On policy the policy's part is the factor times -A. */
@@ -377,6 +418,9 @@ int main(void)
         cmocka_unit_test(no_advantage_moves_nothing),
         cmocka_unit_test(a_masked_completion_counts_as_a_row_alone),
         cmocka_unit_test(entropy_is_made_larger),
+        cmocka_unit_test(
+            tokens_of_little_entropy_have_the_part_of_the_kl_alone),
+        cmocka_unit_test(the_least_entropy_is_a_quantile),
         cmocka_unit_test(the_sampler_is_corrected),
         cmocka_unit_test(what_the_model_has_left_behind_is_dropped),
         cmocka_unit_test(metrics_are_of_tokens_and_rows),
