@@ -177,8 +177,10 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
      PROGRAM, false},
     {{"reward.functions.max_failed", DT_CONF_FLOAT, AT(max_failed),
       .fallback = "0.05", .min = 0, .max = 1,
-      .help = "share of the completions of a step that may fail with on_error "
-              "nan; more end the run"},
+      .help = "share of the completions that may fail with on_error nan, of "
+              "a step and of the steps before it, of 256 at least; more end "
+              "the run, and so does a step in which all fail, unless this is "
+              "1"},
      PROGRAM, false},
     {{"reward.functions.memory_mb", DT_CONF_INT, AT(memory_mb), .min = 1,
       .max = 1 << 30, .unit = "MiB",

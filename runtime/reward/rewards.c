@@ -13,6 +13,8 @@
 
 static const double spare_s = 30; /* for a machine that is busy */
 
+enum { RECENT = 256 }; /* samples of which max_failed is a share, at least */
+
 size_t dt_reward_columns(const struct dt_conf *conf)
 {
     size_t count = 0;
@@ -297,21 +299,56 @@ static int wait_for_values(struct dt_rewards *rewards, struct dt_error *err)
                               "rewards are not there after %.0f s", most);
 }
 
-/* Refuses a step in which too many samples have failed. */
-static int check_failed(const struct dt_rewards *rewards, struct dt_error *err)
+/* Counts what has failed of a step, which may be collected in several parts,
+ * and of the last steps, as a share of few samples tells nothing.
+ */
+static void count_failed(struct dt_rewards *rewards)
 {
+    long step = rewards->batch_count > 0 ? rewards->batch[0]->step : 0;
+    bool begins = step != rewards->step;
+    bool enough = begins && rewards->recent_rows >= RECENT;
+    rewards->step = step;
+    rewards->step_rows = rewards->rows + (begins ? 0 : rewards->step_rows);
+    rewards->recent_rows = rewards->rows + (enough ? 0 : rewards->recent_rows);
     for (size_t f = 0; f < rewards->function_count; f++) {
-        const struct dt_reward_function *function = &rewards->function[f];
-        double most = function->conf->max_failed * (double)rewards->rows;
-        if ((double)function->failed > most)
-            return dt_error_set(err, EX_UNAVAILABLE,
-                                "reward %s: %zu of %zu completions have no "
-                                "reward, and max_failed allows %.0f: the log "
-                                "says why",
-                                function->conf->name, function->failed,
-                                rewards->rows, floor(most));
+        struct dt_reward_function *function = &rewards->function[f];
+        function->step_failed =
+            function->failed + (begins ? 0 : function->step_failed);
+        function->recent_failed =
+            function->failed + (enough ? 0 : function->recent_failed);
     }
-    return 0;
+}
+
+static int check_function(const struct dt_rewards *rewards,
+                          const struct dt_reward_function *function,
+                          struct dt_error *err)
+{
+    const double share = function->conf->max_failed;
+    const double rows = fmax((double)rewards->recent_rows, RECENT);
+    if (function->step_failed > 0 && share < 1 &&
+        function->step_failed == rewards->step_rows)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "reward %s: none of the %zu completions of the "
+                            "step has a reward: the log says why",
+                            function->conf->name, rewards->step_rows);
+    if ((double)function->recent_failed <= share * rows)
+        return 0;
+    return dt_error_set(err, EX_UNAVAILABLE,
+                        "reward %s: %zu of the last %zu completions have no "
+                        "reward, and max_failed allows %.0f of %.0f: the log "
+                        "says why",
+                        function->conf->name, function->recent_failed,
+                        rewards->recent_rows, floor(share * rows), rows);
+}
+
+/* Refuses a step when too many samples have failed. */
+static int check_failed(struct dt_rewards *rewards, struct dt_error *err)
+{
+    int rc = 0;
+    count_failed(rewards);
+    for (size_t f = 0; f < rewards->function_count && rc == 0; f++)
+        rc = check_function(rewards, &rewards->function[f], err);
+    return rc;
 }
 
 static void copy_values(const struct dt_rewards *rewards, double *values)

@@ -26,6 +26,7 @@ struct dt_reward_function {
     struct dt_reward_task *head, *tail; /* not begun */
     size_t left;                        /* not done */
     size_t failed;                      /* samples without a value */
+    size_t step_failed, recent_failed;  /* of those that dt_rewards counts */
 };
 
 struct dt_rewards {
@@ -48,6 +49,8 @@ struct dt_rewards {
     struct dt_reward_task *tasks; /* all, newest first */
     struct dt_reward_batch **batch;
     size_t batch_count, rows;
+    long step;                     /* of which samples were collected last */
+    size_t step_rows, recent_rows; /* samples of it, and of the last steps */
     struct dt_reward_metrics metrics;
 };
 

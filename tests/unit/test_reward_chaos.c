@@ -223,9 +223,52 @@ static void failures_may_leave_no_reward(void **state)
             run(&mode, "on_error: nan, max_failed: 0.7", false, values, &err),
             -1);
         assert_string_equal(err.text,
-                            "reward judge: 3 of 3 completions have no reward, "
-                            "and max_failed allows 2: the log says why");
+                            "reward judge: none of the 3 completions of the "
+                            "step has a reward: the log says why");
     }
+}
+
+/* Collects `count` samples of a step one by one, of which the first fails. */
+static int lose_one(struct dt_rewards *rewards, long step, size_t count,
+                    struct dt_error *err)
+{
+    const struct dt_reward_sample samples[] = {sample_of("1", NULL),
+                                               sample_of("22", NULL)};
+    double values[2] = {0};
+    assert_int_equal(dt_rewards_submit(rewards, step, samples, count, err), 0);
+    int rc = dt_rewards_collect(rewards, values, count, err);
+    assert_true(rc < 0 || (isnan(values[0]) && !isnan(values[count - 1])) ||
+                count == 1);
+    return rc;
+}
+
+/* A step's share is also that of the prompts that replace others, and is no
+ * share of a few completions.
+ */
+static void failures_are_counted_over_many_completions(void **state)
+{
+    struct dt_error err = {.text = ""};
+    char keys[1024];
+    (void)state;
+    snprintf(keys, sizeof(keys),
+             "type: command, name: judge, command: [%s, as, picky], "
+             "timeout_s: 20, retries: 0, batch_size: 1, on_error: nan, "
+             "max_failed: 0.014",
+             program);
+    struct dt_conf *conf = one_function(keys);
+    remove_files();
+    struct dt_rewards *rewards = open_rewards(conf, &err);
+    assert_non_null(rewards);
+    assert_int_equal(lose_one(rewards, 1, 2, &err), 0);
+    assert_int_equal(lose_one(rewards, 1, 1, &err), 0); /* of 3 in all */
+    assert_int_equal(lose_one(rewards, 2, 2, &err), 0);
+    assert_int_equal(lose_one(rewards, 3, 2, &err), -1);
+    assert_string_equal(err.text,
+                        "reward judge: 4 of the last 7 completions have no "
+                        "reward, and max_failed allows 3 of 256: the log says "
+                        "why");
+    dt_rewards_close(rewards);
+    dt_conf_destroy(conf);
 }
 
 static void each_step_has_its_own_failures(void **state)
@@ -389,6 +432,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_failure_is_named),
         cmocka_unit_test(a_second_process_takes_over),
         cmocka_unit_test(failures_may_leave_no_reward),
+        cmocka_unit_test(failures_are_counted_over_many_completions),
         cmocka_unit_test(each_step_has_its_own_failures),
         cmocka_unit_test(odd_programs_are_understood),
         cmocka_unit_test(cpu_time_is_limited),
