@@ -7,8 +7,9 @@ disttrain: the same shape, tokenizer, prompts, numbers of completions and rule
 reward, sampling with a cache of keys and values, the whole batch in one forward
 pass, AdamW and clipping. TRL gets fused AdamW, no checkpointing of activations
 and a plain function as its reward. Weights are random, so that completions end
-by chance, and hardly before their longest length. Prints one line of JSON, as
-torch_step.py does; tokens are those of prompts and completions.
+by chance, and hardly before their longest length. With --reward S the reward of
+disttrain is a program that takes S seconds for those of a step. Prints one line
+of JSON, as torch_step.py does; tokens are those of prompts and completions.
 """
 import argparse
 import contextlib
@@ -36,15 +37,30 @@ model: {{config_path: "{dir}", init: random, tokenizer: "{dir}"}}
 precision: {{compute: fp32}}
 data: {{train: "{dir}/prompts.jsonl", max_prompt_length: {prompt},
        chat_template: none}}
-rollout: {{max_completion_length: {completion}, log_every: 0}}
+rollout: {{max_completion_length: {completion}, log_every: 0,
+          overlap: {overlap}}}
 grpo: {{num_generations: {copies}}}
-reward: {{functions: [{{type: length, shape: target, tokens: {half}}}]}}
+reward: {{functions: [{reward}]}}
 training: {{per_device_batch_size: {batch}, max_steps: {total},
            max_grad_norm: 1.0}}
 optimizer: {{lr: 1.0e-6, weight_decay: 0.0}}
 scheduler: {{name: constant}}
 checkpoint: {{strategy: "no", only_model: true}}
 logging: {{steps: 1, report_to: [stdout, jsonl], dir: "{dir}"}}
+"""
+
+# A program that answers each request after a while.
+SLOW = """\
+import json, sys, time
+for line in sys.stdin:
+    request = json.loads(line)
+    if "samples" not in request:
+        reply = {"ready": True, "abi": 1}
+    else:
+        time.sleep(float(sys.argv[1]) * len(request["samples"]))
+        reply = {"id": request["id"], "rewards": [
+            len(set(s["completion"])) for s in request["samples"]]}
+    print(json.dumps(reply), flush=True)
 """
 
 
@@ -54,6 +70,8 @@ def parse():
     p.add_argument("--model", choices=SHAPES, default="tiny")
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--warmup", type=int, default=3)
+    p.add_argument("--reward", type=float, help="seconds that rewards take")
+    p.add_argument("--overlap", type=int, default=0, choices=(0, 1))
     p.add_argument("--suffix", default="", help="to the name in the result")
     return p.parse_args()
 
@@ -104,10 +122,17 @@ def write_model(work, shape, prompt_tokens, rows):
 
 def disttrain(args, work, prompts, copies, prompt, completion):
     config = f"{work}/config.yaml"
+    reward = f"{{type: length, shape: target, tokens: {completion // 2}}}"
+    if args.reward is not None:
+        with open(f"{work}/slow.py", "w", encoding="utf-8") as f:
+            f.write(SLOW)
+        each = args.reward / (prompts * copies)
+        reward = f'{{type: command, command: ["{sys.executable}", ' \
+            f'"{work}/slow.py", "{each}"]}}'
     with open(config, "w", encoding="utf-8") as f:
         f.write(CONFIG.format(
-            dir=work, prompt=prompt, completion=completion, copies=copies,
-            half=completion // 2, batch=prompts * copies,
+            reward=reward, overlap=args.overlap, dir=work, prompt=prompt, completion=completion, copies=copies,
+            batch=prompts * copies,
             total=args.warmup + args.steps))
     output = subprocess.run([args.disttrain, "train", config], check=True,
                             stdout=subprocess.PIPE, text=True).stdout

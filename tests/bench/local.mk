@@ -36,7 +36,9 @@ EXTRA_DIST += \
 	tests/bench/learn.sh \
 	tests/bench/llmc_gpt2.py \
 	tests/bench/overhead.sh \
+	tests/bench/overlap.sh \
 	tests/bench/plan.sh \
+	tests/bench/plan_sampled.sh \
 	tests/bench/stamp.c \
 	tests/bench/scale.sh \
 	tests/bench/scale_fit.py \
