@@ -30,7 +30,7 @@ enum {
     LOGPS,
     OLD,
     MORE, /* what not every run has: the critic's, or entropies */
-    ALL = MORE + 2
+    ALL = MORE + 3
 };
 
 /* The arrays of an experience, which are no buffers of a device. */
@@ -75,6 +75,8 @@ static size_t list_tokens(struct dt_experience *e, struct tensors *t)
         add_tensor(t, count++, "reference", e->reference, e->tokens, 1, DT_F32);
     if (e->values)
         add_tensor(t, count++, "values", e->values, e->tokens, 1, DT_F32);
+    if (e->after)
+        add_tensor(t, count++, "after", e->after, e->rows, 1, DT_F32);
     return (size_t)count;
 }
 

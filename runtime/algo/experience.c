@@ -31,6 +31,7 @@ void dt_experience_fini(struct dt_experience *e)
     free(e->entropy);
     free(e->reference);
     free(e->values);
+    free(e->after);
     free(e->own.ids);
     free(e->own.logps);
     free(e->own.at);
@@ -354,18 +355,18 @@ int dt_experience_share_rewards(struct dt_experience *e, const bool *have,
     return rc;
 }
 
-int dt_experience_share_tokens(const struct dt_experience *e, float *tokens,
+int dt_experience_share_values(float *values, size_t count,
                                struct dt_comm *comm, const struct dt_exec *exec,
                                struct dt_error *err)
 {
     struct shared s = {.comm = comm, .exec = exec};
-    int rc = shared_init(&s, e->tokens, err);
+    int rc = shared_init(&s, count, err);
     if (rc == 0) {
-        memcpy(s.words, tokens, e->tokens * sizeof(float));
+        memcpy(s.words, values, count * sizeof(float));
         rc = share_words(&s, true, err);
     }
     if (rc == 0)
-        memcpy(tokens, s.words, e->tokens * sizeof(float));
+        memcpy(values, s.words, count * sizeof(float));
     shared_fini(&s);
     return rc;
 }

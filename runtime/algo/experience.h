@@ -43,6 +43,7 @@ struct dt_experience {
     float *entropy; /* (tokens) of its distributions then, ... */
     float *reference; /* ... log-probabilities of the reference, and ... */
     float *values;    /* ... values of the critic; NULL: not computed */
+    float *after;     /* (rows) values after the last token; or NULL */
 
     /* while a rank adds its own: */
     struct dt_experience_own {
@@ -103,10 +104,10 @@ int dt_experience_merge(struct dt_experience *e,
 int dt_experience_share_rewards(struct dt_experience *e, const bool *have,
                                 struct dt_comm *comm, struct dt_error *err);
 
-/* tokens(e->tokens) becomes what the one rank that has computed a row wrote
- * there; the other ranks have zeros. -1 as above.
+/* values(count) become what the one rank that has computed each wrote there;
+ * the other ranks have zeros. -1 as above.
  */
-int dt_experience_share_tokens(const struct dt_experience *e, float *tokens,
+int dt_experience_share_values(float *values, size_t count,
                                struct dt_comm *comm, const struct dt_exec *exec,
                                struct dt_error *err);
 

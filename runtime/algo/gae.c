@@ -39,14 +39,19 @@ double dt_token_rewards(const struct dt_token_reward *options,
         score = score > clip ? clip : score < -clip ? -clip : score;
     if (!scored->ended)
         score -= options->missing_eos_penalty;
-    rewards[scored->count - 1] += score;
+    if (scored->after)
+        *scored->after = score;
+    else
+        rewards[scored->count - 1] += score;
     return sum;
 }
 
 void dt_gae(double gamma, double lam, size_t count, const double *rewards,
-            const float *values, double *advantages, double *returns)
+            const float *values, const struct dt_gae_after *after,
+            double *advantages, double *returns)
 {
-    double advantage = 0.0, next = 0.0;
+    double advantage = after ? after->advantage : 0.0;
+    double next = after ? after->value : 0.0;
 
     for (size_t t = count; t-- > 0;) {
         const double value = (double)values[t];

@@ -10,7 +10,10 @@
  * With V the critic's value before each token, and 0 after the last one,
  *   delta_t = r_t + gamma V_{t+1} - V_t
  *   A_t = delta_t + gamma lam A_{t+1},    R_t = A_t + V_t
- * are the advantages and returns (Schulman et al., arXiv 1506.02438).
+ * are the advantages and returns (Schulman et al., arXiv 1506.02438). Where the
+ * score is behind the last token, as TRL 1.10 has it for completions shorter
+ * than the longest, there is a V behind it, too, which the score is the return
+ * of.
  *
  * Statistics are of the tokens of all ranks: each completion has its own sums,
  * which every rank adds up in the order of prompts, so that the number of ranks
@@ -43,7 +46,8 @@ struct dt_scored {
     const float *logp;
     const float *ref; /* of the reference; NULL: no KL divergence */
     double score;
-    bool ended; /* by a token or a string, and not by its length */
+    double *after; /* gets the score; NULL: the last token does */
+    bool ended;    /* by a token or a string, and not by its length */
 };
 
 /* Fills rewards(count); returns the sum of the estimates of the KL divergence,
@@ -52,11 +56,18 @@ struct dt_scored {
 double dt_token_rewards(const struct dt_token_reward *options,
                         const struct dt_scored *scored, double *rewards);
 
+/* What is behind the last token. */
+struct dt_gae_after {
+    double value, advantage;
+};
+
 /* Fills advantages(count) and returns(count) from rewards(count) and the
- * critic's values(count) before each token. Arrays do not overlap.
+ * critic's values(count) before each token. Arrays do not overlap. NULL:
+ * nothing is behind the last token.
  */
 void dt_gae(double gamma, double lam, size_t count, const double *rewards,
-            const float *values, double *advantages, double *returns);
+            const float *values, const struct dt_gae_after *after,
+            double *advantages, double *returns);
 
 /* --- statistics --- */
 

@@ -185,7 +185,7 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
         for (size_t t = 0; t < sample->count; t++)
             p->entropy_weight[at + t] = (float)dt_grpo_entropy_weight(
                 &s->grpo, &one, t, s->entropy_share);
-        at += sample->count;
+        at += sample->picked;
     }
     add_sums(run, &sums, p->metrics);
 }

@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "algo/run.h"
 
@@ -32,15 +33,19 @@ static int forward(struct dt_learner *learner, struct dt_error *err)
                                    learner->values.collision, err);
 }
 
-/* The values of samples stand one after another. */
+/* The values of samples stand one after another; one behind the last token of
+ * a sample goes to `after`, unless that is NULL.
+ */
 static void keep(const struct dt_experience *e, const struct dt_batch *batch,
-                 const float *value, float *tokens)
+                 const float *value, float *tokens, float *after)
 {
     for (size_t i = 0; i < batch->sample_count; i++) {
         const struct dt_batch_sample *sample = &batch->samples[i];
-        float *to = tokens + e->at[sample->number];
-        for (size_t t = 0; t < sample->count; t++)
-            to[t] = *value++;
+        memcpy(tokens + e->at[sample->number], value,
+               sample->count * sizeof(*tokens));
+        if (after && sample->picked > sample->count)
+            after[sample->number] = value[sample->count];
+        value += sample->picked;
     }
 }
 
@@ -56,21 +61,21 @@ static int pass(struct dt_run *run, struct dt_batch *batch,
     if (e->reference) {
         if (dt_run_reference(run, NULL, err) < 0)
             return -1;
-        keep(e, batch, learner->values.reference, e->reference);
+        keep(e, batch, learner->values.reference, e->reference, NULL);
     }
     if (forward(learner, err) < 0)
         return -1;
-    keep(e, batch, learner->values.value, e->old);
+    keep(e, batch, learner->values.value, e->old, NULL);
     if (e->entropy)
-        keep(e, batch, learner->values.entropy, e->entropy);
+        keep(e, batch, learner->values.entropy, e->entropy, NULL);
     if (e->values && learner->values.score)
-        keep(e, batch, learner->values.score, e->values);
+        keep(e, batch, learner->values.score, e->values, e->after);
     if (!critic->layout)
         return 0;
     if (dt_model_bind(critic->model, batch, true, err) < 0 ||
         forward(critic, err) < 0)
         return -1;
-    keep(e, batch, critic->values.value, e->values);
+    keep(e, batch, critic->values.value, e->values, e->after);
     return 0;
 }
 
@@ -87,24 +92,38 @@ int dt_run_old_room(struct dt_run *run, struct dt_error *err)
 {
     struct dt_experience *e = &run->samples.experience;
     const bool critic = run->algo->critic_loss;
+    const bool after = run->conf.ppo.score_at == DT_SCORE_AT_TRL_NEXT;
     if (make_room(e, critic, &e->values, err) < 0 ||
+        make_room(e, critic && after, &e->after, err) < 0 ||
         make_room(e, critic && run->reference.parallel, &e->reference, err) < 0)
         return -1;
     return make_room(e, !critic && run->conf.grpo.top_entropy_quantile < 1,
                      &e->entropy, err);
 }
 
-static int share(struct dt_run *run, float *tokens, struct dt_error *err)
+static int share(struct dt_run *run, float *values, size_t count,
+                 struct dt_error *err)
 {
-    return tokens ? dt_experience_share_tokens(&run->samples.experience, tokens,
-                                               run->comm, &run->exec, err)
+    return values ? dt_experience_share_values(values, count, run->comm,
+                                               &run->exec, err)
                   : 0;
+}
+
+/* What ranks have computed, to all of them. */
+static int share_all(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_experience *e = &run->samples.experience;
+    if (share(run, e->old, e->tokens, err) < 0 ||
+        share(run, e->entropy, e->tokens, err) < 0 ||
+        share(run, e->reference, e->tokens, err) < 0 ||
+        share(run, e->values, e->tokens, err) < 0)
+        return -1;
+    return share(run, e->after, e->rows, err);
 }
 
 int dt_run_old_values(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
-    const struct dt_experience *e = &s->experience;
     struct dt_batch batch;
     if (dt_run_old_room(run, err) < 0)
         return -1;
@@ -117,8 +136,5 @@ int dt_run_old_values(struct dt_run *run, struct dt_error *err)
                 return -1;
         }
     }
-    if (share(run, e->old, err) < 0 || share(run, e->entropy, err) < 0 ||
-        share(run, e->reference, err) < 0)
-        return -1;
-    return share(run, e->values, err);
+    return share_all(run, err);
 }

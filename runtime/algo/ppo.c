@@ -63,16 +63,20 @@ void dt_ppo_fini(struct dt_ppo *ppo)
 {
     free(ppo->advantages);
     free(ppo->returns);
+    free(ppo->after_returns);
     *ppo = (struct dt_ppo){0};
 }
 
-static int allocate(struct dt_ppo *ppo, size_t tokens, struct dt_error *err)
+static int allocate(struct dt_ppo *ppo, const struct dt_experience *e,
+                    struct dt_error *err)
 {
     free(ppo->advantages);
     free(ppo->returns);
-    ppo->advantages = calloc(tokens + 1, sizeof(*ppo->advantages));
-    ppo->returns = calloc(tokens + 1, sizeof(*ppo->returns));
-    return ppo->advantages && ppo->returns
+    free(ppo->after_returns);
+    ppo->advantages = calloc(e->tokens + 1, sizeof(*ppo->advantages));
+    ppo->returns = calloc(e->tokens + 1, sizeof(*ppo->returns));
+    ppo->after_returns = calloc(e->rows + 1, sizeof(*ppo->after_returns));
+    return ppo->advantages && ppo->returns && ppo->after_returns
                ? 0
                : dt_error_set(err, EX_OSERR, "advantages: out of memory");
 }
@@ -115,10 +119,13 @@ static int compute(struct dt_run *run, double *scores, bool *ended,
         .logp = e->old,
         .ref = run->reference.parallel ? e->reference : NULL,
         .values = e->values,
+        .after = e->after,
+        .longest = (size_t)run->conf.rollout.max_completion_length,
         .scores = scores,
         .ended = ended,
         .advantages = ppo->advantages,
         .returns = ppo->returns,
+        .after_returns = ppo->after_returns,
     };
     for (size_t i = 0; i < e->rows; i++) {
         scores[i] = e->advantages[i] = score_of(&run->samples, i);
@@ -139,7 +146,7 @@ static int advantages(struct dt_run *run, struct dt_error *err)
     double *scores = calloc(e->rows, sizeof(*scores));
     bool *ended = calloc(e->rows, sizeof(*ended));
     int result = scores && ended
-                     ? allocate(&run->ppo, e->tokens, err)
+                     ? allocate(&run->ppo, e, err)
                      : dt_error_set(err, EX_OSERR, "advantages: out of memory");
     advance(run);
     if (result == 0)
@@ -160,11 +167,16 @@ static size_t numbers(const struct dt_run *run, const char *const **names,
 static int denominator(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
+    const long longest = run->conf.rollout.max_completion_length;
+    double after = 0;
     (void)err;
     s->denominator = 0;
-    for (size_t i = 0; i < s->step_rows; i++)
-        s->denominator +=
-            s->experience.count[dt_sample_batches_row(&s->batches, i)];
+    for (size_t i = 0; i < s->step_rows; i++) {
+        size_t row = dt_sample_batches_row(&s->batches, i);
+        s->denominator += s->experience.count[row];
+        after += s->experience.after && s->experience.count[row] < longest;
+    }
+    run->ppo.value_share = s->denominator / (s->denominator + after);
     return 0;
 }
 
@@ -205,26 +217,35 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
             .advantages = ppo->advantages + first,
         };
         dt_ppo_policy_loss(&ppo->options, &row, p->weight + at, &sums);
-        for (size_t t = at; t < at + sample->count; t++)
-            p->entropy_weight[t] = (float)-ppo->options.ent_coef;
-        at += sample->count;
+        for (size_t t = 0; t < sample->picked; t++)
+            p->entropy_weight[at + t] =
+                t < sample->count ? (float)-ppo->options.ent_coef : 0;
+        for (size_t t = sample->count; t < sample->picked; t++)
+            p->weight[at + t] = 0;
+        at += sample->picked;
     }
     add_sums(run, &sums, (double)p->batch->sample_count, p->metrics);
 }
 
+/* A mean over its values, of which there may be more than tokens. */
 static void critic_loss(const struct dt_run *run, const struct dt_picked *p)
 {
     const struct dt_experience *e = &run->samples.experience;
     const struct dt_ppo *ppo = &run->ppo;
+    struct dt_ppo_options options = ppo->options;
     struct dt_ppo_sums sums = {0};
     size_t at = 0;
+    options.vf_coef *= ppo->value_share;
     for (size_t i = 0; i < p->batch->sample_count; i++) {
         const struct dt_batch_sample *sample = &p->batch->samples[i];
-        size_t first = e->at[sample->number];
-        dt_ppo_value_loss(&ppo->options, sample->count, p->value + at,
-                          e->values + first, ppo->returns + first,
-                          p->weight + at, &sums);
-        at += sample->count;
+        size_t row = sample->number, n = sample->count;
+        dt_ppo_value_loss(&options, n, p->value + at, e->values + e->at[row],
+                          ppo->returns + e->at[row], p->weight + at, &sums);
+        if (sample->picked > n)
+            dt_ppo_value_loss(&options, 1, p->value + at + n, e->after + row,
+                              ppo->after_returns + row, p->weight + at + n,
+                              &sums);
+        at += sample->picked;
     }
     add_sums(run, &sums, 0, p->metrics);
 }

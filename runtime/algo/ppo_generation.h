@@ -34,14 +34,19 @@ struct dt_ppo_generation {
     size_t rows;
     const size_t *at; /* (rows + 1) */
     const float *logp;
-    const float *ref;     /* NULL: no reference */
-    const float *values;  /* of the critic before each token */
+    const float *ref;    /* NULL: no reference */
+    const float *values; /* of the critic before each token */
+    const float *after;  /* (rows) and behind the last, where completions of
+                            less than `longest` tokens have their score; NULL:
+                            all have it at the last token */
+    size_t longest;
     const double *scores; /* (rows); NaN: the row has none, and teaches nothing
                            */
     const bool *ended;    /* (rows) by itself, and not by its length */
     /* computed, (tokens): */
-    double *advantages; /* normalized; 0 without a score */
-    double *returns;    /* values without a score */
+    double *advantages;    /* normalized; 0 without a score */
+    double *returns;       /* values without a score */
+    double *after_returns; /* (rows) if there is `after` */
     double numbers[DT_PPO_NUMBERS];
 };
 

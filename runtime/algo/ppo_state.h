@@ -18,6 +18,8 @@ struct dt_ppo {
     long left_out;
     /* of the generation, (tokens) of the experience: */
     double *advantages, *returns;
+    double *after_returns; /* (rows) */
+    double value_share; /* of the step: tokens for each value of the critic */
     double numbers[DT_PPO_NUMBERS];
 };
 

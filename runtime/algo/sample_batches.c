@@ -75,6 +75,13 @@ static const int32_t *prompt_of(const struct dt_sample_batches *b, size_t row,
     return dt_prompts_ids(b->prompts, e->number[row / e->copies], count);
 }
 
+/* The positions of a row whose values are computed. */
+static size_t picked_of(const struct dt_sample_batches *b, size_t row)
+{
+    const size_t count = (size_t)b->experience->count[row];
+    return count + (count < b->options.longest);
+}
+
 int dt_sample_batches_step(struct dt_sample_batches *b, size_t part,
                            struct dt_error *err)
 {
@@ -83,7 +90,7 @@ int dt_sample_batches_step(struct dt_sample_batches *b, size_t part,
     for (size_t i = 0; i < b->options.rows; i++) {
         size_t row = dt_sample_batches_row(b, i);
         prompt_of(b, row, &prompt);
-        b->lengths[i] = prompt + (size_t)b->experience->count[row] - 1;
+        b->lengths[i] = prompt + picked_of(b, row) - 1;
     }
     dt_deal_fini(&b->deal);
     return dt_deal_make(&b->deal, b->lengths, b->options.rows, b->options.limit,
@@ -101,16 +108,19 @@ static size_t lay(struct dt_sample_batches *b, size_t row, size_t at,
 {
     const int32_t *completion = dt_experience_ids(b->experience, row);
     const size_t count = (size_t)b->experience->count[row];
+    const size_t picked = picked_of(b, row);
     size_t prompt;
     const int32_t *ids = prompt_of(b, row, &prompt);
-    *sample = (struct dt_batch_sample){row, at + prompt - 1, count};
-    for (size_t t = 0; t < prompt + count - 1; t++) {
+    *sample = (struct dt_batch_sample){row, at + prompt - 1, count, picked};
+    for (size_t t = 0; t < prompt + picked - 1; t++) {
         b->inputs[at + t] = t < prompt ? ids[t] : completion[t - prompt];
-        b->targets[at + t] =
-            t + 1 < prompt ? DT_IGNORE : completion[t + 1 - prompt];
+        b->targets[at + t] = t + 1 < prompt ? DT_IGNORE
+                             : t + 1 < prompt + count
+                                 ? completion[t + 1 - prompt]
+                                 : 0; /* weighs nothing */
         b->doc_start[at + t] = (int32_t)at;
     }
-    return at + prompt + count - 1;
+    return at + prompt + picked - 1;
 }
 
 /* Positions behind the last row are documents of one token. */

@@ -21,6 +21,8 @@ struct dt_sample_batches_options {
     size_t rows;        /* of a step, of all ranks */
     size_t limit;       /* tokens of a micro-batch, at least the longest row */
     size_t multiple_of; /* of its length, which may exceed the limit so far */
+    size_t longest;     /* completions with fewer tokens have the position of
+                           the last one, too; 0: none has */
     int rank, world;
     uint64_t seed;
 };

@@ -282,6 +282,9 @@ static int create_batches(struct dt_run *run, struct dt_error *err)
         .multiple_of = dt_run_length_step(run),
         .rank = run->rank,
         .world = run->world,
+        .longest = run->conf.ppo.score_at == DT_SCORE_AT_TRL_NEXT
+                       ? (size_t)run->conf.rollout.max_completion_length
+                       : 0,
         .seed = run->conf.run.data_seed,
     };
     return dt_sample_batches_init(&run->samples.batches, &options,

@@ -16,7 +16,7 @@ size_t dt_run_pick_completions(const struct dt_run *run,
     size_t count = 0;
     (void)run;
     for (size_t i = 0; i < batch->sample_count; i++)
-        for (size_t t = 0; t < batch->samples[i].count; t++)
+        for (size_t t = 0; t < batch->samples[i].picked; t++)
             picked[count++] = (int32_t)(batch->samples[i].first + t);
     return count;
 }

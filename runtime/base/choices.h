@@ -144,6 +144,9 @@ enum dt_aggregation {
     DT_NORMALIZE_THEN_SUM,
 };
 
+/* ppo.score_at: the last token, or the padding behind it, if any. */
+enum dt_score_at { DT_SCORE_AT_LAST, DT_SCORE_AT_TRL_NEXT };
+
 /* ppo.kl_estimator: of the KL divergence, from one sampled token. */
 enum dt_kl_estimator { DT_KL_K1, DT_KL_K2, DT_KL_K3 };
 

@@ -280,6 +280,14 @@
      .max = INFINITY, .above_min = true, .result = true,
      .help = "largest absolute score of a completion; the default is no "
              "limit"},
+    {"ppo.score_at", DT_CONF_ENUM, AT(ppo.score_at), .fallback = "last",
+     .result = true,
+     .words = WORDS({"last", DT_SCORE_AT_LAST, NULL},
+                    {"trl_next", DT_SCORE_AT_TRL_NEXT, NULL}),
+     .help = "token whose reward has the score of a completion: the last one, "
+             "or trl_next, as old TRL had it, what follows it in completions "
+             "shorter than rollout.max_completion_length, where the critic "
+             "then learns a value, too"},
     {"ppo.kl_coef", DT_CONF_FLOAT, AT(ppo.kl_coef), .fallback = "0.05",
      .min = 0, .max = INFINITY, .result = true, .aliases = ALSO("kl_coef"),
      .help = "weight of the KL divergence from the reference, which is part "

@@ -45,8 +45,6 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"logging", "timings of the parts of a step", KEYS("wall_clock"),
      KEYS("wall_clock_breakdown")},
 
-    {"ppo", "the end of a text at a token of padding, as in old TRL",
-     KEYS("score_at"), NONE},
     {"reward",
      "a program of its own: reward.functions with type command, for which "
      "contrib/rewards has an example",

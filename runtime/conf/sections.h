@@ -76,6 +76,7 @@ struct dt_conf_ppo {
     double missing_eos_penalty; /* 0: none */
     double score_clip;          /* 0: none */
     double kl_coef;             /* at the start; 0: no reference */
+    int score_at;               /* enum dt_score_at */
     int kl_estimator;           /* enum dt_kl_estimator */
     int kl_control;             /* enum dt_kl_control */
     double kl_control_target, kl_control_horizon; /* nats, sequences */

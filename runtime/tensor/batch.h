@@ -34,6 +34,9 @@ struct dt_batch_sample {
     size_t number; /* of the completion, among those of its generation */
     size_t first;  /* position before its first token */
     size_t count;  /* of its tokens, targets of [first, first + count) */
+    size_t
+        picked; /* positions from `first` whose values are computed: count,
+                   or one more, which is then there: that of the last token */
 };
 
 struct dt_batch {

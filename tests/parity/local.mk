@@ -14,6 +14,7 @@ check_PROGRAMS += \
 	tests/parity/test_rollout \
 	tests/parity/test_sampled_losses \
 	tests/parity/test_schedules \
+	tests/parity/test_score_at \
 	tests/parity/test_template_parity \
 	tests/parity/test_tokenizer_parity \
 	tests/parity/test_value_head \

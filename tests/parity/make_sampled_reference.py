@@ -264,10 +264,12 @@ def make_advantages():
 # --- PPO ---
 
 
-def ppo(source, estimator, whiten, long):
-    """A batch whose responses all have the same length: TRL puts the score of a
-    shorter one after its last token, and we on it."""
+def ppo(source, estimator, whiten, long, lengths=(6, 6, 6, 6)):
+    """A batch of responses: TRL puts the score of one that is shorter than
+    others after its last token."""
     B, T = 4, 6
+    lengths = torch.tensor(lengths)
+    masks = [torch.arange(T) > (lengths + i).unsqueeze(1) for i in (-1, 0)]
     logp = (torch.rand(B, T) * -3).float().double()
     ref = (logp + (torch.rand(B, T) - 0.5) * 2).float().double()
     values = torch.randn(B, T).float().double()
@@ -277,13 +279,13 @@ def ppo(source, estimator, whiten, long):
         start = source.index(f"def {name}(")
         exec(source[start:source.index("\n\n\n", start)],
              dict(torch=torch), names)
-    scope = dict(names, torch=torch, logprobs=logp, ref_logprobs=ref,
-                 values=values, scores=scores, empty_cache=lambda: None,
+    scope = dict(names, torch=torch, logprobs=logp.masked_fill(masks[0], 1),
+                 ref_logprobs=ref.masked_fill(masks[0], 1),
+                 values=values.masked_fill(masks[1], 0), scores=scores,
                  responses=torch.zeros(B, T),
-                 sequence_lengths=torch.full((B,), T - 1),
-                 sequence_lengths_p1=torch.full((B,), T),
-                 padding_mask=torch.zeros(B, T, dtype=torch.bool),
-                 padding_mask_p1=torch.zeros(B, T, dtype=torch.bool),
+                 sequence_lengths=lengths - 1, sequence_lengths_p1=lengths,
+                 padding_mask=masks[0], padding_mask_p1=masks[1],
+                 empty_cache=lambda: None,
                  args=SimpleNamespace(
                      kl_estimator=estimator, kl_coef=0.1,
                      whiten_rewards=whiten, gamma=1.0 if long else 0.9,
@@ -302,17 +304,22 @@ def ppo(source, estimator, whiten, long):
             "advantages": scope["advantages"].tolist()}, scope
 
 
-def ppo_losses(source, scope):
-    """Both losses of the batch, with two of its responses cut short."""
-    B, T = scope["logprobs"].shape
-    mask = torch.zeros(B, T, dtype=torch.bool)
+def cut_short(scope):
+    mask = torch.zeros_like(scope["padding_mask"])
     mask[1, 4:] = mask[3, 1:] = True
+    return mask, mask
+
+
+def ppo_losses(source, scope, masks):
+    """Both losses of the batch, with masks of padding, for the policy and for
+    the critic."""
+    B, T = scope["logprobs"].shape
     new = (scope["logprobs"] + (torch.rand(B, T) - 0.5)).float().double()
     vpred = (scope["values"] + (torch.rand(B, T) - 0.5)).float().double()
     new.requires_grad_()
     vpred.requires_grad_()
-    inner = dict(scope, micro_batch_inds=torch.arange(B), padding_mask=mask,
-                 padding_mask_p1=mask, vpred=vpred, new_logprobs=new,
+    inner = dict(scope, micro_batch_inds=torch.arange(B),
+                 padding_mask=masks[0], padding_mask_p1=masks[1], vpred=vpred, new_logprobs=new,
                  mb_return=scope["returns"], mb_values=scope["values"],
                  mb_advantage=scope["advantages"],
                  mb_logprobs=scope["logprobs"],
@@ -323,22 +330,32 @@ def ppo_losses(source, scope):
     exec(lines_between(source, "pg_clipfrac = masked_mean(",
                        "prob_dist = torch.nn"), inner)
     inner["loss"].backward()
-    n = (~mask).sum().item()
-    return {"lengths": [T, 4, T, 1], "new": new.tolist(),
+    counts = [(~mask).sum().item() for mask in masks]
+    return {"lengths": (~masks[0]).sum(1).tolist(), "new": new.tolist(),
             "vpred": vpred.tolist(), "vf_coef": 0.3,
             "policy_loss": inner["pg_loss"].item(),
             "value_loss": inner["vf_loss"].item(),
             "clipfrac": inner["pg_clipfrac"].item(),
             "value_clipfrac": inner["vf_clipfrac"].item(),
-            "weights": (new.grad * n).tolist(),
-            "value_weights": (vpred.grad * n).tolist()}
+            "weights": (new.grad * counts[0]).tolist(),
+            "value_weights": (vpred.grad * counts[1]).tolist()}
 
 
 def make_ppo(source):
     for estimator in "k1", "k3":
         for whiten in False, True:
             case, scope = ppo(source, estimator, whiten, estimator == "k1")
-            yield dict(case, losses=ppo_losses(source, scope))
+            yield dict(case, losses=ppo_losses(source, scope,
+                                               cut_short(scope)))
+
+
+def make_ppo_next(source):
+    for estimator in "k1", "k3":
+        for whiten in False, True:
+            case, scope = ppo(source, estimator, whiten, estimator == "k1",
+                              (6, 4, 5, 1))
+            masks = scope["padding_mask"], scope["padding_mask_p1"]
+            yield dict(case, losses=ppo_losses(source, scope, masks))
 
 
 def listed(name, values):
@@ -352,7 +369,8 @@ def main():
     lines = [f'"trl": "{trl.__version__}"', listed("rows", rows),
              listed("grpo", [run(c, rows) for c in make_cases()]),
              listed("advantages", make_advantages()),
-             listed("ppo", make_ppo(source))]
+             listed("ppo", make_ppo(source)),
+             listed("ppo_next", make_ppo_next(source))]
     text = "{\n" + ",\n".join(lines) + "\n}\n"
     (HERE / "sampled.json").write_text(text.replace("NaN", "null"))
 

@@ -374,7 +374,7 @@ static void check_batch(const json_t *run, struct batch *b)
     for (size_t i = 0; i < b->rows; i++) {
         floats_of(row_of(run, "values", i), values);
         dt_gae(number(run, "gamma"), 0.95, b->tokens, b->rewards[i], values,
-               b->advantages[i], b->returns[i]);
+               NULL, b->advantages[i], b->returns[i]);
     }
     whiten(b, false, b->advantages);
     for (size_t i = 0; i < b->rows; i++) {

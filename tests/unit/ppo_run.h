@@ -16,6 +16,12 @@
 
 #include "tests/unit/prompt_scene.h"
 
+/* Scores behind the last token of completions that end early, as many do. */
+#define NEXT                                                                   \
+    "ppo.score_at: trl_next\n"                                                 \
+    "rollout.stop_ids: [65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, "  \
+    "97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110]\n"
+
 /* Takes steps up to number `last`. */
 static inline int go_to(struct dt_run *run, long last, struct dt_error *err)
 {

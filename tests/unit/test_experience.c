@@ -106,7 +106,7 @@ static int gather(const struct dt_comm_world *world, void *arg)
     for (size_t i = 0; i < ROWS; i++)
         if ((int)i % world->size == world->rank)
             e.old[e.at[i]] = (float)i;
-    TRY(dt_experience_share_tokens(&e, e.old, comm, &exec, &err) == 0);
+    TRY(dt_experience_share_values(e.old, e.tokens, comm, &exec, &err) == 0);
     kept->old[world->rank] = e.old[e.at[ROWS - 1]];
     kept->hash[world->rank] = dt_experience_hash(&e);
     dt_experience_fini(&e);
@@ -272,10 +272,12 @@ static struct dt_prompts *open_prompts(const struct dt_tokenizer *tokenizer)
     return prompts;
 }
 
-/* Checks a document: the prompt, then the completion without its last token. */
+/* Checks a document: the prompt, then the completion; its last token is there
+ * if it has fewer than `longest`.
+ */
 static void check_sample(const struct dt_prompts *prompts,
                          const struct dt_batch *batch,
-                         const struct dt_batch_sample *sample)
+                         const struct dt_batch_sample *sample, size_t longest)
 {
     struct made made;
     size_t count;
@@ -284,6 +286,10 @@ static void check_sample(const struct dt_prompts *prompts,
     size_t start = sample->first + 1 - count;
     make(number, (uint32_t)(sample->number % COPIES), &made);
     assert_int_equal(sample->count, made.count);
+    assert_int_equal(sample->picked, made.count + (made.count < longest));
+    if (sample->picked > made.count)
+        assert_int_equal(batch->inputs[sample->first + made.count],
+                         made.ids[made.count - 1]);
     for (size_t t = 0; t + 1 < count + sample->count; t++) {
         assert_int_equal(batch->inputs[start + t],
                          t < count ? prompt[t] : made.ids[t - count]);
@@ -301,8 +307,14 @@ static void check_world(const struct dt_experience *e,
     struct dt_error err;
     struct dt_batch batch;
     for (int rank = 0; rank < world; rank++) {
-        const struct dt_sample_batches_options options = {PER_STEP, LIMIT, 8,
-                                                          rank,     world, 11};
+        const struct dt_sample_batches_options options = {
+            .rows = PER_STEP,
+            .limit = LIMIT,
+            .multiple_of = 8,
+            .longest = world == 2 ? 5 : 0,
+            .rank = rank,
+            .world = world,
+            .seed = 11};
         struct dt_sample_batches b;
         assert_int_equal(dt_sample_batches_init(&b, &options, prompts, &err),
                          0);
@@ -315,7 +327,8 @@ static void check_world(const struct dt_experience *e,
                 assert_int_equal(batch.T % 8, 0);
                 assert_in_range(batch.T, 8, LIMIT);
                 for (size_t i = 0; i < batch.sample_count; i++) {
-                    check_sample(prompts, &batch, &batch.samples[i]);
+                    check_sample(prompts, &batch, &batch.samples[i],
+                                 options.longest);
                     step_of[batch.samples[i].number] += 1 + 10 * part;
                     targets += batch.samples[i].count;
                 }

@@ -98,6 +98,47 @@ static void rates_follow_steps_or_generations(void **state)
         small_runs(1, PARTS PRINTABLE, follow_schedule, &by_update[i]);
 }
 
+/* --- scores behind the last token --- */
+
+enum { LONGEST = 8 };
+
+/* The reward is the return there, without the KL divergence of a token; the
+ * critic learns it, too.
+ */
+static int look_behind(struct dt_run *run, void *arg)
+{
+    const struct dt_experience *e = &run->samples.experience;
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    double tokens = 0, *after = arg;
+    TRY(small_step(run, &line, &err) == 0);
+    *after = 0;
+    for (size_t i = 0; i < run->samples.step_rows; i++) {
+        size_t row = dt_sample_batches_row(&run->samples.batches, i);
+        tokens += e->count[row];
+        if (e->count[row] == LONGEST)
+            continue;
+        (*after)++;
+        TRY(e->after[row] != 0);
+        TRY(run->ppo.after_returns[row] == e->rewards[row]);
+    }
+    TRY(*after > 2);
+    TRY(near(run->ppo.value_share, tokens / (tokens + *after), 1e-12));
+    TRY(run->rank > 0 ||
+        run->progress.metrics.value[run->algo->metric_count - 3] ==
+            tokens + *after); /* values that the critic was trained on */
+    return 0;
+}
+
+static void scores_may_stand_behind_the_last_token(void **state)
+{
+    double after[2];
+    (void)state;
+    for (int size = 1; size <= 2; size++)
+        small_runs(size, PARTS PRINTABLE NEXT, look_behind, &after[size - 1]);
+    assert_true(after[0] == after[1]);
+}
+
 /* --- strategies --- */
 
 static int keep_metrics(struct dt_run *run, void *arg)
@@ -140,7 +181,10 @@ static void a_resumed_run_is_the_same_bit_by_bit(void **state)
     (void)state;
     for (int size = 1; size <= 2; size++)
         for (long half = 4; half <= 7; half++) {
-            resumes(size, PARTS ADAPTIVE PRINTABLE, half, 9, &kept);
+            resumes(size,
+                    half % 2 ? PARTS ADAPTIVE PRINTABLE NEXT
+                             : PARTS ADAPTIVE PRINTABLE,
+                    half, 9, &kept);
             assert_true(kept.kl_coef != 0.1);
         }
 }
@@ -284,6 +328,7 @@ int main(void)
         cmocka_unit_test(ratios_are_one_before_the_first_update),
         cmocka_unit_test(each_epoch_has_all_completions_in_another_order),
         cmocka_unit_test(rates_follow_steps_or_generations),
+        cmocka_unit_test(scores_may_stand_behind_the_last_token),
         cmocka_unit_test(all_strategies_have_the_same_bits),
         cmocka_unit_test(a_resumed_run_is_the_same_bit_by_bit),
         cmocka_unit_test(the_critic_is_saved_as_a_model_with_scores),

@@ -75,15 +75,15 @@ static void advantages_have_known_values(void **state)
     double advantages[N], returns[N];
 
     (void)state;
-    dt_gae(1.0, 0.95, N, rewards, values, advantages, returns);
+    dt_gae(1.0, 0.95, N, rewards, values, NULL, advantages, returns);
     assert_all_near(advantages, (double[]){0.43675, 0.565, 0.7}, N, 1e-7);
     assert_all_near(returns, (double[]){0.93675, 0.965, 1.0}, N, 1e-7);
     /* Without lambda a token looks one step ahead, without gamma none. */
-    dt_gae(1.0, 0.0, N, rewards, values, advantages, returns);
+    dt_gae(1.0, 0.0, N, rewards, values, NULL, advantages, returns);
     assert_all_near(advantages, (double[]){-0.1, -0.1, 0.7}, N, 1e-7);
-    dt_gae(0.0, 0.95, N, rewards, values, advantages, returns);
+    dt_gae(0.0, 0.95, N, rewards, values, NULL, advantages, returns);
     assert_all_near(returns, rewards, N, 1e-7);
-    dt_gae(1.0, 0.95, 1, rewards + 2, values, advantages, returns);
+    dt_gae(1.0, 0.95, 1, rewards + 2, values, NULL, advantages, returns);
     assert_near(advantages[0], 0.5, 0.0);
 }
 

@@ -103,7 +103,7 @@ static void a_resumed_run_is_the_same_bit_by_bit(void **state)
     (void)state;
     for (int size = 1; size <= 2; size++)
         for (long half = 3; half <= 5; half++)
-            resumes(size, LINES SHARED, half, 8, &kept);
+            resumes(size, LINES SHARED NEXT, half, 8, &kept);
 }
 
 /* Weights in half precision beside those of the optimizer. */
