@@ -34,6 +34,9 @@ include tests/fuzz/local.mk
 TESTS += $(check_PROGRAMS)
 endif
 
-# All of TESTS, for contrib/check.
+# For contrib/check: what runs twice, the slowest first; and all of TESTS.
+portable_tests = $(filter tests/ops/%,$(check_PROGRAMS)) \
+	$(filter tests/unit/% tests/comm/% tests/parity/% tests/fuzz/%, \
+	$(check_PROGRAMS))
 list-tests:
 	@echo $(TESTS)
