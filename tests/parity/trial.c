@@ -112,6 +112,9 @@ struct trial trial_run(const struct trial *like, enum dt_strategy s, int world)
     world_processes(world, rank_main, &t, statuses);
     for (int rank = 0; rank < world; rank++)
         assert_int_equal(statuses[rank], 0);
+    if (t.options.max_norm > 0 && t.norms[0] <= t.options.max_norm)
+        fail_msg("a norm of %g is not clipped to %g", t.norms[0],
+                 t.options.max_norm);
     return t;
 }
 
