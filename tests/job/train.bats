@@ -175,45 +175,66 @@ optim-rank-00003-of-00004.safetensors ]]
     same_weights int8 rest8
 }
 
-# sent: the bytes that the first of two nodes has sent.
+# sent: the bytes that the first node has sent.
 sent() {
-    # shellcheck disable=SC2016
-    dt_srun -N2 --ntasks-per-node=1 sh -c '
-        [ "$SLURM_NODEID" != 0 ] || sed -n "s/^ *eth0: *//p" /proc/self/net/dev' |
+    dt_run --node n1 sed -n 's/^ *eth0: *//p' /proc/net/dev |
         awk '{ print $9 }'
 }
 
-# sent_by STEPS LINE: those of a run of two nodes with two ranks each.
+# sent_by STEPS NODES LINE: those of a run of four ranks.
 sent_by() {
     local before
     config sent "training: {train_batch_size: 8, per_device_batch_size: 1,
-  max_steps: $1}" "checkpoint: {strategy: 'no'}" "$2"
+  max_steps: $1}" "checkpoint: {strategy: 'no'}" "$3"
     sed -i 's/n_embd: 32/n_embd: 256/' sent.yaml
     before=$(sent)
-    dt_srun -N2 --ntasks-per-node=2 --disttrain=sent.yaml >sent.log 2>&1
+    dt_srun -N"$2" --ntasks-per-node=$((4 / $2)) --disttrain=sent.yaml \
+        >sent.log 2>&1
     echo $(($(sent) - before))
 }
 
+# planned NODES: what disttrain plan says that a node sends in a step.
+planned() {
+    "$DT_BUILDDIR/disttrain" plan --json --nodes "$1" \
+        --ntasks-per-node $((4 / $1)) sent.yaml | awk '
+        /"taken"/ { taken = /true/ }
+        /"wire_bytes"/ { wire = taken }
+        wire && /"out_of_node_by_node"/ { print $2 + 0; wire = 0 }'
+}
+
+# Two micro-batches a step. Of each parameter two nodes of two ranks send half
+# of its gradient and of its weight, or of the sum; four nodes three quarters,
+# zero2 of two gradients. What zero3 gathers there depends on slots, as plan
+# knows: the head and the embedding, and most blocks, twice.
 @test "a node sends the bytes of the formulas, whatever its ranks" {
     dt_need_pmix
-    local line bytes few many runs=0
-    # of each parameter a step: half of its gradient and of its weight, or of
-    # the sum, as there are two nodes
-    while read -r bytes line <&4; do
-        few=$(sent_by 2 "$line")
-        many=$(sent_by 10 "$line")
+    local line bytes nodes few many plan runs=0
+    while read -r bytes nodes line <&4; do
+        few=$(sent_by 2 "$nodes" "$line")
+        many=$(sent_by 10 "$nodes" "$line")
+        plan=$(planned "$nodes")
         sed -n 's/.* \([0-9]*\) parameters.*/\1/p' sent.log |
-            awk -v d=$((many - few)) -v bytes="$bytes" -v line="$line" '
-                { off = d / 8 / ($1 * bytes) - 1; print line, d / 8, off }
-                END { exit !(NR == 1 && off * off < 0.03 * 0.03) }'
+            awk -v sent=$(((many - few) / 8)) -v bytes="$bytes" \
+                -v plan="$plan" -v line="$nodes nodes, $line" '
+                { want = bytes == "-" ? plan : $1 * bytes
+                  off = sent / want - 1; plan = sent / plan - 1
+                  print line, sent, off, plan }
+                END { exit !(NR == 1 && off * off < 0.02 * 0.02 &&
+                             plan * plan < 0.02 * 0.02) }'
         runs=$((runs + 1))
     done 4<<END
-4 distributed.strategy: ddp
-2 precision.reduce_dtype: bf16
-4 distributed.strategy: zero3
-2.515625 distributed: {strategy: zero3, reduce_between_nodes: int8}
+4 2 distributed.strategy: ddp
+2 2 precision.reduce_dtype: bf16
+4 2 distributed.strategy: zero1
+4 2 distributed.strategy: zero2
+4 2 distributed.strategy: zero3
+2.515625 2 distributed: {strategy: zero3, reduce_between_nodes: int8}
+6 4 distributed.strategy: ddp
+6 4 distributed.strategy: zero1
+9 4 distributed.strategy: zero2
+- 4 distributed.strategy: zero3
 END
-    ((runs == 4))
+    ((runs == 10))
 }
 
 @test "nodes with different numbers of ranks: flat, or a refusal if asked" {
@@ -225,23 +246,6 @@ END
     run -78 dt_srun -N2 -n3 --disttrain=uneven.yaml
     [[ $output == *"uneven.yaml:9:"*"distributed.reduction: E102 two_level needs \
 equally many ranks on every node, but n"*" has 1 and n"*" has 2: "* ]]
-}
-
-@test "kill -9 of a rank under zero3: ends at once; resume is bit-identical" {
-    dt_need_pmix
-    need_faults
-    config whole3 "training: {train_batch_size: 8, max_steps: 20}" \
-        "checkpoint: {steps: 5}" "distributed.strategy: zero3"
-    dt_srun -N4 -n4 --disttrain=whole3.yaml
-    config killed3 "training: {train_batch_size: 8, max_steps: 20,
-  resume: auto}" "checkpoint: {steps: 5}" "distributed.strategy: zero3"
-    DISTTRAIN_FAULT=train.step:rank=2:step=13:kill \
-        run dt_srun -N4 -n4 --disttrain=killed3.yaml
-    echo "$output"
-    ((status != 0))
-    [[ $output == *"first failure: rank 2 on n3, killed by signal 9 (Killed)"* ]]
-    dt_srun -N4 -n4 --disttrain=killed3.yaml
-    same_weights whole3 killed3
 }
 
 @test "accumulation and ranks are interchangeable" {
