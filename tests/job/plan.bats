@@ -118,6 +118,11 @@ peak() {
     run -0 dt_srun -N2 --disttrain=tiny.yaml
     beside=$(peak)
     ((beside < 100000000))
+    # steps add nothing, but to the last digit
+    sed -i 's/max_steps: 1/max_steps: 200/' tiny.yaml
+    run -0 dt_srun -N2 --disttrain=tiny.yaml
+    echo "after a step $beside, after 200 $(peak)"
+    (($(peak) < beside + 12000000))
     for strategy in ddp zero3; do
         config resident "distributed.strategy: $strategy" \
             "model: {n_positions: 64, n_embd: 768, n_layer: 12, n_head: 12}"
