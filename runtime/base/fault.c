@@ -99,6 +99,9 @@ static bool plan_fires(struct plan *plan, const char *point)
         (plan->step >= 0 && plan->step != here_step) ||
         atomic_fetch_add(&plan->passages, 1) + 1 != plan->nth)
         return false;
+    if (plan->action != FAULT_ERROR)
+        dprintf(STDERR_FILENO, "DISTTRAIN_FAULT: rank %d, step %ld: %s\n",
+                here_rank, here_step, point);
     if (plan->action == FAULT_KILL)
         kill(getpid(), SIGKILL);
     if (plan->action == FAULT_STOP)

@@ -103,20 +103,44 @@ same_end() {
     [[ -z $(ls nvme) ]]
 }
 
-@test "nvme: a killed run resumes, with nvme or without, bit by bit" {
+gone() {
+    ! kill -0 "$1" 2>/dev/null
+}
+
+# killed NAME FAULT RANK NODE: a rank of NAME is killed at a point, and named;
+# the others are gone in 5 s, and the checkpoint before stays.
+killed() {
+    local log=$BATS_TEST_TMPDIR/log srun status=0 since
+    DISTTRAIN_FAULT=$2:rank=$3:kill dt_background "$log" train "$1"
+    srun=$!
+    dt_wait_for 60 dt_lines 1 "^DISTTRAIN_FAULT: rank $3, .*: ${2%%:*}" "$log"
+    since=$EPOCHREALTIME
+    dt_wait_for 5 gone "$srun"
+    echo "$2: all gone in $((${EPOCHREALTIME/./} - ${since/./})) us"
+    wait "$srun" || status=$?
+    cat "$log"
+    ((status != 0))
+    grep -q "first failure: rank $3 on $4, killed by signal 9 (Killed)" "$log"
+    [[ $(readlink "$1.out/checkpoints/latest") == checkpoint-2 ]]
+    [[ -z $(ls nvme) ]]
+}
+
+# Step 4 ends with a checkpoint. Each of the runs resumes from the one before.
+@test "killed in a gather, a sum, a swap, a save: all end, and one resumes" {
     need_faults
     local name
-    on_nvme whole zero1
+    on_nvme whole zero3
     run -0 train whole
-    on_nvme rest zero1
-    DISTTRAIN_FAULT=train.step:rank=1:step=4:kill run train rest
-    echo "$output"
-    ((status != 0))
-    [[ $(readlink rest.out/checkpoints/latest) == checkpoint-2 ]]
+    on_nvme rest zero3
+    killed rest comm.all_gather:step=3:nth=2 1 n1
+    killed rest comm.reduce_scatter:step=4:nth=2 2 n2
+    killed rest swap.read:step=4:nth=3 3 n2
+    killed rest swap.write:step=3:nth=2 0 n1
+    killed rest ckpt.write:step=4:nth=2 2 n2
     cp -r rest.out plain.out
     run -0 train rest
     [[ $output == *"resuming from "*"checkpoint-2"* ]]
-    config plain "distributed.strategy: zero3"
+    config plain "distributed.strategy: zero1"
     run -0 train plain
     for name in rest plain; do
         cmp {whole,"$name"}.out/checkpoints/checkpoint-6/model.safetensors
