@@ -115,7 +115,8 @@ link set switch arp off
 addr add $subnet.254/24 dev switch
 link set switch up
 END
-    space_run head sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
+    # no shell, which may complain that it cannot reach the current directory
+    space_run head tee /proc/sys/net/ipv4/ip_forward <<<1 >/dev/null
 }
 
 # node_link I: connects node I to the head, at the speed of --rate.

@@ -144,6 +144,7 @@ EXTRA_DIST += \
 	tests/unit/examples_file.h \
 	tests/unit/memory_pairs.h \
 	tests/unit/model.h \
+	tests/unit/random_weights.h \
 	tests/unit/reward.h \
 	tests/unit/reward_program.h \
 	tests/unit/run_data.h \

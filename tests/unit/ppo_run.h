@@ -32,17 +32,17 @@ static inline int go_to(struct dt_run *run, long last, struct dt_error *err)
     return 0;
 }
 
-/* Takes steps up to number `last`, or until the values of a generation explain
- * more than half of the variance of its returns. -1: they never do.
+/* Takes steps up to number `last`, or until a number of a generation is more
+ * than `least`. -1: it never is.
  */
-static inline int explain_half(struct dt_run *run, long last,
-                               struct dt_error *err)
+static inline int go_until(struct dt_run *run, enum dt_ppo_number number,
+                           double least, long last, struct dt_error *err)
 {
-    const double *explained = &run->ppo.numbers[DT_PPO_EXPLAINED];
-    while (run->progress.step < last && !(*explained > 0.5))
+    const double *now = &run->ppo.numbers[number];
+    while (run->progress.step < last && !(*now > least))
         if (go_to(run, run->progress.step + 1, err) < 0)
             return -1;
-    return *explained > 0.5 ? 0 : -1;
+    return *now > least ? 0 : -1;
 }
 
 /* --- a run that learns --- */
@@ -50,17 +50,15 @@ static inline int explain_half(struct dt_run *run, long last,
 static inline int learn_rewarded(struct dt_run *run, void *arg)
 {
     struct dt_error err = {0};
-    const double *numbers = run->ppo.numbers;
     (void)arg;
     TRY(go_to(run, 1, &err) == 0);
-    TRY(numbers[DT_PPO_SCORES] < 0.6);
-    TRY(go_to(run, 100, &err) == 0);
-    TRY(numbers[DT_PPO_SCORES] > 0.85);
+    TRY(run->ppo.numbers[DT_PPO_SCORES] < 0.6);
+    TRY(go_until(run, DT_PPO_SCORES, 0.85, 200, &err) == 0);
     return 0;
 }
 
 #define LEARN                                                                  \
-    "training: {train_batch_size: 32, max_steps: 100}\n"                       \
+    "training: {train_batch_size: 32, max_steps: 200}\n"                       \
     "optimizer.lr: 0.01\n"                                                     \
     "ppo: {epochs: 4, kl_coef: 0.01}\n" PRINTABLE
 

@@ -249,7 +249,7 @@ static int explain(struct dt_run *run, void *arg)
     (void)arg;
     TRY(go_to(run, 1, &err) == 0);
     TRY(run->ppo.numbers[DT_PPO_EXPLAINED] < 0.1);
-    TRY(explain_half(run, 300, &err) == 0);
+    TRY(go_until(run, DT_PPO_EXPLAINED, 0.5, 300, &err) == 0);
     return 0;
 }
 
