@@ -6,11 +6,14 @@
 #include <string.h>
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/rows.h"
-#include "ops/cpu/vec.h"
+#include "ops/cpu/lanes.h"
 
-/* Query heads that share a loaded key, and keys that are loaded at a time. */
-enum { HEADS = 8, KEYS = DT_KV_BLOCK };
+#define INLINE static inline __attribute__((always_inline))
+
+/* Query heads that a thread computes together, and keys that are loaded at a
+ * time.
+ */
+enum { QUERIES = 16, KEYS = DT_KV_BLOCK };
 
 _Static_assert(KEYS % LANES == 0, "scores are made by vectors of keys");
 
@@ -44,72 +47,107 @@ void DT_CPU(kv_store)(struct dt_stream *stream, const struct dt_kv *kv,
     }
 }
 
-/* Some query heads of one sequence that share a head of keys and values. */
-struct group {
-    size_t count;                        /* of heads */
-    size_t stride;                       /* HS in whole vectors, filled by 0 */
-    float q[HEADS * DT_MAX_HEAD_SIZE];   /* scaled */
-    float sum[HEADS * DT_MAX_HEAD_SIZE]; /* of exp(score - max) v */
-    float rows[KEYS * DT_MAX_HEAD_SIZE]; /* keys, then values, of a step */
-    float max[HEADS], weight[HEADS];     /* largest score, sum of exp */
-    float score[HEADS * KEYS];
-};
-
-/* Keys or values of a step: `count` rows of fp32, `stride` apart. */
-struct kv_rows {
-    const float *row;
-    size_t stride, count;
-};
-
-/* The rows of a cache from element `at` on: themselves, or, if they are not
- * whole vectors of fp32, copies with 0 behind HS.
+/* Some heads of one sequence: all of a position's are stored side by side, so
+ * that they are read as they come. `each` query heads share a head of keys and
+ * values.
  */
-static struct kv_rows load_rows(struct group *g, struct dt_view cache,
-                                size_t at, size_t count, const struct dt_kv *kv)
-{
-    const size_t step = kv->NKV * kv->HS;
-    const void *data = dt_view_data(cache);
+struct group {
+    const struct dt_kv *kv;
+    const int32_t *table;                  /* the sequence's */
+    size_t kv_first, kv_heads;             /* of keys and values */
+    size_t first, each;                    /* of queries */
+    size_t stride;                         /* HS in whole vectors, 0 behind */
+    float q[QUERIES * DT_MAX_HEAD_SIZE];   /* scaled */
+    float sum[QUERIES * DT_MAX_HEAD_SIZE]; /* of exp(score - max) v */
+    float rows[KEYS * DT_MAX_HEAD_SIZE];   /* copies of keys or values */
+    float max[QUERIES], weight[QUERIES];   /* largest score, sum of exp */
+    float rescale[QUERIES];                /* sums of earlier pieces, by this */
+    float score[QUERIES * KEYS];
+};
 
-    if (cache.dtype == DT_F32 && kv->HS == g->stride)
-        return (struct kv_rows){(const float *)data + at, step, count};
-    for (size_t j = 0; j < count; j++)
-        dt_cpu_widen(g->rows + j * g->stride,
-                     dt_cpu_at(data, cache.dtype, at + j * step), cache.dtype,
-                     kv->HS);
-    return (struct kv_rows){g->rows, g->stride, count};
+/* Positions that are in one block: those of a head begin at element `at` of k
+ * and of v.
+ */
+struct piece {
+    size_t at, keys;
+};
+
+/* From position `first` to `end`, or to the end of the block. */
+static struct piece piece_of(const struct group *g, size_t first, size_t end)
+{
+    const struct dt_kv *kv = g->kv;
+    const size_t row = first % KEYS, left = KEYS - row;
+
+    if (first >= end)
+        return (struct piece){0, 0};
+    return (struct piece){(size_t)g->table[first / KEYS] * kv->stride +
+                              (row * kv->NKV + g->kv_first) * kv->HS,
+                          end - first < left ? end - first : left};
 }
 
-/* Has the rows that load_rows will load fetched from memory meanwhile: those
- * of a head are far apart, and the processor does not foresee them.
+/* Has head h of a piece fetched into the L2 cache: rows of a head are far
+ * apart, and the processor does not foresee them.
  */
-static void fetch_rows(struct dt_view cache, size_t at, size_t count,
-                       const struct dt_kv *kv)
+static void fetch_rows(const struct group *g, struct dt_view cache,
+                       struct piece piece, size_t h)
 {
     enum { LINE = 64 };
+    const struct dt_kv *kv = g->kv;
     const size_t size = dt_dtype_bytes(cache.dtype);
-    const char *row = dt_cpu_at(dt_view_data(cache), cache.dtype, at);
+    const char *row =
+        dt_cpu_at(dt_view_data(cache), cache.dtype, piece.at + h * kv->HS);
 
-    for (size_t j = 0; j < count; j++, row += kv->NKV * kv->HS * size) {
+    for (size_t j = 0; j < piece.keys; j++, row += kv->NKV * kv->HS * size) {
         for (size_t i = 0; i < kv->HS * size; i += LINE)
-            __builtin_prefetch(row + i);
+            __builtin_prefetch(row + i, 0, 2);
     }
+}
+
+/* Keys or values of a head: `count` rows of `type`, `step` bytes apart. */
+struct kv_rows {
+    const char *row;
+    size_t step, count;
+    enum dt_dtype type;
+};
+
+/* Head h of a piece of the cache: as it is stored, or, if rows are not whole
+ * vectors, copies in fp32 with 0 behind HS.
+ */
+static struct kv_rows load_rows(struct group *g, struct dt_view cache,
+                                struct piece piece, size_t h)
+{
+    const struct dt_kv *kv = g->kv;
+    const size_t step = kv->NKV * kv->HS * dt_dtype_bytes(cache.dtype);
+    const char *row =
+        dt_cpu_at(dt_view_data(cache), cache.dtype, piece.at + h * kv->HS);
+
+    if (kv->HS == g->stride)
+        return (struct kv_rows){row, step, piece.keys, cache.dtype};
+    for (size_t j = 0; j < piece.keys; j++)
+        dt_cpu_widen(g->rows + j * g->stride, row + j * step, cache.dtype,
+                     kv->HS);
+    return (struct kv_rows){(const char *)g->rows, g->stride * sizeof(float),
+                            piece.keys, DT_F32};
 }
 
 /* score(KEYS) of query q. The dot products of LANES keys stay vectors until
  * they are transposed, which makes one vector of scores without horizontal
  * sums. Behind the last key it is computed again.
  */
-static void score_keys(float *score, const float *q, const struct kv_rows *keys,
-                       size_t width)
+INLINE void score_keys(float *score, const float *q, const struct kv_rows *keys,
+                       enum dt_dtype type, size_t width)
 {
+    const size_t size = dt_dtype_bytes(type);
+
     for (size_t first = 0; first < keys->count; first += LANES) {
         dt_vec part[LANES], sum = {0.0f};
         for (size_t j = 0; j < LANES; j++) {
             size_t row = first + j < keys->count ? first + j : keys->count - 1;
-            const float *k = keys->row + row * keys->stride;
+            const char *k = keys->row + row * keys->step;
             part[j] = (dt_vec){0.0f};
             for (size_t d = 0; d < width; d += LANES)
-                part[j] += *(const dt_vec *)(q + d) * *(const dt_vec *)(k + d);
+                part[j] += *(const dt_vec *)(q + d) *
+                           dt_load_lanes(k + d * size, type);
         }
         dt_transpose(part);
         for (size_t i = 0; i < LANES; i++)
@@ -118,106 +156,183 @@ static void score_keys(float *score, const float *q, const struct kv_rows *keys,
     }
 }
 
-/* Scores become exp(score - max), 0 from `keys` on; earlier sums are rescaled.
- */
+/* Scores of query i become exp(score - max), 0 from `keys` on. */
 static void online_softmax(struct group *g, size_t i, size_t keys)
 {
     float *score = g->score + i * KEYS;
     float max = dt_max(score, keys, g->max[i]), sum = 0.0f;
-    float rescale = dt_expf(g->max[i] - max);
 
+    g->rescale[i] = dt_expf(g->max[i] - max);
 #pragma omp simd reduction(+ : sum)
     for (size_t j = 0; j < KEYS; j++) {
         score[j] = j < keys ? dt_expf(score[j] - max) : 0.0f;
         sum += score[j];
     }
     g->max[i] = max;
-    g->weight[i] = g->weight[i] * rescale + sum;
-#pragma omp simd
-    for (size_t d = 0; d < g->stride; d++)
-        g->sum[i * g->stride + d] *= rescale;
+    g->weight[i] = g->weight[i] * g->rescale[i] + sum;
 }
 
-/* The positions that a step attends to, all in one block: `keys` from element
- * `at` of the cache on.
+/* sum(vecs * LANES) = rescale sum + score values, from byte `at` of rows on;
+ * vecs is a constant at each call. Two sums each, so that an addition need not
+ * wait for the one before it.
  */
-struct piece {
-    size_t at, keys;
-};
-
-/* From position `first` to `end` of sequence b, or to the end of the block. */
-static struct piece piece_of(const struct dt_kv *kv, size_t b, size_t kv_head,
-                             size_t first, size_t end)
+INLINE void add_values(size_t vecs, float *sum, const float *score,
+                       float rescale, const struct kv_rows *values,
+                       enum dt_dtype type, size_t at)
 {
-    const int32_t *table = dt_view_i32(kv->table) + b * kv->blocks;
-    const size_t row = first % KEYS, left = KEYS - row;
+    enum { MOST = 4 };
+    const size_t size = dt_dtype_bytes(type), count = values->count;
+    dt_vec even[MOST], odd[MOST];
 
-    if (first >= end)
-        return (struct piece){0, 0};
-    return (struct piece){(size_t)table[first / KEYS] * kv->stride +
-                              (row * kv->NKV + kv_head) * kv->HS,
-                          end - first < left ? end - first : left};
+#pragma GCC unroll 4
+    for (size_t i = 0; i < vecs; i++) {
+        even[i] = ((const dt_vec *)sum)[i] * rescale;
+        odd[i] = (dt_vec){0.0f};
+    }
+    for (size_t j = 0; j + 1 < count; j += 2) {
+        const char *v = values->row + j * values->step + at;
+#pragma GCC unroll 4
+        for (size_t i = 0; i < vecs; i++) {
+            even[i] += score[j] * dt_load_lanes(v + i * LANES * size, type);
+            odd[i] += score[j + 1] *
+                      dt_load_lanes(v + values->step + i * LANES * size, type);
+        }
+    }
+#pragma GCC unroll 4
+    for (size_t i = 0; i < vecs; i++) {
+        const char *v =
+            values->row + (count - 1) * values->step + at + i * LANES * size;
+        if (count % 2 == 1)
+            even[i] += score[count - 1] * dt_load_lanes(v, type);
+        ((dt_vec *)sum)[i] = even[i] + odd[i];
+    }
 }
 
-/* Attends to a piece; `next` is the one after it. */
-static void attend_piece(struct group *g, const struct dt_kv *kv,
-                         struct piece piece, struct piece next)
+/* Queries of head h meet its keys, then its values; type is a constant at each
+ * call.
+ */
+INLINE void meet_keys(struct group *g, const struct kv_rows *keys,
+                      enum dt_dtype type, size_t h)
 {
+    for (size_t i = h * g->each; i < (h + 1) * g->each; i++) {
+        score_keys(g->score + i * KEYS, g->q + i * g->stride, keys, type,
+                   g->stride);
+        online_softmax(g, i, keys->count);
+    }
+}
+
+INLINE void meet_values(struct group *g, const struct kv_rows *values,
+                        enum dt_dtype type, size_t h)
+{
+    enum { WIDE = 4 * LANES };
+
+    for (size_t i = h * g->each; i < (h + 1) * g->each; i++) {
+        float *sum = g->sum + i * g->stride;
+        const float *score = g->score + i * KEYS;
+        size_t d = 0;
+        for (; d + WIDE <= g->stride; d += WIDE)
+            add_values(4, sum + d, score, g->rescale[i], values, type,
+                       d * dt_dtype_bytes(type));
+        for (; d < g->stride; d += LANES)
+            add_values(1, sum + d, score, g->rescale[i], values, type,
+                       d * dt_dtype_bytes(type));
+    }
+}
+
+/* Attends to a piece; `next` is the one after it. What comes next is fetched
+ * meanwhile.
+ */
+static void attend_piece(struct group *g, struct piece piece, struct piece next,
+                         bool is_first)
+{
+    const struct dt_kv *kv = g->kv;
     struct kv_rows rows;
 
-    fetch_rows(kv->v, piece.at, piece.keys, kv);
-    rows = load_rows(g, kv->k, piece.at, piece.keys, kv);
-    for (size_t i = 0; i < g->count; i++) {
-        score_keys(g->score + i * KEYS, g->q + i * g->stride, &rows, g->stride);
-        online_softmax(g, i, piece.keys);
+    for (size_t h = 0; h < g->kv_heads; h++) {
+        if (is_first && h + 1 < g->kv_heads)
+            fetch_rows(g, kv->k, piece, h + 1);
+        fetch_rows(g, kv->v, piece, h);
+        rows = load_rows(g, kv->k, piece, h);
+        if (rows.type == DT_F32)
+            meet_keys(g, &rows, DT_F32, h);
+        else if (rows.type == DT_BF16)
+            meet_keys(g, &rows, DT_BF16, h);
+        else
+            meet_keys(g, &rows, DT_F16, h);
     }
-    fetch_rows(kv->k, next.at, next.keys, kv);
-    rows = load_rows(g, kv->v, piece.at, piece.keys, kv);
-    DT_CPU(tile_matmul)
-    (g->sum, g->stride, g->score, KEYS, 1, rows.row, rows.stride, g->count,
-     g->stride, rows.count, true);
+    for (size_t h = 0; h < g->kv_heads; h++) {
+        fetch_rows(g, kv->k, next, h);
+        rows = load_rows(g, kv->v, piece, h);
+        if (rows.type == DT_F32)
+            meet_values(g, &rows, DT_F32, h);
+        else if (rows.type == DT_BF16)
+            meet_values(g, &rows, DT_BF16, h);
+        else
+            meet_values(g, &rows, DT_F16, h);
+    }
 }
 
-/* Query heads [head, head + count) of sequence b. */
-static void attend_heads(struct dt_view out, struct dt_view qkv, size_t b,
-                         size_t head, size_t count, int32_t position,
-                         const struct dt_kv *kv)
+/* q, scaled, and empty sums */
+static void begin_group(struct group *g, struct dt_view qkv, size_t b)
 {
-    const size_t HS = kv->HS, from = b * row_width(kv) + head * HS;
-    const size_t kv_head = head / (kv->NH / kv->NKV);
+    const size_t HS = g->kv->HS, count = g->kv_heads * g->each;
+    const size_t from = b * row_width(g->kv) + g->first * HS;
     const float scale = 1.0f / sqrtf((float)HS);
-    const size_t end = (size_t)(position + 1);
-    size_t first = kv->window && end > kv->window ? end - kv->window : 0;
-    struct piece piece = piece_of(kv, b, kv_head, first, end), next;
-    struct group g;
 
-    g.count = count;
-    g.stride = (HS + LANES - 1) / LANES * LANES;
-    memset(g.q, 0, count * g.stride * sizeof(*g.q));
-    memset(g.sum, 0, count * g.stride * sizeof(*g.sum));
-    memset(g.rows, 0, HS < g.stride ? sizeof(g.rows) : 0);
-    fetch_rows(kv->k, piece.at, piece.keys, kv);
+    memset(g->sum, 0, count * g->stride * sizeof(*g->sum));
+    memset(g->q, 0, HS < g->stride ? sizeof(g->q) : 0);
+    memset(g->rows, 0, HS < g->stride ? sizeof(g->rows) : 0);
     for (size_t i = 0; i < count; i++) {
-        float *q = g.q + i * g.stride;
+        float *q = g->q + i * g->stride;
         dt_cpu_widen(q, dt_cpu_at(dt_view_data(qkv), qkv.dtype, from + i * HS),
                      qkv.dtype, HS);
         for (size_t d = 0; d < HS; d++)
             q[d] *= scale;
-        g.max[i] = -INFINITY;
-        g.weight[i] = 0.0f;
+        g->max[i] = -INFINITY;
+        g->weight[i] = 0.0f;
     }
-    for (; first < end; first += piece.keys, piece = next) {
-        next = piece_of(kv, b, kv_head, first + piece.keys, end);
-        attend_piece(&g, kv, piece, next);
+}
+
+static void attend_group(struct group *g, struct dt_view out,
+                         struct dt_view qkv, size_t b, int32_t position)
+{
+    const struct dt_kv *kv = g->kv;
+    const size_t HS = kv->HS, end = (size_t)(position + 1);
+    size_t first = kv->window && end > kv->window ? end - kv->window : 0;
+    struct piece piece = piece_of(g, first, end), next;
+    bool is_first = true;
+
+    fetch_rows(g, kv->k, piece, 0);
+    begin_group(g, qkv, b);
+    for (; first < end; first += piece.keys, piece = next, is_first = false) {
+        next = piece_of(g, first + piece.keys, end);
+        attend_piece(g, piece, next, is_first);
     }
-    for (size_t i = 0; i < count; i++) {
-        float *sum = g.sum + i * g.stride;
-        size_t to = (b * kv->NH + head + i) * HS;
+    for (size_t i = 0; i < g->kv_heads * g->each; i++) {
+        float *sum = g->sum + i * g->stride;
+        size_t to = (b * kv->NH + g->first + i) * HS;
         for (size_t d = 0; d < HS && end > 0; d++)
-            sum[d] /= g.weight[i];
+            sum[d] /= g->weight[i];
         dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(out), out.dtype, to), sum,
                       out.dtype, HS);
     }
+}
+
+static size_t divide_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Heads of keys and values of a group: as many as there are queries for, but
+ * several groups for each thread. No bit depends on it.
+ */
+static size_t heads_of_group(const struct dt_kv *kv)
+{
+    const size_t shared = kv->NH / kv->NKV;
+    const size_t most = shared < QUERIES ? QUERIES / shared : 1;
+    const size_t some =
+        divide_up(kv->B * kv->NKV, 4 * (size_t)omp_get_max_threads());
+    return some < most ? some : most;
 }
 
 void DT_CPU(kv_attention)(struct dt_stream *stream, struct dt_view out,
@@ -226,18 +341,25 @@ void DT_CPU(kv_attention)(struct dt_stream *stream, struct dt_view out,
 {
     const int32_t *position = dt_view_i32(positions);
     const size_t shared = kv->NH / kv->NKV;
-    const size_t parts = (shared + HEADS - 1) / HEADS;
-    const size_t groups = kv->B * kv->NKV * parts;
+    const size_t cuts = divide_up(shared, QUERIES), heads = heads_of_group(kv);
+    const size_t groups = divide_up(kv->NKV, heads) * cuts; /* of a sequence */
     (void)stream;
     assert(out.count == kv->B * kv->NH * kv->HS && positions.count == kv->B);
     assert(kv->table.count == kv->B * kv->blocks);
     assert(qkv.count == kv->B * row_width(kv) && kv->HS <= DT_MAX_HEAD_SIZE);
 
 #pragma omp parallel for schedule(dynamic)
-    for (size_t i = 0; i < groups; i++) {
-        size_t head = i / parts * shared + i % parts * HEADS;
-        size_t left = shared - i % parts * HEADS;
-        attend_heads(out, qkv, head / kv->NH, head % kv->NH,
-                     left < HEADS ? left : HEADS, position[head / kv->NH], kv);
+    for (size_t i = 0; i < kv->B * groups; i++) {
+        const size_t b = i / groups, cut = i % cuts * QUERIES;
+        struct group g;
+        g.kv = kv;
+        g.table = dt_view_i32(kv->table) + b * kv->blocks;
+        g.kv_first = i % groups / cuts * heads;
+        g.kv_heads =
+            kv->NKV - g.kv_first < heads ? kv->NKV - g.kv_first : heads;
+        g.first = g.kv_first * shared + cut;
+        g.each = shared - cut < QUERIES ? shared - cut : QUERIES;
+        g.stride = (kv->HS + LANES - 1) / LANES * LANES;
+        attend_group(&g, out, qkv, b, position[b]);
     }
 }
