@@ -15,14 +15,14 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* Columns of a block, whose sums stay in the cache; stored rows of b that are
- * added to them at a time; and the tile of dot products that fits into the
- * registers.
+ * added to them at a time; and rows of a that are multiplied by a stored row of
+ * b at a time, of which AHEAD bytes are fetched before they are needed.
  */
 enum {
     WIDTH = 1024,
     DEPTH = 8,
-    DOT_ROWS = LANES == 16 ? 4 : 2,
-    DOT_COLUMNS = 4,
+    DOT_ROWS = 8,
+    AHEAD = 4096,
 };
 
 /* The columns [first, first + count) of a product. */
@@ -54,33 +54,25 @@ INLINE void fetch_ahead(const char *row, size_t ahead)
 
 /* --- b transposed: dot products of stored rows --- */
 
-/* A tile of dot products. x and w are the rows of a and of the stored b. */
+/* Rows of a meet a row of the stored b, which is read as it comes: a processor
+ * does not see that several rows go on at a time.
+ */
 struct dots {
-    const char *x[DOT_ROWS], *w[DOT_COLUMNS];
-    dt_vec sum[DOT_ROWS][DOT_COLUMNS];
+    const char *x[DOT_ROWS], *w;
+    dt_vec sum[DOT_ROWS];
 };
 
-/* Adds `count` products, at most LANES, from element k on. The rows of b that
- * are `ahead` bytes behind these come next.
- */
+/* Adds `count` products, at most LANES, from element k on. */
 INLINE void add_products(struct dots *t, enum dt_dtype type, size_t rows,
-                         size_t k, bool all, size_t count, size_t ahead)
+                         size_t k, bool all, size_t count)
 {
     const size_t at = k * dt_dtype_bytes(type);
-    dt_vec w[DOT_COLUMNS];
+    const dt_vec w = load(t->w + at, type, all, count);
 
+    fetch_ahead(t->w + at, AHEAD);
 #pragma GCC unroll 16
-    for (size_t j = 0; j < DOT_COLUMNS; j++) {
-        w[j] = load(t->w[j] + at, type, all, count);
-        fetch_ahead(t->w[j] + at, ahead);
-    }
-#pragma GCC unroll 16
-    for (size_t i = 0; i < rows; i++) {
-        dt_vec x = load(t->x[i] + at, type, all, count);
-#pragma GCC unroll 16
-        for (size_t j = 0; j < DOT_COLUMNS; j++)
-            t->sum[i][j] += x * w[j];
-    }
+    for (size_t i = 0; i < rows; i++)
+        t->sum[i] += load(t->x[i] + at, type, all, count) * w;
 }
 
 static float sum_lanes(dt_vec v)
@@ -92,44 +84,42 @@ static float sum_lanes(dt_vec v)
     return v[0];
 }
 
-/* Columns j... of rows i...; where there are fewer than in a tile, the last is
- * computed again.
+/* Column j of rows i...; where there are fewer than `rows`, the last is
+ * computed again. rows is a constant at each call.
  */
-INLINE void dot_tile(struct block *b, enum dt_dtype type, size_t rows, size_t i,
+INLINE void dot_rows(struct block *b, enum dt_dtype type, size_t rows, size_t i,
                      size_t j)
 {
     const struct dt_cpu_matmul *p = b->p;
     const size_t whole = p->K - p->K % LANES;
-    const size_t ahead = DOT_COLUMNS * p->b.stride * dt_dtype_bytes(type);
     struct dots t = {0};
 
+    t.w = dt_cpu_at(p->b.data, type, (b->first + j) * p->b.stride);
+#pragma GCC unroll 16
     for (size_t r = 0; r < rows; r++)
         t.x[r] =
             dt_cpu_at(p->a.data, type, min_size(i + r, p->M - 1) * p->a.stride);
-    for (size_t c = 0; c < DOT_COLUMNS; c++)
-        t.w[c] =
-            dt_cpu_at(p->b.data, type,
-                      (b->first + min_size(j + c, b->count - 1)) * p->b.stride);
     for (size_t k = 0; k < whole; k += LANES)
-        add_products(&t, type, rows, k, true, LANES, ahead);
+        add_products(&t, type, rows, k, true, LANES);
     if (whole < p->K)
-        add_products(&t, type, rows, whole, false, p->K - whole, ahead);
-    for (size_t r = 0; r < rows; r++) {
-        for (size_t c = 0; c < DOT_COLUMNS; c++)
-            b->sum[(i + r) * WIDTH + j + c] = sum_lanes(t.sum[r][c]);
-    }
+        add_products(&t, type, rows, whole, false, p->K - whole);
+#pragma GCC unroll 16
+    for (size_t r = 0; r < rows; r++)
+        b->sum[(i + r) * WIDTH + j] = sum_lanes(t.sum[r]);
 }
 
 INLINE void dot_block(struct block *b, enum dt_dtype type)
 {
     const size_t M = b->p->M;
 
-    for (size_t j = 0; j < b->count; j += DOT_COLUMNS) {
+    for (size_t j = 0; j < b->count; j++) {
         for (size_t i = 0; i < M; i += DOT_ROWS) {
             if (M - i == 1)
-                dot_tile(b, type, 1, i, j);
+                dot_rows(b, type, 1, i, j);
+            else if (M - i <= DOT_ROWS / 2)
+                dot_rows(b, type, DOT_ROWS / 2, i, j);
             else
-                dot_tile(b, type, DOT_ROWS, i, j);
+                dot_rows(b, type, DOT_ROWS, i, j);
         }
     }
 }
