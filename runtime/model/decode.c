@@ -234,27 +234,43 @@ static int download(struct dt_decoder *d, void *to, struct dt_view from,
                               count * dt_dtype_bytes(from.dtype), err);
 }
 
+/* Queues the logits of rows [first, first + count) of a step. */
+static int forward_rows(struct dt_decoder *d, const struct dt_step_rows *rows,
+                        size_t first, size_t count, struct dt_error *err)
+{
+    const struct dt_batch batch = {
+        .B = count, .T = 1, .inputs = rows->ids + first};
+    const size_t V = d->model->config.vocab_size;
+    d->cache.places = rows->places + first;
+    d->cache.positions = rows->positions + first;
+    d->cache.table = rows->table + first * d->cache.blocks;
+    if (forward_batch(d, &batch, err) < 0)
+        return -1;
+    dt_model_head(d->model, dt_view_slice(d->logits, first * V, count * V), 0,
+                  count);
+    return 0;
+}
+
 int dt_decoder_step(struct dt_decoder *d, const struct dt_step_rows *rows,
                     const struct dt_sampling *sampling, int32_t *ids,
                     float *logps, struct dt_error *err)
 {
     const struct dt_exec *exec = &d->model->exec;
-    const struct dt_batch batch = {
-        .B = rows->count, .T = 1, .inputs = rows->ids};
     size_t n = rows->count, V = d->model->config.vocab_size;
     size_t words = rows->seen ? n * ((V + 31) / 32) : 0;
-    struct dt_view logits = dt_view_slice(d->logits, 0, n * V);
+    size_t most = exec->ops->some_rows > 0 ? exec->ops->some_rows : n;
     assert(n <= d->options.rows);
-    d->cache.places = rows->places;
-    d->cache.positions = rows->positions;
-    d->cache.table = rows->table;
-    if (forward_batch(d, &batch, err) < 0 ||
-        upload(d, d->draws, rows->draws, n, err) < 0 ||
+    /* as many rows at a time as have the bits that they have with fewer */
+    for (size_t first = 0; first < n; first += most)
+        if (forward_rows(d, rows, first, n - first < most ? n - first : most,
+                         err) < 0)
+            return -1;
+    if (upload(d, d->draws, rows->draws, n, err) < 0 ||
         upload(d, d->seen, rows->seen, words, err) < 0)
         return -1;
-    dt_model_head(d->model, logits, 0, n);
     exec->ops->sample(exec->stream, dt_view_slice(d->ids, 0, n),
-                      dt_view_slice(d->logps, 0, n), logits,
+                      dt_view_slice(d->logps, 0, n),
+                      dt_view_slice(d->logits, 0, n * V),
                       dt_view_slice(d->draws, 0, n),
                       dt_view_slice(d->seen, 0, words), sampling, n, V);
     if (download(d, ids, d->ids, n, err) < 0 ||

@@ -12,6 +12,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/lanes.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/rows.h \
+	runtime/ops/cpu/strip.h \
 	runtime/ops/ops.h \
 	runtime/ops/workspace.c \
 	runtime/ops/workspace.h \
@@ -32,6 +33,7 @@ cpu_kernels = \
 	runtime/ops/cpu/logprob.c \
 	runtime/ops/cpu/matmul.c \
 	runtime/ops/cpu/matmul_few.c \
+	runtime/ops/cpu/matmul_rows.c \
 	runtime/ops/cpu/norm.c \
 	runtime/ops/cpu/reduce.c \
 	runtime/ops/cpu/rope.c \
@@ -58,7 +60,13 @@ runtime_ops_libavx512_a_SOURCES = $(cpu_kernels)
 runtime_ops_libavx512_a_CPPFLAGS = $(AM_CPPFLAGS) -DDT_CPU_VARIANT=avx512
 runtime_ops_libavx512_a_CFLAGS = $(cpu_cflags) -mavx2 -mfma -mbmi2 -mavx512f \
 	-mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
-CPU_LIBS += runtime/ops/libavx512.a runtime/ops/libavx2.a
+noinst_LIBRARIES += runtime/ops/libavx512bf16.a
+runtime_ops_libavx512bf16_a_SOURCES = runtime/ops/cpu/matmul_pairs.c
+runtime_ops_libavx512bf16_a_CPPFLAGS = $(runtime_ops_libavx512_a_CPPFLAGS)
+runtime_ops_libavx512bf16_a_CFLAGS = $(runtime_ops_libavx512_a_CFLAGS) \
+	-mavx512bf16
+CPU_LIBS += runtime/ops/libavx512.a runtime/ops/libavx512bf16.a \
+	runtime/ops/libavx2.a
 endif
 
 # What all variants call, and therefore after them.

@@ -211,6 +211,11 @@ struct dt_ops {
      */
     size_t few_rows;
 
+    /* linear_forward of more rows than this may sum in another order than of
+     * as many, down to few_rows; 0: it does not.
+     */
+    size_t some_rows;
+
     /* out(N,OC) = x(N,C) w + b(OC); b may be absent. out may be F32 where x is
      * not.
      */

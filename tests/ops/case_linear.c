@@ -156,6 +156,45 @@ static void few_rows_case(enum dt_dtype type, enum dt_dtype out_type, size_t N,
     }
 }
 
+/* Products of up to some_rows rows, whose first ones have the bits that they
+ * have in a product of as few as few_rows.
+ */
+static void some_rows_case(enum dt_dtype type, size_t N, size_t C, size_t OC)
+{
+    struct dt_view x = tensor_of(type, N * C), w = tensor_of(type, C * OC);
+    struct dt_view b = tensor_of(type, OC), out = tensor(N * OC);
+    struct dt_view fewer = tensor(ops->few_rows * OC);
+    struct linear l = {.N = N,
+                       .C = C,
+                       .OC = OC,
+                       .order = DT_WEIGHT_OUT_IN,
+                       .x = doubles(x),
+                       .w = doubles(w),
+                       .b = doubles(b),
+                       .out = zeros(N * OC)};
+
+    reference_linear(&l);
+    ops->linear_forward(NULL, out, x, w, b, l.order, N, C, OC);
+    check_close("out", out, l.out, 2e-6);
+    ops->linear_forward(NULL, fewer, dt_view_slice(x, 0, ops->few_rows * C), w,
+                        b, l.order, ops->few_rows, C, OC);
+    if (type == DT_F32)
+        assert_memory_equal(dt_view_data(fewer), dt_view_data(out),
+                            fewer.count * sizeof(float));
+}
+
+/* Whole strips, panels and blocks, and what is left of them. */
+void test_linear_some_rows(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TYPE_COUNT && ops->some_rows > 0; i++) {
+        some_rows_case(TYPES[i], ops->few_rows, 48, 16);
+        some_rows_case(TYPES[i], ops->few_rows + 1, 53, 37);
+        some_rows_case(TYPES[i], ops->some_rows - 15, 61, 501);
+        some_rows_case(TYPES[i], ops->some_rows, 801, 23);
+    }
+}
+
 /* Lengths about whole vectors, and columns of more than one block. */
 void test_linear_few_rows(void **state)
 {

@@ -109,6 +109,7 @@ void test_dropout(void **state);
 void test_linear(void **state);
 void test_linear_blocks(void **state);
 void test_linear_few_rows(void **state);
+void test_linear_some_rows(void **state);
 void test_linear_gelu(void **state);
 void test_onednn(void **state);
 void test_onednn_threads(void **state);

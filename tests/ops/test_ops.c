@@ -29,6 +29,7 @@ static const struct {
     {"linear", test_linear, true},
     {"linear, several blocks", test_linear_blocks, true},
     {"linear, few rows", test_linear_few_rows, false},
+    {"linear, some rows", test_linear_some_rows, false},
     {"linear with gelu", test_linear_gelu, true},
     {"norm", test_norm, false},
     {"gelu", test_gelu, false},

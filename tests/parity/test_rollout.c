@@ -201,6 +201,7 @@ static void check_bits(const char *name, enum dt_dtype compute)
     begin(&r, &s, name, compute);
     check_slots(&s, with_slots(&s, 4, true), with_slots(&s, 16, true));
     check_slots(&s, with_slots(&s, 16, true), with_slots(&s, 20, false));
+    check_slots(&s, with_slots(&s, 16, true), with_slots(&s, 70, true));
     check_slots(&s, with_slots(&s, 1, false), with_slots(&s, 15, false));
     end(&r, &s);
 }

@@ -198,10 +198,29 @@ static void multiply_share(const struct dt_cpu_matmul *p)
     }
 }
 
+/* A loop of our own is faster than a library, except where that multiplies a
+ * type natively and this does not.
+ */
+static bool has_some_rows(const struct dt_cpu_matmul *p)
+{
+    if (p->M > DT_CPU_SOME_ROWS || p->a.transposed || !p->b.transposed ||
+        p->accumulate)
+        return false;
+#ifdef HAVE_ONEDNN
+    if (p->type != DT_F32 && dt_onednn_fastest(p->type))
+        return LANES == 16 && dt_cpu_has_pairs(p);
+#endif
+    return true;
+}
+
 void DT_CPU(matmul)(const struct dt_cpu_matmul *p)
 {
     if (p->M < DT_CPU_FEW_ROWS && !p->a.transposed && !p->accumulate) {
         DT_CPU(matmul_few)(p);
+        return;
+    }
+    if (has_some_rows(p)) {
+        DT_CPU(matmul_rows)(p);
         return;
     }
 #ifdef HAVE_ONEDNN

@@ -38,6 +38,26 @@ struct dt_cpu_matmul {
  */
 enum { DT_CPU_FEW_ROWS = 16 };
 
+/* As many at most, with a transposed b: a loop of our own, too, which is faster
+ * where b is large and used for so few rows.
+ */
+enum { DT_CPU_SOME_ROWS = 64 };
+
+/* Whether the operands are pairs of bf16 and this CPU multiplies and adds these
+ * as fast as fp32. Intel's has half that rate without AMX.
+ */
+static inline bool dt_cpu_has_pairs(const struct dt_cpu_matmul *p)
+{
+#ifdef __x86_64__
+    return p->type == DT_BF16 && p->K % 2 == 0 && p->a.stride % 2 == 0 &&
+           p->b.stride % 2 == 0 && __builtin_cpu_supports("avx512bf16") &&
+           __builtin_cpu_is("amd");
+#else
+    (void)p;
+    return false;
+#endif
+}
+
 #ifdef DT_CPU_VARIANT
 /* c = a b + bias, or += ; all threads of the team. With fewer than
  * DT_CPU_FEW_ROWS rows, a not transposed and no `accumulate`, a row of c has
@@ -47,6 +67,12 @@ void DT_CPU(matmul)(const struct dt_cpu_matmul *p);
 
 /* The same, only for such a product. */
 void DT_CPU(matmul_few)(const struct dt_cpu_matmul *p);
+
+/* The same, only for a product of at most DT_CPU_SOME_ROWS rows, with b
+ * transposed, a not transposed and no `accumulate`. A row of c has the bits
+ * that it has with any other rows, for any number of threads.
+ */
+void DT_CPU(matmul_rows)(const struct dt_cpu_matmul *p);
 #endif
 
 #ifdef HAVE_ONEDNN

@@ -18,6 +18,7 @@ const struct dt_ops DT_CPU(ops) = {
     .embedding_backward = DT_CPU(embedding_backward),
     .scatter_rows = DT_CPU(scatter_rows),
     .few_rows = DT_CPU_FEW_ROWS,
+    .some_rows = DT_CPU_SOME_ROWS,
     .linear_forward = DT_CPU(linear_forward),
     .linear_backward = DT_CPU(linear_backward),
     .norm_forward = DT_CPU(norm_forward),
