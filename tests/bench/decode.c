@@ -3,9 +3,11 @@
  * decode.c - tokens per second of a rollout
  *
  * GPT-2 124M with random weights completes prompts of 16 tokens, each once.
- * Usage: decode fp32|bf16 SLOTS SEQUENCES TOKENS STOPS
+ * Usage: decode fp32|bf16 SLOTS SEQUENCES TOKENS STOPS [ops]
  * The first STOPS ids end a completion: none for equal lengths. For one slot it
  * says, too, what part that is of the rate at which the weights can be read.
+ * With `ops`, what each operation of a step takes, too. The memory is in use
+ * before, as that of a trainer is.
  */
 #include "config.h"
 
@@ -16,6 +18,7 @@
 #include "base/clock.h"
 #include "rollout/rollout.h"
 #include "tests/bench/roof.h"
+#include "tests/bench/timed.h"
 #include "tests/unit/random_weights.h"
 
 enum { PROMPT = 16 };
@@ -26,7 +29,14 @@ struct bench {
     struct dt_layout *layout;
     struct dt_view weights;
     size_t sequences, given, drawn;
+    struct dt_ops ops; /* measured ones */
 };
+
+/* What steps took, measured ones. */
+static struct {
+    double s[TIMED_MAX_STEPS], began;
+    int count;
+} steps;
 
 static int give(void *ctx, struct dt_prompt *prompt, struct dt_error *err)
 {
@@ -48,6 +58,19 @@ static int take(void *ctx, const struct dt_completion *completion,
     (void)err;
     b->drawn += completion->count;
     return 0;
+}
+
+/* Called before each step: ends the one before. */
+static bool next_step(void)
+{
+    const double now = dt_clock_now();
+
+    if (steps.began > 0) {
+        steps.s[steps.count++] = now - steps.began;
+        timed_next();
+    }
+    steps.began = dt_clock_now();
+    return steps.count + 1 == TIMED_MAX_STEPS;
 }
 
 static void fail(const struct dt_error *err)
@@ -82,7 +105,12 @@ static void begin(struct bench *b, enum dt_dtype type)
 /* One run. Returns tokens per second. */
 static double run(struct bench *b, const struct dt_rollout_options *options)
 {
-    const struct dt_rollout_io io = {.next = give, .done = take, .ctx = b};
+    const struct dt_rollout_io io = {
+        .next = give,
+        .done = take,
+        .stop = b->exec.ops == &b->ops ? next_step : NULL,
+        .ctx = b,
+    };
     struct dt_error err;
     struct dt_buffer *memory = dt_buffer_create(
         b->exec.device, dt_rollout_bytes(&b->config, b->exec.ops, options),
@@ -92,7 +120,8 @@ static double run(struct bench *b, const struct dt_rollout_options *options)
                                    dt_places_flat(b->weights), memory, options,
                                    &err)
                : NULL;
-    b->given = b->drawn = 0;
+    if (memory)
+        memset(memory->data, 0, memory->bytes);
     double start = dt_clock_now();
     if (!rollout || dt_rollout_run(rollout, &io, &err) < 0)
         fail(&err);
@@ -105,9 +134,9 @@ static double run(struct bench *b, const struct dt_rollout_options *options)
 int main(int argc, char **argv)
 {
     struct bench b = {0};
-    if (argc != 6) {
-        fprintf(stderr,
-                "usage: decode fp32|bf16 SLOTS SEQUENCES TOKENS STOPS\n");
+    if (argc != 6 && argc != 7) {
+        fprintf(stderr, "usage: decode fp32|bf16 SLOTS SEQUENCES TOKENS STOPS "
+                        "[ops]\n");
         return 64;
     }
     const enum dt_dtype type = strcmp(argv[1], "bf16") ? DT_F32 : DT_BF16;
@@ -128,6 +157,10 @@ int main(int argc, char **argv)
         .stop_count = stops,
     };
     begin(&b, type);
+    if (argc == 7) {
+        b.ops = timed_ops(&b.exec);
+        b.exec.ops = &b.ops;
+    }
     const double rate = run(&b, &options);
     printf("%.1f tokens/s of %zu", rate, b.drawn);
     if (options.slots == 1) {
@@ -137,6 +170,8 @@ int main(int argc, char **argv)
                reads * 1e-9);
     }
     printf("\n");
+    if (steps.count > 1)
+        timed_print(timed_median(steps.s + 1, steps.count - 1), NULL);
     free(ids);
     return 0;
 }

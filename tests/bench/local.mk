@@ -6,7 +6,7 @@ EXTRA_PROGRAMS += tests/bench/adamw tests/bench/decode tests/bench/gemm \
 	tests/bench/ops tests/bench/render \
 	tests/bench/swap tests/bench/tiles tests/bench/tokenize
 tests_bench_decode_SOURCES = tests/bench/decode.c tests/bench/roof.c \
-	tests/bench/roof.h
+	tests/bench/roof.h tests/bench/timed.c tests/bench/timed.h
 tests_bench_gemm_SOURCES = tests/bench/gemm.c tests/bench/roof.c \
 	tests/bench/roof.h
 tests_bench_swap_SOURCES = tests/bench/drive.c tests/bench/drive.h \

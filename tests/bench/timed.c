@@ -289,6 +289,41 @@ static void attention_backward(struct dt_stream *stream, struct dt_view dqkv,
          bytes(qkv) + bytes(out) + bytes(lse) + bytes(dout) + bytes(dqkv));
 }
 
+static void kv_store(struct dt_stream *stream, const struct dt_kv *kv,
+                     struct dt_view qkv, struct dt_view places, size_t N)
+{
+    double start = dt_clock_now();
+
+    inner.ops->kv_store(stream, kv, qkv, places, N);
+    note("kv store", start, 0.0,
+         4.0 * (double)(N * kv->NKV * kv->HS * dt_dtype_bytes(qkv.dtype)));
+}
+
+static void kv_attention(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view qkv, struct dt_view positions,
+                         const struct dt_kv *kv)
+{
+    const double row = (double)(kv->NKV * kv->HS * dt_dtype_bytes(qkv.dtype));
+    double start = dt_clock_now(), keys = 0.0;
+
+    inner.ops->kv_attention(stream, out, qkv, positions, kv);
+    for (size_t b = 0; b < kv->B && inner.device->is_host; b++)
+        keys += dt_view_i32(positions)[b] + 1;
+    note("kv attention", start, 4.0 * keys * (double)(kv->NH * kv->HS),
+         2.0 * keys * row);
+}
+
+static void sample(struct dt_stream *stream, struct dt_view ids,
+                   struct dt_view logp, struct dt_view logits,
+                   struct dt_view draws, struct dt_view seen,
+                   const struct dt_sampling *sampling, size_t B, size_t V)
+{
+    double start = dt_clock_now();
+
+    inner.ops->sample(stream, ids, logp, logits, draws, seen, sampling, B, V);
+    note("sample", start, 0.0, bytes(logits));
+}
+
 static void linear_cross_entropy(struct dt_stream *stream,
                                  struct dt_view scalars, struct dt_view dx,
                                  struct dt_view dw, struct dt_view x,
@@ -385,6 +420,9 @@ struct dt_ops timed_ops(const struct dt_exec *exec)
     ops.rope_backward = rope_backward;
     ops.attention_forward = attention_forward;
     ops.attention_backward = attention_backward;
+    ops.kv_store = kv_store;
+    ops.kv_attention = kv_attention;
+    ops.sample = sample;
     ops.linear_cross_entropy = linear_cross_entropy;
     ops.zero = zero;
     ops.convert = convert;
