@@ -31,6 +31,7 @@ cpu_kernels = \
 	runtime/ops/cpu/kv.c \
 	runtime/ops/cpu/linear.c \
 	runtime/ops/cpu/logprob.c \
+	runtime/ops/cpu/low_rank.c \
 	runtime/ops/cpu/matmul.c \
 	runtime/ops/cpu/matmul_few.c \
 	runtime/ops/cpu/matmul_rows.c \

@@ -52,6 +52,20 @@ struct dt_dropout {
     struct dt_view rows; /* (B) I64, global sample numbers */
 };
 
+/* A pair of matrices beside a linear layer (Hu et al., "LoRA", arXiv
+ * 2106.09685, sec. 4.1): scale * (dropout(x) a^T) b^T is added to the columns
+ * first .. first + OC - 1 of its output.
+ */
+struct dt_low_rank {
+    struct dt_view a, b; /* (R,C), (OC,R) X */
+    size_t C, R, OC;
+    size_t width, first; /* columns of a row of the output */
+    float scale;
+    struct dt_dropout dropout; /* of x, element t*C + c */
+    struct dt_view low;        /* (N,R) F32, a workspace */
+    struct dt_view dropped;    /* (N,C) X, another; absent without dropout */
+};
+
 enum { DT_MAX_HEAD_SIZE = 1024 };
 
 /* Causal attention: position t of a row attends to s if doc_start(t) <= s <= t
@@ -223,8 +237,8 @@ struct dt_ops {
                            struct dt_view x, struct dt_view w, struct dt_view b,
                            enum dt_weight_order order, size_t N, size_t C,
                            size_t OC);
-    /* dx(N,C) = dout(N,OC) w^T; dw = or += x^T dout; db(OC) = or += sum_N dout;
-     * db may be absent.
+    /* dx(N,C) = dout(N,OC) w^T; dw = or += x^T dout; db(OC) = or += sum_N dout.
+     * Both may be absent: of frozen weights here and below.
      */
     void (*linear_backward)(struct dt_stream *stream, struct dt_view dx,
                             struct dt_view dw, struct dt_view db,
@@ -286,6 +300,22 @@ struct dt_ops {
     /* tanh approximation, GPT-2's gelu_new (Hendrycks, Gimpel, sec. 2) */
     void (*gelu_forward)(struct dt_stream *stream, struct dt_view out,
                          struct dt_view x);
+    /* dx = dout * gelu'(x); dx may be dout or x */
+    void (*gelu_backward)(struct dt_stream *stream, struct dt_view dx,
+                          struct dt_view dout, struct dt_view x);
+
+    /* out(N,width), of which `pair` says the columns, += its product with
+     * x(N,C). A row of few has the bits that it has alone.
+     */
+    void (*low_rank_forward)(struct dt_stream *stream, struct dt_view out,
+                             struct dt_view x, const struct dt_low_rank *pair,
+                             size_t N);
+    /* dx(N,C) += its gradient by dout(N,width); da(R,C), db(OC,R) = or += */
+    void (*low_rank_backward)(struct dt_stream *stream, struct dt_view dx,
+                              struct dt_view da, struct dt_view db,
+                              struct dt_view dout, struct dt_view x,
+                              const struct dt_low_rank *pair, size_t N,
+                              bool accumulate);
 
     /* x(N,2I) is the gate g and the input u of each row, side by side:
      * out(N,I) = g / (1 + exp(-g)) * u (Shazeer, "GLU variants", eq. 6).

@@ -16,6 +16,7 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/case_linear_gelu.c \
 	tests/ops/case_logprob.c \
 	tests/ops/case_loss.c \
+	tests/ops/case_low_rank.c \
 	tests/ops/case_norm.c \
 	tests/ops/case_rope.c \
 	tests/ops/case_sample.c \

@@ -54,6 +54,9 @@ DT_CPU_OP(dropout_backward);
 DT_CPU_OP(linear_gelu_forward);
 DT_CPU_OP(linear_gelu_backward);
 DT_CPU_OP(gelu_forward);
+DT_CPU_OP(gelu_backward);
+DT_CPU_OP(low_rank_forward);
+DT_CPU_OP(low_rank_backward);
 DT_CPU_OP(swiglu_forward);
 DT_CPU_OP(swiglu_backward);
 DT_CPU_OP(rope_forward);
@@ -73,10 +76,6 @@ DT_CPU_OP(convert);
 DT_CPU_OP(add);
 DT_CPU_OP(sum_of_squares);
 DT_CPU_OP(adamw);
-
-/* dx = dout * gelu'(x); dx may be dout or x */
-void DT_CPU(gelu_backward)(struct dt_view dx, struct dt_view dout,
-                           struct dt_view x);
 
 /* c(M,N) = a(M,K) b(K,N), plus what c held with `accumulate`, within one
  * thread, for operands that fit into the cache: a(i, k) is

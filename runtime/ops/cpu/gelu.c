@@ -39,9 +39,10 @@ void DT_CPU(gelu_forward)(struct dt_stream *stream, struct dt_view out,
     }
 }
 
-void DT_CPU(gelu_backward)(struct dt_view dx, struct dt_view dout,
-                           struct dt_view x)
+void DT_CPU(gelu_backward)(struct dt_stream *stream, struct dt_view dx,
+                           struct dt_view dout, struct dt_view x)
 {
+    (void)stream;
     assert(dx.count == x.count && dout.count == x.count);
 
 #pragma omp parallel for schedule(static)

@@ -100,12 +100,13 @@ static void chunk_backward(const struct chunks *c, const char *x, char *dx,
         .b = {x, h->C, false},
         .type = type,
         .c_type = DT_F32,
-        .c = dt_view_f32(h->dw),
+        .c = h->dw.count > 0 ? dt_view_f32(h->dw) : NULL,
         .accumulate = accumulate,
     };
 
     DT_CPU(matmul)(&back);
-    DT_CPU(matmul)(&weights);
+    if (weights.c)
+        DT_CPU(matmul)(&weights);
 }
 
 /* The sum over the rows index[0..rows), with their gradients */
@@ -175,7 +176,7 @@ static double run_chunks(const struct chunks *c)
         accumulate = true;
         rows = 0;
     }
-    if (h->dx.count > 0 && !accumulate)
+    if (h->dw.count > 0 && !accumulate)
         memset(dt_view_f32(h->dw), 0, h->dw.count * sizeof(float));
     return total;
 }
@@ -197,7 +198,7 @@ double DT_CPU(head)(const struct dt_cpu_head *h)
     };
     assert(h->x.count == h->N * h->C && h->targets.count == h->N && room > 0);
     assert(h->w.count == h->V * h->C && h->w.dtype == h->x.dtype);
-    assert(h->dx.count == 0 || h->dw.count == h->w.count);
+    assert(h->dw.count == 0 || (h->dx.count > 0 && h->dw.count == h->w.count));
     assert(h->dx.count == 0 ||
            (h->dx.count == h->x.count && h->dx.dtype == h->x.dtype));
 

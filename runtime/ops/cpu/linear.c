@@ -120,7 +120,8 @@ void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
     (void)stream;
 
     input_backward(dx, dout, w, order, N, C, OC);
-    weight_backward(dw, dout, x, order, N, C, OC, accumulate);
+    if (dw.count != 0)
+        weight_backward(dw, dout, x, order, N, C, OC, accumulate);
     if (db.count != 0)
         bias_backward(dt_cpu_f32(db, OC), dout, N, OC, accumulate);
 }
@@ -143,10 +144,10 @@ void DT_CPU(linear_gelu_backward)(struct dt_stream *stream, struct dt_view dpre,
                                   enum dt_weight_order order, size_t N,
                                   size_t C, size_t OC, bool accumulate)
 {
-    (void)stream;
-    weight_backward(dw, dout, x, order, N, C, OC, accumulate);
+    if (dw.count != 0)
+        weight_backward(dw, dout, x, order, N, C, OC, accumulate);
     if (db.count != 0)
         bias_backward(dt_cpu_f32(db, OC), dout, N, OC, accumulate);
     input_backward(x, dout, w, order, N, C, OC);
-    DT_CPU(gelu_backward)(dpre, x, pre);
+    DT_CPU(gelu_backward)(stream, dpre, x, pre);
 }

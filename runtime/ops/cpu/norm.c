@@ -229,11 +229,12 @@ void DT_CPU(norm_backward)(struct dt_stream *stream, struct dt_view dx,
                            bool accumulate)
 {
     const struct norm_grad l = {dx, dout, x, w, mean, rstd, C};
-    float *weight = dt_cpu_f32(dw, C);
+    float *weight = dw.count != 0 ? dt_cpu_f32(dw, C) : NULL;
     float *bias = db.count != 0 ? dt_cpu_f32(db, C) : NULL;
     (void)stream;
     assert(dx.count == N * C && dout.count == N * C && x.count == N * C);
-    assert((mean.count == 0) == (db.count == 0));
+    assert(mean.count != 0 || db.count == 0);
+    assert(weight || !bias);
 
 #pragma omp parallel
     {
@@ -241,7 +242,7 @@ void DT_CPU(norm_backward)(struct dt_stream *stream, struct dt_view dx,
 #pragma omp for schedule(static) nowait
         for (size_t n = 0; n < N; n++)
             norm_backward_row(&l, n);
-        dt_cpu_share(C, &first, &end);
+        dt_cpu_share(weight ? C : 0, &first, &end);
         for (size_t c = first; c < end && !accumulate; c++) {
             weight[c] = 0.0f;
             if (bias)

@@ -182,8 +182,8 @@ void DT_CPU(rope_backward)(struct dt_stream *stream, struct dt_view dqkv,
         for (size_t n = N * i / PARTS; n < N * (i + 1) / PARTS; n++)
             rope_row_backward(&g, dw, n);
     }
-    if (rope->q_norm.count != 0)
+    if (dq_norm.count != 0)
         add_norm_parts(dq_norm, parts, HS, accumulate);
-    if (rope->k_norm.count != 0)
+    if (dk_norm.count != 0)
         add_norm_parts(dk_norm, parts + HS, HS, accumulate);
 }
