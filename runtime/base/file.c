@@ -224,3 +224,20 @@ int dt_file_remove(const char *path, struct dt_error *err)
     return dt_error_set(err, EX_IOERR, "%s: cannot remove: %s", path,
                         strerror(errno));
 }
+
+static bool resolve_dir(const char *path, char found[PATH_MAX])
+{
+    struct stat st;
+    return realpath(path, found) && stat(found, &st) == 0 &&
+           S_ISDIR(st.st_mode);
+}
+
+bool dt_file_find_dir(const char *dir, const char *name, char found[PATH_MAX])
+{
+    char path[PATH_MAX];
+    return resolve_dir(name, found) ||
+           (name[0] != '/' &&
+            snprintf(path, sizeof(path), "%s/%s", dir, name) <
+                (int)sizeof(path) &&
+            resolve_dir(path, found));
+}

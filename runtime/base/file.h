@@ -3,6 +3,8 @@
 #ifndef DT_BASE_FILE_H
 #define DT_BASE_FILE_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -54,5 +56,10 @@ int dt_file_remove(const char *path, struct dt_error *err);
  * fine. -1: EX_IOERR.
  */
 int dt_file_remove_tree(const char *path, struct dt_error *err);
+
+/* Finds the directory `name`, seen from here or else from `dir`; `found` has no
+ * symbolic links. False: there is none.
+ */
+bool dt_file_find_dir(const char *dir, const char *name, char found[PATH_MAX]);
 
 #endif /* DT_BASE_FILE_H */

@@ -19,8 +19,9 @@ struct kind {
 };
 
 #define ADAPTER                                                                \
-    "an adapter, not a model: merge it into the model that it was trained "    \
-    "on, PeftModel.from_pretrained(MODEL, DIR).merge_and_unload()" SAVE
+    "an adapter, not a model: `disttrain export DIR MODEL --merge` writes "    \
+    "the "                                                                     \
+    "model that it was trained on with it"
 #define PYTORCH "weights of PyTorch, which are code, too: "
 #define LOAD "AutoModelForCausalLM.from_pretrained(DIR"
 

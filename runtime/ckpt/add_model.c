@@ -93,6 +93,14 @@ static int add_shards(struct dt_ckpt_writer *writer, int world,
     return rc;
 }
 
+int dt_ckpt_add_shared(struct dt_ckpt_writer *writer, int world,
+                       const char *file, const struct dt_ckpt_tensor *tensors,
+                       size_t count, const struct dt_ckpt_source *source,
+                       struct dt_error *err)
+{
+    return add_file(writer, 0, world, 0, file, tensors, count, source, err);
+}
+
 int dt_ckpt_add_model(struct dt_ckpt_writer *writer, int world,
                       const struct dt_ckpt_tensor *tensors, size_t count,
                       size_t max_bytes, const struct dt_ckpt_source *source,
@@ -104,6 +112,6 @@ int dt_ckpt_add_model(struct dt_ckpt_writer *writer, int world,
     if (shards > 1)
         return add_shards(writer, world, tensors, count, max_bytes, shards,
                           source, err);
-    return add_file(writer, 0, world, 0, "model.safetensors", tensors, count,
-                    source, err);
+    return dt_ckpt_add_shared(writer, world, "model.safetensors", tensors,
+                              count, source, err);
 }

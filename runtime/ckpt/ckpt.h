@@ -94,6 +94,12 @@ int dt_ckpt_add_model(struct dt_ckpt_writer *writer, int world,
                       size_t max_bytes, const struct dt_ckpt_source *source,
                       struct dt_error *err);
 
+/* The same as the one file `file`. */
+int dt_ckpt_add_shared(struct dt_ckpt_writer *writer, int world,
+                       const char *file, const struct dt_ckpt_tensor *tensors,
+                       size_t count, const struct dt_ckpt_source *source,
+                       struct dt_error *err);
+
 /* Adds a copy of <dir>/<file>; does nothing if that does not exist. -1:
  * EX_DATAERR, not a regular file or larger than max_bytes; EX_NOINPUT, cannot
  * be opened; others as dt_ckpt_add_tensors.

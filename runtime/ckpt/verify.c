@@ -196,7 +196,8 @@ static int check_list(const struct sums *sums, struct dt_error *err)
 {
     int rc = check_folder(sums, "", err);
     if (rc == 0 && !lists_file(sums, "model.safetensors") &&
-        !lists_file(sums, "model.safetensors.index.json"))
+        !lists_file(sums, "model.safetensors.index.json") &&
+        !lists_file(sums, "adapter_model.safetensors"))
         rc = dt_error_set(err, EX_DATAERR, "%s/%s: lists no model", sums->dir,
                           SUMS_NAME);
     return rc;

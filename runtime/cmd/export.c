@@ -19,6 +19,8 @@ static const char help[] =
     "  --dtype fp32|bf16|fp16  type of the weights [as in CHECKPOINT]\n"
     "  --max-shard-size SIZE   write larger weights as files of up to\n"
     "                          this size: 500MB, 2GiB ... [5GB]\n"
+    "  --merge                 CHECKPOINT is an adapter: write the model that\n"
+    "                          it was trained beside, with the adapter in it\n"
     "  --overwrite             replace a model that is in DIR\n"
     "  --help                  this text\n";
 
@@ -41,12 +43,14 @@ static int parse_options(struct dt_export *export, int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {"dtype", required_argument, NULL, 'd'},
         {"max-shard-size", required_argument, NULL, 's'},
+        {"merge", no_argument, NULL, 'm'},
         {"overwrite", no_argument, NULL, 'o'},
         {0},
     };
     struct dt_cmd_line line = {"export", help, table, .status = DT_CMD_RUN};
     for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
         int bad = 0;
+        export->merge |= c == 'm';
         export->overwrite |= c == 'o';
         export->same_dtype &= c != 'd';
         if (c == 'd')

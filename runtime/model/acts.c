@@ -178,6 +178,23 @@ static void take_head(struct arena *arena, struct dt_acts *acts,
         take_values(arena, acts, plan, N);
 }
 
+static void take_adapter(struct arena *arena, struct dt_acts *acts,
+                         const struct dt_acts_for *plan, size_t N)
+{
+    const struct dt_model_adapter *adapter = &plan->options->adapter;
+    const struct dt_model_config *config = plan->config;
+    size_t widest = config->n_embd, heads = config->n_head * config->head_size;
+    if (adapter->r == 0)
+        return;
+    acts->low = take_typed(arena, DT_F32, N, adapter->r);
+    if (heads > widest)
+        widest = heads;
+    if (config->n_inner > widest)
+        widest = config->n_inner;
+    if (adapter->dropout > 0 && plan->options->train)
+        acts->dropped = take_compute(arena, N, widest);
+}
+
 size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
                     struct dt_buffer *buf, const struct dt_acts_for *plan)
 {
@@ -193,6 +210,7 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     acts->branch = take_compute(&arena, N, C);
     if (train)
         acts->d_stream = take_compute(&arena, N, C);
+    take_adapter(&arena, acts, plan, N);
     take_blocks(&arena, blocks, acts, plan, N);
 
     size_t start = arena.used;

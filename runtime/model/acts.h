@@ -39,6 +39,10 @@ struct dt_acts {
     struct dt_view branch; /* (N, C) output of attention or the MLP, which the
                               stream adds; in backward, gradients */
     struct dt_view d_stream; /* (N, C) gradient of the stream */
+    /* only with an adapter (struct dt_low_rank): */
+    struct dt_view low;     /* (N, r) F32 */
+    struct dt_view dropped; /* the widest input of a linear layer; with dropout
+                             */
 
     /* These three groups share memory, as only one is used at a time: the MLP
      * (with an act that is not saved), attention, the loss.

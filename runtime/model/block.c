@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "model/block.h"
+#include "model/low_rank.h"
 
 /* `count` rows from `first` of a tensor with N rows; it may be absent. */
 static struct dt_view slice_rows(const struct dt_model *m, struct dt_view v,
@@ -56,6 +57,7 @@ static void linear_forward(const struct dt_model *m, size_t u,
     m->ops->linear_forward(m->stream, out, x, dt_model_weight(m, u, role),
                            dt_model_weight(m, u, role + 1), weight_order(m),
                            m->N, C, OC);
+    dt_low_rank_forward(m, u, role, out, x, OC);
 }
 
 /* dx(N, C) and the gradients of w and b from dout(N, OC) */
@@ -68,6 +70,7 @@ static void linear_backward(const struct dt_model *m, size_t u,
                             dt_model_grad(m, u, role + 1), dout, x,
                             dt_model_weight(m, u, role), weight_order(m), m->N,
                             C, OC, accumulate);
+    dt_low_rank_backward(m, u, role, dx, dout, x, OC, accumulate);
 }
 
 static void norm_forward(const struct dt_model *m, size_t u, enum dt_role role,
@@ -236,7 +239,8 @@ static void mlp_up(const struct dt_model *m, size_t u)
 {
     const struct dt_block *b = &m->blocks[u - 1];
     size_t C = m->config.n_embd, I = m->config.n_inner;
-    if (!is_gated(m) && m->options.save_activations) {
+    if (!is_gated(m) && m->options.save_activations &&
+        !dt_low_rank_any(m, u, DT_FC_W)) {
         m->ops->linear_gelu_forward(m->stream, b->act, b->fc, b->norm_2.out,
                                     dt_model_weight(m, u, DT_FC_W),
                                     dt_model_weight(m, u, DT_FC_W + 1),
@@ -261,6 +265,12 @@ static struct dt_view mlp_down_backward(const struct dt_model *m, size_t u,
                         accumulate);
         m->ops->swiglu_backward(m->stream, b->fc, a->d_act, b->fc, m->N, I);
         return b->fc;
+    }
+    if (dt_low_rank_any(m, u, DT_PROJ_W)) {
+        linear_backward(m, u, DT_PROJ_W, a->d_act, d_out, b->act, I, C,
+                        accumulate);
+        m->ops->gelu_backward(m->stream, a->d_act, a->d_act, b->fc);
+        return a->d_act;
     }
     m->ops->linear_gelu_backward(
         m->stream, a->d_act, dt_model_grad(m, u, DT_PROJ_W),

@@ -41,6 +41,7 @@ static struct dt_model_options model_options(
         .documents = true,
         .decode = options->length,
         .table = options->rows * dt_decoder_most_blocks(options),
+        .adapter = options->adapter,
         .memory = memory,
     };
 }

@@ -20,6 +20,7 @@ struct dt_decoder_options {
     size_t length;         /* most positions of a sequence */
     size_t blocks;         /* of the cache */
     bool penalty;          /* steps have `seen` */
+    struct dt_model_adapter adapter; /* model.h */
 };
 
 /* Device bytes that a decoder needs of its caller's memory, that it allocates

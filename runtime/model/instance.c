@@ -118,10 +118,14 @@ struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  const struct dt_model_options *options,
                                  struct dt_error *err)
 {
+    const bool adapts = options->adapter.r > 0;
     struct dt_model *m = calloc(1, sizeof(*m));
     struct dt_block *blocks = calloc(config->n_layer, sizeof(*blocks));
-    if (!m || !blocks) {
+    struct dt_adapter_place *adapted =
+        adapts ? calloc(layout->param_count, sizeof(*adapted)) : NULL;
+    if (!m || !blocks || (adapts && !adapted)) {
         dt_error_set(err, EX_OSERR, "out of memory");
+        free(adapted);
         free(blocks);
         free(m);
         return NULL;
@@ -134,8 +138,13 @@ struct dt_model *dt_model_create(const struct dt_model_config *config,
                            .stream = exec->stream,
                            .weights = weights,
                            .grads = grads,
+                           .trained = options->adapter.weights,
+                           .adapter_on = adapts,
+                           .adapted = adapted,
                            .blocks = blocks};
     m->config.text = NULL;
+    if (adapts)
+        dt_adapter_find(options->adapter.layout, layout, adapted);
     dt_params_find(config, m->roles);
     if (allocate_model(m, err) < 0) {
         dt_model_destroy(m);
@@ -154,19 +163,40 @@ void dt_model_destroy(struct dt_model *m)
     if (!m->options.memory)
         dt_buffer_destroy(m->buf);
     dt_buffer_destroy(m->rope_buf);
+    free(m->adapted);
     free(m->blocks);
     free(m);
+}
+
+/* The adapter's copy of what a role of unit u is, in its layout; -1: none. */
+static int copy_of(const struct dt_model *m, size_t u, enum dt_role role)
+{
+    const struct dt_role_range range = m->roles[role];
+    if (!m->adapted || range.count != 1)
+        return -1;
+    return m->adapted[m->layout->units[u].first_param + range.first].copy;
 }
 
 struct dt_view dt_model_weight(const struct dt_model *m, size_t u,
                                enum dt_role role)
 {
+    const int copy = m->adapter_on ? copy_of(m, u, role) : -1;
+    if (copy >= 0)
+        return dt_layout_params(m->options.adapter.layout, &m->trained,
+                                (size_t)copy, 1);
     return dt_params_view(m->layout, &m->weights, u, m->roles[role]);
 }
 
+/* Frozen weights have none. */
 struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
                              enum dt_role role)
 {
+    const int copy = copy_of(m, u, role);
+    if (copy >= 0)
+        return dt_layout_params(m->options.adapter.layout, &m->grads,
+                                (size_t)copy, 1);
+    if (m->adapted)
+        return (struct dt_view){0};
     return dt_params_view(m->layout, &m->grads, u, m->roles[role]);
 }
 
@@ -178,6 +208,13 @@ struct dt_buffer *dt_model_memory(const struct dt_model *m)
 void dt_model_use(struct dt_model *m, struct dt_places weights)
 {
     m->weights = weights;
+}
+
+void dt_model_use_adapter(struct dt_model *m, const struct dt_places *weights)
+{
+    m->adapter_on = weights;
+    if (weights)
+        m->trained = *weights;
 }
 
 struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,

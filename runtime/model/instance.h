@@ -4,6 +4,7 @@
 #define DT_MODEL_INSTANCE_H
 
 #include "model/acts.h"
+#include "model/adapter.h"
 #include "model/inputs.h"
 #include "model/model.h"
 #include "model/params.h"
@@ -16,6 +17,9 @@ struct dt_model {
     const struct dt_ops *ops; /* exec's */
     struct dt_stream *stream; /* exec's */
     struct dt_places weights, grads;
+    struct dt_places trained; /* weights of the adapter */
+    bool adapter_on;
+    struct dt_adapter_place *adapted; /* (layout->param_count); NULL: none */
     struct dt_role_range roles[DT_ROLES];
     struct dt_buffer *rope_buf; /* (positions, HS) F32, angles; or NULL */
     struct dt_buffer *buf;      /* of the activations */

@@ -2,6 +2,9 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/model/acts.c \
 	runtime/model/acts.h \
+	runtime/model/adapter.c \
+	runtime/model/adapter.h \
+	runtime/model/adapter_config.c \
 	runtime/model/block.c \
 	runtime/model/block.h \
 	runtime/model/config.c \
@@ -14,6 +17,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/inputs.h \
 	runtime/model/instance.c \
 	runtime/model/instance.h \
+	runtime/model/low_rank.c \
+	runtime/model/low_rank.h \
 	runtime/model/model.h \
 	runtime/model/offload.c \
 	runtime/model/params.c \

@@ -129,6 +129,17 @@ void dt_model_init_unit(const struct dt_model_config *config,
 
 /* --- training --- */
 
+/* What is trained beside frozen weights (adapter.h); r 0: nothing, the weights
+ * themselves are.
+ */
+struct dt_model_adapter {
+    size_t r;
+    float scale;
+    double dropout;
+    const struct dt_layout *layout; /* not owned; for dt_model_create */
+    struct dt_places weights;       /* of type compute; also */
+};
+
 struct dt_model_options {
     size_t B, T;           /* largest batch */
     enum dt_dtype compute; /* of weights and activations */
@@ -153,6 +164,7 @@ struct dt_model_options {
     size_t decode; /* > 0: a decoder's, of sequences of so many positions, and
                       without a loss */
     size_t table;  /* elements of its table of blocks */
+    struct dt_model_adapter adapter;
     struct dt_buffer *memory; /* for activations, dt_model_memory_bytes or more;
                                  not owned; NULL: the model allocates it */
 };
@@ -160,7 +172,8 @@ struct dt_model_options {
 struct dt_model;
 
 /* A model bound to the places (not owned) of its weights, of type compute, and
- * of its gradients, fp32, absent without `train`, on exec->device. The weights
+ * of its gradients, or of its adapter's, fp32, absent without `train`, on
+ * exec->device. The weights
  * of a unit need to be there while its work runs, and the gradients from then
  * on until they are used. NULL and err.
  */
@@ -252,6 +265,10 @@ void dt_model_values_backward(struct dt_model *model, struct dt_view step,
 
 /* Computes with these weights, of the same layout, until called again. */
 void dt_model_use(struct dt_model *model, struct dt_places weights);
+
+/* The same for the weights of the adapter; NULL: without it. */
+void dt_model_use_adapter(struct dt_model *model,
+                          const struct dt_places *weights);
 
 /* With `offload`, queue the input of block u to host memory after its forward
  * pass, and back before its backward pass; without, and of other units, do

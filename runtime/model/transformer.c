@@ -235,6 +235,8 @@ static void embedding_backward(struct dt_model *m, bool accumulate)
 {
     struct dt_view d_stream = m->acts.d_stream;
     struct dt_view dwte = dt_model_grad(m, 0, DT_WTE);
+    if (dwte.count == 0)
+        return;
     struct dt_dropout dropout =
         dt_model_dropout(m, m->config.embd_dropout, 0, DT_PLACE_EMBEDDING);
     if (dropout.rate > 0)

@@ -88,7 +88,8 @@ static int load_model(struct dt_engine *engine, const char *dir,
     int result = -1;
     if (dt_host_copy_open(&copy, &engine->exec, engine->weights, false, err) ==
             0 &&
-        dt_weights_load(dir, engine->layout, copy.here, err) == 0)
+        dt_weights_load_merged(dir, &engine->config, engine->layout, copy.here,
+                               err) == 0)
         result = dt_host_copy_publish(&copy, err);
     dt_host_copy_close(&copy);
     return result;
@@ -97,11 +98,12 @@ static int load_model(struct dt_engine *engine, const char *dir,
 int dt_engine_open(struct dt_engine *engine, const char *dir,
                    enum dt_dtype dtype, struct dt_error *err)
 {
-    char found[PATH_MAX];
+    char found[PATH_MAX], base[PATH_MAX];
     if (dt_weights_find(dir, found, err) < 0)
         return -1;
     dir = found;
-    if (dt_model_config_load(&engine->config, dir, err) < 0)
+    if (dt_weights_base(dir, base, err) < 0 ||
+        dt_weights_config(dir, &engine->config, err) < 0)
         return -1;
     engine->layout = dt_model_layout(&engine->config, 1, err);
     if (!engine->layout)
@@ -115,9 +117,9 @@ int dt_engine_open(struct dt_engine *engine, const char *dir,
     engine->weights = dt_view_of(engine->buf, dtype);
     for (size_t i = 0; i < engine->config.eos_count; i++)
         add_stop_id(engine, engine->config.eos[i]);
-    if (read_stops(engine, dir, err) < 0 || load_model(engine, dir, err) < 0)
+    if (read_stops(engine, base, err) < 0 || load_model(engine, dir, err) < 0)
         return -1;
-    return open_tokenizer(engine, dir, err);
+    return open_tokenizer(engine, base, err);
 }
 
 static int need_tokenizer(const struct dt_engine *engine, struct dt_error *err)

@@ -69,6 +69,7 @@ static struct dt_decoder_options limits_of(
                       : most,
         .blocks = options->blocks,
         .penalty = options->sampling.repetition_penalty != 1,
+        .adapter = options->adapter,
     };
     limits.tokens =
         dt_round_up(max_size(prompt_tokens(config, ops, options, limits.length),

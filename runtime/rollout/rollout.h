@@ -65,6 +65,7 @@ struct dt_rollout_options {
     const char *const *strings; /* texts that end it; not owned */
     size_t string_count;
     const struct dt_tokenizer *tokenizer; /* only with strings */
+    struct dt_model_adapter adapter;      /* model.h */
 };
 
 struct dt_rollout;

@@ -97,7 +97,9 @@ void dt_layout_finish(struct dt_layout *layout, int world)
             offset += param->count;
             layout->param_total += param->count;
         }
-        unit->count = round_up(offset - unit->offset, align);
+        /* one without parameters is padding: no collective is empty */
+        unit->count =
+            round_up(offset - unit->offset + !unit->param_count, align);
         offset = unit->offset + unit->count;
     }
     layout->count = offset;
@@ -158,6 +160,15 @@ struct dt_view dt_layout_params(const struct dt_layout *layout,
     return dt_view_slice(dt_layout_unit(layout, places, begin->unit),
                          begin->offset - layout->units[begin->unit].offset,
                          end->offset + end->count - begin->offset);
+}
+
+size_t dt_layout_largest(const struct dt_layout *layout)
+{
+    size_t most = 0;
+    for (size_t u = 0; u < layout->unit_count; u++)
+        if (layout->units[u].count > most)
+            most = layout->units[u].count;
+    return most;
 }
 
 int dt_layout_find(const struct dt_layout *layout, const char *name)

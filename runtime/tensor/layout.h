@@ -121,6 +121,9 @@ struct dt_view dt_layout_params(const struct dt_layout *layout,
                                 const struct dt_places *places, size_t first,
                                 size_t count);
 
+/* Elements of the largest unit. */
+size_t dt_layout_largest(const struct dt_layout *layout);
+
 /* Index of the parameter called `name`, or -1. */
 int dt_layout_find(const struct dt_layout *layout, const char *name);
 

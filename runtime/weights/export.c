@@ -85,20 +85,29 @@ static int check_target(const struct dt_export *export, struct dt_error *err)
 }
 
 static int load_weights(const struct dt_export *export,
+                        const struct dt_model_config *config,
                         const struct dt_layout *layout, struct dt_view weights,
                         struct dt_error *err)
 {
-    struct dt_parts *parts;
-    if (dt_parts_open(export->found, layout, &parts, err) < 0)
+    struct dt_parts *parts = NULL;
+    if (!export->merge && dt_parts_open(export->found, layout, &parts, err) < 0)
         return -1;
     int rc = parts ? dt_parts_have(parts, DT_OWNED_MASTER, err) : 0;
     if (rc > 0)
         rc = dt_parts_read(parts, DT_OWNED_MASTER,
                            (struct dt_range){0, layout->count}, weights, err);
     else if (rc == 0)
-        rc = dt_weights_load(export->found, layout, weights, err);
+        rc =
+            dt_weights_load_merged(export->found, config, layout, weights, err);
     dt_parts_close(parts);
     return rc;
+}
+
+/* An adapter need not have a tokenizer of its own. */
+static const char *tokenizer_dir(const struct dt_export *export)
+{
+    return has_file(export->found, "tokenizer.json") ? export->found
+                                                     : export->base;
 }
 
 static int write_model(const struct dt_export *export,
@@ -115,7 +124,7 @@ static int write_model(const struct dt_export *export,
                                            .stored = weights.dtype,
                                            .max_shard_bytes =
                                                export->max_shard_bytes,
-                                           .tokenizer = export->found};
+                                           .tokenizer = tokenizer_dir(export)};
     struct dt_ckpt_writer *writer =
         dt_ckpt_begin_dir(export->to, export->overwrite, err);
     int rc = writer ? dt_weights_save(writer, &files, err) : -1;
@@ -133,19 +142,37 @@ static int convert_checkpoint(struct dt_export *export,
                               struct dt_error *err)
 {
     if (export->same_dtype &&
-        dt_weights_dtype(export->found, layout, &export->dtype, err) < 0)
+        dt_weights_dtype(export->base, layout, &export->dtype, err) < 0)
         return -1;
     struct dt_buffer *buf = dt_buffer_create(
         &dt_cpu, layout->count * dt_dtype_bytes(export->dtype), "weights", err);
     if (!buf)
         return -1;
     struct dt_view weights = dt_view_of(buf, export->dtype);
-    int rc = load_weights(export, layout, weights, err) < 0
+    int rc = load_weights(export, config, layout, weights, err) < 0
                  ? -1
                  : write_model(export, config, layout, weights, err);
     export->param_count = layout->param_total;
     dt_buffer_destroy(buf);
     return rc;
+}
+
+/* What is an adapter needs `merge`, as the result is a model. */
+static int check_merge(struct dt_export *export, struct dt_error *err)
+{
+    if (dt_weights_base(export->found, export->base, err) < 0)
+        return -1;
+    const bool adapter = strcmp(export->found, export->base) != 0;
+    if (adapter && !export->merge)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: an adapter, whose files PEFT reads as they "
+                            "are; --merge writes the model with it",
+                            export->found);
+    if (!adapter && export->merge)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: --merge is for adapters, and this is a model",
+                            export->found);
+    return 0;
 }
 
 int dt_export(struct dt_export *export, struct dt_error *err)
@@ -154,7 +181,8 @@ int dt_export(struct dt_export *export, struct dt_error *err)
     struct dt_layout *layout = NULL;
     int rc = -1;
     if (find_source(export, err) == 0 && check_target(export, err) == 0 &&
-        dt_model_config_load(&config, export->found, err) == 0)
+        check_merge(export, err) == 0 &&
+        dt_weights_config(export->found, &config, err) == 0)
         layout = dt_model_layout(&config, 1, err);
     if (layout)
         rc = convert_checkpoint(export, &config, layout, err);

@@ -17,9 +17,13 @@ struct dt_export {
     bool same_dtype;     /* use the dtype of `from`, and set `dtype` to it */
     enum dt_dtype dtype; /* F32, BF16 or F16 */
     size_t max_shard_bytes;
+    bool merge;     /* `from` is an adapter: writes the model beside it, with
+                       its weights */
     bool overwrite; /* replace `to` if it is a model directory */
 
     char found[PATH_MAX]; /* set to the checkpoint that was read */
+    char base[PATH_MAX];  /* set to that of the model: the same, unless it is an
+                             adapter */
     size_t param_count;   /* set to the number of parameters written */
 };
 

@@ -4,6 +4,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/weights/export.h \
 	runtime/weights/host_copy.c \
 	runtime/weights/host_copy.h \
+	runtime/weights/merge.c \
 	runtime/weights/parts.c \
 	runtime/weights/parts.h \
 	runtime/weights/tensor_names.c \

@@ -12,6 +12,7 @@
 
 #include "base/foreign.h"
 #include "base/str.h"
+#include "model/adapter.h"
 #include "tensor/convert.h"
 #include "weights/tensor_names.h"
 #include "weights/weights.h"
@@ -125,10 +126,15 @@ static int check_names(struct dt_weights *w, const char *dir,
 
 int dt_weights_find(const char *dir, char found[PATH_MAX], struct dt_error *err)
 {
-    static const char *const below[] = {"", "/checkpoints/latest"};
+    static const char *const files[] = {
+        "/config.json",
+        "/" DT_ADAPTER_CONFIG_FILE,
+        "/checkpoints/latest/config.json",
+        "/checkpoints/latest/" DT_ADAPTER_CONFIG_FILE,
+    };
     char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
-        int n = snprintf(path, sizeof(path), "%s%s/config.json", dir, below[i]);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        int n = snprintf(path, sizeof(path), "%s%s", dir, files[i]);
         if (n >= (int)sizeof(path) || access(path, F_OK) < 0)
             continue;
         *strrchr(path, '/') = '\0';
@@ -156,11 +162,12 @@ void dt_weights_close(struct dt_weights *w)
     free(w);
 }
 
-static struct dt_weights *open_files(const char *dir,
-                                     const struct dt_layout *layout, bool trunk,
-                                     struct dt_error *err)
+/* Takes `st`, the open files in `dir`; NULL: err is set. */
+static struct dt_weights *match_files(const char *dir,
+                                      struct dt_safetensors *st,
+                                      const struct dt_layout *layout,
+                                      bool trunk, struct dt_error *err)
 {
-    struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
     struct dt_weights *w = st ? calloc(1, sizeof(*w)) : NULL;
     if (!w) {
         if (st)
@@ -184,6 +191,27 @@ static struct dt_weights *open_files(const char *dir,
         return w;
     dt_weights_close(w);
     return NULL;
+}
+
+static struct dt_weights *open_files(const char *dir,
+                                     const struct dt_layout *layout, bool trunk,
+                                     struct dt_error *err)
+{
+    return match_files(dir, dt_safetensors_open_model(dir, err), layout, trunk,
+                       err);
+}
+
+struct dt_weights *dt_weights_open_adapter(const char *dir,
+                                           const struct dt_layout *layout,
+                                           struct dt_error *err)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/" DT_ADAPTER_FILE, dir) >=
+        (int)sizeof(path)) {
+        dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
+        return NULL;
+    }
+    return match_files(dir, dt_safetensors_open(path, err), layout, false, err);
 }
 
 struct dt_weights *dt_weights_open(const char *dir,

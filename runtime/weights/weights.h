@@ -7,11 +7,12 @@
 
 #include "base/error.h"
 #include "ckpt/ckpt.h"
+#include "model/model.h"
 #include "tensor/layout.h"
 
-/* Finds the model that `dir` names: `dir` itself, or the newest checkpoint if
- * it is the output_dir of a run. *found has no symbolic links, since `latest`
- * may change while the model is read. -1: EX_NOINPUT.
+/* Finds the model or the adapter that `dir` names: `dir` itself, or the newest
+ * checkpoint if it is the output_dir of a run. *found has no symbolic links,
+ * since `latest` may change while the model is read. -1: EX_NOINPUT.
  */
 int dt_weights_find(const char *dir, char found[PATH_MAX],
                     struct dt_error *err);
@@ -48,6 +49,11 @@ struct dt_weights *dt_weights_open_valued(const char *dir,
                                           const struct dt_layout *layout,
                                           bool *scores, struct dt_error *err);
 
+/* The same for the adapter in `dir` (model/adapter.h), with its layout. */
+struct dt_weights *dt_weights_open_adapter(const char *dir,
+                                           const struct dt_layout *layout,
+                                           struct dt_error *err);
+
 /* Checks that a head that the layout ties to the embedding, the first
  * parameter, equals it. -1: EX_DATAERR, EX_IOERR.
  */
@@ -61,9 +67,31 @@ int dt_weights_check_head(const struct dt_weights *weights,
 int dt_weights_read(const struct dt_weights *weights, struct dt_range range,
                     struct dt_view to, struct dt_error *err);
 
+/* The directory of the model in `dir` that dt_weights_find has found: itself,
+ * or, for an adapter, that of the weights beside it. -1: EX_DATAERR, an
+ * adapter that names no directory with a model.
+ */
+int dt_weights_base(const char *dir, char base[PATH_MAX], struct dt_error *err);
+
 /* All of these for the whole flat buffer `to`. -1: as above. */
 int dt_weights_load(const char *dir, const struct dt_layout *layout,
                     struct dt_view to, struct dt_error *err);
+
+/* merge.c: the config of the model that dt_weights_find has found; of an
+ * adapter, that of the model beside it, with the head for which it was trained.
+ * -1: as dt_weights_base, dt_model_config_load. dt_model_config_fini in any
+ * case.
+ */
+int dt_weights_config(const char *dir, struct dt_model_config *config,
+                      struct dt_error *err);
+
+/* merge.c: the same as dt_weights_load for such a model, whose weights have
+ * those of an adapter merged into them.
+ */
+int dt_weights_load_merged(const char *dir,
+                           const struct dt_model_config *config,
+                           const struct dt_layout *layout, struct dt_view to,
+                           struct dt_error *err);
 
 /* The dtype in which the model in `dir` stores its embedding: F32, BF16 or F16.
  * -1: EX_NOINPUT, EX_DATAERR.
@@ -75,9 +103,12 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
 struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
                                         size_t i, const char *name);
 
-/* The content of a Hugging Face model directory to write. */
+/* The content of a Hugging Face model directory to write, or of PEFT's
+ * directory of an adapter.
+ */
 struct dt_weights_files {
-    const char *config; /* the text of config.json */
+    const char *config;  /* the text of config.json, or ... */
+    const char *adapter; /* ... of adapter_config.json */
     const struct dt_layout *layout;
     size_t param_count;     /* the first so many parameters; 0: all */
     struct dt_view weights; /* the flat buffer, or only its type if there is a

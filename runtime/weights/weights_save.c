@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/adapter.h"
 #include "weights/weights.h"
 
 enum {
@@ -72,16 +73,32 @@ static int add_copies(struct dt_ckpt_writer *writer, const char *source,
 static int add_texts(struct dt_ckpt_writer *writer,
                      const struct dt_weights_files *files, struct dt_error *err)
 {
-    if (dt_ckpt_add_text(writer, "config.json", files->config, err) < 0)
+    const char *name = files->adapter ? DT_ADAPTER_CONFIG_FILE : "config.json";
+    const char *text = files->adapter ? files->adapter : files->config;
+    if (dt_ckpt_add_text(writer, name, text, err) < 0)
         return -1;
     return files->tokenizer ? add_copies(writer, files->tokenizer, err) : 0;
+}
+
+/* The weights, which all ranks fetch together. */
+static int add_weights(struct dt_ckpt_writer *writer,
+                       const struct dt_weights_files *files,
+                       const struct dt_ckpt_tensor *tensors,
+                       struct dt_error *err)
+{
+    const int world = files->source ? files->world : 1;
+    const size_t count = count_tensors(files);
+    return files->adapter
+               ? dt_ckpt_add_shared(writer, world, DT_ADAPTER_FILE, tensors,
+                                    count, files->source, err)
+               : dt_ckpt_add_model(writer, world, tensors, count,
+                                   files->max_shard_bytes, files->source, err);
 }
 
 int dt_weights_save(struct dt_ckpt_writer *writer,
                     const struct dt_weights_files *files, struct dt_error *err)
 {
     struct dt_error late;
-    int world = files->source ? files->world : 1;
     struct dt_ckpt_tensor *tensors = list_tensors(files);
     if (!tensors)
         return dt_error_set(err, EX_OSERR, "out of memory");
@@ -89,9 +106,7 @@ int dt_weights_save(struct dt_ckpt_writer *writer,
         *files->tensors = tensors;
     int rc = files->rank == 0 ? add_texts(writer, files, err) : 0;
     /* after a failure, too: ranks fetch together */
-    if (dt_ckpt_add_model(writer, world, tensors, count_tensors(files),
-                          files->max_shard_bytes, files->source,
-                          rc < 0 ? &late : err) < 0)
+    if (add_weights(writer, files, tensors, rc < 0 ? &late : err) < 0)
         rc = -1;
     free(tensors);
     return rc;

@@ -19,19 +19,33 @@ static int copy_wait(struct learner *l, void *to, const void *from,
     return exec->device->stream_wait(exec->stream, &l->err);
 }
 
-static int load_unit(struct learner *l, const struct dt_weights *weights,
-                     size_t u)
+static int load_unit(struct learner *l, struct dt_parallel *parallel,
+                     const struct dt_layout *layout,
+                     const struct dt_weights *weights, size_t u)
 {
     struct dt_range part = dt_layout_part(
-        l->layout, u, dt_parallel_index(l->parallel), dt_comm_size(l->comm));
-    struct dt_view to = dt_parallel_part(l->parallel, DT_OWNED_MASTER, u);
+        layout, u, dt_parallel_index(parallel), dt_comm_size(l->comm));
+    struct dt_view to = dt_parallel_part(parallel, DT_OWNED_MASTER, u);
     struct dt_buffer *here = dt_buffer_create(
         &dt_cpu, part.count * sizeof(float), "a test", &l->err);
-    int rc = here && dt_weights_read(weights, part, dt_view_of(here, DT_F32),
-                                     &l->err) == 0
-                 ? dt_parallel_put(l->parallel, to, here->data, &l->err)
+    struct dt_view view = {here, 0, part.count, to.dtype};
+    int rc = here && dt_weights_read(weights, part, view, &l->err) == 0
+                 ? dt_parallel_put(parallel, to, here->data, &l->err)
                  : -1;
     dt_buffer_destroy(here);
+    return rc;
+}
+
+/* Loads what `weights` has, which it closes. */
+static int load_all(struct learner *l, struct dt_parallel *parallel,
+                    const struct dt_layout *layout, struct dt_weights *weights)
+{
+    int rc = weights ? 0 : -1;
+    for (size_t u = 0; u < layout->unit_count && rc == 0; u++)
+        rc = load_unit(l, parallel, layout, weights, u);
+    for (size_t u = 0; u < layout->unit_count && rc == 0; u++)
+        rc = dt_parallel_loaded(parallel, u, &l->err);
+    dt_weights_close(weights);
     return rc;
 }
 
@@ -39,14 +53,16 @@ static int load(struct learner *l)
 {
     char dir[4096];
     snprintf(dir, sizeof(dir), "%s", reference_path(l->reference->name, ""));
-    struct dt_weights *weights = dt_weights_open(dir, l->layout, &l->err);
-    int rc = weights ? 0 : -1;
-    for (size_t u = 0; u < l->layout->unit_count && rc == 0; u++)
-        rc = load_unit(l, weights, u);
-    for (size_t u = 0; u < l->layout->unit_count && rc == 0; u++)
-        rc = dt_parallel_loaded(l->parallel, u, &l->err);
-    dt_weights_close(weights);
-    return rc;
+    if (!l->frozen)
+        return load_all(l, l->parallel, l->layout,
+                        dt_weights_open(dir, l->layout, &l->err));
+    if (load_all(l, l->frozen, l->frozen_layout,
+                 dt_weights_open(dir, l->frozen_layout, &l->err)) < 0)
+        return -1;
+    return load_all(
+        l, l->parallel, l->layout,
+        dt_weights_open_adapter(reference_adapter(l->reference->name),
+                                l->layout, &l->err));
 }
 
 int learner_fetch(struct learner *l, enum dt_owned kind, float *flat)
@@ -66,11 +82,31 @@ int learner_fetch(struct learner *l, enum dt_owned kind, float *flat)
 
 /* --- set-up --- */
 
+/* The engine of frozen weights, and the layout of what is trained instead. */
+static int create_frozen(struct learner *l)
+{
+    const struct reference *r = l->reference;
+    struct dt_parallel_options parallel = l->options.parallel;
+    parallel.compute = l->options.compute;
+    parallel.use = DT_FROZEN;
+    if (!l->options.adapts)
+        return 0;
+    l->frozen_layout = l->layout;
+    l->layout = NULL;
+    if (dt_adapter_load(&l->adapter, reference_adapter(r->name), &l->err) < 0)
+        return -1;
+    l->layout = dt_adapter_layout(&l->adapter, &r->config, l->frozen_layout,
+                                  dt_comm_size(l->comm), &l->err);
+    l->frozen = dt_parallel_create(l->frozen_layout, l->comm, &l->exec,
+                                   &parallel, &l->err);
+    return l->layout && l->frozen ? 0 : -1;
+}
+
 static int create(struct learner *l, const struct dt_optim_options *optim)
 {
     const struct reference *r = l->reference;
     struct dt_parallel_options parallel = l->options.parallel;
-    const struct dt_model_options model = {
+    struct dt_model_options model = {
         .B = ROWS_MAX,
         .T = ROWS_WIDTH,
         .compute = l->options.compute,
@@ -81,15 +117,25 @@ static int create(struct learner *l, const struct dt_optim_options *optim)
     };
     parallel.compute = l->options.compute;
     l->layout = dt_model_layout(&r->config, dt_comm_size(l->comm), &l->err);
-    if (!l->layout)
+    if (!l->layout || create_frozen(l) < 0)
         return -1;
+    if (l->frozen && parallel.strategy == DT_ZERO3)
+        parallel.strategy = DT_ZERO2; /* as algo/adapter.c */
     l->parallel =
         dt_parallel_create(l->layout, l->comm, &l->exec, &parallel, &l->err);
     if (!l->parallel)
         return -1;
-    l->model = dt_model_create(&r->config, l->layout, &l->exec,
-                               dt_parallel_weights(l->parallel),
-                               dt_parallel_grads(l->parallel), &model, &l->err);
+    if (l->frozen)
+        model.adapter = (struct dt_model_adapter){
+            .r = l->adapter.r,
+            .scale = dt_adapter_scale(&l->adapter),
+            .layout = l->layout,
+            .weights = dt_parallel_weights(l->parallel),
+        };
+    l->model = dt_model_create(
+        &r->config, l->frozen ? l->frozen_layout : l->layout, &l->exec,
+        dt_parallel_weights(l->frozen ? l->frozen : l->parallel),
+        dt_parallel_grads(l->parallel), &model, &l->err);
     l->optim = dt_optim_create(l->layout, &l->exec, optim, &l->err);
     l->step_buf = dt_buffer_create(
         l->exec.device, DT_STEP_COUNT * sizeof(double), "a test", &l->err);
@@ -124,7 +170,10 @@ void learner_fini(struct learner *l)
     if (l->comm)
         dt_comm_barrier(l->comm, &late);
     dt_model_destroy(l->model);
+    dt_parallel_destroy(l->frozen);
     dt_parallel_destroy(l->parallel);
+    dt_adapter_fini(&l->adapter);
+    dt_layout_destroy(l->frozen_layout);
     dt_optim_destroy(l->optim);
     dt_buffer_destroy(l->step_buf);
     dt_layout_destroy(l->layout);
@@ -144,15 +193,30 @@ void learner_begin(struct learner *l, size_t k, double scale)
     l->exec.ops->step_begin(l->exec.stream, l->step, params);
 }
 
+/* The weights of unit u are there. */
+static int forward_unit(struct learner *l, size_t u)
+{
+    if (l->frozen && dt_parallel_forward(l->frozen, u, &l->err) < 0)
+        return -1;
+    return dt_parallel_forward(l->parallel, u, &l->err);
+}
+
+static int backward_unit(struct learner *l, size_t u)
+{
+    if (l->frozen && dt_parallel_backward(l->frozen, u, &l->err) < 0)
+        return -1;
+    return dt_parallel_backward(l->parallel, u, &l->err);
+}
+
 static int evaluate(struct learner *l)
 {
     size_t last = l->layout->unit_count - 1;
     for (size_t u = 0; u < last; u++) {
-        if (dt_parallel_forward(l->parallel, u, &l->err) < 0)
+        if (forward_unit(l, u) < 0)
             return -1;
         dt_model_forward(l->model, u);
     }
-    if (dt_parallel_forward(l->parallel, last, &l->err) < 0)
+    if (forward_unit(l, last) < 0)
         return -1;
     dt_model_loss_and_backward(l->model, l->step, false);
     return 0;
@@ -162,12 +226,12 @@ static int train(struct learner *l, bool accumulate)
 {
     size_t last = l->layout->unit_count - 1;
     for (size_t u = 0; u < last; u++) {
-        if (dt_parallel_forward(l->parallel, u, &l->err) < 0)
+        if (forward_unit(l, u) < 0)
             return -1;
         dt_model_forward(l->model, u);
     }
     for (size_t u = last + 1; u-- > 0;) {
-        if (dt_parallel_backward(l->parallel, u, &l->err) < 0)
+        if (backward_unit(l, u) < 0)
             return -1;
         if (u == last)
             dt_model_loss_and_backward(l->model, l->step, accumulate);

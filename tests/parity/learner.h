@@ -3,6 +3,7 @@
 #ifndef TESTS_PARITY_LEARNER_H
 #define TESTS_PARITY_LEARNER_H
 
+#include "model/adapter.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "parallel/parallel.h"
@@ -13,6 +14,7 @@ struct learner_options {
     bool smoothing;
     double max_norm;
     struct dt_parallel_options parallel; /* except for compute */
+    bool adapts;                         /* trains adapters/<name> */
 };
 
 struct learner {
@@ -22,6 +24,9 @@ struct learner {
     struct dt_comm *comm; /* owned */
     struct dt_layout *layout;
     struct dt_parallel *parallel;
+    struct dt_layout *frozen_layout; /* of the model, beside an adapter */
+    struct dt_parallel *frozen;
+    struct dt_adapter adapter;
     struct dt_model *model;
     struct dt_optim *optim;
     struct dt_buffer *step_buf;

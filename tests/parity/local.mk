@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 check_PROGRAMS += \
+	tests/parity/test_adapters \
 	tests/parity/test_chat_reference \
 	tests/parity/test_decay \
 	tests/parity/test_hybrid \
@@ -34,6 +35,8 @@ parity_trial = \
 	tests/parity/trial.c tests/parity/trial.h \
 	tests/unit/world.c tests/unit/world.h \
 	$(parity_learner) $(parity_common)
+tests_parity_test_adapters_SOURCES = \
+	tests/parity/test_adapters.c $(parity_trial)
 tests_parity_test_model_dropout_SOURCES = \
 	tests/parity/test_model_dropout.c $(parity_common)
 tests_parity_test_model_gradients_SOURCES = \
@@ -68,10 +71,12 @@ TESTS += tests/parity/chain.bats tests/parity/transformers.bats
 endif
 
 EXTRA_DIST += \
+	tests/parity/adapters \
 	tests/parity/chain.bats \
 	tests/parity/chat_reference.json \
 	tests/parity/chat_tokenizer \
 	tests/parity/decay.json \
+	tests/parity/make_adapter_reference.py \
 	tests/parity/make_chat_reference.py \
 	tests/parity/make_decay_reference.py \
 	tests/parity/make_model_reference.py \

@@ -22,6 +22,15 @@ const char *reference_path(const char *name, const char *file)
     return path;
 }
 
+const char *reference_adapter(const char *name)
+{
+    static char path[4096];
+    const char *srcdir = getenv("srcdir");
+    snprintf(path, sizeof(path), "%s/tests/parity/adapters/%s",
+             srcdir ? srcdir : ".", name);
+    return path;
+}
+
 static json_t *load_json(const char *path)
 {
     json_t *root = json_load_file(path, 0, NULL);

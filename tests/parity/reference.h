@@ -44,6 +44,9 @@ void reference_close(struct reference *r);
 /* The path of a file of the model, valid until the next call. */
 const char *reference_path(const char *name, const char *file);
 
+/* The directory of the model's adapter, valid until the next call. */
+const char *reference_adapter(const char *name);
+
 /* The stored weights as master weights, published. */
 void reference_load(const struct reference *r, struct subject *s);
 

@@ -96,15 +96,34 @@ static void *share(size_t bytes)
     return data;
 }
 
+/* Elements of what is trained. */
+static size_t count_trained(const struct trial *t, int world)
+{
+    const struct reference *r = t->reference;
+    struct dt_layout *layout = dt_model_layout(&r->config, world, NULL);
+    struct dt_layout *trained = layout;
+    struct dt_adapter adapter = {0};
+    struct dt_error err;
+    assert_non_null(layout);
+    if (t->options.adapts) {
+        assert_int_equal(
+            dt_adapter_load(&adapter, reference_adapter(r->name), &err), 0);
+        trained = dt_adapter_layout(&adapter, &r->config, layout, world, &err);
+        assert_non_null(trained);
+    }
+    size_t count = trained->count;
+    if (trained != layout)
+        dt_layout_destroy(trained);
+    dt_layout_destroy(layout);
+    dt_adapter_fini(&adapter);
+    return count;
+}
+
 struct trial trial_run(const struct trial *like, enum dt_strategy s, int world)
 {
     struct trial t = *like;
     int statuses[WORLD_MAX];
-    struct dt_layout *layout =
-        dt_model_layout(&t.reference->config, world, NULL);
-    assert_non_null(layout);
-    t.count = layout->count;
-    dt_layout_destroy(layout);
+    t.count = count_trained(&t, world);
     t.options.parallel.strategy = s;
     for (enum dt_owned kind = 0; kind < DT_OWNED_GRADS; kind++)
         t.state[kind] = share(t.count * sizeof(float));

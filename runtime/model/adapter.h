@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * adapter.h - LoRA: what is trained beside frozen weights, as PEFT has it
+ *
+ * Beside the weight w of a linear layer there is a pair A(r, in), B(out, r):
+ * y = x w^T + scale (dropout(x) A^T) B^T (Hu et al., "LoRA", arXiv 2106.09685,
+ * sec. 4.1). Modules that are saved are trained as a whole, in a copy. Both are
+ * parameters of a layout of their own, with the units of the model's and the
+ * names of adapter_model.safetensors: "base_model.model.<module>.lora_A.weight"
+ * and so on.
+ */
+#ifndef DT_MODEL_ADAPTER_H
+#define DT_MODEL_ADAPTER_H
+
+#include "model/model.h"
+
+/* Ends of names of modules, without the dot before them. */
+struct dt_adapter_names {
+    char **text;
+    size_t count;
+};
+
+struct dt_adapter {
+    size_t r;
+    double alpha, dropout;
+    bool rslora;     /* the scale is alpha / sqrt(r), not alpha / r */
+    bool all_linear; /* all linear layers of blocks have a pair */
+    struct dt_adapter_names targets; /* else those that have one; none: PEFT's
+                                        choice, queries and values */
+    struct dt_adapter_names saved;
+    bool scores; /* it was trained with the head of a reward model */
+    char *base;  /* directory of the frozen weights, or NULL */
+};
+
+#define DT_ADAPTER_CONFIG_FILE "adapter_config.json"
+#define DT_ADAPTER_FILE "adapter_model.safetensors"
+
+/* Adds a copy of a name, unless it is there. -1: EX_OSERR. */
+int dt_adapter_add_name(struct dt_adapter_names *names, const char *text,
+                        struct dt_error *err);
+void dt_adapter_fini(struct dt_adapter *adapter);
+
+/* What the product of a pair is multiplied by. */
+float dt_adapter_scale(const struct dt_adapter *adapter);
+
+/* Reads <dir>/adapter_config.json. What PEFT computes otherwise is refused by
+ * the name of its key. -1: EX_NOINPUT, EX_DATAERR. dt_adapter_fini in any case.
+ */
+int dt_adapter_load(struct dt_adapter *adapter, const char *dir,
+                    struct dt_error *err);
+
+/* adapter_config.json that PEFT reads; `layout` is the adapter's. malloc'ed,
+ * NULL and err if out of memory.
+ */
+char *dt_adapter_format(const struct dt_adapter *adapter,
+                        const struct dt_model_config *config,
+                        const struct dt_layout *layout, struct dt_error *err);
+
+/* The layout of what is trained, finished for `world` ranks; `model` is that of
+ * the frozen weights. NULL and err: EX_CONFIG, a name that fits no module, or
+ * one that cannot be trained this way.
+ */
+struct dt_layout *dt_adapter_layout(const struct dt_adapter *adapter,
+                                    const struct dt_model_config *config,
+                                    const struct dt_layout *model, int world,
+                                    struct dt_error *err);
+
+/* The name of the model's parameter that a parameter of an adapter is a copy
+ * of; NULL: it belongs to a pair.
+ */
+const char *dt_adapter_copied(const char *name);
+
+/* Random A and zero B of unit u, fp32, in host memory, distributed as PEFT's:
+ * A is uniform within 1 / sqrt(in). A function of (seed, element) only. Copies
+ * and padding stay as they are.
+ */
+void dt_adapter_init_unit(const struct dt_layout *layout, size_t u,
+                          struct dt_view weights, uint64_t seed);
+
+/* Of parameter i of the model: its pair and its copy in the adapter's layout,
+ * or -1.
+ */
+struct dt_adapter_place {
+    int a, b, copy;
+};
+
+/* Finds the places(model->param_count). */
+void dt_adapter_find(const struct dt_layout *layout,
+                     const struct dt_layout *model,
+                     struct dt_adapter_place *places);
+
+/* Sizes of a pair: A(R, C), B(OC, R). */
+struct dt_adapter_sizes {
+    size_t R, C, OC;
+};
+
+/* Of one of rank r beside parameter `w` of a model. */
+struct dt_adapter_sizes dt_adapter_sizes_of(
+    const struct dt_model_config *config, const struct dt_param *w, size_t r);
+
+#endif /* DT_MODEL_ADAPTER_H */
