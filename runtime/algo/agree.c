@@ -51,9 +51,9 @@ static uint64_t rewards_id(const struct dt_conf_rewards *rewards)
 int dt_run_agree(struct dt_run *run, struct dt_error *err)
 {
     static const char *const what[] = {
-        "configuration",        "data.train",       "data.eval",
-        "model.path",           "model.value_path", "model.reference_path",
-        "models of its rewards"};
+        "configuration", "data.train",           "data.eval",
+        "model.path",    "model.value_path",     "model.reference_path",
+        "adapter.path",  "models of its rewards"};
     enum { COUNT = sizeof(what) / sizeof(what[0]) };
     const struct dt_conf *conf = &run->conf;
     const uint64_t ids[COUNT] = {conf->fingerprint,
@@ -62,6 +62,7 @@ int dt_run_agree(struct dt_run *run, struct dt_error *err)
                                  model_id(conf->model.path),
                                  model_id(conf->model.value_path),
                                  model_id(conf->model.reference_path),
+                                 model_id(conf->adapter.path),
                                  rewards_id(&conf->reward)};
     double first[COUNT], other[COUNT];
     char names[2][HOST_BYTES + 32];

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "algo/candidates.h"
 #include "forecast/cost.h"
@@ -105,8 +106,8 @@ static void fill_units(const struct dt_candidates *c, const struct dt_run *run,
     struct dt_model_options options = c->options;
     options.B = shape.rows;
     options.T = shape.T;
-    dt_cost_units(&learner->model_config, learner->layout, &options, rates,
-                  units);
+    dt_cost_units(&learner->model_config, dt_learner_model_layout(learner),
+                  &options, rates, units);
     if (learner != &run->learner)
         return;
     if (shape.values > 0) /* logits of values are computed twice */
@@ -130,6 +131,28 @@ static void add_step(struct dt_timeline *to, const struct dt_timeline *from)
         to->busy[i] += from->busy[i];
 }
 
+/* The passes through frozen weights; what is left of the step is then the sums
+ * and updates of the adapter beside them.
+ */
+static int time_frozen(const struct dt_learner *learner,
+                       const struct dt_timeline_options *like,
+                       const struct dt_parallel_options *parallel,
+                       struct dt_unit_seconds *units, struct dt_timeline *step,
+                       struct dt_error *err)
+{
+    const struct dt_parallel_options frozen =
+        dt_learner_frozen_options(parallel);
+    struct dt_timeline_options options = *like;
+    struct dt_timeline own;
+    options.layout = learner->frozen.layout;
+    options.parallel = &frozen;
+    if (dt_timeline_make(&options, &own, err) < 0)
+        return -1;
+    add_step(step, &own);
+    memset(units, 0, learner->layout->unit_count * sizeof(*units));
+    return 0;
+}
+
 /* Learners take turns, and each step has its share of the generation. */
 static int time_step(const struct dt_candidates *c, const struct dt_run *run,
                      const struct dt_parallel_options *parallel,
@@ -141,10 +164,12 @@ static int time_step(const struct dt_candidates *c, const struct dt_run *run,
     struct dt_timeline own;
     *step = (struct dt_timeline){0};
     for (size_t i = 0; i < 2 && learners[i]->layout; i++) {
+        const struct dt_parallel_options trained =
+            dt_learner_trained_options(learners[i], parallel);
         fill_units(c, run, learners[i], &rates, units);
-        const struct dt_timeline_options timeline = {
+        struct dt_timeline_options timeline = {
             .layout = learners[i]->layout,
-            .parallel = parallel,
+            .parallel = &trained,
             .rates = &rates,
             .units = units,
             .micro_batches = dt_step_shape_of(run).micro_batches,
@@ -152,6 +177,9 @@ static int time_step(const struct dt_candidates *c, const struct dt_run *run,
             .node_size = c->size.ranks,
             .rings = c->size.gpu,
         };
+        if (learners[i]->frozen.layout &&
+            time_frozen(learners[i], &timeline, parallel, units, step, err) < 0)
+            return -1;
         if (dt_timeline_make(&timeline, &own, err) < 0)
             return -1;
         add_step(step, &own);
@@ -333,7 +361,7 @@ static int add_offloaded(struct dt_candidates *c, struct dt_unit_seconds *units,
 
 static int add_all(struct dt_candidates *c, struct dt_error *err)
 {
-    size_t most = c->run.learner.layout->unit_count;
+    size_t most = dt_learner_model_layout(&c->run.learner)->unit_count;
     if (c->run.critic.layout && c->run.critic.layout->unit_count > most)
         most = c->run.critic.layout->unit_count;
     struct dt_unit_seconds *units = calloc(most, sizeof(*units));
@@ -364,7 +392,8 @@ int dt_candidates_init(struct dt_candidates *c, const struct dt_conf *conf,
         check_rates(c, err) < 0 || add_all(c, err) < 0)
         return -1;
     c->most_rows = most_rows(c);
-    c->guide = guide_strategy((double)c->run.learner.layout->param_total);
+    c->guide = guide_strategy(
+        (double)dt_learner_model_layout(&c->run.learner)->param_total);
     return 0;
 }
 

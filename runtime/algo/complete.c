@@ -16,9 +16,10 @@ static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
                          struct dt_places *places, struct dt_error *err)
 {
     const struct dt_learner *learner = &run->learner;
-    const struct dt_layout *layout = learner->layout;
+    const struct dt_layout *layout = dt_learner_model_layout(learner);
+    struct dt_parallel *engine = dt_learner_model_engine(learner);
     *buf = NULL;
-    *places = dt_parallel_weights(learner->parallel);
+    *places = dt_parallel_weights(engine);
     if (!places->units)
         return 0;
     *buf = dt_buffer_create(run->exec.device,
@@ -29,7 +30,7 @@ static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
     *places = dt_places_flat(dt_view_of(*buf, learner->compute));
     for (size_t u = 0; u < layout->unit_count; u++) {
         struct dt_view from, to = dt_layout_unit(layout, places, u);
-        if (dt_parallel_gather(learner->parallel, u, false, &from, err) < 0 ||
+        if (dt_parallel_gather(engine, u, false, &from, err) < 0 ||
             run->exec.device->copy(
                 run->exec.stream, dt_view_data(to), dt_view_data(from),
                 to.count * dt_dtype_bytes(to.dtype), err) < 0)

@@ -28,7 +28,7 @@ static int add_model(struct dt_run *run, const struct dt_conf_reward *function,
     size_t longest = run->T + 1; /* with the token that ends it */
     int rc = dt_weights_find(function->path, found, err);
     if (rc == 0)
-        rc = dt_model_config_load(&config, found, err);
+        rc = dt_weights_config(found, &config, err);
     if (rc == 0 && !(layout = dt_model_layout(&config, 1, err)))
         rc = -1;
     if (rc == 0) {
@@ -67,7 +67,7 @@ double dt_forward_seconds(const struct dt_learner *learner,
                           double rows, size_t T, double values)
 {
     const struct dt_model_config *config = &learner->model_config;
-    const struct dt_layout *layout = learner->layout;
+    const struct dt_layout *layout = dt_learner_model_layout(learner);
     double operations = 0, head = 0;
     for (size_t u = 1; u + 1 < layout->unit_count; u++)
         operations += rows * dt_cost_block(config, layout, u, 1, T);
@@ -165,7 +165,7 @@ static double gather_seconds(const struct dt_run *run,
     const bool within = run->world <= node_size;
     if (run->world == 1 || (parallel.strategy != DT_ZERO3 && !parallel.hybrid))
         return 0;
-    return (double)run->learner.layout->count *
+    return (double)dt_learner_model_layout(&run->learner)->count *
            (double)dt_dtype_bytes(compute) * (world - 1) / world /
            rates->of[within ? DT_RATE_NODE : DT_RATE_NETWORK];
 }
@@ -181,8 +181,8 @@ struct dt_generation_plan dt_generation_plan_make(
     const struct dt_rollout_options rollout =
         dt_run_rollout_options(run, options);
     const struct dt_rollout_work work = work_of(run, &rollout);
-    const struct dt_rollout_seconds seconds =
-        dt_rollout_cost(config, run->learner.layout, rates, &work);
+    const struct dt_rollout_seconds seconds = dt_rollout_cost(
+        config, dt_learner_model_layout(&run->learner), rates, &work);
     const size_t blocks =
         divide_up(rollout.max_prompt + rollout.max_tokens, DT_KV_BLOCK);
     return (struct dt_generation_plan){

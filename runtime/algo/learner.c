@@ -83,6 +83,25 @@ static void release_values(struct dt_learner *learner)
         device->release_staging(v->staging, v->bytes);
 }
 
+static int create_engines(struct dt_learner *learner,
+                          const struct dt_parallel_options *parallel,
+                          struct dt_error *err)
+{
+    const struct dt_parallel_options trained =
+        dt_learner_trained_options(learner, parallel);
+    const struct dt_parallel_options frozen =
+        dt_learner_frozen_options(parallel);
+    learner->parallel = dt_parallel_create(learner->layout, learner->comm,
+                                           learner->exec, &trained, err);
+    if (!learner->parallel)
+        return -1;
+    if (!learner->frozen.layout)
+        return 0;
+    learner->frozen.parallel = dt_parallel_create(
+        learner->frozen.layout, learner->comm, learner->exec, &frozen, err);
+    return learner->frozen.parallel ? 0 : -1;
+}
+
 int dt_learner_init(struct dt_learner *learner, const struct dt_exec *exec,
                     struct dt_comm *comm,
                     const struct dt_model_options *options,
@@ -90,16 +109,18 @@ int dt_learner_init(struct dt_learner *learner, const struct dt_exec *exec,
                     const struct dt_optim_options *optim, struct dt_error *err)
 {
     struct dt_layout *layout = learner->layout;
+    struct dt_model_options own = *options;
     learner->exec = exec;
     learner->comm = comm;
     learner->compute = options->compute;
-    learner->parallel = dt_parallel_create(layout, comm, exec, parallel, err);
-    if (!learner->parallel)
+    if (create_engines(learner, parallel, err) < 0)
         return -1;
-    learner->model =
-        dt_model_create(&learner->model_config, layout, exec,
-                        dt_parallel_weights(learner->parallel),
-                        dt_parallel_grads(learner->parallel), options, err);
+    if (learner->frozen.layout)
+        own.adapter.weights = dt_parallel_weights(learner->parallel);
+    learner->model = dt_model_create(
+        &learner->model_config, dt_learner_model_layout(learner), exec,
+        dt_parallel_weights(dt_learner_model_engine(learner)),
+        dt_parallel_grads(learner->parallel), &own, err);
     if (!learner->model)
         return -1;
     learner->optim = dt_optim_create(layout, exec, optim, err);
@@ -119,20 +140,18 @@ void dt_learner_fini(struct dt_learner *learner)
         release_steps(learner);
         dt_optim_destroy(learner->optim);
         dt_model_destroy(learner->model);
+        dt_parallel_destroy(learner->frozen.parallel);
         dt_parallel_destroy(learner->parallel);
     }
+    dt_adapter_fini(&learner->adapter);
+    dt_layout_destroy(learner->frozen.layout);
     dt_layout_destroy(learner->layout);
     dt_model_config_fini(&learner->model_config);
 }
 
 size_t dt_learner_unit_elements(const struct dt_learner *learner)
 {
-    const struct dt_layout *layout = learner->layout;
-    size_t most = 0;
-    for (size_t u = 0; u < layout->unit_count; u++)
-        if (layout->units[u].count > most)
-            most = layout->units[u].count;
-    return most;
+    return dt_layout_largest(learner->layout);
 }
 
 /* --- the end of a step --- */

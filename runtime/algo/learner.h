@@ -10,6 +10,7 @@
 
 #include "algo/graphs.h"
 #include "comm/comm.h"
+#include "model/adapter.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "parallel/parallel.h"
@@ -34,9 +35,16 @@ struct dt_learner {
     const struct dt_exec *exec; /* not owned, nor is comm */
     struct dt_comm *comm;
     struct dt_model_config model_config;
-    struct dt_layout *layout;
+    struct dt_layout *layout;     /* of what is trained */
     struct dt_parallel *parallel; /* holds weights, gradients and moments */
-    enum dt_dtype compute;        /* of the model's weights */
+    struct {
+        struct dt_layout *layout;     /* of the model's weights ... */
+        struct dt_parallel *parallel; /* ... which it only reads; */
+    } frozen;                         /* NULL: `parallel` has them */
+    struct dt_adapter adapter;        /* beside frozen weights */
+    const char *adapter_start; /* directory of its first weights; NULL: random
+                                */
+    enum dt_dtype compute;     /* of the model's weights */
     struct dt_model *model;
     struct dt_optim *optim;
     struct dt_schedule schedule;
@@ -50,6 +58,44 @@ struct dt_learner {
         struct dt_event *done; /* they were copied */
     } results[DT_MAX_IN_FLIGHT];
 };
+
+/* The layout of the model's weights, trained or frozen. */
+static inline const struct dt_layout *dt_learner_model_layout(
+    const struct dt_learner *learner)
+{
+    return learner->frozen.layout ? learner->frozen.layout : learner->layout;
+}
+
+/* The engine that has them. */
+static inline struct dt_parallel *dt_learner_model_engine(
+    const struct dt_learner *learner)
+{
+    return learner->frozen.parallel ? learner->frozen.parallel
+                                    : learner->parallel;
+}
+
+/* adapter.c: how ranks share what is trained and what is frozen, if they would
+ * share a model like this. An adapter is small: with zero3 each rank has its
+ * weights, so that no pass waits for them.
+ */
+struct dt_parallel_options dt_learner_trained_options(
+    const struct dt_learner *learner,
+    const struct dt_parallel_options *parallel);
+struct dt_parallel_options dt_learner_frozen_options(
+    const struct dt_parallel_options *parallel);
+
+/* adapter.c: what a rank then holds of both. */
+struct dt_parallel_bytes dt_learner_bytes(
+    const struct dt_learner *learner, int world,
+    const struct dt_parallel_options *parallel);
+
+/* adapter.c: the weights of unit u are there for its pass, as
+ * dt_parallel_forward and dt_parallel_backward say.
+ */
+int dt_learner_forward(struct dt_learner *learner, size_t u,
+                       struct dt_error *err);
+int dt_learner_backward(struct dt_learner *learner, size_t u,
+                        struct dt_error *err);
 
 /* Creates what model_config and layout describe, with weights of zero; borrows
  * exec and comm. -1: as dt_parallel_create, dt_model_create and

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	# End of runtime/algo \
+	runtime/algo/adapter.c \
 	runtime/algo/advantages.c \
 	runtime/algo/advantages.h \
 	runtime/algo/agree.c \
@@ -25,6 +26,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/experience.c \
 	runtime/algo/experience.h \
 	runtime/algo/follow.c \
+	runtime/algo/frozen.c \
+	runtime/algo/frozen.h \
 	runtime/algo/gae.c \
 	runtime/algo/gae.h \
 	runtime/algo/generation.c \

@@ -41,6 +41,7 @@ void dt_models_find(struct dt_conf *conf, bool says)
         {"model.path", &conf->model.path},
         {"model.reference_path", &conf->model.reference_path},
         {"model.value_path", &conf->model.value_path},
+        {"adapter.path", &conf->adapter.path},
     };
     for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
         find_model(models[i].key, models[i].path, says);

@@ -22,11 +22,11 @@ static int forward(struct dt_learner *learner, struct dt_error *err)
 {
     size_t last = learner->layout->unit_count - 1;
     for (size_t u = 0; u < last; u++) {
-        if (dt_parallel_forward(learner->parallel, u, err) < 0)
+        if (dt_learner_forward(learner, u, err) < 0)
             return -1;
         dt_model_forward(learner->model, u);
     }
-    if (dt_parallel_forward(learner->parallel, last, err) < 0)
+    if (dt_learner_forward(learner, last, err) < 0)
         return -1;
     dt_model_values_forward(learner->model);
     return dt_learner_bring_values(learner, learner->values.value,

@@ -73,7 +73,8 @@ int dt_plan_choose(const struct dt_run *run,
                    int local_size)
 {
     size_t mine = rank_share(run, left, local_size);
-    double parameters = (double)run->learner.layout->param_total;
+    double parameters =
+        (double)dt_learner_model_layout(&run->learner)->param_total;
     int least = least_strategy(&run->conf), strategy = DT_CONF_DDP;
     if (run->conf.distributed.strategy != DT_CONF_AUTO_STRATEGY)
         return run->conf.distributed.strategy;
@@ -138,7 +139,10 @@ bool dt_run_needs_reference(const struct dt_run *run)
 struct dt_parallel_options dt_run_reference_options(const struct dt_run *run,
                                                     enum dt_dtype compute)
 {
-    struct dt_parallel_options options = dt_run_parallel_options(run, compute);
+    const struct dt_parallel_options all =
+        dt_run_parallel_options(run, compute);
+    struct dt_parallel_options options =
+        dt_learner_trained_options(&run->learner, &all);
     options.use =
         dt_run_sync_ref(&run->conf)->enabled ? DT_FOLLOWED : DT_FROZEN;
     return options;
@@ -148,7 +152,8 @@ static size_t reference_bytes(const struct dt_run *run, enum dt_dtype compute)
 {
     const struct dt_parallel_options options =
         dt_run_reference_options(run, compute);
-    if (!dt_run_needs_reference(run))
+    if (!dt_run_needs_reference(run) ||
+        (run->learner.frozen.layout && !run->learner.adapter_start))
         return 0;
     struct dt_parallel_bytes bytes =
         dt_parallel_plan(run->learner.layout, run->world, &options);
@@ -192,7 +197,7 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
     const struct dt_parallel_options parallel =
         dt_run_parallel_options(run, options->compute);
     struct dt_parallel_bytes held =
-        dt_parallel_plan(run->learner.layout, run->world, &parallel);
+        dt_learner_bytes(&run->learner, run->world, &parallel);
     size_t batch = options->B * options->T * 3 * sizeof(int32_t);
     bool here = run->exec.device->is_host;
     bool held_out = dt_run_holds_out(&run->conf);

@@ -43,12 +43,11 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 static int hash_weights(const struct dt_run *run, const char *dir,
                         uint64_t *hash, struct dt_error *err)
 {
-    const struct dt_layout *layout = run->learner.layout;
+    const struct dt_layout *layout = dt_learner_model_layout(&run->learner);
     struct dt_weights *weights = dt_weights_open(dir, layout, err);
     struct dt_buffer *room =
         weights ? dt_buffer_create(&dt_cpu,
-                                   dt_learner_unit_elements(&run->learner) *
-                                       sizeof(float),
+                                   dt_layout_largest(layout) * sizeof(float),
                                    "a unit", err)
                 : NULL;
     int result = room ? 0 : -1;
@@ -72,7 +71,8 @@ static int make_key(const struct dt_run *run, uint64_t *key,
                     struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
-    const char *dir = dt_run_reference_dir(run);
+    const char *dir = run->learner.frozen.layout ? run->learner.start
+                                                 : dt_run_reference_dir(run);
     const struct dt_model_config *config = &run->learner.model_config;
     const uint64_t shape = dt_model_config_hash(config);
     const double numbers[] = {
@@ -218,14 +218,14 @@ static int pass(struct dt_run *run, struct dt_error *err)
 {
     struct dt_learner *learner = &run->learner;
     size_t last = learner->layout->unit_count - 1;
-    if (run->reference.parallel)
+    if (dt_run_refers(run))
         return dt_run_reference(run, NULL, err);
     for (size_t u = 0; u < last; u++) {
-        if (dt_parallel_forward(learner->parallel, u, err) < 0)
+        if (dt_learner_forward(learner, u, err) < 0)
             return -1;
         dt_model_forward(learner->model, u);
     }
-    if (dt_parallel_forward(learner->parallel, last, err) < 0)
+    if (dt_learner_forward(learner, last, err) < 0)
         return -1;
     dt_model_values_forward(learner->model);
     return dt_learner_bring_values(learner, learner->values.reference,

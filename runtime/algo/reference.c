@@ -2,15 +2,16 @@
 /*
  * reference.c - a frozen model that computes beside the one that is trained
  *
- * It is one more set of weights in the layout of the model, which computes with
- * them for the time of a forward pass: its activations are those that the
- * model's own pass overwrites. Ranks share its weights as they share the
- * model's: with zero3 a unit is gathered for the time of its pass.
+ * It is one more set of weights in the layout of what is trained, with which
+ * the model computes for the time of a forward pass: its activations are those
+ * that the model's own pass overwrites. Ranks share its weights as they share
+ * the model's: with zero3 a unit is gathered for the time of its pass. With an
+ * adapter it is the adapter with which the run starts, or the model without
+ * one.
  */
 #include "config.h"
 
-#include <string.h>
-
+#include "algo/frozen.h"
 #include "algo/plan.h"
 #include "algo/run.h"
 #include "weights/weights.h"
@@ -18,6 +19,8 @@
 const char *dt_run_reference_dir(const struct dt_run *run)
 {
     const struct dt_conf *conf = &run->conf;
+    if (run->learner.frozen.layout)
+        return run->learner.adapter_start;
     if (conf->model.reference_path)
         return conf->model.reference_path;
     return conf->model.random_init ? NULL : conf->model.path;
@@ -45,57 +48,6 @@ static int check_config(const struct dt_run *run, struct dt_error *err)
 
 /* --- its weights --- */
 
-/* This rank's part of unit u into `to`, in host memory; of random weights,
- * those of the unit go to `unit` first.
- */
-static int read_part(const struct dt_run *run, struct dt_weights *weights,
-                     size_t u, struct dt_view unit, struct dt_view to,
-                     struct dt_error *err)
-{
-    const struct dt_exec host = dt_exec_cpu();
-    struct dt_range part =
-        dt_layout_part(run->learner.layout, u,
-                       dt_parallel_index(run->reference.parallel), run->world);
-    memset(dt_view_data(to), 0, to.count * dt_dtype_bytes(to.dtype));
-    if (weights)
-        return dt_weights_read(weights, part, to, err);
-    memset(dt_view_data(unit), 0, unit.count * sizeof(float));
-    dt_model_init_unit(&run->learner.model_config, run->learner.layout, u, unit,
-                       run->conf.run.seed);
-    struct dt_view from = dt_view_slice(
-        unit, part.first - run->learner.layout->units[u].offset, part.count);
-    if (to.dtype == DT_F32)
-        memcpy(dt_view_data(to), dt_view_data(from), to.count * sizeof(float));
-    else
-        host.ops->convert(host.stream, to, from);
-    return 0;
-}
-
-/* All parts of this rank, through host memory. */
-static int read_parts(struct dt_run *run, struct dt_weights *weights,
-                      struct dt_error *err)
-{
-    struct dt_parallel *reference = run->reference.parallel;
-    const size_t most = dt_learner_unit_elements(&run->learner);
-    struct dt_buffer *room =
-        dt_buffer_create(&dt_cpu, 2 * most * sizeof(float), "a unit", err);
-    int result = room ? 0 : -1;
-    for (size_t u = 0; u < run->learner.layout->unit_count && result == 0;
-         u++) {
-        struct dt_view part = dt_parallel_part(reference, DT_OWNED_MASTER, u);
-        struct dt_view unit = dt_view_slice(
-            dt_view_of(room, DT_F32), 0, run->learner.layout->units[u].count);
-        size_t second = most * sizeof(float) / dt_dtype_bytes(part.dtype);
-        struct dt_view here =
-            dt_view_slice(dt_view_of(room, part.dtype), second, part.count);
-        result = read_part(run, weights, u, unit, here, err);
-        if (result == 0)
-            result = dt_parallel_put(reference, part, dt_view_data(here), err);
-    }
-    dt_buffer_destroy(room);
-    return result;
-}
-
 int dt_run_reference_changed(struct dt_run *run, struct dt_error *err)
 {
     for (size_t u = 0; u < run->learner.layout->unit_count; u++)
@@ -104,12 +56,16 @@ int dt_run_reference_changed(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
-/* It needs no value head where the model has one. */
+/* It needs no value head where the model has one. Beside frozen weights it is
+ * the adapter with which the run starts.
+ */
 static struct dt_weights *open_weights(const struct dt_run *run,
                                        const char *dir, struct dt_error *err)
 {
     const struct dt_learner *model = &run->learner;
     bool scores;
+    if (model->frozen.layout)
+        return dt_weights_open_adapter(dir, model->layout, err);
     return model->model_config.value_head
                ? dt_weights_open_trunk(dir, model->layout, &scores, err)
                : dt_weights_open(dir, model->layout, err);
@@ -123,6 +79,9 @@ int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
     struct dt_weights *weights = NULL;
     if (!dt_run_needs_reference(run))
         return 0;
+    run->reference.bare = run->learner.frozen.layout && !dir;
+    if (run->reference.bare)
+        return 0;
     if (check_config(run, err) < 0)
         return -1;
     run->reference.parallel = dt_parallel_create(run->learner.layout, run->comm,
@@ -133,11 +92,18 @@ int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
         return -1;
     if (dir && !(weights = open_weights(run, dir, err)))
         return dt_error_prefix(err, "the reference");
+    const struct dt_frozen from = {
+        .config = &run->learner.model_config,
+        .layout = run->learner.layout,
+        .weights = weights,
+        .seed = run->conf.run.seed,
+    };
     int result = weights ? dt_weights_check_head(weights, err) : 0;
     if (result == 0)
-        result = read_parts(run, weights, err);
+        result =
+            dt_frozen_load(run->reference.parallel, &from, run->world, err);
     dt_weights_close(weights);
-    return result < 0 ? -1 : dt_run_reference_changed(run, err);
+    return result;
 }
 
 void dt_run_reference_fini(struct dt_run *run)
@@ -145,6 +111,11 @@ void dt_run_reference_fini(struct dt_run *run)
     dt_graphs_destroy(run->reference.graphs);
     dt_parallel_destroy(run->reference.parallel);
     run->reference = (struct dt_reference){0};
+}
+
+bool dt_run_refers(const struct dt_run *run)
+{
+    return run->reference.parallel || run->reference.bare;
 }
 
 /* The work of a unit, which is recorded. */
@@ -159,6 +130,19 @@ static void unit_forward(void *ctx)
     dt_model_forward(unit->model, unit->u);
 }
 
+/* The weights of unit u are there: the reference's, and those beside which it
+ * is trained.
+ */
+static int take_unit(struct dt_run *run, size_t u, struct dt_error *err)
+{
+    if (run->learner.frozen.parallel &&
+        dt_parallel_forward(run->learner.frozen.parallel, u, err) < 0)
+        return -1;
+    return run->reference.bare
+               ? 0
+               : dt_parallel_forward(run->reference.parallel, u, err);
+}
+
 /* The forward pass up to the last unit, whose weights are there, too. */
 static int pass(struct dt_run *run, const struct dt_graph_shape *shape,
                 struct dt_error *err)
@@ -166,22 +150,36 @@ static int pass(struct dt_run *run, const struct dt_graph_shape *shape,
     struct unit unit = {run->learner.model, 0};
     const size_t last = run->learner.layout->unit_count - 1;
     for (; unit.u < last; unit.u++) {
-        if (dt_parallel_forward(run->reference.parallel, unit.u, err) < 0)
+        if (take_unit(run, unit.u, err) < 0)
             return -1;
-        if (!shape)
+        if (!shape || !run->reference.graphs)
             unit_forward(&unit);
         else if (dt_graphs_run(run->reference.graphs, shape, unit.u,
                                unit_forward, &unit, err) < 0)
             return -1;
     }
-    return dt_parallel_forward(run->reference.parallel, last, err);
+    return take_unit(run, last, err);
+}
+
+/* Lets the model compute with the weights of the reference, or its own. */
+static void use_weights(struct dt_run *run, bool reference)
+{
+    const struct dt_learner *learner = &run->learner;
+    const struct dt_parallel *parallel =
+        reference ? run->reference.parallel : learner->parallel;
+    struct dt_places places = {0};
+    if (parallel)
+        places = dt_parallel_weights(parallel);
+    if (learner->frozen.layout)
+        dt_model_use_adapter(learner->model, parallel ? &places : NULL);
+    else
+        dt_model_use(learner->model, places);
 }
 
 int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                      struct dt_error *err)
 {
-    dt_model_use(run->learner.model,
-                 dt_parallel_weights(run->reference.parallel));
+    use_weights(run, true);
     int result = pass(run, shape, err);
     if (result == 0) {
         dt_model_values_forward(run->learner.model);
@@ -189,7 +187,6 @@ int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                                          run->learner.values.reference,
                                          run->learner.values.collision, err);
     }
-    dt_model_use(run->learner.model,
-                 dt_parallel_weights(run->learner.parallel));
+    use_weights(run, false);
     return result;
 }

@@ -54,8 +54,9 @@ struct dt_run {
     struct dt_learner critic;  /* and beside it; no layout: nothing */
     double pairs_per_token;    /* of the step: algo.h */
     struct dt_reference {
-        struct dt_parallel *parallel; /* holds its weights; NULL: none */
+        struct dt_parallel *parallel; /* holds its weights, or NULL */
         struct dt_graphs *graphs;
+        bool bare; /* it is the model without its adapter: no weights */
     } reference;
     /* Of the training and the held-out pairs, if they were computed before:
      * dt_dpo_sum of both sides of the reference, (pairs, 2) F32, by the number
@@ -157,8 +158,29 @@ int dt_run_timeout_ms(const struct dt_run *run);
 int dt_run_reference_init(struct dt_run *run, struct dt_error *err);
 void dt_run_reference_fini(struct dt_run *run);
 
-/* reference.c: the directory of its weights; NULL: they are random. */
+/* reference.c: whether there is one. */
+bool dt_run_refers(const struct dt_run *run);
+
+/* reference.c: the directory of its weights; NULL: they are random, or those
+ * of the model without its adapter.
+ */
 const char *dt_run_reference_dir(const struct dt_run *run);
+
+/* adapter.c: what is trained beside frozen weights, if the configuration says
+ * so: moves the layout of run->learner, and makes that of the adapter. -1:
+ * EX_CONFIG, or as dt_adapter_load.
+ */
+int dt_run_adapter_resolve(struct dt_run *run, struct dt_error *err);
+
+/* adapter.c: checks the adapter of a configuration, if it has one, for a model
+ * of this config. -1: EX_CONFIG, EX_DATAERR, EX_NOINPUT.
+ */
+int dt_adapter_check(const struct dt_conf *conf,
+                     const struct dt_model_config *config,
+                     struct dt_error *err);
+
+/* adapter.c: the same for the options of a model, without weights. */
+struct dt_model_adapter dt_run_model_adapter(const struct dt_run *run);
 
 /* critic.c: the model and layout of run->critic, if the algorithm has one.
  * Needs those of run->learner. -1: EX_CONFIG, or config.json cannot be read or

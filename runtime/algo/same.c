@@ -137,9 +137,25 @@ static void compare_dropout(const struct dt_model_config *was,
                        rates[i].is);
 }
 
+/* An adapter has to be trained on beside the same weights. */
+static int check_adapter(const struct dt_run *run, const char *dir,
+                         struct changes *changes, struct dt_error *err)
+{
+    const char *base = run->learner.adapter.base;
+    struct dt_adapter saved;
+    int rc = dt_adapter_load(&saved, dir, err);
+    if (rc == 0 && saved.base && strcmp(saved.base, base) != 0)
+        add_change(changes, "the model beside the adapter %s -> %s", saved.base,
+                   base);
+    dt_adapter_fini(&saved);
+    return rc;
+}
+
 static int check_model(const struct dt_run *run, const char *dir,
                        struct changes *changes, struct dt_error *err)
 {
+    if (run->learner.frozen.layout)
+        return check_adapter(run, dir, changes, err);
     struct dt_model_config saved = {0};
     int rc = dt_model_config_load(&saved, dir, err);
     if (rc == 0)
@@ -207,6 +223,8 @@ static const char *forbidden_change(const char *key, const char *a,
     /* checkpoints from before it have no such key */
     if (!strcmp(key, "ppo.critic.share_backbone") &&
         (!strcmp(a, "true") || !strcmp(b, "true")))
+        return "what is trained";
+    if (!strncmp(key, "adapter.", 8) && strcmp(key, "adapter.dropout") != 0)
         return "what is trained";
     return NULL;
 }

@@ -122,6 +122,7 @@ struct dt_rollout_options dt_run_rollout_options(
                      ? here || run->conf.run.deterministic
                      : conf->exact == DT_CONF_TRUE,
         .slots = (size_t)conf->slots,
+        .adapter = options->adapter,
     };
     if (rollout.slots > 0)
         return rollout;
@@ -160,8 +161,8 @@ size_t dt_run_samples_extra(const struct dt_run *run,
     const struct dt_rollout_options rollout =
         dt_run_rollout_options(run, options);
     const struct dt_rollout_options held_out = held_out_options(run, &rollout);
-    size_t weights =
-        run->learner.layout->count * dt_dtype_bytes(options->compute);
+    size_t weights = dt_learner_model_layout(&run->learner)->count *
+                     dt_dtype_bytes(options->compute);
     return own_bytes(run, &rollout) +
            (dt_run_holds_out(&run->conf) ? own_bytes(run, &held_out) : 0) +
            dt_run_samples_bytes(run, options) -
@@ -297,9 +298,13 @@ static struct dt_rollout *create_rollout(
     struct dt_error *err)
 {
     const struct dt_learner *learner = &run->learner;
-    return dt_rollout_create(&learner->model_config, learner->layout,
-                             &run->exec, dt_parallel_weights(learner->parallel),
-                             dt_model_memory(learner->model), options, err);
+    struct dt_rollout_options own = *options;
+    if (learner->frozen.layout)
+        own.adapter.weights = dt_parallel_weights(learner->parallel);
+    return dt_rollout_create(
+        &learner->model_config, dt_learner_model_layout(learner), &run->exec,
+        dt_parallel_weights(dt_learner_model_engine(learner)),
+        dt_model_memory(learner->model), &own, err);
 }
 
 static int create_rollouts(struct dt_run *run, struct dt_error *err)

@@ -114,6 +114,7 @@ static struct dt_model_options model_options(const struct dt_run *run)
         .entropies = run->algo->advantages,
         .temperature =
             run->algo->advantages ? (float)conf->rollout.temperature : 1.0f,
+        .adapter = dt_run_model_adapter(run),
     };
 }
 
@@ -244,11 +245,12 @@ static void print_banner(struct dt_run *run)
     const char *what = samples           ? "completions"
                        : run->algo->pick ? "pairs"
                                          : "rows";
-    dt_report_note(
-        run->report, "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
-        run->conf.run.name, dt_model_family_name(config->family),
-        config->n_layer, config->n_embd, run->learner.layout->param_total,
-        run->exec.device->describe());
+    dt_report_note(run->report,
+                   "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
+                   run->conf.run.name, dt_model_family_name(config->family),
+                   config->n_layer, config->n_embd,
+                   dt_learner_model_layout(&run->learner)->param_total,
+                   run->exec.device->describe());
     dt_report_note(
         run->report,
         "%zu %s per rank x %d ranks x %zu accumulation = %zu "
@@ -258,6 +260,11 @@ static void print_banner(struct dt_run *run)
         samples ? "prompts" : "samples", run->total_steps);
     const struct dt_parallel_options parallel =
         dt_run_parallel_options(run, run->learner.compute);
+    if (run->learner.frozen.layout)
+        dt_report_note(run->report,
+                       "lora: %zu parameters are trained, those of %s are "
+                       "frozen",
+                       run->learner.layout->param_total, run->conf.model.path);
     dt_groups_report(&run->conf, &run->nodes, run->world, &parallel,
                      run->report);
     dt_run_lr_note(&run->conf, run->world, lr, sizeof(lr));
@@ -300,7 +307,9 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
         run->algo->critic_loss && conf->ppo.critic_shares;
     run->learner.layout =
         dt_model_layout(&run->learner.model_config, run->world, err);
-    return run->learner.layout ? dt_run_critic_resolve(run, err) : -1;
+    if (!run->learner.layout || dt_run_adapter_resolve(run, err) < 0)
+        return -1;
+    return dt_run_critic_resolve(run, err);
 }
 
 int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,

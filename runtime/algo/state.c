@@ -23,6 +23,8 @@
 enum dt_dtype dt_run_stored_type(const struct dt_run *run)
 {
     int wanted = run->conf.checkpoint.save_dtype;
+    if (wanted == DT_CONF_AUTO_DTYPE && run->learner.frozen.layout)
+        return DT_F32; /* as PEFT saves adapters */
     return wanted == DT_CONF_AUTO_DTYPE ? run->learner.compute
                                         : dt_run_dtype(wanted);
 }
@@ -134,7 +136,17 @@ static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
                                      NULL, err);
 }
 
-/* config.json, weights, and the tokenizer's files. */
+/* The text that describes what is saved: config.json, or that of an adapter. */
+static char *describe(const struct dt_learner *learner, enum dt_dtype stored,
+                      struct dt_error *err)
+{
+    return learner->frozen.layout
+               ? dt_adapter_format(&learner->adapter, &learner->model_config,
+                                   learner->layout, err)
+               : dt_model_config_format(&learner->model_config, stored, err);
+}
+
+/* Its description, weights, and the tokenizer's files. */
 static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
@@ -142,11 +154,12 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
     const struct dt_learner *learner = fetch->learner;
     const struct dt_conf *conf = &run->conf;
     enum dt_dtype stored = dt_run_stored_type(run);
-    char *config = dt_model_config_format(&learner->model_config, stored, err);
+    char *config = describe(learner, stored, err);
     const struct dt_ckpt_source source = {fetch_param, fetch};
     fetch->master = stored != learner->compute;
     const struct dt_weights_files files = {
         .config = config,
+        .adapter = learner->frozen.layout ? config : NULL,
         .layout = learner->layout,
         .param_count =
             learner->layout->param_count - learner->model_config.value_head,

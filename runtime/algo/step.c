@@ -87,13 +87,13 @@ static int queue_passes(struct dt_run *run, struct dt_learner *learner,
     size_t count = learner->layout->unit_count;
     struct unit unit = {learner, 0, shape->accumulate};
     for (unit.u = 0; unit.u + 1 < count; unit.u++)
-        if (dt_parallel_forward(learner->parallel, unit.u, err) < 0 ||
+        if (dt_learner_forward(learner, unit.u, err) < 0 ||
             dt_graphs_run(learner->graphs, shape, unit.u, unit_forward, &unit,
                           err) < 0 ||
             dt_model_send_input(learner->model, unit.u, err) < 0)
             return -1;
     for (unit.u = count; unit.u-- > 0;)
-        if (dt_parallel_backward(learner->parallel, unit.u, err) < 0 ||
+        if (dt_learner_backward(learner, unit.u, err) < 0 ||
             dt_model_bring_input(learner->model, unit.u, err) < 0 ||
             queue_backward(run, &unit, shape, batch, err) < 0 ||
             dt_parallel_ready(learner->parallel, unit.u, err) < 0)
@@ -149,7 +149,7 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
                          const struct dt_batch *batch, size_t a, bool more,
                          struct dt_error *err)
 {
-    const bool refers = learner == &run->learner && run->reference.parallel &&
+    const bool refers = learner == &run->learner && dt_run_refers(run) &&
                         !run->algo->critic_loss; /* else old.c has asked it */
     const struct dt_graph_shape shape = {
         .B = batch->B,
@@ -422,11 +422,11 @@ static int evaluate_batch(struct dt_run *run, const struct dt_batch *batch,
     struct dt_learner *learner = &run->learner;
     size_t last = learner->layout->unit_count - 1;
     for (size_t u = 0; u < last; u++) {
-        if (dt_parallel_forward(learner->parallel, u, err) < 0)
+        if (dt_learner_forward(learner, u, err) < 0)
             return -1;
         dt_model_forward(learner->model, u);
     }
-    if (dt_parallel_forward(learner->parallel, last, err) < 0)
+    if (dt_learner_forward(learner, last, err) < 0)
         return -1;
     if (run->algo->loss)
         return dt_run_weigh(run, learner, batch, false, false, metrics, err);
@@ -443,7 +443,7 @@ static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
     while ((more = dt_loader_next(loader, &batch, err)) > 0) {
         dt_run_pick(run, &batch);
         if (dt_model_bind(run->learner.model, &batch, false, err) < 0 ||
-            (run->reference.parallel && dt_run_reference(run, NULL, err) < 0))
+            (dt_run_refers(run) && dt_run_reference(run, NULL, err) < 0))
             return -1;
         if (evaluate_batch(run, &batch, metrics, err) < 0)
             return -1;

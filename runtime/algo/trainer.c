@@ -75,7 +75,7 @@ static struct dt_report_value *find_value(struct dt_report_values *values,
 static struct dt_report_value *find_kl(const struct dt_run *run,
                                        struct dt_report_values *values)
 {
-    return run->reference.parallel && run->algo->kl
+    return dt_run_refers(run) && run->algo->kl
                ? find_value(values, run->algo->kl)
                : NULL;
 }

@@ -157,6 +157,9 @@ static int check_model(const char *file, const struct dt_conf *conf,
     } else if (!conf->model.random_init &&
                check_weights(&model, dir, &err) < 0) {
         status = dt_conf_print_problem(conf, file, key, err.text, stderr);
+    } else if (dt_adapter_check(conf, &model, &err) < 0) {
+        status =
+            dt_conf_print_problem(conf, file, "adapter.type", err.text, stderr);
     }
     *vocab_size = model.vocab_size;
     dt_model_config_fini(&model);

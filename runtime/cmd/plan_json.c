@@ -131,12 +131,13 @@ int dt_plan_out_json(const struct dt_candidates *c, const char *file, FILE *out,
     json_t *all = json_pack(
         "{ss ss so si si ss so so so so ss so so}", "file", file, "model",
         dt_model_family_name(run->learner.model_config.family), "parameters",
-        number_of(run->learner.layout->param_total), "nodes", c->size.nodes,
-        "ranks_per_node", c->size.ranks, "device", c->size.gpu ? "cuda" : "cpu",
-        "batch", batch_of(run), "memory", number_of(c->size.memory),
-        "memory_for_rank", number_of(c->share), "largest_micro_batch",
-        number_of(c->most_rows), "guide", dt_candidate_name(c->guide), "rates",
-        rates_of(&c->size.rates), "candidates", candidates_of(c));
+        number_of(dt_learner_model_layout(&run->learner)->param_total), "nodes",
+        c->size.nodes, "ranks_per_node", c->size.ranks, "device",
+        c->size.gpu ? "cuda" : "cpu", "batch", batch_of(run), "memory",
+        number_of(c->size.memory), "memory_for_rank", number_of(c->share),
+        "largest_micro_batch", number_of(c->most_rows), "guide",
+        dt_candidate_name(c->guide), "rates", rates_of(&c->size.rates),
+        "candidates", candidates_of(c));
     char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
     json_decref(all);
     if (!text)

@@ -46,10 +46,10 @@ static void print_head(const struct dt_candidates *c, const char *file,
             "%zu node%s x %zu rank%s %s; %zu rows of %zu tokens x %zu "
             "micro-batch%s a rank: %zu tokens a step\n",
             file, dt_model_family_name(run->learner.model_config.family),
-            run->learner.layout->param_total, nodes, plural(nodes), ranks,
-            plural(ranks), c->size.gpu ? "with a GPU each" : "on CPUs",
-            shape.rows, shape.T, shape.micro_batches,
-            shape.micro_batches == 1 ? "" : "es",
+            dt_learner_model_layout(&run->learner)->param_total, nodes,
+            plural(nodes), ranks, plural(ranks),
+            c->size.gpu ? "with a GPU each" : "on CPUs", shape.rows, shape.T,
+            shape.micro_batches, shape.micro_batches == 1 ? "" : "es",
             shape.rows * shape.T * shape.micro_batches * nodes * ranks);
     fprintf(out, "rates: %s%s\n", c->size.rates.from,
             c->size.rates.measured ? "" : ", assumed and not measured");

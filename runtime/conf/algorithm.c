@@ -46,6 +46,13 @@ bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key,
         {"model.reference_path", "algorithms dpo, ppo and grpo use",
          DPO | PPO | GRPO},
     };
+    if (strncmp(key->path, "adapter.", 8) == 0 &&
+        strcmp(key->path, "adapter.type") != 0 &&
+        strcmp(key->path, "adapter.path") != 0) {
+        if (users)
+            *users = "adapter.type: lora uses";
+        return conf->adapter.type != DT_CONF_ADAPTER_NONE;
+    }
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         if (strncmp(key->path, keys[i].prefix, strlen(keys[i].prefix)) != 0)
             continue;

@@ -79,6 +79,7 @@ void dt_conf_derive(struct dt_conf_reader *reader)
     struct dt_conf *conf = reader->conf;
     derive_paths(reader);
     derive_betas(reader);
+    dt_conf_derive_adapter(reader);
     dt_conf_derive_preference(reader);
     dt_conf_derive_sampled(reader);
     dt_conf_derive_kind(reader);
@@ -254,6 +255,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
         return;
     check_required(reader);
     check_model(reader);
+    dt_conf_check_adapter(reader);
     check_data(reader);
     check_loss(reader);
     dt_conf_check_preference(reader);

@@ -63,6 +63,7 @@ enum dt_conf_reference {
     DT_CONF_REFERENCE_NONE,
 };
 enum dt_conf_last_token { DT_CONF_LAST_TOKEN_AUTO, DT_CONF_LAST_TOKEN_END };
+enum dt_conf_adapter { DT_CONF_ADAPTER_NONE, DT_CONF_ADAPTER_LORA };
 enum dt_conf_when { DT_CONF_NO, DT_CONF_STEPS, DT_CONF_EPOCH };
 enum dt_conf_resume {
     DT_CONF_RESUME_NONE,
@@ -155,6 +156,15 @@ struct dt_conf {
         bool disable_dropout;
     } model;
     struct {
+        int type;   /* enum dt_conf_adapter */
+        char *path; /* NULL: a new one */
+        long r;
+        double alpha, dropout;
+        struct dt_conf_list target_modules, modules_to_save;
+        bool use_rslora;
+        int bias; /* none */
+    } adapter;
+    struct {
         struct dt_conf_list train, eval;
         enum dt_kind kind;       /* of both; LINES of text and lines mixed */
         int format;              /* enum dt_format */
@@ -167,7 +177,7 @@ struct dt_conf {
         char *text_column, *prompt_column, *completion_column;
         char *messages_column;
         char *chosen_column, *rejected_column, *margin_column;
-        int chat_template; /* enum dt_conf_chat */
+        int chat_template;                               /* enum dt_conf_chat */
         char *chat_template_path, *chat_template_kwargs; /* or NULL; JSON */
         bool parse_special;
         int loss_on;    /* enum dt_loss_on */

@@ -145,9 +145,18 @@ static char *parse_text(struct dt_conf_reader *reader,
     return text;
 }
 
-/* Stores a list. A single item may stand for a list of one, except if any text
- * is allowed: there, "a b" probably means two items.
+/* Whether an item stands for a list of one. If any text is allowed, "a b"
+ * probably means two items.
  */
+static bool stands_alone(const struct dt_conf_key *key,
+                         const struct dt_tree *item)
+{
+    return key->type == DT_CONF_FILES || key->words ||
+           (key->single && item->kind == DT_TREE_SCALAR &&
+            !strpbrk(item->text, " ,"));
+}
+
+/* Stores a list. */
 int dt_conf_list_set(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node)
 {
@@ -159,7 +168,7 @@ int dt_conf_list_set(struct dt_conf_reader *reader,
     int rc = 0;
     for (const struct dt_tree *i = first; i; i = is_list ? i->next : NULL)
         count++;
-    if (count == 0 || !(is_list || files || key->words))
+    if (count == 0 || !(is_list || stands_alone(key, node)))
         return dt_conf_expected(reader, key, node);
     list.text = calloc(count, sizeof(list.text[0]));
     list.weight = calloc(count, sizeof(list.weight[0]));

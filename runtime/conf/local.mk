@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/conf/adapter.c \
 	runtime/conf/algorithm.c \
 	runtime/conf/assign.c \
 	runtime/conf/batch.c \
@@ -15,6 +16,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/explain.c \
 	runtime/conf/files.c \
 	runtime/conf/json.c \
+	runtime/conf/keys_adapter.h \
 	runtime/conf/keys_data.h \
 	runtime/conf/keys_distributed.h \
 	runtime/conf/keys_launch.h \

@@ -151,6 +151,8 @@ void dt_conf_derive_numerics(struct dt_conf_reader *reader);
 void dt_conf_check_numerics(struct dt_conf_reader *reader);
 void dt_conf_derive_distributed(struct dt_conf_reader *reader);
 void dt_conf_check_distributed(struct dt_conf_reader *reader);
+void dt_conf_derive_adapter(struct dt_conf_reader *reader);
+void dt_conf_check_adapter(struct dt_conf_reader *reader);
 void dt_conf_derive_preference(struct dt_conf_reader *reader);
 void dt_conf_check_preference(struct dt_conf_reader *reader);
 void dt_conf_derive_rewards(struct dt_conf_reader *reader);

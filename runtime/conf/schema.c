@@ -88,6 +88,7 @@ const struct dt_conf_key dt_conf_keys[] = {
      .help = "seed of the order of the data; the default is run.seed"},
 
 #include "conf/keys_data.h"
+#include "conf/keys_adapter.h"
 
     /* training */
     {"training.per_device_batch_size", DT_CONF_INT,

@@ -54,6 +54,8 @@ struct dt_conf_key {
     bool above_min, below_max;        /* excludes the limit itself */
     bool result;                      /* is part of the fingerprint */
     bool shape;                       /* cannot be used with model.path */
+    bool single;                      /* of a list of any text: one word may
+                                         stand for it */
     int other;                        /* DT_CONF_OLD_OR_WORD */
     const struct dt_conf_word *words; /* ends with a NULL name */
     const char *const *aliases;       /* ends with NULL */
@@ -74,8 +76,8 @@ struct dt_conf_reward_key {
 extern const struct dt_conf_reward_key dt_conf_reward_keys[];
 extern const size_t dt_conf_reward_key_count;
 
-/* The row of a key, named as in a file or with reward.functions. in front; NULL:
- * unknown.
+/* The row of a key, named as in a file or with reward.functions. in front;
+ * NULL: unknown.
  */
 const struct dt_conf_reward_key *dt_conf_reward_key_find(const char *path);
 

@@ -70,12 +70,17 @@ void dt_cost_units(const struct dt_model_config *config,
     size_t last = layout->unit_count - 1, B = options->B, T = options->T;
     double blocks = dt_rates_blocks(rates, options->compute);
     double head = dt_rates_head(rates, options->compute);
+    const bool frozen = options->adapter.r > 0;
     seconds[0] = embedding_seconds(config, layout, options, rates);
     for (size_t u = 1; u < last; u++) {
         double pass = dt_cost_block(config, layout, u, B, T) / blocks;
         seconds[u].forward = pass;
         seconds[u].backward = (options->recompute ? 3 : 2) * pass;
+        if (frozen)
+            seconds[u].backward -= 2 * dt_cost_matrix_elements(layout, u) *
+                                   (double)(B * T) / blocks;
     }
     seconds[last].forward = 0;
-    seconds[last].backward = dt_cost_head(config, B, T) / head;
+    seconds[last].backward =
+        dt_cost_head(config, B, T) * (frozen ? 2.0 / 3 : 1) / head;
 }

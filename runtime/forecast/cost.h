@@ -21,7 +21,9 @@ double dt_cost_block(const struct dt_model_config *config,
 /* Those of the head and its gradients. */
 double dt_cost_head(const struct dt_model_config *config, size_t B, size_t T);
 
-/* Fills seconds(unit_count) of one micro-batch. */
+/* Fills seconds(unit_count) of one micro-batch. Beside an adapter weights have
+ * no gradients; its own few operations are left out.
+ */
 void dt_cost_units(const struct dt_model_config *config,
                    const struct dt_layout *layout,
                    const struct dt_model_options *options,

@@ -140,6 +140,7 @@ static void take_step(struct dt_clock *clock)
 {
     size_t count = clock->options->micro_batches;
     size_t units = clock->layout->unit_count;
+    const bool trained = clock->options->parallel->use == DT_TRAINED;
     for (size_t a = 0; a < count; a++) {
         clock->first = a == 0;
         clock->final = a + 1 == count;
@@ -147,11 +148,14 @@ static void take_step(struct dt_clock *clock)
             forward(clock, u);
         for (size_t u = units; u-- > 0;) {
             backward(clock, u);
-            ready(clock, u);
+            if (trained)
+                ready(clock, u);
         }
     }
-    finish(clock);
-    dt_clock_update(clock);
+    if (trained) {
+        finish(clock);
+        dt_clock_update(clock);
+    }
     clock->total.seconds = clock->free[DT_ON_DEVICE];
 }
 

@@ -99,7 +99,7 @@ refused_edit() {
 
 @test "a key that is not supported yet" {
     refused_line 'lora: {r: 8}' \
-        '5:1: lora: not supported yet: it needs adapters (all weights are trained)'
+        '5:1: lora: not supported yet: it needs another name: write adapter: {type: lora, r: 8}'
 }
 
 @test "two keys that contradict each other" {

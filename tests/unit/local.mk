@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 check_PROGRAMS += \
 	tests/unit/test_adamw \
+	tests/unit/test_adapter \
+	tests/unit/test_adapter_run \
 	tests/unit/test_advantages \
 	tests/unit/test_backend \
 	tests/unit/test_base \
@@ -181,6 +183,8 @@ comm_world = \
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(comm_world)
 tests_unit_test_experience_SOURCES = tests/unit/test_experience.c \
 	$(comm_world)
+tests_unit_test_adapter_run_SOURCES = \
+	tests/unit/test_adapter_run.c $(comm_world)
 tests_unit_test_grpo_SOURCES = tests/unit/test_grpo.c $(comm_world)
 tests_unit_test_ppo_SOURCES = tests/unit/test_ppo.c $(comm_world)
 tests_unit_test_ppo_early_SOURCES = tests/unit/test_ppo_early.c $(comm_world)

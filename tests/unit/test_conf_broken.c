@@ -186,8 +186,18 @@ static const struct broken later[] = {
     {LEAST "mode: generate\nlora: {r: 8}\n",
      "t.yaml:5:7: mode: generate is not supported yet: it needs generation "
      "from a file (see `disttrain generate`)\n"
-     "t.yaml:6:1: lora: not supported yet: it needs adapters (all weights "
-     "are trained)\n"},
+     "t.yaml:6:1: lora: not supported yet: it needs another name: write "
+     "adapter: {type: lora, r: 8}\n"},
+    {LEAST "adapter: {type: dora}\n",
+     "t.yaml:5:17: adapter.type: dora is not supported yet: it needs other "
+     "adapters than lora\n"},
+    {LEAST "adapter: {use_dora: true, bias: all}\nload_in_4bit: true\n",
+     "t.yaml:5:11: adapter.use_dora: not supported yet: it needs other "
+     "adapters than plain LoRA\n"
+     "t.yaml:5:33: adapter.bias: all is not supported yet: it needs biases "
+     "that are trained\n"
+     "t.yaml:6:1: load_in_4bit: not supported yet: it needs quantized "
+     "weights\n"},
 };
 
 static void what_is_not_supported_yet_says_so(void **state)

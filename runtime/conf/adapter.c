@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* adapter.c - keys of what is trained beside frozen weights */
+#include "config.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "conf/read.h"
+
+enum { MAX_BYTES = 1 << 20 };
+
+#define FILE_NAME "adapter_config.json"
+
+static bool has_file(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof(path), "%s/%s", dir, name) <
+               (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
+/* The model that the adapter in `dir` names, malloc'ed, or NULL: none. */
+static char *base_of(const char *dir)
+{
+    char path[PATH_MAX];
+    struct dt_error late; /* who reads the adapter says what is wrong */
+    snprintf(path, sizeof(path), "%s/" FILE_NAME, dir);
+    char *text = dt_file_read(path, MAX_BYTES, &late);
+    json_t *root = text ? dt_json_parse(path, text, &late) : NULL;
+    const char *base =
+        json_string_value(json_object_get(root, "base_model_name_or_path"));
+    char *copy = base ? strdup(base) : NULL;
+    json_decref(root);
+    free(text);
+    return copy;
+}
+
+/* A model.path that is an adapter's means that adapter and its model. */
+static void split_path(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    const char *dir = conf->model.path;
+    if (!dir || !has_file(dir, FILE_NAME) || has_file(dir, "config.json"))
+        return;
+    char *named = base_of(dir), base[PATH_MAX];
+    if (conf->adapter.path) {
+        PROBLEM(reader, "adapter.path",
+                "model.path is an adapter, too: write the model that it was "
+                "trained beside");
+    } else if (!named || !dt_file_find_dir(dir, named, base) ||
+               !has_file(base, "config.json")) {
+        PROBLEM(reader, "model.path",
+                "%s: an adapter beside the model %.200s, which is not here: "
+                "write that model's directory, and this one in adapter.path",
+                dir, named ? named : "(none is named)");
+    } else {
+        conf->adapter.path = conf->model.path;
+        conf->model.path = strdup(base);
+        reader->problems.out_of_memory |= !conf->model.path;
+        reader->conf->place[dt_conf_key_find("adapter.path")].line = -1;
+    }
+    free(named);
+}
+
+void dt_conf_derive_adapter(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->conf;
+    split_path(reader);
+    if (conf->adapter.path && dt_conf_is_left(reader, "adapter.type"))
+        conf->adapter.type = DT_CONF_ADAPTER_LORA;
+}
+
+/* What the file of an adapter says must not be said again. */
+static void check_path(struct dt_conf_reader *reader)
+{
+    static const char *const there[] = {
+        "adapter.r",
+        "adapter.alpha",
+        "adapter.dropout",
+        "adapter.target_modules",
+        "adapter.modules_to_save",
+        "adapter.use_rslora",
+        "adapter.bias",
+    };
+    for (size_t i = 0; i < sizeof(there) / sizeof(there[0]); i++)
+        if (reader->conf->adapter.path && dt_conf_given(reader->conf, there[i]))
+            PROBLEM(reader, there[i],
+                    "cannot be used with adapter.path: its " FILE_NAME
+                    " says this");
+}
+
+static void check_uses(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    const bool follows = conf->algorithm == DT_CONF_GRPO
+                             ? conf->grpo.sync_ref.enabled
+                             : conf->dpo.sync_ref.enabled;
+    if (conf->algorithm == DT_CONF_PPO)
+        PROBLEM(reader, "adapter.type",
+                "E124 lora is not for algorithm ppo yet, whose critic is a "
+                "second model: write grpo, or adapter.type: none");
+    if (conf->model.random_init)
+        PROBLEM(reader, "adapter.type",
+                "E124 lora is trained beside the weights of model.path, and "
+                "random ones are not saved");
+    if (conf->model.reference_path)
+        PROBLEM(reader, "model.reference_path",
+                "E124 cannot be used with adapter.type: lora: the reference "
+                "is the model without its adapter");
+    if (conf->adapter.path &&
+        conf->dpo.reference.mode == DT_CONF_REFERENCE_PRECOMPUTE)
+        PROBLEM(reader, "dpo.reference.mode",
+                "E124 precompute cannot be used with adapter.path: write live");
+    if (follows)
+        PROBLEM(reader,
+                conf->algorithm == DT_CONF_GRPO ? "grpo.sync_ref.enabled"
+                                                : "dpo.sync_ref.enabled",
+                "E124 cannot be used with adapter.type: lora: the reference "
+                "is the model without its adapter");
+    if (conf->distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NONE ||
+        conf->distributed.offload_param.device != DT_CONF_OFFLOAD_NONE)
+        PROBLEM(reader, "adapter.type",
+                "E124 lora is not for distributed.offload_*: gradients and "
+                "optimizer state of an adapter are small, and "
+                "distributed.strategy: zero3 shards the weights");
+}
+
+void dt_conf_check_adapter(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (conf->adapter.type == DT_CONF_ADAPTER_NONE) {
+        if (conf->adapter.path)
+            PROBLEM(reader, "adapter.path",
+                    "cannot be used with adapter.type: none");
+        return;
+    }
+    check_path(reader);
+    check_uses(reader);
+}
