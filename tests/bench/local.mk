@@ -26,6 +26,7 @@ EXTRA_DIST += \
 	tests/bench/disttrain_dpo.py \
 	tests/bench/decode.sh \
 	tests/bench/decode_peer.py \
+	tests/bench/disttrain_lora.py \
 	tests/bench/disttrain_step.py \
 	tests/bench/dpo.sh \
 	tests/bench/gpt2_ddp.sh \
@@ -35,6 +36,7 @@ EXTRA_DIST += \
 	tests/bench/grpo_step.py \
 	tests/bench/learn.sh \
 	tests/bench/llmc_gpt2.py \
+	tests/bench/lora.sh \
 	tests/bench/overhead.sh \
 	tests/bench/overlap.sh \
 	tests/bench/plan.sh \
@@ -54,6 +56,7 @@ EXTRA_DIST += \
 	tests/bench/torch_llama.py \
 	tests/bench/torch_step.py \
 	tests/bench/trl_dpo.py \
+	tests/bench/trl_lora.py \
 	# End of EXTRA_DIST
 
 if HAVE_GLOO
