@@ -63,14 +63,15 @@ END
     rm -r "$WORK/.disttrain-cache"
 }
 
-# config NAME: NAME.yaml is configs/sft.yaml for a small model and a short run.
+# config NAME [FILE]: NAME.yaml is configs/sft.yaml, or FILE of configs, for a
+# small model and a short run.
 config() {
     sed -e 's/max_length: .*/max_length: 128/' \
         -e 's/train_batch_size: .*/train_batch_size: 8/' \
         -e 's/epochs: .*/max_steps: 60/' -e 's/eval_steps: .*/eval_steps: 20/' \
         -e 's/ lr: .*/ lr: 1.0e-2/' -e 's/  steps: 100/  steps: 25/' \
         -e 's/  steps: 10$/  steps: 1/' \
-        "$DT_SRCDIR/configs/sft.yaml" >"$1.yaml"
+        "$DT_SRCDIR/configs/${2:-sft.yaml}" >"$1.yaml"
 }
 
 # metric SPLIT KEY NAME: the values of a run, one per line.
@@ -164,4 +165,28 @@ rank2_has() {
     run -0 "$DT_BUILDDIR/disttrain" generate --model whole.out --chat \
         --prompt "And after 120?" --temperature 0 --max-tokens 40
     [[ $output == "After 1"*" it is 1"*. ]]
+}
+
+# says MODEL: what a model, or an adapter with its own, answers in fp32.
+says() {
+    "$DT_BUILDDIR/disttrain" generate --model "$1" --chat \
+        --prompt "And after 120?" --temperature 0 --max-tokens 40
+}
+
+@test "an adapter beside that model learns on all ranks, and is merged" {
+    dt_need_pmix
+    config lora lora.yaml
+    sed -i 's/max_steps: .*/max_steps: 10/; s/eval_steps: .*/eval_steps: 5/' \
+        lora.yaml
+    MODEL=$WORK/answers run sft lora
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"parameters are trained, those of $WORK/answers are frozen"* ]]
+    [[ -s lora.out/checkpoints/latest/adapter_config.json ]]
+    [[ -s lora.out/checkpoints/latest/adapter_model.safetensors ]]
+    [[ ! -e lora.out/checkpoints/latest/model.safetensors ]]
+    run -0 says lora.out
+    [[ $output == "After 1"*" it is 1"*. ]]
+    run -0 "$DT_BUILDDIR/disttrain" export lora.out merged --merge --dtype fp32
+    [[ $(says merged) == "$(says lora.out)" ]]
 }
