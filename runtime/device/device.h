@@ -37,6 +37,11 @@ struct dt_device {
     /* Host memory that copies use without waiting. */
     int (*allocate_staging)(size_t bytes, void **data, struct dt_error *err);
     void (*release_staging)(void *data, size_t bytes);
+    /* Makes other memory of the host staging memory, until it is unlocked,
+     * which waits for its copies. NULL: it is anyway. -1: EX_OSERR.
+     */
+    int (*lock)(void *data, size_t bytes, struct dt_error *err);
+    void (*unlock)(void *data);
 
     int (*stream_create)(struct dt_stream **stream, struct dt_error *err);
     void (*stream_destroy)(struct dt_stream *stream);

@@ -108,6 +108,19 @@ static void release_staging(void *data, size_t bytes)
     cudaFreeHost(data);
 }
 
+static int cuda_lock(void *data, size_t bytes, struct dt_error *err)
+{
+    cudaError_t code = cudaHostRegister(data, bytes, cudaHostRegisterDefault);
+    if (code != cudaSuccess)
+        return cuda_failed(err, code, "cudaHostRegister(%zu bytes)", bytes);
+    return 0;
+}
+
+static void cuda_unlock(void *data)
+{
+    cudaHostUnregister(data);
+}
+
 static size_t available_bytes(void)
 {
     size_t free_bytes, total;
@@ -349,6 +362,8 @@ const struct dt_device dt_cuda_device = {
     .release = cuda_release,
     .allocate_staging = allocate_staging,
     .release_staging = release_staging,
+    .lock = cuda_lock,
+    .unlock = cuda_unlock,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .stream_wait = stream_wait,

@@ -18,6 +18,8 @@ struct held {
     dt_swap_ticket_t read, written; /* its last transfers, not waited for */
     uint64_t used;                  /* when it was, last */
     struct dt_buffer buf;           /* its memory */
+    struct dt_event *copied; /* the end of the device's copies from and to it;
+                                NULL: the device is the host */
 };
 
 struct dt_tiles {
@@ -91,6 +93,22 @@ static int allocate_host(struct dt_tiles *tiles, struct dt_error *err)
     return 0;
 }
 
+/* Lets the device copy from a buffer, and to it, without the host. */
+static int lock_buffer(const struct dt_tiles *tiles, struct held *held,
+                       struct dt_error *err)
+{
+    const struct dt_device *device = tiles->exec.device;
+    if (!device->lock)
+        return 0;
+    if (device->event_create(&held->copied, err) < 0)
+        return -1;
+    if (device->lock(held->buf.data, held->buf.bytes, err) == 0)
+        return 0;
+    device->event_destroy(held->copied);
+    held->copied = NULL;
+    return dt_error_prefix(err, "buffers of offloaded state");
+}
+
 static int allocate_file(struct dt_tiles *tiles, struct dt_error *err)
 {
     const struct dt_tiles_options *o = &tiles->options;
@@ -101,11 +119,14 @@ static int allocate_file(struct dt_tiles *tiles, struct dt_error *err)
     if (!(tiles->swap = dt_swap_create(o->path, &swap, err)))
         return -1;
     tiles->held_count = swap.buffer_count;
-    for (size_t i = 0; i < tiles->held_count; i++)
+    for (size_t i = 0; i < tiles->held_count; i++) {
         tiles->held[i].buf =
             (struct dt_buffer){.data = dt_swap_buffer(tiles->swap, i),
                                .bytes = swap.tile_bytes,
                                .device = &dt_cpu};
+        if (lock_buffer(tiles, &tiles->held[i], err) < 0)
+            return -1;
+    }
     return 0;
 }
 
@@ -153,6 +174,13 @@ void dt_tiles_destroy(struct dt_tiles *tiles)
             tiles->exec.device->release_staging(host->data, host->bytes);
         dt_buffer_destroy(tiles->device[array]);
     }
+    for (size_t i = 0; i < tiles->held_count; i++) {
+        struct held *held = &tiles->held[i];
+        if (!held->copied)
+            continue;
+        tiles->exec.device->unlock(held->buf.data);
+        tiles->exec.device->event_destroy(held->copied);
+    }
     dt_swap_destroy(tiles->swap);
     free(tiles->held);
     free(tiles);
@@ -183,8 +211,15 @@ static struct held *choose_buffer(const struct dt_tiles *tiles, size_t id)
     return oldest;
 }
 
+static int wait_copied(const struct dt_tiles *tiles, const struct held *held,
+                       struct dt_error *err)
+{
+    return held->copied ? dt_event_wait(tiles->exec.device, held->copied, err)
+                        : 0;
+}
+
 /* Makes a buffer hold an array of tile i, or starts to if it is `read`. NULL:
- * the drive failed.
+ * the drive or the device failed.
  */
 static struct held *hold(struct dt_tiles *tiles, size_t array, size_t i,
                          bool read, struct dt_error *err)
@@ -194,7 +229,8 @@ static struct held *hold(struct dt_tiles *tiles, size_t array, size_t i,
     held->used = ++tiles->uses;
     if (held->full && held->id == id)
         return held;
-    if (held->full && held->changed && write_back(tiles, held, err) < 0)
+    if (wait_copied(tiles, held, err) < 0 ||
+        (held->full && held->changed && write_back(tiles, held, err) < 0))
         return NULL;
     held->full = true;
     held->id = id;
@@ -218,7 +254,7 @@ static int wait_unused(struct dt_tiles *tiles, struct held *held,
                        struct dt_error *err)
 {
     dt_swap_ticket_t ticket = held->written;
-    if (wait_content(tiles, held, err) < 0)
+    if (wait_content(tiles, held, err) < 0 || wait_copied(tiles, held, err) < 0)
         return -1;
     held->written = 0;
     return dt_swap_wait(tiles->swap, ticket, err);
@@ -343,6 +379,19 @@ static int find_range(struct dt_tiles *tiles, size_t array, size_t first,
     return 0;
 }
 
+/* The device copies from or to the buffer that holds this element. */
+static int note_copy(struct dt_tiles *tiles, size_t array, size_t first,
+                     struct dt_error *err)
+{
+    const size_t i = first / tiles->options.tile;
+    if (tiles->options.tier != DT_TIER_FILE)
+        return 0;
+    struct held *held = choose_buffer(tiles, array * tiles->tile_count + i);
+    return held->copied ? tiles->exec.device->event_record(
+                              held->copied, tiles->exec.stream, err)
+                        : 0;
+}
+
 int dt_tiles_get(struct dt_tiles *tiles, size_t array, size_t first,
                  size_t count, void *to, struct dt_error *err)
 {
@@ -351,7 +400,8 @@ int dt_tiles_get(struct dt_tiles *tiles, size_t array, size_t first,
         if (find_range(tiles, array, first + done, count - done, false, &view,
                        err) < 0 ||
             copy(tiles, (char *)to + done * dt_dtype_bytes(view.dtype),
-                 dt_view_data(view), view_bytes(view), err) < 0)
+                 dt_view_data(view), view_bytes(view), err) < 0 ||
+            note_copy(tiles, array, first + done, err) < 0)
             return -1;
     }
     return 0;
@@ -366,7 +416,8 @@ int dt_tiles_put(struct dt_tiles *tiles, size_t array, size_t first,
                        err) < 0 ||
             copy(tiles, dt_view_data(view),
                  (const char *)from + done * dt_dtype_bytes(view.dtype),
-                 view_bytes(view), err) < 0)
+                 view_bytes(view), err) < 0 ||
+            note_copy(tiles, array, first + done, err) < 0)
             return -1;
     }
     /* the drive, and the host, read buffers without the stream */

@@ -122,6 +122,146 @@ static void any_order_of_calls_is_as_if_in_memory(void **state)
     dt_tiles_destroy(NULL);
 }
 
+/* --- a device that copies when it is waited for --- */
+
+enum { LATE = 64 };
+
+static struct {
+    void *to;
+    const void *from;
+    size_t bytes;
+} late[LATE];
+static size_t late_count, late_done, locked;
+
+/* An event is the number of copies before it. */
+struct dt_event {
+    size_t end;
+};
+
+static void copy_until(size_t end)
+{
+    for (; late_done < end; late_done++)
+        memcpy(late[late_done % LATE].to, late[late_done % LATE].from,
+               late[late_done % LATE].bytes);
+}
+
+static int late_lock(void *data, size_t bytes, struct dt_error *err)
+{
+    (void)data, (void)bytes, (void)err;
+    locked++;
+    return 0;
+}
+
+static void late_unlock(void *data)
+{
+    (void)data;
+    locked--;
+}
+
+static int late_copy(struct dt_stream *stream, void *to, const void *from,
+                     size_t bytes, struct dt_error *err)
+{
+    (void)stream, (void)err;
+    assert_true(late_count - late_done < LATE);
+    late[late_count % LATE].to = to;
+    late[late_count % LATE].from = from;
+    late[late_count++ % LATE].bytes = bytes;
+    return 0;
+}
+
+static int late_wait(struct dt_stream *stream, struct dt_error *err)
+{
+    (void)stream, (void)err;
+    copy_until(late_count);
+    return 0;
+}
+
+static int late_event(struct dt_event **event, struct dt_error *err)
+{
+    (void)err;
+    *event = calloc(1, sizeof(**event));
+    return *event ? 0 : -1;
+}
+
+static void late_event_destroy(struct dt_event *event)
+{
+    free(event);
+}
+
+static int late_record(struct dt_event *event, struct dt_stream *stream,
+                       struct dt_error *err)
+{
+    (void)stream, (void)err;
+    event->end = late_count;
+    return 0;
+}
+
+static int late_is_done(struct dt_event *event, struct dt_error *err)
+{
+    (void)err;
+    copy_until(event->end);
+    return 1;
+}
+
+static struct dt_device late_device(void)
+{
+    struct dt_device device = dt_cpu;
+    device.is_host = false;
+    device.lock = late_lock;
+    device.unlock = late_unlock;
+    device.copy = late_copy;
+    device.stream_wait = late_wait;
+    device.event_create = late_event;
+    device.event_destroy = late_event_destroy;
+    device.event_record = late_record;
+    device.event_done = late_is_done;
+    return device;
+}
+
+/* The host changes the tile of element `at`, whatever is still to be copied. */
+static void change_tile(struct dt_tiles *tiles, size_t at, float *all)
+{
+    struct dt_view views[ARRAYS];
+    struct dt_error err;
+    size_t first = at / ODD_TILE * ODD_TILE;
+    must(dt_tiles_open(tiles, at / ODD_TILE, false, views, &err), &err);
+    for (size_t i = 0; i < views[0].count; i++)
+        all[first + i] = dt_view_f32(views[0])[i] += 1;
+    must(dt_tiles_close(tiles, &err), &err);
+}
+
+/* A buffer is not read into, written back or changed while it is copied. */
+static void buffers_are_locked_and_outlast_their_copies(void **state)
+{
+    enum { ROUNDS = 20, GETS = 6, LENGTH = 700 };
+    static float found[GETS][LENGTH], before[COUNT];
+    const struct dt_tiles_options options = options_of(DT_TIER_FILE, 1);
+    const struct dt_device device = late_device();
+    const struct dt_exec exec = {&device, dt_ops_cpu(), NULL};
+    struct dt_error err;
+    size_t at[GETS];
+    (void)state;
+    struct dt_tiles *tiles = dt_tiles_create(&options, &exec, &err);
+    assert_non_null(tiles);
+    assert_int_equal(locked, ARRAYS);
+    for (size_t i = 0; i < COUNT; i++)
+        model[0][i] = (float)i;
+    must(dt_tiles_put(tiles, 0, 0, COUNT, model[0], &err), &err);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < GETS; i++) {
+            at[i] = draw(COUNT - LENGTH);
+            must(dt_tiles_get(tiles, 0, at[i], LENGTH, found[i], &err), &err);
+        }
+        memcpy(before, model[0], sizeof(before));
+        change_tile(tiles, at[GETS - 1], model[0]);
+        late_wait(NULL, NULL);
+        for (size_t i = 0; i < GETS; i++)
+            assert_memory_equal(found[i], &before[at[i]], sizeof(found[i]));
+    }
+    dt_tiles_destroy(tiles);
+    assert_int_equal(locked, 0);
+}
+
 static void the_plan_says_where_bytes_are(void **state)
 {
     struct dt_tiles_options options = options_of(DT_TIER_HOST, 2);
@@ -153,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_of_calls_is_as_if_in_memory),
+        cmocka_unit_test(buffers_are_locked_and_outlast_their_copies),
         cmocka_unit_test(the_plan_says_where_bytes_are),
         cmocka_unit_test(a_directory_that_cannot_be_used_is_named),
     };
