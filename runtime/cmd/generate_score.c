@@ -37,8 +37,8 @@ static int score_examples(struct dt_engine *engine,
                                   "the positions of the model",
                                   i + 1, count, engine->config.n_positions);
     }
-    if (result == 0 &&
-        !(scorer = dt_scorer_create(engine, longest, print_score, NULL, err)))
+    if (result == 0 && !(scorer = dt_scorer_create(engine, longest, 0,
+                                                   print_score, NULL, err)))
         result = -1;
     for (size_t i = 0, count; i < n && result == 0; i++) {
         const uint32_t *tokens = dt_example(examples, i, &count);

@@ -59,7 +59,7 @@ struct dt_reward_lane {
     bool started, open; /* its thread; here: its kind */
 };
 
-/* How a function scores. All three are called by the lane's thread. */
+/* How a function scores. All are called by the lane's thread. */
 struct dt_reward_kind {
     /* By the thread of the caller instead, while it opens and collects: for
      * what works on the device.
@@ -74,6 +74,10 @@ struct dt_reward_kind {
      */
     int (*score)(struct dt_reward_lane *lane, const struct dt_reward_part *part,
                  double *values, struct dt_error *err);
+    /* After the last call of those that are queued, which may fill values of
+     * earlier ones only then; NULL: none does. -1: not to be repeated.
+     */
+    int (*flush)(struct dt_reward_lane *lane, struct dt_error *err);
     void (*close)(struct dt_reward_lane *lane); /* also after a failed open */
 };
 

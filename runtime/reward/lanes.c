@@ -208,16 +208,30 @@ int dt_reward_lanes_start(struct dt_rewards *rewards,
     return wait_for_lanes(rewards, err);
 }
 
+/* What was queued for a function that the caller's thread runs. */
+static void run_here(struct dt_rewards *rewards,
+                     struct dt_reward_function *function)
+{
+    struct dt_reward_lane *lane = &function->lane[0];
+    struct dt_error err;
+    while (function->head) {
+        struct dt_reward_task *task = function->head;
+        function->head = task->next;
+        score(lane, task);
+    }
+    if (function->kind->flush(lane, &err) == 0)
+        return;
+    dt_error_prefix(&err, "reward %s", lane->conf->name);
+    pthread_mutex_lock(&rewards->mutex);
+    note_failure(rewards, &err);
+    pthread_mutex_unlock(&rewards->mutex);
+}
+
 void dt_reward_lanes_run(struct dt_rewards *rewards)
 {
-    for (size_t f = 0; f < rewards->function_count; f++) {
-        struct dt_reward_function *function = &rewards->function[f];
-        while (function->kind->here && function->head) {
-            struct dt_reward_task *task = function->head;
-            function->head = task->next;
-            score(&function->lane[0], task);
-        }
-    }
+    for (size_t f = 0; f < rewards->function_count; f++)
+        if (rewards->function[f].kind->here)
+            run_here(rewards, &rewards->function[f]);
 }
 
 bool dt_reward_lanes_stop(struct dt_rewards *rewards)

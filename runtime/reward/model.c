@@ -18,15 +18,39 @@ struct model {
     struct dt_error no_chat;
     struct dt_masker *masker;
     struct dt_scorer *scorer; /* NULL: not used yet */
-    struct dt_marked tokens;  /* of all samples of a call */
-    double *next;             /* where the next score goes */
+    struct dt_marked tokens;  /* of a sample */
+    double **to;              /* where the scores of texts go ... */
+    size_t queued, room;      /* ... that were given to the scorer */
+    size_t scored;            /* of these */
+    bool infinite;            /* a score was not finite */
     bool warned;              /* of a text that was cut */
 };
+
+/* Rows of this many tokens cost little more than what is in them, but a text
+ * each would cost as much as a dozen of short ones together.
+ */
+enum { ROW_TOKENS = 256 };
 
 static void take_score(void *ctx, float score)
 {
     struct model *model = ctx;
-    *model->next++ = (double)score;
+    *model->to[model->scored++] = (double)score;
+    model->infinite |= !isfinite(score);
+}
+
+/* Remembers where the score of the next text goes. */
+static int queue_score(struct model *model, double *to, struct dt_error *err)
+{
+    if (model->queued == model->room) {
+        size_t room = model->room * 2 + 64;
+        double **list = realloc(model->to, room * sizeof(*list));
+        if (!list)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+        model->to = list;
+        model->room = room;
+    }
+    model->to[model->queued++] = to;
+    return 0;
 }
 
 /* The number of threads is the trainer's, which has the larger model. */
@@ -86,6 +110,7 @@ static void close_model(struct dt_reward_lane *lane)
     if (lane->exec)
         dt_engine_close(&model->engine);
     free(model->tokens.tokens);
+    free(model->to);
     free(model);
 }
 
@@ -150,51 +175,61 @@ static int make_room(struct model *model, size_t count, struct dt_error *err)
     if (model->scorer && dt_scorer_flush(model->scorer, err) < 0)
         return -1;
     dt_scorer_destroy(model->scorer);
-    model->scorer =
-        dt_scorer_create(&model->engine, count, take_score, model, err);
+    model->scorer = dt_scorer_create(&model->engine, count, ROW_TOKENS,
+                                     take_score, model, err);
     return model->scorer ? 0 : -1;
 }
 
-/* Rows are packed of one call only, so that scores of a prompt have the same
- * bits wherever its rank scores it.
+static int score_one(struct dt_reward_lane *lane,
+                     const struct dt_reward_sample *sample, double *value,
+                     struct dt_error *err)
+{
+    struct model *model = lane->state;
+    model->tokens.count = 0;
+    if (add_tokens(model, sample, err) < 0)
+        return -1;
+    const uint32_t *tokens = model->tokens.tokens;
+    size_t count = model->tokens.count;
+    if (count == 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "prompt %llu and its completion have no token",
+                            (unsigned long long)sample->prompt);
+    cut(lane, &tokens, &count);
+    if (make_room(model, count, err) < 0 || queue_score(model, value, err) < 0)
+        return -1;
+    return dt_scorer_add(model->scorer, tokens, count, err);
+}
+
+/* Rows are packed of all calls, and have one shape, so that scores have the
+ * same bits wherever their ranks score them.
  */
 static int score_model(struct dt_reward_lane *lane,
                        const struct dt_reward_part *part, double *values,
                        struct dt_error *err)
 {
+    for (size_t i = 0; i < part->count; i++)
+        if (score_one(lane, dt_reward_at(part, i), values + i, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int flush_model(struct dt_reward_lane *lane, struct dt_error *err)
+{
     struct model *model = lane->state;
-    int rc = 0;
-    model->next = values;
-    for (size_t i = 0; i < part->count && rc == 0; i++) {
-        const struct dt_reward_sample *sample = dt_reward_at(part, i);
-        model->tokens.count = 0;
-        rc = add_tokens(model, sample, err);
-        const uint32_t *tokens = model->tokens.tokens;
-        size_t count = model->tokens.count;
-        if (rc == 0 && count == 0)
-            rc = dt_error_set(err, EX_DATAERR,
-                              "prompt %llu and its completion have no token",
-                              (unsigned long long)sample->prompt);
-        if (rc == 0) {
-            cut(lane, &tokens, &count);
-            rc = make_room(model, count, err);
-        }
-        if (rc == 0)
-            rc = dt_scorer_add(model->scorer, tokens, count, err);
-    }
-    if (rc == 0)
-        rc = dt_scorer_flush(model->scorer, err);
-    for (size_t i = 0; i < part->count && rc == 0; i++)
-        if (!isfinite(values[i]))
-            rc = dt_error_set(err, EX_DATAERR,
-                              "the score of a completion is not finite: try "
-                              "another precision.compute");
-    return rc;
+    if (model->scorer && dt_scorer_flush(model->scorer, err) < 0)
+        return -1;
+    model->queued = model->scored = 0;
+    return model->infinite ? dt_error_set(err, EX_DATAERR,
+                                          "the score of a completion is not "
+                                          "finite: try another "
+                                          "precision.compute")
+                           : 0;
 }
 
 const struct dt_reward_kind dt_reward_model = {
     .open = open_model,
     .score = score_model,
+    .flush = flush_model,
     .close = close_model,
     .here = true,
     .one = true,

@@ -16,6 +16,7 @@ struct dt_scorer {
     struct dt_engine *engine;
     struct dt_model *model;
     size_t T;                              /* room of a row */
+    size_t shape;                          /* of a row; 0: any */
     int32_t *inputs, *targets, *doc_start; /* (T) */
     int32_t *picked;                       /* (T) */
     float *scores;                         /* (T) */
@@ -58,6 +59,7 @@ size_t dt_scorer_bytes(const struct dt_model_config *config,
 }
 
 struct dt_scorer *dt_scorer_create(struct dt_engine *engine, size_t longest,
+                                   size_t shape,
                                    void (*done)(void *ctx, float score),
                                    void *ctx, struct dt_error *err)
 {
@@ -67,6 +69,7 @@ struct dt_scorer *dt_scorer_create(struct dt_engine *engine, size_t longest,
     if (s) {
         s->engine = engine;
         s->T = options.T;
+        s->shape = shape;
         s->done = done;
         s->ctx = ctx;
         s->inputs = malloc(s->T * sizeof(*s->inputs));
@@ -94,9 +97,22 @@ size_t dt_scorer_room(const struct dt_scorer *scorer)
     return scorer->T;
 }
 
+/* Texts of one token fill a row of the shape. */
+static void pad(struct dt_scorer *s)
+{
+    for (; s->used < s->shape; s->used++) {
+        s->inputs[s->used] = 0;
+        s->targets[s->used] = DT_IGNORE;
+        s->doc_start[s->used] = (int32_t)s->used;
+    }
+}
+
 int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
 {
     const struct dt_exec *exec = &s->engine->exec;
+    if (s->count == 0)
+        return 0;
+    pad(s);
     const struct dt_batch batch = {
         .B = 1,
         .T = s->used,
@@ -106,8 +122,6 @@ int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
         .picked = s->picked,
         .picked_count = s->count,
     };
-    if (s->count == 0)
-        return 0;
     if (dt_model_bind(s->model, &batch, false, err) < 0)
         return -1;
     for (size_t u = 0; u + 1 < s->engine->layout->unit_count; u++)
@@ -128,7 +142,8 @@ int dt_scorer_add(struct dt_scorer *s, const uint32_t *tokens, size_t count,
                   struct dt_error *err)
 {
     size_t V = s->engine->config.vocab_size;
-    if (s->used + count > s->T && dt_scorer_flush(s, err) < 0)
+    if (s->used + count > (s->shape > 0 ? s->shape : s->T) &&
+        dt_scorer_flush(s, err) < 0)
         return -1;
     for (size_t t = 0; t < count; t++) {
         uint32_t id = tokens[t] & ~DT_TARGET_BIT;
@@ -144,5 +159,5 @@ int dt_scorer_add(struct dt_scorer *s, const uint32_t *tokens, size_t count,
         (int32_t)(s->used + dt_score_token(s->inputs + s->used, count,
                                            s->engine->config.pad));
     s->used += count;
-    return 0;
+    return s->shape > 0 && count > s->shape ? dt_scorer_flush(s, err) : 0;
 }

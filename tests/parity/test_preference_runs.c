@@ -298,7 +298,7 @@ static json_t *score_sides(const char *name)
     if (dt_engine_open(&engine, dir, DT_F32, &err) < 0)
         fail_msg("%s", err.text);
     struct dt_scorer *scorer =
-        dt_scorer_create(&engine, 48, keep_score, scores, &err);
+        dt_scorer_create(&engine, 48, 0, keep_score, scores, &err);
     assert_non_null(scorer);
     json_array_foreach(json_object_get(reference, "pairs"), i, pair)
     {

@@ -59,7 +59,7 @@ static double score_alone(const char *text)
         tokens[i] = (unsigned char)text[i];
     tokens[n] = 256;
     struct dt_scorer *scorer =
-        dt_scorer_create(&engine, n + 1, keep_score, &score, &err);
+        dt_scorer_create(&engine, n + 1, 0, keep_score, &score, &err);
     assert_int_equal(dt_scorer_add(scorer, tokens, n + 1, &err), 0);
     assert_int_equal(dt_scorer_flush(scorer, &err), 0);
     dt_scorer_destroy(scorer);
@@ -100,6 +100,40 @@ static void scores_are_those_of_training(void **state)
         assert_true(fabs(values[i] - score_alone(text)) < 1e-5);
         assert_memory_equal(&values[i], &values[i + 4], sizeof(*values));
     }
+    dt_rewards_close(rewards);
+    dt_conf_destroy(conf);
+}
+
+/* As many texts as fill several passes, in another order and in other calls:
+ * ranks have other prompts each time.
+ */
+static void scores_do_not_depend_on_the_texts_beside_them(void **state)
+{
+    enum { TEXTS = 48 };
+    static const char letters[] = "abcdefghijklmnopqrstuvw";
+    struct dt_reward_sample samples[TEXTS];
+    double values[TEXTS], again[TEXTS];
+    struct dt_error err = {0};
+    (void)state;
+    struct dt_conf *conf =
+        pair_conf("reward.functions: [{type: model, path: " SAVED "}]\n");
+    struct dt_rewards *rewards = open_model(conf, &err);
+    for (size_t i = 0; i < TEXTS; i++) {
+        samples[i] = sample_of(letters + i % 20);
+        samples[i].completion_bytes = 1 + i % 3;
+        assert_int_equal(dt_rewards_submit(rewards, 1, &samples[i], 1, &err),
+                         0);
+    }
+    assert_int_equal(dt_rewards_collect(rewards, values, TEXTS, &err), 0);
+    for (size_t i = TEXTS; i-- > 0;)
+        assert_int_equal(dt_rewards_submit(rewards, 2, &samples[i], 1, &err),
+                         0);
+    assert_int_equal(dt_rewards_collect(rewards, again, TEXTS, &err), 0);
+    for (size_t i = 0; i < TEXTS; i++)
+        assert_memory_equal(&values[i], &again[TEXTS - 1 - i], sizeof(*values));
+    assert_int_equal(dt_rewards_submit(rewards, 3, &samples[7], 1, &err), 0);
+    assert_int_equal(dt_rewards_collect(rewards, again, 1, &err), 0);
+    assert_memory_equal(&values[7], again, sizeof(*values));
     dt_rewards_close(rewards);
     dt_conf_destroy(conf);
 }
@@ -171,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_training),
+        cmocka_unit_test(scores_do_not_depend_on_the_texts_beside_them),
         cmocka_unit_test(long_texts_lose_their_beginning),
         cmocka_unit_test(conversations_need_a_template),
         cmocka_unit_test_teardown(other_models_are_refused, small_clean),
