@@ -17,6 +17,7 @@ job_tests = \
 	tests/job/console_report.bats \
 	tests/job/config.bats \
 	tests/job/cuda.bats \
+	tests/job/cuda_sampled.bats \
 	tests/job/cuda_step.bats \
 	tests/job/doctor.bats \
 	tests/job/generate.bats \

@@ -30,11 +30,15 @@ static int sample_first(struct dt_run *run, void *arg)
 
 static void tokens_rewards_and_advantages_are_those_of_any_world(void **state)
 {
+    static const char *const slots[] = {
+        [1] = STEP PRINTABLE,
+        [2] = STEP PRINTABLE "rollout.slots: 4\n",
+        [4] = STEP PRINTABLE "rollout.slots: 16\n"};
     struct first one = {0};
     (void)state;
     for (int size = 1; size <= 4; size *= 2) {
         struct first here;
-        small_runs(size, STEP PRINTABLE, sample_first, &here);
+        small_runs(size, slots[size], sample_first, &here);
         if (size == 1)
             one = here;
         assert_int_equal(here.hash, one.hash);
