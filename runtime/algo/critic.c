@@ -96,9 +96,28 @@ int dt_run_critic_init(struct dt_run *run,
                            optim, err);
 }
 
-void dt_run_critic_schedule(struct dt_run *run)
+bool dt_run_warms_up(const struct dt_run *run)
 {
-    struct dt_conf own = run->conf;
-    own.optimizer.lr = run->conf.ppo.critic_lr;
+    return run->algo->critic_loss &&
+           run->samples.generation <= (uint64_t)run->conf.ppo.critic_warmup;
+}
+
+int dt_run_schedules(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    const long alone = run->algo->critic_loss
+                           ? conf->ppo.critic_warmup * (long)run->samples.uses
+                           : 0;
+    struct dt_conf own = *conf;
+    own.optimizer.lr = conf->ppo.critic_lr;
+    if (alone > 0 && alone >= run->total_steps)
+        return dt_conf_error_set(conf, "ppo.critic.warmup", err,
+                                 "%ld generations of %zu steps leave none of "
+                                 "%ld to the policy",
+                                 conf->ppo.critic_warmup, run->samples.uses,
+                                 run->total_steps);
+    run->learner.schedule =
+        dt_run_schedule(conf, run->world, run->total_steps - alone);
     run->critic.schedule = dt_run_schedule(&own, run->world, run->total_steps);
+    return 0;
 }

@@ -27,6 +27,7 @@ struct dt_in_flight {
     uint64_t position;         /* global samples consumed after it */
     struct dt_metrics metrics; /* of this rank, if the algorithm has any */
     struct dt_numbers numbers; /* of its generation, if it has one */
+    bool warms_up;             /* it trains the critic alone */
 };
 
 /* The result of the last step. */
@@ -207,8 +208,13 @@ int dt_run_critic_init(struct dt_run *run,
                        const struct dt_optim_options *optim,
                        struct dt_error *err);
 
-/* critic.c: its learning rates, once the run knows its steps. */
-void dt_run_critic_schedule(struct dt_run *run);
+/* critic.c: learning rates of all learners, once the run knows its steps. -1:
+ * EX_CONFIG, they leave none to the policy.
+ */
+int dt_run_schedules(struct dt_run *run, struct dt_error *err);
+
+/* critic.c: whether the generation in use trains the critic alone. */
+bool dt_run_warms_up(const struct dt_run *run);
 
 /* precompute.c: fills run->precomputed, from a file or with a pass over all
  * pairs. -1: as dt_run_reference_init; EX_DATAERR, the file is damaged; the

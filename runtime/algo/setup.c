@@ -174,8 +174,8 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
                            : (long)ceil(samples / per_step);
     if (dt_conf_resolve_steps(conf, run->total_steps, err) < 0)
         return -1;
-    run->learner.schedule = dt_run_schedule(conf, run->world, run->total_steps);
-    dt_run_critic_schedule(run);
+    if (dt_run_schedules(run, err) < 0)
+        return -1;
     shorten(run);
     dt_run_schedule_note(&run->learner.schedule, note, sizeof(note));
     if (note[0] && !conf->training.eval_only)

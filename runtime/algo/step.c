@@ -134,11 +134,15 @@ static void count_chosen(struct dt_run *run, const struct dt_loader *loader)
 }
 
 /* What the loss is a mean of, in micro-batch `a` of a step. Of completions all
- * ranks know it for the whole step, and one of them adds it.
+ * ranks know it for the whole step, and one of them adds it. A policy whose
+ * critic is trained alone has none, so that its step is empty.
  */
-static double loss_count(const struct dt_run *run, size_t a,
+static double loss_count(const struct dt_run *run,
+                         const struct dt_learner *learner, size_t a,
                          const struct dt_batch *batch)
 {
+    if (learner == &run->learner && dt_run_warms_up(run))
+        return 0;
     if (run->algo->advantages)
         return run->rank == 0 && a == 0 ? run->samples.denominator : 0;
     return (double)(run->algo->loss ? batch->pair_count : batch->target_count);
@@ -162,7 +166,7 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
         (refers && dt_run_reference(run, &shape, err) < 0))
         return -1;
     run->exec.ops->step_add(run->exec.stream, learner->step,
-                            loss_count(run, a, batch), 0);
+                            loss_count(run, learner, a, batch), 0);
     return queue_passes(run, learner, &shape, batch, err);
 }
 
@@ -271,6 +275,7 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
         if (rc != 0)
             return rc;
         current->numbers = run->samples.numbers;
+        current->warms_up = dt_run_warms_up(run);
     }
     dt_metrics_clear(run->algo, &current->metrics);
     count_chosen(run, run->loader);
@@ -301,10 +306,17 @@ static enum dt_step_outcome outcome_of(const struct dt_learner *learner,
     return (enum dt_step_outcome)(int)scalars[DT_STEP_OUTCOME];
 }
 
-/* What became of a step: taken only if all learners took it. */
+/* The learner whose numbers are those of a step. */
+static const struct dt_learner *trained_in(const struct dt_run *run,
+                                           size_t number)
+{
+    return run->in_flight[number].warms_up ? &run->critic : &run->learner;
+}
+
+/* What became of a step: taken only if all learners took it that it trains. */
 static enum dt_step_outcome outcome_of_all(struct dt_run *run, size_t number)
 {
-    enum dt_step_outcome outcome = outcome_of(&run->learner, number);
+    enum dt_step_outcome outcome = outcome_of(trained_in(run, number), number);
     return outcome == DT_STEP_TAKEN && run->critic.layout
                ? outcome_of(&run->critic, number)
                : outcome;
@@ -314,7 +326,8 @@ static int count_skipped(struct dt_run *run, size_t number,
                          enum dt_step_outcome outcome, struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
-    bool critic = outcome_of(&run->learner, number) == DT_STEP_TAKEN;
+    bool critic = run->in_flight[number].warms_up ||
+                  outcome_of(&run->learner, number) == DT_STEP_TAKEN;
     const char *whose = critic ? " of the critic" : "";
     p->skipped_in_row++;
     if (outcome == DT_STEP_OVERFLOW)
@@ -387,7 +400,7 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
     struct dt_learner *learner;
     size_t number = (size_t)(p->step + 1) % DT_MAX_IN_FLIGHT;
     struct dt_in_flight *current = &run->in_flight[number];
-    const double *scalars = run->learner.results[number].scalars;
+    const double *scalars = trained_in(run, number)->results[number].scalars;
     struct dt_metrics *metrics = &current->metrics;
     if (!current->open)
         return 0;
@@ -448,7 +461,7 @@ static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
         if (evaluate_batch(run, &batch, metrics, err) < 0)
             return -1;
         exec->ops->step_add(exec->stream, run->learner.eval,
-                            loss_count(run, 0, &batch), 0);
+                            loss_count(run, &run->learner, 0, &batch), 0);
     }
     return more;
 }

@@ -364,6 +364,11 @@
     {"ppo.critic.lr", DT_CONF_FLOAT, AT(ppo.critic_lr), .min = 0, .max = 10,
      .result = true,
      .help = "learning rate of the critic; the default is optimizer.lr"},
+    {"ppo.critic.warmup", DT_CONF_INT, AT(ppo.critic_warmup),
+     .fallback = "0", .min = 0, .max = 1e9, .result = true,
+     .unit = "generations", .aliases = ALSO("critic_warmup"),
+     .help = "first generations that train the critic alone, so that the "
+             "policy does not follow values that mean nothing yet"},
     {"ppo.critic.share_backbone", DT_CONF_BOOL, AT(ppo.critic_shares),
      .fallback = "false", .result = true,
      .help = "make the critic a head of the model, in place of a model of its "

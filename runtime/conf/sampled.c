@@ -265,7 +265,8 @@ static void check_grpo(struct dt_conf_reader *reader)
 /* A critic that is a head of the model has neither. */
 static void check_shared_critic(struct dt_conf_reader *reader)
 {
-    static const char *const keys[] = {"ppo.critic.lr", "model.value_path"};
+    static const char *const keys[] = {"ppo.critic.lr", "ppo.critic.warmup",
+                                       "model.value_path"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (reader->conf->ppo.critic_shares &&
             dt_conf_given(reader->conf, keys[i]))

@@ -89,6 +89,7 @@ struct dt_conf_ppo {
     int advantage_norm;      /* enum dt_advantage_norm */
     int scheduler_by_update; /* scheduler_unit: update (1) | optimizer_step */
     double critic_lr;        /* of the optimizer, unless given */
+    long critic_warmup;      /* generations; 0: none */
     bool critic_shares;      /* critic.share_backbone: it is a head of the
                                 policy */
 };

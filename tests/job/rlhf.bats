@@ -22,7 +22,7 @@ number() {
 }
 
 @test "a policy scores more than two standard deviations higher, near its start" {
-    UPDATES=25 run -0 "$DT_SRCDIR/contrib/rlhf" "$WORK/all"
+    UPDATES=30 run -0 "$DT_SRCDIR/contrib/rlhf" "$WORK/all"
     echo "$output"
     [[ ${lines[-2]} == "before "* && ${lines[-1]} == "after "* ]]
     [[ $output == *"model.value_path: $WORK/all/rm: its newest checkpoint is "* ]]

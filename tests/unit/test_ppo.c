@@ -139,6 +139,58 @@ static void scores_may_stand_behind_the_last_token(void **state)
     assert_true(after[0] == after[1]);
 }
 
+/* --- a critic that begins --- */
+
+#define WARMUP "ppo.critic.warmup: 1\n"
+
+static void *copy_of(struct dt_view flat)
+{
+    void *copy = malloc(flat.count * sizeof(float));
+    if (copy)
+        memcpy(copy, dt_view_data(flat), flat.count * sizeof(float));
+    return copy;
+}
+
+static bool moved(struct dt_view flat, void *before)
+{
+    int difference =
+        memcmp(before, dt_view_data(flat), flat.count * sizeof(float));
+    free(before);
+    return difference != 0;
+}
+
+/* Four steps use the first generation. */
+static int warm_up(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    (void)arg;
+    for (int step = 1; step <= 5; step++) {
+        struct dt_view policy = weights_of(&run->learner);
+        struct dt_view critic = weights_of(&run->critic);
+        void *before[] = {copy_of(policy), copy_of(critic)};
+        TRY(before[0] && before[1]);
+        TRY(small_step(run, &line, &err) == 0);
+        TRY(moved(policy, before[0]) == (step == 5));
+        TRY(moved(critic, before[1]));
+        TRY(isfinite(line.grad_norm) && line.grad_norm > 0);
+        TRY(isfinite(run->progress.loss_sum));
+    }
+    TRY(dt_optim_steps(run->learner.optim) == 1);
+    TRY(dt_optim_steps(run->critic.optim) == 5);
+    return 0;
+}
+
+static void a_critic_may_be_trained_alone_at_first(void **state)
+{
+    struct kept kept;
+    (void)state;
+    for (int size = 1; size <= 2; size++) {
+        small_runs(size, PARTS PRINTABLE WARMUP, warm_up, NULL);
+        resumes(size, PARTS PRINTABLE WARMUP, 2, 6, &kept);
+    }
+}
+
 /* --- strategies --- */
 
 static int keep_metrics(struct dt_run *run, void *arg)
@@ -289,6 +341,14 @@ static void a_critic_of_other_tokens_is_refused(void **state)
             "has 8 positions, but data.max_length is 12");
 }
 
+static void a_policy_that_is_never_trained_is_refused(void **state)
+{
+    (void)state;
+    refused(PARTS PRINTABLE "ppo.critic.warmup: 3\n",
+            "ppo.critic.warmup: 3 generations of 4 steps leave none of 9 to "
+            "the policy");
+}
+
 /* --- a generation ahead --- */
 
 #define AHEAD                                                                  \
@@ -329,11 +389,13 @@ int main(void)
         cmocka_unit_test(each_epoch_has_all_completions_in_another_order),
         cmocka_unit_test(rates_follow_steps_or_generations),
         cmocka_unit_test(scores_may_stand_behind_the_last_token),
+        cmocka_unit_test(a_critic_may_be_trained_alone_at_first),
         cmocka_unit_test(all_strategies_have_the_same_bits),
         cmocka_unit_test(a_resumed_run_is_the_same_bit_by_bit),
         cmocka_unit_test(the_critic_is_saved_as_a_model_with_scores),
         cmocka_unit_test(a_policy_learns_what_is_rewarded),
         cmocka_unit_test(a_critic_of_other_tokens_is_refused),
+        cmocka_unit_test(a_policy_that_is_never_trained_is_refused),
         cmocka_unit_test(a_critic_explains_returns_that_can_be_foreseen),
         cmocka_unit_test(with_overlap_ratios_are_to_what_has_sampled),
     };
