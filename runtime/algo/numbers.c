@@ -155,12 +155,23 @@ struct dt_report_values dt_run_measured_values(const struct dt_run *run,
     return values;
 }
 
+/* Whether each reward is the same for all completions. */
+static bool are_equal(const struct dt_run *run)
+{
+    const double *value = run->samples.numbers.value;
+    for (size_t i = FIXED; i + 1 < run->samples.own; i += 2)
+        if (!(value[i + 1] == 0))
+            return false;
+    return true;
+}
+
 /* Such a run looks alive: its loss is small and its gradient finite. */
 void dt_run_warn_idle(struct dt_run *run)
 {
     struct dt_samples *s = &run->samples;
     const double *value = s->numbers.value;
-    bool cut = value[CLIPPED] > 0.9, flat = value[ZERO_STD] > 0.95;
+    bool cut = value[CLIPPED] > 0.9;
+    bool flat = value[ZERO_STD] > 0.95 || are_equal(run);
     s->idle = cut || flat ? s->idle + 1 : 0;
     if (s->idle != IDLE_STEPS || run->rank != 0)
         return;
@@ -178,4 +189,33 @@ void dt_run_warn_idle(struct dt_run *run)
                "at samples-*.jsonl in %s, and use rewards or prompts that tell "
                "completions apart",
                IDLE_STEPS, run->conf.logging.dir);
+}
+
+void dt_run_warn_disagreement(struct dt_run *run,
+                              const struct dt_metrics *metrics)
+{
+    static const struct {
+        const char *name;
+        double most;
+    } limits[] = {{"ratio_error_max", 0.01},
+                  {"sampling/sampling_logp_difference/mean", 0.1}};
+    const struct dt_algo *algo = run->algo;
+    double results[DT_METRICS_MAX];
+    if (run->samples.disagrees || run->rank != 0)
+        return;
+    dt_metrics_results(algo, metrics, results);
+    for (size_t i = 0; i < 2 * algo->metric_count; i++) {
+        const size_t m = i / 2;
+        const char *name = algo->metrics[m].name;
+        if (!name || strcmp(name, limits[i % 2].name) != 0 ||
+            !(results[m] > limits[i % 2].most))
+            continue;
+        run->samples.disagrees = true;
+        dt_log(DT_LOG_WARN, "algo",
+               "%s is %.3g (expected: at most %g) for tokens that no update "
+               "has changed yet: the model gives other probabilities when it "
+               "trains than when it samples, and learns from the difference; "
+               "is there dropout, or is precision.compute too coarse?",
+               name, results[m], limits[i % 2].most);
+    }
 }

@@ -28,6 +28,7 @@ struct dt_in_flight {
     struct dt_metrics metrics; /* of this rank, if the algorithm has any */
     struct dt_numbers numbers; /* of its generation, if it has one */
     bool warms_up;             /* it trains the critic alone */
+    bool fresh;                /* no update is between its completions and it */
 };
 
 /* The result of the last step. */

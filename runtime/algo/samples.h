@@ -25,6 +25,7 @@
 #include "rollout/rollout.h"
 
 struct dt_run;
+struct dt_metrics;
 
 /* Numbers of a generation that all ranks know, for the report. */
 enum { DT_NUMBERS_MAX = 48, DT_NUMBER_NAME = 96 };
@@ -95,7 +96,8 @@ struct dt_samples {
     size_t own;                 /* from here on they are the algorithm's */
     struct dt_number_sums sums; /* stored in checkpoints */
     double first_reward;        /* of the first generation; NAN: none yet */
-    int idle; /* steps in a row that look alive and learn nothing */
+    int idle;       /* steps in a row that look alive and learn nothing */
+    bool disagrees; /* that sampler and trainer do was said */
 };
 
 /* sampling.c: what the configuration says of generations, for run->world ranks.
@@ -264,5 +266,12 @@ void dt_run_report_numbers(struct dt_samples *samples,
 
 /* numbers.c: warns of a run that looks alive and learns nothing. */
 void dt_run_warn_idle(struct dt_run *run);
+
+/* numbers.c: warns once, if what all ranks have of a step says that the trainer
+ * gives other probabilities than the sampler to tokens that no update has
+ * changed yet.
+ */
+void dt_run_warn_disagreement(struct dt_run *run,
+                              const struct dt_metrics *metrics);
 
 #endif /* DT_ALGO_SAMPLES_H */

@@ -276,6 +276,8 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
             return rc;
         current->numbers = run->samples.numbers;
         current->warms_up = dt_run_warms_up(run);
+        current->fresh = run->samples.use == 1 % run->samples.uses &&
+                         run->conf.rollout.overlap == 0;
     }
     dt_metrics_clear(run->algo, &current->metrics);
     count_chosen(run, run->loader);
@@ -420,6 +422,8 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
     p->tokens += run->algo->loss ? metrics->tokens : scalars[DT_STEP_TARGETS];
     add_loss(run, metrics, sum, scalars[DT_STEP_TARGETS]);
     dt_run_add_numbers(&run->samples, &current->numbers);
+    if (current->fresh)
+        dt_run_warn_disagreement(run, metrics);
     dt_run_judge(run, sum / scalars[DT_STEP_TARGETS],
                  outcome_of_all(run, number));
     if (scalars[DT_STEP_STOP] > 0)

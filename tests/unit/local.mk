@@ -132,6 +132,7 @@ check_PROGRAMS += \
 	tests/unit/test_reference \
 	tests/unit/test_refill \
 	tests/unit/test_rm \
+	tests/unit/test_samples \
 	tests/unit/test_submission \
 	tests/unit/test_trainer \
 	# End of tests/unit
@@ -150,6 +151,7 @@ EXTRA_DIST += \
 	tests/unit/reward.h \
 	tests/unit/reward_program.h \
 	tests/unit/run_data.h \
+	tests/unit/said.h \
 	tests/unit/outcome.h \
 	tests/unit/dpo_run.h \
 	tests/unit/pair_run.h \
@@ -207,6 +209,7 @@ tests_unit_test_held_out_SOURCES = tests/unit/test_held_out.c $(comm_world)
 tests_unit_test_overlap_SOURCES = tests/unit/test_overlap.c $(comm_world)
 tests_unit_test_reference_SOURCES = tests/unit/test_reference.c $(comm_world)
 tests_unit_test_refill_SOURCES = tests/unit/test_refill.c $(comm_world)
+tests_unit_test_samples_SOURCES = tests/unit/test_samples.c $(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "tests/unit/ppo_run.h"
+#include "tests/unit/said.h"
 
 /* --- before the first update --- */
 
@@ -307,6 +308,30 @@ static void a_critic_explains_returns_that_can_be_foreseen(void **state)
                explain, NULL);
 }
 
+/* --- warnings --- */
+
+static int go_seven(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(go_to(run, 7, &err) == 0);
+    return 0;
+}
+
+static void equal_scores_are_warned_of(void **state)
+{
+    const char *text =
+        said(1,
+             "training: {train_batch_size: 16, max_steps: 9}\n"
+             "ppo: {epochs: 1, num_mini_batches: 1, kl_coef: 0.1}\n"
+             "reward: {functions: [{type: regex, pattern: \"(?s).*\"}]}\n",
+             go_seven);
+    (void)state;
+    assert_int_equal(count_of(text, "5 generations in a row had equal rewards"),
+                     1);
+    assert_int_equal(count_of(text, "no update has changed"), 0);
+}
+
 /* --- refusals --- */
 
 static void refused(const char *lines, const char *why)
@@ -394,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_resumed_run_is_the_same_bit_by_bit),
         cmocka_unit_test(the_critic_is_saved_as_a_model_with_scores),
         cmocka_unit_test(a_policy_learns_what_is_rewarded),
+        cmocka_unit_test(equal_scores_are_warned_of),
         cmocka_unit_test(a_critic_of_other_tokens_is_refused),
         cmocka_unit_test(a_policy_that_is_never_trained_is_refused),
         cmocka_unit_test(a_critic_explains_returns_that_can_be_foreseen),

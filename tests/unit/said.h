@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* said.h - what tiny runs write to the log; after small_run.h */
+#ifndef TESTS_UNIT_SAID_H
+#define TESTS_UNIT_SAID_H
+
+/* What a run says, in which rank 0 alone speaks. */
+static inline const char *said(int size, const char *lines, small_rank_f f)
+{
+    static char text[8192];
+    int saved = dup(2);
+    FILE *file = tmpfile();
+    assert_true(file && saved >= 0);
+    fflush(stderr);
+    dup2(fileno(file), 2);
+    dt_log_init(0, DT_LOG_WARN);
+    small_runs(size, lines, f, NULL);
+    dt_log_init(0, DT_LOG_ERROR);
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    rewind(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+/* How often a text has a part. */
+static inline size_t count_of(const char *text, const char *part)
+{
+    size_t count = 0;
+    while ((text = strstr(text, part)) != NULL) {
+        text += strlen(part);
+        count++;
+    }
+    return count;
+}
+
+#endif /* TESTS_UNIT_SAID_H */
