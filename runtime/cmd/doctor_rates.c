@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "algo/generation_plan.h"
 #include "algo/run.h"
 #include "cmd/cmd.h"
 #include "cmd/doctor_rates.h"
@@ -32,6 +33,7 @@ struct rank {
     struct dt_comm *comm;
     struct dt_run run; /* for its model and batch; nothing is allocated */
     enum dt_dtype compute;
+    size_t B, T; /* of a micro-batch */
 };
 
 /* The shapes of the configuration, or those of GPT-2 124M. */
@@ -46,12 +48,15 @@ static int choose_shapes(struct rank *rank, struct dt_error *err)
     if (rank->conf->trains) {
         if (dt_run_resolve(run, &options, err) < 0)
             return -1;
+        const struct dt_step_shape shape = dt_step_shape_of(run);
         rank->compute = options.compute;
+        rank->B = shape.rows;
+        rank->T = shape.T;
         return 0;
     }
     rank->compute = gpu ? DT_BF16 : DT_F32;
-    run->B = gpu ? 16 : 4;
-    run->T = gpu ? 1024 : 64;
+    rank->B = gpu ? 16 : 4;
+    rank->T = gpu ? 1024 : 64;
     return dt_model_config_parse(&run->learner.model_config, gpt2, "GPT-2",
                                  err);
 }
@@ -76,8 +81,8 @@ static void print_head(const struct rank *rank, FILE *out)
             "# passes of %s, %zu channels, %zu x %zu tokens, %s\n",
             date, dt_launch_host(rank->launch, 0), local, size,
             omp_get_max_threads(), rank->exec.device->describe(),
-            dt_model_family_name(config->family), config->n_embd, rank->run.B,
-            rank->run.T, dt_cmd_dtype_name(rank->compute));
+            dt_model_family_name(config->family), config->n_embd, rank->B,
+            rank->T, dt_cmd_dtype_name(rank->compute));
 }
 
 static int write_file(const struct rank *rank, const struct dt_rates *rates,
@@ -106,8 +111,8 @@ static int measure(const struct rank *rank, struct dt_rates *rates,
         .local_rank = dt_launch_local_rank(rank->launch),
         .local_size = dt_launch_local_size(rank->launch),
         .model = &rank->run.learner.model_config,
-        .B = rank->run.B,
-        .T = rank->run.T,
+        .B = rank->B,
+        .T = rank->T,
         .compute = rank->compute,
         .drive = rank->what->drive,
     };

@@ -205,6 +205,22 @@ END
         --rates rates shapes.yaml
 }
 
+@test "it measures the micro-batches of a mini-batch where there are some" {
+    echo '{"prompt": "a"}' >prompts.jsonl
+    cat >ppo.yaml <<END
+algorithm: ppo
+run.device: cpu
+model: {n_positions: 16, n_embd: 16, n_layer: 1, n_head: 2}
+data: {train: prompts.jsonl, max_length: 16}
+rollout.max_completion_length: 8
+training.per_device_batch_size: 16
+ppo.num_mini_batches: 4
+reward.functions: [{type: json_valid}]
+END
+    run -0 "$DT_BUILDDIR/disttrain" doctor --rates mini ppo.yaml
+    grep -q '^# passes of gpt2, 16 channels, 4 x 16 tokens, fp32$' mini
+}
+
 @test "doctor --rates does not write over a file that it cannot read" {
     config shapes "$SMALL"
     echo "not rates" >mine
