@@ -34,9 +34,6 @@ include tests/fuzz/local.mk
 TESTS += $(check_PROGRAMS)
 endif
 
-# For contrib/check: what runs twice, the slowest first; and all of TESTS.
-portable_tests = $(filter tests/ops/%,$(check_PROGRAMS)) \
-	$(filter tests/unit/% tests/comm/% tests/parity/% tests/fuzz/%, \
-	$(check_PROGRAMS))
+# All of TESTS, for contrib/check.
 list-tests:
 	@echo $(TESTS)

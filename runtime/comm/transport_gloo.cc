@@ -88,23 +88,27 @@ class SignalsBlocked
 /* Gloo's thread leaves the events of a pair that another thread has locked, and
  * finds them again at once. Where both share a CPU, that one cannot go on
  * meanwhile. To wait for the lock could be for ever: close waits, with the
- * lock, for gloo's thread.
+ * lock, for gloo's thread. handleEvents has the parameters of this gloo: events
+ * and, since 2025, the loop.
  */
-class Pair : public tcp::Pair
+template <typename HandleEvents> class PatientPair;
+
+template <typename... Parameters>
+class PatientPair<void (tcp::Pair::*)(Parameters...)> : public tcp::Pair
 {
   public:
     using tcp::Pair::Pair;
 
-    ~Pair() override
+    ~PatientPair() override
     {
         close(); /* as long as events are handled here */
     }
 
-    void handleEvents(int events) override
+    void handleEvents(Parameters... parameters) override
     {
         if (!std::unique_lock<std::mutex>(m_, std::try_to_lock))
             usleep(IN_USE_US);
-        tcp::Pair::handleEvents(events);
+        tcp::Pair::handleEvents(parameters...);
     }
 
     int socket() const
@@ -112,6 +116,8 @@ class Pair : public tcp::Pair
         return fd_;
     }
 };
+
+using Pair = PatientPair<decltype(&tcp::Pair::handleEvents)>;
 
 class Context : public tcp::Context
 {
