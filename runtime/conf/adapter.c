@@ -141,4 +141,8 @@ void dt_conf_check_adapter(struct dt_conf_reader *reader)
     }
     check_path(reader);
     check_uses(reader);
+    if (conf->adapter.dropout > 0 && conf->model.disable_dropout)
+        WARNING(reader, "adapter.dropout",
+                "no effect: model.disable_dropout is true, as algorithms rm "
+                "and dpo want it");
 }

@@ -146,7 +146,7 @@ static void list_linear(const struct dt_layout *model, char *text, size_t room)
 }
 
 static int check_target(const struct dt_layout *model, const char *end,
-                        struct dt_error *err)
+                        bool stored, struct dt_error *err)
 {
     char known[256];
     bool other = false;
@@ -155,6 +155,8 @@ static int check_target(const struct dt_layout *model, const char *end,
             return 0;
         other |= fits(model->params[i].name, end);
     }
+    if (stored && !other)
+        return 0;
     list_linear(model, known, sizeof(known));
     if (other)
         return dt_error_set(err, EX_CONFIG,
@@ -185,7 +187,7 @@ static const char *unfit_copy(const struct dt_layout *model, size_t i)
 }
 
 static int check_saved(const struct dt_layout *model, const char *end,
-                       struct dt_error *err)
+                       bool stored, struct dt_error *err)
 {
     bool found = false;
     for (size_t i = 0; i < model->param_count; i++) {
@@ -196,20 +198,23 @@ static int check_saved(const struct dt_layout *model, const char *end,
                                 end, why);
         found |= saved;
     }
-    return found ? 0
-                 : dt_error_set(err, EX_CONFIG,
-                                "E124 modules_to_save: no module is called %s",
-                                end);
+    return found || stored
+               ? 0
+               : dt_error_set(err, EX_CONFIG,
+                              "E124 modules_to_save: no module is called %s",
+                              end);
 }
 
 static int check_names(const struct dt_adapter *adapter,
                        const struct dt_layout *model, struct dt_error *err)
 {
     for (size_t i = 0; i < adapter->targets.count; i++)
-        if (check_target(model, adapter->targets.text[i], err) < 0)
+        if (check_target(model, adapter->targets.text[i], adapter->stored,
+                         err) < 0)
             return -1;
     for (size_t i = 0; i < adapter->saved.count; i++)
-        if (check_saved(model, adapter->saved.text[i], err) < 0)
+        if (check_saved(model, adapter->saved.text[i], adapter->stored, err) <
+            0)
             return -1;
     return 0;
 }

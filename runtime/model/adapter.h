@@ -30,6 +30,8 @@ struct dt_adapter {
     struct dt_adapter_names saved;
     bool scores; /* it was trained with the head of a reward model */
     char *base;  /* directory of the frozen weights, or NULL */
+    bool stored; /* it is from a file, where names may fit nothing: PEFT adds
+                    those of other models */
 };
 
 #define DT_ADAPTER_CONFIG_FILE "adapter_config.json"

@@ -186,7 +186,7 @@ int dt_adapter_load(struct dt_adapter *adapter, const char *dir,
                     struct dt_error *err)
 {
     char path[PATH_MAX];
-    *adapter = (struct dt_adapter){0};
+    *adapter = (struct dt_adapter){.stored = true};
     if (snprintf(path, sizeof(path), "%s/" DT_ADAPTER_CONFIG_FILE, dir) >=
         (int)sizeof(path))
         return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);

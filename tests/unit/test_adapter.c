@@ -147,6 +147,33 @@ static void parameters_have_names_and_shapes_of_peft(void **state)
     dt_adapter_fini(&adapter);
 }
 
+/* PEFT adds classifier and score for every reward model, and takes what fits.
+ */
+static void names_in_a_file_may_fit_nothing(void **state)
+{
+    struct dt_layout *model = model_layout(), *layout;
+    struct dt_adapter adapter;
+    struct dt_error err;
+    (void)state;
+    assert_int_equal(load(&adapter,
+                          "{" LORA
+                          "\"target_modules\": [\"v_proj\", \"Wqkv\"], "
+                          "\"modules_to_save\": [\"classifier\", \"score\"]}",
+                          &err),
+                     0);
+    layout = dt_adapter_layout(&adapter, &llama, model, 2, &err);
+    assert_non_null(layout);
+    assert_int_equal(layout->param_count, 2 * 2);
+    dt_layout_destroy(layout);
+    adapter.stored = false;
+    assert_null(dt_adapter_layout(&adapter, &llama, model, 2, &err));
+    assert_non_null(strstr(err.text, "E124 target_modules: no module is called "
+                                     "Wqkv; linear layers of this model are "
+                                     "q_proj, k_proj"));
+    dt_layout_destroy(model);
+    dt_adapter_fini(&adapter);
+}
+
 /* What was written for all linear layers names the same ones. */
 static void what_is_written_is_read_back(void **state)
 {
@@ -277,6 +304,7 @@ int main(void)
         cmocka_unit_test(the_file_of_peft_is_read),
         cmocka_unit_test(what_peft_computes_otherwise_is_refused_by_name),
         cmocka_unit_test(parameters_have_names_and_shapes_of_peft),
+        cmocka_unit_test(names_in_a_file_may_fit_nothing),
         cmocka_unit_test(what_is_written_is_read_back),
         cmocka_unit_test(new_pairs_add_nothing),
         cmocka_unit_test(what_does_not_know_adapters_is_refused),
