@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	# End of runtime/base \
 	runtime/base/child.c \
 	runtime/base/child.h \
 	runtime/base/choices.h \
 	runtime/base/clock.c \
 	runtime/base/clock.h \
+	runtime/base/codec.c \
+	runtime/base/codec.h \
 	runtime/base/error.c \
 	runtime/base/error.h \
 	runtime/base/fault.c \
@@ -38,8 +41,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/str.c \
 	runtime/base/str.h \
 	runtime/base/thread.c \
-	runtime/base/thread.h \
-	# End of runtime/base
+	runtime/base/thread.h
 
 cuda_sources += \
 	runtime/base/clock.c \

@@ -89,6 +89,7 @@ vendors() {
             home["gloo"] = "^runtime/comm/transport_gloo\\.cc$"
             home["oneapi"] = "^runtime/ops/cpu/onednn\\.c$"
             home["slurm"] = "^spank/"
+            home["zlib"] = home["zstd"] = "^runtime/base/codec\\.c$"
             home["liburing"] = "^runtime/parallel/swap_ring\\.c$"
             home["cuda"] = "^runtime/(ops/cuda/|backend/cuda\\.c$|" \
                 "device/device_cuda|tensor/kernel|comm/(comm_)?nccl)"
